@@ -1,0 +1,72 @@
+# cmake/YokeTargets.cmake: flags for yoke's own targets, and one helper per kind of target.
+
+# Flags that every target of yoke has; set on targets only, so nothing leaks into what embeds yoke.
+function(yoke_configure_target target)
+  target_compile_features(${target} PUBLIC cxx_std_20 c_std_11)
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF C_EXTENSIONS OFF
+    CXX_VISIBILITY_PRESET hidden C_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion
+    $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>
+    # GCC 12 sees an overlap in every `"text" + std::string` (its bug 105651).
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>)
+  if(YOKE_WERROR)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+  if(YOKE_SANITIZE STREQUAL "address")
+    target_compile_options(${target} PRIVATE -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    target_link_options(${target} PRIVATE -fsanitize=address,undefined)
+  elseif(YOKE_SANITIZE STREQUAL "thread")
+    target_compile_options(${target} PRIVATE -fsanitize=thread -fno-omit-frame-pointer)
+    target_link_options(${target} PRIVATE -fsanitize=thread)
+  elseif(YOKE_SANITIZE)
+    message(FATAL_ERROR "YOKE_SANITIZE is '${YOKE_SANITIZE}'; it takes address, thread, or nothing")
+  endif()
+endfunction()
+
+# `programs`: all that a user runs, without the tests; `plugins`: the backends; `tests_<label>`: what ctest -L <label> needs.
+add_custom_target(programs)
+add_custom_target(plugins)
+add_dependencies(programs plugins)
+
+# yoke_add_backend(<name> <sources...>): libyoke_backend_<name>.so, exporting yoke_plugin_entry and nothing else.
+function(yoke_add_backend name)
+  set(target yoke_backend_${name})
+  add_library(${target} MODULE ${ARGN})
+  yoke_configure_target(${target})
+  target_link_libraries(${target} PRIVATE yoke::plugin_sdk)
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
+  target_link_options(${target} PRIVATE
+    LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/plugin.map LINKER:--exclude-libs,ALL)
+  if(NOT YOKE_SANITIZE)
+    target_link_options(${target} PRIVATE LINKER:--no-undefined)
+  endif()
+  set_target_properties(${target} PROPERTIES PREFIX lib OUTPUT_NAME yoke_backend_${name}
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/yoke)
+  add_dependencies(plugins ${target})
+  install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/yoke)
+endfunction()
+
+# yoke_add_test(<name> SOURCES ... LIBS ... LABELS ... [TIMEOUT s] [ENVIRONMENT ...]): a GoogleTest program; each test in it is one test of ctest.
+function(yoke_add_test name)
+  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LIBS;LABELS;ENVIRONMENT" ${ARGN})
+  find_package(GTest REQUIRED)
+  include(GoogleTest)
+  add_executable(${name} ${arg_SOURCES})
+  yoke_configure_target(${name})
+  target_link_libraries(${name} PRIVATE ${arg_LIBS} GTest::gmock GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE
+    YOKE_TEST_PLUGIN_DIR="${CMAKE_BINARY_DIR}/lib/yoke" YOKE_TEST_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  foreach(label ${arg_LABELS})
+    if(NOT TARGET tests_${label})
+      add_custom_target(tests_${label})
+      add_dependencies(tests_${label} plugins)
+    endif()
+    add_dependencies(tests_${label} ${name})
+  endforeach()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  string(REPLACE ";" "\\;" labels "${arg_LABELS}")
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX ${name}.
+    PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "${arg_ENVIRONMENT}")
+endfunction()
