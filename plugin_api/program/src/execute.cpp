@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/program/src/execute.cpp: the reference executor, one element after the other in the order of the
+// loops.
+#include <yoke/program/execute.h>
+
+#include <array>
+#include <stdexcept>
+#include <string>
+
+#include "scalar.h"
+
+namespace yoke::program {
+namespace {
+
+// An affine index at launch: symbols are numbers by now.
+struct Position {
+  std::int64_t constant = 0;
+  std::vector<std::pair<std::uint32_t, std::int64_t>> loops;
+
+  std::int64_t at(const std::vector<std::int64_t>& counters) const {
+    std::int64_t value = constant;
+    for (const auto& [loop, coefficient] : loops) {
+      value += coefficient * counters[loop];
+    }
+    return value;
+  }
+};
+
+struct Place {
+  Type type = Type::kF32;
+  void* data = nullptr;
+  std::vector<std::int64_t> dims;
+  struct Dim {
+    Position position;
+    std::vector<Place> element;  // one: the index is that place's element
+  };
+  std::vector<Dim> indices;
+
+  // The element's number, or -1 outside of the tensor.
+  std::int64_t element(const std::vector<std::int64_t>& counters) const {
+    std::int64_t number = 0;
+    for (std::size_t dim = 0; dim < indices.size(); ++dim) {
+      const Dim& index = indices[dim];
+      const std::int64_t i =
+          index.element.empty() ? index.position.at(counters) : index.element[0].value(counters).integer;
+      if (i < 0 || i >= dims[dim]) {
+        return -1;
+      }
+      number = number * dims[dim] + i;
+    }
+    return number;
+  }
+  Scalar value(const std::vector<std::int64_t>& counters) const {
+    return load(type, data, element(counters));
+  }
+};
+
+// An expression with everything looked up that does not change from element to element.
+struct Code {
+  Op op = Op::kConst;
+  Type type = Type::kF32;  // of the result
+  Type over = Type::kF32;  // of the arguments
+  Scalar literal;          // of a constant, or of a read outside of its tensor
+  Place place;
+  Position position;
+  std::vector<Code> args;
+
+  Scalar value(const std::vector<std::int64_t>& counters) const {
+    switch (op) {
+      case Op::kConst:
+        return literal;
+      case Op::kRead: {
+        const std::int64_t element = place.element(counters);
+        return element < 0 ? literal : load(type, place.data, element);
+      }
+      case Op::kIndex:
+        return {0, position.at(counters)};
+      case Op::kCast:
+        return convert(over, type, args[0].value(counters));
+      default: {
+        std::array<Scalar, 3> values;
+        for (std::size_t i = 0; i < args.size(); ++i) {
+          values[i] = args[i].value(counters);
+        }
+        return apply(op, over, values.data());
+      }
+    }
+  }
+};
+
+class Executor {
+ public:
+  Executor(const Program& program, std::span<void* const> arguments,
+           std::span<const std::int64_t> symbol_values)
+      : program_(program), symbols_(symbol_values) {
+    std::size_t next = 0;
+    for (const Tensor& tensor : program.tensors) {
+      if (tensor.role != Role::kTemp) {
+        data_.push_back(arguments[next++]);
+        continue;
+      }
+      temporaries_.emplace_back(static_cast<std::size_t>((tensor.byte_count() + 7) / 8));
+      data_.push_back(temporaries_.back().data());
+    }
+  }
+
+  void run() {
+    for (const Statement& one : program_.statements) {
+      statement(one);
+    }
+  }
+
+ private:
+  Position position(const Affine& affine) const {
+    Position result;
+    result.constant = affine.constant;
+    for (const Affine::Term& term : affine.terms) {
+      if (term.is_symbol) {
+        result.constant += term.coefficient * symbols_[term.id];
+      } else {
+        result.loops.emplace_back(term.id, term.coefficient);
+      }
+    }
+    return result;
+  }
+
+  Place tensor_place(std::uint32_t number) const {
+    Place place;
+    const Tensor& tensor = program_.tensors[number];
+    place.type = tensor.type;
+    place.data = data_[number];
+    place.dims.assign(tensor.dims.begin(), tensor.dims.end());
+    return place;
+  }
+
+  Place place(const Access& access) const {
+    Place result = tensor_place(access.tensor);
+    for (const Index& index : access.indices) {
+      Place::Dim dim;
+      if (!index.element_of) {
+        dim.position = position(index.affine);
+      } else {
+        dim.element.push_back(tensor_place(*index.element_of));
+        for (const Affine& affine : index.element_indices) {
+          dim.element[0].indices.push_back({position(affine), {}});
+        }
+      }
+      result.indices.push_back(std::move(dim));
+    }
+    return result;
+  }
+
+  Code code(const Expr& expr) const {
+    Code result;
+    result.op = expr.op;
+    result.type = expr.type;
+    result.literal = expr.literal;
+    if (expr.op == Op::kRead) {
+      result.place = place(expr.access);
+      result.literal = expr.access.otherwise.value_or(Literal{});
+    } else if (expr.op == Op::kIndex) {
+      result.position = position(expr.affine);
+    }
+    for (const Expr& arg : expr.args) {
+      result.args.push_back(code(arg));
+    }
+    if (!expr.args.empty()) {
+      result.over = expr.args[expr.op == Op::kSelect ? 1 : 0].type;
+    }
+    return result;
+  }
+
+  // Steps the counters from `first` up to `last`, the last one fastest; false after the end, with all at 0
+  // again.
+  static bool advance(const Statement& statement, std::size_t first, std::size_t last,
+                      std::vector<std::int64_t>& counters) {
+    for (std::size_t i = last; i-- > first;) {
+      if (++counters[i] < static_cast<std::int64_t>(statement.loops[i].extent)) {
+        return true;
+      }
+      counters[i] = 0;
+    }
+    return false;
+  }
+
+  void statement(const Statement& statement) {
+    const Place target = place(statement.target);
+    const Code value = code(statement.value);
+    const std::size_t outer = statement.loops.size() - statement.reduce_loops.size();
+    std::vector<std::int64_t> counters(statement.loops.size());
+    do {
+      const std::int64_t element = target.element(counters);
+      if (element >= 0) {
+        const Scalar result = reduced(statement, value, target.type, outer, counters);
+        assign(statement.assign, target, element, result);
+      }
+    } while (advance(statement, 0, outer, counters));
+  }
+
+  static Scalar reduced(const Statement& statement, const Code& value, Type target, std::size_t outer,
+                        std::vector<std::int64_t>& counters) {
+    if (!statement.reduce) {
+      return value.value(counters);
+    }
+    const std::size_t count = statement.loops.size();
+    if (*statement.reduce == Reduce::kArgMax || *statement.reduce == Reduce::kArgMin) {
+      Scalar best = value.value(counters);
+      std::int64_t place = 0;
+      while (advance(statement, outer, count, counters)) {
+        const Scalar other = value.value(counters);
+        if (beats(*statement.reduce, value.type, other, best)) {
+          best = other;
+          place = counters[outer];
+        }
+      }
+      return {0, place};
+    }
+    const Type type = statement.accumulator_type();
+    const Op fold = fold_of(*statement.reduce);
+    std::array<Scalar, 2> pair = {neutral(*statement.reduce, type), {}};
+    do {
+      pair[1] = convert(value.type, type, value.value(counters));
+      pair[0] = apply(fold, type, pair.data());
+    } while (advance(statement, outer, count, counters));
+    return convert(type, target, pair[0]);
+  }
+
+  static void assign(Assign assign, const Place& target, std::int64_t element, const Scalar& value) {
+    if (assign == Assign::kSet) {
+      store(target.type, target.data, element, value);
+      return;
+    }
+    const std::array<Scalar, 2> pair = {load(target.type, target.data, element), value};
+    const Op op = assign == Assign::kAdd   ? Op::kAdd
+                  : assign == Assign::kMul ? Op::kMul
+                  : assign == Assign::kMax ? Op::kMax
+                                           : Op::kMin;
+    store(target.type, target.data, element, apply(op, target.type, pair.data()));
+  }
+
+  const Program& program_;
+  std::span<const std::int64_t> symbols_;
+  std::vector<std::vector<double>> temporaries_;  // doubles: aligned for every element type
+  std::vector<void*> data_;                       // per tensor
+};
+
+void check_call(const Program& program, std::span<void* const> arguments,
+                std::span<const std::int64_t> symbol_values) {
+  const auto wrong = [&](const std::string& reason) {
+    throw std::invalid_argument("program '" + program.name + "': " + reason);
+  };
+  const std::vector<std::uint32_t> declared = program.arguments();
+  if (arguments.size() != declared.size()) {
+    wrong("takes " + std::to_string(declared.size()) + " arguments, " + std::to_string(arguments.size()) +
+          " given");
+  }
+  for (std::size_t i = 0; i < declared.size(); ++i) {
+    if (arguments[i] == nullptr) {
+      wrong("the argument '" + program.tensors[declared[i]].name + "' is null");
+    }
+  }
+  if (symbol_values.size() != program.symbols.size()) {
+    wrong("takes " + std::to_string(program.symbols.size()) + " symbol values, " +
+          std::to_string(symbol_values.size()) + " given");
+  }
+  for (std::size_t i = 0; i < symbol_values.size(); ++i) {
+    const Symbol& symbol = program.symbols[i];
+    const std::int64_t value = symbol_values[i];
+    const auto beyond = static_cast<std::uint64_t>(value) - static_cast<std::uint64_t>(symbol.low);
+    if (value < symbol.low || value >= symbol.high || beyond % static_cast<std::uint64_t>(symbol.step) != 0) {
+      wrong("the value " + std::to_string(value) + " of symbol '" + symbol.name + "' is not one of " +
+            std::to_string(symbol.low) + ".." + std::to_string(symbol.high) + " step " +
+            std::to_string(symbol.step));
+    }
+  }
+}
+
+}  // namespace
+
+void execute(const Program& program, std::span<void* const> arguments,
+             std::span<const std::int64_t> symbol_values) {
+  check_call(program, arguments, symbol_values);
+  Executor(program, arguments, symbol_values).run();
+}
+
+}  // namespace yoke::program

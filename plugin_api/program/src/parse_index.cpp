@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/program/src/parse_index.cpp: accesses and their indices.
+#include <algorithm>
+
+#include "parser.h"
+#include "type_rules.h"
+
+namespace yoke::program {
+
+Access Parser::access(std::uint32_t tensor, Location at, bool declares_loops) {
+  Access access;
+  access.tensor = tensor;
+  const std::string& name = program_.tensors[tensor].name;
+  expect("[", "after the tensor '" + name + "' ([] for a scalar)");
+  if (!lexer_.peek().is("]")) {
+    do {
+      access.indices.push_back(index(declares_loops));
+    } while (take(","));
+  }
+  expect("]", "or ',' after an index of '" + name + "'");
+  if (const std::string fault = rank_fault(program_.tensors[tensor], access.indices.size()); !fault.empty()) {
+    fail(at, fault);
+  }
+  return access;
+}
+
+Index Parser::index(bool declares_loops) {
+  Index index;
+  const Token name = lexer_.peek();
+  Lexer further = lexer_;
+  further.next();
+  if (name.kind != Token::Kind::kName || !further.peek().is("[")) {
+    index.affine = affine(declares_loops);
+    return index;
+  }
+  const auto tensor = tensors_.find(name.text);
+  if (tensor == tensors_.end()) {
+    fail(name.at, "unknown tensor '" + std::string(name.text) + "'");
+  }
+  take_token();
+  index.element_of = tensor->second;
+  index.element_indices = affine_list(tensor->second, name.at, declares_loops);
+  return index;
+}
+
+std::vector<Affine> Parser::affine_list(std::uint32_t tensor, Location at, bool declares_loops) {
+  std::vector<Affine> list;
+  const std::string& name = program_.tensors[tensor].name;
+  expect("[", "after the tensor '" + name + "'");
+  if (!lexer_.peek().is("]")) {
+    do {
+      list.push_back(affine(declares_loops));
+    } while (take(","));
+  }
+  expect("]", "or ',' after an index of '" + name + "'");
+  if (const std::string fault = rank_fault(program_.tensors[tensor], list.size()); !fault.empty()) {
+    fail(at, fault);
+  }
+  return list;
+}
+
+Affine Parser::affine(bool declares_loops) {
+  const Location at = lexer_.peek().at;
+  std::vector<Affine::Term> terms;
+  Affine sum;
+  bool negative = take("-");
+  do {
+    affine_term(terms, sum.constant, negative, declares_loops);
+    negative = lexer_.peek().is("-");
+  } while (take("+") || take("-"));
+  std::sort(terms.begin(), terms.end(), [](const Affine::Term& a, const Affine::Term& b) {
+    return std::pair(a.is_symbol, a.id) < std::pair(b.is_symbol, b.id);
+  });
+  for (const Affine::Term& term : terms) {
+    if (!sum.terms.empty() && sum.terms.back().is_symbol == term.is_symbol &&
+        sum.terms.back().id == term.id) {
+      if (__builtin_add_overflow(sum.terms.back().coefficient, term.coefficient,
+                                 &sum.terms.back().coefficient)) {
+        fail(at, "the index does not fit in i64");
+      }
+      continue;
+    }
+    sum.terms.push_back(term);
+  }
+  for (const Affine::Term& term : sum.terms) {
+    if (term.coefficient == 0) {
+      const std::string& name =
+          term.is_symbol ? program_.symbols[term.id].name : statement_.loops[term.id].name;
+      fail(at, "'" + name + "' cancels out of this index; leave it out");
+    }
+  }
+  return sum;
+}
+
+// number, name, number * name, or name * number.
+void Parser::affine_term(std::vector<Affine::Term>& terms, std::int64_t& constant, bool negative,
+                         bool declares_loops) {
+  const Location at = lexer_.peek().at;
+  std::int64_t factor = 1;
+  std::optional<Affine::Term> term;
+  do {
+    const Token token = lexer_.peek();
+    if (token.kind == Token::Kind::kNumber) {
+      std::string reason;
+      const auto literal = literal_from_text(Type::kI64, {token.text, false}, reason);
+      if (!literal) {
+        fail(token.at, reason);
+      }
+      if (__builtin_mul_overflow(factor, literal->integer, &factor)) {
+        fail(at, "the index does not fit in i64");
+      }
+      take_token();
+    } else if (token.kind == Token::Kind::kName) {
+      if (term) {
+        fail(token.at, "an index is a sum of loops and symbols times whole numbers; '" +
+                           std::string(token.text) + "' is multiplied by another name");
+      }
+      take_token();
+      if (lexer_.peek().is("[") && tensors_.contains(token.text)) {
+        fail(token.at, "an element of '" + std::string(token.text) + "' must be the whole index");
+      }
+      term = index_name(token, declares_loops);
+    } else {
+      fail(token.at, "expected an index, found " + token.description());
+    }
+  } while (take("*"));
+  if (negative) {
+    factor = -factor;
+  }
+  if (!term) {
+    if (__builtin_add_overflow(constant, factor, &constant)) {
+      fail(at, "the index does not fit in i64");
+    }
+    return;
+  }
+  term->coefficient = factor;
+  terms.push_back(*term);
+}
+
+Affine::Term Parser::index_name(const Token& name, bool declares_loops) {
+  if (const auto symbol = symbols_.find(name.text); symbol != symbols_.end()) {
+    return {true, symbol->second, 1};
+  }
+  if (const auto loop = find_loop(name.text)) {
+    return {false, *loop, 1};
+  }
+  if (tensors_.contains(name.text)) {
+    fail(name.at, "'" + std::string(name.text) +
+                      "' is a tensor and not a loop; an element of it is written " + std::string(name.text) +
+                      "[...]");
+  }
+  if (!declares_loops) {
+    fail(name.at, "unknown index '" + std::string(name.text) +
+                      "': neither a symbol nor a loop of the target or of the reduction");
+  }
+  return {false, add_loop(name), 1};
+}
+
+}  // namespace yoke::program

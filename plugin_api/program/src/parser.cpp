@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/program/src/parser.cpp: the text's blocks, declarations and statements.
+#include "parser.h"
+
+#include <charconv>
+#include <unordered_set>
+
+#include "type_rules.h"
+
+namespace yoke::program {
+namespace {
+
+constexpr std::size_t kMaxTextBytes = std::size_t{16} << 20;
+
+}  // namespace
+
+ProgramError::ProgramError(Location at, const std::string& reason)
+    : std::runtime_error(at.line == 0 ? reason
+                                      : "line " + std::to_string(at.line) + ", column " +
+                                            std::to_string(at.column) + ": " + reason),
+      at_(at),
+      reason_(reason) {}
+
+Module parse(std::string_view text) {
+  if (text.size() > kMaxTextBytes) {
+    throw ProgramError({1, 1}, "the text has " + std::to_string(text.size()) + " bytes; the limit is " +
+                                   std::to_string(kMaxTextBytes));
+  }
+  return Parser(text).module();
+}
+
+void Parser::fail(Location at, const std::string& reason) {
+  throw ProgramError(at, reason);
+}
+
+Token Parser::take_token() {
+  last_line_ = lexer_.peek().at.line;
+  return lexer_.next();
+}
+
+Token Parser::expect(std::string_view mark, std::string_view where) {
+  if (!lexer_.peek().is(mark)) {
+    fail(lexer_.peek().at, "expected '" + std::string(mark) + "' " + std::string(where) + ", found " +
+                               lexer_.peek().description());
+  }
+  return take_token();
+}
+
+Token Parser::expect_name(std::string_view what) {
+  if (lexer_.peek().kind != Token::Kind::kName) {
+    fail(lexer_.peek().at, "expected " + std::string(what) + ", found " + lexer_.peek().description());
+  }
+  return take_token();
+}
+
+bool Parser::take(std::string_view mark) {
+  if (!lexer_.peek().is(mark)) {
+    return false;
+  }
+  take_token();
+  return true;
+}
+
+std::string Parser::declared_name(std::string_view what, Location& at) {
+  const Token name = expect_name(what);
+  at = name.at;
+  if (const std::string fault = name_fault(name.text); !fault.empty()) {
+    fail(at, fault);
+  }
+  if (tensors_.contains(name.text) || symbols_.contains(name.text)) {
+    fail(at, "the name '" + std::string(name.text) + "' is declared twice");
+  }
+  return std::string(name.text);
+}
+
+Module Parser::module() {
+  const Location start = lexer_.peek().at;
+  const bool yoke = lexer_.peek().is_name("yoke");
+  const Token first = take_token();
+  if (!yoke || !take(".") || !lexer_.peek().is_name("program")) {
+    fail(start, "a program text starts with 'yoke.program 1', not with " + first.description());
+  }
+  take_token();
+  if (lexer_.peek().kind != Token::Kind::kNumber || lexer_.peek().text != "1") {
+    fail(lexer_.peek().at, "expected the format version 1, the only one this library reads, found " +
+                               lexer_.peek().description());
+  }
+  take_token();
+  Module module;
+  std::unordered_set<std::string_view> names;
+  while (lexer_.peek().kind != Token::Kind::kEnd) {
+    if (!lexer_.peek().is_name("program")) {
+      fail(lexer_.peek().at, "expected 'program', found " + lexer_.peek().description());
+    }
+    take_token();
+    const Token name = lexer_.peek();
+    if (!names.insert(name.text).second) {
+      fail(name.at, "two programs are named '" + std::string(name.text) + "'");
+    }
+    module.programs.push_back(program_block());
+  }
+  return module;
+}
+
+Program Parser::program_block() {
+  program_ = Program{};
+  tensors_.clear();
+  symbols_.clear();
+  Location at;
+  program_.name = declared_name("the program's name", at);
+  expect("(", "after the program's name");
+  if (!lexer_.peek().is(")")) {
+    do {
+      symbol();
+    } while (take(","));
+  }
+  expect(")", "after the symbols");
+  expect("{", "before the program's tensors and statements");
+  while (!lexer_.peek().is("}")) {
+    if (lexer_.peek().kind != Token::Kind::kEnd && lexer_.peek().at.line == last_line_ &&
+        !(program_.tensors.empty() && program_.statements.empty())) {
+      fail(lexer_.peek().at, "expected an operator or a new line, found " + lexer_.peek().description());
+    }
+    if (lexer_.peek().is_name("arg") || lexer_.peek().is_name("temp")) {
+      tensor();
+    } else if (lexer_.peek().is("@")) {
+      hint();
+    } else {
+      statement(-1);
+    }
+  }
+  take_token();
+  return std::move(program_);
+}
+
+void Parser::symbol() {
+  if (!lexer_.peek().is_name("symbol")) {
+    fail(lexer_.peek().at, "expected 'symbol', found " + lexer_.peek().description());
+  }
+  take_token();
+  Symbol symbol;
+  const std::string_view name = lexer_.peek().text;
+  symbol.name = declared_name("the symbol's name", symbol.at);
+  if (!lexer_.peek().is_name("in")) {
+    fail(lexer_.peek().at,
+         "expected 'in' and the symbol's range, as in 0..10, found " + lexer_.peek().description());
+  }
+  take_token();
+  symbol.low = integer();
+  expect("..", "between the ends of the symbol's range");
+  symbol.high = integer();
+  if (lexer_.peek().is_name("step")) {
+    take_token();
+    symbol.step = integer();
+  }
+  symbols_.emplace(name, static_cast<std::uint32_t>(program_.symbols.size()));
+  program_.symbols.push_back(std::move(symbol));
+}
+
+void Parser::tensor() {
+  const bool is_arg = take_token().text == "arg";
+  Tensor tensor;
+  const std::string_view name = lexer_.peek().text;
+  tensor.name = declared_name("the tensor's name", tensor.at);
+  expect(":", "after the tensor's name");
+  const Token type = expect_name("an element type");
+  const std::optional<Type> known = type_by_name(type.text);
+  if (!known) {
+    fail(type.at,
+         "unknown type '" + std::string(type.text) + "'; the types are f64 f32 f16 bf16 i64 i32 u32 u8 bool");
+  }
+  tensor.type = *known;
+  tensor.dims = dims();
+  if (is_arg) {
+    const Token role = lexer_.peek();
+    tensor.role = role.is_name("in") ? Role::kIn : role.is_name("out") ? Role::kOut : Role::kInOut;
+    if (tensor.role == Role::kInOut && !role.is_name("inout")) {
+      fail(role.at, "expected the argument's role, in, out or inout, found " + role.description());
+    }
+    take_token();
+  }
+  tensors_.emplace(name, static_cast<std::uint32_t>(program_.tensors.size()));
+  program_.tensors.push_back(std::move(tensor));
+}
+
+std::vector<std::uint64_t> Parser::dims() {
+  std::vector<std::uint64_t> dims;
+  expect("[", "before the tensor's dimensions ([] for a scalar)");
+  if (!lexer_.peek().is("]")) {
+    do {
+      dims.push_back(extent());
+    } while (take(","));
+  }
+  expect("]", "after the tensor's dimensions");
+  return dims;
+}
+
+std::uint64_t Parser::extent() {
+  const Token token = lexer_.peek();
+  std::uint64_t value = 0;
+  if (token.kind != Token::Kind::kNumber || token.text.find_first_of(".e") != std::string_view::npos) {
+    fail(token.at, "expected a whole number, found " + token.description());
+  }
+  const auto result = std::from_chars(token.text.data(), token.text.data() + token.text.size(), value);
+  if (result.ec != std::errc()) {
+    fail(token.at, token.description() + " does not fit in 64 bits");
+  }
+  take_token();
+  return value;
+}
+
+std::int64_t Parser::integer() {
+  const Location at = lexer_.peek().at;
+  const bool negative = take("-");
+  const Token token = lexer_.peek();
+  if (token.kind != Token::Kind::kNumber) {
+    fail(token.at, "expected a whole number, found " + token.description());
+  }
+  std::string reason;
+  const auto literal = literal_from_text(Type::kI64, {token.text, negative}, reason);
+  if (!literal) {
+    fail(at, reason);
+  }
+  take_token();
+  return literal->integer;
+}
+
+void Parser::hint() {
+  take_token();
+  const Token name = expect_name("the hint's name");
+  if (const std::string fault = name_fault(name.text); !fault.empty()) {
+    fail(name.at, fault);
+  }
+  expect("{", "after the hint's name");
+  if (lexer_.peek().is("}")) {
+    fail(lexer_.peek().at, "the hint @" + std::string(name.text) + " groups no statement");
+  }
+  const auto number = static_cast<std::int32_t>(program_.hints.size());
+  program_.hints.emplace_back(name.text);
+  for (bool is_first = true; !lexer_.peek().is("}"); is_first = false) {
+    if (lexer_.peek().kind != Token::Kind::kEnd && lexer_.peek().at.line == last_line_ && !is_first) {
+      fail(lexer_.peek().at, "expected an operator or a new line, found " + lexer_.peek().description());
+    }
+    statement(number);
+  }
+  take_token();
+}
+
+void Parser::statement(std::int32_t hint) {
+  statement_ = Statement{};
+  statement_.hint = hint;
+  extents_.clear();
+  loop_places_.clear();
+  const Token name = expect_name("a statement or '}'");
+  statement_.at = name.at;
+  const auto found = tensors_.find(name.text);
+  if (found == tensors_.end()) {
+    fail(name.at, "unknown tensor '" + std::string(name.text) + "'");
+  }
+  statement_.target = access(found->second, name.at, true);
+  if (lexer_.peek().is_name("for")) {
+    loops_of_target();
+  }
+  statement_.assign = assign();
+  reduction();
+  statement_.value = value();
+  settle_extents();
+  program_.statements.push_back(std::move(statement_));
+}
+
+void Parser::loops_of_target() {
+  take_token();
+  expect("[", "after 'for'");
+  do {
+    const Token name = expect_name("a loop of the target");
+    const auto loop = find_loop(name.text);
+    if (!loop) {
+      fail(name.at, "'" + std::string(name.text) + "' is not a loop of the target");
+    }
+    if (extents_[*loop]) {
+      fail(name.at, "the extent of loop '" + std::string(name.text) + "' is stated twice");
+    }
+    expect(":", "and an extent after the loop's name");
+    extents_[*loop] = extent();
+  } while (take(","));
+  expect("]", "after the extents");
+}
+
+Assign Parser::assign() {
+  const Token token = lexer_.peek();
+  for (const auto& [mark, kind] :
+       {std::pair("=", Assign::kSet), std::pair("+=", Assign::kAdd), std::pair("*=", Assign::kMul)}) {
+    if (take(mark)) {
+      return kind;
+    }
+  }
+  if (token.is_name("max") || token.is_name("min")) {
+    take_token();
+    expect("=", "after '" + std::string(token.text) + "' as an assignment");
+    return token.text == "max" ? Assign::kMax : Assign::kMin;
+  }
+  fail(token.at, "expected one of = += *= max= min=, found " + token.description());
+}
+
+void Parser::reduction() {
+  const Token name = lexer_.peek();
+  const auto reduce = name.kind == Token::Kind::kName ? reduce_by_name(name.text) : std::nullopt;
+  Lexer further = lexer_;
+  further.next();
+  if (!reduce || further.peek().is("(")) {
+    return;
+  }
+  take_token();
+  statement_.reduce = reduce;
+  if (take(":")) {
+    const Token type = expect_name("the accumulator's type");
+    statement_.accumulator = type_by_name(type.text);
+    if (!statement_.accumulator) {
+      fail(type.at, "unknown type '" + std::string(type.text) +
+                        "'; the types are f64 f32 f16 bf16 i64 i32 u32 u8 bool");
+    }
+  }
+  reduction_loops();
+}
+
+void Parser::reduction_loops() {
+  const std::string reduce(reduce_name(*statement_.reduce));
+  expect("[", "and the loops of '" + reduce + "'");
+  do {
+    const Token name = expect_name("a loop of '" + reduce + "'");
+    if (find_loop(name.text)) {
+      fail(name.at, "'" + std::string(name.text) + "' is a loop already; " + reduce + " needs another");
+    }
+    const std::uint32_t loop = add_loop(name);
+    statement_.reduce_loops.push_back(loop);
+    if (take(":")) {
+      extents_[loop] = extent();
+    }
+  } while (take(","));
+  expect("]", "after the loops of '" + reduce + "'");
+}
+
+std::optional<std::uint32_t> Parser::find_loop(std::string_view name) const {
+  for (std::size_t i = 0; i < statement_.loops.size(); ++i) {
+    if (statement_.loops[i].name == name) {
+      return static_cast<std::uint32_t>(i);
+    }
+  }
+  return std::nullopt;
+}
+
+std::uint32_t Parser::add_loop(const Token& name) {
+  const std::string text(name.text);
+  if (symbols_.contains(name.text)) {
+    fail(name.at, "'" + text + "' is a symbol and cannot be a loop");
+  }
+  if (const std::string fault = name_fault(name.text); !fault.empty()) {
+    fail(name.at, fault);
+  }
+  if (statement_.loops.size() == kMaxLoops) {
+    fail(name.at, "a statement has at most " + std::to_string(kMaxLoops) + " loops");
+  }
+  statement_.loops.push_back({text, 1});
+  extents_.emplace_back();
+  loop_places_.push_back(name.at);
+  return static_cast<std::uint32_t>(statement_.loops.size() - 1);
+}
+
+void Parser::settle_extents() {
+  const auto inferred = inferred_extents(program_, statement_);
+  for (std::uint32_t i = 0; i < statement_.loops.size(); ++i) {
+    const std::string& name = statement_.loops[i].name;
+    if (!extents_[i] && !inferred[i]) {
+      std::string example(statement_.reduces(i) ? reduce_name(*statement_.reduce) : "for");
+      example.append("[").append(name).append(statement_.reduces(i) ? ":10]" : ":10] after the target");
+      fail(loop_places_[i],
+           "loop '" + name + "' has no extent: it is nowhere a whole index; state it, as in " + example);
+    }
+    statement_.loops[i].extent = extents_[i] ? *extents_[i] : *inferred[i];
+  }
+}
+
+}  // namespace yoke::program

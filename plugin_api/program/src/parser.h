@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/program/src/parser.h: recursive descent over the grammar of ../README.md, one function per rule.
+#pragma once
+
+#include <yoke/program/text.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "lexer.h"
+#include "number.h"
+
+namespace yoke::program {
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : lexer_(text) {}
+  Module module();
+
+ private:
+  // An expression with the depth of its tree.
+  struct Node {
+    Expr expr;
+    int height = 1;
+  };
+  // Counts one level of nesting while it lives.
+  class Level;
+
+  // parser.cpp
+  Program program_block();
+  void symbol();
+  void tensor();
+  std::vector<std::uint64_t> dims();
+  void hint();
+  void statement(std::int32_t hint);
+  void loops_of_target();
+  void reduction();
+  void reduction_loops();
+  Assign assign();
+  void settle_extents();
+  std::uint64_t extent();
+  std::int64_t integer();
+
+  // parse_index.cpp
+  Access access(std::uint32_t tensor, Location at, bool declares_loops);
+  Index index(bool declares_loops);
+  std::vector<Affine> affine_list(std::uint32_t tensor, Location at, bool declares_loops);
+  Affine affine(bool declares_loops);
+  void affine_term(std::vector<Affine::Term>& terms, std::int64_t& constant, bool negative,
+                   bool declares_loops);
+  Affine::Term index_name(const Token& name, bool declares_loops);
+
+  // parse_expression.cpp
+  Expr value();
+  Node binary(int lowest);
+  Node unary();
+  Node primary();
+  Node parenthesized();
+  Node named(const Token& name);
+  Node call(const Token& name);
+  Node cast(Type type, std::vector<Node> args, Location at);
+  Node operation(Op op, std::vector<Node> args, Location at);
+  Node pending_literal(NumberText text, Location at);
+  Literal literal_of(Type type);
+  void give_type(Expr& expr, Type type);
+  void give_default_type(Expr& expr);
+  bool has_float_literal(const Expr& expr) const;
+  static void check_types(Expr& expr);
+
+  // Shared.
+  [[noreturn]] static void fail(Location at, const std::string& reason);
+  Token expect(std::string_view mark, std::string_view where);
+  Token expect_name(std::string_view what);
+  bool take(std::string_view mark);
+  std::string declared_name(std::string_view what, Location& at);
+  std::optional<std::uint32_t> find_loop(std::string_view name) const;
+  std::uint32_t add_loop(const Token& name);
+
+  Lexer lexer_;
+  std::uint32_t last_line_ = 0;  // of the last token taken by take_token
+  Program program_;
+  std::unordered_map<std::string_view, std::uint32_t> tensors_;
+  std::unordered_map<std::string_view, std::uint32_t> symbols_;
+  Statement statement_;
+  std::vector<std::optional<std::uint64_t>> extents_;  // those that the statement's text states
+  std::vector<Location> loop_places_;
+  std::vector<NumberText> pending_;  // literals that wait for a type; their Expr holds the number in here
+  int nesting_ = 0;
+
+  Token take_token();
+};
+
+}  // namespace yoke::program

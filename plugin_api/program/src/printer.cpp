@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/program/src/printer.cpp: the canonical text, and its fingerprint.
+#include <yoke/program/text.h>
+
+#include <array>
+#include <cmath>
+
+#include "number.h"
+#include "type_rules.h"
+#include "verify.h"
+
+namespace yoke::program {
+namespace {
+
+constexpr int kUnary = 11;
+constexpr int kPrimary = 12;
+
+int precedence(Op op) {
+  switch (op) {
+    case Op::kOr:
+      return 1;
+    case Op::kAnd:
+      return 2;
+    case Op::kBitOr:
+      return 3;
+    case Op::kBitXor:
+      return 4;
+    case Op::kBitAnd:
+      return 5;
+    case Op::kEqual:
+    case Op::kNotEqual:
+      return 6;
+    case Op::kLess:
+    case Op::kLessEqual:
+    case Op::kGreater:
+    case Op::kGreaterEqual:
+      return 7;
+    case Op::kShiftLeft:
+    case Op::kShiftRight:
+      return 8;
+    case Op::kAdd:
+    case Op::kSub:
+      return 9;
+    case Op::kMul:
+    case Op::kDiv:
+    case Op::kMod:
+      return 10;
+    case Op::kNeg:
+    case Op::kNot:
+    case Op::kBitNot:
+      return kUnary;
+    default:
+      return kPrimary;
+  }
+}
+
+class Printer {
+ public:
+  explicit Printer(const Program& program) : program_(program) {}
+
+  void program();
+  void statement(const Statement& statement);
+  std::string affine_of(const Statement& statement, const Affine& affine) {
+    statement_ = &statement;
+    return this->affine(affine);
+  }
+  std::string text;
+
+ private:
+  void symbol(const Symbol& symbol);
+  void tensor(const Tensor& tensor);
+  void list(const std::vector<std::string>& items);
+  void loops(const Statement& statement);
+  std::string affine(const Affine& affine) const;
+  std::string index(const Index& index) const;
+  void access(const Access& access);
+  void read(const Expr& expr);
+  // `given`: the type that the surroundings give to a bare literal, if any.
+  void expr(const Expr& expr, std::optional<Type> given, int lowest);
+  void constant(const Expr& expr, std::optional<Type> given);
+  void call(const Expr& expr, std::optional<Type> given);
+  void infix(const Expr& expr, std::optional<Type> given);
+  static std::optional<Type> own_type(const Expr& expr);
+  static std::optional<Type> type_for(const Expr& expr, std::size_t arg, std::optional<Type> given);
+  std::optional<Type> type_around(const Statement& statement) const;
+
+  const Program& program_;
+  const Statement* statement_ = nullptr;
+};
+
+void Printer::program() {
+  text += "program " + program_.name + "(";
+  for (std::size_t i = 0; i < program_.symbols.size(); ++i) {
+    text += i == 0 ? "" : ", ";
+    symbol(program_.symbols[i]);
+  }
+  text += ") {\n";
+  for (const Tensor& one : program_.tensors) {
+    tensor(one);
+  }
+  std::int32_t open = -1;
+  for (const Statement& one : program_.statements) {
+    if (one.hint != open) {
+      text += open >= 0 ? "  }\n" : "";
+      text += one.hint >= 0 ? "  @" + program_.hints.at(static_cast<std::size_t>(one.hint)) + " {\n" : "";
+      open = one.hint;
+    }
+    text += open >= 0 ? "    " : "  ";
+    statement(one);
+    text += '\n';
+  }
+  text += open >= 0 ? "  }\n}\n" : "}\n";
+}
+
+void Printer::symbol(const Symbol& symbol) {
+  text += "symbol " + symbol.name + " in " + std::to_string(symbol.low) + ".." + std::to_string(symbol.high);
+  if (symbol.step != 1) {
+    text += " step " + std::to_string(symbol.step);
+  }
+}
+
+void Printer::tensor(const Tensor& tensor) {
+  text += tensor.role == Role::kTemp ? "  temp " : "  arg ";
+  text += tensor.name + " : ";
+  text += type_name(tensor.type);
+  std::vector<std::string> dims;
+  for (const std::uint64_t dim : tensor.dims) {
+    dims.push_back(std::to_string(dim));
+  }
+  list(dims);
+  switch (tensor.role) {
+    case Role::kIn:
+      text += " in";
+      break;
+    case Role::kOut:
+      text += " out";
+      break;
+    case Role::kInOut:
+      text += " inout";
+      break;
+    case Role::kTemp:
+      break;
+  }
+  text += '\n';
+}
+
+void Printer::list(const std::vector<std::string>& items) {
+  text += '[';
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    text += i == 0 ? "" : ", ";
+    text += items[i];
+  }
+  text += ']';
+}
+
+void Printer::statement(const Statement& statement) {
+  statement_ = &statement;
+  access(statement.target);
+  loops(statement);
+  expr(statement.value, type_around(statement), 0);
+}
+
+// From after the target to before the value. An extent is written only where it would not be inferred.
+void Printer::loops(const Statement& statement) {
+  const auto inferred = inferred_extents(program_, statement);
+  std::vector<std::string> stated;
+  std::vector<std::string> reduced;
+  for (std::uint32_t i = 0; i < statement.loops.size(); ++i) {
+    const Loop& loop = statement.loops[i];
+    const bool is_inferred = inferred[i] && *inferred[i] == loop.extent;
+    const std::string extent = is_inferred ? "" : ":" + std::to_string(loop.extent);
+    if (statement.reduces(i)) {
+      reduced.push_back(loop.name + extent);
+    } else if (!is_inferred) {
+      stated.push_back(loop.name + extent);
+    }
+  }
+  if (!stated.empty()) {
+    text += " for";
+    list(stated);
+  }
+  constexpr std::array<std::string_view, 5> kAssign = {" = ", " += ", " *= ", " max= ", " min= "};
+  text += kAssign.at(static_cast<std::size_t>(statement.assign));
+  if (statement.reduce) {
+    text += reduce_name(*statement.reduce);
+    if (statement.accumulator) {
+      text += ':';
+      text += type_name(*statement.accumulator);
+    }
+    list(reduced);
+    text += ' ';
+  }
+}
+
+// Symbols, loops, then the number: `row + 2*i - 1`.
+std::string Printer::affine(const Affine& affine) const {
+  std::string sum;
+  const auto add = [&](std::int64_t value, const std::string& name) {
+    const std::uint64_t magnitude =
+        value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
+    if (sum.empty()) {
+      sum += value < 0 ? "-" : "";
+    } else {
+      sum += value < 0 ? " - " : " + ";
+    }
+    const std::string number = std::to_string(magnitude);
+    sum += name.empty() ? number : magnitude == 1 ? name : number + "*" + name;
+  };
+  for (const bool symbols : {true, false}) {
+    for (const Affine::Term& term : affine.terms) {
+      if (term.is_symbol == symbols) {
+        add(term.coefficient,
+            symbols ? program_.symbols.at(term.id).name : statement_->loops.at(term.id).name);
+      }
+    }
+  }
+  if (affine.constant != 0 || affine.terms.empty()) {
+    add(affine.constant, "");
+  }
+  return sum;
+}
+
+std::string Printer::index(const Index& index) const {
+  if (!index.element_of) {
+    return affine(index.affine);
+  }
+  std::string element = program_.tensors.at(*index.element_of).name + "[";
+  for (std::size_t i = 0; i < index.element_indices.size(); ++i) {
+    element += (i == 0 ? "" : ", ") + affine(index.element_indices[i]);
+  }
+  return element + "]";
+}
+
+void Printer::access(const Access& access) {
+  text += program_.tensors.at(access.tensor).name;
+  std::vector<std::string> indices;
+  for (const Index& one : access.indices) {
+    indices.push_back(index(one));
+  }
+  list(indices);
+}
+
+void Printer::read(const Expr& expr) {
+  if (!expr.access.otherwise) {
+    access(expr.access);
+    return;
+  }
+  text += '(';
+  access(expr.access);
+  text += " else " + literal_to_text(expr.type, *expr.access.otherwise) + ")";
+}
+
+void Printer::expr(const Expr& expr, std::optional<Type> given, int lowest) {
+  const bool parentheses = precedence(expr.op) < lowest;
+  text += parentheses ? "(" : "";
+  switch (expr.op) {
+    case Op::kConst:
+      constant(expr, given);
+      break;
+    case Op::kRead:
+      read(expr);
+      break;
+    case Op::kIndex:
+      text += affine(expr.affine);
+      break;
+    default:
+      op_info(expr.op).infix ? infix(expr, given) : call(expr, given);
+      break;
+  }
+  text += parentheses ? ")" : "";
+}
+
+void Printer::constant(const Expr& expr, std::optional<Type> given) {
+  const std::string number = literal_to_text(expr.type, expr.literal);
+  if (expr.type == Type::kBool || given == expr.type) {
+    text += number;
+  } else {
+    text += std::string(type_name(expr.type)) + "(" + number + ")";
+  }
+}
+
+void Printer::call(const Expr& expr, std::optional<Type> given) {
+  text += expr.op == Op::kCast ? type_name(expr.type) : op_info(expr.op).name;
+  text += '(';
+  for (std::size_t i = 0; i < expr.args.size(); ++i) {
+    text += i == 0 ? "" : ", ";
+    this->expr(expr.args[i], type_for(expr, i, given), 0);
+  }
+  text += ')';
+}
+
+void Printer::infix(const Expr& expr, std::optional<Type> given) {
+  const std::string mark(op_info(expr.op).name);
+  const int own = precedence(expr.op);
+  if (expr.args.size() == 1) {
+    // `-1.0` is a number and `-(1.0)` its negation.
+    const auto type = type_for(expr, 0, given);
+    const bool is_number = expr.op == Op::kNeg && expr.args[0].op == Op::kConst && type == expr.args[0].type;
+    text += mark + (is_number ? "(" : "");
+    this->expr(expr.args[0], type, own);
+    text += is_number ? ")" : "";
+    return;
+  }
+  this->expr(expr.args.at(0), type_for(expr, 0, given), own);
+  text += " " + mark + " ";
+  this->expr(expr.args.at(1), type_for(expr, 1, given), own + 1);
+}
+
+// The type that the text of `expr` has whatever is around it; nothing for literals and what is made of them
+// only.
+std::optional<Type> Printer::own_type(const Expr& expr) {
+  if (expr.op == Op::kConst) {
+    return expr.type == Type::kBool ? std::optional(Type::kBool) : std::nullopt;
+  }
+  const SharedType shared = shared_type(expr.op);
+  if (shared.first == shared.last || !shared.is_result) {
+    return expr.type;
+  }
+  for (std::size_t i = shared.first; i < shared.last; ++i) {
+    if (const auto type = own_type(expr.args.at(i))) {
+      return type;
+    }
+  }
+  return std::nullopt;
+}
+
+// The type that a bare literal gets as argument `arg` of `expr`.
+std::optional<Type> Printer::type_for(const Expr& expr, std::size_t arg, std::optional<Type> given) {
+  if (expr.op == Op::kRandomBits) {
+    return Type::kI64;
+  }
+  const SharedType shared = shared_type(expr.op);
+  if (arg < shared.first || arg >= shared.last) {
+    return std::nullopt;
+  }
+  for (std::size_t i = shared.first; i < shared.last; ++i) {
+    if (const auto type = own_type(expr.args.at(i))) {
+      return type;
+    }
+  }
+  return shared.is_result ? given : std::nullopt;
+}
+
+std::optional<Type> Printer::type_around(const Statement& statement) const {
+  if (statement.accumulator) {
+    return statement.accumulator;
+  }
+  if (statement.reduce == Reduce::kArgMax || statement.reduce == Reduce::kArgMin) {
+    return std::nullopt;
+  }
+  return program_.tensors.at(statement.target.tensor).type;
+}
+
+}  // namespace
+
+std::string print(const Module& module) {
+  std::string text = "yoke.program 1\n";
+  for (const Program& program : module.programs) {
+    Printer printer(program);
+    printer.program();
+    text += printer.text;
+  }
+  return text;
+}
+
+std::string print(const Program& program) {
+  Printer printer(program);
+  printer.program();
+  return "yoke.program 1\n" + printer.text;
+}
+
+std::string print(const Program& program, const Statement& statement) {
+  Printer printer(program);
+  printer.statement(statement);
+  return printer.text;
+}
+
+std::string affine_text(const Program& program, const Statement& statement, const Affine& affine) {
+  return Printer(program).affine_of(statement, affine);
+}
+
+std::string fingerprint(const Module& module) {
+  // FNV-1a, 128 bits.
+  __extension__ using Wide = unsigned __int128;
+  const Wide prime = (Wide{1} << 88) + 0x13b;
+  Wide hash = (Wide{0x6c62272e07bb0142U} << 64) + 0x62b821756295c58dU;
+  for (const char c : print(module)) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * prime;
+  }
+  std::string digits;
+  for (int shift = 124; shift >= 0; shift -= 4) {
+    digits += "0123456789abcdef"[static_cast<unsigned>(hash >> shift) & 15U];
+  }
+  return digits;
+}
+
+}  // namespace yoke::program

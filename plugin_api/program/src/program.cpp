@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/program/src/program.cpp: the tables of types and operations, and what builds expressions.
+#include <yoke/program/program.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <stdexcept>
+#include <utility>
+
+#include "number.h"
+
+namespace yoke::program {
+namespace {
+
+struct TypeRow {
+  Type type;
+  std::string_view name;
+  std::uint64_t byte_size;
+};
+
+constexpr TypeRow kTypes[] = {
+    {Type::kF64, "f64", 8},   {Type::kF32, "f32", 4}, {Type::kF16, "f16", 2},
+    {Type::kBF16, "bf16", 2}, {Type::kI64, "i64", 8}, {Type::kI32, "i32", 4},
+    {Type::kU32, "u32", 4},   {Type::kU8, "u8", 1},   {Type::kBool, "bool", 1},
+};
+
+const TypeRow& type_row(Type type) {
+  for (const TypeRow& row : kTypes) {
+    if (row.type == type) {
+      return row;
+    }
+  }
+  throw std::invalid_argument("type " + std::to_string(static_cast<std::int32_t>(type)) +
+                              " is not an element type of the program format");
+}
+
+// In the order of Op.
+constexpr OpInfo kOps[] = {
+    {"const", -1, false}, {"read", -1, false}, {"index", -1, false}, {"cast", 1, false},
+    {"+", 2, true},       {"-", 2, true},      {"*", 2, true},       {"/", 2, true},
+    {"%", 2, true},       {"-", 1, true},      {"min", 2, false},    {"max", 2, false},
+    {"abs", 1, false},    {"sign", 1, false},  {"floor", 1, false},  {"ceil", 1, false},
+    {"round", 1, false},  {"trunc", 1, false}, {"exp", 1, false},    {"exp2", 1, false},
+    {"expm1", 1, false},  {"log", 1, false},   {"log2", 1, false},   {"log1p", 1, false},
+    {"sqrt", 1, false},   {"rsqrt", 1, false}, {"recip", 1, false},  {"pow", 2, false},
+    {"sin", 1, false},    {"cos", 1, false},   {"tanh", 1, false},   {"sigmoid", 1, false},
+    {"erf", 1, false},    {"erfc", 1, false},  {"fma", 3, false},    {"<", 2, true},
+    {"<=", 2, true},      {">", 2, true},      {">=", 2, true},      {"==", 2, true},
+    {"!=", 2, true},      {"&&", 2, true},     {"||", 2, true},      {"!", 1, true},
+    {"&", 2, true},       {"|", 2, true},      {"^", 2, true},       {"~", 1, true},
+    {"<<", 2, true},      {">>", 2, true},     {"select", 3, false}, {"random_bits", 3, false},
+};
+static_assert(std::size(kOps) == static_cast<std::size_t>(Op::kRandomBits) + 1);
+
+bool same_literal(Type type, const Literal& a, const Literal& b) {
+  if (!is_float(type)) {
+    return a.integer == b.integer;
+  }
+  if (std::isnan(a.number) || std::isnan(b.number)) {
+    return std::isnan(a.number) && std::isnan(b.number);
+  }
+  return std::bit_cast<std::uint64_t>(a.number) == std::bit_cast<std::uint64_t>(b.number);
+}
+
+bool same_access(Type type, const Access& a, const Access& b) {
+  if (a.tensor != b.tensor || a.indices != b.indices || a.otherwise.has_value() != b.otherwise.has_value()) {
+    return false;
+  }
+  return !a.otherwise || same_literal(type, *a.otherwise, *b.otherwise);
+}
+
+}  // namespace
+
+std::uint64_t byte_size(Type type) {
+  return type_row(type).byte_size;
+}
+
+std::string_view type_name(Type type) {
+  return type_row(type).name;
+}
+
+std::optional<Type> type_by_name(std::string_view name) {
+  for (const TypeRow& row : kTypes) {
+    if (row.name == name) {
+      return row.type;
+    }
+  }
+  return std::nullopt;
+}
+
+bool is_float(Type type) {
+  return type == Type::kF64 || type == Type::kF32 || type == Type::kF16 || type == Type::kBF16;
+}
+
+bool is_integer(Type type) {
+  return type == Type::kI64 || type == Type::kI32 || type == Type::kU32 || type == Type::kU8;
+}
+
+std::uint64_t Tensor::element_count() const {
+  std::uint64_t count = 1;
+  for (const std::uint64_t dim : dims) {
+    count *= dim;
+  }
+  return count;
+}
+
+std::optional<std::uint32_t> Affine::single_loop() const {
+  if (constant == 0 && terms.size() == 1 && !terms[0].is_symbol && terms[0].coefficient == 1) {
+    return terms[0].id;
+  }
+  return std::nullopt;
+}
+
+const OpInfo& op_info(Op op) {
+  const auto number = static_cast<std::size_t>(op);
+  if (number >= std::size(kOps)) {
+    throw std::invalid_argument("operation " + std::to_string(number) + " is not one of the program format");
+  }
+  return kOps[number];
+}
+
+Expr Expr::constant(Type type, double value) {
+  Expr expr;
+  expr.op = Op::kConst;
+  expr.type = type;
+  if (is_float(type)) {
+    expr.literal.number = round_to_type(type, value);
+  } else {
+    expr.literal.integer = float_to_integer(type, value);
+  }
+  return expr;
+}
+
+Expr Expr::read(Type type, Access access) {
+  Expr expr;
+  expr.op = Op::kRead;
+  expr.type = type;
+  expr.access = std::move(access);
+  return expr;
+}
+
+Expr Expr::index_loop(std::uint32_t loop) {
+  Expr expr;
+  expr.op = Op::kIndex;
+  expr.type = Type::kI64;
+  expr.affine = Affine::loop(loop);
+  return expr;
+}
+
+Expr Expr::index_symbol(std::uint32_t symbol) {
+  Expr expr;
+  expr.op = Op::kIndex;
+  expr.type = Type::kI64;
+  expr.affine = Affine::symbol(symbol);
+  return expr;
+}
+
+Expr Expr::cast(Type type, Expr value) {
+  Expr expr;
+  expr.op = Op::kCast;
+  expr.type = type;
+  expr.args.push_back(std::move(value));
+  return expr;
+}
+
+Expr Expr::make(Op op, std::vector<Expr> args) {
+  Expr expr;
+  expr.op = op;
+  switch (op) {
+    case Op::kLess:
+    case Op::kLessEqual:
+    case Op::kGreater:
+    case Op::kGreaterEqual:
+    case Op::kEqual:
+    case Op::kNotEqual:
+    case Op::kAnd:
+    case Op::kOr:
+    case Op::kNot:
+      expr.type = Type::kBool;
+      break;
+    case Op::kRandomBits:
+      expr.type = Type::kU32;
+      break;
+    case Op::kSelect:
+      expr.type = args.size() > 1 ? args[1].type : Type::kF32;
+      break;
+    default:
+      expr.type = args.empty() ? Type::kF32 : args[0].type;
+      break;
+  }
+  expr.args = std::move(args);
+  return expr;
+}
+
+bool same(const Expr& a, const Expr& b) {
+  if (a.op != b.op || a.type != b.type) {
+    return false;
+  }
+  switch (a.op) {
+    case Op::kConst:
+      return same_literal(a.type, a.literal, b.literal);
+    case Op::kRead:
+      return same_access(a.type, a.access, b.access);
+    case Op::kIndex:
+      return a.affine == b.affine;
+    default:
+      return std::equal(a.args.begin(), a.args.end(), b.args.begin(), b.args.end(), same);
+  }
+}
+
+bool Statement::reduces(std::uint32_t loop) const {
+  return std::find(reduce_loops.begin(), reduce_loops.end(), loop) != reduce_loops.end();
+}
+
+std::optional<std::uint32_t> Program::find_tensor(std::string_view tensor_name) const {
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].name == tensor_name) {
+      return static_cast<std::uint32_t>(i);
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::uint32_t> Program::find_symbol(std::string_view symbol_name) const {
+  for (std::size_t i = 0; i < symbols.size(); ++i) {
+    if (symbols[i].name == symbol_name) {
+      return static_cast<std::uint32_t>(i);
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<std::uint32_t> Program::arguments() const {
+  std::vector<std::uint32_t> numbers;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].role != Role::kTemp) {
+      numbers.push_back(static_cast<std::uint32_t>(i));
+    }
+  }
+  return numbers;
+}
+
+}  // namespace yoke::program

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/program/src/region.cpp: which elements an access may touch, as exact intervals and sets of them.
+#include "region.h"
+
+#include <algorithm>
+
+namespace yoke::program {
+namespace {
+
+__extension__ using Wide = __int128;
+
+// Indices stay below it, so that sums and differences of them fit in i64.
+constexpr Wide kHighest = Wide{1} << 61;
+constexpr std::size_t kMaxIntervals = 4096;
+constexpr int kMaxPieces = 1 << 16;
+
+// The values first, first + step, ... : `count` of them.
+struct Steps {
+  Wide first;
+  Wide step;
+  Wide count;
+};
+
+Steps steps_of(const Program& program, const Statement& statement, const Affine::Term& term) {
+  if (!term.is_symbol) {
+    return {0, 1, statement.loops[term.id].extent};
+  }
+  const Symbol& symbol = program.symbols[term.id];
+  return {symbol.low, symbol.step, (Wide{symbol.high} - 1 - symbol.low) / symbol.step + 1};
+}
+
+Wide magnitude(Wide value) {
+  return value < 0 ? -value : value;
+}
+
+// Joins neighbours and overlaps.
+void normalize(IndexSet& set) {
+  std::sort(set.begin(), set.end(), [](const Interval& a, const Interval& b) { return a.low < b.low; });
+  std::size_t kept = 0;
+  for (const Interval& one : set) {
+    if (kept > 0 && one.low - 1 <= set[kept - 1].high) {
+      set[kept - 1].high = std::max(set[kept - 1].high, one.high);
+    } else {
+      set[kept++] = one;
+    }
+  }
+  set.resize(kept);
+}
+
+bool contains(const IndexSet& set, const Interval& inner) {
+  const auto after = std::upper_bound(set.begin(), set.end(), inner.low,
+                                      [](std::int64_t low, const Interval& one) { return low < one.low; });
+  return after != set.begin() && inner.high <= (after - 1)->high;
+}
+
+bool contains(const Region& region, const Region& inner) {
+  for (std::size_t dim = 0; dim < region.size(); ++dim) {
+    for (const Interval& one : inner[dim]) {
+      if (!contains(region[dim], one)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+// `set` plus every multiple 0, 1, ... count - 1 of `stride`; false: too scattered.
+bool spread(IndexSet& set, std::int64_t stride, std::int64_t count) {
+  const auto reach = stride * (count - 1);
+  const auto width = set[0].high - set[0].low;
+  if (set.size() == 1 && magnitude(stride) <= Wide{width} + 1) {
+    (reach < 0 ? set[0].low : set[0].high) += reach;
+    return true;
+  }
+  if (Wide{count} * static_cast<std::int64_t>(set.size()) > static_cast<Wide>(kMaxIntervals)) {
+    return false;
+  }
+  IndexSet result;
+  for (std::int64_t i = 0; i < count; ++i) {
+    for (const Interval& one : set) {
+      result.push_back({one.low + i * stride, one.high + i * stride});
+    }
+  }
+  normalize(result);
+  set = std::move(result);
+  return true;
+}
+
+// Cuts one dimension after the other where some region's set begins or ends; inside a piece all is alike.
+bool covered(const Region& region, std::size_t dim, const std::vector<const Region*>& by, int& pieces) {
+  if (by.empty() || --pieces < 0) {
+    return false;
+  }
+  if (dim == region.size()) {
+    return true;
+  }
+  std::vector<std::int64_t> cuts;
+  for (const Region* one : by) {
+    for (const Interval& interval : (*one)[dim]) {
+      cuts.push_back(interval.low);
+      cuts.push_back(interval.high + 1);
+    }
+  }
+  std::sort(cuts.begin(), cuts.end());
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  for (const Interval& interval : region[dim]) {
+    std::int64_t low = interval.low;
+    while (low <= interval.high) {
+      const auto next = std::upper_bound(cuts.begin(), cuts.end(), low);
+      const std::int64_t high = next == cuts.end() ? interval.high : std::min(interval.high, *next - 1);
+      std::vector<const Region*> here;
+      for (const Region* one : by) {
+        if (contains((*one)[dim], {low, high})) {
+          here.push_back(one);
+        }
+      }
+      if (!covered(region, dim + 1, here, pieces)) {
+        return false;
+      }
+      low = high + 1;
+    }
+  }
+  return true;
+}
+
+struct Digit {
+  std::uint32_t loop;
+  Wide weight;
+  Wide extent;
+};
+
+// The loops of one index that are not told apart yet, smallest weight first.
+std::vector<Digit> open_digits(const Statement& statement, const Affine& affine,
+                               const std::vector<bool>& known) {
+  std::vector<Digit> digits;
+  for (const Affine::Term& term : affine.terms) {
+    if (!term.is_symbol && !known[term.id]) {
+      digits.push_back({term.id, magnitude(term.coefficient), statement.loops[term.id].extent});
+    }
+  }
+  std::sort(digits.begin(), digits.end(), [](const Digit& a, const Digit& b) { return a.weight < b.weight; });
+  return digits;
+}
+
+// As in a number with mixed bases: each digit outweighs all smaller ones together.
+bool are_told_apart(const std::vector<Digit>& digits) {
+  Wide below = 0;
+  for (const Digit& digit : digits) {
+    if (digit.weight <= below) {
+      return false;
+    }
+    below += digit.weight * (digit.extent - 1);
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<Interval> range_of(const Program& program, const Statement& statement, const Affine& affine) {
+  Wide low = affine.constant;
+  Wide high = affine.constant;
+  Wide largest = magnitude(affine.constant);  // of any partial sum, in any order
+  for (const Affine::Term& term : affine.terms) {
+    const Steps steps = steps_of(program, statement, term);
+    const Wide first = term.coefficient * steps.first;
+    const Wide last = term.coefficient * (steps.first + steps.step * (steps.count - 1));
+    low += std::min(first, last);
+    high += std::max(first, last);
+    largest += std::max(magnitude(first), magnitude(last));
+    if (largest > kHighest) {
+      return std::nullopt;
+    }
+  }
+  if (largest > kHighest) {
+    return std::nullopt;
+  }
+  return Interval{static_cast<std::int64_t>(low), static_cast<std::int64_t>(high)};
+}
+
+std::optional<IndexSet> values_of(const Program& program, const Statement& statement, const Affine& affine) {
+  struct Stride {
+    std::int64_t stride;
+    std::int64_t count;
+  };
+  std::int64_t start = affine.constant;
+  std::vector<Stride> strides;
+  for (const Affine::Term& term : affine.terms) {
+    const Steps steps = steps_of(program, statement, term);
+    start += static_cast<std::int64_t>(term.coefficient * steps.first);
+    if (steps.count > 1) {
+      strides.push_back(
+          {static_cast<std::int64_t>(term.coefficient * steps.step), static_cast<std::int64_t>(steps.count)});
+    }
+  }
+  std::sort(strides.begin(), strides.end(),
+            [](const Stride& a, const Stride& b) { return magnitude(a.stride) < magnitude(b.stride); });
+  IndexSet set = {{start, start}};
+  for (const Stride& one : strides) {
+    if (!spread(set, one.stride, one.count)) {
+      return std::nullopt;
+    }
+  }
+  return set;
+}
+
+IndexSet clipped(const IndexSet& set, std::uint64_t dim) {
+  IndexSet result;
+  for (const Interval& one : set) {
+    const Interval part = {std::max<std::int64_t>(one.low, 0),
+                           std::min(one.high, static_cast<std::int64_t>(dim) - 1)};
+    if (part.low <= part.high) {
+      result.push_back(part);
+    }
+  }
+  return result;
+}
+
+Region whole(const Tensor& tensor) {
+  Region region;
+  for (const std::uint64_t dim : tensor.dims) {
+    region.push_back({{0, static_cast<std::int64_t>(dim) - 1}});
+  }
+  return region;
+}
+
+void Coverage::add(Region region) {
+  for (const Region& one : regions_) {
+    if (contains(one, region)) {
+      return;
+    }
+  }
+  std::erase_if(regions_, [&](const Region& one) { return contains(region, one); });
+  regions_.push_back(std::move(region));
+}
+
+bool Coverage::covers(const Region& region) const {
+  for (const IndexSet& set : region) {
+    if (set.empty()) {
+      return true;
+    }
+  }
+  std::vector<const Region*> by;
+  for (const Region& one : regions_) {
+    if (contains(one, region)) {
+      return true;
+    }
+    by.push_back(&one);
+  }
+  int pieces = kMaxPieces;
+  return covered(region, 0, by, pieces);
+}
+
+std::optional<std::uint32_t> colliding_loop(const Statement& statement) {
+  // A loop of extent 1 has nothing to tell apart.
+  std::vector<bool> known(statement.loops.size());
+  for (std::uint32_t i = 0; i < known.size(); ++i) {
+    known[i] = statement.loops[i].extent == 1 || statement.reduces(i);
+  }
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (const Index& index : statement.target.indices) {
+      const auto digits = open_digits(statement, index.affine, known);
+      if (!digits.empty() && are_told_apart(digits)) {
+        for (const Digit& digit : digits) {
+          known[digit.loop] = true;
+        }
+        progress = true;
+      }
+    }
+  }
+  const auto open = std::find(known.begin(), known.end(), false);
+  if (open == known.end()) {
+    return std::nullopt;
+  }
+  return static_cast<std::uint32_t>(open - known.begin());
+}
+
+std::optional<Region> written_region(const Program& program, const Statement& statement) {
+  Region region;
+  std::vector<bool> seen(statement.loops.size());
+  for (const Index& index : statement.target.indices) {
+    for (const Affine::Term& term : index.affine.terms) {
+      const bool varies = steps_of(program, statement, term).count > 1;
+      // Other launches write elsewhere; a loop in two indices writes a diagonal and no product of sets.
+      if (varies && (term.is_symbol || seen[term.id])) {
+        return std::nullopt;
+      }
+      if (!term.is_symbol) {
+        seen[term.id] = true;
+      }
+    }
+    auto set = values_of(program, statement, index.affine);
+    if (!set) {
+      return std::nullopt;
+    }
+    region.push_back(std::move(*set));
+  }
+  return region;
+}
+
+}  // namespace yoke::program

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/program/src/type_rules.cpp: which types an operation takes and gives; shared by parser and
+// verifier.
+#include "type_rules.h"
+
+#include <algorithm>
+
+namespace yoke::program {
+namespace {
+
+constexpr std::string_view kReduceNames[] = {"sum", "prod", "min", "max", "any", "all", "argmax", "argmin"};
+
+// Words that would make a text ambiguous as names. Functions and types are none: they are always followed by
+// `(`.
+constexpr std::string_view kReserved[] = {"inf", "nan", "true", "false", "else", "for", "arg", "temp"};
+
+enum class Takes { kNumber, kFloat, kInteger, kBool, kAny, kRandom, kSelect };
+
+Takes takes(Op op) {
+  switch (op) {
+    case Op::kAdd:
+    case Op::kSub:
+    case Op::kMul:
+    case Op::kDiv:
+    case Op::kNeg:
+    case Op::kMin:
+    case Op::kMax:
+    case Op::kAbs:
+    case Op::kSign:
+    case Op::kLess:
+    case Op::kLessEqual:
+    case Op::kGreater:
+    case Op::kGreaterEqual:
+      return Takes::kNumber;
+    case Op::kMod:
+    case Op::kBitAnd:
+    case Op::kBitOr:
+    case Op::kBitXor:
+    case Op::kBitNot:
+    case Op::kShiftLeft:
+    case Op::kShiftRight:
+      return Takes::kInteger;
+    case Op::kAnd:
+    case Op::kOr:
+    case Op::kNot:
+      return Takes::kBool;
+    case Op::kEqual:
+    case Op::kNotEqual:
+      return Takes::kAny;
+    case Op::kSelect:
+      return Takes::kSelect;
+    case Op::kRandomBits:
+      return Takes::kRandom;
+    default:
+      return Takes::kFloat;
+  }
+}
+
+bool gives_bool(Op op) {
+  return (op >= Op::kLess && op <= Op::kNotEqual) || op == Op::kAnd || op == Op::kOr || op == Op::kNot;
+}
+
+std::string wants(Op op, std::string_view what, Type given) {
+  return std::string(op_info(op).name) + " takes " + std::string(what) + ", not " +
+         std::string(type_name(given));
+}
+
+std::string kind_fault(Op op, Type type) {
+  switch (takes(op)) {
+    case Takes::kNumber:
+      return type == Type::kBool ? wants(op, "numbers", type) : "";
+    case Takes::kFloat:
+      return is_float(type) ? "" : wants(op, "floats", type);
+    case Takes::kInteger:
+      return is_integer(type) ? "" : wants(op, "integers", type);
+    case Takes::kBool:
+      return type == Type::kBool ? "" : wants(op, "bool", type);
+    case Takes::kRandom:
+      return type == Type::kI64 ? "" : wants(op, "i64", type);
+    default:
+      return "";
+  }
+}
+
+void infer_from(const Tensor& tensor, std::span<const Index> indices, const Program& program,
+                std::vector<std::optional<std::uint64_t>>& extents) {
+  const auto one = [&](const Affine& affine, const Tensor& of, std::size_t dim) {
+    const auto loop = affine.single_loop();
+    if (loop && dim < of.dims.size() && *loop < extents.size() && !extents[*loop]) {
+      extents[*loop] = of.dims[dim];
+    }
+  };
+  for (std::size_t dim = 0; dim < indices.size(); ++dim) {
+    const Index& index = indices[dim];
+    if (!index.element_of) {
+      one(index.affine, tensor, dim);
+      continue;
+    }
+    for (std::size_t i = 0; i < index.element_indices.size(); ++i) {
+      one(index.element_indices[i], program.tensors.at(*index.element_of), i);
+    }
+  }
+}
+
+void infer_from(const Expr& expr, const Program& program,
+                std::vector<std::optional<std::uint64_t>>& extents) {
+  if (expr.op == Op::kRead) {
+    infer_from(program.tensors.at(expr.access.tensor), expr.access.indices, program, extents);
+  }
+  for (const Expr& arg : expr.args) {
+    infer_from(arg, program, extents);
+  }
+}
+
+}  // namespace
+
+SharedType shared_type(Op op) {
+  if (op == Op::kSelect) {
+    return {1, 3, true};
+  }
+  if (op == Op::kRandomBits || op_info(op).arity < 1 || op == Op::kCast) {
+    return {0, 0, false};
+  }
+  return {0, static_cast<std::size_t>(op_info(op).arity), !gives_bool(op)};
+}
+
+std::optional<Type> result_type(Op op, std::span<const Type> args, std::string& reason) {
+  const std::string name(op_info(op).name);
+  if (static_cast<int>(args.size()) != op_info(op).arity) {
+    reason = name + " takes " + std::to_string(op_info(op).arity) +
+             (op_info(op).arity == 1 ? " argument, " : " arguments, ") + std::to_string(args.size()) +
+             " given";
+    return std::nullopt;
+  }
+  if (op == Op::kSelect && args[0] != Type::kBool) {
+    reason = "select takes a bool as its condition, not " + std::string(type_name(args[0]));
+    return std::nullopt;
+  }
+  const SharedType shared = shared_type(op);
+  for (std::size_t i = shared.first + 1; i < shared.last; ++i) {
+    if (args[i] != args[shared.first]) {
+      reason = name + " takes values of one type, not " + std::string(type_name(args[shared.first])) +
+               " and " + std::string(type_name(args[i])) + "; cast one of them";
+      return std::nullopt;
+    }
+  }
+  for (const Type type : args) {
+    reason = kind_fault(op, type);
+    if (!reason.empty()) {
+      return std::nullopt;
+    }
+  }
+  if (op == Op::kRandomBits) {
+    return Type::kU32;
+  }
+  return gives_bool(op) ? Type::kBool : args[shared.first];
+}
+
+std::string name_fault(std::string_view name) {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  if (name.empty() || !letter(name[0]) ||
+      !std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); })) {
+    return "'" + std::string(name.substr(0, kMaxNameLength)) +
+           "' is no name: letters, digits and _ are, not starting with a digit";
+  }
+  if (name.size() > kMaxNameLength) {
+    return "the name '" + std::string(name.substr(0, 20)) + "...' is longer than " +
+           std::to_string(kMaxNameLength) + " characters";
+  }
+  if (reduce_by_name(name) ||
+      std::find(std::begin(kReserved), std::end(kReserved), name) != std::end(kReserved)) {
+    return "'" + std::string(name) + "' is a word of the language and cannot be a name";
+  }
+  return "";
+}
+
+std::string rank_fault(const Tensor& tensor, std::size_t index_count) {
+  if (tensor.dims.size() == index_count) {
+    return "";
+  }
+  return tensor.name + " takes " + std::to_string(tensor.dims.size()) +
+         (tensor.dims.size() == 1 ? " index, " : " indices, ") + std::to_string(index_count) + " given";
+}
+
+std::string_view reduce_name(Reduce reduce) {
+  return kReduceNames[std::min(static_cast<std::size_t>(reduce), std::size(kReduceNames) - 1)];
+}
+
+std::optional<Reduce> reduce_by_name(std::string_view name) {
+  for (std::size_t i = 0; i < std::size(kReduceNames); ++i) {
+    if (kReduceNames[i] == name) {
+      return static_cast<Reduce>(i);
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Op> function_by_name(std::string_view name) {
+  for (int i = 0; i <= static_cast<int>(Op::kRandomBits); ++i) {
+    const Op op = static_cast<Op>(i);
+    const OpInfo& info = op_info(op);
+    if (!info.infix && info.arity > 0 && op != Op::kCast && info.name == name) {
+      return op;
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<std::optional<std::uint64_t>> inferred_extents(const Program& program,
+                                                           const Statement& statement) {
+  std::vector<std::optional<std::uint64_t>> extents(statement.loops.size());
+  infer_from(program.tensors.at(statement.target.tensor), statement.target.indices, program, extents);
+  infer_from(statement.value, program, extents);
+  return extents;
+}
+
+}  // namespace yoke::program

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/program/src/verify.cpp: the rules for names, sizes, types and reductions.
+#include "verify.h"
+
+#include <limits>
+#include <set>
+
+#include "number.h"
+#include "type_rules.h"
+
+namespace yoke::program {
+namespace {
+
+__extension__ using Wide = unsigned __int128;
+
+constexpr Wide kHighest = static_cast<Wide>(std::numeric_limits<std::int64_t>::max());
+
+bool is_type(Type type) {
+  return type >= Type::kF64 && type <= Type::kBool;
+}
+
+std::string quoted(std::string_view name) {
+  return "'" + std::string(name) + "'";
+}
+
+std::string name_of(Type type) {
+  return std::string(type_name(type));
+}
+
+// Whether every value of `from` is one of `to`.
+bool widens(Type from, Type to) {
+  if (is_float(from)) {
+    return to == Type::kF64 || (to == Type::kF32 && from != Type::kF64);
+  }
+  return is_integer(from) && is_integer(to) && lowest_integer(to) <= lowest_integer(from) &&
+         highest_integer(to) >= highest_integer(from);
+}
+
+}  // namespace
+
+void verify(const Program& program) {
+  Verifier(program).run();
+}
+
+void verify(const Module& module) {
+  if (module.programs.empty()) {
+    throw ProgramError({}, "the text holds no program");
+  }
+  std::set<std::string_view> names;
+  for (const Program& program : module.programs) {
+    if (!names.insert(program.name).second) {
+      throw ProgramError({}, "two programs are named '" + program.name + "'");
+    }
+    verify(program);
+  }
+}
+
+Module parse_and_verify(std::string_view text) {
+  Module module = parse(text);
+  verify(module);
+  return module;
+}
+
+void Verifier::fail(Location at, const std::string& reason) const {
+  if (at.line != 0) {
+    throw ProgramError(at, reason);
+  }
+  std::string where = "program " + quoted(program_.name);
+  if (statement_ != nullptr) {
+    if (statement_->at.line != 0) {
+      throw ProgramError(statement_->at, reason);
+    }
+    where += ", statement " + std::to_string(statement_ - program_.statements.data() + 1);
+  }
+  throw ProgramError(at, where + ": " + reason);
+}
+
+void Verifier::run() {
+  names();
+  for (const Symbol& one : program_.symbols) {
+    symbol(one);
+  }
+  for (const Tensor& one : program_.tensors) {
+    tensor(one);
+    written_.emplace_back();
+    if (one.role == Role::kIn || one.role == Role::kInOut) {
+      written_.back().add(whole(one));
+    }
+  }
+  hints();
+  for (const Statement& one : program_.statements) {
+    statement_ = &one;
+    statement();
+  }
+  statement_ = nullptr;
+  outputs_are_written();
+}
+
+void Verifier::names() {
+  std::set<std::string_view> seen;
+  const auto check = [&](const std::string& name, Location at, bool is_unique) {
+    if (const std::string fault = name_fault(name); !fault.empty()) {
+      fail(at, fault);
+    }
+    if (is_unique && !seen.insert(name).second) {
+      fail(at, "the name " + quoted(name) + " is declared twice");
+    }
+  };
+  check(program_.name, {}, false);
+  for (const Symbol& one : program_.symbols) {
+    check(one.name, one.at, true);
+  }
+  for (const Tensor& one : program_.tensors) {
+    check(one.name, one.at, true);
+  }
+  for (const std::string& hint : program_.hints) {
+    check(hint, {}, false);
+  }
+}
+
+void Verifier::symbol(const Symbol& symbol) const {
+  if (symbol.low >= symbol.high) {
+    fail(symbol.at, "the range " + std::to_string(symbol.low) + ".." + std::to_string(symbol.high) +
+                        " of symbol " + quoted(symbol.name) + " is empty; its end is excluded");
+  }
+  if (symbol.step < 1) {
+    fail(symbol.at, "the step of symbol " + quoted(symbol.name) + " is " + std::to_string(symbol.step) +
+                        "; it is at least 1");
+  }
+}
+
+void Verifier::tensor(const Tensor& tensor) const {
+  if (!is_type(tensor.type) || tensor.role < Role::kIn || tensor.role > Role::kTemp) {
+    fail(tensor.at, "tensor " + quoted(tensor.name) + " has a type or role that does not exist");
+  }
+  if (tensor.dims.size() > kMaxRank) {
+    fail(tensor.at, "tensor " + quoted(tensor.name) + " has " + std::to_string(tensor.dims.size()) +
+                        " dimensions; the limit is " + std::to_string(kMaxRank));
+  }
+  Wide bytes = byte_size(tensor.type);
+  for (const std::uint64_t dim : tensor.dims) {
+    if (dim == 0) {
+      fail(tensor.at, "tensor " + quoted(tensor.name) + " has a dimension of 0; each is at least 1");
+    }
+    bytes *= dim;  // at most 2^63 * 2^64
+    if (bytes > kHighest) {
+      fail(tensor.at, "tensor " + quoted(tensor.name) + " has more bytes than fit in 63 bits");
+    }
+  }
+}
+
+void Verifier::hints() const {
+  std::int32_t next = 0;
+  std::int32_t open = -1;
+  for (const Statement& one : program_.statements) {
+    if (one.hint != open && one.hint >= 0 && one.hint != next++) {
+      fail(one.at, "the statements of a hint must be neighbours, and hints in order of their numbers");
+    }
+    open = one.hint;
+  }
+  if (static_cast<std::size_t>(next) != program_.hints.size()) {
+    fail({}, "a hint groups no statement");
+  }
+}
+
+void Verifier::statement() {
+  const Statement& statement = *statement_;
+  if (statement.hint < -1 || statement.assign > Assign::kMin ||
+      (statement.reduce && *statement.reduce > Reduce::kArgMin)) {
+    fail(statement.at, "the hint, assignment or reduction has a number that does not exist");
+  }
+  loops();
+  shape_of(statement.target, statement.at);
+  order_of_loops();
+  expr(statement.value, 1);
+  assignment();
+  target();
+  own_target(statement.value);
+  reads_are_written(statement.value);
+  write();
+}
+
+void Verifier::loops() const {
+  const Statement& statement = *statement_;
+  if (statement.loops.size() > kMaxLoops) {
+    fail(statement.at, "a statement has at most " + std::to_string(kMaxLoops) + " loops");
+  }
+  std::set<std::string_view> seen;
+  Wide iterations = 1;
+  for (const Loop& loop : statement.loops) {
+    if (const std::string fault = name_fault(loop.name); !fault.empty()) {
+      fail(statement.at, fault);
+    }
+    if (!seen.insert(loop.name).second) {
+      fail(statement.at, "two loops are named " + quoted(loop.name));
+    }
+    if (program_.find_symbol(loop.name)) {
+      fail(statement.at, quoted(loop.name) + " is a symbol and cannot be a loop");
+    }
+    if (loop.extent == 0) {
+      fail(statement.at, "loop " + quoted(loop.name) + " has the extent 0; it is at least 1");
+    }
+    iterations *= loop.extent;
+    if (iterations > kHighest) {
+      fail(statement.at, "the statement has more iterations than fit in 63 bits");
+    }
+  }
+}
+
+// What the text cannot say, a program made by code must not hold either: printing it would lose that.
+void Verifier::order_of_loops() const {
+  const Statement& statement = *statement_;
+  std::uint32_t next = 0;
+  const auto visit = [&](const Affine& affine) {
+    for (const Affine::Term& term : affine.terms) {
+      if (!term.is_symbol && term.id > next) {
+        fail(statement.at,
+             "loops are numbered in order of their first use in the target, then those of the reduction");
+      }
+      next += !term.is_symbol && term.id == next ? 1 : 0;
+    }
+  };
+  for (const Index& index : statement.target.indices) {
+    visit(index.affine);
+    for (const Affine& element : index.element_indices) {
+      visit(element);
+    }
+  }
+  if (statement.reduce.has_value() == statement.reduce_loops.empty()) {
+    fail(statement.at, "a reduction has at least one loop, and only a reduction has");
+  }
+  for (const std::uint32_t loop : statement.reduce_loops) {
+    if (loop != next++) {
+      fail(statement.at,
+           "loops are numbered in order of their first use in the target, then those of the reduction");
+    }
+  }
+  if (next < statement.loops.size()) {
+    fail(statement.at,
+         "loop " + quoted(statement.loops[next].name) + " is neither in the target nor in the reduction");
+  }
+}
+
+void Verifier::assignment() const {
+  const Statement& statement = *statement_;
+  const Tensor& tensor = tensor_of(statement.target);
+  if (statement.assign != Assign::kSet && tensor.type == Type::kBool) {
+    fail(statement.at, quoted(tensor.name) + " is bool and takes = only");
+  }
+  if (statement.reduce) {
+    reduction();
+  } else if (statement.accumulator) {
+    fail(statement.at, "an accumulator is stated without a reduction");
+  }
+  const bool is_arg = statement.reduce == Reduce::kArgMax || statement.reduce == Reduce::kArgMin;
+  if (!statement.accumulator && !is_arg && tensor.type != statement.value.type) {
+    fail(statement.at, quoted(tensor.name) + " has the type " + name_of(tensor.type) +
+                           ", and the value the type " + name_of(statement.value.type) + "; cast the value");
+  }
+}
+
+void Verifier::reduction() const {
+  const Statement& statement = *statement_;
+  const std::string reduce(reduce_name(*statement.reduce));
+  const Tensor& tensor = tensor_of(statement.target);
+  const Type value = statement.value.type;
+  switch (*statement.reduce) {
+    case Reduce::kAny:
+    case Reduce::kAll:
+      if (value != Type::kBool) {
+        fail(statement.at, reduce + " takes bool, not " + name_of(value));
+      }
+      break;
+    case Reduce::kArgMax:
+    case Reduce::kArgMin:
+      if (statement.reduce_loops.size() != 1) {
+        fail(statement.at,
+             reduce + " takes exactly one loop, " + std::to_string(statement.reduce_loops.size()) + " given");
+      }
+      if (tensor.type != Type::kI32 && tensor.type != Type::kI64) {
+        fail(statement.at,
+             reduce + " gives an i32 or i64, and " + quoted(tensor.name) + " is " + name_of(tensor.type));
+      }
+      if (statement.assign != Assign::kSet) {
+        fail(statement.at, reduce + " takes = only");
+      }
+      if (statement.loops[statement.reduce_loops[0]].extent - 1 >
+          static_cast<std::uint64_t>(highest_integer(tensor.type))) {
+        fail(statement.at, "the numbers of loop " + quoted(statement.loops[statement.reduce_loops[0]].name) +
+                               " do not fit in " + name_of(tensor.type));
+      }
+      [[fallthrough]];
+    default:
+      if (value == Type::kBool) {
+        fail(statement.at, reduce + " takes numbers, not bool");
+      }
+      break;
+  }
+  accumulator();
+}
+
+void Verifier::accumulator() const {
+  const Statement& statement = *statement_;
+  const std::string reduce(reduce_name(*statement.reduce));
+  const Tensor& tensor = tensor_of(statement.target);
+  const Type value = statement.value.type;
+  const bool accumulates = *statement.reduce <= Reduce::kMax;
+  if (!accumulates && statement.accumulator) {
+    fail(statement.at, reduce + " takes no accumulator");
+  }
+  if (!statement.accumulator) {
+    if (accumulates && byte_size(value) == 2) {
+      fail(statement.at, reduce + " of " + name_of(value) + " must state its accumulator, " + reduce +
+                             ":f32[...] or " + reduce + ":f64[...]");
+    }
+    return;
+  }
+  const Type type = *statement.accumulator;
+  if (!is_type(type) || !widens(value, type)) {
+    fail(statement.at, "the accumulator " + (is_type(type) ? name_of(type) : "type") + " cannot hold every " +
+                           name_of(value) + " of the value");
+  }
+  if (is_float(type) != is_float(tensor.type) || tensor.type == Type::kBool) {
+    fail(statement.at, "the accumulator " + name_of(type) + " is not rounded to " + name_of(tensor.type) +
+                           ", the type of " + quoted(tensor.name) + "; both are floats or both integers");
+  }
+}
+
+void Verifier::expr(const Expr& expr, int depth) const {
+  if (depth > kMaxDepth) {
+    fail(expr.at, "the expression is nested too deeply; the limit is " + std::to_string(kMaxDepth) +
+                      " operations inside each other");
+  }
+  if (expr.op > Op::kRandomBits || !is_type(expr.type)) {
+    fail(expr.at, "the operation or its type has a number that does not exist");
+  }
+  if (op_info(expr.op).arity < 0) {
+    leaf(expr);
+    return;
+  }
+  std::vector<Type> types;
+  for (const Expr& arg : expr.args) {
+    this->expr(arg, depth + 1);
+    types.push_back(arg.type);
+  }
+  if (expr.op == Op::kCast) {
+    if (types.size() != 1) {
+      fail(expr.at, name_of(expr.type) + " takes 1 argument, " + std::to_string(types.size()) + " given");
+    }
+    return;
+  }
+  std::string reason;
+  const auto type = result_type(expr.op, types, reason);
+  if (!type) {
+    fail(expr.at, reason);
+  }
+  if (*type != expr.type) {
+    fail(expr.at, std::string(op_info(expr.op).name) + " gives " + name_of(*type) + " here, not " +
+                      name_of(expr.type));
+  }
+}
+
+void Verifier::leaf(const Expr& expr) const {
+  if (!expr.args.empty()) {
+    fail(expr.at, "a leaf of an expression has no arguments");
+  }
+  if (expr.op == Op::kConst) {
+    literal(expr, expr.type, expr.literal);
+  } else if (expr.op == Op::kRead) {
+    read(expr);
+  } else {
+    shape_of(expr.affine, expr.at);
+    const Affine& affine = expr.affine;
+    if (affine.constant != 0 || affine.terms.size() != 1 || affine.terms[0].coefficient != 1 ||
+        expr.type != Type::kI64) {
+      fail(expr.at, "an index as a value is one loop or symbol, of type i64");
+    }
+  }
+}
+
+void Verifier::literal(const Expr& expr, Type type, const Literal& literal) const {
+  if (!literal_fits(type, literal)) {
+    fail(expr.at, "the constant " +
+                      (is_float(type) ? std::to_string(literal.number) : std::to_string(literal.integer)) +
+                      " is not exactly a value of " + name_of(type) + "; round it first");
+  }
+}
+
+}  // namespace yoke::program

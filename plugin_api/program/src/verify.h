@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/program/src/verify.h: the rules that make a program safe to run without checks.
+#pragma once
+
+#include <yoke/program/text.h>
+
+#include <string>
+#include <vector>
+
+#include "region.h"
+
+namespace yoke::program {
+
+// How an index is written, for messages (printer.cpp).
+std::string affine_text(const Program& program, const Statement& statement, const Affine& affine);
+
+class Verifier {
+ public:
+  explicit Verifier(const Program& program) : program_(program) {}
+  void run();
+
+ private:
+  // verify.cpp: what a program is made of.
+  void names();
+  void symbol(const Symbol& symbol) const;
+  void tensor(const Tensor& tensor) const;
+  void hints() const;
+  void statement();
+  void loops() const;
+  void order_of_loops() const;
+  void assignment() const;
+  void reduction() const;
+  void accumulator() const;
+  void expr(const Expr& expr, int depth) const;
+  void leaf(const Expr& expr) const;
+  void literal(const Expr& expr, Type type, const Literal& literal) const;
+  [[noreturn]] void fail(Location at, const std::string& reason) const;
+
+  // verify_access.cpp: which elements are touched.
+  void shape_of(const Access& access, Location at) const;
+  void shape_of(const Affine& affine, Location at) const;
+  void read(const Expr& expr) const;
+  void target() const;
+  void bounds(const Access& access, bool may_leave, Location at) const;
+  void bounds(const Affine& affine, const Tensor& tensor, std::size_t dim, bool may_leave,
+              const std::string& mend, Location at) const;
+  void reads_are_written(const Expr& expr);
+  void access_is_written(const Access& access, Location at);
+  void elements_are_written(const Access& access, Location at);
+  Region region_of(const Access& access) const;
+  IndexSet set_of(const Affine& affine, std::uint64_t dim) const;
+  void own_target(const Expr& expr) const;
+  bool scatters() const;
+  void write();
+  void outputs_are_written() const;
+
+  const Tensor& tensor_of(const Access& access) const { return program_.tensors[access.tensor]; }
+
+  const Program& program_;
+  std::vector<Coverage> written_;  // per tensor
+  const Statement* statement_ = nullptr;
+};
+
+}  // namespace yoke::program

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/program/src/verify_access.cpp: the rules for indices, and for what is written before it is read.
+#include <algorithm>
+
+#include "type_rules.h"
+#include "verify.h"
+
+namespace yoke::program {
+namespace {
+
+bool has_element_index(const Access& access) {
+  return std::any_of(access.indices.begin(), access.indices.end(),
+                     [](const Index& index) { return index.element_of.has_value(); });
+}
+
+}  // namespace
+
+// Numbers of tensors, loops and symbols exist, counts match, terms are in order: before anything follows
+// them.
+void Verifier::shape_of(const Access& access, Location at) const {
+  if (access.tensor >= program_.tensors.size()) {
+    fail(at, "an access names tensor number " + std::to_string(access.tensor) + ", which does not exist");
+  }
+  if (const std::string fault = rank_fault(tensor_of(access), access.indices.size()); !fault.empty()) {
+    fail(at, fault);
+  }
+  for (const Index& index : access.indices) {
+    if (!index.element_of) {
+      if (!index.element_indices.empty()) {
+        fail(at, "an affine index has element indices");
+      }
+      shape_of(index.affine, at);
+      continue;
+    }
+    if (*index.element_of >= program_.tensors.size() || index.affine != Affine{}) {
+      fail(at, "an element index names tensor number " + std::to_string(*index.element_of) +
+                   ", which does not exist, or is affine as well");
+    }
+    const Tensor& tensor = program_.tensors[*index.element_of];
+    if (const std::string fault = rank_fault(tensor, index.element_indices.size()); !fault.empty()) {
+      fail(at, fault);
+    }
+    if (!is_integer(tensor.type)) {
+      fail(at, "'" + tensor.name + "' is " + std::string(type_name(tensor.type)) +
+                   " and cannot be an index; its type must be an integer");
+    }
+    for (const Affine& element : index.element_indices) {
+      shape_of(element, at);
+    }
+  }
+}
+
+void Verifier::shape_of(const Affine& affine, Location at) const {
+  const Affine::Term* before = nullptr;
+  for (const Affine::Term& term : affine.terms) {
+    const std::size_t count = term.is_symbol ? program_.symbols.size() : statement_->loops.size();
+    if (term.id >= count) {
+      fail(at, "an index names loop or symbol number " + std::to_string(term.id) + ", which does not exist");
+    }
+    const bool in_order =
+        before == nullptr || std::pair(before->is_symbol, before->id) < std::pair(term.is_symbol, term.id);
+    if (!in_order || term.coefficient == 0) {
+      fail(at, "the terms of an index are not in order, or one is 0");
+    }
+    before = &term;
+  }
+}
+
+void Verifier::read(const Expr& expr) const {
+  const Access& access = expr.access;
+  shape_of(access, expr.at);
+  const Tensor& tensor = tensor_of(access);
+  if (tensor.type != expr.type) {
+    fail(expr.at, "a read of '" + tensor.name + "' gives " + std::string(type_name(tensor.type)) + ", not " +
+                      std::string(type_name(expr.type)));
+  }
+  if (access.otherwise) {
+    literal(expr, expr.type, *access.otherwise);
+  } else if (has_element_index(access)) {
+    fail(expr.at, "a gather must say what it yields outside of '" + tensor.name + "': write (" + tensor.name +
+                      "[...] else 0)");
+  }
+  bounds(access, access.otherwise.has_value(), expr.at);
+}
+
+void Verifier::target() const {
+  const Statement& statement = *statement_;
+  const Tensor& tensor = tensor_of(statement.target);
+  if (tensor.role == Role::kIn) {
+    fail(statement.at, "'" + tensor.name + "' is an in argument and cannot be written");
+  }
+  if (statement.target.otherwise) {
+    fail(statement.at, "a target takes no else");
+  }
+  bounds(statement.target, false, statement.at);
+  if (scatters()) {
+    if (statement.assign == Assign::kSet) {
+      fail(statement.at, "a scatter to '" + tensor.name +
+                             "' with = would depend on the order of iterations; use += *= max= or min=");
+    }
+    return;
+  }
+  if (const auto loop = colliding_loop(statement)) {
+    fail(statement.at, "two iterations may write one element of '" + tensor.name +
+                           "': its indices do not tell the values of loop '" + statement.loops[*loop].name +
+                           "' apart; reduce over it instead");
+  }
+}
+
+void Verifier::bounds(const Access& access, bool may_leave, Location at) const {
+  const Tensor& tensor = tensor_of(access);
+  const bool is_target = &access == &statement_->target;
+  for (std::size_t dim = 0; dim < access.indices.size(); ++dim) {
+    const Index& index = access.indices[dim];
+    if (!index.element_of) {
+      bounds(index.affine, tensor, dim, may_leave,
+             is_target ? "" : "; write (" + tensor.name + "[...] else 0) if that is meant", at);
+      continue;
+    }
+    const Tensor& elements = program_.tensors[*index.element_of];
+    for (std::size_t i = 0; i < index.element_indices.size(); ++i) {
+      bounds(index.element_indices[i], elements, i, false, "", at);
+    }
+  }
+}
+
+void Verifier::bounds(const Affine& affine, const Tensor& tensor, std::size_t dim, bool may_leave,
+                      const std::string& mend, Location at) const {
+  const auto range = range_of(program_, *statement_, affine);
+  const std::string text = affine_text(program_, *statement_, affine);
+  if (!range) {
+    fail(at, "the index '" + text + "' of '" + tensor.name + "' may pass 2^61");
+  }
+  const auto size = static_cast<std::int64_t>(tensor.dims[dim]);
+  if (!may_leave && (range->low < 0 || range->high >= size)) {
+    fail(at, "the index '" + text + "' of '" + tensor.name + "' runs from " + std::to_string(range->low) +
+                 " to " + std::to_string(range->high) + ", outside of 0 to " + std::to_string(size - 1) +
+                 mend);
+  }
+}
+
+bool Verifier::scatters() const {
+  return has_element_index(statement_->target);
+}
+
+// An iteration may see its target only as it was before that very iteration.
+void Verifier::own_target(const Expr& expr) const {
+  const Access& target = statement_->target;
+  const auto through = [&](const Access& access) {
+    return std::any_of(access.indices.begin(), access.indices.end(), [&](const Index& index) {
+      return index.element_of && *index.element_of == target.tensor;
+    });
+  };
+  const bool reads_others = expr.op == Op::kRead &&
+                            (through(expr.access) || (expr.access.tensor == target.tensor &&
+                                                      (scatters() || expr.access.indices != target.indices)));
+  if (reads_others || through(target)) {
+    fail(reads_others ? expr.at : statement_->at,
+         "the statement reads elements of its target '" + tensor_of(target).name +
+             "' that other iterations write; it may read only the element that it writes");
+  }
+  for (const Expr& arg : expr.args) {
+    own_target(arg);
+  }
+}
+
+void Verifier::reads_are_written(const Expr& expr) {
+  if (expr.op == Op::kRead) {
+    access_is_written(expr.access, expr.at);
+  }
+  for (const Expr& arg : expr.args) {
+    reads_are_written(arg);
+  }
+}
+
+void Verifier::access_is_written(const Access& access, Location at) {
+  elements_are_written(access, at);
+  if (!written_[access.tensor].covers(region_of(access))) {
+    fail(at, "elements of '" + tensor_of(access).name + "' are read here that were never written");
+  }
+}
+
+void Verifier::elements_are_written(const Access& access, Location at) {
+  for (const Index& index : access.indices) {
+    if (!index.element_of) {
+      continue;
+    }
+    const Tensor& tensor = program_.tensors[*index.element_of];
+    Region region;
+    for (std::size_t i = 0; i < index.element_indices.size(); ++i) {
+      region.push_back(set_of(index.element_indices[i], tensor.dims[i]));
+    }
+    if (!written_[*index.element_of].covers(region)) {
+      fail(at, "elements of '" + tensor.name + "' are read here that were never written");
+    }
+  }
+}
+
+// At least the elements that the access may touch.
+Region Verifier::region_of(const Access& access) const {
+  const Tensor& tensor = tensor_of(access);
+  Region region = whole(tensor);
+  for (std::size_t dim = 0; dim < access.indices.size(); ++dim) {
+    if (!access.indices[dim].element_of) {
+      region[dim] = set_of(access.indices[dim].affine, tensor.dims[dim]);
+    }
+  }
+  return region;
+}
+
+IndexSet Verifier::set_of(const Affine& affine, std::uint64_t dim) const {
+  auto set = values_of(program_, *statement_, affine);
+  if (!set) {
+    set = IndexSet{*range_of(program_, *statement_, affine)};
+  }
+  return clipped(*set, dim);
+}
+
+void Verifier::write() {
+  const Statement& statement = *statement_;
+  elements_are_written(statement.target, statement.at);
+  if (statement.assign != Assign::kSet) {
+    if (!written_[statement.target.tensor].covers(region_of(statement.target))) {
+      fail(statement.at, "elements of '" + tensor_of(statement.target).name +
+                             "' are accumulated to here that were never written");
+    }
+    return;
+  }
+  if (auto region = written_region(program_, statement)) {
+    written_[statement.target.tensor].add(std::move(*region));
+  }
+}
+
+void Verifier::outputs_are_written() const {
+  for (std::size_t i = 0; i < program_.tensors.size(); ++i) {
+    const Tensor& tensor = program_.tensors[i];
+    if (tensor.role == Role::kOut && !written_[i].covers(whole(tensor))) {
+      fail(tensor.at, "the out argument '" + tensor.name + "' is not wholly written at the program's end");
+    }
+  }
+}
+
+}  // namespace yoke::program

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/sdk/include/yoke/sdk/detail/handles.h: what the ABI's opaque handles are in a plugin built on
+// the SDK.
+#pragma once
+
+#include <yoke/sdk/detail/fork_guard.h>
+#include <yoke/sdk/plugin.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <new>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace yoke::sdk::detail {
+
+enum Kind : std::size_t { kDevice, kBuffer, kStream, kEvent, kCode, kRoutine, kKindCount };
+
+using Counters = std::array<std::atomic<std::uint64_t>, kKindCount>;
+
+// The plugin's own object; the frozen prefix is its base.
+struct PluginState final : yoke_plugin {
+  PluginState() : yoke_plugin{} {}
+
+  Host host;
+  std::unique_ptr<Backend> backend;
+  Provides provides;
+  std::vector<OptionSpec> option_specs;  // the rows handed out borrow their strings from here
+  Counters live{};
+  ForkGuard fork_guard;
+};
+
+inline PluginState& state_of(yoke_plugin* plugin) noexcept {
+  return *static_cast<PluginState*>(plugin);
+}
+
+}  // namespace yoke::sdk::detail
+
+struct yoke_device {
+  yoke_device(yoke::sdk::detail::PluginState& owner, std::uint32_t number,
+              std::unique_ptr<yoke::sdk::Device> opened) noexcept
+      : plugin(owner), ordinal(number), object(std::move(opened)) {
+    plugin.live[yoke::sdk::detail::kDevice].fetch_add(1, std::memory_order_relaxed);
+  }
+  ~yoke_device() {
+    object.reset();
+    plugin.live[yoke::sdk::detail::kDevice].fetch_sub(1, std::memory_order_release);
+  }
+  yoke_device(const yoke_device&) = delete;
+  yoke_device& operator=(const yoke_device&) = delete;
+
+  yoke::sdk::detail::PluginState& plugin;
+  std::uint32_t ordinal;
+  std::unique_ptr<yoke::sdk::Device> object;
+  yoke::sdk::detail::Counters live{};
+  std::atomic<std::uint64_t> used_bytes{0};
+  std::atomic<std::uint64_t> peak_bytes{0};
+};
+
+namespace yoke::sdk::detail {
+
+// Counts one child while it lives. First member of each handle, so that it is gone last.
+class Pin {
+ public:
+  Pin(yoke_device& device, Kind kind) noexcept : device_(device), kind_(kind) {
+    device_.live[kind].fetch_add(1, std::memory_order_relaxed);
+    device_.plugin.live[kind].fetch_add(1, std::memory_order_relaxed);
+  }
+  ~Pin() {
+    device_.plugin.live[kind_].fetch_sub(1, std::memory_order_release);
+    device_.live[kind_].fetch_sub(1, std::memory_order_release);
+  }
+  Pin(const Pin&) = delete;
+  Pin& operator=(const Pin&) = delete;
+
+  yoke_device& device() const noexcept { return device_; }
+
+ private:
+  yoke_device& device_;
+  Kind kind_;
+};
+
+// Bytes counted against the device's limit while a buffer lives.
+class Reservation {
+ public:
+  Reservation(yoke_device& device, std::uint64_t byte_count) : device_(device), byte_count_(byte_count) {
+    const std::uint64_t limit = device.object->memory_limit();
+    const std::uint64_t most = limit != 0 ? limit : std::numeric_limits<std::int64_t>::max();
+    std::uint64_t used = device.used_bytes.load(std::memory_order_relaxed);
+    do {
+      if (byte_count > most || used > most - byte_count) {
+        throw Failure(YOKE_OUT_OF_DEVICE_MEMORY, "device " + std::to_string(device.ordinal) +
+                                                     " has no room for " + std::to_string(byte_count) +
+                                                     " bytes: " + std::to_string(used) + " of " +
+                                                     std::to_string(most) + " are in use");
+      }
+    } while (!device.used_bytes.compare_exchange_weak(used, used + byte_count));
+    std::uint64_t peak = device.peak_bytes.load(std::memory_order_relaxed);
+    while (peak < used + byte_count && !device.peak_bytes.compare_exchange_weak(peak, used + byte_count)) {
+    }
+  }
+  ~Reservation() { device_.used_bytes.fetch_sub(byte_count_); }
+  Reservation(const Reservation&) = delete;
+  Reservation& operator=(const Reservation&) = delete;
+
+  std::uint64_t byte_count() const noexcept { return byte_count_; }
+
+ private:
+  yoke_device& device_;
+  std::uint64_t byte_count_;
+};
+
+// What every child handle starts with.
+template <class Object>
+struct Child {
+  Child(yoke_device& device, Kind kind) noexcept : pin(device, kind) {}
+  yoke_device& device() const noexcept { return pin.device(); }
+  PluginState& plugin() const noexcept { return pin.device().plugin; }
+
+  Pin pin;
+  std::unique_ptr<Object> object;
+};
+
+template <class T>
+std::unique_ptr<T> made(std::unique_ptr<T> object, const char* what) {
+  if (object == nullptr) {
+    throw Failure(YOKE_INTERNAL, std::string("the plugin's ") + what + " gave back nothing");
+  }
+  return object;
+}
+
+}  // namespace yoke::sdk::detail
+
+struct yoke_buffer : yoke::sdk::detail::Child<yoke::sdk::Buffer> {
+  yoke_buffer(yoke_device& device, std::uint64_t byte_count, std::int32_t memory_kind)
+      : Child(device, yoke::sdk::detail::kBuffer), reservation(device, byte_count), kind(memory_kind) {
+    object = yoke::sdk::detail::made(device.object->create_buffer(byte_count, kind), "create_buffer");
+  }
+  ~yoke_buffer() { object.reset(); }
+
+  yoke::sdk::detail::Reservation reservation;
+  std::int32_t kind;
+};
+
+struct yoke_stream : yoke::sdk::detail::Child<yoke::sdk::Stream> {
+  yoke_stream(yoke_device& device, std::int32_t priority) : Child(device, yoke::sdk::detail::kStream) {
+    object = yoke::sdk::detail::made(device.object->create_stream(priority), "create_stream");
+  }
+};
+
+struct yoke_event : yoke::sdk::detail::Child<yoke::sdk::Event> {
+  explicit yoke_event(yoke_stream& stream) : Child(stream.device(), yoke::sdk::detail::kEvent) {
+    object = yoke::sdk::detail::made(stream.object->record(), "record");
+  }
+};
+
+struct yoke_code {
+  yoke_code(yoke_device& device, std::string_view text)
+      : pin(device, yoke::sdk::detail::kCode),
+        object(yoke::sdk::detail::made(device.object->compile(text), "compile")) {}
+  yoke_device& device() const noexcept { return pin.device(); }
+  yoke::sdk::detail::PluginState& plugin() const noexcept { return pin.device().plugin; }
+
+  yoke::sdk::detail::Pin pin;
+  std::shared_ptr<yoke::sdk::Code> object;
+};
+
+struct yoke_routine {
+  yoke_routine(yoke_code& from, std::uint32_t entry, std::span<const yoke::sdk::Binding> bindings,
+               const yoke::sdk::Binding& workspace)
+      : pin(from.device(), yoke::sdk::detail::kRoutine),
+        code(from.object),
+        symbols(code->entries()[entry].symbols),
+        object(yoke::sdk::detail::made(code->link(entry, bindings, workspace), "link")) {}
+  yoke_device& device() const noexcept { return pin.device(); }
+  yoke::sdk::detail::PluginState& plugin() const noexcept { return pin.device().plugin; }
+
+  yoke::sdk::detail::Pin pin;
+  std::shared_ptr<yoke::sdk::Code> code;  // outlives `object`, as it is declared before it
+  std::span<const yoke::sdk::SymbolRange> symbols;
+  std::unique_ptr<yoke::sdk::Routine> object;
+};

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/sdk/include/yoke/sdk/entry.h: makes a plugin of a Backend class. Include it in one file, and
+// write there:
+//   YOKE_SDK_PLUGIN(my::Backend, "mine", "1.0.0", "Me")
+#pragma once
+
+#include <yoke/sdk/detail/backend_table.h>
+#include <yoke/sdk/detail/program_table.h>
+#include <yoke/sdk/detail/stream_table.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+
+#if defined(__has_feature)
+#define YOKE_SDK_HAS_FEATURE(x) __has_feature(x)
+#else
+#define YOKE_SDK_HAS_FEATURE(x) 0
+#endif
+
+namespace yoke::sdk {
+
+// Literals: they are borrowed for as long as the plugin is loaded.
+struct PluginName {
+  const char* backend_name;
+  const char* plugin_version;
+  const char* vendor;
+};
+
+namespace detail {
+
+inline constexpr std::uint32_t built_with_sanitizer() {
+#if defined(__SANITIZE_ADDRESS__) || YOKE_SDK_HAS_FEATURE(address_sanitizer)
+  return YOKE_SANITIZER_ADDRESS;
+#elif defined(__SANITIZE_THREAD__) || YOKE_SDK_HAS_FEATURE(thread_sanitizer)
+  return YOKE_SANITIZER_THREAD;
+#elif YOKE_SDK_HAS_FEATURE(memory_sanitizer)
+  return YOKE_SANITIZER_MEMORY;
+#else
+  return YOKE_SANITIZER_NONE;
+#endif
+}
+
+inline void plugin_destroy(yoke_plugin* plugin) noexcept {
+  if (plugin == nullptr) {
+    return;
+  }
+  PluginState* state = &state_of(plugin);
+  if (state->fork_guard.forked()) {
+    return;
+  }
+  bool alive = false;
+  for (const auto& count : state->live) {
+    alive = alive || count.load(std::memory_order_acquire) != 0;
+  }
+  if (alive) {
+    // Freeing what living handles point to would crash later and elsewhere.
+    state->host.log(YOKE_LOG_ERROR, "plugin.destroy kept=1 reason=\"objects of the plugin are alive\"");
+    return;
+  }
+  delete state;
+}
+
+inline const void* plugin_table(yoke_plugin* plugin, const char* id) noexcept {
+  if (plugin == nullptr || id == nullptr) {
+    return nullptr;
+  }
+  const Provides& provides = state_of(plugin).provides;
+  const auto is = [&](const char* name) { return std::strcmp(id, name) == 0; };
+  if (is(YOKE_BACKEND_TABLE)) {
+    return &kBackendTable;
+  }
+  if (provides.streams && is(YOKE_STREAM_TABLE)) {
+    return &kStreamTable;
+  }
+  if (provides.programs && is(YOKE_PROGRAM_TABLE)) {
+    return &kProgramTable;
+  }
+  if (provides.peers && is(YOKE_PEER_TABLE)) {
+    return &kPeerTable;
+  }
+  return nullptr;
+}
+
+// The minor version to answer with. The SDK speaks every minor of its major up to its own: tables only grow.
+inline std::uint32_t negotiated_minor(const yoke_entry_args& args, const char* name) {
+  using Version = std::pair<std::uint32_t, std::uint32_t>;
+  const Version low = std::max(Version(args.min_major, args.min_minor), Version(YOKE_ABI_MAJOR, 0));
+  const Version high =
+      std::min(Version(args.max_major, args.max_minor), Version(YOKE_ABI_MAJOR, YOKE_ABI_MINOR));
+  if (low > high) {
+    const auto text = [](std::uint32_t major, std::uint32_t minor) {
+      return std::to_string(major) + "." + std::to_string(minor);
+    };
+    throw Failure(YOKE_FAILED_PRECONDITION,
+                  std::string("plugin '") + name + "' speaks ABI " + text(YOKE_ABI_MAJOR, 0) + " to " +
+                      text(YOKE_ABI_MAJOR, YOKE_ABI_MINOR) + ", the host " +
+                      text(args.min_major, args.min_minor) + " to " + text(args.max_major, args.max_minor) +
+                      "; update the older of the two");
+  }
+  return high.second;
+}
+
+}  // namespace detail
+
+// The body of yoke_plugin_entry. `make_backend` gives a std::unique_ptr<Backend>.
+template <class MakeBackend>
+std::int32_t enter(const yoke_entry_args* args, yoke_plugin** out_plugin, yoke_error* error,
+                   const PluginName& name, const MakeBackend& make_backend) noexcept {
+  if (args == nullptr || out_plugin == nullptr ||
+      args->struct_size < offsetof(yoke_entry_args, host) + sizeof(args->host)) {
+    return YOKE_INVALID_ARGUMENT;
+  }
+  yoke_entry_args known{};
+  read_sized(known, args);
+  const Host host(known.host);
+  try {
+    const std::uint32_t minor = detail::negotiated_minor(known, name.backend_name);
+    auto state = std::make_unique<detail::PluginState>();
+    state->magic = YOKE_PLUGIN_MAGIC;
+    state->prefix_size = sizeof(yoke_plugin);
+    state->abi_major = YOKE_ABI_MAJOR;
+    state->abi_minor = minor;
+    state->sanitizer = detail::built_with_sanitizer();
+    state->backend_name = name.backend_name;
+    state->plugin_version = name.plugin_version;
+    state->vendor = name.vendor;
+    state->destroy = detail::plugin_destroy;
+    state->get_table = detail::plugin_table;
+    state->host = host;
+    state->backend = make_backend();
+    state->backend->set_host(host);
+    state->provides = state->backend->provides();
+    state->option_specs = state->backend->option_specs();
+    *out_plugin = state.release();
+    return YOKE_OK;
+  } catch (...) {
+    return detail::caught(host, error);
+  }
+}
+
+}  // namespace yoke::sdk
+
+// Emits the one exported symbol of a plugin.
+#define YOKE_SDK_PLUGIN(BACKEND, NAME, VERSION, VENDOR)                                    \
+  extern "C" YOKE_EXPORT std::int32_t yoke_plugin_entry(                                   \
+      const yoke_entry_args* args, yoke_plugin** out_plugin, yoke_error* error) noexcept { \
+    return ::yoke::sdk::enter(args, out_plugin, error, {NAME, VERSION, VENDOR},            \
+                              [] { return std::make_unique<BACKEND>(); });                 \
+  }

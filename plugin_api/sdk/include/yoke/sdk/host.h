@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/sdk/include/yoke/sdk/host.h: what the host offers to a plugin: its log, its trace, its status
+// objects.
+#pragma once
+
+#include <yoke/plugin.h>
+#include <yoke/sdk/sized.h>
+
+#include <cstdint>
+#include <string_view>
+
+namespace yoke::sdk {
+
+// Lives as long as the Backend. Every function may be called from any thread.
+class Host {
+ public:
+  Host() = default;
+  explicit Host(const yoke_host_api* api) noexcept {
+    if (api != nullptr) {
+      read_sized(api_, api);
+    }
+  }
+
+  // One line `event key=value ...`; `level` is YOKE_LOG_*.
+  void log(std::int32_t level, std::string_view line) const noexcept {
+    if (api_.log != nullptr) {
+      api_.log(api_.host, level, line.data(), line.size());
+    }
+  }
+
+  // Fills the status object (NULL: nobody wants text) and gives back `code`.
+  std::int32_t report(yoke_error* error, std::int32_t code, std::string_view text,
+                      std::int64_t vendor_code = 0) const noexcept {
+    if (error != nullptr && api_.error_set != nullptr) {
+      api_.error_set(error, code, vendor_code, text.data(), text.size());
+    }
+    return code;
+  }
+
+  const yoke_host_api& api() const noexcept { return api_; }
+
+ private:
+  yoke_host_api api_{};
+};
+
+// A span on this thread in the host's trace, from construction to destruction. `name` must be a literal.
+class TraceSpan {
+ public:
+  TraceSpan(const Host& host, const char* name) noexcept : api_(host.api()) {
+    if (api_.trace_begin != nullptr) {
+      api_.trace_begin(api_.host, name);
+    }
+  }
+  ~TraceSpan() {
+    if (api_.trace_end != nullptr) {
+      api_.trace_end(api_.host);
+    }
+  }
+  TraceSpan(const TraceSpan&) = delete;
+  TraceSpan& operator=(const TraceSpan&) = delete;
+
+ private:
+  const yoke_host_api& api_;
+};
+
+}  // namespace yoke::sdk

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/sdk/include/yoke/sdk/program.h: from a program's text to what the SDK wants to know; for plugins
+// that link yoke::program.
+#pragma once
+
+#include <yoke/program/text.h>
+#include <yoke/sdk/plugin.h>
+
+#include <string>
+#include <string_view>
+
+namespace yoke::sdk {
+
+// Parses and verifies; throws YOKE_INVALID_ARGUMENT with line, column and reason.
+inline program::Module read_program(std::string_view text) {
+  try {
+    return program::parse_and_verify(text);
+  } catch (const program::ProgramError& error) {
+    throw Failure(YOKE_INVALID_ARGUMENT, std::string("the program is not valid: ") + error.what());
+  }
+}
+
+// Name, arguments and symbols of a verified program; workspace and fingerprint are the backend's to fill in.
+inline Entry entry_of(const program::Program& source) {
+  Entry entry;
+  entry.name = source.name;
+  for (const std::uint32_t id : source.arguments()) {
+    const program::Tensor& tensor = source.tensors[id];
+    entry.arguments.push_back({tensor.name, static_cast<std::int32_t>(tensor.type),
+                               static_cast<std::int32_t>(tensor.role), tensor.dims, tensor.byte_count(),
+                               static_cast<std::uint32_t>(program::byte_size(tensor.type))});
+  }
+  for (const program::Symbol& symbol : source.symbols) {
+    entry.symbols.push_back({symbol.name, symbol.low, symbol.high, symbol.step});
+  }
+  return entry;
+}
+
+}  // namespace yoke::sdk
