@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/null/plugin.cpp: the exported symbol.
+#include <yoke/sdk/entry.h>
+
+#include "null.h"
+
+YOKE_SDK_PLUGIN(yoke::null::Backend, "null", "0.1.0", "yoke")
