@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/device/backend.cpp: what a plugin says about itself and its devices.
+#include <yoke/runtime/device.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "device/call.h"
+#include "device/options.h"
+#include "loader/enter.h"
+
+namespace yoke {
+namespace {
+
+// A name from a plugin: never read past the array, whether or not it is closed by a zero.
+template <std::size_t N>
+std::string text_of(const char (&bytes)[N]) {
+  return {bytes, strnlen(bytes, N)};
+}
+
+}  // namespace
+
+Backend::Backend(std::unique_ptr<detail::BackendState> state) : state_(std::move(state)) {}
+
+Backend::~Backend() {
+  if (state_->unclosed_devices > 0) {
+    // The plugin still holds devices and may log through the host table in the state: both are left to it.
+    state_->runtime->logger.log(LogLevel::kError,
+                                "plugin.leak name=" + state_->name +
+                                    " unclosed_devices=" + std::to_string(state_->unclosed_devices.load()) +
+                                    " reason=\"objects of its devices are alive, so it was not destroyed\"");
+    (void)state_.release();  // NOLINT(bugprone-unused-return-value)
+    return;
+  }
+  loader::release(*state_);
+}
+
+const std::string& Backend::name() const {
+  return state_->name;
+}
+const std::string& Backend::version() const {
+  return state_->version;
+}
+const std::string& Backend::vendor() const {
+  return state_->vendor;
+}
+const std::filesystem::path& Backend::path() const {
+  return state_->path;
+}
+bool Backend::has_streams() const {
+  return state_->has_streams;
+}
+bool Backend::has_programs() const {
+  return state_->has_programs;
+}
+
+std::uint32_t Backend::device_count() const {
+  std::uint32_t count = 0;
+  detail::call<&yoke_backend_api::device_count>(*state_, name(), state_->plugin, &count);
+  return count;
+}
+
+std::string Backend::no_device_reason() const {
+  std::uint32_t count = 0;
+  detail::Status status;
+  const auto code = detail::attempt<&yoke_backend_api::device_count>(*state_, status, state_->plugin, &count);
+  if (code != YOKE_OK) {
+    return detail::make_error(name(), "device_count", code, status).what();
+  }
+  if (count > 0) {
+    return {};
+  }
+  return status.text().empty() ? name() + " finds no device and gives no reason" : std::string(status.text());
+}
+
+DeviceInfo Backend::device_info(std::uint32_t ordinal) const {
+  yoke_device_info info{};
+  info.struct_size = sizeof(info);
+  const std::string where = name() + ":" + std::to_string(ordinal);
+  detail::call<&yoke_backend_api::device_describe>(*state_, where, state_->plugin, ordinal, &info);
+  return {.name = text_of(info.name),
+          .unique_id = text_of(info.unique_id),
+          .memory_bytes = info.memory_bytes,
+          .type_mask = info.type_mask,
+          .kind = info.kind,
+          .compute_unit_count = std::max(info.compute_unit_count, 1U),
+          .suggested_stream_count = std::max(info.suggested_stream_count, 1U),
+          .host_visible = info.host_visible != 0,
+          .numa_node = info.numa_node};
+}
+
+std::vector<OptionSpec> Backend::option_specs() const {
+  std::vector<OptionSpec> specs;
+  if (detail::offers<&yoke_backend_api::option_specs>(*state_)) {
+    for (const auto& row :
+         detail::list<&yoke_backend_api::option_specs, yoke_option_spec>(*state_, name(), state_->plugin)) {
+      specs.push_back(detail::to_spec(row));
+    }
+  }
+  return specs;
+}
+
+yoke_live_counts Backend::live_counts() const {
+  yoke_live_counts counts{};
+  counts.struct_size = sizeof(counts);
+  detail::call<&yoke_backend_api::live_counts>(*state_, name(), state_->plugin, &counts);
+  return counts;
+}
+
+std::shared_ptr<Device> Backend::open_device(std::uint32_t ordinal, std::span<const Option> options) {
+  const std::uint32_t count = device_count();
+  if (ordinal >= count) {
+    std::string sentence = name() + ":" + std::to_string(ordinal) + ": there is no such device: ";
+    if (count == 0) {
+      sentence += no_device_reason();
+    } else {
+      sentence += "'" + name() + "' has " + std::to_string(count) + ", numbered from 0";
+    }
+    throw Error(ErrorCode::kOutOfRange, sentence);
+  }
+  return std::shared_ptr<Device>(new Device(shared_from_this(), ordinal, options));
+}
+
+}  // namespace yoke

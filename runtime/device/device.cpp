@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/device/device.cpp: a device from device_open to device_close.
+#include <yoke/runtime/device.h>
+
+#include <utility>
+
+#include "device/call.h"
+#include "device/options.h"
+
+namespace yoke {
+
+Device::Device(std::shared_ptr<Backend> backend, std::uint32_t ordinal, std::span<const Option> options)
+    : backend_(std::move(backend)),
+      ordinal_(ordinal),
+      name_(backend_->name() + ":" + std::to_string(ordinal)) {
+  info_ = backend_->device_info(ordinal);
+  const auto specs = options.empty() ? std::vector<OptionSpec>() : backend_->option_specs();
+  const auto checked = detail::check_options(name_, options, specs);
+  detail::call<&yoke_backend_api::device_open>(*this, backend_->state().plugin, ordinal_, checked.data(),
+                                               static_cast<std::uint32_t>(checked.size()), &handle_);
+}
+
+Device::~Device() {
+  auto& state = backend_->state();
+  detail::Status status;
+  const auto code = detail::attempt<&yoke_backend_api::device_close>(state, status, handle_);
+  if (code != YOKE_OK) {
+    ++state.unclosed_devices;
+    state.runtime->logger.log(LogLevel::kError,
+                              "device.leak device=" + name_ + " reason=\"" +
+                                  detail::make_error(name_, "device_close", code, status).what() + "\"");
+  }
+}
+
+yoke_memory_info Device::memory() const {
+  yoke_memory_info info{};
+  info.struct_size = sizeof(info);
+  detail::call<&yoke_backend_api::device_memory>(*this, handle_, &info);
+  return info;
+}
+
+bool Device::can_access(const Device& other) const {
+  if (handle_ == other.handle_) {
+    return true;
+  }
+  if (backend_ != other.backend_ || !backend_->state().has_peer) {
+    return false;
+  }
+  std::int32_t allowed = 0;
+  detail::call<&yoke_peer_api::peer_access>(*this, handle_, other.handle_, &allowed);
+  return allowed != 0;
+}
+
+}  // namespace yoke

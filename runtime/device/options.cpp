@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/device/options.cpp: abi.md rule 28: unknown keys are errors, and the error says what is known.
+#include "device/options.h"
+
+#include <algorithm>
+#include <sstream>
+#include <string_view>
+
+namespace yoke::detail {
+namespace {
+
+std::string number_text(double value) {
+  std::ostringstream text;  // "0.1", and not to_string's "0.100000"
+  text << value;
+  return text.str();
+}
+
+std::string join(std::span<const std::string> words) {
+  std::string text;
+  for (const auto& word : words) {
+    text.append(text.empty() ? "" : ", ").append(word);
+  }
+  return text;
+}
+
+const char* type_text(std::int32_t type) {
+  switch (type) {
+    case YOKE_OPTION_INTEGER:
+      return "an integer";
+    case YOKE_OPTION_NUMBER:
+      return "a number";
+    case YOKE_OPTION_TEXT:
+      return "a text";
+    case YOKE_OPTION_FLAG:
+      return "true or false";
+    default:
+      return "of a type that this yoke does not know";
+  }
+}
+
+[[noreturn]] void refuse(const std::string& device, const std::string& name, const std::string& reason) {
+  throw Error(ErrorCode::kInvalidArgument, device + ": option '" + name + "' " + reason);
+}
+
+void fill_integer(const std::string& device, const OptionSpec& spec, std::int64_t value, yoke_option& out) {
+  if (value < spec.integer_min || value > spec.integer_max) {
+    refuse(device, spec.name,
+           "is " + std::to_string(value) + ": give " + std::to_string(spec.integer_min) + " to " +
+               std::to_string(spec.integer_max));
+  }
+  out.integer = value;
+}
+
+void fill_number(const std::string& device, const OptionSpec& spec, double value, yoke_option& out) {
+  if (!(value >= spec.number_min && value <= spec.number_max)) {  // NaN is refused too
+    refuse(device, spec.name,
+           "is " + number_text(value) + ": give " + number_text(spec.number_min) + " to " +
+               number_text(spec.number_max));
+  }
+  out.number = value;
+}
+
+void fill_text(const std::string& device, const OptionSpec& spec, const std::string& value,
+               yoke_option& out) {
+  if (value.find('\0') != std::string::npos) {
+    refuse(device, spec.name, "holds a zero byte: give a plain text");
+  }
+  if (!spec.text_choices.empty() &&
+      std::find(spec.text_choices.begin(), spec.text_choices.end(), value) == spec.text_choices.end()) {
+    refuse(device, spec.name, "is '" + value + "': give one of " + join(spec.text_choices));
+  }
+  out.text = value.c_str();
+}
+
+yoke_option convert(const std::string& device, const OptionSpec& spec, const Option& given) {
+  yoke_option out{};
+  out.struct_size = sizeof(out);
+  out.name = given.name.c_str();
+  out.type = spec.type;
+  const auto* flag = std::get_if<bool>(&given.value);
+  const auto* integer = std::get_if<std::int64_t>(&given.value);
+  const auto* number = std::get_if<double>(&given.value);
+  const auto* text = std::get_if<std::string>(&given.value);
+  if (spec.type == YOKE_OPTION_INTEGER && integer != nullptr) {
+    fill_integer(device, spec, *integer, out);
+  } else if (spec.type == YOKE_OPTION_NUMBER && (number != nullptr || integer != nullptr)) {
+    fill_number(device, spec, number != nullptr ? *number : static_cast<double>(*integer), out);
+  } else if (spec.type == YOKE_OPTION_TEXT && text != nullptr) {
+    fill_text(device, spec, *text, out);
+  } else if (spec.type == YOKE_OPTION_FLAG && flag != nullptr) {
+    out.integer = *flag ? 1 : 0;
+  } else {
+    refuse(device, spec.name, std::string("must be ") + type_text(spec.type));
+  }
+  return out;
+}
+
+}  // namespace
+
+OptionSpec to_spec(const yoke_option_spec& row) {
+  OptionSpec spec;
+  spec.name = row.name == nullptr ? "" : row.name;
+  spec.help = row.help == nullptr ? "" : row.help;
+  spec.type = row.type;
+  spec.integer_min = row.integer_min;
+  spec.integer_max = row.integer_max;
+  spec.integer_default = row.integer_default;
+  spec.number_min = row.number_min;
+  spec.number_max = row.number_max;
+  spec.number_default = row.number_default;
+  spec.text_default = row.text_default == nullptr ? "" : row.text_default;
+  std::string_view rest = row.text_choices == nullptr ? "" : row.text_choices;
+  while (!rest.empty()) {
+    const auto bar = rest.find('|');
+    spec.text_choices.emplace_back(rest.substr(0, bar));
+    rest.remove_prefix(bar == std::string_view::npos ? rest.size() : bar + 1);
+  }
+  return spec;
+}
+
+std::vector<yoke_option> check_options(const std::string& device, std::span<const Option> given,
+                                       std::span<const OptionSpec> specs) {
+  std::vector<yoke_option> out;
+  for (const auto& option : given) {
+    const auto spec =
+        std::find_if(specs.begin(), specs.end(), [&](const auto& one) { return one.name == option.name; });
+    if (spec == specs.end()) {
+      std::vector<std::string> names;
+      for (const auto& one : specs) {
+        names.push_back(one.name);
+      }
+      refuse(device, option.name,
+             "is unknown: this backend has " + (names.empty() ? std::string("no options") : join(names)));
+    }
+    if (std::any_of(out.begin(), out.end(), [&](const auto& one) { return option.name == one.name; })) {
+      refuse(device, option.name, "is given twice: give it once");
+    }
+    out.push_back(convert(device, *spec, option));
+  }
+  return out;
+}
+
+}  // namespace yoke::detail

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/device/options.h: a device's options against the backend's schema, before the plugin sees them.
+#pragma once
+
+#include <yoke/runtime/runtime.h>
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace yoke::detail {
+
+OptionSpec to_spec(const yoke_option_spec& row);
+
+// The options as they cross; they borrow names and texts from `given`. Throws Error kInvalidArgument: unknown
+// name (the known ones are listed), wrong type, value out of range, a name given twice.
+std::vector<yoke_option> check_options(const std::string& device, std::span<const Option> given,
+                                       std::span<const OptionSpec> specs);
+
+}  // namespace yoke::detail

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/include/yoke/runtime/runtime.h: backends by name, devices, buffers. No globals: two runtimes live in one process.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include <yoke/backend.h>
+#include <yoke/runtime/error.h>
+#include <yoke/runtime/log.h>
+
+namespace yoke {
+
+namespace detail {
+struct RuntimeState;
+struct BackendState;
+}  // namespace detail
+
+struct RuntimeOptions {
+  // Looked at first, in this order; absolute. Then YOKE_PLUGIN_PATH, the user's folder, the install folder.
+  std::vector<std::filesystem::path> plugin_dirs;
+  bool search_environment = true;  // YOKE_PLUGIN_PATH and the user's folder
+  LogLevel log_level = LogLevel::kWarn;
+  LogSink log_sink;                                     // empty: spdlog on stderr
+  std::chrono::nanoseconds wait_timeout = std::chrono::minutes(10);  // every wait without a deadline of its own
+  // For tests: a worker-thread stream sleeps before each command, 0 to this many microseconds, drawn from the seed.
+  std::uint32_t injected_delay_us = 0;
+  std::uint64_t injected_delay_seed = 0;
+};
+
+// One file that might be a backend, found by listing; nothing was loaded. The report of abi.md rule 32.
+struct BackendCandidate {
+  std::string name;            // from the file's name
+  std::filesystem::path path;  // canonical where it can be resolved
+  std::string stage;           // "found", "checked", "opened", "entered", "loaded": how far it got
+  bool usable = false;         // not refused so far
+  std::string verdict;         // "not loaded yet", "loaded", or why it was refused
+  std::string mend;            // what would help; empty when usable
+  std::string shadowed_by;     // path of the file that wins; empty: none
+};
+
+using OptionValue = std::variant<bool, std::int64_t, double, std::string>;
+struct Option {
+  std::string name;
+  OptionValue value;
+};
+struct OptionSpec {  // a row of a backend's schema
+  std::string name, help;
+  std::int32_t type = YOKE_OPTION_INTEGER;  // YOKE_OPTION_*
+  std::int64_t integer_min = 0, integer_max = 0, integer_default = 0;
+  double number_min = 0, number_max = 0, number_default = 0;
+  std::string text_default;
+  std::vector<std::string> text_choices;  // empty: any
+};
+
+struct DeviceInfo {
+  std::string name, unique_id;
+  std::uint64_t memory_bytes = 0, type_mask = 0;
+  std::int32_t kind = YOKE_DEVICE_OTHER;
+  std::uint32_t compute_unit_count = 1, suggested_stream_count = 1;
+  bool host_visible = false;
+  std::int32_t numa_node = -1;
+};
+
+class Backend;
+class Device;
+
+// Owns what it loads. Thread-safe. Objects made from it keep what they need alive, so it may be destroyed first.
+class Runtime {
+ public:
+  explicit Runtime(RuntimeOptions options = {});
+  const RuntimeOptions& options() const;
+
+  // All candidates, sorted by name, then by order of search; loads nothing.
+  std::vector<BackendCandidate> list_backends() const;
+
+  // Loads libyoke_backend_<name>.so, once. Error kNotFound lists the names found and why others were refused.
+  std::shared_ptr<Backend> backend(std::string_view name);
+
+  // Registers a plugin that is linked into the process (tests, static builds). It comes before every folder but plugin_dirs.
+  void register_backend(std::string_view name, yoke_plugin_entry_fn entry);
+
+  void log(LogLevel level, std::string_view line) const;
+  bool logs(LogLevel level) const;
+
+ private:
+  friend std::uint64_t compile_count(const Runtime& runtime);  // device.h
+  std::shared_ptr<detail::RuntimeState> state_;
+};
+
+// A loaded plugin. Shared; never unloaded from the process (abi.md rule 35).
+class Backend : public std::enable_shared_from_this<Backend> {
+ public:
+  ~Backend();
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+
+  const std::string& name() const;
+  const std::string& version() const;
+  const std::string& vendor() const;
+  const std::filesystem::path& path() const;  // empty for a registered one
+  std::uint32_t device_count() const;
+  std::string no_device_reason() const;  // why device_count() is 0; else empty
+  DeviceInfo device_info(std::uint32_t ordinal) const;
+  std::vector<OptionSpec> option_specs() const;
+  yoke_live_counts live_counts() const;
+
+  // Checks options against the schema. One more handle on every call.
+  std::shared_ptr<Device> open_device(std::uint32_t ordinal, std::span<const Option> options = {});
+
+  bool has_streams() const;   // the backend brings streams of its own; else worker threads drive it
+  bool has_programs() const;  // else programs fall back (not in this version: Error kUnimplemented)
+
+  detail::BackendState& state() const { return *state_; }  // for yoke's own sources
+
+ private:
+  friend class Runtime;
+  explicit Backend(std::unique_ptr<detail::BackendState> state);
+  std::unique_ptr<detail::BackendState> state_;
+};
+
+}  // namespace yoke

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/loader/search.cpp: the order of abi.md's rule 30. The working directory is never part of it.
+#include "loader/search.h"
+
+#include <dlfcn.h>
+#include <yoke/runtime/error.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <system_error>
+
+namespace yoke::loader {
+namespace {
+
+constexpr std::string_view kPrefix = "libyoke_backend_";
+constexpr std::string_view kSuffix = ".so";
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): once, in the constructor
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+void add_plugin_path(SearchPath& path) {
+  const char* value = std::getenv("YOKE_PLUGIN_PATH");  // NOLINT(concurrency-mt-unsafe)
+  if (value == nullptr || *value == '\0') {
+    return;
+  }
+  std::string_view rest = value;
+  while (true) {
+    const auto colon = rest.find(':');
+    const std::string_view entry = rest.substr(0, colon);
+    if (entry.empty()) {
+      path.remarks.emplace_back(
+          "YOKE_PLUGIN_PATH has an empty entry, which was ignored: remove the stray ':' (empty never means "
+          "the working "
+          "directory)");
+    } else if (entry.front() != '/') {
+      path.remarks.emplace_back(
+          "YOKE_PLUGIN_PATH's entry '" + std::string(entry) +
+          "' is not absolute and was ignored: write the whole path, beginning with '/'");
+    } else {
+      path.after.push_back({std::filesystem::path(entry), "YOKE_PLUGIN_PATH"});
+    }
+    if (colon == std::string_view::npos) {
+      return;
+    }
+    rest.remove_prefix(colon + 1);
+  }
+}
+
+void add_user_folder(SearchPath& path) {
+  std::filesystem::path data = environment("XDG_DATA_HOME");
+  if (!data.empty() && !data.is_absolute()) {
+    path.remarks.emplace_back(
+        "XDG_DATA_HOME is '" + data.string() +
+        "', which is not absolute, and was ignored: write the whole path, beginning with '/'");
+    data.clear();
+  }
+  if (data.empty()) {
+    const std::filesystem::path home = environment("HOME");
+    if (!home.is_absolute()) {
+      return;
+    }
+    data = home / ".local" / "share";
+  }
+  path.after.push_back({data / "yoke" / "plugins", "the user's folder"});
+}
+
+}  // namespace
+
+bool is_backend_name(std::string_view name) {
+  const auto lower = [](char c) { return c >= 'a' && c <= 'z'; };
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  return !name.empty() && name.size() <= 64 && lower(name.front()) &&
+         std::all_of(name.begin(), name.end(), [&](char c) { return lower(c) || digit(c) || c == '_'; });
+}
+
+std::string file_name(std::string_view name) {
+  return std::string(kPrefix).append(name).append(kSuffix);
+}
+
+std::optional<std::string> name_part(const std::filesystem::path& file) {
+  const std::string text = file.filename().string();
+  if (text.size() <= kPrefix.size() + kSuffix.size() || !text.starts_with(kPrefix) ||
+      !text.ends_with(kSuffix)) {
+    return std::nullopt;
+  }
+  return text.substr(kPrefix.size(), text.size() - kPrefix.size() - kSuffix.size());
+}
+
+SearchPath search_path(const RuntimeOptions& options) {
+  SearchPath path;
+  for (const auto& folder : options.plugin_dirs) {
+    if (!folder.is_absolute()) {
+      throw Error(ErrorCode::kInvalidArgument, "RuntimeOptions::plugin_dirs: '" + folder.string() +
+                                                   "' is not absolute: pass std::filesystem::absolute of it");
+    }
+    path.first.push_back({folder, "plugin_dirs"});
+  }
+  if (options.search_environment) {
+    add_plugin_path(path);
+    add_user_folder(path);
+  }
+  if (auto installed = install_folder(); !installed.empty()) {
+    path.after.push_back({std::move(installed), "the install folder"});
+  }
+  return path;
+}
+
+std::filesystem::path install_folder() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&install_folder), &info) == 0 || info.dli_fname == nullptr) {
+    return {};
+  }
+  std::error_code failed;
+  const auto self = std::filesystem::canonical(info.dli_fname, failed);
+  return failed ? std::filesystem::path() : self.parent_path() / "yoke";
+}
+
+}  // namespace yoke::loader

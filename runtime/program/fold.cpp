@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/program/fold.cpp: constant operands are computed, by the reference executor, so that nothing can differ from it.
+#include "fold.h"
+
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include <yoke/program/execute.h>
+
+namespace yoke::passes {
+namespace {
+
+template <typename T>
+T load(const void* bytes) {
+  T value;
+  std::memcpy(&value, bytes, sizeof(T));
+  return value;
+}
+
+Expr constant_from(Type type, const void* bytes) {
+  Expr expr = Expr::constant(type, 0);
+  Literal& literal = expr.literal;
+  switch (type) {
+    case Type::kF64: literal.number = load<double>(bytes); break;
+    case Type::kF32: literal.number = static_cast<double>(load<float>(bytes)); break;
+    case Type::kF16:
+      literal.number = static_cast<double>(program::f16_to_f32(load<std::uint16_t>(bytes)));
+      break;
+    case Type::kBF16:
+      literal.number = static_cast<double>(program::bf16_to_f32(load<std::uint16_t>(bytes)));
+      break;
+    case Type::kI64: literal.integer = load<std::int64_t>(bytes); break;
+    case Type::kI32: literal.integer = load<std::int32_t>(bytes); break;
+    case Type::kU32: literal.integer = load<std::uint32_t>(bytes); break;
+    case Type::kU8:
+    case Type::kBool: literal.integer = load<std::uint8_t>(bytes); break;
+  }
+  return expr;
+}
+
+Expr constant_from(Type type, const Literal& literal) {
+  Expr expr = Expr::constant(type, 0);
+  expr.literal = literal;
+  return expr;
+}
+
+// A loop or symbol that has only one value.
+std::optional<Expr> known_index(const Program& program, const std::vector<Loop>& loops, const Expr& expr) {
+  const std::optional<Range> range = range_of(program, loops, expr.affine);
+  if (!range || range->low != range->high) {
+    return std::nullopt;
+  }
+  Literal literal;
+  literal.integer = range->low;
+  return constant_from(Type::kI64, literal);
+}
+
+// An `else` that always or never applies.
+std::optional<Expr> known_read(const Program& program, const std::vector<Loop>& loops, const Expr& expr) {
+  const Access& access = expr.access;
+  if (!access.otherwise) {
+    return std::nullopt;
+  }
+  const std::vector<std::uint64_t>& dims = program.tensors[access.tensor].dims;
+  bool inside = true;
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    const Index& index = access.indices[d];
+    inside = inside && stays_inside(program, loops, index, dims[d]);
+    if (!index.element_of) {
+      const std::optional<Range> range = range_of(program, loops, index.affine);
+      if (range && (range->high < 0 || range->low >= static_cast<std::int64_t>(dims[d]))) {
+        return constant_from(expr.type, *access.otherwise);
+      }
+    }
+  }
+  if (!inside) {
+    return std::nullopt;
+  }
+  Expr plain = expr;
+  plain.access.otherwise.reset();
+  return plain;
+}
+
+std::optional<Expr> better(const Program& program, const std::vector<Loop>& loops, const Expr& expr) {
+  switch (expr.op) {
+    case Op::kConst: return std::nullopt;
+    case Op::kIndex: return known_index(program, loops, expr);
+    case Op::kRead: return known_read(program, loops, expr);
+    default: break;
+  }
+  if (std::optional<Expr> constant = computed(expr)) {
+    return constant;
+  }
+  return simplified(expr);
+}
+
+bool fold(const Program& program, const std::vector<Loop>& loops, Expr& expr) {
+  bool changed = false;
+  for (Expr& arg : expr.args) {
+    changed = fold(program, loops, arg) || changed;
+  }
+  while (std::optional<Expr> replacement = better(program, loops, expr)) {
+    replacement->at = expr.at;
+    expr = std::move(*replacement);
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace
+
+std::optional<Expr> computed(const Expr& expr) {
+  for (const Expr& arg : expr.args) {
+    if (arg.op != Op::kConst) {
+      return std::nullopt;
+    }
+  }
+  Program program;
+  program.name = "constant";
+  Tensor result;
+  result.name = "result";
+  result.type = expr.type;
+  result.role = Role::kOut;
+  program.tensors.push_back(std::move(result));
+  Statement statement;
+  statement.value = expr;
+  program.statements.push_back(std::move(statement));
+
+  alignas(8) std::array<unsigned char, 8> bytes{};
+  const std::array<void*, 1> arguments{bytes.data()};
+  program::execute(program, arguments, {});
+  Expr constant = constant_from(expr.type, bytes.data());
+  if (program::is_float(expr.type) && std::isnan(constant.literal.number)) {
+    return std::nullopt;
+  }
+  return constant;
+}
+
+bool fold_constants_in(Program& program) {
+  bool changed = false;
+  for (Statement& statement : program.statements) {
+    changed = fold(program, statement.loops, statement.value) || changed;
+  }
+  return changed;
+}
+
+}  // namespace yoke::passes

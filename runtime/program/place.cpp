@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/program/place.cpp: an elementwise statement goes right behind the reduction that feeds it, so that a backend can absorb it.
+#include "rewrite.h"
+
+namespace yoke::passes {
+namespace {
+
+struct Item {
+  Statement statement;
+  std::vector<std::uint32_t> reads;
+
+  std::uint32_t target() const { return statement.target.tensor; }
+  bool touches(std::uint32_t tensor) const { return target() == tensor || contains(reads, tensor); }
+};
+
+// Whether the two may change places.
+bool commute(const Item& a, const Item& b) { return !a.touches(b.target()) && !b.touches(a.target()); }
+
+class Placer {
+ public:
+  explicit Placer(Program& program) : program_(program) {
+    for (Statement& statement : program.statements) {
+      std::vector<std::uint32_t> reads = tensors_read(statement);
+      items_.push_back({std::move(statement), std::move(reads)});
+    }
+  }
+
+  // Every move feeds one more statement and starves none, so this ends.
+  bool run() {
+    bool changed = false;
+    for (std::size_t i = 0; i < items_.size();) {
+      if (move_next_of(i)) {
+        changed = true;
+        i = 0;
+      } else {
+        ++i;
+      }
+    }
+    for (std::size_t i = 0; i < items_.size(); ++i) {
+      program_.statements[i] = std::move(items_[i].statement);
+    }
+    return changed;
+  }
+
+ private:
+  // Whether statement j reads, element by element, what i writes.
+  bool is_epilogue(std::size_t i, std::size_t j) const {
+    const Statement& statement = items_[j].statement;
+    const std::uint32_t fed = items_[i].target();
+    if (statement.reduce || statement.hint >= 0 || statement.assign != Assign::kSet ||
+        !contains(items_[j].reads, fed) || !index_tensors(statement.target).empty()) {
+      return false;
+    }
+    bool same_element = true;
+    visit_expr(statement.value, [&](const Expr& node) {
+      if (node.op == Op::kRead && node.access.tensor == fed &&
+          (node.access.otherwise || node.access.indices != statement.target.indices)) {
+        same_element = false;
+      }
+    });
+    return same_element;
+  }
+
+  // Whether j stands right behind a reduction, or a chain behind one, that feeds it.
+  bool is_fed(std::size_t j) const {
+    return j > 0 && is_epilogue(j - 1, j) &&
+           (items_[j - 1].statement.reduce.has_value() || is_fed(j - 1));
+  }
+
+  std::size_t reader_count(std::uint32_t tensor) const {
+    return static_cast<std::size_t>(std::count_if(items_.begin(), items_.end(), [&](const Item& item) {
+      return contains(item.reads, tensor);
+    }));
+  }
+
+  // Looks behind the chain that ends in i for the statement that could follow it, and brings the two together.
+  bool move_next_of(std::size_t i) {
+    if (items_[i].statement.hint >= 0 || !(items_[i].statement.reduce || is_fed(i))) {
+      return false;
+    }
+    const std::uint32_t fed = items_[i].target();
+    std::size_t j = i + 1;
+    while (j < items_.size() && !items_[j].touches(fed)) {
+      ++j;
+    }
+    if (j == items_.size() || j == i + 1 || !is_epilogue(i, j) || is_fed(j)) {
+      return false;
+    }
+    if (items_[j].target() != fed && reader_count(fed) > 1) {
+      return false;
+    }
+    return move_up(i, j) || move_down(i, j);
+  }
+
+  bool move_up(std::size_t i, std::size_t j) {
+    for (std::size_t k = i + 1; k < j; ++k) {
+      if (!commute(items_[k], items_[j])) {
+        return false;
+      }
+    }
+    std::rotate(at(i + 1), at(j), at(j + 1));
+    return true;
+  }
+
+  // Moves the whole chain down to the consumer.
+  bool move_down(std::size_t i, std::size_t j) {
+    std::size_t first = i;
+    while (!items_[first].statement.reduce) {
+      --first;
+    }
+    if (items_[first].statement.hint >= 0) {
+      return false;
+    }
+    for (std::size_t k = i + 1; k < j; ++k) {
+      for (std::size_t part = first; part <= i; ++part) {
+        if (!commute(items_[k], items_[part])) {
+          return false;
+        }
+      }
+    }
+    std::rotate(at(first), at(i + 1), at(j));
+    return true;
+  }
+
+  std::vector<Item>::iterator at(std::size_t i) {
+    return items_.begin() + static_cast<std::ptrdiff_t>(i);
+  }
+
+  Program& program_;
+  std::vector<Item> items_;
+};
+
+}  // namespace
+
+bool place_epilogues_in(Program& program) { return Placer(program).run(); }
+
+}  // namespace yoke::passes

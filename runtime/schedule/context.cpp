@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/schedule/context.cpp: tensors by name, here or in a parent.
+#include <yoke/runtime/context.h>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include <yoke/program/program.h>
+
+#include "schedule/context_impl.h"
+#include "schedule/queue_copies.h"
+
+namespace yoke {
+
+namespace {
+
+bool is_type(std::int32_t type) { return type >= YOKE_F64 && type <= YOKE_BOOL; }
+
+}  // namespace
+
+namespace detail {
+
+std::string spec_text(std::int32_t type, const std::vector<std::uint64_t>& dims) {
+  std::string text = is_type(type) ? std::string(program::type_name(static_cast<program::Type>(type)))
+                                   : "type " + std::to_string(type);
+  text += "[";
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(dims[i]);
+  }
+  return text + "]";
+}
+
+}  // namespace detail
+
+std::uint64_t TensorSpec::byte_count() const {
+  std::uint64_t count = is_type(type) ? program::byte_size(static_cast<program::Type>(type)) : 0;
+  for (const std::uint64_t dim : dims) {
+    count *= dim;
+  }
+  return count;
+}
+
+const ContextTensor* Context::Impl::find(std::string_view name) const {
+  for (const Impl* context = this; context != nullptr; context = context->parent.get()) {
+    if (const auto found = context->tensors.find(name); found != context->tensors.end()) {
+      return &found->second;
+    }
+  }
+  return nullptr;
+}
+
+std::string Context::Impl::listing() const {
+  constexpr std::size_t kMostNames = 40;
+  std::set<std::string_view> names;
+  for (const Impl* context = this; context != nullptr; context = context->parent.get()) {
+    for (const auto& [name, tensor] : context->tensors) {
+      names.insert(name);
+    }
+  }
+  std::string text;
+  std::size_t count = 0;
+  for (const std::string_view name : names) {
+    if (++count > kMostNames) {
+      return "it has " + text + " and " + std::to_string(names.size() - kMostNames) + " more";
+    }
+    text += (text.empty() ? "'" : ", '") + std::string(name) + "'";
+  }
+  return text.empty() ? "it has no tensors" : "it has " + text;
+}
+
+void Context::Impl::refuse(ErrorCode code, const std::string& reason) const {
+  throw Error(code, "context on stream '" + stream->name() + "': " + reason);
+}
+
+void Context::Impl::check_spec(std::string_view name, const TensorSpec& spec) const {
+  const std::string subject = "tensor '" + std::string(name) + "' of " + detail::spec_text(spec.type, spec.dims);
+  if (name.empty()) {
+    refuse(ErrorCode::kInvalidArgument, "a tensor needs a name");
+  }
+  if (!is_type(spec.type)) {
+    refuse(ErrorCode::kInvalidArgument, subject + ": there is no such element type");
+  }
+  if (spec.dims.size() > YOKE_MAX_RANK) {
+    refuse(ErrorCode::kInvalidArgument, subject + " has more than " + std::to_string(YOKE_MAX_RANK) + " dimensions");
+  }
+  std::uint64_t count = program::byte_size(static_cast<program::Type>(spec.type));
+  for (const std::uint64_t dim : spec.dims) {
+    if (dim == 0) {
+      refuse(ErrorCode::kInvalidArgument, subject + " has a dimension of 0; dimensions are at least 1");
+    }
+    if (count > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()) / dim) {
+      refuse(ErrorCode::kInvalidArgument, subject + " has more bytes than 64 bits count");
+    }
+    count *= dim;
+  }
+}
+
+const ContextTensor& Context::Impl::add(std::string_view name, ContextTensor tensor) {
+  const auto [place, is_new] = tensors.emplace(std::string(name), std::move(tensor));
+  if (!is_new) {
+    refuse(ErrorCode::kAlreadyExists, "there is a tensor '" + std::string(name) + "' already, of " +
+                                          detail::spec_text(place->second.spec.type, place->second.spec.dims));
+  }
+  return place->second;
+}
+
+Context::Context(std::shared_ptr<Stream> stream) : impl_(std::make_shared<Impl>()) {
+  if (stream == nullptr) {
+    throw Error(ErrorCode::kInvalidArgument, "a context was asked for without a stream");
+  }
+  impl_->stream = std::move(stream);
+}
+
+Context Context::child() const {
+  Context result(impl_->stream);
+  result.impl_->parent = impl_;
+  return result;
+}
+
+const std::shared_ptr<Stream>& Context::stream() const { return impl_->stream; }
+
+bool Context::has(std::string_view name) const { return impl_->find(name) != nullptr; }
+
+const ContextTensor& Context::tensor(std::string_view name) const {
+  const ContextTensor* found = impl_->find(name);
+  if (found == nullptr) {
+    impl_->refuse(ErrorCode::kNotFound, "there is no tensor '" + std::string(name) + "'; " + impl_->listing());
+  }
+  return *found;
+}
+
+std::vector<std::string> Context::names() const {
+  std::set<std::string> all;
+  for (const Impl* context = impl_.get(); context != nullptr; context = context->parent.get()) {
+    for (const auto& [name, tensor] : context->tensors) {
+      all.insert(name);
+    }
+  }
+  return {all.begin(), all.end()};
+}
+
+const ContextTensor& Context::allocate(std::string_view name, const TensorSpec& spec) {
+  impl_->check_spec(name, spec);
+  if (impl_->tensors.find(name) != impl_->tensors.end()) {
+    return impl_->add(name, {});  // refuses, before memory is taken
+  }
+  const std::uint64_t byte_count = spec.byte_count();
+  return impl_->add(name, {spec, {std::make_shared<Buffer>(impl_->stream->device(), byte_count), 0, byte_count}});
+}
+
+const ContextTensor& Context::adopt(std::string_view name, const TensorSpec& spec, BufferView view) {
+  impl_->check_spec(name, spec);
+  const std::string subject = "tensor '" + std::string(name) + "' of " + detail::spec_text(spec.type, spec.dims);
+  const std::uint64_t byte_count = spec.byte_count();
+  if (view.buffer == nullptr) {
+    impl_->refuse(ErrorCode::kInvalidArgument, subject + " was given without a buffer");
+  }
+  if (view.byte_count < byte_count || view.offset > view.buffer->byte_count() ||
+      byte_count > view.buffer->byte_count() - view.offset) {
+    impl_->refuse(ErrorCode::kOutOfRange, subject + " needs " + std::to_string(byte_count) + " bytes; the view has " +
+                                              std::to_string(view.byte_count) + " from byte " + std::to_string(view.offset) +
+                                              " of a buffer of " + std::to_string(view.buffer->byte_count()));
+  }
+  if (!impl_->stream->device()->can_access(*view.buffer->device())) {
+    impl_->refuse(ErrorCode::kInvalidArgument, subject + " is in memory of '" + view.buffer->device()->name() +
+                                                   "', which this context's device cannot use in place; copy it instead");
+  }
+  view.byte_count = byte_count;
+  return impl_->add(name, {spec, std::move(view)});
+}
+
+void Context::from_host(std::string_view name, std::span<const std::byte> bytes) const {
+  const ContextTensor& to = tensor(name);
+  if (bytes.size() != to.view.byte_count) {
+    impl_->refuse(ErrorCode::kInvalidArgument, "from_host of tensor '" + std::string(name) + "' of " +
+                                                   detail::spec_text(to.spec.type, to.spec.dims) + " takes " +
+                                                   std::to_string(to.view.byte_count) + " bytes, got " +
+                                                   std::to_string(bytes.size()));
+  }
+  detail::queue_from_host(impl_->stream->state(), to.view, bytes.data(), name);
+}
+
+void Context::to_host(std::string_view name, std::span<std::byte> bytes) const {
+  const ContextTensor& from = tensor(name);
+  if (bytes.size() != from.view.byte_count) {
+    impl_->refuse(ErrorCode::kInvalidArgument, "to_host of tensor '" + std::string(name) + "' of " +
+                                                   detail::spec_text(from.spec.type, from.spec.dims) + " gives " +
+                                                   std::to_string(from.view.byte_count) + " bytes, there is room for " +
+                                                   std::to_string(bytes.size()));
+  }
+  detail::queue_to_host(impl_->stream->state(), bytes.data(), from.view, name);
+}
+
+const ContextTensor& Context::init_from_host(std::string_view name, const TensorSpec& spec, std::span<const std::byte> bytes) {
+  impl_->check_spec(name, spec);
+  if (bytes.size() != spec.byte_count()) {
+    impl_->refuse(ErrorCode::kInvalidArgument, "tensor '" + std::string(name) + "' of " +
+                                                   detail::spec_text(spec.type, spec.dims) + " takes " +
+                                                   std::to_string(spec.byte_count()) + " bytes, got " +
+                                                   std::to_string(bytes.size()));
+  }
+  const ContextTensor& result = allocate(name, spec);
+  from_host(name, bytes);
+  return result;
+}
+
+const ContextTensor& Context::init_from_device(std::string_view name, const Context& src) {
+  const ContextTensor& from = src.tensor(name);
+  const ContextTensor& result = allocate(name, from.spec);
+  detail::queue_copy(impl_->stream->state(), result.view, from.view, name);
+  return result;
+}
+
+}  // namespace yoke

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/schedule/context_impl.h: what contexts, linked routines and transfers hold.
+#pragma once
+
+#include <yoke/runtime/context.h>
+
+#include "schedule/stream_state.h"
+
+namespace yoke {
+
+struct Context::Impl {
+  std::shared_ptr<Stream> stream;
+  std::shared_ptr<Impl> parent;
+  std::map<std::string, ContextTensor, std::less<>> tensors;
+
+  const ContextTensor* find(std::string_view name) const;
+  std::string listing() const;  // "it has 'a', 'b'", for messages
+  [[noreturn]] void refuse(ErrorCode code, const std::string& reason) const;
+  void check_spec(std::string_view name, const TensorSpec& spec) const;
+  const ContextTensor& add(std::string_view name, ContextTensor tensor);
+};
+
+struct LinkedRoutine::Impl {
+  std::shared_ptr<Stream> stream;
+  std::shared_ptr<const Routine> routine;
+  std::vector<std::string> inputs;
+  std::vector<std::string> outputs;
+  std::optional<std::string> merge_node;
+  BufferView merge_source;  // where the node is read: the merge buffer or the source itself
+};
+
+struct Transfer::Impl {
+  MergeUse use = MergeUse::kNone;
+  std::shared_ptr<const std::string> node;
+  TensorSpec spec;
+  BufferView dst;  // kStreaming: the source itself
+  BufferView src;
+  std::shared_ptr<Stream> stream;  // the destination's
+};
+
+namespace detail {
+
+std::string spec_text(std::int32_t type, const std::vector<std::uint64_t>& dims);  // "f32[2, 3]"
+
+}  // namespace detail
+}  // namespace yoke

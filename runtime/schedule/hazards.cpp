@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/schedule/hazards.cpp: finds what a command must wait for, and records what later ones must wait for.
+#include "schedule/hazards.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "schedule/routine_access.h"
+#include "schedule/stream_state.h"
+
+namespace yoke::detail {
+
+namespace {
+
+bool overlap(std::uint64_t a_begin, std::uint64_t a_end, std::uint64_t b_begin, std::uint64_t b_end) {
+  return a_begin < b_end && b_begin < a_end;
+}
+
+// At most one wait per stream and kind: the latest.
+void add_wait(std::vector<Dependency>& waits, const std::shared_ptr<StreamState>& stream, std::uint64_t ticket, bool inherits) {
+  for (Dependency& wait : waits) {
+    if (wait.stream == stream && wait.inherits == inherits) {
+      wait.ticket = std::max(wait.ticket, ticket);
+      return;
+    }
+  }
+  waits.push_back({stream, ticket, inherits});
+}
+
+}  // namespace
+
+// Every buffer of a sorted list, each locked once.
+class Hazards::HeldLocks {
+ public:
+  explicit HeldLocks(std::span<const Access> accesses) : accesses_(accesses) {
+    each([](std::mutex& mutex) { mutex.lock(); });
+  }
+  ~HeldLocks() {
+    each([](std::mutex& mutex) { mutex.unlock(); });
+  }
+  HeldLocks(const HeldLocks&) = delete;
+  HeldLocks& operator=(const HeldLocks&) = delete;
+
+ private:
+  template <class Act>
+  void each(const Act& act) {
+    const Hazards* last = nullptr;
+    for (const Access& access : accesses_) {
+      if (access.hazards != last) {
+        last = access.hazards;
+        act(access.hazards->mutex_);
+      }
+    }
+  }
+  std::span<const Access> accesses_;
+};
+
+Hazards::Hazards(std::size_t capacity) { records_.reserve(capacity); }
+Hazards::~Hazards() = default;
+
+void Hazards::enter(std::span<const Access> accesses, const std::shared_ptr<StreamState>& stream, std::uint64_t ticket,
+                    std::vector<Dependency>& waits) {
+  const HeldLocks locks(accesses);
+  for (const Access& access : accesses) {
+    access.hazards->find(access, *stream, waits);
+  }
+  for (const Access& access : accesses) {
+    access.hazards->record(access, stream, ticket);
+  }
+}
+
+void Hazards::find(const Access& access, const StreamState& stream, std::vector<Dependency>& waits) {
+  for (std::size_t i = 0; i < records_.size();) {
+    const Record& record = records_[i];
+    if (record.stream.get() == &stream || !(access.writes || record.is_write) ||
+        !overlap(access.begin, access.end, record.begin, record.end)) {
+      ++i;
+      continue;
+    }
+    const bool inherits = access.reads && record.is_write && !record.is_overwritten;
+    const bool failed = record.stream->has_failed(record.ticket);
+    const bool done = record.stream->is_complete(record.ticket);
+    if (done && (!failed || record.is_overwritten)) {
+      remove(i);
+      continue;
+    }
+    if (!done || inherits) {
+      add_wait(waits, record.stream, record.ticket, inherits);
+    }
+    ++i;
+  }
+}
+
+void Hazards::record(const Access& access, const std::shared_ptr<StreamState>& stream, std::uint64_t ticket) {
+  // A record goes only when its work is over or the same stream's new record stands for it: a stream that fails skips
+  // its commands without waiting for the others, so its record must not stand for theirs.
+  for (std::size_t i = 0; i < records_.size();) {
+    Record& record = records_[i];
+    const bool inside = access.begin <= record.begin && record.end <= access.end;
+    const bool ours = record.stream == stream;
+    if (inside && (ours ? access.writes || !record.is_write
+                        : access.writes && record.stream->is_complete(record.ticket))) {
+      remove(i);
+      continue;
+    }
+    record.is_overwritten = record.is_overwritten || (inside && access.writes);
+    ++i;
+  }
+  add({access.begin, access.end, stream, ticket, access.writes, false});
+}
+
+void Hazards::add(Record record) {
+  if (records_.size() == records_.capacity()) {
+    // Room is made of what is over, before the list grows.
+    std::erase_if(records_, [](const Record& old) {
+      old.stream->refresh();
+      return old.stream->is_complete(old.ticket) && (!old.is_write || !old.stream->has_failed(old.ticket));
+    });
+  }
+  records_.push_back(std::move(record));
+}
+
+void Hazards::remove(std::size_t index) {
+  if (index + 1 != records_.size()) {
+    records_[index] = std::move(records_.back());
+  }
+  records_.pop_back();
+}
+
+bool Hazards::wait_all(std::chrono::nanoseconds timeout) noexcept {
+  const Clock::time_point deadline = deadline_after(timeout);
+  for (;;) {
+    std::shared_ptr<StreamState> stream;
+    std::uint64_t ticket = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto busy = std::find_if(records_.begin(), records_.end(), [](const Record& record) {
+        return !record.stream->is_complete(record.ticket);
+      });
+      if (busy == records_.end()) {
+        return true;
+      }
+      stream = busy->stream;
+      ticket = busy->ticket;
+    }
+    if (!stream->wait_complete(ticket, deadline)) {
+      return false;
+    }
+  }
+}
+
+void sort_accesses(std::vector<Access>& accesses) {
+  std::erase_if(accesses, [](const Access& access) { return access.begin == access.end; });
+  std::sort(accesses.begin(), accesses.end(),
+            [](const Access& a, const Access& b) { return std::less<>()(a.hazards, b.hazards); });
+}
+
+RoutineAccess::RoutineAccess(const yoke::Code::Entry& entry, const std::vector<BufferView>& bindings) {
+  accesses.reserve(bindings.size() + 1);
+  for (std::size_t i = 0; i < bindings.size(); ++i) {
+    const std::int32_t access = entry.arguments[i].access;
+    accesses.push_back({&bindings[i].buffer->hazards(), bindings[i].offset, bindings[i].offset + entry.arguments[i].byte_count,
+                        access != YOKE_ACCESS_OUT, access != YOKE_ACCESS_IN});
+  }
+  accesses.push_back({&launches, 0, 1, false, true});
+  sort_accesses(accesses);
+}
+
+}  // namespace yoke::detail

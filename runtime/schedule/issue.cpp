@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/schedule/issue.cpp: one command becomes one call of the backend; a failing call poisons the stream.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include <yoke/runtime/stream.h>
+
+#include "device/call.h"
+#include "schedule/stream_state.h"
+
+namespace yoke::detail {
+
+namespace {
+
+// "launch of 'dense'", "from_host of 1024 bytes to 'w'".
+std::string describe(const Command& command) {
+  if (command.kind == CommandKind::kLaunch) {
+    return "launch of '" + command.routine->entry().name + "'";
+  }
+  const char* call = command.kind == CommandKind::kFromHost         ? "from_host"
+                     : command.kind == CommandKind::kToHost         ? "to_host"
+                     : command.kind == CommandKind::kDeviceToDevice ? "device_to_device"
+                                                                    : "fill";
+  std::string text = std::string(call) + " of " + std::to_string(command.byte_count) + " bytes";
+  if (command.label[0] != '\0') {
+    text += std::string(" of tensor '") + command.label.data() + "'";
+  }
+  return text;
+}
+
+}  // namespace
+
+void StreamState::issue(const Command& command) {
+  const BackendState& on = backend();
+  Status status;
+  std::int32_t code = YOKE_OK;
+  {
+    // Only a backend's own stream needs its calls in series from here; a worker's are by nature.
+    std::unique_lock lock(issue_mutex_, std::defer_lock);
+    if (is_native_) {
+      lock.lock();
+    }
+    switch (command.kind) {
+      case CommandKind::kFromHost: {
+        std::int32_t source = 0;
+        code = attempt<&yoke_backend_api::from_host>(on, status, native_, command.dst, command.dst_offset, command.from,
+                                                     command.byte_count, &source);
+        break;
+      }
+      case CommandKind::kToHost:
+        code = attempt<&yoke_backend_api::to_host>(on, status, native_, command.src, command.src_offset, command.to,
+                                                   command.byte_count);
+        break;
+      case CommandKind::kDeviceToDevice:
+        code = attempt<&yoke_backend_api::device_to_device>(on, status, native_, command.dst, command.dst_offset, command.src,
+                                                            command.src_offset, command.byte_count);
+        break;
+      case CommandKind::kFill:
+        code = offers<&yoke_backend_api::fill>(on)
+                   ? attempt<&yoke_backend_api::fill>(on, status, native_, command.dst, command.dst_offset, command.byte_count,
+                                                      static_cast<const void*>(command.pattern.data()),
+                                                      std::uint32_t{command.pattern_byte_count})
+                   : fill_by_copies(command, status);
+        break;
+      case CommandKind::kLaunch:
+        code = attempt<&yoke_program_api::routine_launch>(on, status, native_, command.routine->get(),
+                                                          command.symbol_values(), command.symbol_count);
+        break;
+      case CommandKind::kWait:
+        break;
+    }
+  }
+  if (code != YOKE_OK) [[unlikely]] {
+    const std::string text = status.text().empty() ? "the plugin gave no reason" : std::string(status.text());
+    fail(command.ticket, code_of(code),
+         "stream '" + name + "': " + describe(command) + " failed: " + text + " (" + code_name(code_of(code)) + ")");
+  }
+}
+
+std::int32_t StreamState::fill_by_copies(const Command& command, Status& status) {
+  constexpr std::uint64_t kBlock = 64 * 1024;  // a multiple of every pattern's size
+  const std::uint64_t block_byte_count = std::min(kBlock, command.byte_count);
+  const auto block = std::make_unique<std::byte[]>(block_byte_count);
+  for (std::uint64_t i = 0; i < block_byte_count; i += command.pattern_byte_count) {
+    std::memcpy(block.get() + i, command.pattern.data(), command.pattern_byte_count);
+  }
+  std::int32_t code = YOKE_OK;
+  for (std::uint64_t done = 0; done < command.byte_count && code == YOKE_OK; done += block_byte_count) {
+    std::int32_t source = 0;
+    code = attempt<&yoke_backend_api::from_host>(backend(), status, native_, command.dst, command.dst_offset + done,
+                                                 static_cast<const void*>(block.get()),
+                                                 std::min(block_byte_count, command.byte_count - done), &source);
+  }
+  if (native_ != nullptr && code == YOKE_OK) {
+    // The block goes with this call, and the backend may still read it.
+    code = attempt<&yoke_stream_api::stream_wait>(backend(), status, native_, static_cast<std::uint64_t>(wait_timeout.count()));
+  }
+  return code;
+}
+
+}  // namespace yoke::detail

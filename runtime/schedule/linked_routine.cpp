@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/schedule/linked_routine.cpp: arguments meet tensors once, at link; a run only checks the merge buffer and queues.
+#include <algorithm>
+
+#include "schedule/context_impl.h"
+
+namespace yoke {
+
+namespace {
+
+std::string argument_text(const ArgumentInfo& argument) {
+  return "argument '" + argument.name + "' is " + detail::spec_text(argument.type, argument.dims);
+}
+
+// The names that the arguments are bound to, and what is wrong with them in one place.
+class Linker {
+ public:
+  Linker(const Code::Entry& entry, const std::map<std::string, std::string>& rename, std::string where)
+      : entry_(entry), rename_(rename), where_(std::move(where)) {
+    for (const auto& [argument, tensor] : rename) {
+      if (!is_argument(argument)) {
+        refuse(ErrorCode::kInvalidArgument, "it has no argument '" + argument + "' to rename; it has " + argument_names());
+      }
+    }
+  }
+
+  [[noreturn]] void refuse(ErrorCode code, const std::string& reason) const {
+    throw Error(code, where_ + ": link of '" + entry_.name + "': " + reason);
+  }
+
+  const std::string& tensor_name(const ArgumentInfo& argument) const {
+    const auto found = rename_.find(argument.name);
+    return found == rename_.end() ? argument.name : found->second;
+  }
+
+  bool is_argument(std::string_view name) const { return find(name) != nullptr; }
+
+  const ArgumentInfo* find(std::string_view name) const {
+    const auto found = std::find_if(entry_.arguments.begin(), entry_.arguments.end(),
+                                    [&](const ArgumentInfo& argument) { return argument.name == name; });
+    return found == entry_.arguments.end() ? nullptr : &*found;
+  }
+
+  void check_merge(std::string_view name, const std::string& node, const TensorSpec& spec) const {
+    const ArgumentInfo* argument = find(name);
+    if (argument == nullptr) {
+      refuse(ErrorCode::kInvalidArgument, "it has no argument '" + std::string(name) + "' to merge from; it has " + argument_names());
+    }
+    if (argument->access != YOKE_ACCESS_IN) {
+      refuse(ErrorCode::kInvalidArgument, "argument '" + argument->name + "' is written; what is merged is only read");
+    }
+    const auto stated = rename_.find(argument->name);
+    if (stated != rename_.end() && stated->second != node) {
+      refuse(ErrorCode::kFailedPrecondition, "argument '" + argument->name + "' merges '" + stated->second +
+                                                 "', the transfer brings '" + node + "'");
+    }
+    check_spec(*argument, node, spec);
+  }
+
+  std::string argument_names() const {
+    std::string text;
+    for (const ArgumentInfo& argument : entry_.arguments) {
+      text += (text.empty() ? "'" : ", '") + argument.name + "'";
+    }
+    return text.empty() ? "none" : text;
+  }
+
+  void check_spec(const ArgumentInfo& argument, const std::string& tensor, const TensorSpec& spec) const {
+    if (argument.type != spec.type || argument.dims != spec.dims) {
+      refuse(ErrorCode::kInvalidArgument,
+             argument_text(argument) + ", tensor '" + tensor + "' is " + detail::spec_text(spec.type, spec.dims));
+    }
+  }
+
+ private:
+  const Code::Entry& entry_;
+  const std::map<std::string, std::string>& rename_;
+  std::string where_;
+};
+
+template <class Impl>
+const Impl& held(const std::shared_ptr<const Impl>& impl) {
+  if (impl == nullptr) {
+    throw Error(ErrorCode::kFailedPrecondition, "an empty LinkedRoutine was used; assign what Context::link gave");
+  }
+  return *impl;
+}
+
+}  // namespace
+
+LinkedRoutine Context::link(const std::shared_ptr<const Code>& code, std::string_view entry,
+                            const std::map<std::string, std::string>& rename) const {
+  return link_merge(code, entry, {}, Transfer(), rename);
+}
+
+LinkedRoutine Context::link_merge(const std::shared_ptr<const Code>& code, std::string_view entry,
+                                  std::string_view merge_argument, const Transfer& source,
+                                  const std::map<std::string, std::string>& rename) const {
+  if (code == nullptr) {
+    impl_->refuse(ErrorCode::kInvalidArgument, "link of '" + std::string(entry) + "': the code is missing");
+  }
+  const std::uint32_t number = code->entry_number(entry);
+  const Code::Entry& described = code->entries()[number];
+  const Linker linker(described, rename, "context on stream '" + impl_->stream->name() + "'");
+  if (code->device() != impl_->stream->device()) {
+    linker.refuse(ErrorCode::kInvalidArgument, "it was compiled for device '" + code->device()->name() +
+                                                   "', the context is on '" + impl_->stream->device()->name() + "'");
+  }
+
+  const Transfer::Impl* transfer = source.impl_.get();
+  if (!merge_argument.empty()) {
+    if (transfer == nullptr || transfer->use == MergeUse::kNone) {
+      linker.refuse(ErrorCode::kInvalidArgument, "the transfer for '" + std::string(merge_argument) +
+                                                     "' is empty or a plain copy; link one with kCopy or kStreaming");
+    }
+    linker.check_merge(merge_argument, *transfer->node, transfer->spec);
+    if (transfer->stream != impl_->stream) {
+      linker.refuse(ErrorCode::kFailedPrecondition, "the transfer of '" + *transfer->node + "' goes to stream '" +
+                                                        transfer->stream->name() + "', the routine runs on another");
+    }
+  }
+
+  auto linked = std::make_shared<LinkedRoutine::Impl>();
+  linked->stream = impl_->stream;
+  std::vector<BufferView> bindings;
+  std::string missing;
+  for (const ArgumentInfo& argument : described.arguments) {
+    const std::string& name = linker.tensor_name(argument);
+    if (!merge_argument.empty() && argument.name == merge_argument) {
+      linked->merge_node = *transfer->node;
+      linked->merge_source = transfer->dst;
+      bindings.push_back(transfer->dst);
+      continue;
+    }
+    const ContextTensor* tensor = impl_->find(name);
+    if (tensor == nullptr) {
+      missing += (missing.empty() ? "'" : ", '") + name + "'";
+      continue;
+    }
+    linker.check_spec(argument, name, tensor->spec);
+    bindings.push_back(tensor->view);
+    if (argument.access != YOKE_ACCESS_OUT) {
+      linked->inputs.push_back(name);
+    }
+    if (argument.access != YOKE_ACCESS_IN) {
+      linked->outputs.push_back(name);
+    }
+  }
+  if (!missing.empty()) {
+    linker.refuse(ErrorCode::kNotFound, "the context lacks " + missing + "; " + impl_->listing());
+  }
+  linked->routine = Routine::link(code, number, std::move(bindings));
+  LinkedRoutine result;
+  result.impl_ = std::move(linked);
+  return result;
+}
+
+void LinkedRoutine::run(std::span<const std::int64_t> symbol_values) const {
+  const Impl& impl = held(impl_);
+  if (impl.merge_node) {
+    const detail::MergeContent& content = impl.stream->state().merge_content;
+    const bool is_ours = content.node != nullptr && *content.node == *impl.merge_node;
+    if (!is_ours || content.buffer != impl.merge_source.buffer.get() || content.offset != impl.merge_source.offset) {
+      throw Error(ErrorCode::kFailedPrecondition,
+                  "stream '" + impl.stream->name() + "': launch of '" + name() + "': it merges '" + *impl.merge_node +
+                      "', and the merge buffer holds " +
+                      (content.node == nullptr ? "nothing"
+                       : is_ours               ? "a '" + *content.node + "' from another source"
+                                               : "'" + *content.node + "'") +
+                      "; run the transfer that it was linked with first");
+    }
+  }
+  impl.stream->launch(*impl.routine, symbol_values);
+}
+
+const std::vector<SymbolInfo>& LinkedRoutine::symbols() const { return held(impl_).routine->entry().symbols; }
+const std::string& LinkedRoutine::name() const { return held(impl_).routine->entry().name; }
+const std::vector<std::string>& LinkedRoutine::inputs() const { return held(impl_).inputs; }
+const std::vector<std::string>& LinkedRoutine::outputs() const { return held(impl_).outputs; }
+const std::optional<std::string>& LinkedRoutine::merge_node() const { return held(impl_).merge_node; }
+const std::shared_ptr<Stream>& LinkedRoutine::stream() const { return held(impl_).stream; }
+const Routine& LinkedRoutine::routine() const { return *held(impl_).routine; }
+
+}  // namespace yoke

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/schedule/staging.cpp: copies that no backend can do alone: in chunks through host memory, reading one while writing the one before.
+#include <algorithm>
+
+#include <yoke/runtime/stream.h>
+
+#include "schedule/stream_state.h"
+
+namespace yoke::detail {
+
+namespace {
+
+constexpr std::uint64_t kChunkByteCount = std::uint64_t{4} << 20U;
+
+}  // namespace
+
+bool StreamState::reaches(const Buffer& buffer) const {
+  return buffer.device() == device || (!is_native_ && buffer.device()->backend() == device->backend());
+}
+
+StreamState::Staging& StreamState::staging_for(const BufferView& dst, const BufferView& src) {
+  const std::shared_ptr<Device>& far = (reaches(*dst.buffer) ? src : dst).buffer->device();
+  Staging& staging = stagings_[far.get()];
+  if (staging.stream == nullptr) {
+    staging.stream = Stream::create(far, name + "/staging");
+  }
+  const std::uint64_t wanted = std::min(kChunkByteCount, src.byte_count);
+  if (staging.chunk_byte_count < wanted) {
+    // Work that still uses the smaller chunks ends first.
+    wait(last_ticket(), wait_timeout);
+    staging.stream->wait();
+    for (auto& chunk : staging.chunks) {
+      chunk = std::make_unique<std::byte[]>(wanted);
+    }
+    staging.chunk_byte_count = wanted;
+  }
+  return staging;
+}
+
+void StreamState::prepare_staging(const BufferView& dst, const BufferView& src) { staging_for(dst, src); }
+
+void StreamState::stage(const BufferView& dst, const BufferView& src) {
+  const bool writes_here = reaches(*dst.buffer);
+  Staging& staging = staging_for(dst, src);
+  StreamState& far = staging.stream->state();
+  const std::uint64_t chunk = staging.chunk_byte_count;
+  const std::uint64_t count = (src.byte_count + chunk - 1) / chunk;
+
+  // Hazards know the whole copy as one command of this stream: the other one starts behind its first ticket and ends
+  // before its last.
+  std::array<Access, 2> accesses = {
+      Access{&src.buffer->hazards(), src.offset, src.offset + src.byte_count, true, false},
+      Access{&dst.buffer->hazards(), dst.offset, dst.offset + dst.byte_count, false, true}};
+  if (std::less<>()(accesses[1].hazards, accesses[0].hazards)) {
+    std::swap(accesses[0], accesses[1]);
+  }
+  begin(accesses, count + (writes_here ? 1 : 2));
+  const auto nothing = [](Command& command) { command.kind = CommandKind::kWait; };
+  const std::uint64_t start = emit(nothing);
+
+  StreamState& reader = writes_here ? far : *this;
+  StreamState& writer = writes_here ? *this : far;
+  far.depend({shared_from_this(), start, true});
+  std::array<std::uint64_t, 2> written{};  // the ticket that freed a chunk
+  for (std::uint64_t k = 0; k < count; ++k) {
+    std::byte* memory = staging.chunks[k % 2].get();
+    const std::uint64_t offset = k * chunk;
+    const std::uint64_t byte_count = std::min(chunk, src.byte_count - offset);
+    if (k >= 2) {
+      reader.depend({writer.shared_from_this(), written[k % 2], true});
+    }
+    const std::uint64_t read = reader.emit([&](Command& command) {
+      command.kind = CommandKind::kToHost;
+      command.src = src.buffer->get();
+      command.src_offset = src.offset + offset;
+      command.to = memory;
+      command.byte_count = byte_count;
+    });
+    writer.depend({reader.shared_from_this(), read, true});
+    written[k % 2] = writer.emit([&](Command& command) {
+      command.kind = CommandKind::kFromHost;
+      command.dst = dst.buffer->get();
+      command.dst_offset = dst.offset + offset;
+      command.from = memory;
+      command.byte_count = byte_count;
+    });
+  }
+  if (!writes_here) {
+    depend({far.shared_from_this(), far.last_ticket(), true});
+    emit(nothing);
+  }
+}
+
+}  // namespace yoke::detail

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/schedule/stream.cpp: what callers may ask of a stream, checked before anything is queued.
+#include <yoke/runtime/stream.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "device/call.h"
+#include "schedule/queue_copies.h"
+#include "schedule/routine_access.h"
+#include "schedule/stream_state.h"
+
+namespace yoke {
+
+namespace {
+
+using detail::Access;
+using detail::Command;
+using detail::CommandKind;
+using detail::StreamState;
+
+[[noreturn]] void refuse(const StreamState& state, ErrorCode code, const std::string& what, const std::string& why) {
+  throw Error(code, "stream '" + state.name + "': " + what + ": " + why);
+}
+
+void check_range(const StreamState& state, const char* what, const BufferView& view) {
+  if (view.buffer == nullptr) {
+    refuse(state, ErrorCode::kInvalidArgument, what, "the buffer is missing");
+  }
+  if (view.offset > view.buffer->byte_count() || view.byte_count > view.buffer->byte_count() - view.offset) {
+    refuse(state, ErrorCode::kOutOfRange, what,
+           "bytes " + std::to_string(view.offset) + " to " + std::to_string(view.offset + view.byte_count) +
+               " leave the buffer of " + std::to_string(view.buffer->byte_count()) + " bytes");
+  }
+}
+
+void check_view(const StreamState& state, const char* what, const BufferView& view) {
+  check_range(state, what, view);
+  if (!state.reaches(*view.buffer)) {
+    refuse(state, ErrorCode::kInvalidArgument, what,
+           "the buffer is on '" + view.buffer->device()->name() + "', which streams of '" + state.device->name() +
+               "' do not serve; use a stream of that device");
+  }
+}
+
+void check_host(const StreamState& state, const char* what, const void* memory, std::uint64_t byte_count) {
+  if (memory == nullptr && byte_count != 0) {
+    refuse(state, ErrorCode::kInvalidArgument, what, "the host memory is a null pointer");
+  }
+}
+
+Access access_of(const BufferView& view, bool writes) {
+  return {&view.buffer->hazards(), view.offset, view.offset + view.byte_count, !writes, writes};
+}
+
+void set_label(Command& command, std::string_view label) {
+  const std::size_t length = std::min(label.size(), command.label.size() - 1);
+  std::memcpy(command.label.data(), label.data(), length);
+  command.label[length] = '\0';
+}
+
+void check_symbols(const StreamState& state, const Code::Entry& entry, std::span<const std::int64_t> values) {
+  if (values.size() != entry.symbols.size()) {
+    refuse(state, ErrorCode::kInvalidArgument, "launch of '" + entry.name + "'",
+           std::to_string(values.size()) + " symbol values were given, the program has " + std::to_string(entry.symbols.size()));
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const SymbolInfo& symbol = entry.symbols[i];
+    const bool inside = values[i] >= symbol.low && values[i] < symbol.high;
+    // Unsigned: the distance of two int64 may not fit in one.
+    const auto distance = static_cast<std::uint64_t>(values[i]) - static_cast<std::uint64_t>(symbol.low);
+    if (!inside || (symbol.step > 1 && distance % static_cast<std::uint64_t>(symbol.step) != 0)) {
+      refuse(state, ErrorCode::kOutOfRange, "launch of '" + entry.name + "'",
+             "symbol '" + symbol.name + "' is " + std::to_string(values[i]) + "; it takes " + std::to_string(symbol.low) + " to " +
+                 std::to_string(symbol.high) + " (excluded)" +
+                 (symbol.step > 1 ? " in steps of " + std::to_string(symbol.step) : std::string()));
+    }
+  }
+}
+
+}  // namespace
+
+namespace detail {
+
+void queue_from_host(StreamState& state, const BufferView& dst, const void* src, std::string_view label) {
+  check_view(state, "from_host", dst);
+  check_host(state, "from_host", src, dst.byte_count);
+  if (dst.byte_count == 0) {
+    return;
+  }
+  const Access access = access_of(dst, true);
+  state.begin({&access, 1}, 1);
+  state.emit([&](Command& command) {
+    command.kind = CommandKind::kFromHost;
+    command.dst = dst.buffer->get();
+    command.dst_offset = dst.offset;
+    command.from = src;
+    command.byte_count = dst.byte_count;
+    set_label(command, label);
+  });
+}
+
+void queue_to_host(StreamState& state, void* dst, const BufferView& src, std::string_view label) {
+  check_view(state, "to_host", src);
+  check_host(state, "to_host", dst, src.byte_count);
+  if (src.byte_count == 0) {
+    return;
+  }
+  const Access access = access_of(src, false);
+  state.begin({&access, 1}, 1);
+  state.emit([&](Command& command) {
+    command.kind = CommandKind::kToHost;
+    command.src = src.buffer->get();
+    command.src_offset = src.offset;
+    command.to = dst;
+    command.byte_count = src.byte_count;
+    set_label(command, label);
+  });
+}
+
+bool is_staged(const Device& dst, const Device& src) {
+  return dst.backend() != src.backend() || !offers<&yoke_backend_api::device_to_device>(dst.backend()->state());
+}
+
+void queue_copy(StreamState& state, const BufferView& dst, const BufferView& src, std::string_view label) {
+  check_range(state, "copy", dst);
+  check_range(state, "copy", src);
+  if (dst.byte_count != src.byte_count) {
+    refuse(state, ErrorCode::kInvalidArgument, "copy",
+           "the source has " + std::to_string(src.byte_count) + " bytes, the destination " + std::to_string(dst.byte_count));
+  }
+  if (!state.reaches(*dst.buffer) && !state.reaches(*src.buffer)) {
+    refuse(state, ErrorCode::kInvalidArgument, "copy",
+           "neither '" + src.buffer->device()->name() + "' nor '" + dst.buffer->device()->name() +
+               "' is the stream's device; queue it on a stream of one of them");
+  }
+  if (dst.buffer == src.buffer && dst.offset < src.offset + src.byte_count && src.offset < dst.offset + dst.byte_count) {
+    refuse(state, ErrorCode::kInvalidArgument, "copy", "source and destination overlap in one buffer");
+  }
+  if (dst.byte_count == 0) {
+    return;
+  }
+  if (is_staged(*dst.buffer->device(), *src.buffer->device())) {
+    state.stage(dst, src);
+    return;
+  }
+  std::array<Access, 2> accesses = {access_of(src, false), access_of(dst, true)};
+  if (std::less<>()(accesses[1].hazards, accesses[0].hazards)) {
+    std::swap(accesses[0], accesses[1]);
+  }
+  state.begin(accesses, 1);
+  state.emit([&](Command& command) {
+    command.kind = CommandKind::kDeviceToDevice;
+    command.dst = dst.buffer->get();
+    command.dst_offset = dst.offset;
+    command.src = src.buffer->get();
+    command.src_offset = src.offset;
+    command.byte_count = dst.byte_count;
+    set_label(command, label);
+  });
+}
+
+}  // namespace detail
+
+bool Event::is_done() const {
+  if (stream_ == nullptr) {
+    return true;
+  }
+  stream_->refresh();
+  stream_->check_alive(ticket_);
+  return stream_->is_complete(ticket_);
+}
+
+void Event::wait(std::chrono::nanoseconds timeout) const {
+  if (stream_ != nullptr) {
+    stream_->wait(ticket_, timeout);
+  }
+}
+
+void Event::wait() const {
+  if (stream_ != nullptr) {
+    stream_->wait(ticket_, stream_->wait_timeout);
+  }
+}
+
+Stream::Stream(std::shared_ptr<StreamState> state) : state_(std::move(state)) {}
+
+Stream::~Stream() { state_->close(); }
+
+std::shared_ptr<Stream> Stream::create(std::shared_ptr<Device> device, std::string name) {
+  if (device == nullptr) {
+    throw Error(ErrorCode::kInvalidArgument, "a stream was asked for without a device");
+  }
+  if (name.empty()) {
+    name = device->name() + "/stream" + std::to_string(device->next_stream_number());
+  }
+  auto state = std::make_shared<StreamState>(std::move(device), std::move(name));
+  state->open();
+  return std::shared_ptr<Stream>(new Stream(std::move(state)));
+}
+
+const std::shared_ptr<Device>& Stream::device() const { return state_->device; }
+const std::string& Stream::name() const { return state_->name; }
+
+void Stream::from_host(const BufferView& dst, const void* src) { detail::queue_from_host(*state_, dst, src, {}); }
+void Stream::to_host(void* dst, const BufferView& src) { detail::queue_to_host(*state_, dst, src, {}); }
+void Stream::copy(const BufferView& dst, const BufferView& src) { detail::queue_copy(*state_, dst, src, {}); }
+
+void Stream::fill(const BufferView& dst, const void* pattern, std::uint32_t pattern_byte_count) {
+  check_view(*state_, "fill", dst);
+  check_host(*state_, "fill", pattern, pattern_byte_count);
+  const bool known = pattern_byte_count == 1 || pattern_byte_count == 2 || pattern_byte_count == 4 || pattern_byte_count == 8;
+  if (!known || dst.byte_count % pattern_byte_count != 0) {
+    refuse(*state_, ErrorCode::kInvalidArgument, "fill",
+           "a pattern of " + std::to_string(pattern_byte_count) + " bytes does not fill " + std::to_string(dst.byte_count) +
+               " bytes; it has 1, 2, 4 or 8 bytes, and the range is a multiple of them");
+  }
+  if (dst.byte_count == 0) {
+    return;
+  }
+  const Access access = access_of(dst, true);
+  state_->begin({&access, 1}, 1);
+  state_->emit([&](Command& command) {
+    command.kind = CommandKind::kFill;
+    command.dst = dst.buffer->get();
+    command.dst_offset = dst.offset;
+    command.byte_count = dst.byte_count;
+    command.pattern_byte_count = static_cast<std::uint8_t>(pattern_byte_count);
+    std::memcpy(command.pattern.data(), pattern, pattern_byte_count);
+  });
+}
+
+void Stream::launch(const Routine& routine, std::span<const std::int64_t> symbol_values) {
+  const Code::Entry& entry = routine.entry();
+  check_symbols(*state_, entry, symbol_values);
+  if (routine.code().device() != state_->device) {
+    refuse(*state_, ErrorCode::kInvalidArgument, "launch of '" + entry.name + "'",
+           "it was compiled for '" + routine.code().device()->name() + "' and runs on streams of that device only");
+  }
+  state_->begin(routine.access_->accesses, 1);
+  state_->emit([&](Command& command) {
+    command.kind = CommandKind::kLaunch;
+    command.routine = &routine;
+    command.symbol_count = static_cast<std::uint32_t>(symbol_values.size());
+    if (symbol_values.size() > Command::kInlineSymbols) {
+      command.more_symbols.assign(symbol_values.begin(), symbol_values.end());
+    } else {
+      std::copy(symbol_values.begin(), symbol_values.end(), command.symbols.begin());
+    }
+  });
+}
+
+Event Stream::record() {
+  Event event;
+  event.stream_ = state_;
+  event.ticket_ = state_->last_ticket();
+  state_->mark();
+  return event;
+}
+
+void Stream::wait_for(const Event& event) {
+  if (event.stream_ == nullptr || event.stream_ == state_) {
+    return;
+  }
+  state_->begin({}, 1);
+  state_->depend({event.stream_, event.ticket_, true});
+  state_->emit([](Command& command) { command.kind = CommandKind::kWait; });
+}
+
+bool Stream::is_idle() const {
+  state_->refresh();
+  const std::uint64_t last = state_->last_ticket();
+  state_->check_alive(state_->has_failed() ? std::numeric_limits<std::uint64_t>::max() : last);
+  return state_->is_complete(last);
+}
+
+void Stream::wait(std::chrono::nanoseconds timeout) const {
+  state_->wait(state_->last_ticket(), timeout);
+  if (state_->has_failed()) {
+    throw state_->error();  // failed with nothing queued: aborted while idle
+  }
+}
+
+void Stream::wait() const { wait(state_->wait_timeout); }
+
+void Stream::abort() { state_->abort(); }
+
+}  // namespace yoke

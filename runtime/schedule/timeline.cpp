@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/schedule/timeline.cpp: how far a stream is, what went wrong on it, and how others wait for it.
+#include <algorithm>
+
+#include "device/call.h"
+#include "schedule/stream_state.h"
+
+namespace yoke::detail {
+
+namespace {
+
+// A call into a plugin cannot be interrupted; this long a failing wait gives it to end, so that it no longer touches
+// the caller's memory when the error arrives.
+constexpr std::chrono::seconds kGrace{1};
+
+std::string milliseconds(std::chrono::nanoseconds time) {
+  return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(time).count()) + " ms";
+}
+
+}  // namespace
+
+StreamState::StreamState(std::shared_ptr<Device> on, std::string called)
+    : device(std::move(on)),
+      name(std::move(called)),
+      wait_timeout(device->backend()->state().runtime->options.wait_timeout) {
+  const RuntimeOptions& options = backend().runtime->options;
+  delay_us_ = options.injected_delay_us;
+  delay_seed_ = options.injected_delay_seed ^ std::hash<std::string>()(name);
+  waits_.reserve(64);
+}
+
+StreamState::~StreamState() = default;
+
+const BackendState& StreamState::backend() const { return device->backend()->state(); }
+
+void StreamState::open() {
+  is_native_ = device->backend()->has_streams();
+  if (is_native_) {
+    call<&yoke_stream_api::stream_create>(*device, device->get(), std::int32_t{0}, &native_);
+  } else {
+    start_worker();
+  }
+}
+
+void StreamState::close() noexcept {
+  wait_complete(last_ticket(), deadline_after(wait_timeout));
+  if (!is_complete(last_ticket())) {
+    abort();
+  }
+  stopping_.store(true);
+  work_.notify();
+  if (worker_.joinable()) {
+    const Clock::time_point deadline = deadline_after(kGrace);
+    progress_.sleep_until(deadline, [this] { return stopped_.load(); });
+    if (stopped_.load()) {
+      worker_.join();
+    } else {
+      // The thread keeps this object alive; it ends when the plugin's call returns.
+      backend().runtime->logger.log(LogLevel::kError,
+                                    "stream.abandon stream=" + name + " reason=\"a call into the backend did not return\"");
+      worker_.detach();
+    }
+  }
+  stagings_.clear();
+  merge_buffer.reset();
+  merge_content = {};
+  if (is_native_) {
+    close_native();
+  }
+}
+
+bool StreamState::wait_slice(std::uint64_t ticket, Clock::time_point deadline) noexcept {
+  constexpr std::chrono::milliseconds kSlice{20};
+  const Clock::time_point end = std::min(deadline, Clock::now() + kSlice);
+  if (is_native_) {
+    if (!progress_.sleep_until(end, [&] { return issued_.load() >= ticket || is_complete(ticket); })) {
+      return false;
+    }
+    return is_complete(ticket) || wait_native(ticket, std::max(end - Clock::now(), Clock::duration::zero()));
+  }
+  return progress_.sleep_until(end, [&] { return is_complete(ticket); });
+}
+
+bool StreamState::wait_complete(std::uint64_t ticket, Clock::time_point deadline) noexcept {
+  while (!is_complete(ticket)) {
+    wait_slice(ticket, deadline);
+    if (Clock::now() >= deadline) {
+      return is_complete(ticket);
+    }
+  }
+  return true;
+}
+
+void StreamState::wait(std::uint64_t ticket, std::chrono::nanoseconds timeout) {
+  const Clock::time_point deadline = deadline_after(timeout);
+  if (!is_complete(ticket) && timeout > timeout.zero()) {
+    Spin spin;
+    if (is_native_ || !spin([&] { return is_complete(ticket); })) {
+      while (!is_complete(ticket) && !has_failed(ticket) && Clock::now() < deadline) {
+        wait_slice(ticket, deadline);
+      }
+    }
+  }
+  refresh();
+  if (!is_complete(ticket) && has_failed(ticket)) {
+    wait_complete(ticket, std::min(deadline, deadline_after(kGrace)));
+  }
+  check_alive(ticket);
+  if (!is_complete(ticket)) {
+    throw Error(ErrorCode::kDeadlineExceeded,
+                "stream '" + name + "': queued work was not done within " + milliseconds(timeout) + "; " +
+                    std::to_string(ticket - std::min(ticket, completed_.load())) +
+                    " commands were still before the end of the wait; wait longer, or abort the stream");
+  }
+}
+
+void StreamState::check_alive(std::uint64_t ticket) {
+  if (device->is_lost() && !has_failed(ticket)) [[unlikely]] {
+    fail(ticket, ErrorCode::kDeviceLost, "stream '" + name + "': device '" + device->name() + "' was lost; open it anew");
+  }
+  if (has_failed(ticket)) [[unlikely]] {
+    throw error();
+  }
+}
+
+void StreamState::fail(std::uint64_t ticket, ErrorCode code, const std::string& sentence) noexcept {
+  {
+    const std::lock_guard lock(error_mutex_);
+    if (failed_from_.load() == kNever) {
+      error_code_ = code;
+      error_text_ = sentence;
+    }
+    failed_from_.store(std::min(failed_from_.load(), ticket));
+  }
+  if (code == ErrorCode::kDeviceLost) {
+    device->set_lost();
+  }
+  progress_.notify();
+}
+
+Error StreamState::error() const {
+  const std::lock_guard lock(error_mutex_);
+  return {error_code_, error_text_};
+}
+
+void StreamState::abort() noexcept {
+  fail(completed_.load() + 1, ErrorCode::kAborted, "stream '" + name + "': aborted; its queued work was given up");
+  if (is_native_ && offers<&yoke_stream_api::device_abort>(backend())) {
+    Status status;
+    attempt<&yoke_stream_api::device_abort>(backend(), status, device->get());
+  }
+}
+
+}  // namespace yoke::detail

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/schedule/worker.cpp: the thread behind a stream: takes commands in order, runs or skips them, and says how far it is.
+#include <pthread.h>
+#include <signal.h>
+
+#include "device/call.h"
+#include "schedule/stream_state.h"
+
+namespace yoke::detail {
+
+namespace {
+
+std::uint64_t mix(std::uint64_t x) {  // splitmix64's finalizer
+  x += 0x9e3779b97f4a7c15U;
+  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
+  return x ^ (x >> 31U);
+}
+
+}  // namespace
+
+void StreamState::start_worker() {
+  // Signals are the application's: none of them is delivered to a worker.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  stopped_.store(false);
+  try {
+    worker_ = std::thread([self = shared_from_this()] { self->work(); });
+  } catch (const std::system_error& error) {
+    stopped_.store(true);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw Error(ErrorCode::kResourceExhausted, "stream '" + name + "': no thread for it: " + error.what());
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  constexpr std::size_t kLongestName = 15;
+  const std::string title = "yk " + name;
+  pthread_setname_np(worker_.native_handle(), title.substr(0, kLongestName).c_str());
+}
+
+void StreamState::work() noexcept {
+  const auto has_work = [this] { return !ring_.is_empty() || stopping_.load(); };
+  for (;;) {
+    if (ring_.is_empty()) {
+      if (has_failed()) {
+        // A caller that gave up between hazards and command left tickets that nobody will run.
+        finish(reserved_.load());
+      }
+      if (stopping_.load()) {
+        break;
+      }
+      if (!worker_spin_(has_work)) {
+        const Clock::time_point start = Clock::now();
+        work_.sleep_until(start + std::chrono::hours(1), has_work);
+        worker_spin_.slept(Clock::now() - start);
+      }
+      continue;
+    }
+    Command& command = ring_.front();
+    run(command);
+  }
+  stopped_.store(true);
+  progress_.notify();
+}
+
+void StreamState::run(Command& command) noexcept {
+  const bool is_inline = &command == &inline_command_;
+  const std::uint64_t ticket = command.ticket;
+  const bool completes = command.completes;
+  if (device->is_lost() && !has_failed(ticket)) [[unlikely]] {
+    fail(ticket, ErrorCode::kDeviceLost, "stream '" + name + "': device '" + device->name() + "' was lost; open it anew");
+  }
+  if (!has_failed(ticket)) {
+    if (command.kind == CommandKind::kWait) {
+      if (command.other != nullptr) {
+        wait_as_worker(command);
+      }
+    } else {
+      if (delay_us_ != 0 && !is_inline) {
+        inject_delay(ticket);
+      }
+      issue(command);
+    }
+  }
+  command.other.reset();
+  // Before the pop: once the ring is empty the caller may hand its next command to the backend itself.
+  if (completes) {
+    finish(ticket);
+  }
+  if (!is_inline) {
+    ring_.pop();
+    room_.notify();
+  }
+}
+
+void StreamState::finish(std::uint64_t ticket) noexcept {
+  raise_to(issued_, ticket);
+  if (!is_native_) {
+    raise_to(completed_, ticket);
+  }
+  progress_.notify();
+}
+
+void StreamState::inject_delay(std::uint64_t ticket) const {
+  const std::uint64_t wait = mix(delay_seed_ ^ mix(ticket)) % (delay_us_ + std::uint64_t{1});
+  if (wait != 0) {
+    std::this_thread::sleep_for(std::chrono::microseconds(wait));
+  }
+}
+
+void StreamState::wait_as_worker(const Command& command) noexcept {
+  StreamState& other = *command.other;
+  const std::uint64_t ticket = command.other_ticket;
+  const auto is_over = [&] { return other.is_complete(ticket) || (command.inherits && other.has_failed(ticket)); };
+  const bool spun = !other.is_native_ && worker_spin_(is_over);
+  if (!spun && !is_over()) {
+    const Clock::time_point start = Clock::now();
+    const Clock::time_point deadline = deadline_after(wait_timeout);
+    while (!is_over()) {
+      other.wait_slice(ticket, deadline);
+      if (has_failed(command.ticket)) {
+        return;  // aborted
+      }
+      if (Clock::now() >= deadline && !is_over()) {
+        fail(command.ticket, ErrorCode::kDeadlineExceeded,
+             "stream '" + name + "': waited for stream '" + other.name + "', which did not get there before the deadline of " +
+                 std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(wait_timeout).count()) + " ms");
+        return;
+      }
+    }
+    worker_spin_.slept(Clock::now() - start);
+  }
+  if (command.inherits && other.has_failed(ticket)) {
+    inherit(command.ticket, other);
+  }
+}
+
+void StreamState::inherit(std::uint64_t ticket, const StreamState& other) noexcept {
+  const Error cause = other.error();
+  fail(ticket, cause.code(), "stream '" + name + "': it waits for work that failed: " + cause.what());
+}
+
+}  // namespace yoke::detail

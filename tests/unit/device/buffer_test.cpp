@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/device/buffer_test.cpp: memory is accounted, and never freed under work that uses it.
+#include "lab.h"
+
+namespace yoke::test {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+using BufferTest = LabTest;
+
+TEST_F(BufferTest, ABufferIsAccountedUntilItIsGone) {
+  auto buffer = std::make_unique<Buffer>(device(), 1000);
+  EXPECT_EQ(device()->memory().used_bytes, 1000U);
+  EXPECT_EQ(backend()->live_counts().buffers, 1U);
+  buffer.reset();
+  EXPECT_EQ(device()->memory().used_bytes, 0U);
+  EXPECT_EQ(backend()->live_counts().buffers, 0U);
+}
+
+TEST_F(BufferTest, ABufferOfNoBytesIsABuffer) {
+  EXPECT_NE(Buffer(device(), 0).get(), nullptr);
+}
+
+TEST_F(BufferTest, MoreMemoryThanThereIsIsAnErrorThatNamesTheDevice) {
+  const auto error = error_of([&] { Buffer(device(), std::uint64_t{1} << 60U); });
+  EXPECT_EQ(error.code(), ErrorCode::kOutOfDeviceMemory);
+  EXPECT_THAT(error.what(), HasSubstr("lab:0: buffer_create: "));
+}
+
+TEST_F(BufferTest, TheLastOwnerWaitsForQueuedWorkBeforeTheMemoryGoes) {
+  lab_.copy_ms = 50;
+  std::vector<std::byte> target(256);
+  const auto stream = Stream::create(device());
+  auto buffer = std::make_shared<Buffer>(device(), 256);
+  stream->to_host(target.data(), {buffer, 0, 256});
+  stream->to_host(target.data(), {buffer, 0, 256});
+
+  buffer.reset();
+  stream->wait();
+
+  EXPECT_FALSE(lab_.freed_in_use);
+  EXPECT_EQ(backend()->live_counts().buffers, 0U);
+}
+
+TEST_F(BufferTest, WorkThatDoesNotEndInTimeKeepsTheMemoryAndIsLogged) {
+  options_.wait_timeout = std::chrono::milliseconds(10);
+  lab_.copy_ms = 200;
+  std::vector<std::byte> target(256);
+  const auto stream = Stream::create(device());
+  auto buffer = std::make_shared<Buffer>(device(), 256);
+  stream->to_host(target.data(), {buffer, 0, 256});
+
+  buffer.reset();
+
+  EXPECT_EQ(backend()->live_counts().buffers, 1U) << "leaked rather than freed in use";
+  {
+    const std::lock_guard lock(lines_mutex_);
+    EXPECT_THAT(lines_, Contains(HasSubstr("buffer.leak device=lab:0 bytes=256")));
+  }
+  stream->wait(std::chrono::seconds(10));
+  EXPECT_FALSE(lab_.freed_in_use);
+}
+
+}  // namespace
+}  // namespace yoke::test

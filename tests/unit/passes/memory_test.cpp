@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/passes/memory_test.cpp: temporaries share an arena, never their bytes while both are alive.
+#include <random>
+
+#include <gtest/gtest.h>
+#include <yoke/program/memory.h>
+#include <yoke/program/text.h>
+
+namespace yoke::program {
+namespace {
+
+bool live_together(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
+
+TEST(MemoryPlan, AChainOfEqualBlocksTakesTwoOfThem) {
+  std::vector<Lifetime> chain;
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    chain.push_back({4096, i, i + 1});
+  }
+  const MemoryPlan plan = plan_memory(chain);
+  EXPECT_EQ(plan.byte_count, 2U * 4096U);
+}
+
+TEST(MemoryPlan, NothingTakesNothing) {
+  EXPECT_EQ(plan_memory({}).byte_count, 0U);
+  const std::vector<Lifetime> unused(3);
+  const MemoryPlan plan = plan_memory(unused);
+  EXPECT_EQ(plan.byte_count, 0U);
+  EXPECT_EQ(plan.offsets.size(), 3U);
+}
+
+TEST(MemoryPlan, TheTightestGapIsTaken) {
+  // When the last one lives, gaps of 1024 and 832 bytes lie below and between the two that live throughout.
+  const std::vector<Lifetime> lives = {{1024, 0, 0}, {960, 0, 9}, {832, 0, 0}, {704, 0, 9}, {640, 5, 9}};
+  const MemoryPlan plan = plan_memory(lives);
+  EXPECT_EQ(plan.offsets[4], plan.offsets[2]);
+  EXPECT_EQ(plan.byte_count, 1024U + 960U + 832U + 704U);
+}
+
+TEST(MemoryPlan, RandomBlocksThatLiveTogetherShareNoByte) {
+  for (std::uint32_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    std::vector<Lifetime> lives(1 + random() % 60);
+    std::uint64_t sum = 0;
+    for (Lifetime& life : lives) {
+      life.byte_count = random() % 5 == 0 ? 0 : 1 + random() % 5000;
+      life.first = random() % 40;
+      life.last = life.first + random() % 10;
+      sum += (life.byte_count + 63) / 64 * 64;
+    }
+    const MemoryPlan plan = plan_memory(lives);
+
+    ASSERT_EQ(plan.offsets.size(), lives.size());
+    EXPECT_LE(plan.byte_count, sum);
+    EXPECT_EQ(plan_memory(lives).offsets, plan.offsets);
+    for (std::size_t i = 0; i < lives.size(); ++i) {
+      EXPECT_EQ(plan.offsets[i] % 64, 0U);
+      EXPECT_LE(plan.offsets[i] + lives[i].byte_count, plan.byte_count);
+      for (std::size_t j = 0; j < i; ++j) {
+        const bool apart = plan.offsets[i] + lives[i].byte_count <= plan.offsets[j] ||
+                           plan.offsets[j] + lives[j].byte_count <= plan.offsets[i];
+        const bool empty = lives[i].byte_count == 0 || lives[j].byte_count == 0;
+        EXPECT_TRUE(apart || empty || !live_together(lives[i], lives[j])) << "blocks " << j << " and " << i;
+      }
+    }
+  }
+}
+
+TEST(MemoryPlan, ABlockLargerThanAnyMemoryIsRefused) {
+  const std::vector<Lifetime> lives = {{~std::uint64_t{0}, 0, 1}};
+  EXPECT_THROW(plan_memory(lives), std::length_error);
+}
+
+TEST(Lifetimes, ReachFromTheFirstToTheLastStatementThatNamesATemporary) {
+  const Program program = parse_and_verify(
+                              "yoke.program 1\n"
+                              "program p() {\n"
+                              "  arg x : f32[4] in\n"
+                              "  arg y : f32[4] inout\n"
+                              "  temp n : i32[4]\n"
+                              "  temp t : f32[4]\n"
+                              "  temp unused : f32[9]\n"
+                              "  temp u : f16[4]\n"
+                              "  t[i] = x[i] * 2.0\n"
+                              "  n[i] = i32(x[i])\n"
+                              "  u[i] = f16(t[i])\n"
+                              "  y[n[i]] += f32(u[i])\n"
+                              "}\n")
+                              .programs.at(0);
+  const std::vector<Lifetime> lives = lifetimes(program);
+  ASSERT_EQ(lives.size(), 6U);
+  const auto expect_life = [&](std::size_t tensor, std::uint64_t bytes, std::uint64_t first, std::uint64_t last) {
+    EXPECT_EQ(lives[tensor].byte_count, bytes) << program.tensors[tensor].name;
+    EXPECT_EQ(lives[tensor].first, first) << program.tensors[tensor].name;
+    EXPECT_EQ(lives[tensor].last, last) << program.tensors[tensor].name;
+  };
+  expect_life(0, 0, 0, 0);
+  expect_life(1, 0, 0, 0);
+  expect_life(2, 16, 1, 3);
+  expect_life(3, 16, 0, 2);
+  expect_life(4, 0, 0, 0);
+  expect_life(5, 8, 2, 3);
+}
+
+}  // namespace
+}  // namespace yoke::program

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/schedule/context_test.cpp: names, parents and children, what link checks.
+#include "rig.h"
+
+namespace yoke::test {
+namespace {
+
+constexpr const char* kScale =
+    "yoke.program 1\nprogram scale() {\n  arg x : f32[2, 3] in\n  arg y : f32[2, 3] out\n  y[i, j] = x[i, j] * 2.0\n}\n";
+
+const std::vector<float> kSix = {1, 2, 3, 4, 5, 6};
+
+class ContextTest : public testing::Test {
+ protected:
+  std::vector<float> values(const Context& from, const std::string& name, std::size_t count) {
+    std::vector<float> result(count);
+    from.to_host(name, std::as_writable_bytes(std::span<float>(result)));
+    from.stream()->wait();
+    return result;
+  }
+  Rig rig;
+  Context context{rig.stream("ctx")};
+};
+
+TEST_F(ContextTest, LinkedRoutineReadsAndWritesTensorsByName) {
+  context.init_from_host("x", {YOKE_F32, {2, 3}}, bytes(kSix));
+  context.allocate("y", {YOKE_F32, {2, 3}});
+  const LinkedRoutine routine = context.link(compile(rig.device, kScale), "scale");
+
+  routine.run();
+
+  EXPECT_EQ(values(context, "y", 6), (std::vector<float>{2, 4, 6, 8, 10, 12}));
+  EXPECT_EQ(routine.name(), "scale");
+  EXPECT_THAT(routine.inputs(), testing::ElementsAre("x"));
+  EXPECT_THAT(routine.outputs(), testing::ElementsAre("y"));
+  EXPECT_FALSE(routine.merge_node().has_value());
+  EXPECT_TRUE(routine.symbols().empty());
+}
+
+TEST_F(ContextTest, RenamedArgumentsAreBoundToOtherTensors) {
+  context.init_from_host("in", {YOKE_F32, {2, 3}}, bytes(kSix));
+  context.allocate("out", {YOKE_F32, {2, 3}});
+  const LinkedRoutine routine = context.link(compile(rig.device, kScale), "scale", {{"x", "in"}, {"y", "out"}});
+
+  routine.run();
+
+  EXPECT_EQ(values(context, "out", 6)[5], 12.0F);
+  EXPECT_THAT(routine.inputs(), testing::ElementsAre("in"));
+  EXPECT_THAT(error_of([&] { context.link(compile(rig.device, kScale), "scale", {{"z", "in"}}); }).what(),
+              testing::AllOf(testing::HasSubstr("no argument 'z'"), testing::HasSubstr("'x', 'y'")));
+}
+
+TEST_F(ContextTest, ChildSeesItsParentAndKeepsItsOwn) {
+  context.init_from_host("x", {YOKE_F32, {2, 3}}, bytes(kSix));
+  Context child = context.child();
+  child.allocate("y", {YOKE_F32, {2, 3}});
+  child.link(compile(rig.device, kScale), "scale").run();
+
+  EXPECT_EQ(values(child, "y", 6)[0], 2.0F);
+  EXPECT_TRUE(child.has("x"));
+  EXPECT_FALSE(context.has("y"));
+  EXPECT_THAT(child.names(), testing::ElementsAre("x", "y"));
+  child.allocate("x", {YOKE_F32, {1}});  // hides the parent's
+  EXPECT_EQ(child.tensor("x").spec.dims, (std::vector<std::uint64_t>{1}));
+  EXPECT_EQ(context.tensor("x").spec.dims, (std::vector<std::uint64_t>{2, 3}));
+}
+
+TEST_F(ContextTest, UnknownTensorIsAnErrorThatNamesTheOthers) {
+  context.allocate("bias", {YOKE_F32, {4}});
+  context.allocate("weight", {YOKE_F32, {4}});
+  const Error error = error_of([&] { (void)context.tensor("weights"); });
+  EXPECT_EQ(error.code(), ErrorCode::kNotFound);
+  EXPECT_STREQ(error.what(), "context on stream 'ctx': there is no tensor 'weights'; it has 'bias', 'weight'");
+}
+
+TEST_F(ContextTest, MissingTensorsAreAllNamedAtLink) {
+  context.allocate("other", {YOKE_F32, {1}});
+  const Error error = error_of([&] { context.link(compile(rig.device, kScale), "scale"); });
+  EXPECT_EQ(error.code(), ErrorCode::kNotFound);
+  EXPECT_STREQ(error.what(), "context on stream 'ctx': link of 'scale': the context lacks 'x', 'y'; it has 'other'");
+}
+
+TEST_F(ContextTest, WrongShapeAtLinkNamesRoutineArgumentTensorAndBothShapes) {
+  context.allocate("x", {YOKE_F32, {2, 3}});
+  context.allocate("y", {YOKE_F32, {3, 2}});
+  const Error error = error_of([&] { context.link(compile(rig.device, kScale), "scale"); });
+  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+  EXPECT_STREQ(error.what(),
+               "context on stream 'ctx': link of 'scale': argument 'y' is f32[2, 3], tensor 'y' is f32[3, 2]");
+}
+
+TEST_F(ContextTest, WrongTypeAtLinkIsRefused) {
+  context.allocate("x", {YOKE_I32, {2, 3}});
+  context.allocate("y", {YOKE_F32, {2, 3}});
+  EXPECT_THAT(error_of([&] { context.link(compile(rig.device, kScale), "scale"); }).what(),
+              testing::HasSubstr("argument 'x' is f32[2, 3], tensor 'x' is i32[2, 3]"));
+}
+
+TEST_F(ContextTest, CodeOfAnotherDeviceIsRefused) {
+  const auto other = rig.backend->open_device(1);
+  const Error error = error_of([&] { context.link(compile(other, kScale), "scale"); });
+  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+  EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("test0:1"), testing::HasSubstr("test0:0")));
+}
+
+TEST_F(ContextTest, SecondTensorOfANameIsRefused) {
+  context.allocate("x", {YOKE_F32, {2}});
+  EXPECT_EQ(error_of([&] { context.allocate("x", {YOKE_F32, {2}}); }).code(), ErrorCode::kAlreadyExists);
+}
+
+TEST_F(ContextTest, ImpossibleTensorsAreRefused) {
+  EXPECT_THAT(error_of([&] { context.allocate("x", {YOKE_F32, {2, 0}}); }).what(), testing::HasSubstr("f32[2, 0]"));
+  EXPECT_EQ(error_of([&] { context.allocate("x", {77, {2}}); }).code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(error_of([&] { context.allocate("", {YOKE_F32, {2}}); }).code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(error_of([&] { context.allocate("x", {YOKE_F32, std::vector<std::uint64_t>(9, 1)}); }).code(),
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(error_of([&] { context.allocate("x", {YOKE_F32, {1ULL << 40U, 1ULL << 40U}}); }).code(), ErrorCode::kInvalidArgument);
+  EXPECT_FALSE(context.has("x"));
+}
+
+TEST_F(ContextTest, WrongByteCountsAreRefused) {
+  context.allocate("x", {YOKE_F32, {2, 3}});
+  std::vector<std::byte> memory(20);
+  EXPECT_THAT(error_of([&] { context.from_host("x", memory); }).what(),
+              testing::AllOf(testing::HasSubstr("'x'"), testing::HasSubstr("24"), testing::HasSubstr("20")));
+  EXPECT_EQ(error_of([&] { context.to_host("x", memory); }).code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(error_of([&] { context.init_from_host("y", {YOKE_F32, {2, 3}}, memory); }).code(), ErrorCode::kInvalidArgument);
+  EXPECT_FALSE(context.has("y"));
+}
+
+TEST_F(ContextTest, AdoptedMemoryIsShared) {
+  context.init_from_host("x", {YOKE_F32, {2, 3}}, bytes(kSix));
+  Context other(rig.stream());
+  other.adopt("row", {YOKE_F32, {3}}, part<float>(context.tensor("x").view, 3, 3));
+  EXPECT_EQ(values(other, "row", 3), (std::vector<float>{4, 5, 6}));
+  EXPECT_EQ(error_of([&] { other.adopt("more", {YOKE_F32, {7}}, context.tensor("x").view); }).code(), ErrorCode::kOutOfRange);
+}
+
+TEST_F(ContextTest, TensorsAreInitializedFromAnotherContext) {
+  context.init_from_host("x", {YOKE_F32, {2, 3}}, bytes(kSix));
+  Context other(Stream::create(rig.backend->open_device(1)));
+  other.init_from_device("x", context);
+  EXPECT_EQ(values(other, "x", 6), kSix);
+}
+
+TEST_F(ContextTest, FailedCopyNamesItsTensor) {
+  context.allocate("weight", {YOKE_F32, {2, 3}});
+  rig.control->fail_after = 0;
+  context.from_host("weight", bytes(kSix));
+  EXPECT_THAT(error_of([&] { context.stream()->wait(); }).what(), testing::HasSubstr("from_host of 24 bytes of tensor 'weight'"));
+}
+
+TEST_F(ContextTest, EmptyHandlesSaySo) {
+  EXPECT_EQ(error_of([] { LinkedRoutine().run(); }).code(), ErrorCode::kFailedPrecondition);
+  EXPECT_EQ(error_of([] { Transfer().run(); }).code(), ErrorCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace yoke::test

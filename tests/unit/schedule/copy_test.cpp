@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/schedule/copy_test.cpp: copies within a backend, across backends, and for backends that cannot copy by themselves.
+#include <numeric>
+
+#include "rig.h"
+
+namespace yoke::test {
+namespace {
+
+constexpr std::size_t kLarge = (std::size_t{9} << 20U) + 37;  // three chunks, the last one short
+
+std::vector<std::uint8_t> pattern(std::size_t count, std::uint32_t seed) {
+  std::vector<std::uint8_t> values(count);
+  std::uint32_t state = seed;
+  for (std::uint8_t& value : values) {
+    state = state * 1664525U + 1013904223U;
+    value = static_cast<std::uint8_t>(state >> 24U);
+  }
+  return values;
+}
+
+// A second backend beside the rig's.
+std::shared_ptr<Device> far_device(Rig& rig, Streams streams, std::shared_ptr<Control>* control = nullptr) {
+  auto made = register_backend(rig.runtime, 1, Rig::make_control(streams));
+  if (control != nullptr) {
+    *control = made;
+  }
+  return rig.runtime.backend("test1")->open_device(0);
+}
+
+struct Pair {
+  Streams near;
+  Streams far;
+};
+
+class CrossCopyTest : public testing::TestWithParam<Pair> {};
+INSTANTIATE_TEST_SUITE_P(Streams, CrossCopyTest,
+                         testing::Values(Pair{Streams::kWorker, Streams::kWorker}, Pair{Streams::kWorker, Streams::kNative},
+                                         Pair{Streams::kNative, Streams::kWorker}, Pair{Streams::kNative, Streams::kNative}),
+                         [](const auto& tested) {
+                           return std::string(tested.param.near == Streams::kWorker ? "Worker" : "Native") +
+                                  (tested.param.far == Streams::kWorker ? "Worker" : "Native");
+                         });
+
+TEST_P(CrossCopyTest, LargeTensorsArriveWholeInBothDirections) {
+  Rig rig(GetParam().near);
+  const auto far = far_device(rig, GetParam().far);
+  const auto stream = rig.stream();
+  const auto far_stream = Stream::create(far);
+  const BufferView here = buffer_of<std::uint8_t>(rig.device, kLarge);
+  const BufferView there = buffer_of<std::uint8_t>(far, kLarge);
+  const BufferView back = buffer_of<std::uint8_t>(rig.device, kLarge);
+  const std::vector<std::uint8_t> first = pattern(kLarge, 1);
+  const std::vector<std::uint8_t> second = pattern(kLarge, 2);
+
+  stream->from_host(here, first.data());
+  stream->copy(there, here);       // this stream reads
+  stream->from_host(here, second.data());  // may not overtake the copy
+  stream->copy(back, there);       // this stream writes
+
+  EXPECT_EQ(read<std::uint8_t>(*far_stream, there), first);
+  EXPECT_EQ(read<std::uint8_t>(*stream, back), first);
+  EXPECT_EQ(read<std::uint8_t>(*stream, here), second);
+}
+
+TEST_P(CrossCopyTest, ManySmallCopiesKeepTheirOrder) {
+  RuntimeOptions options;
+  options.injected_delay_us = 100;
+  options.injected_delay_seed = 7;
+  Rig rig(GetParam().near, options);
+  const auto far = far_device(rig, GetParam().far);
+  const auto stream = rig.stream();
+  const auto far_stream = Stream::create(far);
+  const BufferView here = buffer_of<std::int32_t>(rig.device, 4);
+  const BufferView there = buffer_of<std::int32_t>(far, 4);
+  std::vector<std::vector<std::int32_t>> seen(60, std::vector<std::int32_t>(4));
+
+  for (std::int32_t i = 0; i < 60; ++i) {
+    stream->fill(here, &i, 4);
+    (i % 2 == 0 ? stream : far_stream)->copy(there, here);
+    far_stream->to_host(seen[static_cast<std::size_t>(i)].data(), there);
+  }
+  far_stream->wait();
+  stream->wait();
+
+  for (std::int32_t i = 0; i < 60; ++i) {
+    EXPECT_EQ(seen[static_cast<std::size_t>(i)], std::vector<std::int32_t>(4, i));
+  }
+}
+
+TEST_P(CrossCopyTest, FailureOnTheOtherSideFailsTheStream) {
+  Rig rig(GetParam().near);
+  std::shared_ptr<Control> control;
+  const auto far = far_device(rig, GetParam().far, &control);
+  const auto stream = rig.stream("near");
+  const BufferView here = buffer_of<std::uint8_t>(rig.device, 64);
+  const BufferView there = buffer_of<std::uint8_t>(far, 64);
+  control->fail_code = YOKE_DATA_LOSS;
+  control->fail_after = 0;
+
+  stream->copy(here, there);
+
+  const Error error = error_of([&] { stream->wait(); });
+  EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
+  EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("'near'"), testing::HasSubstr("near/staging")));
+}
+
+TEST(CopyTest, ReadingAChunkOverlapsWritingTheOneBefore) {
+  Rig rig;
+  std::shared_ptr<Control> control;
+  const auto far = far_device(rig, Streams::kWorker, &control);
+  const auto stream = rig.stream();
+  constexpr std::size_t kChunk = std::size_t{4} << 20U;
+  const BufferView here = buffer_of<std::uint8_t>(rig.device, 2 * kChunk);
+  const BufferView there = buffer_of<std::uint8_t>(far, 2 * kChunk);
+  rig.control->is_blocked = true;
+
+  stream->copy(here, there);
+
+  // The first chunk hangs while it is written here; the second one is read over there all the same.
+  const auto limit = std::chrono::steady_clock::now() + 10s;
+  while (control->call_count.load() < 2 && std::chrono::steady_clock::now() < limit) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(control->call_count.load(), 2U);
+  rig.control->is_blocked = false;
+  stream->wait();
+  EXPECT_EQ(rig.control->call_count.load(), 2U);
+}
+
+TEST(CopyTest, StreamOfAThirdBackendIsRefused) {
+  Rig rig;
+  const auto far = far_device(rig, Streams::kWorker);
+  register_backend(rig.runtime, 2, Rig::make_control(Streams::kWorker));
+  const auto third = Stream::create(rig.runtime.backend("test2")->open_device(0));
+  const Error error =
+      error_of([&] { third->copy(buffer_of<std::uint8_t>(rig.device, 4), buffer_of<std::uint8_t>(far, 4)); });
+  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+  EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("test1:0"), testing::HasSubstr("test0:0")));
+}
+
+class BareTest : public testing::TestWithParam<Streams> {};
+INSTANTIATE_TEST_SUITE_P(Streams, BareTest, testing::Values(Streams::kWorker, Streams::kNative), streams_name);
+
+TEST_P(BareTest, BackendWithoutCopyAndFillIsHelpedOut) {
+  auto control = Rig::make_control(GetParam());
+  control->is_bare = true;
+  Rig rig(control, {});
+  const auto other = rig.backend->open_device(1);
+  const auto stream = rig.stream();
+  const auto other_stream = Stream::create(other);
+  const BufferView a = buffer_of<std::uint8_t>(rig.device, kLarge);
+  const BufferView b = buffer_of<std::uint8_t>(other, kLarge);
+  const std::vector<std::uint8_t> data = pattern(kLarge, 3);
+  const std::vector<std::uint32_t> words(50000, 0x01020304);
+
+  stream->from_host(a, data.data());
+  stream->copy(b, a);
+  EXPECT_EQ(read<std::uint8_t>(*other_stream, b), data);
+  other_stream->fill(part<std::uint32_t>(b, 0, words.size()), words.data(), 4);
+
+  EXPECT_EQ(read<std::uint32_t>(*other_stream, part<std::uint32_t>(b, 0, words.size())), words);
+}
+
+}  // namespace
+}  // namespace yoke::test

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/schedule/event_test.cpp: order on a stream, events, deadlines, the queue's end.
+#include "rig.h"
+
+namespace yoke::test {
+namespace {
+
+class EventTest : public testing::TestWithParam<Streams> {
+ protected:
+  Rig rig{GetParam()};
+};
+INSTANTIATE_TEST_SUITE_P(Streams, EventTest, testing::Values(Streams::kWorker, Streams::kNative), streams_name);
+
+TEST_P(EventTest, FromHostThenToHostGivesBackTheSameBytes) {
+  const auto stream = rig.stream();
+  const BufferView buffer = buffer_of<float>(rig.device, 3);
+  const std::vector<float> sent = {1.0F, 2.0F, 3.0F};
+
+  stream->from_host(buffer, sent.data());
+
+  EXPECT_EQ(read<float>(*stream, buffer), sent);
+}
+
+TEST_P(EventTest, FillRepeatsItsPattern) {
+  const auto stream = rig.stream();
+  const BufferView buffer = buffer_of<std::uint32_t>(rig.device, 5);
+  const std::uint32_t pattern = 0xdeadbeef;
+  const std::uint8_t zero = 0;
+
+  stream->fill(buffer, &pattern, 4);
+  stream->fill(part<std::uint32_t>(buffer, 1, 2), &zero, 1);
+
+  EXPECT_EQ(read<std::uint32_t>(*stream, buffer), (std::vector<std::uint32_t>{pattern, 0, 0, pattern, pattern}));
+}
+
+TEST_P(EventTest, DefaultEventIsDone) {
+  const Event event;
+  EXPECT_TRUE(event.is_done());
+  event.wait(0ns);
+}
+
+TEST_P(EventTest, EventIsDoneWhenTheWorkBeforeItIs) {
+  const auto stream = rig.stream();
+  const BufferView buffer = buffer_of<std::uint8_t>(rig.device, 8);
+  std::vector<std::uint8_t> target(8);
+  rig.control->is_blocked = true;
+  const Event before = stream->record();
+  stream->to_host(target.data(), buffer);
+  const Event behind = stream->record();
+
+  EXPECT_TRUE(before.is_done());
+  EXPECT_FALSE(behind.is_done());
+  EXPECT_FALSE(stream->is_idle());
+  rig.control->is_blocked = false;
+  behind.wait();
+  EXPECT_TRUE(behind.is_done());
+  EXPECT_TRUE(stream->is_idle());
+  EXPECT_EQ(target[7], 0x5a);
+}
+
+TEST_P(EventTest, WaitThatIsTooShortSaysSoAndTheWorkGoesOn) {
+  const auto stream = rig.stream("slow");
+  const BufferView buffer = buffer_of<std::uint8_t>(rig.device, 8);
+  std::vector<std::uint8_t> target(8);
+  rig.control->is_blocked = true;
+  stream->to_host(target.data(), buffer);
+  const Event event = stream->record();
+
+  const Error error = error_of([&] { event.wait(20ms); });
+
+  EXPECT_EQ(error.code(), ErrorCode::kDeadlineExceeded);
+  EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("slow"), testing::HasSubstr("20 ms")));
+  rig.control->is_blocked = false;
+  stream->wait();
+  event.wait(0ns);
+}
+
+TEST_P(EventTest, EventOutlivesItsStream) {
+  Event event;
+  {
+    const auto stream = rig.stream();
+    const BufferView buffer = buffer_of<std::uint8_t>(rig.device, 8);
+    const std::uint8_t zero = 0;
+    stream->fill(buffer, &zero, 1);
+    event = stream->record();
+  }
+  EXPECT_TRUE(event.is_done());
+  event.wait(0ns);
+}
+
+TEST_P(EventTest, StreamsRunInOrderWhereOneWaitsForTheOther) {
+  const auto first = rig.stream();
+  const auto second = rig.stream();
+  const BufferView a = buffer_of<std::uint8_t>(rig.device, 1);
+  const BufferView b = buffer_of<std::uint8_t>(rig.device, 1);
+  std::uint8_t from_a = 0;
+  rig.control->is_blocked = true;
+  const std::uint8_t seven = 7;
+  first->fill(a, &seven, 1);
+
+  second->wait_for(first->record());
+  const Event waited = second->record();
+  second->to_host(&from_a, b);
+
+  EXPECT_FALSE(waited.is_done());
+  rig.control->is_blocked = false;
+  second->wait();
+  EXPECT_TRUE(first->is_idle());
+}
+
+TEST_P(EventTest, WaitingForItselfOrForFinishedWorkChangesNothing) {
+  const auto stream = rig.stream();
+  const auto other = rig.stream();
+  stream->wait_for(stream->record());
+  stream->wait_for(other->record());
+  stream->wait_for(Event());
+  stream->wait();
+  EXPECT_TRUE(stream->is_idle());
+}
+
+TEST_P(EventTest, MoreCommandsThanTheQueueHoldsAllRunInOrder) {
+  const auto stream = rig.stream();
+  const BufferView buffer = buffer_of<std::uint32_t>(rig.device, 1);
+  constexpr std::uint32_t kCount = 5000;
+  std::vector<std::uint32_t> seen(kCount);
+
+  for (std::uint32_t i = 0; i < kCount; ++i) {
+    stream->fill(buffer, &i, 4);
+    stream->to_host(&seen[i], buffer);
+  }
+  stream->wait();
+
+  for (std::uint32_t i = 0; i < kCount; ++i) {
+    ASSERT_EQ(seen[i], i);
+  }
+}
+
+TEST_P(EventTest, ManyThreadsMayWaitForOneStream) {
+  const auto stream = rig.stream();
+  const BufferView buffer = buffer_of<std::uint32_t>(rig.device, 1);
+  rig.control->delay_us = 300;
+  std::vector<Event> events;
+  for (std::uint32_t i = 0; i < 50; ++i) {
+    stream->fill(buffer, &i, 4);
+    events.push_back(stream->record());
+  }
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&events, t] {
+      for (std::size_t i = static_cast<std::size_t>(t); i < events.size(); i += 3) {
+        events[i].wait();
+        EXPECT_TRUE(events[i].is_done());
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+}
+
+TEST_P(EventTest, BadArgumentsAreRefusedBeforeAnythingIsQueued) {
+  const auto stream = rig.stream("here");
+  const BufferView buffer = buffer_of<std::uint8_t>(rig.device, 16);
+  std::vector<std::uint8_t> memory(32);
+  const std::uint64_t before = rig.control->call_count.load();
+
+  EXPECT_EQ(error_of([&] { stream->from_host({buffer.buffer, 8, 16}, memory.data()); }).code(), ErrorCode::kOutOfRange);
+  EXPECT_EQ(error_of([&] { stream->to_host(nullptr, buffer); }).code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(error_of([&] { stream->to_host(memory.data(), {}); }).code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(error_of([&] { stream->fill(buffer, memory.data(), 3); }).code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(error_of([&] { stream->copy({buffer.buffer, 0, 8}, {buffer.buffer, 4, 8}); }).code(), ErrorCode::kInvalidArgument);
+  const Error error = error_of([&] { stream->copy({buffer.buffer, 0, 8}, {buffer.buffer, 8, 4}); });
+  EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("here"), testing::HasSubstr("4 bytes"), testing::HasSubstr("8")));
+
+  stream->wait();
+  EXPECT_EQ(rig.control->call_count.load(), before);
+}
+
+TEST_P(EventTest, SymbolOutsideItsRangeOrStepIsRefusedBeforeAnythingIsQueued) {
+  const auto stream = rig.stream();
+  const BufferView x = buffer_of<float>(rig.device, 60);
+  const BufferView y = buffer_of<float>(rig.device, 10);
+  const auto routine = link(rig.device,
+                            "yoke.program 1\nprogram rows(symbol row in 0..60 step 10) {\n  arg x : f32[60] in\n"
+                            "  arg y : f32[10] out\n  y[i] = x[row + i]\n}\n",
+                            {x, y});
+  std::vector<float> data(60);
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    data[i] = static_cast<float>(i);
+  }
+  stream->from_host(x, data.data());
+  const auto launch = [&](std::vector<std::int64_t> values) { stream->launch(*routine, values); };
+
+  for (const std::int64_t bad : {std::int64_t{-10}, std::int64_t{60}, std::int64_t{5}, std::numeric_limits<std::int64_t>::min()}) {
+    const Error error = error_of([&] { launch({bad}); });
+    EXPECT_EQ(error.code(), ErrorCode::kOutOfRange);
+    EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("'rows'"), testing::HasSubstr("'row'"),
+                                             testing::HasSubstr(std::to_string(bad)), testing::HasSubstr("0 to 60")));
+  }
+  EXPECT_EQ(error_of([&] { launch({}); }).code(), ErrorCode::kInvalidArgument);
+  launch({50});
+
+  EXPECT_EQ(read<float>(*stream, y)[9], 59.0F);
+  EXPECT_EQ(rig.control->launch_count.load(), 1U);
+}
+
+TEST_P(EventTest, ProgramWithManySymbolsGetsAllOfThem) {
+  const auto stream = rig.stream();
+  std::string symbols;
+  std::string sum = "0";
+  for (int i = 0; i < 20; ++i) {
+    symbols += (i == 0 ? "symbol s" : ", symbol s") + std::to_string(i) + " in 0..100";
+    sum += " + s" + std::to_string(i);
+  }
+  const BufferView y = buffer_of<std::int64_t>(rig.device, 1);
+  const auto routine =
+      link(rig.device, "yoke.program 1\nprogram many(" + symbols + ") {\n  arg y : i64[1] out\n  y[0] = " + sum + "\n}\n", {y});
+  std::vector<std::int64_t> values(20);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<std::int64_t>(i);
+  }
+
+  stream->launch(*routine, values);
+
+  EXPECT_EQ(read<std::int64_t>(*stream, y)[0], 190);
+}
+
+}  // namespace
+}  // namespace yoke::test

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/schedule/latency_test.cpp: how soon an idle stream's worker has a command, beside a plain condition variable in the same run.
+#include <algorithm>
+#include <condition_variable>
+#include <iostream>
+#include <mutex>
+#include <thread>
+
+#include "rig.h"
+
+namespace yoke::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double median_us(std::vector<double>& times) {
+  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
+  return times[times.size() / 2];
+}
+
+double since_us(Clock::time_point start) { return std::chrono::duration<double, std::micro>(Clock::now() - start).count(); }
+
+// A round trip: one thread wakes another and sleeps until it is woken in turn.
+std::vector<double> condition_variable_round_trips(int count) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int sent = 0;
+  int answered = 0;
+  std::thread other([&] {
+    std::unique_lock lock(mutex);
+    while (answered < count) {
+      changed.wait(lock, [&] { return sent > answered; });
+      ++answered;
+      changed.notify_all();
+    }
+  });
+  std::vector<double> times;
+  for (int i = 0; i < count; ++i) {
+    const auto start = Clock::now();
+    std::unique_lock lock(mutex);
+    ++sent;
+    changed.notify_all();
+    changed.wait(lock, [&] { return answered == sent; });
+    times.push_back(since_us(start));
+  }
+  other.join();
+  return times;
+}
+
+// The same through a stream: a one-byte fill is queued, and the caller waits for it.
+std::vector<double> stream_round_trips(const Rig& rig, int count, std::chrono::microseconds idle) {
+  const auto stream = rig.stream();
+  const BufferView buffer = buffer_of<std::uint8_t>(rig.device, 1);
+  const std::uint8_t one = 1;
+  std::vector<double> times;
+  for (int i = 0; i < count; ++i) {
+    std::this_thread::sleep_for(idle);
+    const auto start = Clock::now();
+    stream->fill(buffer, &one, 1);
+    stream->wait();
+    times.push_back(since_us(start));
+  }
+  return times;
+}
+
+TEST(LatencyTest, IdleStreamTakesACommandAsSoonAsAConditionVariableWould) {
+  constexpr int kCount = 1000;
+  Rig rig;
+  std::vector<double> plain = condition_variable_round_trips(kCount);
+  std::vector<double> hot = stream_round_trips(rig, kCount, std::chrono::microseconds(0));
+  std::vector<double> cold = stream_round_trips(rig, kCount, std::chrono::microseconds(200));
+
+  const double plain_us = median_us(plain);
+  const double hot_us = median_us(hot);
+  const double cold_us = median_us(cold);
+  std::cout << "round trip, median of " << kCount << ": condition variable " << plain_us << " us, stream just used " << hot_us
+            << " us, stream asleep " << cold_us << " us\n";
+  RecordProperty("condition_variable_us", std::to_string(plain_us));
+  RecordProperty("hot_us", std::to_string(hot_us));
+  RecordProperty("cold_us", std::to_string(cold_us));
+
+  // Generous: other tests share the cores. A stream just used spins and must not sleep; one asleep costs a wake-up or two.
+  EXPECT_LT(hot_us, plain_us + 20);
+  EXPECT_LT(cold_us, 3 * plain_us + 100);
+}
+
+}  // namespace
+}  // namespace yoke::test

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/schedule/merge_test.cpp: transfers between shards and the merge buffer's rules.
+#include "rig.h"
+
+namespace yoke::test {
+namespace {
+
+constexpr const char* kAdd =
+    "yoke.program 1\nprogram add() {\n  arg own : f32[2] inout\n  arg incoming : f32[2] in\n  own[i] = own[i] + incoming[i]\n}\n";
+
+struct Case {
+  Streams streams;
+  bool has_peers;
+};
+
+class MergeTest : public testing::TestWithParam<Case> {
+ protected:
+  MergeTest() : rig(make_control(), delays()) {
+    const auto far = rig.backend->open_device(1);
+    owner.emplace(rig.stream("owner"));
+    source.emplace(Stream::create(far, "source"));
+    set(*owner, "g", {1, 2});
+    set(*source, "g", {3, 4});
+  }
+  static std::shared_ptr<Control> make_control() {
+    auto control = Rig::make_control(GetParam().streams);
+    control->has_peers = GetParam().has_peers;
+    return control;
+  }
+  static RuntimeOptions delays() {
+    RuntimeOptions options;
+    options.injected_delay_us = 200;
+    return options;
+  }
+  static void set(Context& context, const std::string& name, const std::vector<float>& values) {
+    context.init_from_host(name, {YOKE_F32, {values.size()}}, bytes(values));
+    context.stream()->wait();
+  }
+  static std::vector<float> get(const Context& context, const std::string& name) {
+    std::vector<float> values(context.tensor(name).view.byte_count / sizeof(float));
+    context.to_host(name, std::as_writable_bytes(std::span<float>(values)));
+    context.stream()->wait();
+    return values;
+  }
+  LinkedRoutine adder(const Context& context, const Transfer& transfer, const std::string& own) const {
+    return context.link_merge(compile(rig.device, kAdd), "add", "incoming", transfer, {{"own", own}});
+  }
+
+  Rig rig;
+  std::optional<Context> owner;
+  std::optional<Context> source;
+};
+INSTANTIATE_TEST_SUITE_P(Streams, MergeTest,
+                         testing::Values(Case{Streams::kWorker, true}, Case{Streams::kWorker, false},
+                                         Case{Streams::kNative, true}, Case{Streams::kNative, false}),
+                         [](const auto& tested) {
+                           return std::string(tested.param.streams == Streams::kWorker ? "Worker" : "Native") +
+                                  (tested.param.has_peers ? "Peers" : "NoPeers");
+                         });
+
+TEST_P(MergeTest, OwnerPlusSourceIsTheirSumWithACopy) {
+  const Transfer transfer = device_to_device("g", MergeUse::kCopy, *owner, *source);
+  const LinkedRoutine add = adder(*owner, transfer, "g");
+  EXPECT_EQ(transfer.use(), MergeUse::kCopy);
+  EXPECT_EQ(add.merge_node(), "g");
+  EXPECT_THAT(add.inputs(), testing::ElementsAre("g"));
+
+  transfer.run();
+  add.run();
+
+  EXPECT_EQ(get(*owner, "g"), (std::vector<float>{4, 6}));
+  EXPECT_EQ(get(*source, "g"), (std::vector<float>{3, 4}));
+}
+
+TEST_P(MergeTest, OwnerPlusSourceIsTheirSumStreamed) {
+  const Transfer transfer = device_to_device("g", MergeUse::kStreaming, *owner, *source);
+  const LinkedRoutine add = adder(*owner, transfer, "g");
+  EXPECT_EQ(transfer.use(), GetParam().has_peers ? MergeUse::kStreaming : MergeUse::kCopy);
+
+  transfer.run();
+  add.run();
+
+  EXPECT_EQ(get(*owner, "g"), (std::vector<float>{4, 6}));
+}
+
+TEST_P(MergeTest, SourceMayBeOverwrittenOnlyBehindTheMerge) {
+  const Transfer transfer = device_to_device("g", MergeUse::kStreaming, *owner, *source);
+  const LinkedRoutine add = adder(*owner, transfer, "g");
+  const std::vector<float> next = {100, 100};
+  rig.control->delay_us = 2000;
+
+  transfer.run();
+  add.run();
+  source->from_host("g", bytes(next));
+
+  EXPECT_EQ(get(*owner, "g"), (std::vector<float>{4, 6}));
+  EXPECT_EQ(get(*source, "g"), next);
+}
+
+TEST_P(MergeTest, TransferDoesNothingUntilItIsRun) {
+  set(*owner, "out", {9, 9});
+  set(*source, "out", {3, 4});
+  const Transfer transfer = device_to_device("out", MergeUse::kNone, *owner, *source);
+  EXPECT_EQ(get(*owner, "out"), (std::vector<float>{9, 9}));
+
+  transfer.run();
+
+  EXPECT_EQ(get(*owner, "out"), (std::vector<float>{3, 4}));
+}
+
+TEST_P(MergeTest, TransferTakesTheValuesOfWhenItIsRun) {
+  set(*owner, "out", {9, 9});
+  set(*source, "out", {0, 0});
+  const Transfer transfer = device_to_device("out", MergeUse::kNone, *owner, *source);
+  const std::vector<float> later = {5, 6};
+  source->from_host("out", bytes(later));
+  transfer.run();
+  EXPECT_EQ(get(*owner, "out"), later);
+}
+
+TEST_P(MergeTest, MergeWithoutATransferIsRefusedAndQueuesNothing) {
+  const Transfer transfer = device_to_device("g", MergeUse::kCopy, *owner, *source);
+  const LinkedRoutine add = adder(*owner, transfer, "g");
+  owner->stream()->wait();
+
+  const Error error = error_of([&] { add.run(); });
+
+  EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("'add'"), testing::HasSubstr("'g'"), testing::HasSubstr("holds nothing")));
+  owner->stream()->wait();
+  EXPECT_EQ(rig.control->launch_count.load(), 0U);
+  EXPECT_EQ(get(*owner, "g"), (std::vector<float>{1, 2}));
+}
+
+TEST_P(MergeTest, MergeAfterAnotherNodesTransferIsRefused) {
+  set(*source, "h", {7, 7});
+  const Transfer transfer = device_to_device("g", MergeUse::kCopy, *owner, *source);
+  const Transfer other = device_to_device("h", MergeUse::kCopy, *owner, *source);
+  const LinkedRoutine add = adder(*owner, transfer, "g");
+  transfer.run();
+  other.run();
+
+  const Error error = error_of([&] { add.run(); });
+
+  EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("merges 'g'"), testing::HasSubstr("holds 'h'")));
+  transfer.run();
+  add.run();
+  EXPECT_EQ(get(*owner, "g"), (std::vector<float>{4, 6}));
+}
+
+TEST_P(MergeTest, RoutineThatExpectsAnotherNodeIsRefusedAtLink) {
+  const Transfer transfer = device_to_device("g", MergeUse::kCopy, *owner, *source);
+  const Error error = error_of([&] {
+    owner->link_merge(compile(rig.device, kAdd), "add", "incoming", transfer, {{"own", "g"}, {"incoming", "h"}});
+  });
+  EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("merges 'h'"), testing::HasSubstr("brings 'g'")));
+}
+
+TEST_P(MergeTest, OtherMistakesAtLinkAreRefused) {
+  set(*source, "wide", {1, 2, 3});
+  const auto code = compile(rig.device, kAdd);
+  const Transfer transfer = device_to_device("g", MergeUse::kCopy, *owner, *source);
+  const Transfer wide = device_to_device("wide", MergeUse::kCopy, *owner, *source);
+  const std::map<std::string, std::string> rename = {{"own", "g"}};
+
+  EXPECT_THAT(error_of([&] { owner->link_merge(code, "add", "incoming", wide, rename); }).what(),
+              testing::AllOf(testing::HasSubstr("'incoming' is f32[2]"), testing::HasSubstr("'wide' is f32[3]")));
+  EXPECT_EQ(error_of([&] { owner->link_merge(code, "add", "nobody", transfer, rename); }).code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(error_of([&] { owner->link_merge(code, "add", "own", transfer, rename); }).code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(error_of([&] { owner->link_merge(code, "add", "incoming", Transfer(), rename); }).code(), ErrorCode::kInvalidArgument);
+  Context elsewhere(rig.stream("elsewhere"));
+  elsewhere.allocate("g", {YOKE_F32, {2}});
+  EXPECT_EQ(error_of([&] { elsewhere.link_merge(code, "add", "incoming", transfer, rename); }).code(),
+            ErrorCode::kFailedPrecondition);
+}
+
+TEST_P(MergeTest, TransfersOfMissingOrUnlikeTensorsAreRefused) {
+  set(*owner, "wide", {1, 2, 3});
+  set(*source, "wide", {1, 2});
+  set(*source, "only", {1});
+  EXPECT_THAT(error_of([&] { device_to_device("none", MergeUse::kCopy, *owner, *source); }).what(),
+              testing::AllOf(testing::HasSubstr("'none'"), testing::HasSubstr("'source'"), testing::HasSubstr("'g'")));
+  EXPECT_EQ(error_of([&] { device_to_device("only", MergeUse::kNone, *owner, *source); }).code(), ErrorCode::kNotFound);
+  EXPECT_THAT(error_of([&] { device_to_device("wide", MergeUse::kNone, *owner, *source); }).what(),
+              testing::AllOf(testing::HasSubstr("f32[2]"), testing::HasSubstr("f32[3]")));
+}
+
+TEST_P(MergeTest, TwoSourcesOfOneNodeAreToldApart) {
+  Context third(rig.stream("third"));
+  set(third, "g", {10, 20});
+  const Transfer one = device_to_device("g", MergeUse::kStreaming, *owner, *source);
+  const Transfer two = device_to_device("g", MergeUse::kStreaming, *owner, third);
+  const LinkedRoutine add_one = adder(*owner, one, "g");
+  const LinkedRoutine add_two = adder(*owner, two, "g");
+
+  one.run();
+  add_one.run();
+  two.run();
+  EXPECT_EQ(error_of([&] { add_one.run(); }).code(), ErrorCode::kFailedPrecondition);
+  add_two.run();
+
+  EXPECT_EQ(get(*owner, "g"), (std::vector<float>{14, 26}));
+}
+
+TEST_P(MergeTest, EveryStreamHasAMergeBufferOfItsOwn) {
+  // Two shards on one device merge from each other at the same time.
+  Context a(rig.stream("a"));
+  Context b(rig.stream("b"));
+  set(a, "g", {1, 2});
+  set(b, "g", {10, 20});
+  a.allocate("sum", {YOKE_F32, {2}});
+  b.allocate("sum", {YOKE_F32, {2}});
+  const Transfer to_a = device_to_device("g", MergeUse::kCopy, a, b);
+  const Transfer to_b = device_to_device("g", MergeUse::kCopy, b, a);
+  const LinkedRoutine add_a = adder(a, to_a, "g");
+  const LinkedRoutine add_b = adder(b, to_b, "g");
+
+  to_a.run();
+  to_b.run();
+  add_a.run();
+  add_b.run();
+
+  EXPECT_EQ(get(a, "g"), (std::vector<float>{11, 22}));
+  EXPECT_EQ(get(b, "g"), (std::vector<float>{11, 22}));
+}
+
+TEST_P(MergeTest, MergeBufferGrowsForALargerNodeWithoutHurtingEarlierLinks) {
+  set(*owner, "big", std::vector<float>(100, 1));
+  set(*source, "big", std::vector<float>(100, 2));
+  const Transfer small = device_to_device("g", MergeUse::kCopy, *owner, *source);
+  const LinkedRoutine add_small = adder(*owner, small, "g");
+  const Transfer big = device_to_device("big", MergeUse::kCopy, *owner, *source);
+  const LinkedRoutine add_big = owner->link_merge(
+      compile(rig.device,
+              "yoke.program 1\nprogram add() {\n  arg own : f32[100] inout\n  arg in : f32[100] in\n  own[i] = own[i] + in[i]\n}\n"),
+      "add", "in", big, {{"own", "big"}});
+
+  for (int round = 0; round < 3; ++round) {
+    small.run();
+    add_small.run();
+    big.run();
+    add_big.run();
+  }
+
+  EXPECT_EQ(get(*owner, "g"), (std::vector<float>{10, 14}));
+  EXPECT_EQ(get(*owner, "big"), std::vector<float>(100, 7));
+}
+
+TEST_P(MergeTest, AMergeAcrossBackendsFallsBackToACopy) {
+  register_backend(rig.runtime, 1, Rig::make_control(Streams::kWorker));
+  Context far(Stream::create(rig.runtime.backend("test1")->open_device(0), "far"));
+  set(far, "g", {3, 4});
+  const Transfer transfer = device_to_device("g", MergeUse::kStreaming, *owner, far);
+  const LinkedRoutine add = adder(*owner, transfer, "g");
+
+  transfer.run();
+  add.run();
+
+  EXPECT_EQ(transfer.use(), MergeUse::kCopy);
+  EXPECT_EQ(get(*owner, "g"), (std::vector<float>{4, 6}));
+}
+
+}  // namespace
+}  // namespace yoke::test
