@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/include/yoke/yoke.h: everything that a training program needs.
+#pragma once
+
+#include <yoke/datasets.h>
+#include <yoke/data_parallel.h>
+#include <yoke/gradients.h>
+#include <yoke/losses.h>
+#include <yoke/lower.h>
+#include <yoke/nn.h>
+#include <yoke/npz.h>
+#include <yoke/ops.h>
+#include <yoke/optimizer.h>
+#include <yoke/parameter.h>
+#include <yoke/random.h>
+#include <yoke/tensor.h>
+#include <yoke/train_helpers.h>

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/src/bound_routine.cpp: symbol values by name.
+#include "bound_routine.h"
+
+#include <algorithm>
+
+namespace yoke::detail {
+
+void SymbolTable::add(std::string name, std::int64_t value) {
+  names_.push_back(std::move(name));
+  values_.push_back(value);
+}
+
+void SymbolTable::set(std::string_view name, std::int64_t value) {
+  const auto at = std::find(names_.begin(), names_.end(), name);
+  if (at != names_.end()) {
+    values_[static_cast<std::size_t>(at - names_.begin())] = value;
+  }
+}
+
+std::size_t SymbolTable::slot(std::string_view name, const std::string& program) const {
+  const auto at = std::find(names_.begin(), names_.end(), name);
+  if (at != names_.end()) {
+    return static_cast<std::size_t>(at - names_.begin());
+  }
+  std::string known;
+  for (const std::string& other : names_) {
+    known += (known.empty() ? "" : ", ") + other;
+  }
+  throw Error(ErrorCode::kInvalidArgument, "program '" + program + "' uses the symbol '" + std::string(name) +
+                                          "', which has no value (known: " + known +
+                                          "); add it to options.bindings");
+}
+
+BoundRoutine::BoundRoutine(LinkedRoutine routine, const SymbolTable& table) : routine_(std::move(routine)) {
+  for (const SymbolInfo& symbol : routine_.symbols()) {
+    slots_.push_back(table.slot(symbol.name, routine_.name()));
+  }
+  values_.resize(slots_.size());
+}
+
+void BoundRoutine::run(const SymbolTable& table) {
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    values_[i] = table.value(slots_[i]);
+  }
+  routine_.run(values_);
+}
+
+}  // namespace yoke::detail

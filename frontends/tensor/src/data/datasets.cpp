@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/src/data/datasets.cpp: reads and checks MNIST-like files, draws half-moons.
+#include <yoke/datasets.h>
+#include <yoke/program/execute.h>
+#include <yoke/runtime/error.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <numbers>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "data/files.h"
+#include "data/idx.h"
+
+namespace yoke::datasets {
+namespace {
+
+namespace fs = std::filesystem;
+using detail::IdxFile;
+
+// The file of that name in any of the spellings in use. `stem` is "train-images", `kind` "idx3-ubyte".
+fs::path find_file(const fs::path& folder, const std::string& stem, const std::string& kind) {
+  for (const char* joint : {"-", "."}) {
+    for (const char* ending : {"", ".gz"}) {
+      fs::path path = folder / (stem + joint + kind + ending);
+      std::error_code error;
+      if (fs::exists(path, error)) {
+        return path;
+      }
+      if (error) {
+        throw Error(detail::code_of_errno(error.value()), "cannot read " + path.string() + ": " + error.message());
+      }
+    }
+  }
+  throw Error(ErrorCode::kNotFound, "the folder " + folder.string() + " has no " + stem + "-" + kind + " and no " + stem + "-" + kind +
+                                        ".gz; it must hold MNIST's four IDX files (train-images, train-labels, "
+                                        "t10k-images, t10k-labels)");
+}
+
+void check_folder(const fs::path& folder) {
+  std::error_code error;
+  const fs::directory_iterator first(folder, error);
+  if (error) {
+    throw Error(detail::code_of_errno(error.value()), "cannot read the folder " + folder.string() + ": " + error.message() +
+                                                          "; name a folder with MNIST's IDX files");
+  }
+  if (first == fs::directory_iterator()) {
+    throw Error(ErrorCode::kNotFound, "the folder " + folder.string() +
+                                          " is empty; put MNIST's four IDX files there (train-images-idx3-ubyte and so on, "
+                                          "plain or .gz)");
+  }
+}
+
+struct Part {
+  IdxFile images;
+  IdxFile labels;
+};
+
+Part read_part(const fs::path& folder, const std::string& stem) {
+  Part part{.images = detail::read_idx(find_file(folder, stem + "-images", "idx3-ubyte"), 3),
+            .labels = detail::read_idx(find_file(folder, stem + "-labels", "idx1-ubyte"), 1)};
+  if (part.images.dims[0] != part.labels.dims[0]) {
+    throw Error(ErrorCode::kInvalidArgument, part.images.path.string() + " holds " + std::to_string(part.images.dims[0]) +
+                                                 " images, but " + part.labels.path.string() + " holds " +
+                                                 std::to_string(part.labels.dims[0]) + " labels; fetch both again");
+  }
+  return part;
+}
+
+void check_labels(const IdxFile& labels, std::uint64_t class_count) {
+  const auto data = labels.data();
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    const auto label = std::to_integer<std::uint64_t>(data[i]);
+    if (label >= class_count) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  labels.path.string() + ": label " + std::to_string(label) + " of item " + std::to_string(i) + ", at byte " +
+                      std::to_string(labels.data_offset + i) + ", is none of the " + std::to_string(class_count) +
+                      " classes (0 to " + std::to_string(class_count - 1) + "); mend the file or the number of classes");
+    }
+  }
+}
+
+// Mean and standard deviation over all pixels, exact up to the last division: sums of bytes fit 64 bits.
+std::pair<double, double> moments(std::span<const std::byte> pixels) {
+  std::array<std::uint64_t, 256> histogram{};
+  for (const std::byte pixel : pixels) {
+    ++histogram[std::to_integer<std::size_t>(pixel)];
+  }
+  double sum = 0;
+  double squares = 0;
+  for (std::size_t value = 0; value < histogram.size(); ++value) {
+    sum += static_cast<double>(histogram[value]) * static_cast<double>(value);
+    squares += static_cast<double>(histogram[value]) * static_cast<double>(value * value);
+  }
+  const auto count = static_cast<double>(pixels.size());
+  const double mean = sum / count;
+  const double variance = squares / count - mean * mean;
+  return {mean, variance > 0 ? std::sqrt(variance) : 1.0};
+}
+
+
+Tensor scaled_images(const IdxFile& images, double mean, double deviation, std::string name) {
+  std::array<float, 256> scaled{};
+  for (std::size_t value = 0; value < scaled.size(); ++value) {
+    scaled[value] = static_cast<float>((static_cast<double>(value) - mean) / deviation);
+  }
+  const auto pixels = images.data();
+  std::vector<std::byte> bytes(pixels.size() * sizeof(float));
+  for (std::size_t i = 0; i < pixels.size(); ++i) {
+    std::memcpy(bytes.data() + i * sizeof(float), &scaled[std::to_integer<std::size_t>(pixels[i])], sizeof(float));
+  }
+  return literal(Type::kF32, {images.dims[0], images.dims[1] * images.dims[2]}, std::move(bytes), std::move(name));
+}
+
+Tensor label_tensor(const IdxFile& labels, std::string name) {
+  const auto data = labels.data();
+  return literal(Type::kU8, {labels.dims[0]}, std::vector<std::byte>(data.begin(), data.end()), std::move(name));
+}
+
+constexpr std::uint64_t kMostClasses = 256;  // a label is one byte
+
+}  // namespace
+
+Images read_mnist(const fs::path& folder, std::uint64_t class_count) {
+  if (class_count > kMostClasses) {
+    throw Error(ErrorCode::kInvalidArgument, "the number of classes is " + std::to_string(class_count) +
+                                                 ", but a label of an IDX file is one byte; give at most 256");
+  }
+  check_folder(folder);
+  const Part train = read_part(folder, "train");
+  const Part test = read_part(folder, "t10k");
+  const Dims& dims = train.images.dims;
+  const Dims& test_dims = test.images.dims;
+  if (dims[1] != test_dims[1] || dims[2] != test_dims[2]) {
+    throw Error(ErrorCode::kInvalidArgument,
+                test.images.path.string() + " holds images of " + std::to_string(test_dims[1]) + " x " + std::to_string(test_dims[2]) +
+                    " pixels, but " + train.images.path.string() + " of " + std::to_string(dims[1]) + " x " +
+                    std::to_string(dims[2]) + "; use files of one set");
+  }
+  if (class_count == 0) {
+    class_count = std::to_integer<std::uint64_t>(*std::max_element(train.labels.data().begin(), train.labels.data().end())) + 1;
+  }
+  check_labels(train.labels, class_count);
+  check_labels(test.labels, class_count);
+
+  const auto [mean, deviation] = moments(train.images.data());
+  return {.train_images = scaled_images(train.images, mean, deviation, "train_images"),
+          .train_labels = label_tensor(train.labels, "train_labels"),
+          .test_images = scaled_images(test.images, mean, deviation, "test_images"),
+          .test_labels = label_tensor(test.labels, "test_labels"),
+          .row_count = dims[1],
+          .column_count = dims[2],
+          .class_count = class_count,
+          .mean = mean,
+          .deviation = deviation};
+}
+
+Points half_moons(std::uint64_t count, double noise, std::int64_t seed) {
+  if (count == 0 || !std::isfinite(noise) || noise < 0) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "half_moons: count " + std::to_string(count) + ", noise " + std::to_string(noise) +
+                    "; give at least one point, and a finite noise of at least 0");
+  }
+  // One stream of numbers per use: the angle, and the two that make a pair of normal errors (Box and Muller).
+  const auto uniform = [&](std::int64_t stream, std::uint64_t i) {
+    const std::uint32_t bits = program::random_bits(seed, stream, static_cast<std::int64_t>(i));
+    return (static_cast<double>(bits) + 0.5) * 0x1p-32;  // inside (0, 1): its logarithm is finite
+  };
+  std::vector<float> points(2 * count);
+  std::vector<std::uint8_t> labels(count);
+  std::vector<float> signs(count);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const bool lower = i % 2 == 1;
+    const double angle = std::numbers::pi * uniform(0, i);
+    const double radius = noise * std::sqrt(-2 * std::log(uniform(1, i)));
+    const double turn = 2 * std::numbers::pi * uniform(2, i);
+    const double x = lower ? 1 - std::cos(angle) : std::cos(angle);
+    const double y = lower ? 0.5 - std::sin(angle) : std::sin(angle);
+    points[2 * i] = static_cast<float>(x + radius * std::cos(turn));
+    points[2 * i + 1] = static_cast<float>(y + radius * std::sin(turn));
+    labels[i] = lower ? 1 : 0;
+    signs[i] = lower ? 1.0F : -1.0F;
+  }
+  return {.points = tensor(points, {count, 2}, "points"),
+          .labels = tensor(labels, {count}, "labels"),
+          .signs = tensor(signs, {count}, "signs")};
+}
+
+}  // namespace yoke::datasets

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/src/data/files.cpp: files over POSIX calls, because std::ofstream does not say why a write failed.
+#include "data/files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <boost/crc.hpp>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+namespace yoke::detail {
+namespace {
+
+std::string reason(int number) { return std::generic_category().message(number); }
+
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() {
+    if (number_ >= 0) {
+      ::close(number_);
+    }
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+}  // namespace
+
+ErrorCode code_of_errno(int number) {
+  switch (number) {
+    case ENOENT:
+    case ENOTDIR:
+      return ErrorCode::kNotFound;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return ErrorCode::kPermissionDenied;
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+      return ErrorCode::kResourceExhausted;
+    case EISDIR:
+    case EINVAL:
+    case ENAMETOOLONG:
+      return ErrorCode::kInvalidArgument;
+    default:
+      return ErrorCode::kUnavailable;
+  }
+}
+
+std::vector<std::byte> read_file(const std::filesystem::path& path) {
+  const auto failed = [&](int number) {
+    return Error(code_of_errno(number), "cannot read " + path.string() + ": " + reason(number));
+  };
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.number() < 0) {
+    throw failed(errno);
+  }
+  struct stat status {};
+  if (::fstat(file.number(), &status) != 0) {
+    throw failed(errno);
+  }
+  if (S_ISDIR(status.st_mode)) {
+    throw failed(EISDIR);
+  }
+  if (!S_ISREG(status.st_mode)) {
+    throw Error(ErrorCode::kInvalidArgument, "cannot read " + path.string() + ": it is not a regular file");
+  }
+  std::vector<std::byte> bytes(static_cast<std::size_t>(status.st_size));
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t count = ::read(file.number(), bytes.data() + done, bytes.size() - done);
+    if (count < 0 && errno != EINTR) {
+      throw failed(errno);
+    }
+    if (count == 0) {
+      throw Error(ErrorCode::kDataLoss, "cannot read " + path.string() + ": it became shorter while it was read");
+    }
+    done += count > 0 ? static_cast<std::size_t>(count) : 0;
+  }
+  return bytes;
+}
+
+NewFile::NewFile(const std::filesystem::path& target) : shown_(target) {
+  std::error_code ignored;
+  target_ = std::filesystem::weakly_canonical(target, ignored);
+  if (ignored || target_.empty()) {
+    target_ = target;
+  }
+  const auto kind = std::filesystem::status(target_, ignored).type();
+  if (kind == std::filesystem::file_type::directory || !target_.has_filename()) {
+    fail(EISDIR);
+  }
+  if (kind != std::filesystem::file_type::not_found && kind != std::filesystem::file_type::regular &&
+      kind != std::filesystem::file_type::none) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "cannot save to " + shown_.string() + ": it is not a regular file; choose another name");
+  }
+  static std::atomic<std::uint32_t> next = 0;  // unique within the process; the process's number does the rest
+  part_ = target_.parent_path() /
+          ("." + target_.filename().string() + ".part-" + std::to_string(::getpid()) + "-" + std::to_string(next++));
+  descriptor_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) {
+    fail(errno);
+  }
+}
+
+NewFile::~NewFile() {
+  if (descriptor_ >= 0) {
+    ::close(descriptor_);
+    ::unlink(part_.c_str());
+  }
+}
+
+void NewFile::fail(int number) const {
+  std::string mend = "choose another place";
+  if (number == ENOSPC || number == EDQUOT || number == EFBIG) {
+    mend = "free some space or choose another place; nothing was left there";
+  } else if (number == ENOENT) {
+    mend = "create its folder first";
+  }
+  throw Error(code_of_errno(number), "cannot save to " + shown_.string() + ": " + reason(number) + "; " + mend);
+}
+
+void NewFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
+    if (count < 0 && errno != EINTR) {
+      fail(errno);
+    }
+    bytes = bytes.subspan(count > 0 ? static_cast<std::size_t>(count) : 0);
+  }
+}
+
+void NewFile::flush() {
+  if (::fsync(descriptor_) != 0) {
+    fail(errno);
+  }
+}
+
+void NewFile::commit() {
+  flush();
+  if (::rename(part_.c_str(), target_.c_str()) != 0) {
+    fail(errno);
+  }
+  ::close(descriptor_);
+  descriptor_ = -1;
+  // The name itself is on the disk only when the folder is; where that cannot be asked for, the file is there all the same.
+  const Descriptor folder(::open(target_.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.number() >= 0) {
+    ::fsync(folder.number());
+  }
+}
+
+std::uint32_t crc32(std::span<const std::byte> bytes) {
+  boost::crc_32_type crc;
+  crc.process_bytes(bytes.data(), bytes.size());
+  return crc.checksum();
+}
+
+std::uint32_t read_u16(std::span<const std::byte> bytes, std::size_t offset) {
+  return std::to_integer<std::uint32_t>(bytes[offset]) | std::to_integer<std::uint32_t>(bytes[offset + 1]) << 8;
+}
+
+std::uint32_t read_u32(std::span<const std::byte> bytes, std::size_t offset) {
+  return read_u16(bytes, offset) | read_u16(bytes, offset + 2) << 16;
+}
+
+}  // namespace yoke::detail

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/src/einsum.cpp: the notation "b i; o i => b o".
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <yoke/ops.h>
+
+#include "node.h"
+
+namespace yoke {
+namespace {
+
+using Terms = std::vector<std::string>;  // index names; "..." at most once
+
+struct Spec {
+  std::string text;  // `einsum "b i => b"`, for messages
+  std::vector<Terms> operands;
+  Terms result;
+};
+
+bool is_name(const std::string& token) {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  return !token.empty() && letter(token[0]) &&
+         std::all_of(token.begin(), token.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
+}
+
+Terms parse_terms(std::string_view part, const std::string& text) {
+  Terms terms;
+  std::size_t at = 0;
+  while ((at = part.find_first_not_of(" \t", at)) != std::string_view::npos) {
+    const std::size_t end = std::min(part.find_first_of(" \t", at), part.size());
+    const std::string token(part.substr(at, end - at));
+    if (token != "..." && !is_name(token)) {
+      detail::fail(text + ": '" + token + "' is no index; write letters or words with blanks between them, like \"b i; o i => b o\"");
+    }
+    if (token == "..." && std::find(terms.begin(), terms.end(), token) != terms.end()) {
+      detail::fail(text + ": an operand has `...` twice");
+    }
+    terms.push_back(token);
+    at = end;
+  }
+  return terms;
+}
+
+Spec parse_spec(std::string_view spec, std::size_t operand_count) {
+  Spec parsed{"einsum \"" + std::string(spec) + "\"", {}, {}};
+  const std::size_t arrow = spec.find("=>");
+  if (arrow == std::string_view::npos || spec.find("=>", arrow + 2) != std::string_view::npos) {
+    detail::fail(parsed.text + ": there must be one `=>`, before the indices of the result");
+  }
+  std::string_view left = spec.substr(0, arrow);
+  for (std::size_t at = 0; at != std::string_view::npos;) {
+    const std::size_t end = left.find(';', at);
+    parsed.operands.push_back(
+        parse_terms(left.substr(at, end == std::string_view::npos ? end : end - at), parsed.text));
+    at = end == std::string_view::npos ? end : end + 1;
+  }
+  parsed.result = parse_terms(spec.substr(arrow + 2), parsed.text);
+  if (parsed.operands.size() != operand_count) {
+    detail::fail(parsed.text + " names " + std::to_string(parsed.operands.size()) + " operands, but " +
+                 std::to_string(operand_count) + " were given");
+  }
+  return parsed;
+}
+
+// Numbers for index names and for the axes of `...`, with their extents and who set them.
+class Labels {
+ public:
+  Labels(const Spec& spec, const std::vector<Tensor>& args) : spec_(spec) {
+    for (std::size_t i = 0; i < args.size(); ++i) {
+      const Terms& terms = spec.operands[i];
+      const bool rest = std::find(terms.begin(), terms.end(), "...") != terms.end();
+      const std::size_t named = terms.size() - (rest ? 1 : 0);
+      if (args[i].rank() < named || (!rest && args[i].rank() != named)) {
+        detail::fail(spec.text + ": operand " + std::to_string(i + 1) + " has " + std::to_string(named) + " indices" +
+                     (rest ? " besides `...`" : "") + ", but " + detail::describe(args[i]) + " has " +
+                     std::to_string(args[i].rank()) + " axes");
+      }
+      rest_rank_ = std::max(rest_rank_, rest ? args[i].rank() - named : 0);
+    }
+    for (std::size_t k = 0; k < rest_rank_; ++k) {
+      extents.push_back(1);  // axes of `...` come first: labels 0, 1, ...
+      owners_.emplace_back();
+    }
+  }
+
+  // One label per axis of the operand; -1 where a `...` axis of 1 is broadcast.
+  std::vector<int> of_operand(const Terms& terms, const Tensor& arg) {
+    std::vector<int> labels;
+    std::size_t axis = 0;
+    for (const std::string& term : terms) {
+      if (term != "...") {
+        labels.push_back(named(term, arg, arg.dims()[axis++]));
+        continue;
+      }
+      const std::size_t own = arg.rank() - (terms.size() - 1);
+      for (std::size_t k = 0; k < own; ++k) {
+        labels.push_back(rest(rest_rank_ - own + k, arg, arg.dims()[axis++]));
+      }
+    }
+    return labels;
+  }
+
+  std::vector<int> of_result(const Terms& terms) {
+    std::vector<int> labels;
+    for (const std::string& term : terms) {
+      if (term == "...") {
+        for (std::size_t k = 0; k < rest_rank_; ++k) {
+          labels.push_back(static_cast<int>(k));
+        }
+        continue;
+      }
+      const auto found = numbers_.find(term);
+      if (found == numbers_.end()) {
+        detail::fail(spec_.text + ": index " + term + " of the result is in no operand");
+      }
+      if (std::find(labels.begin(), labels.end(), found->second) != labels.end()) {
+        detail::fail(spec_.text + ": the result has index " + term + " twice");
+      }
+      labels.push_back(found->second);
+    }
+    return labels;
+  }
+
+  Dims extents;
+
+ private:
+  int named(const std::string& name, const Tensor& arg, std::uint64_t extent) {
+    const auto [found, is_new] = numbers_.try_emplace(name, static_cast<int>(extents.size()));
+    if (is_new) {
+      extents.push_back(extent);
+      owners_.push_back(arg);
+    } else if (const auto label = static_cast<std::size_t>(found->second); extents[label] != extent) {
+      mismatch("index " + name, extents[label], owners_[label], extent, arg);
+    }
+    return found->second;
+  }
+
+  int rest(std::size_t label, const Tensor& arg, std::uint64_t extent) {
+    if (extents[label] == 1) {
+      extents[label] = extent;
+      owners_[label] = arg;
+    } else if (extent != 1 && extents[label] != extent) {
+      mismatch("axis " + std::to_string(label) + " of `...`", extents[label], owners_[label], extent, arg);
+    }
+    return static_cast<int>(label);
+  }
+
+  [[noreturn]] void mismatch(const std::string& what, std::uint64_t extent, const Tensor& owner, std::uint64_t other_extent,
+                             const Tensor& other) const {
+    detail::fail(spec_.text + ": " + what + " is " + std::to_string(extent) + " in " + detail::describe(owner) + " but " +
+                 std::to_string(other_extent) + " in " + detail::describe(other));
+  }
+
+  const Spec& spec_;
+  std::size_t rest_rank_ = 0;
+  std::map<std::string, int> numbers_;
+  std::vector<Tensor> owners_;
+};
+
+// Axes of extent 1 below a longer `...` axis are dropped: the index is simply not used.
+void drop_broadcast_axes(Tensor& arg, std::vector<int>& labels, const Dims& extents) {
+  std::vector<int> axes;
+  std::vector<int> kept;
+  Dims dims;
+  for (std::size_t k = 0; k < labels.size(); ++k) {
+    if (arg.dims()[k] != extents[static_cast<std::size_t>(labels[k])]) {
+      axes.push_back(-1);
+      continue;
+    }
+    axes.push_back(static_cast<int>(kept.size()));
+    kept.push_back(labels[k]);
+    dims.push_back(arg.dims()[k]);
+  }
+  if (kept.size() != labels.size()) {
+    arg = detail::permute_node(arg, std::move(dims), std::move(axes));
+    labels = std::move(kept);
+  }
+}
+
+Tensor einsum_of(std::string_view spec, std::vector<Tensor> args) {
+  const Spec parsed = parse_spec(spec, args.size());
+  for (const Tensor& arg : args) {
+    detail::require(arg, parsed.text.c_str());
+    if (arg.type() != args[0].type() || arg.type() == Type::kBool) {
+      detail::fail(parsed.text + ": " + detail::describe(args[0]) + " is " + std::string(program::type_name(args[0].type())) +
+                   " and " + detail::describe(arg) + " is " + std::string(program::type_name(arg.type())) +
+                   "; all must be numbers of one type");
+    }
+  }
+  Labels labels(parsed, args);
+  std::vector<std::vector<int>> of_args;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    of_args.push_back(labels.of_operand(parsed.operands[i], args[i]));
+  }
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    drop_broadcast_axes(args[i], of_args[i], labels.extents);
+  }
+  return detail::contract(std::move(args), std::move(of_args), labels.of_result(parsed.result), labels.extents);
+}
+
+}  // namespace
+
+Tensor einsum(std::string_view spec, const Tensor& a) { return einsum_of(spec, {a}); }
+Tensor einsum(std::string_view spec, const Tensor& a, const Tensor& b) { return einsum_of(spec, {a, b}); }
+Tensor einsum(std::string_view spec, const Tensor& a, const Tensor& b, const Tensor& c) { return einsum_of(spec, {a, b, c}); }
+Tensor matmul(const Tensor& a, const Tensor& b) { return einsum_of("... i k; ... k j => ... i j", {a, b}); }
+
+}  // namespace yoke

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/src/evaluation.cpp: means over a data set with the present parameters, on every shard at once.
+#include <numeric>
+
+#include <yoke/nn.h>
+#include <yoke/ops.h>
+
+#include "trainer_impl.h"
+
+namespace yoke {
+
+using detail::BoundRoutine;
+using detail::NamedProgram;
+using detail::RowPlan;
+
+namespace {
+
+// The program that adds rows * metric to the totals.
+NamedProgram metrics_program(const RowPlan& plan, std::size_t k, bool is_tail, const Tensor& inputs, const Tensor& targets,
+                             const Trainer::MetricsOf& metrics_of, const std::string& prefix, std::size_t& metric_count) {
+  const auto batch = [&](const char* name, const Tensor& data) {
+    Dims dims = data.dims();
+    dims[0] = plan.shard_rows(k);
+    return plan.batch_of(placeholder(name, data.type(), dims), k, is_tail);
+  };
+  const std::vector<Tensor> metrics = metrics_of(batch("inputs", inputs), batch("targets", targets));
+  metric_count = metrics.size();
+  const auto rows = static_cast<double>(is_tail ? plan.tail[k] : plan.rows[k]);
+  std::vector<Update> updates;
+  std::map<std::string, std::string> given = {{"inputs", prefix + "inputs"}, {"targets", prefix + "targets"}};
+  for (std::size_t m = 0; m < metrics.size(); ++m) {
+    if (metrics[m].rank() != 0) {
+      throw Error(ErrorCode::kInvalidArgument, "evaluation: metric " + std::to_string(m) + " has shape " +
+                                              dims_text(metrics[m].dims()) + "; each must be a scalar");
+    }
+    const std::string name = "total_" + std::to_string(m);
+    const Tensor total = placeholder(name, Type::kF64, {});
+    updates.push_back({total, total + cast(metrics[m], Type::kF64) * rows});
+    given[name] = prefix + name;
+  }
+  return detail::name_program(lower("evaluate", {}, updates), given,
+                              prefix + (is_tail ? "tail_literal/" : "literal/"));
+}
+
+void upload_rows(const RowPlan& plan, const Tensor& data, const std::string& name, std::size_t k, Context& context) {
+  TensorSpec spec{static_cast<std::int32_t>(data.type()), data.dims()};
+  spec.dims[0] = plan.shard_rows(k);
+  const std::vector<std::byte> packed = plan.pack(data.host_bytes(), k);
+  context.init_from_host(name, spec, packed);
+  context.stream()->wait();
+}
+
+}  // namespace
+
+Evaluation Trainer::evaluation(const Tensor& inputs, const Tensor& targets, const MetricsOf& metrics_of,
+                               std::int64_t batch_rows) {
+  if (!inputs || !targets || inputs.source() != Source::kLiteral || targets.source() != Source::kLiteral ||
+      inputs.rank() == 0 || targets.rank() == 0 || inputs.dims()[0] != targets.dims()[0] || batch_rows < 1) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "evaluation: inputs and targets must be host data with the same number of rows, and batch_rows 1 or more");
+  }
+  const nn::ModeScope evaluating(nn::Mode::kEval);
+  auto made = std::make_shared<Evaluation::Impl>();
+  const std::uint64_t total = inputs.dims()[0];
+  made->plan = RowPlan::make(total, std::min(total, static_cast<std::uint64_t>(batch_rows)), shards());
+  const std::string prefix = "evaluation/" + std::to_string(impl_->evaluation_count++) + "/";
+  const std::size_t shard_count = impl_->shards.size();
+  made->full.resize(shard_count);
+  made->tail.resize(shard_count);
+  for (std::size_t k = 0; k < shard_count; ++k) {
+    made->has_full.push_back(made->plan.rows[k] > 0);
+    made->has_tail.push_back(made->plan.tail[k] > 0);
+    Context context = impl_->contexts[k].child();
+    made->symbols.push_back(impl_->symbols[k]);
+    if (made->plan.shard_rows(k) > 0) {
+      upload_rows(made->plan, inputs, prefix + "inputs", k, context);
+      upload_rows(made->plan, targets, prefix + "targets", k, context);
+    }
+    for (const bool is_tail : {false, true}) {
+      if (!(is_tail ? made->has_tail[k] : made->has_full[k])) {
+        continue;
+      }
+      const NamedProgram program =
+          metrics_program(made->plan, k, is_tail, inputs, targets, metrics_of, prefix, made->metric_count);
+      for (std::size_t m = 0; m < made->metric_count; ++m) {
+        const std::string name = prefix + "total_" + std::to_string(m);
+        if (!context.has(name)) {
+          context.allocate(name, {YOKE_F64, {}});
+        }
+      }
+      impl_->upload_literals(context, program);
+      const auto code = impl_->compile_timed(context.stream()->device(), program.text);
+      (is_tail ? made->tail : made->full)[k] =
+          BoundRoutine(context.link(code, program.name, program.rename), made->symbols[k]);
+    }
+    made->contexts.push_back(context);
+  }
+  for (std::size_t m = 0; m < made->metric_count; ++m) {
+    made->totals.push_back(prefix + "total_" + std::to_string(m));
+  }
+  Evaluation evaluation;
+  evaluation.impl_ = std::move(made);
+  return evaluation;
+}
+
+std::vector<double> Evaluation::run() {
+  Impl& impl = *impl_;
+  const std::uint64_t zero = 0;
+  for (std::size_t k = 0; k < impl.contexts.size(); ++k) {
+    if (!impl.has_full[k] && !impl.has_tail[k]) {
+      continue;
+    }
+    const Context& context = impl.contexts[k];
+    for (const std::string& total : impl.totals) {
+      context.stream()->fill(context.tensor(total).view, &zero, 1);
+    }
+    for (std::uint64_t b = 0; impl.has_full[k] && b < impl.plan.full_batches; ++b) {
+      impl.symbols[k].set(detail::kRowSymbol, impl.plan.first_row(k, b));
+      impl.full[k].run(impl.symbols[k]);
+    }
+    if (impl.has_tail[k]) {
+      impl.tail[k].run(impl.symbols[k]);
+    }
+  }
+  std::vector<double> sums(impl.totals.size(), 0.0);
+  for (std::size_t k = 0; k < impl.contexts.size(); ++k) {
+    if (!impl.has_full[k] && !impl.has_tail[k]) {
+      continue;
+    }
+    for (std::size_t m = 0; m < sums.size(); ++m) {
+      double part = 0;
+      impl.contexts[k].to_host(impl.totals[m], std::as_writable_bytes(std::span(&part, 1)));
+      impl.contexts[k].stream()->wait();
+      sums[m] += part;
+    }
+  }
+  for (double& sum : sums) {
+    sum /= static_cast<double>(impl.plan.total);
+  }
+  return sums;
+}
+
+}  // namespace yoke

@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/src/gradients.cpp: reverse mode. One rule per operation, each an expression of tensors.
+#include <yoke/gradients.h>
+
+#include <algorithm>
+#include <numeric>
+#include <unordered_map>
+#include <utility>
+
+#include <yoke/ops.h>
+
+#include "node.h"
+
+namespace yoke {
+
+using detail::Kind;
+using detail::Node;
+using program::Op;
+using program::Reduce;
+
+namespace {
+
+Tensor handle(const Node* node, const std::unordered_map<const Node*, Tensor>& handles) { return handles.at(node); }
+
+class Reverse {
+ public:
+  Reverse(const Tensor& loss, std::span<const Tensor> tensors) : order_(detail::topological(std::vector<Tensor>{loss})) {
+    handles_[loss.node().get()] = loss;
+    for (const Node* node : order_) {
+      for (const Tensor& arg : node->args) {
+        handles_[arg.node().get()] = arg;
+      }
+    }
+    for (const Tensor& tensor : tensors) {
+      active_[tensor.node().get()] = true;
+    }
+    for (const Node* node : order_) {
+      bool& active = active_[node];
+      const bool passes = program::is_float(node->type) && node->kind != Kind::kStop;
+      active = active || (passes && std::any_of(node->args.begin(), node->args.end(),
+                                                [&](const Tensor& arg) { return active_[arg.node().get()]; }));
+    }
+    add(loss, detail::constant(loss.type(), 1));
+    for (auto node = order_.rbegin(); node != order_.rend(); ++node) {
+      const auto found = gradients_.find(*node);
+      if (found != gradients_.end() && !(*node)->args.empty()) {
+        dy_ = found->second;
+        y_ = handle(*node, handles_);
+        visit(**node);
+      }
+    }
+  }
+
+  Tensor of(const Tensor& tensor) const {
+    const auto found = gradients_.find(tensor.node().get());
+    return found == gradients_.end() ? zeros(tensor.type(), tensor.dims()) : found->second;
+  }
+
+ private:
+  bool wants(const Tensor& arg) const { return active_.at(arg.node().get()) && program::is_float(arg.type()); }
+
+  // `gradient` may still have the dims of a broadcast result.
+  void add(const Tensor& arg, const Tensor& gradient) {
+    Tensor fitted = gradient;
+    if (gradient.dims() != arg.dims()) {
+      fitted = detail::sum_to(gradient.rank() < arg.rank() ? broadcast_to(gradient, arg.dims()) : gradient, arg.dims());
+    }
+    Tensor& total = gradients_[arg.node().get()];
+    total = total ? total + fitted : fitted;
+  }
+
+  void visit(const Node& node) {
+    switch (node.kind) {
+      case Kind::kMap:
+        visit_map(node);
+        break;
+      case Kind::kReduce:
+        visit_reduce(node);
+        break;
+      case Kind::kConcat:
+        visit_concat(node);
+        break;
+      default:
+        visit_view(node);
+    }
+  }
+
+  // dy with the dims of y: a rule that multiplies by a narrower operand would lose them otherwise.
+  void push(const Tensor& arg, const Tensor& gradient) {
+    if (wants(arg)) {
+      add(arg, gradient.dims() == y_.dims() ? gradient : broadcast_to(gradient, y_.dims()));
+    }
+  }
+
+  void visit_map(const Node& node) {
+    if (node.args.size() == 1) {
+      if (wants(node.args[0])) {
+        if (const Tensor gradient = unary_rule(node, node.args[0])) {
+          push(node.args[0], gradient);
+        }
+      }
+      return;
+    }
+    const Tensor& a = node.args[0];
+    const Tensor& b = node.args[1];
+    switch (node.op) {
+      case Op::kAdd:
+        push(a, dy_);
+        push(b, dy_);
+        break;
+      case Op::kSub:
+        push(a, dy_);
+        if (wants(b)) {
+          push(b, -dy_);
+        }
+        break;
+      case Op::kMul:
+        if (a.is(b)) {
+          push(a, dy_ * 2 * a);
+          break;
+        }
+        if (wants(a)) {
+          push(a, dy_ * b);
+        }
+        if (wants(b)) {
+          push(b, dy_ * a);
+        }
+        break;
+      case Op::kDiv:
+        if (wants(a)) {
+          push(a, dy_ / b);
+        }
+        if (wants(b)) {
+          add(b, -(detail::sum_to(dy_ * y_, b.dims()) / b));  // the sum first: a narrow divisor divides less often
+        }
+        break;
+      default:
+        visit_choice(node, a, b);
+    }
+  }
+
+  void visit_choice(const Node& node, const Tensor& a, const Tensor& b) {
+    const Tensor zero = detail::constant(node.type, 0);
+    switch (node.op) {
+      case Op::kMin:
+      case Op::kMax: {
+        // The result instead of b: the same answer, and b need not be kept.
+        const Tensor second = node.op == Op::kMax ? y_ > a : y_ < a;
+        if (wants(a)) {
+          push(a, select(second, zero, dy_));
+        }
+        if (wants(b)) {
+          push(b, select(second, dy_, zero));
+        }
+        break;
+      }
+      case Op::kPow:
+        if (wants(a)) {
+          push(a, dy_ * (b * pow(a, b - 1)));
+        }
+        if (wants(b)) {  // where the base is 0 the power does not depend on the exponent
+          push(b, dy_ * select(equal(a, 0), zero, y_ * log(a)));
+        }
+        break;
+      case Op::kFma:
+        if (wants(a)) {
+          push(a, dy_ * b);
+        }
+        if (wants(b)) {
+          push(b, dy_ * a);
+        }
+        push(node.args[2], dy_);
+        break;
+      case Op::kSelect:
+        if (wants(b)) {
+          push(b, select(a, dy_, zero));
+        }
+        if (wants(node.args[2])) {
+          push(node.args[2], select(a, zero, dy_));
+        }
+        break;
+      default:
+        break;  // comparisons and bits: no gradient
+    }
+  }
+
+  // dy times the derivative; empty where that is 0 everywhere.
+  Tensor unary_rule(const Node& node, const Tensor& x) const {
+    const Tensor& dy = dy_;
+    const Tensor& y = y_;
+    switch (node.op) {
+      case Op::kCast:
+        return cast(dy, x.type());
+      case Op::kNeg:
+        return -dy;
+      case Op::kAbs:
+        return dy * sign(x);
+      case Op::kExp:
+        return dy * y;
+      case Op::kExp2:
+        return dy * (y * 0.6931471805599453);
+      case Op::kExpm1:
+        return dy * (y + 1);
+      case Op::kLog:
+        return dy / x;
+      case Op::kLog2:
+        return dy / (x * 0.6931471805599453);
+      case Op::kLog1p:
+        return dy / (x + 1);
+      case Op::kSqrt:
+        return dy * 0.5 / y;
+      case Op::kRsqrt:
+        return dy * -0.5 * (y * y * y);
+      case Op::kRecip:
+        return -(dy * (y * y));
+      case Op::kSin:
+        return dy * cos(x);
+      case Op::kCos:
+        return -(dy * sin(x));
+      case Op::kTanh:
+        return dy * (1 - y * y);
+      case Op::kSigmoid:
+        return dy * (y * (1 - y));
+      case Op::kErf:
+        return dy * (1.1283791670955126 * exp(-(x * x)));
+      case Op::kErfc:
+        return dy * (-1.1283791670955126 * exp(-(x * x)));
+      default:
+        return {};  // sign and the roundings
+    }
+  }
+
+  void visit_view(const Node& node) {
+    const Tensor& x = node.args[0];
+    if (node.kind == Kind::kScatter) {
+      if (wants(node.args[1])) {
+        add(node.args[1], gather(dy_, node.args[0]));
+      }
+      return;
+    }
+    if (!wants(x)) {
+      return;
+    }
+    switch (node.kind) {
+      case Kind::kPermute:
+        add(x, permute_adjoint(node, x));
+        break;
+      case Kind::kSlice:
+        add(x, detail::pad_node(dy_, x.dims(), node.starts, node.symbol, node.symbol_axis));
+        break;
+      case Kind::kPad:
+        add(x, detail::slice_node(dy_, x.dims(), node.starts, node.symbol, node.symbol_axis));
+        break;
+      case Kind::kGather:
+        add(x, detail::scatter_node(node.args[1], dy_, x.dims()));
+        break;
+      case Kind::kTake: {
+        const Tensor hit = equal(iota(x.dims(), -1), cast(unsqueeze(node.args[1], -1), Type::kI64));
+        add(x, select(hit, unsqueeze(dy_, -1), detail::constant(x.type(), 0)));
+        break;
+      }
+      case Kind::kReshape:
+        add(x, reshape(dy_, x.dims()));
+        break;
+      default:
+        break;
+    }
+  }
+
+  // Sums over the axes that the source lacks; what was a diagonal goes back onto it.
+  Tensor permute_adjoint(const Node& node, const Tensor& x) const {
+    std::vector<int> used;             // out axes that the source has
+    std::vector<int> sources;          // by which source axis first
+    std::vector<std::pair<int, int>> diagonals;  // pairs of source axes on one out axis
+    for (std::size_t k = 0; k < node.axes.size(); ++k) {
+      const auto found = std::find(used.begin(), used.end(), node.axes[k]);
+      if (node.axes[k] < 0) {
+        continue;
+      }
+      if (found != used.end()) {
+        diagonals.emplace_back(sources[static_cast<std::size_t>(found - used.begin())], static_cast<int>(k));
+        continue;
+      }
+      used.push_back(node.axes[k]);
+      sources.push_back(static_cast<int>(k));
+    }
+    std::vector<int> labels(node.dims.size());
+    std::iota(labels.begin(), labels.end(), 0);
+    Tensor result = detail::contract({dy_}, {labels}, used, node.dims);
+    result = detail::permute_node(result, x.dims(), sources);
+    for (const auto& [first, second] : diagonals) {
+      result = select(equal(iota(x.dims(), first), iota(x.dims(), second)), result, detail::constant(x.type(), 0));
+    }
+    return result;
+  }
+
+  void visit_concat(const Node& node) {
+    std::uint64_t begin = 0;
+    for (const Tensor& part : node.args) {
+      const std::uint64_t end = begin + part.dims()[static_cast<std::size_t>(node.axis)];
+      if (wants(part)) {
+        add(part, slice(dy_, node.axis, begin, end));
+      }
+      begin = end;
+    }
+  }
+
+  void visit_reduce(const Node& node) {
+    if (node.reduce == Reduce::kSum) {
+      visit_sum(node);
+      return;
+    }
+    const Tensor& x = node.args[0];
+    if (!wants(x)) {
+      return;
+    }
+    std::vector<std::size_t> axes;
+    for (std::size_t k = 0; k < x.rank(); ++k) {
+      if (node.labels[0][k] >= static_cast<int>(node.dims.size())) {
+        axes.push_back(k);
+      }
+    }
+    const Axes reduced(axes.begin(), axes.end());
+    const Tensor zero = detail::constant(x.type(), 0);
+    if (node.reduce == Reduce::kProd) {
+      // The product of the others: with one zero only its own place has one, with two nobody has.
+      const Tensor is_zero = equal(x, zero);
+      const Tensor zero_count = detail::keep_axes(sum(cast(is_zero, x.type()), reduced), x.dims(), axes);
+      const Tensor rest = detail::keep_axes(prod(select(is_zero, detail::constant(x.type(), 1), x), reduced), x.dims(), axes);
+      const Tensor at_zero = select(equal(zero_count, 1), rest, zero);
+      const Tensor elsewhere = select(equal(zero_count, 0), rest / x, zero);
+      add(x, detail::keep_axes(dy_, x.dims(), axes) * select(is_zero, at_zero, elsewhere));
+    } else if (node.reduce == Reduce::kMax || node.reduce == Reduce::kMin) {
+      const Tensor is_best = equal(x, detail::keep_axes(y_, x.dims(), axes));
+      const Tensor share = dy_ / sum(cast(is_best, x.type()), reduced);
+      add(x, select(is_best, detail::keep_axes(share, x.dims(), axes), zero));
+    }
+  }
+
+  void visit_sum(const Node& node) {
+    Dims extents = node.dims;
+    extents.insert(extents.end(), node.reduced.begin(), node.reduced.end());
+    std::vector<int> of_result(node.dims.size());
+    std::iota(of_result.begin(), of_result.end(), 0);
+    for (std::size_t i = 0; i < node.args.size(); ++i) {
+      if (!wants(node.args[i])) {
+        continue;
+      }
+      std::vector<Tensor> args = {dy_};
+      std::vector<std::vector<int>> labels = {of_result};
+      for (std::size_t other = 0; other < node.args.size(); ++other) {
+        if (other != i) {
+          args.push_back(node.args[other]);
+          labels.push_back(node.labels[other]);
+        }
+      }
+      add(node.args[i], detail::contract(std::move(args), std::move(labels), node.labels[i], extents));
+    }
+  }
+
+  std::vector<const Node*> order_;
+  std::unordered_map<const Node*, Tensor> handles_;
+  std::unordered_map<const Node*, bool> active_;
+  std::unordered_map<const Node*, Tensor> gradients_;
+  Tensor dy_;  // of the node being visited
+  Tensor y_;
+};
+
+}  // namespace
+
+std::vector<Tensor> gradients(const Tensor& loss, std::span<const Tensor> tensors) {
+  detail::require(loss, "gradients");
+  if (loss.rank() != 0 || !program::is_float(loss.type())) {
+    detail::fail("gradients: the loss must be a float scalar, but " + detail::describe(loss) + " is " +
+                 std::string(program::type_name(loss.type())) + "; reduce it with sum or mean first");
+  }
+  for (const Tensor& tensor : tensors) {
+    detail::require(tensor, "gradients");
+    if (!program::is_float(tensor.type())) {
+      detail::fail("gradients: " + detail::describe(tensor) + " is " + std::string(program::type_name(tensor.type())) +
+                   ", which has no gradient; cast it to a float first");
+    }
+  }
+  const Reverse reverse(loss, tensors);
+  std::vector<Tensor> results;
+  results.reserve(tensors.size());
+  for (const Tensor& tensor : tensors) {
+    results.push_back(reverse.of(tensor));
+  }
+  return results;
+}
+
+std::vector<Tensor> gradients(const Tensor& loss, const std::vector<Tensor>& tensors) {
+  return gradients(loss, std::span<const Tensor>(tensors));
+}
+
+}  // namespace yoke

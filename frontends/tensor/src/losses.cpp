@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/src/losses.cpp: losses, scores, and the activations that need more than one operation.
+#include <yoke/losses.h>
+
+#include <string>
+
+#include <yoke/ops.h>
+
+#include "node.h"
+
+namespace yoke {
+namespace {
+
+Tensor reduced(const Tensor& terms, Reduce reduce) { return reduce == Reduce::kMean ? mean(terms) : sum(terms); }
+
+// The maximum shifts the exponents and cancels in the result, so no gradient goes through it.
+Tensor shift_of(const Tensor& x, int axis) { return stop_gradient(max(x, {axis}, true)); }
+
+void require_classes(const Tensor& logits, const Tensor& labels, const char* operation) {
+  detail::require(logits, operation);
+  detail::require(labels, operation);
+  const std::string call = std::string(operation) + ": ";
+  if (!program::is_float(logits.type())) {
+    detail::fail(call + "the logits " + detail::describe(logits) + " are " + std::string(program::type_name(logits.type())) +
+                 "; they must be floats");
+  }
+  if (!program::is_integer(labels.type())) {
+    detail::fail(call + "the labels " + detail::describe(labels) + " are " + std::string(program::type_name(labels.type())) +
+                 "; they must be class numbers of an integer type");
+  }
+  if (logits.rank() == 0 || Dims(logits.dims().begin(), logits.dims().end() - 1) != labels.dims()) {
+    detail::fail(call + "the labels " + detail::describe(labels) + " must have the shape of the logits " +
+                 detail::describe(logits) + " without the last axis, the classes");
+  }
+}
+
+// [..., 1] may meet [...]: anything wider would broadcast to a table by accident.
+Tensor matched(const Tensor& output, const Tensor& target, const char* operation) {
+  detail::require(output, operation);
+  detail::require(target, operation);
+  if (output.rank() == target.rank() + 1 && output.dims().back() == 1 &&
+      Dims(output.dims().begin(), output.dims().end() - 1) == target.dims()) {
+    return squeeze(output, -1);
+  }
+  if (output.dims() != target.dims()) {
+    detail::fail(std::string(operation) + ": the output " + detail::describe(output) + " and the target " +
+                 detail::describe(target) + " differ in shape");
+  }
+  return output;
+}
+
+}  // namespace
+
+Tensor gelu(const Tensor& x) { return x * (0.5 * (1 + erf(x * 0.7071067811865476))); }
+
+Tensor softmax(const Tensor& x, int axis) {
+  detail::require(x, "softmax");
+  const Tensor e = exp(x - shift_of(x, axis));
+  return e / sum(e, {axis}, true);
+}
+
+Tensor log_softmax(const Tensor& x, int axis) {
+  detail::require(x, "log_softmax");
+  const Tensor shifted = x - shift_of(x, axis);
+  return shifted - log(sum(exp(shifted), {axis}, true));
+}
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& labels, Reduce reduce) {
+  require_classes(logits, labels, "cross_entropy");
+  const Tensor shift = shift_of(logits, -1);
+  const Tensor log_of_sum = log(sum(exp(logits - shift), {-1}));
+  return reduced(log_of_sum - (take_along(logits, labels) - squeeze(shift, -1)), reduce);
+}
+
+Tensor mse(const Tensor& output, const Tensor& target, Reduce reduce) {
+  return reduced(square(matched(output, target, "mse") - target), reduce);
+}
+
+Tensor hinge(const Tensor& output, const Tensor& target, Reduce reduce) {
+  return reduced(relu(1 - matched(output, target, "hinge") * target), reduce);
+}
+
+Tensor accuracy(const Tensor& logits, const Tensor& labels) {
+  require_classes(logits, labels, "accuracy");
+  return mean(cast(equal(argmax(logits, -1), cast(labels, Type::kI64)), Type::kF32));
+}
+
+}  // namespace yoke

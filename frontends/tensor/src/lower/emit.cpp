@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/src/lower/emit.cpp: statements for one value; everything without memory is written out in place.
+#include <functional>
+#include <map>
+#include <utility>
+
+#include "../refine.h"
+#include "graph.h"
+
+namespace yoke::detail::lowering {
+namespace {
+
+using program::Access;
+using program::Affine;
+using program::Expr;
+using program::Index;
+using program::Op;
+using program::Statement;
+
+Affine sum_of(const Affine& a, const Affine& b, std::int64_t factor) {
+  std::map<std::pair<bool, std::uint32_t>, std::int64_t> terms;
+  for (const auto& term : a.terms) {
+    terms[{term.is_symbol, term.id}] += term.coefficient;
+  }
+  for (const auto& term : b.terms) {
+    terms[{term.is_symbol, term.id}] += factor * term.coefficient;
+  }
+  Affine sum{a.constant + factor * b.constant, {}};
+  for (const auto& [what, coefficient] : terms) {
+    if (coefficient != 0) {
+      sum.terms.push_back({what.first, what.second, coefficient});
+    }
+  }
+  return sum;
+}
+
+Index index_of(Affine affine) { return {std::move(affine), std::nullopt, {}}; }
+
+Expr integer(std::int64_t value) {
+  Expr expr = Expr::constant(Type::kI64, 0);
+  expr.literal.integer = value;  // exact beyond 2^53 as well
+  return expr;
+}
+
+Expr number_of(const Affine& affine) {
+  std::optional<Expr> sum;
+  const auto add = [&](Expr term) { sum = sum ? Expr::make(Op::kAdd, {std::move(*sum), std::move(term)}) : std::move(term); };
+  for (const auto& term : affine.terms) {
+    Expr name = term.is_symbol ? Expr::index_symbol(term.id) : Expr::index_loop(term.id);
+    add(term.coefficient == 1 ? std::move(name) : Expr::make(Op::kMul, {std::move(name), integer(term.coefficient)}));
+  }
+  if (affine.constant != 0 || !sum) {
+    add(integer(affine.constant));
+  }
+  return *sum;
+}
+
+// Writes expressions of values at given indices.
+class Writer {
+ public:
+  Writer(const Graph& graph, Id root) : graph_(graph), root_(root) {}
+
+  // `outside`: an index may leave the tensor, and then the value is 0.
+  Expr at(Id id, const std::vector<Index>& indices, bool outside = false) const {
+    const Value& value = graph_.values[id];
+    if (value.storage && id != root_) {
+      Access access{id, indices, std::nullopt};
+      if (outside) {
+        access.otherwise = program::Literal{};
+      }
+      return Expr::read(value.node->type, std::move(access));
+    }
+    const Node& node = *value.node;
+    switch (node.kind) {
+      case Kind::kConstant: {
+        Expr expr = Expr::constant(node.type, node.literal.number);
+        if (!program::is_float(node.type)) {
+          expr.literal.integer = node.literal.integer;
+        }
+        return expr;
+      }
+      case Kind::kSymbol:
+        return Expr::index_symbol(graph_.symbol(*node.symbol));
+      case Kind::kIota:
+        return number_of(indices[static_cast<std::size_t>(node.axis)].affine);
+      case Kind::kRandom:
+        return random(node, indices);
+      case Kind::kMap:
+        return map(value, indices);
+      default:
+        return view(value, indices, outside);
+    }
+  }
+
+ private:
+  Expr map(const Value& value, const std::vector<Index>& indices) const {
+    std::vector<Expr> args;
+    args.reserve(value.args.size());
+    for (const Id arg : value.args) {
+      const Dims& dims = graph_.values[arg].dims();
+      std::vector<Index> own(indices.end() - static_cast<std::ptrdiff_t>(dims.size()), indices.end());
+      for (std::size_t k = 0; k < dims.size(); ++k) {
+        if (dims[k] == 1 && value.dims()[value.dims().size() - dims.size() + k] != 1) {
+          own[k] = index_of(Affine::number(0));
+        }
+      }
+      args.push_back(at(arg, own));
+    }
+    const Op op = value.node->op;
+    if (op == Op::kCast) {
+      return Expr::cast(value.node->type, std::move(args[0]));
+    }
+    if ((op == Op::kMax || op == Op::kMin) && args[0].op == Op::kConst) {
+      std::swap(args[0], args[1]);  // max(z, 0) is how people, and patterns, write it
+    }
+    return Expr::make(op, std::move(args));
+  }
+
+  Expr random(const Node& node, const std::vector<Index>& indices) const {
+    Affine element;
+    std::int64_t stride = node.lanes;
+    for (std::size_t k = node.dims.size(); k-- > 0;) {
+      element = sum_of(element, indices[k].affine, stride);
+      stride *= static_cast<std::int64_t>(node.dims[k]);
+    }
+    element.constant += node.lane;
+    Expr counter = number_of(element);
+    if (node.key.every_step) {
+      Expr step = Expr::make(Op::kMul, {Expr::index_symbol(graph_.symbol(step_symbol())), integer(stride)});
+      counter = Expr::make(Op::kAdd, {std::move(counter), std::move(step)});
+    }
+    return Expr::make(Op::kRandomBits, {Expr::index_symbol(graph_.symbol(seed_symbol())), integer(graph_.stream_of(node)),
+                                        std::move(counter)});
+  }
+
+  Expr view(const Value& value, const std::vector<Index>& indices, bool outside) const {
+    const Node& node = *value.node;
+    switch (node.kind) {
+      case Kind::kPermute: {
+        std::vector<Index> source;
+        for (const int axis : node.axes) {
+          source.push_back(axis < 0 ? index_of(Affine::number(0)) : indices[static_cast<std::size_t>(axis)]);
+        }
+        return at(value.args[0], source, outside);
+      }
+      case Kind::kSlice:
+        return at(value.args[0], shifted(node, indices, 1), outside);
+      case Kind::kPad:
+        return at(value.args[0], shifted(node, indices, -1), true);
+      case Kind::kReshape:
+        return at(value.args[0], reshaped(value, indices), outside);
+      case Kind::kGather: {
+        const auto ids_rank = static_cast<std::ptrdiff_t>(graph_.values[value.args[1]].dims().size());
+        std::vector<Index> source = {element(value.args[1], {indices.begin(), indices.begin() + ids_rank})};
+        source.insert(source.end(), indices.begin() + ids_rank, indices.end());
+        return at(value.args[0], source, true);
+      }
+      default: {  // kTake
+        std::vector<Index> source = indices;
+        source.push_back(element(value.args[1], indices));
+        return at(value.args[0], source, true);
+      }
+    }
+  }
+
+  std::vector<Index> shifted(const Node& node, std::vector<Index> indices, std::int64_t sign) const {
+    for (std::size_t k = 0; k < indices.size(); ++k) {
+      Affine offset = Affine::number(node.starts[k]);
+      if (node.symbol && static_cast<std::size_t>(node.symbol_axis) == k) {
+        offset.terms.push_back({true, graph_.symbol(*node.symbol), 1});
+      }
+      indices[k].affine = sum_of(indices[k].affine, offset, sign);
+    }
+    return indices;
+  }
+
+  std::vector<Index> reshaped(const Value& value, const std::vector<Index>& indices) const {
+    const Refinement refinement = *refine(graph_.values[value.args[0]].dims(), value.dims());
+    std::vector<std::size_t> axis_of(refinement.loops.size());
+    for (std::size_t axis = 0; axis < refinement.result.size(); ++axis) {
+      for (const auto& term : refinement.result[axis]) {
+        axis_of[term.loop] = axis;
+      }
+    }
+    std::vector<Index> source;
+    for (const auto& terms : refinement.source) {
+      Affine affine;
+      for (const auto& term : terms) {
+        affine = sum_of(affine, indices[axis_of[term.loop]].affine, term.coefficient);
+      }
+      source.push_back(index_of(std::move(affine)));
+    }
+    return source;
+  }
+
+ public:
+  // Element of an integer tensor, as an index.
+  Index element(Id ids, const std::vector<Index>& indices) const {
+    Expr read = at(ids, indices);  // plan() made it a plain read
+    Index index;
+    index.element_of = read.access.tensor;
+    for (Index& own : read.access.indices) {
+      index.element_indices.push_back(std::move(own.affine));
+    }
+    return index;
+  }
+
+ private:
+  const Graph& graph_;
+  Id root_;
+};
+
+std::vector<Index> loops_over(const Dims& dims, Statement& statement) {
+  std::vector<Index> indices;
+  for (const std::uint64_t dim : dims) {
+    indices.push_back(index_of(Affine::loop(static_cast<std::uint32_t>(statement.loops.size()))));
+    statement.loops.push_back({"", dim});
+  }
+  return indices;
+}
+
+// The 16-bit floats accumulate in f32.
+std::optional<Type> accumulator_of(program::Reduce reduce, Type type) {
+  const bool small = type == Type::kF16 || type == Type::kBF16;
+  const bool accumulates = reduce != program::Reduce::kArgMax && reduce != program::Reduce::kArgMin;
+  return small && accumulates ? std::optional<Type>(Type::kF32) : std::nullopt;
+}
+
+Statement reduction(const Graph& graph, Id id, const Writer& writer) {
+  const Value& value = graph.values[id];
+  Statement statement;
+  std::vector<Index> of_label = loops_over(value.dims(), statement);
+  statement.target = {id, of_label, std::nullopt};
+  const std::vector<Index> reduced = loops_over(value.node->reduced, statement);
+  for (const Index& index : reduced) {
+    statement.reduce_loops.push_back(index.affine.terms[0].id);
+  }
+  of_label.insert(of_label.end(), reduced.begin(), reduced.end());
+  std::optional<Expr> product;
+  for (std::size_t i = 0; i < value.args.size(); ++i) {
+    std::vector<Index> indices;
+    for (const int label : value.node->labels[i]) {
+      indices.push_back(of_label[static_cast<std::size_t>(label)]);
+    }
+    Expr factor = writer.at(value.args[i], indices);
+    product = product ? Expr::make(Op::kMul, {std::move(*product), std::move(factor)}) : std::move(factor);
+  }
+  statement.reduce = value.node->reduce;
+  statement.accumulator = accumulator_of(value.node->reduce, product->type);
+  statement.value = std::move(*product);
+  return statement;
+}
+
+std::vector<Statement> concatenation(const Graph& graph, Id id, const Writer& writer) {
+  const Value& value = graph.values[id];
+  const auto axis = static_cast<std::size_t>(value.node->axis);
+  std::vector<Statement> statements;
+  std::int64_t begin = 0;
+  for (const Id part : value.args) {
+    Statement statement;
+    std::vector<Index> indices = loops_over(graph.values[part].dims(), statement);
+    statement.value = writer.at(part, indices);
+    indices[axis].affine.constant = begin;
+    statement.target = {id, std::move(indices), std::nullopt};
+    statements.push_back(std::move(statement));
+    begin += static_cast<std::int64_t>(graph.values[part].dims()[axis]);
+  }
+  return statements;
+}
+
+std::vector<Statement> scattering(const Graph& graph, Id id, const Writer& writer) {
+  const Value& value = graph.values[id];
+  Statement zero;
+  zero.target = {id, loops_over(value.dims(), zero), std::nullopt};
+  zero.value = Expr::constant(value.node->type, 0);
+  Statement add;
+  const std::vector<Index> indices = loops_over(graph.values[value.args[1]].dims(), add);
+  const auto ids_rank = static_cast<std::ptrdiff_t>(graph.values[value.args[0]].dims().size());
+  std::vector<Index> target = {writer.element(value.args[0], {indices.begin(), indices.begin() + ids_rank})};
+  target.insert(target.end(), indices.begin() + ids_rank, indices.end());
+  add.target = {id, std::move(target), std::nullopt};
+  add.assign = program::Assign::kAdd;
+  add.value = writer.at(value.args[1], indices);
+  return {std::move(zero), std::move(add)};
+}
+
+Statement joining(const Graph& graph, Id id, const Writer& writer) {
+  const Value& value = graph.values[id];
+  const Refinement refinement = *refine(graph.values[value.args[0]].dims(), value.dims());
+  Statement statement;
+  const std::vector<Index> loops = loops_over(refinement.loops, statement);
+  const auto indices_of = [&](const std::vector<std::vector<Refinement::Term>>& axes) {
+    std::vector<Index> indices;
+    for (const auto& terms : axes) {
+      Affine affine;
+      for (const auto& term : terms) {
+        affine = sum_of(affine, loops[term.loop].affine, term.coefficient);
+      }
+      indices.push_back(index_of(std::move(affine)));
+    }
+    return indices;
+  };
+  statement.target = {id, indices_of(refinement.result), std::nullopt};
+  statement.value = writer.at(value.args[0], indices_of(refinement.source));
+  return statement;
+}
+
+}  // namespace
+
+Unit emit(const Graph& graph, Id id) {
+  const Writer writer(graph, id);
+  const Value& value = graph.values[id];
+  Unit unit{id, {}, false};
+  switch (value.node->kind) {
+    case Kind::kReduce:
+      unit.statements.push_back(reduction(graph, id, writer));
+      break;
+    case Kind::kConcat:
+      unit.statements = concatenation(graph, id, writer);
+      break;
+    case Kind::kScatter:
+      unit.statements = scattering(graph, id, writer);
+      break;
+    default:
+      if (value.node->kind == Kind::kReshape && !refine(value.node->args[0].dims(), value.dims())->is_view()) {
+        unit.statements.push_back(joining(graph, id, writer));
+        break;
+      }
+      Statement statement;
+      const std::vector<Index> indices = loops_over(value.dims(), statement);
+      statement.target = {id, indices, std::nullopt};
+      statement.value = writer.at(id, indices);
+      unit.statements.push_back(std::move(statement));
+  }
+  return unit;
+}
+
+Unit emit_copy(Id target, Id source, Type type, const Dims& dims) {
+  Statement statement;
+  const std::vector<Index> indices = loops_over(dims, statement);
+  statement.target = {target, indices, std::nullopt};
+  statement.value = Expr::read(type, {source, indices, std::nullopt});
+  return {target, {std::move(statement)}, true};
+}
+
+namespace {
+
+void visit_reads(const Expr& expr, const std::function<void(const Access&)>& visit) {
+  if (expr.op == Op::kRead) {
+    visit(expr.access);
+  }
+  for (const Expr& arg : expr.args) {
+    visit_reads(arg, visit);
+  }
+}
+
+void rename_access(Access& access, const std::function<std::uint32_t(Id)>& rename) {
+  access.tensor = rename(access.tensor);
+  for (Index& index : access.indices) {
+    if (index.element_of) {
+      index.element_of = rename(*index.element_of);
+    }
+  }
+}
+
+void rename_expr(Expr& expr, const std::function<std::uint32_t(Id)>& rename) {
+  if (expr.op == Op::kRead) {
+    rename_access(expr.access, rename);
+  }
+  for (Expr& arg : expr.args) {
+    rename_expr(arg, rename);
+  }
+}
+
+}  // namespace
+
+void for_each_read(const Unit& unit, const std::function<void(const Access&)>& visit) {
+  const auto visit_elements = [&](const Access& access) {
+    for (const Index& index : access.indices) {
+      if (index.element_of) {
+        Access element{*index.element_of, {}, std::nullopt};
+        for (const Affine& affine : index.element_indices) {
+          element.indices.push_back(index_of(affine));
+        }
+        visit(element);
+      }
+    }
+  };
+  for (const Statement& statement : unit.statements) {
+    visit_elements(statement.target);
+    visit_reads(statement.value, [&](const Access& access) {
+      visit(access);
+      visit_elements(access);
+    });
+  }
+}
+
+void rename_tensors(Unit& unit, const std::function<std::uint32_t(Id)>& rename) {
+  for (Statement& statement : unit.statements) {
+    rename_access(statement.target, rename);
+    rename_expr(statement.value, rename);
+  }
+}
+
+}  // namespace yoke::detail::lowering

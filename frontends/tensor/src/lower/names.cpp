@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/src/lower/names.cpp: identifiers for tensors and loops.
+#include <algorithm>
+#include <array>
+#include <set>
+#include <string>
+
+#include "graph.h"
+
+namespace yoke {
+
+std::string program_identifier(const std::string& name) {
+  // Words that the grammar cannot take for a name.
+  static const std::set<std::string> kReserved = {"sum",  "prod", "min",  "max",   "any",  "all", "argmax", "argmin", "inf",
+                                                  "nan",  "true", "false", "else", "for",  "arg", "temp"};
+  constexpr std::size_t kLongest = 200;
+  std::string text = name.substr(0, kLongest);
+  for (char& c : text) {
+    const bool fits = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    c = fits ? c : '_';
+  }
+  if (text.empty()) {
+    return "t";
+  }
+  if (text[0] >= '0' && text[0] <= '9') {
+    return "p_" + text;
+  }
+  return kReserved.contains(text) ? text + "_" : text;
+}
+
+namespace detail::lowering {
+namespace {
+
+std::string distinct(const std::string& wanted, std::set<std::string>& taken) {
+  std::string name = wanted;
+  for (int number = 2; !taken.insert(name).second; ++number) {
+    name = wanted + "_" + std::to_string(number);
+  }
+  return name;
+}
+
+}  // namespace
+
+void name_slots(std::vector<Slot>& slots, const std::vector<program::Symbol>& symbols) {
+  std::set<std::string> taken;
+  for (const program::Symbol& symbol : symbols) {
+    taken.insert(symbol.name);
+  }
+  const auto give = [&](program::Role role, bool leaves) {
+    for (Slot& slot : slots) {
+      if ((slot.role == role) && static_cast<bool>(slot.leaf) == leaves) {
+        slot.name = distinct(program_identifier(slot.name), taken);
+      }
+    }
+  };
+  give(program::Role::kOut, false);  // outputs first: their names are the caller's choice
+  give(program::Role::kIn, true);
+  give(program::Role::kInOut, true);
+  int number = 0;
+  for (Slot& slot : slots) {
+    if (slot.role == program::Role::kTemp) {
+      slot.name = distinct(slot.name.empty() ? "t" + std::to_string(++number) : program_identifier(slot.name), taken);
+    }
+  }
+}
+
+void name_loops(program::Program& program) {
+  constexpr std::array kLetters = {"i", "j", "k", "l", "m", "n", "p", "q", "r", "s", "u", "v"};
+  std::set<std::string> taken;
+  for (const program::Tensor& tensor : program.tensors) {
+    taken.insert(tensor.name);
+  }
+  for (const program::Symbol& symbol : program.symbols) {
+    taken.insert(symbol.name);
+  }
+  std::vector<std::string> names;
+  const auto name = [&](std::size_t loop) {
+    for (std::size_t next = 0; names.size() <= loop; ++next) {
+      std::string candidate = next < kLetters.size() ? kLetters[next] : "i" + std::to_string(next);
+      if (taken.insert(candidate).second) {
+        names.push_back(std::move(candidate));
+      }
+    }
+    return names[loop];
+  };
+  for (program::Statement& statement : program.statements) {
+    for (std::size_t loop = 0; loop < statement.loops.size(); ++loop) {
+      statement.loops[loop].name = name(loop);
+    }
+  }
+}
+
+}  // namespace detail::lowering
+}  // namespace yoke

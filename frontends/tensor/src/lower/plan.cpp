@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/src/lower/plan.cpp: which values get memory of their own, and which stand inside their readers' statements.
+#include <algorithm>
+
+#include "../refine.h"
+#include "graph.h"
+
+namespace yoke::detail::lowering {
+namespace {
+
+using program::Op;
+
+constexpr std::uint64_t kLongestExpression = 40;  // operations in one statement; far below the format's limit on depth
+
+bool reads_as_view(const Node& reshape) { return refine(reshape.args[0].dims(), reshape.dims)->is_view(); }
+
+bool is_view(const Node& node) {
+  switch (node.kind) {
+    case Kind::kPermute:
+    case Kind::kSlice:
+    case Kind::kPad:
+    case Kind::kGather:
+    case Kind::kTake:
+      return true;
+    case Kind::kReshape:
+      return reads_as_view(node);
+    default:
+      return false;
+  }
+}
+
+// Has memory whoever reads it.
+bool is_intrinsic(const Node& node) {
+  switch (node.kind) {
+    case Kind::kPlaceholder:
+    case Kind::kLiteral:
+    case Kind::kParameter:
+    case Kind::kReduce:
+    case Kind::kConcat:
+    case Kind::kScatter:
+      return true;
+    case Kind::kReshape:
+      return !reads_as_view(node);
+    default:
+      return false;
+  }
+}
+
+// Costs more than reading its result back from memory.
+bool is_expensive(const Node& node) {
+  if (node.kind == Kind::kRandom) {
+    return true;
+  }
+  if (node.kind != Kind::kMap) {
+    return false;
+  }
+  switch (node.op) {
+    case Op::kDiv: case Op::kMod: case Op::kExp: case Op::kExp2: case Op::kExpm1: case Op::kLog: case Op::kLog2: case Op::kLog1p:
+    case Op::kSqrt: case Op::kRsqrt: case Op::kRecip: case Op::kPow: case Op::kSin: case Op::kCos: case Op::kTanh:
+    case Op::kSigmoid: case Op::kErf: case Op::kErfc:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// May be computed again by each reader.
+bool is_trivial(const Node& node) { return node.kind == Kind::kMap && (node.op == Op::kCast || node.op == Op::kNeg); }
+
+class Planner {
+ public:
+  explicit Planner(Graph& graph) : graph_(graph) {}
+
+  void run() {
+    for (std::size_t i = graph_.values.size(); i-- > 0;) {
+      decide(static_cast<Id>(i));
+      propagate(static_cast<Id>(i));
+    }
+    limit_length();
+  }
+
+ private:
+  Value& value(Id id) { return graph_.values[id]; }
+  std::uint64_t count(Id id) { return element_count(value(id).dims()); }
+  bool has_memory(Id id) { return value(id).required || is_intrinsic(*value(id).node); }
+
+  void decide(Id id) {
+    Value& own = value(id);
+    const Kind kind = own.node->kind;
+    const bool computes = kind == Kind::kMap || kind == Kind::kRandom;
+    own.storage = has_memory(id) || (computes && ((own.uses > 1 && !is_trivial(*own.node)) ||
+                                                  (own.expanded && is_expensive(*own.node))));
+  }
+
+  void propagate(Id id) {
+    const Value own = value(id);
+    const std::uint64_t weight = own.storage ? 1 : own.uses;
+    for (const Id arg : own.args) {
+      value(arg).uses += weight;
+      if ((!own.storage && own.expanded) || (own.node->kind != Kind::kReduce && count(id) > count(arg))) {
+        value(arg).expanded = true;
+      }
+    }
+    switch (own.node->kind) {
+      case Kind::kReduce:
+        // A contraction's operands are plain reads, so that backends see it for what it is.
+        for (const Id arg : own.args) {
+          if (own.args.size() > 1) {
+            require_plain(arg);
+          }
+        }
+        break;
+      case Kind::kPad:
+        require_source(own.args[0]);
+        break;
+      case Kind::kGather:
+      case Kind::kTake:
+        require_source(own.args[0]);
+        require_plain(own.args[1]);
+        break;
+      case Kind::kScatter:
+        require_plain(own.args[0]);
+        break;
+      default:
+        break;
+    }
+  }
+
+  // Makes `id` readable as tensor[loop + constant + symbol, ...].
+  void require_plain(Id id) {
+    Id base = id;
+    while (!has_memory(base) && (value(base).node->kind == Kind::kPermute || value(base).node->kind == Kind::kSlice)) {
+      base = value(base).args[0];
+    }
+    if (!has_memory(base)) {
+      value(count(id) < count(base) ? id : base).required = true;  // a slice of an expression: only the slice is computed
+    }
+  }
+
+  // Makes `id` readable with an `else`: its places outside must be its tensor's, so neither a slice nor an axis that the tensor lacks may
+  // lie between.
+  void require_source(Id id) {
+    Id base = id;
+    while (!has_memory(base) && value(base).node->kind == Kind::kPermute && uses_every_axis(*value(base).node)) {
+      base = value(base).args[0];
+    }
+    value(base).required = true;
+  }
+
+  static bool uses_every_axis(const Node& permute) {
+    for (int axis = 0; axis < static_cast<int>(permute.dims.size()); ++axis) {
+      if (std::find(permute.axes.begin(), permute.axes.end(), axis) == permute.axes.end()) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  void limit_length() {
+    std::vector<std::uint64_t> length(graph_.values.size(), 0);
+    for (std::size_t i = 0; i < graph_.values.size(); ++i) {
+      Value& own = graph_.values[i];
+      length[i] = is_view(*own.node) ? 0 : own.node->kind == Kind::kRandom ? 6 : 1;
+      for (const Id arg : own.args) {
+        length[i] += value(arg).storage ? 0 : length[arg];
+      }
+      own.storage = own.storage || (own.node->kind == Kind::kMap && length[i] > kLongestExpression);
+    }
+  }
+
+  Graph& graph_;
+};
+
+}  // namespace
+
+void plan(Graph& graph) { Planner(graph).run(); }
+
+}  // namespace yoke::detail::lowering

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/src/nn.cpp: layers.
+#include <yoke/nn.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include <yoke/losses.h>
+
+#include "node.h"
+
+namespace yoke::nn {
+namespace {
+
+Mode& mode_of_thread() {
+  thread_local Mode mode = Mode::kTrain;
+  return mode;
+}
+
+std::string path(const std::string& prefix, const char* name) { return prefix.empty() ? name : prefix + "." + name; }
+
+class Linear final : public Layer {
+ public:
+  Linear(std::uint64_t out, const LinearOptions& options)
+      : out_(out), weight_(Parameter::deferred(path(options.name, "weight"), options.weight_init, options.type)) {
+    if (options.bias) {
+      bias_ = Parameter(path(options.name, "bias"), {out}, options.bias_init, options.type);
+    }
+  }
+
+  Tensor forward(const Tensor& x) override {
+    const std::string layer = "linear(" + std::to_string(out_) + ")";
+    detail::require(x, layer.c_str());
+    if (x.rank() == 0 || x.type() != weight_.type()) {
+      detail::fail(layer + ": the input " + detail::describe(x) + " is " + std::string(program::type_name(x.type())) +
+                   "; it must be " + std::string(program::type_name(weight_.type())) + " with at least one axis");
+    }
+    if (weight_.has_dims() && weight_.dims()[1] != x.dims().back()) {
+      detail::fail(layer + ": the last axis of the input " + detail::describe(x) + " is " + std::to_string(x.dims().back()) +
+                   ", but parameter '" + weight_.name() + "' " + dims_text(weight_.dims()) + " takes " +
+                   std::to_string(weight_.dims()[1]));
+    }
+    weight_.set_dims({out_, x.dims().back()}, layer);
+    const Tensor y = einsum("... i; o i => ... o", x, weight_.tensor());
+    return bias_ ? y + bias_.tensor() : y;
+  }
+
+  std::vector<Parameter> parameters() const override {
+    return bias_ ? std::vector<Parameter>{weight_, bias_} : std::vector<Parameter>{weight_};
+  }
+
+ private:
+  std::uint64_t out_;
+  Parameter weight_;
+  Parameter bias_;
+};
+
+class Embedding final : public Layer {
+ public:
+  Embedding(std::uint64_t count, std::uint64_t dim, const EmbeddingOptions& options)
+      : table_(path(options.name, "weight"), {count, dim}, options.init, options.type) {}
+
+  Tensor forward(const Tensor& x) override { return gather(table_.tensor(), x); }
+  std::vector<Parameter> parameters() const override { return {table_}; }
+
+ private:
+  Parameter table_;
+};
+
+// A layer without parameters.
+template <class Function>
+class Stateless final : public Layer {
+ public:
+  explicit Stateless(Function function) : function_(std::move(function)) {}
+  Tensor forward(const Tensor& x) override { return function_(x); }
+
+ private:
+  Function function_;
+};
+
+template <class Function>
+Module stateless(Function function) {
+  return Module(std::make_shared<Stateless<Function>>(std::move(function)));
+}
+
+class Sequential final : public Layer {
+ public:
+  explicit Sequential(std::vector<Module> members) : members_(std::move(members)) {
+    std::vector<Parameter> named;
+    for (std::size_t i = 0; i < members_.size(); ++i) {
+      if (!members_[i]) {
+        detail::fail("sequential: member " + std::to_string(i) + " is an empty Module");
+      }
+      for (const Parameter& parameter : members_[i].layer()->parameters()) {
+        if (std::none_of(named.begin(), named.end(), [&](const Parameter& p) { return p.is(parameter); })) {
+          parameter.rename(std::to_string(i) + "." + parameter.name());
+          parameter.move_last();
+          named.push_back(parameter);
+        }
+      }
+    }
+  }
+
+  Tensor forward(const Tensor& x) override {
+    Tensor value = x;
+    for (const Module& member : members_) {
+      value = member(value);
+    }
+    return value;
+  }
+
+  std::vector<Parameter> parameters() const override {
+    std::vector<Parameter> all;
+    for (const Module& member : members_) {
+      for (const Parameter& parameter : member.layer()->parameters()) {
+        if (std::none_of(all.begin(), all.end(), [&](const Parameter& p) { return p.is(parameter); })) {
+          all.push_back(parameter);
+        }
+      }
+    }
+    return all;
+  }
+
+ private:
+  std::vector<Module> members_;
+};
+
+}  // namespace
+
+Mode mode() { return mode_of_thread(); }
+
+ModeScope::ModeScope(Mode mode) : before_(std::exchange(mode_of_thread(), mode)) {}
+ModeScope::~ModeScope() { mode_of_thread() = before_; }
+
+Tensor Module::operator()(const Tensor& x) const {
+  if (!layer_) {
+    throw Error(ErrorCode::kFailedPrecondition, "an empty Module was applied; make one with nn::linear, nn::sequential or the like");
+  }
+  return layer_->forward(x);
+}
+
+Module linear(std::uint64_t out, const LinearOptions& options) { return Module(std::make_shared<Linear>(out, options)); }
+
+Module embedding(std::uint64_t count, std::uint64_t dim, const EmbeddingOptions& options) {
+  return Module(std::make_shared<Embedding>(count, dim, options));
+}
+
+Module relu() { return stateless([](const Tensor& x) { return yoke::relu(x); }); }
+Module tanh() { return stateless([](const Tensor& x) { return yoke::tanh(x); }); }
+Module sigmoid() { return stateless([](const Tensor& x) { return yoke::sigmoid(x); }); }
+Module gelu() { return stateless([](const Tensor& x) { return yoke::gelu(x); }); }
+Module softmax(int axis) { return stateless([axis](const Tensor& x) { return yoke::softmax(x, axis); }); }
+Module log_softmax(int axis) { return stateless([axis](const Tensor& x) { return yoke::log_softmax(x, axis); }); }
+Module flatten() { return stateless([](const Tensor& x) { return yoke::flatten(x); }); }
+
+Module dropout(double rate) {
+  if (!(rate >= 0 && rate < 1)) {
+    detail::fail("dropout: the rate is " + std::to_string(rate) + "; it must be at least 0 and below 1");
+  }
+  return stateless([rate](const Tensor& x) {
+    if (mode() == Mode::kEval || rate == 0) {
+      return x;
+    }
+    const Tensor kept = uniform(x.dims(), RandomKey{std::nullopt, true}) >= rate;
+    return select(kept, x * (1 / (1 - rate)), detail::constant(x.type(), 0));
+  });
+}
+
+Module sequential(std::vector<Module> members) { return Module(std::make_shared<Sequential>(std::move(members))); }
+
+std::vector<Parameter> parameters(const Module& module) {
+  return module ? module.layer()->parameters() : std::vector<Parameter>{};
+}
+
+}  // namespace yoke::nn

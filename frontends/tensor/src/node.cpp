@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/src/node.cpp: nodes, their description in messages, and their order.
+#include "node.h"
+
+#include <atomic>
+#include <unordered_set>
+#include <utility>
+
+namespace yoke::detail {
+
+std::uint64_t next_order() {
+  static std::atomic<std::uint64_t> next{1};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+std::shared_ptr<Node> new_node(Kind kind, Type type, Dims dims) {
+  auto node = std::make_shared<Node>();
+  node->kind = kind;
+  node->type = type;
+  node->dims = std::move(dims);
+  node->order = next_order();
+  return node;
+}
+
+void fail(const std::string& sentence) { throw Error(ErrorCode::kInvalidArgument, sentence); }
+
+std::string describe(const Tensor& x) {
+  const std::string dims = dims_text(x.dims());
+  if (const auto number = number_of(x); number && x.dims().empty()) {
+    std::string text = std::to_string(*number);
+    text.erase(text.find_last_not_of('0') + 1);
+    return "the number " + (text.back() == '.' ? text.substr(0, text.size() - 1) : text);
+  }
+  return x.name().empty() ? "an unnamed tensor " + dims : "'" + x.name() + "' " + dims;
+}
+
+void require(const Tensor& x, const char* operation) {
+  if (!x) {
+    fail(std::string(operation) + ": an operand is an empty Tensor; give it a value first");
+  }
+}
+
+std::size_t normal_axis(int axis, std::size_t rank, const char* operation, const Tensor& x) {
+  const int size = static_cast<int>(rank);
+  const int normal = axis < 0 ? axis + size : axis;
+  if (normal < 0 || normal >= size) {
+    fail(std::string(operation) + ": axis " + std::to_string(axis) + " does not exist in " + describe(x) + ", which has " +
+         std::to_string(size) + " axes");
+  }
+  return static_cast<std::size_t>(normal);
+}
+
+Tensor constant(Type type, double value, bool weak) {
+  auto node = new_node(Kind::kConstant, type, {});
+  if (program::is_float(type)) {
+    node->literal.number = type == Type::kF32 && !weak ? static_cast<double>(static_cast<float>(value)) : value;
+  } else {
+    node->literal.integer = type == Type::kBool ? static_cast<std::int64_t>(value != 0) : static_cast<std::int64_t>(value);
+  }
+  node->weak = weak;
+  return finish(std::move(node));
+}
+
+Tensor constant_integer(Type type, std::int64_t value, bool weak) {
+  auto node = new_node(Kind::kConstant, type, {});
+  if (program::is_float(type)) {
+    node->literal.number = static_cast<double>(value);
+  } else {
+    node->literal.integer = type == Type::kBool ? static_cast<std::int64_t>(value != 0) : value;
+  }
+  node->weak = weak;
+  return finish(std::move(node));
+}
+
+const Node* constant_of(const Tensor& x) {
+  const Node* node = x.node().get();
+  while (node != nullptr && node->kind == Kind::kPermute) {
+    node = node->args[0].node().get();
+  }
+  return node != nullptr && node->kind == Kind::kConstant ? node : nullptr;
+}
+
+std::optional<double> number_of(const Tensor& x) {
+  const Node* node = constant_of(x);
+  if (node == nullptr) {
+    return std::nullopt;
+  }
+  return program::is_float(node->type) ? node->literal.number : static_cast<double>(node->literal.integer);
+}
+
+std::vector<const Node*> topological(std::span<const Tensor> roots) {
+  std::vector<const Node*> order;
+  std::unordered_set<const Node*> seen;
+  std::vector<std::pair<const Node*, std::size_t>> stack;  // a node, and how many arguments are done
+  for (const Tensor& root : roots) {
+    if (!root || !seen.insert(root.node().get()).second) {
+      continue;
+    }
+    stack.emplace_back(root.node().get(), 0);
+    while (!stack.empty()) {
+      const Node* node = stack.back().first;
+      if (stack.back().second == node->args.size()) {
+        order.push_back(node);
+        stack.pop_back();
+        continue;
+      }
+      const Node* arg = node->args[stack.back().second++].node().get();
+      if (seen.insert(arg).second) {
+        stack.emplace_back(arg, 0);
+      }
+    }
+  }
+  return order;
+}
+
+}  // namespace yoke::detail

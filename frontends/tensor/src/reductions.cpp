@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/src/reductions.cpp: reductions over axes, and the general sum of products that einsum and autodiff use.
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include <yoke/ops.h>
+
+#include "node.h"
+
+namespace yoke {
+
+namespace detail {
+namespace {
+
+// An operand with repeated labels becomes its diagonal.
+void take_diagonal(Tensor& arg, std::vector<int>& labels) {
+  std::vector<int> unique;
+  std::vector<int> axes;
+  Dims dims;
+  for (std::size_t k = 0; k < labels.size(); ++k) {
+    auto found = std::find(unique.begin(), unique.end(), labels[k]);
+    if (found == unique.end()) {
+      unique.push_back(labels[k]);
+      dims.push_back(arg.dims()[k]);
+      found = unique.end() - 1;
+    }
+    axes.push_back(static_cast<int>(found - unique.begin()));
+  }
+  if (unique.size() != labels.size()) {
+    arg = permute_node(arg, std::move(dims), std::move(axes));
+    labels = std::move(unique);
+  }
+}
+
+bool contains(const std::vector<int>& labels, int label) {
+  return std::find(labels.begin(), labels.end(), label) != labels.end();
+}
+
+// Axes of extent 1 that the result lacks need no sum.
+void drop_unit_axes(Tensor& arg, std::vector<int>& labels, const std::vector<int>& out) {
+  std::vector<int> kept;
+  std::vector<int> axes;
+  Dims dims;
+  for (std::size_t k = 0; k < labels.size(); ++k) {
+    if (arg.dims()[k] == 1 && !contains(out, labels[k])) {
+      axes.push_back(-1);
+      continue;
+    }
+    axes.push_back(static_cast<int>(kept.size()));
+    kept.push_back(labels[k]);
+    dims.push_back(arg.dims()[k]);
+  }
+  if (kept.size() != labels.size()) {
+    arg = permute_node(arg, std::move(dims), std::move(axes));
+    labels = std::move(kept);
+  }
+}
+
+// Operands of contract() after constants are taken out, and what they amount to.
+struct Operands {
+  std::vector<Tensor> args;
+  std::vector<std::vector<int>> labels;
+  double factor = 1;
+  Type type = Type::kF32;
+
+  bool has(int label) const {
+    return std::any_of(labels.begin(), labels.end(), [&](const auto& own) { return contains(own, label); });
+  }
+};
+
+Operands split_constants(std::vector<Tensor> args, std::vector<std::vector<int>> labels, const std::vector<int>& out,
+                         const Dims& extents) {
+  Operands operands;
+  operands.type = args[0].type();
+  std::vector<int> all = out;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    for (const int label : labels[i]) {
+      if (!contains(all, label)) {
+        all.push_back(label);
+      }
+    }
+    take_diagonal(args[i], labels[i]);
+    drop_unit_axes(args[i], labels[i], out);
+    if (const auto number = number_of(args[i]); number && program::is_float(args[i].type())) {
+      operands.factor *= *number;
+      continue;
+    }
+    operands.args.push_back(args[i]);
+    operands.labels.push_back(labels[i]);
+  }
+  for (const int label : all) {
+    if (!contains(out, label) && !operands.has(label)) {
+      operands.factor *= static_cast<double>(extents[static_cast<std::size_t>(label)]);
+    }
+  }
+  return operands;
+}
+
+// The sum itself: labels renumbered so that the result's axes come first.
+Tensor sum_of_products(const Operands& operands, const std::vector<int>& kept, const Dims& extents) {
+  std::vector<int> order = kept;
+  Dims reduced;
+  for (const auto& own : operands.labels) {
+    for (const int label : own) {
+      if (!contains(order, label)) {
+        order.push_back(label);
+        reduced.push_back(extents[static_cast<std::size_t>(label)]);
+      }
+    }
+  }
+  Dims dims;
+  for (const int label : kept) {
+    dims.push_back(extents[static_cast<std::size_t>(label)]);
+  }
+  std::vector<std::vector<int>> renumbered = operands.labels;
+  for (auto& own : renumbered) {
+    for (int& label : own) {
+      label = static_cast<int>(std::find(order.begin(), order.end(), label) - order.begin());
+    }
+  }
+  if (operands.args.size() == 1 && reduced.empty()) {
+    return permute_node(operands.args[0], std::move(dims), std::move(renumbered[0]));
+  }
+  if (reduced.empty()) {
+    Tensor product;
+    for (std::size_t i = 0; i < operands.args.size(); ++i) {
+      const Tensor factor = permute_node(operands.args[i], dims, renumbered[i]);
+      product = product ? product * factor : factor;
+    }
+    return product;
+  }
+  auto node = new_node(Kind::kReduce, operands.type, std::move(dims));
+  node->args = operands.args;
+  node->reduce = program::Reduce::kSum;
+  node->labels = std::move(renumbered);
+  node->reduced = std::move(reduced);
+  return finish(std::move(node));
+}
+
+}  // namespace
+
+Tensor contract(std::vector<Tensor> args, std::vector<std::vector<int>> labels, const std::vector<int>& out, const Dims& extents) {
+  const Operands operands = split_constants(std::move(args), std::move(labels), out, extents);
+  Dims dims;
+  for (const int label : out) {
+    dims.push_back(extents[static_cast<std::size_t>(label)]);
+  }
+  if (operands.args.empty()) {
+    return full(operands.type, dims, operands.factor);
+  }
+  std::vector<int> kept;
+  std::vector<int> axes;
+  for (std::size_t k = 0; k < out.size(); ++k) {
+    if (operands.has(out[k])) {
+      kept.push_back(out[k]);
+      axes.push_back(static_cast<int>(k));
+    }
+  }
+  Tensor result = sum_of_products(operands, kept, extents);
+  if (operands.factor != 1) {
+    result = result * (program::is_float(operands.type)
+                           ? constant(operands.type, operands.factor)
+                           : constant_integer(operands.type, static_cast<std::int64_t>(operands.factor)));
+  }
+  return permute_node(result, std::move(dims), std::move(axes));
+}
+
+Tensor sum_to(const Tensor& x, const Dims& dims) {
+  if (x.dims() == dims) {
+    return x;
+  }
+  const std::size_t extra = x.rank() - dims.size();
+  std::vector<int> labels(x.rank());
+  std::iota(labels.begin(), labels.end(), 0);
+  std::vector<int> kept;
+  std::vector<int> axes;  // of the result in `dims`
+  for (std::size_t k = 0; k < dims.size(); ++k) {
+    if (dims[k] == x.dims()[extra + k]) {
+      kept.push_back(static_cast<int>(extra + k));
+      axes.push_back(static_cast<int>(k));
+    }
+  }
+  return permute_node(contract({x}, {labels}, kept, x.dims()), dims, std::move(axes));
+}
+
+Tensor reduce_node(program::Reduce reduce, Type type, const Tensor& x, const std::vector<std::size_t>& axes) {
+  const int kept = static_cast<int>(x.rank() - axes.size());
+  int next_kept = 0;
+  int next_reduced = kept;
+  std::vector<int> labels;
+  Dims dims;
+  Dims reduced;
+  for (std::size_t k = 0; k < x.rank(); ++k) {
+    if (std::find(axes.begin(), axes.end(), k) != axes.end()) {
+      labels.push_back(next_reduced++);
+      reduced.push_back(x.dims()[k]);
+    } else {
+      labels.push_back(next_kept++);
+      dims.push_back(x.dims()[k]);
+    }
+  }
+  auto node = new_node(Kind::kReduce, type, std::move(dims));
+  node->args = {x};
+  node->reduce = reduce;
+  node->labels = {std::move(labels)};
+  node->reduced = std::move(reduced);
+  return finish(std::move(node));
+}
+
+Tensor keep_axes(const Tensor& reduced, const Dims& before, const std::vector<std::size_t>& axes) {
+  Dims dims = before;
+  std::vector<int> kept;
+  for (std::size_t k = 0; k < before.size(); ++k) {
+    if (std::find(axes.begin(), axes.end(), k) != axes.end()) {
+      dims[k] = 1;
+    } else {
+      kept.push_back(static_cast<int>(k));
+    }
+  }
+  return permute_node(reduced, std::move(dims), std::move(kept));
+}
+
+std::vector<std::size_t> normal_axes(const std::vector<int>& axes, const Tensor& x, const char* operation) {
+  std::vector<std::size_t> normal;
+  for (const int axis : axes) {
+    const std::size_t at = normal_axis(axis, x.rank(), operation, x);
+    if (std::find(normal.begin(), normal.end(), at) != normal.end()) {
+      fail(std::string(operation) + ": axis " + std::to_string(axis) + " of " + describe(x) + " is named twice");
+    }
+    normal.push_back(at);
+  }
+  if (axes.empty()) {
+    normal.resize(x.rank());
+    std::iota(normal.begin(), normal.end(), std::size_t{0});
+  }
+  std::sort(normal.begin(), normal.end());
+  return normal;
+}
+
+}  // namespace detail
+
+using detail::fail;
+using program::Reduce;
+
+namespace {
+
+Tensor reduced(Reduce reduce, const Tensor& x, const Axes& axes, bool keep_dims, const char* operation) {
+  detail::require(x, operation);
+  const auto normal = detail::normal_axes(axes, x, operation);
+  const bool logic = reduce == Reduce::kAny || reduce == Reduce::kAll;
+  if (logic != (x.type() == Type::kBool)) {
+    fail(std::string(operation) + ": " + detail::describe(x) + " is " + std::string(program::type_name(x.type())) +
+         (logic ? "; it takes bool, as comparisons give" : "; it takes numbers: cast first"));
+  }
+  Tensor result = x;
+  if (!normal.empty()) {
+    std::vector<int> labels(x.rank());
+    std::iota(labels.begin(), labels.end(), 0);
+    std::vector<int> kept;
+    for (const int label : labels) {
+      if (std::find(normal.begin(), normal.end(), static_cast<std::size_t>(label)) == normal.end()) {
+        kept.push_back(label);
+      }
+    }
+    result = reduce == Reduce::kSum ? detail::contract({x}, {labels}, kept, x.dims())
+                                    : detail::reduce_node(reduce, x.type(), x, normal);
+  }
+  return keep_dims ? detail::keep_axes(result, x.dims(), normal) : result;
+}
+
+Tensor widened(const Tensor& x) {
+  return x && (x.type() == Type::kBool || x.type() == Type::kU8) ? cast(x, Type::kI64) : x;
+}
+
+Tensor arg_reduced(Reduce reduce, const Tensor& x, int axis, bool keep_dims, const char* operation) {
+  detail::require(x, operation);
+  const std::vector<std::size_t> axes = {detail::normal_axis(axis, x.rank(), operation, x)};
+  if (x.type() == Type::kBool) {
+    fail(std::string(operation) + ": " + detail::describe(x) + " is bool; it takes numbers: cast first");
+  }
+  const Tensor result = detail::reduce_node(reduce, Type::kI64, x, axes);
+  return keep_dims ? detail::keep_axes(result, x.dims(), axes) : result;
+}
+
+}  // namespace
+
+Tensor sum(const Tensor& x, const Axes& axes, bool keep_dims) { return reduced(Reduce::kSum, widened(x), axes, keep_dims, "sum"); }
+Tensor prod(const Tensor& x, const Axes& axes, bool keep_dims) { return reduced(Reduce::kProd, widened(x), axes, keep_dims, "prod"); }
+Tensor max(const Tensor& x, const Axes& axes, bool keep_dims) { return reduced(Reduce::kMax, x, axes, keep_dims, "max"); }
+Tensor min(const Tensor& x, const Axes& axes, bool keep_dims) { return reduced(Reduce::kMin, x, axes, keep_dims, "min"); }
+Tensor any(const Tensor& x, const Axes& axes, bool keep_dims) { return reduced(Reduce::kAny, x, axes, keep_dims, "any"); }
+Tensor all(const Tensor& x, const Axes& axes, bool keep_dims) { return reduced(Reduce::kAll, x, axes, keep_dims, "all"); }
+
+Tensor mean(const Tensor& x, const Axes& axes, bool keep_dims) {
+  detail::require(x, "mean");
+  if (!program::is_float(x.type())) {
+    fail("mean: " + detail::describe(x) + " is " + std::string(program::type_name(x.type())) + "; cast it to a float first");
+  }
+  double count = 1;
+  for (const std::size_t axis : detail::normal_axes(axes, x, "mean")) {
+    count *= static_cast<double>(x.dims()[axis]);
+  }
+  return sum(x, axes, keep_dims) * detail::constant(x.type(), 1 / count);
+}
+
+Tensor argmax(const Tensor& x, int axis, bool keep_dims) { return arg_reduced(Reduce::kArgMax, x, axis, keep_dims, "argmax"); }
+Tensor argmin(const Tensor& x, int axis, bool keep_dims) { return arg_reduced(Reduce::kArgMin, x, axis, keep_dims, "argmin"); }
+
+}  // namespace yoke

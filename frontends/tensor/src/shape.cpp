@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/src/shape.cpp: operations that move elements: views where an index can say it, else concat and scatter.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include <yoke/ops.h>
+
+#include "node.h"
+#include "refine.h"
+
+namespace yoke {
+
+namespace detail {
+
+Tensor permute_node(const Tensor& x, Dims dims, std::vector<int> axes) {
+  const Node& source = *x.node();
+  if (source.kind == Kind::kPermute) {
+    std::vector<int> composed;
+    for (const int middle : source.axes) {
+      composed.push_back(middle < 0 ? -1 : axes[static_cast<std::size_t>(middle)]);
+    }
+    return permute_node(source.args[0], std::move(dims), std::move(composed));
+  }
+  bool identity = dims == x.dims();
+  for (std::size_t k = 0; identity && k < axes.size(); ++k) {
+    identity = axes[k] == static_cast<int>(k) || (axes[k] < 0 && dims[k] == 1);
+  }
+  if (identity) {
+    return x;
+  }
+  auto node = new_node(Kind::kPermute, x.type(), std::move(dims));
+  node->args = {x};
+  node->axes = std::move(axes);
+  return finish(std::move(node));
+}
+
+namespace {
+
+Tensor offset_node(Kind kind, const Tensor& x, Dims dims, std::vector<std::int64_t> starts, std::optional<Symbol> symbol,
+                   int symbol_axis) {
+  auto node = new_node(kind, x.type(), std::move(dims));
+  node->args = {x};
+  node->starts = std::move(starts);
+  node->symbol = std::move(symbol);
+  node->symbol_axis = symbol_axis;
+  return finish(std::move(node));
+}
+
+}  // namespace
+
+Tensor slice_node(const Tensor& x, Dims dims, std::vector<std::int64_t> starts, std::optional<Symbol> symbol, int symbol_axis) {
+  if (!symbol && dims == x.dims()) {
+    return x;
+  }
+  if (const Node* node = constant_of(x); node != nullptr) {
+    return permute_node(finish(std::make_shared<Node>(*node)), std::move(dims), {});
+  }
+  return offset_node(Kind::kSlice, x, std::move(dims), std::move(starts), std::move(symbol), symbol_axis);
+}
+
+Tensor pad_node(const Tensor& x, Dims dims, std::vector<std::int64_t> starts, std::optional<Symbol> symbol, int symbol_axis) {
+  if (!symbol && dims == x.dims()) {
+    return x;
+  }
+  return offset_node(Kind::kPad, x, std::move(dims), std::move(starts), std::move(symbol), symbol_axis);
+}
+
+Tensor scatter_node(const Tensor& ids, const Tensor& value, Dims dims) {
+  auto node = new_node(Kind::kScatter, value.type(), std::move(dims));
+  node->args = {ids, value};
+  return finish(std::move(node));
+}
+
+}  // namespace detail
+
+using detail::fail;
+using detail::Kind;
+using detail::normal_axis;
+
+Tensor reshape(const Tensor& x, const Dims& dims) {
+  detail::require(x, "reshape");
+  if (element_count(dims) != x.element_count() || dims.size() > 8) {
+    fail("reshape: " + detail::describe(x) + " has " + std::to_string(x.element_count()) + " elements, but " + dims_text(dims) +
+         " has " + std::to_string(element_count(dims)));
+  }
+  if (dims == x.dims()) {
+    return x;
+  }
+  if (detail::constant_of(x) != nullptr) {
+    return detail::slice_node(x, dims, {}, std::nullopt, 0);
+  }
+  // Only axes of extent 1 come or go: a permutation says it.
+  std::vector<int> axes;
+  std::size_t next = 0;
+  bool units_only = true;
+  for (const std::uint64_t dim : x.dims()) {
+    if (dim == 1) {
+      axes.push_back(-1);
+      continue;
+    }
+    while (next < dims.size() && dims[next] == 1) {
+      ++next;
+    }
+    units_only = units_only && next < dims.size() && dims[next] == dim;
+    axes.push_back(static_cast<int>(next++));
+  }
+  if (units_only) {
+    return detail::permute_node(x, dims, std::move(axes));
+  }
+  if (x.node()->kind == Kind::kReshape && detail::refine(x.node()->args[0].dims(), dims)) {
+    return reshape(x.node()->args[0], dims);
+  }
+  if (!detail::refine(x.dims(), dims)) {
+    return reshape(reshape(x, {x.element_count()}), dims);  // axes that cut across each other meet in a flat row
+  }
+  auto node = detail::new_node(Kind::kReshape, x.type(), dims);
+  node->args = {x};
+  return detail::finish(std::move(node));
+}
+
+Tensor flatten(const Tensor& x) {
+  detail::require(x, "flatten");
+  return x.rank() == 0 ? reshape(x, {1}) : reshape(x, {x.dims()[0], x.element_count() / x.dims()[0]});
+}
+
+Tensor permute(const Tensor& x, const Axes& order) {
+  detail::require(x, "permute");
+  Dims dims;
+  std::vector<int> axes(x.rank(), -1);
+  for (std::size_t out = 0; out < order.size(); ++out) {
+    const std::size_t from = normal_axis(order[out], x.rank(), "permute", x);
+    if (axes[from] >= 0) {
+      fail("permute: axis " + std::to_string(order[out]) + " of " + detail::describe(x) + " is named twice");
+    }
+    axes[from] = static_cast<int>(out);
+    dims.push_back(x.dims()[from]);
+  }
+  if (order.size() != x.rank()) {
+    fail("permute: " + detail::describe(x) + " has " + std::to_string(x.rank()) + " axes, but the order names " +
+         std::to_string(order.size()));
+  }
+  return detail::permute_node(x, std::move(dims), std::move(axes));
+}
+
+Tensor transpose(const Tensor& x) {
+  detail::require(x, "transpose");
+  if (x.rank() < 2) {
+    fail("transpose: " + detail::describe(x) + " has fewer than 2 axes");
+  }
+  Axes order;
+  for (int axis = 0; axis < static_cast<int>(x.rank()); ++axis) {
+    order.push_back(axis);
+  }
+  std::swap(order[order.size() - 1], order[order.size() - 2]);
+  return permute(x, order);
+}
+
+Tensor squeeze(const Tensor& x, int axis) {
+  detail::require(x, "squeeze");
+  const std::size_t at = normal_axis(axis, x.rank(), "squeeze", x);
+  if (x.dims()[at] != 1) {
+    fail("squeeze: axis " + std::to_string(axis) + " of " + detail::describe(x) + " has more than one element");
+  }
+  Dims dims = x.dims();
+  dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(at));
+  return reshape(x, dims);
+}
+
+Tensor unsqueeze(const Tensor& x, int axis) {
+  detail::require(x, "unsqueeze");
+  const int rank = static_cast<int>(x.rank());
+  const int at = axis < 0 ? axis + rank + 1 : axis;
+  if (at < 0 || at > rank) {
+    fail("unsqueeze: there is no place " + std::to_string(axis) + " for an axis in " + detail::describe(x));
+  }
+  Dims dims = x.dims();
+  dims.insert(dims.begin() + at, 1);
+  std::vector<int> axes;
+  for (int k = 0; k < rank; ++k) {
+    axes.push_back(k < at ? k : k + 1);
+  }
+  return detail::permute_node(x, std::move(dims), std::move(axes));
+}
+
+Tensor broadcast_to(const Tensor& x, const Dims& dims) {
+  detail::require(x, "broadcast_to");
+  bool fits = dims.size() >= x.rank() && dims.size() <= 8;
+  std::vector<int> axes;
+  for (std::size_t k = 0; fits && k < x.rank(); ++k) {
+    const std::size_t out = dims.size() - x.rank() + k;
+    fits = x.dims()[k] == dims[out] || x.dims()[k] == 1;
+    axes.push_back(x.dims()[k] == 1 && dims[out] != 1 ? -1 : static_cast<int>(out));
+  }
+  if (!fits) {
+    fail("broadcast_to: " + detail::describe(x) + " cannot become " + dims_text(dims));
+  }
+  return detail::permute_node(x, dims, std::move(axes));
+}
+
+Tensor slice(const Tensor& x, int axis, std::uint64_t begin, std::uint64_t end) {
+  detail::require(x, "slice");
+  const std::size_t at = normal_axis(axis, x.rank(), "slice", x);
+  if (begin >= end || end > x.dims()[at]) {
+    fail("slice: " + std::to_string(begin) + ".." + std::to_string(end) + " is no range of axis " + std::to_string(axis) + " of " +
+         detail::describe(x));
+  }
+  Dims dims = x.dims();
+  dims[at] = end - begin;
+  std::vector<std::int64_t> starts(x.rank(), 0);
+  starts[at] = static_cast<std::int64_t>(begin);
+  return detail::slice_node(x, std::move(dims), std::move(starts), std::nullopt, 0);
+}
+
+Tensor concat(const std::vector<Tensor>& parts, int axis) {
+  if (parts.empty()) {
+    fail("concat: there is nothing to join");
+  }
+  for (const Tensor& part : parts) {
+    detail::require(part, "concat");
+  }
+  const Tensor& first = parts[0];
+  const std::size_t at = normal_axis(axis, first.rank(), "concat", first);
+  Dims dims = first.dims();
+  dims[at] = 0;
+  for (const Tensor& part : parts) {
+    Dims like = part.dims();
+    if (like.size() == dims.size()) {
+      like[at] = first.dims()[at];
+    }
+    if (like != first.dims() || part.type() != first.type()) {
+      fail("concat along axis " + std::to_string(axis) + ": " + detail::describe(first) + " " +
+           std::string(program::type_name(first.type())) + " and " + detail::describe(part) + " " +
+           std::string(program::type_name(part.type())) + " differ in more than that axis");
+    }
+    dims[at] += part.dims()[at];
+  }
+  if (parts.size() == 1) {
+    return first;
+  }
+  auto node = detail::new_node(Kind::kConcat, first.type(), std::move(dims));
+  node->args = parts;
+  node->axis = static_cast<int>(at);
+  return detail::finish(std::move(node));
+}
+
+namespace {
+
+void require_ids(const Tensor& ids, const char* operation) {
+  if (!program::is_integer(ids.type())) {
+    fail(std::string(operation) + ": the numbers " + detail::describe(ids) + " are " +
+         std::string(program::type_name(ids.type())) + "; they must be of an integer type");
+  }
+}
+
+}  // namespace
+
+Tensor gather(const Tensor& table, const Tensor& ids) {
+  detail::require(table, "gather");
+  detail::require(ids, "gather");
+  require_ids(ids, "gather");
+  if (table.rank() == 0) {
+    fail("gather: " + detail::describe(table) + " has no rows");
+  }
+  Dims dims = ids.dims();
+  dims.insert(dims.end(), table.dims().begin() + 1, table.dims().end());
+  if (dims.size() > 8) {
+    fail("gather: rows of " + detail::describe(table) + " by " + detail::describe(ids) + " would have more than 8 axes");
+  }
+  auto node = detail::new_node(Kind::kGather, table.type(), std::move(dims));
+  node->args = {table, ids};
+  return detail::finish(std::move(node));
+}
+
+Tensor take_along(const Tensor& x, const Tensor& ids) {
+  detail::require(x, "take_along");
+  detail::require(ids, "take_along");
+  require_ids(ids, "take_along");
+  if (x.rank() == 0 || Dims(x.dims().begin(), x.dims().end() - 1) != ids.dims()) {
+    fail("take_along: " + detail::describe(ids) + " must have the shape of " + detail::describe(x) + " without its last axis");
+  }
+  auto node = detail::new_node(Kind::kTake, x.type(), ids.dims());
+  node->args = {x, ids};
+  return detail::finish(std::move(node));
+}
+
+Tensor iota(const Dims& dims, int axis) {
+  auto node = detail::new_node(Kind::kIota, Type::kI64, dims);
+  const int rank = static_cast<int>(dims.size());
+  node->axis = axis < 0 ? axis + rank : axis;
+  if (node->axis < 0 || node->axis >= rank) {
+    fail("iota: axis " + std::to_string(axis) + " does not exist in " + dims_text(dims));
+  }
+  return detail::finish(std::move(node));
+}
+
+Tensor one_hot(const Tensor& ids, std::uint64_t count, Type type) {
+  detail::require(ids, "one_hot");
+  require_ids(ids, "one_hot");
+  Dims dims = ids.dims();
+  dims.push_back(count);
+  const Tensor hit = equal(cast(unsqueeze(ids, -1), Type::kI64), iota(dims, -1));
+  return select(hit, detail::constant(type, 1), detail::constant(type, 0));
+}
+
+Tensor full(Type type, const Dims& dims, double value) {
+  const Tensor number = detail::constant(type, value);
+  return dims.empty() ? number : detail::permute_node(number, dims, {});
+}
+
+Tensor zeros(Type type, const Dims& dims) { return full(type, dims, 0); }
+
+Tensor stop_gradient(const Tensor& x) {
+  detail::require(x, "stop_gradient");
+  auto node = detail::new_node(Kind::kStop, x.type(), x.dims());
+  node->args = {x};
+  return detail::finish(std::move(node));
+}
+
+}  // namespace yoke

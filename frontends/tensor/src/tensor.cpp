@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/src/tensor.cpp: handles and leaves.
+#include <yoke/tensor.h>
+
+#include <utility>
+
+#include "node.h"
+
+namespace yoke {
+
+using detail::Kind;
+using detail::Node;
+
+std::string dims_text(const Dims& dims) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(dims[i]);
+  }
+  return text + "]";
+}
+
+std::uint64_t element_count(const Dims& dims) {
+  std::uint64_t count = 1;
+  for (const std::uint64_t dim : dims) {
+    count *= dim;
+  }
+  return count;
+}
+
+namespace {
+
+const Node& node_of(const Tensor& x) {
+  if (!x) {
+    throw Error(ErrorCode::kFailedPrecondition, "an empty Tensor was asked for its type, dims or values; assign an expression to it first");
+  }
+  return *x.node();
+}
+
+void check_dims(const Dims& dims, const std::string& name) {
+  constexpr std::uint64_t kLimit = std::uint64_t{1} << 60U;  // so that byte counts fit 63 bits
+  std::uint64_t count = 1;
+  for (const std::uint64_t dim : dims) {
+    if (dim == 0) {
+      detail::fail("tensor '" + name + "' " + dims_text(dims) + ": every dimension must be at least 1");
+    }
+    if (dim > kLimit / count) {
+      detail::fail("tensor '" + name + "' " + dims_text(dims) + " has more elements than a program can address");
+    }
+    count *= dim;
+  }
+  if (dims.size() > 8) {
+    detail::fail("tensor '" + name + "' " + dims_text(dims) + ": at most 8 dimensions are possible");
+  }
+}
+
+}  // namespace
+
+Type Tensor::type() const { return node_of(*this).type; }
+
+const Dims& Tensor::dims() const {
+  const Node& node = node_of(*this);
+  return node.parameter ? node.parameter->dims : node.dims;
+}
+
+const std::string& Tensor::name() const {
+  const Node& node = node_of(*this);
+  return node.parameter ? node.parameter->name : node.name;
+}
+
+Source Tensor::source() const {
+  switch (node_of(*this).kind) {
+    case Kind::kPlaceholder:
+      return Source::kPlaceholder;
+    case Kind::kLiteral:
+      return Source::kLiteral;
+    case Kind::kParameter:
+      return Source::kParameter;
+    default:
+      return Source::kComputed;
+  }
+}
+
+std::span<const std::byte> Tensor::host_bytes() const {
+  const Node& node = node_of(*this);
+  return node.parameter ? std::span<const std::byte>(node.parameter->values) : std::span<const std::byte>(node.bytes);
+}
+
+Tensor Tensor::named(std::string name) const {
+  const Node& node = node_of(*this);
+  std::shared_ptr<Node> copy;
+  if (is_leaf()) {
+    // A leaf is what it is by identity, so its second name is a view of it.
+    copy = detail::new_node(Kind::kPermute, node.type, dims());
+    copy->args = {*this};
+    for (std::size_t axis = 0; axis < rank(); ++axis) {
+      copy->axes.push_back(static_cast<int>(axis));
+    }
+  } else {
+    copy = std::make_shared<Node>(node);
+  }
+  copy->name = std::move(name);
+  return detail::finish(std::move(copy));
+}
+
+Tensor Tensor::scalar(double value) { return detail::constant(Type::kF32, value, true); }
+
+Tensor Tensor::integer(std::int64_t value, bool is_bool) {
+  return detail::constant_integer(is_bool ? Type::kBool : Type::kI64, value, true);
+}
+
+Tensor placeholder(std::string name, Type type, Dims dims) {
+  check_dims(dims, name);
+  auto node = detail::new_node(Kind::kPlaceholder, type, std::move(dims));
+  node->name = std::move(name);
+  return detail::finish(std::move(node));
+}
+
+Tensor literal(Type type, Dims dims, std::vector<std::byte> bytes, std::string name) {
+  check_dims(dims, name);
+  const std::uint64_t expected = element_count(dims) * program::byte_size(type);
+  if (bytes.size() != expected) {
+    detail::fail("literal '" + name + "': " + std::string(program::type_name(type)) + dims_text(dims) + " takes " +
+                 std::to_string(expected) + " bytes, but " + std::to_string(bytes.size()) + " were given");
+  }
+  auto node = detail::new_node(Kind::kLiteral, type, std::move(dims));
+  node->bytes = std::move(bytes);
+  node->name = std::move(name);
+  return detail::finish(std::move(node));
+}
+
+Tensor symbol_value(const Symbol& symbol) {
+  auto node = detail::new_node(Kind::kSymbol, Type::kI64, {});
+  node->symbol = symbol;
+  return detail::finish(std::move(node));
+}
+
+Tensor rows(const Tensor& x, const Symbol& start, std::uint64_t count) {
+  detail::require(x, "rows");
+  const std::string call = "rows(" + detail::describe(x) + ", " + start.name + ", " + std::to_string(count) + ")";
+  if (x.rank() == 0 || count == 0 || count > x.dims()[0]) {
+    detail::fail(call + ": axis 0 has no " + std::to_string(count) + " rows");
+  }
+  if (start.step < 1 || start.high <= start.low) {
+    detail::fail(call + ": the symbol's range " + std::to_string(start.low) + ".." + std::to_string(start.high) + " step " +
+                 std::to_string(start.step) + " is empty");
+  }
+  const std::int64_t last = start.low + (start.high - 1 - start.low) / start.step * start.step;
+  if (start.low < 0 || last > static_cast<std::int64_t>(x.dims()[0] - count)) {
+    detail::fail(call + ": the symbol runs from " + std::to_string(start.low) + " to " + std::to_string(last) +
+                 ", so rows up to " + std::to_string(last + static_cast<std::int64_t>(count) - 1) +
+                 " would be read, but axis 0 has " + std::to_string(x.dims()[0]));
+  }
+  Dims dims = x.dims();
+  dims[0] = count;
+  return detail::slice_node(x, std::move(dims), std::vector<std::int64_t>(x.rank(), 0), start, 0);
+}
+
+Tensor Tensor::at(const Symbol& symbol) const {
+  const Tensor row = rows(*this, symbol, 1);
+  std::vector<int> axes = {-1};
+  for (std::size_t axis = 1; axis < rank(); ++axis) {
+    axes.push_back(static_cast<int>(axis) - 1);
+  }
+  return detail::permute_node(row, Dims(dims().begin() + 1, dims().end()), std::move(axes));
+}
+
+const Symbol& seed_symbol() {
+  static const Symbol symbol{"seed", 0, std::int64_t{1} << 62U, 1};
+  return symbol;
+}
+
+const Symbol& step_symbol() {
+  static const Symbol symbol{"step", 0, std::int64_t{1} << 62U, 1};
+  return symbol;
+}
+
+}  // namespace yoke

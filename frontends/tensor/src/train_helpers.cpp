@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/src/train_helpers.cpp: host data, loops over symbols, contexts and programs for hand-written training.
+#include <yoke/train_helpers.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include <yoke/gradients.h>
+#include <yoke/npz.h>
+#include <yoke/ops.h>
+#include <yoke/program/execute.h>
+#include <yoke/program/text.h>
+
+#include "host_numbers.h"
+#include "row_plan.h"
+
+namespace yoke {
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& sentence) { throw Error(ErrorCode::kInvalidArgument, sentence); }
+
+std::uint64_t product(const Dims& dims, std::size_t begin, std::size_t end) {
+  std::uint64_t result = 1;
+  for (std::size_t i = begin; i < end; ++i) {
+    result *= dims[i];
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<std::uint64_t> split_sizes(std::uint64_t size, std::uint32_t n) { return detail::split_rows(size, n); }
+
+std::vector<Tensor> shard_along(std::size_t axis, std::int64_t n, const Tensor& t) {
+  if (!t || t.source() != Source::kLiteral) {
+    refuse("shard_along: only host data (a literal) can be cut, not a computed tensor");
+  }
+  if (axis >= t.rank()) {
+    refuse("shard_along: axis " + std::to_string(axis) + " of a tensor of shape " + dims_text(t.dims()));
+  }
+  const std::uint64_t size = t.dims()[axis];
+  if (n < 1 || static_cast<std::uint64_t>(n) > size) {
+    refuse("shard_along: " + std::to_string(n) + " parts of axis " + std::to_string(axis) + " with " +
+           std::to_string(size) + " rows; choose 1 to " + std::to_string(size));
+  }
+  const std::uint64_t outer = product(t.dims(), 0, axis);
+  const std::uint64_t row_bytes = product(t.dims(), axis + 1, t.rank()) * program::byte_size(t.type());
+  std::vector<Tensor> shards;
+  std::uint64_t first = 0;
+  for (const std::uint64_t rows : split_sizes(size, static_cast<std::uint32_t>(n))) {
+    std::vector<std::byte> bytes;
+    bytes.reserve(outer * rows * row_bytes);
+    for (std::uint64_t o = 0; o < outer; ++o) {
+      const auto part = t.host_bytes().subspan((o * size + first) * row_bytes, rows * row_bytes);
+      bytes.insert(bytes.end(), part.begin(), part.end());
+    }
+    Dims dims = t.dims();
+    dims[axis] = rows;
+    shards.push_back(literal(t.type(), std::move(dims), std::move(bytes)));
+    first += rows;
+  }
+  return shards;
+}
+
+Tensor gather(std::size_t axis, const std::vector<Tensor>& shards) {
+  if (shards.empty()) {
+    refuse("gather: no shards were given");
+  }
+  Dims dims = shards[0].dims();
+  if (axis >= dims.size()) {
+    refuse("gather: axis " + std::to_string(axis) + " of shards of shape " + dims_text(dims));
+  }
+  dims[axis] = 0;
+  for (const Tensor& shard : shards) {
+    Dims rest = shard.dims();
+    if (shard.source() != Source::kLiteral || shard.type() != shards[0].type() || rest.size() != dims.size()) {
+      refuse("gather: shards must be host data of one type and rank");
+    }
+    const std::uint64_t rows = rest[axis];
+    rest[axis] = dims[axis];
+    if (rest != dims) {
+      refuse("gather: a shard of shape " + dims_text(shard.dims()) + " does not fit shard 0 of shape " +
+             dims_text(shards[0].dims()) + " along axis " + std::to_string(axis));
+    }
+    dims[axis] += rows;
+  }
+  const std::uint64_t outer = product(dims, 0, axis);
+  const std::uint64_t row_bytes = product(dims, axis + 1, dims.size()) * program::byte_size(shards[0].type());
+  std::vector<std::byte> bytes;
+  bytes.reserve(outer * dims[axis] * row_bytes);
+  for (std::uint64_t o = 0; o < outer; ++o) {
+    for (const Tensor& shard : shards) {
+      const std::uint64_t part_bytes = shard.dims()[axis] * row_bytes;
+      const auto part = shard.host_bytes().subspan(o * part_bytes, part_bytes);
+      bytes.insert(bytes.end(), part.begin(), part.end());
+    }
+  }
+  return literal(shards[0].type(), std::move(dims), std::move(bytes));
+}
+
+std::vector<double> host_values(const Tensor& t) {
+  if (!t || t.host_bytes().empty()) {
+    refuse("host_values: the tensor has no host data; use a literal, or a parameter that holds values");
+  }
+  return detail::numbers_of(t.type(), t.host_bytes());
+}
+
+namespace {
+
+void loop_over(std::vector<Binding>& bindings, std::size_t at, const std::function<void(std::size_t)>& on_set,
+               const std::function<void()>& f) {
+  while (at < bindings.size() && !bindings[at].iterate) {
+    ++at;
+  }
+  if (at == bindings.size()) {
+    f();
+    return;
+  }
+  Binding& binding = bindings[at];
+  const std::int64_t before = binding.value;
+  for (std::int64_t value = binding.symbol.low; value < binding.symbol.high; value += binding.symbol.step) {
+    binding.value = value;
+    on_set(at);
+    loop_over(bindings, at + 1, on_set, f);
+  }
+  binding.value = before;
+}
+
+}  // namespace
+
+void sequential_loop(std::vector<Binding>& bindings, const std::function<void()>& f) {
+  loop_over(bindings, 0, [](std::size_t) {}, f);
+}
+
+void round_robin(std::span<const std::function<void()>> workers, std::span<std::vector<Binding>> worker_bindings,
+                 std::vector<Binding>& bindings, const std::function<void(std::uint32_t)>& sync) {
+  const auto count = static_cast<std::uint32_t>(workers.size());
+  if (count == 0 || worker_bindings.size() != workers.size()) {
+    refuse("round_robin: give at least one worker, and one list of bindings for each");
+  }
+  for (const std::vector<Binding>& own : worker_bindings) {
+    const bool same = std::equal(own.begin(), own.end(), bindings.begin(), bindings.end(),
+                                 [](const Binding& a, const Binding& b) { return a.symbol == b.symbol; });
+    if (!same) {
+      refuse("round_robin: every worker needs the same symbols, in the same order");
+    }
+  }
+  std::size_t innermost = bindings.size();
+  for (std::size_t i = 0; i < bindings.size(); ++i) {
+    innermost = bindings[i].iterate ? i : innermost;
+  }
+  std::uint64_t position = 0;
+  const auto on_set = [&](std::size_t at) {
+    for (std::size_t worker = 0; worker < count; ++worker) {
+      if (at != innermost || worker == position % count) {
+        worker_bindings[worker][at].value = bindings[at].value;
+      }
+    }
+  };
+  loop_over(bindings, 0, on_set, [&] {
+    workers[position % count]();
+    ++position;
+    if (position % count == 0) {
+      sync(count);
+    }
+  });
+  if (position % count != 0) {
+    sync(static_cast<std::uint32_t>(position % count));
+  }
+}
+
+void round_robin_dry_run(std::uint32_t worker_count, const std::vector<Binding>& bindings,
+                         const std::function<void(std::uint32_t)>& dry_sync) {
+  if (worker_count == 0) {
+    refuse("round_robin_dry_run: give at least one worker");
+  }
+  std::vector<Binding> scratch = bindings;
+  std::uint64_t position = 0;
+  sequential_loop(scratch, [&] {
+    if (++position % worker_count == 0) {
+      dry_sync(worker_count);
+    }
+  });
+  if (position % worker_count != 0) {
+    dry_sync(static_cast<std::uint32_t>(position % worker_count));
+  }
+}
+
+std::vector<std::shared_ptr<Stream>> get_all_suggested_streams(const std::shared_ptr<Backend>& backend,
+                                                               std::uint32_t most) {
+  const std::uint32_t devices = std::min(backend->device_count(), most);
+  std::vector<std::shared_ptr<Stream>> streams;
+  for (std::uint32_t ordinal = 0; ordinal < devices; ++ordinal) {
+    const auto device = backend->open_device(ordinal);
+    const std::uint64_t kept_for_others = devices - ordinal - 1;
+    const std::uint64_t room = most - streams.size() - kept_for_others;
+    const std::uint64_t count = std::min<std::uint64_t>(device->info().suggested_stream_count, room);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      streams.push_back(Stream::create(device));
+    }
+  }
+  return streams;
+}
+
+std::string context_name(const LoweredArgument& argument) {
+  return argument.kind == LoweredArgument::Kind::kParameter ? Parameter::of(argument.leaf).name() : argument.name;
+}
+
+std::map<std::string, std::string> context_names(const Lowered& lowered) {
+  std::map<std::string, std::string> names;
+  for (const LoweredArgument& argument : lowered.arguments) {
+    names[argument.name] = context_name(argument);
+  }
+  return names;
+}
+
+std::size_t all_host_to_device(const Context& context, const Lowered& lowered) {
+  std::size_t copied = 0;
+  for (const LoweredArgument& argument : lowered.arguments) {
+    if (argument.leaf && !argument.leaf.host_bytes().empty() && context.has(context_name(argument))) {
+      context.from_host(context_name(argument), argument.leaf.host_bytes());
+      ++copied;
+    }
+  }
+  return copied;
+}
+
+std::size_t all_device_to_host(const Context& context, const Lowered& lowered) {
+  std::size_t copied = 0;
+  for (const LoweredArgument& argument : lowered.arguments) {
+    if (argument.kind == LoweredArgument::Kind::kParameter && context.has(context_name(argument))) {
+      const Parameter parameter = Parameter::of(argument.leaf);
+      std::vector<std::byte> bytes(parameter.byte_count());
+      context.to_host(parameter.name(), bytes);
+      context.stream()->wait();
+      parameter.set_values(bytes);
+      ++copied;
+    }
+  }
+  context.stream()->wait();
+  return copied;
+}
+
+std::vector<std::string> needs_prior_context(const Lowered& lowered) {
+  std::vector<std::string> names;
+  for (const LoweredArgument& argument : lowered.arguments) {
+    if (argument.kind == LoweredArgument::Kind::kParameter || argument.kind == LoweredArgument::Kind::kPlaceholder) {
+      names.push_back(context_name(argument));
+    }
+  }
+  return names;
+}
+
+void allocate_missing(Context& context, const Lowered& lowered) {
+  for (const LoweredArgument& argument : lowered.arguments) {
+    const std::string name = context_name(argument);
+    if (!context.has(name)) {
+      const auto number = lowered.program.find_tensor(argument.name);
+      const program::Tensor& tensor = lowered.program.tensors[*number];
+      context.allocate(name, {static_cast<std::int32_t>(tensor.type), tensor.dims});
+    }
+  }
+}
+
+void sync_run(const Context& context, const LinkedRoutine& routine, const Lowered& lowered,
+              std::span<const std::int64_t> symbol_values) {
+  all_host_to_device(context, lowered);
+  routine.run(symbol_values);
+  all_device_to_host(context, lowered);
+}
+
+void sync_run(const Context& context, const LinkedRoutine& routine, const Lowered& lowered, std::vector<Binding>& loop,
+              const std::function<void()>& after_each) {
+  all_host_to_device(context, lowered);
+  std::vector<std::int64_t> values(routine.symbols().size());
+  sequential_loop(loop, [&] {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto at = std::find_if(loop.begin(), loop.end(),
+                                   [&](const Binding& b) { return b.symbol.name == routine.symbols()[i].name; });
+      if (at == loop.end()) {
+        refuse("sync_run: the routine's symbol '" + routine.symbols()[i].name + "' has no binding");
+      }
+      values[i] = at->value;
+    }
+    routine.run(values);
+    after_each();
+  });
+  all_device_to_host(context, lowered);
+}
+
+Lowered forward(const Tensor& t) { return lower("forward", {{"value", t}}); }
+
+GradUpdate grad_update(const Tensor& loss) {
+  GradUpdate update{loss, parameters_of(loss), {}};
+  if (update.params.empty()) {
+    refuse("grad_update: the loss depends on no Parameter, so there is nothing to train");
+  }
+  std::vector<Tensor> leaves;
+  for (const Parameter& parameter : update.params) {
+    leaves.push_back(parameter.tensor());
+  }
+  const std::vector<Tensor> slopes = gradients(loss, leaves);
+  std::vector<Output> outputs = {{"loss", loss}};
+  for (std::size_t i = 0; i < slopes.size(); ++i) {
+    outputs.push_back({"gradient_" + std::to_string(i), slopes[i]});
+  }
+  update.lowered = lower("gradient", outputs);
+  return update;
+}
+
+Lowered sgd_update(const GradUpdate& update, const Tensor& learning_rate, const Sgd& options) {
+  std::vector<Update> updates;
+  for (std::size_t i = 0; i < update.params.size(); ++i) {
+    const Parameter& p = update.params[i];
+    const std::string number = std::to_string(i);
+    const Tensor gradient = placeholder("gradient_" + number, p.type(), p.dims());
+    const Tensor momentum = options.needs_state() ? placeholder("momentum_" + number, p.type(), p.dims()) : Tensor();
+    for (Update& one : sgd_one(p.tensor(), gradient, momentum, learning_rate, options)) {
+      updates.push_back(std::move(one));
+    }
+  }
+  return lower("sgd_update", {}, updates);
+}
+
+std::vector<double> forward_and_forget(const std::shared_ptr<Stream>& stream, const Tensor& t,
+                                       std::span<const std::int64_t> symbol_values) {
+  const Lowered lowered = forward(t);
+  for (const LoweredArgument& argument : lowered.arguments) {
+    if (argument.leaf && argument.leaf.host_bytes().empty()) {
+      refuse("forward_and_forget: '" + argument.name + "' has no values; give it host data, or run it in a context of yours");
+    }
+  }
+  Context context(stream);
+  allocate_missing(context, lowered);
+  all_host_to_device(context, lowered);
+  const auto code = compile(stream->device(), program::print(lowered.program));
+  context.link(code, "forward", context_names(lowered)).run(symbol_values);
+  std::vector<std::byte> bytes(t.byte_count());
+  context.to_host("value", bytes);
+  stream->wait();
+  return detail::numbers_of(t.type(), bytes);
+}
+
+void save_params(const std::filesystem::path& npz, std::span<const Parameter> parameters) {
+  std::vector<NamedArray> arrays;
+  for (const Parameter& parameter : parameters) {
+    if (!parameter.has_values()) {
+      throw Error(ErrorCode::kFailedPrecondition, "save_params: parameter '" + parameter.name() +
+                                                 "' has no values on the host; call sync_params_to_host() first");
+    }
+    const auto bytes = parameter.values();
+    arrays.push_back({parameter.name(), parameter.type(), parameter.dims(), {bytes.begin(), bytes.end()}});
+  }
+  save_npz(npz, arrays);
+}
+
+void restore_params(const std::filesystem::path& npz, std::span<const Parameter> parameters) {
+  const std::vector<NamedArray> arrays = load_npz(npz);
+  std::string problems;
+  std::vector<const NamedArray*> found;
+  for (const Parameter& parameter : parameters) {
+    const auto at = std::find_if(arrays.begin(), arrays.end(),
+                                 [&](const NamedArray& array) { return array.name == parameter.name(); });
+    if (at == arrays.end()) {
+      problems += "; '" + parameter.name() + "' is missing";
+      continue;
+    }
+    if (at->type != parameter.type() || (parameter.has_dims() && at->dims != parameter.dims())) {
+      problems += "; '" + parameter.name() + "' is " + std::string(program::type_name(at->type)) +
+                  dims_text(at->dims) + ", the model has " + std::string(program::type_name(parameter.type())) +
+                  (parameter.has_dims() ? dims_text(parameter.dims()) : "");
+    }
+    found.push_back(&*at);
+  }
+  if (!problems.empty()) {
+    throw Error(ErrorCode::kInvalidArgument, "restore_params: '" + npz.string() + "' does not fit the model: " +
+                                            problems.substr(2) + "; nothing was changed");
+  }
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    parameters[i].set_dims(found[i]->dims, "restore_params");
+    parameters[i].set_values(found[i]->bytes);
+  }
+}
+
+ExampleResult example_train_loop(const ExampleLoop& loop, const Tensor& inputs, const Tensor& targets,
+                                 const std::function<Tensor(const Tensor&, const Tensor&)>& loss_of) {
+  ExampleLoop run = loop;
+  if (!run.options.learning_rate && inputs && inputs.rank() > 0) {
+    const auto rows = static_cast<std::int64_t>(inputs.dims()[0]);
+    const std::int64_t batch = run.options.batch_size > 0 ? run.options.batch_size : rows;
+    const auto steps = static_cast<double>(run.epochs * ((rows + batch - 1) / batch));
+    const Tensor step = cast(symbol_value(step_symbol()), Type::kF32);
+    run.options.learning_rate = (2 * steps - step) * (run.init_lr / steps);
+  }
+  ExampleResult result;
+  data_parallel(run.options, inputs, targets, loss_of, [&](Trainer& trainer) {
+    for (std::int64_t epoch = 0; epoch < run.epochs; ++epoch) {
+      trainer.run_epoch([&](std::int64_t) {
+        if (run.per_batch) {
+          run.per_batch(trainer, trainer.step_count() - 1, trainer.loss_value());
+        }
+        return true;
+      });
+      result.epoch_losses.push_back(trainer.mean_loss() * static_cast<double>(trainer.steps_per_epoch()));
+      if (run.per_epoch) {
+        run.per_epoch(trainer, epoch, result.epoch_losses.back());
+      }
+    }
+  });
+  return result;
+}
+
+}  // namespace yoke

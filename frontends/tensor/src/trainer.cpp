@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/src/trainer.cpp: a step, and what can be read of a run. Nothing here compiles or links.
+#include <yoke/train_helpers.h>
+
+#include "host_numbers.h"
+#include "trainer_impl.h"
+
+namespace yoke {
+
+using detail::Arena;
+using detail::Variant;
+
+void Trainer::Impl::rethrow(const Error& error, const char* call) const {
+  throw Error(error.code(), std::string(call) + ", step " + std::to_string(step_number) + ": " + error.what());
+}
+
+void Trainer::Impl::set_symbols() {
+  for (std::size_t k = 0; k < symbols.size(); ++k) {
+    if (batch_number < plan.full_batches) {
+      symbols[k].set(detail::kRowSymbol, plan.first_row(k, batch_number));
+    }
+    symbols[k].set(step_symbol().name, step_number);
+    for (std::size_t i = 0; i < options.bindings.size(); ++i) {
+      const Symbol& binding = options.bindings[i];
+      symbols[k].set(binding.name,
+                     binding.name == step_symbol().name ? binding.low + step_number * binding.step : binding_values[i]);
+    }
+  }
+}
+
+// One position further, the last binding fastest; behind the last position it starts over.
+void Trainer::Impl::advance_bindings() {
+  for (std::size_t i = options.bindings.size(); i-- > 0;) {
+    const Symbol& binding = options.bindings[i];
+    if (binding.name == step_symbol().name) {
+      continue;
+    }
+    binding_values[i] += binding.step;
+    if (binding_values[i] < binding.high) {
+      return;
+    }
+    binding_values[i] = binding.low;
+  }
+}
+
+void Trainer::Impl::queue_gradients() {
+  set_symbols();
+  Variant& now = variant();
+  for (std::uint32_t k = 0; k < now.active; ++k) {
+    now.gradients[k].run(symbols[k]);
+    shards[k].rows = static_cast<std::int64_t>(now.rows[k]);
+  }
+  for (std::size_t k = now.active; k < shards.size(); ++k) {
+    shards[k].rows = 0;
+  }
+  last = &now;
+  merged = false;
+  ++steps_in_loss_total;
+}
+
+void Trainer::Impl::queue_merge_and_update() {
+  if (strategy == MergeStrategy::kDirect && !merged) {
+    for (detail::BoundRoutine& slice : variant().fused) {
+      slice.run(symbols[0]);
+    }
+    return;
+  }
+  if (!merged) {
+    for (const GradientMerge& merge : variant().merges) {
+      merge.run();
+    }
+  }
+  for (detail::BoundRoutine& update : updates) {
+    update.run(symbols[0]);
+  }
+  for (const Broadcast& broadcast : broadcasts) {
+    broadcast.run();
+  }
+}
+
+std::vector<float> Trainer::Impl::read(const Context& context, std::string_view name) {
+  const ContextTensor& tensor = context.tensor(name);
+  std::vector<std::byte> bytes(tensor.view.byte_count);
+  context.to_host(name, bytes);
+  context.stream()->wait();
+  const std::vector<double> numbers = detail::numbers_of(static_cast<Type>(tensor.spec.type), bytes);
+  return {numbers.begin(), numbers.end()};
+}
+
+// Bits of every replica against the owner's; the message names the first parameter that differs.
+void Trainer::Impl::check_replicas() {
+  for (const Parameter& parameter : parameters) {
+    std::vector<std::byte> owner(contexts[0].tensor(parameter.name()).view.byte_count);
+    contexts[0].to_host(parameter.name(), owner);
+    contexts[0].stream()->wait();
+    for (std::size_t k = 1; k < contexts.size(); ++k) {
+      std::vector<std::byte> replica(owner.size());
+      contexts[k].to_host(parameter.name(), replica);
+      contexts[k].stream()->wait();
+      if (replica != owner) {
+        std::size_t at = 0;
+        while (replica[at] == owner[at]) {
+          ++at;
+        }
+        throw Error(ErrorCode::kDataLoss, "shard " + std::to_string(k) + " holds other bits than the owner in '" +
+                                         parameter.name() + "', first at element " +
+                                         std::to_string(at / program::byte_size(parameter.type())));
+      }
+    }
+  }
+}
+
+Trainer::Trainer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Trainer::~Trainer() = default;
+
+std::uint32_t Trainer::shards() const { return static_cast<std::uint32_t>(impl_->shards.size()); }
+std::int64_t Trainer::steps_per_epoch() const { return static_cast<std::int64_t>(impl_->plan.batch_count()); }
+std::int64_t Trainer::step_count() const { return impl_->step_number; }
+MergeStrategy Trainer::merge_strategy() const { return impl_->strategy; }
+const std::string& Trainer::device_names() const { return impl_->device_names; }
+const std::vector<Parameter>& Trainer::owner_params() const { return impl_->parameters; }
+const std::vector<std::int64_t>& Trainer::shard_seeds() const { return impl_->seeds; }
+std::span<const Shard> Trainer::shard_list() const { return impl_->shards; }
+double Trainer::compile_seconds() const { return impl_->compile_seconds; }
+double Trainer::setup_seconds() const { return impl_->setup_seconds; }
+
+void Trainer::step() {
+  impl_->at_step("step()", [&] {
+    impl_->queue_gradients();
+    impl_->queue_merge_and_update();
+  });
+  advance();
+}
+
+bool Trainer::run_epoch(const std::function<bool(std::int64_t)>& after_step) {
+  for (auto i = static_cast<std::int64_t>(impl_->batch_number); i < steps_per_epoch(); ++i) {
+    step();
+    if (after_step && !after_step(i)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void Trainer::launch_gradients() {
+  impl_->at_step("launch_gradients()", [&] { impl_->queue_gradients(); });
+}
+
+void Trainer::grad_sync() {
+  impl_->at_step("grad_sync()", [&] {
+    for (const GradientMerge& merge : impl_->variant().merges) {
+      merge.run();
+    }
+    impl_->merged = true;
+  });
+}
+
+void Trainer::update() {
+  impl_->at_step("update()", [&] { impl_->queue_merge_and_update(); });
+}
+
+void Trainer::advance() {
+  Impl& impl = *impl_;
+  impl.batch_number = (impl.batch_number + 1) % impl.plan.batch_count();
+  ++impl.step_number;
+  impl.advance_bindings();
+  if (impl.options.check_replicas_every != 0 &&
+      static_cast<std::uint64_t>(impl.step_number) % impl.options.check_replicas_every == 0) {
+    impl.at_step("check of the replicas", [&] { impl.check_replicas(); });
+  }
+}
+
+void Trainer::set_batch(const Tensor& inputs, const Tensor& targets) {
+  const auto check = [](const Tensor& given, const Tensor& before, const char* what) {
+    if (!given || given.source() != Source::kLiteral || given.type() != before.type() || given.dims() != before.dims()) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  std::string("set_batch: ") + what + " must be host data of shape " + dims_text(before.dims()) +
+                      " and type " + std::string(program::type_name(before.type())) +
+                      ", as at the start; a trainer's programs are made for one shape");
+    }
+  };
+  check(inputs, impl_->inputs, "inputs");
+  check(targets, impl_->targets, "targets");
+  impl_->at_step("set_batch()", [&] {
+    impl_->upload(inputs, "inputs");
+    impl_->upload(targets, "targets");
+  });
+}
+
+float Trainer::owner_loss_value() {
+  return impl_->at_step("owner_loss_value()", [&] { return impl_->read(impl_->contexts[0], "loss").at(0); });
+}
+
+double Trainer::loss_value() {
+  if (impl_->last == nullptr) {
+    throw Error(ErrorCode::kFailedPrecondition, "loss_value(): no step has run yet");
+  }
+  return impl_->at_step("loss_value()", [&] {
+    double loss = 0;
+    for (std::uint32_t k = 0; k < impl_->last->active; ++k) {
+      loss += impl_->last->weights[k] * static_cast<double>(impl_->read(impl_->contexts[k], "loss").at(0));
+    }
+    return loss;
+  });
+}
+
+double Trainer::mean_loss() {
+  if (impl_->steps_in_loss_total == 0) {
+    throw Error(ErrorCode::kFailedPrecondition, "mean_loss(): no step has run since the last call");
+  }
+  return impl_->at_step("mean_loss()", [&] {
+    double sum = 0;
+    for (const Context& context : impl_->contexts) {
+      double part = 0;
+      context.to_host("loss_total", std::as_writable_bytes(std::span(&part, 1)));
+      const std::uint64_t zero = 0;
+      context.stream()->fill(context.tensor("loss_total").view, &zero, 1);
+      context.stream()->wait();
+      sum += part;
+    }
+    const auto steps = static_cast<double>(impl_->steps_in_loss_total);
+    impl_->steps_in_loss_total = 0;
+    return sum / steps;
+  });
+}
+
+void Trainer::wait() {
+  impl_->at_step("wait()", [&] {
+    for (const Shard& shard : impl_->shards) {
+      shard.stream->wait();
+    }
+  });
+}
+
+void Trainer::sync_params_to_host() {
+  impl_->at_step("sync_params_to_host()", [&] {
+    for (const Parameter& parameter : impl_->parameters) {
+      std::vector<std::byte> bytes(parameter.byte_count());
+      impl_->contexts[0].to_host(parameter.name(), bytes);
+      impl_->shards[0].stream->wait();
+      parameter.set_values(bytes);
+    }
+  });
+}
+
+std::vector<float> Trainer::read_values(const Tensor& parameter) {
+  return read_values(Parameter::of(parameter).name());
+}
+
+std::vector<float> Trainer::read_values(std::string_view name) {
+  return impl_->at_step("read_values()", [&] { return impl_->read(impl_->contexts[0], name); });
+}
+
+void Trainer::save_params(const std::filesystem::path& npz) {
+  sync_params_to_host();
+  yoke::save_params(npz, impl_->parameters);
+}
+
+void Trainer::restore_params(const std::filesystem::path& npz) {
+  yoke::restore_params(npz, impl_->parameters);
+  impl_->at_step("restore_params()", [&] {
+    for (const Parameter& parameter : impl_->parameters) {
+      impl_->contexts[0].from_host(parameter.name(), parameter.values());
+    }
+    for (const Broadcast& broadcast : impl_->broadcasts) {
+      broadcast.run();
+    }
+    impl_->shards[0].stream->wait();
+  });
+}
+
+void data_parallel(const DataParallelOptions& options, const Tensor& inputs, const Tensor& targets,
+                   const std::function<Tensor(const Tensor&, const Tensor&)>& loss_of,
+                   const std::function<void(Trainer&)>& body) {
+  auto impl = std::make_unique<Trainer::Impl>();
+  impl->options = options;
+  impl->inputs = inputs;
+  impl->targets = targets;
+  impl->loss_of = loss_of;
+  impl->set_up();
+  Trainer trainer(std::move(impl));
+  body(trainer);
+  trainer.sync_params_to_host();
+}
+
+}  // namespace yoke

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/src/trainer_impl.h: what a trainer is made of: rows, parameters in flat arenas, programs per shape of batch.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <yoke/data_parallel.h>
+#include <yoke/lower.h>
+
+#include "bound_routine.h"
+#include "row_plan.h"
+
+namespace yoke::detail {
+
+using LossOf = std::function<Tensor(const Tensor&, const Tensor&)>;
+
+// Parameters of one type, one behind the other in one flat tensor, each on a 64-byte boundary: merged, updated and broadcast as one.
+struct Arena {
+  Type type = Type::kF32;
+  std::uint64_t element_count = 0;
+  std::vector<std::size_t> members;    // into parameters
+  std::vector<std::uint64_t> offsets;  // of the members, in elements
+  std::string name(const char* what) const { return std::string(what) + "/" + std::string(program::type_name(type)); }
+  TensorSpec spec() const { return {static_cast<std::int32_t>(type), {element_count}}; }
+};
+
+// A program as text, and what its arguments are called in a shard's context.
+struct NamedProgram {
+  std::string name;
+  std::string text;
+  std::map<std::string, std::string> rename;
+  std::vector<std::pair<std::string, Tensor>> literals;  // tensor of the context, host data
+};
+
+// Full batches are variant 0, the smaller last one is variant 1.
+struct Variant {
+  std::vector<std::uint64_t> rows;      // per shard
+  std::vector<double> weights;          // of each shard's loss in the reduced one; 0 without rows
+  std::uint32_t active = 0;             // shards with rows: the first ones
+  std::vector<NamedProgram> programs;   // per active shard
+  std::vector<BoundRoutine> gradients;  // per active shard
+  std::vector<GradientMerge> merges;    // per arena
+  std::vector<BoundRoutine> fused;      // direct: merge and update of a slice in one pass
+};
+
+struct Placement {
+  std::string backend_name;
+  std::int64_t shard_count = -1;  // -1: not said
+};
+// "cuda:1,cc:2", or one name. Error kInvalidArgument.
+std::vector<Placement> parse_placements(const std::string& text);
+
+// Names the lowered arguments: parameters and literals by `rename`, the rest by the caller.
+NamedProgram name_program(const Lowered& lowered, const std::map<std::string, std::string>& given,
+                          const std::string& literal_prefix);
+
+class Stopwatch {
+ public:
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace yoke::detail
+
+namespace yoke {
+
+struct Trainer::Impl {
+  // Set-up, in this order.
+  void check_arguments();
+  void find_backends();
+  void build_graphs();
+  void lay_out_parameters();
+  void make_shards();
+  void upload(const Tensor& all, const char* name);
+  void start_parameters();
+  void link_gradients();
+  void link_updates();
+  void link_direct(const detail::Arena& arena);
+  void set_up();
+
+  void build_variant(bool is_tail);
+  detail::NamedProgram build_gradient(std::size_t k, bool is_tail, double weight);
+  std::shared_ptr<const Code> compile_timed(const std::shared_ptr<Device>& device, const std::string& text);
+  void upload_literals(Context& context, const detail::NamedProgram& program) const;
+  std::string update_text(const detail::Arena& arena, std::uint64_t count, std::size_t gradient_count,
+                          std::map<std::string, std::string>& rename);
+  detail::BoundRoutine link_update(std::size_t k, const detail::Arena& arena, const Slice& part,
+                                   std::span<const std::size_t> gradient_shards);
+  BufferView arena_part(std::size_t k, const detail::Arena& arena, const char* what, const Slice& part) const;
+
+  // A step (trainer.cpp).
+  detail::Variant& variant() { return variants[batch_number < plan.full_batches ? 0 : 1]; }
+  void set_symbols();
+  void advance_bindings();
+  void queue_gradients();
+  void queue_merge_and_update();
+  void check_replicas();
+  std::vector<float> read(const Context& context, std::string_view name);
+  double reduced_loss(const char* name, double first_weight_only);
+  [[noreturn]] void rethrow(const Error& error, const char* call) const;
+  template <class Function>
+  auto at_step(const char* call, Function&& function) {
+    try {
+      return function();
+    } catch (const Error& error) {
+      rethrow(error, call);
+    }
+  }
+
+  DataParallelOptions options;
+  Tensor inputs, targets;
+  detail::LossOf loss_of;
+
+  std::shared_ptr<Runtime> runtime;
+  std::vector<std::shared_ptr<Backend>> shard_backends;  // per shard
+  std::vector<std::uint32_t> shard_ordinals;
+  std::string device_names;
+  detail::RowPlan plan;
+  std::vector<detail::Variant> variants;
+  std::vector<Parameter> parameters;
+  std::vector<detail::Arena> arenas;
+  MergeStrategy strategy = MergeStrategy::kOwner;
+
+  std::vector<Shard> shards;
+  std::vector<Context> contexts;  // of the shards, as collectives want them
+  std::vector<detail::SymbolTable> symbols;  // per shard
+  std::vector<std::int64_t> seeds;
+  std::vector<detail::BoundRoutine> updates;  // owner and tree: per arena, on the owner; direct: per arena and slice, from the owner's merged gradient
+  std::vector<Broadcast> broadcasts;
+
+  std::uint64_t batch_number = 0;  // of the epoch
+  std::int64_t step_number = 0;
+  std::vector<std::int64_t> binding_values;
+  const detail::Variant* last = nullptr;  // variant of the latest gradients
+  bool merged = false;                    // grad_sync has run since the latest gradients
+  std::uint64_t steps_in_loss_total = 0;
+  std::uint64_t evaluation_count = 0;
+  double compile_seconds = 0;
+  double setup_seconds = 0;
+};
+
+struct Evaluation::Impl {
+  std::vector<Context> contexts;
+  std::vector<detail::SymbolTable> symbols;
+  std::vector<detail::BoundRoutine> full, tail;  // per shard; empty routine: no rows
+  std::vector<bool> has_full, has_tail;
+  detail::RowPlan plan;
+  std::size_t metric_count = 0;
+  std::vector<std::string> totals;  // names of the sums in the contexts
+};
+
+}  // namespace yoke

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/parity/real_data.h: where real data is, if it is anywhere.
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+
+#include <yoke/runtime/runtime.h>
+
+namespace yoke::testing {
+
+// The folder with mnist/, text/ and so on; empty when there is none.
+inline std::filesystem::path real_data() {
+  const char* given = std::getenv("YOKE_TEST_DATA");
+  const std::filesystem::path folder =
+      given != nullptr ? std::filesystem::path(given)
+                       : std::filesystem::path(YOKE_TEST_SOURCE_DIR).parent_path() / "shared" / "data";
+  return std::filesystem::exists(folder) ? folder : std::filesystem::path();
+}
+
+inline std::shared_ptr<Runtime> test_runtime() {
+  RuntimeOptions options;
+  options.plugin_dirs = {YOKE_TEST_PLUGIN_DIR};
+  options.search_environment = false;
+  return std::make_shared<Runtime>(options);
+}
+
+}  // namespace yoke::testing
+
+#define YOKE_NEEDS_REAL_DATA(file)                                                                       \
+  if (!std::filesystem::exists(yoke::testing::real_data() / (file))) {                                   \
+    GTEST_SKIP() << (file) << " is absent: set YOKE_TEST_DATA, or put the data in ../shared/data beside the sources"; \
+  }

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/data_parallel/common.h: small models and runs that the trainer's tests share.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <yoke/yoke.h>
+
+#include "test_backend.h"
+
+namespace yoke::testing {
+
+// "cc", or where a sanitizer cannot see into its libraries the reference executor in this process.
+inline const char* backend_name() { return YOKE_TEST_BACKEND; }
+
+inline std::shared_ptr<Runtime> test_runtime(std::uint32_t delay_us = 0, std::uint64_t delay_seed = 0) {
+  RuntimeOptions options;
+  options.plugin_dirs = {YOKE_TEST_PLUGIN_DIR};
+  options.search_environment = false;
+  options.injected_delay_us = delay_us;
+  options.injected_delay_seed = delay_seed;
+  auto runtime = std::make_shared<Runtime>(options);
+  if (std::string(backend_name()) == "test0") {
+    test::register_backend(*runtime, 0);
+  }
+  return runtime;
+}
+
+inline DataParallelOptions options_for(std::int64_t shards, float rate) {
+  DataParallelOptions options;
+  options.shards = shards;
+  options.learning_rate = rate;
+  options.backend_name = backend_name();
+  options.runtime = test_runtime();
+  return options;
+}
+
+// Deterministic numbers in [-1, 1).
+inline std::vector<float> some_numbers(std::size_t count, std::uint32_t seed) {
+  std::vector<float> values(count);
+  std::uint32_t state = seed * 2654435761U + 1;
+  for (float& value : values) {
+    state = state * 1664525U + 1013904223U;
+    value = static_cast<float>(state >> 8) / static_cast<float>(1U << 23) - 1.0F;
+  }
+  return values;
+}
+
+// Every parameter's values after a run, one behind the other.
+inline std::vector<float> all_values(Trainer& trainer) {
+  std::vector<float> values;
+  for (const Parameter& parameter : trainer.owner_params()) {
+    const std::vector<float> part = trainer.read_values(parameter.name());
+    values.insert(values.end(), part.begin(), part.end());
+  }
+  return values;
+}
+
+}  // namespace yoke::testing

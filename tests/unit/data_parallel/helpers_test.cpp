@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/data_parallel/helpers_test.cpp: cutting data, loops over symbols, hand-written loops, parameters in files.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include <yoke/program/text.h>
+
+#include "common.h"
+
+namespace yoke::testing {
+namespace {
+
+using Pairs = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
+
+TEST(ShardAlong, CutsAndGatherRestores) {
+  const Tensor t = tensor<float>({0, 1, 2, 3, 4, 5}, {6});
+  const auto shards = shard_along(0, 3, t);
+  ASSERT_EQ(shards.size(), 3U);
+  EXPECT_EQ(host_values(shards[0]), (std::vector<double>{0, 1}));
+  EXPECT_EQ(host_values(shards[1]), (std::vector<double>{2, 3}));
+  EXPECT_EQ(host_values(shards[2]), (std::vector<double>{4, 5}));
+  EXPECT_EQ(host_values(gather(0, shards)), host_values(t));
+}
+
+TEST(ShardAlong, CutsAnyAxisUnevenly) {
+  const Tensor t = tensor<std::int32_t>({0, 1, 2, 3, 4, 10, 11, 12, 13, 14}, {2, 5});
+  EXPECT_EQ(split_sizes(5, 3), (std::vector<std::uint64_t>{2, 2, 1}));
+  const auto shards = shard_along(1, 3, t);
+  EXPECT_EQ(shards[0].dims(), (Dims{2, 2}));
+  EXPECT_EQ(shards[2].dims(), (Dims{2, 1}));
+  EXPECT_EQ(host_values(shards[1]), (std::vector<double>{2, 3, 12, 13}));
+  EXPECT_EQ(host_values(gather(1, shards)), host_values(t));
+}
+
+TEST(ShardAlong, RefusesWhatCannotBeCut) {
+  const Tensor t = tensor<float>({0, 1, 2, 3, 4, 5}, {6});
+  EXPECT_THROW(shard_along(0, 0, t), Error);
+  EXPECT_THROW(shard_along(0, 7, t), Error);
+  EXPECT_THROW(shard_along(1, 2, t), Error);
+  EXPECT_THROW(shard_along(0, 2, t * 2.0F), Error);
+  EXPECT_THROW(gather(0, {}), Error);
+  EXPECT_THROW(gather(0, {t, tensor<float>({1, 2}, {1, 2})}), Error);
+}
+
+TEST(ParallelMerge, PairsGoTowardsZero) {
+  EXPECT_EQ(merge_pairs(1), Pairs{});
+  EXPECT_EQ(merge_pairs(2), (Pairs{{1, 0}}));
+  EXPECT_EQ(merge_pairs(3), (Pairs{{2, 1}, {1, 0}}));
+  EXPECT_EQ(merge_pairs(4), (Pairs{{2, 0}, {3, 1}, {1, 0}}));
+  EXPECT_EQ(merge_pairs(5), (Pairs{{3, 1}, {4, 2}, {2, 1}, {1, 0}}));
+  EXPECT_EQ(merge_pairs(8), (Pairs{{4, 0}, {5, 1}, {6, 2}, {7, 3}, {2, 0}, {3, 1}, {1, 0}}));
+}
+
+std::vector<Binding> two_symbols() {
+  return {{{"outer", 0, 2, 1}, 7, true}, {{"kept", 0, 9, 1}, 4, false}, {{"inner", 0, 6, 2}, 8, true}};
+}
+
+TEST(SequentialLoop, VisitsAllCombinationsAndPutsTheValuesBack) {
+  auto bindings = two_symbols();
+  std::vector<std::vector<std::int64_t>> seen;
+  sequential_loop(bindings, [&] { seen.push_back({bindings[0].value, bindings[1].value, bindings[2].value}); });
+  EXPECT_EQ(seen, (std::vector<std::vector<std::int64_t>>{
+                      {0, 4, 0}, {0, 4, 2}, {0, 4, 4}, {1, 4, 0}, {1, 4, 2}, {1, 4, 4}}));
+  EXPECT_EQ(bindings[0].value, 7);
+  EXPECT_EQ(bindings[2].value, 8);
+}
+
+TEST(RoundRobin, DealsItemsAndSyncsEveryRoundAndTheRest) {
+  auto bindings = two_symbols();
+  std::vector<std::vector<Binding>> own(4, two_symbols());
+  std::vector<std::string> events;
+  std::vector<std::function<void()>> workers;
+  for (std::size_t w = 0; w < 4; ++w) {
+    workers.emplace_back([&, w] {
+      events.push_back("w" + std::to_string(w) + ":" + std::to_string(own[w][0].value) + std::to_string(own[w][1].value) +
+                       std::to_string(own[w][2].value));
+    });
+  }
+  round_robin(workers, own, bindings, [&](std::uint32_t n) { events.push_back("sync" + std::to_string(n)); });
+  EXPECT_EQ(events, (std::vector<std::string>{"w0:040", "w1:042", "w2:044", "w3:140", "sync4", "w0:142", "w1:144", "sync2"}));
+  std::vector<std::uint32_t> dry;
+  round_robin_dry_run(4, bindings, [&](std::uint32_t n) { dry.push_back(n); });
+  EXPECT_EQ(dry, (std::vector<std::uint32_t>{4, 2}));
+}
+
+TEST(SuggestedStreams, AreAtMostAsManyAsAsked) {
+  const auto backend = test_runtime()->backend(backend_name());
+  EXPECT_EQ(get_all_suggested_streams(backend, 1).size(), 1U);
+  EXPECT_GE(get_all_suggested_streams(backend).size(), 1U);
+  EXPECT_LE(get_all_suggested_streams(backend, 3).size(), 3U);
+}
+
+TEST(ForwardAndForget, GivesValuesAndLeavesNothing) {
+  const auto backend = test_runtime()->backend(backend_name());
+  const auto stream = Stream::create(backend->open_device(0));
+  const Tensor a = tensor<float>({1, 2, 3, 4}, {2, 2}, "a");
+  EXPECT_EQ(forward_and_forget(stream, einsum("i k; k j => i j", a, a)), (std::vector<double>{7, 10, 15, 22}));
+  EXPECT_EQ(backend->live_counts().buffers, 0U);
+  EXPECT_EQ(backend->live_counts().routines, 0U);
+  EXPECT_THROW(forward_and_forget(stream, placeholder("x", Type::kF32, {2}) * 2.0F), Error);
+}
+
+// A loop without data_parallel: a gradient routine, an update routine, one context.
+TEST(HandWrittenLoop, LearnsALine) {
+  const auto runtime = test_runtime();
+  Context context(Stream::create(runtime->backend(backend_name())->open_device(0)));
+  const auto& device = context.stream()->device();
+  const Symbol batch{"batch", 0, 4, 1};
+  const Tensor x = tensor<float>({1, 2, 3, 4, 5, 6, 7, 8}, {4, 2}, "x");
+  const Parameter w("w", {}, Initializer::zeros());
+  const float start = 0.5F;
+  w.set_values(std::as_bytes(std::span(&start, 1)));
+  const Tensor now = x.at(batch);
+  const GradUpdate update = grad_update(mse(now * w.tensor(), now * 2.0F));
+  const Lowered sgd = sgd_update(update, 0.02F);
+  EXPECT_TRUE(is_param(w.tensor()));
+  EXPECT_FALSE(is_param(x));
+  ASSERT_EQ(get_params(update.loss).size(), 1U);
+  EXPECT_EQ(needs_prior_context(update.lowered), std::vector<std::string>{"w"});
+  EXPECT_EQ(needs_prior_context(sgd), (std::vector<std::string>{"w", "gradient_0"}));
+  allocate_missing(context, update.lowered);
+  EXPECT_EQ(all_host_to_device(context, update.lowered), 2U);
+  const auto gradient = context.link(compile(device, program::print(update.lowered.program)), "gradient",
+                                     context_names(update.lowered));
+  const auto step = context.link(compile(device, program::print(sgd.program)), "sgd_update", context_names(sgd));
+  for (int epoch = 0; epoch < 30; ++epoch) {
+    std::vector<Binding> loop = {{batch, 0, true}};
+    sync_run(context, gradient, update.lowered, loop, [&] {
+      step.run();
+    });
+  }
+  EXPECT_NEAR(w.float_values()[0], 2.0F, 1e-3);
+}
+
+TEST(ParamsInFiles, AreSavedRestoredAndCheckedByName) {
+  const auto path = std::filesystem::temp_directory_path() / ("yoke_params_" + std::to_string(::getpid()) + ".npz");
+  const auto make_model = [](std::uint64_t hidden) {
+    return nn::sequential(nn::linear(hidden), nn::relu(), nn::linear(1));
+  };
+  const Tensor inputs = tensor(some_numbers(12, 1), {4, 3});
+  const Tensor targets = tensor(some_numbers(4, 2), {4, 1});
+  const auto model = make_model(5);
+  const auto loss_with = [](const nn::Module& m) {
+    return [m](const Tensor& x, const Tensor& y) { return mse(m(x), y); };
+  };
+  std::vector<float> saved;
+  data_parallel(options_for(2, 0.1F), inputs, targets, loss_with(model), [&](Trainer& trainer) {
+    trainer.step();
+    trainer.save_params(path);
+    saved = all_values(trainer);
+  });
+  DataParallelOptions other_seed = options_for(2, 0.1F);
+  other_seed.base_seed = 99;
+  data_parallel(other_seed, inputs, targets, loss_with(make_model(5)), [&](Trainer& trainer) {
+    EXPECT_NE(all_values(trainer), saved);
+    trainer.restore_params(path);
+    EXPECT_EQ(all_values(trainer), saved);
+    trainer.step();  // and they train on
+  });
+  data_parallel(other_seed, inputs, targets, loss_with(make_model(6)), [&](Trainer& trainer) {
+    const std::vector<float> before = all_values(trainer);
+    try {
+      trainer.restore_params(path);
+      FAIL() << "nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("'0.weight' is f32[5, 3], the model has f32[6, 3]"), std::string::npos)
+          << error.what();
+    }
+    EXPECT_EQ(all_values(trainer), before);
+  });
+  std::filesystem::remove(path);
+}
+
+TEST(ExampleLoop, CallsBackPerBatchAndEpochWithTheDefaultSchedule) {
+  ExampleLoop loop;
+  loop.options = options_for(2, 0.0F);
+  loop.options.learning_rate = Tensor();
+  loop.options.batch_size = 2;
+  loop.init_lr = 0.05;
+  loop.epochs = 3;
+  int batches = 0;
+  double sum_of_epoch = 0;
+  std::vector<double> per_epoch;
+  loop.per_batch = [&](Trainer&, std::int64_t step, double loss) {
+    EXPECT_EQ(step, batches++);
+    sum_of_epoch += loss;
+  };
+  loop.per_epoch = [&](Trainer&, std::int64_t, double loss) {
+    EXPECT_NEAR(loss, sum_of_epoch, 1e-5 * (1 + std::abs(loss)));
+    sum_of_epoch = 0;
+    per_epoch.push_back(loss);
+  };
+  const auto model = nn::linear(1);
+  const ExampleResult result = example_train_loop(
+      loop, tensor<float>({1, 2, 3, 4}, {4, 1}), tensor<float>({2, 4, 6, 8}, {4, 1}),
+      [&](const Tensor& x, const Tensor& y) { return mse(model(x), y); });
+  EXPECT_EQ(batches, 6);
+  EXPECT_EQ(result.epoch_losses, per_epoch);
+  EXPECT_LT(per_epoch[2], per_epoch[0]);
+}
+
+}  // namespace
+}  // namespace yoke::testing

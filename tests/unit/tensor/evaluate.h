@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/tensor/evaluate.h: lowers expressions, verifies the program, and runs it on the reference executor.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <yoke/gradients.h>
+#include <yoke/losses.h>
+#include <yoke/lower.h>
+#include <yoke/nn.h>
+#include <yoke/ops.h>
+#include <yoke/random.h>
+
+namespace yoke::testing {
+
+using Bytes = std::vector<std::byte>;
+using SymbolValues = std::map<std::string, std::int64_t>;
+
+template <class Number>
+Bytes to_bytes(const std::vector<Number>& values) {
+  Bytes bytes(values.size() * sizeof(Number));
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
+}
+
+template <class Number>
+std::vector<Number> from_bytes(const Bytes& bytes) {
+  std::vector<Number> values(bytes.size() / sizeof(Number));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+// What leaves hold, by handle. Literals bring their own; parameters use their values where none are bound.
+class Leaves {
+ public:
+  template <class Number>
+  Leaves& bind(const Tensor& leaf, const std::vector<Number>& values) {
+    held_.emplace_back(leaf, to_bytes(values));
+    return *this;
+  }
+  Bytes& of(const Tensor& leaf);  // fails the test when nothing is bound
+
+ private:
+  std::vector<std::pair<Tensor, Bytes>> held_;
+};
+
+// Runs; updated leaves change in `leaves`. Results by argument name. Symbols without a value stand at their low end.
+std::map<std::string, Bytes> run(const Lowered& lowered, Leaves& leaves, const SymbolValues& symbols = {});
+
+// One expression of literals, as numbers.
+Bytes value_bytes(const Tensor& x, Leaves leaves = {}, const SymbolValues& symbols = {});
+template <class Number>
+std::vector<Number> values(const Tensor& x, const Leaves& leaves = {}, const SymbolValues& symbols = {}) {
+  return from_bytes<Number>(value_bytes(x, leaves, symbols));
+}
+
+// Canonical text, for messages and for tests of its form.
+std::string text_of(const Lowered& lowered);
+std::string text_of(const Tensor& x);
+
+}  // namespace yoke::testing

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/tensor/lower_test.cpp: the form of lowered programs: few statements, plain contractions, leaves overwritten safely.
+#include <algorithm>
+#include <iostream>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include <yoke/program/text.h>
+
+#include "evaluate.h"
+
+namespace yoke {
+namespace {
+
+using program::Expr;
+using program::Op;
+using program::Program;
+using program::Statement;
+using Floats = std::vector<float>;
+
+// Statements that sum the product of two reads.
+std::vector<const Statement*> contractions(const Program& program) {
+  std::vector<const Statement*> found;
+  for (const Statement& statement : program.statements) {
+    const bool product = statement.value.op == Op::kMul && statement.value.args[0].op == Op::kRead &&
+                         statement.value.args[1].op == Op::kRead;
+    if (statement.reduce == program::Reduce::kSum && product) {
+      found.push_back(&statement);
+    }
+  }
+  return found;
+}
+
+// Every index is one loop, at most moved by a symbol.
+bool is_plain(const Expr& read) {
+  return !read.access.otherwise && std::all_of(read.access.indices.begin(), read.access.indices.end(), [](const auto& index) {
+    return !index.element_of && index.affine.constant == 0 && !index.affine.terms.empty() && !index.affine.terms[0].is_symbol &&
+           index.affine.terms[0].coefficient == 1 &&
+           (index.affine.terms.size() == 1 || (index.affine.terms.size() == 2 && index.affine.terms[1].is_symbol));
+  });
+}
+
+Lowered mlp_gradient() {
+  const nn::Module model = nn::sequential(nn::linear(500), nn::relu(), nn::linear(10));
+  const Symbol row{"row", 0, 60000, 50};
+  const Tensor x = rows(placeholder("images", Type::kF32, {60000, 784}), row, 50);
+  const Tensor y = rows(placeholder("labels", Type::kU8, {60000}), row, 50);
+  const Tensor loss = cross_entropy(model(x), y);
+  std::vector<Tensor> leaves;
+  for (const Parameter& parameter : parameters_of(loss)) {
+    leaves.push_back(parameter.tensor());
+  }
+  const auto wanted = gradients(loss, leaves);
+  std::vector<Output> outputs = {{"loss", loss}};
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    outputs.push_back({"grad_" + leaves[i].name(), wanted[i]});
+  }
+  return lower("gradient", outputs);
+}
+
+TEST(LowerTest, TheGradientOfAnMlpIsSeventeenStatements) {
+  const Lowered lowered = mlp_gradient();
+  program::verify(lowered.program);
+  RecordProperty("statements", std::to_string(lowered.program.statements.size()));
+  std::cout << "statements: " << lowered.program.statements.size() << '\n';
+  EXPECT_LE(lowered.program.statements.size(), 17U) << testing::text_of(lowered);
+}
+
+TEST(LowerTest, TheGradientOfAnMlpHasFiveContractionsOfPlainReads) {
+  const Lowered lowered = mlp_gradient();
+  const auto found = contractions(lowered.program);
+  EXPECT_EQ(found.size(), 5U) << testing::text_of(lowered);
+  for (const Statement* statement : found) {
+    EXPECT_TRUE(is_plain(statement->value.args[0]) && is_plain(statement->value.args[1]))
+        << program::print(lowered.program, *statement);
+  }
+}
+
+TEST(LowerTest, TheGradientOfAnMlpNeverCopiesTheDataSet) {
+  const Lowered lowered = mlp_gradient();
+  for (const program::Tensor& tensor : lowered.program.tensors) {
+    if (tensor.role == program::Role::kTemp) {
+      EXPECT_LE(tensor.element_count(), 50U * 500U) << tensor.name;
+    }
+  }
+}
+
+TEST(LowerTest, ArgumentsSayWhatTheyAre) {
+  const Lowered lowered = mlp_gradient();
+  std::vector<std::string> names;
+  for (const LoweredArgument& argument : lowered.arguments) {
+    names.push_back(argument.name);
+    EXPECT_EQ(static_cast<bool>(argument.leaf), argument.kind != LoweredArgument::Kind::kOutput);
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"p_0_weight", "p_0_bias", "p_2_weight", "p_2_bias", "images", "labels", "loss",
+                                             "grad_0_weight", "grad_0_bias", "grad_2_weight", "grad_2_bias"}));
+  EXPECT_EQ(lowered.arguments[0].kind, LoweredArgument::Kind::kParameter);
+  EXPECT_EQ(lowered.find(lowered.arguments[4].leaf), 4U);
+  EXPECT_THROW((void)lowered.find(placeholder("other", Type::kF32, {})), Error);
+}
+
+TEST(LowerTest, EqualExpressionsAreComputedOnce) {
+  const Tensor x = placeholder("x", Type::kF32, {4, 3});
+  const Tensor a = sum(exp(x * 2.0), {1});
+  const Tensor b = sum(exp(2.0 * x), {1});
+  EXPECT_EQ(lower("p", {{"y", a + b}}).program.statements.size(), 2U);
+}
+
+TEST(LowerTest, AChainOfElementwiseOperationsIsOneStatement) {
+  const Tensor x = placeholder("x", Type::kF32, {4, 3});
+  const Tensor b = placeholder("b", Type::kF32, {3});
+  EXPECT_EQ(lower("p", {{"y", tanh(exp(x + b) * 2.0 - transpose(placeholder("z", Type::kF32, {3, 4})))}}).program.statements.size(), 1U);
+  EXPECT_EQ(testing::text_of(relu(x + b)),
+            "yoke.program 1\nprogram value() {\n  arg x : f32[4, 3] in\n  arg b : f32[3] in\n  arg y : f32[4, 3] out\n"
+            "  y[i, j] = max(x[i, j] + b[j], 0)\n}\n");
+}
+
+TEST(LowerTest, AnExpressionInAContractionGetsMemory) {
+  const Tensor x = placeholder("x", Type::kF32, {4, 3});
+  const Lowered lowered = lower("p", {{"y", einsum("a i; b i => a b", x * 2.0, x)}});
+  ASSERT_EQ(lowered.program.statements.size(), 2U);
+  EXPECT_EQ(contractions(lowered.program).size(), 1U);
+}
+
+TEST(LowerTest, ASliceOfAnExpressionInAContractionComputesTheSliceOnly) {
+  const Tensor data = placeholder("data", Type::kU8, {1000, 3});
+  const Tensor batch = rows(cast(data, Type::kF32) * 0.5, Symbol{"row", 0, 1000, 10}, 10);
+  const Lowered lowered = lower("p", {{"y", matmul(batch, placeholder("w", Type::kF32, {3, 2}))}});
+  for (const program::Tensor& tensor : lowered.program.tensors) {
+    EXPECT_TRUE(tensor.role != program::Role::kTemp || tensor.dims[0] == 10) << testing::text_of(lowered);
+  }
+}
+
+TEST(LowerTest, ExpensiveExpressionsAreNotRepeatedByBroadcasting) {
+  const Tensor x = placeholder("x", Type::kF32, {4, 3});
+  const Tensor rate = 0.1 / sqrt(cast(symbol_value(Symbol{"step", 0, 10, 1}), Type::kF32) + 1.0);
+  const std::string text = testing::text_of(x * rate);
+  EXPECT_NE(text.find("y[i, j] = x[i, j] * t1[]"), std::string::npos) << text;
+}
+
+TEST(LowerTest, LongExpressionsAreCut) {
+  Tensor x = placeholder("x", Type::kF64, {2});
+  for (int i = 0; i < 500; ++i) {
+    x = tanh(x + 0.001);
+  }
+  const Lowered lowered = lower("p", {{"y", x}});
+  program::verify(lowered.program);
+  EXPECT_LT(lowered.program.statements.size(), 60U);
+}
+
+TEST(LowerTest, DeepGraphsDoNotOverflowTheStack) {
+  Tensor x = placeholder("x", Type::kF32, {2});
+  for (int i = 0; i < 20000; ++i) {
+    x = x * 1.0001;
+  }
+  EXPECT_GT(lower("p", {{"y", x}}).program.statements.size(), 100U);
+}
+
+TEST(LowerTest, OutputsMayBeLeavesConstantsViewsOrEqual) {
+  const Tensor x = tensor<float>({1, 2, 3, 4}, {2, 2}, "x");
+  const Tensor y = x + 1.0;
+  testing::Leaves leaves;
+  auto results = testing::run(lower("p", {{"a", x}, {"b", y}, {"c", y}, {"d", transpose(x)}, {"e", Tensor(0.5)},
+                                          {"f", full(Type::kF32, {2}, 3)}, {"g", y * 2.0}}),
+                              leaves);
+  EXPECT_EQ(testing::from_bytes<float>(results.at("a")), (Floats{1, 2, 3, 4}));
+  EXPECT_EQ(testing::from_bytes<float>(results.at("b")), (Floats{2, 3, 4, 5}));
+  EXPECT_EQ(testing::from_bytes<float>(results.at("c")), (Floats{2, 3, 4, 5}));
+  EXPECT_EQ(testing::from_bytes<float>(results.at("d")), (Floats{1, 3, 2, 4}));
+  EXPECT_EQ(testing::from_bytes<float>(results.at("e")), (Floats{0.5}));
+  EXPECT_EQ(testing::from_bytes<float>(results.at("f")), (Floats{3, 3}));
+  EXPECT_EQ(testing::from_bytes<float>(results.at("g")), (Floats{4, 6, 8, 10}));
+}
+
+TEST(LowerTest, NamesThatTheFormatLacksAreSpelt) {
+  const Tensor a = tensor<float>({1}, {1}, "0.weight");
+  const Tensor b = tensor<float>({2}, {1}, "0.weight");
+  const Tensor c = tensor<float>({3}, {1}, "max");
+  const Tensor d = tensor<float>({4}, {1}, "i");
+  const Lowered lowered = lower("my model!", {{"sum", a + b + c + d}});
+  EXPECT_EQ(lowered.program.name, "my_model_");
+  std::vector<std::string> names;
+  for (const LoweredArgument& argument : lowered.arguments) {
+    names.push_back(argument.name);
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"p_0_weight", "p_0_weight_2", "max_", "i", "sum_"}));
+  testing::Leaves leaves;
+  EXPECT_EQ(testing::from_bytes<float>(testing::run(lowered, leaves).at("sum_")), (Floats{10}));
+}
+
+TEST(LowerTest, LoweringTwiceGivesTheSameProgram) {
+  EXPECT_EQ(testing::text_of(mlp_gradient()), testing::text_of(mlp_gradient()));
+}
+
+struct UpdateTest : public ::testing::Test {
+  Tensor a = placeholder("a", Type::kF32, {2, 2});
+  Tensor b = placeholder("b", Type::kF32, {2, 2});
+  testing::Leaves leaves;
+
+  void SetUp() override { leaves.bind(a, Floats{1, 2, 3, 4}).bind(b, Floats{10, 20, 30, 40}); }
+  Floats value(const Tensor& leaf) { return testing::from_bytes<float>(leaves.of(leaf)); }
+};
+
+TEST_F(UpdateTest, IsInPlaceWhenEveryElementDependsOnItselfOnly) {
+  const Lowered lowered = lower("p", {}, {{a, a * 2.0 + b}});
+  EXPECT_EQ(lowered.program.statements.size(), 1U);
+  testing::run(lowered, leaves);
+  EXPECT_EQ(value(a), (Floats{12, 24, 36, 48}));
+  EXPECT_EQ(lowered.arguments[0].role, program::Role::kInOut);
+}
+
+TEST_F(UpdateTest, OfTwoLeavesSeesTheOldValuesOfBoth) {
+  testing::run(lower("p", {}, {{a, b}, {b, a}}), leaves);
+  EXPECT_EQ(value(a), (Floats{10, 20, 30, 40}));
+  EXPECT_EQ(value(b), (Floats{1, 2, 3, 4}));
+}
+
+TEST_F(UpdateTest, InAChainSeesTheOldValues) {
+  testing::run(lower("p", {}, {{a, a + b}, {b, a * b}}), leaves);
+  EXPECT_EQ(value(a), (Floats{11, 22, 33, 44}));
+  EXPECT_EQ(value(b), (Floats{10, 40, 90, 160}));
+}
+
+TEST_F(UpdateTest, ThatReadsOtherElementsGoesThroughATemporary) {
+  testing::run(lower("p", {}, {{a, transpose(a)}, {b, matmul(b, b)}}), leaves);
+  EXPECT_EQ(value(a), (Floats{1, 3, 2, 4}));
+  EXPECT_EQ(value(b), (Floats{700, 1000, 1500, 2200}));
+}
+
+TEST_F(UpdateTest, MayUseTheNewValueOfAnotherLeaf) {
+  const Tensor fresh = a + 1.0;
+  testing::run(lower("p", {}, {{a, fresh}, {b, fresh * 10.0 + a}}), leaves);
+  EXPECT_EQ(value(a), (Floats{2, 3, 4, 5}));
+  EXPECT_EQ(value(b), (Floats{21, 32, 43, 54}));
+}
+
+TEST_F(UpdateTest, AndOutputsOfOneProgram) {
+  auto results = testing::run(lower("p", {{"before", a * 1.0}, {"after", a + 1.0}, {"total", sum(a)}}, {{a, a + 1.0}}), leaves);
+  EXPECT_EQ(testing::from_bytes<float>(results.at("before")), (Floats{1, 2, 3, 4}));
+  EXPECT_EQ(testing::from_bytes<float>(results.at("after")), (Floats{2, 3, 4, 5}));
+  EXPECT_EQ(testing::from_bytes<float>(results.at("total")), (Floats{10}));
+  EXPECT_EQ(value(a), (Floats{2, 3, 4, 5}));
+}
+
+TEST_F(UpdateTest, ToAConstantOrToItself) {
+  testing::run(lower("p", {{"y", a + 0.5}}, {{a, 0}, {b, b}}), leaves);
+  EXPECT_EQ(value(a), (Floats{0, 0, 0, 0}));
+  EXPECT_EQ(value(b), (Floats{10, 20, 30, 40}));
+}
+
+TEST_F(UpdateTest, OfTheSameValueTwice) {
+  const Tensor fresh = a + b;
+  testing::run(lower("p", {}, {{a, fresh}, {b, fresh}}), leaves);
+  EXPECT_EQ(value(a), (Floats{11, 22, 33, 44}));
+  EXPECT_EQ(value(b), (Floats{11, 22, 33, 44}));
+}
+
+TEST_F(UpdateTest, ThatMakesNoSenseIsRefused) {
+  const auto refused = [](const std::vector<Output>& outputs, const std::vector<Update>& updates) {
+    EXPECT_THROW((void)lower("p", outputs, updates), Error);
+  };
+  refused({}, {{a, a}, {a, b}});
+  refused({}, {{a + 1.0, b}});
+  refused({}, {{a, sum(b, {0})}});
+  refused({}, {{tensor<float>({1}, {1}), 2.0}});
+  refused({{"y", a}, {"y", b}}, {});
+  refused({{"y", Tensor()}}, {});
+  refused({{"y", symbol_value(Symbol{"k", 0, 5, 1}) + symbol_value(Symbol{"k", 0, 6, 1})}}, {});
+}
+
+}  // namespace
+}  // namespace yoke

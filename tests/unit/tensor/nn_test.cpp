@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/tensor/nn_test.cpp: layers: shapes inferred, parameters named and shared, values by hand.
+#include <cmath>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "evaluate.h"
+
+namespace yoke {
+namespace {
+
+using testing::values;
+using Floats = std::vector<float>;
+
+void set(const Parameter& parameter, const Floats& numbers) { parameter.set_values(std::as_bytes(std::span(numbers))); }
+
+std::vector<std::string> names_of(const nn::Module& module) {
+  std::vector<std::string> names;
+  for (const Parameter& parameter : nn::parameters(module)) {
+    names.push_back(parameter.name());
+  }
+  return names;
+}
+
+TEST(NnTest, LinearInfersItsInputAndComputesXTimesWPlusB) {
+  const nn::Module layer = nn::linear(2);
+  const Tensor y = layer(tensor<float>({1, 2, 3, 4, 5, 6}, {2, 3}));
+  const auto parameters = nn::parameters(layer);
+  ASSERT_EQ(parameters.size(), 2U);
+  EXPECT_EQ(parameters[0].dims(), (Dims{2, 3}));
+  set(parameters[0], {1, 0, 1, 0, 1, 0});
+  set(parameters[1], {10, 20});
+  EXPECT_EQ(values<float>(y), (Floats{14, 22, 20, 25}));
+}
+
+TEST(NnTest, LinearWorksOnAnyBatchAndAnyNumberOfAxes) {
+  const nn::Module layer = nn::linear(5);
+  EXPECT_EQ(layer(placeholder("x", Type::kF32, {50, 3})).dims(), (Dims{50, 5}));
+  EXPECT_EQ(layer(placeholder("x", Type::kF32, {7, 3})).dims(), (Dims{7, 5}));
+  EXPECT_EQ(layer(placeholder("x", Type::kF32, {2, 4, 3})).dims(), (Dims{2, 4, 5}));
+  EXPECT_EQ(nn::parameters(layer).size(), 2U);
+}
+
+TEST(NnTest, LinearSaysWhatDoesNotFit) {
+  const nn::Module model = nn::sequential(nn::linear(5));
+  (void)model(placeholder("x", Type::kF32, {50, 3}));
+  try {
+    (void)model(placeholder("x", Type::kF32, {50, 4}));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "linear(5): the last axis of the input 'x' [50, 4] is 4, but parameter '0.weight' [5, 3] takes 3");
+  }
+  EXPECT_THROW((void)model(placeholder("x", Type::kU8, {50, 3})), Error);
+}
+
+TEST(NnTest, ParametersAreNamedByTheirPath) {
+  const nn::Module model = nn::sequential(nn::linear(4), nn::relu(), nn::sequential(nn::linear(4, {.bias = false}), nn::linear(2)),
+                                          nn::linear(1, {.name = "head"}));
+  EXPECT_EQ(names_of(model), (std::vector<std::string>{"0.weight", "0.bias", "2.0.weight", "2.1.weight", "2.1.bias", "3.head.weight",
+                                                       "3.head.bias"}));
+}
+
+TEST(NnTest, CreationOrderIsTheOrderOfTheMembers) {
+  const nn::Module model = nn::sequential(nn::linear(4), nn::relu(), nn::linear(2));
+  const Tensor y = model(placeholder("x", Type::kF32, {5, 3}));
+  const auto by_module = nn::parameters(model);
+  const auto by_graph = parameters_of(sum(y));
+  ASSERT_EQ(by_module.size(), by_graph.size());
+  for (std::size_t i = 0; i < by_graph.size(); ++i) {
+    EXPECT_TRUE(by_module[i].is(by_graph[i])) << i;
+  }
+}
+
+TEST(NnTest, AMemberUsedTwiceSharesItsParameters) {
+  const nn::Module layer = nn::linear(3);
+  const nn::Module model = nn::sequential(layer, nn::tanh(), layer);
+  (void)model(placeholder("x", Type::kF32, {5, 3}));
+  EXPECT_EQ(names_of(model), (std::vector<std::string>{"0.weight", "0.bias"}));
+}
+
+TEST(NnTest, EmbeddingGathersRows) {
+  const nn::Module layer = nn::embedding(3, 2);
+  set(nn::parameters(layer)[0], {1, 2, 3, 4, 5, 6});
+  EXPECT_EQ(values<float>(layer(tensor<std::int64_t>({2, 0}, {2}))), (Floats{5, 6, 1, 2}));
+}
+
+TEST(NnTest, ActivationsByHand) {
+  const Tensor x = tensor<float>({-1, 0, 2}, {3});
+  EXPECT_EQ(values<float>(nn::relu()(x)), (Floats{0, 0, 2}));
+  EXPECT_NEAR(values<float>(nn::tanh()(x))[2], std::tanh(2.0), 1e-6);
+  EXPECT_NEAR(values<float>(nn::sigmoid()(x))[0], 1 / (1 + std::exp(1.0)), 1e-6);
+  EXPECT_NEAR(values<float>(nn::gelu()(x))[2], 1.9544997, 1e-6);
+  EXPECT_NEAR(values<float>(nn::gelu()(x))[0], -0.1586553, 1e-6);
+  const double total = std::exp(-1.0) + 1 + std::exp(2.0);
+  EXPECT_NEAR(values<float>(nn::softmax()(x))[0], std::exp(-1.0) / total, 1e-6);
+  EXPECT_NEAR(values<float>(nn::log_softmax()(x))[1], -std::log(total), 1e-6);
+  EXPECT_EQ(nn::flatten()(placeholder("x", Type::kF32, {5, 2, 3})).dims(), (Dims{5, 6}));
+}
+
+TEST(DropoutTest, ZeroesTheRateAndScalesTheRest) {
+  int dropped = 0;
+  for (const float value : values<float>(nn::dropout(0.25)(tensor<float>(Floats(10000, 3), {10000})))) {
+    ASSERT_TRUE(value == 0 || value == 4);
+    dropped += value == 0 ? 1 : 0;
+  }
+  EXPECT_NEAR(dropped, 2500, 180);  // four deviations of 43
+}
+
+TEST(DropoutTest, ForwardAndBackwardUseOneMaskAndEveryStepAnother) {
+  const Tensor x = tensor<float>(Floats(64, 2), {64}, "x");
+  const Tensor y = nn::dropout(0.5)(x);
+  const Lowered lowered = lower("p", {{"y", y}, {"dx", gradients(sum(y), {x})[0]}});
+  std::vector<Floats> masks;
+  for (const std::int64_t step : {0, 1}) {
+    testing::Leaves leaves;
+    auto results = testing::run(lowered, leaves, {{"step", step}});
+    const auto forward = testing::from_bytes<float>(results.at("y"));
+    masks.push_back(testing::from_bytes<float>(results.at("dx")));
+    for (std::size_t i = 0; i < forward.size(); ++i) {
+      EXPECT_EQ(forward[i], 2 * masks.back()[i]);
+    }
+  }
+  EXPECT_NE(masks[0], masks[1]);
+}
+
+TEST(DropoutTest, TwoUsesOfOneModuleDrawTwoMasks) {
+  const nn::Module layer = nn::dropout(0.5);
+  const Tensor x = tensor<float>(Floats(64, 1), {64});
+  EXPECT_NE(values<float>(layer(x) - layer(x)), Floats(64, 0));
+}
+
+TEST(DropoutTest, DoesNothingInEvalModeOfThisThreadOnly) {
+  const Tensor x = placeholder("x", Type::kF32, {64});
+  const nn::Module layer = nn::dropout(0.5);
+  const nn::ModeScope scope(nn::Mode::kEval);
+  EXPECT_TRUE(layer(x).is(x));
+  nn::Mode elsewhere = nn::Mode::kEval;
+  std::thread([&] { elsewhere = nn::mode(); }).join();
+  EXPECT_EQ(elsewhere, nn::Mode::kTrain);
+  {
+    const nn::ModeScope inner(nn::Mode::kTrain);
+    EXPECT_FALSE(layer(x).is(x));
+  }
+  EXPECT_EQ(nn::mode(), nn::Mode::kEval);
+}
+
+TEST(DropoutTest, RefusesARateOutsideZeroToOne) {
+  EXPECT_THROW((void)nn::dropout(1.0), Error);
+  EXPECT_THROW((void)nn::dropout(-0.1), Error);
+  EXPECT_THROW((void)nn::dropout(std::nan("")), Error);
+}
+
+}  // namespace
+}  // namespace yoke

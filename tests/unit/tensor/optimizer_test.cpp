@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/tensor/optimizer_test.cpp: two steps of SGD against the same steps by hand.
+#include <gtest/gtest.h>
+
+#include "evaluate.h"
+
+namespace yoke {
+namespace {
+
+struct State {
+  double value = 2;
+  double momentum = 0;
+};
+
+// Two steps with gradients 0.5 and -1, learning rate 0.1.
+State by_hand(const Sgd& options) {
+  State state;
+  for (const double gradient : {0.5, -1.0}) {
+    double delta = gradient + options.weight_decay * state.value;
+    if (options.momentum != 0) {
+      state.momentum = options.momentum * state.momentum + delta;
+      delta = options.nesterov ? delta + options.momentum * state.momentum : state.momentum;
+    }
+    state.value -= 0.1 * delta;
+  }
+  return state;
+}
+
+State by_program(const Sgd& options) {
+  const Tensor w = placeholder("w", Type::kF64, {3});
+  const Tensor g = placeholder("g", Type::kF64, {3});
+  const Tensor m = options.needs_state() ? placeholder("m", Type::kF64, {3}) : Tensor();
+  const Lowered lowered = lower("update", {}, sgd_one(w, g, m, 0.1, options));
+  testing::Leaves leaves;
+  leaves.bind(w, std::vector<double>{0, 2, 0}).bind(g, std::vector<double>{0, 0, 0});
+  if (m) {
+    leaves.bind(m, std::vector<double>{0, 0, 0});
+  }
+  for (const double gradient : {0.5, -1.0}) {
+    leaves.of(g) = testing::to_bytes(std::vector<double>{0, gradient, 0});
+    testing::run(lowered, leaves);
+  }
+  return {testing::from_bytes<double>(leaves.of(w))[1], m ? testing::from_bytes<double>(leaves.of(m))[1] : 0};
+}
+
+TEST(SgdTest, FollowsTheFormulas) {
+  for (const Sgd& options : {Sgd{}, Sgd{0, 0.01, false}, Sgd{0.9, 0, false}, Sgd{0.9, 0.01, false}, Sgd{0.9, 0.01, true}}) {
+    const State expected = by_hand(options);
+    const State got = by_program(options);
+    EXPECT_NEAR(got.value, expected.value, 1e-15);
+    EXPECT_NEAR(got.momentum, expected.momentum, 1e-15);
+  }
+}
+
+TEST(SgdTest, HandComputedNumbers) {
+  // m: 0.52, then 0.9 * 0.52 - 1 + 0.01 * w; Nesterov steps by delta + 0.9 m.
+  const State got = by_program(Sgd{0.9, 0.01, true});
+  const double w1 = 2 - 0.1 * (0.52 + 0.9 * 0.52);
+  const double delta = -1 + 0.01 * w1;
+  const double m = 0.9 * 0.52 + delta;
+  EXPECT_NEAR(got.momentum, m, 1e-15);
+  EXPECT_NEAR(got.value, w1 - 0.1 * (delta + 0.9 * m), 1e-15);
+}
+
+TEST(SgdTest, OverwritesInPlaceWithoutCopies) {
+  const Tensor w = placeholder("w", Type::kF32, {3});
+  const Tensor g = placeholder("g", Type::kF32, {3});
+  const Tensor m = placeholder("m", Type::kF32, {3});
+  const Lowered lowered = lower("update", {}, sgd_one(w, g, m, 0.1, Sgd{0.9, 0.01, false}));
+  EXPECT_EQ(lowered.program.statements.size(), 2U) << testing::text_of(lowered);
+  EXPECT_EQ(lowered.program.tensors.size(), 3U) << testing::text_of(lowered);
+}
+
+TEST(SgdTest, LearningRateMayDependOnTheStep) {
+  const Tensor w = placeholder("w", Type::kF32, {1});
+  const Tensor g = tensor<float>({1}, {1});
+  const Tensor rate = 0.5 - cast(symbol_value(Symbol{"step", 0, 100, 1}), Type::kF32) * 0.125;
+  const Lowered lowered = lower("update", {}, sgd_one(w, g, {}, rate, {}));
+  testing::Leaves leaves;
+  leaves.bind(w, std::vector<float>{1});
+  testing::run(lowered, leaves, {{"step", 2}});
+  EXPECT_EQ(testing::from_bytes<float>(leaves.of(w))[0], 0.75F);
+}
+
+TEST(SgdTest, RefusesWhatMakesNoSense) {
+  const Tensor w = placeholder("w", Type::kF32, {3});
+  EXPECT_THROW(sgd_one(w, placeholder("g", Type::kF32, {2}), {}, 0.1, {}), Error);
+  EXPECT_THROW(sgd_one(w * 1.5, w, {}, 0.1, {}), Error);
+  EXPECT_THROW(sgd_one(w, w, {}, 0.1, Sgd{0.9, 0, false}), Error) << "momentum without a state";
+  EXPECT_THROW(sgd_one(w, w, {}, 0.1, Sgd{0, 0, true}), Error) << "Nesterov without momentum";
+  EXPECT_THROW(sgd_one(w, w, {}, w, {}), Error) << "a learning rate that is no scalar";
+}
+
+}  // namespace
+}  // namespace yoke

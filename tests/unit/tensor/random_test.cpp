@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/tensor/random_test.cpp: random numbers by counter.
+#include <cmath>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include <yoke/program/execute.h>
+
+#include "evaluate.h"
+
+namespace yoke {
+namespace {
+
+using testing::values;
+
+TEST(RandomTest, BitsAreThoseOfTheProgramFormat) {
+  const auto bits = values<std::uint32_t>(random_bits({2, 3}, {5, false}), {}, {{"seed", 42}});
+  for (std::size_t i = 0; i < bits.size(); ++i) {
+    EXPECT_EQ(bits[i], program::random_bits(42, 5, static_cast<std::int64_t>(i)));
+  }
+}
+
+TEST(RandomTest, AViewOfADrawIsTheDrawAtItsPlaces) {
+  const Tensor draw = random_bits({4, 6}, {5, false});
+  const auto whole = values<std::uint32_t>(draw);
+  const auto part = values<std::uint32_t>(transpose(slice(draw, 1, 2, 4)));
+  for (std::size_t i = 0; i < 2; ++i) {
+    for (std::size_t j = 0; j < 4; ++j) {
+      EXPECT_EQ(part[i * 4 + j], whole[j * 6 + i + 2]);
+    }
+  }
+}
+
+TEST(RandomTest, EveryStepDrawsAnew) {
+  const Tensor steady = uniform({100}, {1, false});
+  const Tensor moving = uniform({100}, {1, true});
+  EXPECT_EQ(values<float>(moving, {}, {{"step", 0}}), values<float>(steady));
+  EXPECT_NE(values<float>(moving, {}, {{"step", 1}}), values<float>(steady));
+  EXPECT_EQ(values<float>(moving, {}, {{"step", 9}}), values<float>(moving, {}, {{"step", 9}}));
+}
+
+TEST(RandomTest, TwoDrawsOfOneProgramDifferAndOneDrawIsOne) {
+  const Tensor a = uniform({1000});
+  const Tensor b = uniform({1000});
+  const auto differences = values<float>(a - b);
+  EXPECT_GT(*std::max_element(differences.begin(), differences.end()), 0.5F);
+  for (const float difference : values<float>(a - (a + 0.0))) {
+    EXPECT_EQ(difference, 0.0F);
+  }
+}
+
+TEST(RandomTest, TheSameGraphBuiltAgainDrawsTheSame) {
+  const auto build = [] { return nn::dropout(0.5)(uniform({50})) + normal({50}); };
+  const Tensor first = build();
+  const Tensor between = uniform({3});  // other graphs do not shift the numbers of this one
+  EXPECT_EQ(values<float>(first, {}, {{"seed", 3}}), values<float>(build(), {}, {{"seed", 3}}));
+}
+
+TEST(RandomTest, UniformAndNormalNumbersLookLikeIt) {
+  const auto u = values<float>(uniform({10000}), {}, {{"seed", 11}});
+  double chi_square = 0;
+  std::vector<int> histogram(20, 0);
+  for (const float number : u) {
+    ASSERT_GE(number, 0.0F);
+    ASSERT_LT(number, 1.0F);
+    ++histogram[static_cast<std::size_t>(number * 20)];
+  }
+  for (const int count : histogram) {
+    chi_square += (count - 500) * (count - 500) / 500.0;
+  }
+  EXPECT_LT(chi_square, 36.2);  // 19 degrees of freedom, one chance in a hundred, seed fixed
+  const auto n = values<double>(normal({10000}, {}, Type::kF64), {}, {{"seed", 11}});
+  double mean = 0;
+  double square = 0;
+  int outside = 0;
+  for (const double number : n) {
+    mean += number / 10000;
+    square += number * number / 10000;
+    outside += std::abs(number) > 1.959964 ? 1 : 0;
+  }
+  EXPECT_NEAR(mean, 0, 0.04);
+  EXPECT_NEAR(square, 1, 0.05);
+  EXPECT_NEAR(outside, 500, 90);
+}
+
+TEST(RandomTest, F64DrawsUseMoreThan24Bits) {
+  const auto u = values<double>(uniform({100}, {}, Type::kF64));
+  int fine = 0;
+  for (const double number : u) {
+    ASSERT_GE(number, 0);
+    ASSERT_LT(number, 1);
+    fine += std::fmod(number * 0x1p24, 1.0) != 0 ? 1 : 0;
+  }
+  EXPECT_GT(fine, 95);
+}
+
+TEST(RandomTest, ASymbolOfTheCallersNamedStepIsTheStep) {
+  const Symbol step{"step", 0, 10, 1};
+  const Tensor x = uniform({2}, {1, true}) * cast(symbol_value(step), Type::kF32);
+  const Lowered lowered = lower("p", {{"y", x}});
+  const auto number = lowered.program.find_symbol("step");
+  ASSERT_TRUE(number);
+  EXPECT_EQ(lowered.program.symbols[*number].high, 10);
+  EXPECT_EQ(lowered.program.symbols.size(), 2U);
+}
+
+}  // namespace
+}  // namespace yoke
