@@ -18,8 +18,7 @@ Buffer::Buffer(std::shared_ptr<Device> device, std::uint64_t byte_count, std::in
 Buffer::~Buffer() {
   const auto& state = device_->backend()->state();
   if (!hazards_->wait_all(state.runtime->options.wait_timeout)) {
-    // Leaked rather than freed under running work, with the device and the list that the work still refers
-    // to.
+    // Leaked rather than freed under running work, with its device and the list that the work refers to.
     (void)new (std::nothrow) std::shared_ptr<Device>(device_);
     (void)hazards_.release();  // NOLINT(bugprone-unused-return-value)
     state.runtime->logger.log(

@@ -126,11 +126,13 @@ Routine::~Routine() {
   const auto& state = code_->device()->backend()->state();
   if (!access_->launches.wait_all(state.runtime->options.wait_timeout)) {
     // Leaked, like a buffer in use, with all that its launches refer to.
-    (void)new (std::nothrow) Kept{code_, std::move(bindings_), std::move(workspace_), std::move(access_)};
+    auto* kept =
+        new (std::nothrow) Kept{code_, std::move(bindings_), std::move(workspace_), std::move(access_)};
+    (void)kept;
     state.runtime->logger.log(LogLevel::kError,
                               "routine.leak device=" + code_->device()->name() + " program=" + entry().name +
                                   " reason=\"a launch is still queued after wait_timeout\"");
-    return;
+    return;  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): meant
   }
   detail::destroy<&yoke_program_api::routine_destroy>(state, handle_);
 }

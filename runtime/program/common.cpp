@@ -112,7 +112,8 @@ class Commoner {
       removed_[later] = true;
       return true;
     }
-    if (tensor_of(earlier).type != tensor_of(later).type || tensor_of(earlier).dims != tensor_of(later).dims) {
+    if (tensor_of(earlier).type != tensor_of(later).type ||
+        tensor_of(earlier).dims != tensor_of(later).dims) {
       return false;
     }
     if (tensor_of(later).role == Role::kTemp && is_only_writer(later) &&
@@ -152,6 +153,8 @@ class Commoner {
 
 }  // namespace
 
-bool eliminate_common_in(Program& program) { return Commoner(program).run(); }
+bool eliminate_common_in(Program& program) {
+  return Commoner(program).run();
+}
 
 }  // namespace yoke::passes

@@ -44,7 +44,11 @@ Expr value_of(const Affine& affine) {
       factor.literal.integer = term.coefficient;
       value = Expr::make(Op::kMul, {std::move(value), std::move(factor)});
     }
-    sum = sum ? Expr::make(Op::kAdd, {std::move(*sum), std::move(value)}) : std::move(value);
+    if (sum) {
+      sum = Expr::make(Op::kAdd, {std::move(*sum), std::move(value)});
+    } else {
+      sum = std::move(value);
+    }
   }
   Expr constant = Expr::constant(Type::kI64, 0);
   constant.literal.integer = affine.constant;
@@ -137,7 +141,8 @@ class Composer {
     return true;
   }
 
-  // Whether leaving the temporary in some dimension always means leaving what the copy reads, and nothing else.
+  // Whether leaving the temporary in some dimension always means leaving what the copy reads, and nothing
+  // else.
   bool leaves_with(const Access& source) const {
     const std::vector<std::uint64_t>& source_dims = producer_.program.tensors[source.tensor].dims;
     for (std::size_t d = 0; d < leaves_.size(); ++d) {
@@ -222,7 +227,8 @@ std::optional<Expr> composed(const Producer& producer, const Access& access, con
   // A verified read that can leave has an `else`.
   const Literal& otherwise = *access.otherwise;
   if (value.op == Op::kConst) {
-    return same_literal(value.type, value.literal, otherwise) ? std::optional(std::move(value)) : std::nullopt;
+    return same_literal(value.type, value.literal, otherwise) ? std::optional(std::move(value))
+                                                              : std::nullopt;
   }
   if (value.op != Op::kRead || !composer.leaves_with(value.access) ||
       (value.access.otherwise && !same_literal(value.type, *value.access.otherwise, otherwise)) ||

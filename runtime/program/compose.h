@@ -22,11 +22,13 @@ struct Producer {
 // Whether the statement has that form. (That nothing else writes the temporary is for the caller to see to.)
 bool is_elementwise(const Program& program, const Statement& statement);
 
-// What `access`, a read of the producer's temporary in a statement with these loops, would give, computed in place.
-// Nothing where that cannot be said in one expression: `else` with a computed value, an index that is no longer affine.
+// What `access`, a read of the producer's temporary in a statement with these loops, would give, computed in
+// place. Nothing where that cannot be said in one expression: `else` with a computed value, an index that is
+// no longer affine.
 std::optional<Expr> composed(const Producer& producer, const Access& access, const std::vector<Loop>& loops);
 
-// An element of an index tensor, seen through the copy of that tensor; nothing where the producer is no plain copy.
+// An element of an index tensor, seen through the copy of that tensor; nothing where the producer is no plain
+// copy.
 std::optional<Index> composed_index(const Producer& producer, const Index& index,
                                     const std::vector<Loop>& loops);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/program/cost.cpp: what it costs to compute a temporary where it is read, and what a contraction must keep.
+// runtime/program/cost.cpp: what it costs to compute a temporary where it is read, and what a contraction
+// must keep.
 #include "cost.h"
 
 namespace yoke::passes {

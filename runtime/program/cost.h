@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/program/cost.h: what it costs to compute a temporary where it is read, and what a contraction must keep.
+// runtime/program/cost.h: what it costs to compute a temporary where it is read, and what a contraction must
+// keep.
 #pragma once
 
 #include "rewrite.h"

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/program/fold.cpp: constant operands are computed, by the reference executor, so that nothing can differ from it.
+// runtime/program/fold.cpp: constant operands are computed, by the reference executor, so that nothing can
+// differ from it.
 #include "fold.h"
+
+#include <yoke/program/execute.h>
 
 #include <array>
 #include <cmath>
 #include <cstring>
-
-#include <yoke/program/execute.h>
 
 namespace yoke::passes {
 namespace {
@@ -22,19 +23,31 @@ Expr constant_from(Type type, const void* bytes) {
   Expr expr = Expr::constant(type, 0);
   Literal& literal = expr.literal;
   switch (type) {
-    case Type::kF64: literal.number = load<double>(bytes); break;
-    case Type::kF32: literal.number = static_cast<double>(load<float>(bytes)); break;
+    case Type::kF64:
+      literal.number = load<double>(bytes);
+      break;
+    case Type::kF32:
+      literal.number = static_cast<double>(load<float>(bytes));
+      break;
     case Type::kF16:
       literal.number = static_cast<double>(program::f16_to_f32(load<std::uint16_t>(bytes)));
       break;
     case Type::kBF16:
       literal.number = static_cast<double>(program::bf16_to_f32(load<std::uint16_t>(bytes)));
       break;
-    case Type::kI64: literal.integer = load<std::int64_t>(bytes); break;
-    case Type::kI32: literal.integer = load<std::int32_t>(bytes); break;
-    case Type::kU32: literal.integer = load<std::uint32_t>(bytes); break;
+    case Type::kI64:
+      literal.integer = load<std::int64_t>(bytes);
+      break;
+    case Type::kI32:
+      literal.integer = load<std::int32_t>(bytes);
+      break;
+    case Type::kU32:
+      literal.integer = load<std::uint32_t>(bytes);
+      break;
     case Type::kU8:
-    case Type::kBool: literal.integer = load<std::uint8_t>(bytes); break;
+    case Type::kBool:
+      literal.integer = load<std::uint8_t>(bytes);
+      break;
   }
   return expr;
 }
@@ -84,10 +97,14 @@ std::optional<Expr> known_read(const Program& program, const std::vector<Loop>& 
 
 std::optional<Expr> better(const Program& program, const std::vector<Loop>& loops, const Expr& expr) {
   switch (expr.op) {
-    case Op::kConst: return std::nullopt;
-    case Op::kIndex: return known_index(program, loops, expr);
-    case Op::kRead: return known_read(program, loops, expr);
-    default: break;
+    case Op::kConst:
+      return std::nullopt;
+    case Op::kIndex:
+      return known_index(program, loops, expr);
+    case Op::kRead:
+      return known_read(program, loops, expr);
+    default:
+      break;
   }
   if (std::optional<Expr> constant = computed(expr)) {
     return constant;

@@ -8,8 +8,8 @@
 
 namespace yoke::passes {
 
-// A node whose arguments are constants, computed by the reference executor. Nothing where the result is NaN, whose bits
-// a literal does not carry.
+// A node whose arguments are constants, computed by the reference executor. Nothing where the result is NaN,
+// whose bits a literal does not carry.
 std::optional<Expr> computed(const Expr& expr);
 
 // What the node equals, bit for bit, for every value of its arguments (a NaN may become another NaN).

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/program/fold_rules.cpp: identities that hold bit for bit: x+0.0 is not one of them (x may be -0.0), x-0.0 is.
+// runtime/program/fold_rules.cpp: identities that hold bit for bit: x+0.0 is not one of them (x may be -0.0),
+// x-0.0 is.
 #include <cmath>
 #include <limits>
 
@@ -29,19 +30,27 @@ bool is_integer_constant(const Expr& expr, std::int64_t value) {
 
 std::int64_t lowest(Type type) {
   switch (type) {
-    case Type::kI64: return std::numeric_limits<std::int64_t>::min();
-    case Type::kI32: return std::numeric_limits<std::int32_t>::min();
-    default: return 0;
+    case Type::kI64:
+      return std::numeric_limits<std::int64_t>::min();
+    case Type::kI32:
+      return std::numeric_limits<std::int32_t>::min();
+    default:
+      return 0;
   }
 }
 
 std::int64_t highest(Type type) {
   switch (type) {
-    case Type::kI64: return std::numeric_limits<std::int64_t>::max();
-    case Type::kI32: return std::numeric_limits<std::int32_t>::max();
-    case Type::kU32: return std::numeric_limits<std::uint32_t>::max();
-    case Type::kU8: return std::numeric_limits<std::uint8_t>::max();
-    default: return 1;
+    case Type::kI64:
+      return std::numeric_limits<std::int64_t>::max();
+    case Type::kI32:
+      return std::numeric_limits<std::int32_t>::max();
+    case Type::kU32:
+      return std::numeric_limits<std::uint32_t>::max();
+    case Type::kU8:
+      return std::numeric_limits<std::uint8_t>::max();
+    default:
+      return 1;
   }
 }
 
@@ -50,20 +59,32 @@ bool is_neutral(Op op, const Expr& expr, bool on_the_right) {
   const bool is_float = program::is_float(expr.type);
   const double infinity = std::numeric_limits<double>::infinity();
   switch (op) {
-    case Op::kAdd: return is_number(expr, is_float ? -0.0 : 0.0);
-    case Op::kSub: return on_the_right && is_number(expr, 0.0);
-    case Op::kMul: return is_number(expr, 1.0);
-    case Op::kDiv: return on_the_right && is_number(expr, 1.0);
-    case Op::kMax: return is_float ? is_number(expr, -infinity) : is_integer_constant(expr, lowest(expr.type));
-    case Op::kMin: return is_float ? is_number(expr, infinity) : is_integer_constant(expr, highest(expr.type));
-    case Op::kAnd: return is_truth(expr, true);
-    case Op::kOr: return is_truth(expr, false);
-    case Op::kBitAnd: return is_integer_constant(expr, lowest(expr.type) < 0 ? -1 : highest(expr.type));
+    case Op::kAdd:
+      return is_number(expr, is_float ? -0.0 : 0.0);
+    case Op::kSub:
+      return on_the_right && is_number(expr, 0.0);
+    case Op::kMul:
+      return is_number(expr, 1.0);
+    case Op::kDiv:
+      return on_the_right && is_number(expr, 1.0);
+    case Op::kMax:
+      return is_float ? is_number(expr, -infinity) : is_integer_constant(expr, lowest(expr.type));
+    case Op::kMin:
+      return is_float ? is_number(expr, infinity) : is_integer_constant(expr, highest(expr.type));
+    case Op::kAnd:
+      return is_truth(expr, true);
+    case Op::kOr:
+      return is_truth(expr, false);
+    case Op::kBitAnd:
+      return is_integer_constant(expr, lowest(expr.type) < 0 ? -1 : highest(expr.type));
     case Op::kBitOr:
-    case Op::kBitXor: return is_integer_constant(expr, 0);
+    case Op::kBitXor:
+      return is_integer_constant(expr, 0);
     case Op::kShiftLeft:
-    case Op::kShiftRight: return on_the_right && is_integer_constant(expr, 0);
-    default: return false;
+    case Op::kShiftRight:
+      return on_the_right && is_integer_constant(expr, 0);
+    default:
+      return false;
   }
 }
 
@@ -71,16 +92,23 @@ bool is_neutral(Op op, const Expr& expr, bool on_the_right) {
 bool decides(Op op, const Expr& expr, bool on_the_right) {
   switch (op) {
     case Op::kMul:
-    case Op::kBitAnd: return is_integer_constant(expr, 0);
+    case Op::kBitAnd:
     case Op::kDiv:
-    case Op::kMod: return is_integer_constant(expr, 0);
+    case Op::kMod:
+      return is_integer_constant(expr, 0);
     case Op::kShiftLeft:
-    case Op::kShiftRight: return !on_the_right && is_integer_constant(expr, 0);
-    case Op::kAnd: return is_truth(expr, false);
-    case Op::kOr: return is_truth(expr, true);
-    case Op::kMax: return is_integer_constant(expr, highest(expr.type));
-    case Op::kMin: return is_integer_constant(expr, lowest(expr.type));
-    default: return false;
+    case Op::kShiftRight:
+      return !on_the_right && is_integer_constant(expr, 0);
+    case Op::kAnd:
+      return is_truth(expr, false);
+    case Op::kOr:
+      return is_truth(expr, true);
+    case Op::kMax:
+      return is_integer_constant(expr, highest(expr.type));
+    case Op::kMin:
+      return is_integer_constant(expr, lowest(expr.type));
+    default:
+      return false;
   }
 }
 
@@ -93,17 +121,23 @@ std::optional<Expr> same_operands(const Expr& expr) {
     case Op::kAnd:
     case Op::kOr:
     case Op::kBitAnd:
-    case Op::kBitOr: return x;
+    case Op::kBitOr:
+      return x;
     case Op::kSub:
-    case Op::kBitXor: return is_float ? std::nullopt : std::optional(Expr::constant(x.type, 0));
+    case Op::kBitXor:
+      return is_float ? std::nullopt : std::optional(Expr::constant(x.type, 0));
     // A NaN equals nothing, itself included.
     case Op::kEqual:
     case Op::kLessEqual:
-    case Op::kGreaterEqual: return is_float ? std::nullopt : std::optional(Expr::constant(Type::kBool, 1));
-    case Op::kNotEqual: return is_float ? std::nullopt : std::optional(Expr::constant(Type::kBool, 0));
+    case Op::kGreaterEqual:
+      return is_float ? std::nullopt : std::optional(Expr::constant(Type::kBool, 1));
+    case Op::kNotEqual:
+      return is_float ? std::nullopt : std::optional(Expr::constant(Type::kBool, 0));
     case Op::kLess:
-    case Op::kGreater: return Expr::constant(Type::kBool, 0);
-    default: return std::nullopt;
+    case Op::kGreater:
+      return Expr::constant(Type::kBool, 0);
+    default:
+      return std::nullopt;
   }
 }
 
@@ -127,8 +161,8 @@ std::optional<Expr> division_by_power(const Expr& expr) {
 // (x + a) + b and (x * a) * b of integers, which wrap.
 std::optional<Expr> gathered_constants(const Expr& expr) {
   const Expr& inner = expr.args[0];
-  if ((expr.op != Op::kAdd && expr.op != Op::kMul) || program::is_float(expr.type) ||
-      inner.op != expr.op || expr.args[1].op != Op::kConst || inner.args[1].op != Op::kConst) {
+  if ((expr.op != Op::kAdd && expr.op != Op::kMul) || program::is_float(expr.type) || inner.op != expr.op ||
+      expr.args[1].op != Op::kConst || inner.args[1].op != Op::kConst) {
     return std::nullopt;
   }
   std::optional<Expr> constant = computed(Expr::make(expr.op, {inner.args[1], expr.args[1]}));
@@ -171,15 +205,20 @@ bool holds(Type wide, Type narrow) {
     return true;
   }
   switch (wide) {
-    case Type::kF64: return narrow != Type::kI64;
+    case Type::kF64:
+      return narrow != Type::kI64;
     case Type::kF32:
       return narrow == Type::kF16 || narrow == Type::kBF16 || narrow == Type::kU8;
     case Type::kF16:
-    case Type::kBF16: return narrow == Type::kU8;
-    case Type::kI64: return program::is_integer(narrow);
+    case Type::kBF16:
+      return narrow == Type::kU8;
+    case Type::kI64:
+      return program::is_integer(narrow);
     case Type::kI32:
-    case Type::kU32: return narrow == Type::kU8;
-    default: return false;
+    case Type::kU32:
+      return narrow == Type::kU8;
+    default:
+      return false;
   }
 }
 
@@ -204,7 +243,8 @@ std::optional<Expr> simplified_cast(const Expr& expr) {
 std::optional<Expr> simplified_unary(const Expr& expr) {
   const Expr& inner = expr.args[0];
   switch (expr.op) {
-    case Op::kCast: return simplified_cast(expr);
+    case Op::kCast:
+      return simplified_cast(expr);
     case Op::kNeg:
     case Op::kNot:
     case Op::kBitNot:
@@ -218,7 +258,8 @@ std::optional<Expr> simplified_unary(const Expr& expr) {
         return std::nullopt;
       }
       return Expr::make(Op::kAbs, {inner.args[0]});
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
 }
 

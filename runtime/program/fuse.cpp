@@ -35,7 +35,9 @@ class Fuser {
  private:
   const Statement& at(std::size_t i) const { return program_.statements[i]; }
   std::size_t count() const { return program_.statements.size(); }
-  bool reads(std::size_t i, std::uint32_t tensor) const { return !removed_[i] && contains(reads_[i], tensor); }
+  bool reads(std::size_t i, std::uint32_t tensor) const {
+    return !removed_[i] && contains(reads_[i], tensor);
+  }
   bool writes(std::size_t i, std::uint32_t tensor) const {
     return !removed_[i] && at(i).target.tensor == tensor;
   }
@@ -169,7 +171,8 @@ class Fuser {
     return true;
   }
 
-  // The producer may read what the consumer writes only at the very element that is written: then it works in place.
+  // The producer may read what the consumer writes only at the very element that is written: then it works in
+  // place.
   bool own_target_is_safe(std::size_t i, const Statement& after) const {
     const std::uint32_t target = after.target.tensor;
     if (!contains(reads_[i], target)) {
@@ -205,7 +208,8 @@ class Fuser {
     const std::uint32_t to = copy.target.tensor;
     const Tensor& source = program_.tensors[from];
     const Tensor& target = program_.tensors[to];
-    if (from == to || source.role != Role::kTemp || source.type != target.type || source.dims != target.dims) {
+    if (from == to || source.role != Role::kTemp || source.type != target.type ||
+        source.dims != target.dims) {
       return false;
     }
     bool source_lives = false;
@@ -233,7 +237,8 @@ class Fuser {
 
 bool fuse_in(Program& program) {
   bool changed = false;
-  // Each round removes a statement or a read of a temporary, or feeds an epilogue, so this ends; mostly one round does all.
+  // Each round removes a statement or a read of a temporary, or feeds an epilogue, so this ends; mostly one
+  // round does all.
   while (Fuser(program).run() || place_epilogues_in(program)) {
     changed = true;
   }

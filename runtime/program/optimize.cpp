@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/program/optimize.cpp: the passes as users call them, each verified, and all of them to a fixed point.
+// runtime/program/optimize.cpp: the passes as users call them, each verified, and all of them to a fixed
+// point.
 #include <yoke/program/text.h>
 #include <yoke/runtime/error.h>
 #include <yoke/runtime/passes.h>
@@ -9,7 +10,8 @@
 namespace yoke::passes {
 namespace {
 
-// Every round that changes something removes or shrinks statements; the bound only guards against passes that undo each other.
+// Every round that changes something removes or shrinks statements; the bound only guards against passes that
+// undo each other.
 constexpr int kMaxRounds = 16;
 
 using Pass = bool (*)(Program&);
@@ -21,9 +23,9 @@ bool run(Pass pass, const char* name, Program& program) {
   try {
     program::verify(program);
   } catch (const program::ProgramError& error) {
-    throw Error(ErrorCode::kInternal, "program '" + program.name + "': the pass " + name +
-                                     " made it invalid: " + error.reason() +
-                                     "; this is a defect of yoke, please report it with the program's text");
+    throw Error(ErrorCode::kInternal,
+                "program '" + program.name + "': the pass " + name + " made it invalid: " + error.reason() +
+                    "; this is a defect of yoke, please report it with the program's text");
   }
   return true;
 }
@@ -47,7 +49,9 @@ Program eliminate_common(Program program) {
   return once(eliminate_common_in, "eliminate_common", std::move(program));
 }
 
-Program fuse(Program program) { return once(fuse_in, "fuse", std::move(program)); }
+Program fuse(Program program) {
+  return once(fuse_in, "fuse", std::move(program));
+}
 
 Program optimize(Program program) {
   for (int round = 0; round < kMaxRounds; ++round) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/program/place.cpp: an elementwise statement goes right behind the reduction that feeds it, so that a backend can absorb it.
+// runtime/program/place.cpp: an elementwise statement goes right behind the reduction that feeds it, so that
+// a backend can absorb it.
 #include "rewrite.h"
 
 namespace yoke::passes {
@@ -14,7 +15,9 @@ struct Item {
 };
 
 // Whether the two may change places.
-bool commute(const Item& a, const Item& b) { return !a.touches(b.target()) && !b.touches(a.target()); }
+bool commute(const Item& a, const Item& b) {
+  return !a.touches(b.target()) && !b.touches(a.target());
+}
 
 class Placer {
  public:
@@ -63,17 +66,16 @@ class Placer {
 
   // Whether j stands right behind a reduction, or a chain behind one, that feeds it.
   bool is_fed(std::size_t j) const {
-    return j > 0 && is_epilogue(j - 1, j) &&
-           (items_[j - 1].statement.reduce.has_value() || is_fed(j - 1));
+    return j > 0 && is_epilogue(j - 1, j) && (items_[j - 1].statement.reduce.has_value() || is_fed(j - 1));
   }
 
   std::size_t reader_count(std::uint32_t tensor) const {
-    return static_cast<std::size_t>(std::count_if(items_.begin(), items_.end(), [&](const Item& item) {
-      return contains(item.reads, tensor);
-    }));
+    return static_cast<std::size_t>(std::count_if(
+        items_.begin(), items_.end(), [&](const Item& item) { return contains(item.reads, tensor); }));
   }
 
-  // Looks behind the chain that ends in i for the statement that could follow it, and brings the two together.
+  // Looks behind the chain that ends in i for the statement that could follow it, and brings the two
+  // together.
   bool move_next_of(std::size_t i) {
     if (items_[i].statement.hint >= 0 || !(items_[i].statement.reduce || is_fed(i))) {
       return false;
@@ -122,9 +124,7 @@ class Placer {
     return true;
   }
 
-  std::vector<Item>::iterator at(std::size_t i) {
-    return items_.begin() + static_cast<std::ptrdiff_t>(i);
-  }
+  std::vector<Item>::iterator at(std::size_t i) { return items_.begin() + static_cast<std::ptrdiff_t>(i); }
 
   Program& program_;
   std::vector<Item> items_;
@@ -132,6 +132,8 @@ class Placer {
 
 }  // namespace
 
-bool place_epilogues_in(Program& program) { return Placer(program).run(); }
+bool place_epilogues_in(Program& program) {
+  return Placer(program).run();
+}
 
 }  // namespace yoke::passes

@@ -2,12 +2,12 @@
 // runtime/program/rewrite.h: what the passes ask of a program, and the edits they share.
 #pragma once
 
+#include <yoke/program/program.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
-
-#include <yoke/program/program.h>
 
 namespace yoke::passes {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/collective.cpp: sums over shards as small programs, linked once, in an order fixed by shard number.
+// runtime/schedule/collective.cpp: sums over shards as small programs, linked once, in an order fixed by
+// shard number.
+#include <yoke/program/program.h>
+#include <yoke/program/text.h>
 #include <yoke/runtime/collective.h>
 
 #include <algorithm>
-
-#include <yoke/program/program.h>
-#include <yoke/program/text.h>
 
 namespace yoke {
 
@@ -19,15 +19,18 @@ using program::Op;
 using program::Role;
 
 // A program over flat tensors: the first argument becomes the sum of all, times `scale`.
-std::string sum_text(std::string_view name, program::Type type, std::uint64_t element_count, std::size_t terms,
-                     double scale = 1) {
+std::string sum_text(std::string_view name, program::Type type, std::uint64_t element_count,
+                     std::size_t terms, double scale = 1) {
   program::Program result;
   result.name = name;
   Access element{0, {Index{Affine::loop(0), {}, {}}}, {}};
   Expr value;
   for (std::uint32_t k = 0; k < terms; ++k) {
-    result.tensors.push_back({k == 0 ? "own" : "incoming" + std::to_string(k), type, {element_count},
-                              k == 0 ? Role::kInOut : Role::kIn, {}});
+    result.tensors.push_back({k == 0 ? "own" : "incoming" + std::to_string(k),
+                              type,
+                              {element_count},
+                              k == 0 ? Role::kInOut : Role::kIn,
+                              {}});
     Access read = element;
     read.tensor = k;
     Expr term = Expr::read(type, read);
@@ -52,10 +55,13 @@ std::uint64_t flat_count(const TensorSpec& spec) {
   return count;
 }
 
-program::Type type_of(const TensorSpec& spec) { return static_cast<program::Type>(spec.type); }
+program::Type type_of(const TensorSpec& spec) {
+  return static_cast<program::Type>(spec.type);
+}
 
 // A child in which `name` is seen as one row of elements, whatever its shape.
-Context flat_view(const Context& context, std::string_view name, std::string_view as, const Slice* part = nullptr) {
+Context flat_view(const Context& context, std::string_view name, std::string_view as,
+                  const Slice* part = nullptr) {
   Context child = context.child();
   const ContextTensor& tensor = context.tensor(name);
   const std::uint64_t element = program::byte_size(type_of(tensor.spec));
@@ -75,8 +81,9 @@ void check_same_spec(std::span<const Context> contexts, std::string_view node) {
   const TensorSpec& first = contexts.front().tensor(node).spec;
   for (std::size_t k = 1; k < contexts.size(); ++k) {
     if (!(contexts[k].tensor(node).spec == first)) {
-      throw Error(ErrorCode::kInvalidArgument, "merging '" + std::string(node) + "': shard " + std::to_string(k) +
-                                              " has another type or shape than the owner; replicas must agree");
+      throw Error(ErrorCode::kInvalidArgument,
+                  "merging '" + std::string(node) + "': shard " + std::to_string(k) +
+                      " has another type or shape than the owner; replicas must agree");
     }
   }
 }
@@ -113,13 +120,15 @@ std::vector<std::pair<std::uint32_t, std::uint32_t>> merge_pairs(std::uint32_t s
   return pairs;
 }
 
-void parallel_merge(std::uint32_t shard_count, const std::function<void(std::uint32_t, std::uint32_t)>& merge) {
+void parallel_merge(std::uint32_t shard_count,
+                    const std::function<void(std::uint32_t, std::uint32_t)>& merge) {
   for (const auto& [from, to] : merge_pairs(shard_count)) {
     merge(from, to);
   }
 }
 
-std::vector<Slice> slices(std::uint64_t element_count, std::uint64_t element_byte_count, std::uint32_t shard_count) {
+std::vector<Slice> slices(std::uint64_t element_count, std::uint64_t element_byte_count,
+                          std::uint32_t shard_count) {
   const std::uint64_t grain = std::max<std::uint64_t>(1, 64 / element_byte_count);
   const std::uint64_t grains = (element_count + grain - 1) / grain;
   std::vector<Slice> result(shard_count);
@@ -143,8 +152,9 @@ bool memory_is_shared(std::span<const Context> contexts) {
 
 MergeStrategy resolve_strategy(MergeStrategy strategy, std::span<const Context> contexts) {
   if (strategy == MergeStrategy::kDirect && !memory_is_shared(contexts)) {
-    throw Error(ErrorCode::kFailedPrecondition,
-                "merge strategy direct: these devices cannot read each other's memory in place; use owner or tree");
+    throw Error(
+        ErrorCode::kFailedPrecondition,
+        "merge strategy direct: these devices cannot read each other's memory in place; use owner or tree");
   }
   if (strategy != MergeStrategy::kAuto) {
     return strategy;
@@ -181,8 +191,7 @@ void GradientMerge::link_pair(const Context& to, const Context& from, std::strin
   const auto code = compile(to.stream()->device(), sum_text("merge_add", type_of(spec), flat_count(spec), 2));
   const Context own = flat_view(to, node, node);
   Transfer transfer = device_to_device(node, use, own, flat_view(from, node, node));
-  LinkedRoutine add =
-      own.link_merge(code, "merge_add", "incoming1", transfer, {{"own", std::string(node)}});
+  LinkedRoutine add = own.link_merge(code, "merge_add", "incoming1", transfer, {{"own", std::string(node)}});
   steps_.push_back({std::move(transfer), true, std::move(add)});
 }
 
@@ -201,8 +210,8 @@ void GradientMerge::link_slices(std::span<const Context> contexts, std::string_v
       own.adopt(name, {spec.type, {count}},
                 flat_view(contexts[source], node, name, &parts[k]).tensor(name).view);
     }
-    const auto code =
-        compile(contexts[k].stream()->device(), sum_text("merge_slice", type_of(spec), count, contexts.size()));
+    const auto code = compile(contexts[k].stream()->device(),
+                              sum_text("merge_slice", type_of(spec), count, contexts.size()));
     steps_.push_back({{}, false, own.link(code, "merge_slice")});
   }
 }
@@ -252,7 +261,7 @@ AllReduce::AllReduce(std::span<Context> contexts, std::string_view input, std::s
   const Context& owner = contexts_[0];
   if (!(owner.tensor(output).spec == spec)) {
     throw Error(ErrorCode::kInvalidArgument, "all-reduce of '" + std::string(input) + "' into '" + output_ +
-                                            "': they differ in type or shape");
+                                                 "': they differ in type or shape");
   }
   owner_input_ = owner.tensor(input);
   owner_output_ = owner.tensor(output);
@@ -260,9 +269,10 @@ AllReduce::AllReduce(std::span<Context> contexts, std::string_view input, std::s
   const auto add = compile(device, sum_text("merge_add", type_of(spec), flat_count(spec), 2));
   const Context flat_owner = flat_view(owner, output, output);
   for (std::size_t k = 1; k < contexts_.size(); ++k) {
-    Transfer transfer =
-        device_to_device(input, MergeUse::kStreaming, flat_view(owner, input, input), flat_view(contexts_[k], input, input));
-    LinkedRoutine routine = flat_owner.link_merge(add, "merge_add", "incoming1", transfer, {{"own", output_}});
+    Transfer transfer = device_to_device(input, MergeUse::kStreaming, flat_view(owner, input, input),
+                                         flat_view(contexts_[k], input, input));
+    LinkedRoutine routine =
+        flat_owner.link_merge(add, "merge_add", "incoming1", transfer, {{"own", output_}});
     steps_.push_back({std::move(transfer), std::move(routine)});
   }
   if (reduction == Reduction::kMean && contexts_.size() > 1) {

@@ -2,14 +2,14 @@
 // runtime/schedule/command.h: one piece of queued work as a value, and the ring that hands it to a worker.
 #pragma once
 
+#include <yoke/backend.h>
+
 #include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
-
-#include <yoke/backend.h>
 
 namespace yoke {
 class Routine;
@@ -42,8 +42,9 @@ struct Command {
   std::array<std::byte, 8> pattern{};
   std::array<char, 40> label{};  // the tensor's name, for messages; cut where it is longer
   std::array<std::int64_t, kInlineSymbols> symbols{};
-  std::vector<std::int64_t> more_symbols;  // of a program with more than kInlineSymbols; the slot keeps the memory
-  std::shared_ptr<StreamState> other;      // kWait: until other's completed ticket is other_ticket
+  std::vector<std::int64_t>
+      more_symbols;  // of a program with more than kInlineSymbols; the slot keeps the memory
+  std::shared_ptr<StreamState> other;  // kWait: until other's completed ticket is other_ticket
   std::uint64_t other_ticket = 0;
 
   const std::int64_t* symbol_values() const {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/schedule/context.cpp: tensors by name, here or in a parent.
+#include <yoke/program/program.h>
 #include <yoke/runtime/context.h>
 
 #include <algorithm>
 #include <limits>
 #include <set>
-
-#include <yoke/program/program.h>
 
 #include "schedule/context_impl.h"
 #include "schedule/queue_copies.h"
@@ -15,7 +14,9 @@ namespace yoke {
 
 namespace {
 
-bool is_type(std::int32_t type) { return type >= YOKE_F64 && type <= YOKE_BOOL; }
+bool is_type(std::int32_t type) {
+  return type >= YOKE_F64 && type <= YOKE_BOOL;
+}
 
 }  // namespace
 
@@ -74,7 +75,8 @@ void Context::Impl::refuse(ErrorCode code, const std::string& reason) const {
 }
 
 void Context::Impl::check_spec(std::string_view name, const TensorSpec& spec) const {
-  const std::string subject = "tensor '" + std::string(name) + "' of " + detail::spec_text(spec.type, spec.dims);
+  const std::string subject =
+      "tensor '" + std::string(name) + "' of " + detail::spec_text(spec.type, spec.dims);
   if (name.empty()) {
     refuse(ErrorCode::kInvalidArgument, "a tensor needs a name");
   }
@@ -82,7 +84,8 @@ void Context::Impl::check_spec(std::string_view name, const TensorSpec& spec) co
     refuse(ErrorCode::kInvalidArgument, subject + ": there is no such element type");
   }
   if (spec.dims.size() > YOKE_MAX_RANK) {
-    refuse(ErrorCode::kInvalidArgument, subject + " has more than " + std::to_string(YOKE_MAX_RANK) + " dimensions");
+    refuse(ErrorCode::kInvalidArgument,
+           subject + " has more than " + std::to_string(YOKE_MAX_RANK) + " dimensions");
   }
   std::uint64_t count = program::byte_size(static_cast<program::Type>(spec.type));
   for (const std::uint64_t dim : spec.dims) {
@@ -99,8 +102,9 @@ void Context::Impl::check_spec(std::string_view name, const TensorSpec& spec) co
 const ContextTensor& Context::Impl::add(std::string_view name, ContextTensor tensor) {
   const auto [place, is_new] = tensors.emplace(std::string(name), std::move(tensor));
   if (!is_new) {
-    refuse(ErrorCode::kAlreadyExists, "there is a tensor '" + std::string(name) + "' already, of " +
-                                          detail::spec_text(place->second.spec.type, place->second.spec.dims));
+    refuse(ErrorCode::kAlreadyExists,
+           "there is a tensor '" + std::string(name) + "' already, of " +
+               detail::spec_text(place->second.spec.type, place->second.spec.dims));
   }
   return place->second;
 }
@@ -118,14 +122,19 @@ Context Context::child() const {
   return result;
 }
 
-const std::shared_ptr<Stream>& Context::stream() const { return impl_->stream; }
+const std::shared_ptr<Stream>& Context::stream() const {
+  return impl_->stream;
+}
 
-bool Context::has(std::string_view name) const { return impl_->find(name) != nullptr; }
+bool Context::has(std::string_view name) const {
+  return impl_->find(name) != nullptr;
+}
 
 const ContextTensor& Context::tensor(std::string_view name) const {
   const ContextTensor* found = impl_->find(name);
   if (found == nullptr) {
-    impl_->refuse(ErrorCode::kNotFound, "there is no tensor '" + std::string(name) + "'; " + impl_->listing());
+    impl_->refuse(ErrorCode::kNotFound,
+                  "there is no tensor '" + std::string(name) + "'; " + impl_->listing());
   }
   return *found;
 }
@@ -146,25 +155,29 @@ const ContextTensor& Context::allocate(std::string_view name, const TensorSpec& 
     return impl_->add(name, {});  // refuses, before memory is taken
   }
   const std::uint64_t byte_count = spec.byte_count();
-  return impl_->add(name, {spec, {std::make_shared<Buffer>(impl_->stream->device(), byte_count), 0, byte_count}});
+  return impl_->add(name,
+                    {spec, {std::make_shared<Buffer>(impl_->stream->device(), byte_count), 0, byte_count}});
 }
 
 const ContextTensor& Context::adopt(std::string_view name, const TensorSpec& spec, BufferView view) {
   impl_->check_spec(name, spec);
-  const std::string subject = "tensor '" + std::string(name) + "' of " + detail::spec_text(spec.type, spec.dims);
+  const std::string subject =
+      "tensor '" + std::string(name) + "' of " + detail::spec_text(spec.type, spec.dims);
   const std::uint64_t byte_count = spec.byte_count();
   if (view.buffer == nullptr) {
     impl_->refuse(ErrorCode::kInvalidArgument, subject + " was given without a buffer");
   }
   if (view.byte_count < byte_count || view.offset > view.buffer->byte_count() ||
       byte_count > view.buffer->byte_count() - view.offset) {
-    impl_->refuse(ErrorCode::kOutOfRange, subject + " needs " + std::to_string(byte_count) + " bytes; the view has " +
-                                              std::to_string(view.byte_count) + " from byte " + std::to_string(view.offset) +
+    impl_->refuse(ErrorCode::kOutOfRange, subject + " needs " + std::to_string(byte_count) +
+                                              " bytes; the view has " + std::to_string(view.byte_count) +
+                                              " from byte " + std::to_string(view.offset) +
                                               " of a buffer of " + std::to_string(view.buffer->byte_count()));
   }
   if (!impl_->stream->device()->can_access(*view.buffer->device())) {
-    impl_->refuse(ErrorCode::kInvalidArgument, subject + " is in memory of '" + view.buffer->device()->name() +
-                                                   "', which this context's device cannot use in place; copy it instead");
+    impl_->refuse(ErrorCode::kInvalidArgument,
+                  subject + " is in memory of '" + view.buffer->device()->name() +
+                      "', which this context's device cannot use in place; copy it instead");
   }
   view.byte_count = byte_count;
   return impl_->add(name, {spec, std::move(view)});
@@ -185,14 +198,16 @@ void Context::to_host(std::string_view name, std::span<std::byte> bytes) const {
   const ContextTensor& from = tensor(name);
   if (bytes.size() != from.view.byte_count) {
     impl_->refuse(ErrorCode::kInvalidArgument, "to_host of tensor '" + std::string(name) + "' of " +
-                                                   detail::spec_text(from.spec.type, from.spec.dims) + " gives " +
-                                                   std::to_string(from.view.byte_count) + " bytes, there is room for " +
+                                                   detail::spec_text(from.spec.type, from.spec.dims) +
+                                                   " gives " + std::to_string(from.view.byte_count) +
+                                                   " bytes, there is room for " +
                                                    std::to_string(bytes.size()));
   }
   detail::queue_to_host(impl_->stream->state(), bytes.data(), from.view, name);
 }
 
-const ContextTensor& Context::init_from_host(std::string_view name, const TensorSpec& spec, std::span<const std::byte> bytes) {
+const ContextTensor& Context::init_from_host(std::string_view name, const TensorSpec& spec,
+                                             std::span<const std::byte> bytes) {
   impl_->check_spec(name, spec);
   if (bytes.size() != spec.byte_count()) {
     impl_->refuse(ErrorCode::kInvalidArgument, "tensor '" + std::string(name) + "' of " +

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/hazards.cpp: finds what a command must wait for, and records what later ones must wait for.
+// runtime/schedule/hazards.cpp: finds what a command must wait for, and records what later ones must wait
+// for.
 #include "schedule/hazards.h"
 
 #include <algorithm>
@@ -17,7 +18,8 @@ bool overlap(std::uint64_t a_begin, std::uint64_t a_end, std::uint64_t b_begin, 
 }
 
 // At most one wait per stream and kind: the latest.
-void add_wait(std::vector<Dependency>& waits, const std::shared_ptr<StreamState>& stream, std::uint64_t ticket, bool inherits) {
+void add_wait(std::vector<Dependency>& waits, const std::shared_ptr<StreamState>& stream,
+              std::uint64_t ticket, bool inherits) {
   for (Dependency& wait : waits) {
     if (wait.stream == stream && wait.inherits == inherits) {
       wait.ticket = std::max(wait.ticket, ticket);
@@ -55,11 +57,13 @@ class Hazards::HeldLocks {
   std::span<const Access> accesses_;
 };
 
-Hazards::Hazards(std::size_t capacity) { records_.reserve(capacity); }
+Hazards::Hazards(std::size_t capacity) {
+  records_.reserve(capacity);
+}
 Hazards::~Hazards() = default;
 
-void Hazards::enter(std::span<const Access> accesses, const std::shared_ptr<StreamState>& stream, std::uint64_t ticket,
-                    std::vector<Dependency>& waits) {
+void Hazards::enter(std::span<const Access> accesses, const std::shared_ptr<StreamState>& stream,
+                    std::uint64_t ticket, std::vector<Dependency>& waits) {
   const HeldLocks locks(accesses);
   for (const Access& access : accesses) {
     access.hazards->find(access, *stream, waits);
@@ -92,8 +96,8 @@ void Hazards::find(const Access& access, const StreamState& stream, std::vector<
 }
 
 void Hazards::record(const Access& access, const std::shared_ptr<StreamState>& stream, std::uint64_t ticket) {
-  // A record goes only when its work is over or the same stream's new record stands for it: a stream that fails skips
-  // its commands without waiting for the others, so its record must not stand for theirs.
+  // A record goes only when its work is over or the same stream's new record stands for it: a stream that
+  // fails skips its commands without waiting for the others, so its record must not stand for theirs.
   for (std::size_t i = 0; i < records_.size();) {
     Record& record = records_[i];
     const bool inside = access.begin <= record.begin && record.end <= access.end;
@@ -159,8 +163,9 @@ RoutineAccess::RoutineAccess(const yoke::Code::Entry& entry, const std::vector<B
   accesses.reserve(bindings.size() + 1);
   for (std::size_t i = 0; i < bindings.size(); ++i) {
     const std::int32_t access = entry.arguments[i].access;
-    accesses.push_back({&bindings[i].buffer->hazards(), bindings[i].offset, bindings[i].offset + entry.arguments[i].byte_count,
-                        access != YOKE_ACCESS_OUT, access != YOKE_ACCESS_IN});
+    accesses.push_back({&bindings[i].buffer->hazards(), bindings[i].offset,
+                        bindings[i].offset + entry.arguments[i].byte_count, access != YOKE_ACCESS_OUT,
+                        access != YOKE_ACCESS_IN});
   }
   accesses.push_back({&launches, 0, 1, false, true});
   sort_accesses(accesses);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/hazards.h: who last wrote and read which bytes of a buffer, so that streams wait for each other without the caller.
+// runtime/schedule/hazards.h: who last wrote and read which bytes of a buffer, so that streams wait for each
+// other without the caller.
 #pragma once
 
 #include <chrono>
@@ -23,8 +24,8 @@ struct Access {
   bool writes = false;
 };
 
-// Work of another stream that a command waits for. Its error is inherited only where its result is read: a failed
-// reader spoils nothing, and what a failed writer left is overwritten.
+// Work of another stream that a command waits for. Its error is inherited only where its result is read: a
+// failed reader spoils nothing, and what a failed writer left is overwritten.
 struct Dependency {
   std::shared_ptr<StreamState> stream;
   std::uint64_t ticket = 0;
@@ -39,15 +40,15 @@ class Hazards {
   Hazards(const Hazards&) = delete;
   Hazards& operator=(const Hazards&) = delete;
 
-  // Waits until no queued work uses the buffer any more, whether it succeeds or fails. False: some still does after `timeout`;
-  // then the memory must not be freed.
+  // Waits until no queued work uses the buffer any more, whether it succeeds or fails. False: some still does
+  // after `timeout`; then the memory must not be freed.
   bool wait_all(std::chrono::nanoseconds timeout) noexcept;
 
-  // Locks every buffer of `accesses` (sorted: sort_accesses), fills `waits` with what `stream` must wait for, and records the
-  // accesses under the stream's command `ticket`. Because all locks are held at once, commands of all streams have one
-  // order, and no two can wait for each other.
-  static void enter(std::span<const Access> accesses, const std::shared_ptr<StreamState>& stream, std::uint64_t ticket,
-                    std::vector<Dependency>& waits);
+  // Locks every buffer of `accesses` (sorted: sort_accesses), fills `waits` with what `stream` must wait for,
+  // and records the accesses under the stream's command `ticket`. Because all locks are held at once,
+  // commands of all streams have one order, and no two can wait for each other.
+  static void enter(std::span<const Access> accesses, const std::shared_ptr<StreamState>& stream,
+                    std::uint64_t ticket, std::vector<Dependency>& waits);
 
  private:
   class HeldLocks;
@@ -57,7 +58,8 @@ class Hazards {
     std::shared_ptr<StreamState> stream;
     std::uint64_t ticket;
     bool is_write;
-    bool is_overwritten;  // later work replaces all of it: still to be waited for, but its error matters to nobody
+    bool is_overwritten;  // later work replaces all of it: still to be waited for, but its error matters to
+                          // nobody
   };
 
   void find(const Access& access, const StreamState& stream, std::vector<Dependency>& waits);

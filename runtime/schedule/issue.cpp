@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/schedule/issue.cpp: one command becomes one call of the backend; a failing call poisons the stream.
+#include <yoke/runtime/stream.h>
+
 #include <algorithm>
 #include <cstring>
 #include <memory>
-
-#include <yoke/runtime/stream.h>
 
 #include "device/call.h"
 #include "schedule/stream_state.h"
@@ -44,21 +44,23 @@ void StreamState::issue(const Command& command) {
     switch (command.kind) {
       case CommandKind::kFromHost: {
         std::int32_t source = 0;
-        code = attempt<&yoke_backend_api::from_host>(on, status, native_, command.dst, command.dst_offset, command.from,
-                                                     command.byte_count, &source);
+        code = attempt<&yoke_backend_api::from_host>(on, status, native_, command.dst, command.dst_offset,
+                                                     command.from, command.byte_count, &source);
         break;
       }
       case CommandKind::kToHost:
-        code = attempt<&yoke_backend_api::to_host>(on, status, native_, command.src, command.src_offset, command.to,
-                                                   command.byte_count);
+        code = attempt<&yoke_backend_api::to_host>(on, status, native_, command.src, command.src_offset,
+                                                   command.to, command.byte_count);
         break;
       case CommandKind::kDeviceToDevice:
-        code = attempt<&yoke_backend_api::device_to_device>(on, status, native_, command.dst, command.dst_offset, command.src,
-                                                            command.src_offset, command.byte_count);
+        code =
+            attempt<&yoke_backend_api::device_to_device>(on, status, native_, command.dst, command.dst_offset,
+                                                         command.src, command.src_offset, command.byte_count);
         break;
       case CommandKind::kFill:
         code = offers<&yoke_backend_api::fill>(on)
-                   ? attempt<&yoke_backend_api::fill>(on, status, native_, command.dst, command.dst_offset, command.byte_count,
+                   ? attempt<&yoke_backend_api::fill>(on, status, native_, command.dst, command.dst_offset,
+                                                      command.byte_count,
                                                       static_cast<const void*>(command.pattern.data()),
                                                       std::uint32_t{command.pattern_byte_count})
                    : fill_by_copies(command, status);
@@ -74,7 +76,8 @@ void StreamState::issue(const Command& command) {
   if (code != YOKE_OK) [[unlikely]] {
     const std::string text = status.text().empty() ? "the plugin gave no reason" : std::string(status.text());
     fail(command.ticket, code_of(code),
-         "stream '" + name + "': " + describe(command) + " failed: " + text + " (" + code_name(code_of(code)) + ")");
+         "stream '" + name + "': " + describe(command) + " failed: " + text + " (" +
+             code_name(code_of(code)) + ")");
   }
 }
 
@@ -88,13 +91,15 @@ std::int32_t StreamState::fill_by_copies(const Command& command, Status& status)
   std::int32_t code = YOKE_OK;
   for (std::uint64_t done = 0; done < command.byte_count && code == YOKE_OK; done += block_byte_count) {
     std::int32_t source = 0;
-    code = attempt<&yoke_backend_api::from_host>(backend(), status, native_, command.dst, command.dst_offset + done,
-                                                 static_cast<const void*>(block.get()),
-                                                 std::min(block_byte_count, command.byte_count - done), &source);
+    code = attempt<&yoke_backend_api::from_host>(
+        backend(), status, native_, command.dst, command.dst_offset + done,
+        static_cast<const void*>(block.get()), std::min(block_byte_count, command.byte_count - done),
+        &source);
   }
   if (native_ != nullptr && code == YOKE_OK) {
     // The block goes with this call, and the backend may still read it.
-    code = attempt<&yoke_stream_api::stream_wait>(backend(), status, native_, static_cast<std::uint64_t>(wait_timeout.count()));
+    code = attempt<&yoke_stream_api::stream_wait>(backend(), status, native_,
+                                                  static_cast<std::uint64_t>(wait_timeout.count()));
   }
   return code;
 }

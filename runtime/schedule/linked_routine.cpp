@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/linked_routine.cpp: arguments meet tensors once, at link; a run only checks the merge buffer and queues.
+// runtime/schedule/linked_routine.cpp: arguments meet tensors once, at link; a run only checks the merge
+// buffer and queues.
 #include <algorithm>
 
 #include "schedule/context_impl.h"
@@ -19,7 +20,8 @@ class Linker {
       : entry_(entry), rename_(rename), where_(std::move(where)) {
     for (const auto& [argument, tensor] : rename) {
       if (!is_argument(argument)) {
-        refuse(ErrorCode::kInvalidArgument, "it has no argument '" + argument + "' to rename; it has " + argument_names());
+        refuse(ErrorCode::kInvalidArgument,
+               "it has no argument '" + argument + "' to rename; it has " + argument_names());
       }
     }
   }
@@ -44,10 +46,12 @@ class Linker {
   void check_merge(std::string_view name, const std::string& node, const TensorSpec& spec) const {
     const ArgumentInfo* argument = find(name);
     if (argument == nullptr) {
-      refuse(ErrorCode::kInvalidArgument, "it has no argument '" + std::string(name) + "' to merge from; it has " + argument_names());
+      refuse(ErrorCode::kInvalidArgument,
+             "it has no argument '" + std::string(name) + "' to merge from; it has " + argument_names());
     }
     if (argument->access != YOKE_ACCESS_IN) {
-      refuse(ErrorCode::kInvalidArgument, "argument '" + argument->name + "' is written; what is merged is only read");
+      refuse(ErrorCode::kInvalidArgument,
+             "argument '" + argument->name + "' is written; what is merged is only read");
     }
     const auto stated = rename_.find(argument->name);
     if (stated != rename_.end() && stated->second != node) {
@@ -67,8 +71,8 @@ class Linker {
 
   void check_spec(const ArgumentInfo& argument, const std::string& tensor, const TensorSpec& spec) const {
     if (argument.type != spec.type || argument.dims != spec.dims) {
-      refuse(ErrorCode::kInvalidArgument,
-             argument_text(argument) + ", tensor '" + tensor + "' is " + detail::spec_text(spec.type, spec.dims));
+      refuse(ErrorCode::kInvalidArgument, argument_text(argument) + ", tensor '" + tensor + "' is " +
+                                              detail::spec_text(spec.type, spec.dims));
     }
   }
 
@@ -81,7 +85,8 @@ class Linker {
 template <class Impl>
 const Impl& held(const std::shared_ptr<const Impl>& impl) {
   if (impl == nullptr) {
-    throw Error(ErrorCode::kFailedPrecondition, "an empty LinkedRoutine was used; assign what Context::link gave");
+    throw Error(ErrorCode::kFailedPrecondition,
+                "an empty LinkedRoutine was used; assign what Context::link gave");
   }
   return *impl;
 }
@@ -104,19 +109,22 @@ LinkedRoutine Context::link_merge(const std::shared_ptr<const Code>& code, std::
   const Linker linker(described, rename, "context on stream '" + impl_->stream->name() + "'");
   if (code->device() != impl_->stream->device()) {
     linker.refuse(ErrorCode::kInvalidArgument, "it was compiled for device '" + code->device()->name() +
-                                                   "', the context is on '" + impl_->stream->device()->name() + "'");
+                                                   "', the context is on '" +
+                                                   impl_->stream->device()->name() + "'");
   }
 
   const Transfer::Impl* transfer = source.impl_.get();
   if (!merge_argument.empty()) {
     if (transfer == nullptr || transfer->use == MergeUse::kNone) {
-      linker.refuse(ErrorCode::kInvalidArgument, "the transfer for '" + std::string(merge_argument) +
-                                                     "' is empty or a plain copy; link one with kCopy or kStreaming");
+      linker.refuse(ErrorCode::kInvalidArgument,
+                    "the transfer for '" + std::string(merge_argument) +
+                        "' is empty or a plain copy; link one with kCopy or kStreaming");
     }
     linker.check_merge(merge_argument, *transfer->node, transfer->spec);
     if (transfer->stream != impl_->stream) {
-      linker.refuse(ErrorCode::kFailedPrecondition, "the transfer of '" + *transfer->node + "' goes to stream '" +
-                                                        transfer->stream->name() + "', the routine runs on another");
+      linker.refuse(ErrorCode::kFailedPrecondition, "the transfer of '" + *transfer->node +
+                                                        "' goes to stream '" + transfer->stream->name() +
+                                                        "', the routine runs on another");
     }
   }
 
@@ -160,10 +168,11 @@ void LinkedRoutine::run(std::span<const std::int64_t> symbol_values) const {
   if (impl.merge_node) {
     const detail::MergeContent& content = impl.stream->state().merge_content;
     const bool is_ours = content.node != nullptr && *content.node == *impl.merge_node;
-    if (!is_ours || content.buffer != impl.merge_source.buffer.get() || content.offset != impl.merge_source.offset) {
+    if (!is_ours || content.buffer != impl.merge_source.buffer.get() ||
+        content.offset != impl.merge_source.offset) {
       throw Error(ErrorCode::kFailedPrecondition,
-                  "stream '" + impl.stream->name() + "': launch of '" + name() + "': it merges '" + *impl.merge_node +
-                      "', and the merge buffer holds " +
+                  "stream '" + impl.stream->name() + "': launch of '" + name() + "': it merges '" +
+                      *impl.merge_node + "', and the merge buffer holds " +
                       (content.node == nullptr ? "nothing"
                        : is_ours               ? "a '" + *content.node + "' from another source"
                                                : "'" + *content.node + "'") +
@@ -173,12 +182,26 @@ void LinkedRoutine::run(std::span<const std::int64_t> symbol_values) const {
   impl.stream->launch(*impl.routine, symbol_values);
 }
 
-const std::vector<SymbolInfo>& LinkedRoutine::symbols() const { return held(impl_).routine->entry().symbols; }
-const std::string& LinkedRoutine::name() const { return held(impl_).routine->entry().name; }
-const std::vector<std::string>& LinkedRoutine::inputs() const { return held(impl_).inputs; }
-const std::vector<std::string>& LinkedRoutine::outputs() const { return held(impl_).outputs; }
-const std::optional<std::string>& LinkedRoutine::merge_node() const { return held(impl_).merge_node; }
-const std::shared_ptr<Stream>& LinkedRoutine::stream() const { return held(impl_).stream; }
-const Routine& LinkedRoutine::routine() const { return *held(impl_).routine; }
+const std::vector<SymbolInfo>& LinkedRoutine::symbols() const {
+  return held(impl_).routine->entry().symbols;
+}
+const std::string& LinkedRoutine::name() const {
+  return held(impl_).routine->entry().name;
+}
+const std::vector<std::string>& LinkedRoutine::inputs() const {
+  return held(impl_).inputs;
+}
+const std::vector<std::string>& LinkedRoutine::outputs() const {
+  return held(impl_).outputs;
+}
+const std::optional<std::string>& LinkedRoutine::merge_node() const {
+  return held(impl_).merge_node;
+}
+const std::shared_ptr<Stream>& LinkedRoutine::stream() const {
+  return held(impl_).stream;
+}
+const Routine& LinkedRoutine::routine() const {
+  return *held(impl_).routine;
+}
 
 }  // namespace yoke

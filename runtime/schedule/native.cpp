@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/native.cpp: streams that the backend brings: tickets become events of the backend's where somebody waits for them.
+// runtime/schedule/native.cpp: streams that the backend brings: tickets become events of the backend's where
+// somebody waits for them.
 #include <algorithm>
 
 #include "device/call.h"
@@ -24,9 +25,11 @@ bool StreamState::wait_on_device(const Dependency& dependency, std::uint64_t tic
     return other.is_complete(dependency.ticket);
   }
   Status status;
-  const std::int32_t code = attempt<&yoke_stream_api::stream_wait_event>(backend(), status, native_, event->event);
+  const std::int32_t code =
+      attempt<&yoke_stream_api::stream_wait_event>(backend(), status, native_, event->event);
   if (code != YOKE_OK) {
-    fail(ticket, code_of(code), make_error("stream '" + name + "'", "stream_wait_event", code, status).what());
+    fail(ticket, code_of(code),
+         make_error("stream '" + name + "'", "stream_wait_event", code, status).what());
   }
   return true;
 }
@@ -36,7 +39,8 @@ StreamState::NativeEvent* StreamState::event_for(std::uint64_t ticket) {
   NativeEvent* best = nullptr;
   NativeEvent* spare = nullptr;
   for (NativeEvent& event : events_) {
-    if (event.event != nullptr && event.ticket >= ticket && (best == nullptr || event.ticket < best->ticket)) {
+    if (event.event != nullptr && event.ticket >= ticket &&
+        (best == nullptr || event.ticket < best->ticket)) {
       best = &event;
     }
     if (event.users == 0 && (spare == nullptr || event.ticket < spare->ticket)) {
@@ -51,10 +55,13 @@ StreamState::NativeEvent* StreamState::event_for(std::uint64_t ticket) {
   *spare = {};
   Status status;
   const std::uint64_t issued = issued_.load();
-  const std::int32_t code = attempt<&yoke_stream_api::event_record>(backend(), status, native_, &spare->event);
+  const std::int32_t code =
+      attempt<&yoke_stream_api::event_record>(backend(), status, native_, &spare->event);
   if (code != YOKE_OK) {
     spare->event = nullptr;
     native_failed(code, status);
+    constexpr std::uint64_t kOneSecond = 1'000'000'000;  // what is queued gets the time to leave the buffers
+    attempt<&yoke_stream_api::stream_wait>(backend(), status, native_, kOneSecond);
     raise_to(completed_, issued);
     return nullptr;
   }
@@ -106,8 +113,8 @@ void StreamState::mark() noexcept {
 
 void StreamState::native_failed(std::int32_t code, const Status& status) noexcept {
   const std::string text = status.text().empty() ? "the plugin gave no reason" : std::string(status.text());
-  fail(completed_.load() + 1, code_of(code), "stream '" + name + "': queued work failed: " + text + " (" +
-                                                 code_name(code_of(code)) + ")");
+  fail(completed_.load() + 1, code_of(code),
+       "stream '" + name + "': queued work failed: " + text + " (" + code_name(code_of(code)) + ")");
 }
 
 void StreamState::refresh() noexcept {
@@ -123,15 +130,15 @@ void StreamState::refresh() noexcept {
   for (NativeEvent& event : events_) {
     std::int32_t done = 0;
     if (event.event != nullptr && !is_complete(event.ticket) &&
-        attempt<&yoke_stream_api::event_query>(backend(), status, event.event, &done) == YOKE_OK && done != 0) {
+        attempt<&yoke_stream_api::event_query>(backend(), status, event.event, &done) == YOKE_OK &&
+        done != 0) {
       raise_to(completed_, event.ticket);
     }
   }
   std::int32_t done = 0;
   const std::int32_t code = attempt<&yoke_stream_api::stream_query>(backend(), status, native_, &done);
   if (code != YOKE_OK) {
-    native_failed(code, status);
-    raise_to(completed_, issued);
+    native_failed(code, status);  // a wait finds out when it is over
   } else if (done != 0) {
     raise_to(completed_, issued);
   }
@@ -144,7 +151,8 @@ void StreamState::close_native() noexcept {
   for (;;) {
     {
       const std::lock_guard lock(issue_mutex_);
-      const bool has_users = std::any_of(events_.begin(), events_.end(), [](const NativeEvent& e) { return e.users != 0; });
+      const bool has_users =
+          std::any_of(events_.begin(), events_.end(), [](const NativeEvent& e) { return e.users != 0; });
       const bool is_idle = is_complete(last_ticket()) && stopped_.load();
       if (!has_users) {
         for (NativeEvent& event : events_) {
@@ -154,8 +162,9 @@ void StreamState::close_native() noexcept {
         if (is_idle) {
           destroy<&yoke_stream_api::stream_destroy>(backend(), native_);
         } else {
-          backend().runtime->logger.log(LogLevel::kError,
-                                        "stream.abandon stream=" + name + " reason=\"its work did not end; it stays open\"");
+          backend().runtime->logger.log(
+              LogLevel::kError,
+              "stream.abandon stream=" + name + " reason=\"its work did not end; it stays open\"");
         }
         native_ = nullptr;
         return;

@@ -34,8 +34,9 @@ inline void raise_to(std::atomic<std::uint64_t>& value, std::uint64_t floor) noe
   }
 }
 
-// Where threads sleep until a condition over atomics holds. notify() costs one load when nobody sleeps. The condition's atomics are
-// stored (before notify) and loaded sequentially consistent: either the sleeper sees the store, or the notifier sees the sleeper.
+// Where threads sleep until a condition over atomics holds. notify() costs one load when nobody sleeps. The
+// condition's atomics are stored (before notify) and loaded sequentially consistent: either the sleeper sees
+// the store, or the notifier sees the sleeper.
 class Parking {
  public:
   void notify() noexcept {
@@ -60,41 +61,37 @@ class Parking {
   std::condition_variable wake_;
 };
 
-// Spins before sleeping, as long as spinning has paid of late: 3 to 50 us. After the first 2 us it gives its core away at
-// every turn, so more spinning threads than cores do not keep the others from running.
+// Spins before sleeping, as long as spinning has paid of late: 1 to 30 us. Now and then it tries the longest
+// time, to learn that it pays again. It never yields: on a loaded machine sched_yield gives the core away for
+// milliseconds, where a sleeper is woken in microseconds. Any number of threads may share one.
 class Spin {
  public:
   template <class Ready>
   bool operator()(const Ready& ready) {
-    for (int turn = 0; turn < 40; ++turn) {
-      if (ready()) {
-        return true;
+    constexpr std::uint32_t kTrialEvery = 32;
+    const bool is_trial = turn_.fetch_add(1, std::memory_order_relaxed) % kTrialEvery == 0;
+    const std::int64_t budget = is_trial ? kLongestNs : budget_ns_.load(std::memory_order_relaxed);
+    const Clock::time_point end = Clock::now() + std::chrono::nanoseconds(budget);
+    do {
+      for (int i = 0; i < 16; ++i) {
+        if (ready()) {
+          budget_ns_.store(std::min(budget * 2, kLongestNs), std::memory_order_relaxed);
+          return true;
+        }
+        pause_cpu();
       }
-      pause_cpu();
+    } while (Clock::now() < end);
+    if (!is_trial) {
+      budget_ns_.store(std::max(budget / 2, kShortestNs), std::memory_order_relaxed);
     }
-    const Clock::time_point end = Clock::now() + budget_;
-    while (Clock::now() < end) {
-      if (ready()) {
-        budget_ = std::min<std::chrono::nanoseconds>(budget_ * 2, kLongest);
-        return true;
-      }
-      std::this_thread::yield();
-    }
-    budget_ = std::max<std::chrono::nanoseconds>(budget_ / 2, kShortest);
-    return ready();
-  }
-
-  // The sleep that followed was short: a longer spin would have spared it.
-  void slept(std::chrono::nanoseconds time) {
-    if (time < kLongest) {
-      budget_ = kLongest;
-    }
+    return false;
   }
 
  private:
-  static constexpr std::chrono::nanoseconds kShortest = std::chrono::microseconds(3);
-  static constexpr std::chrono::nanoseconds kLongest = std::chrono::microseconds(50);
-  std::chrono::nanoseconds budget_ = kLongest;
+  static constexpr std::int64_t kShortestNs = 1000;
+  static constexpr std::int64_t kLongestNs = 30000;
+  std::atomic<std::int64_t> budget_ns_{kLongestNs};
+  std::atomic<std::uint32_t> turn_{0};
 };
 
 }  // namespace yoke::detail

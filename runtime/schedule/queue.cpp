@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/queue.cpp: the queuing side of a stream: hazards first, then the command, to the backend or to the ring.
+// runtime/schedule/queue.cpp: the queuing side of a stream: hazards first, then the command, to the backend
+// or to the ring.
 #include "device/call.h"
 #include "schedule/stream_state.h"
 
@@ -20,7 +21,8 @@ void StreamState::depend(const Dependency& dependency) {
     return;
   }
   const std::uint64_t ticket = reserved_.load(std::memory_order_relaxed) + 1;
-  if (dependency.stream->is_complete(dependency.ticket) && !dependency.stream->has_failed(dependency.ticket)) {
+  if (dependency.stream->is_complete(dependency.ticket) &&
+      !dependency.stream->has_failed(dependency.ticket)) {
     return;
   }
   if (is_native_ && ring_.is_empty() && wait_on_device(dependency, ticket)) {
@@ -66,7 +68,8 @@ void StreamState::wait_for_room() {
     start_worker();
   }
   if (!room_.sleep_until(deadline_after(wait_timeout), [this] { return ring_.room() > 0; })) {
-    const std::string sentence = "stream '" + name + "': its queue of " + std::to_string(CommandRing::kCapacity) +
+    const std::string sentence = "stream '" + name + "': its queue of " +
+                                 std::to_string(CommandRing::kCapacity) +
                                  " commands stayed full; the command that runs now does not end";
     fail(completed_.load() + 1, ErrorCode::kDeadlineExceeded, sentence);
     raise_to(reserved_, promised_);  // hazards name that ticket: the worker ends it when it gets there

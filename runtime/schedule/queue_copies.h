@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/queue_copies.h: copies with the name of their tensor, so that messages can say which one failed.
+// runtime/schedule/queue_copies.h: copies with the name of their tensor, so that messages can say which one
+// failed.
 #pragma once
 
-#include <string_view>
-
 #include <yoke/runtime/device.h>
+
+#include <string_view>
 
 namespace yoke::detail {
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/staging.cpp: copies that no backend can do alone: in chunks through host memory, reading one while writing the one before.
-#include <algorithm>
-
+// runtime/schedule/staging.cpp: copies that no backend can do alone: in chunks through host memory, reading
+// one while writing the one before.
 #include <yoke/runtime/stream.h>
+
+#include <algorithm>
 
 #include "schedule/stream_state.h"
 
@@ -37,7 +38,9 @@ StreamState::Staging& StreamState::staging_for(const BufferView& dst, const Buff
   return staging;
 }
 
-void StreamState::prepare_staging(const BufferView& dst, const BufferView& src) { staging_for(dst, src); }
+void StreamState::prepare_staging(const BufferView& dst, const BufferView& src) {
+  staging_for(dst, src);
+}
 
 void StreamState::stage(const BufferView& dst, const BufferView& src) {
   const bool writes_here = reaches(*dst.buffer);
@@ -46,8 +49,8 @@ void StreamState::stage(const BufferView& dst, const BufferView& src) {
   const std::uint64_t chunk = staging.chunk_byte_count;
   const std::uint64_t count = (src.byte_count + chunk - 1) / chunk;
 
-  // Hazards know the whole copy as one command of this stream: the other one starts behind its first ticket and ends
-  // before its last.
+  // Hazards know the whole copy as one command of this stream: the other one starts behind its first ticket
+  // and ends before its last.
   std::array<Access, 2> accesses = {
       Access{&src.buffer->hazards(), src.offset, src.offset + src.byte_count, true, false},
       Access{&dst.buffer->hazards(), dst.offset, dst.offset + dst.byte_count, false, true}};

@@ -19,7 +19,8 @@ using detail::Command;
 using detail::CommandKind;
 using detail::StreamState;
 
-[[noreturn]] void refuse(const StreamState& state, ErrorCode code, const std::string& what, const std::string& why) {
+[[noreturn]] void refuse(const StreamState& state, ErrorCode code, const std::string& what,
+                         const std::string& why) {
   throw Error(code, "stream '" + state.name + "': " + what + ": " + why);
 }
 
@@ -38,8 +39,8 @@ void check_view(const StreamState& state, const char* what, const BufferView& vi
   check_range(state, what, view);
   if (!state.reaches(*view.buffer)) {
     refuse(state, ErrorCode::kInvalidArgument, what,
-           "the buffer is on '" + view.buffer->device()->name() + "', which streams of '" + state.device->name() +
-               "' do not serve; use a stream of that device");
+           "the buffer is on '" + view.buffer->device()->name() + "', which streams of '" +
+               state.device->name() + "' do not serve; use a stream of that device");
   }
 }
 
@@ -55,14 +56,15 @@ Access access_of(const BufferView& view, bool writes) {
 
 void set_label(Command& command, std::string_view label) {
   const std::size_t length = std::min(label.size(), command.label.size() - 1);
-  std::memcpy(command.label.data(), label.data(), length);
+  std::copy_n(label.data(), length, command.label.begin());
   command.label[length] = '\0';
 }
 
 void check_symbols(const StreamState& state, const Code::Entry& entry, std::span<const std::int64_t> values) {
   if (values.size() != entry.symbols.size()) {
     refuse(state, ErrorCode::kInvalidArgument, "launch of '" + entry.name + "'",
-           std::to_string(values.size()) + " symbol values were given, the program has " + std::to_string(entry.symbols.size()));
+           std::to_string(values.size()) + " symbol values were given, the program has " +
+               std::to_string(entry.symbols.size()));
   }
   for (std::size_t i = 0; i < values.size(); ++i) {
     const SymbolInfo& symbol = entry.symbols[i];
@@ -71,8 +73,8 @@ void check_symbols(const StreamState& state, const Code::Entry& entry, std::span
     const auto distance = static_cast<std::uint64_t>(values[i]) - static_cast<std::uint64_t>(symbol.low);
     if (!inside || (symbol.step > 1 && distance % static_cast<std::uint64_t>(symbol.step) != 0)) {
       refuse(state, ErrorCode::kOutOfRange, "launch of '" + entry.name + "'",
-             "symbol '" + symbol.name + "' is " + std::to_string(values[i]) + "; it takes " + std::to_string(symbol.low) + " to " +
-                 std::to_string(symbol.high) + " (excluded)" +
+             "symbol '" + symbol.name + "' is " + std::to_string(values[i]) + "; it takes " +
+                 std::to_string(symbol.low) + " to " + std::to_string(symbol.high) + " (excluded)" +
                  (symbol.step > 1 ? " in steps of " + std::to_string(symbol.step) : std::string()));
     }
   }
@@ -119,7 +121,8 @@ void queue_to_host(StreamState& state, void* dst, const BufferView& src, std::st
 }
 
 bool is_staged(const Device& dst, const Device& src) {
-  return dst.backend() != src.backend() || !offers<&yoke_backend_api::device_to_device>(dst.backend()->state());
+  return dst.backend() != src.backend() ||
+         !offers<&yoke_backend_api::device_to_device>(dst.backend()->state());
 }
 
 void queue_copy(StreamState& state, const BufferView& dst, const BufferView& src, std::string_view label) {
@@ -127,14 +130,16 @@ void queue_copy(StreamState& state, const BufferView& dst, const BufferView& src
   check_range(state, "copy", src);
   if (dst.byte_count != src.byte_count) {
     refuse(state, ErrorCode::kInvalidArgument, "copy",
-           "the source has " + std::to_string(src.byte_count) + " bytes, the destination " + std::to_string(dst.byte_count));
+           "the source has " + std::to_string(src.byte_count) + " bytes, the destination " +
+               std::to_string(dst.byte_count));
   }
   if (!state.reaches(*dst.buffer) && !state.reaches(*src.buffer)) {
     refuse(state, ErrorCode::kInvalidArgument, "copy",
            "neither '" + src.buffer->device()->name() + "' nor '" + dst.buffer->device()->name() +
                "' is the stream's device; queue it on a stream of one of them");
   }
-  if (dst.buffer == src.buffer && dst.offset < src.offset + src.byte_count && src.offset < dst.offset + dst.byte_count) {
+  if (dst.buffer == src.buffer && dst.offset < src.offset + src.byte_count &&
+      src.offset < dst.offset + dst.byte_count) {
     refuse(state, ErrorCode::kInvalidArgument, "copy", "source and destination overlap in one buffer");
   }
   if (dst.byte_count == 0) {
@@ -185,7 +190,9 @@ void Event::wait() const {
 
 Stream::Stream(std::shared_ptr<StreamState> state) : state_(std::move(state)) {}
 
-Stream::~Stream() { state_->close(); }
+Stream::~Stream() {
+  state_->close();
+}
 
 std::shared_ptr<Stream> Stream::create(std::shared_ptr<Device> device, std::string name) {
   if (device == nullptr) {
@@ -199,20 +206,32 @@ std::shared_ptr<Stream> Stream::create(std::shared_ptr<Device> device, std::stri
   return std::shared_ptr<Stream>(new Stream(std::move(state)));
 }
 
-const std::shared_ptr<Device>& Stream::device() const { return state_->device; }
-const std::string& Stream::name() const { return state_->name; }
+const std::shared_ptr<Device>& Stream::device() const {
+  return state_->device;
+}
+const std::string& Stream::name() const {
+  return state_->name;
+}
 
-void Stream::from_host(const BufferView& dst, const void* src) { detail::queue_from_host(*state_, dst, src, {}); }
-void Stream::to_host(void* dst, const BufferView& src) { detail::queue_to_host(*state_, dst, src, {}); }
-void Stream::copy(const BufferView& dst, const BufferView& src) { detail::queue_copy(*state_, dst, src, {}); }
+void Stream::from_host(const BufferView& dst, const void* src) {
+  detail::queue_from_host(*state_, dst, src, {});
+}
+void Stream::to_host(void* dst, const BufferView& src) {
+  detail::queue_to_host(*state_, dst, src, {});
+}
+void Stream::copy(const BufferView& dst, const BufferView& src) {
+  detail::queue_copy(*state_, dst, src, {});
+}
 
 void Stream::fill(const BufferView& dst, const void* pattern, std::uint32_t pattern_byte_count) {
   check_view(*state_, "fill", dst);
   check_host(*state_, "fill", pattern, pattern_byte_count);
-  const bool known = pattern_byte_count == 1 || pattern_byte_count == 2 || pattern_byte_count == 4 || pattern_byte_count == 8;
+  const bool known = pattern_byte_count == 1 || pattern_byte_count == 2 || pattern_byte_count == 4 ||
+                     pattern_byte_count == 8;
   if (!known || dst.byte_count % pattern_byte_count != 0) {
     refuse(*state_, ErrorCode::kInvalidArgument, "fill",
-           "a pattern of " + std::to_string(pattern_byte_count) + " bytes does not fill " + std::to_string(dst.byte_count) +
+           "a pattern of " + std::to_string(pattern_byte_count) + " bytes does not fill " +
+               std::to_string(dst.byte_count) +
                " bytes; it has 1, 2, 4 or 8 bytes, and the range is a multiple of them");
   }
   if (dst.byte_count == 0) {
@@ -235,7 +254,8 @@ void Stream::launch(const Routine& routine, std::span<const std::int64_t> symbol
   check_symbols(*state_, entry, symbol_values);
   if (routine.code().device() != state_->device) {
     refuse(*state_, ErrorCode::kInvalidArgument, "launch of '" + entry.name + "'",
-           "it was compiled for '" + routine.code().device()->name() + "' and runs on streams of that device only");
+           "it was compiled for '" + routine.code().device()->name() +
+               "' and runs on streams of that device only");
   }
   state_->begin(routine.access_->accesses, 1);
   state_->emit([&](Command& command) {
@@ -281,8 +301,12 @@ void Stream::wait(std::chrono::nanoseconds timeout) const {
   }
 }
 
-void Stream::wait() const { wait(state_->wait_timeout); }
+void Stream::wait() const {
+  wait(state_->wait_timeout);
+}
 
-void Stream::abort() { state_->abort(); }
+void Stream::abort() {
+  state_->abort();
+}
 
 }  // namespace yoke

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/stream_state.h: a stream's inside: its timeline of tickets, its queue, its worker, its merge buffer.
+// runtime/schedule/stream_state.h: a stream's inside: its timeline of tickets, its queue, its worker, its
+// merge buffer.
 //
-// Every command gets the next ticket. A ticket is over when `completed` has reached it, whether it ran, failed or was skipped;
-// it failed when `failed_from` is at or below it. So an event is a stream and a number, and nobody waits for ever.
+// Every command gets the next ticket. A ticket is over when `completed` has reached it, whether it ran,
+// failed or was skipped; it failed when `failed_from` is at or below it. So an event is a stream and a
+// number, and nobody waits for ever.
 //
-// Two kinds of stream share this code. A backend without streams: commands go through the ring to a worker thread, which calls the
-// backend with a NULL stream. A backend with streams: commands are handed to the backend at once, on the
-// caller's thread; only while one must wait for another backend's work do they go through the ring.
+// Two kinds of stream share this code. A backend without streams: commands go through the ring to a worker
+// thread, which calls the backend with a NULL stream. A backend with streams: commands are handed to the
+// backend at once, on the caller's thread; only while one must wait for another backend's work do they go
+// through the ring.
 #pragma once
+
+#include <yoke/runtime/device.h>
 
 #include <array>
 #include <atomic>
@@ -22,8 +27,6 @@
 #include <string_view>
 #include <thread>
 #include <vector>
-
-#include <yoke/runtime/device.h>
 
 #include "schedule/command.h"
 #include "schedule/hazards.h"
@@ -71,8 +74,8 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   void abort() noexcept;
   void mark() noexcept;  // a backend's event here, so that waiting for this point need not wait for more
 
-  // Queuing; from one thread at a time. begin() takes `ticket_count` tickets' worth of hazards, then each emit() one ticket; depend()
-  // makes the next emit() wait.
+  // Queuing; from one thread at a time. begin() takes `ticket_count` tickets' worth of hazards, then each
+  // emit() one ticket; depend() makes the next emit() wait.
   void begin(std::span<const Access> accesses, std::uint64_t ticket_count);
   void depend(const Dependency& dependency);
   template <class Fill>
@@ -157,12 +160,14 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   Command inline_command_;
   std::vector<Dependency> waits_;
   std::uint64_t promised_ = 0;  // the last ticket that hazards know of
-  Parking work_;  // the worker sleeps here when there is nothing to do
-  Parking room_;  // the caller sleeps here when the ring is full
+  Parking work_;                // the worker sleeps here when there is nothing to do
+  Parking room_;                // the caller sleeps here when the ring is full
 
   // Worker.
   std::thread worker_;
-  Spin worker_spin_;
+  Spin worker_spin_;  // for commands
+  Spin wait_spin_;    // for other streams
+  Spin host_spin_;    // of whoever waits for this stream
   std::atomic<bool> stopping_{false};
   std::atomic<bool> stopped_{true};
   std::uint32_t delay_us_ = 0;

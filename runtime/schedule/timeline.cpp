@@ -9,8 +9,8 @@ namespace yoke::detail {
 
 namespace {
 
-// A call into a plugin cannot be interrupted; this long a failing wait gives it to end, so that it no longer touches
-// the caller's memory when the error arrives.
+// A call into a plugin cannot be interrupted; this long a failing wait gives it to end, so that it no longer
+// touches the caller's memory when the error arrives.
 constexpr std::chrono::seconds kGrace{1};
 
 std::string milliseconds(std::chrono::nanoseconds time) {
@@ -31,7 +31,9 @@ StreamState::StreamState(std::shared_ptr<Device> on, std::string called)
 
 StreamState::~StreamState() = default;
 
-const BackendState& StreamState::backend() const { return device->backend()->state(); }
+const BackendState& StreamState::backend() const {
+  return device->backend()->state();
+}
 
 void StreamState::open() {
   is_native_ = device->backend()->has_streams();
@@ -56,8 +58,9 @@ void StreamState::close() noexcept {
       worker_.join();
     } else {
       // The thread keeps this object alive; it ends when the plugin's call returns.
-      backend().runtime->logger.log(LogLevel::kError,
-                                    "stream.abandon stream=" + name + " reason=\"a call into the backend did not return\"");
+      backend().runtime->logger.log(
+          LogLevel::kError,
+          "stream.abandon stream=" + name + " reason=\"a call into the backend did not return\"");
       worker_.detach();
     }
   }
@@ -94,8 +97,7 @@ bool StreamState::wait_complete(std::uint64_t ticket, Clock::time_point deadline
 void StreamState::wait(std::uint64_t ticket, std::chrono::nanoseconds timeout) {
   const Clock::time_point deadline = deadline_after(timeout);
   if (!is_complete(ticket) && timeout > timeout.zero()) {
-    Spin spin;
-    if (is_native_ || !spin([&] { return is_complete(ticket); })) {
+    if (is_native_ || !host_spin_([&] { return is_complete(ticket); })) {
       while (!is_complete(ticket) && !has_failed(ticket) && Clock::now() < deadline) {
         wait_slice(ticket, deadline);
       }
@@ -116,7 +118,8 @@ void StreamState::wait(std::uint64_t ticket, std::chrono::nanoseconds timeout) {
 
 void StreamState::check_alive(std::uint64_t ticket) {
   if (device->is_lost() && !has_failed(ticket)) [[unlikely]] {
-    fail(ticket, ErrorCode::kDeviceLost, "stream '" + name + "': device '" + device->name() + "' was lost; open it anew");
+    fail(ticket, ErrorCode::kDeviceLost,
+         "stream '" + name + "': device '" + device->name() + "' was lost; open it anew");
   }
   if (has_failed(ticket)) [[unlikely]] {
     throw error();
@@ -144,7 +147,8 @@ Error StreamState::error() const {
 }
 
 void StreamState::abort() noexcept {
-  fail(completed_.load() + 1, ErrorCode::kAborted, "stream '" + name + "': aborted; its queued work was given up");
+  fail(completed_.load() + 1, ErrorCode::kAborted,
+       "stream '" + name + "': aborted; its queued work was given up");
   if (is_native_ && offers<&yoke_stream_api::device_abort>(backend())) {
     Status status;
     attempt<&yoke_stream_api::device_abort>(backend(), status, device->get());

@@ -12,7 +12,8 @@ std::string subject_of(std::string_view name, const Context& dst, const Context&
          dst.stream()->name() + "'";
 }
 
-// Routines linked with the smaller one keep it, and so do their transfers: both were linked to the same memory.
+// Routines linked with the smaller one keep it, and so do their transfers: both were linked to the same
+// memory.
 BufferView merge_view(detail::StreamState& state, std::uint64_t byte_count) {
   if (state.merge_buffer == nullptr || state.merge_buffer->byte_count() < byte_count) {
     state.merge_buffer = std::make_shared<Buffer>(state.device, byte_count);
@@ -25,7 +26,8 @@ BufferView merge_view(detail::StreamState& state, std::uint64_t byte_count) {
 Transfer device_to_device(std::string_view name, MergeUse use, const Context& dst, const Context& src) {
   const ContextTensor* from = src.impl_->find(name);
   if (from == nullptr) {
-    throw Error(ErrorCode::kNotFound, subject_of(name, dst, src) + ": the source has no such tensor; " + src.impl_->listing());
+    throw Error(ErrorCode::kNotFound,
+                subject_of(name, dst, src) + ": the source has no such tensor; " + src.impl_->listing());
   }
   auto linked = std::make_shared<Transfer::Impl>();
   linked->node = std::make_shared<const std::string>(name);
@@ -39,12 +41,13 @@ Transfer device_to_device(std::string_view name, MergeUse use, const Context& ds
   if (linked->use == MergeUse::kNone) {
     const ContextTensor* to = dst.impl_->find(name);
     if (to == nullptr) {
-      throw Error(ErrorCode::kNotFound, subject_of(name, dst, src) + ": the destination has no such tensor; " +
-                                            dst.impl_->listing());
+      throw Error(ErrorCode::kNotFound, subject_of(name, dst, src) +
+                                            ": the destination has no such tensor; " + dst.impl_->listing());
     }
     if (!(to->spec == from->spec)) {
       throw Error(ErrorCode::kInvalidArgument, subject_of(name, dst, src) + ": the source is " +
-                                                   detail::spec_text(from->spec.type, from->spec.dims) + ", the destination " +
+                                                   detail::spec_text(from->spec.type, from->spec.dims) +
+                                                   ", the destination " +
                                                    detail::spec_text(to->spec.type, to->spec.dims));
     }
     linked->dst = to->view;
@@ -65,10 +68,12 @@ Transfer device_to_device(std::string_view name, MergeUse use, const Context& ds
 
 void Transfer::run() const {
   if (impl_ == nullptr) {
-    throw Error(ErrorCode::kFailedPrecondition, "an empty Transfer was run; assign what device_to_device gave");
+    throw Error(ErrorCode::kFailedPrecondition,
+                "an empty Transfer was run; assign what device_to_device gave");
   }
   detail::StreamState& state = impl_->stream->state();
-  const bool is_same_memory = impl_->dst.buffer == impl_->src.buffer && impl_->dst.offset == impl_->src.offset;
+  const bool is_same_memory =
+      impl_->dst.buffer == impl_->src.buffer && impl_->dst.offset == impl_->src.offset;
   if (!is_same_memory) {
     detail::queue_copy(state, impl_->dst, impl_->src, *impl_->node);
   }
@@ -77,6 +82,8 @@ void Transfer::run() const {
   }
 }
 
-MergeUse Transfer::use() const { return impl_ == nullptr ? MergeUse::kNone : impl_->use; }
+MergeUse Transfer::use() const {
+  return impl_ == nullptr ? MergeUse::kNone : impl_->use;
+}
 
 }  // namespace yoke

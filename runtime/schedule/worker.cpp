@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/worker.cpp: the thread behind a stream: takes commands in order, runs or skips them, and says how far it is.
+// runtime/schedule/worker.cpp: the thread behind a stream: takes commands in order, runs or skips them, and
+// says how far it is.
 #include <pthread.h>
 #include <signal.h>
 
@@ -51,9 +52,7 @@ void StreamState::work() noexcept {
         break;
       }
       if (!worker_spin_(has_work)) {
-        const Clock::time_point start = Clock::now();
-        work_.sleep_until(start + std::chrono::hours(1), has_work);
-        worker_spin_.slept(Clock::now() - start);
+        work_.sleep_until(Clock::now() + std::chrono::hours(1), has_work);
       }
       continue;
     }
@@ -69,7 +68,8 @@ void StreamState::run(Command& command) noexcept {
   const std::uint64_t ticket = command.ticket;
   const bool completes = command.completes;
   if (device->is_lost() && !has_failed(ticket)) [[unlikely]] {
-    fail(ticket, ErrorCode::kDeviceLost, "stream '" + name + "': device '" + device->name() + "' was lost; open it anew");
+    fail(ticket, ErrorCode::kDeviceLost,
+         "stream '" + name + "': device '" + device->name() + "' was lost; open it anew");
   }
   if (!has_failed(ticket)) {
     if (command.kind == CommandKind::kWait) {
@@ -112,10 +112,11 @@ void StreamState::inject_delay(std::uint64_t ticket) const {
 void StreamState::wait_as_worker(const Command& command) noexcept {
   StreamState& other = *command.other;
   const std::uint64_t ticket = command.other_ticket;
-  const auto is_over = [&] { return other.is_complete(ticket) || (command.inherits && other.has_failed(ticket)); };
-  const bool spun = !other.is_native_ && worker_spin_(is_over);
+  const auto is_over = [&] {
+    return other.is_complete(ticket) || (command.inherits && other.has_failed(ticket));
+  };
+  const bool spun = !other.is_native_ && wait_spin_(is_over);
   if (!spun && !is_over()) {
-    const Clock::time_point start = Clock::now();
     const Clock::time_point deadline = deadline_after(wait_timeout);
     while (!is_over()) {
       other.wait_slice(ticket, deadline);
@@ -124,12 +125,13 @@ void StreamState::wait_as_worker(const Command& command) noexcept {
       }
       if (Clock::now() >= deadline && !is_over()) {
         fail(command.ticket, ErrorCode::kDeadlineExceeded,
-             "stream '" + name + "': waited for stream '" + other.name + "', which did not get there before the deadline of " +
-                 std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(wait_timeout).count()) + " ms");
+             "stream '" + name + "': waited for stream '" + other.name +
+                 "', which did not get there before the deadline of " +
+                 std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(wait_timeout).count()) +
+                 " ms");
         return;
       }
     }
-    worker_spin_.slept(Clock::now() - start);
   }
   if (command.inherits && other.has_failed(ticket)) {
     inherit(command.ticket, other);

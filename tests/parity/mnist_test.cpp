@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/parity/mnist_test.cpp: MNIST, MLP 784-500-10, SGD 0.1, batch 100, 5 epochs, on 1, 2 and 4 shards of cc.
+// tests/parity/mnist_test.cpp: MNIST, MLP 784-500-10, SGD 0.1, batch 100, 5 epochs, on 1, 2 and 4 shards of
+// cc.
 #include <gtest/gtest.h>
+#include <yoke/datasets.h>
+#include <yoke/yoke.h>
 
 #include <cmath>
 #include <iostream>
-
-#include <yoke/datasets.h>
-#include <yoke/yoke.h>
 
 #include "real_data.h"
 
@@ -61,9 +61,11 @@ TEST(Mnist, ReachesItsAccuracyOnAnyNumberOfShardsWithEqualLosses) {
     for (std::size_t i = 0; i < one.first_epoch.size(); ++i) {
       const double difference = std::abs(many.first_epoch[i] - one.first_epoch[i]);
       worst = std::max(worst, difference);
-      // A loss is a mean of 100 f32 terms behind sums of 784 and 500 terms: 1384 * 2^-24 relative for one step. Rounding differences
-      // of earlier steps stay in the parameters and come back through at most 600 updates; they add up like a random walk: sqrt(600).
-      ASSERT_LE(difference, 1384 * 5.96e-8 * (1 + one.first_epoch[i]) * std::sqrt(1.0 + static_cast<double>(i)))
+      // A loss is a mean of 100 f32 terms behind sums of 784 and 500 terms: 1384 * 2^-24 relative for one
+      // step. Rounding differences of earlier steps stay in the parameters and come back through at most 600
+      // updates; they add up like a random walk: sqrt(600).
+      ASSERT_LE(difference,
+                1384 * 5.96e-8 * (1 + one.first_epoch[i]) * std::sqrt(1.0 + static_cast<double>(i)))
           << shards << " shards, step " << i;
     }
     std::cout << "shards " << shards << ": test accuracy " << many.accuracy

@@ -2,11 +2,11 @@
 // tests/parity/real_data.h: where real data is, if it is anywhere.
 #pragma once
 
+#include <yoke/runtime/runtime.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
-
-#include <yoke/runtime/runtime.h>
 
 namespace yoke::testing {
 
@@ -28,7 +28,8 @@ inline std::shared_ptr<Runtime> test_runtime() {
 
 }  // namespace yoke::testing
 
-#define YOKE_NEEDS_REAL_DATA(file)                                                                       \
-  if (!std::filesystem::exists(yoke::testing::real_data() / (file))) {                                   \
-    GTEST_SKIP() << (file) << " is absent: set YOKE_TEST_DATA, or put the data in ../shared/data beside the sources"; \
+#define YOKE_NEEDS_REAL_DATA(file)                                                                          \
+  if (!std::filesystem::exists(yoke::testing::real_data() / (file))) {                                      \
+    GTEST_SKIP() << (file)                                                                                  \
+                 << " is absent: set YOKE_TEST_DATA, or put the data in ../shared/data beside the sources"; \
   }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/parity/reference_test.cpp: trainings whose results are known: half-moons, the character bigram, the Bengio-style MLP on names.
+// tests/parity/reference_test.cpp: trainings whose results are known: half-moons, the character bigram, the
+// Bengio-style MLP on names.
 #include <gtest/gtest.h>
+#include <yoke/datasets.h>
+#include <yoke/yoke.h>
 
 #include <cmath>
 #include <fstream>
 #include <iostream>
-
-#include <yoke/datasets.h>
-#include <yoke/yoke.h>
 
 #include "real_data.h"
 
@@ -34,9 +34,11 @@ TEST(HalfMoons, LastEpochsLossIsBelowOneHundredth) {
     loop.init_lr = 0.1;
     loop.epochs = 120;
     const auto fresh = nn::sequential(nn::linear(16), nn::relu(), nn::linear(16), nn::relu(), nn::linear(1));
-    const ExampleResult result = example_train_loop(
-        loop, moons.points, moons.signs, [&](const Tensor& x, const Tensor& y) { return hinge(fresh(x), y); });
-    std::cout << "half-moons, " << shards << " shards: loss of the last epoch " << result.epoch_losses.back() << '\n';
+    const ExampleResult result =
+        example_train_loop(loop, moons.points, moons.signs,
+                           [&](const Tensor& x, const Tensor& y) { return hinge(fresh(x), y); });
+    std::cout << "half-moons, " << shards << " shards: loss of the last epoch " << result.epoch_losses.back()
+              << '\n';
     EXPECT_LT(result.epoch_losses.back(), 0.01);
   }
 }
@@ -122,7 +124,8 @@ TEST(NamesMlp, ReachesTheKnownLosses) {
   ASSERT_EQ(y_train.size(), 182000U);
   DataParallelOptions options = options_for(2, 1000);
   options.learning_rate = 0.2F;
-  const auto model = nn::sequential(nn::embedding(27, 10), nn::flatten(), nn::linear(200), nn::tanh(), nn::linear(27));
+  const auto model =
+      nn::sequential(nn::embedding(27, 10), nn::flatten(), nn::linear(200), nn::tanh(), nn::linear(27));
   const auto loss_of = [&](const Tensor& x, const Tensor& y) { return cross_entropy(model(x), y); };
   double train_loss = 0, dev_loss = 0;
   const Tensor x_dev_tensor = tensor(x_dev, {y_dev.size(), 3});

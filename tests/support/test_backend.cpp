@@ -2,16 +2,16 @@
 // tests/support/test_backend.cpp: built on the SDK, as a plugin would be.
 #include "test_backend.h"
 
+#include <yoke/program/execute.h>
+#include <yoke/sdk/entry.h>
+#include <yoke/sdk/program.h>
+
 #include <array>
 #include <chrono>
 #include <cstring>
 #include <stdexcept>
 #include <thread>
 #include <utility>
-
-#include <yoke/program/execute.h>
-#include <yoke/sdk/entry.h>
-#include <yoke/sdk/program.h>
 
 #include "test_stream.h"
 
@@ -50,11 +50,13 @@ void perform(sdk::Stream* stream, const Work& work) {
 
 class TestBuffer final : public sdk::HostBuffer {
  public:
-  TestBuffer(std::uint64_t byte_count, ControlPointer control) : HostBuffer(byte_count), control_(std::move(control)) {
+  TestBuffer(std::uint64_t byte_count, ControlPointer control)
+      : HostBuffer(byte_count), control_(std::move(control)) {
     std::memset(host_address(), 0x5a, byte_count);  // what nobody wrote is no zero
   }
 
-  std::int32_t from_host(sdk::Stream* stream, std::uint64_t offset, const void* source, std::uint64_t byte_count) override {
+  std::int32_t from_host(sdk::Stream* stream, std::uint64_t offset, const void* source,
+                         std::uint64_t byte_count) override {
     perform(stream, [control = control_, to = at(offset), source, byte_count] {
       control->call();
       std::memcpy(to, source, byte_count);
@@ -69,12 +71,14 @@ class TestBuffer final : public sdk::HostBuffer {
   }
   void copy_from(sdk::Stream* stream, std::uint64_t offset, sdk::Buffer& source, std::uint64_t source_offset,
                  std::uint64_t byte_count) override {
-    perform(stream, [control = control_, to = at(offset), from = static_cast<TestBuffer&>(source).at(source_offset), byte_count] {
+    perform(stream, [control = control_, to = at(offset),
+                     from = static_cast<TestBuffer&>(source).at(source_offset), byte_count] {
       control->call();
       std::memcpy(to, from, byte_count);
     });
   }
-  void fill(sdk::Stream* stream, std::uint64_t offset, std::uint64_t byte_count, std::span<const std::byte> pattern) override {
+  void fill(sdk::Stream* stream, std::uint64_t offset, std::uint64_t byte_count,
+            std::span<const std::byte> pattern) override {
     std::array<std::byte, 8> copy{};
     std::copy(pattern.begin(), pattern.end(), copy.begin());
     perform(stream, [control = control_, to = at(offset), byte_count, copy, size = pattern.size()] {
@@ -99,7 +103,9 @@ class TestRoutine final : public sdk::Routine {
     if (stream == nullptr) {
       execute(symbol_values);
     } else {
-      perform(stream, [this, values = std::vector<std::int64_t>(symbol_values.begin(), symbol_values.end())] { execute(values); });
+      perform(stream, [this, values = std::vector<std::int64_t>(symbol_values.begin(), symbol_values.end())] {
+        execute(values);
+      });
     }
   }
 
@@ -116,14 +122,16 @@ class TestRoutine final : public sdk::Routine {
 
 class TestCode final : public sdk::Code {
  public:
-  TestCode(std::string_view text, ControlPointer control) : module_(sdk::read_program(text)), control_(std::move(control)) {
+  TestCode(std::string_view text, ControlPointer control)
+      : module_(sdk::read_program(text)), control_(std::move(control)) {
     for (const program::Program& program : module_.programs) {
       entries_.push_back(sdk::entry_of(program));
       entries_.back().fingerprint = program::fingerprint(program::Module{{program}});
     }
   }
   std::span<const sdk::Entry> entries() const override { return entries_; }
-  std::unique_ptr<sdk::Routine> link(std::uint32_t entry, std::span<const sdk::Binding> bindings, const sdk::Binding&) override {
+  std::unique_ptr<sdk::Routine> link(std::uint32_t entry, std::span<const sdk::Binding> bindings,
+                                     const sdk::Binding&) override {
     std::vector<void*> arguments;
     for (const sdk::Binding& binding : bindings) {
       arguments.push_back(binding.host_address());
@@ -144,7 +152,9 @@ class TestDevice final : public sdk::Device {
     return std::make_unique<TestBuffer>(byte_count, control_);
   }
   bool peer_access(sdk::Device& other) override { return this == &other || control_->has_peers; }
-  std::unique_ptr<sdk::Code> compile(std::string_view text) override { return std::make_unique<TestCode>(text, control_); }
+  std::unique_ptr<sdk::Code> compile(std::string_view text) override {
+    return std::make_unique<TestCode>(text, control_);
+  }
   std::vector<sdk::Verdict> can_compile(std::string_view text) override {
     std::vector<sdk::Verdict> verdicts;
     const program::Module module = sdk::read_program(text);
@@ -155,7 +165,9 @@ class TestDevice final : public sdk::Device {
     }
     return verdicts;
   }
-  std::unique_ptr<sdk::Stream> create_stream(std::int32_t) override { return std::make_unique<TestStream>(aborted_); }
+  std::unique_ptr<sdk::Stream> create_stream(std::int32_t) override {
+    return std::make_unique<TestStream>(aborted_);
+  }
   void abort() override { aborted_->store(true); }
 
  private:
@@ -166,7 +178,9 @@ class TestDevice final : public sdk::Device {
 class TestBackend final : public sdk::Backend {
  public:
   explicit TestBackend(ControlPointer control) : control_(std::move(control)) {}
-  sdk::Provides provides() const override { return {.streams = control_->has_streams, .programs = true, .peers = true}; }
+  sdk::Provides provides() const override {
+    return {.streams = control_->has_streams, .programs = true, .peers = true};
+  }
   std::uint32_t device_count() override { return control_->device_count; }
   sdk::DeviceInfo describe(std::uint32_t ordinal) override {
     sdk::DeviceInfo info;
@@ -185,7 +199,8 @@ class TestBackend final : public sdk::Backend {
 };
 
 constexpr int kSlotCount = 8;
-constexpr std::array<const char*, kSlotCount> kNames = {"test0", "test1", "test2", "test3", "test4", "test5", "test6", "test7"};
+constexpr std::array<const char*, kSlotCount> kNames = {"test0", "test1", "test2", "test3",
+                                                        "test4", "test5", "test6", "test7"};
 
 std::array<ControlPointer, kSlotCount>& controls() {
   static std::array<ControlPointer, kSlotCount> all;
@@ -198,7 +213,8 @@ const void* bare_table(yoke_plugin* plugin, const char* id) {
     return sdk::detail::plugin_table(plugin, id);
   }
   static const yoke_backend_api table = [plugin] {
-    yoke_backend_api copy = *static_cast<const yoke_backend_api*>(sdk::detail::plugin_table(plugin, YOKE_BACKEND_TABLE));
+    yoke_backend_api copy =
+        *static_cast<const yoke_backend_api*>(sdk::detail::plugin_table(plugin, YOKE_BACKEND_TABLE));
     copy.device_to_device = nullptr;
     copy.fill = nullptr;
     return copy;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/support/test_backend.h: a backend inside the test's process: host memory, the reference executor, and switches for trouble.
+// tests/support/test_backend.h: a backend inside the test's process: host memory, the reference executor, and
+// switches for trouble.
 #pragma once
+
+#include <yoke/runtime/runtime.h>
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
-
-#include <yoke/runtime/runtime.h>
 
 namespace yoke::test {
 
@@ -23,15 +24,16 @@ struct Control {
   std::atomic<std::uint32_t> delay_us{0};    // sleep this long first
   std::atomic<std::int64_t> fail_after{-1};  // so many calls more succeed, the next one fails; -1: none fails
   std::atomic<std::int32_t> fail_code{YOKE_INTERNAL};
-  std::atomic<bool> is_blocked{false};  // wait until it is false, at most 20 s
-  std::atomic<std::uint64_t> call_count{0};   // calls begun
+  std::atomic<bool> is_blocked{false};       // wait until it is false, at most 20 s
+  std::atomic<std::uint64_t> call_count{0};  // calls begun
   std::atomic<std::uint64_t> launch_count{0};
 
   void call();  // throws what `fail_after` asks for
 };
 
-// Registers a backend called "test<slot>", slot 0 to 7, for this runtime. The slot is taken over from any earlier one when the backend
-// is first asked for.
-std::shared_ptr<Control> register_backend(Runtime& runtime, int slot, std::shared_ptr<Control> control = nullptr);
+// Registers a backend called "test<slot>", slot 0 to 7, for this runtime. The slot is taken over from any
+// earlier one when the backend is first asked for.
+std::shared_ptr<Control> register_backend(Runtime& runtime, int slot,
+                                          std::shared_ptr<Control> control = nullptr);
 
 }  // namespace yoke::test

@@ -2,6 +2,8 @@
 // tests/support/test_stream.h: a backend's own asynchronous stream: a thread that runs closures in order.
 #pragma once
 
+#include <yoke/sdk/plugin.h>
+
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -13,8 +15,6 @@
 #include <optional>
 #include <thread>
 
-#include <yoke/sdk/plugin.h>
-
 namespace yoke::test {
 
 // Events and their stream share this, so that events outlive it.
@@ -25,12 +25,13 @@ struct TestTimeline {
   std::uint64_t posted = 0;
   std::uint64_t finished = 0;
   std::optional<sdk::Failure> failure;
+  std::uint64_t failed_from = 0;
   bool is_closing = false;
   std::shared_ptr<std::atomic<bool>> aborted;
 
   // With the mutex held.
-  void check() const {
-    if (failure) {
+  void check(std::uint64_t ticket) const {
+    if (failure && ticket >= failed_from) {
       throw sdk::Failure(*failure);
     }
     if (aborted->load()) {
@@ -39,26 +40,26 @@ struct TestTimeline {
   }
   bool done(std::uint64_t ticket) {
     const std::lock_guard lock(mutex);
-    check();
-    return finished >= ticket;
-  }
-  void wait(std::uint64_t ticket, std::uint64_t timeout_ns) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(timeout_ns);
-    std::unique_lock lock(mutex);
-    while (finished < ticket && !aborted->load()) {
-      const auto slice = std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
-      changed.wait_until(lock, std::min(end, slice));
-      if (finished < ticket && !aborted->load() && std::chrono::steady_clock::now() >= end) {
-        throw sdk::Failure(YOKE_DEADLINE_EXCEEDED, "the test stream is still busy");
-      }
+    if (finished < ticket) {
+      return false;
     }
-    check();
+    check(ticket);
+    return true;
+  }
+  // Ends when the work is over, also when it failed or was given up: only then is its memory free.
+  void wait(std::uint64_t ticket, std::uint64_t timeout_ns) {
+    std::unique_lock lock(mutex);
+    if (!changed.wait_for(lock, std::chrono::nanoseconds(timeout_ns), [&] { return finished >= ticket; })) {
+      throw sdk::Failure(YOKE_DEADLINE_EXCEEDED, "the test stream is still busy");
+    }
+    check(ticket);
   }
 };
 
 class TestEvent final : public sdk::Event {
  public:
-  TestEvent(std::shared_ptr<TestTimeline> timeline, std::uint64_t ticket) : timeline_(std::move(timeline)), ticket_(ticket) {}
+  TestEvent(std::shared_ptr<TestTimeline> timeline, std::uint64_t ticket)
+      : timeline_(std::move(timeline)), ticket_(ticket) {}
   bool done() override { return timeline_->done(ticket_); }
   void wait(std::uint64_t timeout_ns) override { timeline_->wait(ticket_, timeout_ns); }
 
@@ -128,6 +129,7 @@ class TestStream final : public sdk::Stream {
       lock.lock();
       if (failure && !timeline.failure) {
         timeline.failure.emplace(*failure);
+        timeline.failed_from = timeline.finished + 1;
       }
       ++timeline.finished;
       timeline.changed.notify_all();

@@ -28,8 +28,8 @@ std::size_t SymbolTable::slot(std::string_view name, const std::string& program)
     known += (known.empty() ? "" : ", ") + other;
   }
   throw Error(ErrorCode::kInvalidArgument, "program '" + program + "' uses the symbol '" + std::string(name) +
-                                          "', which has no value (known: " + known +
-                                          "); add it to options.bindings");
+                                               "', which has no value (known: " + known +
+                                               "); add it to options.bindings");
 }
 
 BoundRoutine::BoundRoutine(LinkedRoutine routine, const SymbolTable& table) : routine_(std::move(routine)) {

@@ -2,12 +2,12 @@
 // frontends/tensor/src/bound_routine.h: routines launched with symbol values found by name, once, at set-up.
 #pragma once
 
+#include <yoke/runtime/context.h>
+
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <yoke/runtime/context.h>
 
 namespace yoke::detail {
 

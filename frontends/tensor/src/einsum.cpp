@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/einsum.cpp: the notation "b i; o i => b o".
+#include <yoke/ops.h>
+
 #include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include <yoke/ops.h>
 
 #include "node.h"
 
@@ -27,6 +27,11 @@ bool is_name(const std::string& token) {
          std::all_of(token.begin(), token.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
 }
 
+[[noreturn]] void refuse_token(const std::string& text, const std::string& token) {
+  detail::fail(text + ": '" + token +
+               "' is no index; write letters or words with blanks between them, like \"b i; o i => b o\"");
+}
+
 Terms parse_terms(std::string_view part, const std::string& text) {
   Terms terms;
   std::size_t at = 0;
@@ -34,7 +39,7 @@ Terms parse_terms(std::string_view part, const std::string& text) {
     const std::size_t end = std::min(part.find_first_of(" \t", at), part.size());
     const std::string token(part.substr(at, end - at));
     if (token != "..." && !is_name(token)) {
-      detail::fail(text + ": '" + token + "' is no index; write letters or words with blanks between them, like \"b i; o i => b o\"");
+      refuse_token(text, token);
     }
     if (token == "..." && std::find(terms.begin(), terms.end(), token) != terms.end()) {
       detail::fail(text + ": an operand has `...` twice");
@@ -75,9 +80,9 @@ class Labels {
       const bool rest = std::find(terms.begin(), terms.end(), "...") != terms.end();
       const std::size_t named = terms.size() - (rest ? 1 : 0);
       if (args[i].rank() < named || (!rest && args[i].rank() != named)) {
-        detail::fail(spec.text + ": operand " + std::to_string(i + 1) + " has " + std::to_string(named) + " indices" +
-                     (rest ? " besides `...`" : "") + ", but " + detail::describe(args[i]) + " has " +
-                     std::to_string(args[i].rank()) + " axes");
+        detail::fail(spec.text + ": operand " + std::to_string(i + 1) + " has " + std::to_string(named) +
+                     " indices" + (rest ? " besides `...`" : "") + ", but " + detail::describe(args[i]) +
+                     " has " + std::to_string(args[i].rank()) + " axes");
       }
       rest_rank_ = std::max(rest_rank_, rest ? args[i].rank() - named : 0);
     }
@@ -149,10 +154,11 @@ class Labels {
     return static_cast<int>(label);
   }
 
-  [[noreturn]] void mismatch(const std::string& what, std::uint64_t extent, const Tensor& owner, std::uint64_t other_extent,
-                             const Tensor& other) const {
-    detail::fail(spec_.text + ": " + what + " is " + std::to_string(extent) + " in " + detail::describe(owner) + " but " +
-                 std::to_string(other_extent) + " in " + detail::describe(other));
+  [[noreturn]] void mismatch(const std::string& what, std::uint64_t extent, const Tensor& owner,
+                             std::uint64_t other_extent, const Tensor& other) const {
+    detail::fail(spec_.text + ": " + what + " is " + std::to_string(extent) + " in " +
+                 detail::describe(owner) + " but " + std::to_string(other_extent) + " in " +
+                 detail::describe(other));
   }
 
   const Spec& spec_;
@@ -186,8 +192,9 @@ Tensor einsum_of(std::string_view spec, std::vector<Tensor> args) {
   for (const Tensor& arg : args) {
     detail::require(arg, parsed.text.c_str());
     if (arg.type() != args[0].type() || arg.type() == Type::kBool) {
-      detail::fail(parsed.text + ": " + detail::describe(args[0]) + " is " + std::string(program::type_name(args[0].type())) +
-                   " and " + detail::describe(arg) + " is " + std::string(program::type_name(arg.type())) +
+      detail::fail(parsed.text + ": " + detail::describe(args[0]) + " is " +
+                   std::string(program::type_name(args[0].type())) + " and " + detail::describe(arg) +
+                   " is " + std::string(program::type_name(arg.type())) +
                    "; all must be numbers of one type");
     }
   }
@@ -199,14 +206,23 @@ Tensor einsum_of(std::string_view spec, std::vector<Tensor> args) {
   for (std::size_t i = 0; i < args.size(); ++i) {
     drop_broadcast_axes(args[i], of_args[i], labels.extents);
   }
-  return detail::contract(std::move(args), std::move(of_args), labels.of_result(parsed.result), labels.extents);
+  return detail::contract(std::move(args), std::move(of_args), labels.of_result(parsed.result),
+                          labels.extents);
 }
 
 }  // namespace
 
-Tensor einsum(std::string_view spec, const Tensor& a) { return einsum_of(spec, {a}); }
-Tensor einsum(std::string_view spec, const Tensor& a, const Tensor& b) { return einsum_of(spec, {a, b}); }
-Tensor einsum(std::string_view spec, const Tensor& a, const Tensor& b, const Tensor& c) { return einsum_of(spec, {a, b, c}); }
-Tensor matmul(const Tensor& a, const Tensor& b) { return einsum_of("... i k; ... k j => ... i j", {a, b}); }
+Tensor einsum(std::string_view spec, const Tensor& a) {
+  return einsum_of(spec, {a});
+}
+Tensor einsum(std::string_view spec, const Tensor& a, const Tensor& b) {
+  return einsum_of(spec, {a, b});
+}
+Tensor einsum(std::string_view spec, const Tensor& a, const Tensor& b, const Tensor& c) {
+  return einsum_of(spec, {a, b, c});
+}
+Tensor matmul(const Tensor& a, const Tensor& b) {
+  return einsum_of("... i k; ... k j => ... i j", {a, b});
+}
 
 }  // namespace yoke

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/evaluation.cpp: means over a data set with the present parameters, on every shard at once.
-#include <numeric>
-
+// frontends/tensor/src/evaluation.cpp: means over a data set with the present parameters, on every shard at
+// once.
 #include <yoke/nn.h>
 #include <yoke/ops.h>
+
+#include <numeric>
 
 #include "trainer_impl.h"
 
@@ -16,8 +17,9 @@ using detail::RowPlan;
 namespace {
 
 // The program that adds rows * metric to the totals.
-NamedProgram metrics_program(const RowPlan& plan, std::size_t k, bool is_tail, const Tensor& inputs, const Tensor& targets,
-                             const Trainer::MetricsOf& metrics_of, const std::string& prefix, std::size_t& metric_count) {
+NamedProgram metrics_program(const RowPlan& plan, std::size_t k, bool is_tail, const Tensor& inputs,
+                             const Tensor& targets, const Trainer::MetricsOf& metrics_of,
+                             const std::string& prefix, std::size_t& metric_count) {
   const auto batch = [&](const char* name, const Tensor& data) {
     Dims dims = data.dims();
     dims[0] = plan.shard_rows(k);
@@ -31,7 +33,7 @@ NamedProgram metrics_program(const RowPlan& plan, std::size_t k, bool is_tail, c
   for (std::size_t m = 0; m < metrics.size(); ++m) {
     if (metrics[m].rank() != 0) {
       throw Error(ErrorCode::kInvalidArgument, "evaluation: metric " + std::to_string(m) + " has shape " +
-                                              dims_text(metrics[m].dims()) + "; each must be a scalar");
+                                                   dims_text(metrics[m].dims()) + "; each must be a scalar");
     }
     const std::string name = "total_" + std::to_string(m);
     const Tensor total = placeholder(name, Type::kF64, {});
@@ -42,7 +44,8 @@ NamedProgram metrics_program(const RowPlan& plan, std::size_t k, bool is_tail, c
                               prefix + (is_tail ? "tail_literal/" : "literal/"));
 }
 
-void upload_rows(const RowPlan& plan, const Tensor& data, const std::string& name, std::size_t k, Context& context) {
+void upload_rows(const RowPlan& plan, const Tensor& data, const std::string& name, std::size_t k,
+                 Context& context) {
   TensorSpec spec{static_cast<std::int32_t>(data.type()), data.dims()};
   spec.dims[0] = plan.shard_rows(k);
   const std::vector<std::byte> packed = plan.pack(data.host_bytes(), k);
@@ -57,7 +60,8 @@ Evaluation Trainer::evaluation(const Tensor& inputs, const Tensor& targets, cons
   if (!inputs || !targets || inputs.source() != Source::kLiteral || targets.source() != Source::kLiteral ||
       inputs.rank() == 0 || targets.rank() == 0 || inputs.dims()[0] != targets.dims()[0] || batch_rows < 1) {
     throw Error(ErrorCode::kInvalidArgument,
-                "evaluation: inputs and targets must be host data with the same number of rows, and batch_rows 1 or more");
+                "evaluation: inputs and targets must be host data with the same number of rows, and "
+                "batch_rows 1 or more");
   }
   const nn::ModeScope evaluating(nn::Mode::kEval);
   auto made = std::make_shared<Evaluation::Impl>();

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/gradients.cpp: reverse mode. One rule per operation, each an expression of tensors.
 #include <yoke/gradients.h>
+#include <yoke/ops.h>
 
 #include <algorithm>
 #include <numeric>
 #include <unordered_map>
 #include <utility>
-
-#include <yoke/ops.h>
 
 #include "node.h"
 
@@ -20,11 +19,14 @@ using program::Reduce;
 
 namespace {
 
-Tensor handle(const Node* node, const std::unordered_map<const Node*, Tensor>& handles) { return handles.at(node); }
+Tensor handle(const Node* node, const std::unordered_map<const Node*, Tensor>& handles) {
+  return handles.at(node);
+}
 
 class Reverse {
  public:
-  Reverse(const Tensor& loss, std::span<const Tensor> tensors) : order_(detail::topological(std::vector<Tensor>{loss})) {
+  Reverse(const Tensor& loss, std::span<const Tensor> tensors)
+      : order_(detail::topological(std::vector<Tensor>{loss})) {
     handles_[loss.node().get()] = loss;
     for (const Node* node : order_) {
       for (const Tensor& arg : node->args) {
@@ -37,8 +39,9 @@ class Reverse {
     for (const Node* node : order_) {
       bool& active = active_[node];
       const bool passes = program::is_float(node->type) && node->kind != Kind::kStop;
-      active = active || (passes && std::any_of(node->args.begin(), node->args.end(),
-                                                [&](const Tensor& arg) { return active_[arg.node().get()]; }));
+      active = active || (passes && std::any_of(node->args.begin(), node->args.end(), [&](const Tensor& arg) {
+                            return active_[arg.node().get()];
+                          }));
     }
     add(loss, detail::constant(loss.type(), 1));
     for (auto node = order_.rbegin(); node != order_.rend(); ++node) {
@@ -57,13 +60,16 @@ class Reverse {
   }
 
  private:
-  bool wants(const Tensor& arg) const { return active_.at(arg.node().get()) && program::is_float(arg.type()); }
+  bool wants(const Tensor& arg) const {
+    return active_.at(arg.node().get()) && program::is_float(arg.type());
+  }
 
   // `gradient` may still have the dims of a broadcast result.
   void add(const Tensor& arg, const Tensor& gradient) {
     Tensor fitted = gradient;
     if (gradient.dims() != arg.dims()) {
-      fitted = detail::sum_to(gradient.rank() < arg.rank() ? broadcast_to(gradient, arg.dims()) : gradient, arg.dims());
+      fitted = detail::sum_to(gradient.rank() < arg.rank() ? broadcast_to(gradient, arg.dims()) : gradient,
+                              arg.dims());
     }
     Tensor& total = gradients_[arg.node().get()];
     total = total ? total + fitted : fitted;
@@ -95,7 +101,7 @@ class Reverse {
   void visit_map(const Node& node) {
     if (node.args.size() == 1) {
       if (wants(node.args[0])) {
-        if (const Tensor gradient = unary_rule(node, node.args[0])) {
+        if (const Tensor gradient = detail::unary_gradient(node.op, node.args[0], y_, dy_)) {
           push(node.args[0], gradient);
         }
       }
@@ -131,7 +137,8 @@ class Reverse {
           push(a, dy_ / b);
         }
         if (wants(b)) {
-          add(b, -(detail::sum_to(dy_ * y_, b.dims()) / b));  // the sum first: a narrow divisor divides less often
+          add(b, -(detail::sum_to(dy_ * y_, b.dims()) /
+                   b));  // the sum first: a narrow divisor divides less often
         }
         break;
       default:
@@ -184,52 +191,6 @@ class Reverse {
     }
   }
 
-  // dy times the derivative; empty where that is 0 everywhere.
-  Tensor unary_rule(const Node& node, const Tensor& x) const {
-    const Tensor& dy = dy_;
-    const Tensor& y = y_;
-    switch (node.op) {
-      case Op::kCast:
-        return cast(dy, x.type());
-      case Op::kNeg:
-        return -dy;
-      case Op::kAbs:
-        return dy * sign(x);
-      case Op::kExp:
-        return dy * y;
-      case Op::kExp2:
-        return dy * (y * 0.6931471805599453);
-      case Op::kExpm1:
-        return dy * (y + 1);
-      case Op::kLog:
-        return dy / x;
-      case Op::kLog2:
-        return dy / (x * 0.6931471805599453);
-      case Op::kLog1p:
-        return dy / (x + 1);
-      case Op::kSqrt:
-        return dy * 0.5 / y;
-      case Op::kRsqrt:
-        return dy * -0.5 * (y * y * y);
-      case Op::kRecip:
-        return -(dy * (y * y));
-      case Op::kSin:
-        return dy * cos(x);
-      case Op::kCos:
-        return -(dy * sin(x));
-      case Op::kTanh:
-        return dy * (1 - y * y);
-      case Op::kSigmoid:
-        return dy * (y * (1 - y));
-      case Op::kErf:
-        return dy * (1.1283791670955126 * exp(-(x * x)));
-      case Op::kErfc:
-        return dy * (-1.1283791670955126 * exp(-(x * x)));
-      default:
-        return {};  // sign and the roundings
-    }
-  }
-
   void visit_view(const Node& node) {
     const Tensor& x = node.args[0];
     if (node.kind == Kind::kScatter) {
@@ -269,8 +230,8 @@ class Reverse {
 
   // Sums over the axes that the source lacks; what was a diagonal goes back onto it.
   Tensor permute_adjoint(const Node& node, const Tensor& x) const {
-    std::vector<int> used;             // out axes that the source has
-    std::vector<int> sources;          // by which source axis first
+    std::vector<int> used;                       // out axes that the source has
+    std::vector<int> sources;                    // by which source axis first
     std::vector<std::pair<int, int>> diagonals;  // pairs of source axes on one out axis
     for (std::size_t k = 0; k < node.axes.size(); ++k) {
       const auto found = std::find(used.begin(), used.end(), node.axes[k]);
@@ -289,7 +250,8 @@ class Reverse {
     Tensor result = detail::contract({dy_}, {labels}, used, node.dims);
     result = detail::permute_node(result, x.dims(), sources);
     for (const auto& [first, second] : diagonals) {
-      result = select(equal(iota(x.dims(), first), iota(x.dims(), second)), result, detail::constant(x.type(), 0));
+      result =
+          select(equal(iota(x.dims(), first), iota(x.dims(), second)), result, detail::constant(x.type(), 0));
     }
     return result;
   }
@@ -326,7 +288,8 @@ class Reverse {
       // The product of the others: with one zero only its own place has one, with two nobody has.
       const Tensor is_zero = equal(x, zero);
       const Tensor zero_count = detail::keep_axes(sum(cast(is_zero, x.type()), reduced), x.dims(), axes);
-      const Tensor rest = detail::keep_axes(prod(select(is_zero, detail::constant(x.type(), 1), x), reduced), x.dims(), axes);
+      const Tensor rest =
+          detail::keep_axes(prod(select(is_zero, detail::constant(x.type(), 1), x), reduced), x.dims(), axes);
       const Tensor at_zero = select(equal(zero_count, 1), rest, zero);
       const Tensor elsewhere = select(equal(zero_count, 0), rest / x, zero);
       add(x, detail::keep_axes(dy_, x.dims(), axes) * select(is_zero, at_zero, elsewhere));
@@ -377,7 +340,8 @@ std::vector<Tensor> gradients(const Tensor& loss, std::span<const Tensor> tensor
   for (const Tensor& tensor : tensors) {
     detail::require(tensor, "gradients");
     if (!program::is_float(tensor.type())) {
-      detail::fail("gradients: " + detail::describe(tensor) + " is " + std::string(program::type_name(tensor.type())) +
+      detail::fail("gradients: " + detail::describe(tensor) + " is " +
+                   std::string(program::type_name(tensor.type())) +
                    ", which has no gradient; cast it to a float first");
     }
   }

@@ -2,14 +2,14 @@
 // frontends/tensor/src/host_numbers.h: bytes of any element type as numbers.
 #pragma once
 
+#include <yoke/program/execute.h>
+#include <yoke/tensor.h>
+
 #include <bit>
 #include <cstddef>
 #include <cstring>
 #include <span>
 #include <vector>
-
-#include <yoke/program/execute.h>
-#include <yoke/tensor.h>
 
 namespace yoke::detail {
 

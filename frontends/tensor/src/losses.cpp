@@ -1,31 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/losses.cpp: losses, scores, and the activations that need more than one operation.
 #include <yoke/losses.h>
+#include <yoke/ops.h>
 
 #include <string>
-
-#include <yoke/ops.h>
 
 #include "node.h"
 
 namespace yoke {
 namespace {
 
-Tensor reduced(const Tensor& terms, Reduce reduce) { return reduce == Reduce::kMean ? mean(terms) : sum(terms); }
+Tensor reduced(const Tensor& terms, Reduce reduce) {
+  return reduce == Reduce::kMean ? mean(terms) : sum(terms);
+}
 
 // The maximum shifts the exponents and cancels in the result, so no gradient goes through it.
-Tensor shift_of(const Tensor& x, int axis) { return stop_gradient(max(x, {axis}, true)); }
+Tensor shift_of(const Tensor& x, int axis) {
+  return stop_gradient(max(x, {axis}, true));
+}
 
 void require_classes(const Tensor& logits, const Tensor& labels, const char* operation) {
   detail::require(logits, operation);
   detail::require(labels, operation);
   const std::string call = std::string(operation) + ": ";
   if (!program::is_float(logits.type())) {
-    detail::fail(call + "the logits " + detail::describe(logits) + " are " + std::string(program::type_name(logits.type())) +
-                 "; they must be floats");
+    detail::fail(call + "the logits " + detail::describe(logits) + " are " +
+                 std::string(program::type_name(logits.type())) + "; they must be floats");
   }
   if (!program::is_integer(labels.type())) {
-    detail::fail(call + "the labels " + detail::describe(labels) + " are " + std::string(program::type_name(labels.type())) +
+    detail::fail(call + "the labels " + detail::describe(labels) + " are " +
+                 std::string(program::type_name(labels.type())) +
                  "; they must be class numbers of an integer type");
   }
   if (logits.rank() == 0 || Dims(logits.dims().begin(), logits.dims().end() - 1) != labels.dims()) {
@@ -51,7 +55,9 @@ Tensor matched(const Tensor& output, const Tensor& target, const char* operation
 
 }  // namespace
 
-Tensor gelu(const Tensor& x) { return x * (0.5 * (1 + erf(x * 0.7071067811865476))); }
+Tensor gelu(const Tensor& x) {
+  return x * (0.5 * (1 + erf(x * 0.7071067811865476)));
+}
 
 Tensor softmax(const Tensor& x, int axis) {
   detail::require(x, "softmax");

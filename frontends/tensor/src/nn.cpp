@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/nn.cpp: layers.
+#include <yoke/losses.h>
 #include <yoke/nn.h>
 
 #include <algorithm>
 #include <string>
 #include <utility>
-
-#include <yoke/losses.h>
 
 #include "node.h"
 
@@ -18,12 +17,15 @@ Mode& mode_of_thread() {
   return mode;
 }
 
-std::string path(const std::string& prefix, const char* name) { return prefix.empty() ? name : prefix + "." + name; }
+std::string path(const std::string& prefix, const char* name) {
+  return prefix.empty() ? name : prefix + "." + name;
+}
 
 class Linear final : public Layer {
  public:
   Linear(std::uint64_t out, const LinearOptions& options)
-      : out_(out), weight_(Parameter::deferred(path(options.name, "weight"), options.weight_init, options.type)) {
+      : out_(out),
+        weight_(Parameter::deferred(path(options.name, "weight"), options.weight_init, options.type)) {
     if (options.bias) {
       bias_ = Parameter(path(options.name, "bias"), {out}, options.bias_init, options.type);
     }
@@ -33,13 +35,14 @@ class Linear final : public Layer {
     const std::string layer = "linear(" + std::to_string(out_) + ")";
     detail::require(x, layer.c_str());
     if (x.rank() == 0 || x.type() != weight_.type()) {
-      detail::fail(layer + ": the input " + detail::describe(x) + " is " + std::string(program::type_name(x.type())) +
-                   "; it must be " + std::string(program::type_name(weight_.type())) + " with at least one axis");
+      detail::fail(layer + ": the input " + detail::describe(x) + " is " +
+                   std::string(program::type_name(x.type())) + "; it must be " +
+                   std::string(program::type_name(weight_.type())) + " with at least one axis");
     }
     if (weight_.has_dims() && weight_.dims()[1] != x.dims().back()) {
-      detail::fail(layer + ": the last axis of the input " + detail::describe(x) + " is " + std::to_string(x.dims().back()) +
-                   ", but parameter '" + weight_.name() + "' " + dims_text(weight_.dims()) + " takes " +
-                   std::to_string(weight_.dims()[1]));
+      detail::fail(layer + ": the last axis of the input " + detail::describe(x) + " is " +
+                   std::to_string(x.dims().back()) + ", but parameter '" + weight_.name() + "' " +
+                   dims_text(weight_.dims()) + " takes " + std::to_string(weight_.dims()[1]));
     }
     weight_.set_dims({out_, x.dims().back()}, layer);
     const Tensor y = einsum("... i; o i => ... o", x, weight_.tensor());
@@ -128,31 +131,52 @@ class Sequential final : public Layer {
 
 }  // namespace
 
-Mode mode() { return mode_of_thread(); }
+Mode mode() {
+  return mode_of_thread();
+}
 
 ModeScope::ModeScope(Mode mode) : before_(std::exchange(mode_of_thread(), mode)) {}
-ModeScope::~ModeScope() { mode_of_thread() = before_; }
+ModeScope::~ModeScope() {
+  mode_of_thread() = before_;
+}
 
 Tensor Module::operator()(const Tensor& x) const {
   if (!layer_) {
-    throw Error(ErrorCode::kFailedPrecondition, "an empty Module was applied; make one with nn::linear, nn::sequential or the like");
+    throw Error(ErrorCode::kFailedPrecondition,
+                "an empty Module was applied; make one with nn::linear, nn::sequential or the like");
   }
   return layer_->forward(x);
 }
 
-Module linear(std::uint64_t out, const LinearOptions& options) { return Module(std::make_shared<Linear>(out, options)); }
+Module linear(std::uint64_t out, const LinearOptions& options) {
+  return Module(std::make_shared<Linear>(out, options));
+}
 
 Module embedding(std::uint64_t count, std::uint64_t dim, const EmbeddingOptions& options) {
   return Module(std::make_shared<Embedding>(count, dim, options));
 }
 
-Module relu() { return stateless([](const Tensor& x) { return yoke::relu(x); }); }
-Module tanh() { return stateless([](const Tensor& x) { return yoke::tanh(x); }); }
-Module sigmoid() { return stateless([](const Tensor& x) { return yoke::sigmoid(x); }); }
-Module gelu() { return stateless([](const Tensor& x) { return yoke::gelu(x); }); }
-Module softmax(int axis) { return stateless([axis](const Tensor& x) { return yoke::softmax(x, axis); }); }
-Module log_softmax(int axis) { return stateless([axis](const Tensor& x) { return yoke::log_softmax(x, axis); }); }
-Module flatten() { return stateless([](const Tensor& x) { return yoke::flatten(x); }); }
+Module relu() {
+  return stateless([](const Tensor& x) { return yoke::relu(x); });
+}
+Module tanh() {
+  return stateless([](const Tensor& x) { return yoke::tanh(x); });
+}
+Module sigmoid() {
+  return stateless([](const Tensor& x) { return yoke::sigmoid(x); });
+}
+Module gelu() {
+  return stateless([](const Tensor& x) { return yoke::gelu(x); });
+}
+Module softmax(int axis) {
+  return stateless([axis](const Tensor& x) { return yoke::softmax(x, axis); });
+}
+Module log_softmax(int axis) {
+  return stateless([axis](const Tensor& x) { return yoke::log_softmax(x, axis); });
+}
+Module flatten() {
+  return stateless([](const Tensor& x) { return yoke::flatten(x); });
+}
 
 Module dropout(double rate) {
   if (!(rate >= 0 && rate < 1)) {
@@ -167,7 +191,9 @@ Module dropout(double rate) {
   });
 }
 
-Module sequential(std::vector<Module> members) { return Module(std::make_shared<Sequential>(std::move(members))); }
+Module sequential(std::vector<Module> members) {
+  return Module(std::make_shared<Sequential>(std::move(members)));
+}
 
 std::vector<Parameter> parameters(const Module& module) {
   return module ? module.layer()->parameters() : std::vector<Parameter>{};

@@ -8,6 +8,19 @@
 
 namespace yoke::detail {
 
+Node::~Node() {
+  std::vector<Tensor> pending = std::move(args);
+  while (!pending.empty()) {
+    const Tensor last = std::move(pending.back());
+    pending.pop_back();
+    if (last.node().use_count() == 1) {
+      auto& below = const_cast<Node&>(*last.node()).args;  // nobody else sees it any more
+      pending.insert(pending.end(), below.begin(), below.end());
+      below.clear();
+    }
+  }
+}
+
 std::uint64_t next_order() {
   static std::atomic<std::uint64_t> next{1};
   return next.fetch_add(1, std::memory_order_relaxed);
@@ -22,7 +35,9 @@ std::shared_ptr<Node> new_node(Kind kind, Type type, Dims dims) {
   return node;
 }
 
-void fail(const std::string& sentence) { throw Error(ErrorCode::kInvalidArgument, sentence); }
+void fail(const std::string& sentence) {
+  throw Error(ErrorCode::kInvalidArgument, sentence);
+}
 
 std::string describe(const Tensor& x) {
   const std::string dims = dims_text(x.dims());
@@ -44,8 +59,8 @@ std::size_t normal_axis(int axis, std::size_t rank, const char* operation, const
   const int size = static_cast<int>(rank);
   const int normal = axis < 0 ? axis + size : axis;
   if (normal < 0 || normal >= size) {
-    fail(std::string(operation) + ": axis " + std::to_string(axis) + " does not exist in " + describe(x) + ", which has " +
-         std::to_string(size) + " axes");
+    fail(std::string(operation) + ": axis " + std::to_string(axis) + " does not exist in " + describe(x) +
+         ", which has " + std::to_string(size) + " axes");
   }
   return static_cast<std::size_t>(normal);
 }
@@ -53,9 +68,11 @@ std::size_t normal_axis(int axis, std::size_t rank, const char* operation, const
 Tensor constant(Type type, double value, bool weak) {
   auto node = new_node(Kind::kConstant, type, {});
   if (program::is_float(type)) {
-    node->literal.number = type == Type::kF32 && !weak ? static_cast<double>(static_cast<float>(value)) : value;
+    node->literal.number =
+        type == Type::kF32 && !weak ? static_cast<double>(static_cast<float>(value)) : value;
   } else {
-    node->literal.integer = type == Type::kBool ? static_cast<std::int64_t>(value != 0) : static_cast<std::int64_t>(value);
+    node->literal.integer =
+        type == Type::kBool ? static_cast<std::int64_t>(value != 0) : static_cast<std::int64_t>(value);
   }
   node->weak = weak;
   return finish(std::move(node));

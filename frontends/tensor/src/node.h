@@ -2,16 +2,16 @@
 // frontends/tensor/src/node.h: what a Tensor points to, and the few ways to make one.
 #pragma once
 
+#include <yoke/parameter.h>
+#include <yoke/program/program.h>
+#include <yoke/tensor.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include <yoke/parameter.h>
-#include <yoke/program/program.h>
-#include <yoke/tensor.h>
 
 namespace yoke::detail {
 
@@ -49,6 +49,13 @@ struct ParameterState {
 };
 
 struct Node : std::enable_shared_from_this<Node> {
+  Node() = default;
+  Node(const Node&) = default;
+  Node(Node&&) = delete;
+  Node& operator=(const Node&) = delete;
+  Node& operator=(Node&&) = delete;
+  ~Node();  // without recursion: chains may be longer than a stack is deep
+
   Kind kind = Kind::kConstant;
   Type type = Type::kF32;
   Dims dims;  // of a parameter: in its state
@@ -72,17 +79,21 @@ struct Node : std::enable_shared_from_this<Node> {
   int lane = 0;  // draws of one element are numbered element * lanes + lane
   int lanes = 1;
 
-  std::vector<std::byte> bytes;                // of a literal
-  std::shared_ptr<ParameterState> parameter;   // mutable, shared by the handles
+  std::vector<std::byte> bytes;               // of a literal
+  std::shared_ptr<ParameterState> parameter;  // mutable, shared by the handles
 };
 
 std::shared_ptr<Node> new_node(Kind kind, Type type, Dims dims);
 std::uint64_t next_order();
-inline std::uint64_t order_of(const Node& node) { return node.parameter ? node.parameter->order : node.order; }
-inline Tensor finish(std::shared_ptr<Node> node) { return Tensor(std::shared_ptr<const Node>(std::move(node))); }
+inline std::uint64_t order_of(const Node& node) {
+  return node.parameter ? node.parameter->order : node.order;
+}
+inline Tensor finish(std::shared_ptr<Node> node) {
+  return Tensor(std::shared_ptr<const Node>(std::move(node)));
+}
 
-[[noreturn]] void fail(const std::string& sentence);  // Error kInvalidArgument
-std::string describe(const Tensor& x);                // "'x' [50, 784]"
+[[noreturn]] void fail(const std::string& sentence);   // Error kInvalidArgument
+std::string describe(const Tensor& x);                 // "'x' [50, 784]"
 void require(const Tensor& x, const char* operation);  // Error when empty
 
 // 0 <= axis < rank, or Error.
@@ -98,15 +109,22 @@ std::optional<double> number_of(const Tensor& x);  // its value
 // Elementwise, with checks, broadcasting, folding of constants and of x * 1, x + 0.
 Tensor map(program::Op op, std::vector<Tensor> args);
 
+// dy times the derivative of `op` at x, where op(x) is y; empty where that is 0 everywhere.
+Tensor unary_gradient(program::Op op, const Tensor& x, const Tensor& y, const Tensor& dy);
+
 // Views.
 Tensor permute_node(const Tensor& x, Dims dims, std::vector<int> axes);
-Tensor slice_node(const Tensor& x, Dims dims, std::vector<std::int64_t> starts, std::optional<Symbol> symbol, int symbol_axis);
-Tensor pad_node(const Tensor& x, Dims dims, std::vector<std::int64_t> starts, std::optional<Symbol> symbol, int symbol_axis);
+Tensor slice_node(const Tensor& x, Dims dims, std::vector<std::int64_t> starts, std::optional<Symbol> symbol,
+                  int symbol_axis);
+Tensor pad_node(const Tensor& x, Dims dims, std::vector<std::int64_t> starts, std::optional<Symbol> symbol,
+                int symbol_axis);
 Tensor scatter_node(const Tensor& ids, const Tensor& value, Dims dims);
 
-// Sum over the product of `args`. `extents` holds one extent per label; labels are any small numbers. Labels that `out` lacks are summed,
-// labels that only `out` has are broadcast. Constants and single operands become what is cheapest.
-Tensor contract(std::vector<Tensor> args, std::vector<std::vector<int>> labels, const std::vector<int>& out, const Dims& extents);
+// Sum over the product of `args`. `extents` holds one extent per label; labels are any small numbers. Labels
+// that `out` lacks are summed, labels that only `out` has are broadcast. Constants and single operands become
+// what is cheapest.
+Tensor contract(std::vector<Tensor> args, std::vector<std::vector<int>> labels, const std::vector<int>& out,
+                const Dims& extents);
 // Adjoint of broadcasting: sums `x` down to `dims`.
 Tensor sum_to(const Tensor& x, const Dims& dims);
 // One operand, sorted axes; result without the axes.

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/parameter.cpp: parameters and their first values.
+#include <yoke/ops.h>
 #include <yoke/parameter.h>
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
-
-#include <yoke/ops.h>
 
 #include "node.h"
 
@@ -19,21 +18,41 @@ std::uint64_t fan_in(const Dims& dims) {
   return dims.size() == 1 ? dims[0] : element_count(dims) / dims[0];
 }
 
-std::uint64_t fan_out(const Dims& dims) { return dims.empty() ? 1 : dims[0]; }
+std::uint64_t fan_out(const Dims& dims) {
+  return dims.empty() ? 1 : dims[0];
+}
 
-Initializer Initializer::kaiming_uniform(double gain) { return {Kind::kKaimingUniform, gain, 0}; }
-Initializer Initializer::kaiming_normal(double gain) { return {Kind::kKaimingNormal, gain, 0}; }
-Initializer Initializer::xavier_uniform(double gain) { return {Kind::kXavierUniform, gain, 0}; }
-Initializer Initializer::xavier_normal(double gain) { return {Kind::kXavierNormal, gain, 0}; }
-Initializer Initializer::uniform(double low, double high) { return {Kind::kUniform, low, high}; }
-Initializer Initializer::normal(double mean, double deviation) { return {Kind::kNormal, mean, deviation}; }
-Initializer Initializer::constant(double value) { return {Kind::kConstant, value, 0}; }
+Initializer Initializer::kaiming_uniform(double gain) {
+  return {Kind::kKaimingUniform, gain, 0};
+}
+Initializer Initializer::kaiming_normal(double gain) {
+  return {Kind::kKaimingNormal, gain, 0};
+}
+Initializer Initializer::xavier_uniform(double gain) {
+  return {Kind::kXavierUniform, gain, 0};
+}
+Initializer Initializer::xavier_normal(double gain) {
+  return {Kind::kXavierNormal, gain, 0};
+}
+Initializer Initializer::uniform(double low, double high) {
+  return {Kind::kUniform, low, high};
+}
+Initializer Initializer::normal(double mean, double deviation) {
+  return {Kind::kNormal, mean, deviation};
+}
+Initializer Initializer::constant(double value) {
+  return {Kind::kConstant, value, 0};
+}
 
 Initializer Initializer::by_name(const std::string& name) {
-  const std::pair<const char*, Initializer> known[] = {
-      {"kaiming_uniform", kaiming_uniform()}, {"kaiming_normal", kaiming_normal()}, {"xavier_uniform", xavier_uniform()},
-      {"xavier_normal", xavier_normal()},     {"uniform", uniform(-0.25, 0.25)},    {"normal", normal(0, 1)},
-      {"ones", constant(1)},                  {"zeros", zeros()}};
+  const std::pair<const char*, Initializer> known[] = {{"kaiming_uniform", kaiming_uniform()},
+                                                       {"kaiming_normal", kaiming_normal()},
+                                                       {"xavier_uniform", xavier_uniform()},
+                                                       {"xavier_normal", xavier_normal()},
+                                                       {"uniform", uniform(-0.25, 0.25)},
+                                                       {"normal", normal(0, 1)},
+                                                       {"ones", constant(1)},
+                                                       {"zeros", zeros()}};
   std::string names;
   for (const auto& [known_name, initializer] : known) {
     if (name == known_name) {
@@ -77,44 +96,57 @@ namespace {
 
 detail::ParameterState& state_of(const std::shared_ptr<const detail::Node>& node) {
   if (!node) {
-    throw Error(ErrorCode::kFailedPrecondition, "an empty Parameter was used; make one with a name and dims first");
+    throw Error(ErrorCode::kFailedPrecondition,
+                "an empty Parameter was used; make one with a name and dims first");
   }
   return *node->parameter;
 }
 
-std::shared_ptr<const detail::Node> parameter_node(std::string name, Dims dims, bool has_dims, const Initializer& initializer,
+std::shared_ptr<const detail::Node> parameter_node(std::string name, const Initializer& initializer,
                                                    Type type) {
   if (!program::is_float(type)) {
-    detail::fail("parameter '" + name + "' is " + std::string(program::type_name(type)) + "; parameters are floats");
+    detail::fail("parameter '" + name + "' is " + std::string(program::type_name(type)) +
+                 "; parameters are floats");
   }
   auto node = detail::new_node(detail::Kind::kParameter, type, {});
   node->parameter = std::make_shared<detail::ParameterState>(
-      detail::ParameterState{std::move(name), node->order, has_dims, std::move(dims), initializer, {}, false});
+      detail::ParameterState{std::move(name), node->order, false, {}, initializer, {}, false});
   return node;
 }
 
 }  // namespace
 
-Parameter::Parameter(std::string name, Dims dims, Initializer initializer, Type type)
-    : node_(parameter_node(std::move(name), {}, false, initializer, type)) {
+Parameter::Parameter(std::string name, const Dims& dims, Initializer initializer, Type type)
+    : node_(parameter_node(std::move(name), initializer, type)) {
   set_dims(dims, "the caller");
 }
 
 Parameter Parameter::deferred(std::string name, Initializer initializer, Type type) {
-  return Parameter(parameter_node(std::move(name), {}, false, initializer, type));
+  return Parameter(parameter_node(std::move(name), initializer, type));
 }
 
-const std::string& Parameter::name() const { return state_of(node_).name; }
-void Parameter::rename(std::string name) const { state_of(node_).name = std::move(name); }
-void Parameter::move_last() const { state_of(node_).order = detail::next_order(); }
-Type Parameter::type() const { return state_of(node_), node_->type; }
-bool Parameter::has_dims() const { return state_of(node_).has_dims; }
+const std::string& Parameter::name() const {
+  return state_of(node_).name;
+}
+void Parameter::rename(std::string name) const {
+  state_of(node_).name = std::move(name);
+}
+void Parameter::move_last() const {
+  state_of(node_).order = detail::next_order();
+}
+Type Parameter::type() const {
+  return state_of(node_), node_->type;
+}
+bool Parameter::has_dims() const {
+  return state_of(node_).has_dims;
+}
 
 const Dims& Parameter::dims() const {
   const auto& state = state_of(node_);
   if (!state.has_dims) {
     throw Error(ErrorCode::kFailedPrecondition,
-                "parameter '" + state.name + "' has no dims yet: its layer infers them when it is first applied to an input");
+                "parameter '" + state.name +
+                    "' has no dims yet: its layer infers them when it is first applied to an input");
   }
   return state.dims;
 }
@@ -123,8 +155,8 @@ void Parameter::set_dims(const Dims& dims, const std::string& user) const {
   auto& state = state_of(node_);
   if (state.has_dims) {
     if (state.dims != dims) {
-      detail::fail(user + ": parameter '" + state.name + "' is " + dims_text(state.dims) + " since its first use, but " +
-                   dims_text(dims) + " is asked for now");
+      detail::fail(user + ": parameter '" + state.name + "' is " + dims_text(state.dims) +
+                   " since its first use, but " + dims_text(dims) + " is asked for now");
     }
     return;
   }
@@ -133,24 +165,37 @@ void Parameter::set_dims(const Dims& dims, const std::string& user) const {
   state.has_dims = true;
 }
 
-std::uint64_t Parameter::byte_count() const { return element_count(dims()) * program::byte_size(type()); }
-const Initializer& Parameter::initializer() const { return state_of(node_).initializer; }
-std::uint64_t Parameter::order() const { return state_of(node_).order; }
+std::uint64_t Parameter::byte_count() const {
+  return element_count(dims()) * program::byte_size(type());
+}
+const Initializer& Parameter::initializer() const {
+  return state_of(node_).initializer;
+}
+std::uint64_t Parameter::order() const {
+  return state_of(node_).order;
+}
 
 Tensor Parameter::tensor() const {
   (void)dims();
   return Tensor(node_);
 }
 
-Tensor Parameter::init_tensor(std::int64_t order_number) const { return initializer()(type(), dims(), order_number); }
+Tensor Parameter::init_tensor(std::int64_t order_number) const {
+  return initializer()(type(), dims(), order_number);
+}
 
-bool Parameter::has_values() const { return state_of(node_).has_values; }
-std::span<const std::byte> Parameter::values() const { return state_of(node_).values; }
+bool Parameter::has_values() const {
+  return state_of(node_).has_values;
+}
+std::span<const std::byte> Parameter::values() const {
+  return state_of(node_).values;
+}
 
 std::span<const float> Parameter::float_values() const {
   const auto& state = state_of(node_);
   if (node_->type != Type::kF32) {
-    detail::fail("parameter '" + state.name + "' is " + std::string(program::type_name(node_->type)) + ", not f32");
+    detail::fail("parameter '" + state.name + "' is " + std::string(program::type_name(node_->type)) +
+                 ", not f32");
   }
   return {reinterpret_cast<const float*>(state.values.data()), state.values.size() / sizeof(float)};
 }
@@ -158,8 +203,9 @@ std::span<const float> Parameter::float_values() const {
 void Parameter::set_values(std::span<const std::byte> bytes) const {
   auto& state = state_of(node_);
   if (bytes.size() != byte_count()) {
-    detail::fail("parameter '" + state.name + "' " + dims_text(dims()) + " takes " + std::to_string(byte_count()) + " bytes, but " +
-                 std::to_string(bytes.size()) + " were given");
+    detail::fail("parameter '" + state.name + "' " + dims_text(dims()) + " takes " +
+                 std::to_string(byte_count()) + " bytes, but " + std::to_string(bytes.size()) +
+                 " were given");
   }
   state.values.assign(bytes.begin(), bytes.end());
   state.has_values = true;
@@ -173,7 +219,8 @@ void Parameter::clear_values() const {
 
 Parameter Parameter::of(const Tensor& leaf) {
   if (!leaf || leaf.source() != Source::kParameter) {
-    detail::fail(leaf ? detail::describe(leaf) + " is no parameter" : std::string("an empty Tensor is no parameter"));
+    detail::fail(leaf ? detail::describe(leaf) + " is no parameter"
+                      : std::string("an empty Tensor is no parameter"));
   }
   return Parameter(leaf.node());
 }
@@ -182,7 +229,8 @@ std::vector<Parameter> parameters_of(std::span<const Tensor> roots) {
   std::vector<Parameter> parameters;
   std::vector<const detail::Node*> nodes = detail::topological(roots);
   std::erase_if(nodes, [](const detail::Node* node) { return node->kind != detail::Kind::kParameter; });
-  std::sort(nodes.begin(), nodes.end(), [](const auto* a, const auto* b) { return detail::order_of(*a) < detail::order_of(*b); });
+  std::sort(nodes.begin(), nodes.end(),
+            [](const auto* a, const auto* b) { return detail::order_of(*a) < detail::order_of(*b); });
   parameters.reserve(nodes.size());
   for (const detail::Node* node : nodes) {
     parameters.push_back(Parameter::of(Tensor(node->shared_from_this())));
@@ -190,6 +238,8 @@ std::vector<Parameter> parameters_of(std::span<const Tensor> roots) {
   return parameters;
 }
 
-std::vector<Parameter> parameters_of(const Tensor& loss) { return parameters_of(std::span<const Tensor>(&loss, 1)); }
+std::vector<Parameter> parameters_of(const Tensor& loss) {
+  return parameters_of(std::span<const Tensor>(&loss, 1));
+}
 
 }  // namespace yoke

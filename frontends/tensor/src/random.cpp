@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/random.cpp: random bits, and numbers made of them.
+#include <yoke/ops.h>
 #include <yoke/random.h>
 
 #include <string>
 #include <utility>
-
-#include <yoke/ops.h>
 
 #include "node.h"
 
@@ -23,10 +22,13 @@ Tensor bits(const Dims& dims, const RandomKey& key, int lane, int lanes, std::ui
   return detail::finish(std::move(node));
 }
 
-std::uint64_t draw_of(const Tensor& x) { return x.node()->order; }
+std::uint64_t draw_of(const Tensor& x) {
+  return x.node()->order;
+}
 
 // In [0, 1), every multiple of 2^-24 (f32) or 2^-53 (f64), from the draw's lanes first, first + 1.
-Tensor unit_number(const Dims& dims, const RandomKey& key, Type type, int first, int lanes, std::uint64_t order) {
+Tensor unit_number(const Dims& dims, const RandomKey& key, Type type, int first, int lanes,
+                   std::uint64_t order) {
   const Tensor high = bits(dims, key, first, lanes, order);
   if (type == Type::kF32) {
     return cast(shift_right(high, 8), type) * detail::constant(type, 0x1p-24);
@@ -38,14 +40,16 @@ Tensor unit_number(const Dims& dims, const RandomKey& key, Type type, int first,
 
 void check_type(Type type, const char* operation) {
   if (type != Type::kF32 && type != Type::kF64) {
-    detail::fail(std::string(operation) + ": numbers are drawn as f32 or f64, not " + std::string(program::type_name(type)) +
-                 "; draw f32 and cast");
+    detail::fail(std::string(operation) + ": numbers are drawn as f32 or f64, not " +
+                 std::string(program::type_name(type)) + "; draw f32 and cast");
   }
 }
 
 }  // namespace
 
-Tensor random_bits(const Dims& dims, RandomKey key) { return bits(dims, key, 0, 1, 0); }
+Tensor random_bits(const Dims& dims, RandomKey key) {
+  return bits(dims, key, 0, 1, 0);
+}
 
 Tensor uniform(const Dims& dims, RandomKey key, Type type) {
   check_type(type, "uniform");

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/reductions.cpp: reductions over axes, and the general sum of products that einsum and autodiff use.
+// frontends/tensor/src/reductions.cpp: reductions over axes, and the general sum of products that einsum and
+// autodiff use.
+#include <yoke/ops.h>
+
 #include <algorithm>
 #include <numeric>
 #include <string>
 #include <utility>
-
-#include <yoke/ops.h>
 
 #include "node.h"
 
@@ -70,8 +71,8 @@ struct Operands {
   }
 };
 
-Operands split_constants(std::vector<Tensor> args, std::vector<std::vector<int>> labels, const std::vector<int>& out,
-                         const Dims& extents) {
+Operands split_constants(std::vector<Tensor> args, std::vector<std::vector<int>> labels,
+                         const std::vector<int>& out, const Dims& extents) {
   Operands operands;
   operands.type = args[0].type();
   std::vector<int> all = out;
@@ -141,7 +142,8 @@ Tensor sum_of_products(const Operands& operands, const std::vector<int>& kept, c
 
 }  // namespace
 
-Tensor contract(std::vector<Tensor> args, std::vector<std::vector<int>> labels, const std::vector<int>& out, const Dims& extents) {
+Tensor contract(std::vector<Tensor> args, std::vector<std::vector<int>> labels, const std::vector<int>& out,
+                const Dims& extents) {
   const Operands operands = split_constants(std::move(args), std::move(labels), out, extents);
   Dims dims;
   for (const int label : out) {
@@ -227,7 +229,8 @@ std::vector<std::size_t> normal_axes(const std::vector<int>& axes, const Tensor&
   for (const int axis : axes) {
     const std::size_t at = normal_axis(axis, x.rank(), operation, x);
     if (std::find(normal.begin(), normal.end(), at) != normal.end()) {
-      fail(std::string(operation) + ": axis " + std::to_string(axis) + " of " + describe(x) + " is named twice");
+      fail(std::string(operation) + ": axis " + std::to_string(axis) + " of " + describe(x) +
+           " is named twice");
     }
     normal.push_back(at);
   }
@@ -251,7 +254,8 @@ Tensor reduced(Reduce reduce, const Tensor& x, const Axes& axes, bool keep_dims,
   const auto normal = detail::normal_axes(axes, x, operation);
   const bool logic = reduce == Reduce::kAny || reduce == Reduce::kAll;
   if (logic != (x.type() == Type::kBool)) {
-    fail(std::string(operation) + ": " + detail::describe(x) + " is " + std::string(program::type_name(x.type())) +
+    fail(std::string(operation) + ": " + detail::describe(x) + " is " +
+         std::string(program::type_name(x.type())) +
          (logic ? "; it takes bool, as comparisons give" : "; it takes numbers: cast first"));
   }
   Tensor result = x;
@@ -286,17 +290,30 @@ Tensor arg_reduced(Reduce reduce, const Tensor& x, int axis, bool keep_dims, con
 
 }  // namespace
 
-Tensor sum(const Tensor& x, const Axes& axes, bool keep_dims) { return reduced(Reduce::kSum, widened(x), axes, keep_dims, "sum"); }
-Tensor prod(const Tensor& x, const Axes& axes, bool keep_dims) { return reduced(Reduce::kProd, widened(x), axes, keep_dims, "prod"); }
-Tensor max(const Tensor& x, const Axes& axes, bool keep_dims) { return reduced(Reduce::kMax, x, axes, keep_dims, "max"); }
-Tensor min(const Tensor& x, const Axes& axes, bool keep_dims) { return reduced(Reduce::kMin, x, axes, keep_dims, "min"); }
-Tensor any(const Tensor& x, const Axes& axes, bool keep_dims) { return reduced(Reduce::kAny, x, axes, keep_dims, "any"); }
-Tensor all(const Tensor& x, const Axes& axes, bool keep_dims) { return reduced(Reduce::kAll, x, axes, keep_dims, "all"); }
+Tensor sum(const Tensor& x, const Axes& axes, bool keep_dims) {
+  return reduced(Reduce::kSum, widened(x), axes, keep_dims, "sum");
+}
+Tensor prod(const Tensor& x, const Axes& axes, bool keep_dims) {
+  return reduced(Reduce::kProd, widened(x), axes, keep_dims, "prod");
+}
+Tensor max(const Tensor& x, const Axes& axes, bool keep_dims) {
+  return reduced(Reduce::kMax, x, axes, keep_dims, "max");
+}
+Tensor min(const Tensor& x, const Axes& axes, bool keep_dims) {
+  return reduced(Reduce::kMin, x, axes, keep_dims, "min");
+}
+Tensor any(const Tensor& x, const Axes& axes, bool keep_dims) {
+  return reduced(Reduce::kAny, x, axes, keep_dims, "any");
+}
+Tensor all(const Tensor& x, const Axes& axes, bool keep_dims) {
+  return reduced(Reduce::kAll, x, axes, keep_dims, "all");
+}
 
 Tensor mean(const Tensor& x, const Axes& axes, bool keep_dims) {
   detail::require(x, "mean");
   if (!program::is_float(x.type())) {
-    fail("mean: " + detail::describe(x) + " is " + std::string(program::type_name(x.type())) + "; cast it to a float first");
+    fail("mean: " + detail::describe(x) + " is " + std::string(program::type_name(x.type())) +
+         "; cast it to a float first");
   }
   double count = 1;
   for (const std::size_t axis : detail::normal_axes(axes, x, "mean")) {
@@ -305,7 +322,11 @@ Tensor mean(const Tensor& x, const Axes& axes, bool keep_dims) {
   return sum(x, axes, keep_dims) * detail::constant(x.type(), 1 / count);
 }
 
-Tensor argmax(const Tensor& x, int axis, bool keep_dims) { return arg_reduced(Reduce::kArgMax, x, axis, keep_dims, "argmax"); }
-Tensor argmin(const Tensor& x, int axis, bool keep_dims) { return arg_reduced(Reduce::kArgMin, x, axis, keep_dims, "argmin"); }
+Tensor argmax(const Tensor& x, int axis, bool keep_dims) {
+  return arg_reduced(Reduce::kArgMax, x, axis, keep_dims, "argmax");
+}
+Tensor argmin(const Tensor& x, int axis, bool keep_dims) {
+  return arg_reduced(Reduce::kArgMin, x, axis, keep_dims, "argmin");
+}
 
 }  // namespace yoke

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/refine.cpp: row-major places are sums of stride * index, so common cuts are common strides.
+// frontends/tensor/src/refine.cpp: row-major places are sums of stride * index, so common cuts are common
+// strides.
 #include "refine.h"
 
 #include <algorithm>
@@ -18,12 +19,14 @@ void add_cuts(const Dims& dims, std::vector<std::uint64_t>& cuts) {
   cuts.push_back(stride);
 }
 
-std::vector<std::vector<Refinement::Term>> terms_of(const Dims& dims, const std::vector<std::uint64_t>& cuts) {
+std::vector<std::vector<Refinement::Term>> terms_of(const Dims& dims,
+                                                    const std::vector<std::uint64_t>& cuts) {
   std::vector<std::vector<Refinement::Term>> all(dims.size());
   std::uint64_t stride = 1;
   for (std::size_t axis = dims.size(); axis-- > 0;) {
     const std::uint64_t end = stride * dims[axis];
-    for (std::size_t loop = 0; loop + 1 < cuts.size(); ++loop) {  // loop runs over cuts[loop + 1] .. cuts[loop]
+    for (std::size_t loop = 0; loop + 1 < cuts.size();
+         ++loop) {  // loop runs over cuts[loop + 1] .. cuts[loop]
       if (cuts[loop + 1] >= stride && cuts[loop] <= end) {
         all[axis].push_back({loop, static_cast<std::int64_t>(cuts[loop + 1] / stride)});
       }

@@ -2,11 +2,11 @@
 // frontends/tensor/src/refine.h: how the axes of two shapes with the same elements divide each other.
 #pragma once
 
+#include <yoke/tensor.h>
+
 #include <cstdint>
 #include <optional>
 #include <vector>
-
-#include <yoke/tensor.h>
 
 namespace yoke::detail {
 

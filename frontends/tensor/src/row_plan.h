@@ -2,12 +2,12 @@
 // frontends/tensor/src/row_plan.h: which rows of a data set each shard works on.
 #pragma once
 
+#include <yoke/tensor.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
-
-#include <yoke/tensor.h>
 
 namespace yoke::detail {
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/shape.cpp: operations that move elements: views where an index can say it, else concat and scatter.
+// frontends/tensor/src/shape.cpp: operations that move elements: views where an index can say it, else concat
+// and scatter.
+#include <yoke/ops.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
-
-#include <yoke/ops.h>
 
 #include "node.h"
 #include "refine.h"
@@ -37,8 +38,8 @@ Tensor permute_node(const Tensor& x, Dims dims, std::vector<int> axes) {
 
 namespace {
 
-Tensor offset_node(Kind kind, const Tensor& x, Dims dims, std::vector<std::int64_t> starts, std::optional<Symbol> symbol,
-                   int symbol_axis) {
+Tensor offset_node(Kind kind, const Tensor& x, Dims dims, std::vector<std::int64_t> starts,
+                   std::optional<Symbol> symbol, int symbol_axis) {
   auto node = new_node(kind, x.type(), std::move(dims));
   node->args = {x};
   node->starts = std::move(starts);
@@ -49,7 +50,8 @@ Tensor offset_node(Kind kind, const Tensor& x, Dims dims, std::vector<std::int64
 
 }  // namespace
 
-Tensor slice_node(const Tensor& x, Dims dims, std::vector<std::int64_t> starts, std::optional<Symbol> symbol, int symbol_axis) {
+Tensor slice_node(const Tensor& x, Dims dims, std::vector<std::int64_t> starts, std::optional<Symbol> symbol,
+                  int symbol_axis) {
   if (!symbol && dims == x.dims()) {
     return x;
   }
@@ -59,7 +61,8 @@ Tensor slice_node(const Tensor& x, Dims dims, std::vector<std::int64_t> starts, 
   return offset_node(Kind::kSlice, x, std::move(dims), std::move(starts), std::move(symbol), symbol_axis);
 }
 
-Tensor pad_node(const Tensor& x, Dims dims, std::vector<std::int64_t> starts, std::optional<Symbol> symbol, int symbol_axis) {
+Tensor pad_node(const Tensor& x, Dims dims, std::vector<std::int64_t> starts, std::optional<Symbol> symbol,
+                int symbol_axis) {
   if (!symbol && dims == x.dims()) {
     return x;
   }
@@ -81,8 +84,8 @@ using detail::normal_axis;
 Tensor reshape(const Tensor& x, const Dims& dims) {
   detail::require(x, "reshape");
   if (element_count(dims) != x.element_count() || dims.size() > 8) {
-    fail("reshape: " + detail::describe(x) + " has " + std::to_string(x.element_count()) + " elements, but " + dims_text(dims) +
-         " has " + std::to_string(element_count(dims)));
+    fail("reshape: " + detail::describe(x) + " has " + std::to_string(x.element_count()) + " elements, but " +
+         dims_text(dims) + " has " + std::to_string(element_count(dims)));
   }
   if (dims == x.dims()) {
     return x;
@@ -112,7 +115,8 @@ Tensor reshape(const Tensor& x, const Dims& dims) {
     return reshape(x.node()->args[0], dims);
   }
   if (!detail::refine(x.dims(), dims)) {
-    return reshape(reshape(x, {x.element_count()}), dims);  // axes that cut across each other meet in a flat row
+    return reshape(reshape(x, {x.element_count()}),
+                   dims);  // axes that cut across each other meet in a flat row
   }
   auto node = detail::new_node(Kind::kReshape, x.type(), dims);
   node->args = {x};
@@ -137,8 +141,8 @@ Tensor permute(const Tensor& x, const Axes& order) {
     dims.push_back(x.dims()[from]);
   }
   if (order.size() != x.rank()) {
-    fail("permute: " + detail::describe(x) + " has " + std::to_string(x.rank()) + " axes, but the order names " +
-         std::to_string(order.size()));
+    fail("permute: " + detail::describe(x) + " has " + std::to_string(x.rank()) +
+         " axes, but the order names " + std::to_string(order.size()));
   }
   return detail::permute_node(x, std::move(dims), std::move(axes));
 }
@@ -160,7 +164,8 @@ Tensor squeeze(const Tensor& x, int axis) {
   detail::require(x, "squeeze");
   const std::size_t at = normal_axis(axis, x.rank(), "squeeze", x);
   if (x.dims()[at] != 1) {
-    fail("squeeze: axis " + std::to_string(axis) + " of " + detail::describe(x) + " has more than one element");
+    fail("squeeze: axis " + std::to_string(axis) + " of " + detail::describe(x) +
+         " has more than one element");
   }
   Dims dims = x.dims();
   dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(at));
@@ -177,6 +182,7 @@ Tensor unsqueeze(const Tensor& x, int axis) {
   Dims dims = x.dims();
   dims.insert(dims.begin() + at, 1);
   std::vector<int> axes;
+  axes.reserve(x.rank());
   for (int k = 0; k < rank; ++k) {
     axes.push_back(k < at ? k : k + 1);
   }
@@ -202,8 +208,8 @@ Tensor slice(const Tensor& x, int axis, std::uint64_t begin, std::uint64_t end) 
   detail::require(x, "slice");
   const std::size_t at = normal_axis(axis, x.rank(), "slice", x);
   if (begin >= end || end > x.dims()[at]) {
-    fail("slice: " + std::to_string(begin) + ".." + std::to_string(end) + " is no range of axis " + std::to_string(axis) + " of " +
-         detail::describe(x));
+    fail("slice: " + std::to_string(begin) + ".." + std::to_string(end) + " is no range of axis " +
+         std::to_string(axis) + " of " + detail::describe(x));
   }
   Dims dims = x.dims();
   dims[at] = end - begin;
@@ -265,7 +271,8 @@ Tensor gather(const Tensor& table, const Tensor& ids) {
   Dims dims = ids.dims();
   dims.insert(dims.end(), table.dims().begin() + 1, table.dims().end());
   if (dims.size() > 8) {
-    fail("gather: rows of " + detail::describe(table) + " by " + detail::describe(ids) + " would have more than 8 axes");
+    fail("gather: rows of " + detail::describe(table) + " by " + detail::describe(ids) +
+         " would have more than 8 axes");
   }
   auto node = detail::new_node(Kind::kGather, table.type(), std::move(dims));
   node->args = {table, ids};
@@ -277,7 +284,8 @@ Tensor take_along(const Tensor& x, const Tensor& ids) {
   detail::require(ids, "take_along");
   require_ids(ids, "take_along");
   if (x.rank() == 0 || Dims(x.dims().begin(), x.dims().end() - 1) != ids.dims()) {
-    fail("take_along: " + detail::describe(ids) + " must have the shape of " + detail::describe(x) + " without its last axis");
+    fail("take_along: " + detail::describe(ids) + " must have the shape of " + detail::describe(x) +
+         " without its last axis");
   }
   auto node = detail::new_node(Kind::kTake, x.type(), ids.dims());
   node->args = {x, ids};
@@ -308,7 +316,9 @@ Tensor full(Type type, const Dims& dims, double value) {
   return dims.empty() ? number : detail::permute_node(number, dims, {});
 }
 
-Tensor zeros(Type type, const Dims& dims) { return full(type, dims, 0); }
+Tensor zeros(Type type, const Dims& dims) {
+  return full(type, dims, 0);
+}
 
 Tensor stop_gradient(const Tensor& x) {
   detail::require(x, "stop_gradient");

@@ -31,7 +31,8 @@ namespace {
 
 const Node& node_of(const Tensor& x) {
   if (!x) {
-    throw Error(ErrorCode::kFailedPrecondition, "an empty Tensor was asked for its type, dims or values; assign an expression to it first");
+    throw Error(ErrorCode::kFailedPrecondition,
+                "an empty Tensor was asked for its type, dims or values; assign an expression to it first");
   }
   return *x.node();
 }
@@ -44,7 +45,8 @@ void check_dims(const Dims& dims, const std::string& name) {
       detail::fail("tensor '" + name + "' " + dims_text(dims) + ": every dimension must be at least 1");
     }
     if (dim > kLimit / count) {
-      detail::fail("tensor '" + name + "' " + dims_text(dims) + " has more elements than a program can address");
+      detail::fail("tensor '" + name + "' " + dims_text(dims) +
+                   " has more elements than a program can address");
     }
     count *= dim;
   }
@@ -55,7 +57,9 @@ void check_dims(const Dims& dims, const std::string& name) {
 
 }  // namespace
 
-Type Tensor::type() const { return node_of(*this).type; }
+Type Tensor::type() const {
+  return node_of(*this).type;
+}
 
 const Dims& Tensor::dims() const {
   const Node& node = node_of(*this);
@@ -82,7 +86,8 @@ Source Tensor::source() const {
 
 std::span<const std::byte> Tensor::host_bytes() const {
   const Node& node = node_of(*this);
-  return node.parameter ? std::span<const std::byte>(node.parameter->values) : std::span<const std::byte>(node.bytes);
+  return node.parameter ? std::span<const std::byte>(node.parameter->values)
+                        : std::span<const std::byte>(node.bytes);
 }
 
 Tensor Tensor::named(std::string name) const {
@@ -102,7 +107,9 @@ Tensor Tensor::named(std::string name) const {
   return detail::finish(std::move(copy));
 }
 
-Tensor Tensor::scalar(double value) { return detail::constant(Type::kF32, value, true); }
+Tensor Tensor::scalar(double value) {
+  return detail::constant(Type::kF32, value, true);
+}
 
 Tensor Tensor::integer(std::int64_t value, bool is_bool) {
   return detail::constant_integer(is_bool ? Type::kBool : Type::kI64, value, true);
@@ -119,8 +126,9 @@ Tensor literal(Type type, Dims dims, std::vector<std::byte> bytes, std::string n
   check_dims(dims, name);
   const std::uint64_t expected = element_count(dims) * program::byte_size(type);
   if (bytes.size() != expected) {
-    detail::fail("literal '" + name + "': " + std::string(program::type_name(type)) + dims_text(dims) + " takes " +
-                 std::to_string(expected) + " bytes, but " + std::to_string(bytes.size()) + " were given");
+    detail::fail("literal '" + name + "': " + std::string(program::type_name(type)) + dims_text(dims) +
+                 " takes " + std::to_string(expected) + " bytes, but " + std::to_string(bytes.size()) +
+                 " were given");
   }
   auto node = detail::new_node(Kind::kLiteral, type, std::move(dims));
   node->bytes = std::move(bytes);
@@ -136,18 +144,20 @@ Tensor symbol_value(const Symbol& symbol) {
 
 Tensor rows(const Tensor& x, const Symbol& start, std::uint64_t count) {
   detail::require(x, "rows");
-  const std::string call = "rows(" + detail::describe(x) + ", " + start.name + ", " + std::to_string(count) + ")";
+  const std::string call =
+      "rows(" + detail::describe(x) + ", " + start.name + ", " + std::to_string(count) + ")";
   if (x.rank() == 0 || count == 0 || count > x.dims()[0]) {
     detail::fail(call + ": axis 0 has no " + std::to_string(count) + " rows");
   }
   if (start.step < 1 || start.high <= start.low) {
-    detail::fail(call + ": the symbol's range " + std::to_string(start.low) + ".." + std::to_string(start.high) + " step " +
-                 std::to_string(start.step) + " is empty");
+    detail::fail(call + ": the symbol's range " + std::to_string(start.low) + ".." +
+                 std::to_string(start.high) + " step " + std::to_string(start.step) + " is empty");
   }
   const std::int64_t last = start.low + (start.high - 1 - start.low) / start.step * start.step;
   if (start.low < 0 || last > static_cast<std::int64_t>(x.dims()[0] - count)) {
-    detail::fail(call + ": the symbol runs from " + std::to_string(start.low) + " to " + std::to_string(last) +
-                 ", so rows up to " + std::to_string(last + static_cast<std::int64_t>(count) - 1) +
+    detail::fail(call + ": the symbol runs from " + std::to_string(start.low) + " to " +
+                 std::to_string(last) + ", so rows up to " +
+                 std::to_string(last + static_cast<std::int64_t>(count) - 1) +
                  " would be read, but axis 0 has " + std::to_string(x.dims()[0]));
   }
   Dims dims = x.dims();

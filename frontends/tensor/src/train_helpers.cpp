@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/train_helpers.cpp: host data, loops over symbols, contexts and programs for hand-written training.
-#include <yoke/train_helpers.h>
-
-#include <algorithm>
-#include <cstring>
-
+// frontends/tensor/src/train_helpers.cpp: host data, loops over symbols, contexts and programs for
+// hand-written training.
 #include <yoke/gradients.h>
 #include <yoke/npz.h>
 #include <yoke/ops.h>
 #include <yoke/program/execute.h>
 #include <yoke/program/text.h>
+#include <yoke/train_helpers.h>
+
+#include <algorithm>
+#include <cstring>
 
 #include "host_numbers.h"
 #include "row_plan.h"
@@ -18,7 +18,9 @@ namespace yoke {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& sentence) { throw Error(ErrorCode::kInvalidArgument, sentence); }
+[[noreturn]] void refuse(const std::string& sentence) {
+  throw Error(ErrorCode::kInvalidArgument, sentence);
+}
 
 std::uint64_t product(const Dims& dims, std::size_t begin, std::size_t end) {
   std::uint64_t result = 1;
@@ -30,7 +32,9 @@ std::uint64_t product(const Dims& dims, std::size_t begin, std::size_t end) {
 
 }  // namespace
 
-std::vector<std::uint64_t> split_sizes(std::uint64_t size, std::uint32_t n) { return detail::split_rows(size, n); }
+std::vector<std::uint64_t> split_sizes(std::uint64_t size, std::uint32_t n) {
+  return detail::split_rows(size, n);
+}
 
 std::vector<Tensor> shard_along(std::size_t axis, std::int64_t n, const Tensor& t) {
   if (!t || t.source() != Source::kLiteral) {
@@ -74,7 +78,8 @@ Tensor gather(std::size_t axis, const std::vector<Tensor>& shards) {
   dims[axis] = 0;
   for (const Tensor& shard : shards) {
     Dims rest = shard.dims();
-    if (shard.source() != Source::kLiteral || shard.type() != shards[0].type() || rest.size() != dims.size()) {
+    if (shard.source() != Source::kLiteral || shard.type() != shards[0].type() ||
+        rest.size() != dims.size()) {
       refuse("gather: shards must be host data of one type and rank");
     }
     const std::uint64_t rows = rest[axis];
@@ -130,11 +135,13 @@ void loop_over(std::vector<Binding>& bindings, std::size_t at, const std::functi
 }  // namespace
 
 void sequential_loop(std::vector<Binding>& bindings, const std::function<void()>& f) {
-  loop_over(bindings, 0, [](std::size_t) {}, f);
+  loop_over(
+      bindings, 0, [](std::size_t) {}, f);
 }
 
-void round_robin(std::span<const std::function<void()>> workers, std::span<std::vector<Binding>> worker_bindings,
-                 std::vector<Binding>& bindings, const std::function<void(std::uint32_t)>& sync) {
+void round_robin(std::span<const std::function<void()>> workers,
+                 std::span<std::vector<Binding>> worker_bindings, std::vector<Binding>& bindings,
+                 const std::function<void(std::uint32_t)>& sync) {
   const auto count = static_cast<std::uint32_t>(workers.size());
   if (count == 0 || worker_bindings.size() != workers.size()) {
     refuse("round_robin: give at least one worker, and one list of bindings for each");
@@ -204,7 +211,8 @@ std::vector<std::shared_ptr<Stream>> get_all_suggested_streams(const std::shared
 }
 
 std::string context_name(const LoweredArgument& argument) {
-  return argument.kind == LoweredArgument::Kind::kParameter ? Parameter::of(argument.leaf).name() : argument.name;
+  return argument.kind == LoweredArgument::Kind::kParameter ? Parameter::of(argument.leaf).name()
+                                                            : argument.name;
 }
 
 std::map<std::string, std::string> context_names(const Lowered& lowered) {
@@ -245,7 +253,8 @@ std::size_t all_device_to_host(const Context& context, const Lowered& lowered) {
 std::vector<std::string> needs_prior_context(const Lowered& lowered) {
   std::vector<std::string> names;
   for (const LoweredArgument& argument : lowered.arguments) {
-    if (argument.kind == LoweredArgument::Kind::kParameter || argument.kind == LoweredArgument::Kind::kPlaceholder) {
+    if (argument.kind == LoweredArgument::Kind::kParameter ||
+        argument.kind == LoweredArgument::Kind::kPlaceholder) {
       names.push_back(context_name(argument));
     }
   }
@@ -270,14 +279,15 @@ void sync_run(const Context& context, const LinkedRoutine& routine, const Lowere
   all_device_to_host(context, lowered);
 }
 
-void sync_run(const Context& context, const LinkedRoutine& routine, const Lowered& lowered, std::vector<Binding>& loop,
-              const std::function<void()>& after_each) {
+void sync_run(const Context& context, const LinkedRoutine& routine, const Lowered& lowered,
+              std::vector<Binding>& loop, const std::function<void()>& after_each) {
   all_host_to_device(context, lowered);
   std::vector<std::int64_t> values(routine.symbols().size());
   sequential_loop(loop, [&] {
     for (std::size_t i = 0; i < values.size(); ++i) {
-      const auto at = std::find_if(loop.begin(), loop.end(),
-                                   [&](const Binding& b) { return b.symbol.name == routine.symbols()[i].name; });
+      const auto at = std::find_if(loop.begin(), loop.end(), [&](const Binding& b) {
+        return b.symbol.name == routine.symbols()[i].name;
+      });
       if (at == loop.end()) {
         refuse("sync_run: the routine's symbol '" + routine.symbols()[i].name + "' has no binding");
       }
@@ -289,7 +299,9 @@ void sync_run(const Context& context, const LinkedRoutine& routine, const Lowere
   all_device_to_host(context, lowered);
 }
 
-Lowered forward(const Tensor& t) { return lower("forward", {{"value", t}}); }
+Lowered forward(const Tensor& t) {
+  return lower("forward", {{"value", t}});
+}
 
 GradUpdate grad_update(const Tensor& loss) {
   GradUpdate update{loss, parameters_of(loss), {}};
@@ -315,7 +327,8 @@ Lowered sgd_update(const GradUpdate& update, const Tensor& learning_rate, const 
     const Parameter& p = update.params[i];
     const std::string number = std::to_string(i);
     const Tensor gradient = placeholder("gradient_" + number, p.type(), p.dims());
-    const Tensor momentum = options.needs_state() ? placeholder("momentum_" + number, p.type(), p.dims()) : Tensor();
+    const Tensor momentum =
+        options.needs_state() ? placeholder("momentum_" + number, p.type(), p.dims()) : Tensor();
     for (Update& one : sgd_one(p.tensor(), gradient, momentum, learning_rate, options)) {
       updates.push_back(std::move(one));
     }
@@ -328,7 +341,8 @@ std::vector<double> forward_and_forget(const std::shared_ptr<Stream>& stream, co
   const Lowered lowered = forward(t);
   for (const LoweredArgument& argument : lowered.arguments) {
     if (argument.leaf && argument.leaf.host_bytes().empty()) {
-      refuse("forward_and_forget: '" + argument.name + "' has no values; give it host data, or run it in a context of yours");
+      refuse("forward_and_forget: '" + argument.name +
+             "' has no values; give it host data, or run it in a context of yours");
     }
   }
   Context context(stream);
@@ -346,8 +360,9 @@ void save_params(const std::filesystem::path& npz, std::span<const Parameter> pa
   std::vector<NamedArray> arrays;
   for (const Parameter& parameter : parameters) {
     if (!parameter.has_values()) {
-      throw Error(ErrorCode::kFailedPrecondition, "save_params: parameter '" + parameter.name() +
-                                                 "' has no values on the host; call sync_params_to_host() first");
+      throw Error(ErrorCode::kFailedPrecondition,
+                  "save_params: parameter '" + parameter.name() +
+                      "' has no values on the host; call sync_params_to_host() first");
     }
     const auto bytes = parameter.values();
     arrays.push_back({parameter.name(), parameter.type(), parameter.dims(), {bytes.begin(), bytes.end()}});
@@ -368,14 +383,16 @@ void restore_params(const std::filesystem::path& npz, std::span<const Parameter>
     }
     if (at->type != parameter.type() || (parameter.has_dims() && at->dims != parameter.dims())) {
       problems += "; '" + parameter.name() + "' is " + std::string(program::type_name(at->type)) +
-                  dims_text(at->dims) + ", the model has " + std::string(program::type_name(parameter.type())) +
+                  dims_text(at->dims) + ", the model has " +
+                  std::string(program::type_name(parameter.type())) +
                   (parameter.has_dims() ? dims_text(parameter.dims()) : "");
     }
     found.push_back(&*at);
   }
   if (!problems.empty()) {
-    throw Error(ErrorCode::kInvalidArgument, "restore_params: '" + npz.string() + "' does not fit the model: " +
-                                            problems.substr(2) + "; nothing was changed");
+    throw Error(ErrorCode::kInvalidArgument, "restore_params: '" + npz.string() +
+                                                 "' does not fit the model: " + problems.substr(2) +
+                                                 "; nothing was changed");
   }
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     parameters[i].set_dims(found[i]->dims, "restore_params");

@@ -11,7 +11,8 @@ using detail::Arena;
 using detail::Variant;
 
 void Trainer::Impl::rethrow(const Error& error, const char* call) const {
-  throw Error(error.code(), std::string(call) + ", step " + std::to_string(step_number) + ": " + error.what());
+  throw Error(error.code(),
+              std::string(call) + ", step " + std::to_string(step_number) + ": " + error.what());
 }
 
 void Trainer::Impl::set_symbols() {
@@ -22,8 +23,9 @@ void Trainer::Impl::set_symbols() {
     symbols[k].set(step_symbol().name, step_number);
     for (std::size_t i = 0; i < options.bindings.size(); ++i) {
       const Symbol& binding = options.bindings[i];
-      symbols[k].set(binding.name,
-                     binding.name == step_symbol().name ? binding.low + step_number * binding.step : binding_values[i]);
+      symbols[k].set(binding.name, binding.name == step_symbol().name
+                                       ? binding.low + step_number * binding.step
+                                       : binding_values[i]);
     }
   }
 }
@@ -102,9 +104,10 @@ void Trainer::Impl::check_replicas() {
         while (replica[at] == owner[at]) {
           ++at;
         }
-        throw Error(ErrorCode::kDataLoss, "shard " + std::to_string(k) + " holds other bits than the owner in '" +
-                                         parameter.name() + "', first at element " +
-                                         std::to_string(at / program::byte_size(parameter.type())));
+        throw Error(ErrorCode::kDataLoss, "shard " + std::to_string(k) +
+                                              " holds other bits than the owner in '" + parameter.name() +
+                                              "', first at element " +
+                                              std::to_string(at / program::byte_size(parameter.type())));
       }
     }
   }
@@ -113,16 +116,36 @@ void Trainer::Impl::check_replicas() {
 Trainer::Trainer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Trainer::~Trainer() = default;
 
-std::uint32_t Trainer::shards() const { return static_cast<std::uint32_t>(impl_->shards.size()); }
-std::int64_t Trainer::steps_per_epoch() const { return static_cast<std::int64_t>(impl_->plan.batch_count()); }
-std::int64_t Trainer::step_count() const { return impl_->step_number; }
-MergeStrategy Trainer::merge_strategy() const { return impl_->strategy; }
-const std::string& Trainer::device_names() const { return impl_->device_names; }
-const std::vector<Parameter>& Trainer::owner_params() const { return impl_->parameters; }
-const std::vector<std::int64_t>& Trainer::shard_seeds() const { return impl_->seeds; }
-std::span<const Shard> Trainer::shard_list() const { return impl_->shards; }
-double Trainer::compile_seconds() const { return impl_->compile_seconds; }
-double Trainer::setup_seconds() const { return impl_->setup_seconds; }
+std::uint32_t Trainer::shards() const {
+  return static_cast<std::uint32_t>(impl_->shards.size());
+}
+std::int64_t Trainer::steps_per_epoch() const {
+  return static_cast<std::int64_t>(impl_->plan.batch_count());
+}
+std::int64_t Trainer::step_count() const {
+  return impl_->step_number;
+}
+MergeStrategy Trainer::merge_strategy() const {
+  return impl_->strategy;
+}
+const std::string& Trainer::device_names() const {
+  return impl_->device_names;
+}
+const std::vector<Parameter>& Trainer::owner_params() const {
+  return impl_->parameters;
+}
+const std::vector<std::int64_t>& Trainer::shard_seeds() const {
+  return impl_->seeds;
+}
+std::span<const Shard> Trainer::shard_list() const {
+  return impl_->shards;
+}
+double Trainer::compile_seconds() const {
+  return impl_->compile_seconds;
+}
+double Trainer::setup_seconds() const {
+  return impl_->setup_seconds;
+}
 
 void Trainer::step() {
   impl_->at_step("step()", [&] {
@@ -172,10 +195,12 @@ void Trainer::advance() {
 
 void Trainer::set_batch(const Tensor& inputs, const Tensor& targets) {
   const auto check = [](const Tensor& given, const Tensor& before, const char* what) {
-    if (!given || given.source() != Source::kLiteral || given.type() != before.type() || given.dims() != before.dims()) {
+    if (!given || given.source() != Source::kLiteral || given.type() != before.type() ||
+        given.dims() != before.dims()) {
       throw Error(ErrorCode::kInvalidArgument,
-                  std::string("set_batch: ") + what + " must be host data of shape " + dims_text(before.dims()) +
-                      " and type " + std::string(program::type_name(before.type())) +
+                  std::string("set_batch: ") + what + " must be host data of shape " +
+                      dims_text(before.dims()) + " and type " +
+                      std::string(program::type_name(before.type())) +
                       ", as at the start; a trainer's programs are made for one shape");
     }
   };

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/trainer_impl.h: what a trainer is made of: rows, parameters in flat arenas, programs per shape of batch.
+// frontends/tensor/src/trainer_impl.h: what a trainer is made of: rows, parameters in flat arenas, programs
+// per shape of batch.
 #pragma once
+
+#include <yoke/data_parallel.h>
+#include <yoke/lower.h>
 
 #include <chrono>
 #include <map>
@@ -9,9 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include <yoke/data_parallel.h>
-#include <yoke/lower.h>
-
 #include "bound_routine.h"
 #include "row_plan.h"
 
@@ -19,13 +20,16 @@ namespace yoke::detail {
 
 using LossOf = std::function<Tensor(const Tensor&, const Tensor&)>;
 
-// Parameters of one type, one behind the other in one flat tensor, each on a 64-byte boundary: merged, updated and broadcast as one.
+// Parameters of one type, one behind the other in one flat tensor, each on a 64-byte boundary: merged,
+// updated and broadcast as one.
 struct Arena {
   Type type = Type::kF32;
   std::uint64_t element_count = 0;
   std::vector<std::size_t> members;    // into parameters
   std::vector<std::uint64_t> offsets;  // of the members, in elements
-  std::string name(const char* what) const { return std::string(what) + "/" + std::string(program::type_name(type)); }
+  std::string name(const char* what) const {
+    return std::string(what) + "/" + std::string(program::type_name(type));
+  }
   TensorSpec spec() const { return {static_cast<std::int32_t>(type), {element_count}}; }
 };
 
@@ -61,7 +65,9 @@ NamedProgram name_program(const Lowered& lowered, const std::map<std::string, st
 
 class Stopwatch {
  public:
-  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
 
  private:
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
@@ -129,10 +135,11 @@ struct Trainer::Impl {
   MergeStrategy strategy = MergeStrategy::kOwner;
 
   std::vector<Shard> shards;
-  std::vector<Context> contexts;  // of the shards, as collectives want them
+  std::vector<Context> contexts;             // of the shards, as collectives want them
   std::vector<detail::SymbolTable> symbols;  // per shard
   std::vector<std::int64_t> seeds;
-  std::vector<detail::BoundRoutine> updates;  // owner and tree: per arena, on the owner; direct: per arena and slice, from the owner's merged gradient
+  std::vector<detail::BoundRoutine> updates;  // owner and tree: per arena, on the owner; direct: per arena
+                                              // and slice, from the owner's merged gradient
   std::vector<Broadcast> broadcasts;
 
   std::uint64_t batch_number = 0;  // of the epoch

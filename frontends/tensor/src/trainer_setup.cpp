@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/trainer_setup.cpp: everything of a trainer that happens once: checks, graphs, memory, links.
-#include <algorithm>
-#include <charconv>
-#include <set>
-
+// frontends/tensor/src/trainer_setup.cpp: everything of a trainer that happens once: checks, graphs, memory,
+// links.
 #include <yoke/gradients.h>
 #include <yoke/nn.h>
 #include <yoke/ops.h>
 #include <yoke/program/text.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
 
 #include "trainer_impl.h"
 
@@ -17,7 +18,9 @@ namespace detail {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& sentence) { throw Error(ErrorCode::kInvalidArgument, sentence); }
+[[noreturn]] void refuse(const std::string& sentence) {
+  throw Error(ErrorCode::kInvalidArgument, sentence);
+}
 
 }  // namespace
 
@@ -34,11 +37,13 @@ std::vector<Placement> parse_placements(const std::string& text) {
       const char* last = item.data() + item.size();
       const auto [stop, failure] = std::from_chars(first, last, placement.shard_count);
       if (failure != std::errc{} || stop != last || placement.shard_count < 1) {
-        refuse("backend '" + item + "': behind the colon stands a number of shards, 1 or more, as in cuda:1,cc:2");
+        refuse("backend '" + item +
+               "': behind the colon stands a number of shards, 1 or more, as in cuda:1,cc:2");
       }
     }
     if (placement.backend_name.empty()) {
-      refuse("backend_name '" + text + "': a name is missing; write one name, or names with counts as in cuda:1,cc:2");
+      refuse("backend_name '" + text +
+             "': a name is missing; write one name, or names with counts as in cuda:1,cc:2");
     }
     placements.push_back(placement);
     begin = end + 1;
@@ -46,7 +51,8 @@ std::vector<Placement> parse_placements(const std::string& text) {
   if (placements.size() > 1) {
     for (const Placement& placement : placements) {
       if (placement.shard_count < 0) {
-        refuse("backend_name '" + text + "': in a list every backend needs its number of shards, as in cuda:1,cc:2");
+        refuse("backend_name '" + text +
+               "': in a list every backend needs its number of shards, as in cuda:1,cc:2");
       }
     }
   }
@@ -87,8 +93,9 @@ constexpr std::int64_t kMaxShards = 4096;
 
 void check_data(const Tensor& tensor, const char* what) {
   if (!tensor || tensor.source() != Source::kLiteral) {
-    throw Error(ErrorCode::kInvalidArgument, std::string("data_parallel: ") + what +
-                                            " must be host data (a literal), made by tensor() or literal()");
+    throw Error(ErrorCode::kInvalidArgument,
+                std::string("data_parallel: ") + what +
+                    " must be host data (a literal), made by tensor() or literal()");
   }
   if (tensor.rank() == 0) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -104,11 +111,13 @@ TensorSpec spec_of(const Tensor& tensor) {
 
 void Trainer::Impl::check_arguments() {
   if (!options.learning_rate) {
-    throw Error(ErrorCode::kInvalidArgument, "data_parallel: learning_rate is missing; set options.learning_rate, e.g. 0.1F");
+    throw Error(ErrorCode::kInvalidArgument,
+                "data_parallel: learning_rate is missing; set options.learning_rate, e.g. 0.1F");
   }
   if (options.learning_rate.rank() != 0) {
     throw Error(ErrorCode::kInvalidArgument, "data_parallel: learning_rate has shape " +
-                                            dims_text(options.learning_rate.dims()) + "; it must be a scalar");
+                                                 dims_text(options.learning_rate.dims()) +
+                                                 "; it must be a scalar");
   }
   if (options.optimizer.nesterov && options.optimizer.momentum == 0) {
     throw Error(ErrorCode::kInvalidArgument, "data_parallel: nesterov needs a momentum above 0");
@@ -117,21 +126,23 @@ void Trainer::Impl::check_arguments() {
   check_data(targets, "targets");
   const std::uint64_t rows = inputs.dims()[0];
   if (targets.dims()[0] != rows) {
-    throw Error(ErrorCode::kInvalidArgument, "data_parallel: inputs have " + std::to_string(rows) + " rows, targets " +
-                                            std::to_string(targets.dims()[0]) + "; give both the same number");
+    throw Error(ErrorCode::kInvalidArgument, "data_parallel: inputs have " + std::to_string(rows) +
+                                                 " rows, targets " + std::to_string(targets.dims()[0]) +
+                                                 "; give both the same number");
   }
   if (options.batch_size < 0 || static_cast<std::uint64_t>(options.batch_size) > rows) {
-    throw Error(ErrorCode::kInvalidArgument, "data_parallel: a batch of " + std::to_string(options.batch_size) +
-                                            " rows does not fit data of " + std::to_string(rows) +
-                                            " rows; choose 1 to " + std::to_string(rows) + ", or 0 for all");
+    throw Error(ErrorCode::kInvalidArgument,
+                "data_parallel: a batch of " + std::to_string(options.batch_size) +
+                    " rows does not fit data of " + std::to_string(rows) + " rows; choose 1 to " +
+                    std::to_string(rows) + ", or 0 for all");
   }
   if (options.shards && (*options.shards < 1 || *options.shards > kMaxShards)) {
     throw Error(ErrorCode::kInvalidArgument, "data_parallel: " + std::to_string(*options.shards) +
-                                            " shards; choose 1 to " + std::to_string(kMaxShards));
+                                                 " shards; choose 1 to " + std::to_string(kMaxShards));
   }
   if (options.base_seed < 0 || options.base_seed > (std::int64_t{1} << 62) - kMaxShards - 1) {
     throw Error(ErrorCode::kInvalidArgument, "data_parallel: base_seed " + std::to_string(options.base_seed) +
-                                            " is outside 0..2^62 - 4097");
+                                                 " is outside 0..2^62 - 4097");
   }
 }
 
@@ -143,9 +154,10 @@ void Trainer::Impl::find_backends() {
     said += std::max<std::int64_t>(placement.shard_count, 0);
   }
   if (options.shards && said > 0 && said != *options.shards) {
-    throw Error(ErrorCode::kInvalidArgument, "data_parallel: backend_name '" + options.backend_name + "' asks for " +
-                                            std::to_string(said) + " shards, options.shards for " +
-                                            std::to_string(*options.shards) + "; leave one of them out");
+    throw Error(ErrorCode::kInvalidArgument, "data_parallel: backend_name '" + options.backend_name +
+                                                 "' asks for " + std::to_string(said) +
+                                                 " shards, options.shards for " +
+                                                 std::to_string(*options.shards) + "; leave one of them out");
   }
   for (const Placement& placement : placements) {
     const auto backend = runtime->backend(placement.backend_name);
@@ -196,9 +208,11 @@ NamedProgram Trainer::Impl::build_gradient(std::size_t k, bool is_tail, double w
     leaves.push_back(parameter.tensor());
   }
   for (const Parameter& parameter : used) {
-    if (std::none_of(parameters.begin(), parameters.end(), [&](const Parameter& known) { return known.is(parameter); })) {
-      throw Error(ErrorCode::kInvalidArgument, "data_parallel: loss_of made a new parameter '" + parameter.name() +
-                                              "' when it was called again; make the layers outside of it");
+    if (std::none_of(parameters.begin(), parameters.end(),
+                     [&](const Parameter& known) { return known.is(parameter); })) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "data_parallel: loss_of made a new parameter '" + parameter.name() +
+                      "' when it was called again; make the layers outside of it");
     }
   }
   // The share of this shard goes in where the backward pass starts, so that merging is a plain sum.
@@ -237,7 +251,8 @@ void Trainer::Impl::build_variant(bool is_tail) {
 void Trainer::Impl::build_graphs() {
   const auto shard_count = static_cast<std::uint32_t>(shard_backends.size());
   const std::uint64_t rows = inputs.dims()[0];
-  plan = RowPlan::make(rows, options.batch_size == 0 ? rows : static_cast<std::uint64_t>(options.batch_size), shard_count);
+  plan = RowPlan::make(rows, options.batch_size == 0 ? rows : static_cast<std::uint64_t>(options.batch_size),
+                       shard_count);
   const nn::ModeScope training(nn::Mode::kTrain);
   build_variant(false);
   if (plan.tail_rows() > 0) {
@@ -246,8 +261,9 @@ void Trainer::Impl::build_graphs() {
   std::set<std::string> names;
   for (const Parameter& parameter : parameters) {
     if (!names.insert(parameter.name()).second) {
-      throw Error(ErrorCode::kInvalidArgument, "data_parallel: two parameters are called '" + parameter.name() +
-                                              "'; give layers outside of a sequential a name of their own");
+      throw Error(ErrorCode::kInvalidArgument,
+                  "data_parallel: two parameters are called '" + parameter.name() +
+                      "'; give layers outside of a sequential a name of their own");
     }
   }
 }
@@ -255,7 +271,8 @@ void Trainer::Impl::build_graphs() {
 void Trainer::Impl::lay_out_parameters() {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Parameter& parameter = parameters[i];
-    auto arena = std::find_if(arenas.begin(), arenas.end(), [&](const Arena& a) { return a.type == parameter.type(); });
+    auto arena = std::find_if(arenas.begin(), arenas.end(),
+                              [&](const Arena& a) { return a.type == parameter.type(); });
     if (arena == arenas.end()) {
       arenas.push_back({parameter.type(), 0, {}, {}});
       arena = arenas.end() - 1;
@@ -267,7 +284,8 @@ void Trainer::Impl::lay_out_parameters() {
   }
 }
 
-BufferView Trainer::Impl::arena_part(std::size_t k, const Arena& arena, const char* what, const Slice& part) const {
+BufferView Trainer::Impl::arena_part(std::size_t k, const Arena& arena, const char* what,
+                                     const Slice& part) const {
   BufferView view = contexts[k].tensor(arena.name(what)).view;
   const std::uint64_t element = program::byte_size(arena.type);
   return {view.buffer, view.offset + part.begin * element, (part.end - part.begin) * element};
@@ -282,8 +300,12 @@ void Trainer::Impl::make_shards() {
     }
     auto stream = Stream::create(device, "shard " + std::to_string(k) + " on " + device->name());
     contexts.emplace_back(stream);
-    shards.push_back({static_cast<std::uint32_t>(k), stream, contexts.back(), options.base_seed + static_cast<std::int64_t>(k),
-                      static_cast<std::int64_t>(plan.rows[k]), {}});
+    shards.push_back({static_cast<std::uint32_t>(k),
+                      stream,
+                      contexts.back(),
+                      options.base_seed + static_cast<std::int64_t>(k),
+                      static_cast<std::int64_t>(plan.rows[k]),
+                      {}});
     seeds.push_back(shards.back().seed);
   }
   strategy = shards.size() == 1 ? MergeStrategy::kOwner : resolve_strategy(options.merge, contexts);
@@ -346,14 +368,16 @@ void Trainer::Impl::upload(const Tensor& all, const char* name) {
   }
 }
 
-std::shared_ptr<const Code> Trainer::Impl::compile_timed(const std::shared_ptr<Device>& device, const std::string& text) {
+std::shared_ptr<const Code> Trainer::Impl::compile_timed(const std::shared_ptr<Device>& device,
+                                                         const std::string& text) {
   const detail::Stopwatch watch;
   auto code = compile(device, text);
   compile_seconds += watch.seconds();
   return code;
 }
 
-// Values that parameters already have (restored ones) are kept; the others are drawn on the owner, from its seed.
+// Values that parameters already have (restored ones) are kept; the others are drawn on the owner, from its
+// seed.
 void Trainer::Impl::start_parameters() {
   std::vector<Output> drawn;
   std::map<std::string, std::string> given;
@@ -403,8 +427,8 @@ void Trainer::Impl::link_gradients() {
       variant.gradients.emplace_back(context.link(code, program.name, program.rename), symbols[k]);
     }
     for (const Arena& arena : arenas) {
-      variant.merges.emplace_back(std::span(contexts).first(variant.active), arena.name("gradients"), strategy,
-                                  options.merge_use);
+      variant.merges.emplace_back(std::span(contexts).first(variant.active), arena.name("gradients"),
+                                  strategy, options.merge_use);
     }
   }
   for (std::uint32_t k = 0; k < variants[0].active; ++k) {
@@ -416,7 +440,8 @@ void Trainer::Impl::link_gradients() {
 std::string Trainer::Impl::update_text(const Arena& arena, std::uint64_t count, std::size_t gradient_count,
                                        std::map<std::string, std::string>& rename) {
   const Tensor value = placeholder("value", arena.type, {count});
-  const Tensor momentum = options.optimizer.needs_state() ? placeholder("momentum", arena.type, {count}) : Tensor();
+  const Tensor momentum =
+      options.optimizer.needs_state() ? placeholder("momentum", arena.type, {count}) : Tensor();
   Tensor gradient;
   for (std::size_t k = 0; k < gradient_count; ++k) {
     const Tensor term = placeholder("gradient_" + std::to_string(k), arena.type, {count});
@@ -428,10 +453,12 @@ std::string Trainer::Impl::update_text(const Arena& arena, std::uint64_t count, 
   }
   const Lowered lowered = lower("update", {}, sgd_one(value, gradient, momentum, rate, options.optimizer));
   for (const LoweredArgument& argument : lowered.arguments) {
-    rename[argument.name] = argument.kind == LoweredArgument::Kind::kPlaceholder ? argument.leaf.name() : argument.name;
+    rename[argument.name] =
+        argument.kind == LoweredArgument::Kind::kPlaceholder ? argument.leaf.name() : argument.name;
   }
   if (std::any_of(lowered.arguments.begin(), lowered.arguments.end(), [](const LoweredArgument& argument) {
-        return argument.kind == LoweredArgument::Kind::kLiteral || argument.kind == LoweredArgument::Kind::kParameter;
+        return argument.kind == LoweredArgument::Kind::kLiteral ||
+               argument.kind == LoweredArgument::Kind::kParameter;
       })) {
     throw Error(ErrorCode::kInvalidArgument,
                 "data_parallel: learning_rate may use numbers and symbols (the step), not tensors with data");
@@ -451,13 +478,15 @@ BoundRoutine Trainer::Impl::link_update(std::size_t k, const Arena& arena, const
     own.adopt("momentum", spec, arena_part(k, arena, "momentum", part));
   }
   for (std::size_t i = 0; i < gradient_shards.size(); ++i) {
-    own.adopt("gradient_" + std::to_string(i), spec, arena_part(gradient_shards[i], arena, "gradients", part));
+    own.adopt("gradient_" + std::to_string(i), spec,
+              arena_part(gradient_shards[i], arena, "gradients", part));
   }
   return {own.link(compile_timed(shards[k].stream->device(), text), "update", rename), symbols[k]};
 }
 
 void Trainer::Impl::link_direct(const Arena& arena) {
-  const auto parts = slices(arena.element_count, program::byte_size(arena.type), static_cast<std::uint32_t>(shards.size()));
+  const auto parts =
+      slices(arena.element_count, program::byte_size(arena.type), static_cast<std::uint32_t>(shards.size()));
   for (std::size_t k = 0; k < parts.size(); ++k) {
     if (parts[k].begin == parts[k].end) {
       continue;

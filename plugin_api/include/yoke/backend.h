@@ -3,11 +3,11 @@
 /*
  * Three tables, each a rung of the ladder in plugin_api/README.md:
  *   "yoke.backend/1"  tier 0: devices, buffers, copies                        required
- *   "yoke.stream/1"   tier 1: streams and events of the backend's own         optional: else the host supplies worker threads
- *   "yoke.program/1"  tier 2: programs compiled and launched by the backend   optional: else the host falls back to another backend
- * A NULL stream means: the work is done when the call returns. A backend without "yoke.stream/1" only ever gets NULL.
- * Calls with a NULL stream may come from several threads at once, as long as they touch different routines and no
- * conflicting ranges of one buffer.
+ *   "yoke.stream/1"   tier 1: streams and events of the backend's own         optional: else the host
+ * supplies worker threads "yoke.program/1"  tier 2: programs compiled and launched by the backend   optional:
+ * else the host falls back to another backend A NULL stream means: the work is done when the call returns. A
+ * backend without "yoke.stream/1" only ever gets NULL. Calls with a NULL stream may come from several threads
+ * at once, as long as they touch different routines and no conflicting ranges of one buffer.
  */
 #ifndef YOKE_BACKEND_H_
 #define YOKE_BACKEND_H_
@@ -54,7 +54,7 @@ typedef struct yoke_routine yoke_routine;
 #define YOKE_DEVICE_OTHER 3
 
 /* What may happen to the source of a from_host after the call. */
-#define YOKE_SOURCE_COPIED 1     /* free to change at once */
+#define YOKE_SOURCE_COPIED 1      /* free to change at once */
 #define YOKE_SOURCE_UNTIL_EVENT 2 /* keep it until an event recorded behind the copy is done */
 
 /* Options. */
@@ -161,8 +161,8 @@ typedef struct yoke_backend_api {
   /* Allocates `byte_count` bytes (0 allowed), aligned to at least 64 bytes; contents undefined.
    * May block. Threads: [any-thread]. Ownership: *out_buffer is owned: buffer_destroy; it pins the device.
    * Errors: YOKE_OUT_OF_DEVICE_MEMORY; YOKE_UNIMPLEMENTED a kind that the device does not have. */
-  int32_t (*buffer_create)(yoke_device* device, uint64_t byte_count, int32_t kind,
-                           yoke_buffer** out_buffer, yoke_error* error);
+  int32_t (*buffer_create)(yoke_device* device, uint64_t byte_count, int32_t kind, yoke_buffer** out_buffer,
+                           yoke_error* error);
 
   /* Frees a buffer that no queued work uses; NULL is accepted.
    * May block. Threads: [any-thread] */
@@ -171,8 +171,8 @@ typedef struct yoke_backend_api {
   /* Bounded. Threads: [any-thread] */
   int32_t (*buffer_describe)(yoke_buffer* buffer, yoke_buffer_info* info, yoke_error* error);
 
-  /* Copies `byte_count` bytes of host memory into `dst` from byte `dst_offset`. *out_source (may be NULL) says what may
-   * happen to `src` afterwards: YOKE_SOURCE_*; with a NULL stream always YOKE_SOURCE_COPIED.
+  /* Copies `byte_count` bytes of host memory into `dst` from byte `dst_offset`. *out_source (may be NULL)
+   * says what may happen to `src` afterwards: YOKE_SOURCE_*; with a NULL stream always YOKE_SOURCE_COPIED.
    * Asynchronous on a stream. Threads: [stream-serial]
    * Errors: YOKE_OUT_OF_RANGE the range does not fit in `dst`; nothing was queued. */
   int32_t (*from_host)(yoke_stream* stream, yoke_buffer* dst, uint64_t dst_offset, const void* src,
@@ -183,24 +183,23 @@ typedef struct yoke_backend_api {
   int32_t (*to_host)(yoke_stream* stream, yoke_buffer* src, uint64_t src_offset, void* dst,
                      uint64_t byte_count, yoke_error* error);
 
-  /* Copies between two buffers of this backend, also across its devices. Ranges in one buffer must not overlap.
-   * Asynchronous on a stream (of either device). Threads: [stream-serial]. Errors: as from_host.
+  /* Copies between two buffers of this backend, also across its devices. Ranges in one buffer must not
+   * overlap. Asynchronous on a stream (of either device). Threads: [stream-serial]. Errors: as from_host.
    * [optional]: else the host stages through its own memory. */
-  int32_t (*device_to_device)(yoke_stream* stream, yoke_buffer* dst, uint64_t dst_offset,
-                              yoke_buffer* src, uint64_t src_offset, uint64_t byte_count,
-                              yoke_error* error);
+  int32_t (*device_to_device)(yoke_stream* stream, yoke_buffer* dst, uint64_t dst_offset, yoke_buffer* src,
+                              uint64_t src_offset, uint64_t byte_count, yoke_error* error);
 
-  /* Repeats a pattern of 1, 2, 4 or 8 bytes; the pattern is copied in the call, `byte_count` is a multiple of its size.
-   * Asynchronous on a stream. Threads: [stream-serial]. Errors: as from_host; YOKE_INVALID_ARGUMENT the pattern's size.
-   * [optional] */
+  /* Repeats a pattern of 1, 2, 4 or 8 bytes; the pattern is copied in the call, `byte_count` is a multiple of
+   * its size. Asynchronous on a stream. Threads: [stream-serial]. Errors: as from_host; YOKE_INVALID_ARGUMENT
+   * the pattern's size. [optional] */
   int32_t (*fill)(yoke_stream* stream, yoke_buffer* dst, uint64_t dst_offset, uint64_t byte_count,
                   const void* pattern, uint32_t pattern_byte_count, yoke_error* error);
 
   /* Bounded. Threads: [any-thread] */
   int32_t (*live_counts)(yoke_plugin* plugin, yoke_live_counts* counts, yoke_error* error);
 
-  /* The options that device_open takes. Writes at most `capacity` rows, and always the full number to *out_count.
-   * Bounded. Threads: [any-thread]. [optional]: no options. */
+  /* The options that device_open takes. Writes at most `capacity` rows, and always the full number to
+   * *out_count. Bounded. Threads: [any-thread]. [optional]: no options. */
   int32_t (*option_specs)(yoke_plugin* plugin, uint32_t capacity, yoke_option_spec* specs,
                           uint32_t* out_count, yoke_error* error);
 } yoke_backend_api;
@@ -229,11 +228,13 @@ typedef struct yoke_stream_api {
   /* As stream_query and stream_wait, for one point. Threads: [any-thread] */
   int32_t (*event_query)(yoke_event* event, int32_t* out_done, yoke_error* error);
   int32_t (*event_wait)(yoke_event* event, uint64_t timeout_ns, yoke_error* error);
-  /* Work queued on `stream` from now on waits for `event`, and inherits its error. Asynchronous. Threads: [stream-serial] */
+  /* Work queued on `stream` from now on waits for `event`, and inherits its error. Asynchronous. Threads:
+   * [stream-serial] */
   int32_t (*stream_wait_event)(yoke_stream* stream, yoke_event* event, yoke_error* error);
   /* Nanoseconds between two events that are done. Bounded. Threads: [any-thread]. [optional] */
   int32_t (*event_elapsed)(yoke_event* start, yoke_event* stop, uint64_t* out_ns, yoke_error* error);
-  /* Gives up all queued work of the device: every wait ends with YOKE_ABORTED. Bounded. Threads: [any-thread]. [optional] */
+  /* Gives up all queued work of the device: every wait ends with YOKE_ABORTED. Bounded. Threads:
+   * [any-thread]. [optional] */
   int32_t (*device_abort)(yoke_device* device, yoke_error* error);
   /* Text about the state of a stream for a person. Writes at most `capacity` bytes with the closing zero.
    * Bounded. Threads: [any-thread]. [optional] */
@@ -311,8 +312,8 @@ typedef struct yoke_program_api {
   uint64_t struct_size;
 
   /* The formats that the backend reads; as option_specs. Bounded. Threads: [any-thread] */
-  int32_t (*formats)(yoke_plugin* plugin, uint32_t capacity, yoke_format* formats,
-                     uint32_t* out_count, yoke_error* error);
+  int32_t (*formats)(yoke_plugin* plugin, uint32_t capacity, yoke_format* formats, uint32_t* out_count,
+                     yoke_error* error);
 
   /* One verdict per statement, in order; as option_specs. May block. Threads: [any-thread]
    * Errors: YOKE_INVALID_ARGUMENT the text is no valid program; the text gives line and reason. */
@@ -335,13 +336,14 @@ typedef struct yoke_program_api {
   int32_t (*code_describe)(yoke_code* code, uint32_t entry, yoke_entry_info* info, yoke_error* error);
 
   /* Arguments in the order of the program's declaration. Bounded. Threads: [any-thread] */
-  int32_t (*code_argument)(yoke_code* code, uint32_t entry, uint32_t argument,
-                           yoke_argument_info* info, yoke_error* error);
+  int32_t (*code_argument)(yoke_code* code, uint32_t entry, uint32_t argument, yoke_argument_info* info,
+                           yoke_error* error);
 
-  /* Binds code to memory. Buffers may belong to another device of the backend where "yoke.peer/1" says so. Ranges of
-   * arguments that are written must not overlap any other argument's. `workspace` may be NULL when none is wanted.
-   * May block. Threads: [any-thread]. Ownership: *out_routine is owned: routine_destroy; buffers are borrowed until then.
-   * Errors: YOKE_OUT_OF_RANGE a buffer is too small; YOKE_INVALID_ARGUMENT wrong count or alignment. */
+  /* Binds code to memory. Buffers may belong to another device of the backend where "yoke.peer/1" says so.
+   * Ranges of arguments that are written must not overlap any other argument's. `workspace` may be NULL when
+   * none is wanted. May block. Threads: [any-thread]. Ownership: *out_routine is owned: routine_destroy;
+   * buffers are borrowed until then. Errors: YOKE_OUT_OF_RANGE a buffer is too small; YOKE_INVALID_ARGUMENT
+   * wrong count or alignment. */
   int32_t (*routine_link)(yoke_code* code, uint32_t entry, const yoke_binding* bindings,
                           uint32_t binding_count, yoke_buffer* workspace, uint64_t workspace_offset,
                           yoke_routine** out_routine, yoke_error* error);
@@ -349,17 +351,17 @@ typedef struct yoke_program_api {
   /* No launch of it is queued any more. NULL is accepted. Bounded. Threads: [any-thread] */
   void (*routine_destroy)(yoke_routine* routine);
 
-  /* Launches a routine. `symbol_values` are in the order of the program's declaration, each inside its range and on
-   * its step; copied in the call. A routine is never launched twice at the same time.
-   * Asynchronous on a stream. Threads: [stream-serial]
-   * Errors: YOKE_OUT_OF_RANGE a symbol's value leaves its declared range; nothing was queued. */
+  /* Launches a routine. `symbol_values` are in the order of the program's declaration, each inside its range
+   * and on its step; copied in the call. A routine is never launched twice at the same time. Asynchronous on
+   * a stream. Threads: [stream-serial] Errors: YOKE_OUT_OF_RANGE a symbol's value leaves its declared range;
+   * nothing was queued. */
   int32_t (*routine_launch)(yoke_stream* stream, yoke_routine* routine, const int64_t* symbol_values,
                             uint32_t symbol_count, yoke_error* error);
 } yoke_program_api;
 
-/* The list of functions, once: X(table type, member, R required or O optional). Checks, stubs, traces and tests are
- * generated from it; a test holds it against the structs. */
-#define YOKE_BACKEND_API_FUNCTIONS(X)    \
+/* The list of functions, once: X(table type, member, R required or O optional). Checks, stubs, traces and
+ * tests are generated from it; a test holds it against the structs. */
+#define YOKE_BACKEND_API_FUNCTIONS(X)      \
   X(yoke_backend_api, device_count, R)     \
   X(yoke_backend_api, device_describe, R)  \
   X(yoke_backend_api, device_open, R)      \

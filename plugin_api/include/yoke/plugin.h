@@ -73,8 +73,7 @@ typedef struct yoke_host_api {
 
   /* Fills the status object; the text is copied. `error` may be NULL: nothing happens.
    * Threads: [any-thread], one thread per status object */
-  void (*error_set)(yoke_error* error, int32_t code, int64_t vendor_code, const char* text,
-                    uint64_t length);
+  void (*error_set)(yoke_error* error, int32_t code, int64_t vendor_code, const char* text, uint64_t length);
 
   /* Marks a span on the calling thread for the host's trace; cheap when nobody traces.
    * Threads: [any-thread] */
@@ -82,7 +81,8 @@ typedef struct yoke_host_api {
   void (*trace_end)(void* host);
 } yoke_host_api;
 
-#define YOKE_HOST_API_INIT {sizeof(yoke_host_api), 0, 0, 0, 0, 0}
+#define YOKE_HOST_API_INIT \
+  { sizeof(yoke_host_api), 0, 0, 0, 0, 0 }
 
 /* The prefix of a plugin: frozen across majors, so that a rejected plugin can still be named and released.
  * A plugin's own object starts with it. */
@@ -92,9 +92,9 @@ struct yoke_plugin {
   uint32_t prefix_size; /* sizeof(yoke_plugin) */
   uint32_t abi_major;   /* the version that the plugin answers with */
   uint32_t abi_minor;
-  uint64_t flags; /* 0; unknown bits are ignored */
-  uint32_t sanitizer; /* YOKE_SANITIZER_* */
-  uint32_t reserved;  /* 0 */
+  uint64_t flags;             /* 0; unknown bits are ignored */
+  uint32_t sanitizer;         /* YOKE_SANITIZER_* */
+  uint32_t reserved;          /* 0 */
   const char* backend_name;   /* borrowed from the plugin, as the two below: lower case, [a-z][a-z0-9_]* */
   const char* plugin_version; /* for people: "1.4.2" */
   const char* vendor;         /* for people */
@@ -103,9 +103,9 @@ struct yoke_plugin {
    * Threads: [load-time] */
   void (*destroy)(yoke_plugin* plugin);
 
-  /* The table called `id` ("yoke.backend/1", ...), or NULL where the plugin does not have it. The table starts with
-   * its own uint64_t struct_size, is borrowed from the plugin and never changes.
-   * Threads: [any-thread] */
+  /* The table called `id` ("yoke.backend/1", ...), or NULL where the plugin does not have it. The table
+   * starts with its own uint64_t struct_size, is borrowed from the plugin and never changes. Threads:
+   * [any-thread] */
   const void* (*get_table)(yoke_plugin* plugin, const char* id);
 };
 
@@ -120,12 +120,11 @@ typedef struct yoke_entry_args {
 } yoke_entry_args;
 
 #define YOKE_ENTRY_ARGS_INIT \
-  {sizeof(yoke_entry_args), YOKE_ABI_MAJOR, 0, YOKE_ABI_MAJOR, YOKE_ABI_MINOR, 0}
+  { sizeof(yoke_entry_args), YOKE_ABI_MAJOR, 0, YOKE_ABI_MAJOR, YOKE_ABI_MINOR, 0 }
 
-/* Enters the plugin: it picks one version inside the host's range, or answers YOKE_FAILED_PRECONDITION with a text that
- * says which versions it speaks. Starts no thread, opens no device, prints nothing.
- * Threads:   [load-time]
- * Ownership: *out_plugin is owned by the host, which calls its `destroy`. */
+/* Enters the plugin: it picks one version inside the host's range, or answers YOKE_FAILED_PRECONDITION with a
+ * text that says which versions it speaks. Starts no thread, opens no device, prints nothing. Threads:
+ * [load-time] Ownership: *out_plugin is owned by the host, which calls its `destroy`. */
 typedef int32_t (*yoke_plugin_entry_fn)(const yoke_entry_args* args, yoke_plugin** out_plugin,
                                         yoke_error* error);
 

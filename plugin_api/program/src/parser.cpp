@@ -373,8 +373,11 @@ void Parser::settle_extents() {
     if (!extents_[i] && !inferred[i]) {
       std::string example(statement_.reduces(i) ? reduce_name(*statement_.reduce) : "for");
       example.append("[").append(name).append(statement_.reduces(i) ? ":10]" : ":10] after the target");
-      fail(loop_places_[i],
-           "loop '" + name + "' has no extent: it is nowhere a whole index; state it, as in " + example);
+      std::string reason = "loop '";
+      reason.append(name)
+          .append("' has no extent: it is nowhere a whole index; state it, as in ")
+          .append(example);
+      fail(loop_places_[i], reason);
     }
     statement_.loops[i].extent = extents_[i] ? *extents_[i] : *inferred[i];
   }

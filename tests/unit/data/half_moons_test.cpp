@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/data/half_moons_test.cpp: the generated points lie where they should, and are the same every time.
+// tests/unit/data/half_moons_test.cpp: the generated points lie where they should, and are the same every
+// time.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <yoke/datasets.h>
 
 #include <cmath>
 #include <cstring>
 #include <limits>
-
-#include <yoke/datasets.h>
 
 #include "test_files.h"
 
@@ -50,19 +50,24 @@ TEST(HalfMoons, NoiseHasTheStatedDeviation) {
   for (std::size_t i = 0; i < clean.size(); ++i) {
     squares += std::pow(static_cast<double>(noisy[i]) - static_cast<double>(clean[i]), 2);
   }
-  // 40000 normal numbers: their mean square is off by a factor of sqrt(2 / 40000) = 0.7 % as a rule; four times that is allowed.
+  // 40000 normal numbers: their mean square is off by a factor of sqrt(2 / 40000) = 0.7 % as a rule; four
+  // times that is allowed.
   EXPECT_NEAR(squares / static_cast<double>(clean.size()), 0.01, 0.01 * 0.028);
 }
 
 TEST(HalfMoons, TheSeedDecides) {
-  EXPECT_EQ(values_of<float>(datasets::half_moons(50, 0.1, 1).points), values_of<float>(datasets::half_moons(50, 0.1, 1).points));
-  EXPECT_NE(values_of<float>(datasets::half_moons(50, 0.1, 1).points), values_of<float>(datasets::half_moons(50, 0.1, 2).points));
+  EXPECT_EQ(values_of<float>(datasets::half_moons(50, 0.1, 1).points),
+            values_of<float>(datasets::half_moons(50, 0.1, 1).points));
+  EXPECT_NE(values_of<float>(datasets::half_moons(50, 0.1, 1).points),
+            values_of<float>(datasets::half_moons(50, 0.1, 2).points));
 }
 
 TEST(HalfMoons, NoPointsOrBadNoiseIsAnError) {
   EXPECT_THAT(test::error_of([] { datasets::half_moons(0, 0.1, 1); }).what(), HasSubstr("count 0"));
   EXPECT_EQ(test::error_of([] { datasets::half_moons(5, -1, 1); }).code(), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(test::error_of([] { datasets::half_moons(5, std::numeric_limits<double>::infinity(), 1); }).code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(
+      test::error_of([] { datasets::half_moons(5, std::numeric_limits<double>::infinity(), 1); }).code(),
+      ErrorCode::kInvalidArgument);
 }
 
 }  // namespace

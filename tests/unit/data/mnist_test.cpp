@@ -2,24 +2,23 @@
 // tests/unit/data/mnist_test.cpp: IDX files, whole and damaged, plain and gzip; MNIST itself where it is.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <yoke/datasets.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
 
-#include <yoke/datasets.h>
-
 #include "test_files.h"
 
 namespace yoke {
 namespace {
 
+using test::error_of;
+using test::TemporaryFolder;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using test::error_of;
-using test::TemporaryFolder;
 
 template <class Number>
 std::vector<Number> values_of(const Tensor& tensor) {
@@ -69,8 +68,10 @@ TEST_F(MnistFolder, SizesClassesAndScaleComeFromTheFiles) {
   }
   EXPECT_NEAR(data.mean, mean, 1e-12);
   EXPECT_NEAR(data.deviation, std::sqrt(squares / 6), 1e-9);
-  EXPECT_FLOAT_EQ(values_of<float>(data.train_images)[5], static_cast<float>((255 - data.mean) / data.deviation));
-  EXPECT_FLOAT_EQ(values_of<float>(data.test_images)[0], static_cast<float>((1 - data.mean) / data.deviation));
+  EXPECT_FLOAT_EQ(values_of<float>(data.train_images)[5],
+                  static_cast<float>((255 - data.mean) / data.deviation));
+  EXPECT_FLOAT_EQ(values_of<float>(data.test_images)[0],
+                  static_cast<float>((1 - data.mean) / data.deviation));
 }
 
 TEST_F(MnistFolder, GzipFilesAndTheOtherSpellingGiveTheSame) {
@@ -120,8 +121,9 @@ TEST_F(MnistFolder, AChangedByteInAGzipFileIsAnError) {
 
 TEST_F(MnistFolder, ATooLongFileIsAnError) {
   test::write_file(train_images(), idx_train_ + "x");
-  EXPECT_EQ(sentence(), train_images().string() +
-                            ": announces 2 x 1 x 3 bytes, and 7 follow byte 16; the file is too long: fetch it again");
+  EXPECT_EQ(sentence(),
+            train_images().string() +
+                ": announces 2 x 1 x 3 bytes, and 7 follow byte 16; the file is too long: fetch it again");
 }
 
 TEST_F(MnistFolder, SizesThatOverflowAreAnError) {
@@ -133,18 +135,21 @@ TEST_F(MnistFolder, SizesThatOverflowAreAnError) {
 
 TEST_F(MnistFolder, ALabelFileInTheImagesPlaceIsAnError) {
   test::write_file(train_images(), test::idx_labels(std::vector<std::uint8_t>(20)));
-  EXPECT_THAT(sentence(), HasSubstr("begins with 0x00000801 at byte 0 where an IDX file of 3 dimensions of unsigned bytes has 0x00000803"));
+  EXPECT_THAT(sentence(), HasSubstr("begins with 0x00000801 at byte 0 where an IDX file of 3 dimensions of "
+                                    "unsigned bytes has 0x00000803"));
 }
 
 TEST_F(MnistFolder, DifferentCountsOfImagesAndLabelsAreAnError) {
   test::write_file(train_labels(), test::idx_labels({2, 0, 1}));
-  EXPECT_EQ(sentence(), train_images().string() + " holds 2 images, but " + train_labels().string() + " holds 3 labels; fetch both again");
+  EXPECT_EQ(sentence(), train_images().string() + " holds 2 images, but " + train_labels().string() +
+                            " holds 3 labels; fetch both again");
 }
 
 TEST_F(MnistFolder, ALabelThatIsNoClassIsAnError) {
   test::write_file(test_labels(), test::idx_labels({3}));
   EXPECT_EQ(sentence(), test_labels().string() +
-                            ": label 3 of item 0, at byte 8, is none of the 3 classes (0 to 2); mend the file or the number of classes");
+                            ": label 3 of item 0, at byte 8, is none of the 3 classes (0 to 2); mend the "
+                            "file or the number of classes");
   test::write_file(train_labels(), test::idx_labels({2, 10}));
   EXPECT_THAT(sentence(10), HasSubstr("label 10 of item 1, at byte 9, is none of the 10 classes (0 to 9)"));
   EXPECT_EQ(datasets::read_mnist(folder_.path()).class_count, 11U);
@@ -163,7 +168,8 @@ TEST_F(MnistFolder, AMissingFileIsNamed) {
 TEST_F(MnistFolder, AFolderWithoutPermissionIsAnError) {
   std::filesystem::permissions(folder_.path(), std::filesystem::perms::none);
   const test::OrdinaryUser somebody;
-  EXPECT_THAT(sentence(), HasSubstr("cannot read the folder " + folder_.path().string() + ": Permission denied"));
+  EXPECT_THAT(sentence(),
+              HasSubstr("cannot read the folder " + folder_.path().string() + ": Permission denied"));
 }
 
 TEST_F(MnistFolder, AFileWithoutPermissionIsAnError) {
@@ -175,8 +181,10 @@ TEST_F(MnistFolder, AFileWithoutPermissionIsAnError) {
 
 TEST(Mnist, AnEmptyOrMissingFolderIsAnError) {
   const TemporaryFolder folder;
-  EXPECT_THAT(error_of([&] { datasets::read_mnist(folder.path()); }).what(), HasSubstr("is empty; put MNIST's four IDX files there"));
-  EXPECT_THAT(error_of([&] { datasets::read_mnist(folder / "none"); }).what(), HasSubstr("No such file or directory"));
+  EXPECT_THAT(error_of([&] { datasets::read_mnist(folder.path()); }).what(),
+              HasSubstr("is empty; put MNIST's four IDX files there"));
+  EXPECT_THAT(error_of([&] { datasets::read_mnist(folder / "none"); }).what(),
+              HasSubstr("No such file or directory"));
   test::write_file(folder / "file", "x");
   EXPECT_THAT(error_of([&] { datasets::read_mnist(folder / "file"); }).what(), HasSubstr("Not a directory"));
 }
@@ -184,7 +192,8 @@ TEST(Mnist, AnEmptyOrMissingFolderIsAnError) {
 // The counts and moments that the data's own description states.
 TEST(Mnist, TheRealFilesHoldTheKnownCounts) {
   const char* set = std::getenv("YOKE_TEST_DATA");
-  const std::filesystem::path folder = std::filesystem::path(set != nullptr ? set : YOKE_TEST_SOURCE_DIR "/../shared/data") / "mnist";
+  const std::filesystem::path folder =
+      std::filesystem::path(set != nullptr ? set : YOKE_TEST_SOURCE_DIR "/../shared/data") / "mnist";
   if (!std::filesystem::exists(folder)) {
     GTEST_SKIP() << "no folder " << folder << "; set YOKE_TEST_DATA to the folder that holds mnist/";
   }
@@ -200,7 +209,8 @@ TEST(Mnist, TheRealFilesHoldTheKnownCounts) {
     }
     return counts;
   };
-  EXPECT_THAT(count(data.train_labels), ElementsAre(5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949));
+  EXPECT_THAT(count(data.train_labels),
+              ElementsAre(5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949));
   EXPECT_THAT(count(data.test_labels), ElementsAre(980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009));
   EXPECT_NEAR(data.mean, 33.3184, 5e-5);
   EXPECT_NEAR(data.deviation, 78.5675, 5e-5);

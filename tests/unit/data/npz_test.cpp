@@ -2,25 +2,25 @@
 // tests/unit/data/npz_test.cpp: what is saved is loaded, by us and by numpy; what fails leaves nothing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <yoke/npz.h>
 
 #include <cstring>
-
-#include <yoke/npz.h>
 
 #include "test_files.h"
 
 namespace yoke {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using program::Type;
 using test::error_of;
 using test::TemporaryFolder;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 template <class Number>
-NamedArray array(std::string name, Type type, std::vector<std::uint64_t> dims, const std::vector<Number>& values) {
+NamedArray array(std::string name, Type type, std::vector<std::uint64_t> dims,
+                 const std::vector<Number>& values) {
   NamedArray made{.name = std::move(name), .type = type, .dims = std::move(dims), .bytes = {}};
   made.bytes.resize(values.size() * sizeof(Number));
   std::memcpy(made.bytes.data(), values.data(), made.bytes.size());
@@ -74,7 +74,8 @@ TEST(Npz, AHeaderIsTheOneThatNumpyWrites) {
   const TemporaryFolder folder;
   save_npz(folder / "a.npz", {{array<float>("w", Type::kF32, {3}, {1, 2, 3})}});
   const std::string file = test::read_whole(folder / "a.npz");
-  const std::string header("\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }", 67);
+  const std::string header(
+      "\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }", 67);
   const std::size_t at = file.find("\x93NUMPY");
   ASSERT_NE(at, std::string::npos);
   EXPECT_EQ(file.substr(at, header.size()), header);
@@ -87,12 +88,16 @@ TEST(Npz, NumpyReadsWhatWasSaved) {
   }
   const TemporaryFolder folder;
   save_npz(folder / "all.npz", every_type());
-  const std::string command = "python3 -c \"import numpy, sys; z = numpy.load(sys.argv[1]); assert z['0.weight'].tolist() == [[0, .25, .5], "
-                              "[.75, 1, 1.25]]; assert z['f64'] == 0.1; assert z['f16'].tolist() == [1, 65504]; assert "
-                              "z['bf16.bf16'][0] == 0x3f80; assert z['i64'][0, 0, 0] == -5000000000; assert z['i32'][0] == -5; assert "
-                              "z['u32'][0] == 4294967295; assert z['u8'].tolist() == [0, 1, 255]; assert z['bool'].tolist() == [True, "
-                              "False]\" " +
-                              (folder / "all.npz").string();
+  const std::string command =
+      "python3 -c \"import numpy, sys; z = numpy.load(sys.argv[1]); assert z['0.weight'].tolist() == [[0, "
+      ".25, .5], "
+      "[.75, 1, 1.25]]; assert z['f64'] == 0.1; assert z['f16'].tolist() == [1, 65504]; assert "
+      "z['bf16.bf16'][0] == 0x3f80; assert z['i64'][0, 0, 0] == -5000000000; assert z['i32'][0] == -5; "
+      "assert "
+      "z['u32'][0] == 4294967295; assert z['u8'].tolist() == [0, 1, 255]; assert z['bool'].tolist() == "
+      "[True, "
+      "False]\" " +
+      (folder / "all.npz").string();
   EXPECT_EQ(std::system(command.c_str()), 0);
 }
 
@@ -126,7 +131,8 @@ TEST(Npz, AFullDiskLeavesTheOldFileAndNothingElse) {
   });
 
   EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted);
-  EXPECT_THAT(error.what(), HasSubstr("cannot save to " + (folder / "a.npz").string() + ": File too large; free some space"));
+  EXPECT_THAT(error.what(), HasSubstr("cannot save to " + (folder / "a.npz").string() +
+                                      ": File too large; free some space"));
   EXPECT_EQ(load_npz(folder / "a.npz").at(0).name, "old");
   EXPECT_THAT(folder.names(), ElementsAre("a.npz"));
 }
@@ -138,7 +144,8 @@ TEST(Npz, APlaceThatCannotBeWrittenIsNamedBeforehand) {
   EXPECT_THAT(error_of([&] { check_can_save(folder.path()); }).what(), HasSubstr("Is a directory"));
   EXPECT_THAT(error_of([&] { check_can_save("/dev/full"); }).what(), HasSubstr("not a regular file"));
   {
-    std::filesystem::permissions(folder.path(), std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
+    std::filesystem::permissions(folder.path(),
+                                 std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
     const test::OrdinaryUser somebody;
     EXPECT_EQ(error_of([&] { check_can_save(folder / "a.npz"); }).code(), ErrorCode::kPermissionDenied);
   }
@@ -159,9 +166,14 @@ TEST(Npz, BadArraysAreRefusedBeforeAnythingIsWritten) {
   auto nameless = one;
   nameless.name.clear();
 
-  EXPECT_THAT(error_of([&] { save_npz(folder / "a.npz", {{one, one}}); }).what(), HasSubstr("two arrays are named 'a'"));
-  EXPECT_THAT(error_of([&] { save_npz(folder / "a.npz", {{misfit}}); }).what(), HasSubstr("array 'a' holds 4 bytes"));
-  EXPECT_THAT(error_of([&] { save_npz(folder / "a.npz", {{nameless}}); }).what(), HasSubstr("an array's name has 0 bytes"));
+  EXPECT_THAT(error_of([&] {
+                save_npz(folder / "a.npz", {{one, one}});
+              }).what(),
+              HasSubstr("two arrays are named 'a'"));
+  EXPECT_THAT(error_of([&] { save_npz(folder / "a.npz", {{misfit}}); }).what(),
+              HasSubstr("array 'a' holds 4 bytes"));
+  EXPECT_THAT(error_of([&] { save_npz(folder / "a.npz", {{nameless}}); }).what(),
+              HasSubstr("an array's name has 0 bytes"));
   EXPECT_THAT(folder.names(), IsEmpty());
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/data/test_files.h: a folder that vanishes with its owner, IDX files to damage, and limits to run into.
+// tests/unit/data/test_files.h: a folder that vanishes with its owner, IDX files to damage, and limits to run
+// into.
 #pragma once
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <yoke/runtime/error.h>
 
 #include <csignal>
 #include <cstddef>
@@ -14,8 +16,6 @@
 #include <fstream>
 #include <string>
 #include <vector>
-
-#include <yoke/runtime/error.h>
 
 namespace yoke::test {
 
@@ -64,12 +64,14 @@ inline std::string big_endian(std::uint32_t value) {
   return bytes;
 }
 
-inline std::string idx_images(std::uint32_t count, std::uint32_t rows, std::uint32_t columns, const std::string& pixels) {
+inline std::string idx_images(std::uint32_t count, std::uint32_t rows, std::uint32_t columns,
+                              const std::string& pixels) {
   return big_endian(0x803) + big_endian(count) + big_endian(rows) + big_endian(columns) + pixels;
 }
 
 inline std::string idx_labels(const std::vector<std::uint8_t>& labels) {
-  return big_endian(0x801) + big_endian(static_cast<std::uint32_t>(labels.size())) + std::string(labels.begin(), labels.end());
+  return big_endian(0x801) + big_endian(static_cast<std::uint32_t>(labels.size())) +
+         std::string(labels.begin(), labels.end());
 }
 
 // What `call` throws; a test failure when it throws nothing.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/data_parallel/allocation_test.cpp: a step allocates nothing and compiles nothing; both are counted.
+// tests/unit/data_parallel/allocation_test.cpp: a step allocates nothing and compiles nothing; both are
+// counted.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -16,8 +17,8 @@ std::atomic<bool> counting{false};
 std::atomic<std::uint64_t> ours{0};
 std::atomic<std::uint64_t> in_libraries{0};
 
-// oneDNN's execute() builds a map of its arguments on every call, and its OpenMP runtime may allocate too: those are not yoke's
-// to avoid, so calls that come straight from another vendor's library are counted apart.
+// oneDNN's execute() builds a map of its arguments on every call, and its OpenMP runtime may allocate too:
+// those are not yoke's to avoid, so calls that come straight from another vendor's library are counted apart.
 bool is_vendor_library(void* caller) {
   Dl_info info{};
   if (dladdr(caller, &info) == 0 || info.dli_fname == nullptr) {
@@ -40,12 +41,24 @@ void* counted(std::size_t size, void* caller) {
 
 }  // namespace
 
-void* operator new(std::size_t size) { return counted(size, __builtin_return_address(0)); }
-void* operator new[](std::size_t size) { return counted(size, __builtin_return_address(0)); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+void* operator new(std::size_t size) {
+  return counted(size, __builtin_return_address(0));
+}
+void* operator new[](std::size_t size) {
+  return counted(size, __builtin_return_address(0));
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
 
 namespace yoke::testing {
 namespace {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/data_parallel/argument_test.cpp: every bad argument is one sentence, before anything is allocated on a device.
+// tests/unit/data_parallel/argument_test.cpp: every bad argument is one sentence, before anything is
+// allocated on a device.
 #include <gtest/gtest.h>
 
 #include "common.h"
@@ -20,7 +21,8 @@ struct Given {
 
 void expect_refused(const Given& given, ErrorCode code, const std::string& sentence) {
   try {
-    data_parallel(given.options, given.inputs, given.targets, given.loss_of, [](Trainer&) { FAIL() << "it ran"; });
+    data_parallel(given.options, given.inputs, given.targets, given.loss_of,
+                  [](Trainer&) { FAIL() << "it ran"; });
     FAIL() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find(sentence), std::string::npos) << error.what();
@@ -30,7 +32,8 @@ void expect_refused(const Given& given, ErrorCode code, const std::string& sente
 
 TEST(Arguments, ThatFitRun) {
   const Given given;
-  data_parallel(given.options, given.inputs, given.targets, given.loss_of, [](Trainer& trainer) { trainer.step(); });
+  data_parallel(given.options, given.inputs, given.targets, given.loss_of,
+                [](Trainer& trainer) { trainer.step(); });
 }
 
 TEST(Arguments, NoShards) {
@@ -54,7 +57,8 @@ TEST(Arguments, LearningRateThatIsNoScalar) {
 TEST(Arguments, BatchLargerThanTheData) {
   Given given;
   given.options.batch_size = 5;
-  expect_refused(given, ErrorCode::kInvalidArgument, "a batch of 5 rows does not fit data of 4 rows; choose 1 to 4");
+  expect_refused(given, ErrorCode::kInvalidArgument,
+                 "a batch of 5 rows does not fit data of 4 rows; choose 1 to 4");
 }
 
 TEST(Arguments, RowsOfInputsAndTargetsDiffer) {
@@ -66,7 +70,8 @@ TEST(Arguments, RowsOfInputsAndTargetsDiffer) {
 TEST(Arguments, LossThatIsNoScalar) {
   Given given;
   given.loss_of = [](const Tensor& x, const Tensor&) { return x * x; };
-  expect_refused(given, ErrorCode::kInvalidArgument, "loss_of gave a tensor of shape [2, 3]; it must give one float");
+  expect_refused(given, ErrorCode::kInvalidArgument,
+                 "loss_of gave a tensor of shape [2, 3]; it must give one float");
 }
 
 TEST(Arguments, LossWithoutParameters) {

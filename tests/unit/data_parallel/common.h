@@ -2,18 +2,20 @@
 // tests/unit/data_parallel/common.h: small models and runs that the trainer's tests share.
 #pragma once
 
+#include <yoke/yoke.h>
+
 #include <memory>
 #include <string>
 #include <vector>
-
-#include <yoke/yoke.h>
 
 #include "test_backend.h"
 
 namespace yoke::testing {
 
 // "cc", or where a sanitizer cannot see into its libraries the reference executor in this process.
-inline const char* backend_name() { return YOKE_TEST_BACKEND; }
+inline const char* backend_name() {
+  return YOKE_TEST_BACKEND;
+}
 
 inline std::shared_ptr<Runtime> test_runtime(std::uint32_t delay_us = 0, std::uint64_t delay_seed = 0) {
   RuntimeOptions options;

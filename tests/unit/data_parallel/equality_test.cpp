@@ -70,7 +70,8 @@ Outcome run(const Setting& setting) {
 // 12 rows, 16 hidden units, sums of under 64 f32 terms per step, 9 steps: 64 * 9 * 2^-24 of values around 1.
 constexpr double kTolerance = 64 * 9 * 6e-8;
 
-class Shards : public ::testing::TestWithParam<std::tuple<std::int64_t, MergeStrategy, MergeUse, Reduction>> {};
+class Shards : public ::testing::TestWithParam<std::tuple<std::int64_t, MergeStrategy, MergeUse, Reduction>> {
+};
 
 TEST_P(Shards, GiveTheLossesAndParametersOfOneShard) {
   Setting setting;
@@ -83,7 +84,8 @@ TEST_P(Shards, GiveTheLossesAndParametersOfOneShard) {
   const Outcome many = run(setting);
   ASSERT_EQ(many.values.size(), one.values.size());
   for (std::size_t i = 0; i < one.losses.size(); ++i) {
-    EXPECT_NEAR(many.losses[i], one.losses[i], kTolerance * scale * (1 + std::abs(one.losses[i]))) << "step " << i;
+    EXPECT_NEAR(many.losses[i], one.losses[i], kTolerance * scale * (1 + std::abs(one.losses[i])))
+        << "step " << i;
   }
   for (std::size_t i = 0; i < one.values.size(); ++i) {
     EXPECT_NEAR(many.values[i], one.values[i], kTolerance * scale * (1 + std::abs(one.values[i])));
@@ -229,7 +231,10 @@ TEST(Evaluation, AveragesOverAllRowsWhateverTheBatches) {
       [&](Trainer& trainer) {
         auto evaluation = trainer.evaluation(
             tensor(x, {10}), tensor(x, {10}),
-            [&](const Tensor& a, const Tensor& b) { return std::vector<Tensor>{mean(a * w.tensor()), mean(b)}; }, 4);
+            [&](const Tensor& a, const Tensor& b) {
+              return std::vector<Tensor>{mean(a * w.tensor()), mean(b)};
+            },
+            4);
         EXPECT_EQ(evaluation.run(), (std::vector<double>{9.0, 4.5}));
         EXPECT_EQ(evaluation.run(), (std::vector<double>{9.0, 4.5}));
       });

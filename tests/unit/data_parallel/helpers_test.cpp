@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/data_parallel/helpers_test.cpp: cutting data, loops over symbols, hand-written loops, parameters in files.
+// tests/unit/data_parallel/helpers_test.cpp: cutting data, loops over symbols, hand-written loops, parameters
+// in files.
 #include <gtest/gtest.h>
+#include <yoke/program/text.h>
 
 #include <cmath>
 #include <filesystem>
-
-#include <yoke/program/text.h>
 
 #include "common.h"
 
@@ -60,7 +60,9 @@ std::vector<Binding> two_symbols() {
 TEST(SequentialLoop, VisitsAllCombinationsAndPutsTheValuesBack) {
   auto bindings = two_symbols();
   std::vector<std::vector<std::int64_t>> seen;
-  sequential_loop(bindings, [&] { seen.push_back({bindings[0].value, bindings[1].value, bindings[2].value}); });
+  sequential_loop(bindings, [&] {
+    seen.push_back({bindings[0].value, bindings[1].value, bindings[2].value});
+  });
   EXPECT_EQ(seen, (std::vector<std::vector<std::int64_t>>{
                       {0, 4, 0}, {0, 4, 2}, {0, 4, 4}, {1, 4, 0}, {1, 4, 2}, {1, 4, 4}}));
   EXPECT_EQ(bindings[0].value, 7);
@@ -74,12 +76,13 @@ TEST(RoundRobin, DealsItemsAndSyncsEveryRoundAndTheRest) {
   std::vector<std::function<void()>> workers;
   for (std::size_t w = 0; w < 4; ++w) {
     workers.emplace_back([&, w] {
-      events.push_back("w" + std::to_string(w) + ":" + std::to_string(own[w][0].value) + std::to_string(own[w][1].value) +
-                       std::to_string(own[w][2].value));
+      events.push_back("w" + std::to_string(w) + ":" + std::to_string(own[w][0].value) +
+                       std::to_string(own[w][1].value) + std::to_string(own[w][2].value));
     });
   }
   round_robin(workers, own, bindings, [&](std::uint32_t n) { events.push_back("sync" + std::to_string(n)); });
-  EXPECT_EQ(events, (std::vector<std::string>{"w0:040", "w1:042", "w2:044", "w3:140", "sync4", "w0:142", "w1:144", "sync2"}));
+  EXPECT_EQ(events, (std::vector<std::string>{"w0:040", "w1:042", "w2:044", "w3:140", "sync4", "w0:142",
+                                              "w1:144", "sync2"}));
   std::vector<std::uint32_t> dry;
   round_robin_dry_run(4, bindings, [&](std::uint32_t n) { dry.push_back(n); });
   EXPECT_EQ(dry, (std::vector<std::uint32_t>{4, 2}));
@@ -96,7 +99,8 @@ TEST(ForwardAndForget, GivesValuesAndLeavesNothing) {
   const auto backend = test_runtime()->backend(backend_name());
   const auto stream = Stream::create(backend->open_device(0));
   const Tensor a = tensor<float>({1, 2, 3, 4}, {2, 2}, "a");
-  EXPECT_EQ(forward_and_forget(stream, einsum("i k; k j => i j", a, a)), (std::vector<double>{7, 10, 15, 22}));
+  EXPECT_EQ(forward_and_forget(stream, einsum("i k; k j => i j", a, a)),
+            (std::vector<double>{7, 10, 15, 22}));
   EXPECT_EQ(backend->live_counts().buffers, 0U);
   EXPECT_EQ(backend->live_counts().routines, 0U);
   EXPECT_THROW(forward_and_forget(stream, placeholder("x", Type::kF32, {2}) * 2.0F), Error);
@@ -124,18 +128,18 @@ TEST(HandWrittenLoop, LearnsALine) {
   EXPECT_EQ(all_host_to_device(context, update.lowered), 2U);
   const auto gradient = context.link(compile(device, program::print(update.lowered.program)), "gradient",
                                      context_names(update.lowered));
-  const auto step = context.link(compile(device, program::print(sgd.program)), "sgd_update", context_names(sgd));
+  const auto step =
+      context.link(compile(device, program::print(sgd.program)), "sgd_update", context_names(sgd));
   for (int epoch = 0; epoch < 30; ++epoch) {
     std::vector<Binding> loop = {{batch, 0, true}};
-    sync_run(context, gradient, update.lowered, loop, [&] {
-      step.run();
-    });
+    sync_run(context, gradient, update.lowered, loop, [&] { step.run(); });
   }
   EXPECT_NEAR(w.float_values()[0], 2.0F, 1e-3);
 }
 
 TEST(ParamsInFiles, AreSavedRestoredAndCheckedByName) {
-  const auto path = std::filesystem::temp_directory_path() / ("yoke_params_" + std::to_string(::getpid()) + ".npz");
+  const auto path =
+      std::filesystem::temp_directory_path() / ("yoke_params_" + std::to_string(::getpid()) + ".npz");
   const auto make_model = [](std::uint64_t hidden) {
     return nn::sequential(nn::linear(hidden), nn::relu(), nn::linear(1));
   };
@@ -165,7 +169,8 @@ TEST(ParamsInFiles, AreSavedRestoredAndCheckedByName) {
       trainer.restore_params(path);
       FAIL() << "nothing was thrown";
     } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find("'0.weight' is f32[5, 3], the model has f32[6, 3]"), std::string::npos)
+      EXPECT_NE(std::string(error.what()).find("'0.weight' is f32[5, 3], the model has f32[6, 3]"),
+                std::string::npos)
           << error.what();
     }
     EXPECT_EQ(all_values(trainer), before);
@@ -193,9 +198,9 @@ TEST(ExampleLoop, CallsBackPerBatchAndEpochWithTheDefaultSchedule) {
     per_epoch.push_back(loss);
   };
   const auto model = nn::linear(1);
-  const ExampleResult result = example_train_loop(
-      loop, tensor<float>({1, 2, 3, 4}, {4, 1}), tensor<float>({2, 4, 6, 8}, {4, 1}),
-      [&](const Tensor& x, const Tensor& y) { return mse(model(x), y); });
+  const ExampleResult result =
+      example_train_loop(loop, tensor<float>({1, 2, 3, 4}, {4, 1}), tensor<float>({2, 4, 6, 8}, {4, 1}),
+                         [&](const Tensor& x, const Tensor& y) { return mse(model(x), y); });
   EXPECT_EQ(batches, 6);
   EXPECT_EQ(result.epoch_losses, per_epoch);
   EXPECT_LT(per_epoch[2], per_epoch[0]);

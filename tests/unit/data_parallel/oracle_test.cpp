@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/data_parallel/oracle_test.cpp: numbers that are known: one weight, y = 2x, on 1, 2 and 4 shards.
 #include <gtest/gtest.h>
-
 #include <yoke/program/text.h>
 
 #include "common.h"
@@ -50,13 +49,12 @@ TEST_P(OneWeight, OneStepGivesTheKnownWeightAndLoss) {
   EXPECT_NEAR(w.float_values()[0], expected.weight, 1e-5);  // the model keeps what it learned
 }
 
-const Case kCases[] = {
-    {false, Reduction::kSum, 1, 5.0, 67.5},     {false, Reduction::kSum, 2, 5.0, 11.25},
-    {false, Reduction::kSum, 4, 5.0, 2.25},     {false, Reduction::kMean, 1, 5.0, 67.5},
-    {false, Reduction::kMean, 2, 2.75, 11.25},  {false, Reduction::kMean, 4, 1.625, 2.25},
-    {true, Reduction::kMean, 1, 1.625, 16.875}, {true, Reduction::kMean, 2, 1.625, 5.625},
-    {true, Reduction::kMean, 4, 1.625, 2.25},   {true, Reduction::kSum, 1, 1.625, 16.875},
-    {true, Reduction::kSum, 2, 2.75, 5.625},    {true, Reduction::kSum, 4, 5.0, 2.25}};
+const Case kCases[] = {{false, Reduction::kSum, 1, 5.0, 67.5},     {false, Reduction::kSum, 2, 5.0, 11.25},
+                       {false, Reduction::kSum, 4, 5.0, 2.25},     {false, Reduction::kMean, 1, 5.0, 67.5},
+                       {false, Reduction::kMean, 2, 2.75, 11.25},  {false, Reduction::kMean, 4, 1.625, 2.25},
+                       {true, Reduction::kMean, 1, 1.625, 16.875}, {true, Reduction::kMean, 2, 1.625, 5.625},
+                       {true, Reduction::kMean, 4, 1.625, 2.25},   {true, Reduction::kSum, 1, 1.625, 16.875},
+                       {true, Reduction::kSum, 2, 2.75, 5.625},    {true, Reduction::kSum, 4, 5.0, 2.25}};
 
 INSTANTIATE_TEST_SUITE_P(SumAndMean, OneWeight,
                          ::testing::Combine(::testing::ValuesIn(kCases),
@@ -65,8 +63,8 @@ INSTANTIATE_TEST_SUITE_P(SumAndMean, OneWeight,
                          [](const auto& one) {
                            const Case& c = std::get<0>(one.param);
                            return std::string(c.mean_loss ? "MeanLoss" : "SumLoss") +
-                                  (c.reduction == Reduction::kSum ? "SumOf" : "MeanOf") + std::to_string(c.shards) +
-                                  merge_strategy_name(std::get<1>(one.param));
+                                  (c.reduction == Reduction::kSum ? "SumOf" : "MeanOf") +
+                                  std::to_string(c.shards) + merge_strategy_name(std::get<1>(one.param));
                          });
 
 TEST(TwoSteps, SetBatchGivesTheKnownWeights) {

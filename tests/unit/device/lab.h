@@ -32,6 +32,7 @@ struct Lab {
   std::string unsupported_op;             // statements with this text do not run
   std::string wrong;                      // "name", "bytes", "symbols": what is described wrongly
   std::uint64_t workspace_byte_count = 0;
+  std::mutex mutex;  // of last_text
   std::string last_text;
   bool programs = true;
   bool peers = true;
@@ -106,7 +107,10 @@ class Device final : public sdk::Device {
   std::unique_ptr<sdk::Code> compile(std::string_view text) override {
     auto& lab = *Lab::current();
     ++lab.compiles;
-    lab.last_text = text;
+    {
+      const std::lock_guard lock(lab.mutex);
+      lab.last_text = text;
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds(lab.compile_ms.load()));
     if (lab.failures_left-- > 0) {
       throw sdk::Failure(YOKE_UNAVAILABLE, "the compiler is out for lunch");

@@ -96,6 +96,12 @@ class LoaderTest : public ::testing::Test {
     Runtime runtime(options({folder_with(variant, name)}));
     return error_of([&] { runtime.backend(name); });
   }
+  // What a listing says of a name; the install folder may hold others.
+  static std::vector<BackendCandidate> of(const Runtime& runtime, const std::string& name) {
+    auto all = runtime.list_backends();
+    std::erase_if(all, [&](const auto& one) { return one.name != name; });
+    return all;
+  }
   static bool is_mapped(const std::string& part) {
     return read("/proc/self/maps").find(part) != std::string::npos;
   }

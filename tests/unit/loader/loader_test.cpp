@@ -30,7 +30,7 @@ TEST_F(LoaderTest, ABackendSaysWhatItIs) {
   EXPECT_FALSE(backend->has_streams());
   EXPECT_FALSE(backend->has_programs());
   EXPECT_THAT(lines_, Contains("2 plugin.load name=good abi=0.1 devices=2"));
-  EXPECT_EQ(runtime.list_backends().at(0).verdict, "loaded");
+  EXPECT_EQ(of(runtime, "good").at(0).verdict, "loaded");
 }
 
 TEST_F(LoaderTest, ABackendIsEnteredOnceAndReleasedWithItsLastOwner) {
@@ -126,7 +126,7 @@ TEST_F(LoaderTest, ARegisteredPluginComesAfterPluginDirsAndBeforeTheEnvironment)
   EXPECT_THAT(
       error_of([&] { runtime.backend("good"); }).what(),
       AllOf(HasSubstr("the registered plugin was refused"), HasSubstr("registered, and out of order")));
-  EXPECT_EQ(runtime.list_backends().at(0).path, "");
+  EXPECT_EQ(of(runtime, "good").at(0).path, "");
 }
 
 TEST_F(LoaderTest, ANameIsRegisteredOnceAndMustBeAName) {

@@ -153,11 +153,11 @@ TEST_F(RefusalTest, AMissingTableIsRefused) {
 
 TEST_F(RefusalTest, TheReportRemembersHowFarARefusedFileGot) {
   Runtime runtime(options({folder_with("newer_major")}));
-  ASSERT_EQ(runtime.list_backends().at(0).verdict, "not loaded yet");
+  ASSERT_EQ(of(runtime, "good").at(0).verdict, "not loaded yet");
 
   EXPECT_THROW(runtime.backend("good"), Error);
 
-  const auto report = runtime.list_backends().at(0);
+  const auto report = of(runtime, "good").at(0);
   EXPECT_FALSE(report.usable);
   EXPECT_EQ(report.stage, "entered");
   EXPECT_THAT(report.verdict, HasSubstr("it speaks plugin ABI 1.1"));

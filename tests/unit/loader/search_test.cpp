@@ -15,12 +15,6 @@ using ::testing::Not;
 
 class SearchTest : public LoaderTest {
  protected:
-  // What a listing says of a name, without what the install folder adds.
-  static std::vector<BackendCandidate> of(const Runtime& runtime, const std::string& name) {
-    auto all = runtime.list_backends();
-    std::erase_if(all, [&](const auto& one) { return one.name != name; });
-    return all;
-  }
   static std::string file_of(const std::string& name) { return "libyoke_backend_" + name + ".so"; }
   // File names of the plugins that are mapped into this process.
   static std::set<std::string> mapped_plugins() {
@@ -222,8 +216,8 @@ TEST_F(SearchTest, AnUnknownBackendsErrorListsThoseFoundAndWhyOthersWereRefused)
 TEST_F(SearchTest, ANameThatIsNoNameFindsNoFile) {
   const auto folder = folder_with("good");
   Runtime runtime(options({folder}));
-  for (const std::string name :
-       {"../good/good", "", "Good", "9lives", "good.so", std::string(65, 'a').c_str()}) {
+  for (const auto& name :
+       std::vector<std::string>{"../good/good", "", "Good", "9lives", "good.so", std::string(65, 'a')}) {
     SCOPED_TRACE(name);
     const auto error = error_of([&] { runtime.backend(name); });
     EXPECT_EQ(error.code(), ErrorCode::kNotFound);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/passes/fold_test.cpp: what is known before the launch is computed before the launch, bit for bit.
+// tests/unit/passes/fold_test.cpp: what is known before the launch is computed before the launch, bit for
+// bit.
 #include "pass_text.h"
 
 namespace yoke::passes {
@@ -14,11 +15,13 @@ void expect_folds(const std::string& type, const std::string& before, const std:
                declarations + "  y[i] = " + after + "\n");
 }
 
-void expect_stays(const std::string& type, const std::string& value) { expect_folds(type, value, value); }
+void expect_stays(const std::string& type, const std::string& value) {
+  expect_folds(type, value, value);
+}
 
 TEST(FoldConstants, ComputesAsTheReferenceExecutorDoes) {
   expect_folds("f32", "x[i] * (2.0 + 3.0)", "x[i] * 5.0");
-  expect_folds("f32", "x[i] + 0.1 * 3.0", "x[i] + 0.3");            // 0.3 is what f32 gives for it
+  expect_folds("f32", "x[i] + 0.1 * 3.0", "x[i] + 0.3");  // 0.3 is what f32 gives for it
   expect_folds("f64", "x[i] + 0.1 * 3.0", "x[i] + 0.30000000000000004");
   expect_folds("f16", "x[i] + 0.1 * 3.0", "x[i] + 0.2998046875");
   expect_folds("f32", "x[i] * exp(0.0 * 2.0)", "x[i]");
@@ -67,7 +70,7 @@ TEST(FoldConstants, LeavesWhatOnlyLooksLikeAnIdentity) {
   expect_stays("f32", "x[i] + 0.0");   // -0.0 + 0.0 is 0.0
   expect_stays("f32", "x[i] - -0.0");  // -0.0 - -0.0 is 0.0
   expect_stays("f32", "0.0 - x[i]");
-  expect_stays("f32", "x[i] * 0.0");   // NaN, infinities, signs
+  expect_stays("f32", "x[i] * 0.0");  // NaN, infinities, signs
   expect_stays("f32", "x[i] - x[i]");
   expect_stays("f32", "x[i] / x[i]");
   expect_stays("f32", "x[i] / 3.0");
@@ -117,9 +120,9 @@ TEST(FoldConstants, ASymbolWithOneValueIsANumber) {
 }
 
 TEST(FoldConstants, RandomBitsOfKnownNumbersAreTheirBits) {
-  const program::Program result = fold_constants(program_of(program_text(
-      "  arg y : u32[4] out\n"
-      "  y[i] = random_bits(1, 2, 3)\n")));
+  const program::Program result =
+      fold_constants(program_of(program_text("  arg y : u32[4] out\n"
+                                             "  y[i] = random_bits(1, 2, 3)\n")));
   EXPECT_EQ(result.statements.at(0).value.op, program::Op::kConst);
 }
 

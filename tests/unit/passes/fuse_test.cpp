@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/passes/fuse_test.cpp: elementwise temporaries move into what reads them, and each reason why one stays.
+// tests/unit/passes/fuse_test.cpp: elementwise temporaries move into what reads them, and each reason why one
+// stays.
 #include "pass_text.h"
 
 namespace yoke::passes {
@@ -185,19 +186,20 @@ TEST(Fuse, AGatherFollowsItsIndices) {
                "  y[b, d] = (table[words[row + b], d] else 0)\n",
                "symbol row in 0..96 step 4");
   // What is gathered from is a copy of a whole tensor: outside of the one is outside of the other.
-  expect_turns(fuse,
-               "  arg table : f32[8, 9] in\n"
-               "  arg n : i32[4] in\n"
-               "  arg y : f32[4, 8] out\n"
-               "  temp t : f32[9, 8]\n"
-               "  t[b, d] = table[d, b]\n"
-               "  y[b, d] = (t[n[b], d] else -1.0)\n",
-               "  arg table : f32[8, 9] in\n"
-               "  arg n : i32[4] in\n"
-               "  arg y : f32[4, 8] out\n"
-               "  temp t : f32[9, 8]\n"
-               "  t[b, d] = table[d, b]\n"
-               "  y[b, d] = (t[n[b], d] else -1.0)\n");  // read again and again, and against the order of memory
+  expect_turns(
+      fuse,
+      "  arg table : f32[8, 9] in\n"
+      "  arg n : i32[4] in\n"
+      "  arg y : f32[4, 8] out\n"
+      "  temp t : f32[9, 8]\n"
+      "  t[b, d] = table[d, b]\n"
+      "  y[b, d] = (t[n[b], d] else -1.0)\n",
+      "  arg table : f32[8, 9] in\n"
+      "  arg n : i32[4] in\n"
+      "  arg y : f32[4, 8] out\n"
+      "  temp t : f32[9, 8]\n"
+      "  t[b, d] = table[d, b]\n"
+      "  y[b, d] = (t[n[b], d] else -1.0)\n");  // read again and again, and against the order of memory
   expect_turns(fuse,
                "  arg table : f32[9, 20] in\n"
                "  arg n : i32[4] in\n"

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/passes/memory_test.cpp: temporaries share an arena, never their bytes while both are alive.
-#include <random>
-
 #include <gtest/gtest.h>
 #include <yoke/program/memory.h>
 #include <yoke/program/text.h>
 
+#include <random>
+
 namespace yoke::program {
 namespace {
 
-bool live_together(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
+bool live_together(const Lifetime& a, const Lifetime& b) {
+  return a.first <= b.last && b.first <= a.last;
+}
 
 TEST(MemoryPlan, AChainOfEqualBlocksTakesTwoOfThem) {
   std::vector<Lifetime> chain;
@@ -89,7 +91,8 @@ TEST(Lifetimes, ReachFromTheFirstToTheLastStatementThatNamesATemporary) {
                               .programs.at(0);
   const std::vector<Lifetime> lives = lifetimes(program);
   ASSERT_EQ(lives.size(), 6U);
-  const auto expect_life = [&](std::size_t tensor, std::uint64_t bytes, std::uint64_t first, std::uint64_t last) {
+  const auto expect_life = [&](std::size_t tensor, std::uint64_t bytes, std::uint64_t first,
+                               std::uint64_t last) {
     EXPECT_EQ(lives[tensor].byte_count, bytes) << program.tensors[tensor].name;
     EXPECT_EQ(lives[tensor].first, first) << program.tensors[tensor].name;
     EXPECT_EQ(lives[tensor].last, last) << program.tensors[tensor].name;

@@ -155,14 +155,14 @@ TEST(Optimize, OperandsOfContractionsStayPlainReads) {
 }
 
 TEST(Optimize, KeepsTheInterface) {
-  const Program before = program_of(program_text(
-      "  arg unused : f32[4] in\n"
-      "  arg x : f32[4] in\n"
-      "  arg y : f32[4] out\n"
-      "  temp t : f32[4]\n"
-      "  t[i] = x[i]\n"
-      "  y[i] = t[i]\n",
-      "symbol s in 0..5, symbol unused_too in 3..9 step 2"));
+  const Program before =
+      program_of(program_text("  arg unused : f32[4] in\n"
+                              "  arg x : f32[4] in\n"
+                              "  arg y : f32[4] out\n"
+                              "  temp t : f32[4]\n"
+                              "  t[i] = x[i]\n"
+                              "  y[i] = t[i]\n",
+                              "symbol s in 0..5, symbol unused_too in 3..9 step 2"));
   const Program after = optimize(before);
   EXPECT_EQ(after.name, "p");
   ASSERT_EQ(after.symbols.size(), 2U);
@@ -185,7 +185,8 @@ TEST(Optimize, OneThousandStatementsTakeLittleTime) {
     statements += "  " + name + "[i] = " + last + "[i] * x[i]\n";
     last = name;
   }
-  const Program program = optimize(program_of(program_text(body + statements + "  y[i] = " + last + "[i]\n")));
+  const Program program =
+      optimize(program_of(program_text(body + statements + "  y[i] = " + last + "[i]\n")));
   EXPECT_LT(program.statements.size(), 50U);
 }
 

@@ -2,11 +2,11 @@
 // tests/unit/passes/pass_text.h: passes seen from text to text.
 #pragma once
 
-#include <string>
-
 #include <gtest/gtest.h>
 #include <yoke/program/text.h>
 #include <yoke/runtime/passes.h>
+
+#include <string>
 
 namespace yoke::passes {
 
@@ -21,7 +21,8 @@ inline program::Program program_of(const std::string& text) {
   return program::parse_and_verify(text).programs.at(0);
 }
 
-// The pass turns one body into the other, up to the canonical way of writing it; run again, it leaves that alone.
+// The pass turns one body into the other, up to the canonical way of writing it; run again, it leaves that
+// alone.
 inline void expect_turns(Pass pass, const std::string& before, const std::string& after,
                          const std::string& symbols = "") {
   const program::Program result = pass(program_of(program_text(before, symbols)));

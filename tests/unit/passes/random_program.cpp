@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/passes/random_program.cpp: valid programs drawn from a seed, and their results on data drawn from it.
+// tests/unit/passes/random_program.cpp: valid programs drawn from a seed, and their results on data drawn
+// from it.
 #include "random_program.h"
+
+#include <yoke/program/execute.h>
+#include <yoke/program/text.h>
 
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <random>
-
-#include <yoke/program/execute.h>
-#include <yoke/program/text.h>
 
 namespace yoke::passes {
 namespace {
@@ -16,7 +17,8 @@ namespace {
 using namespace program;  // NOLINT(google-build-using-namespace): every name here is one of its
 
 constexpr std::uint64_t kDims[] = {3, 4, 5};
-constexpr Type kTypes[] = {Type::kF32, Type::kF32, Type::kF32, Type::kF64, Type::kF16, Type::kI32, Type::kU8, Type::kBool};
+constexpr Type kTypes[] = {Type::kF32, Type::kF32, Type::kF32, Type::kF64,
+                           Type::kF16, Type::kI32, Type::kU8,  Type::kBool};
 
 class Generator {
  public:
@@ -163,7 +165,8 @@ class Generator {
     statement.reduce = Reduce::kSum;
     statement.loops.push_back({"k", kDims[draw(3)]});
     statement.reduce_loops = {2};
-    statement.value = Expr::make(Op::kMul, {read(Type::kF32, statement.loops), read(Type::kF32, statement.loops)});
+    statement.value =
+        Expr::make(Op::kMul, {read(Type::kF32, statement.loops), read(Type::kF32, statement.loops)});
     finish(std::move(statement));
   }
 
@@ -306,8 +309,8 @@ class Generator {
       }
       if (chance(8)) {
         const bool symbol = loops.empty() || chance(50);
-        Expr number = symbol ? Expr::index_symbol(1)
-                             : Expr::index_loop(draw(static_cast<std::uint32_t>(loops.size())));
+        Expr number =
+            symbol ? Expr::index_symbol(1) : Expr::index_loop(draw(static_cast<std::uint32_t>(loops.size())));
         return type == Type::kI64 ? number : Expr::cast(type, std::move(number));
       }
       return read(type, loops);
@@ -339,12 +342,15 @@ class Generator {
     if (is_float(type)) {
       constexpr Op kUnary[] = {Op::kNeg, Op::kAbs, Op::kExp, Op::kTanh, Op::kFloor};
       constexpr Op kBinary[] = {Op::kAdd, Op::kSub, Op::kMul, Op::kDiv, Op::kMin, Op::kMax};
-      return chance(30) ? Expr::make(kUnary[draw(5)], {value(type, loops, depth)}) : binary(kBinary[draw(6)], type);
+      return chance(30) ? Expr::make(kUnary[draw(5)], {value(type, loops, depth)})
+                        : binary(kBinary[draw(6)], type);
     }
     constexpr Op kUnary[] = {Op::kNeg, Op::kBitNot, Op::kAbs};
-    constexpr Op kBinary[] = {Op::kAdd, Op::kSub, Op::kMul, Op::kDiv, Op::kMod, Op::kMax, Op::kMin,
-                              Op::kBitAnd, Op::kBitOr, Op::kBitXor, Op::kShiftLeft, Op::kShiftRight};
-    return chance(20) ? Expr::make(kUnary[draw(3)], {value(type, loops, depth)}) : binary(kBinary[draw(12)], type);
+    constexpr Op kBinary[] = {Op::kAdd,   Op::kSub,    Op::kMul,       Op::kDiv,
+                              Op::kMod,   Op::kMax,    Op::kMin,       Op::kBitAnd,
+                              Op::kBitOr, Op::kBitXor, Op::kShiftLeft, Op::kShiftRight};
+    return chance(20) ? Expr::make(kUnary[draw(3)], {value(type, loops, depth)})
+                      : binary(kBinary[draw(12)], type);
   }
 
   std::mt19937 random_;
@@ -366,20 +372,34 @@ T take(const std::vector<unsigned char>& bytes, std::size_t element) {
 }
 
 std::vector<unsigned char> input_of(const Tensor& tensor, std::mt19937& random) {
-  constexpr float kSpecial[] = {-0.0F, 0.0F, std::numeric_limits<float>::infinity(),
-                                std::numeric_limits<float>::quiet_NaN(), 1e-41F, 1.0F};
+  constexpr float kSpecial[] = {
+      -0.0F,  0.0F, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN(),
+      1e-41F, 1.0F};
   std::vector<unsigned char> bytes(tensor.byte_count());
   for (std::size_t i = 0; i < tensor.element_count(); ++i) {
     const std::uint32_t bits = static_cast<std::uint32_t>(random());
-    const float number = bits % 8 == 0 ? kSpecial[bits / 8 % 6] : (static_cast<float>(bits % 2001) - 1000.0F) / 256.0F;
+    const float number =
+        bits % 8 == 0 ? kSpecial[bits / 8 % 6] : (static_cast<float>(bits % 2001) - 1000.0F) / 256.0F;
     const std::int32_t integer = static_cast<std::int32_t>(bits % 9) - 2;
     switch (tensor.type) {
-      case Type::kF64: put(bytes, i, static_cast<double>(number)); break;
-      case Type::kF32: put(bytes, i, number); break;
-      case Type::kF16: put(bytes, i, f32_to_f16(number)); break;
-      case Type::kI32: put(bytes, i, integer); break;
-      case Type::kBool: put(bytes, i, static_cast<std::uint8_t>(bits % 2)); break;
-      default: put(bytes, i, static_cast<std::uint8_t>(bits % 256)); break;
+      case Type::kF64:
+        put(bytes, i, static_cast<double>(number));
+        break;
+      case Type::kF32:
+        put(bytes, i, number);
+        break;
+      case Type::kF16:
+        put(bytes, i, f32_to_f16(number));
+        break;
+      case Type::kI32:
+        put(bytes, i, integer);
+        break;
+      case Type::kBool:
+        put(bytes, i, static_cast<std::uint8_t>(bits % 2));
+        break;
+      default:
+        put(bytes, i, static_cast<std::uint8_t>(bits % 256));
+        break;
     }
   }
   return bytes;
@@ -422,7 +442,8 @@ std::vector<std::vector<unsigned char>> results_of(const program::Program& progr
   std::vector<std::int64_t> symbols;
   for (const Symbol& symbol : program.symbols) {
     const std::int64_t count = (symbol.high - symbol.low + symbol.step - 1) / symbol.step;
-    symbols.push_back(symbol.low + symbol.step * static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(count)));
+    symbols.push_back(symbol.low +
+                      symbol.step * static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(count)));
   }
   execute(program, pointers, symbols);
   for (std::size_t i = 0; i < memory.size(); ++i) {

@@ -40,20 +40,21 @@ TEST_P(RandomPrograms, GiveTheSameBits) {
     ASSERT_EQ(program::print(GetParam().pass(*before)), text) << "not deterministic";
     for (std::uint32_t data_seed = 1; data_seed <= 2; ++data_seed) {
       ASSERT_EQ(results_of(after, data_seed), results_of(*before, data_seed))
-          << "data seed " << data_seed << "\n" << program::print(*before) << "became\n" << text;
+          << "data seed " << data_seed << "\n"
+          << program::print(*before) << "became\n"
+          << text;
     }
   }
   EXPECT_GT(valid, program_count() / 2) << "the generator draws too few valid programs";
   EXPECT_GT(changed, valid / 20) << "the pass hardly ever does anything";
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Passes, RandomPrograms,
-    testing::Values(NamedPass{"remove_dead_statements", remove_dead_statements},
-                    NamedPass{"fold_constants", fold_constants},
-                    NamedPass{"eliminate_common", eliminate_common}, NamedPass{"fuse", fuse},
-                    NamedPass{"optimize", optimize}),
-    [](const auto& named) { return std::string(named.param.name); });
+INSTANTIATE_TEST_SUITE_P(Passes, RandomPrograms,
+                         testing::Values(NamedPass{"remove_dead_statements", remove_dead_statements},
+                                         NamedPass{"fold_constants", fold_constants},
+                                         NamedPass{"eliminate_common", eliminate_common},
+                                         NamedPass{"fuse", fuse}, NamedPass{"optimize", optimize}),
+                         [](const auto& named) { return std::string(named.param.name); });
 
 TEST(RandomOptimize, IsAtAFixedPoint) {
   for (std::uint32_t seed = 1; seed <= 300; ++seed) {

@@ -26,7 +26,7 @@ program dense(symbol row in 0..60000 step 500) {
 }
 )",
       R"(yoke.program 1
-program dense_grad(symbol row in 0..59500 step 500) {
+program dense_grad(symbol row in 0..60000 step 500) {
   arg x : f32[60000, 784] in
   arg w : f32[500, 784] in
   arg dz : f32[500, 500] in

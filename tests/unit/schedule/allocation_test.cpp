@@ -10,20 +10,24 @@ namespace {
 TEST(AllocationTest, StepOfFourShardsAllocatesNothing) {
   Rig rig;
   constexpr const char* kAdd =
-      "yoke.program 1\nprogram add(symbol row in 0..8) {\n  arg own : f32[64] inout\n  arg incoming : f32[64] in\n"
+      "yoke.program 1\nprogram add(symbol row in 0..8) {\n  arg own : f32[64] inout\n  arg incoming : "
+      "f32[64] in\n"
       "  own[i] = own[i] + incoming[i] + f32(row)\n}\n";
+  const std::vector<float> ones(64, 1);
   std::vector<Context> shards;
   for (int s = 0; s < 4; ++s) {
     shards.emplace_back(rig.stream());
-    shards.back().init_from_host("g", {YOKE_F32, {64}}, bytes(std::vector<float>(64, 1)));
+    shards.back().init_from_host("g", {YOKE_F32, {64}}, bytes(ones));
     shards.back().allocate("copy", {YOKE_F32, {64}});
     shards.back().stream()->wait();
   }
   std::vector<Transfer> transfers;
   std::vector<LinkedRoutine> adds;
   for (std::size_t s = 1; s < shards.size(); ++s) {
-    transfers.push_back(device_to_device("g", s % 2 == 0 ? MergeUse::kCopy : MergeUse::kStreaming, shards[0], shards[s]));
-    adds.push_back(shards[0].link_merge(compile(rig.device, kAdd), "add", "incoming", transfers.back(), {{"own", "g"}}));
+    transfers.push_back(
+        device_to_device("g", s % 2 == 0 ? MergeUse::kCopy : MergeUse::kStreaming, shards[0], shards[s]));
+    adds.push_back(
+        shards[0].link_merge(compile(rig.device, kAdd), "add", "incoming", transfers.back(), {{"own", "g"}}));
     transfers.push_back(device_to_device("g", MergeUse::kNone, shards[s], shards[0]));
   }
   std::vector<float> values(64);
@@ -45,7 +49,8 @@ TEST(AllocationTest, StepOfFourShardsAllocatesNothing) {
     step(i);
   }
 
-  // program::execute, which the test's backend runs programs with, allocates: what one launch costs is subtracted.
+  // program::execute, which the test's backend runs programs with, allocates: what one launch costs is
+  // subtracted.
   const std::uint64_t before_launch = allocation_count();
   adds[0].stream()->launch(adds[0].routine(), std::vector<std::int64_t>{0});
   shards[0].stream()->wait();
@@ -66,8 +71,9 @@ TEST(AllocationTest, CopiesAcrossBackendsAllocateNothingOnceLinked) {
   register_backend(rig.runtime, 1);
   Context near(rig.stream());
   Context far(Stream::create(rig.runtime.backend("test1")->open_device(0)));
-  near.init_from_host("x", {YOKE_F32, {3 << 20U}}, bytes(std::vector<float>(3 << 20U, 1)));
-  far.allocate("x", {YOKE_F32, {3 << 20U}});
+  const std::vector<float> ones(3 << 20U, 1);
+  near.init_from_host("x", {YOKE_F32, {ones.size()}}, bytes(ones));
+  far.allocate("x", {YOKE_F32, {ones.size()}});
   const Transfer transfer = device_to_device("x", MergeUse::kNone, far, near);
   transfer.run();
   far.stream()->wait();

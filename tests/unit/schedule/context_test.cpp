@@ -6,7 +6,8 @@ namespace yoke::test {
 namespace {
 
 constexpr const char* kScale =
-    "yoke.program 1\nprogram scale() {\n  arg x : f32[2, 3] in\n  arg y : f32[2, 3] out\n  y[i, j] = x[i, j] * 2.0\n}\n";
+    "yoke.program 1\nprogram scale() {\n  arg x : f32[2, 3] in\n  arg y : f32[2, 3] out\n  y[i, j] = x[i, j] "
+    "* 2.0\n}\n";
 
 const std::vector<float> kSix = {1, 2, 3, 4, 5, 6};
 
@@ -40,13 +41,16 @@ TEST_F(ContextTest, LinkedRoutineReadsAndWritesTensorsByName) {
 TEST_F(ContextTest, RenamedArgumentsAreBoundToOtherTensors) {
   context.init_from_host("in", {YOKE_F32, {2, 3}}, bytes(kSix));
   context.allocate("out", {YOKE_F32, {2, 3}});
-  const LinkedRoutine routine = context.link(compile(rig.device, kScale), "scale", {{"x", "in"}, {"y", "out"}});
+  const LinkedRoutine routine =
+      context.link(compile(rig.device, kScale), "scale", {{"x", "in"}, {"y", "out"}});
 
   routine.run();
 
   EXPECT_EQ(values(context, "out", 6)[5], 12.0F);
   EXPECT_THAT(routine.inputs(), testing::ElementsAre("in"));
-  EXPECT_THAT(error_of([&] { context.link(compile(rig.device, kScale), "scale", {{"z", "in"}}); }).what(),
+  EXPECT_THAT(error_of([&] {
+                context.link(compile(rig.device, kScale), "scale", {{"z", "in"}});
+              }).what(),
               testing::AllOf(testing::HasSubstr("no argument 'z'"), testing::HasSubstr("'x', 'y'")));
 }
 
@@ -70,14 +74,16 @@ TEST_F(ContextTest, UnknownTensorIsAnErrorThatNamesTheOthers) {
   context.allocate("weight", {YOKE_F32, {4}});
   const Error error = error_of([&] { (void)context.tensor("weights"); });
   EXPECT_EQ(error.code(), ErrorCode::kNotFound);
-  EXPECT_STREQ(error.what(), "context on stream 'ctx': there is no tensor 'weights'; it has 'bias', 'weight'");
+  EXPECT_STREQ(error.what(),
+               "context on stream 'ctx': there is no tensor 'weights'; it has 'bias', 'weight'");
 }
 
 TEST_F(ContextTest, MissingTensorsAreAllNamedAtLink) {
   context.allocate("other", {YOKE_F32, {1}});
   const Error error = error_of([&] { context.link(compile(rig.device, kScale), "scale"); });
   EXPECT_EQ(error.code(), ErrorCode::kNotFound);
-  EXPECT_STREQ(error.what(), "context on stream 'ctx': link of 'scale': the context lacks 'x', 'y'; it has 'other'");
+  EXPECT_STREQ(error.what(),
+               "context on stream 'ctx': link of 'scale': the context lacks 'x', 'y'; it has 'other'");
 }
 
 TEST_F(ContextTest, WrongShapeAtLinkNamesRoutineArgumentTensorAndBothShapes) {
@@ -85,8 +91,9 @@ TEST_F(ContextTest, WrongShapeAtLinkNamesRoutineArgumentTensorAndBothShapes) {
   context.allocate("y", {YOKE_F32, {3, 2}});
   const Error error = error_of([&] { context.link(compile(rig.device, kScale), "scale"); });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-  EXPECT_STREQ(error.what(),
-               "context on stream 'ctx': link of 'scale': argument 'y' is f32[2, 3], tensor 'y' is f32[3, 2]");
+  EXPECT_STREQ(
+      error.what(),
+      "context on stream 'ctx': link of 'scale': argument 'y' is f32[2, 3], tensor 'y' is f32[3, 2]");
 }
 
 TEST_F(ContextTest, WrongTypeAtLinkIsRefused) {
@@ -109,12 +116,20 @@ TEST_F(ContextTest, SecondTensorOfANameIsRefused) {
 }
 
 TEST_F(ContextTest, ImpossibleTensorsAreRefused) {
-  EXPECT_THAT(error_of([&] { context.allocate("x", {YOKE_F32, {2, 0}}); }).what(), testing::HasSubstr("f32[2, 0]"));
+  EXPECT_THAT(error_of([&] {
+                context.allocate("x", {YOKE_F32, {2, 0}});
+              }).what(),
+              testing::HasSubstr("f32[2, 0]"));
   EXPECT_EQ(error_of([&] { context.allocate("x", {77, {2}}); }).code(), ErrorCode::kInvalidArgument);
   EXPECT_EQ(error_of([&] { context.allocate("", {YOKE_F32, {2}}); }).code(), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(error_of([&] { context.allocate("x", {YOKE_F32, std::vector<std::uint64_t>(9, 1)}); }).code(),
+  EXPECT_EQ(error_of([&] {
+              context.allocate("x", {YOKE_F32, std::vector<std::uint64_t>(9, 1)});
+            }).code(),
             ErrorCode::kInvalidArgument);
-  EXPECT_EQ(error_of([&] { context.allocate("x", {YOKE_F32, {1ULL << 40U, 1ULL << 40U}}); }).code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(error_of([&] {
+              context.allocate("x", {YOKE_F32, {1ULL << 40U, 1ULL << 40U}});
+            }).code(),
+            ErrorCode::kInvalidArgument);
   EXPECT_FALSE(context.has("x"));
 }
 
@@ -124,7 +139,10 @@ TEST_F(ContextTest, WrongByteCountsAreRefused) {
   EXPECT_THAT(error_of([&] { context.from_host("x", memory); }).what(),
               testing::AllOf(testing::HasSubstr("'x'"), testing::HasSubstr("24"), testing::HasSubstr("20")));
   EXPECT_EQ(error_of([&] { context.to_host("x", memory); }).code(), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(error_of([&] { context.init_from_host("y", {YOKE_F32, {2, 3}}, memory); }).code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(error_of([&] {
+              context.init_from_host("y", {YOKE_F32, {2, 3}}, memory);
+            }).code(),
+            ErrorCode::kInvalidArgument);
   EXPECT_FALSE(context.has("y"));
 }
 
@@ -133,7 +151,10 @@ TEST_F(ContextTest, AdoptedMemoryIsShared) {
   Context other(rig.stream());
   other.adopt("row", {YOKE_F32, {3}}, part<float>(context.tensor("x").view, 3, 3));
   EXPECT_EQ(values(other, "row", 3), (std::vector<float>{4, 5, 6}));
-  EXPECT_EQ(error_of([&] { other.adopt("more", {YOKE_F32, {7}}, context.tensor("x").view); }).code(), ErrorCode::kOutOfRange);
+  EXPECT_EQ(error_of([&] {
+              other.adopt("more", {YOKE_F32, {7}}, context.tensor("x").view);
+            }).code(),
+            ErrorCode::kOutOfRange);
 }
 
 TEST_F(ContextTest, TensorsAreInitializedFromAnotherContext) {
@@ -147,7 +168,8 @@ TEST_F(ContextTest, FailedCopyNamesItsTensor) {
   context.allocate("weight", {YOKE_F32, {2, 3}});
   rig.control->fail_after = 0;
   context.from_host("weight", bytes(kSix));
-  EXPECT_THAT(error_of([&] { context.stream()->wait(); }).what(), testing::HasSubstr("from_host of 24 bytes of tensor 'weight'"));
+  EXPECT_THAT(error_of([&] { context.stream()->wait(); }).what(),
+              testing::HasSubstr("from_host of 24 bytes of tensor 'weight'"));
 }
 
 TEST_F(ContextTest, EmptyHandlesSaySo) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/schedule/copy_test.cpp: copies within a backend, across backends, and for backends that cannot copy by themselves.
+// tests/unit/schedule/copy_test.cpp: copies within a backend, across backends, and for backends that cannot
+// copy by themselves.
 #include <numeric>
 
 #include "rig.h"
@@ -35,8 +36,10 @@ struct Pair {
 
 class CrossCopyTest : public testing::TestWithParam<Pair> {};
 INSTANTIATE_TEST_SUITE_P(Streams, CrossCopyTest,
-                         testing::Values(Pair{Streams::kWorker, Streams::kWorker}, Pair{Streams::kWorker, Streams::kNative},
-                                         Pair{Streams::kNative, Streams::kWorker}, Pair{Streams::kNative, Streams::kNative}),
+                         testing::Values(Pair{Streams::kWorker, Streams::kWorker},
+                                         Pair{Streams::kWorker, Streams::kNative},
+                                         Pair{Streams::kNative, Streams::kWorker},
+                                         Pair{Streams::kNative, Streams::kNative}),
                          [](const auto& tested) {
                            return std::string(tested.param.near == Streams::kWorker ? "Worker" : "Native") +
                                   (tested.param.far == Streams::kWorker ? "Worker" : "Native");
@@ -54,9 +57,9 @@ TEST_P(CrossCopyTest, LargeTensorsArriveWholeInBothDirections) {
   const std::vector<std::uint8_t> second = pattern(kLarge, 2);
 
   stream->from_host(here, first.data());
-  stream->copy(there, here);       // this stream reads
+  stream->copy(there, here);               // this stream reads
   stream->from_host(here, second.data());  // may not overtake the copy
-  stream->copy(back, there);       // this stream writes
+  stream->copy(back, there);               // this stream writes
 
   EXPECT_EQ(read<std::uint8_t>(*far_stream, there), first);
   EXPECT_EQ(read<std::uint8_t>(*stream, back), first);
@@ -140,7 +143,8 @@ TEST(CopyTest, StreamOfAThirdBackendIsRefused) {
 }
 
 class BareTest : public testing::TestWithParam<Streams> {};
-INSTANTIATE_TEST_SUITE_P(Streams, BareTest, testing::Values(Streams::kWorker, Streams::kNative), streams_name);
+INSTANTIATE_TEST_SUITE_P(Streams, BareTest, testing::Values(Streams::kWorker, Streams::kNative),
+                         streams_name);
 
 TEST_P(BareTest, BackendWithoutCopyAndFillIsHelpedOut) {
   auto control = Rig::make_control(GetParam());

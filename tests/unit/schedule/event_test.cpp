@@ -9,7 +9,8 @@ class EventTest : public testing::TestWithParam<Streams> {
  protected:
   Rig rig{GetParam()};
 };
-INSTANTIATE_TEST_SUITE_P(Streams, EventTest, testing::Values(Streams::kWorker, Streams::kNative), streams_name);
+INSTANTIATE_TEST_SUITE_P(Streams, EventTest, testing::Values(Streams::kWorker, Streams::kNative),
+                         streams_name);
 
 TEST_P(EventTest, FromHostThenToHostGivesBackTheSameBytes) {
   const auto stream = rig.stream();
@@ -30,7 +31,8 @@ TEST_P(EventTest, FillRepeatsItsPattern) {
   stream->fill(buffer, &pattern, 4);
   stream->fill(part<std::uint32_t>(buffer, 1, 2), &zero, 1);
 
-  EXPECT_EQ(read<std::uint32_t>(*stream, buffer), (std::vector<std::uint32_t>{pattern, 0, 0, pattern, pattern}));
+  EXPECT_EQ(read<std::uint32_t>(*stream, buffer),
+            (std::vector<std::uint32_t>{pattern, 0, 0, pattern, pattern}));
 }
 
 TEST_P(EventTest, DefaultEventIsDone) {
@@ -164,13 +166,20 @@ TEST_P(EventTest, BadArgumentsAreRefusedBeforeAnythingIsQueued) {
   std::vector<std::uint8_t> memory(32);
   const std::uint64_t before = rig.control->call_count.load();
 
-  EXPECT_EQ(error_of([&] { stream->from_host({buffer.buffer, 8, 16}, memory.data()); }).code(), ErrorCode::kOutOfRange);
+  EXPECT_EQ(error_of([&] {
+              stream->from_host({buffer.buffer, 8, 16}, memory.data());
+            }).code(),
+            ErrorCode::kOutOfRange);
   EXPECT_EQ(error_of([&] { stream->to_host(nullptr, buffer); }).code(), ErrorCode::kInvalidArgument);
   EXPECT_EQ(error_of([&] { stream->to_host(memory.data(), {}); }).code(), ErrorCode::kInvalidArgument);
   EXPECT_EQ(error_of([&] { stream->fill(buffer, memory.data(), 3); }).code(), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(error_of([&] { stream->copy({buffer.buffer, 0, 8}, {buffer.buffer, 4, 8}); }).code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(error_of([&] {
+              stream->copy({buffer.buffer, 0, 8}, {buffer.buffer, 4, 8});
+            }).code(),
+            ErrorCode::kInvalidArgument);
   const Error error = error_of([&] { stream->copy({buffer.buffer, 0, 8}, {buffer.buffer, 8, 4}); });
-  EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("here"), testing::HasSubstr("4 bytes"), testing::HasSubstr("8")));
+  EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("here"), testing::HasSubstr("4 bytes"),
+                                           testing::HasSubstr("8")));
 
   stream->wait();
   EXPECT_EQ(rig.control->call_count.load(), before);
@@ -180,10 +189,11 @@ TEST_P(EventTest, SymbolOutsideItsRangeOrStepIsRefusedBeforeAnythingIsQueued) {
   const auto stream = rig.stream();
   const BufferView x = buffer_of<float>(rig.device, 60);
   const BufferView y = buffer_of<float>(rig.device, 10);
-  const auto routine = link(rig.device,
-                            "yoke.program 1\nprogram rows(symbol row in 0..60 step 10) {\n  arg x : f32[60] in\n"
-                            "  arg y : f32[10] out\n  y[i] = x[row + i]\n}\n",
-                            {x, y});
+  const auto routine =
+      link(rig.device,
+           "yoke.program 1\nprogram rows(symbol row in 0..60 step 10) {\n  arg x : f32[60] in\n"
+           "  arg y : f32[10] out\n  y[i] = x[row + i]\n}\n",
+           {x, y});
   std::vector<float> data(60);
   for (std::size_t i = 0; i < data.size(); ++i) {
     data[i] = static_cast<float>(i);
@@ -191,11 +201,13 @@ TEST_P(EventTest, SymbolOutsideItsRangeOrStepIsRefusedBeforeAnythingIsQueued) {
   stream->from_host(x, data.data());
   const auto launch = [&](std::vector<std::int64_t> values) { stream->launch(*routine, values); };
 
-  for (const std::int64_t bad : {std::int64_t{-10}, std::int64_t{60}, std::int64_t{5}, std::numeric_limits<std::int64_t>::min()}) {
+  for (const std::int64_t bad :
+       {std::int64_t{-10}, std::int64_t{60}, std::int64_t{5}, std::numeric_limits<std::int64_t>::min()}) {
     const Error error = error_of([&] { launch({bad}); });
     EXPECT_EQ(error.code(), ErrorCode::kOutOfRange);
-    EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("'rows'"), testing::HasSubstr("'row'"),
-                                             testing::HasSubstr(std::to_string(bad)), testing::HasSubstr("0 to 60")));
+    EXPECT_THAT(error.what(),
+                testing::AllOf(testing::HasSubstr("'rows'"), testing::HasSubstr("'row'"),
+                               testing::HasSubstr(std::to_string(bad)), testing::HasSubstr("0 to 60")));
   }
   EXPECT_EQ(error_of([&] { launch({}); }).code(), ErrorCode::kInvalidArgument);
   launch({50});
@@ -214,7 +226,9 @@ TEST_P(EventTest, ProgramWithManySymbolsGetsAllOfThem) {
   }
   const BufferView y = buffer_of<std::int64_t>(rig.device, 1);
   const auto routine =
-      link(rig.device, "yoke.program 1\nprogram many(" + symbols + ") {\n  arg y : i64[1] out\n  y[0] = " + sum + "\n}\n", {y});
+      link(rig.device,
+           "yoke.program 1\nprogram many(" + symbols + ") {\n  arg y : i64[1] out\n  y[0] = " + sum + "\n}\n",
+           {y});
   std::vector<std::int64_t> values(20);
   for (std::size_t i = 0; i < values.size(); ++i) {
     values[i] = static_cast<std::int64_t>(i);

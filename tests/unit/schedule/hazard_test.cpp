@@ -32,7 +32,8 @@ std::vector<Case> cases() {
   return all;
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, HazardTest, testing::ValuesIn(cases()), [](const auto& tested) {
-  return std::string(tested.param.streams == Streams::kWorker ? "Worker" : "Native") + std::to_string(tested.param.seed);
+  return std::string(tested.param.streams == Streams::kWorker ? "Worker" : "Native") +
+         std::to_string(tested.param.seed);
 });
 
 // Three buffers, random operations on random ranges of them, each done at once in `model` too.
@@ -91,8 +92,9 @@ class RandomWork {
           stream.copy(to, x);
         } else {
           for (std::size_t i = 0; i < count; ++i) {
-            model[dst][at + i] = static_cast<std::int64_t>(static_cast<std::uint64_t>(model[dst][at + i]) * 3 +
-                                                           static_cast<std::uint64_t>(model[src][from + i]));
+            model[dst][at + i] =
+                static_cast<std::int64_t>(static_cast<std::uint64_t>(model[dst][at + i]) * 3 +
+                                          static_cast<std::uint64_t>(model[src][from + i]));
           }
           routines.push_back(link(rig_.device, mix_program(count), {x, to}));
           stream.launch(*routines.back());
@@ -110,7 +112,9 @@ class RandomWork {
   std::vector<std::shared_ptr<const Routine>> routines;
 
  private:
-  std::size_t below(std::size_t limit) { return std::uniform_int_distribution<std::size_t>(0, limit - 1)(random_); }
+  std::size_t below(std::size_t limit) {
+    return std::uniform_int_distribution<std::size_t>(0, limit - 1)(random_);
+  }
   Rig& rig_;
   std::mt19937_64 random_;
 };
@@ -132,12 +136,14 @@ TEST_P(HazardTest, FourStreamsOnSharedBuffersGiveTheSequentialResult) {
 
   EXPECT_EQ(work.targets, work.expected) << "seed " << GetParam().seed;
   for (std::size_t b = 0; b < work.buffers.size(); ++b) {
-    EXPECT_EQ(read<std::int64_t>(*work.streams[0], work.buffers[b]), work.model[b]) << "seed " << GetParam().seed;
+    EXPECT_EQ(read<std::int64_t>(*work.streams[0], work.buffers[b]), work.model[b])
+        << "seed " << GetParam().seed;
   }
 }
 
 class RangeTest : public testing::TestWithParam<Streams> {};
-INSTANTIATE_TEST_SUITE_P(Streams, RangeTest, testing::Values(Streams::kWorker, Streams::kNative), streams_name);
+INSTANTIATE_TEST_SUITE_P(Streams, RangeTest, testing::Values(Streams::kWorker, Streams::kNative),
+                         streams_name);
 
 TEST_P(RangeTest, DisjointRangesOfOneBufferDoNotWaitForEachOther) {
   Rig rig(GetParam());

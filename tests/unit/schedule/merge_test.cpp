@@ -6,7 +6,8 @@ namespace yoke::test {
 namespace {
 
 constexpr const char* kAdd =
-    "yoke.program 1\nprogram add() {\n  arg own : f32[2] inout\n  arg incoming : f32[2] in\n  own[i] = own[i] + incoming[i]\n}\n";
+    "yoke.program 1\nprogram add() {\n  arg own : f32[2] inout\n  arg incoming : f32[2] in\n  own[i] = "
+    "own[i] + incoming[i]\n}\n";
 
 struct Case {
   Streams streams;
@@ -54,7 +55,8 @@ INSTANTIATE_TEST_SUITE_P(Streams, MergeTest,
                          testing::Values(Case{Streams::kWorker, true}, Case{Streams::kWorker, false},
                                          Case{Streams::kNative, true}, Case{Streams::kNative, false}),
                          [](const auto& tested) {
-                           return std::string(tested.param.streams == Streams::kWorker ? "Worker" : "Native") +
+                           return std::string(tested.param.streams == Streams::kWorker ? "Worker"
+                                                                                       : "Native") +
                                   (tested.param.has_peers ? "Peers" : "NoPeers");
                          });
 
@@ -126,7 +128,8 @@ TEST_P(MergeTest, MergeWithoutATransferIsRefusedAndQueuesNothing) {
   const Error error = error_of([&] { add.run(); });
 
   EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
-  EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("'add'"), testing::HasSubstr("'g'"), testing::HasSubstr("holds nothing")));
+  EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("'add'"), testing::HasSubstr("'g'"),
+                                           testing::HasSubstr("holds nothing")));
   owner->stream()->wait();
   EXPECT_EQ(rig.control->launch_count.load(), 0U);
   EXPECT_EQ(get(*owner, "g"), (std::vector<float>{1, 2}));
@@ -143,7 +146,8 @@ TEST_P(MergeTest, MergeAfterAnotherNodesTransferIsRefused) {
   const Error error = error_of([&] { add.run(); });
 
   EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
-  EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("merges 'g'"), testing::HasSubstr("holds 'h'")));
+  EXPECT_THAT(error.what(),
+              testing::AllOf(testing::HasSubstr("merges 'g'"), testing::HasSubstr("holds 'h'")));
   transfer.run();
   add.run();
   EXPECT_EQ(get(*owner, "g"), (std::vector<float>{4, 6}));
@@ -152,10 +156,12 @@ TEST_P(MergeTest, MergeAfterAnotherNodesTransferIsRefused) {
 TEST_P(MergeTest, RoutineThatExpectsAnotherNodeIsRefusedAtLink) {
   const Transfer transfer = device_to_device("g", MergeUse::kCopy, *owner, *source);
   const Error error = error_of([&] {
-    owner->link_merge(compile(rig.device, kAdd), "add", "incoming", transfer, {{"own", "g"}, {"incoming", "h"}});
+    owner->link_merge(compile(rig.device, kAdd), "add", "incoming", transfer,
+                      {{"own", "g"}, {"incoming", "h"}});
   });
   EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
-  EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("merges 'h'"), testing::HasSubstr("brings 'g'")));
+  EXPECT_THAT(error.what(),
+              testing::AllOf(testing::HasSubstr("merges 'h'"), testing::HasSubstr("brings 'g'")));
 }
 
 TEST_P(MergeTest, OtherMistakesAtLinkAreRefused) {
@@ -165,11 +171,15 @@ TEST_P(MergeTest, OtherMistakesAtLinkAreRefused) {
   const Transfer wide = device_to_device("wide", MergeUse::kCopy, *owner, *source);
   const std::map<std::string, std::string> rename = {{"own", "g"}};
 
-  EXPECT_THAT(error_of([&] { owner->link_merge(code, "add", "incoming", wide, rename); }).what(),
-              testing::AllOf(testing::HasSubstr("'incoming' is f32[2]"), testing::HasSubstr("'wide' is f32[3]")));
-  EXPECT_EQ(error_of([&] { owner->link_merge(code, "add", "nobody", transfer, rename); }).code(), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(error_of([&] { owner->link_merge(code, "add", "own", transfer, rename); }).code(), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(error_of([&] { owner->link_merge(code, "add", "incoming", Transfer(), rename); }).code(), ErrorCode::kInvalidArgument);
+  EXPECT_THAT(
+      error_of([&] { owner->link_merge(code, "add", "incoming", wide, rename); }).what(),
+      testing::AllOf(testing::HasSubstr("'incoming' is f32[2]"), testing::HasSubstr("'wide' is f32[3]")));
+  EXPECT_EQ(error_of([&] { owner->link_merge(code, "add", "nobody", transfer, rename); }).code(),
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(error_of([&] { owner->link_merge(code, "add", "own", transfer, rename); }).code(),
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(error_of([&] { owner->link_merge(code, "add", "incoming", Transfer(), rename); }).code(),
+            ErrorCode::kInvalidArgument);
   Context elsewhere(rig.stream("elsewhere"));
   elsewhere.allocate("g", {YOKE_F32, {2}});
   EXPECT_EQ(error_of([&] { elsewhere.link_merge(code, "add", "incoming", transfer, rename); }).code(),
@@ -181,8 +191,10 @@ TEST_P(MergeTest, TransfersOfMissingOrUnlikeTensorsAreRefused) {
   set(*source, "wide", {1, 2});
   set(*source, "only", {1});
   EXPECT_THAT(error_of([&] { device_to_device("none", MergeUse::kCopy, *owner, *source); }).what(),
-              testing::AllOf(testing::HasSubstr("'none'"), testing::HasSubstr("'source'"), testing::HasSubstr("'g'")));
-  EXPECT_EQ(error_of([&] { device_to_device("only", MergeUse::kNone, *owner, *source); }).code(), ErrorCode::kNotFound);
+              testing::AllOf(testing::HasSubstr("'none'"), testing::HasSubstr("'source'"),
+                             testing::HasSubstr("'g'")));
+  EXPECT_EQ(error_of([&] { device_to_device("only", MergeUse::kNone, *owner, *source); }).code(),
+            ErrorCode::kNotFound);
   EXPECT_THAT(error_of([&] { device_to_device("wide", MergeUse::kNone, *owner, *source); }).what(),
               testing::AllOf(testing::HasSubstr("f32[2]"), testing::HasSubstr("f32[3]")));
 }
@@ -232,10 +244,11 @@ TEST_P(MergeTest, MergeBufferGrowsForALargerNodeWithoutHurtingEarlierLinks) {
   const Transfer small = device_to_device("g", MergeUse::kCopy, *owner, *source);
   const LinkedRoutine add_small = adder(*owner, small, "g");
   const Transfer big = device_to_device("big", MergeUse::kCopy, *owner, *source);
-  const LinkedRoutine add_big = owner->link_merge(
-      compile(rig.device,
-              "yoke.program 1\nprogram add() {\n  arg own : f32[100] inout\n  arg in : f32[100] in\n  own[i] = own[i] + in[i]\n}\n"),
-      "add", "in", big, {{"own", "big"}});
+  const LinkedRoutine add_big =
+      owner->link_merge(compile(rig.device,
+                                "yoke.program 1\nprogram add() {\n  arg own : f32[100] inout\n  arg in : "
+                                "f32[100] in\n  own[i] = own[i] + in[i]\n}\n"),
+                        "add", "in", big, {{"own", "big"}});
 
   for (int round = 0; round < 3; ++round) {
     small.run();

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/schedule/rig.h: a runtime with test backends, and short words for what these tests do all the time.
+// tests/unit/schedule/rig.h: a runtime with test backends, and short words for what these tests do all the
+// time.
 #pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <yoke/runtime/context.h>
 
 #include <chrono>
 #include <cstring>
@@ -9,10 +14,6 @@
 #include <span>
 #include <string>
 #include <vector>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <yoke/runtime/context.h>
 
 #include "test_backend.h"
 
@@ -28,7 +29,8 @@ inline std::string streams_name(const testing::TestParamInfo<Streams>& info) {
 }
 
 struct Rig {
-  explicit Rig(Streams streams = Streams::kWorker, RuntimeOptions options = {}) : Rig(make_control(streams), std::move(options)) {}
+  explicit Rig(Streams streams = Streams::kWorker, RuntimeOptions options = {})
+      : Rig(make_control(streams), std::move(options)) {}
   Rig(std::shared_ptr<Control> with, RuntimeOptions options) : runtime(with_defaults(std::move(options))) {
     control = register_backend(runtime, 0, std::move(with));
     backend = runtime.backend("test0");
@@ -49,7 +51,9 @@ struct Rig {
     return options;
   }
 
-  std::shared_ptr<Stream> stream(std::string name = {}) const { return Stream::create(device, std::move(name)); }
+  std::shared_ptr<Stream> stream(std::string name = {}) const {
+    return Stream::create(device, std::move(name));
+  }
 
   Runtime runtime;
   std::shared_ptr<Control> control;

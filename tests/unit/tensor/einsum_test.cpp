@@ -18,7 +18,9 @@ Tensor counting(const Dims& dims, double first = 1) {
   return tensor<double>(numbers, dims);
 }
 
-double at(std::uint64_t flat, double first = 1) { return first + static_cast<double>(flat); }
+double at(std::uint64_t flat, double first = 1) {
+  return first + static_cast<double>(flat);
+}
 
 TEST(EinsumTest, DenseLayer) {
   const auto y = values<double>(einsum("b i; o i => b o", counting({2, 3}), counting({4, 3})));
@@ -59,13 +61,17 @@ TEST(EinsumTest, MissingIndicesAreSummed) {
 TEST(EinsumTest, ARepeatedIndexIsTheDiagonal) {
   EXPECT_EQ(values<double>(einsum("i i => i", counting({3, 3}))), (std::vector<double>{1, 5, 9}));
   EXPECT_EQ(values<double>(einsum("i i =>", counting({3, 3}))), (std::vector<double>{15}));
-  EXPECT_EQ(values<double>(einsum("i i; i => i", counting({2, 2}), counting({2}))), (std::vector<double>{1, 8}));
+  EXPECT_EQ(values<double>(einsum("i i; i => i", counting({2, 2}), counting({2}))),
+            (std::vector<double>{1, 8}));
 }
 
 TEST(EinsumTest, OuterProductAndElementwiseProduct) {
-  EXPECT_EQ(values<double>(einsum("a; b => a b", counting({2}), counting({3}))), (std::vector<double>{1, 2, 3, 2, 4, 6}));
-  EXPECT_EQ(values<double>(einsum("a; a => a", counting({3}), counting({3}))), (std::vector<double>{1, 4, 9}));
-  EXPECT_EQ(values<double>(einsum("; a => a", Tensor(counting({}, 2)), counting({3}))), (std::vector<double>{2, 4, 6}));
+  EXPECT_EQ(values<double>(einsum("a; b => a b", counting({2}), counting({3}))),
+            (std::vector<double>{1, 2, 3, 2, 4, 6}));
+  EXPECT_EQ(values<double>(einsum("a; a => a", counting({3}), counting({3}))),
+            (std::vector<double>{1, 4, 9}));
+  EXPECT_EQ(values<double>(einsum("; a => a", Tensor(counting({}, 2)), counting({3}))),
+            (std::vector<double>{2, 4, 6}));
 }
 
 TEST(EinsumTest, EllipsisStandsForAnyAxes) {
@@ -94,7 +100,8 @@ TEST(EinsumTest, EllipsisInTheOperandsOnlyIsSummed) {
 }
 
 TEST(EinsumTest, ThreeOperands) {
-  const auto y = values<double>(einsum("a b; b c; c => a", counting({2, 3}), counting({3, 2}), counting({2})));
+  const auto y =
+      values<double>(einsum("a b; b c; c => a", counting({2, 3}), counting({3, 2}), counting({2})));
   for (std::uint64_t a = 0; a < 2; ++a) {
     double expected = 0;
     for (std::uint64_t b = 0; b < 3; ++b) {
@@ -107,7 +114,8 @@ TEST(EinsumTest, ThreeOperands) {
 }
 
 TEST(EinsumTest, ConstantsScaleTheSum) {
-  EXPECT_EQ(values<double>(einsum("a b; a b => a", counting({2, 3}), full(Type::kF64, {2, 3}, 2))), (std::vector<double>{12, 30}));
+  EXPECT_EQ(values<double>(einsum("a b; a b => a", counting({2, 3}), full(Type::kF64, {2, 3}, 2))),
+            (std::vector<double>{12, 30}));
   EXPECT_EQ(values<double>(einsum("a b => a", full(Type::kF64, {2, 3}, 2))), (std::vector<double>{6, 6}));
 }
 
@@ -118,7 +126,8 @@ TEST(EinsumTest, SixteenBitFloatsAccumulateInF32) {
 }
 
 TEST(EinsumTest, IntegersWork) {
-  EXPECT_EQ(values<std::int32_t>(einsum("a i; i => a", tensor<std::int32_t>({1, 2, 3, 4}, {2, 2}), tensor<std::int32_t>({5, 6}, {2}))),
+  EXPECT_EQ(values<std::int32_t>(einsum("a i; i => a", tensor<std::int32_t>({1, 2, 3, 4}, {2, 2}),
+                                        tensor<std::int32_t>({5, 6}, {2}))),
             (std::vector<std::int32_t>{17, 39}));
 }
 

@@ -3,7 +3,6 @@
 #include "evaluate.h"
 
 #include <gtest/gtest.h>
-
 #include <yoke/program/execute.h>
 #include <yoke/program/text.h>
 
@@ -58,7 +57,11 @@ Bytes value_bytes(const Tensor& x, Leaves leaves, const SymbolValues& symbols) {
   return run(lower("value", {{"y", x}}), leaves, symbols).at("y");
 }
 
-std::string text_of(const Lowered& lowered) { return program::print(lowered.program); }
-std::string text_of(const Tensor& x) { return text_of(lower("value", {{"y", x}})); }
+std::string text_of(const Lowered& lowered) {
+  return program::print(lowered.program);
+}
+std::string text_of(const Tensor& x) {
+  return text_of(lower("value", {{"y", x}}));
+}
 
 }  // namespace yoke::testing

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/tensor/evaluate.h: lowers expressions, verifies the program, and runs it on the reference executor.
+// tests/unit/tensor/evaluate.h: lowers expressions, verifies the program, and runs it on the reference
+// executor.
 #pragma once
-
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <string>
-#include <vector>
 
 #include <yoke/gradients.h>
 #include <yoke/losses.h>
@@ -14,6 +9,12 @@
 #include <yoke/nn.h>
 #include <yoke/ops.h>
 #include <yoke/random.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
 
 namespace yoke::testing {
 
@@ -48,7 +49,8 @@ class Leaves {
   std::vector<std::pair<Tensor, Bytes>> held_;
 };
 
-// Runs; updated leaves change in `leaves`. Results by argument name. Symbols without a value stand at their low end.
+// Runs; updated leaves change in `leaves`. Results by argument name. Symbols without a value stand at their
+// low end.
 std::map<std::string, Bytes> run(const Lowered& lowered, Leaves& leaves, const SymbolValues& symbols = {});
 
 // One expression of literals, as numbers.

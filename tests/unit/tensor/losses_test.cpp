@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/tensor/losses_test.cpp: losses by hand, their stability, and the one-weight model whose numbers are known.
+// tests/unit/tensor/losses_test.cpp: losses by hand, their stability, and the one-weight model whose numbers
+// are known.
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <map>
-
-#include <gtest/gtest.h>
 
 #include "evaluate.h"
 
@@ -39,7 +40,8 @@ TEST(LossesTest, CrossEntropyIsStableForLargeLogits) {
   for (std::size_t i = 0; i < expected.size(); ++i) {
     EXPECT_NEAR(gradient[i], expected[i], 1e-6);
   }
-  EXPECT_EQ(values<float>(cross_entropy(tensor<float>({1000, 0}, {1, 2}), tensor<std::uint8_t>({1}, {1}))), (Floats{1000}));
+  EXPECT_EQ(values<float>(cross_entropy(tensor<float>({1000, 0}, {1, 2}), tensor<std::uint8_t>({1}, {1}))),
+            (Floats{1000}));
 }
 
 TEST(LossesTest, CrossEntropyHasTheGradientSoftmaxMinusOneHot) {
@@ -75,7 +77,8 @@ TEST(LossesTest, AccuracyIsTheShareOfRightRows) {
   EXPECT_EQ(values<float>(accuracy(logits, tensor<std::uint8_t>({1, 0, 0, 0}, {4}))), (Floats{0.75}));
 }
 
-// One weight w = 0.5, x = [1, 2, 3, 4], y = 2x, learning rate 0.05, plain SGD: N shards, gradients summed or averaged.
+// One weight w = 0.5, x = [1, 2, 3, 4], y = 2x, learning rate 0.05, plain SGD: N shards, gradients summed or
+// averaged.
 struct Row {
   bool loss_is_mean;
   bool reduction_is_mean;
@@ -98,7 +101,8 @@ Step one_step(const Row& row, int shards, double weight, const std::vector<float
   double gradient = 0;
   Step step;
   for (int shard = 0; shard < shards; ++shard) {
-    Floats own(xs.begin() + shard * static_cast<std::ptrdiff_t>(batch), xs.begin() + (shard + 1) * static_cast<std::ptrdiff_t>(batch));
+    Floats own(xs.begin() + shard * static_cast<std::ptrdiff_t>(batch),
+               xs.begin() + (shard + 1) * static_cast<std::ptrdiff_t>(batch));
     testing::Leaves leaves;
     leaves.bind(x, own).bind(w, Floats{static_cast<float>(weight)});
     for (float& value : own) {
@@ -110,7 +114,8 @@ Step one_step(const Row& row, int shards, double weight, const std::vector<float
     step.owner_loss = shard == 0 ? testing::from_bytes<float>(results.at("loss"))[0] : step.owner_loss;
   }
   const Tensor g = placeholder("g", Type::kF32, {});
-  const Lowered update = lower("update", {}, sgd_one(w, row.reduction_is_mean ? g / shards : g, {}, rate, {}));
+  const Lowered update =
+      lower("update", {}, sgd_one(w, row.reduction_is_mean ? g / shards : g, {}, rate, {}));
   testing::Leaves leaves;
   leaves.bind(w, Floats{static_cast<float>(weight)}).bind(g, Floats{static_cast<float>(gradient)});
   testing::run(update, leaves);

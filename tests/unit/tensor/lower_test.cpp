@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/tensor/lower_test.cpp: the form of lowered programs: few statements, plain contractions, leaves overwritten safely.
+// tests/unit/tensor/lower_test.cpp: the form of lowered programs: few statements, plain contractions, leaves
+// overwritten safely.
+#include <gtest/gtest.h>
+#include <yoke/program/text.h>
+
 #include <algorithm>
 #include <iostream>
 #include <set>
-
-#include <gtest/gtest.h>
-
-#include <yoke/program/text.h>
 
 #include "evaluate.h"
 
@@ -34,11 +34,13 @@ std::vector<const Statement*> contractions(const Program& program) {
 
 // Every index is one loop, at most moved by a symbol.
 bool is_plain(const Expr& read) {
-  return !read.access.otherwise && std::all_of(read.access.indices.begin(), read.access.indices.end(), [](const auto& index) {
-    return !index.element_of && index.affine.constant == 0 && !index.affine.terms.empty() && !index.affine.terms[0].is_symbol &&
-           index.affine.terms[0].coefficient == 1 &&
-           (index.affine.terms.size() == 1 || (index.affine.terms.size() == 2 && index.affine.terms[1].is_symbol));
-  });
+  return !read.access.otherwise &&
+         std::all_of(read.access.indices.begin(), read.access.indices.end(), [](const auto& index) {
+           return !index.element_of && index.affine.constant == 0 && !index.affine.terms.empty() &&
+                  !index.affine.terms[0].is_symbol && index.affine.terms[0].coefficient == 1 &&
+                  (index.affine.terms.size() == 1 ||
+                   (index.affine.terms.size() == 2 && index.affine.terms[1].is_symbol));
+         });
 }
 
 Lowered mlp_gradient() {
@@ -93,8 +95,9 @@ TEST(LowerTest, ArgumentsSayWhatTheyAre) {
     names.push_back(argument.name);
     EXPECT_EQ(static_cast<bool>(argument.leaf), argument.kind != LoweredArgument::Kind::kOutput);
   }
-  EXPECT_EQ(names, (std::vector<std::string>{"p_0_weight", "p_0_bias", "p_2_weight", "p_2_bias", "images", "labels", "loss",
-                                             "grad_0_weight", "grad_0_bias", "grad_2_weight", "grad_2_bias"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"p_0_weight", "p_0_bias", "p_2_weight", "p_2_bias", "images",
+                                             "labels", "loss", "grad_0_weight", "grad_0_bias",
+                                             "grad_2_weight", "grad_2_bias"}));
   EXPECT_EQ(lowered.arguments[0].kind, LoweredArgument::Kind::kParameter);
   EXPECT_EQ(lowered.find(lowered.arguments[4].leaf), 4U);
   EXPECT_THROW((void)lowered.find(placeholder("other", Type::kF32, {})), Error);
@@ -110,9 +113,12 @@ TEST(LowerTest, EqualExpressionsAreComputedOnce) {
 TEST(LowerTest, AChainOfElementwiseOperationsIsOneStatement) {
   const Tensor x = placeholder("x", Type::kF32, {4, 3});
   const Tensor b = placeholder("b", Type::kF32, {3});
-  EXPECT_EQ(lower("p", {{"y", tanh(exp(x + b) * 2.0 - transpose(placeholder("z", Type::kF32, {3, 4})))}}).program.statements.size(), 1U);
+  EXPECT_EQ(lower("p", {{"y", tanh(exp(x + b) * 2.0 - transpose(placeholder("z", Type::kF32, {3, 4})))}})
+                .program.statements.size(),
+            1U);
   EXPECT_EQ(testing::text_of(relu(x + b)),
-            "yoke.program 1\nprogram value() {\n  arg x : f32[4, 3] in\n  arg b : f32[3] in\n  arg y : f32[4, 3] out\n"
+            "yoke.program 1\nprogram value() {\n  arg x : f32[4, 3] in\n  arg b : f32[3] in\n  arg y : "
+            "f32[4, 3] out\n"
             "  y[i, j] = max(x[i, j] + b[j], 0)\n}\n");
 }
 
@@ -161,8 +167,13 @@ TEST(LowerTest, OutputsMayBeLeavesConstantsViewsOrEqual) {
   const Tensor x = tensor<float>({1, 2, 3, 4}, {2, 2}, "x");
   const Tensor y = x + 1.0;
   testing::Leaves leaves;
-  auto results = testing::run(lower("p", {{"a", x}, {"b", y}, {"c", y}, {"d", transpose(x)}, {"e", Tensor(0.5)},
-                                          {"f", full(Type::kF32, {2}, 3)}, {"g", y * 2.0}}),
+  auto results = testing::run(lower("p", {{"a", x},
+                                          {"b", y},
+                                          {"c", y},
+                                          {"d", transpose(x)},
+                                          {"e", Tensor(0.5)},
+                                          {"f", full(Type::kF32, {2}, 3)},
+                                          {"g", y * 2.0}}),
                               leaves);
   EXPECT_EQ(testing::from_bytes<float>(results.at("a")), (Floats{1, 2, 3, 4}));
   EXPECT_EQ(testing::from_bytes<float>(results.at("b")), (Floats{2, 3, 4, 5}));
@@ -236,7 +247,8 @@ TEST_F(UpdateTest, MayUseTheNewValueOfAnotherLeaf) {
 }
 
 TEST_F(UpdateTest, AndOutputsOfOneProgram) {
-  auto results = testing::run(lower("p", {{"before", a * 1.0}, {"after", a + 1.0}, {"total", sum(a)}}, {{a, a + 1.0}}), leaves);
+  auto results = testing::run(
+      lower("p", {{"before", a * 1.0}, {"after", a + 1.0}, {"total", sum(a)}}, {{a, a + 1.0}}), leaves);
   EXPECT_EQ(testing::from_bytes<float>(results.at("before")), (Floats{1, 2, 3, 4}));
   EXPECT_EQ(testing::from_bytes<float>(results.at("after")), (Floats{2, 3, 4, 5}));
   EXPECT_EQ(testing::from_bytes<float>(results.at("total")), (Floats{10}));

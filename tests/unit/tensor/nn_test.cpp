@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/tensor/nn_test.cpp: layers: shapes inferred, parameters named and shared, values by hand.
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <thread>
-
-#include <gtest/gtest.h>
 
 #include "evaluate.h"
 
@@ -13,7 +13,9 @@ namespace {
 using testing::values;
 using Floats = std::vector<float>;
 
-void set(const Parameter& parameter, const Floats& numbers) { parameter.set_values(std::as_bytes(std::span(numbers))); }
+void set(const Parameter& parameter, const Floats& numbers) {
+  parameter.set_values(std::as_bytes(std::span(numbers)));
+}
 
 std::vector<std::string> names_of(const nn::Module& module) {
   std::vector<std::string> names;
@@ -49,16 +51,19 @@ TEST(NnTest, LinearSaysWhatDoesNotFit) {
     (void)model(placeholder("x", Type::kF32, {50, 4}));
     FAIL();
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "linear(5): the last axis of the input 'x' [50, 4] is 4, but parameter '0.weight' [5, 3] takes 3");
+    EXPECT_STREQ(
+        error.what(),
+        "linear(5): the last axis of the input 'x' [50, 4] is 4, but parameter '0.weight' [5, 3] takes 3");
   }
   EXPECT_THROW((void)model(placeholder("x", Type::kU8, {50, 3})), Error);
 }
 
 TEST(NnTest, ParametersAreNamedByTheirPath) {
-  const nn::Module model = nn::sequential(nn::linear(4), nn::relu(), nn::sequential(nn::linear(4, {.bias = false}), nn::linear(2)),
-                                          nn::linear(1, {.name = "head"}));
-  EXPECT_EQ(names_of(model), (std::vector<std::string>{"0.weight", "0.bias", "2.0.weight", "2.1.weight", "2.1.bias", "3.head.weight",
-                                                       "3.head.bias"}));
+  const nn::Module model =
+      nn::sequential(nn::linear(4), nn::relu(), nn::sequential(nn::linear(4, {.bias = false}), nn::linear(2)),
+                     nn::linear(1, {.name = "head"}));
+  EXPECT_EQ(names_of(model), (std::vector<std::string>{"0.weight", "0.bias", "2.0.weight", "2.1.weight",
+                                                       "2.1.bias", "3.head.weight", "3.head.bias"}));
 }
 
 TEST(NnTest, CreationOrderIsTheOrderOfTheMembers) {

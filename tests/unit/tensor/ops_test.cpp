@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/tensor/ops_test.cpp: values of operations, against numbers worked out by hand.
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <limits>
-
-#include <gtest/gtest.h>
 
 #include "evaluate.h"
 
@@ -35,14 +35,19 @@ TEST(OpsTest, PlainNumbersTakeTheOtherOperandsType) {
 }
 
 TEST(OpsTest, IntegersTruncateAndDivideByZeroToZero) {
-  EXPECT_EQ(values<std::int64_t>(tensor<std::int64_t>({7, -7, 5}, {3}) / tensor<std::int64_t>({2, 2, 0}, {3})), (Longs{3, -3, 0}));
-  EXPECT_EQ(values<std::int64_t>(tensor<std::int64_t>({7, -7, 5}, {3}) % tensor<std::int64_t>({4, 4, 0}, {3})), (Longs{3, -3, 0}));
+  EXPECT_EQ(
+      values<std::int64_t>(tensor<std::int64_t>({7, -7, 5}, {3}) / tensor<std::int64_t>({2, 2, 0}, {3})),
+      (Longs{3, -3, 0}));
+  EXPECT_EQ(
+      values<std::int64_t>(tensor<std::int64_t>({7, -7, 5}, {3}) % tensor<std::int64_t>({4, 4, 0}, {3})),
+      (Longs{3, -3, 0}));
 }
 
 TEST(OpsTest, ComparisonsSelectAndLogic) {
   const Tensor x = tensor<float>({1, 2, 3}, {3});
   EXPECT_EQ(values<float>(select(x > 1.5, x, 0)), (Floats{0, 2, 3}));
-  EXPECT_EQ(values<float>(select(logical_and(x >= 2, logical_not(equal(x, 3))), 1.0F, -x)), (Floats{-1, 1, -3}));
+  EXPECT_EQ(values<float>(select(logical_and(x >= 2, logical_not(equal(x, 3))), 1.0F, -x)),
+            (Floats{-1, 1, -3}));
   EXPECT_EQ(values<float>(cast(logical_or(x < 2, not_equal(x, 2)), Type::kF32)), (Floats{1, 0, 1}));
   EXPECT_EQ(values<float>(cast(x <= 2, Type::kF32)), (Floats{1, 1, 0}));
 }
@@ -52,28 +57,51 @@ TEST(OpsTest, BitsOfIntegers) {
   EXPECT_EQ(values<std::uint32_t>(bit_and(x, 6)), (std::vector<std::uint32_t>{4, 2}));
   EXPECT_EQ(values<std::uint32_t>(bit_or(x, 3)), (std::vector<std::uint32_t>{15, 11}));
   EXPECT_EQ(values<std::uint32_t>(bit_xor(x, x)), (std::vector<std::uint32_t>{0, 0}));
-  EXPECT_EQ(values<std::uint32_t>(shift_right(shift_left(bit_not(x), 4), 4)), (std::vector<std::uint32_t>{0x0FFFFFF3, 0x0FFFFFF5}));
+  EXPECT_EQ(values<std::uint32_t>(shift_right(shift_left(bit_not(x), 4), 4)),
+            (std::vector<std::uint32_t>{0x0FFFFFF3, 0x0FFFFFF5}));
 }
 
 TEST(OpsTest, EveryFunctionOfOneElement) {
   const double at = 0.7;
   const std::pair<Tensor (*)(const Tensor&), double> functions[] = {
-      {exp, std::exp(at)},     {exp2, std::exp2(at)},   {expm1, std::expm1(at)}, {log, std::log(at)},     {log2, std::log2(at)},
-      {log1p, std::log1p(at)}, {sqrt, std::sqrt(at)},   {rsqrt, 1 / std::sqrt(at)}, {recip, 1 / at},      {sin, std::sin(at)},
-      {cos, std::cos(at)},     {tanh, std::tanh(at)},   {sigmoid, 1 / (1 + std::exp(-at))}, {erf, std::erf(at)}, {erfc, std::erfc(at)},
-      {abs, at},               {sign, 1},               {floor, 0},              {ceil, 1},               {round, 1},
-      {trunc, 0},              {square, at * at},       {relu, at},              {gelu, at * (1 + std::erf(at / std::sqrt(2.0))) / 2}};
+      {exp, std::exp(at)},
+      {exp2, std::exp2(at)},
+      {expm1, std::expm1(at)},
+      {log, std::log(at)},
+      {log2, std::log2(at)},
+      {log1p, std::log1p(at)},
+      {sqrt, std::sqrt(at)},
+      {rsqrt, 1 / std::sqrt(at)},
+      {recip, 1 / at},
+      {sin, std::sin(at)},
+      {cos, std::cos(at)},
+      {tanh, std::tanh(at)},
+      {sigmoid, 1 / (1 + std::exp(-at))},
+      {erf, std::erf(at)},
+      {erfc, std::erfc(at)},
+      {abs, at},
+      {sign, 1},
+      {floor, 0},
+      {ceil, 1},
+      {round, 1},
+      {trunc, 0},
+      {square, at * at},
+      {relu, at},
+      {gelu, at * (1 + std::erf(at / std::sqrt(2.0))) / 2}};
   int number = 0;
   for (const auto& [function, expected] : functions) {
-    EXPECT_NEAR(values<double>(function(tensor<double>({at}, {1})))[0], expected, 1e-15) << "function number " << number;
+    EXPECT_NEAR(values<double>(function(tensor<double>({at}, {1})))[0], expected, 1e-15)
+        << "function number " << number;
     ++number;
   }
   EXPECT_NEAR(values<double>(pow(tensor<double>({at}, {1}), 2.5))[0], std::pow(at, 2.5), 1e-15);
 }
 
 TEST(OpsTest, CastsConvertAndBoolIsNotZero) {
-  EXPECT_EQ(values<std::int32_t>(cast(tensor<float>({1.9F, -1.9F}, {2}), Type::kI32)), (std::vector<std::int32_t>{1, -1}));
-  EXPECT_EQ(values<float>(cast(cast(tensor<float>({0, 0.5F}, {2}), Type::kBool), Type::kF32)), (Floats{0, 1}));
+  EXPECT_EQ(values<std::int32_t>(cast(tensor<float>({1.9F, -1.9F}, {2}), Type::kI32)),
+            (std::vector<std::int32_t>{1, -1}));
+  EXPECT_EQ(values<float>(cast(cast(tensor<float>({0, 0.5F}, {2}), Type::kBool), Type::kF32)),
+            (Floats{0, 1}));
 }
 
 TEST(OpsTest, Reductions) {
@@ -116,7 +144,8 @@ TEST(OpsTest, ReshapesKeepTheRowMajorOrder) {
     numbers[i] = static_cast<float>(i);
   }
   const Tensor x = tensor<float>(numbers, {4, 6});
-  for (const Dims& dims : {Dims{24}, Dims{2, 12}, Dims{2, 2, 3, 2}, Dims{3, 8}, Dims{8, 3}, Dims{1, 4, 1, 6}, Dims{4, 6, 1}, Dims{6, 4}}) {
+  for (const Dims& dims : {Dims{24}, Dims{2, 12}, Dims{2, 2, 3, 2}, Dims{3, 8}, Dims{8, 3}, Dims{1, 4, 1, 6},
+                           Dims{4, 6, 1}, Dims{6, 4}}) {
     EXPECT_EQ(values<float>(reshape(x, dims)), numbers) << dims_text(dims);
     EXPECT_EQ(values<float>(reshape(reshape(x + 1.0, dims), {12, 2}) - 1.0), numbers) << dims_text(dims);
   }
@@ -149,12 +178,14 @@ TEST(OpsTest, GatherGivesZerosOutsideTheTable) {
   EXPECT_EQ(values<float>(gather(table, ids)), (Floats{3, 4, 1, 2, 0, 0, 0, 0}));
   EXPECT_EQ(values<float>(gather(exp(table - table), ids)), (Floats{1, 1, 1, 1, 0, 0, 0, 0}));
   EXPECT_EQ(values<float>(take_along(table, tensor<std::uint8_t>({1, 2}, {2}))), (Floats{2, 0}));
-  EXPECT_EQ(values<float>(gather(slice(concat({table, table}, 0), 0, 1, 3), ids)), (Floats{1, 2, 3, 4, 0, 0, 0, 0}))
+  EXPECT_EQ(values<float>(gather(slice(concat({table, table}, 0), 0, 1, 3), ids)),
+            (Floats{1, 2, 3, 4, 0, 0, 0, 0}))
       << "outside of the slice is outside, though the tensor below goes on";
 }
 
 TEST(OpsTest, OneHotOfAnIntegerType) {
-  EXPECT_EQ(values<float>(one_hot(tensor<std::uint8_t>({2, 0, 3}, {3}), 3)), (Floats{0, 0, 1, 1, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(values<float>(one_hot(tensor<std::uint8_t>({2, 0, 3}, {3}), 3)),
+            (Floats{0, 0, 1, 1, 0, 0, 0, 0, 0}));
 }
 
 TEST(OpsTest, IotaFullAndZeros) {

@@ -44,7 +44,8 @@ State by_program(const Sgd& options) {
 }
 
 TEST(SgdTest, FollowsTheFormulas) {
-  for (const Sgd& options : {Sgd{}, Sgd{0, 0.01, false}, Sgd{0.9, 0, false}, Sgd{0.9, 0.01, false}, Sgd{0.9, 0.01, true}}) {
+  for (const Sgd& options :
+       {Sgd{}, Sgd{0, 0.01, false}, Sgd{0.9, 0, false}, Sgd{0.9, 0.01, false}, Sgd{0.9, 0.01, true}}) {
     const State expected = by_hand(options);
     const State got = by_program(options);
     EXPECT_NEAR(got.value, expected.value, 1e-15);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/tensor/parameter_test.cpp: parameters, their values, and the statistics of their initializers.
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <numeric>
-
-#include <gtest/gtest.h>
 
 #include "evaluate.h"
 
@@ -66,13 +66,17 @@ TEST(InitializerTest, NormalOnesHaveTheirDeviation) {
 }
 
 TEST(InitializerTest, ConstantsAreConstant) {
-  EXPECT_EQ(values<float>(Parameter("b", {3}, Initializer::constant(0.5)).init_tensor(0)), (std::vector<float>{0.5, 0.5, 0.5}));
-  EXPECT_EQ(values<double>(Parameter("b", {1}, Initializer::zeros(), Type::kF64).init_tensor(0)), (std::vector<double>{0}));
+  EXPECT_EQ(values<float>(Parameter("b", {3}, Initializer::constant(0.5)).init_tensor(0)),
+            (std::vector<float>{0.5, 0.5, 0.5}));
+  EXPECT_EQ(values<double>(Parameter("b", {1}, Initializer::zeros(), Type::kF64).init_tensor(0)),
+            (std::vector<double>{0}));
 }
 
 TEST(InitializerTest, SeedAndOrderNumberDecideTheValues) {
   const Parameter w("w", {4, 4}, Initializer::kaiming_uniform());
-  const auto draw = [&](std::int64_t order, std::int64_t seed) { return values<float>(w.init_tensor(order), {}, {{"seed", seed}}); };
+  const auto draw = [&](std::int64_t order, std::int64_t seed) {
+    return values<float>(w.init_tensor(order), {}, {{"seed", seed}});
+  };
   EXPECT_EQ(draw(0, 1), draw(0, 1));
   EXPECT_NE(draw(0, 1), draw(0, 2));
   EXPECT_NE(draw(0, 1), draw(1, 1));
@@ -92,8 +96,10 @@ TEST(InitializerTest, ByName) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kNotFound);
-    EXPECT_STREQ(error.what(), "there is no initializer 'he'; there are kaiming_uniform, kaiming_normal, xavier_uniform, xavier_normal, "
-                               "uniform, normal, ones, zeros");
+    EXPECT_STREQ(error.what(),
+                 "there is no initializer 'he'; there are kaiming_uniform, kaiming_normal, xavier_uniform, "
+                 "xavier_normal, "
+                 "uniform, normal, ones, zeros");
   }
 }
 
@@ -122,7 +128,8 @@ TEST(ParameterTest, ErrorsNameTheParameter) {
     w.set_dims({3}, "linear(3)");
     FAIL();
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "linear(3): parameter 'w' is [2] since its first use, but [3] is asked for now");
+    EXPECT_STREQ(error.what(),
+                 "linear(3): parameter 'w' is [2] since its first use, but [3] is asked for now");
   }
   EXPECT_THROW(w.set_values({}), Error);
   EXPECT_THROW((void)Parameter::of(placeholder("x", Type::kF32, {2})), Error);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/tensor/random_test.cpp: random numbers by counter.
+#include <gtest/gtest.h>
+#include <yoke/program/execute.h>
+
 #include <cmath>
 #include <set>
-
-#include <gtest/gtest.h>
-
-#include <yoke/program/execute.h>
 
 #include "evaluate.h"
 

@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/include/yoke/data_parallel.h: one model trained on N shards of any backend, as if it were one.
+// frontends/tensor/include/yoke/data_parallel.h: one model trained on N shards of any backend, as if it were
+// one.
 #pragma once
+
+#include <yoke/optimizer.h>
+#include <yoke/parameter.h>
+#include <yoke/runtime/collective.h>
+#include <yoke/runtime/runtime.h>
+#include <yoke/tensor.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -12,35 +19,32 @@
 #include <string_view>
 #include <vector>
 
-#include <yoke/optimizer.h>
-#include <yoke/parameter.h>
-#include <yoke/runtime/collective.h>
-#include <yoke/runtime/runtime.h>
-#include <yoke/tensor.h>
-
 namespace yoke {
 
 struct DataParallelOptions {
-  // Name of a backend, or names with counts for mixed shards: "cuda:1,cc:2" (then `shards` is 0 or their sum).
+  // Name of a backend, or names with counts for mixed shards: "cuda:1,cc:2" (then `shards` is 0 or their
+  // sum).
   std::string backend_name = "cc";
-  // Shard i runs on device i mod (number of devices), on a stream of its own. 0: as many as the devices suggest.
+  // Shard i runs on device i mod (number of devices), on a stream of its own. 0: as many as the devices
+  // suggest.
   std::optional<std::int64_t> shards = std::nullopt;
   Reduction reduction = Reduction::kMean;
   Sgd optimizer = {};  // weight decay is added once, after the reduction
   // Required. May depend on the step: symbol_value(step_symbol()), and on symbols of `bindings`.
   Tensor learning_rate = {};
-  // Symbols of the caller's own, which loss_of or learning_rate use. They advance by one position per step, the last
-  // one fastest, and start over after the last; a binding named "step" counts steps.
+  // Symbols of the caller's own, which loss_of or learning_rate use. They advance by one position per step,
+  // the last one fastest, and start over after the last; a binding named "step" counts steps.
   std::vector<Symbol> bindings = {};
-  // Rows of one global batch, along axis 0 of inputs and targets; 0: all rows at once. Rows that do not divide are a
-  // smaller last batch, which weighs by its rows.
+  // Rows of one global batch, along axis 0 of inputs and targets; 0: all rows at once. Rows that do not
+  // divide are a smaller last batch, which weighs by its rows.
   std::int64_t batch_size = 0;
   std::int64_t base_seed = 0;  // shard i draws from base_seed + i
   MergeStrategy merge = MergeStrategy::kAuto;
   MergeUse merge_use = MergeUse::kStreaming;  // how gradients arrive with owner and tree
-  // After every this many steps replicas are compared bit for bit; Error kDataLoss names the first difference. 0: never.
+  // After every this many steps replicas are compared bit for bit; Error kDataLoss names the first
+  // difference. 0: never.
   std::uint64_t check_replicas_every = 0;
-  std::vector<Option> device_options = {};  // passed to every device; see `yoke backends --help-options`
+  std::vector<Option> device_options = {};     // passed to every device; see `yoke backends --help-options`
   std::shared_ptr<Runtime> runtime = nullptr;  // empty: one of its own
 };
 
@@ -48,10 +52,10 @@ struct DataParallelOptions {
 struct Shard {
   std::uint32_t number = 0;
   std::shared_ptr<Stream> stream;
-  Context context;               // parameters, "gradient/<name>", "loss", "inputs", "targets"
+  Context context;  // parameters, "gradient/<name>", "loss", "inputs", "targets"
   std::int64_t seed = 0;
-  std::int64_t rows = 0;         // of the current batch; 0: takes part and contributes nothing
-  LinkedRoutine gradient;        // of the full batch
+  std::int64_t rows = 0;   // of the current batch; 0: takes part and contributes nothing
+  LinkedRoutine gradient;  // of the full batch
 };
 
 // Sums and means over a data set with the present parameters: made once, run as often as wanted.
@@ -66,8 +70,9 @@ class Evaluation {
   std::shared_ptr<Impl> impl_;
 };
 
-// A live run. Used by one thread. A step only launches: it compiles nothing, allocates nothing, and the host waits only where a value is
-// read. Methods that wait name in their Error the shard, the device, the step and the call.
+// A live run. Used by one thread. A step only launches: it compiles nothing, allocates nothing, and the host
+// waits only where a value is read. Methods that wait name in their Error the shard, the device, the step and
+// the call.
 class Trainer {
  public:
   using MetricsOf = std::function<std::vector<Tensor>(const Tensor& inputs, const Tensor& targets)>;
@@ -80,10 +85,12 @@ class Trainer {
 
   // One optimizer step on the next batch, on every shard.
   void step();
-  // steps_per_epoch() steps, from the current batch to the end of the data; `after_step` may end it by answering false. Answers false then.
+  // steps_per_epoch() steps, from the current batch to the end of the data; `after_step` may end it by
+  // answering false. Answers false then.
   bool run_epoch(const std::function<bool(std::int64_t step_in_epoch)>& after_step = {});
 
-  // The pieces of step(), for hand-written loops: gradients on every shard; merged (Sum or Mean) onto the owner; update and broadcast.
+  // The pieces of step(), for hand-written loops: gradients on every shard; merged (Sum or Mean) onto the
+  // owner; update and broadcast.
   void launch_gradients();
   void grad_sync();
   void update();
@@ -97,10 +104,12 @@ class Trainer {
   double mean_loss();        // mean of loss_value() over the steps since the last call (or the start)
 
   void wait();                 // for all shards
-  void sync_params_to_host();  // Parameter::values of the model hold what was learned; data_parallel does it at the end too
+  void sync_params_to_host();  // Parameter::values of the model hold what was learned; data_parallel does it
+                               // at the end too
   std::vector<float> read_values(const Tensor& parameter);  // from the owner
-  std::vector<float> read_values(std::string_view name);            // a tensor of the owner's context: "loss", "gradient/0.weight"
-  const std::vector<Parameter>& owner_params() const;               // in order of creation
+  std::vector<float> read_values(
+      std::string_view name);  // a tensor of the owner's context: "loss", "gradient/0.weight"
+  const std::vector<Parameter>& owner_params() const;  // in order of creation
   const std::vector<std::int64_t>& shard_seeds() const;
   std::span<const Shard> shard_list() const;
 
@@ -128,8 +137,9 @@ class Trainer {
   std::unique_ptr<Impl> impl_;
 };
 
-// Builds the loss once per shape of batch, links everything, and hands a live trainer to `body`. `inputs` and `targets` are host data (literals)
-// with the same number of rows. Every bad argument is an Error before anything is allocated on a device.
+// Builds the loss once per shape of batch, links everything, and hands a live trainer to `body`. `inputs` and
+// `targets` are host data (literals) with the same number of rows. Every bad argument is an Error before
+// anything is allocated on a device.
 void data_parallel(const DataParallelOptions& options, const Tensor& inputs, const Tensor& targets,
                    const std::function<Tensor(const Tensor& inputs, const Tensor& targets)>& loss_of,
                    const std::function<void(Trainer&)>& body);

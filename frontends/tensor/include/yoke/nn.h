@@ -2,21 +2,22 @@
 // frontends/tensor/include/yoke/nn.h: layers. A module is a cheap handle: copies share their parameters.
 //
 // Input sizes are inferred at the first use; every later use must fit them (another batch size does).
-// Parameters are named by their path: `sequential` puts the position in front of its members' names: "0.weight", "0.bias", "2.1.weight".
+// Parameters are named by their path: `sequential` puts the position in front of its members' names:
+// "0.weight", "0.bias", "2.1.weight".
 #pragma once
+
+#include <yoke/ops.h>
+#include <yoke/parameter.h>
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include <yoke/ops.h>
-#include <yoke/parameter.h>
-
 namespace yoke::nn {
 
-// Dropout acts in kTrain only. The mode belongs to the thread that builds the graph and is read while a module is applied: a graph
-// that was built stays as it is.
+// Dropout acts in kTrain only. The mode belongs to the thread that builds the graph and is read while a
+// module is applied: a graph that was built stays as it is.
 enum class Mode : std::uint8_t { kTrain, kEval };
 Mode mode();  // kTrain unless a ModeScope of this thread says otherwise
 
@@ -62,18 +63,22 @@ class Module {
 struct LinearOptions {
   bool bias = true;
   Type type = Type::kF32;
-  Initializer weight_init = Initializer::kaiming_uniform();
+  // U(-b, b) with b = 1 / sqrt(in), as the field's frameworks start linear layers: it keeps the first logits
+  // small.
+  Initializer weight_init = Initializer::kaiming_uniform(0.5773502691896258);
   Initializer bias_init = Initializer::zeros();
   std::string name = "";  // put in front of "weight" and "bias", with a dot
 };
-Module linear(std::uint64_t out, const LinearOptions& options = {});  // x [..., in] -> [..., out]; weight [out, in], bias [out]
+Module linear(std::uint64_t out,
+              const LinearOptions& options = {});  // x [..., in] -> [..., out]; weight [out, in], bias [out]
 
 struct EmbeddingOptions {
   Type type = Type::kF32;
   Initializer init = Initializer::normal(0, 1);
   std::string name = "";
 };
-Module embedding(std::uint64_t count, std::uint64_t dim, const EmbeddingOptions& options = {});  // ids [...] -> [..., dim]
+Module embedding(std::uint64_t count, std::uint64_t dim,
+                 const EmbeddingOptions& options = {});  // ids [...] -> [..., dim]
 
 Module relu();
 Module tanh();
@@ -81,8 +86,8 @@ Module sigmoid();
 Module gelu();  // x * (1 + erf(x / sqrt(2))) / 2
 Module softmax(int axis = -1);
 Module log_softmax(int axis = -1);
-// Each element is 0 with probability `rate`, else scaled by 1 / (1 - rate); a new mask for each value of the step symbol, for each use
-// in a graph, and for each seed (so for each shard).
+// Each element is 0 with probability `rate`, else scaled by 1 / (1 - rate); a new mask for each value of the
+// step symbol, for each use in a graph, and for each seed (so for each shard).
 Module dropout(double rate);
 Module flatten();  // keeps axis 0
 Module sequential(std::vector<Module> members);

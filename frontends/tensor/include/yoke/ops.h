@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/include/yoke/ops.h: operations on tensors. Shapes and types are checked when the expression is built.
+// frontends/tensor/include/yoke/ops.h: operations on tensors. Shapes and types are checked when the
+// expression is built.
 //
-// Elementwise operations broadcast as numpy does: shapes are aligned at the right, a dimension of 1 (or a missing one) repeats.
-// Types must agree; there are no implicit casts, except that a plain number takes the type of the other operand.
-// Whatever does not fit throws Error kInvalidArgument, with tensors, shapes and operation in the sentence.
+// Elementwise operations broadcast as numpy does: shapes are aligned at the right, a dimension of 1 (or a
+// missing one) repeats. Types must agree; there are no implicit casts, except that a plain number takes the
+// type of the other operand. Whatever does not fit throws Error kInvalidArgument, with tensors, shapes and
+// operation in the sentence.
 #pragma once
+
+#include <yoke/tensor.h>
 
 #include <string_view>
 #include <vector>
-
-#include <yoke/tensor.h>
 
 namespace yoke {
 
@@ -67,7 +69,7 @@ Tensor sigmoid(const Tensor& x);
 Tensor erf(const Tensor& x);
 Tensor erfc(const Tensor& x);
 Tensor square(const Tensor& x);
-Tensor relu(const Tensor& x);  // max(0, x); gradient at 0: 0
+Tensor relu(const Tensor& x);             // max(0, x); gradient at 0: 0
 Tensor cast(const Tensor& x, Type type);  // the gradient is cast back; to or from integers it is 0
 Tensor stop_gradient(const Tensor& x);    // the value, as a constant for gradients()
 
@@ -75,16 +77,17 @@ Tensor stop_gradient(const Tensor& x);    // the value, as a constant for gradie
 Tensor sum(const Tensor& x, const Axes& axes = {}, bool keep_dims = false);
 Tensor mean(const Tensor& x, const Axes& axes = {}, bool keep_dims = false);
 Tensor prod(const Tensor& x, const Axes& axes = {}, bool keep_dims = false);
-Tensor max(const Tensor& x, const Axes& axes = {}, bool keep_dims = false);  // equal maxima share the gradient evenly
+Tensor max(const Tensor& x, const Axes& axes = {},
+           bool keep_dims = false);  // equal maxima share the gradient evenly
 Tensor min(const Tensor& x, const Axes& axes = {}, bool keep_dims = false);
 Tensor any(const Tensor& x, const Axes& axes = {}, bool keep_dims = false);  // of bool
 Tensor all(const Tensor& x, const Axes& axes = {}, bool keep_dims = false);
 Tensor argmax(const Tensor& x, int axis = -1, bool keep_dims = false);  // i64; the lowest index wins
 Tensor argmin(const Tensor& x, int axis = -1, bool keep_dims = false);
 
-// einsum("b i; o i => b o", x, w): operands before `=>`, parted by `;`. An index is a letter or a word; blanks part indices. Indices that
-// the result lacks are summed over. `...` stands for any further axes, aligned at the right and broadcast. An index that one operand
-// has twice is its diagonal.
+// einsum("b i; o i => b o", x, w): operands before `=>`, parted by `;`. An index is a letter or a word;
+// blanks part indices. Indices that the result lacks are summed over. `...` stands for any further axes,
+// aligned at the right and broadcast. An index that one operand has twice is its diagonal.
 Tensor einsum(std::string_view spec, const Tensor& a);
 Tensor einsum(std::string_view spec, const Tensor& a, const Tensor& b);
 Tensor einsum(std::string_view spec, const Tensor& a, const Tensor& b, const Tensor& c);
@@ -92,7 +95,7 @@ Tensor matmul(const Tensor& a, const Tensor& b);  // "... i k; ... k j => ... i 
 
 // Shape. All but concat, and reshapes that join axes, are index arithmetic in the program and copy nothing.
 Tensor reshape(const Tensor& x, const Dims& dims);
-Tensor flatten(const Tensor& x);  // keeps axis 0, joins the others
+Tensor flatten(const Tensor& x);    // keeps axis 0, joins the others
 Tensor transpose(const Tensor& x);  // swaps the last two axes
 Tensor permute(const Tensor& x, const Axes& order);
 Tensor squeeze(const Tensor& x, int axis);
@@ -101,7 +104,8 @@ Tensor broadcast_to(const Tensor& x, const Dims& dims);
 Tensor slice(const Tensor& x, int axis, std::uint64_t begin, std::uint64_t end);  // `end` excluded
 Tensor concat(const std::vector<Tensor>& parts, int axis);
 
-// table[ids[...], ...]: rows of `table` by number. A number outside the table gives zeros, and gets no gradient.
+// table[ids[...], ...]: rows of `table` by number. A number outside the table gives zeros, and gets no
+// gradient.
 Tensor gather(const Tensor& table, const Tensor& ids);
 // x[..., ids[...]]: one element of the last axis for each of the others; outside: 0.
 Tensor take_along(const Tensor& x, const Tensor& ids);

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/include/yoke/tensor.h: tensor expressions. Building one computes nothing: lower.h turns it into a program.
+// frontends/tensor/include/yoke/tensor.h: tensor expressions. Building one computes nothing: lower.h turns it
+// into a program.
 #pragma once
+
+#include <yoke/program/program.h>
+#include <yoke/runtime/error.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -10,9 +14,6 @@
 #include <string>
 #include <type_traits>
 #include <vector>
-
-#include <yoke/program/program.h>
-#include <yoke/runtime/error.h>
 
 namespace yoke {
 
@@ -47,12 +48,14 @@ struct Node;
 class Tensor {
  public:
   Tensor() = default;  // empty
-  // A scalar constant. It takes the type of what it is combined with; alone, floats are f32, integers i64, bool is bool.
-  template <class Number>
-    requires std::is_arithmetic_v<Number>
-  Tensor(Number value)  // NOLINT(google-explicit-constructor): `x * 2.0F` is the point
-      : Tensor(std::is_floating_point_v<Number> ? scalar(static_cast<double>(value))
-                                                : integer(static_cast<std::int64_t>(value), std::is_same_v<Number, bool>)) {}
+  // A scalar constant. It takes the type of what it is combined with; alone, floats are f32, integers i64,
+  // bool is bool.
+  template <class Number, class = std::enable_if_t<std::is_arithmetic_v<Number>>>
+  // NOLINTNEXTLINE(google-explicit-constructor): `x * 2.0F` is the point
+  Tensor(Number value)
+      : Tensor(std::is_floating_point_v<Number>
+                   ? scalar(static_cast<double>(value))
+                   : integer(static_cast<std::int64_t>(value), std::is_same_v<Number, bool>)) {}
 
   explicit operator bool() const { return node_ != nullptr; }
   bool is(const Tensor& other) const { return node_ == other.node_; }  // the same node
@@ -70,7 +73,8 @@ class Tensor {
   // The same value under a name that messages and program texts use.
   Tensor named(std::string name) const;
 
-  // Row `symbol` of axis 0: dims without the first. An offset in the program, never a copy. Error when the symbol can leave the axis.
+  // Row `symbol` of axis 0: dims without the first. An offset in the program, never a copy. Error when the
+  // symbol can leave the axis.
   Tensor at(const Symbol& symbol) const;
   Tensor operator[](const Symbol& symbol) const { return at(symbol); }
 
@@ -121,11 +125,14 @@ Tensor tensor(const std::vector<Number>& values, Dims dims, std::string name = "
 
 // The symbol's value: an i64 scalar.
 Tensor symbol_value(const Symbol& symbol);
-// Rows start, start + 1, ... start + count - 1 of axis 0. An offset in the program, never a copy. Error when they can leave the axis.
+// Rows start, start + 1, ... start + count - 1 of axis 0. An offset in the program, never a copy. Error when
+// they can leave the axis.
 Tensor rows(const Tensor& x, const Symbol& start, std::uint64_t count);
 
-// Symbols that yoke gives itself, in every program that uses them: the seed of random numbers, and the number of the step.
+// Symbols that yoke gives itself, in every program that uses them: the seed of random numbers, and the number
+// of the step.
 const Symbol& seed_symbol();  // "seed" in 0..2^62
-const Symbol& step_symbol();  // "step" in 0..2^62; a Symbol of the caller's named "step" takes its place, range included
+const Symbol&
+step_symbol();  // "step" in 0..2^62; a Symbol of the caller's named "step" takes its place, range included
 
 }  // namespace yoke

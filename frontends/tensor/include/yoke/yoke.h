@@ -2,8 +2,8 @@
 // frontends/tensor/include/yoke/yoke.h: everything that a training program needs.
 #pragma once
 
-#include <yoke/datasets.h>
 #include <yoke/data_parallel.h>
+#include <yoke/datasets.h>
 #include <yoke/gradients.h>
 #include <yoke/losses.h>
 #include <yoke/lower.h>

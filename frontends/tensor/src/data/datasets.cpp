@@ -32,26 +32,31 @@ fs::path find_file(const fs::path& folder, const std::string& stem, const std::s
         return path;
       }
       if (error) {
-        throw Error(detail::code_of_errno(error.value()), "cannot read " + path.string() + ": " + error.message());
+        throw Error(detail::code_of_errno(error.value()),
+                    "cannot read " + path.string() + ": " + error.message());
       }
     }
   }
-  throw Error(ErrorCode::kNotFound, "the folder " + folder.string() + " has no " + stem + "-" + kind + " and no " + stem + "-" + kind +
-                                        ".gz; it must hold MNIST's four IDX files (train-images, train-labels, "
-                                        "t10k-images, t10k-labels)");
+  throw Error(ErrorCode::kNotFound,
+              "the folder " + folder.string() + " has no " + stem + "-" + kind + " and no " + stem + "-" +
+                  kind +
+                  ".gz; it must hold MNIST's four IDX files (train-images, train-labels, "
+                  "t10k-images, t10k-labels)");
 }
 
 void check_folder(const fs::path& folder) {
   std::error_code error;
   const fs::directory_iterator first(folder, error);
   if (error) {
-    throw Error(detail::code_of_errno(error.value()), "cannot read the folder " + folder.string() + ": " + error.message() +
+    throw Error(detail::code_of_errno(error.value()), "cannot read the folder " + folder.string() + ": " +
+                                                          error.message() +
                                                           "; name a folder with MNIST's IDX files");
   }
   if (first == fs::directory_iterator()) {
-    throw Error(ErrorCode::kNotFound, "the folder " + folder.string() +
-                                          " is empty; put MNIST's four IDX files there (train-images-idx3-ubyte and so on, "
-                                          "plain or .gz)");
+    throw Error(ErrorCode::kNotFound,
+                "the folder " + folder.string() +
+                    " is empty; put MNIST's four IDX files there (train-images-idx3-ubyte and so on, "
+                    "plain or .gz)");
   }
 }
 
@@ -64,9 +69,10 @@ Part read_part(const fs::path& folder, const std::string& stem) {
   Part part{.images = detail::read_idx(find_file(folder, stem + "-images", "idx3-ubyte"), 3),
             .labels = detail::read_idx(find_file(folder, stem + "-labels", "idx1-ubyte"), 1)};
   if (part.images.dims[0] != part.labels.dims[0]) {
-    throw Error(ErrorCode::kInvalidArgument, part.images.path.string() + " holds " + std::to_string(part.images.dims[0]) +
-                                                 " images, but " + part.labels.path.string() + " holds " +
-                                                 std::to_string(part.labels.dims[0]) + " labels; fetch both again");
+    throw Error(ErrorCode::kInvalidArgument,
+                part.images.path.string() + " holds " + std::to_string(part.images.dims[0]) +
+                    " images, but " + part.labels.path.string() + " holds " +
+                    std::to_string(part.labels.dims[0]) + " labels; fetch both again");
   }
   return part;
 }
@@ -77,9 +83,10 @@ void check_labels(const IdxFile& labels, std::uint64_t class_count) {
     const auto label = std::to_integer<std::uint64_t>(data[i]);
     if (label >= class_count) {
       throw Error(ErrorCode::kInvalidArgument,
-                  labels.path.string() + ": label " + std::to_string(label) + " of item " + std::to_string(i) + ", at byte " +
-                      std::to_string(labels.data_offset + i) + ", is none of the " + std::to_string(class_count) +
-                      " classes (0 to " + std::to_string(class_count - 1) + "); mend the file or the number of classes");
+                  labels.path.string() + ": label " + std::to_string(label) + " of item " +
+                      std::to_string(i) + ", at byte " + std::to_string(labels.data_offset + i) +
+                      ", is none of the " + std::to_string(class_count) + " classes (0 to " +
+                      std::to_string(class_count - 1) + "); mend the file or the number of classes");
     }
   }
 }
@@ -102,7 +109,6 @@ std::pair<double, double> moments(std::span<const std::byte> pixels) {
   return {mean, variance > 0 ? std::sqrt(variance) : 1.0};
 }
 
-
 Tensor scaled_images(const IdxFile& images, double mean, double deviation, std::string name) {
   std::array<float, 256> scaled{};
   for (std::size_t value = 0; value < scaled.size(); ++value) {
@@ -111,14 +117,17 @@ Tensor scaled_images(const IdxFile& images, double mean, double deviation, std::
   const auto pixels = images.data();
   std::vector<std::byte> bytes(pixels.size() * sizeof(float));
   for (std::size_t i = 0; i < pixels.size(); ++i) {
-    std::memcpy(bytes.data() + i * sizeof(float), &scaled[std::to_integer<std::size_t>(pixels[i])], sizeof(float));
+    std::memcpy(bytes.data() + i * sizeof(float), &scaled[std::to_integer<std::size_t>(pixels[i])],
+                sizeof(float));
   }
-  return literal(Type::kF32, {images.dims[0], images.dims[1] * images.dims[2]}, std::move(bytes), std::move(name));
+  return literal(Type::kF32, {images.dims[0], images.dims[1] * images.dims[2]}, std::move(bytes),
+                 std::move(name));
 }
 
 Tensor label_tensor(const IdxFile& labels, std::string name) {
   const auto data = labels.data();
-  return literal(Type::kU8, {labels.dims[0]}, std::vector<std::byte>(data.begin(), data.end()), std::move(name));
+  return literal(Type::kU8, {labels.dims[0]}, std::vector<std::byte>(data.begin(), data.end()),
+                 std::move(name));
 }
 
 constexpr std::uint64_t kMostClasses = 256;  // a label is one byte
@@ -127,8 +136,9 @@ constexpr std::uint64_t kMostClasses = 256;  // a label is one byte
 
 Images read_mnist(const fs::path& folder, std::uint64_t class_count) {
   if (class_count > kMostClasses) {
-    throw Error(ErrorCode::kInvalidArgument, "the number of classes is " + std::to_string(class_count) +
-                                                 ", but a label of an IDX file is one byte; give at most 256");
+    throw Error(ErrorCode::kInvalidArgument,
+                "the number of classes is " + std::to_string(class_count) +
+                    ", but a label of an IDX file is one byte; give at most 256");
   }
   check_folder(folder);
   const Part train = read_part(folder, "train");
@@ -137,12 +147,14 @@ Images read_mnist(const fs::path& folder, std::uint64_t class_count) {
   const Dims& test_dims = test.images.dims;
   if (dims[1] != test_dims[1] || dims[2] != test_dims[2]) {
     throw Error(ErrorCode::kInvalidArgument,
-                test.images.path.string() + " holds images of " + std::to_string(test_dims[1]) + " x " + std::to_string(test_dims[2]) +
-                    " pixels, but " + train.images.path.string() + " of " + std::to_string(dims[1]) + " x " +
-                    std::to_string(dims[2]) + "; use files of one set");
+                test.images.path.string() + " holds images of " + std::to_string(test_dims[1]) + " x " +
+                    std::to_string(test_dims[2]) + " pixels, but " + train.images.path.string() + " of " +
+                    std::to_string(dims[1]) + " x " + std::to_string(dims[2]) + "; use files of one set");
   }
   if (class_count == 0) {
-    class_count = std::to_integer<std::uint64_t>(*std::max_element(train.labels.data().begin(), train.labels.data().end())) + 1;
+    class_count = std::to_integer<std::uint64_t>(
+                      *std::max_element(train.labels.data().begin(), train.labels.data().end())) +
+                  1;
   }
   check_labels(train.labels, class_count);
   check_labels(test.labels, class_count);

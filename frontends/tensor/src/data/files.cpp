@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/data/files.cpp: files over POSIX calls, because std::ofstream does not say why a write failed.
+// frontends/tensor/src/data/files.cpp: files over POSIX calls, because std::ofstream does not say why a write
+// failed.
 #include "data/files.h"
 
 #include <fcntl.h>
@@ -15,7 +16,9 @@
 namespace yoke::detail {
 namespace {
 
-std::string reason(int number) { return std::generic_category().message(number); }
+std::string reason(int number) {
+  return std::generic_category().message(number);
+}
 
 class Descriptor {
  public:
@@ -83,7 +86,8 @@ std::vector<std::byte> read_file(const std::filesystem::path& path) {
       throw failed(errno);
     }
     if (count == 0) {
-      throw Error(ErrorCode::kDataLoss, "cannot read " + path.string() + ": it became shorter while it was read");
+      throw Error(ErrorCode::kDataLoss,
+                  "cannot read " + path.string() + ": it became shorter while it was read");
     }
     done += count > 0 ? static_cast<std::size_t>(count) : 0;
   }
@@ -105,9 +109,10 @@ NewFile::NewFile(const std::filesystem::path& target) : shown_(target) {
     throw Error(ErrorCode::kInvalidArgument,
                 "cannot save to " + shown_.string() + ": it is not a regular file; choose another name");
   }
-  static std::atomic<std::uint32_t> next = 0;  // unique within the process; the process's number does the rest
-  part_ = target_.parent_path() /
-          ("." + target_.filename().string() + ".part-" + std::to_string(::getpid()) + "-" + std::to_string(next++));
+  static std::atomic<std::uint32_t> next =
+      0;  // unique within the process; the process's number does the rest
+  part_ = target_.parent_path() / ("." + target_.filename().string() + ".part-" + std::to_string(::getpid()) +
+                                   "-" + std::to_string(next++));
   descriptor_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (descriptor_ < 0) {
     fail(errno);
@@ -128,7 +133,8 @@ void NewFile::fail(int number) const {
   } else if (number == ENOENT) {
     mend = "create its folder first";
   }
-  throw Error(code_of_errno(number), "cannot save to " + shown_.string() + ": " + reason(number) + "; " + mend);
+  throw Error(code_of_errno(number),
+              "cannot save to " + shown_.string() + ": " + reason(number) + "; " + mend);
 }
 
 void NewFile::write(std::span<const std::byte> bytes) {
@@ -154,7 +160,8 @@ void NewFile::commit() {
   }
   ::close(descriptor_);
   descriptor_ = -1;
-  // The name itself is on the disk only when the folder is; where that cannot be asked for, the file is there all the same.
+  // The name itself is on the disk only when the folder is; where that cannot be asked for, the file is there
+  // all the same.
   const Descriptor folder(::open(target_.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder.number() >= 0) {
     ::fsync(folder.number());
@@ -168,7 +175,8 @@ std::uint32_t crc32(std::span<const std::byte> bytes) {
 }
 
 std::uint32_t read_u16(std::span<const std::byte> bytes, std::size_t offset) {
-  return std::to_integer<std::uint32_t>(bytes[offset]) | std::to_integer<std::uint32_t>(bytes[offset + 1]) << 8;
+  return std::to_integer<std::uint32_t>(bytes[offset]) | std::to_integer<std::uint32_t>(bytes[offset + 1])
+                                                             << 8;
 }
 
 std::uint32_t read_u32(std::span<const std::byte> bytes, std::size_t offset) {

@@ -20,8 +20,8 @@ ErrorCode code_of_errno(int number);
 // Everything in the file. Error names the file and why it cannot be read.
 std::vector<std::byte> read_file(const std::filesystem::path& path);
 
-// A file under construction beside its target. commit() puts it in the target's place in one move; without it nothing is left.
-// Every Error names the target, the cause and the mend.
+// A file under construction beside its target. commit() puts it in the target's place in one move; without it
+// nothing is left. Every Error names the target, the cause and the mend.
 class NewFile {
  public:
   explicit NewFile(const std::filesystem::path& target);

@@ -43,12 +43,14 @@ IdxFile read_idx(const std::filesystem::path& path, std::size_t rank) {
                                           ", inside its header of " + std::to_string(file.data_offset) +
                                           " bytes; the file is cut off: fetch it again");
   }
-  const std::uint32_t wanted_magic = 0x0800U + static_cast<std::uint32_t>(rank);  // unsigned bytes, rank dimensions
+  const std::uint32_t wanted_magic =
+      0x0800U + static_cast<std::uint32_t>(rank);  // unsigned bytes, rank dimensions
   const std::uint32_t magic = read_big_endian(file.bytes, 0);
   if (magic != wanted_magic) {
-    throw Error(ErrorCode::kDataLoss, path.string() + ": begins with " + hexadecimal(magic) + " at byte 0 where an IDX file of " +
-                                          std::to_string(rank) + (rank == 1 ? " dimension" : " dimensions") +
-                                          " of unsigned bytes has " + hexadecimal(wanted_magic) + "; is it the right file?");
+    throw Error(ErrorCode::kDataLoss,
+                path.string() + ": begins with " + hexadecimal(magic) + " at byte 0 where an IDX file of " +
+                    std::to_string(rank) + (rank == 1 ? " dimension" : " dimensions") +
+                    " of unsigned bytes has " + hexadecimal(wanted_magic) + "; is it the right file?");
   }
   constexpr std::uint64_t kLargest = std::numeric_limits<std::int64_t>::max() / 8;
   std::uint64_t announced = 1;
@@ -66,8 +68,9 @@ IdxFile read_idx(const std::filesystem::path& path, std::size_t rank) {
   }
   if (held - file.data_offset != announced) {
     const bool cut = held - file.data_offset < announced;
-    throw Error(ErrorCode::kDataLoss, path.string() + ": announces " + shape + " bytes, and " + std::to_string(held - file.data_offset) +
-                                          " follow byte " + std::to_string(file.data_offset) + "; the file is " +
+    throw Error(ErrorCode::kDataLoss, path.string() + ": announces " + shape + " bytes, and " +
+                                          std::to_string(held - file.data_offset) + " follow byte " +
+                                          std::to_string(file.data_offset) + "; the file is " +
                                           (cut ? "cut off" : "too long") + ": fetch it again");
   }
   return file;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/data/inflate.cpp: Boost.Beast's inflate, which is headers only; zlib is not among yoke's packages.
+// frontends/tensor/src/data/inflate.cpp: Boost.Beast's inflate, which is headers only; zlib is not among
+// yoke's packages.
 #include "data/inflate.h"
 
 #include <yoke/runtime/error.h>
@@ -53,16 +54,18 @@ std::size_t gzip_header_end(std::span<const std::byte> file, std::size_t start, 
 
 }  // namespace
 
-std::vector<std::byte> inflate(std::span<const std::byte> packed, std::uint64_t limit, const std::string& what,
-                               std::size_t& out_taken) {
+std::vector<std::byte> inflate(std::span<const std::byte> packed, std::uint64_t limit,
+                               const std::string& what, std::size_t& out_taken) {
   namespace zlib = boost::beast::zlib;
   zlib::inflate_stream stream;
   zlib::z_params z{};
   z.next_in = packed.data();
   z.avail_in = packed.size();
   std::vector<std::byte> bytes(static_cast<std::size_t>(
-      std::min<std::uint64_t>(limit, std::max<std::uint64_t>(4 * packed.size(), 4096)) + 1));  // one too many shows here
-  // Beast asks for the bits of the longest code before it looks at a shorter one, so the last code may need bytes that are not there.
+      std::min<std::uint64_t>(limit, std::max<std::uint64_t>(4 * packed.size(), 4096)) +
+      1));  // one too many shows here
+  // Beast asks for the bits of the longest code before it looks at a shorter one, so the last code may need
+  // bytes that are not there.
   constexpr std::array<std::byte, 4> kPadding{};
   bool padded = false;
   boost::system::error_code error;
@@ -72,7 +75,7 @@ std::vector<std::byte> inflate(std::span<const std::byte> packed, std::uint64_t 
     stream.write(z, zlib::Flush::sync, error);
     if (z.total_out > limit) {
       throw Error(ErrorCode::kDataLoss, what + ": inflates to more than the " + std::to_string(limit) +
-                                       " bytes that it announces; the file is damaged: fetch it again");
+                                            " bytes that it announces; the file is damaged: fetch it again");
     }
     if (error == zlib::error::end_of_stream) {
       break;

@@ -10,10 +10,10 @@
 
 namespace yoke::detail {
 
-// Inflates one raw deflate stream and says how many bytes of `packed` it took. More than `limit` bytes, or a broken stream, is an
-// Error that begins with `what`.
-std::vector<std::byte> inflate(std::span<const std::byte> packed, std::uint64_t limit, const std::string& what,
-                               std::size_t& out_taken);
+// Inflates one raw deflate stream and says how many bytes of `packed` it took. More than `limit` bytes, or a
+// broken stream, is an Error that begins with `what`.
+std::vector<std::byte> inflate(std::span<const std::byte> packed, std::uint64_t limit,
+                               const std::string& what, std::size_t& out_taken);
 
 bool is_gzip(std::span<const std::byte> bytes);
 

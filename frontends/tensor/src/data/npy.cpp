@@ -17,18 +17,21 @@ namespace {
 using program::Type;
 
 constexpr std::pair<std::string_view, Type> kDescriptions[] = {
-    {"<f8", Type::kF64},  {"<f4", Type::kF32}, {"<f2", Type::kF16}, {"<u2", Type::kBF16}, {"<i8", Type::kI64},
+    {"<f8", Type::kF64}, {"<f4", Type::kF32}, {"<f2", Type::kF16}, {"<u2", Type::kBF16}, {"<i8", Type::kI64},
     {"<i4", Type::kI32}, {"<u4", Type::kU32}, {"|u1", Type::kU8},  {"|b1", Type::kBool}};
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr std::size_t kAlignment = 64;
 
-// The value behind 'key': in {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }, from its first character on.
+// The value behind 'key': in {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }, from its first
+// character on.
 std::string_view value_of(std::string_view header, std::string_view key, const std::string& where) {
   const std::size_t at = header.find("'" + std::string(key) + "'");
   const std::size_t colon = at == std::string_view::npos ? at : header.find(':', at);
-  const std::size_t start = colon == std::string_view::npos ? colon : header.find_first_not_of(' ', colon + 1);
+  const std::size_t start =
+      colon == std::string_view::npos ? colon : header.find_first_not_of(' ', colon + 1);
   if (start == std::string_view::npos) {
-    throw Error(ErrorCode::kDataLoss, where + ": the .npy header has no '" + std::string(key) + "'; save the file again");
+    throw Error(ErrorCode::kDataLoss,
+                where + ": the .npy header has no '" + std::string(key) + "'; save the file again");
   }
   return header.substr(start);
 }
@@ -40,13 +43,17 @@ Type parse_type(std::string_view value, const std::string& where) {
       return type;
     }
   }
-  throw Error(ErrorCode::kUnimplemented, where + ": holds elements of type " + std::string(value.substr(0, value.find(','))) +
-                                        "; convert them with astype to one of float64, float32, float16, int64, int32, "
-                                        "uint32, uint8, bool (little-endian)");
+  throw Error(ErrorCode::kUnimplemented,
+              where + ": holds elements of type " + std::string(value.substr(0, value.find(','))) +
+                  "; convert them with astype to one of float64, float32, float16, int64, int32, "
+                  "uint32, uint8, bool (little-endian)");
 }
 
 std::vector<std::uint64_t> parse_shape(std::string_view value, const std::string& where) {
-  const auto damaged = [&] { return Error(ErrorCode::kDataLoss, where + ": the .npy header's 'shape' makes no sense; save the file again"); };
+  const auto damaged = [&] {
+    return Error(ErrorCode::kDataLoss,
+                 where + ": the .npy header's 'shape' makes no sense; save the file again");
+  };
   std::vector<std::uint64_t> dims;
   const std::size_t close = value.find(')');
   if (value.empty() || value[0] != '(' || close == std::string_view::npos) {
@@ -120,13 +127,14 @@ NamedArray parse_npy(std::span<const std::byte> file, const std::string& where) 
   array.type = parse_type(value_of(header, "descr", where), where);
   array.dims = parse_shape(value_of(header, "shape", where), where);
   if (value_of(header, "fortran_order", where).starts_with("True") && array.dims.size() > 1) {
-    throw Error(ErrorCode::kUnimplemented, where + ": is in Fortran order; save numpy.ascontiguousarray of it");
+    throw Error(ErrorCode::kUnimplemented,
+                where + ": is in Fortran order; save numpy.ascontiguousarray of it");
   }
   const auto wanted = byte_count_of(array.type, array.dims);
   const auto data = file.subspan(start + size);
   if (!wanted || data.size() != *wanted) {
     throw Error(ErrorCode::kDataLoss, where + ": holds " + std::to_string(data.size()) +
-                                     " bytes, which do not fit its shape; save the file again");
+                                          " bytes, which do not fit its shape; save the file again");
   }
   array.bytes.assign(data.begin(), data.end());
   return array;

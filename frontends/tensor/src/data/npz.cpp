@@ -24,8 +24,10 @@ constexpr std::uint32_t kEndSignature = 0x06054b50;
 constexpr std::size_t kLocalBytes = 30;
 constexpr std::size_t kCentralBytes = 46;
 constexpr std::size_t kEndBytes = 22;
-constexpr std::uint32_t kDosDate = 0x21;  // 1980-01-01, the first that zip knows: equal arrays give equal files
-constexpr std::uint64_t kLargest = std::numeric_limits<std::uint32_t>::max() - 1;  // the last value means zip64
+constexpr std::uint32_t kDosDate =
+    0x21;  // 1980-01-01, the first that zip knows: equal arrays give equal files
+constexpr std::uint64_t kLargest =
+    std::numeric_limits<std::uint32_t>::max() - 1;  // the last value means zip64
 constexpr std::size_t kLongestName = 65000;
 constexpr std::string_view kBF16Suffix = ".bf16";
 
@@ -62,8 +64,16 @@ struct Entry {
 
 // What a local and a central header share, from "version needed" on.
 Fields& common_fields(Fields& fields, const Entry& entry) {
-  return fields.u16(20).u16(0x800).u16(0).u16(0).u16(kDosDate).u32(entry.crc).u32(entry.byte_count).u32(entry.byte_count).u16(
-      entry.name.size()).u16(0);
+  return fields.u16(20)
+      .u16(0x800)
+      .u16(0)
+      .u16(0)
+      .u16(kDosDate)
+      .u32(entry.crc)
+      .u32(entry.byte_count)
+      .u32(entry.byte_count)
+      .u16(entry.name.size())
+      .u16(0);
 }
 
 void check_arrays(const std::filesystem::path& path, std::span<const NamedArray> arrays) {
@@ -114,7 +124,8 @@ class ZipReader {
                   .method = read_u16(file_, at + 10)};
       entry.name.assign(reinterpret_cast<const char*>(file_.data()) + at + kCentralBytes, name_size);
       if (entry.byte_count > kLargest || entry.packed_count > kLargest || entry.offset > kLargest) {
-        throw Error(ErrorCode::kUnimplemented, name_ + ": holds more than 4 GiB (zip64); save it in several files");
+        throw Error(ErrorCode::kUnimplemented,
+                    name_ + ": holds more than 4 GiB (zip64); save it in several files");
       }
       entries.push_back(std::move(entry));
       at += kCentralBytes + name_size + read_u16(file_, at + 30) + read_u16(file_, at + 32);
@@ -128,7 +139,8 @@ class ZipReader {
     if (read_u32(file_, offset) != kLocalSignature) {
       throw broken(offset, "there is no entry");
     }
-    const std::size_t data = offset + kLocalBytes + read_u16(file_, offset + 26) + read_u16(file_, offset + 28);
+    const std::size_t data =
+        offset + kLocalBytes + read_u16(file_, offset + 26) + read_u16(file_, offset + 28);
     need(data, static_cast<std::size_t>(entry.packed_count));
     const auto packed = file_.subspan(data, static_cast<std::size_t>(entry.packed_count));
     std::vector<std::byte> bytes;
@@ -139,7 +151,8 @@ class ZipReader {
       bytes = detail::inflate(packed, entry.byte_count, name_ + ", " + entry.name, taken);
     } else {
       throw Error(ErrorCode::kUnimplemented, name_ + ", " + entry.name + ": is packed by method " +
-                                            std::to_string(entry.method) + "; numpy uses 0 (stored) and 8 (deflated)");
+                                                 std::to_string(entry.method) +
+                                                 "; numpy uses 0 (stored) and 8 (deflated)");
     }
     if (bytes.size() != entry.byte_count || detail::crc32(bytes) != entry.crc) {
       throw broken(data, "size or checksum of " + entry.name + " do not fit");
@@ -150,7 +163,7 @@ class ZipReader {
  private:
   Error broken(std::size_t offset, const std::string& why) const {
     return {ErrorCode::kDataLoss, name_ + ": " + why + " at byte " + std::to_string(offset) +
-                                 "; it is no .npz file, or a damaged one: fetch or save it again"};
+                                      "; it is no .npz file, or a damaged one: fetch or save it again"};
   }
 
   void need(std::size_t offset, std::size_t count) const {
@@ -217,7 +230,16 @@ void save_npz(const std::filesystem::path& path, std::span<const NamedArray> arr
     throw Error(ErrorCode::kInvalidArgument, "cannot save to " + path.string() + ": more than 65534 arrays");
   }
   const std::uint64_t size = offset - directory;
-  write(Fields().u32(kEndSignature).u16(0).u16(0).u16(entries.size()).u16(entries.size()).u32(size).u32(directory).u16(0).bytes());
+  write(Fields()
+            .u32(kEndSignature)
+            .u16(0)
+            .u16(0)
+            .u16(entries.size())
+            .u16(entries.size())
+            .u32(size)
+            .u32(directory)
+            .u16(0)
+            .bytes());
   file.commit();
 }
 

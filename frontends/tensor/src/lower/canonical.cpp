@@ -28,8 +28,8 @@ bool is_alias(const Node& node) {
 
 bool commutes(const Node& node) {
   using program::Op;
-  return node.kind == Kind::kMap && (node.op == Op::kAdd || node.op == Op::kMul || node.op == Op::kEqual || node.op == Op::kAnd ||
-                                     node.op == Op::kOr || node.op == Op::kNotEqual);
+  return node.kind == Kind::kMap && (node.op == Op::kAdd || node.op == Op::kMul || node.op == Op::kEqual ||
+                                     node.op == Op::kAnd || node.op == Op::kOr || node.op == Op::kNotEqual);
 }
 
 class Key {
@@ -77,7 +77,8 @@ Graph::Graph(std::span<const Tensor> roots) {
 }
 
 void Graph::add_symbol(const Symbol& symbol, bool is_implicit) {
-  const auto [found, is_new] = symbol_ids_.try_emplace(symbol.name, static_cast<std::uint32_t>(symbols.size()));
+  const auto [found, is_new] =
+      symbol_ids_.try_emplace(symbol.name, static_cast<std::uint32_t>(symbols.size()));
   if (is_new) {
     symbols.push_back({symbol.name, symbol.low, symbol.high, symbol.step, {}});
     implicit_[symbol.name] = is_implicit;
@@ -91,8 +92,9 @@ void Graph::add_symbol(const Symbol& symbol, bool is_implicit) {
     const auto range = [](std::int64_t low, std::int64_t high, std::int64_t step) {
       return std::to_string(low) + ".." + std::to_string(high) + " step " + std::to_string(step);
     };
-    fail("lower: symbol '" + symbol.name + "' is " + range(known.low, known.high, known.step) + " in one place and " +
-         range(symbol.low, symbol.high, symbol.step) + " in another; give both one range, or two names");
+    fail("lower: symbol '" + symbol.name + "' is " + range(known.low, known.high, known.step) +
+         " in one place and " + range(symbol.low, symbol.high, symbol.step) +
+         " in another; give both one range, or two names");
   }
   known = {symbol.name, symbol.low, symbol.high, symbol.step, {}};
   implicit_[symbol.name] = false;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/lower/emit.cpp: statements for one value; everything without memory is written out in place.
+// frontends/tensor/src/lower/emit.cpp: statements for one value; everything without memory is written out in
+// place.
 #include <functional>
 #include <map>
 #include <utility>
@@ -34,7 +35,9 @@ Affine sum_of(const Affine& a, const Affine& b, std::int64_t factor) {
   return sum;
 }
 
-Index index_of(Affine affine) { return {std::move(affine), std::nullopt, {}}; }
+Index index_of(Affine affine) {
+  return {std::move(affine), std::nullopt, {}};
+}
 
 Expr integer(std::int64_t value) {
   Expr expr = Expr::constant(Type::kI64, 0);
@@ -44,10 +47,13 @@ Expr integer(std::int64_t value) {
 
 Expr number_of(const Affine& affine) {
   std::optional<Expr> sum;
-  const auto add = [&](Expr term) { sum = sum ? Expr::make(Op::kAdd, {std::move(*sum), std::move(term)}) : std::move(term); };
+  const auto add = [&](Expr term) {
+    sum = sum ? Expr::make(Op::kAdd, {std::move(*sum), std::move(term)}) : std::move(term);
+  };
   for (const auto& term : affine.terms) {
     Expr name = term.is_symbol ? Expr::index_symbol(term.id) : Expr::index_loop(term.id);
-    add(term.coefficient == 1 ? std::move(name) : Expr::make(Op::kMul, {std::move(name), integer(term.coefficient)}));
+    add(term.coefficient == 1 ? std::move(name)
+                              : Expr::make(Op::kMul, {std::move(name), integer(term.coefficient)}));
   }
   if (affine.constant != 0 || !sum) {
     add(integer(affine.constant));
@@ -129,8 +135,8 @@ class Writer {
       Expr step = Expr::make(Op::kMul, {Expr::index_symbol(graph_.symbol(step_symbol())), integer(stride)});
       counter = Expr::make(Op::kAdd, {std::move(counter), std::move(step)});
     }
-    return Expr::make(Op::kRandomBits, {Expr::index_symbol(graph_.symbol(seed_symbol())), integer(graph_.stream_of(node)),
-                                        std::move(counter)});
+    return Expr::make(Op::kRandomBits, {Expr::index_symbol(graph_.symbol(seed_symbol())),
+                                        integer(graph_.stream_of(node)), std::move(counter)});
   }
 
   Expr view(const Value& value, const std::vector<Index>& indices, bool outside) const {
@@ -322,7 +328,8 @@ Unit emit(const Graph& graph, Id id) {
       unit.statements = scattering(graph, id, writer);
       break;
     default:
-      if (value.node->kind == Kind::kReshape && !refine(value.node->args[0].dims(), value.dims())->is_view()) {
+      if (value.node->kind == Kind::kReshape &&
+          !refine(value.node->args[0].dims(), value.dims())->is_view()) {
         unit.statements.push_back(joining(graph, id, writer));
         break;
       }
@@ -341,65 +348,6 @@ Unit emit_copy(Id target, Id source, Type type, const Dims& dims) {
   statement.target = {target, indices, std::nullopt};
   statement.value = Expr::read(type, {source, indices, std::nullopt});
   return {target, {std::move(statement)}, true};
-}
-
-namespace {
-
-void visit_reads(const Expr& expr, const std::function<void(const Access&)>& visit) {
-  if (expr.op == Op::kRead) {
-    visit(expr.access);
-  }
-  for (const Expr& arg : expr.args) {
-    visit_reads(arg, visit);
-  }
-}
-
-void rename_access(Access& access, const std::function<std::uint32_t(Id)>& rename) {
-  access.tensor = rename(access.tensor);
-  for (Index& index : access.indices) {
-    if (index.element_of) {
-      index.element_of = rename(*index.element_of);
-    }
-  }
-}
-
-void rename_expr(Expr& expr, const std::function<std::uint32_t(Id)>& rename) {
-  if (expr.op == Op::kRead) {
-    rename_access(expr.access, rename);
-  }
-  for (Expr& arg : expr.args) {
-    rename_expr(arg, rename);
-  }
-}
-
-}  // namespace
-
-void for_each_read(const Unit& unit, const std::function<void(const Access&)>& visit) {
-  const auto visit_elements = [&](const Access& access) {
-    for (const Index& index : access.indices) {
-      if (index.element_of) {
-        Access element{*index.element_of, {}, std::nullopt};
-        for (const Affine& affine : index.element_indices) {
-          element.indices.push_back(index_of(affine));
-        }
-        visit(element);
-      }
-    }
-  };
-  for (const Statement& statement : unit.statements) {
-    visit_elements(statement.target);
-    visit_reads(statement.value, [&](const Access& access) {
-      visit(access);
-      visit_elements(access);
-    });
-  }
-}
-
-void rename_tensors(Unit& unit, const std::function<std::uint32_t(Id)>& rename) {
-  for (Statement& statement : unit.statements) {
-    rename_access(statement.target, rename);
-    rename_expr(statement.value, rename);
-  }
 }
 
 }  // namespace yoke::detail::lowering

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/lower/graph.h: the stages of lowering and what they hand on.
 //
-// canonical: equal expressions become one value. plan: which values get memory. emit: statements for those. schedule: their order,
-// so that leaves are overwritten in place only after their last reader. names: identifiers. lower.cpp puts the stages together.
+// canonical: equal expressions become one value. plan: which values get memory. emit: statements for those.
+// schedule: their order, so that leaves are overwritten in place only after their last reader. names:
+// identifiers. lower.cpp puts the stages together.
 #pragma once
+
+#include <yoke/lower.h>
 
 #include <cstdint>
 #include <functional>
@@ -12,8 +15,6 @@
 #include <string>
 #include <unordered_map>
 #include <vector>
-
-#include <yoke/lower.h>
 
 #include "../node.h"
 
@@ -62,7 +63,8 @@ class Graph {
 // Sets storage. `roots` must have been marked required.
 void plan(Graph& graph);
 
-// The statements that fill one tensor. Accesses name values (an Id) until lower() knows the program's tensors.
+// The statements that fill one tensor. Accesses name values (an Id) until lower() knows the program's
+// tensors.
 struct Unit {
   Id target = 0;  // a value, or a further number for a copy
   std::vector<program::Statement> statements;
@@ -96,10 +98,11 @@ struct Layout {
   }
 };
 
-// Orders units so that whoever reads a leaf comes before the unit that overwrites it; where that cannot be, the new value goes through
-// a temporary.
+// Orders units so that whoever reads a leaf comes before the unit that overwrites it; where that cannot be,
+// the new value goes through a temporary.
 std::vector<Unit> schedule(const Graph& graph, std::vector<Unit> units, Layout& layout);
-// A temporary that only the next elementwise statement reads, at its own element, lives in that statement's target.
+// A temporary that only the next elementwise statement reads, at its own element, lives in that statement's
+// target.
 void share_in_place(const std::vector<Unit>& units, Layout& layout);
 
 // Gives every slot a distinct identifier, and loops names that are none of them.

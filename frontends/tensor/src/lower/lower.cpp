@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/lower/lower.cpp: the stages in order.
 #include <yoke/lower.h>
+#include <yoke/ops.h>
 
 #include <algorithm>
 #include <set>
 #include <utility>
-
-#include <yoke/ops.h>
 
 #include "graph.h"
 
 namespace yoke {
 namespace {
 
-using namespace detail::lowering;  // NOLINT(google-build-using-namespace): this file is the front of that namespace
+using namespace detail::lowering;  // NOLINT(google-build-using-namespace): this file is the front of that
+                                   // namespace
 using program::Role;
 
 std::vector<Update> checked(std::span<const Output> outputs, std::span<const Update> updates) {
@@ -33,7 +33,8 @@ std::vector<Update> checked(std::span<const Output> outputs, std::span<const Upd
     detail::require(update.value, "lower: an update");
     Tensor value = update.value;
     if (update.leaf.source() != Source::kPlaceholder && update.leaf.source() != Source::kParameter) {
-      detail::fail("lower: " + detail::describe(update.leaf) + " cannot be updated; only placeholders and parameters can");
+      detail::fail("lower: " + detail::describe(update.leaf) +
+                   " cannot be updated; only placeholders and parameters can");
     }
     if (!leaves.insert(update.leaf.node().get()).second) {
       detail::fail("lower: " + detail::describe(update.leaf) + " is updated twice");
@@ -45,8 +46,9 @@ std::vector<Update> checked(std::span<const Output> outputs, std::span<const Upd
       value = broadcast_to(value, update.leaf.dims());
     }
     if (value.dims() != update.leaf.dims() || value.type() != update.leaf.type()) {
-      detail::fail("lower: the new value " + detail::describe(value) + " " + std::string(program::type_name(value.type())) +
-                   " does not fit " + detail::describe(update.leaf) + " " + std::string(program::type_name(update.leaf.type())));
+      detail::fail("lower: the new value " + detail::describe(value) + " " +
+                   std::string(program::type_name(value.type())) + " does not fit " +
+                   detail::describe(update.leaf) + " " + std::string(program::type_name(update.leaf.type())));
     }
     fitted.push_back({update.leaf, value});
   }
@@ -56,7 +58,9 @@ std::vector<Update> checked(std::span<const Output> outputs, std::span<const Upd
 // Lays out leaves and outputs, and makes the units; values with several places are copied to the others.
 class Assembly {
  public:
-  Assembly(const std::vector<Tensor>& roots, std::span<const Output> outputs, const std::vector<Update>& updates) : graph_(roots) {
+  Assembly(const std::vector<Tensor>& roots, std::span<const Output> outputs,
+           const std::vector<Update>& updates)
+      : graph_(roots) {
     for (const Output& output : outputs) {
       graph_.values[graph_.of(output.value)].required = true;
     }
@@ -67,7 +71,8 @@ class Assembly {
     layout_.next_target = static_cast<Id>(graph_.values.size());
     add_leaves();
     for (const Output& output : outputs) {
-      const std::size_t slot = layout_.add({output.name, output.value.type(), output.value.dims(), Role::kOut, {}});
+      const std::size_t slot =
+          layout_.add({output.name, output.value.type(), output.value.dims(), Role::kOut, {}});
       place(graph_.of(output.value), slot);
     }
     for (const Update& update : updates) {
@@ -112,8 +117,9 @@ class Assembly {
         leaves.push_back(id);
       }
     }
-    std::sort(leaves.begin(), leaves.end(),
-              [&](Id a, Id b) { return detail::order_of(*graph_.values[a].node) < detail::order_of(*graph_.values[b].node); });
+    std::sort(leaves.begin(), leaves.end(), [&](Id a, Id b) {
+      return detail::order_of(*graph_.values[a].node) < detail::order_of(*graph_.values[b].node);
+    });
     for (const Id id : leaves) {
       const Tensor leaf(graph_.values[id].node->shared_from_this());
       layout_.slot_of[id] = layout_.add({leaf.name(), leaf.type(), leaf.dims(), Role::kIn, leaf});
@@ -136,14 +142,16 @@ class Assembly {
         continue;
       }
       if (!layout_.slot_of.contains(id)) {
-        layout_.slot_of[id] = layout_.add({value.node->name, value.node->type, value.dims(), Role::kTemp, {}});
+        layout_.slot_of[id] =
+            layout_.add({value.node->name, value.node->type, value.dims(), Role::kTemp, {}});
       }
       units_.push_back(emit(graph_, id));
     }
     units_.insert(units_.end(), copies_.begin(), copies_.end());
   }
 
-  // The program's tensors: arguments, then temporaries in the order of their first statement. By slot; unused ones have none.
+  // The program's tensors: arguments, then temporaries in the order of their first statement. By slot; unused
+  // ones have none.
   std::vector<std::uint32_t> number_slots(const std::vector<Unit>& units) {
     std::vector<std::uint32_t> numbers(layout_.slots.size(), ~std::uint32_t{0});
     const auto take = [&](std::size_t slot) {
@@ -192,10 +200,12 @@ std::size_t Lowered::find(const Tensor& leaf) const {
       return i;
     }
   }
-  throw Error(ErrorCode::kNotFound, "program '" + program.name + "' does not use " + (leaf ? detail::describe(leaf) : "an empty Tensor"));
+  throw Error(ErrorCode::kNotFound, "program '" + program.name + "' does not use " +
+                                        (leaf ? detail::describe(leaf) : "an empty Tensor"));
 }
 
-Lowered lower(const std::string& program_name, std::span<const Output> outputs, std::span<const Update> updates) {
+Lowered lower(const std::string& program_name, std::span<const Output> outputs,
+              std::span<const Update> updates) {
   const std::vector<Update> fitted = checked(outputs, updates);
   std::vector<Tensor> roots;
   for (const Output& output : outputs) {
@@ -208,7 +218,8 @@ Lowered lower(const std::string& program_name, std::span<const Output> outputs, 
   return Assembly(roots, outputs, fitted).finish(program_name);
 }
 
-Lowered lower(const std::string& program_name, const std::vector<Output>& outputs, const std::vector<Update>& updates) {
+Lowered lower(const std::string& program_name, const std::vector<Output>& outputs,
+              const std::vector<Update>& updates) {
   return lower(program_name, std::span<const Output>(outputs), std::span<const Update>(updates));
 }
 

@@ -11,8 +11,9 @@ namespace yoke {
 
 std::string program_identifier(const std::string& name) {
   // Words that the grammar cannot take for a name.
-  static const std::set<std::string> kReserved = {"sum",  "prod", "min",  "max",   "any",  "all", "argmax", "argmin", "inf",
-                                                  "nan",  "true", "false", "else", "for",  "arg", "temp"};
+  static const std::set<std::string> kReserved = {"sum",    "prod",   "min", "max", "any",  "all",
+                                                  "argmax", "argmin", "inf", "nan", "true", "false",
+                                                  "else",   "for",    "arg", "temp"};
   constexpr std::size_t kLongest = 200;
   std::string text = name.substr(0, kLongest);
   for (char& c : text) {
@@ -59,7 +60,8 @@ void name_slots(std::vector<Slot>& slots, const std::vector<program::Symbol>& sy
   int number = 0;
   for (Slot& slot : slots) {
     if (slot.role == program::Role::kTemp) {
-      slot.name = distinct(slot.name.empty() ? "t" + std::to_string(++number) : program_identifier(slot.name), taken);
+      slot.name =
+          distinct(slot.name.empty() ? "t" + std::to_string(++number) : program_identifier(slot.name), taken);
     }
   }
 }

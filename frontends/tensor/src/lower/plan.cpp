@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/lower/plan.cpp: which values get memory of their own, and which stand inside their readers' statements.
+// frontends/tensor/src/lower/plan.cpp: which values get memory of their own, and which stand inside their
+// readers' statements.
 #include <algorithm>
 
 #include "../refine.h"
@@ -10,9 +11,12 @@ namespace {
 
 using program::Op;
 
-constexpr std::uint64_t kLongestExpression = 40;  // operations in one statement; far below the format's limit on depth
+constexpr std::uint64_t kLongestExpression =
+    40;  // operations in one statement; far below the format's limit on depth
 
-bool reads_as_view(const Node& reshape) { return refine(reshape.args[0].dims(), reshape.dims)->is_view(); }
+bool reads_as_view(const Node& reshape) {
+  return refine(reshape.args[0].dims(), reshape.dims)->is_view();
+}
 
 bool is_view(const Node& node) {
   switch (node.kind) {
@@ -55,9 +59,24 @@ bool is_expensive(const Node& node) {
     return false;
   }
   switch (node.op) {
-    case Op::kDiv: case Op::kMod: case Op::kExp: case Op::kExp2: case Op::kExpm1: case Op::kLog: case Op::kLog2: case Op::kLog1p:
-    case Op::kSqrt: case Op::kRsqrt: case Op::kRecip: case Op::kPow: case Op::kSin: case Op::kCos: case Op::kTanh:
-    case Op::kSigmoid: case Op::kErf: case Op::kErfc:
+    case Op::kDiv:
+    case Op::kMod:
+    case Op::kExp:
+    case Op::kExp2:
+    case Op::kExpm1:
+    case Op::kLog:
+    case Op::kLog2:
+    case Op::kLog1p:
+    case Op::kSqrt:
+    case Op::kRsqrt:
+    case Op::kRecip:
+    case Op::kPow:
+    case Op::kSin:
+    case Op::kCos:
+    case Op::kTanh:
+    case Op::kSigmoid:
+    case Op::kErf:
+    case Op::kErfc:
       return true;
     default:
       return false;
@@ -65,7 +84,9 @@ bool is_expensive(const Node& node) {
 }
 
 // May be computed again by each reader.
-bool is_trivial(const Node& node) { return node.kind == Kind::kMap && (node.op == Op::kCast || node.op == Op::kNeg); }
+bool is_trivial(const Node& node) {
+  return node.kind == Kind::kMap && (node.op == Op::kCast || node.op == Op::kNeg);
+}
 
 class Planner {
  public:
@@ -88,8 +109,9 @@ class Planner {
     Value& own = value(id);
     const Kind kind = own.node->kind;
     const bool computes = kind == Kind::kMap || kind == Kind::kRandom;
-    own.storage = has_memory(id) || (computes && ((own.uses > 1 && !is_trivial(*own.node)) ||
-                                                  (own.expanded && is_expensive(*own.node))));
+    own.storage =
+        has_memory(id) ||
+        (computes && ((own.uses > 1 && !is_trivial(*own.node)) || (own.expanded && is_expensive(*own.node))));
   }
 
   void propagate(Id id) {
@@ -129,19 +151,22 @@ class Planner {
   // Makes `id` readable as tensor[loop + constant + symbol, ...].
   void require_plain(Id id) {
     Id base = id;
-    while (!has_memory(base) && (value(base).node->kind == Kind::kPermute || value(base).node->kind == Kind::kSlice)) {
+    while (!has_memory(base) &&
+           (value(base).node->kind == Kind::kPermute || value(base).node->kind == Kind::kSlice)) {
       base = value(base).args[0];
     }
     if (!has_memory(base)) {
-      value(count(id) < count(base) ? id : base).required = true;  // a slice of an expression: only the slice is computed
+      value(count(id) < count(base) ? id : base).required =
+          true;  // a slice of an expression: only the slice is computed
     }
   }
 
-  // Makes `id` readable with an `else`: its places outside must be its tensor's, so neither a slice nor an axis that the tensor lacks may
-  // lie between.
+  // Makes `id` readable with an `else`: its places outside must be its tensor's, so neither a slice nor an
+  // axis that the tensor lacks may lie between.
   void require_source(Id id) {
     Id base = id;
-    while (!has_memory(base) && value(base).node->kind == Kind::kPermute && uses_every_axis(*value(base).node)) {
+    while (!has_memory(base) && value(base).node->kind == Kind::kPermute &&
+           uses_every_axis(*value(base).node)) {
       base = value(base).args[0];
     }
     value(base).required = true;
@@ -173,6 +198,8 @@ class Planner {
 
 }  // namespace
 
-void plan(Graph& graph) { Planner(graph).run(); }
+void plan(Graph& graph) {
+  Planner(graph).run();
+}
 
 }  // namespace yoke::detail::lowering

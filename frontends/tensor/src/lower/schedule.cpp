@@ -11,11 +11,11 @@ namespace yoke::detail::lowering {
 namespace {
 
 using program::Access;
-using program::Statement;
 
 class Scheduler {
  public:
-  Scheduler(const Graph& graph, std::vector<Unit> units, Layout& layout) : graph_(graph), units_(std::move(units)), layout_(layout) {
+  Scheduler(const Graph& graph, std::vector<Unit> units, Layout& layout)
+      : graph_(graph), units_(std::move(units)), layout_(layout) {
     for (const auto& [id, slot] : layout_.slot_of) {
       if (id < graph_.values.size() && graph_.is_leaf(id)) {
         leaf_of_slot_[slot] = id;
@@ -35,7 +35,8 @@ class Scheduler {
   std::vector<Unit> run() {
     std::vector<Unit> ordered;
     while (!pending_.empty()) {
-      auto next = std::find_if(pending_.begin(), pending_.end(), [&](std::size_t i) { return inputs_done(i) && nobody_waits(i); });
+      auto next = std::find_if(pending_.begin(), pending_.end(),
+                               [&](std::size_t i) { return inputs_done(i) && nobody_waits(i); });
       if (next == pending_.end()) {  // leaves exchange values: one of the new ones waits in a temporary
         next = std::find_if(pending_.begin(), pending_.end(), [&](std::size_t i) { return inputs_done(i); });
         divert(*next);
@@ -143,7 +144,8 @@ void share_in_place(const std::vector<Unit>& units, Layout& layout) {
       const std::size_t own = layout.slot_of.at(access.tensor);
       const Slot& from = layout.slots[own];
       const Slot& to = layout.slots[slot];
-      const bool fits = from.role == program::Role::kTemp && from.type == to.type && from.dims == to.dims && own != slot;
+      const bool fits =
+          from.role == program::Role::kTemp && from.type == to.type && from.dims == to.dims && own != slot;
       if (fits && !shared && accesses[access.tensor] == 1 && !access.otherwise &&
           access.indices == unit.statements[0].target.indices) {
         shared = own;

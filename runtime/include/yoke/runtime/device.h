@@ -2,13 +2,13 @@
 // runtime/include/yoke/runtime/device.h: RAII over devices, buffers, code and routines of a backend.
 #pragma once
 
+#include <yoke/runtime/runtime.h>
+
 #include <atomic>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <yoke/runtime/runtime.h>
 
 namespace yoke {
 
@@ -30,7 +30,8 @@ class Device : public std::enable_shared_from_this<Device> {
   const std::string& name() const { return name_; }  // "cc:0", as messages name it
   yoke_memory_info memory() const;
   yoke_device* get() const { return handle_; }
-  // May routines here use buffers of `other` in place: same device handle, or the backend's yoke.peer/1 says so.
+  // May routines here use buffers of `other` in place: same device handle, or the backend's yoke.peer/1 says
+  // so.
   bool can_access(const Device& other) const;
   // Once a call has answered kDeviceLost the device stays lost: every stream on it answers the same.
   bool is_lost() const noexcept { return lost_.load(); }
@@ -49,7 +50,8 @@ class Device : public std::enable_shared_from_this<Device> {
   std::atomic<std::uint32_t> stream_count_{0};
 };
 
-// Owns one allocation on one device. The last owner waits (bounded) for queued work that uses it before it is freed.
+// Owns one allocation on one device. The last owner waits (bounded) for queued work that uses it before it is
+// freed.
 class Buffer {
  public:
   // Throws Error kOutOfDeviceMemory when the device has no room.
@@ -90,8 +92,8 @@ struct SymbolInfo {
   std::int64_t low = 0, high = 1, step = 1;  // high excluded
 };
 
-// One program, compiled for one device (good on every device handle of the same kind of device only if the backend says so:
-// today, for the device it was compiled for).
+// One program, compiled for one device (good on every device handle of the same kind of device only if the
+// backend says so: today, for the device it was compiled for).
 class Code {
  public:
   struct Entry {
@@ -121,11 +123,12 @@ class Code {
   yoke_code* handle_ = nullptr;
 };
 
-// Verifies, optimizes (runtime/program) and compiles a text; equal texts on one device are compiled once per runtime while
-// the code lives. Throws Error with line and reason.
+// Verifies, optimizes (runtime/program) and compiles a text; equal texts on one device are compiled once per
+// runtime while the code lives. Throws Error with line and reason.
 std::shared_ptr<const Code> compile(const std::shared_ptr<Device>& device, std::string_view program_text);
 
-// How many texts this runtime gave to backends to compile so far (cache hits not counted): for tests and reports.
+// How many texts this runtime gave to backends to compile so far (cache hits not counted): for tests and
+// reports.
 std::uint64_t compile_count(const Runtime& runtime);
 
 }  // namespace yoke

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/include/yoke/runtime/error.h: the one exception of yoke: a code, and a sentence that names the mend.
+// runtime/include/yoke/runtime/error.h: the one exception of yoke: a code, and a sentence that names the
+// mend.
 #pragma once
 
 #include <cstdint>

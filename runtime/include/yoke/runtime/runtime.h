@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/include/yoke/runtime/runtime.h: backends by name, devices, buffers. No globals: two runtimes live in one process.
+// runtime/include/yoke/runtime/runtime.h: backends by name, devices, buffers. No globals: two runtimes live
+// in one process.
 #pragma once
+
+#include <yoke/backend.h>
+#include <yoke/runtime/error.h>
+#include <yoke/runtime/log.h>
 
 #include <chrono>
 #include <cstdint>
@@ -12,10 +17,6 @@
 #include <string_view>
 #include <variant>
 #include <vector>
-
-#include <yoke/backend.h>
-#include <yoke/runtime/error.h>
-#include <yoke/runtime/log.h>
 
 namespace yoke {
 
@@ -29,9 +30,11 @@ struct RuntimeOptions {
   std::vector<std::filesystem::path> plugin_dirs;
   bool search_environment = true;  // YOKE_PLUGIN_PATH and the user's folder
   LogLevel log_level = LogLevel::kWarn;
-  LogSink log_sink;                                     // empty: spdlog on stderr
-  std::chrono::nanoseconds wait_timeout = std::chrono::minutes(10);  // every wait without a deadline of its own
-  // For tests: a worker-thread stream sleeps before each command, 0 to this many microseconds, drawn from the seed.
+  LogSink log_sink;  // empty: spdlog on stderr
+  std::chrono::nanoseconds wait_timeout =
+      std::chrono::minutes(10);  // every wait without a deadline of its own
+  // For tests: a worker-thread stream sleeps before each command, 0 to this many microseconds, drawn from the
+  // seed.
   std::uint32_t injected_delay_us = 0;
   std::uint64_t injected_delay_seed = 0;
 };
@@ -73,7 +76,8 @@ struct DeviceInfo {
 class Backend;
 class Device;
 
-// Owns what it loads. Thread-safe. Objects made from it keep what they need alive, so it may be destroyed first.
+// Owns what it loads. Thread-safe. Objects made from it keep what they need alive, so it may be destroyed
+// first.
 class Runtime {
  public:
   explicit Runtime(RuntimeOptions options = {});
@@ -85,7 +89,8 @@ class Runtime {
   // Loads libyoke_backend_<name>.so, once. Error kNotFound lists the names found and why others were refused.
   std::shared_ptr<Backend> backend(std::string_view name);
 
-  // Registers a plugin that is linked into the process (tests, static builds). It comes before every folder but plugin_dirs.
+  // Registers a plugin that is linked into the process (tests, static builds). It comes before every folder
+  // but plugin_dirs.
   void register_backend(std::string_view name, yoke_plugin_entry_fn entry);
 
   void log(LogLevel level, std::string_view line) const;

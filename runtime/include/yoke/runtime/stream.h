@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/include/yoke/runtime/stream.h: work in order: copies and launches. Hazards between streams are ordered here, not by the caller.
+// runtime/include/yoke/runtime/stream.h: work in order: copies and launches. Hazards between streams are
+// ordered here, not by the caller.
 #pragma once
+
+#include <yoke/runtime/device.h>
 
 #include <chrono>
 #include <cstdint>
@@ -8,20 +11,18 @@
 #include <span>
 #include <string>
 
-#include <yoke/runtime/device.h>
-
 namespace yoke {
 
 class Routine;
 namespace detail {
 struct StreamState;
 struct RoutineAccess;
-}
+}  // namespace detail
 
 // A point in a stream: all work queued before it. Cheap to copy; outlives its stream.
 class Event {
  public:
-  Event() = default;  // done
+  Event() = default;     // done
   bool is_done() const;  // throws the error of the work before it
   // Throws the error of the work before it, also when already complete, or kDeadlineExceeded.
   void wait(std::chrono::nanoseconds timeout) const;
@@ -35,10 +36,10 @@ class Event {
   std::uint64_t ticket_ = 0;
 };
 
-// In-order queue on one device. One thread at a time queues work ([stream-serial]); waits and queries come from any thread.
-// A backend without streams is driven by a worker thread. No call of a step allocates.
-// Every copy and launch first makes this stream wait for conflicting work of other streams on the same bytes
-// (read after write, write after read, write after write), whichever stream it was queued on.
+// In-order queue on one device. One thread at a time queues work ([stream-serial]); waits and queries come
+// from any thread. A backend without streams is driven by a worker thread. No call of a step allocates. Every
+// copy and launch first makes this stream wait for conflicting work of other streams on the same bytes (read
+// after write, write after read, write after write), whichever stream it was queued on.
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
   static std::shared_ptr<Stream> create(std::shared_ptr<Device> device, std::string name = {});
@@ -52,11 +53,12 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // Source and destination in host memory must stay until an event behind the call is done.
   void from_host(const BufferView& dst, const void* src);  // dst.byte_count bytes
   void to_host(void* dst, const BufferView& src);
-  // Within a backend: the backend's device_to_device. Across backends: staged through host memory in chunks that overlap; runs on both
-  // streams where needed. Byte counts must agree.
+  // Within a backend: the backend's device_to_device. Across backends: staged through host memory in chunks
+  // that overlap; runs on both streams where needed. Byte counts must agree.
   void copy(const BufferView& dst, const BufferView& src);
   void fill(const BufferView& dst, const void* pattern, std::uint32_t pattern_byte_count);
-  // `symbol_values` in the program's order. Throws kOutOfRange before anything is queued when one leaves its range.
+  // `symbol_values` in the program's order. Throws kOutOfRange before anything is queued when one leaves its
+  // range.
   void launch(const Routine& routine, std::span<const std::int64_t> symbol_values = {});
 
   Event record();
@@ -77,7 +79,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
 // Code bound to memory. Keeps code, buffers and workspace alive.
 class Routine {
  public:
-  // `bindings` in the order of the entry's arguments. The workspace comes from the runtime and is accounted on the device.
+  // `bindings` in the order of the entry's arguments. The workspace comes from the runtime and is accounted
+  // on the device.
   static std::shared_ptr<const Routine> link(std::shared_ptr<const Code> code, std::uint32_t entry,
                                              std::vector<BufferView> bindings);
   ~Routine();

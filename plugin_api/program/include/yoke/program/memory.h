@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/program/include/yoke/program/memory.h: where temporaries live, planned by liveness. Here and not in the runtime,
-// because only a backend knows which temporaries of a program need memory at all.
+// plugin_api/program/include/yoke/program/memory.h: where temporaries live, planned by liveness. Here and not
+// in the runtime, because only a backend knows which temporaries of a program need memory at all.
 #pragma once
+
+#include <yoke/program/program.h>
 
 #include <cstdint>
 #include <span>
 #include <vector>
-
-#include <yoke/program/program.h>
 
 namespace yoke::program {
 
@@ -26,7 +26,8 @@ struct MemoryPlan {
 // Two blocks whose lives do not overlap may share bytes. Deterministic: the same input, the same plan.
 MemoryPlan plan_memory(std::span<const Lifetime> lifetimes);
 
-// Lifetimes of a program's temporaries, by statement; a tensor that is no temporary, or is unused, has byte_count 0.
+// Lifetimes of a program's temporaries, by statement; a tensor that is no temporary, or is unused, has
+// byte_count 0.
 std::vector<Lifetime> lifetimes(const Program& program);
 
 }  // namespace yoke::program

@@ -11,15 +11,13 @@
 namespace yoke::program {
 
 // Element types; the numbers are those of backend.h.
-enum class Type : std::int32_t {
-  kF64 = 1, kF32, kF16, kBF16, kI64, kI32, kU32, kU8, kBool
-};
+enum class Type : std::int32_t { kF64 = 1, kF32, kF16, kBF16, kI64, kI32, kU32, kU8, kBool };
 
-std::uint64_t byte_size(Type type);        // 8 4 2 2 8 4 4 1 1
-std::string_view type_name(Type type);     // "f64", ... "bool"
+std::uint64_t byte_size(Type type);     // 8 4 2 2 8 4 4 1 1
+std::string_view type_name(Type type);  // "f64", ... "bool"
 std::optional<Type> type_by_name(std::string_view name);
 bool is_float(Type type);
-bool is_integer(Type type);                // i64 i32 u32 u8; bool is neither
+bool is_integer(Type type);  // i64 i32 u32 u8; bool is neither
 
 // A place in the text, both from 1; 0: made by code, not parsed.
 struct Location {
@@ -56,8 +54,8 @@ struct Loop {
   friend bool operator==(const Loop&, const Loop&) = default;
 };
 
-// constant + sum of coefficient * (loop index or symbol). Terms are unique, coefficients non-zero; loops first in order
-// of their number, then symbols in order of theirs.
+// constant + sum of coefficient * (loop index or symbol). Terms are unique, coefficients non-zero; loops
+// first in order of their number, then symbols in order of theirs.
 struct Affine {
   struct Term {
     bool is_symbol = false;
@@ -78,9 +76,9 @@ struct Affine {
 
 // One index of an access: affine, or an element of an integer tensor (`idx[b]`: gather, scatter).
 struct Index {
-  Affine affine;                         // when element_of is empty
+  Affine affine;                            // when element_of is empty
   std::optional<std::uint32_t> element_of;  // into Program::tensors
-  std::vector<Affine> element_indices;   // indices of that element
+  std::vector<Affine> element_indices;      // indices of that element
   friend bool operator==(const Index&, const Index&) = default;
 };
 
@@ -98,21 +96,61 @@ struct Access {
   friend bool operator==(const Access&, const Access&) = default;
 };
 
-// Operations, by the name they have in the text (see op_info). Inside the library only: names cross, never numbers.
+// Operations, by the name they have in the text (see op_info). Inside the library only: names cross, never
+// numbers.
 enum class Op : std::uint8_t {
-  kConst,      // literal
-  kRead,       // access
-  kIndex,      // value of an affine expression of one loop or symbol, i64
-  kCast,       // one argument
-  kAdd, kSub, kMul, kDiv, kMod, kNeg,
-  kMin, kMax, kAbs, kSign, kFloor, kCeil, kRound, kTrunc,
-  kExp, kExp2, kExpm1, kLog, kLog2, kLog1p, kSqrt, kRsqrt, kRecip, kPow,
-  kSin, kCos, kTanh, kSigmoid, kErf, kErfc, kFma,
-  kLess, kLessEqual, kGreater, kGreaterEqual, kEqual, kNotEqual,
-  kAnd, kOr, kNot,                                   // bool
-  kBitAnd, kBitOr, kBitXor, kBitNot, kShiftLeft, kShiftRight,  // integers
-  kSelect,     // select(condition, then, otherwise)
-  kRandomBits  // random_bits(seed, stream, counter): three i64 -> u32, Threefry 4x32, 20 rounds
+  kConst,  // literal
+  kRead,   // access
+  kIndex,  // value of an affine expression of one loop or symbol, i64
+  kCast,   // one argument
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kMod,
+  kNeg,
+  kMin,
+  kMax,
+  kAbs,
+  kSign,
+  kFloor,
+  kCeil,
+  kRound,
+  kTrunc,
+  kExp,
+  kExp2,
+  kExpm1,
+  kLog,
+  kLog2,
+  kLog1p,
+  kSqrt,
+  kRsqrt,
+  kRecip,
+  kPow,
+  kSin,
+  kCos,
+  kTanh,
+  kSigmoid,
+  kErf,
+  kErfc,
+  kFma,
+  kLess,
+  kLessEqual,
+  kGreater,
+  kGreaterEqual,
+  kEqual,
+  kNotEqual,
+  kAnd,
+  kOr,
+  kNot,  // bool
+  kBitAnd,
+  kBitOr,
+  kBitXor,
+  kBitNot,
+  kShiftLeft,
+  kShiftRight,  // integers
+  kSelect,      // select(condition, then, otherwise)
+  kRandomBits   // random_bits(seed, stream, counter): three i64 -> u32, Threefry 4x32, 20 rounds
 };
 
 struct OpInfo {
@@ -148,8 +186,10 @@ enum class Reduce : std::uint8_t { kSum, kProd, kMin, kMax, kAny, kAll, kArgMax,
 
 // target assign [reduce[loops]] value, over every combination of the loops.
 struct Statement {
-  std::vector<Loop> loops;  // those of the target first, in order of first use; then the reduction's, in order of the prefix
-  Access target;            // no `else`: a write outside the tensor is dropped for element indices, an error for affine ones
+  std::vector<Loop> loops;  // those of the target first, in order of first use; then the reduction's, in
+                            // order of the prefix
+  Access target;  // no `else`: a write outside the tensor is dropped for element indices, an error for affine
+                  // ones
   Assign assign = Assign::kSet;
   std::optional<Reduce> reduce;
   std::vector<std::uint32_t> reduce_loops;

@@ -2,12 +2,12 @@
 // plugin_api/program/include/yoke/program/text.h: programs from text, to text, and checked.
 #pragma once
 
+#include <yoke/program/program.h>
+
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <yoke/program/program.h>
 
 namespace yoke::program {
 
@@ -28,7 +28,7 @@ Module parse(std::string_view text);
 
 // The canonical text: parse(print(m)) is m, and print(parse(t)) is t for canonical t.
 std::string print(const Module& module);
-std::string print(const Program& program);  // one program as a whole text
+std::string print(const Program& program);                              // one program as a whole text
 std::string print(const Program& program, const Statement& statement);  // one line, without indentation
 
 // Throws ProgramError at the first rule that `program` breaks. What it accepts may run without checks.

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/cli/backends_command.cpp: yoke backends: what is found where, and why something was refused.
+// Loads nothing unless told.
+#include <yoke/runtime/runtime.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "command_line.h"
+#include "json.h"
+#include "text.h"
+
+namespace yoke::cli {
+namespace {
+
+void print_json(const std::vector<BackendCandidate>& found) {
+  JsonWriter json;
+  json.begin_object().key("backends").begin_array();
+  for (const BackendCandidate& candidate : found) {
+    json.begin_object()
+        .field("name", candidate.name)
+        .field("path", candidate.path.string())
+        .field("stage", candidate.stage)
+        .field("usable", candidate.usable)
+        .field("verdict", candidate.verdict)
+        .field("mend", candidate.mend)
+        .field("shadowed_by", candidate.shadowed_by)
+        .end_object();
+  }
+  std::cout << json.end_array().end_object().text() << '\n';
+}
+
+void print_list(const std::vector<BackendCandidate>& found) {
+  std::size_t width = 4;
+  for (const BackendCandidate& candidate : found) {
+    width = std::max(width, candidate.name.size());
+  }
+  for (const BackendCandidate& candidate : found) {
+    std::cout << candidate.name << std::string(width - candidate.name.size() + 2, ' ')
+              << (candidate.path.empty() ? "(linked into this process)" : candidate.path.string()) << "\n"
+              << std::string(width + 2, ' ') << candidate.verdict;
+    if (!candidate.shadowed_by.empty()) {
+      std::cout << "; shadowed by " << candidate.shadowed_by;
+    }
+    if (!candidate.mend.empty()) {
+      std::cout << "; " << candidate.mend;
+    }
+    std::cout << '\n';
+  }
+}
+
+std::string allowed_values(const OptionSpec& spec) {
+  switch (spec.type) {
+    case YOKE_OPTION_INTEGER:
+      return std::to_string(spec.integer_min) + " to " + std::to_string(spec.integer_max) + ", default " +
+             std::to_string(spec.integer_default);
+    case YOKE_OPTION_NUMBER:
+      return shortest(spec.number_min) + " to " + shortest(spec.number_max) + ", default " +
+             shortest(spec.number_default);
+    case YOKE_OPTION_FLAG:
+      return spec.integer_default != 0 ? "flag, default on" : "flag, default off";
+    default:
+      return (spec.text_choices.empty() ? "text" : join(spec.text_choices, "|")) + ", default '" +
+             spec.text_default + "'";
+  }
+}
+
+int print_options(const std::string& name) {
+  Runtime runtime;
+  const auto backend = runtime.backend(name);
+  std::cout << "backend " << backend->name() << " " << backend->version() << " (loaded to be asked)\n";
+  const auto specs = backend->option_specs();
+  if (specs.empty()) {
+    std::cout << "  it has no options\n";
+  }
+  for (const OptionSpec& spec : specs) {
+    std::cout << "  " << spec.name << "  " << allowed_values(spec) << "\n      " << spec.help << '\n';
+  }
+  return kDone;
+}
+
+}  // namespace
+
+int backends_command(Arguments arguments) {
+  bool as_json = false;
+  std::string name;
+  CommandLine line("yoke backends [OPTION...]",
+                   "Lists the files that might be backends, in the order in which they are looked for: the "
+                   "folders of YOKE_PLUGIN_PATH,\n"
+                   "the user's folder, the install folder. Nothing is loaded.");
+  line.flag("json", &as_json, "print one JSON object");
+  line.text("help-options", &name, "load the backend of that name and list the options of its devices");
+  if (!line.parse(arguments)) {
+    return kDone;
+  }
+  if (!name.empty()) {
+    return print_options(name);
+  }
+  const Runtime runtime;
+  const auto found = runtime.list_backends();
+  if (as_json) {
+    print_json(found);
+    return kDone;
+  }
+  print_list(found);
+  if (found.empty()) {
+    std::cerr << "yoke: no backend was found; build one, or name its folder in YOKE_PLUGIN_PATH\n";
+  }
+  return kDone;
+}
+
+}  // namespace yoke::cli

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/cli/command_line.cpp: the only file that sees Boost.Program_options, which takes seconds to
+// compile.
+#include "command_line.h"
+
+#include <boost/program_options.hpp>
+#include <charconv>
+#include <cmath>
+#include <functional>
+#include <iostream>
+#include <string_view>
+#include <utility>
+
+namespace yoke::cli {
+namespace {
+
+namespace po = boost::program_options;
+
+// The whole text as a number, or an error that says which option wants what.
+template <class Number>
+Number parse_number(const std::string& name, const std::string& text, const char* what) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    throw UsageError("--" + name + " takes " + what + ", not '" + text + "'");
+  }
+  return value;
+}
+
+}  // namespace
+
+constexpr unsigned kLineWidth = 120;
+
+struct CommandLine::Impl {
+  std::string usage;
+  std::string about;
+  po::options_description visible{"Options", kLineWidth};
+  po::options_description hidden;
+  po::positional_options_description positions;
+  std::vector<std::string> required;
+  std::vector<std::pair<std::string, std::function<void(const po::variable_value&)>>> actions;
+
+  void add(const std::string& name, const po::value_semantic* semantic, const std::string& help,
+           std::function<void(const po::variable_value&)> action) {
+    visible.add_options()(name.c_str(), semantic, help.c_str());
+    actions.emplace_back(name, std::move(action));
+  }
+};
+
+CommandLine::CommandLine(std::string usage, std::string about) : impl_(std::make_unique<Impl>()) {
+  impl_->usage = std::move(usage);
+  impl_->about = std::move(about);
+  impl_->visible.add_options()("help,h", "print this");
+}
+
+CommandLine::~CommandLine() = default;
+
+void CommandLine::flag(const std::string& name, bool* out, const std::string& help) {
+  impl_->add(name, po::bool_switch(), help,
+             [out](const po::variable_value& value) { *out = value.as<bool>(); });
+}
+
+void CommandLine::text(const std::string& name, std::string* out, const std::string& help) {
+  impl_->add(name, po::value<std::string>()->value_name("TEXT"), help,
+             [out](const po::variable_value& value) { *out = value.as<std::string>(); });
+}
+
+void CommandLine::integer(const std::string& name, std::int64_t* out, const std::string& help) {
+  impl_->add(name, po::value<std::string>()->value_name("N"), help,
+             [name, out](const po::variable_value& value) {
+               *out = parse_number<std::int64_t>(name, value.as<std::string>(), "a whole number");
+             });
+}
+
+void CommandLine::integer(const std::string& name, std::optional<std::int64_t>* out,
+                          const std::string& help) {
+  impl_->add(name, po::value<std::string>()->value_name("N"), help,
+             [name, out](const po::variable_value& value) {
+               *out = parse_number<std::int64_t>(name, value.as<std::string>(), "a whole number");
+             });
+}
+
+void CommandLine::number(const std::string& name, double* out, const std::string& help) {
+  impl_->add(
+      name, po::value<std::string>()->value_name("X"), help, [name, out](const po::variable_value& value) {
+        *out = parse_number<double>(name, value.as<std::string>(), "a number");
+        if (!std::isfinite(*out)) {
+          throw UsageError("--" + name + " takes a finite number, not '" + value.as<std::string>() + "'");
+        }
+      });
+}
+
+void CommandLine::texts(const std::string& name, std::vector<std::string>* out, const std::string& help) {
+  impl_->add(name, po::value<std::vector<std::string>>()->value_name("TEXT"), help,
+             [out](const po::variable_value& value) { *out = value.as<std::vector<std::string>>(); });
+}
+
+void CommandLine::positional(const std::string& name, std::string* out, const std::string& help) {
+  impl_->hidden.add_options()(name.c_str(), po::value<std::string>(), help.c_str());
+  impl_->positions.add(name.c_str(), 1);
+  impl_->required.push_back(name);
+  impl_->actions.emplace_back(name,
+                              [out](const po::variable_value& value) { *out = value.as<std::string>(); });
+}
+
+bool CommandLine::parse(Arguments arguments) const {
+  po::options_description all;
+  all.add(impl_->visible).add(impl_->hidden);
+  const std::vector<std::string> words(arguments.begin(), arguments.end());
+  po::variables_map values;
+  const std::string hint = "; " + impl_->usage.substr(0, impl_->usage.find(' ', impl_->usage.find(' ') + 1)) +
+                           " --help lists the options";
+  try {
+    // No guessing: a shortened option would change its meaning when another is added.
+    constexpr int kStyle = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
+    po::store(po::command_line_parser(words).options(all).positional(impl_->positions).style(kStyle).run(),
+              values);
+  } catch (const po::unknown_option& error) {
+    throw UsageError("there is no option '" + error.get_option_name() + "'" + hint);
+  } catch (const po::too_many_positional_options_error&) {
+    throw UsageError("there are more arguments than '" + impl_->usage + "' has" + hint);
+  } catch (const po::error& error) {
+    throw UsageError(std::string(error.what()) + hint);
+  }
+  if (values.count("help") != 0) {
+    std::cout << "usage: " << impl_->usage << "\n\n" << impl_->about << "\n\n" << impl_->visible;
+    return false;
+  }
+  for (const std::string& name : impl_->required) {
+    if (values.count(name) == 0) {
+      throw UsageError(name + " is missing: " + impl_->usage);
+    }
+  }
+  for (const auto& [name, action] : impl_->actions) {
+    if (values.count(name) != 0) {
+      action(values[name]);
+    }
+  }
+  return true;
+}
+
+}  // namespace yoke::cli

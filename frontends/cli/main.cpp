@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/cli/main.cpp: the yoke command: finds the subcommand, and turns whatever is thrown into one
+// sentence and an exit code.
+#include <csignal>
+#include <exception>
+#include <iostream>
+#include <new>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "subcommands.h"
+
+namespace {
+
+struct Subcommand {
+  std::string_view name;
+  std::string_view help;
+  int (*run)(yoke::cli::Arguments);
+};
+
+constexpr Subcommand kSubcommands[] = {
+    {"backends", "list the backends that are found, without loading them", yoke::cli::backends_command},
+    {"devices", "load every backend and try each of its devices", yoke::cli::devices_command},
+    {"program", "check, print and run a file in yoke's program format", yoke::cli::program_command},
+    {"train", "train a network on one or more shards", yoke::cli::train_command},
+};
+
+void print_usage(std::ostream& out) {
+  out << "usage: yoke SUBCOMMAND [ARGUMENT...]\n\n";
+  for (const Subcommand& subcommand : kSubcommands) {
+    out << "  " << subcommand.name << std::string(12 - subcommand.name.size(), ' ') << subcommand.help
+        << '\n';
+  }
+  out << "\nyoke SUBCOMMAND --help lists its arguments. Exit code: 0 done, 1 failed, 2 wrong usage.\n";
+}
+
+int run(const std::vector<std::string>& words) {
+  using yoke::cli::UsageError;
+  if (words.empty()) {
+    print_usage(std::cerr);
+    return yoke::cli::kWrongUsage;
+  }
+  if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
+    print_usage(std::cout);
+    return yoke::cli::kDone;
+  }
+  if (words[0] == "--version") {
+    std::cout << "yoke " << YOKE_VERSION << '\n';
+    return yoke::cli::kDone;
+  }
+  for (const Subcommand& subcommand : kSubcommands) {
+    if (words[0] == subcommand.name) {
+      return subcommand.run(yoke::cli::Arguments(words).subspan(1));
+    }
+  }
+  throw UsageError("there is no subcommand '" + words[0] + "'; yoke --help lists them");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // A file that grows past the user's limit is a failed write with a sentence, not a killed process.
+  std::signal(SIGXFSZ, SIG_IGN);
+  try {
+    const int code = run({argv + 1, argv + argc});
+    if (!std::cout.flush()) {
+      std::cerr << "yoke: cannot write the output; is its disk full?\n";
+      return yoke::cli::kFailed;
+    }
+    return code;
+  } catch (const yoke::cli::UsageError& error) {
+    std::cerr << "yoke: " << error.what() << '\n';
+    return yoke::cli::kWrongUsage;
+  } catch (const std::bad_alloc&) {
+    std::cerr << "yoke: this machine has not enough memory for that\n";
+  } catch (const std::exception& error) {
+    std::cerr << "yoke: " << error.what() << '\n';
+  }
+  return yoke::cli::kFailed;
+}

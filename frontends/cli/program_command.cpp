@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/cli/program_command.cpp: yoke program: verifies a text, prints it in canonical form, runs it on
+// random input.
+#include <yoke/program/text.h>
+#include <yoke/runtime/passes.h>
+#include <yoke/runtime/runtime.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <limits>
+
+#include "command_line.h"
+#include "run_program.h"
+#include "text.h"
+
+namespace yoke::cli {
+namespace {
+
+struct ProgramOptions {
+  std::string file;
+  bool optimized = false;
+  bool run = false;
+  std::string backend = "reference";
+  std::int64_t seed = 0;
+  std::vector<std::string> symbols;
+};
+
+std::string read_text(const std::string& file) {
+  if (file == "-") {
+    return {std::istreambuf_iterator<char>(std::cin), {}};
+  }
+  std::ifstream in(file, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (!in.is_open() || in.bad()) {
+    throw Error(ErrorCode::kNotFound,
+                "cannot read " + file + "; name a file in yoke's program format, or - for standard input");
+  }
+  return text;
+}
+
+// The values of --symbol NAME=VALUE; a symbol that was not named starts at its lowest value.
+std::vector<std::int64_t> symbol_values(const program::Program& program,
+                                        const std::vector<std::string>& given) {
+  std::vector<std::int64_t> values;
+  for (const program::Symbol& symbol : program.symbols) {
+    values.push_back(symbol.low);
+  }
+  for (const std::string& word : given) {
+    const std::size_t equals = word.find('=');
+    const std::string digits = equals == std::string::npos ? "" : word.substr(equals + 1);
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (error != std::errc() || end != digits.data() + digits.size()) {
+      throw UsageError("--symbol takes NAME=VALUE with a whole number, not '" + word + "'");
+    }
+    if (const auto found = program.find_symbol(word.substr(0, equals))) {
+      const program::Symbol& symbol = program.symbols[*found];
+      if (value < symbol.low || value >= symbol.high || (value - symbol.low) % symbol.step != 0) {
+        throw UsageError("--symbol " + word + ": the range of '" + symbol.name + "' is " +
+                         std::to_string(symbol.low) + ".." + std::to_string(symbol.high) + " step " +
+                         std::to_string(symbol.step));
+      }
+      values[*found] = value;
+    }
+  }
+  return values;
+}
+
+UsageError no_such_symbol(const std::string& word, const std::string& name) {
+  return UsageError("--symbol " + word + ": no program of the file has a symbol '" + name + "'");
+}
+
+void check_symbols(const program::Module& module, const std::vector<std::string>& given) {
+  for (const std::string& word : given) {
+    const std::string name = word.substr(0, word.find('='));
+    if (std::none_of(module.programs.begin(), module.programs.end(), [&](const program::Program& program) {
+          return program.find_symbol(name).has_value();
+        })) {
+      throw no_such_symbol(word, name);
+    }
+  }
+}
+
+void print_outputs(const program::Program& program, const ArgumentBytes& arguments) {
+  constexpr std::uint64_t kShown = 6;
+  const auto numbers = program.arguments();
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const program::Tensor& tensor = program.tensors[numbers[i]];
+    if (tensor.role == program::Role::kIn) {
+      continue;
+    }
+    double low = std::numeric_limits<double>::infinity();
+    double high = -low;
+    double sum = 0;
+    std::vector<std::string> first;
+    for (std::uint64_t element = 0; element < tensor.element_count(); ++element) {
+      const double value = element_value(tensor.type, arguments[i], element);
+      low = std::min(low, value);
+      high = std::max(high, value);
+      sum += value;
+      if (element < kShown) {
+        first.push_back(shortest(value));
+      }
+    }
+    std::vector<std::string> dims;
+    for (const std::uint64_t dim : tensor.dims) {
+      dims.push_back(std::to_string(dim));
+    }
+    std::cout << "  " << tensor.name << " : " << program::type_name(tensor.type) << "[" << join(dims, ", ")
+              << "]  min " << shortest(low) << ", max " << shortest(high) << ", mean "
+              << shortest(sum / static_cast<double>(tensor.element_count())) << "; first " << join(first, " ")
+              << (tensor.element_count() > kShown ? " ..." : "") << '\n';
+  }
+}
+
+void run_program(const program::Program& program, const std::shared_ptr<Device>& device,
+                 const ProgramOptions& options) {
+  const auto values = symbol_values(program, options.symbols);
+  ArgumentBytes reference = random_arguments(program, options.seed);
+  ArgumentBytes got = reference;
+  std::cout << "# " << program.name << " on " << (device ? device->name() : "the reference executor")
+            << ", seed " << options.seed << '\n';
+  run_on_reference(program, reference, values);
+  if (!device) {
+    print_outputs(program, reference);
+    return;
+  }
+  const auto start = std::chrono::steady_clock::now();
+  run_on_device(device, program::print(program), program, got, values);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  print_outputs(program, got);
+  const Difference difference = largest_difference(program, got, reference);
+  std::cout << "  compiled and run in " << fixed(seconds.count() * 1e3, 1)
+            << " ms; largest difference from the reference executor " << shortest(difference.relative)
+            << (difference.place.empty() ? "" : ": " + difference.place) << '\n';
+}
+
+}  // namespace
+
+int program_command(Arguments arguments) {
+  ProgramOptions options;
+  CommandLine line(
+      "yoke program FILE [OPTION...]",
+      "Verifies a file in yoke's program format (- is standard input) and prints it in canonical form.");
+  line.positional("FILE", &options.file, "the program");
+  line.flag("optimized", &options.optimized, "print it as backends get it, after the runtime's passes");
+  line.flag("run", &options.run,
+            "run every program of the file on random input and print what comes out, not the text");
+  line.text("backend", &options.backend, "where to run: a backend's name, or reference (the default)");
+  line.integer("seed", &options.seed, "of the random input, default 0");
+  line.texts("symbol", &options.symbols, "NAME=VALUE for --run; the lowest value unless given");
+  if (!line.parse(arguments)) {
+    return kDone;
+  }
+  program::Module module;
+  try {
+    module = program::parse_and_verify(read_text(options.file));
+  } catch (const program::ProgramError& error) {
+    throw Error(ErrorCode::kInvalidArgument, options.file + ": " + error.what());
+  }
+  if (options.run) {
+    check_symbols(module, options.symbols);
+    std::shared_ptr<Device> device;
+    if (options.backend != "reference") {
+      device = Runtime().backend(options.backend)->open_device(0);
+    }
+    for (const program::Program& program : module.programs) {
+      run_program(program, device, options);
+    }
+    return kDone;
+  }
+  if (options.optimized) {
+    for (program::Program& program : module.programs) {
+      program = passes::optimize(std::move(program));
+    }
+  }
+  std::cout << program::print(module);
+  return kDone;
+}
+
+}  // namespace yoke::cli

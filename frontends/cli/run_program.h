@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/cli/run_program.h: a program on random input, on a device or on the reference executor, and how
+// far two runs differ.
+#pragma once
+
+#include <yoke/program/program.h>
+#include <yoke/runtime/device.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace yoke::cli {
+
+// The bytes of each argument, in order of declaration.
+using ArgumentBytes = std::vector<std::vector<std::byte>>;
+
+// Floats in [-1, 1), integers in 0..15, bools; outputs too, so that what is not written shows.
+ArgumentBytes random_arguments(const program::Program& program, std::int64_t seed);
+
+void run_on_reference(const program::Program& program, ArgumentBytes& arguments,
+                      std::span<const std::int64_t> symbol_values);
+
+// Compiles `text` for the device and runs its entry `program.name`.
+void run_on_device(const std::shared_ptr<Device>& device, const std::string& text,
+                   const program::Program& program, ArgumentBytes& arguments,
+                   std::span<const std::int64_t> symbol_values);
+
+double element_value(program::Type type, std::span<const std::byte> bytes, std::uint64_t element);
+
+// The element of an output where two runs differ most, relative to the larger of 1 and the value; a NaN
+// against a number counts as infinite.
+struct Difference {
+  double relative = 0;
+  std::string place;  // "y[3] is 0.5, not 0.25"; empty: none
+};
+Difference largest_difference(const program::Program& program, const ArgumentBytes& got,
+                              const ArgumentBytes& wanted);
+
+}  // namespace yoke::cli

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/cli/text.cpp: numbers and lists for people to read, the same in every locale.
+#include "text.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include "subcommands.h"
+
+namespace yoke::cli {
+namespace {
+
+template <class... Form>
+std::string number_text(double value, Form... form) {
+  std::array<char, 400> buffer{};  // the largest double has 309 digits
+  const auto [end, error] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, form...);
+  return error == std::errc() ? std::string(buffer.data(), end) : "?";
+}
+
+std::string two_digits(std::uint64_t value) {
+  return (value < 10 ? "0" : "") + std::to_string(value);
+}
+
+}  // namespace
+
+std::string fixed(double value, int digits) {
+  return number_text(value, std::chars_format::fixed, digits);
+}
+
+std::string shortest(double value) {
+  return number_text(value);
+}
+
+std::string grouped(std::uint64_t value) {
+  std::string text = std::to_string(value);
+  for (std::size_t at = text.size(); at > 3; at -= 3) {
+    text.insert(at - 3, ",");
+  }
+  return text;
+}
+
+std::string duration(double seconds) {
+  if (!std::isfinite(seconds) || seconds < 0) {
+    return "?";
+  }
+  if (seconds < 59.95) {
+    return fixed(seconds, 1) + " s";
+  }
+  const auto whole = static_cast<std::uint64_t>(std::llround(seconds));
+  const std::string tail = two_digits(whole % 60);
+  if (whole < 3600) {
+    return std::to_string(whole / 60) + ":" + tail;
+  }
+  return std::to_string(whole / 3600) + ":" + two_digits(whole / 60 % 60) + ":" + tail;
+}
+
+std::string byte_text(std::uint64_t byte_count) {
+  constexpr const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+  auto value = static_cast<double>(byte_count);
+  std::size_t unit = 0;
+  while (value >= 1024 && unit + 1 < std::size(kUnits)) {
+    value /= 1024;
+    ++unit;
+  }
+  return fixed(value, unit == 0 ? 0 : 1) + " " + kUnits[unit];
+}
+
+std::string join(const std::vector<std::string>& parts, std::string_view between) {
+  std::string text;
+  for (const std::string& part : parts) {
+    text += text.empty() ? "" : std::string(between);
+    text += part;
+  }
+  return text;
+}
+
+std::vector<std::string> split(std::string_view text, char at) {
+  std::vector<std::string> parts;
+  while (true) {
+    const std::size_t end = text.find(at);
+    parts.emplace_back(text.substr(0, end));
+    if (end == std::string_view::npos) {
+      return parts;
+    }
+    text.remove_prefix(end + 1);
+  }
+}
+
+LogLevel log_level_by_name(const std::string& name) {
+  constexpr std::pair<std::string_view, LogLevel> kLevels[] = {
+      {"trace", LogLevel::kTrace}, {"debug", LogLevel::kDebug}, {"info", LogLevel::kInfo},
+      {"warn", LogLevel::kWarn},   {"error", LogLevel::kError}, {"off", LogLevel::kOff}};
+  const auto* const found = std::find_if(std::begin(kLevels), std::end(kLevels),
+                                         [&](const auto& level) { return level.first == name; });
+  if (found == std::end(kLevels)) {
+    throw UsageError("--log-level takes trace, debug, info, warn, error or off, not '" + name + "'");
+  }
+  return found->second;
+}
+
+}  // namespace yoke::cli

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/cli/text.h: numbers and lists for people to read.
+#pragma once
+
+#include <yoke/runtime/log.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace yoke::cli {
+
+std::string fixed(double value, int digits);      // fixed(0.5, 2): "0.50"
+std::string shortest(double value);               // reads back as the same number
+std::string grouped(std::uint64_t value);         // "60,000"
+std::string duration(double seconds);             // "3.2 s", "1:05", "2:03:04"
+std::string byte_text(std::uint64_t byte_count);  // "1.5 GiB"
+std::string join(const std::vector<std::string>& parts, std::string_view between);
+std::vector<std::string> split(std::string_view text, char at);
+
+LogLevel log_level_by_name(const std::string& name);  // UsageError lists the names
+
+}  // namespace yoke::cli

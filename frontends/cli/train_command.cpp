@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/cli/train_command.cpp: yoke train: the options become one call of data_parallel, with progress
+// around its steps.
+#include <unistd.h>
+#include <yoke/data_parallel.h>
+#include <yoke/losses.h>
+#include <yoke/nn.h>
+#include <yoke/npz.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <exception>
+#include <iostream>
+
+#include "stop_request.h"
+#include "text.h"
+#include "train.h"
+#include "train_progress.h"
+#include "train_report.h"
+
+namespace yoke::cli {
+namespace {
+
+class Stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+// Adds the time of its own life.
+class Timed {
+ public:
+  explicit Timed(double* sum) : sum_(sum) {}
+  ~Timed() { *sum_ += watch_.seconds(); }
+  Timed(const Timed&) = delete;
+  Timed& operator=(const Timed&) = delete;
+
+ private:
+  double* sum_;
+  Stopwatch watch_;
+};
+
+nn::Module make_model(const TrainOptions& options, std::uint64_t class_count) {
+  std::vector<nn::Module> layers;
+  for (const std::uint64_t width : options.hidden) {
+    layers.push_back(nn::linear(width));
+    layers.push_back(nn::relu());
+  }
+  layers.push_back(nn::linear(class_count));
+  return nn::sequential(std::move(layers));
+}
+
+// One run: the loop over epochs inside data_parallel's body.
+class Run {
+ public:
+  Run(const TrainOptions& options, const TrainData& data, const nn::Module& model, std::ostream& out,
+      TrainReport* report)
+      : options_(options), data_(data), model_(model), out_(out), report_(report) {}
+
+  void train(Trainer& trainer) {
+    report_->compile_seconds = trainer.compile_seconds();
+    report_->setup_seconds = trainer.setup_seconds();
+    report_->devices = trainer.device_names();
+    report_->merge = merge_strategy_name(trainer.merge_strategy());
+    report_->shards = trainer.shards();
+    Evaluation evaluation = make_evaluation(trainer);
+    out_ << options_.model << " on " << report_->devices << ", " << report_->shards
+         << (report_->shards == 1 ? " shard, " : " shards, ") << trainer.steps_per_epoch() << " steps of "
+         << options_.batch << " examples an epoch, gradients merged by " << report_->merge << std::endl;
+    Progress progress(out_, isatty(STDERR_FILENO) == 1, options_.epochs, trainer.steps_per_epoch(),
+                      options_.batch, [&] { return loss_so_far(trainer); });
+    for (std::int64_t epoch = 1; epoch <= options_.epochs && !report_->stopped; ++epoch) {
+      run_epoch(trainer, evaluation, progress, epoch);
+    }
+    if (!report_->stopped) {
+      save(trainer, progress);
+    }
+    report_->steps = trainer.step_count();
+  }
+
+ private:
+  Evaluation make_evaluation(Trainer& trainer) {
+    const Timed timed(&report_->setup_seconds);
+    return trainer.evaluation(data_.test_inputs, data_.test_labels, [this](const Tensor& x, const Tensor& y) {
+      const Tensor logits = model_(x);
+      return std::vector<Tensor>{cross_entropy(logits, y), accuracy(logits, y)};
+    });
+  }
+
+  // The mean over the epoch's steps so far. The trainer gives the mean since it was last asked.
+  double loss_so_far(Trainer& trainer) {
+    const std::int64_t fresh = epoch_steps_ - loss_steps_;
+    if (fresh > 0) {
+      // A sum over shards is shown per shard: the number then means the same as with mean.
+      const double scale = options_.reduction == Reduction::kSum ? static_cast<double>(report_->shards) : 1.0;
+      loss_sum_ += trainer.mean_loss() / scale * static_cast<double>(fresh);
+      loss_steps_ = epoch_steps_;
+    }
+    return loss_sum_ / static_cast<double>(loss_steps_);
+  }
+
+  void run_epoch(Trainer& trainer, Evaluation& evaluation, Progress& progress, std::int64_t epoch) {
+    EpochReport report;
+    loss_sum_ = 0;
+    loss_steps_ = epoch_steps_ = 0;
+    progress.begin_epoch(epoch);
+    double seconds = 0;
+    {
+      const Timed timed(&seconds);
+      const bool whole = trainer.run_epoch([&](std::int64_t step) {
+        ++epoch_steps_;
+        progress.step_done(step);
+        return !stop_.made();
+      });
+      report_->stopped = !whole || stop_.made();
+      report.train_loss = loss_so_far(trainer);
+      trainer.wait();
+    }
+    const std::int64_t rows = std::min(epoch_steps_ * options_.batch,
+                                       static_cast<std::int64_t>(data_.train_labels.element_count()));
+    const bool finished = epoch_steps_ == trainer.steps_per_epoch();
+    report_->examples += rows;
+    report_->step_seconds += seconds;
+    report_->finished_epochs += finished ? 1 : 0;
+    report.examples_per_second = static_cast<double>(rows) / seconds;
+    if (report_->stopped) {  // what was learned first, what it is worth after
+      progress.line("stopped after step " + std::to_string(trainer.step_count()) + ", in epoch " +
+                    std::to_string(epoch) + " of " + std::to_string(options_.epochs));
+      save(trainer, progress);
+    }
+    {
+      const Timed timed(&report_->evaluation_seconds);
+      const std::vector<double> metrics = evaluation.run();
+      report.test_loss = metrics.at(0);
+      // A share of rows, back to the whole number of rows that f32 rounded.
+      const auto count = static_cast<double>(data_.test_labels.element_count());
+      report.test_accuracy = std::round(metrics.at(1) * count) / count;
+    }
+    report_->epochs.push_back(report);
+    progress.line(epoch_text(epoch, options_.epochs, report));
+  }
+
+  // A failure is told at the end: the run's figures are worth having all the same.
+  void save(Trainer& trainer, Progress& progress) {
+    if (options_.save.empty()) {
+      return;
+    }
+    try {
+      trainer.save_params(options_.save);
+      report_->saved = true;
+      progress.line("saved the parameters to " + options_.save.string());
+    } catch (const std::exception& error) {
+      report_->save_error = error.what();
+    }
+  }
+
+  const TrainOptions& options_;
+  const TrainData& data_;
+  const nn::Module& model_;
+  std::ostream& out_;
+  TrainReport* report_;
+  StopRequest stop_;
+  double loss_sum_ = 0;
+  std::int64_t loss_steps_ = 0;   // in loss_sum_
+  std::int64_t epoch_steps_ = 0;  // done in this epoch
+};
+
+DataParallelOptions parallel_options(const TrainOptions& options, std::shared_ptr<Runtime> runtime) {
+  DataParallelOptions parallel;
+  parallel.backend_name = options.backend;
+  parallel.shards = options.shards;
+  parallel.reduction = options.reduction;
+  parallel.optimizer = {
+      .momentum = options.momentum, .weight_decay = options.weight_decay, .nesterov = options.nesterov};
+  parallel.learning_rate = Tensor(static_cast<float>(options.learning_rate));
+  parallel.batch_size = options.batch;
+  parallel.base_seed = options.seed;
+  parallel.merge = options.merge;
+  parallel.runtime = std::move(runtime);
+  return parallel;
+}
+
+}  // namespace
+
+int train_command(Arguments arguments) {
+  std::optional<TrainOptions> options = parse_train_options(arguments);
+  if (!options) {
+    return kDone;
+  }
+  const Stopwatch whole;
+  TrainReport report;
+  // Everything that can be known to fail is tried before the data are read.
+  if (!options->save.empty()) {
+    check_can_save(options->save);
+  }
+  RuntimeOptions runtime_options;
+  runtime_options.log_level = options->log_level;
+  const auto runtime = std::make_shared<Runtime>(runtime_options);
+  for (const std::string& part : split(options->backend, ',')) {
+    runtime->backend(part.substr(0, part.find(':')));
+  }
+  std::ostream& out = options->json ? std::cerr : std::cout;
+  TrainData data;
+  {
+    const Timed timed(&report.data_seconds);
+    data = load_train_data(*options);
+  }
+  out << data.sentence << std::endl;
+
+  const nn::Module model = make_model(*options, data.class_count);
+  Run run(*options, data, model, out, &report);
+  data_parallel(
+      parallel_options(*options, runtime), data.train_inputs, data.train_labels,
+      [&](const Tensor& x, const Tensor& y) { return cross_entropy(model(x), y); },
+      [&](Trainer& trainer) { run.train(trainer); });
+  report.seconds = whole.seconds();
+  out << time_text(report) << std::endl;
+  if (options->json) {
+    std::cout << json_text(*options, data, report) << std::endl;
+  }
+  if (!report.save_error.empty()) {
+    throw Error(ErrorCode::kResourceExhausted, report.save_error);
+  }
+  return kDone;
+}
+
+}  // namespace yoke::cli

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/cli/train_progress.h: a moving line on a terminal, one plain line per epoch everywhere else.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <iosfwd>
+#include <string>
+
+namespace yoke::cli {
+
+// The terminal's line is on standard error; lines that stay go to `out`.
+class Progress {
+ public:
+  // `loss` is asked for only when a line is drawn: it may make the host wait.
+  Progress(std::ostream& out, bool on_terminal, std::int64_t epochs, std::int64_t steps_per_epoch,
+           std::int64_t rows_per_step, std::function<double()> loss);
+
+  void begin_epoch(std::int64_t epoch);  // from 1
+  void step_done(std::int64_t step_in_epoch);
+  void line(const std::string& text);  // in place of the moving line
+
+ private:
+  void draw(std::int64_t steps_done, std::chrono::steady_clock::time_point now);
+
+  std::ostream& out_;
+  bool on_terminal_;
+  std::int64_t epochs_;
+  std::int64_t steps_per_epoch_;
+  std::int64_t rows_per_step_;
+  std::function<double()> loss_;
+  std::int64_t epoch_ = 0;
+  std::int64_t steps_done_ = 0;
+  std::chrono::steady_clock::time_point start_;
+  std::chrono::steady_clock::time_point drawn_;
+};
+
+}  // namespace yoke::cli

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/cli/train_report.cpp: lines for people, one JSON object for scripts.
+#include "train_report.h"
+
+#include <cmath>
+
+#include "json.h"
+#include "text.h"
+
+namespace yoke::cli {
+
+std::string epoch_text(std::int64_t epoch, std::int64_t epochs, const EpochReport& report) {
+  return "epoch " + std::to_string(epoch) + "/" + std::to_string(epochs) + ": loss " +
+         fixed(report.train_loss, 4) + ", test loss " + fixed(report.test_loss, 4) + ", test accuracy " +
+         fixed(100 * report.test_accuracy, 2) + " %, " +
+         grouped(static_cast<std::uint64_t>(report.examples_per_second)) + " examples/s";
+}
+
+std::string time_text(const TrainReport& report) {
+  const double rest = report.seconds - report.data_seconds - report.compile_seconds - report.setup_seconds -
+                      report.step_seconds - report.evaluation_seconds;
+  const auto part = [&](const char* name, double seconds) {
+    return std::string(name) + " " + fixed(seconds, 2) + " s (" + fixed(100 * seconds / report.seconds, 0) +
+           " %)";
+  };
+  return "time: " + fixed(report.seconds, 2) + " s: " + part("data", report.data_seconds) + ", " +
+         part("compile", report.compile_seconds) + ", " + part("set-up", report.setup_seconds) + ", " +
+         part("steps", report.step_seconds) + ", " + part("evaluation", report.evaluation_seconds) + ", " +
+         part("other", std::max(0.0, rest)) + "; " +
+         grouped(static_cast<std::uint64_t>(report.examples_per_second())) + " examples/s in steps";
+}
+
+std::string json_text(const TrainOptions& options, const TrainData& data, const TrainReport& report) {
+  const EpochReport last = report.epochs.empty() ? EpochReport{} : report.epochs.back();
+  JsonWriter json;
+  json.begin_object()
+      .field("backend", options.backend)
+      .field("devices", report.devices)
+      .field("shards", report.shards)
+      .field("data", data.name)
+      .field("train_examples", data.train_labels.element_count())
+      .field("test_examples", data.test_labels.element_count())
+      .field("model", options.model)
+      .field("batch", options.batch)
+      .field("learning_rate", options.learning_rate)
+      .field("momentum", options.momentum)
+      .field("weight_decay", options.weight_decay)
+      .field("nesterov", options.nesterov)
+      .field("reduction", options.reduction == Reduction::kMean ? "mean" : "sum")
+      .field("merge", report.merge)
+      .field("epochs", report.finished_epochs)
+      .field("epochs_asked", options.epochs)
+      .field("steps", report.steps)
+      .field("stopped", report.stopped)
+      .field("train_loss", last.train_loss)
+      .field("test_loss", last.test_loss)
+      .field("test_accuracy", last.test_accuracy)
+      .field("examples_per_second", report.examples_per_second())
+      .field("seconds", report.seconds)
+      .field("seed", options.seed);
+  json.key("saved");
+  report.saved ? json.value(options.save.string()) : json.null();
+  json.key("seconds_in")
+      .begin_object()
+      .field("data", report.data_seconds)
+      .field("compile", report.compile_seconds)
+      .field("setup", report.setup_seconds)
+      .field("steps", report.step_seconds)
+      .field("evaluation", report.evaluation_seconds)
+      .end_object();
+  json.key("history").begin_array();
+  for (const EpochReport& epoch : report.epochs) {
+    json.begin_object()
+        .field("train_loss", epoch.train_loss)
+        .field("test_loss", epoch.test_loss)
+        .field("test_accuracy", epoch.test_accuracy)
+        .field("examples_per_second", epoch.examples_per_second)
+        .end_object();
+  }
+  return json.end_array().end_object().text();
+}
+
+}  // namespace yoke::cli

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/cli/train_report.h: what a training run came to, for people and for scripts.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "train.h"
+
+namespace yoke::cli {
+
+struct EpochReport {
+  double train_loss = std::numeric_limits<double>::quiet_NaN();
+  double test_loss = std::numeric_limits<double>::quiet_NaN();
+  double test_accuracy = std::numeric_limits<double>::quiet_NaN();
+  double examples_per_second = std::numeric_limits<double>::quiet_NaN();
+};
+
+struct TrainReport {
+  std::string devices;
+  std::string merge;
+  std::uint32_t shards = 0;
+  std::int64_t steps = 0;
+  std::int64_t examples = 0;        // trained on, each as often as it was used
+  std::vector<EpochReport> epochs;  // the last may be unfinished
+  std::int64_t finished_epochs = 0;
+  bool stopped = false;  // by a signal
+  bool saved = false;
+  std::string save_error;  // why not
+  double data_seconds = 0;
+  double compile_seconds = 0;
+  double setup_seconds = 0;
+  double step_seconds = 0;
+  double evaluation_seconds = 0;
+  double seconds = 0;  // all of it
+
+  double examples_per_second() const {
+    return step_seconds > 0 ? static_cast<double>(examples) / step_seconds : 0;
+  }
+};
+
+// "epoch 1/5: loss 0.2931, test loss 0.1602, test accuracy 95.21 %, 51,234 examples/s"
+std::string epoch_text(std::int64_t epoch, std::int64_t epochs, const EpochReport& report);
+std::string time_text(const TrainReport& report);  // where the time went
+std::string json_text(const TrainOptions& options, const TrainData& data, const TrainReport& report);
+
+}  // namespace yoke::cli

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/src/map.cpp: one operation on every element: types, broadcasting, and what folds away.
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "node.h"
+
+namespace yoke::detail {
+
+using program::Op;
+
+namespace {
+
+// What an operation takes.
+enum class Takes { kFloats, kNumbers, kIntegers, kBools, kAnything };
+
+Takes takes(Op op) {
+  switch (op) {
+    case Op::kAdd:
+    case Op::kSub:
+    case Op::kMul:
+    case Op::kDiv:
+    case Op::kNeg:
+    case Op::kMin:
+    case Op::kMax:
+    case Op::kAbs:
+    case Op::kSign:
+    case Op::kFma:
+    case Op::kLess:
+    case Op::kLessEqual:
+    case Op::kGreater:
+    case Op::kGreaterEqual:
+      return Takes::kNumbers;
+    case Op::kAnd:
+    case Op::kOr:
+    case Op::kNot:
+      return Takes::kBools;
+    case Op::kMod:
+    case Op::kBitAnd:
+    case Op::kBitOr:
+    case Op::kBitXor:
+    case Op::kBitNot:
+    case Op::kShiftLeft:
+    case Op::kShiftRight:
+      return Takes::kIntegers;
+    case Op::kEqual:
+    case Op::kNotEqual:
+    case Op::kSelect:
+    case Op::kCast:
+      return Takes::kAnything;
+    default:
+      return Takes::kFloats;
+  }
+}
+
+bool compares(Op op) {
+  return op == Op::kLess || op == Op::kLessEqual || op == Op::kGreater || op == Op::kGreaterEqual ||
+         op == Op::kEqual || op == Op::kNotEqual;
+}
+
+bool accepts(Takes what, Type type) {
+  switch (what) {
+    case Takes::kFloats:
+      return program::is_float(type);
+    case Takes::kNumbers:
+      return type != Type::kBool;
+    case Takes::kIntegers:
+      return program::is_integer(type);
+    case Takes::kBools:
+      return type == Type::kBool;
+    default:
+      return true;
+  }
+}
+
+const char* wanted(Takes what) {
+  switch (what) {
+    case Takes::kFloats:
+      return "a float type";
+    case Takes::kNumbers:
+      return "numbers";
+    case Takes::kIntegers:
+      return "an integer type";
+    default:
+      return "bool";
+  }
+}
+
+std::string op_text(Op op) {
+  return std::string(program::op_info(op).name);
+}
+
+Tensor retyped(const Tensor& weak, Type type, const std::string& operation, const Tensor& other) {
+  const Node& node = *constant_of(weak);
+  const bool from_float = program::is_float(node.type);
+  if ((from_float && !program::is_float(type)) || (type == Type::kBool) != (node.type == Type::kBool)) {
+    fail(operation + ": " + describe(weak) + " meets " + describe(other) + ", which is " +
+         std::string(program::type_name(type)) + "; cast one of them");
+  }
+  const Tensor value =
+      from_float ? constant(type, node.literal.number) : constant_integer(type, node.literal.integer);
+  return weak.rank() == 0 ? value : permute_node(value, weak.dims(), {});
+}
+
+bool is_weak(const Tensor& x) {
+  const Node* node = constant_of(x);
+  return node != nullptr && node->weak;
+}
+
+// Gives all of args[first...] one type: that of the first that is no plain number.
+void unify_types(const std::string& operation, std::vector<Tensor>& args, std::size_t first) {
+  const Tensor* strong = nullptr;
+  Type weakest = Type::kBool;
+  for (std::size_t i = first; i < args.size(); ++i) {
+    if (!is_weak(args[i])) {
+      if (strong == nullptr) {
+        strong = &args[i];
+      } else if (strong->type() != args[i].type()) {
+        fail(operation + ": " + describe(*strong) + " is " + std::string(program::type_name(strong->type())) +
+             " but " + describe(args[i]) + " is " + std::string(program::type_name(args[i].type())) +
+             "; cast one of them");
+      }
+    } else if (program::is_float(args[i].type()) || weakest == Type::kBool) {
+      weakest = args[i].type();
+    }
+  }
+  const Type type = strong != nullptr ? strong->type() : weakest;
+  const Tensor other = strong != nullptr ? *strong : args[first];
+  for (std::size_t i = first; i < args.size(); ++i) {
+    if (is_weak(args[i]) && (strong != nullptr || args[i].type() != type)) {
+      args[i] = retyped(args[i], type, operation, other);
+    }
+  }
+}
+
+Dims broadcast_dims(const std::string& operation, const std::vector<Tensor>& args) {
+  Dims result;
+  std::size_t widest = 0;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const Dims& dims = args[i].dims();
+    if (dims.size() > result.size()) {
+      result.insert(result.begin(), dims.size() - result.size(), 1);
+      widest = i;
+    }
+    for (std::size_t k = 0; k < dims.size(); ++k) {
+      std::uint64_t& into = result[result.size() - dims.size() + k];
+      if (into == 1) {
+        into = dims[k];
+      } else if (dims[k] != 1 && dims[k] != into) {
+        const std::size_t axis = result.size() - dims.size() + k;
+        fail(operation + ": " + describe(args[i == widest ? 0 : widest]) + " and " + describe(args[i]) +
+             " do not broadcast: axis " + std::to_string(axis) + ", counted in the longer shape, is " +
+             std::to_string(into) + " in one and " + std::to_string(dims[k]) + " in the other");
+      }
+    }
+  }
+  return result;
+}
+
+double folded_number(Op op, double a, double b, bool* known) {
+  switch (op) {
+    case Op::kAdd:
+      return a + b;
+    case Op::kSub:
+      return a - b;
+    case Op::kMul:
+      return a * b;
+    case Op::kDiv:
+      return a / b;
+    case Op::kMin:
+      return std::isnan(a) || b >= a ? a : b;
+    case Op::kMax:
+      return std::isnan(a) || b <= a ? a : b;
+    case Op::kNeg:
+      return -a;
+    default:
+      *known = false;
+      return 0;
+  }
+}
+
+// A constant result of constant float operands; integers and 16-bit floats are left to the runtime's passes.
+Tensor fold(Op op, const std::vector<Tensor>& args, const Dims& dims) {
+  if (args.empty() || args.size() > 2 || (args[0].type() != Type::kF32 && args[0].type() != Type::kF64)) {
+    return {};
+  }
+  bool weak = true;
+  for (const Tensor& arg : args) {
+    if (constant_of(arg) == nullptr) {
+      return {};
+    }
+    weak = weak && is_weak(arg);
+  }
+  const Type type = args[0].type();
+  const double a = *number_of(args[0]);
+  const double b = args.size() == 2 ? *number_of(args[1]) : 0;
+  bool known = true;
+  const bool single = type == Type::kF32 && !weak;
+  double value = folded_number(op, a, b, &known);
+  if (!known) {
+    return {};
+  }
+  if (single) {
+    value = static_cast<float>(
+        value);  // exact: one f64 operation on f32 operands, rounded once more, equals the f32 operation
+  }
+  const Tensor result = constant(type, value, weak);
+  return dims.empty() ? result : permute_node(result, dims, {});
+}
+
+// x + 0, x - 0, x * 1, x / 1, -(-x): nothing to compute.
+Tensor neutral(Op op, const std::vector<Tensor>& args, const Dims& dims) {
+  const auto is = [&](std::size_t i, double value) { return number_of(args[i]) == value; };
+  const auto whole = [&](std::size_t i) { return args[i].dims() == dims; };
+  switch (op) {
+    case Op::kAdd:
+      return is(1, 0) && whole(0) ? args[0] : is(0, 0) && whole(1) ? args[1] : Tensor();
+    case Op::kSub:
+      return is(1, 0) && whole(0) ? args[0] : Tensor();
+    case Op::kMul:
+      return is(1, 1) && whole(0) ? args[0] : is(0, 1) && whole(1) ? args[1] : Tensor();
+    case Op::kDiv:
+    case Op::kPow:
+      return is(1, 1) && whole(0) ? args[0] : Tensor();
+    case Op::kNeg: {
+      const Node& inner = *args[0].node();
+      return inner.kind == Kind::kMap && inner.op == Op::kNeg ? inner.args[0] : Tensor();
+    }
+    default:
+      return {};
+  }
+}
+
+[[noreturn]] void refuse_type(const std::string& operation, const Tensor& arg, Takes what) {
+  fail(operation + ": " + describe(arg) + " is " + std::string(program::type_name(arg.type())) + "; " +
+       operation + " takes " + wanted(what));
+}
+
+}  // namespace
+
+Tensor map(Op op, std::vector<Tensor> args) {
+  const std::string operation = op_text(op);
+  for (const Tensor& arg : args) {
+    require(arg, operation.c_str());
+  }
+  const std::size_t first = op == Op::kSelect ? 1 : 0;  // the first value operand
+  if (op == Op::kSelect && args[0].type() != Type::kBool) {
+    fail("select: the condition " + describe(args[0]) + " is " +
+         std::string(program::type_name(args[0].type())) + "; it must be bool, as comparisons give");
+  }
+  unify_types(operation, args, first);
+  const Takes what = takes(op);
+  for (std::size_t i = first; i < args.size(); ++i) {
+    if (what == Takes::kFloats && is_weak(args[i]) && !program::is_float(args[i].type())) {
+      args[i] = constant(Type::kF32, *number_of(args[i]), true);
+    }
+    if (!accepts(what, args[i].type())) {
+      refuse_type(operation, args[i], what);
+    }
+  }
+  Dims dims = broadcast_dims(operation, args);
+  if (Tensor result = fold(op, args, dims)) {
+    return result;
+  }
+  if (Tensor result = neutral(op, args, dims)) {
+    return result;
+  }
+  if (op == Op::kPow && number_of(args[1]) == 2.0) {
+    return map(Op::kMul, {args[0], args[0]});
+  }
+  auto node = new_node(Kind::kMap, compares(op) ? Type::kBool : args[first].type(), std::move(dims));
+  node->op = op;
+  node->args = std::move(args);
+  return finish(std::move(node));
+}
+
+}  // namespace yoke::detail

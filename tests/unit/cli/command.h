@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/cli/command.h: runs the built yoke command and keeps what it said.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "test_files.h"
+
+namespace yoke::test {
+
+struct Outcome {
+  int code = -1;  // 128 + signal where one ended it
+  std::string out = {};
+  std::string err = {};
+
+  // The last line of standard output, without its end.
+  std::string last_line() const {
+    const std::string text = out.substr(0, out.find_last_not_of('\n') + 1);
+    return text.substr(text.rfind('\n') + 1);
+  }
+};
+
+// A started command. Plugins come from the build tree only.
+class Command {
+ public:
+  explicit Command(const std::vector<std::string>& arguments,
+                   std::optional<std::uint64_t> file_size_limit = std::nullopt, bool as_somebody = false) {
+    std::vector<char*> words = {const_cast<char*>(YOKE_TEST_COMMAND)};
+    for (const std::string& argument : arguments) {
+      words.push_back(const_cast<char*>(argument.c_str()));
+    }
+    words.push_back(nullptr);
+    // Opened here: the child then writes through descriptors, whoever it is by then.
+    std::FILE* const out = std::fopen((folder_ / "out").c_str(), "w");
+    std::FILE* const err = std::fopen((folder_ / "err").c_str(), "w");
+    process_ = fork();
+    if (process_ == 0) {
+      dup2(fileno(out), STDOUT_FILENO);
+      dup2(fileno(err), STDERR_FILENO);
+      setenv("YOKE_PLUGIN_PATH", YOKE_TEST_PLUGIN_DIR, 1);
+      if (file_size_limit) {
+        const rlimit limit{.rlim_cur = *file_size_limit, .rlim_max = *file_size_limit};
+        setrlimit(RLIMIT_FSIZE, &limit);
+      }
+      if (as_somebody && geteuid() == 0 && setuid(65534) != 0) {
+        _exit(126);
+      }
+      execv(YOKE_TEST_COMMAND, words.data());
+      _exit(127);
+    }
+    std::fclose(out);
+    std::fclose(err);
+  }
+  ~Command() {
+    if (process_ > 0) {
+      kill(process_, SIGKILL);
+      waitpid(process_, nullptr, 0);
+    }
+  }
+  Command(const Command&) = delete;
+  Command& operator=(const Command&) = delete;
+
+  void signal(int number) const { kill(process_, number); }
+
+  // Until standard output holds `text`; false after a minute.
+  bool says(const std::string& text) const {
+    constexpr int kTries = 6000;
+    for (int i = 0; i < kTries; ++i) {
+      if (read_whole(folder_ / "out").find(text) != std::string::npos) {
+        return true;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return false;
+  }
+
+  Outcome wait() {
+    int status = 0;
+    waitpid(process_, &status, 0);
+    process_ = -1;
+    return {.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+            .out = read_whole(folder_ / "out"),
+            .err = read_whole(folder_ / "err")};
+  }
+
+ private:
+  TemporaryFolder folder_;
+  pid_t process_ = -1;
+};
+
+inline Outcome run(const std::vector<std::string>& arguments) {
+  return Command(arguments).wait();
+}
+
+// The value of a key in JSON on one line, as text; empty when it is not there.
+inline std::string json_value(const std::string& json, const std::string& key) {
+  const std::size_t at = json.find("\"" + key + "\": ");
+  if (at == std::string::npos) {
+    return {};
+  }
+  const std::size_t start = at + key.size() + 4;
+  return json.substr(start, json.find_first_of(",}]", start) - start);
+}
+
+inline std::size_t line_count(const std::string& text) {
+  return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+}
+
+}  // namespace yoke::test

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/cli/program_test.cpp: yoke program checks, prints and runs a file.
+#include <gmock/gmock.h>
+
+#include "command.h"
+
+namespace yoke {
+namespace {
+
+using test::run;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr const char* kText = R"(yoke.program 1
+program scaled(symbol row in 0..8 step 4) {  # a comment
+  arg x : f32[8, 3] in
+  arg y : f32[4, 3] out
+  temp t : f32[4, 3]
+  t[i,j] = x[row + i, j]*2.0
+  y[i, j] = t[i, j] + 1.0
+}
+)";
+
+class YokeProgram : public ::testing::Test {
+ protected:
+  YokeProgram() { test::write_file(file(), kText); }
+  std::string file() const { return folder_ / "a.program"; }
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(YokeProgram, PrintsTheCanonicalTextWhichIsItsOwn) {
+  const auto first = run({"program", file()});
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_THAT(first.out, AllOf(HasSubstr("t[i, j] = x[row + i, j] * 2.0"), Not(HasSubstr("comment"))));
+  test::write_file(file(), first.out);
+  EXPECT_EQ(run({"program", file()}).out, first.out);
+}
+
+TEST_F(YokeProgram, OptimizedItHasNoTemporaryLeft) {
+  const auto outcome = run({"program", file(), "--optimized"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.out, Not(HasSubstr("temp")));
+}
+
+TEST_F(YokeProgram, ARunOnCcAgreesWithTheReferenceExecutor) {
+  const auto reference = run({"program", file(), "--run", "--seed", "3", "--symbol", "row=4"});
+  const auto cc = run({"program", file(), "--run", "--seed", "3", "--symbol", "row=4", "--backend", "cc"});
+  ASSERT_EQ(reference.code, 0) << reference.err;
+  ASSERT_EQ(cc.code, 0) << cc.err;
+  const auto values = [](const std::string& out) {
+    return out.substr(out.find("  y :"), out.find('\n', out.find("  y :")) - out.find("  y :"));
+  };
+  EXPECT_EQ(values(cc.out), values(reference.out));  // one product and one sum of f32: exact
+  EXPECT_THAT(cc.out, HasSubstr("largest difference from the reference executor 0\n"));
+  EXPECT_NE(values(run({"program", file(), "--run", "--seed", "3"}).out), values(reference.out));
+}
+
+TEST_F(YokeProgram, AnErrorNamesFileLineAndColumn) {
+  test::write_file(file(), "yoke.program 1\nprogram bad() {\n  arg y : f32[4] out\n  y[i] = z[i]\n}\n");
+  const auto outcome = run({"program", file()});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("yoke: " + file() + ": line 4, column 10"), HasSubstr("z")));
+  EXPECT_EQ(outcome.out, "");
+}
+
+TEST_F(YokeProgram, WrongSymbolsAreWrongUsage) {
+  EXPECT_THAT(run({"program", file(), "--run", "--symbol", "row=3"}).err,
+              HasSubstr("the range of 'row' is 0..8 step 4"));
+  EXPECT_THAT(run({"program", file(), "--run", "--symbol", "line=3"}).err,
+              HasSubstr("no program of the file has a symbol 'line'"));
+  EXPECT_EQ(run({"program", file(), "--run", "--symbol", "row"}).code, 2);
+}
+
+TEST_F(YokeProgram, AMissingFileIsAnError) {
+  EXPECT_EQ(run({"program"}).code, 2);
+  const auto outcome = run({"program", folder_ / "none"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("cannot read " + (folder_ / "none").string()));
+}
+
+}  // namespace
+}  // namespace yoke

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/cli/train_error_test.cpp: bad input to yoke train is one clear sentence and a non-zero exit,
+// with nothing half-written.
+#include <gmock/gmock.h>
+
+#include "command.h"
+
+namespace yoke {
+namespace {
+
+using test::run;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+struct BadUsage {
+  std::vector<std::string> arguments;
+  std::string sentence;
+};
+
+// How a test of the list is called.
+void PrintTo(const BadUsage& usage, std::ostream* out) {
+  for (const std::string& argument : usage.arguments) {
+    *out << argument << ' ';
+  }
+}
+
+class YokeTrainUsage : public ::testing::TestWithParam<BadUsage> {};
+
+TEST_P(YokeTrainUsage, IsOneSentenceAndExitCodeTwo) {
+  std::vector<std::string> words = {"train"};
+  words.insert(words.end(), GetParam().arguments.begin(), GetParam().arguments.end());
+  const auto outcome = run(words);
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, AllOf(StartsWith("yoke: "), HasSubstr(GetParam().sentence)));
+  EXPECT_EQ(test::line_count(outcome.err), 1U);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, YokeTrainUsage,
+    ::testing::Values(
+        BadUsage{{"--shards", "0"}, "--shards is 0; give at least 1"},
+        BadUsage{{"--shards", "-2"}, "--shards is -2; give at least 1"},
+        BadUsage{{"--shards", "2.5"}, "--shards takes a whole number, not '2.5'"},
+        BadUsage{{"--shards", "99999999999999999999"}, "--shards takes a whole number"},
+        BadUsage{{"--shards", "1000000"}, "give at most 1024"}, BadUsage{{"--shards"}, "--shards"},
+        BadUsage{{"--batch", "0"}, "--batch is 0"}, BadUsage{{"--epochs", "0"}, "--epochs is 0"},
+        BadUsage{{"--lr", "fast"}, "--lr takes a number, not 'fast'"},
+        BadUsage{{"--lr", "nan"}, "--lr takes a finite number"}, BadUsage{{"--lr", "-1"}, "--lr is -1"},
+        BadUsage{{"--momentum", "1"}, "--momentum is 1"},
+        BadUsage{{"--weight-decay", "-0.1"}, "--weight-decay is -0.1"},
+        BadUsage{{"--nesterov"}, "--nesterov needs a --momentum above 0"},
+        BadUsage{{"--model", "cnn:3"}, "--model 'cnn:3' makes no sense; write mlp:"},
+        BadUsage{{"--model", "mlp:"}, "makes no sense"}, BadUsage{{"--model", "mlp:0"}, "makes no sense"},
+        BadUsage{{"--model", "mlp:30-"}, "makes no sense"},
+        BadUsage{{"--model", "mlp:3-x"}, "makes no sense"},
+        BadUsage{{"--model", "mlp:99999999"}, "1 to 1,000,000"},
+        BadUsage{{"--reduction", "max"}, "--reduction takes mean or sum, not 'max'"},
+        BadUsage{{"--merge", "star"}, "--merge"},
+        BadUsage{{"--log-level", "loud"}, "--log-level takes trace"},
+        BadUsage{{"--backend", "cc:x"}, "--backend takes a name"}, BadUsage{{"--backend", ""}, "--backend"},
+        BadUsage{{"--classes", "0", "--data", "x"}, "--classes is 0"},
+        BadUsage{{"--classes", "300", "--data", "x"}, "--classes is 300"},
+        BadUsage{{"--no-such"}, "there is no option '--no-such'"}, BadUsage{{"extra"}, "more arguments"}));
+
+TEST(YokeTrainError, AnUnknownBackendListsThoseFound) {
+  const auto outcome = run({"train", "--backend", "quantum"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("quantum"), HasSubstr("cc"), HasSubstr("null")));
+  EXPECT_EQ(outcome.out, "");
+}
+
+TEST(YokeTrainError, ABatchLargerThanTheDataIsNamed) {
+  const auto outcome = run({"train", "--batch", "2001"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(outcome.err,
+            "yoke: --batch is 2001, but there are only 2000 training examples; give at most that many\n");
+}
+
+TEST(YokeTrainError, BadDataFoldersAreNamed) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path();
+  EXPECT_THAT(run({"train", "--data", path}).err, HasSubstr("the folder " + path + " is empty"));
+  EXPECT_THAT(run({"train", "--data", path + "/none"}).err, HasSubstr("No such file or directory"));
+  test::write_file(folder / "train-images-idx3-ubyte", "short");
+  const auto damaged = run({"train", "--data", path});
+  EXPECT_EQ(damaged.code, 1);
+  EXPECT_THAT(damaged.err, HasSubstr("train-images-idx3-ubyte: ends at byte 5"));
+  EXPECT_EQ(test::line_count(damaged.err), 1U);
+  std::filesystem::permissions(path, std::filesystem::perms::none);
+  // Root may read everything; the command then runs as nobody, who must be able to reach the binary.
+  const auto forbidden = test::Command({"train", "--data", path}, std::nullopt, true).wait();
+  if (forbidden.code == 127) {
+    GTEST_SKIP() << "an ordinary user cannot start " << YOKE_TEST_COMMAND;
+  }
+  EXPECT_THAT(forbidden.err, HasSubstr("Permission denied"));
+}
+
+TEST(YokeTrainError, ALabelThatIsNoClassIsNamed) {
+  const test::TemporaryFolder folder;
+  for (const std::string part : {"train", "t10k"}) {
+    test::write_file(folder / (part + "-images-idx3-ubyte"), test::idx_images(2, 1, 1, "ab"));
+    test::write_file(folder / (part + "-labels-idx1-ubyte"), test::idx_labels({9, 10}));
+  }
+  const auto outcome = run({"train", "--data", folder.path(), "--classes", "10", "--batch", "1"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(
+      outcome.err,
+      HasSubstr(
+          "train-labels-idx1-ubyte: label 10 of item 1, at byte 9, is none of the 10 classes (0 to 9)"));
+}
+
+TEST(YokeTrainError, APlaceThatCannotBeSavedToStopsItBeforeTraining) {
+  const test::TemporaryFolder folder;
+  const auto missing = run({"train", "--save", folder / "none/a.npz"});
+  EXPECT_EQ(missing.code, 1);
+  EXPECT_THAT(missing.err, AllOf(HasSubstr("cannot save to"), HasSubstr("create its folder first")));
+  EXPECT_EQ(missing.out, "");
+  EXPECT_THAT(run({"train", "--save", folder.path()}).err, HasSubstr("Is a directory"));
+}
+
+TEST(YokeTrainError, ADiskThatFillsUpMeanwhileIsToldAtTheEnd) {
+  const test::TemporaryFolder folder;
+  // Room for the trial before the training, not for 500 x 2 + 500 + 2 x 500 + 2 numbers after it.
+  const auto outcome =
+      test::Command({"train", "--epochs", "1", "--model", "mlp:500", "--json", "--save", folder / "a.npz"},
+                    5000)
+          .wait();
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("yoke: cannot save to " + (folder / "a.npz").string() +
+                                     ": File too large; free some space"));
+  EXPECT_EQ(test::json_value(outcome.last_line(), "saved"), "null");
+  EXPECT_THAT(folder.names(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace yoke

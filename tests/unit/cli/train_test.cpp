@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/cli/train_test.cpp: yoke train learns, reports, saves, and stops when asked to.
+#include <gmock/gmock.h>
+#include <yoke/npz.h>
+
+#include "command.h"
+
+namespace yoke {
+namespace {
+
+using test::json_value;
+using test::run;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+TEST(YokeTrain, WithoutDataItLearnsHalfMoonsAndSaysSo) {
+  const auto outcome = run({"train", "--epochs", "3"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(
+      outcome.out,
+      AllOf(StartsWith("no --data was given: training on generated half-moons"), HasSubstr("2 shards"),
+            HasSubstr("epoch 1/3: loss "), HasSubstr("epoch 3/3: loss "), HasSubstr("test accuracy"),
+            HasSubstr("examples/s"), HasSubstr("time: "), HasSubstr("compile"), HasSubstr("evaluation")));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("\r")));  // no terminal, no moving line
+  EXPECT_EQ(outcome.err, "");
+}
+
+TEST(YokeTrain, JsonIsTheOnlyLineOnStandardOutput) {
+  const auto outcome =
+      run({"train", "--epochs", "10", "--json", "--seed", "4", "--shards", "3", "--merge", "tree"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(test::line_count(outcome.out), 1U);
+  const std::string json = outcome.last_line();
+  EXPECT_THAT(json, AllOf(StartsWith("{\"backend\": \"cc\""), EndsWith("}")));
+  EXPECT_EQ(json_value(json, "shards"), "3");
+  EXPECT_EQ(json_value(json, "merge"), "\"tree\"");
+  EXPECT_EQ(json_value(json, "epochs"), "10");
+  EXPECT_EQ(json_value(json, "steps"), "1000");
+  EXPECT_EQ(json_value(json, "seed"), "4");
+  EXPECT_EQ(json_value(json, "stopped"), "false");
+  EXPECT_EQ(json_value(json, "saved"), "null");
+  EXPECT_GT(std::stod(json_value(json, "test_accuracy")), 0.98);
+  EXPECT_LT(std::stod(json_value(json, "test_loss")), 0.1);
+  EXPECT_GT(std::stod(json_value(json, "train_loss")), 0);
+  EXPECT_GT(std::stod(json_value(json, "examples_per_second")), 0);
+  EXPECT_GT(std::stod(json_value(json, "seconds")), 0);
+  EXPECT_THAT(outcome.err, HasSubstr("epoch 10/10"));
+}
+
+TEST(YokeTrain, TheSameSeedGivesTheSameNumbersAndAnotherGivesOthers) {
+  const auto losses = [](const std::string& seed) {
+    const std::string json = run({"train", "--epochs", "2", "--json", "--seed", seed}).last_line();
+    return json_value(json, "train_loss") + " " + json_value(json, "test_loss");
+  };
+  const std::string first = losses("1");
+  EXPECT_EQ(losses("1"), first);
+  EXPECT_NE(losses("2"), first);
+}
+
+TEST(YokeTrain, EveryOptimizerOptionIsAccepted) {
+  const auto outcome =
+      run({"train", "--epochs",    "2",    "--json",     "--model", "mlp:8-4",    "--batch",
+           "50",    "--lr",        "0.05", "--momentum", "0.9",     "--nesterov", "--weight-decay",
+           "1e-4",  "--reduction", "sum",  "--shards",   "2",       "--backend",  "cc"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(json_value(outcome.out, "steps"), "80");
+  EXPECT_EQ(json_value(outcome.out, "reduction"), "\"sum\"");
+}
+
+TEST(YokeTrain, SavesTheParametersByName) {
+  const test::TemporaryFolder folder;
+  const auto outcome = run({"train", "--epochs", "1", "--model", "mlp:7", "--save", folder / "a.npz"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("saved the parameters to " + (folder / "a.npz").string()));
+  const auto arrays = load_npz(folder / "a.npz");
+  std::vector<std::string> names;
+  for (const NamedArray& array : arrays) {
+    names.push_back(array.name);
+  }
+  EXPECT_THAT(names, ElementsAre("0.weight", "0.bias", "2.weight", "2.bias"));
+  EXPECT_THAT(arrays[0].dims, ElementsAre(7, 2));
+}
+
+TEST(YokeTrain, ASignalEndsItAfterAStepWithWhatWasLearned) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const test::TemporaryFolder folder;
+    test::Command command({"train", "--epochs", "1000000", "--save", folder / "a.npz"});
+    ASSERT_TRUE(command.says("epoch 1/"));
+    command.signal(signal);
+    const auto outcome = command.wait();
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, AllOf(HasSubstr("stopped after step "), HasSubstr("saved the parameters to ")));
+    EXPECT_EQ(load_npz(folder / "a.npz").size(), 6U);
+  }
+}
+
+// Two classes of 2 x 2 images: bright on top, or bright at the bottom.
+TEST(YokeTrain, ImageFilesGiveTheirSizeAndClasses) {
+  const test::TemporaryFolder folder;
+  std::string pixels;
+  std::vector<std::uint8_t> labels;
+  for (unsigned i = 0; i < 40; ++i) {
+    const bool top = i % 2 == 0;
+    pixels += static_cast<char>(top ? 200 + i : i);
+    pixels += static_cast<char>(top ? 180 + i : i);
+    pixels += static_cast<char>(top ? i : 200 + i);
+    pixels += static_cast<char>(top ? i : 180 + i);
+    labels.push_back(top ? 0 : 1);
+  }
+  for (const std::string part : {"train", "t10k"}) {
+    test::write_file(folder / (part + "-images-idx3-ubyte"), test::idx_images(40, 2, 2, pixels));
+    test::write_file(folder / (part + "-labels-idx1-ubyte"), test::idx_labels(labels));
+  }
+  const auto outcome = run(
+      {"train", "--data", folder.path(), "--batch", "12", "--epochs", "20", "--model", "mlp:4", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("40 training and 40 test images of 2 x 2 pixels, 2 classes"));
+  EXPECT_EQ(json_value(outcome.out, "test_accuracy"), "1");
+  EXPECT_EQ(json_value(outcome.out, "steps"), "80");  // 12 + 12 + 12 + 4 rows
+}
+
+}  // namespace
+}  // namespace yoke
