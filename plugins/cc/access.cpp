@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/cc/access.cpp: what an access means as addresses: linear forms over loops and symbols.
+#include "access.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+namespace yoke::cc {
+
+using program::Access;
+using program::Affine;
+using program::Program;
+using program::Statement;
+
+std::int64_t Form::base(std::span<const std::int64_t> symbol_values) const {
+  std::int64_t value = constant;
+  for (std::size_t i = 0; i < symbols.size(); ++i) {
+    value += symbols[i] * symbol_values[i];
+  }
+  return value;
+}
+
+bool Form::has_loops() const {
+  return std::any_of(loops.begin(), loops.end(), [](std::int64_t c) { return c != 0; });
+}
+
+Form form_of(const Affine& affine, std::size_t loop_count, std::size_t symbol_count) {
+  Form form{affine.constant, std::vector<std::int64_t>(loop_count), std::vector<std::int64_t>(symbol_count)};
+  for (const Affine::Term& term : affine.terms) {
+    (term.is_symbol ? form.symbols : form.loops)[term.id] += term.coefficient;
+  }
+  return form;
+}
+
+void add_scaled(Form& to, const Form& from, std::int64_t scale) {
+  to.constant += from.constant * scale;
+  for (std::size_t i = 0; i < to.loops.size(); ++i) {
+    to.loops[i] += from.loops[i] * scale;
+  }
+  for (std::size_t i = 0; i < to.symbols.size(); ++i) {
+    to.symbols[i] += from.symbols[i] * scale;
+  }
+}
+
+std::vector<std::int64_t> strides_of(const program::Tensor& tensor) {
+  std::vector<std::int64_t> strides(tensor.dims.size(), 1);
+  for (std::size_t i = strides.size(); i-- > 1;) {
+    strides[i - 1] = strides[i] * static_cast<std::int64_t>(tensor.dims[i]);
+  }
+  return strides;
+}
+
+bool has_element_index(const Access& access) {
+  return std::any_of(access.indices.begin(), access.indices.end(),
+                     [](const program::Index& index) { return index.element_of.has_value(); });
+}
+
+namespace {
+
+bool leaves(const Program& program, const Statement& statement, const Affine& affine, std::uint64_t extent) {
+  std::int64_t low = affine.constant;
+  std::int64_t high = affine.constant;
+  for (const Affine::Term& term : affine.terms) {
+    std::int64_t first = 0;
+    std::int64_t last = 0;
+    if (term.is_symbol) {
+      const program::Symbol& symbol = program.symbols[term.id];
+      first = symbol.low;
+      last = symbol.low + (symbol.high - 1 - symbol.low) / symbol.step * symbol.step;
+    } else {
+      last = static_cast<std::int64_t>(statement.loops[term.id].extent) - 1;
+    }
+    low += term.coefficient * (term.coefficient > 0 ? first : last);
+    high += term.coefficient * (term.coefficient > 0 ? last : first);
+  }
+  return low < 0 || high >= static_cast<std::int64_t>(extent);
+}
+
+}  // namespace
+
+bool may_leave(const Program& program, const Statement& statement, std::uint32_t tensor,
+               std::span<const Affine> indices) {
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    if (leaves(program, statement, indices[i], program.tensors[tensor].dims[i])) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool may_leave(const Program& program, const Statement& statement, const Access& access) {
+  for (std::size_t i = 0; i < access.indices.size(); ++i) {
+    if (!access.indices[i].element_of &&
+        leaves(program, statement, access.indices[i].affine, program.tensors[access.tensor].dims[i])) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Form linear_form(const Program& program, const Statement& statement, const Access& access) {
+  const std::size_t loop_count = statement.loops.size();
+  const std::size_t symbol_count = program.symbols.size();
+  Form form = form_of(Affine{}, loop_count, symbol_count);
+  const std::vector<std::int64_t> strides = strides_of(program.tensors[access.tensor]);
+  for (std::size_t i = 0; i < access.indices.size(); ++i) {
+    if (!access.indices[i].element_of) {
+      add_scaled(form, form_of(access.indices[i].affine, loop_count, symbol_count), strides[i]);
+    }
+  }
+  return form;
+}
+
+bool is_injective(const Form& form, std::span<const program::Loop> loops) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> steps;  // stride, reach
+  for (std::size_t i = 0; i < loops.size(); ++i) {
+    if (form.loops[i] != 0 && loops[i].extent > 1) {
+      const std::int64_t stride = std::abs(form.loops[i]);
+      steps.emplace_back(stride, stride * static_cast<std::int64_t>(loops[i].extent - 1));
+    }
+  }
+  std::sort(steps.begin(), steps.end());
+  std::int64_t reach = 0;
+  for (const auto& [stride, more] : steps) {
+    if (stride <= reach) {
+      return false;
+    }
+    reach += more;
+  }
+  return true;
+}
+
+}  // namespace yoke::cc

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/cc/backend.cpp: the CPU as a backend: devices that share out the cores, memory, compiled programs.
+#include "backend.h"
+
+#include <sys/mman.h>
+#include <yoke/sdk/program.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace yoke::cc {
+namespace {
+
+// Large buffers ask for large pages: fewer misses of the address cache.
+constexpr std::uint64_t kLargeBuffer = std::uint64_t{4} << 20;
+constexpr std::uint64_t kLargePage = std::uint64_t{2} << 20;
+
+class Routine : public sdk::Routine {
+ public:
+  Routine(std::shared_ptr<const CompiledProgram> compiled, std::span<std::byte* const> arguments,
+          std::byte* workspace, const Cell* pinned)
+      : bound_(std::move(compiled), arguments, workspace), pinned_(pinned) {}
+  void launch(sdk::Stream*, std::span<const std::int64_t> symbol_values) override {
+    if (pinned_ != nullptr) {
+      stay_on(*pinned_);
+    }
+    bound_.launch(symbol_values);
+  }
+
+ private:
+  BoundProgram bound_;
+  const Cell* pinned_;
+};
+
+const KernelTable* table_by_name(const std::string& name) {
+  const KernelTable* tables[8];
+  const int count = usable_kernels(tables, 8);
+  for (int i = 0; i < count; ++i) {
+    if (name == tables[i]->name) {
+      return tables[i];
+    }
+  }
+  if (name == "best") {
+    return tables[count - 1];
+  }
+  throw sdk::Failure(YOKE_INVALID_ARGUMENT,
+                     "option 'kernels' is '" + name + "', which this machine cannot run; leave it at 'best'");
+}
+
+}  // namespace
+
+Code::Code(std::string_view text, const CompileOptions& options, const Cell* pinned) : pinned_(pinned) {
+  for (program::Program& source : sdk::read_program(text).programs) {
+    sdk::Entry entry = sdk::entry_of(source);
+    entry.fingerprint = "cc-" + std::string(options.table->name) + "-" + std::to_string(options.threads) +
+                        "-" + program::fingerprint(program::Module{{source}});
+    programs_.push_back(std::make_shared<const CompiledProgram>(compile_program(std::move(source), options)));
+    entry.workspace_byte_count = programs_.back()->workspace_byte_count;
+    entries_.push_back(std::move(entry));
+  }
+}
+
+std::unique_ptr<sdk::Routine> Code::link(std::uint32_t entry, std::span<const sdk::Binding> bindings,
+                                         const sdk::Binding& workspace) {
+  std::vector<std::byte*> arguments;
+  for (const sdk::Binding& binding : bindings) {
+    arguments.push_back(static_cast<std::byte*>(binding.host_address()));
+  }
+  return std::make_unique<Routine>(programs_[entry], arguments,
+                                   static_cast<std::byte*>(workspace.host_address()), pinned_);
+}
+
+Device::Device(Cell cell, const DeviceOptions& options) : cell_(std::move(cell)), options_(options) {}
+
+std::unique_ptr<sdk::Buffer> Device::create_buffer(std::uint64_t byte_count, std::int32_t) {
+  auto buffer = std::make_unique<sdk::HostBuffer>(byte_count);
+  if (byte_count >= kLargeBuffer) {
+    auto* start = static_cast<std::byte*>(buffer->host_address());
+    const std::uint64_t skipped =
+        (kLargePage - reinterpret_cast<std::uintptr_t>(start) % kLargePage) % kLargePage;
+    static_cast<void>(
+        ::madvise(start + skipped, (byte_count - skipped) / kLargePage * kLargePage, MADV_HUGEPAGE));
+  }
+  if (options_.pin) {
+    prefer_node(buffer->host_address(), byte_count, cell_.node);
+  }
+  return buffer;
+}
+
+std::unique_ptr<sdk::Code> Device::compile(std::string_view text) {
+  const OpenMpThreads threads(options_.threads);  // oneDNN chooses its blocks for the threads it sees
+  return std::make_unique<Code>(text, compile_options(), options_.pin ? &cell_ : nullptr);
+}
+
+std::vector<sdk::Verdict> Device::can_compile(std::string_view text) {
+  const OpenMpThreads threads(options_.threads);
+  std::vector<sdk::Verdict> verdicts;
+  program::Module module = sdk::read_program(text);
+  for (std::uint32_t p = 0; p < module.programs.size(); ++p) {
+    const CompiledProgram compiled = compile_program(std::move(module.programs[p]), compile_options());
+    for (std::uint32_t s = 0; s < compiled.notes.size(); ++s) {
+      const Note& note = compiled.notes[s];
+      verdicts.push_back({p, s, note.native ? YOKE_VERDICT_NATIVE : YOKE_VERDICT_DECOMPOSED, note.reason});
+    }
+  }
+  return verdicts;
+}
+
+sdk::DeviceInfo Backend::describe(std::uint32_t ordinal) {
+  const Cell& cell = cells_[ordinal];
+  sdk::DeviceInfo info;
+  info.name = processor_name();
+  info.unique_id = "cpu:" + std::to_string(ordinal);
+  info.memory_bytes = memory_byte_count();
+  info.types = {YOKE_F64, YOKE_F32, YOKE_F16, YOKE_BF16, YOKE_I64, YOKE_I32, YOKE_U32, YOKE_U8, YOKE_BOOL};
+  info.kind = YOKE_DEVICE_CPU;
+  info.compute_unit_count = static_cast<std::uint32_t>(cell.cores.size());
+  info.suggested_stream_count = info.compute_unit_count;
+  info.host_visible = true;
+  info.numa_node = cell.node;
+  return info;
+}
+
+std::vector<sdk::OptionSpec> Backend::option_specs() {
+  return {
+      sdk::OptionSpec::integer("threads", "Threads per stream, the launching one included.", 1, 1, 1024),
+      sdk::OptionSpec::text("kernels", "Instruction set of cc's own kernels; all but 'best' are for tests.",
+                            "best", "best|plain|avx2|avx512"),
+      sdk::OptionSpec::flag(
+          "pin", "Keep memory and launching threads on the device's NUMA node, where there are several.",
+          true),
+      sdk::OptionSpec::integer("memory_limit", "Bytes that buffers of the device may take; 0: no limit.", 0,
+                               0, INT64_MAX),
+  };
+}
+
+std::unique_ptr<sdk::Device> Backend::open_device(std::uint32_t ordinal, const sdk::Options& options) {
+  DeviceOptions chosen;
+  chosen.threads = static_cast<int>(options.integer("threads"));
+  chosen.pin = options.flag("pin") && cells_[ordinal].node >= 0;
+  chosen.memory_limit = static_cast<std::uint64_t>(options.integer("memory_limit"));
+  chosen.table = table_by_name(options.text("kernels"));
+  return std::make_unique<Device>(cells_[ordinal], chosen);
+}
+
+}  // namespace yoke::cc

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/cc/compile.cpp: a program as a list of steps: matrix products and tile kernels.
+#include "compile.h"
+
+#include <yoke/program/memory.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "group.h"
+
+namespace yoke::cc {
+
+using program::Program;
+using program::Statement;
+
+namespace {
+
+// Below this many multiplications calling a library costs more than the product.
+constexpr std::int64_t kSmallProduct = 1024;
+// Tables of offsets (gemm.h) are made for sizes below this.
+constexpr std::int64_t kLargestTable = std::int64_t{1} << 22;
+
+std::uint64_t round_up(std::uint64_t value) {
+  return (value + 63) / 64 * 64;
+}
+
+class Compiler {
+ public:
+  Compiler(Program program, const CompileOptions& options) : options_(options) {
+    result_.program = std::move(program);
+    result_.threads = options.threads;
+    result_.notes.resize(result_.program.statements.size());
+  }
+
+  CompiledProgram compile() {
+    const auto count = static_cast<std::uint32_t>(program().statements.size());
+    for (std::uint32_t next = 0; next < count;) {
+      const std::uint32_t taken = matrix_product(next);
+      next += taken != 0 ? taken : tile_group(next);
+    }
+    place_memory();
+    return std::move(result_);
+  }
+
+ private:
+  const Program& program() const { return result_.program; }
+
+  void note(std::uint32_t statement, bool native, std::string reason) {
+    result_.notes[statement] = {native, std::move(reason)};
+  }
+
+  // How many statements became a matrix product: 0, 1, or 2 with a bias behind it.
+  std::uint32_t matrix_product(std::uint32_t id) {
+    const Statement& statement = program().statements[id];
+    std::string why_not;
+    auto contraction = recognize(program(), statement, why_not);
+    if (!contraction || contraction->multiplications() < kSmallProduct) {
+      note(id, true, contraction ? "tile kernel: a product too small for a library" : "");
+      return 0;
+    }
+    MatmulStep step;
+    std::optional<BiasAdd> bias;
+    if (id + 1 < program().statements.size()) {
+      bias = recognize_bias(program(), statement, *contraction, program().statements[id + 1]);
+    }
+    if (bias && (bias->target.tensor == contraction->t.tensor ||
+                 !is_needed_after(program(), contraction->t.tensor, id + 1))) {
+      Contraction whole = *contraction;
+      whole.t = bias->target;
+      step.dnnl = DnnlMatmul::create(*options_.engine, whole, true, why_not);
+      if (step.dnnl) {
+        step.bias = bias->bias;
+        step.contraction = std::move(whole);
+        note(id, true,
+             "oneDNN matmul (" + step.dnnl->implementation() + ") with the bias of the next statement");
+        note(id + 1, true, "the bias of the oneDNN matmul before it");
+        result_.steps.push_back({{id, id + 1}, std::move(step)});
+        return 2;
+      }
+    }
+    step.dnnl = DnnlMatmul::create(*options_.engine, *contraction, false, why_not);
+    if (step.dnnl) {
+      note(id, true, "oneDNN matmul (" + step.dnnl->implementation() + ")");
+    } else if (fits_tables(*contraction)) {
+      step.own = std::make_unique<const Gemm>(*contraction, *options_.table);
+      note(id, true, "blocked matmul of cc's own: " + why_not);
+    } else {
+      note(id, true, "tile kernel: " + why_not);
+      return 0;
+    }
+    step.contraction = std::move(*contraction);
+    result_.steps.push_back({{id}, std::move(step)});
+    return 1;
+  }
+
+  static bool fits_tables(const Contraction& c) {
+    return std::max({extent_of(c.batch), extent_of(c.m), extent_of(c.n), extent_of(c.k)}) < kLargestTable;
+  }
+
+  std::uint32_t tile_group(std::uint32_t first) {
+    const std::vector<std::uint32_t> group = group_from(program(), first);
+    std::vector<bool> kept(program().tensors.size(), true);
+    for (const std::uint32_t id : group) {
+      const std::uint32_t tensor = program().statements[id].target.tensor;
+      kept[tensor] = is_needed_after(program(), tensor, group.back());
+    }
+    TileKernel kernel = build_tile_kernel(program(), group, kept, *options_.table);
+    const bool behind = !result_.steps.empty() && reads_result_of_last(group);
+    for (const std::uint32_t id : group) {
+      const Statement& statement = program().statements[id];
+      std::string reason = statement.reduce ? "tile kernel, reduction" : "tile kernel";
+      if (group.size() > 1) {
+        reason += ", one of " + std::to_string(group.size()) + " statements";
+      }
+      reason += behind ? ", right behind the matmul that it reads" : "";
+      reason += kept[statement.target.tensor] ? "" : ", its result stays in registers";
+      reason += kernel.element_wise ? ", some accesses one element at a time" : "";
+      reason = result_.notes[id].reason.empty() ? reason : result_.notes[id].reason;
+      note(id, !kernel.element_wise, reason);
+    }
+    result_.steps.push_back({group, std::move(kernel)});
+    return static_cast<std::uint32_t>(group.size());
+  }
+
+  bool reads_result_of_last(const std::vector<std::uint32_t>& group) const {
+    const auto* matmul = std::get_if<MatmulStep>(&result_.steps.back().work);
+    if (matmul == nullptr) {
+      return false;
+    }
+    bool found = false;
+    for (const std::uint32_t id : group) {
+      visit_reads(program().statements[id].value, [&](std::uint32_t tensor, const program::Access*) {
+        found = found || tensor == matmul->contraction.t.tensor;
+      });
+    }
+    return found;
+  }
+
+  // Temporaries by liveness over the steps, then scratch that all steps share.
+  void place_memory() {
+    const std::size_t tensors = program().tensors.size();
+    std::vector<program::Lifetime> lives(tensors);
+    const auto touch = [&](std::uint32_t tensor, std::uint64_t step) {
+      if (program().tensors[tensor].role != program::Role::kTemp) {
+        return;
+      }
+      program::Lifetime& life = lives[tensor];
+      life.first = life.byte_count == 0 ? step : life.first;
+      life.byte_count = program().tensors[tensor].byte_count();
+      life.last = step;
+    };
+    std::uint64_t scratch = 0;
+    for (std::size_t i = 0; i < result_.steps.size(); ++i) {
+      const Step& step = result_.steps[i];
+      if (const auto* kernel = std::get_if<TileKernel>(&step.work)) {
+        for (const Stream& stream : kernel->streams) {
+          touch(stream.tensor, i);
+        }
+        for (const Bounded& bounded : kernel->bounded) {
+          touch(bounded.tensor, i);
+        }
+        scratch = std::max(scratch, kernel->scratch_byte_count);
+        continue;
+      }
+      const auto& matmul = std::get<MatmulStep>(step.work);
+      for (const Operand* operand : {&matmul.contraction.a, &matmul.contraction.b, &matmul.contraction.t}) {
+        touch(operand->tensor, i);
+      }
+      if (matmul.bias) {
+        touch(matmul.bias->tensor, i);
+      }
+      scratch = std::max(scratch,
+                         matmul.dnnl ? matmul.dnnl->scratch_byte_count() : matmul.own->scratch_byte_count());
+    }
+    const program::MemoryPlan plan = program::plan_memory(lives);
+    result_.temp_offset.assign(tensors, CompiledProgram::kNotInMemory);
+    for (std::size_t i = 0; i < tensors; ++i) {
+      if (lives[i].byte_count != 0) {
+        result_.temp_offset[i] = plan.offsets[i];
+      }
+    }
+    result_.scratch_offset = round_up(plan.byte_count);
+    result_.scratch_stride = round_up(scratch);
+    result_.workspace_byte_count =
+        result_.scratch_offset + result_.scratch_stride * static_cast<std::uint64_t>(options_.threads);
+  }
+
+  CompileOptions options_;
+  CompiledProgram result_;
+};
+
+}  // namespace
+
+CompiledProgram compile_program(Program program, const CompileOptions& options) {
+  return Compiler(std::move(program), options).compile();
+}
+
+}  // namespace yoke::cc

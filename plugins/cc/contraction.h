@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/cc/contraction.h: recognizes sums of products: matrix products, batched, transposed, with offsets.
+#pragma once
+
+#include <yoke/program/program.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "access.h"
+
+namespace yoke::cc {
+
+// One loop of a contraction, or several merged: how far one step goes in each tensor, in elements.
+struct Axis {
+  std::int64_t extent = 1;
+  std::int64_t a = 0;
+  std::int64_t b = 0;
+  std::int64_t t = 0;
+};
+
+struct Operand {
+  std::uint32_t tensor = 0;
+  program::Type type = program::Type::kF32;
+  Form form;  // over the statement's loops; its constant and symbols are the offset
+};
+
+// t[batch, m, n] assign sum over k of a[batch, m, k] * b[batch, n, k].
+struct Contraction {
+  Operand a;
+  Operand b;
+  Operand t;
+  program::Type type = program::Type::kF32;  // of products and sums
+  program::Assign assign = program::Assign::kSet;
+  std::vector<Axis> batch;  // in both operands and the target; outer first, as the others
+  std::vector<Axis> m;      // in a and the target
+  std::vector<Axis> n;      // in b and the target; its last axis is contiguous in the target where one is
+  std::vector<Axis> k;      // in a and b
+
+  std::int64_t multiplications() const;
+};
+
+// Nothing, and why, where the statement is no contraction.
+std::optional<Contraction> recognize(const program::Program& program, const program::Statement& statement,
+                                     std::string& why_not);
+
+// `t = z + bias[n]` right behind the contraction `z`: where the bias is read from.
+struct BiasAdd {
+  Operand bias;  // contiguous along n
+  Operand target;
+};
+std::optional<BiasAdd> recognize_bias(const program::Program& program, const program::Statement& contraction,
+                                      const Contraction& shape, const program::Statement& next);
+
+std::int64_t extent_of(const std::vector<Axis>& axes);
+
+}  // namespace yoke::cc

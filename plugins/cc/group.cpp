@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/cc/group.cpp: which statements run as one kernel, and which tensors then need no memory.
+#include "group.h"
+
+#include <algorithm>
+
+#include "access.h"
+
+namespace yoke::cc {
+
+using program::Access;
+using program::Program;
+using program::Statement;
+
+namespace {
+
+constexpr std::size_t kLargestGroup = 64;
+
+bool is_elementwise(const Program& program, const Statement& statement) {
+  return !statement.reduce && !has_element_index(statement.target) &&
+         is_injective(linear_form(program, statement, statement.target), statement.loops);
+}
+
+bool reads(const Statement& statement, std::uint32_t tensor) {
+  bool found = statement.target.tensor == tensor && statement.assign != program::Assign::kSet;
+  const auto visit = [&](std::uint32_t read, const Access*) { found = found || read == tensor; };
+  visit_reads(statement.value, visit);
+  visit_reads(statement.target, visit);
+  return found;
+}
+
+// Every touch of `tensor` in `statement` is of the element `indices`.
+bool only_at(const Statement& statement, std::uint32_t tensor, const std::vector<program::Index>& indices) {
+  bool same = statement.target.tensor != tensor || statement.target.indices == indices;
+  visit_reads(statement.value, [&](std::uint32_t read, const Access* access) {
+    if (read == tensor) {
+      same = same && access != nullptr && access->indices == indices;
+    }
+  });
+  return same;
+}
+
+bool joins(const Program& program, const std::vector<std::uint32_t>& group, const Statement& next) {
+  const Statement& first = program.statements[group[0]];
+  if (!is_elementwise(program, next) || next.loops.size() != first.loops.size()) {
+    return false;
+  }
+  for (std::size_t i = 0; i < next.loops.size(); ++i) {
+    if (next.loops[i].extent != first.loops[i].extent) {
+      return false;
+    }
+  }
+  return std::all_of(group.begin(), group.end(), [&](std::uint32_t id) {
+    const Statement& earlier = program.statements[id];
+    return only_at(next, earlier.target.tensor, earlier.target.indices) &&
+           only_at(earlier, next.target.tensor, next.target.indices);
+  });
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> group_from(const Program& program, std::uint32_t first) {
+  std::vector<std::uint32_t> group = {first};
+  if (!is_elementwise(program, program.statements[first])) {
+    return group;
+  }
+  for (std::uint32_t next = first + 1; next < program.statements.size() && group.size() < kLargestGroup;
+       ++next) {
+    if (!joins(program, group, program.statements[next])) {
+      break;
+    }
+    group.push_back(next);
+  }
+  return group;
+}
+
+bool is_needed_after(const Program& program, std::uint32_t tensor, std::uint32_t last) {
+  if (program.tensors[tensor].role != program::Role::kTemp) {
+    return true;
+  }
+  for (std::size_t i = last + 1; i < program.statements.size(); ++i) {
+    const Statement& statement = program.statements[i];
+    if (reads(statement, tensor)) {
+      return true;
+    }
+    if (statement.target.tensor != tensor || has_element_index(statement.target)) {
+      continue;
+    }
+    // Written whole again, and not read before: nobody saw the old value.
+    const Form form = linear_form(program, statement, statement.target);
+    std::uint64_t written = 1;
+    for (std::size_t loop = 0; loop < statement.loops.size(); ++loop) {
+      written *= form.loops[loop] != 0 ? statement.loops[loop].extent : 1;
+    }
+    if (written == program.tensors[tensor].element_count() && is_injective(form, statement.loops)) {
+      return false;
+    }
+  }
+  return false;
+}
+
+}  // namespace yoke::cc

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/cc/machine.cpp: cores and NUMA nodes, and how cc's devices share them out.
+#include "machine.h"
+
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+namespace yoke::cc {
+namespace {
+
+constexpr std::size_t kMostCells = 8;
+constexpr int kMostNodes = 64;  // bits of one mask
+
+std::vector<int> usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cores;
+  if (::sched_getaffinity(0, sizeof(set), &set) == 0) {
+    for (std::size_t core = 0; core < CPU_SETSIZE; ++core) {
+      if (CPU_ISSET(core, &set)) {
+        cores.push_back(static_cast<int>(core));
+      }
+    }
+  }
+  if (cores.empty()) {
+    cores.push_back(0);
+  }
+  return cores;
+}
+
+// "0-3,8,10-11"
+std::vector<int> parse_list(const std::string& text) {
+  std::vector<int> numbers;
+  std::istringstream pieces(text);
+  for (std::string piece; std::getline(pieces, piece, ',');) {
+    int first = 0;
+    int last = 0;
+    char dash = 0;
+    std::istringstream range(piece);
+    if (!(range >> first)) {
+      continue;
+    }
+    last = range >> dash >> last ? last : first;
+    for (int number = first; number <= last && number < CPU_SETSIZE; ++number) {
+      numbers.push_back(number);
+    }
+  }
+  return numbers;
+}
+
+// The node of each core; empty where there is but one.
+std::map<int, std::int32_t> nodes_of_cores() {
+  std::map<int, std::int32_t> nodes;
+  std::int32_t found = 0;
+  for (std::int32_t node = 0; node < kMostNodes; ++node) {
+    std::ifstream file("/sys/devices/system/node/node" + std::to_string(node) + "/cpulist");
+    std::string list;
+    if (std::getline(file, list) && !list.empty()) {
+      ++found;
+      for (const int core : parse_list(list)) {
+        nodes[core] = node;
+      }
+    }
+  }
+  return found > 1 ? nodes : std::map<int, std::int32_t>{};
+}
+
+}  // namespace
+
+std::vector<Cell> machine_cells() {
+  const std::map<int, std::int32_t> nodes = nodes_of_cores();
+  std::map<std::int32_t, std::vector<int>> by_node;
+  for (const int core : usable_cores()) {
+    const auto node = nodes.find(core);
+    by_node[node == nodes.end() ? -1 : node->second].push_back(core);
+  }
+  // As many cells per node as makes two to eight in all, each with at least one core where there are enough.
+  std::size_t cores = 0;
+  for (const auto& [node, list] : by_node) {
+    cores += list.size();
+  }
+  const std::size_t wanted =
+      std::clamp<std::size_t>(cores, 2, std::max<std::size_t>(by_node.size(), kMostCells));
+  const std::size_t per_node = std::max<std::size_t>(wanted / by_node.size(), 1);
+  std::vector<Cell> cells;
+  for (const auto& [node, list] : by_node) {
+    const std::size_t pieces = by_node.size() == 1 ? per_node : std::min(per_node, list.size());
+    for (std::size_t i = 0; i < pieces; ++i) {
+      Cell cell{node, {}};
+      for (std::size_t core = list.size() * i / pieces; core < list.size() * (i + 1) / pieces; ++core) {
+        cell.cores.push_back(list[core]);
+      }
+      if (cell.cores.empty()) {
+        cell.cores.push_back(list[i % list.size()]);  // two devices on one core
+      }
+      cells.push_back(std::move(cell));
+    }
+  }
+  return cells;
+}
+
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.rfind("model name", 0) == 0 && colon != std::string::npos) {
+      return line.substr(colon + 2);
+    }
+  }
+  return "CPU";
+}
+
+std::uint64_t memory_byte_count() {
+  const long pages = ::sysconf(_SC_PHYS_PAGES);
+  const long page_size = ::sysconf(_SC_PAGESIZE);
+  return pages > 0 && page_size > 0
+             ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_size)
+             : 0;
+}
+
+void prefer_node(void* memory, std::uint64_t byte_count, std::int32_t node) {
+#if defined(SYS_mbind)
+  if (node < 0 || node >= kMostNodes) {
+    return;
+  }
+  constexpr int kPreferred = 1;  // MPOL_PREFERRED
+  const unsigned long mask = 1UL << static_cast<unsigned>(node);
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const std::uintptr_t first = (reinterpret_cast<std::uintptr_t>(memory) + page - 1) / page * page;
+  const std::uintptr_t last = (reinterpret_cast<std::uintptr_t>(memory) + byte_count) / page * page;
+  if (first < last) {
+    static_cast<void>(::syscall(SYS_mbind, first, last - first, kPreferred, &mask, kMostNodes + 1, 0));
+  }
+#else
+  static_cast<void>(memory);
+  static_cast<void>(byte_count);
+  static_cast<void>(node);
+#endif
+}
+
+void stay_on(const Cell& cell) {
+  thread_local const Cell* current = nullptr;
+  if (current == &cell) {
+    return;
+  }
+  current = &cell;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int core : cell.cores) {
+    CPU_SET(static_cast<std::size_t>(core), &set);
+  }
+  static_cast<void>(::sched_setaffinity(0, sizeof(set), &set));
+}
+
+}  // namespace yoke::cc

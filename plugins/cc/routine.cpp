@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/cc/routine.cpp: a compiled program bound to memory.
+#include "routine.h"
+
+#if defined(_OPENMP)
+#include <omp.h>
+#else
+extern "C" int omp_get_max_threads();
+extern "C" void omp_set_num_threads(int count);
+#endif
+
+#include <utility>
+
+namespace yoke::cc {
+namespace {
+
+// Less work than this is not worth waking other threads for.
+constexpr std::int64_t kParallelElements = 1 << 15;
+
+// Calls work(thread, first, last) over fixed shares of `count` pieces.
+template <class Work>
+void share(int threads, std::int64_t count, const Work& work) {
+  if (threads <= 1 || count <= 1) {
+    work(0, std::int64_t{0}, count);
+    return;
+  }
+#if defined(_OPENMP)
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+#endif
+  for (int thread = 0; thread < threads; ++thread) {
+    work(thread, count * thread / threads, count * (thread + 1) / threads);
+  }
+}
+
+}  // namespace
+
+OpenMpThreads::OpenMpThreads(int count) : before_(omp_get_max_threads()) {
+  if (count != before_) {
+    omp_set_num_threads(count);
+  }
+}
+
+OpenMpThreads::~OpenMpThreads() {
+  if (omp_get_max_threads() != before_) {
+    omp_set_num_threads(before_);
+  }
+}
+
+BoundProgram::BoundProgram(std::shared_ptr<const CompiledProgram> compiled,
+                           std::span<std::byte* const> arguments, std::byte* workspace)
+    : compiled_(std::move(compiled)), scratch_(workspace + compiled_->scratch_offset) {
+  const program::Program& program = compiled_->program;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < program.tensors.size(); ++i) {
+    const std::uint64_t offset = compiled_->temp_offset[i];
+    if (program.tensors[i].role != program::Role::kTemp) {
+      tensors_.push_back(arguments[next++]);
+    } else {
+      tensors_.push_back(offset == CompiledProgram::kNotInMemory ? nullptr : workspace + offset);
+    }
+  }
+  for (const Step& step : compiled_->steps) {
+    BoundStep bound;
+    if (const auto* kernel = std::get_if<TileKernel>(&step.work)) {
+      for (int i = 0; i < compiled_->threads; ++i) {
+        bound.states.push_back(make_state(*kernel));
+      }
+    } else if (const auto& matmul = std::get<MatmulStep>(step.work); matmul.dnnl) {
+      bound.dnnl = std::make_unique<DnnlMatmul::Bound>(*matmul.dnnl, scratch_);
+    }
+    steps_.push_back(std::move(bound));
+  }
+}
+
+std::byte* BoundProgram::address(const Operand& operand, std::span<const std::int64_t> symbol_values) const {
+  return tensors_[operand.tensor] +
+         operand.form.base(symbol_values) * static_cast<std::int64_t>(program::byte_size(operand.type));
+}
+
+void BoundProgram::launch(std::span<const std::int64_t> symbol_values) {
+  const OpenMpThreads threads(compiled_->threads);
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    const Step& step = compiled_->steps[i];
+    if (const auto* kernel = std::get_if<TileKernel>(&step.work)) {
+      run(*kernel, steps_[i], symbol_values);
+    } else {
+      run(std::get<MatmulStep>(step.work), steps_[i], symbol_values);
+    }
+  }
+}
+
+void BoundProgram::run(const TileKernel& kernel, BoundStep& bound,
+                       std::span<const std::int64_t> symbol_values) {
+  const int threads = kernel.parallel && kernel.element_count >= kParallelElements ? compiled_->threads : 1;
+  share(threads, kernel.tile_count, [&](int thread, std::int64_t first, std::int64_t last) {
+    if (first < last) {
+      const auto i = static_cast<std::size_t>(thread);
+      run_tiles(kernel, bound.states[i], tensors_, symbol_values, scratch_ + i * compiled_->scratch_stride,
+                first, last);
+    }
+  });
+}
+
+void BoundProgram::run(const MatmulStep& matmul, BoundStep& bound,
+                       std::span<const std::int64_t> symbol_values) {
+  const Contraction& c = matmul.contraction;
+  std::byte* a = address(c.a, symbol_values);
+  std::byte* b = address(c.b, symbol_values);
+  std::byte* t = address(c.t, symbol_values);
+  if (bound.dnnl) {
+    bound.dnnl->execute(a, b, matmul.bias ? address(*matmul.bias, symbol_values) : nullptr, t);
+    return;
+  }
+  const int threads = c.multiplications() >= kParallelElements ? compiled_->threads : 1;
+  share(threads, matmul.own->piece_count(), [&](int thread, std::int64_t first, std::int64_t last) {
+    matmul.own->run(a, b, t, scratch_ + static_cast<std::uint64_t>(thread) * compiled_->scratch_stride, first,
+                    last);
+  });
+}
+
+}  // namespace yoke::cc

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/cc/routine.h: a compiled program bound to memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "compile.h"
+
+namespace yoke::cc {
+
+// Sets the OpenMP threads of the calling thread, and puts back what was there.
+class OpenMpThreads {
+ public:
+  explicit OpenMpThreads(int count);
+  ~OpenMpThreads();
+  OpenMpThreads(const OpenMpThreads&) = delete;
+  OpenMpThreads& operator=(const OpenMpThreads&) = delete;
+
+ private:
+  int before_;
+};
+
+// Everything that a launch needs is made here; a launch allocates nothing.
+class BoundProgram {
+ public:
+  // `arguments` in order of declaration; `workspace` has workspace_byte_count bytes, 64-byte aligned.
+  BoundProgram(std::shared_ptr<const CompiledProgram> compiled, std::span<std::byte* const> arguments,
+               std::byte* workspace);
+  void launch(std::span<const std::int64_t> symbol_values);
+
+ private:
+  struct BoundStep {
+    std::unique_ptr<DnnlMatmul::Bound> dnnl;
+    std::vector<TileState> states;  // one per thread
+  };
+
+  void run(const TileKernel& kernel, BoundStep& bound, std::span<const std::int64_t> symbol_values);
+  void run(const MatmulStep& matmul, BoundStep& bound, std::span<const std::int64_t> symbol_values);
+  std::byte* address(const Operand& operand, std::span<const std::int64_t> symbol_values) const;
+
+  std::shared_ptr<const CompiledProgram> compiled_;
+  std::vector<std::byte*> tensors_;
+  std::vector<BoundStep> steps_;
+  std::byte* scratch_;
+};
+
+}  // namespace yoke::cc

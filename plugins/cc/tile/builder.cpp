@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/cc/tile/builder.cpp: writes a kernel's operations from expressions.
+#include "builder.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace yoke::cc {
+
+using program::Expr;
+using program::Op;
+using program::Type;
+
+KernelBuilder::Value KernelBuilder::fresh(Reg reg, std::uint8_t mask, bool invariant,
+                                          std::int64_t element_size) {
+  virtuals_.push_back({element_size != 0 ? element_size : reg_size(reg), mask, invariant});
+  return {static_cast<std::uint16_t>(virtuals_.size() - 1), mask, reg, invariant};
+}
+
+Instr& KernelBuilder::emit(Instr instr, bool invariant) {
+  std::vector<Instr>& segment = invariant ? kernel_.prologue : *segment_;
+  segment.push_back(instr);
+  return segment.back();
+}
+
+KernelBuilder::Value KernelBuilder::expand(Value value, std::uint8_t mask) {
+  if (value.mask == mask) {
+    return value;
+  }
+  const std::int64_t size =
+      (value.id & kStreamBit) != 0
+          ? kernel_.streams[value.id & static_cast<std::uint16_t>(~kStreamBit)].element_size
+          : virtuals_[value.id].element_size;
+  const Key key{-1, value.id, mask, 0, 0, 0, 0};
+  const auto found = known_.find(key);
+  if (found != known_.end()) {
+    return found->second;
+  }
+  const Value result = fresh(value.reg, mask, false, size);
+  Instr instr;
+  instr.kind = Instr::Kind::kExpand;
+  instr.mask = mask;
+  instr.a_mask = value.mask;
+  instr.dst = result.id;
+  instr.a = value.id;
+  instr.copy = table_.copy(size);
+  emit(instr, false);
+  known_.emplace(key, result);
+  return result;
+}
+
+KernelBuilder::Value KernelBuilder::map_with(MapFn (*find)(const KernelBuilder&, int, Reg, unsigned), int op,
+                                             Reg type, Reg result, Value a, const Value* b, const Value* c,
+                                             std::int64_t element_size) {
+  std::uint8_t mask = a.mask;
+  bool invariant = a.invariant;
+  for (const Value* other : {b, c}) {
+    if (other != nullptr) {
+      mask = static_cast<std::uint8_t>(mask | other->mask);
+      invariant = invariant && other->invariant;
+    }
+  }
+  const Key key{op,   static_cast<int>(type),    static_cast<int>(result), static_cast<int>(element_size),
+                a.id, b == nullptr ? -1 : b->id, c == nullptr ? -1 : c->id};
+  const auto found = known_.find(key);
+  if (found != known_.end()) {
+    return found->second;
+  }
+  Instr instr;
+  instr.mask = mask;
+  unsigned scalars = 0;
+  const auto operand = [&](const Value* value, unsigned bit, std::uint16_t& slot) {
+    if (value == nullptr) {
+      return;
+    }
+    if (value->mask == 0 && mask != 0) {
+      scalars |= bit;
+    }
+    slot = value->mask == 0 ? value->id : expand(*value, mask).id;
+  };
+  operand(&a, kScalarA, instr.a);
+  instr.b = instr.c = instr.a;  // never read, but always good to point to
+  operand(b, kScalarB, instr.b);
+  operand(c, kScalarC, instr.c);
+  instr.map = find(*this, op, type, scalars);
+  const Value value = fresh(result, mask, invariant, element_size);
+  instr.dst = value.id;
+  emit(instr, invariant);
+  known_.emplace(key, value);
+  return value;
+}
+
+KernelBuilder::Value KernelBuilder::map(MapOp op, Reg result, Value a, const Value* b, const Value* c) {
+  const auto find = [](const KernelBuilder& self, int number, Reg type, unsigned scalars) {
+    return self.table_.map(static_cast<MapOp>(number), type, scalars);
+  };
+  const Reg type = op == MapOp::kSelect && b != nullptr ? b->reg : a.reg;
+  const std::int64_t size = op == MapOp::kNarrowF16 || op == MapOp::kNarrowBF16 ? 2 : reg_size(result);
+  return map_with(find, static_cast<int>(op), type, result, a, b, c, size);
+}
+
+KernelBuilder::Value KernelBuilder::cast_reg(Value value, Reg to, bool to_bool) {
+  if (value.reg == to && !to_bool) {
+    return value;
+  }
+  const auto find = [](const KernelBuilder& self, int number, Reg type, unsigned) {
+    const int target = number - 1000;
+    return self.table_.cast(type, static_cast<Reg>(target & 7), target >= 8);
+  };
+  return map_with(find, 1000 + static_cast<int>(to) + (to_bool ? 8 : 0), value.reg, to, value, nullptr,
+                  nullptr, reg_size(to));
+}
+
+KernelBuilder::Value KernelBuilder::cast(Value value, Type from, Type to) {
+  if (from == to) {
+    return value;
+  }
+  if (to == Type::kBool) {
+    return cast_reg(value, Reg::kU8, true);
+  }
+  const Value converted = cast_reg(value, reg_of(to));
+  return is_half(to) ? rounded(converted, to) : converted;
+}
+
+KernelBuilder::Value KernelBuilder::rounded(Value value, Type type) {
+  if (!is_half(type)) {
+    return value;
+  }
+  return map(type == Type::kF16 ? MapOp::kRoundF16 : MapOp::kRoundBF16, Reg::kF32, value);
+}
+
+KernelBuilder::Value KernelBuilder::constant(Type type, const program::Literal& literal) {
+  std::uint64_t bytes = 0;
+  const auto put = [&](auto value) { std::memcpy(&bytes, &value, sizeof(value)); };
+  switch (reg_of(type)) {
+    case Reg::kF64:
+      put(literal.number);
+      break;
+    case Reg::kF32:
+      put(static_cast<float>(literal.number));
+      break;
+    case Reg::kI64:
+      put(literal.integer);
+      break;
+    case Reg::kI32:
+      put(static_cast<std::int32_t>(literal.integer));
+      break;
+    case Reg::kU32:
+      put(static_cast<std::uint32_t>(literal.integer));
+      break;
+    case Reg::kU8:
+      put(static_cast<std::uint8_t>(type == Type::kBool ? (literal.integer != 0 ? 1 : 0) : literal.integer));
+      break;
+  }
+  const auto known = std::find(kernel_.constants.begin(), kernel_.constants.end(), bytes);
+  const auto number = static_cast<std::uint32_t>(known - kernel_.constants.begin());
+  if (known == kernel_.constants.end()) {
+    kernel_.constants.push_back(bytes);
+  }
+  const Key key{-2, static_cast<int>(reg_of(type)), static_cast<int>(number), 0, 0, 0, 0};
+  const auto found = known_.find(key);
+  if (found != known_.end()) {
+    return found->second;
+  }
+  const Value value = fresh(reg_of(type), 0, true);
+  Instr instr;
+  instr.kind = Instr::Kind::kConst;
+  instr.dst = value.id;
+  instr.extra = number;
+  emit(instr, true);
+  known_.emplace(key, value);
+  return is_half(type) ? rounded(value, type) : value;
+}
+
+KernelBuilder::Value KernelBuilder::loop_value(const Form& form) {
+  const auto found = std::find(kernel_.forms.begin(), kernel_.forms.end(), form);
+  const auto number = static_cast<std::uint32_t>(found - kernel_.forms.begin());
+  if (found == kernel_.forms.end()) {
+    kernel_.forms.push_back(form);
+  }
+  const Key key{-3, static_cast<int>(number), 0, 0, 0, 0, 0};
+  const auto known = known_.find(key);
+  if (known != known_.end()) {
+    return known->second;
+  }
+  const bool invariant = !form.has_loops();
+  const Value value = fresh(Reg::kI64, mask_of(form), invariant);
+  Instr instr;
+  instr.kind = Instr::Kind::kIota;
+  instr.mask = value.mask;
+  instr.dst = value.id;
+  instr.extra = number;
+  emit(instr, invariant);
+  known_.emplace(key, value);
+  return value;
+}
+
+KernelBuilder::Value KernelBuilder::expression(const Expr& expr) {
+  switch (expr.op) {
+    case Op::kConst:
+      return constant(expr.type, expr.literal);
+    case Op::kRead:
+      return load(expr.access);
+    case Op::kIndex:
+      return loop_value(to_kernel(form_of(expr.affine, statement_->loops.size(), program_.symbols.size())));
+    case Op::kCast:
+      return cast(expression(expr.args[0]), expr.args[0].type, expr.type);
+    default:
+      return operation(expr);
+  }
+}
+
+KernelBuilder::Value KernelBuilder::operation(const Expr& expr) {
+  // a * b + c and c - a * b in one pass over the tile; both results are rounded as if apart.
+  if ((expr.op == Op::kAdd || expr.op == Op::kSub) && (expr.type == Type::kF32 || expr.type == Type::kF64)) {
+    for (const std::size_t product : {std::size_t{1}, std::size_t{0}}) {
+      const Expr& factor = expr.args[product];
+      if (factor.op != Op::kMul || (expr.op == Op::kSub && product == 0)) {
+        continue;
+      }
+      const Value a = expression(factor.args[0]);
+      const Value b = expression(factor.args[1]);
+      const Value c = expression(expr.args[1 - product]);
+      return map(expr.op == Op::kAdd ? MapOp::kMulAdd : MapOp::kMulSub, a.reg, a, &b, &c);
+    }
+  }
+  Value args[3];
+  for (std::size_t i = 0; i < expr.args.size(); ++i) {
+    args[i] = expression(expr.args[i]);
+  }
+  const Value result =
+      map(map_op(expr.op), reg_of(expr.type), args[0], expr.args.size() > 1 ? &args[1] : nullptr,
+          expr.args.size() > 2 ? &args[2] : nullptr);
+  return is_exact(expr.op) ? result : rounded(result, expr.type);
+}
+
+KernelBuilder::Value KernelBuilder::combine(program::Assign assign, Type type, Value old, Value value) {
+  switch (assign) {
+    case program::Assign::kAdd:
+      return rounded(map(MapOp::kAdd, old.reg, old, &value), type);
+    case program::Assign::kMul:
+      return rounded(map(MapOp::kMul, old.reg, old, &value), type);
+    case program::Assign::kMax:
+      return map(MapOp::kMax, old.reg, old, &value);
+    case program::Assign::kMin:
+      return map(MapOp::kMin, old.reg, old, &value);
+    default:
+      return value;
+  }
+}
+
+void KernelBuilder::elementwise() {
+  segment_ = &kernel_.body;
+  for (const std::uint32_t id : statements_) {
+    statement_ = &program_.statements[id];
+    const std::size_t first = kernel_.body.size();
+    const Type type = program_.tensors[statement_->target.tensor].type;
+    Value value = cast(expression(statement_->value), statement_->value.type, type);
+    if (is_bounded(statement_->target, true)) {
+      scatter(*statement_, value);
+      continue;
+    }
+    if (statement_->assign != program::Assign::kSet) {
+      value = combine(statement_->assign, type, load(statement_->target), value);
+    }
+    store(statement_->target, value, first);
+  }
+}
+
+TileKernel KernelBuilder::build() {
+  kernel_.table = &table_;
+  statement_ = &program_.statements[statements_[0]];
+  schedule();
+  if (statement_->reduce) {
+    reduction();
+  } else {
+    elementwise();
+  }
+  finish();
+  return std::move(kernel_);
+}
+
+KernelBuilder::KernelBuilder(const program::Program& program, std::span<const std::uint32_t> statements,
+                             const std::vector<bool>& kept, const KernelTable& table)
+    : program_(program), statements_(statements), kept_(kept), table_(table) {}
+
+TileKernel build_tile_kernel(const program::Program& program, std::span<const std::uint32_t> statements,
+                             const std::vector<bool>& kept, const KernelTable& table) {
+  return KernelBuilder(program, statements, kept, table).build();
+}
+
+}  // namespace yoke::cc

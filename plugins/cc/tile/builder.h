@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/cc/tile/builder.h: writes a kernel's operations from expressions.
+#pragma once
+
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "kernel.h"
+#include "op_map.h"
+
+namespace yoke::cc {
+
+class KernelBuilder {
+ public:
+  KernelBuilder(const program::Program& program, std::span<const std::uint32_t> statements,
+                const std::vector<bool>& kept, const KernelTable& table);
+  TileKernel build();
+
+ private:
+  // A value of the tile: a virtual register, or (from kStreamBit on) a stream used in place.
+  struct Value {
+    std::uint16_t id = 0;
+    std::uint8_t mask = 0;
+    Reg reg = Reg::kF32;
+    bool invariant = false;  // the same for the whole launch
+  };
+  struct Virtual {
+    std::int64_t element_size = 4;
+    std::uint8_t mask = 0;
+    bool persistent = false;
+    std::int32_t home = -1;  // a stream that it is written to in place of a register
+  };
+  static constexpr std::uint16_t kStreamBit = 0x8000;
+  using Key = std::tuple<int, int, int, int, int, int, int>;
+
+  // Loops.
+  void collect(const program::Access& access, bool is_target, ScheduleInput& input) const;
+  void collect(const program::Expr& expr, ScheduleInput& input) const;
+  void schedule();
+  Form to_kernel(const Form& form) const;
+  std::int64_t row_step(const Form& form) const;
+  std::int64_t column_step(const Form& form) const;
+  std::uint8_t mask_of(const Form& form) const;
+  bool in_place(const Form& form, std::uint8_t mask) const;
+  bool is_bounded(const program::Access& access, bool is_target) const;
+
+  // Values.
+  Value fresh(Reg reg, std::uint8_t mask, bool invariant, std::int64_t element_size = 0);
+  Instr& emit(Instr instr, bool invariant);
+  Value expand(Value value, std::uint8_t mask);
+  Value map(MapOp op, Reg result, Value a, const Value* b = nullptr, const Value* c = nullptr);
+  Value map_with(MapFn (*find)(const KernelBuilder&, int, Reg, unsigned), int op, Reg type, Reg result,
+                 Value a, const Value* b, const Value* c, std::int64_t element_size);
+  Value cast(Value value, program::Type from, program::Type to);
+  Value cast_reg(Value value, Reg to, bool to_bool = false);
+  Value constant(program::Type type, const program::Literal& literal);
+  Value loop_value(const Form& form);
+  Value expression(const program::Expr& expr);
+  Value operation(const program::Expr& expr);
+  Value rounded(Value value, program::Type type);
+  Value combine(program::Assign assign, program::Type type, Value old, Value value);
+
+  // Memory.
+  std::uint16_t stream(std::uint32_t tensor, const Form& form);
+  Value load(const program::Access& access);
+  Value load_linear(std::uint32_t tensor, const Form& form);
+  Value widened(Value raw, program::Type type);
+  std::uint32_t bounded(const program::Access& access, std::uint8_t& mask, bool is_target);
+  Value element_value(const program::Index& index);
+  Value load_bounded(const program::Access& access);
+  void store(const program::Access& access, Value value, std::size_t first_instr);
+  void scatter(const program::Statement& statement, Value value);
+
+  void elementwise();
+  void reduction();
+  void finish();
+  void allocate();
+  std::vector<std::size_t> last_uses(const std::vector<const Instr*>& order) const;
+
+  const program::Program& program_;
+  std::span<const std::uint32_t> statements_;
+  const std::vector<bool>& kept_;
+  const KernelTable& table_;
+  const program::Statement* statement_ = nullptr;  // being written
+  TileKernel kernel_;
+  std::vector<Instr>* segment_ = nullptr;
+  std::vector<Virtual> virtuals_;
+  std::map<Key, Value> known_;                              // equal operations are done once
+  std::map<std::uint32_t, std::pair<int, Value>> written_;  // tensor: how often, and its value
+  std::uint8_t present_ = 0;                                // rows and columns that the tile has
+  std::uint8_t target_mask_ = 0;                            // those of them that the target has
+};
+
+}  // namespace yoke::cc

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/cc/tile/builder_finish.cpp: reductions, and where a kernel's registers lie.
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <map>
+
+#include "builder.h"
+
+namespace yoke::cc {
+
+using program::Reduce;
+using program::Type;
+
+namespace {
+
+ReduceOp reduce_op(Reduce reduce) {
+  switch (reduce) {
+    case Reduce::kSum:
+      return ReduceOp::kSum;
+    case Reduce::kProd:
+      return ReduceOp::kProd;
+    case Reduce::kMin:
+      return ReduceOp::kMin;
+    case Reduce::kMax:
+      return ReduceOp::kMax;
+    case Reduce::kAny:
+      return ReduceOp::kAny;
+    case Reduce::kAll:
+      return ReduceOp::kAll;
+    case Reduce::kArgMax:
+      return ReduceOp::kArgMax;
+    default:
+      return ReduceOp::kArgMin;
+  }
+}
+
+template <class T>
+std::uint64_t neutral_of(ReduceOp op) {
+  using Limits = std::numeric_limits<T>;
+  T value{};
+  switch (op) {
+    case ReduceOp::kProd:
+    case ReduceOp::kAll:
+      value = T{1};
+      break;
+    case ReduceOp::kMin:
+    case ReduceOp::kArgMin:
+      value = Limits::has_infinity ? Limits::infinity() : Limits::max();
+      break;
+    case ReduceOp::kMax:
+    case ReduceOp::kArgMax:
+      value = Limits::has_infinity ? static_cast<T>(-Limits::infinity()) : Limits::lowest();
+      break;
+    default:
+      break;
+  }
+  std::uint64_t bytes = 0;
+  std::memcpy(&bytes, &value, sizeof(value));
+  return bytes;
+}
+
+std::uint64_t neutral(ReduceOp op, Reg reg) {
+  switch (reg) {
+    case Reg::kF64:
+      return neutral_of<double>(op);
+    case Reg::kF32:
+      return neutral_of<float>(op);
+    case Reg::kI64:
+      return neutral_of<std::int64_t>(op);
+    case Reg::kI32:
+      return neutral_of<std::int32_t>(op);
+    case Reg::kU32:
+      return neutral_of<std::uint32_t>(op);
+    case Reg::kU8:
+      return neutral_of<std::uint8_t>(op);
+  }
+  return 0;
+}
+
+// Places registers in scratch, and hands out again what was released.
+class Registers {
+ public:
+  explicit Registers(std::size_t count) : offsets_(count), placed_(count, false) {}
+
+  void place(std::size_t id, std::uint64_t byte_count, bool reuse) {
+    if (placed_[id]) {
+      return;
+    }
+    placed_[id] = true;
+    const auto found = free_.find(byte_count);
+    if (found != free_.end() && reuse) {
+      offsets_[id] = found->second;
+      free_.erase(found);
+    } else {
+      offsets_[id] = static_cast<std::uint32_t>(top_);
+      top_ += byte_count;
+    }
+  }
+  void release(std::size_t id, std::uint64_t byte_count) {
+    if (placed_[id]) {
+      free_.emplace(byte_count, offsets_[id]);
+    }
+  }
+  const std::vector<std::uint32_t>& offsets() const { return offsets_; }
+  std::uint64_t byte_count() const { return top_; }
+
+ private:
+  std::vector<std::uint32_t> offsets_;
+  std::vector<bool> placed_;
+  std::multimap<std::uint64_t, std::uint32_t> free_;  // bytes, offset
+  std::uint64_t top_ = 0;
+};
+
+}  // namespace
+
+void KernelBuilder::reduction() {
+  const program::Statement& statement = *statement_;
+  const Schedule& schedule = kernel_.schedule;
+  const bool rows = schedule.rows_reduced();
+  const bool columns = schedule.columns_reduced();
+  segment_ = &kernel_.body;
+  Value value = cast(expression(statement.value), statement.value.type, statement.accumulator_type());
+  value = expand(value, present_);
+
+  Reduction& reduce = kernel_.reduction.emplace();
+  const ReduceOp op = reduce_op(*statement.reduce);
+  const bool float_sum = op == ReduceOp::kSum && (value.reg == Reg::kF32 || value.reg == Reg::kF64);
+  std::int64_t terms = 1;
+  for (const TileLoop& loop : schedule.loops) {
+    terms *= loop.reduce ? loop.extent : 1;
+  }
+  reduce.by_columns = columns;
+  reduce.fn = table_.reduce(op, value.reg, columns);
+  reduce.type = value.reg;
+  reduce.acc_type = float_sum && columns ? Reg::kF64 : value.reg;
+  reduce.neutral = neutral(op, reduce.acc_type);
+  reduce.arg = op == ReduceOp::kArgMax || op == ReduceOp::kArgMin;
+  reduce.folds = float_sum && !columns && terms > kFoldRows;
+  reduce.value_mask = present_;
+  reduce.mask = rows || columns ? target_mask_ : present_;
+  reduce.value = value.id;
+  // Accumulators live from tile to tile.
+  Value result = fresh(reduce.acc_type, reduce.mask, true);
+  reduce.acc = result.id;
+  result.invariant = false;
+  if (reduce.folds) {
+    result = fresh(Reg::kF64, reduce.mask, true);
+    result.invariant = false;
+    reduce.total = result.id;
+  }
+  if (reduce.arg) {
+    result = fresh(Reg::kI64, reduce.mask, true);
+    result.invariant = false;
+    reduce.index = result.id;
+  }
+
+  // What the tiles of the body computed is gone when the epilogue runs.
+  std::erase_if(known_, [](const auto& entry) { return !entry.second.invariant; });
+  segment_ = &kernel_.epilogue;
+  const Type type = program_.tensors[statement.target.tensor].type;
+  if (reduce.arg) {
+    value = cast(result, Type::kI64, type);
+  } else {
+    value = cast(cast_reg(result, reg_of(statement.accumulator_type())), statement.accumulator_type(), type);
+  }
+  if (is_bounded(statement.target, true)) {
+    scatter(statement, value);
+    return;
+  }
+  if (statement.assign != program::Assign::kSet) {
+    value = combine(statement.assign, type, load(statement.target), value);
+  }
+  store(statement.target, value, 0);
+}
+
+void KernelBuilder::finish() {
+  allocate();
+  const auto fix = [&](std::uint16_t& id) {
+    if (id < virtuals_.size() && virtuals_[id].home >= 0) {
+      id = static_cast<std::uint16_t>(virtuals_[id].home | kStreamBit);
+    }
+    if ((id & kStreamBit) != 0) {
+      id =
+          static_cast<std::uint16_t>(kernel_.register_count + (id & static_cast<std::uint16_t>(~kStreamBit)));
+    }
+  };
+  for (std::vector<Instr>* segment : {&kernel_.prologue, &kernel_.body, &kernel_.epilogue}) {
+    for (Instr& instr : *segment) {
+      for (std::uint16_t* id : {&instr.dst, &instr.a, &instr.b, &instr.c}) {
+        fix(*id);
+      }
+    }
+  }
+  for (Bounded& bounded : kernel_.bounded) {
+    fix(bounded.offsets);
+    for (Bounded::Dim& dim : bounded.dims) {
+      fix(dim.slot);
+    }
+  }
+  if (kernel_.reduction) {
+    fix(kernel_.reduction->value);
+  }
+}
+
+// The last operation that uses each register.
+std::vector<std::size_t> KernelBuilder::last_uses(const std::vector<const Instr*>& order) const {
+  std::vector<std::size_t> last(virtuals_.size(), 0);
+  const auto use = [&](std::uint16_t id, std::size_t at) {
+    if (id < virtuals_.size()) {  // not a stream, nor the unused operand of a kernel without registers
+      last[id] = std::max(last[id], at);
+    }
+  };
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    for (const std::uint16_t id : {order[i]->dst, order[i]->a, order[i]->b, order[i]->c}) {
+      use(id, i);
+    }
+    if (order[i]->kind == Instr::Kind::kBounded || order[i]->kind == Instr::Kind::kScatter) {
+      const Bounded& bounded = kernel_.bounded[order[i]->extra];
+      use(bounded.offsets, i);
+      for (const Bounded::Dim& dim : bounded.dims) {
+        use(dim.slot, dim.element ? i : 0);
+      }
+    }
+  }
+  if (kernel_.reduction) {
+    use(kernel_.reduction->value, kernel_.prologue.size() + kernel_.body.size());
+  }
+  return last;
+}
+
+// Registers by liveness: a value's bytes are free again behind its last use.
+void KernelBuilder::allocate() {
+  std::vector<const Instr*> order;
+  for (const std::vector<Instr>* segment : {&kernel_.prologue, &kernel_.body, &kernel_.epilogue}) {
+    for (const Instr& instr : *segment) {
+      order.push_back(&instr);
+    }
+  }
+  const std::vector<std::size_t> last = last_uses(order);
+  Registers registers(virtuals_.size());
+  const auto bytes_of = [&](std::size_t id) -> std::uint64_t {
+    const Virtual& value = virtuals_[id];
+    return value.mask == 0 ? 64 : static_cast<std::uint64_t>(value.element_size * kTileElements);
+  };
+  const auto place = [&](std::size_t id) {
+    if (id < virtuals_.size() && virtuals_[id].home < 0) {
+      registers.place(id, bytes_of(id), !virtuals_[id].persistent);
+    }
+  };
+  std::vector<std::vector<std::size_t>> dying(order.size());
+  for (std::size_t id = 0; id < virtuals_.size(); ++id) {
+    if (virtuals_[id].persistent) {
+      place(id);
+    } else if (virtuals_[id].home < 0 && last[id] < order.size()) {
+      dying[last[id]].push_back(id);
+    }
+  }
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const Instr& instr = *order[i];
+    const auto release = [&] {
+      for (const std::size_t id : dying[i]) {
+        registers.release(id, bytes_of(id));
+      }
+      dying[i].clear();
+    };
+    // A map may write over an operand of its own size; whatever else moves elements about may not.
+    if (instr.kind == Instr::Kind::kMap && instr.dst < virtuals_.size() && last[instr.dst] > i) {
+      release();
+    }
+    if (instr.kind == Instr::Kind::kBounded || instr.kind == Instr::Kind::kScatter) {
+      place(kernel_.bounded[instr.extra].offsets);
+    }
+    if (instr.kind != Instr::Kind::kScatter) {
+      place(instr.dst);
+    }
+    release();
+  }
+  kernel_.register_count = static_cast<std::uint16_t>(virtuals_.size());
+  kernel_.register_offset = registers.offsets();
+  kernel_.scratch_byte_count = (registers.byte_count() + 63) / 64 * 64;
+}
+
+}  // namespace yoke::cc

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/cc/tile/builder_memory.cpp: loops, loads and stores of a kernel.
+#include <yoke/program/execute.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "builder.h"
+
+namespace yoke::cc {
+
+using program::Access;
+using program::Expr;
+using program::Op;
+using program::Type;
+
+bool KernelBuilder::is_bounded(const Access& access, bool is_target) const {
+  return has_element_index(access) || may_leave(program_, *statement_, access) ||
+         (is_target && !is_injective(linear_form(program_, *statement_, access), statement_->loops));
+}
+
+void KernelBuilder::collect(const Access& access, bool is_target, ScheduleInput& input) const {
+  const Form linear = linear_form(program_, *statement_, access);
+  input.streams.push_back(linear);
+  if (!is_bounded(access, is_target)) {
+    input.all.push_back(linear);
+    return;
+  }
+  input.ordered = input.ordered || is_target;
+  for (const program::Index& index : access.indices) {
+    if (!index.element_of) {
+      input.all.push_back(form_of(index.affine, statement_->loops.size(), program_.symbols.size()));
+      continue;
+    }
+    Access element;
+    element.tensor = *index.element_of;
+    for (const program::Affine& affine : index.element_indices) {
+      element.indices.push_back({affine, std::nullopt, {}});
+    }
+    collect(element, false, input);
+  }
+}
+
+void KernelBuilder::collect(const Expr& expr, ScheduleInput& input) const {
+  if (expr.op == Op::kRead) {
+    collect(expr.access, false, input);
+  } else if (expr.op == Op::kIndex) {
+    input.all.push_back(form_of(expr.affine, statement_->loops.size(), program_.symbols.size()));
+  }
+  for (const Expr& arg : expr.args) {
+    collect(arg, input);
+  }
+}
+
+void KernelBuilder::schedule() {
+  ScheduleInput input;
+  input.loops = statement_->loops;
+  for (std::uint32_t i = 0; i < input.loops.size(); ++i) {
+    input.reduce.push_back(statement_->reduces(i));
+  }
+  for (const std::uint32_t id : statements_) {
+    statement_ = &program_.statements[id];
+    if (kept_[statement_->target.tensor]) {
+      collect(statement_->target, true, input);
+    }
+    collect(statement_->value, input);
+  }
+  statement_ = &program_.statements[statements_[0]];
+  kernel_.schedule = make_schedule(input);
+  kernel_.parallel = !input.ordered;
+  const Schedule& schedule = kernel_.schedule;
+  present_ =
+      static_cast<std::uint8_t>((schedule.rows >= 0 ? kRows : 0) | (schedule.columns >= 0 ? kColumns : 0));
+  target_mask_ =
+      static_cast<std::uint8_t>((schedule.rows >= 0 && !schedule.rows_reduced() ? kRows : 0) |
+                                (schedule.columns >= 0 && !schedule.columns_reduced() ? kColumns : 0));
+  for (const TileLoop& loop : schedule.loops) {
+    kernel_.element_count *= loop.extent;
+    kernel_.tile_count *= loop.reduce ? 1 : (loop.extent + loop.chunk - 1) / loop.chunk;
+  }
+}
+
+Form KernelBuilder::to_kernel(const Form& form) const {
+  Form result{form.constant, {}, form.symbols};
+  for (const std::int32_t source : kernel_.schedule.source) {
+    result.loops.push_back(form.loops[static_cast<std::size_t>(source)]);
+  }
+  return result;
+}
+
+std::int64_t KernelBuilder::row_step(const Form& form) const {
+  const std::int32_t rows = kernel_.schedule.rows;
+  return rows < 0 ? 0 : form.loops[static_cast<std::size_t>(rows)];
+}
+
+std::int64_t KernelBuilder::column_step(const Form& form) const {
+  const std::int32_t columns = kernel_.schedule.columns;
+  return columns < 0 ? 0 : form.loops[static_cast<std::size_t>(columns)];
+}
+
+std::uint8_t KernelBuilder::mask_of(const Form& form) const {
+  return static_cast<std::uint8_t>((row_step(form) != 0 ? kRows : 0) |
+                                   (column_step(form) != 0 ? kColumns : 0));
+}
+
+// Are the elements of a tile neighbours in memory, in the order of the registers?
+bool KernelBuilder::in_place(const Form& form, std::uint8_t mask) const {
+  if (mask != mask_of(form)) {
+    return false;
+  }
+  if (mask == (kRows | kColumns)) {
+    const Schedule& schedule = kernel_.schedule;
+    return column_step(form) == 1 &&
+           row_step(form) == schedule.loops[static_cast<std::size_t>(schedule.columns)].extent;
+  }
+  return mask == 0 || (mask == kRows ? row_step(form) : column_step(form)) == 1;
+}
+
+std::uint16_t KernelBuilder::stream(std::uint32_t tensor, const Form& form) {
+  const auto found = std::find_if(kernel_.streams.begin(), kernel_.streams.end(), [&](const Stream& other) {
+    return other.tensor == tensor && other.form == form;
+  });
+  const auto number = static_cast<std::uint16_t>(found - kernel_.streams.begin());
+  if (found == kernel_.streams.end()) {
+    const auto size = static_cast<std::int64_t>(program::byte_size(program_.tensors[tensor].type));
+    kernel_.streams.push_back({tensor, size, form});
+  }
+  return number;
+}
+
+KernelBuilder::Value KernelBuilder::widened(Value raw, Type type) {
+  if (is_half(type)) {
+    return map(type == Type::kF16 ? MapOp::kWidenF16 : MapOp::kWidenBF16, Reg::kF32, raw);
+  }
+  // Any byte but 0 is true.
+  return type == Type::kBool ? cast_reg(raw, Reg::kU8, true) : raw;
+}
+
+KernelBuilder::Value KernelBuilder::load(const Access& access) {
+  const auto forwarded = written_.find(access.tensor);
+  if (forwarded != written_.end()) {
+    return forwarded->second.second;
+  }
+  if (is_bounded(access, false)) {
+    return load_bounded(access);
+  }
+  return load_linear(access.tensor, to_kernel(linear_form(program_, *statement_, access)));
+}
+
+KernelBuilder::Value KernelBuilder::load_linear(std::uint32_t tensor, const Form& form) {
+  const Type type = program_.tensors[tensor].type;
+  const std::uint16_t number = stream(tensor, form);
+  const std::uint8_t mask = mask_of(form);
+  bool invariant = !form.has_loops();
+  for (const std::uint32_t id : statements_) {
+    invariant = invariant && program_.statements[id].target.tensor != tensor;
+  }
+  if (in_place(form, mask)) {
+    return widened({static_cast<std::uint16_t>(number | kStreamBit), mask, reg_of(type), invariant}, type);
+  }
+  const Key key{-4, number, 0, 0, 0, 0, 0};
+  const auto found = known_.find(key);
+  if (found != known_.end()) {
+    return widened(found->second, type);
+  }
+  const std::int64_t size = kernel_.streams[number].element_size;
+  const Value raw = fresh(reg_of(type), mask, false, size);
+  Instr instr;
+  instr.kind = Instr::Kind::kCopyIn;
+  instr.mask = mask;
+  instr.dst = raw.id;
+  instr.a = static_cast<std::uint16_t>(number | kStreamBit);
+  instr.extra = number;
+  instr.copy = table_.copy(size);
+  emit(instr, false);
+  known_.emplace(key, raw);
+  return widened(raw, type);
+}
+
+KernelBuilder::Value KernelBuilder::element_value(const program::Index& index) {
+  Access element;
+  element.tensor = *index.element_of;
+  for (const program::Affine& affine : index.element_indices) {
+    element.indices.push_back({affine, std::nullopt, {}});
+  }
+  // Where the index's own place may leave its tensor, there is no index: -1, which is outside of every
+  // dimension.
+  element.otherwise = program::Literal{-1.0, -1};
+  return cast_reg(load(element), Reg::kI64);
+}
+
+std::uint32_t KernelBuilder::bounded(const Access& access, std::uint8_t& mask, bool is_target) {
+  Bounded result;
+  const program::Tensor& tensor = program_.tensors[access.tensor];
+  result.tensor = access.tensor;
+  result.element_size = static_cast<std::int64_t>(program::byte_size(tensor.type));
+  const std::vector<std::int64_t> strides = strides_of(tensor);
+  for (std::size_t i = 0; i < access.indices.size(); ++i) {
+    Bounded::Dim dim;
+    dim.extent = static_cast<std::int64_t>(tensor.dims[i]);
+    dim.stride = strides[i];
+    if (access.indices[i].element_of) {
+      const Value value = element_value(access.indices[i]);
+      dim.element = true;
+      dim.slot = value.id;
+      dim.mask = value.mask;
+      mask = static_cast<std::uint8_t>(mask | value.mask);
+      result.by_row = result.by_row && (value.mask & kColumns) == 0;
+    } else {
+      const Form form =
+          to_kernel(form_of(access.indices[i].affine, statement_->loops.size(), program_.symbols.size()));
+      mask = static_cast<std::uint8_t>(mask | mask_of(form));
+      dim.form = static_cast<std::uint32_t>(kernel_.forms.size());
+      kernel_.forms.push_back(form);
+    }
+    result.dims.push_back(dim);
+  }
+  result.gather = table_.gather(result.element_size);
+  result.copy = table_.copy(result.element_size);
+  if (is_target) {
+    mask = target_mask_;
+  }
+  if (is_target || !result.by_row) {
+    result.offsets = fresh(Reg::kI64, mask, false).id;
+  }
+  kernel_.element_wise = kernel_.element_wise || is_target || !result.by_row;
+  kernel_.bounded.push_back(std::move(result));
+  return static_cast<std::uint32_t>(kernel_.bounded.size() - 1);
+}
+
+KernelBuilder::Value KernelBuilder::load_bounded(const Access& access) {
+  const Type type = program_.tensors[access.tensor].type;
+  std::uint8_t mask = 0;
+  const std::uint32_t number = bounded(access, mask, false);
+  Bounded& place = kernel_.bounded[number];
+  if (access.otherwise) {
+    const auto put = [&](auto value) { std::memcpy(&place.otherwise, &value, sizeof(value)); };
+    switch (type) {
+      case Type::kF64:
+        put(access.otherwise->number);
+        break;
+      case Type::kF32:
+        put(static_cast<float>(access.otherwise->number));
+        break;
+      case Type::kF16:
+        put(program::f32_to_f16(static_cast<float>(access.otherwise->number)));
+        break;
+      case Type::kBF16:
+        put(program::f32_to_bf16(static_cast<float>(access.otherwise->number)));
+        break;
+      default:
+        place.otherwise = static_cast<std::uint64_t>(access.otherwise->integer);
+        break;
+    }
+  }
+  const Value raw = fresh(reg_of(type), mask, false, place.element_size);
+  Instr instr;
+  instr.kind = Instr::Kind::kBounded;
+  instr.mask = mask;
+  instr.dst = raw.id;
+  instr.extra = number;
+  emit(instr, false);
+  return widened(raw, type);
+}
+
+void KernelBuilder::store(const Access& access, Value value, std::size_t first_instr) {
+  const Type type = program_.tensors[access.tensor].type;
+  auto [entry, is_new] = written_.try_emplace(access.tensor, 0, value);
+  ++entry->second.first;
+  entry->second.second = value;
+  if (!kept_[access.tensor]) {
+    return;
+  }
+  if (is_half(type)) {
+    value = map(type == Type::kF16 ? MapOp::kNarrowF16 : MapOp::kNarrowBF16, Reg::kF32, value);
+  }
+  const Form form = to_kernel(linear_form(program_, *statement_, access));
+  const std::uint8_t mask = target_mask_;
+  const auto number = stream(access.tensor, form);
+  value = expand(value, mask);
+  // Written once in this kernel, and just computed: straight into the tensor.
+  int writes = 0;
+  for (const std::uint32_t id : statements_) {
+    writes += program_.statements[id].target.tensor == access.tensor ? 1 : 0;
+  }
+  const bool just_made = segment_->size() > first_instr && segment_->back().dst == value.id;
+  if (in_place(form, mask) && writes == 1 && just_made) {
+    virtuals_[value.id].home = number;
+    return;
+  }
+  Instr instr;
+  instr.mask = mask;
+  instr.a = value.id;
+  instr.dst = static_cast<std::uint16_t>(number | kStreamBit);
+  instr.extra = number;
+  instr.kind = Instr::Kind::kCopyOut;
+  instr.a_mask = mask;
+  instr.copy = table_.copy(kernel_.streams[number].element_size);
+  emit(instr, false);
+}
+
+void KernelBuilder::scatter(const program::Statement& statement, Value value) {
+  const Type type = program_.tensors[statement.target.tensor].type;
+  std::uint8_t mask = 0;
+  const std::uint32_t number = bounded(statement.target, mask, true);
+  constexpr MapOp kOps[] = {MapOp::kCopy, MapOp::kAdd, MapOp::kMul, MapOp::kMax, MapOp::kMin};
+  const Stored stored = type == Type::kF16    ? Stored::kF16
+                        : type == Type::kBF16 ? Stored::kBF16
+                                              : Stored::kPlain;
+  kernel_.bounded[number].scatter =
+      table_.scatter(kOps[static_cast<std::size_t>(statement.assign)], reg_of(type), stored);
+  Instr instr;
+  instr.kind = Instr::Kind::kScatter;
+  instr.mask = mask;
+  instr.a = expand(value, mask).id;
+  instr.extra = number;
+  emit(instr, false);
+}
+
+}  // namespace yoke::cc

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/cc/tile/kernels.h: the loops over one tile, one table of them per instruction set.
+//
+// The files behind a table are compiled several times with different -march levels. They include nothing of
+// the standard library but headers of macros and types, so that no inline function built for AVX-512 can be
+// picked for a plain machine.
+#pragma once
+
+#include <stdint.h>
+
+namespace yoke::cc {
+
+// What a tile register holds. f16 and bf16 are held as f32, rounded after each operation; bool is kU8 with 0
+// or 1.
+enum class Reg : uint8_t { kF64, kF32, kI64, kI32, kU32, kU8 };
+constexpr int kRegCount = 6;
+constexpr int64_t reg_size(Reg reg) {
+  return reg == Reg::kF64 || reg == Reg::kI64 ? 8 : reg == Reg::kU8 ? 1 : 4;
+}
+
+enum class MapOp : uint8_t {
+  kCopy,
+  // One operand.
+  kNeg,
+  kAbs,
+  kSign,
+  kFloor,
+  kCeil,
+  kRound,
+  kTrunc,
+  kExp,
+  kExp2,
+  kExpm1,
+  kLog,
+  kLog2,
+  kLog1p,
+  kSqrt,
+  kRsqrt,
+  kRecip,
+  kSin,
+  kCos,
+  kTanh,
+  kSigmoid,
+  kErf,
+  kErfc,
+  kNot,
+  kBitNot,
+  kRoundF16,
+  kRoundBF16,  // f32 to the nearest value of the type
+  kWidenF16,
+  kWidenBF16,
+  kNarrowF16,
+  kNarrowBF16,  // between f32 and the stored 16 bits
+  // Two operands.
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kMod,
+  kMin,
+  kMax,
+  kPow,
+  kLess,
+  kLessEqual,
+  kGreater,
+  kGreaterEqual,
+  kEqual,
+  kNotEqual,
+  kBitAnd,
+  kBitOr,
+  kBitXor,
+  kShiftLeft,
+  kShiftRight,
+  // Three operands.
+  kFma,
+  kSelect,
+  kRandomBits,
+  kMulAdd,  // a * b + c, rounded twice
+  kMulSub   // c - a * b, rounded twice
+};
+
+// dst[i] = op(a[i], b[i], c[i]) for i < n. dst may be one of the operands when the elements have equal size.
+using MapFn = void (*)(void* dst, const void* a, const void* b, const void* c, int64_t n);
+
+// Bits that say which operands are one element for the whole tile.
+constexpr unsigned kScalarA = 1;
+constexpr unsigned kScalarB = 2;
+constexpr unsigned kScalarC = 4;
+
+enum class ReduceOp : uint8_t { kSum, kProd, kMin, kMax, kAny, kAll, kArgMin, kArgMax };
+
+// Folds a tile of nr x nc values into accumulators: "rows" into acc[c], "cols" into acc[r]. `index` belongs
+// to argmin and argmax: the best index so far per accumulator; `first` is the reduced loop's value at the
+// tile's start.
+using ReduceFn = void (*)(void* acc, const void* values, int64_t nr, int64_t nc, int64_t* index,
+                          int64_t first);
+
+// dst[r * drs + c * dcs] = src[r * srs + c * scs]; strides in elements.
+using CopyFn = void (*)(void* dst, const void* src, int64_t nr, int64_t nc, int64_t drs, int64_t dcs,
+                        int64_t srs, int64_t scs);
+// dst[i] = src[offsets[i]], or *otherwise where the offset is negative.
+using GatherFn = void (*)(void* dst, const void* src, const int64_t* offsets, const void* otherwise,
+                          int64_t n);
+// dst[offsets[i]] = op(dst[offsets[i]], values[i]) in order of i, where the offset is not negative.
+using ScatterFn = void (*)(void* dst, const int64_t* offsets, const void* values, int64_t n);
+
+// Stored forms of a scatter's target: a register type, or 16 bits.
+enum class Stored : uint8_t { kPlain, kF16, kBF16 };
+
+// c[i * ldc + j] += sum over p of a[p * rows + i] * b[p * columns + j], for one block of rows x columns.
+struct BlockProduct {
+  int64_t rows = 0;
+  int64_t columns = 0;
+  void (*run)(int64_t k, const void* a, const void* b, void* c, int64_t ldc) = nullptr;
+};
+
+struct KernelTable {
+  const char* name;  // "x86-64-v3"
+  // nullptr where the combination does not exist. `type` is the operands' (of kSelect: of its values).
+  MapFn (*map)(MapOp op, Reg type, unsigned scalars);
+  MapFn (*cast)(Reg from, Reg to, bool to_bool);
+  // Sums of floats over columns go into f64 accumulators (blocked summation), everything else into the
+  // values' type.
+  ReduceFn (*reduce)(ReduceOp op, Reg type, bool columns);
+  void (*fold)(double* total, void* part, Reg type, int64_t n);  // total += part; part = 0
+  CopyFn (*copy)(int64_t element_size);
+  GatherFn (*gather)(int64_t element_size);
+  ScatterFn (*scatter)(MapOp op, Reg type, Stored stored);  // kCopy, kAdd, kMul, kMin, kMax
+  void (*iota)(int64_t* dst, int64_t first, int64_t row_step, int64_t column_step, int64_t nr, int64_t nc);
+  BlockProduct (*block_product)(Reg type);
+};
+
+// The best table that this machine runs.
+const KernelTable& best_kernels();
+// All tables that this machine runs, plainest first.
+int usable_kernels(const KernelTable** tables, int capacity);
+
+}  // namespace yoke::cc

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/cc/tile/operations.h: what each operation does to one element; included by kernels of one
+// instruction set.
+#pragma once
+
+#include <math.h>
+
+#include "functions.h"
+
+namespace {
+
+template <class T>
+struct Wide {
+  using U = uint32_t;
+};
+template <>
+struct Wide<int64_t> {
+  using U = uint64_t;
+};
+template <class T>
+using Unsigned = typename Wide<T>::U;  // wraps like T, and as wide as its arithmetic
+
+template <class T>
+constexpr bool is_float_v = false;
+template <>
+inline constexpr bool is_float_v<float> = true;
+template <>
+inline constexpr bool is_float_v<double> = true;
+template <class T>
+constexpr bool is_signed_v = static_cast<T>(-1) < static_cast<T>(0);
+
+// Operations: one struct each, so that a loop above is instantiated around it.
+#define YOKE_CC_UNARY(name, body)                    \
+  template <class T>                                 \
+  struct name {                                      \
+    static inline auto apply(T x) { return (body); } \
+  };
+#define YOKE_CC_BINARY(name, body)                        \
+  template <class T>                                      \
+  struct name {                                           \
+    static inline auto apply(T x, T y) { return (body); } \
+  };
+#define YOKE_CC_WRAP(expression) \
+  static_cast<T>(static_cast<Unsigned<T>>(x) expression static_cast<Unsigned<T>>(y))
+
+YOKE_CC_UNARY(Copy, x)
+YOKE_CC_UNARY(NegFloat, -x)
+YOKE_CC_UNARY(NegInt, static_cast<T>(Unsigned<T>{0} - static_cast<Unsigned<T>>(x)))
+YOKE_CC_UNARY(BitNot, static_cast<T>(~static_cast<Unsigned<T>>(x)))
+YOKE_CC_UNARY(Not, static_cast<T>(x ^ T{1}))
+YOKE_CC_UNARY(Recip, T{1} / x)
+YOKE_CC_BINARY(AddFloat, x + y)
+YOKE_CC_BINARY(SubFloat, x - y)
+YOKE_CC_BINARY(MulFloat, x* y)
+YOKE_CC_BINARY(DivFloat, x / y)
+YOKE_CC_BINARY(AddInt, YOKE_CC_WRAP(+))
+YOKE_CC_BINARY(SubInt, YOKE_CC_WRAP(-))
+YOKE_CC_BINARY(MulInt, YOKE_CC_WRAP(*))
+YOKE_CC_BINARY(BitAnd, YOKE_CC_WRAP(&))
+YOKE_CC_BINARY(BitOr, YOKE_CC_WRAP(|))
+YOKE_CC_BINARY(BitXor, YOKE_CC_WRAP(^))
+YOKE_CC_BINARY(MinInt, y < x ? y : x)
+YOKE_CC_BINARY(MaxInt, x < y ? y : x)
+YOKE_CC_BINARY(Less, static_cast<uint8_t>(x < y))
+YOKE_CC_BINARY(LessEqual, static_cast<uint8_t>(x <= y))
+YOKE_CC_BINARY(Greater, static_cast<uint8_t>(x > y))
+YOKE_CC_BINARY(GreaterEqual, static_cast<uint8_t>(x >= y))
+YOKE_CC_BINARY(Equal, static_cast<uint8_t>(x == y))
+YOKE_CC_BINARY(NotEqual, static_cast<uint8_t>(x != y))
+
+// NaN when either side is NaN.
+template <class T>
+struct MinFloat {
+  static inline T apply(T x, T y) { return ((x < y) | (x != x)) ? x : y; }
+};
+template <class T>
+struct MaxFloat {
+  static inline T apply(T x, T y) { return ((x > y) | (x != x)) ? x : y; }
+};
+template <class T>
+struct AbsInt {
+  static inline T apply(T x) { return x < T{0} ? NegInt<T>::apply(x) : x; }
+};
+template <class T>
+struct SignInt {
+  static inline T apply(T x) { return static_cast<T>((x > T{0} ? 1 : 0) - (x < T{0} ? 1 : 0)); }
+};
+// The sign of zero and NaN stay as they are.
+template <class T>
+struct SignFloat {
+  static inline T apply(T x) { return x > T{0} ? T{1} : x < T{0} ? T{-1} : x; }
+};
+template <class T>
+struct DivInt {
+  static inline T apply(T x, T y) {
+    if (y == T{0}) {
+      return T{0};
+    }
+    if (is_signed_v<T> && y == static_cast<T>(-1)) {
+      return NegInt<T>::apply(x);
+    }
+    return static_cast<T>(x / y);
+  }
+};
+template <class T>
+struct ModInt {
+  static inline T apply(T x, T y) {
+    if (y == T{0} || (is_signed_v<T> && y == static_cast<T>(-1))) {
+      return T{0};
+    }
+    return static_cast<T>(x % y);
+  }
+};
+template <class T>
+struct ShiftLeft {
+  static inline T apply(T x, T y) {
+    constexpr Unsigned<T> kLast = sizeof(T) * 8 - 1;
+    return static_cast<T>(static_cast<Unsigned<T>>(x) << (static_cast<Unsigned<T>>(y) & kLast));
+  }
+};
+template <class T>
+struct ShiftRight {
+  static inline T apply(T x, T y) {
+    constexpr Unsigned<T> kLast = sizeof(T) * 8 - 1;
+    return static_cast<T>(x >> (static_cast<Unsigned<T>>(y) & kLast));
+  }
+};
+
+// Rounding for x86-64 without SSE 4.1 as well: numbers of 2^23 (2^52) and more are whole.
+inline float nearest(float x) {
+  const float ax = __builtin_fabsf(x);
+  const float r = with_sign((ax + 8388608.0F) - 8388608.0F, x);
+  return ax < 8388608.0F ? r : x;
+}
+inline double nearest(double x) {
+  const double ax = __builtin_fabs(x);
+  const double r = __builtin_copysign((ax + 4503599627370496.0) - 4503599627370496.0, x);
+  return ax < 4503599627370496.0 ? r : x;
+}
+inline float copy_sign(float x, float y) {
+  return with_sign(x, y);
+}
+inline double copy_sign(double x, double y) {
+  return __builtin_copysign(x, y);
+}
+template <class T>
+struct Round {
+  static inline T apply(T x) { return nearest(x); }
+};
+template <class T>
+struct Floor {
+  static inline T apply(T x) {
+    const T r = nearest(x);
+    return copy_sign(r - (r > x ? T{1} : T{0}), x);
+  }
+};
+template <class T>
+struct Ceil {
+  static inline T apply(T x) {
+    const T r = nearest(x);
+    return copy_sign(r + (r < x ? T{1} : T{0}), x);
+  }
+};
+template <class T>
+struct Trunc {
+  static inline T apply(T x) { return x < T{0} ? Ceil<T>::apply(x) : Floor<T>::apply(x); }
+};
+
+template <class T>
+struct Fma {
+  static inline T apply(T x, T y, T z) {
+    if constexpr (sizeof(T) == 4) {
+      return __builtin_fmaf(x, y, z);
+    } else {
+      return __builtin_fma(x, y, z);
+    }
+  }
+};
+template <class T>
+struct MulAdd {
+  static inline T apply(T x, T y, T z) { return x * y + z; }
+};
+template <class T>
+struct MulSub {
+  static inline T apply(T x, T y, T z) { return z - x * y; }
+};
+template <class T>
+struct Select {
+  static inline T apply(uint8_t condition, T x, T y) { return condition != 0 ? x : y; }
+};
+
+// f32 from functions.h, f64 from the C library.
+#define YOKE_CC_F32(name, call)                           \
+  struct name {                                           \
+    static inline float apply(float x) { return (call); } \
+  };
+#define YOKE_CC_F64(name, call)                             \
+  struct name {                                             \
+    static inline double apply(double x) { return (call); } \
+  };
+// clang-format off
+YOKE_CC_F32(ExpF, exp_f32(x)) YOKE_CC_F64(ExpD, ::exp(x))
+YOKE_CC_F32(Exp2F, exp2_f32(x)) YOKE_CC_F64(Exp2D, ::exp2(x))
+YOKE_CC_F32(Expm1F, expm1_f32(x)) YOKE_CC_F64(Expm1D, ::expm1(x))
+YOKE_CC_F32(LogF, log_f32(x)) YOKE_CC_F64(LogD, ::log(x))
+YOKE_CC_F32(Log2F, log2_f32(x)) YOKE_CC_F64(Log2D, ::log2(x))
+YOKE_CC_F32(Log1pF, log1p_f32(x)) YOKE_CC_F64(Log1pD, ::log1p(x))
+YOKE_CC_F32(TanhF, tanh_f32(x)) YOKE_CC_F64(TanhD, ::tanh(x))
+YOKE_CC_F32(SigmoidF, sigmoid_f32(x)) YOKE_CC_F64(SigmoidD, 1.0 / (1.0 + ::exp(-x)))
+YOKE_CC_F32(ErfF, erf_f32(x)) YOKE_CC_F64(ErfD, ::erf(x))
+YOKE_CC_F32(ErfcF, ::erfcf(x)) YOKE_CC_F64(ErfcD, ::erfc(x))
+YOKE_CC_F32(SinF, trig_f32(x, 0)) YOKE_CC_F64(SinD, ::sin(x))
+YOKE_CC_F32(CosF, trig_f32(x, 1)) YOKE_CC_F64(CosD, ::cos(x))
+YOKE_CC_F32(SqrtF, __builtin_sqrtf(x)) YOKE_CC_F64(SqrtD, __builtin_sqrt(x))
+YOKE_CC_F32(RsqrtF, 1.0F / __builtin_sqrtf(x)) YOKE_CC_F64(RsqrtD, 1.0 / __builtin_sqrt(x))
+YOKE_CC_F32(AbsF, __builtin_fabsf(x)) YOKE_CC_F64(AbsD, __builtin_fabs(x))
+YOKE_CC_F32(RoundF16, f16_to(f16_of(x)))
+YOKE_CC_F32(RoundBF16, bf16_to(bf16_of(x)))
+    // clang-format on
+    struct WidenF16 {
+  static inline float apply(uint16_t x) { return f16_to(x); }
+};
+struct WidenBF16 {
+  static inline float apply(uint16_t x) { return bf16_to(x); }
+};
+struct NarrowF16 {
+  static inline uint16_t apply(float x) { return f16_of(x); }
+};
+struct NarrowBF16 {
+  static inline uint16_t apply(float x) { return bf16_of(x); }
+};
+struct PowF {
+  static inline float apply(float x, float y) { return ::powf(x, y); }
+};
+struct PowD {
+  static inline double apply(double x, double y) { return ::pow(x, y); }
+};
+
+inline uint32_t rotate(uint32_t x, unsigned count) {
+  return (x << count) | (x >> (32U - count));
+}
+
+// Threefry 4x32, 20 rounds; as yoke::program::random_bits.
+struct RandomBits {
+  static inline uint32_t apply(int64_t seed, int64_t stream, int64_t counter) {
+    const uint64_t s = static_cast<uint64_t>(seed);
+    const uint64_t t = static_cast<uint64_t>(stream);
+    const uint64_t block = static_cast<uint64_t>(counter >> 2);
+    const uint32_t k[5] = {static_cast<uint32_t>(s), static_cast<uint32_t>(s >> 32U),
+                           static_cast<uint32_t>(t), static_cast<uint32_t>(t >> 32U),
+                           0x1BD11BDAU ^ static_cast<uint32_t>(s) ^ static_cast<uint32_t>(s >> 32U) ^
+                               static_cast<uint32_t>(t) ^ static_cast<uint32_t>(t >> 32U)};
+    uint32_t x0 = static_cast<uint32_t>(block) + k[0];
+    uint32_t x1 = static_cast<uint32_t>(block >> 32U) + k[1];
+    uint32_t x2 = k[2];
+    uint32_t x3 = k[3];
+#define YOKE_CC_ROUNDS(r0, r1, r2, r3, r4, r5, r6, r7, ka, kb, kc, kd, step) \
+  x0 += x1;                                                                  \
+  x1 = rotate(x1, r0) ^ x0;                                                  \
+  x2 += x3;                                                                  \
+  x3 = rotate(x3, r1) ^ x2;                                                  \
+  x0 += x3;                                                                  \
+  x3 = rotate(x3, r2) ^ x0;                                                  \
+  x2 += x1;                                                                  \
+  x1 = rotate(x1, r3) ^ x2;                                                  \
+  x0 += x1;                                                                  \
+  x1 = rotate(x1, r4) ^ x0;                                                  \
+  x2 += x3;                                                                  \
+  x3 = rotate(x3, r5) ^ x2;                                                  \
+  x0 += x3;                                                                  \
+  x3 = rotate(x3, r6) ^ x0;                                                  \
+  x2 += x1;                                                                  \
+  x1 = rotate(x1, r7) ^ x2;                                                  \
+  x0 += k[ka];                                                               \
+  x1 += k[kb];                                                               \
+  x2 += k[kc];                                                               \
+  x3 += k[kd] + step;
+    YOKE_CC_ROUNDS(10, 26, 11, 21, 13, 27, 23, 5, 1, 2, 3, 4, 1U)
+    YOKE_CC_ROUNDS(6, 20, 17, 11, 25, 10, 18, 20, 2, 3, 4, 0, 2U)
+    YOKE_CC_ROUNDS(10, 26, 11, 21, 13, 27, 23, 5, 3, 4, 0, 1, 3U)
+    YOKE_CC_ROUNDS(6, 20, 17, 11, 25, 10, 18, 20, 4, 0, 1, 2, 4U)
+    YOKE_CC_ROUNDS(10, 26, 11, 21, 13, 27, 23, 5, 0, 1, 2, 3, 5U)
+#undef YOKE_CC_ROUNDS
+    const uint64_t word = static_cast<uint64_t>(counter) & 3U;
+    const uint32_t low = (word & 1U) != 0 ? x1 : x0;
+    const uint32_t high = (word & 1U) != 0 ? x3 : x2;
+    return (word & 2U) != 0 ? high : low;
+  }
+};
+
+// Casts: integers wrap; floats to integers cut, saturate, and give 0 for NaN.
+template <class From, class To, bool kToBool>
+struct Cast {
+  static inline To apply(From x) {
+    if constexpr (kToBool) {
+      return static_cast<To>(x != From{0});
+    } else if constexpr (is_float_v<From> && !is_float_v<To>) {
+      constexpr To kHigh = is_signed_v<To> ? static_cast<To>(~(Unsigned<To>{1} << (sizeof(To) * 8 - 1)))
+                                           : static_cast<To>(~Unsigned<To>{0});
+      constexpr To kLow = is_signed_v<To> ? static_cast<To>(-kHigh - 1) : To{0};
+      constexpr To kHalf = kHigh / 2 + 1;
+      constexpr From kLimit = static_cast<From>(kHalf) * 2;  // kHigh + 1, exactly
+      const bool inside = x > static_cast<From>(kLow) && x < kLimit;
+      const To cut = static_cast<To>(inside ? x : From{0});
+      const To outside = x >= kLimit ? kHigh : x <= static_cast<From>(kLow) ? kLow : To{0};
+      return inside ? cut : outside;
+    } else {
+      return static_cast<To>(x);
+    }
+  }
+};
+
+}  // namespace

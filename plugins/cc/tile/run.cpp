@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/cc/tile/run.cpp: walks a kernel's tiles.
+#include <algorithm>
+#include <cstring>
+
+#include "kernel.h"
+
+namespace yoke::cc {
+namespace {
+
+using std::int64_t;
+
+class Run {
+ public:
+  Run(const TileKernel& kernel, TileState& state, std::span<std::byte* const> tensors)
+      : kernel_(kernel), schedule_(kernel.schedule), state_(state), tensors_(tensors) {}
+
+  void start(std::span<const int64_t> symbol_values, std::byte* scratch) {
+    for (std::size_t i = 0; i < kernel_.register_offset.size(); ++i) {
+      state_.slots[i] = scratch + kernel_.register_offset[i];
+    }
+    for (std::size_t i = 0; i < kernel_.streams.size(); ++i) {
+      state_.stream_bases[i] = kernel_.streams[i].form.base(symbol_values);
+    }
+    for (std::size_t i = 0; i < kernel_.forms.size(); ++i) {
+      state_.form_bases[i] = kernel_.forms[i].base(symbol_values);
+    }
+    std::fill(state_.index.begin(), state_.index.end(), 0);
+    move_streams();
+    execute(kernel_.prologue);
+  }
+
+  // Targets: the loops that are not reduced count up in chunks, the last one fastest.
+  void tiles(int64_t first, int64_t last) {
+    int64_t rest = first;
+    for (std::size_t i = schedule_.loops.size(); i-- > 0;) {
+      const TileLoop& loop = schedule_.loops[i];
+      if (!loop.reduce) {
+        const int64_t pieces = (loop.extent + loop.chunk - 1) / loop.chunk;
+        state_.index[i] = rest % pieces * loop.chunk;
+        rest /= pieces;
+      }
+    }
+    for (int64_t tile = first; tile < last; ++tile) {
+      if (kernel_.reduction) {
+        reduce(*kernel_.reduction);
+      } else {
+        measure();
+        move_streams();
+        execute(kernel_.body);
+      }
+      step(false);
+    }
+  }
+
+ private:
+  // Moves the loops with `reduce` on; false when they are through (and back at 0).
+  bool step(bool reduce) {
+    for (std::size_t i = schedule_.loops.size(); i-- > 0;) {
+      const TileLoop& loop = schedule_.loops[i];
+      if (loop.reduce != reduce) {
+        continue;
+      }
+      state_.index[i] += loop.chunk;
+      if (state_.index[i] < loop.extent) {
+        return true;
+      }
+      state_.index[i] = 0;
+    }
+    return false;
+  }
+
+  int64_t length(std::int32_t loop) const {
+    if (loop < 0) {
+      return 1;
+    }
+    const auto i = static_cast<std::size_t>(loop);
+    return std::min(schedule_.loops[i].chunk, schedule_.loops[i].extent - state_.index[i]);
+  }
+
+  void measure() {
+    state_.nr = length(schedule_.rows);
+    state_.nc = length(schedule_.columns);
+  }
+
+  int64_t at(const Form& form, int64_t base) const {
+    for (std::size_t i = 0; i < form.loops.size(); ++i) {
+      base += form.loops[i] * state_.index[i];
+    }
+    return base;
+  }
+
+  void move_streams() {
+    for (std::size_t i = 0; i < kernel_.streams.size(); ++i) {
+      const Stream& stream = kernel_.streams[i];
+      state_.slots[kernel_.register_count + i] =
+          tensors_[stream.tensor] + at(stream.form, state_.stream_bases[i]) * stream.element_size;
+    }
+  }
+
+  int64_t rows_of(std::uint8_t mask) const { return (mask & kRows) != 0 ? state_.nr : 1; }
+  int64_t columns_of(std::uint8_t mask) const { return (mask & kColumns) != 0 ? state_.nc : 1; }
+  int64_t row_step(const Form& form) const {
+    return schedule_.rows < 0 ? 0 : form.loops[static_cast<std::size_t>(schedule_.rows)];
+  }
+  int64_t column_step(const Form& form) const {
+    return schedule_.columns < 0 ? 0 : form.loops[static_cast<std::size_t>(schedule_.columns)];
+  }
+
+  void execute(const std::vector<Instr>& segment) {
+    for (const Instr& instr : segment) {
+      if (instr.kind == Instr::Kind::kMap) {
+        void* const* slots = state_.slots.data();
+        instr.map(slots[instr.dst], slots[instr.a], slots[instr.b], slots[instr.c],
+                  rows_of(instr.mask) * columns_of(instr.mask));
+      } else {
+        special(instr);
+      }
+    }
+  }
+
+  void special(const Instr& instr) {
+    void* dst = state_.slots[instr.dst];
+    const void* a = state_.slots[instr.a];
+    const int64_t nr = rows_of(instr.mask);
+    const int64_t nc = columns_of(instr.mask);
+    switch (instr.kind) {
+      case Instr::Kind::kConst:
+        std::memcpy(dst, &kernel_.constants[instr.extra], sizeof(std::uint64_t));
+        break;
+      case Instr::Kind::kIota: {
+        const Form& form = kernel_.forms[instr.extra];
+        kernel_.table->iota(static_cast<int64_t*>(dst), at(form, state_.form_bases[instr.extra]),
+                            row_step(form), column_step(form), nr, nc);
+        break;
+      }
+      case Instr::Kind::kExpand:
+        copy(instr.copy, dst, a, nr, nc, nc, 1, register_rows(instr.a_mask, nc),
+             (instr.a_mask & kColumns) != 0 ? 1 : 0);
+        break;
+      case Instr::Kind::kCopyIn: {
+        const Form& form = kernel_.streams[instr.extra].form;
+        copy(instr.copy, dst, a, nr, nc, nc, 1, row_step(form), column_step(form));
+        break;
+      }
+      case Instr::Kind::kCopyOut: {
+        const Form& form = kernel_.streams[instr.extra].form;
+        copy(instr.copy, dst, a, nr, nc, row_step(form), column_step(form), nc, 1);
+        break;
+      }
+      case Instr::Kind::kBounded:
+        gather(kernel_.bounded[instr.extra], dst, nr, nc);
+        break;
+      case Instr::Kind::kScatter: {
+        const Bounded& bounded = kernel_.bounded[instr.extra];
+        auto* offsets = static_cast<int64_t*>(state_.slots[bounded.offsets]);
+        find_offsets(bounded, offsets, nr, nc);
+        bounded.scatter(tensors_[bounded.tensor], offsets, a, nr * nc);
+        break;
+      }
+      case Instr::Kind::kMap:
+        break;
+    }
+  }
+
+  static int64_t register_rows(std::uint8_t mask, int64_t nc) {
+    return (mask & kRows) == 0 ? 0 : (mask & kColumns) != 0 ? nc : 1;
+  }
+
+  // A single column is one row the other way.
+  static void copy(CopyFn fn, void* dst, const void* src, int64_t nr, int64_t nc, int64_t drs, int64_t dcs,
+                   int64_t srs, int64_t scs) {
+    if (nc == 1) {
+      fn(dst, src, 1, nr, 0, drs, 0, srs);
+    } else {
+      fn(dst, src, nr, nc, drs, dcs, srs, scs);
+    }
+  }
+
+  int64_t element(const Bounded::Dim& dim, int64_t r, int64_t c, int64_t nc) const {
+    const auto* values = static_cast<const int64_t*>(state_.slots[dim.slot]);
+    return values[r * register_rows(dim.mask, nc) + ((dim.mask & kColumns) != 0 ? c : 0)];
+  }
+
+  void find_offsets(const Bounded& bounded, int64_t* offsets, int64_t nr, int64_t nc) const {
+    std::fill(offsets, offsets + nr * nc, 0);
+    for (const Bounded::Dim& dim : bounded.dims) {
+      int64_t base = 0;
+      int64_t rs = 0;
+      int64_t cs = 0;
+      if (!dim.element) {
+        const Form& form = kernel_.forms[dim.form];
+        base = at(form, state_.form_bases[dim.form]);
+        rs = row_step(form);
+        cs = column_step(form);
+      }
+      for (int64_t r = 0; r < nr; ++r) {
+        for (int64_t c = 0; c < nc; ++c) {
+          const int64_t place = dim.element ? element(dim, r, c, nc) : base + r * rs + c * cs;
+          int64_t& offset = offsets[r * nc + c];
+          offset = offset < 0 || place < 0 || place >= dim.extent ? -1 : offset + place * dim.stride;
+        }
+      }
+    }
+  }
+
+  void gather(const Bounded& bounded, void* dst, int64_t nr, int64_t nc) const {
+    if (!bounded.by_row) {
+      auto* offsets = static_cast<int64_t*>(state_.slots[bounded.offsets]);
+      find_offsets(bounded, offsets, nr, nc);
+      bounded.gather(dst, tensors_[bounded.tensor], offsets, &bounded.otherwise, nr * nc);
+      return;
+    }
+    for (int64_t r = 0; r < nr; ++r) {
+      gather_row(bounded, static_cast<std::byte*>(dst) + r * nc * bounded.element_size, r, nc);
+    }
+  }
+
+  // The columns of one row that lie inside are an interval: only its ends are checked.
+  void gather_row(const Bounded& bounded, std::byte* dst, int64_t r, int64_t nc) const {
+    int64_t low = 0;
+    int64_t high = nc;
+    int64_t offset = 0;
+    int64_t step = 0;
+    for (const Bounded::Dim& dim : bounded.dims) {
+      int64_t place = 0;
+      int64_t cs = 0;
+      if (dim.element) {
+        place = element(dim, r, 0, nc);
+      } else {
+        const Form& form = kernel_.forms[dim.form];
+        place = at(form, state_.form_bases[dim.form]) + r * row_step(form);
+        cs = column_step(form);
+      }
+      if (cs == 0) {
+        high = place < 0 || place >= dim.extent ? 0 : high;
+      } else if (cs > 0) {
+        low = std::max(low, place < 0 ? (-place + cs - 1) / cs : 0);
+        high = std::min(high, place >= dim.extent ? 0 : (dim.extent - place + cs - 1) / cs);
+      } else {
+        low = std::max(low, place >= dim.extent ? (place - dim.extent) / -cs + 1 : 0);
+        high = std::min(high, place < 0 ? 0 : place / -cs + 1);
+      }
+      if (high <= low) {
+        low = high = 0;
+        break;
+      }
+      offset += place * dim.stride;
+      step += cs * dim.stride;
+    }
+    const int64_t size = bounded.element_size;
+    const auto fill = [&](int64_t from, int64_t to) {
+      if (from < to) {
+        bounded.copy(dst + from * size, &bounded.otherwise, 1, to - from, 0, 1, 0, 0);
+      }
+    };
+    fill(0, low);
+    if (low < high) {
+      bounded.copy(dst + low * size, tensors_[bounded.tensor] + (offset + low * step) * size, 1, high - low,
+                   0, 1, 0, step);
+    }
+    fill(high, nc);
+  }
+
+  void fill_register(void* target, std::uint64_t bytes, Reg type, int64_t n) const {
+    kernel_.table->copy(reg_size(type))(target, &bytes, 1, n, 0, 1, 0, 0);
+  }
+
+  void reduce(const Reduction& reduction) {
+    measure();
+    const int64_t count = rows_of(reduction.mask) * columns_of(reduction.mask);
+    void* acc = state_.slots[reduction.acc];
+    fill_register(acc, reduction.neutral, reduction.acc_type, count);
+    auto* total = static_cast<double*>(state_.slots[reduction.total]);
+    auto* index = static_cast<int64_t*>(state_.slots[reduction.index]);
+    if (reduction.folds) {
+      fill_register(total, 0, Reg::kF64, count);
+    }
+    if (reduction.arg) {
+      fill_register(index, 0, Reg::kI64, count);
+    }
+    const bool rows = schedule_.rows_reduced();
+    int64_t pending = 0;
+    do {
+      measure();
+      move_streams();
+      execute(kernel_.body);
+      // The tile as the folding loop sees it: see kernel.h.
+      int64_t nr = state_.nr;
+      int64_t nc = state_.nc;
+      if (rows == schedule_.columns_reduced()) {
+        nc = nr * nc;
+        nr = 1;
+      }
+      const void* value = state_.slots[reduction.value];
+      fold(reduction, acc, value, nr, nc, index);
+      pending += nr;
+      if (reduction.folds && pending >= kFoldRows) {
+        kernel_.table->fold(total, acc, reduction.type, count);
+        pending = 0;
+      }
+    } while (step(true));
+    if (reduction.folds) {
+      kernel_.table->fold(total, acc, reduction.type, count);
+    }
+    move_streams();
+    execute(kernel_.epilogue);
+  }
+
+  void fold(const Reduction& reduction, void* acc, const void* value, int64_t nr, int64_t nc,
+            int64_t* index) const {
+    const int64_t first = reduction.arg ? reduced_index() : 0;
+    reduction.fn(acc, value, nr, nc, index, first);
+  }
+
+  int64_t reduced_index() const {
+    for (std::size_t i = 0; i < schedule_.loops.size(); ++i) {
+      if (schedule_.loops[i].reduce) {
+        return state_.index[i];
+      }
+    }
+    return 0;
+  }
+
+  const TileKernel& kernel_;
+  const Schedule& schedule_;
+  TileState& state_;
+  std::span<std::byte* const> tensors_;
+};
+
+}  // namespace
+
+TileState make_state(const TileKernel& kernel) {
+  TileState state;
+  state.slots.resize(kernel.register_count + kernel.streams.size() + 1);
+  state.stream_bases.resize(kernel.streams.size());
+  state.form_bases.resize(kernel.forms.size());
+  state.index.resize(kernel.schedule.loops.size());
+  return state;
+}
+
+void run_tiles(const TileKernel& kernel, TileState& state, std::span<std::byte* const> tensors,
+               std::span<const std::int64_t> symbol_values, std::byte* scratch, std::int64_t first,
+               std::int64_t last) {
+  Run run(kernel, state, tensors);
+  run.start(symbol_values, scratch);
+  run.tiles(first, last);
+}
+
+}  // namespace yoke::cc

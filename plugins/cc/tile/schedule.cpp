@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/cc/tile/schedule.cpp: merges loops, and picks those that a tile spans.
+#include <algorithm>
+#include <cstdlib>
+
+#include "kernel.h"
+
+namespace yoke::cc {
+namespace {
+
+// Appends the loops with `reduce`, merging an outer loop with the next inner one where every form steps over
+// them as one.
+void append_merged(const ScheduleInput& input, bool reduce, bool keep, Schedule& schedule) {
+  const std::size_t begin = schedule.loops.size();
+  for (std::size_t i = 0; i < input.loops.size(); ++i) {
+    const auto extent = static_cast<std::int64_t>(input.loops[i].extent);
+    if (input.reduce[i] != reduce || extent == 1) {
+      continue;
+    }
+    bool merges = !keep && schedule.loops.size() > begin;
+    if (merges) {
+      const auto outer = static_cast<std::size_t>(schedule.source.back());
+      merges = std::all_of(input.all.begin(), input.all.end(),
+                           [&](const Form& form) { return form.loops[outer] == form.loops[i] * extent; });
+    }
+    if (merges) {
+      schedule.loops.back().extent *= extent;
+      schedule.source.back() = static_cast<std::int32_t>(i);
+    } else {
+      schedule.loops.push_back({extent, 1, reduce});
+      schedule.source.push_back(static_cast<std::int32_t>(i));
+    }
+  }
+}
+
+std::int64_t stride_of(const Form& form, const Schedule& schedule, std::size_t loop) {
+  return form.loops[static_cast<std::size_t>(schedule.source[loop])];
+}
+
+// Columns: the loop along which most accesses are contiguous; the innermost of equals.
+std::int32_t pick_columns(const ScheduleInput& input, const Schedule& schedule) {
+  std::int32_t best = -1;
+  std::int64_t best_cost = 0;
+  for (std::size_t i = 0; i < schedule.loops.size(); ++i) {
+    std::int64_t cost = 0;
+    for (const Form& form : input.streams) {
+      const std::int64_t stride = std::abs(stride_of(form, schedule, i));
+      cost += stride > 1 ? 8 : stride == 0 ? 1 : 0;
+    }
+    if (best < 0 || cost <= best_cost) {
+      best = static_cast<std::int32_t>(i);
+      best_cost = cost;
+    }
+  }
+  return best;
+}
+
+// Rows: the loop that continues the columns in memory for most accesses.
+std::int32_t pick_rows(const ScheduleInput& input, const Schedule& schedule) {
+  const auto columns = static_cast<std::size_t>(schedule.columns);
+  std::int32_t best = -1;
+  std::int64_t best_cost = 0;
+  for (std::size_t i = 0; i < schedule.loops.size(); ++i) {
+    if (i == columns) {
+      continue;
+    }
+    std::int64_t cost = 0;
+    for (const Form& form : input.streams) {
+      const std::int64_t stride = stride_of(form, schedule, i);
+      const bool continues = stride == stride_of(form, schedule, columns) * schedule.loops[columns].extent;
+      cost += continues ? 0 : stride == 0 ? 1 : 4;
+    }
+    if (best < 0 || cost <= best_cost) {
+      best = static_cast<std::int32_t>(i);
+      best_cost = cost;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+Schedule make_schedule(const ScheduleInput& input) {
+  Schedule schedule;
+  append_merged(input, false, input.ordered, schedule);
+  append_merged(input, true, false, schedule);
+  if (schedule.loops.empty()) {
+    return schedule;
+  }
+  const auto last = static_cast<std::int32_t>(schedule.loops.size()) - 1;
+  // Kept order: the tile must be the innermost loops. (A reduction's targets come in order whatever its
+  // columns are, as long as no target loop but the last is inside the tile.)
+  schedule.columns = input.ordered ? last : pick_columns(input, schedule);
+  TileLoop& columns = schedule.loops[static_cast<std::size_t>(schedule.columns)];
+  const std::int64_t pieces = (columns.extent + kTileElements - 1) / kTileElements;
+  columns.chunk = pieces == 1 ? columns.extent : ((columns.extent + pieces - 1) / pieces + 15) / 16 * 16;
+  if (columns.extent > kTileElements / 2 || schedule.loops.size() < 2) {
+    return schedule;
+  }
+  schedule.rows = input.ordered ? last - 1 : pick_rows(input, schedule);
+  TileLoop& rows = schedule.loops[static_cast<std::size_t>(schedule.rows)];
+  rows.chunk = std::min(rows.extent, std::max<std::int64_t>(kTileElements / columns.extent, 1));
+  return schedule;
+}
+
+}  // namespace yoke::cc

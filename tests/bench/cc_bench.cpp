@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/bench/cc_bench.cpp: what a step of the MNIST MLP (784-500-10, 50 rows per shard) costs on cc, next to
+// the bare library and to plain loops.
+//
+// Each pair runs in the same process. "ratio" in the second benchmark of a pair: cc's time by the peer's, of
+// the best runs.
+#include <benchmark/benchmark.h>
+#include <yoke/program/text.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "routine.h"
+
+namespace {
+
+using yoke::cc::BoundProgram;
+
+using Values = std::vector<float>;
+
+Values values(std::size_t count, float seed) {
+  Values result(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    result[i] = std::sin(seed + static_cast<float>(i) * 0.7F);
+  }
+  return result;
+}
+
+// A program bound to memory of its own.
+class OnCc {
+ public:
+  OnCc(const std::string& body, std::vector<Values*> arguments) {
+    static const yoke::cc::DnnlEngine engine;
+    const yoke::cc::OpenMpThreads threads(1);
+    auto module = yoke::program::parse_and_verify("yoke.program 1\nprogram p() {\n" + body + "}\n");
+    auto compiled = std::make_shared<const yoke::cc::CompiledProgram>(
+        yoke::cc::compile_program(module.programs[0], {&engine, &yoke::cc::best_kernels(), 1}));
+    workspace_.reset(static_cast<std::byte*>(std::aligned_alloc(64, compiled->workspace_byte_count + 64)));
+    std::vector<std::byte*> pointers;
+    for (Values* argument : arguments) {
+      pointers.push_back(reinterpret_cast<std::byte*>(argument->data()));
+    }
+    bound_ = std::make_unique<BoundProgram>(std::move(compiled), pointers, workspace_.get());
+  }
+  void run() { bound_->launch({}); }
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<std::byte, Free> workspace_;
+  std::unique_ptr<BoundProgram> bound_;
+};
+
+// The best time of `work` in microseconds, over runs as short as can be measured: comparable on a machine
+// that others use.
+double best_of(const std::function<void()>& work) {
+  using Clock = std::chrono::steady_clock;
+  double best = 1e30;
+  int repeats = 1;
+  for (int batch = 0; batch < 100; ++batch) {
+    const auto start = Clock::now();
+    for (int i = 0; i < repeats; ++i) {
+      work();
+    }
+    best = std::min(best, std::chrono::duration<double, std::micro>(Clock::now() - start).count() / repeats);
+    repeats = best < 20 ? 10 : 1;
+  }
+  return best;
+}
+
+void compare(benchmark::State& state, const std::function<void()>& cc, const std::function<void()>& peer) {
+  double cc_time = 1e30;
+  double peer_time = 1e30;
+  for (int round = 0; round < 3; ++round) {
+    cc_time = std::min(cc_time, best_of(cc));
+    peer_time = std::min(peer_time, best_of(peer));
+  }
+  for (auto _ : state) {
+    cc();
+  }
+  state.counters["cc_us"] = cc_time;
+  state.counters["peer_us"] = peer_time;
+  state.counters["ratio"] = cc_time / peer_time;
+}
+
+bool close(const Values& x, const Values& y, float tolerance) {
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (!(std::fabs(x[i] - y[i]) <= tolerance)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// oneDNN called by hand, as a plugin author would for this one product.
+class BareMatmul {
+ public:
+  BareMatmul(dnnl::memory::dims a, bool ta, dnnl::memory::dims b, bool tb, Values& x, Values& y, Values& z)
+      : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
+    const yoke::cc::OpenMpThreads threads(1);
+    const auto strides = [](const dnnl::memory::dims& d, bool t) {
+      return t ? dnnl::memory::dims{1, d[0]} : dnnl::memory::dims{d[1], 1};
+    };
+    const auto f32 = dnnl::memory::data_type::f32;
+    const dnnl::memory::desc da(a, f32, strides(a, ta));
+    const dnnl::memory::desc db(b, f32, strides(b, tb));
+    const dnnl::memory::dims c = {a[0], b[1]};
+    const dnnl::memory::desc dc(c, f32, strides(c, false));
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    const dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(da, db, dc), attributes, engine_);
+    matmul_ = dnnl::matmul(desc);
+    scratch_.resize(desc.scratchpad_desc().get_size() + 64);
+    arguments_ = {{DNNL_ARG_SRC, dnnl::memory(da, engine_, x.data())},
+                  {DNNL_ARG_WEIGHTS, dnnl::memory(db, engine_, y.data())},
+                  {DNNL_ARG_DST, dnnl::memory(dc, engine_, z.data())},
+                  {DNNL_ARG_SCRATCHPAD, dnnl::memory(desc.scratchpad_desc(), engine_, scratch_.data())}};
+  }
+  void run() {
+    const yoke::cc::OpenMpThreads threads(1);
+    matmul_.execute(stream_, arguments_);
+  }
+
+ private:
+  dnnl::engine engine_;
+  dnnl::stream stream_;
+  dnnl::matmul matmul_;
+  std::vector<char> scratch_;
+  std::unordered_map<int, dnnl::memory> arguments_;
+};
+
+void gemm(benchmark::State& state, const std::string& statement, dnnl::memory::dims a, bool ta,
+          dnnl::memory::dims b, bool tb) {
+  const auto dims = [](const dnnl::memory::dims& d, bool t) {
+    return "f32[" + std::to_string(d[t ? 1 : 0]) + ", " + std::to_string(d[t ? 0 : 1]) + "]";
+  };
+  Values x = values(static_cast<std::size_t>(a[0] * a[1]), 1);
+  Values y = values(static_cast<std::size_t>(b[0] * b[1]), 2);
+  Values z(static_cast<std::size_t>(a[0] * b[1]));
+  Values wanted = z;
+  OnCc cc("  arg a : " + dims(a, ta) + " in\n  arg b : " + dims(b, tb) + " in\n  arg z : f32[" +
+              std::to_string(a[0]) + ", " + std::to_string(b[1]) + "] out\n  " + statement + "\n",
+          {&x, &y, &z});
+  BareMatmul bare(a, ta, b, tb, x, y, wanted);
+  cc.run();
+  bare.run();
+  if (!close(z, wanted, 1e-3F)) {
+    state.SkipWithError("wrong product");
+    return;
+  }
+  compare(
+      state, [&] { cc.run(); }, [&] { bare.run(); });
+}
+
+void forward(benchmark::State& state) {
+  gemm(state, "z[n, o] = sum[i] a[n, i] * b[o, i]", {50, 784}, false, {784, 500}, true);
+}
+void weight_gradient(benchmark::State& state) {
+  gemm(state, "z[o, i] = sum[n] a[n, o] * b[n, i]", {500, 50}, true, {50, 784}, false);
+}
+void data_gradient(benchmark::State& state) {
+  gemm(state, "z[n, i] = sum[o] a[n, o] * b[o, i]", {50, 10}, false, {10, 500}, false);
+}
+void forward_last(benchmark::State& state) {
+  gemm(state, "z[n, o] = sum[i] a[n, i] * b[o, i]", {50, 500}, false, {500, 10}, true);
+}
+BENCHMARK(forward)->UseRealTime();
+BENCHMARK(weight_gradient)->UseRealTime();
+BENCHMARK(data_gradient)->UseRealTime();
+BENCHMARK(forward_last)->UseRealTime();
+
+constexpr std::size_t kParameters = 400000;
+
+// The mean of two shards' gradients, weight decay, momentum, step.
+void sgd_update(benchmark::State& state) {
+  Values w = values(kParameters, 1), v = values(kParameters, 2), g = values(kParameters, 3),
+         h = values(kParameters, 4);
+  Values w2 = w, v2 = v;
+  OnCc cc(
+      "  arg w : f32[400000] inout\n  arg v : f32[400000] inout\n  arg g : f32[400000] in\n  arg h : "
+      "f32[400000] in\n"
+      "  temp s : f32[400000]\n  s[i] = (g[i] + h[i]) * 0.5\n  v[i] = 0.9 * v[i] + (s[i] + 0.0005 * w[i])\n  "
+      "w[i] = w[i] - 0.1 * v[i]\n",
+      {&w, &v, &g, &h});
+  const auto plain = [&] {
+    float* __restrict pw = w2.data();
+    float* __restrict pv = v2.data();
+    const float* __restrict pg = g.data();
+    const float* __restrict ph = h.data();
+    for (std::size_t i = 0; i < kParameters; ++i) {
+      const float s = (pg[i] + ph[i]) * 0.5F;
+      pv[i] = 0.9F * pv[i] + (s + 0.0005F * pw[i]);
+      pw[i] = pw[i] - 0.1F * pv[i];
+    }
+    benchmark::ClobberMemory();
+  };
+  cc.run();
+  plain();
+  if (!close(w, w2, 0) || !close(v, v2, 0)) {
+    state.SkipWithError("wrong update");
+    return;
+  }
+  compare(
+      state, [&] { cc.run(); }, plain);
+}
+BENCHMARK(sgd_update)->UseRealTime();
+
+void sgd_plain(benchmark::State& state) {
+  Values w = values(kParameters, 1), g = values(kParameters, 3);
+  Values w2 = w;
+  OnCc cc("  arg w : f32[400000] inout\n  arg g : f32[400000] in\n  w[i] = w[i] - 0.1 * g[i]\n", {&w, &g});
+  const auto plain = [&] {
+    for (std::size_t i = 0; i < kParameters; ++i) {
+      w2[i] = w2[i] - 0.1F * g[i];
+    }
+    benchmark::ClobberMemory();
+  };
+  compare(
+      state, [&] { cc.run(); }, plain);
+}
+BENCHMARK(sgd_plain)->UseRealTime();
+
+// Softmax cross entropy of 50 rows of 10, forward and backward, against plain loops with the C library.
+void softmax_cross_entropy(benchmark::State& state) {
+  Values z = values(500, 1), labels(50), dz(500), loss(1), dz2(500), loss2(1);
+  std::vector<std::uint8_t> classes(50);
+  for (std::size_t i = 0; i < 50; ++i) {
+    classes[i] = static_cast<std::uint8_t>(i * 7 % 10);
+  }
+  labels.resize(13);
+  std::memcpy(labels.data(), classes.data(), 50);
+  OnCc cc(
+      "  arg z : f32[50, 10] in\n  arg y : u8[50] in\n  arg dz : f32[50, 10] out\n  arg loss : f32[] out\n"
+      "  temp m : f32[50]\n  temp e : f32[50, 10]\n  temp s : f32[50]\n  temp l : f32[50]\n"
+      "  m[n] = max[o] z[n, o]\n  e[n, o] = exp(z[n, o] - m[n])\n  s[n] = sum[o] e[n, o]\n"
+      "  l[n] = log(s[n]) - ((z[n, y[n]] else 0) - m[n])\n  loss[] = sum[n] l[n] * 0.02\n"
+      "  dz[n, o] = (e[n, o] / s[n] - f32(i64(y[n]) == o)) * 0.02\n",
+      {&z, &labels, &dz, &loss});
+  const auto plain = [&] {
+    float total = 0;
+    for (std::size_t n = 0; n < 50; ++n) {
+      const float* row = z.data() + n * 10;
+      const float m = *std::max_element(row, row + 10);
+      float s = 0;
+      for (std::size_t o = 0; o < 10; ++o) {
+        dz2[n * 10 + o] = std::exp(row[o] - m);
+        s += dz2[n * 10 + o];
+      }
+      total += (std::log(s) - (row[classes[n]] - m)) * 0.02F;
+      for (std::size_t o = 0; o < 10; ++o) {
+        dz2[n * 10 + o] = (dz2[n * 10 + o] / s - (o == classes[n] ? 1.0F : 0.0F)) * 0.02F;
+      }
+    }
+    loss2[0] = total;
+    benchmark::ClobberMemory();
+  };
+  cc.run();
+  plain();
+  if (!close(dz, dz2, 1e-6F) || !close(loss, loss2, 1e-5F)) {
+    state.SkipWithError("wrong gradient");
+    return;
+  }
+  compare(
+      state, [&] { cc.run(); }, plain);
+}
+BENCHMARK(softmax_cross_entropy)->UseRealTime();
+
+// One shard's whole gradient, against its five products alone in oneDNN.
+void mlp_gradient(benchmark::State& state) {
+  Values x = values(50 * 784, 1), w1 = values(500 * 784, 2), b1 = values(500, 3), w2 = values(5000, 4),
+         b2 = values(10, 5), labels(13);
+  Values dw1(500 * 784), db1(500), dw2(5000), db2(10), loss(1), h(50 * 500), z(500), dh(50 * 500);
+  for (float& value : w1) {
+    value *= 0.05F;
+  }
+  std::vector<std::uint8_t> classes(52, 3);
+  std::memcpy(labels.data(), classes.data(), 52);
+  OnCc cc(
+      "  arg x : f32[50, 784] in\n  arg y : u8[50] in\n  arg w1 : f32[500, 784] in\n  arg b1 : f32[500] in\n "
+      " arg w2 : f32[10, 500] in\n"
+      "  arg b2 : f32[10] in\n  arg dw1 : f32[500, 784] out\n  arg db1 : f32[500] out\n  arg dw2 : f32[10, "
+      "500] out\n  arg db2 : f32[10] out\n"
+      "  arg loss : f32[] out\n  temp z1 : f32[50, 500]\n  temp h : f32[50, 500]\n  temp z : f32[50, 10]\n  "
+      "temp m : f32[50]\n"
+      "  temp e : f32[50, 10]\n  temp s : f32[50]\n  temp l : f32[50]\n  temp dz : f32[50, 10]\n  temp dh : "
+      "f32[50, 500]\n  temp dz1 : f32[50, 500]\n"
+      "  z1[n, o] = sum[i] x[n, i] * w1[o, i]\n  h[n, o] = max(z1[n, o] + b1[o], 0)\n  z[n, o] = sum[i] h[n, "
+      "i] * w2[o, i]\n"
+      "  z[n, o] = z[n, o] + b2[o]\n  m[n] = max[o] z[n, o]\n  e[n, o] = exp(z[n, o] - m[n])\n  s[n] = "
+      "sum[o] e[n, o]\n"
+      "  l[n] = log(s[n]) - ((z[n, y[n]] else 0) - m[n])\n  loss[] = sum[n] l[n] * 0.02\n"
+      "  dz[n, o] = (e[n, o] / s[n] - f32(i64(y[n]) == o)) * 0.02\n  dw2[o, i] = sum[n] dz[n, o] * h[n, i]\n "
+      " db2[o] = sum[n] dz[n, o]\n"
+      "  dh[n, i] = sum[o] dz[n, o] * w2[o, i]\n  dz1[n, i] = dh[n, i] * f32(h[n, i] > 0)\n  dw1[o, i] = "
+      "sum[n] dz1[n, o] * x[n, i]\n"
+      "  db1[o] = sum[n] dz1[n, o]\n",
+      {&x, &labels, &w1, &b1, &w2, &b2, &dw1, &db1, &dw2, &db2, &loss});
+  BareMatmul one({50, 784}, false, {784, 500}, true, x, w1, h);
+  BareMatmul two({50, 500}, false, {500, 10}, true, h, w2, z);
+  BareMatmul three({10, 50}, true, {50, 500}, false, z, h, dw2);
+  BareMatmul four({50, 10}, false, {10, 500}, false, z, w2, dh);
+  BareMatmul five({500, 50}, true, {50, 784}, false, dh, x, dw1);
+  compare(
+      state, [&] { cc.run(); },
+      [&] {
+        one.run();
+        two.run();
+        three.run();
+        four.run();
+        five.run();
+      });
+}
+BENCHMARK(mlp_gradient)->UseRealTime();
+
+// What a launch costs when there is next to nothing to compute.
+void launch_overhead(benchmark::State& state) {
+  Values x(1);
+  OnCc cc("  arg x : f32[] inout\n  x[] = x[] + 1\n", {&x});
+  for (auto _ : state) {
+    cc.run();
+  }
+}
+BENCHMARK(launch_overhead)->UseRealTime();
+
+}  // namespace

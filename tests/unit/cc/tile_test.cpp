@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/cc/tile_test.cpp: accesses, reductions, scatters and groups of the tile kernels against the
+// reference.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "harness.h"
+
+namespace yoke::cc::test {
+namespace {
+
+std::string program(const std::string& body, const std::string& parameters = "") {
+  return "yoke.program 1\nprogram p(" + parameters + ") {\n" + body + "}\n";
+}
+
+TEST(AccessTest, BroadcastsStridesAndTransposesReadTheRightElements) {
+  Rules rules;
+  for (const char* sizes : {"3 5", "50 10", "7 600", "600 7", "1 1", "1 9", "9 1", "33 512", "130 513"}) {
+    int n = 0;
+    int m = 0;
+    std::sscanf(sizes, "%d %d", &n, &m);
+    const std::string rows = std::to_string(n);
+    const std::string columns = std::to_string(m);
+    expect_like_reference(
+        program("  arg x : f32[" + rows + ", " + columns + "] in\n  arg t : f32[" + columns + ", " + rows +
+                "] in\n" + "  arg r : f32[" + rows + "] in\n  arg c : f32[" + columns +
+                "] in\n  arg s : f32[] in\n" + "  arg w : f32[" + rows + ", " + std::to_string(3 * m + 2) +
+                "] in\n" + "  arg y : f32[" + rows + ", " + columns + "] out\n  arg u : f32[" + columns +
+                ", " + rows + "] out\n" + "  arg v : i64[" + rows + ", " + columns + "] out\n" +
+                "  y[i, j] = (x[i, j] + t[j, i]) * r[i] - c[j] + s[] * w[i, 3*j + 1]\n" +
+                "  u[j, i] = x[i, j] + c[j] * r[i]\n  v[i, j] = 1000 * i - j\n"),
+        static_cast<std::uint64_t>(n * 1000 + m), rules);
+  }
+}
+
+TEST(AccessTest, ReadsOutsideOfTheTensorGiveTheirElse) {
+  Rules rules;
+  expect_like_reference(program("  arg x : f32[40, 37] in\n  arg y : f32[40, 37] out\n  arg z : bf16[6, 90] "
+                                "out\n  arg q : bf16[20] in\n"
+                                "  y[i, j] = (x[i - 1, j] else 0) + (x[i, 2*j - 5] else 1.5) * (x[39 - i, 30 "
+                                "- j] else -2) + (x[i + 3, j - 20] else inf)\n"
+                                "  z[i, j] = (q[i + j - 7] else 0.5) - (q[30 - j] else 0)\n"),
+                        1, rules);
+}
+
+TEST(AccessTest, GathersCheckTheirIndexAndScattersAddInOrder) {
+  Rules rules;
+  rules.integer_low = -2;
+  rules.integer_high = 12;
+  for (const char* type : {"i64", "i32", "u8", "u32"}) {
+    const std::string index = type;
+    expect_like_reference(
+        program("  arg table : f32[10, 33] in\n  arg id : " + index + "[64] in\n  arg at : " + index +
+                "[64, 5] in\n" +
+                "  arg e : f32[64, 33] out\n  arg p : f32[64] out\n  arg o : f32[64, 5] out\n" +
+                "  arg g : f32[10, 33] inout\n  arg h : f32[10, 33] inout\n  arg k : bf16[10] inout\n" +
+                "  arg w : bf16[64] in\n  arg d : i32[11] inout\n" +
+                "  e[b, j] = (table[id[b], j] else 0)\n  p[b] = (table[3, id[b]] else -1)\n" +
+                "  o[b, j] = (table[at[b, j], j + 2] else 7)\n" +
+                "  g[id[b], j] += e[b, j] * 0.5\n  h[id[b], j] max= e[b, j]\n  k[id[b]] += w[b]\n" +
+                "  d[id[b]] += sum[j] i32(at[b, j])\n"),
+        2, rules);
+  }
+}
+
+TEST(AccessTest, SymbolsMoveWhatIsReadAndWritten) {
+  const std::string text = program(
+      "  arg x : f32[100, 7] in\n  arg y : f32[10, 7] out\n  arg z : f32[90] inout\n  arg f : f32[10] out\n"
+      "  y[i, j] = x[row + i, j] * f32(row)\n  z[i + row - 10] for[i:10] = y[i, 2]\n  f[i] = f32(step) + 1\n",
+      "symbol row in 10..90 step 10, symbol step in 0..5");
+  for (const std::int64_t row : {10, 50, 80}) {
+    expect_like_reference(text, 3, {}, {row, 4});
+  }
+}
+
+TEST(ReductionTest, EveryReductionOfEveryShapeAgreesWithTheReference) {
+  struct Shape {
+    const char* dims;
+    const char* target;
+    const char* statement;
+  };
+  const Shape shapes[] = {
+      {"50, 10", "50", "r[i] = R[j] x[i, j]"},    {"50, 10", "10", "r[j] = R[i] x[i, j]"},
+      {"70, 500", "70", "r[i] = R[j] x[i, j]"},   {"70, 500", "500", "r[j] = R[i] x[i, j]"},
+      {"3, 2000", "3", "r[i] = R[j] x[i, j]"},    {"2000, 3", "3", "r[j] = R[i] x[i, j]"},
+      {"2000, 3", "2000", "r[i] = R[j] x[i, j]"}, {"1, 1", "1", "r[i] = R[j] x[i, j]"},
+      {"9, 1", "9", "r[i] = R[j] x[i, j]"},       {"1, 700", "1", "r[i] = R[j] x[i, j]"},
+  };
+  std::uint64_t seed = 10;
+  for (const Shape& shape : shapes) {
+    for (const char* type : {"f32", "f64", "i32", "i64", "u8", "bool"}) {
+      for (const char* reduce : {"sum", "prod", "min", "max", "argmax", "argmin", "any", "all"}) {
+        const bool logic = std::string(reduce) == "any" || std::string(reduce) == "all";
+        if (logic != (std::string(type) == "bool")) {
+          continue;
+        }
+        const bool arg = std::string(reduce).rfind("arg", 0) == 0;
+        std::string statement = shape.statement;
+        statement.replace(statement.find('R'), 1, reduce);
+        Rules rules;
+        rules.low = 0.5;  // products stay finite, and nothing cancels
+        rules.high = 1.5;
+        rules.integer_low = -3;
+        rules.specials = std::string(reduce) == "sum" || std::string(reduce) == "prod" ? 0.0 : 0.02;
+        rules.ulp = 2000 * 0.5;  // as many terms, each rounded once by the reference
+        expect_like_reference(program(std::string("  arg x : ") + type + "[" + shape.dims +
+                                      "] in\n  arg r : " + (arg ? "i32" : type) + "[" + shape.target +
+                                      "] out\n  " + statement + "\n"),
+                              ++seed, rules);
+        if (HasFailure()) {
+          return;
+        }
+      }
+    }
+  }
+}
+
+TEST(ReductionTest, SeveralLoopsAccumulatorsAndAssignmentsAgreeWithTheReference) {
+  Rules rules;
+  rules.low = 0.5;
+  rules.high = 1.5;
+  rules.ulp = 500;
+  for (const char* statement :
+       {"r[b] = sum[a, c] x[a, b, c]", "r[b] += sum[a, c] x[a, b, c] * 2", "r[b] = sum[c, a] x[a, b, c]",
+        "r[b] max= max[a, c] x[a, b, c]", "r[b] = sum[a, c, k:3] x[a, b, c] * f32(k)",
+        "r[b] *= prod[a] x[a, b, 3]", "r[b] = sum:f64[a, c] x[a, b, c]"}) {
+    expect_like_reference(
+        program(std::string("  arg x : f32[21, 19, 40] in\n  arg r : f32[19] inout\n  ") + statement + "\n"),
+        20, rules);
+  }
+  expect_like_reference(
+      program("  arg x : f32[21, 19, 40] in\n  arg r : f32[] out\n  r[] = sum[a, b, c] x[a, b, c]\n"), 21,
+      rules);
+  for (const char* type : {"f16", "bf16"}) {
+    rules.ulp = 1;
+    expect_like_reference(program(std::string("  arg x : ") + type + "[21, 190] in\n  arg r : " + type +
+                                  "[21] out\n  arg q : " + type +
+                                  "[190] inout\n  r[a] = sum:f32[b] x[a, b]\n  q[b] += sum:f32[a] x[a, b]\n"),
+                          22, rules);
+  }
+}
+
+TEST(ReductionTest, AMillionF32TermsKeepTheAccuracyOfPairwiseSummation) {
+  const program::Program inner =
+      read(program("  arg x : f32[1000000] in\n  arg s : f32[] out\n  s[] = sum[i] x[i]\n"));
+  const program::Program outer =
+      read(program("  arg x : f32[1000000, 1] in\n  arg s : f32[1] out\n  s[j] = sum[i] x[i, j]\n"));
+  const program::Program rows =
+      read(program("  arg x : f32[62500, 16] in\n  arg s : f32[16] out\n  s[j] = sum[i] x[i, j]\n"));
+  std::vector<float> x(1000000);
+  std::mt19937_64 random(7);
+  for (float& value : x) {
+    value = std::uniform_real_distribution<float>(0, 1)(random);
+  }
+  const auto check = [&](const program::Program& p, std::size_t stride, std::size_t count) {
+    std::vector<float> sums(count);
+    run_on_cc(p, {reinterpret_cast<std::byte*>(x.data()), reinterpret_cast<std::byte*>(sums.data())}, {});
+    for (std::size_t j = 0; j < count; ++j) {
+      double exact = 0;
+      for (std::size_t i = j; i < x.size(); i += stride) {
+        exact += static_cast<double>(x[i]);
+      }
+      // Blocks of at most 64 terms in f32: far below the 20 levels of a pairwise sum.
+      EXPECT_LE(ulp_distance(program::Type::kF32, static_cast<double>(sums[j]), exact), 4.0);
+    }
+  };
+  check(inner, 1, 1);
+  check(outer, 1, 1);
+  check(rows, 16, 16);
+}
+
+TEST(GroupTest, StatementsOverOneSpaceAreOneKernelAndTemporariesStayInRegisters) {
+  const std::string text = program(
+      "  arg w : f32[400, 100] inout\n  arg v : f32[400, 100] inout\n  arg g : f32[400, 100] in\n  arg h : "
+      "f32[400, 100] in\n"
+      "  temp s : f32[400, 100]\n  temp d : f32[400, 100]\n"
+      "  s[i, j] = (g[i, j] + h[i, j]) * 0.5\n  d[i, j] = s[i, j] + 0.0005 * w[i, j]\n"
+      "  v[i, j] = 0.9 * v[i, j] + d[i, j]\n  w[i, j] = w[i, j] - 0.1 * v[i, j]\n");
+  const std::vector<std::string> notes = notes_of(text);
+  EXPECT_EQ(notes[0], "tile kernel, one of 4 statements, its result stays in registers");
+  EXPECT_EQ(notes[1], "tile kernel, one of 4 statements, its result stays in registers");
+  EXPECT_EQ(notes[3], "tile kernel, one of 4 statements");
+  expect_like_reference(text, 30);
+}
+
+TEST(GroupTest, StatementsThatTouchOtherElementsAreKeptApart) {
+  Rules rules;
+  for (const char* body :
+       {"  t[i, j] = x[i, j] + 1\n  y[i, j] = t[j, i]\n",
+        "  t[i, j] = x[i, j] + 1\n  y[i, j] = (t[i, j - 1] else 0)\n",
+        "  y[i, j] = x[i, j]\n  t[i, j] = (y[i, j + 1] else 3) * 2\n  y[i, j] = t[i, j] + y[i, j]\n",
+        "  t[i, j] = x[i, j]\n  y[i, j] = t[i, j] + 1\n  t[i, j] = y[i, j] * 2\n  y[i, j] = x[i, j] + 1\n  "
+        "y[i, j] = t[i, j] + y[i, j]\n",
+        "  y[i, j] = x[i, j] + 1\n  y[i, j] = y[i, j] * 2\n  t[i, j] = x[i, j] + 1\n  y[i, j] = y[i, j] - "
+        "t[i, j] * (x[i, j] + 1)\n",
+        "  t[i, j] = x[i, j]\n  t[i, 3] = x[3, i]\n  y[i, j] = t[i, j]\n"}) {
+    expect_like_reference(
+        program(std::string("  arg x : f32[30, 30] in\n  arg y : f32[30, 30] out\n  temp t : f32[30, 30]\n") +
+                body),
+        31, rules);
+  }
+}
+
+TEST(GroupTest, MoreThreadsGiveTheSameBits) {
+  const program::Program p =
+      read(program("  arg x : f32[300, 700] in\n  arg y : f32[300, 700] out\n  arg r : f32[300] out\n  arg c "
+                   ": f32[700] out\n"
+                   "  y[i, j] = exp(x[i, j]) * 2\n  r[i] = sum[j] y[i, j]\n  c[j] = sum[i] y[i, j]\n"));
+  std::vector<float> x(300 * 700);
+  std::mt19937_64 random(5);
+  for (float& value : x) {
+    value = std::uniform_real_distribution<float>(-3, 3)(random);
+  }
+  std::vector<std::vector<float>> first;
+  for (const int threads : {1, 2, 3}) {
+    std::vector<std::vector<float>> out = {std::vector<float>(x.size()), std::vector<float>(300),
+                                           std::vector<float>(700)};
+    std::vector<std::byte*> arguments = {reinterpret_cast<std::byte*>(x.data())};
+    for (std::vector<float>& values : out) {
+      arguments.push_back(reinterpret_cast<std::byte*>(values.data()));
+    }
+    run_on_cc(p, arguments, {}, threads);
+    if (first.empty()) {
+      first = out;
+    }
+    EXPECT_EQ(out, first) << threads << " threads";
+  }
+}
+
+}  // namespace
+}  // namespace yoke::cc::test
