@@ -31,15 +31,15 @@ TEST(YokeTrain, WithoutDataItLearnsHalfMoonsAndSaysSo) {
 
 TEST(YokeTrain, JsonIsTheOnlyLineOnStandardOutput) {
   const auto outcome =
-      run({"train", "--epochs", "10", "--json", "--seed", "4", "--shards", "3", "--merge", "tree"});
+      run({"train", "--epochs", "20", "--json", "--seed", "4", "--shards", "3", "--merge", "tree"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(test::line_count(outcome.out), 1U);
   const std::string json = outcome.last_line();
   EXPECT_THAT(json, AllOf(StartsWith("{\"backend\": \"cc\""), EndsWith("}")));
   EXPECT_EQ(json_value(json, "shards"), "3");
   EXPECT_EQ(json_value(json, "merge"), "\"tree\"");
-  EXPECT_EQ(json_value(json, "epochs"), "10");
-  EXPECT_EQ(json_value(json, "steps"), "1000");
+  EXPECT_EQ(json_value(json, "epochs"), "20");
+  EXPECT_EQ(json_value(json, "steps"), "2000");
   EXPECT_EQ(json_value(json, "seed"), "4");
   EXPECT_EQ(json_value(json, "stopped"), "false");
   EXPECT_EQ(json_value(json, "saved"), "null");
@@ -48,7 +48,7 @@ TEST(YokeTrain, JsonIsTheOnlyLineOnStandardOutput) {
   EXPECT_GT(std::stod(json_value(json, "train_loss")), 0);
   EXPECT_GT(std::stod(json_value(json, "examples_per_second")), 0);
   EXPECT_GT(std::stod(json_value(json, "seconds")), 0);
-  EXPECT_THAT(outcome.err, HasSubstr("epoch 10/10"));
+  EXPECT_THAT(outcome.err, HasSubstr("epoch 20/20"));
 }
 
 TEST(YokeTrain, TheSameSeedGivesTheSameNumbersAndAnotherGivesOthers) {
