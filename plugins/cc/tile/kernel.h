@@ -22,7 +22,7 @@ namespace yoke::cc {
 
 constexpr std::uint8_t kRows = 1;
 constexpr std::uint8_t kColumns = 2;
-constexpr std::int64_t kTileElements = 512;
+constexpr std::int64_t kTileElements = 1024;
 constexpr std::int64_t kFoldRows =
     64;  // terms that a sum of rows adds up in its own type before the block goes into f64
 

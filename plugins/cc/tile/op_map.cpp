@@ -25,6 +25,7 @@ Reg reg_of(Type type) {
   }
 }
 
+// NOLINTNEXTLINE(readability-function-size): one line per operation
 MapOp map_op(Op op) {
   switch (op) {
     case Op::kAdd:

@@ -21,6 +21,11 @@ template <class T>
 using Unsigned = typename Wide<T>::U;  // wraps like T, and as wide as its arithmetic
 
 template <class T>
+inline Unsigned<T> wrapping(T x) {
+  return static_cast<Unsigned<T>>(x);
+}
+
+template <class T>
 constexpr bool is_float_v = false;
 template <>
 inline constexpr bool is_float_v<float> = true;
@@ -40,9 +45,6 @@ constexpr bool is_signed_v = static_cast<T>(-1) < static_cast<T>(0);
   struct name {                                           \
     static inline auto apply(T x, T y) { return (body); } \
   };
-#define YOKE_CC_WRAP(expression) \
-  static_cast<T>(static_cast<Unsigned<T>>(x) expression static_cast<Unsigned<T>>(y))
-
 YOKE_CC_UNARY(Copy, x)
 YOKE_CC_UNARY(NegFloat, -x)
 YOKE_CC_UNARY(NegInt, static_cast<T>(Unsigned<T>{0} - static_cast<Unsigned<T>>(x)))
@@ -53,12 +55,12 @@ YOKE_CC_BINARY(AddFloat, x + y)
 YOKE_CC_BINARY(SubFloat, x - y)
 YOKE_CC_BINARY(MulFloat, x* y)
 YOKE_CC_BINARY(DivFloat, x / y)
-YOKE_CC_BINARY(AddInt, YOKE_CC_WRAP(+))
-YOKE_CC_BINARY(SubInt, YOKE_CC_WRAP(-))
-YOKE_CC_BINARY(MulInt, YOKE_CC_WRAP(*))
-YOKE_CC_BINARY(BitAnd, YOKE_CC_WRAP(&))
-YOKE_CC_BINARY(BitOr, YOKE_CC_WRAP(|))
-YOKE_CC_BINARY(BitXor, YOKE_CC_WRAP(^))
+YOKE_CC_BINARY(AddInt, static_cast<T>(wrapping(x) + wrapping(y)))
+YOKE_CC_BINARY(SubInt, static_cast<T>(wrapping(x) - wrapping(y)))
+YOKE_CC_BINARY(MulInt, static_cast<T>(wrapping(x) * wrapping(y)))
+YOKE_CC_BINARY(BitAnd, static_cast<T>(wrapping(x) & wrapping(y)))
+YOKE_CC_BINARY(BitOr, static_cast<T>(wrapping(x) | wrapping(y)))
+YOKE_CC_BINARY(BitXor, static_cast<T>(wrapping(x) ^ wrapping(y)))
 YOKE_CC_BINARY(MinInt, y < x ? y : x)
 YOKE_CC_BINARY(MaxInt, x < y ? y : x)
 YOKE_CC_BINARY(Less, static_cast<uint8_t>(x < y))
@@ -274,7 +276,7 @@ struct RandomBits {
   x0 += k[ka];                                                               \
   x1 += k[kb];                                                               \
   x2 += k[kc];                                                               \
-  x3 += k[kd] + step;
+  x3 += k[kd] + (step);
     YOKE_CC_ROUNDS(10, 26, 11, 21, 13, 27, 23, 5, 1, 2, 3, 4, 1U)
     YOKE_CC_ROUNDS(6, 20, 17, 11, 25, 10, 18, 20, 2, 3, 4, 0, 2U)
     YOKE_CC_ROUNDS(10, 26, 11, 21, 13, 27, 23, 5, 3, 4, 0, 1, 3U)

@@ -33,7 +33,8 @@ Tensor loss_of_line(const Parameter& w, const Tensor& x, const Tensor& y, bool m
 class OneWeight : public ::testing::TestWithParam<std::tuple<Case, MergeStrategy>> {};
 
 TEST_P(OneWeight, OneStepGivesTheKnownWeightAndLoss) {
-  const auto& [expected, strategy] = GetParam();
+  const Case& expected = std::get<0>(GetParam());
+  const MergeStrategy strategy = std::get<1>(GetParam());
   const Parameter w = weight_of(0.5F);
   DataParallelOptions options = options_for(expected.shards, 0.05F);
   options.reduction = expected.reduction;
