@@ -259,6 +259,10 @@ AllReduce::AllReduce(std::span<Context> contexts, std::string_view input, std::s
   }
   check_same_spec(contexts_, output);
   const Context& owner = contexts_[0];
+  if (reduction == Reduction::kMean && !program::is_float(type_of(spec))) {
+    throw Error(ErrorCode::kInvalidArgument, "all-reduce of '" + std::string(input) +
+                                                 "': a mean needs a float type; sum it, or cast it first");
+  }
   if (!(owner.tensor(output).spec == spec)) {
     throw Error(ErrorCode::kInvalidArgument, "all-reduce of '" + std::string(input) + "' into '" + output_ +
                                                  "': they differ in type or shape");

@@ -6,6 +6,7 @@
 
 #include <numeric>
 
+#include "host_copy.h"
 #include "trainer_impl.h"
 
 namespace yoke {
@@ -49,8 +50,8 @@ void upload_rows(const RowPlan& plan, const Tensor& data, const std::string& nam
   TensorSpec spec{static_cast<std::int32_t>(data.type()), data.dims()};
   spec.dims[0] = plan.shard_rows(k);
   const std::vector<std::byte> packed = plan.pack(data.host_bytes(), k);
-  context.init_from_host(name, spec, packed);
-  context.stream()->wait();
+  context.allocate(name, spec);
+  detail::write_now(context, name, packed);
 }
 
 }  // namespace
@@ -108,6 +109,10 @@ Evaluation Trainer::evaluation(const Tensor& inputs, const Tensor& targets, cons
 }
 
 std::vector<double> Evaluation::run() {
+  if (impl_ == nullptr) {
+    throw Error(ErrorCode::kFailedPrecondition,
+                "an empty Evaluation was run; make one with Trainer::evaluation()");
+  }
   Impl& impl = *impl_;
   const std::uint64_t zero = 0;
   for (std::size_t k = 0; k < impl.contexts.size(); ++k) {
@@ -133,8 +138,7 @@ std::vector<double> Evaluation::run() {
     }
     for (std::size_t m = 0; m < sums.size(); ++m) {
       double part = 0;
-      impl.contexts[k].to_host(impl.totals[m], std::as_writable_bytes(std::span(&part, 1)));
-      impl.contexts[k].stream()->wait();
+      detail::read_now(impl.contexts[k], impl.totals[m], std::as_writable_bytes(std::span(&part, 1)));
       sums[m] += part;
     }
   }

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "host_copy.h"
 #include "host_numbers.h"
 #include "row_plan.h"
 
@@ -123,6 +124,10 @@ void loop_over(std::vector<Binding>& bindings, std::size_t at, const std::functi
     return;
   }
   Binding& binding = bindings[at];
+  if (binding.symbol.step < 1) {
+    refuse("the symbol '" + binding.symbol.name + "' has step " + std::to_string(binding.symbol.step) +
+           "; it must be 1 or more");
+  }
   const std::int64_t before = binding.value;
   for (std::int64_t value = binding.symbol.low; value < binding.symbol.high; value += binding.symbol.step) {
     binding.value = value;
@@ -240,8 +245,7 @@ std::size_t all_device_to_host(const Context& context, const Lowered& lowered) {
     if (argument.kind == LoweredArgument::Kind::kParameter && context.has(context_name(argument))) {
       const Parameter parameter = Parameter::of(argument.leaf);
       std::vector<std::byte> bytes(parameter.byte_count());
-      context.to_host(parameter.name(), bytes);
-      context.stream()->wait();
+      detail::read_now(context, parameter.name(), bytes);
       parameter.set_values(bytes);
       ++copied;
     }
@@ -351,8 +355,7 @@ std::vector<double> forward_and_forget(const std::shared_ptr<Stream>& stream, co
   const auto code = compile(stream->device(), program::print(lowered.program));
   context.link(code, "forward", context_names(lowered)).run(symbol_values);
   std::vector<std::byte> bytes(t.byte_count());
-  context.to_host("value", bytes);
-  stream->wait();
+  detail::read_now(context, "value", bytes);
   return detail::numbers_of(t.type(), bytes);
 }
 

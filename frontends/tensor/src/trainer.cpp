@@ -2,6 +2,7 @@
 // frontends/tensor/src/trainer.cpp: a step, and what can be read of a run. Nothing here compiles or links.
 #include <yoke/train_helpers.h>
 
+#include "host_copy.h"
 #include "host_numbers.h"
 #include "trainer_impl.h"
 
@@ -60,17 +61,22 @@ void Trainer::Impl::queue_gradients() {
   ++steps_in_loss_total;
 }
 
+void Trainer::Impl::queue_merge() {
+  for (const GradientMerge& merge : (last != nullptr ? *last : variant()).merges) {
+    merge.run();
+  }
+}
+
 void Trainer::Impl::queue_merge_and_update() {
+  Variant& now = last != nullptr ? *last : variant();
   if (strategy == MergeStrategy::kDirect && !merged) {
-    for (detail::BoundRoutine& slice : variant().fused) {
+    for (detail::BoundRoutine& slice : now.fused) {
       slice.run(symbols[0]);
     }
     return;
   }
   if (!merged) {
-    for (const GradientMerge& merge : variant().merges) {
-      merge.run();
-    }
+    queue_merge();
   }
   for (detail::BoundRoutine& update : updates) {
     update.run(symbols[0]);
@@ -78,13 +84,13 @@ void Trainer::Impl::queue_merge_and_update() {
   for (const Broadcast& broadcast : broadcasts) {
     broadcast.run();
   }
+  merged = false;
 }
 
 std::vector<float> Trainer::Impl::read(const Context& context, std::string_view name) {
   const ContextTensor& tensor = context.tensor(name);
   std::vector<std::byte> bytes(tensor.view.byte_count);
-  context.to_host(name, bytes);
-  context.stream()->wait();
+  detail::read_now(context, name, bytes);
   const std::vector<double> numbers = detail::numbers_of(static_cast<Type>(tensor.spec.type), bytes);
   return {numbers.begin(), numbers.end()};
 }
@@ -93,12 +99,10 @@ std::vector<float> Trainer::Impl::read(const Context& context, std::string_view 
 void Trainer::Impl::check_replicas() {
   for (const Parameter& parameter : parameters) {
     std::vector<std::byte> owner(contexts[0].tensor(parameter.name()).view.byte_count);
-    contexts[0].to_host(parameter.name(), owner);
-    contexts[0].stream()->wait();
+    detail::read_now(contexts[0], parameter.name(), owner);
     for (std::size_t k = 1; k < contexts.size(); ++k) {
       std::vector<std::byte> replica(owner.size());
-      contexts[k].to_host(parameter.name(), replica);
-      contexts[k].stream()->wait();
+      detail::read_now(contexts[k], parameter.name(), replica);
       if (replica != owner) {
         std::size_t at = 0;
         while (replica[at] == owner[at]) {
@@ -171,9 +175,11 @@ void Trainer::launch_gradients() {
 
 void Trainer::grad_sync() {
   impl_->at_step("grad_sync()", [&] {
-    for (const GradientMerge& merge : impl_->variant().merges) {
-      merge.run();
+    if (impl_->merged) {
+      throw Error(ErrorCode::kFailedPrecondition,
+                  "these gradients are merged already; call update(), or launch_gradients() for new ones");
     }
+    impl_->queue_merge();
     impl_->merged = true;
   });
 }
@@ -213,6 +219,9 @@ void Trainer::set_batch(const Tensor& inputs, const Tensor& targets) {
 }
 
 float Trainer::owner_loss_value() {
+  if (impl_->last == nullptr) {
+    throw Error(ErrorCode::kFailedPrecondition, "owner_loss_value(): no step has run yet");
+  }
   return impl_->at_step("owner_loss_value()", [&] { return impl_->read(impl_->contexts[0], "loss").at(0); });
 }
 
@@ -237,7 +246,7 @@ double Trainer::mean_loss() {
     double sum = 0;
     for (const Context& context : impl_->contexts) {
       double part = 0;
-      context.to_host("loss_total", std::as_writable_bytes(std::span(&part, 1)));
+      detail::read_now(context, "loss_total", std::as_writable_bytes(std::span(&part, 1)));
       const std::uint64_t zero = 0;
       context.stream()->fill(context.tensor("loss_total").view, &zero, 1);
       context.stream()->wait();
@@ -261,8 +270,7 @@ void Trainer::sync_params_to_host() {
   impl_->at_step("sync_params_to_host()", [&] {
     for (const Parameter& parameter : impl_->parameters) {
       std::vector<std::byte> bytes(parameter.byte_count());
-      impl_->contexts[0].to_host(parameter.name(), bytes);
-      impl_->shards[0].stream->wait();
+      detail::read_now(impl_->contexts[0], parameter.name(), bytes);
       parameter.set_values(bytes);
     }
   });

@@ -80,6 +80,7 @@ namespace yoke {
 struct Trainer::Impl {
   // Set-up, in this order.
   void check_arguments();
+  void check_bindings() const;
   void find_backends();
   void build_graphs();
   void lay_out_parameters();
@@ -106,6 +107,7 @@ struct Trainer::Impl {
   void set_symbols();
   void advance_bindings();
   void queue_gradients();
+  void queue_merge();
   void queue_merge_and_update();
   void check_replicas();
   std::vector<float> read(const Context& context, std::string_view name);
@@ -145,8 +147,8 @@ struct Trainer::Impl {
   std::uint64_t batch_number = 0;  // of the epoch
   std::int64_t step_number = 0;
   std::vector<std::int64_t> binding_values;
-  const detail::Variant* last = nullptr;  // variant of the latest gradients
-  bool merged = false;                    // grad_sync has run since the latest gradients
+  detail::Variant* last = nullptr;  // variant of the latest gradients
+  bool merged = false;              // grad_sync has run since the latest gradients
   std::uint64_t steps_in_loss_total = 0;
   std::uint64_t evaluation_count = 0;
   double compile_seconds = 0;

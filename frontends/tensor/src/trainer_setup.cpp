@@ -10,6 +10,7 @@
 #include <charconv>
 #include <set>
 
+#include "host_copy.h"
 #include "trainer_impl.h"
 
 namespace yoke {
@@ -17,6 +18,8 @@ namespace yoke {
 namespace detail {
 
 namespace {
+
+constexpr std::int64_t kMaxShards = 4096;
 
 [[noreturn]] void refuse(const std::string& sentence) {
   throw Error(ErrorCode::kInvalidArgument, sentence);
@@ -36,9 +39,10 @@ std::vector<Placement> parse_placements(const std::string& text) {
       const char* first = item.data() + colon + 1;
       const char* last = item.data() + item.size();
       const auto [stop, failure] = std::from_chars(first, last, placement.shard_count);
-      if (failure != std::errc{} || stop != last || placement.shard_count < 1) {
+      if (failure != std::errc{} || stop != last || placement.shard_count < 1 ||
+          placement.shard_count > kMaxShards) {
         refuse("backend '" + item +
-               "': behind the colon stands a number of shards, 1 or more, as in cuda:1,cc:2");
+               "': behind the colon stands a number of shards, 1 to 4096, as in cuda:1,cc:2");
       }
     }
     if (placement.backend_name.empty()) {
@@ -89,8 +93,6 @@ using detail::Variant;
 
 namespace {
 
-constexpr std::int64_t kMaxShards = 4096;
-
 void check_data(const Tensor& tensor, const char* what) {
   if (!tensor || tensor.source() != Source::kLiteral) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -122,6 +124,7 @@ void Trainer::Impl::check_arguments() {
   if (options.optimizer.nesterov && options.optimizer.momentum == 0) {
     throw Error(ErrorCode::kInvalidArgument, "data_parallel: nesterov needs a momentum above 0");
   }
+  check_bindings();
   check_data(inputs, "inputs");
   check_data(targets, "targets");
   const std::uint64_t rows = inputs.dims()[0];
@@ -136,13 +139,30 @@ void Trainer::Impl::check_arguments() {
                     " rows does not fit data of " + std::to_string(rows) + " rows; choose 1 to " +
                     std::to_string(rows) + ", or 0 for all");
   }
-  if (options.shards && (*options.shards < 1 || *options.shards > kMaxShards)) {
+  if (options.shards && (*options.shards < 1 || *options.shards > detail::kMaxShards)) {
     throw Error(ErrorCode::kInvalidArgument, "data_parallel: " + std::to_string(*options.shards) +
-                                                 " shards; choose 1 to " + std::to_string(kMaxShards));
+                                                 " shards; choose 1 to " +
+                                                 std::to_string(detail::kMaxShards));
   }
-  if (options.base_seed < 0 || options.base_seed > (std::int64_t{1} << 62) - kMaxShards - 1) {
+  if (options.base_seed < 0 || options.base_seed > (std::int64_t{1} << 62) - detail::kMaxShards - 1) {
     throw Error(ErrorCode::kInvalidArgument, "data_parallel: base_seed " + std::to_string(options.base_seed) +
                                                  " is outside 0..2^62 - 4097");
+  }
+}
+
+void Trainer::Impl::check_bindings() const {
+  std::set<std::string> names = {detail::kRowSymbol, seed_symbol().name};
+  for (const Symbol& binding : options.bindings) {
+    if (!names.insert(binding.name).second) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "data_parallel: the binding '" + binding.name +
+                      "' is given twice, or the trainer's own; choose another name");
+    }
+    if (binding.step < 1 || binding.high <= binding.low) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "data_parallel: the binding '" + binding.name +
+                      "' has no values; high must be above low, and step 1 or more");
+    }
   }
 }
 
@@ -171,6 +191,10 @@ void Trainer::Impl::find_backends() {
       for (std::uint32_t ordinal = 0; ordinal < devices; ++ordinal) {
         count += backend->device_info(ordinal).suggested_stream_count;
       }
+    }
+    if (count + static_cast<std::int64_t>(shard_backends.size()) > detail::kMaxShards) {
+      throw Error(ErrorCode::kInvalidArgument, "data_parallel: backend_name '" + options.backend_name +
+                                                   "' asks for more than 4096 shards; choose fewer");
     }
     for (std::int64_t i = 0; i < count; ++i) {
       shard_backends.push_back(backend);
@@ -258,11 +282,11 @@ void Trainer::Impl::build_graphs() {
   if (plan.tail_rows() > 0) {
     build_variant(true);
   }
-  std::set<std::string> names;
+  std::set<std::string> names = {"loss", "loss_total", "inputs", "targets"};
   for (const Parameter& parameter : parameters) {
     if (!names.insert(parameter.name()).second) {
       throw Error(ErrorCode::kInvalidArgument,
-                  "data_parallel: two parameters are called '" + parameter.name() +
+                  "data_parallel: two tensors are called '" + parameter.name() +
                       "'; give layers outside of a sequential a name of their own");
     }
   }
@@ -363,8 +387,7 @@ void Trainer::Impl::upload(const Tensor& all, const char* name) {
       contexts[k].allocate(name, spec);
     }
     const std::vector<std::byte> packed = plan.pack(all.host_bytes(), k);
-    contexts[k].from_host(name, packed);
-    shards[k].stream->wait();
+    detail::write_now(contexts[k], name, packed);
   }
 }
 

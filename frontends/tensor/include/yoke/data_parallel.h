@@ -22,11 +22,11 @@
 namespace yoke {
 
 struct DataParallelOptions {
-  // Name of a backend, or names with counts for mixed shards: "cuda:1,cc:2" (then `shards` is 0 or their
-  // sum).
+  // Name of a backend, or names with counts for mixed shards: "cuda:1,cc:2" (then `shards` is empty or
+  // their sum).
   std::string backend_name = "cc";
-  // Shard i runs on device i mod (number of devices), on a stream of its own. 0: as many as the devices
-  // suggest.
+  // Shard i runs on device i mod (number of devices), on a stream of its own. Empty: as many as the
+  // devices suggest.
   std::optional<std::int64_t> shards = std::nullopt;
   Reduction reduction = Reduction::kMean;
   Sgd optimizer = {};  // weight decay is added once, after the reduction
@@ -81,7 +81,7 @@ class Trainer {
   std::int64_t steps_per_epoch() const;
   std::int64_t step_count() const;  // steps done so far
   MergeStrategy merge_strategy() const;
-  const std::string& device_names() const;  // "cc:0 x2"
+  const std::string& device_names() const;  // "cc x2"
 
   // One optimizer step on the next batch, on every shard.
   void step();
