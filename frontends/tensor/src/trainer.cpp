@@ -8,7 +8,6 @@
 
 namespace yoke {
 
-using detail::Arena;
 using detail::Variant;
 
 void Trainer::Impl::rethrow(const Error& error, const char* call) const {
