@@ -1,33 +1,47 @@
 # cmake/YokeInstall.cmake: make install, and find_package(yoke [COMPONENTS plugin]) for what uses it. The installed tree can be moved.
+#
+# Components, for `cmake --install <build> --component <one>`; all of them without it:
+#   runtime      libyoke, the yoke command, the backends
+#   plugin       what an author of a backend needs: headers, SDK, program library, CMake files, quick starts, the conformance kit, libyoke, cc
+#   development  headers and libraries to embed yoke; needs the other two
 include(CMakePackageConfigHelpers)
 set(yoke_config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/yoke)
-# A room left out with YOKE_ONLY leaves out its part.
-set(yoke_has_runtime FALSE)
 
-# yoke_install(<export set> <target>...): libraries, and the include folder of each.
-function(yoke_install export_set)
+# yoke_install(<export set> <component> <target>...): libraries, and the include folder of each. What runs belongs to the component runtime.
+function(yoke_install export_set component)
   foreach(target ${ARGN})
     install(TARGETS ${target} EXPORT ${export_set}
-      LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+      LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT ${component}
+      ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${component})
     get_target_property(folder ${target} SOURCE_DIR)
-    install(DIRECTORY ${folder}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+    install(DIRECTORY ${folder}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT ${component})
   endforeach()
-  install(EXPORT ${export_set} FILE ${export_set}.cmake NAMESPACE yoke:: DESTINATION ${yoke_config_dir})
+  install(EXPORT ${export_set} FILE ${export_set}.cmake NAMESPACE yoke:: DESTINATION ${yoke_config_dir} COMPONENT ${component})
 endfunction()
 
 if(TARGET yoke_plugin_api)
-  yoke_install(yokePluginTargets yoke_plugin_api yoke_program yoke_plugin_sdk)
+  yoke_install(yokePluginTargets plugin yoke_plugin_api yoke_program yoke_plugin_sdk)
 endif()
 if(TARGET yoke_runtime AND TARGET yoke_frontend)
-  set(yoke_has_runtime TRUE)
   set_target_properties(yoke_runtime PROPERTIES EXPORT_NAME runtime INSTALL_RPATH "$ORIGIN")
   set_target_properties(yoke_frontend PROPERTIES EXPORT_NAME frontend)
-  yoke_install(yokeTargets yoke_runtime yoke_frontend)
+  yoke_install(yokeTargets development yoke_runtime yoke_frontend)
+  # It looks for yoke-probe by this relative path.
+  file(RELATIVE_PATH probe_up_to_lib /${YOKE_PROBE_FOLDER} /${CMAKE_INSTALL_LIBDIR})
+  set_target_properties(yoke_probe PROPERTIES INSTALL_RPATH "$ORIGIN/${probe_up_to_lib}")
+  install(TARGETS yoke_probe RUNTIME DESTINATION ${YOKE_PROBE_FOLDER} COMPONENT runtime)
+  install(TARGETS yoke_probe RUNTIME DESTINATION ${YOKE_PROBE_FOLDER} COMPONENT plugin)
+  # The kit loads plugins through it.
+  install(TARGETS yoke_runtime LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT plugin NAMELINK_SKIP)
+endif()
+if(TARGET yoke_backend_cc)
+  # Programs of a backend without programs of its own run on it, in the kit as well.
+  install(TARGETS yoke_backend_cc LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/yoke COMPONENT plugin)
 endif()
 if(TARGET yoke_command)
   file(RELATIVE_PATH up_to_lib /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
   set_target_properties(yoke_command PROPERTIES INSTALL_RPATH "$ORIGIN/${up_to_lib}")
-  install(TARGETS yoke_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(TARGETS yoke_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
 endif()
 
 if(TARGET yoke_plugin_api)
@@ -35,6 +49,19 @@ if(TARGET yoke_plugin_api)
     INSTALL_DESTINATION ${yoke_config_dir} NO_SET_AND_CHECK_MACRO)
   write_basic_package_version_file(${PROJECT_BINARY_DIR}/cmake/yokeConfigVersion.cmake COMPATIBILITY SameMinorVersion)
   install(FILES ${PROJECT_BINARY_DIR}/cmake/yokeConfig.cmake ${PROJECT_BINARY_DIR}/cmake/yokeConfigVersion.cmake
-    DESTINATION ${yoke_config_dir})
-  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+    ${CMAKE_CURRENT_LIST_DIR}/YokePlugin.cmake ${CMAKE_CURRENT_LIST_DIR}/plugin.map
+    DESTINATION ${yoke_config_dir} COMPONENT plugin)
+  if(EXISTS ${CMAKE_CURRENT_LIST_DIR}/YokeConformance.cmake)
+    install(FILES ${CMAKE_CURRENT_LIST_DIR}/YokeConformance.cmake DESTINATION ${yoke_config_dir} COMPONENT plugin)
+  endif()
+  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT plugin)
+  # The guide for authors, and what it names, at the places that it names.
+  install(FILES ${PROJECT_SOURCE_DIR}/plugin_api/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT plugin RENAME backend-authors.md)
+  install(FILES ${PROJECT_SOURCE_DIR}/plugin_api/CHANGELOG.md ${PROJECT_SOURCE_DIR}/plugin_api/RULES.md
+    DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT plugin)
+  foreach(folder plugin_api/sdk plugin_api/program tests/conformance runtime/layers)
+    string(REGEX REPLACE "^plugin_api/" "" place ${folder})
+    install(FILES ${PROJECT_SOURCE_DIR}/${folder}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/${place} COMPONENT plugin)
+  endforeach()
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/plugin_api/quickstart DESTINATION ${CMAKE_INSTALL_DATADIR}/yoke COMPONENT plugin)
 endif()

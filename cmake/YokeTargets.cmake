@@ -1,4 +1,5 @@
 # cmake/YokeTargets.cmake: flags for yoke's own targets, and one helper per kind of target.
+include(${CMAKE_CURRENT_LIST_DIR}/YokePlugin.cmake)  # yoke_add_backend
 
 # Flags that every target of yoke has; set on targets only, so nothing leaks into what embeds yoke.
 function(yoke_configure_target target)
@@ -30,22 +31,13 @@ add_custom_target(programs)
 add_custom_target(plugins)
 add_dependencies(programs plugins)
 
-# yoke_add_backend(<name> <sources...>): libyoke_backend_<name>.so, exporting yoke_plugin_entry and nothing else.
-function(yoke_add_backend name)
+# yoke_adopt_backend(<name>): a backend of this tree (yoke_add_backend made it): our flags, its place in the build, and installed.
+function(yoke_adopt_backend name)
   set(target yoke_backend_${name})
-  add_library(${target} MODULE ${ARGN})
   yoke_configure_target(${target})
-  target_link_libraries(${target} PRIVATE yoke::plugin_sdk)
-  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
-  target_link_options(${target} PRIVATE
-    LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/plugin.map LINKER:--exclude-libs,ALL)
-  if(NOT YOKE_SANITIZE)
-    target_link_options(${target} PRIVATE LINKER:--no-undefined)
-  endif()
-  set_target_properties(${target} PROPERTIES PREFIX lib OUTPUT_NAME yoke_backend_${name}
-    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/yoke)
+  set_target_properties(${target} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/yoke)
   add_dependencies(plugins ${target})
-  install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/yoke)
+  install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/yoke COMPONENT runtime)
 endfunction()
 
 # yoke_add_test(<name> SOURCES ... LIBS ... LABELS ... [TIMEOUT s] [ENVIRONMENT ...]): a GoogleTest program; each test in it is one test of ctest.

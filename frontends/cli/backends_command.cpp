@@ -7,6 +7,7 @@
 #include <iostream>
 
 #include "command_line.h"
+#include "global_options.h"
 #include "json.h"
 #include "text.h"
 
@@ -25,9 +26,24 @@ void print_json(const std::vector<BackendCandidate>& found) {
         .field("verdict", candidate.verdict)
         .field("mend", candidate.mend)
         .field("shadowed_by", candidate.shadowed_by)
-        .end_object();
+        .field("build_id", candidate.build_id)
+        .field("probed", candidate.probed)
+        .key("warnings")
+        .begin_array();
+    for (const std::string& warning : candidate.warnings) {
+      json.value(warning);
+    }
+    json.end_array().end_object();
   }
   std::cout << json.end_array().end_object().text() << '\n';
+}
+
+// Control characters in a file's name are not the terminal's matter.
+std::string shown(const std::filesystem::path& path) {
+  std::string text = path.string();
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char byte) { return byte < 0x20 || byte == 0x7f; }, '?');
+  return text;
 }
 
 void print_list(const std::vector<BackendCandidate>& found) {
@@ -37,7 +53,7 @@ void print_list(const std::vector<BackendCandidate>& found) {
   }
   for (const BackendCandidate& candidate : found) {
     std::cout << candidate.name << std::string(width - candidate.name.size() + 2, ' ')
-              << (candidate.path.empty() ? "(linked into this process)" : candidate.path.string()) << "\n"
+              << (candidate.path.empty() ? "(linked into this process)" : shown(candidate.path)) << "\n"
               << std::string(width + 2, ' ') << candidate.verdict;
     if (!candidate.shadowed_by.empty()) {
       std::cout << "; shadowed by " << candidate.shadowed_by;
@@ -46,6 +62,9 @@ void print_list(const std::vector<BackendCandidate>& found) {
       std::cout << "; " << candidate.mend;
     }
     std::cout << '\n';
+    for (const std::string& warning : candidate.warnings) {
+      std::cout << std::string(width + 2, ' ') << "warning: " << warning << '\n';
+    }
   }
 }
 
@@ -66,7 +85,7 @@ std::string allowed_values(const OptionSpec& spec) {
 }
 
 int print_options(const std::string& name) {
-  Runtime runtime;
+  Runtime runtime(runtime_options());
   const auto backend = runtime.backend(name);
   std::cout << "backend " << backend->name() << " " << backend->version() << " (loaded to be asked)\n";
   const auto specs = backend->option_specs();
@@ -87,7 +106,10 @@ int backends_command(Arguments arguments) {
   CommandLine line("yoke backends [OPTION...]",
                    "Lists the files that might be backends, in the order in which they are looked for: the "
                    "folders of YOKE_PLUGIN_PATH,\n"
-                   "the user's folder, the install folder. Nothing is loaded.");
+                   "the user's folder, the install folder. Nothing is loaded. With --json each has name, "
+                   "path, stage (found, "
+                   "checked, opened, entered or loaded),\n"
+                   "usable, verdict, mend, shadowed_by, build_id, probed and warnings.");
   line.flag("json", &as_json, "print one JSON object");
   line.text("help-options", &name, "load the backend of that name and list the options of its devices");
   if (!line.parse(arguments)) {
@@ -96,7 +118,7 @@ int backends_command(Arguments arguments) {
   if (!name.empty()) {
     return print_options(name);
   }
-  const Runtime runtime;
+  const Runtime runtime(runtime_options());
   const auto found = runtime.list_backends();
   if (as_json) {
     print_json(found);

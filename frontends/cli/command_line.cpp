@@ -103,6 +103,15 @@ void CommandLine::positional(const std::string& name, std::string* out, const st
                               [out](const po::variable_value& value) { *out = value.as<std::string>(); });
 }
 
+void CommandLine::positionals(const std::string& name, std::vector<std::string>* out,
+                              const std::string& help) {
+  constexpr int kAnyNumber = -1;
+  impl_->hidden.add_options()(name.c_str(), po::value<std::vector<std::string>>(), help.c_str());
+  impl_->positions.add(name.c_str(), kAnyNumber);
+  impl_->actions.emplace_back(
+      name, [out](const po::variable_value& value) { *out = value.as<std::vector<std::string>>(); });
+}
+
 bool CommandLine::parse(Arguments arguments) const {
   po::options_description all;
   all.add(impl_->visible).add(impl_->hidden);

@@ -31,6 +31,8 @@ class CommandLine {
   void texts(const std::string& name, std::vector<std::string>* out,
              const std::string& help);  // may be typed several times
   void positional(const std::string& name, std::string* out, const std::string& help);  // required
+  // All that is typed without a name; none is an answer.
+  void positionals(const std::string& name, std::vector<std::string>* out, const std::string& help);
 
   // False: --help was typed, and printed. Throws UsageError with one sentence.
   bool parse(Arguments arguments) const;

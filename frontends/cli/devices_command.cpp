@@ -10,6 +10,7 @@
 #include <iostream>
 
 #include "command_line.h"
+#include "global_options.h"
 #include "json.h"
 #include "run_program.h"
 #include "text.h"
@@ -112,7 +113,7 @@ void print(const Outcome& outcome) {
   std::cout << (outcome.passed           ? "PASS  "
                 : outcome.device.empty() ? "NONE  "
                                          : "FAIL  ")
-            << who << std::string(who.size() < 8 ? 8 - who.size() : 0, ' ');
+            << who << std::string(who.size() < 12 ? 12 - who.size() : 0, ' ');
   if (!outcome.hardware.empty()) {
     std::cout << "  " << outcome.hardware << ", " << outcome.info.compute_unit_count << " compute units";
     if (outcome.info.memory_bytes != 0) {
@@ -139,7 +140,7 @@ int devices_command(Arguments arguments) {
   if (!line.parse(arguments)) {
     return kDone;
   }
-  RuntimeOptions options;
+  RuntimeOptions options = runtime_options();
   options.wait_timeout = kPatience;
   Runtime runtime(options);
   std::vector<std::string> names;

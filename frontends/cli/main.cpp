@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/cli/main.cpp: the yoke command: finds the subcommand, and turns whatever is thrown into one
 // sentence and an exit code.
+#include <stdlib.h>
+
 #include <csignal>
 #include <exception>
 #include <iostream>
@@ -9,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "global_options.h"
 #include "subcommands.h"
 
 namespace {
@@ -21,22 +24,27 @@ struct Subcommand {
 
 constexpr Subcommand kSubcommands[] = {
     {"backends", "list the backends that are found, without loading them", yoke::cli::backends_command},
+    {"check-plugin", "run the conformance kit on plugins' files", yoke::cli::check_plugin_command},
     {"devices", "load every backend and try each of its devices", yoke::cli::devices_command},
     {"program", "check, print and run a file in yoke's program format", yoke::cli::program_command},
+    {"replay", "run a recorded trace once more, list it, or draw it", yoke::cli::replay_command},
     {"train", "train a network on one or more shards", yoke::cli::train_command},
 };
 
 void print_usage(std::ostream& out) {
-  out << "usage: yoke SUBCOMMAND [ARGUMENT...]\n\n";
+  out << "usage: yoke [GLOBAL OPTION...] SUBCOMMAND [ARGUMENT...]\n\n";
   for (const Subcommand& subcommand : kSubcommands) {
-    out << "  " << subcommand.name << std::string(12 - subcommand.name.size(), ' ') << subcommand.help
+    out << "  " << subcommand.name << std::string(14 - subcommand.name.size(), ' ') << subcommand.help
         << '\n';
   }
-  out << "\nyoke SUBCOMMAND --help lists its arguments. Exit code: 0 done, 1 failed, 2 wrong usage.\n";
+  out << "\nGlobal options, before the subcommand:\n"
+      << yoke::cli::kGlobalOptionsHelp << "\nyoke --version prints the version.\n"
+      << "yoke SUBCOMMAND --help lists its arguments. Exit code: 0 done, 1 failed, 2 wrong usage.\n";
 }
 
-int run(const std::vector<std::string>& words) {
+int run(yoke::cli::Arguments typed) {
   using yoke::cli::UsageError;
+  const yoke::cli::Arguments words = yoke::cli::take_global_options(typed);
   if (words.empty()) {
     print_usage(std::cerr);
     return yoke::cli::kWrongUsage;
@@ -51,7 +59,7 @@ int run(const std::vector<std::string>& words) {
   }
   for (const Subcommand& subcommand : kSubcommands) {
     if (words[0] == subcommand.name) {
-      return subcommand.run(yoke::cli::Arguments(words).subspan(1));
+      return subcommand.run(words.subspan(1));
     }
   }
   throw UsageError("there is no subcommand '" + words[0] + "'; yoke --help lists them");
@@ -63,7 +71,8 @@ int main(int argc, char** argv) {
   // A file that grows past the user's limit is a failed write with a sentence, not a killed process.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
-    const int code = run({argv + 1, argv + argc});
+    const std::vector<std::string> words(argv + 1, argv + argc);
+    const int code = run(words);
     if (!std::cout.flush()) {
       std::cerr << "yoke: cannot write the output; is its disk full?\n";
       return yoke::cli::kFailed;

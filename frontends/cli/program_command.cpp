@@ -14,6 +14,7 @@
 #include <limits>
 
 #include "command_line.h"
+#include "global_options.h"
 #include "run_program.h"
 #include "text.h"
 
@@ -166,7 +167,9 @@ int program_command(Arguments arguments) {
     check_symbols(module, options.symbols);
     std::shared_ptr<Device> device;
     if (options.backend != "reference") {
-      device = Runtime().backend(options.backend)->open_device(0);
+      RuntimeOptions strict = runtime_options();
+      strict.strict = true;  // another backend's numbers would say nothing of this one
+      device = Runtime(strict).backend(options.backend)->open_device(0);
     }
     for (const program::Program& program : module.programs) {
       run_program(program, device, options);

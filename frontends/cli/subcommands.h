@@ -21,8 +21,10 @@ class UsageError : public std::runtime_error {
 using Arguments = std::span<const std::string>;  // behind the subcommand's name
 
 int backends_command(Arguments arguments);
+int check_plugin_command(Arguments arguments);
 int devices_command(Arguments arguments);
 int program_command(Arguments arguments);
+int replay_command(Arguments arguments);
 int train_command(Arguments arguments);
 
 }  // namespace yoke::cli

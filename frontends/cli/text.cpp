@@ -77,6 +77,30 @@ std::string join(const std::vector<std::string>& parts, std::string_view between
   return text;
 }
 
+std::string table_text(const std::vector<std::string>& heads,
+                       const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths;
+  for (std::size_t column = 0; column < heads.size(); ++column) {
+    widths.push_back(heads[column].size());
+    for (const auto& row : rows) {
+      widths.back() = std::max(widths.back(), row[column].size());
+    }
+  }
+  const auto line = [&](const std::vector<std::string>& cells) {
+    std::string text;
+    for (std::size_t column = 0; column < cells.size(); ++column) {
+      const bool is_last = column + 1 == cells.size();
+      text += "  " + cells[column] + std::string(is_last ? 0 : widths[column] - cells[column].size(), ' ');
+    }
+    return text + "\n";
+  };
+  std::string text = line(heads);
+  for (const auto& row : rows) {
+    text += line(row);
+  }
+  return text;
+}
+
 std::vector<std::string> split(std::string_view text, char at) {
   std::vector<std::string> parts;
   while (true) {

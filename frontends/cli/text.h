@@ -17,6 +17,9 @@ std::string grouped(std::uint64_t value);         // "60,000"
 std::string duration(double seconds);             // "3.2 s", "1:05", "2:03:04"
 std::string byte_text(std::uint64_t byte_count);  // "1.5 GiB"
 std::string join(const std::vector<std::string>& parts, std::string_view between);
+// Lines of columns, each as wide as its widest cell; rows have as many cells as `heads`.
+std::string table_text(const std::vector<std::string>& heads,
+                       const std::vector<std::vector<std::string>>& rows);
 std::vector<std::string> split(std::string_view text, char at);
 
 LogLevel log_level_by_name(const std::string& name);  // UsageError lists the names

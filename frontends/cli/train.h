@@ -33,6 +33,7 @@ struct TrainOptions {
   MergeStrategy merge = MergeStrategy::kAuto;
   std::int64_t seed = 0;
   std::filesystem::path save;  // empty: nothing is saved
+  bool strict = false;
   bool json = false;
   LogLevel log_level = LogLevel::kWarn;
 };

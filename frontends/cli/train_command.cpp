@@ -13,6 +13,7 @@
 #include <exception>
 #include <iostream>
 
+#include "global_options.h"
 #include "stop_request.h"
 #include "text.h"
 #include "train.h"
@@ -198,9 +199,10 @@ int train_command(Arguments arguments) {
   if (!options->save.empty()) {
     check_can_save(options->save);
   }
-  RuntimeOptions runtime_options;
-  runtime_options.log_level = options->log_level;
-  const auto runtime = std::make_shared<Runtime>(runtime_options);
+  RuntimeOptions given = runtime_options();
+  given.log_level = options->log_level;
+  given.strict = options->strict;
+  const auto runtime = std::make_shared<Runtime>(given);
   for (const std::string& part : split(options->backend, ',')) {
     runtime->backend(part.substr(0, part.find(':')));
   }
@@ -219,7 +221,8 @@ int train_command(Arguments arguments) {
       [&](const Tensor& x, const Tensor& y) { return cross_entropy(model(x), y); },
       [&](Trainer& trainer) { run.train(trainer); });
   report.seconds = whole.seconds();
-  out << time_text(report) << std::endl;
+  report.fallbacks = runtime->fallbacks();
+  out << time_text(report) << std::endl << fallback_text(report) << std::flush;
   if (options->json) {
     std::cout << json_text(*options, data, report) << std::endl;
   }

@@ -88,8 +88,10 @@ std::vector<std::uint64_t> parse_model(const std::string& model) {
   return widths;
 }
 
-std::optional<TrainOptions> parse_train_options(Arguments arguments) {
-  TrainOptions options;
+namespace {
+
+// What is typed as text or left out, before it becomes an option.
+struct TypedOptions {
   std::string data;
   std::string save;
   std::string reduction = "mean";
@@ -98,47 +100,67 @@ std::optional<TrainOptions> parse_train_options(Arguments arguments) {
   std::optional<std::int64_t> batch;
   std::optional<std::int64_t> epochs;
   std::optional<std::int64_t> classes;
+};
+
+void describe(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
+  line.text("backend", &options.backend, "a backend's name, default cc, or several with counts: cuda:1,cc:2");
+  line.integer("shards", &options.shards, "workers that share each batch, default 2");
+  line.text("data", &typed.data,
+            "folder with MNIST-like IDX files, plain or .gz; image size and classes come from them");
+  line.integer("classes", &typed.classes,
+               "number of classes; default: one more than the largest training label");
+  line.text("model", &options.model,
+            "mlp:500 (default with --data), mlp:300-100, ...: widths of the hidden layers");
+  line.integer("batch", &typed.batch, "examples per step, over all shards; default 100, half-moons 20");
+  line.integer("epochs", &typed.epochs, "times through the data, default 5, half-moons 30");
+  line.number("lr", &options.learning_rate, "learning rate, default 0.1");
+  line.number("momentum", &options.momentum, "default 0");
+  line.number("weight-decay", &options.weight_decay, "default 0");
+  line.flag("nesterov", &options.nesterov, "Nesterov's momentum");
+  line.text("reduction", &typed.reduction, "of the shards' gradients: mean (default) or sum");
+  line.text("merge", &typed.merge, "how gradients come together: auto (default), owner, tree, direct");
+  line.integer("seed", &options.seed, "of weights and half-moons, default 0");
+  line.text("save", &typed.save, "write the parameters to this .npz file at the end");
+  line.flag("strict", &options.strict,
+            "an error, before training begins, where the backend leaves a program to another one (cc)");
+  line.flag("json", &options.json,
+            "end with one JSON object on standard output; everything else goes to standard error");
+  line.text("log-level", &typed.log_level, "trace, debug, info, warn (default), error or off");
+}
+
+void check_counts(const TypedOptions& typed) {
+  check(!typed.batch || *typed.batch >= 1,
+        "--batch is " + std::to_string(typed.batch.value_or(0)) + "; give at least 1");
+  check(!typed.epochs || *typed.epochs >= 1,
+        "--epochs is " + std::to_string(typed.epochs.value_or(0)) + "; give at least 1");
+  check(!typed.classes || *typed.classes >= 1,
+        "--classes is " + std::to_string(typed.classes.value_or(0)) + "; labels are bytes: give 1 to 256");
+  check(!typed.classes || !typed.data.empty(), "--classes needs --data: half-moons have two");
+}
+
+}  // namespace
+
+std::optional<TrainOptions> parse_train_options(Arguments arguments) {
+  TrainOptions options;
+  TypedOptions typed;
   CommandLine line("yoke train [OPTION...]",
                    "Trains a network of fully connected layers with ReLU between them to tell classes apart, "
                    "data-parallel. Without --data it\n"
                    "trains on generated half-moons. Ctrl-C ends it after the step, saved where --save asked; "
                    "a second one ends it at once.");
-  line.text("backend", &options.backend, "a backend's name, default cc, or several with counts: cuda:1,cc:2");
-  line.integer("shards", &options.shards, "workers that share each batch, default 2");
-  line.text("data", &data,
-            "folder with MNIST-like IDX files, plain or .gz; image size and classes come from them");
-  line.integer("classes", &classes, "number of classes; default: one more than the largest training label");
-  line.text("model", &options.model,
-            "mlp:500 (default with --data), mlp:300-100, ...: widths of the hidden layers");
-  line.integer("batch", &batch, "examples per step, over all shards; default 100, half-moons 20");
-  line.integer("epochs", &epochs, "times through the data, default 5, half-moons 30");
-  line.number("lr", &options.learning_rate, "learning rate, default 0.1");
-  line.number("momentum", &options.momentum, "default 0");
-  line.number("weight-decay", &options.weight_decay, "default 0");
-  line.flag("nesterov", &options.nesterov, "Nesterov's momentum");
-  line.text("reduction", &reduction, "of the shards' gradients: mean (default) or sum");
-  line.text("merge", &merge, "how gradients come together: auto (default), owner, tree, direct");
-  line.integer("seed", &options.seed, "of weights and half-moons, default 0");
-  line.text("save", &save, "write the parameters to this .npz file at the end");
-  line.flag("json", &options.json,
-            "end with one JSON object on standard output; everything else goes to standard error");
-  line.text("log-level", &log_level, "trace, debug, info, warn (default), error or off");
+  describe(line, options, typed);
   if (!line.parse(arguments)) {
     return std::nullopt;
   }
-  check(!batch || *batch >= 1, "--batch is " + std::to_string(batch.value_or(0)) + "; give at least 1");
-  check(!epochs || *epochs >= 1, "--epochs is " + std::to_string(epochs.value_or(0)) + "; give at least 1");
-  check(!classes || *classes >= 1,
-        "--classes is " + std::to_string(classes.value_or(0)) + "; labels are bytes: give 1 to 256");
-  check(!classes || !data.empty(), "--classes needs --data: half-moons have two");
-  options.data = data;
-  options.save = save;
-  options.batch = batch.value_or(0);
-  options.epochs = epochs.value_or(0);
-  options.class_count = classes.value_or(0);
-  options.reduction = reduction_by_name(reduction);
-  options.merge = merge_by_name(merge);
-  options.log_level = log_level_by_name(log_level);
+  check_counts(typed);
+  options.data = typed.data;
+  options.save = typed.save;
+  options.batch = typed.batch.value_or(0);
+  options.epochs = typed.epochs.value_or(0);
+  options.class_count = typed.classes.value_or(0);
+  options.reduction = reduction_by_name(typed.reduction);
+  options.merge = merge_by_name(typed.merge);
+  options.log_level = log_level_by_name(typed.log_level);
   if (!options.model.empty()) {
     options.hidden = parse_model(options.model);
   }

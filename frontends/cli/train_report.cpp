@@ -2,12 +2,20 @@
 // frontends/cli/train_report.cpp: lines for people, one JSON object for scripts.
 #include "train_report.h"
 
+#include <chrono>
 #include <cmath>
 
 #include "json.h"
 #include "text.h"
 
 namespace yoke::cli {
+namespace {
+
+double seconds_of(const FallbackCount& row) {
+  return std::chrono::duration<double>(row.time).count();
+}
+
+}  // namespace
 
 std::string epoch_text(std::int64_t epoch, std::int64_t epochs, const EpochReport& report) {
   return "epoch " + std::to_string(epoch) + "/" + std::to_string(epochs) + ": loss " +
@@ -29,6 +37,39 @@ std::string time_text(const TrainReport& report) {
          part("other", std::max(0.0, rest)) + "; " +
          grouped(static_cast<std::uint64_t>(report.examples_per_second())) + " examples/s in steps";
 }
+
+std::string fallback_text(const TrainReport& report) {
+  if (report.fallbacks.empty()) {
+    return {};
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const FallbackCount& row : report.fallbacks) {
+    rows.push_back({row.routine, row.device, row.to, grouped(row.launch_count), byte_text(row.byte_count),
+                    fixed(seconds_of(row), 3), row.reason});
+  }
+  return "fallbacks: programs that the backend left to another one\n" +
+         table_text({"routine", "device", "ran on", "launches", "copied", "seconds", "reason"}, rows);
+}
+
+namespace {
+
+void write_fallbacks(JsonWriter& json, const TrainReport& report) {
+  json.key("fallbacks").begin_array();
+  for (const FallbackCount& row : report.fallbacks) {
+    json.begin_object()
+        .field("routine", row.routine)
+        .field("device", row.device)
+        .field("to", row.to)
+        .field("launches", row.launch_count)
+        .field("bytes", row.byte_count)
+        .field("seconds", seconds_of(row))
+        .field("reason", row.reason)
+        .end_object();
+  }
+  json.end_array();
+}
+
+}  // namespace
 
 std::string json_text(const TrainOptions& options, const TrainData& data, const TrainReport& report) {
   const EpochReport last = report.epochs.empty() ? EpochReport{} : report.epochs.back();
@@ -68,6 +109,7 @@ std::string json_text(const TrainOptions& options, const TrainData& data, const 
       .field("steps", report.step_seconds)
       .field("evaluation", report.evaluation_seconds)
       .end_object();
+  write_fallbacks(json, report);
   json.key("history").begin_array();
   for (const EpochReport& epoch : report.epochs) {
     json.begin_object()

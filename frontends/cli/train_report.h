@@ -2,6 +2,8 @@
 // frontends/cli/train_report.h: what a training run came to, for people and for scripts.
 #pragma once
 
+#include <yoke/runtime/runtime.h>
+
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -28,7 +30,8 @@ struct TrainReport {
   std::int64_t finished_epochs = 0;
   bool stopped = false;  // by a signal
   bool saved = false;
-  std::string save_error;  // why not
+  std::string save_error;                // why not
+  std::vector<FallbackCount> fallbacks;  // programs that the backend left to another one
   double data_seconds = 0;
   double compile_seconds = 0;
   double setup_seconds = 0;
@@ -43,7 +46,8 @@ struct TrainReport {
 
 // "epoch 1/5: loss 0.2931, test loss 0.1602, test accuracy 95.21 %, 51,234 examples/s"
 std::string epoch_text(std::int64_t epoch, std::int64_t epochs, const EpochReport& report);
-std::string time_text(const TrainReport& report);  // where the time went
+std::string time_text(const TrainReport& report);      // where the time went
+std::string fallback_text(const TrainReport& report);  // a table; empty: there were none
 std::string json_text(const TrainOptions& options, const TrainData& data, const TrainReport& report);
 
 }  // namespace yoke::cli

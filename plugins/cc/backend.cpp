@@ -74,7 +74,7 @@ std::unique_ptr<sdk::Routine> Code::link(std::uint32_t entry, std::span<const sd
 Device::Device(Cell cell, const DeviceOptions& options) : cell_(std::move(cell)), options_(options) {}
 
 std::unique_ptr<sdk::Buffer> Device::create_buffer(std::uint64_t byte_count, std::int32_t) {
-  auto buffer = std::make_unique<sdk::HostBuffer>(byte_count);
+  auto buffer = std::make_unique<sdk::HostBuffer>(byte_count, host());
   if (byte_count >= kLargeBuffer) {
     auto* start = static_cast<std::byte*>(buffer->host_address());
     const std::uint64_t skipped =

@@ -57,7 +57,9 @@ class Device : public sdk::Device {
 class Backend : public sdk::Backend {
  public:
   Backend() : cells_(machine_cells()) {}
-  sdk::Provides provides() const override { return {.streams = false, .programs = true, .peers = true}; }
+  sdk::Provides provides() const override {
+    return {.streams = false, .programs = true, .peers = true, .faults = true};
+  }
   std::uint32_t device_count() override { return static_cast<std::uint32_t>(cells_.size()); }
   sdk::DeviceInfo describe(std::uint32_t ordinal) override;
   std::vector<sdk::OptionSpec> option_specs() override;

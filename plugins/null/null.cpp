@@ -5,7 +5,9 @@
 #include <unistd.h>
 #include <yoke/sdk/program.h>
 
+#include <algorithm>
 #include <limits>
+#include <thread>
 #include <utility>
 
 namespace yoke::null {
@@ -24,40 +26,80 @@ std::uint64_t temporaries_byte_count(const program::Program& source) {
   return byte_count;
 }
 
-void check_not_aborted(const std::atomic<bool>& aborted) {
-  if (aborted.load()) {
+}  // namespace
+
+void Point::check() const {
+  if (aborted->load()) {
     throw sdk::Failure(YOKE_ABORTED, "the null device was aborted; close it and open it again");
+  }
+  if (failure && Clock::now() >= ready) {
+    throw sdk::Failure(*failure);
   }
 }
 
-}  // namespace
-
-bool Stream::done() {
-  check_not_aborted(*aborted_);
-  return true;
+bool Point::done() const {
+  check();
+  return Clock::now() >= ready;
 }
 
-void Stream::wait(std::uint64_t) {
-  check_not_aborted(*aborted_);
+void Point::wait(std::uint64_t timeout_ns) const {
+  const auto begin = Clock::now();
+  const auto allowed = std::chrono::nanoseconds(std::min<std::uint64_t>(timeout_ns, INT64_MAX));
+  // In slices, so that an abort is seen; nothing but an injected delay ever makes this wait.
+  constexpr std::chrono::milliseconds kSlice(5);
+  while (!done()) {
+    const auto waited = Clock::now() - begin;
+    if (waited >= allowed) {
+      throw sdk::Failure(YOKE_DEADLINE_EXCEEDED, "the null stream's delayed work was not done in time");
+    }
+    std::this_thread::sleep_for(std::min<Clock::duration>({kSlice, ready - Clock::now(), allowed - waited}));
+  }
+}
+
+void Point::join(const Point& other) {
+  ready = std::max(ready, other.ready);
+  if (!failure) {
+    failure = other.failure;
+  }
+}
+
+Point Stream::end() const {
+  const std::lock_guard lock(mutex_);
+  return end_;
+}
+
+bool Stream::done() {
+  return end().done();
+}
+
+void Stream::wait(std::uint64_t timeout_ns) {
+  end().wait(timeout_ns);
 }
 
 std::unique_ptr<sdk::Event> Stream::record() {
-  return std::make_unique<Event>(aborted_);
+  return std::make_unique<Event>(end());
 }
 
-void Stream::wait_event(sdk::Event&) {}
-
-bool Event::done() {
-  check_not_aborted(*aborted_);
-  return true;
+void Stream::wait_event(sdk::Event& event) {
+  const std::lock_guard lock(mutex_);
+  end_.join(static_cast<Event&>(event).point());
 }
 
-void Event::wait(std::uint64_t) {
-  check_not_aborted(*aborted_);
+void Stream::poison(const sdk::Failure& failure) {
+  const std::lock_guard lock(mutex_);
+  if (!end_.failure) {
+    end_.failure = failure;
+  }
+}
+
+void Stream::pause(std::uint64_t delay_ns) {
+  const std::lock_guard lock(mutex_);
+  constexpr std::uint64_t kMost = 3'600'000'000'000U;  // an hour
+  end_.ready = std::max(end_.ready, Clock::now()) + std::chrono::nanoseconds(std::min(delay_ns, kMost));
 }
 
 std::uint64_t Event::elapsed_since(sdk::Event& start) {
-  const auto elapsed = recorded_ - static_cast<Event&>(start).recorded_;
+  const auto elapsed = point_.ready - static_cast<Event&>(start).point_.ready;
   if (elapsed.count() < 0) {
     throw sdk::Failure(YOKE_INVALID_ARGUMENT, "the start event was recorded after the stop event");
   }

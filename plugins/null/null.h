@@ -4,10 +4,13 @@
 
 #include <yoke/sdk/plugin.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,30 +18,52 @@
 
 namespace yoke::null {
 
-// All work is done when it is queued, so a stream has nothing to keep but whether its device was aborted.
+using Clock = std::chrono::steady_clock;
+
+// A place in a stream: when the work before it is done, and how it failed. All work is done when it is
+// queued, but for the faults that a test asks for.
+struct Point {
+  void check() const;
+  bool done() const;
+  void wait(std::uint64_t timeout_ns) const;
+  void join(const Point& other);  // behind both
+
+  std::shared_ptr<const std::atomic<bool>> aborted;
+  Clock::time_point ready;
+  std::optional<sdk::Failure> failure;
+};
+
 class Stream final : public sdk::Stream {
  public:
-  explicit Stream(std::shared_ptr<const std::atomic<bool>> aborted) : aborted_(std::move(aborted)) {}
+  explicit Stream(std::shared_ptr<const std::atomic<bool>> aborted)
+      : end_{std::move(aborted), Clock::now(), {}} {}
   bool done() override;
   void wait(std::uint64_t timeout_ns) override;
   std::unique_ptr<sdk::Event> record() override;
   void wait_event(sdk::Event& event) override;
-  std::string debug_text() override { return "null stream: always idle"; }
+  std::string debug_text() override { return "null stream: idle, or late on purpose"; }
+  void poison(const sdk::Failure& failure) override;
+  void pause(std::uint64_t delay_ns) override;
 
  private:
-  std::shared_ptr<const std::atomic<bool>> aborted_;
+  Point end() const;
+
+  mutable std::mutex mutex_;
+  Point end_;
 };
 
 class Event final : public sdk::Event {
  public:
-  explicit Event(std::shared_ptr<const std::atomic<bool>> aborted) : aborted_(std::move(aborted)) {}
-  bool done() override;
-  void wait(std::uint64_t timeout_ns) override;
+  explicit Event(Point point) : point_(std::move(point)) {
+    point_.ready = std::max(point_.ready, Clock::now());
+  }
+  bool done() override { return point_.done(); }
+  void wait(std::uint64_t timeout_ns) override { point_.wait(timeout_ns); }
   std::uint64_t elapsed_since(sdk::Event& start) override;
+  const Point& point() const { return point_; }
 
  private:
-  std::shared_ptr<const std::atomic<bool>> aborted_;
-  std::chrono::steady_clock::time_point recorded_ = std::chrono::steady_clock::now();
+  Point point_;
 };
 
 class Routine final : public sdk::Routine {
@@ -68,6 +93,7 @@ class Device final : public sdk::Device {
   // Every handle is the same host memory.
   bool peer_access(sdk::Device&) override { return true; }
   void abort() override { aborted_->store(true); }
+  bool can_fail(std::int32_t) override { return true; }
 
  private:
   std::uint64_t memory_limit_;
@@ -76,7 +102,9 @@ class Device final : public sdk::Device {
 
 class Backend final : public sdk::Backend {
  public:
-  sdk::Provides provides() const override { return {.streams = true, .programs = true, .peers = true}; }
+  sdk::Provides provides() const override {
+    return {.streams = true, .programs = true, .peers = true, .faults = true};
+  }
   std::uint32_t device_count() override { return 1; }
   sdk::DeviceInfo describe(std::uint32_t ordinal) override;
   std::vector<sdk::OptionSpec> option_specs() override;

@@ -33,7 +33,10 @@ Backend::~Backend() {
     (void)state_.release();  // NOLINT(bugprone-unused-return-value)
     return;
   }
-  loader::release(*state_);
+  if (const auto failed = loader::release(*state_)) {
+    state_->runtime->logger.log(
+        LogLevel::kError, "plugin.release_failed name=" + state_->name + " reason=\"" + failed.reason + "\"");
+  }
 }
 
 const std::string& Backend::name() const {
@@ -92,11 +95,25 @@ DeviceInfo Backend::device_info(std::uint32_t ordinal) const {
 
 std::vector<OptionSpec> Backend::option_specs() const {
   std::vector<OptionSpec> specs;
-  if (detail::offers<&yoke_backend_api::option_specs>(*state_)) {
-    for (const auto& row :
-         detail::list<&yoke_backend_api::option_specs, yoke_option_spec>(*state_, name(), state_->plugin)) {
-      specs.push_back(detail::to_spec(row));
+  if (!detail::offers<&yoke_backend_api::option_specs>(*state_)) {
+    return specs;
+  }
+  const auto fail = [&](const std::string& what) {
+    detail::Status status;
+    const auto code = detail::blame(*state_, status, what);
+    throw detail::make_error(name(), "option_specs", code, status);
+  };
+  const loader::MemoryReader memory;
+  for (const auto& row :
+       detail::list<&yoke_backend_api::option_specs, yoke_option_spec>(*state_, name(), state_->plugin)) {
+    auto spec = detail::to_spec(memory, row);
+    if (!spec) {
+      fail("gave an option without a name, or with a text that lies where no memory is");
     }
+    if (std::any_of(specs.begin(), specs.end(), [&](const auto& one) { return one.name == spec->name; })) {
+      fail("gave the option '" + loader::printable(spec->name, 64) + "' twice");
+    }
+    specs.push_back(*std::move(spec));
   }
   return specs;
 }

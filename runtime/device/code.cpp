@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/device/code.cpp: from a program's text to code: verified, optimized, compiled once, and what the
-// backend says of it checked.
+// backend says of it checked; or compiled for the fallback device, and said so.
 #include <yoke/program/text.h>
 #include <yoke/runtime/device.h>
 #include <yoke/runtime/passes.h>
@@ -12,6 +12,7 @@
 
 #include "device/call.h"
 #include "device/code_cache.h"
+#include "device/fallback_ledger.h"
 
 namespace yoke {
 namespace {
@@ -51,24 +52,6 @@ std::string verdict_text(const Device& device, const program::Module& module, co
     sentences.append(": ").append(text_of(row.reason));
   }
   return sentences;
-}
-
-// Says which statements a backend does not run, where it can say so; otherwise gives back what it said first.
-[[noreturn]] void throw_compile_error(const Device& device, const program::Module& module,
-                                      const std::string& bytes, std::int32_t code,
-                                      const detail::Status& status) {
-  std::string unsupported;
-  if (code == YOKE_UNIMPLEMENTED) {
-    try {
-      unsupported = verdict_text(device, module, bytes, YOKE_VERDICT_UNSUPPORTED);
-    } catch (const Error&) {  // the first error says more than one about the question
-    }
-  }
-  if (unsupported.empty()) {
-    throw detail::make_error(device.name(), "code_compile", code, status);
-  }
-  throw Error(ErrorCode::kUnimplemented, device.name() + ": the backend does not run " + unsupported +
-                                             "; rewrite the statement, or use another backend");
 }
 
 [[noreturn]] void throw_mismatch(const Device& device, const char* function, const std::string& what) {
@@ -140,7 +123,7 @@ Code::Code(std::shared_ptr<Device> device, std::string text)
     : device_(std::move(device)), text_(std::move(text)) {}
 
 Code::~Code() {
-  detail::destroy<&yoke_program_api::code_destroy>(device_->backend()->state(), handle_);
+  detail::destroy<&yoke_program_api::code_destroy>(device_->backend()->state(), handle_);  // null: nothing
 }
 
 std::uint32_t Code::entry_number(std::string_view name) const {
@@ -161,51 +144,131 @@ const Code::Entry& Code::entry(std::string_view name) const {
   return entries_[entry_number(name)];
 }
 
-std::shared_ptr<const Code> compile(const std::shared_ptr<Device>& device, std::string_view program_text) {
-  const auto& backend = *device->backend();
-  auto module = read_program(*device, program_text);
-  if (!backend.has_programs()) {
-    throw Error(ErrorCode::kUnimplemented, device->name() + ": compile: the backend '" + backend.name() +
-                                               "' does not run programs (it offers no " YOKE_PROGRAM_TABLE
-                                               "): compile for a backend that does, such as cc");
-  }
-  auto& runtime = *backend.state().runtime;
-  return runtime.codes->get(*device, program::fingerprint(module), [&] {
-    for (auto& program : module.programs) {
+namespace detail {
+
+// One text on its way to one device, or where that does not run it, to the fallback device.
+class Compilation {
+ public:
+  Compilation(const std::shared_ptr<Device>& device, std::string_view source, program::Module module)
+      : device_(device),
+        backend_(*device->backend()),
+        runtime_(*backend_.state().runtime),
+        source_(source),
+        module_(std::move(module)) {}
+
+  std::shared_ptr<const Code> run() {
+    for (auto& program : module_.programs) {
       program = passes::optimize(std::move(program));
     }
-    std::shared_ptr<Code> code(new Code(device, program::print(module)));
-    const auto text = as_text(code->text_);
-    if (runtime.logger.logs(LogLevel::kDebug)) {
-      runtime.logger.log(LogLevel::kDebug,
-                         "code.verdicts device=" + device->name() + " not_native=\"" +
-                             verdict_text(*device, module, code->text_, YOKE_VERDICT_DECOMPOSED) + "\"");
+    std::shared_ptr<Code> code(new Code(device_, program::print(module_)));
+    if (!backend_.has_programs()) {
+      fall_back(
+          *code, "it offers no " YOKE_PROGRAM_TABLE,
+          "the backend '" + backend_.name() + "' does not run programs (it offers no " YOKE_PROGRAM_TABLE ")",
+          "use a backend that runs programs, such as cc");
+    } else if (const std::string unsupported = compile_here(*code); !unsupported.empty()) {
+      fall_back(*code, unsupported, "the backend does not run " + unsupported,
+                "rewrite the statement, or use another backend");
     }
-    ++runtime.compile_count;
-    detail::Status status;
+    return code;
+  }
+
+ private:
+  // Gives back what the backend does not run, in words; nothing where it compiled.
+  std::string compile_here(Code& code) {
+    if (runtime_.logger.logs(LogLevel::kDebug)) {
+      runtime_.logger.log(LogLevel::kDebug,
+                          "code.verdicts device=" + device_->name() + " not_native=\"" +
+                              verdict_text(*device_, module_, code.text_, YOKE_VERDICT_DECOMPOSED) + "\"");
+    }
+    ++runtime_.compile_count;
+    const auto text = as_text(code.text_);
+    Status status;
     const auto begin = std::chrono::steady_clock::now();
-    const auto result = detail::attempt<&yoke_program_api::code_compile>(
-        backend.state(), status, device->get(), &text, &code->handle_);
+    const auto result = attempt<&yoke_program_api::code_compile>(backend_.state(), status, device_->get(),
+                                                                 &text, &code.handle_);
+    if (result == YOKE_UNIMPLEMENTED) {
+      return unsupported_text(code.text_, status);
+    }
     if (result != YOKE_OK) {
-      throw_compile_error(*device, module, code->text_, result, status);
+      throw make_error(device_->name(), "code_compile", result, status);
     }
     std::uint32_t entry_count = 0;
-    detail::call<&yoke_program_api::code_entry_count>(*device, code->handle_, &entry_count);
-    if (entry_count != module.programs.size()) {
-      throw_mismatch(*device, "code_entry_count",
+    call<&yoke_program_api::code_entry_count>(*device_, code.handle_, &entry_count);
+    if (entry_count != module_.programs.size()) {
+      throw_mismatch(*device_, "code_entry_count",
                      "gives another number of entries than the text has programs");
     }
     for (std::uint32_t i = 0; i < entry_count; ++i) {
-      code->entries_.push_back(describe_entry(*device, code->handle_, i, module.programs[i]));
+      code.entries_.push_back(describe_entry(*device_, code.handle_, i, module_.programs[i]));
     }
-    if (runtime.logger.logs(LogLevel::kDebug)) {
+    if (runtime_.logger.logs(LogLevel::kDebug)) {
       const auto spent = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin);
-      runtime.logger.log(LogLevel::kDebug, "code.compile device=" + device->name() +
-                                               " programs=" + std::to_string(entry_count) +
-                                               " ms=" + std::to_string(spent.count()));
+      runtime_.logger.log(LogLevel::kDebug, "code.compile device=" + device_->name() +
+                                                " programs=" + std::to_string(entry_count) +
+                                                " ms=" + std::to_string(spent.count()));
     }
-    return std::shared_ptr<const Code>(std::move(code));
-  });
+    return {};
+  }
+
+  // Which statements the backend does not run, where it can say so; else what it said first.
+  std::string unsupported_text(const std::string& text, const Status& status) const {
+    std::string unsupported;
+    try {
+      unsupported = verdict_text(*device_, module_, text, YOKE_VERDICT_UNSUPPORTED);
+    } catch (const Error&) {  // the first error says more than one about the question
+    }
+    if (unsupported.empty()) {
+      unsupported = "program '" + module_.programs.front().name +
+                    "': " + (status.text().empty() ? "it gives no reason" : std::string(status.text()));
+    }
+    return unsupported;
+  }
+
+  // `reason` is for the counts, `sentence` and `mend` are for the Error where nobody else runs it either.
+  void fall_back(Code& code, const std::string& reason, const std::string& sentence,
+                 const std::string& mend) {
+    const std::string& to = runtime_.options.fallback_backend;
+    const auto refuse = [&](const std::string& why) {
+      throw Error(ErrorCode::kUnimplemented, device_->name() + ": " + sentence + why + "; " + mend);
+    };
+    if (to.empty() || to == backend_.name()) {
+      refuse("");
+    }
+    if (runtime_.options.strict) {
+      refuse(", and strict refuses the fallback to '" + to + "'");
+    }
+    try {
+      code.fallback_ = compile(runtime_.fallback_device(), source_);
+    } catch (const Error& error) {
+      refuse(", and the fallback to '" + to + "' is not to be had (" + error.what() + ")");
+    }
+    code.fallback_reason_ = reason;
+    code.entries_ = code.fallback_->entries();
+    for (Code::Entry& entry : code.entries_) {
+      entry.workspace_byte_count = 0;
+    }
+    if (runtime_.fallbacks->is_news(backend_.name(), reason)) {
+      runtime_.logger.log(LogLevel::kWarn, "fallback routine=" + code.entries_.front().name + " device=" +
+                                               device_->name() + " reason=\"" + reason + "\" to=" + to);
+    }
+  }
+
+  const std::shared_ptr<Device>& device_;
+  const Backend& backend_;
+  RuntimeState& runtime_;
+  const std::string_view source_;
+  program::Module module_;
+};
+
+}  // namespace detail
+
+std::shared_ptr<const Code> compile(const std::shared_ptr<Device>& device, std::string_view program_text) {
+  auto module = read_program(*device, program_text);
+  const std::string fingerprint = program::fingerprint(module);
+  detail::Compilation compilation(device, program_text, std::move(module));
+  return device->backend()->state().runtime->codes->get(*device, fingerprint,
+                                                        [&] { return compilation.run(); });
 }
 
 }  // namespace yoke

@@ -16,7 +16,8 @@ namespace yoke::detail {
 // side.
 class CodeCache {
  public:
-  // `make()` compiles; what it throws passes through and the next caller tries again.
+  // `make()` compiles, and may ask for code of another device; what it throws passes through and the next
+  // caller tries again.
   template <class Make>
   std::shared_ptr<const Code> get(const Device& device, const std::string& fingerprint, const Make& make) {
     const auto slot = find(device.get(), fingerprint);
@@ -46,10 +47,14 @@ class CodeCache {
     return slot;
   }
 
-  // Nobody holds it (none is handed out while mutex_ is held), and its code is gone.
+  // Nobody holds it (none is handed out while mutex_ is held), and its code is gone. Whoever holds one may be
+  // the caller, compiling for another device meanwhile: its mutex is not even tried.
   static bool is_stale(Slot& slot, long use_count) {
+    if (use_count != 1) {
+      return false;
+    }
     const std::unique_lock lock(slot.mutex, std::try_to_lock);
-    return use_count == 1 && lock.owns_lock() && slot.code.expired();
+    return lock.owns_lock() && slot.code.expired();
   }
 
   std::mutex mutex_;

@@ -97,10 +97,17 @@ yoke_option convert(const std::string& device, const OptionSpec& spec, const Opt
 
 }  // namespace
 
-OptionSpec to_spec(const yoke_option_spec& row) {
+std::optional<OptionSpec> to_spec(const loader::MemoryReader& memory, const yoke_option_spec& row) {
+  constexpr std::size_t kMostTextBytes = 4096;
+  bool whole = true;
+  const auto read = [&](const char* from) {
+    auto text = from == nullptr ? std::optional<std::string>("") : memory.text(from, kMostTextBytes);
+    whole = whole && text.has_value();
+    return text ? loader::printable(*text, kMostTextBytes) : std::string();
+  };
   OptionSpec spec;
-  spec.name = row.name == nullptr ? "" : row.name;
-  spec.help = row.help == nullptr ? "" : row.help;
+  spec.name = read(row.name);
+  spec.help = read(row.help);
   spec.type = row.type;
   spec.integer_min = row.integer_min;
   spec.integer_max = row.integer_max;
@@ -108,8 +115,12 @@ OptionSpec to_spec(const yoke_option_spec& row) {
   spec.number_min = row.number_min;
   spec.number_max = row.number_max;
   spec.number_default = row.number_default;
-  spec.text_default = row.text_default == nullptr ? "" : row.text_default;
-  std::string_view rest = row.text_choices == nullptr ? "" : row.text_choices;
+  spec.text_default = read(row.text_default);
+  const std::string choices = read(row.text_choices);
+  if (!whole || spec.name.empty()) {
+    return std::nullopt;
+  }
+  std::string_view rest = choices;
   while (!rest.empty()) {
     const auto bar = rest.find('|');
     spec.text_choices.emplace_back(rest.substr(0, bar));

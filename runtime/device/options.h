@@ -4,13 +4,18 @@
 
 #include <yoke/runtime/runtime.h>
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "loader/memory_reader.h"
+
 namespace yoke::detail {
 
-OptionSpec to_spec(const yoke_option_spec& row);
+// A row as the plugin gave it, its texts read within bounds. Nothing: a text lies where no memory is, or the
+// name is empty.
+std::optional<OptionSpec> to_spec(const loader::MemoryReader& memory, const yoke_option_spec& row);
 
 // The options as they cross; they borrow names and texts from `given`. Throws Error kInvalidArgument: unknown
 // name (the known ones are listed), wrong type, value out of range, a name given twice.

@@ -4,10 +4,10 @@
 #include <yoke/program/program.h>
 #include <yoke/runtime/stream.h>
 
-#include <new>
 #include <utility>
 
 #include "device/call.h"
+#include "schedule/fallback_routine.h"
 #include "schedule/routine_access.h"
 
 namespace yoke {
@@ -72,14 +72,6 @@ void check_overlap(const Code& code, const Code::Entry& entry, const std::vector
   }
 }
 
-// What outlives a routine whose launches do not end.
-struct Kept {
-  std::shared_ptr<const Code> code;
-  std::vector<BufferView> bindings;
-  std::shared_ptr<Buffer> workspace;
-  std::unique_ptr<detail::RoutineAccess> access;
-};
-
 }  // namespace
 
 std::shared_ptr<const Routine> Routine::link(std::shared_ptr<const Code> code, std::uint32_t entry,
@@ -99,14 +91,19 @@ std::shared_ptr<const Routine> Routine::link(std::shared_ptr<const Code> code, s
     check_binding(*code, described, described.arguments[i], bindings[i]);
   }
   check_overlap(*code, described, bindings);
-  return std::shared_ptr<const Routine>(new Routine(std::move(code), entry, std::move(bindings)));
+  return {new Routine(std::move(code), entry, std::move(bindings)), &Routine::end};
 }
 
 Routine::Routine(std::shared_ptr<const Code> code, std::uint32_t entry, std::vector<BufferView> bindings)
-    : code_(std::move(code)),
-      entry_(entry),
-      bindings_(std::move(bindings)),
-      access_(std::make_unique<detail::RoutineAccess>(code_->entries()[entry], bindings_)) {
+    : code_(std::move(code)), entry_(entry), bindings_(std::move(bindings)) {
+  if (code_->fallback() != nullptr) {
+    fallback_ = std::make_unique<detail::FallbackRoutine>(*code_, entry, bindings_);
+  }
+  access_ = std::make_unique<detail::RoutineAccess>(
+      code_->entries()[entry], bindings_, fallback_ ? fallback_->versions() : std::span<detail::Versions>());
+  if (fallback_ != nullptr) {
+    return;
+  }
   const auto& device = code_->device();
   const auto workspace_byte_count = code_->entries()[entry].workspace_byte_count;
   if (workspace_byte_count > 0) {
@@ -123,18 +120,20 @@ Routine::Routine(std::shared_ptr<const Code> code, std::uint32_t entry, std::vec
 }
 
 Routine::~Routine() {
-  const auto& state = code_->device()->backend()->state();
-  if (!access_->launches.wait_all(state.runtime->options.wait_timeout)) {
-    // Leaked, like a buffer in use, with all that its launches refer to.
-    auto* kept =
-        new (std::nothrow) Kept{code_, std::move(bindings_), std::move(workspace_), std::move(access_)};
-    (void)kept;
-    state.runtime->logger.log(LogLevel::kError,
-                              "routine.leak device=" + code_->device()->name() + " program=" + entry().name +
-                                  " reason=\"a launch is still queued after wait_timeout\"");
-    return;  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): meant
+  detail::destroy<&yoke_program_api::routine_destroy>(code_->device()->backend()->state(), handle_);
+}
+
+void Routine::end(const Routine* routine) {
+  const Device& device = *routine->code_->device();
+  auto& runtime = *device.backend()->state().runtime;
+  if (routine->access_->launches.wait_all(runtime.options.wait_timeout)) {
+    delete routine;
+    return;
   }
-  detail::destroy<&yoke_program_api::routine_destroy>(state, handle_);
+  // Leaked, like a buffer in use: the launch will look at the routine when its turn comes.
+  runtime.logger.log(LogLevel::kError, "routine.leak device=" + device.name() +
+                                           " program=" + routine->entry().name +
+                                           " reason=\"a launch is still queued after wait_timeout\"");
 }
 
 }  // namespace yoke

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <type_traits>
 
@@ -19,13 +20,17 @@
 namespace yoke::loader {
 class Registry;
 }
+namespace yoke::layers {
+class Session;
+}
 
 namespace yoke::detail {
 
 class CodeCache;
+class FallbackLedger;
 
 // Everything of one Runtime. Backends keep it alive, and so do all objects made from them.
-struct RuntimeState {
+struct RuntimeState : std::enable_shared_from_this<RuntimeState> {
   explicit RuntimeState(RuntimeOptions given);
   ~RuntimeState();
   RuntimeState(const RuntimeState&) = delete;
@@ -33,9 +38,18 @@ struct RuntimeState {
 
   const RuntimeOptions options;
   Logger logger;
+  std::shared_ptr<layers::Session> layers;           // null: none is asked for
   const std::unique_ptr<loader::Registry> registry;  // locks for itself
   const std::unique_ptr<CodeCache> codes;            // locks for itself
   std::atomic<std::uint64_t> compile_count{0};
+  const std::unique_ptr<FallbackLedger> fallbacks;  // locks for itself
+
+  // The first device of options.fallback_backend, opened on demand and shared while anybody uses it.
+  std::shared_ptr<Device> fallback_device();
+
+ private:
+  std::mutex fallback_mutex_;
+  std::weak_ptr<Device> fallback_device_;  // weak: a device keeps this object alive
 };
 
 // Everything of one entered plugin.
@@ -43,6 +57,7 @@ struct BackendState {
   explicit BackendState(std::shared_ptr<RuntimeState> owner) : runtime(std::move(owner)) {}
   BackendState(const BackendState&) = delete;
   BackendState& operator=(const BackendState&) = delete;
+  ~BackendState() = default;
 
   // The table that holds functions of that type: complete, as loader/tables.h fills it.
   template <class Table>
@@ -65,8 +80,9 @@ struct BackendState {
   std::string vendor;
   std::filesystem::path path;  // empty: registered
 
-  yoke_host_api host{};  // its `host` is this object
+  const yoke_host_api* host = nullptr;  // host_api.h; outlives this object
   yoke_plugin* plugin = nullptr;
+  void (*destroy)(yoke_plugin* plugin) = nullptr;  // the prefix's, as it was when it was checked
   // Copies, as large as this host knows them. No slot of a table that the plugin has is NULL: what it lacks
   // is a stub that answers YOKE_UNIMPLEMENTED. A table that it lacks is all stubs.
   yoke_backend_api backend{};

@@ -18,6 +18,7 @@ class Status {
   Status() noexcept {}  // NOLINT(modernize-use-equals-default): the text stays uninitialized on purpose
   Status(const Status&) = delete;
   Status& operator=(const Status&) = delete;
+  ~Status() = default;
 
   // What a plugin gets: to it the type is opaque, so a cast is all there is.
   yoke_error* get() noexcept { return reinterpret_cast<yoke_error*>(this); }

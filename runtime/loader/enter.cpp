@@ -3,13 +3,20 @@
 // checked.
 #include "loader/enter.h"
 
+#include <yoke/runtime/layers.h>
+
 #include <algorithm>
-#include <cstring>
+#include <cstdint>
+#include <exception>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "device/call.h"
 #include "device/host_api.h"
+#include "loader/memory_reader.h"
+#include "loader/prefix.h"
+#include "loader/probe_protocol.h"
 
 namespace yoke::loader {
 namespace {
@@ -20,115 +27,70 @@ using detail::BackendState;
 // runtimes. This is the only state that two runtimes share.
 constinit std::mutex load_time_mutex;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
-std::string version(std::uint32_t major, std::uint32_t minor) {
-  return std::to_string(major) + "." + std::to_string(minor);
+constexpr std::size_t kMostReasonBytes = 1000;
+constexpr std::uint64_t kMostTableBytes = 1U << 16U;  // more is garbage, not a table of a later minor
+
+// Runs code of the plugin. Rule 13 forbids it to throw; an embedder is not taken down by one that does.
+template <class Call>
+Refusal guarded(const char* what, const Call& call) {
+  std::string thrown;
+  try {
+    call();
+    return {};
+  } catch (const std::exception& exception) {
+    thrown = std::string(": ") + printable(exception.what());
+  } catch (...) {
+    thrown = " of a type that yoke does not know";
+  }
+  return {std::string("its ") + what + " threw an exception" + thrown,
+          "report it to the plugin's author: nothing may be thrown across the plugin's boundary"};
 }
 
-const char* sanitizer_name(std::uint32_t kind) {
-  switch (kind) {
-    case YOKE_SANITIZER_NONE:
-      return "no";
-    case YOKE_SANITIZER_ADDRESS:
-      return "the address";
-    case YOKE_SANITIZER_THREAD:
-      return "the thread";
-    case YOKE_SANITIZER_MEMORY:
-      return "the memory";
-    default:
-      return "an unknown";
-  }
-}
-
-constexpr std::uint32_t own_sanitizer() {
-#if defined(__SANITIZE_ADDRESS__)
-  return YOKE_SANITIZER_ADDRESS;
-#elif defined(__SANITIZE_THREAD__)
-  return YOKE_SANITIZER_THREAD;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-  return YOKE_SANITIZER_ADDRESS;
-#elif __has_feature(thread_sanitizer)
-  return YOKE_SANITIZER_THREAD;
-#else
-  return YOKE_SANITIZER_NONE;
-#endif
-#else
-  return YOKE_SANITIZER_NONE;
-#endif
-}
-
-// Is the prefix one that we understand? Only then may anything else of the plugin be read, `destroy`
-// included.
-Refusal check_prefix(const yoke_plugin& plugin) {
-  const char* mend = "build the plugin against yoke's plugin.h (the SDK fills the prefix)";
-  if (plugin.magic != YOKE_PLUGIN_MAGIC) {
-    return {"what its entry gave back does not begin with yoke's magic number", mend};
-  }
-  if (plugin.prefix_size < sizeof(yoke_plugin)) {
-    return {"its prefix has " + std::to_string(plugin.prefix_size) + " bytes, and yoke's has " +
-                std::to_string(sizeof(yoke_plugin)),
-            mend};
-  }
-  if (plugin.destroy == nullptr || plugin.get_table == nullptr) {
-    return {std::string("its prefix lacks ") + (plugin.destroy == nullptr ? "destroy" : "get_table"), mend};
-  }
-  return {};
-}
-
-Refusal check_version(const yoke_plugin& plugin, const yoke_entry_args& served) {
-  const bool older = plugin.abi_major < served.min_major ||
-                     (plugin.abi_major == served.min_major && plugin.abi_minor < served.min_minor);
-  const bool newer = plugin.abi_major > served.max_major ||
-                     (plugin.abi_major == served.max_major && plugin.abi_minor > served.max_minor);
-  if (older || newer) {
-    return {"it speaks plugin ABI " + version(plugin.abi_major, plugin.abi_minor) +
-                ", and this libyoke serves " + version(served.min_major, served.min_minor) + " to " +
-                version(served.max_major, served.max_minor),
-            newer ? "update yoke, or install a build of the plugin for this version"
-                  : "install a newer build of the plugin"};
-  }
-  return {};
-}
-
-Refusal check_identity(const yoke_plugin& plugin, const std::string& asked) {
-  if (plugin.sanitizer != YOKE_SANITIZER_NONE && plugin.sanitizer != own_sanitizer()) {
-    return {std::string("it was built with ") + sanitizer_name(plugin.sanitizer) +
-                " sanitizer, and yoke with " + sanitizer_name(own_sanitizer()) + " sanitizer",
-            "install a build of the plugin without it"};
-  }
-  if (plugin.backend_name == nullptr) {
-    return {"it has no backend name", "set backend_name in its prefix"};
-  }
-  if (asked != plugin.backend_name) {
-    return {"it calls itself '" + std::string(plugin.backend_name) + "', not '" + asked + "'",
-            "give the file the name that the plugin has"};
-  }
-  return {};
-}
-
-// Copies what both sides know; what the plugin's table is too short for stays zero.
+// Copies what both sides know; what the plugin's table is too short for stays zero. A table that is not
+// offered is no refusal.
 template <class Table>
-bool copy_table(const void* theirs, Table& mine) {
+Refusal copy_table(const MemoryReader& memory, const char* id, const void* theirs, Table& mine,
+                   bool& offered) {
   mine = Table{};
-  if (theirs == nullptr) {
-    return false;
+  offered = theirs != nullptr;
+  if (!offered) {
+    return {};
+  }
+  const char* mend = "begin the table with its own sizeof, and let get_table answer its address";
+  const auto refuse = [&](const std::string& what) {
+    return Refusal{std::string("its table ") + id + " " + what, mend};
+  };
+  if (reinterpret_cast<std::uintptr_t>(theirs) % alignof(Table) != 0) {
+    return refuse("is not aligned to " + std::to_string(alignof(Table)) + " bytes");
   }
   std::uint64_t byte_count = 0;
-  std::memcpy(&byte_count, theirs, sizeof(byte_count));
+  if (!memory.copy(theirs, sizeof(byte_count), &byte_count)) {
+    return refuse("points where no memory is");
+  }
+  if (byte_count <= sizeof(byte_count) || byte_count > kMostTableBytes) {
+    return refuse("says that it has " + std::to_string(byte_count) + " bytes, and yoke's has " +
+                  std::to_string(sizeof(Table)));
+  }
   byte_count = std::min<std::uint64_t>(byte_count, sizeof(Table)) / sizeof(void*) * sizeof(void*);
-  std::memcpy(&mine, theirs, byte_count);
+  if (!memory.copy(theirs, byte_count, &mine)) {
+    return refuse("ends where no memory is, before the size that it gives");
+  }
   mine.struct_size = byte_count;
-  return true;
+  return {};
 }
 
-enum class Need { R, O };
+enum class Need { R, O };  // NOLINT(readability-identifier-naming): the words of the lists in backend.h
 
 // A slot that is empty: a stub goes in, and when it is required its name goes into `missing`.
+// A slot that points where no memory is counts as missing.
 template <auto Member, class Table>
-void complete(Table& table, Need need, std::string& missing) {
+void complete(const MemoryReader& memory, Table& table, Need need, std::string& missing) {
   auto& slot = table.*Member;
-  if (slot != nullptr) {
+  if (slot != nullptr && memory.readable(reinterpret_cast<const void*>(slot))) {
     return;
+  }
+  if (slot != nullptr) {
+    need = Need::R;  // whoever wrote it meant to offer it
   }
   slot = &detail::Stub<std::remove_reference_t<decltype(slot)>>::answer;
   if (need == Need::R) {
@@ -136,36 +98,27 @@ void complete(Table& table, Need need, std::string& missing) {
   }
 }
 
-// Every table, copied and complete. The refusal lists all missing functions at once.
-Refusal fill_tables(BackendState& state, yoke_plugin& plugin) {
-  const auto get = [&](const char* id) { return plugin.get_table(&plugin, id); };
-  const bool has_backend = copy_table(get(YOKE_BACKEND_TABLE), state.backend);
-  state.has_streams = copy_table(get(YOKE_STREAM_TABLE), state.stream);
-  state.has_programs = copy_table(get(YOKE_PROGRAM_TABLE), state.program);
-  state.has_peer = copy_table(get(YOKE_PEER_TABLE), state.peer);
-
+// Fills the holes with stubs. The refusal lists all missing functions at once.
+Refusal complete_tables(const MemoryReader& memory, BackendState& state) {
   std::string backend;
   std::string stream;
   std::string program;
   std::string peer;
 #define YOKE_DETAIL_COMPLETE_BACKEND(table, member, need) \
-  complete<&table::member>(state.backend, Need::need, backend);
+  complete<&table::member>(memory, state.backend, Need::need, backend);
 #define YOKE_DETAIL_COMPLETE_STREAM(table, member, need) \
-  complete<&table::member>(state.stream, Need::need, stream);
+  complete<&table::member>(memory, state.stream, Need::need, stream);
 #define YOKE_DETAIL_COMPLETE_PROGRAM(table, member, need) \
-  complete<&table::member>(state.program, Need::need, program);
+  complete<&table::member>(memory, state.program, Need::need, program);
   YOKE_BACKEND_API_FUNCTIONS(YOKE_DETAIL_COMPLETE_BACKEND)
   YOKE_STREAM_API_FUNCTIONS(YOKE_DETAIL_COMPLETE_STREAM)
   YOKE_PROGRAM_API_FUNCTIONS(YOKE_DETAIL_COMPLETE_PROGRAM)
 #undef YOKE_DETAIL_COMPLETE_BACKEND
 #undef YOKE_DETAIL_COMPLETE_STREAM
 #undef YOKE_DETAIL_COMPLETE_PROGRAM
-  complete<&yoke_peer_api::peer_access>(state.peer, Need::R, peer);
+  complete<&yoke_peer_api::peer_access>(memory, state.peer, Need::R, peer);
 
   const char* mend = "fill these functions in, or do not offer the table";
-  if (!has_backend) {
-    return {"it does not offer the required table " YOKE_BACKEND_TABLE, "answer it in get_table"};
-  }
   std::string missing;
   const auto add = [&](bool offered, const char* id, const std::string& names) {
     if (offered && !names.empty()) {
@@ -179,57 +132,104 @@ Refusal fill_tables(BackendState& state, yoke_plugin& plugin) {
   return missing.empty() ? Refusal{} : Refusal{"its required functions are incomplete: " + missing, mend};
 }
 
-void destroy_plugin(yoke_plugin* plugin) {
+// Every table, copied and complete.
+Refusal fill_tables(const MemoryReader& memory, BackendState& state, yoke_plugin* plugin,
+                    const yoke_plugin& prefix) {
+  bool has_backend = false;
+  const auto fetch = [&](const char* id, auto& mine, bool& offered) {
+    const void* theirs = nullptr;
+    auto refusal = guarded("get_table", [&] { theirs = prefix.get_table(plugin, id); });
+    return refusal ? refusal : copy_table(memory, id, theirs, mine, offered);
+  };
+  Refusal refusal = fetch(YOKE_BACKEND_TABLE, state.backend, has_backend);
+  if (!refusal) {
+    refusal = fetch(YOKE_STREAM_TABLE, state.stream, state.has_streams);
+  }
+  if (!refusal) {
+    refusal = fetch(YOKE_PROGRAM_TABLE, state.program, state.has_programs);
+  }
+  if (!refusal) {
+    refusal = fetch(YOKE_PEER_TABLE, state.peer, state.has_peer);
+  }
+  if (refusal) {
+    return refusal;
+  }
+  if (!has_backend) {
+    return {"it does not offer the required table " YOKE_BACKEND_TABLE, "answer it in get_table"};
+  }
+  return complete_tables(memory, state);
+}
+
+Refusal destroy_plugin(yoke_plugin* plugin, void (*destroy)(yoke_plugin*)) {
   const std::lock_guard lock(load_time_mutex);
-  plugin->destroy(plugin);
+  return guarded("destroy", [&] { destroy(plugin); });
+}
+
+Refusal enter_attached(const MemoryReader& memory, BackendState& state, yoke_plugin_entry_fn entry,
+                       const OnStage& on_stage) {
+  const auto begin = [&](const char* stage) {
+    if (on_stage) {
+      on_stage(stage);
+    }
+  };
+  yoke_entry_args args = YOKE_ENTRY_ARGS_INIT;
+  args.host = state.host;
+  detail::Status status;
+  yoke_plugin* plugin = nullptr;
+  std::int32_t code = YOKE_OK;
+  Refusal refusal;
+  begin(kStageEntry);
+  {
+    const std::lock_guard lock(load_time_mutex);
+    refusal = guarded(
+        "entry", [&] { code = layers::enter(state.runtime->layers, entry, &args, &plugin, status.get()); });
+  }
+  if (refusal) {
+    return refusal;
+  }
+  if (code != YOKE_OK) {
+    return {"its entry answered " + std::string(code_name(detail::code_of(code))) + ": " +
+                (status.text().empty() ? "it gave no reason" : printable(status.text(), kMostReasonBytes)),
+            "see the reason"};
+  }
+  Prefix prefix;
+  if (refusal = read_prefix(memory, plugin, prefix.raw); refusal) {
+    return refusal;
+  }
+  refusal = check_prefix(memory, args, state.name, prefix);
+  if (!refusal) {
+    begin(kStageTables);
+    refusal = fill_tables(memory, state, plugin, prefix.raw);
+  }
+  if (refusal) {
+    begin(kStageDestroy);
+    (void)destroy_plugin(plugin, prefix.raw.destroy);  // the first refusal is the one to read
+    return refusal;
+  }
+  state.version = std::move(prefix.version);
+  state.vendor = std::move(prefix.vendor);
+  state.plugin = plugin;
+  state.destroy = prefix.raw.destroy;
+  return {};
 }
 
 }  // namespace
 
-Refusal enter(BackendState& state, yoke_plugin_entry_fn entry) {
-  state.host = detail::make_host_api(state);
-  yoke_entry_args args = YOKE_ENTRY_ARGS_INIT;
-  args.host = &state.host;
-  detail::Status status;
-  yoke_plugin* plugin = nullptr;
-  std::int32_t code = YOKE_OK;
-  {
-    const std::lock_guard lock(load_time_mutex);
-    code = entry(&args, &plugin, status.get());
-  }
-  if (code != YOKE_OK) {
-    return {"its entry answered " + std::string(code_name(detail::code_of(code))) + ": " +
-                (status.text().empty() ? "it gave no reason" : std::string(status.text())),
-            "see the reason"};
-  }
-  if (plugin == nullptr) {
-    return {"its entry answered OK without a plugin", "report it to the plugin's author"};
-  }
-  if (auto refusal = check_prefix(*plugin)) {
-    return refusal;
-  }
-  Refusal refusal = check_version(*plugin, args);
-  if (!refusal) {
-    refusal = check_identity(*plugin, state.name);
-  }
-  if (!refusal) {
-    refusal = fill_tables(state, *plugin);
-  }
+Refusal enter(BackendState& state, yoke_plugin_entry_fn entry, const OnStage& on_stage) {
+  const MemoryReader memory;
+  state.host = detail::attach_host(state);
+  auto refusal = enter_attached(memory, state, entry, on_stage);
   if (refusal) {
-    destroy_plugin(plugin);
-    return refusal;
+    detail::detach_host(std::exchange(state.host, nullptr));
   }
-  state.version = plugin->plugin_version == nullptr ? "" : plugin->plugin_version;
-  state.vendor = plugin->vendor == nullptr ? "" : plugin->vendor;
-  state.plugin = plugin;
-  return {};
+  return refusal;
 }
 
-void release(BackendState& state) noexcept {
-  if (state.plugin != nullptr) {
-    destroy_plugin(state.plugin);
-    state.plugin = nullptr;
-  }
+Refusal release(BackendState& state) {
+  auto* const plugin = std::exchange(state.plugin, nullptr);
+  auto failed = plugin == nullptr ? Refusal{} : destroy_plugin(plugin, state.destroy);
+  detail::detach_host(std::exchange(state.host, nullptr));
+  return failed;
 }
 
 }  // namespace yoke::loader

@@ -5,14 +5,20 @@
 
 #include <dlfcn.h>
 #include <elf.h>
+#include <fcntl.h>
 #include <link.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <system_error>
 #include <vector>
+
+#include "loader/allow_list.h"
+#include "loader/elf_note.h"
+#include "loader/permissions.h"
 
 namespace yoke::loader {
 namespace {
@@ -43,7 +49,7 @@ Refusal cut_short() {
 
 // Every part that the linker would map lies in the file: mapping past its end kills the process at the first
 // touch.
-Refusal check_extent(std::ifstream& stream, const ElfW(Ehdr) & header, std::uint64_t file_size) {
+Refusal check_extent(int file, const ElfW(Ehdr) & header, std::uint64_t file_size) {
   const auto fits = [&](std::uint64_t offset, std::uint64_t byte_count) {
     return offset <= file_size && byte_count <= file_size - offset;
   };
@@ -55,9 +61,7 @@ Refusal check_extent(std::ifstream& stream, const ElfW(Ehdr) & header, std::uint
     return cut_short();
   }
   std::vector<ElfW(Phdr)> segments(header.e_phnum);
-  stream.seekg(static_cast<std::streamoff>(header.e_phoff));
-  stream.read(reinterpret_cast<char*>(segments.data()), static_cast<std::streamsize>(table_size));
-  if (!stream) {
+  if (!read_at(file, header.e_phoff, segments.data(), table_size)) {
     return cut_short();
   }
   for (const auto& segment : segments) {
@@ -71,15 +75,12 @@ Refusal check_extent(std::ifstream& stream, const ElfW(Ehdr) & header, std::uint
   return {};
 }
 
-Refusal check_elf(const std::filesystem::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) {
-    return {std::string("it cannot be read: ") + std::strerror(errno),
-            "allow this user to read it (chmod a+r)"};
-  }
+Refusal check_elf(int file, std::uint64_t file_size) {
   char bytes[sizeof(ElfW(Ehdr))] = {};
-  stream.read(bytes, sizeof(bytes));
-  const auto count = static_cast<std::size_t>(stream.gcount());
+  const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(file_size, sizeof(bytes)));
+  if (!read_at(file, 0, bytes, count)) {
+    return {std::string("it cannot be read: ") + std::strerror(errno), "copy or install it again"};
+  }
   if (count < SELFMAG || std::memcmp(bytes, ELFMAG, SELFMAG) != 0) {
     const char* what = count == 0                      ? "it is empty"
                        : looks_like_text(bytes, count) ? "it is a text file"
@@ -104,12 +105,70 @@ Refusal check_elf(const std::filesystem::path& path) {
   if (header.e_type != ET_DYN) {
     return {"it is an ELF file, but no shared object", "link it with -shared"};
   }
-  stream.clear();
-  stream.seekg(0, std::ios::end);
-  return check_extent(stream, header, static_cast<std::uint64_t>(stream.tellg()));
+  return check_extent(file, header, file_size);
+}
+
+// Nothing is refused here: a build id is for people.
+std::string build_id_of(int file, std::uint64_t file_size) {
+  constexpr std::uint64_t kMostBytes = 1U << 16U;  // of headers, and of each segment of notes
+  std::vector<std::byte> head(std::min(file_size, kMostBytes));
+  if (!read_at(file, 0, head.data(), head.size())) {
+    return {};
+  }
+  for (const NoteSegment& segment : note_segments(head)) {
+    std::vector<std::byte> notes(std::min(segment.byte_count, kMostBytes));
+    if (!read_at(file, segment.offset, notes.data(), notes.size())) {
+      continue;
+    }
+    if (auto id = build_id_in(notes, segment.alignment); !id.empty()) {
+      return id;
+    }
+  }
+  return {};
+}
+
+std::int64_t nanoseconds(const timespec& time) {
+  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+Refusal no_regular_file(const struct stat& status) {
+  if (S_ISREG(status.st_mode)) {
+    return {};
+  }
+  return {S_ISDIR(status.st_mode)    ? "it is a folder, not a file"
+          : S_ISFIFO(status.st_mode) ? "it is a named pipe, not a file"
+                                     : "it is no regular file",
+          "put the plugin's file there"};
 }
 
 }  // namespace
+
+Stamp stamp_of(const struct stat& status) {
+  return {status.st_dev, status.st_ino, static_cast<std::uint64_t>(status.st_size),
+          nanoseconds(status.st_mtim), nanoseconds(status.st_ctim)};
+}
+
+Descriptor::~Descriptor() {
+  if (number_ >= 0) {
+    ::close(number_);
+  }
+}
+
+bool read_at(int descriptor, std::uint64_t offset, void* to, std::uint64_t byte_count) {
+  errno = 0;
+  for (std::uint64_t done = 0; done < byte_count;) {
+    const ssize_t count = ::pread(descriptor, static_cast<char*>(to) + done, byte_count - done,
+                                  static_cast<off_t>(offset + done));
+    if (count < 0 && errno == EINTR) {
+      continue;
+    }
+    if (count <= 0) {
+      return false;
+    }
+    done += static_cast<std::uint64_t>(count);
+  }
+  return true;
+}
 
 File resolve(const std::filesystem::path& path) {
   File file;
@@ -124,28 +183,51 @@ File resolve(const std::filesystem::path& path) {
     return file;
   }
   file.path = canonical;
+  file.links = links_on(path);
   struct stat status {};
   if (::stat(canonical.c_str(), &status) != 0) {
     file.refusal = {std::string("it cannot be examined: ") + std::strerror(errno), "mend its permissions"};
     return file;
   }
-  file.device = status.st_dev;
-  file.inode = status.st_ino;
-  if (!S_ISREG(status.st_mode)) {
-    file.refusal = {S_ISDIR(status.st_mode) ? "it is a folder, not a file" : "it is no regular file",
-                    "put the plugin's file there"};
-  }
+  file.stamp = stamp_of(status);
+  file.refusal = no_regular_file(status);
   return file;
 }
 
-Refusal admit(const File& file) {
-  if (file.refusal) {
-    return file.refusal;
+Admission admit(const File& file, const Trust& trust) {
+  Admission admission;
+  auto& refusal = admission.refusal;
+  refusal = file.refusal;
+  if (refusal) {
+    return admission;
   }
-  // abi.md rules 33 and 34 go here, before the file is read further: owner and permissions of the file and of
-  // every folder on its path, what AT_SECURE forbids, the allow-list of sha256 sums. A probe in a child
-  // process comes last, behind check_elf.
-  return check_elf(file.path);
+  // What resolve saw may be something else by now: a named pipe must not block, a link must not be followed.
+  admission.descriptor =
+      Descriptor(::open(file.path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
+  const int descriptor = admission.descriptor.get();
+  struct stat status {};
+  if (descriptor < 0 || ::fstat(descriptor, &status) != 0) {
+    refusal = {std::string("it cannot be read: ") + std::strerror(errno),
+               "allow this user to read it (chmod a+r)"};
+    return admission;
+  }
+  admission.stamp = stamp_of(status);
+  if (refusal = no_regular_file(status); refusal) {
+    return admission;
+  }
+  auto rights = check_rights(file.path, status, trust.privileged, file.links);
+  refusal = std::move(rights.refusal);
+  admission.warnings = std::move(rights.warnings);
+  if (!refusal) {
+    refusal = check_elf(descriptor, admission.stamp.byte_count);
+  }
+  if (!refusal) {
+    admission.build_id = build_id_of(descriptor, admission.stamp.byte_count);
+  }
+  if (!refusal && trust.allow_list != nullptr) {
+    refusal = trust.allow_list->check(file.path, descriptor);
+  }
+  return admission;
 }
 
 }  // namespace yoke::loader

@@ -4,9 +4,14 @@
 #include "loader/library.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <boost/dll/shared_library.hpp>
-#include <system_error>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "loader/memory_reader.h"
 
 namespace yoke::loader {
 namespace {
@@ -23,45 +28,139 @@ std::string linker_text(const std::exception& failure) {
   return text.substr(begin + kBefore.size(), end - begin - kBefore.size());
 }
 
-// Does `address` lie in the object that was loaded from `path`? A symbol may come from a library that the
-// plugin links.
-bool belongs_to(const void* address, const std::filesystem::path& path) {
-  Dl_info info{};
-  if (dladdr(address, &info) == 0 || info.dli_fname == nullptr) {
+// The program headers of one mapped object; the linker keeps them for as long as it is mapped.
+struct Mapped {
+  ElfW(Addr) base = 0;
+  std::span<const ElfW(Phdr)> segments;
+};
+
+Mapped mapped_object(const link_map& object) {
+  Mapped found{object.l_addr, {}};
+  ::dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* to) {
+        auto& mapped = *static_cast<Mapped*>(to);
+        if (info->dlpi_addr != mapped.base) {
+          return 0;
+        }
+        mapped.segments = {info->dlpi_phdr, info->dlpi_phnum};
+        return 1;
+      },
+      &found);
+  return found;
+}
+
+// Byte by byte, and unseen by the address sanitizer: a plugin that was built with it has guards between its
+// constants, which memcmp would be blamed for.
+__attribute__((no_sanitize("address"))) bool equals_mapped(const std::vector<char>& bytes,
+                                                           const volatile char* mapped) {
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (bytes.data()[i] != mapped[i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Program headers and read-only data, the build id among them. Not the code: a debugger writes into it.
+bool same_bytes(const Mapped& mapped, int file) {
+  ElfW(Ehdr) header;
+  if (!read_at(file, 0, &header, sizeof(header)) || header.e_phnum != mapped.segments.size()) {
     return false;
   }
-  std::error_code failed;
-  return std::filesystem::equivalent(info.dli_fname, path, failed) && !failed;
+  std::vector<ElfW(Phdr)> segments(header.e_phnum);
+  if (!read_at(file, header.e_phoff, segments.data(), segments.size() * sizeof(segments[0])) ||
+      std::memcmp(segments.data(), mapped.segments.data(), mapped.segments.size_bytes()) != 0) {
+    return false;
+  }
+  std::vector<char> bytes;
+  for (const auto& segment : mapped.segments) {
+    if (segment.p_type == PT_LOAD && segment.p_flags == PF_R) {
+      bytes.resize(segment.p_filesz);
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): the linker gives addresses as numbers
+      const auto* in_memory = reinterpret_cast<const char*>(mapped.base + segment.p_vaddr);
+      if (!read_at(file, segment.p_offset, bytes.data(), bytes.size()) || !equals_mapped(bytes, in_memory)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+bool unchanged(const std::filesystem::path& path, const Admission& admitted) {
+  struct stat by_descriptor {};
+  struct stat by_path {};
+  return ::fstat(admitted.descriptor.get(), &by_descriptor) == 0 && ::stat(path.c_str(), &by_path) == 0 &&
+         stamp_of(by_descriptor) == admitted.stamp && stamp_of(by_path) == admitted.stamp;
+}
+
+// Is it code of that very object? A symbol may come from a library that the plugin links, or be data.
+Refusal check_entry(const void* entry, const link_map& object, const Mapped& mapped) {
+  Dl_info info{};
+  void* owner = nullptr;
+  if (::dladdr1(entry, &info, &owner, RTLD_DL_LINKMAP) == 0 || owner != &object) {
+    return {"its " YOKE_PLUGIN_ENTRY_SYMBOL " comes from another library that it links",
+            "link that library with --exclude-libs, and export an entry of its own"};
+  }
+  const auto at = reinterpret_cast<ElfW(Addr)>(entry) - mapped.base;
+  for (const auto& segment : mapped.segments) {
+    if (segment.p_type == PT_LOAD && (segment.p_flags & PF_X) != 0 && at >= segment.p_vaddr &&
+        at - segment.p_vaddr < segment.p_memsz) {
+      return {};
+    }
+  }
+  return {"its " YOKE_PLUGIN_ENTRY_SYMBOL " is data, not a function", "export a function of that name"};
 }
 
 }  // namespace
 
-Library open_library(const std::filesystem::path& path) {
+Library open_library(const std::filesystem::path& path, const Admission& admitted) {
   namespace dll = boost::dll;
   Library library;
   // Bound at once, so that a missing symbol is an answer here and no crash later; local, so that plugins
   // never see each other's symbols; never unmapped. Boost.DLL has no name for the last, and hands the bit on.
   const auto mode = dll::load_mode::rtld_now | dll::load_mode::rtld_local |
                     static_cast<dll::load_mode::type>(RTLD_NODELETE);
+  void* const before = ::dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
+  if (before != nullptr) {
+    ::dlclose(before);
+  }
   try {
     dll::shared_library handle(path, mode);
     library.mapped = true;
+    link_map* object = nullptr;
+    if (::dlinfo(handle.native(), RTLD_DI_LINKMAP, &object) != 0) {
+      library.refusal = {"the linker does not know what it mapped", "report it to yoke's authors"};
+      return library;
+    }
+    const Mapped mapped = mapped_object(*object);
+    if (!unchanged(path, admitted) || !same_bytes(mapped, admitted.descriptor.get())) {
+      library.refusal =
+          before != nullptr
+              ? Refusal{"another version of this file is in the process already, and stays there",
+                        "restart the process to use the new one"}
+              : Refusal{"it was replaced while it was loaded, so what was checked is not what was mapped",
+                        "restart the process when its installation is done"};
+      return library;
+    }
     if (!handle.has(YOKE_PLUGIN_ENTRY_SYMBOL)) {
-      library.reason = "it exports no " YOKE_PLUGIN_ENTRY_SYMBOL ": it is no yoke plugin";
-      library.mend = "export the entry (extern \"C\", default visibility; the SDK's macro does it)";
+      library.refusal = {"it exports no " YOKE_PLUGIN_ENTRY_SYMBOL ": it is no yoke plugin",
+                         "export the entry (extern \"C\", default visibility; the SDK's macro does it)"};
       return library;
     }
     auto* const entry = &handle.get<std::int32_t(const yoke_entry_args*, yoke_plugin**, yoke_error*)>(
         YOKE_PLUGIN_ENTRY_SYMBOL);
-    if (!belongs_to(reinterpret_cast<const void*>(entry), path)) {
-      library.reason = "its " YOKE_PLUGIN_ENTRY_SYMBOL " comes from another library that it links";
-      library.mend = "link that library with --exclude-libs, and export an entry of its own";
-      return library;
+    library.refusal = check_entry(reinterpret_cast<const void*>(entry), *object, mapped);
+    if (!library.refusal) {
+      library.entry = entry;
     }
-    library.entry = entry;
   } catch (const std::exception& failure) {
-    library.reason = "the linker refused it: " + linker_text(failure);
-    library.mend = "install what it needs, or a build of it for this system (ldd -r shows what is missing)";
+    library.refusal = {
+        "the linker refused it: " + printable(linker_text(failure), 1000),
+        "install what it needs, or a build of it for this system (ldd -r shows what is missing)"};
+  } catch (...) {
+    library.refusal = {
+        "one of its constructors threw an exception",
+        "report it to the plugin's author: restart the process before anything else is loaded"};
   }
   return library;
 }

@@ -5,19 +5,24 @@
 #include <yoke/plugin.h>
 
 #include <filesystem>
-#include <string>
+
+#include "loader/file_check.h"
 
 namespace yoke::loader {
 
 struct Library {
   yoke_plugin_entry_fn entry = nullptr;  // null: refused
-  std::string reason;                    // why it was refused: the linker's own text where it has one
-  std::string mend;
-  bool mapped = false;  // it is in the process, whatever came after
+  Refusal refusal;                       // the linker's own text where it has one
+  bool mapped = false;                   // it is in the process, whatever came after
 };
 
-// `path` is canonical. What is mapped stays mapped (abi.md rule 35): its code may still be on somebody's
-// stack.
-Library open_library(const std::filesystem::path& path);
+// `path` is canonical and was admitted. What is mapped stays mapped (abi.md rule 35): its code may still be
+// on somebody's stack.
+//
+// The linker opens the file once more, by its path: through /proc/self/fd it would be the admitted one for
+// sure, but then debuggers, $ORIGIN and messages know it by that name only. So what was mapped is held
+// against the admitted file before its entry is called: a swap in between is refused. Its constructors ran by
+// then; whoever can swap it may write its folder: root, this user, and whom a warning of check_rights named.
+Library open_library(const std::filesystem::path& path, const Admission& admitted);
 
 }  // namespace yoke::loader

@@ -3,11 +3,13 @@
 #include "loader/registry.h"
 
 #include <algorithm>
-#include <system_error>
+#include <climits>
 #include <utility>
 
 #include "loader/enter.h"
 #include "loader/library.h"
+#include "loader/memory_reader.h"
+#include "loader/permissions.h"
 
 namespace yoke::loader {
 namespace {
@@ -17,13 +19,21 @@ std::string in_quotes(std::string_view text) {
 }
 
 std::string place(const BackendCandidate& report) {
-  return report.path.empty() ? "the registered plugin" : report.path.string();
+  return report.path.empty() ? "the registered plugin" : printable(report.path.string(), PATH_MAX);
+}
+
+std::optional<AllowList> read_allow_list(const RuntimeOptions& options) {
+  auto path = options.allow_list;
+  if (path.empty() && options.search_environment) {
+    path = environment("YOKE_PLUGIN_ALLOW_LIST");
+  }
+  return path.empty() ? std::nullopt : std::optional(AllowList::read(path, is_privileged()));
 }
 
 }  // namespace
 
 Registry::Registry(const RuntimeOptions& options, detail::Logger& logger)
-    : path_(search_path(options)), logger_(logger) {
+    : path_(search_path(options)), logger_(logger), allow_list_(read_allow_list(options)), prober_(options) {
   for (const auto& remark : path_.remarks) {
     logger_.log(LogLevel::kWarn, "plugin.path_skip reason=" + in_quotes(remark));
   }
@@ -50,11 +60,12 @@ void Registry::add_file(const std::string& name, const std::filesystem::path& pa
                         std::vector<Candidate>& found) const {
   Candidate candidate;
   candidate.file = resolve(path);
-  candidate.report.name = name;
+  candidate.report.name = printable(name);  // any bytes that a file's name may have
   candidate.report.path = candidate.file.path;
   const auto same = [&](const Candidate& other) {
-    return other.report.name == name && other.file.inode != 0 && other.file.inode == candidate.file.inode &&
-           other.file.device == candidate.file.device;
+    return other.report.name == candidate.report.name && other.file.stamp.inode != 0 &&
+           other.file.stamp.inode == candidate.file.stamp.inode &&
+           other.file.stamp.device == candidate.file.stamp.device;
   };
   if (std::none_of(found.begin(), found.end(), same)) {
     found.push_back(std::move(candidate));
@@ -114,16 +125,29 @@ std::vector<Registry::Candidate> Registry::find(std::optional<std::string_view> 
   return found;
 }
 
-void Registry::check(Candidate& candidate) {
+void Registry::check(Candidate& candidate) const {
   auto& report = candidate.report;
   Refusal refusal;
+  report.stage = "found";
+  report.probed = "no: it was refused before";
   if (!is_backend_name(report.name)) {
     refusal = {"'" + report.name + "' in its file name is no backend name",
                "rename it: [a-z][a-z0-9_]*, at most 64 characters"};
   } else if (candidate.entry == nullptr) {
-    refusal = admit(candidate.file);
+    auto admission = admit(candidate.file, trust());
+    refusal = std::move(admission.refusal);
+    report.warnings = std::move(admission.warnings);
+    report.build_id = admission.build_id;
+    if (!refusal) {
+      auto answer = prober_.recall(report.name, candidate.file, admission);
+      report.probed = std::move(answer.probed);
+      report.stage = answer.refusal ? std::move(answer.stage) : "checked";
+      refusal = std::move(answer.refusal);
+    }
+  } else {
+    report.stage = "checked";
+    report.probed = "no: it is linked into this process";
   }
-  report.stage = refusal ? "found" : "checked";
   report.usable = !refusal;
   report.verdict = refusal ? refusal.reason : "not loaded yet";
   report.mend = refusal.mend;
@@ -132,15 +156,20 @@ void Registry::check(Candidate& candidate) {
 void Registry::recall(Candidate& candidate) const {
   const std::lock_guard lock(mutex_);
   const auto known = outcomes_.find({candidate.report.name, candidate.report.path});
-  if (known == outcomes_.end() || !candidate.report.usable) {
+  // What the gate refuses now counts more than what came of it once.
+  if (known == outcomes_.end() || (!candidate.report.usable && candidate.report.probed != "cached") ||
+      (candidate.entry == nullptr && known->second.stamp != candidate.file.stamp)) {
     return;
   }
   auto& report = candidate.report;
-  const auto& [stage, refusal] = known->second;
-  report.stage = stage;
-  report.usable = !refusal;
-  report.verdict = refusal ? refusal.reason : "loaded";
-  report.mend = refusal.mend;
+  const Outcome& outcome = known->second;
+  report.stage = outcome.stage;
+  report.usable = !outcome.refusal;
+  report.verdict = outcome.refusal ? outcome.refusal.reason : "loaded";
+  report.mend = outcome.refusal.mend;
+  if (!outcome.probed.empty()) {
+    report.probed = outcome.probed;
+  }
 }
 
 std::vector<BackendCandidate> Registry::list() const {
@@ -156,20 +185,55 @@ std::vector<BackendCandidate> Registry::list() const {
   return reports;
 }
 
-Registry::Outcome Registry::load(const Candidate& candidate, detail::BackendState& state) const {
-  auto entry = candidate.entry;
-  if (entry == nullptr) {
-    if (auto refusal = admit(candidate.file)) {
-      return {"found", std::move(refusal)};
+Trust Registry::trust() const {
+  return {is_privileged(), allow_list_ ? &*allow_list_ : nullptr};
+}
+
+void Registry::warn_once(const Candidate& candidate, const std::vector<std::string>& warnings) {
+  for (const auto& warning : warnings) {
+    bool is_new = false;
+    {
+      const std::lock_guard lock(mutex_);
+      is_new = warned_.insert(warning).second;
     }
-    auto library = open_library(candidate.file.path);
-    if (library.entry == nullptr) {
-      return {library.mapped ? "opened" : "checked", {std::move(library.reason), std::move(library.mend)}};
+    if (is_new) {
+      logger_.log(LogLevel::kWarn, "plugin.doubt name=" + candidate.report.name + " path=" +
+                                       in_quotes(place(candidate.report)) + " reason=" + in_quotes(warning));
     }
-    entry = library.entry;
   }
-  auto refusal = enter(state, entry);
-  return {refusal ? "entered" : "loaded", std::move(refusal)};
+}
+
+Registry::Outcome Registry::load(const Candidate& candidate, detail::BackendState& state) {
+  if (candidate.entry != nullptr) {
+    auto refusal = enter(state, candidate.entry);
+    return {refusal ? "entered" : "loaded", std::move(refusal), "", {}};
+  }
+  const auto admission = admit(candidate.file, trust());
+  Outcome outcome{"found", admission.refusal, "", admission.stamp};
+  if (outcome.refusal) {
+    return outcome;
+  }
+  warn_once(candidate, admission.warnings);
+  auto answer = prober_.ask(candidate.report.name, candidate.file, admission);
+  outcome.probed = std::move(answer.probed);
+  if (answer.refusal) {
+    outcome.stage = std::move(answer.stage);
+    outcome.refusal = std::move(answer.refusal);
+    return outcome;
+  }
+  if (logger_.logs(LogLevel::kDebug)) {
+    logger_.log(LogLevel::kDebug,
+                "plugin.open name=" + candidate.report.name + " path=" + in_quotes(place(candidate.report)) +
+                    " build_id=" + admission.build_id + " probed=" + in_quotes(outcome.probed));
+  }
+  const auto library = open_library(candidate.file.path, admission);
+  outcome.stage = library.mapped ? "opened" : "checked";
+  outcome.refusal = library.refusal;
+  if (!outcome.refusal) {
+    outcome.refusal = enter(state, library.entry);
+    outcome.stage = outcome.refusal ? "entered" : "loaded";
+  }
+  return outcome;
 }
 
 void Registry::remember(const Candidate& candidate, Outcome outcome) {

@@ -9,12 +9,15 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "device/state.h"
+#include "loader/allow_list.h"
 #include "loader/file_check.h"
+#include "loader/probe.h"
 #include "loader/search.h"
 
 namespace yoke::loader {
@@ -41,6 +44,8 @@ class Registry {
   struct Outcome {
     std::string stage;
     Refusal refusal;
+    std::string probed;
+    Stamp stamp;  // of the file that this was said of
   };
   struct Registered {
     std::string name;
@@ -53,20 +58,25 @@ class Registry {
                std::vector<Candidate>& found) const;
   void add_file(const std::string& name, const std::filesystem::path& path,
                 std::vector<Candidate>& found) const;
-  static void check(Candidate& candidate);
+  void check(Candidate& candidate) const;
   void recall(Candidate& candidate) const;
-  Outcome load(const Candidate& candidate, detail::BackendState& state) const;
+  Trust trust() const;
+  Outcome load(const Candidate& candidate, detail::BackendState& state);
+  void warn_once(const Candidate& candidate, const std::vector<std::string>& warnings);
   void remember(const Candidate& candidate, Outcome outcome);
   void log_shadowed(const std::vector<Candidate>& found) const;
   Error unknown(std::string_view name) const;
 
   const SearchPath path_;
   detail::Logger& logger_;
+  const std::optional<AllowList> allow_list_;
+  Prober prober_;             // locks for itself
   std::mutex loading_;        // held while a plugin is loaded; taken before mutex_
   mutable std::mutex mutex_;  // of what follows; held for moments
   std::vector<Registered> registered_;
   std::map<std::string, std::weak_ptr<Backend>, std::less<>> backends_;
   std::map<std::pair<std::string, std::filesystem::path>, Outcome> outcomes_;
+  std::set<std::string> warned_;
 };
 
 }  // namespace yoke::loader

@@ -9,20 +9,17 @@
 #include <cstdlib>
 #include <system_error>
 
+#include "loader/permissions.h"
+
 namespace yoke::loader {
 namespace {
 
 constexpr std::string_view kPrefix = "libyoke_backend_";
 constexpr std::string_view kSuffix = ".so";
 
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): once, in the constructor
-  return value == nullptr ? std::string() : std::string(value);
-}
-
 void add_plugin_path(SearchPath& path) {
-  const char* value = std::getenv("YOKE_PLUGIN_PATH");  // NOLINT(concurrency-mt-unsafe)
-  if (value == nullptr || *value == '\0') {
+  const std::string value = environment("YOKE_PLUGIN_PATH");
+  if (value.empty()) {
     return;
   }
   std::string_view rest = value;
@@ -88,6 +85,11 @@ std::optional<std::string> name_part(const std::filesystem::path& file) {
   return text.substr(kPrefix.size(), text.size() - kPrefix.size() - kSuffix.size());
 }
 
+std::string environment(const char* name) {
+  const char* value = ::secure_getenv(name);  // NOLINT(concurrency-mt-unsafe): when a runtime is made
+  return value == nullptr ? std::string() : std::string(value);
+}
+
 SearchPath search_path(const RuntimeOptions& options) {
   SearchPath path;
   for (const auto& folder : options.plugin_dirs) {
@@ -97,7 +99,12 @@ SearchPath search_path(const RuntimeOptions& options) {
     }
     path.first.push_back({folder, "plugin_dirs"});
   }
-  if (options.search_environment) {
+  if (options.search_environment && starts_secure()) {
+    path.remarks.emplace_back(
+        "this process has more rights than its user (AT_SECURE), so YOKE_PLUGIN_PATH, the user's folder and "
+        "every other variable that names a file are ignored: install the plugin, or pass its folder in "
+        "plugin_dirs");
+  } else if (options.search_environment) {
     add_plugin_path(path);
     add_user_folder(path);
   }

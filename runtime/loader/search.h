@@ -33,6 +33,9 @@ struct SearchPath {
   std::vector<std::string> remarks;  // entries that were refused, one sentence each
 };
 
+// A variable that may choose a file; empty where it is not set, and in a process that starts_secure.
+std::string environment(const char* name);
+
 // Throws Error kInvalidArgument for an entry of plugin_dirs that is not absolute.
 SearchPath search_path(const RuntimeOptions& options);
 

@@ -36,8 +36,9 @@ struct Command {
   std::uint64_t dst_offset = 0;
   std::uint64_t src_offset = 0;
   std::uint64_t byte_count = 0;
-  const void* from = nullptr;  // kFromHost
-  void* to = nullptr;          // kToHost
+  std::uint64_t unchanged = 0;  // kLaunch of a FallbackRoutine: the arguments that need no copy
+  const void* from = nullptr;   // kFromHost
+  void* to = nullptr;           // kToHost
   const Routine* routine = nullptr;
   std::array<std::byte, 8> pattern{};
   std::array<char, 40> label{};  // the tensor's name, for messages; cut where it is longer

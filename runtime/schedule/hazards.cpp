@@ -67,9 +67,17 @@ void Hazards::enter(std::span<const Access> accesses, const std::shared_ptr<Stre
   const HeldLocks locks(accesses);
   for (const Access& access : accesses) {
     access.hazards->find(access, *stream, waits);
+    if (access.versions != nullptr) {
+      access.versions->before = access.hazards->version_;
+    }
   }
   for (const Access& access : accesses) {
     access.hazards->record(access, stream, ticket);
+  }
+  for (const Access& access : accesses) {
+    if (access.versions != nullptr) {
+      access.versions->after = access.hazards->version_;
+    }
   }
 }
 
@@ -96,6 +104,7 @@ void Hazards::find(const Access& access, const StreamState& stream, std::vector<
 }
 
 void Hazards::record(const Access& access, const std::shared_ptr<StreamState>& stream, std::uint64_t ticket) {
+  version_ += access.writes ? 1U : 0U;
   // A record goes only when its work is over or the same stream's new record stands for it: a stream that
   // fails skips its commands without waiting for the others, so its record must not stand for theirs.
   for (std::size_t i = 0; i < records_.size();) {
@@ -159,13 +168,14 @@ void sort_accesses(std::vector<Access>& accesses) {
             [](const Access& a, const Access& b) { return std::less<>()(a.hazards, b.hazards); });
 }
 
-RoutineAccess::RoutineAccess(const yoke::Code::Entry& entry, const std::vector<BufferView>& bindings) {
+RoutineAccess::RoutineAccess(const yoke::Code::Entry& entry, const std::vector<BufferView>& bindings,
+                             std::span<Versions> versions) {
   accesses.reserve(bindings.size() + 1);
   for (std::size_t i = 0; i < bindings.size(); ++i) {
     const std::int32_t access = entry.arguments[i].access;
     accesses.push_back({&bindings[i].buffer->hazards(), bindings[i].offset,
                         bindings[i].offset + entry.arguments[i].byte_count, access != YOKE_ACCESS_OUT,
-                        access != YOKE_ACCESS_IN});
+                        access != YOKE_ACCESS_IN, versions.empty() ? nullptr : &versions[i]});
   }
   accesses.push_back({&launches, 0, 1, false, true});
   sort_accesses(accesses);

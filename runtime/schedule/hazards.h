@@ -15,6 +15,13 @@ namespace yoke::detail {
 class Hazards;
 struct StreamState;
 
+// How often a buffer had been written before a command's own accesses, and after them, in the one order of
+// all commands.
+struct Versions {
+  std::uint64_t before = 0;
+  std::uint64_t after = 0;
+};
+
 // Bytes [begin, end) of one buffer that a command reads, writes, or both.
 struct Access {
   Hazards* hazards = nullptr;
@@ -22,6 +29,7 @@ struct Access {
   std::uint64_t end = 0;
   bool reads = false;
   bool writes = false;
+  Versions* versions = nullptr;  // filled in by Hazards::enter where somebody asks
 };
 
 // Work of another stream that a command waits for. Its error is inherited only where its result is read: a
@@ -68,6 +76,7 @@ class Hazards {
   void remove(std::size_t index);
 
   std::mutex mutex_;
+  std::uint64_t version_ = 0;  // counts writes
   std::vector<Record> records_;
 };
 

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "device/call.h"
+#include "schedule/fallback_routine.h"
 #include "schedule/stream_state.h"
 
 namespace yoke::detail {
@@ -66,8 +67,12 @@ void StreamState::issue(const Command& command) {
                    : fill_by_copies(command, status);
         break;
       case CommandKind::kLaunch:
-        code = attempt<&yoke_program_api::routine_launch>(on, status, native_, command.routine->get(),
-                                                          command.symbol_values(), command.symbol_count);
+        code =
+            command.routine->fallback() != nullptr
+                ? command.routine->fallback()->run(status, command.symbol_values(), command.symbol_count,
+                                                   command.unchanged)
+                : attempt<&yoke_program_api::routine_launch>(on, status, native_, command.routine->get(),
+                                                             command.symbol_values(), command.symbol_count);
         break;
       case CommandKind::kWait:
         break;
@@ -82,7 +87,7 @@ void StreamState::issue(const Command& command) {
 }
 
 std::int32_t StreamState::fill_by_copies(const Command& command, Status& status) {
-  constexpr std::uint64_t kBlock = 64 * 1024;  // a multiple of every pattern's size
+  constexpr std::uint64_t kBlock = std::uint64_t{64} * 1024;  // a multiple of every pattern's size
   const std::uint64_t block_byte_count = std::min(kBlock, command.byte_count);
   const auto block = std::make_unique<std::byte[]>(block_byte_count);
   for (std::uint64_t i = 0; i < block_byte_count; i += command.pattern_byte_count) {

@@ -5,16 +5,18 @@
 #include <yoke/runtime/device.h>
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "schedule/hazards.h"
 
 namespace yoke::detail {
 
-// Owned by Routine. Its destructor waits on `launches` before routine_destroy: a queued launch still needs
-// the handle.
+// Owned by Routine, which is deleted only when `launches` are over: a queued launch still needs it.
 struct RoutineAccess {
-  RoutineAccess(const yoke::Code::Entry& entry, const std::vector<BufferView>& bindings);
+  // `versions`: one per binding, or none.
+  RoutineAccess(const yoke::Code::Entry& entry, const std::vector<BufferView>& bindings,
+                std::span<Versions> versions = {});
 
   Hazards launches{4};  // a routine (and its workspace) is never launched twice at the same time
   std::vector<Access> accesses;

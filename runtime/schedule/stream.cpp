@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "device/call.h"
+#include "schedule/fallback_routine.h"
 #include "schedule/queue_copies.h"
 #include "schedule/routine_access.h"
 #include "schedule/stream_state.h"
@@ -257,8 +258,7 @@ void Stream::launch(const Routine& routine, std::span<const std::int64_t> symbol
            "it was compiled for '" + routine.code().device()->name() +
                "' and runs on streams of that device only");
   }
-  state_->begin(routine.access_->accesses, 1);
-  state_->emit([&](Command& command) {
+  const auto fill = [&](Command& command) {
     command.kind = CommandKind::kLaunch;
     command.routine = &routine;
     command.symbol_count = static_cast<std::uint32_t>(symbol_values.size());
@@ -267,7 +267,33 @@ void Stream::launch(const Routine& routine, std::span<const std::int64_t> symbol
     } else {
       std::copy(symbol_values.begin(), symbol_values.end(), command.symbols.begin());
     }
+  };
+  detail::FallbackRoutine* fallback = routine.fallback();
+  if (fallback == nullptr) {
+    state_->begin(routine.access_->accesses, 1);
+    state_->emit(fill);
+    return;
+  }
+  StreamState& lane = state_->fallback_lane();
+  const bool is_apart = &lane != state_.get();
+  if (is_apart) {
+    lane.depend({state_, state_->last_ticket(), true});
+  }
+  std::uint64_t unchanged = 0;
+  {
+    const std::lock_guard lock(fallback->queuing());
+    lane.begin(routine.access_->accesses, 1);
+    unchanged = fallback->unchanged(lane.shared_from_this());
+  }
+  const std::uint64_t ticket = lane.emit([&](Command& command) {
+    fill(command);
+    command.unchanged = unchanged;
   });
+  if (is_apart) {
+    state_->begin({}, 1);
+    state_->depend({lane.shared_from_this(), ticket, true});
+    state_->emit([](Command& command) { command.kind = CommandKind::kWait; });
+  }
 }
 
 Event Stream::record() {

@@ -94,6 +94,9 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   bool reaches(const Buffer& buffer) const;
   void stage(const BufferView& dst, const BufferView& src);  // copy through host memory
   void prepare_staging(const BufferView& dst, const BufferView& src);
+  // The stream on which this one's programs fall back: itself, or where the backend brings the stream, one
+  // that a worker drives with NULL streams. The caller orders the two.
+  StreamState& fallback_lane();
 
   const std::shared_ptr<Device> device;
   const std::string name;
@@ -180,6 +183,7 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   std::array<NativeEvent, 16> events_;
 
   std::map<const Device*, Staging> stagings_;
+  std::shared_ptr<StreamState> lane_;  // under error_mutex_: abort comes from any thread
 };
 
 }  // namespace yoke::detail

@@ -44,6 +44,19 @@ void StreamState::open() {
   }
 }
 
+StreamState& StreamState::fallback_lane() {
+  if (!is_native_) {
+    return *this;
+  }
+  if (lane_ == nullptr) {
+    auto lane = std::make_shared<StreamState>(device, name + "/fallback");
+    lane->start_worker();
+    const std::lock_guard lock(error_mutex_);
+    lane_ = std::move(lane);
+  }
+  return *lane_;
+}
+
 void StreamState::close() noexcept {
   wait_complete(last_ticket(), deadline_after(wait_timeout));
   if (!is_complete(last_ticket())) {
@@ -65,6 +78,9 @@ void StreamState::close() noexcept {
     }
   }
   stagings_.clear();
+  if (lane_ != nullptr) {
+    lane_->close();
+  }
   merge_buffer.reset();
   merge_content = {};
   if (is_native_) {
@@ -149,6 +165,14 @@ Error StreamState::error() const {
 void StreamState::abort() noexcept {
   fail(completed_.load() + 1, ErrorCode::kAborted,
        "stream '" + name + "': aborted; its queued work was given up");
+  std::shared_ptr<StreamState> lane;
+  {
+    const std::lock_guard lock(error_mutex_);
+    lane = lane_;
+  }
+  if (lane != nullptr) {
+    lane->abort();
+  }
   if (is_native_ && offers<&yoke_stream_api::device_abort>(backend())) {
     Status status;
     attempt<&yoke_stream_api::device_abort>(backend(), status, device->get());

@@ -153,6 +153,11 @@ class TestDevice final : public sdk::Device {
   }
   bool peer_access(sdk::Device& other) override { return this == &other || control_->has_peers; }
   std::unique_ptr<sdk::Code> compile(std::string_view text) override {
+    for (const sdk::Verdict& verdict : can_compile(text)) {
+      if (verdict.verdict == YOKE_VERDICT_UNSUPPORTED) {
+        throw sdk::Failure(YOKE_UNIMPLEMENTED, verdict.reason);
+      }
+    }
     return std::make_unique<TestCode>(text, control_);
   }
   std::vector<sdk::Verdict> can_compile(std::string_view text) override {
@@ -160,7 +165,13 @@ class TestDevice final : public sdk::Device {
     const program::Module module = sdk::read_program(text);
     for (std::uint32_t p = 0; p < module.programs.size(); ++p) {
       for (std::uint32_t s = 0; s < module.programs[p].statements.size(); ++s) {
-        verdicts.push_back({p, s, YOKE_VERDICT_DECOMPOSED, "the reference executor"});
+        const program::Program& program = module.programs[p];
+        const bool runs =
+            control_->unsupported.empty() ||
+            program::print(program, program.statements[s]).find(control_->unsupported) == std::string::npos;
+        verdicts.push_back(
+            {p, s, runs ? YOKE_VERDICT_DECOMPOSED : YOKE_VERDICT_UNSUPPORTED,
+             runs ? "the reference executor" : "there is no unit for " + control_->unsupported});
       }
     }
     return verdicts;
@@ -179,7 +190,7 @@ class TestBackend final : public sdk::Backend {
  public:
   explicit TestBackend(ControlPointer control) : control_(std::move(control)) {}
   sdk::Provides provides() const override {
-    return {.streams = control_->has_streams, .programs = true, .peers = true};
+    return {.streams = control_->has_streams, .programs = control_->has_programs, .peers = true};
   }
   std::uint32_t device_count() override { return control_->device_count; }
   sdk::DeviceInfo describe(std::uint32_t ordinal) override {
@@ -187,7 +198,7 @@ class TestBackend final : public sdk::Backend {
     info.name = "test device " + std::to_string(ordinal);
     info.unique_id = "test:" + std::to_string(ordinal);
     info.types = {YOKE_F64, YOKE_F32, YOKE_F16, YOKE_BF16, YOKE_I64, YOKE_I32, YOKE_U32, YOKE_U8, YOKE_BOOL};
-    info.host_visible = true;
+    info.host_visible = !control_->is_bare;
     return info;
   }
   std::unique_ptr<sdk::Device> open_device(std::uint32_t, const sdk::Options&) override {
@@ -217,6 +228,11 @@ const void* bare_table(yoke_plugin* plugin, const char* id) {
         *static_cast<const yoke_backend_api*>(sdk::detail::plugin_table(plugin, YOKE_BACKEND_TABLE));
     copy.device_to_device = nullptr;
     copy.fill = nullptr;
+    copy.buffer_describe = [](yoke_buffer* buffer, yoke_buffer_info* info, yoke_error* error) {
+      const std::int32_t code = sdk::detail::buffer_describe(buffer, info, error);
+      info->host_address = 0;
+      return code;
+    };
     return copy;
   }();
   return &table;

@@ -17,7 +17,9 @@ struct Control {
   // What the backend is; before it is first used.
   bool has_streams = false;  // asynchronous ones of its own, each a thread
   bool has_peers = true;     // devices read each other's memory in place
-  bool is_bare = false;      // no device_to_device, no fill
+  bool has_programs = true;
+  std::string unsupported;  // statements with this text do not run; empty: all do
+  bool is_bare = false;     // no device_to_device, no fill, no memory that the host addresses
   std::uint32_t device_count = 2;
 
   // What its copies, fills and launches do, each one "call".

@@ -409,7 +409,8 @@ ExampleResult example_train_loop(const ExampleLoop& loop, const Tensor& inputs, 
   if (!run.options.learning_rate && inputs && inputs.rank() > 0) {
     const auto rows = static_cast<std::int64_t>(inputs.dims()[0]);
     const std::int64_t batch = run.options.batch_size > 0 ? run.options.batch_size : rows;
-    const auto steps = static_cast<double>(run.epochs * ((rows + batch - 1) / batch));
+    const std::int64_t step_count = run.epochs * ((rows + batch - 1) / batch);
+    const auto steps = static_cast<double>(step_count);
     const Tensor step = cast(symbol_value(step_symbol()), Type::kF32);
     run.options.learning_rate = (2 * steps - step) * (run.init_lr / steps);
   }

@@ -225,8 +225,9 @@ typedef struct yoke_stream_api {
   int32_t (*event_record)(yoke_stream* stream, yoke_event** out_event, yoke_error* error);
   /* NULL is accepted; also before it is done. Bounded. Threads: [any-thread] */
   void (*event_destroy)(yoke_event* event);
-  /* As stream_query and stream_wait, for one point. Threads: [any-thread] */
+  /* As stream_query, for one point. Bounded. Threads: [any-thread] */
   int32_t (*event_query)(yoke_event* event, int32_t* out_done, yoke_error* error);
+  /* As stream_wait, for one point. May block, at most `timeout_ns`. Threads: [any-thread] */
   int32_t (*event_wait)(yoke_event* event, uint64_t timeout_ns, yoke_error* error);
   /* Work queued on `stream` from now on waits for `event`, and inherits its error. Asynchronous. Threads:
    * [stream-serial] */

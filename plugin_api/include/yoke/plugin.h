@@ -15,9 +15,10 @@
 extern "C" {
 #endif
 
-/* The ABI that this header describes. 0.x may still change; from 1.0 on it only grows. */
+/* The ABI that this header describes. 0.x may still change; from 1.0 on it only grows. What each minor added:
+ * plugin_api/CHANGELOG.md. */
 #define YOKE_ABI_MAJOR 0
-#define YOKE_ABI_MINOR 1
+#define YOKE_ABI_MINOR 2
 
 /* "yoke" in memory order on a little-endian machine. */
 #define YOKE_PLUGIN_MAGIC 0x656b6f79u
@@ -68,21 +69,33 @@ typedef struct yoke_host_api {
   void* host;           /* handed back in every call below */
 
   /* Writes one line to the host's log: `event key=value ...`, without a newline.
-   * Threads: [any-thread] */
+   * May block. Threads: [any-thread] */
   void (*log)(void* host, int32_t level, const char* text, uint64_t length);
 
   /* Fills the status object; the text is copied. `error` may be NULL: nothing happens.
-   * Threads: [any-thread], one thread per status object */
+   * Bounded. Threads: [any-thread], one thread per status object */
   void (*error_set)(yoke_error* error, int32_t code, int64_t vendor_code, const char* text, uint64_t length);
 
-  /* Marks a span on the calling thread for the host's trace; cheap when nobody traces.
-   * Threads: [any-thread] */
+  /* Begins a span on the calling thread for the host's trace; cheap when nobody traces.
+   * Bounded. Threads: [any-thread] */
   void (*trace_begin)(void* host, const char* name);
+
+  /* Ends the span that the calling thread began last. Bounded. Threads: [any-thread] */
   void (*trace_end)(void* host);
+
+  /* `byte_count` bytes (0 allowed) of host memory, aligned to `alignment` (a power of two, at least 1),
+   * contents undefined; NULL when there are none. For the plugin's host-side buffers: an application accounts
+   * or limits them in one place. May block. Threads: [any-thread]. Ownership: owned: `deallocate`, before
+   * `destroy` returns. Since: 0.2 */
+  void* (*allocate)(void* host, uint64_t byte_count, uint64_t alignment);
+
+  /* Frees what `allocate` gave; NULL is accepted.
+   * May block. Threads: [any-thread]. Since: 0.2 */
+  void (*deallocate)(void* host, void* memory);
 } yoke_host_api;
 
 #define YOKE_HOST_API_INIT \
-  { sizeof(yoke_host_api), 0, 0, 0, 0, 0 }
+  { sizeof(yoke_host_api), 0, 0, 0, 0, 0, 0, 0 }
 
 /* The prefix of a plugin: frozen across majors, so that a rejected plugin can still be named and released.
  * A plugin's own object starts with it. */
@@ -100,12 +113,12 @@ struct yoke_plugin {
   const char* vendor;         /* for people */
 
   /* Frees the plugin. Every device is closed before. NULL is accepted.
-   * Threads: [load-time] */
+   * May block. Threads: [load-time] */
   void (*destroy)(yoke_plugin* plugin);
 
   /* The table called `id` ("yoke.backend/1", ...), or NULL where the plugin does not have it. The table
-   * starts with its own uint64_t struct_size, is borrowed from the plugin and never changes. Threads:
-   * [any-thread] */
+   * starts with its own uint64_t struct_size, is borrowed from the plugin and never changes. Bounded.
+   * Threads: [any-thread] */
   const void* (*get_table)(yoke_plugin* plugin, const char* id);
 };
 
@@ -123,8 +136,8 @@ typedef struct yoke_entry_args {
   { sizeof(yoke_entry_args), YOKE_ABI_MAJOR, 0, YOKE_ABI_MAJOR, YOKE_ABI_MINOR, 0 }
 
 /* Enters the plugin: it picks one version inside the host's range, or answers YOKE_FAILED_PRECONDITION with a
- * text that says which versions it speaks. Starts no thread, opens no device, prints nothing. Threads:
- * [load-time] Ownership: *out_plugin is owned by the host, which calls its `destroy`. */
+ * text that says which versions it speaks. Starts no thread, opens no device, prints nothing. May block.
+ * Threads: [load-time]. Ownership: *out_plugin is owned: `destroy`. */
 typedef int32_t (*yoke_plugin_entry_fn)(const yoke_entry_args* args, yoke_plugin** out_plugin,
                                         yoke_error* error);
 

@@ -20,9 +20,6 @@ std::int64_t float_to_integer(Type type, double value);
 // The low bits of `value`, in the range of the integer type; bool: value != 0.
 std::int64_t wrap_to_type(Type type, std::int64_t value);
 
-std::int64_t lowest_integer(Type type);
-std::int64_t highest_integer(Type type);
-
 // A number as written: digits, `inf` or `nan`, with `-` before it or not.
 struct NumberText {
   std::string_view digits;

@@ -250,7 +250,7 @@ bool Coverage::covers(const Region& region) const {
   return covered(region, 0, by, pieces);
 }
 
-std::optional<std::uint32_t> colliding_loop(const Statement& statement) {
+std::vector<bool> independent_loops(const Statement& statement) {
   // A loop of extent 1 has nothing to tell apart.
   std::vector<bool> known(statement.loops.size());
   for (std::uint32_t i = 0; i < known.size(); ++i) {
@@ -268,6 +268,11 @@ std::optional<std::uint32_t> colliding_loop(const Statement& statement) {
       }
     }
   }
+  return known;
+}
+
+std::optional<std::uint32_t> colliding_loop(const Statement& statement) {
+  const std::vector<bool> known = independent_loops(statement);
   const auto open = std::find(known.begin(), known.end(), false);
   if (open == known.end()) {
     return std::nullopt;

@@ -2,6 +2,7 @@
 // plugin_api/program/src/region.h: which elements an access may touch, as exact intervals and sets of them.
 #pragma once
 
+#include <yoke/program/access.h>
 #include <yoke/program/program.h>
 
 #include <cstdint>
@@ -9,16 +10,6 @@
 #include <vector>
 
 namespace yoke::program {
-
-// Both ends belong to it.
-struct Interval {
-  std::int64_t low = 0;
-  std::int64_t high = 0;
-  friend bool operator==(const Interval&, const Interval&) = default;
-};
-
-// The values of an index over all loops and symbols; nothing when a part of the sum passes 2^61.
-std::optional<Interval> range_of(const Program& program, const Statement& statement, const Affine& affine);
 
 // Ascending, apart from each other.
 using IndexSet = std::vector<Interval>;

@@ -6,14 +6,6 @@
 #include "verify.h"
 
 namespace yoke::program {
-namespace {
-
-bool has_element_index(const Access& access) {
-  return std::any_of(access.indices.begin(), access.indices.end(),
-                     [](const Index& index) { return index.element_of.has_value(); });
-}
-
-}  // namespace
 
 // Numbers of tensors, loops and symbols exist, counts match, terms are in order: before anything follows
 // them.

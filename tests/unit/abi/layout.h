@@ -4,19 +4,22 @@
  * the end only. */
 #include <assert.h>
 #include <stddef.h>
+#include <yoke/ext/fault.h>
 #include <yoke/ext/peer.h>
 
 #define YOKE_SIZE(type, bytes) static_assert(sizeof(type) == (bytes), #type " changed its size")
 #define YOKE_AT(type, member, offset) \
   static_assert(offsetof(type, member) == (offset), #type "." #member " moved")
 
-YOKE_SIZE(yoke_host_api, 48);
+YOKE_SIZE(yoke_host_api, 64);
 YOKE_AT(yoke_host_api, struct_size, 0);
 YOKE_AT(yoke_host_api, host, 8);
 YOKE_AT(yoke_host_api, log, 16);
 YOKE_AT(yoke_host_api, error_set, 24);
 YOKE_AT(yoke_host_api, trace_begin, 32);
 YOKE_AT(yoke_host_api, trace_end, 40);
+YOKE_AT(yoke_host_api, allocate, 48);
+YOKE_AT(yoke_host_api, deallocate, 56);
 
 YOKE_SIZE(yoke_plugin, 72);
 YOKE_AT(yoke_plugin, magic, 0);
@@ -194,6 +197,11 @@ YOKE_SIZE(yoke_peer_api, 16);
 YOKE_AT(yoke_peer_api, struct_size, 0);
 YOKE_AT(yoke_peer_api, peer_access, 8);
 
+YOKE_SIZE(yoke_fault_api, 24);
+YOKE_AT(yoke_fault_api, struct_size, 0);
+YOKE_AT(yoke_fault_api, fault_arm, 8);
+YOKE_AT(yoke_fault_api, fault_clear, 16);
+
 /* The lists of functions name every slot, in order: the n-th is at 8 + 8 * n, and nothing follows the last.
  */
 #define YOKE_NUMBER(table, member, need) kNumber_##table##_##member,
@@ -208,3 +216,5 @@ YOKE_AT(yoke_peer_api, peer_access, 8);
 YOKE_HOLD(yoke_backend_api, YOKE_BACKEND_API_FUNCTIONS);
 YOKE_HOLD(yoke_stream_api, YOKE_STREAM_API_FUNCTIONS);
 YOKE_HOLD(yoke_program_api, YOKE_PROGRAM_API_FUNCTIONS);
+YOKE_HOLD(yoke_peer_api, YOKE_PEER_API_FUNCTIONS);
+YOKE_HOLD(yoke_fault_api, YOKE_FAULT_API_FUNCTIONS);

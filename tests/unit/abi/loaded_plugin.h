@@ -7,6 +7,7 @@
 #include <yoke/ext/peer.h>
 
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -74,7 +75,11 @@ inline yoke_plugin_entry_fn entry_of_plugin(const std::string& backend) {
 // An entered plugin and its tables. Destruction checks that nothing was left alive.
 class Entered {
  public:
-  explicit Entered(yoke_plugin_entry_fn entry) {
+  // `change` may change the host's table before the plugin sees it.
+  explicit Entered(yoke_plugin_entry_fn entry, const std::function<void(yoke_host_api&)>& change = {}) {
+    if (change) {
+      change(host.api());
+    }
     const yoke_entry_args args = host.args();
     EXPECT_EQ(entry(&args, &plugin, &error), YOKE_OK) << error.text;
     backend = table<yoke_backend_api>(YOKE_BACKEND_TABLE);

@@ -25,6 +25,10 @@ std::vector<std::string> built_plugins() {
   return names;
 }
 
+std::string version(int major, int minor) {
+  return std::to_string(major) + "." + std::to_string(minor);
+}
+
 class PluginTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
@@ -112,8 +116,10 @@ TEST_P(PluginTest, HostOfTheNextMajorIsRefusedWithBothRanges) {
   EXPECT_EQ(enter(args), YOKE_FAILED_PRECONDITION);
   EXPECT_EQ(plugin_, nullptr) << "out-parameters stay untouched on failure";
   EXPECT_EQ(error_.code, YOKE_FAILED_PRECONDITION);
-  EXPECT_EQ(error_.text, "plugin '" + GetParam() +
-                             "' speaks ABI 0.0 to 0.1, the host 1.0 to 1.3; update the older of the two");
+  EXPECT_EQ(error_.text, "plugin '" + GetParam() + "' speaks ABI " + version(YOKE_ABI_MAJOR, 0) + " to " +
+                             version(YOKE_ABI_MAJOR, YOKE_ABI_MINOR) + ", the host " +
+                             version(YOKE_ABI_MAJOR + 1, 0) + " to " + version(YOKE_ABI_MAJOR + 1, 3) +
+                             "; update the older of the two");
 }
 
 TEST_P(PluginTest, LongerArgsOfANewerHostAreRead) {

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdlib>
 #include <limits>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -193,6 +195,87 @@ TEST_F(SdkMemoryTest, DeviceWithLiveChildrenStaysOpenAndSaysWhichTheyAre) {
   entered.backend->buffer_destroy(second);
   entered.close(device);
   EXPECT_EQ(entered.live_counts().devices, 0U);
+}
+
+// What a test's host gave away, and what it gives at most.
+struct Memory {
+  std::vector<void*> live;
+  std::uint64_t most = 1U << 20U;
+  std::uint64_t alignment = 0;
+};
+Memory* current_memory = nullptr;
+
+class HostMemoryTest : public SdkMemoryTest {
+ protected:
+  HostMemoryTest() { current_memory = &memory_; }
+
+  static void* allocate(void*, std::uint64_t byte_count, std::uint64_t alignment) {
+    current_memory->alignment = alignment;
+    if (byte_count > current_memory->most) {
+      return nullptr;
+    }
+    void* given = std::aligned_alloc(alignment, (byte_count / alignment + 1) * alignment);
+    current_memory->live.push_back(given);
+    return given;
+  }
+  static void deallocate(void*, void* given) {
+    EXPECT_EQ(std::erase(current_memory->live, given), 1U) << "freed here, but not from here";
+    std::free(given);
+  }
+  // The host's table, cut after `struct_size` bytes; memory services are there all the same.
+  static std::unique_ptr<Entered> enter(std::uint64_t struct_size) {
+    return std::make_unique<Entered>(fake_entry, [=](yoke_host_api& api) {
+      api.struct_size = struct_size;
+      api.allocate = &allocate;
+      api.deallocate = &deallocate;
+    });
+  }
+
+  Memory memory_;
+};
+
+TEST_F(HostMemoryTest, BuffersLiveInMemoryThatTheHostGaveAndGetsBack) {
+  const auto entered = enter(sizeof(yoke_host_api));
+  yoke_device* device = entered->open();
+  yoke_buffer* buffer = entered->buffer(device, 100);
+  yoke_buffer_info info{};
+  info.struct_size = sizeof info;
+  ASSERT_EQ(entered->backend->buffer_describe(buffer, &info, nullptr), YOKE_OK);
+
+  ASSERT_EQ(memory_.live.size(), 1U);
+  EXPECT_EQ(info.host_address, reinterpret_cast<std::uintptr_t>(memory_.live[0]));
+  EXPECT_EQ(memory_.alignment, 64U);
+  entered->backend->buffer_destroy(buffer);
+  EXPECT_TRUE(memory_.live.empty());
+  entered->close(device);
+}
+
+TEST_F(HostMemoryTest, MemoryThatTheHostRefusesIsAnErrorAndNothingIsCounted) {
+  memory_.most = 64;
+  const auto entered = enter(sizeof(yoke_host_api));
+  yoke_device* device = entered->open();
+  yoke_buffer* buffer = nullptr;
+
+  EXPECT_EQ(entered->backend->buffer_create(device, 65, YOKE_MEMORY_DEVICE, &buffer, &entered->error),
+            YOKE_OUT_OF_DEVICE_MEMORY);
+
+  EXPECT_EQ(entered->error.text, "the machine has no 65 bytes of memory for a buffer");
+  EXPECT_EQ(buffer, nullptr);
+  EXPECT_EQ(entered->live_counts().buffers, 0U);
+  entered->close(device);
+}
+
+TEST_F(HostMemoryTest, AHostOfMinor1IsNeverAskedForMemory) {
+  // 48: the table of 0.1. 56 and 60: `deallocate` is missing, or cut in two.
+  for (const std::uint64_t struct_size : {48U, 56U, 60U}) {
+    const auto entered = enter(struct_size);
+    yoke_device* device = entered->open();
+    yoke_buffer* buffer = entered->buffer(device, 100);
+
+    EXPECT_EQ(memory_.alignment, 0U) << "asked behind struct_size " << struct_size;
+    entered->backend->buffer_destroy(buffer);
+    entered->close(device);
+  }
 }
 
 }  // namespace

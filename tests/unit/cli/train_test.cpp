@@ -51,6 +51,13 @@ TEST(YokeTrain, JsonIsTheOnlyLineOnStandardOutput) {
   EXPECT_THAT(outcome.err, HasSubstr("epoch 20/20"));
 }
 
+TEST(YokeTrain, StrictTrainsOnABackendThatRunsEverythingAndReportsNoFallback) {
+  const auto outcome = run({"train", "--epochs", "1", "--strict", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.last_line(), HasSubstr("\"fallbacks\": []"));
+  EXPECT_THAT(outcome.err, Not(HasSubstr("fallback")));
+}
+
 TEST(YokeTrain, TheSameSeedGivesTheSameNumbersAndAnotherGivesOthers) {
   const auto losses = [](const std::string& seed) {
     const std::string json = run({"train", "--epochs", "2", "--json", "--seed", seed}).last_line();

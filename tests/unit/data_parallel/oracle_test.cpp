@@ -4,43 +4,22 @@
 #include <yoke/program/text.h>
 
 #include "common.h"
+#include "train_oracles.h"
 
 namespace yoke::testing {
 namespace {
 
-const std::vector<float> kX = {1, 2, 3, 4};
-const std::vector<float> kY = {2, 4, 6, 8};
-
-struct Case {
-  bool mean_loss;
-  Reduction reduction;
-  std::int64_t shards;
-  double weight;      // after one step
-  double owner_loss;  // before it
-};
-
-Parameter weight_of(float start) {
-  Parameter w("w", {}, Initializer::zeros());
-  w.set_values(std::as_bytes(std::span(&start, 1)));
-  return w;
-}
-
-Tensor loss_of_line(const Parameter& w, const Tensor& x, const Tensor& y, bool mean_loss) {
-  const Tensor error = x * w.tensor() - y;
-  return mean_loss ? mean(error * error) : sum(error * error);
-}
-
-class OneWeight : public ::testing::TestWithParam<std::tuple<Case, MergeStrategy>> {};
+class OneWeight : public ::testing::TestWithParam<std::tuple<OneStep, MergeStrategy>> {};
 
 TEST_P(OneWeight, OneStepGivesTheKnownWeightAndLoss) {
-  const Case& expected = std::get<0>(GetParam());
+  const OneStep& expected = std::get<0>(GetParam());
   const MergeStrategy strategy = std::get<1>(GetParam());
   const Parameter w = weight_of(0.5F);
   DataParallelOptions options = options_for(expected.shards, 0.05F);
   options.reduction = expected.reduction;
   options.merge = strategy;
   data_parallel(
-      options, tensor(kX, {4}), tensor(kY, {4}),
+      options, tensor(kLineX, {4}), tensor(kLineY, {4}),
       [&](const Tensor& x, const Tensor& y) { return loss_of_line(w, x, y, expected.mean_loss); },
       [&](Trainer& trainer) {
         trainer.step();
@@ -50,19 +29,12 @@ TEST_P(OneWeight, OneStepGivesTheKnownWeightAndLoss) {
   EXPECT_NEAR(w.float_values()[0], expected.weight, 1e-5);  // the model keeps what it learned
 }
 
-const Case kCases[] = {{false, Reduction::kSum, 1, 5.0, 67.5},     {false, Reduction::kSum, 2, 5.0, 11.25},
-                       {false, Reduction::kSum, 4, 5.0, 2.25},     {false, Reduction::kMean, 1, 5.0, 67.5},
-                       {false, Reduction::kMean, 2, 2.75, 11.25},  {false, Reduction::kMean, 4, 1.625, 2.25},
-                       {true, Reduction::kMean, 1, 1.625, 16.875}, {true, Reduction::kMean, 2, 1.625, 5.625},
-                       {true, Reduction::kMean, 4, 1.625, 2.25},   {true, Reduction::kSum, 1, 1.625, 16.875},
-                       {true, Reduction::kSum, 2, 2.75, 5.625},    {true, Reduction::kSum, 4, 5.0, 2.25}};
-
 INSTANTIATE_TEST_SUITE_P(SumAndMean, OneWeight,
-                         ::testing::Combine(::testing::ValuesIn(kCases),
+                         ::testing::Combine(::testing::ValuesIn(kOneSteps),
                                             ::testing::Values(MergeStrategy::kOwner, MergeStrategy::kTree,
                                                               MergeStrategy::kDirect)),
                          [](const auto& one) {
-                           const Case& c = std::get<0>(one.param);
+                           const OneStep& c = std::get<0>(one.param);
                            return std::string(c.mean_loss ? "MeanLoss" : "SumLoss") +
                                   (c.reduction == Reduction::kSum ? "SumOf" : "MeanOf") +
                                   std::to_string(c.shards) + merge_strategy_name(std::get<1>(one.param));
@@ -71,7 +43,7 @@ INSTANTIATE_TEST_SUITE_P(SumAndMean, OneWeight,
 TEST(TwoSteps, SetBatchGivesTheKnownWeights) {
   const Parameter w = weight_of(0.5F);
   data_parallel(
-      options_for(2, 0.02F), tensor(kX, {4}), tensor(kY, {4}),
+      options_for(2, 0.02F), tensor(kLineX, {4}), tensor(kLineY, {4}),
       [&](const Tensor& x, const Tensor& y) { return loss_of_line(w, x, y, false); },
       [&](Trainer& trainer) {
         trainer.step();
@@ -84,18 +56,10 @@ TEST(TwoSteps, SetBatchGivesTheKnownWeights) {
       });
 }
 
-TEST(AllReduceOracle, SumsAndMeansHaveTheKnownOutputsAndGradients) {
-  struct Expected {
-    Reduction reduction;
-    float factor;  // of shard 1's output in its loss
-    std::vector<double> output0, output1_scaled, gradient;
-  };
-  const Expected cases[] = {{Reduction::kSum, 1, {6, 6}, {6, 6}, {2, 2}},
-                            {Reduction::kMean, 1, {3, 3}, {3, 3}, {1, 1}},
-                            {Reduction::kSum, 4, {6, 6}, {24, 24}, {5, 5}}};
+TEST(AllReduceNumbers, SumsAndMeansHaveTheKnownOutputsAndGradients) {
   const auto runtime = test_runtime();
   const auto device = runtime->backend(backend_name())->open_device(0);
-  for (const Expected& expected : cases) {
+  for (const yoke::testing::AllReduceOracle& expected : kAllReduces) {
     std::vector<Context> contexts = {Context(Stream::create(device)), Context(Stream::create(device))};
     const TensorSpec spec{YOKE_F32, {2}};
     const std::vector<float> inputs[] = {{2, 5}, {4, 1}};
@@ -123,8 +87,8 @@ TEST(AllReduceOracle, SumsAndMeansHaveTheKnownOutputsAndGradients) {
       contexts[k].to_host("input_gradient", std::as_writable_bytes(std::span(gradient)));
       contexts[k].stream()->wait();
       const auto& wanted = k == 0 ? expected.output0 : expected.output1_scaled;
-      EXPECT_EQ(std::vector<double>(outputs[k].begin(), outputs[k].end()), wanted);
-      EXPECT_EQ(std::vector<double>(gradient.begin(), gradient.end()), expected.gradient);
+      EXPECT_EQ(outputs[k], wanted);
+      EXPECT_EQ(gradient, expected.gradient);
     }
   }
 }
@@ -157,7 +121,7 @@ TEST(ShardSeeds, AreBaseSeedPlusShardNumber) {
     float loss = 0;
     const auto model = nn::linear(1);
     data_parallel(
-        options, tensor(kX, {4, 1}), tensor(kY, {4, 1}),
+        options, tensor(kLineX, {4, 1}), tensor(kLineY, {4, 1}),
         [&](const Tensor& x, const Tensor& y) { return mse(model(x), y); },
         [&](Trainer& trainer) {
           EXPECT_EQ(trainer.shard_seeds(), (std::vector<std::int64_t>{seed, seed + 1}));

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/device/buffer_test.cpp: memory is accounted, and never freed under work that uses it.
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
 #include "lab.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -49,6 +53,36 @@ TEST_F(BufferTest, MoreMemoryThanThereIsIsAnErrorThatNamesTheDevice) {
   const auto error = error_of([&] { Buffer(device(), std::uint64_t{1} << 60U); });
   EXPECT_EQ(error.code(), ErrorCode::kOutOfDeviceMemory);
   EXPECT_THAT(error.what(), HasSubstr("lab:0: buffer_create: "));
+}
+
+TEST_F(BufferTest, HostMemoryComesFromTheApplicationAndGoesBackToIt) {
+  std::atomic<int> live{0};
+  std::atomic<std::uint64_t> asked{0};
+  options_.allocate_host_memory = [&](std::uint64_t byte_count, std::uint64_t alignment) -> void* {
+    asked = byte_count;
+    ++live;
+    return byte_count > 4096 ? throw std::bad_alloc() : std::aligned_alloc(alignment, 4096);
+  };
+  options_.free_host_memory = [&](void* memory) {
+    --live;
+    std::free(memory);
+  };
+  auto buffer = std::make_unique<Buffer>(device(), 1000);
+  EXPECT_EQ(asked, 1000U);
+  EXPECT_EQ(live, 1);
+  buffer.reset();
+  EXPECT_EQ(live, 0);
+
+  const auto error = error_of([&] { Buffer(device(), 5000); });
+  EXPECT_EQ(error.code(), ErrorCode::kOutOfDeviceMemory) << "what the application threw went no further";
+  EXPECT_EQ(backend()->live_counts().buffers, 0U);
+}
+
+TEST_F(BufferTest, AnApplicationThatGivesMemoryMustTakeItBack) {
+  options_.free_host_memory = [](void*) {};
+  const auto error = error_of([&] { Runtime runtime(options_); });
+  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+  EXPECT_THAT(error.what(), HasSubstr("only one of allocate_host_memory and free_host_memory"));
 }
 
 TEST_F(BufferTest, TheLastOwnerWaitsForQueuedWorkBeforeTheMemoryGoes) {

@@ -101,7 +101,7 @@ class Code final : public sdk::Code {
 class Device final : public sdk::Device {
  public:
   std::unique_ptr<sdk::Buffer> create_buffer(std::uint64_t byte_count, std::int32_t) override {
-    return std::make_unique<Buffer>(byte_count);
+    return std::make_unique<Buffer>(byte_count, host());
   }
   bool peer_access(sdk::Device& other) override { return Lab::current()->peers || this == &other; }
   std::unique_ptr<sdk::Code> compile(std::string_view text) override {

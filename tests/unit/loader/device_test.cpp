@@ -119,7 +119,8 @@ TEST_F(PluginDeviceTest, ACloseThatFindsLivingObjectsIsLoggedAndThePluginIsLeftA
   auto device = loaded->open_device(0);
   yoke_buffer* forgotten = nullptr;
   // Behind the runtime's back, as a program that uses the table itself might.
-  const auto* api = &loaded->state().backend;
+  const std::unique_ptr<detail::BackendState> left(&loaded->state());  // nobody's, once the backend is gone
+  const auto* api = &left->backend;
   ASSERT_EQ(api->buffer_create(device->get(), 8, YOKE_MEMORY_DEVICE, &forgotten, nullptr), YOKE_OK);
 
   yoke_device* const handle = device->get();

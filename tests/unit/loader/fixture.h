@@ -43,6 +43,10 @@ class Variable {
   std::string old_;
 };
 
+inline std::string version(int major, int minor) {
+  return std::to_string(major) + "." + std::to_string(minor);
+}
+
 class LoaderTest : public ::testing::Test {
  protected:
   LoaderTest() {
@@ -75,6 +79,7 @@ class LoaderTest : public ::testing::Test {
     RuntimeOptions options;
     options.plugin_dirs = std::move(folders);
     options.search_environment = false;
+    options.probe.which = ProbeOptions::Which::kNone;  // tests/bad_plugins has the probe
     options.log_level = LogLevel::kTrace;
     options.log_sink = [this](LogLevel level, std::string_view line) {
       lines_.push_back(std::to_string(static_cast<int>(level)) + " " + std::string(line));

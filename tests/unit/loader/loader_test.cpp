@@ -29,7 +29,8 @@ TEST_F(LoaderTest, ABackendSaysWhatItIs) {
   EXPECT_EQ(backend->no_device_reason(), "");
   EXPECT_FALSE(backend->has_streams());
   EXPECT_FALSE(backend->has_programs());
-  EXPECT_THAT(lines_, Contains("2 plugin.load name=good abi=0.1 devices=2"));
+  EXPECT_THAT(lines_, Contains("2 plugin.load name=good abi=" + version(YOKE_ABI_MAJOR, YOKE_ABI_MINOR) +
+                               " devices=2"));
   EXPECT_EQ(of(runtime, "good").at(0).verdict, "loaded");
 }
 
@@ -146,6 +147,11 @@ TEST_F(LoaderTest, ATableOfAnOlderMinorIsFilledUp) {
   EXPECT_EQ(backend->open_device(0)->name(), "good:0");
 }
 
+TEST_F(LoaderTest, AnotherMinorIsServedWithThePartThatBothKnow) {
+  Runtime runtime(options({folder_with("newer_minor")}));
+  EXPECT_EQ(runtime.backend("good")->device_count(), 2U);
+}
+
 TEST_F(LoaderTest, AWaitWithoutADeadlineIsRefused) {
   auto given = options({});
   given.wait_timeout = std::chrono::nanoseconds(0);
@@ -172,8 +178,10 @@ TEST_F(LoaderTest, TheDefaultLogGoesToStderrAsLevelAndEvent) {
   ::testing::internal::CaptureStderr();
   { Runtime(given).backend("good"); }
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
-            "info  test.enter backend=good\ninfo  plugin.load name=good abi=0.1 devices=2\n"
-            "info  test.destroy backend=good\n");
+            "info  test.enter backend=good\ninfo  plugin.load name=good abi=" +
+                version(YOKE_ABI_MAJOR, YOKE_ABI_MINOR) +
+                " devices=2\n"
+                "info  test.destroy backend=good\n");
 }
 
 TEST_F(LoaderTest, ASinkThatThrowsStopsNothing) {

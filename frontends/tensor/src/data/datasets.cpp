@@ -26,7 +26,9 @@ using detail::IdxFile;
 fs::path find_file(const fs::path& folder, const std::string& stem, const std::string& kind) {
   for (const char* joint : {"-", "."}) {
     for (const char* ending : {"", ".gz"}) {
-      fs::path path = folder / (stem + joint + kind + ending);
+      std::string name = stem;
+      name.append(joint).append(kind).append(ending);
+      fs::path path = folder / name;
       std::error_code error;
       if (fs::exists(path, error)) {
         return path;

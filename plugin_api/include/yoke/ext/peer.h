@@ -20,6 +20,9 @@ typedef struct yoke_peer_api {
   int32_t (*peer_access)(yoke_device* device, yoke_device* other, int32_t* out_allowed, yoke_error* error);
 } yoke_peer_api;
 
+/* The list of functions, as in backend.h. */
+#define YOKE_PEER_API_FUNCTIONS(X) X(yoke_peer_api, peer_access, R)
+
 #ifdef __cplusplus
 } /* extern "C" */
 #endif

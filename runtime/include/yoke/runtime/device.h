@@ -15,7 +15,8 @@ namespace yoke {
 class Stream;
 namespace detail {
 class Hazards;  // who last wrote and read which range of a buffer
-}
+class Compilation;
+}  // namespace detail
 
 // An open device. Thread-safe.
 class Device : public std::enable_shared_from_this<Device> {
@@ -111,20 +112,28 @@ class Code {
   const std::vector<Entry>& entries() const { return entries_; }
   const Entry& entry(std::string_view name) const;  // Error kNotFound lists the names
   std::uint32_t entry_number(std::string_view name) const;
-  yoke_code* get() const { return handle_; }
+  yoke_code* get() const { return handle_; }         // null where another backend runs it
   const std::string& text() const { return text_; }  // what the backend was given
+  // Null: the device's backend runs it. Else the same programs on the fallback device; entries() counts no
+  // workspace then, because none of it is on device().
+  const std::shared_ptr<const Code>& fallback() const { return fallback_; }
+  const std::string& fallback_reason() const { return fallback_reason_; }
 
  private:
   friend std::shared_ptr<const Code> compile(const std::shared_ptr<Device>&, std::string_view);
+  friend class detail::Compilation;
   Code(std::shared_ptr<Device> device, std::string text);
   std::shared_ptr<Device> device_;
   std::string text_;
   std::vector<Entry> entries_;
   yoke_code* handle_ = nullptr;
+  std::shared_ptr<const Code> fallback_;
+  std::string fallback_reason_;
 };
 
 // Verifies, optimizes (runtime/program) and compiles a text; equal texts on one device are compiled once per
-// runtime while the code lives. Throws Error with line and reason.
+// runtime while the code lives. A text with a statement that the backend does not run is compiled, whole, for
+// RuntimeOptions::fallback_backend, unless the runtime is strict. Throws Error with line and reason.
 std::shared_ptr<const Code> compile(const std::shared_ptr<Device>& device, std::string_view program_text);
 
 // How many texts this runtime gave to backends to compile so far (cache hits not counted): for tests and

@@ -17,6 +17,7 @@ class Routine;
 namespace detail {
 struct StreamState;
 struct RoutineAccess;
+class FallbackRoutine;
 }  // namespace detail
 
 // A point in a stream: all work queued before it. Cheap to copy; outlives its stream.
@@ -89,17 +90,20 @@ class Routine {
   const Code& code() const { return *code_; }
   const Code::Entry& entry() const { return code_->entries()[entry_]; }
   const std::vector<BufferView>& bindings() const { return bindings_; }
-  yoke_routine* get() const { return handle_; }
+  yoke_routine* get() const { return handle_; }  // null where another backend runs it
+  detail::FallbackRoutine* fallback() const { return fallback_.get(); }
 
  private:
   friend class Stream;
   Routine(std::shared_ptr<const Code> code, std::uint32_t entry, std::vector<BufferView> bindings);
+  static void end(const Routine* routine);  // deletes it, unless a launch of it does not end
   std::shared_ptr<const Code> code_;
   std::uint32_t entry_;
   std::vector<BufferView> bindings_;
   std::shared_ptr<Buffer> workspace_;
   yoke_routine* handle_ = nullptr;
   std::unique_ptr<detail::RoutineAccess> access_;  // what a launch touches; made once, when linked
+  std::unique_ptr<detail::FallbackRoutine> fallback_;
 };
 
 }  // namespace yoke

@@ -18,6 +18,9 @@ std::string_view type_name(Type type);  // "f64", ... "bool"
 std::optional<Type> type_by_name(std::string_view name);
 bool is_float(Type type);
 bool is_integer(Type type);  // i64 i32 u32 u8; bool is neither
+// The ends of what an integer type holds; of bool 0 and 1.
+std::int64_t lowest_integer(Type type);
+std::int64_t highest_integer(Type type);
 
 // A place in the text, both from 1; 0: made by code, not parsed.
 struct Location {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <yoke/sdk/detail/backend_table.h>
+#include <yoke/sdk/detail/fault_table.h>
 #include <yoke/sdk/detail/program_table.h>
 #include <yoke/sdk/detail/stream_table.h>
 
@@ -82,6 +83,9 @@ inline const void* plugin_table(yoke_plugin* plugin, const char* id) noexcept {
   }
   if (provides.peers && is(YOKE_PEER_TABLE)) {
     return &kPeerTable;
+  }
+  if (provides.faults && is(YOKE_FAULT_TABLE)) {
+    return &kFaultTable;
   }
   return nullptr;
 }

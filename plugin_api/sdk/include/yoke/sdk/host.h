@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // plugin_api/sdk/include/yoke/sdk/host.h: what the host offers to a plugin: its log, its trace, its status
-// objects.
+// objects, its memory.
 #pragma once
 
 #include <yoke/plugin.h>
 #include <yoke/sdk/sized.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <string_view>
 
 namespace yoke::sdk {
@@ -17,7 +19,7 @@ class Host {
   Host() = default;
   explicit Host(const yoke_host_api* api) noexcept {
     if (api != nullptr) {
-      read_sized(api_, api);
+      read_table(api_, api);
     }
   }
 
@@ -37,9 +39,30 @@ class Host {
     return code;
   }
 
+  // Host memory, not initialized; null when there is none. A host of ABI 0.1 has no memory to give: then it
+  // is the plugin's own. Free it with `deallocate` of the same host (or of a copy). `alignment` is a power of
+  // two.
+  void* allocate(std::uint64_t byte_count, std::uint64_t alignment) const noexcept {
+    if (gives_memory()) {
+      return api_.allocate(api_.host, byte_count, alignment);
+    }
+    const std::uint64_t unit = std::max<std::uint64_t>(alignment, sizeof(void*));
+    const std::uint64_t blocks = std::max<std::uint64_t>(byte_count / unit + (byte_count % unit != 0), 1);
+    return blocks > SIZE_MAX / unit ? nullptr : std::aligned_alloc(unit, blocks * unit);
+  }
+  void deallocate(void* memory) const noexcept {
+    if (gives_memory()) {
+      api_.deallocate(api_.host, memory);
+    } else {
+      std::free(memory);
+    }
+  }
+
   const yoke_host_api& api() const noexcept { return api_; }
 
  private:
+  bool gives_memory() const noexcept { return api_.allocate != nullptr && api_.deallocate != nullptr; }
+
   yoke_host_api api_{};
 };
 

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -30,14 +29,14 @@ inline bool machine_holds(std::uint64_t byte_count) noexcept {
          byte_count <= static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_size);
 }
 
-// Host memory, aligned to 64 bytes, not initialized.
+// Host memory, aligned to 64 bytes, not initialized. Pass the device's host(): its application then accounts
+// the memory, and may refuse it; without one the memory is the plugin's own.
 class HostBuffer : public Buffer {
  public:
-  explicit HostBuffer(std::uint64_t byte_count) {
+  explicit HostBuffer(std::uint64_t byte_count, const Host& host = Host()) : memory_(nullptr, Free{host}) {
     constexpr std::uint64_t kAlignment = 64;
     if (machine_holds(byte_count)) {
-      const std::uint64_t blocks = std::max<std::uint64_t>((byte_count + kAlignment - 1) / kAlignment, 1);
-      memory_.reset(std::aligned_alloc(kAlignment, blocks * kAlignment));
+      memory_.reset(host.allocate(byte_count, kAlignment));
     }
     if (memory_ == nullptr) {
       throw Failure(YOKE_OUT_OF_DEVICE_MEMORY,
@@ -48,7 +47,8 @@ class HostBuffer : public Buffer {
 
  private:
   struct Free {
-    void operator()(void* memory) const noexcept { std::free(memory); }
+    Host host;
+    void operator()(void* memory) const noexcept { host.deallocate(memory); }
   };
   std::unique_ptr<void, Free> memory_;
 };
@@ -71,6 +71,14 @@ inline std::byte* address_of(Buffer& buffer, std::uint64_t offset) {
 
 inline std::uint64_t Event::elapsed_since(Event&) {
   detail::not_there("time between events");
+}
+
+inline void Stream::poison(const Failure&) {
+  detail::not_there("streams that fail on purpose");
+}
+
+inline void Stream::pause(std::uint64_t) {
+  detail::not_there("streams that are late on purpose");
 }
 
 inline std::int32_t Buffer::from_host(Stream*, std::uint64_t offset, const void* source,
@@ -114,7 +122,7 @@ inline void Buffer::fill(Stream*, std::uint64_t offset, std::uint64_t byte_count
 }
 
 inline std::unique_ptr<Buffer> Device::create_buffer(std::uint64_t byte_count, std::int32_t) {
-  return std::make_unique<HostBuffer>(byte_count);
+  return std::make_unique<HostBuffer>(byte_count, host());
 }
 inline std::unique_ptr<Code> Device::compile(std::string_view) {
   detail::not_there("programs");

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <yoke/backend.h>
+#include <yoke/ext/fault.h>
 #include <yoke/sdk/failure.h>
 #include <yoke/sdk/host.h>
 #include <yoke/sdk/options.h>
@@ -50,6 +51,12 @@ class Stream {
   virtual std::unique_ptr<Event> record() = 0;
   virtual void wait_event(Event& event) = 0;
   virtual std::string debug_text() { return {}; }
+
+  // For a backend that provides faults ("yoke.fault/1"). Queues work that fails with `failure`, in place of a
+  // copy or a launch: what is behind it, and every wait from then on, fails with it.
+  virtual void poison(const Failure& failure);
+  // Queues work that takes `delay_ns` nanoseconds.
+  virtual void pause(std::uint64_t delay_ns);
 
  protected:
   Stream() = default;
@@ -172,11 +179,21 @@ class Device {
   // Streams.
   virtual std::unique_ptr<Stream> create_stream(std::int32_t priority);
   virtual void abort();
+  // Faults: can one of this kind (YOKE_FAULT_*) be brought about? The SDK makes calls fail, and asks a stream
+  // to poison() and pause() for what is queued.
+  virtual bool can_fail(std::int32_t kind) { return kind != YOKE_FAULT_EVENT_LATE; }
+
+  // The backend's. Set before the first virtual call, after open_device.
+  const Host& host() const noexcept { return host_; }
+  void set_host(const Host& host) noexcept { host_ = host; }
 
  protected:
   Device() = default;
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
+
+ private:
+  Host host_;
 };
 
 struct DeviceInfo {
@@ -196,6 +213,7 @@ struct Provides {
   bool streams = false;
   bool programs = false;
   bool peers = false;
+  bool faults = false;  // fails on purpose, for tests
 };
 
 // The plugin. Constructed when the plugin is entered: the constructor opens nothing, starts nothing and

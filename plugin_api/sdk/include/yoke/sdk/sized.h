@@ -24,6 +24,16 @@ void read_sized(T& mine, const T* theirs) noexcept {
   std::memcpy(&mine, theirs, static_cast<std::size_t>(std::min<std::uint64_t>(size, sizeof(T))));
 }
 
+// As read_sized, for a table of functions: a slot that is only half inside struct_size is not there.
+template <class T>
+void read_table(T& mine, const T* theirs) noexcept {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % sizeof(void*) == 0);
+  std::uint64_t size = 0;
+  std::memcpy(&size, theirs, sizeof size);
+  size = std::min<std::uint64_t>(size, sizeof(T)) / sizeof(void*) * sizeof(void*);
+  std::memcpy(&mine, theirs, static_cast<std::size_t>(size));
+}
+
 // Hands out what both sides know of `mine`; the caller's struct_size stays.
 template <class T>
 void write_sized(T mine, T* theirs) {

@@ -130,11 +130,12 @@ inline std::int32_t buffer_create(yoke_device* device, std::uint64_t byte_count,
   if (device == nullptr) {
     return YOKE_INVALID_ARGUMENT;
   }
-  return guarded(device->plugin, error, [&] {
+  return guarded(*device, error, [&] {
     present(out_buffer, "out_buffer");
     if (kind != YOKE_MEMORY_DEVICE && kind != YOKE_MEMORY_UNIFIED) {
       throw Failure(YOKE_UNIMPLEMENTED, "there is no memory of kind " + std::to_string(kind));
     }
+    device->faults.on_allocation();
     *out_buffer = new yoke_buffer(*device, byte_count, kind);
   });
 }
@@ -163,13 +164,15 @@ inline std::int32_t from_host(yoke_stream* stream, yoke_buffer* dst, std::uint64
   if (dst == nullptr) {
     return YOKE_INVALID_ARGUMENT;
   }
-  return guarded(dst->plugin(), error, [&] {
+  return guarded(dst->device(), error, [&] {
     check_range("from_host", dst_offset, byte_count, dst->reservation.byte_count());
     if (byte_count != 0 && src == nullptr) {
       throw Failure(YOKE_INVALID_ARGUMENT, "src is NULL");
     }
-    const std::int32_t source =
-        dst->object->from_host(stream_for(stream, dst->device()), dst_offset, src, byte_count);
+    Stream* queue = stream_for(stream, dst->device());
+    const std::int32_t source = fault_strikes(dst->device(), queue, YOKE_FAULT_COPY)
+                                    ? YOKE_SOURCE_COPIED
+                                    : dst->object->from_host(queue, dst_offset, src, byte_count);
     if (out_source != nullptr) {
       *out_source = source;
     }
@@ -181,12 +184,15 @@ inline std::int32_t to_host(yoke_stream* stream, yoke_buffer* src, std::uint64_t
   if (src == nullptr) {
     return YOKE_INVALID_ARGUMENT;
   }
-  return guarded(src->plugin(), error, [&] {
+  return guarded(src->device(), error, [&] {
     check_range("to_host", src_offset, byte_count, src->reservation.byte_count());
     if (byte_count != 0 && dst == nullptr) {
       throw Failure(YOKE_INVALID_ARGUMENT, "dst is NULL");
     }
-    src->object->to_host(stream_for(stream, src->device()), src_offset, dst, byte_count);
+    Stream* queue = stream_for(stream, src->device());
+    if (!fault_strikes(src->device(), queue, YOKE_FAULT_COPY)) {
+      src->object->to_host(queue, src_offset, dst, byte_count);
+    }
   });
 }
 
@@ -196,7 +202,7 @@ inline std::int32_t device_to_device(yoke_stream* stream, yoke_buffer* dst, std:
   if (dst == nullptr || src == nullptr) {
     return YOKE_INVALID_ARGUMENT;
   }
-  return guarded(dst->plugin(), error, [&] {
+  return guarded(dst->device(), error, [&] {
     check_range("device_to_device, target", dst_offset, byte_count, dst->reservation.byte_count());
     check_range("device_to_device, source", src_offset, byte_count, src->reservation.byte_count());
     if (dst == src && dst_offset < src_offset + byte_count && src_offset < dst_offset + byte_count) {
@@ -204,7 +210,10 @@ inline std::int32_t device_to_device(yoke_stream* stream, yoke_buffer* dst, std:
     }
     const bool of_source = stream != nullptr && stream->device().ordinal == src->device().ordinal;
     Stream* queue = stream_for(stream, of_source ? src->device() : dst->device());
-    dst->object->copy_from(queue, dst_offset, *src->object, src_offset, byte_count);
+    src->device().faults.check_alive();
+    if (!fault_strikes(dst->device(), queue, YOKE_FAULT_COPY)) {
+      dst->object->copy_from(queue, dst_offset, *src->object, src_offset, byte_count);
+    }
   });
 }
 
@@ -214,7 +223,7 @@ inline std::int32_t fill(yoke_stream* stream, yoke_buffer* dst, std::uint64_t ds
   if (dst == nullptr) {
     return YOKE_INVALID_ARGUMENT;
   }
-  return guarded(dst->plugin(), error, [&] {
+  return guarded(dst->device(), error, [&] {
     check_range("fill", dst_offset, byte_count, dst->reservation.byte_count());
     const bool size_is_known = pattern_byte_count == 1 || pattern_byte_count == 2 ||
                                pattern_byte_count == 4 || pattern_byte_count == 8;
@@ -223,8 +232,11 @@ inline std::int32_t fill(yoke_stream* stream, yoke_buffer* dst, std::uint64_t ds
                     "fill: a pattern has 1, 2, 4 or 8 bytes and fits a whole number of times; it has " +
                         std::to_string(pattern_byte_count) + " for " + std::to_string(byte_count));
     }
-    dst->object->fill(stream_for(stream, dst->device()), dst_offset, byte_count,
-                      {static_cast<const std::byte*>(pattern), pattern_byte_count});
+    Stream* queue = stream_for(stream, dst->device());
+    if (!fault_strikes(dst->device(), queue, YOKE_FAULT_COPY)) {
+      dst->object->fill(queue, dst_offset, byte_count,
+                        {static_cast<const std::byte*>(pattern), pattern_byte_count});
+    }
   });
 }
 

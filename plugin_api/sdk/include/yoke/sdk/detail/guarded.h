@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <exception>
 #include <new>
+#include <optional>
 #include <string>
 
 namespace yoke::sdk::detail {
@@ -42,6 +43,15 @@ std::int32_t guarded(const PluginState& plugin, yoke_error* error, const Body& b
   } catch (...) {
     return caught(plugin.host, error);
   }
+}
+
+// The same for a call about a device that may be lost.
+template <class Body>
+std::int32_t guarded(const yoke_device& device, yoke_error* error, const Body& body) noexcept {
+  return guarded(device.plugin, error, [&] {
+    device.faults.check_alive();
+    body();
+  });
 }
 
 // Destroys a handle; in a forked child it is left alone, as it belongs to the parent.
@@ -79,6 +89,20 @@ inline Stream* stream_for(yoke_stream* stream, const yoke_device& device) {
                                              " got work of device " + std::to_string(device.ordinal));
   }
   return stream->object.get();
+}
+
+// A copy or launch of `device` is about to be queued on `stream` (null: to be done). True: the fault that was
+// due took its place on the stream. Throws the fault where there is no stream.
+inline bool fault_strikes(yoke_device& device, Stream* stream, std::int32_t kind) {
+  const std::optional<Failure> due = device.faults.on_work(kind);
+  if (!due) [[likely]] {
+    return false;
+  }
+  if (stream == nullptr) {
+    throw Failure(*due);
+  }
+  stream->poison(*due);
+  return true;
 }
 
 // Writes at most `capacity` rows of `count`, and always the full number.

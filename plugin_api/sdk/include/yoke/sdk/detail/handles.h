@@ -3,6 +3,7 @@
 // the SDK.
 #pragma once
 
+#include <yoke/sdk/detail/faults.h>
 #include <yoke/sdk/detail/fork_guard.h>
 #include <yoke/sdk/plugin.h>
 
@@ -47,6 +48,7 @@ struct yoke_device {
   yoke_device(yoke::sdk::detail::PluginState& owner, std::uint32_t number,
               std::unique_ptr<yoke::sdk::Device> opened) noexcept
       : plugin(owner), ordinal(number), object(std::move(opened)) {
+    object->set_host(plugin.host);
     plugin.live[yoke::sdk::detail::kDevice].fetch_add(1, std::memory_order_relaxed);
   }
   ~yoke_device() {
@@ -60,6 +62,7 @@ struct yoke_device {
   std::uint32_t ordinal;
   std::unique_ptr<yoke::sdk::Device> object;
   yoke::sdk::detail::Counters live{};
+  yoke::sdk::detail::Faults faults;
   std::atomic<std::uint64_t> used_bytes{0};
   std::atomic<std::uint64_t> peak_bytes{0};
 };

@@ -64,7 +64,7 @@ inline std::int32_t code_compile(yoke_device* device, const yoke_program_text* t
   if (device == nullptr) {
     return YOKE_INVALID_ARGUMENT;
   }
-  return guarded(device->plugin, error, [&] {
+  return guarded(*device, error, [&] {
     present(out_code, "out_code");
     *out_code = new yoke_code(*device, program_of(text));
   });
@@ -187,7 +187,7 @@ inline std::int32_t routine_link(yoke_code* code, std::uint32_t entry, const yok
   if (code == nullptr) {
     return YOKE_INVALID_ARGUMENT;
   }
-  return guarded(code->plugin(), error, [&] {
+  return guarded(code->device(), error, [&] {
     present(out_routine, "out_routine");
     const Entry& of = entry_at(*code, entry);
     if (binding_count != of.arguments.size()) {
@@ -252,13 +252,16 @@ inline std::int32_t routine_launch(yoke_stream* stream, yoke_routine* routine,
   if (routine == nullptr) {
     return YOKE_INVALID_ARGUMENT;
   }
-  return guarded(routine->plugin(), error, [&] {
+  return guarded(routine->device(), error, [&] {
     if (symbol_count != 0) {
       present(symbol_values, "symbol_values");
     }
     const std::span<const std::int64_t> values(symbol_values, symbol_count);
     check_symbols(routine->symbols, values);
-    routine->object->launch(stream_for(stream, routine->device()), values);
+    Stream* queue = stream_for(stream, routine->device());
+    if (!fault_strikes(routine->device(), queue, YOKE_FAULT_LAUNCH)) [[likely]] {
+      routine->object->launch(queue, values);
+    }
   });
 }
 

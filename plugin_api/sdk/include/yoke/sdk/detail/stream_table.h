@@ -16,10 +16,23 @@ inline std::int32_t stream_create(yoke_device* device, std::int32_t priority, yo
   if (device == nullptr) {
     return YOKE_INVALID_ARGUMENT;
   }
-  return guarded(device->plugin, error, [&] {
+  return guarded(*device, error, [&] {
     present(out_stream, "out_stream");
     *out_stream = new yoke_stream(*device, priority);
   });
+}
+
+// On a lost device too the work has to leave the caller's memory before a wait ends.
+template <class Waited>
+void wait_for_all(const yoke_device& device, Waited& waited, std::uint64_t timeout_ns) {
+  try {
+    waited.wait(timeout_ns);
+  } catch (const Failure& failure) {
+    if (failure.code() == YOKE_DEADLINE_EXCEEDED || !device.faults.lost()) {
+      throw;
+    }
+  }
+  device.faults.check_alive();
 }
 
 inline void stream_destroy(yoke_stream* stream) noexcept {
@@ -30,7 +43,7 @@ inline std::int32_t stream_query(yoke_stream* stream, std::int32_t* out_done, yo
   if (stream == nullptr) {
     return YOKE_INVALID_ARGUMENT;
   }
-  return guarded(stream->plugin(), error, [&] {
+  return guarded(stream->device(), error, [&] {
     present(out_done, "out_done");
     *out_done = stream->object->done() ? 1 : 0;
   });
@@ -40,15 +53,19 @@ inline std::int32_t stream_wait(yoke_stream* stream, std::uint64_t timeout_ns, y
   if (stream == nullptr) {
     return YOKE_INVALID_ARGUMENT;
   }
-  return guarded(stream->plugin(), error, [&] { stream->object->wait(timeout_ns); });
+  return guarded(stream->plugin(), error,
+                 [&] { wait_for_all(stream->device(), *stream->object, timeout_ns); });
 }
 
 inline std::int32_t event_record(yoke_stream* stream, yoke_event** out_event, yoke_error* error) noexcept {
   if (stream == nullptr) {
     return YOKE_INVALID_ARGUMENT;
   }
-  return guarded(stream->plugin(), error, [&] {
+  return guarded(stream->device(), error, [&] {
     present(out_event, "out_event");
+    if (const std::uint64_t delay_ns = stream->device().faults.on_event(); delay_ns != 0) {
+      stream->object->pause(delay_ns);
+    }
     *out_event = new yoke_event(*stream);
   });
 }
@@ -61,7 +78,7 @@ inline std::int32_t event_query(yoke_event* event, std::int32_t* out_done, yoke_
   if (event == nullptr) {
     return YOKE_INVALID_ARGUMENT;
   }
-  return guarded(event->plugin(), error, [&] {
+  return guarded(event->device(), error, [&] {
     present(out_done, "out_done");
     *out_done = event->object->done() ? 1 : 0;
   });
@@ -71,14 +88,14 @@ inline std::int32_t event_wait(yoke_event* event, std::uint64_t timeout_ns, yoke
   if (event == nullptr) {
     return YOKE_INVALID_ARGUMENT;
   }
-  return guarded(event->plugin(), error, [&] { event->object->wait(timeout_ns); });
+  return guarded(event->plugin(), error, [&] { wait_for_all(event->device(), *event->object, timeout_ns); });
 }
 
 inline std::int32_t stream_wait_event(yoke_stream* stream, yoke_event* event, yoke_error* error) noexcept {
   if (stream == nullptr) {
     return YOKE_INVALID_ARGUMENT;
   }
-  return guarded(stream->plugin(), error,
+  return guarded(stream->device(), error,
                  [&] { stream->object->wait_event(*present(event, "event").object); });
 }
 

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/cli/replay_command.cpp: yoke replay: what the layer trace recorded, run once more, listed, or
+// drawn.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <yoke/runtime/trace.h>
+
+#include <cerrno>
+#include <fstream>
+#include <iostream>
+#include <system_error>
+
+#include "command_line.h"
+#include "global_options.h"
+#include "json.h"
+#include "text.h"
+
+namespace yoke::cli {
+namespace {
+
+constexpr std::size_t kShown = 10;  // rows of the table, differences
+
+// A file, mapped: traces with data are large.
+class MappedFile {
+ public:
+  explicit MappedFile(const std::string& path) {
+    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe answers, too
+    struct stat about = {};
+    if (file < 0 || ::fstat(file, &about) != 0 || !S_ISREG(about.st_mode)) {
+      const std::string why = file < 0 ? std::generic_category().message(errno) : "it is no regular file";
+      if (file >= 0) {
+        ::close(file);
+      }
+      throw Error(ErrorCode::kNotFound, path + ": " + why);
+    }
+    size_ = static_cast<std::size_t>(about.st_size);
+    if (size_ != 0) {
+      void* const memory = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file, 0);
+      memory_ = memory == MAP_FAILED ? nullptr : memory;
+    }
+    ::close(file);
+    if (size_ != 0 && memory_ == nullptr) {
+      throw Error(ErrorCode::kResourceExhausted, path + ": it cannot be mapped into memory");
+    }
+  }
+  ~MappedFile() {
+    if (memory_ != nullptr) {
+      ::munmap(memory_, size_);
+    }
+  }
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  std::span<const std::byte> bytes() const { return {static_cast<const std::byte*>(memory_), size_}; }
+
+ private:
+  void* memory_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+void write_picture(std::span<const std::byte> trace, const std::string& path) {
+  std::ofstream out(path, std::ios::binary);
+  write_chrome_trace(trace, out);
+  if (!out.flush()) {
+    throw Error(ErrorCode::kResourceExhausted, path + ": it cannot be written");
+  }
+  std::cerr << "yoke: wrote " << path << "; open it in chrome://tracing or ui.perfetto.dev\n";
+}
+
+void print_json(const ReplayReport& report, const std::string& backend) {
+  JsonWriter json;
+  json.begin_object()
+      .field("backend", backend)
+      .field("calls", report.calls)
+      .field("replayed", report.replayed)
+      .field("skipped", report.skipped)
+      .field("differences", report.differences)
+      .field("contents_equal", report.contents_equal)
+      .field("contents_close", report.contents_close)
+      .field("contents_not_compared", report.contents_unknown)
+      .field("why_not_compared", report.why_unknown)
+      .field("recorded_seconds", report.recorded_seconds)
+      .field("replayed_seconds", report.replayed_seconds)
+      .field("cut", report.cut);
+  json.key("functions").begin_array();
+  for (const ReplayFunction& function : report.functions) {
+    json.begin_object()
+        .field("name", function.name)
+        .field("calls", function.calls)
+        .field("recorded_seconds", function.recorded_seconds)
+        .field("replayed_seconds", function.replayed_seconds)
+        .field("slowest_seconds", function.slowest_seconds)
+        .end_object();
+  }
+  json.end_array().key("first_differences").begin_array();
+  for (const ReplayDifference& difference : report.first) {
+    json.begin_object()
+        .field("call", difference.call)
+        .field("function", difference.function)
+        .field("text", difference.text)
+        .end_object();
+  }
+  std::cout << json.end_array().end_object().text() << '\n';
+}
+
+std::string padded(const std::string& text, std::size_t width, bool right = true) {
+  const std::string space(text.size() < width ? width - text.size() : 0, ' ');
+  return right ? space + text : text + space;
+}
+
+void print_report(const ReplayReport& report, const std::string& backend) {
+  constexpr std::size_t kName = 20;
+  constexpr std::size_t kColumn = 14;
+  std::cout << padded("function", kName, false) << padded("calls", kColumn) << padded("recorded ms", kColumn)
+            << padded("replayed ms", kColumn) << padded("slowest ms", kColumn) << '\n';
+  for (std::size_t i = 0; i < report.functions.size() && i < kShown; ++i) {
+    const ReplayFunction& function = report.functions[i];
+    std::cout << padded(function.name, kName, false) << padded(grouped(function.calls), kColumn)
+              << padded(fixed(function.recorded_seconds * 1e3, 3), kColumn)
+              << padded(fixed(function.replayed_seconds * 1e3, 3), kColumn)
+              << padded(fixed(function.slowest_seconds * 1e3, 3), kColumn) << '\n';
+  }
+  std::cout << "replayed " << grouped(report.replayed) << " of " << grouped(report.calls) << " calls on "
+            << backend << " in " << fixed(report.replayed_seconds * 1e3, 1)
+            << " ms (recorded: " << fixed(report.recorded_seconds * 1e3, 1) << " ms); "
+            << grouped(report.skipped) << " skipped, which it does not offer\n";
+  std::cout << "contents: " << grouped(report.contents_equal) << " equal, " << grouped(report.contents_close)
+            << " within the tolerance, " << grouped(report.contents_unknown) << " not compared"
+            << (report.contents_unknown != 0 && !report.why_unknown.empty() ? ": " + report.why_unknown : "")
+            << '\n';
+  if (!report.cut.empty()) {
+    std::cout << "the trace is cut: " << report.cut << '\n';
+  }
+  for (std::size_t i = 0; i < report.first.size() && i < kShown; ++i) {
+    const ReplayDifference& difference = report.first[i];
+    std::cout << "call #" << difference.call << (difference.function.empty() ? "" : " " + difference.function)
+              << ": " << difference.text << '\n';
+  }
+  std::cout << grouped(report.differences) << (report.differences == 1 ? " difference\n" : " differences\n");
+}
+
+}  // namespace
+
+int replay_command(Arguments arguments) {
+  std::string path;
+  std::string picture;
+  bool as_json = false;
+  bool as_text = false;
+  bool no_compare = false;
+  ReplayOptions options;
+  CommandLine line("yoke replay FILE [OPTION...]",
+                   "Runs the calls of a trace against a backend, in recorded order and on one thread, and "
+                   "compares result codes and, where\n"
+                   "the trace has data, contents. yoke --layers trace [--data] COMMAND records one, in "
+                   "YOKE_TRACE_FILE or\n"
+                   "else in yoke-trace-PID.yoketrace. One of --backend, --print and --chrome must be given. "
+                   "Exit code 1: something differs.");
+  line.positional("FILE", &path, "the trace");
+  line.text("backend", &options.backend, "where to run it: a backend's name");
+  line.number(
+      "tolerance", &options.tolerance,
+      "for floats, relative to the larger of 1 and the value, default 1e-5; what is no float must be equal");
+  line.flag("no-compare", &no_compare, "do not compare contents");
+  line.flag("json", &as_json, "print one JSON object");
+  line.flag("print", &as_text, "list the calls, and run nothing");
+  line.text("chrome", &picture, "write the trace for chrome://tracing to this file, and run nothing");
+  if (!line.parse(arguments)) {
+    return kDone;
+  }
+  if (options.backend.empty() && !as_text && picture.empty()) {
+    throw UsageError("yoke replay takes one of --backend NAME, --print and --chrome FILE");
+  }
+  const MappedFile file(path);
+  try {
+    static_cast<void>(TraceReader(file.bytes()));  // reads the head
+  } catch (const Error& error) {
+    throw Error(error.code(), path + ": " + error.what());
+  }
+  if (as_text || !picture.empty()) {
+    if (as_text) {
+      print_trace(file.bytes(), std::cout);
+    }
+    if (!picture.empty()) {
+      write_picture(file.bytes(), picture);
+    }
+    return kDone;
+  }
+  options.compare_contents = !no_compare;
+  const bool is_terminal = ::isatty(STDERR_FILENO) == 1;
+  if (is_terminal) {
+    options.progress = [](std::uint64_t done, std::uint64_t all) {
+      std::cerr << "\rcall " << grouped(done) << " of " << grouped(all) << "\x1b[K"
+                << (done == all ? "\n" : "");
+    };
+  }
+  Runtime runtime(runtime_options());
+  const ReplayReport report = replay(runtime, file.bytes(), options);
+  if (as_json) {
+    print_json(report, options.backend);
+  } else {
+    print_report(report, options.backend);
+  }
+  return report.differences == 0 ? kDone : kFailed;
+}
+
+}  // namespace yoke::cli

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/program/src/access.cpp: what the indices of a verified program mean as numbers.
+#include <yoke/program/access.h>
+
+#include <algorithm>
+
+namespace yoke::program {
+namespace {
+
+std::uint64_t magnitude(std::int64_t value) {
+  return value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
+}
+
+// Of the loop's or symbol's own values.
+std::uint64_t largest_value(const Program& program, const Statement& statement, const Affine::Term& term) {
+  if (!term.is_symbol) {
+    return statement.loops[term.id].extent - 1;
+  }
+  const Symbol& symbol = program.symbols[term.id];
+  return std::max(magnitude(symbol.low), magnitude(symbol.high - 1));
+}
+
+}  // namespace
+
+std::uint64_t largest_partial_sum(const Program& program, const Statement& statement, const Affine& affine) {
+  std::uint64_t largest = magnitude(affine.constant);
+  for (const Affine::Term& term : affine.terms) {
+    // The verifier keeps each part below 2^61, and there are at most 64 loops.
+    largest += magnitude(term.coefficient) * largest_value(program, statement, term);
+  }
+  return largest;
+}
+
+bool may_leave(const Program& program, const Statement& statement, const Affine& affine,
+               std::uint64_t extent) {
+  const auto range = range_of(program, statement, affine);
+  return !range || range->low < 0 || static_cast<std::uint64_t>(range->high) >= extent;
+}
+
+std::vector<std::uint64_t> strides_of(const Tensor& tensor) {
+  std::vector<std::uint64_t> strides(tensor.dims.size(), 1);
+  for (std::size_t i = strides.size(); i-- > 1;) {
+    strides[i - 1] = strides[i] * tensor.dims[i];
+  }
+  return strides;
+}
+
+bool has_element_index(const Access& access) {
+  return std::any_of(access.indices.begin(), access.indices.end(),
+                     [](const Index& index) { return index.element_of.has_value(); });
+}
+
+}  // namespace yoke::program

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/sdk/include/yoke/sdk/detail/faults.h: the faults armed on one device handle ("yoke.fault/1"),
+// and whether it is lost.
+#pragma once
+
+#include <yoke/ext/fault.h>
+#include <yoke/sdk/failure.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace yoke::sdk::detail {
+
+// Asked in every call, so a device without faults pays for one load. Any thread.
+class Faults {
+ public:
+  void arm(std::int32_t kind, std::uint64_t nth, std::uint64_t delay_ns) {
+    if (kind < YOKE_FAULT_ALLOCATION || kind > YOKE_FAULT_DEVICE_LOST) {
+      throw Failure(YOKE_UNIMPLEMENTED, "there is no fault of kind " + std::to_string(kind));
+    }
+    if (nth == 0) {
+      throw Failure(YOKE_INVALID_ARGUMENT, "a fault is armed for the call `nth`, counted from 1; it is 0");
+    }
+    if (kind == YOKE_FAULT_EVENT_LATE) {
+      delay_ns_.store(delay_ns, std::memory_order_relaxed);
+    }
+    left(kind).store(nth, std::memory_order_relaxed);
+    watched_.store(true, std::memory_order_release);
+  }
+
+  void clear() noexcept {
+    for (std::atomic<std::uint64_t>& left : left_) {
+      left.store(0, std::memory_order_relaxed);
+    }
+    watched_.store(false, std::memory_order_release);
+  }
+
+  // For good: clear() leaves it, also when it comes while a call loses the device.
+  bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
+
+  // Throws DEVICE_LOST on a lost device.
+  void check_alive() const {
+    if (lost()) [[unlikely]] {
+      throw lost_failure();
+    }
+  }
+
+  // Throws where the n-th allocation is this one.
+  void on_allocation() {
+    if (watched_.load(std::memory_order_acquire) && strikes(YOKE_FAULT_ALLOCATION)) [[unlikely]] {
+      throw Failure(YOKE_OUT_OF_DEVICE_MEMORY, "this allocation fails on purpose (yoke.fault/1)");
+    }
+  }
+
+  // What is to happen to this copy or launch, if anything. A failure that is thrown or queued is the caller's
+  // to bring about.
+  std::optional<Failure> on_work(std::int32_t kind) {
+    if (!watched_.load(std::memory_order_acquire)) [[likely]] {
+      return std::nullopt;
+    }
+    if (strikes(YOKE_FAULT_DEVICE_LOST)) {
+      lost_.store(true, std::memory_order_release);
+      return lost_failure();
+    }
+    if (strikes(kind)) {
+      return Failure(YOKE_UNAVAILABLE, std::string(kind == YOKE_FAULT_COPY ? "this copy" : "this launch") +
+                                           " fails on purpose (yoke.fault/1)");
+    }
+    return std::nullopt;
+  }
+
+  // Nanoseconds by which this event is late; 0: it is not.
+  std::uint64_t on_event() {
+    if (watched_.load(std::memory_order_acquire) && strikes(YOKE_FAULT_EVENT_LATE)) [[unlikely]] {
+      return delay_ns_.load(std::memory_order_relaxed);
+    }
+    return 0;
+  }
+
+ private:
+  static Failure lost_failure() {
+    return {YOKE_DEVICE_LOST, "the device was lost on purpose (yoke.fault/1); close it and open it again"};
+  }
+  std::atomic<std::uint64_t>& left(std::int32_t kind) { return left_[static_cast<std::size_t>(kind)]; }
+
+  // Counts one call of this kind; is it the one?
+  bool strikes(std::int32_t kind) {
+    std::atomic<std::uint64_t>& counter = left(kind);
+    std::uint64_t now = counter.load(std::memory_order_relaxed);
+    while (now != 0 && !counter.compare_exchange_weak(now, now - 1, std::memory_order_relaxed)) {
+    }
+    return now == 1;
+  }
+
+  std::array<std::atomic<std::uint64_t>, YOKE_FAULT_DEVICE_LOST + 1> left_{};  // by kind; 0: not armed
+  std::atomic<std::uint64_t> delay_ns_{0};
+  std::atomic<bool> watched_{false};  // something is, or was, armed
+  std::atomic<bool> lost_{false};
+};
+
+}  // namespace yoke::sdk::detail

@@ -1,0 +1,547 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/layers/layer.cpp: a call through a layer: handles looked up, shadows laid under what the plugin
+// writes, results handed on.
+#include "layers/layer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <map>
+
+#include "layers/error_slots.h"
+#include "loader/memory_reader.h"
+#include "loader/prefix.h"
+
+namespace yoke::layers {
+namespace {
+
+constexpr std::size_t kMostShadowBytes = std::size_t{16} << 20U;  // more goes straight to the host's memory
+
+// Every layer of the process by the plugin that it shows; destroyed ones stay for a while, so that a call
+// after destroy is answered.
+struct Registry {
+  std::mutex mutex;
+  std::map<const yoke_plugin*, std::shared_ptr<Layer>> layers;
+  std::deque<const yoke_plugin*> destroyed;
+};
+constexpr std::size_t kMostDestroyed = 256;
+
+Registry& registry() {
+  static Registry* const only = new Registry;  // never destroyed: see handles.cpp
+  return *only;
+}
+
+std::shared_ptr<Layer> layer_of(const yoke_plugin* plugin) {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.layers.find(plugin);
+  return found == all.layers.end() ? nullptr : found->second;
+}
+
+// What the plugin throws (rule 13) goes on to whoever called: the loader knows what to do with it.
+void destroy_plugin(yoke_plugin* plugin) {
+  if (const auto layer = layer_of(plugin)) {
+    layer->destroy();
+  }
+}
+
+const void* plugin_table(yoke_plugin* plugin, const char* id) {
+  const auto layer = layer_of(plugin);
+  return layer == nullptr || id == nullptr ? nullptr : layer->get_table(id);
+}
+
+bool is_list(Kind kind) {
+  return kind == Kind::kOutRows;
+}
+
+// The host's struct_size at the front of an info struct or of the first row.
+std::uint64_t size_at(const void* memory) {
+  std::uint64_t size = 0;
+  std::memcpy(&size, memory, sizeof(size));
+  return size;
+}
+
+}  // namespace
+
+std::uint64_t now_ns() noexcept {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                        std::chrono::steady_clock::now().time_since_epoch())
+                                        .count());
+}
+
+std::uint64_t Call::out(std::size_t i) const {
+  return row.arguments[i].kind == Kind::kOutNumber && row.arguments[i].byte_count == 4 ? outs[i] & 0xffffffffU
+                                                                                       : outs[i];
+}
+
+bool Call::wrote(std::size_t i) const {
+  const std::uint64_t unwritten =
+      row.arguments[i].kind == Kind::kOutNumber && row.arguments[i].byte_count == 4 ? kUnwritten & 0xffffffffU
+                                                                                    : kUnwritten;
+  return out(i) != unwritten;
+}
+
+// The tables as given out, each as long as the plugin's.
+struct Layer::Tables {
+#define YOKE_LAYERS_MEMBER(table, id, list) \
+  table given_##table{};                    \
+  bool has_##table = false;
+  YOKE_LAYERS_TABLES(YOKE_LAYERS_MEMBER)
+#undef YOKE_LAYERS_MEMBER
+};
+
+Layer::Layer() : tables_(std::make_unique<Tables>()) {}
+Layer::~Layer() = default;
+
+std::shared_ptr<Object> Layer::make_object(Kind kind) {
+  return std::make_shared<Object>(kind, shared_from_this());
+}
+
+namespace {
+
+constexpr std::uint64_t kMostTableBytes = 1U << 16U;  // as the loader takes
+
+// The bytes of a plugin's table, at most as many as `most`; none: it is broken in a way that the loader
+// refuses.
+std::vector<std::byte> read_table(const loader::MemoryReader& memory, const void* theirs, std::size_t most) {
+  std::uint64_t size = 0;
+  if (reinterpret_cast<std::uintptr_t>(theirs) % alignof(std::uint64_t) != 0 ||
+      !memory.copy(theirs, sizeof(size), &size) || size <= sizeof(size) || size > kMostTableBytes) {
+    return {};
+  }
+  std::vector<std::byte> bytes(std::min<std::uint64_t>(size, most) / sizeof(Slot) * sizeof(Slot));
+  if (!memory.copy(theirs, bytes.size(), bytes.data())) {
+    return {};
+  }
+  return bytes;
+}
+
+// Fills a layer's table from the plugin's: the slots that it knows and has get a wrapper. A slot that points
+// nowhere stays as it is, for the loader to see.
+template <class Table>
+void wrap_table(const loader::MemoryReader& memory, const std::vector<std::byte>& theirs, Table& given,
+                std::array<Slot, kFunctionCount>& slots, std::size_t first, std::size_t count) {
+  const auto all = wrappers();
+  given = Table{};
+  given.struct_size = theirs.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t at = sizeof(std::uint64_t) + i * sizeof(Slot);
+    if (at + sizeof(Slot) > theirs.size()) {
+      break;
+    }
+    Slot slot = nullptr;
+    std::memcpy(&slot, theirs.data() + at, sizeof(slot));
+    slots[first + i] = slot;
+    const bool is_good = slot != nullptr && memory.readable(reinterpret_cast<const void*>(slot));
+    std::memcpy(reinterpret_cast<std::byte*>(&given) + at, is_good ? &all[first + i] : &slot, sizeof(slot));
+  }
+}
+
+}  // namespace
+
+const void* Layer::get_table(const char* id) {
+  const std::string_view asked(id);
+  const std::lock_guard lock(tables_mutex_);
+  if (is_destroyed()) {
+    late_callback("get_table");
+    return nullptr;
+  }
+#define YOKE_LAYERS_FIRST(table, member, need) Function::member,
+#define YOKE_LAYERS_GIVE(table, table_id, list)                                                        \
+  if (asked == (table_id)) {                                                                           \
+    constexpr Function kMembers[] = {list(YOKE_LAYERS_FIRST)};                                         \
+    const void* const theirs = inner_->get_table(inner_, id);                                          \
+    const loader::MemoryReader memory;                                                                 \
+    const auto bytes = read_table(memory, theirs, sizeof(table));                                      \
+    table_given(id, theirs, bytes);                                                                    \
+    if (bytes.empty()) {                                                                               \
+      return theirs;                                                                                   \
+    }                                                                                                  \
+    if (!tables_->has_##table) {                                                                       \
+      wrap_table(memory, bytes, tables_->given_##table, slots_, static_cast<std::size_t>(kMembers[0]), \
+                 std::size(kMembers));                                                                 \
+      tables_->has_##table = true;                                                                     \
+    }                                                                                                  \
+    return &tables_->given_##table;                                                                    \
+  }
+  YOKE_LAYERS_TABLES(YOKE_LAYERS_GIVE)
+#undef YOKE_LAYERS_GIVE
+#undef YOKE_LAYERS_FIRST
+  return nullptr;  // handles of this layer would get into a table that it does not know
+}
+
+// Null for a prefix that cannot be trusted: whoever asked for the plugin says what is wrong with it.
+yoke_plugin* Layer::adopt(yoke_plugin* inner) {
+  const loader::MemoryReader memory;
+  yoke_plugin raw{};
+  if (loader::read_prefix(memory, inner, raw)) {
+    return nullptr;
+  }
+  inner_ = inner;
+  prefix_ = raw;
+  prefix_.prefix_size = sizeof(yoke_plugin);
+  prefix_.destroy = &destroy_plugin;
+  prefix_.get_table = &plugin_table;
+  if (raw.backend_name != nullptr) {
+    backend_ = loader::printable(memory.text(raw.backend_name, YOKE_NAME_CAPACITY).value_or("?"));
+  }
+  if (raw.plugin_version != nullptr) {
+    version_ = loader::printable(memory.text(raw.plugin_version, YOKE_NAME_CAPACITY).value_or(""));
+  }
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  all.layers[&prefix_] = shared_from_this();
+  return &prefix_;
+}
+
+void Layer::destroy() {
+  {
+    const std::lock_guard lock(tables_mutex_);
+    if (destroyed_.load()) {
+      late_callback("destroy");
+      return;
+    }
+  }
+  destroying();
+  inner_->destroy(inner_);
+  destroyed();
+  retire();
+}
+
+// Answers only from now on, and goes when many others were destroyed after it.
+void Layer::retire() noexcept {
+  destroyed_.store(true);
+  std::shared_ptr<Layer> oldest;  // freed without the lock
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  all.destroyed.push_back(&prefix_);
+  if (all.destroyed.size() > kMostDestroyed) {
+    const auto found = all.layers.find(all.destroyed.front());
+    all.destroyed.pop_front();
+    if (found != all.layers.end()) {
+      oldest = std::move(found->second);
+      all.layers.erase(found);
+    }
+  }
+}
+
+std::int32_t Layer::run(Function function, const std::uint64_t* words, Issue issue) noexcept {
+  const Row& row = row_of(function);
+  try {
+    std::shared_ptr<Layer> layer;
+    for (std::size_t i = 0; i < row.argument_count && layer == nullptr; ++i) {
+      if (row.arguments[i].kind == Kind::kPlugin) {
+        layer =
+            layer_of(reinterpret_cast<const yoke_plugin*>(words[i]));  // NOLINT(performance-no-int-to-ptr)
+      } else if (is_handle(row.arguments[i].kind)) {
+        const auto object = find_object(words[i]);
+        layer = object == nullptr ? nullptr : object->layer;
+      }
+    }
+    if (layer == nullptr) {  // nothing says whose call it is: destroy of NULL, or garbage alone
+      return row.arguments[0].ownership == Ownership::kEnded && words[0] == 0 ? YOKE_OK
+                                                                              : YOKE_INVALID_ARGUMENT;
+    }
+    Call call(*layer, row, words);
+    return layer->run_on(call, issue);
+  } catch (const std::exception&) {  // out of memory, in the layer itself
+    return YOKE_RESOURCE_EXHAUSTED;
+  }
+}
+
+void Layer::answer(Call& call, std::int32_t code, const std::string& text) {
+  call.code = code;
+  if (call.status != nullptr) {
+    call.status->code = code;
+    call.status->text = text;
+  }
+  const auto& outer = call.layer.outer_host();
+  if (call.has_result() && outer.error_set != nullptr) {
+    outer.error_set(call.pointer<yoke_error>(call.row.argument_count - 1U), code, 0, text.data(),
+                    text.size());
+  }
+}
+
+bool Layer::find_object_of(Call& call, std::size_t i, std::uint64_t word, std::shared_ptr<Object>& out) {
+  const Argument& argument = call.row.arguments[i];
+  const Kind wanted = argument.kind == Kind::kBindings ? Kind::kBuffer : argument.kind;
+  std::string what;
+  if (word == 0) {
+    if (argument.nullable) {
+      return true;
+    }
+    what = std::string(argument.name) + " is NULL";
+  } else {
+    auto object = find_object(word);
+    const std::string described =
+        object == nullptr ? "" : argument.name + std::string(" is ") + object->name();
+    if (object == nullptr) {
+      what = std::string(argument.name) + " is no handle of any plugin, or one that ended long ago";
+    } else if (object->layer.get() != this) {
+      what = described + " of another plugin, '" + object->layer->backend() + "'";
+    } else if (object->kind != wanted) {
+      what = described + ", and the call takes a " + kind_name(wanted);
+    } else if (!object->is_alive()) {
+      what = described + ", which was " + (wanted == Kind::kDevice ? "closed" : "destroyed") + " before";
+    } else {
+      out = std::move(object);
+      return true;
+    }
+  }
+  refused_handle(call, i, what);
+  answer(call, word == 0 ? YOKE_INVALID_ARGUMENT : YOKE_FAILED_PRECONDITION, what);
+  return false;
+}
+
+// Every handle among the arguments; false: one is none, and the call was answered.
+bool Layer::find_objects(Call& call) {
+  for (std::size_t i = 0; i < call.row.argument_count; ++i) {
+    const Argument& argument = call.row.arguments[i];
+    if (is_handle(argument.kind) && !find_object_of(call, i, call.words[i], call.objects[i])) {
+      return false;
+    }
+    if (argument.kind != Kind::kBindings || call.words[i] == 0) {
+      continue;
+    }
+    const auto count = static_cast<std::uint32_t>(call.number(static_cast<std::size_t>(argument.partner)));
+    const auto* bindings = call.pointer<const yoke_binding>(i);
+    for (std::uint32_t b = 0; b < count; ++b) {
+      const auto word = reinterpret_cast<std::uint64_t>(bindings[b].buffer);
+      std::shared_ptr<Object> buffer;
+      if (!find_object_of(call, i, word, buffer)) {
+        return false;
+      }
+      if (buffer != nullptr) {
+        // NOLINTNEXTLINE(performance-no-int-to-ptr): the plugin's own pointer
+        call.bindings.push_back({reinterpret_cast<yoke_buffer*>(buffer->inner), bindings[b].offset});
+      } else {
+        call.bindings.push_back({nullptr, bindings[b].offset});
+      }
+      call.bound.push_back(std::move(buffer));
+    }
+  }
+  return true;
+}
+
+void Layer::pass_shadow(Call& call, std::size_t i) {
+  const Argument& argument = call.row.arguments[i];
+  call.passed[i] = call.words[i];
+  std::uint64_t size = 0;
+  if (call.words[i] == 0) {
+    return;
+  }
+  if (argument.kind == Kind::kOutText) {
+    size = call.number(static_cast<std::size_t>(argument.partner));
+  } else {
+    size = size_at(call.pointer<void>(i));
+    if (is_list(argument.kind)) {
+      const std::uint64_t rows = call.number(static_cast<std::size_t>(argument.partner));
+      size = rows == 0 || size > kMostShadowBytes / std::max<std::uint64_t>(rows, 1) ? 0 : size * rows;
+    }
+  }
+  if (size == 0 || size > kMostShadowBytes) {
+    return;
+  }
+  Shadow& shadow = call.shadows[i];
+  shadow.size = size;
+  shadow.bytes.resize(size + kCanaryByteCount, kCanary);
+  std::memcpy(shadow.bytes.data(), call.pointer<void>(i), size);
+  shadow.before = shadow.bytes;
+  call.passed[i] = reinterpret_cast<std::uint64_t>(shadow.bytes.data());
+}
+
+// What the plugin gets for each argument.
+void Layer::pass(Call& call) {
+  for (std::size_t i = 0; i < call.row.argument_count; ++i) {
+    switch (call.row.arguments[i].kind) {
+      case Kind::kPlugin:
+        call.passed[i] = reinterpret_cast<std::uint64_t>(inner_);
+        break;
+      case Kind::kOutNumber:
+      case Kind::kOutHandle:
+        call.outs[i] = kUnwritten;
+        call.passed[i] = reinterpret_cast<std::uint64_t>(&call.outs[i]);
+        break;
+      case Kind::kOutInfo:
+      case Kind::kOutRows:
+      case Kind::kOutText:
+        pass_shadow(call, i);
+        break;
+      case Kind::kBindings:
+        call.passed[i] = call.words[i] == 0 ? 0 : reinterpret_cast<std::uint64_t>(call.bindings.data());
+        break;
+      case Kind::kStatus:
+        call.passed[i] = reinterpret_cast<std::uint64_t>(call.status->get());
+        break;
+      default:
+        call.passed[i] = call.objects[i] != nullptr ? call.objects[i]->inner : call.words[i];
+        break;
+    }
+  }
+}
+
+// Makes the object of a new handle.
+void Layer::take_results(Call& call) {
+  for (std::size_t i = 0; i < call.row.argument_count; ++i) {
+    const Argument& argument = call.row.arguments[i];
+    if (argument.kind != Kind::kOutHandle || !call.is_ok() || !call.wrote(i) || call.outs[i] == 0) {
+      continue;
+    }
+    call.made = make_object(argument.makes);
+    Object& made = *call.made;
+    made.inner = call.outs[i];
+    made.number = handle_count_.fetch_add(1) + 1;
+    if (argument.makes == Kind::kDevice) {
+      made.ordinal = static_cast<std::uint32_t>(call.number(1));
+    } else {
+      const auto& parent = call.objects[0];
+      made.device = parent->kind == Kind::kDevice ? parent : parent->device;
+      made.ordinal = made.device->ordinal;
+    }
+    if (argument.makes == Kind::kBuffer) {
+      made.byte_count = call.number(1);
+    }
+  }
+}
+
+// How far streams are, as the host may know it after this call.
+void Layer::note_progress(Call& call) {
+  const auto& first = call.objects[0];
+  if (first == nullptr || (!call.is_ok() && call.code == YOKE_DEADLINE_EXCEEDED)) {
+    return;
+  }
+  if (call.row.thread == Thread::kStreamSerial && first->kind == Kind::kStream && call.is_ok() &&
+      call.row.time == Time::kAsynchronous) {
+    const std::lock_guard lock(first->mutex);
+    if (call.made != nullptr) {
+      call.made->stream = first;
+      call.made->ticket = first->issued;
+    } else {
+      call.ticket = ++first->issued;
+    }
+    return;
+  }
+  const bool is_query = call.function() == Function::stream_query || call.function() == Function::event_query;
+  const bool is_wait = call.function() == Function::stream_wait || call.function() == Function::event_wait;
+  if (!(is_wait || (is_query && (!call.is_ok() || call.out(1) == 1)))) {
+    return;
+  }
+  const auto& stream = first->kind == Kind::kEvent ? first->stream : first;
+  const std::uint64_t reached = first->kind == Kind::kEvent ? first->ticket : call.issued_before;
+  if (stream != nullptr) {
+    const std::lock_guard lock(stream->mutex);
+    stream->completed = std::max(stream->completed, reached);
+    completed(*stream, call.is_ok());
+  }
+}
+
+// What the host sees: handles of this layer, and the plugin's answers where the call went well.
+void Layer::give_results(const Call& call) {
+  for (std::size_t i = 0; i < call.row.argument_count; ++i) {
+    const Argument& argument = call.row.arguments[i];
+    if (!call.is_ok() || call.words[i] == 0) {
+      continue;
+    }
+    if (argument.kind == Kind::kOutNumber && call.wrote(i)) {
+      std::memcpy(call.pointer<void>(i), &call.outs[i], argument.byte_count);
+    } else if (argument.kind == Kind::kOutHandle && call.wrote(i)) {
+      const std::uint64_t word = call.made == nullptr ? 0 : call.made->word;
+      std::memcpy(call.pointer<void>(i), &word, sizeof(word));
+    } else if (call.shadows[i].size != 0) {
+      std::memcpy(call.pointer<void>(i), call.shadows[i].bytes.data(), call.shadows[i].size);
+    }
+  }
+}
+
+std::int32_t Layer::run_on(Call& call, Issue issue) {
+  const OpenSlot slot(*this, call);
+  if (is_destroyed()) {
+    refused_handle(call, 0, "the plugin was destroyed before");
+    answer(call, YOKE_FAILED_PRECONDITION, "the plugin was destroyed before");
+    return call.code;
+  }
+  if (!find_objects(call)) {
+    return call.code;
+  }
+  const auto& first = call.objects[0];
+  if (first != nullptr && first->kind == Kind::kStream) {
+    const std::lock_guard lock(first->mutex);
+    call.issued_before = first->issued;
+  }
+  if (!before(call)) {
+    return call.code;
+  }
+  const bool ends = call.row.arguments[0].ownership == Ownership::kEnded && first != nullptr;
+  if (ends && !first->alive.exchange(false)) {
+    refused_handle(call, 0, first->name() + " is ended by two threads at once");
+    return call.code = YOKE_FAILED_PRECONDITION;
+  }
+  pass(call);
+  call.begin_ns = now_ns();
+  try {
+    call.code = issue(slots_[static_cast<std::size_t>(call.function())], call.passed.data());
+  } catch (const std::exception& thrown) {
+    threw(call, thrown.what());
+    answer(call, YOKE_INTERNAL, std::string("the plugin threw an exception: ") + thrown.what());
+  } catch (...) {
+    threw(call, "something that is no std::exception");
+    answer(call, YOKE_INTERNAL, "the plugin threw something that is no std::exception");
+  }
+  call.end_ns = now_ns();
+  if (ends) {
+    if (call.is_ok()) {
+      retire_handle(*first);
+    } else {
+      first->alive.store(true);  // device_close that was refused
+    }
+  }
+  take_results(call);
+  if (call.made != nullptr) {
+    insert_handle(call.made);
+  }
+  note_progress(call);
+  after(call);
+  give_results(call);
+  return call.code;
+}
+
+std::int32_t Layer::enter(const std::shared_ptr<Layer>& layer, const Chain& below,
+                          const yoke_entry_args* args, yoke_plugin** out_plugin, yoke_error* error) {
+  Layer& self = *layer;
+  if (args == nullptr || args->host == nullptr) {
+    return below.enter(args, out_plugin, error);
+  }
+  const std::uint64_t known = std::min<std::uint64_t>(args->host->struct_size, sizeof(yoke_host_api));
+  std::memcpy(&self.outer_, args->host, known);
+  fill_host(self, self.host_, self.outer_, known);
+  yoke_entry_args passed = YOKE_ENTRY_ARGS_INIT;
+  const std::uint64_t args_known = std::min<std::uint64_t>(args->struct_size, sizeof(passed));
+  std::memcpy(&passed, args, args_known);
+  passed.struct_size = args_known;
+  passed.host = &self.host_;
+  {  // found by the plugin's late callbacks, also when the entry fails
+    Registry& all = registry();
+    const std::lock_guard lock(all.mutex);
+    all.layers[&self.prefix_] = layer;
+  }
+  yoke_plugin* inner = nullptr;
+  std::int32_t code = YOKE_OK;
+  {
+    const OpenSlot slot(self, error, YOKE_PLUGIN_ENTRY_SYMBOL);
+    self.entering();
+    code = below.enter(&passed, &inner, slot.get()->get());
+    self.entered(code, *slot.get());
+  }
+  if (code == YOKE_OK && out_plugin != nullptr) {
+    yoke_plugin* const mine = self.adopt(inner);
+    *out_plugin = mine == nullptr ? inner : mine;
+  }
+  if (self.inner_ == nullptr) {
+    self.retire();
+  }
+  return code;
+}
+
+}  // namespace yoke::layers

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/layers/replay.cpp: a trace once more, call by call.
+#include "layers/replay.h"
+
+#include <yoke/program/text.h>
+#include <yoke/runtime/device.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "device/call.h"
+#include "layers/trace_format.h"
+
+namespace yoke::layers {
+namespace {
+
+using F = Function;
+
+constexpr std::uint64_t kMostKept = std::uint64_t{64}
+                                    << 20U;  // bytes of sources before all streams are awaited
+constexpr std::size_t kMostListed = 100;
+
+bool is_wait_or_query(F function) {
+  return function == F::stream_wait || function == F::event_wait || function == F::stream_query ||
+         function == F::event_query;
+}
+
+const char* code_text(std::int32_t code) {
+  return code_name(static_cast<ErrorCode>(code));
+}
+
+}  // namespace
+
+Replayer::Replayer(const detail::BackendState& backend, std::span<const std::byte> file,
+                   const ReplayOptions& options)
+    : backend_(backend), options_(options), reader_(file), file_size_(file.size()) {
+#define YOKE_LAYERS_SLOT(table_type, member, need)     \
+  slots_[static_cast<std::size_t>(Function::member)] = \
+      reinterpret_cast<Slot>(backend.table<table_type>().member);
+  YOKE_BACKEND_API_FUNCTIONS(YOKE_LAYERS_SLOT)
+  YOKE_STREAM_API_FUNCTIONS(YOKE_LAYERS_SLOT)
+  YOKE_PROGRAM_API_FUNCTIONS(YOKE_LAYERS_SLOT)
+  YOKE_PEER_API_FUNCTIONS(YOKE_LAYERS_SLOT)
+#undef YOKE_LAYERS_SLOT
+  const auto* const fault =
+      static_cast<const yoke_fault_api*>(backend.plugin->get_table(backend.plugin, YOKE_FAULT_TABLE));
+  if (fault != nullptr && fault->struct_size >= sizeof(*fault)) {
+    slots_[static_cast<std::size_t>(F::fault_arm)] = reinterpret_cast<Slot>(fault->fault_arm);
+    slots_[static_cast<std::size_t>(F::fault_clear)] = reinterpret_cast<Slot>(fault->fault_clear);
+  }
+}
+
+Replayer::~Replayer() {
+  end_all();
+}
+
+std::int32_t Replayer::issue(Function function, const std::uint64_t* words) const {
+  static const auto all = issuers();
+  return all[static_cast<std::size_t>(function)](slots_[static_cast<std::size_t>(function)], words);
+}
+
+// The row of a recorded function, where it is the same function as ours.
+const Row* Replayer::row_for(const TraceRecord& record) const {
+  const TraceFunction& function = *record.function;
+  for (const Row& row : rows()) {
+    if (function.name != row.name || function.table != row.table) {
+      continue;
+    }
+    bool same = true;
+    for (std::size_t i = 0; i < function.arguments.size(); ++i) {
+      same = same && i < row.argument_count &&
+             static_cast<Kind>(function.arguments[i].kind) == row.arguments[i].kind;
+    }
+    const bool has_status = row.arguments[row.argument_count - 1].kind == Kind::kStatus;
+    return same && function.arguments.size() + (has_status ? 1U : 0U) == row.argument_count ? &row : nullptr;
+  }
+  return nullptr;
+}
+
+// Which bytes of which buffer are elements of what: known from all links of the trace, as copies come before.
+void Replayer::scan_call(const TraceRecord& record,
+                         std::map<Key, std::shared_ptr<const program::Module>>& codes) {
+  const Row* const row = row_for(record);
+  if (row == nullptr || record.code != YOKE_OK) {
+    return;
+  }
+  if (row->function == F::code_compile) {
+    std::span<const std::byte> text;
+    if (!reader_.blob(record.values[1].hash, text)) {
+      return;
+    }
+    try {
+      codes[{record.plugin, record.values[2].number}] = std::make_shared<program::Module>(
+          program::parse_and_verify({reinterpret_cast<const char*>(text.data()), text.size()}));
+    } catch (const program::ProgramError&) {  // of a format that we do not read
+    }
+  } else if (row->function == F::routine_link) {
+    const auto code = codes.find({record.plugin, record.values[0].number});
+    const std::uint64_t entry = record.values[1].number;
+    if (code == codes.end() || entry >= code->second->programs.size()) {
+      return;
+    }
+    const auto& program = code->second->programs[entry];
+    const auto arguments = program.arguments();
+    const auto& list = record.values[2].list;
+    for (std::size_t i = 0; i < arguments.size() && 2 * i + 1 < list.size(); ++i) {
+      const auto& tensor = program.tensors[arguments[i]];
+      auto& types = types_[{record.plugin, list[2 * i]}];
+      const TypedRange range{list[2 * i + 1], list[2 * i + 1] + tensor.byte_count(), tensor.type};
+      const bool is_known = std::any_of(types.begin(), types.end(), [&](const TypedRange& one) {
+        return one.begin == range.begin && one.end == range.end && one.type == range.type;
+      });
+      if (!is_known) {
+        types.push_back(range);
+      }
+    }
+  }
+}
+
+void Replayer::scan() {
+  std::map<Key, std::shared_ptr<const program::Module>> codes;
+  TraceRecord record;
+  while (reader_.next(record)) {
+    if (record.type == TraceRecord::Type::kCall) {
+      ++report_.calls;
+      scan_call(record, codes);
+    }
+  }
+  report_.cut = reader_.cut();
+  reader_.rewind();
+}
+
+std::span<const TypedRange> Replayer::types_of(const Key& buffer) const {
+  const auto found = types_.find(buffer);
+  return found == types_.end() ? std::span<const TypedRange>() : found->second;
+}
+
+void Replayer::differ(const TraceRecord& record, std::string text) {
+  ++report_.differences;
+  if (report_.first.size() < kMostListed) {
+    report_.first.push_back(
+        {record.number, record.function == nullptr ? "" : record.function->name, std::move(text)});
+  }
+}
+
+ReplayReport Replayer::run() {
+  scan();
+  if (!reader_.has_data()) {
+    report_.why_unknown =
+        "the trace holds no contents, so made-up input was used; record it with YOKE_TRACE_DATA=1 to compare "
+        "them";
+  } else if (!options_.compare_contents) {
+    report_.why_unknown = "it was asked not to compare them";
+  }
+  TraceRecord record;
+  std::uint64_t done = 0;
+  while (reader_.next(record)) {
+    if (record.type == TraceRecord::Type::kContent) {
+      content(record);
+    } else if (record.type == TraceRecord::Type::kCall) {
+      replay_call(record);
+      ++done;
+      constexpr std::uint64_t kEvery = 256;
+      if (options_.progress && (done % kEvery == 0 || done == report_.calls)) {
+        options_.progress(done, report_.calls);
+      }
+    }
+  }
+  sync_all();
+  for (const auto& [name, function] : functions_) {
+    report_.functions.push_back(function);
+    report_.recorded_seconds += function.recorded_seconds;
+    report_.replayed_seconds += function.replayed_seconds;
+  }
+  std::stable_sort(report_.functions.begin(), report_.functions.end(),
+                   [](const auto& a, const auto& b) { return a.replayed_seconds > b.replayed_seconds; });
+  return report_;
+}
+
+// A backend without streams or programs does without these calls; true: this is one of them.
+bool Replayer::stands_in(const Row& row, const TraceRecord& record) {
+  const bool is_stream = std::strcmp(row.table, YOKE_STREAM_TABLE) == 0;
+  const bool is_lacking = (is_stream && !backend_.has_streams) ||
+                          (std::strcmp(row.table, YOKE_PROGRAM_TABLE) == 0 && !backend_.has_programs) ||
+                          (std::strcmp(row.table, YOKE_PEER_TABLE) == 0 && !backend_.has_peer) ||
+                          slots_[static_cast<std::size_t>(row.function)] == nullptr;
+  if (!is_lacking) {
+    return false;
+  }
+  for (std::size_t i = 0; i < record.values.size(); ++i) {
+    if (is_stream && row.arguments[i].kind == Kind::kOutHandle && record.values[i].number != 0) {
+      // Work on it is done when the call returns.
+      live_[{record.plugin, record.values[i].number}] = {row.arguments[i].makes, 0, 0, ++made_};
+    }
+  }
+  return true;
+}
+
+void Replayer::count_time(const TraceRecord& record, std::uint64_t ns) {
+  ReplayFunction& function = functions_[record.function->name];
+  function.name = record.function->name;
+  ++function.calls;
+  const double seconds = static_cast<double>(ns) / 1e9;
+  function.recorded_seconds += static_cast<double>(record.duration_ns) / 1e9;
+  function.replayed_seconds += seconds;
+  function.slowest_seconds = std::max(function.slowest_seconds, seconds);
+}
+
+void Replayer::replay_call(const TraceRecord& record) {
+  const Row* const row = row_for(record);
+  Prepared call;
+  if (row == nullptr || stands_in(*row, record) || !prepare(*row, record, call)) {
+    ++report_.skipped;
+    return;
+  }
+  // A handle for which the backend has nothing, where it cannot be NULL.
+  for (std::size_t i = 0; i < record.values.size(); ++i) {
+    if (is_handle(row->arguments[i].kind) && !row->arguments[i].nullable && call.words[i] == 0 &&
+        record.values[i].number != 0) {
+      ++report_.skipped;
+      return;
+    }
+  }
+  detail::Status status;
+  if (row->arguments[row->argument_count - 1].kind == Kind::kStatus) {
+    call.words[row->argument_count - 1U] = reinterpret_cast<std::uint64_t>(status.get());
+  }
+  if (row->arguments[0].ownership == Ownership::kEnded) {
+    sync_all();
+  }
+  const std::uint64_t begin = now_ns();
+  const std::int32_t code = issue(row->function, call.words.data());
+  count_time(record, now_ns() - begin);
+  ++report_.replayed;
+  finish(*row, record, call, code, status);
+}
+
+void Replayer::compare_result(const Row& row, const TraceRecord& record, const Prepared& call,
+                              std::int32_t code, const detail::Status& status) {
+  // Whether something is done yet is a matter of time.
+  const bool is_timed = is_wait_or_query(row.function) &&
+                        (record.code == YOKE_OK || record.code == YOKE_DEADLINE_EXCEEDED) &&
+                        (code == YOKE_OK || (code == YOKE_DEADLINE_EXCEEDED && record.code == code));
+  if (code != record.code && !is_timed) {
+    differ(record, std::string("answered ") + code_text(code) +
+                       (status.text().empty() ? "" : " (" + std::string(status.text()) + ")") + ", and " +
+                       code_text(record.code) + " was recorded");
+  }
+  if (code == YOKE_OK && record.code == YOKE_OK && row.function == F::code_entry_count &&
+      record.values[1].was_written && static_cast<std::uint32_t>(call.outs[1]) != record.values[1].number) {
+    differ(record, "the code has " + std::to_string(static_cast<std::uint32_t>(call.outs[1])) +
+                       " entries, and " + std::to_string(record.values[1].number) + " were recorded");
+  }
+}
+
+void Replayer::finish(const Row& row, const TraceRecord& record, Prepared& call, std::int32_t code,
+                      const detail::Status& status) {
+  compare_result(row, record, call, code, status);
+  for (std::size_t i = 0; i < record.values.size(); ++i) {
+    if (row.arguments[i].kind != Kind::kOutHandle || code != YOKE_OK) {
+      continue;
+    }
+    // One that was not made when recorded still has to be ended.
+    const Key key = record.values[i].number != 0 ? Key{record.plugin, record.values[i].number}
+                                                 : Key{~std::uint64_t{0}, ++made_};
+    const std::uint64_t byte_count = row.function == F::buffer_create ? call.words[1] : 0;
+    live_[key] = {row.arguments[i].makes, call.outs[i], byte_count, ++made_};
+  }
+  if (row.arguments[0].ownership == Ownership::kEnded && code == YOKE_OK) {
+    live_.erase({record.plugin, record.values[0].number});
+  }
+  if (row.function == F::to_host && code == YOKE_OK && record.code == YOKE_OK) {
+    Target target{std::move(call.target),
+                  call.stream,
+                  {record.plugin, record.values[1].number},
+                  record.values[2].number};
+    if (record.values[3].memory == static_cast<int>(Memory::kHere)) {
+      sync(target.stream);
+      compare_contents(record, target, record.values[3].hash);
+    } else {
+      targets_[record.number] = std::move(target);
+    }
+  }
+  if (row.function == F::from_host && call.has_stream) {
+    keep(call);
+  }
+}
+
+void Replayer::compare_contents(const TraceRecord& record, const Target& target, const TraceHash& hash) {
+  std::span<const std::byte> wanted;
+  if (!reader_.has_data() || !options_.compare_contents || is_made_up_ || !reader_.blob(hash, wanted)) {
+    ++report_.contents_unknown;
+    return;
+  }
+  const Comparison result =
+      compare(target.bytes, wanted, target.offset, types_of(target.buffer), options_.tolerance);
+  if (result.is_equal) {
+    ++report_.contents_equal;
+  } else if (result.is_close) {
+    ++report_.contents_close;
+  } else {
+    differ(record, "the contents differ: " + result.text);
+  }
+}
+
+void Replayer::content(const TraceRecord& record) {
+  const auto found = targets_.find(record.number);
+  if (found == targets_.end()) {
+    return;
+  }
+  sync(found->second.stream);
+  TraceRecord at = record;
+  at.function = nullptr;
+  compare_contents(at, found->second, record.hash);
+  targets_.erase(found);
+}
+
+void Replayer::keep(Prepared& call) {
+  for (auto& area : call.areas) {
+    kept_bytes_ += area.size();
+    kept_.push_back(std::move(area));
+  }
+  if (kept_bytes_ > kMostKept) {
+    sync_all();
+  }
+}
+
+void Replayer::sync(std::uint64_t stream) {
+  if (stream == 0 || !backend_.has_streams) {
+    return;
+  }
+  detail::Status status;
+  const std::uint64_t words[] = {stream, static_cast<std::uint64_t>(options_.timeout.count()),
+                                 reinterpret_cast<std::uint64_t>(status.get())};
+  (void)issue(F::stream_wait, words);  // its error is also what the recorded waits are answered
+}
+
+void Replayer::sync_all() {
+  for (const auto& [key, live] : live_) {
+    if (live.kind == Kind::kStream) {
+      sync(live.word);
+    }
+  }
+  kept_.clear();
+  kept_bytes_ = 0;
+}
+
+void Replayer::end_all() noexcept {
+  sync_all();
+  constexpr std::pair<Kind, F> kOrder[] = {
+      {Kind::kRoutine, F::routine_destroy}, {Kind::kCode, F::code_destroy},
+      {Kind::kEvent, F::event_destroy},     {Kind::kStream, F::stream_destroy},
+      {Kind::kBuffer, F::buffer_destroy},   {Kind::kDevice, F::device_close}};
+  for (const auto& [kind, function] : kOrder) {
+    for (const auto& [key, live] : live_) {
+      if (live.kind == kind && live.word != 0) {
+        detail::Status status;
+        const std::uint64_t words[] = {live.word, reinterpret_cast<std::uint64_t>(status.get())};
+        (void)issue(function, words);
+      }
+    }
+  }
+  live_.clear();
+}
+
+}  // namespace yoke::layers
+
+namespace yoke {
+
+ReplayReport replay(Runtime& runtime, std::span<const std::byte> file, const ReplayOptions& options) {
+  const auto backend = runtime.backend(options.backend);
+  layers::Replayer replayer(backend->state(), file, options);
+  return replayer.run();
+}
+
+}  // namespace yoke

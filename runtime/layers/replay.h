@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/layers/replay.h: one run of a trace: what stands for the recorded handles, and what is still
+// awaited.
+#pragma once
+
+#include <yoke/runtime/trace.h>
+
+#include <array>
+#include <deque>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "device/state.h"
+#include "device/status.h"
+#include "layers/contents.h"
+#include "layers/functions.h"
+#include "layers/layer.h"
+
+namespace yoke::layers {
+
+class Replayer {
+ public:
+  Replayer(const detail::BackendState& backend, std::span<const std::byte> file,
+           const ReplayOptions& options);
+  ~Replayer();
+  Replayer(const Replayer&) = delete;
+  Replayer& operator=(const Replayer&) = delete;
+
+  ReplayReport run();
+
+ private:
+  using Key = std::pair<std::uint64_t, std::uint64_t>;  // plugin, number
+  struct Live {
+    Kind kind = Kind::kNumber;
+    std::uint64_t word = 0;  // 0: of a kind that this backend does without
+    std::uint64_t byte_count = 0;
+    std::uint64_t age = 0;
+  };
+  // Host memory that a recorded call has read or written, until it is compared or no longer needed.
+  struct Target {
+    std::vector<std::byte> bytes;
+    std::uint64_t stream = 0;
+    Key buffer;
+    std::uint64_t offset = 0;
+  };
+  struct Prepared {
+    std::array<std::uint64_t, kMostArguments> words{};
+    std::array<std::uint64_t, kMostArguments> outs{};
+    std::deque<std::vector<std::byte>> areas;
+    std::vector<std::byte> target;
+    std::uint64_t stream = 0;
+    bool has_stream = false;
+  };
+
+  void scan();
+  void scan_call(const TraceRecord& record, std::map<Key, std::shared_ptr<const program::Module>>& codes);
+  const Row* row_for(const TraceRecord& record) const;
+  void replay_call(const TraceRecord& record);
+  bool prepare(const Row& row, const TraceRecord& record, Prepared& call);
+  bool prepare_value(const Row& row, const TraceRecord& record, std::size_t i, Prepared& call);
+  bool prepare_handle(const TraceRecord& record, Kind kind, std::uint64_t number, std::uint64_t& word) const;
+  bool prepare_memory(const Row& row, const TraceRecord& record, std::size_t i, Prepared& call);
+  bool prepare_rows(const Row& row, const TraceRecord& record, std::size_t i, Prepared& call);
+  static void prepare_options(const TraceValue& value, std::size_t i, Prepared& call);
+  bool prepare_bindings(const TraceRecord& record, const TraceValue& value, std::size_t i, Prepared& call);
+  bool prepare_text(const TraceValue& value, std::size_t i, Prepared& call);
+  bool stands_in(const Row& row, const TraceRecord& record);
+  void finish(const Row& row, const TraceRecord& record, Prepared& call, std::int32_t code,
+              const detail::Status& status);
+  void compare_result(const Row& row, const TraceRecord& record, const Prepared& call, std::int32_t code,
+                      const detail::Status& status);
+  void compare_contents(const TraceRecord& record, const Target& target, const TraceHash& hash);
+  void content(const TraceRecord& record);
+  void keep(Prepared& call);
+  void sync(std::uint64_t stream);
+  void sync_all();
+  void end_all() noexcept;
+  void differ(const TraceRecord& record, std::string text);
+  std::span<const TypedRange> types_of(const Key& buffer) const;
+  std::int32_t issue(Function function, const std::uint64_t* words) const;
+  void count_time(const TraceRecord& record, std::uint64_t ns);
+
+  const detail::BackendState& backend_;
+  const ReplayOptions& options_;
+  TraceReader reader_;
+  const std::size_t file_size_;
+  std::array<Slot, kFunctionCount> slots_{};
+  std::map<Key, Live> live_;
+  std::uint64_t made_ = 0;
+  std::map<Key, std::vector<TypedRange>> types_;
+  std::map<std::uint64_t, Target> targets_;  // by call
+  std::deque<std::vector<std::byte>> kept_;  // sources that streams may still read
+  std::uint64_t kept_bytes_ = 0;
+  bool is_made_up_ = false;  // some source was
+  std::map<std::string, ReplayFunction> functions_;
+  ReplayReport report_;
+};
+
+}  // namespace yoke::layers

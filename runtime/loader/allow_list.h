@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/loader/allow_list.h: the sha256 of every file that may load, as sha256sum prints them.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "loader/file_check.h"
+
+namespace yoke::loader {
+
+class AllowList {
+ public:
+  // Throws Error kInvalidArgument: it cannot be read, others may write it, or a line is none; the line is
+  // named.
+  static AllowList read(const std::filesystem::path& path, bool privileged);
+
+  // `file` is canonical, `descriptor` open on it.
+  Refusal check(const std::filesystem::path& file, int descriptor) const;
+
+ private:
+  struct Entry {
+    std::string sum;             // 64 lower-case hex digits
+    std::filesystem::path name;  // canonical, or a file name alone
+  };
+  std::filesystem::path path_;
+  std::vector<Entry> entries_;
+};
+
+// In hex; empty: it cannot be read.
+std::string sha256_of(int descriptor);
+
+}  // namespace yoke::loader

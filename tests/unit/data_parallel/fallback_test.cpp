@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/data_parallel/fallback_test.cpp: training on a device that runs no programs gives the bits of
+// the backend that runs them for it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common.h"
+
+namespace yoke::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+struct Outcome {
+  std::vector<float> parameters;
+  double loss = 0;
+  std::vector<FallbackCount> fallbacks;
+};
+
+// What `control` describes as backend "test7": memory without programs; null: the backend of all these tests.
+std::shared_ptr<Runtime> runtime_for(std::shared_ptr<test::Control> control, bool strict = false) {
+  RuntimeOptions options;
+  options.plugin_dirs = {YOKE_TEST_PLUGIN_DIR};
+  options.search_environment = false;
+  options.log_level = LogLevel::kOff;
+  options.strict = strict;
+  options.fallback_backend = backend_name();
+  auto runtime = std::make_shared<Runtime>(options);
+  if (std::string(backend_name()) == "test0") {
+    test::register_backend(*runtime, 0);
+  }
+  if (control != nullptr) {
+    test::register_backend(*runtime, 7, std::move(control));
+  }
+  return runtime;
+}
+
+std::shared_ptr<test::Control> memory_only(bool has_streams) {
+  auto control = std::make_shared<test::Control>();
+  control->has_programs = false;
+  control->has_streams = has_streams;
+  control->has_peers = false;
+  control->is_bare = true;
+  return control;
+}
+
+Outcome train(const std::shared_ptr<Runtime>& runtime, const std::string& backend, std::int64_t shards,
+              MergeStrategy merge) {
+  const auto data = datasets::half_moons(60, 0.1, 0);
+  const auto model = nn::sequential(nn::linear(8), nn::relu(), nn::linear(2));
+  DataParallelOptions options;
+  options.runtime = runtime;
+  options.backend_name = backend;
+  options.shards = shards;
+  options.learning_rate = 0.1F;
+  options.optimizer = {.momentum = 0.5};
+  options.batch_size = 20;
+  options.merge = merge;
+  Outcome outcome;
+  data_parallel(
+      options, data.points, data.labels,
+      [&](const Tensor& x, const Tensor& y) { return cross_entropy(model(x), y); },
+      [&](Trainer& trainer) {
+        for (int step = 0; step < 12; ++step) {
+          trainer.step();
+        }
+        outcome.loss = trainer.loss_value();
+        outcome.parameters = all_values(trainer);
+      });
+  outcome.fallbacks = runtime->fallbacks();
+  return outcome;
+}
+
+class FallbackTraining : public ::testing::TestWithParam<std::tuple<bool, std::int64_t, MergeStrategy>> {};
+
+INSTANTIATE_TEST_SUITE_P(Ways, FallbackTraining,
+                         ::testing::Combine(::testing::Bool(), ::testing::Values(1, 3),
+                                            ::testing::Values(MergeStrategy::kOwner, MergeStrategy::kTree)));
+
+TEST_P(FallbackTraining, GivesTheSameBitsAsTheBackendThatRunsThePrograms) {
+  const auto [has_streams, shards, merge] = GetParam();
+  const Outcome wanted = train(runtime_for(nullptr), backend_name(), shards, merge);
+
+  const Outcome got = train(runtime_for(memory_only(has_streams)), "test7", shards, merge);
+
+  EXPECT_EQ(got.parameters, wanted.parameters);
+  EXPECT_EQ(got.loss, wanted.loss);
+  EXPECT_THAT(wanted.fallbacks, IsEmpty());
+  std::uint64_t gradients = 0;
+  for (const FallbackCount& row : got.fallbacks) {
+    gradients += row.routine == "gradient" ? row.launch_count : 0;
+    EXPECT_EQ(row.reason, "it offers no yoke.program/1");
+  }
+  EXPECT_EQ(gradients, static_cast<std::uint64_t>(12 * shards));
+}
+
+TEST(FallbackTraining, MixesDevicesThatRunProgramsWithDevicesThatDoNot) {
+  const Outcome wanted = train(runtime_for(nullptr), backend_name(), 2, MergeStrategy::kOwner);
+  const auto runtime = runtime_for(memory_only(false));
+  const std::string mixed = std::string(backend_name()) + ":1,test7:1";
+  EXPECT_EQ(train(runtime, mixed, 2, MergeStrategy::kOwner).parameters, wanted.parameters);
+}
+
+TEST(FallbackTraining, IsRefusedByStrictBeforeAnythingIsTrained) {
+  const auto control = memory_only(false);
+  const auto runtime = runtime_for(control, true);
+  try {
+    train(runtime, "test7", 2, MergeStrategy::kOwner);
+    FAIL() << "strict let it train";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUnimplemented);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("the backend 'test7' does not run programs"),
+                                    HasSubstr("strict refuses the fallback")));
+  }
+  EXPECT_THAT(runtime->fallbacks(), IsEmpty());
+}
+
+TEST(FallbackTraining, NeverHappensToABackendThatRunsEverything) {
+  const auto runtime = runtime_for(nullptr, true);
+  EXPECT_THAT(train(runtime, backend_name(), 3, MergeStrategy::kAuto).fallbacks, IsEmpty());
+}
+
+}  // namespace
+}  // namespace yoke::testing

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/loader/elf_note_test.cpp: notes of good files and of files made to mislead; texts and memory
+// that may not be there.
+#include "loader/elf_note.h"
+
+#include <elf.h>
+#include <link.h>
+#include <sys/mman.h>
+
+#include <cstring>
+#include <random>
+
+#include "fixture.h"
+#include "loader/memory_reader.h"
+
+namespace yoke::test {
+namespace {
+
+using loader::build_id;
+using loader::build_id_in;
+using loader::printable;
+
+class ElfNoteTest : public LoaderTest {
+ protected:
+  static std::span<const std::byte> bytes_of(const std::string& text) {
+    return std::as_bytes(std::span(text.data(), text.size()));
+  }
+  // One note: owner with its zero, content, both padded to 4.
+  static std::string note(std::string owner, std::uint32_t type, std::string content) {
+    const ElfW(Nhdr) header{static_cast<std::uint32_t>(owner.size() + 1),
+                            static_cast<std::uint32_t>(content.size()), type};
+    owner.resize((owner.size() + 1 + 3) / 4 * 4);
+    content.resize((content.size() + 3) / 4 * 4);
+    return std::string(reinterpret_cast<const char*>(&header), sizeof(header)) + owner + content;
+  }
+};
+
+TEST_F(ElfNoteTest, TheBuildIdIsFoundBehindOtherNotes) {
+  const std::string notes = note("stapsdt", 3, "probe") + note("GNU", NT_GNU_ABI_TAG, "0000") +
+                            note("GNU", NT_GNU_BUILD_ID, "\x01\xab");
+  EXPECT_EQ(build_id_in(bytes_of(notes), 4), "01ab");
+}
+
+TEST_F(ElfNoteTest, ALinkedFileHasTheBuildIdThatTheLinkerWrote) {
+  const auto whole = read(built("build_id"));
+  EXPECT_EQ(build_id(bytes_of(whole)), "0123456789abcdef0123456789abcdef01234567");
+  Runtime runtime(options({folder_with("build_id")}));
+  EXPECT_EQ(of(runtime, "good").at(0).build_id, "0123456789abcdef0123456789abcdef01234567");
+}
+
+TEST_F(ElfNoteTest, ANoteThatReachesBehindItsSegmentIsNone) {
+  const auto whole = note("GNU", NT_GNU_BUILD_ID, "abcd");
+  for (std::size_t kept = 0; kept < whole.size(); ++kept) {
+    EXPECT_EQ(build_id_in(bytes_of(whole.substr(0, kept)), 4), "") << kept;
+  }
+  auto huge = whole;
+  const std::uint32_t most = 0xffffffffU;
+  std::memcpy(huge.data(), &most, 4);  // n_namesz
+  EXPECT_EQ(build_id_in(bytes_of(huge), 4), "");
+  EXPECT_EQ(build_id_in(bytes_of(huge), 8), "");
+  huge = whole;
+  std::memcpy(huge.data() + 4, &most, 4);  // n_descsz
+  EXPECT_EQ(build_id_in(bytes_of(huge), 4), "");
+}
+
+// The vector has its exact size, so that the address sanitizer sees each step beyond it.
+TEST_F(ElfNoteTest, NoDamageToAFileIsReadBeyondItsEnd) {
+  const auto whole = read(built("build_id")).substr(0, 4096);
+  std::mt19937 random(7);
+  for (int round = 0; round < 3000; ++round) {
+    std::vector<std::byte> bytes(bytes_of(whole).begin(), bytes_of(whole).end());
+    bytes.resize(random() % bytes.size());
+    for (int change = 0; change < 4 && !bytes.empty(); ++change) {
+      // Mostly headers: elsewhere a change is rarely noticed.
+      const auto at = random() % std::min<std::size_t>(bytes.size(), change < 2 ? 1024 : 4096);
+      bytes[at] = static_cast<std::byte>(random() % 3 == 0 ? 0xff : random());
+    }
+    EXPECT_LE(build_id(bytes).size(), 128U);
+  }
+}
+
+TEST(MemoryReader, ReadsWhatIsThereAndAnswersWhatIsNot) {
+  const loader::MemoryReader memory;
+  const std::string text(10000, 'x');
+  std::string copy(text.size(), '\0');
+  EXPECT_TRUE(memory.copy(text.data(), text.size(), copy.data()));
+  EXPECT_EQ(copy, text);
+  EXPECT_EQ(memory.text(text.c_str(), 20000), text);
+  EXPECT_EQ(memory.text(text.c_str(), 65), text.substr(0, 65));
+  EXPECT_FALSE(memory.readable(nullptr));
+  EXPECT_FALSE(memory.readable(reinterpret_cast<const void*>(16)));
+  EXPECT_EQ(memory.text(reinterpret_cast<const char*>(16), 10), std::nullopt);
+}
+
+TEST(MemoryReader, ATextThatEndsRightBeforeMemoryEndsIsReadWhole) {
+  constexpr std::size_t kPage = 4096;
+  auto* const pages = static_cast<char*>(
+      ::mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(pages, MAP_FAILED);
+  ASSERT_EQ(::mprotect(pages + kPage, kPage, PROT_NONE), 0);
+  std::memcpy(pages + kPage - 4, "end", 4);
+  const loader::MemoryReader memory;
+  EXPECT_EQ(memory.text(pages + kPage - 4, 4096), "end");
+  pages[kPage - 1] = '!';
+  EXPECT_EQ(memory.text(pages + kPage - 4, 4096), std::nullopt);
+  EXPECT_EQ(memory.text(pages + kPage - 4, 4), "end!");
+  ::munmap(pages, 2 * kPage);
+}
+
+TEST(Printable, EscapesWhatATerminalMustNotSee) {
+  EXPECT_EQ(printable("plain"), "plain");
+  EXPECT_EQ(printable("Z\xc3\xbcrich \xe2\x82\xac \xf0\x9f\x98\x80"),
+            "Z\xc3\xbcrich \xe2\x82\xac \xf0\x9f\x98\x80");
+  EXPECT_EQ(printable("a\x1b[2Jb\n\x7f"), "a\\x1b[2Jb\\x0a\\x7f");
+  EXPECT_EQ(printable("\xff\xc3"), "\\xff\\xc3");
+  EXPECT_EQ(printable("\xc0\xaf \xed\xa0\x80 \xf4\x90\x80\x80"),
+            "\\xc0\\xaf \\xed\\xa0\\x80 \\xf4\\x90\\x80\\x80");
+  EXPECT_EQ(printable(std::string(10240, 'x'), 20), std::string(20, 'x') + "...");
+}
+
+}  // namespace
+}  // namespace yoke::test

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/program/access_test.cpp: what backends that generate code ask about indices.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <yoke/program/access.h>
+#include <yoke/program/text.h>
+
+#include <string>
+
+namespace yoke::program {
+namespace {
+
+using ::testing::ElementsAre;
+
+Program program_with(const std::string& statement) {
+  return parse_and_verify(
+             "yoke.program 1\nprogram p(symbol row in -4..6 step 3) {\n"
+             "  arg x : f32[10, 6] in\n  arg k : i32[10, 3] in\n  arg a : f32[8] inout\n"
+             "  arg y : f32[7, 6] inout\n  arg z : f32[30] inout\n" +
+             statement + "\n}\n")
+      .programs[0];
+}
+
+TEST(Access, GivesTheRangeAndTheLargestPartOfAnIndex) {
+  // Loops i below 8, j below 6; row is -4, -1, 2 or 5.
+  const Program program = program_with("  a[i] += sum[j:6] (x[2*i - row + 3, j] else 0)");
+  const Statement& statement = program.statements[0];
+  const Affine& affine = statement.value.access.indices[0].affine;
+
+  EXPECT_EQ(range_of(program, statement, affine), (Interval{-2, 21}));
+  EXPECT_EQ(largest_partial_sum(program, statement, affine), 14 + 5 + 3);
+}
+
+TEST(Access, TellsWhichIndicesMustBeTested) {
+  const Program program = program_with("  a[i] += sum[j:6] (x[i + 2, j] else 0) * (x[i + 3, j] else 0)");
+  const Statement& statement = program.statements[0];
+  const auto leaves = [&](std::size_t factor, std::size_t dim) {
+    const Access& access = statement.value.args[factor].access;
+    return may_leave(program, statement, access.indices[dim].affine,
+                     program.tensors[access.tensor].dims[dim]);
+  };
+
+  EXPECT_FALSE(leaves(0, 0));
+  EXPECT_TRUE(leaves(1, 0));
+  EXPECT_FALSE(leaves(1, 1));
+}
+
+TEST(Access, CountsStridesInElements) {
+  EXPECT_THAT(strides_of({"t", Type::kF32, {4, 3, 5}, Role::kIn, {}}), ElementsAre(15, 5, 1));
+  EXPECT_THAT(strides_of({"t", Type::kF32, {}, Role::kIn, {}}), ElementsAre());
+}
+
+TEST(Access, EveryLoopOfAPlainTargetIsIndependent) {
+  const Program program = program_with("  z[6*i + j] for[i:5, j:6] = 1");
+  EXPECT_THAT(independent_loops(program.statements[0]), ElementsAre(true, true));
+}
+
+TEST(Access, OnlyLoopsOutsideOfTheScatteredIndexAreIndependent) {
+  const Program one = program_with("  y[k[b, c], e] += x[b, e] * f32(c)");
+  ASSERT_TRUE(has_element_index(one.statements[0].target));
+  EXPECT_THAT(independent_loops(one.statements[0]), ElementsAre(false, false, true));
+
+  // j also scatters, but its own place in the second index tells its values apart.
+  const Program two = program_with("  y[k[b, c], 2*c + d] for[b:10, c:3, d:2] += 1");
+  EXPECT_THAT(independent_loops(two.statements[0]), ElementsAre(false, true, true));
+}
+
+TEST(Access, VisitsIndexTensorsToo) {
+  const Program program = program_with("  y[k[b, 0], e] += (x[k[b, 1], e] else 0)");
+  const Statement& statement = program.statements[0];
+  std::vector<std::uint32_t> read;
+  visit_index_tensors(statement.target, [&](std::uint32_t tensor) { read.push_back(tensor); });
+  visit_read_tensors(statement.value, [&](std::uint32_t tensor) { read.push_back(tensor); });
+  std::size_t affines = 0;
+  visit_affines(statement.target, [&](const Affine&) { ++affines; });
+  visit_affines(statement.value, [&](const Affine&) { ++affines; });
+
+  EXPECT_THAT(read, ElementsAre(1, 0, 1));
+  EXPECT_EQ(affines, 6);
+}
+
+}  // namespace
+}  // namespace yoke::program

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/schedule/fallback_test.cpp: programs that a backend does not run are run by another one, in
+// order, and counted (abi.md rule 27).
+#include <random>
+#include <thread>
+
+#include "fallback_rig.h"
+
+namespace yoke::test {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+using Ints = std::vector<std::int32_t>;
+
+struct Case {
+  Streams streams = Streams::kWorker;  // of the device
+  bool is_staged = false;              // the host cannot address the fallback's memory
+};
+
+class FallbackTest : public testing::TestWithParam<Case> {
+ protected:
+  static std::shared_ptr<Control> fallback_of(const Case& which) {
+    auto control = std::make_shared<Control>();
+    control->is_bare = which.is_staged;
+    return control;
+  }
+};
+
+std::string case_name(const testing::TestParamInfo<Case>& which) {
+  return std::string(which.param.streams == Streams::kWorker ? "Worker" : "Native") +
+         (which.param.is_staged ? "Staged" : "InPlace");
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, FallbackTest,
+                         testing::Values(Case{Streams::kWorker, false}, Case{Streams::kWorker, true},
+                                         Case{Streams::kNative, false}, Case{Streams::kNative, true}),
+                         case_name);
+
+TEST_P(FallbackTest, AProgramRunsElsewhereAndItsResultsComeBack) {
+  FallbackRig rig(FallbackRig::without_programs(GetParam().streams), fallback_of(GetParam()));
+  const auto stream = Stream::create(rig.device);
+  const BufferView memory = buffer_of<std::int32_t>(rig.device, 1024);
+  const Ints a(256, 3), b(256, 4), sum(256, 5);
+  stream->from_host(part<std::int32_t>(memory, 0, 256), a.data());
+  stream->from_host(part<std::int32_t>(memory, 256, 256), b.data());
+  stream->from_host(part<std::int32_t>(memory, 512, 256), sum.data());
+  const auto routine = link(rig.device, kAddTo,
+                            {part<std::int32_t>(memory, 0, 256), part<std::int32_t>(memory, 256, 256),
+                             part<std::int32_t>(memory, 512, 256)});
+
+  const std::int64_t factor = 2;
+  stream->launch(*routine, {&factor, 1});
+
+  EXPECT_EQ(read<std::int32_t>(*stream, part<std::int32_t>(memory, 512, 256)), Ints(256, 15));
+  EXPECT_EQ(read<std::int32_t>(*stream, part<std::int32_t>(memory, 0, 256)), a);
+  EXPECT_EQ(rig.device_control->launch_count, 0U);
+  EXPECT_EQ(rig.fallback_control->launch_count, 1U);
+}
+
+// Random work over a few buffers, on several streams, against the same work done one after the other.
+TEST_P(FallbackTest, RandomWorkOnManyStreamsGivesWhatItGivesInOrder) {
+  constexpr std::size_t kBuffers = 4, kCount = 256;
+  RuntimeOptions options;
+  options.injected_delay_us = 200;
+  FallbackRig rig(FallbackRig::without_programs(GetParam().streams), fallback_of(GetParam()), options);
+  rig.device_control->delay_us = GetParam().streams == Streams::kNative ? 30 : 0;
+  // What from_host reads stays as it is until the streams are done, so it is never `expected` itself.
+  const Ints zeros(kCount);
+  std::vector<std::unique_ptr<Ints>> sources;
+  std::vector<std::shared_ptr<Stream>> streams;
+  for (int i = 0; i < 3; ++i) {
+    streams.push_back(Stream::create(rig.device));
+  }
+  std::vector<BufferView> buffers;
+  std::vector<Ints> expected(kBuffers, zeros);
+  for (std::size_t i = 0; i < kBuffers; ++i) {
+    buffers.push_back(buffer_of<std::int32_t>(rig.device, kCount));
+    streams[0]->from_host(buffers[i], zeros.data());
+  }
+  std::vector<std::shared_ptr<const Routine>> routines;
+  for (std::size_t i = 0; i < kBuffers; ++i) {
+    routines.push_back(
+        link(rig.device, kAddTo, {buffers[(i + 1) % kBuffers], buffers[(i + 2) % kBuffers], buffers[i]}));
+  }
+  std::mt19937 random(7);
+
+  for (int step = 0; step < 300; ++step) {
+    Stream& stream = *streams[random() % streams.size()];
+    const std::size_t i = random() % kBuffers;
+    const std::size_t j = (i + 1 + random() % (kBuffers - 1)) % kBuffers;
+    const unsigned act = random() % 8;
+    if (act == 0) {
+      sources.push_back(std::make_unique<Ints>(kCount, static_cast<std::int32_t>(random() % 1000)));
+      stream.from_host(buffers[i], sources.back()->data());
+      expected[i] = *sources.back();
+    } else if (act == 1) {
+      stream.copy(buffers[i], buffers[j]);
+      expected[i] = expected[j];
+    } else {
+      const auto factor = static_cast<std::int64_t>(random() % 10);
+      stream.launch(*routines[i], {&factor, 1});
+      for (std::size_t k = 0; k < kCount; ++k) {
+        expected[i][k] = static_cast<std::int32_t>(
+            static_cast<std::uint32_t>(expected[i][k]) +
+            static_cast<std::uint32_t>(expected[(i + 1) % kBuffers][k]) * static_cast<std::uint32_t>(factor) +
+            static_cast<std::uint32_t>(expected[(i + 2) % kBuffers][k]));
+      }
+    }
+  }
+
+  for (std::size_t i = 0; i < kBuffers; ++i) {
+    EXPECT_EQ(read<std::int32_t>(*streams[i % streams.size()], buffers[i]), expected[i]) << "buffer " << i;
+  }
+}
+
+TEST_P(FallbackTest, WhatDidNotChangeIsNotCopiedAgain) {
+  FallbackRig rig(FallbackRig::without_programs(GetParam().streams), fallback_of(GetParam()));
+  const auto stream = Stream::create(rig.device);
+  const auto other = Stream::create(rig.device);
+  std::vector<BufferView> buffers;
+  const Ints ones(256, 1);
+  for (int i = 0; i < 3; ++i) {
+    buffers.push_back(buffer_of<std::int32_t>(rig.device, 256));
+    stream->from_host(buffers.back(), ones.data());
+  }
+  const auto routine = link(rig.device, kAddTo, buffers);
+  const std::uint64_t one = 1024 * (GetParam().is_staged ? 2 : 1);  // bytes of one argument, one way
+  const std::int64_t factor = 1;
+  const auto bytes_of_launch = [&](Stream& on) {
+    const auto before = rig.runtime.fallbacks().at(0).byte_count;
+    on.launch(*routine, {&factor, 1});
+    on.wait();
+    return rig.runtime.fallbacks().at(0).byte_count - before;
+  };
+
+  EXPECT_EQ(bytes_of_launch(*stream), 4 * one) << "three there, one back";
+  EXPECT_EQ(bytes_of_launch(*stream), one) << "what it wrote itself comes back, nothing else moves";
+  stream->from_host(buffers[1], ones.data());
+  EXPECT_EQ(bytes_of_launch(*stream), 2 * one) << "one was written in between";
+  other->from_host(buffers[2], ones.data());
+  EXPECT_EQ(bytes_of_launch(*stream), 2 * one) << "also by another stream";
+  EXPECT_EQ(bytes_of_launch(*other), 4 * one) << "another stream trusts nobody's copies";
+  EXPECT_EQ(read<std::int32_t>(*stream, buffers[2]), Ints(256, 5));
+}
+
+TEST(Fallback, IsCountedByRoutineAndEachReasonIsLoggedOnce) {
+  FallbackRig rig;
+  const auto stream = Stream::create(rig.device);
+  const std::vector<BufferView> buffers = {buffer_of<std::int32_t>(rig.device, 256),
+                                           buffer_of<std::int32_t>(rig.device, 256),
+                                           buffer_of<std::int32_t>(rig.device, 256)};
+  const auto add = link(rig.device, kAddTo, buffers);
+  std::string text = kAddTo;
+  const auto renamed = link(rig.device, text.replace(text.find("add_to"), 6, "add_up"), buffers);
+  rig.fallback_control->delay_us = 2000;
+  const std::int64_t factor = 1;
+
+  for (int i = 0; i < 3; ++i) {
+    stream->launch(*add, {&factor, 1});
+  }
+  stream->launch(*renamed, {&factor, 1});
+  stream->wait();
+
+  const auto counts = rig.runtime.fallbacks();
+  ASSERT_EQ(counts.size(), 2U);
+  EXPECT_EQ(counts[0].routine, "add_to");
+  EXPECT_EQ(counts[0].device, "test0:0");
+  EXPECT_EQ(counts[0].to, "test1:0");
+  EXPECT_EQ(counts[0].reason, "it offers no yoke.program/1");
+  EXPECT_EQ(counts[0].launch_count, 3U);
+  EXPECT_GT(counts[0].byte_count, 3U * 1024U);
+  EXPECT_GE(counts[0].time, 6ms);
+  EXPECT_EQ(counts[1].routine, "add_up");
+  EXPECT_EQ(counts[1].launch_count, 1U);
+  EXPECT_THAT(rig.lines, ElementsAre("fallback routine=add_to device=test0:0 reason=\"it offers no "
+                                     "yoke.program/1\" to=test1"));
+}
+
+TEST(Fallback, OnlyWhatTheBackendDoesNotRunFallsBack) {
+  auto control = std::make_shared<Control>();
+  control->unsupported = "* i32(factor)";
+  FallbackRig rig(control);
+  const auto stream = Stream::create(rig.device);
+  const std::vector<BufferView> buffers = {buffer_of<std::int32_t>(rig.device, 256),
+                                           buffer_of<std::int32_t>(rig.device, 256),
+                                           buffer_of<std::int32_t>(rig.device, 256)};
+  const auto far = link(rig.device, kAddTo, buffers);
+  const auto near = link(rig.device,
+                         "yoke.program 1\nprogram copy() {\n  arg a : i32[256] in\n  arg b : i32[256] out\n"
+                         "  b[i] = a[i]\n}\n",
+                         {buffers[0], buffers[1]});
+  const std::int64_t factor = 1;
+
+  stream->launch(*near);
+  stream->launch(*far, {&factor, 1});
+  stream->wait();
+
+  EXPECT_EQ(rig.device_control->launch_count, 1U);
+  EXPECT_EQ(rig.fallback_control->launch_count, 1U);
+  const auto counts = rig.runtime.fallbacks();
+  ASSERT_EQ(counts.size(), 1U);
+  EXPECT_THAT(counts[0].reason, AllOf(HasSubstr("program 'add_to', statement 1 `c[i] = "),
+                                      HasSubstr("there is no unit for * i32(factor)")));
+}
+
+TEST(Fallback, ABackendThatRunsItsProgramsHasNone) {
+  Rig rig;
+  const auto stream = rig.stream();
+  const std::vector<BufferView> buffers = {buffer_of<std::int32_t>(rig.device, 256),
+                                           buffer_of<std::int32_t>(rig.device, 256),
+                                           buffer_of<std::int32_t>(rig.device, 256)};
+  const std::int64_t factor = 1;
+  stream->launch(*link(rig.device, kAddTo, buffers), {&factor, 1});
+  stream->wait();
+  EXPECT_THAT(rig.runtime.fallbacks(), IsEmpty());
+}
+
+TEST(Fallback, ThreadsLaunchOneRoutineOnStreamsOfTheirOwn) {
+  FallbackRig rig;
+  std::vector<BufferView> buffers;
+  const Ints ones(256, 1);
+  const auto first = Stream::create(rig.device);
+  for (int i = 0; i < 3; ++i) {
+    buffers.push_back(buffer_of<std::int32_t>(rig.device, 256));
+    first->from_host(buffers.back(), ones.data());
+  }
+  first->wait();
+  const auto routine = link(rig.device, kAddTo, buffers);
+  constexpr int kThreads = 4, kLaunches = 50;
+
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      const auto stream = Stream::create(rig.device);
+      const std::int64_t factor = 1;
+      for (int i = 0; i < kLaunches; ++i) {
+        stream->launch(*routine, {&factor, 1});
+      }
+      stream->wait();
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+
+  EXPECT_EQ(read<std::int32_t>(*first, buffers[2]), Ints(256, 1 + 2 * kThreads * kLaunches));
+  EXPECT_EQ(rig.runtime.fallbacks().at(0).launch_count, static_cast<std::uint64_t>(kThreads * kLaunches));
+}
+
+TEST(Fallback, EverythingMayGoInAnyOrderAndNothingIsLeft) {
+  FallbackRig rig;
+  const auto backend = rig.runtime.backend("test0");
+  const auto fallback = rig.runtime.backend("test1");
+  auto stream = Stream::create(rig.device);
+  {
+    auto code = compile(rig.device, kAddTo);
+    auto routine =
+        Routine::link(code, 0,
+                      {buffer_of<std::int32_t>(rig.device, 256), buffer_of<std::int32_t>(rig.device, 256),
+                       buffer_of<std::int32_t>(rig.device, 256)});
+    rig.fallback_control->delay_us = 5000;
+    const std::int64_t factor = 1;
+    stream->launch(*routine, {&factor, 1});
+    code.reset();
+    stream.reset();
+  }
+  rig.device.reset();
+  EXPECT_EQ(backend->live_counts().devices, 0U);
+  EXPECT_EQ(fallback->live_counts().devices, 0U);
+  EXPECT_EQ(fallback->live_counts().buffers, 0U);
+}
+
+}  // namespace
+}  // namespace yoke::test
