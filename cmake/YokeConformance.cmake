@@ -1,0 +1,49 @@
+# cmake/YokeConformance.cmake: the conformance kit as a test of ctest; find_package(yoke COMPONENTS plugin) includes it where the kit is installed.
+#
+# yoke_add_conformance_test(<target> [NAME name] [EXPECT file] [SEED n] [TIMEOUT s] [OPTIONS name=value...] [ARGUMENTS word...] [LABELS word...])
+#   The test conformance.<name> runs yoke-conformance on the target's file; by default the name is the target's without yoke_backend_.
+#   EXPECT     the file of expected failures: lines  group.test = "reason"
+#   SEED       of the random numbers, 1 by default, so that a run can be compared with the one before
+#   TIMEOUT    of the whole run in seconds, 900 by default; one test in it has a minute (ARGUMENTS --timeout 120)
+#   OPTIONS    for the plugin's device_open
+#   ARGUMENTS  further words for yoke-conformance: --filter 'copy.*' --programs 200
+# The results are also written to conformance-<name>.xml (JUnit) in the current binary folder.
+if(NOT TARGET yoke_conformance)
+  find_program(YOKE_CONFORMANCE_PROGRAM yoke-conformance HINTS ${PACKAGE_PREFIX_DIR}/bin NO_CACHE)
+endif()
+
+function(yoke_add_conformance_test target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "NAME;EXPECT;SEED;TIMEOUT" "OPTIONS;ARGUMENTS;LABELS")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "yoke_add_conformance_test(${target}): '${arg_UNPARSED_ARGUMENTS}' is not understood")
+  endif()
+  if(TARGET yoke_conformance)
+    set(program $<TARGET_FILE:yoke_conformance>)
+  elseif(YOKE_CONFORMANCE_PROGRAM)
+    set(program ${YOKE_CONFORMANCE_PROGRAM})
+  else()
+    message(FATAL_ERROR "yoke_add_conformance_test(${target}): the kit is not there; install yoke's component plugin, or put yoke-conformance on PATH")
+  endif()
+  if(NOT arg_NAME)
+    string(REGEX REPLACE "^yoke_backend_" "" arg_NAME ${target})
+  endif()
+  if(NOT arg_SEED)
+    set(arg_SEED 1)
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 900)
+  endif()
+  set(words --seed ${arg_SEED} --junit ${CMAKE_CURRENT_BINARY_DIR}/conformance-${arg_NAME}.xml)
+  if(arg_EXPECT)
+    get_filename_component(file ${arg_EXPECT} ABSOLUTE)
+    list(APPEND words --expect ${file})
+  endif()
+  foreach(option ${arg_OPTIONS})
+    list(APPEND words --option ${option})
+  endforeach()
+  add_test(NAME conformance.${arg_NAME} COMMAND ${program} $<TARGET_FILE:${target}> ${words} ${arg_ARGUMENTS})
+  # One word, as for the tests of yoke itself: a list would be cut apart on its way through other functions.
+  string(REPLACE ";" "+" labels "conformance;${arg_LABELS}")
+  string(REGEX REPLACE "\\+$" "" labels "${labels}")
+  set_tests_properties(conformance.${arg_NAME} PROPERTIES LABELS ${labels} TIMEOUT ${arg_TIMEOUT})
+endfunction()

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/conformance/driver/main.cpp: yoke-conformance: the driver of a run, and, with --run-one, the process
+// of one test.
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+#include "options.h"
+#include "outcome.h"
+#include "report.h"
+#include "run.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace yoke::conformance;  // NOLINT(google-build-using-namespace): the program of this namespace
+using yoke::cli::UsageError;
+
+constexpr const char* kRunOne = "--run-one";
+
+// The process of one test. Whatever happens here ends with it.
+int run_one_main(const std::vector<std::string>& words) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const rlimit no_core{0, 0};
+  ::setrlimit(RLIMIT_CORE, &no_core);
+  constexpr rlim_t kMostOutput = rlim_t{1} << 30U;
+  const rlimit file_size{kMostOutput, kMostOutput};
+  ::setrlimit(RLIMIT_FSIZE, &file_size);
+
+  const std::string name = words.at(1);
+  const auto options = parse_options({words.begin() + 2, words.end()});
+  Settings settings = options.value().settings;
+  settings.plugin = options->plugins.at(0);
+  for (const NamedTest& test : all_tests()) {
+    if (test.name == name) {
+      share_current_function(kFunctionDescriptor);
+      Kit kit(settings, name, kReportDescriptor);
+      const int code = run_one(test.test, kit);
+      if (code != 0) {
+        ::_exit(code);  // a plugin that failed is left as it is
+      }
+      return code;
+    }
+  }
+  throw UsageError("there is no test '" + name + "'");
+}
+
+// At most ten lines a second, and only where somebody looks.
+class ProgressLine {
+ public:
+  explicit ProgressLine(std::string plugin)
+      : plugin_(std::move(plugin)), on_terminal_(::isatty(STDERR_FILENO) == 1) {}
+  ~ProgressLine() {
+    if (on_terminal_) {
+      std::cerr << "\r\033[K" << std::flush;
+    }
+  }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  void draw(const Progress& progress) {
+    constexpr std::chrono::milliseconds kBetween(100);
+    const auto now = std::chrono::steady_clock::now();
+    if (!on_terminal_ || now - drawn_ < kBetween) {
+      return;
+    }
+    drawn_ = now;
+    constexpr std::size_t kWidth = 24;
+    const std::size_t filled = progress.total == 0 ? kWidth : kWidth * progress.done / progress.total;
+    std::string line = plugin_ + " [" + std::string(filled, '#') + std::string(kWidth - filled, '.') + "] " +
+                       std::to_string(progress.done) + "/" + std::to_string(progress.total);
+    if (progress.failed != 0) {
+      line += ", " + std::to_string(progress.failed) + " not passed";
+    }
+    line += "  " + progress.running;
+    constexpr std::size_t kColumns = 100;
+    std::cerr << "\r\033[K" << line.substr(0, kColumns) << std::flush;
+  }
+
+ private:
+  std::string plugin_;
+  bool on_terminal_;
+  std::chrono::steady_clock::time_point drawn_;
+};
+
+Report run_plugin(const std::string& self, const Options& options, const std::string& plugin,
+                  const std::vector<NamedTest>& tests, const Expectations& expectations) {
+  const auto begin = std::chrono::steady_clock::now();
+  ProgressLine line(fs::path(plugin).filename().string());
+  std::vector<Outcome> outcomes =
+      run_tests(self, options, plugin, tests, [&](const Progress& progress) { line.draw(progress); });
+  Report report;
+  report.plugin = plugin;
+  for (std::size_t i = 0; i < tests.size(); ++i) {
+    const auto expected = expectations.find(tests[i].name);
+    judge(outcomes[i], expected == expectations.end() ? nullptr : &expected->second);
+    report.results.push_back({tests[i], std::move(outcomes[i])});
+  }
+  for (Result& result : unknown_entries(expectations, all_tests())) {
+    report.results.push_back(std::move(result));
+  }
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return report;
+}
+
+std::vector<NamedTest> selected_tests(const Options& options) {
+  std::vector<NamedTest> tests;
+  for (NamedTest& test : all_tests()) {
+    if (selected(options.filters, test.name)) {
+      tests.push_back(std::move(test));
+    }
+  }
+  if (tests.empty()) {
+    throw UsageError("no test matches the filter; --list has them all");
+  }
+  return tests;
+}
+
+std::string existing_file(const std::string& typed) {
+  std::error_code failed;
+  const fs::path path = fs::canonical(typed, failed);
+  if (failed) {
+    throw UsageError("cannot find the plugin '" + typed + "': " + failed.message());
+  }
+  return path.string();
+}
+
+void write_file(const std::string& path, const std::string& content) {
+  std::ofstream file(path, std::ios::binary);
+  file << content;
+  if (!file.flush()) {
+    throw std::runtime_error("cannot write " + path + "; does its folder exist, and may you write there?");
+  }
+}
+
+int run_all(Options options) {
+  const std::vector<NamedTest> tests = selected_tests(options);
+  if (options.list) {
+    std::cout << (options.json ? list_json(tests) : list_text(tests));
+    return yoke::cli::kDone;
+  }
+  const Expectations expectations =
+      options.expectations_file.empty() ? Expectations{} : read_expectations(options.expectations_file);
+  const std::string self = fs::read_symlink("/proc/self/exe").string();
+  for (std::string& plugin : options.plugins) {
+    plugin = existing_file(plugin);
+  }
+  if (!options.junit_file.empty()) {
+    write_file(options.junit_file, "");  // a file that cannot be written is told before the tests, not after
+  }
+  std::vector<Report> reports;
+  bool passed = true;
+  for (const std::string& plugin : options.plugins) {
+    reports.push_back(run_plugin(self, options, plugin, tests, expectations));
+    passed = passed && reports.back().passed();
+    (options.json ? std::cerr : std::cout) << as_text(reports.back(), options) << std::flush;
+  }
+  if (options.json) {
+    std::cout << as_json(reports, options);
+  }
+  if (!options.junit_file.empty()) {
+    write_file(options.junit_file, as_junit(reports, options));
+  }
+  return passed ? yoke::cli::kDone : yoke::cli::kFailed;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  try {
+    if (words.size() > 1 && words[0] == kRunOne) {
+      return run_one_main(words);
+    }
+    auto options = parse_options(words);
+    const int code = options ? run_all(std::move(*options)) : yoke::cli::kDone;
+    return std::cout.flush() ? code : yoke::cli::kFailed;
+  } catch (const UsageError& error) {
+    std::cerr << "yoke-conformance: " << error.what() << '\n';
+    return yoke::cli::kWrongUsage;
+  } catch (const std::exception& error) {
+    std::cerr << "yoke-conformance: " << error.what() << '\n';
+  }
+  return yoke::cli::kFailed;
+}

@@ -1,0 +1,471 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/conformance/groups/copy.cpp: the three copies and fill with a NULL stream, against a model in host
+// memory.
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "groups.h"
+
+namespace yoke::conformance {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+template <class Offset>
+auto at(Bytes& bytes, Offset offset) {
+  return bytes.begin() + static_cast<std::ptrdiff_t>(offset);
+}
+
+// A buffer, and what must be in it.
+struct Modelled {
+  Modelled(Device& device, Random& random, std::uint64_t byte_count)
+      : buffer(device, byte_count), bytes(random.bytes(byte_count)) {
+    buffer.write(0, bytes);
+  }
+  void check_same(const std::string& after) const {
+    const Bytes now = buffer.contents();
+    const auto wrong = std::mismatch(now.begin(), now.end(), bytes.begin()).first;
+    check(wrong == now.end(), after, ": byte ", wrong - now.begin(), " of a buffer of ", bytes.size(),
+          " is not what it must be");
+  }
+
+  Buffer buffer;
+  Bytes bytes;
+};
+
+std::string range_text(std::uint64_t offset, std::uint64_t byte_count) {
+  return text(byte_count, " bytes at ", offset);
+}
+
+void round_trip(Kit& kit) {
+  const Bytes sent = kit.random().bytes(1000);
+  const Buffer buffer(kit.device(), sent.size());
+  buffer.write(0, sent);
+  check(buffer.contents() == sent, "to_host gave other bytes than from_host had sent");
+}
+
+// Host memory with guards on both sides, at any alignment.
+class Guarded {
+ public:
+  Guarded(std::uint64_t byte_count, std::uint64_t shift)
+      : bytes_(byte_count + 2 * kGuard + shift, kMark), begin_(kGuard + shift), byte_count_(byte_count) {}
+  std::span<std::byte> inside() { return std::span(bytes_).subspan(begin_, byte_count_); }
+  void check_guards(const std::string& after) const {
+    for (std::size_t i = 0; i < bytes_.size(); ++i) {
+      const bool guard = i < begin_ || i >= begin_ + byte_count_;
+      check(!guard || bytes_[i] == kMark, after, " wrote ", i < begin_ ? "before" : "behind",
+            " the host memory it was given");
+    }
+  }
+
+ private:
+  static constexpr std::uint64_t kGuard = 64;
+  static constexpr std::byte kMark{0xc9};
+  Bytes bytes_;
+  std::uint64_t begin_;
+  std::uint64_t byte_count_;
+};
+
+// Every offset near both ends, with every small count.
+void edges(Kit& kit) {
+  Random random = kit.random();
+  for (const std::uint64_t size : {1U, 2U, 7U, 64U, 129U, 4096U}) {
+    Modelled model(kit.device(), random, size);
+    std::vector<std::uint64_t> offsets;
+    for (std::uint64_t i = 0; i <= std::min<std::uint64_t>(size, 5); ++i) {
+      offsets.push_back(i);
+      offsets.push_back(size - i);
+    }
+    for (const std::uint64_t offset : offsets) {
+      for (const std::uint64_t count :
+           {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{63}, size - offset}) {
+        if (count > size - offset) {
+          continue;
+        }
+        const Bytes sent = random.bytes(count);
+        model.buffer.write(offset, sent);
+        std::copy(sent.begin(), sent.end(), at(model.bytes, offset));
+        model.check_same("after a from_host of " + range_text(offset, count));
+        Guarded target(count, offset % 3);
+        model.buffer.read(offset, target.inside());
+        check(std::equal(sent.begin(), sent.end(), target.inside().begin()), "to_host of ",
+              range_text(offset, count), " gave other bytes");
+        target.check_guards("to_host of " + range_text(offset, count));
+      }
+    }
+  }
+}
+
+struct Range {
+  std::uint64_t offset;
+  std::uint64_t byte_count;
+};
+
+Range random_range(Random& random, std::uint64_t size) {
+  const std::uint64_t offset = random.below(size + 1);
+  const std::uint64_t most = size - offset;
+  return {offset, random.chance(4) ? most : random.below(most + 1)};
+}
+
+class RandomCopies {
+ public:
+  RandomCopies(Kit& kit, Random& random) : plugin_(kit.plugin()), random_(random) {
+    for (const std::uint64_t size : {1U, 64U, 1000U, 4099U, 65536U}) {
+      models_.push_back(std::make_unique<Modelled>(kit.device(), random, size));
+    }
+  }
+
+  void step() {
+    switch (random_.below(4)) {
+      case 0:
+        return send();
+      case 1:
+        return receive();
+      case 2:
+        return between();
+      default:
+        return fill();
+    }
+  }
+  void check_all() const {
+    for (const auto& model : models_) {
+      model->check_same("after " + last_);
+    }
+  }
+
+ private:
+  Modelled& any() { return *models_[random_.below(models_.size())]; }
+
+  void send() {
+    Modelled& model = any();
+    const Range range = random_range(random_, model.bytes.size());
+    const Bytes sent = random_.bytes(range.byte_count);
+    last_ = "a from_host of " + range_text(range.offset, range.byte_count);
+    model.buffer.write(range.offset, sent);
+    std::copy(sent.begin(), sent.end(), at(model.bytes, range.offset));
+  }
+  void receive() {
+    Modelled& model = any();
+    const Range range = random_range(random_, model.bytes.size());
+    Guarded target(range.byte_count, random_.below(8));
+    last_ = "a to_host of " + range_text(range.offset, range.byte_count);
+    model.buffer.read(range.offset, target.inside());
+    check(std::equal(target.inside().begin(), target.inside().end(), at(model.bytes, range.offset)), last_,
+          " gave other bytes");
+    target.check_guards(last_);
+  }
+  void between() {
+    if (!plugin_.has<&yoke_backend_api::device_to_device>()) {
+      return send();
+    }
+    Modelled& target = any();
+    Modelled& source = any();
+    Range range = random_range(random_, target.bytes.size());
+    range.byte_count = std::min<std::uint64_t>(range.byte_count, source.bytes.size());
+    const std::uint64_t from = random_.below(source.bytes.size() - range.byte_count + 1);
+    if (&target == &source && from < range.offset + range.byte_count &&
+        range.offset < from + range.byte_count) {
+      return;  // ranges that overlap are not for this copy
+    }
+    last_ = "a device_to_device of " + range_text(range.offset, range.byte_count) +
+            text(" from byte ", from, &target == &source ? " of the same buffer" : "");
+    expect_ok(plugin_.call<&yoke_backend_api::device_to_device>(nullptr, target.buffer.get(), range.offset,
+                                                                source.buffer.get(), from, range.byte_count),
+              last_);
+    const Bytes moved(at(source.bytes, from), at(source.bytes, from + range.byte_count));
+    std::copy(moved.begin(), moved.end(), at(target.bytes, range.offset));
+  }
+  void fill() {
+    if (!plugin_.has<&yoke_backend_api::fill>()) {
+      return send();
+    }
+    Modelled& model = any();
+    Range range = random_range(random_, model.bytes.size());
+    const std::uint32_t size = 1U << random_.below(4);
+    range.byte_count -= range.byte_count % size;
+    const Bytes pattern = random_.bytes(size);
+    last_ = "a fill of " + range_text(range.offset, range.byte_count) + text(" with a pattern of ", size);
+    expect_ok(plugin_.call<&yoke_backend_api::fill>(nullptr, model.buffer.get(), range.offset,
+                                                    range.byte_count, pattern.data(), size),
+              last_);
+    for (std::uint64_t i = 0; i < range.byte_count; ++i) {
+      model.bytes[range.offset + i] = pattern[i % size];
+    }
+  }
+
+  const Plugin& plugin_;
+  Random& random_;
+  std::vector<std::unique_ptr<Modelled>> models_;
+  std::string last_;
+};
+
+void random_ranges(Kit& kit) {
+  constexpr int kSteps = 2000;
+  Random random = kit.random();
+  RandomCopies copies(kit, random);
+  for (int i = 0; i < kSteps; ++i) {
+    copies.step();
+    if (i % 4 == 0 || i + 1 == kSteps) {
+      copies.check_all();
+    }
+    if (i % 200 == 0) {
+      kit.progress(text("copy ", i, " of ", kSteps));
+    }
+  }
+  kit.note(text(kSteps, " random copies"));
+}
+
+// Ranges that do not fit in `size` bytes, also where offset + count wraps around.
+std::vector<Range> ranges_outside(std::uint64_t size) {
+  return {{size + 1, 0},
+          {size, 1},
+          {0, size + 1},
+          {1, size},
+          {size - 1, 2},
+          {UINT64_MAX, 0},
+          {UINT64_MAX, 1},
+          {UINT64_MAX, 2},
+          {UINT64_MAX - 7, 16},
+          {2, UINT64_MAX},
+          {1, UINT64_MAX},
+          {0, UINT64_MAX},
+          {size, UINT64_MAX - size + 1},
+          {UINT64_MAX / 2 + 1, UINT64_MAX / 2 + 1},
+          {8, UINT64_MAX - 7},
+          {std::uint64_t{1} << 32U, 1}};
+}
+
+void outside_host_copies(Kit& kit) {
+  Random random = kit.random();
+  const Plugin& plugin = kit.plugin();
+  for (const std::uint64_t size : {std::uint64_t{1}, std::uint64_t{100}, std::uint64_t{4096}}) {
+    const Modelled model(kit.device(), random, size);
+    Bytes host = random.bytes(8192);
+    const Bytes before = host;
+    for (const Range& range : ranges_outside(size)) {
+      std::int32_t source = 12345;
+      const std::string what = range_text(range.offset, range.byte_count) + text(" in a buffer of ", size);
+      expect_code(plugin.call<&yoke_backend_api::from_host>(nullptr, model.buffer.get(), range.offset,
+                                                            host.data(), range.byte_count, &source),
+                  YOKE_OUT_OF_RANGE, "from_host of " + what);
+      check_equal(source, 12345, "*out_source after a refused from_host");
+      expect_code(plugin.call<&yoke_backend_api::to_host>(nullptr, model.buffer.get(), range.offset,
+                                                          host.data(), range.byte_count),
+                  YOKE_OUT_OF_RANGE, "to_host of " + what);
+      check(host == before, "a refused to_host of ", what, " wrote to host memory");
+    }
+    model.check_same("after copies that were refused");
+  }
+}
+
+void outside_device_copies(Kit& kit) {
+  Random random = kit.random();
+  const Plugin& plugin = kit.plugin();
+  const Modelled small(kit.device(), random, 100);
+  const Modelled large(kit.device(), random, 9000);
+  for (const Range& range : ranges_outside(100)) {
+    const std::string what = range_text(range.offset, range.byte_count) + " in a buffer of 100";
+    expect_code(plugin.call<&yoke_backend_api::device_to_device>(nullptr, small.buffer.get(), range.offset,
+                                                                 large.buffer.get(), std::uint64_t{0},
+                                                                 range.byte_count),
+                YOKE_OUT_OF_RANGE, "device_to_device, target " + what);
+    expect_code(
+        plugin.call<&yoke_backend_api::device_to_device>(nullptr, large.buffer.get(), std::uint64_t{0},
+                                                         small.buffer.get(), range.offset, range.byte_count),
+        YOKE_OUT_OF_RANGE, "device_to_device, source " + what);
+  }
+  small.check_same("after device_to_device was refused");
+  large.check_same("after device_to_device was refused");
+}
+
+void outside_fills(Kit& kit) {
+  Random random = kit.random();
+  const Modelled model(kit.device(), random, 96);
+  const std::uint64_t pattern = 0x1122334455667788U;
+  for (const Range& range : ranges_outside(96)) {
+    for (const std::uint32_t size : {1U, 2U, 4U, 8U}) {
+      if (range.byte_count % size == 0) {
+        expect_code(kit.plugin().call<&yoke_backend_api::fill>(nullptr, model.buffer.get(), range.offset,
+                                                               range.byte_count, &pattern, size),
+                    YOKE_OUT_OF_RANGE,
+                    "fill of " + range_text(range.offset, range.byte_count) + " in a buffer of 96");
+      }
+    }
+  }
+  model.check_same("after fills that were refused");
+}
+
+void nothing_at_all(Kit& kit) {
+  Random random = kit.random();
+  const Plugin& plugin = kit.plugin();
+  const Modelled model(kit.device(), random, 50);
+  const Modelled other(kit.device(), random, 50);
+  const Buffer empty(kit.device(), 0);
+  Bytes host = random.bytes(8);
+  const Bytes before = host;
+  for (const std::uint64_t offset : {0U, 25U, 50U}) {
+    for (const Buffer* buffer : {&model.buffer, &empty}) {
+      if (offset > buffer->byte_count()) {
+        continue;
+      }
+      const std::string what = text("copying no bytes at ", offset, " of ", buffer->byte_count());
+      expect_ok(plugin.call<&yoke_backend_api::from_host>(nullptr, buffer->get(), offset, host.data(),
+                                                          std::uint64_t{0}, nullptr),
+                what);
+      expect_ok(plugin.call<&yoke_backend_api::to_host>(nullptr, buffer->get(), offset, host.data(),
+                                                        std::uint64_t{0}),
+                what);
+      if (plugin.has<&yoke_backend_api::device_to_device>()) {
+        expect_ok(
+            plugin.call<&yoke_backend_api::device_to_device>(
+                nullptr, buffer->get(), offset, other.buffer.get(), std::uint64_t{50}, std::uint64_t{0}),
+            what);
+      }
+      if (plugin.has<&yoke_backend_api::fill>()) {
+        expect_ok(plugin.call<&yoke_backend_api::fill>(nullptr, buffer->get(), offset, std::uint64_t{0},
+                                                       host.data(), 4U),
+                  what);
+      }
+    }
+  }
+  model.check_same("after copies of no bytes");
+  check(host == before, "a to_host of no bytes wrote something");
+}
+
+void patterns(Kit& kit) {
+  Random random = kit.random();
+  for (const std::uint32_t size : {1U, 2U, 4U, 8U}) {
+    for (std::uint64_t offset = 0; offset < 10; ++offset) {
+      for (const std::uint64_t times : {1U, 2U, 3U, 17U, 1000U}) {
+        Modelled model(kit.device(), random, 8100);
+        Bytes pattern = random.bytes(size);
+        const Bytes meant = pattern;
+        const std::uint64_t byte_count = times * size;
+        const std::string what =
+            "fill of " + range_text(offset, byte_count) + text(" with a pattern of ", size);
+        expect_ok(kit.plugin().call<&yoke_backend_api::fill>(nullptr, model.buffer.get(), offset, byte_count,
+                                                             pattern.data(), size),
+                  what);
+        std::fill(pattern.begin(), pattern.end(), std::byte{0xff});
+        for (std::uint64_t i = 0; i < byte_count; ++i) {
+          model.bytes[offset + i] = meant[i % size];
+        }
+        model.check_same(what);
+      }
+    }
+  }
+}
+
+void pattern_sizes(Kit& kit) {
+  Random random = kit.random();
+  const Modelled model(kit.device(), random, 480);
+  const Bytes pattern = random.bytes(480);
+  for (const std::uint32_t size : {0U, 3U, 5U, 6U, 7U, 12U, 16U, 32U, 480U, 0x80000000U, UINT32_MAX}) {
+    expect_code(kit.plugin().call<&yoke_backend_api::fill>(nullptr, model.buffer.get(), std::uint64_t{0},
+                                                           std::uint64_t{480}, pattern.data(), size),
+                YOKE_INVALID_ARGUMENT, text("filling with a pattern of ", size, " bytes"));
+  }
+  model.check_same("after fills that were refused");
+}
+
+// With a NULL stream the source is free as soon as the call returns.
+void source_is_free(Kit& kit) {
+  Random random = kit.random();
+  for (const std::uint64_t byte_count : {1U, 100U, 4096U, 1U << 20U, 16U << 20U}) {
+    const Buffer buffer(kit.device(), byte_count);
+    Bytes sent = random.bytes(byte_count);
+    const Bytes meant = sent;
+    std::int32_t source = -1;
+    expect_ok(kit.plugin().call<&yoke_backend_api::from_host>(nullptr, buffer.get(), std::uint64_t{0},
+                                                              sent.data(), byte_count, &source));
+    check_equal(source, YOKE_SOURCE_COPIED, "*out_source of a from_host with a NULL stream");
+    std::fill(sent.begin(), sent.end(), std::byte{0xdd});
+    check(buffer.contents() == meant,
+          "from_host answered YOKE_SOURCE_COPIED, but what was written to the source afterwards arrived");
+    expect_ok(kit.plugin().call<&yoke_backend_api::from_host>(nullptr, buffer.get(), std::uint64_t{0},
+                                                              sent.data(), byte_count, nullptr),
+              "from_host with a NULL out_source");
+  }
+}
+
+void across_handles(Kit& kit) {
+  Random random = kit.random();
+  Plugin& plugin = kit.plugin();
+  plugin.need<&yoke_backend_api::device_to_device>();
+  const Modelled first(kit.device(), random, 5000);
+  const std::uint32_t count = plugin.device_count();
+  for (std::uint32_t ordinal = 0; ordinal < count; ++ordinal) {
+    Device other(kit, plugin, ordinal, kit.device_options());
+    {
+      Modelled second(other, random, 4000);
+      expect_ok(
+          plugin.call<&yoke_backend_api::device_to_device>(nullptr, second.buffer.get(), std::uint64_t{1},
+                                                           first.buffer.get(), std::uint64_t{7},
+                                                           std::uint64_t{3001}),
+          text("copying from device ", kit.settings().device, " to another handle, of device ", ordinal));
+      std::copy_n(first.bytes.begin() + 7, 3001, second.bytes.begin() + 1);
+      second.check_same(text("after a copy to device ", ordinal));
+      first.check_same(text("after a copy to device ", ordinal));
+    }
+    other.close();
+  }
+  kit.note(text(count, " devices"));
+}
+
+void large(Kit& kit) {
+  constexpr std::uint64_t kBytes = (std::uint64_t{96} << 20U) + 3;
+  const Bytes sent = kit.random().bytes(kBytes);
+  const Buffer a(kit.device(), kBytes);
+  a.write(0, sent);
+  if (!kit.plugin().has<&yoke_backend_api::device_to_device>()) {
+    check(a.contents() == sent, "96 MiB did not come back as they were sent");
+    return;
+  }
+  const Buffer b(kit.device(), kBytes);
+  expect_ok(kit.plugin().call<&yoke_backend_api::device_to_device>(nullptr, b.get(), std::uint64_t{0},
+                                                                   a.get(), std::uint64_t{0}, kBytes));
+  check(b.contents() == sent, "96 MiB did not come back as they were sent, after a device_to_device");
+}
+
+}  // namespace
+
+std::vector<Test> copy_tests() {
+  return {
+      {"round-trip", "to_host gives back what from_host sent", {16}, round_trip},
+      {"edges", "copies at every offset near both ends touch their own bytes and no others", {16}, edges},
+      {"random-ranges",
+       "thousands of random copies and fills give what a model in host memory gives",
+       {16, 17},
+       random_ranges},
+      {"host-out-of-range",
+       "from_host and to_host outside of a buffer are OUT_OF_RANGE and change nothing",
+       {10, 16},
+       outside_host_copies},
+      {"device-out-of-range",
+       "device_to_device outside of either buffer is OUT_OF_RANGE and changes nothing",
+       {10, 16},
+       outside_device_copies},
+      {"fill-out-of-range",
+       "fill outside of a buffer is OUT_OF_RANGE and changes nothing",
+       {10, 16},
+       outside_fills},
+      {"no-bytes", "a copy of no bytes is OK wherever it fits, and does nothing", {16}, nothing_at_all},
+      {"fill-patterns",
+       "fill repeats patterns of 1, 2, 4 and 8 bytes from any offset; the pattern is copied in the call",
+       {16},
+       patterns},
+      {"fill-pattern-sizes", "a pattern of another size is INVALID_ARGUMENT", {10}, pattern_sizes},
+      {"source-is-free",
+       "with a NULL stream from_host has copied its source when it returns",
+       {16},
+       source_is_free},
+      {"across-handles",
+       "device_to_device works between all devices and handles of the backend",
+       {17},
+       across_handles},
+      {"large", "96 MiB arrive whole", {16}, large},
+  };
+}
+
+}  // namespace yoke::conformance

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/conformance/groups/fault_runtime.cpp: a training over the plugin through libyoke, in which one copy
+// fails.
+#include <yoke/data_parallel.h>
+#include <yoke/yoke.h>
+
+#include <atomic>
+#include <optional>
+#include <string>
+
+#include "groups.h"
+
+namespace yoke::conformance {
+namespace {
+
+// Between libyoke and the plugin: arms a fault on every device that is opened. libyoke enters plugins by a
+// plain function, so what it needs stands here; a process runs one test.
+struct Armed {
+  yoke_plugin_entry_fn entry = nullptr;
+  const void* (*get_table)(yoke_plugin*, const char*) = nullptr;
+  yoke_backend_api backend{};
+  yoke_fault_api fault{};
+  std::int32_t kind = 0;
+  std::uint64_t nth = 0;
+  std::uint64_t victim = 0;  // which device, in the order of opening
+  std::atomic<std::uint64_t> opened{0};
+  yoke_plugin* plugin = nullptr;
+};
+Armed armed;
+
+std::int32_t open_and_arm(yoke_plugin* plugin, std::uint32_t ordinal, const yoke_option* options,
+                          std::uint32_t option_count, yoke_device** out_device, yoke_error* error) {
+  static const auto* const table =
+      static_cast<const yoke_backend_api*>(armed.get_table(plugin, YOKE_BACKEND_TABLE));
+  const std::int32_t code = table->device_open(plugin, ordinal, options, option_count, out_device, error);
+  if (code == YOKE_OK && armed.nth != 0) {
+    // The second shard's device where it has one of its own, so that another one goes on.
+    if (armed.opened.fetch_add(1) == armed.victim) {
+      return armed.fault.fault_arm(*out_device, armed.kind, armed.nth, 0, error);
+    }
+  }
+  return code;
+}
+
+const void* table_with_faults(yoke_plugin* plugin, const char* id) {
+  return std::string_view(id) == YOKE_BACKEND_TABLE ? static_cast<const void*>(&armed.backend)
+                                                    : armed.get_table(plugin, id);
+}
+
+std::int32_t enter_with_faults(const yoke_entry_args* args, yoke_plugin** out_plugin, yoke_error* error) {
+  const std::int32_t code = armed.entry(args, out_plugin, error);
+  if (code == YOKE_OK) {
+    armed.plugin = *out_plugin;
+    armed.get_table = armed.plugin->get_table;
+    armed.backend = *static_cast<const yoke_backend_api*>(armed.get_table(armed.plugin, YOKE_BACKEND_TABLE));
+    armed.fault = *static_cast<const yoke_fault_api*>(armed.get_table(armed.plugin, YOKE_FAULT_TABLE));
+    armed.backend.device_open = open_and_arm;
+    armed.plugin->get_table = table_with_faults;
+  }
+  return code;
+}
+
+// Three steps on two shards; gives back what went wrong, or nothing.
+std::optional<Error> train(const std::shared_ptr<Runtime>& runtime, const std::string& name) {
+  const auto data = datasets::half_moons(40, 0.1, 0);
+  const auto model = nn::sequential(nn::linear(8), nn::relu(), nn::linear(2));
+  DataParallelOptions options{.backend_name = name, .shards = 2, .learning_rate = 0.1F, .batch_size = 20};
+  options.runtime = runtime;
+  try {
+    data_parallel(
+        options, data.points, data.labels,
+        [&](const auto& x, const auto& y) { return cross_entropy(model(x), y); },
+        [](Trainer& trainer) {
+          for (int i = 0; i < 3; ++i) {
+            trainer.step();
+          }
+          trainer.wait();
+        });
+  } catch (const Error& error) {
+    return error;
+  }
+  return std::nullopt;
+}
+
+void check_counters(const std::string& when) {
+  yoke_live_counts live = sized<yoke_live_counts>();
+  check_equal(armed.backend.live_counts(armed.plugin, &live, nullptr), YOKE_OK, "live_counts");
+  check(live.buffers + live.streams + live.events + live.codes + live.routines + live.devices == 0, when,
+        " there are alive ", live.devices, " devices, ", live.buffers, " buffers, ", live.streams,
+        " streams, ", live.events, " events, ", live.codes, " codes, ", live.routines, " routines");
+}
+
+// Each n until a training of three steps runs through. The steps between are chosen, as most copies are
+// alike.
+void training_that_fails(Kit& kit, std::int32_t kind, ErrorCode code) {
+  const std::string name = kit.plugin().name();
+  kit.plugin().table<yoke_fault_api>();
+  kit.plugin().table<yoke_program_api>();
+  kit.device();
+  armed.entry = kit.library().entry();
+  armed.kind = kind;
+  armed.victim = kit.plugin().device_count() > 1 ? 1 : 0;
+  std::uint64_t failures = 0;
+  std::string last;
+  for (std::uint64_t nth = 1; nth < 4000; nth += 1 + nth / 4) {
+    kit.progress(text("the fault strikes call ", nth));
+    armed.nth = nth;
+    armed.opened = 0;
+    std::optional<Error> error;
+    {
+      RuntimeOptions runtime_options;
+      runtime_options.log_level = LogLevel::kOff;
+      runtime_options.wait_timeout = std::chrono::seconds(20);
+      const auto runtime = std::make_shared<Runtime>(runtime_options);
+      runtime->register_backend(name, enter_with_faults);
+      const auto backend = runtime->backend(name);
+      error = train(runtime, name);
+      check_counters(text("after a training whose call ", nth, " failed"));
+    }
+    if (!error) {
+      break;
+    }
+    ++failures;
+    last = error->what();
+    check(last.find(name) != std::string::npos, "call ", nth,
+          " failed, and the training's error does not name the device: ", last);
+    check(error->code() == code, "call ", nth,
+          " failed, and the training's error has another code than the call: ", last);
+  }
+  check(failures > 0, "a copy was armed to fail, and three steps of a training on two shards did not notice");
+  kit.note(text(failures, " trainings failed, the last with: ", last));
+}
+
+void a_copy_fails(Kit& kit) {
+  training_that_fails(kit, YOKE_FAULT_COPY, ErrorCode::kUnavailable);
+}
+void a_launch_fails(Kit& kit) {
+  training_that_fails(kit, YOKE_FAULT_LAUNCH, ErrorCode::kUnavailable);
+}
+void the_device_is_lost(Kit& kit) {
+  training_that_fails(kit, YOKE_FAULT_DEVICE_LOST, ErrorCode::kDeviceLost);
+}
+
+}  // namespace
+
+std::vector<Test> fault_runtime_tests() {
+  return {
+      {"training-copy",
+       "a training in which one copy fails ends with an error that says where, and without a hang",
+       {19, 27},
+       a_copy_fails,
+       3},
+      {"training-launch",
+       "a training in which one launch fails ends with an error that says where",
+       {19},
+       a_launch_fails,
+       3},
+      {"training-loss",
+       "a training whose device is lost ends with DEVICE_LOST, and everything is destroyed",
+       {19},
+       the_device_is_lost,
+       3},
+  };
+}
+
+}  // namespace yoke::conformance

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/conformance/expectations_test.cpp: the author's list, read and set against what happened.
+#include "expectations.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "outcome.h"
+#include "subcommands.h"
+
+namespace yoke::conformance {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
+
+std::string refusal(const std::string& content) {
+  try {
+    parse_expectations(content, "list");
+  } catch (const cli::UsageError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Expectations, AreLinesWithANameAndAReason) {
+  EXPECT_THAT(
+      parse_expectations(
+          "# what is known\n\ncopy.fill = \"no \\\"fill\\\" yet\"  # soon\r\n  \"a.b\"=\"c\\\\d\"", "list"),
+      UnorderedElementsAre(Pair("copy.fill", "no \"fill\" yet"), Pair("a.b", "c\\d")));
+  EXPECT_TRUE(parse_expectations("", "list").empty());
+}
+
+TEST(Expectations, ThatAreNoSuchLinesAreRefusedWithTheirNumber) {
+  EXPECT_THAT(refusal("# one\ncopy.fill"), HasSubstr("list:2"));
+  for (const char* line : {"copy.fill = reason", "= \"reason\"", "copy.fill = \"open", "copy.fill = \"a\" b",
+                           "copy.fill = \"a\\n\""}) {
+    EXPECT_THAT(refusal(line), HasSubstr("list:1")) << line;
+  }
+  EXPECT_THAT(refusal("copy.fill = \" \""), HasSubstr("no reason"));
+  EXPECT_THAT(refusal("a.b = \"c\"\na.b = \"d\""), HasSubstr("twice"));
+}
+
+Outcome outcome(Verdict verdict) {
+  Outcome made;
+  made.verdict = verdict;
+  made.text = "text";
+  return made;
+}
+
+TEST(Judging, TellsAnExpectedFailureFromAnUnexpectedPass) {
+  const std::string reason = "known";
+  Outcome failed = outcome(Verdict::kFailed);
+  judge(failed, &reason);
+  EXPECT_EQ(failed.verdict, Verdict::kExpected);
+  EXPECT_THAT(failed.text, HasSubstr("known"));
+  Outcome passed = outcome(Verdict::kPassed);
+  judge(passed, &reason);
+  EXPECT_EQ(passed.verdict, Verdict::kUnexpected);
+  Outcome unsupported = outcome(Verdict::kUnsupported);
+  judge(unsupported, &reason);
+  EXPECT_EQ(unsupported.verdict, Verdict::kUnexpected);
+}
+
+TEST(Judging, LeavesATestAloneThatTheListDoesNotName) {
+  for (const Verdict verdict : {Verdict::kPassed, Verdict::kFailed, Verdict::kUnsupported}) {
+    Outcome same = outcome(verdict);
+    judge(same, nullptr);
+    EXPECT_EQ(same.verdict, verdict);
+    EXPECT_EQ(same.text, "text");
+  }
+}
+
+TEST(Judging, FailsAnEntryThatNamesNoTest) {
+  std::vector<NamedTest> all(1);
+  all[0].name = "copy.fill";
+  const auto results = unknown_entries({{"copy.fill", "known"}, {"copy.fil", "typo"}}, all);
+  ASSERT_EQ(results.size(), 1U);
+  EXPECT_TRUE(results[0].failed());
+  EXPECT_THAT(results[0].outcome.text, HasSubstr("copy.fil"));
+}
+
+}  // namespace
+}  // namespace yoke::conformance

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/conformance_programs/bound_test.cpp: right results lie inside of the bounds, wrong ones outside.
+#include <gtest/gtest.h>
+#include <yoke/program/execute.h>
+#include <yoke/program/text.h>
+
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "error_units.h"
+#include "evaluate.h"
+#include "generator.h"
+
+namespace yoke::conformance {
+namespace {
+
+using program::Op;
+using program::Role;
+using program::Type;
+using Bytes = std::vector<std::vector<std::byte>>;
+
+Bytes start_of(const Case& one) {
+  Bytes bytes;
+  for (const std::uint32_t number : one.program.arguments()) {
+    bytes.push_back(initial_bytes(one, number));
+  }
+  return bytes;
+}
+
+Bytes run(const program::Program& program, Bytes bytes, const std::vector<std::int64_t>& symbols) {
+  std::vector<void*> pointers;
+  for (auto& each : bytes) {
+    pointers.push_back(each.data());
+  }
+  program::execute(program, pointers, symbols);
+  return bytes;
+}
+
+std::vector<Bounds> bounds_of(const program::Program& program, const Bytes& start,
+                              const std::vector<std::int64_t>& symbols) {
+  return evaluate_bounds(program, std::vector<std::span<const std::byte>>(start.begin(), start.end()),
+                         symbols);
+}
+
+TEST(Bounds, HoldTheReferenceAndSeldomMuchElse) {
+  std::uint64_t elements = 0;
+  std::uint64_t exact = 0;
+  std::uint64_t anything = 0;
+  for (std::uint64_t index = 0; index < 1500; ++index) {
+    const Case one = generate_case(11, index, {0x3FE, false});
+    const Bytes start = start_of(one);
+    const Bytes expected = run(one.program, start, one.launches[0]);
+    const std::vector<Bounds> bounds = bounds_of(one.program, start, one.launches[0]);
+    const std::vector<std::uint32_t> arguments = one.program.arguments();
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      Mismatch mismatch;
+      ASSERT_FALSE(
+          find_mismatch(one.program, arguments[i], bounds[arguments[i]], expected[i], expected[i], mismatch))
+          << describe(one.program, mismatch) << "\n"
+          << program::print(one.program);
+      for (const Bound& bound : bounds[arguments[i]]) {
+        ++elements;
+        exact += !bound.unknown && (bound.is_nan() || bound.low == bound.high) ? 1U : 0U;
+        anything += bound.unknown || (bound.low == -kInfinity && bound.high == kInfinity) ? 1U : 0U;
+      }
+    }
+  }
+  EXPECT_GT(exact, elements * 8 / 10);
+  EXPECT_LT(anything, elements / 100);
+}
+
+// The result of `text` with one thing changed is refused for nearly every data.
+void expect_found(const std::string& text, const std::string& from, const std::string& to, DataKind kind) {
+  std::string wrong = text;
+  wrong.replace(wrong.find(from), from.size(), to);
+  Case one;
+  one.seed = 5;
+  one.program = program::parse_and_verify(text).programs[0];
+  for (std::size_t i = 0; i < one.program.tensors.size(); ++i) {
+    one.data.push_back({one.program.tensors[i].name == "idx" ? DataKind::kIndex : kind, 8, -1});
+  }
+  const program::Program mutant = program::parse_and_verify(wrong).programs[0];
+  int found = 0;
+  for (one.index = 0; one.index < 20; ++one.index) {
+    const Bytes start = start_of(one);
+    const Bytes expected = run(one.program, start, {});
+    const Bytes got = run(mutant, start, {});
+    const std::vector<Bounds> bounds = bounds_of(one.program, start, {});
+    const std::uint32_t last = one.program.arguments().back();
+    Mismatch mismatch;
+    found += find_mismatch(one.program, last, bounds[last], expected.back(), got.back(), mismatch) ? 1 : 0;
+  }
+  EXPECT_GE(found, 19) << text << "with " << to << " in place of " << from;
+}
+
+std::string program_of(const std::string& body) {
+  return "yoke.program 1\nprogram p() {\n" + body + "}\n";
+}
+
+TEST(Bounds, DoNotHoldWrongResults) {
+  const std::string gather = program_of(
+      "  arg x : f32[8] in\n  arg idx : i32[300] in\n  arg y : f32[] out\n  y[] = sum[i] (x[idx[i]] else "
+      "0)\n");
+  const std::string product = program_of(
+      "  arg a : f32[9, 500] in\n  arg b : f32[7, 500] in\n  arg y : f32[9, 7] out\n  y[i, j] = sum[k] a[i, "
+      "k] * b[j, k]\n");
+  for (const DataKind kind : {DataKind::kDyadic, DataKind::kUniform}) {
+    expect_found(gather, "else 0", "else 1", kind);
+    expect_found(product, "sum[k]", "sum[k:499]", kind);
+    expect_found(program_of("  arg x : f32[600] in\n  arg y : f32[] out\n  y[] = sum[i:599] x[i]\n"), "x[i]",
+                 "x[i + 1]", kind);
+    expect_found(program_of("  arg x : f32[64] in\n  arg y : f32[64] out\n  y[i] = exp(x[i])\n"), "exp(x[i])",
+                 "exp(x[i] * 1.00001)", kind);
+    expect_found(program_of("  arg x : f16[64] in\n  arg y : f16[64] out\n  y[i] = tanh(x[i])\n"),
+                 "tanh(x[i])", "tanh(x[i]) * 1.01", kind);
+    expect_found(program_of("  arg x : f32[64] in\n  arg y : f32[] out\n  y[] = max[i] x[i]\n"), "max[i]",
+                 "min[i]", kind);
+  }
+  // bf16 sums in place of f32 ones.
+  expect_found(program_of("  arg x : bf16[400] in\n  arg y : f32[] out\n  y[] = sum:f32[i] x[i] * x[i]\n"),
+               "x[i] * x[i]", "bf16(f32(x[i]) * 0.99)", DataKind::kUniform);
+}
+
+TEST(Bounds, HoldSumsInAnyOrder) {
+  Case one;
+  one.seed = 2;
+  one.program = program::parse_and_verify(
+                    program_of("  arg x : f32[1000] in\n  arg y : f32[] out\n  y[] = sum[i] x[i]\n"))
+                    .programs[0];
+  one.data = {{DataKind::kUniform, 1, -1}, {DataKind::kDyadic, 1, -1}};
+  const Bytes start = start_of(one);
+  const std::vector<Bounds> bounds = bounds_of(one.program, start, {});
+  std::vector<float> x(1000);
+  std::memcpy(x.data(), start[0].data(), 4000);
+  const float backwards = std::accumulate(x.rbegin(), x.rend(), 0.0F);
+  float strided = 0;
+  for (std::size_t lane = 0; lane < 8; ++lane) {
+    float part = 0;
+    for (std::size_t i = lane; i < x.size(); i += 8) {
+      part += x[i];
+    }
+    strided += part;
+  }
+  const auto exact = static_cast<float>(std::accumulate(x.begin(), x.end(), 0.0));
+  for (const float sum : {backwards, strided, exact}) {
+    EXPECT_TRUE(allows(Type::kF32, bounds[1][0], {static_cast<double>(sum), 0}));
+  }
+  EXPECT_LT(bounds[1][0].high - bounds[1][0].low, 0.3);
+}
+
+TEST(Bounds, OfExactDataAreExact) {
+  Fold sum(Op::kAdd, Type::kF32);
+  for (int i = 0; i < 1000; ++i) {
+    sum.add(bound_of(Type::kF32, {0.125 * (i % 7 - 3), 0}));
+  }
+  EXPECT_TRUE(sum.result().is_point());
+  Fold inexact(Op::kAdd, Type::kF32);
+  inexact.add(bound_of(Type::kF32, {0x1p24, 0}));
+  inexact.add(bound_of(Type::kF32, {1, 0}));
+  EXPECT_FALSE(inexact.result().is_point());
+  Fold product(Op::kMul, Type::kF32);
+  product.add(bound_of(Type::kF32, {0.5, 0}));
+  product.add(bound_of(Type::kF32, {-2, 0}));
+  EXPECT_TRUE(product.result().is_point());
+}
+
+TEST(Bounds, KnowNaNInfinityAndTheSignOfAMovedZero) {
+  const Bound zero = bound_of(Type::kF32, {-0.0, 0});
+  EXPECT_TRUE(allows(Type::kF32, zero, {-0.0, 0}));
+  EXPECT_FALSE(allows(Type::kF32, zero, {0.0, 0}));
+  const Bound nan = bound_of(Type::kF32, {std::nan(""), 0});
+  EXPECT_TRUE(allows(Type::kF32, nan, {std::nan(""), 0}));
+  EXPECT_FALSE(allows(Type::kF32, nan, {0, 0}));
+  Fold sum(Op::kAdd, Type::kF32);
+  sum.add(bound_of(Type::kF32, {kInfinity, 0}));
+  sum.add(bound_of(Type::kF32, {1, 0}));
+  EXPECT_TRUE(allows(Type::kF32, sum.result(), {kInfinity, 0}));
+  sum.add(bound_of(Type::kF32, {-kInfinity, 0}));
+  EXPECT_TRUE(sum.result().is_nan());
+}
+
+TEST(ErrorUnits, CoverEveryFunctionThatIsNotExact) {
+  for (const ErrorUnits& row : error_table()) {
+    EXPECT_GT(row.f32, 0) << program::op_info(row.op).name;
+    EXPECT_FALSE(row.source.empty());
+  }
+  EXPECT_EQ(error_units(Op::kAdd, Type::kF32), 0);
+  EXPECT_EQ(error_units(Op::kExp, Type::kF32), 4);
+  EXPECT_EQ(unit_at(Type::kF32, 1.0), 0x1p-23);
+  EXPECT_EQ(unit_at(Type::kF32, 0), 0x1p-149);
+  EXPECT_EQ(largest(Type::kF64), std::numeric_limits<double>::max());
+  EXPECT_EQ(largest(Type::kF32), static_cast<double>(std::numeric_limits<float>::max()));
+  EXPECT_EQ(largest(Type::kF16), 65504);
+  EXPECT_EQ(largest(Type::kBF16), 0x1.FEp127);
+}
+
+}  // namespace
+}  // namespace yoke::conformance

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/conformance_programs/shrink_test.cpp: programs shrink to what an executor's bug needs.
+#include "shrink.h"
+
+#include <gtest/gtest.h>
+#include <yoke/program/execute.h>
+#include <yoke/program/text.h>
+
+#include "edit.h"
+#include "evaluate.h"
+#include "generator.h"
+
+namespace yoke::conformance {
+namespace {
+
+using program::Op;
+using program::Program;
+using program::Role;
+
+// Runs a program that was changed by `bug` beside the right one: whether the bounds see it.
+bool fails_with(const Case& one, const std::function<void(Program&)>& bug) {
+  Program wrong = one.program;
+  bug(wrong);
+  const std::vector<std::uint32_t> arguments = one.program.arguments();
+  for (const auto& symbols : one.launches) {
+    std::vector<std::vector<std::byte>> start;
+    for (const std::uint32_t number : arguments) {
+      start.push_back(initial_bytes(one, number));
+    }
+    auto expected = start;
+    auto got = start;
+    std::vector<void*> right_pointers;
+    std::vector<void*> wrong_pointers;
+    for (std::size_t i = 0; i < start.size(); ++i) {
+      right_pointers.push_back(expected[i].data());
+      wrong_pointers.push_back(got[i].data());
+    }
+    program::execute(one.program, right_pointers, symbols);
+    program::execute(wrong, wrong_pointers, symbols);
+    const std::vector<Bounds> bounds = evaluate_bounds(
+        one.program, std::vector<std::span<const std::byte>>(start.begin(), start.end()), symbols);
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      Mismatch mismatch;
+      if (find_mismatch(one.program, arguments[i], bounds[arguments[i]], expected[i], got[i], mismatch)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+void change_ops(Program& program, Op from, Op to) {
+  for (program::Statement& statement : program.statements) {
+    visit_expressions(statement.value,
+                      [&](program::Expr& expr) { expr.op = expr.op == from ? to : expr.op; });
+  }
+}
+
+void expect_small(const std::function<void(Program&)>& bug, std::size_t most_statements,
+                  std::uint64_t most_elements, const char* what) {
+  int shrunk = 0;
+  for (std::uint64_t index = 0; index < 600 && shrunk < 5; ++index) {
+    const Case drawn = generate_case(9, index, {0x3FE, false});
+    const auto fails = [&](const Case& one) { return fails_with(one, bug); };
+    if (!fails(drawn)) {
+      continue;
+    }
+    ++shrunk;
+    const Case small =
+        shrink(drawn, fails, {300, 5000});  // seconds are for real use; a loaded machine is slow
+    EXPECT_TRUE(fails(small)) << what;
+    EXPECT_NO_THROW(program::verify(small.program));
+    EXPECT_LE(small.program.statements.size(), most_statements) << what << "\n"
+                                                                << program::print(small.program);
+    EXPECT_TRUE(small.program.symbols.empty()) << what << "\n" << program::print(small.program);
+    std::uint64_t elements = 0;
+    for (const program::Tensor& tensor : small.program.tensors) {
+      elements = std::max(elements, tensor.element_count());
+    }
+    EXPECT_LE(elements, most_elements) << what << "\n" << program::print(small.program);
+  }
+  EXPECT_EQ(shrunk, 5) << what << ": too few random programs meet the bug";
+}
+
+TEST(Shrinker, FindsTheOneStatementWithAWrongOperation) {
+  expect_small([](Program& program) { change_ops(program, Op::kMax, Op::kMin); }, 1, 16, "max computes min");
+  expect_small([](Program& program) { change_ops(program, Op::kSub, Op::kAdd); }, 1, 16, "- adds");
+}
+
+TEST(Shrinker, FindsALostElseValue) {
+  expect_small(
+      [](Program& program) {
+        for (program::Statement& statement : program.statements) {
+          visit_accesses(statement, [](program::Access& access) {
+            if (access.otherwise) {
+              access.otherwise->number += 3;
+              access.otherwise->integer ^= 1;
+            }
+          });
+        }
+      },
+      1, 16, "else gives another value");
+}
+
+TEST(Shrinker, FindsAReductionThatForgetsItsLastTerm) {
+  expect_small(
+      [](Program& program) {
+        for (program::Statement& statement : program.statements) {
+          if (statement.reduce && statement.loops[statement.reduce_loops.back()].extent > 2) {
+            --statement.loops[statement.reduce_loops.back()].extent;
+          }
+        }
+      },
+      1, 16, "the last term of a reduction is lost");
+}
+
+TEST(Shrinker, KeepsWhatABugOfSeveralStatementsNeeds) {
+  // The last statement is forgotten where there are more than two.
+  expect_small(
+      [](Program& program) {
+        if (program.statements.size() > 2) {
+          program.statements.pop_back();
+        }
+      },
+      3, 16, "the last of several statements is lost");
+}
+
+TEST(Shrinker, EndsWithinItsTries) {
+  const Case drawn = generate_case(9, 5);
+  std::uint64_t tries = 0;
+  shrink(drawn,
+         [&](const Case&) {
+           ++tries;
+           return true;
+         },
+         {100, 50});
+  EXPECT_LE(tries, 50U);
+}
+
+}  // namespace
+}  // namespace yoke::conformance
