@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole layout of the ABI's headers, read from the DWARF of a small shared object that uses every type of them."""
+
+import dataclasses
+import os
+import re
+import subprocess
+
+
+class GateError(Exception):
+    """The gate itself cannot do its work: no compiler, no debug information, a header that does not compile."""
+
+
+@dataclasses.dataclass
+class Member:
+    name: str
+    offset: int
+    size: int
+    type: str
+    bits: int = 0  # of a bit-field; 0: none
+
+
+@dataclasses.dataclass
+class Struct:
+    name: str
+    header: str  # relative to include/yoke
+    size: int
+    members: list
+
+
+@dataclasses.dataclass
+class Layout:
+    headers: list
+    structs: dict  # name -> Struct
+    opaque: list
+    functions: dict  # typedef of a function pointer -> signature
+    numbers: dict  # macro -> int
+    texts: dict  # macro -> string
+    lists: dict  # macro -> [(table, member, need)]
+
+    def version(self):
+        return self.numbers["YOKE_ABI_MAJOR"], self.numbers["YOKE_ABI_MINOR"]
+
+    def tables(self):
+        """Table id -> the name of its struct: YOKE_PEER_TABLE belongs to YOKE_PEER_API_FUNCTIONS."""
+        found = {}
+        for macro, text in self.texts.items():
+            listed = self.lists.get(macro.replace("_TABLE", "_API_FUNCTIONS"))
+            if macro.endswith("_TABLE") and listed:
+                found[text] = listed[0][0]
+        return found
+
+    def render(self):
+        lines = ["# The exact layout of the plugin ABI; tests/abi_gate/README.md says how it changes on purpose."]
+        lines += [f"header {name}" for name in self.headers]
+        lines += [f"constant {name} = {value}" for name, value in sorted(self.numbers.items())]
+        lines += [f'constant {name} = "{text}"' for name, text in sorted(self.texts.items())]
+        lines += [f"handle {name}" for name in self.opaque]
+        lines += [f"function {name} = {text}" for name, text in sorted(self.functions.items())]
+        for struct in sorted(self.structs.values(), key=lambda s: (s.header, s.name)):
+            lines.append(f"struct {struct.name} size {struct.size} in {struct.header}")
+            lines += [f"  {m.offset:4} {m.size:4} {m.name}: {m.type}" + (f" : {m.bits} bits" if m.bits else "")
+                      for m in struct.members]
+        for table, name in sorted(self.tables().items()):
+            lines.append(f"table {table} is {name}")
+        for macro, rows in sorted(self.lists.items()):
+            lines.append(f"list {macro}")
+            lines += [f"  {table}.{member} {'required' if need == 'R' else 'optional'}" for table, member, need in rows]
+        return "\n".join(lines) + "\n"
+
+
+def run(command, **options):
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **options)
+    except FileNotFoundError as error:
+        raise GateError(f"{command[0]} is not installed: {error}") from error
+    if done.returncode != 0:
+        raise GateError(f"`{' '.join(command)}` failed:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def headers_of(include):
+    root = os.path.join(include, "yoke")
+    found = [os.path.relpath(os.path.join(folder, name), root)
+             for folder, _, names in os.walk(root) for name in names if name.endswith(".h")]
+    if not found:
+        raise GateError(f"there are no headers in {root}")
+    return sorted(found)
+
+
+def declared(include, headers):
+    """Names of defined structs (with their header), of opaque ones, and of function pointers' typedefs."""
+    defined, mentioned, functions = {}, set(), set()
+    for header in headers:
+        with open(os.path.join(include, "yoke", header), encoding="utf-8") as file:
+            text = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
+        defined.update({name: header for name in re.findall(r"\bstruct\s+(yoke_\w+)\s*\{", text)})
+        mentioned.update(re.findall(r"\bstruct\s+(yoke_\w+)", text))
+        functions.update(re.findall(r"^typedef\b[^;{]*?\(\s*\*\s*(yoke_\w+)\s*\)\s*\(", text, flags=re.M))
+    return defined, sorted(mentioned - set(defined)), sorted(functions)
+
+
+def macros(include, headers, compiler):
+    source = "".join(f"#include <yoke/{header}>\n" for header in headers)
+    text = run([compiler, "-std=c11", "-E", "-dM", "-I", include, "-x", "c", "-"], input=source)
+    found = dict(re.findall(r"^#define (YOKE_\w+)(?:\([^)]*\))? (.+)$", text, flags=re.M))
+    return {name: value for name, value in found.items()
+            if not name.endswith(("_H_", "_INIT")) and name != "YOKE_EXPORT"}
+
+
+def write_user(path, include, compiler):
+    """C source that uses every type, and holds every number as an enumerator, so that DWARF has them all."""
+    headers = headers_of(include)
+    defined, opaque, functions = declared(include, headers)
+    every = macros(include, headers, compiler)
+    lists = {name: re.findall(r"X\((\w+), (\w+), ([RO])\)", text) for name, text in every.items()
+             if name.endswith("_FUNCTIONS")}
+    texts = {name: text[1:-1] for name, text in every.items() if text.startswith('"')}
+    numbers = [name for name in every if name not in lists and name not in texts]
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(f"#include <yoke/{header}>\n" for header in headers)
+        for name in sorted(defined) + opaque:
+            file.write(f"YOKE_EXPORT struct {name}* use_{name}(struct {name}* it) {{ return it; }}\n")
+        for name in functions:
+            file.write(f"YOKE_EXPORT {name} use_{name}({name} it) {{ return it; }}\n")
+        # An enumeration each: abidiff takes no notice of enumerators that share their value with another.
+        for name in sorted(numbers):
+            file.write(f"enum of_{name} {{ value_of_{name} = (int)({name}) }};\n"
+                       f"YOKE_EXPORT enum of_{name} use_{name}(enum of_{name} it) {{ return it; }}\n")
+    return Layout(headers, {name: header for name, header in defined.items()}, opaque, {name: "" for name in functions},
+                  {name: 0 for name in numbers}, texts, lists)
+
+
+def build(folder, include, compiler):
+    """Compiles it with debug information; gives back the shared object and what is still to be read from it."""
+    os.makedirs(folder, exist_ok=True)
+    source, binary = os.path.join(folder, "user.c"), os.path.join(folder, "user.so")
+    layout = write_user(source, include, compiler)
+    run([compiler, "-std=gnu11", "-gdwarf-4", "-O0", "-shared", "-fPIC", "-nostdlib", "-I", include, source, "-o", binary])
+    prove_debug_information(binary, layout)
+    return binary, layout
+
+
+def entries(binary):
+    """The DIEs of a binary: offset -> (tag, attributes, children), and the offsets of the outermost ones."""
+    text = run(["readelf", "--wide", "--debug-dump=info", binary], env={**os.environ, "LC_ALL": "C"})
+    dies, parents, top, current = {}, [], [], None
+    for line in text.splitlines():
+        head = re.match(r"\s*<(\d+)><([0-9a-f]+)>: Abbrev Number: \d+(?: \((DW_TAG_\w+)\))?", line)
+        if head:
+            current = None
+            if head[3]:
+                depth, offset = int(head[1]), int(head[2], 16)
+                current = dies[offset] = (head[3][7:], {}, [])
+                del parents[depth:]
+                (parents[-1][2] if parents else top).append(offset)
+                parents.append(current)
+            continue
+        attribute = re.match(r"\s+<[0-9a-f]+>\s+DW_AT_(\w+)\s*:\s*(.*)$", line)
+        if attribute and current:
+            # Values carry their form in front: "(strp) (offset: 0x5b): text", "(indirect string, offset: 0x5b): text".
+            value = re.sub(r"^(?:\([^()]*\)\s*)+:?\s*", "", attribute[2]).strip()
+            current[1][attribute[1]] = value
+    return dies, top
+
+
+def prove_debug_information(binary, layout):
+    """Both gates see nothing in a binary without DWARF, and would pass: so its presence is proven first."""
+    dies, _ = entries(binary)
+    here = {attributes.get("name") for tag, attributes, children in dies.values() if tag == "structure_type" and children}
+    missing = sorted(set(layout.structs) - here)
+    if missing:
+        raise GateError(f"{binary} holds no debug information of {', '.join(missing[:3])}"
+                        f"{' and others' if len(missing) > 3 else ''}: it was stripped, or compiled without -g")
+
+
+class Types:
+    """Spells the types of a binary as C does, the same for every compiler."""
+
+    FIXED = re.compile(r"u?int(8|16|32|64)_t$")
+    BASE = {"long unsigned int": "unsigned long", "long int": "long", "short int": "short",
+            "short unsigned int": "unsigned short", "long long int": "long long",
+            "long long unsigned int": "unsigned long long"}
+
+    def __init__(self, dies):
+        self.dies = dies
+
+    def target(self, attributes):
+        reference = re.match(r"<0x([0-9a-f]+)>", attributes.get("type", ""))
+        return int(reference[1], 16) if reference else None
+
+    def text(self, offset):
+        if offset is None:
+            return "void"
+        tag, attributes, children = self.dies[offset]
+        name, target = attributes.get("name", "(unnamed)"), self.target(attributes)
+        if tag == "base_type":
+            return self.BASE.get(name, name)
+        if tag == "typedef":
+            # A struct's typedef has its own name; of others the name is what a reader of the header sees.
+            return name
+        if tag == "pointer_type":
+            inner = self.text(target)
+            return inner if inner.startswith("(*)") else inner + "*"
+        if tag == "const_type":
+            return "const " + self.text(target)
+        if tag == "array_type":
+            bounds = [self.dies[c][1] for c in children if self.dies[c][0] == "subrange_type"]
+            counts = [number(b["count"]) if "count" in b else number(b["upper_bound"]) + 1 for b in bounds]
+            return self.text(target) + "".join(f"[{count}]" for count in counts)
+        if tag == "subroutine_type":
+            parameters = [self.text(self.target(self.dies[c][1])) for c in children
+                          if self.dies[c][0] == "formal_parameter"]
+            return f"(*)({', '.join(parameters)}) -> {self.text(target)}"
+        return f"{tag.split('_')[0].replace('structure', 'struct')} {name}" if tag != "structure_type" else name
+
+    def size(self, offset):
+        tag, attributes, children = self.dies[offset]
+        if tag == "array_type":
+            bounds = [self.dies[c][1] for c in children if self.dies[c][0] == "subrange_type"]
+            size = self.size(self.target(attributes))
+            for bound in bounds:
+                size *= number(bound["count"]) if "count" in bound else number(bound["upper_bound"]) + 1
+            return size
+        if "byte_size" in attributes:
+            return number(attributes["byte_size"])
+        if tag == "pointer_type":  # clang leaves the size out
+            return 8
+        return self.size(self.target(attributes))
+
+
+def number(text):
+    return int(text.split()[0], 0)
+
+
+def read(binary, layout):
+    dies, top = entries(binary)
+    types = Types(dies)
+    headers = dict(layout.structs)
+    for unit in top:
+        for offset in dies[unit][2]:
+            tag, attributes, children = dies[offset]
+            name = attributes.get("name")
+            if tag == "structure_type" and name in headers and children:
+                layout.structs[name] = Struct(name, headers[name], number(attributes["byte_size"]),
+                                              [read_member(types, dies[c][1]) for c in children if dies[c][0] == "member"])
+            elif tag == "typedef" and name in layout.functions:
+                layout.functions[name] = types.text(types.target(attributes))
+            elif tag == "enumeration_type" and name and name.startswith("of_YOKE_"):
+                layout.numbers[name[3:]] = number(dies[children[0]][1]["const_value"])
+    return layout
+
+
+def read_member(types, attributes):
+    target = types.target(attributes)
+    return Member(attributes.get("name", "(unnamed)"), number(attributes.get("data_member_location", "0")),
+                  types.size(target), types.text(target), number(attributes.get("bit_size", "0")))
+
+
+def layout_of(folder, include, compiler):
+    binary, layout = build(folder, include, compiler)
+    return read(binary, layout)
