@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/fuzz/audit.cpp: see audit.h.
+#include "audit.h"
+
+#include <yoke/program/text.h>
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "harness.h"
+
+namespace yoke::fuzz {
+namespace {
+
+using program::Access;
+using program::Affine;
+using program::Assign;
+using program::Expr;
+using program::Index;
+using program::Op;
+using program::Program;
+using program::Role;
+using program::Statement;
+using program::Tensor;
+
+class Audit {
+ public:
+  Audit(const Program& program, std::span<const std::int64_t> symbols)
+      : program_(program), symbols_(symbols) {
+    for (const Tensor& tensor : program.tensors) {
+      const bool given = tensor.role == Role::kIn || tensor.role == Role::kInOut;
+      written_.emplace_back(tensor.element_count(), given);
+    }
+  }
+
+  void run() {
+    for (const Statement& one : program_.statements) {
+      walk(one);
+    }
+    for (std::size_t i = 0; i < program_.tensors.size(); ++i) {
+      const Tensor& tensor = program_.tensors[i];
+      for (const bool written : written_[i]) {
+        require(tensor.role != Role::kOut || written,
+                "'" + tensor.name + "' is `out` and not wholly written");
+      }
+    }
+  }
+
+ private:
+  [[noreturn]] void wrong(const std::string& what) const {
+    throw Finding(what + ": " + program::print(program_, *statement_) + "\n" + program::print(program_));
+  }
+
+  std::int64_t value(const Affine& affine) const {
+    std::int64_t sum = affine.constant;
+    for (const Affine::Term& term : affine.terms) {
+      sum += term.coefficient * (term.is_symbol ? symbols_[term.id] : counters_[term.id]);
+    }
+    return sum;
+  }
+
+  // The number of an element; nothing where an index lies outside, or is only known when the program runs.
+  struct Element {
+    std::optional<std::uint64_t> number;
+    bool outside = false;
+    bool dynamic = false;
+  };
+  template <class Indices, class Get>
+  Element element(std::uint32_t number, const Indices& indices, const Get& affine_of) {
+    const Tensor& tensor = program_.tensors[number];
+    Element found;
+    std::uint64_t at = 0;
+    for (std::size_t dim = 0; dim < indices.size(); ++dim) {
+      const Affine* affine = affine_of(indices[dim]);
+      if (affine == nullptr) {
+        found.dynamic = true;
+        continue;
+      }
+      const std::int64_t i = value(*affine);
+      found.outside = found.outside || i < 0 || i >= static_cast<std::int64_t>(tensor.dims[dim]);
+      at = at * tensor.dims[dim] + static_cast<std::uint64_t>(found.outside ? 0 : i);
+    }
+    if (!found.outside && !found.dynamic) {
+      found.number = at;
+    }
+    return found;
+  }
+
+  // Where an access goes; the elements that its indices are read from are checked on the way.
+  Element locate(const Access& access) {
+    for (const Index& index : access.indices) {
+      if (index.element_of) {
+        const auto inner =
+            element(*index.element_of, index.element_indices, [](const Affine& affine) { return &affine; });
+        if (!inner.number) {
+          wrong("an index is read outside of '" + program_.tensors[*index.element_of].name + "'");
+        }
+        check_written(*index.element_of, *inner.number);
+      }
+    }
+    return element(access.tensor, access.indices,
+                   [](const Index& index) { return index.element_of ? nullptr : &index.affine; });
+  }
+
+  void check_written(std::uint32_t tensor, std::uint64_t number) const {
+    if (!written_[tensor][number]) {
+      wrong("element " + std::to_string(number) + " of '" + program_.tensors[tensor].name +
+            "' was never written");
+    }
+    if (tensor == statement_->target.tensor && target_.number != number) {
+      wrong("an element of the target is read that another iteration writes");
+    }
+  }
+
+  void read(const Expr& expr) {
+    if (expr.op == Op::kRead) {
+      const Element found = locate(expr.access);
+      if (!expr.access.otherwise && !found.number) {
+        wrong(found.dynamic ? "a gather has no else"
+                            : "a read leaves '" + program_.tensors[expr.access.tensor].name + "'");
+      }
+      if (found.number) {
+        check_written(expr.access.tensor, *found.number);
+      }
+    }
+    for (const Expr& arg : expr.args) {
+      read(arg);
+    }
+  }
+
+  bool advance(std::size_t first, std::size_t last) {
+    for (std::size_t i = last; i-- > first;) {
+      if (++counters_[i] < static_cast<std::int64_t>(statement_->loops[i].extent)) {
+        return true;
+      }
+      counters_[i] = 0;
+    }
+    return false;
+  }
+
+  void walk(const Statement& statement) {
+    statement_ = &statement;
+    counters_.assign(statement.loops.size(), 0);
+    const std::size_t outer = statement.loops.size() - statement.reduce_loops.size();
+    std::set<std::uint64_t> targets;
+    do {
+      target_ = locate(statement.target);
+      if (target_.outside) {
+        wrong("a write leaves '" + program_.tensors[statement.target.tensor].name + "'");
+      }
+      if (target_.dynamic && statement.assign == Assign::kSet) {
+        wrong("a scatter that does not accumulate");
+      }
+      if (target_.number && !targets.insert(*target_.number).second) {
+        wrong("two iterations write element " + std::to_string(*target_.number));
+      }
+      if (target_.number && statement.assign != Assign::kSet) {
+        check_written(statement.target.tensor, *target_.number);
+      }
+      do {
+        read(statement.value);
+      } while (advance(outer, statement.loops.size()));
+    } while (advance(0, outer));
+    for (const std::uint64_t number : targets) {
+      written_[statement.target.tensor][number] = true;
+    }
+  }
+
+  const Program& program_;
+  std::span<const std::int64_t> symbols_;
+  std::vector<std::vector<bool>> written_;  // per tensor, per element
+  const Statement* statement_ = nullptr;
+  std::vector<std::int64_t> counters_;
+  Element target_;
+};
+
+}  // namespace
+
+void audit(const Program& program, std::span<const std::int64_t> symbols) {
+  Audit(program, symbols).run();
+}
+
+}  // namespace yoke::fuzz

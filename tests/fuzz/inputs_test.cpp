@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/fuzz/inputs_test.cpp: every input that a fuzzer once found, and a plugin with each bit changed,
+// through the same functions, without libFuzzer and with any compiler.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "harness.h"
+
+namespace yoke::fuzz {
+namespace {
+
+using Harness = std::function<void(std::span<const std::uint8_t>)>;
+
+const std::map<std::string, Harness>& harnesses() {
+  static const std::map<std::string, Harness> all = {
+      {"program_text", program_text}, {"plugin_notes", plugin_notes}, {"replay", replay}};
+  return all;
+}
+
+std::vector<std::uint8_t> read(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> found;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) {
+      found.push_back(entry.path());
+    }
+  }
+  return found;
+}
+
+const std::filesystem::path kRegressions =
+    std::filesystem::path(YOKE_TEST_SOURCE_DIR) / "tests/fuzz/regressions";
+
+TEST(FuzzedInputs, EveryRegressionIsHandled) {
+  std::size_t count = 0;
+  for (const auto& [name, harness] : harnesses()) {
+    if (!std::filesystem::exists(kRegressions / name)) {
+      continue;
+    }
+    for (const auto& path : files_below(kRegressions / name)) {
+      SCOPED_TRACE(path);
+      EXPECT_NO_THROW(harness(read(path)));
+      ++count;
+    }
+  }
+  EXPECT_GT(count, 0U);
+}
+
+TEST(FuzzedInputs, EveryRegressionBelongsToAFuzzer) {
+  for (const auto& entry : std::filesystem::directory_iterator(kRegressions)) {
+    EXPECT_TRUE(harnesses().count(entry.path().filename())) << entry.path();
+  }
+}
+
+// A bit changed at a time, in the first bytes of a real plugin: headers, segments, notes.
+TEST(FuzzedInputs, APluginWithAnyBitChangedIsReadOrRefused) {
+  const auto file = read(YOKE_TEST_PLUGIN);
+  ASSERT_GT(file.size(), 1024U);
+  std::vector<std::uint8_t> head(file.begin(), file.begin() + 1024);
+  for (std::size_t bit = 0; bit < head.size() * 8; ++bit) {
+    head[bit / 8] ^= static_cast<std::uint8_t>(1U << bit % 8);
+    EXPECT_NO_THROW(plugin_notes(head)) << "bit " << bit;
+    head[bit / 8] ^= static_cast<std::uint8_t>(1U << bit % 8);
+  }
+}
+
+TEST(FuzzedInputs, APropertyThatDoesNotHoldIsAFinding) {
+  EXPECT_THROW(require(false, "for the test"), Finding);
+}
+
+}  // namespace
+}  // namespace yoke::fuzz

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/fuzz/program_text.cpp: parse, print, verify, execute.
+#include <yoke/program/execute.h>
+#include <yoke/program/text.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "audit.h"
+#include "guarded.h"
+#include "harness.h"
+
+namespace yoke::fuzz {
+namespace {
+
+using program::Program;
+using program::Role;
+using program::Statement;
+using program::Tensor;
+
+// Programs beyond these are only verified: an input must not take seconds.
+constexpr std::uint64_t kMostBytes = 1U << 14U;
+constexpr std::uint64_t kMostIterations = 2000;
+
+bool small_enough(const Program& program) {
+  std::uint64_t bytes = 0;
+  std::uint64_t iterations = 0;
+  for (const Tensor& tensor : program.tensors) {
+    bytes += std::min(tensor.byte_count(), kMostBytes + 1);
+  }
+  for (const Statement& statement : program.statements) {
+    std::uint64_t count = 1;
+    for (const auto& loop : statement.loops) {
+      count = loop.extent > kMostIterations ? kMostIterations + 1
+                                            : std::min(count * loop.extent, kMostIterations + 1);
+    }
+    iterations += count;
+  }
+  return bytes <= kMostBytes && iterations <= kMostIterations && program.tensors.size() <= 64;
+}
+
+// First, last, and one between.
+std::vector<std::int64_t> symbol_values(const Program& program, std::mt19937_64& random, int choice) {
+  std::vector<std::int64_t> values;
+  for (const auto& symbol : program.symbols) {
+    const std::uint64_t span =
+        static_cast<std::uint64_t>(symbol.high) - static_cast<std::uint64_t>(symbol.low);
+    const std::uint64_t last = (span - 1) / static_cast<std::uint64_t>(symbol.step);
+    const std::uint64_t step = choice == 0                 ? 0
+                               : choice == 1               ? last
+                               : last == ~std::uint64_t{0} ? random()
+                                                           : random() % (last + 1);
+    values.push_back(static_cast<std::int64_t>(static_cast<std::uint64_t>(symbol.low) +
+                                               step * static_cast<std::uint64_t>(symbol.step)));
+  }
+  return values;
+}
+
+// What arguments hold before a run: numbers that indices could be, and any bytes at all.
+std::vector<std::vector<std::uint8_t>> contents(const Program& program, std::mt19937_64& random) {
+  std::vector<std::vector<std::uint8_t>> all;
+  for (const std::uint32_t argument : program.arguments()) {
+    const Tensor& tensor = program.tensors[argument];
+    std::vector<std::uint8_t> bytes(tensor.byte_count());
+    const bool small_numbers = random() % 2 == 0;
+    const std::uint64_t size = program::byte_size(tensor.type);
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      bytes[i] = static_cast<std::uint8_t>(small_numbers ? (i % size == 0 ? random() % 8 : 0) : random());
+    }
+    all.push_back(std::move(bytes));
+  }
+  return all;
+}
+
+// Runs in memory whose end is watched; `out` arguments hold `poison` before.
+std::vector<std::vector<std::uint8_t>> run(const Program& program,
+                                           const std::vector<std::vector<std::uint8_t>>& before,
+                                           std::span<const std::int64_t> symbols, std::uint8_t poison) {
+  const std::vector<std::uint32_t> arguments = program.arguments();
+  std::vector<std::unique_ptr<Guarded>> memory;
+  std::vector<void*> addresses;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    memory.push_back(std::make_unique<Guarded>(before[i].size()));
+    if (program.tensors[arguments[i]].role == Role::kOut) {
+      std::memset(memory[i]->data(), poison, before[i].size());
+    } else if (!before[i].empty()) {
+      std::memcpy(memory[i]->data(), before[i].data(), before[i].size());
+    }
+    addresses.push_back(memory[i]->data());
+  }
+  program::execute(program, addresses, symbols);
+  std::vector<std::vector<std::uint8_t>> after;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::uint8_t* bytes = memory[i]->data();
+    after.emplace_back(bytes, bytes + before[i].size());
+    require(program.tensors[arguments[i]].role != Role::kIn || after[i] == before[i],
+            "'" + program.tensors[arguments[i]].name + "' is an `in` argument and was written");
+  }
+  return after;
+}
+
+void execute(const Program& program) {
+  std::mt19937_64 random(program.statements.size());
+  for (int choice = 0; choice < 3; ++choice) {
+    const std::vector<std::int64_t> symbols = symbol_values(program, random, choice);
+    audit(program, symbols);
+    const auto before = contents(program, random);
+    const auto first = run(program, before, symbols, 0x00);
+    const auto second = run(program, before, symbols, 0xFF);
+    require(first == second, "an `out` argument that was not wholly written, or read before");
+    if (program.symbols.empty()) {
+      break;
+    }
+  }
+}
+
+}  // namespace
+
+void program_text(std::span<const std::uint8_t> input) {
+  // A copy without a zero behind it, so that reading on is seen.
+  const std::vector<char> bytes(input.begin(), input.end());
+  const std::string_view text(bytes.data(), bytes.size());
+  program::Module module;
+  try {
+    module = program::parse(text);
+  } catch (const program::ProgramError& error) {
+    require(!error.reason().empty(), "a refusal without a reason");
+    return;
+  }
+  const std::string printed = program::print(module);
+  program::Module again;
+  try {
+    again = program::parse(printed);
+  } catch (const program::ProgramError& error) {
+    throw Finding("what was printed is refused: " + std::string(error.what()) + "\n" + printed);
+  }
+  require(program::print(again) == printed,
+          "a second round trip prints another text:\n" + printed + "\n" + program::print(again));
+  require(program::fingerprint(again) == program::fingerprint(module),
+          "the fingerprint changed on the round trip");
+  std::string first = "accepted";
+  std::string second = first;
+  try {
+    program::verify(module);
+  } catch (const program::ProgramError& error) {
+    first = error.reason();
+  }
+  try {
+    program::verify(again);
+  } catch (const program::ProgramError& error) {
+    second = error.reason();
+  }
+  require(first == second, "verified as: " + first + "; after the round trip: " + second + "\n" + printed);
+  if (first != "accepted") {
+    return;
+  }
+  for (const Program& one : module.programs) {
+    if (small_enough(one)) {
+      execute(one);
+    }
+  }
+}
+
+}  // namespace yoke::fuzz

@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the fuzzers' first inputs: seeds.py OUTPUT BUILD. Programs from the tests' sources, heads of built plugins, recorded runs."""
+
+import glob
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PROGRAM = "yoke.program 1\nprogram p(symbol s in 0..4) {\n  arg x : f32[4] in\n  arg y : f32[4] out\n  y[i] = x[i] + f32(s)\n}\n"
+HEAD = 4096  # bytes of a plugin: headers and notes
+
+
+def programs():
+    for path in glob.glob(os.path.join(ROOT, "tests", "**", "*.cpp"), recursive=True) + glob.glob(
+            os.path.join(ROOT, "tests", "**", "*.h"), recursive=True):
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        yield from re.findall(r'R"\w*\((yoke\.program 1\n.*?)\)\w*"', text, flags=re.S)
+
+
+def plugins(build):
+    for pattern in ("lib/yoke/*.so", "tests/**/plugins/**/*.so"):
+        for path in sorted(glob.glob(os.path.join(build, pattern), recursive=True)):
+            with open(path, "rb") as file:
+                yield file.read(HEAD)
+
+
+def traces(build):
+    """Runs of a small program, recorded; nothing where the command is not built."""
+    yoke = os.path.join(build, "bin", "yoke")
+    if not os.path.exists(yoke):
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        program, trace = os.path.join(folder, "program"), os.path.join(folder, "trace")
+        with open(program, "w", encoding="utf-8") as file:
+            file.write(PROGRAM)
+        for data in ("0", "1"):
+            subprocess.run([yoke, "--layers", "trace", "program", program, "--run", "--backend", "null"], check=False, timeout=60,
+                           env={**os.environ, "YOKE_TRACE_FILE": trace, "YOKE_TRACE_DATA": data}, capture_output=True)
+            if os.path.exists(trace):
+                with open(trace, "rb") as file:
+                    yield file.read()
+                os.remove(trace)
+
+
+def write(folder, inputs):
+    os.makedirs(folder, exist_ok=True)
+    for data in inputs:
+        with open(os.path.join(folder, hashlib.sha1(data).hexdigest()), "wb") as file:
+            file.write(data)
+
+
+def main():
+    output, build = sys.argv[1:3]
+    write(os.path.join(output, "program_text"), (text.encode() for text in programs()))
+    write(os.path.join(output, "plugin_notes"), plugins(build))
+    write(os.path.join(output, "replay"), traces(build))
+
+
+if __name__ == "__main__":
+    main()
