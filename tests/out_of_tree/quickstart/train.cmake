@@ -1,0 +1,31 @@
+# tests/out_of_tree/quickstart/train.cmake: run by ctest; half-moons through the installed command, on the backend `name` in the folder `plugins`.
+include(${CMAKE_CURRENT_LIST_DIR}/../../package/run.cmake)
+set(ENV{YOKE_PLUGIN_PATH} ${plugins})
+
+function(expect what pattern)
+  if(NOT output MATCHES "${pattern}")
+    message(FATAL_ERROR "${what}: '${pattern}' is not in\n${output}")
+  endif()
+endfunction()
+
+run("train" ${prefix}/bin/yoke train --backend ${name} --shards 2 --epochs 30 --seed 4)
+string(REGEX MATCH "epoch 30/30: loss ([0-9.]+), test loss ([0-9.]+)" epoch "${output}")
+if(NOT epoch OR CMAKE_MATCH_1 GREATER 0.05 OR CMAKE_MATCH_2 GREATER 0.1)
+  message(FATAL_ERROR "it did not learn: ${epoch}\n${output}")
+endif()
+
+if(name STREQUAL "minimal")
+  expect("each reason is logged once" "fallback routine=[a-z_0-9]+ device=minimal:0 reason=\"it offers no yoke.program/1\" to=cc")
+  expect("the fallbacks are printed" "routine +device +ran on +launches +copied +seconds +reason\n")
+  # 30 epochs of 20 steps or so, on each of two shards; all of them were run elsewhere.
+  expect("the gradients are counted" "\n +gradient +minimal:0 +cc:0 +[1-9],[0-9][0-9][0-9] +[0-9.]+ [KMG]iB +[0-9.]+ +it offers no yoke.program/1")
+  execute_process(COMMAND ${prefix}/bin/yoke train --backend ${name} --epochs 1 --strict RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE error)
+  set(output "${error}")
+  expect("strict refuses it" "the backend 'minimal' does not run programs .*strict refuses the fallback to 'cc'")
+  if(NOT result EQUAL 1)
+    message(FATAL_ERROR "yoke train --strict answered ${result}, not 1")
+  endif()
+else()
+  run("train without fallbacks" ${prefix}/bin/yoke train --backend ${name} --epochs 1 --strict --json)
+  expect("nothing falls back" "\"fallbacks\": \\[\\]")
+endif()

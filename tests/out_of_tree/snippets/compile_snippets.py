@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles what the guides for authors show, against the installed headers: a snippet that does not compile fails the test.
+
+All ```cpp blocks of a file are one translation unit, in order, and so are its ```c blocks; each ```cmake block is a project, configured with
+those as plugin.cpp and plugin.c. `<!-- snippet in: #include <a> ... HEAD -->` before a block puts the block into the body of the function HEAD.
+Other fences (sh, text, none) are not looked at.
+"""
+
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+
+FENCE = re.compile(r"(?:<!-- snippet in: (?P<head>.*?) -->\n)?```(?P<language>\w+)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
+
+
+def located(path, text, match):
+    """The block's code, with the lines of the guide in the compiler's messages."""
+    line = text.count("\n", 0, match.start("code")) + 1
+    head, code = match["head"], match["code"]
+    if head is None:
+        return f'#line {line} "{path}"\n{code}'
+    includes = re.findall(r"#include <[^>]*>", head)
+    function = re.sub(r"#include <[^>]*>", "", head).strip()
+    return "\n".join(includes) + f'\n{function} {{\n#line {line} "{path}"\n{code}}}\n'
+
+
+def run(what, command):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{what}: {' '.join(map(str, command))}\n{done.stdout}")
+
+
+def try_guide(path, options, folder):
+    text = path.read_text(encoding="utf-8")
+    folder.mkdir(parents=True, exist_ok=True)
+    units = {"c": "", "cpp": ""}
+    projects = []
+    for match in FENCE.finditer(text):
+        if match["language"] == "cmake":
+            projects.append(match["code"])
+        elif match["language"] in units:
+            units[match["language"]] += located(path, text, match)
+    include = f"-I{options.prefix}/include"
+    compilers = {"c": [options.c_compiler, "-std=c11"], "cpp": [options.compiler, "-std=c++20"]}
+    for language, code in units.items():
+        source = folder / f"plugin.{language}"
+        source.write_text(code, encoding="utf-8")
+        if code:
+            run(f"{path}: its {language} blocks do not compile", [*compilers[language], *WARNINGS, include, "-fsyntax-only", source])
+    for number, project in enumerate(projects):
+        place = folder / f"project{number}"
+        place.mkdir(exist_ok=True)
+        (place / "CMakeLists.txt").write_text(project, encoding="utf-8")
+        for language, code in units.items():
+            (place / f"plugin.{language}").write_text(code, encoding="utf-8")
+        run(f"{path}: cmake block {number + 1} does not configure",
+            [options.cmake, "-G", options.generator, "-S", place, "-B", place / "build", f"-DCMAKE_PREFIX_PATH={options.prefix}",
+             f"-DCMAKE_CXX_COMPILER={options.compiler}", f"-DCMAKE_C_COMPILER={options.c_compiler}", "-DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF"])
+    return sum(1 for _ in FENCE.finditer(text) if _["language"] in ("c", "cpp", "cmake"))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in ("prefix", "work", "cmake", "generator", "compiler", "c-compiler"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("guides", nargs="+", type=pathlib.Path)
+    options = parser.parse_args()
+    for number, guide in enumerate(options.guides):
+        count = try_guide(guide, options, pathlib.Path(options.work) / str(number))
+        if count == 0:
+            sys.exit(f"{guide}: no snippet was found")
+        print(f"{guide}: {count} snippets")
+
+
+main()
