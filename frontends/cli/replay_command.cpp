@@ -84,7 +84,11 @@ void print_json(const ReplayReport& report, const std::string& backend) {
       .field("recorded_seconds", report.recorded_seconds)
       .field("replayed_seconds", report.replayed_seconds)
       .field("cut", report.cut);
-  json.key("functions").begin_array();
+  json.key("never_returned").begin_array();
+  for (const std::string& name : report.unfinished) {
+    json.value(name);
+  }
+  json.end_array().key("functions").begin_array();
   for (const ReplayFunction& function : report.functions) {
     json.begin_object()
         .field("name", function.name)
@@ -132,6 +136,9 @@ void print_report(const ReplayReport& report, const std::string& backend) {
             << '\n';
   if (!report.cut.empty()) {
     std::cout << "the trace is cut: " << report.cut << '\n';
+  }
+  for (std::size_t i = 0; i < report.unfinished.size() && i < kShown; ++i) {
+    std::cout << "never returned when recorded: " << report.unfinished[i] << '\n';
   }
   for (std::size_t i = 0; i < report.first.size() && i < kShown; ++i) {
     const ReplayDifference& difference = report.first[i];

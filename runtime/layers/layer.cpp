@@ -152,6 +152,7 @@ const void* Layer::get_table(const char* id) {
 #define YOKE_LAYERS_GIVE(table, table_id, list)                                                        \
   if (asked == (table_id)) {                                                                           \
     constexpr Function kMembers[] = {list(YOKE_LAYERS_FIRST)};                                         \
+    table_asked(id);                                                                                   \
     const void* const theirs = inner_->get_table(inner_, id);                                          \
     const loader::MemoryReader memory;                                                                 \
     const auto bytes = read_table(memory, theirs, sizeof(table));                                      \
@@ -480,6 +481,7 @@ std::int32_t Layer::run_on(Call& call, Issue issue) {
   }
   pass(call);
   call.begin_ns = now_ns();
+  issuing(call);
   try {
     call.code = issue(slots_[static_cast<std::size_t>(call.function())], call.passed.data());
   } catch (const std::exception& thrown) {
@@ -532,11 +534,11 @@ std::int32_t Layer::enter(const std::shared_ptr<Layer>& layer, const Chain& belo
     const OpenSlot slot(self, error, YOKE_PLUGIN_ENTRY_SYMBOL);
     self.entering();
     code = below.enter(&passed, &inner, slot.get()->get());
+    if (code == YOKE_OK && out_plugin != nullptr) {
+      yoke_plugin* const mine = self.adopt(inner);
+      *out_plugin = mine == nullptr ? inner : mine;
+    }
     self.entered(code, *slot.get());
-  }
-  if (code == YOKE_OK && out_plugin != nullptr) {
-    yoke_plugin* const mine = self.adopt(inner);
-    *out_plugin = mine == nullptr ? inner : mine;
   }
   if (self.inner_ == nullptr) {
     self.retire();

@@ -135,6 +135,7 @@ class Layer : public std::enable_shared_from_this<Layer> {
   virtual std::shared_ptr<Object> make_object(Kind kind);
   virtual void entering() {}
   virtual void entered(std::int32_t /*code*/, const ErrorSlot& /*status*/) {}
+  virtual void table_asked(const char* /*id*/) {}
   // `bytes`: of the table; none: there is none, or it is broken.
   virtual void table_given(const char* /*id*/, const void* /*table*/,
                            const std::vector<std::byte>& /*bytes*/) {}
@@ -145,6 +146,7 @@ class Layer : public std::enable_shared_from_this<Layer> {
   virtual void refused_handle(const Call& /*call*/, std::size_t /*argument*/, const std::string& /*what*/) {}
   // False: not passed on; `call.code` and the status object say why.
   virtual bool before(Call& /*call*/) { return true; }
+  virtual void issuing(const Call& /*call*/) {}  // nothing comes between this and the plugin
   virtual void after(Call& /*call*/) {}
   // Work up to stream.completed is known to be done; stream.mutex is held. Not `ok`: the stream failed.
   virtual void completed(Object& /*stream*/, bool /*ok*/) {}

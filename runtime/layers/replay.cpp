@@ -127,6 +127,11 @@ void Replayer::scan() {
     }
   }
   report_.cut = reader_.cut();
+  for (const TraceUnfinished& one : reader_.unfinished()) {
+    if (report_.unfinished.size() < kMostListed) {
+      report_.unfinished.emplace_back(one.name());
+    }
+  }
   reader_.rewind();
 }
 

@@ -64,6 +64,9 @@ void Ledger::report(Violation violation) noexcept {
         report_.first.push_back(std::move(violation));
       }
     }
+    if (const auto trace = trace_.lock()) {
+      trace->log(0, is_warning ? YOKE_LOG_WARN : YOKE_LOG_ERROR, line);
+    }
     if (sink_) {
       sink_(is_warning ? LogLevel::kWarn : LogLevel::kError, line);
     }
@@ -83,6 +86,7 @@ Session::Session(const LayerOptions& options, std::vector<std::string> names, Lo
   }
   if (std::find(names_.begin(), names_.end(), "trace") != names_.end()) {
     writer_ = TraceWriter::open(options.trace_file, options.trace_data, std::move(sink));
+    ledger_->write_to(writer_);
   }
 }
 

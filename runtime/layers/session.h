@@ -21,6 +21,8 @@ class Ledger {
   Ledger(bool fail_calls, LogSink sink) : fail_calls_(fail_calls), sink_(std::move(sink)) {}
 
   bool fail_calls() const noexcept { return fail_calls_; }
+  // From now on what is found is also written there.
+  void write_to(std::weak_ptr<TraceWriter> trace) { trace_ = std::move(trace); }
   // Counts it, keeps the first ones, and logs one line. Never throws.
   void report(Violation violation) noexcept;
   ValidationReport validation() const;
@@ -28,6 +30,7 @@ class Ledger {
  private:
   const bool fail_calls_;
   const LogSink sink_;
+  std::weak_ptr<TraceWriter> trace_;
   mutable std::mutex mutex_;
   ValidationReport report_;
 };

@@ -29,7 +29,17 @@ constexpr std::uint32_t kTraceHasData = 1;
 
 // Then records: byte count of what follows the check, check (the low half of XXH3 of it), type, fields.
 constexpr std::size_t kRecordHead = 8;
-enum class RecordType : std::uint8_t { kFunction = 1, kPlugin, kCall, kContent, kBlob, kSpan, kLog, kEnd };
+enum class RecordType : std::uint8_t {
+  kFunction = 1,
+  kPlugin,
+  kCall,
+  kContent,
+  kBlob,
+  kSpan,
+  kLog,
+  kEnd,
+  kBegin  // of a call or a span, which has the same plugin, thread and time of begin
+};
 
 // How the memory of a source or target argument stands in a call.
 enum class Memory : std::uint8_t {

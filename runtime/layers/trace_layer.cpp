@@ -2,30 +2,24 @@
 // runtime/layers/trace_layer.cpp: the layer that writes down every call, the plugin's spans and its log
 // lines.
 #include <algorithm>
-#include <atomic>
-#include <cstring>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "layers/layer.h"
 #include "layers/session.h"
+#include "layers/trace_argument.h"
 #include "layers/trace_writer.h"
 
 namespace yoke::layers {
 namespace {
 
-// A small number per thread, in the order in which threads first call.
-std::uint64_t thread_number() {
-  static std::atomic<std::uint64_t> count{0};
-  thread_local const std::uint64_t mine = ++count;
-  return mine;
-}
-
 struct Span {
   const Layer* layer;
   std::string name;
   std::uint64_t begin_ns;
+  bool is_call;  // of the plugin, by the host; else the plugin's own
 };
 thread_local std::vector<Span> spans;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
@@ -61,25 +55,31 @@ class TraceLayer final : public Layer {
   std::shared_ptr<Object> make_object(Kind kind) override {
     return std::make_shared<Traced>(kind, shared_from_this());
   }
+  void entering() override;
+  void entered(std::int32_t code, const ErrorSlot& status) override;
+  void table_asked(const char* id) override { begin(std::string("get_table ") + id, true); }
+  void table_given(const char* id, const void* table, const std::vector<std::byte>& bytes) override;
+  void destroying() override { begin("destroy", true); }
+  void destroyed() override;
+  void refused_handle(const Call& call, std::size_t argument, const std::string& what) override;
+  void late_callback(const char* what) override;
+  void issuing(const Call& call) override;
   void after(Call& call) override;
   void completed(Object& stream, bool ok) override;
-  void destroyed() override;
   bool logging(std::int32_t level, const char* text, std::uint64_t length) override;
-  void span_begin(const char* name) override;
-  void span_end() override;
+  void span_begin(const char* name) override { begin(name == nullptr ? "" : name, false); }
+  void span_end() override { end(false); }
 
  private:
   std::shared_ptr<TraceWriter> writer();
-  std::uint64_t plugin(TraceWriter& writer);
-  void encode(const Call& call, std::size_t i, Encoder& to, TraceWriter& writer) const;
-  static void encode_shadow(const Call& call, std::size_t i, Encoder& to);
-  static void encode_options(const Call& call, std::size_t i, Encoder& to);
-  static void encode_text(const Call& call, std::size_t i, Encoder& to, TraceWriter& writer);
-  static void encode_memory(const Call& call, std::size_t i, Encoder& to, TraceWriter& writer);
+  std::shared_ptr<TraceWriter> any_writer();
+  void begin(std::string name, bool is_call);
+  void end(bool is_call);
 
   std::mutex mutex_;
-  std::shared_ptr<TraceWriter> writer_;  // null once the plugin was destroyed
-  std::uint64_t plugin_ = 0;
+  std::shared_ptr<TraceWriter> writer_;     // null once the plugin was destroyed
+  std::weak_ptr<TraceWriter> late_writer_;  // then: what is refused is still written, where the file is open
+  std::uint64_t plugin_ = 0;                // its number in the file
 };
 
 std::shared_ptr<TraceWriter> TraceLayer::writer() {
@@ -87,143 +87,26 @@ std::shared_ptr<TraceWriter> TraceLayer::writer() {
   return writer_;
 }
 
-std::uint64_t TraceLayer::plugin(TraceWriter& writer) {
+std::shared_ptr<TraceWriter> TraceLayer::any_writer() {
   const std::lock_guard lock(mutex_);
-  if (plugin_ == 0) {
-    plugin_ = writer.next_plugin();
-    std::vector<std::byte> payload;
-    Encoder to(payload);
-    to.byte(static_cast<std::uint8_t>(RecordType::kPlugin));
-    to.number(plugin_);
-    to.text(backend());
-    to.text(version());
-    writer.add(payload);
-  }
-  return plugin_;
+  return writer_ == nullptr ? late_writer_.lock() : writer_;
 }
 
-void TraceLayer::encode_shadow(const Call& call, std::size_t i, Encoder& to) {
-  const Shadow& shadow = call.shadows[i];
-  std::size_t size = call.is_ok() ? shadow.size : 0;
-  if (call.row.arguments[i].kind == Kind::kOutText && size != 0) {
-    const auto* const text = reinterpret_cast<const char*>(shadow.bytes.data());
-    to.text({text, strnlen(text, size)});
+// Written before the plugin is called, so that a call that never returns is in the file.
+void TraceLayer::issuing(const Call& call) {
+  const auto to_file = writer();
+  if (to_file == nullptr) {
     return;
   }
-  std::uint64_t stride = 0;
-  if (shadow.size != 0) {
-    std::memcpy(&stride, shadow.before.data(), sizeof(stride));
-  }
-  if (call.row.arguments[i].kind == Kind::kOutRows) {
-    to.number(stride);
-    size = std::min<std::uint64_t>(size, stride * call.out(i + 1));  // out_count stands behind the rows
-  }
-  to.bytes(shadow.bytes.data(), size);
-}
-
-void TraceLayer::encode_options(const Call& call, std::size_t i, Encoder& to) {
-  const auto count = call.words[i] == 0 ? 0 : static_cast<std::uint32_t>(call.number(i + 1));
-  to.number(count);
-  const auto* at = call.pointer<const std::byte>(i);
-  for (std::uint32_t k = 0; k < count; ++k) {
-    yoke_option option{};
-    std::uint64_t stride = 0;
-    std::memcpy(&stride, call.pointer<const std::byte>(i), sizeof(stride));
-    std::memcpy(&option, at, std::min<std::uint64_t>(stride, sizeof(option)));
-    at += stride;
-    to.text(option.name == nullptr ? "" : option.name);
-    to.number(static_cast<std::uint32_t>(option.type));
-    to.number(static_cast<std::uint64_t>(option.integer));
-    std::uint64_t bits = 0;
-    std::memcpy(&bits, &option.number, sizeof(bits));
-    to.fixed(bits);
-    to.text(option.text == nullptr ? "" : option.text);
-  }
-}
-
-void TraceLayer::encode_text(const Call& call, std::size_t i, Encoder& to, TraceWriter& writer) {
-  yoke_program_text text{};
-  if (call.words[i] != 0) {
-    std::memcpy(&text, call.pointer<const void>(i),
-                std::min<std::uint64_t>(call.pointer<const yoke_program_text>(i)->struct_size, sizeof(text)));
-  }
-  const std::uint64_t byte_count = text.bytes == nullptr ? 0 : text.byte_count;
-  const Hash hash = hash128(text.bytes, byte_count);
-  to.text(text.format == nullptr ? "" : text.format);
-  to.number(text.version);
-  to.number(byte_count);
-  to.hash(hash);
-  writer.add_blob(hash, text.bytes, byte_count);
-}
-
-// Contents that are there when the call returns. What a stream will write comes later.
-void TraceLayer::encode_memory(const Call& call, std::size_t i, Encoder& to, TraceWriter& writer) {
-  const Argument& argument = call.row.arguments[i];
-  const std::uint64_t byte_count = call.number(static_cast<std::size_t>(argument.partner));
-  const auto* const memory = call.pointer<const void>(i);
-  const bool is_target = argument.kind == Kind::kTarget;
-  if (memory == nullptr || (is_target && !call.is_ok())) {
-    to.byte(static_cast<std::uint8_t>(Memory::kNone));
-    return;
-  }
-  if (is_target && call.objects[0] != nullptr) {
-    to.byte(static_cast<std::uint8_t>(Memory::kLater));
-    to.number(byte_count);
-    return;
-  }
-  const Hash hash = hash128(memory, byte_count);
-  to.byte(static_cast<std::uint8_t>(Memory::kHere));
-  to.number(byte_count);
-  to.hash(hash);
-  // A pattern is part of the call, and not data.
-  if (writer.with_data() || call.function() == Function::fill) {
-    writer.add_blob(hash, memory, byte_count);
-  }
-}
-
-void TraceLayer::encode(const Call& call, std::size_t i, Encoder& to, TraceWriter& writer) const {
-  const Argument& argument = call.row.arguments[i];
-  switch (argument.kind) {
-    case Kind::kPlugin:
-    case Kind::kStatus:
-      return;
-    case Kind::kNumber:
-      return to.number(call.number(i));
-    case Kind::kOutNumber:
-      to.byte(static_cast<std::uint8_t>((call.words[i] != 0 ? 1U : 0U) |
-                                        (call.is_ok() && call.wrote(i) ? 2U : 0U)));
-      return to.number(call.is_ok() && call.wrote(i) ? call.out(i) : 0);
-    case Kind::kOutHandle:
-      return to.number(call.made == nullptr ? 0 : call.made->number);
-    case Kind::kOutInfo:
-    case Kind::kOutRows:
-    case Kind::kOutText:
-      return encode_shadow(call, i, to);
-    case Kind::kOptions:
-      return encode_options(call, i, to);
-    case Kind::kBindings:
-      to.number(call.bound.size());
-      for (std::size_t k = 0; k < call.bound.size(); ++k) {
-        to.number(call.bound[k] == nullptr ? 0 : call.bound[k]->number);
-        to.number(call.bindings[k].offset);
-      }
-      return;
-    case Kind::kSymbols: {
-      const auto count = call.words[i] == 0 ? 0 : static_cast<std::uint32_t>(call.number(i + 1));
-      to.number(count);
-      for (std::uint32_t k = 0; k < count; ++k) {
-        to.number(static_cast<std::uint64_t>(call.pointer<const std::int64_t>(i)[k]));
-      }
-      return;
-    }
-    case Kind::kProgramText:
-      return encode_text(call, i, to, writer);
-    case Kind::kSource:
-    case Kind::kTarget:
-      return encode_memory(call, i, to, writer);
-    default:
-      return to.number(call.objects[i] == nullptr ? 0 : call.objects[i]->number);
-  }
+  thread_local std::vector<std::byte> payload;
+  payload.clear();
+  Encoder to(payload);
+  to.byte(static_cast<std::uint8_t>(RecordType::kBegin));
+  to.number(plugin_);
+  to.number(thread_number());
+  to.number(call.begin_ns - to_file->start_ns());
+  to.number(static_cast<std::uint64_t>(call.function()) + 1);
+  to_file->add(payload, TraceWriter::Write::kNow);
 }
 
 void TraceLayer::after(Call& call) {
@@ -235,7 +118,7 @@ void TraceLayer::after(Call& call) {
   payload.clear();
   Encoder to(payload);
   to.byte(static_cast<std::uint8_t>(RecordType::kCall));
-  to.number(plugin(*to_file));
+  to.number(plugin_);
   to.number(static_cast<std::uint64_t>(call.function()));
   to.number(thread_number());
   to.number(call.begin_ns - to_file->start_ns());
@@ -244,17 +127,14 @@ void TraceLayer::after(Call& call) {
   to.number(static_cast<std::uint64_t>(call.status->vendor_code));
   to.text(call.status->text);
   for (std::size_t i = 0; i < call.row.argument_count; ++i) {
-    encode(call, i, to, *to_file);
+    encode_argument(call, i, to, *to_file);
   }
-  const std::uint64_t number = to_file->add(payload);
+  const std::uint64_t number = to_file->add(payload, TraceWriter::Write::kNow);
   if (call.function() == Function::to_host && call.ticket != 0 && call.words[3] != 0) {
     const auto& stream = call.objects[0];
     const std::lock_guard lock(stream->mutex);
     static_cast<Traced&>(*stream).targets.push_back(
         {call.ticket, number, 3, call.pointer<const void>(3), call.number(4)});
-  }
-  if (call.row.time == Time::kMayBlock && call.row.arguments[0].kind == Kind::kPlugin) {
-    to_file->flush();  // device_open: from here on it may crash
   }
 }
 
@@ -284,9 +164,36 @@ void TraceLayer::completed(Object& stream, bool ok) {
   });
 }
 
+void TraceLayer::entering() {
+  if (const auto to_file = writer()) {
+    plugin_ = to_file->next_plugin();
+  }
+  begin(YOKE_PLUGIN_ENTRY_SYMBOL, true);
+}
+
+void TraceLayer::entered(std::int32_t /*code*/, const ErrorSlot& /*status*/) {
+  end(true);
+  if (const auto to_file = writer()) {
+    std::vector<std::byte> payload;
+    Encoder to(payload);
+    to.byte(static_cast<std::uint8_t>(RecordType::kPlugin));
+    to.number(plugin_);
+    to.text(backend());
+    to.text(version());
+    to_file->add(payload);
+  }
+}
+
+void TraceLayer::table_given(const char* /*id*/, const void* /*table*/,
+                             const std::vector<std::byte>& /*bytes*/) {
+  end(true);
+}
+
 void TraceLayer::destroyed() {
+  end(true);
   std::shared_ptr<TraceWriter> last;  // closed without the lock, when it is the last
   const std::lock_guard lock(mutex_);
+  late_writer_ = writer_;
   last = std::move(writer_);
   writer_ = nullptr;
 }
@@ -294,42 +201,59 @@ void TraceLayer::destroyed() {
 bool TraceLayer::logging(std::int32_t level, const char* text, std::uint64_t length) {
   const auto to_file = writer();
   if (to_file != nullptr && text != nullptr) {
-    std::vector<std::byte> payload;
-    Encoder to(payload);
-    to.byte(static_cast<std::uint8_t>(RecordType::kLog));
-    to.number(plugin(*to_file));
-    to.number(thread_number());
-    to.number(now_ns() - to_file->start_ns());
-    to.number(static_cast<std::uint32_t>(level));
-    to.bytes(text, length);
-    to_file->add(payload);
+    to_file->log(plugin_, level, {text, length});
   }
   return true;
 }
 
-void TraceLayer::span_begin(const char* name) {
-  spans.push_back({this, name == nullptr ? "" : name, now_ns()});
+void TraceLayer::refused_handle(const Call& call, std::size_t /*argument*/, const std::string& what) {
+  if (const auto to_file = any_writer()) {
+    to_file->log(plugin_, YOKE_LOG_WARN, std::string("refused ") + call.row.name + ": " + what);
+  }
 }
 
-void TraceLayer::span_end() {
-  const auto last =
-      std::find_if(spans.rbegin(), spans.rend(), [this](const Span& s) { return s.layer == this; });
-  const auto to_file = writer();
-  if (last == spans.rend()) {
-    return;
+void TraceLayer::late_callback(const char* what) {
+  if (const auto to_file = any_writer()) {
+    to_file->log(plugin_, YOKE_LOG_WARN,
+                 std::string("refused ") + what + ": the plugin was destroyed before");
   }
-  if (to_file != nullptr) {
+}
+
+// Spans: the plugin's own, and those of its calls that are in no table.
+void TraceLayer::begin(std::string name, bool is_call) {
+  const Span& span = spans.emplace_back(Span{this, std::move(name), now_ns(), is_call});
+  if (const auto to_file = writer()) {
+    std::vector<std::byte> payload;
+    Encoder to(payload);
+    to.byte(static_cast<std::uint8_t>(RecordType::kBegin));
+    to.number(plugin_);
+    to.number(thread_number());
+    to.number(span.begin_ns - to_file->start_ns());
+    to.number(0);
+    to.text(span.name);
+    to_file->add(payload, TraceWriter::Write::kNow);
+  }
+}
+
+// Ends the last one; one of a call also takes along those that the plugin left open in it.
+void TraceLayer::end(bool is_call) {
+  auto last = std::find_if(spans.rbegin(), spans.rend(),
+                           [&](const Span& one) { return one.layer == this && (one.is_call || !is_call); });
+  if (last == spans.rend() || last->is_call != is_call) {
+    return;  // the plugin ends what it did not begin
+  }
+  if (const auto to_file = writer()) {
     std::vector<std::byte> payload;
     Encoder to(payload);
     to.byte(static_cast<std::uint8_t>(RecordType::kSpan));
-    to.number(plugin(*to_file));
+    to.number(plugin_);
     to.number(thread_number());
-    to.number(last->begin_ns - std::min(last->begin_ns, to_file->start_ns()));
+    to.number(last->begin_ns - to_file->start_ns());
     to.number(now_ns() - last->begin_ns);
     to.text(last->name);
-    to_file->add(payload);
+    to_file->add(payload, TraceWriter::Write::kNow);
   }
-  spans.erase(std::next(last).base());
+  spans.erase(std::next(last).base(), is_call ? spans.end() : last.base());
 }
 
 }  // namespace

@@ -148,6 +148,7 @@ void TraceReader::rewind() {
   calls_ = 0;
   ended_ = false;
   cut_.clear();
+  begun_.clear();
 }
 
 bool TraceReader::stop(std::string why) {
@@ -258,7 +259,14 @@ bool TraceReader::read(std::span<const std::byte> payload, TraceRecord& out, boo
       return from.is_good();
     case RecordType::kCall:
       out.number = calls_++;
-      return read_call(from, functions_, out);
+      if (!read_call(from, functions_, out)) {
+        return false;
+      }
+      finish(out);
+      return true;
+    case RecordType::kBegin:
+      is_for_caller = false;
+      return read_begin(from);
     case RecordType::kContent:
       out.type = TraceRecord::Type::kContent;
       out.number = from.number();
@@ -284,6 +292,9 @@ bool TraceReader::read(std::span<const std::byte> payload, TraceRecord& out, boo
       out.duration_ns = is_span ? from.number() : 0;
       out.level = is_span ? 0 : static_cast<std::int32_t>(static_cast<std::uint32_t>(from.number()));
       out.text = from.text();
+      if (is_span && from.is_good()) {
+        finish(out);
+      }
       return from.is_good();
     }
     case RecordType::kEnd:
@@ -295,6 +306,34 @@ bool TraceReader::read(std::span<const std::byte> payload, TraceRecord& out, boo
   }
   is_for_caller = false;
   return true;  // a type of a later yoke: its length is known
+}
+
+bool TraceReader::read_begin(Decoder& from) {
+  const std::uint64_t plugin = from.number();
+  const std::uint64_t thread = from.number();
+  const std::uint64_t begin_ns = from.number();
+  const std::uint64_t function = from.number();  // 0: a span, else the function's number and 1
+  const std::string_view text = function == 0 ? from.text() : std::string_view();
+  const auto known = functions_.find(function - 1);
+  if (!from.is_good() || (function != 0 && known == functions_.end())) {
+    return false;
+  }
+  begun_.insert({begin_ns, thread, plugin, function == 0 ? nullptr : &known->second, text});
+  return true;
+}
+
+void TraceReader::finish(const TraceRecord& record) {
+  const bool is_call = record.type == TraceRecord::Type::kCall;
+  begun_.erase({record.begin_ns, record.thread, record.plugin, is_call ? record.function : nullptr,
+                is_call ? std::string_view() : record.text});
+}
+
+std::vector<TraceUnfinished> TraceReader::unfinished() const {
+  std::vector<TraceUnfinished> all;
+  for (const auto& [begin_ns, thread, plugin, function, text] : begun_) {
+    all.push_back({plugin, thread, begin_ns, function, text});
+  }
+  return all;
 }
 
 bool TraceReader::blob(const TraceHash& hash, std::span<const std::byte>& out) const {

@@ -156,6 +156,12 @@ void print_trace(std::span<const std::byte> file, std::ostream& out) {
     }
     out << '\n';
   }
+  for (const TraceUnfinished& one : reader.unfinished()) {
+    char head[80];
+    std::snprintf(head, sizeof(head), "t%-3" PRIu64 " %12.1f %10s  ", one.thread,
+                  static_cast<double>(one.begin_ns) / 1e3, "-");
+    out << head << "never returned: " << one.name() << " of plugin " << one.plugin << '\n';
+  }
   if (!reader.cut().empty()) {
     out << "# cut: " << reader.cut() << '\n';
   }
@@ -194,6 +200,14 @@ void write_chrome_trace(std::span<const std::byte> file, std::ostream& out) {
       out << "}";
     }
     out << "}";
+  }
+  for (const TraceUnfinished& one : reader.unfinished()) {
+    char time[48];
+    std::snprintf(time, sizeof(time), "%.3f", static_cast<double>(one.begin_ns) / 1e3);
+    out << (is_first ? "\n" : ",\n") << R"({"ph": "B", "pid": )" << one.plugin << ", \"tid\": " << one.thread
+        << ", \"ts\": " << time << ", \"cat\": " << (one.function != nullptr ? "\"call\"" : "\"plugin\"")
+        << ", \"name\": " << quoted(one.name()) << "}";
+    is_first = false;
   }
   out << "\n]}\n";
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <yoke/runtime/error.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <system_error>
@@ -49,6 +50,12 @@ void release_path(const std::filesystem::path& path) {
 }
 
 }  // namespace
+
+std::uint64_t thread_number() noexcept {
+  static std::atomic<std::uint64_t> count{0};
+  thread_local const std::uint64_t mine = ++count;
+  return mine;
+}
 
 std::shared_ptr<TraceWriter> TraceWriter::open(std::filesystem::path path, bool with_data, LogSink sink) {
   if (path.empty()) {
@@ -132,17 +139,37 @@ std::uint64_t TraceWriter::next_plugin() noexcept {
   return ++plugins_;
 }
 
-std::uint64_t TraceWriter::add(std::span<const std::byte> payload) noexcept {
+std::uint64_t TraceWriter::add(std::span<const std::byte> payload, Write when) noexcept {
   const std::lock_guard lock(mutex_);
   const bool is_call = payload[0] == static_cast<std::byte>(RecordType::kCall);
   const std::uint64_t number = calls_;
   try {
     append(payload, {});
     calls_ += is_call ? 1 : 0;
+    if (when == Write::kNow && ::getpid() == process_) {
+      write_out();
+    }
   } catch (...) {
     ++lost_;
   }
   return number;
+}
+
+void TraceWriter::log(std::uint64_t plugin, std::int32_t level, std::string_view text) noexcept {
+  try {
+    std::vector<std::byte> payload;
+    Encoder to(payload);
+    to.byte(static_cast<std::uint8_t>(RecordType::kLog));
+    to.number(plugin);
+    to.number(thread_number());
+    to.number(now_ns() - start_ns_);
+    to.number(static_cast<std::uint32_t>(level));
+    to.text(text);
+    add(payload);
+  } catch (...) {  // out of memory
+    const std::lock_guard lock(mutex_);
+    ++lost_;
+  }
 }
 
 void TraceWriter::add_blob(const Hash& hash, const void* memory, std::uint64_t byte_count) noexcept {

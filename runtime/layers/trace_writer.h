@@ -12,6 +12,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "layers/functions.h"
@@ -19,6 +20,9 @@
 #include "layers/trace_format.h"
 
 namespace yoke::layers {
+
+// A small number for the calling thread, in the order in which threads first ask.
+std::uint64_t thread_number() noexcept;
 
 class TraceWriter {
  public:
@@ -33,9 +37,13 @@ class TraceWriter {
   std::uint64_t start_ns() const noexcept { return start_ns_; }  // steady clock, of time 0 in the file
   std::uint64_t next_plugin() noexcept;
 
+  // kNow: in the file when this returns, with all that came before, so that no crash of the process loses it.
+  enum class Write { kLater, kNow };
   // `payload` begins with its type. Gives back the number of a call among the calls. Never throws: what
   // cannot be written is counted, and logged once.
-  std::uint64_t add(std::span<const std::byte> payload) noexcept;
+  std::uint64_t add(std::span<const std::byte> payload, Write when = Write::kLater) noexcept;
+  // A line of a plugin, or of a layer about it; 0: of none.
+  void log(std::uint64_t plugin, std::int32_t level, std::string_view text) noexcept;
   // Writes contents once per hash.
   void add_blob(const Hash& hash, const void* memory, std::uint64_t byte_count) noexcept;
   void flush() noexcept;

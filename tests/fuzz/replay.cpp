@@ -66,6 +66,13 @@ void read_all(std::span<const std::byte> file) {
       }
     }
     require(!reader.next(record), "a record behind the end");
+    const auto unfinished = reader.unfinished();
+    require(unfinished.size() <= file.size(), "more calls without an end than bytes");
+    for (const TraceUnfinished& one : unfinished) {
+      if (one.function == nullptr) {
+        check_inside(file, one.text.data(), one.text.size());
+      }
+    }
     reader.rewind();
   }
 }

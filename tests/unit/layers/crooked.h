@@ -46,6 +46,7 @@ struct Crooked {
   std::int32_t source = YOKE_SOURCE_COPIED;
   std::atomic<int> calls{0};
   std::function<void()> on_call;  // in from_host
+  std::function<void()> on_entry, on_table, on_destroy;
 };
 
 inline Crooked*& crooked() {
@@ -237,6 +238,9 @@ inline const void* get_table(yoke_plugin*, const char* id) {
   const std::string_view asked(id);
   Crooked& self = *crooked();
   const void* table = nullptr;
+  if (self.on_table) {
+    self.on_table();
+  }
   if (asked == YOKE_BACKEND_TABLE) {
     table = &self.backend;
   } else if (asked == YOKE_STREAM_TABLE) {
@@ -248,13 +252,20 @@ inline const void* get_table(yoke_plugin*, const char* id) {
   }
   return table;
 }
-inline void destroy(yoke_plugin*) {}
+inline void destroy(yoke_plugin*) {
+  if (crooked()->on_destroy) {
+    crooked()->on_destroy();
+  }
+}
 
 }  // namespace calls
 
 inline std::int32_t enter_crooked(const yoke_entry_args* args, yoke_plugin** out_plugin, yoke_error*) {
   Crooked& self = *crooked();
   self.host = *args->host;
+  if (self.on_entry) {
+    self.on_entry();
+  }
   self.prefix.magic = YOKE_PLUGIN_MAGIC;
   self.prefix.prefix_size = sizeof(self.prefix);
   self.prefix.abi_major = args->max_major;

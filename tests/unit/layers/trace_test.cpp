@@ -105,6 +105,7 @@ TEST_P(Trace, ARunWithDataReplaysBitByBit) {
   EXPECT_EQ(report.skipped, 0);
   EXPECT_EQ(report.contents_equal, 1);
   EXPECT_EQ(report.cut, "");
+  EXPECT_EQ(report.unfinished.size(), 0);
 }
 
 TEST_P(Trace, ARunReplaysOnABackendWithTheOtherKindOfStreams) {
@@ -285,6 +286,7 @@ TEST_P(Trace, ManyStreamsOfManyThreadsAreCleanUnderBothLayers) {
   }
   const auto report = run(file(), GetParam());
   EXPECT_EQ(report.differences, 0) << (report.first.empty() ? "" : report.first[0].text);
+  EXPECT_EQ(report.unfinished.size(), 0);
   EXPECT_EQ(report.contents_equal, 20)
       << report.calls << " calls, " << report.skipped << " skipped, " << report.cut;
 }

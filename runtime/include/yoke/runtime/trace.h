@@ -10,12 +10,18 @@
 #include <functional>
 #include <map>
 #include <ostream>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 namespace yoke {
+
+namespace layers {
+class Decoder;
+}
 
 // A hash of contents: XXH3, 128 bits.
 struct TraceHash {
@@ -71,6 +77,17 @@ struct TraceRecord {
   std::int32_t level = 0;  // logs
 };
 
+// A call, or a span of a plugin, that began, and of whose end the trace says nothing: the plugin crashed in
+// it, hung, or the trace was cut before. Its arguments are not known.
+struct TraceUnfinished {
+  std::uint64_t plugin = 0;
+  std::uint64_t thread = 0;
+  std::uint64_t begin_ns = 0;
+  const TraceFunction* function = nullptr;  // null: a span
+  std::string_view text;                    // spans: the name
+  std::string_view name() const { return function == nullptr ? text : std::string_view(function->name); }
+};
+
 // Reads a file that lies in memory, which must stay. Nothing is believed: a record that does not fit ends the
 // trace, and memory grows with what is there, not with what is claimed.
 class TraceReader {
@@ -82,6 +99,8 @@ class TraceReader {
   void rewind();
   // After next() was false: why the trace is not whole, or empty: it is.
   const std::string& cut() const { return cut_; }
+  // After next() was false: in the order in which they began.
+  std::vector<TraceUnfinished> unfinished() const;
 
   bool has_data() const { return has_data_; }
   std::uint64_t unix_ns() const { return unix_ns_; }
@@ -94,6 +113,12 @@ class TraceReader {
   bool next_payload(std::span<const std::byte>& out);
   bool stop(std::string why);
   bool read(std::span<const std::byte> payload, TraceRecord& out, bool& is_for_caller);
+  bool read_begin(layers::Decoder& from);
+  void finish(const TraceRecord& record);
+
+  // Time of begin, thread, plugin, function (null: a span), name of the span.
+  using Begun =
+      std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, const TraceFunction*, std::string_view>;
 
   std::span<const std::byte> file_;
   std::size_t at_ = 0;
@@ -106,11 +131,13 @@ class TraceReader {
   std::string cut_;
   std::map<std::uint64_t, TraceFunction> functions_;
   std::map<TraceHash, std::span<const std::byte>> blobs_;
+  std::set<Begun> begun_;
 };
 
 // One line per record.
 void print_trace(std::span<const std::byte> file, std::ostream& out);
-// For chrome://tracing and Perfetto: calls, and the plugin's own spans inside of them, per thread.
+// For chrome://tracing and Perfetto: calls, and the plugin's own spans inside of them, per thread; what never
+// ended as an event that begins ("B").
 void write_chrome_trace(std::span<const std::byte> file, std::ostream& out);
 
 struct ReplayOptions {
@@ -149,6 +176,7 @@ struct ReplayReport {
   std::vector<ReplayDifference> first;    // at most 100
   std::vector<ReplayFunction> functions;  // most time first
   std::string cut;                        // as TraceReader::cut
+  std::vector<std::string> unfinished;    // calls and spans that never returned when recorded; at most 100
 };
 
 // Calls again what was recorded, on one thread and in the order in which the calls ended, which keeps what
