@@ -4,7 +4,7 @@
 #   The test conformance.<name> runs yoke-conformance on the target's file; by default the name is the target's without yoke_backend_.
 #   EXPECT     the file of expected failures: lines  group.test = "reason"
 #   SEED       of the random numbers, 1 by default, so that a run can be compared with the one before
-#   TIMEOUT    of the whole run in seconds, 900 by default; one test in it has a minute (ARGUMENTS --timeout 120)
+#   TIMEOUT    of the whole run in seconds, 900 by default; one test in it has a fifth of that (ARGUMENTS --timeout 60: a minute)
 #   OPTIONS    for the plugin's device_open
 #   ARGUMENTS  further words for yoke-conformance: --filter 'copy.*' --programs 200
 # The results are also written to conformance-<name>.xml (JUnit) in the current binary folder.
@@ -37,6 +37,10 @@ function(yoke_add_conformance_test target)
   if(arg_EXPECT)
     get_filename_component(file ${arg_EXPECT} ABSOLUTE)
     list(APPEND words --expect ${file})
+  endif()
+  if(NOT "--timeout" IN_LIST arg_ARGUMENTS)
+    math(EXPR test_timeout "(${arg_TIMEOUT} + 4) / 5")
+    list(APPEND words --timeout ${test_timeout})
   endif()
   foreach(option ${arg_OPTIONS})
     list(APPEND words --option ${option})

@@ -47,6 +47,12 @@ void fail(const std::string& text) {
   throw Failed(text);
 }
 
+std::uint64_t longest_wait_ns() {
+  const Kit* const kit = the_kit.load();
+  const double timeout_s = kit == nullptr ? Settings().timeout_s : kit->settings().timeout_s;
+  return static_cast<std::uint64_t>(timeout_s / 3 * 1e9);
+}
+
 Kit::Kit(const Settings& settings, std::string test_name, int report_descriptor)
     : settings_(settings), test_name_(std::move(test_name)), report_descriptor_(report_descriptor) {
   the_kit = this;

@@ -3,6 +3,8 @@
 #include "objects.h"
 
 #include <exception>
+#include <filesystem>
+#include <iterator>
 #include <thread>
 
 namespace yoke::conformance {
@@ -155,6 +157,10 @@ void Stream::copy(const Buffer& target, std::uint64_t target_offset, const Buffe
   expect_ok(device_->plugin().call<&yoke_backend_api::device_to_device>(
                 get(), target.get(), target_offset, source.get(), source_offset, byte_count),
             "queueing a device_to_device");
+}
+
+std::size_t thread_count() {
+  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}));
 }
 
 void run_threads(unsigned count, const std::function<void(unsigned)>& body) {

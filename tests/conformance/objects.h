@@ -17,8 +17,19 @@
 
 namespace yoke::conformance {
 
-// No wait of the kit is longer.
-inline constexpr std::uint64_t kWait = 20'000'000'000U;  // ns
+// No wait of the kit is longer: a third of --timeout, so that a wait that does not end fails in its own
+// words.
+std::uint64_t longest_wait_ns();
+
+// For what is asked again and again until it is so: passed after the longest wait.
+class Patience {
+ public:
+  bool is_over() const { return std::chrono::steady_clock::now() > end_; }
+
+ private:
+  std::chrono::steady_clock::time_point end_ =
+      std::chrono::steady_clock::now() + std::chrono::nanoseconds(longest_wait_ns());
+};
 
 // Owns a handle that a function of the plugin made; the destroy function ends it. Movable.
 template <class T, auto Destroy>
@@ -98,7 +109,7 @@ class Event {
   yoke_event* get() const { return handle_.get(); }
   void reset() { handle_.reset(); }
   bool done() const;
-  Answer wait(std::uint64_t timeout_ns = kWait) const;
+  Answer wait(std::uint64_t timeout_ns = longest_wait_ns()) const;
 
  private:
   const Plugin* plugin_ = nullptr;
@@ -118,7 +129,7 @@ class Stream {
   Event record() const;
   void wait_for(const Event& event) const;
   bool done() const;
-  Answer wait(std::uint64_t timeout_ns = kWait) const;
+  Answer wait(std::uint64_t timeout_ns = longest_wait_ns()) const;
   void synchronize() const;  // Failed when the wait does not answer OK
 
   // Queued; `bytes` are kept alive as the plugin asks: until the stream's next synchronize().
@@ -135,6 +146,9 @@ class Stream {
 
 // Runs body(0) ... body(count - 1), each on a thread of its own; the first failure of one is thrown here.
 void run_threads(unsigned count, const std::function<void(unsigned)>& body);
+
+// The threads that this process has now.
+std::size_t thread_count();
 
 // A struct with its struct_size set.
 template <class T>

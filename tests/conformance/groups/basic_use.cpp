@@ -45,7 +45,7 @@ void use_memory(Device& device, Calls& calls, yoke_stream* stream) {
                                                          std::uint64_t{64}, kBytes - 64);
   calls.ok<&yoke_backend_api::to_host>(stream, b.get(), std::uint64_t{0}, host.data(), kBytes);
   if (stream != nullptr) {
-    calls.ok<&yoke_stream_api::stream_wait>(stream, kWait);
+    calls.ok<&yoke_stream_api::stream_wait>(stream, longest_wait_ns());
   }
   yoke_buffer_info info = sized<yoke_buffer_info>();
   calls.ok<&yoke_backend_api::buffer_describe>(a.get(), &info);
@@ -63,7 +63,7 @@ void use_program(Device& device, Calls& calls, yoke_stream* stream) {
   const Routine routine = link_add_one(plugin, code, x, y, workspace);
   calls.ok<&yoke_program_api::routine_launch>(stream, routine.get(), nullptr, 0U);
   if (stream != nullptr) {
-    calls.ok<&yoke_stream_api::stream_wait>(stream, kWait);
+    calls.ok<&yoke_stream_api::stream_wait>(stream, longest_wait_ns());
   }
 }
 
@@ -73,10 +73,10 @@ void use_stream(Device& device, Calls& calls) {
   use_memory(device, calls, first.get());
   const Event event = first.record();
   calls.ok<&yoke_stream_api::stream_wait_event>(second.get(), event.get());
-  calls.ok<&yoke_stream_api::event_wait>(event.get(), kWait);
+  calls.ok<&yoke_stream_api::event_wait>(event.get(), longest_wait_ns());
   std::int32_t done = 0;
   calls.ok<&yoke_stream_api::event_query>(event.get(), &done);
-  calls.ok<&yoke_stream_api::stream_wait>(second.get(), kWait);
+  calls.ok<&yoke_stream_api::stream_wait>(second.get(), longest_wait_ns());
   calls.ok<&yoke_stream_api::stream_query>(second.get(), &done);
   char text[256];
   calls.ok_if_there<&yoke_stream_api::stream_debug_text>(first.get(), text, std::uint64_t{sizeof text});

@@ -72,8 +72,10 @@ void capacities(Kit& kit) {
   constexpr std::size_t kRow = sizeof(yoke_option_spec) + 64;
   const auto whole = static_cast<std::uint32_t>(specs.size());
   for (std::uint32_t capacity = 0; capacity <= whole + 2; ++capacity) {
-    std::vector<unsigned char> rows((capacity + 1) * kRow, kUntouched);
-    for (std::uint32_t i = 0; i <= capacity; ++i) {
+    // Room for every row and one more, whatever the capacity: who ignores it is to be seen, not to overrun.
+    const std::uint32_t room = std::max(capacity, whole) + 1;
+    std::vector<unsigned char> rows(room * kRow, kUntouched);
+    for (std::uint32_t i = 0; i < room; ++i) {
       const std::uint64_t size = kRow;
       std::memcpy(rows.data() + i * kRow, &size, sizeof size);
     }

@@ -39,10 +39,9 @@ void done_means_done(Kit& kit) {
     if (i % 2 == 0) {
       expect_ok(event.wait(), "waiting for an event");
     } else {
-      const auto begin = Clock::now();
+      const Patience patience;
       while (!event.done()) {
-        check(Clock::now() - begin < std::chrono::seconds(20),
-              "event_query did not turn 1 within 20 s, and nobody waited");
+        check(!patience.is_over(), "event_query does not turn 1 when nobody waits");
         std::this_thread::sleep_for(std::chrono::microseconds(200));
       }
     }
@@ -77,12 +76,12 @@ void deadlines(Kit& kit) {
     const Event event = busy.stream.record();
     const auto begin = Clock::now();
     const Answer answer = event.wait(timeout);
-    const double took = std::chrono::duration<double>(Clock::now() - begin).count();
     if (!answer.ok()) {
       expect_code(answer, YOKE_DEADLINE_EXCEEDED, text("waiting ", timeout, " ns for an event"));
+      check(Clock::now() - begin >= std::chrono::nanoseconds(timeout / 2), "a wait of ", timeout,
+            " ns for an event gave up early");
     }
-    // The work takes less; stream.deadline-cuts looks closer, and a loaded machine comes back late.
-    check(took < 5.0, "a wait of ", timeout, " ns for an event took ", took, " s");
+    // That it ends before the work does, where the work is long, is asked by stream.deadline-cuts.
     expect_ok(event.wait(), "waiting again for an event whose first wait had a short deadline");
   }
 }
@@ -206,7 +205,10 @@ std::vector<Test> event_tests() {
        "the events of a stream are done in the order in which they were recorded",
        {18},
        in_order},
-      {"deadlines", "a wait for an event ends at its deadline; 0 asks and returns", {21}, deadlines},
+      {"deadlines",
+       "a wait for an event that gives up answers DEADLINE_EXCEEDED, and not before its deadline",
+       {21},
+       deadlines},
       {"destroyed-early",
        "an event may be destroyed before it is done; destroying NULL is nothing",
        {14},

@@ -238,8 +238,7 @@ void late_event(Kit& kit) {
   check(!other_done || !is_early(), "a stream that waits for a late event is done before it");
   expect_ok(late.wait(), "waiting for an event that is late by 400 ms");
   const double whole_wait = std::chrono::duration<double>(Clock::now() - begin).count();
-  check(whole_wait >= 0.38 && whole_wait < 10, "an event that is late by 0.4 s was done after ", whole_wait,
-        " s");
+  check(whole_wait >= 0.38, "an event that is late by 0.4 s was done after ", whole_wait, " s");
   expect_ok(other.wait(), "waiting for a stream that waits for a late event");
   expect_ok(stream.wait(), "waiting for a stream with a late event");
 }

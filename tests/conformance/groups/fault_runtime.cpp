@@ -110,7 +110,7 @@ void training_that_fails(Kit& kit, std::int32_t kind, ErrorCode code) {
     {
       RuntimeOptions runtime_options;
       runtime_options.log_level = LogLevel::kOff;
-      runtime_options.wait_timeout = std::chrono::seconds(20);
+      runtime_options.wait_timeout = std::chrono::nanoseconds(longest_wait_ns());
       const auto runtime = std::make_shared<Runtime>(runtime_options);
       runtime->register_backend(name, enter_with_faults);
       const auto backend = runtime->backend(name);

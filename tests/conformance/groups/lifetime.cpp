@@ -233,10 +233,6 @@ void again_and_again(Kit& kit) {
   }
 }
 
-std::size_t thread_count() {
-  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}));
-}
-
 // Close ends what open has begun. A library that keeps a pool for the whole process may start it once.
 void threads_end(Kit& kit) {
   kit.device();
@@ -251,7 +247,7 @@ void threads_end(Kit& kit) {
     use();
   }
   std::size_t now = thread_count();
-  for (int i = 0; i < 400 && now > once; ++i) {
+  for (int i = 0; i < 1000 && now > once; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     now = thread_count();
   }
@@ -284,7 +280,7 @@ std::string answers_of_child(const Plugin& plugin, yoke_device* device, yoke_buf
                                                std::uint64_t{16}));
   if (stream != nullptr) {
     yoke_event* event = nullptr;
-    note(plugin.call<&yoke_stream_api::stream_wait>(stream, kWait));
+    note(plugin.call<&yoke_stream_api::stream_wait>(stream, longest_wait_ns()));
     note(plugin.call<&yoke_stream_api::event_record>(stream, &event));
   }
   if (plugin.has_table<yoke_program_api>()) {
@@ -297,13 +293,13 @@ std::string answers_of_child(const Plugin& plugin, yoke_device* device, yoke_buf
   return answers;
 }
 
-// Runs `body` in a forked child with ten seconds of time, and gives back what it answers.
+// Runs `body` in a forked child that may take half of the longest wait, and gives back what it answers.
 std::string in_child(const std::function<std::string()>& body) {
   int ends[2];
   check(::pipe(ends) == 0, "cannot make a pipe");
   const pid_t child = ::fork();
   if (child == 0) {
-    ::alarm(10);
+    ::alarm(static_cast<unsigned>(longest_wait_ns() / 2'000'000'000U) + 1);
     std::string answer;
     try {
       answer = body();

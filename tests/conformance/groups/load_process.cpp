@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/conformance/groups/load_process.cpp: what a plugin must leave as it was in the process that loads it.
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,17 +22,6 @@ extern char** environ;
 
 namespace yoke::conformance {
 namespace {
-
-std::size_t thread_count() {
-  std::size_t count = 0;
-  if (DIR* const folder = ::opendir("/proc/self/task")) {
-    while (const dirent* const entry = ::readdir(folder)) {
-      count += entry->d_name[0] != '.' ? 1 : 0;
-    }
-    ::closedir(folder);
-  }
-  return count;
-}
 
 // Rounding, masked exceptions, flush to zero: what changes results; not the flags that arithmetic raises.
 unsigned floating_point_mode() {

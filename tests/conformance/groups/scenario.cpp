@@ -17,7 +17,7 @@ class WaitAtEnd {
   WaitAtEnd(const Plugin& plugin, yoke_stream* stream) : plugin_(plugin), stream_(stream) {}
   ~WaitAtEnd() {
     if (stream_ != nullptr) {
-      plugin_.call<&yoke_stream_api::stream_wait>(stream_, kWait);
+      plugin_.call<&yoke_stream_api::stream_wait>(stream_, longest_wait_ns());
     }
   }
   WaitAtEnd(const WaitAtEnd&) = delete;
@@ -58,7 +58,7 @@ class Player {
     const WaitAtEnd wait(plugin_, stream);
     copies(stream, a.get(), b.get(), host);
     if (stream != nullptr) {
-      must<&yoke_stream_api::stream_wait>(stream, kWait);
+      must<&yoke_stream_api::stream_wait>(stream, longest_wait_ns());
     }
     const std::byte due{
         static_cast<unsigned char>(plugin_.has<&yoke_backend_api::device_to_device>() ? 0x11 : 0x22)};
@@ -75,8 +75,8 @@ class Player {
     const auto event =
         make<&yoke_stream_api::event_record, &yoke_stream_api::event_destroy, yoke_event>(first.get());
     must<&yoke_stream_api::stream_wait_event>(second.get(), event.get());
-    must<&yoke_stream_api::event_wait>(event.get(), kWait);
-    must<&yoke_stream_api::stream_wait>(second.get(), kWait);
+    must<&yoke_stream_api::event_wait>(event.get(), longest_wait_ns());
+    must<&yoke_stream_api::stream_wait>(second.get(), longest_wait_ns());
   }
   void program(yoke_stream* stream) const {
     const yoke_program_text source = program_text(kAddOne);
@@ -114,7 +114,7 @@ class Player {
       must<&yoke_backend_api::device_to_device>(stream, b, std::uint64_t{0}, a, std::uint64_t{0}, kBytes);
     }
     if (stream != nullptr) {
-      must<&yoke_stream_api::stream_wait>(stream, kWait);  // the source must stay until then
+      must<&yoke_stream_api::stream_wait>(stream, longest_wait_ns());  // the source must stay until then
     }
     must<&yoke_backend_api::to_host>(stream, b, std::uint64_t{0}, host.data(), kBytes);
   }

@@ -49,19 +49,22 @@ void fills_in_order(Kit& kit) {
   const Plugin& plugin = kit.plugin();
   const Buffer buffer(kit.device(), 4096);
   const Stream stream(kit.device());
-  Bytes received(4096);
-  for (std::uint32_t i = 0; i < 500; ++i) {
-    std::uint32_t pattern = i;
-    expect_ok(plugin.call<&yoke_backend_api::fill>(stream.get(), buffer.get(), std::uint64_t{0},
-                                                   std::uint64_t{4096}, &pattern, 4U));
-    pattern = 0xffffffffU;  // copied in the call
-  }
-  stream.read(buffer, 0, received);
-  stream.synchronize();
-  for (std::size_t i = 0; i < received.size(); i += 4) {
-    std::uint32_t value = 0;
-    std::memcpy(&value, received.data() + i, sizeof value);
-    check_equal(value, 499U, "element ", i / 4, " after 500 fills on one stream");
+  // Again and again: what a wait leaves undone is often done before anybody looks.
+  for (int round = 0; round < 10; ++round) {
+    Bytes received(4096);
+    for (std::uint32_t i = 0; i < 500; ++i) {
+      std::uint32_t pattern = i;
+      expect_ok(plugin.call<&yoke_backend_api::fill>(stream.get(), buffer.get(), std::uint64_t{0},
+                                                     std::uint64_t{4096}, &pattern, 4U));
+      pattern = 0xffffffffU;  // copied in the call
+    }
+    stream.read(buffer, 0, received);
+    stream.synchronize();
+    for (std::size_t i = 0; i < received.size(); i += 4) {
+      std::uint32_t value = 0;
+      std::memcpy(&value, received.data() + i, sizeof value);
+      check_equal(value, 499U, "element ", i / 4, " after 500 fills on one stream (round ", round, ")");
+    }
   }
 }
 
@@ -143,12 +146,10 @@ void deadlines(Kit& kit) {
       const double took = seconds_since(begin);
       if (!answer.ok()) {
         expect_code(answer, YOKE_DEADLINE_EXCEEDED, text("waiting ", timeout, " ns for a busy stream"));
-        check(!stream.done() || took * 1e9 >= static_cast<double>(timeout) * 0.5, "a wait of ", timeout,
-              " ns gave up after ", took, " s");
+        check(took * 1e9 >= static_cast<double>(timeout) * 0.5, "a wait of ", timeout, " ns gave up after ",
+              took, " s");
         ++late;
       }
-      // The work takes less; deadline-cuts looks closer, and a loaded machine comes back late.
-      check(took < 5.0 + static_cast<double>(timeout) * 1e-9, "a wait of ", timeout, " ns took ", took, " s");
     }
   }
   stream.synchronize();
@@ -160,13 +161,14 @@ void query_turns_true(Kit& kit) {
   const Buffer a(kit.device(), 8U << 20U);
   const Buffer b(kit.device(), 8U << 20U);
   const Stream stream(kit.device());
-  queue_work(stream, a, b, 10);
-  const auto begin = Clock::now();
-  while (!stream.done()) {
-    check(seconds_since(begin) < 20, "stream_query did not turn 1 within 20 s, and nobody waited");
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  for (int round = 0; round < 5; ++round) {
+    queue_work(stream, a, b, 10);
+    for (const Patience patience; !stream.done();) {
+      check(!patience.is_over(), "stream_query does not turn 1 when nobody waits");
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    expect_ok(stream.wait(0), "waiting without time for a stream whose query said done");
   }
-  expect_ok(stream.wait(0), "waiting without time for a stream whose query said done");
 }
 
 // A long queue on one stream, then a copy of its result on another: a wait that is forgotten shows as old
@@ -326,7 +328,6 @@ void abort_ends_waits(Kit& kit) {
     const Stream stream(device);
     queue_work(stream, a, b, 200);
     const Event event = stream.record();
-    const auto begin = Clock::now();
     std::thread aborting([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
       try {
@@ -337,7 +338,6 @@ void abort_ends_waits(Kit& kit) {
     });
     const Answer first = stream.wait();
     aborting.join();
-    check(seconds_since(begin) < 15, "a wait did not end within 15 s of device_abort");
     check(first.ok() || first.code == YOKE_ABORTED, "a wait that device_abort ended: ", first.words());
     expect_code(stream.wait(), YOKE_ABORTED, "waiting for a stream of an aborted device");
     expect_code(stream.wait(0), YOKE_ABORTED, "waiting without time for a stream of an aborted device");
@@ -402,7 +402,7 @@ std::vector<Test> stream_tests() {
        comes_and_goes},
       {"idle", "a stream without work is done, with any deadline", {18, 21}, idle},
       {"deadlines",
-       "a wait ends at its deadline with DEADLINE_EXCEEDED; 0 asks and returns",
+       "a wait that gives up answers DEADLINE_EXCEEDED, and not before its deadline; 0 asks and returns",
        {21},
        deadlines},
       {"query-turns-true", "stream_query turns 1 without anybody waiting", {18}, query_turns_true},

@@ -60,7 +60,7 @@ inline constexpr Bug kBugs[] = {
     {"option_range_is_off_by_one", "an option takes a value behind its range", "device.options-edges",
      "priority_levels"},
     {"option_specs_ignores_capacity", "option_specs writes every row, whatever the capacity",
-     "device.options-capacity", "listing options with room for"},
+     "device.options-capacity", "wrote behind"},
     {"close_crashes_on_null", "device_close reads through NULL", "device.close-null",
      "SIGSEGV.*device_close"},
 

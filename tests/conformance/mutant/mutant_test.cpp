@@ -109,7 +109,11 @@ KitRun run_kit(std::string_view bug, std::vector<std::string> words) {
   const bool is_second = bug == "second_symbol_is_exported";
   std::vector<std::string> arguments = {YOKE_MUTANT_KIT,
                                         is_second ? YOKE_MUTANT_SECOND_SYMBOL_PLUGIN : YOKE_MUTANT_PLUGIN,
-                                        "--json", "--seed", "7"};
+                                        "--json",
+                                        "--seed",
+                                        "7",
+                                        "--timeout",
+                                        "120"};
   arguments.insert(arguments.end(), words.begin(), words.end());
   KitRun run;
   for (const std::string& word : arguments) {
