@@ -15,6 +15,10 @@ namespace {
 // A process runs one test.
 std::atomic<Kit*> the_kit{nullptr};
 
+// The exit codes of that process.
+constexpr int kPassed = 0;
+constexpr int kNotPassed = 1;
+
 // "2 buffers, 1 event", or nothing.
 std::string alive_text(const yoke_live_counts& live) {
   const std::pair<const char*, std::uint64_t> kinds[] = {
@@ -186,9 +190,19 @@ void Kit::send(char kind, const std::string& text) {
   }
 }
 
+int load_only(Kit& kit) {
+  try {
+    check_loadable(kit.settings().plugin);
+    kit.plugin();
+    kit.send('O', "");
+    return kPassed;
+  } catch (const std::exception& failure) {
+    kit.send('F', failure.what());
+  }
+  return kNotPassed;
+}
+
 int run_one(const Test& test, Kit& kit) {
-  constexpr int kPassed = 0;
-  constexpr int kNotPassed = 1;
   try {
     test.run(kit);
     kit.finish();

@@ -84,6 +84,7 @@ class Kit {
 
  private:
   friend int run_one(const Test& test, Kit& kit);
+  friend int load_only(Kit& kit);
   friend void fail(const std::string& text);
   void will_fail(const std::string& text);
   void send(char kind, const std::string& text);
@@ -100,6 +101,9 @@ class Kit {
 
 // Runs a test to its end and reports; gives back the exit code of its process.
 int run_one(const Test& test, Kit& kit);
+
+// Maps and enters the plugin, and reports; gives nothing back, so that the process ends by _exit.
+int load_only(Kit& kit);
 
 }  // namespace yoke::conformance
 

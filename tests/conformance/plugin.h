@@ -86,6 +86,10 @@ void expect_code(const Answer& answer, std::int32_t code, const std::string& doi
 // Refused, whatever the code; the text is checked in the same way.
 void expect_refused(const Answer& answer, const std::string& doing);
 
+// Throws Failed where yoke's loader refuses the file, in its words: why, and what would help. Maps it, for
+// good.
+void check_loadable(const std::filesystem::path& file);
+
 // The mapped file. It stays mapped.
 class Library {
  public:

@@ -38,6 +38,11 @@ int run_one_main(const std::vector<std::string>& words) {
   const auto options = parse_options({words.begin() + 2, words.end()});
   Settings settings = options.value().settings;
   settings.plugin = options->plugins.at(0);
+  if (name == kLoading) {
+    share_current_function(kFunctionDescriptor);
+    Kit kit(settings, name, kReportDescriptor);
+    ::_exit(load_only(kit));
+  }
   for (const NamedTest& test : all_tests()) {
     if (test.name == name) {
       share_current_function(kFunctionDescriptor);
@@ -90,14 +95,43 @@ class ProgressLine {
   std::chrono::steady_clock::time_point drawn_;
 };
 
+// What is said of a plugin that cannot be loaded: the test that asks for that fails, and no other is run.
+std::vector<Result> not_run(const std::vector<NamedTest>& tests, Outcome why) {
+  std::vector<Result> results(1);
+  results[0].test = {"load", "load.enters", {}};
+  for (const NamedTest& test : tests) {
+    if (test.name == results[0].test.name) {
+      results[0].test = test;
+      continue;
+    }
+    Result result;
+    result.test = test;
+    result.outcome.verdict = Verdict::kNotRun;
+    result.outcome.text = "the plugin cannot be loaded";
+    results.push_back(std::move(result));
+  }
+  results[0].outcome = std::move(why);
+  return results;
+}
+
 Report run_plugin(const std::string& self, const Options& options, const std::string& plugin,
                   const std::vector<NamedTest>& tests, const Expectations& expectations) {
   const auto begin = std::chrono::steady_clock::now();
+  const auto seconds = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  Report report;
+  report.plugin = plugin;
+  Outcome loading = try_loading(self, options, plugin);
+  report.loads = loading.verdict == Verdict::kPassed;
+  if (!report.loads) {
+    report.results = not_run(tests, std::move(loading));
+    report.seconds = seconds();
+    return report;
+  }
   ProgressLine line(fs::path(plugin).filename().string());
   std::vector<Outcome> outcomes =
       run_tests(self, options, plugin, tests, [&](const Progress& progress) { line.draw(progress); });
-  Report report;
-  report.plugin = plugin;
   for (std::size_t i = 0; i < tests.size(); ++i) {
     const auto expected = expectations.find(tests[i].name);
     judge(outcomes[i], expected == expectations.end() ? nullptr : &expected->second);
@@ -106,7 +140,7 @@ Report run_plugin(const std::string& self, const Options& options, const std::st
   for (Result& result : unknown_entries(expectations, all_tests())) {
     report.results.push_back(std::move(result));
   }
-  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  report.seconds = seconds();
   return report;
 }
 

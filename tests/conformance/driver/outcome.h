@@ -18,6 +18,7 @@ enum class Verdict {
   kExpected,     // failed, and the author's list says so
   kUnexpected,   // passed, though the author's list says that it fails
   kUnsupported,  // the plugin does not claim it
+  kNotRun,       // the plugin cannot be loaded
 };
 
 // What a process said before it ended.

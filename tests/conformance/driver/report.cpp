@@ -13,8 +13,8 @@
 namespace yoke::conformance {
 namespace {
 
-constexpr std::array kVerdicts = {Verdict::kPassed, Verdict::kFailed, Verdict::kUnexpected,
-                                  Verdict::kExpected, Verdict::kUnsupported};
+constexpr std::array kVerdicts = {Verdict::kPassed,   Verdict::kFailed,      Verdict::kUnexpected,
+                                  Verdict::kExpected, Verdict::kUnsupported, Verdict::kNotRun};
 
 std::string seconds_text(double seconds, int digits) {
   std::array<char, 64> buffer{};
@@ -127,6 +127,17 @@ std::string reasons_text(const Report& report, Verdict verdict) {
   return text;
 }
 
+// One sentence for a plugin that cannot be loaded, as nothing else holds either.
+std::string refusal_text(const Report& report) {
+  const Outcome& why = report.results.front().outcome;
+  std::string text = "FAILED " + report.plugin + ": " + why.text + "; " +
+                     std::to_string(report.count(Verdict::kNotRun)) + " tests were not run\n";
+  if (!why.output.empty()) {
+    text += "    printed by the process:\n" + indented(why.output) + "\n";
+  }
+  return text;
+}
+
 // Text inside an element or attribute of XML 1.0, which has no place for most control characters.
 std::string xml(std::string_view text) {
   std::string escaped;
@@ -210,6 +221,8 @@ const char* verdict_name(Verdict verdict) {
       return "unexpected pass";
     case Verdict::kUnsupported:
       return "unsupported";
+    case Verdict::kNotRun:
+      return "not run";
   }
   return "";
 }
@@ -241,6 +254,9 @@ std::string list_json(const std::vector<NamedTest>& tests) {
 }
 
 std::string as_text(const Report& report, const Options& options) {
+  if (!report.loads) {
+    return refusal_text(report);
+  }
   std::string text;
   if (options.verbose) {
     for (const Result& result : report.results) {
@@ -269,6 +285,7 @@ std::string as_json(const std::vector<Report>& reports, const Options& options) 
     json.begin_object()
         .field("plugin", report.plugin)
         .field("passed", report.passed())
+        .field("loads", report.loads)
         .field("seconds", report.seconds);
     json.key("counts").begin_object();
     for (const Verdict verdict : kVerdicts) {
@@ -287,7 +304,8 @@ std::string as_junit(const std::vector<Report>& reports, const Options& options)
   std::string text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n";
   for (const Report& report : reports) {
     const std::size_t failed = report.count(Verdict::kFailed) + report.count(Verdict::kUnexpected);
-    const std::size_t skipped = report.count(Verdict::kExpected) + report.count(Verdict::kUnsupported);
+    const std::size_t skipped = report.count(Verdict::kExpected) + report.count(Verdict::kUnsupported) +
+                                report.count(Verdict::kNotRun);
     text += "  <testsuite name=\"" + xml(report.plugin) + "\" tests=\"" +
             std::to_string(report.results.size()) + "\" failures=\"" + std::to_string(failed) +
             "\" errors=\"0\" skipped=\"" + std::to_string(skipped) + "\" time=\"" +

@@ -15,6 +15,7 @@ struct Report {
   std::string plugin;  // the file
   std::vector<Result> results;
   double seconds = 0;
+  bool loads = true;  // false: the first result says why not, and nothing else was run
 
   std::size_t count(Verdict verdict) const;
   bool passed() const;

@@ -383,4 +383,8 @@ std::vector<Outcome> run_tests(const std::string& self, const Options& options, 
   return outcomes;
 }
 
+Outcome try_loading(const std::string& self, const Options& options, const std::string& plugin) {
+  return run_tests(self, options, plugin, {{"load", kLoading, {}}}, [](const Progress&) {})[0];
+}
+
 }  // namespace yoke::conformance

@@ -26,6 +26,10 @@ std::vector<Outcome> run_tests(const std::string& self, const Options& options, 
                                const std::vector<NamedTest>& tests,
                                const std::function<void(const Progress&)>& on_progress);
 
+// Maps the plugin and enters it, in a process of its own; passed where both can be done.
+Outcome try_loading(const std::string& self, const Options& options, const std::string& plugin);
+inline constexpr const char* kLoading = "loading";  // what that process is asked for; no test has the name
+
 // The two descriptors that a test's process is started with.
 inline constexpr int kReportDescriptor = 3;
 inline constexpr int kFunctionDescriptor = 4;

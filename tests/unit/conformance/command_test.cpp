@@ -113,6 +113,55 @@ TEST(Conformance, WrongUsageIsTwo) {
   EXPECT_THAT(kit({plugin("good"), "--filter", "nothing.at-all"}).err, HasSubstr("no test matches"));
 }
 
+std::size_t count_of(const std::string& part, const std::string& text) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
+TEST(Conformance, AFileThatCannotBeLoadedGetsOneSentenceAndNoTestIsRun) {
+  const Folder folder;
+  std::ofstream(folder / "text.so") << "GROUP ( libreal.so )\n";
+  std::ofstream(folder / "cut.so", std::ios::binary) << read_whole(plugin("good")).substr(0, 5000);
+  const std::size_t tests = count_of("\n", kit({"--list"}).out);
+  const std::string ending = "; " + std::to_string(tests - 1) + " tests were not run\n";
+  const auto said = [&](const std::string& file) {
+    const Outcome outcome = kit({file});
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_EQ(count_of("\n", outcome.out), 1U) << outcome.out;
+    EXPECT_THAT(outcome.out, ::testing::StartsWith("FAILED " + fs::canonical(file).string() + ": "));
+    EXPECT_THAT(outcome.out, ::testing::EndsWith(ending));
+    return outcome.out;
+  };
+
+  EXPECT_THAT(said(folder / "text.so"),
+              HasSubstr("it is a text file, not an ELF shared object; put the plugin itself "
+                        "there (a linker script or a Git LFS pointer is not it); "));
+  EXPECT_THAT(said(folder / "cut.so"), HasSubstr("it is cut short"));
+  EXPECT_THAT(said(CONFORMANCE_YOKE), HasSubstr("the linker refused it: "));
+  EXPECT_THAT(said(plugin("crashes_early")), HasSubstr("SIGSEGV (Segmentation fault), in dlopen"));
+}
+
+TEST(Conformance, AFileThatCannotBeLoadedFailsInJsonAndJunitToo) {
+  const Folder folder;
+  std::ofstream(folder / "text.so") << "no plugin\n";
+  const Outcome outcome =
+      kit({folder / "text.so", "--filter", "copy.r*", "--json", "--junit", folder / "report.xml"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("\"loads\": false"));
+  EXPECT_THAT(outcome.out,
+              HasSubstr("\"name\": \"load.enters\", \"group\": \"load\", \"verdict\": \"failed\", "
+                        "\"text\": \"it is a text file"));
+  EXPECT_THAT(outcome.out,
+              HasSubstr("\"name\": \"copy.round-trip\", \"group\": \"copy\", \"verdict\": \"not run\""));
+  EXPECT_THAT(outcome.out, HasSubstr("\"failed\": 1, "));
+  const std::string junit = read_whole(folder / "report.xml");
+  EXPECT_THAT(junit, HasSubstr("tests=\"3\" failures=\"1\" errors=\"0\" skipped=\"2\""));
+  EXPECT_THAT(junit, HasSubstr("<failure message=\"it is a text file"));
+}
+
 TEST(Conformance, ListsItsTestsWithoutAPlugin) {
   const Outcome listed = kit({"--list", "--filter", "copy.*"});
   EXPECT_EQ(listed.code, 0);

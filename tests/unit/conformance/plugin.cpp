@@ -76,6 +76,10 @@ class Backend final : public yoke::sdk::Backend {
   }
 };
 
+#if defined(PLUGIN_CRASHES_EARLY)
+const int crash = std::raise(SIGSEGV);  // when the file is mapped
+#endif
+
 [[maybe_unused]] yoke_backend_api table;
 const void* (*get_sdk_table)(yoke_plugin*, const char*);
 
