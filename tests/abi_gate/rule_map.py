@@ -3,12 +3,14 @@
 """Holds plugin_api/RULES.md against the tree: each of the 39 rules is there once, and what is said to enforce it exists.
 
 A word in backticks in the last column is the name of a test (of GoogleTest, `Suite.Test`; of the conformance kit, `group.test-name`; of ctest),
-or a file of the tree, `path` or `path: text that it holds`."""
+or a file of the tree, `path` or `path: text that it holds`. With --build, each name that is no file must also be a test that ctest runs in that build."""
 
 import argparse
 import glob
+import json
 import os
 import re
+import subprocess
 import sys
 
 import abi_gate
@@ -105,15 +107,55 @@ def broken(root, text):
     return said
 
 
+def is_file(root, name):
+    return os.path.isfile(os.path.join(root, name.partition(": ")[0]))
+
+
+def run_by_ctest(build, ctest="ctest"):
+    """What `ctest -N` lists: of GoogleTest's tests `Suite.Test`, without program, instance and parameter; of others the whole name."""
+    listed = subprocess.run([ctest, "--test-dir", build, "--show-only=json-v1"], stdout=subprocess.PIPE, check=True, text=True).stdout
+    found = set()
+    for test in json.loads(listed)["tests"]:
+        name = test["name"].partition(" ")[0]
+        suite_and_test = re.fullmatch(r"\w+\.(?:\w+/)?(\w+\.\w+)(?:/\S+)?", name)
+        found |= {name} | ({suite_and_test[1]} if suite_and_test else set())
+    return found
+
+
+def run_by_kit(kit):
+    """What the kit lists; it runs all of them over each plugin."""
+    listed = subprocess.run([kit, "--list", "--json"], stdout=subprocess.PIPE, check=True, text=True).stdout
+    return {test["name"] for test in json.loads(listed)["tests"]}
+
+
+def not_run(root, text, run, wanted=""):
+    """`run`: the names of tests; `wanted`: what a name that is asked about begins with, a regular expression."""
+    unbuilt = ", ".join(sorted(name.removesuffix("_NOT_BUILT") for name in run if name.endswith("_NOT_BUILT")))
+    hint = f" (not built: {unbuilt})" if unbuilt else ""
+    return [f"rule {number}: ctest does not run `{name}`{hint}" for number, _, names in rows(text) for name in names
+            if not is_file(root, name) and re.match(wanted, name) and name not in run]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", help="a build folder: ask its ctest what it runs")
+    parser.add_argument("--ctest", default="ctest")
+    parser.add_argument("--kit", help="yoke-conformance: ask it for its tests")
+    parser.add_argument("--names", default="", help="ask about names only that begin with this regular expression")
     parser.add_argument("--list", action="store_true", help="print the kit's tests of each rule")
     options = parser.parse_args()
     if options.list:
         for name, rules in sorted(conformance_tests(abi_gate.ROOT).items(), key=lambda item: (item[1] or [99], item[0])):
             print(f"{', '.join(map(str, rules)) or '-'}: {name}")
         return 0
-    said = broken(abi_gate.ROOT, read(RULES))
+    if options.build:
+        run = run_by_ctest(options.build, options.ctest)
+        # The kit's tests are run where ctest runs the kit over something.
+        if options.kit and any(name.startswith("conformance.") for name in run):
+            run |= run_by_kit(options.kit)
+        said = not_run(abi_gate.ROOT, read(RULES), run, options.names)
+    else:
+        said = broken(abi_gate.ROOT, read(RULES))
     for line in said:
         print(line, file=sys.stderr)
     return 1 if said else 0

@@ -44,6 +44,16 @@ class RuleMapTest(unittest.TestCase):
             with self.subTest(name):
                 self.assertEqual(added_by(with_names(1, f"`{name}`")), [])
 
+    def test_a_test_that_ctest_does_not_run_is_said(self):
+        every = {name for _, _, names in rule_map.rows(TEXT) for name in names}
+        self.assertEqual(rule_map.not_run(abi_gate.ROOT, TEXT, every), [])
+        self.assertEqual(rule_map.not_run(abi_gate.ROOT, TEXT, every - {"load.prefix"}), ["rule 3: ctest does not run `load.prefix`"])
+        self.assertEqual(rule_map.not_run(abi_gate.ROOT, TEXT, (every - {"load.prefix"}) | {"some_test_NOT_BUILT"}),
+                         ["rule 3: ctest does not run `load.prefix` (not built: some_test)"])
+        self.assertEqual(rule_map.not_run(abi_gate.ROOT, TEXT, every - {"load.prefix"}, "fuzz[.]"), [])
+        self.assertEqual(rule_map.not_run(abi_gate.ROOT, TEXT, every - {"fuzz.plugin_notes"}, "fuzz[.]"),
+                         ["rule 31: ctest does not run `fuzz.plugin_notes`"])
+
     def test_the_kits_tests_say_their_rules(self):
         kit = rule_map.conformance_tests(abi_gate.ROOT)
         self.assertGreater(len(kit), 50)
