@@ -7,10 +7,13 @@
 #include <unistd.h>
 #include <yoke/runtime/trace.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <fstream>
 #include <iostream>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "command_line.h"
 #include "global_options.h"
@@ -75,6 +78,7 @@ void print_json(const ReplayReport& report, const std::string& backend) {
       .field("backend", backend)
       .field("calls", report.calls)
       .field("replayed", report.replayed)
+      .field("emulated", report.emulated)
       .field("skipped", report.skipped)
       .field("differences", report.differences)
       .field("contents_equal", report.contents_equal)
@@ -98,6 +102,14 @@ void print_json(const ReplayReport& report, const std::string& backend) {
         .field("slowest_seconds", function.slowest_seconds)
         .end_object();
   }
+  json.end_array().key("notes").begin_array();
+  for (const ReplayNote& note : report.notes) {
+    json.begin_object()
+        .field("function", note.function)
+        .field("text", note.text)
+        .field("calls", note.calls)
+        .end_object();
+  }
   json.end_array().key("first_differences").begin_array();
   for (const ReplayDifference& difference : report.first) {
     json.begin_object()
@@ -112,6 +124,25 @@ void print_json(const ReplayReport& report, const std::string& backend) {
 std::string padded(const std::string& text, std::size_t width, bool right = true) {
   const std::string space(text.size() < width ? width - text.size() : 0, ' ');
   return right ? space + text : text + space;
+}
+
+// One line for each reason.
+void print_notes(const std::vector<ReplayNote>& notes) {
+  std::vector<std::pair<std::string, std::vector<const ReplayNote*>>> reasons;
+  for (const ReplayNote& note : notes) {
+    const auto same =
+        std::find_if(reasons.begin(), reasons.end(), [&](const auto& one) { return one.first == note.text; });
+    (same == reasons.end() ? reasons.emplace_back(note.text, std::vector<const ReplayNote*>{}) : *same)
+        .second.push_back(&note);
+  }
+  for (std::size_t i = 0; i < reasons.size() && i < kShown; ++i) {
+    const char* separator = "  ";
+    for (const ReplayNote* note : reasons[i].second) {
+      std::cout << separator << grouped(note->calls) << " " << note->function;
+      separator = ", ";
+    }
+    std::cout << " " << reasons[i].first << '\n';
+  }
 }
 
 void print_report(const ReplayReport& report, const std::string& backend) {
@@ -129,7 +160,9 @@ void print_report(const ReplayReport& report, const std::string& backend) {
   std::cout << "replayed " << grouped(report.replayed) << " of " << grouped(report.calls) << " calls on "
             << backend << " in " << fixed(report.replayed_seconds * 1e3, 1)
             << " ms (recorded: " << fixed(report.recorded_seconds * 1e3, 1) << " ms); "
-            << grouped(report.skipped) << " skipped, which it does not offer\n";
+            << grouped(report.emulated) << " done by other calls, " << grouped(report.skipped)
+            << " skipped\n";
+  print_notes(report.notes);
   std::cout << "contents: " << grouped(report.contents_equal) << " equal, " << grouped(report.contents_close)
             << " within the tolerance, " << grouped(report.contents_unknown) << " not compared"
             << (report.contents_unknown != 0 && !report.why_unknown.empty() ? ": " + report.why_unknown : "")

@@ -206,6 +206,17 @@ std::span<const Row> rows() {
   return kRows;
 }
 
+bool is_optional(Function function) {
+  constexpr bool R = false;
+  constexpr bool O = true;
+#define YOKE_LAYERS_NEED(table, member, need) need,
+  constexpr bool kAll[] = {YOKE_LAYERS_FUNCTIONS(YOKE_LAYERS_NEED)};
+#undef YOKE_LAYERS_NEED
+  // A kind of memory, a statement.
+  return kAll[static_cast<std::size_t>(function)] || function == F::buffer_create ||
+         function == F::code_compile;
+}
+
 const char* kind_name(Kind kind) {
   const auto index = static_cast<std::size_t>(kind);
   return index < std::size(kKindNames) ? kKindNames[index] : "value";

@@ -106,6 +106,9 @@ inline const Row& row_of(Function function) {
 constexpr bool is_handle(Kind kind) {
   return kind >= Kind::kDevice && kind <= Kind::kRoutine;
 }
+// May a backend answer UNIMPLEMENTED to it: the function is optional, or has a case that a device need not
+// have.
+bool is_optional(Function function);
 const char* kind_name(Kind kind);        // "device"
 Kind kind_by_name(const char* name);     // kNumber: none of them
 const char* thread_name(Thread thread);  // "stream-serial"

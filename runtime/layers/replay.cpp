@@ -16,8 +16,6 @@ namespace {
 
 using F = Function;
 
-constexpr std::uint64_t kMostKept = std::uint64_t{64}
-                                    << 20U;  // bytes of sources before all streams are awaited
 constexpr std::size_t kMostListed = 100;
 
 bool is_wait_or_query(F function) {
@@ -31,9 +29,9 @@ const char* code_text(std::int32_t code) {
 
 }  // namespace
 
-Replayer::Replayer(const detail::BackendState& backend, std::span<const std::byte> file,
-                   const ReplayOptions& options)
-    : backend_(backend), options_(options), reader_(file), file_size_(file.size()) {
+Replayer::Replayer(const detail::BackendState& backend, std::vector<OptionSpec> specs,
+                   std::span<const std::byte> file, const ReplayOptions& options)
+    : backend_(backend), specs_(std::move(specs)), options_(options), reader_(file) {
 #define YOKE_LAYERS_SLOT(table_type, member, need)     \
   slots_[static_cast<std::size_t>(Function::member)] = \
       reinterpret_cast<Slot>(backend.table<table_type>().member);
@@ -97,14 +95,20 @@ void Replayer::scan_call(const TraceRecord& record,
   } else if (row->function == F::routine_link) {
     const auto code = codes.find({record.plugin, record.values[0].number});
     const std::uint64_t entry = record.values[1].number;
+    const auto& list = record.values[2].list;
+    auto& bound = bound_[{record.plugin, record.values[6].number}];
+    bound.clear();
     if (code == codes.end() || entry >= code->second->programs.size()) {
+      for (std::size_t i = 0; i + 1 < list.size(); i += 2) {
+        bound.push_back({{record.plugin, list[i]}, 0, ~std::uint64_t{0}});
+      }
       return;
     }
     const auto& program = code->second->programs[entry];
     const auto arguments = program.arguments();
-    const auto& list = record.values[2].list;
     for (std::size_t i = 0; i < arguments.size() && 2 * i + 1 < list.size(); ++i) {
       const auto& tensor = program.tensors[arguments[i]];
+      bound.push_back({{record.plugin, list[2 * i]}, list[2 * i + 1], tensor.byte_count(), tensor.role});
       auto& types = types_[{record.plugin, list[2 * i]}];
       const TypedRange range{list[2 * i + 1], list[2 * i + 1] + tensor.byte_count(), tensor.type};
       const bool is_known = std::any_of(types.begin(), types.end(), [&](const TypedRange& one) {
@@ -172,6 +176,11 @@ ReplayReport Replayer::run() {
     }
   }
   sync_all();
+  list_functions_and_notes();
+  return report_;
+}
+
+void Replayer::list_functions_and_notes() {
   for (const auto& [name, function] : functions_) {
     report_.functions.push_back(function);
     report_.recorded_seconds += function.recorded_seconds;
@@ -179,26 +188,11 @@ ReplayReport Replayer::run() {
   }
   std::stable_sort(report_.functions.begin(), report_.functions.end(),
                    [](const auto& a, const auto& b) { return a.replayed_seconds > b.replayed_seconds; });
-  return report_;
-}
-
-// A backend without streams or programs does without these calls; true: this is one of them.
-bool Replayer::stands_in(const Row& row, const TraceRecord& record) {
-  const bool is_stream = std::strcmp(row.table, YOKE_STREAM_TABLE) == 0;
-  const bool is_lacking = (is_stream && !backend_.has_streams) ||
-                          (std::strcmp(row.table, YOKE_PROGRAM_TABLE) == 0 && !backend_.has_programs) ||
-                          (std::strcmp(row.table, YOKE_PEER_TABLE) == 0 && !backend_.has_peer) ||
-                          slots_[static_cast<std::size_t>(row.function)] == nullptr;
-  if (!is_lacking) {
-    return false;
+  for (const auto& [about, calls] : notes_) {
+    report_.notes.push_back({about.first, about.second, calls});
   }
-  for (std::size_t i = 0; i < record.values.size(); ++i) {
-    if (is_stream && row.arguments[i].kind == Kind::kOutHandle && record.values[i].number != 0) {
-      // Work on it is done when the call returns.
-      live_[{record.plugin, record.values[i].number}] = {row.arguments[i].makes, 0, 0, ++made_};
-    }
-  }
-  return true;
+  std::stable_sort(report_.notes.begin(), report_.notes.end(),
+                   [](const auto& a, const auto& b) { return a.calls > b.calls; });
 }
 
 void Replayer::count_time(const TraceRecord& record, std::uint64_t ns) {
@@ -213,17 +207,21 @@ void Replayer::count_time(const TraceRecord& record, std::uint64_t ns) {
 
 void Replayer::replay_call(const TraceRecord& record) {
   const Row* const row = row_for(record);
+  if (row == nullptr) {
+    return skip(nullptr, record, "this yoke does not know it");
+  }
+  if (const char* const why = lacking(*row)) {
+    stand_in(*row, record);
+    return skip(row, record, why);
+  }
   Prepared call;
-  if (row == nullptr || stands_in(*row, record) || !prepare(*row, record, call)) {
-    ++report_.skipped;
-    return;
+  if (!prepare(*row, record, call)) {
+    return skip(row, record, call.why);
   }
   // A handle for which the backend has nothing, where it cannot be NULL.
   for (std::size_t i = 0; i < record.values.size(); ++i) {
-    if (is_handle(row->arguments[i].kind) && !row->arguments[i].nullable && call.words[i] == 0 &&
-        record.values[i].number != 0) {
-      ++report_.skipped;
-      return;
+    if (is_handle(row->arguments[i].kind) && !row->arguments[i].nullable && call.words[i] == 0) {
+      return skip(row, record, "what it works on was not made here");
     }
   }
   detail::Status status;
@@ -234,7 +232,14 @@ void Replayer::replay_call(const TraceRecord& record) {
     sync_all();
   }
   const std::uint64_t begin = now_ns();
-  const std::int32_t code = issue(row->function, call.words.data());
+  std::int32_t code = issue(row->function, call.words.data());
+  if (code == YOKE_UNIMPLEMENTED && record.code != code && is_optional(row->function)) {
+    if (record.code != YOKE_OK || !emulate(*row, call, status, code)) {
+      return skip(row, record, status.text().empty() ? "it does not offer it" : std::string(status.text()));
+    }
+    ++report_.emulated;
+    note(record, "done by other calls: it does not offer it");
+  }
   count_time(record, now_ns() - begin);
   ++report_.replayed;
   finish(*row, record, call, code, status);
@@ -246,7 +251,9 @@ void Replayer::compare_result(const Row& row, const TraceRecord& record, const P
   const bool is_timed = is_wait_or_query(row.function) &&
                         (record.code == YOKE_OK || record.code == YOKE_DEADLINE_EXCEEDED) &&
                         (code == YOKE_OK || (code == YOKE_DEADLINE_EXCEEDED && record.code == code));
-  if (code != record.code && !is_timed) {
+  if (code == YOKE_OK && record.code == YOKE_UNIMPLEMENTED && is_optional(row.function)) {
+    note(record, "done, and when recorded it was not offered");
+  } else if (code != record.code && !is_timed) {
     differ(record, std::string("answered ") + code_text(code) +
                        (status.text().empty() ? "" : " (" + std::string(status.text()) + ")") + ", and " +
                        code_text(record.code) + " was recorded");
@@ -274,59 +281,12 @@ void Replayer::finish(const Row& row, const TraceRecord& record, Prepared& call,
   if (row.arguments[0].ownership == Ownership::kEnded && code == YOKE_OK) {
     live_.erase({record.plugin, record.values[0].number});
   }
+  note_writes(row, record, code == YOKE_OK, call.is_made_up);
   if (row.function == F::to_host && code == YOKE_OK && record.code == YOKE_OK) {
-    Target target{std::move(call.target),
-                  call.stream,
-                  {record.plugin, record.values[1].number},
-                  record.values[2].number};
-    if (record.values[3].memory == static_cast<int>(Memory::kHere)) {
-      sync(target.stream);
-      compare_contents(record, target, record.values[3].hash);
-    } else {
-      targets_[record.number] = std::move(target);
-    }
+    keep_target(record, call);
   }
   if (row.function == F::from_host && call.has_stream) {
     keep(call);
-  }
-}
-
-void Replayer::compare_contents(const TraceRecord& record, const Target& target, const TraceHash& hash) {
-  std::span<const std::byte> wanted;
-  if (!reader_.has_data() || !options_.compare_contents || is_made_up_ || !reader_.blob(hash, wanted)) {
-    ++report_.contents_unknown;
-    return;
-  }
-  const Comparison result =
-      compare(target.bytes, wanted, target.offset, types_of(target.buffer), options_.tolerance);
-  if (result.is_equal) {
-    ++report_.contents_equal;
-  } else if (result.is_close) {
-    ++report_.contents_close;
-  } else {
-    differ(record, "the contents differ: " + result.text);
-  }
-}
-
-void Replayer::content(const TraceRecord& record) {
-  const auto found = targets_.find(record.number);
-  if (found == targets_.end()) {
-    return;
-  }
-  sync(found->second.stream);
-  TraceRecord at = record;
-  at.function = nullptr;
-  compare_contents(at, found->second, record.hash);
-  targets_.erase(found);
-}
-
-void Replayer::keep(Prepared& call) {
-  for (auto& area : call.areas) {
-    kept_bytes_ += area.size();
-    kept_.push_back(std::move(area));
-  }
-  if (kept_bytes_ > kMostKept) {
-    sync_all();
   }
 }
 
@@ -374,7 +334,7 @@ namespace yoke {
 
 ReplayReport replay(Runtime& runtime, std::span<const std::byte> file, const ReplayOptions& options) {
   const auto backend = runtime.backend(options.backend);
-  layers::Replayer replayer(backend->state(), file, options);
+  layers::Replayer replayer(backend->state(), backend->option_specs(), file, options);
   return replayer.run();
 }
 

@@ -17,13 +17,15 @@
 #include "layers/contents.h"
 #include "layers/functions.h"
 #include "layers/layer.h"
+#include "layers/taint.h"
 
 namespace yoke::layers {
 
 class Replayer {
  public:
-  Replayer(const detail::BackendState& backend, std::span<const std::byte> file,
-           const ReplayOptions& options);
+  // `specs`: the backend's options.
+  Replayer(const detail::BackendState& backend, std::vector<OptionSpec> specs,
+           std::span<const std::byte> file, const ReplayOptions& options);
   ~Replayer();
   Replayer(const Replayer&) = delete;
   Replayer& operator=(const Replayer&) = delete;
@@ -44,14 +46,25 @@ class Replayer {
     std::uint64_t stream = 0;
     Key buffer;
     std::uint64_t offset = 0;
+    bool is_known = false;  // all of it was written as when recorded
+  };
+  // An argument of a routine.
+  struct Bound {
+    Key buffer;
+    std::uint64_t begin = 0;
+    std::uint64_t byte_count = 0;
+    program::Role role = program::Role::kInOut;
   };
   struct Prepared {
     std::array<std::uint64_t, kMostArguments> words{};
     std::array<std::uint64_t, kMostArguments> outs{};
     std::deque<std::vector<std::byte>> areas;
+    std::vector<Option> options;
     std::vector<std::byte> target;
     std::uint64_t stream = 0;
     bool has_stream = false;
+    bool is_made_up = false;                                    // the source
+    const char* why = "the trace does not hold what it needs";  // where it cannot be prepared
   };
 
   void scan();
@@ -60,20 +73,34 @@ class Replayer {
   void replay_call(const TraceRecord& record);
   bool prepare(const Row& row, const TraceRecord& record, Prepared& call);
   bool prepare_value(const Row& row, const TraceRecord& record, std::size_t i, Prepared& call);
-  bool prepare_handle(const TraceRecord& record, Kind kind, std::uint64_t number, std::uint64_t& word) const;
+  bool prepare_handle(const TraceRecord& record, Kind kind, std::uint64_t number, std::uint64_t& word,
+                      Prepared& call) const;
   bool prepare_memory(const Row& row, const TraceRecord& record, std::size_t i, Prepared& call);
   bool prepare_rows(const Row& row, const TraceRecord& record, std::size_t i, Prepared& call);
-  static void prepare_options(const TraceValue& value, std::size_t i, Prepared& call);
+  void prepare_options(const TraceRecord& record, const TraceValue& value, std::size_t i, Prepared& call);
+  std::vector<Option> known_options(const TraceRecord& record, const std::vector<Option>& given);
   bool prepare_bindings(const TraceRecord& record, const TraceValue& value, std::size_t i, Prepared& call);
   bool prepare_text(const TraceValue& value, std::size_t i, Prepared& call);
-  bool stands_in(const Row& row, const TraceRecord& record);
+  // What the backend does without (replay_lack.cpp).
+  const char* lacking(const Row& row) const;
+  void stand_in(const Row& row, const TraceRecord& record);
+  void note(const TraceRecord& record, const std::string& text);
+  void skip(const Row* row, const TraceRecord& record, const std::string& why);
+  bool emulate(const Row& row, Prepared& call, detail::Status& status, std::int32_t& code);
+  std::int32_t fill_by_copies(const Prepared& call, detail::Status& status);
+  std::int32_t copy_by_host(const Prepared& call, detail::Status& status);
+  bool leaves(std::uint64_t buffer, std::uint64_t offset, std::uint64_t byte_count) const;
+  void note_writes(const Row& row, const TraceRecord& record, bool is_done, bool is_made_up);
   void finish(const Row& row, const TraceRecord& record, Prepared& call, std::int32_t code,
               const detail::Status& status);
   void compare_result(const Row& row, const TraceRecord& record, const Prepared& call, std::int32_t code,
                       const detail::Status& status);
+  void keep_target(const TraceRecord& record, Prepared& call);
   void compare_contents(const TraceRecord& record, const Target& target, const TraceHash& hash);
   void content(const TraceRecord& record);
+  bool compares() const { return reader_.has_data() && options_.compare_contents; }
   void keep(Prepared& call);
+  void list_functions_and_notes();
   void sync(std::uint64_t stream);
   void sync_all();
   void end_all() noexcept;
@@ -83,9 +110,9 @@ class Replayer {
   void count_time(const TraceRecord& record, std::uint64_t ns);
 
   const detail::BackendState& backend_;
+  const std::vector<OptionSpec> specs_;
   const ReplayOptions& options_;
   TraceReader reader_;
-  const std::size_t file_size_;
   std::array<Slot, kFunctionCount> slots_{};
   std::map<Key, Live> live_;
   std::uint64_t made_ = 0;
@@ -93,7 +120,9 @@ class Replayer {
   std::map<std::uint64_t, Target> targets_;  // by call
   std::deque<std::vector<std::byte>> kept_;  // sources that streams may still read
   std::uint64_t kept_bytes_ = 0;
-  bool is_made_up_ = false;  // some source was
+  std::map<Key, std::vector<Bound>> bound_;  // by routine
+  Taint taint_;
+  std::map<std::pair<std::string, std::string>, std::uint64_t> notes_;  // function, text
   std::map<std::string, ReplayFunction> functions_;
   ReplayReport report_;
 };

@@ -18,16 +18,21 @@ std::uint64_t word_of(const void* memory) {
   return reinterpret_cast<std::uint64_t>(memory);
 }
 
+bool is_array(Kind kind) {
+  return kind == Kind::kOptions || kind == Kind::kBindings || kind == Kind::kSymbols;
+}
+
 }  // namespace
 
-bool Replayer::prepare_handle(const TraceRecord& record, Kind kind, std::uint64_t number,
-                              std::uint64_t& word) const {
+bool Replayer::prepare_handle(const TraceRecord& record, Kind kind, std::uint64_t number, std::uint64_t& word,
+                              Prepared& call) const {
   word = 0;
   if (number == 0) {
     return true;
   }
   const auto found = live_.find({record.plugin, number});
   if (found == live_.end() || found->second.kind != kind) {
+    call.why = "what it works on was not made here";
     return false;
   }
   word = found->second.word;
@@ -53,10 +58,12 @@ bool Replayer::prepare_rows(const Row& row, const TraceRecord& record, std::size
   return true;
 }
 
-void Replayer::prepare_options(const TraceValue& value, std::size_t i, Prepared& call) {
-  auto& area = call.areas.emplace_back(value.options.size() * sizeof(yoke_option));
-  for (std::size_t k = 0; k < value.options.size(); ++k) {
-    const Option& given = value.options[k];
+void Replayer::prepare_options(const TraceRecord& record, const TraceValue& value, std::size_t i,
+                               Prepared& call) {
+  call.options = known_options(record, value.options);
+  auto& area = call.areas.emplace_back(call.options.size() * sizeof(yoke_option));
+  for (std::size_t k = 0; k < call.options.size(); ++k) {
+    const Option& given = call.options[k];
     yoke_option option{};
     option.struct_size = sizeof(option);
     option.name = given.name.c_str();
@@ -75,8 +82,8 @@ void Replayer::prepare_options(const TraceValue& value, std::size_t i, Prepared&
     }
     std::memcpy(area.data() + k * sizeof(option), &option, sizeof(option));
   }
-  call.words[i] = value.options.empty() ? 0 : word_of(area.data());
-  call.words[i + 1] = value.options.size();
+  call.words[i] = call.options.empty() ? 0 : word_of(area.data());
+  call.words[i + 1] = call.options.size();
 }
 
 bool Replayer::prepare_bindings(const TraceRecord& record, const TraceValue& value, std::size_t i,
@@ -85,7 +92,7 @@ bool Replayer::prepare_bindings(const TraceRecord& record, const TraceValue& val
   auto& area = call.areas.emplace_back(count * sizeof(yoke_binding));
   for (std::size_t k = 0; k < count; ++k) {
     std::uint64_t word = 0;
-    if (!prepare_handle(record, Kind::kBuffer, value.list[2 * k], word)) {
+    if (!prepare_handle(record, Kind::kBuffer, value.list[2 * k], word, call) || word == 0) {
       return false;
     }
     // NOLINTNEXTLINE(performance-no-int-to-ptr): the backend's own pointer
@@ -121,7 +128,7 @@ bool Replayer::prepare_memory(const Row& row, const TraceRecord& record, std::si
   const TraceValue& value = record.values[i];
   const std::uint64_t byte_count = record.values[static_cast<std::size_t>(row.arguments[i].partner)].number;
   if (value.memory == static_cast<int>(Memory::kNone) && row.arguments[i].kind == Kind::kSource) {
-    return true;
+    return byte_count == 0;
   }
   const Key buffer{record.plugin, record.values[1].number};
   const std::uint64_t offset = record.values[2].number;
@@ -149,7 +156,7 @@ bool Replayer::prepare_memory(const Row& row, const TraceRecord& record, std::si
   }
   auto& area = call.areas.emplace_back(byte_count);
   make_up(area, offset, types_of(buffer), value.hash.low);
-  is_made_up_ = true;
+  call.is_made_up = true;
   call.words[i] = word_of(area.data());
   return true;
 }
@@ -163,7 +170,7 @@ bool Replayer::prepare_value(const Row& row, const TraceRecord& record, std::siz
     case Kind::kStatus:
       return true;
     case Kind::kNumber:
-      if (call.words[i] == 0) {  // a count that its array has set stays
+      if (i == 0 || !is_array(row.arguments[i - 1].kind)) {  // those have set their count
         call.words[i] = value.number;
       }
       return true;
@@ -185,7 +192,7 @@ bool Replayer::prepare_value(const Row& row, const TraceRecord& record, std::siz
       return record.values[static_cast<std::size_t>(row.arguments[i].partner)].number <= kMostTextBytes &&
              prepare_rows(row, record, i, call);
     case Kind::kOptions:
-      prepare_options(value, i, call);
+      prepare_options(record, value, i, call);
       return true;
     case Kind::kBindings:
       return prepare_bindings(record, value, i, call);
@@ -205,7 +212,7 @@ bool Replayer::prepare_value(const Row& row, const TraceRecord& record, std::siz
     case Kind::kTarget:
       return prepare_memory(row, record, i, call);
     default:
-      return prepare_handle(record, row.arguments[i].kind, value.number, call.words[i]);
+      return prepare_handle(record, row.arguments[i].kind, value.number, call.words[i], call);
   }
 }
 

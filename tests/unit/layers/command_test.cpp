@@ -59,6 +59,23 @@ TEST_F(LayersCommand, WithContentsNullDiffers) {
   EXPECT_EQ(run({"replay", trace(), "--backend", "null", "--no-compare"}).code, 0);
 }
 
+TEST_F(LayersCommand, WhatTheSmallestBackendDoesNotOfferIsSkippedAndNoDifference) {
+  train(true);
+  ::setenv("XDG_DATA_HOME", YOKE_TEST_USER_DATA, 1);
+  const Outcome text = run({"replay", trace(), "--backend", "minimal"});
+  const Outcome json = run({"replay", trace(), "--backend", "minimal", "--json"});
+  ::unsetenv("XDG_DATA_HOME");
+  EXPECT_EQ(text.code, 0) << text.out << text.err;
+  EXPECT_THAT(text.out, HasSubstr("routine_launch"));
+  EXPECT_THAT(text.out, HasSubstr("skipped: it runs no programs"));
+  EXPECT_THAT(text.out, HasSubstr("not compared: calls that were skipped"));
+  EXPECT_EQ(json.code, 0) << json.out << json.err;
+  EXPECT_EQ(json_value(json.out, "differences"), "0");
+  EXPECT_NE(json_value(json.out, "emulated"), "0");
+  EXPECT_NE(json_value(json.out, "skipped"), "0");
+  EXPECT_THAT(json.out, HasSubstr(R"("function": "fill", "text": "done by other calls)"));
+}
+
 TEST_F(LayersCommand, WrongUsageIsSaid) {
   EXPECT_EQ(run({"replay", "nowhere.yoketrace", "--print"}).code, 1);
   EXPECT_EQ(run({"replay", "nowhere.yoketrace"}).code, 2);

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <yoke/runtime/trace.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -12,6 +13,7 @@
 
 #include "device/state.h"
 #include "layers/functions.h"
+#include "layers/taint.h"
 #include "layers/trace_format.h"
 #include "rig.h"
 
@@ -85,10 +87,13 @@ class Trace : public ::testing::TestWithParam<Streams> {
     return file();  // closed with the last object of the runtime
   }
   ReplayReport run(const std::vector<std::byte>& bytes, Streams on) const {
+    return run(bytes, Rig::make_control(on));
+  }
+  ReplayReport run(const std::vector<std::byte>& bytes, std::shared_ptr<Control> on) const {
     RuntimeOptions plain;
     plain.layers.use_environment = false;
     Runtime runtime(Rig::with_defaults(plain));
-    register_backend(runtime, 1, Rig::make_control(on));
+    register_backend(runtime, 1, std::move(on));
     ReplayOptions replay_options;
     replay_options.backend = "test1";
     return replay(runtime, bytes, replay_options);
@@ -121,6 +126,102 @@ TEST_P(Trace, WithoutDataContentsAreMadeUpAndNotCompared) {
   EXPECT_EQ(report.contents_equal, 0);
   EXPECT_EQ(report.contents_unknown, 1);
   EXPECT_THAT(report.why_unknown, HasSubstr("no contents"));
+}
+
+std::string notes_of(const ReplayReport& report) {
+  std::string text;
+  for (const ReplayNote& note : report.notes) {
+    text += std::to_string(note.calls) + " " + note.function + " " + note.text + "\n";
+  }
+  return text;
+}
+
+TEST_P(Trace, ProgramsThatABackendDoesNotRunAreSkippedWithWhatTheyWouldWrite) {
+  const auto control = Rig::make_control(GetParam());
+  control->has_programs = false;
+  const auto report = run(record(true), control);
+  EXPECT_EQ(report.differences, 0) << (report.first.empty() ? "" : report.first[0].text);
+  EXPECT_EQ(report.contents_equal, 0);
+  EXPECT_EQ(report.contents_unknown, 1);
+  EXPECT_THAT(report.why_unknown, HasSubstr("calls that were skipped"));
+  EXPECT_THAT(notes_of(report), HasSubstr("1 routine_launch skipped: it runs no programs"));
+  EXPECT_GE(report.skipped, 5);
+}
+
+TEST_P(Trace, AStatementThatABackendDoesNotRunIsNoDifferenceEither) {
+  const auto control = Rig::make_control(GetParam());
+  control->unsupported = "2.0";
+  const auto report = run(record(true), control);
+  EXPECT_EQ(report.differences, 0) << (report.first.empty() ? "" : report.first[0].text);
+  EXPECT_EQ(report.contents_unknown, 1);
+  EXPECT_THAT(notes_of(report), HasSubstr("1 code_compile skipped: "));
+  EXPECT_THAT(notes_of(report), HasSubstr("1 routine_launch skipped: what it works on was not made here"));
+}
+
+// A fill, a copy between buffers, and what they leave, compared.
+TEST_P(Trace, FillsAndCopiesBetweenBuffersAreDoneByOtherCallsWhereABackendHasNone) {
+  {
+    const Rig rig(GetParam(), options("trace", true));
+    const auto x = buffer_of<float>(rig.device, 600'000);  // more than one piece
+    const auto y = buffer_of<float>(rig.device, 600'000);
+    const auto stream = rig.stream();
+    const std::array<float, 2> pattern = {1.0F, 2.0F};
+    stream->fill(x, pattern.data(), sizeof(pattern));
+    stream->copy(part<float>(y, 10, 500'000), part<float>(x, 1, 500'000));
+    EXPECT_EQ(read<float>(*stream, part<float>(y, 10, 500'000)).back(), 1.0F);
+  }
+  const auto control = Rig::make_control(GetParam());
+  control->is_bare = true;
+  const auto report = run(file(), control);
+  EXPECT_EQ(report.differences, 0) << (report.first.empty() ? "" : report.first[0].text);
+  EXPECT_EQ(report.contents_equal, 1) << report.why_unknown;
+  EXPECT_EQ(report.emulated, 2) << notes_of(report);
+}
+
+TEST_P(Trace, AnOptionThatABackendDoesNotHaveIsLeftOut) {
+  {
+    auto with_null = Rig::with_defaults(options("trace", true));
+    with_null.plugin_dirs = {YOKE_TEST_PLUGIN_DIR};
+    Runtime runtime(with_null);
+    const Option limit{"memory_limit", std::int64_t{1} << 20U};
+    static_cast<void>(runtime.backend("null")->open_device(0, {&limit, 1}));
+  }
+  const auto report = run(file(), GetParam());
+  EXPECT_EQ(report.differences, 0) << (report.first.empty() ? "" : report.first[0].text);
+  EXPECT_THAT(notes_of(report), HasSubstr("1 device_open done without its option 'memory_limit'"));
+}
+
+TEST_P(Trace, WhatWasWrittenAfterASkippedCallIsComparedAgain) {
+  {
+    const Rig rig(GetParam(), options("trace", true));
+    const auto x = buffer_of<float>(rig.device, 32);
+    const auto y = buffer_of<float>(rig.device, 16);
+    const auto stream = rig.stream();
+    const std::vector<float> input(32, 3.0F);
+    const auto routine = link(rig.device, kScale, {x, y});
+    const std::int64_t row[] = {4};
+    stream->from_host(x, input.data());
+    stream->launch(*routine, row);
+    stream->from_host(part<float>(y, 0, 8), input.data());
+    EXPECT_EQ(read<float>(*stream, part<float>(y, 0, 8))[0], 3.0F);
+    EXPECT_EQ(read<float>(*stream, part<float>(y, 7, 2))[1], 6.0F);
+    EXPECT_EQ(read<float>(*stream, x)[0], 3.0F);
+  }
+  const auto control = Rig::make_control(GetParam());
+  control->has_programs = false;
+  const auto report = run(file(), control);
+  EXPECT_EQ(report.differences, 0) << (report.first.empty() ? "" : report.first[0].text);
+  EXPECT_EQ(report.contents_equal, 2);
+  EXPECT_EQ(report.contents_unknown, 1);
+}
+
+TEST_P(Trace, ARequiredCallThatFailsIsADifferenceAlsoOnABackendThatOffersLess) {
+  const auto control = Rig::make_control(GetParam());
+  control->has_programs = false;
+  control->fail_code = YOKE_UNIMPLEMENTED;
+  control->fail_after = 1;  // the fill; then from_host
+  const auto report = run(record(true), control);
+  EXPECT_GE(report.differences, 1) << notes_of(report);
 }
 
 // Changes one byte of the recorded input, behind `at` bytes of an element, and the record's check with it.
@@ -352,6 +453,32 @@ TEST(LayerOptionsTest, AnUnknownLayerIsAnErrorThatListsThem) {
   const Error error = error_of([&] { const Runtime runtime(options); });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
   EXPECT_THAT(error.what(), HasSubstr("'tarce': there are validate and trace"));
+}
+
+TEST(TaintTest, RangesAreJoinedAndCut) {
+  layers::Taint taint;
+  const layers::Taint::Buffer one{1, 1};
+  const layers::Taint::Buffer other{1, 2};
+  const std::uint64_t end = ~std::uint64_t{0};
+  std::vector<bool> plain(64);  // the same, bit by bit
+  std::uint64_t seed = 1;
+  for (int i = 0; i < 2000; ++i) {
+    seed = seed * 6364136223846793005U + 1442695040888963407U;
+    const std::uint64_t begin = (seed >> 40U) % 64;
+    const std::uint64_t count = (seed >> 50U) % (64 - begin + 1);
+    const bool adds = (seed >> 63U) != 0;
+    adds ? taint.add(one, begin, count) : taint.remove(one, begin, count);
+    std::fill_n(plain.begin() + static_cast<std::ptrdiff_t>(begin), count, adds);
+    for (std::uint64_t at = 0; at < plain.size(); ++at) {
+      ASSERT_EQ(taint.meets(one, at, 1), plain[at]) << i << " " << at;
+    }
+    EXPECT_EQ(taint.meets(one, 0, 64), std::find(plain.begin(), plain.end(), true) != plain.end());
+  }
+  EXPECT_FALSE(taint.meets(other, 0, end));
+  taint.add(other, 5, end);
+  EXPECT_TRUE(taint.meets(other, end - 1, end));
+  taint.remove(other);
+  EXPECT_FALSE(taint.meets(other, 0, end));
 }
 
 TEST(FunctionTable, EveryFunctionOfTheListsHasARow) {

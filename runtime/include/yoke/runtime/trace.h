@@ -163,15 +163,24 @@ struct ReplayFunction {
   double slowest_seconds = 0;  // replayed
 };
 
+// Calls that were skipped or done in another way, and why.
+struct ReplayNote {
+  std::string function;
+  std::string text;
+  std::uint64_t calls = 0;
+};
+
 struct ReplayReport {
   std::uint64_t calls = 0;  // in the trace
   std::uint64_t replayed = 0;
-  std::uint64_t skipped = 0;  // the backend does not offer them, or what they need failed before
+  std::uint64_t emulated = 0;  // of those replayed: by other functions, as the backend does not offer them
+  std::uint64_t skipped = 0;   // the backend does not offer them, or what they need was skipped or failed
   std::uint64_t differences = 0;
   std::uint64_t contents_equal = 0;    // bit by bit
   std::uint64_t contents_close = 0;    // within the tolerance
   std::uint64_t contents_unknown = 0;  // not compared
   std::string why_unknown;
+  std::vector<ReplayNote> notes;  // most calls first
   double recorded_seconds = 0, replayed_seconds = 0;
   std::vector<ReplayDifference> first;    // at most 100
   std::vector<ReplayFunction> functions;  // most time first
@@ -181,6 +190,8 @@ struct ReplayReport {
 
 // Calls again what was recorded, on one thread and in the order in which the calls ended, which keeps what
 // one call has to wait for of another. Contents that the trace does not hold are made up from their hash.
+// A function or a capability that the backend may leave out and does is no difference: fill and
+// device_to_device are done by copies, other calls skipped, and what they would have written is not compared.
 // Throws Error for a backend that is not there and for a file that is no trace.
 ReplayReport replay(Runtime& runtime, std::span<const std::byte> file, const ReplayOptions& options);
 
