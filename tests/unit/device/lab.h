@@ -24,9 +24,10 @@ namespace yoke::test {
 struct Lab {
   std::atomic<int> compiles{0};
   std::atomic<int> links{0};
-  std::atomic<int> failures_left{0};  // so many compiles fail first
-  std::atomic<int> compile_ms{0};     // each takes that long
-  std::atomic<int> copy_ms{0};        // each to_host takes that long
+  std::atomic<int> failures_left{0};    // so many compiles fail first
+  std::atomic<int> compile_ms{0};       // each takes that long
+  std::atomic<int> copy_ms{0};          // each to_host takes that long
+  std::atomic<bool> is_blocked{false};  // to_host waits until it is false
   std::atomic<int> copies_running{0};
   std::atomic<bool> freed_in_use{false};  // a buffer was destroyed under a running copy
   std::string unsupported_op;             // statements with this text do not run
@@ -56,6 +57,9 @@ class Buffer final : public sdk::HostBuffer {
   void to_host(sdk::Stream* stream, std::uint64_t offset, void* target, std::uint64_t byte_count) override {
     auto& lab = *Lab::current();
     ++lab.copies_running;
+    while (lab.is_blocked) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds(lab.copy_ms.load()));
     sdk::HostBuffer::to_host(stream, offset, target, byte_count);
     --lab.copies_running;

@@ -26,7 +26,7 @@ class FallbackFailureTest : public testing::TestWithParam<Streams> {
       buffers_.push_back(buffer_of<std::int32_t>(rig_->device, 256));
       stream_->from_host(buffers_.back(), ones_.data());
     }
-    stream_->wait();
+    stream_->wait(30s);
     routine_ = link(rig_->device, kAddTo, buffers_);
   }
   ~FallbackFailureTest() override {
@@ -138,9 +138,7 @@ TEST_P(FallbackFailureTest, AnAbortedLaunchLeavesTheRoutineGoodForOthers) {
   const auto other = Stream::create(rig_->device, "two");
   rig_->fallback_control->is_blocked = true;
   launch(*stream_);
-  while (rig_->fallback_control->call_count == 0) {
-    std::this_thread::sleep_for(1ms);
-  }
+  EXPECT_TRUE(wait_for_calls(*rig_->fallback_control, 1));
 
   stream_->abort();
   other->from_host(buffers_[2], ones_.data());  // what the aborted launch was to write
@@ -167,7 +165,7 @@ TEST_P(FallbackFailureTest, ARoutineThatIsLetGoBeforeItsLaunchesEndIsKeptForThem
 
   routine_.reset();
   rig_->fallback_control->is_blocked = false;
-  stream_->wait(10s);
+  stream_->wait(30s);
 
   EXPECT_EQ(read<std::int32_t>(*stream_, buffers_[2]), Ints(256, 5)) << "1 + 2 * (1 + 1)";
   EXPECT_THAT(rig_->lines, testing::Contains(HasSubstr("routine.leak device=test0:0 program=add_to")));

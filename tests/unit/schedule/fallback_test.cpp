@@ -21,6 +21,11 @@ struct Case {
   bool is_staged = false;              // the host cannot address the fallback's memory
 };
 
+void PrintTo(const Case& which, std::ostream* out) {
+  PrintTo(which.streams, out);
+  *out << (which.is_staged ? ", staged" : ", in place");
+}
+
 class FallbackTest : public testing::TestWithParam<Case> {
  protected:
   static std::shared_ptr<Control> fallback_of(const Case& which) {

@@ -21,6 +21,11 @@ struct Case {
   std::uint64_t seed;
 };
 
+void PrintTo(const Case& which, std::ostream* out) {
+  PrintTo(which.streams, out);
+  *out << ", seed " << which.seed;
+}
+
 class HazardTest : public testing::TestWithParam<Case> {};
 
 std::vector<Case> cases() {
@@ -154,17 +159,10 @@ TEST_P(RangeTest, DisjointRangesOfOneBufferDoNotWaitForEachOther) {
   const std::uint8_t one = 1;
   rig.control->is_blocked = true;
   first->fill(part<std::uint8_t>(buffer, 0, 8), &one, 1);
-  while (rig.control->call_count.load() < 1) {
-    std::this_thread::yield();
-  }
+  EXPECT_TRUE(wait_for_calls(*rig.control, 1));
   second->fill(part<std::uint8_t>(buffer, 8, 8), &one, 1);
 
-  // Both are inside the backend at once: neither waits for the other.
-  const auto limit = std::chrono::steady_clock::now() + 10s;
-  while (rig.control->call_count.load() < 2 && std::chrono::steady_clock::now() < limit) {
-    std::this_thread::yield();
-  }
-  EXPECT_EQ(rig.control->call_count.load(), 2U);
+  EXPECT_TRUE(wait_for_calls(*rig.control, 2)) << "both are inside the backend at once";
   rig.control->is_blocked = false;
 }
 
@@ -179,11 +177,7 @@ TEST_P(RangeTest, ReadersDoNotWaitForEachOther) {
   first->to_host(a.data(), buffer);
   second->to_host(b.data(), buffer);
 
-  const auto limit = std::chrono::steady_clock::now() + 10s;
-  while (rig.control->call_count.load() < 2 && std::chrono::steady_clock::now() < limit) {
-    std::this_thread::yield();
-  }
-  EXPECT_EQ(rig.control->call_count.load(), 2U);
+  EXPECT_TRUE(wait_for_calls(*rig.control, 2));
   rig.control->is_blocked = false;
   first->wait();
   second->wait();
@@ -199,6 +193,7 @@ TEST_P(RangeTest, OverlappingWriteWaits) {
   rig.control->is_blocked = true;
   first->to_host(seen.data(), part<std::uint8_t>(buffer, 0, 9));
   second->fill(part<std::uint8_t>(buffer, 8, 8), &one, 1);
+  EXPECT_TRUE(wait_for_calls(*rig.control, 1));
   std::this_thread::sleep_for(50ms);
 
   EXPECT_EQ(rig.control->call_count.load(), 1U);
@@ -246,6 +241,7 @@ TEST_P(RangeTest, OneRoutineOnTwoStreamsNeverRunsTwiceAtOnce) {
 
   first->launch(*routine);
   second->launch(*routine);
+  EXPECT_TRUE(wait_for_calls(*rig.control, before + 1));
   std::this_thread::sleep_for(50ms);
 
   EXPECT_EQ(rig.control->call_count.load(), before + 1);

@@ -14,6 +14,11 @@ struct Case {
   bool has_peers;
 };
 
+void PrintTo(const Case& which, std::ostream* out) {
+  PrintTo(which.streams, out);
+  *out << (which.has_peers ? ", peers" : ", no peers");
+}
+
 class MergeTest : public testing::TestWithParam<Case> {
  protected:
   MergeTest() : rig(make_control(), delays()) {

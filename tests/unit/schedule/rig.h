@@ -13,6 +13,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "test_backend.h"
@@ -23,6 +24,11 @@ using namespace std::chrono_literals;
 
 // With whose streams a test runs: the runtime's worker threads, or the backend's own.
 enum class Streams { kWorker, kNative };
+
+// What GoogleTest makes of a parameter otherwise is its bytes, padding and all: another name each time.
+inline void PrintTo(Streams streams, std::ostream* out) {
+  *out << (streams == Streams::kWorker ? "worker" : "native");
+}
 
 inline std::string streams_name(const testing::TestParamInfo<Streams>& info) {
   return info.param == Streams::kWorker ? "Worker" : "Native";
@@ -76,13 +82,22 @@ template <class T>
 std::vector<T> read(Stream& stream, const BufferView& view) {
   std::vector<T> values(view.byte_count / sizeof(T));
   stream.to_host(values.data(), view);
-  stream.wait();
+  stream.wait(30s);  // also where the runtime's own deadline is short
   return values;
 }
 
 template <class T>
 std::span<const std::byte> bytes(const std::vector<T>& values) {
   return std::as_bytes(std::span<const T>(values));
+}
+
+// Until `count` calls have begun: only then does a blocked one hold its stream up. False after half a minute.
+inline bool wait_for_calls(const Control& control, std::uint64_t count) {
+  const auto limit = std::chrono::steady_clock::now() + 30s;
+  while (control.call_count.load() < count && std::chrono::steady_clock::now() < limit) {
+    std::this_thread::sleep_for(1ms);
+  }
+  return control.call_count.load() >= count;
 }
 
 // The Error that `act` throws; a test failure when it throws none.
