@@ -28,7 +28,7 @@ constexpr std::uint64_t kMostBytes = 1U << 20U;
               "the plugin allow-list " + path.string() + " " + what + "; " + mend);
 }
 
-std::string read_whole(const std::filesystem::path& path, bool privileged) {
+std::string read_whole(const std::filesystem::path& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
   struct stat status {};
   if (file.get() < 0 || ::fstat(file.get(), &status) != 0) {
@@ -37,7 +37,7 @@ std::string read_whole(const std::filesystem::path& path, bool privileged) {
   if (!S_ISREG(status.st_mode) || static_cast<std::uint64_t>(status.st_size) > kMostBytes) {
     fail(path, "is no regular file of at most 1 MiB", "write it with sha256sum");
   }
-  if (const auto rights = check_rights(path, status, privileged); rights.refusal) {
+  if (const auto rights = check_rights(path, status, Doubts::kRefusedPinned); rights.refusal) {
     fail(path, "cannot be trusted: " + rights.refusal.reason, rights.refusal.mend);
   }
   std::string text(static_cast<std::size_t>(status.st_size), '\0');
@@ -72,14 +72,14 @@ std::string sha256_of(int descriptor) {
   return text.data();
 }
 
-AllowList AllowList::read(const std::filesystem::path& path, bool privileged) {
+AllowList AllowList::read(const std::filesystem::path& path) {
   AllowList list;
   std::error_code failed;
   list.path_ = std::filesystem::canonical(path, failed);
   if (failed) {
     fail(path, "cannot be read: " + failed.message(), "name a file that exists");
   }
-  const std::string text = read_whole(list.path_, privileged);
+  const std::string text = read_whole(list.path_);
   int number = 0;
   for (std::string_view rest = text; !rest.empty();) {
     const auto end = std::min(rest.find('\n'), rest.size());
@@ -115,10 +115,15 @@ AllowList AllowList::read(const std::filesystem::path& path, bool privileged) {
   return list;
 }
 
-Refusal AllowList::check(const std::filesystem::path& file, int descriptor) const {
+Refusal AllowList::check(const File& file, int descriptor) const {
+  const auto is_called = [&](const std::filesystem::path& name) {
+    return name == file.path || name == file.path.filename() ||
+           std::any_of(file.links.begin(), file.links.end(),
+                       [&](const auto& link) { return name == link.filename(); });
+  };
   std::vector<const Entry*> named;
   for (const Entry& entry : entries_) {
-    if (entry.name == file || entry.name == file.filename()) {
+    if (is_called(entry.name)) {
       named.push_back(&entry);
     }
   }

@@ -12,17 +12,17 @@ namespace yoke::loader {
 
 class AllowList {
  public:
-  // Throws Error kInvalidArgument: it cannot be read, others may write it, or a line is none; the line is
-  // named.
-  static AllowList read(const std::filesystem::path& path, bool privileged);
+  // Throws Error kInvalidArgument: it cannot be read, anybody but root and this user may write it, or a line
+  // is none; the line is named.
+  static AllowList read(const std::filesystem::path& path);
 
-  // `file` is canonical, `descriptor` open on it.
-  Refusal check(const std::filesystem::path& file, int descriptor) const;
+  // `file` is resolved, `descriptor` open on it.
+  Refusal check(const File& file, int descriptor) const;
 
  private:
   struct Entry {
     std::string sum;             // 64 lower-case hex digits
-    std::filesystem::path name;  // canonical, or a file name alone
+    std::filesystem::path name;  // canonical, or a file name alone: the file's, or that of a link to it
   };
   std::filesystem::path path_;
   std::vector<Entry> entries_;

@@ -19,6 +19,7 @@
 #include "loader/allow_list.h"
 #include "loader/elf_note.h"
 #include "loader/permissions.h"
+#include "loader/private_libraries.h"
 
 namespace yoke::loader {
 namespace {
@@ -195,6 +196,14 @@ File resolve(const std::filesystem::path& path) {
 }
 
 Admission admit(const File& file, const Trust& trust) {
+  Admission admission = admit_alone(file, trust);
+  if (!admission.refusal && trust.allow_list != nullptr) {
+    admission.refusal = admit_private_libraries(file.path, trust, admission);
+  }
+  return admission;
+}
+
+Admission admit_alone(const File& file, const Trust& trust) {
   Admission admission;
   auto& refusal = admission.refusal;
   refusal = file.refusal;
@@ -215,7 +224,10 @@ Admission admit(const File& file, const Trust& trust) {
   if (refusal = no_regular_file(status); refusal) {
     return admission;
   }
-  auto rights = check_rights(file.path, status, trust.privileged, file.links);
+  const auto doubts = trust.privileged              ? Doubts::kRefusedPrivileged
+                      : trust.allow_list != nullptr ? Doubts::kRefusedPinned
+                                                    : Doubts::kTold;
+  auto rights = check_rights(file.path, status, doubts, file.links);
   refusal = std::move(rights.refusal);
   admission.warnings = std::move(rights.warnings);
   if (!refusal) {
@@ -225,7 +237,7 @@ Admission admit(const File& file, const Trust& trust) {
     admission.build_id = build_id_of(descriptor, admission.stamp.byte_count);
   }
   if (!refusal && trust.allow_list != nullptr) {
-    refusal = trust.allow_list->check(file.path, descriptor);
+    refusal = trust.allow_list->check(file, descriptor);
   }
   return admission;
 }

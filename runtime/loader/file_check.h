@@ -71,6 +71,12 @@ struct Trust {
   const AllowList* allow_list = nullptr;  // null: any file may load
 };
 
+// A library that a plugin brings along, and the state in which it was checked.
+struct PrivateLibrary {
+  std::filesystem::path path;  // canonical
+  Stamp stamp;
+};
+
 // What was learned about a file. `descriptor` is open on the very file that was checked, with the state
 // `stamp`.
 struct Admission {
@@ -79,10 +85,14 @@ struct Admission {
   std::string build_id;
   Stamp stamp;
   Descriptor descriptor;
+  std::vector<PrivateLibrary> libraries;  // known where an allow-list pins what may load
 };
 
 // May this (resolved) file be loaded into the process at all? The one gate that every plugin file passes
-// before it is opened: owners and permissions, ELF, the allow-list, in this order.
+// before it is opened: owners and permissions, ELF, the allow-list, in this order; with an allow-list, the
+// same for the libraries that it brings along.
 Admission admit(const File& file, const Trust& trust);
+// The file itself, whatever it brings along.
+Admission admit_alone(const File& file, const Trust& trust);
 
 }  // namespace yoke::loader

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <algorithm>
 #include <boost/dll/shared_library.hpp>
 #include <cstring>
 #include <span>
@@ -93,6 +94,24 @@ bool unchanged(const std::filesystem::path& path, const Admission& admitted) {
          stamp_of(by_descriptor) == admitted.stamp && stamp_of(by_path) == admitted.stamp;
 }
 
+// Right before the linker opens them: what was replaced in the seconds since, while a probe ran perhaps, does
+// not get to run its constructors.
+Refusal check_still_there(const std::filesystem::path& path, const Admission& admitted) {
+  const auto is_same = [](const PrivateLibrary& library) {
+    struct stat status {};
+    return ::stat(library.path.c_str(), &status) == 0 && stamp_of(status) == library.stamp;
+  };
+  const auto& libraries = admitted.libraries;
+  const auto replaced = std::find_if_not(libraries.begin(), libraries.end(), is_same);
+  const bool is_whole = replaced == libraries.end();
+  if (is_whole && unchanged(path, admitted)) {
+    return {};
+  }
+  return {(is_whole ? std::string("it") : "its library " + printable(replaced->path.string())) +
+              " was replaced while it was loaded",
+          "try again when its installation is done"};
+}
+
 // Is it code of that very object? A symbol may come from a library that the plugin links, or be data.
 Refusal check_entry(const void* entry, const link_map& object, const Mapped& mapped) {
   Dl_info info{};
@@ -116,6 +135,9 @@ Refusal check_entry(const void* entry, const link_map& object, const Mapped& map
 Library open_library(const std::filesystem::path& path, const Admission& admitted) {
   namespace dll = boost::dll;
   Library library;
+  if (library.refusal = check_still_there(path, admitted); library.refusal) {
+    return library;
+  }
   // Bound at once, so that a missing symbol is an answer here and no crash later; local, so that plugins
   // never see each other's symbols; never unmapped. Boost.DLL has no name for the last, and hands the bit on.
   const auto mode = dll::load_mode::rtld_now | dll::load_mode::rtld_local |

@@ -20,9 +20,10 @@ struct Library {
 // on somebody's stack.
 //
 // The linker opens the file once more, by its path: through /proc/self/fd it would be the admitted one for
-// sure, but then debuggers, $ORIGIN and messages know it by that name only. So what was mapped is held
-// against the admitted file before its entry is called: a swap in between is refused. Its constructors ran by
-// then; whoever can swap it may write its folder: root, this user, and whom a warning of check_rights named.
+// sure, but then debuggers, $ORIGIN and messages know it by that name only. So the path is held against what
+// was admitted right before, and what was mapped right after, before its entry is called. Between the two, in
+// microseconds, a swap gets as far as its constructors; whoever can do that may write its folder: root and
+// this user, and without an allow-list whom a warning of check_rights named.
 Library open_library(const std::filesystem::path& path, const Admission& admitted);
 
 }  // namespace yoke::loader

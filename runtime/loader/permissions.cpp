@@ -23,8 +23,7 @@ std::string mode_text(const struct stat& status) {
 }
 
 // Adds to `rights` what is wrong with one file or folder.
-void check_one(const std::filesystem::path& path, const struct stat& status, bool privileged,
-               Rights& rights) {
+void check_one(const std::filesystem::path& path, const struct stat& status, Doubts doubts, Rights& rights) {
   const bool folder = S_ISDIR(status.st_mode);
   const bool link = S_ISLNK(status.st_mode);  // its mode says nothing; who may replace it, its folder's does
   const std::string what = (folder ? "its folder " : link ? "the link " : "the file ") + path.string();
@@ -37,10 +36,13 @@ void check_one(const std::filesystem::path& path, const struct stat& status, boo
     return;
   }
   const auto doubt = [&](const std::string& reason, const std::string& mend) {
-    if (privileged && !rights.refusal) {
-      rights.refusal = {reason + ", and this process has more rights than its user", mend};
-    } else if (!privileged) {
+    if (doubts == Doubts::kTold) {
       rights.warnings.push_back(reason + ": " + mend);
+    } else if (!rights.refusal) {
+      rights.refusal = {
+          reason + (doubts == Doubts::kRefusedPrivileged ? ", and this process has more rights than its user"
+                                                         : ", and an allow-list pins what may load"),
+          mend};
     }
   };
   if ((status.st_mode & S_IWGRP) != 0 && !sticky && !link) {
@@ -89,7 +91,7 @@ std::vector<std::filesystem::path> links_on(const std::filesystem::path& path) {
   return links;
 }
 
-Rights check_rights(const std::filesystem::path& path, const struct stat& file, bool privileged,
+Rights check_rights(const std::filesystem::path& path, const struct stat& file, Doubts doubts,
                     const std::vector<std::filesystem::path>& links) {
   Rights rights;
   std::set<std::filesystem::path> seen;
@@ -102,11 +104,11 @@ Rights check_rights(const std::filesystem::path& path, const struct stat& file, 
                           "mend its permissions"};
         return;
       }
-      check_one(one, status, privileged, rights);
+      check_one(one, status, doubts, rights);
       one = one.parent_path();
     }
   };
-  check_one(path, file, privileged, rights);
+  check_one(path, file, doubts, rights);
   check_up(path.parent_path());
   for (const auto& link : links) {
     check_up(link);

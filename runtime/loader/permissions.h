@@ -27,11 +27,13 @@ struct Rights {
 // has none on its own path.
 std::vector<std::filesystem::path> links_on(const std::filesystem::path& path);
 
+// What becomes of a doubt: it is told as a warning, or it is a refusal, and why.
+enum class Doubts { kTold, kRefusedPrivileged, kRefusedPinned };
+
 // `path` is canonical and `file` its status; `links` led there. Refused: the file, or a folder on its path or
 // on that of a link, that others may write (sticky folders excepted). Doubtful: one that its group may write,
-// or whose owner, or a link's, is neither root nor this user; that is a warning, or a refusal when
-// `privileged`.
-Rights check_rights(const std::filesystem::path& path, const struct stat& file, bool privileged,
+// or whose owner, or a link's, is neither root nor this user.
+Rights check_rights(const std::filesystem::path& path, const struct stat& file, Doubts doubts,
                     const std::vector<std::filesystem::path>& links = {});
 
 }  // namespace yoke::loader

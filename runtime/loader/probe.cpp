@@ -59,7 +59,8 @@ Prober::Prober(const RuntimeOptions& options)
   }
   program_ = canonical;
   program_stamp_ = stamp_of(status);
-  no_program_ = check_rights(program_, status, is_privileged()).refusal;
+  no_program_ =
+      check_rights(program_, status, is_privileged() ? Doubts::kRefusedPrivileged : Doubts::kTold).refusal;
 }
 
 std::string Prober::exempt(const File& file) const {

@@ -27,7 +27,7 @@ std::optional<AllowList> read_allow_list(const RuntimeOptions& options) {
   if (path.empty() && options.search_environment) {
     path = environment("YOKE_PLUGIN_ALLOW_LIST");
   }
-  return path.empty() ? std::nullopt : std::optional(AllowList::read(path, is_privileged()));
+  return path.empty() ? std::nullopt : std::optional(AllowList::read(path));
 }
 
 }  // namespace

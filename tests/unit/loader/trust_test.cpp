@@ -14,6 +14,7 @@
 namespace yoke::test {
 namespace {
 
+using loader::Doubts;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
@@ -49,10 +50,10 @@ class TrustTest : public LoaderTest {
     ::pclose(pipe);
     return sum;
   }
-  loader::Rights rights(const std::filesystem::path& path, bool privileged) {
+  loader::Rights rights(const std::filesystem::path& path, Doubts doubts) {
     struct stat status {};
     EXPECT_EQ(::stat(path.c_str(), &status), 0);
-    return loader::check_rights(path, status, privileged);
+    return loader::check_rights(path, status, doubts);
   }
 
   std::filesystem::path folder_;
@@ -117,9 +118,10 @@ TEST_F(TrustTest, ALinkOfAnotherUserIsADoubt) {
   ASSERT_EQ(::lchown(link.c_str(), 65534, 0), 0);
   struct stat status {};
   ASSERT_EQ(::stat(file_.c_str(), &status), 0);
-  EXPECT_THAT(loader::check_rights(file_, status, false, {link}).warnings,
+  EXPECT_THAT(loader::check_rights(file_, status, Doubts::kTold, {link}).warnings,
               ElementsAre(HasSubstr("the link " + link.string() + " belongs to user 65534")));
-  EXPECT_THAT(loader::check_rights(file_, status, true, {link}).refusal.reason, HasSubstr("the link "));
+  EXPECT_THAT(loader::check_rights(file_, status, Doubts::kRefusedPrivileged, {link}).refusal.reason,
+              HasSubstr("the link "));
 }
 
 TEST_F(TrustTest, AFileThatItsGroupMayWriteIsADoubtThatIsLoggedOnce) {
@@ -137,9 +139,9 @@ TEST_F(TrustTest, AFileThatItsGroupMayWriteIsADoubtThatIsLoggedOnce) {
 
 TEST_F(TrustTest, ADoubtIsARefusalInAPrivilegedProcess) {
   ::chmod(folder_.c_str(), 0775);
-  EXPECT_FALSE(rights(file_, false).refusal);
-  EXPECT_EQ(rights(file_, false).warnings.size(), 1U);
-  const auto privileged = rights(file_, true);
+  EXPECT_FALSE(rights(file_, Doubts::kTold).refusal);
+  EXPECT_EQ(rights(file_, Doubts::kTold).warnings.size(), 1U);
+  const auto privileged = rights(file_, Doubts::kRefusedPrivileged);
   EXPECT_THAT(privileged.refusal.reason,
               AllOf(HasSubstr("its folder " + folder_.string() + " may be written by the group"),
                     HasSubstr("this process has more rights than its user")));
@@ -151,8 +153,8 @@ TEST_F(TrustTest, AFileOfAnotherUserIsADoubt) {
     GTEST_SKIP() << "only root can give a file away";
   }
   ASSERT_EQ(::chown(file_.c_str(), 65534, 0), 0);
-  EXPECT_THAT(rights(file_, false).warnings, ElementsAre(HasSubstr("belongs to user 65534")));
-  EXPECT_THAT(rights(file_, true).refusal.reason, HasSubstr("belongs to user 65534"));
+  EXPECT_THAT(rights(file_, Doubts::kTold).warnings, ElementsAre(HasSubstr("belongs to user 65534")));
+  EXPECT_THAT(rights(file_, Doubts::kRefusedPrivileged).refusal.reason, HasSubstr("belongs to user 65534"));
 }
 
 TEST_F(TrustTest, WhatTheAllowListPinsLoads) {
@@ -192,6 +194,22 @@ TEST_F(TrustTest, AnAllowListThatCannotBeUsedIsAnError) {
   EXPECT_THAT(sentence(given), HasSubstr("cannot be read: No such file"));
 }
 
+TEST_F(TrustTest, ADoubtIsARefusalUnderAnAllowListOrOfTheListItself) {
+  const auto sum = sum_of(file_);
+  ::chmod(file_.c_str(), 0664);
+  Runtime runtime(allowing(sum + "  libyoke_backend_good.so\n"));
+  EXPECT_THAT(error_of([&] { runtime.backend("good"); }).what(),
+              AllOf(HasSubstr("the file " + file_.string() + " may be written by the group "),
+                    HasSubstr("and an allow-list pins what may load"), HasSubstr("chmod g-w ")));
+  ::chmod(file_.c_str(), 0644);
+  const auto given = allowing(sum + "  libyoke_backend_good.so\n");
+  EXPECT_EQ(Runtime(given).backend("good")->device_count(), 2U);
+  ::chmod(given.allow_list.c_str(), 0664);
+  EXPECT_THAT(error_of([&] { Runtime unlisted(given); }).what(),
+              AllOf(HasSubstr("cannot be trusted: the file " + given.allow_list.string()),
+                    HasSubstr("may be written by the group ")));
+}
+
 TEST_F(TrustTest, TheEnvironmentMayNameAnAllowListButNotReplaceOne) {
   write(root_ / "nothing", "");
   const Variable variable("YOKE_PLUGIN_ALLOW_LIST", (root_ / "nothing").string());
@@ -205,7 +223,8 @@ TEST_F(TrustTest, TheEnvironmentMayNameAnAllowListButNotReplaceOne) {
 }
 
 // The log's line stands between check and open, so its receiver swaps at the worst moment.
-TEST_F(TrustTest, AFileSwappedBetweenCheckAndOpenIsNeverEntered) {
+TEST_F(TrustTest, AFileSwappedBetweenCheckAndOpenDoesNotRun) {
+  const Variable record("YOKE_TEST_LOADED", (root_ / "loaded").string());
   auto given = options({folder_});
   given.log_sink = [&](LogLevel, std::string_view line) {
     lines_.emplace_back(line);
@@ -216,8 +235,9 @@ TEST_F(TrustTest, AFileSwappedBetweenCheckAndOpenIsNeverEntered) {
   };
   Runtime runtime(given);
   EXPECT_THAT(error_of([&] { runtime.backend("good"); }).what(),
-              HasSubstr("it was replaced while it was loaded"));
+              HasSubstr("it was replaced while it was loaded; try again"));
   EXPECT_THAT(lines_, ::testing::Not(Contains(HasSubstr("test.enter"))));
+  EXPECT_FALSE(std::filesystem::exists(root_ / "loaded")) << "not even its constructors";
 }
 
 TEST_F(TrustTest, ASwapThatIsUndoneIsSeenByWhatWasMapped) {

@@ -67,8 +67,8 @@ struct RuntimeOptions {
   std::uint32_t injected_delay_us = 0;
   std::uint64_t injected_delay_seed = 0;
   ProbeOptions probe;
-  // A file with lines as sha256sum prints them, `<sum>  <absolute path or file name>`: nothing else may load.
-  // Empty: YOKE_PLUGIN_ALLOW_LIST where search_environment is on, else anything may.
+  // Lines as sha256sum prints them, `<sum>  <absolute path or file name>`: no other plugin may load, and no
+  // other library that one brings along. Empty: YOKE_PLUGIN_ALLOW_LIST with search_environment, else any may.
   std::filesystem::path allow_list;
 };
 

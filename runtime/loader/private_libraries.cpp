@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/loader/private_libraries.cpp: DT_NEEDED against DT_RPATH and DT_RUNPATH, in every place where the
+// linker might look, whichever of them it would take.
+#include "loader/private_libraries.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <set>
+#include <string>
+#include <system_error>
+
+#include "loader/elf_needs.h"
+#include "loader/memory_reader.h"
+
+namespace yoke::loader {
+namespace {
+
+using Folders = std::vector<std::filesystem::path>;
+
+constexpr std::size_t kMostLibraries = 256;
+
+// Those that the linker searches for everybody; who may write there can replace the linker.
+bool is_system_folder(const std::filesystem::path& folder) {
+  std::error_code failed;
+  const auto canonical = std::filesystem::weakly_canonical(folder, failed);
+  for (const char* own : {"/lib", "/lib64", "/usr/lib", "/usr/lib64"}) {
+    if (canonical == own) {
+      return true;
+    }
+  }
+  Dl_info libc{};
+  return ::dladdr(reinterpret_cast<const void*>(&std::fputs), &libc) != 0 && libc.dli_fname != nullptr &&
+         canonical == std::filesystem::weakly_canonical(libc.dli_fname, failed).parent_path();
+}
+
+// The file of that name in the folder, and its variants for better processors.
+std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder, const std::string& name) {
+  std::vector<std::filesystem::path> found;
+  std::error_code failed;
+  const auto add = [&](const std::filesystem::path& file) {
+    if (std::filesystem::exists(std::filesystem::symlink_status(file, failed))) {
+      found.push_back(file);
+    }
+  };
+  add(folder / name);
+  std::filesystem::directory_iterator entry(folder / "glibc-hwcaps", failed);
+  for (; !failed && entry != std::filesystem::directory_iterator(); entry.increment(failed)) {
+    add(entry->path() / name);
+  }
+  return found;
+}
+
+class Gate {
+ public:
+  Gate(const Trust& trust, std::vector<PrivateLibrary>& passed) : trust_(trust), passed_(passed) {}
+
+  // `inherited`: the DT_RPATH folders of whatever needs the file.
+  Refusal check(const std::filesystem::path& file, const Admission& admission, const Folders& inherited) {
+    const auto needs = read_needs(admission.descriptor.get(), admission.stamp.byte_count);
+    if (!needs) {
+      return {"its dynamic section is damaged", "copy or install it again"};
+    }
+    const auto origin = file.parent_path();
+    Folders folders;
+    Folders handed_on = inherited;
+    const bool has_runpath = !needs->runpath.empty();
+    for (const std::string& text : has_runpath ? needs->runpath : needs->rpath) {
+      const auto folder = expand_origin(text, origin);
+      if (!folder) {
+        return unforeseeable("looks for libraries in '" + printable(text) + "'");
+      }
+      folders.push_back(*folder);
+    }
+    if (!has_runpath) {
+      handed_on.insert(handed_on.begin(), folders.begin(), folders.end());
+      folders = handed_on;
+    }
+    for (const std::string& name : needs->libraries) {
+      if (auto refusal = check_library(name, origin, folders, handed_on)) {
+        return refusal;
+      }
+    }
+    return {};
+  }
+
+ private:
+  static Refusal unforeseeable(const std::string& what) {
+    return {"it " + what + ", and which file that is cannot be foreseen",
+            "link it with absolute folders or with $ORIGIN"};
+  }
+
+  Refusal check_library(const std::string& name, const std::filesystem::path& origin, const Folders& folders,
+                        const Folders& handed_on) {
+    std::vector<std::filesystem::path> files;
+    if (name.find('/') != std::string::npos) {
+      const auto file = expand_origin(name, origin);
+      if (!file) {
+        return unforeseeable("needs '" + printable(name) + "'");
+      }
+      files.push_back(*file);
+    }
+    for (const auto& folder : files.empty() ? folders : Folders()) {
+      if (!is_system_folder(folder)) {
+        const auto found = files_in(folder, name);
+        files.insert(files.end(), found.begin(), found.end());
+      }
+    }
+    for (const auto& path : files) {
+      const File file = resolve(path);
+      if (!seen_.insert(file.path).second) {
+        continue;
+      }
+      if (seen_.size() > kMostLibraries) {
+        return {"it brings more than " + std::to_string(kMostLibraries) + " libraries along",
+                "link fewer of them"};
+      }
+      const Admission own = admit_alone(file, trust_);
+      auto refusal = own.refusal ? own.refusal : check(file.path, own, handed_on);
+      if (refusal) {
+        return {"its library " + printable(path.string()) + " is refused: " + refusal.reason, refusal.mend};
+      }
+      passed_.push_back({file.path, own.stamp});
+    }
+    return {};
+  }
+
+  const Trust& trust_;
+  std::vector<PrivateLibrary>& passed_;
+  std::set<std::filesystem::path> seen_;
+};
+
+}  // namespace
+
+Refusal admit_private_libraries(const std::filesystem::path& plugin, const Trust& trust,
+                                Admission& admission) {
+  return Gate(trust, admission.libraries).check(plugin, admission, {});
+}
+
+}  // namespace yoke::loader
