@@ -60,8 +60,8 @@ void CommandLine::flag(const std::string& name, bool* out, const std::string& he
              [out](const po::variable_value& value) { *out = value.as<bool>(); });
 }
 
-void CommandLine::text(const std::string& name, std::string* out, const std::string& help) {
-  impl_->add(name, po::value<std::string>()->value_name("TEXT"), help,
+void CommandLine::text(const std::string& name, std::string* out, const std::string& help, const char* what) {
+  impl_->add(name, po::value<std::string>()->value_name(what), help,
              [out](const po::variable_value& value) { *out = value.as<std::string>(); });
 }
 
@@ -90,8 +90,9 @@ void CommandLine::number(const std::string& name, double* out, const std::string
       });
 }
 
-void CommandLine::texts(const std::string& name, std::vector<std::string>* out, const std::string& help) {
-  impl_->add(name, po::value<std::vector<std::string>>()->value_name("TEXT"), help,
+void CommandLine::texts(const std::string& name, std::vector<std::string>* out, const std::string& help,
+                        const char* what) {
+  impl_->add(name, po::value<std::vector<std::string>>()->value_name(what), help,
              [out](const po::variable_value& value) { *out = value.as<std::vector<std::string>>(); });
 }
 

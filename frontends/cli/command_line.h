@@ -24,12 +24,13 @@ class CommandLine {
   CommandLine& operator=(const CommandLine&) = delete;
 
   void flag(const std::string& name, bool* out, const std::string& help);
-  void text(const std::string& name, std::string* out, const std::string& help);
+  // `what` stands for the value in --help.
+  void text(const std::string& name, std::string* out, const std::string& help, const char* what = "TEXT");
   void integer(const std::string& name, std::int64_t* out, const std::string& help);
   void integer(const std::string& name, std::optional<std::int64_t>* out, const std::string& help);
   void number(const std::string& name, double* out, const std::string& help);
-  void texts(const std::string& name, std::vector<std::string>* out,
-             const std::string& help);  // may be typed several times
+  void texts(const std::string& name, std::vector<std::string>* out, const std::string& help,
+             const char* what = "TEXT");  // may be typed several times
   void positional(const std::string& name, std::string* out, const std::string& help);  // required
   // All that is typed without a name; none is an answer.
   void positionals(const std::string& name, std::vector<std::string>* out, const std::string& help);

@@ -148,7 +148,7 @@ int devices_command(Arguments arguments) {
     names = {only};
   } else {
     for (const BackendCandidate& candidate : runtime.list_backends()) {
-      if (std::find(names.begin(), names.end(), candidate.name) == names.end()) {
+      if (!candidate.name.empty() && std::find(names.begin(), names.end(), candidate.name) == names.end()) {
         names.push_back(candidate.name);
       }
     }

@@ -151,9 +151,10 @@ int program_command(Arguments arguments) {
   line.flag("optimized", &options.optimized, "print it as backends get it, after the runtime's passes");
   line.flag("run", &options.run,
             "run every program of the file on random input and print what comes out, not the text");
-  line.text("backend", &options.backend, "where to run: a backend's name, or reference (the default)");
+  line.text("backend", &options.backend, "where to run: a backend's name, or reference (the default)",
+            "NAME");
   line.integer("seed", &options.seed, "of the random input, default 0");
-  line.texts("symbol", &options.symbols, "NAME=VALUE for --run; the lowest value unless given");
+  line.texts("symbol", &options.symbols, "for --run; the lowest value unless given", "NAME=VALUE");
   if (!line.parse(arguments)) {
     return kDone;
   }

@@ -103,10 +103,11 @@ struct TypedOptions {
 };
 
 void describe(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
-  line.text("backend", &options.backend, "a backend's name, default cc, or several with counts: cuda:1,cc:2");
+  line.text("backend", &options.backend, "a backend's name, default cc, or several with counts: cuda:1,cc:2",
+            "NAME");
   line.integer("shards", &options.shards, "workers that share each batch, default 2");
   line.text("data", &typed.data,
-            "folder with MNIST-like IDX files, plain or .gz; image size and classes come from them");
+            "folder with MNIST-like IDX files, plain or .gz; image size and classes come from them", "DIR");
   line.integer("classes", &typed.classes,
                "number of classes; default: one more than the largest training label");
   line.text("model", &options.model,
@@ -117,15 +118,16 @@ void describe(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
   line.number("momentum", &options.momentum, "default 0");
   line.number("weight-decay", &options.weight_decay, "default 0");
   line.flag("nesterov", &options.nesterov, "Nesterov's momentum");
-  line.text("reduction", &typed.reduction, "of the shards' gradients: mean (default) or sum");
-  line.text("merge", &typed.merge, "how gradients come together: auto (default), owner, tree, direct");
+  line.text("reduction", &typed.reduction, "of the shards' gradients: mean (default) or sum", "NAME");
+  line.text("merge", &typed.merge, "how gradients come together: auto (default), owner, tree, direct",
+            "NAME");
   line.integer("seed", &options.seed, "of weights and half-moons, default 0");
-  line.text("save", &typed.save, "write the parameters to this .npz file at the end");
+  line.text("save", &typed.save, "write the parameters to this .npz file at the end", "FILE");
   line.flag("strict", &options.strict,
             "an error, before training begins, where the backend leaves a program to another one (cc)");
   line.flag("json", &options.json,
             "end with one JSON object on standard output; everything else goes to standard error");
-  line.text("log-level", &typed.log_level, "trace, debug, info, warn (default), error or off");
+  line.text("log-level", &typed.log_level, "trace, debug, info, warn (default), error or off", "NAME");
 }
 
 void check_counts(const TypedOptions& typed) {
