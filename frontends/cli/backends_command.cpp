@@ -46,12 +46,16 @@ std::string shown(const std::filesystem::path& path) {
   return text;
 }
 
+// What has no name is an entry of the search path that was ignored: the log has told so.
 void print_list(const std::vector<BackendCandidate>& found) {
   std::size_t width = 4;
   for (const BackendCandidate& candidate : found) {
     width = std::max(width, candidate.name.size());
   }
   for (const BackendCandidate& candidate : found) {
+    if (candidate.name.empty()) {
+      continue;
+    }
     std::cout << candidate.name << std::string(width - candidate.name.size() + 2, ' ')
               << (candidate.path.empty() ? "(linked into this process)" : shown(candidate.path)) << "\n"
               << std::string(width + 2, ' ') << candidate.verdict;
@@ -68,6 +72,21 @@ void print_list(const std::vector<BackendCandidate>& found) {
   }
 }
 
+const char* type_name(const OptionSpec& spec) {
+  switch (spec.type) {
+    case YOKE_OPTION_INTEGER:
+      return "integer";
+    case YOKE_OPTION_NUMBER:
+      return "number";
+    case YOKE_OPTION_FLAG:
+      return "flag";
+    case YOKE_OPTION_TEXT:
+      return "text";
+    default:
+      return "of a type that this yoke does not know";
+  }
+}
+
 std::string allowed_values(const OptionSpec& spec) {
   switch (spec.type) {
     case YOKE_OPTION_INTEGER:
@@ -77,23 +96,53 @@ std::string allowed_values(const OptionSpec& spec) {
       return shortest(spec.number_min) + " to " + shortest(spec.number_max) + ", default " +
              shortest(spec.number_default);
     case YOKE_OPTION_FLAG:
-      return spec.integer_default != 0 ? "flag, default on" : "flag, default off";
+      return spec.integer_default != 0 ? "default on" : "default off";
     default:
-      return (spec.text_choices.empty() ? "text" : join(spec.text_choices, "|")) + ", default '" +
+      return (spec.text_choices.empty() ? "" : join(spec.text_choices, "|") + ", ") + "default '" +
              spec.text_default + "'";
   }
 }
 
-int print_options(const std::string& name) {
+void print_json(const Backend& backend) {
+  JsonWriter json;
+  json.begin_object().field("backend", backend.name()).field("version", backend.version());
+  json.key("options").begin_array();
+  for (const OptionSpec& spec : backend.option_specs()) {
+    json.begin_object().field("name", spec.name).field("type", type_name(spec)).field("help", spec.help);
+    if (spec.type == YOKE_OPTION_INTEGER) {
+      json.field("min", spec.integer_min).field("max", spec.integer_max);
+      json.field("default", spec.integer_default);
+    } else if (spec.type == YOKE_OPTION_NUMBER) {
+      json.field("min", spec.number_min).field("max", spec.number_max).field("default", spec.number_default);
+    } else if (spec.type == YOKE_OPTION_FLAG) {
+      json.field("default", spec.integer_default != 0);
+    } else {
+      json.field("default", spec.text_default).key("choices").begin_array();
+      for (const std::string& choice : spec.text_choices) {
+        json.value(choice);
+      }
+      json.end_array();
+    }
+    json.end_object();
+  }
+  std::cout << json.end_array().end_object().text() << '\n';
+}
+
+int print_options(const std::string& name, bool as_json) {
   Runtime runtime(runtime_options());
   const auto backend = runtime.backend(name);
+  if (as_json) {
+    print_json(*backend);
+    return kDone;
+  }
   std::cout << "backend " << backend->name() << " " << backend->version() << " (loaded to be asked)\n";
   const auto specs = backend->option_specs();
   if (specs.empty()) {
     std::cout << "  it has no options\n";
   }
   for (const OptionSpec& spec : specs) {
-    std::cout << "  " << spec.name << "  " << allowed_values(spec) << "\n      " << spec.help << '\n';
+    std::cout << "  " << spec.name << "  " << type_name(spec) << ", " << allowed_values(spec) << "\n      "
+              << spec.help << '\n';
   }
   return kDone;
 }
@@ -109,14 +158,16 @@ int backends_command(Arguments arguments) {
                    "the user's folder, the install folder. Nothing is loaded. With --json each has name, "
                    "path, stage (found, "
                    "checked, opened, entered or loaded),\n"
-                   "usable, verdict, mend, shadowed_by, build_id, probed and warnings.");
+                   "usable, verdict, mend, shadowed_by, build_id, probed and warnings; an entry of "
+                   "YOKE_PLUGIN_PATH that was ignored has no name.");
   line.flag("json", &as_json, "print one JSON object");
-  line.text("help-options", &name, "load the backend of that name and list the options of its devices");
+  line.text("help-options", &name, "load the backend of that name and list the options of its devices",
+            "NAME");
   if (!line.parse(arguments)) {
     return kDone;
   }
   if (!name.empty()) {
-    return print_options(name);
+    return print_options(name, as_json);
   }
   const Runtime runtime(runtime_options());
   const auto found = runtime.list_backends();
@@ -125,7 +176,7 @@ int backends_command(Arguments arguments) {
     return kDone;
   }
   print_list(found);
-  if (found.empty()) {
+  if (std::all_of(found.begin(), found.end(), [](const auto& one) { return one.name.empty(); })) {
     std::cerr << "yoke: no backend was found; build one, or name its folder in YOKE_PLUGIN_PATH\n";
   }
   return kDone;

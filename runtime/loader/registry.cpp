@@ -34,8 +34,8 @@ std::optional<AllowList> read_allow_list(const RuntimeOptions& options) {
 
 Registry::Registry(const RuntimeOptions& options, detail::Logger& logger)
     : path_(search_path(options)), logger_(logger), allow_list_(read_allow_list(options)), prober_(options) {
-  for (const auto& remark : path_.remarks) {
-    logger_.log(LogLevel::kWarn, "plugin.path_skip reason=" + in_quotes(remark));
+  for (const auto& ignored : path_.ignored) {
+    logger_.log(LogLevel::kWarn, "plugin.path_skip reason=" + in_quotes(ignored.sentence()));
   }
 }
 
@@ -182,6 +182,15 @@ std::vector<BackendCandidate> Registry::list() const {
   }
   std::stable_sort(reports.begin(), reports.end(),
                    [](const auto& a, const auto& b) { return a.name < b.name; });
+  for (const auto& ignored : path_.ignored) {
+    BackendCandidate report;
+    report.path = ignored.entry;
+    report.stage = "found";
+    report.verdict = ignored.refusal.reason;
+    report.mend = ignored.refusal.mend;
+    report.probed = "no: it was refused before";
+    reports.push_back(std::move(report));
+  }
   return reports;
 }
 
@@ -255,7 +264,7 @@ Error Registry::unknown(std::string_view name) const {
   std::string usable;
   std::string refused;
   for (const auto& report : list()) {
-    if (!report.shadowed_by.empty()) {
+    if (!report.shadowed_by.empty() || report.name.empty()) {
       continue;
     }
     if (report.usable) {
@@ -269,8 +278,8 @@ Error Registry::unknown(std::string_view name) const {
   if (!refused.empty()) {
     text += "; " + refused;
   }
-  for (const auto& remark : path_.remarks) {
-    text += "; " + remark;
+  for (const auto& ignored : path_.ignored) {
+    text += "; " + ignored.sentence();
   }
   if (!is_backend_name(name)) {
     text += "; a backend's name is [a-z][a-z0-9_]*, at most 64 characters";

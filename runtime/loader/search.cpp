@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <system_error>
 
+#include "loader/memory_reader.h"
 #include "loader/permissions.h"
 
 namespace yoke::loader {
@@ -27,14 +28,14 @@ void add_plugin_path(SearchPath& path) {
     const auto colon = rest.find(':');
     const std::string_view entry = rest.substr(0, colon);
     if (entry.empty()) {
-      path.remarks.emplace_back(
-          "YOKE_PLUGIN_PATH has an empty entry, which was ignored: remove the stray ':' (empty never means "
-          "the working "
-          "directory)");
+      path.ignored.push_back({{},
+                              {"YOKE_PLUGIN_PATH has an empty entry, which was ignored",
+                               "remove the stray ':' (empty never means the working directory)"}});
     } else if (entry.front() != '/') {
-      path.remarks.emplace_back(
-          "YOKE_PLUGIN_PATH's entry '" + std::string(entry) +
-          "' is not absolute and was ignored: write the whole path, beginning with '/'");
+      path.ignored.push_back(
+          {entry,
+           {"YOKE_PLUGIN_PATH's entry '" + printable(entry) + "' is not absolute and was ignored",
+            "write the whole path, beginning with '/'"}});
     } else {
       path.after.push_back({std::filesystem::path(entry), "YOKE_PLUGIN_PATH"});
     }
@@ -48,9 +49,10 @@ void add_plugin_path(SearchPath& path) {
 void add_user_folder(SearchPath& path) {
   std::filesystem::path data = environment("XDG_DATA_HOME");
   if (!data.empty() && !data.is_absolute()) {
-    path.remarks.emplace_back(
-        "XDG_DATA_HOME is '" + data.string() +
-        "', which is not absolute, and was ignored: write the whole path, beginning with '/'");
+    path.ignored.push_back(
+        {data,
+         {"XDG_DATA_HOME is '" + printable(data.string()) + "', which is not absolute, and was ignored",
+          "write the whole path, beginning with '/'"}});
     data.clear();
   }
   if (data.empty()) {
@@ -100,10 +102,11 @@ SearchPath search_path(const RuntimeOptions& options) {
     path.first.push_back({folder, "plugin_dirs"});
   }
   if (options.search_environment && starts_secure()) {
-    path.remarks.emplace_back(
-        "this process has more rights than its user (AT_SECURE), so YOKE_PLUGIN_PATH, the user's folder and "
-        "every other variable that names a file are ignored: install the plugin, or pass its folder in "
-        "plugin_dirs");
+    path.ignored.push_back(
+        {{},
+         {"this process has more rights than its user (AT_SECURE), so YOKE_PLUGIN_PATH, the user's folder "
+          "and every other variable that names a file are ignored",
+          "install the plugin, or pass its folder in plugin_dirs"}});
   } else if (options.search_environment) {
     add_plugin_path(path);
     add_user_folder(path);

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "loader/file_check.h"
+
 namespace yoke::loader {
 
 // [a-z][a-z0-9_]{0,63}: what may stand in a file name and in a message without any quoting.
@@ -25,12 +27,19 @@ struct Folder {
   std::string origin;
 };
 
+// What a variable names and is not searched.
+struct Ignored {
+  std::filesystem::path entry;  // as it was written; may be empty
+  Refusal refusal;
+  std::string sentence() const { return refusal.reason + ": " + refusal.mend; }
+};
+
 // Folders in the order of search. Read once, when the runtime is made: two runtimes may differ, and a later
 // setenv changes nothing.
 struct SearchPath {
-  std::vector<Folder> first;         // plugin_dirs; before the registered plugins
-  std::vector<Folder> after;         // YOKE_PLUGIN_PATH, the user's folder, the install folder
-  std::vector<std::string> remarks;  // entries that were refused, one sentence each
+  std::vector<Folder> first;  // plugin_dirs; before the registered plugins
+  std::vector<Folder> after;  // YOKE_PLUGIN_PATH, the user's folder, the install folder
+  std::vector<Ignored> ignored;
 };
 
 // A variable that may choose a file; empty where it is not set, and in a process that starts_secure.

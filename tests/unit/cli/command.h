@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <thread>
@@ -33,7 +34,7 @@ struct Outcome {
   }
 };
 
-// A started command. Plugins come from the build tree only.
+// A started command. Plugins come from the build tree, and from where the environment says.
 class Command {
  public:
   explicit Command(const std::vector<std::string>& arguments,
@@ -99,6 +100,26 @@ class Command {
  private:
   TemporaryFolder folder_;
   pid_t process_ = -1;
+};
+
+// The folder of plugins of the user who runs commands.
+class UserFolder {
+ public:
+  UserFolder() {
+    std::filesystem::create_directories(folder_ / "yoke/plugins");
+    ::setenv("XDG_DATA_HOME", folder_.path().c_str(), 1);
+  }
+  ~UserFolder() { ::unsetenv("XDG_DATA_HOME"); }
+  UserFolder(const UserFolder&) = delete;
+  UserFolder& operator=(const UserFolder&) = delete;
+  // A backend of memory alone, which reads from its file's name how to be wrong (tests/bad_plugins).
+  void place(const std::string& name) const { std::filesystem::copy_file(YOKE_TEST_BAD_PLUGIN, file(name)); }
+  std::filesystem::path file(const std::string& name) const {
+    return folder_ / ("yoke/plugins/libyoke_backend_" + name + ".so");
+  }
+
+ private:
+  TemporaryFolder folder_;
 };
 
 inline Outcome run(const std::vector<std::string>& arguments) {

@@ -72,12 +72,9 @@ TEST(YokeBackends, AnAllowListBeforeTheSubcommandHoldsForWhatItLoads) {
 }
 
 TEST(YokeBackends, TheNameOfAFileDoesNotSteerTheTerminal) {
-  const test::TemporaryFolder folder;
-  std::filesystem::create_directories(folder / "yoke/plugins");
-  std::ofstream(folder / "yoke/plugins/libyoke_backend_x\x1b[2J.so") << "no plugin";
-  ::setenv("XDG_DATA_HOME", folder.path().c_str(), 1);
+  const test::UserFolder folder;
+  std::ofstream(folder.file("x\x1b[2J")) << "no plugin";
   const auto outcome = run({"backends"});
-  ::unsetenv("XDG_DATA_HOME");
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("libyoke_backend_x?[2J.so"), Not(HasSubstr("\x1b"))));
 }
 
@@ -93,10 +90,56 @@ TEST(YokeBackends, JsonIsOneLineWithEveryField) {
   EXPECT_EQ(test::json_value(outcome.out, "probed"), "\"no: it lies in the install folder\"");
 }
 
+TEST(YokeBackends, AnEntryOfThePluginPathThatIsIgnoredIsInTheReport) {
+  ::setenv("XDG_DATA_HOME", "data", 1);
+  const auto listed = run({"backends"});
+  const auto outcome = run({"backends", "--json"});
+  const auto devices = run({"devices", "--json"});
+  ::unsetenv("XDG_DATA_HOME");
+  const std::string why = "XDG_DATA_HOME is 'data', which is not absolute, and was ignored";
+  EXPECT_THAT(outcome.out,
+              HasSubstr("{\"name\": \"\", \"path\": \"data\", \"stage\": \"found\", \"usable\": false, "
+                        "\"verdict\": \"" +
+                        why + "\", \"mend\": \"write the whole path, beginning with '/'\""));
+  EXPECT_THAT(listed.err, HasSubstr(why));
+  EXPECT_THAT(listed.out, Not(HasSubstr("data")));
+  EXPECT_THAT(devices.out, AllOf(HasSubstr("\"cc\""), Not(HasSubstr("\"backend\": \"\""))));
+}
+
 TEST(YokeBackends, TheOptionsOfABackendAreListed) {
   const auto outcome = run({"backends", "--help-options", "cc"});
   EXPECT_EQ(outcome.code, 0);
-  EXPECT_THAT(outcome.out, AllOf(StartsWith("backend cc "), HasSubstr("threads"), HasSubstr("default")));
+  EXPECT_THAT(outcome.out,
+              AllOf(StartsWith("backend cc "), HasSubstr("  threads  integer, "), HasSubstr(", default ")));
+}
+
+TEST(YokeBackends, TheSchemaOfOptionsIsDataForScripts) {
+  const test::UserFolder folder;
+  std::filesystem::copy_file(YOKE_TEST_OPTIONS_PLUGIN, folder.file("good"));
+  const auto shown = run({"--probe", "none", "backends", "--help-options", "good"});
+  EXPECT_THAT(
+      shown.out,
+      AllOf(HasSubstr("  threads  integer, 1 to 8, default "), HasSubstr("  share  number, 0 to 1, default "),
+            HasSubstr("  mode  text, fast|exact, default '"), HasSubstr("  pin  flag, default ")));
+  const auto outcome = run({"--probe", "none", "backends", "--help-options", "good", "--json"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(test::line_count(outcome.out), 1U);
+  EXPECT_THAT(outcome.out, AllOf(StartsWith("{\"backend\": \"good\", \"version\": \"1.2.3\", \"options\": "
+                                            "[{\"name\": \"threads\", \"type\": \"integer\", "),
+                                 HasSubstr("\"min\": 1, \"max\": 8, \"default\": "),
+                                 HasSubstr("\"choices\": [\"fast\", \"exact\"]")));
+}
+
+TEST(YokeBackends, OptionsOfABackendThatIsNotThereAreAnError) {
+  const auto outcome = run({"backends", "--help-options", "none"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("no backend 'none': found cc"));
+}
+
+TEST(YokeCommand, HelpSaysWhatAnOptionTakes) {
+  EXPECT_THAT(run({"train", "--help"}).out,
+              AllOf(HasSubstr("--save FILE"), HasSubstr("--data DIR"), HasSubstr("--backend NAME")));
+  EXPECT_THAT(run({"program", "--help"}).out, HasSubstr("--symbol NAME=VALUE"));
 }
 
 TEST(YokeDevices, CcPassesAndNullDoesNot) {

@@ -149,6 +149,12 @@ TEST_F(SearchTest, PluginPathIsSearchedInOrderAndRefusesEmptyAndRelativeEntries)
   EXPECT_THAT(lines_, Contains(AllOf(HasSubstr("3 plugin.path_skip"), HasSubstr("empty entry"))));
   EXPECT_THAT(error_of([&] { runtime.backend("absent"); }).what(),
               HasSubstr("entry 'relative' is not absolute"));
+  const auto ignored = of(runtime, "");
+  ASSERT_EQ(ignored.size(), 2U) << "they are in the report as well";
+  EXPECT_EQ(ignored[0].path, "relative");
+  EXPECT_FALSE(ignored[0].usable);
+  EXPECT_THAT(ignored[0].verdict, HasSubstr("entry 'relative' is not absolute"));
+  EXPECT_THAT(ignored[1].mend, HasSubstr("remove the stray ':'"));
 }
 
 TEST_F(SearchTest, TheWorkingDirectoryIsNeverSearched) {

@@ -74,7 +74,7 @@ struct RuntimeOptions {
 
 // One file that might be a backend, found by listing; nothing was loaded. The report of abi.md rule 32.
 struct BackendCandidate {
-  std::string name;                   // from the file's name
+  std::string name;                   // from the file's name; empty: a place that was not searched
   std::filesystem::path path;         // canonical where it can be resolved
   std::string stage;                  // "found", "checked", "opened", "entered", "loaded": how far it got
   bool usable = false;                // not refused so far
