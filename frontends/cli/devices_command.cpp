@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/devices_command.cpp: yoke devices: loads every backend and runs a small program on each of
-// its devices.
+// frontends/cli/devices_command.cpp: yoke devices: loads every backend, and copies and runs a small program
+// on each of its devices.
 #include <yoke/program/text.h>
 #include <yoke/runtime/runtime.h>
+#include <yoke/runtime/stream.h>
 
 #include <algorithm>
 #include <chrono>
 #include <exception>
 #include <iostream>
+#include <numeric>
 
 #include "command_line.h"
 #include "global_options.h"
@@ -44,7 +46,49 @@ struct Outcome {
   DeviceInfo info = {};
 };
 
+// Copies to, within and from the middle of buffers: bytes that a backend puts elsewhere are seen, also where
+// it forgets the offset on both ways.
+std::string try_offsets(const std::shared_ptr<Device>& device) {
+  constexpr std::uint64_t kByteCount = 96;
+  constexpr std::uint64_t kPart = 16;
+  std::vector<std::uint8_t> sent(kByteCount);
+  std::iota(sent.begin(), sent.end(), std::uint8_t{1});
+  const std::vector<std::uint8_t> part(kPart, 0xa5);
+  std::vector<std::uint8_t> whole(kByteCount);
+  std::vector<std::uint8_t> piece(kPart);
+  std::vector<std::uint8_t> copied(kByteCount);
+  const BufferView first = {std::make_shared<Buffer>(device, kByteCount), 0, kByteCount};
+  const BufferView second = {std::make_shared<Buffer>(device, kByteCount), 0, kByteCount};
+  const auto stream = Stream::create(device, device->name() + "/try");
+
+  stream->from_host(first, sent.data());
+  stream->from_host(second, sent.data());
+  stream->from_host({first.buffer, 32, kPart}, part.data());
+  stream->to_host(whole.data(), first);
+  stream->to_host(piece.data(), {first.buffer, 40, kPart});
+  stream->copy({second.buffer, 64, kPart}, {first.buffer, 24, kPart});
+  stream->to_host(copied.data(), second);
+  stream->wait();
+
+  auto wanted = sent;
+  std::copy(part.begin(), part.end(), wanted.begin() + 32);
+  if (whole != wanted) {
+    return "wrong copy: from_host of 16 bytes at offset 32 did not write just these";
+  }
+  if (!std::equal(piece.begin(), piece.end(), wanted.begin() + 40)) {
+    return "wrong copy: to_host of 16 bytes at offset 40 read others";
+  }
+  std::copy_n(wanted.begin() + 24, kPart, sent.begin() + 64);
+  if (copied != sent) {
+    return "wrong copy: device_to_device of 16 bytes from offset 24 to offset 64 did something else";
+  }
+  return {};
+}
+
 std::string try_device(const std::shared_ptr<Device>& device) {
+  if (const std::string reason = try_offsets(device); !reason.empty()) {
+    return reason;
+  }
   const program::Module module = program::parse_and_verify(kTrial);
   const program::Program& trial = module.programs.front();
   for (const std::int64_t row : {0, 4}) {
@@ -132,11 +176,11 @@ int devices_command(Arguments arguments) {
   bool as_json = false;
   std::string only;
   CommandLine line("yoke devices [OPTION...]",
-                   "Loads every backend that is found and runs a small program on each of its devices: PASS, "
-                   "FAIL with what was wrong, or\n"
-                   "NONE with the reason. Exit code 0 when at least one device passed.");
+                   "Loads every backend that is found, and copies and runs a small program on each of its "
+                   "devices: PASS, FAIL with what was\n"
+                   "wrong, or NONE with the reason. Exit code 0 when at least one device passed.");
   line.flag("json", &as_json, "print one JSON object");
-  line.text("backend", &only, "only this one");
+  line.text("backend", &only, "only this one", "NAME");
   if (!line.parse(arguments)) {
     return kDone;
   }

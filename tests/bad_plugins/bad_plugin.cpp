@@ -205,7 +205,8 @@ int32_t buffer_describe(yoke_buffer* buffer, yoke_buffer_info* info, yoke_error*
 
 int32_t from_host(yoke_stream*, yoke_buffer* dst, uint64_t dst_offset, const void* src, uint64_t byte_count,
                   int32_t* out_source, yoke_error*) {
-  std::memcpy(dst->bytes + dst_offset, src, byte_count);
+  std::memcpy(dst->bytes + (is("from_host_forgets_offset") || is("forgets_offsets") ? 0 : dst_offset), src,
+              byte_count);
   if (out_source != nullptr) {
     *out_source = YOKE_SOURCE_COPIED;
   }
@@ -214,7 +215,15 @@ int32_t from_host(yoke_stream*, yoke_buffer* dst, uint64_t dst_offset, const voi
 
 int32_t to_host(yoke_stream*, yoke_buffer* src, uint64_t src_offset, void* dst, uint64_t byte_count,
                 yoke_error*) {
-  std::memcpy(dst, src->bytes + src_offset, byte_count);
+  std::memcpy(dst, src->bytes + (is("to_host_forgets_offset") || is("forgets_offsets") ? 0 : src_offset),
+              byte_count);
+  return YOKE_OK;
+}
+
+int32_t device_to_device(yoke_stream*, yoke_buffer* dst, uint64_t dst_offset, yoke_buffer* src,
+                         uint64_t src_offset, uint64_t byte_count, yoke_error*) {
+  std::memmove(dst->bytes + (is("copy_forgets_offset") ? 0 : dst_offset), src->bytes + src_offset,
+               byte_count);
   return YOKE_OK;
 }
 
@@ -296,6 +305,7 @@ void fill_tables() {
   table.buffer_describe = buffer_describe;
   table.from_host = from_host;
   table.to_host = to_host;
+  table.device_to_device = device_to_device;
   table.live_counts = live_counts;
   table.option_specs = is("null_optional") ? nullptr : option_specs;
 }

@@ -156,6 +156,27 @@ TEST(YokeDevices, JsonSaysTheSame) {
   EXPECT_EQ(test::json_value(outcome.out, "passed"), "true");
 }
 
+TEST(YokeDevices, ABackendThatForgetsOffsetsFails) {
+  const test::UserFolder folder;
+  const auto tried = [&](const std::string& name) {
+    folder.place(name);
+    return run({"--probe", "none", "devices", "--backend", name});
+  };
+  const auto good = tried("good");
+  EXPECT_EQ(good.code, 0) << good.out << good.err;
+  EXPECT_THAT(good.out, HasSubstr("PASS  good:0"));
+  for (const auto& [name, sentence] :
+       {std::pair("from_host_forgets_offset", "from_host of 16 bytes at offset 32"),
+        std::pair("to_host_forgets_offset", "to_host of 16 bytes at offset 40"),
+        std::pair("forgets_offsets", "from_host of 16 bytes at offset 32"),
+        std::pair("copy_forgets_offset", "device_to_device of 16 bytes")}) {
+    const auto outcome = tried(name);
+    EXPECT_EQ(outcome.code, 1) << name;
+    EXPECT_THAT(outcome.out, AllOf(HasSubstr("FAIL  " + std::string(name) + ":0"),
+                                   HasSubstr("wrong copy: " + std::string(sentence))));
+  }
+}
+
 TEST(YokeDevices, NoDeviceThatPassesIsAFailure) {
   const auto outcome = run({"devices", "--backend", "none"});
   EXPECT_EQ(outcome.code, 1);

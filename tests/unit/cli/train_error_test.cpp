@@ -72,6 +72,17 @@ TEST(YokeTrainError, AnUnknownBackendListsThoseFound) {
   EXPECT_EQ(outcome.out, "");
 }
 
+TEST(YokeTrainError, StrictRefusesABackendWithoutProgramsInOneSentence) {
+  const test::UserFolder folder;
+  folder.place("memory");
+  const auto outcome = run({"--probe", "none", "train", "--backend", "memory", "--strict"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err,
+              StartsWith("yoke: memory:0: the backend 'memory' does not run programs (it offers no "
+                         "yoke.program/1), and strict refuses the fallback to 'cc'"));
+  EXPECT_EQ(test::line_count(outcome.err), 1U) << "no warning of a fallback that does not happen";
+}
+
 TEST(YokeTrainError, ABatchLargerThanTheDataIsNamed) {
   const auto outcome = run({"train", "--batch", "2001"});
   EXPECT_EQ(outcome.code, 1);
