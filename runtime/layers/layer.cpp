@@ -153,7 +153,13 @@ const void* Layer::get_table(const char* id) {
   if (asked == (table_id)) {                                                                           \
     constexpr Function kMembers[] = {list(YOKE_LAYERS_FIRST)};                                         \
     table_asked(id);                                                                                   \
-    const void* const theirs = inner_->get_table(inner_, id);                                          \
+    const void* theirs = nullptr;                                                                      \
+    try {                                                                                              \
+      theirs = inner_->get_table(inner_, id);                                                          \
+    } catch (...) {                                                                                    \
+      note_thrown("get_table");                                                                        \
+      throw;                                                                                           \
+    }                                                                                                  \
     const loader::MemoryReader memory;                                                                 \
     const auto bytes = read_table(memory, theirs, sizeof(table));                                      \
     table_given(id, theirs, bytes);                                                                    \
@@ -205,10 +211,38 @@ void Layer::destroy() {
       return;
     }
   }
+  // Whatever is thrown, the plugin is not to be called again.
+  struct Retire {
+    Layer& layer;
+    ~Retire() { layer.retire(); }
+  };
+  const Retire at_end{*this};
+  std::exception_ptr thrown;
   destroying();
-  inner_->destroy(inner_);
+  try {
+    inner_->destroy(inner_);
+  } catch (...) {
+    thrown = std::current_exception();
+    note_thrown("destroy");
+  }
   destroyed();
-  retire();
+  if (thrown != nullptr) {
+    std::rethrow_exception(thrown);
+  }
+}
+
+// Of the exception that is being handled.
+void Layer::note_thrown(const char* call) noexcept {
+  try {
+    try {
+      throw;
+    } catch (const std::exception& exception) {
+      threw(call, exception.what());
+    } catch (...) {
+      threw(call, "something that is no std::exception");
+    }
+  } catch (...) {  // out of memory, in the layer: the exception itself goes on
+  }
 }
 
 // Answers only from now on, and goes when many others were destroyed after it.
@@ -485,10 +519,10 @@ std::int32_t Layer::run_on(Call& call, Issue issue) {
   try {
     call.code = issue(slots_[static_cast<std::size_t>(call.function())], call.passed.data());
   } catch (const std::exception& thrown) {
-    threw(call, thrown.what());
+    note_thrown(call.row.name);
     answer(call, YOKE_INTERNAL, std::string("the plugin threw an exception: ") + thrown.what());
   } catch (...) {
-    threw(call, "something that is no std::exception");
+    note_thrown(call.row.name);
     answer(call, YOKE_INTERNAL, "the plugin threw something that is no std::exception");
   }
   call.end_ns = now_ns();
@@ -533,7 +567,13 @@ std::int32_t Layer::enter(const std::shared_ptr<Layer>& layer, const Chain& belo
   {
     const OpenSlot slot(self, error, YOKE_PLUGIN_ENTRY_SYMBOL);
     self.entering();
-    code = below.enter(&passed, &inner, slot.get()->get());
+    try {
+      code = below.enter(&passed, &inner, slot.get()->get());
+    } catch (...) {
+      self.note_thrown(YOKE_PLUGIN_ENTRY_SYMBOL);
+      self.retire();
+      throw;
+    }
     if (code == YOKE_OK && out_plugin != nullptr) {
       yoke_plugin* const mine = self.adopt(inner);
       *out_plugin = mine == nullptr ? inner : mine;

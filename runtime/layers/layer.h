@@ -139,7 +139,7 @@ class Layer : public std::enable_shared_from_this<Layer> {
   // `bytes`: of the table; none: there is none, or it is broken.
   virtual void table_given(const char* /*id*/, const void* /*table*/,
                            const std::vector<std::byte>& /*bytes*/) {}
-  virtual void threw(const Call& /*call*/, const char* /*what*/) {}  // rule 13
+  virtual void threw(const char* /*call*/, const char* /*what*/) {}  // rule 13
   virtual void destroying() {}
   virtual void destroyed() {}
   // A handle that is none of this plugin's, or not alive. The call is not passed on.
@@ -180,6 +180,7 @@ class Layer : public std::enable_shared_from_this<Layer> {
   void note_progress(Call& call);
   static void give_results(const Call& call);
   yoke_plugin* adopt(yoke_plugin* inner);
+  void note_thrown(const char* call) noexcept;
   void retire() noexcept;
 
   yoke_plugin prefix_{};   // what the host gets

@@ -59,6 +59,7 @@ class TraceLayer final : public Layer {
   void entered(std::int32_t code, const ErrorSlot& status) override;
   void table_asked(const char* id) override { begin(std::string("get_table ") + id, true); }
   void table_given(const char* id, const void* table, const std::vector<std::byte>& bytes) override;
+  void threw(const char* call, const char* what) override;
   void destroying() override { begin("destroy", true); }
   void destroyed() override;
   void refused_handle(const Call& call, std::size_t argument, const std::string& what) override;
@@ -187,6 +188,13 @@ void TraceLayer::entered(std::int32_t /*code*/, const ErrorSlot& /*status*/) {
 void TraceLayer::table_given(const char* /*id*/, const void* /*table*/,
                              const std::vector<std::byte>& /*bytes*/) {
   end(true);
+}
+
+void TraceLayer::threw(const char* call, const char* what) {
+  if (const auto to_file = writer()) {
+    to_file->log(plugin_, YOKE_LOG_ERROR, std::string(call) + " threw an exception: " + what);
+  }
+  end(true);  // entry, get_table, destroy
 }
 
 void TraceLayer::destroyed() {

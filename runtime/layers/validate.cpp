@@ -126,8 +126,8 @@ void Validate::table_given(const char* id, const void* table, const std::vector<
   }
 }
 
-void Validate::threw(const Call& call, const char* what) {
-  report(13, Culprit::kPlugin, call.row.name, std::string("it threw an exception: ") + what);
+void Validate::threw(const char* call, const char* what) {
+  report(13, Culprit::kPlugin, call, std::string("it threw an exception: ") + what);
 }
 
 void Validate::check_tables(const char* call) {

@@ -91,7 +91,7 @@ class Validate final : public Layer {
   void entering() override;
   void entered(std::int32_t code, const ErrorSlot& status) override;
   void table_given(const char* id, const void* table, const std::vector<std::byte>& bytes) override;
-  void threw(const Call& call, const char* what) override;
+  void threw(const char* call, const char* what) override;
   void destroying() override;
   void destroyed() override;
   void refused_handle(const Call& call, std::size_t argument, const std::string& what) override;

@@ -196,10 +196,15 @@ Refusal enter_attached(const MemoryReader& memory, BackendState& state, yoke_plu
   if (refusal = read_prefix(memory, plugin, prefix.raw); refusal) {
     return refusal;
   }
-  refusal = check_prefix(memory, args, state.name, prefix);
-  if (!refusal) {
-    begin(kStageTables);
-    refusal = fill_tables(memory, state, plugin, prefix.raw);
+  try {
+    refusal = check_prefix(memory, args, state.name, prefix);
+    if (!refusal) {
+      begin(kStageTables);
+      refusal = fill_tables(memory, state, plugin, prefix.raw);
+    }
+  } catch (...) {
+    (void)destroy_plugin(plugin, prefix.raw.destroy);
+    throw;
   }
   if (refusal) {
     begin(kStageDestroy);
@@ -218,11 +223,16 @@ Refusal enter_attached(const MemoryReader& memory, BackendState& state, yoke_plu
 Refusal enter(BackendState& state, yoke_plugin_entry_fn entry, const OnStage& on_stage) {
   const MemoryReader memory;
   state.host = detail::attach_host(state);
-  auto refusal = enter_attached(memory, state, entry, on_stage);
-  if (refusal) {
+  try {
+    auto refusal = enter_attached(memory, state, entry, on_stage);
+    if (refusal) {
+      detail::detach_host(std::exchange(state.host, nullptr));
+    }
+    return refusal;
+  } catch (...) {  // out of memory, or `on_stage` threw: an attached host keeps the runtime
     detail::detach_host(std::exchange(state.host, nullptr));
+    throw;
   }
-  return refusal;
 }
 
 Refusal release(BackendState& state) {

@@ -261,6 +261,27 @@ TEST_F(PluginRules, AnExceptionBecomesAnAnswer) {
   EXPECT_THAT(found(), Contains("13 plugin from_host"));
 }
 
+TEST_F(PluginRules, ADestroyThatThrowsIsReportedAndOver) {
+  plugin_side->on_destroy = [] { throw std::runtime_error("oops"); };
+  enter();
+  void* const memory = plugin_side->host.allocate(plugin_side->host.host, 16, 8);
+  backend->device_close(device, error());
+  EXPECT_THROW(plugin->destroy(plugin), std::runtime_error);
+  plugin->destroy(plugin);
+  EXPECT_THAT(found(), ElementsAre("13 plugin destroy", "15 plugin destroy", "35 host destroy"));
+  std::free(memory);
+}
+
+TEST_F(PluginRules, AnEntryOrATableThatThrowsIsReportedAndOver) {
+  plugin_side->on_table = [] { throw std::runtime_error("oops"); };
+  EXPECT_THROW(enter(), std::runtime_error);
+  EXPECT_THAT(found(), ElementsAre("13 plugin get_table"));
+  plugin_side->on_entry = [] { throw 7; };
+  EXPECT_THROW(enter(), int);
+  plugin_side->host.log(plugin_side->host.host, YOKE_LOG_INFO, "late", 4);
+  EXPECT_THAT(found(), ElementsAre("13 plugin yoke_plugin_entry", "35 plugin log"));
+}
+
 TEST_F(PluginRules, SpansLinesAndMemoryOfTheHost) {
   enter();
   const yoke_host_api& host = plugin_side->host;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/layers/trace_test.cpp: what is recorded, read back, and run once more; whole runtimes under both
 // layers.
+#include <dlfcn.h>
 #include <sys/mman.h>
 #include <yoke/runtime/trace.h>
 
@@ -15,11 +16,14 @@
 #include "layers/functions.h"
 #include "layers/taint.h"
 #include "layers/trace_format.h"
+#include "loader/enter.h"
+#include "loader/probe_protocol.h"
 #include "rig.h"
 
 namespace yoke::test {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -453,6 +457,40 @@ TEST(LayerOptionsTest, AnUnknownLayerIsAnErrorThatListsThem) {
   const Error error = error_of([&] { const Runtime runtime(options); });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
   EXPECT_THAT(error.what(), HasSubstr("'tarce': there are validate and trace"));
+}
+
+// Called by the loader, which owns what it enters. Not of layers alone: they are entered in the same way.
+TEST(LoaderEnter, WhatThrowsOnTheWayInLeavesNothingAttached) {
+  void* const library = ::dlopen(YOKE_TEST_PLUGIN_DIR "/libyoke_backend_null.so", RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << ::dlerror();
+  const auto entry = reinterpret_cast<yoke_plugin_entry_fn>(::dlsym(library, YOKE_PLUGIN_ENTRY_SYMBOL));
+  ASSERT_NE(entry, nullptr);
+  for (const std::string_view stage : {loader::kStageEntry, loader::kStageTables}) {
+    SCOPED_TRACE(stage);
+    std::vector<std::string> lines;
+    RuntimeOptions options;
+    options.layers.names = "validate";
+    options.layers.use_environment = false;
+    options.log_sink = [&](LogLevel, std::string_view line) { lines.emplace_back(line); };
+    auto owner = std::make_shared<detail::RuntimeState>(options);
+    const std::weak_ptr<detail::RuntimeState> runtime = owner;
+    {
+      detail::BackendState state(std::move(owner));
+      state.name = "null";
+      const auto enter = [&] {
+        static_cast<void>(loader::enter(state, entry, [&](const char* begun) {
+          if (begun == stage) {
+            throw std::bad_alloc();
+          }
+        }));
+      };
+      EXPECT_THROW(enter(), std::bad_alloc);
+      EXPECT_EQ(state.host, nullptr);
+      EXPECT_EQ(state.plugin, nullptr);
+    }
+    EXPECT_TRUE(runtime.expired());
+    EXPECT_THAT(lines, Not(Contains(HasSubstr("violation"))));
+  }
 }
 
 TEST(TaintTest, RangesAreJoinedAndCut) {

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <stdexcept>
 
 #include "crooked.h"
 
@@ -160,6 +161,19 @@ TEST_F(Unfinished, OnesThatNeverReturnAreNamed) {
     plugin->destroy(plugin);
   });
   EXPECT_THAT(names(), ElementsAre("destroy"));
+}
+
+TEST_F(Unfinished, OnesThatThrewHaveEnded) {
+  plugin_side->on_destroy = [] { throw std::runtime_error("oops"); };
+  in_child([&] {
+    enter("trace");
+    EXPECT_THROW(plugin->destroy(plugin), std::runtime_error);
+    session.reset();  // closes the file
+  });
+  EXPECT_THAT(names(), IsEmpty());
+  EXPECT_THAT(ended(), Contains("destroy"));
+  EXPECT_THAT(listed(), HasSubstr("destroy threw an exception: oops"));
+  EXPECT_THAT(listed(), Not(HasSubstr("# cut")));
 }
 
 TEST_F(Unfinished, ARefusedCallIsALineOfTheLogUnderEitherLayer) {
