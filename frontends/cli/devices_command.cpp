@@ -86,7 +86,7 @@ std::string try_offsets(const std::shared_ptr<Device>& device) {
 }
 
 std::string try_device(const std::shared_ptr<Device>& device) {
-  if (const std::string reason = try_offsets(device); !reason.empty()) {
+  if (std::string reason = try_offsets(device); !reason.empty()) {
     return reason;
   }
   const program::Module module = program::parse_and_verify(kTrial);

@@ -18,18 +18,22 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// The plugin needs libloader_test_outer.so, which needs libloader_test_inner.so. With DT_RUNPATH each names
-// the folder of the next; with DT_RPATH the plugin names both.
+// The plugin needs the library `outer`, which needs `inner`. With DT_RUNPATH each names the folder of the
+// next; with DT_RPATH the plugin names both.
 class PrivateLibraryTest : public LoaderTest, public ::testing::WithParamInterface<const char*> {
  protected:
-  PrivateLibraryTest() : folder_(folder_with(GetParam())) {
+  PrivateLibraryTest() : folder_(folder_with("brings_by_" + std::string(GetParam()))) {
     std::filesystem::copy(
-        built(GetParam()).parent_path(), folder_,
+        built(folder_.filename()).parent_path(), folder_,
         std::filesystem::copy_options::recursive | std::filesystem::copy_options::skip_existing);
   }
   std::filesystem::path plugin() const { return folder_ / "libyoke_backend_good.so"; }
-  std::filesystem::path outer() const { return folder_ / "libloader_test_outer.so"; }
-  std::filesystem::path inner() const { return folder_ / "inner" / "libloader_test_inner.so"; }
+  std::filesystem::path outer() const { return folder_ / file("outer"); }
+  std::filesystem::path inner() const { return folder_ / "inner" / file("inner"); }
+  // Each way has its own: the linker takes what is mapped already under that name.
+  static std::string file(const std::string& name) {
+    return "libloader_test_" + name + "_" + GetParam() + ".so";
+  }
 
   static std::string line(const std::filesystem::path& path, const std::string& name = {}) {
     const loader::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -53,7 +57,7 @@ class PrivateLibraryTest : public LoaderTest, public ::testing::WithParamInterfa
 
   const std::filesystem::path folder_;
 };
-INSTANTIATE_TEST_SUITE_P(Ways, PrivateLibraryTest, ::testing::Values("brings_by_runpath", "brings_by_rpath"),
+INSTANTIATE_TEST_SUITE_P(Ways, PrivateLibraryTest, ::testing::Values("runpath", "rpath"),
                          [](const auto& given) { return std::string(given.param); });
 
 TEST_P(PrivateLibraryTest, WhatIsNotListedIsRefusedBeforeAnythingOfThePluginRuns) {
@@ -63,7 +67,7 @@ TEST_P(PrivateLibraryTest, WhatIsNotListedIsRefusedBeforeAnythingOfThePluginRuns
                     HasSubstr("add what sha256sum prints for it")));
   EXPECT_THAT(asked(allowing(line(plugin()) + line(outer()))),
               AllOf(HasSubstr("its library " + outer().string()),
-                    HasSubstr("inner/libloader_test_inner.so is refused: it is not in the allow-list")));
+                    HasSubstr("inner/" + file("inner") + " is refused: it is not in the allow-list")));
   EXPECT_FALSE(std::filesystem::exists(root_ / "loaded")) << read(root_ / "loaded");
 }
 
@@ -80,7 +84,7 @@ TEST_P(PrivateLibraryTest, WithoutAnAllowListNothingIsAskedOfThem) {
 TEST_P(PrivateLibraryTest, AnotherBuildOfALibraryIsRefused) {
   const auto given = allowing(line(plugin()) + line(outer()) + line(inner()));
   std::ofstream(inner(), std::ios::binary | std::ios::app) << "more";
-  EXPECT_THAT(asked(given), AllOf(HasSubstr("inner/libloader_test_inner.so is refused: its sha256 is "),
+  EXPECT_THAT(asked(given), AllOf(HasSubstr("inner/" + file("inner") + " is refused: its sha256 is "),
                                   HasSubstr("install the build that was allowed")));
 }
 
@@ -92,7 +96,7 @@ TEST_P(PrivateLibraryTest, AVariantForABetterProcessorCountsAsWell) {
 }
 
 TEST_P(PrivateLibraryTest, ALibraryIsListedByItsOwnNameOrByThatOfALinkToIt) {
-  const auto versioned = folder_ / "libloader_test_outer.so.1.2";
+  const auto versioned = folder_ / (file("outer") + ".1.2");
   std::filesystem::rename(outer(), versioned);
   std::filesystem::create_symlink(versioned.filename(), outer());
   const auto others = line(plugin()) + line(inner());
@@ -112,7 +116,7 @@ TEST_P(PrivateLibraryTest, ALibraryThatIsSwappedAfterTheCheckDoesNotRun) {
     }
   };
   EXPECT_THAT(asked(given),
-              HasSubstr("libloader_test_inner.so was replaced while it was loaded; try again when its"));
+              HasSubstr(file("inner") + " was replaced while it was loaded; try again when its"));
   EXPECT_FALSE(std::filesystem::exists(root_ / "loaded")) << read(root_ / "loaded");
 }
 
@@ -127,7 +131,7 @@ class ElfNeedsTest : public LoaderTest {
 TEST_F(ElfNeedsTest, LibrariesAndFoldersAreReadAsTheyStand) {
   const auto by_runpath = needs_of(built("brings_by_runpath"));
   ASSERT_TRUE(by_runpath);
-  EXPECT_THAT(by_runpath->libraries, Contains("libloader_test_outer.so"));
+  EXPECT_THAT(by_runpath->libraries, Contains("libloader_test_outer_runpath.so"));
   EXPECT_THAT(by_runpath->runpath, ElementsAre("$ORIGIN"));
   EXPECT_TRUE(by_runpath->rpath.empty());
   const auto by_rpath = needs_of(built("brings_by_rpath"));
