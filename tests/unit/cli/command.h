@@ -112,8 +112,15 @@ class UserFolder {
   ~UserFolder() { ::unsetenv("XDG_DATA_HOME"); }
   UserFolder(const UserFolder&) = delete;
   UserFolder& operator=(const UserFolder&) = delete;
+#if defined(YOKE_TEST_BAD_PLUGIN)
   // A backend of memory alone, which reads from its file's name how to be wrong (tests/bad_plugins).
-  void place(const std::string& name) const { std::filesystem::copy_file(YOKE_TEST_BAD_PLUGIN, file(name)); }
+  void place(const std::string& name) const {
+    place(name, YOKE_TEST_BAD_PLUGIN);
+  }
+#endif
+  void place(const std::string& name, const std::filesystem::path& plugin) const {
+    std::filesystem::copy_file(plugin, file(name));
+  }
   std::filesystem::path file(const std::string& name) const {
     return folder_ / ("yoke/plugins/libyoke_backend_" + name + ".so");
   }

@@ -61,10 +61,10 @@ TEST_F(LayersCommand, WithContentsNullDiffers) {
 
 TEST_F(LayersCommand, WhatTheSmallestBackendDoesNotOfferIsSkippedAndNoDifference) {
   train(true);
-  ::setenv("XDG_DATA_HOME", YOKE_TEST_USER_DATA, 1);
+  const UserFolder folder;
+  folder.place("minimal", YOKE_TEST_MINIMAL_PLUGIN);
   const Outcome text = run({"replay", trace(), "--backend", "minimal"});
   const Outcome json = run({"replay", trace(), "--backend", "minimal", "--json"});
-  ::unsetenv("XDG_DATA_HOME");
   EXPECT_EQ(text.code, 0) << text.out << text.err;
   EXPECT_THAT(text.out, HasSubstr("routine_launch"));
   EXPECT_THAT(text.out, HasSubstr("skipped: it runs no programs"));
