@@ -2,6 +2,8 @@
 // tests/conformance/host.cpp: called by the plugin, from any of its threads.
 #include "host.h"
 
+#include <yoke/runtime/error.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
@@ -12,28 +14,10 @@
 namespace yoke::conformance {
 
 std::string code_name(std::int32_t code) {
-  static constexpr const char* kNames[] = {"OK",
-                                           "CANCELLED",
-                                           "UNKNOWN",
-                                           "INVALID_ARGUMENT",
-                                           "DEADLINE_EXCEEDED",
-                                           "NOT_FOUND",
-                                           "ALREADY_EXISTS",
-                                           "PERMISSION_DENIED",
-                                           "RESOURCE_EXHAUSTED",
-                                           "FAILED_PRECONDITION",
-                                           "ABORTED",
-                                           "OUT_OF_RANGE",
-                                           "UNIMPLEMENTED",
-                                           "INTERNAL",
-                                           "UNAVAILABLE",
-                                           "DATA_LOSS",
-                                           "DEVICE_LOST",
-                                           "OUT_OF_DEVICE_MEMORY"};
-  if (code < 0 || code >= static_cast<std::int32_t>(std::size(kNames))) {
+  if (code < YOKE_OK || code > YOKE_OUT_OF_DEVICE_MEMORY) {
     return "the unknown code " + std::to_string(code);
   }
-  return kNames[code];
+  return yoke::code_name(static_cast<ErrorCode>(code));
 }
 
 bool is_utf8(std::string_view text) {
