@@ -1,203 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/train_helpers.cpp: host data, loops over symbols, contexts and programs for
-// hand-written training.
+// frontends/tensor/src/train_helpers.cpp: streams, contexts, programs and files for hand-written training.
 #include <yoke/gradients.h>
 #include <yoke/npz.h>
 #include <yoke/ops.h>
-#include <yoke/program/execute.h>
 #include <yoke/program/text.h>
 #include <yoke/train_helpers.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "host_copy.h"
 #include "host_numbers.h"
-#include "row_plan.h"
+#include "node.h"
 
 namespace yoke {
 
-namespace {
-
-[[noreturn]] void refuse(const std::string& sentence) {
-  throw Error(ErrorCode::kInvalidArgument, sentence);
-}
-
-std::uint64_t product(const Dims& dims, std::size_t begin, std::size_t end) {
-  std::uint64_t result = 1;
-  for (std::size_t i = begin; i < end; ++i) {
-    result *= dims[i];
-  }
-  return result;
-}
-
-}  // namespace
-
-std::vector<std::uint64_t> split_sizes(std::uint64_t size, std::uint32_t n) {
-  return detail::split_rows(size, n);
-}
-
-std::vector<Tensor> shard_along(std::size_t axis, std::int64_t n, const Tensor& t) {
-  if (!t || t.source() != Source::kLiteral) {
-    refuse("shard_along: only host data (a literal) can be cut, not a computed tensor");
-  }
-  if (axis >= t.rank()) {
-    refuse("shard_along: axis " + std::to_string(axis) + " of a tensor of shape " + dims_text(t.dims()));
-  }
-  const std::uint64_t size = t.dims()[axis];
-  if (n < 1 || static_cast<std::uint64_t>(n) > size) {
-    refuse("shard_along: " + std::to_string(n) + " parts of axis " + std::to_string(axis) + " with " +
-           std::to_string(size) + " rows; choose 1 to " + std::to_string(size));
-  }
-  const std::uint64_t outer = product(t.dims(), 0, axis);
-  const std::uint64_t row_bytes = product(t.dims(), axis + 1, t.rank()) * program::byte_size(t.type());
-  std::vector<Tensor> shards;
-  std::uint64_t first = 0;
-  for (const std::uint64_t rows : split_sizes(size, static_cast<std::uint32_t>(n))) {
-    std::vector<std::byte> bytes;
-    bytes.reserve(outer * rows * row_bytes);
-    for (std::uint64_t o = 0; o < outer; ++o) {
-      const auto part = t.host_bytes().subspan((o * size + first) * row_bytes, rows * row_bytes);
-      bytes.insert(bytes.end(), part.begin(), part.end());
-    }
-    Dims dims = t.dims();
-    dims[axis] = rows;
-    shards.push_back(literal(t.type(), std::move(dims), std::move(bytes)));
-    first += rows;
-  }
-  return shards;
-}
-
-Tensor gather(std::size_t axis, const std::vector<Tensor>& shards) {
-  if (shards.empty()) {
-    refuse("gather: no shards were given");
-  }
-  Dims dims = shards[0].dims();
-  if (axis >= dims.size()) {
-    refuse("gather: axis " + std::to_string(axis) + " of shards of shape " + dims_text(dims));
-  }
-  dims[axis] = 0;
-  for (const Tensor& shard : shards) {
-    Dims rest = shard.dims();
-    if (shard.source() != Source::kLiteral || shard.type() != shards[0].type() ||
-        rest.size() != dims.size()) {
-      refuse("gather: shards must be host data of one type and rank");
-    }
-    const std::uint64_t rows = rest[axis];
-    rest[axis] = dims[axis];
-    if (rest != dims) {
-      refuse("gather: a shard of shape " + dims_text(shard.dims()) + " does not fit shard 0 of shape " +
-             dims_text(shards[0].dims()) + " along axis " + std::to_string(axis));
-    }
-    dims[axis] += rows;
-  }
-  const std::uint64_t outer = product(dims, 0, axis);
-  const std::uint64_t row_bytes = product(dims, axis + 1, dims.size()) * program::byte_size(shards[0].type());
-  std::vector<std::byte> bytes;
-  bytes.reserve(outer * dims[axis] * row_bytes);
-  for (std::uint64_t o = 0; o < outer; ++o) {
-    for (const Tensor& shard : shards) {
-      const std::uint64_t part_bytes = shard.dims()[axis] * row_bytes;
-      const auto part = shard.host_bytes().subspan(o * part_bytes, part_bytes);
-      bytes.insert(bytes.end(), part.begin(), part.end());
-    }
-  }
-  return literal(shards[0].type(), std::move(dims), std::move(bytes));
-}
-
-std::vector<double> host_values(const Tensor& t) {
-  if (!t || t.host_bytes().empty()) {
-    refuse("host_values: the tensor has no host data; use a literal, or a parameter that holds values");
-  }
-  return detail::numbers_of(t.type(), t.host_bytes());
-}
-
-namespace {
-
-void loop_over(std::vector<Binding>& bindings, std::size_t at, const std::function<void(std::size_t)>& on_set,
-               const std::function<void()>& f) {
-  while (at < bindings.size() && !bindings[at].iterate) {
-    ++at;
-  }
-  if (at == bindings.size()) {
-    f();
-    return;
-  }
-  Binding& binding = bindings[at];
-  if (binding.symbol.step < 1) {
-    refuse("the symbol '" + binding.symbol.name + "' has step " + std::to_string(binding.symbol.step) +
-           "; it must be 1 or more");
-  }
-  const std::int64_t before = binding.value;
-  for (std::int64_t value = binding.symbol.low; value < binding.symbol.high; value += binding.symbol.step) {
-    binding.value = value;
-    on_set(at);
-    loop_over(bindings, at + 1, on_set, f);
-  }
-  binding.value = before;
-}
-
-}  // namespace
-
-void sequential_loop(std::vector<Binding>& bindings, const std::function<void()>& f) {
-  loop_over(
-      bindings, 0, [](std::size_t) {}, f);
-}
-
-void round_robin(std::span<const std::function<void()>> workers,
-                 std::span<std::vector<Binding>> worker_bindings, std::vector<Binding>& bindings,
-                 const std::function<void(std::uint32_t)>& sync) {
-  const auto count = static_cast<std::uint32_t>(workers.size());
-  if (count == 0 || worker_bindings.size() != workers.size()) {
-    refuse("round_robin: give at least one worker, and one list of bindings for each");
-  }
-  for (const std::vector<Binding>& own : worker_bindings) {
-    const bool same = std::equal(own.begin(), own.end(), bindings.begin(), bindings.end(),
-                                 [](const Binding& a, const Binding& b) { return a.symbol == b.symbol; });
-    if (!same) {
-      refuse("round_robin: every worker needs the same symbols, in the same order");
-    }
-  }
-  std::size_t innermost = bindings.size();
-  for (std::size_t i = 0; i < bindings.size(); ++i) {
-    innermost = bindings[i].iterate ? i : innermost;
-  }
-  std::uint64_t position = 0;
-  const auto on_set = [&](std::size_t at) {
-    for (std::size_t worker = 0; worker < count; ++worker) {
-      if (at != innermost || worker == position % count) {
-        worker_bindings[worker][at].value = bindings[at].value;
-      }
-    }
-  };
-  loop_over(bindings, 0, on_set, [&] {
-    workers[position % count]();
-    ++position;
-    if (position % count == 0) {
-      sync(count);
-    }
-  });
-  if (position % count != 0) {
-    sync(static_cast<std::uint32_t>(position % count));
-  }
-}
-
-void round_robin_dry_run(std::uint32_t worker_count, const std::vector<Binding>& bindings,
-                         const std::function<void(std::uint32_t)>& dry_sync) {
-  if (worker_count == 0) {
-    refuse("round_robin_dry_run: give at least one worker");
-  }
-  std::vector<Binding> scratch = bindings;
-  std::uint64_t position = 0;
-  sequential_loop(scratch, [&] {
-    if (++position % worker_count == 0) {
-      dry_sync(worker_count);
-    }
-  });
-  if (position % worker_count != 0) {
-    dry_sync(static_cast<std::uint32_t>(position % worker_count));
-  }
-}
+using detail::fail;
 
 std::vector<std::shared_ptr<Stream>> get_all_suggested_streams(const std::shared_ptr<Backend>& backend,
                                                                std::uint32_t most) {
@@ -293,7 +110,7 @@ void sync_run(const Context& context, const LinkedRoutine& routine, const Lowere
         return b.symbol.name == routine.symbols()[i].name;
       });
       if (at == loop.end()) {
-        refuse("sync_run: the routine's symbol '" + routine.symbols()[i].name + "' has no binding");
+        fail("sync_run: the routine's symbol '" + routine.symbols()[i].name + "' has no binding");
       }
       values[i] = at->value;
     }
@@ -310,7 +127,7 @@ Lowered forward(const Tensor& t) {
 GradUpdate grad_update(const Tensor& loss) {
   GradUpdate update{loss, parameters_of(loss), {}};
   if (update.params.empty()) {
-    refuse("grad_update: the loss depends on no Parameter, so there is nothing to train");
+    fail("grad_update: the loss depends on no Parameter, so there is nothing to train");
   }
   std::vector<Tensor> leaves;
   for (const Parameter& parameter : update.params) {
@@ -345,8 +162,8 @@ std::vector<double> forward_and_forget(const std::shared_ptr<Stream>& stream, co
   const Lowered lowered = forward(t);
   for (const LoweredArgument& argument : lowered.arguments) {
     if (argument.leaf && argument.leaf.host_bytes().empty()) {
-      refuse("forward_and_forget: '" + argument.name +
-             "' has no values; give it host data, or run it in a context of yours");
+      fail("forward_and_forget: '" + argument.name +
+           "' has no values; give it host data, or run it in a context of yours");
     }
   }
   Context context(stream);

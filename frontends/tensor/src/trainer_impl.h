@@ -78,11 +78,17 @@ class Stopwatch {
 namespace yoke {
 
 struct Trainer::Impl {
-  // Set-up, in this order.
+  // Set-up, in this order: trainer_checks.cpp,
   void check_arguments();
   void check_bindings() const;
   void find_backends();
+  // trainer_graphs.cpp,
   void build_graphs();
+  void build_variant(bool is_tail);
+  detail::NamedProgram build_gradient(std::size_t k, bool is_tail, double weight);
+  std::string update_text(const detail::Arena& arena, std::uint64_t count, std::size_t gradient_count,
+                          std::map<std::string, std::string>& rename);
+  // trainer_setup.cpp.
   void lay_out_parameters();
   void make_shards();
   void upload(const Tensor& all, const char* name);
@@ -92,12 +98,8 @@ struct Trainer::Impl {
   void link_direct(const detail::Arena& arena);
   void set_up();
 
-  void build_variant(bool is_tail);
-  detail::NamedProgram build_gradient(std::size_t k, bool is_tail, double weight);
   std::shared_ptr<const Code> compile_timed(const std::shared_ptr<Device>& device, const std::string& text);
   void upload_literals(Context& context, const detail::NamedProgram& program) const;
-  std::string update_text(const detail::Arena& arena, std::uint64_t count, std::size_t gradient_count,
-                          std::map<std::string, std::string>& rename);
   detail::BoundRoutine link_update(std::size_t k, const detail::Arena& arena, const Slice& part,
                                    std::span<const std::size_t> gradient_shards);
   BufferView arena_part(std::size_t k, const detail::Arena& arena, const char* what, const Slice& part) const;
@@ -111,7 +113,6 @@ struct Trainer::Impl {
   void queue_merge_and_update();
   void check_replicas();
   std::vector<float> read(const Context& context, std::string_view name);
-  double reduced_loss(const char* name, double first_weight_only);
   [[noreturn]] void rethrow(const Error& error, const char* call) const;
   template <class Function>
   auto at_step(const char* call, Function&& function) {

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/src/loops.cpp: loops over symbols, run by one worker or dealt to several.
+#include <yoke/train_helpers.h>
+
+#include <algorithm>
+
+#include "node.h"
+
+namespace yoke {
+
+using detail::fail;
+
+namespace {
+
+void loop_over(std::vector<Binding>& bindings, std::size_t at, const std::function<void(std::size_t)>& on_set,
+               const std::function<void()>& f) {
+  while (at < bindings.size() && !bindings[at].iterate) {
+    ++at;
+  }
+  if (at == bindings.size()) {
+    f();
+    return;
+  }
+  Binding& binding = bindings[at];
+  if (binding.symbol.step < 1) {
+    fail("the symbol '" + binding.symbol.name + "' has step " + std::to_string(binding.symbol.step) +
+         "; it must be 1 or more");
+  }
+  const std::int64_t before = binding.value;
+  for (std::int64_t value = binding.symbol.low; value < binding.symbol.high; value += binding.symbol.step) {
+    binding.value = value;
+    on_set(at);
+    loop_over(bindings, at + 1, on_set, f);
+  }
+  binding.value = before;
+}
+
+}  // namespace
+
+void sequential_loop(std::vector<Binding>& bindings, const std::function<void()>& f) {
+  loop_over(
+      bindings, 0, [](std::size_t) {}, f);
+}
+
+void round_robin(std::span<const std::function<void()>> workers,
+                 std::span<std::vector<Binding>> worker_bindings, std::vector<Binding>& bindings,
+                 const std::function<void(std::uint32_t)>& sync) {
+  const auto count = static_cast<std::uint32_t>(workers.size());
+  if (count == 0 || worker_bindings.size() != workers.size()) {
+    fail("round_robin: give at least one worker, and one list of bindings for each");
+  }
+  for (const std::vector<Binding>& own : worker_bindings) {
+    const bool same = std::equal(own.begin(), own.end(), bindings.begin(), bindings.end(),
+                                 [](const Binding& a, const Binding& b) { return a.symbol == b.symbol; });
+    if (!same) {
+      fail("round_robin: every worker needs the same symbols, in the same order");
+    }
+  }
+  std::size_t innermost = bindings.size();
+  for (std::size_t i = 0; i < bindings.size(); ++i) {
+    innermost = bindings[i].iterate ? i : innermost;
+  }
+  std::uint64_t position = 0;
+  const auto on_set = [&](std::size_t at) {
+    for (std::size_t worker = 0; worker < count; ++worker) {
+      if (at != innermost || worker == position % count) {
+        worker_bindings[worker][at].value = bindings[at].value;
+      }
+    }
+  };
+  loop_over(bindings, 0, on_set, [&] {
+    workers[position % count]();
+    ++position;
+    if (position % count == 0) {
+      sync(count);
+    }
+  });
+  if (position % count != 0) {
+    sync(static_cast<std::uint32_t>(position % count));
+  }
+}
+
+void round_robin_dry_run(std::uint32_t worker_count, const std::vector<Binding>& bindings,
+                         const std::function<void(std::uint32_t)>& dry_sync) {
+  if (worker_count == 0) {
+    fail("round_robin_dry_run: give at least one worker");
+  }
+  std::vector<Binding> scratch = bindings;
+  std::uint64_t position = 0;
+  sequential_loop(scratch, [&] {
+    if (++position % worker_count == 0) {
+      dry_sync(worker_count);
+    }
+  });
+  if (position % worker_count != 0) {
+    dry_sync(static_cast<std::uint32_t>(position % worker_count));
+  }
+}
+
+}  // namespace yoke

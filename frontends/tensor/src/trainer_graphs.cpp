@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/src/trainer_graphs.cpp: a trainer's programs as text: gradients per shape of batch, the
+// update.
+#include <yoke/gradients.h>
+#include <yoke/nn.h>
+#include <yoke/ops.h>
+#include <yoke/program/text.h>
+
+#include <algorithm>
+#include <set>
+
+#include "trainer_impl.h"
+
+namespace yoke {
+
+namespace detail {
+
+NamedProgram name_program(const Lowered& lowered, const std::map<std::string, std::string>& given,
+                          const std::string& literal_prefix) {
+  NamedProgram named;
+  named.name = lowered.program.name;
+  named.text = program::print(lowered.program);
+  for (const LoweredArgument& argument : lowered.arguments) {
+    std::string tensor = argument.name;
+    if (argument.kind == LoweredArgument::Kind::kParameter) {
+      tensor = Parameter::of(argument.leaf).name();
+    } else if (argument.kind == LoweredArgument::Kind::kLiteral) {
+      tensor = literal_prefix + argument.name;
+      named.literals.emplace_back(tensor, argument.leaf);
+    }
+    const auto found = given.find(argument.name);
+    named.rename[argument.name] = found != given.end() ? found->second : tensor;
+  }
+  return named;
+}
+
+}  // namespace detail
+
+using detail::Arena;
+using detail::NamedProgram;
+using detail::RowPlan;
+using detail::Variant;
+
+NamedProgram Trainer::Impl::build_gradient(std::size_t k, bool is_tail, double weight) {
+  const auto all_of = [&](const char* name, const Tensor& data) {
+    Dims dims = data.dims();
+    dims[0] = plan.shard_rows(k);
+    return placeholder(name, data.type(), dims);
+  };
+  const Tensor x = plan.batch_of(all_of("inputs", inputs), k, is_tail);
+  const Tensor y = plan.batch_of(all_of("targets", targets), k, is_tail);
+  const Tensor loss = loss_of(x, y);
+  if (!loss || loss.rank() != 0 || !program::is_float(loss.type())) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "data_parallel: loss_of gave " +
+                    (loss ? "a tensor of shape " + dims_text(loss.dims()) : std::string("an empty tensor")) +
+                    "; it must give one float, e.g. by mean() or sum()");
+  }
+  const std::vector<Parameter> used = parameters_of(loss);
+  if (parameters.empty()) {
+    parameters = used;
+  }
+  if (parameters.empty()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "data_parallel: the loss depends on no Parameter, so there is nothing to train");
+  }
+  std::vector<Tensor> leaves;
+  for (const Parameter& parameter : parameters) {
+    leaves.push_back(parameter.tensor());
+  }
+  for (const Parameter& parameter : used) {
+    if (std::none_of(parameters.begin(), parameters.end(),
+                     [&](const Parameter& known) { return known.is(parameter); })) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "data_parallel: loss_of made a new parameter '" + parameter.name() +
+                      "' when it was called again; make the layers outside of it");
+    }
+  }
+  // The share of this shard goes in where the backward pass starts, so that merging is a plain sum.
+  const std::vector<Tensor> slopes = gradients(weight == 1 ? loss : loss * weight, leaves);
+  const Tensor total = placeholder("loss_total", Type::kF64, {});
+  std::vector<Output> outputs = {{"loss", loss}};
+  std::map<std::string, std::string> given;
+  for (std::size_t i = 0; i < slopes.size(); ++i) {
+    outputs.push_back({"gradient_" + std::to_string(i), slopes[i]});
+    given[outputs.back().name] = "gradient/" + parameters[i].name();
+  }
+  const std::vector<Update> sums = {{total, total + cast(loss, Type::kF64) * weight}};
+  const std::string name = is_tail ? "gradient_of_last_batch" : "gradient";
+  return detail::name_program(lower(name, outputs, sums), given, "literal/" + name + "/");
+}
+
+void Trainer::Impl::build_variant(bool is_tail) {
+  Variant made;
+  made.rows = is_tail ? plan.tail : plan.rows;
+  const double batch_rows = static_cast<double>(is_tail ? plan.tail_rows() : plan.batch);
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> same_shape;  // rows and tail -> first shard
+  for (std::size_t k = 0; k < made.rows.size(); ++k) {
+    const bool sums = options.reduction == Reduction::kSum;
+    const double share = sums ? 1.0 : static_cast<double>(made.rows[k]) / batch_rows;
+    made.weights.push_back(made.rows[k] == 0 ? 0 : share);
+    if (made.rows[k] == 0) {
+      continue;
+    }
+    made.active = static_cast<std::uint32_t>(k) + 1;
+    const auto [found, is_new] = same_shape.try_emplace({plan.rows[k], plan.tail[k]}, k);
+    made.programs.push_back(is_new ? build_gradient(k, is_tail, share) : made.programs[found->second]);
+  }
+  variants.push_back(std::move(made));
+}
+
+void Trainer::Impl::build_graphs() {
+  const auto shard_count = static_cast<std::uint32_t>(shard_backends.size());
+  const std::uint64_t rows = inputs.dims()[0];
+  plan = RowPlan::make(rows, options.batch_size == 0 ? rows : static_cast<std::uint64_t>(options.batch_size),
+                       shard_count);
+  const nn::ModeScope training(nn::Mode::kTrain);
+  build_variant(false);
+  if (plan.tail_rows() > 0) {
+    build_variant(true);
+  }
+  std::set<std::string> names = {"loss", "loss_total", "inputs", "targets"};
+  for (const Parameter& parameter : parameters) {
+    if (!names.insert(parameter.name()).second) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "data_parallel: two tensors are called '" + parameter.name() +
+                      "'; give layers outside of a sequential a name of their own");
+    }
+  }
+}
+
+// value (and momentum) of `count` elements from the sum of `gradient_count` gradients.
+std::string Trainer::Impl::update_text(const Arena& arena, std::uint64_t count, std::size_t gradient_count,
+                                       std::map<std::string, std::string>& rename) {
+  const Tensor value = placeholder("value", arena.type, {count});
+  const Tensor momentum =
+      options.optimizer.needs_state() ? placeholder("momentum", arena.type, {count}) : Tensor();
+  Tensor gradient;
+  for (std::size_t k = 0; k < gradient_count; ++k) {
+    const Tensor term = placeholder("gradient_" + std::to_string(k), arena.type, {count});
+    gradient = k == 0 ? term : gradient + term;
+  }
+  Tensor rate = options.learning_rate;
+  if (rate.type() != arena.type) {
+    rate = cast(rate, arena.type);
+  }
+  const Lowered lowered = lower("update", {}, sgd_one(value, gradient, momentum, rate, options.optimizer));
+  for (const LoweredArgument& argument : lowered.arguments) {
+    rename[argument.name] =
+        argument.kind == LoweredArgument::Kind::kPlaceholder ? argument.leaf.name() : argument.name;
+  }
+  if (std::any_of(lowered.arguments.begin(), lowered.arguments.end(), [](const LoweredArgument& argument) {
+        return argument.kind == LoweredArgument::Kind::kLiteral ||
+               argument.kind == LoweredArgument::Kind::kParameter;
+      })) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "data_parallel: learning_rate may use numbers and symbols (the step), not tensors with data");
+  }
+  return program::print(lowered.program);
+}
+
+}  // namespace yoke
