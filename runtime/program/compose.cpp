@@ -227,11 +227,10 @@ std::optional<Expr> composed(const Producer& producer, const Access& access, con
   // A verified read that can leave has an `else`.
   const Literal& otherwise = *access.otherwise;
   if (value.op == Op::kConst) {
-    return same_literal(value.type, value.literal, otherwise) ? std::optional(std::move(value))
-                                                              : std::nullopt;
+    return same(value.type, value.literal, otherwise) ? std::optional(std::move(value)) : std::nullopt;
   }
   if (value.op != Op::kRead || !composer.leaves_with(value.access) ||
-      (value.access.otherwise && !same_literal(value.type, *value.access.otherwise, otherwise)) ||
+      (value.access.otherwise && !same(value.type, *value.access.otherwise, otherwise)) ||
       !composer.access(value.access)) {
     return std::nullopt;
   }
@@ -242,7 +241,7 @@ std::optional<Expr> composed(const Producer& producer, const Access& access, con
 std::optional<Index> composed_index(const Producer& producer, const Index& index,
                                     const std::vector<Loop>& loops) {
   const Expr& value = producer.statement.value;
-  if (value.op != Op::kRead || value.access.otherwise || !index_tensors(value.access).empty()) {
+  if (value.op != Op::kRead || value.access.otherwise || has_element_index(value.access)) {
     return std::nullopt;
   }
   std::vector<Index> outer;

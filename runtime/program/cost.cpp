@@ -80,7 +80,7 @@ bool keeps_order(const Statement& statement, const Expr& read) {
 
 bool is_plain_operand(const Expr& operand) {
   const Expr& read = without_casts(operand);
-  return read.op == Op::kRead && !read.access.otherwise && index_tensors(read.access).empty();
+  return read.op == Op::kRead && !read.access.otherwise && !has_element_index(read.access);
 }
 
 }  // namespace

@@ -5,52 +5,10 @@
 
 #include <yoke/program/execute.h>
 
-#include <array>
 #include <cmath>
-#include <cstring>
 
 namespace yoke::passes {
 namespace {
-
-template <typename T>
-T load(const void* bytes) {
-  T value;
-  std::memcpy(&value, bytes, sizeof(T));
-  return value;
-}
-
-Expr constant_from(Type type, const void* bytes) {
-  Expr expr = Expr::constant(type, 0);
-  Literal& literal = expr.literal;
-  switch (type) {
-    case Type::kF64:
-      literal.number = load<double>(bytes);
-      break;
-    case Type::kF32:
-      literal.number = static_cast<double>(load<float>(bytes));
-      break;
-    case Type::kF16:
-      literal.number = static_cast<double>(program::f16_to_f32(load<std::uint16_t>(bytes)));
-      break;
-    case Type::kBF16:
-      literal.number = static_cast<double>(program::bf16_to_f32(load<std::uint16_t>(bytes)));
-      break;
-    case Type::kI64:
-      literal.integer = load<std::int64_t>(bytes);
-      break;
-    case Type::kI32:
-      literal.integer = load<std::int32_t>(bytes);
-      break;
-    case Type::kU32:
-      literal.integer = load<std::uint32_t>(bytes);
-      break;
-    case Type::kU8:
-    case Type::kBool:
-      literal.integer = load<std::uint8_t>(bytes);
-      break;
-  }
-  return expr;
-}
 
 Expr constant_from(Type type, const Literal& literal) {
   Expr expr = Expr::constant(type, 0);
@@ -60,7 +18,7 @@ Expr constant_from(Type type, const Literal& literal) {
 
 // A loop or symbol that has only one value.
 std::optional<Expr> known_index(const Program& program, const std::vector<Loop>& loops, const Expr& expr) {
-  const std::optional<Range> range = range_of(program, loops, expr.affine);
+  const auto range = range_of(program, loops, expr.affine);
   if (!range || range->low != range->high) {
     return std::nullopt;
   }
@@ -81,7 +39,7 @@ std::optional<Expr> known_read(const Program& program, const std::vector<Loop>& 
     const Index& index = access.indices[d];
     inside = inside && stays_inside(program, loops, index, dims[d]);
     if (!index.element_of) {
-      const std::optional<Range> range = range_of(program, loops, index.affine);
+      const auto range = range_of(program, loops, index.affine);
       if (range && (range->high < 0 || range->low >= static_cast<std::int64_t>(dims[d]))) {
         return constant_from(expr.type, *access.otherwise);
       }
@@ -133,25 +91,11 @@ std::optional<Expr> computed(const Expr& expr) {
       return std::nullopt;
     }
   }
-  Program program;
-  program.name = "constant";
-  Tensor result;
-  result.name = "result";
-  result.type = expr.type;
-  result.role = Role::kOut;
-  program.tensors.push_back(std::move(result));
-  Statement statement;
-  statement.value = expr;
-  program.statements.push_back(std::move(statement));
-
-  alignas(8) std::array<unsigned char, 8> bytes{};
-  const std::array<void*, 1> arguments{bytes.data()};
-  program::execute(program, arguments, {});
-  Expr constant = constant_from(expr.type, bytes.data());
-  if (program::is_float(expr.type) && std::isnan(constant.literal.number)) {
+  const Literal value = program::evaluate(expr);
+  if (program::is_float(expr.type) && std::isnan(value.number)) {
     return std::nullopt;
   }
-  return constant;
+  return constant_from(expr.type, value);
 }
 
 bool fold_constants_in(Program& program) {

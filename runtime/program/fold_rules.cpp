@@ -28,32 +28,6 @@ bool is_integer_constant(const Expr& expr, std::int64_t value) {
   return expr.op == Op::kConst && !program::is_float(expr.type) && expr.literal.integer == value;
 }
 
-std::int64_t lowest(Type type) {
-  switch (type) {
-    case Type::kI64:
-      return std::numeric_limits<std::int64_t>::min();
-    case Type::kI32:
-      return std::numeric_limits<std::int32_t>::min();
-    default:
-      return 0;
-  }
-}
-
-std::int64_t highest(Type type) {
-  switch (type) {
-    case Type::kI64:
-      return std::numeric_limits<std::int64_t>::max();
-    case Type::kI32:
-      return std::numeric_limits<std::int32_t>::max();
-    case Type::kU32:
-      return std::numeric_limits<std::uint32_t>::max();
-    case Type::kU8:
-      return std::numeric_limits<std::uint8_t>::max();
-    default:
-      return 1;
-  }
-}
-
 // What leaves every x as it is when x is combined with it on the left, on the right.
 bool is_neutral(Op op, const Expr& expr, bool on_the_right) {
   const bool is_float = program::is_float(expr.type);
@@ -68,15 +42,15 @@ bool is_neutral(Op op, const Expr& expr, bool on_the_right) {
     case Op::kDiv:
       return on_the_right && is_number(expr, 1.0);
     case Op::kMax:
-      return is_float ? is_number(expr, -infinity) : is_integer_constant(expr, lowest(expr.type));
+      return is_float ? is_number(expr, -infinity) : is_integer_constant(expr, lowest_integer(expr.type));
     case Op::kMin:
-      return is_float ? is_number(expr, infinity) : is_integer_constant(expr, highest(expr.type));
+      return is_float ? is_number(expr, infinity) : is_integer_constant(expr, highest_integer(expr.type));
     case Op::kAnd:
       return is_truth(expr, true);
     case Op::kOr:
       return is_truth(expr, false);
     case Op::kBitAnd:
-      return is_integer_constant(expr, lowest(expr.type) < 0 ? -1 : highest(expr.type));
+      return is_integer_constant(expr, lowest_integer(expr.type) < 0 ? -1 : highest_integer(expr.type));
     case Op::kBitOr:
     case Op::kBitXor:
       return is_integer_constant(expr, 0);
@@ -104,9 +78,9 @@ bool decides(Op op, const Expr& expr, bool on_the_right) {
     case Op::kOr:
       return is_truth(expr, true);
     case Op::kMax:
-      return is_integer_constant(expr, highest(expr.type));
+      return is_integer_constant(expr, highest_integer(expr.type));
     case Op::kMin:
-      return is_integer_constant(expr, lowest(expr.type));
+      return is_integer_constant(expr, lowest_integer(expr.type));
     default:
       return false;
   }

@@ -178,7 +178,7 @@ class Fuser {
     if (!contains(reads_[i], target)) {
       return true;
     }
-    if (after.reduce || !index_tensors(after.target).empty()) {
+    if (after.reduce || has_element_index(after.target)) {
       return false;
     }
     bool safe = true;
@@ -190,9 +190,8 @@ class Fuser {
           (node.access.otherwise || node.access.indices != after.target.indices)) {
         safe = false;
       }
-      if (contains(index_tensors(node.access), target)) {
-        safe = false;
-      }
+      program::visit_index_tensors(node.access,
+                                   [&](std::uint32_t tensor) { safe = safe && tensor != target; });
     });
     return safe;
   }

@@ -51,7 +51,7 @@ class Placer {
     const Statement& statement = items_[j].statement;
     const std::uint32_t fed = items_[i].target();
     if (statement.reduce || statement.hint >= 0 || statement.assign != Assign::kSet ||
-        !contains(items_[j].reads, fed) || !index_tensors(statement.target).empty()) {
+        !contains(items_[j].reads, fed) || has_element_index(statement.target)) {
       return false;
     }
     bool same_element = true;

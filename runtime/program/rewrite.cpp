@@ -2,52 +2,27 @@
 // runtime/program/rewrite.cpp: what the passes ask of a program, and the edits they share.
 #include "rewrite.h"
 
-#include <bit>
-#include <cmath>
-
 namespace yoke::passes {
 namespace {
 
-void add_access(const Access& access, std::vector<std::uint32_t>& out) {
-  for (const Index& index : access.indices) {
+// Calls visit(tensor number) for every mention of a tensor, to change it.
+template <typename Visit>
+void visit_mentions(Access& access, const Visit& visit) {
+  visit(access.tensor);
+  for (Index& index : access.indices) {
     if (index.element_of) {
-      out.push_back(*index.element_of);
+      visit(*index.element_of);
     }
   }
 }
-
-void make_set(std::vector<std::uint32_t>& tensors) {
-  std::sort(tensors.begin(), tensors.end());
-  tensors.erase(std::unique(tensors.begin(), tensors.end()), tensors.end());
-}
-
-void add_reads(const Expr& expr, std::vector<std::uint32_t>& out) {
-  visit_expr(expr, [&](const Expr& node) {
+template <typename Visit>
+void visit_mentions(Statement& statement, const Visit& visit) {
+  visit_mentions(statement.target, visit);
+  visit_expr(statement.value, [&](Expr& node) {
     if (node.op == Op::kRead) {
-      out.push_back(node.access.tensor);
-      add_access(node.access, out);
+      visit_mentions(node.access, visit);
     }
   });
-}
-
-void rename_in(Access& access, std::uint32_t from, std::uint32_t to) {
-  if (access.tensor == from) {
-    access.tensor = to;
-  }
-  for (Index& index : access.indices) {
-    if (index.element_of == from) {
-      index.element_of = to;
-    }
-  }
-}
-
-void renumber(Access& access, const std::vector<std::uint32_t>& numbers) {
-  access.tensor = numbers[access.tensor];
-  for (Index& index : access.indices) {
-    if (index.element_of) {
-      index.element_of = numbers[*index.element_of];
-    }
-  }
 }
 
 }  // namespace
@@ -58,28 +33,16 @@ std::size_t node_count(const Expr& expr) {
   return count;
 }
 
-std::vector<std::uint32_t> index_tensors(const Access& access) {
-  std::vector<std::uint32_t> tensors;
-  add_access(access, tensors);
-  make_set(tensors);
-  return tensors;
-}
-
-std::vector<std::uint32_t> tensors_read(const Expr& expr) {
-  std::vector<std::uint32_t> tensors;
-  add_reads(expr, tensors);
-  make_set(tensors);
-  return tensors;
-}
-
 std::vector<std::uint32_t> tensors_read(const Statement& statement) {
   std::vector<std::uint32_t> tensors;
-  add_reads(statement.value, tensors);
-  add_access(statement.target, tensors);
+  const auto add = [&](std::uint32_t tensor) { tensors.push_back(tensor); };
+  program::visit_read_tensors(statement.value, add);
+  program::visit_index_tensors(statement.target, add);
   if (statement.assign != Assign::kSet) {
-    tensors.push_back(statement.target.tensor);
+    add(statement.target.tensor);
   }
-  make_set(tensors);
+  std::sort(tensors.begin(), tensors.end());
+  tensors.erase(std::unique(tensors.begin(), tensors.end()), tensors.end());
   return tensors;
 }
 
@@ -116,61 +79,13 @@ bool writes_whole(const Program& program, const Statement& statement) {
   return true;
 }
 
-std::optional<Range> range_of(const Program& program, const std::vector<Loop>& loops, const Affine& affine) {
-  Range range{affine.constant, affine.constant};
-  for (const Affine::Term& term : affine.terms) {
-    std::int64_t low = 0;
-    std::int64_t high = 0;
-    if (term.is_symbol) {
-      const program::Symbol& symbol = program.symbols[term.id];
-      low = symbol.low;
-      std::int64_t span = 0;
-      if (__builtin_sub_overflow(symbol.high - 1, symbol.low, &span)) {
-        return std::nullopt;
-      }
-      high = symbol.low + span / symbol.step * symbol.step;
-    } else {
-      high = static_cast<std::int64_t>(loops[term.id].extent) - 1;
-    }
-    if (term.coefficient < 0) {
-      std::swap(low, high);
-    }
-    std::int64_t at_low = 0;
-    std::int64_t at_high = 0;
-    if (__builtin_mul_overflow(term.coefficient, low, &at_low) ||
-        __builtin_mul_overflow(term.coefficient, high, &at_high) ||
-        __builtin_add_overflow(range.low, at_low, &range.low) ||
-        __builtin_add_overflow(range.high, at_high, &range.high)) {
-      return std::nullopt;
-    }
-  }
-  return range;
-}
-
 bool stays_inside(const Program& program, const std::vector<Loop>& loops, const Index& index,
                   std::uint64_t dim) {
-  if (index.element_of) {
-    return false;
-  }
-  const std::optional<Range> range = range_of(program, loops, index.affine);
-  return range && range->low >= 0 && static_cast<std::uint64_t>(range->high) < dim;
-}
-
-bool same_literal(Type type, const Literal& a, const Literal& b) {
-  Expr left = Expr::constant(type, 0);
-  Expr right = left;
-  left.literal = a;
-  right.literal = b;
-  return program::same(left, right);
+  return !index.element_of && !may_leave(program, loops, index.affine, dim);
 }
 
 void rename_tensor(Statement& statement, std::uint32_t from, std::uint32_t to) {
-  rename_in(statement.target, from, to);
-  visit_expr(statement.value, [&](Expr& node) {
-    if (node.op == Op::kRead) {
-      rename_in(node.access, from, to);
-    }
-  });
+  visit_mentions(statement, [&](std::uint32_t& tensor) { tensor = tensor == from ? to : tensor; });
 }
 
 void remove_statements(Program& program, const std::vector<bool>& marked) {
@@ -214,12 +129,7 @@ void remove_unused_temporaries(Program& program) {
   }
   program.tensors = std::move(kept);
   for (Statement& statement : program.statements) {
-    renumber(statement.target, numbers);
-    visit_expr(statement.value, [&](Expr& node) {
-      if (node.op == Op::kRead) {
-        renumber(node.access, numbers);
-      }
-    });
+    visit_mentions(statement, [&](std::uint32_t& tensor) { tensor = numbers[tensor]; });
   }
 }
 

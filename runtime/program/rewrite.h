@@ -2,6 +2,7 @@
 // runtime/program/rewrite.h: what the passes ask of a program, and the edits they share.
 #pragma once
 
+#include <yoke/program/access.h>
 #include <yoke/program/program.h>
 
 #include <algorithm>
@@ -37,11 +38,8 @@ void visit_expr(E& expr, const Visit& visit) {
 
 std::size_t node_count(const Expr& expr);
 
-// Tensors that the access needs to find its element (gather, scatter).
-std::vector<std::uint32_t> index_tensors(const Access& access);
-// Tensors that the expression reads, those inside indices included; sorted, each once.
-std::vector<std::uint32_t> tensors_read(const Expr& expr);
-// Tensors that the statement reads: by its value, its indices, and its target where it accumulates.
+// Tensors that the statement reads: by its value, its indices, and its target where it accumulates; sorted,
+// each once.
 std::vector<std::uint32_t> tensors_read(const Statement& statement);
 
 inline bool contains(const std::vector<std::uint32_t>& sorted, std::uint32_t tensor) {
@@ -54,17 +52,9 @@ inline bool touches(const Statement& statement, std::uint32_t tensor) {
 // Whether every element of the target is assigned, whatever it held before.
 bool writes_whole(const Program& program, const Statement& statement);
 
-// The smallest and largest value of an affine expression; both are reached. Nothing: it leaves 64 bits.
-struct Range {
-  std::int64_t low = 0;
-  std::int64_t high = 0;
-};
-std::optional<Range> range_of(const Program& program, const std::vector<Loop>& loops, const Affine& affine);
 // Whether the index is affine and stays below `dim` for every value of loops and symbols.
 bool stays_inside(const Program& program, const std::vector<Loop>& loops, const Index& index,
                   std::uint64_t dim);
-
-bool same_literal(Type type, const Literal& a, const Literal& b);
 
 // Makes every read and write of `from` one of `to`.
 void rename_tensor(Statement& statement, std::uint32_t from, std::uint32_t to);

@@ -3,6 +3,7 @@
 // loops.
 #include <yoke/program/execute.h>
 
+#include <algorithm>
 #include <array>
 #include <stdexcept>
 #include <string>
@@ -110,6 +111,26 @@ class Executor {
     }
   }
 
+  Code code(const Expr& expr) const {
+    Code result;
+    result.op = expr.op;
+    result.type = expr.type;
+    result.literal = expr.literal;
+    if (expr.op == Op::kRead) {
+      result.place = place(expr.access);
+      result.literal = expr.access.otherwise.value_or(Literal{});
+    } else if (expr.op == Op::kIndex) {
+      result.position = position(expr.affine);
+    }
+    for (const Expr& arg : expr.args) {
+      result.args.push_back(code(arg));
+    }
+    if (!expr.args.empty()) {
+      result.over = expr.args[expr.op == Op::kSelect ? 1 : 0].type;
+    }
+    return result;
+  }
+
  private:
   Position position(const Affine& affine) const {
     Position result;
@@ -146,26 +167,6 @@ class Executor {
         }
       }
       result.indices.push_back(std::move(dim));
-    }
-    return result;
-  }
-
-  Code code(const Expr& expr) const {
-    Code result;
-    result.op = expr.op;
-    result.type = expr.type;
-    result.literal = expr.literal;
-    if (expr.op == Op::kRead) {
-      result.place = place(expr.access);
-      result.literal = expr.access.otherwise.value_or(Literal{});
-    } else if (expr.op == Op::kIndex) {
-      result.position = position(expr.affine);
-    }
-    for (const Expr& arg : expr.args) {
-      result.args.push_back(code(arg));
-    }
-    if (!expr.args.empty()) {
-      result.over = expr.args[expr.op == Op::kSelect ? 1 : 0].type;
     }
     return result;
   }
@@ -275,7 +276,19 @@ void check_call(const Program& program, std::span<void* const> arguments,
   }
 }
 
+bool is_constant(const Expr& expr) {
+  return expr.op != Op::kRead && expr.op != Op::kIndex &&
+         std::all_of(expr.args.begin(), expr.args.end(), is_constant);
+}
+
 }  // namespace
+
+Literal evaluate(const Expr& expr) {
+  if (!is_constant(expr)) {
+    throw std::invalid_argument("an expression that reads a tensor, a loop or a symbol has no one value");
+  }
+  return Executor({}, {}, {}).code(expr).value({});
+}
 
 void execute(const Program& program, std::span<void* const> arguments,
              std::span<const std::int64_t> symbol_values) {

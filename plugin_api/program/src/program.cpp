@@ -53,21 +53,11 @@ constexpr OpInfo kOps[] = {
 };
 static_assert(std::size(kOps) == static_cast<std::size_t>(Op::kRandomBits) + 1);
 
-bool same_literal(Type type, const Literal& a, const Literal& b) {
-  if (!is_float(type)) {
-    return a.integer == b.integer;
-  }
-  if (std::isnan(a.number) || std::isnan(b.number)) {
-    return std::isnan(a.number) && std::isnan(b.number);
-  }
-  return std::bit_cast<std::uint64_t>(a.number) == std::bit_cast<std::uint64_t>(b.number);
-}
-
 bool same_access(Type type, const Access& a, const Access& b) {
   if (a.tensor != b.tensor || a.indices != b.indices || a.otherwise.has_value() != b.otherwise.has_value()) {
     return false;
   }
-  return !a.otherwise || same_literal(type, *a.otherwise, *b.otherwise);
+  return !a.otherwise || same(type, *a.otherwise, *b.otherwise);
 }
 
 }  // namespace
@@ -199,13 +189,14 @@ bool same(const Expr& a, const Expr& b) {
   }
   switch (a.op) {
     case Op::kConst:
-      return same_literal(a.type, a.literal, b.literal);
+      return same(a.type, a.literal, b.literal);
     case Op::kRead:
       return same_access(a.type, a.access, b.access);
     case Op::kIndex:
       return a.affine == b.affine;
     default:
-      return std::equal(a.args.begin(), a.args.end(), b.args.begin(), b.args.end(), same);
+      return std::equal(a.args.begin(), a.args.end(), b.args.begin(), b.args.end(),
+                        [](const Expr& x, const Expr& y) { return same(x, y); });
   }
 }
 
@@ -216,6 +207,16 @@ bool Statement::reduces(std::uint32_t loop) const {
 std::optional<std::uint32_t> Program::find_tensor(std::string_view tensor_name) const {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].name == tensor_name) {
+bool same(Type type, const Literal& a, const Literal& b) {
+  if (!is_float(type)) {
+    return a.integer == b.integer;
+  }
+  if (std::isnan(a.number) || std::isnan(b.number)) {
+    return std::isnan(a.number) && std::isnan(b.number);
+  }
+  return std::bit_cast<std::uint64_t>(a.number) == std::bit_cast<std::uint64_t>(b.number);
+}
+
       return static_cast<std::uint32_t>(i);
     }
   }

@@ -21,9 +21,9 @@ struct Steps {
   Wide count;
 };
 
-Steps steps_of(const Program& program, const Statement& statement, const Affine::Term& term) {
+Steps steps_of(const Program& program, std::span<const Loop> loops, const Affine::Term& term) {
   if (!term.is_symbol) {
-    return {0, 1, statement.loops[term.id].extent};
+    return {0, 1, loops[term.id].extent};
   }
   const Symbol& symbol = program.symbols[term.id];
   return {symbol.low, symbol.step, (Wide{symbol.high} - 1 - symbol.low) / symbol.step + 1};
@@ -156,12 +156,12 @@ bool are_told_apart(const std::vector<Digit>& digits) {
 
 }  // namespace
 
-std::optional<Interval> range_of(const Program& program, const Statement& statement, const Affine& affine) {
+std::optional<Interval> range_of(const Program& program, std::span<const Loop> loops, const Affine& affine) {
   Wide low = affine.constant;
   Wide high = affine.constant;
   Wide largest = magnitude(affine.constant);  // of any partial sum, in any order
   for (const Affine::Term& term : affine.terms) {
-    const Steps steps = steps_of(program, statement, term);
+    const Steps steps = steps_of(program, loops, term);
     const Wide first = term.coefficient * steps.first;
     const Wide last = term.coefficient * (steps.first + steps.step * (steps.count - 1));
     low += std::min(first, last);
@@ -185,7 +185,7 @@ std::optional<IndexSet> values_of(const Program& program, const Statement& state
   std::int64_t start = affine.constant;
   std::vector<Stride> strides;
   for (const Affine::Term& term : affine.terms) {
-    const Steps steps = steps_of(program, statement, term);
+    const Steps steps = steps_of(program, statement.loops, term);
     start += static_cast<std::int64_t>(term.coefficient * steps.first);
     if (steps.count > 1) {
       strides.push_back(
@@ -285,7 +285,7 @@ std::optional<Region> written_region(const Program& program, const Statement& st
   std::vector<bool> seen(statement.loops.size());
   for (const Index& index : statement.target.indices) {
     for (const Affine::Term& term : index.affine.terms) {
-      const bool varies = steps_of(program, statement, term).count > 1;
+      const bool varies = steps_of(program, statement.loops, term).count > 1;
       // Other launches write elsewhere; a loop in two indices writes a diagonal and no product of sets.
       if (varies && (term.is_symbol || seen[term.id])) {
         return std::nullopt;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace yoke::program {
@@ -20,15 +21,23 @@ struct Interval {
 
 // The values of an index over all loops and symbols; nothing when a part of the sum passes 2^61, which the
 // verifier refuses.
-std::optional<Interval> range_of(const Program& program, const Statement& statement, const Affine& affine);
+std::optional<Interval> range_of(const Program& program, std::span<const Loop> loops, const Affine& affine);
+inline std::optional<Interval> range_of(const Program& program, const Statement& statement,
+                                        const Affine& affine) {
+  return range_of(program, statement.loops, affine);
+}
 
 // The largest magnitude that any partial sum of the index can have, whatever the order of its terms: an
 // integer type that holds it can compute the index. The program is verified.
 std::uint64_t largest_partial_sum(const Program& program, const Statement& statement, const Affine& affine);
 
 // May the affine index leave 0 ... extent - 1 for some value of loops and symbols? Then code must test it.
-bool may_leave(const Program& program, const Statement& statement, const Affine& affine,
+bool may_leave(const Program& program, std::span<const Loop> loops, const Affine& affine,
                std::uint64_t extent);
+inline bool may_leave(const Program& program, const Statement& statement, const Affine& affine,
+                      std::uint64_t extent) {
+  return may_leave(program, statement.loops, affine, extent);
+}
 
 // Elements between neighbours of each dimension, row major.
 std::vector<std::uint64_t> strides_of(const Tensor& tensor);

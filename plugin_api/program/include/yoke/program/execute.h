@@ -19,6 +19,10 @@ namespace yoke::program {
 void execute(const Program& program, std::span<void* const> arguments,
              std::span<const std::int64_t> symbol_values);
 
+// The value of an expression of constants, as execute() computes it. Throws std::invalid_argument where it
+// reads a tensor, a loop or a symbol.
+Literal evaluate(const Expr& expr);
+
 // Threefry 4x32 with 20 rounds (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC
 // 2011).
 std::array<std::uint32_t, 4> threefry4x32(const std::array<std::uint32_t, 4>& key,

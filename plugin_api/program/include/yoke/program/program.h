@@ -91,6 +91,8 @@ struct Literal {
   std::int64_t integer = 0;
   friend bool operator==(const Literal&, const Literal&) = default;
 };
+// Equal as values of the type, bit for bit; every NaN is one value.
+bool same(Type type, const Literal& a, const Literal& b);
 
 struct Access {
   std::uint32_t tensor = 0;  // into Program::tensors
