@@ -13,81 +13,6 @@ using program::Op;
 
 namespace {
 
-// What an operation takes.
-enum class Takes { kFloats, kNumbers, kIntegers, kBools, kAnything };
-
-Takes takes(Op op) {
-  switch (op) {
-    case Op::kAdd:
-    case Op::kSub:
-    case Op::kMul:
-    case Op::kDiv:
-    case Op::kNeg:
-    case Op::kMin:
-    case Op::kMax:
-    case Op::kAbs:
-    case Op::kSign:
-    case Op::kFma:
-    case Op::kLess:
-    case Op::kLessEqual:
-    case Op::kGreater:
-    case Op::kGreaterEqual:
-      return Takes::kNumbers;
-    case Op::kAnd:
-    case Op::kOr:
-    case Op::kNot:
-      return Takes::kBools;
-    case Op::kMod:
-    case Op::kBitAnd:
-    case Op::kBitOr:
-    case Op::kBitXor:
-    case Op::kBitNot:
-    case Op::kShiftLeft:
-    case Op::kShiftRight:
-      return Takes::kIntegers;
-    case Op::kEqual:
-    case Op::kNotEqual:
-    case Op::kSelect:
-    case Op::kCast:
-      return Takes::kAnything;
-    default:
-      return Takes::kFloats;
-  }
-}
-
-bool compares(Op op) {
-  return op == Op::kLess || op == Op::kLessEqual || op == Op::kGreater || op == Op::kGreaterEqual ||
-         op == Op::kEqual || op == Op::kNotEqual;
-}
-
-bool accepts(Takes what, Type type) {
-  switch (what) {
-    case Takes::kFloats:
-      return program::is_float(type);
-    case Takes::kNumbers:
-      return type != Type::kBool;
-    case Takes::kIntegers:
-      return program::is_integer(type);
-    case Takes::kBools:
-      return type == Type::kBool;
-    default:
-      return true;
-  }
-}
-
-const char* wanted(Takes what) {
-  switch (what) {
-    case Takes::kFloats:
-      return "a float type";
-    case Takes::kNumbers:
-      return "numbers";
-    case Takes::kIntegers:
-      return "an integer type";
-    default:
-      return "bool";
-  }
-}
-
 std::string op_text(Op op) {
   return std::string(program::op_info(op).name);
 }
@@ -233,11 +158,6 @@ Tensor neutral(Op op, const std::vector<Tensor>& args, const Dims& dims) {
   }
 }
 
-[[noreturn]] void refuse_type(const std::string& operation, const Tensor& arg, Takes what) {
-  fail(operation + ": " + describe(arg) + " is " + std::string(program::type_name(arg.type())) + "; " +
-       operation + " takes " + wanted(what));
-}
-
 }  // namespace
 
 Tensor map(Op op, std::vector<Tensor> args) {
@@ -251,13 +171,15 @@ Tensor map(Op op, std::vector<Tensor> args) {
          std::string(program::type_name(args[0].type())) + "; it must be bool, as comparisons give");
   }
   unify_types(operation, args, first);
-  const Takes what = takes(op);
+  const program::OpInfo& info = program::op_info(op);
   for (std::size_t i = first; i < args.size(); ++i) {
-    if (what == Takes::kFloats && is_weak(args[i]) && !program::is_float(args[i].type())) {
+    if (info.operands == program::Operands::kFloats && is_weak(args[i]) &&
+        !program::is_float(args[i].type())) {
       args[i] = constant(Type::kF32, *number_of(args[i]), true);
     }
-    if (!accepts(what, args[i].type())) {
-      refuse_type(operation, args[i], what);
+    if (!program::accepts(info.operands, args[i].type())) {
+      fail(operation + ": " + describe(args[i]) + " is " + std::string(program::type_name(args[i].type())) +
+           "; " + operation + " takes " + std::string(program::operands_name(info.operands)));
     }
   }
   Dims dims = broadcast_dims(operation, args);
@@ -270,7 +192,7 @@ Tensor map(Op op, std::vector<Tensor> args) {
   if (op == Op::kPow && number_of(args[1]) == 2.0) {
     return map(Op::kMul, {args[0], args[0]});
   }
-  auto node = new_node(Kind::kMap, compares(op) ? Type::kBool : args[first].type(), std::move(dims));
+  auto node = new_node(Kind::kMap, info.gives_bool ? Type::kBool : args[first].type(), std::move(dims));
   node->op = op;
   node->args = std::move(args);
   return finish(std::move(node));

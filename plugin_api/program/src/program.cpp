@@ -36,20 +36,34 @@ const TypeRow& type_row(Type type) {
 }
 
 // In the order of Op.
+using enum Operands;
 constexpr OpInfo kOps[] = {
-    {"const", -1, false}, {"read", -1, false}, {"index", -1, false}, {"cast", 1, false},
-    {"+", 2, true},       {"-", 2, true},      {"*", 2, true},       {"/", 2, true},
-    {"%", 2, true},       {"-", 1, true},      {"min", 2, false},    {"max", 2, false},
-    {"abs", 1, false},    {"sign", 1, false},  {"floor", 1, false},  {"ceil", 1, false},
-    {"round", 1, false},  {"trunc", 1, false}, {"exp", 1, false},    {"exp2", 1, false},
-    {"expm1", 1, false},  {"log", 1, false},   {"log2", 1, false},   {"log1p", 1, false},
-    {"sqrt", 1, false},   {"rsqrt", 1, false}, {"recip", 1, false},  {"pow", 2, false},
-    {"sin", 1, false},    {"cos", 1, false},   {"tanh", 1, false},   {"sigmoid", 1, false},
-    {"erf", 1, false},    {"erfc", 1, false},  {"fma", 3, false},    {"<", 2, true},
-    {"<=", 2, true},      {">", 2, true},      {">=", 2, true},      {"==", 2, true},
-    {"!=", 2, true},      {"&&", 2, true},     {"||", 2, true},      {"!", 1, true},
-    {"&", 2, true},       {"|", 2, true},      {"^", 2, true},       {"~", 1, true},
-    {"<<", 2, true},      {">>", 2, true},     {"select", 3, false}, {"random_bits", 3, false},
+    {"const", -1, false, kAny, false},   {"read", -1, false, kAny, false},
+    {"index", -1, false, kAny, false},   {"cast", 1, false, kAny, false},
+    {"+", 2, true, kNumbers, false},     {"-", 2, true, kNumbers, false},
+    {"*", 2, true, kNumbers, false},     {"/", 2, true, kNumbers, false},
+    {"%", 2, true, kIntegers, false},    {"-", 1, true, kNumbers, false},
+    {"min", 2, false, kNumbers, false},  {"max", 2, false, kNumbers, false},
+    {"abs", 1, false, kNumbers, false},  {"sign", 1, false, kNumbers, false},
+    {"floor", 1, false, kFloats, false}, {"ceil", 1, false, kFloats, false},
+    {"round", 1, false, kFloats, false}, {"trunc", 1, false, kFloats, false},
+    {"exp", 1, false, kFloats, false},   {"exp2", 1, false, kFloats, false},
+    {"expm1", 1, false, kFloats, false}, {"log", 1, false, kFloats, false},
+    {"log2", 1, false, kFloats, false},  {"log1p", 1, false, kFloats, false},
+    {"sqrt", 1, false, kFloats, false},  {"rsqrt", 1, false, kFloats, false},
+    {"recip", 1, false, kFloats, false}, {"pow", 2, false, kFloats, false},
+    {"sin", 1, false, kFloats, false},   {"cos", 1, false, kFloats, false},
+    {"tanh", 1, false, kFloats, false},  {"sigmoid", 1, false, kFloats, false},
+    {"erf", 1, false, kFloats, false},   {"erfc", 1, false, kFloats, false},
+    {"fma", 3, false, kFloats, false},   {"<", 2, true, kNumbers, true},
+    {"<=", 2, true, kNumbers, true},     {">", 2, true, kNumbers, true},
+    {">=", 2, true, kNumbers, true},     {"==", 2, true, kAny, true},
+    {"!=", 2, true, kAny, true},         {"&&", 2, true, kBools, true},
+    {"||", 2, true, kBools, true},       {"!", 1, true, kBools, true},
+    {"&", 2, true, kIntegers, false},    {"|", 2, true, kIntegers, false},
+    {"^", 2, true, kIntegers, false},    {"~", 1, true, kIntegers, false},
+    {"<<", 2, true, kIntegers, false},   {">>", 2, true, kIntegers, false},
+    {"select", 3, false, kAny, false},   {"random_bits", 3, false, kI64s, false},
 };
 static_assert(std::size(kOps) == static_cast<std::size_t>(Op::kRandomBits) + 1);
 
@@ -100,6 +114,29 @@ std::optional<std::uint32_t> Affine::single_loop() const {
     return terms[0].id;
   }
   return std::nullopt;
+}
+
+bool accepts(Operands operands, Type type) {
+  switch (operands) {
+    case Operands::kNumbers:
+      return type != Type::kBool;
+    case Operands::kFloats:
+      return is_float(type);
+    case Operands::kIntegers:
+      return is_integer(type);
+    case Operands::kBools:
+      return type == Type::kBool;
+    case Operands::kI64s:
+      return type == Type::kI64;
+    case Operands::kAny:
+      return true;
+  }
+  return false;
+}
+
+std::string_view operands_name(Operands operands) {
+  constexpr std::string_view kNames[] = {"anything", "numbers", "floats", "integers", "bool", "i64"};
+  return kNames[static_cast<std::size_t>(operands)];
 }
 
 const OpInfo& op_info(Op op) {
@@ -157,30 +194,26 @@ Expr Expr::cast(Type type, Expr value) {
 Expr Expr::make(Op op, std::vector<Expr> args) {
   Expr expr;
   expr.op = op;
-  switch (op) {
-    case Op::kLess:
-    case Op::kLessEqual:
-    case Op::kGreater:
-    case Op::kGreaterEqual:
-    case Op::kEqual:
-    case Op::kNotEqual:
-    case Op::kAnd:
-    case Op::kOr:
-    case Op::kNot:
-      expr.type = Type::kBool;
-      break;
-    case Op::kRandomBits:
-      expr.type = Type::kU32;
-      break;
-    case Op::kSelect:
-      expr.type = args.size() > 1 ? args[1].type : Type::kF32;
-      break;
-    default:
-      expr.type = args.empty() ? Type::kF32 : args[0].type;
-      break;
+  if (op_info(op).gives_bool) {
+    expr.type = Type::kBool;
+  } else if (op == Op::kRandomBits) {
+    expr.type = Type::kU32;
+  } else {
+    const std::size_t first = op == Op::kSelect ? 1 : 0;  // the first value operand
+    expr.type = args.size() > first ? args[first].type : Type::kF32;
   }
   expr.args = std::move(args);
   return expr;
+}
+
+bool same(Type type, const Literal& a, const Literal& b) {
+  if (!is_float(type)) {
+    return a.integer == b.integer;
+  }
+  if (std::isnan(a.number) || std::isnan(b.number)) {
+    return std::isnan(a.number) && std::isnan(b.number);
+  }
+  return std::bit_cast<std::uint64_t>(a.number) == std::bit_cast<std::uint64_t>(b.number);
 }
 
 bool same(const Expr& a, const Expr& b) {
@@ -207,16 +240,6 @@ bool Statement::reduces(std::uint32_t loop) const {
 std::optional<std::uint32_t> Program::find_tensor(std::string_view tensor_name) const {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].name == tensor_name) {
-bool same(Type type, const Literal& a, const Literal& b) {
-  if (!is_float(type)) {
-    return a.integer == b.integer;
-  }
-  if (std::isnan(a.number) || std::isnan(b.number)) {
-    return std::isnan(a.number) && std::isnan(b.number);
-  }
-  return std::bit_cast<std::uint64_t>(a.number) == std::bit_cast<std::uint64_t>(b.number);
-}
-
       return static_cast<std::uint32_t>(i);
     }
   }

@@ -14,72 +14,13 @@ constexpr std::string_view kReduceNames[] = {"sum", "prod", "min", "max", "any",
 // `(`.
 constexpr std::string_view kReserved[] = {"inf", "nan", "true", "false", "else", "for", "arg", "temp"};
 
-enum class Takes { kNumber, kFloat, kInteger, kBool, kAny, kRandom, kSelect };
-
-Takes takes(Op op) {
-  switch (op) {
-    case Op::kAdd:
-    case Op::kSub:
-    case Op::kMul:
-    case Op::kDiv:
-    case Op::kNeg:
-    case Op::kMin:
-    case Op::kMax:
-    case Op::kAbs:
-    case Op::kSign:
-    case Op::kLess:
-    case Op::kLessEqual:
-    case Op::kGreater:
-    case Op::kGreaterEqual:
-      return Takes::kNumber;
-    case Op::kMod:
-    case Op::kBitAnd:
-    case Op::kBitOr:
-    case Op::kBitXor:
-    case Op::kBitNot:
-    case Op::kShiftLeft:
-    case Op::kShiftRight:
-      return Takes::kInteger;
-    case Op::kAnd:
-    case Op::kOr:
-    case Op::kNot:
-      return Takes::kBool;
-    case Op::kEqual:
-    case Op::kNotEqual:
-      return Takes::kAny;
-    case Op::kSelect:
-      return Takes::kSelect;
-    case Op::kRandomBits:
-      return Takes::kRandom;
-    default:
-      return Takes::kFloat;
-  }
-}
-
-bool gives_bool(Op op) {
-  return (op >= Op::kLess && op <= Op::kNotEqual) || op == Op::kAnd || op == Op::kOr || op == Op::kNot;
-}
-
-std::string wants(Op op, std::string_view what, Type given) {
-  return std::string(op_info(op).name) + " takes " + std::string(what) + ", not " +
-         std::string(type_name(given));
-}
-
 std::string kind_fault(Op op, Type type) {
-  switch (takes(op)) {
-    case Takes::kNumber:
-      return type == Type::kBool ? wants(op, "numbers", type) : "";
-    case Takes::kFloat:
-      return is_float(type) ? "" : wants(op, "floats", type);
-    case Takes::kInteger:
-      return is_integer(type) ? "" : wants(op, "integers", type);
-    case Takes::kBool:
-      return type == Type::kBool ? "" : wants(op, "bool", type);
-    case Takes::kRandom:
-      return type == Type::kI64 ? "" : wants(op, "i64", type);
-    default:
-      return "";
+  const OpInfo& info = op_info(op);
+  if (accepts(info.operands, type)) {
+    return "";
   }
+  return std::string(info.name) + " takes " + std::string(operands_name(info.operands)) + ", not " +
+         std::string(type_name(type));
 }
 
 void infer_from(const Tensor& tensor, std::span<const Index> indices, const Program& program,
@@ -121,7 +62,7 @@ SharedType shared_type(Op op) {
   if (op == Op::kRandomBits || op_info(op).arity < 1 || op == Op::kCast) {
     return {0, 0, false};
   }
-  return {0, static_cast<std::size_t>(op_info(op).arity), !gives_bool(op)};
+  return {0, static_cast<std::size_t>(op_info(op).arity), !op_info(op).gives_bool};
 }
 
 std::optional<Type> result_type(Op op, std::span<const Type> args, std::string& reason) {
@@ -153,7 +94,7 @@ std::optional<Type> result_type(Op op, std::span<const Type> args, std::string& 
   if (op == Op::kRandomBits) {
     return Type::kU32;
   }
-  return gives_bool(op) ? Type::kBool : args[shared.first];
+  return op_info(op).gives_bool ? Type::kBool : args[shared.first];
 }
 
 std::string name_fault(std::string_view name) {

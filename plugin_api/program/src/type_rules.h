@@ -4,6 +4,7 @@
 #pragma once
 
 #include <yoke/program/program.h>
+#include <yoke/program/text.h>
 
 #include <optional>
 #include <span>
@@ -30,9 +31,6 @@ struct SharedType {
   bool is_result;  // and the result has it as well
 };
 SharedType shared_type(Op op);
-
-// Why `name` cannot name a program, tensor, symbol or loop; empty: it can.
-std::string name_fault(std::string_view name);
 
 // "x takes 2 indices, 3 given"; empty: the count is right.
 std::string rank_fault(const Tensor& tensor, std::size_t index_count);

@@ -75,8 +75,12 @@ TEST(ShapeErrorTest, TypesAreNotMixed) {
             "*: 'x' [2] is f32 but 'n' [2] is i64; cast one of them");
   EXPECT_EQ(refusal([] { placeholder("n", Type::kI64, {2}) * 0.5; }),
             "*: the number 0.5 meets 'n' [2], which is i64; cast one of them");
-  EXPECT_EQ(refusal([] { exp(placeholder("n", Type::kI64, {2})); }),
-            "exp: 'n' [2] is i64; exp takes a float type");
+  EXPECT_EQ(refusal([] { exp(placeholder("n", Type::kI64, {2})); }), "exp: 'n' [2] is i64; exp takes floats");
+  EXPECT_EQ(refusal([] {
+              const Tensor n = placeholder("n", Type::kI64, {2});
+              fma(n, n, n);
+            }),
+            "fma: 'n' [2] is i64; fma takes floats");
   EXPECT_EQ(refusal([] { select(f32("x", {2}), f32("y", {2}), 0.0); }),
             "select: the condition 'x' [2] is f32; it must be bool, as comparisons give");
   EXPECT_EQ(refusal([] { any(f32("x", {2})); }), "any: 'x' [2] is f32; it takes bool, as comparisons give");

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/lower/names.cpp: identifiers for tensors and loops.
+#include <yoke/program/text.h>
+
 #include <algorithm>
 #include <array>
 #include <set>
@@ -10,10 +12,6 @@
 namespace yoke {
 
 std::string program_identifier(const std::string& name) {
-  // Words that the grammar cannot take for a name.
-  static const std::set<std::string> kReserved = {"sum",    "prod",   "min", "max", "any",  "all",
-                                                  "argmax", "argmin", "inf", "nan", "true", "false",
-                                                  "else",   "for",    "arg", "temp"};
   constexpr std::size_t kLongest = 200;
   std::string text = name.substr(0, kLongest);
   for (char& c : text) {
@@ -26,7 +24,7 @@ std::string program_identifier(const std::string& name) {
   if (text[0] >= '0' && text[0] <= '9') {
     return "p_" + text;
   }
-  return kReserved.contains(text) ? text + "_" : text;
+  return program::name_fault(text).empty() ? text : text + "_";  // a word of the language
 }
 
 namespace detail::lowering {

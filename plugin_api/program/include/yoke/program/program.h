@@ -158,10 +158,18 @@ enum class Op : std::uint8_t {
   kRandomBits   // random_bits(seed, stream, counter): three i64 -> u32, Threefry 4x32, 20 rounds
 };
 
+// What an operation takes: values of one type, which is one of these. Of select this is said of the values
+// it chooses from; its condition is a bool.
+enum class Operands : std::uint8_t { kAny, kNumbers, kFloats, kIntegers, kBools, kI64s };
+bool accepts(Operands operands, Type type);
+std::string_view operands_name(Operands operands);  // "numbers": for messages
+
 struct OpInfo {
   std::string_view name;  // "exp"; for infix operators their token: "+"
   int arity;              // -1: leaves
   bool infix;
+  Operands operands;
+  bool gives_bool;  // whatever it takes; other results have the type of the values (random_bits: u32)
 };
 const OpInfo& op_info(Op op);
 

@@ -23,6 +23,9 @@ class ProgramError : public std::runtime_error {
   std::string reason_;
 };
 
+// Why `name` cannot name a program, tensor, symbol or loop; empty: it can.
+std::string name_fault(std::string_view name);
+
 // Parses and types a text; throws ProgramError. Does not verify.
 Module parse(std::string_view text);
 
