@@ -13,10 +13,21 @@ using program::Affine;
 using program::Program;
 using program::Statement;
 
+namespace {
+
+// sum + a * b modulo 2^64. Where a symbol's range begins far from 0 and a constant brings the index back,
+// parts of an address leave 64 bits; the address does not.
+std::int64_t add_product(std::int64_t sum, std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(sum) +
+                                   static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+}
+
+}  // namespace
+
 std::int64_t Form::base(std::span<const std::int64_t> symbol_values) const {
   std::int64_t value = constant;
   for (std::size_t i = 0; i < symbols.size(); ++i) {
-    value += symbols[i] * symbol_values[i];
+    value = add_product(value, symbols[i], symbol_values[i]);
   }
   return value;
 }
@@ -34,12 +45,12 @@ Form form_of(const Affine& affine, std::size_t loop_count, std::size_t symbol_co
 }
 
 void add_scaled(Form& to, const Form& from, std::int64_t scale) {
-  to.constant += from.constant * scale;
+  to.constant = add_product(to.constant, from.constant, scale);
   for (std::size_t i = 0; i < to.loops.size(); ++i) {
-    to.loops[i] += from.loops[i] * scale;
+    to.loops[i] = add_product(to.loops[i], from.loops[i], scale);
   }
   for (std::size_t i = 0; i < to.symbols.size(); ++i) {
-    to.symbols[i] += from.symbols[i] * scale;
+    to.symbols[i] = add_product(to.symbols[i], from.symbols[i], scale);
   }
 }
 

@@ -75,6 +75,20 @@ TEST(AccessTest, SymbolsMoveWhatIsReadAndWritten) {
   }
 }
 
+// 2^59 rows of 1000 elements leave 64 bits; the undefined behavior sanitizer tells whether that matters.
+TEST(AccessTest, SymbolsMayBeginFarFromZero) {
+  const std::int64_t far = std::int64_t{1} << 59U;
+  const std::string begin = std::to_string(far);
+  const std::string text = program(
+      "  arg x : f32[10, 1000] in\n  arg y : f32[1000] out\n  arg z : f32[1000] out\n"
+      "  y[j] = x[row - " +
+          begin + ", j]\n  z[j] = sum[i:3] x[row - " + begin + " + i, j]\n",
+      "symbol row in " + begin + ".." + std::to_string(far + 8));
+  for (const std::int64_t row : {far, far + 7}) {
+    expect_like_reference(text, 3, {}, {row});
+  }
+}
+
 TEST(ReductionTest, EveryReductionOfEveryShapeAgreesWithTheReference) {
   struct Shape {
     const char* dims;
