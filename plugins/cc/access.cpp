@@ -54,46 +54,10 @@ void add_scaled(Form& to, const Form& from, std::int64_t scale) {
   }
 }
 
-std::vector<std::int64_t> strides_of(const program::Tensor& tensor) {
-  std::vector<std::int64_t> strides(tensor.dims.size(), 1);
-  for (std::size_t i = strides.size(); i-- > 1;) {
-    strides[i - 1] = strides[i] * static_cast<std::int64_t>(tensor.dims[i]);
-  }
-  return strides;
-}
-
-bool has_element_index(const Access& access) {
-  return std::any_of(access.indices.begin(), access.indices.end(),
-                     [](const program::Index& index) { return index.element_of.has_value(); });
-}
-
-namespace {
-
-bool leaves(const Program& program, const Statement& statement, const Affine& affine, std::uint64_t extent) {
-  std::int64_t low = affine.constant;
-  std::int64_t high = affine.constant;
-  for (const Affine::Term& term : affine.terms) {
-    std::int64_t first = 0;
-    std::int64_t last = 0;
-    if (term.is_symbol) {
-      const program::Symbol& symbol = program.symbols[term.id];
-      first = symbol.low;
-      last = symbol.low + (symbol.high - 1 - symbol.low) / symbol.step * symbol.step;
-    } else {
-      last = static_cast<std::int64_t>(statement.loops[term.id].extent) - 1;
-    }
-    low += term.coefficient * (term.coefficient > 0 ? first : last);
-    high += term.coefficient * (term.coefficient > 0 ? last : first);
-  }
-  return low < 0 || high >= static_cast<std::int64_t>(extent);
-}
-
-}  // namespace
-
 bool may_leave(const Program& program, const Statement& statement, std::uint32_t tensor,
                std::span<const Affine> indices) {
   for (std::size_t i = 0; i < indices.size(); ++i) {
-    if (leaves(program, statement, indices[i], program.tensors[tensor].dims[i])) {
+    if (may_leave(program, statement, indices[i], program.tensors[tensor].dims[i])) {
       return true;
     }
   }
@@ -103,7 +67,7 @@ bool may_leave(const Program& program, const Statement& statement, std::uint32_t
 bool may_leave(const Program& program, const Statement& statement, const Access& access) {
   for (std::size_t i = 0; i < access.indices.size(); ++i) {
     if (!access.indices[i].element_of &&
-        leaves(program, statement, access.indices[i].affine, program.tensors[access.tensor].dims[i])) {
+        may_leave(program, statement, access.indices[i].affine, program.tensors[access.tensor].dims[i])) {
       return true;
     }
   }
@@ -114,10 +78,11 @@ Form linear_form(const Program& program, const Statement& statement, const Acces
   const std::size_t loop_count = statement.loops.size();
   const std::size_t symbol_count = program.symbols.size();
   Form form = form_of(Affine{}, loop_count, symbol_count);
-  const std::vector<std::int64_t> strides = strides_of(program.tensors[access.tensor]);
+  const std::vector<std::uint64_t> strides = strides_of(program.tensors[access.tensor]);
   for (std::size_t i = 0; i < access.indices.size(); ++i) {
     if (!access.indices[i].element_of) {
-      add_scaled(form, form_of(access.indices[i].affine, loop_count, symbol_count), strides[i]);
+      add_scaled(form, form_of(access.indices[i].affine, loop_count, symbol_count),
+                 static_cast<std::int64_t>(strides[i]));
     }
   }
   return form;

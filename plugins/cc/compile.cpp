@@ -130,7 +130,7 @@ class Compiler {
     }
     bool found = false;
     for (const std::uint32_t id : group) {
-      visit_reads(program().statements[id].value, [&](std::uint32_t tensor, const program::Access*) {
+      visit_read_tensors(program().statements[id].value, [&](std::uint32_t tensor) {
         found = found || tensor == matmul->contraction.t.tensor;
       });
     }

@@ -8,7 +8,6 @@
 
 namespace yoke::cc {
 
-using program::Access;
 using program::Program;
 using program::Statement;
 
@@ -23,21 +22,29 @@ bool is_elementwise(const Program& program, const Statement& statement) {
 
 bool reads(const Statement& statement, std::uint32_t tensor) {
   bool found = statement.target.tensor == tensor && statement.assign != program::Assign::kSet;
-  const auto visit = [&](std::uint32_t read, const Access*) { found = found || read == tensor; };
-  visit_reads(statement.value, visit);
-  visit_reads(statement.target, visit);
+  const auto visit = [&](std::uint32_t read) { found = found || read == tensor; };
+  visit_read_tensors(statement.value, visit);
+  visit_index_tensors(statement.target, visit);
   return found;
+}
+
+// Every read of `tensor` in `expr` is of the element `indices`, and it finds no element of another tensor.
+bool reads_only_at(const program::Expr& expr, std::uint32_t tensor,
+                   const std::vector<program::Index>& indices) {
+  if (expr.op == program::Op::kRead) {
+    bool finds_elements = false;
+    visit_index_tensors(expr.access,
+                        [&](std::uint32_t index) { finds_elements = finds_elements || index == tensor; });
+    return !finds_elements && (expr.access.tensor != tensor || expr.access.indices == indices);
+  }
+  return std::all_of(expr.args.begin(), expr.args.end(),
+                     [&](const program::Expr& arg) { return reads_only_at(arg, tensor, indices); });
 }
 
 // Every touch of `tensor` in `statement` is of the element `indices`.
 bool only_at(const Statement& statement, std::uint32_t tensor, const std::vector<program::Index>& indices) {
-  bool same = statement.target.tensor != tensor || statement.target.indices == indices;
-  visit_reads(statement.value, [&](std::uint32_t read, const Access* access) {
-    if (read == tensor) {
-      same = same && access != nullptr && access->indices == indices;
-    }
-  });
-  return same;
+  return (statement.target.tensor != tensor || statement.target.indices == indices) &&
+         reads_only_at(statement.value, tensor, indices);
 }
 
 bool joins(const Program& program, const std::vector<std::uint32_t>& group, const Statement& next) {

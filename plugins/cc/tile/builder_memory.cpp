@@ -194,11 +194,11 @@ std::uint32_t KernelBuilder::bounded(const Access& access, std::uint8_t& mask, b
   const program::Tensor& tensor = program_.tensors[access.tensor];
   result.tensor = access.tensor;
   result.element_size = static_cast<std::int64_t>(program::byte_size(tensor.type));
-  const std::vector<std::int64_t> strides = strides_of(tensor);
+  const std::vector<std::uint64_t> strides = strides_of(tensor);
   for (std::size_t i = 0; i < access.indices.size(); ++i) {
     Bounded::Dim dim;
     dim.extent = static_cast<std::int64_t>(tensor.dims[i]);
-    dim.stride = strides[i];
+    dim.stride = static_cast<std::int64_t>(strides[i]);
     if (access.indices[i].element_of) {
       const Value value = element_value(access.indices[i]);
       dim.element = true;

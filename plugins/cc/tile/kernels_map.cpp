@@ -139,9 +139,24 @@ MapFn pick_random(unsigned scalars) {
   }
 }
 
+// What floats and integers have in common.
 template <class T>
-MapFn compare(MapOp op, unsigned scalars) {
+MapFn any_map(MapOp op, unsigned scalars) {
   switch (op) {
+    case MapOp::kCopy:
+      return map1<T, T, Copy<T>>;
+    case MapOp::kAdd:
+      return pick2<T, T, Add<T>>(scalars);
+    case MapOp::kSub:
+      return pick2<T, T, Sub<T>>(scalars);
+    case MapOp::kMul:
+      return pick2<T, T, Mul<T>>(scalars);
+    case MapOp::kMin:
+      return pick2<T, T, Min<T>>(scalars);
+    case MapOp::kMax:
+      return pick2<T, T, Max<T>>(scalars);
+    case MapOp::kSelect:
+      return pick3<uint8_t, T, Select<T>>(scalars);
     case MapOp::kLess:
       return pick2<T, uint8_t, Less<T>>(scalars);
     case MapOp::kLessEqual:
@@ -162,8 +177,6 @@ MapFn compare(MapOp op, unsigned scalars) {
 template <class T>
 MapFn float_map(MapOp op, unsigned scalars) {
   switch (op) {
-    case MapOp::kCopy:
-      return map1<T, T, Copy<T>>;
     case MapOp::kNeg:
       return map1<T, T, NegFloat<T>>;
     case MapOp::kSign:
@@ -178,28 +191,16 @@ MapFn float_map(MapOp op, unsigned scalars) {
       return map1<T, T, Trunc<T>>;
     case MapOp::kRecip:
       return map1<T, T, Recip<T>>;
-    case MapOp::kAdd:
-      return pick2<T, T, AddFloat<T>>(scalars);
-    case MapOp::kSub:
-      return pick2<T, T, SubFloat<T>>(scalars);
-    case MapOp::kMul:
-      return pick2<T, T, MulFloat<T>>(scalars);
     case MapOp::kDiv:
       return pick2<T, T, DivFloat<T>>(scalars);
-    case MapOp::kMin:
-      return pick2<T, T, MinFloat<T>>(scalars);
-    case MapOp::kMax:
-      return pick2<T, T, MaxFloat<T>>(scalars);
     case MapOp::kFma:
       return pick3<T, T, Fma<T>>(scalars);
     case MapOp::kMulAdd:
       return pick3<T, T, MulAdd<T>>(scalars);
     case MapOp::kMulSub:
       return pick3<T, T, MulSub<T>>(scalars);
-    case MapOp::kSelect:
-      return pick3<uint8_t, T, Select<T>>(scalars);
     default:
-      return compare<T>(op, scalars);
+      return any_map<T>(op, scalars);
   }
 }
 
@@ -272,8 +273,6 @@ MapFn f64_map(MapOp op, unsigned scalars) {
 template <class T>
 MapFn int_map(MapOp op, unsigned scalars) {
   switch (op) {
-    case MapOp::kCopy:
-      return map1<T, T, Copy<T>>;
     case MapOp::kNeg:
       return map1<T, T, NegInt<T>>;
     case MapOp::kAbs:
@@ -284,20 +283,10 @@ MapFn int_map(MapOp op, unsigned scalars) {
       return map1<T, T, Not<T>>;
     case MapOp::kBitNot:
       return map1<T, T, BitNot<T>>;
-    case MapOp::kAdd:
-      return pick2<T, T, AddInt<T>>(scalars);
-    case MapOp::kSub:
-      return pick2<T, T, SubInt<T>>(scalars);
-    case MapOp::kMul:
-      return pick2<T, T, MulInt<T>>(scalars);
     case MapOp::kDiv:
       return pick2<T, T, DivInt<T>>(scalars);
     case MapOp::kMod:
       return pick2<T, T, ModInt<T>>(scalars);
-    case MapOp::kMin:
-      return pick2<T, T, MinInt<T>>(scalars);
-    case MapOp::kMax:
-      return pick2<T, T, MaxInt<T>>(scalars);
     case MapOp::kBitAnd:
       return pick2<T, T, BitAnd<T>>(scalars);
     case MapOp::kBitOr:
@@ -308,10 +297,8 @@ MapFn int_map(MapOp op, unsigned scalars) {
       return pick2<T, T, ShiftLeft<T>>(scalars);
     case MapOp::kShiftRight:
       return pick2<T, T, ShiftRight<T>>(scalars);
-    case MapOp::kSelect:
-      return pick3<uint8_t, T, Select<T>>(scalars);
     default:
-      return compare<T>(op, scalars);
+      return any_map<T>(op, scalars);
   }
 }
 

@@ -1,60 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // plugins/cc/tile/kernels_move.cpp: reductions, copies, gathers and scatters over a tile; compiled once per
 // instruction set.
-#include "functions.h"
 #include "kernels_isa.h"
+#include "operations.h"
 
 namespace yoke::cc::YOKE_CC_ISA {
 namespace {
 
-template <class T>
-struct Wide {
-  using U = uint32_t;
-};
-template <>
-struct Wide<int64_t> {
-  using U = uint64_t;
-};
-template <>
-struct Wide<float> {
-  using U = float;
-};
-template <>
-struct Wide<double> {
-  using U = double;
-};
-template <class T>
-using Arithmetic = typename Wide<T>::U;
-
-template <class T>
-struct Add {
-  static inline T apply(T x, T y) {
-    return static_cast<T>(static_cast<Arithmetic<T>>(x) + static_cast<Arithmetic<T>>(y));
-  }
-};
-template <class T>
-struct Mul {
-  static inline T apply(T x, T y) {
-    return static_cast<T>(static_cast<Arithmetic<T>>(x) * static_cast<Arithmetic<T>>(y));
-  }
-};
-// NaN when either side is NaN.
-template <class T>
-struct Min {
-  static inline T apply(T x, T y) { return ((x < y) | (x != x)) ? x : y; }
-};
-template <class T>
-struct Max {
-  static inline T apply(T x, T y) { return ((x > y) | (x != x)) ? x : y; }
-};
-template <class T>
-struct Or {
-  static inline T apply(T x, T y) { return static_cast<T>(x | y); }
-};
-template <class T>
-struct And {
-  static inline T apply(T x, T y) { return static_cast<T>(x & y); }
-};
 template <class T>
 struct Second {
   static inline T apply(T, T y) { return y; }
@@ -283,7 +235,7 @@ ScatterFn pick_scatter(Reg type, Stored stored) {
 
 ReduceFn find_reduce(ReduceOp op, Reg type, bool by_columns) {
   if (op == ReduceOp::kAny || op == ReduceOp::kAll) {
-    return op == ReduceOp::kAny ? pick<uint8_t, Or>(by_columns) : pick<uint8_t, And>(by_columns);
+    return op == ReduceOp::kAny ? pick<uint8_t, BitOr>(by_columns) : pick<uint8_t, BitAnd>(by_columns);
   }
   switch (type) {
     case Reg::kF64:

@@ -17,12 +17,21 @@ template <>
 struct Wide<int64_t> {
   using U = uint64_t;
 };
+template <>
+struct Wide<float> {
+  using U = float;
+};
+template <>
+struct Wide<double> {
+  using U = double;
+};
+// What T is computed in: of integers an unsigned type that wraps like T and is as wide as its arithmetic.
 template <class T>
-using Unsigned = typename Wide<T>::U;  // wraps like T, and as wide as its arithmetic
+using Arithmetic = typename Wide<T>::U;
 
 template <class T>
-inline Unsigned<T> wrapping(T x) {
-  return static_cast<Unsigned<T>>(x);
+inline Arithmetic<T> wide(T x) {
+  return static_cast<Arithmetic<T>>(x);
 }
 
 template <class T>
@@ -47,22 +56,17 @@ constexpr bool is_signed_v = static_cast<T>(-1) < static_cast<T>(0);
   };
 YOKE_CC_UNARY(Copy, x)
 YOKE_CC_UNARY(NegFloat, -x)
-YOKE_CC_UNARY(NegInt, static_cast<T>(Unsigned<T>{0} - static_cast<Unsigned<T>>(x)))
-YOKE_CC_UNARY(BitNot, static_cast<T>(~static_cast<Unsigned<T>>(x)))
+YOKE_CC_UNARY(NegInt, static_cast<T>(Arithmetic<T>{0} - static_cast<Arithmetic<T>>(x)))
+YOKE_CC_UNARY(BitNot, static_cast<T>(~static_cast<Arithmetic<T>>(x)))
 YOKE_CC_UNARY(Not, static_cast<T>(x ^ T{1}))
 YOKE_CC_UNARY(Recip, T{1} / x)
-YOKE_CC_BINARY(AddFloat, x + y)
-YOKE_CC_BINARY(SubFloat, x - y)
-YOKE_CC_BINARY(MulFloat, x* y)
 YOKE_CC_BINARY(DivFloat, x / y)
-YOKE_CC_BINARY(AddInt, static_cast<T>(wrapping(x) + wrapping(y)))
-YOKE_CC_BINARY(SubInt, static_cast<T>(wrapping(x) - wrapping(y)))
-YOKE_CC_BINARY(MulInt, static_cast<T>(wrapping(x) * wrapping(y)))
-YOKE_CC_BINARY(BitAnd, static_cast<T>(wrapping(x) & wrapping(y)))
-YOKE_CC_BINARY(BitOr, static_cast<T>(wrapping(x) | wrapping(y)))
-YOKE_CC_BINARY(BitXor, static_cast<T>(wrapping(x) ^ wrapping(y)))
-YOKE_CC_BINARY(MinInt, y < x ? y : x)
-YOKE_CC_BINARY(MaxInt, x < y ? y : x)
+YOKE_CC_BINARY(Add, static_cast<T>(wide(x) + wide(y)))
+YOKE_CC_BINARY(Sub, static_cast<T>(wide(x) - wide(y)))
+YOKE_CC_BINARY(Mul, static_cast<T>(wide(x) * wide(y)))
+YOKE_CC_BINARY(BitAnd, static_cast<T>(wide(x) & wide(y)))
+YOKE_CC_BINARY(BitOr, static_cast<T>(wide(x) | wide(y)))
+YOKE_CC_BINARY(BitXor, static_cast<T>(wide(x) ^ wide(y)))
 YOKE_CC_BINARY(Less, static_cast<uint8_t>(x < y))
 YOKE_CC_BINARY(LessEqual, static_cast<uint8_t>(x <= y))
 YOKE_CC_BINARY(Greater, static_cast<uint8_t>(x > y))
@@ -72,11 +76,11 @@ YOKE_CC_BINARY(NotEqual, static_cast<uint8_t>(x != y))
 
 // NaN when either side is NaN.
 template <class T>
-struct MinFloat {
+struct Min {
   static inline T apply(T x, T y) { return ((x < y) | (x != x)) ? x : y; }
 };
 template <class T>
-struct MaxFloat {
+struct Max {
   static inline T apply(T x, T y) { return ((x > y) | (x != x)) ? x : y; }
 };
 template <class T>
@@ -116,15 +120,15 @@ struct ModInt {
 template <class T>
 struct ShiftLeft {
   static inline T apply(T x, T y) {
-    constexpr Unsigned<T> kLast = sizeof(T) * 8 - 1;
-    return static_cast<T>(static_cast<Unsigned<T>>(x) << (static_cast<Unsigned<T>>(y) & kLast));
+    constexpr Arithmetic<T> kLast = sizeof(T) * 8 - 1;
+    return static_cast<T>(static_cast<Arithmetic<T>>(x) << (static_cast<Arithmetic<T>>(y) & kLast));
   }
 };
 template <class T>
 struct ShiftRight {
   static inline T apply(T x, T y) {
-    constexpr Unsigned<T> kLast = sizeof(T) * 8 - 1;
-    return static_cast<T>(x >> (static_cast<Unsigned<T>>(y) & kLast));
+    constexpr Arithmetic<T> kLast = sizeof(T) * 8 - 1;
+    return static_cast<T>(x >> (static_cast<Arithmetic<T>>(y) & kLast));
   }
 };
 
@@ -297,8 +301,8 @@ struct Cast {
     if constexpr (kToBool) {
       return static_cast<To>(x != From{0});
     } else if constexpr (is_float_v<From> && !is_float_v<To>) {
-      constexpr To kHigh = is_signed_v<To> ? static_cast<To>(~(Unsigned<To>{1} << (sizeof(To) * 8 - 1)))
-                                           : static_cast<To>(~Unsigned<To>{0});
+      constexpr To kHigh = is_signed_v<To> ? static_cast<To>(~(Arithmetic<To>{1} << (sizeof(To) * 8 - 1)))
+                                           : static_cast<To>(~Arithmetic<To>{0});
       constexpr To kLow = is_signed_v<To> ? static_cast<To>(-kHigh - 1) : To{0};
       constexpr To kHalf = kHigh / 2 + 1;
       constexpr From kLimit = static_cast<From>(kHalf) * 2;  // kHigh + 1, exactly
