@@ -28,16 +28,15 @@ class Placer {
     }
   }
 
-  // Every move feeds one more statement and starves none, so this ends.
+  // Every move feeds one more statement and starves none, so this ends; mostly one round finds all of them.
   bool run() {
     bool changed = false;
-    for (std::size_t i = 0; i < items_.size();) {
-      if (move_next_of(i)) {
-        changed = true;
-        i = 0;
-      } else {
-        ++i;
+    for (bool again = true; again;) {
+      again = false;
+      for (std::size_t i = 0; i < items_.size(); ++i) {
+        again = move_next_of(i) || again;
       }
+      changed = changed || again;
     }
     for (std::size_t i = 0; i < items_.size(); ++i) {
       program_.statements[i] = std::move(items_[i].statement);
@@ -66,7 +65,12 @@ class Placer {
 
   // Whether j stands right behind a reduction, or a chain behind one, that feeds it.
   bool is_fed(std::size_t j) const {
-    return j > 0 && is_epilogue(j - 1, j) && (items_[j - 1].statement.reduce.has_value() || is_fed(j - 1));
+    for (; j > 0 && is_epilogue(j - 1, j); --j) {
+      if (items_[j - 1].statement.reduce) {
+        return true;
+      }
+    }
+    return false;
   }
 
   std::size_t reader_count(std::uint32_t tensor) const {
