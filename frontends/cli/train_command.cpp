@@ -97,9 +97,9 @@ class Run {
   double loss_so_far(Trainer& trainer) {
     const std::int64_t fresh = epoch_steps_ - loss_steps_;
     if (fresh > 0) {
-      // A sum over shards is shown per shard: the number then means the same as with mean.
-      const double scale = options_.reduction == Reduction::kSum ? static_cast<double>(report_->shards) : 1.0;
-      loss_sum_ += trainer.mean_loss() / scale * static_cast<double>(fresh);
+      // Always the mean over the rows, so that the number means the same whatever the gradients' reduction
+      // is.
+      loss_sum_ += trainer.mean_loss(Reduction::kMean) * static_cast<double>(fresh);
       loss_steps_ = epoch_steps_;
     }
     return loss_sum_ / static_cast<double>(loss_steps_);

@@ -237,19 +237,31 @@ double Trainer::loss_value() {
   });
 }
 
+double Trainer::Impl::take_loss_total(std::size_t k, const char* name) {
+  const Context& context = contexts[k];
+  double total = 0;
+  detail::read_now(context, name, std::as_writable_bytes(std::span(&total, 1)));
+  const std::uint64_t zero = 0;
+  context.stream()->fill(context.tensor(name).view, &zero, 1);
+  context.stream()->wait();
+  return total;
+}
+
 double Trainer::mean_loss() {
+  return mean_loss(impl_->options.reduction);
+}
+
+double Trainer::mean_loss(Reduction reduction) {
   if (impl_->steps_in_loss_total == 0) {
     throw Error(ErrorCode::kFailedPrecondition, "mean_loss(): no step has run since the last call");
   }
   return impl_->at_step("mean_loss()", [&] {
     double sum = 0;
-    for (const Context& context : impl_->contexts) {
-      double part = 0;
-      detail::read_now(context, "loss_total", std::as_writable_bytes(std::span(&part, 1)));
-      const std::uint64_t zero = 0;
-      context.stream()->fill(context.tensor("loss_total").view, &zero, 1);
-      context.stream()->wait();
-      sum += part;
+    for (const Variant& variant : impl_->variants) {
+      const std::vector<double> weights = detail::shard_weights(variant.rows, reduction);
+      for (std::uint32_t k = 0; k < variant.active; ++k) {
+        sum += weights[k] * impl_->take_loss_total(k, variant.loss_total);
+      }
     }
     const auto steps = static_cast<double>(impl_->steps_in_loss_total);
     impl_->steps_in_loss_total = 0;

@@ -7,6 +7,7 @@
 #include <yoke/program/text.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "trainer_impl.h"
@@ -14,6 +15,16 @@
 namespace yoke {
 
 namespace detail {
+
+std::vector<double> shard_weights(std::span<const std::uint64_t> rows, Reduction reduction) {
+  const auto batch_rows = static_cast<double>(std::accumulate(rows.begin(), rows.end(), std::uint64_t{0}));
+  std::vector<double> weights;
+  for (const std::uint64_t own : rows) {
+    const double share = reduction == Reduction::kSum ? 1.0 : static_cast<double>(own) / batch_rows;
+    weights.push_back(own == 0 ? 0 : share);
+  }
+  return weights;
+}
 
 NamedProgram name_program(const Lowered& lowered, const std::map<std::string, std::string>& given,
                           const std::string& literal_prefix) {
@@ -40,6 +51,13 @@ using detail::Arena;
 using detail::NamedProgram;
 using detail::RowPlan;
 using detail::Variant;
+
+namespace {
+
+constexpr const char* kLossTotal = "loss_total";
+constexpr const char* kTailLossTotal = "loss_total_of_last_batch";
+
+}  // namespace
 
 NamedProgram Trainer::Impl::build_gradient(std::size_t k, bool is_tail, double weight) {
   const auto all_of = [&](const char* name, const Tensor& data) {
@@ -85,7 +103,8 @@ NamedProgram Trainer::Impl::build_gradient(std::size_t k, bool is_tail, double w
     outputs.push_back({"gradient_" + std::to_string(i), slopes[i]});
     given[outputs.back().name] = "gradient/" + parameters[i].name();
   }
-  const std::vector<Update> sums = {{total, total + cast(loss, Type::kF64) * weight}};
+  given[total.name()] = is_tail ? kTailLossTotal : kLossTotal;
+  const std::vector<Update> sums = {{total, total + cast(loss, Type::kF64)}};
   const std::string name = is_tail ? "gradient_of_last_batch" : "gradient";
   return detail::name_program(lower(name, outputs, sums), given, "literal/" + name + "/");
 }
@@ -93,18 +112,17 @@ NamedProgram Trainer::Impl::build_gradient(std::size_t k, bool is_tail, double w
 void Trainer::Impl::build_variant(bool is_tail) {
   Variant made;
   made.rows = is_tail ? plan.tail : plan.rows;
-  const double batch_rows = static_cast<double>(is_tail ? plan.tail_rows() : plan.batch);
+  made.weights = detail::shard_weights(made.rows, options.reduction);
+  made.loss_total = is_tail ? kTailLossTotal : kLossTotal;
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> same_shape;  // rows and tail -> first shard
   for (std::size_t k = 0; k < made.rows.size(); ++k) {
-    const bool sums = options.reduction == Reduction::kSum;
-    const double share = sums ? 1.0 : static_cast<double>(made.rows[k]) / batch_rows;
-    made.weights.push_back(made.rows[k] == 0 ? 0 : share);
     if (made.rows[k] == 0) {
       continue;
     }
     made.active = static_cast<std::uint32_t>(k) + 1;
     const auto [found, is_new] = same_shape.try_emplace({plan.rows[k], plan.tail[k]}, k);
-    made.programs.push_back(is_new ? build_gradient(k, is_tail, share) : made.programs[found->second]);
+    made.programs.push_back(is_new ? build_gradient(k, is_tail, made.weights[k])
+                                   : made.programs[found->second]);
   }
   variants.push_back(std::move(made));
 }
@@ -119,7 +137,7 @@ void Trainer::Impl::build_graphs() {
   if (plan.tail_rows() > 0) {
     build_variant(true);
   }
-  std::set<std::string> names = {"loss", "loss_total", "inputs", "targets"};
+  std::set<std::string> names = {"loss", kLossTotal, kTailLossTotal, "inputs", "targets"};
   for (const Parameter& parameter : parameters) {
     if (!names.insert(parameter.name()).second) {
       throw Error(ErrorCode::kInvalidArgument,

@@ -44,13 +44,17 @@ struct NamedProgram {
 // Full batches are variant 0, the smaller last one is variant 1.
 struct Variant {
   std::vector<std::uint64_t> rows;      // per shard
-  std::vector<double> weights;          // of each shard's loss in the reduced one; 0 without rows
+  std::vector<double> weights;          // of each shard's loss in the reduced one
   std::uint32_t active = 0;             // shards with rows: the first ones
+  const char* loss_total = "";          // the tensor that a shard's losses of such batches are added up in
   std::vector<NamedProgram> programs;   // per active shard
   std::vector<BoundRoutine> gradients;  // per active shard
   std::vector<GradientMerge> merges;    // per arena
   std::vector<BoundRoutine> fused;      // direct: merge and update of a slice in one pass
 };
+
+// What each shard's loss or gradient counts in the reduced one: 0 without rows.
+std::vector<double> shard_weights(std::span<const std::uint64_t> rows, Reduction reduction);
 
 struct Placement {
   std::string backend_name;
@@ -113,6 +117,7 @@ struct Trainer::Impl {
   void queue_merge_and_update();
   void check_replicas();
   std::vector<float> read(const Context& context, std::string_view name);
+  double take_loss_total(std::size_t k, const char* name);
   [[noreturn]] void rethrow(const Error& error, const char* call) const;
   template <class Function>
   auto at_step(const char* call, Function&& function) {

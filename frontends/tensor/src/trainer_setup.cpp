@@ -90,8 +90,10 @@ void Trainer::Impl::make_shards() {
         contexts[k].adopt("gradient/" + parameter.name(), spec, arena_part(k, arena, "gradients", part));
       }
     }
-    contexts[k].allocate("loss_total", {YOKE_F64, {}});
-    contexts[k].stream()->fill(contexts[k].tensor("loss_total").view, &zero, 1);
+    for (const Variant& variant : variants) {
+      contexts[k].allocate(variant.loss_total, {YOKE_F64, {}});
+      contexts[k].stream()->fill(contexts[k].tensor(variant.loss_total).view, &zero, 1);
+    }
     symbols.emplace_back();
     symbols[k].add(detail::kRowSymbol, 0);
     symbols[k].add(seed_symbol().name, seeds[k]);

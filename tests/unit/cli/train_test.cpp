@@ -78,6 +78,17 @@ TEST(YokeTrain, EveryOptimizerOptionIsAccepted) {
   EXPECT_EQ(json_value(outcome.out, "reduction"), "\"sum\"");
 }
 
+TEST(YokeTrain, ShowsTheMeanLossWhateverTheReductionAlsoWhereShardsHaveNoRows) {
+  const auto loss = [](const std::string& reduction) {
+    const auto outcome = run({"train", "--epochs", "1", "--json", "--lr", "1e-30", "--batch", "3", "--shards",
+                              "4", "--reduction", reduction});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return std::stod(json_value(outcome.out, "train_loss"));
+  };
+  const double of_mean = loss("mean");
+  EXPECT_NEAR(loss("sum"), of_mean, 1e-5 * of_mean);
+}
+
 TEST(YokeTrain, SavesTheParametersByName) {
   const test::TemporaryFolder folder;
   const auto outcome = run({"train", "--epochs", "1", "--model", "mlp:7", "--save", folder / "a.npz"});

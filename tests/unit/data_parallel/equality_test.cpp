@@ -218,6 +218,31 @@ TEST(MixedShards, OnTwoDevicesOfOneBackendTrainAsOne) {
   }
 }
 
+TEST(MeanLoss, IsOfRowsOrOfShardsAsAskedWhateverTheGradientsReductionIs) {
+  // Batches of 3 of 7 rows: the losses of their rows are 1 2 3, 4 5 6 and 7.
+  const Parameter w("w", {}, Initializer::constant(1));
+  for (const auto& [shards, sum_of_shards] : {std::pair{4, 28.0 / 3}, std::pair{2, (4.5 + 10.5 + 7) / 3}}) {
+    for (const Reduction reduction : {Reduction::kMean, Reduction::kSum}) {
+      DataParallelOptions options = options_for(shards, 0.0F);
+      options.reduction = reduction;
+      options.batch_size = 3;
+      const Tensor x = tensor<float>({1, 2, 3, 4, 5, 6, 7}, {7});
+      data_parallel(
+          options, x, x, [&](const Tensor& a, const Tensor&) { return mean(a * w.tensor()); },
+          [&](Trainer& trainer) {
+            const double expected[] = {14.0 / 3, sum_of_shards};
+            for (const Reduction shown : {Reduction::kMean, Reduction::kSum}) {
+              trainer.run_epoch();
+              EXPECT_DOUBLE_EQ(trainer.mean_loss(shown), expected[shown == Reduction::kSum]) << shards;
+            }
+            trainer.run_epoch();
+            EXPECT_DOUBLE_EQ(trainer.mean_loss(), expected[reduction == Reduction::kSum]) << shards;
+            EXPECT_THROW(trainer.mean_loss(), Error);
+          });
+    }
+  }
+}
+
 TEST(Evaluation, AveragesOverAllRowsWhateverTheBatches) {
   DataParallelOptions options = options_for(3, 0.0F);
   const Parameter w("w", {}, Initializer::constant(2));

@@ -103,6 +103,8 @@ class Trainer {
   double loss_value();       // reduced over the whole batch, from before the update
   double mean_loss();        // mean of loss_value() over the steps since the last call (or the start)
 
+  // The same with the shards' losses reduced in another way than their gradients: kMean weighs by rows.
+  double mean_loss(Reduction reduction);
   void wait();                 // for all shards
   void sync_params_to_host();  // Parameter::values of the model hold what was learned; data_parallel does it
                                // at the end too
