@@ -15,7 +15,8 @@ namespace yoke::detail {
 class SymbolTable {
  public:
   void add(std::string name, std::int64_t value);
-  void set(std::string_view name, std::int64_t value);  // of a name that was added
+  void set(std::string_view name, std::int64_t value);                     // of a name that was added
+  void take_values(const SymbolTable& other) { values_ = other.values_; }  // of a table with the same names
   std::int64_t value(std::size_t slot) const { return values_[slot]; }
   // Error kInvalidArgument lists the names that are there.
   std::size_t slot(std::string_view name, const std::string& program) const;

@@ -70,13 +70,14 @@ Evaluation Trainer::evaluation(const Tensor& inputs, const Tensor& targets, cons
   made->plan = RowPlan::make(total, std::min(total, static_cast<std::uint64_t>(batch_rows)), shards());
   const std::string prefix = "evaluation/" + std::to_string(impl_->evaluation_count++) + "/";
   const std::size_t shard_count = impl_->shards.size();
+  made->trainer_symbols = impl_->symbols;
+  made->symbols = *impl_->symbols;
   made->full.resize(shard_count);
   made->tail.resize(shard_count);
   for (std::size_t k = 0; k < shard_count; ++k) {
     made->has_full.push_back(made->plan.rows[k] > 0);
     made->has_tail.push_back(made->plan.tail[k] > 0);
     Context context = impl_->contexts[k].child();
-    made->symbols.push_back(impl_->symbols[k]);
     if (made->plan.shard_rows(k) > 0) {
       upload_rows(made->plan, inputs, prefix + "inputs", k, context);
       upload_rows(made->plan, targets, prefix + "targets", k, context);
@@ -123,10 +124,18 @@ std::vector<double> Evaluation::run() {
     for (const std::string& total : impl.totals) {
       context.stream()->fill(context.tensor(total).view, &zero, 1);
     }
-    for (std::uint64_t b = 0; impl.has_full[k] && b < impl.plan.full_batches; ++b) {
-      impl.symbols[k].set(detail::kRowSymbol, impl.plan.first_row(k, b));
-      impl.full[k].run(impl.symbols[k]);
+    impl.symbols[k].take_values((*impl.trainer_symbols)[k]);
+  }
+  // Batch by batch over all shards: a long queue of one would keep the others waiting for theirs.
+  for (std::uint64_t b = 0; b < impl.plan.full_batches; ++b) {
+    for (std::size_t k = 0; k < impl.contexts.size(); ++k) {
+      if (impl.has_full[k]) {
+        impl.symbols[k].set(detail::kRowSymbol, impl.plan.first_row(k, b));
+        impl.full[k].run(impl.symbols[k]);
+      }
     }
+  }
+  for (std::size_t k = 0; k < impl.contexts.size(); ++k) {
     if (impl.has_tail[k]) {
       impl.tail[k].run(impl.symbols[k]);
     }

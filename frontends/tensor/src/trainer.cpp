@@ -16,16 +16,16 @@ void Trainer::Impl::rethrow(const Error& error, const char* call) const {
 }
 
 void Trainer::Impl::set_symbols() {
-  for (std::size_t k = 0; k < symbols.size(); ++k) {
+  for (std::size_t k = 0; k < symbols->size(); ++k) {
+    detail::SymbolTable& table = (*symbols)[k];
     if (batch_number < plan.full_batches) {
-      symbols[k].set(detail::kRowSymbol, plan.first_row(k, batch_number));
+      table.set(detail::kRowSymbol, plan.first_row(k, batch_number));
     }
-    symbols[k].set(step_symbol().name, step_number);
+    table.set(step_symbol().name, step_number);
     for (std::size_t i = 0; i < options.bindings.size(); ++i) {
       const Symbol& binding = options.bindings[i];
-      symbols[k].set(binding.name, binding.name == step_symbol().name
-                                       ? binding.low + step_number * binding.step
-                                       : binding_values[i]);
+      table.set(binding.name, binding.name == step_symbol().name ? binding.low + step_number * binding.step
+                                                                 : binding_values[i]);
     }
   }
 }
@@ -49,7 +49,7 @@ void Trainer::Impl::queue_gradients() {
   set_symbols();
   Variant& now = variant();
   for (std::uint32_t k = 0; k < now.active; ++k) {
-    now.gradients[k].run(symbols[k]);
+    now.gradients[k].run((*symbols)[k]);
     shards[k].rows = static_cast<std::int64_t>(now.rows[k]);
   }
   for (std::size_t k = now.active; k < shards.size(); ++k) {
@@ -70,7 +70,7 @@ void Trainer::Impl::queue_merge_and_update() {
   Variant& now = last != nullptr ? *last : variant();
   if (strategy == MergeStrategy::kDirect && !merged) {
     for (detail::BoundRoutine& slice : now.fused) {
-      slice.run(symbols[0]);
+      slice.run((*symbols)[0]);
     }
     return;
   }
@@ -78,7 +78,7 @@ void Trainer::Impl::queue_merge_and_update() {
     queue_merge();
   }
   for (detail::BoundRoutine& update : updates) {
-    update.run(symbols[0]);
+    update.run((*symbols)[0]);
   }
   for (const Broadcast& broadcast : broadcasts) {
     broadcast.run();

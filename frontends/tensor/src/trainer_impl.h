@@ -143,8 +143,10 @@ struct Trainer::Impl {
   MergeStrategy strategy = MergeStrategy::kOwner;
 
   std::vector<Shard> shards;
-  std::vector<Context> contexts;             // of the shards, as collectives want them
-  std::vector<detail::SymbolTable> symbols;  // per shard
+  std::vector<Context> contexts;  // of the shards, as collectives want them
+  // Per shard, of the latest step. Evaluations share them, and may outlive the trainer.
+  const std::shared_ptr<std::vector<detail::SymbolTable>> symbols =
+      std::make_shared<std::vector<detail::SymbolTable>>();
   std::vector<std::int64_t> seeds;
   std::vector<detail::BoundRoutine> updates;  // owner and tree: per arena, on the owner; direct: per arena
                                               // and slice, from the owner's merged gradient
@@ -163,7 +165,8 @@ struct Trainer::Impl {
 
 struct Evaluation::Impl {
   std::vector<Context> contexts;
-  std::vector<detail::SymbolTable> symbols;
+  std::shared_ptr<const std::vector<detail::SymbolTable>> trainer_symbols;
+  std::vector<detail::SymbolTable> symbols;      // the trainer's, but for the row
   std::vector<detail::BoundRoutine> full, tail;  // per shard; empty routine: no rows
   std::vector<bool> has_full, has_tail;
   detail::RowPlan plan;

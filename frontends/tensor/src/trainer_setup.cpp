@@ -94,19 +94,20 @@ void Trainer::Impl::make_shards() {
       contexts[k].allocate(variant.loss_total, {YOKE_F64, {}});
       contexts[k].stream()->fill(contexts[k].tensor(variant.loss_total).view, &zero, 1);
     }
-    symbols.emplace_back();
-    symbols[k].add(detail::kRowSymbol, 0);
-    symbols[k].add(seed_symbol().name, seeds[k]);
-    symbols[k].add(step_symbol().name, 0);
+    detail::SymbolTable& table = symbols->emplace_back();
+    table.add(detail::kRowSymbol, 0);
+    table.add(seed_symbol().name, seeds[k]);
+    table.add(step_symbol().name, 0);
     for (const Symbol& binding : options.bindings) {
       if (binding.name != step_symbol().name) {
-        symbols[k].add(binding.name, binding.low);
+        table.add(binding.name, binding.low);
       }
     }
   }
   for (const Symbol& binding : options.bindings) {
     binding_values.push_back(binding.low);
   }
+  set_symbols();
 }
 
 void Trainer::Impl::upload(const Tensor& all, const char* name) {
@@ -150,7 +151,7 @@ void Trainer::Impl::start_parameters() {
     const NamedProgram start = detail::name_program(lower("start", drawn), given, "literal/start/");
     upload_literals(contexts[0], start);
     const auto code = compile_timed(shards[0].stream->device(), start.text);
-    BoundRoutine(contexts[0].link(code, start.name, start.rename), symbols[0]).run(symbols[0]);
+    BoundRoutine(contexts[0].link(code, start.name, start.rename), (*symbols)[0]).run((*symbols)[0]);
   }
   for (const Arena& arena : arenas) {
     broadcasts.emplace_back(contexts, arena.name("parameters"));
@@ -180,7 +181,7 @@ void Trainer::Impl::link_gradients() {
       }
       upload_literals(context, program);
       const auto code = compile_timed(shards[k].stream->device(), program.text);
-      variant.gradients.emplace_back(context.link(code, program.name, program.rename), symbols[k]);
+      variant.gradients.emplace_back(context.link(code, program.name, program.rename), (*symbols)[k]);
     }
     for (const Arena& arena : arenas) {
       variant.merges.emplace_back(std::span(contexts).first(variant.active), arena.name("gradients"),
@@ -207,7 +208,7 @@ BoundRoutine Trainer::Impl::link_update(std::size_t k, const Arena& arena, const
     own.adopt("gradient_" + std::to_string(i), spec,
               arena_part(gradient_shards[i], arena, "gradients", part));
   }
-  return {own.link(compile_timed(shards[k].stream->device(), text), "update", rename), symbols[k]};
+  return {own.link(compile_timed(shards[k].stream->device(), text), "update", rename), (*symbols)[k]};
 }
 
 void Trainer::Impl::link_direct(const Arena& arena) {

@@ -243,6 +243,31 @@ TEST(MeanLoss, IsOfRowsOrOfShardsAsAskedWhateverTheGradientsReductionIs) {
   }
 }
 
+TEST(Evaluation, SeesTheSymbolsOfTheLatestStep) {
+  const Symbol phase{"phase", 5, 8, 1};
+  const Symbol step{"step", 100, 200, 10};
+  DataParallelOptions options = options_for(2, 0.0F);
+  options.bindings = {phase, step};
+  const Parameter w("w", {}, Initializer::constant(1));
+  const Tensor x = tensor<float>({1, 1}, {2});
+  Evaluation evaluation;
+  data_parallel(
+      options, x, x, [&](const Tensor& a, const Tensor&) { return mean(a * w.tensor()); },
+      [&](Trainer& trainer) {
+        evaluation = trainer.evaluation(x, x, [&](const Tensor&, const Tensor&) {
+          return std::vector<Tensor>{cast(symbol_value(phase), Type::kF32),
+                                     cast(symbol_value(step), Type::kF32)};
+        });
+        EXPECT_EQ(evaluation.run(), (std::vector<double>{5, 100}));  // of the first step, which is to come
+        trainer.step();
+        EXPECT_EQ(evaluation.run(), (std::vector<double>{5, 100}));
+        trainer.step();
+        trainer.step();
+        EXPECT_EQ(evaluation.run(), (std::vector<double>{7, 120}));
+      });
+  EXPECT_EQ(evaluation.run(), (std::vector<double>{7, 120}));  // it holds all that it needs
+}
+
 TEST(Evaluation, AveragesOverAllRowsWhateverTheBatches) {
   DataParallelOptions options = options_for(3, 0.0F);
   const Parameter w("w", {}, Initializer::constant(2));

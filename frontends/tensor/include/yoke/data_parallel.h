@@ -61,7 +61,8 @@ struct Shard {
 // Sums and means over a data set with the present parameters: made once, run as often as wanted.
 class Evaluation {
  public:
-  // The mean over all rows of each scalar that `metrics_of` gave.
+  // The mean over all rows of each scalar that `metrics_of` gave. Symbols in them (the step, bindings) have
+  // the values of the trainer's latest step; before the first one, of the first.
   std::vector<double> run();
 
  private:
@@ -102,9 +103,9 @@ class Trainer {
   float owner_loss_value();  // shard 0's, from before the update
   double loss_value();       // reduced over the whole batch, from before the update
   double mean_loss();        // mean of loss_value() over the steps since the last call (or the start)
-
   // The same with the shards' losses reduced in another way than their gradients: kMean weighs by rows.
   double mean_loss(Reduction reduction);
+
   void wait();                 // for all shards
   void sync_params_to_host();  // Parameter::values of the model hold what was learned; data_parallel does it
                                // at the end too
