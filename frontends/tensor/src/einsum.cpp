@@ -167,26 +167,6 @@ class Labels {
   std::vector<Tensor> owners_;
 };
 
-// Axes of extent 1 below a longer `...` axis are dropped: the index is simply not used.
-void drop_broadcast_axes(Tensor& arg, std::vector<int>& labels, const Dims& extents) {
-  std::vector<int> axes;
-  std::vector<int> kept;
-  Dims dims;
-  for (std::size_t k = 0; k < labels.size(); ++k) {
-    if (arg.dims()[k] != extents[static_cast<std::size_t>(labels[k])]) {
-      axes.push_back(-1);
-      continue;
-    }
-    axes.push_back(static_cast<int>(kept.size()));
-    kept.push_back(labels[k]);
-    dims.push_back(arg.dims()[k]);
-  }
-  if (kept.size() != labels.size()) {
-    arg = detail::permute_node(arg, std::move(dims), std::move(axes));
-    labels = std::move(kept);
-  }
-}
-
 Tensor einsum_of(std::string_view spec, std::vector<Tensor> args) {
   const Spec parsed = parse_spec(spec, args.size());
   for (const Tensor& arg : args) {
@@ -204,7 +184,10 @@ Tensor einsum_of(std::string_view spec, std::vector<Tensor> args) {
     of_args.push_back(labels.of_operand(parsed.operands[i], args[i]));
   }
   for (std::size_t i = 0; i < args.size(); ++i) {
-    drop_broadcast_axes(args[i], of_args[i], labels.extents);
+    // Axes of extent 1 below a longer `...` axis: the index is simply not used.
+    detail::drop_axes(args[i], of_args[i], [&](std::size_t k) {
+      return args[i].dims()[k] != labels.extents[static_cast<std::size_t>(of_args[i][k])];
+    });
   }
   return detail::contract(std::move(args), std::move(of_args), labels.of_result(parsed.result),
                           labels.extents);

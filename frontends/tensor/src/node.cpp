@@ -26,7 +26,28 @@ std::uint64_t next_order() {
   return next.fetch_add(1, std::memory_order_relaxed);
 }
 
+void check_dims(const Dims& dims, const std::string& name) {
+  constexpr std::uint64_t kLimit = std::uint64_t{1} << 60U;  // so that byte counts fit 63 bits
+  const auto refuse = [&](const char* why) {
+    fail((name.empty() ? "a tensor of shape " : "tensor '" + name + "' ") + dims_text(dims) + why);
+  };
+  std::uint64_t count = 1;
+  for (const std::uint64_t dim : dims) {
+    if (dim == 0) {
+      refuse(": every dimension must be at least 1");
+    }
+    if (dim > kLimit / count) {
+      refuse(" has more elements than a program can address");
+    }
+    count *= dim;
+  }
+  if (dims.size() > 8) {
+    refuse(": at most 8 dimensions are possible");
+  }
+}
+
 std::shared_ptr<Node> new_node(Kind kind, Type type, Dims dims) {
+  check_dims(dims);
   auto node = std::make_shared<Node>();
   node->kind = kind;
   node->type = type;
@@ -71,8 +92,8 @@ Tensor constant(Type type, double value, bool weak) {
     node->literal.number =
         type == Type::kF32 && !weak ? static_cast<double>(static_cast<float>(value)) : value;
   } else {
-    node->literal.integer =
-        type == Type::kBool ? static_cast<std::int64_t>(value != 0) : static_cast<std::int64_t>(value);
+    node->literal.integer = type == Type::kBool ? static_cast<std::int64_t>(value != 0)
+                                                : program::Expr::constant(type, value).literal.integer;
   }
   node->weak = weak;
   return finish(std::move(node));

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace yoke::detail {
@@ -83,7 +84,9 @@ struct Node : std::enable_shared_from_this<Node> {
   std::shared_ptr<ParameterState> parameter;  // mutable, shared by the handles
 };
 
-std::shared_ptr<Node> new_node(Kind kind, Type type, Dims dims);
+// Error where no program can hold a tensor of that shape; `name` is for the message.
+void check_dims(const Dims& dims, const std::string& name = {});
+std::shared_ptr<Node> new_node(Kind kind, Type type, Dims dims);  // checks them
 std::uint64_t next_order();
 inline std::uint64_t order_of(const Node& node) {
   return node.parameter ? node.parameter->order : node.order;
@@ -119,6 +122,27 @@ Tensor slice_node(const Tensor& x, Dims dims, std::vector<std::int64_t> starts, 
 Tensor pad_node(const Tensor& x, Dims dims, std::vector<std::int64_t> starts, std::optional<Symbol> symbol,
                 int symbol_axis);
 Tensor scatter_node(const Tensor& ids, const Tensor& value, Dims dims);
+
+// Takes the axes for which `is_dropped(axis)` holds, of extent 1 each, out of `arg` and its labels.
+template <class IsDropped>
+void drop_axes(Tensor& arg, std::vector<int>& labels, const IsDropped& is_dropped) {
+  std::vector<int> kept;
+  std::vector<int> axes;
+  Dims dims;
+  for (std::size_t k = 0; k < labels.size(); ++k) {
+    if (is_dropped(k)) {
+      axes.push_back(-1);
+      continue;
+    }
+    axes.push_back(static_cast<int>(kept.size()));
+    kept.push_back(labels[k]);
+    dims.push_back(arg.dims()[k]);
+  }
+  if (kept.size() != labels.size()) {
+    arg = permute_node(arg, std::move(dims), std::move(axes));
+    labels = std::move(kept);
+  }
+}
 
 // Sum over the product of `args`. `extents` holds one extent per label; labels are any small numbers. Labels
 // that `out` lacks are summed, labels that only `out` has are broadcast. Constants and single operands become

@@ -160,7 +160,7 @@ void Parameter::set_dims(const Dims& dims, const std::string& user) const {
     }
     return;
   }
-  (void)placeholder(state.name, node_->type, dims);  // checks the dims
+  detail::check_dims(dims, state.name);
   state.dims = dims;
   state.has_dims = true;
 }

@@ -39,26 +39,6 @@ bool contains(const std::vector<int>& labels, int label) {
   return std::find(labels.begin(), labels.end(), label) != labels.end();
 }
 
-// Axes of extent 1 that the result lacks need no sum.
-void drop_unit_axes(Tensor& arg, std::vector<int>& labels, const std::vector<int>& out) {
-  std::vector<int> kept;
-  std::vector<int> axes;
-  Dims dims;
-  for (std::size_t k = 0; k < labels.size(); ++k) {
-    if (arg.dims()[k] == 1 && !contains(out, labels[k])) {
-      axes.push_back(-1);
-      continue;
-    }
-    axes.push_back(static_cast<int>(kept.size()));
-    kept.push_back(labels[k]);
-    dims.push_back(arg.dims()[k]);
-  }
-  if (kept.size() != labels.size()) {
-    arg = permute_node(arg, std::move(dims), std::move(axes));
-    labels = std::move(kept);
-  }
-}
-
 // Operands of contract() after constants are taken out, and what they amount to.
 struct Operands {
   std::vector<Tensor> args;
@@ -83,7 +63,9 @@ Operands split_constants(std::vector<Tensor> args, std::vector<std::vector<int>>
       }
     }
     take_diagonal(args[i], labels[i]);
-    drop_unit_axes(args[i], labels[i], out);
+    // Axes of extent 1 that the result lacks need no sum.
+    drop_axes(args[i], labels[i],
+              [&](std::size_t k) { return args[i].dims()[k] == 1 && !contains(out, labels[i][k]); });
     if (const auto number = number_of(args[i]); number && program::is_float(args[i].type())) {
       operands.factor *= *number;
       continue;

@@ -4,6 +4,7 @@
 #include <yoke/ops.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -83,7 +84,8 @@ using detail::normal_axis;
 
 Tensor reshape(const Tensor& x, const Dims& dims) {
   detail::require(x, "reshape");
-  if (element_count(dims) != x.element_count() || dims.size() > 8) {
+  detail::check_dims(dims);
+  if (element_count(dims) != x.element_count()) {
     fail("reshape: " + detail::describe(x) + " has " + std::to_string(x.element_count()) + " elements, but " +
          dims_text(dims) + " has " + std::to_string(element_count(dims)));
   }
@@ -312,6 +314,12 @@ Tensor one_hot(const Tensor& ids, std::uint64_t count, Type type) {
 }
 
 Tensor full(Type type, const Dims& dims, double value) {
+  if (program::is_integer(type)) {
+    const std::int64_t held = program::Expr::constant(type, value).literal.integer;
+    if (static_cast<double>(held) != std::trunc(value)) {
+      fail("full: " + std::to_string(value) + " is no value of " + std::string(program::type_name(type)));
+    }
+  }
   const Tensor number = detail::constant(type, value);
   return dims.empty() ? number : detail::permute_node(number, dims, {});
 }

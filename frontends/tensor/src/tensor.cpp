@@ -37,24 +37,6 @@ const Node& node_of(const Tensor& x) {
   return *x.node();
 }
 
-void check_dims(const Dims& dims, const std::string& name) {
-  constexpr std::uint64_t kLimit = std::uint64_t{1} << 60U;  // so that byte counts fit 63 bits
-  std::uint64_t count = 1;
-  for (const std::uint64_t dim : dims) {
-    if (dim == 0) {
-      detail::fail("tensor '" + name + "' " + dims_text(dims) + ": every dimension must be at least 1");
-    }
-    if (dim > kLimit / count) {
-      detail::fail("tensor '" + name + "' " + dims_text(dims) +
-                   " has more elements than a program can address");
-    }
-    count *= dim;
-  }
-  if (dims.size() > 8) {
-    detail::fail("tensor '" + name + "' " + dims_text(dims) + ": at most 8 dimensions are possible");
-  }
-}
-
 }  // namespace
 
 Type Tensor::type() const {
@@ -116,14 +98,14 @@ Tensor Tensor::integer(std::int64_t value, bool is_bool) {
 }
 
 Tensor placeholder(std::string name, Type type, Dims dims) {
-  check_dims(dims, name);
+  detail::check_dims(dims, name);
   auto node = detail::new_node(Kind::kPlaceholder, type, std::move(dims));
   node->name = std::move(name);
   return detail::finish(std::move(node));
 }
 
 Tensor literal(Type type, Dims dims, std::vector<std::byte> bytes, std::string name) {
-  check_dims(dims, name);
+  detail::check_dims(dims, name);
   const std::uint64_t expected = element_count(dims) * program::byte_size(type);
   if (bytes.size() != expected) {
     detail::fail("literal '" + name + "': " + std::string(program::type_name(type)) + dims_text(dims) +

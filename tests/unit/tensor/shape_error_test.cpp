@@ -3,6 +3,7 @@
 // one sentence.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 
 #include "evaluate.h"
@@ -94,6 +95,29 @@ TEST(ShapeErrorTest, AxesThatDoNotExist) {
   EXPECT_EQ(refusal([&] { max(x, {0, -2}); }), "max: axis -2 of 'x' [2, 3] is named twice");
   EXPECT_EQ(refusal([&] { squeeze(x, 0); }), "squeeze: axis 0 of 'x' [2, 3] has more than one element");
   EXPECT_EQ(refusal([&] { permute(x, {0}); }), "permute: 'x' [2, 3] has 2 axes, but the order names 1");
+}
+
+TEST(ShapeErrorTest, ShapesThatNoProgramCanHold) {
+  const std::uint64_t huge = std::uint64_t{1} << 33U;  // its square is 4 modulo 2^64
+  EXPECT_EQ(refusal([&] {
+              reshape(f32("x", {4}), {huge, huge, 1});
+            }),
+            "a tensor of shape [8589934592, 8589934592, 1] has more elements than a program can address");
+  EXPECT_EQ(refusal([&] {
+              broadcast_to(f32("x", {1}), {huge, huge});
+            }),
+            "a tensor of shape [8589934592, 8589934592] has more elements than a program can address");
+  EXPECT_EQ(refusal([] { one_hot(placeholder("n", Type::kU8, {3}), 0, Type::kF32); }),
+            "a tensor of shape [3, 0]: every dimension must be at least 1");
+  EXPECT_EQ(refusal([] {
+              zeros(Type::kF32, {2, 0});
+            }),
+            "a tensor of shape [2, 0]: every dimension must be at least 1");
+}
+
+TEST(ShapeErrorTest, NumbersThatTheTypeDoesNotHold) {
+  EXPECT_EQ(refusal([] { full(Type::kU8, {2}, 300); }), "full: 300.000000 is no value of u8");
+  EXPECT_EQ(refusal([] { full(Type::kI64, {2}, std::nan("")); }), "full: nan is no value of i64");
 }
 
 TEST(ShapeErrorTest, ShapesThatDoNotFit) {
