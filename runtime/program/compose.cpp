@@ -2,61 +2,8 @@
 // runtime/program/compose.cpp: the value of a temporary, seen through a read of it.
 #include "compose.h"
 
-#include <map>
-
 namespace yoke::passes {
 namespace {
-
-// Adds scale * b to a; nothing: a number leaves 64 bits.
-bool add_scaled(Affine& a, const Affine& b, std::int64_t scale) {
-  std::map<std::pair<bool, std::uint32_t>, std::int64_t> terms;  // in the order that Affine asks for
-  for (const Affine::Term& term : a.terms) {
-    terms[{term.is_symbol, term.id}] = term.coefficient;
-  }
-  std::int64_t product = 0;
-  for (const Affine::Term& term : b.terms) {
-    std::int64_t& sum = terms[{term.is_symbol, term.id}];
-    if (__builtin_mul_overflow(term.coefficient, scale, &product) ||
-        __builtin_add_overflow(sum, product, &sum)) {
-      return false;
-    }
-  }
-  if (__builtin_mul_overflow(b.constant, scale, &product) ||
-      __builtin_add_overflow(a.constant, product, &a.constant)) {
-    return false;
-  }
-  a.terms.clear();
-  for (const auto& [key, coefficient] : terms) {
-    if (coefficient != 0) {
-      a.terms.push_back({key.first, key.second, coefficient});
-    }
-  }
-  return true;
-}
-
-// The affine expression as a value of type i64.
-Expr value_of(const Affine& affine) {
-  std::optional<Expr> sum;
-  for (const Affine::Term& term : affine.terms) {
-    Expr value = term.is_symbol ? Expr::index_symbol(term.id) : Expr::index_loop(term.id);
-    if (term.coefficient != 1) {
-      Expr factor = Expr::constant(Type::kI64, 0);
-      factor.literal.integer = term.coefficient;
-      value = Expr::make(Op::kMul, {std::move(value), std::move(factor)});
-    }
-    if (sum) {
-      sum = Expr::make(Op::kAdd, {std::move(*sum), std::move(value)});
-    } else {
-      sum = std::move(value);
-    }
-  }
-  Expr constant = Expr::constant(Type::kI64, 0);
-  constant.literal.integer = affine.constant;
-  if (!sum) {
-    return constant;
-  }
-  return affine.constant == 0 ? *sum : Expr::make(Op::kAdd, {std::move(*sum), std::move(constant)});
-}
 
 class Composer {
  public:

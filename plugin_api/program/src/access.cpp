@@ -3,6 +3,8 @@
 #include <yoke/program/access.h>
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 namespace yoke::program {
 namespace {
@@ -35,6 +37,55 @@ bool may_leave(const Program& program, std::span<const Loop> loops, const Affine
                std::uint64_t extent) {
   const auto range = range_of(program, loops, affine);
   return !range || range->low < 0 || static_cast<std::uint64_t>(range->high) >= extent;
+}
+
+bool add_scaled(Affine& a, const Affine& b, std::int64_t scale) {
+  std::map<std::pair<bool, std::uint32_t>, std::int64_t> terms;  // in the order that Affine asks for
+  for (const Affine::Term& term : a.terms) {
+    terms[{term.is_symbol, term.id}] = term.coefficient;
+  }
+  std::int64_t product = 0;
+  for (const Affine::Term& term : b.terms) {
+    std::int64_t& sum = terms[{term.is_symbol, term.id}];
+    if (__builtin_mul_overflow(term.coefficient, scale, &product) ||
+        __builtin_add_overflow(sum, product, &sum)) {
+      return false;
+    }
+  }
+  if (__builtin_mul_overflow(b.constant, scale, &product) ||
+      __builtin_add_overflow(a.constant, product, &a.constant)) {
+    return false;
+  }
+  a.terms.clear();
+  for (const auto& [key, coefficient] : terms) {
+    if (coefficient != 0) {
+      a.terms.push_back({key.first, key.second, coefficient});
+    }
+  }
+  return true;
+}
+
+Expr value_of(const Affine& affine) {
+  std::optional<Expr> sum;
+  for (const Affine::Term& term : affine.terms) {
+    Expr value = term.is_symbol ? Expr::index_symbol(term.id) : Expr::index_loop(term.id);
+    if (term.coefficient != 1) {
+      Expr factor = Expr::constant(Type::kI64, 0);
+      factor.literal.integer = term.coefficient;
+      value = Expr::make(Op::kMul, {std::move(value), std::move(factor)});
+    }
+    if (sum) {
+      sum = Expr::make(Op::kAdd, {std::move(*sum), std::move(value)});
+    } else {
+      sum = std::move(value);
+    }
+  }
+  Expr constant = Expr::constant(Type::kI64, 0);
+  constant.literal.integer = affine.constant;
+  if (!sum) {
+    return constant;
+  }
+  return affine.constant == 0 ? *sum : Expr::make(Op::kAdd, {std::move(*sum), std::move(constant)});
 }
 
 std::vector<std::uint64_t> strides_of(const Tensor& tensor) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/lower/emit.cpp: statements for one value; everything without memory is written out in
 // place.
+#include <yoke/program/access.h>
+
 #include <functional>
-#include <map>
 #include <utility>
 
 #include "../refine.h"
@@ -18,21 +19,11 @@ using program::Index;
 using program::Op;
 using program::Statement;
 
-Affine sum_of(const Affine& a, const Affine& b, std::int64_t factor) {
-  std::map<std::pair<bool, std::uint32_t>, std::int64_t> terms;
-  for (const auto& term : a.terms) {
-    terms[{term.is_symbol, term.id}] += term.coefficient;
+Affine sum_of(Affine a, const Affine& b, std::int64_t factor) {
+  if (!program::add_scaled(a, b, factor)) {
+    fail("lower: an index leaves 64 bits");
   }
-  for (const auto& term : b.terms) {
-    terms[{term.is_symbol, term.id}] += factor * term.coefficient;
-  }
-  Affine sum{a.constant + factor * b.constant, {}};
-  for (const auto& [what, coefficient] : terms) {
-    if (coefficient != 0) {
-      sum.terms.push_back({what.first, what.second, coefficient});
-    }
-  }
-  return sum;
+  return a;
 }
 
 Index index_of(Affine affine) {
@@ -43,22 +34,6 @@ Expr integer(std::int64_t value) {
   Expr expr = Expr::constant(Type::kI64, 0);
   expr.literal.integer = value;  // exact beyond 2^53 as well
   return expr;
-}
-
-Expr number_of(const Affine& affine) {
-  std::optional<Expr> sum;
-  const auto add = [&](Expr term) {
-    sum = sum ? Expr::make(Op::kAdd, {std::move(*sum), std::move(term)}) : std::move(term);
-  };
-  for (const auto& term : affine.terms) {
-    Expr name = term.is_symbol ? Expr::index_symbol(term.id) : Expr::index_loop(term.id);
-    add(term.coefficient == 1 ? std::move(name)
-                              : Expr::make(Op::kMul, {std::move(name), integer(term.coefficient)}));
-  }
-  if (affine.constant != 0 || !sum) {
-    add(integer(affine.constant));
-  }
-  return *sum;
 }
 
 // Writes expressions of values at given indices.
@@ -88,7 +63,7 @@ class Writer {
       case Kind::kSymbol:
         return Expr::index_symbol(graph_.symbol(*node.symbol));
       case Kind::kIota:
-        return number_of(indices[static_cast<std::size_t>(node.axis)].affine);
+        return value_of(indices[static_cast<std::size_t>(node.axis)].affine);
       case Kind::kRandom:
         return random(node, indices);
       case Kind::kMap:
@@ -130,7 +105,7 @@ class Writer {
       stride *= static_cast<std::int64_t>(node.dims[k]);
     }
     element.constant += node.lane;
-    Expr counter = number_of(element);
+    Expr counter = value_of(element);
     if (node.key.every_step) {
       Expr step = Expr::make(Op::kMul, {Expr::index_symbol(graph_.symbol(step_symbol())), integer(stride)});
       counter = Expr::make(Op::kAdd, {std::move(counter), std::move(step)});

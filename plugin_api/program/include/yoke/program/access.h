@@ -39,6 +39,12 @@ inline bool may_leave(const Program& program, const Statement& statement, const 
   return may_leave(program, statement.loops, affine, extent);
 }
 
+// Adds scale * b to a. False: a number leaves 64 bits, and `a` is of no use any more.
+[[nodiscard]] bool add_scaled(Affine& a, const Affine& b, std::int64_t scale);
+
+// The affine expression as a value of type i64.
+Expr value_of(const Affine& affine);
+
 // Elements between neighbours of each dimension, row major.
 std::vector<std::uint64_t> strides_of(const Tensor& tensor);
 
