@@ -98,12 +98,11 @@ void print_outputs(const program::Program& program, const ArgumentBytes& argumen
     double high = -low;
     double sum = 0;
     std::vector<std::string> first;
-    for (std::uint64_t element = 0; element < tensor.element_count(); ++element) {
-      const double value = element_value(tensor.type, arguments[i], element);
+    for (const double value : element_values(tensor, arguments[i])) {
       low = std::min(low, value);
       high = std::max(high, value);
       sum += value;
-      if (element < kShown) {
+      if (first.size() < kShown) {
         first.push_back(shortest(value));
       }
     }

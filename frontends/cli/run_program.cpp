@@ -3,11 +3,11 @@
 #include "run_program.h"
 
 #include <yoke/program/execute.h>
+#include <yoke/program/text.h>
 #include <yoke/runtime/stream.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "text.h"
@@ -17,40 +17,15 @@ namespace {
 
 using program::Type;
 
-template <class Number>
-void store(std::byte* at, Number value) {
-  std::memcpy(at, &value, sizeof value);
-}
-
-template <class Number>
-Number load(const std::byte* at) {
-  Number value;
-  std::memcpy(&value, at, sizeof value);
-  return value;
-}
-
-void store_random(Type type, std::byte* at, std::uint32_t bits) {
-  const double fraction = static_cast<double>(bits) * 0x1p-31 - 1;
-  const std::uint32_t small = bits >> 28U;
-  switch (type) {
-    case Type::kF64:
-      return store(at, fraction);
-    case Type::kF32:
-      return store(at, static_cast<float>(fraction));
-    case Type::kF16:
-      return store(at, program::f32_to_f16(static_cast<float>(fraction)));
-    case Type::kBF16:
-      return store(at, program::f32_to_bf16(static_cast<float>(fraction)));
-    case Type::kI64:
-      return store(at, static_cast<std::int64_t>(small));
-    case Type::kI32:
-    case Type::kU32:
-      return store(at, small);
-    case Type::kU8:
-      return store(at, static_cast<std::uint8_t>(small));
-    case Type::kBool:
-      return store(at, static_cast<std::uint8_t>(bits >> 31U));
-  }
+// Elements as those of another type, by the program format's own casts; `from` is only read.
+void cast(Type from_type, const void* from, Type to_type, void* to, std::uint64_t count) {
+  const std::string n = "[" + std::to_string(count) + "]";
+  const std::string to_name(program::type_name(to_type));
+  const program::Module module = program::parse_and_verify(
+      "yoke.program 1\nprogram cast() {\n  arg a : " + std::string(program::type_name(from_type)) + n +
+      " in\n  arg b : " + to_name + n + " out\n  b[i] = " + to_name + "(a[i])\n}\n");
+  void* const pointers[] = {const_cast<void*>(from), to};
+  program::execute(module.programs.front(), pointers, {});
 }
 
 const program::Tensor& argument(const program::Program& program, std::size_t number) {
@@ -63,15 +38,23 @@ ArgumentBytes random_arguments(const program::Program& program, std::int64_t see
   ArgumentBytes arguments;
   for (const std::uint32_t number : program.arguments()) {
     const program::Tensor& tensor = program.tensors[number];
-    std::vector<std::byte> bytes(tensor.byte_count());
-    const std::uint64_t size = program::byte_size(tensor.type);
-    for (std::uint64_t i = 0; i < tensor.element_count(); ++i) {
-      store_random(tensor.type, bytes.data() + i * size,
-                   program::random_bits(seed, number, static_cast<std::int64_t>(i)));
+    std::vector<double> values(tensor.element_count());
+    for (std::uint64_t i = 0; i < values.size(); ++i) {
+      const std::uint32_t bits = program::random_bits(seed, number, static_cast<std::int64_t>(i));
+      values[i] = program::is_float(tensor.type) ? static_cast<double>(bits) * 0x1p-31 - 1
+                  : tensor.type == Type::kBool   ? static_cast<double>(bits >> 31U)
+                                                 : static_cast<double>(bits >> 28U);
     }
-    arguments.push_back(std::move(bytes));
+    arguments.emplace_back(tensor.byte_count());
+    cast(Type::kF64, values.data(), tensor.type, arguments.back().data(), values.size());
   }
   return arguments;
+}
+
+std::vector<double> element_values(const program::Tensor& tensor, std::span<const std::byte> bytes) {
+  std::vector<double> values(tensor.element_count());
+  cast(tensor.type, bytes.data(), Type::kF64, values.data(), values.size());
+  return values;
 }
 
 void run_on_reference(const program::Program& program, ArgumentBytes& arguments,
@@ -104,39 +87,19 @@ void run_on_device(const std::shared_ptr<Device>& device, const std::string& tex
   stream->wait();
 }
 
-double element_value(Type type, std::span<const std::byte> bytes, std::uint64_t element) {
-  const std::byte* const at = bytes.data() + element * program::byte_size(type);
-  switch (type) {
-    case Type::kF64:
-      return load<double>(at);
-    case Type::kF32:
-      return static_cast<double>(load<float>(at));
-    case Type::kF16:
-      return static_cast<double>(program::f16_to_f32(load<std::uint16_t>(at)));
-    case Type::kBF16:
-      return static_cast<double>(program::bf16_to_f32(load<std::uint16_t>(at)));
-    case Type::kI64:
-      return static_cast<double>(load<std::int64_t>(at));
-    case Type::kI32:
-      return load<std::int32_t>(at);
-    case Type::kU32:
-      return load<std::uint32_t>(at);
-    case Type::kU8:
-    case Type::kBool:
-      return load<std::uint8_t>(at);
-  }
-  return std::numeric_limits<double>::quiet_NaN();
-}
-
 Difference largest_difference(const program::Program& program, const ArgumentBytes& got,
                               const ArgumentBytes& wanted) {
   Difference largest;
   for (std::size_t i = 0; i < got.size(); ++i) {
     const program::Tensor& tensor = argument(program, i);
-    for (std::uint64_t element = 0; tensor.role != program::Role::kIn && element < tensor.element_count();
-         ++element) {
-      const double a = element_value(tensor.type, got[i], element);
-      const double b = element_value(tensor.type, wanted[i], element);
+    if (tensor.role == program::Role::kIn) {
+      continue;
+    }
+    const std::vector<double> got_values = element_values(tensor, got[i]);
+    const std::vector<double> wanted_values = element_values(tensor, wanted[i]);
+    for (std::uint64_t element = 0; element < got_values.size(); ++element) {
+      const double a = got_values[element];
+      const double b = wanted_values[element];
       if (a == b || (std::isnan(a) && std::isnan(b))) {
         continue;
       }

@@ -29,7 +29,7 @@ void run_on_device(const std::shared_ptr<Device>& device, const std::string& tex
                    const program::Program& program, ArgumentBytes& arguments,
                    std::span<const std::int64_t> symbol_values);
 
-double element_value(program::Type type, std::span<const std::byte> bytes, std::uint64_t element);
+std::vector<double> element_values(const program::Tensor& tensor, std::span<const std::byte> bytes);
 
 // The element of an output where two runs differ most, relative to the larger of 1 and the value; a NaN
 // against a number counts as infinite.
