@@ -158,6 +158,13 @@ Tensor neutral(Op op, const std::vector<Tensor>& args, const Dims& dims) {
   }
 }
 
+[[noreturn]] void refuse_type(const Tensor& arg, const program::OpInfo& info) {
+  std::string sentence(info.name);
+  sentence.append(": ").append(describe(arg)).append(" is ").append(program::type_name(arg.type()));
+  sentence.append("; ").append(info.name).append(" takes ").append(program::operands_name(info.operands));
+  fail(sentence);
+}
+
 }  // namespace
 
 Tensor map(Op op, std::vector<Tensor> args) {
@@ -178,8 +185,7 @@ Tensor map(Op op, std::vector<Tensor> args) {
       args[i] = constant(Type::kF32, *number_of(args[i]), true);
     }
     if (!program::accepts(info.operands, args[i].type())) {
-      fail(operation + ": " + describe(args[i]) + " is " + std::string(program::type_name(args[i].type())) +
-           "; " + operation + " takes " + std::string(program::operands_name(info.operands)));
+      refuse_type(args[i], info);
     }
   }
   Dims dims = broadcast_dims(operation, args);

@@ -95,6 +95,7 @@ struct Trainer::Impl {
   // trainer_setup.cpp.
   void lay_out_parameters();
   void make_shards();
+  void make_symbols();
   void upload(const Tensor& all, const char* name);
   void start_parameters();
   void link_gradients();

@@ -94,6 +94,11 @@ void Trainer::Impl::make_shards() {
       contexts[k].allocate(variant.loss_total, {YOKE_F64, {}});
       contexts[k].stream()->fill(contexts[k].tensor(variant.loss_total).view, &zero, 1);
     }
+  }
+}
+
+void Trainer::Impl::make_symbols() {
+  for (std::size_t k = 0; k < shards.size(); ++k) {
     detail::SymbolTable& table = symbols->emplace_back();
     table.add(detail::kRowSymbol, 0);
     table.add(seed_symbol().name, seeds[k]);
@@ -248,6 +253,7 @@ void Trainer::Impl::set_up() {
   build_graphs();
   lay_out_parameters();
   make_shards();
+  make_symbols();
   upload(inputs, "inputs");
   upload(targets, "targets");
   start_parameters();
