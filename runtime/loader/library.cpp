@@ -35,7 +35,9 @@ struct Mapped {
   std::span<const ElfW(Phdr)> segments;
 };
 
-Mapped mapped_object(const link_map& object) {
+// Unseen by the thread sanitizer: where another thread mapped the object just now, the linker's lock, which
+// the sanitizer does not know, is between that and this.
+__attribute__((no_sanitize("thread"))) Mapped mapped_object(const link_map& object) {
   Mapped found{object.l_addr, {}};
   ::dl_iterate_phdr(
       [](dl_phdr_info* info, std::size_t, void* to) {

@@ -25,11 +25,15 @@
 #include "loader/registry.h"
 #include "probe/process_state.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__clang__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(__clang__)
 // A crash must stay a signal, and a report would count as something that the plugin printed.
 // NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp,readability-identifier-naming): the
-// name that the sanitizer calls
-extern "C" const char* __asan_default_options();
+// names that the sanitizers call, from libraries of their own
+extern "C" __attribute__((visibility("default"))) const char* __tsan_default_options();
+extern "C" const char* __tsan_default_options() {
+  return "handle_segv=0:handle_sigbus=0:handle_abort=0:handle_sigfpe=0:handle_sigill=0";
+}
+extern "C" __attribute__((visibility("default"))) const char* __asan_default_options();
 extern "C" const char* __asan_default_options() {
   return "handle_segv=0:handle_sigbus=0:handle_abort=0:handle_sigfpe=0:handle_sigill=0:detect_leaks=0";
 }
