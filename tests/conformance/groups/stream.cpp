@@ -49,7 +49,7 @@ void fills_in_order(Kit& kit) {
   const Buffer buffer(kit.device(), 4096);
   const Stream stream(kit.device());
   // Again and again: what a wait leaves undone is often done before anybody looks.
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < 5; ++round) {
     Bytes received(4096);
     for (std::uint32_t i = 0; i < 500; ++i) {
       std::uint32_t pattern = i;
@@ -131,7 +131,7 @@ void queue_work(const Stream& stream, const Buffer& a, const Buffer& b, int roun
 }
 
 void deadlines(Kit& kit) {
-  constexpr std::uint64_t kBytes = 16U << 20U;
+  constexpr std::uint64_t kBytes = 4U << 20U;
   const Buffer a(kit.device(), kBytes);
   const Buffer b(kit.device(), kBytes);
   const Stream stream(kit.device());
@@ -230,7 +230,7 @@ void abort_ends_waits(Kit& kit) {
     const Buffer a(device, 16U << 20U);
     const Buffer b(device, 16U << 20U);
     const Stream stream(device);
-    queue_work(stream, a, b, 200);
+    queue_work(stream, a, b, 50);
     const Event event = stream.record();
     std::thread aborting([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
