@@ -24,7 +24,7 @@ namespace {
 using detail::BackendState;
 
 // [load-time] means one call at a time in the whole process, because a plugin is mapped once for all
-// runtimes. This is the only state that two runtimes share.
+// runtimes. This and the lock of library.cpp are the only state that two runtimes share.
 constinit std::mutex load_time_mutex;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
 constexpr std::size_t kMostReasonBytes = 1000;

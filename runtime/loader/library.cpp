@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <boost/dll/shared_library.hpp>
 #include <cstring>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -16,6 +17,10 @@
 
 namespace yoke::loader {
 namespace {
+
+// The linker runs constructors one at a time as well, under a lock that the thread sanitizer does not know:
+// what one of them wrote would be a race to it when another runtime enters the same file.
+constinit std::mutex opening;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
 // Boost.DLL wraps dlerror's text in its own; only the linker's part helps a user.
 std::string linker_text(const std::exception& failure) {
@@ -35,9 +40,7 @@ struct Mapped {
   std::span<const ElfW(Phdr)> segments;
 };
 
-// Unseen by the thread sanitizer: where another thread mapped the object just now, the linker's lock, which
-// the sanitizer does not know, is between that and this.
-__attribute__((no_sanitize("thread"))) Mapped mapped_object(const link_map& object) {
+Mapped mapped_object(const link_map& object) {
   Mapped found{object.l_addr, {}};
   ::dl_iterate_phdr(
       [](dl_phdr_info* info, std::size_t, void* to) {
@@ -140,6 +143,7 @@ Library open_library(const std::filesystem::path& path, const Admission& admitte
   if (library.refusal = check_still_there(path, admitted); library.refusal) {
     return library;
   }
+  const std::lock_guard lock(opening);
   // Bound at once, so that a missing symbol is an answer here and no crash later; local, so that plugins
   // never see each other's symbols; never unmapped. Boost.DLL has no name for the last, and hands the bit on.
   const auto mode = dll::load_mode::rtld_now | dll::load_mode::rtld_local |
