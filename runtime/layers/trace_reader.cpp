@@ -161,19 +161,19 @@ bool TraceReader::next_payload(std::span<const std::byte>& out) {
   const std::size_t left = file_.size() - at_;
   if (left == 0) {
     if (!ended_ && cut_.empty()) {
-      return stop("the trace ends without its last record: its writer did not close it");
+      return stop("the file ends without its last record: its writer did not close it");
     }
     return false;
   }
   std::uint32_t size = 0;
   std::uint32_t check = 0;
   if (left < layers::kRecordHead) {
-    return stop("the trace is cut in a record's head");
+    return stop("the file ends in a record's head");
   }
   std::memcpy(&size, file_.data() + at_, sizeof(size));
   std::memcpy(&check, file_.data() + at_ + sizeof(size), sizeof(check));
   if (size == 0 || size > left - layers::kRecordHead) {
-    return stop("the trace is cut in a record of " + std::to_string(size) + " bytes");
+    return stop("the file ends in a record of " + std::to_string(size) + " bytes");
   }
   out = file_.subspan(at_ + layers::kRecordHead, size);
   if (static_cast<std::uint32_t>(layers::hash_of(out.data(), out.size())) != check) {
