@@ -80,7 +80,7 @@ std::uint64_t insert_handle(const std::shared_ptr<Object>& object) {
   return slot.word;
 }
 
-std::shared_ptr<Object> find_object(std::uint64_t word) {
+std::shared_ptr<Object> find_object(std::uint64_t word, bool may_wait) {
   if (word >> kMarkShift != kMark || (word & ((1U << kIndexShift) - 1)) != 0) {
     return nullptr;
   }
@@ -89,7 +89,12 @@ std::shared_ptr<Object> find_object(std::uint64_t word) {
     return nullptr;
   }
   Slot& slot = slot_at(index);
-  const std::lock_guard lock(slot.mutex);
+  std::unique_lock lock(slot.mutex, std::defer_lock);
+  if (may_wait) {
+    lock.lock();
+  } else if (!lock.try_lock()) {
+    return nullptr;
+  }
   return slot.word == word ? slot.object : nullptr;
 }
 

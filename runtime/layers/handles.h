@@ -49,8 +49,8 @@ struct Object {
 std::uint64_t insert_handle(const std::shared_ptr<Object>& object);
 
 // The object of a handle, alive or dead; null: garbage, a plugin's own pointer, or dead for so long that the
-// number was given out again.
-std::shared_ptr<Object> find_object(std::uint64_t word);
+// number was given out again; or it would have to wait, and `may_wait` is false.
+std::shared_ptr<Object> find_object(std::uint64_t word, bool may_wait = true);
 
 // The number may be given out again, after several thousand others.
 void retire_handle(Object& object);

@@ -3,6 +3,8 @@
 // writes, results handed on.
 #include "layers/layer.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -33,21 +35,43 @@ Registry& registry() {
   return *only;
 }
 
-std::shared_ptr<Layer> layer_of(const yoke_plugin* plugin) {
+// Null also where it would have to wait and `may_wait` is false.
+std::shared_ptr<Layer> layer_of(const yoke_plugin* plugin, bool may_wait = true) {
   Registry& all = registry();
-  const std::lock_guard lock(all.mutex);
+  std::unique_lock lock(all.mutex, std::defer_lock);
+  if (may_wait) {
+    lock.lock();
+  } else if (!lock.try_lock()) {
+    return nullptr;
+  }
   const auto found = all.layers.find(plugin);
   return found == all.layers.end() ? nullptr : found->second;
 }
 
+// Devices open behind layers, and by which process. A child that is forked meanwhile has only one of its
+// threads: a lock that another one held is held for good, so in the child none is waited for.
+std::atomic<std::int64_t> open_devices{0};
+std::atomic<int> opener{0};
+constexpr const char* kForked = "this process was forked after a device was opened; it may only exec";
+
+bool is_forked_child() noexcept {
+  return open_devices.load() > 0 && opener.load() != ::getpid();
+}
+
 // What the plugin throws (rule 13) goes on to whoever called: the loader knows what to do with it.
 void destroy_plugin(yoke_plugin* plugin) {
+  if (is_forked_child()) {
+    return;
+  }
   if (const auto layer = layer_of(plugin)) {
     layer->destroy();
   }
 }
 
 const void* plugin_table(yoke_plugin* plugin, const char* id) {
+  if (is_forked_child()) {
+    return nullptr;
+  }
   const auto layer = layer_of(plugin);
   return layer == nullptr || id == nullptr ? nullptr : layer->get_table(id);
 }
@@ -245,9 +269,15 @@ void Layer::note_thrown(const char* call) noexcept {
   }
 }
 
+void Layer::count_devices(std::int64_t change) noexcept {
+  device_count_ += change;
+  open_devices += change;
+}
+
 // Answers only from now on, and goes when many others were destroyed after it.
 void Layer::retire() noexcept {
   destroyed_.store(true);
+  count_devices(-device_count_.load());
   std::shared_ptr<Layer> oldest;  // freed without the lock
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
@@ -262,19 +292,48 @@ void Layer::retire() noexcept {
   }
 }
 
+namespace {
+
+// The layer that the arguments of a call belong to.
+std::shared_ptr<Layer> layer_among(const Row& row, const std::uint64_t* words, bool may_wait) {
+  std::shared_ptr<Layer> layer;
+  for (std::size_t i = 0; i < row.argument_count && layer == nullptr; ++i) {
+    if (row.arguments[i].kind == Kind::kPlugin) {
+      // NOLINTNEXTLINE(performance-no-int-to-ptr)
+      layer = layer_of(reinterpret_cast<const yoke_plugin*>(words[i]), may_wait);
+    } else if (is_handle(row.arguments[i].kind)) {
+      const auto object = find_object(words[i], may_wait);
+      layer = object == nullptr ? nullptr : object->layer;
+    }
+  }
+  return layer;
+}
+
+}  // namespace
+
+// The text where it can be handed over without waiting.
+std::int32_t Layer::answer_child(const Row& row, const std::uint64_t* words) {
+  const auto layer = layer_among(row, words, false);
+  if (layer == nullptr) {
+    return YOKE_FAILED_PRECONDITION;
+  }
+  layer->refused_child(row.name, kForked);
+  const std::size_t last = row.argument_count - 1U;
+  if (row.arguments[last].kind == Kind::kStatus && layer->outer_.error_set != nullptr) {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr)
+    layer->outer_.error_set(reinterpret_cast<yoke_error*>(words[last]), YOKE_FAILED_PRECONDITION, 0, kForked,
+                            std::strlen(kForked));
+  }
+  return YOKE_FAILED_PRECONDITION;
+}
+
 std::int32_t Layer::run(Function function, const std::uint64_t* words, Issue issue) noexcept {
   const Row& row = row_of(function);
   try {
-    std::shared_ptr<Layer> layer;
-    for (std::size_t i = 0; i < row.argument_count && layer == nullptr; ++i) {
-      if (row.arguments[i].kind == Kind::kPlugin) {
-        layer =
-            layer_of(reinterpret_cast<const yoke_plugin*>(words[i]));  // NOLINT(performance-no-int-to-ptr)
-      } else if (is_handle(row.arguments[i].kind)) {
-        const auto object = find_object(words[i]);
-        layer = object == nullptr ? nullptr : object->layer;
-      }
+    if (is_forked_child()) {
+      return answer_child(row, words);
     }
+    const auto layer = layer_among(row, words, true);
     if (layer == nullptr) {  // nothing says whose call it is: destroy of NULL, or garbage alone
       return row.arguments[0].ownership == Ownership::kEnded && words[0] == 0 ? YOKE_OK
                                                                               : YOKE_INVALID_ARGUMENT;
@@ -528,6 +587,7 @@ std::int32_t Layer::run_on(Call& call, Issue issue) {
   call.end_ns = now_ns();
   if (ends) {
     if (call.is_ok()) {
+      count_devices(first->kind == Kind::kDevice ? -1 : 0);
       retire_handle(*first);
     } else {
       first->alive.store(true);  // device_close that was refused
@@ -536,6 +596,10 @@ std::int32_t Layer::run_on(Call& call, Issue issue) {
   take_results(call);
   if (call.made != nullptr) {
     insert_handle(call.made);
+    if (call.made->kind == Kind::kDevice) {
+      opener.store(::getpid());
+      count_devices(1);
+    }
   }
   note_progress(call);
   after(call);
@@ -548,6 +612,10 @@ std::int32_t Layer::enter(const std::shared_ptr<Layer>& layer, const Chain& belo
   Layer& self = *layer;
   if (args == nullptr || args->host == nullptr) {
     return below.enter(args, out_plugin, error);
+  }
+  if (is_forked_child()) {
+    args->host->error_set(error, YOKE_FAILED_PRECONDITION, 0, kForked, std::strlen(kForked));
+    return YOKE_FAILED_PRECONDITION;
   }
   const std::uint64_t known = std::min<std::uint64_t>(args->host->struct_size, sizeof(yoke_host_api));
   std::memcpy(&self.outer_, args->host, known);

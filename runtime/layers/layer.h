@@ -144,6 +144,8 @@ class Layer : public std::enable_shared_from_this<Layer> {
   virtual void destroyed() {}
   // A handle that is none of this plugin's, or not alive. The call is not passed on.
   virtual void refused_handle(const Call& /*call*/, std::size_t /*argument*/, const std::string& /*what*/) {}
+  // A call of a forked child. No lock may be waited for.
+  virtual void refused_child(const char* /*call*/, const char* /*what*/) {}
   // False: not passed on; `call.code` and the status object say why.
   virtual bool before(Call& /*call*/) { return true; }
   virtual void issuing(const Call& /*call*/) {}  // nothing comes between this and the plugin
@@ -171,6 +173,7 @@ class Layer : public std::enable_shared_from_this<Layer> {
  private:
   struct Tables;
 
+  static std::int32_t answer_child(const Row& row, const std::uint64_t* words);
   std::int32_t run_on(Call& call, Issue issue);
   bool find_objects(Call& call);
   bool find_object_of(Call& call, std::size_t i, std::uint64_t word, std::shared_ptr<Object>& out);
@@ -181,6 +184,7 @@ class Layer : public std::enable_shared_from_this<Layer> {
   static void give_results(const Call& call);
   yoke_plugin* adopt(yoke_plugin* inner);
   void note_thrown(const char* call) noexcept;
+  void count_devices(std::int64_t change) noexcept;
   void retire() noexcept;
 
   yoke_plugin prefix_{};   // what the host gets
@@ -191,6 +195,7 @@ class Layer : public std::enable_shared_from_this<Layer> {
   std::string version_;
   std::atomic<bool> destroyed_{false};
   std::atomic<std::uint64_t> handle_count_{0};
+  std::atomic<std::int64_t> device_count_{0};  // open
   std::array<Slot, kFunctionCount> slots_{};
   std::mutex tables_mutex_;  // of what follows, until the table was given out
   std::unique_ptr<Tables> tables_;

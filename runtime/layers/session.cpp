@@ -53,16 +53,26 @@ std::string line_of(const Violation& violation) {
 
 }  // namespace
 
-void Ledger::report(Violation violation) noexcept {
+void Ledger::count(Violation violation) {
+  ++(violation.is_warning ? report_.warnings : report_.violations);
+  if (report_.first.size() < kMostKept) {
+    report_.first.push_back(std::move(violation));
+  }
+}
+
+void Ledger::report(Violation violation, bool may_wait) noexcept {
   try {
+    if (!may_wait) {
+      if (const std::unique_lock lock(mutex_, std::try_to_lock); lock) {
+        count(std::move(violation));
+      }
+      return;
+    }
     const std::string line = line_of(violation);
     const bool is_warning = violation.is_warning;
     {
       const std::lock_guard lock(mutex_);
-      ++(is_warning ? report_.warnings : report_.violations);
-      if (report_.first.size() < kMostKept) {
-        report_.first.push_back(std::move(violation));
-      }
+      count(std::move(violation));
     }
     if (const auto trace = trace_.lock()) {
       trace->log(0, is_warning ? YOKE_LOG_WARN : YOKE_LOG_ERROR, line);

@@ -23,11 +23,14 @@ class Ledger {
   bool fail_calls() const noexcept { return fail_calls_; }
   // From now on what is found is also written there.
   void write_to(std::weak_ptr<TraceWriter> trace) { trace_ = std::move(trace); }
-  // Counts it, keeps the first ones, and logs one line. Never throws.
-  void report(Violation violation) noexcept;
+  // Counts it, keeps the first ones, and logs one line. Never throws. Where it may not wait (in a forked
+  // child) it is not logged, and counted only when nothing is in the way.
+  void report(Violation violation, bool may_wait = true) noexcept;
   ValidationReport validation() const;
 
  private:
+  void count(Violation violation);  // mutex_ is held
+
   const bool fail_calls_;
   const LogSink sink_;
   std::weak_ptr<TraceWriter> trace_;

@@ -100,7 +100,7 @@ TraceWriter::TraceWriter(int file, std::filesystem::path path, bool with_data, L
 }
 
 TraceWriter::~TraceWriter() {
-  if (::getpid() == process_) {
+  if (!is_child()) {
     std::vector<std::byte> payload;
     Encoder end(payload);
     end.byte(static_cast<std::uint8_t>(RecordType::kEnd));
@@ -108,9 +108,9 @@ TraceWriter::~TraceWriter() {
     end.number(lost_);
     add(payload);
     flush();
+    release_path(path_);
   }
   ::close(file_);
-  release_path(path_);
 }
 
 // A file says for itself what its calls are.
@@ -139,14 +139,22 @@ std::uint64_t TraceWriter::next_plugin() noexcept {
   return ++plugins_;
 }
 
+// A forked child has the parent's buffer, and not its file: it writes nothing, and waits for no lock.
+bool TraceWriter::is_child() const noexcept {
+  return ::getpid() != process_;
+}
+
 std::uint64_t TraceWriter::add(std::span<const std::byte> payload, Write when) noexcept {
+  if (is_child()) {
+    return 0;
+  }
   const std::lock_guard lock(mutex_);
   const bool is_call = payload[0] == static_cast<std::byte>(RecordType::kCall);
   const std::uint64_t number = calls_;
   try {
     append(payload, {});
     calls_ += is_call ? 1 : 0;
-    if (when == Write::kNow && ::getpid() == process_) {
+    if (when == Write::kNow) {
       write_out();
     }
   } catch (...) {
@@ -167,13 +175,15 @@ void TraceWriter::log(std::uint64_t plugin, std::int32_t level, std::string_view
     to.text(text);
     add(payload);
   } catch (...) {  // out of memory
-    const std::lock_guard lock(mutex_);
-    ++lost_;
+    if (!is_child()) {
+      const std::lock_guard lock(mutex_);
+      ++lost_;
+    }
   }
 }
 
 void TraceWriter::add_blob(const Hash& hash, const void* memory, std::uint64_t byte_count) noexcept {
-  if (byte_count > kMostBlobBytes) {
+  if (is_child() || byte_count > kMostBlobBytes) {
     return;  // the hash is there
   }
   const std::lock_guard lock(mutex_);
@@ -194,7 +204,7 @@ void TraceWriter::add_blob(const Hash& hash, const void* memory, std::uint64_t b
 
 // One record, in two parts so that contents are not copied together with their head first.
 void TraceWriter::append(std::span<const std::byte> head, std::span<const std::byte> rest) {
-  if (failed_ || ::getpid() != process_) {  // a forked child has the parent's buffer, and not its file
+  if (failed_) {
     ++lost_;
     return;
   }
@@ -234,8 +244,8 @@ void TraceWriter::write_out() noexcept {
 }
 
 void TraceWriter::flush() noexcept {
-  const std::lock_guard lock(mutex_);
-  if (::getpid() == process_) {
+  if (!is_child()) {
+    const std::lock_guard lock(mutex_);
     write_out();
   }
 }

@@ -50,6 +50,7 @@ class TraceWriter {
 
  private:
   TraceWriter(int file, std::filesystem::path path, bool with_data, LogSink sink);
+  bool is_child() const noexcept;
   void append(std::span<const std::byte> head, std::span<const std::byte> rest);
   void write_out() noexcept;
   void describe_functions();

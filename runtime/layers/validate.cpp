@@ -180,6 +180,16 @@ void Validate::refused_handle(const Call& call, std::size_t argument, const std:
   report(is_device ? 35 : 15, Culprit::kHost, call.row.name, what);
 }
 
+void Validate::refused_child(const char* call, const char* what) {
+  ledger_->report({.rule = 23,
+                   .who = Culprit::kHost,
+                   .is_warning = false,
+                   .backend = backend(),
+                   .call = call,
+                   .text = what},
+                  false);
+}
+
 bool Validate::before(Call& call) {
   auto owned = std::make_unique<Note>();
   Note& note = *owned;

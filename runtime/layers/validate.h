@@ -95,6 +95,7 @@ class Validate final : public Layer {
   void destroying() override;
   void destroyed() override;
   void refused_handle(const Call& call, std::size_t argument, const std::string& what) override;
+  void refused_child(const char* call, const char* what) override;
   bool before(Call& call) override;
   void after(Call& call) override;
   void completed(Object& stream, bool ok) override;

@@ -349,6 +349,14 @@ class LayersTest : public ::testing::Test {
     host_.deallocate = [](void*, void* memory) { std::free(memory); };
   }
 
+  ~LayersTest() override {
+    plugin_side->on_destroy = nullptr;
+    on_line = nullptr;
+    for (yoke_plugin* const one : entered_) {
+      one->destroy(one);  // else its devices stay open, and later tests may not fork
+    }
+  }
+
   struct Status {
     std::int32_t code = 0;
     std::string text;
@@ -361,11 +369,16 @@ class LayersTest : public ::testing::Test {
     options.fail_calls = fail_calls;
     options.trace_file = trace_file;
     options.trace_data = trace_data;
-    session =
-        layers::open_session(options, [this](LogLevel, std::string_view line) { lines.emplace_back(line); });
+    session = layers::open_session(options, [this](LogLevel, std::string_view line) {
+      lines.emplace_back(line);
+      if (on_line) {
+        on_line();
+      }
+    });
     yoke_entry_args args = YOKE_ENTRY_ARGS_INIT;
     args.host = &host_;
     ASSERT_EQ(layers::enter(session, enter_crooked, &args, &plugin, error()), YOKE_OK);
+    entered_.push_back(plugin);
     backend = static_cast<const yoke_backend_api*>(plugin->get_table(plugin, YOKE_BACKEND_TABLE));
     streams = static_cast<const yoke_stream_api*>(plugin->get_table(plugin, YOKE_STREAM_TABLE));
     programs = static_cast<const yoke_program_api*>(plugin->get_table(plugin, YOKE_PROGRAM_TABLE));
@@ -426,6 +439,7 @@ class LayersTest : public ::testing::Test {
   bool trace_data = false;
   std::shared_ptr<layers::Session> session;
   std::vector<std::string> lines;  // of the layers
+  std::function<void()> on_line;   // of the layers
   std::function<void()> on_log;
   Status status;
   yoke_plugin* plugin = nullptr;
@@ -436,6 +450,7 @@ class LayersTest : public ::testing::Test {
 
  private:
   yoke_host_api host_ = YOKE_HOST_API_INIT;
+  std::vector<yoke_plugin*> entered_;
 };
 
 }  // namespace yoke::test
