@@ -198,14 +198,14 @@ int replay_command(Arguments arguments) {
                    "else in yoke-trace-PID.yoketrace. One of --backend, --print and --chrome must be given. "
                    "Exit code 1: something differs.");
   line.positional("FILE", &path, "the trace");
-  line.text("backend", &options.backend, "where to run it: a backend's name");
+  line.text("backend", &options.backend, "where to run it: a backend's name", "NAME");
   line.number(
       "tolerance", &options.tolerance,
       "for floats, relative to the larger of 1 and the value, default 1e-5; what is no float must be equal");
   line.flag("no-compare", &no_compare, "do not compare contents");
   line.flag("json", &as_json, "print one JSON object");
   line.flag("print", &as_text, "list the calls, and run nothing");
-  line.text("chrome", &picture, "write the trace for chrome://tracing to this file, and run nothing");
+  line.text("chrome", &picture, "write the trace for chrome://tracing to this file, and run nothing", "FILE");
   if (!line.parse(arguments)) {
     return kDone;
   }

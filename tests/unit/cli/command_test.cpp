@@ -140,6 +140,7 @@ TEST(YokeCommand, HelpSaysWhatAnOptionTakes) {
   EXPECT_THAT(run({"train", "--help"}).out,
               AllOf(HasSubstr("--save FILE"), HasSubstr("--data DIR"), HasSubstr("--backend NAME")));
   EXPECT_THAT(run({"program", "--help"}).out, HasSubstr("--symbol NAME=VALUE"));
+  EXPECT_THAT(run({"replay", "--help"}).out, HasSubstr("--chrome FILE"));
 }
 
 TEST(YokeDevices, CcPassesAndNullDoesNot) {
