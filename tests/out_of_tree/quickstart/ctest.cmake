@@ -4,7 +4,7 @@ foreach(name minimal executor)
   add_test(NAME out_of_tree.${name}.TrainsHalfMoons
     COMMAND ${CMAKE_COMMAND} -D name=${name} -D plugins=${YOKE_OUT_OF_TREE_DIR}/${name}/build -D prefix=${YOKE_INSTALLED_PREFIX}/all
       -P ${CMAKE_CURRENT_LIST_DIR}/train.cmake)
-  set_tests_properties(out_of_tree.${name}.TrainsHalfMoons PROPERTIES LABELS out_of_tree TIMEOUT 300
+  set_tests_properties(out_of_tree.${name}.TrainsHalfMoons PROPERTIES LABELS out_of_tree TIMEOUT 900
     FIXTURES_REQUIRED "installed_tree;out_of_tree_${name}")
 endforeach()
 
@@ -13,7 +13,7 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/cmake/YokeConformance.cmake)
   foreach(name minimal executor)
     add_test(NAME out_of_tree.${name}.PassesTheConformanceKit
       COMMAND ${CMAKE_CTEST_COMMAND} --test-dir ${YOKE_OUT_OF_TREE_DIR}/${name}/build --output-on-failure --no-tests=error)
-    set_tests_properties(out_of_tree.${name}.PassesTheConformanceKit PROPERTIES LABELS "out_of_tree+conformance" TIMEOUT 900
+    set_tests_properties(out_of_tree.${name}.PassesTheConformanceKit PROPERTIES LABELS "out_of_tree+conformance" TIMEOUT 2400
       FIXTURES_REQUIRED "installed_tree;out_of_tree_${name}")
   endforeach()
 endif()

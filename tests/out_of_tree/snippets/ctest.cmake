@@ -7,7 +7,7 @@ if(Python3_FOUND)
       --compiler ${CMAKE_CXX_COMPILER} --c-compiler ${CMAKE_C_COMPILER}
       ${PROJECT_SOURCE_DIR}/plugin_api/README.md ${PROJECT_SOURCE_DIR}/plugin_api/sdk/README.md
       ${PROJECT_SOURCE_DIR}/plugin_api/program/README.md)
-  set_tests_properties(out_of_tree.guides.SnippetsCompile PROPERTIES LABELS out_of_tree TIMEOUT 300 FIXTURES_REQUIRED installed_tree)
+  set_tests_properties(out_of_tree.guides.SnippetsCompile PROPERTIES LABELS out_of_tree TIMEOUT 900 FIXTURES_REQUIRED installed_tree)
 else()
   message(STATUS "snippets of the guides: not compiled, python3 is missing")
 endif()
