@@ -7,10 +7,12 @@
 namespace ocl {
 namespace {
 
-// On a processor a kernel costs PoCL 90 ms to compile, and a statement more in it 15 ms; a GPU's kernel is as
-// slow as its greediest statement.
+// On a processor PoCL compiles a kernel of its own for each statement two to three times as long; a GPU's
+// kernel is as slow as its greediest statement.
 constexpr std::int64_t kStatementsOnCpu = 32;
 constexpr std::int64_t kMostStatements = 256;
+// Below it most of a launch is PoCL's own 10 us, and a statement compiles in a fifth of the time.
+constexpr std::int64_t kOptimizeFromOnCpu = 1024;
 
 }  // namespace
 
@@ -24,6 +26,14 @@ std::vector<yoke::sdk::OptionSpec> Backend::option_specs() {
           "statements_per_kernel",
           "Statements that share a kernel, which saves compile time; 0: 32 on a processor, else 1.", 0, 0,
           kMostStatements),
+      OptionSpec::integer("optimize_from",
+                          "Iterations from which on OpenCL's compiler optimizes a statement; -1: 1024 on a "
+                          "processor, else 0.",
+                          -1, -1, std::numeric_limits<std::int64_t>::max()),
+      OptionSpec::text("contractions",
+                       "Sums of products on a processor: tiles of vectors where their accesses allow it and "
+                       "the compiler optimizes them, or loops always.",
+                       "tiles", "tiles|loops"),
   };
 }
 
@@ -37,6 +47,11 @@ std::unique_ptr<yoke::sdk::Device> Backend::open_device(std::uint32_t ordinal,
   chosen.statements_per_kernel = static_cast<std::uint32_t>(statements != 0   ? statements
                                                             : hardware.is_cpu ? kStatementsOnCpu
                                                                               : 1);
+  const std::int64_t optimize_from = options.integer("optimize_from");
+  chosen.optimize_from = static_cast<std::uint64_t>(optimize_from >= 0 ? optimize_from
+                                                    : hardware.is_cpu  ? kOptimizeFromOnCpu
+                                                                       : 0);
+  chosen.tiles = hardware.is_cpu && options.text("contractions") == "tiles";
 
   std::shared_ptr<Context> context;
   {

@@ -16,10 +16,19 @@ using yoke::program::Statement;
 using yoke::program::Type;
 using yoke::sdk::Failure;
 
-constexpr std::uint32_t kRevision = 1;  // of the generated code, for fingerprints
+constexpr std::uint32_t kRevision = 2;  // of the generated code, for fingerprints
 
 bool uses_f64(const yoke::program::Expr& expr) {
   return expr.type == Type::kF64 || std::any_of(expr.args.begin(), expr.args.end(), uses_f64);
+}
+
+// Where there is little work the compiler's optimizer costs more than it gains.
+bool is_optimized(const DeviceOptions& options, const Statement& statement) {
+  std::uint64_t iterations = 1;  // a verified program's are below 2^63
+  for (const yoke::program::Loop& loop : statement.loops) {
+    iterations *= loop.extent;
+  }
+  return iterations >= options.optimize_from;
 }
 
 std::vector<std::uint64_t> workspace_offsets(const Program& program, std::uint64_t& byte_count) {
@@ -103,7 +112,7 @@ std::vector<yoke::sdk::Verdict> verdicts(const Hardware& hardware, std::string_v
     const std::vector<std::uint64_t> offsets(program.tensors.size());
     for (std::uint32_t s = 0; s < program.statements.size(); ++s) {
       std::set<std::string> helpers;
-      const Body body = print_body(program, program.statements[s], offsets, hardware.is_cpu, helpers);
+      const Body body = print_body(program, program.statements[s], offsets, {}, helpers);
       const std::string reason = refusal(hardware, program, program.statements[s], body);
       result.push_back({p, s, reason.empty() ? YOKE_VERDICT_NATIVE : YOKE_VERDICT_UNSUPPORTED,
                         reason.empty() ? body.remark : reason});
@@ -115,13 +124,21 @@ std::vector<yoke::sdk::Verdict> verdicts(const Hardware& hardware, std::string_v
 Code::Code(Device& device, std::string_view text) : device_(device) {
   yoke::program::Module module = yoke::sdk::read_program(text);
   std::set<std::string> helpers;
-  const std::string key = key_of(device.hardware().driver + "\n" + device.options().build_options);
+  const std::string key =
+      key_of(device.hardware().driver + "\n" + device.options().build_options + "\n" +
+             std::to_string(device.options().optimize_from) + (device.options().tiles ? "t" : "l"));
   for (Program& program : module.programs) {
     print_program(program, helpers);
     entries_.back().fingerprint = "opencl-" + std::to_string(kRevision) + "-" + key + "-" +
                                   yoke::program::fingerprint(yoke::program::Module{{std::move(program)}});
   }
-  const std::string kernels = print_kernels();
+  std::string kernels = print_kernels(true);
+  kernels += print_kernels(false);
+  for (std::vector<Step>& steps : steps_) {
+    for (Step& step : steps) {
+      step.body.text = {};
+    }
+  }
   if (!kernels.empty()) {
     build(print_helpers(helpers, device.hardware()) + kernels);
   }
@@ -133,7 +150,11 @@ void Code::print_program(const Program& program, std::set<std::string>& helpers)
   std::vector<Step> steps;
   for (std::size_t s = 0; s < program.statements.size(); ++s) {
     Step step;
-    step.body = print_body(program, program.statements[s], offsets, device_.hardware().is_cpu, helpers);
+    const bool optimized = is_optimized(device_.options(), program.statements[s]);
+    const bool tiles = optimized && device_.options().tiles;
+    const Form form{device_.hardware().is_cpu, tiles ? device_.hardware().vector_bytes : 0};
+    step.body = print_body(program, program.statements[s], offsets, form, helpers);
+    step.body.optimized = optimized;
     const std::string reason = refusal(device_.hardware(), program, program.statements[s], step.body);
     if (!reason.empty()) {
       throw Failure(YOKE_UNIMPLEMENTED,
@@ -147,13 +168,13 @@ void Code::print_program(const Program& program, std::set<std::string>& helpers)
 }
 
 // Neighbours share a kernel as long as their parameters fit together.
-std::string Code::print_kernels() {
+std::string Code::print_kernels(bool optimized) {
   std::string source;
   std::vector<const Body*> bodies;
   std::pair<std::size_t, std::size_t> widest;
   const auto finish = [&] {
     if (!bodies.empty()) {
-      source += print_kernel(parameters_.size(), bodies, device_.hardware().work_group_size);
+      source += print_kernel(parameters_.size(), bodies, device_.hardware().work_group_size, optimized);
       parameters_.push_back(widest);
     }
     bodies.clear();
@@ -161,25 +182,26 @@ std::string Code::print_kernels() {
   };
   for (std::vector<Step>& steps : steps_) {
     for (Step& step : steps) {
-      const std::pair together(std::max(widest.first, step.body.slots.size()),
-                               std::max(widest.second, step.body.symbols.size()));
+      const Body& body = step.body;
+      if (body.optimized != optimized) {
+        continue;
+      }
+      const auto wider = [&] {
+        return std::pair(std::max(widest.first, body.slots.size()),
+                         std::max(widest.second, body.symbols.size()));
+      };
+      const auto [slot_count, symbol_count] = wider();
       if (bodies.size() == device_.options().statements_per_kernel ||
-          parameter_bytes(together.first, together.second) > device_.hardware().max_argument_bytes) {
+          parameter_bytes(slot_count, symbol_count) > device_.hardware().max_argument_bytes) {
         finish();
       }
-      widest = {std::max(widest.first, step.body.slots.size()),
-                std::max(widest.second, step.body.symbols.size())};
+      widest = wider();
       step.kernel = parameters_.size();
       step.which = static_cast<std::int32_t>(bodies.size());
-      bodies.push_back(&step.body);
+      bodies.push_back(&body);
     }
   }
   finish();
-  for (std::vector<Step>& steps : steps_) {
-    for (Step& step : steps) {
-      step.body.text = {};
-    }
-  }
   return source;
 }
 
@@ -207,6 +229,46 @@ void Code::build(const std::string& source) {
                       build_log(program_.get(), hardware.id),
                   status);
   }
+  if (hardware.is_cpu) {
+    finish_on_cpu();
+  }
+}
+
+OwnedKernel Code::make_kernel(std::size_t number, const std::string& what) const {
+  const std::string name = "yoke_" + std::to_string(number);
+  cl_int status = CL_SUCCESS;
+  OwnedKernel kernel(api().clCreateKernel(program_.get(), name.c_str(), &status));
+  check(status, "clCreateKernel", what);
+  return kernel;
+}
+
+// PoCL compiles a kernel to the end when it is first launched. Launched here with no statement to run, it
+// does so now, and launches that somebody waits for take no seconds.
+void Code::finish_on_cpu() const {
+  const auto label = std::make_shared<const std::string>("compiling programs");
+  for (std::size_t number = 0; number < parameters_.size(); ++number) {
+    const OwnedKernel kernel = make_kernel(number, *label);
+    cl_uint next = 0;
+    const auto set = [&](const auto& value) {
+      check(api().clSetKernelArg(kernel.get(), next++, sizeof value, &value), "clSetKernelArg", *label);
+    };
+    set(cl_int{-1});
+    set(cl_long{0});
+    for (std::size_t i = 0; i < parameters_[number].first; ++i) {
+      set(cl_mem{nullptr});
+      set(cl_ulong{0});
+    }
+    for (std::size_t i = 0; i < parameters_[number].second; ++i) {
+      set(cl_long{0});
+    }
+    device_.submit(nullptr, label, [&](cl_command_queue queue) {
+      const std::size_t size = device_.hardware().work_group_size;
+      cl_event event = nullptr;
+      check(api().clEnqueueNDRangeKernel(queue, kernel.get(), 1, nullptr, &size, &size, 0, nullptr, &event),
+            "clEnqueueNDRangeKernel", *label);
+      return OwnedEvent(event);
+    });
+  }
 }
 
 std::unique_ptr<yoke::sdk::Routine> Code::link(std::uint32_t entry,
@@ -220,10 +282,7 @@ Routine::Routine(const Code& code, std::uint32_t entry, std::span<const yoke::sd
     : device_(code.device_),
       label_(std::make_shared<const std::string>("program '" + code.entries_[entry].name + "'")) {
   for (const Step& step : code.steps_[entry]) {
-    const std::string name = "yoke_" + std::to_string(step.kernel);
-    cl_int status = CL_SUCCESS;
-    OwnedKernel kernel(api().clCreateKernel(code.program_.get(), name.c_str(), &status));
-    check(status, "clCreateKernel", *label_);
+    OwnedKernel kernel = code.make_kernel(step.kernel, *label_);
     cl_uint next = 0;
     const auto set = [&](std::size_t size, const void* value) {
       check(api().clSetKernelArg(kernel.get(), next++, size, value), "clSetKernelArg", *label_);

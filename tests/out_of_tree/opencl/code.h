@@ -38,8 +38,10 @@ class Code final : public yoke::sdk::Code {
  private:
   friend class Routine;
   void print_program(const yoke::program::Program& program, std::set<std::string>& helpers);
-  std::string print_kernels();
+  std::string print_kernels(bool optimized);
   void build(const std::string& source);
+  void finish_on_cpu() const;
+  OwnedKernel make_kernel(std::size_t number, const std::string& what) const;
 
   Device& device_;
   std::vector<yoke::sdk::Entry> entries_;

@@ -20,6 +20,8 @@ struct DeviceOptions {
   std::uint64_t memory_limit = 0;  // bytes; 0: the machine's
   std::string build_options;       // added to those of every program
   std::uint32_t statements_per_kernel = 1;
+  std::uint64_t optimize_from = 0;  // iterations of a statement
+  bool tiles = true;                // for matrix products
 };
 
 class Device final : public yoke::sdk::Device {

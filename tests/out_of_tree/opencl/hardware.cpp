@@ -141,6 +141,7 @@ Hardware describe(cl_platform_id platform, cl_device_id id, const std::vector<Ha
       64;  // whole warps and wavefronts; a processor's core takes one item at a time
   device.work_group_size =
       device.is_cpu ? 1 : std::min(kGroup, number_of<std::size_t>(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, 1));
+  device.vector_bytes = sizeof(float) * number_of<cl_uint>(id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, 0);
 
   yoke::sdk::DeviceInfo& info = device.info;
   info.name =

@@ -23,6 +23,7 @@ struct Hardware {
   std::uint64_t max_buffer_bytes = 0;
   std::uint64_t max_argument_bytes = 0;  // of one kernel, all together
   std::uint64_t work_group_size = 1;     // how many work-items a kernel's groups have
+  std::uint64_t vector_bytes = 0;        // of a register
 };
 
 struct Machine {

@@ -148,15 +148,16 @@ std::uint64_t parameter_bytes(std::size_t slot_count, std::size_t symbol_count) 
 }
 
 std::string print_kernel(std::size_t number, std::span<const Body* const> bodies,
-                         std::uint64_t work_group_size) {
+                         std::uint64_t work_group_size, bool optimized) {
   std::size_t slot_count = 0;
   std::size_t symbol_count = 0;
   for (const Body* body : bodies) {
     slot_count = std::max(slot_count, body->slots.size());
     symbol_count = std::max(symbol_count, body->symbols.size());
   }
-  std::string text = "__kernel __attribute__((reqd_work_group_size(" + std::to_string(work_group_size) +
-                     ", 1, 1)))\nvoid yoke_" + std::to_string(number) + "(const int which, const long chunk";
+  std::string text = optimized ? "" : "#pragma clang optimize off\n";
+  text += "__kernel __attribute__((reqd_work_group_size(" + std::to_string(work_group_size) +
+          ", 1, 1)))\nvoid yoke_" + std::to_string(number) + "(const int which, const long chunk";
   for (std::size_t i = 0; i < slot_count; ++i) {
     text += ", __global char* s" + std::to_string(i) + ", const ulong o" + std::to_string(i);
   }
@@ -167,7 +168,7 @@ std::string print_kernel(std::size_t number, std::span<const Body* const> bodies
   for (std::size_t i = 0; i < bodies.size(); ++i) {
     text += "  case " + std::to_string(i) + ": {\n" + bodies[i]->text + "    break;\n  }\n";
   }
-  return text + "  }\n}\n";
+  return text + "  }\n}\n" + (optimized ? "" : "#pragma clang optimize on\n");
 }
 
 std::string print_helpers(const std::set<std::string>& helpers, const Hardware& hardware) {

@@ -16,8 +16,8 @@ using yoke::program::Statement;
 using yoke::program::Tensor;
 
 Printer::Printer(const yoke::program::Program& program, const Statement& statement, Offsets offsets,
-                 bool for_cpu, std::set<std::string>& helpers)
-    : program_(program), statement_(statement), offsets_(offsets), for_cpu_(for_cpu), helpers_(helpers) {
+                 const Form& form, std::set<std::string>& helpers)
+    : program_(program), statement_(statement), offsets_(offsets), form_(form), helpers_(helpers) {
   if (fits_in_int()) {
     integer_ = "int";
   }
@@ -49,8 +49,13 @@ bool Printer::fits_in_int() const {
 }
 
 Body Printer::print() {
+  if (const std::optional<Tile> found = tile()) {
+    print_tiles(*found);
+    return finished();
+  }
   const std::vector<bool> independent = yoke::program::independent_loops(statement_);
   std::vector<std::uint32_t> parallel;
+  std::vector<std::uint64_t> extents;
   std::vector<std::uint32_t> serial;
   for (std::uint32_t i = 0; i < statement_.loops.size(); ++i) {
     const std::uint64_t extent = statement_.loops[i].extent;
@@ -58,13 +63,14 @@ Body Printer::print() {
       body_.work_per_element *= extent;
     } else if (independent[i]) {
       parallel.push_back(i);
+      extents.push_back(extent);
       body_.element_count *= extent;
     } else {
       serial.push_back(i);
       body_.work_per_element *= extent;
     }
   }
-  element_loop(parallel);
+  element_loop(parallel, extents);
   for (const std::uint32_t loop : serial) {
     open_loop(loop);
     body_.remark += (body_.remark.empty() ? "scatter: in order over " : ", ") + statement_.loops[loop].name;
@@ -78,10 +84,11 @@ Body Printer::print() {
 }
 
 // From here on every line is for one combination of the loops that are independent of each other.
-void Printer::element_loop(const std::vector<std::uint32_t>& loops) {
+void Printer::element_loop(const std::vector<std::uint32_t>& loops,
+                           const std::vector<std::uint64_t>& extents) {
   const std::string count = std::to_string(body_.element_count);
   // A core of a processor takes neighbours; neighbouring items of a GPU do.
-  if (for_cpu_) {
+  if (form_.in_chunks) {
     line("const long first = (long)get_global_id(0) * chunk;");
     line("const long last = min(first + chunk, (long)" + count + ");");
     line("for (long e = first; e < last; ++e) {");
@@ -95,7 +102,7 @@ void Printer::element_loop(const std::vector<std::uint32_t>& loops) {
   line(integer_ + " rest = (" + integer_ + ")e;");
   for (std::size_t i = loops.size(); i-- > 0;) {
     const std::string name = "i" + std::to_string(loops[i]);
-    const std::string extent = std::to_string(statement_.loops[loops[i]].extent);
+    const std::string extent = std::to_string(extents[i]);
     if (i == 0) {
       line("const " + integer_ + " " + name + " = rest;");
     } else {
@@ -328,8 +335,8 @@ void Printer::line(const std::string& text) {
 }
 
 Body print_body(const yoke::program::Program& program, const Statement& statement, Offsets offsets,
-                bool for_cpu, std::set<std::string>& helpers) {
-  return Printer(program, statement, offsets, for_cpu, helpers).print();
+                const Form& form, std::set<std::string>& helpers) {
+  return Printer(program, statement, offsets, form, helpers).print();
 }
 
 }  // namespace ocl

@@ -6,6 +6,7 @@
 #include <yoke/program/program.h>
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -25,7 +26,7 @@ std::string literal(yoke::program::Type type, const yoke::program::Literal& valu
 class Printer {
  public:
   Printer(const yoke::program::Program& program, const yoke::program::Statement& statement, Offsets offsets,
-          bool for_cpu, std::set<std::string>& helpers);
+          const Form& form, std::set<std::string>& helpers);
   Body print();
 
  private:
@@ -41,8 +42,22 @@ class Printer {
     std::string inside;  // empty: always
   };
 
+  // One side of a tile: neighbours along a loop, computed together. Without a loop: one.
+  struct Side {
+    std::optional<std::uint32_t> loop;
+    std::uint64_t count = 1;
+    std::uint64_t step = 1;  // between them: the width of a vector that lies along the loop
+  };
+  struct Tile {
+    std::uint32_t vector = 0;  // the loop whose neighbours are the lanes
+    bool folds = false;        // it is one of the reduction, so the lanes are added in the end
+    std::uint64_t width = 1;   // lanes
+    Side row;
+    Side column;
+  };
+
   // Statements (printer.cpp).
-  void element_loop(const std::vector<std::uint32_t>& loops);
+  void element_loop(const std::vector<std::uint32_t>& loops, const std::vector<std::uint64_t>& extents);
   void open_loop(std::uint32_t loop);
   void close();
   void one_element();
@@ -52,6 +67,15 @@ class Printer {
   std::string combined(yoke::program::Assign assign, Type type, const std::string& old,
                        const std::string& value);
   Body finished();
+
+  // Sums of products (contraction.cpp).
+  std::optional<Tile> tile() const;  // nothing: the statement is none
+  Side side(std::optional<std::uint32_t> loop, std::uint64_t most, std::uint64_t step) const;
+  void print_tiles(const Tile& tile);
+  void tile_loop(const Tile& tile);
+  void products(const Tile& tile, std::uint64_t width);
+  std::vector<std::string> factors(const Tile& tile, const Access& access, std::uint64_t width);
+  void store(const Tile& tile);
 
   // Memory (printer.cpp).
   bool fits_in_int() const;
@@ -77,7 +101,7 @@ class Printer {
   const yoke::program::Program& program_;
   const yoke::program::Statement& statement_;
   Offsets offsets_;
-  bool for_cpu_;
+  Form form_;
   std::set<std::string>& helpers_;
   std::string integer_ = "long";  // that indices are computed in
   std::string head_;
