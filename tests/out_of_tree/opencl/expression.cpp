@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // expression.cpp: scalar expressions, one named value for each operation.
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -63,6 +64,15 @@ const char* builtin(Op op) {
     default:
       return nullptr;
   }
+}
+
+bool is_function(Op op) {
+  return builtin(op) != nullptr || op == Op::kSigmoid;
+}
+
+bool is_constant(const yoke::program::Expr& expr) {
+  return expr.op != Op::kRead && expr.op != Op::kIndex &&
+         std::all_of(expr.args.begin(), expr.args.end(), is_constant);
 }
 
 const char* infix(Op op) {
@@ -165,6 +175,10 @@ std::string Printer::value(const Expr& expr) {
       std::vector<std::string> args;
       for (const Expr& arg : expr.args) {
         args.push_back(value(arg));
+        if (is_function(expr.op) && is_float(arg.type) && is_constant(arg)) {
+          args.back() =
+              helper(arg.type == Type::kF64 ? "hidden_f64" : "hidden_f32") + "(" + args.back() + ")";
+        }
       }
       return named(expr.type, operation(expr, args));
     }

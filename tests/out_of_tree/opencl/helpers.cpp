@@ -15,6 +15,11 @@ struct Helper {
 
 // In the order in which they use each other.
 constexpr Helper kHelpers[] = {
+    // A constant that the compiler does not see as one: `chunk` is never negative. PoCL 3.1 optimizes
+    // floor(nan)
+    // or exp(nan), known while compiling, to whatever a register holds.
+    {"hidden_f32", "#define hidden_f32(x) as_float(as_int((float)(x)) + (int)(chunk >> 63))\n"},
+    {"hidden_f64", "#define hidden_f64(x) as_double(as_long((double)(x)) + (chunk >> 63))\n"},
     {"min_float", "#define min_float(x, y) ((x) != (x) || (x) < (y) ? (x) : (y))\n"},
     {"max_float", "#define max_float(x, y) ((x) != (x) || (x) > (y) ? (x) : (y))\n"},
     {"to_f16", R"(static ushort to_f16(float value) {
