@@ -47,7 +47,6 @@ class Code final : public sdk::Code {
   explicit Code(std::string_view text) : module_(sdk::read_program(text)) {
     for (const program::Program& source : module_.programs) {
       entries_.push_back(sdk::entry_of(source));  // the executor brings its own memory: no workspace
-      entries_.back().fingerprint = program::fingerprint(program::Module{{source}});
     }
   }
   std::span<const sdk::Entry> entries() const override { return entries_; }

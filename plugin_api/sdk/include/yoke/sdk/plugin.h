@@ -180,7 +180,7 @@ class Device {
   virtual std::unique_ptr<Stream> create_stream(std::int32_t priority);
   virtual void abort();
   // Faults: can one of this kind (YOKE_FAULT_*) be brought about? The SDK makes calls fail, and asks a stream
-  // to poison() and pause() for what is queued.
+  // to poison() and pause() for what is queued. With WorkerStream, or a pause() of your own: all, so true.
   virtual bool can_fail(std::int32_t kind) { return kind != YOKE_FAULT_EVENT_LATE; }
 
   // The backend's. Set before the first virtual call, after open_device.
@@ -200,7 +200,7 @@ struct DeviceInfo {
   std::string name;
   std::string unique_id;
   std::uint64_t memory_bytes = 0;
-  std::vector<std::int32_t> types = {YOKE_F32};
+  std::vector<std::int32_t> types = {YOKE_F32};  // that programs compute with: YOKE_F64, YOKE_I32, ...
   std::int32_t kind = YOKE_DEVICE_OTHER;
   std::uint32_t compute_unit_count = 1;
   std::uint32_t suggested_stream_count = 1;

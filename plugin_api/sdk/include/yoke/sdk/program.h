@@ -20,7 +20,8 @@ inline program::Module read_program(std::string_view text) {
   }
 }
 
-// Name, arguments and symbols of a verified program; workspace and fingerprint are the backend's to fill in.
+// What a verified program says of itself; the workspace is the backend's to fill in. The fingerprint is the
+// program's: a backend whose code depends on more than that (options, a driver's version) adds it.
 inline Entry entry_of(const program::Program& source) {
   Entry entry;
   entry.name = source.name;
@@ -33,6 +34,7 @@ inline Entry entry_of(const program::Program& source) {
   for (const program::Symbol& symbol : source.symbols) {
     entry.symbols.push_back({symbol.name, symbol.low, symbol.high, symbol.step});
   }
+  entry.fingerprint = program::fingerprint(program::Module{{source}});
   return entry;
 }
 

@@ -18,7 +18,9 @@ inline std::int32_t fault_arm(yoke_device* device, std::int32_t kind, std::uint6
   return guarded(device->plugin, error, [&] {
     if (!device->object->can_fail(kind)) {
       throw Failure(YOKE_UNIMPLEMENTED,
-                    "the backend cannot bring about a fault of kind " + std::to_string(kind));
+                    "the backend brings about no fault of kind " + std::to_string(kind) +
+                        (kind == YOKE_FAULT_EVENT_LATE ? " (an event that is late)" : "") +
+                        ": its Device::can_fail says so");
     }
     device->faults.arm(kind, nth, delay_ns);
   });
