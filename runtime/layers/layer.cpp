@@ -237,10 +237,13 @@ void Layer::destroy() {
   }
   // Whatever is thrown, the plugin is not to be called again.
   struct Retire {
-    Layer& layer;
+    explicit Retire(Layer& of) : layer(of) {}
     ~Retire() { layer.retire(); }
+    Retire(const Retire&) = delete;
+    Retire& operator=(const Retire&) = delete;
+    Layer& layer;
   };
-  const Retire at_end{*this};
+  const Retire at_end(*this);
   std::exception_ptr thrown;
   destroying();
   try {

@@ -259,11 +259,7 @@ bool TraceReader::read(std::span<const std::byte> payload, TraceRecord& out, boo
       return from.is_good();
     case RecordType::kCall:
       out.number = calls_++;
-      if (!read_call(from, functions_, out)) {
-        return false;
-      }
-      finish(out);
-      return true;
+      return read_call(from, functions_, out) && finish(out);
     case RecordType::kBegin:
       is_for_caller = false;
       return read_begin(from);
@@ -292,10 +288,7 @@ bool TraceReader::read(std::span<const std::byte> payload, TraceRecord& out, boo
       out.duration_ns = is_span ? from.number() : 0;
       out.level = is_span ? 0 : static_cast<std::int32_t>(static_cast<std::uint32_t>(from.number()));
       out.text = from.text();
-      if (is_span && from.is_good()) {
-        finish(out);
-      }
-      return from.is_good();
+      return from.is_good() && (!is_span || finish(out));
     }
     case RecordType::kEnd:
       is_for_caller = false;
@@ -322,10 +315,11 @@ bool TraceReader::read_begin(Decoder& from) {
   return true;
 }
 
-void TraceReader::finish(const TraceRecord& record) {
+bool TraceReader::finish(const TraceRecord& record) {
   const bool is_call = record.type == TraceRecord::Type::kCall;
   begun_.erase({record.begin_ns, record.thread, record.plugin, is_call ? record.function : nullptr,
                 is_call ? std::string_view() : record.text});
+  return true;
 }
 
 std::vector<TraceUnfinished> TraceReader::unfinished() const {

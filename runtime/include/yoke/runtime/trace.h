@@ -114,7 +114,7 @@ class TraceReader {
   bool stop(std::string why);
   bool read(std::span<const std::byte> payload, TraceRecord& out, bool& is_for_caller);
   bool read_begin(layers::Decoder& from);
-  void finish(const TraceRecord& record);
+  bool finish(const TraceRecord& record);
 
   // Time of begin, thread, plugin, function (null: a span), name of the span.
   using Begun =
