@@ -49,7 +49,8 @@ void set_option(std::string_view name, const std::string& value) {
 
 const char* const kGlobalOptionsHelp =
     "  --layers validate,trace     put these layers between yoke and its plugins, as YOKE_LAYERS does;\n"
-    "                              trace writes YOKE_TRACE_FILE, or else yoke-trace-PID.yoketrace here\n"
+    "                              trace writes YOKE_TRACE_FILE, or else yoke-trace-PID.yoketrace here;\n"
+    "                              validate says at the end how many broken rules it found\n"
     "  --data                      the layer trace records contents whole and not only their hash, as "
     "YOKE_TRACE_DATA=1 does\n"
     "  --plugin-allow-list FILE    load only plugins whose sha256 FILE lists, in lines as sha256sum prints "
@@ -86,7 +87,13 @@ Arguments take_global_options(Arguments arguments) {
 }
 
 RuntimeOptions runtime_options() {
-  return global;
+  RuntimeOptions options = global;
+  const char* const layers = std::getenv("YOKE_LAYERS");  // NOLINT(concurrency-mt-unsafe): before any thread
+  if (layers != nullptr && *layers != '\0') {
+    options.log_level =
+        LogLevel::kInfo;  // who asks for layers wants to see that they stood there, and found nothing
+  }
+  return options;
 }
 
 }  // namespace yoke::cli

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "command_line.h"
+#include "global_options.h"
 #include "text.h"
 #include "train.h"
 
@@ -96,7 +97,7 @@ struct TypedOptions {
   std::string save;
   std::string reduction = "mean";
   std::string merge = "auto";
-  std::string log_level = "warn";
+  std::string log_level;
   std::optional<std::int64_t> batch;
   std::optional<std::int64_t> epochs;
   std::optional<std::int64_t> classes;
@@ -127,7 +128,8 @@ void describe(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
             "an error, before training begins, where the backend leaves a program to another one (cc)");
   line.flag("json", &options.json,
             "end with one JSON object on standard output; everything else goes to standard error");
-  line.text("log-level", &typed.log_level, "trace, debug, info, warn (default), error or off", "NAME");
+  line.text("log-level", &typed.log_level,
+            "trace, debug, info (default with --layers), warn (default), error or off", "NAME");
 }
 
 void check_counts(const TypedOptions& typed) {
@@ -162,7 +164,8 @@ std::optional<TrainOptions> parse_train_options(Arguments arguments) {
   options.class_count = typed.classes.value_or(0);
   options.reduction = reduction_by_name(typed.reduction);
   options.merge = merge_by_name(typed.merge);
-  options.log_level = log_level_by_name(typed.log_level);
+  options.log_level =
+      typed.log_level.empty() ? runtime_options().log_level : log_level_by_name(typed.log_level);
   if (!options.model.empty()) {
     options.hidden = parse_model(options.model);
   }

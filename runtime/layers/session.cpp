@@ -102,6 +102,10 @@ Session::Session(const LayerOptions& options, std::vector<std::string> names, Lo
 
 Session::~Session() = default;
 
+bool Session::validates() const noexcept {
+  return std::find(names_.begin(), names_.end(), "validate") != names_.end();
+}
+
 std::vector<std::shared_ptr<Layer>> Session::make_layers() const {
   std::vector<std::shared_ptr<Layer>> layers;
   for (const std::string& name : names_) {

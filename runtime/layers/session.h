@@ -47,6 +47,7 @@ class Session {
 
   const std::shared_ptr<TraceWriter>& writer() const noexcept { return writer_; }  // null without trace
   const std::shared_ptr<Ledger>& ledger() const noexcept { return ledger_; }
+  bool validates() const noexcept;
   // New layers for one plugin, from the host to the plugin.
   std::vector<std::shared_ptr<Layer>> make_layers() const;
 

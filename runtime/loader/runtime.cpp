@@ -3,11 +3,13 @@
 #include <yoke/runtime/device.h>
 #include <yoke/runtime/runtime.h>
 
+#include <string>
 #include <utility>
 
 #include "device/call.h"
 #include "device/code_cache.h"
 #include "device/fallback_ledger.h"
+#include "layers/session.h"
 #include "loader/registry.h"
 
 namespace yoke {
@@ -19,7 +21,15 @@ RuntimeState::RuntimeState(RuntimeOptions given)
       registry(std::make_unique<loader::Registry>(options, logger)),
       codes(std::make_unique<CodeCache>()),
       fallbacks(std::make_unique<FallbackLedger>()) {}
-RuntimeState::~RuntimeState() = default;
+
+// Backends keep this object alive: every plugin has had its last call.
+RuntimeState::~RuntimeState() {
+  if (layers != nullptr && layers->validates()) {
+    const ValidationReport report = layers->ledger()->validation();
+    logger.log(LogLevel::kInfo, "layer.off name=validate violations=" + std::to_string(report.violations) +
+                                    " warnings=" + std::to_string(report.warnings));
+  }
+}
 
 std::shared_ptr<Device> RuntimeState::fallback_device() {
   const std::lock_guard lock(fallback_mutex_);

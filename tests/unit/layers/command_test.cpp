@@ -25,11 +25,12 @@ class LayersCommand : public ::testing::Test {
     if (with_data) {
       arguments.emplace_back("--data");
     }
-    arguments.insert(arguments.end(), {"train", "--epochs", "1", "--log-level", "info"});
+    arguments.insert(arguments.end(), {"train", "--epochs", "1"});
     const Outcome outcome = run(arguments);
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr("layer.on name=validate"));
     EXPECT_THAT(outcome.err, Not(HasSubstr("validate.violation")));
+    EXPECT_THAT(outcome.err, HasSubstr("layer.off name=validate violations=0 warnings=0"));
   }
   TemporaryFolder folder_;
 };

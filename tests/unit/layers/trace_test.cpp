@@ -14,6 +14,7 @@
 
 #include "device/state.h"
 #include "layers/functions.h"
+#include "layers/session.h"
 #include "layers/taint.h"
 #include "layers/trace_format.h"
 #include "loader/enter.h"
@@ -491,6 +492,26 @@ TEST(LoaderEnter, WhatThrowsOnTheWayInLeavesNothingAttached) {
     EXPECT_TRUE(runtime.expired());
     EXPECT_THAT(lines, Not(Contains(HasSubstr("violation"))));
   }
+}
+
+TEST(RuntimeState, SaysAtTheEndWhatValidateFound) {
+  std::vector<std::string> lines;
+  RuntimeOptions options;
+  options.layers.names = "validate";
+  options.layers.use_environment = false;
+  options.log_level = LogLevel::kInfo;
+  options.log_sink = [&](LogLevel, std::string_view line) { lines.emplace_back(line); };
+  {
+    const auto state = std::make_shared<detail::RuntimeState>(options);
+    state->layers = layers::open_session(options.layers, {});
+    Violation broken{15, Culprit::kHost, false, "cc", "from_host", "a handle that is not alive"};
+    state->layers->ledger()->report(broken);
+    state->layers->ledger()->report(broken);
+    broken.is_warning = true;
+    state->layers->ledger()->report(broken);
+    EXPECT_THAT(lines, Not(Contains(HasSubstr("layer.off"))));
+  }
+  EXPECT_THAT(lines, Contains(HasSubstr("layer.off name=validate violations=2 warnings=1")));
 }
 
 TEST(TaintTest, RangesAreJoinedAndCut) {
