@@ -82,7 +82,7 @@ static int32_t buffer_create(yoke_device* device, uint64_t byte_count, int32_t k
   if (!buffer)
     return fail(device->plugin, error, YOKE_OUT_OF_DEVICE_MEMORY, "the machine has no such memory");
   *buffer = (yoke_buffer){device, byte_count, kind, (char*)buffer + 64};
-  unsigned long long used = device->used += byte_count, peak = device->peak;
+  unsigned long long used = atomic_fetch_add(&device->used, byte_count) + byte_count, peak = device->peak;
   while (peak < used && !atomic_compare_exchange_weak(&device->peak, &peak, used)) continue;
   ++device->buffers;
   ++device->plugin->buffers;
