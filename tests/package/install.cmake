@@ -25,13 +25,13 @@ foreach(page ${pages})
   endif()
 endforeach()
 
-# Nothing installed may point back into the build or source tree.
+# Nothing installed may point back into the build or source tree. A folder stands where a path begins: "lib/yoke" does not name "/yoke".
 file(GLOB_RECURSE configs ${prefix}/*.cmake)
 foreach(config ${configs})
   file(READ ${config} text)
   foreach(folder ${build} ${source} ${prefix})
-    string(FIND "${text}" "${folder}" at)
-    if(NOT at EQUAL -1)
+    string(REGEX REPLACE "([][+.*()^$?|{}\\\\])" "\\\\\\1" pattern "${folder}")
+    if(text MATCHES "(^|[^A-Za-z0-9_.}-]|-[IL])${pattern}(/|[^A-Za-z0-9_.-]|$)")
       message(FATAL_ERROR "${config} names ${folder}")
     endif()
   endforeach()
