@@ -63,5 +63,6 @@ if(TARGET yoke_plugin_api)
     string(REGEX REPLACE "^plugin_api/" "" place ${folder})
     install(FILES ${PROJECT_SOURCE_DIR}/${folder}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/${place} COMPONENT plugin)
   endforeach()
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/plugin_api/quickstart DESTINATION ${CMAKE_INSTALL_DATADIR}/yoke COMPONENT plugin)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/plugin_api/quickstart DESTINATION ${CMAKE_INSTALL_DATADIR}/yoke COMPONENT plugin
+    PATTERN .clang-tidy EXCLUDE)
 endif()
