@@ -48,10 +48,15 @@ enum class Memory : std::uint8_t {
   kLater  // byte count follows; the hash comes in a kContent record
 };
 
-// Appends fields. Numbers are LEB128; texts and bytes have their length in front.
+// A record's type, then the fields that are appended. Numbers are LEB128; texts and bytes have their length
+// in front.
 class Encoder {
  public:
-  explicit Encoder(std::vector<std::byte>& to) : to_(to) {}
+  // `to` may hold an older record, whose memory serves again.
+  Encoder(std::vector<std::byte>& to, RecordType type) : to_(to) {
+    to_.clear();
+    byte(static_cast<std::uint8_t>(type));
+  }
 
   void byte(std::uint8_t value) { to_.push_back(static_cast<std::byte>(value)); }
   void number(std::uint64_t value) {

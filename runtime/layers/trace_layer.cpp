@@ -100,9 +100,7 @@ void TraceLayer::issuing(const Call& call) {
     return;
   }
   thread_local std::vector<std::byte> payload;
-  payload.clear();
-  Encoder to(payload);
-  to.byte(static_cast<std::uint8_t>(RecordType::kBegin));
+  Encoder to(payload, RecordType::kBegin);
   to.number(plugin_);
   to.number(thread_number());
   to.number(call.begin_ns - to_file->start_ns());
@@ -116,9 +114,7 @@ void TraceLayer::after(Call& call) {
     return;
   }
   thread_local std::vector<std::byte> payload;
-  payload.clear();
-  Encoder to(payload);
-  to.byte(static_cast<std::uint8_t>(RecordType::kCall));
+  Encoder to(payload, RecordType::kCall);
   to.number(plugin_);
   to.number(static_cast<std::uint64_t>(call.function()));
   to.number(thread_number());
@@ -151,8 +147,7 @@ void TraceLayer::completed(Object& stream, bool ok) {
     std::vector<std::byte> contents;
     if (ok && to_file != nullptr && read(target, to_file->with_data(), contents, hash)) {
       std::vector<std::byte> payload;
-      Encoder to(payload);
-      to.byte(static_cast<std::uint8_t>(RecordType::kContent));
+      Encoder to(payload, RecordType::kContent);
       to.number(target.call);
       to.number(target.argument);
       to.hash(hash);
@@ -176,8 +171,7 @@ void TraceLayer::entered(std::int32_t /*code*/, const ErrorSlot& /*status*/) {
   end(true);
   if (const auto to_file = writer()) {
     std::vector<std::byte> payload;
-    Encoder to(payload);
-    to.byte(static_cast<std::uint8_t>(RecordType::kPlugin));
+    Encoder to(payload, RecordType::kPlugin);
     to.number(plugin_);
     to.text(backend());
     to.text(version());
@@ -232,8 +226,7 @@ void TraceLayer::begin(std::string name, bool is_call) {
   const Span& span = spans.emplace_back(Span{this, std::move(name), now_ns(), is_call});
   if (const auto to_file = writer()) {
     std::vector<std::byte> payload;
-    Encoder to(payload);
-    to.byte(static_cast<std::uint8_t>(RecordType::kBegin));
+    Encoder to(payload, RecordType::kBegin);
     to.number(plugin_);
     to.number(thread_number());
     to.number(span.begin_ns - to_file->start_ns());
@@ -252,8 +245,7 @@ void TraceLayer::end(bool is_call) {
   }
   if (const auto to_file = writer()) {
     std::vector<std::byte> payload;
-    Encoder to(payload);
-    to.byte(static_cast<std::uint8_t>(RecordType::kSpan));
+    Encoder to(payload, RecordType::kSpan);
     to.number(plugin_);
     to.number(thread_number());
     to.number(last->begin_ns - to_file->start_ns());

@@ -102,8 +102,7 @@ TraceWriter::TraceWriter(int file, std::filesystem::path path, bool with_data, L
 TraceWriter::~TraceWriter() {
   if (!is_child()) {
     std::vector<std::byte> payload;
-    Encoder end(payload);
-    end.byte(static_cast<std::uint8_t>(RecordType::kEnd));
+    Encoder end(payload, RecordType::kEnd);
     end.number(calls_);
     end.number(lost_);
     add(payload);
@@ -117,8 +116,7 @@ TraceWriter::~TraceWriter() {
 void TraceWriter::describe_functions() {
   for (const Row& row : rows()) {
     std::vector<std::byte> payload;
-    Encoder encoder(payload);
-    encoder.byte(static_cast<std::uint8_t>(RecordType::kFunction));
+    Encoder encoder(payload, RecordType::kFunction);
     encoder.number(static_cast<std::uint64_t>(row.function));
     encoder.text(row.table);
     encoder.text(row.name);
@@ -166,8 +164,7 @@ std::uint64_t TraceWriter::add(std::span<const std::byte> payload, Write when) n
 void TraceWriter::log(std::uint64_t plugin, std::int32_t level, std::string_view text) noexcept {
   try {
     std::vector<std::byte> payload;
-    Encoder to(payload);
-    to.byte(static_cast<std::uint8_t>(RecordType::kLog));
+    Encoder to(payload, RecordType::kLog);
     to.number(plugin);
     to.number(thread_number());
     to.number(now_ns() - start_ns_);
@@ -192,8 +189,7 @@ void TraceWriter::add_blob(const Hash& hash, const void* memory, std::uint64_t b
       return;
     }
     std::vector<std::byte> head;
-    Encoder encoder(head);
-    encoder.byte(static_cast<std::uint8_t>(RecordType::kBlob));
+    Encoder encoder(head, RecordType::kBlob);
     encoder.hash(hash);
     encoder.number(byte_count);
     append(head, {static_cast<const std::byte*>(memory), static_cast<std::size_t>(byte_count)});

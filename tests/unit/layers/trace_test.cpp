@@ -420,8 +420,7 @@ std::vector<std::byte> trace_of(const std::vector<std::vector<std::byte>>& paylo
 
 TEST(TraceReaderTest, ClaimedCountsAllocateNothing) {
   std::vector<std::byte> function;
-  layers::Encoder describe(function);
-  describe.byte(static_cast<std::uint8_t>(layers::RecordType::kFunction));
+  layers::Encoder describe(function, layers::RecordType::kFunction);
   describe.number(1);
   describe.text("t");
   describe.text("f");
@@ -430,8 +429,7 @@ TEST(TraceReaderTest, ClaimedCountsAllocateNothing) {
   describe.byte(0);
   describe.text("values");
   std::vector<std::byte> call;
-  layers::Encoder to(call);
-  to.byte(static_cast<std::uint8_t>(layers::RecordType::kCall));
+  layers::Encoder to(call, layers::RecordType::kCall);
   for (const unsigned field : {1U, 1U, 1U, 0U, 0U, 0U, 0U, 0U}) {
     to.number(field);
   }
