@@ -40,22 +40,45 @@ function(yoke_adopt_backend name)
   install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/yoke COMPONENT runtime)
 endfunction()
 
+# How tests are compiled. A test's own code runs once, but takes most of the time to compile: little optimization, and of the sanitizers only
+# what finds wrong memory and races.
+function(yoke_configure_test name)
+  yoke_configure_target(${name})
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  # Behind a precompiled header GCC forgets which of its headers are its own, and warns of what it inlines from them.
+  target_compile_options(${name} PRIVATE "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-array-bounds;-Wno-stringop-overflow>")
+  if(YOKE_SANITIZE STREQUAL "address")
+    target_compile_options(${name} PRIVATE -O0 -fno-sanitize=undefined)
+    # GCC's name for it; clang 14 has none that C sees too.
+    target_compile_definitions(${name} PRIVATE $<$<CXX_COMPILER_ID:Clang>:__SANITIZE_ADDRESS__=1>)
+  endif()
+  target_link_libraries(${name} PRIVATE GTest::gmock GTest::gtest_main)
+endfunction()
+
+# `tests_headers`: what nearly every test includes, compiled once for all of them: that halves the time that clang takes for a test and saves GCC a
+# quarter. Every test names its own includes all the same: -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON does without (and suits ccache better).
+function(yoke_add_test_headers)
+  find_package(GTest REQUIRED)
+  set(headers)
+  foreach(header gmock/gmock.h gtest/gtest.h filesystem functional iostream)
+    list(APPEND headers $<$<COMPILE_LANGUAGE:CXX>:<${header}$<ANGLE-R>>)
+  endforeach()
+  file(GENERATE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/tests_headers.cpp CONTENT "")
+  # A program, because only programs have the same flags as programs.
+  add_executable(tests_headers EXCLUDE_FROM_ALL ${CMAKE_CURRENT_BINARY_DIR}/tests_headers.cpp)
+  yoke_configure_test(tests_headers)
+  target_precompile_headers(tests_headers PRIVATE ${headers})
+endfunction()
+
 # yoke_add_test(<name> SOURCES ... LIBS ... LABELS ... [TIMEOUT s] [ENVIRONMENT ...]): a GoogleTest program; each test in it is one test of ctest.
 function(yoke_add_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LIBS;LABELS;ENVIRONMENT" ${ARGN})
   find_package(GTest REQUIRED)
   include(GoogleTest)
   add_executable(${name} ${arg_SOURCES})
-  yoke_configure_target(${name})
-  # A test's own code runs once, but takes most of the time to compile: little optimization, and of the sanitizers only what finds
-  # wrong memory and races.
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
-  if(YOKE_SANITIZE STREQUAL "address")
-    target_compile_options(${name} PRIVATE -O0 -fno-sanitize=undefined)
-    # GCC's name for it; clang 14 has none that C sees too.
-    target_compile_definitions(${name} PRIVATE $<$<CXX_COMPILER_ID:Clang>:__SANITIZE_ADDRESS__=1>)
-  endif()
-  target_link_libraries(${name} PRIVATE ${arg_LIBS} GTest::gmock GTest::gtest_main)
+  yoke_configure_test(${name})
+  target_precompile_headers(${name} REUSE_FROM tests_headers)
+  target_link_libraries(${name} PRIVATE ${arg_LIBS})
   target_compile_definitions(${name} PRIVATE
     YOKE_TEST_PLUGIN_DIR="${CMAKE_BINARY_DIR}/lib/yoke" YOKE_TEST_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   foreach(label ${arg_LABELS})
