@@ -45,6 +45,11 @@ void set_option(std::string_view name, const std::string& value) {
   }
 }
 
+// The global options but --data, which is a subcommand's option, too.
+bool takes_a_value(std::string_view name) {
+  return name == "--layers" || name == "--plugin-allow-list" || name == "--probe";
+}
+
 }  // namespace
 
 const char* const kGlobalOptionsHelp =
@@ -58,6 +63,15 @@ const char* const kGlobalOptionsHelp =
     "  --probe none|untrusted|all  which plugins a child process tries first (default untrusted: all outside "
     "the install folder)\n";
 
+void refuse_global_options(Arguments arguments) {
+  for (const std::string& word : arguments) {
+    const std::string name = word.substr(0, word.find('='));
+    if (takes_a_value(name)) {
+      throw UsageError(name + " goes before the subcommand; yoke --help shows it");
+    }
+  }
+}
+
 Arguments take_global_options(Arguments arguments) {
   while (!arguments.empty()) {
     const std::string& word = arguments[0];
@@ -68,7 +82,7 @@ Arguments take_global_options(Arguments arguments) {
     }
     const auto sign = word.find('=');
     const std::string name = word.substr(0, sign);
-    if (name != "--layers" && name != "--plugin-allow-list" && name != "--probe") {
+    if (!takes_a_value(name)) {
       break;
     }
     if (sign != std::string::npos) {

@@ -15,6 +15,9 @@ extern const char* const kGlobalOptionsHelp;
 // Takes the global options off the front of what was typed. Throws UsageError.
 Arguments take_global_options(Arguments arguments);
 
+// Throws UsageError where one of them is typed behind the subcommand. `arguments`: the subcommand's.
+void refuse_global_options(Arguments arguments);
+
 // What every subcommand makes its Runtime with.
 RuntimeOptions runtime_options();
 

@@ -59,6 +59,7 @@ int run(yoke::cli::Arguments typed) {
   }
   for (const Subcommand& subcommand : kSubcommands) {
     if (words[0] == subcommand.name) {
+      yoke::cli::refuse_global_options(words.subspan(1));
       return subcommand.run(words.subspan(1));
     }
   }

@@ -32,7 +32,8 @@ struct TrainOptions {
   Reduction reduction = Reduction::kMean;
   MergeStrategy merge = MergeStrategy::kAuto;
   std::int64_t seed = 0;
-  std::filesystem::path save;  // empty: nothing is saved
+  std::vector<std::string> device_options;  // "threads=2", for every device
+  std::filesystem::path save;               // empty: nothing is saved
   bool strict = false;
   bool json = false;
   LogLevel log_level = LogLevel::kWarn;

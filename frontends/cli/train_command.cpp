@@ -171,7 +171,20 @@ class Run {
   std::int64_t epoch_steps_ = 0;  // done in this epoch
 };
 
-DataParallelOptions parallel_options(const TrainOptions& options, std::shared_ptr<Runtime> runtime) {
+// Loads the backends and checks their options. Throws what keeps the training from starting.
+std::vector<Option> device_options(const TrainOptions& options, Runtime& runtime) {
+  std::vector<Option> parsed;
+  for (const std::string& part : split(options.backend, ',')) {
+    const auto backend = runtime.backend(part.substr(0, part.find(':')));
+    if (!options.device_options.empty()) {
+      parsed = backend->parse_options(options.device_options);
+    }
+  }
+  return parsed;
+}
+
+DataParallelOptions parallel_options(const TrainOptions& options, std::shared_ptr<Runtime> runtime,
+                                     std::vector<Option> device_options) {
   DataParallelOptions parallel;
   parallel.backend_name = options.backend;
   parallel.shards = options.shards;
@@ -182,6 +195,7 @@ DataParallelOptions parallel_options(const TrainOptions& options, std::shared_pt
   parallel.batch_size = options.batch;
   parallel.base_seed = options.seed;
   parallel.merge = options.merge;
+  parallel.device_options = std::move(device_options);
   parallel.runtime = std::move(runtime);
   return parallel;
 }
@@ -203,9 +217,7 @@ int train_command(Arguments arguments) {
   given.log_level = options->log_level;
   given.strict = options->strict;
   const auto runtime = std::make_shared<Runtime>(given);
-  for (const std::string& part : split(options->backend, ',')) {
-    runtime->backend(part.substr(0, part.find(':')));
-  }
+  const std::vector<Option> for_devices = device_options(*options, *runtime);
   std::ostream& out = options->json ? std::cerr : std::cout;
   TrainData data;
   {
@@ -217,7 +229,7 @@ int train_command(Arguments arguments) {
   const nn::Module model = make_model(*options, data.class_count);
   Run run(*options, data, model, out, &report);
   data_parallel(
-      parallel_options(*options, runtime), data.train_inputs, data.train_labels,
+      parallel_options(*options, runtime, for_devices), data.train_inputs, data.train_labels,
       [&](const Tensor& x, const Tensor& y) { return cross_entropy(model(x), y); },
       [&](Trainer& trainer) { run.train(trainer); });
   report.seconds = whole.seconds();

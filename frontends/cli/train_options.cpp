@@ -123,6 +123,9 @@ void describe(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
   line.text("merge", &typed.merge, "how gradients come together: auto (default), owner, tree, direct",
             "NAME");
   line.integer("seed", &options.seed, "of weights and half-moons, default 0");
+  line.texts("option", &options.device_options,
+             "for every device, as often as wanted; yoke backends --help-options BACKEND lists them",
+             "NAME=VALUE");
   line.text("save", &typed.save, "write the parameters to this .npz file at the end", "FILE");
   line.flag("strict", &options.strict,
             "an error, before training begins, where the backend leaves a program to another one (cc)");

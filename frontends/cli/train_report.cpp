@@ -99,7 +99,11 @@ std::string json_text(const TrainOptions& options, const TrainData& data, const 
       .field("examples_per_second", report.examples_per_second())
       .field("seconds", report.seconds)
       .field("seed", options.seed);
-  json.key("saved");
+  json.key("device_options").begin_array();
+  for (const std::string& option : options.device_options) {
+    json.value(option);
+  }
+  json.end_array().key("saved");
   report.saved ? json.value(options.save.string()) : json.null();
   json.key("seconds_in")
       .begin_object()

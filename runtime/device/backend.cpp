@@ -118,6 +118,16 @@ std::vector<OptionSpec> Backend::option_specs() const {
   return specs;
 }
 
+std::vector<Option> Backend::parse_options(std::span<const std::string> texts) const {
+  const auto specs = option_specs();
+  std::vector<Option> options;
+  for (const auto& text : texts) {
+    options.push_back(detail::parse_option(name(), text, specs));
+  }
+  detail::check_options(name(), options, specs);
+  return options;
+}
+
 yoke_live_counts Backend::live_counts() const {
   yoke_live_counts counts{};
   counts.struct_size = sizeof(counts);

@@ -3,6 +3,7 @@
 #include "device/options.h"
 
 #include <algorithm>
+#include <charconv>
 #include <sstream>
 #include <string_view>
 
@@ -95,6 +96,57 @@ yoke_option convert(const std::string& device, const OptionSpec& spec, const Opt
   return out;
 }
 
+const OptionSpec& find_spec(const std::string& device, const std::string& name,
+                            std::span<const OptionSpec> specs) {
+  const auto spec =
+      std::find_if(specs.begin(), specs.end(), [&](const auto& one) { return one.name == name; });
+  if (spec == specs.end()) {
+    std::vector<std::string> names;
+    for (const auto& one : specs) {
+      names.push_back(one.name);
+    }
+    refuse(device, name,
+           "is unknown: this backend has " + (names.empty() ? std::string("no options") : join(names)));
+  }
+  return *spec;
+}
+
+// Nothing: `text` is no number, not one of this type, or more than one.
+template <typename Number>
+std::optional<Number> number_in(const std::string& text) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+std::optional<OptionValue> value_in(const std::string& text, std::int32_t type) {
+  switch (type) {
+    case YOKE_OPTION_INTEGER:
+      return number_in<std::int64_t>(text);
+    case YOKE_OPTION_NUMBER:
+      return number_in<double>(text);
+    case YOKE_OPTION_FLAG:
+      return text == "on" || text == "off" ? std::optional<OptionValue>(text == "on") : std::nullopt;
+    case YOKE_OPTION_TEXT:
+      return text;
+    default:
+      return std::nullopt;
+  }
+}
+
+const char* typed_as(std::int32_t type) {
+  switch (type) {
+    case YOKE_OPTION_INTEGER:
+      return "takes a whole number";
+    case YOKE_OPTION_NUMBER:
+      return "takes a number";
+    case YOKE_OPTION_FLAG:
+      return "takes on or off";
+    default:
+      return "is of a type that this yoke does not know";
+  }
+}
+
 }  // namespace
 
 std::optional<OptionSpec> to_spec(const loader::MemoryReader& memory, const yoke_option_spec& row) {
@@ -133,22 +185,29 @@ std::vector<yoke_option> check_options(const std::string& device, std::span<cons
                                        std::span<const OptionSpec> specs) {
   std::vector<yoke_option> out;
   for (const auto& option : given) {
-    const auto spec =
-        std::find_if(specs.begin(), specs.end(), [&](const auto& one) { return one.name == option.name; });
-    if (spec == specs.end()) {
-      std::vector<std::string> names;
-      for (const auto& one : specs) {
-        names.push_back(one.name);
-      }
-      refuse(device, option.name,
-             "is unknown: this backend has " + (names.empty() ? std::string("no options") : join(names)));
-    }
+    const OptionSpec& spec = find_spec(device, option.name, specs);
     if (std::any_of(out.begin(), out.end(), [&](const auto& one) { return option.name == one.name; })) {
       refuse(device, option.name, "is given twice: give it once");
     }
-    out.push_back(convert(device, *spec, option));
+    out.push_back(convert(device, spec, option));
   }
   return out;
+}
+
+Option parse_option(const std::string& backend, const std::string& text, std::span<const OptionSpec> specs) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    throw Error(ErrorCode::kInvalidArgument,
+                backend + ": an option is written name=value, not '" + text + "'");
+  }
+  const std::string name = text.substr(0, equals);
+  const std::string typed = text.substr(equals + 1);
+  const OptionSpec& spec = find_spec(backend, name, specs);
+  const auto value = value_in(typed, spec.type);
+  if (!value) {
+    refuse(backend, name, std::string(typed_as(spec.type)) + ", not '" + typed + "'");
+  }
+  return {.name = name, .value = *value};
 }
 
 }  // namespace yoke::detail

@@ -22,4 +22,8 @@ std::optional<OptionSpec> to_spec(const loader::MemoryReader& memory, const yoke
 std::vector<yoke_option> check_options(const std::string& device, std::span<const Option> given,
                                        std::span<const OptionSpec> specs);
 
+// "name=value" for one of `specs`. Throws Error kInvalidArgument: no '=', unknown name, a value of another
+// type.
+Option parse_option(const std::string& backend, const std::string& text, std::span<const OptionSpec> specs);
+
 }  // namespace yoke::detail

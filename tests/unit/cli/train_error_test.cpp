@@ -63,6 +63,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadUsage{{"--backend", "cc:x"}, "--backend takes a name"}, BadUsage{{"--backend", ""}, "--backend"},
         BadUsage{{"--classes", "0", "--data", "x"}, "--classes is 0"},
         BadUsage{{"--classes", "300", "--data", "x"}, "--classes is 300"},
+        BadUsage{{"--layers", "trace"}, "--layers goes before the subcommand"},
         BadUsage{{"--no-such"}, "there is no option '--no-such'"}, BadUsage{{"extra"}, "more arguments"}));
 
 TEST(YokeTrainError, AnUnknownBackendListsThoseFound) {
@@ -70,6 +71,28 @@ TEST(YokeTrainError, AnUnknownBackendListsThoseFound) {
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("quantum"), HasSubstr("cc"), HasSubstr("null")));
   EXPECT_EQ(outcome.out, "");
+}
+
+TEST(YokeTrainError, ADeviceOptionIsRefusedBeforeTheDataAreRead) {
+  const auto sentence = [](const std::string& option) {
+    const auto outcome = run({"train", "--data", "/nowhere", "--option", "threads=1", "--option", option});
+    EXPECT_EQ(outcome.code, 1) << option;
+    EXPECT_EQ(outcome.out, "");
+    return outcome.err;
+  };
+  EXPECT_EQ(sentence("thread=2"),
+            "yoke: cc: option 'thread' is unknown: this backend has threads, kernels, pin, memory_limit\n");
+  EXPECT_EQ(sentence("kernels=sse9"),
+            "yoke: cc: option 'kernels' is 'sse9': give one of best, plain, avx2, avx512\n");
+  EXPECT_EQ(sentence("pin=yes"), "yoke: cc: option 'pin' takes on or off, not 'yes'\n");
+  EXPECT_EQ(sentence("threads=2"), "yoke: cc: option 'threads' is given twice: give it once\n");
+  EXPECT_EQ(sentence("pin"), "yoke: cc: an option is written name=value, not 'pin'\n");
+}
+
+TEST(YokeTrainError, ADeviceOptionReachesTheDevices) {
+  const auto outcome = run({"train", "--epochs", "1", "--option", "memory_limit=1"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("no room for"), HasSubstr("0 of 1 are in use")));
 }
 
 TEST(YokeTrainError, StrictRefusesABackendWithoutProgramsInOneSentence) {

@@ -58,6 +58,13 @@ TEST(YokeTrain, StrictTrainsOnABackendThatRunsEverythingAndReportsNoFallback) {
   EXPECT_THAT(outcome.err, Not(HasSubstr("fallback")));
 }
 
+TEST(YokeTrain, TakesTheDevicesOptionsAndReportsThem) {
+  const auto outcome =
+      run({"train", "--epochs", "1", "--json", "--option", "threads=2", "--option=kernels=plain"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.last_line(), HasSubstr(R"("device_options": ["threads=2", "kernels=plain"])"));
+}
+
 TEST(YokeTrain, TheSameSeedGivesTheSameNumbersAndAnotherGivesOthers) {
   const auto losses = [](const std::string& seed) {
     const std::string json = run({"train", "--epochs", "2", "--json", "--seed", seed}).last_line();

@@ -106,6 +106,41 @@ TEST_F(PluginDeviceTest, OptionsThatTheSchemaForbidsNeverReachThePlugin) {
   EXPECT_THAT(lines_, ::testing::Not(Contains(HasSubstr("test.open"))));
 }
 
+TEST_F(PluginDeviceTest, OptionsAreReadFromTextsByTheSchemasTypes) {
+  const auto loaded = backend("good");
+  const std::vector<std::string> texts = {"threads=8", "share=1e-1", "mode=exact", "pin=on"};
+  const auto options = loaded->parse_options(texts);
+  ASSERT_EQ(options.size(), 4U);
+  EXPECT_EQ(options[0].name, "threads");
+  EXPECT_EQ(options[0].value, OptionValue(std::int64_t{8}));
+  EXPECT_EQ(options[1].value, OptionValue(0.1));
+  EXPECT_EQ(options[2].value, OptionValue(std::string("exact")));
+  EXPECT_EQ(options[3].value, OptionValue(true));
+  EXPECT_TRUE(loaded->parse_options({}).empty());
+}
+
+TEST_F(PluginDeviceTest, TextsThatAreNoOptionsAreRefusedInASentence) {
+  const auto loaded = backend("good");
+  const auto sentence = [&](const std::string& text) {
+    const auto error = error_of([&] { (void)loaded->parse_options(std::vector<std::string>{text}); });
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << text;
+    return std::string(error.what());
+  };
+  EXPECT_EQ(sentence("threads"), "good: an option is written name=value, not 'threads'");
+  EXPECT_EQ(sentence("=8"), "good: an option is written name=value, not '=8'");
+  EXPECT_EQ(sentence("thread=8"),
+            "good: option 'thread' is unknown: this backend has threads, share, mode, pin");
+  EXPECT_EQ(sentence("threads=eight"), "good: option 'threads' takes a whole number, not 'eight'");
+  EXPECT_EQ(sentence("threads=8 "), "good: option 'threads' takes a whole number, not '8 '");
+  EXPECT_EQ(sentence("threads=99999999999999999999"),
+            "good: option 'threads' takes a whole number, not '99999999999999999999'");
+  EXPECT_EQ(sentence("threads=9"), "good: option 'threads' is 9: give 1 to 8");
+  EXPECT_EQ(sentence("share=half"), "good: option 'share' takes a number, not 'half'");
+  EXPECT_EQ(sentence("share=nan"), "good: option 'share' is nan: give 0 to 1");
+  EXPECT_EQ(sentence("mode=wild"), "good: option 'mode' is 'wild': give one of fast, exact");
+  EXPECT_EQ(sentence("pin=1"), "good: option 'pin' takes on or off, not '1'");
+}
+
 TEST_F(PluginDeviceTest, TheSchemaIsReadable) {
   const auto specs = backend("good")->option_specs();
   ASSERT_EQ(specs.size(), 4U);
