@@ -181,6 +181,31 @@ void print_report(const ReplayReport& report, const std::string& backend) {
   std::cout << grouped(report.differences) << (report.differences == 1 ? " difference\n" : " differences\n");
 }
 
+void show_progress(std::uint64_t done, std::uint64_t all) {
+  std::cerr << "\rcall " << grouped(done) << " of " << grouped(all) << "\x1b[K" << (done == all ? "\n" : "");
+}
+
+// What a trace may ask for.
+struct Limits {
+  std::int64_t memory = 0;
+  std::int64_t seconds = 3600;
+
+  void declare(CommandLine& line) {
+    line.integer("memory-limit", &memory,
+                 "bytes of the host's memory that the trace may want at once, default three quarters of it");
+    line.integer("time-limit", &seconds, "after so many seconds the replay ends, default 3600");
+  }
+  void put_into(ReplayOptions& options) const {
+    constexpr std::int64_t kMostSeconds = std::int64_t{1} << 32U;
+    if (memory < 0 || seconds < 1 || seconds > kMostSeconds) {
+      throw UsageError(
+          "yoke replay takes a --memory-limit of 0 or more and a --time-limit of 1 to 4294967296");
+    }
+    options.memory_limit = static_cast<std::uint64_t>(memory);
+    options.time_limit = std::chrono::seconds(seconds);
+  }
+};
+
 }  // namespace
 
 int replay_command(Arguments arguments) {
@@ -189,6 +214,7 @@ int replay_command(Arguments arguments) {
   bool as_json = false;
   bool as_text = false;
   bool no_compare = false;
+  Limits limits;
   ReplayOptions options;
   CommandLine line("yoke replay FILE [OPTION...]",
                    "Runs the calls of a trace against a backend, in recorded order and on one thread, and "
@@ -202,6 +228,7 @@ int replay_command(Arguments arguments) {
   line.number(
       "tolerance", &options.tolerance,
       "for floats, relative to the larger of 1 and the value, default 1e-5; what is no float must be equal");
+  limits.declare(line);
   line.flag("no-compare", &no_compare, "do not compare contents");
   line.flag("json", &as_json, "print one JSON object");
   line.flag("print", &as_text, "list the calls, and run nothing");
@@ -212,6 +239,7 @@ int replay_command(Arguments arguments) {
   if (options.backend.empty() && !as_text && picture.empty()) {
     throw UsageError("yoke replay takes one of --backend NAME, --print and --chrome FILE");
   }
+  limits.put_into(options);
   const MappedFile file(path);
   try {
     static_cast<void>(TraceReader(file.bytes()));  // reads the head
@@ -228,12 +256,8 @@ int replay_command(Arguments arguments) {
     return kDone;
   }
   options.compare_contents = !no_compare;
-  const bool is_terminal = ::isatty(STDERR_FILENO) == 1;
-  if (is_terminal) {
-    options.progress = [](std::uint64_t done, std::uint64_t all) {
-      std::cerr << "\rcall " << grouped(done) << " of " << grouped(all) << "\x1b[K"
-                << (done == all ? "\n" : "");
-    };
+  if (::isatty(STDERR_FILENO) == 1) {
+    options.progress = show_progress;
   }
   Runtime runtime(runtime_options());
   const ReplayReport report = replay(runtime, file.bytes(), options);

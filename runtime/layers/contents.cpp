@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 
 namespace yoke::layers {
 namespace {
@@ -67,30 +68,56 @@ double float_at(const std::byte* at, Type type) {
   }
 }
 
-// The type of what begins at `at`, where whole elements lie up to `end`.
-Type type_at(std::span<const TypedRange> types, std::uint64_t at, std::uint64_t end) {
-  for (const TypedRange& range : types) {
-    const std::uint64_t size = program::byte_size(range.type);
-    if (at >= range.begin && at < range.end && (at - range.begin) % size == 0 && end - at >= size) {
-      return range.type;
-    }
-  }
-  return Type::kU8;
-}
-
 }  // namespace
 
-void make_up(std::span<std::byte> bytes, std::uint64_t offset, std::span<const TypedRange> types,
-             std::uint64_t seed) {
+void Types::add(std::uint64_t begin, std::uint64_t byte_count, Type type) {
+  const std::uint64_t end = begin + std::min(byte_count, ~begin);
+  if (begin == end) {
+    return;
+  }
+  std::uint64_t first = begin;
+  std::uint64_t last = end;
+  std::uint64_t at = begin;
+  auto next = known_.upper_bound(begin);
+  if (next != known_.begin() && std::prev(next)->second >= begin) {
+    --next;
+  }
+  // Each stretch that is met becomes part of this one, so it is met once.
+  for (; next != known_.end() && next->first <= end; next = known_.erase(next)) {
+    if (at < next->first) {
+      pieces_.try_emplace(at, Piece{next->first, begin, type});
+    }
+    at = std::max(at, next->second);
+    first = std::min(first, next->first);
+    last = std::max(last, next->second);
+  }
+  if (at < end) {
+    pieces_.try_emplace(at, Piece{end, begin, type});
+  }
+  known_.emplace(first, last);
+}
+
+Type Types::at(std::uint64_t at, std::uint64_t end) const {
+  const auto after = pieces_.upper_bound(at);
+  if (after == pieces_.begin()) {
+    return Type::kU8;
+  }
+  const Piece& piece = std::prev(after)->second;
+  const std::uint64_t size = program::byte_size(piece.type);
+  const bool fits = at < piece.end && (at - piece.origin) % size == 0 && end - at >= size;
+  return fits ? piece.type : Type::kU8;
+}
+
+void make_up(std::span<std::byte> bytes, std::uint64_t offset, const Types& types, std::uint64_t seed) {
   for (std::uint64_t i = 0; i < bytes.size();) {
-    const Type type = type_at(types, offset + i, offset + bytes.size());
+    const Type type = types.at(offset + i, offset + bytes.size());
     store_element(bytes.data() + i, type, mix(seed ^ mix(i)));
     i += program::byte_size(type);
   }
 }
 
 Comparison compare(std::span<const std::byte> got, std::span<const std::byte> wanted, std::uint64_t offset,
-                   std::span<const TypedRange> types, double tolerance) {
+                   const Types& types, double tolerance) {
   if (got.size() != wanted.size()) {
     return {.text = std::to_string(got.size()) + " bytes, and " + std::to_string(wanted.size()) +
                     " were recorded"};
@@ -99,7 +126,7 @@ Comparison compare(std::span<const std::byte> got, std::span<const std::byte> wa
     return {.is_equal = true, .is_close = true};
   }
   for (std::uint64_t i = 0; i < got.size();) {
-    const Type type = type_at(types, offset + i, offset + got.size());
+    const Type type = types.at(offset + i, offset + got.size());
     const std::uint64_t size = program::byte_size(type);
     if (std::memcmp(got.data() + i, wanted.data() + i, size) != 0) {
       const bool is_number = program::is_float(type);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "device/call.h"
 #include "layers/trace_format.h"
@@ -23,6 +24,11 @@ bool is_wait_or_query(F function) {
          function == F::event_query;
 }
 
+std::uint64_t end_after(std::chrono::nanoseconds time) {
+  const std::uint64_t now = now_ns();
+  return now + std::min(static_cast<std::uint64_t>(std::max<std::int64_t>(time.count(), 0)), ~now);
+}
+
 const char* code_text(std::int32_t code) {
   return code_name(static_cast<ErrorCode>(code));
 }
@@ -31,7 +37,12 @@ const char* code_text(std::int32_t code) {
 
 Replayer::Replayer(const detail::BackendState& backend, std::vector<OptionSpec> specs,
                    std::span<const std::byte> file, const ReplayOptions& options)
-    : backend_(backend), specs_(std::move(specs)), options_(options), reader_(file) {
+    : backend_(backend),
+      specs_(std::move(specs)),
+      options_(options),
+      reader_(file),
+      memory_limit_(options.memory_limit != 0 ? options.memory_limit : usual_memory_limit()),
+      end_ns_(end_after(options.time_limit)) {
 #define YOKE_LAYERS_SLOT(table_type, member, need)     \
   slots_[static_cast<std::size_t>(Function::member)] = \
       reinterpret_cast<Slot>(backend.table<table_type>().member);
@@ -76,8 +87,8 @@ const Row* Replayer::row_for(const TraceRecord& record) const {
 }
 
 // Which bytes of which buffer are elements of what: known from all links of the trace, as copies come before.
-void Replayer::scan_call(const TraceRecord& record,
-                         std::map<Key, std::shared_ptr<const program::Module>>& codes) {
+void Replayer::scan_call(const TraceRecord& record, std::map<TraceHash, Program>& texts,
+                         std::map<Key, Program>& codes) {
   const Row* const row = row_for(record);
   if (row == nullptr || record.code != YOKE_OK) {
     return;
@@ -87,10 +98,17 @@ void Replayer::scan_call(const TraceRecord& record,
     if (!reader_.blob(record.values[1].hash, text)) {
       return;
     }
-    try {
-      codes[{record.plugin, record.values[2].number}] = std::make_shared<program::Module>(
-          program::parse_and_verify({reinterpret_cast<const char*>(text.data()), text.size()}));
-    } catch (const program::ProgramError&) {  // of a format that we do not read
+    // Once for each text: a trace may compile one a million times.
+    const auto [known, is_new] = texts.try_emplace(record.values[1].hash);
+    if (is_new) {
+      try {
+        known->second = std::make_shared<program::Module>(
+            program::parse_and_verify({reinterpret_cast<const char*>(text.data()), text.size()}));
+      } catch (const program::ProgramError&) {  // of a format that we do not read
+      }
+    }
+    if (known->second != nullptr) {
+      codes[{record.plugin, record.values[2].number}] = known->second;
     }
   } else if (row->function == F::routine_link) {
     const auto code = codes.find({record.plugin, record.values[0].number});
@@ -109,25 +127,20 @@ void Replayer::scan_call(const TraceRecord& record,
     for (std::size_t i = 0; i < arguments.size() && 2 * i + 1 < list.size(); ++i) {
       const auto& tensor = program.tensors[arguments[i]];
       bound.push_back({{record.plugin, list[2 * i]}, list[2 * i + 1], tensor.byte_count(), tensor.role});
-      auto& types = types_[{record.plugin, list[2 * i]}];
-      const TypedRange range{list[2 * i + 1], list[2 * i + 1] + tensor.byte_count(), tensor.type};
-      const bool is_known = std::any_of(types.begin(), types.end(), [&](const TypedRange& one) {
-        return one.begin == range.begin && one.end == range.end && one.type == range.type;
-      });
-      if (!is_known) {
-        types.push_back(range);
-      }
+      types_[{record.plugin, list[2 * i]}].add(list[2 * i + 1], tensor.byte_count(), tensor.type);
     }
   }
 }
 
 void Replayer::scan() {
-  std::map<Key, std::shared_ptr<const program::Module>> codes;
+  std::map<TraceHash, Program> texts;
+  std::map<Key, Program> codes;
   TraceRecord record;
   while (reader_.next(record)) {
     if (record.type == TraceRecord::Type::kCall) {
       ++report_.calls;
-      scan_call(record, codes);
+      check_time(record.number);
+      scan_call(record, texts, codes);
     }
   }
   report_.cut = reader_.cut();
@@ -139,9 +152,10 @@ void Replayer::scan() {
   reader_.rewind();
 }
 
-std::span<const TypedRange> Replayer::types_of(const Key& buffer) const {
+const Types& Replayer::types_of(const Key& buffer) const {
+  static const Types kNone;
   const auto found = types_.find(buffer);
-  return found == types_.end() ? std::span<const TypedRange>() : found->second;
+  return found == types_.end() ? kNone : found->second;
 }
 
 void Replayer::differ(const TraceRecord& record, std::string text) {
@@ -206,6 +220,7 @@ void Replayer::count_time(const TraceRecord& record, std::uint64_t ns) {
 }
 
 void Replayer::replay_call(const TraceRecord& record) {
+  check_time(record.number);
   const Row* const row = row_for(record);
   if (row == nullptr) {
     return skip(nullptr, record, "this yoke does not know it");
@@ -224,11 +239,17 @@ void Replayer::replay_call(const TraceRecord& record) {
       return skip(row, record, "what it works on was not made here");
     }
   }
+  if (!may_make(*row, record, call)) {
+    return skip(row, record, call.why);
+  }
   detail::Status status;
   if (row->arguments[row->argument_count - 1].kind == Kind::kStatus) {
     call.words[row->argument_count - 1U] = reinterpret_cast<std::uint64_t>(status.get());
   }
-  if (row->arguments[0].ownership == Ownership::kEnded) {
+  if (row->function == F::stream_destroy) {
+    sync(call.words[0]);
+  } else if (row->function == F::buffer_destroy || row->function == F::routine_destroy ||
+             row->function == F::code_destroy) {
     sync_all();
   }
   const std::uint64_t begin = now_ns();
@@ -272,60 +293,23 @@ void Replayer::finish(const Row& row, const TraceRecord& record, Prepared& call,
     if (row.arguments[i].kind != Kind::kOutHandle || code != YOKE_OK) {
       continue;
     }
-    // One that was not made when recorded still has to be ended.
-    const Key key = record.values[i].number != 0 ? Key{record.plugin, record.values[i].number}
-                                                 : Key{~std::uint64_t{0}, ++made_};
-    const std::uint64_t byte_count = row.function == F::buffer_create ? call.words[1] : 0;
-    live_[key] = {row.arguments[i].makes, call.outs[i], byte_count, ++made_};
+    Live made{row.arguments[i].makes, call.outs[i]};
+    made.byte_count = row.function == F::buffer_create ? call.words[1] : 0;
+    made.host_bytes = host_bytes(row, record, call);
+    made.is_host_memory = made.kind == Kind::kDevice && is_host_memory(call);
+    made.buffers = std::move(call.bound);
+    put({record.plugin, record.values[i].number}, std::move(made));
   }
   if (row.arguments[0].ownership == Ownership::kEnded && code == YOKE_OK) {
-    live_.erase({record.plugin, record.values[0].number});
+    remove({record.plugin, record.values[0].number});
   }
   note_writes(row, record, code == YOKE_OK, call.is_made_up);
-  if (row.function == F::to_host && code == YOKE_OK && record.code == YOKE_OK) {
+  if (row.function == F::to_host && code == YOKE_OK) {
     keep_target(record, call);
   }
   if (row.function == F::from_host && call.has_stream) {
     keep(call);
   }
-}
-
-void Replayer::sync(std::uint64_t stream) {
-  if (stream == 0 || !backend_.has_streams) {
-    return;
-  }
-  detail::Status status;
-  const std::uint64_t words[] = {stream, static_cast<std::uint64_t>(options_.timeout.count()),
-                                 reinterpret_cast<std::uint64_t>(status.get())};
-  (void)issue(F::stream_wait, words);  // its error is also what the recorded waits are answered
-}
-
-void Replayer::sync_all() {
-  for (const auto& [key, live] : live_) {
-    if (live.kind == Kind::kStream) {
-      sync(live.word);
-    }
-  }
-  kept_.clear();
-  kept_bytes_ = 0;
-}
-
-void Replayer::end_all() noexcept {
-  sync_all();
-  constexpr std::pair<Kind, F> kOrder[] = {
-      {Kind::kRoutine, F::routine_destroy}, {Kind::kCode, F::code_destroy},
-      {Kind::kEvent, F::event_destroy},     {Kind::kStream, F::stream_destroy},
-      {Kind::kBuffer, F::buffer_destroy},   {Kind::kDevice, F::device_close}};
-  for (const auto& [kind, function] : kOrder) {
-    for (const auto& [key, live] : live_) {
-      if (live.kind == kind && live.word != 0) {
-        detail::Status status;
-        const std::uint64_t words[] = {live.word, reinterpret_cast<std::uint64_t>(status.get())};
-        (void)issue(function, words);
-      }
-    }
-  }
-  live_.clear();
 }
 
 }  // namespace yoke::layers
@@ -334,8 +318,15 @@ namespace yoke {
 
 ReplayReport replay(Runtime& runtime, std::span<const std::byte> file, const ReplayOptions& options) {
   const auto backend = runtime.backend(options.backend);
-  layers::Replayer replayer(backend->state(), backend->option_specs(), file, options);
-  return replayer.run();
+  try {
+    layers::Replayer replayer(backend->state(), backend->option_specs(), file, options);
+    return replayer.run();
+  } catch (const std::bad_alloc&) {
+    throw Error(
+        ErrorCode::kResourceExhausted,
+        "the replay ends early: the trace wants more memory than there is; a smaller memory limit says "
+        "which call it is");
+  }
 }
 
 }  // namespace yoke

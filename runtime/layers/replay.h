@@ -9,6 +9,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,9 @@
 #include "layers/taint.h"
 
 namespace yoke::layers {
+
+// What a replay takes of the host's memory where nobody said how much.
+std::uint64_t usual_memory_limit();
 
 class Replayer {
  public:
@@ -34,11 +38,14 @@ class Replayer {
 
  private:
   using Key = std::pair<std::uint64_t, std::uint64_t>;  // plugin, number
+  using Program = std::shared_ptr<const program::Module>;
   struct Live {
     Kind kind = Kind::kNumber;
     std::uint64_t word = 0;  // 0: of a kind that this backend does without
     std::uint64_t byte_count = 0;
-    std::uint64_t age = 0;
+    std::uint64_t host_bytes = 0;             // that it takes of the host's memory, as far as that is limited
+    bool is_host_memory = false;              // a device: its buffers lie in the host's memory
+    std::vector<std::uint64_t> buffers = {};  // a routine: what it is bound to
   };
   // Host memory that a recorded call has read or written, until it is compared or no longer needed.
   struct Target {
@@ -60,6 +67,7 @@ class Replayer {
     std::array<std::uint64_t, kMostArguments> outs{};
     std::deque<std::vector<std::byte>> areas;
     std::vector<Option> options;
+    std::vector<std::uint64_t> bound;  // buffers, by their words
     std::vector<std::byte> target;
     std::uint64_t stream = 0;
     bool has_stream = false;
@@ -68,7 +76,8 @@ class Replayer {
   };
 
   void scan();
-  void scan_call(const TraceRecord& record, std::map<Key, std::shared_ptr<const program::Module>>& codes);
+  void scan_call(const TraceRecord& record, std::map<TraceHash, Program>& texts,
+                 std::map<Key, Program>& codes);
   const Row* row_for(const TraceRecord& record) const;
   void replay_call(const TraceRecord& record);
   bool prepare(const Row& row, const TraceRecord& record, Prepared& call);
@@ -96,16 +105,30 @@ class Replayer {
   void compare_result(const Row& row, const TraceRecord& record, const Prepared& call, std::int32_t code,
                       const detail::Status& status);
   void keep_target(const TraceRecord& record, Prepared& call);
+  void drop_target(std::map<std::uint64_t, Target>::iterator target);
   void compare_contents(const TraceRecord& record, const Target& target, const TraceHash& hash);
   void content(const TraceRecord& record);
   bool compares() const { return reader_.has_data() && options_.compare_contents; }
   void keep(Prepared& call);
   void list_functions_and_notes();
+  // Throw where the work does not end in time: its memory cannot be freed then.
   void sync(std::uint64_t stream);
   void sync_all();
+  bool is_idle(std::uint64_t stream, std::uint64_t timeout_ns) const;
+  bool are_idle(std::chrono::nanoseconds timeout) const;
   void end_all() noexcept;
+  void end_all(Kind kind, Function function) noexcept;
+  void put(const Key& key, Live live);
+  void remove(const Key& key);
+  // What a trace may ask for (replay_limits.cpp).
+  void check_time(std::uint64_t call) const;
+  std::uint64_t most_wait() const;
+  void check_memory(const TraceRecord& record, std::uint64_t more) const;
+  bool may_make(const Row& row, const TraceRecord& record, Prepared& call) const;
+  std::uint64_t host_bytes(const Row& row, const TraceRecord& record, const Prepared& call) const;
+  bool is_host_memory(const Prepared& open) const;
   void differ(const TraceRecord& record, std::string text);
-  std::span<const TypedRange> types_of(const Key& buffer) const;
+  const Types& types_of(const Key& buffer) const;
   std::int32_t issue(Function function, const std::uint64_t* words) const;
   void count_time(const TraceRecord& record, std::uint64_t ns);
 
@@ -114,9 +137,15 @@ class Replayer {
   const ReplayOptions& options_;
   TraceReader reader_;
   std::array<Slot, kFunctionCount> slots_{};
+  const std::uint64_t memory_limit_;
+  const std::uint64_t end_ns_;
   std::map<Key, Live> live_;
-  std::uint64_t made_ = 0;
-  std::map<Key, std::vector<TypedRange>> types_;
+  std::vector<Live> nameless_;       // the trace has no name for them, or gave it to another one since
+  std::set<std::uint64_t> streams_;  // the words of all that live
+  std::uint64_t devices_ = 0;
+  std::map<std::uint64_t, std::uint64_t> bound_words_;  // buffers: how many live routines are bound to them
+  std::uint64_t host_bytes_ = 0;                        // of live_, nameless_ and targets_
+  std::map<Key, Types> types_;
   std::map<std::uint64_t, Target> targets_;  // by call
   std::deque<std::vector<std::byte>> kept_;  // sources that streams may still read
   std::uint64_t kept_bytes_ = 0;

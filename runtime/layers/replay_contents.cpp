@@ -54,13 +54,22 @@ void Replayer::keep_target(const TraceRecord& record, Prepared& call) {
   const Key buffer{record.plugin, record.values[1].number};
   const std::uint64_t offset = record.values[2].number;
   const bool is_known = !taint_.meets(buffer, offset, call.target.size());
-  Target target{std::move(call.target), call.stream, buffer, offset, is_known};
-  if (record.values[3].memory == static_cast<int>(Memory::kHere)) {
-    sync(target.stream);
-    compare_contents(record, target, record.values[3].hash);
-  } else {
-    targets_[record.number] = std::move(target);
+  // The stream may write it until it is waited for, so it is kept here also where that throws.
+  host_bytes_ += call.target.size();
+  const auto kept = targets_.try_emplace(
+      record.number, Target{std::move(call.target), call.stream, buffer, offset, is_known});
+  if (record.code != YOKE_OK || record.values[3].memory != static_cast<int>(Memory::kLater)) {
+    sync(call.stream);
+    if (record.code == YOKE_OK) {
+      compare_contents(record, kept.first->second, record.values[3].hash);
+    }
+    drop_target(kept.first);
   }
+}
+
+void Replayer::drop_target(std::map<std::uint64_t, Target>::iterator target) {
+  host_bytes_ -= target->second.bytes.size();
+  targets_.erase(target);
 }
 
 void Replayer::compare_contents(const TraceRecord& record, const Target& target, const TraceHash& hash) {
@@ -93,7 +102,7 @@ void Replayer::content(const TraceRecord& record) {
   TraceRecord at = record;
   at.function = nullptr;
   compare_contents(at, found->second, record.hash);
-  targets_.erase(found);
+  drop_target(found);
 }
 
 void Replayer::keep(Prepared& call) {

@@ -11,6 +11,7 @@ namespace {
 using F = Function;
 
 constexpr std::uint64_t kChunk = std::uint64_t{1} << 20U;
+constexpr std::size_t kMostNotes = 1000;
 
 std::uint64_t word_of(const void* memory) {
   return reinterpret_cast<std::uint64_t>(memory);
@@ -45,13 +46,15 @@ void Replayer::stand_in(const Row& row, const TraceRecord& record) {
     const Kind made = row.arguments[i].makes;
     if (row.arguments[i].kind == Kind::kOutHandle && record.values[i].number != 0 &&
         (made == Kind::kStream || made == Kind::kEvent)) {
-      live_[{record.plugin, record.values[i].number}] = {made, 0, 0, ++made_};
+      put({record.plugin, record.values[i].number}, {made});
     }
   }
 }
 
 void Replayer::note(const TraceRecord& record, const std::string& text) {
-  ++notes_[{record.function->name, text}];
+  const std::pair<std::string, std::string> about(record.function->name, text);
+  const bool is_room = notes_.size() < kMostNotes || notes_.count(about) != 0;
+  ++notes_[is_room ? about : std::pair(std::string("calls"), std::string("for reasons that are not listed"))];
 }
 
 void Replayer::skip(const Row* row, const TraceRecord& record, const std::string& why) {

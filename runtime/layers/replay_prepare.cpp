@@ -98,6 +98,7 @@ bool Replayer::prepare_bindings(const TraceRecord& record, const TraceValue& val
     // NOLINTNEXTLINE(performance-no-int-to-ptr): the backend's own pointer
     const yoke_binding binding{reinterpret_cast<yoke_buffer*>(word), value.list[2 * k + 1]};
     std::memcpy(area.data() + k * sizeof(binding), &binding, sizeof(binding));
+    call.bound.push_back(word);
   }
   call.words[i] = count == 0 ? 0 : word_of(area.data());
   call.words[i + 1] = count;
@@ -145,6 +146,7 @@ bool Replayer::prepare_memory(const Row& row, const TraceRecord& record, std::si
     return false;  // a copy of more than the buffer has: nothing is laid out for it
   }
   if (row.arguments[i].kind == Kind::kTarget) {
+    check_memory(record, byte_count);
     call.target.resize(byte_count);
     call.words[i] = word_of(call.target.data());
     return true;
@@ -154,6 +156,7 @@ bool Replayer::prepare_memory(const Row& row, const TraceRecord& record, std::si
     call.words[i] = word_of(contents.data());
     return true;
   }
+  check_memory(record, byte_count);
   auto& area = call.areas.emplace_back(byte_count);
   make_up(area, offset, types_of(buffer), value.hash.low);
   call.is_made_up = true;
@@ -183,6 +186,9 @@ bool Replayer::prepare_value(const Row& row, const TraceRecord& record, std::siz
     case Kind::kOutInfo: {
       auto& area = call.areas.emplace_back(kInfoBytes);
       const std::uint64_t size = value.bytes.empty() ? kInfoBytes : std::min(value.bytes.size(), kInfoBytes);
+      if (size < sizeof(size)) {
+        return false;  // no struct that says its size
+      }
       std::memcpy(area.data(), &size, sizeof(size));
       call.words[i] = word_of(area.data());
       return true;
@@ -231,8 +237,10 @@ bool Replayer::prepare(const Row& row, const TraceRecord& record, Prepared& call
     }
   }
   if (row.function == Function::stream_wait || row.function == Function::event_wait) {
-    const auto timeout = static_cast<std::uint64_t>(options_.timeout.count());
-    call.words[1] = record.code == YOKE_OK ? timeout : std::min(call.words[1], timeout);
+    call.words[1] = record.code == YOKE_OK ? most_wait() : std::min(call.words[1], most_wait());
+  }
+  if (row.function == Function::routine_link && call.words[4] != 0) {
+    call.bound.push_back(call.words[4]);  // the workspace
   }
   if (row.arguments[0].kind == Kind::kStream) {
     call.has_stream = call.words[0] != 0;

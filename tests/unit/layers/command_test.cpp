@@ -77,6 +77,17 @@ TEST_F(LayersCommand, WhatTheSmallestBackendDoesNotOfferIsSkippedAndNoDifference
   EXPECT_THAT(json.out, HasSubstr(R"("function": "fill", "text": "done by other calls)"));
 }
 
+TEST_F(LayersCommand, WhatATraceMayHaveCanBeSaid) {
+  train(false);
+  const Outcome little = run({"replay", trace(), "--backend", "null", "--memory-limit", "1000"});
+  EXPECT_EQ(little.code, 1);
+  EXPECT_EQ(little.out, "");
+  EXPECT_THAT(little.err, HasSubstr("buffer_create: the trace wants "));
+  EXPECT_THAT(little.err, HasSubstr("and may have 1000; give it a larger memory limit"));
+  EXPECT_EQ(run({"replay", trace(), "--backend", "null", "--memory-limit", "-1"}).code, 2);
+  EXPECT_EQ(run({"replay", trace(), "--backend", "null", "--time-limit", "0"}).code, 2);
+}
+
 TEST_F(LayersCommand, WrongUsageIsSaid) {
   EXPECT_EQ(run({"replay", "nowhere.yoketrace", "--print"}).code, 1);
   EXPECT_EQ(run({"replay", "nowhere.yoketrace"}).code, 2);

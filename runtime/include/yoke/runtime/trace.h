@@ -145,8 +145,12 @@ struct ReplayOptions {
   // Contents that differ in bits still agree when every float differs by at most tolerance * max(1, |value|);
   // which bytes are floats is known from the programs they are bound to. Other bytes must be equal.
   double tolerance = 1e-5;
-  bool compare_contents = true;                                         // only where the trace has data
-  std::chrono::nanoseconds timeout = std::chrono::seconds(60);          // the most that any wait gets
+  bool compare_contents = true;                                 // only where the trace has data
+  std::chrono::nanoseconds timeout = std::chrono::seconds(60);  // the most that any wait gets
+  // A trace may ask for anything. What it wants at once of the host's memory (buffers that lie there, the
+  // host's side of copies, programs) ends at this many bytes; 0: three quarters of what the process may have.
+  std::uint64_t memory_limit = 0;
+  std::chrono::nanoseconds time_limit = std::chrono::hours(1);          // between two calls it ends here
   std::function<void(std::uint64_t done, std::uint64_t all)> progress;  // bytes of the file
 };
 
@@ -192,7 +196,10 @@ struct ReplayReport {
 // one call has to wait for of another. Contents that the trace does not hold are made up from their hash.
 // A function or a capability that the backend may leave out and does is no difference: fill and
 // device_to_device are done by copies, other calls skipped, and what they would have written is not compared.
-// Throws Error for a backend that is not there and for a file that is no trace.
+// Throws Error for a backend that is not there and for a file that is no trace; kResourceExhausted where the
+// trace wants more than memory_limit, or more devices or streams than anybody needs; kDeadlineExceeded behind
+// time_limit, and where work does not end within `timeout` whose memory has to be free. Whatever was made is
+// ended before.
 ReplayReport replay(Runtime& runtime, std::span<const std::byte> file, const ReplayOptions& options);
 
 }  // namespace yoke

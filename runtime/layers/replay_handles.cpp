@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/layers/replay_handles.cpp: what a replay has made, until it is ended: the trace may name things
+// twice, leave them, or end them while they are in use.
+#include <algorithm>
+
+#include "layers/replay.h"
+
+namespace yoke::layers {
+namespace {
+
+using F = Function;
+
+}  // namespace
+
+// A handle that the trace has no name for, or has given the name of to another one, still has to be ended.
+void Replayer::put(const Key& key, Live live) {
+  if (live.word != 0 && live.kind == Kind::kStream) {
+    streams_.insert(live.word);
+  }
+  devices_ += live.kind == Kind::kDevice ? 1 : 0;
+  for (const std::uint64_t buffer : live.buffers) {
+    ++bound_words_[buffer];
+  }
+  host_bytes_ += live.host_bytes;
+  if (key.second == 0) {
+    nameless_.push_back(std::move(live));
+    return;
+  }
+  const auto [at, is_new] = live_.try_emplace(key);
+  if (!is_new && at->second.word != 0) {
+    nameless_.push_back(std::move(at->second));
+  }
+  at->second = std::move(live);
+}
+
+void Replayer::remove(const Key& key) {
+  const auto found = live_.find(key);
+  if (found == live_.end()) {
+    return;
+  }
+  const Live& live = found->second;
+  if (live.kind == Kind::kStream) {
+    streams_.erase(live.word);
+  }
+  devices_ -= live.kind == Kind::kDevice ? 1 : 0;
+  for (const std::uint64_t buffer : live.buffers) {
+    if (--bound_words_[buffer] == 0) {
+      bound_words_.erase(buffer);
+    }
+  }
+  host_bytes_ -= live.host_bytes;
+  live_.erase(found);
+}
+
+// An error of its work is also what the recorded waits are answered.
+bool Replayer::is_idle(std::uint64_t stream, std::uint64_t timeout_ns) const {
+  if (streams_.count(stream) == 0) {
+    return true;  // none, or it was waited for and destroyed since
+  }
+  detail::Status status;
+  const std::uint64_t words[] = {stream, timeout_ns, reinterpret_cast<std::uint64_t>(status.get())};
+  return issue(F::stream_wait, words) != YOKE_DEADLINE_EXCEEDED;
+}
+
+void Replayer::sync(std::uint64_t stream) {
+  if (!is_idle(stream, most_wait())) {
+    throw Error(ErrorCode::kDeadlineExceeded,
+                "the replay ends early: a stream was still busy after the longest wait, and what it uses has "
+                "to be free for the next call");
+  }
+}
+
+void Replayer::sync_all() {
+  for (const std::uint64_t stream : streams_) {
+    sync(stream);
+  }
+  kept_.clear();
+  kept_bytes_ = 0;
+}
+
+void Replayer::end_all(Kind kind, Function function) noexcept {
+  const auto end = [&](const Live& live) {
+    if (live.kind == kind && live.word != 0) {
+      detail::Status status;
+      const std::uint64_t words[] = {live.word, reinterpret_cast<std::uint64_t>(status.get())};
+      (void)issue(function, words);
+    }
+  };
+  for (const auto& [key, live] : live_) {
+    end(live);
+  }
+  std::for_each(nameless_.begin(), nameless_.end(), end);
+}
+
+bool Replayer::are_idle(std::chrono::nanoseconds timeout) const {
+  const std::uint64_t end = now_ns() + static_cast<std::uint64_t>(timeout.count());
+  return std::all_of(streams_.begin(), streams_.end(),
+                     [&](std::uint64_t one) { return is_idle(one, end - std::min(end, now_ns())); });
+}
+
+// Streams go before what their work uses, and the memory of copies, which this object has, after all.
+void Replayer::end_all() noexcept {
+  if (!are_idle(options_.timeout)) {
+    end_all(Kind::kDevice, F::device_abort);
+    (void)are_idle(std::chrono::seconds(1));
+  }
+  end_all(Kind::kEvent, F::event_destroy);
+  end_all(Kind::kStream, F::stream_destroy);
+  end_all(Kind::kRoutine, F::routine_destroy);
+  end_all(Kind::kCode, F::code_destroy);
+  end_all(Kind::kBuffer, F::buffer_destroy);
+  end_all(Kind::kDevice, F::device_close);
+}
+
+}  // namespace yoke::layers

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/layers/hostile_trace_test.cpp: traces that nobody recorded, and what a replay lets them do.
+#include <yoke/runtime/trace.h>
+
+#include <cmath>
+#include <future>
+#include <set>
+
+#include "layers/contents.h"
+#include "layers/functions.h"
+#include "layers/hash.h"
+#include "layers/trace_format.h"
+#include "rig.h"
+
+namespace yoke::test {
+namespace {
+
+using F = layers::Function;
+using layers::Kind;
+using ::testing::HasSubstr;
+
+constexpr const char* kDouble = R"(yoke.program 1
+program twice() {
+  arg x : f32[16] in
+  arg y : f32[16] out
+  y[i] = x[i] * 2.0
+}
+)";
+
+// Writes calls; their values are numbers in the order of the arguments, but for the status object.
+class Forged {
+ public:
+  Forged() {
+    layers::TraceHeader header{};
+    std::memcpy(header.magic, layers::kTraceMagic, sizeof(header.magic));
+    header.version = layers::kTraceVersion;
+    const auto* const begin = reinterpret_cast<const std::byte*>(&header);
+    bytes_.assign(begin, begin + sizeof(header));
+    std::vector<std::byte> text;
+    layers::Encoder to(text, layers::RecordType::kBlob);
+    to.hash({0, 1});
+    to.text(kDouble);
+    add(text);
+    call(F::device_open, {0, 0, 0, 1});
+  }
+
+  void call(F function, const std::vector<std::uint64_t>& values, std::int32_t code = YOKE_OK) {
+    const layers::Row& row = layers::row_of(function);
+    if (described_.insert(function).second) {
+      describe(row);
+    }
+    std::vector<std::byte> record;
+    layers::Encoder to(record, layers::RecordType::kCall);
+    for (const std::uint64_t field : {std::uint64_t{1}, number_of(function), std::uint64_t{1}, ++now_,
+                                      std::uint64_t{1}, static_cast<std::uint64_t>(code), std::uint64_t{0}}) {
+      to.number(field);
+    }
+    to.text("");
+    auto value = values.begin();
+    for (std::size_t i = 0; i < row.argument_count; ++i) {
+      const Kind kind = row.arguments[i].kind;
+      if (kind != Kind::kPlugin && kind != Kind::kStatus) {
+        encode(to, kind, *value++);
+      }
+    }
+    EXPECT_EQ(value, values.end()) << row.name;
+    add(record);
+  }
+  void content(std::uint64_t of_call) {
+    std::vector<std::byte> record;
+    layers::Encoder to(record, layers::RecordType::kContent);
+    to.number(of_call);
+    to.number(3);
+    to.hash({0, 3});
+    add(record);
+  }
+  const std::vector<std::byte>& bytes() const { return bytes_; }
+
+ private:
+  static std::uint64_t number_of(F function) { return static_cast<std::uint64_t>(function) + 1; }
+
+  void describe(const layers::Row& row) {
+    std::vector<std::byte> record;
+    layers::Encoder to(record, layers::RecordType::kFunction);
+    to.number(number_of(row.function));
+    to.text(row.table);
+    to.text(row.name);
+    const bool has_status = row.arguments[row.argument_count - 1].kind == Kind::kStatus;
+    to.number(row.argument_count - (has_status ? 1U : 0U));
+    for (std::size_t i = 0; i < row.argument_count && row.arguments[i].kind != Kind::kStatus; ++i) {
+      to.byte(static_cast<std::uint8_t>(row.arguments[i].kind));
+      to.byte(static_cast<std::uint8_t>(row.arguments[i].makes));
+      to.text(row.arguments[i].name);
+    }
+    add(record);
+  }
+
+  // Host memory: that many bytes, of which nothing is known.
+  static void encode(layers::Encoder& to, Kind kind, std::uint64_t value) {
+    switch (kind) {
+      case Kind::kOutNumber:
+        to.byte(0);
+        return to.number(value);
+      case Kind::kOptions:
+        return to.number(0);
+      case Kind::kBindings:  // of two arguments: this buffer, its second half
+        to.number(2);
+        to.number(value);
+        to.number(0);
+        to.number(value);
+        return to.number(64);
+      case Kind::kProgramText:
+        to.text(YOKE_PROGRAM_FORMAT);
+        to.number(YOKE_PROGRAM_VERSION);
+        to.number(std::string_view(kDouble).size());
+        return to.hash({0, value});
+      case Kind::kSource:
+        to.byte(static_cast<std::uint8_t>(layers::Memory::kHere));
+        to.number(value);
+        return to.hash({0, 2});
+      case Kind::kTarget:
+        to.byte(static_cast<std::uint8_t>(layers::Memory::kLater));
+        return to.number(value);
+      default:
+        return to.number(value);
+    }
+  }
+
+  void add(const std::vector<std::byte>& record) {
+    const auto size = static_cast<std::uint32_t>(record.size());
+    const auto check = static_cast<std::uint32_t>(layers::hash_of(record.data(), record.size()));
+    for (const std::uint32_t number : {size, check}) {
+      const auto* const begin = reinterpret_cast<const std::byte*>(&number);
+      bytes_.insert(bytes_.end(), begin, begin + sizeof(number));
+    }
+    bytes_.insert(bytes_.end(), record.begin(), record.end());
+  }
+
+  std::vector<std::byte> bytes_;
+  std::set<F> described_;
+  std::uint64_t now_ = 0;
+};
+
+class HostileTrace : public ::testing::Test {
+ protected:
+  HostileTrace() : rig_(Streams::kNative) {
+    options_.backend = "test0";
+    options_.memory_limit = 1U << 20U;
+    rig_.device.reset();
+  }
+  ~HostileTrace() override {
+    const yoke_live_counts live = rig_.backend->live_counts();
+    EXPECT_EQ(live.devices + live.buffers + live.streams + live.events + live.codes + live.routines, 0);
+  }
+  ReplayReport run() { return replay(rig_.runtime, forged_.bytes(), options_); }
+  Error refusal() {
+    return error_of([&] { static_cast<void>(run()); });
+  }
+
+  Rig rig_;
+  Forged forged_;
+  ReplayOptions options_;
+};
+
+TEST_F(HostileTrace, ABufferLargerThanTheMemoryLimitEndsTheReplay) {
+  forged_.call(F::buffer_create, {1, std::uint64_t{1} << 50U, YOKE_MEMORY_DEVICE, 2});
+  const Error error = refusal();
+  EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted);
+  EXPECT_THAT(error.what(), HasSubstr("call #1, buffer_create: the trace wants 1125899906842624 bytes"));
+  EXPECT_THAT(error.what(), HasSubstr("larger memory limit"));
+}
+
+TEST_F(HostileTrace, ManyBuffersCountTogetherUntilTheyAreDestroyed) {
+  for (int i = 0; i < 100; ++i) {
+    forged_.call(F::buffer_create, {1, 1U << 19U, YOKE_MEMORY_DEVICE, 2});
+    forged_.call(F::buffer_destroy, {2});
+  }
+  EXPECT_EQ(run().differences, 0);
+  for (const std::uint64_t name : {3U, 4U, 5U}) {
+    forged_.call(F::buffer_create, {1, 1U << 19U, YOKE_MEMORY_DEVICE, name});
+  }
+  EXPECT_EQ(refusal().code(), ErrorCode::kResourceExhausted);
+}
+
+TEST_F(HostileTrace, ABufferThatWasRefusedWhenRecordedIsNone) {
+  forged_.call(F::buffer_create, {1, std::uint64_t{1} << 50U, YOKE_MEMORY_DEVICE, 0},
+               YOKE_OUT_OF_DEVICE_MEMORY);
+  const ReplayReport report = run();
+  EXPECT_EQ(report.differences, 0);
+  ASSERT_EQ(report.notes.size(), 1);
+  EXPECT_THAT(report.notes[0].text, HasSubstr("more than the memory limit"));
+}
+
+TEST_F(HostileTrace, WhatCopiesWouldLeaveOnTheHostCountsToo) {
+  forged_.call(F::buffer_create, {1, 1U << 18U, YOKE_MEMORY_DEVICE, 2});
+  for (int i = 0; i < 10; ++i) {
+    forged_.call(F::to_host, {0, 2, 0, 1U << 18U, 1U << 18U});  // and its contents never come
+  }
+  const Error error = refusal();
+  EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted);
+  EXPECT_THAT(error.what(), HasSubstr("to_host"));
+}
+
+TEST_F(HostileTrace, ProgramsThatAreCompiledAgainAndAgainCountToo) {
+  for (int i = 0; i < 1000; ++i) {
+    forged_.call(F::code_compile, {1, 1, 2});
+  }
+  const Error error = refusal();
+  EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted);
+  EXPECT_THAT(error.what(), HasSubstr("code_compile"));
+}
+
+TEST_F(HostileTrace, MoreStreamsOrDevicesThanAnybodyNeedsEndTheReplay) {
+  for (int i = 0; i < 63; ++i) {
+    forged_.call(F::device_open, {0, 0, 0, 1});
+  }
+  EXPECT_EQ(run().differences, 0);
+  Forged streams = forged_;
+  forged_.call(F::device_open, {0, 0, 0, 1});
+  EXPECT_THAT(refusal().what(), HasSubstr("more than 64 open devices"));
+  forged_ = streams;
+  for (std::uint64_t i = 0; i < 257; ++i) {
+    forged_.call(F::stream_create, {1, 0, 2});
+  }
+  EXPECT_THAT(refusal().what(), HasSubstr("more than 256 streams"));
+}
+
+TEST_F(HostileTrace, ANameThatIsGivenTwiceLeavesNothingAlive) {
+  for (int i = 0; i < 3; ++i) {
+    forged_.call(F::buffer_create, {1, 64, YOKE_MEMORY_DEVICE, 2});
+    forged_.call(F::stream_create, {1, 0, 3});
+    forged_.call(F::buffer_create, {1, 64, YOKE_MEMORY_DEVICE, 0});
+  }
+  EXPECT_EQ(run().differences, 0);
+}
+
+TEST_F(HostileTrace, ABufferIsNotDestroyedUnderARoutine) {
+  forged_.call(F::buffer_create, {1, 128, YOKE_MEMORY_DEVICE, 2});
+  forged_.call(F::code_compile, {1, 1, 3});
+  forged_.call(F::routine_link, {3, 0, 2, 2, 0, 0, 4});
+  forged_.call(F::buffer_destroy, {2});
+  forged_.call(F::routine_launch, {0, 4, 0, 0});
+  forged_.call(F::routine_destroy, {4});
+  forged_.call(F::buffer_destroy, {2});
+  const ReplayReport report = run();
+  EXPECT_EQ(report.differences, 0) << (report.first.empty() ? "" : report.first[0].text);
+  EXPECT_EQ(report.skipped, 1);
+  ASSERT_EQ(report.notes.size(), 1);
+  EXPECT_THAT(report.notes[0].text, HasSubstr("a routine that is bound to it is alive"));
+  EXPECT_EQ(rig_.control->launch_count.load(), 1);
+}
+
+TEST_F(HostileTrace, ItEndsBehindItsTimeLimit) {
+  options_.time_limit = std::chrono::milliseconds(20);
+  rig_.control->delay_us = 1000;
+  forged_.call(F::buffer_create, {1, 64, YOKE_MEMORY_DEVICE, 2});
+  for (int i = 0; i < 1000; ++i) {
+    forged_.call(F::to_host, {0, 2, 0, 64, 64});
+  }
+  const Error error = refusal();
+  EXPECT_EQ(error.code(), ErrorCode::kDeadlineExceeded);
+  EXPECT_THAT(error.what(), HasSubstr("may take 20 ms"));
+}
+
+// The stream is in the copy all the time: what it reads may be gone only behind stream_destroy.
+TEST_F(HostileTrace, MemoryThatAStreamStillUsesIsNotFreed) {
+  options_.timeout = std::chrono::milliseconds(20);
+  rig_.control->is_blocked = true;
+  forged_.call(F::buffer_create, {1, 1U << 16U, YOKE_MEMORY_DEVICE, 2});
+  forged_.call(F::stream_create, {1, 0, 3});
+  forged_.call(F::from_host, {3, 2, 0, 1U << 16U, 1U << 16U, 0});
+  forged_.call(F::buffer_destroy, {2});
+  const auto unblock = std::async(std::launch::async, [&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    rig_.control->is_blocked = false;
+  });
+  const Error error = refusal();
+  EXPECT_EQ(error.code(), ErrorCode::kDeadlineExceeded);
+  EXPECT_THAT(error.what(), HasSubstr("still busy"));
+}
+
+TEST_F(HostileTrace, ACopyThatOnlyFailedWhenRecordedHasItsMemoryUntilItIsDone) {
+  rig_.control->delay_us = 20'000;
+  forged_.call(F::buffer_create, {1, 1U << 16U, YOKE_MEMORY_DEVICE, 2});
+  forged_.call(F::stream_create, {1, 0, 3});
+  forged_.call(F::to_host, {3, 2, 0, 1U << 16U, 1U << 16U}, YOKE_INTERNAL);
+  EXPECT_EQ(run().differences, 1);
+  EXPECT_EQ(rig_.control->call_count.load(), 1);
+}
+
+TEST_F(HostileTrace, ContentsMayComeWhenTheirStreamIsGone) {
+  forged_.call(F::buffer_create, {1, 64, YOKE_MEMORY_DEVICE, 2});
+  forged_.call(F::stream_create, {1, 0, 3});
+  forged_.call(F::to_host, {3, 2, 0, 64, 64});
+  forged_.call(F::stream_destroy, {3});
+  forged_.content(3);
+  EXPECT_EQ(run().contents_unknown, 1);
+}
+
+TEST(TypesTest, WhoComesFirstKeepsItsBytes) {
+  using program::Type;
+  layers::Types types;
+  types.add(8, 8, Type::kF64);
+  types.add(0, 24, Type::kF32);
+  types.add(2, 30, Type::kF16);
+  EXPECT_EQ(types.at(0, 100), Type::kF32);
+  EXPECT_EQ(types.at(2, 100), Type::kU8);  // between two elements
+  EXPECT_EQ(types.at(8, 100), Type::kF64);
+  EXPECT_EQ(types.at(8, 12), Type::kU8);  // not all of it
+  EXPECT_EQ(types.at(20, 100), Type::kF32);
+  EXPECT_EQ(types.at(24, 100), Type::kF16);
+  EXPECT_EQ(types.at(32, 100), Type::kU8);
+  types.add(~std::uint64_t{0} - 4, 100, Type::kI32);  // leaves 64 bits
+  EXPECT_EQ(types.at(~std::uint64_t{0} - 4, ~std::uint64_t{0}), Type::kI32);
+}
+
+// With a walk over all of them for each one, this would take hours.
+TEST(TypesTest, AMillionRangesOverEachOtherAreNothing) {
+  constexpr std::uint64_t kCount = 1'000'000;
+  layers::Types types;
+  for (std::uint64_t i = 0; i < kCount; ++i) {
+    types.add(4 * (kCount - i), 8 * i + 4, program::Type::kF32);
+  }
+  std::vector<std::byte> bytes(4 * kCount);
+  make_up(bytes, 4 * kCount, types, 1);
+  float last = 0;
+  std::memcpy(&last, bytes.data() + bytes.size() - sizeof(last), sizeof(last));
+  EXPECT_NE(last, 0.0F);
+  EXPECT_LE(std::abs(last), 1.0F);
+}
+
+}  // namespace
+}  // namespace yoke::test
