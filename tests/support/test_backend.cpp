@@ -48,6 +48,13 @@ void perform(sdk::Stream* stream, const Work& work) {
   }
 }
 
+// Nothing may come with NULL.
+void copy_bytes(void* to, const void* from, std::uint64_t byte_count) {
+  if (byte_count != 0) {
+    std::memcpy(to, from, byte_count);
+  }
+}
+
 class TestBuffer final : public sdk::HostBuffer {
  public:
   TestBuffer(std::uint64_t byte_count, ControlPointer control)
@@ -59,14 +66,14 @@ class TestBuffer final : public sdk::HostBuffer {
                          std::uint64_t byte_count) override {
     perform(stream, [control = control_, to = at(offset), source, byte_count] {
       control->call();
-      std::memcpy(to, source, byte_count);
+      copy_bytes(to, source, byte_count);
     });
     return stream == nullptr ? YOKE_SOURCE_COPIED : YOKE_SOURCE_UNTIL_EVENT;
   }
   void to_host(sdk::Stream* stream, std::uint64_t offset, void* target, std::uint64_t byte_count) override {
     perform(stream, [control = control_, from = at(offset), target, byte_count] {
       control->call();
-      std::memcpy(target, from, byte_count);
+      copy_bytes(target, from, byte_count);
     });
   }
   void copy_from(sdk::Stream* stream, std::uint64_t offset, sdk::Buffer& source, std::uint64_t source_offset,
@@ -74,7 +81,7 @@ class TestBuffer final : public sdk::HostBuffer {
     perform(stream, [control = control_, to = at(offset),
                      from = static_cast<TestBuffer&>(source).at(source_offset), byte_count] {
       control->call();
-      std::memcpy(to, from, byte_count);
+      copy_bytes(to, from, byte_count);
     });
   }
   void fill(sdk::Stream* stream, std::uint64_t offset, std::uint64_t byte_count,
