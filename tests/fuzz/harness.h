@@ -29,6 +29,10 @@ void program_text(std::span<const std::uint8_t> input);
 // A trace: read inside its bytes, with memory that its bytes pay for, printed and drawn; or refused.
 void replay(std::span<const std::uint8_t> input);
 
+// The same trace, replayed on backends in this process: it ends in its time with a report or an Error, and
+// with nothing alive. In fuzz_replay_harness.
+void replay_run(std::span<const std::uint8_t> input);
+
 // A file that should be a plugin: notes and headers are read without leaving the bytes, and refused in words.
 void plugin_notes(std::span<const std::uint8_t> input);
 

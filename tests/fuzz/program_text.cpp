@@ -14,6 +14,7 @@
 #include "audit.h"
 #include "guarded.h"
 #include "harness.h"
+#include "small_program.h"
 
 namespace yoke::fuzz {
 namespace {
@@ -22,27 +23,6 @@ using program::Program;
 using program::Role;
 using program::Statement;
 using program::Tensor;
-
-// Programs beyond these are only verified: an input must not take seconds.
-constexpr std::uint64_t kMostBytes = 1U << 14U;
-constexpr std::uint64_t kMostIterations = 2000;
-
-bool small_enough(const Program& program) {
-  std::uint64_t bytes = 0;
-  std::uint64_t iterations = 0;
-  for (const Tensor& tensor : program.tensors) {
-    bytes += std::min(tensor.byte_count(), kMostBytes + 1);
-  }
-  for (const Statement& statement : program.statements) {
-    std::uint64_t count = 1;
-    for (const auto& loop : statement.loops) {
-      count = loop.extent > kMostIterations ? kMostIterations + 1
-                                            : std::min(count * loop.extent, kMostIterations + 1);
-    }
-    iterations += count;
-  }
-  return bytes <= kMostBytes && iterations <= kMostIterations && program.tensors.size() <= 64;
-}
 
 // First, last, and one between.
 std::vector<std::int64_t> symbol_values(const Program& program, std::mt19937_64& random, int choice) {

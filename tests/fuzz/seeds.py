@@ -4,6 +4,7 @@
 
 import glob
 import hashlib
+import itertools
 import os
 import re
 import subprocess
@@ -13,6 +14,7 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROGRAM = "yoke.program 1\nprogram p(symbol s in 0..4) {\n  arg x : f32[4] in\n  arg y : f32[4] out\n  y[i] = x[i] + f32(s)\n}\n"
 HEAD = 4096  # bytes of a plugin: headers and notes
+TRACE = 12288  # bytes of a trace: a cut one is read up to the cut, and small inputs run often
 
 
 def programs():
@@ -31,7 +33,7 @@ def plugins(build):
 
 
 def traces(build):
-    """Runs of a small program, recorded; nothing where the command is not built."""
+    """Runs of a small program, and the begin of a training, recorded; nothing where the command is not built."""
     yoke = os.path.join(build, "bin", "yoke")
     if not os.path.exists(yoke):
         return
@@ -39,12 +41,13 @@ def traces(build):
         program, trace = os.path.join(folder, "program"), os.path.join(folder, "trace")
         with open(program, "w", encoding="utf-8") as file:
             file.write(PROGRAM)
-        for data in ("0", "1"):
-            subprocess.run([yoke, "--layers", "trace", "program", program, "--run", "--backend", "null"], check=False, timeout=60,
+        runs = [["program", program, "--run", "--backend", "null"], ["train", "--epochs", "1", "--backend", "null"]]
+        for data, run in itertools.product(("0", "1"), runs):
+            subprocess.run([yoke, "--layers", "trace", *run], check=False, timeout=60,
                            env={**os.environ, "YOKE_TRACE_FILE": trace, "YOKE_TRACE_DATA": data}, capture_output=True)
             if os.path.exists(trace):
                 with open(trace, "rb") as file:
-                    yield file.read()
+                    yield file.read(TRACE)
                 os.remove(trace)
 
 
@@ -59,7 +62,9 @@ def main():
     output, build = sys.argv[1:3]
     write(os.path.join(output, "program_text"), (text.encode() for text in programs()))
     write(os.path.join(output, "plugin_notes"), plugins(build))
-    write(os.path.join(output, "replay"), traces(build))
+    recorded = list(traces(build))
+    write(os.path.join(output, "replay"), recorded)
+    write(os.path.join(output, "replay_run"), recorded)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/fuzz/replay_run.cpp: a trace, run on backends in this process: on null, which has every table, and on
+// the tests' own, whose streams are threads that touch memory when the call has long returned.
+#include <yoke/program/text.h>
+#include <yoke/runtime/trace.h>
+#include <yoke/sdk/entry.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+
+#include "../support/test_backend.h"
+#include "guarded.h"
+#include "harness.h"
+#include "layers/functions.h"
+#include "null/null.h"
+#include "small_program.h"
+
+namespace yoke::fuzz {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint64_t kMemory = std::uint64_t{4} << 20U;
+constexpr std::chrono::milliseconds kWait(3);
+constexpr std::chrono::milliseconds kTime(300);
+// The end waits once more, aborts, and may give up on streams after a second; one call may take long, and a
+// machine with more to do longer.
+constexpr std::chrono::seconds kMostTime(10);
+
+std::int32_t enter_null(const yoke_entry_args* args, yoke_plugin** out_plugin, yoke_error* error) {
+  return sdk::enter(args, out_plugin, error, {"null", "1.0.0", "the tests"},
+                    [] { return std::make_unique<null::Backend>(); });
+}
+
+// One for all inputs: plugins are never unloaded, and a leak is what is left after each input.
+Runtime& runtime() {
+  static Runtime all = [] {
+    RuntimeOptions options;
+    options.search_environment = false;
+    options.log_level = LogLevel::kOff;
+    options.layers.use_environment = false;
+    Runtime made(options);
+    made.register_backend("null", enter_null);
+    for (const int slot : {0, 1}) {
+      const auto control = std::make_shared<test::Control>();
+      control->has_streams = true;
+      control->has_programs = slot == 0;
+      test::register_backend(made, slot, control);
+    }
+    return made;
+  }();
+  return all;
+}
+
+void check_report(const ReplayReport& report) {
+  require(report.replayed + report.skipped == report.calls, "calls that were neither done nor skipped");
+  require(report.emulated <= report.replayed, "more calls done by others than calls done");
+  require(report.first.size() == std::min<std::uint64_t>(report.differences, 100), "differences not listed");
+  for (const ReplayDifference& difference : report.first) {
+    require(!difference.text.empty(), "a difference without a sentence");
+  }
+  std::uint64_t noted = 0;
+  for (const ReplayNote& note : report.notes) {
+    require(!note.text.empty(), "a note without a sentence");
+    noted += note.calls;
+  }
+  require(noted >= report.skipped + report.emulated, "calls that were skipped, and no reason");
+  require(report.contents_unknown == 0 || !report.why_unknown.empty(), "contents unknown, and no reason");
+}
+
+void run_on(const std::string& name, std::span<const std::byte> file) {
+  ReplayOptions options;
+  options.backend = name;
+  options.memory_limit = kMemory;
+  options.timeout = kWait;
+  options.time_limit = kTime;
+  const auto begin = Clock::now();
+  try {
+    check_report(yoke::replay(runtime(), file, options));
+  } catch (const Error& error) {
+    const auto code = error.code();
+    require(code == ErrorCode::kDataLoss || code == ErrorCode::kUnimplemented ||
+                code == ErrorCode::kResourceExhausted || code == ErrorCode::kDeadlineExceeded,
+            std::string("refused with another code: ") + error.what());
+    require(std::string_view(error.what()).find(' ') != std::string_view::npos, "no sentence");
+  }
+  require(Clock::now() - begin < kMostTime, "a replay that does not end in its time");
+  const yoke_live_counts live = runtime().backend(name)->live_counts();
+  require(live.devices + live.buffers + live.streams + live.events + live.codes + live.routines == 0,
+          "objects of " + name + " are alive after the replay");
+}
+
+// Whether all that it compiles is small, so that launches end.
+bool has_small_programs(std::span<const std::byte> file) {
+  TraceReader reader(file);
+  TraceRecord record;
+  while (reader.next(record)) {
+  }
+  reader.rewind();
+  while (reader.next(record)) {
+    if (record.type != TraceRecord::Type::kCall) {
+      continue;
+    }
+    for (std::size_t i = 0; i < record.values.size(); ++i) {
+      std::span<const std::byte> text;
+      if (static_cast<layers::Kind>(record.function->arguments[i].kind) != layers::Kind::kProgramText ||
+          !reader.blob(record.values[i].hash, text)) {
+        continue;
+      }
+      try {
+        const auto module = program::parse({reinterpret_cast<const char*>(text.data()), text.size()});
+        if (!std::all_of(module.programs.begin(), module.programs.end(), small_enough)) {
+          return false;
+        }
+      } catch (const program::ProgramError&) {  // no backend runs it
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+void replay_run(std::span<const std::uint8_t> input) {
+  const Guarded memory(input.size());
+  std::copy(input.begin(), input.end(), memory.data());
+  const auto file = std::as_bytes(std::span(memory.data(), input.size()));
+  bool launches = false;
+  try {
+    launches = has_small_programs(file);
+  } catch (const Error& error) {
+    require(error.code() == ErrorCode::kDataLoss || error.code() == ErrorCode::kUnimplemented,
+            std::string("refused with another code: ") + error.what());
+    return;
+  }
+  run_on("null", file);
+  run_on(launches ? "test0" : "test1", file);
+}
+
+}  // namespace yoke::fuzz
