@@ -13,7 +13,6 @@ namespace {
 using F = Function;
 
 constexpr std::uint64_t kMostDevices = 64;
-constexpr std::uint64_t kMostStreams = 256;    // each may be a thread, or several
 constexpr std::uint64_t kBytesPerLetter = 64;  // of a program that was compiled
 
 std::string milliseconds(std::chrono::nanoseconds time) {
@@ -76,9 +75,10 @@ bool Replayer::may_make(const Row& row, const TraceRecord& record, Prepared& cal
   if (more != 0) {
     check_memory(record, more);
   }
-  if (row.function == F::stream_create && streams_.size() >= kMostStreams) {
+  if (row.function == F::stream_create && streams_.size() >= options_.stream_limit) {
     throw Error(ErrorCode::kResourceExhausted, call_text(record) + "the trace wants more than " +
-                                                   std::to_string(kMostStreams) + " streams at once");
+                                                   std::to_string(options_.stream_limit) +
+                                                   " streams at once");
   }
   if (row.function == F::device_open && devices_ >= kMostDevices) {
     throw Error(ErrorCode::kResourceExhausted, call_text(record) + "the trace wants more than " +

@@ -18,32 +18,39 @@ using program::Index;
 using program::Op;
 using program::Role;
 
-// A program over flat tensors: the first argument becomes the sum of all, times `scale`.
+// An expression may be 200 operations deep, and there may be more shards than that: their sum goes on in the
+// next statement.
+constexpr std::uint32_t kMostTerms = 100;
+
+// A program over flat tensors: the first argument becomes the sum of all, in their order, times `scale`.
 std::string sum_text(std::string_view name, program::Type type, std::uint64_t element_count,
-                     std::size_t terms, double scale = 1) {
+                     std::uint32_t terms, double scale = 1) {
   program::Program result;
   result.name = name;
-  Access element{0, {Index{Affine::loop(0), {}, {}}}, {}};
-  Expr value;
-  for (std::uint32_t k = 0; k < terms; ++k) {
-    result.tensors.push_back({k == 0 ? "own" : "incoming" + std::to_string(k),
-                              type,
-                              {element_count},
-                              k == 0 ? Role::kInOut : Role::kIn,
-                              {}});
-    Access read = element;
+  const Access own{0, {Index{Affine::loop(0), {}, {}}}, {}};
+  const auto assign = [&](Expr value) {
+    program::Statement statement;
+    statement.loops = {{"i", element_count}};
+    statement.target = own;
+    statement.value = std::move(value);
+    result.statements.push_back(std::move(statement));
+  };
+  Expr value = Expr::read(type, own);
+  result.tensors.push_back({"own", type, {element_count}, Role::kInOut, {}});
+  for (std::uint32_t k = 1; k < terms; ++k) {
+    if (k % kMostTerms == 0) {
+      assign(std::move(value));
+      value = Expr::read(type, own);
+    }
+    result.tensors.push_back({"incoming" + std::to_string(k), type, {element_count}, Role::kIn, {}});
+    Access read = own;
     read.tensor = k;
-    Expr term = Expr::read(type, read);
-    value = k == 0 ? std::move(term) : Expr::make(Op::kAdd, {std::move(value), std::move(term)});
+    value = Expr::make(Op::kAdd, {std::move(value), Expr::read(type, read)});
   }
   if (scale != 1) {
     value = Expr::make(Op::kMul, {std::move(value), Expr::constant(type, scale)});
   }
-  program::Statement statement;
-  statement.loops = {{"i", element_count}};
-  statement.target = element;
-  statement.value = std::move(value);
-  result.statements.push_back(std::move(statement));
+  assign(std::move(value));
   return program::print(result);
 }
 
@@ -210,8 +217,9 @@ void GradientMerge::link_slices(std::span<const Context> contexts, std::string_v
       own.adopt(name, {spec.type, {count}},
                 flat_view(contexts[source], node, name, &parts[k]).tensor(name).view);
     }
-    const auto code = compile(contexts[k].stream()->device(),
-                              sum_text("merge_slice", type_of(spec), count, contexts.size()));
+    const auto code =
+        compile(contexts[k].stream()->device(),
+                sum_text("merge_slice", type_of(spec), count, static_cast<std::uint32_t>(contexts.size())));
     steps_.push_back({{}, false, own.link(code, "merge_slice")});
   }
 }

@@ -73,6 +73,7 @@ void run_on(const std::string& name, std::span<const std::byte> file) {
   ReplayOptions options;
   options.backend = name;
   options.memory_limit = kMemory;
+  options.stream_limit = 256;
   options.timeout = kWait;
   options.time_limit = kTime;
   const auto begin = Clock::now();

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <yoke/program/text.h>
 
+#include <algorithm>
+
 #include "common.h"
 #include "train_oracles.h"
 
@@ -110,6 +112,32 @@ TEST(MergeOracle, OwnerOneTwoPlusSourceThreeFourIsFourSix) {
       contexts[0].stream()->wait();
       EXPECT_EQ(merged, (std::vector<float>{4, 6})) << merge_strategy_name(strategy);
     }
+  }
+}
+
+// More shards than one expression may have operations (200).
+TEST(MergeOracle, ManyShardsAreSummedInTheirOrder) {
+  constexpr std::size_t kShards = 250;
+  constexpr std::size_t kElements = 33;
+  const auto runtime = test_runtime();
+  const auto device = runtime->backend(backend_name())->open_device(0);
+  const auto stream = Stream::create(device);
+  for (const auto strategy : {MergeStrategy::kOwner, MergeStrategy::kDirect}) {
+    std::vector<Context> contexts;
+    std::vector<float> sum(kElements);
+    for (std::uint32_t k = 0; k < kShards; ++k) {
+      const std::vector<float> values = some_numbers(kElements, k);
+      contexts.emplace_back(stream);
+      contexts[k].init_from_host("g", {YOKE_F32, {kElements}}, std::as_bytes(std::span(values)));
+      stream->wait();
+      std::transform(values.begin(), values.end(), sum.begin(), sum.begin(),
+                     [&](float value, float before) { return k == 0 ? value : before + value; });
+    }
+    GradientMerge(contexts, "g", strategy, MergeUse::kStreaming).run();
+    std::vector<float> merged(kElements);
+    contexts[0].to_host("g", std::as_writable_bytes(std::span(merged)));
+    stream->wait();
+    EXPECT_EQ(merged, sum) << merge_strategy_name(strategy);
   }
 }
 

@@ -150,6 +150,7 @@ struct ReplayOptions {
   // A trace may ask for anything. What it wants at once of the host's memory (buffers that lie there, the
   // host's side of copies, programs) ends at this many bytes; 0: three quarters of what the process may have.
   std::uint64_t memory_limit = 0;
+  std::uint32_t stream_limit = 2048;                                    // alive at once; each may be a thread
   std::chrono::nanoseconds time_limit = std::chrono::hours(1);          // between two calls it ends here
   std::function<void(std::uint64_t done, std::uint64_t all)> progress;  // bytes of the file
 };
