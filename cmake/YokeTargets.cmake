@@ -56,7 +56,7 @@ function(yoke_configure_test name)
 endfunction()
 
 # `tests_headers`: what nearly every test includes, compiled once for all of them: that halves the time that clang takes for a test and saves GCC a
-# quarter. Every test names its own includes all the same: -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON does without (and suits ccache better).
+# quarter. -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON does without, as suits ccache better; so a test names what it includes.
 function(yoke_add_test_headers)
   find_package(GTest REQUIRED)
   set(headers)

@@ -173,14 +173,23 @@ class Run {
 
 // Loads the backends and checks their options. Throws what keeps the training from starting.
 std::vector<Option> device_options(const TrainOptions& options, Runtime& runtime) {
-  std::vector<Option> parsed;
+  std::optional<std::vector<Option>> all;
   for (const std::string& part : split(options.backend, ',')) {
     const auto backend = runtime.backend(part.substr(0, part.find(':')));
-    if (!options.device_options.empty()) {
-      parsed = backend->parse_options(options.device_options);
+    if (options.device_options.empty()) {
+      continue;
     }
+    std::vector<Option> parsed = backend->parse_options(options.device_options);
+    for (std::size_t i = 0; all && i < parsed.size(); ++i) {
+      if (parsed[i].value != all->at(i).value) {
+        throw UsageError("--option " + options.device_options[i] + " is of another type to " +
+                         backend->name() + " than to those before it in --backend " + options.backend +
+                         "; name one backend");
+      }
+    }
+    all = std::move(parsed);
   }
-  return parsed;
+  return all.value_or(std::vector<Option>());
 }
 
 DataParallelOptions parallel_options(const TrainOptions& options, std::shared_ptr<Runtime> runtime,

@@ -124,7 +124,7 @@ void describe(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
             "NAME");
   line.integer("seed", &options.seed, "of weights and half-moons, default 0");
   line.texts("option", &options.device_options,
-             "for every device, as often as wanted; yoke backends --help-options BACKEND lists them",
+             "for every device; may be typed several times; yoke backends --help-options BACKEND lists them",
              "NAME=VALUE");
   line.text("save", &typed.save, "write the parameters to this .npz file at the end", "FILE");
   line.flag("strict", &options.strict,

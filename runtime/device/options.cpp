@@ -126,7 +126,10 @@ std::optional<OptionValue> value_in(const std::string& text, std::int32_t type) 
     case YOKE_OPTION_NUMBER:
       return number_in<double>(text);
     case YOKE_OPTION_FLAG:
-      return text == "on" || text == "off" ? std::optional<OptionValue>(text == "on") : std::nullopt;
+      if (text == "on" || text == "1") {
+        return true;
+      }
+      return text == "off" || text == "0" ? std::optional<OptionValue>(false) : std::nullopt;
     case YOKE_OPTION_TEXT:
       return text;
     default:

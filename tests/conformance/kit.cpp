@@ -42,6 +42,12 @@ Number number_of(const std::string& name, const std::string& value) {
   return number;
 }
 
+std::int64_t flag_of(const std::string& name, const std::string& value) {
+  const bool is_on = value == "on" || value == "1";
+  check(is_on || value == "off" || value == "0", "--option ", name, " takes on or off, not '", value, "'");
+  return is_on ? 1 : 0;
+}
+
 }  // namespace
 
 void fail(const std::string& text) {
@@ -124,6 +130,8 @@ std::vector<yoke_option> Kit::device_options() {
       option.number = number_of<double>(name, value);
     } else if (option.type == YOKE_OPTION_TEXT) {
       option.text = value.c_str();
+    } else if (option.type == YOKE_OPTION_FLAG) {
+      option.integer = flag_of(name, value);
     } else {
       option.integer = number_of<std::int64_t>(name, value);
     }

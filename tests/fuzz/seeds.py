@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the fuzzers' first inputs: seeds.py OUTPUT BUILD. Programs from the tests' sources, heads of built plugins, recorded runs."""
+"""Writes the fuzzers' first inputs: seeds.py OUTPUT BUILD FUZZER... Programs from the tests' sources, heads of built plugins, recorded runs."""
 
 import glob
 import hashlib
 import itertools
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -43,8 +44,11 @@ def traces(build):
             file.write(PROGRAM)
         runs = [["program", program, "--run", "--backend", "null"], ["train", "--epochs", "1", "--backend", "null"]]
         for data, run in itertools.product(("0", "1"), runs):
-            subprocess.run([yoke, "--layers", "trace", *run], check=False, timeout=60,
-                           env={**os.environ, "YOKE_TRACE_FILE": trace, "YOKE_TRACE_DATA": data}, capture_output=True)
+            try:
+                subprocess.run([yoke, "--layers", "trace", *run], check=False, timeout=60,
+                               env={**os.environ, "YOKE_TRACE_FILE": trace, "YOKE_TRACE_DATA": data}, capture_output=True)
+            except subprocess.TimeoutExpired:
+                print("fuzz: recording took more than a minute; what it wrote is a seed all the same", file=sys.stderr)
             if os.path.exists(trace):
                 with open(trace, "rb") as file:
                     yield file.read(TRACE)
@@ -52,19 +56,23 @@ def traces(build):
 
 
 def write(folder, inputs):
-    os.makedirs(folder, exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)  # times differ in every trace, so old ones would pile up
+    os.makedirs(folder)
     for data in inputs:
         with open(os.path.join(folder, hashlib.sha1(data).hexdigest()), "wb") as file:
             file.write(data)
 
 
 def main():
-    output, build = sys.argv[1:3]
-    write(os.path.join(output, "program_text"), (text.encode() for text in programs()))
-    write(os.path.join(output, "plugin_notes"), plugins(build))
-    recorded = list(traces(build))
-    write(os.path.join(output, "replay"), recorded)
-    write(os.path.join(output, "replay_run"), recorded)
+    output, build, *names = sys.argv[1:]
+    for name in names:
+        if name == "program_text":
+            inputs = [text.encode() for text in programs()]
+        elif name == "plugin_notes":
+            inputs = plugins(build)
+        else:
+            inputs = traces(build)
+        write(os.path.join(output, name), inputs)
 
 
 if __name__ == "__main__":

@@ -6,10 +6,12 @@
 #include <yoke/datasets.h>
 #include <yoke/yoke.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <functional>
 #include <iostream>
+#include <numeric>
 
 #include "real_data.h"
 
@@ -87,23 +89,29 @@ double tolerance(double loss, std::int64_t steps) {
   return 1384 * 5.96e-8 * (1 + loss) * std::sqrt(1.0 + static_cast<double>(steps));
 }
 
-// Returns the largest difference. `slack(step)` is how many steps' rounding a loss may hold, and how often
-// over.
-double expect_equal_losses(const Result& one, const Result& many, const std::string& what,
-                           const std::function<double(double loss, std::int64_t step)>& allowed) {
+// Returns the largest difference of a loss in the first epoch.
+double largest_difference(const Result& one, const Result& many) {
   double worst = 0;
-  EXPECT_EQ(many.first_epoch.size(), one.first_epoch.size());
   for (std::size_t i = 0; i < std::min(one.first_epoch.size(), many.first_epoch.size()); ++i) {
-    const double difference = std::abs(many.first_epoch[i] - one.first_epoch[i]);
-    worst = std::max(worst, difference);
-    const double limit = allowed(one.first_epoch[i], static_cast<std::int64_t>(i));
-    if (!(difference <= limit)) {  // a NaN fails, too
-      ADD_FAILURE() << what << ", step " << i << ": the loss is " << many.first_epoch[i] << ", with 1 shard "
-                    << one.first_epoch[i] << "; they may differ by " << limit;
-      break;
-    }
+    worst = std::max(worst, std::abs(many.first_epoch[i] - one.first_epoch[i]));
   }
   return worst;
+}
+
+// Names the first step that differs by more than rounding since the runs have met.
+void expect_equal_losses(const Result& one, const Result& many, const std::string& what) {
+  ASSERT_EQ(many.first_epoch.size(), one.first_epoch.size()) << what;
+  for (std::size_t i = 0; i < one.first_epoch.size(); ++i) {
+    const double limit = tolerance(one.first_epoch[i], static_cast<std::int64_t>(i) % kMeetEvery);
+    ASSERT_LE(std::abs(many.first_epoch[i] - one.first_epoch[i]), limit)  // a NaN fails, too
+        << what << ", step " << i << ": the loss is " << many.first_epoch[i] << ", with 1 shard "
+        << one.first_epoch[i];
+  }
+}
+
+// Of the last hundred steps of the first epoch.
+double late_loss(const Result& run) {
+  return std::accumulate(run.first_epoch.end() - 100, run.first_epoch.end(), 0.0) / 100;
 }
 
 TEST(Mnist, ReachesItsAccuracyOnAnyNumberOfShardsWithEqualLosses) {
@@ -118,25 +126,23 @@ TEST(Mnist, ReachesItsAccuracyOnAnyNumberOfShardsWithEqualLosses) {
   ASSERT_EQ(one.first_epoch.size(), 600U);
   for (const std::int64_t shards : {2, 4}) {
     const std::string what = std::to_string(shards) + " shards";
-    // Step by step: with the parameters of the run on one shard every 20 steps, nothing but rounding may
-    // differ.
+    // With the parameters of the run on one shard every 20 steps, nothing but rounding may differ. (A
+    // learning rate that is off by 1 in 1000 fails at step 3.)
     const Result together = train(data, shards, 1, [&](Trainer& trainer, std::int64_t step) {
       trainer.restore_params(meetings.before_step(step));
     });
-    const double worst_together = expect_equal_losses(
-        one, together, what + " that meet every 20 steps",
-        [](double loss, std::int64_t step) { return tolerance(loss, step % kMeetEvery); });
+    expect_equal_losses(one, together, what);
 
-    // And left alone. Here a relu whose input is within rounding of 0 in one run and not in the other takes
-    // the other branch sooner or later (after 130 to 400 of 600 steps, by kind of CPU). That is a jump in one
-    // gradient, not a rounding, and it grows from then on: eight times the random walk.
+    // Left alone, a relu whose input is within rounding of 0 in one run and not in the other takes the other
+    // branch sooner or later (after 130 to 400 of 600 steps, by kind of CPU): a jump in one gradient, which
+    // no rounding bounds and which grows. Single losses then differ by up to 0.002, but not what the runs
+    // come to.
     const Result alone = train(data, shards, 5, [](Trainer&, std::int64_t) {});
-    const double worst_alone =
-        expect_equal_losses(one, alone, what + " left alone",
-                            [](double loss, std::int64_t step) { return 8 * tolerance(loss, step); });
+    EXPECT_NEAR(late_loss(alone), late_loss(one), 0.02 * late_loss(one)) << what;
     std::cout << "shards " << shards << ": test accuracy " << alone.accuracy
-              << ", largest difference of a loss in the first epoch " << worst_together
-              << " when parameters meet every " << kMeetEvery << " steps, " << worst_alone << " left alone\n";
+              << ", largest difference of a loss in the first epoch " << largest_difference(one, together)
+              << " when parameters meet every " << kMeetEvery << " steps, " << largest_difference(one, alone)
+              << " left alone\n";
     EXPECT_GE(alone.accuracy, 0.975);
   }
 }

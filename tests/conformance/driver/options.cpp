@@ -68,7 +68,8 @@ void declare(cli::CommandLine& line, Options& options, Typed& typed) {
              "run the tests that match, e.g. 'copy.*'; may be typed several times");
   line.text("expect", &options.expectations_file,
             "file of expected failures: lines  group.test = \"reason\"");
-  line.texts("option", &typed.options, "NAME=VALUE for the plugin's device_open; may be typed several times");
+  line.texts("option", &typed.options,
+             "NAME=VALUE for the plugin's device_open (a flag: on or off); may be typed several times");
   line.integer("device", &typed.device, "ordinal of the device, default 0");
   line.integer("seed", &typed.seed, "of all random numbers; without it a new one, which is printed");
   line.integer("programs", &options.settings.programs,

@@ -19,23 +19,12 @@ using testing::weight_of;
 
 constexpr MergeStrategy kStrategies[] = {MergeStrategy::kOwner, MergeStrategy::kTree, MergeStrategy::kDirect};
 
-// Typed by the plugin's own schema.
 std::vector<Option> typed_options(const Backend& backend, const Settings& settings) {
-  std::vector<Option> options;
+  std::vector<std::string> texts;
   for (const auto& [name, value] : settings.options) {
-    OptionValue typed = value;
-    for (const OptionSpec& spec : backend.option_specs()) {
-      if (spec.name == name && spec.type == YOKE_OPTION_INTEGER) {
-        typed = std::int64_t{std::stoll(value)};
-      } else if (spec.name == name && spec.type == YOKE_OPTION_NUMBER) {
-        typed = std::stod(value);
-      } else if (spec.name == name && spec.type == YOKE_OPTION_FLAG) {
-        typed = value != "0";
-      }
-    }
-    options.push_back({name, typed});
+    texts.push_back(name + "=" + value);
   }
-  return options;
+  return texts.empty() ? std::vector<Option>() : backend.parse_options(texts);
 }
 
 // A runtime that knows this file by the plugin's name, and no other but what it needs for fallbacks.

@@ -117,6 +117,10 @@ TEST_F(PluginDeviceTest, OptionsAreReadFromTextsByTheSchemasTypes) {
   EXPECT_EQ(options[2].value, OptionValue(std::string("exact")));
   EXPECT_EQ(options[3].value, OptionValue(true));
   EXPECT_TRUE(loaded->parse_options({}).empty());
+  for (const auto& [text, value] :
+       {std::pair("pin=off", false), std::pair("pin=0", false), std::pair("pin=1", true)}) {
+    EXPECT_EQ(loaded->parse_options(std::vector<std::string>{text}).at(0).value, OptionValue(value)) << text;
+  }
 }
 
 TEST_F(PluginDeviceTest, TextsThatAreNoOptionsAreRefusedInASentence) {
@@ -138,7 +142,7 @@ TEST_F(PluginDeviceTest, TextsThatAreNoOptionsAreRefusedInASentence) {
   EXPECT_EQ(sentence("share=half"), "good: option 'share' takes a number, not 'half'");
   EXPECT_EQ(sentence("share=nan"), "good: option 'share' is nan: give 0 to 1");
   EXPECT_EQ(sentence("mode=wild"), "good: option 'mode' is 'wild': give one of fast, exact");
-  EXPECT_EQ(sentence("pin=1"), "good: option 'pin' takes on or off, not '1'");
+  EXPECT_EQ(sentence("pin=yes"), "good: option 'pin' takes on or off, not 'yes'");
 }
 
 TEST_F(PluginDeviceTest, TheSchemaIsReadable) {

@@ -172,8 +172,8 @@ class Backend : public std::enable_shared_from_this<Backend> {
   std::string no_device_reason() const;  // why device_count() is 0; else empty
   DeviceInfo device_info(std::uint32_t ordinal) const;
   std::vector<OptionSpec> option_specs() const;
-  // "threads=2" and so on, each value of its option's type (a flag is on or off), checked as open_device
-  // does, which takes them. Throws Error kInvalidArgument.
+  // "threads=2" and so on, each value of its option's type (a flag is on or off, 1 or 0), checked as
+  // open_device does, which takes them. Throws Error kInvalidArgument.
   std::vector<Option> parse_options(std::span<const std::string> texts) const;
   yoke_live_counts live_counts() const;
 
