@@ -184,9 +184,12 @@ class TestDevice final : public sdk::Device {
     return verdicts;
   }
   std::unique_ptr<sdk::Stream> create_stream(std::int32_t) override {
-    return std::make_unique<TestStream>(aborted_);
+    return std::make_unique<TestStream>(aborted_, control_->abort_ends_waits);
   }
-  void abort() override { aborted_->store(true); }
+  void abort() override {
+    aborted_->store(true);
+    control_->is_aborted = true;
+  }
 
  private:
   ControlPointer control_;

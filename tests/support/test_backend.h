@@ -30,6 +30,9 @@ struct Control {
   std::atomic<std::uint64_t> call_count{0};  // calls begun
   std::atomic<std::uint64_t> launch_count{0};
 
+  std::atomic<bool> is_aborted{false};        // a device of it was, at some time
+  std::atomic<bool> abort_ends_waits{false};  // also those for work that still runs
+
   void call();  // throws what `fail_after` asks for
 };
 

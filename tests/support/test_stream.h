@@ -28,6 +28,7 @@ struct TestTimeline {
   std::uint64_t failed_from = 0;
   bool is_closing = false;
   std::shared_ptr<std::atomic<bool>> aborted;
+  bool abort_ends_waits = false;
 
   // With the mutex held.
   void check(std::uint64_t ticket) const {
@@ -49,7 +50,8 @@ struct TestTimeline {
   // Ends when the work is over, also when it failed or was given up: only then is its memory free.
   void wait(std::uint64_t ticket, std::uint64_t timeout_ns) {
     std::unique_lock lock(mutex);
-    if (!changed.wait_for(lock, std::chrono::nanoseconds(timeout_ns), [&] { return finished >= ticket; })) {
+    const auto is_over = [&] { return finished >= ticket || (abort_ends_waits && aborted->load()); };
+    if (!changed.wait_for(lock, std::chrono::nanoseconds(timeout_ns), is_over)) {
       throw sdk::Failure(YOKE_DEADLINE_EXCEEDED, "the test stream is still busy");
     }
     check(ticket);
@@ -71,8 +73,9 @@ class TestEvent final : public sdk::Event {
 
 class TestStream final : public sdk::Stream {
  public:
-  explicit TestStream(std::shared_ptr<std::atomic<bool>> aborted) {
+  TestStream(std::shared_ptr<std::atomic<bool>> aborted, bool abort_ends_waits) {
     timeline_->aborted = std::move(aborted);
+    timeline_->abort_ends_waits = abort_ends_waits;
     thread_ = std::thread([timeline = timeline_] { run(*timeline); });
   }
   ~TestStream() override {
