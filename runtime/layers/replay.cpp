@@ -18,6 +18,7 @@ namespace {
 using F = Function;
 
 constexpr std::size_t kMostListed = 100;
+constexpr std::uint64_t kMostKept = std::uint64_t{64} << 20U;  // bytes of sources before streams are awaited
 
 bool is_wait_or_query(F function) {
   return function == F::stream_wait || function == F::event_wait || function == F::stream_query ||
@@ -101,6 +102,9 @@ void Replayer::scan_call(const TraceRecord& record, std::map<TraceHash, Program>
     // Once for each text: a trace may compile one a million times.
     const auto [known, is_new] = texts.try_emplace(record.values[1].hash);
     if (is_new) {
+      const std::uint64_t more = program_bytes(text.size());
+      check_memory(record, more);
+      host_bytes_ += more;
       try {
         known->second = std::make_shared<program::Module>(
             program::parse_and_verify({reinterpret_cast<const char*>(text.data()), text.size()}));
@@ -139,7 +143,8 @@ void Replayer::scan() {
   while (reader_.next(record)) {
     if (record.type == TraceRecord::Type::kCall) {
       ++report_.calls;
-      check_time(record.number);
+      at_ = record.number;
+      check_time();
       scan_call(record, texts, codes);
     }
   }
@@ -150,6 +155,7 @@ void Replayer::scan() {
     }
   }
   reader_.rewind();
+  host_bytes_ = 0;
 }
 
 const Types& Replayer::types_of(const Key& buffer) const {
@@ -220,7 +226,8 @@ void Replayer::count_time(const TraceRecord& record, std::uint64_t ns) {
 }
 
 void Replayer::replay_call(const TraceRecord& record) {
-  check_time(record.number);
+  at_ = record.number;
+  check_time();
   const Row* const row = row_for(record);
   if (row == nullptr) {
     return skip(nullptr, record, "this yoke does not know it");
@@ -252,8 +259,15 @@ void Replayer::replay_call(const TraceRecord& record) {
              row->function == F::code_destroy) {
     sync_all();
   }
+  hold(*row, record, call);
   const std::uint64_t begin = now_ns();
   std::int32_t code = issue(row->function, call.words.data());
+  if (code != YOKE_OK && row->function == F::to_host) {
+    drop_target(record.number);
+  }
+  if (code == YOKE_DEADLINE_EXCEEDED && is_wait_or_query(row->function)) {
+    check_time();  // it may have been cut short
+  }
   if (code == YOKE_UNIMPLEMENTED && record.code != code && is_optional(row->function)) {
     if (record.code != YOKE_OK || !emulate(*row, call, status, code)) {
       return skip(row, record, status.text().empty() ? "it does not offer it" : std::string(status.text()));
@@ -304,11 +318,13 @@ void Replayer::finish(const Row& row, const TraceRecord& record, Prepared& call,
     remove({record.plugin, record.values[0].number});
   }
   note_writes(row, record, code == YOKE_OK, call.is_made_up);
-  if (row.function == F::to_host && code == YOKE_OK) {
-    keep_target(record, call);
+  const bool is_later =
+      row.function == F::to_host && record.values[3].memory == static_cast<int>(Memory::kLater);
+  if (row.function == F::to_host && code == YOKE_OK && (record.code != YOKE_OK || !is_later)) {
+    take_target(record, record.code == YOKE_OK ? &record.values[3].hash : nullptr);
   }
-  if (row.function == F::from_host && call.has_stream) {
-    keep(call);
+  if (row.function == F::from_host && kept_bytes_ > kMostKept) {
+    sync_all();
   }
 }
 

@@ -104,27 +104,32 @@ class Replayer {
               const detail::Status& status);
   void compare_result(const Row& row, const TraceRecord& record, const Prepared& call, std::int32_t code,
                       const detail::Status& status);
-  void keep_target(const TraceRecord& record, Prepared& call);
-  void drop_target(std::map<std::uint64_t, Target>::iterator target);
+  void hold(const Row& row, const TraceRecord& record, Prepared& call);
+  void keep(std::vector<std::byte>&& bytes);
+  void drop_target(std::uint64_t call);
+  void take_target(const TraceRecord& record, const TraceHash* hash);
   void compare_contents(const TraceRecord& record, const Target& target, const TraceHash& hash);
   void content(const TraceRecord& record);
   bool compares() const { return reader_.has_data() && options_.compare_contents; }
-  void keep(Prepared& call);
   void list_functions_and_notes();
-  // Throw where the work does not end in time: its memory cannot be freed then.
-  void sync(std::uint64_t stream);
+  // Throw where the work does not end in time: its memory cannot be freed then. False: it was given up, and
+  // may still use its memory until the stream is destroyed.
+  bool sync(std::uint64_t stream);
   void sync_all();
-  bool is_idle(std::uint64_t stream, std::uint64_t timeout_ns) const;
-  bool are_idle(std::chrono::nanoseconds timeout) const;
+  std::int32_t wait_for(std::uint64_t stream, std::uint64_t timeout_ns) const;
+  bool all_end(std::uint64_t timeout_ns) const;
   void end_all() noexcept;
   void end_all(Kind kind, Function function) noexcept;
   void put(const Key& key, Live live);
   void remove(const Key& key);
   // What a trace may ask for (replay_limits.cpp).
-  void check_time(std::uint64_t call) const;
+  void check_time() const;
   std::uint64_t most_wait() const;
-  void check_memory(const TraceRecord& record, std::uint64_t more) const;
-  bool may_make(const Row& row, const TraceRecord& record, Prepared& call) const;
+  bool fits(std::uint64_t more) const;
+  void check_memory(const TraceRecord& record, std::uint64_t more);
+  bool may_take(const TraceRecord& record, std::uint64_t more, Prepared& call);
+  bool may_make(const Row& row, const TraceRecord& record, Prepared& call);
+  static std::uint64_t program_bytes(std::uint64_t letters);
   std::uint64_t host_bytes(const Row& row, const TraceRecord& record, const Prepared& call) const;
   bool is_host_memory(const Prepared& open) const;
   void differ(const TraceRecord& record, std::string text);
@@ -139,15 +144,16 @@ class Replayer {
   std::array<Slot, kFunctionCount> slots_{};
   const std::uint64_t memory_limit_;
   const std::uint64_t end_ns_;
+  std::uint64_t at_ = 0;  // the call
   std::map<Key, Live> live_;
   std::vector<Live> nameless_;       // the trace has no name for them, or gave it to another one since
   std::set<std::uint64_t> streams_;  // the words of all that live
   std::uint64_t devices_ = 0;
   std::map<std::uint64_t, std::uint64_t> bound_words_;  // buffers: how many live routines are bound to them
-  std::uint64_t host_bytes_ = 0;                        // of live_, nameless_ and targets_
+  std::uint64_t host_bytes_ = 0;                        // of live_, nameless_, targets_; of what scan() has
   std::map<Key, Types> types_;
   std::map<std::uint64_t, Target> targets_;  // by call
-  std::deque<std::vector<std::byte>> kept_;  // sources that streams may still read
+  std::deque<std::vector<std::byte>> kept_;  // what streams may still read, or write for nobody
   std::uint64_t kept_bytes_ = 0;
   std::map<Key, std::vector<Bound>> bound_;  // by routine
   Taint taint_;

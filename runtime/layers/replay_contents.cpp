@@ -5,14 +5,11 @@
 #include <utility>
 
 #include "layers/replay.h"
-#include "layers/trace_format.h"
 
 namespace yoke::layers {
 namespace {
 
 using F = Function;
-
-constexpr std::uint64_t kMostKept = std::uint64_t{64} << 20U;  // bytes of sources before streams are awaited
 
 }  // namespace
 
@@ -50,26 +47,50 @@ void Replayer::note_writes(const Row& row, const TraceRecord& record, bool is_do
   }
 }
 
-void Replayer::keep_target(const TraceRecord& record, Prepared& call) {
-  const Key buffer{record.plugin, record.values[1].number};
-  const std::uint64_t offset = record.values[2].number;
-  const bool is_known = !taint_.meets(buffer, offset, call.target.size());
-  // The stream may write it until it is waited for, so it is kept here also where that throws.
-  host_bytes_ += call.target.size();
-  const auto kept = targets_.try_emplace(
-      record.number, Target{std::move(call.target), call.stream, buffer, offset, is_known});
-  if (record.code != YOKE_OK || record.values[3].memory != static_cast<int>(Memory::kLater)) {
-    sync(call.stream);
-    if (record.code == YOKE_OK) {
-      compare_contents(record, kept.first->second, record.values[3].hash);
+// Before the call: a stream may use its host memory when it has returned, so that is kept here, whatever
+// throws.
+void Replayer::hold(const Row& row, const TraceRecord& record, Prepared& call) {
+  if (row.function == F::from_host && call.has_stream) {
+    for (auto& area : call.areas) {
+      keep(std::move(area));
     }
-    drop_target(kept.first);
+  } else if (row.function == F::to_host) {
+    const Key buffer{record.plugin, record.values[1].number};
+    const std::uint64_t offset = record.values[2].number;
+    const std::uint64_t byte_count = call.target.size();
+    const bool is_known = !taint_.meets(buffer, offset, byte_count);
+    targets_.try_emplace(record.number,
+                         Target{std::move(call.target), call.stream, buffer, offset, is_known});
+    host_bytes_ += byte_count;
   }
 }
 
-void Replayer::drop_target(std::map<std::uint64_t, Target>::iterator target) {
+void Replayer::keep(std::vector<std::byte>&& bytes) {
+  const std::uint64_t byte_count = bytes.size();
+  kept_.push_back(std::move(bytes));
+  kept_bytes_ += byte_count;
+}
+
+void Replayer::drop_target(std::uint64_t call) {
+  const auto target = targets_.find(call);
   host_bytes_ -= target->second.bytes.size();
   targets_.erase(target);
+}
+
+// Waits until it is written, compares it where there is a hash, and drops it.
+void Replayer::take_target(const TraceRecord& record, const TraceHash* hash) {
+  Target& target = targets_.at(record.number);
+  const bool is_idle = sync(target.stream);
+  target.is_known = target.is_known && is_idle;
+  if (hash != nullptr) {
+    compare_contents(record, target, *hash);
+  }
+  if (!is_idle) {
+    host_bytes_ -= target.bytes.size();
+    keep(std::move(target.bytes));
+    target.bytes.clear();
+  }
+  drop_target(record.number);
 }
 
 void Replayer::compare_contents(const TraceRecord& record, const Target& target, const TraceHash& hash) {
@@ -94,24 +115,10 @@ void Replayer::compare_contents(const TraceRecord& record, const Target& target,
 }
 
 void Replayer::content(const TraceRecord& record) {
-  const auto found = targets_.find(record.number);
-  if (found == targets_.end()) {
-    return;
-  }
-  sync(found->second.stream);
-  TraceRecord at = record;
-  at.function = nullptr;
-  compare_contents(at, found->second, record.hash);
-  drop_target(found);
-}
-
-void Replayer::keep(Prepared& call) {
-  for (auto& area : call.areas) {
-    kept_bytes_ += area.size();
-    kept_.push_back(std::move(area));
-  }
-  if (kept_bytes_ > kMostKept) {
-    sync_all();
+  if (targets_.count(record.number) != 0) {
+    TraceRecord at = record;
+    at.function = nullptr;
+    take_target(at, &record.hash);
   }
 }
 

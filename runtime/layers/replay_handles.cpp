@@ -52,30 +52,37 @@ void Replayer::remove(const Key& key) {
   live_.erase(found);
 }
 
-// An error of its work is also what the recorded waits are answered.
-bool Replayer::is_idle(std::uint64_t stream, std::uint64_t timeout_ns) const {
+std::int32_t Replayer::wait_for(std::uint64_t stream, std::uint64_t timeout_ns) const {
   if (streams_.count(stream) == 0) {
-    return true;  // none, or it was waited for and destroyed since
+    return YOKE_OK;  // none, or it was waited for and destroyed since
   }
   detail::Status status;
   const std::uint64_t words[] = {stream, timeout_ns, reinterpret_cast<std::uint64_t>(status.get())};
-  return issue(F::stream_wait, words) != YOKE_DEADLINE_EXCEEDED;
+  return issue(F::stream_wait, words);
 }
 
-void Replayer::sync(std::uint64_t stream) {
-  if (!is_idle(stream, most_wait())) {
+// Other errors of its work are also what the recorded waits are answered. Behind an abort, what runs may go
+// on for a while.
+bool Replayer::sync(std::uint64_t stream) {
+  const std::int32_t code = wait_for(stream, most_wait());
+  if (code == YOKE_DEADLINE_EXCEEDED) {
+    check_time();
     throw Error(ErrorCode::kDeadlineExceeded,
                 "the replay ends early: a stream was still busy after the longest wait, and what it uses has "
                 "to be free for the next call");
   }
+  return code != YOKE_ABORTED;
 }
 
 void Replayer::sync_all() {
+  bool is_idle = true;
   for (const std::uint64_t stream : streams_) {
-    sync(stream);
+    is_idle = sync(stream) && is_idle;
   }
-  kept_.clear();
-  kept_bytes_ = 0;
+  if (is_idle) {
+    kept_.clear();
+    kept_bytes_ = 0;
+  }
 }
 
 void Replayer::end_all(Kind kind, Function function) noexcept {
@@ -92,17 +99,19 @@ void Replayer::end_all(Kind kind, Function function) noexcept {
   std::for_each(nameless_.begin(), nameless_.end(), end);
 }
 
-bool Replayer::are_idle(std::chrono::nanoseconds timeout) const {
-  const std::uint64_t end = now_ns() + static_cast<std::uint64_t>(timeout.count());
-  return std::all_of(streams_.begin(), streams_.end(),
-                     [&](std::uint64_t one) { return is_idle(one, end - std::min(end, now_ns())); });
+bool Replayer::all_end(std::uint64_t timeout_ns) const {
+  const std::uint64_t end = now_ns() + timeout_ns;
+  return std::all_of(streams_.begin(), streams_.end(), [&](std::uint64_t one) {
+    return wait_for(one, end - std::min(end, now_ns())) != YOKE_DEADLINE_EXCEEDED;
+  });
 }
 
 // Streams go before what their work uses, and the memory of copies, which this object has, after all.
 void Replayer::end_all() noexcept {
-  if (!are_idle(options_.timeout)) {
+  constexpr std::uint64_t kGrace = 1'000'000'000;
+  if (!all_end(std::min(static_cast<std::uint64_t>(options_.timeout.count()), most_wait() + kGrace))) {
     end_all(Kind::kDevice, F::device_abort);
-    (void)are_idle(std::chrono::seconds(1));
+    (void)all_end(kGrace);
   }
   end_all(Kind::kEvent, F::event_destroy);
   end_all(Kind::kStream, F::stream_destroy);

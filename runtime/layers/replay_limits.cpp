@@ -13,7 +13,7 @@ namespace {
 using F = Function;
 
 constexpr std::uint64_t kMostDevices = 64;
-constexpr std::uint64_t kBytesPerLetter = 64;  // of a program that was compiled
+constexpr std::uint64_t kBytesPerLetter = 64;  // of a program that was compiled or parsed
 
 std::string milliseconds(std::chrono::nanoseconds time) {
   return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(time).count()) + " ms";
@@ -43,37 +43,50 @@ std::uint64_t Replayer::most_wait() const {
   return now < end_ns_ ? std::min(timeout, end_ns_ - now) : 0;
 }
 
-void Replayer::check_time(std::uint64_t call) const {
+void Replayer::check_time() const {
   if (now_ns() >= end_ns_) {
-    throw Error(ErrorCode::kDeadlineExceeded, "the replay ends before call #" + std::to_string(call) +
+    throw Error(ErrorCode::kDeadlineExceeded, "the replay ends at call #" + std::to_string(at_) +
                                                   ": it may take " + milliseconds(options_.time_limit) +
                                                   "; give it a larger time limit");
   }
 }
 
-void Replayer::check_memory(const TraceRecord& record, std::uint64_t more) const {
-  const std::uint64_t used = host_bytes_ + kept_bytes_;
-  if (more > memory_limit_ || used > memory_limit_ - more) {
+bool Replayer::fits(std::uint64_t more) const {
+  return more <= memory_limit_ && host_bytes_ + kept_bytes_ <= memory_limit_ - more;
+}
+
+void Replayer::check_memory(const TraceRecord& record, std::uint64_t more) {
+  if (!fits(more) && kept_bytes_ != 0) {
+    sync_all();  // their streams may have done with them long ago
+  }
+  if (!fits(more)) {
     throw Error(ErrorCode::kResourceExhausted,
                 call_text(record) + "the trace wants " + std::to_string(more) +
-                    " bytes of the host's memory beside " + std::to_string(used) + ", and may have " +
-                    std::to_string(memory_limit_) + "; give it a larger memory limit");
+                    " bytes of the host's memory beside " + std::to_string(host_bytes_ + kept_bytes_) +
+                    ", and may have " + std::to_string(memory_limit_) + "; give it a larger memory limit");
   }
 }
 
-// False: it is not called, and `why` says the reason.
-bool Replayer::may_make(const Row& row, const TraceRecord& record, Prepared& call) const {
-  if (row.function == F::buffer_destroy && bound_words_.count(call.words[0]) != 0) {
-    call.why = "a routine that is bound to it is alive";
-    return false;
-  }
-  const std::uint64_t more = host_bytes(row, record, call);
-  if (more > memory_limit_ && record.code != YOKE_OK) {
-    call.why = "it takes more than the memory limit, and failed when recorded";
+// False, as below: it is too much, and nobody had it when recorded.
+bool Replayer::may_take(const TraceRecord& record, std::uint64_t more, Prepared& call) {
+  if (record.code != YOKE_OK && !fits(more)) {
+    call.why = "it wants more than the memory limit leaves, and failed when recorded";
     return false;
   }
   if (more != 0) {
     check_memory(record, more);
+  }
+  return true;
+}
+
+// False: it is not called, and `why` says the reason.
+bool Replayer::may_make(const Row& row, const TraceRecord& record, Prepared& call) {
+  if (row.function == F::buffer_destroy && bound_words_.count(call.words[0]) != 0) {
+    call.why = "a routine that is bound to it is alive";
+    return false;
+  }
+  if (!may_take(record, host_bytes(row, record, call), call)) {
+    return false;
   }
   if (row.function == F::stream_create && streams_.size() >= options_.stream_limit) {
     throw Error(ErrorCode::kResourceExhausted, call_text(record) + "the trace wants more than " +
@@ -87,10 +100,14 @@ bool Replayer::may_make(const Row& row, const TraceRecord& record, Prepared& cal
   return true;
 }
 
+std::uint64_t Replayer::program_bytes(std::uint64_t letters) {
+  return kBytesPerLetter * letters;
+}
+
 // What the handle that the call makes takes of it as long as it lives, as far as a trace could make it much.
 std::uint64_t Replayer::host_bytes(const Row& row, const TraceRecord& record, const Prepared& call) const {
   if (row.function == F::code_compile) {
-    return kBytesPerLetter * record.values[1].byte_count;
+    return program_bytes(record.values[1].byte_count);
   }
   if (row.function != F::buffer_create) {
     return 0;

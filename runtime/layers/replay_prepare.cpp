@@ -146,7 +146,9 @@ bool Replayer::prepare_memory(const Row& row, const TraceRecord& record, std::si
     return false;  // a copy of more than the buffer has: nothing is laid out for it
   }
   if (row.arguments[i].kind == Kind::kTarget) {
-    check_memory(record, byte_count);
+    if (!may_take(record, byte_count, call)) {
+      return false;
+    }
     call.target.resize(byte_count);
     call.words[i] = word_of(call.target.data());
     return true;
@@ -156,7 +158,9 @@ bool Replayer::prepare_memory(const Row& row, const TraceRecord& record, std::si
     call.words[i] = word_of(contents.data());
     return true;
   }
-  check_memory(record, byte_count);
+  if (!may_take(record, byte_count, call)) {
+    return false;
+  }
   auto& area = call.areas.emplace_back(byte_count);
   make_up(area, offset, types_of(buffer), value.hash.low);
   call.is_made_up = true;

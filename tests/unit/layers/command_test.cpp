@@ -82,10 +82,13 @@ TEST_F(LayersCommand, WhatATraceMayHaveCanBeSaid) {
   const Outcome little = run({"replay", trace(), "--backend", "null", "--memory-limit", "1000"});
   EXPECT_EQ(little.code, 1);
   EXPECT_EQ(little.out, "");
-  EXPECT_THAT(little.err, HasSubstr("buffer_create: the trace wants "));
+  EXPECT_THAT(little.err, HasSubstr("code_compile: the trace wants "));
   EXPECT_THAT(little.err, HasSubstr("and may have 1000; give it a larger memory limit"));
-  EXPECT_EQ(run({"replay", trace(), "--backend", "null", "--memory-limit", "-1"}).code, 2);
-  EXPECT_EQ(run({"replay", trace(), "--backend", "null", "--time-limit", "0"}).code, 2);
+  for (const char* const limit : {"--memory-limit=-1", "--time-limit=0", "--time-limit=4294967297"}) {
+    const Outcome wrong = run({"replay", trace(), "--backend", "null", limit});
+    EXPECT_EQ(wrong.code, 2) << limit;
+    EXPECT_THAT(wrong.err, HasSubstr("a --memory-limit of 0 or more and a --time-limit of 1 to 4294967296"));
+  }
 }
 
 TEST_F(LayersCommand, WrongUsageIsSaid) {

@@ -36,12 +36,17 @@ class Forged {
     header.version = layers::kTraceVersion;
     const auto* const begin = reinterpret_cast<const std::byte*>(&header);
     bytes_.assign(begin, begin + sizeof(header));
+    program(1);
+    call(F::device_open, {0, 0, 0, 1});
+  }
+
+  // The same text under another hash.
+  void program(std::uint64_t hash) {
     std::vector<std::byte> text;
     layers::Encoder to(text, layers::RecordType::kBlob);
-    to.hash({0, 1});
+    to.hash({0, hash});
     to.text(kDouble);
     add(text);
-    call(F::device_open, {0, 0, 0, 1});
   }
 
   void call(F function, const std::vector<std::uint64_t>& values, std::int32_t code = YOKE_OK) {
@@ -156,6 +161,30 @@ class HostileTrace : public ::testing::Test {
   Error refusal() {
     return error_of([&] { static_cast<void>(run()); });
   }
+  // A stream stays in its work until the replay aborts its device, and a while longer.
+  Error refusal_while_blocked() {
+    rig_.control->is_blocked = true;
+    const auto unblock = unblock_when_aborted();
+    const Error error = refusal();
+    unblock.wait();
+    return error;
+  }
+  std::future<void> unblock_when_aborted() const {
+    return std::async(std::launch::async, [control = rig_.control] {
+      const auto limit = std::chrono::steady_clock::now() + 20s;
+      while (!control->is_aborted && std::chrono::steady_clock::now() < limit) {
+        std::this_thread::sleep_for(1ms);
+      }
+      std::this_thread::sleep_for(50ms);
+      control->is_blocked = false;
+    });
+  }
+  // 1: its device, 2: a buffer, 3: a stream, which copies to all of it.
+  void copy_on_stream(std::uint64_t byte_count) {
+    forged_.call(F::buffer_create, {1, byte_count, YOKE_MEMORY_DEVICE, 2});
+    forged_.call(F::stream_create, {1, 0, 3});
+    forged_.call(F::from_host, {3, 2, 0, byte_count, byte_count, 0});
+  }
 
   Rig rig_;
   Forged forged_;
@@ -191,6 +220,26 @@ TEST_F(HostileTrace, ABufferThatWasRefusedWhenRecordedIsNone) {
   EXPECT_THAT(report.notes[0].text, HasSubstr("more than the memory limit"));
 }
 
+TEST_F(HostileTrace, WhatWasRefusedWhenRecordedIsNoneAlsoWhereOnlyTheRestIsTooLittle) {
+  forged_.call(F::buffer_create, {1, 10U << 16U, YOKE_MEMORY_DEVICE, 2});
+  forged_.call(F::buffer_create, {1, 8U << 16U, YOKE_MEMORY_DEVICE, 0}, YOKE_OUT_OF_DEVICE_MEMORY);
+  forged_.call(F::to_host, {0, 2, 0, 8U << 16U, 8U << 16U}, YOKE_OUT_OF_DEVICE_MEMORY);
+  const ReplayReport report = run();
+  EXPECT_EQ(report.differences, 0);
+  EXPECT_EQ(report.skipped, 2);
+}
+
+// A long trace copies more than it may have at once, and nobody waits in it.
+TEST_F(HostileTrace, SourcesOfCopiesThatAreDoneDoNotCount) {
+  copy_on_stream(1U << 18U);
+  for (int i = 0; i < 100; ++i) {
+    forged_.call(F::from_host, {3, 2, 0, 1U << 18U, 1U << 18U, 0});
+  }
+  const ReplayReport report = run();
+  EXPECT_EQ(report.differences, 0);
+  EXPECT_EQ(report.replayed, report.calls);
+}
+
 TEST_F(HostileTrace, WhatCopiesWouldLeaveOnTheHostCountsToo) {
   forged_.call(F::buffer_create, {1, 1U << 18U, YOKE_MEMORY_DEVICE, 2});
   for (int i = 0; i < 10; ++i) {
@@ -208,6 +257,21 @@ TEST_F(HostileTrace, ProgramsThatAreCompiledAgainAndAgainCountToo) {
   const Error error = refusal();
   EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted);
   EXPECT_THAT(error.what(), HasSubstr("code_compile"));
+}
+
+// They are all looked at before the first call, and known until the last one is.
+TEST_F(HostileTrace, ProgramsThatAreGoneAgainCountWhereTheyDiffer) {
+  constexpr std::uint64_t kFirst = 10;
+  options_.memory_limit = 5 * 64 * std::string_view(kDouble).size();
+  for (std::uint64_t i = 0; i < 5; ++i) {
+    forged_.program(kFirst + i);
+    forged_.call(F::code_compile, {1, kFirst + i, 2});
+    forged_.call(F::code_destroy, {2});
+  }
+  EXPECT_EQ(run().differences, 0);
+  forged_.program(kFirst + 5);
+  forged_.call(F::code_compile, {1, kFirst + 5, 2});
+  EXPECT_THAT(refusal().what(), HasSubstr("call #11, code_compile: the trace wants"));
 }
 
 TEST_F(HostileTrace, MoreStreamsOrDevicesThanAnybodyNeedsEndTheReplay) {
@@ -268,20 +332,48 @@ TEST_F(HostileTrace, ItEndsBehindItsTimeLimit) {
 // The stream is in the copy all the time: what it reads may be gone only behind stream_destroy.
 TEST_F(HostileTrace, MemoryThatAStreamStillUsesIsNotFreed) {
   options_.timeout = std::chrono::milliseconds(20);
-  rig_.control->is_blocked = true;
-  forged_.call(F::buffer_create, {1, 1U << 16U, YOKE_MEMORY_DEVICE, 2});
-  forged_.call(F::stream_create, {1, 0, 3});
-  forged_.call(F::from_host, {3, 2, 0, 1U << 16U, 1U << 16U, 0});
+  copy_on_stream(1U << 16U);
   forged_.call(F::buffer_destroy, {2});
-  const auto unblock = std::async(std::launch::async, [&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    rig_.control->is_blocked = false;
-  });
-  const Error error = refusal();
+  const Error error = refusal_while_blocked();
   EXPECT_EQ(error.code(), ErrorCode::kDeadlineExceeded);
   EXPECT_THAT(error.what(), HasSubstr("still busy"));
 }
 
+// The time limit ends the wait, and the wait at the end: else the copy would go on until it is no longer
+// blocked, after 20 s.
+TEST_F(HostileTrace, AWaitThatTheTimeLimitEndsIsNoDifference) {
+  options_.time_limit = std::chrono::milliseconds(200);
+  copy_on_stream(1U << 16U);
+  forged_.call(F::stream_wait, {3, 1000});
+  EXPECT_THAT(refusal_while_blocked().what(), HasSubstr("may take 200 ms"));
+  EXPECT_TRUE(rig_.control->is_aborted);
+}
+
+TEST_F(HostileTrace, WorkThatIsBusyBehindTheTimeLimitIsNotBlamed) {
+  options_.time_limit = std::chrono::milliseconds(200);
+  copy_on_stream(1U << 16U);
+  forged_.call(F::buffer_destroy, {2});
+  EXPECT_THAT(refusal_while_blocked().what(), HasSubstr("may take 200 ms"));
+  EXPECT_TRUE(rig_.control->is_aborted);
+}
+
+// The copy runs on when the waits for its stream have ended: its source counts until stream_destroy.
+TEST_F(HostileTrace, WhatAnAbortedStreamMayUseStaysUntilItIsGone) {
+  rig_.control->abort_ends_waits = true;
+  copy_on_stream(1U << 18U);
+  forged_.call(F::device_abort, {1});
+  forged_.call(F::stream_wait, {3, 1000}, YOKE_ABORTED);
+  Forged gone = forged_;
+  forged_.call(F::buffer_create, {1, 3U << 18U, YOKE_MEMORY_DEVICE, 4});
+  EXPECT_EQ(refusal_while_blocked().code(), ErrorCode::kResourceExhausted);
+
+  gone.call(F::stream_destroy, {3});
+  gone.call(F::buffer_create, {1, 3U << 18U, YOKE_MEMORY_DEVICE, 4});
+  forged_ = gone;
+  EXPECT_EQ(run().differences, 0);
+}
+
+// What it is about only the address sanitizer sees: without it, memory that was freed can be written.
 TEST_F(HostileTrace, ACopyThatOnlyFailedWhenRecordedHasItsMemoryUntilItIsDone) {
   rig_.control->delay_us = 20'000;
   forged_.call(F::buffer_create, {1, 1U << 16U, YOKE_MEMORY_DEVICE, 2});

@@ -148,11 +148,12 @@ struct ReplayOptions {
   bool compare_contents = true;                                 // only where the trace has data
   std::chrono::nanoseconds timeout = std::chrono::seconds(60);  // the most that any wait gets
   // A trace may ask for anything. What it wants at once of the host's memory (buffers that lie there, the
-  // host's side of copies, programs) ends at this many bytes; 0: three quarters of what the process may have.
+  // host's side of copies, programs) ends at this many bytes; 0: three quarters of the machine's memory, or
+  // of the container's (cgroup v2).
   std::uint64_t memory_limit = 0;
   std::uint32_t stream_limit = 2048;                                    // alive at once; each may be a thread
   std::chrono::nanoseconds time_limit = std::chrono::hours(1);          // between two calls it ends here
-  std::function<void(std::uint64_t done, std::uint64_t all)> progress;  // bytes of the file
+  std::function<void(std::uint64_t done, std::uint64_t all)> progress;  // calls
 };
 
 struct ReplayDifference {
@@ -179,7 +180,10 @@ struct ReplayReport {
   std::uint64_t calls = 0;  // in the trace
   std::uint64_t replayed = 0;
   std::uint64_t emulated = 0;  // of those replayed: by other functions, as the backend does not offer them
-  std::uint64_t skipped = 0;   // the backend does not offer them, or what they need was skipped or failed
+  // The backend does not offer them; what they need was skipped or failed, or is not in the trace; they
+  // failed when recorded, and want more than the memory limit leaves; a buffer under a routine that is bound
+  // to it.
+  std::uint64_t skipped = 0;
   std::uint64_t differences = 0;
   std::uint64_t contents_equal = 0;    // bit by bit
   std::uint64_t contents_close = 0;    // within the tolerance
