@@ -185,6 +185,23 @@ void show_progress(std::uint64_t done, std::uint64_t all) {
   std::cerr << "\rcall " << grouped(done) << " of " << grouped(all) << "\x1b[K" << (done == all ? "\n" : "");
 }
 
+// On a terminal; an error then has a line of its own.
+ReplayReport replay_with_progress(Runtime& runtime, std::span<const std::byte> file, ReplayOptions options) {
+  bool is_shown = false;
+  options.progress = [&](std::uint64_t done, std::uint64_t all) {
+    show_progress(done, all);
+    is_shown = done != all;
+  };
+  try {
+    return replay(runtime, file, options);
+  } catch (...) {
+    if (is_shown) {
+      std::cerr << "\r\x1b[K";
+    }
+    throw;
+  }
+}
+
 // What a trace may ask for.
 struct Limits {
   std::int64_t memory = 0;
@@ -192,7 +209,8 @@ struct Limits {
 
   void declare(CommandLine& line) {
     line.integer("memory-limit", &memory,
-                 "bytes of the host's memory that the trace may want at once, default three quarters of it");
+                 "bytes of the host's memory that the trace may want at once, default three quarters of the "
+                 "machine's, or of the container's (cgroup v2)");
     line.integer("time-limit", &seconds, "after so many seconds the replay ends, default 3600");
   }
   void put_into(ReplayOptions& options) const {
@@ -256,11 +274,10 @@ int replay_command(Arguments arguments) {
     return kDone;
   }
   options.compare_contents = !no_compare;
-  if (::isatty(STDERR_FILENO) == 1) {
-    options.progress = show_progress;
-  }
   Runtime runtime(runtime_options());
-  const ReplayReport report = replay(runtime, file.bytes(), options);
+  const ReplayReport report = ::isatty(STDERR_FILENO) == 1
+                                  ? replay_with_progress(runtime, file.bytes(), options)
+                                  : replay(runtime, file.bytes(), options);
   if (as_json) {
     print_json(report, options.backend);
   } else {
