@@ -22,11 +22,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kMemory = std::uint64_t{4} << 20U;
-constexpr std::chrono::milliseconds kWait(3);
-constexpr std::chrono::milliseconds kTime(300);
-// The end waits once more, aborts, and may give up on streams after a second; one call may take long, and a
-// machine with more to do longer.
-constexpr std::chrono::seconds kMostTime(10);
+// Behind the time limit: the end waits once more, aborts, and may give up on streams after a second; one call
+// may take long, and a machine with more to do longer.
+constexpr std::chrono::seconds kMostBehind(10);
 
 std::int32_t enter_null(const yoke_entry_args* args, yoke_plugin** out_plugin, yoke_error* error) {
   return sdk::enter(args, out_plugin, error, {"null", "1.0.0", "the tests"},
@@ -69,16 +67,20 @@ void check_report(const ReplayReport& report) {
   require(report.contents_unknown == 0 || !report.why_unknown.empty(), "contents unknown, and no reason");
 }
 
-void run_on(const std::string& name, std::span<const std::byte> file) {
+// How many calls were done; 0: it was refused.
+std::uint64_t run_on(const std::string& name, std::span<const std::byte> file, const ReplayTimes& times) {
+  std::uint64_t done = 0;
   ReplayOptions options;
   options.backend = name;
   options.memory_limit = kMemory;
   options.stream_limit = 256;
-  options.timeout = kWait;
-  options.time_limit = kTime;
+  options.timeout = times.timeout;
+  options.time_limit = times.time_limit;
   const auto begin = Clock::now();
   try {
-    check_report(yoke::replay(runtime(), file, options));
+    const ReplayReport report = yoke::replay(runtime(), file, options);
+    check_report(report);
+    done = report.replayed;
   } catch (const Error& error) {
     const auto code = error.code();
     require(code == ErrorCode::kDataLoss || code == ErrorCode::kUnimplemented ||
@@ -86,10 +88,11 @@ void run_on(const std::string& name, std::span<const std::byte> file) {
             std::string("refused with another code: ") + error.what());
     require(std::string_view(error.what()).find(' ') != std::string_view::npos, "no sentence");
   }
-  require(Clock::now() - begin < kMostTime, "a replay that does not end in its time");
+  require(Clock::now() - begin < times.time_limit + kMostBehind, "a replay that does not end in its time");
   const yoke_live_counts live = runtime().backend(name)->live_counts();
   require(live.devices + live.buffers + live.streams + live.events + live.codes + live.routines == 0,
           "objects of " + name + " are alive after the replay");
+  return done;
 }
 
 // Whether all that it compiles is small, so that launches end.
@@ -123,7 +126,7 @@ bool has_small_programs(std::span<const std::byte> file) {
 
 }  // namespace
 
-void replay_run(std::span<const std::uint8_t> input) {
+std::uint64_t replay_run(std::span<const std::uint8_t> input, const ReplayTimes& times) {
   const Guarded memory(input.size());
   std::copy(input.begin(), input.end(), memory.data());
   const auto file = std::as_bytes(std::span(memory.data(), input.size()));
@@ -133,10 +136,10 @@ void replay_run(std::span<const std::uint8_t> input) {
   } catch (const Error& error) {
     require(error.code() == ErrorCode::kDataLoss || error.code() == ErrorCode::kUnimplemented,
             std::string("refused with another code: ") + error.what());
-    return;
+    return 0;
   }
-  run_on("null", file);
-  run_on(launches ? "test0" : "test1", file);
+  const std::uint64_t done = run_on("null", file, times);
+  return std::min(done, run_on(launches ? "test0" : "test1", file, times));
 }
 
 }  // namespace yoke::fuzz
