@@ -151,8 +151,8 @@ struct ReplayOptions {
   // host's side of copies, programs) ends at this many bytes; 0: three quarters of the machine's memory, or
   // of the container's (cgroup v2).
   std::uint64_t memory_limit = 0;
-  std::uint32_t stream_limit = 2048;                                    // alive at once; each may be a thread
-  std::chrono::nanoseconds time_limit = std::chrono::hours(1);          // between two calls it ends here
+  std::uint32_t stream_limit = 2048;                            // alive at once; each may be a thread
+  std::chrono::nanoseconds time_limit = std::chrono::hours(1);  // between two calls, or in a wait, it ends
   std::function<void(std::uint64_t done, std::uint64_t all)> progress;  // calls
 };
 
