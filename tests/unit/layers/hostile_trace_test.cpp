@@ -214,6 +214,11 @@ TEST_F(HostileTrace, AWaitThatTheTimeLimitEndsIsNoDifference) {
   options_.time_limit = std::chrono::milliseconds(200);
   copy_on_stream(1U << 16U);
   forged_.call(F::stream_wait, {3, 1000});
+  options_.progress = [&](std::uint64_t,
+                          std::uint64_t) {  // behind that call; the wait at the end would go well
+    rig_.control->is_blocked = false;
+    std::this_thread::sleep_for(100ms);
+  };
   EXPECT_THAT(refusal_while_blocked().what(), HasSubstr("may take 200 ms"));
   EXPECT_TRUE(rig_.control->is_aborted);
 }
