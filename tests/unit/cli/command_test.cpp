@@ -152,7 +152,7 @@ TEST(YokeDevices, CcPassesAndNullDoesNot) {
 
 TEST(YokeDevices, JsonSaysTheSame) {
   const auto outcome = run({"devices", "--json", "--backend", "cc"});
-  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(test::line_count(outcome.out), 1U);
   EXPECT_EQ(test::json_value(outcome.out, "passed"), "true");
 }
