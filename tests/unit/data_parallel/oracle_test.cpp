@@ -117,6 +117,10 @@ TEST(MergeOracle, OwnerOneTwoPlusSourceThreeFourIsFourSix) {
 
 // More shards than one expression may have operations (200).
 TEST(MergeOracle, ManyShardsAreSummedInTheirOrder) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP()
+      << "a launch locks each of its 250 buffers; the thread sanitizer follows at most 64 locks at once";
+#endif
   constexpr std::size_t kShards = 250;
   constexpr std::size_t kElements = 33;
   const auto runtime = test_runtime();
