@@ -117,7 +117,7 @@ class Replayer {
   bool sync(std::uint64_t stream);
   void sync_all();
   std::int32_t wait_for(std::uint64_t stream, std::uint64_t timeout_ns) const;
-  bool all_end(std::uint64_t timeout_ns) const;
+  bool streams_end_within(std::uint64_t timeout_ns) const;
   void end_all() noexcept;
   void end_all(Kind kind, Function function) noexcept;
   void put(const Key& key, Live live);

@@ -99,7 +99,7 @@ void Replayer::end_all(Kind kind, Function function) noexcept {
   std::for_each(nameless_.begin(), nameless_.end(), end);
 }
 
-bool Replayer::all_end(std::uint64_t timeout_ns) const {
+bool Replayer::streams_end_within(std::uint64_t timeout_ns) const {
   const std::uint64_t end = now_ns() + timeout_ns;
   return std::all_of(streams_.begin(), streams_.end(), [&](std::uint64_t one) {
     return wait_for(one, end - std::min(end, now_ns())) != YOKE_DEADLINE_EXCEEDED;
@@ -109,9 +109,10 @@ bool Replayer::all_end(std::uint64_t timeout_ns) const {
 // Streams go before what their work uses, and the memory of copies, which this object has, after all.
 void Replayer::end_all() noexcept {
   constexpr std::uint64_t kGrace = 1'000'000'000;
-  if (!all_end(std::min(static_cast<std::uint64_t>(options_.timeout.count()), most_wait() + kGrace))) {
+  if (!streams_end_within(
+          std::min(static_cast<std::uint64_t>(options_.timeout.count()), most_wait() + kGrace))) {
     end_all(Kind::kDevice, F::device_abort);
-    (void)all_end(kGrace);
+    (void)streams_end_within(kGrace);
   }
   end_all(Kind::kEvent, F::event_destroy);
   end_all(Kind::kStream, F::stream_destroy);

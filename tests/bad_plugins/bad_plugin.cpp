@@ -236,7 +236,7 @@ int32_t option_specs(yoke_plugin*, uint32_t capacity, yoke_option_spec* specs, u
   yoke_option_spec one{};
   one.struct_size = sizeof(one);
   one.name = "speed";
-  one.type = YOKE_OPTION_FLAG;
+  one.type = is("text_option") ? YOKE_OPTION_TEXT : YOKE_OPTION_FLAG;
   if (is("wild_option")) {
     one.help = reinterpret_cast<const char*>(16);
   }

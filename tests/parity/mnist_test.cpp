@@ -2,7 +2,6 @@
 // tests/parity/mnist_test.cpp: MNIST, MLP 784-500-10, SGD 0.1, batch 100, 5 epochs, on 1, 2 and 4 shards of
 // cc.
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <yoke/datasets.h>
 #include <yoke/yoke.h>
 
@@ -14,34 +13,12 @@
 #include <numeric>
 
 #include "real_data.h"
+#include "test_files.h"
 
 namespace yoke::testing {
 namespace {
 
 constexpr std::int64_t kMeetEvery = 20;  // steps
-
-// The parameters of one run at every kMeetEvery-th step of its first epoch, for others to go on from.
-class Meetings {
- public:
-  Meetings() {
-    std::string name = std::filesystem::temp_directory_path() / "yoke_mnist_XXXXXX";
-    EXPECT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  ~Meetings() {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-  Meetings(const Meetings&) = delete;
-  Meetings& operator=(const Meetings&) = delete;
-
-  std::filesystem::path before_step(std::int64_t step) const {
-    return folder_ / ("before_step_" + std::to_string(step) + ".npz");
-  }
-
- private:
-  std::filesystem::path folder_;
-};
 
 struct Result {
   std::vector<double> first_epoch;  // loss of every step
@@ -117,10 +94,12 @@ double late_loss(const Result& run) {
 TEST(Mnist, ReachesItsAccuracyOnAnyNumberOfShardsWithEqualLosses) {
   YOKE_NEEDS_REAL_DATA("mnist/train-images-idx3-ubyte.gz");
   const auto data = datasets::read_mnist(real_data() / "mnist");
-  const Meetings meetings;
-  const Result one = train(data, 1, 5, [&](Trainer& trainer, std::int64_t step) {
-    trainer.save_params(meetings.before_step(step));
-  });
+  // The parameters of the run on one shard at every kMeetEvery-th step of its first epoch, for others to go
+  // on from.
+  const test::TemporaryFolder folder;
+  const auto before_step = [&](std::int64_t step) { return folder / (std::to_string(step) + ".npz"); };
+  const Result one =
+      train(data, 1, 5, [&](Trainer& trainer, std::int64_t step) { trainer.save_params(before_step(step)); });
   std::cout << "shards 1: test accuracy " << one.accuracy << '\n';
   EXPECT_GE(one.accuracy, 0.975);
   ASSERT_EQ(one.first_epoch.size(), 600U);
@@ -129,7 +108,7 @@ TEST(Mnist, ReachesItsAccuracyOnAnyNumberOfShardsWithEqualLosses) {
     // With the parameters of the run on one shard every 20 steps, nothing but rounding may differ. (A
     // learning rate that is off by 1 in 1000 fails at step 3.)
     const Result together = train(data, shards, 1, [&](Trainer& trainer, std::int64_t step) {
-      trainer.restore_params(meetings.before_step(step));
+      trainer.restore_params(before_step(step));
     });
     expect_equal_losses(one, together, what);
 

@@ -89,6 +89,19 @@ TEST(YokeTrainError, ADeviceOptionIsRefusedBeforeTheDataAreRead) {
   EXPECT_EQ(sentence("pin"), "yoke: cc: an option is written name=value, not 'pin'\n");
 }
 
+TEST(YokeTrainError, ADeviceOptionOfTwoTypesIsRefused) {
+  const test::UserFolder folder;
+  folder.place("good");
+  folder.place("text_option");
+  const auto outcome = run({"--probe", "none", "train", "--backend", "good:1,text_option:1", "--data",
+                            "/nowhere", "--option", "speed=1"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(
+      outcome.err,
+      HasSubstr("--option speed=1 is of another type to text_option than to those before it in --backend "
+                "good:1,text_option:1; name one backend"));
+}
+
 TEST(YokeTrainError, ADeviceOptionReachesTheDevices) {
   const auto outcome = run({"train", "--epochs", "1", "--option", "memory_limit=1"});
   EXPECT_EQ(outcome.code, 1);

@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "rig.h"
+#include "test_files.h"
 
 namespace yoke::test {
 
@@ -22,12 +23,6 @@ program scale(symbol row in 0..8 step 4) {
 
 class Recorded : public ::testing::TestWithParam<Streams> {
  protected:
-  Recorded() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "yoke_layers_XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~Recorded() override { std::filesystem::remove_all(folder_); }
-
   RuntimeOptions options(const std::string& names, bool with_data) const {
     RuntimeOptions all;
     all.layers = {.names = names,
@@ -88,7 +83,7 @@ class Recorded : public ::testing::TestWithParam<Streams> {
     return replay(runtime, bytes, replay_options);
   }
 
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
   std::uint64_t violations_ = 0;
 };
 

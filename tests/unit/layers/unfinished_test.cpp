@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include "crooked.h"
+#include "test_files.h"
 
 namespace yoke::test {
 namespace {
@@ -24,15 +25,8 @@ using ::testing::Not;
 
 class Unfinished : public LayersTest {
  protected:
-  Unfinished() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "yoke_layers_XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-    trace_file = folder_ / "run.yoketrace";
-  }
-  ~Unfinished() override {
-    session.reset();
-    std::filesystem::remove_all(folder_);
-  }
+  Unfinished() { trace_file = folder_ / "run.yoketrace"; }
+  ~Unfinished() override { session.reset(); }
 
   // Runs `act` in a child that ends in it, or right after it by SIGKILL.
   void in_child(const std::function<void()>& act) {
@@ -87,7 +81,7 @@ class Unfinished : public LayersTest {
     copy_in(stream, make_buffer(16), data.data(), 16);
   }
 
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
   std::vector<std::byte> file_;
 };
 
