@@ -1,13 +1,13 @@
-# cmake/YokeConformance.cmake: the conformance kit as a test of ctest; find_package(yoke COMPONENTS plugin) includes it where the kit is installed.
+# cmake/YokeConformance.cmake: adds the conformance kit as a ctest test. find_package(yoke COMPONENTS plugin) includes it if the kit is installed.
 #
 # yoke_add_conformance_test(<target> [NAME name] [EXPECT file] [SEED n] [TIMEOUT s] [OPTIONS name=value...] [ARGUMENTS word...] [LABELS word...])
-#   The test conformance.<name> runs yoke-conformance on the target's file; by default the name is the target's without yoke_backend_.
-#   EXPECT     the file of expected failures: lines  group.test = "reason"
-#   SEED       of the random numbers, 1 by default, so that a run can be compared with the one before
-#   TIMEOUT    of the whole run in seconds, 900 by default; one test in it has a fifth of that (ARGUMENTS --timeout 60: a minute)
-#   OPTIONS    for the plugin's device_open
-#   ARGUMENTS  further words for yoke-conformance: --filter 'copy.*' --programs 200
-# The results are also written to conformance-<name>.xml (JUnit) in the current binary folder.
+#   Adds the test conformance.<name>, which runs yoke-conformance on the target's file. The default name is that of the target without yoke_backend_.
+#   EXPECT     file of expected failures: lines  group.test = "reason"
+#   SEED       seed of the random numbers, 1 by default, so that runs can be compared
+#   TIMEOUT    limit of the whole run in seconds, 900 by default; each test gets a fifth of it unless ARGUMENTS has --timeout
+#   OPTIONS    options for device_open
+#   ARGUMENTS  more arguments for yoke-conformance: --filter 'copy.*' --programs 200
+# The test also writes conformance-<name>.xml (JUnit) to the current binary folder.
 if(NOT TARGET yoke_conformance)
   find_program(YOKE_CONFORMANCE_PROGRAM yoke-conformance HINTS ${PACKAGE_PREFIX_DIR}/bin NO_CACHE)
 endif()
@@ -15,14 +15,14 @@ endif()
 function(yoke_add_conformance_test target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "NAME;EXPECT;SEED;TIMEOUT" "OPTIONS;ARGUMENTS;LABELS")
   if(arg_UNPARSED_ARGUMENTS)
-    message(FATAL_ERROR "yoke_add_conformance_test(${target}): '${arg_UNPARSED_ARGUMENTS}' is not understood")
+    message(FATAL_ERROR "yoke_add_conformance_test(${target}): unknown arguments '${arg_UNPARSED_ARGUMENTS}'")
   endif()
   if(TARGET yoke_conformance)
     set(program $<TARGET_FILE:yoke_conformance>)
   elseif(YOKE_CONFORMANCE_PROGRAM)
     set(program ${YOKE_CONFORMANCE_PROGRAM})
   else()
-    message(FATAL_ERROR "yoke_add_conformance_test(${target}): the kit is not there; install yoke's component plugin, or put yoke-conformance on PATH")
+    message(FATAL_ERROR "yoke_add_conformance_test(${target}): yoke-conformance was not found; install yoke's component plugin, or add the program to PATH")
   endif()
   if(NOT arg_NAME)
     string(REGEX REPLACE "^yoke_backend_" "" arg_NAME ${target})
@@ -46,7 +46,7 @@ function(yoke_add_conformance_test target)
     list(APPEND words --option ${option})
   endforeach()
   add_test(NAME conformance.${arg_NAME} COMMAND ${program} $<TARGET_FILE:${target}> ${words} ${arg_ARGUMENTS})
-  # One word, as for the tests of yoke itself: a list would be cut apart on its way through other functions.
+  # Joins the labels with + because a list would be split when it passes through other functions.
   string(REPLACE ";" "+" labels "conformance;${arg_LABELS}")
   string(REGEX REPLACE "\\+$" "" labels "${labels}")
   set_tests_properties(conformance.${arg_NAME} PROPERTIES LABELS ${labels} TIMEOUT ${arg_TIMEOUT})

@@ -59,10 +59,10 @@ if(TARGET yoke_plugin_api)
   install(FILES ${PROJECT_SOURCE_DIR}/plugin_api/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT plugin RENAME backend-authors.md)
   install(FILES ${PROJECT_SOURCE_DIR}/plugin_api/CHANGELOG.md ${PROJECT_SOURCE_DIR}/plugin_api/RULES.md
     DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT plugin)
-  foreach(folder plugin_api/sdk plugin_api/program tests/conformance runtime/layers)
+  foreach(folder plugin_api/sdk plugin_api/program plugin_api/conformance runtime/layers)
     string(REGEX REPLACE "^plugin_api/" "" place ${folder})
     install(FILES ${PROJECT_SOURCE_DIR}/${folder}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/${place} COMPONENT plugin)
   endforeach()
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/plugin_api/quickstart DESTINATION ${CMAKE_INSTALL_DATADIR}/yoke COMPONENT plugin
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/plugin_api/examples DESTINATION ${CMAKE_INSTALL_DATADIR}/yoke COMPONENT plugin
     PATTERN .clang-tidy EXCLUDE)
 endif()

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/backends_command.cpp: yoke backends: what is found where, and why something was refused.
-// Loads nothing unless told.
+// frontends/cli/backends_command.cpp: yoke backends: lists the plugins found and why some were rejected.
 #include <yoke/runtime/runtime.h>
 
 #include <algorithm>
@@ -24,7 +23,7 @@ void print_json(const std::vector<BackendCandidate>& found) {
         .field("stage", candidate.stage)
         .field("usable", candidate.usable)
         .field("verdict", candidate.verdict)
-        .field("mend", candidate.mend)
+        .field("fix", candidate.fix)
         .field("shadowed_by", candidate.shadowed_by)
         .field("build_id", candidate.build_id)
         .field("probed", candidate.probed)
@@ -38,7 +37,7 @@ void print_json(const std::vector<BackendCandidate>& found) {
   std::cout << json.end_array().end_object().text() << '\n';
 }
 
-// Control characters in a file's name are not the terminal's matter.
+// Replaces control characters in a file name, which could change the state of the terminal.
 std::string shown(const std::filesystem::path& path) {
   std::string text = path.string();
   std::replace_if(
@@ -46,7 +45,7 @@ std::string shown(const std::filesystem::path& path) {
   return text;
 }
 
-// What has no name is an entry of the search path that was ignored: the log has told so.
+// A candidate without a name is an ignored entry of the search path, which the log has already reported.
 void print_list(const std::vector<BackendCandidate>& found) {
   std::size_t width = 4;
   for (const BackendCandidate& candidate : found) {
@@ -62,8 +61,8 @@ void print_list(const std::vector<BackendCandidate>& found) {
     if (!candidate.shadowed_by.empty()) {
       std::cout << "; shadowed by " << candidate.shadowed_by;
     }
-    if (!candidate.mend.empty()) {
-      std::cout << "; " << candidate.mend;
+    if (!candidate.fix.empty()) {
+      std::cout << "; " << candidate.fix;
     }
     std::cout << '\n';
     for (const std::string& warning : candidate.warnings) {
@@ -83,7 +82,7 @@ const char* type_name(const OptionSpec& spec) {
     case YOKE_OPTION_TEXT:
       return "text";
     default:
-      return "of a type that this yoke does not know";
+      return "unknown type";
   }
 }
 
@@ -109,6 +108,7 @@ void print_json(const Backend& backend) {
   json.key("options").begin_array();
   for (const OptionSpec& spec : backend.option_specs()) {
     json.begin_object().field("name", spec.name).field("type", type_name(spec)).field("help", spec.help);
+    json.field("scope", spec.scope == YOKE_OPTION_SCOPE_PLUGIN ? "plugin" : "device");
     if (spec.type == YOKE_OPTION_INTEGER) {
       json.field("min", spec.integer_min).field("max", spec.integer_max);
       json.field("default", spec.integer_default);
@@ -135,14 +135,20 @@ int print_options(const std::string& name, bool as_json) {
     print_json(*backend);
     return kDone;
   }
-  std::cout << "backend " << backend->name() << " " << backend->version() << " (loaded to be asked)\n";
+  std::cout << "backend " << backend->name() << " " << backend->version()
+            << " (loaded to read its options)\n";
   const auto specs = backend->option_specs();
   if (specs.empty()) {
-    std::cout << "  it has no options\n";
+    std::cout << "  no options\n";
   }
   for (const OptionSpec& spec : specs) {
-    std::cout << "  " << spec.name << "  " << type_name(spec) << ", " << allowed_values(spec) << "\n      "
-              << spec.help << '\n';
+    std::cout << "  " << spec.name << "  " << type_name(spec) << ", " << allowed_values(spec)
+              << (spec.scope == YOKE_OPTION_SCOPE_PLUGIN ? ", for the whole plugin" : "") << "\n      "
+              << spec.help
+              << (spec.scope == YOKE_OPTION_SCOPE_PLUGIN
+                      ? " Set it with --plugin-option " + name + "." + spec.name + "=VALUE."
+                      : "")
+              << '\n';
   }
   return kDone;
 }
@@ -152,17 +158,17 @@ int print_options(const std::string& name, bool as_json) {
 int backends_command(Arguments arguments) {
   bool as_json = false;
   std::string name;
-  CommandLine line("yoke backends [OPTION...]",
-                   "Lists the files that might be backends, in the order in which they are looked for: the "
-                   "folders of YOKE_PLUGIN_PATH,\n"
-                   "the user's folder, the install folder. Nothing is loaded. With --json each has name, "
-                   "path, stage (found, "
-                   "checked, opened, entered or loaded),\n"
-                   "usable, verdict, mend, shadowed_by, build_id, probed and warnings; an entry of "
-                   "YOKE_PLUGIN_PATH that was ignored has no name.");
+  CommandLine line(
+      "yoke backends [OPTION...]",
+      "Lists the plugin files found in the folders of YOKE_PLUGIN_PATH, the user's folder and the "
+      "install folder, in this\n"
+      "order. Loads nothing. With --json each entry has name, path, stage (found, checked, opened, "
+      "entered or loaded),\n"
+      "usable, verdict, fix, shadowed_by, build_id, probed and warnings. An entry of "
+      "YOKE_PLUGIN_PATH that was\n"
+      "ignored has an empty name.");
   line.flag("json", &as_json, "print one JSON object");
-  line.text("help-options", &name, "load the backend of that name and list the options of its devices",
-            "NAME");
+  line.text("help-options", &name, "load this backend and list its options", "NAME");
   if (!line.parse(arguments)) {
     return kDone;
   }
@@ -177,7 +183,7 @@ int backends_command(Arguments arguments) {
   }
   print_list(found);
   if (std::all_of(found.begin(), found.end(), [](const auto& one) { return one.name.empty(); })) {
-    std::cerr << "yoke: no backend was found; build one, or name its folder in YOKE_PLUGIN_PATH\n";
+    std::cerr << "yoke: no backend was found; build one, or add its folder to YOKE_PLUGIN_PATH\n";
   }
   return kDone;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/check_plugin_command.cpp: yoke check-plugin: becomes the conformance kit that is installed
-// beside this command.
+// frontends/cli/check_plugin_command.cpp: yoke check-plugin: executes the conformance kit, which is
+// installed beside this command.
 #include <unistd.h>
 
 #include <cerrno>
@@ -29,7 +29,8 @@ int check_plugin_command(Arguments arguments) {
   std::cout.flush();
   ::execv(kit.c_str(), words.data());
   throw std::runtime_error("cannot start the conformance kit " + kit.string() + ": " +
-                           std::generic_category().message(errno) + "; it is installed with this command");
+                           std::generic_category().message(errno) +
+                           "; it is installed with this command, and ./quickstart build builds it");
 }
 
 }  // namespace yoke::cli

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/command_line.cpp: the only file that sees Boost.Program_options, which takes seconds to
-// compile.
+// frontends/cli/command_line.cpp: the only file that includes
+// Boost.Program_options, which is slow to compile.
 #include "command_line.h"
 
 #include <boost/program_options.hpp>
@@ -16,7 +16,7 @@ namespace {
 
 namespace po = boost::program_options;
 
-// The whole text as a number, or an error that says which option wants what.
+// Parses the whole text as a number. Throws UsageError, which names the option and `what` it takes.
 template <class Number>
 Number parse_number(const std::string& name, const std::string& text, const char* what) {
   Number value{};
@@ -50,7 +50,7 @@ struct CommandLine::Impl {
 CommandLine::CommandLine(std::string usage, std::string about) : impl_(std::make_unique<Impl>()) {
   impl_->usage = std::move(usage);
   impl_->about = std::move(about);
-  impl_->visible.add_options()("help,h", "print this");
+  impl_->visible.add_options()("help,h", "print this help");
 }
 
 CommandLine::~CommandLine() = default;
@@ -121,14 +121,14 @@ bool CommandLine::parse(Arguments arguments) const {
   const std::string hint = "; " + impl_->usage.substr(0, impl_->usage.find(' ', impl_->usage.find(' ') + 1)) +
                            " --help lists the options";
   try {
-    // No guessing: a shortened option would change its meaning when another is added.
+    // No abbreviations: adding an option could change what an abbreviation means.
     constexpr int kStyle = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
     po::store(po::command_line_parser(words).options(all).positional(impl_->positions).style(kStyle).run(),
               values);
   } catch (const po::unknown_option& error) {
-    throw UsageError("there is no option '" + error.get_option_name() + "'" + hint);
+    throw UsageError("unknown option '" + error.get_option_name() + "'" + hint);
   } catch (const po::too_many_positional_options_error&) {
-    throw UsageError("there are more arguments than '" + impl_->usage + "' has" + hint);
+    throw UsageError("too many arguments for '" + impl_->usage + "'" + hint);
   } catch (const po::error& error) {
     throw UsageError(std::string(error.what()) + hint);
   }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/command_line.h: the options of one subcommand: declared in a few words each, parsed by
-// Boost.Program_options.
+// frontends/cli/command_line.h: declares and parses the options of one subcommand.
 #pragma once
 
 #include <cstdint>
@@ -13,29 +12,32 @@
 
 namespace yoke::cli {
 
-// Options write to what they are given; what is not typed keeps its value. Options are typed in full: --seed
-// 3 or --seed=3.
+// Each option writes to a variable, which keeps its value if the option is not typed. Names must be typed in full:
+// --seed 3 or --seed=3.
 class CommandLine {
  public:
-  // `usage`: "yoke program FILE [OPTION...]"; `about`: what it does, printed by --help.
+  // `usage` is a line such as "yoke program FILE [OPTION...]". --help
+  // prints it, then `about` and the options.
   CommandLine(std::string usage, std::string about);
   ~CommandLine();
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
 
   void flag(const std::string& name, bool* out, const std::string& help);
-  // `what` stands for the value in --help.
+  // `what` is the placeholder for the value in --help.
   void text(const std::string& name, std::string* out, const std::string& help, const char* what = "TEXT");
   void integer(const std::string& name, std::int64_t* out, const std::string& help);
   void integer(const std::string& name, std::optional<std::int64_t>* out, const std::string& help);
   void number(const std::string& name, double* out, const std::string& help);
+  // May be typed several times.
   void texts(const std::string& name, std::vector<std::string>* out, const std::string& help,
-             const char* what = "TEXT");  // may be typed several times
-  void positional(const std::string& name, std::string* out, const std::string& help);  // required
-  // All that is typed without a name; none is an answer.
+             const char* what = "TEXT");
+  // A required argument without a name.
+  void positional(const std::string& name, std::string* out, const std::string& help);
+  // All arguments without a name; there may be none.
   void positionals(const std::string& name, std::vector<std::string>* out, const std::string& help);
 
-  // False: --help was typed, and printed. Throws UsageError with one sentence.
+  // Returns false if --help was typed, after printing the help. Throws UsageError.
   bool parse(Arguments arguments) const;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/devices_command.cpp: yoke devices: loads every backend, and copies and runs a small program
-// on each of its devices.
+// frontends/cli/devices_command.cpp: yoke devices: copies and runs a small
+// program on every device of every backend.
 #include <yoke/program/text.h>
 #include <yoke/runtime/runtime.h>
 #include <yoke/runtime/stream.h>
@@ -33,21 +33,22 @@ program trial(symbol row in 0..8 step 4) {
   top[n] = max[o] y[n, o]
 }
 )";
-// Sums of 64 products of numbers below 1, each rounded at most at 2^-24, and some more for the rest.
+// Sums of 64 products of numbers below 1, each rounded by at most 2^-24,
+// with some margin for the other operations.
 constexpr double kTolerance = 80 * 0x1p-24;
-constexpr std::chrono::seconds kPatience(60);
+constexpr std::chrono::seconds kWaitTimeout(60);
 
 struct Outcome {
   std::string backend = {};
-  std::string device = {};  // "cc:0"; empty: the backend has none, or did not load
+  std::string device = {};  // "cc:0"; empty if the backend has no devices or failed to load
   std::string hardware = {};
   bool passed = false;
-  std::string reason = {};  // why not
+  std::string reason = {};  // why it did not pass
   DeviceInfo info = {};
 };
 
-// Copies to, within and from the middle of buffers: bytes that a backend puts elsewhere are seen, also where
-// it forgets the offset on both ways.
+// Copies to, from and between the middles of buffers. Detects ignored offsets, also if a
+// backend ignores them in both directions.
 std::string try_offsets(const std::shared_ptr<Device>& device) {
   constexpr std::uint64_t kByteCount = 96;
   constexpr std::uint64_t kPart = 16;
@@ -70,17 +71,17 @@ std::string try_offsets(const std::shared_ptr<Device>& device) {
   stream->to_host(copied.data(), second);
   stream->wait();
 
-  auto wanted = sent;
-  std::copy(part.begin(), part.end(), wanted.begin() + 32);
-  if (whole != wanted) {
-    return "wrong copy: from_host of 16 bytes at offset 32 did not write just these";
+  auto expected = sent;
+  std::copy(part.begin(), part.end(), expected.begin() + 32);
+  if (whole != expected) {
+    return "wrong copy: from_host of 16 bytes at offset 32 wrote different bytes";
   }
-  if (!std::equal(piece.begin(), piece.end(), wanted.begin() + 40)) {
-    return "wrong copy: to_host of 16 bytes at offset 40 read others";
+  if (!std::equal(piece.begin(), piece.end(), expected.begin() + 40)) {
+    return "wrong copy: to_host of 16 bytes at offset 40 read different bytes";
   }
-  std::copy_n(wanted.begin() + 24, kPart, sent.begin() + 64);
+  std::copy_n(expected.begin() + 24, kPart, sent.begin() + 64);
   if (copied != sent) {
-    return "wrong copy: device_to_device of 16 bytes from offset 24 to offset 64 did something else";
+    return "wrong copy: device_to_device of 16 bytes from offset 24 to offset 64 copied different bytes";
   }
   return {};
 }
@@ -94,10 +95,10 @@ std::string try_device(const std::shared_ptr<Device>& device) {
   for (const std::int64_t row : {0, 4}) {
     const std::int64_t symbols[] = {row};
     ArgumentBytes got = random_arguments(trial, 1 + row);
-    ArgumentBytes wanted = got;
-    run_on_reference(trial, wanted, symbols);
+    ArgumentBytes expected = got;
+    run_on_reference(trial, expected, symbols);
     run_on_device(device, kTrial, trial, got, symbols);
-    const Difference difference = largest_difference(trial, got, wanted);
+    const Difference difference = largest_difference(trial, got, expected);
     if (difference.relative > kTolerance) {
       return "wrong result: " + difference.place;
     }
@@ -176,16 +177,17 @@ int devices_command(Arguments arguments) {
   bool as_json = false;
   std::string only;
   CommandLine line("yoke devices [OPTION...]",
-                   "Loads every backend that is found, and copies and runs a small program on each of its "
-                   "devices: PASS, FAIL with what was\n"
-                   "wrong, or NONE with the reason. Exit code 0 when at least one device passed.");
+                   "Loads every backend, and copies and runs a small program on each of its devices. Prints "
+                   "PASS, FAIL with the\n"
+                   "reason, or NONE with the reason if a backend has no devices. Exit code 0 if at least one "
+                   "device passed.");
   line.flag("json", &as_json, "print one JSON object");
-  line.text("backend", &only, "only this one", "NAME");
+  line.text("backend", &only, "test only this backend", "NAME");
   if (!line.parse(arguments)) {
     return kDone;
   }
   RuntimeOptions options = runtime_options();
-  options.wait_timeout = kPatience;
+  options.wait_timeout = kWaitTimeout;
   Runtime runtime(options);
   std::vector<std::string> names;
   if (!only.empty()) {
@@ -213,7 +215,7 @@ int devices_command(Arguments arguments) {
     return kDone;
   }
   std::cerr << "yoke: no device passed"
-            << (names.empty() ? "; no backend was found: build one, or name its folder in YOKE_PLUGIN_PATH"
+            << (names.empty() ? "; no backend was found: build one, or add its folder to YOKE_PLUGIN_PATH"
                               : "")
             << '\n';
   return kFailed;

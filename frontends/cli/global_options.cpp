@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/global_options.cpp: --layers, --data, --plugin-allow-list and --probe.
+// frontends/cli/global_options.cpp: --layers, --data, --plugin-option, --plugin-allow-list and --probe.
 #include "global_options.h"
 
 #include <cstdlib>
@@ -14,11 +14,20 @@ RuntimeOptions global;  // NOLINT(cppcoreguidelines-avoid-non-const-global-varia
 
 void set_layers(const std::string& names) {
   if (names != "validate" && names != "trace" && names != "validate,trace" && names != "trace,validate") {
-    throw UsageError("--layers takes validate, trace, or both with a comma between them, not '" + names +
-                     "'");
+    throw UsageError("--layers takes validate, trace or validate,trace, not '" + names + "'");
   }
-  // The environment is where every runtime looks, also that of a program which the command starts.
+  // Every runtime reads the environment, including runtimes in programs that this command starts.
   ::setenv("YOKE_LAYERS", names.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): before any thread
+}
+
+// Parses BACKEND.NAME=VALUE.
+void add_plugin_option(const std::string& option) {
+  const std::size_t dot = option.find('.');
+  const std::size_t sign = option.find('=');
+  if (dot == 0 || dot == std::string::npos || sign == std::string::npos || sign <= dot + 1) {
+    throw UsageError("--plugin-option takes BACKEND.NAME=VALUE (cc.devices=4), not '" + option + "'");
+  }
+  global.plugin_options[option.substr(0, dot)].push_back(option.substr(dot + 1));
 }
 
 void set_option(std::string_view name, const std::string& value) {
@@ -26,9 +35,13 @@ void set_option(std::string_view name, const std::string& value) {
     set_layers(value);
     return;
   }
+  if (name == "--plugin-option") {
+    add_plugin_option(value);
+    return;
+  }
   if (name == "--plugin-allow-list") {
     if (value.empty()) {
-      throw UsageError("--plugin-allow-list takes a file");
+      throw UsageError("--plugin-allow-list needs a file");
     }
     global.allow_list = std::filesystem::absolute(value);
     return;
@@ -45,29 +58,32 @@ void set_option(std::string_view name, const std::string& value) {
   }
 }
 
-// The global options but --data, which is a subcommand's option, too.
+// True for the global options except --data, which is also an option of `yoke train`.
 bool takes_a_value(std::string_view name) {
-  return name == "--layers" || name == "--plugin-allow-list" || name == "--probe";
+  return name == "--layers" || name == "--plugin-option" || name == "--plugin-allow-list" ||
+         name == "--probe";
 }
 
 }  // namespace
 
 const char* const kGlobalOptionsHelp =
-    "  --layers validate,trace     put these layers between yoke and its plugins, as YOKE_LAYERS does;\n"
-    "                              trace writes YOKE_TRACE_FILE, or else yoke-trace-PID.yoketrace here;\n"
-    "                              validate says at the end how many broken rules it found\n"
-    "  --data                      the layer trace records contents whole and not only their hash, as "
-    "YOKE_TRACE_DATA=1 does\n"
-    "  --plugin-allow-list FILE    load only plugins whose sha256 FILE lists, in lines as sha256sum prints "
-    "them\n"
-    "  --probe none|untrusted|all  which plugins a child process tries first (default untrusted: all outside "
-    "the install folder)\n";
+    "  --layers validate,trace     insert these layers between yoke and its plugins, like YOKE_LAYERS;\n"
+    "                              trace writes YOKE_TRACE_FILE (default yoke-trace-PID.yoketrace);\n"
+    "                              validate reports at the end how many broken rules it found\n"
+    "  --data                      make the trace layer record data in full, not only its hash, like\n"
+    "                              YOKE_TRACE_DATA=1\n"
+    "  --plugin-option BACKEND.NAME=VALUE\n"
+    "                              option of a whole plugin, may be repeated (cc.devices=4);\n"
+    "                              yoke backends --help-options BACKEND lists them\n"
+    "  --plugin-allow-list FILE    load only plugins whose sha256 is in FILE, in the format of sha256sum\n"
+    "  --probe none|untrusted|all  plugins to try in a child process first (default untrusted: all plugins\n"
+    "                              outside the install folder)\n";
 
 void refuse_global_options(Arguments arguments) {
   for (const std::string& word : arguments) {
     const std::string name = word.substr(0, word.find('='));
     if (takes_a_value(name)) {
-      throw UsageError(name + " goes before the subcommand; yoke --help shows it");
+      throw UsageError(name + " must come before the subcommand; see yoke --help");
     }
   }
 }
@@ -92,9 +108,9 @@ Arguments take_global_options(Arguments arguments) {
       set_option(name, arguments[1]);
       arguments = arguments.subspan(2);
     } else if (name == "--layers") {
-      throw UsageError("--layers takes validate, trace, or both with a comma between them");
+      throw UsageError("--layers needs a value: validate, trace or validate,trace");
     } else {
-      throw UsageError(name + " is typed without its value; yoke --help shows it");
+      throw UsageError(name + " needs a value; see yoke --help");
     }
   }
   return arguments;
@@ -104,8 +120,7 @@ RuntimeOptions runtime_options() {
   RuntimeOptions options = global;
   const char* const layers = std::getenv("YOKE_LAYERS");  // NOLINT(concurrency-mt-unsafe): before any thread
   if (layers != nullptr && *layers != '\0') {
-    options.log_level =
-        LogLevel::kInfo;  // who asks for layers wants to see that they stood there, and found nothing
+    options.log_level = LogLevel::kInfo;  // show that the layers are active, also if they find nothing
   }
   return options;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/global_options.h: options before the subcommand's name; they hold for every plugin that the
-// command loads.
+// frontends/cli/global_options.h: options before the subcommand; they
+// apply to every plugin that the command loads.
 #pragma once
 
 #include <yoke/runtime/runtime.h>
@@ -9,16 +9,16 @@
 
 namespace yoke::cli {
 
-// For the usage text, each line indented by two.
+// Part of the usage text; each line is indented by two spaces.
 extern const char* const kGlobalOptionsHelp;
 
-// Takes the global options off the front of what was typed. Throws UsageError.
+// Applies the global options at the front of `arguments` and returns the rest. Throws UsageError.
 Arguments take_global_options(Arguments arguments);
 
-// Throws UsageError where one of them is typed behind the subcommand. `arguments`: the subcommand's.
+// Throws UsageError if `arguments`, those of a subcommand, contain a global option.
 void refuse_global_options(Arguments arguments);
 
-// What every subcommand makes its Runtime with.
+// The options with which every subcommand creates its Runtime.
 RuntimeOptions runtime_options();
 
 }  // namespace yoke::cli

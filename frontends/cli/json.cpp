@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/json.cpp: escaping and numbers.
+// frontends/cli/json.cpp: escapes text and formats numbers.
 #include "json.h"
 
 #include <array>
@@ -9,7 +9,7 @@
 namespace yoke::cli {
 namespace {
 
-// Bytes of the UTF-8 character at the front; 0: there is none. Overlong forms and surrogates do not count.
+// The size in bytes of the UTF-8 character at the front; 0 if it is invalid, overlong or a surrogate.
 std::size_t utf8_size(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned>(static_cast<unsigned char>(text[i])); };
   const unsigned first = byte(0);
@@ -28,8 +28,8 @@ std::size_t utf8_size(std::string_view text) {
     }
   }
   const bool overlong = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xf0 && byte(1) < 0x90);
-  const bool no_character = (first == 0xed && byte(1) >= 0xa0) || (first == 0xf4 && byte(1) >= 0x90);
-  return overlong || no_character ? 0 : size;
+  const bool out_of_range = (first == 0xed && byte(1) >= 0xa0) || (first == 0xf4 && byte(1) >= 0x90);
+  return overlong || out_of_range ? 0 : size;
 }
 
 }  // namespace
@@ -50,7 +50,7 @@ JsonWriter& JsonWriter::end_array() {
 JsonWriter& JsonWriter::key(std::string_view name) {
   value(name);
   text_ += ": ";
-  behind_key_ = true;
+  after_key_ = true;
   return *this;
 }
 
@@ -114,8 +114,8 @@ JsonWriter& JsonWriter::close(char bracket) {
 }
 
 void JsonWriter::separate() {
-  if (behind_key_) {
-    behind_key_ = false;
+  if (after_key_) {
+    after_key_ = false;
     return;
   }
   if (!filled_.empty()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/json.h: writes JSON on one line; the only direction that yoke needs.
+// frontends/cli/json.h: writes JSON on one line.
 #pragma once
 
 #include <concepts>
@@ -10,7 +10,7 @@
 
 namespace yoke::cli {
 
-// Commas and nesting are its business: json.begin_object().field("loss", 0.5).end_object().
+// Inserts commas as needed: json.begin_object().field("loss", 0.5).end_object().
 class JsonWriter {
  public:
   JsonWriter& begin_object();
@@ -19,10 +19,11 @@ class JsonWriter {
   JsonWriter& end_array();
   JsonWriter& key(std::string_view name);
 
-  JsonWriter& value(
-      std::string_view text);  // UTF-8; control characters, quotes and bytes that are no UTF-8 are escaped
+  // Escapes quotes and control characters; replaces bytes that are not valid UTF-8.
+  JsonWriter& value(std::string_view text);
   JsonWriter& value(const char* text) { return value(std::string_view(text)); }
-  JsonWriter& value(double number);  // shortest text that reads back the same; null where it is not finite
+  // Writes the shortest text that reads back as the same number; null if the number is not finite.
+  JsonWriter& value(double number);
   JsonWriter& value(bool flag);
   template <std::integral Integer>
   requires(!std::same_as<Integer, bool>) JsonWriter& value(Integer number) {
@@ -44,8 +45,8 @@ class JsonWriter {
   void separate();
 
   std::string text_;
-  std::vector<bool> filled_;  // per open bracket: does it hold something already?
-  bool behind_key_ = false;
+  std::vector<bool> filled_;  // per open bracket: true if it already holds a value
+  bool after_key_ = false;
 };
 
 }  // namespace yoke::cli

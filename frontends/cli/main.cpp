@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/main.cpp: the yoke command: finds the subcommand, and turns whatever is thrown into one
-// sentence and an exit code.
+// frontends/cli/main.cpp: the yoke command: runs the subcommand and turns
+// exceptions into a message and an exit code.
 #include <stdlib.h>
 
 #include <csignal>
@@ -23,11 +23,11 @@ struct Subcommand {
 };
 
 constexpr Subcommand kSubcommands[] = {
-    {"backends", "list the backends that are found, without loading them", yoke::cli::backends_command},
-    {"check-plugin", "run the conformance kit on plugins' files", yoke::cli::check_plugin_command},
-    {"devices", "load every backend and try each of its devices", yoke::cli::devices_command},
+    {"backends", "list the backends found, without loading them", yoke::cli::backends_command},
+    {"check-plugin", "run the conformance kit on plugin files", yoke::cli::check_plugin_command},
+    {"devices", "load every backend and test each of its devices", yoke::cli::devices_command},
     {"program", "check, print and run a file in yoke's program format", yoke::cli::program_command},
-    {"replay", "run a recorded trace once more, list it, or draw it", yoke::cli::replay_command},
+    {"replay", "run a recorded trace again, list it, or convert it for a viewer", yoke::cli::replay_command},
     {"train", "train a network on one or more shards", yoke::cli::train_command},
 };
 
@@ -39,7 +39,7 @@ void print_usage(std::ostream& out) {
   }
   out << "\nGlobal options, before the subcommand:\n"
       << yoke::cli::kGlobalOptionsHelp << "\nyoke --version prints the version.\n"
-      << "yoke SUBCOMMAND --help lists its arguments. Exit code: 0 done, 1 failed, 2 wrong usage.\n";
+      << "yoke SUBCOMMAND --help lists its arguments. Exit code: 0 success, 1 failure, 2 wrong usage.\n";
 }
 
 int run(yoke::cli::Arguments typed) {
@@ -63,19 +63,19 @@ int run(yoke::cli::Arguments typed) {
       return subcommand.run(words.subspan(1));
     }
   }
-  throw UsageError("there is no subcommand '" + words[0] + "'; yoke --help lists them");
+  throw UsageError("unknown subcommand '" + words[0] + "'; yoke --help lists the subcommands");
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  // A file that grows past the user's limit is a failed write with a sentence, not a killed process.
+  // A file that grows past the user's limit is then a failed write, not a killed process.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
     const std::vector<std::string> words(argv + 1, argv + argc);
     const int code = run(words);
     if (!std::cout.flush()) {
-      std::cerr << "yoke: cannot write the output; is its disk full?\n";
+      std::cerr << "yoke: cannot write to standard output; is the disk full?\n";
       return yoke::cli::kFailed;
     }
     return code;
@@ -83,7 +83,7 @@ int main(int argc, char** argv) {
     std::cerr << "yoke: " << error.what() << '\n';
     return yoke::cli::kWrongUsage;
   } catch (const std::bad_alloc&) {
-    std::cerr << "yoke: this machine has not enough memory for that\n";
+    std::cerr << "yoke: out of memory; use a smaller model, batch or data set\n";
   } catch (const std::exception& error) {
     std::cerr << "yoke: " << error.what() << '\n';
   }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/program_command.cpp: yoke program: verifies a text, prints it in canonical form, runs it on
-// random input.
+// frontends/cli/program_command.cpp: yoke program: verifies, prints and runs a file in yoke's program format.
 #include <yoke/program/text.h>
 #include <yoke/runtime/passes.h>
 #include <yoke/runtime/runtime.h>
@@ -38,12 +37,12 @@ std::string read_text(const std::string& file) {
   std::string text{std::istreambuf_iterator<char>(in), {}};
   if (!in.is_open() || in.bad()) {
     throw Error(ErrorCode::kNotFound,
-                "cannot read " + file + "; name a file in yoke's program format, or - for standard input");
+                "cannot read " + file + "; give a file in yoke's program format, or - for standard input");
   }
   return text;
 }
 
-// The values of --symbol NAME=VALUE; a symbol that was not named starts at its lowest value.
+// The values of --symbol NAME=VALUE. Other symbols get their lowest value.
 std::vector<std::int64_t> symbol_values(const program::Program& program,
                                         const std::vector<std::string>& given) {
   std::vector<std::int64_t> values;
@@ -61,7 +60,7 @@ std::vector<std::int64_t> symbol_values(const program::Program& program,
     if (const auto found = program.find_symbol(word.substr(0, equals))) {
       const program::Symbol& symbol = program.symbols[*found];
       if (value < symbol.low || value >= symbol.high || (value - symbol.low) % symbol.step != 0) {
-        throw UsageError("--symbol " + word + ": the range of '" + symbol.name + "' is " +
+        throw UsageError("--symbol " + word + " is out of range; the range of '" + symbol.name + "' is " +
                          std::to_string(symbol.low) + ".." + std::to_string(symbol.high) + " step " +
                          std::to_string(symbol.step));
       }
@@ -71,17 +70,13 @@ std::vector<std::int64_t> symbol_values(const program::Program& program,
   return values;
 }
 
-UsageError no_such_symbol(const std::string& word, const std::string& name) {
-  return UsageError("--symbol " + word + ": no program of the file has a symbol '" + name + "'");
-}
-
 void check_symbols(const program::Module& module, const std::vector<std::string>& given) {
   for (const std::string& word : given) {
     const std::string name = word.substr(0, word.find('='));
     if (std::none_of(module.programs.begin(), module.programs.end(), [&](const program::Program& program) {
           return program.find_symbol(name).has_value();
         })) {
-      throw no_such_symbol(word, name);
+      throw UsageError("--symbol " + word + ": no program in the file has a symbol '" + name + "'");
     }
   }
 }
@@ -135,8 +130,8 @@ void run_program(const program::Program& program, const std::shared_ptr<Device>&
   print_outputs(program, got);
   const Difference difference = largest_difference(program, got, reference);
   std::cout << "  compiled and run in " << fixed(seconds.count() * 1e3, 1)
-            << " ms; largest difference from the reference executor " << shortest(difference.relative)
-            << (difference.place.empty() ? "" : ": " + difference.place) << '\n';
+            << " ms; largest difference from the reference executor: " << shortest(difference.relative)
+            << (difference.place.empty() ? "" : ", " + difference.place) << '\n';
 }
 
 }  // namespace
@@ -145,15 +140,14 @@ int program_command(Arguments arguments) {
   ProgramOptions options;
   CommandLine line(
       "yoke program FILE [OPTION...]",
-      "Verifies a file in yoke's program format (- is standard input) and prints it in canonical form.");
+      "Verifies a file in yoke's program format (- for standard input) and prints it in canonical form.");
   line.positional("FILE", &options.file, "the program");
-  line.flag("optimized", &options.optimized, "print it as backends get it, after the runtime's passes");
+  line.flag("optimized", &options.optimized, "print the program as backends receive it, after yoke's passes");
   line.flag("run", &options.run,
-            "run every program of the file on random input and print what comes out, not the text");
-  line.text("backend", &options.backend, "where to run: a backend's name, or reference (the default)",
-            "NAME");
-  line.integer("seed", &options.seed, "of the random input, default 0");
-  line.texts("symbol", &options.symbols, "for --run; the lowest value unless given", "NAME=VALUE");
+            "run every program of the file on random input and print its outputs instead of the text");
+  line.text("backend", &options.backend, "for --run: a backend, or reference (default)", "NAME");
+  line.integer("seed", &options.seed, "for --run: seed of the random input, default 0");
+  line.texts("symbol", &options.symbols, "for --run: value of a symbol, default the lowest", "NAME=VALUE");
   if (!line.parse(arguments)) {
     return kDone;
   }
@@ -168,7 +162,7 @@ int program_command(Arguments arguments) {
     std::shared_ptr<Device> device;
     if (options.backend != "reference") {
       RuntimeOptions strict = runtime_options();
-      strict.strict = true;  // another backend's numbers would say nothing of this one
+      strict.strict = true;  // a fallback would show another backend's results
       device = Runtime(strict).backend(options.backend)->open_device(0);
     }
     for (const program::Program& program : module.programs) {

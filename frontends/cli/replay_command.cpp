@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/replay_command.cpp: yoke replay: what the layer trace recorded, run once more, listed, or
-// drawn.
+// frontends/cli/replay_command.cpp: yoke replay: runs a trace again, prints it, or converts it for viewers.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <yoke/runtime/trace.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -18,6 +16,7 @@
 #include "command_line.h"
 #include "global_options.h"
 #include "json.h"
+#include "replay/replay.h"
 #include "text.h"
 
 namespace yoke::cli {
@@ -29,10 +28,10 @@ constexpr std::size_t kShown = 10;  // rows of the table, differences
 class MappedFile {
  public:
   explicit MappedFile(const std::string& path) {
-    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe answers, too
+    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // does not wait for a pipe
     struct stat about = {};
     if (file < 0 || ::fstat(file, &about) != 0 || !S_ISREG(about.st_mode)) {
-      const std::string why = file < 0 ? std::generic_category().message(errno) : "it is no regular file";
+      const std::string why = file < 0 ? std::generic_category().message(errno) : "not a regular file";
       if (file >= 0) {
         ::close(file);
       }
@@ -45,7 +44,7 @@ class MappedFile {
     }
     ::close(file);
     if (size_ != 0 && memory_ == nullptr) {
-      throw Error(ErrorCode::kResourceExhausted, path + ": it cannot be mapped into memory");
+      throw Error(ErrorCode::kResourceExhausted, path + ": cannot map it into memory");
     }
   }
   ~MappedFile() {
@@ -63,28 +62,27 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
-void write_picture(std::span<const std::byte> trace, const std::string& path) {
+void write_events(std::span<const std::byte> trace, const std::string& path) {
   std::ofstream out(path, std::ios::binary);
-  write_chrome_trace(trace, out);
+  replay::write_chrome(trace, out);
   if (!out.flush()) {
-    throw Error(ErrorCode::kResourceExhausted, path + ": it cannot be written");
+    throw Error(ErrorCode::kResourceExhausted, path + ": cannot write to it");
   }
   std::cerr << "yoke: wrote " << path << "; open it in chrome://tracing or ui.perfetto.dev\n";
 }
 
-void print_json(const ReplayReport& report, const std::string& backend) {
+void print_json(const replay::Report& report, const std::string& backend) {
   JsonWriter json;
   json.begin_object()
       .field("backend", backend)
       .field("calls", report.calls)
       .field("replayed", report.replayed)
-      .field("emulated", report.emulated)
       .field("skipped", report.skipped)
       .field("differences", report.differences)
       .field("contents_equal", report.contents_equal)
       .field("contents_close", report.contents_close)
-      .field("contents_not_compared", report.contents_unknown)
-      .field("why_not_compared", report.why_unknown)
+      .field("contents_not_compared", report.contents_ignored)
+      .field("why_not_compared", report.why_ignored)
       .field("recorded_seconds", report.recorded_seconds)
       .field("replayed_seconds", report.replayed_seconds)
       .field("cut", report.cut);
@@ -93,7 +91,7 @@ void print_json(const ReplayReport& report, const std::string& backend) {
     json.value(name);
   }
   json.end_array().key("functions").begin_array();
-  for (const ReplayFunction& function : report.functions) {
+  for (const replay::Timing& function : report.functions) {
     json.begin_object()
         .field("name", function.name)
         .field("calls", function.calls)
@@ -102,16 +100,16 @@ void print_json(const ReplayReport& report, const std::string& backend) {
         .field("slowest_seconds", function.slowest_seconds)
         .end_object();
   }
-  json.end_array().key("notes").begin_array();
-  for (const ReplayNote& note : report.notes) {
+  json.end_array().key("skips").begin_array();
+  for (const replay::Skip& skip : report.skips) {
     json.begin_object()
-        .field("function", note.function)
-        .field("text", note.text)
-        .field("calls", note.calls)
+        .field("function", skip.function)
+        .field("reason", skip.reason)
+        .field("calls", skip.calls)
         .end_object();
   }
   json.end_array().key("first_differences").begin_array();
-  for (const ReplayDifference& difference : report.first) {
+  for (const replay::Difference& difference : report.first) {
     json.begin_object()
         .field("call", difference.call)
         .field("function", difference.function)
@@ -126,32 +124,27 @@ std::string padded(const std::string& text, std::size_t width, bool right = true
   return right ? space + text : text + space;
 }
 
-// One line for each reason.
-void print_notes(const std::vector<ReplayNote>& notes) {
-  std::vector<std::pair<std::string, std::vector<const ReplayNote*>>> reasons;
-  for (const ReplayNote& note : notes) {
+// One line per reason.
+void print_skips(const std::vector<replay::Skip>& skips) {
+  std::vector<std::pair<std::string, std::string>> lines;  // reason, functions
+  for (const replay::Skip& skip : skips) {
     const auto same =
-        std::find_if(reasons.begin(), reasons.end(), [&](const auto& one) { return one.first == note.text; });
-    (same == reasons.end() ? reasons.emplace_back(note.text, std::vector<const ReplayNote*>{}) : *same)
-        .second.push_back(&note);
+        std::find_if(lines.begin(), lines.end(), [&](const auto& line) { return line.first == skip.reason; });
+    std::string& functions = (same == lines.end() ? lines.emplace_back(skip.reason, "") : *same).second;
+    functions += (functions.empty() ? "" : ", ") + grouped(skip.calls) + " " + skip.function;
   }
-  for (std::size_t i = 0; i < reasons.size() && i < kShown; ++i) {
-    const char* separator = "  ";
-    for (const ReplayNote* note : reasons[i].second) {
-      std::cout << separator << grouped(note->calls) << " " << note->function;
-      separator = ", ";
-    }
-    std::cout << " " << reasons[i].first << '\n';
+  for (std::size_t i = 0; i < lines.size() && i < kShown; ++i) {
+    std::cout << "  skipped " << lines[i].second << ": " << lines[i].first << '\n';
   }
 }
 
-void print_report(const ReplayReport& report, const std::string& backend) {
+void print_report(const replay::Report& report, const std::string& backend) {
   constexpr std::size_t kName = 20;
   constexpr std::size_t kColumn = 14;
   std::cout << padded("function", kName, false) << padded("calls", kColumn) << padded("recorded ms", kColumn)
             << padded("replayed ms", kColumn) << padded("slowest ms", kColumn) << '\n';
   for (std::size_t i = 0; i < report.functions.size() && i < kShown; ++i) {
-    const ReplayFunction& function = report.functions[i];
+    const replay::Timing& function = report.functions[i];
     std::cout << padded(function.name, kName, false) << padded(grouped(function.calls), kColumn)
               << padded(fixed(function.recorded_seconds * 1e3, 3), kColumn)
               << padded(fixed(function.replayed_seconds * 1e3, 3), kColumn)
@@ -160,21 +153,19 @@ void print_report(const ReplayReport& report, const std::string& backend) {
   std::cout << "replayed " << grouped(report.replayed) << " of " << grouped(report.calls) << " calls on "
             << backend << " in " << fixed(report.replayed_seconds * 1e3, 1)
             << " ms (recorded: " << fixed(report.recorded_seconds * 1e3, 1) << " ms); "
-            << grouped(report.emulated) << " done by other calls, " << grouped(report.skipped)
-            << " skipped\n";
-  print_notes(report.notes);
+            << grouped(report.skipped) << " skipped\n";
+  print_skips(report.skips);
   std::cout << "contents: " << grouped(report.contents_equal) << " equal, " << grouped(report.contents_close)
-            << " within the tolerance, " << grouped(report.contents_unknown) << " not compared"
-            << (report.contents_unknown != 0 && !report.why_unknown.empty() ? ": " + report.why_unknown : "")
-            << '\n';
+            << " within the tolerance, " << grouped(report.contents_ignored) << " not compared"
+            << (report.contents_ignored != 0 ? ": " + report.why_ignored : "") << '\n';
   if (!report.cut.empty()) {
-    std::cout << "the trace is cut: " << report.cut << '\n';
+    std::cout << "the trace is incomplete: " << report.cut << '\n';
   }
   for (std::size_t i = 0; i < report.unfinished.size() && i < kShown; ++i) {
     std::cout << "never returned when recorded: " << report.unfinished[i] << '\n';
   }
   for (std::size_t i = 0; i < report.first.size() && i < kShown; ++i) {
-    const ReplayDifference& difference = report.first[i];
+    const replay::Difference& difference = report.first[i];
     std::cout << "call #" << difference.call << (difference.function.empty() ? "" : " " + difference.function)
               << ": " << difference.text << '\n';
   }
@@ -185,15 +176,15 @@ void show_progress(std::uint64_t done, std::uint64_t all) {
   std::cerr << "\rcall " << grouped(done) << " of " << grouped(all) << "\x1b[K" << (done == all ? "\n" : "");
 }
 
-// On a terminal; an error then has a line of its own.
-ReplayReport replay_with_progress(Runtime& runtime, std::span<const std::byte> file, ReplayOptions options) {
+// On a terminal. An error starts on a line of its own.
+replay::Report run_with_progress(Runtime& runtime, std::span<const std::byte> file, replay::Options options) {
   bool is_shown = false;
   options.progress = [&](std::uint64_t done, std::uint64_t all) {
     show_progress(done, all);
     is_shown = done != all;
   };
   try {
-    return replay(runtime, file, options);
+    return replay::run(runtime, file, options);
   } catch (...) {
     if (is_shown) {
       std::cerr << "\r\x1b[K";
@@ -202,88 +193,71 @@ ReplayReport replay_with_progress(Runtime& runtime, std::span<const std::byte> f
   }
 }
 
-// What a trace may ask for.
-struct Limits {
-  std::int64_t memory = 0;
-  std::int64_t seconds = 3600;
-
-  void declare(CommandLine& line) {
-    line.integer("memory-limit", &memory,
-                 "bytes of the host's memory that the trace may want at once, default three quarters of the "
-                 "machine's, or of the container's (cgroup v2)");
-    line.integer("time-limit", &seconds, "after so many seconds the replay ends, default 3600");
-  }
-  void put_into(ReplayOptions& options) const {
-    constexpr std::int64_t kMostSeconds = std::int64_t{1} << 32U;
-    if (memory < 0 || seconds < 1 || seconds > kMostSeconds) {
-      throw UsageError(
-          "yoke replay takes a --memory-limit of 0 or more and a --time-limit of 1 to 4294967296");
-    }
-    options.memory_limit = static_cast<std::uint64_t>(memory);
-    options.time_limit = std::chrono::seconds(seconds);
-  }
-};
-
-}  // namespace
-
-int replay_command(Arguments arguments) {
-  std::string path;
-  std::string picture;
-  bool as_json = false;
-  bool as_text = false;
-  bool no_compare = false;
-  Limits limits;
-  ReplayOptions options;
-  CommandLine line("yoke replay FILE [OPTION...]",
-                   "Runs the calls of a trace against a backend, in recorded order and on one thread, and "
-                   "compares result codes and, where\n"
-                   "the trace has data, contents. yoke --layers trace [--data] COMMAND records one, in "
-                   "YOKE_TRACE_FILE or\n"
-                   "else in yoke-trace-PID.yoketrace. One of --backend, --print and --chrome must be given. "
-                   "Exit code 1: something differs.");
-  line.positional("FILE", &path, "the trace");
-  line.text("backend", &options.backend, "where to run it: a backend's name", "NAME");
-  line.number(
-      "tolerance", &options.tolerance,
-      "for floats, relative to the larger of 1 and the value, default 1e-5; what is no float must be equal");
-  limits.declare(line);
-  line.flag("no-compare", &no_compare, "do not compare contents");
-  line.flag("json", &as_json, "print one JSON object");
-  line.flag("print", &as_text, "list the calls, and run nothing");
-  line.text("chrome", &picture, "write the trace for chrome://tracing to this file, and run nothing", "FILE");
-  if (!line.parse(arguments)) {
-    return kDone;
-  }
-  if (options.backend.empty() && !as_text && picture.empty()) {
-    throw UsageError("yoke replay takes one of --backend NAME, --print and --chrome FILE");
-  }
-  limits.put_into(options);
+int replay_file(const std::string& path, const replay::Options& options, bool as_json) {
   const MappedFile file(path);
-  try {
-    static_cast<void>(TraceReader(file.bytes()));  // reads the head
-  } catch (const Error& error) {
-    throw Error(error.code(), path + ": " + error.what());
-  }
-  if (as_text || !picture.empty()) {
-    if (as_text) {
-      print_trace(file.bytes(), std::cout);
-    }
-    if (!picture.empty()) {
-      write_picture(file.bytes(), picture);
-    }
-    return kDone;
-  }
-  options.compare_contents = !no_compare;
   Runtime runtime(runtime_options());
-  const ReplayReport report = ::isatty(STDERR_FILENO) == 1
-                                  ? replay_with_progress(runtime, file.bytes(), options)
-                                  : replay(runtime, file.bytes(), options);
+  const replay::Report report = ::isatty(STDERR_FILENO) == 1
+                                    ? run_with_progress(runtime, file.bytes(), options)
+                                    : replay::run(runtime, file.bytes(), options);
   if (as_json) {
     print_json(report, options.backend);
   } else {
     print_report(report, options.backend);
   }
   return report.differences == 0 ? kDone : kFailed;
+}
+
+}  // namespace
+
+int replay_command(Arguments arguments) {
+  std::string path;
+  std::string events;
+  bool as_json = false;
+  bool as_text = false;
+  bool no_compare = false;
+  replay::Options options;
+  CommandLine line(
+      "yoke replay FILE [OPTION...]",
+      "Runs the calls of a trace on a backend, in recorded order and on one thread, and compares the "
+      "results and, where the trace\n"
+      "has data, the contents. To record a trace: yoke --layers trace [--data] COMMAND. It is written to "
+      "YOKE_TRACE_FILE, by default\n"
+      "yoke-trace-PID.yoketrace. One of --backend, --print and --chrome is required. Exit code 1: "
+      "something differs, or an error.");
+  line.positional("FILE", &path, "the trace");
+  line.text("backend", &options.backend, "the backend to run it on", "NAME");
+  line.number(
+      "tolerance", &options.tolerance,
+      "for floats, relative to the larger of 1 and the value, default 1e-5; other contents must be equal");
+  line.flag("no-compare", &no_compare, "do not compare contents");
+  line.flag("json", &as_json, "print one JSON object");
+  line.flag("print", &as_text, "list the calls, and run nothing");
+  line.text("chrome", &events, "write the trace for chrome://tracing to this file, and run nothing", "FILE");
+  if (!line.parse(arguments)) {
+    return kDone;
+  }
+  if (options.backend.empty() && !as_text && events.empty()) {
+    throw UsageError("yoke replay requires one of --backend NAME, --print and --chrome FILE");
+  }
+  options.compare_contents = !no_compare;
+  try {
+    if (!as_text && events.empty()) {
+      return replay_file(path, options, as_json);
+    }
+    const MappedFile file(path);
+    if (as_text) {
+      replay::print(file.bytes(), std::cout);
+    }
+    if (!events.empty()) {
+      write_events(file.bytes(), events);
+    }
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kDataLoss || error.code() == ErrorCode::kUnimplemented) {  // of the trace
+      throw Error(error.code(), path + ": " + error.what());
+    }
+    throw;
+  }
+  return kDone;
 }
 
 }  // namespace yoke::cli

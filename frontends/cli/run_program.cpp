@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/run_program.cpp: buffers, copies and one launch, by the runtime's own classes.
+// frontends/cli/run_program.cpp: buffers, copies and one launch through the runtime's classes.
 #include "run_program.h"
 
 #include <yoke/program/execute.h>
@@ -17,14 +17,14 @@ namespace {
 
 using program::Type;
 
-// Elements as those of another type, by the program format's own casts; `from` is only read.
+// Converts elements to another type with a program, so that the program format's rules for casts apply.
 void cast(Type from_type, const void* from, Type to_type, void* to, std::uint64_t count) {
   const std::string n = "[" + std::to_string(count) + "]";
   const std::string to_name(program::type_name(to_type));
   const program::Module module = program::parse_and_verify(
       "yoke.program 1\nprogram cast() {\n  arg a : " + std::string(program::type_name(from_type)) + n +
       " in\n  arg b : " + to_name + n + " out\n  b[i] = " + to_name + "(a[i])\n}\n");
-  void* const pointers[] = {const_cast<void*>(from), to};
+  void* const pointers[] = {const_cast<void*>(from), to};  // the program only reads `from`
   program::execute(module.programs.front(), pointers, {});
 }
 
@@ -88,7 +88,7 @@ void run_on_device(const std::shared_ptr<Device>& device, const std::string& tex
 }
 
 Difference largest_difference(const program::Program& program, const ArgumentBytes& got,
-                              const ArgumentBytes& wanted) {
+                              const ArgumentBytes& expected) {
   Difference largest;
   for (std::size_t i = 0; i < got.size(); ++i) {
     const program::Tensor& tensor = argument(program, i);
@@ -96,10 +96,10 @@ Difference largest_difference(const program::Program& program, const ArgumentByt
       continue;
     }
     const std::vector<double> got_values = element_values(tensor, got[i]);
-    const std::vector<double> wanted_values = element_values(tensor, wanted[i]);
+    const std::vector<double> expected_values = element_values(tensor, expected[i]);
     for (std::uint64_t element = 0; element < got_values.size(); ++element) {
       const double a = got_values[element];
-      const double b = wanted_values[element];
+      const double b = expected_values[element];
       if (a == b || (std::isnan(a) && std::isnan(b))) {
         continue;
       }
@@ -107,8 +107,8 @@ Difference largest_difference(const program::Program& program, const ArgumentByt
       const double relative = std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference;
       if (relative > largest.relative) {
         largest = {.relative = relative,
-                   .place = tensor.name + "[" + std::to_string(element) + "] is " + shortest(a) + ", not " +
-                            shortest(b)};
+                   .place = tensor.name + "[" + std::to_string(element) + "] is " + shortest(a) +
+                            ", expected " + shortest(b)};
       }
     }
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/run_program.h: a program on random input, on a device or on the reference executor, and how
-// far two runs differ.
+// frontends/cli/run_program.h: runs a program on random input, on a device or
+// on the reference executor, and compares.
 #pragma once
 
 #include <yoke/program/program.h>
@@ -18,7 +18,8 @@ namespace yoke::cli {
 // The bytes of each argument, in order of declaration.
 using ArgumentBytes = std::vector<std::vector<std::byte>>;
 
-// Floats in [-1, 1), integers in 0..15, bools; outputs too, so that what is not written shows.
+// Floats in [-1, 1), integers in 0..15, bools. Outputs are filled, too, so
+// that missing writes show up as differences.
 ArgumentBytes random_arguments(const program::Program& program, std::int64_t seed);
 
 void run_on_reference(const program::Program& program, ArgumentBytes& arguments,
@@ -31,13 +32,13 @@ void run_on_device(const std::shared_ptr<Device>& device, const std::string& tex
 
 std::vector<double> element_values(const program::Tensor& tensor, std::span<const std::byte> bytes);
 
-// The element of an output where two runs differ most, relative to the larger of 1 and the value; a NaN
-// against a number counts as infinite.
+// The output element where two runs differ most, relative to the larger of 1 and the value. A NaN compared
+// with a number counts as an infinite difference.
 struct Difference {
   double relative = 0;
-  std::string place;  // "y[3] is 0.5, not 0.25"; empty: none
+  std::string place;  // "y[3] is 0.5, expected 0.25"; empty if there is no difference
 };
 Difference largest_difference(const program::Program& program, const ArgumentBytes& got,
-                              const ArgumentBytes& wanted);
+                              const ArgumentBytes& expected);
 
 }  // namespace yoke::cli

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/stop_request.cpp: a handler that does what a handler may: set a flag.
+// frontends/cli/stop_request.cpp: a signal handler that sets a flag.
 #include "stop_request.h"
 
 #include <csignal>
@@ -11,7 +11,7 @@ volatile std::sig_atomic_t stop_made = 0;
 
 void note_stop(int signal) {
   stop_made = 1;
-  std::signal(signal, SIG_DFL);  // whoever asks twice means now
+  std::signal(signal, SIG_DFL);  // the second signal ends the process
 }
 
 }  // namespace

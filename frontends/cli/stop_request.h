@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/stop_request.h: Ctrl-C as a wish: the first is noted, the second ends the process as usual.
+// frontends/cli/stop_request.h: makes the first Ctrl-C a request to stop; the second one ends the process.
 #pragma once
 
 namespace yoke::cli {
 
-// While it lives, SIGINT and SIGTERM only set a flag. One at a time.
+// While an object exists, the first SIGINT or SIGTERM only sets a flag.
+// Precondition: there is at most one object.
 class StopRequest {
  public:
   StopRequest();

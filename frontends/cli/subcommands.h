@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/subcommands.h: what each subcommand is called with, and what it gives back.
+// frontends/cli/subcommands.h: the subcommands, their arguments and their exit codes.
 #pragma once
 
 #include <span>
@@ -13,12 +13,12 @@ constexpr int kDone = 0;
 constexpr int kFailed = 1;
 constexpr int kWrongUsage = 2;
 
-// What was typed makes no sense; main prints it and exits with kWrongUsage.
+// The command line is invalid. main prints the message and exits with kWrongUsage.
 class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-using Arguments = std::span<const std::string>;  // behind the subcommand's name
+using Arguments = std::span<const std::string>;  // the words after the subcommand's name
 
 int backends_command(Arguments arguments);
 int check_plugin_command(Arguments arguments);

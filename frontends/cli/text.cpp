@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/text.cpp: numbers and lists for people to read, the same in every locale.
+// frontends/cli/text.cpp: formats numbers, lists and tables, independent of the locale.
 #include "text.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/text.h: numbers and lists for people to read.
+// frontends/cli/text.h: formats numbers, lists and tables for people to read.
 #pragma once
 
 #include <yoke/runtime/log.h>
@@ -12,16 +12,17 @@
 namespace yoke::cli {
 
 std::string fixed(double value, int digits);      // fixed(0.5, 2): "0.50"
-std::string shortest(double value);               // reads back as the same number
+std::string shortest(double value);               // the shortest text that reads back as the same number
 std::string grouped(std::uint64_t value);         // "60,000"
 std::string duration(double seconds);             // "3.2 s", "1:05", "2:03:04"
 std::string byte_text(std::uint64_t byte_count);  // "1.5 GiB"
 std::string join(const std::vector<std::string>& parts, std::string_view between);
-// Lines of columns, each as wide as its widest cell; rows have as many cells as `heads`.
+// A table with aligned columns. Precondition: every row has as many cells as `heads`.
 std::string table_text(const std::vector<std::string>& heads,
                        const std::vector<std::vector<std::string>>& rows);
 std::vector<std::string> split(std::string_view text, char at);
 
-LogLevel log_level_by_name(const std::string& name);  // UsageError lists the names
+// Throws UsageError, which lists the valid names.
+LogLevel log_level_by_name(const std::string& name);
 
 }  // namespace yoke::cli

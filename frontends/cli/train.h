@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/train.h: what yoke train was asked for, and the data it trains on.
+// frontends/cli/train.h: the options of yoke train and the data it trains on.
 #pragma once
 
 #include <yoke/runtime/collective.h>
@@ -18,13 +18,13 @@ namespace yoke::cli {
 
 struct TrainOptions {
   std::string backend = "cc";          // or "cuda:1,cc:2"
-  std::optional<std::int64_t> shards;  // 2 for one backend; what `backend` counts for several
+  std::optional<std::int64_t> shards;  // default: 2 for one backend, the sum of the counts for several
   std::filesystem::path data;          // empty: half-moons
-  std::int64_t class_count = 0;        // 0: from the labels
+  std::int64_t class_count = 0;        // 0: one more than the largest label
   std::vector<std::uint64_t> hidden;   // widths of the hidden layers
-  std::string model;                   // as typed; empty: fits the data
-  std::int64_t batch = 0;              // 0: fits the data, as epochs
-  std::int64_t epochs = 0;
+  std::string model;                   // as typed; empty: a default for the data
+  std::int64_t batch = 0;              // 0: a default for the data
+  std::int64_t epochs = 0;             // 0: a default for the data
   double learning_rate = 0.1;
   double momentum = 0;
   double weight_decay = 0;
@@ -39,15 +39,15 @@ struct TrainOptions {
   LogLevel log_level = LogLevel::kWarn;
 };
 
-// Nothing: --help was printed. Throws UsageError for what makes no sense whatever the data.
+// Returns nothing if --help was printed. Throws UsageError for options that are invalid for any data.
 std::optional<TrainOptions> parse_train_options(Arguments arguments);
 
-// "mlp:300-100" to {300, 100}; UsageError otherwise.
+// Parses "mlp:300-100" to {300, 100}. Throws UsageError.
 std::vector<std::uint64_t> parse_model(const std::string& model);
 
 struct TrainData {
-  std::string name;      // "half-moons", "MNIST files in mnist/"
-  std::string sentence;  // says what it is, for people
+  std::string name;      // "half-moons", or the folder
+  std::string sentence;  // a description to print
   Tensor train_inputs;   // f32 [n, features]
   Tensor train_labels;   // u8 [n]
   Tensor test_inputs;
@@ -55,7 +55,8 @@ struct TrainData {
   std::uint64_t class_count = 0;
 };
 
-// Reads or makes the data, and fills in what the options leave to it: model, batch, epochs. Throws Error.
+// Reads or generates the data, and sets the options that default to values for the
+// data: model, batch, epochs. Throws Error.
 TrainData load_train_data(TrainOptions& options);
 
 }  // namespace yoke::cli

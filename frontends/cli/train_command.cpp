@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/train_command.cpp: yoke train: the options become one call of data_parallel, with progress
-// around its steps.
+// frontends/cli/train_command.cpp: yoke train: one call of data_parallel, with progress and reports.
 #include <unistd.h>
 #include <yoke/data_parallel.h>
 #include <yoke/losses.h>
@@ -33,7 +32,7 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// Adds the time of its own life.
+// Adds the time between its construction and destruction to a sum.
 class Timed {
  public:
   explicit Timed(double* sum) : sum_(sum) {}
@@ -56,7 +55,7 @@ nn::Module make_model(const TrainOptions& options, std::uint64_t class_count) {
   return nn::sequential(std::move(layers));
 }
 
-// One run: the loop over epochs inside data_parallel's body.
+// The body of data_parallel: the loop over epochs.
 class Run {
  public:
   Run(const TrainOptions& options, const TrainData& data, const nn::Module& model, std::ostream& out,
@@ -72,7 +71,7 @@ class Run {
     Evaluation evaluation = make_evaluation(trainer);
     out_ << options_.model << " on " << report_->devices << ", " << report_->shards
          << (report_->shards == 1 ? " shard, " : " shards, ") << trainer.steps_per_epoch() << " steps of "
-         << options_.batch << " examples an epoch, gradients merged by " << report_->merge << std::endl;
+         << options_.batch << " examples per epoch, gradient merge " << report_->merge << std::endl;
     Progress progress(out_, isatty(STDERR_FILENO) == 1, options_.epochs, trainer.steps_per_epoch(),
                       options_.batch, [&] { return loss_so_far(trainer); });
     for (std::int64_t epoch = 1; epoch <= options_.epochs && !report_->stopped; ++epoch) {
@@ -93,12 +92,11 @@ class Run {
     });
   }
 
-  // The mean over the epoch's steps so far. The trainer gives the mean since it was last asked.
+  // The mean over the epoch's steps so far. Trainer::mean_loss covers only the steps since its last call.
   double loss_so_far(Trainer& trainer) {
     const std::int64_t fresh = epoch_steps_ - loss_steps_;
     if (fresh > 0) {
-      // Always the mean over the rows, so that the number means the same whatever the gradients' reduction
-      // is.
+      // Always the mean over the rows, so that the number is comparable for every reduction of the gradients.
       loss_sum_ += trainer.mean_loss(Reduction::kMean) * static_cast<double>(fresh);
       loss_steps_ = epoch_steps_;
     }
@@ -129,7 +127,7 @@ class Run {
     report_->step_seconds += seconds;
     report_->finished_epochs += finished ? 1 : 0;
     report.examples_per_second = static_cast<double>(rows) / seconds;
-    if (report_->stopped) {  // what was learned first, what it is worth after
+    if (report_->stopped) {  // save first: the evaluation may take long
       progress.line("stopped after step " + std::to_string(trainer.step_count()) + ", in epoch " +
                     std::to_string(epoch) + " of " + std::to_string(options_.epochs));
       save(trainer, progress);
@@ -138,7 +136,7 @@ class Run {
       const Timed timed(&report_->evaluation_seconds);
       const std::vector<double> metrics = evaluation.run();
       report.test_loss = metrics.at(0);
-      // A share of rows, back to the whole number of rows that f32 rounded.
+      // The accuracy is a fraction of the rows in f32; recover the exact number of rows.
       const auto count = static_cast<double>(data_.test_labels.element_count());
       report.test_accuracy = std::round(metrics.at(1) * count) / count;
     }
@@ -146,7 +144,7 @@ class Run {
     progress.line(epoch_text(epoch, options_.epochs, report));
   }
 
-  // A failure is told at the end: the run's figures are worth having all the same.
+  // A failure to save is reported at the end, after the run's results.
   void save(Trainer& trainer, Progress& progress) {
     if (options_.save.empty()) {
       return;
@@ -171,7 +169,7 @@ class Run {
   std::int64_t epoch_steps_ = 0;  // done in this epoch
 };
 
-// Loads the backends and checks their options. Throws what keeps the training from starting.
+// Loads the backends and parses the device options with their schemas. Throws UsageError and Error.
 std::vector<Option> device_options(const TrainOptions& options, Runtime& runtime) {
   std::optional<std::vector<Option>> all;
   for (const std::string& part : split(options.backend, ',')) {
@@ -182,9 +180,9 @@ std::vector<Option> device_options(const TrainOptions& options, Runtime& runtime
     std::vector<Option> parsed = backend->parse_options(options.device_options);
     for (std::size_t i = 0; all && i < parsed.size(); ++i) {
       if (parsed[i].value != all->at(i).value) {
-        throw UsageError("--option " + options.device_options[i] + " is of another type to " +
-                         backend->name() + " than to those before it in --backend " + options.backend +
-                         "; name one backend");
+        throw UsageError("--option " + options.device_options[i] + " has a different type in " +
+                         backend->name() + " than in the backends before it in --backend " + options.backend +
+                         "; use one backend, or leave the option out");
       }
     }
     all = std::move(parsed);
@@ -218,7 +216,7 @@ int train_command(Arguments arguments) {
   }
   const Stopwatch whole;
   TrainReport report;
-  // Everything that can be known to fail is tried before the data are read.
+  // Fail before reading the data if saving or a device option cannot work.
   if (!options->save.empty()) {
     check_can_save(options->save);
   }

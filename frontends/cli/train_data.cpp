@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/train_data.cpp: MNIST-like files, or half-moons where there are none.
+// frontends/cli/train_data.cpp: reads MNIST-like files or generates half-moons.
 #include <yoke/datasets.h>
 
 #include "text.h"
@@ -18,12 +18,12 @@ TrainData half_moons(TrainOptions& options) {
   options.batch = options.batch == 0 ? 20 : options.batch;
   options.epochs = options.epochs == 0 ? 30 : options.epochs;
   const datasets::Points train = datasets::half_moons(kTrainCount, kNoise, options.seed);
-  // Another seed, far from those that are typed: test points are not training points.
+  // A seed far from the ones that users type, so that test points differ from training points.
   const datasets::Points test =
       datasets::half_moons(kTestCount, kNoise, options.seed ^ (std::int64_t{1} << 40U));
   return {.name = "half-moons",
-          .sentence = "no --data was given: training on generated half-moons (" + grouped(kTrainCount) +
-                      " points, " + grouped(kTestCount) + " to test)",
+          .sentence = "no --data: training on generated half-moons (" + grouped(kTrainCount) +
+                      " training points, " + grouped(kTestCount) + " test points)",
           .train_inputs = train.points,
           .train_labels = train.labels,
           .test_inputs = test.points,
@@ -58,9 +58,9 @@ TrainData load_train_data(TrainOptions& options) {
   options.hidden = parse_model(options.model);
   const std::uint64_t rows = data.train_labels.element_count();
   if (static_cast<std::uint64_t>(options.batch) > rows) {
-    throw Error(ErrorCode::kInvalidArgument, "--batch is " + std::to_string(options.batch) +
-                                                 ", but there are only " + std::to_string(rows) +
-                                                 " training examples; give at most that many");
+    throw Error(ErrorCode::kInvalidArgument, "--batch " + std::to_string(options.batch) + " exceeds the " +
+                                                 std::to_string(rows) +
+                                                 " training examples; use a smaller batch");
   }
   return data;
 }

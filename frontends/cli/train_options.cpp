@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/train_options.cpp: the options of yoke train, and what can be said against them before
-// anything is done.
+// frontends/cli/train_options.cpp: parses and checks the options of yoke train.
 #include <algorithm>
 #include <charconv>
 
@@ -12,33 +11,36 @@
 namespace yoke::cli {
 namespace {
 
-constexpr std::int64_t kMostShards = 1024;
-constexpr std::uint64_t kWidestLayer = 1'000'000;
+constexpr std::int64_t kMaxShards = 1024;
+constexpr std::uint64_t kMaxLayerWidth = 1'000'000;
 
-void check(bool holds, const std::string& sentence) {
-  if (!holds) {
-    throw UsageError(sentence);
+void check(bool valid, const std::string& message) {
+  if (!valid) {
+    throw UsageError(message);
   }
 }
 
+// "--batch is 0; it must be at least 1"
+std::string wrong_value(const char* name, const std::string& value, const std::string& rule) {
+  return std::string(name) + " is " + value + "; it must be " + rule;
+}
+
+void check_at_least_one(const char* name, const std::optional<std::int64_t>& value) {
+  check(!value || *value >= 1, wrong_value(name, std::to_string(value.value_or(0)), "at least 1"));
+}
+
 void check_ranges(const TrainOptions& options) {
-  const auto at_least_one = [](const char* name, std::int64_t value) {
-    check(value >= 1, std::string(name) + " is " + std::to_string(value) + "; give at least 1");
-  };
-  if (options.shards) {
-    at_least_one("--shards", *options.shards);
-    check(*options.shards <= kMostShards,
-          "--shards is " + std::to_string(*options.shards) + "; give at most " + std::to_string(kMostShards));
-  }
-  check(options.class_count >= 0 && options.class_count <= 256,
-        "--classes is " + std::to_string(options.class_count) + "; labels are bytes: give 1 to 256");
-  check(options.learning_rate > 0, "--lr is " + shortest(options.learning_rate) + "; give a number above 0");
+  const std::int64_t shards = options.shards.value_or(1);
+  check_at_least_one("--shards", shards);
+  check(shards <= kMaxShards,
+        wrong_value("--shards", std::to_string(shards), "at most " + std::to_string(kMaxShards)));
+  check(options.learning_rate > 0, wrong_value("--lr", shortest(options.learning_rate), "greater than 0"));
   check(options.momentum >= 0 && options.momentum < 1,
-        "--momentum is " + shortest(options.momentum) + "; give a number from 0 to below 1");
+        wrong_value("--momentum", shortest(options.momentum), "at least 0 and less than 1"));
   check(options.weight_decay >= 0,
-        "--weight-decay is " + shortest(options.weight_decay) + "; give 0 or more");
-  check(!options.nesterov || options.momentum > 0, "--nesterov needs a --momentum above 0");
-  check(options.seed >= 0, "--seed is " + std::to_string(options.seed) + "; give 0 or more");
+        wrong_value("--weight-decay", shortest(options.weight_decay), "at least 0"));
+  check(!options.nesterov || options.momentum > 0, "--nesterov needs --momentum greater than 0");
+  check(options.seed >= 0, wrong_value("--seed", std::to_string(options.seed), "at least 0"));
 }
 
 Reduction reduction_by_name(const std::string& name) {
@@ -54,8 +56,7 @@ MergeStrategy merge_by_name(const std::string& name) {
   }
 }
 
-// Names with counts, "cuda:1,cc:2": whether each part makes sense; which backends there are is the runtime's
-// business.
+// Checks the syntax of "cc" or "cuda:1,cc:2". The runtime checks later whether the backends exist.
 void check_backend(const TrainOptions& options) {
   for (const std::string& part : split(options.backend, ',')) {
     const std::size_t colon = part.find(':');
@@ -63,7 +64,8 @@ void check_backend(const TrainOptions& options) {
     const bool is_number = !count.empty() && std::all_of(count.begin(), count.end(),
                                                          [](char c) { return c >= '0' && c <= '9'; });
     check(colon != 0 && !part.empty() && is_number,
-          "--backend takes a name (cc) or names with counts (cuda:1,cc:2), not '" + options.backend + "'");
+          "--backend takes a name (cc) or names with device counts (cuda:1,cc:2), not '" + options.backend +
+              "'");
   }
 }
 
@@ -71,18 +73,17 @@ void check_backend(const TrainOptions& options) {
 
 std::vector<std::uint64_t> parse_model(const std::string& model) {
   constexpr std::string_view kKind = "mlp:";
-  const UsageError nonsense("--model '" + model +
-                            "' makes no sense; write mlp: and the widths of the hidden layers, 1 to " +
-                            grouped(kWidestLayer) + " each: mlp:500 or mlp:300-100");
+  const UsageError invalid("--model takes mlp: and the widths of the hidden layers, 1 to " +
+                           grouped(kMaxLayerWidth) + " each (mlp:500, mlp:300-100), not '" + model + "'");
   if (!model.starts_with(kKind)) {
-    throw nonsense;
+    throw invalid;
   }
   std::vector<std::uint64_t> widths;
   for (const std::string& part : split(std::string_view(model).substr(kKind.size()), '-')) {
     std::uint64_t width = 0;
     const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), width);
-    if (error != std::errc() || end != part.data() + part.size() || width < 1 || width > kWidestLayer) {
-      throw nonsense;
+    if (error != std::errc() || end != part.data() + part.size() || width < 1 || width > kMaxLayerWidth) {
+      throw invalid;
     }
     widths.push_back(width);
   }
@@ -91,7 +92,7 @@ std::vector<std::uint64_t> parse_model(const std::string& model) {
 
 namespace {
 
-// What is typed as text or left out, before it becomes an option.
+// Options that are converted or get their defaults after parsing.
 struct TypedOptions {
   std::string data;
   std::string save;
@@ -104,45 +105,45 @@ struct TypedOptions {
 };
 
 void describe(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
-  line.text("backend", &options.backend, "a backend's name, default cc, or several with counts: cuda:1,cc:2",
-            "NAME");
-  line.integer("shards", &options.shards, "workers that share each batch, default 2");
+  line.text("backend", &options.backend,
+            "backend to train on, default cc, or several with device counts: cuda:1,cc:2", "NAME");
+  line.integer("shards", &options.shards, "workers that divide each batch, default 2");
   line.text("data", &typed.data,
-            "folder with MNIST-like IDX files, plain or .gz; image size and classes come from them", "DIR");
+            "folder with IDX files like MNIST's, plain or .gz; they set the image size and the classes",
+            "DIR");
   line.integer("classes", &typed.classes,
-               "number of classes; default: one more than the largest training label");
+               "number of classes, default one more than the largest training label");
   line.text("model", &options.model,
-            "mlp:500 (default with --data), mlp:300-100, ...: widths of the hidden layers");
-  line.integer("batch", &typed.batch, "examples per step, over all shards; default 100, half-moons 20");
-  line.integer("epochs", &typed.epochs, "times through the data, default 5, half-moons 30");
+            "widths of the hidden layers: mlp:500 (default with --data), mlp:300-100, ...");
+  line.integer("batch", &typed.batch, "examples per step, over all shards, default 100 (half-moons 20)");
+  line.integer("epochs", &typed.epochs, "passes over the data, default 5 (half-moons 30)");
   line.number("lr", &options.learning_rate, "learning rate, default 0.1");
-  line.number("momentum", &options.momentum, "default 0");
-  line.number("weight-decay", &options.weight_decay, "default 0");
-  line.flag("nesterov", &options.nesterov, "Nesterov's momentum");
-  line.text("reduction", &typed.reduction, "of the shards' gradients: mean (default) or sum", "NAME");
-  line.text("merge", &typed.merge, "how gradients come together: auto (default), owner, tree, direct",
+  line.number("momentum", &options.momentum, "momentum, default 0");
+  line.number("weight-decay", &options.weight_decay, "weight decay, default 0");
+  line.flag("nesterov", &options.nesterov, "use Nesterov momentum");
+  line.text("reduction", &typed.reduction, "how to combine the shards' gradients: mean (default) or sum",
             "NAME");
-  line.integer("seed", &options.seed, "of weights and half-moons, default 0");
+  line.text("merge", &typed.merge, "how to merge gradients: auto (default), owner, tree or direct", "NAME");
+  line.integer("seed", &options.seed, "seed of the weights and the half-moons, default 0");
   line.texts("option", &options.device_options,
-             "for every device; may be typed several times; yoke backends --help-options BACKEND lists them",
+             "option of every device, may be repeated; yoke backends --help-options BACKEND lists them",
              "NAME=VALUE");
   line.text("save", &typed.save, "write the parameters to this .npz file at the end", "FILE");
   line.flag("strict", &options.strict,
-            "an error, before training begins, where the backend leaves a program to another one (cc)");
+            "fail before training if the backend leaves a program to another backend (cc)");
   line.flag("json", &options.json,
-            "end with one JSON object on standard output; everything else goes to standard error");
+            "print one JSON object to standard output at the end, everything else to standard error");
   line.text("log-level", &typed.log_level,
             "trace, debug, info (default with --layers), warn (default), error or off", "NAME");
 }
 
 void check_counts(const TypedOptions& typed) {
-  check(!typed.batch || *typed.batch >= 1,
-        "--batch is " + std::to_string(typed.batch.value_or(0)) + "; give at least 1");
-  check(!typed.epochs || *typed.epochs >= 1,
-        "--epochs is " + std::to_string(typed.epochs.value_or(0)) + "; give at least 1");
-  check(!typed.classes || *typed.classes >= 1,
-        "--classes is " + std::to_string(typed.classes.value_or(0)) + "; labels are bytes: give 1 to 256");
-  check(!typed.classes || !typed.data.empty(), "--classes needs --data: half-moons have two");
+  check_at_least_one("--batch", typed.batch);
+  check_at_least_one("--epochs", typed.epochs);
+  const std::int64_t classes = typed.classes.value_or(1);
+  check(classes >= 1 && classes <= 256,
+        wrong_value("--classes", std::to_string(classes), "1 to 256, because labels are bytes"));
+  check(!typed.classes || !typed.data.empty(), "--classes needs --data: half-moons have two classes");
 }
 
 }  // namespace
@@ -151,10 +152,11 @@ std::optional<TrainOptions> parse_train_options(Arguments arguments) {
   TrainOptions options;
   TypedOptions typed;
   CommandLine line("yoke train [OPTION...]",
-                   "Trains a network of fully connected layers with ReLU between them to tell classes apart, "
-                   "data-parallel. Without --data it\n"
-                   "trains on generated half-moons. Ctrl-C ends it after the step, saved where --save asked; "
-                   "a second one ends it at once.");
+                   "Trains a classifier of fully connected layers with ReLU between them, data-parallel. "
+                   "Without --data it trains\n"
+                   "on generated half-moons. Ctrl-C ends training after the current step and saves if --save "
+                   "was given; a second\n"
+                   "one ends it at once.");
   describe(line, options, typed);
   if (!line.parse(arguments)) {
     return std::nullopt;

@@ -59,7 +59,7 @@ void Progress::line(const std::string& text) {
   if (on_terminal_) {
     std::cerr << "\r\033[K" << std::flush;
   }
-  out_ << text << std::endl;  // seen at once, also through a pipe
+  out_ << text << std::endl;  // flushed, so that it appears at once in a pipe, too
 }
 
 }  // namespace yoke::cli

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/train_progress.h: a moving line on a terminal, one plain line per epoch everywhere else.
+// frontends/cli/train_progress.h: draws a progress line on a terminal and prints one line per epoch.
 #pragma once
 
 #include <chrono>
@@ -10,16 +10,16 @@
 
 namespace yoke::cli {
 
-// The terminal's line is on standard error; lines that stay go to `out`.
+// The moving line goes to standard error, lines that stay go to `out`.
 class Progress {
  public:
-  // `loss` is asked for only when a line is drawn: it may make the host wait.
+  // `loss` may make the host wait, so it is called only when a line is drawn.
   Progress(std::ostream& out, bool on_terminal, std::int64_t epochs, std::int64_t steps_per_epoch,
            std::int64_t rows_per_step, std::function<double()> loss);
 
   void begin_epoch(std::int64_t epoch);  // from 1
   void step_done(std::int64_t step_in_epoch);
-  void line(const std::string& text);  // in place of the moving line
+  void line(const std::string& text);  // replaces the moving line
 
  private:
   void draw(std::int64_t steps_done, std::chrono::steady_clock::time_point now);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/train_report.cpp: lines for people, one JSON object for scripts.
+// frontends/cli/train_report.cpp: formats the results of a training run.
 #include "train_report.h"
 
 #include <chrono>
@@ -47,7 +47,7 @@ std::string fallback_text(const TrainReport& report) {
     rows.push_back({row.routine, row.device, row.to, grouped(row.launch_count), byte_text(row.byte_count),
                     fixed(seconds_of(row), 3), row.reason});
   }
-  return "fallbacks: programs that the backend left to another one\n" +
+  return "fallbacks: programs that ran on another backend\n" +
          table_text({"routine", "device", "ran on", "launches", "copied", "seconds", "reason"}, rows);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/train_report.h: what a training run came to, for people and for scripts.
+// frontends/cli/train_report.h: the results of a training run, as text and as JSON.
 #pragma once
 
 #include <yoke/runtime/runtime.h>
@@ -25,19 +25,19 @@ struct TrainReport {
   std::string merge;
   std::uint32_t shards = 0;
   std::int64_t steps = 0;
-  std::int64_t examples = 0;        // trained on, each as often as it was used
-  std::vector<EpochReport> epochs;  // the last may be unfinished
+  std::int64_t examples = 0;        // trained on, counted once per use
+  std::vector<EpochReport> epochs;  // the last one may be unfinished
   std::int64_t finished_epochs = 0;
   bool stopped = false;  // by a signal
   bool saved = false;
-  std::string save_error;                // why not
-  std::vector<FallbackCount> fallbacks;  // programs that the backend left to another one
+  std::string save_error;                // why saving failed
+  std::vector<FallbackCount> fallbacks;  // programs that ran on another backend
   double data_seconds = 0;
   double compile_seconds = 0;
   double setup_seconds = 0;
   double step_seconds = 0;
   double evaluation_seconds = 0;
-  double seconds = 0;  // all of it
+  double seconds = 0;  // of the whole run
 
   double examples_per_second() const {
     return step_seconds > 0 ? static_cast<double>(examples) / step_seconds : 0;
@@ -47,7 +47,7 @@ struct TrainReport {
 // "epoch 1/5: loss 0.2931, test loss 0.1602, test accuracy 95.21 %, 51,234 examples/s"
 std::string epoch_text(std::int64_t epoch, std::int64_t epochs, const EpochReport& report);
 std::string time_text(const TrainReport& report);      // where the time went
-std::string fallback_text(const TrainReport& report);  // a table; empty: there were none
+std::string fallback_text(const TrainReport& report);  // a table; empty if there were no fallbacks
 std::string json_text(const TrainOptions& options, const TrainData& data, const TrainReport& report);
 
 }  // namespace yoke::cli

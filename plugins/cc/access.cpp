@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/access.cpp: what an access means as addresses: linear forms over loops and symbols.
+// plugins/cc/access.cpp: addresses of accesses as linear forms over loops and symbols.
 #include "access.h"
 
 #include <algorithm>
@@ -15,8 +15,8 @@ using program::Statement;
 
 namespace {
 
-// sum + a * b modulo 2^64. Where a symbol's range begins far from 0 and a constant brings the index back,
-// parts of an address leave 64 bits; the address does not.
+// sum + a * b modulo 2^64. If a symbol's range starts far from 0 and a constant shifts the index back,
+// partial sums of an address may overflow 64 bits although the address itself does not.
 std::int64_t add_product(std::int64_t sum, std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(sum) +
                                    static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
@@ -54,8 +54,8 @@ void add_scaled(Form& to, const Form& from, std::int64_t scale) {
   }
 }
 
-bool may_leave(const Program& program, const Statement& statement, std::uint32_t tensor,
-               std::span<const Affine> indices) {
+bool may_be_out_of_range(const Program& program, const Statement& statement, std::uint32_t tensor,
+                         std::span<const Affine> indices) {
   for (std::size_t i = 0; i < indices.size(); ++i) {
     if (may_leave(program, statement, indices[i], program.tensors[tensor].dims[i])) {
       return true;
@@ -64,7 +64,7 @@ bool may_leave(const Program& program, const Statement& statement, std::uint32_t
   return false;
 }
 
-bool may_leave(const Program& program, const Statement& statement, const Access& access) {
+bool may_be_out_of_range(const Program& program, const Statement& statement, const Access& access) {
   for (std::size_t i = 0; i < access.indices.size(); ++i) {
     if (!access.indices[i].element_of &&
         may_leave(program, statement, access.indices[i].affine, program.tensors[access.tensor].dims[i])) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/access.h: what an access means as addresses: linear forms over loops and symbols.
+// plugins/cc/access.h: addresses of accesses as linear forms over loops and symbols.
 #pragma once
 
 #include <yoke/program/access.h>
@@ -26,17 +26,17 @@ struct Form {
 Form form_of(const program::Affine& affine, std::size_t loop_count, std::size_t symbol_count);
 void add_scaled(Form& to, const Form& from, std::int64_t scale);
 
-// May an affine index of the access leave its tensor for some value of loops and symbols?
-bool may_leave(const program::Program& program, const program::Statement& statement, std::uint32_t tensor,
-               std::span<const program::Affine> indices);
-bool may_leave(const program::Program& program, const program::Statement& statement,
-               const program::Access& access);
+// True if an affine index of the access may be out of range for some values of loops and symbols.
+bool may_be_out_of_range(const program::Program& program, const program::Statement& statement,
+                         std::uint32_t tensor, std::span<const program::Affine> indices);
+bool may_be_out_of_range(const program::Program& program, const program::Statement& statement,
+                         const program::Access& access);
 
-// The element's number in its tensor; element indices count as 0.
+// The number of the accessed element within its tensor; indices read from tensors count as 0.
 Form linear_form(const program::Program& program, const program::Statement& statement,
                  const program::Access& access);
 
-// Do different values of the loops that `form` has give different addresses, by the sizes of its strides?
+// True if the strides of `form` show that different values of its loops give different addresses.
 bool is_injective(const Form& form, std::span<const program::Loop> loops);
 
 }  // namespace yoke::cc

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/backend.cpp: the CPU as a backend: devices that share out the cores, memory, compiled programs.
+// plugins/cc/backend.cpp: the CPU backend: devices that divide the cores, their memory, compiled programs.
 #include "backend.h"
 
 #include <sys/mman.h>
@@ -12,7 +12,7 @@
 namespace yoke::cc {
 namespace {
 
-// Large buffers ask for large pages: fewer misses of the address cache.
+// Buffers from this size on use huge pages, which cause fewer TLB misses.
 constexpr std::uint64_t kLargeBuffer = std::uint64_t{4} << 20;
 constexpr std::uint64_t kLargePage = std::uint64_t{2} << 20;
 
@@ -44,8 +44,8 @@ const KernelTable* table_by_name(const std::string& name) {
   if (name == "best") {
     return tables[count - 1];
   }
-  throw sdk::Failure(YOKE_INVALID_ARGUMENT,
-                     "option 'kernels' is '" + name + "', which this machine cannot run; leave it at 'best'");
+  throw sdk::Failure(YOKE_STATUS_INVALID_ARGUMENT,
+                     "this machine cannot run the kernels '" + name + "'; use kernels=best");
 }
 
 }  // namespace
@@ -88,8 +88,12 @@ std::unique_ptr<sdk::Buffer> Device::create_buffer(std::uint64_t byte_count, std
   return buffer;
 }
 
+std::unique_ptr<sdk::Buffer> Device::import_buffer(const sdk::Import& memory) {
+  return std::make_unique<sdk::HostBuffer>(memory);
+}
+
 std::unique_ptr<sdk::Code> Device::compile(std::string_view text) {
-  const OpenMpThreads threads(options_.threads);  // oneDNN chooses its blocks for the threads it sees
+  const OpenMpThreads threads(options_.threads);  // oneDNN picks block sizes for the current thread count
   return std::make_unique<Code>(text, compile_options(), options_.pin ? &cell_ : nullptr);
 }
 
@@ -98,22 +102,32 @@ std::vector<sdk::Verdict> Device::can_compile(std::string_view text) {
   std::vector<sdk::Verdict> verdicts;
   program::Module module = sdk::read_program(text);
   for (std::uint32_t p = 0; p < module.programs.size(); ++p) {
-    const CompiledProgram compiled = compile_program(std::move(module.programs[p]), compile_options());
-    for (std::uint32_t s = 0; s < compiled.notes.size(); ++s) {
-      const Note& note = compiled.notes[s];
-      verdicts.push_back({p, s, note.native ? YOKE_VERDICT_NATIVE : YOKE_VERDICT_DECOMPOSED, note.reason});
+    const std::vector<Note> notes = plan_program(std::move(module.programs[p]), compile_options());
+    for (std::uint32_t s = 0; s < notes.size(); ++s) {
+      verdicts.push_back(
+          {p, s, notes[s].native ? YOKE_VERDICT_NATIVE : YOKE_VERDICT_DECOMPOSED, notes[s].reason});
     }
   }
   return verdicts;
 }
 
+void Backend::configure(const sdk::Options& options) {
+  wanted_device_count_ = static_cast<std::size_t>(options.integer("devices"));
+}
+
+const std::vector<Cell>& Backend::cells() {
+  std::call_once(counted_, [this] { cells_ = machine_cells(wanted_device_count_); });
+  return cells_;
+}
+
 sdk::DeviceInfo Backend::describe(std::uint32_t ordinal) {
-  const Cell& cell = cells_[ordinal];
+  const Cell& cell = cells()[ordinal];
   sdk::DeviceInfo info;
   info.name = processor_name();
   info.unique_id = "cpu:" + std::to_string(ordinal);
   info.memory_bytes = memory_byte_count();
-  info.types = {YOKE_F64, YOKE_F32, YOKE_F16, YOKE_BF16, YOKE_I64, YOKE_I32, YOKE_U32, YOKE_U8, YOKE_BOOL};
+  info.types = {YOKE_TYPE_F64, YOKE_TYPE_F32, YOKE_TYPE_F16, YOKE_TYPE_BF16, YOKE_TYPE_I64,
+                YOKE_TYPE_I32, YOKE_TYPE_U32, YOKE_TYPE_U8,  YOKE_TYPE_BOOL};
   info.kind = YOKE_DEVICE_CPU;
   info.compute_unit_count = static_cast<std::uint32_t>(cell.cores.size());
   info.suggested_stream_count = info.compute_unit_count;
@@ -124,24 +138,29 @@ sdk::DeviceInfo Backend::describe(std::uint32_t ordinal) {
 
 std::vector<sdk::OptionSpec> Backend::option_specs() {
   return {
-      sdk::OptionSpec::integer("threads", "Threads per stream, the launching one included.", 1, 1, 1024),
-      sdk::OptionSpec::text("kernels", "Instruction set of cc's own kernels; all but 'best' are for tests.",
+      sdk::OptionSpec::integer("devices",
+                               "Number of devices, at least one per NUMA node; 0: one per core, from 2 to 8.",
+                               0, 0, 1024)
+          .for_plugin(),
+      sdk::OptionSpec::integer("threads", "Threads per launch, including the launching thread.", 1, 1, 1024),
+      sdk::OptionSpec::text("kernels",
+                            "Instruction set of cc's kernels; values other than 'best' are for tests.",
                             "best", "best|plain|avx2|avx512"),
       sdk::OptionSpec::flag(
-          "pin", "Keep memory and launching threads on the device's NUMA node, where there are several.",
+          "pin", "Keep memory and launching threads on the device's NUMA node if there are several nodes.",
           true),
-      sdk::OptionSpec::integer("memory_limit", "Bytes that buffers of the device may take; 0: no limit.", 0,
-                               0, INT64_MAX),
+      sdk::OptionSpec::integer("memory_limit", "Most bytes that the device's buffers may use; 0: no limit.",
+                               0, 0, INT64_MAX),
   };
 }
 
 std::unique_ptr<sdk::Device> Backend::open_device(std::uint32_t ordinal, const sdk::Options& options) {
   DeviceOptions chosen;
   chosen.threads = static_cast<int>(options.integer("threads"));
-  chosen.pin = options.flag("pin") && cells_[ordinal].node >= 0;
+  chosen.pin = options.flag("pin") && cells()[ordinal].node >= 0;
   chosen.memory_limit = static_cast<std::uint64_t>(options.integer("memory_limit"));
   chosen.table = table_by_name(options.text("kernels"));
-  return std::make_unique<Device>(cells_[ordinal], chosen);
+  return std::make_unique<Device>(cells()[ordinal], chosen);
 }
 
 }  // namespace yoke::cc

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/compile.cpp: a program as a list of steps: matrix products and tile kernels.
+// plugins/cc/compile.cpp: compiles a program to a list of steps: matrix products and tile kernels.
 #include "compile.h"
 
 #include <yoke/program/memory.h>
@@ -16,9 +16,9 @@ using program::Statement;
 
 namespace {
 
-// Below this many multiplications calling a library costs more than the product.
+// Below this many multiplications, calling a library costs more than the product itself.
 constexpr std::int64_t kSmallProduct = 1024;
-// Tables of offsets (gemm.h) are made for sizes below this.
+// Gemm (gemm.h) builds offset tables only for extents below this.
 constexpr std::int64_t kLargestTable = std::int64_t{1} << 22;
 
 std::uint64_t round_up(std::uint64_t value) {
@@ -27,7 +27,8 @@ std::uint64_t round_up(std::uint64_t value) {
 
 class Compiler {
  public:
-  Compiler(Program program, const CompileOptions& options) : options_(options) {
+  Compiler(Program program, const CompileOptions& options, bool plan_only)
+      : options_(options), plan_only_(plan_only) {
     result_.program = std::move(program);
     result_.threads = options.threads;
     result_.notes.resize(result_.program.statements.size());
@@ -39,7 +40,9 @@ class Compiler {
       const std::uint32_t taken = matrix_product(next);
       next += taken != 0 ? taken : tile_group(next);
     }
-    place_memory();
+    if (!plan_only_) {
+      place_memory();
+    }
     return std::move(result_);
   }
 
@@ -50,13 +53,14 @@ class Compiler {
     result_.notes[statement] = {native, std::move(reason)};
   }
 
-  // How many statements became a matrix product: 0, 1, or 2 with a bias behind it.
+  // Returns how many statements the product takes: 0 (statement `id` is not a
+  // product), 1, or 2 if the next one adds a bias.
   std::uint32_t matrix_product(std::uint32_t id) {
     const Statement& statement = program().statements[id];
     std::string why_not;
     auto contraction = recognize(program(), statement, why_not);
     if (!contraction || contraction->multiplications() < kSmallProduct) {
-      note(id, true, contraction ? "tile kernel: a product too small for a library" : "");
+      note(id, true, contraction ? "tile kernel: the product is too small for a library call" : "");
       return 0;
     }
     MatmulStep step;
@@ -68,23 +72,25 @@ class Compiler {
                  !is_needed_after(program(), contraction->t.tensor, id + 1))) {
       Contraction whole = *contraction;
       whole.t = bias->target;
-      step.dnnl = DnnlMatmul::create(*options_.engine, whole, true, why_not);
+      step.dnnl = DnnlMatmul::create(*options_.engine, whole, true, plan_only_, why_not);
       if (step.dnnl) {
         step.bias = bias->bias;
         step.contraction = std::move(whole);
         note(id, true,
              "oneDNN matmul (" + step.dnnl->implementation() + ") with the bias of the next statement");
-        note(id + 1, true, "the bias of the oneDNN matmul before it");
+        note(id + 1, true, "bias of the preceding oneDNN matmul");
         result_.steps.push_back({{id, id + 1}, std::move(step)});
         return 2;
       }
     }
-    step.dnnl = DnnlMatmul::create(*options_.engine, *contraction, false, why_not);
+    step.dnnl = DnnlMatmul::create(*options_.engine, *contraction, false, plan_only_, why_not);
     if (step.dnnl) {
       note(id, true, "oneDNN matmul (" + step.dnnl->implementation() + ")");
     } else if (fits_tables(*contraction)) {
-      step.own = std::make_unique<const Gemm>(*contraction, *options_.table);
-      note(id, true, "blocked matmul of cc's own: " + why_not);
+      if (!plan_only_) {
+        step.own = std::make_unique<const Gemm>(*contraction, *options_.table);
+      }
+      note(id, true, "cc blocked matmul: " + why_not);
     } else {
       note(id, true, "tile kernel: " + why_not);
       return 0;
@@ -106,16 +112,16 @@ class Compiler {
       kept[tensor] = is_needed_after(program(), tensor, group.back());
     }
     TileKernel kernel = build_tile_kernel(program(), group, kept, *options_.table);
-    const bool behind = !result_.steps.empty() && reads_result_of_last(group);
+    const bool after_matmul = !result_.steps.empty() && reads_result_of_last(group);
     for (const std::uint32_t id : group) {
       const Statement& statement = program().statements[id];
       std::string reason = statement.reduce ? "tile kernel, reduction" : "tile kernel";
       if (group.size() > 1) {
-        reason += ", one of " + std::to_string(group.size()) + " statements";
+        reason += ", one of " + std::to_string(group.size()) + " fused statements";
       }
-      reason += behind ? ", right behind the matmul that it reads" : "";
-      reason += kept[statement.target.tensor] ? "" : ", its result stays in registers";
-      reason += kernel.element_wise ? ", some accesses one element at a time" : "";
+      reason += after_matmul ? ", right after the matmul that it reads" : "";
+      reason += kept[statement.target.tensor] ? "" : ", result stays in registers";
+      reason += kernel.element_wise ? ", some accesses go one element at a time" : "";
       reason = result_.notes[id].reason.empty() ? reason : result_.notes[id].reason;
       note(id, !kernel.element_wise, reason);
     }
@@ -137,7 +143,7 @@ class Compiler {
     return found;
   }
 
-  // Temporaries by liveness over the steps, then scratch that all steps share.
+  // Lays out the workspace: temporaries by liveness over the steps, then the scratch that all steps share.
   void place_memory() {
     const std::size_t tensors = program().tensors.size();
     std::vector<program::Lifetime> lives(tensors);
@@ -187,13 +193,18 @@ class Compiler {
   }
 
   CompileOptions options_;
+  bool plan_only_;
   CompiledProgram result_;
 };
 
 }  // namespace
 
 CompiledProgram compile_program(Program program, const CompileOptions& options) {
-  return Compiler(std::move(program), options).compile();
+  return Compiler(std::move(program), options, false).compile();
+}
+
+std::vector<Note> plan_program(Program program, const CompileOptions& options) {
+  return Compiler(std::move(program), options, true).compile().notes;
 }
 
 }  // namespace yoke::cc

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/compile.h: a program as a list of steps: matrix products and tile kernels.
+// plugins/cc/compile.h: compiles a program to a list of steps: matrix products and tile kernels.
 #pragma once
 
 #include <yoke/program/program.h>
@@ -20,7 +20,7 @@ namespace yoke::cc {
 
 struct MatmulStep {
   Contraction contraction;
-  std::shared_ptr<const DnnlMatmul> dnnl;  // or
+  std::shared_ptr<const DnnlMatmul> dnnl;  // exactly one of dnnl and own is set
   std::unique_ptr<const Gemm> own;
   std::optional<Operand> bias;
 };
@@ -30,24 +30,25 @@ struct Step {
   std::variant<MatmulStep, TileKernel> work;
 };
 
-// What became of a statement.
+// How a statement was compiled.
 struct Note {
   bool native = true;
   std::string reason;
+  friend bool operator==(const Note&, const Note&) = default;
 };
 
 struct CompileOptions {
   const DnnlEngine* engine = nullptr;
   const KernelTable* table = nullptr;
-  int threads = 1;  // of the stream that launches
+  int threads = 1;  // per launch
 };
 
 struct CompiledProgram {
   program::Program program;
   std::vector<Step> steps;
   std::vector<Note> notes;  // per statement
-  std::vector<std::uint64_t>
-      temp_offset;  // per tensor, into the workspace; kNotInMemory: an argument, or never stored
+  // Per tensor, into the workspace. kNotInMemory: the tensor is an argument or is never stored.
+  std::vector<std::uint64_t> temp_offset;
   std::uint64_t scratch_offset = 0;  // into the workspace; shared by the steps
   std::uint64_t scratch_stride = 0;  // per thread
   std::uint64_t workspace_byte_count = 0;
@@ -57,5 +58,8 @@ struct CompiledProgram {
 };
 
 CompiledProgram compile_program(program::Program program, const CompileOptions& options);
+
+// How compile_program would compile each statement. Generates no code and allocates no tables.
+std::vector<Note> plan_program(program::Program program, const CompileOptions& options);
 
 }  // namespace yoke::cc

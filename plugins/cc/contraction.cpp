@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/contraction.cpp: recognizes sums of products: matrix products, batched, transposed, with
-// offsets.
+// plugins/cc/contraction.cpp: recognizes sums of products: matrix
+// products, batched, transposed, with offsets.
 #include "contraction.h"
 
 #include <algorithm>
@@ -29,14 +29,15 @@ std::int64_t Contraction::multiplications() const {
 
 namespace {
 
-// A read of a tensor, maybe cast; in elements that are addresses for every iteration.
+// Matches a read of a tensor, cast or not, whose address is a linear
+// form that is in range in every iteration.
 std::optional<Operand> operand(const Program& program, const Statement& statement, const Expr& expr) {
   const Expr& read = expr.op == Op::kCast ? expr.args[0] : expr;
-  if (read.op != Op::kRead || has_element_index(read.access) || may_leave(program, statement, read.access) ||
-      read.type == Type::kBool) {
+  if (read.op != Op::kRead || has_element_index(read.access) ||
+      may_be_out_of_range(program, statement, read.access) || read.type == Type::kBool) {
     return std::nullopt;
   }
-  // Only casts that keep every value: the product of the cast values is then the same.
+  // Only casts that preserve every value may be skipped: the product is then the same.
   const bool wider = expr.type == read.type ||
                      (program::is_float(expr.type) && program::is_float(read.type)) ||
                      (program::is_integer(expr.type) && program::is_integer(read.type));
@@ -46,7 +47,7 @@ std::optional<Operand> operand(const Program& program, const Statement& statemen
   return Operand{read.access.tensor, read.type, linear_form(program, statement, read.access)};
 }
 
-// An outer loop and the next inner one are one where every tensor steps over them as one.
+// Merges an outer loop with the next inner one if every tensor steps over both with a single stride.
 std::vector<Axis> merged(const std::vector<Axis>& axes) {
   std::vector<Axis> result;
   for (const Axis& inner : axes) {
@@ -72,7 +73,7 @@ bool contiguous_in_target(const std::vector<Axis>& axes) {
   return std::any_of(axes.begin(), axes.end(), [](const Axis& axis) { return axis.t == 1; });
 }
 
-// Operands change places so that rows of the target are contiguous along n.
+// Swaps the operands if that makes rows of the target contiguous along n.
 void orient(Contraction& c) {
   const bool swap = contiguous_in_target(c.m) || (!contiguous_in_target(c.n) && c.n.empty() && !c.m.empty());
   if (!swap) {
@@ -97,18 +98,18 @@ std::optional<Contraction> recognize(const Program& program, const Statement& st
   };
   const Expr& value = statement.value;
   if (statement.reduce != program::Reduce::kSum || value.op != Op::kMul) {
-    return no("no sum of a product");
+    return no("not a sum of products");
   }
   if (!is_product_type(value.type) || statement.accumulator_type() != value.type) {
-    return no("products or sums of this type");
+    return no("unsupported type of products or sums");
   }
   auto a = operand(program, statement, value.args[0]);
   auto b = operand(program, statement, value.args[1]);
   if (!a || !b) {
-    return no("a factor is no plain read");
+    return no("a factor is not a plain read");
   }
   if (has_element_index(statement.target)) {
-    return no("a scatter");
+    return no("the target is a scatter");
   }
   Contraction c;
   c.type = value.type;
@@ -125,19 +126,19 @@ std::optional<Contraction> recognize(const Program& program, const Statement& st
     }
     if (statement.reduces(i)) {
       if (axis.a == 0 || axis.b == 0) {
-        return no("a summed loop is in one factor only");
+        return no("a summed loop appears in only one factor");
       }
       c.k.push_back(axis);
     } else if (axis.a != 0 && axis.b != 0) {
       c.batch.push_back(axis);
     } else if (axis.a == 0 && axis.b == 0) {
-      return no("a loop of the target is in no factor");
+      return no("a loop of the target appears in neither factor");
     } else {
       (axis.a != 0 ? c.m : c.n).push_back(axis);
     }
   }
   if (c.k.empty() || (c.m.empty() && c.n.empty())) {
-    return no("no matrix");
+    return no("not a matrix product");
   }
   for (std::vector<Axis>* axes : {&c.batch, &c.m, &c.n, &c.k}) {
     *axes = merged(*axes);
@@ -167,7 +168,7 @@ std::optional<BiasAdd> recognize_bias(const Program& program, const Statement& c
     const Expr& bias = next.value.args[1 - place];
     if (sum.op != Op::kRead || bias.op != Op::kRead || sum.access.tensor != contraction.target.tensor ||
         bias.access.tensor == contraction.target.tensor || sum.access.indices != contraction.target.indices ||
-        has_element_index(bias.access) || may_leave(program, next, bias.access)) {
+        has_element_index(bias.access) || may_be_out_of_range(program, next, bias.access)) {
       continue;
     }
     BiasAdd result;

@@ -13,7 +13,7 @@
 
 namespace yoke::cc {
 
-// One loop of a contraction, or several merged: how far one step goes in each tensor, in elements.
+// One loop of a contraction, or several merged loops, and its stride in each tensor, in elements.
 struct Axis {
   std::int64_t extent = 1;
   std::int64_t a = 0;
@@ -24,7 +24,7 @@ struct Axis {
 struct Operand {
   std::uint32_t tensor = 0;
   program::Type type = program::Type::kF32;
-  Form form;  // over the statement's loops; its constant and symbols are the offset
+  Form form;  // over the statement's loops; its constant and symbols give the offset
 };
 
 // t[batch, m, n] assign sum over k of a[batch, m, k] * b[batch, n, k].
@@ -34,19 +34,19 @@ struct Contraction {
   Operand t;
   program::Type type = program::Type::kF32;  // of products and sums
   program::Assign assign = program::Assign::kSet;
-  std::vector<Axis> batch;  // in both operands and the target; outer first, as the others
+  std::vector<Axis> batch;  // in both operands and the target. All axes are listed from outer to inner.
   std::vector<Axis> m;      // in a and the target
-  std::vector<Axis> n;      // in b and the target; its last axis is contiguous in the target where one is
-  std::vector<Axis> k;      // in a and b
+  std::vector<Axis> n;  // in b and the target; if any axis is contiguous in the target, the last one here is
+  std::vector<Axis> k;  // in a and b
 
   std::int64_t multiplications() const;
 };
 
-// Nothing, and why, where the statement is no contraction.
+// Returns nothing and sets `why_not` if the statement is not a contraction.
 std::optional<Contraction> recognize(const program::Program& program, const program::Statement& statement,
                                      std::string& why_not);
 
-// `t = z + bias[n]` right behind the contraction `z`: where the bias is read from.
+// `t = z + bias[n]` right after the contraction that writes `z`.
 struct BiasAdd {
   Operand bias;  // contiguous along n
   Operand target;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/dnnl_matmul.cpp: contractions by oneDNN 2.x.
+// plugins/cc/dnnl_matmul.cpp: contractions through oneDNN 2.x.
 #include "dnnl_matmul.h"
 
 #include <algorithm>
@@ -45,7 +45,8 @@ struct Shape {
   Axis k;
 };
 
-// All but the longest axis of m and of n become batches that the other operand is broadcast over.
+// Keeps the longest axis of m and of n; the other axes become batch
+// dimensions that broadcast the other operand.
 bool shape_of(const Contraction& c, Shape& shape) {
   shape.batch = c.batch;
   const auto take = [&](const std::vector<Axis>& axes, bool last) {
@@ -76,8 +77,8 @@ bool shape_of(const Contraction& c, Shape& shape) {
   return true;
 }
 
-// A matrix of rows x columns below the batches. Strides of dimensions of extent 1 are free: they take the
-// value that a dense matrix would have, which is what oneDNN's fast paths look for.
+// Describes a rows x columns matrix after the batch dimensions. A dimension of extent 1 may have any
+// stride; it gets the stride of a dense matrix, which oneDNN's fast paths require.
 memory::desc describe(const Shape& shape, memory::data_type type, std::int64_t Axis::*stride,
                       const Axis& rows, const Axis& columns) {
   memory::dims dims;
@@ -115,16 +116,16 @@ memory::data_type data_type(Type type) {
 }  // namespace
 
 std::shared_ptr<const DnnlMatmul> DnnlMatmul::create(const DnnlEngine& engine, const Contraction& c,
-                                                     bool with_bias, std::string& why_not) {
+                                                     bool with_bias, bool plan_only, std::string& why_not) {
   const bool types = c.type == Type::kF32 && c.t.type == Type::kF32 && c.a.type == c.b.type &&
                      (c.a.type == Type::kF32 || c.a.type == Type::kBF16);
   Shape shape;
   if (!types || (c.assign != program::Assign::kSet && c.assign != program::Assign::kAdd)) {
-    why_not = "oneDNN has no matmul of these types";
+    why_not = "oneDNN has no matmul for these types";
     return nullptr;
   }
   if (!shape_of(c, shape)) {
-    why_not = "the summed loops are not one stride in memory";
+    why_not = "the summed loops do not have a single stride in memory";
     return nullptr;
   }
   try {
@@ -132,7 +133,8 @@ std::shared_ptr<const DnnlMatmul> DnnlMatmul::create(const DnnlEngine& engine, c
     const memory::desc b = describe(shape, data_type(c.b.type), &Axis::b, shape.k, shape.n);
     const memory::desc t = describe(shape, memory::data_type::f32, &Axis::t, shape.m, shape.n);
     dnnl::primitive_attr attributes;
-    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);  // else routines share one: wrong results
+    // oneDNN's default scratchpad belongs to the primitive, which routines on several threads share.
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     if (c.assign == program::Assign::kAdd) {
       dnnl::post_ops ops;
       ops.append_sum(1.0F);
@@ -158,10 +160,12 @@ std::shared_ptr<const DnnlMatmul> DnnlMatmul::create(const DnnlEngine& engine, c
       why_not = "oneDNN has only its reference implementation for these strides";
       return nullptr;
     }
-    impl.primitive = dnnl::matmul(impl.desc);
+    if (!plan_only) {
+      impl.primitive = dnnl::matmul(impl.desc);
+    }
     return result;
   } catch (const dnnl::error& error) {
-    why_not = std::string("oneDNN refuses: ") + error.what();
+    why_not = std::string("oneDNN rejected the matmul: ") + error.what();
     return nullptr;
   }
 }
@@ -198,7 +202,7 @@ DnnlMatmul::Bound::Bound(const DnnlMatmul& matmul, void* scratch) : impl_(std::m
 DnnlMatmul::Bound::~Bound() = default;
 
 void DnnlMatmul::Bound::execute(const void* a, const void* b, const void* bias, void* t) {
-  // Handles are not const in oneDNN; it only reads through these.
+  // oneDNN takes non-const pointers, but only reads through these.
   impl_->a.set_data_handle(const_cast<void*>(a));
   impl_->b.set_data_handle(const_cast<void*>(b));
   impl_->t.set_data_handle(t);
@@ -207,7 +211,7 @@ void DnnlMatmul::Bound::execute(const void* a, const void* b, const void* bias, 
   }
   if (dnnl_primitive_execute(impl_->primitive, impl_->stream.get(), impl_->arg_count, impl_->args.data()) !=
       dnnl_success) {
-    throw std::runtime_error("oneDNN could not execute a matmul");
+    throw std::runtime_error("oneDNN failed to execute a matmul");
   }
 }
 

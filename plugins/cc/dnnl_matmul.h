@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/dnnl_matmul.h: contractions by oneDNN. The only header and source that know oneDNN (2.x
-// descriptors).
+// plugins/cc/dnnl_matmul.h: contractions through oneDNN. Only this header and
+// its source use oneDNN (2.x descriptors).
 #pragma once
 
 #include <cstdint>
@@ -24,13 +24,15 @@ class DnnlEngine {
   void* handle_ = nullptr;
 };
 
-// A compiled matrix product. Shared by the routines of one code: the scratchpad is always the caller's.
+// A compiled matrix product. All routines linked from one code share
+// it, so the caller provides the scratchpad.
 class DnnlMatmul {
  public:
-  // Nothing, and why, where oneDNN has no fast implementation. Call it with the OpenMP threads that will run
-  // it.
+  // Returns null and sets `why_not` if oneDNN has no fast implementation. With `plan_only` oneDNN
+  // generates no code and the result must not be executed. Precondition: the calling thread's OpenMP
+  // thread count is the one that will execute the product.
   static std::shared_ptr<const DnnlMatmul> create(const DnnlEngine& engine, const Contraction& contraction,
-                                                  bool with_bias, std::string& why_not);
+                                                  bool with_bias, bool plan_only, std::string& why_not);
   ~DnnlMatmul();
   DnnlMatmul(const DnnlMatmul&) = delete;
   DnnlMatmul& operator=(const DnnlMatmul&) = delete;
@@ -38,7 +40,7 @@ class DnnlMatmul {
   std::uint64_t scratch_byte_count() const;
   const std::string& implementation() const;  // "brg:avx512_core"
 
-  // One routine's memory objects and arguments. A launch sets pointers, and executes.
+  // One routine's memory objects and arguments. A launch only sets their pointers and executes.
   class Bound {
    public:
     Bound(const DnnlMatmul& matmul, void* scratch);

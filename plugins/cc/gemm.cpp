@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/gemm.cpp: contractions that oneDNN does not take: any strides, f64, 16-bit floats, integers.
+// plugins/cc/gemm.cpp: contractions that oneDNN does not support: any strides, f64, 16-bit floats, integers.
 #include "gemm.h"
 
 #include <yoke/program/execute.h>
@@ -33,8 +33,8 @@ struct BF16 {
   static float load(std::uint16_t bits) { return program::bf16_to_f32(bits); }
 };
 
-// Lines (rows of a, columns of b) side by side, `width` at a time, depth after depth; the rest is filled with
-// zeros.
+// Packs lines (rows of a, columns of b) in panels of `width` lines; a panel stores one element of each line
+// per depth. Pads the last panel with zeros.
 template <class From, class To>
 void pack_lines(const std::byte* from, std::span<const std::int64_t> lines,
                 std::span<const std::int64_t> depth, std::int64_t width, std::byte* to) {
@@ -92,7 +92,7 @@ T combined(program::Assign assign, T old, T value) {
   }
 }
 
-// Sums are of type S; the target holds T, in which it is combined (unsigned where integers wrap).
+// Combines sums of type S into a target of type T, in T (unsigned for integers that wrap).
 template <class S, class T>
 void store_row(std::byte* t, const std::byte* sums, std::span<const std::int64_t> at,
                program::Assign assign) {
@@ -134,7 +134,7 @@ void store_any(Type type, std::byte* t, const std::byte* sums, std::span<const s
     case Type::kBF16:
       return store_half_row<S, true>(t, sums, at, assign);
     case Type::kI64:
-      // Adding and multiplying wrap unsigned; extremes need the sign.
+      // Sums and products wrap as unsigned; max and min need the sign.
       return assign == program::Assign::kMax || assign == program::Assign::kMin
                  ? store_row<S, std::int64_t>(t, sums, at, assign)
                  : store_row<S, std::uint64_t>(t, sums, at, assign);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/gemm.h: contractions that oneDNN does not take: any strides, f64, 16-bit floats, integers.
+// plugins/cc/gemm.h: contractions that oneDNN does not support: any strides, f64, 16-bit floats, integers.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace yoke::cc {
 
-// A blocked product: operands are packed (and converted) block by block, through tables of offsets, so any
-// affine address does, a convolution's too.
+// A blocked product. Operands are packed and converted block by block through tables of offsets, so any
+// affine address works, also those of a convolution.
 class Gemm {
  public:
   Gemm(const Contraction& contraction, const KernelTable& table);
 
   std::uint64_t scratch_byte_count() const { return scratch_byte_count_; }  // per thread
-  // Pieces of the target that threads may share out; the bits do not depend on who does which.
+  // Pieces of the target that threads may divide; the result has the same bits for any division.
   std::int64_t piece_count() const { return batch_count_ * row_blocks_; }
   void run(const std::byte* a, const std::byte* b, std::byte* t, std::byte* scratch, std::int64_t first,
            std::int64_t last) const;
@@ -41,7 +41,7 @@ class Gemm {
 
   Contraction shape_;
   Reg reg_;
-  std::int64_t size_;  // of one product
+  std::int64_t size_;  // bytes of one sum
   BlockProduct block_;
   Offsets batch_;
   Offsets m_;
@@ -49,7 +49,7 @@ class Gemm {
   Offsets k_;
   std::int64_t batch_count_ = 1;
   std::int64_t row_blocks_ = 1;
-  std::int64_t block_rows_ = 0;  // of the target that are summed at a time
+  std::int64_t block_rows_ = 0;  // rows of the target that are summed together
   std::int64_t block_columns_ = 0;
   std::int64_t block_depth_ = 0;
   std::uint64_t scratch_byte_count_ = 0;

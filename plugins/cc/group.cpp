@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/group.cpp: which statements run as one kernel, and which tensors then need no memory.
+// plugins/cc/group.cpp: finds statements that run as one kernel and temporaries that need no memory.
 #include "group.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ bool reads(const Statement& statement, std::uint32_t tensor) {
   return found;
 }
 
-// Every read of `tensor` in `expr` is of the element `indices`, and it finds no element of another tensor.
+// True if `expr` reads `tensor` only at `indices` and never uses it as an index into another tensor.
 bool reads_only_at(const program::Expr& expr, std::uint32_t tensor,
                    const std::vector<program::Index>& indices) {
   if (expr.op == program::Op::kRead) {
@@ -41,7 +41,7 @@ bool reads_only_at(const program::Expr& expr, std::uint32_t tensor,
                      [&](const program::Expr& arg) { return reads_only_at(arg, tensor, indices); });
 }
 
-// Every touch of `tensor` in `statement` is of the element `indices`.
+// True if `statement` reads and writes `tensor` only at `indices`.
 bool only_at(const Statement& statement, std::uint32_t tensor, const std::vector<program::Index>& indices) {
   return (statement.target.tensor != tensor || statement.target.indices == indices) &&
          reads_only_at(statement.value, tensor, indices);
@@ -93,7 +93,7 @@ bool is_needed_after(const Program& program, std::uint32_t tensor, std::uint32_t
     if (statement.target.tensor != tensor || has_element_index(statement.target)) {
       continue;
     }
-    // Written whole again, and not read before: nobody saw the old value.
+    // The statement overwrites the whole tensor before any read: the old value is dead.
     const Form form = linear_form(program, statement, statement.target);
     std::uint64_t written = 1;
     for (std::size_t loop = 0; loop < statement.loops.size(); ++loop) {

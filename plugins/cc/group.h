@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/group.h: which statements run as one kernel, and which tensors then need no memory.
+// plugins/cc/group.h: finds statements that run as one kernel and temporaries that need no memory.
 #pragma once
 
 #include <yoke/program/program.h>
@@ -9,11 +9,11 @@
 
 namespace yoke::cc {
 
-// The statements from `first` on that can go through one loop together: same loops, elementwise, and what one
-// of them writes the others touch at the very same element only.
+// The statements from `first` on that can share one loop: they are elementwise, have the same loops, and
+// access each other's targets only at the same element.
 std::vector<std::uint32_t> group_from(const program::Program& program, std::uint32_t first);
 
-// Is what `tensor` holds behind statement `last` still read, by the program or by its caller?
+// True if the program or its caller may read the value that `tensor` has after statement `last`.
 bool is_needed_after(const program::Program& program, std::uint32_t tensor, std::uint32_t last);
 
 }  // namespace yoke::cc

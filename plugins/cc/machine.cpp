@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/machine.cpp: cores and NUMA nodes, and how cc's devices share them out.
+// plugins/cc/machine.cpp: cores and NUMA nodes, and how cc divides them among its devices.
 #include "machine.h"
 
 #include <sched.h>
@@ -34,7 +34,7 @@ std::vector<int> usable_cores() {
   return cores;
 }
 
-// "0-3,8,10-11"
+// Parses a list such as "0-3,8,10-11".
 std::vector<int> parse_list(const std::string& text) {
   std::vector<int> numbers;
   std::istringstream pieces(text);
@@ -54,7 +54,7 @@ std::vector<int> parse_list(const std::string& text) {
   return numbers;
 }
 
-// The node of each core; empty where there is but one.
+// The NUMA node of each core; empty if the machine has only one node.
 std::map<int, std::int32_t> nodes_of_cores() {
   std::map<int, std::int32_t> nodes;
   std::int32_t found = 0;
@@ -73,31 +73,30 @@ std::map<int, std::int32_t> nodes_of_cores() {
 
 }  // namespace
 
-std::vector<Cell> machine_cells() {
+std::vector<Cell> machine_cells(std::size_t wanted) {
   const std::map<int, std::int32_t> nodes = nodes_of_cores();
+  const std::vector<int> usable = usable_cores();
   std::map<std::int32_t, std::vector<int>> by_node;
-  for (const int core : usable_cores()) {
+  for (const int core : usable) {
     const auto node = nodes.find(core);
     by_node[node == nodes.end() ? -1 : node->second].push_back(core);
   }
-  // As many cells per node as makes two to eight in all, each with at least one core where there are enough.
-  std::size_t cores = 0;
-  for (const auto& [node, list] : by_node) {
-    cores += list.size();
-  }
-  const std::size_t wanted =
-      std::clamp<std::size_t>(cores, 2, std::max<std::size_t>(by_node.size(), kMostCells));
-  const std::size_t per_node = std::max<std::size_t>(wanted / by_node.size(), 1);
+  const std::size_t count = wanted != 0 ? wanted : std::clamp<std::size_t>(usable.size(), 2, kMostCells);
   std::vector<Cell> cells;
-  for (const auto& [node, list] : by_node) {
-    const std::size_t pieces = by_node.size() == 1 ? per_node : std::min(per_node, list.size());
-    for (std::size_t i = 0; i < pieces; ++i) {
+  std::size_t i = 0;
+  for (const auto& [node, cores] : by_node) {
+    const std::size_t share = count * (i + 1) / by_node.size() - count * i / by_node.size();
+    const std::size_t most = wanted != 0 || by_node.size() == 1 ? share : std::min(share, cores.size());
+    const std::size_t pieces = std::max<std::size_t>(most, 1);
+    ++i;
+    for (std::size_t piece = 0; piece < pieces; ++piece) {
       Cell cell{node, {}};
-      for (std::size_t core = list.size() * i / pieces; core < list.size() * (i + 1) / pieces; ++core) {
-        cell.cores.push_back(list[core]);
+      for (std::size_t core = cores.size() * piece / pieces; core < cores.size() * (piece + 1) / pieces;
+           ++core) {
+        cell.cores.push_back(cores[core]);
       }
       if (cell.cores.empty()) {
-        cell.cores.push_back(list[i % list.size()]);  // two devices on one core
+        cell.cores.push_back(cores[piece % cores.size()]);  // fewer cores than cells: devices share a core
       }
       cells.push_back(std::move(cell));
     }

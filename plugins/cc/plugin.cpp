@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/plugin.cpp: the exported symbol, nothing else.
+// plugins/cc/plugin.cpp: exports the entry symbol.
 #include <yoke/sdk/entry.h>
 
 #include "backend.h"

@@ -14,10 +14,10 @@ extern "C" void omp_set_num_threads(int count);
 namespace yoke::cc {
 namespace {
 
-// Less work than this is not worth waking other threads for.
+// Loops over fewer elements run on the launching thread: waking other threads would cost more.
 constexpr std::int64_t kParallelElements = 1 << 15;
 
-// Calls work(thread, first, last) over fixed shares of `count` pieces.
+// Divides `count` pieces evenly among the threads and calls work(thread, first, last) on each.
 template <class Work>
 void share(int threads, std::int64_t count, const Work& work) {
   if (threads <= 1 || count <= 1) {

@@ -12,7 +12,7 @@
 
 namespace yoke::cc {
 
-// Sets the OpenMP threads of the calling thread, and puts back what was there.
+// Sets the OpenMP thread count of the calling thread and restores the old one on destruction.
 class OpenMpThreads {
  public:
   explicit OpenMpThreads(int count);
@@ -24,10 +24,11 @@ class OpenMpThreads {
   int before_;
 };
 
-// Everything that a launch needs is made here; a launch allocates nothing.
+// Holds everything that a launch needs, so that a launch allocates nothing.
 class BoundProgram {
  public:
-  // `arguments` in order of declaration; `workspace` has workspace_byte_count bytes, 64-byte aligned.
+  // `arguments` are in the order of declaration. `workspace` has
+  // workspace_byte_count bytes and is 64-byte aligned.
   BoundProgram(std::shared_ptr<const CompiledProgram> compiled, std::span<std::byte* const> arguments,
                std::byte* workspace);
   void launch(std::span<const std::int64_t> symbol_values);

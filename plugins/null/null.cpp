@@ -1,26 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/null/null.cpp: programs are read, verified and described, and launched for nothing.
+// plugins/null/null.cpp: reads, verifies and describes programs; launches do nothing.
 #include "null.h"
 
 #include <unistd.h>
 #include <yoke/sdk/program.h>
 
-#include <algorithm>
 #include <limits>
-#include <thread>
+#include <string>
 #include <utility>
 
 namespace yoke::null {
 namespace {
 
-constexpr std::uint64_t kAlignment = 64;
-
-// What a backend that keeps every temporary would ask for, so that the host's planning has something to do.
+// The workspace of a backend that keeps every temporary in memory, so that the host has a workspace to plan.
 std::uint64_t temporaries_byte_count(const program::Program& source) {
   std::uint64_t byte_count = 0;
   for (const program::Tensor& tensor : source.tensors) {
     if (tensor.role == program::Role::kTemp) {
-      byte_count += (tensor.byte_count() + kAlignment - 1) / kAlignment * kAlignment;
+      const std::uint64_t blocks = (tensor.byte_count() + YOKE_BUFFER_ALIGNMENT - 1) / YOKE_BUFFER_ALIGNMENT;
+      byte_count += blocks * YOKE_BUFFER_ALIGNMENT;
     }
   }
   return byte_count;
@@ -28,82 +26,59 @@ std::uint64_t temporaries_byte_count(const program::Program& source) {
 
 }  // namespace
 
-void Point::check() const {
-  if (aborted->load()) {
-    throw sdk::Failure(YOKE_ABORTED, "the null device was aborted; close it and open it again");
-  }
-  if (failure && Clock::now() >= ready) {
-    throw sdk::Failure(*failure);
+void Event::wait(std::uint64_t) {
+  if (failure_) {
+    throw sdk::Failure(*failure_);
   }
 }
 
-bool Point::done() const {
-  check();
-  return Clock::now() >= ready;
-}
-
-void Point::wait(std::uint64_t timeout_ns) const {
-  const auto begin = Clock::now();
-  const auto allowed = std::chrono::nanoseconds(std::min<std::uint64_t>(timeout_ns, INT64_MAX));
-  // In slices, so that an abort is seen; nothing but an injected delay ever makes this wait.
-  constexpr std::chrono::milliseconds kSlice(5);
-  while (!done()) {
-    const auto waited = Clock::now() - begin;
-    if (waited >= allowed) {
-      throw sdk::Failure(YOKE_DEADLINE_EXCEEDED, "the null stream's delayed work was not done in time");
-    }
-    std::this_thread::sleep_for(std::min<Clock::duration>({kSlice, ready - Clock::now(), allowed - waited}));
+std::uint64_t Event::elapsed_since(sdk::Event& start) {
+  const auto elapsed = time_ - static_cast<Event&>(start).time_;
+  if (elapsed.count() < 0) {
+    throw sdk::Failure(YOKE_STATUS_INVALID_ARGUMENT, "the start event was recorded after the stop event");
   }
+  return static_cast<std::uint64_t>(std::chrono::nanoseconds(elapsed).count());
 }
 
-void Point::join(const Point& other) {
-  ready = std::max(ready, other.ready);
-  if (!failure) {
-    failure = other.failure;
-  }
-}
-
-Point Stream::end() const {
+std::optional<sdk::Failure> Stream::failure() const {
   const std::lock_guard lock(mutex_);
-  return end_;
+  if (!failure_ && device_aborted_->load()) {
+    return sdk::Failure(YOKE_STATUS_ABORTED, "the device was aborted; close it and open it again");
+  }
+  return failure_;
 }
 
-bool Stream::done() {
-  return end().done();
+void Stream::wait(std::uint64_t) {
+  if (const auto failed = failure()) {
+    throw sdk::Failure(*failed);
+  }
 }
 
-void Stream::wait(std::uint64_t timeout_ns) {
-  end().wait(timeout_ns);
-}
-
-std::unique_ptr<sdk::Event> Stream::record() {
-  return std::make_unique<Event>(end());
+std::unique_ptr<sdk::Event> Stream::record(bool) {
+  return std::make_unique<Event>(failure());
 }
 
 void Stream::wait_event(sdk::Event& event) {
-  const std::lock_guard lock(mutex_);
-  end_.join(static_cast<Event&>(event).point());
+  if (const auto& failed = static_cast<Event&>(event).failure()) {
+    poison(*failed);
+  }
 }
 
 void Stream::poison(const sdk::Failure& failure) {
   const std::lock_guard lock(mutex_);
-  if (!end_.failure) {
-    end_.failure = failure;
+  if (!failure_) {
+    failure_ = failure;
   }
 }
 
-void Stream::pause(std::uint64_t delay_ns) {
-  const std::lock_guard lock(mutex_);
-  constexpr std::uint64_t kMost = 3'600'000'000'000U;  // an hour
-  end_.ready = std::max(end_.ready, Clock::now()) + std::chrono::nanoseconds(std::min(delay_ns, kMost));
+void Stream::abort() {
+  poison({YOKE_STATUS_ABORTED, "the stream was aborted; destroy it and create another"});
 }
 
-std::uint64_t Event::elapsed_since(sdk::Event& start) {
-  const auto elapsed = point_.ready - static_cast<Event&>(start).point_.ready;
-  if (elapsed.count() < 0) {
-    throw sdk::Failure(YOKE_INVALID_ARGUMENT, "the start event was recorded after the stop event");
-  }
-  return static_cast<std::uint64_t>(std::chrono::nanoseconds(elapsed).count());
+// A backend with a real queue queues the call instead.
+void Stream::host_callback(yoke_host_callback_fn callback, void* user) {
+  const auto failed = failure();
+  callback(user, failed ? failed->code() : YOKE_STATUS_OK);
 }
 
 Code::Code(std::string_view text) {
@@ -134,6 +109,10 @@ std::vector<sdk::Verdict> Device::can_compile(std::string_view text) {
   return verdicts;
 }
 
+std::unique_ptr<sdk::Buffer> Device::import_buffer(const sdk::Import& memory) {
+  return std::make_unique<sdk::HostBuffer>(memory);
+}
+
 std::unique_ptr<sdk::Stream> Device::create_stream(std::int32_t) {
   return std::make_unique<Stream>(aborted_);
 }
@@ -147,15 +126,27 @@ sdk::DeviceInfo Backend::describe(std::uint32_t ordinal) {
   if (pages > 0 && page_size > 0) {
     info.memory_bytes = static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_size);
   }
-  info.types = {YOKE_F64, YOKE_F32, YOKE_F16, YOKE_BF16, YOKE_I64, YOKE_I32, YOKE_U32, YOKE_U8, YOKE_BOOL};
+  info.types = {YOKE_TYPE_F64, YOKE_TYPE_F32, YOKE_TYPE_F16, YOKE_TYPE_BF16, YOKE_TYPE_I64,
+                YOKE_TYPE_I32, YOKE_TYPE_U32, YOKE_TYPE_U8,  YOKE_TYPE_BOOL};
   info.suggested_stream_count = 2;
   info.host_visible = true;
   return info;
 }
 
 std::vector<sdk::OptionSpec> Backend::option_specs() {
-  return {sdk::OptionSpec::integer("memory_limit", "Bytes that buffers of the device may take; 0: no limit.",
-                                   0, 0, std::numeric_limits<std::int64_t>::max())};
+  return {
+      sdk::OptionSpec::integer("devices", "Number of devices.", 1, 0, 64).for_plugin(),
+      sdk::OptionSpec::integer("memory_limit", "Most bytes that the device's buffers may use; 0: no limit.",
+                               0, 0, std::numeric_limits<std::int64_t>::max()),
+  };
+}
+
+void Backend::configure(const sdk::Options& options) {
+  device_count_ = static_cast<std::uint32_t>(options.integer("devices"));
+}
+
+std::string Backend::why_no_device() {
+  return "the plugin option devices is 0; leave it out, or set it to 1 or more";
 }
 
 std::unique_ptr<sdk::Device> Backend::open_device(std::uint32_t ordinal, const sdk::Options& options) {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/null/null.h: a backend with every tier that computes nothing: the template of a new backend.
+// plugins/null/null.h: a backend with every table that computes nothing; a template for new backends.
 #pragma once
 
 #include <yoke/sdk/plugin.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -14,56 +13,44 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace yoke::null {
 
-using Clock = std::chrono::steady_clock;
+// A point in a stream. Work is done when it is queued, so a point is done or failed, never pending.
+class Event final : public sdk::Event {
+ public:
+  explicit Event(std::optional<sdk::Failure> failure) : failure_(std::move(failure)) {}
+  std::int32_t state() override { return failure_ ? YOKE_STATE_FAILED : YOKE_STATE_DONE; }
+  void wait(std::uint64_t timeout_ns) override;
+  std::uint64_t elapsed_since(sdk::Event& start) override;
+  const std::optional<sdk::Failure>& failure() const { return failure_; }
 
-// A place in a stream: when the work before it is done, and how it failed. All work is done when it is
-// queued, but for the faults that a test asks for.
-struct Point {
-  void check() const;
-  bool done() const;
-  void wait(std::uint64_t timeout_ns) const;
-  void join(const Point& other);  // behind both
-
-  std::shared_ptr<const std::atomic<bool>> aborted;
-  Clock::time_point ready;
-  std::optional<sdk::Failure> failure;
+ private:
+  std::optional<sdk::Failure> failure_;  // the first error of the work before the event
+  std::chrono::steady_clock::time_point time_ = std::chrono::steady_clock::now();
 };
 
 class Stream final : public sdk::Stream {
  public:
-  explicit Stream(std::shared_ptr<const std::atomic<bool>> aborted)
-      : end_{std::move(aborted), Clock::now(), {}} {}
-  bool done() override;
+  explicit Stream(std::shared_ptr<const std::atomic<bool>> device_aborted)
+      : device_aborted_(std::move(device_aborted)) {}
+  std::int32_t state() override { return failure() ? YOKE_STATE_FAILED : YOKE_STATE_DONE; }
   void wait(std::uint64_t timeout_ns) override;
-  std::unique_ptr<sdk::Event> record() override;
+  std::unique_ptr<sdk::Event> record(bool timing) override;
   void wait_event(sdk::Event& event) override;
-  std::string debug_text() override { return "null stream: idle, or late on purpose"; }
+  void abort() override;
+  void host_callback(yoke_host_callback_fn callback, void* user) override;
+  std::string debug_text() override { return "null stream: always idle"; }
   void poison(const sdk::Failure& failure) override;
-  void pause(std::uint64_t delay_ns) override;
 
  private:
-  Point end() const;
+  std::optional<sdk::Failure> failure() const;
 
-  mutable std::mutex mutex_;
-  Point end_;
-};
-
-class Event final : public sdk::Event {
- public:
-  explicit Event(Point point) : point_(std::move(point)) {
-    point_.ready = std::max(point_.ready, Clock::now());
-  }
-  bool done() override { return point_.done(); }
-  void wait(std::uint64_t timeout_ns) override { point_.wait(timeout_ns); }
-  std::uint64_t elapsed_since(sdk::Event& start) override;
-  const Point& point() const { return point_; }
-
- private:
-  Point point_;
+  std::shared_ptr<const std::atomic<bool>> device_aborted_;
+  mutable std::mutex mutex_;  // state and wait may be called from any thread
+  std::optional<sdk::Failure> failure_;
 };
 
 class Routine final : public sdk::Routine {
@@ -82,18 +69,19 @@ class Code final : public sdk::Code {
   std::vector<sdk::Entry> entries_;
 };
 
-// Buffers and copies are the SDK's: real host memory.
+// Buffers, copies and pinned memory are the SDK's: host memory.
 class Device final : public sdk::Device {
  public:
   explicit Device(std::uint64_t memory_limit) : memory_limit_(memory_limit) {}
   std::uint64_t memory_limit() override { return memory_limit_; }
+  std::unique_ptr<sdk::Buffer> import_buffer(const sdk::Import& memory) override;
+  sdk::Native native() override { return {.api = "host"}; }
   std::unique_ptr<sdk::Code> compile(std::string_view text) override;
   std::vector<sdk::Verdict> can_compile(std::string_view text) override;
   std::unique_ptr<sdk::Stream> create_stream(std::int32_t priority) override;
-  // Every handle is the same host memory.
+  // All devices share the host's memory.
   bool peer_access(sdk::Device&) override { return true; }
   void abort() override { aborted_->store(true); }
-  bool can_fail(std::int32_t) override { return true; }
 
  private:
   std::uint64_t memory_limit_;
@@ -103,12 +91,17 @@ class Device final : public sdk::Device {
 class Backend final : public sdk::Backend {
  public:
   sdk::Provides provides() const override {
-    return {.streams = true, .programs = true, .peers = true, .faults = true};
+    return {.streams = true, .programs = true, .peers = true, .memory = true, .faults = true};
   }
-  std::uint32_t device_count() override { return 1; }
-  sdk::DeviceInfo describe(std::uint32_t ordinal) override;
   std::vector<sdk::OptionSpec> option_specs() override;
+  void configure(const sdk::Options& options) override;
+  std::uint32_t device_count() override { return device_count_; }
+  std::string why_no_device() override;
+  sdk::DeviceInfo describe(std::uint32_t ordinal) override;
   std::unique_ptr<sdk::Device> open_device(std::uint32_t ordinal, const sdk::Options& options) override;
+
+ private:
+  std::uint32_t device_count_ = 1;
 };
 
 }  // namespace yoke::null

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/null/plugin.cpp: the exported symbol.
+// plugins/null/plugin.cpp: exports the entry symbol.
 #include <yoke/sdk/entry.h>
 
 #include "null.h"

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/device/backend.cpp: what a plugin says about itself and its devices.
+// runtime/device/backend.cpp: a backend's description of itself and of its devices.
 #include <yoke/runtime/device.h>
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 #include "device/call.h"
@@ -13,7 +14,9 @@
 namespace yoke {
 namespace {
 
-// A name from a plugin: never read past the array, whether or not it is closed by a zero.
+constexpr std::uint32_t kUsualOptionCount = 16;
+
+// A plugin's text, which may lack its closing zero.
 template <std::size_t N>
 std::string text_of(const char (&bytes)[N]) {
   return {bytes, strnlen(bytes, N)};
@@ -25,11 +28,11 @@ Backend::Backend(std::unique_ptr<detail::BackendState> state) : state_(std::move
 
 Backend::~Backend() {
   if (state_->unclosed_devices > 0) {
-    // The plugin still holds devices and may log through the host table in the state: both are left to it.
-    state_->runtime->logger.log(LogLevel::kError,
-                                "plugin.leak name=" + state_->name +
-                                    " unclosed_devices=" + std::to_string(state_->unclosed_devices.load()) +
-                                    " reason=\"objects of its devices are alive, so it was not destroyed\"");
+    // The plugin still has devices and may use the host table, so plugin and state are leaked.
+    state_->runtime->logger.log(
+        LogLevel::kError, "plugin.leak name=" + state_->name +
+                              " unclosed_devices=" + std::to_string(state_->unclosed_devices.load()) +
+                              " reason=\"it was not destroyed, because objects of its devices are alive\"");
     (void)state_.release();  // NOLINT(bugprone-unused-return-value)
     return;
   }
@@ -60,28 +63,32 @@ bool Backend::has_programs() const {
 
 std::uint32_t Backend::device_count() const {
   std::uint32_t count = 0;
-  detail::call<&yoke_backend_api::device_count>(*state_, name(), state_->plugin, &count);
+  detail::call<&yoke_backend_api::device_count>(*state_, name(), state_->plugin.get(), &count,
+                                                static_cast<char*>(nullptr), std::uint64_t{0});
   return count;
 }
 
 std::string Backend::no_device_reason() const {
   std::uint32_t count = 0;
+  char reason[1024] = {};
   detail::Status status;
-  const auto code = detail::attempt<&yoke_backend_api::device_count>(*state_, status, state_->plugin, &count);
-  if (code != YOKE_OK) {
+  const auto code = detail::attempt<&yoke_backend_api::device_count>(
+      *state_, status, state_->plugin.get(), &count, &reason[0], std::uint64_t{sizeof(reason)});
+  if (code != YOKE_STATUS_OK) {
     return detail::make_error(name(), "device_count", code, status).what();
   }
   if (count > 0) {
     return {};
   }
-  return status.text().empty() ? name() + " finds no device and gives no reason" : std::string(status.text());
+  return reason[0] == '\0' ? "'" + name() + "' found no devices and gave no reason"
+                           : loader::printable(text_of(reason), sizeof(reason));
 }
 
 DeviceInfo Backend::device_info(std::uint32_t ordinal) const {
   yoke_device_info info{};
   info.struct_size = sizeof(info);
   const std::string where = name() + ":" + std::to_string(ordinal);
-  detail::call<&yoke_backend_api::device_describe>(*state_, where, state_->plugin, ordinal, &info);
+  detail::call<&yoke_backend_api::device_describe>(*state_, where, state_->plugin.get(), ordinal, &info);
   return {.name = text_of(info.name),
           .unique_id = text_of(info.unique_id),
           .memory_bytes = info.memory_bytes,
@@ -104,14 +111,14 @@ std::vector<OptionSpec> Backend::option_specs() const {
     throw detail::make_error(name(), "option_specs", code, status);
   };
   const loader::MemoryReader memory;
-  for (const auto& row :
-       detail::list<&yoke_backend_api::option_specs, yoke_option_spec>(*state_, name(), state_->plugin)) {
+  for (const auto& row : detail::list<&yoke_backend_api::option_specs, yoke_option_spec>(
+           *state_, name(), kUsualOptionCount, state_->plugin.get())) {
     auto spec = detail::to_spec(memory, row);
     if (!spec) {
-      fail("gave an option without a name, or with a text that lies where no memory is");
+      fail("listed an option without a name, or with a text in unreadable memory");
     }
     if (std::any_of(specs.begin(), specs.end(), [&](const auto& one) { return one.name == spec->name; })) {
-      fail("gave the option '" + loader::printable(spec->name, 64) + "' twice");
+      fail("listed the option '" + loader::printable(spec->name, 64) + "' twice");
     }
     specs.push_back(*std::move(spec));
   }
@@ -131,22 +138,36 @@ std::vector<Option> Backend::parse_options(std::span<const std::string> texts) c
 yoke_live_counts Backend::live_counts() const {
   yoke_live_counts counts{};
   counts.struct_size = sizeof(counts);
-  detail::call<&yoke_backend_api::live_counts>(*state_, name(), state_->plugin, &counts);
+  detail::call<&yoke_backend_api::live_counts>(*state_, name(), state_->plugin.get(), &counts);
   return counts;
 }
 
 std::shared_ptr<Device> Backend::open_device(std::uint32_t ordinal, std::span<const Option> options) {
   const std::uint32_t count = device_count();
   if (ordinal >= count) {
-    std::string sentence = name() + ":" + std::to_string(ordinal) + ": there is no such device: ";
-    if (count == 0) {
-      sentence += no_device_reason();
-    } else {
-      sentence += "'" + name() + "' has " + std::to_string(count) + ", numbered from 0";
-    }
-    throw Error(ErrorCode::kOutOfRange, sentence);
+    throw Error(ErrorCode::kOutOfRange,
+                name() + ":" + std::to_string(ordinal) + ": no such device: " +
+                    (count == 0 ? no_device_reason()
+                                : "'" + name() + "' has " + std::to_string(count) + ", numbered from 0"));
   }
   return std::shared_ptr<Device>(new Device(shared_from_this(), ordinal, options));
+}
+
+const void* Backend::extension_table(const char* id, std::size_t byte_count) const {
+  const std::lock_guard lock(state_->extensions_mutex);
+  auto& copy = state_->extensions[{id, byte_count}];
+  if (copy.empty()) {
+    const auto* theirs =
+        static_cast<const std::uint64_t*>(state_->plugin->get_table(state_->plugin.get(), id));
+    if (theirs == nullptr) {
+      return nullptr;
+    }
+    // The slots that the plugin lacks stay null.
+    copy.assign((byte_count + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t), 0);
+    std::memcpy(copy.data(), theirs, std::min<std::size_t>(byte_count, *theirs));
+    copy.front() = std::min<std::uint64_t>(byte_count, *theirs);
+  }
+  return copy.data();
 }
 
 }  // namespace yoke

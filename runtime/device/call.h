@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/device/call.h: the one way to call a plugin: a code becomes an Error, an OK without a result is the
-// plugin's fault.
+// runtime/device/call.h: calls of a plugin's functions. A failed status becomes an Error, and a success
+// without a result is reported as the plugin's error.
 //
-//   call<&yoke_backend_api::buffer_create>(device, device.get(), byte_count, kind, &raw);   // throws
-//   Status status;                                                                          // where nothing
-//   may throw if (attempt<&yoke_stream_api::stream_query>(state, status, stream, &done) != YOKE_OK) ...
-//   offers<&yoke_backend_api::fill>(state)                                                  // is an optional
-//   function there?
+//   call<&yoke_backend_api::buffer_create>(device, device.get(), &args, &raw);       // throws
+//   Status status;                                                                   // does not throw:
+//   code = attempt<&yoke_stream_api::stream_query>(state, status, stream, &query_state);
+//   offers<&yoke_backend_api::fill>(state)                                           // an optional function
 //
-// Pass every argument but the closing yoke_error*. A call that succeeds builds no string and allocates
-// nothing.
+// Pass every argument except the last, the yoke_error*. A successful call builds no string
+// and does not allocate.
 #pragma once
 
 #include <yoke/runtime/device.h>
@@ -21,40 +20,10 @@
 #include <vector>
 
 #include "device/state.h"
-#include "device/status.h"
+#include "loader/status.h"
+#include "loader/tables.h"
 
 namespace yoke::detail {
-
-// Name and table of a function, from the lists in backend.h.
-template <auto Member>
-struct Function;
-#define YOKE_DETAIL_FUNCTION(table, member, need) \
-  template <>                                     \
-  struct Function<&table::member> {               \
-    using Table = table;                          \
-    static constexpr const char* kName = #member; \
-  };
-YOKE_BACKEND_API_FUNCTIONS(YOKE_DETAIL_FUNCTION)
-YOKE_STREAM_API_FUNCTIONS(YOKE_DETAIL_FUNCTION)
-YOKE_PROGRAM_API_FUNCTIONS(YOKE_DETAIL_FUNCTION)
-YOKE_PEER_API_FUNCTIONS(YOKE_DETAIL_FUNCTION)
-#undef YOKE_DETAIL_FUNCTION
-
-// What stands in an optional slot that the plugin left empty.
-template <class Pointer>
-struct Stub;
-template <class... Args>
-struct Stub<std::int32_t (*)(Args...)> {
-  static std::int32_t answer(Args... args) noexcept {
-    error_set(std::get<sizeof...(Args) - 1>(std::tie(args...)), YOKE_UNIMPLEMENTED, 0,
-              "the backend does not offer it", 29);
-    return YOKE_UNIMPLEMENTED;
-  }
-};
-template <class... Args>
-struct Stub<void (*)(Args...)> {
-  static void answer(Args...) noexcept {}
-};
 
 template <auto Member>
 bool offers(const BackendState& backend) noexcept {
@@ -62,7 +31,7 @@ bool offers(const BackendState& backend) noexcept {
   return function != nullptr && function != &Stub<std::remove_const_t<decltype(function)>>::answer;
 }
 
-// Did a call that answered OK leave its out-handle (a T** in last place) empty?
+// Whether the out-handle (a T** in last place) is null.
 template <class... Args>
 bool lacks_result(const Args&... args) noexcept {
   if constexpr (sizeof...(Args) > 0) {
@@ -75,27 +44,28 @@ bool lacks_result(const Args&... args) noexcept {
   return false;
 }
 
-// Fills `status` with the sentence for an OK that cannot be one; gives back YOKE_INTERNAL.
+// Fills `status` with a sentence about a mistake of the plugin. Returns YOKE_STATUS_INTERNAL.
 std::int32_t blame(const BackendState& backend, Status& status, std::string_view what) noexcept;
 
-// The result code; `status` has the plugin's text. Never YOKE_OK with an empty out-handle.
+// Returns the result code; on failure `status` has the plugin's text. YOKE_STATUS_OK with a
+// null out-handle becomes YOKE_STATUS_INTERNAL.
 template <auto Member, class... Args>
 std::int32_t attempt(const BackendState& backend, Status& status, Args... args) {
   status.clear();
   const auto function = backend.table<typename Function<Member>::Table>().*Member;
   const std::int32_t code = function(args..., status.get());
-  if (code == YOKE_OK && lacks_result(args...)) [[unlikely]] {
-    return blame(backend, status, "answered OK without a result");
+  if (code == YOKE_STATUS_OK && lacks_result(args...)) [[unlikely]] {
+    return blame(backend, status, "returned OK without a result");
   }
   return code;
 }
 
-// Throws an Error that names `where` ("cc:0"), the function, and the plugin's reason.
+// Throws an Error with `where` ("cc:0"), the name of the function, and the plugin's text.
 template <auto Member, class... Args>
 void call(const BackendState& backend, std::string_view where, Args... args) {
   Status status;
   const std::int32_t code = attempt<Member>(backend, status, args...);
-  if (code != YOKE_OK) [[unlikely]] {
+  if (code != YOKE_STATUS_OK) [[unlikely]] {
     throw make_error(where, Function<Member>::kName, code, status);
   }
 }
@@ -105,7 +75,7 @@ void call(const Device& device, Args... args) {
   call<Member>(device.backend()->state(), std::string_view(device.name()), args...);
 }
 
-// Functions without a result: the destroy calls.
+// For functions without a result. Does nothing for null.
 template <auto Member, class Handle>
 void destroy(const BackendState& backend, Handle* handle) noexcept {
   if (handle != nullptr) {
@@ -113,20 +83,17 @@ void destroy(const BackendState& backend, Handle* handle) noexcept {
   }
 }
 
-// All rows of a list function (capacity, rows, out_count): asks for the number with room for one row, then
-// for all of them.
+// Returns all rows of a list function (..., capacity, stride, rows, out_count). `capacity` is the expected
+// number; if there are more, the function is called again.
 template <auto Member, class Row, class... Args>
-std::vector<Row> list(const BackendState& backend, std::string_view where, Args... args) {
-  constexpr std::uint32_t kMostRows = 1U << 20U;  // more is a broken count, not a list
+std::vector<Row> list(const BackendState& backend, std::string_view where, std::uint32_t capacity,
+                      Args... args) {
+  constexpr std::uint32_t kMostRows = 1U << 20U;  // more is an invalid count
   std::vector<Row> rows;
-  std::uint32_t capacity = 1;
   for (int round = 0; round < 2; ++round) {
     rows.assign(capacity, Row{});
-    for (Row& row : rows) {
-      row.struct_size = sizeof(Row);
-    }
     std::uint32_t count = 0;
-    call<Member>(backend, where, args..., capacity, rows.data(), &count);
+    call<Member>(backend, where, args..., capacity, std::uint64_t{sizeof(Row)}, rows.data(), &count);
     if (count <= capacity) {
       rows.resize(count);
       return rows;
@@ -137,7 +104,7 @@ std::vector<Row> list(const BackendState& backend, std::string_view where, Args.
     capacity = count;
   }
   Status status;
-  const std::int32_t code = blame(backend, status, "gave more rows than it has room for or than it said");
+  const std::int32_t code = blame(backend, status, "reported more rows than fit, or than it reported before");
   throw make_error(where, Function<Member>::kName, code, status);
 }
 

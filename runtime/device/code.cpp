@@ -1,274 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/device/code.cpp: from a program's text to code: verified, optimized, compiled once, and what the
-// backend says of it checked; or compiled for the fallback device, and said so.
-#include <yoke/program/text.h>
+// runtime/device/code.cpp: compiled code by the names of its programs. passes/compile.cpp makes it.
 #include <yoke/runtime/device.h>
-#include <yoke/runtime/passes.h>
 
-#include <algorithm>
-#include <chrono>
-#include <cstring>
 #include <utility>
 
 #include "device/call.h"
-#include "device/code_cache.h"
-#include "device/fallback_ledger.h"
 
 namespace yoke {
-namespace {
-
-template <std::size_t N>
-std::string text_of(const char (&bytes)[N]) {
-  return {bytes, strnlen(bytes, N)};
-}
-
-yoke_program_text as_text(const std::string& bytes) {
-  yoke_program_text text{};
-  text.struct_size = sizeof(text);
-  text.format = YOKE_PROGRAM_FORMAT;
-  text.version = YOKE_PROGRAM_VERSION;
-  text.bytes = bytes.data();
-  text.byte_count = bytes.size();
-  return text;
-}
-
-// The backend's verdicts that are not `least` or better, as sentences: "program 'dense', statement 2 `...`:
-// reason".
-std::string verdict_text(const Device& device, const program::Module& module, const std::string& bytes,
-                         std::int32_t from) {
-  const auto text = as_text(bytes);
-  std::string sentences;
-  for (const auto& row : detail::list<&yoke_program_api::can_compile, yoke_verdict>(
-           device.backend()->state(), device.name(), device.get(), &text)) {
-    if (row.verdict < from || row.program >= module.programs.size()) {
-      continue;
-    }
-    const auto& program = module.programs[row.program];
-    sentences.append(sentences.empty() ? "" : "; ").append("program '" + program.name + "', statement ");
-    sentences.append(std::to_string(row.statement + 1));
-    if (row.statement < program.statements.size()) {
-      sentences.append(" `" + program::print(program, program.statements[row.statement]) + "`");
-    }
-    sentences.append(": ").append(text_of(row.reason));
-  }
-  return sentences;
-}
-
-[[noreturn]] void throw_mismatch(const Device& device, const char* function, const std::string& what) {
-  detail::Status status;
-  const auto code = detail::blame(device.backend()->state(), status, what);
-  throw detail::make_error(device.name(), function, code, status);
-}
-
-ArgumentInfo describe_argument(const Device& device, yoke_code* code, std::uint32_t entry,
-                               std::uint32_t number, const program::Tensor& declared) {
-  yoke_argument_info info{};
-  info.struct_size = sizeof(info);
-  detail::call<&yoke_program_api::code_argument>(device, code, entry, number, &info);
-  const bool agrees =
-      text_of(info.name) == declared.name && info.type == static_cast<std::int32_t>(declared.type) &&
-      info.access == static_cast<std::int32_t>(declared.role) && info.rank == declared.dims.size() &&
-      std::equal(declared.dims.begin(), declared.dims.end(), info.dims) &&
-      info.byte_count == declared.byte_count();
-  if (!agrees) {
-    throw_mismatch(device, "code_argument",
-                   "describes argument '" + declared.name + "' otherwise than the program");
-  }
-  return {.name = declared.name,
-          .type = info.type,
-          .access = info.access,
-          .dims = declared.dims,
-          .byte_count = info.byte_count};
-}
-
-// What the backend says of an entry must be what the program says: bindings and launches are checked against
-// it later.
-Code::Entry describe_entry(const Device& device, yoke_code* code, std::uint32_t number,
-                           const program::Program& program) {
-  yoke_entry_info info{};
-  info.struct_size = sizeof(info);
-  detail::call<&yoke_program_api::code_describe>(device, code, number, &info);
-  const auto arguments = program.arguments();
-  if (text_of(info.name) != program.name || info.argument_count != arguments.size() ||
-      info.symbol_count != program.symbols.size()) {
-    throw_mismatch(device, "code_describe",
-                   "describes entry '" + program.name + "' otherwise than the program");
-  }
-  Code::Entry entry{.name = program.name,
-                    .arguments = {},
-                    .symbols = {},
-                    .workspace_byte_count = info.workspace_byte_count,
-                    .deterministic = info.deterministic != 0,
-                    .fingerprint = text_of(info.fingerprint)};
-  for (std::uint32_t i = 0; i < arguments.size(); ++i) {
-    entry.arguments.push_back(describe_argument(device, code, number, i, program.tensors[arguments[i]]));
-  }
-  for (const auto& symbol : program.symbols) {
-    entry.symbols.push_back({symbol.name, symbol.low, symbol.high, symbol.step});
-  }
-  return entry;
-}
-
-program::Module read_program(const Device& device, std::string_view text) {
-  try {
-    return program::parse_and_verify(text);
-  } catch (const program::ProgramError& error) {
-    throw Error(ErrorCode::kInvalidArgument, device.name() + ": compile: " + error.what());
-  }
-}
-
-}  // namespace
 
 Code::Code(std::shared_ptr<Device> device, std::string text)
     : device_(std::move(device)), text_(std::move(text)) {}
 
 Code::~Code() {
-  detail::destroy<&yoke_program_api::code_destroy>(device_->backend()->state(), handle_);  // null: nothing
+  detail::destroy<&yoke_program_api::code_destroy>(device_->backend()->state(), handle_);
 }
 
 std::uint32_t Code::entry_number(std::string_view name) const {
+  std::string names;
   for (std::uint32_t i = 0; i < entries_.size(); ++i) {
     if (entries_[i].name == name) {
       return i;
     }
+    names.append(names.empty() ? "" : ", ").append(entries_[i].name);
   }
-  std::string known;
-  for (const auto& one : entries_) {
-    known.append(known.empty() ? "" : ", ").append(one.name);
-  }
-  throw Error(ErrorCode::kNotFound,
-              device_->name() + ": the code has no program '" + std::string(name) + "': it has " + known);
+  throw Error(ErrorCode::kNotFound, device_->name() + ": the code has no program '" + std::string(name) +
+                                        "'; its programs are " + names);
 }
 
 const Code::Entry& Code::entry(std::string_view name) const {
   return entries_[entry_number(name)];
-}
-
-namespace detail {
-
-// One text on its way to one device, or where that does not run it, to the fallback device.
-class Compilation {
- public:
-  Compilation(const std::shared_ptr<Device>& device, std::string_view source, program::Module module)
-      : device_(device),
-        backend_(*device->backend()),
-        runtime_(*backend_.state().runtime),
-        source_(source),
-        module_(std::move(module)) {}
-
-  std::shared_ptr<const Code> run() {
-    for (auto& program : module_.programs) {
-      program = passes::optimize(std::move(program));
-    }
-    std::shared_ptr<Code> code(new Code(device_, program::print(module_)));
-    if (!backend_.has_programs()) {
-      fall_back(
-          *code, "it offers no " YOKE_PROGRAM_TABLE,
-          "the backend '" + backend_.name() + "' does not run programs (it offers no " YOKE_PROGRAM_TABLE ")",
-          "use a backend that runs programs, such as cc");
-    } else if (const std::string unsupported = compile_here(*code); !unsupported.empty()) {
-      fall_back(*code, unsupported, "the backend does not run " + unsupported,
-                "rewrite the statement, or use another backend");
-    }
-    return code;
-  }
-
- private:
-  // Gives back what the backend does not run, in words; nothing where it compiled.
-  std::string compile_here(Code& code) {
-    if (runtime_.logger.logs(LogLevel::kDebug)) {
-      runtime_.logger.log(LogLevel::kDebug,
-                          "code.verdicts device=" + device_->name() + " not_native=\"" +
-                              verdict_text(*device_, module_, code.text_, YOKE_VERDICT_DECOMPOSED) + "\"");
-    }
-    ++runtime_.compile_count;
-    const auto text = as_text(code.text_);
-    Status status;
-    const auto begin = std::chrono::steady_clock::now();
-    const auto result = attempt<&yoke_program_api::code_compile>(backend_.state(), status, device_->get(),
-                                                                 &text, &code.handle_);
-    if (result == YOKE_UNIMPLEMENTED) {
-      return unsupported_text(code.text_, status);
-    }
-    if (result != YOKE_OK) {
-      throw make_error(device_->name(), "code_compile", result, status);
-    }
-    std::uint32_t entry_count = 0;
-    call<&yoke_program_api::code_entry_count>(*device_, code.handle_, &entry_count);
-    if (entry_count != module_.programs.size()) {
-      throw_mismatch(*device_, "code_entry_count",
-                     "gives another number of entries than the text has programs");
-    }
-    for (std::uint32_t i = 0; i < entry_count; ++i) {
-      code.entries_.push_back(describe_entry(*device_, code.handle_, i, module_.programs[i]));
-    }
-    if (runtime_.logger.logs(LogLevel::kDebug)) {
-      const auto spent = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin);
-      runtime_.logger.log(LogLevel::kDebug, "code.compile device=" + device_->name() +
-                                                " programs=" + std::to_string(entry_count) +
-                                                " ms=" + std::to_string(spent.count()));
-    }
-    return {};
-  }
-
-  // Which statements the backend does not run, where it can say so; else what it said first.
-  std::string unsupported_text(const std::string& text, const Status& status) const {
-    std::string unsupported;
-    try {
-      unsupported = verdict_text(*device_, module_, text, YOKE_VERDICT_UNSUPPORTED);
-    } catch (const Error&) {  // the first error says more than one about the question
-    }
-    if (unsupported.empty()) {
-      unsupported = "program '" + module_.programs.front().name +
-                    "': " + (status.text().empty() ? "it gives no reason" : std::string(status.text()));
-    }
-    return unsupported;
-  }
-
-  // `reason` is for the counts, `sentence` and `mend` are for the Error where nobody else runs it either.
-  void fall_back(Code& code, const std::string& reason, const std::string& sentence,
-                 const std::string& mend) {
-    const std::string& to = runtime_.options.fallback_backend;
-    const auto refuse = [&](const std::string& why) {
-      throw Error(ErrorCode::kUnimplemented, device_->name() + ": " + sentence + why + "; " + mend);
-    };
-    if (to.empty() || to == backend_.name()) {
-      refuse("");
-    }
-    if (runtime_.options.strict) {
-      refuse(", and strict refuses the fallback to '" + to + "'");
-    }
-    try {
-      code.fallback_ = compile(runtime_.fallback_device(), source_);
-    } catch (const Error& error) {
-      refuse(", and the fallback to '" + to + "' is not to be had (" + error.what() + ")");
-    }
-    code.fallback_reason_ = reason;
-    code.entries_ = code.fallback_->entries();
-    for (Code::Entry& entry : code.entries_) {
-      entry.workspace_byte_count = 0;
-    }
-    if (runtime_.fallbacks->is_news(backend_.name(), reason)) {
-      runtime_.logger.log(LogLevel::kWarn, "fallback routine=" + code.entries_.front().name + " device=" +
-                                               device_->name() + " reason=\"" + reason + "\" to=" + to);
-    }
-  }
-
-  const std::shared_ptr<Device>& device_;
-  const Backend& backend_;
-  RuntimeState& runtime_;
-  const std::string_view source_;
-  program::Module module_;
-};
-
-}  // namespace detail
-
-std::shared_ptr<const Code> compile(const std::shared_ptr<Device>& device, std::string_view program_text) {
-  auto module = read_program(*device, program_text);
-  const std::string fingerprint = program::fingerprint(module);
-  detail::Compilation compilation(device, program_text, std::move(module));
-  return device->backend()->state().runtime->codes->get(*device, fingerprint,
-                                                        [&] { return compilation.run(); });
 }
 
 }  // namespace yoke

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/device/code_cache.h: equal programs on one device are compiled once, for as long as the code lives.
+// runtime/device/code_cache.h: shares the code of equal programs on one device while the code lives.
 #pragma once
 
 #include <yoke/runtime/device.h>
@@ -12,17 +12,16 @@
 
 namespace yoke::detail {
 
-// Thread-safe. Who asks for what another thread is compiling waits for it; different programs compile side by
-// side.
+// Thread-safe. A thread that needs code which another thread is compiling waits for it.
+// Different programs compile concurrently.
 class CodeCache {
  public:
-  // `make()` compiles, and may ask for code of another device; what it throws passes through and the next
-  // caller tries again.
+  // `make()` compiles, and may call get() for another device. If it throws, the next caller tries again.
   template <class Make>
   std::shared_ptr<const Code> get(const Device& device, const std::string& fingerprint, const Make& make) {
     const auto slot = find(device.get(), fingerprint);
     const std::lock_guard lock(slot->mutex);
-    // A live code keeps its device open, so a handle's number cannot have come to mean another device.
+    // Live code keeps its device open, so the handle still denotes the same device.
     if (auto code = slot->code.lock()) {
       return code;
     }
@@ -47,8 +46,9 @@ class CodeCache {
     return slot;
   }
 
-  // Nobody holds it (none is handed out while mutex_ is held), and its code is gone. Whoever holds one may be
-  // the caller, compiling for another device meanwhile: its mutex is not even tried.
+  // Whether no thread uses the slot and its code is gone. Precondition: mutex_ is held, so no slot is
+  // handed out meanwhile. A slot in use may belong to this thread, which compiles for another device, so
+  // its mutex is not tried.
   static bool is_stale(Slot& slot, long use_count) {
     if (use_count != 1) {
       return false;

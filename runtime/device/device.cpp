@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/device/device.cpp: a device from device_open to device_close.
+// runtime/device/device.cpp: opens, describes and closes a device.
 #include <yoke/runtime/device.h>
 
 #include <utility>
 
 #include "device/call.h"
+#include "device/native_handle.h"
 #include "device/options.h"
 
 namespace yoke {
@@ -16,15 +17,20 @@ Device::Device(std::shared_ptr<Backend> backend, std::uint32_t ordinal, std::spa
   info_ = backend_->device_info(ordinal);
   const auto specs = options.empty() ? std::vector<OptionSpec>() : backend_->option_specs();
   const auto checked = detail::check_options(name_, options, specs);
-  detail::call<&yoke_backend_api::device_open>(*this, backend_->state().plugin, ordinal_, checked.data(),
-                                               static_cast<std::uint32_t>(checked.size()), &handle_);
+  yoke_device_args args{};
+  args.struct_size = sizeof(args);
+  args.options = checked.data();
+  args.option_count = static_cast<std::uint32_t>(checked.size());
+  args.option_stride = sizeof(yoke_option);
+  args.ordinal = ordinal_;
+  detail::call<&yoke_backend_api::device_open>(*this, backend_->state().plugin.get(), &args, &handle_);
 }
 
 Device::~Device() {
   auto& state = backend_->state();
   detail::Status status;
   const auto code = detail::attempt<&yoke_backend_api::device_close>(state, status, handle_);
-  if (code != YOKE_OK) {
+  if (code != YOKE_STATUS_OK) {
     ++state.unclosed_devices;
     state.runtime->logger.log(LogLevel::kError,
                               "device.leak device=" + name_ + " reason=\"" +
@@ -40,7 +46,7 @@ yoke_memory_info Device::memory() const {
 }
 
 bool Device::can_access(const Device& other) const {
-  if (handle_ == other.handle_) {
+  if (is_same(other)) {
     return true;
   }
   if (backend_ != other.backend_ || !backend_->state().has_peer) {
@@ -49,6 +55,13 @@ bool Device::can_access(const Device& other) const {
   std::int32_t allowed = 0;
   detail::call<&yoke_peer_api::peer_access>(*this, handle_, other.handle_, &allowed);
   return allowed != 0;
+}
+
+NativeHandle Device::native() const {
+  yoke_native_info info{};
+  info.struct_size = sizeof(info);
+  detail::call<&yoke_memory_api::device_native>(*this, handle_, &info);
+  return detail::to_native_handle(info);
 }
 
 }  // namespace yoke

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/device/fallback_ledger.cpp: rows found or made under a lock, counted without one.
+// runtime/device/fallback_ledger.cpp: rows are added under a lock and updated without one.
 #include "device/fallback_ledger.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ std::shared_ptr<FallbackRow> FallbackLedger::row(const std::string& routine, con
 
 bool FallbackLedger::is_news(const std::string& backend, const std::string& reason) {
   const std::lock_guard lock(mutex_);
-  return told_.emplace(backend, reason).second;
+  return reported_.emplace(backend, reason).second;
 }
 
 std::vector<FallbackCount> FallbackLedger::counts() const {

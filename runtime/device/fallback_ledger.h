@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/device/fallback_ledger.h: which programs ran on another backend than their device's, how often, and
-// at what cost.
+// runtime/device/fallback_ledger.h: counts the programs that ran on the fallback device, and their cost.
 #pragma once
 
 #include <yoke/runtime/runtime.h>
@@ -16,7 +15,7 @@
 
 namespace yoke::detail {
 
-// One row; counted by the threads that run the routines.
+// One row, updated by the threads that run the routines.
 struct FallbackRow {
   std::string routine, device, to, reason;
   std::atomic<std::uint64_t> launch_count{0};
@@ -27,17 +26,17 @@ struct FallbackRow {
 // Thread-safe.
 class FallbackLedger {
  public:
-  // The row of that routine, made where there is none yet.
+  // Returns the row of that routine; adds it first if it is new.
   std::shared_ptr<FallbackRow> row(const std::string& routine, const std::string& device,
                                    const std::string& to, const std::string& reason);
-  // True the first time that this backend gives this reason.
+  // True for the first call with this backend and reason.
   bool is_news(const std::string& backend, const std::string& reason);
   std::vector<FallbackCount> counts() const;
 
  private:
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<FallbackRow>> rows_;
-  std::set<std::pair<std::string, std::string>> told_;
+  std::set<std::pair<std::string, std::string>> reported_;
 };
 
 }  // namespace yoke::detail

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/device/options.cpp: abi.md rule 28: unknown keys are errors, and the error says what is known.
+// runtime/device/options.cpp: checks options against the schema (plugin_api/RULES.md, rule 28).
 #include "device/options.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace yoke::detail {
 namespace {
 
 std::string number_text(double value) {
-  std::ostringstream text;  // "0.1", and not to_string's "0.100000"
+  std::ostringstream text;  // "0.1" rather than to_string's "0.100000"
   text << value;
   return text.str();
 }
@@ -24,18 +24,19 @@ std::string join(std::span<const std::string> words) {
   return text;
 }
 
-const char* type_text(std::int32_t type) {
+// `flag`: the values of a flag.
+std::string type_text(std::int32_t type, const char* flag) {
   switch (type) {
     case YOKE_OPTION_INTEGER:
-      return "an integer";
+      return "must be an integer";
     case YOKE_OPTION_NUMBER:
-      return "a number";
+      return "must be a number";
     case YOKE_OPTION_TEXT:
-      return "a text";
+      return "must be a text";
     case YOKE_OPTION_FLAG:
-      return "true or false";
+      return std::string("must be ") + flag;
     default:
-      return "of a type that this yoke does not know";
+      return "has a type that this version of yoke does not support";
   }
 }
 
@@ -46,7 +47,7 @@ const char* type_text(std::int32_t type) {
 void fill_integer(const std::string& device, const OptionSpec& spec, std::int64_t value, yoke_option& out) {
   if (value < spec.integer_min || value > spec.integer_max) {
     refuse(device, spec.name,
-           "is " + std::to_string(value) + ": give " + std::to_string(spec.integer_min) + " to " +
+           "is " + std::to_string(value) + "; its range is " + std::to_string(spec.integer_min) + " to " +
                std::to_string(spec.integer_max));
   }
   out.integer = value;
@@ -55,7 +56,7 @@ void fill_integer(const std::string& device, const OptionSpec& spec, std::int64_
 void fill_number(const std::string& device, const OptionSpec& spec, double value, yoke_option& out) {
   if (!(value >= spec.number_min && value <= spec.number_max)) {  // NaN is refused too
     refuse(device, spec.name,
-           "is " + number_text(value) + ": give " + number_text(spec.number_min) + " to " +
+           "is " + number_text(value) + "; its range is " + number_text(spec.number_min) + " to " +
                number_text(spec.number_max));
   }
   out.number = value;
@@ -64,18 +65,17 @@ void fill_number(const std::string& device, const OptionSpec& spec, double value
 void fill_text(const std::string& device, const OptionSpec& spec, const std::string& value,
                yoke_option& out) {
   if (value.find('\0') != std::string::npos) {
-    refuse(device, spec.name, "holds a zero byte: give a plain text");
+    refuse(device, spec.name, "contains a zero byte");
   }
   if (!spec.text_choices.empty() &&
       std::find(spec.text_choices.begin(), spec.text_choices.end(), value) == spec.text_choices.end()) {
-    refuse(device, spec.name, "is '" + value + "': give one of " + join(spec.text_choices));
+    refuse(device, spec.name, "is '" + value + "'; its values are " + join(spec.text_choices));
   }
   out.text = value.c_str();
 }
 
 yoke_option convert(const std::string& device, const OptionSpec& spec, const Option& given) {
   yoke_option out{};
-  out.struct_size = sizeof(out);
   out.name = given.name.c_str();
   out.type = spec.type;
   const auto* flag = std::get_if<bool>(&given.value);
@@ -91,27 +91,33 @@ yoke_option convert(const std::string& device, const OptionSpec& spec, const Opt
   } else if (spec.type == YOKE_OPTION_FLAG && flag != nullptr) {
     out.integer = *flag ? 1 : 0;
   } else {
-    refuse(device, spec.name, std::string("must be ") + type_text(spec.type));
+    refuse(device, spec.name, type_text(spec.type, "true or false"));
   }
   return out;
 }
 
+// The spec of a device's option. Options of the whole plugin cannot be given to a device.
 const OptionSpec& find_spec(const std::string& device, const std::string& name,
                             std::span<const OptionSpec> specs) {
-  const auto spec =
-      std::find_if(specs.begin(), specs.end(), [&](const auto& one) { return one.name == name; });
-  if (spec == specs.end()) {
-    std::vector<std::string> names;
-    for (const auto& one : specs) {
-      names.push_back(one.name);
+  std::vector<std::string> names;
+  for (const auto& spec : specs) {
+    const bool of_device = spec.scope == YOKE_OPTION_SCOPE_DEVICE;
+    if (spec.name == name && of_device) {
+      return spec;
     }
-    refuse(device, name,
-           "is unknown: this backend has " + (names.empty() ? std::string("no options") : join(names)));
+    if (spec.name == name) {
+      refuse(device, name, "is an option of the whole plugin; set it in RuntimeOptions::plugin_options");
+    }
+    if (of_device) {
+      names.push_back(spec.name);
+    }
   }
-  return *spec;
+  refuse(device, name,
+         names.empty() ? "is unknown; the backend has no options"
+                       : "is unknown; the options are " + join(names));
 }
 
-// Nothing: `text` is no number, not one of this type, or more than one.
+// Returns nothing unless the whole text is a number of this type.
 template <typename Number>
 std::optional<Number> number_in(const std::string& text) {
   Number value{};
@@ -137,19 +143,6 @@ std::optional<OptionValue> value_in(const std::string& text, std::int32_t type) 
   }
 }
 
-const char* typed_as(std::int32_t type) {
-  switch (type) {
-    case YOKE_OPTION_INTEGER:
-      return "takes a whole number";
-    case YOKE_OPTION_NUMBER:
-      return "takes a number";
-    case YOKE_OPTION_FLAG:
-      return "takes on or off";
-    default:
-      return "is of a type that this yoke does not know";
-  }
-}
-
 }  // namespace
 
 std::optional<OptionSpec> to_spec(const loader::MemoryReader& memory, const yoke_option_spec& row) {
@@ -164,6 +157,7 @@ std::optional<OptionSpec> to_spec(const loader::MemoryReader& memory, const yoke
   spec.name = read(row.name);
   spec.help = read(row.help);
   spec.type = row.type;
+  spec.scope = row.scope;
   spec.integer_min = row.integer_min;
   spec.integer_max = row.integer_max;
   spec.integer_default = row.integer_default;
@@ -190,7 +184,7 @@ std::vector<yoke_option> check_options(const std::string& device, std::span<cons
   for (const auto& option : given) {
     const OptionSpec& spec = find_spec(device, option.name, specs);
     if (std::any_of(out.begin(), out.end(), [&](const auto& one) { return option.name == one.name; })) {
-      refuse(device, option.name, "is given twice: give it once");
+      refuse(device, option.name, "is given twice");
     }
     out.push_back(convert(device, spec, option));
   }
@@ -200,15 +194,14 @@ std::vector<yoke_option> check_options(const std::string& device, std::span<cons
 Option parse_option(const std::string& backend, const std::string& text, std::span<const OptionSpec> specs) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) {
-    throw Error(ErrorCode::kInvalidArgument,
-                backend + ": an option is written name=value, not '" + text + "'");
+    throw Error(ErrorCode::kInvalidArgument, backend + ": '" + text + "' is not an option; write name=value");
   }
   const std::string name = text.substr(0, equals);
   const std::string typed = text.substr(equals + 1);
   const OptionSpec& spec = find_spec(backend, name, specs);
   const auto value = value_in(typed, spec.type);
   if (!value) {
-    refuse(backend, name, std::string(typed_as(spec.type)) + ", not '" + typed + "'");
+    refuse(backend, name, type_text(spec.type, "on or off") + ", not '" + typed + "'");
   }
   return {.name = name, .value = *value};
 }

@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/device/state.h: what runtimes and backends own. For yoke's own sources; call.h is how they call a
-// plugin.
+// runtime/device/state.h: the state of runtimes and backends, for yoke's own sources. To call
+// a plugin, see call.h.
 #pragma once
 
-#include <yoke/backend.h>
-#include <yoke/ext/peer.h>
 #include <yoke/runtime/runtime.h>
 
 #include <atomic>
 #include <cstdint>
-#include <filesystem>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <type_traits>
+#include <utility>
+#include <vector>
 
-#include "device/logger.h"
+#include "loader/entered_plugin.h"
+#include "loader/host_api.h"
+#include "loader/logger.h"
 
 namespace yoke::loader {
 class Registry;
 }
 namespace yoke::layers {
-class Session;
+struct Session;
 }
 
 namespace yoke::detail {
@@ -29,71 +30,48 @@ namespace yoke::detail {
 class CodeCache;
 class FallbackLedger;
 
-// Everything of one Runtime. Backends keep it alive, and so do all objects made from them.
+// The state of one Runtime. Backends keep it alive, and so do all objects made from them.
 struct RuntimeState : std::enable_shared_from_this<RuntimeState> {
   explicit RuntimeState(RuntimeOptions given);
   ~RuntimeState();
   RuntimeState(const RuntimeState&) = delete;
   RuntimeState& operator=(const RuntimeState&) = delete;
 
+  // Opens the layers that the options name. Plugins entered later are wrapped in them.
+  void open_layers();
+  // The runtime as its loader and plugins see it; shares ownership of this object.
+  std::shared_ptr<const loader::Host> host() { return {shared_from_this(), &host_}; }
+
   const RuntimeOptions options;
   Logger logger;
-  std::shared_ptr<layers::Session> layers;           // null: none is asked for
-  const std::unique_ptr<loader::Registry> registry;  // locks for itself
-  const std::unique_ptr<CodeCache> codes;            // locks for itself
+  std::shared_ptr<layers::Session> layers;           // null: no layer is enabled
+  const std::unique_ptr<loader::Registry> registry;  // thread-safe
+  const std::unique_ptr<CodeCache> codes;            // thread-safe
   std::atomic<std::uint64_t> compile_count{0};
-  const std::unique_ptr<FallbackLedger> fallbacks;  // locks for itself
+  const std::unique_ptr<FallbackLedger> fallbacks;  // thread-safe
 
-  // The first device of options.fallback_backend, opened on demand and shared while anybody uses it.
+  // The first device of options.fallback_backend: opened on demand, closed with its last user.
   std::shared_ptr<Device> fallback_device();
 
  private:
+  loader::Host host_{options, logger};
   std::mutex fallback_mutex_;
   std::weak_ptr<Device> fallback_device_;  // weak: a device keeps this object alive
 };
 
-// Everything of one entered plugin.
-struct BackendState {
-  explicit BackendState(std::shared_ptr<RuntimeState> owner) : runtime(std::move(owner)) {}
+// The state of one Backend: the plugin that it drives.
+struct BackendState : loader::EnteredPlugin {
+  BackendState(std::shared_ptr<RuntimeState> owner, loader::EnteredPlugin entered)
+      : EnteredPlugin(std::move(entered)), runtime(std::move(owner)) {}
   BackendState(const BackendState&) = delete;
   BackendState& operator=(const BackendState&) = delete;
-  ~BackendState() = default;
-
-  // The table that holds functions of that type: complete, as loader/tables.h fills it.
-  template <class Table>
-  const Table& table() const noexcept {
-    if constexpr (std::is_same_v<Table, yoke_backend_api>) {
-      return backend;
-    } else if constexpr (std::is_same_v<Table, yoke_stream_api>) {
-      return stream;
-    } else if constexpr (std::is_same_v<Table, yoke_program_api>) {
-      return program;
-    } else {
-      static_assert(std::is_same_v<Table, yoke_peer_api>, "no such table");
-      return peer;
-    }
-  }
 
   const std::shared_ptr<RuntimeState> runtime;
-  std::string name;
-  std::string version;
-  std::string vendor;
-  std::filesystem::path path;  // empty: registered
-
-  const yoke_host_api* host = nullptr;  // host_api.h; outlives this object
-  yoke_plugin* plugin = nullptr;
-  void (*destroy)(yoke_plugin* plugin) = nullptr;  // the prefix's, as it was when it was checked
-  // Copies, as large as this host knows them. No slot of a table that the plugin has is NULL: what it lacks
-  // is a stub that answers YOKE_UNIMPLEMENTED. A table that it lacks is all stubs.
-  yoke_backend_api backend{};
-  yoke_stream_api stream{};
-  yoke_program_api program{};
-  yoke_peer_api peer{};
-  bool has_streams = false;
-  bool has_programs = false;
-  bool has_peer = false;
-  // Devices whose device_close failed: the plugin still holds them, so it must not be destroyed under them.
+  // Devices whose device_close failed: the plugin still holds them and must not be destroyed.
   std::atomic<std::uint32_t> unclosed_devices{0};
+  // Copies of extension tables by id and size, each in words of 8 bytes.
+  std::mutex extensions_mutex;
+  std::map<std::pair<std::string, std::size_t>, std::vector<std::uint64_t>> extensions;
 };
 
 }  // namespace yoke::detail

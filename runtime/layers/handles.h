@@ -1,58 +1,78 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/layers/handles.h: the handles that layers give out. They are numbers, not addresses: whatever a
-// host hands in, also a dead handle or garbage, is looked up and never followed.
+// runtime/layers/handles.h: the handles of all plugins. The host has the plugins' own handles, so that tables
+// which the layers do not know can be passed through.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
-#include "layers/functions.h"
+#include "abi/functions.h"
 
 namespace yoke::layers {
 
-class Layer;
+using abi::Argument;
+using abi::Function;
+using abi::Kind;
+using abi::Row;
+using abi::Slot;
 
-// What stands behind one handle. Layers add to it by deriving.
+class Interposer;
+struct Checked;
+
+// What a handle stands for.
 struct Object {
-  Object(Kind what, std::shared_ptr<Layer> owner) : kind(what), layer(std::move(owner)) {}
-  virtual ~Object() = default;
-  Object(const Object&) = delete;
-  Object& operator=(const Object&) = delete;
+  Object(Kind what, std::uint64_t handle, Interposer& plugin) : kind(what), word(handle), owner(plugin) {}
 
-  bool is_alive() const noexcept { return alive.load(std::memory_order_acquire); }
-  std::string name() const { return std::string(kind_name(kind)) + " " + std::to_string(number); }
+  std::string name() const { return std::string(abi::kind_name(kind)) + " " + std::to_string(number); }
 
   const Kind kind;
-  const std::shared_ptr<Layer> layer;
-  std::uint64_t word = 0;          // the handle, as the host has it
-  std::uint64_t inner = 0;         // the handle, as the plugin gave it
-  std::uint64_t number = 0;        // the n-th handle of its layer, from 1
-  std::shared_ptr<Object> device;  // of all but devices
-  std::atomic<bool> alive{true};
+  const std::uint64_t word;  // the handle
+  Interposer& owner;
+  std::uint64_t number = 0;        // counts the handles of a plugin from 1
+  std::shared_ptr<Object> device;  // null for devices
+  std::atomic<bool> is_alive{true};
 
-  std::uint32_t ordinal = 0;     // devices
-  std::uint64_t byte_count = 0;  // buffers
-  // Streams: how many pieces of work were queued, and how many the host may know to be done. Guarded by
-  // `mutex`, as what a layer keeps for them.
+  std::uint32_t ordinal = 0;     // of its device
+  std::uint64_t byte_count = 0;  // buffers, pinned memory
+  bool is_imported = false;      // buffers
+  // Streams: how many pieces of work were queued, and how many of them the host knows to have ended. `mutex`
+  // guards both, and what layers keep for the stream.
   std::mutex mutex;
   std::uint64_t issued = 0;
   std::uint64_t completed = 0;
-  // Events: behind which work of which stream.
+  // Events: recorded after this work of this stream.
   std::shared_ptr<Object> stream;
   std::uint64_t ticket = 0;
+  bool has_timing = false;
+
+  std::shared_ptr<Checked> checked;  // what validation keeps; null without it
 };
 
-// A handle for `object`, which must not have one.
-std::uint64_t insert_handle(const std::shared_ptr<Object>& object);
+// The objects of the process by kind and handle. A dead object is found until its handle is reused, or
+// several thousand others have died.
+class Handles {
+ public:
+  static Handles& instance();
 
-// The object of a handle, alive or dead; null: garbage, a plugin's own pointer, or dead for so long that the
-// number was given out again; or it would have to wait, and `may_wait` is false.
-std::shared_ptr<Object> find_object(std::uint64_t word, bool may_wait = true);
+  // Returns the object that had the handle before: it is alive if the plugin returned a handle twice.
+  std::shared_ptr<Object> insert(std::shared_ptr<Object> object);
+  // Null: no object has or had the handle; also when the lock is taken and `may_wait` is false.
+  std::shared_ptr<Object> find(Kind kind, std::uint64_t word, bool may_wait = true);
+  // A live object of any kind with the handle.
+  std::shared_ptr<Object> find_alive(std::uint64_t word);
+  void retire(const std::shared_ptr<Object>& object);
 
-// The number may be given out again, after several thousand others.
-void retire_handle(Object& object);
+ private:
+  using Key = std::pair<Kind, std::uint64_t>;
+  std::mutex mutex_;
+  std::map<Key, std::shared_ptr<Object>> all_;
+  std::deque<std::shared_ptr<Object>> dead_;  // oldest first
+};
 
 }  // namespace yoke::layers

@@ -1,186 +1,109 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/layers/host_side.cpp: what a plugin calls: it goes through the layer's hooks to the host.
+// runtime/layers/host_side.cpp: the host that a plugin sees: its calls pass the hooks of the layers.
 #include <algorithm>
-#include <cstring>
 #include <deque>
+#include <utility>
 
-#include "layers/error_slots.h"
+#include "layers/interposer.h"
 
 namespace yoke::layers {
 namespace {
 
 struct Pool {
   std::mutex mutex;
-  std::deque<ErrorSlot*> free;  // the oldest is taken, so that a late write meets a closed slot
+  std::deque<ErrorSlot*> free;  // oldest first: a late write meets a closed slot for as long as possible
 };
 constexpr std::size_t kRest = 64;
 
 Pool& pool() {
-  static Pool* const only = new Pool;  // never destroyed: plugins may hold on to slots
+  static Pool* const only = new Pool;  // never destroyed: plugins may keep pointers to slots
   return *only;
 }
 
-ErrorSlot* take_slot(Layer& layer, yoke_error* outer, const char* call) {
-  ErrorSlot* slot = nullptr;
-  {
-    Pool& all = pool();
-    const std::lock_guard lock(all.mutex);
-    if (all.free.size() > kRest) {
-      slot = all.free.front();
-      all.free.pop_front();
+thread_local const Interposer* current_callback = nullptr;
+
+// A host function that the plugin called on this thread. After destroy it is reported, and false.
+class Callback {
+ public:
+  Callback(void* host, const char* name) : plugin_(*static_cast<Interposer*>(host)) {
+    if (plugin_.is_destroyed()) {
+      plugin_.each(&Layer::called_late, name);
     }
   }
-  if (slot == nullptr) {
-    slot = new ErrorSlot;
+  explicit operator bool() const { return !plugin_.is_destroyed(); }
+  Interposer& plugin() const { return plugin_; }
+  // Calls the host's own function.
+  template <class Function, class... Arguments>
+  auto pass(Function function, Arguments... arguments) const {
+    const Mark mark{std::exchange(current_callback, &plugin_)};
+    return function(plugin_.outer_host().host, arguments...);
   }
-  slot->layer = &layer;
-  slot->thread = std::this_thread::get_id();
-  slot->call = call;
-  slot->outer = outer;
-  slot->set_count = 0;
-  slot->code = YOKE_OK;
-  slot->vendor_code = 0;
-  slot->text.clear();
-  slot->is_open.store(true, std::memory_order_release);
-  return slot;
-}
-
-thread_local const Layer* calling_back = nullptr;
-
-// While a host function runs for a plugin on this thread.
-class CallingBack {
- public:
-  explicit CallingBack(const Layer* layer) : before_(calling_back) { calling_back = layer; }
-  ~CallingBack() { calling_back = before_; }
-  CallingBack(const CallingBack&) = delete;
-  CallingBack& operator=(const CallingBack&) = delete;
 
  private:
-  const Layer* before_;
+  struct Mark {
+    const Interposer* before;
+    ~Mark() { current_callback = before; }
+  };
+  Interposer& plugin_;
 };
 
-Layer& layer_of(void* host) noexcept {
-  return *static_cast<Layer*>(host);
-}
-
 void log(void* host, std::int32_t level, const char* text, std::uint64_t length) {
-  layer_of(host).host_log(level, text, length);
+  const Callback call(host, "log");
+  if (call && call.plugin().all(&Layer::logging, level, text, length)) {
+    call.pass(call.plugin().outer_host().log, level, text, length);
+  }
 }
+
 void trace_begin(void* host, const char* name) {
-  layer_of(host).host_trace_begin(name);
+  if (const Callback call(host, "trace_begin"); call) {
+    call.plugin().each(&Layer::span_begin, name);
+    if (const auto outer = call.plugin().outer_host().trace_begin; outer != nullptr) {
+      call.pass(outer, name);
+    }
+  }
 }
+
 void trace_end(void* host) {
-  layer_of(host).host_trace_end();
+  if (const Callback call(host, "trace_end"); call) {
+    call.plugin().each(&Layer::span_end);
+    if (const auto outer = call.plugin().outer_host().trace_end; outer != nullptr) {
+      call.pass(outer);
+    }
+  }
 }
+
 void* allocate(void* host, std::uint64_t byte_count, std::uint64_t alignment) {
-  return layer_of(host).host_allocate(byte_count, alignment);
-}
-void deallocate(void* host, void* memory) {
-  layer_of(host).host_deallocate(memory);
-}
-
-}  // namespace
-
-const Layer* layer_calling_back() noexcept {
-  return calling_back;
-}
-
-OpenSlot::OpenSlot(Layer& layer, Call& call)
-    : OpenSlot(layer, call.has_result() ? call.pointer<yoke_error>(call.row.argument_count - 1U) : nullptr,
-               call.row.name) {
-  call.status = slot_;
-}
-
-OpenSlot::OpenSlot(Layer& layer, yoke_error* outer, const char* call)
-    : slot_(take_slot(layer, outer, call)) {}
-
-OpenSlot::~OpenSlot() {
-  slot_->is_open.store(false, std::memory_order_release);
-  Pool& all = pool();
-  const std::lock_guard lock(all.mutex);
-  all.free.push_back(slot_);
-}
-
-void fill_host(Layer& layer, yoke_host_api& host, const yoke_host_api& outer, std::uint64_t known) {
-  // A function that is new in yoke_host_api needs its wrapper here.
-  static_assert(sizeof(yoke_host_api) == 8 * sizeof(void*));
-  host = {};
-  host.struct_size = known;
-  host.host = &layer;
-  host.log = outer.log == nullptr ? nullptr : &log;
-  host.error_set = &Layer::host_error_set;
-  host.trace_begin = &trace_begin;
-  host.trace_end = &trace_end;
-  host.allocate = outer.allocate == nullptr ? nullptr : &allocate;
-  host.deallocate = outer.deallocate == nullptr ? nullptr : &deallocate;
-}
-
-void Layer::host_log(std::int32_t level, const char* text, std::uint64_t length) noexcept {
-  if (is_destroyed()) {
-    late_callback("log");
-    return;
+  const Callback call(host, "allocate");
+  void* const memory = call ? call.pass(call.plugin().outer_host().allocate, byte_count, alignment) : nullptr;
+  if (call) {
+    call.plugin().each(&Layer::allocated, memory);
   }
-  if (logging(level, text, length)) {
-    const CallingBack mark(this);
-    outer_.log(outer_.host, level, text, length);
-  }
-}
-
-void Layer::host_trace_begin(const char* name) noexcept {
-  if (is_destroyed()) {
-    late_callback("trace_begin");
-    return;
-  }
-  span_begin(name);
-  if (outer_.trace_begin != nullptr) {
-    outer_.trace_begin(outer_.host, name);
-  }
-}
-
-void Layer::host_trace_end() noexcept {
-  if (is_destroyed()) {
-    late_callback("trace_end");
-    return;
-  }
-  span_end();
-  if (outer_.trace_end != nullptr) {
-    outer_.trace_end(outer_.host);
-  }
-}
-
-void* Layer::host_allocate(std::uint64_t byte_count, std::uint64_t alignment) noexcept {
-  if (is_destroyed()) {
-    late_callback("allocate");
-    return nullptr;
-  }
-  const CallingBack mark(this);
-  void* const memory = outer_.allocate(outer_.host, byte_count, alignment);
-  allocated(memory, byte_count, alignment);
   return memory;
 }
 
-void Layer::host_deallocate(void* memory) noexcept {
-  if (is_destroyed()) {
-    late_callback("deallocate");
-    return;
-  }
-  if (deallocating(memory)) {
-    const CallingBack mark(this);
-    outer_.deallocate(outer_.host, memory);
+void deallocate(void* host, void* memory) {
+  const Callback call(host, "deallocate");
+  if (call && call.plugin().all(&Layer::deallocating, memory)) {
+    call.pass(call.plugin().outer_host().deallocate, memory);
   }
 }
 
-void Layer::host_error_set(yoke_error* error, std::int32_t code, std::int64_t vendor_code, const char* text,
-                           std::uint64_t length) noexcept {
+const void* get_table(void* host, const char* id) {
+  const Callback call(host, "get_table of the host");
+  return call ? call.pass(call.plugin().outer_host().get_table, id) : nullptr;
+}
+
+void error_set(yoke_error* error, std::int32_t code, std::int64_t vendor_code, const char* text,
+               std::uint64_t length) {
   if (error == nullptr) {
     return;
   }
   auto& slot = *reinterpret_cast<ErrorSlot*>(error);
-  const bool in_time =
+  const bool is_valid =
       slot.is_open.load(std::memory_order_acquire) && slot.thread == std::this_thread::get_id();
-  Layer& layer = *slot.layer;
-  layer.error_setting(slot, text, length, in_time);
-  if (!in_time) {
+  Interposer& plugin = *slot.owner;
+  plugin.each(&Layer::error_setting, slot, is_valid);
+  if (!is_valid) {
     return;
   }
   constexpr std::uint64_t kMostText = 4000;
@@ -189,11 +112,59 @@ void Layer::host_error_set(yoke_error* error, std::int32_t code, std::int64_t ve
   slot.vendor_code = vendor_code;
   try {
     slot.text.assign(text == nullptr ? "" : text, text == nullptr ? 0 : std::min(length, kMostText));
-  } catch (...) {  // out of memory: the code is there
+  } catch (const std::exception&) {  // out of memory: the code alone is kept
   }
-  if (layer.outer_.error_set != nullptr) {
-    layer.outer_.error_set(slot.outer, code, vendor_code, text, length);
+  if (plugin.outer_host().error_set != nullptr) {
+    plugin.outer_host().error_set(slot.outer, code, vendor_code, text, length);
   }
+}
+
+}  // namespace
+
+const Interposer* calling_back() noexcept {
+  return current_callback;
+}
+
+yoke_host_api make_host(Interposer& plugin, const yoke_host_api& outer, std::uint64_t known) {
+  static_assert(sizeof(yoke_host_api) == 9 * sizeof(void*), "a new function needs a wrapper here");
+  yoke_host_api host{};
+  host.struct_size = known;
+  host.host = &plugin;
+  host.log = outer.log == nullptr ? nullptr : &log;
+  host.error_set = &error_set;
+  host.trace_begin = &trace_begin;
+  host.trace_end = &trace_end;
+  host.allocate = outer.allocate == nullptr ? nullptr : &allocate;
+  host.deallocate = outer.deallocate == nullptr ? nullptr : &deallocate;
+  host.get_table = outer.get_table == nullptr ? nullptr : &get_table;
+  return host;
+}
+
+OpenSlot::OpenSlot(Interposer& owner, yoke_error* outer, const char* call) {
+  {
+    const std::lock_guard lock(pool().mutex);
+    if (pool().free.size() > kRest) {
+      slot_ = pool().free.front();
+      pool().free.pop_front();
+    } else {
+      slot_ = new ErrorSlot;
+    }
+  }
+  slot_->owner = &owner;
+  slot_->thread = std::this_thread::get_id();
+  slot_->call = call;
+  slot_->outer = outer;
+  slot_->set_count = 0;
+  slot_->code = YOKE_STATUS_OK;
+  slot_->vendor_code = 0;
+  slot_->text.clear();
+  slot_->is_open.store(true, std::memory_order_release);
+}
+
+OpenSlot::~OpenSlot() {
+  slot_->is_open.store(false, std::memory_order_release);
+  const std::lock_guard lock(pool().mutex);
+  pool().free.push_back(slot_);
 }
 
 }  // namespace yoke::layers

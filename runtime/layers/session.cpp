@@ -1,40 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/layers/session.cpp: which layers are asked for, and the count of broken rules.
+// runtime/layers/session.cpp: the options of a session, and the ledger.
 #include "layers/session.h"
 
 #include <stdlib.h>
 #include <yoke/runtime/error.h>
 
 #include <algorithm>
-#include <utility>
 
-#include "layers/layer.h"
-#include "layers/trace_writer.h"
+#include "layers/interposer.h"
+#include "layers/trace_file.h"
 
 namespace yoke::layers {
 namespace {
 
-constexpr std::size_t kMostKept = 1000;
-
-// Under AT_SECURE the environment is somebody else's.
+// Ignored under AT_SECURE, where someone else controls the environment.
 std::string variable(const LayerOptions& options, const char* name) {
   const char* const value = options.use_environment ? ::secure_getenv(name) : nullptr;
   return value == nullptr ? "" : value;
 }
 
+bool contains(const std::vector<std::string>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 std::vector<std::string> split(const std::string& names, const std::string& from) {
   std::vector<std::string> parts;
-  std::size_t begin = 0;
-  while (begin <= names.size() && !names.empty()) {
+  for (std::size_t begin = 0; begin <= names.size() && !names.empty();) {
     const std::size_t end = std::min(names.find(',', begin), names.size());
     const std::string part = names.substr(begin, end - begin);
-    std::string asked = from;
-    asked.append(" asks for the layer '").append(part);
     if (part != "validate" && part != "trace") {
-      throw Error(ErrorCode::kInvalidArgument, asked.append("': there are validate and trace"));
+      throw Error(ErrorCode::kInvalidArgument,
+                  from + ": unknown layer '" + part + "'; the layers are validate and trace");
     }
-    if (std::find(parts.begin(), parts.end(), part) != parts.end()) {
-      throw Error(ErrorCode::kInvalidArgument, asked.append("' twice: ask once"));
+    if (contains(parts, part)) {
+      throw Error(ErrorCode::kInvalidArgument, from + ": the layer '" + part + "' is listed twice");
     }
     parts.push_back(part);
     begin = end + 1;
@@ -53,26 +52,17 @@ std::string line_of(const Violation& violation) {
 
 }  // namespace
 
-void Ledger::count(Violation violation) {
-  ++(violation.is_warning ? report_.warnings : report_.violations);
-  if (report_.first.size() < kMostKept) {
-    report_.first.push_back(std::move(violation));
-  }
-}
-
-void Ledger::report(Violation violation, bool may_wait) noexcept {
+void Ledger::report(Violation violation) noexcept {
+  constexpr std::size_t kMostKept = 1000;
+  const bool is_warning = violation.is_warning;
   try {
-    if (!may_wait) {
-      if (const std::unique_lock lock(mutex_, std::try_to_lock); lock) {
-        count(std::move(violation));
-      }
-      return;
-    }
     const std::string line = line_of(violation);
-    const bool is_warning = violation.is_warning;
     {
       const std::lock_guard lock(mutex_);
-      count(std::move(violation));
+      ++(is_warning ? report_.warnings : report_.violations);
+      if (report_.first.size() < kMostKept) {
+        report_.first.push_back(std::move(violation));
+      }
     }
     if (const auto trace = trace_.lock()) {
       trace->log(0, is_warning ? YOKE_LOG_WARN : YOKE_LOG_ERROR, line);
@@ -80,7 +70,7 @@ void Ledger::report(Violation violation, bool may_wait) noexcept {
     if (sink_) {
       sink_(is_warning ? LogLevel::kWarn : LogLevel::kError, line);
     }
-  } catch (...) {  // out of memory: a report is no reason to stop
+  } catch (const std::bad_alloc&) {  // the report is lost
   }
 }
 
@@ -89,58 +79,55 @@ ValidationReport Ledger::validation() const {
   return report_;
 }
 
-Session::Session(const LayerOptions& options, std::vector<std::string> names, LogSink sink)
-    : names_(std::move(names)), ledger_(std::make_shared<Ledger>(options.fail_calls, sink)) {
-  for (std::size_t i = 0; sink && i < names_.size(); ++i) {
-    sink(LogLevel::kInfo, "layer.on name=" + names_[i]);
-  }
-  if (std::find(names_.begin(), names_.end(), "trace") != names_.end()) {
-    writer_ = TraceWriter::open(options.trace_file, options.trace_data, std::move(sink));
-    ledger_->write_to(writer_);
-  }
-}
-
-Session::~Session() = default;
-
-bool Session::validates() const noexcept {
-  return std::find(names_.begin(), names_.end(), "validate") != names_.end();
-}
-
-std::vector<std::shared_ptr<Layer>> Session::make_layers() const {
-  std::vector<std::shared_ptr<Layer>> layers;
-  for (const std::string& name : names_) {
-    layers.push_back(name == "validate" ? make_validate_layer(ledger_) : make_trace_layer(writer_));
+std::vector<std::unique_ptr<Layer>> Session::make_layers(const Interposer& plugin) const {
+  std::vector<std::unique_ptr<Layer>> layers;
+  for (const std::string& name : names) {
+    layers.push_back(name == "validate" ? make_validate_layer(plugin, ledger)
+                                        : make_trace_layer(plugin, writer));
   }
   return layers;
 }
 
 std::shared_ptr<Session> open_session(const LayerOptions& options, LogSink sink) {
-  const std::string asked = variable(options, "YOKE_LAYERS");
-  auto names =
-      options.names.empty() ? split(asked, "YOKE_LAYERS") : split(options.names, "LayerOptions::names");
+  auto names = options.names.empty() ? split(variable(options, "YOKE_LAYERS"), "YOKE_LAYERS")
+                                     : split(options.names, "LayerOptions::names");
   if (names.empty()) {
     return nullptr;
   }
-  LayerOptions whole = options;
-  whole.fail_calls = options.fail_calls || variable(options, "YOKE_VALIDATE") == "fail";
-  whole.trace_data = options.trace_data || variable(options, "YOKE_TRACE_DATA") == "1";
-  if (whole.trace_file.empty()) {
-    whole.trace_file = variable(options, "YOKE_TRACE_FILE");
+  for (std::size_t i = 0; sink && i < names.size(); ++i) {
+    sink(LogLevel::kInfo, "layer.on name=" + names[i]);
   }
-  return std::make_shared<Session>(whole, std::move(names), std::move(sink));
+  const bool fail_calls = options.fail_calls || variable(options, "YOKE_VALIDATE") == "fail";
+  const auto ledger = std::make_shared<Ledger>(fail_calls, sink);
+  std::shared_ptr<TraceWriter> writer;
+  if (contains(names, "trace")) {
+    const bool with_data = options.trace_data || variable(options, "YOKE_TRACE_DATA") == "1";
+    writer = TraceWriter::open(options.trace_file.empty()
+                                   ? std::filesystem::path(variable(options, "YOKE_TRACE_FILE"))
+                                   : options.trace_file,
+                               with_data, sink);
+    ledger->write_to(writer);
+  }
+  return std::make_shared<Session>(
+      Session{std::move(names), ledger, std::move(writer), std::move(sink), options.strict});
 }
 
 std::int32_t enter(const std::shared_ptr<Session>& session, yoke_plugin_entry_fn entry,
                    const yoke_entry_args* args, yoke_plugin** out_plugin, yoke_error* error) {
-  if (session == nullptr) {
-    return entry(args, out_plugin, error);
-  }
-  const auto layers = session->make_layers();
-  return Chain(layers, 0, entry).enter(args, out_plugin, error);
+  return session == nullptr ? entry(args, out_plugin, error)
+                            : Interposer::enter(*session, entry, args, out_plugin, error);
 }
 
 ValidationReport validation(const Session& session) {
-  return session.ledger()->validation();
+  return session.ledger->validation();
+}
+
+std::string summary(const Session& session) {
+  const ValidationReport report = validation(session);
+  return contains(session.names, "validate")
+             ? "layer.off name=validate violations=" + std::to_string(report.violations) +
+                   " warnings=" + std::to_string(report.warnings)
+             : "";
 }
 
 }  // namespace yoke::layers

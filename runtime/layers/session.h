@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/layers/session.h: the layers of one runtime, and what they share: counters and the trace's file.
+// runtime/layers/session.h: the layers of one runtime, and what they share: the ledger and the trace file.
 #pragma once
 
 #include <yoke/runtime/layers.h>
@@ -12,25 +12,23 @@
 
 namespace yoke::layers {
 
+class Interposer;
 class Layer;
 class TraceWriter;
 
-// What validate finds. Dead handles keep it alive for long, so it holds nothing else.
+// The violations that validation found.
 class Ledger {
  public:
   Ledger(bool fail_calls, LogSink sink) : fail_calls_(fail_calls), sink_(std::move(sink)) {}
 
   bool fail_calls() const noexcept { return fail_calls_; }
-  // From now on what is found is also written there.
+  // Violations are also written to the trace file.
   void write_to(std::weak_ptr<TraceWriter> trace) { trace_ = std::move(trace); }
-  // Counts it, keeps the first ones, and logs one line. Never throws. Where it may not wait (in a forked
-  // child) it is not logged, and counted only when nothing is in the way.
-  void report(Violation violation, bool may_wait = true) noexcept;
+  // Counts and logs a violation, and keeps the first ones.
+  void report(Violation violation) noexcept;
   ValidationReport validation() const;
 
  private:
-  void count(Violation violation);  // mutex_ is held
-
   const bool fail_calls_;
   const LogSink sink_;
   std::weak_ptr<TraceWriter> trace_;
@@ -38,26 +36,15 @@ class Ledger {
   ValidationReport report_;
 };
 
-class Session {
- public:
-  Session(const LayerOptions& options, std::vector<std::string> names, LogSink sink);
-  ~Session();
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
-
-  const std::shared_ptr<TraceWriter>& writer() const noexcept { return writer_; }  // null without trace
-  const std::shared_ptr<Ledger>& ledger() const noexcept { return ledger_; }
-  bool validates() const noexcept;
+struct Session {
   // New layers for one plugin, from the host to the plugin.
-  std::vector<std::shared_ptr<Layer>> make_layers() const;
+  std::vector<std::unique_ptr<Layer>> make_layers(const Interposer& plugin) const;
 
- private:
-  const std::vector<std::string> names_;
-  const std::shared_ptr<Ledger> ledger_;
-  std::shared_ptr<TraceWriter> writer_;
+  std::vector<std::string> names;  // of the layers
+  std::shared_ptr<Ledger> ledger;
+  std::shared_ptr<TraceWriter> writer;  // null without the layer trace
+  LogSink sink;
+  bool strict = false;
 };
-
-std::shared_ptr<Layer> make_validate_layer(std::shared_ptr<Ledger> ledger);
-std::shared_ptr<Layer> make_trace_layer(std::shared_ptr<TraceWriter> writer);
 
 }  // namespace yoke::layers

@@ -1,190 +1,213 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/layers/validate.h: the layer that holds both sides to the rules of the ABI.
+// runtime/layers/validate.h: the layer that checks host and plugin against the rules of the ABI.
 #pragma once
 
-#include <yoke/program/program.h>
-
+#include <array>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
-#include <thread>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "layers/layer.h"
+#include "layers/memory.h"
 #include "layers/session.h"
-#include "layers/surroundings.h"
 
 namespace yoke::layers {
 
-// A part of a buffer.
+// The rules of plugin_api/RULES.md that are checked here, by their numbers.
+enum class Rule : int {
+  kStructSize = 5,        // a plugin writes no more of a struct than its size
+  kErrorText = 10,        // a failure has a code and a text, a success has neither
+  kKnownCode = 11,        // a result is one of the known codes
+  kResult = 12,           // OK comes with a result
+  kNoException = 13,      // no exception crosses
+  kLiveObjects = 14,      // parents outlive their objects, which are counted
+  kOwnership = 15,        // pointers and handles are valid for as long as they are used
+  kCopy = 16,             // copies stay inside their buffers, and sources unchanged
+  kStreamOrder = 18,      // streams are in order
+  kStickyError = 19,      // an error of a stream or device stays
+  kThreads = 20,          // thread tags and blocking classes hold
+  kDeadline = 21,         // waits end at their deadline
+  kProcessSettings = 22,  // settings of the process and its log belong to the host
+  kRoutineMemory = 26,    // routines use the memory that they are given
+  kLifetime = 35,         // no call before entry or after destroy
+  kFlags = 40,            // unknown flags fail with UNIMPLEMENTED
+  kStride = 41,           // arrays have a stride
+  kAlignment = 42,        // buffers and arguments are aligned
+  kTiming = 43,           // event_elapsed needs events with timing
+  kState = 44,            // a query returns pending, done or failed
+  kQuiescence = 45,       // work that has ended does not access memory
+  kAbort = 46,            // an aborted stream stays poisoned
+  kNoDevices = 48,        // no devices come with a reason
+  kHostCallback = 58      // a host callback is called once
+};
+
+// Reports violations of one plugin and its host to the ledger.
+class Reporter {
+ public:
+  Reporter(const Interposer& plugin, std::shared_ptr<Ledger> ledger)
+      : plugin_(plugin), ledger_(std::move(ledger)) {}
+
+  bool fail_calls() const { return ledger_->fail_calls(); }
+  void report(Rule rule, Culprit who, const char* call, std::string text, bool is_warning = false) const;
+  template <class... Parts>
+  void host(Rule rule, const char* call, const Parts&... text) const {
+    report(rule, Culprit::kHost, call, concat(text...));
+  }
+  template <class... Parts>
+  void plugin(Rule rule, const char* call, const Parts&... text) const {
+    report(rule, Culprit::kPlugin, call, concat(text...));
+  }
+
+ private:
+  const Interposer& plugin_;
+  const std::shared_ptr<Ledger> ledger_;
+};
+
+// A part of a buffer, or of host memory.
 struct Range {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
   bool is_written = false;
-  bool meets(const Range& other) const { return begin < other.end && other.begin < end; }
+  bool overlaps(const Range& other) const { return begin < other.end && other.begin < end; }
+  bool conflicts(const Range& other) const { return (is_written || other.is_written) && overlaps(other); }
 };
 
-// Work that was queued: the n-th on a stream.
+// Work that was queued on a stream, by its number there.
 struct Queued {
   std::shared_ptr<Object> stream;
   std::uint64_t ticket = 0;
 };
-
-// Which work of which stream comes before something, by the stream's number.
+// What happens before something: the work of each stream, by the stream's number.
 using Order = std::map<std::uint64_t, std::uint64_t>;
 
-// Host memory that must not change until its copy is done.
-struct Source {
-  std::uint64_t ticket = 0;
-  const void* memory = nullptr;
-  std::uint64_t byte_count = 0;
-  std::uint64_t hash = 0;
+// A stream_host_callback on its way: the plugin calls run() in place of the host's function.
+struct HostCallback {
+  static void run(void* self, std::int32_t status);
+
+  const Reporter& reporter;
+  yoke_host_callback_fn function = nullptr;
+  void* user = nullptr;
+  std::atomic<int> call_count{0};
 };
 
-// A counter of calls that make or end handles: what holds while it does not change can be compared.
-constexpr std::uint64_t kBegun = 1;
-constexpr std::uint64_t kEnded = std::uint64_t{1} << 32U;
-constexpr bool is_quiet(std::uint64_t before, std::uint64_t after) {
-  return before == after && (before >> 32U) == (before & 0xffffffffU);
-}
+// What validation keeps for a handle. Object::mutex guards what is not atomic.
+struct Checked {
+  std::atomic<std::size_t> caller{0};     // streams, devices: hash of the thread in a serial call; 0: none
+  std::int32_t failure = YOKE_STATUS_OK;  // streams, events: the error that must stay
+  std::atomic<bool> is_lost{false};       // devices: returned DEVICE_LOST
+  std::atomic<bool> is_aborted{false};    // devices, streams
+  std::atomic<std::int64_t> children{0};  // devices: live objects
 
-// What validation knows of a handle. Guarded by Object::mutex where it is no atomic.
-struct Checked final : Object {
-  using Object::Object;
-
-  std::atomic<std::size_t> caller{0};  // streams, devices: the thread in a serial call, hashed; 0: none
-  std::int32_t failure = YOKE_OK;      // streams, events: the error that must stay
-  std::atomic<bool> is_lost{false};    // devices: answered DEVICE_LOST
-  std::atomic<std::int64_t> children{0};
-  std::atomic<std::uint64_t> live_bytes{0};
-  std::atomic<std::uint64_t> changing{0};  // calls that make or end children: kBegun, kEnded
-
-  std::vector<Source> sources;                                           // streams
-  std::vector<std::pair<std::uint64_t, std::shared_ptr<Object>>> waits;  // streams: by ticket, events
+  std::vector<std::pair<std::uint64_t, std::shared_ptr<Object>>> waits;  // streams: tickets, events
+  std::map<std::uint64_t, HostCallback*> callbacks;                      // streams: by ticket
   Order order;                                                           // streams, events
 
   std::vector<Queued> uses;               // buffers, routines: the last of each stream
-  std::vector<Range> direct;              // buffers: ranges of calls without a stream, now
-  std::atomic<std::uint32_t> bound{0};    // buffers: routines linked against them
+  std::atomic<std::uint32_t> bound{0};    // buffers: live routines that are linked to them
   std::atomic<bool> is_launching{false};  // routines
 
-  std::shared_ptr<const program::Module> module;  // code, routines; null: a text that we do not read
-  std::uint32_t entry = 0;                        // routines
-  std::vector<std::shared_ptr<Object>> buffers;   // routines, with their ranges
-  std::vector<Range> ranges;
+  std::vector<std::shared_ptr<Object>> buffers;  // routines
+  std::uint32_t symbol_count = 0;                // routines
 };
 
 inline Checked& checked(const std::shared_ptr<Object>& object) {
-  return static_cast<Checked&>(*object);
+  return *object->checked;
 }
 
-class Validate final : public Layer {
- public:
-  explicit Validate(std::shared_ptr<Ledger> ledger) : ledger_(std::move(ledger)) {}
-
-  // One broken rule; `warn`: it may be innocent.
-  void report(int rule, Culprit who, const char* call, std::string text, bool warn = false);
-
- protected:
-  std::shared_ptr<Object> make_object(Kind kind) override;
-  void entering() override;
-  void entered(std::int32_t code, const ErrorSlot& status) override;
-  void table_given(const char* id, const void* table, const std::vector<std::byte>& bytes) override;
-  void threw(const char* call, const char* what) override;
-  void destroying() override;
-  void destroyed() override;
-  void refused_handle(const Call& call, std::size_t argument, const std::string& what) override;
-  void refused_child(const char* call, const char* what) override;
-  bool before(Call& call) override;
-  void after(Call& call) override;
-  void completed(Object& stream, bool ok) override;
-  bool logging(std::int32_t level, const char* text, std::uint64_t length) override;
-  void error_setting(ErrorSlot& slot, const char* text, std::uint64_t length, bool in_time) override;
-  void span_begin(const char* name) override;
-  void span_end() override;
-  void allocated(void* memory, std::uint64_t byte_count, std::uint64_t alignment) override;
-  bool deallocating(void* memory) override;
-  void late_callback(const char* what) override;
-
- private:
-  struct Note;
-  struct TableSeen {
-    const void* address = nullptr;
-    std::vector<std::byte> bytes;
-  };
-
-  // The host's side (validate_host.cpp): the first broken rule of a call is kept in its note.
-  void blame_host(Call& call, int rule, std::string text);
-  void check_process(Call& call);
-  void enter_serial(Call& call);
-  void check_host(Call& call);
-  void check_copy(Call& call);
-  void check_range(Call& call, std::size_t buffer, std::uint64_t offset, std::uint64_t byte_count,
-                   bool is_written);
-  void check_stream_device(Call& call, const Object& buffer);
-  void check_fill(Call& call);
-  void check_destroy(Call& call);
-  void check_link(Call& call);
-  void check_launch(Call& call);
-  void check_symbols(Call& call, const program::Program& program);
-  void note_work(Call& call);
-  void note_handle(Call& call);
-  void spread_completion(Call& call);
-
-  // The plugin's side (validate_plugin.cpp).
-  void blame_plugin(Call& call, int rule, std::string text, bool warn = false);
-  void check_answer(Call& call);
-  void check_outs(Call& call);
-  void check_shadow(Call& call, std::size_t i);
-  void check_time(Call& call);
-  void check_wait(Call& call);
-  void check_sticky(Call& call);
-  void check_infos(Call& call);
-  void check_counts(const Call& call, const yoke_live_counts& counts);
-  void check_tables(const char* call);
-  void check_surroundings(Call& call);
-  bool is_target(const void* memory, std::uint64_t byte_count);
-  bool is_finished(const Call& call, const std::shared_ptr<Object>& event);
-
-  const std::shared_ptr<Ledger> ledger_;
-  std::atomic<int> owner_{0};  // the process that opened a device; 0: none was
-  std::atomic<bool> in_child_{false};
-  Surroundings around_entry_;
-  std::atomic<std::uint64_t> threads_at_entry_{0};  // 0: not known, or told already
-  std::mutex mutex_;                                // of what follows
-  std::map<std::string, TableSeen> tables_;
-  // Host memory that streams write to, the last ones: copied out of again, it changes in order.
-  std::vector<Range> targets_;
-  std::size_t next_target_ = 0;
-  std::map<void*, std::uint64_t> memory_;            // allocated by the plugin through the host
-  std::array<std::atomic<std::int64_t>, 7> live_{};  // by Kind
-  std::atomic<std::uint64_t> changing_{0};           // as Checked::changing, for the whole plugin
+// The settings of thread and process that a plugin must not change (validate_process.cpp).
+struct Surroundings {
+  std::uint32_t float_mode = 0;  // rounding, flushing, exception masks of this thread
+  std::uint64_t signal_mask = 0;
+  bool has_process = false;  // the members below are set, which takes a few microseconds
+  std::string locale;
+  std::vector<std::uint64_t> handlers;  // one word per signal
 };
+Surroundings look_around(bool with_process);
+// The names of what differs, separated by commas; empty: nothing.
+std::string difference(const Surroundings& before, const Surroundings& after);
 
-// What `before` found and `after` needs. The end of it is the end of the call: serial marks go.
-struct Validate::Note final : CallNote {
-  Note() = default;
-  ~Note() override;
-  Note(const Note&) = delete;
-  Note& operator=(const Note&) = delete;
+// What validation keeps for a call. Its destructor ends what the call began.
+struct CallNote {
+  explicit CallNote(const Reporter& to) : reporter(to) {}
+  ~CallNote();
+  CallNote(const CallNote&) = delete;
+  CallNote& operator=(const CallNote&) = delete;
+
+  const Reporter& reporter;
   std::shared_ptr<Object> serial;     // marked with this thread
   std::shared_ptr<Object> launching;  // the routine
-  std::vector<std::pair<std::shared_ptr<Object>, Range>> direct;
-  std::atomic<std::uint64_t>* changing = nullptr;
-  std::atomic<std::uint64_t>* device_changing = nullptr;
-  std::uint64_t changes = 0;  // of the plugin, before the call
-  std::uint64_t device_changes = 0;
-  std::uint64_t live_bytes = 0;
-  std::array<std::int64_t, 7> live{};
-  std::int64_t children = 0;
-  std::int32_t failure = YOKE_OK;  // that had to stay when the call began
-  bool was_lost = false;
   bool out_of_range = false;
+  bool has_unknown_flags = false;
+  std::uint32_t symbol_count = 0;    // of the entry that is linked
+  HostCallback* callback = nullptr;  // of a stream_host_callback
+  std::string host_text;             // the host's first violation
+  // Before the call:
+  std::int64_t children = 0;              // of the device
+  bool was_lost = false;                  // the device
+  std::int32_t failure = YOKE_STATUS_OK;  // of the first argument
   Surroundings surroundings;
-  std::string host_text;  // the first broken rule of the host
 };
 
-bool is_utf8(std::string_view text);
+// Reports a violation in a call. With fail_calls, a violation of the plugin also replaces its result, unless
+// it is a warning.
+void blame(Call& call, Rule rule, Culprit who, std::string text, bool is_warning = false);
+template <class... Parts>
+void blame_host(Call& call, Rule rule, const Parts&... text) {
+  blame(call, rule, Culprit::kHost, concat(text...));
+}
+template <class... Parts>
+void blame_plugin(Call& call, Rule rule, const Parts&... text) {
+  blame(call, rule, Culprit::kPlugin, concat(text...));
+}
+template <class... Parts>
+void warn_plugin(Call& call, Rule rule, const Parts&... text) {
+  blame(call, rule, Culprit::kPlugin, concat(text...), true);
+}
+
+// validate_host.cpp: preconditions of the call.
+void check_host(Call& call);
+std::string range_text(std::uint64_t offset, std::uint64_t byte_count, const Object& buffer);
+
+// The host memory of pending copies. Sources must not change until the copy has ended, targets not after.
+class HostMemory {
+ public:
+  void add(const Object& stream, std::uint64_t ticket, const void* memory, std::uint64_t byte_count,
+           bool is_target);
+  // Ends the copies of the stream up to stream.completed; `ok`: without failure.
+  void finish(const Object& stream, bool ok, const Reporter& reporter);
+
+ private:
+  struct Part {
+    const void* memory = nullptr;
+    std::uint64_t byte_count = 0;
+    Hash hash;  // sources
+    bool is_target = false;
+  };
+  static void check_source(const Part& part, const Object& stream, const Reporter& reporter);
+  static void check_targets(std::vector<Part>& targets, const Object& stream, const Reporter& reporter);
+
+  std::mutex mutex_;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, Part> all_;  // by stream and ticket
+};
+
+// validate_work.cpp: what is alive, bound and queued after the call.
+void note_handles(Call& call);
+void note_work(Call& call, HostMemory& memory);
+void finish_callbacks(const Object& stream, const Reporter& reporter);
+void spread_completion(Call& call);
+
+// validate_plugin.cpp: postconditions of the call.
+void check_plugin(Call& call);
+struct Broken {
+  Rule rule;
+  std::string text;
+};
+// What a result and the error that was set with it break; empty: nothing.
+std::optional<Broken> broken_status(std::int32_t code, const ErrorSlot& status);
 
 }  // namespace yoke::layers

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/layers/validate_plugin.cpp: what a plugin may not answer.
+// runtime/layers/validate_plugin.cpp: postconditions of a call, which the plugin must meet.
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
-#include "layers/error_slots.h"
+#include "layers/interposer.h"
 #include "layers/validate.h"
 
 namespace yoke::layers {
@@ -12,14 +13,7 @@ namespace {
 using F = Function;
 
 constexpr std::uint64_t kMillisecond = 1'000'000;
-constexpr std::uint64_t kMostRows = std::uint64_t{1} << 20U;  // as the runtime takes
-
-bool is_wait(F function) {
-  return function == F::stream_wait || function == F::event_wait;
-}
-bool is_query(F function) {
-  return function == F::stream_query || function == F::event_query;
-}
+constexpr std::uint64_t kMostRows = std::uint64_t{1} << 20U;  // the runtime's limit
 
 std::string milliseconds(std::uint64_t ns) {
   return std::to_string(ns / kMillisecond) + " ms";
@@ -31,261 +25,261 @@ std::uint64_t size_at(const std::byte* memory) {
   return size;
 }
 
-}  // namespace
-
-void Validate::blame_plugin(Call& call, int rule, std::string text, bool warn) {
-  if (!warn && ledger_->fail_calls() && call.has_result() && call.made == nullptr &&
-      call.row.arguments[0].ownership != Ownership::kEnded) {
-    answer(call, YOKE_FAILED_PRECONDITION,
-           "the plugin broke rule " + std::to_string(rule) + " in " + call.row.name + ": " + text);
-  }
-  report(rule, Culprit::kPlugin, call.row.name, std::move(text), warn);
-}
-
-void Validate::check_surroundings(Call& call) {
-  auto& note = static_cast<Note&>(*call.note);
-  const std::string changed = difference(note.surroundings, look_around(note.surroundings.is_whole));
-  if (!changed.empty()) {
-    blame_plugin(call, 22, "the call changed " + changed);
-  }
-  if (call.function() == F::device_open) {
-    check_tables(call.row.name);
-  } else if (const std::uint64_t before = threads_at_entry_.load(); owner_.load() == 0 && before != 0) {
-    // Whose they are nobody can tell: the application may have started them.
-    const std::uint64_t now = thread_count();
-    if (now > before && threads_at_entry_.exchange(0) != 0) {
-      blame_plugin(call, 22,
-                   std::to_string(now - before) +
-                       " threads were started since the plugin was entered, and no device is open",
-                   true);
-    }
-  }
-}
-
-void Validate::check_answer(Call& call) {
-  if (!call.has_result()) {
-    return;
-  }
-  const ErrorSlot& status = *call.status;
-  const std::int32_t code = call.code;
-  if (code < YOKE_OK || code > YOKE_OUT_OF_DEVICE_MEMORY) {
-    blame_plugin(call, 11, "it answered the code " + std::to_string(code) + ", which is none");
-  }
-  if (code == YOKE_OK) {
-    // device_count's 0 is an answer whose reason stands in the text.
-    if (status.set_count > 0 && call.function() != F::device_count) {
-      blame_plugin(call, 10, "it answered OK and set an error: " + status.text);
-    }
-  } else if (status.set_count == 0 || status.text.empty()) {
-    blame_plugin(call, 10, "it failed with code " + std::to_string(code) + " and without a text");
-  } else if (status.code != code) {
-    blame_plugin(call, 10,
-                 "it answered the code " + std::to_string(code) + ", and the code " +
-                     std::to_string(status.code) + " in its error");
-  }
-  auto& note = static_cast<Note&>(*call.note);
-  if (code == YOKE_OK && note.out_of_range) {
-    blame_plugin(call, 16, "it answered OK to a range that leaves the buffer");
-  }
-  if (in_child_.load() && code != YOKE_FAILED_PRECONDITION) {
-    blame_plugin(call, 23, "called in a forked child it did not answer FAILED_PRECONDITION");
-  }
-}
-
-void Validate::check_shadow(Call& call, std::size_t i) {
+void check_shadow(Call& call, std::size_t i) {
   const Shadow& shadow = call.shadows[i];
   const Argument& argument = call.row.arguments[i];
-  if (shadow.size == 0) {
-    return;
-  }
+  const std::string_view name = argument.name;
   const auto* const end = shadow.bytes.data() + shadow.size;
   if (std::any_of(end, end + kCanaryByteCount, [](std::byte b) { return b != kCanary; })) {
-    blame_plugin(call, argument.kind == Kind::kOutRows ? 12 : 5,
-                 std::string("it wrote behind the end of ") + argument.name);
+    blame_plugin(call, argument.kind == Kind::kOutRows ? Rule::kResult : Rule::kStructSize,
+                 "wrote past the end of ", name);
   }
   if (argument.kind == Kind::kOutText) {
     if (call.is_ok() && std::memchr(shadow.bytes.data(), 0, shadow.size) == nullptr) {
-      blame_plugin(call, 12, std::string(argument.name) + " is not closed by a zero");
+      blame_plugin(call, Rule::kResult, name, " is not closed by a zero");
     }
     return;
   }
-  const std::uint64_t stride = size_at(shadow.before.data());
-  for (std::uint64_t at = 0; stride >= sizeof(stride) && at + sizeof(stride) <= shadow.size; at += stride) {
-    if (size_at(shadow.bytes.data() + at) != size_at(shadow.before.data() + at)) {
-      blame_plugin(call, 5, std::string("it changed the struct_size of ") + argument.name);
-      break;
-    }
+  if (argument.kind == Kind::kOutInfo && shadow.size >= sizeof(std::uint64_t) &&
+      size_at(shadow.bytes.data()) != size_at(shadow.before.data())) {
+    blame_plugin(call, Rule::kStructSize, "changed the struct_size of ", name);
   }
   if (!call.is_ok() && !std::equal(shadow.before.begin(), shadow.before.end(), shadow.bytes.begin())) {
-    blame_plugin(call, 10, std::string("it failed, and wrote to ") + argument.name);
+    blame_plugin(call, Rule::kErrorText, "failed but wrote to ", name);
   }
 }
 
-void Validate::check_outs(Call& call) {
+void check_out(Call& call, std::size_t i, bool was_ok) {
+  const Argument& argument = call.row.arguments[i];
+  const std::string_view name = argument.name;
+  const std::uint64_t value = call.out(i);
+  if (!was_ok && call.wrote(i)) {
+    blame_plugin(call, Rule::kErrorText, "failed but wrote to ", name);
+  } else if (was_ok && (!call.wrote(i) || (argument.kind == Kind::kOutHandle && call.outs[i] == 0))) {
+    blame_plugin(call, Rule::kResult, "returned OK without a result in ", name);
+  } else if (was_ok && name == "out_count" && value > kMostRows) {
+    blame_plugin(call, Rule::kResult, "out_count is ", value, "; the most is ", kMostRows);
+  } else if (was_ok && abi::is_query(call.function()) && value > YOKE_STATE_FAILED) {
+    blame_plugin(call, Rule::kState, name, " is ", value, ", which is not a YOKE_STATE_ value");
+  } else if (was_ok && call.function() == F::from_host && value != YOKE_SOURCE_COPIED) {
+    if (value != YOKE_SOURCE_UNTIL_EVENT) {
+      blame_plugin(call, Rule::kCopy, name, " is ", value, ", which is not a YOKE_SOURCE_ value");
+    } else if (call.objects[0] == nullptr) {
+      blame_plugin(call, Rule::kCopy, name, " must be YOKE_SOURCE_COPIED without a stream");
+    }
+  }
+}
+
+void check_outs(Call& call) {
   const bool was_ok = call.is_ok();
   for (std::size_t i = 0; i < call.row.argument_count; ++i) {
-    const Argument& argument = call.row.arguments[i];
-    check_shadow(call, i);
-    if (argument.kind != Kind::kOutNumber && argument.kind != Kind::kOutHandle) {
-      continue;
-    }
-    if (!was_ok && call.wrote(i)) {
-      blame_plugin(call, 10, std::string("it failed, and wrote to ") + argument.name);
-    } else if (was_ok && (!call.wrote(i) || (argument.kind == Kind::kOutHandle && call.outs[i] == 0))) {
-      blame_plugin(call, 12, std::string("it answered OK without a result in ") + argument.name);
-    } else if (was_ok && std::strcmp(argument.name, "out_count") == 0 && call.out(i) > kMostRows) {
-      blame_plugin(call, 12, "it counts " + std::to_string(call.out(i)) + ", which cannot be");
-    } else if (was_ok && is_query(call.function()) && call.out(i) > 1) {
-      blame_plugin(call, 12, "out_done is " + std::to_string(call.out(i)) + ", and is 0 or 1");
-    }
-  }
-  if (was_ok && call.function() == F::from_host && call.wrote(5)) {
-    const std::uint64_t source = call.out(5);
-    if (source != YOKE_SOURCE_COPIED && source != YOKE_SOURCE_UNTIL_EVENT) {
-      blame_plugin(call, 16, "there is no YOKE_SOURCE_ " + std::to_string(source));
-    } else if (source != YOKE_SOURCE_COPIED && call.objects[0] == nullptr) {
-      blame_plugin(call, 16, "without a stream the source is copied when the call returns");
+    const Kind kind = call.row.arguments[i].kind;
+    if (call.shadows[i].size != 0) {
+      check_shadow(call, i);
+    } else if (kind == Kind::kOutNumber || kind == Kind::kOutHandle) {
+      check_out(call, i, was_ok);
     }
   }
 }
 
-void Validate::check_time(Call& call) {
-  constexpr std::uint64_t kBoundedMost = 100 * kMillisecond;
-  constexpr std::uint64_t kAsynchronousMost = 1000 * kMillisecond;
+void check_time(Call& call) {
+  constexpr std::uint64_t kMostBounded = 100 * kMillisecond;
+  constexpr std::uint64_t kMostAsynchronous = 1000 * kMillisecond;
   const std::uint64_t spent = call.end_ns - call.begin_ns;
-  if (call.row.time == Time::kBounded && spent > kBoundedMost) {
-    blame_plugin(call, 20, "a bounded call took " + milliseconds(spent), true);
-  } else if (call.row.time == Time::kAsynchronous && call.objects[0] != nullptr &&
-             spent > kAsynchronousMost) {
-    blame_plugin(call, 20, "an asynchronous call took " + milliseconds(spent), true);
+  if (call.row.time == abi::Time::kBounded && spent > kMostBounded) {
+    warn_plugin(call, Rule::kThreads, "a bounded call took ", milliseconds(spent));
+  } else if (call.row.time == abi::Time::kAsynchronous && call.objects[0] != nullptr &&
+             spent > kMostAsynchronous) {
+    warn_plugin(call, Rule::kThreads, "an asynchronous call took ", milliseconds(spent));
   }
 }
 
-bool Validate::is_finished(const Call& call, const std::shared_ptr<Object>& event) {
-  const Slot function = slot(F::event_query);
-  if (function == nullptr) {
-    return true;
-  }
-  const OpenSlot status(*this, nullptr, call.row.name);
-  std::int32_t done = 1;
+// Asks the plugin itself.
+bool is_pending(const Call& call, const Object& event) {
+  const auto query =
+      reinterpret_cast<decltype(yoke_stream_api::event_query)>(call.plugin.slot(F::event_query));
+  const OpenSlot status(call.plugin, nullptr, call.row.name);
+  std::int32_t state = YOKE_STATE_DONE;
   // NOLINTNEXTLINE(performance-no-int-to-ptr): the plugin's own pointer
-  auto* const inner = reinterpret_cast<yoke_event*>(event->inner);
-  // NOLINTNEXTLINE(performance-no-int-to-ptr)
-  const auto query = reinterpret_cast<decltype(yoke_stream_api::event_query)>(function);
-  const auto code = query(inner, &done, status.get()->get());
-  return code != YOKE_OK || done != 0;
+  auto* const handle = reinterpret_cast<yoke_event*>(event.word);
+  return query != nullptr && query(handle, &state, status->get()) == YOKE_STATUS_OK &&
+         state == YOKE_STATE_PENDING;
 }
 
-void Validate::check_wait(Call& call) {
-  if (!is_wait(call.function())) {
-    return;
-  }
-  constexpr std::uint64_t kCoarseClock = 20 * kMillisecond;
+void check_wait(Call& call) {
+  constexpr std::uint64_t kClock = 20 * kMillisecond;  // its resolution, generously
   constexpr std::uint64_t kLate = 500 * kMillisecond;
   constexpr std::uint64_t kFarTooLate = 10'000 * kMillisecond;
   const std::uint64_t timeout = call.number(1);
   const std::uint64_t spent = call.end_ns - call.begin_ns;
-  if (call.code == YOKE_DEADLINE_EXCEEDED && spent + kCoarseClock < timeout) {
-    blame_plugin(call, 21, "it gave up after " + milliseconds(spent) + " of " + milliseconds(timeout));
+  if (call.code == YOKE_STATUS_DEADLINE_EXCEEDED && spent + kClock < timeout) {
+    blame_plugin(call, Rule::kDeadline, "gave up after ", milliseconds(spent), " of ", milliseconds(timeout));
   }
   if (spent > timeout && spent - timeout > kLate) {
-    blame_plugin(
-        call, 21,
-        "it returned " + milliseconds(spent - timeout) + " after its deadline of " + milliseconds(timeout),
+    blame(
+        call, Rule::kDeadline, Culprit::kPlugin,
+        concat("returned ", milliseconds(spent - timeout), " after its deadline of ", milliseconds(timeout)),
         spent - timeout < kFarTooLate);
   }
-  if (call.is_ok() && call.function() == F::event_wait && call.objects[0]->is_alive() &&
-      !is_finished(call, call.objects[0])) {
-    blame_plugin(call, 21, "it answered OK, and event_query says that the event is not done");
+  const Object& object = *call.objects[0];
+  if (call.code != YOKE_STATUS_DEADLINE_EXCEEDED && call.function() == F::event_wait && object.is_alive &&
+      is_pending(call, object)) {
+    blame_plugin(call, Rule::kDeadline, "returned code ", call.code,
+                 ", but event_query reports pending work");
   }
 }
 
-void Validate::check_sticky(Call& call) {
-  auto& note = static_cast<Note&>(*call.note);
+void check_sticky(Call& call) {
   const auto& first = call.objects[0];
-  if (first == nullptr || call.code == YOKE_FAILED_PRECONDITION) {
+  if (first == nullptr || call.code == YOKE_STATUS_FAILED_PRECONDITION) {
     return;
   }
-  const std::int32_t code = call.code;
   const auto& device = first->kind == Kind::kDevice ? first : first->device;
-  if (is_wait(call.function()) || is_query(call.function())) {
-    const bool is_not_over = code == YOKE_OK && is_query(call.function()) && call.out(1) == 0;
-    if (note.failure != YOKE_OK && code == YOKE_OK && !is_not_over) {
-      blame_plugin(
-          call, 19,
-          first->name() + " failed with code " + std::to_string(note.failure) + ", and now it answers OK");
-    } else if (code != YOKE_OK && code != YOKE_DEADLINE_EXCEEDED && code != YOKE_UNIMPLEMENTED &&
-               code != YOKE_INVALID_ARGUMENT) {
-      const std::lock_guard lock(first->mutex);
-      checked(first).failure = code;
-    }
+  const bool is_stream = first->kind == Kind::kStream;
+  const bool waits = abi::is_wait(call.function());
+  const bool is_good =
+      call.is_ok() && (waits || (abi::is_query(call.function()) && call.out(1) == YOKE_STATE_DONE));
+  const bool has_failed =
+      waits ? !call.is_ok() && call.code != YOKE_STATUS_DEADLINE_EXCEEDED &&
+                  call.code != YOKE_STATUS_UNIMPLEMENTED && call.code != YOKE_STATUS_INVALID_ARGUMENT
+            : abi::is_query(call.function()) && call.is_ok() && call.out(1) == YOKE_STATE_FAILED;
+  if (is_good && call.note->failure != YOKE_STATUS_OK) {
+    blame_plugin(call, Rule::kStickyError, first->name(), " failed before, but now the call reports success");
+  } else if (is_good && is_stream && (checked(first).is_aborted || checked(device).is_aborted)) {
+    blame_plugin(call, Rule::kAbort, first->name(), " was aborted, but the call reports success");
+  } else if (has_failed) {
+    const std::lock_guard lock(first->mutex);
+    checked(first).failure = waits ? call.code : YOKE_STATUS_UNKNOWN;
   }
-  const bool uses_device = is_wait(call.function()) || call.row.time == Time::kAsynchronous ||
+  const bool uses_device = waits || call.row.time == abi::Time::kAsynchronous ||
                            call.function() == F::buffer_create || call.function() == F::stream_create;
-  if (note.was_lost && uses_device && code == YOKE_OK) {
-    blame_plugin(call, 19, device->name() + " was lost, and now it answers OK");
+  if (call.note->was_lost && uses_device && call.is_ok()) {
+    blame_plugin(call, Rule::kStickyError, device->name(), " was lost before, but now the call returns OK");
   }
-  if (code == YOKE_DEVICE_LOST) {
+  if (call.code == YOKE_STATUS_DEVICE_LOST) {
     checked(device).is_lost.store(true);
   }
 }
 
-void Validate::check_counts(const Call& call, const yoke_live_counts& counts) {
-  const auto& note = static_cast<const Note&>(*call.note);
-  if (!is_quiet(note.changes, changing_.load())) {
-    return;  // objects came and went meanwhile
-  }
-  const std::uint64_t all[] = {counts.devices, counts.buffers, counts.streams,
-                               counts.events,  counts.codes,   counts.routines};
-  for (std::size_t i = 0; i < std::size(all); ++i) {
-    const auto known = static_cast<std::uint64_t>(note.live[i + 1]);
-    if (all[i] != known) {
-      report(14, Culprit::kPlugin, call.row.name,
-             "it counts " + std::to_string(all[i]) + " live " + kind_name(static_cast<Kind>(i + 1)) +
-                 " handles, and " + std::to_string(known) + " are alive");
-    }
+void check_close(Call& call) {
+  const CallNote& note = *call.note;
+  if (call.is_ok() && note.children != 0) {
+    blame_plugin(call, Rule::kLiveObjects, "closed a device with ", note.children, " live objects");
+  } else if (call.code == YOKE_STATUS_FAILED_PRECONDITION && note.children == 0) {
+    blame_plugin(call, Rule::kLiveObjects,
+                 "does not close a device without live objects: ", call.status->text);
   }
 }
 
-void Validate::check_infos(Call& call) {
-  const auto& note = static_cast<const Note&>(*call.note);
-  if (call.function() == F::device_close && call.objects[0] != nullptr) {
-    if (call.is_ok() && note.children != 0) {
-      blame_plugin(call, 14, "it closed a device with " + std::to_string(note.children) + " objects alive");
-    } else if (!call.is_ok() && note.children == 0 && is_quiet(note.device_changes, note.device_changes) &&
-               call.code == YOKE_FAILED_PRECONDITION && !in_child_.load()) {
-      blame_plugin(call, 14, "it does not close a device that has no objects: " + call.status->text);
-    }
+// The struct that the plugin wrote to argument `i`. Empty: the call failed, or the host's struct is shorter.
+template <class Info>
+std::optional<Info> info_at(const Call& call, std::size_t i) {
+  Info info{};
+  const Shadow& shadow = call.shadows[i];
+  if (!call.is_ok() || shadow.size < sizeof(info)) {
+    return std::nullopt;
   }
-  if (!call.is_ok()) {
-    return;
+  std::memcpy(&info, shadow.bytes.data(), sizeof(info));
+  return info;
+}
+
+// With devices the reason is empty, without any it is not.
+void check_reason(Call& call) {
+  const Shadow& reason = call.shadows[2];
+  if (call.is_ok() && call.wrote(1) && reason.size != 0 &&
+      (reason.bytes[0] == std::byte{0}) != (call.out(1) != 0)) {
+    blame_plugin(call, Rule::kNoDevices, "reports ", call.out(1), " devices and ",
+                 call.out(1) == 0 ? "no reason" : "a reason why there are none");
   }
-  const auto read = [&](std::size_t i, auto& info) {
-    const Shadow& shadow = call.shadows[i];
-    std::memcpy(&info, shadow.bytes.data(), std::min(sizeof(info), shadow.size));
-    return shadow.size >= sizeof(info);
-  };
-  if (yoke_live_counts counts{}; call.function() == F::live_counts && read(1, counts)) {
-    check_counts(call, counts);
+}
+
+void check_alignment(Call& call) {
+  std::uint64_t address = 0;
+  if (call.function() == F::buffer_describe) {
+    const auto info = info_at<yoke_buffer_info>(call, 1);
+    address = info ? info->host_address : 0;
+  } else if (call.function() == F::buffer_device_address) {
+    address = call.is_ok() && call.wrote(1) ? call.out(1) : 0;
+  } else if (const auto info = info_at<yoke_argument_info>(call, 3);
+             info && (info->alignment == 0 || (info->alignment & (info->alignment - 1)) != 0 ||
+                      info->alignment > YOKE_BUFFER_ALIGNMENT)) {
+    return blame_plugin(call, Rule::kAlignment, "the alignment ", info->alignment,
+                        " is not a power of two up to ", YOKE_BUFFER_ALIGNMENT);
   }
-  if (yoke_memory_info info{}; call.function() == F::device_memory && read(1, info)) {
-    const Checked& device = checked(call.objects[0]);
-    const bool is_quiet_now = is_quiet(note.device_changes, device.changing.load());
-    if (info.peak_bytes < info.used_bytes || (info.limit_bytes != 0 && info.used_bytes > info.limit_bytes) ||
-        (is_quiet_now && info.used_bytes < note.live_bytes)) {
-      blame_plugin(call, 26,
-                   "its figures contradict each other: used " + std::to_string(info.used_bytes) + ", peak " +
-                       std::to_string(info.peak_bytes) + ", limit " + std::to_string(info.limit_bytes) +
-                       ", in live buffers " + std::to_string(note.live_bytes));
-    }
+  if (address % YOKE_BUFFER_ALIGNMENT != 0 && !call.objects[0]->is_imported) {
+    blame_plugin(call, Rule::kAlignment, call.objects[0]->name(), " is at ", address,
+                 ", which is not a multiple of ", YOKE_BUFFER_ALIGNMENT);
   }
-  if (yoke_buffer_info info{}; call.function() == F::buffer_describe && read(1, info)) {
-    if (info.byte_count != call.objects[0]->byte_count) {
-      blame_plugin(call, 14,
-                   "it gives a buffer of " + std::to_string(call.objects[0]->byte_count) + " bytes " +
-                       std::to_string(info.byte_count));
-    }
+}
+
+// Checks for single functions.
+void check_function(Call& call) {
+  switch (call.function()) {
+    case F::device_close:
+      return call.objects[0] == nullptr ? void() : check_close(call);
+    case F::device_count:
+      return check_reason(call);
+    case F::buffer_describe:
+    case F::buffer_device_address:
+    case F::code_argument:
+      return check_alignment(call);
+    case F::event_elapsed:
+      if (call.is_ok() && !(call.objects[0]->has_timing && call.objects[1]->has_timing)) {
+        blame_plugin(call, Rule::kTiming, "returned OK for an event without YOKE_EVENT_TIMING");
+      }
+      return;
+    default:
+      return;
   }
+}
+
+}  // namespace
+
+std::optional<Broken> broken_status(std::int32_t code, const ErrorSlot& status) {
+  if (code < YOKE_STATUS_OK || code > YOKE_STATUS_OUT_OF_DEVICE_MEMORY) {
+    return Broken{Rule::kKnownCode, concat("returned the unknown code ", code)};
+  }
+  if (code == YOKE_STATUS_OK) {
+    return status.set_count == 0
+               ? std::nullopt
+               : std::optional(Broken{Rule::kErrorText, "returned OK but set an error: " + status.text});
+  }
+  if (status.text.empty()) {
+    return Broken{Rule::kErrorText, concat("failed with code ", code, " but set no error text")};
+  }
+  if (status.code != code) {
+    return Broken{Rule::kErrorText,
+                  concat("returned code ", code, " but set code ", status.code, " in its error")};
+  }
+  return std::nullopt;
+}
+
+void check_plugin(Call& call) {
+  if (const std::string changed =
+          difference(call.note->surroundings, look_around(call.note->surroundings.has_process));
+      !changed.empty()) {
+    blame_plugin(call, Rule::kProcessSettings, "changed ", changed);
+  }
+  const auto broken = broken_status(call.code, *call.status.get());
+  if (call.row.has_status() && broken) {
+    blame_plugin(call, broken->rule, broken->text);
+  }
+  if (call.is_ok() && call.note->out_of_range) {
+    blame_plugin(call, Rule::kCopy, "returned OK for a range that exceeds the buffer");
+  }
+  if (call.is_ok() && call.note->has_unknown_flags) {
+    blame_plugin(call, Rule::kFlags, "returned OK for unknown flags");
+  }
+  if (call.replaced != nullptr) {
+    blame_plugin(call, Rule::kResult, "returned the handle of ", call.replaced->name(), ", which is alive");
+  }
+  check_outs(call);
+  check_time(call);
+  if (abi::is_wait(call.function())) {
+    check_wait(call);
+  }
+  check_sticky(call);
+  check_function(call);
 }
 
 }  // namespace yoke::layers

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/loader/allow_list.cpp: the only file that knows libmd.
+// runtime/loader/allow_list.cpp: the only file that uses libmd.
 #include "loader/allow_list.h"
 
 #include <fcntl.h>
@@ -21,11 +21,11 @@ namespace yoke::loader {
 namespace {
 
 constexpr std::size_t kSumDigits = 64;
-constexpr std::uint64_t kMostBytes = 1U << 20U;
+constexpr std::uint64_t kMaxListBytes = 1U << 20U;
 
-[[noreturn]] void fail(const std::filesystem::path& path, const std::string& what, const std::string& mend) {
+[[noreturn]] void fail(const std::filesystem::path& path, const std::string& what, const std::string& fix) {
   throw Error(ErrorCode::kInvalidArgument,
-              "the plugin allow-list " + path.string() + " " + what + "; " + mend);
+              "the plugin allow-list " + path.string() + " " + what + "; " + fix);
 }
 
 std::string read_whole(const std::filesystem::path& path) {
@@ -34,11 +34,11 @@ std::string read_whole(const std::filesystem::path& path) {
   if (file.get() < 0 || ::fstat(file.get(), &status) != 0) {
     fail(path, std::string("cannot be read: ") + std::strerror(errno), "name a file that this user may read");
   }
-  if (!S_ISREG(status.st_mode) || static_cast<std::uint64_t>(status.st_size) > kMostBytes) {
-    fail(path, "is no regular file of at most 1 MiB", "write it with sha256sum");
+  if (!S_ISREG(status.st_mode) || static_cast<std::uint64_t>(status.st_size) > kMaxListBytes) {
+    fail(path, "is not a regular file of at most 1 MiB", "write it with sha256sum");
   }
   if (const auto rights = check_rights(path, status, Doubts::kRefusedPinned); rights.refusal) {
-    fail(path, "cannot be trusted: " + rights.refusal.reason, rights.refusal.mend);
+    fail(path, "cannot be trusted: " + rights.refusal.reason, rights.refusal.fix);
   }
   std::string text(static_cast<std::size_t>(status.st_size), '\0');
   if (!read_at(file.get(), 0, text.data(), text.size())) {
@@ -94,12 +94,12 @@ AllowList AllowList::read(const std::filesystem::path& path) {
     for (const char digit : digits) {
       entry.sum += static_cast<char>(std::tolower(static_cast<unsigned char>(digit)));
     }
-    // Behind the sum: a blank, and a blank or '*' (sha256sum --binary).
+    // A space follows the sum, then a space or '*' (sha256sum --binary).
     if (line.size() < kSumDigits + 3 ||
         entry.sum.find_first_not_of("0123456789abcdef") != std::string::npos || line[kSumDigits] != ' ' ||
         (line[kSumDigits + 1] != ' ' && line[kSumDigits + 1] != '*')) {
       fail(list.path_,
-           "has no sum and name in line " + std::to_string(number) + " ('" + printable(line) + "')",
+           "has no checksum and file name in line " + std::to_string(number) + " ('" + printable(line) + "')",
            "write lines as sha256sum prints them");
     }
     entry.name = std::string(line.substr(kSumDigits + 2));
@@ -108,7 +108,7 @@ AllowList AllowList::read(const std::filesystem::path& path) {
     } else if (entry.name.has_parent_path()) {
       fail(list.path_,
            "names a relative path in line " + std::to_string(number) + " ('" + printable(line) + "')",
-           "write the whole path, or the file name alone");
+           "use an absolute path or a file name");
     }
     list.entries_.push_back(std::move(entry));
   }
@@ -129,13 +129,13 @@ Refusal AllowList::check(const File& file, int descriptor) const {
   }
   if (named.empty()) {
     return {"it is not in the allow-list " + path_.string(),
-            "if it may load, add what sha256sum prints for it"};
+            "to allow it, add the line that sha256sum prints for it"};
   }
   const std::string sum = sha256_of(descriptor);
   if (std::none_of(named.begin(), named.end(), [&](const Entry* entry) { return entry->sum == sum; })) {
-    return {"its sha256 is " + (sum.empty() ? "unknown (it cannot be read)" : sum) + ", and the allow-list " +
-                path_.string() + " asks for " + named.front()->sum,
-            "install the build that was allowed, or allow this one"};
+    return {"its sha256 is " + (sum.empty() ? "unknown (it cannot be read)" : sum) + ", but the allow-list " +
+                path_.string() + " has " + named.front()->sum,
+            "install the listed build, or list this one"};
   }
   return {};
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/loader/allow_list.h: the sha256 of every file that may load, as sha256sum prints them.
+// runtime/loader/allow_list.h: the files that may be loaded, by their sha256.
 #pragma once
 
 #include <filesystem>
@@ -12,23 +12,23 @@ namespace yoke::loader {
 
 class AllowList {
  public:
-  // Throws Error kInvalidArgument: it cannot be read, anybody but root and this user may write it, or a line
-  // is none; the line is named.
+  // Reads lines as sha256sum prints them. Throws Error kInvalidArgument if the list cannot be read, another
+  // user may write it, or a line is invalid.
   static AllowList read(const std::filesystem::path& path);
 
-  // `file` is resolved, `descriptor` open on it.
+  // Precondition: `descriptor` is open on `file`, which was resolved.
   Refusal check(const File& file, int descriptor) const;
 
  private:
   struct Entry {
     std::string sum;             // 64 lower-case hex digits
-    std::filesystem::path name;  // canonical, or a file name alone: the file's, or that of a link to it
+    std::filesystem::path name;  // canonical, or the file name of a plugin or of a link to it
   };
   std::filesystem::path path_;
   std::vector<Entry> entries_;
 };
 
-// In hex; empty: it cannot be read.
+// In hex. Empty: the file cannot be read.
 std::string sha256_of(int descriptor);
 
 }  // namespace yoke::loader

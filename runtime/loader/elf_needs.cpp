@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/loader/elf_needs.cpp: the dynamic section, found as the linker finds it: by program headers.
+// runtime/loader/elf_needs.cpp: reads the dynamic section, found by program headers as in the dynamic linker.
 #include "loader/elf_needs.h"
 
 #include <elf.h>
@@ -15,9 +15,9 @@
 namespace yoke::loader {
 namespace {
 
-constexpr std::uint64_t kMostDynamicBytes = 1U << 16U;
-constexpr std::uint64_t kMostTextBytes = 1U << 14U;  // of one name, or one list of folders
-constexpr std::size_t kMostTexts = 256;
+constexpr std::uint64_t kMaxDynamicBytes = 1U << 16U;
+constexpr std::uint64_t kMaxTextBytes = 1U << 14U;  // of one library name or list of folders
+constexpr std::size_t kMaxTexts = 256;
 
 using Segments = std::vector<ElfW(Phdr)>;
 
@@ -33,7 +33,7 @@ std::optional<Segments> read_segments(int descriptor) {
   return segments;
 }
 
-// Where in the file lies what is mapped at `address`?
+// The file offset of the byte that is mapped at `address`.
 std::optional<std::uint64_t> offset_of(const Segments& segments, std::uint64_t address) {
   for (const auto& segment : segments) {
     if (segment.p_type == PT_LOAD && address >= segment.p_vaddr &&
@@ -44,12 +44,12 @@ std::optional<std::uint64_t> offset_of(const Segments& segments, std::uint64_t a
   return std::nullopt;
 }
 
-// Up to its closing zero.
+// Reads a zero-terminated text.
 std::optional<std::string> read_text(int descriptor, std::uint64_t offset, std::uint64_t file_size) {
   if (offset >= file_size) {
     return std::nullopt;
   }
-  std::string text(std::min(file_size - offset, kMostTextBytes), '\0');
+  std::string text(std::min(file_size - offset, kMaxTextBytes), '\0');
   if (!read_at(descriptor, offset, text.data(), text.size())) {
     return std::nullopt;
   }
@@ -71,7 +71,7 @@ std::vector<std::string> folders_of(std::string_view list) {
     }
     list.remove_prefix(colon + 1);
     if (list.empty()) {
-      folders.emplace_back();  // behind a colon at the end
+      folders.emplace_back();  // after a colon at the end
     }
   }
   return folders;
@@ -80,10 +80,10 @@ std::vector<std::string> folders_of(std::string_view list) {
 std::optional<std::vector<ElfW(Dyn)>> read_dynamic(int descriptor, const Segments& segments) {
   const auto found = std::find_if(segments.begin(), segments.end(),
                                   [](const auto& segment) { return segment.p_type == PT_DYNAMIC; });
-  if (found == segments.end() || found->p_filesz > kMostDynamicBytes) {
+  if (found == segments.end() || found->p_filesz > kMaxDynamicBytes) {
     return std::nullopt;
   }
-  // The linker reads it where it is mapped, whatever the segment says of its place in the file.
+  // By p_vaddr, as the linker does, and not by p_offset.
   const auto offset = offset_of(segments, found->p_vaddr);
   std::vector<ElfW(Dyn)> entries(found->p_filesz / sizeof(ElfW(Dyn)));
   if (!offset || !read_at(descriptor, *offset, entries.data(), entries.size() * sizeof(ElfW(Dyn)))) {
@@ -92,7 +92,7 @@ std::optional<std::vector<ElfW(Dyn)>> read_dynamic(int descriptor, const Segment
   const auto end =
       std::find_if(entries.begin(), entries.end(), [](const auto& entry) { return entry.d_tag == DT_NULL; });
   if (end == entries.end()) {
-    return std::nullopt;  // the linker would read on behind the segment
+    return std::nullopt;  // the linker would read beyond the segment
   }
   entries.erase(end, entries.end());
   return entries;
@@ -119,7 +119,7 @@ std::optional<ElfNeeds> read_needs(int descriptor, std::uint64_t file_size) {
     }
     const auto offset = offset_of(*segments, texts + entry.d_un.d_val);
     auto text = offset ? read_text(descriptor, *offset, file_size) : std::nullopt;
-    if (!text || needs.libraries.size() == kMostTexts) {
+    if (!text || needs.libraries.size() == kMaxTexts) {
       return std::nullopt;
     }
     if (is_library) {

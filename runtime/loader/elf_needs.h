@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/loader/elf_needs.h: which libraries a shared object makes the linker load, and where it says to
-// look for them; read from bytes that nobody vouches for.
+// runtime/loader/elf_needs.h: the libraries that a shared object needs and the folders that it names for
+// them, read from an untrusted file.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,18 @@
 
 namespace yoke::loader {
 
-// The texts as they stand in the file.
+// Texts as in the file, unexpanded.
 struct ElfNeeds {
   std::vector<std::string> libraries;  // DT_NEEDED, and the filters' DT_FILTER and DT_AUXILIARY
-  std::vector<std::string> rpath;      // folders; the linker gives them on to what the libraries need
-  std::vector<std::string> runpath;    // folders; where there are any, `rpath` does not count
+  std::vector<std::string> rpath;      // folders; also searched for the needs of those libraries
+  std::vector<std::string> runpath;    // folders; if not empty, `rpath` is ignored
 };
 
-// Nothing: its headers contradict each other, or name more than any real file does.
+// Empty: the headers are invalid, or list more libraries than any real file.
 std::optional<ElfNeeds> read_needs(int descriptor, std::uint64_t file_size);
 
-// $ORIGIN and ${ORIGIN} replaced by `origin`. Nothing where that is no absolute path: an empty or relative
-// folder is the working directory's, and $LIB and $PLATFORM are the linker's own secret.
+// Replaces $ORIGIN and ${ORIGIN} by `origin`. Empty if the result is not an absolute path, or if it depends
+// on the machine ($LIB, $PLATFORM).
 std::optional<std::filesystem::path> expand_origin(const std::string& text,
                                                    const std::filesystem::path& origin);
 

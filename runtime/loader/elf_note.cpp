@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/loader/elf_note.cpp: every offset is held against the bytes that are there before it is used.
+// runtime/loader/elf_note.cpp: checks every offset before it is used.
 #include "loader/elf_note.h"
 
 #include <elf.h>
@@ -13,10 +13,10 @@
 namespace yoke::loader {
 namespace {
 
-constexpr std::uint64_t kMostIdBytes = 64;
+constexpr std::uint64_t kMaxIdBytes = 64;
 
 template <class Struct>
-std::optional<Struct> read_at(std::span<const std::byte> bytes, std::uint64_t offset) {
+std::optional<Struct> struct_at(std::span<const std::byte> bytes, std::uint64_t offset) {
   if (offset > bytes.size() || bytes.size() - offset < sizeof(Struct)) {
     return std::nullopt;
   }
@@ -25,7 +25,7 @@ std::optional<Struct> read_at(std::span<const std::byte> bytes, std::uint64_t of
   return value;
 }
 
-// Both numbers come from 32-bit fields or are small, so the sum cannot overflow.
+// Precondition: `value` was computed from 32-bit fields, so that the sum does not overflow.
 std::uint64_t round_up(std::uint64_t value, std::uint64_t alignment) {
   return (value + alignment - 1) / alignment * alignment;
 }
@@ -35,7 +35,7 @@ std::uint64_t round_up(std::uint64_t value, std::uint64_t alignment) {
 std::vector<NoteSegment> note_segments(std::span<const std::byte> file) {
   constexpr unsigned char kClass = sizeof(void*) == 8 ? ELFCLASS64 : ELFCLASS32;
   constexpr unsigned char kOrder = std::endian::native == std::endian::little ? ELFDATA2LSB : ELFDATA2MSB;
-  const auto header = read_at<ElfW(Ehdr)>(file, 0);
+  const auto header = struct_at<ElfW(Ehdr)>(file, 0);
   if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != kClass ||
       header->e_ident[EI_DATA] != kOrder || header->e_phentsize != sizeof(ElfW(Phdr)) ||
       header->e_phoff > file.size()) {
@@ -43,7 +43,7 @@ std::vector<NoteSegment> note_segments(std::span<const std::byte> file) {
   }
   std::vector<NoteSegment> found;
   for (std::uint64_t i = 0; i < header->e_phnum; ++i) {
-    const auto segment = read_at<ElfW(Phdr)>(file, header->e_phoff + i * sizeof(ElfW(Phdr)));
+    const auto segment = struct_at<ElfW(Phdr)>(file, header->e_phoff + i * sizeof(ElfW(Phdr)));
     if (!segment) {
       break;
     }
@@ -56,7 +56,7 @@ std::vector<NoteSegment> note_segments(std::span<const std::byte> file) {
 }
 
 bool next_note(std::span<const std::byte>& rest, std::uint64_t alignment, Note& out) {
-  const auto header = read_at<ElfW(Nhdr)>(rest, 0);
+  const auto header = struct_at<ElfW(Nhdr)>(rest, 0);
   if (!header) {
     return false;
   }
@@ -68,7 +68,7 @@ bool next_note(std::span<const std::byte>& rest, std::uint64_t alignment, Note& 
   out.owner = {owner, strnlen(owner, header->n_namesz)};
   out.type = header->n_type;
   out.content = rest.subspan(content_at, header->n_descsz);
-  // The padding behind the last note may be missing.
+  // The padding after the last note may be missing.
   rest =
       rest.subspan(std::min<std::uint64_t>(rest.size(), round_up(content_at + header->n_descsz, alignment)));
   return true;
@@ -78,7 +78,7 @@ std::string build_id_in(std::span<const std::byte> segment, std::uint64_t alignm
   Note note;
   while (next_note(segment, alignment, note)) {
     if (note.owner == "GNU" && note.type == NT_GNU_BUILD_ID && !note.content.empty() &&
-        note.content.size() <= kMostIdBytes) {
+        note.content.size() <= kMaxIdBytes) {
       constexpr const char* kDigits = "0123456789abcdef";
       std::string text;
       for (const std::byte byte : note.content) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/loader/elf_note.h: notes of an ELF file, read from bytes that nobody vouches for.
+// runtime/loader/elf_note.h: reads the notes of an untrusted ELF file, for its build id.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace yoke::loader {
 
-// Where the file keeps notes, as its program headers say; neither number was held against the file's size.
+// The place of notes according to the program headers. It may exceed the file.
 struct NoteSegment {
   std::uint64_t offset = 0;
   std::uint64_t byte_count = 0;
@@ -19,19 +19,19 @@ struct NoteSegment {
 };
 
 struct Note {
-  std::string_view owner;  // without its closing zero
+  std::string_view owner;  // without its terminating zero
   std::uint32_t type = 0;
   std::span<const std::byte> content;
 };
 
-// `file` is an ELF file or its beginning. Nothing, where it is none of this machine's class and byte order,
-// or where its program headers lie outside.
+// `file` holds an ELF file or its beginning. Empty if it is not ELF, has another class or byte order than
+// this machine, or does not contain its program headers.
 std::vector<NoteSegment> note_segments(std::span<const std::byte> file);
 
-// Takes the first note off `rest`. False at the end, and at the first note that does not fit.
+// Removes the first note from `rest`. False at the end, and at a note that exceeds `rest`.
 bool next_note(std::span<const std::byte>& rest, std::uint64_t alignment, Note& out);
 
-// GNU's build id (what `readelf -n` shows) in lower-case hex, at most 64 bytes of it; empty: there is none.
+// GNU's build id (`readelf -n`), at most 64 bytes, in lower-case hex. Empty: none was found.
 std::string build_id_in(std::span<const std::byte> segment, std::uint64_t alignment);
 std::string build_id(std::span<const std::byte> file);
 

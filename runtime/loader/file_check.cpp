@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/loader/file_check.cpp: regular file, ELF, same machine, not cut short: refused in words before the
-// linker sees it.
+// runtime/loader/file_check.cpp: refuses what is not a regular file, not ELF, for another machine, or
+// truncated, before the dynamic linker opens it.
 #include "loader/file_check.h"
 
 #include <dlfcn.h>
@@ -24,7 +24,7 @@
 namespace yoke::loader {
 namespace {
 
-// libyoke's own header, as it is mapped: what runs it can load what looks like it, on any architecture.
+// libyoke's own ELF header in memory: a plugin must match its class, byte order and machine.
 const ElfW(Ehdr) * own_header() {
   Dl_info info{};
   if (dladdr(reinterpret_cast<const void*>(&admit), &info) == 0) {
@@ -43,35 +43,34 @@ bool looks_like_text(const char* bytes, std::size_t count) {
   return count > 0;
 }
 
-Refusal cut_short() {
-  return {"it is cut short: its ELF header promises more bytes than the file has",
+Refusal truncated() {
+  return {"it is truncated: its ELF header describes more bytes than the file has",
           "copy or install it again"};
 }
 
-// Every part that the linker would map lies in the file: mapping past its end kills the process at the first
-// touch.
+// Checks that every segment lies in the file: reading a mapping beyond the end of its file kills the process.
 Refusal check_extent(int file, const ElfW(Ehdr) & header, std::uint64_t file_size) {
   const auto fits = [&](std::uint64_t offset, std::uint64_t byte_count) {
     return offset <= file_size && byte_count <= file_size - offset;
   };
   const std::uint64_t table_size = std::uint64_t{header.e_phnum} * sizeof(ElfW(Phdr));
   if (header.e_phentsize != sizeof(ElfW(Phdr)) || header.e_phnum == 0) {
-    return {"its ELF header is damaged: it lists no segments to load", "copy or install it again"};
+    return {"its ELF header is invalid: it lists no segments", "copy or install it again"};
   }
   if (!fits(header.e_phoff, table_size)) {
-    return cut_short();
+    return truncated();
   }
   std::vector<ElfW(Phdr)> segments(header.e_phnum);
   if (!read_at(file, header.e_phoff, segments.data(), table_size)) {
-    return cut_short();
+    return truncated();
   }
   for (const auto& segment : segments) {
     if (segment.p_type == PT_LOAD && !fits(segment.p_offset, segment.p_filesz)) {
-      return cut_short();
+      return truncated();
     }
   }
   if (header.e_shoff != 0 && !fits(header.e_shoff, std::uint64_t{header.e_shnum} * header.e_shentsize)) {
-    return cut_short();
+    return truncated();
   }
   return {};
 }
@@ -83,14 +82,14 @@ Refusal check_elf(int file, std::uint64_t file_size) {
     return {std::string("it cannot be read: ") + std::strerror(errno), "copy or install it again"};
   }
   if (count < SELFMAG || std::memcmp(bytes, ELFMAG, SELFMAG) != 0) {
-    const char* what = count == 0                      ? "it is empty"
-                       : looks_like_text(bytes, count) ? "it is a text file"
-                                                       : "it is something else";
-    return {std::string(what) + ", not an ELF shared object",
-            "put the plugin itself there (a linker script or a Git LFS pointer is not it)"};
+    const char* what = count == 0                      ? "it is empty, not"
+                       : looks_like_text(bytes, count) ? "it is a text file, not"
+                                                       : "it is not";
+    return {std::string(what) + " an ELF shared object",
+            "install the plugin itself, not a linker script or a Git LFS pointer"};
   }
   if (count < sizeof(bytes)) {
-    return cut_short();
+    return truncated();
   }
   ElfW(Ehdr) header;
   std::memcpy(&header, bytes, sizeof(header));
@@ -104,20 +103,20 @@ Refusal check_elf(int file, std::uint64_t file_size) {
             "install the plugin's build for this machine"};
   }
   if (header.e_type != ET_DYN) {
-    return {"it is an ELF file, but no shared object", "link it with -shared"};
+    return {"it is an ELF file but not a shared object", "link it with -shared"};
   }
   return check_extent(file, header, file_size);
 }
 
-// Nothing is refused here: a build id is for people.
+// Empty if the file has no build id or it cannot be read: it is only shown to people.
 std::string build_id_of(int file, std::uint64_t file_size) {
-  constexpr std::uint64_t kMostBytes = 1U << 16U;  // of headers, and of each segment of notes
-  std::vector<std::byte> head(std::min(file_size, kMostBytes));
+  constexpr std::uint64_t kMaxBytes = 1U << 16U;  // of headers, and of each segment of notes
+  std::vector<std::byte> head(std::min(file_size, kMaxBytes));
   if (!read_at(file, 0, head.data(), head.size())) {
     return {};
   }
   for (const NoteSegment& segment : note_segments(head)) {
-    std::vector<std::byte> notes(std::min(segment.byte_count, kMostBytes));
+    std::vector<std::byte> notes(std::min(segment.byte_count, kMaxBytes));
     if (!read_at(file, segment.offset, notes.data(), notes.size())) {
       continue;
     }
@@ -132,14 +131,14 @@ std::int64_t nanoseconds(const timespec& time) {
   return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
-Refusal no_regular_file(const struct stat& status) {
+Refusal check_regular(const struct stat& status) {
   if (S_ISREG(status.st_mode)) {
     return {};
   }
   return {S_ISDIR(status.st_mode)    ? "it is a folder, not a file"
           : S_ISFIFO(status.st_mode) ? "it is a named pipe, not a file"
-                                     : "it is no regular file",
-          "put the plugin's file there"};
+                                     : "it is not a regular file",
+          "install the plugin's file there"};
 }
 
 }  // namespace
@@ -180,18 +179,18 @@ File resolve(const std::filesystem::path& path) {
     const bool dangling = failed == std::errc::no_such_file_or_directory;
     file.refusal = {dangling ? "it is a symbolic link to a file that does not exist"
                              : "its path cannot be resolved: " + failed.message(),
-                    dangling ? "remove the link, or install what it points to" : "mend the path"};
+                    dangling ? "remove the link, or install what it points to" : "fix the path"};
     return file;
   }
   file.path = canonical;
   file.links = links_on(path);
   struct stat status {};
   if (::stat(canonical.c_str(), &status) != 0) {
-    file.refusal = {std::string("it cannot be examined: ") + std::strerror(errno), "mend its permissions"};
+    file.refusal = {std::string("its status cannot be read: ") + std::strerror(errno), "fix its permissions"};
     return file;
   }
   file.stamp = stamp_of(status);
-  file.refusal = no_regular_file(status);
+  file.refusal = check_regular(status);
   return file;
 }
 
@@ -210,7 +209,7 @@ Admission admit_alone(const File& file, const Trust& trust) {
   if (refusal) {
     return admission;
   }
-  // What resolve saw may be something else by now: a named pipe must not block, a link must not be followed.
+  // The file may have been replaced since resolve(): do not block on a named pipe and do not follow a link.
   admission.descriptor =
       Descriptor(::open(file.path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
   const int descriptor = admission.descriptor.get();
@@ -221,12 +220,12 @@ Admission admit_alone(const File& file, const Trust& trust) {
     return admission;
   }
   admission.stamp = stamp_of(status);
-  if (refusal = no_regular_file(status); refusal) {
+  if (refusal = check_regular(status); refusal) {
     return admission;
   }
   const auto doubts = trust.privileged              ? Doubts::kRefusedPrivileged
                       : trust.allow_list != nullptr ? Doubts::kRefusedPinned
-                                                    : Doubts::kTold;
+                                                    : Doubts::kWarn;
   auto rights = check_rights(file.path, status, doubts, file.links);
   refusal = std::move(rights.refusal);
   admission.warnings = std::move(rights.warnings);

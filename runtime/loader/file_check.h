@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/loader/file_check.h: is a file fit to be opened as a plugin? Answered by reading it, never by
-// loading it.
+// runtime/loader/file_check.h: checks whether a file may be opened as a plugin, without loading it.
 #pragma once
 
 #include <sys/stat.h>
@@ -13,16 +12,16 @@
 
 namespace yoke::loader {
 
-// Why a file was refused and what would help; both empty: it was not.
+// Why a plugin was refused, and how to fix it. Both are empty if it was not refused.
 struct Refusal {
   std::string reason;
-  std::string mend;
+  std::string fix;
   explicit operator bool() const { return !reason.empty(); }
 };
 
-// Which file, and which state of it: as long as both are equal, so are its bytes.
+// Identity and state of a file. Two equal stamps mean that the contents are equal.
 struct Stamp {
-  std::uint64_t device = 0;  // with `inode`: who it is, whatever it is called
+  std::uint64_t device = 0;  // identifies the file together with `inode`
   std::uint64_t inode = 0;
   std::uint64_t byte_count = 0;
   std::int64_t modified_ns = 0;
@@ -31,18 +30,18 @@ struct Stamp {
 };
 Stamp stamp_of(const struct stat& status);
 
-// A file as it lies on disk, after all symbolic links.
+// A file on disk, with all symbolic links resolved.
 struct File {
-  std::filesystem::path path;                // canonical; as given when it cannot be resolved
-  std::vector<std::filesystem::path> links;  // that led there
+  std::filesystem::path path;                // canonical, or as given if it cannot be resolved
+  std::vector<std::filesystem::path> links;  // that were followed
   Stamp stamp;
   Refusal refusal;
 };
 
-// Resolves symbolic links; refuses what is no regular file.
+// Resolves symbolic links. Refuses everything but regular files.
 File resolve(const std::filesystem::path& path);
 
-// Closes what it holds.
+// Owns a file descriptor.
 class Descriptor {
  public:
   explicit Descriptor(int number = -1) : number_(number) {}
@@ -60,39 +59,38 @@ class Descriptor {
   int number_;
 };
 
-// All of `byte_count` bytes from `offset` on.
+// Reads exactly `byte_count` bytes at `offset`. False: they are not all there, or an error (see errno).
 bool read_at(int descriptor, std::uint64_t offset, void* to, std::uint64_t byte_count);
 
 class AllowList;
 
-// What this process asks of a file beyond being a plugin.
+// How strictly this process checks files.
 struct Trust {
-  bool privileged = false;                // more rights than its user: doubts are refusals
+  bool privileged = false;                // the process has more privileges than its user
   const AllowList* allow_list = nullptr;  // null: any file may load
 };
 
-// A library that a plugin brings along, and the state in which it was checked.
+// A library in a folder that the plugin names itself, and its state when it was checked.
 struct PrivateLibrary {
   std::filesystem::path path;  // canonical
   Stamp stamp;
 };
 
-// What was learned about a file. `descriptor` is open on the very file that was checked, with the state
-// `stamp`.
+// The result of checking a file. `descriptor` is open on the file that was checked, whose state was `stamp`.
 struct Admission {
   Refusal refusal;
   std::vector<std::string> warnings;
   std::string build_id;
   Stamp stamp;
   Descriptor descriptor;
-  std::vector<PrivateLibrary> libraries;  // known where an allow-list pins what may load
+  std::vector<PrivateLibrary> libraries;  // only with an allow-list
 };
 
-// May this (resolved) file be loaded into the process at all? The one gate that every plugin file passes
-// before it is opened: owners and permissions, ELF, the allow-list, in this order; with an allow-list, the
-// same for the libraries that it brings along.
+// Checks every plugin file before it is opened: owners and permissions, ELF, the allow-list, in this order.
+// With an allow-list, checks the plugin's private libraries in the same way. Precondition: `file` was
+// returned by resolve().
 Admission admit(const File& file, const Trust& trust);
-// The file itself, whatever it brings along.
+// The same, without the private libraries.
 Admission admit_alone(const File& file, const Trust& trust);
 
 }  // namespace yoke::loader

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/loader/library.cpp: the only file that knows Boost.DLL, which takes seconds to compile.
+// runtime/loader/library.cpp: the only file that includes Boost.DLL, which takes seconds to compile.
 #define BOOST_DLL_USE_STD_FS
 #include "loader/library.h"
 
@@ -18,11 +18,11 @@
 namespace yoke::loader {
 namespace {
 
-// The linker runs constructors one at a time as well, under a lock that the thread sanitizer does not know:
-// what one of them wrote would be a race to it when another runtime enters the same file.
+// The linker serializes constructors too, but with a lock that the thread sanitizer does not see. Without
+// this mutex it reports races between a constructor and another runtime that enters the same file.
 constinit std::mutex opening;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
-// Boost.DLL wraps dlerror's text in its own; only the linker's part helps a user.
+// Extracts dlerror's message from Boost.DLL's.
 std::string linker_text(const std::exception& failure) {
   constexpr std::string_view kBefore = "(dlerror system message: ";
   std::string text = failure.what();
@@ -34,7 +34,7 @@ std::string linker_text(const std::exception& failure) {
   return text.substr(begin + kBefore.size(), end - begin - kBefore.size());
 }
 
-// The program headers of one mapped object; the linker keeps them for as long as it is mapped.
+// The program headers of a mapped object, which the linker keeps while it is mapped.
 struct Mapped {
   ElfW(Addr) base = 0;
   std::span<const ElfW(Phdr)> segments;
@@ -55,8 +55,8 @@ Mapped mapped_object(const link_map& object) {
   return found;
 }
 
-// Byte by byte, and unseen by the address sanitizer: a plugin that was built with it has guards between its
-// constants, which memcmp would be blamed for.
+// Not memcmp: a plugin that was built with the address sanitizer has guard zones between its constants, and
+// memcmp would be reported for reading them.
 __attribute__((no_sanitize("address"))) bool equals_mapped(const std::vector<char>& bytes,
                                                            const volatile char* mapped) {
   for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -67,7 +67,7 @@ __attribute__((no_sanitize("address"))) bool equals_mapped(const std::vector<cha
   return true;
 }
 
-// Program headers and read-only data, the build id among them. Not the code: a debugger writes into it.
+// Compares program headers and read-only data, which include the build id. Not the code: debuggers change it.
 bool same_bytes(const Mapped& mapped, int file) {
   ElfW(Ehdr) header;
   if (!read_at(file, 0, &header, sizeof(header)) || header.e_phnum != mapped.segments.size()) {
@@ -82,7 +82,7 @@ bool same_bytes(const Mapped& mapped, int file) {
   for (const auto& segment : mapped.segments) {
     if (segment.p_type == PT_LOAD && segment.p_flags == PF_R) {
       bytes.resize(segment.p_filesz);
-      // NOLINTNEXTLINE(performance-no-int-to-ptr): the linker gives addresses as numbers
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): the linker's addresses are integers
       const auto* in_memory = reinterpret_cast<const char*>(mapped.base + segment.p_vaddr);
       if (!read_at(file, segment.p_offset, bytes.data(), bytes.size()) || !equals_mapped(bytes, in_memory)) {
         return false;
@@ -99,9 +99,9 @@ bool unchanged(const std::filesystem::path& path, const Admission& admitted) {
          stamp_of(by_descriptor) == admitted.stamp && stamp_of(by_path) == admitted.stamp;
 }
 
-// Right before the linker opens them: what was replaced in the seconds since, while a probe ran perhaps, does
-// not get to run its constructors.
-Refusal check_still_there(const std::filesystem::path& path, const Admission& admitted) {
+// Called right before the linker opens the files: a file that was replaced since its check, for instance
+// while it was probed, must not run its constructors.
+Refusal check_unchanged(const std::filesystem::path& path, const Admission& admitted) {
   const auto is_same = [](const PrivateLibrary& library) {
     struct stat status {};
     return ::stat(library.path.c_str(), &status) == 0 && stamp_of(status) == library.stamp;
@@ -113,17 +113,17 @@ Refusal check_still_there(const std::filesystem::path& path, const Admission& ad
     return {};
   }
   return {(is_whole ? std::string("it") : "its library " + printable(replaced->path.string())) +
-              " was replaced while it was loaded",
-          "try again when its installation is done"};
+              " was replaced while being loaded",
+          "try again when its installation is complete"};
 }
 
-// Is it code of that very object? A symbol may come from a library that the plugin links, or be data.
+// Refuses an entry that is defined in a library that the plugin links, or that is data.
 Refusal check_entry(const void* entry, const link_map& object, const Mapped& mapped) {
   Dl_info info{};
   void* owner = nullptr;
   if (::dladdr1(entry, &info, &owner, RTLD_DL_LINKMAP) == 0 || owner != &object) {
-    return {"its " YOKE_PLUGIN_ENTRY_SYMBOL " comes from another library that it links",
-            "link that library with --exclude-libs, and export an entry of its own"};
+    return {"its " YOKE_PLUGIN_ENTRY_SYMBOL " is defined in another library that it links",
+            "link that library with --exclude-libs, and export the plugin's own entry"};
   }
   const auto at = reinterpret_cast<ElfW(Addr)>(entry) - mapped.base;
   for (const auto& segment : mapped.segments) {
@@ -140,12 +140,12 @@ Refusal check_entry(const void* entry, const link_map& object, const Mapped& map
 Library open_library(const std::filesystem::path& path, const Admission& admitted) {
   namespace dll = boost::dll;
   Library library;
-  if (library.refusal = check_still_there(path, admitted); library.refusal) {
+  if (library.refusal = check_unchanged(path, admitted); library.refusal) {
     return library;
   }
   const std::lock_guard lock(opening);
-  // Bound at once, so that a missing symbol is an answer here and no crash later; local, so that plugins
-  // never see each other's symbols; never unmapped. Boost.DLL has no name for the last, and hands the bit on.
+  // rtld_now: a missing symbol fails here and not in a later call. rtld_local: plugins do not see each
+  // other's symbols. Boost.DLL has no name for RTLD_NODELETE but passes it on.
   const auto mode = dll::load_mode::rtld_now | dll::load_mode::rtld_local |
                     static_cast<dll::load_mode::type>(RTLD_NODELETE);
   void* const before = ::dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
@@ -157,22 +157,22 @@ Library open_library(const std::filesystem::path& path, const Admission& admitte
     library.mapped = true;
     link_map* object = nullptr;
     if (::dlinfo(handle.native(), RTLD_DI_LINKMAP, &object) != 0) {
-      library.refusal = {"the linker does not know what it mapped", "report it to yoke's authors"};
+      library.refusal = {"dlinfo does not find it after it was loaded", "report it to yoke's authors"};
       return library;
     }
     const Mapped mapped = mapped_object(*object);
     if (!unchanged(path, admitted) || !same_bytes(mapped, admitted.descriptor.get())) {
       library.refusal =
           before != nullptr
-              ? Refusal{"another version of this file is in the process already, and stays there",
-                        "restart the process to use the new one"}
-              : Refusal{"it was replaced while it was loaded, so what was checked is not what was mapped",
-                        "restart the process when its installation is done"};
+              ? Refusal{"another version of this file is already loaded in this process",
+                        "restart the process to load the new one"}
+              : Refusal{"it was replaced while being loaded: the mapped file is not the one that was checked",
+                        "restart the process when its installation is complete"};
       return library;
     }
     if (!handle.has(YOKE_PLUGIN_ENTRY_SYMBOL)) {
-      library.refusal = {"it exports no " YOKE_PLUGIN_ENTRY_SYMBOL ": it is no yoke plugin",
-                         "export the entry (extern \"C\", default visibility; the SDK's macro does it)"};
+      library.refusal = {"it does not export " YOKE_PLUGIN_ENTRY_SYMBOL ", so it is not a yoke plugin",
+                         "export the entry (extern \"C\", default visibility), or use the SDK's macro"};
       return library;
     }
     auto* const entry = &handle.get<std::int32_t(const yoke_entry_args*, yoke_plugin**, yoke_error*)>(
@@ -182,13 +182,12 @@ Library open_library(const std::filesystem::path& path, const Admission& admitte
       library.entry = entry;
     }
   } catch (const std::exception& failure) {
-    library.refusal = {
-        "the linker refused it: " + printable(linker_text(failure), 1000),
-        "install what it needs, or a build of it for this system (ldd -r shows what is missing)"};
+    library.refusal = {"the dynamic linker refused it: " + printable(linker_text(failure), 1000),
+                       "install the libraries that it needs (ldd -r lists them), or a build for this system"};
   } catch (...) {
     library.refusal = {
         "one of its constructors threw an exception",
-        "report it to the plugin's author: restart the process before anything else is loaded"};
+        "restart the process before loading anything else, and report it to the plugin's author"};
   }
   return library;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/loader/library.h: maps a plugin's file into the process, for good, and finds its entry.
+// runtime/loader/library.h: maps a plugin's file into the process and finds its entry.
 #pragma once
 
 #include <yoke/plugin.h>
@@ -12,18 +12,18 @@ namespace yoke::loader {
 
 struct Library {
   yoke_plugin_entry_fn entry = nullptr;  // null: refused
-  Refusal refusal;                       // the linker's own text where it has one
-  bool mapped = false;                   // it is in the process, whatever came after
+  Refusal refusal;                       // includes the linker's error message, if any
+  bool mapped = false;                   // may be true for a refused file
 };
 
-// `path` is canonical and was admitted. What is mapped stays mapped (abi.md rule 35): its code may still be
-// on somebody's stack.
+// Maps the file at `path`, permanently (rule 35): a thread may still run its code after the plugin was
+// destroyed. Precondition: `path` is canonical, and `admitted` is the result of its check.
 //
-// The linker opens the file once more, by its path: through /proc/self/fd it would be the admitted one for
-// sure, but then debuggers, $ORIGIN and messages know it by that name only. So the path is held against what
-// was admitted right before, and what was mapped right after, before its entry is called. Between the two, in
-// microseconds, a swap gets as far as its constructors; whoever can do that may write its folder: root and
-// this user, and without an allow-list whom a warning of check_rights named.
+// The linker opens the file again by its path. (It would accept /proc/self/fd, but then debuggers, $ORIGIN
+// and messages see only that name.) So the path is compared with `admitted` right before, and the mapped
+// bytes right after, before the entry is called. A file that is swapped in the microseconds between runs its
+// constructors; only users who may write its folder can do that: root, this user, and those that check_rights
+// warned about.
 Library open_library(const std::filesystem::path& path, const Admission& admitted);
 
 }  // namespace yoke::loader

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/loader/memory_reader.cpp: a pipe is the one way to have memory checked that every sandbox allows.
+// runtime/loader/memory_reader.cpp: reads memory through a pipe, which every sandbox allows.
 #include "loader/memory_reader.h"
 
 #include <fcntl.h>
@@ -9,15 +9,16 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 
 namespace yoke::loader {
 namespace {
 
-// Less than any pipe holds, and on no more than two pages of any size.
+// Fits into every pipe.
 constexpr std::size_t kChunk = 4096;
 
-// Bytes of the UTF-8 character at the front; 0: it is none (overlong forms and surrogates are none either).
+// The length of the UTF-8 character at the front; 0 if it is invalid (overlong forms and surrogates too).
 std::size_t character_size(std::string_view text) {
   const auto at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned first = at(0);
@@ -40,9 +41,9 @@ std::size_t character_size(std::string_view text) {
 MemoryReader::MemoryReader() {
   int ends[2] = {-1, -1};
   if (::pipe2(ends, O_CLOEXEC) != 0) {
-    throw Error(ErrorCode::kResourceExhausted,
-                std::string("a plugin cannot be checked: pipe: ") + std::strerror(errno) +
-                    "; close files that are not needed, or raise the limit (ulimit -n)");
+    throw Error(ErrorCode::kResourceExhausted, std::string("cannot check a plugin: pipe: ") +
+                                                   std::strerror(errno) +
+                                                   "; close unused files, or raise the limit (ulimit -n)");
   }
   in_ = ends[1];
   out_ = ends[0];
@@ -56,7 +57,7 @@ MemoryReader::~MemoryReader() {
 bool MemoryReader::copy(const void* from, std::size_t byte_count, void* to) const noexcept {
   for (std::size_t done = 0; done < byte_count;) {
     const std::size_t chunk = std::min(kChunk, byte_count - done);
-    // As plain system calls: a sanitizer's wrapper of write() would look at the memory itself.
+    // A plain system call: a sanitizer's wrapper of write() would read the memory itself.
     const long written = ::syscall(SYS_write, in_, static_cast<const char*>(from) + done, chunk);
     if (written <= 0) {
       return false;
@@ -76,8 +77,7 @@ bool MemoryReader::readable(const void* from) const noexcept {
 }
 
 std::optional<std::string> MemoryReader::text(const char* from, std::size_t capacity) const {
-  constexpr std::uintptr_t kPage =
-      4096;  // the smallest; a text may end right before memory that is not there
+  constexpr std::uintptr_t kPage = 4096;  // the smallest page size: the page after the text may be unreadable
   std::string text;
   while (text.size() < capacity) {
     char bytes[kPage];
@@ -92,6 +92,12 @@ std::optional<std::string> MemoryReader::text(const char* from, std::size_t capa
       break;
     }
   }
+  return text;
+}
+
+std::string address_text(const void* address) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%p", address);
   return text;
 }
 

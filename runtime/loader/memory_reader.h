@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/loader/memory_reader.h: reads through pointers that may point anywhere, and text that may not end.
+// runtime/loader/memory_reader.h: reads through pointers that may be invalid, and texts that may be
+// unterminated.
 #pragma once
 
 #include <cstddef>
@@ -9,21 +10,20 @@
 
 namespace yoke::loader {
 
-// Copies by way of the kernel, which answers EFAULT where a load would kill the process. One thread at a
-// time.
+// Copies through the kernel, which fails with EFAULT where a load would kill the process. Not thread-safe.
 class MemoryReader {
  public:
-  // Throws Error kResourceExhausted when the process has no file descriptors left.
+  // Throws Error kResourceExhausted if the process has no file descriptors left.
   MemoryReader();
   ~MemoryReader();
   MemoryReader(const MemoryReader&) = delete;
   MemoryReader& operator=(const MemoryReader&) = delete;
 
-  // False: not all of it can be read; `to` is then undefined.
+  // False: some of the bytes are unreadable; the contents of `to` are then undefined.
   bool copy(const void* from, std::size_t byte_count, void* to) const noexcept;
   bool readable(const void* from) const noexcept;
 
-  // The bytes before the first zero; cut at `capacity` bytes. Nothing: it cannot be read.
+  // The text up to its terminating zero, or its first `capacity` bytes. Empty: it is unreadable.
   std::optional<std::string> text(const char* from, std::size_t capacity) const;
 
  private:
@@ -31,8 +31,9 @@ class MemoryReader {
   int out_ = -1;
 };
 
-// For messages: control characters and bytes that are no UTF-8 become \xNN, and what is longer than
-// `capacity` bytes ends in "...".
+// For messages: escapes control characters and invalid UTF-8 as \xNN, and cuts after `capacity` bytes with
+// "...".
 std::string printable(std::string_view text, std::size_t capacity = 100);
+std::string address_text(const void* address);  // "0x7f00"
 
 }  // namespace yoke::loader

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/loader/permissions.h: who else may write a file (abi.md rule 34).
+// runtime/loader/permissions.h: which other users may change a file (rule 34).
 #pragma once
 
 #include <sys/stat.h>
@@ -12,10 +12,10 @@
 
 namespace yoke::loader {
 
-// This process was started with more rights than its user (AT_SECURE: set-user-id, file capabilities): the
-// environment is the user's, and chooses no file here.
+// Whether the process was started with more privileges than its user (AT_SECURE: set-user-id, file
+// capabilities). The environment, which the user controls, must then not choose any file.
 bool starts_secure();
-// That, or it took other rights than its user's since.
+// Whether the process has more privileges than its user, since its start or since a later setuid.
 bool is_privileged();
 
 struct Rights {
@@ -23,16 +23,16 @@ struct Rights {
   std::vector<std::string> warnings;
 };
 
-// The symbolic links that are followed on the way to `path` (absolute), in this order; each in a folder that
-// has none on its own path.
+// The symbolic links that are followed to resolve `path` (absolute), in this order. The folder of each is
+// free of links.
 std::vector<std::filesystem::path> links_on(const std::filesystem::path& path);
 
-// What becomes of a doubt: it is told as a warning, or it is a refusal, and why.
-enum class Doubts { kTold, kRefusedPrivileged, kRefusedPinned };
+// What a doubt leads to: a warning, or a refusal because the process is privileged or has an allow-list.
+enum class Doubts { kWarn, kRefusedPrivileged, kRefusedPinned };
 
-// `path` is canonical and `file` its status; `links` led there. Refused: the file, or a folder on its path or
-// on that of a link, that others may write (sticky folders excepted). Doubtful: one that its group may write,
-// or whose owner, or a link's, is neither root nor this user.
+// Checks the file, its folders, and the links that led to it with their folders. Refused: a file or folder that
+// every user may write, except a sticky folder. Doubtful: a file or folder that a group may write, or that
+// belongs to neither root nor this user. Preconditions: `path` is canonical, and `file` is its status.
 Rights check_rights(const std::filesystem::path& path, const struct stat& file, Doubts doubts,
                     const std::vector<std::filesystem::path>& links = {});
 

@@ -1,29 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/loader/prefix.cpp: every pointer of a prefix is followed by way of the kernel, every text has a
-// bound.
+// runtime/loader/prefix.cpp: pointers in the prefix are read through the kernel, texts up to a fixed length.
 #include "loader/prefix.h"
 
 #include <cstdint>
-#include <cstdio>
 
 #include "loader/search.h"
 
 namespace yoke::loader {
 namespace {
 
-constexpr const char* kMendPrefix = "build the plugin against yoke's plugin.h (the SDK fills the prefix)";
-constexpr std::uint32_t kMostPrefixBytes = 1U << 16U;  // more is garbage, not a longer prefix
-constexpr std::size_t kMostTextBytes = 256;            // of version and vendor
-constexpr std::size_t kMostNameBytes = 65;             // one more than a name may have
+constexpr const char* kFixPrefix = "build the plugin with yoke's plugin.h (the SDK fills in the prefix)";
+constexpr std::uint32_t kMaxPrefixBytes = 1U << 16U;  // a larger size is garbage
+constexpr std::size_t kMaxPrefixTextBytes = 256;      // of version and vendor
+constexpr std::size_t kMaxNameBytes = 65;             // one more than the longest valid name
 
 std::string version(std::uint32_t major, std::uint32_t minor) {
   return std::to_string(major) + "." + std::to_string(minor);
 }
 
-std::string address_text(const void* address) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%p", address);
-  return text;
+Refusal unreadable(const std::string& what, const void* address) {
+  return {"its " + what + " points to unreadable memory (" + address_text(address) + ")", kFixPrefix};
 }
 
 const char* sanitizer_name(std::uint32_t kind) {
@@ -59,46 +55,43 @@ constexpr std::uint32_t own_sanitizer() {
 #endif
 }
 
-// Tables only grow within a major (abi.md rule 4): another minor, older or newer, is served with the part
-// that both sides know.
+// The plugin must have chosen a version from the host's range: until 1.0 a minor version may break the ABI.
 Refusal check_version(const yoke_plugin& prefix, const yoke_entry_args& served) {
-  const bool older = prefix.abi_major < served.min_major ||
-                     (prefix.abi_major == served.min_major && prefix.abi_minor < served.min_minor);
-  const bool newer = prefix.abi_major > served.max_major;
+  using Version = std::pair<std::uint32_t, std::uint32_t>;
+  const Version chosen(prefix.abi_major, prefix.abi_minor);
+  const bool older = chosen < Version(served.min_major, served.min_minor);
+  const bool newer = chosen > Version(served.max_major, served.max_minor);
   if (!older && !newer) {
     return {};
   }
-  return {"it speaks plugin ABI " + version(prefix.abi_major, prefix.abi_minor) +
-              ", and this libyoke serves " + version(served.min_major, served.min_minor) + " to " +
+  return {"it uses plugin ABI " + version(prefix.abi_major, prefix.abi_minor) + "; this libyoke supports " +
+              version(served.min_major, served.min_minor) + " to " +
               version(served.max_major, served.max_minor),
           newer ? "update yoke, or install a build of the plugin for this version"
                 : "install a newer build of the plugin"};
 }
 
-Refusal check_name(const MemoryReader& memory, const yoke_plugin& prefix, const std::string& asked,
-                   std::string& out) {
-  const char* mend = "set backend_name in its prefix to [a-z][a-z0-9_]*, at most 64 characters";
-  if (prefix.backend_name == nullptr) {
-    return {"it has no backend name", mend};
+Refusal check_name(const MemoryReader& memory, const yoke_plugin& prefix, const std::string& requested) {
+  const std::string fix = "set name in the prefix to " + std::string(kNameForm);
+  if (prefix.name == nullptr) {
+    return {"its name is NULL", fix};
   }
-  auto name = memory.text(prefix.backend_name, kMostNameBytes);
+  auto name = memory.text(prefix.name, kMaxNameBytes);
   if (!name) {
-    return {"its backend name lies at " + address_text(prefix.backend_name) + ", where no memory is", mend};
+    return unreadable("name", prefix.name);
   }
   if (name->empty()) {
-    return {"its backend name is empty", mend};
+    return {"its name is empty", fix};
   }
-  if (name->size() == kMostNameBytes) {
-    return {"its backend name has more than 64 characters ('" + printable(*name, 24) + "')", mend};
+  if (name->size() == kMaxNameBytes) {
+    return {"its name has more than 64 characters ('" + printable(*name, 24) + "')", fix};
   }
   if (!is_backend_name(*name)) {
-    return {"its backend name '" + printable(*name) + "' is none", mend};
+    return {"its name '" + printable(*name) + "' is invalid", fix};
   }
-  if (*name != asked) {
-    return {"it calls itself '" + *name + "', not '" + asked + "'",
-            "give the file the name that the plugin has"};
+  if (*name != requested) {
+    return {"its name is '" + *name + "', not '" + requested + "'", "rename the file to " + file_name(*name)};
   }
-  out = std::move(*name);
   return {};
 }
 
@@ -106,57 +99,56 @@ Refusal read_text(const MemoryReader& memory, const char* from, const char* what
   if (from == nullptr) {
     return {};
   }
-  const auto text = memory.text(from, kMostTextBytes);
+  const auto text = memory.text(from, kMaxPrefixTextBytes);
   if (!text) {
-    return {std::string("its ") + what + " lies at " + address_text(from) + ", where no memory is",
-            kMendPrefix};
+    return unreadable(what, from);
   }
-  out = printable(*text, kMostTextBytes);
+  out = printable(*text, kMaxPrefixTextBytes);
   return {};
 }
 
 }  // namespace
 
 Refusal read_prefix(const MemoryReader& memory, const yoke_plugin* plugin, yoke_plugin& out) {
+  const auto refuse = [&](const std::string& what) {
+    return Refusal{"its entry returned the address " + address_text(plugin) + ", " + what, kFixPrefix};
+  };
   if (plugin == nullptr) {
-    return {"its entry answered OK without a plugin", "report it to the plugin's author"};
+    return {"its entry returned OK without a plugin", "report it to the plugin's author"};
   }
   if (reinterpret_cast<std::uintptr_t>(plugin) % alignof(yoke_plugin) != 0) {
-    return {"what its entry gave back, " + address_text(plugin) + ", is not aligned to " +
-                std::to_string(alignof(yoke_plugin)) + " bytes",
-            kMendPrefix};
+    return refuse("which is not aligned to " + std::to_string(alignof(yoke_plugin)) + " bytes");
   }
-  // In two steps: a prefix that is too short may end where memory ends.
+  // In two steps: a prefix that is too short may end right before unreadable memory.
   constexpr std::size_t kFirst = offsetof(yoke_plugin, abi_major);
   if (!memory.copy(plugin, kFirst, &out)) {
-    return {"what its entry gave back, " + address_text(plugin) + ", points where no memory is", kMendPrefix};
+    return refuse("which is not readable memory");
   }
   if (out.magic != YOKE_PLUGIN_MAGIC) {
-    return {"what its entry gave back does not begin with yoke's magic number", kMendPrefix};
+    return refuse("where yoke's magic number is missing");
   }
-  if (out.prefix_size < sizeof(yoke_plugin) || out.prefix_size > kMostPrefixBytes) {
-    return {"its prefix has " + std::to_string(out.prefix_size) + " bytes, and yoke's has " +
+  if (out.prefix_size < sizeof(yoke_plugin) || out.prefix_size > kMaxPrefixBytes) {
+    return {"its prefix_size is " + std::to_string(out.prefix_size) + "; this libyoke's is " +
                 std::to_string(sizeof(yoke_plugin)),
-            kMendPrefix};
+            kFixPrefix};
   }
   if (!memory.copy(plugin, sizeof(yoke_plugin), &out)) {
-    return {"its prefix ends where no memory is", kMendPrefix};
+    return {"its prefix has unreadable memory within its prefix_size", kFixPrefix};
   }
   if (out.destroy == nullptr || out.get_table == nullptr) {
     return {std::string("its prefix lacks ") + (out.destroy == nullptr ? "destroy" : "get_table"),
-            kMendPrefix};
+            kFixPrefix};
   }
   for (const auto& [name, address] : {std::pair("destroy", reinterpret_cast<const void*>(out.destroy)),
                                       std::pair("get_table", reinterpret_cast<const void*>(out.get_table))}) {
     if (!memory.readable(address)) {
-      return {std::string("its ") + name + " points to " + address_text(address) + ", where no code is",
-              kMendPrefix};
+      return unreadable(name, address);
     }
   }
   return {};
 }
 
-Refusal check_prefix(const MemoryReader& memory, const yoke_entry_args& served, const std::string& asked,
+Refusal check_prefix(const MemoryReader& memory, const yoke_entry_args& served, const std::string& requested,
                      Prefix& prefix) {
   if (auto refusal = check_version(prefix.raw, served)) {
     return refusal;
@@ -166,7 +158,12 @@ Refusal check_prefix(const MemoryReader& memory, const yoke_entry_args& served, 
                 " sanitizer, and yoke with " + sanitizer_name(own_sanitizer()) + " sanitizer",
             "install a build of the plugin without it"};
   }
-  if (auto refusal = check_name(memory, prefix.raw, asked, prefix.name)) {
+  if (prefix.raw.kind != YOKE_PLUGIN_KIND_BACKEND) {
+    return {"its kind is " + std::to_string(prefix.raw.kind) + "; this libyoke supports kind " +
+                std::to_string(YOKE_PLUGIN_KIND_BACKEND) + " (backends)",
+            "update yoke, or install a backend"};
+  }
+  if (auto refusal = check_name(memory, prefix.raw, requested)) {
     return refusal;
   }
   if (auto refusal = read_text(memory, prefix.raw.plugin_version, "plugin_version", prefix.version)) {

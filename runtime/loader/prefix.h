@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/loader/prefix.h: what a plugin says of itself, copied and checked before any of it is believed.
+// runtime/loader/prefix.h: a plugin's prefix, copied and checked before it is used.
 #pragma once
 
 #include <yoke/plugin.h>
@@ -11,19 +11,20 @@
 
 namespace yoke::loader {
 
-// A copy of the prefix, and of its texts within bounds.
+// Copies of the prefix and of its texts, which are cut at fixed lengths.
 struct Prefix {
   yoke_plugin raw{};
-  std::string name;
   std::string version;
   std::string vendor;
 };
 
-// Is there a prefix that we understand? Only then may anything of the plugin be called, `destroy` included.
+// Copies and checks the parts of the prefix that all ABI versions share. On a refusal the caller must not
+// call any function of the plugin, `destroy` included.
 Refusal read_prefix(const MemoryReader& memory, const yoke_plugin* plugin, yoke_plugin& out);
 
-// Does it fit this host, and is it what was asked for? Fills the texts.
-Refusal check_prefix(const MemoryReader& memory, const yoke_entry_args& served, const std::string& asked,
+// Checks version, sanitizer, kind and name (`requested`) and reads the texts. Precondition: read_prefix
+// succeeded.
+Refusal check_prefix(const MemoryReader& memory, const yoke_entry_args& served, const std::string& requested,
                      Prefix& prefix);
 
 }  // namespace yoke::loader

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/loader/private_libraries.cpp: DT_NEEDED against DT_RPATH and DT_RUNPATH, in every place where the
-// linker might look, whichever of them it would take.
+// runtime/loader/private_libraries.cpp: looks for each DT_NEEDED in every DT_RPATH and DT_RUNPATH folder, and
+// checks every file found, because the linker might load any of them.
 #include "loader/private_libraries.h"
 
 #include <dlfcn.h>
@@ -19,9 +19,9 @@ namespace {
 
 using Folders = std::vector<std::filesystem::path>;
 
-constexpr std::size_t kMostLibraries = 256;
+constexpr std::size_t kMaxLibraries = 256;
 
-// Those that the linker searches for everybody; who may write there can replace the linker.
+// The linker's default folders: a user who may write there can replace the linker itself.
 bool is_system_folder(const std::filesystem::path& folder) {
   std::error_code failed;
   const auto canonical = std::filesystem::weakly_canonical(folder, failed);
@@ -35,7 +35,7 @@ bool is_system_folder(const std::filesystem::path& folder) {
          canonical == std::filesystem::weakly_canonical(libc.dli_fname, failed).parent_path();
 }
 
-// The file of that name in the folder, and its variants for better processors.
+// The file `name` in the folder, and its variants for newer processors.
 std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder, const std::string& name) {
   std::vector<std::filesystem::path> found;
   std::error_code failed;
@@ -56,11 +56,11 @@ class Gate {
  public:
   Gate(const Trust& trust, std::vector<PrivateLibrary>& passed) : trust_(trust), passed_(passed) {}
 
-  // `inherited`: the DT_RPATH folders of whatever needs the file.
+  // `inherited`: the DT_RPATH folders of the objects that need the file.
   Refusal check(const std::filesystem::path& file, const Admission& admission, const Folders& inherited) {
     const auto needs = read_needs(admission.descriptor.get(), admission.stamp.byte_count);
     if (!needs) {
-      return {"its dynamic section is damaged", "copy or install it again"};
+      return {"its dynamic section is invalid", "copy or install it again"};
     }
     const auto origin = file.parent_path();
     Folders folders;
@@ -69,7 +69,7 @@ class Gate {
     for (const std::string& text : has_runpath ? needs->runpath : needs->rpath) {
       const auto folder = expand_origin(text, origin);
       if (!folder) {
-        return unforeseeable("looks for libraries in '" + printable(text) + "'");
+        return unpredictable("searches '" + printable(text) + "' for libraries");
       }
       folders.push_back(*folder);
     }
@@ -86,8 +86,8 @@ class Gate {
   }
 
  private:
-  static Refusal unforeseeable(const std::string& what) {
-    return {"it " + what + ", and which file that is cannot be foreseen",
+  static Refusal unpredictable(const std::string& what) {
+    return {"it " + what + ", which depends on the working directory or the machine",
             "link it with absolute folders or with $ORIGIN"};
   }
 
@@ -97,7 +97,7 @@ class Gate {
     if (name.find('/') != std::string::npos) {
       const auto file = expand_origin(name, origin);
       if (!file) {
-        return unforeseeable("needs '" + printable(name) + "'");
+        return unpredictable("needs '" + printable(name) + "'");
       }
       files.push_back(*file);
     }
@@ -112,14 +112,14 @@ class Gate {
       if (!seen_.insert(file.path).second) {
         continue;
       }
-      if (seen_.size() > kMostLibraries) {
-        return {"it brings more than " + std::to_string(kMostLibraries) + " libraries along",
-                "link fewer of them"};
+      if (seen_.size() > kMaxLibraries) {
+        return {"it has more than " + std::to_string(kMaxLibraries) + " private libraries",
+                "link fewer libraries"};
       }
       const Admission own = admit_alone(file, trust_);
       auto refusal = own.refusal ? own.refusal : check(file.path, own, handed_on);
       if (refusal) {
-        return {"its library " + printable(path.string()) + " is refused: " + refusal.reason, refusal.mend};
+        return {"its library " + printable(path.string()) + " is refused: " + refusal.reason, refusal.fix};
       }
       passed_.push_back({file.path, own.stamp});
     }

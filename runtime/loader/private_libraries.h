@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/loader/private_libraries.h: the libraries that a plugin brings along: what the linker finds in
+// runtime/loader/private_libraries.h: checks a plugin's private libraries, those that the linker finds in
 // folders that the plugin names itself, such as $ORIGIN.
 #pragma once
 
@@ -10,10 +10,10 @@
 
 namespace yoke::loader {
 
-// Passes each of them, and what they bring along in turn, through the gate that `plugin` has passed
-// (admit_alone), and adds those that did to `admission`. Refused as well: a folder that depends on the
-// working directory or on the machine, because nobody can say beforehand what lies there. Left to the system:
-// its own folders, ld.so.cache, LD_LIBRARY_PATH and the application's folders.
+// Checks each private library with admit_alone, recursively, and adds it to `admission`. Also refuses a
+// folder that depends on the working directory or on the machine, whose libraries cannot be checked in
+// advance. Does not check the system's folders, ld.so.cache, LD_LIBRARY_PATH and the application's folders.
+// Precondition: `plugin` passed admit_alone, with the result `admission`.
 Refusal admit_private_libraries(const std::filesystem::path& plugin, const Trust& trust,
                                 Admission& admission);
 

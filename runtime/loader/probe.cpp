@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/loader/probe.cpp: which files are probed, with which program, and what is known of them already.
+// runtime/loader/probe.cpp: decides which files are probed, and with which program.
 #include "loader/probe.h"
 
 #include <dlfcn.h>
@@ -8,6 +8,7 @@
 #include <string>
 #include <system_error>
 
+#include "loader/memory_reader.h"
 #include "loader/permissions.h"
 #include "loader/search.h"
 
@@ -29,7 +30,7 @@ std::filesystem::path cache_folder(const RuntimeOptions& options) {
   return cache.empty() ? cache : cache / "yoke" / "probe";
 }
 
-// Beside libyoke, as the installation puts it, and as a build does.
+// The program beside libyoke, at its place in an installation or in a build tree.
 std::filesystem::path own_program() {
   const auto libraries = install_folder().parent_path();
   std::error_code failed;
@@ -54,13 +55,13 @@ Prober::Prober(const RuntimeOptions& options)
   const auto canonical = std::filesystem::canonical(program_, failed);
   struct stat status {};
   if (failed || !program_.is_absolute() || ::stat(canonical.c_str(), &status) != 0) {
-    no_program_ = {program_.string() + " is not there", "install it, or name it in ProbeOptions::program"};
+    no_program_ = {program_.string() + " does not exist", "install it, or set ProbeOptions::program"};
     return;
   }
   program_ = canonical;
   program_stamp_ = stamp_of(status);
   no_program_ =
-      check_rights(program_, status, is_privileged() ? Doubts::kRefusedPrivileged : Doubts::kTold).refusal;
+      check_rights(program_, status, is_privileged() ? Doubts::kRefusedPrivileged : Doubts::kWarn).refusal;
 }
 
 std::string Prober::exempt(const File& file) const {
@@ -68,19 +69,23 @@ std::string Prober::exempt(const File& file) const {
     return "no: probing is turned off";
   }
   if (options_.which == ProbeOptions::Which::kUntrusted && file.path.parent_path() == trusted_folder_) {
-    return "no: it lies in the install folder";
+    return "no: it is in the install folder";
   }
   return {};
 }
 
-// Everything that, when it changes, makes a verdict worthless.
-std::string Prober::key(const std::string& name, const Admission& admission) const {
+// Holds everything that makes a verdict stale when it changes.
+std::string Prober::key(const std::string& name, const PluginOptions& options,
+                        const Admission& admission) const {
   const Stamp& stamp = admission.stamp;
   std::string key = "yoke-probe-verdict 1 " + name;
   for (const auto number : {static_cast<std::int64_t>(stamp.device), static_cast<std::int64_t>(stamp.inode),
                             static_cast<std::int64_t>(stamp.byte_count), stamp.modified_ns, stamp.changed_ns,
                             static_cast<std::int64_t>(program_stamp_.inode), program_stamp_.modified_ns}) {
     key += " " + std::to_string(number);
+  }
+  for (const auto& text : texts_of(options)) {
+    key += " option=" + printable(text, text.size());
   }
   return key + " abi=" + std::to_string(YOKE_ABI_MAJOR) + "." + std::to_string(YOKE_ABI_MINOR) +
          " build_id=" + admission.build_id;
@@ -95,43 +100,45 @@ std::optional<ProbeVerdict> Prober::known(const Stamp& stamp, const std::string&
   }
   auto verdict = cache_.find(stamp, key);
   if (verdict && verdict->refusal) {
-    verdict->refusal.mend += "; to have it probed again, remove " + cache_.file_of(stamp).string();
+    verdict->refusal.fix += "; to probe it again, remove " + cache_.file_of(stamp).string();
   }
   return verdict;
 }
 
-Prober::Answer Prober::recall(const std::string& name, const File& file, const Admission& admission) const {
+Prober::Answer Prober::recall(const std::string& name, const PluginOptions& options, const File& file,
+                              const Admission& admission) const {
   if (auto why = exempt(file); !why.empty()) {
     return {{}, {}, std::move(why)};
   }
-  if (auto verdict = known(admission.stamp, key(name, admission))) {
+  if (auto verdict = known(admission.stamp, key(name, options, admission))) {
     return {std::move(verdict->refusal), std::move(verdict->stage), "cached"};
   }
-  return {{}, {}, no_program_ ? "no: " + no_program_.reason : "no: it was not needed yet"};
+  return {{}, {}, no_program_ ? "no: " + no_program_.reason : "no: it has not been loaded yet"};
 }
 
-Prober::Answer Prober::ask(const std::string& name, const File& file, const Admission& admission) {
+Prober::Answer Prober::probe(const std::string& name, const PluginOptions& options, const File& file,
+                             const Admission& admission) {
   if (auto why = exempt(file); !why.empty()) {
     return {{}, {}, std::move(why)};
   }
-  const auto cannot = [&](const std::string& why, const std::string& mend) {
+  const auto cannot = [&](const std::string& why, const std::string& fix) {
     Refusal refusal;
     if (options_.required) {
-      refusal = {"it could not be probed: " + why, mend};
+      refusal = {"it could not be probed: " + why, fix};
     }
     return Answer{std::move(refusal), "checked", "no: " + why};
   };
-  const std::string by = key(name, admission);
+  const std::string by = key(name, options, admission);
   if (auto verdict = known(admission.stamp, by)) {
     return {std::move(verdict->refusal), std::move(verdict->stage), "cached"};
   }
   if (no_program_) {
-    return cannot(no_program_.reason, no_program_.mend);
+    return cannot(no_program_.reason, no_program_.fix);
   }
   std::string why_not;
-  auto verdict = run_probe({program_, options_.timeout, file.path, name, admission.stamp}, why_not);
+  auto verdict = run_probe({program_, options_.timeout, file.path, name, options, admission.stamp}, why_not);
   if (!verdict) {
-    return cannot(why_not, "mend yoke-probe, or install it again");
+    return cannot(why_not, "install yoke-probe again");
   }
   if (verdict->lasting) {
     cache_.keep(admission.stamp, by, file.path, *verdict);

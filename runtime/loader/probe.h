@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/loader/probe.h: loads a plugin in a child process first (abi.md rule 33), and remembers what came
-// of it.
+// runtime/loader/probe.h: loads a plugin in a child process first (rule 33), and remembers the verdict.
 #pragma once
 
 #include <yoke/runtime/runtime.h>
@@ -12,37 +11,41 @@
 #include <string>
 
 #include "loader/file_check.h"
+#include "loader/plugin_options.h"
 
 namespace yoke::loader {
 
 struct ProbeVerdict {
   Refusal refusal;    // empty: it passed
-  std::string stage;  // how far a refused one got, as in BackendCandidate::stage
-  // It depends on nothing but the file: a crash does, a library that is missing today does not.
+  std::string stage;  // the stage that a refused plugin reached, as in BackendCandidate::stage
+  // Whether the verdict depends on the file only, like a crash, and not on the system, like a missing
+  // library.
   bool lasting = false;
 };
 
-// One run of the child; waits for it, at most a little longer than `timeout`, and leaves no process behind.
-// Nothing: the child could not be started, and `why_not` says so. Threads: any; forks nothing itself.
 struct ProbeRequest {
   std::filesystem::path program;
   std::chrono::milliseconds timeout;
   std::filesystem::path file;  // canonical
   std::string name;
+  PluginOptions options;
   Stamp stamp;
 };
+// Runs the child once and waits for it, slightly longer than `timeout` at most. No process is left running.
+// Empty: the child could not be started, for the reason in `why_not`. Thread-safe; uses posix_spawn, not
+// fork.
 std::optional<ProbeVerdict> run_probe(const ProbeRequest& request, std::string& why_not);
 
-// Verdicts on disk, one small file each, by everything that would make them stale. What is damaged, or was
-// written by somebody else, is not there.
+// Verdicts on disk, one small file each. The key holds everything that makes a verdict stale when it changes.
+// Files that are damaged or that another user may have written are ignored.
 class ProbeCache {
  public:
-  // Empty: nothing is kept.
+  // With an empty folder the cache stays empty.
   explicit ProbeCache(std::filesystem::path folder) : folder_(std::move(folder)) {}
   std::optional<ProbeVerdict> find(const Stamp& stamp, const std::string& key) const;
   void keep(const Stamp& stamp, const std::string& key, const std::filesystem::path& file,
             const ProbeVerdict& verdict) const;
-  // Where the verdict on that file is kept, or would be.
+  // The path of the verdict on a file, whether it exists or not.
   std::filesystem::path file_of(const Stamp& stamp) const;
 
  private:
@@ -50,7 +53,7 @@ class ProbeCache {
   std::filesystem::path folder_;
 };
 
-// A runtime's probing: which files, with which program, and what is known already. Thread-safe.
+// Decides which files a runtime probes, runs the probe, and remembers verdicts. Thread-safe.
 class Prober {
  public:
   explicit Prober(const RuntimeOptions& options);
@@ -58,21 +61,23 @@ class Prober {
   struct Answer {
     Refusal refusal;
     std::string stage;
-    std::string probed;  // for the report
+    std::string probed;  // BackendCandidate::probed
   };
-  // Starts the child where it must. `name` is the backend's.
-  Answer ask(const std::string& name, const File& file, const Admission& admission);
-  // What is known without starting anything.
-  Answer recall(const std::string& name, const File& file, const Admission& admission) const;
+  // Returns the known verdict, or runs the child. `name` is the backend's name.
+  Answer probe(const std::string& name, const PluginOptions& options, const File& file,
+               const Admission& admission);
+  // The same, without running the child.
+  Answer recall(const std::string& name, const PluginOptions& options, const File& file,
+                const Admission& admission) const;
 
  private:
-  std::string exempt(const File& file) const;  // why it is not probed; empty: it is
-  std::string key(const std::string& name, const Admission& admission) const;
+  std::string exempt(const File& file) const;  // the reason not to probe it; empty: probe it
+  std::string key(const std::string& name, const PluginOptions& options, const Admission& admission) const;
   std::optional<ProbeVerdict> known(const Stamp& stamp, const std::string& key) const;
 
   const ProbeOptions options_;
   std::filesystem::path program_;
-  Refusal no_program_;  // why there is none
+  Refusal no_program_;  // why yoke-probe cannot be used, if so
   Stamp program_stamp_;
   const std::filesystem::path trusted_folder_;
   const ProbeCache cache_;

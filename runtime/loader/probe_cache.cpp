@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/loader/probe_cache.cpp: verdicts on disk, believed only where nobody else can have written them.
+// runtime/loader/probe_cache.cpp: verdicts on disk, read only from files that no other user can have written.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,11 +17,11 @@
 namespace yoke::loader {
 namespace {
 
-constexpr std::size_t kMostBytes = 1U << 14U;
-constexpr std::size_t kMostFiles = 256;
+constexpr std::size_t kMaxCacheBytes = 1U << 14U;
+constexpr std::size_t kMaxCacheFiles = 256;
 constexpr const char* kEnd = "end";
 
-// Key, verdict, stage, reason, mend, path, end: a line each.
+// One line each: key, verdict, stage, reason, fix, path, end.
 constexpr std::size_t kLines = 7;
 
 std::optional<std::array<std::string, kLines>> read_lines(const std::filesystem::path& path) {
@@ -29,7 +29,7 @@ std::optional<std::array<std::string, kLines>> read_lines(const std::filesystem:
   struct stat status {};
   if (file.get() < 0 || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
       status.st_uid != ::geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0 ||
-      static_cast<std::size_t>(status.st_size) > kMostBytes) {
+      static_cast<std::size_t>(status.st_size) > kMaxCacheBytes) {
     return std::nullopt;
   }
   std::string text(static_cast<std::size_t>(status.st_size), '\0');
@@ -49,9 +49,9 @@ std::optional<std::array<std::string, kLines>> read_lines(const std::filesystem:
   return lines.back() == kEnd && rest.empty() ? std::optional(lines) : std::nullopt;
 }
 
-constexpr std::string_view kNew = "new.";  // and six letters: a verdict that is being written
+constexpr std::string_view kNew = "new.";  // with six letters: a verdict that is being written
 
-// Is it named as what is kept here? The folder may be one that an application uses for more.
+// Whether a file name is one of the cache's: the application may keep other files in the folder.
 bool is_ours(const std::string& name) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   const auto dash = name.find_first_not_of(kDigits);
@@ -95,13 +95,13 @@ void ProbeCache::keep(const Stamp& stamp, const std::string& key, const std::fil
   if (folder_.empty()) {
     return;
   }
-  std::error_code failed;  // whatever fails here: the plugin is probed again the next time
+  std::error_code failed;  // ignored: after a failure the plugin is probed again next time
   std::filesystem::create_directories(folder_.parent_path(), failed);
   if (::mkdir(folder_.c_str(), 0700) == 0) {
     ::chmod(folder_.c_str(), 0700);
   }
   const std::string text = key + "\n" + (verdict.refusal ? "refused" : "passed") + "\n" + verdict.stage +
-                           "\n" + verdict.refusal.reason + "\n" + verdict.refusal.mend + "\n" +
+                           "\n" + verdict.refusal.reason + "\n" + verdict.refusal.fix + "\n" +
                            printable(file.string(), 4096) + "\n" + kEnd + "\n";
   std::string temporary = (folder_ / (std::string(kNew) + "XXXXXX")).string();
   const Descriptor out(::mkostemp(temporary.data(), O_CLOEXEC));  // mode 0600
@@ -115,7 +115,7 @@ void ProbeCache::keep(const Stamp& stamp, const std::string& key, const std::fil
   prune();
 }
 
-// Files come and go; their verdicts would stay. Those of files that are gone go first, then the oldest.
+// Bounds the number of verdicts: removes those of deleted plugins, then the oldest.
 void ProbeCache::prune() const {
   std::error_code failed;
   std::vector<std::pair<std::filesystem::file_time_type, std::filesystem::path>> kept;
@@ -126,7 +126,7 @@ void ProbeCache::prune() const {
       all.push_back(entry->path());
     }
   }
-  if (all.size() <= kMostFiles) {
+  if (all.size() <= kMaxCacheFiles) {
     return;
   }
   for (const auto& path : all) {
@@ -138,7 +138,7 @@ void ProbeCache::prune() const {
     }
   }
   std::sort(kept.begin(), kept.end());
-  for (std::size_t i = 0; i + kMostFiles / 2 < kept.size(); ++i) {
+  for (std::size_t i = 0; i + kMaxCacheFiles / 2 < kept.size(); ++i) {
     std::filesystem::remove(kept[i].second, failed);
   }
 }

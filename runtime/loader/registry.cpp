@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/loader/registry.cpp: first found wins; what was refused is an error when it was asked for by name.
+// runtime/loader/registry.cpp: the first candidate of a name wins. If it is refused, get() fails.
 #include "loader/registry.h"
 
 #include <algorithm>
@@ -13,6 +13,8 @@
 
 namespace yoke::loader {
 namespace {
+
+constexpr const char* kRefusedBeforeProbe = "no: it was refused before probing";
 
 std::string in_quotes(std::string_view text) {
   return "\"" + std::string(text) + "\"";
@@ -30,10 +32,27 @@ std::optional<AllowList> read_allow_list(const RuntimeOptions& options) {
   return path.empty() ? std::nullopt : std::optional(AllowList::read(path));
 }
 
+std::map<std::string, PluginOptions> parse_options(const RuntimeOptions& options) {
+  std::map<std::string, PluginOptions> parsed;
+  for (const auto& [name, texts] : options.plugin_options) {
+    if (!is_backend_name(name)) {
+      throw Error(ErrorCode::kInvalidArgument, "RuntimeOptions::plugin_options: '" + printable(name) +
+                                                   "' is not a valid backend name: use " +
+                                                   std::string(kNameForm));
+    }
+    parsed.emplace(name, parse_plugin_options(name, texts));
+  }
+  return parsed;
+}
+
 }  // namespace
 
 Registry::Registry(const RuntimeOptions& options, detail::Logger& logger)
-    : path_(search_path(options)), logger_(logger), allow_list_(read_allow_list(options)), prober_(options) {
+    : path_(search_path(options)),
+      logger_(logger),
+      allow_list_(read_allow_list(options)),
+      plugin_options_(parse_options(options)),
+      prober_(options) {
   for (const auto& ignored : path_.ignored) {
     logger_.log(LogLevel::kWarn, "plugin.path_skip reason=" + in_quotes(ignored.sentence()));
   }
@@ -43,15 +62,15 @@ void Registry::add(std::string_view name, yoke_plugin_entry_fn entry) {
   if (!is_backend_name(name) || entry == nullptr) {
     throw Error(ErrorCode::kInvalidArgument,
                 "register_backend: '" + std::string(name) + "' " +
-                    (entry == nullptr ? "comes without an entry: pass the plugin's yoke_plugin_entry"
-                                      : "is no backend name: use [a-z][a-z0-9_]*, at most 64 characters"));
+                    (entry == nullptr ? "has a null entry: pass the plugin's yoke_plugin_entry"
+                                      : "is not a valid backend name: use " + std::string(kNameForm)));
   }
   const std::lock_guard lock(mutex_);
   if (std::any_of(registered_.begin(), registered_.end(),
                   [&](const auto& one) { return one.name == name; })) {
     throw Error(ErrorCode::kAlreadyExists,
                 "register_backend: '" + std::string(name) +
-                    "' is registered already: register each name once per runtime");
+                    "' is already registered: register each name once per runtime");
   }
   registered_.push_back({std::string(name), entry});
 }
@@ -60,7 +79,7 @@ void Registry::add_file(const std::string& name, const std::filesystem::path& pa
                         std::vector<Candidate>& found) const {
   Candidate candidate;
   candidate.file = resolve(path);
-  candidate.report.name = printable(name);  // any bytes that a file's name may have
+  candidate.report.name = printable(name);  // a file name may hold any byte
   candidate.report.path = candidate.file.path;
   const auto same = [&](const Candidate& other) {
     return other.report.name == candidate.report.name && other.file.stamp.inode != 0 &&
@@ -129,17 +148,17 @@ void Registry::check(Candidate& candidate) const {
   auto& report = candidate.report;
   Refusal refusal;
   report.stage = "found";
-  report.probed = "no: it was refused before";
+  report.probed = kRefusedBeforeProbe;
   if (!is_backend_name(report.name)) {
-    refusal = {"'" + report.name + "' in its file name is no backend name",
-               "rename it: [a-z][a-z0-9_]*, at most 64 characters"};
+    refusal = {"'" + report.name + "' in its file name is not a valid backend name",
+               "rename the file: a backend name is " + std::string(kNameForm)};
   } else if (candidate.entry == nullptr) {
     auto admission = admit(candidate.file, trust());
     refusal = std::move(admission.refusal);
     report.warnings = std::move(admission.warnings);
     report.build_id = admission.build_id;
     if (!refusal) {
-      auto answer = prober_.recall(report.name, candidate.file, admission);
+      auto answer = prober_.recall(report.name, options_of(report.name), candidate.file, admission);
       report.probed = std::move(answer.probed);
       report.stage = answer.refusal ? std::move(answer.stage) : "checked";
       refusal = std::move(answer.refusal);
@@ -150,13 +169,13 @@ void Registry::check(Candidate& candidate) const {
   }
   report.usable = !refusal;
   report.verdict = refusal ? refusal.reason : "not loaded yet";
-  report.mend = refusal.mend;
+  report.fix = refusal.fix;
 }
 
 void Registry::recall(Candidate& candidate) const {
   const std::lock_guard lock(mutex_);
   const auto known = outcomes_.find({candidate.report.name, candidate.report.path});
-  // What the gate refuses now counts more than what came of it once.
+  // A refusal by the current check is newer than the recorded outcome.
   if (known == outcomes_.end() || (!candidate.report.usable && candidate.report.probed != "cached") ||
       (candidate.entry == nullptr && known->second.stamp != candidate.file.stamp)) {
     return;
@@ -166,7 +185,7 @@ void Registry::recall(Candidate& candidate) const {
   report.stage = outcome.stage;
   report.usable = !outcome.refusal;
   report.verdict = outcome.refusal ? outcome.refusal.reason : "loaded";
-  report.mend = outcome.refusal.mend;
+  report.fix = outcome.refusal.fix;
   if (!outcome.probed.empty()) {
     report.probed = outcome.probed;
   }
@@ -187,11 +206,17 @@ std::vector<BackendCandidate> Registry::list() const {
     report.path = ignored.entry;
     report.stage = "found";
     report.verdict = ignored.refusal.reason;
-    report.mend = ignored.refusal.mend;
-    report.probed = "no: it was refused before";
+    report.fix = ignored.refusal.fix;
+    report.probed = kRefusedBeforeProbe;
     reports.push_back(std::move(report));
   }
   return reports;
+}
+
+const PluginOptions& Registry::options_of(const std::string& name) const {
+  static const PluginOptions none;
+  const auto found = plugin_options_.find(name);
+  return found == plugin_options_.end() ? none : found->second;
 }
 
 Trust Registry::trust() const {
@@ -212,9 +237,10 @@ void Registry::warn_once(const Candidate& candidate, const std::vector<std::stri
   }
 }
 
-Registry::Outcome Registry::load(const Candidate& candidate, detail::BackendState& state) {
+Registry::Outcome Registry::load(const Candidate& candidate, const std::shared_ptr<const Host>& host,
+                                 EnteredPlugin& plugin) {
   if (candidate.entry != nullptr) {
-    auto refusal = enter(state, candidate.entry);
+    auto refusal = enter(host, candidate.entry, options_of(plugin.name), plugin);
     return {refusal ? "entered" : "loaded", std::move(refusal), "", {}};
   }
   const auto admission = admit(candidate.file, trust());
@@ -223,7 +249,7 @@ Registry::Outcome Registry::load(const Candidate& candidate, detail::BackendStat
     return outcome;
   }
   warn_once(candidate, admission.warnings);
-  auto answer = prober_.ask(candidate.report.name, candidate.file, admission);
+  auto answer = prober_.probe(candidate.report.name, options_of(plugin.name), candidate.file, admission);
   outcome.probed = std::move(answer.probed);
   if (answer.refusal) {
     outcome.stage = std::move(answer.stage);
@@ -239,7 +265,7 @@ Registry::Outcome Registry::load(const Candidate& candidate, detail::BackendStat
   outcome.stage = library.mapped ? "opened" : "checked";
   outcome.refusal = library.refusal;
   if (!outcome.refusal) {
-    outcome.refusal = enter(state, library.entry);
+    outcome.refusal = enter(host, library.entry, options_of(plugin.name), plugin);
     outcome.stage = outcome.refusal ? "entered" : "loaded";
   }
   return outcome;
@@ -282,10 +308,10 @@ Error Registry::unknown(std::string_view name) const {
     text += "; " + ignored.sentence();
   }
   if (!is_backend_name(name)) {
-    text += "; a backend's name is [a-z][a-z0-9_]*, at most 64 characters";
+    text += "; a backend name is " + std::string(kNameForm);
     return {ErrorCode::kNotFound, text};
   }
-  text += "; check the spelling, or put " + file_name(name) + " in one of the folders that were searched:";
+  text += "; check the spelling, or put " + file_name(name) + " in one of the searched folders:";
   for (const auto* folders : {&path_.first, &path_.after}) {
     for (const auto& folder : *folders) {
       text += " " + folder.path.string() + " (" + folder.origin + ")";
@@ -294,8 +320,7 @@ Error Registry::unknown(std::string_view name) const {
   return {ErrorCode::kNotFound, text};
 }
 
-std::shared_ptr<Backend> Registry::get(std::string_view name,
-                                       const std::shared_ptr<detail::RuntimeState>& runtime,
+std::shared_ptr<Backend> Registry::get(std::string_view name, const std::shared_ptr<const Host>& host,
                                        const Make& make) {
   const std::lock_guard loading(loading_);
   {
@@ -312,20 +337,20 @@ std::shared_ptr<Backend> Registry::get(std::string_view name,
   }
   log_shadowed(found);
   const Candidate& winner = found.front();
-  auto state = std::make_unique<detail::BackendState>(runtime);
-  state->name = name;
-  state->path = winner.report.path;
-  Outcome outcome = load(winner, *state);
+  EnteredPlugin plugin;
+  plugin.name = name;
+  plugin.path = winner.report.path;
+  const Outcome outcome = load(winner, host, plugin);
   remember(winner, outcome);
   if (outcome.refusal) {
-    logger_.log(LogLevel::kWarn, "plugin.refuse name=" + state->name +
+    logger_.log(LogLevel::kWarn, "plugin.refuse name=" + plugin.name +
                                      " path=" + in_quotes(place(winner.report)) + " stage=" + outcome.stage +
                                      " reason=" + in_quotes(outcome.refusal.reason));
-    throw Error(ErrorCode::kFailedPrecondition, "backend '" + state->name + "': " + place(winner.report) +
+    throw Error(ErrorCode::kFailedPrecondition, "backend '" + plugin.name + "': " + place(winner.report) +
                                                     " was refused: " + outcome.refusal.reason + "; " +
-                                                    outcome.refusal.mend);
+                                                    outcome.refusal.fix);
   }
-  auto backend = make(std::move(state));
+  auto backend = make(std::move(plugin));
   const std::lock_guard lock(mutex_);
   backends_.insert_or_assign(std::string(name), backend);
   return backend;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/loader/registry.h: one runtime's backends by name: found, refused, loaded.
+// runtime/loader/registry.h: the backends of one runtime by name: found, refused or loaded.
 #pragma once
 
 #include <yoke/runtime/runtime.h>
@@ -14,9 +14,12 @@
 #include <string_view>
 #include <vector>
 
-#include "device/state.h"
 #include "loader/allow_list.h"
+#include "loader/entered_plugin.h"
 #include "loader/file_check.h"
+#include "loader/host_api.h"
+#include "loader/logger.h"
+#include "loader/plugin_options.h"
 #include "loader/probe.h"
 #include "loader/search.h"
 
@@ -28,31 +31,35 @@ class Registry {
   Registry(const RuntimeOptions& options, detail::Logger& logger);
 
   std::vector<BackendCandidate> list() const;
+
+  // Registers a plugin that is linked into the process. Throws Error kInvalidArgument or kAlreadyExists.
   void add(std::string_view name, yoke_plugin_entry_fn entry);
 
-  using Make = std::function<std::shared_ptr<Backend>(std::unique_ptr<detail::BackendState>)>;
-  std::shared_ptr<Backend> get(std::string_view name, const std::shared_ptr<detail::RuntimeState>& runtime,
+  // Returns the backend `name`, loading its plugin if no one uses it yet. `make` wraps an entered plugin.
+  // Throws Error kNotFound if there is no candidate, kFailedPrecondition if the first candidate is refused.
+  using Make = std::function<std::shared_ptr<Backend>(EnteredPlugin)>;
+  std::shared_ptr<Backend> get(std::string_view name, const std::shared_ptr<const Host>& host,
                                const Make& make);
 
  private:
   struct Candidate {
     BackendCandidate report;
     File file;
-    yoke_plugin_entry_fn entry = nullptr;  // registered in the process: there is no file
+    yoke_plugin_entry_fn entry = nullptr;  // set for a registered plugin, which has no file
   };
-  // How far a candidate got the last time it was asked for.
+  // The result of the last attempt to load a candidate.
   struct Outcome {
     std::string stage;
     Refusal refusal;
     std::string probed;
-    Stamp stamp;  // of the file that this was said of
+    Stamp stamp;  // of the file at that time
   };
   struct Registered {
     std::string name;
     yoke_plugin_entry_fn entry;
   };
 
-  // In the order of search; of one name only, or all.
+  // Candidates of one name, or of all names, in search order.
   std::vector<Candidate> find(std::optional<std::string_view> name) const;
   void find_in(const Folder& folder, std::optional<std::string_view> name,
                std::vector<Candidate>& found) const;
@@ -61,7 +68,8 @@ class Registry {
   void check(Candidate& candidate) const;
   void recall(Candidate& candidate) const;
   Trust trust() const;
-  Outcome load(const Candidate& candidate, detail::BackendState& state);
+  const PluginOptions& options_of(const std::string& name) const;
+  Outcome load(const Candidate& candidate, const std::shared_ptr<const Host>& host, EnteredPlugin& plugin);
   void warn_once(const Candidate& candidate, const std::vector<std::string>& warnings);
   void remember(const Candidate& candidate, Outcome outcome);
   void log_shadowed(const std::vector<Candidate>& found) const;
@@ -70,9 +78,10 @@ class Registry {
   const SearchPath path_;
   detail::Logger& logger_;
   const std::optional<AllowList> allow_list_;
-  Prober prober_;             // locks for itself
-  std::mutex loading_;        // held while a plugin is loaded; taken before mutex_
-  mutable std::mutex mutex_;  // of what follows; held for moments
+  const std::map<std::string, PluginOptions> plugin_options_;
+  Prober prober_;             // thread-safe
+  std::mutex loading_;        // held while a plugin is loaded; locked before mutex_
+  mutable std::mutex mutex_;  // guards the members below; never held while a plugin runs
   std::vector<Registered> registered_;
   std::map<std::string, std::weak_ptr<Backend>, std::less<>> backends_;
   std::map<std::pair<std::string, std::filesystem::path>, Outcome> outcomes_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/loader/search.cpp: the order of abi.md's rule 30. The working directory is never part of it.
+// runtime/loader/search.cpp: the search order of rule 30 in plugin_api/RULES.md, without the working
+// directory.
 #include "loader/search.h"
 
 #include <dlfcn.h>
@@ -29,13 +30,13 @@ void add_plugin_path(SearchPath& path) {
     const std::string_view entry = rest.substr(0, colon);
     if (entry.empty()) {
       path.ignored.push_back({{},
-                              {"YOKE_PLUGIN_PATH has an empty entry, which was ignored",
-                               "remove the stray ':' (empty never means the working directory)"}});
+                              {"YOKE_PLUGIN_PATH has an empty entry, which is ignored",
+                               "remove the extra ':' (an empty entry is not the working directory)"}});
     } else if (entry.front() != '/') {
       path.ignored.push_back(
           {entry,
-           {"YOKE_PLUGIN_PATH's entry '" + printable(entry) + "' is not absolute and was ignored",
-            "write the whole path, beginning with '/'"}});
+           {"YOKE_PLUGIN_PATH's entry '" + printable(entry) + "' is not absolute and is ignored",
+            "use an absolute path"}});
     } else {
       path.after.push_back({std::filesystem::path(entry), "YOKE_PLUGIN_PATH"});
     }
@@ -51,8 +52,8 @@ void add_user_folder(SearchPath& path) {
   if (!data.empty() && !data.is_absolute()) {
     path.ignored.push_back(
         {data,
-         {"XDG_DATA_HOME is '" + printable(data.string()) + "', which is not absolute, and was ignored",
-          "write the whole path, beginning with '/'"}});
+         {"XDG_DATA_HOME is '" + printable(data.string()) + "', which is not absolute, and is ignored",
+          "use an absolute path"}});
     data.clear();
   }
   if (data.empty()) {
@@ -88,7 +89,7 @@ std::optional<std::string> name_part(const std::filesystem::path& file) {
 }
 
 std::string environment(const char* name) {
-  const char* value = ::secure_getenv(name);  // NOLINT(concurrency-mt-unsafe): when a runtime is made
+  const char* value = ::secure_getenv(name);  // NOLINT(concurrency-mt-unsafe): when a runtime is created
   return value == nullptr ? std::string() : std::string(value);
 }
 
@@ -97,15 +98,15 @@ SearchPath search_path(const RuntimeOptions& options) {
   for (const auto& folder : options.plugin_dirs) {
     if (!folder.is_absolute()) {
       throw Error(ErrorCode::kInvalidArgument, "RuntimeOptions::plugin_dirs: '" + folder.string() +
-                                                   "' is not absolute: pass std::filesystem::absolute of it");
+                                                   "' is not absolute; use std::filesystem::absolute");
     }
     path.first.push_back({folder, "plugin_dirs"});
   }
   if (options.search_environment && starts_secure()) {
     path.ignored.push_back(
         {{},
-         {"this process has more rights than its user (AT_SECURE), so YOKE_PLUGIN_PATH, the user's folder "
-          "and every other variable that names a file are ignored",
+         {"this process runs with more privileges than its user (AT_SECURE), so YOKE_PLUGIN_PATH, the user's "
+          "plugin folder and every other variable that names a file are ignored",
           "install the plugin, or pass its folder in plugin_dirs"}});
   } else if (options.search_environment) {
     add_plugin_path(path);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/probe/main.cpp: yoke-probe: loads, enters and releases one plugin, in a process that may die of it.
+// runtime/probe/main.cpp: yoke-probe: loads, enters and releases one plugin in a process that may crash.
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -15,20 +15,22 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "device/state.h"
 #include "loader/enter.h"
 #include "loader/file_check.h"
 #include "loader/library.h"
+#include "loader/logger.h"
 #include "loader/memory_reader.h"
+#include "loader/plugin_options.h"
 #include "loader/probe_protocol.h"
-#include "loader/registry.h"
 #include "probe/process_state.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(__clang__)
-// A crash must stay a signal, and a report would count as something that the plugin printed.
+// Without these options a crash would not end in a signal, and the sanitizer's report would count as plugin
+// output.
 // NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp,readability-identifier-naming): the
-// names that the sanitizers call, from libraries of their own
+// sanitizers' libraries call these names
 extern "C" __attribute__((visibility("default"))) const char* __tsan_default_options();
 extern "C" const char* __tsan_default_options() {
   return "handle_segv=0:handle_sigbus=0:handle_abort=0:handle_sigfpe=0:handle_sigill=0";
@@ -42,53 +44,53 @@ extern "C" const char* __asan_default_options() {
 
 namespace {
 
-using namespace yoke::loader;  // NOLINT(google-build-using-namespace): one file of that namespace's own kind
+using namespace yoke::loader;  // NOLINT(google-build-using-namespace): a front end of that namespace
 using yoke::probe::ProcessState;
 
 const pid_t own_process = ::getpid();  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
-// One write per line. A process that the plugin forked comes back here too: it ends without a word.
-void say(const std::string& line) {
+// Writes one line. In a process that the plugin forked it exits instead.
+void report(const std::string& line) {
   if (::getpid() != own_process) {
     ::_exit(0);
   }
   const std::string closed = line + "\n";
   if (::write(kProbeDescriptor, closed.data(), closed.size()) != static_cast<ssize_t>(closed.size())) {
-    ::_exit(1);  // nobody listens
+    ::_exit(1);  // libyoke closed the pipe
   }
 }
 
-void say_refused(const char* reached, const Refusal& refusal) {
-  say(std::string(kProbeRefused) + "\t" + reached + "\t" + printable(refusal.reason, 2000) + "\t" +
-      printable(refusal.mend, 500));
+void report_refusal(const char* reached, const Refusal& refusal) {
+  report(std::string(kProbeRefused) + "\t" + reached + "\t" + printable(refusal.reason, 2000) + "\t" +
+         printable(refusal.fix, 500));
 }
 
-void say_what_was_thrown() {
-  std::string what = "of a type that yoke does not know";
+void report_exception() {
+  std::string what = "of an unknown type";
   try {
     if (const auto thrown = std::current_exception()) {
       std::rethrow_exception(thrown);
     }
-    what = "none: std::terminate was called";
+    what = "std::terminate was called without one";
   } catch (const std::exception& exception) {
     what = printable(exception.what(), 500);
-  } catch (...) {  // NOLINT(bugprone-empty-catch): `what` says so
+  } catch (...) {  // NOLINT(bugprone-empty-catch): `what` is set
   }
-  say(std::string(kProbeThrew) + "\t" + what);
+  report(std::string(kProbeThrew) + "\t" + what);
   ::_exit(1);
 }
 
-// Holds the process against what it was before, names the stage, and starts anew from there.
+// Reports the settings that changed since `before`, and updates it.
 void compare(ProcessState& before, const char* stage) {
   const ProcessState now = yoke::probe::process_state();
   for (const std::string& difference : yoke::probe::differences(before, now)) {
-    say(std::string(kProbeBroke) + "\t" + stage + "\t" + difference);
+    report(std::string(kProbeBroke) + "\t" + stage + "\t" + difference);
   }
-  // Told once: it is still there at the next stage.
-  static bool told = false;
-  if (!told && ::waitpid(-1, nullptr, WNOHANG) >= 0) {
-    told = true;
-    say(std::string(kProbeBroke) + "\t" + stage + "\tthe number of processes (it started one)");
+  // Reported once: the child still exists at the next stage.
+  static bool has_child = false;
+  if (!has_child && ::waitpid(-1, nullptr, WNOHANG) >= 0) {
+    has_child = true;
+    report(std::string(kProbeBroke) + "\t" + stage + "\tthe number of processes (it started one)");
   }
   before = now;
 }
@@ -108,33 +110,36 @@ std::optional<Stamp> parse_stamp(char** words) {
   return whole ? std::optional(stamp) : std::nullopt;
 }
 
-// The plugin's whole life but its devices.
-void live(const File& file, const Admission& admission, const char* name) {
+// Loads, enters and releases the plugin. Opens no device.
+void try_plugin(const File& file, const Admission& admission, const char* name,
+                const std::vector<std::string>& option_texts) {
   ProcessState state = yoke::probe::process_state();
-  say(std::string(kProbeStage) + "\t" + kStageConstructor);
+  report(std::string(kProbeStage) + "\t" + kStageConstructor);
   const Library library = open_library(file.path, admission);
   if (library.refusal) {
-    say_refused(library.mapped ? "opened" : "checked", library.refusal);
+    report_refusal(library.mapped ? "opened" : "checked", library.refusal);
     return;
   }
   compare(state, kStageConstructor);
 
   yoke::RuntimeOptions options;
-  options.search_environment = false;
   options.log_level = yoke::LogLevel::kOff;
-  yoke::detail::BackendState backend(std::make_shared<yoke::detail::RuntimeState>(options));
-  backend.name = name;
+  yoke::detail::Logger logger(options.log_level, {});
+  const auto host = std::make_shared<const Host>(Host{options, logger});
+  EnteredPlugin plugin;
+  plugin.name = name;
   state = yoke::probe::process_state();
-  const auto on_stage = [](const char* stage) { say(std::string(kProbeStage) + "\t" + stage); };
-  const Refusal refusal = enter(backend, library.entry, on_stage);
+  const auto on_stage = [](const char* stage) { report(std::string(kProbeStage) + "\t" + stage); };
+  const Refusal refusal =
+      enter(host, library.entry, parse_plugin_options(name, option_texts), plugin, on_stage);
   compare(state, kStageEntry);
   if (refusal) {
-    say_refused("entered", refusal);
+    report_refusal("entered", refusal);
     return;
   }
   on_stage(kStageDestroy);
-  if (const Refusal failed = release(backend)) {
-    say_refused("entered", failed);
+  if (const Refusal failed = release(plugin)) {
+    report_refusal("entered", failed);
     return;
   }
   compare(state, kStageDestroy);
@@ -143,30 +148,28 @@ void live(const File& file, const Admission& admission, const char* name) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 8 || ::fcntl(kProbeDescriptor, F_GETFD) < 0) {
-    std::fputs(
-        "yoke-probe: libyoke starts it to try a plugin before it loads it; there is nothing to do by hand\n",
-        stderr);
+  if (argc < 8 || ::fcntl(kProbeDescriptor, F_GETFD) < 0) {
+    std::fputs("yoke-probe: libyoke starts this program to check a plugin; do not run it by hand\n", stderr);
     return 2;
   }
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::fcntl(kProbeDescriptor, F_SETFD, FD_CLOEXEC);
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
-  std::set_terminate(say_what_was_thrown);
-  // No buffer: this process ends without flushing, and what is printed into one must be seen as well.
+  std::set_terminate(report_exception);
+  // Unbuffered: this process exits without flushing, and all output of the plugin must be seen.
   std::setvbuf(stdout, nullptr, _IONBF, 0);
-  say(kProbeGreeting);
+  report(kProbeGreeting);
   const auto expected = parse_stamp(argv + 3);
   const File file = resolve(argv[1]);
   const Admission admission = admit(file, {});
   if (!expected || admission.refusal || admission.stamp != *expected) {
-    say_refused("found", admission.refusal ? admission.refusal
-                                           : Refusal{"it was replaced while it was probed",
-                                                     "try again when its installation is done"});
+    report_refusal("found", admission.refusal ? admission.refusal
+                                              : Refusal{"it was replaced while being probed",
+                                                        "try again when its installation is complete"});
   } else {
-    live(file, admission, argv[2]);
+    try_plugin(file, admission, argv[2], {argv + 8, argv + argc});
   }
-  say(kProbeDone);
-  ::_exit(0);  // destructors of the plugin are not to run: a loaded plugin stays mapped
+  report(kProbeDone);
+  ::_exit(0);  // without running the plugin's destructors, as loaded plugins stay mapped
 }

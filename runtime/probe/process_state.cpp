@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/probe/process_state.cpp: reads the state of this process that all of its code shares.
+// runtime/probe/process_state.cpp: reads and compares process-wide settings.
 #include "probe/process_state.h"
 
 #include <signal.h>  // NOLINT(modernize-deprecated-headers): sigaction

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/probe/process_state.h: what a plugin must leave alone (abi.md rule 22), before and after.
+// runtime/probe/process_state.h: the settings of the process that a plugin must not change (rule 22).
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ struct ProcessState {
   std::array<Signal, 65> signals;
   std::string blocked_signals;
   std::string locale;
-  std::uint64_t float_mode = 0;  // rounding, traps, flushing of denormal numbers; not the sticky flags
+  std::uint64_t float_mode = 0;  // rounding, traps, flushing of denormals; not the sticky flags
   std::string working_directory;
   std::vector<std::string> environment;  // sorted
   std::size_t thread_count = 0;
@@ -26,7 +26,7 @@ struct ProcessState {
 
 ProcessState process_state();
 
-// "the locale (from 'C' to 'de_DE')", ...: one per difference.
+// Describes each difference: "the locale (from 'C' to 'de_DE')".
 std::vector<std::string> differences(const ProcessState& before, const ProcessState& after);
 
 }  // namespace yoke::probe

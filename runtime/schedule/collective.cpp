@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/collective.cpp: sums over shards as small programs, linked once, in an order fixed by
-// shard number.
+// runtime/schedule/collective.cpp: sums over shards as small programs, linked once, in the
+// order of shard numbers.
 #include <yoke/program/program.h>
 #include <yoke/program/text.h>
 #include <yoke/runtime/collective.h>
@@ -18,11 +18,11 @@ using program::Index;
 using program::Op;
 using program::Role;
 
-// An expression may be 200 operations deep, and there may be more shards than that: their sum goes on in the
-// next statement.
+// An expression may be 200 operations deep, so sums over more shards take several statements.
 constexpr std::uint32_t kMostTerms = 100;
 
-// A program over flat tensors: the first argument becomes the sum of all, in their order, times `scale`.
+// A program over flat tensors that sums all arguments, in their order, into the first one and
+// multiplies it by `scale`.
 std::string sum_text(std::string_view name, program::Type type, std::uint64_t element_count,
                      std::uint32_t terms, double scale = 1) {
   program::Program result;
@@ -66,7 +66,7 @@ program::Type type_of(const TensorSpec& spec) {
   return static_cast<program::Type>(spec.type);
 }
 
-// A child in which `name` is seen as one row of elements, whatever its shape.
+// A child context in which `as` is the tensor `name`, or a part of it, as a flat tensor.
 Context flat_view(const Context& context, std::string_view name, std::string_view as,
                   const Slice* part = nullptr) {
   Context child = context.child();
@@ -83,14 +83,14 @@ Context flat_view(const Context& context, std::string_view name, std::string_vie
 
 void check_same_spec(std::span<const Context> contexts, std::string_view node) {
   if (contexts.empty()) {
-    throw Error(ErrorCode::kInvalidArgument, "merging '" + std::string(node) + "': no shards were given");
+    throw Error(ErrorCode::kInvalidArgument, "merge of '" + std::string(node) + "': there are no shards");
   }
   const TensorSpec& first = contexts.front().tensor(node).spec;
   for (std::size_t k = 1; k < contexts.size(); ++k) {
     if (!(contexts[k].tensor(node).spec == first)) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  "merging '" + std::string(node) + "': shard " + std::to_string(k) +
-                      " has another type or shape than the owner; replicas must agree");
+      throw Error(ErrorCode::kInvalidArgument, "merge of '" + std::string(node) + "': shard " +
+                                                   std::to_string(k) +
+                                                   " differs from shard 0 in type or shape");
     }
   }
 }
@@ -110,14 +110,14 @@ MergeStrategy merge_strategy_by_name(std::string_view name) {
     }
   }
   throw Error(ErrorCode::kInvalidArgument,
-              "no merge strategy '" + std::string(name) + "': choose auto, owner, tree or direct");
+              "unknown merge strategy '" + std::string(name) + "'; use auto, owner, tree or direct");
 }
 
 std::vector<std::pair<std::uint32_t, std::uint32_t>> merge_pairs(std::uint32_t shard_count) {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
   for (std::uint32_t live = shard_count; live > 1;) {
-    const std::uint32_t kept = (live + 1) / 2;  // an odd round leaves one out
-    // With an odd count shard 0 is the one left out of the round.
+    const std::uint32_t kept = (live + 1) / 2;
+    // With an odd count, shard 0 is not part of this round.
     const std::uint32_t first = live % 2;
     for (std::uint32_t to = first; to < kept; ++to) {
       pairs.emplace_back(kept + to - first, to);
@@ -136,7 +136,7 @@ void parallel_merge(std::uint32_t shard_count,
 
 std::vector<Slice> slices(std::uint64_t element_count, std::uint64_t element_byte_count,
                           std::uint32_t shard_count) {
-  const std::uint64_t grain = std::max<std::uint64_t>(1, 64 / element_byte_count);
+  const std::uint64_t grain = YOKE_BUFFER_ALIGNMENT / element_byte_count;
   const std::uint64_t grains = (element_count + grain - 1) / grain;
   std::vector<Slice> result(shard_count);
   for (std::uint32_t k = 0; k < shard_count; ++k) {
@@ -159,9 +159,8 @@ bool memory_is_shared(std::span<const Context> contexts) {
 
 MergeStrategy resolve_strategy(MergeStrategy strategy, std::span<const Context> contexts) {
   if (strategy == MergeStrategy::kDirect && !memory_is_shared(contexts)) {
-    throw Error(
-        ErrorCode::kFailedPrecondition,
-        "merge strategy direct: these devices cannot read each other's memory in place; use owner or tree");
+    throw Error(ErrorCode::kFailedPrecondition,
+                "merge strategy direct: the devices cannot access each other's memory; use owner or tree");
   }
   if (strategy != MergeStrategy::kAuto) {
     return strategy;
@@ -268,12 +267,13 @@ AllReduce::AllReduce(std::span<Context> contexts, std::string_view input, std::s
   check_same_spec(contexts_, output);
   const Context& owner = contexts_[0];
   if (reduction == Reduction::kMean && !program::is_float(type_of(spec))) {
-    throw Error(ErrorCode::kInvalidArgument, "all-reduce of '" + std::string(input) +
-                                                 "': a mean needs a float type; sum it, or cast it first");
+    throw Error(ErrorCode::kInvalidArgument,
+                "all-reduce of '" + std::string(input) +
+                    "': a mean requires a floating-point type; use a sum, or cast first");
   }
   if (!(owner.tensor(output).spec == spec)) {
     throw Error(ErrorCode::kInvalidArgument, "all-reduce of '" + std::string(input) + "' into '" + output_ +
-                                                 "': they differ in type or shape");
+                                                 "': the tensors differ in type or shape");
   }
   owner_input_ = owner.tensor(input);
   owner_output_ = owner.tensor(output);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/context.cpp: tensors by name, here or in a parent.
+// runtime/schedule/context.cpp: tensors by name.
 #include <yoke/program/program.h>
 #include <yoke/runtime/context.h>
 
@@ -9,13 +9,14 @@
 
 #include "schedule/context_impl.h"
 #include "schedule/queue_copies.h"
+#include "schedule/range.h"
 
 namespace yoke {
 
 namespace {
 
 bool is_type(std::int32_t type) {
-  return type >= YOKE_F64 && type <= YOKE_BOOL;
+  return type >= YOKE_TYPE_F64 && type <= YOKE_TYPE_BOOL;
 }
 
 }  // namespace
@@ -63,11 +64,11 @@ std::string Context::Impl::listing() const {
   std::size_t count = 0;
   for (const std::string_view name : names) {
     if (++count > kMostNames) {
-      return "it has " + text + " and " + std::to_string(names.size() - kMostNames) + " more";
+      return "the context has " + text + " and " + std::to_string(names.size() - kMostNames) + " more";
     }
     text += (text.empty() ? "'" : ", '") + std::string(name) + "'";
   }
-  return text.empty() ? "it has no tensors" : "it has " + text;
+  return text.empty() ? "the context has no tensors" : "the context has " + text;
 }
 
 void Context::Impl::refuse(ErrorCode code, const std::string& reason) const {
@@ -78,10 +79,10 @@ void Context::Impl::check_spec(std::string_view name, const TensorSpec& spec) co
   const std::string subject =
       "tensor '" + std::string(name) + "' of " + detail::spec_text(spec.type, spec.dims);
   if (name.empty()) {
-    refuse(ErrorCode::kInvalidArgument, "a tensor needs a name");
+    refuse(ErrorCode::kInvalidArgument, "the name of the tensor is empty");
   }
   if (!is_type(spec.type)) {
-    refuse(ErrorCode::kInvalidArgument, subject + ": there is no such element type");
+    refuse(ErrorCode::kInvalidArgument, subject + ": unknown element type");
   }
   if (spec.dims.size() > YOKE_MAX_RANK) {
     refuse(ErrorCode::kInvalidArgument,
@@ -90,12 +91,22 @@ void Context::Impl::check_spec(std::string_view name, const TensorSpec& spec) co
   std::uint64_t count = program::byte_size(static_cast<program::Type>(spec.type));
   for (const std::uint64_t dim : spec.dims) {
     if (dim == 0) {
-      refuse(ErrorCode::kInvalidArgument, subject + " has a dimension of 0; dimensions are at least 1");
+      refuse(ErrorCode::kInvalidArgument, subject + " has a dimension of 0");
     }
     if (count > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()) / dim) {
-      refuse(ErrorCode::kInvalidArgument, subject + " has more bytes than 64 bits count");
+      refuse(ErrorCode::kInvalidArgument, subject + " has 2^63 or more bytes");
     }
     count *= dim;
+  }
+}
+
+void Context::Impl::check_byte_count(const char* call, std::string_view name, const TensorSpec& spec,
+                                     std::size_t byte_count) const {
+  if (byte_count != spec.byte_count()) {
+    refuse(ErrorCode::kInvalidArgument, std::string(call) + ": tensor '" + std::string(name) + "' is " +
+                                            detail::spec_text(spec.type, spec.dims) + ", which has " +
+                                            std::to_string(spec.byte_count()) + " bytes, but " +
+                                            std::to_string(byte_count) + " bytes were given");
   }
 }
 
@@ -103,7 +114,7 @@ const ContextTensor& Context::Impl::add(std::string_view name, ContextTensor ten
   const auto [place, is_new] = tensors.emplace(std::string(name), std::move(tensor));
   if (!is_new) {
     refuse(ErrorCode::kAlreadyExists,
-           "there is a tensor '" + std::string(name) + "' already, of " +
+           "tensor '" + std::string(name) + "' already exists, as " +
                detail::spec_text(place->second.spec.type, place->second.spec.dims));
   }
   return place->second;
@@ -111,7 +122,7 @@ const ContextTensor& Context::Impl::add(std::string_view name, ContextTensor ten
 
 Context::Context(std::shared_ptr<Stream> stream) : impl_(std::make_shared<Impl>()) {
   if (stream == nullptr) {
-    throw Error(ErrorCode::kInvalidArgument, "a context was asked for without a stream");
+    throw Error(ErrorCode::kInvalidArgument, "Context: the stream is null");
   }
   impl_->stream = std::move(stream);
 }
@@ -133,8 +144,7 @@ bool Context::has(std::string_view name) const {
 const ContextTensor& Context::tensor(std::string_view name) const {
   const ContextTensor* found = impl_->find(name);
   if (found == nullptr) {
-    impl_->refuse(ErrorCode::kNotFound,
-                  "there is no tensor '" + std::string(name) + "'; " + impl_->listing());
+    impl_->refuse(ErrorCode::kNotFound, "no tensor '" + std::string(name) + "'; " + impl_->listing());
   }
   return *found;
 }
@@ -152,7 +162,7 @@ std::vector<std::string> Context::names() const {
 const ContextTensor& Context::allocate(std::string_view name, const TensorSpec& spec) {
   impl_->check_spec(name, spec);
   if (impl_->tensors.find(name) != impl_->tensors.end()) {
-    return impl_->add(name, {});  // refuses, before memory is taken
+    return impl_->add(name, {});  // throws before memory is allocated
   }
   const std::uint64_t byte_count = spec.byte_count();
   return impl_->add(name,
@@ -165,19 +175,19 @@ const ContextTensor& Context::adopt(std::string_view name, const TensorSpec& spe
       "tensor '" + std::string(name) + "' of " + detail::spec_text(spec.type, spec.dims);
   const std::uint64_t byte_count = spec.byte_count();
   if (view.buffer == nullptr) {
-    impl_->refuse(ErrorCode::kInvalidArgument, subject + " was given without a buffer");
+    impl_->refuse(ErrorCode::kInvalidArgument, subject + " has no buffer");
   }
-  if (view.byte_count < byte_count || view.offset > view.buffer->byte_count() ||
-      byte_count > view.buffer->byte_count() - view.offset) {
+  if (!detail::is_in_range(view)) {
+    impl_->refuse(ErrorCode::kOutOfRange, subject + ": " + detail::range_text(view));
+  }
+  if (view.byte_count < byte_count) {
     impl_->refuse(ErrorCode::kOutOfRange, subject + " needs " + std::to_string(byte_count) +
-                                              " bytes; the view has " + std::to_string(view.byte_count) +
-                                              " from byte " + std::to_string(view.offset) +
-                                              " of a buffer of " + std::to_string(view.buffer->byte_count()));
+                                              " bytes, but the view has " + std::to_string(view.byte_count));
   }
   if (!impl_->stream->device()->can_access(*view.buffer->device())) {
     impl_->refuse(ErrorCode::kInvalidArgument,
-                  subject + " is in memory of '" + view.buffer->device()->name() +
-                      "', which this context's device cannot use in place; copy it instead");
+                  subject + " is in memory of '" + view.buffer->device()->name() + "', which '" +
+                      impl_->stream->device()->name() + "' cannot access; copy it instead");
   }
   view.byte_count = byte_count;
   return impl_->add(name, {spec, std::move(view)});
@@ -185,36 +195,20 @@ const ContextTensor& Context::adopt(std::string_view name, const TensorSpec& spe
 
 void Context::from_host(std::string_view name, std::span<const std::byte> bytes) const {
   const ContextTensor& to = tensor(name);
-  if (bytes.size() != to.view.byte_count) {
-    impl_->refuse(ErrorCode::kInvalidArgument, "from_host of tensor '" + std::string(name) + "' of " +
-                                                   detail::spec_text(to.spec.type, to.spec.dims) + " takes " +
-                                                   std::to_string(to.view.byte_count) + " bytes, got " +
-                                                   std::to_string(bytes.size()));
-  }
+  impl_->check_byte_count("from_host", name, to.spec, bytes.size());
   detail::queue_from_host(impl_->stream->state(), to.view, bytes.data(), name);
 }
 
 void Context::to_host(std::string_view name, std::span<std::byte> bytes) const {
   const ContextTensor& from = tensor(name);
-  if (bytes.size() != from.view.byte_count) {
-    impl_->refuse(ErrorCode::kInvalidArgument, "to_host of tensor '" + std::string(name) + "' of " +
-                                                   detail::spec_text(from.spec.type, from.spec.dims) +
-                                                   " gives " + std::to_string(from.view.byte_count) +
-                                                   " bytes, there is room for " +
-                                                   std::to_string(bytes.size()));
-  }
+  impl_->check_byte_count("to_host", name, from.spec, bytes.size());
   detail::queue_to_host(impl_->stream->state(), bytes.data(), from.view, name);
 }
 
 const ContextTensor& Context::init_from_host(std::string_view name, const TensorSpec& spec,
                                              std::span<const std::byte> bytes) {
   impl_->check_spec(name, spec);
-  if (bytes.size() != spec.byte_count()) {
-    impl_->refuse(ErrorCode::kInvalidArgument, "tensor '" + std::string(name) + "' of " +
-                                                   detail::spec_text(spec.type, spec.dims) + " takes " +
-                                                   std::to_string(spec.byte_count()) + " bytes, got " +
-                                                   std::to_string(bytes.size()));
-  }
+  impl_->check_byte_count("init_from_host", name, spec, bytes.size());
   const ContextTensor& result = allocate(name, spec);
   from_host(name, bytes);
   return result;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/context_impl.h: what contexts, linked routines and transfers hold.
+// runtime/schedule/context_impl.h: the data of contexts, linked routines and transfers.
 #pragma once
 
 #include <yoke/runtime/context.h>
@@ -14,9 +14,11 @@ struct Context::Impl {
   std::map<std::string, ContextTensor, std::less<>> tensors;
 
   const ContextTensor* find(std::string_view name) const;
-  std::string listing() const;  // "it has 'a', 'b'", for messages
+  std::string listing() const;  // "the context has 'a', 'b'", for messages
   [[noreturn]] void refuse(ErrorCode code, const std::string& reason) const;
   void check_spec(std::string_view name, const TensorSpec& spec) const;
+  void check_byte_count(const char* call, std::string_view name, const TensorSpec& spec,
+                        std::size_t byte_count) const;
   const ContextTensor& add(std::string_view name, ContextTensor tensor);
 };
 
@@ -26,7 +28,7 @@ struct LinkedRoutine::Impl {
   std::vector<std::string> inputs;
   std::vector<std::string> outputs;
   std::optional<std::string> merge_node;
-  BufferView merge_source;  // where the node is read: the merge buffer or the source itself
+  BufferView merge_source;  // the merge buffer, or the source itself if it streams
 };
 
 struct Transfer::Impl {

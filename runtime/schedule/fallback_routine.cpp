@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/fallback_routine.cpp: arguments there, run, results back; all in one call on a worker's
-// thread.
+// runtime/schedule/fallback_routine.cpp: copies arguments, launches, and copies results back, in one call
+// on a worker thread.
 #include "schedule/fallback_routine.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace yoke::detail {
 
 namespace {
 
-// The host's address of a buffer, or null.
+// The host address of a buffer, or null.
 std::byte* host_address(const Buffer& buffer) {
   yoke_buffer_info info{};
   info.struct_size = sizeof(info);
@@ -22,14 +22,14 @@ std::byte* host_address(const Buffer& buffer) {
   return reinterpret_cast<std::byte*>(info.host_address);
 }
 
-// The device of the stream is not the one that is lost.
-std::int32_t as_ours(std::int32_t code, Status& status) {
-  if (code != YOKE_DEVICE_LOST) {
+// Replaces DEVICE_LOST, because the stream's own device is not lost.
+std::int32_t without_device_lost(std::int32_t code, Status& status) {
+  if (code != YOKE_STATUS_DEVICE_LOST) {
     return code;
   }
   const std::string text = "the fallback device was lost: " + std::string(status.text());
-  status.set(YOKE_UNAVAILABLE, status.vendor_code(), text);
-  return YOKE_UNAVAILABLE;
+  status.set(YOKE_STATUS_UNAVAILABLE, status.vendor_code(), text);
+  return YOKE_STATUS_UNAVAILABLE;
 }
 
 }  // namespace
@@ -50,8 +50,8 @@ FallbackRoutine::FallbackRoutine(const Code& code, std::uint32_t entry,
     argument.there = std::make_shared<Buffer>(device, described.byte_count);
     argument.host = host_address(*argument.there);
     if (argument.host == nullptr) {
-      argument.owned = std::make_unique<std::byte[]>(described.byte_count);
-      argument.host = argument.owned.get();
+      argument.owned = HostMemory({code.device(), device}, described.byte_count);
+      argument.host = argument.owned.data();
     }
     argument.is_read = described.access != YOKE_ACCESS_OUT;
     argument.is_written = described.access != YOKE_ACCESS_IN;
@@ -69,7 +69,7 @@ std::uint64_t FallbackRoutine::unchanged(const std::shared_ptr<StreamState>& lan
       bits |= std::uint64_t{1} << i;
     }
   }
-  // What this launch itself writes is on both sides afterwards.
+  // The results of this launch will be on both devices.
   for (std::size_t i = 0; i < arguments_.size(); ++i) {
     copied_[i] = versions_[i].after;
   }
@@ -84,29 +84,29 @@ std::int32_t FallbackRoutine::copy_there(Status& status, const Argument& argumen
   const std::int32_t code = attempt<&yoke_backend_api::to_host>(
       here.buffer->device()->backend()->state(), status, static_cast<yoke_stream*>(nullptr),
       here.buffer->get(), here.offset, static_cast<void*>(argument.host), here.byte_count);
-  if (code != YOKE_OK || argument.owned == nullptr) {
+  if (code != YOKE_STATUS_OK || argument.owned.data() == nullptr) {
     return code;
   }
   *byte_count += here.byte_count;
   std::int32_t source = 0;
-  return as_ours(attempt<&yoke_backend_api::from_host>(
-                     argument.there->device()->backend()->state(), status, static_cast<yoke_stream*>(nullptr),
-                     argument.there->get(), std::uint64_t{0}, static_cast<const void*>(argument.host),
-                     here.byte_count, &source),
-                 status);
+  return without_device_lost(attempt<&yoke_backend_api::from_host>(
+                                 argument.there->device()->backend()->state(), status,
+                                 static_cast<yoke_stream*>(nullptr), argument.there->get(), std::uint64_t{0},
+                                 static_cast<const void*>(argument.host), here.byte_count, &source),
+                             status);
 }
 
 std::int32_t FallbackRoutine::copy_back(Status& status, const Argument& argument,
                                         std::uint64_t* byte_count) const {
   const BufferView& here = argument.here;
-  if (argument.owned != nullptr) {
+  if (argument.owned.data() != nullptr) {
     *byte_count += here.byte_count;
-    const std::int32_t code = as_ours(
+    const std::int32_t code = without_device_lost(
         attempt<&yoke_backend_api::to_host>(
             argument.there->device()->backend()->state(), status, static_cast<yoke_stream*>(nullptr),
             argument.there->get(), std::uint64_t{0}, static_cast<void*>(argument.host), here.byte_count),
         status);
-    if (code != YOKE_OK) {
+    if (code != YOKE_STATUS_OK) {
       return code;
     }
   }
@@ -124,22 +124,22 @@ std::int32_t FallbackRoutine::run(Status& status, const std::int64_t* symbol_val
   for (std::size_t i = 0; i < arguments_.size(); ++i) {
     const bool is_there = i < 64 && ((unchanged >> i) & 1U) != 0;
     if (arguments_[i].is_read && !is_there) {
-      if (const auto code = copy_there(status, arguments_[i], &byte_count); code != YOKE_OK) {
+      if (const auto code = copy_there(status, arguments_[i], &byte_count); code != YOKE_STATUS_OK) {
         return code;
       }
     }
   }
-  const std::int32_t code =
-      as_ours(attempt<&yoke_program_api::routine_launch>(routine_->code().device()->backend()->state(),
-                                                         status, static_cast<yoke_stream*>(nullptr),
-                                                         routine_->get(), symbol_values, symbol_count),
-              status);
-  if (code != YOKE_OK) {
+  const std::int32_t code = without_device_lost(
+      attempt<&yoke_program_api::routine_launch>(routine_->code().device()->backend()->state(), status,
+                                                 static_cast<yoke_stream*>(nullptr), routine_->get(),
+                                                 symbol_values, symbol_count),
+      status);
+  if (code != YOKE_STATUS_OK) {
     return code;
   }
   for (const Argument& argument : arguments_) {
     if (argument.is_written) {
-      if (const auto copied = copy_back(status, argument, &byte_count); copied != YOKE_OK) {
+      if (const auto copied = copy_back(status, argument, &byte_count); copied != YOKE_STATUS_OK) {
         return copied;
       }
     }
@@ -148,7 +148,7 @@ std::int32_t FallbackRoutine::run(Status& status, const std::int64_t* symbol_val
   row_->launch_count.fetch_add(1);
   row_->byte_count.fetch_add(byte_count);
   row_->nanoseconds.fetch_add(spent.count());
-  return YOKE_OK;
+  return YOKE_STATUS_OK;
 }
 
 }  // namespace yoke::detail

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/hazards.cpp: finds what a command must wait for, and records what later ones must wait
-// for.
+// runtime/schedule/hazards.cpp: finds the work that a command must wait for, and records its
+// accesses for later commands.
 #include "schedule/hazards.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ bool overlap(std::uint64_t a_begin, std::uint64_t a_end, std::uint64_t b_begin, 
   return a_begin < b_end && b_begin < a_end;
 }
 
-// At most one wait per stream and kind: the latest.
+// Keeps at most one wait per stream and kind: the latest.
 void add_wait(std::vector<Dependency>& waits, const std::shared_ptr<StreamState>& stream,
               std::uint64_t ticket, bool inherits) {
   for (Dependency& wait : waits) {
@@ -31,7 +31,7 @@ void add_wait(std::vector<Dependency>& waits, const std::shared_ptr<StreamState>
 
 }  // namespace
 
-// Every buffer of a sorted list, each locked once.
+// Holds the locks of all buffers of a sorted list, each once.
 class Hazards::HeldLocks {
  public:
   explicit HeldLocks(std::span<const Access> accesses) : accesses_(accesses) {
@@ -105,8 +105,9 @@ void Hazards::find(const Access& access, const StreamState& stream, std::vector<
 
 void Hazards::record(const Access& access, const std::shared_ptr<StreamState>& stream, std::uint64_t ticket) {
   version_ += access.writes ? 1U : 0U;
-  // A record goes only when its work is over or the same stream's new record stands for it: a stream that
-  // fails skips its commands without waiting for the others, so its record must not stand for theirs.
+  // A record is removed if its work is complete, or if a new record of the same stream covers it. A
+  // record of a different stream does not cover it, because a failed stream skips its commands
+  // without waiting for others.
   for (std::size_t i = 0; i < records_.size();) {
     Record& record = records_[i];
     const bool inside = access.begin <= record.begin && record.end <= access.end;
@@ -124,7 +125,7 @@ void Hazards::record(const Access& access, const std::shared_ptr<StreamState>& s
 
 void Hazards::add(Record record) {
   if (records_.size() == records_.capacity()) {
-    // Room is made of what is over, before the list grows.
+    // Removes the records of finished work before the list grows.
     std::erase_if(records_, [](const Record& old) {
       old.stream->refresh();
       return old.stream->is_complete(old.ticket) && (!old.is_write || !old.stream->has_failed(old.ticket));

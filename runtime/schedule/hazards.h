@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/hazards.h: who last wrote and read which bytes of a buffer, so that streams wait for each
-// other without the caller.
+// runtime/schedule/hazards.h: records which commands last wrote and read which bytes of a buffer, so that
+// streams wait for conflicting work automatically.
 #pragma once
 
 #include <chrono>
@@ -15,8 +15,7 @@ namespace yoke::detail {
 class Hazards;
 struct StreamState;
 
-// How often a buffer had been written before a command's own accesses, and after them, in the one order of
-// all commands.
+// The number of writes to a buffer before and after a command's own accesses, in the order of all commands.
 struct Versions {
   std::uint64_t before = 0;
   std::uint64_t after = 0;
@@ -29,18 +28,18 @@ struct Access {
   std::uint64_t end = 0;
   bool reads = false;
   bool writes = false;
-  Versions* versions = nullptr;  // filled in by Hazards::enter where somebody asks
+  Versions* versions = nullptr;  // Hazards::enter fills it if it is not null
 };
 
-// Work of another stream that a command waits for. Its error is inherited only where its result is read: a
-// failed reader spoils nothing, and what a failed writer left is overwritten.
+// Work of another stream that a command waits for. The command inherits its error only if
+// it reads the result.
 struct Dependency {
   std::shared_ptr<StreamState> stream;
   std::uint64_t ticket = 0;
   bool inherits = false;
 };
 
-// The live reads and writes of one buffer. Thread-safe.
+// The pending reads and writes of one buffer. Thread-safe.
 class Hazards {
  public:
   explicit Hazards(std::size_t capacity = 32);
@@ -48,13 +47,14 @@ class Hazards {
   Hazards(const Hazards&) = delete;
   Hazards& operator=(const Hazards&) = delete;
 
-  // Waits until no queued work uses the buffer any more, whether it succeeds or fails. False: some still does
-  // after `timeout`; then the memory must not be freed.
+  // Waits until all queued work that uses the buffer has finished or failed. Returns false at the deadline;
+  // the memory must then not be freed.
   bool wait_all(std::chrono::nanoseconds timeout) noexcept;
 
-  // Locks every buffer of `accesses` (sorted: sort_accesses), fills `waits` with what `stream` must wait for,
-  // and records the accesses under the stream's command `ticket`. Because all locks are held at once,
-  // commands of all streams have one order, and no two can wait for each other.
+  // Appends to `waits` the work that `stream` must wait for, and records the accesses as those of the
+  // stream's command `ticket`. Precondition: `accesses` are sorted (sort_accesses). The locks of all
+  // their buffers are held together, which gives the commands of all streams one order: two commands
+  // never wait for each other.
   static void enter(std::span<const Access> accesses, const std::shared_ptr<StreamState>& stream,
                     std::uint64_t ticket, std::vector<Dependency>& waits);
 
@@ -66,8 +66,7 @@ class Hazards {
     std::shared_ptr<StreamState> stream;
     std::uint64_t ticket;
     bool is_write;
-    bool is_overwritten;  // later work replaces all of it: still to be waited for, but its error matters to
-                          // nobody
+    bool is_overwritten;  // by later work, as a whole: waited for, but its error is not inherited
   };
 
   void find(const Access& access, const StreamState& stream, std::vector<Dependency>& waits);
@@ -80,7 +79,7 @@ class Hazards {
   std::vector<Record> records_;
 };
 
-// In the order in which locks are taken.
+// Sorts in locking order, and drops empty accesses.
 void sort_accesses(std::vector<Access>& accesses);
 
 }  // namespace yoke::detail

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/issue.cpp: one command becomes one call of the backend; a failing call poisons the stream.
+// runtime/schedule/issue.cpp: issues a command as one call of the backend. A failing call poisons the stream.
 #include <yoke/runtime/stream.h>
 
 #include <algorithm>
@@ -35,9 +35,9 @@ std::string describe(const Command& command) {
 void StreamState::issue(const Command& command) {
   const BackendState& on = backend();
   Status status;
-  std::int32_t code = YOKE_OK;
+  std::int32_t code = YOKE_STATUS_OK;
   {
-    // Only a backend's own stream needs its calls in series from here; a worker's are by nature.
+    // Calls on a native stream come from several threads; a worker's come from one.
     std::unique_lock lock(issue_mutex_, std::defer_lock);
     if (is_native_) {
       lock.lock();
@@ -64,7 +64,7 @@ void StreamState::issue(const Command& command) {
                                                       command.byte_count,
                                                       static_cast<const void*>(command.pattern.data()),
                                                       std::uint32_t{command.pattern_byte_count})
-                   : fill_by_copies(command, status);
+                   : fill_by_copies(command, status, lock);
         break;
       case CommandKind::kLaunch:
         code =
@@ -74,11 +74,12 @@ void StreamState::issue(const Command& command) {
                 : attempt<&yoke_program_api::routine_launch>(on, status, native_, command.routine->get(),
                                                              command.symbol_values(), command.symbol_count);
         break;
+      case CommandKind::kCallback:  // callback.cpp
       case CommandKind::kWait:
         break;
     }
   }
-  if (code != YOKE_OK) [[unlikely]] {
+  if (code != YOKE_STATUS_OK) [[unlikely]] {
     const std::string text = status.text().empty() ? "the plugin gave no reason" : std::string(status.text());
     fail(command.ticket, code_of(code),
          "stream '" + name + "': " + describe(command) + " failed: " + text + " (" +
@@ -86,25 +87,39 @@ void StreamState::issue(const Command& command) {
   }
 }
 
-std::int32_t StreamState::fill_by_copies(const Command& command, Status& status) {
+std::int32_t StreamState::fill_by_copies(const Command& command, Status& status,
+                                         std::unique_lock<std::mutex>& lock) {
   constexpr std::uint64_t kBlock = std::uint64_t{64} * 1024;  // a multiple of every pattern's size
   const std::uint64_t block_byte_count = std::min(kBlock, command.byte_count);
-  const auto block = std::make_unique<std::byte[]>(block_byte_count);
+  auto block = std::make_unique<std::byte[]>(block_byte_count);
   for (std::uint64_t i = 0; i < block_byte_count; i += command.pattern_byte_count) {
     std::memcpy(block.get() + i, command.pattern.data(), command.pattern_byte_count);
   }
-  std::int32_t code = YOKE_OK;
-  for (std::uint64_t done = 0; done < command.byte_count && code == YOKE_OK; done += block_byte_count) {
+  std::int32_t code = YOKE_STATUS_OK;
+  for (std::uint64_t done = 0; done < command.byte_count && code == YOKE_STATUS_OK;
+       done += block_byte_count) {
     std::int32_t source = 0;
     code = attempt<&yoke_backend_api::from_host>(
         backend(), status, native_, command.dst, command.dst_offset + done,
         static_cast<const void*>(block.get()), std::min(block_byte_count, command.byte_count - done),
         &source);
   }
-  if (native_ != nullptr && code == YOKE_OK) {
-    // The block goes with this call, and the backend may still read it.
-    code = attempt<&yoke_stream_api::stream_wait>(backend(), status, native_,
-                                                  static_cast<std::uint64_t>(wait_timeout.count()));
+  if (native_ == nullptr) {
+    return code;
+  }
+  // The backend may still read the block, also after a failure. Without the lock, so that
+  // other threads can abort.
+  yoke_stream* const stream = native_;
+  lock.unlock();
+  Status waited;
+  const std::int32_t ended = attempt<&yoke_stream_api::stream_wait>(
+      backend(), waited, stream, static_cast<std::uint64_t>(wait_timeout.count()));
+  if (ended == YOKE_STATUS_DEADLINE_EXCEEDED) {
+    (void)block.release();  // NOLINT(bugprone-unused-return-value): leaked, because it is in use
+  }
+  if (code == YOKE_STATUS_OK && ended != YOKE_STATUS_OK) {
+    status.set(ended, waited.vendor_code(), waited.text());
+    return ended;
   }
   return code;
 }

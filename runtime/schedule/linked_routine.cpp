@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/linked_routine.cpp: arguments meet tensors once, at link; a run only checks the merge
-// buffer and queues.
+// runtime/schedule/linked_routine.cpp: binds arguments to tensors once; a run only checks the merge buffer
+// and queues the launch.
 #include <algorithm>
 
 #include "schedule/context_impl.h"
@@ -13,15 +13,14 @@ std::string argument_text(const ArgumentInfo& argument) {
   return "argument '" + argument.name + "' is " + detail::spec_text(argument.type, argument.dims);
 }
 
-// The names that the arguments are bound to, and what is wrong with them in one place.
+// Resolves the names that arguments are bound to, and reports mismatches.
 class Linker {
  public:
   Linker(const Code::Entry& entry, const std::map<std::string, std::string>& rename, std::string where)
       : entry_(entry), rename_(rename), where_(std::move(where)) {
     for (const auto& [argument, tensor] : rename) {
       if (!is_argument(argument)) {
-        refuse(ErrorCode::kInvalidArgument,
-               "it has no argument '" + argument + "' to rename; it has " + argument_names());
+        refuse(ErrorCode::kInvalidArgument, "no argument '" + argument + "' to rename; " + argument_names());
       }
     }
   }
@@ -47,16 +46,16 @@ class Linker {
     const ArgumentInfo* argument = find(name);
     if (argument == nullptr) {
       refuse(ErrorCode::kInvalidArgument,
-             "it has no argument '" + std::string(name) + "' to merge from; it has " + argument_names());
+             "no argument '" + std::string(name) + "' to merge from; " + argument_names());
     }
     if (argument->access != YOKE_ACCESS_IN) {
       refuse(ErrorCode::kInvalidArgument,
-             "argument '" + argument->name + "' is written; what is merged is only read");
+             "argument '" + argument->name + "' is written; a merged argument must be read only");
     }
     const auto stated = rename_.find(argument->name);
     if (stated != rename_.end() && stated->second != node) {
       refuse(ErrorCode::kFailedPrecondition, "argument '" + argument->name + "' merges '" + stated->second +
-                                                 "', the transfer brings '" + node + "'");
+                                                 "', but the transfer copies '" + node + "'");
     }
     check_spec(*argument, node, spec);
   }
@@ -66,12 +65,12 @@ class Linker {
     for (const ArgumentInfo& argument : entry_.arguments) {
       text += (text.empty() ? "'" : ", '") + argument.name + "'";
     }
-    return text.empty() ? "none" : text;
+    return text.empty() ? "it has no arguments" : "its arguments are " + text;
   }
 
   void check_spec(const ArgumentInfo& argument, const std::string& tensor, const TensorSpec& spec) const {
     if (argument.type != spec.type || argument.dims != spec.dims) {
-      refuse(ErrorCode::kInvalidArgument, argument_text(argument) + ", tensor '" + tensor + "' is " +
+      refuse(ErrorCode::kInvalidArgument, argument_text(argument) + ", but tensor '" + tensor + "' is " +
                                               detail::spec_text(spec.type, spec.dims));
     }
   }
@@ -85,8 +84,7 @@ class Linker {
 template <class Impl>
 const Impl& held(const std::shared_ptr<const Impl>& impl) {
   if (impl == nullptr) {
-    throw Error(ErrorCode::kFailedPrecondition,
-                "an empty LinkedRoutine was used; assign what Context::link gave");
+    throw Error(ErrorCode::kFailedPrecondition, "the LinkedRoutine is empty; create it with Context::link");
   }
   return *impl;
 }
@@ -102,14 +100,14 @@ LinkedRoutine Context::link_merge(const std::shared_ptr<const Code>& code, std::
                                   std::string_view merge_argument, const Transfer& source,
                                   const std::map<std::string, std::string>& rename) const {
   if (code == nullptr) {
-    impl_->refuse(ErrorCode::kInvalidArgument, "link of '" + std::string(entry) + "': the code is missing");
+    impl_->refuse(ErrorCode::kInvalidArgument, "link of '" + std::string(entry) + "': the code is null");
   }
   const std::uint32_t number = code->entry_number(entry);
   const Code::Entry& described = code->entries()[number];
   const Linker linker(described, rename, "context on stream '" + impl_->stream->name() + "'");
-  if (code->device() != impl_->stream->device()) {
+  if (!code->device()->is_same(*impl_->stream->device())) {
     linker.refuse(ErrorCode::kInvalidArgument, "it was compiled for device '" + code->device()->name() +
-                                                   "', the context is on '" +
+                                                   "', but the context is on '" +
                                                    impl_->stream->device()->name() + "'");
   }
 
@@ -118,13 +116,13 @@ LinkedRoutine Context::link_merge(const std::shared_ptr<const Code>& code, std::
     if (transfer == nullptr || transfer->use == MergeUse::kNone) {
       linker.refuse(ErrorCode::kInvalidArgument,
                     "the transfer for '" + std::string(merge_argument) +
-                        "' is empty or a plain copy; link one with kCopy or kStreaming");
+                        "' is empty or a plain copy; use one with kCopy or kStreaming");
     }
     linker.check_merge(merge_argument, *transfer->node, transfer->spec);
     if (transfer->stream != impl_->stream) {
       linker.refuse(ErrorCode::kFailedPrecondition, "the transfer of '" + *transfer->node +
-                                                        "' goes to stream '" + transfer->stream->name() +
-                                                        "', the routine runs on another");
+                                                        "' is to stream '" + transfer->stream->name() +
+                                                        "', but the routine runs on another");
     }
   }
 
@@ -155,7 +153,7 @@ LinkedRoutine Context::link_merge(const std::shared_ptr<const Code>& code, std::
     }
   }
   if (!missing.empty()) {
-    linker.refuse(ErrorCode::kNotFound, "the context lacks " + missing + "; " + impl_->listing());
+    linker.refuse(ErrorCode::kNotFound, "there are no tensors " + missing + "; " + impl_->listing());
   }
   linked->routine = Routine::link(code, number, std::move(bindings));
   LinkedRoutine result;
@@ -167,16 +165,16 @@ void LinkedRoutine::run(std::span<const std::int64_t> symbol_values) const {
   const Impl& impl = held(impl_);
   if (impl.merge_node) {
     const detail::MergeContent& content = impl.stream->state().merge_content;
-    const bool is_ours = content.node != nullptr && *content.node == *impl.merge_node;
-    if (!is_ours || content.buffer != impl.merge_source.buffer.get() ||
+    const bool is_same_node = content.node != nullptr && *content.node == *impl.merge_node;
+    if (!is_same_node || content.buffer != impl.merge_source.buffer.get() ||
         content.offset != impl.merge_source.offset) {
       throw Error(ErrorCode::kFailedPrecondition,
                   "stream '" + impl.stream->name() + "': launch of '" + name() + "': it merges '" +
-                      *impl.merge_node + "', and the merge buffer holds " +
+                      *impl.merge_node + "', but the merge buffer holds " +
                       (content.node == nullptr ? "nothing"
-                       : is_ours               ? "a '" + *content.node + "' from another source"
+                       : is_same_node          ? "a '" + *content.node + "' from another source"
                                                : "'" + *content.node + "'") +
-                      "; run the transfer that it was linked with first");
+                      "; run its transfer first");
     }
   }
   impl.stream->launch(*impl.routine, symbol_values);

@@ -1,12 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/native.cpp: streams that the backend brings: tickets become events of the backend's where
-// somebody waits for them.
+// runtime/schedule/native.cpp: native streams. A ticket gets an event of the backend when a thread or stream
+// waits for it. A wait of the backend that returns anything but DEADLINE_EXCEEDED, and a query that answers
+// DONE or FAILED, mean that the work no longer uses memory (yoke/backend.h), so only these complete tickets.
 #include <algorithm>
+#include <new>
 
 #include "device/call.h"
+#include "device/native_handle.h"
 #include "schedule/stream_state.h"
 
 namespace yoke::detail {
+
+// Keeps the backend's stream open while a thread calls it without issue_mutex_.
+class StreamState::NativeUse {
+ public:
+  explicit NativeUse(StreamState& state) : state_(state) {
+    const std::lock_guard lock(state_.native_mutex_);
+    stream_ = state_.native_;
+    state_.native_users_ += stream_ != nullptr ? 1 : 0;
+  }
+  ~NativeUse() {
+    if (stream_ != nullptr) {
+      const std::lock_guard lock(state_.native_mutex_);
+      --state_.native_users_;
+    }
+  }
+  NativeUse(const NativeUse&) = delete;
+  NativeUse& operator=(const NativeUse&) = delete;
+
+  yoke_stream* stream() const { return stream_; }  // null: closed
+
+ private:
+  StreamState& state_;
+  yoke_stream* stream_;
+};
+
+void StreamState::open_native() {
+  const yoke_stream_args args = {sizeof(args), 0, 0, 0};
+  call<&yoke_stream_api::stream_create>(*device, device->get(), &args, &native_);
+}
 
 bool StreamState::wait_on_device(const Dependency& dependency, std::uint64_t ticket) {
   StreamState& other = *dependency.stream;
@@ -27,14 +59,15 @@ bool StreamState::wait_on_device(const Dependency& dependency, std::uint64_t tic
   Status status;
   const std::int32_t code =
       attempt<&yoke_stream_api::stream_wait_event>(backend(), status, native_, event->event);
-  if (code != YOKE_OK) {
+  if (code != YOKE_STATUS_OK) {
     fail(ticket, code_of(code),
          make_error("stream '" + name + "'", "stream_wait_event", code, status).what());
   }
   return true;
 }
 
-// With issue_mutex_ held. Null: the stream is closed or failed, or every event has a waiter.
+// Precondition: issue_mutex_ is held. Returns null if the stream is closed or an event cannot be recorded,
+// or if every event has a waiter.
 StreamState::NativeEvent* StreamState::event_for(std::uint64_t ticket) {
   NativeEvent* best = nullptr;
   NativeEvent* spare = nullptr;
@@ -47,22 +80,23 @@ StreamState::NativeEvent* StreamState::event_for(std::uint64_t ticket) {
       spare = &event;
     }
   }
-  if (best != nullptr || spare == nullptr || native_ == nullptr) {
+  if (best != nullptr || spare == nullptr || native_ == nullptr || cannot_record_) {
     return best;
   }
-  // The oldest goes: whoever asks for it later gets a later one, which is as right and only less exact.
+  // Replaces the oldest event. Later waits for its ticket use a later event, which is correct but less exact.
   destroy<&yoke_stream_api::event_destroy>(backend(), spare->event);
   *spare = {};
   Status status;
+  const yoke_event_args args = {sizeof(args), 0};
   const std::uint64_t issued = issued_.load();
   const std::int32_t code =
-      attempt<&yoke_stream_api::event_record>(backend(), status, native_, &spare->event);
-  if (code != YOKE_OK) {
+      attempt<&yoke_stream_api::event_record>(backend(), status, native_, &args, &spare->event);
+  if (code != YOKE_STATUS_OK) {
+    // Without events, waits are for the whole stream. The abort makes its work finish soon.
     spare->event = nullptr;
+    cannot_record_ = true;
     native_failed(code, status);
-    constexpr std::uint64_t kOneSecond = 1'000'000'000;  // what is queued gets the time to leave the buffers
-    attempt<&yoke_stream_api::stream_wait>(backend(), status, native_, kOneSecond);
-    raise_to(completed_, issued);
+    abort_native();
     return nullptr;
   }
   spare->ticket = issued;
@@ -70,32 +104,46 @@ StreamState::NativeEvent* StreamState::event_for(std::uint64_t ticket) {
 }
 
 bool StreamState::wait_native(std::uint64_t ticket, std::chrono::nanoseconds slice) noexcept {
+  const NativeUse use(*this);
+  if (use.stream() == nullptr) {
+    return is_complete(ticket);
+  }
   NativeEvent* event = nullptr;
+  std::uint64_t reached = 0;
+  bool waits_for_stream = false;
   {
     const std::lock_guard lock(issue_mutex_);
     event = event_for(ticket);
+    waits_for_stream = event == nullptr && cannot_record_;
+    reached = event != nullptr ? event->ticket : issued_.load();
     if (event != nullptr) {
       ++event->users;
     }
   }
-  if (event == nullptr) {
+  if (event == nullptr && !waits_for_stream) {
     if (!is_complete(ticket)) {
-      std::this_thread::sleep_for(std::chrono::microseconds(100));  // until another waiter leaves its event
+      std::this_thread::sleep_for(std::chrono::microseconds(100));  // until another waiter releases its event
     }
     return is_complete(ticket);
   }
-  const std::uint64_t reached = event->ticket;
   Status status;
-  const std::int32_t code = attempt<&yoke_stream_api::event_wait>(backend(), status, event->event,
-                                                                  static_cast<std::uint64_t>(slice.count()));
+  const auto timeout_ns = static_cast<std::uint64_t>(slice.count());
+  const std::int32_t code =
+      waits_for_stream ? attempt<&yoke_stream_api::stream_wait>(backend(), status, use.stream(), timeout_ns)
+                       : attempt<&yoke_stream_api::event_wait>(backend(), status, event->event, timeout_ns);
   {
     const std::lock_guard lock(issue_mutex_);
-    --event->users;
+    if (event != nullptr) {
+      --event->users;
+    }
+    if (code != YOKE_STATUS_OK && code != YOKE_STATUS_DEADLINE_EXCEEDED) {
+      query_events();  // earlier work may have succeeded
+    }
   }
-  if (code == YOKE_DEADLINE_EXCEEDED) {
+  if (code == YOKE_STATUS_DEADLINE_EXCEEDED) {
     return false;
   }
-  if (code != YOKE_OK) {
+  if (code != YOKE_STATUS_OK) {
     native_failed(code, status);
   }
   raise_to(completed_, reached);
@@ -117,63 +165,105 @@ void StreamState::native_failed(std::int32_t code, const Status& status) noexcep
        "stream '" + name + "': queued work failed: " + text + " (" + code_name(code_of(code)) + ")");
 }
 
+// Precondition: issue_mutex_ is held. Completes the tickets of events that are done. Returns the first
+// failed event whose ticket is not complete.
+const StreamState::NativeEvent* StreamState::query_events() noexcept {
+  const NativeEvent* failed = nullptr;
+  Status status;
+  for (const NativeEvent& event : events_) {
+    std::int32_t state = YOKE_STATE_PENDING;
+    if (event.event == nullptr || is_complete(event.ticket) ||
+        attempt<&yoke_stream_api::event_query>(backend(), status, event.event, &state) != YOKE_STATUS_OK) {
+      continue;
+    }
+    if (state == YOKE_STATE_DONE) {
+      raise_to(completed_, event.ticket);
+    } else if (state == YOKE_STATE_FAILED && (failed == nullptr || event.ticket < failed->ticket)) {
+      failed = &event;
+    }
+  }
+  return failed;
+}
+
 void StreamState::refresh() noexcept {
   if (!is_native_ || is_complete(last_ticket())) {
     return;
   }
-  const std::lock_guard lock(issue_mutex_);
-  if (native_ == nullptr) {
+  const NativeUse use(*this);
+  if (use.stream() == nullptr) {
     return;
   }
+  const std::lock_guard lock(issue_mutex_);
   const std::uint64_t issued = issued_.load();
   Status status;
-  for (NativeEvent& event : events_) {
-    std::int32_t done = 0;
-    if (event.event != nullptr && !is_complete(event.ticket) &&
-        attempt<&yoke_stream_api::event_query>(backend(), status, event.event, &done) == YOKE_OK &&
-        done != 0) {
-      raise_to(completed_, event.ticket);
-    }
+  if (const NativeEvent* failed = query_events()) {  // the wait does not block, and returns the error
+    native_failed(attempt<&yoke_stream_api::event_wait>(backend(), status, failed->event, std::uint64_t{0}),
+                  status);
+    raise_to(completed_, failed->ticket);
   }
-  std::int32_t done = 0;
-  const std::int32_t code = attempt<&yoke_stream_api::stream_query>(backend(), status, native_, &done);
-  if (code != YOKE_OK) {
-    native_failed(code, status);  // a wait finds out when it is over
-  } else if (done != 0) {
+  std::int32_t state = YOKE_STATE_PENDING;
+  const std::int32_t code = attempt<&yoke_stream_api::stream_query>(backend(), status, use.stream(), &state);
+  if (code != YOKE_STATUS_OK) {
+    native_failed(code, status);  // the work may still run: a wait determines when it is complete
+  } else if (state != YOKE_STATE_PENDING) {
+    if (state == YOKE_STATE_FAILED) {
+      native_failed(attempt<&yoke_stream_api::stream_wait>(backend(), status, use.stream(), std::uint64_t{0}),
+                    status);
+    }
     raise_to(completed_, issued);
   }
   progress_.notify();
 }
 
+NativeHandle StreamState::native_handle() {
+  const NativeUse use(*this);
+  if (use.stream() == nullptr) {
+    throw Error(ErrorCode::kUnimplemented,
+                "stream '" + name + "' runs on a thread of yoke, so it has no native handle");
+  }
+  yoke_native_info info{};
+  info.struct_size = sizeof(info);
+  call<&yoke_memory_api::stream_native>(*device, use.stream(), &info);
+  return to_native_handle(info);
+}
+
+void StreamState::abort_native() noexcept {
+  const NativeUse use(*this);
+  Status status;
+  if (use.stream() == nullptr) {
+    return;
+  }
+  if (offers<&yoke_stream_api::stream_abort>(backend())) {
+    attempt<&yoke_stream_api::stream_abort>(backend(), status, use.stream());
+  } else if (offers<&yoke_stream_api::device_abort>(backend())) {
+    attempt<&yoke_stream_api::device_abort>(backend(), status, device->get());
+  }
+}
+
 void StreamState::close_native() noexcept {
-  // Its waiters hold this object but return within a slice of time.
+  const auto has_users = [this] {
+    const std::lock_guard lock(native_mutex_);
+    return native_users_ != 0;
+  };
+  // Waiting threads keep this object alive, and return after a short time.
   const Clock::time_point deadline = deadline_after(std::chrono::seconds(1));
-  for (;;) {
-    {
-      const std::lock_guard lock(issue_mutex_);
-      const bool has_users =
-          std::any_of(events_.begin(), events_.end(), [](const NativeEvent& e) { return e.users != 0; });
-      const bool is_idle = is_complete(last_ticket()) && stopped_.load();
-      if (!has_users) {
-        for (NativeEvent& event : events_) {
-          destroy<&yoke_stream_api::event_destroy>(backend(), event.event);
-          event = {};
-        }
-        if (is_idle) {
-          destroy<&yoke_stream_api::stream_destroy>(backend(), native_);
-        } else {
-          backend().runtime->logger.log(
-              LogLevel::kError,
-              "stream.abandon stream=" + name + " reason=\"its work did not end; it stays open\"");
-        }
-        native_ = nullptr;
-        return;
-      }
-    }
-    if (Clock::now() >= deadline) {
-      return;
-    }
+  while (has_users() && Clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const bool is_idle = is_complete(last_ticket()) && stopped_.load();
+  const std::scoped_lock lock(issue_mutex_, native_mutex_);
+  if (is_idle && native_users_ == 0) {
+    for (NativeEvent& event : events_) {
+      destroy<&yoke_stream_api::event_destroy>(backend(), event.event);
+      event = {};
+    }
+    destroy<&yoke_stream_api::stream_destroy>(backend(), native_);
+    native_ = nullptr;
+  } else {
+    // Its work may still use memory and call back, so it stays open, and so does this object.
+    (void)new (std::nothrow) std::shared_ptr<StreamState>(shared_from_this());
+    backend().runtime->logger.log(LogLevel::kError, "stream.abandon stream=" + name +
+                                                        " reason=\"its work did not finish; it stays open\"");
   }
 }
 

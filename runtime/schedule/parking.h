@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/parking.h: how a thread waits for another: a short spin, then sleep with a deadline.
+// runtime/schedule/parking.h: how threads wait for each other: they spin briefly, then sleep with a deadline.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace yoke::detail {
 
 using Clock = std::chrono::steady_clock;
 
-// Timeouts of any size, negative and the largest included.
+// Accepts any timeout, including negative ones and the maximum.
 inline Clock::time_point deadline_after(std::chrono::nanoseconds timeout) {
   constexpr std::chrono::nanoseconds kLongest = std::chrono::hours(24 * 365);
   return Clock::now() + std::clamp(timeout, std::chrono::nanoseconds::zero(), kLongest);
@@ -34,9 +34,9 @@ inline void raise_to(std::atomic<std::uint64_t>& value, std::uint64_t floor) noe
   }
 }
 
-// Where threads sleep until a condition over atomics holds. notify() costs one load when nobody sleeps. The
-// condition's atomics are stored (before notify) and loaded sequentially consistent: either the sleeper sees
-// the store, or the notifier sees the sleeper.
+// Threads sleep here until a condition over atomics holds. notify() costs one load if no thread sleeps.
+// Precondition: the atomics are stored (before notify) and loaded with sequential consistency, so that
+// either the sleeper sees the store or the notifier sees the sleeper.
 class Parking {
  public:
   void notify() noexcept {
@@ -61,9 +61,10 @@ class Parking {
   std::condition_variable wake_;
 };
 
-// Spins before sleeping, as long as spinning has paid of late: 1 to 30 us. Now and then it tries the longest
-// time, to learn that it pays again. It never yields: on a loaded machine sched_yield gives the core away for
-// milliseconds, where a sleeper is woken in microseconds. Any number of threads may share one.
+// Spins before sleeping, for 1 to 30 us: longer if spinning has succeeded recently. Every 32nd turn it
+// spins for the longest time, to detect that spinning succeeds again. It does not yield: on a loaded
+// machine sched_yield gives up the core for milliseconds, while a sleeping thread is woken within
+// microseconds. Threads may share one object.
 class Spin {
  public:
   template <class Ready>

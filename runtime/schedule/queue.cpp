@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/queue.cpp: the queuing side of a stream: hazards first, then the command, to the backend
+// runtime/schedule/queue.cpp: queues commands: first their hazards, then the command itself, to the backend
 // or to the ring.
 #include "device/call.h"
 #include "schedule/stream_state.h"
@@ -40,8 +40,8 @@ void StreamState::depend(const Dependency& dependency) {
   work_.notify();
 }
 
-Command& StreamState::next_command() {
-  if (is_native_ && ring_.is_empty()) {
+Command& StreamState::next_command(bool on_worker) {
+  if (is_native_ && !on_worker && ring_.is_empty()) {
     return inline_command_;
   }
   wait_for_room();
@@ -68,12 +68,13 @@ void StreamState::wait_for_room() {
     start_worker();
   }
   if (!room_.sleep_until(deadline_after(wait_timeout), [this] { return ring_.room() > 0; })) {
-    const std::string sentence = "stream '" + name + "': its queue of " +
+    const std::string sentence = "stream '" + name + "': the queue of " +
                                  std::to_string(CommandRing::kCapacity) +
-                                 " commands stayed full; the command that runs now does not end";
-    fail(completed_.load() + 1, ErrorCode::kDeadlineExceeded, sentence);
-    raise_to(reserved_, promised_);  // hazards name that ticket: the worker ends it when it gets there
-    throw Error(ErrorCode::kDeadlineExceeded, sentence);
+                                 " commands stayed full; the running command does not finish";
+    // Not kDeadlineExceeded: waits return that only while work is pending.
+    fail(completed_.load() + 1, ErrorCode::kResourceExhausted, sentence);
+    raise_to(reserved_, promised_);  // the hazards have this ticket, and the worker completes it later
+    throw Error(ErrorCode::kResourceExhausted, sentence);
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/routine_access.h: what a launch of a routine touches, prepared once when it is linked.
+// runtime/schedule/routine_access.h: the memory accesses of a routine's launches, prepared when it is linked.
 #pragma once
 
 #include <yoke/runtime/device.h>
@@ -12,13 +12,13 @@
 
 namespace yoke::detail {
 
-// Owned by Routine, which is deleted only when `launches` are over: a queued launch still needs it.
+// Owned by Routine, which is deleted only after all `launches` have finished.
 struct RoutineAccess {
-  // `versions`: one per binding, or none.
+  // `versions` has one element per binding, or is empty.
   RoutineAccess(const yoke::Code::Entry& entry, const std::vector<BufferView>& bindings,
                 std::span<Versions> versions = {});
 
-  Hazards launches{4};  // a routine (and its workspace) is never launched twice at the same time
+  Hazards launches{4};  // launches of one routine never overlap, because they share its workspace
   std::vector<Access> accesses;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/staging.cpp: copies that no backend can do alone: in chunks through host memory, reading
-// one while writing the one before.
+// runtime/schedule/staging.cpp: copies through host memory, in chunks: one chunk is read while the
+// previous one is written.
 #include <yoke/runtime/stream.h>
 
 #include <algorithm>
@@ -16,7 +16,8 @@ constexpr std::uint64_t kChunkByteCount = std::uint64_t{4} << 20U;
 }  // namespace
 
 bool StreamState::reaches(const Buffer& buffer) const {
-  return buffer.device() == device || (!is_native_ && buffer.device()->backend() == device->backend());
+  return buffer.device()->is_same(*device) ||
+         (!is_native_ && buffer.device()->backend() == device->backend());
 }
 
 StreamState::Staging& StreamState::staging_for(const BufferView& dst, const BufferView& src) {
@@ -27,11 +28,11 @@ StreamState::Staging& StreamState::staging_for(const BufferView& dst, const Buff
   }
   const std::uint64_t wanted = std::min(kChunkByteCount, src.byte_count);
   if (staging.chunk_byte_count < wanted) {
-    // Work that still uses the smaller chunks ends first.
+    // Queued work may still use the smaller chunks.
     wait(last_ticket(), wait_timeout);
     staging.stream->wait();
-    for (auto& chunk : staging.chunks) {
-      chunk = std::make_unique<std::byte[]>(wanted);
+    for (HostMemory& chunk : staging.chunks) {
+      chunk = HostMemory({device, far}, wanted);
     }
     staging.chunk_byte_count = wanted;
   }
@@ -49,8 +50,8 @@ void StreamState::stage(const BufferView& dst, const BufferView& src) {
   const std::uint64_t chunk = staging.chunk_byte_count;
   const std::uint64_t count = (src.byte_count + chunk - 1) / chunk;
 
-  // Hazards know the whole copy as one command of this stream: the other one starts behind its first ticket
-  // and ends before its last.
+  // In the hazards, the whole copy is one command of this stream: the other stream starts after its first
+  // ticket and finishes before its last.
   std::array<Access, 2> accesses = {
       Access{&src.buffer->hazards(), src.offset, src.offset + src.byte_count, true, false},
       Access{&dst.buffer->hazards(), dst.offset, dst.offset + dst.byte_count, false, true}};
@@ -64,9 +65,9 @@ void StreamState::stage(const BufferView& dst, const BufferView& src) {
   StreamState& reader = writes_here ? far : *this;
   StreamState& writer = writes_here ? *this : far;
   far.depend({shared_from_this(), start, true});
-  std::array<std::uint64_t, 2> written{};  // the ticket that freed a chunk
+  std::array<std::uint64_t, 2> written{};  // the ticket of the last write from each chunk
   for (std::uint64_t k = 0; k < count; ++k) {
-    std::byte* memory = staging.chunks[k % 2].get();
+    std::byte* memory = staging.chunks[k % 2].data();
     const std::uint64_t offset = k * chunk;
     const std::uint64_t byte_count = std::min(chunk, src.byte_count - offset);
     if (k >= 2) {

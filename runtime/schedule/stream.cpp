@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/stream.cpp: what callers may ask of a stream, checked before anything is queued.
+// runtime/schedule/stream.cpp: the public calls of streams and events. Arguments are checked
+// before anything is queued.
 #include <yoke/runtime/stream.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include "device/call.h"
 #include "schedule/fallback_routine.h"
 #include "schedule/queue_copies.h"
+#include "schedule/range.h"
 #include "schedule/routine_access.h"
 #include "schedule/stream_state.h"
 
@@ -27,12 +29,10 @@ using detail::StreamState;
 
 void check_range(const StreamState& state, const char* what, const BufferView& view) {
   if (view.buffer == nullptr) {
-    refuse(state, ErrorCode::kInvalidArgument, what, "the buffer is missing");
+    refuse(state, ErrorCode::kInvalidArgument, what, "the buffer is null");
   }
-  if (view.offset > view.buffer->byte_count() || view.byte_count > view.buffer->byte_count() - view.offset) {
-    refuse(state, ErrorCode::kOutOfRange, what,
-           "bytes " + std::to_string(view.offset) + " to " + std::to_string(view.offset + view.byte_count) +
-               " leave the buffer of " + std::to_string(view.buffer->byte_count()) + " bytes");
+  if (!detail::is_in_range(view)) {
+    refuse(state, ErrorCode::kOutOfRange, what, detail::range_text(view));
   }
 }
 
@@ -40,14 +40,13 @@ void check_view(const StreamState& state, const char* what, const BufferView& vi
   check_range(state, what, view);
   if (!state.reaches(*view.buffer)) {
     refuse(state, ErrorCode::kInvalidArgument, what,
-           "the buffer is on '" + view.buffer->device()->name() + "', which streams of '" +
-               state.device->name() + "' do not serve; use a stream of that device");
+           "the buffer is on '" + view.buffer->device()->name() + "'; use a stream of that device");
   }
 }
 
 void check_host(const StreamState& state, const char* what, const void* memory, std::uint64_t byte_count) {
   if (memory == nullptr && byte_count != 0) {
-    refuse(state, ErrorCode::kInvalidArgument, what, "the host memory is a null pointer");
+    refuse(state, ErrorCode::kInvalidArgument, what, "the host pointer is null");
   }
 }
 
@@ -64,18 +63,18 @@ void set_label(Command& command, std::string_view label) {
 void check_symbols(const StreamState& state, const Code::Entry& entry, std::span<const std::int64_t> values) {
   if (values.size() != entry.symbols.size()) {
     refuse(state, ErrorCode::kInvalidArgument, "launch of '" + entry.name + "'",
-           std::to_string(values.size()) + " symbol values were given, the program has " +
-               std::to_string(entry.symbols.size()));
+           "the program has " + std::to_string(entry.symbols.size()) + " symbols, but " +
+               std::to_string(values.size()) + " values were given");
   }
   for (std::size_t i = 0; i < values.size(); ++i) {
     const SymbolInfo& symbol = entry.symbols[i];
     const bool inside = values[i] >= symbol.low && values[i] < symbol.high;
-    // Unsigned: the distance of two int64 may not fit in one.
+    // Unsigned, because the difference of two int64 may not fit in an int64.
     const auto distance = static_cast<std::uint64_t>(values[i]) - static_cast<std::uint64_t>(symbol.low);
     if (!inside || (symbol.step > 1 && distance % static_cast<std::uint64_t>(symbol.step) != 0)) {
       refuse(state, ErrorCode::kOutOfRange, "launch of '" + entry.name + "'",
-             "symbol '" + symbol.name + "' is " + std::to_string(values[i]) + "; it takes " +
-                 std::to_string(symbol.low) + " to " + std::to_string(symbol.high) + " (excluded)" +
+             "symbol '" + symbol.name + "' is " + std::to_string(values[i]) + "; its range is [" +
+                 std::to_string(symbol.low) + ", " + std::to_string(symbol.high) + ")" +
                  (symbol.step > 1 ? " in steps of " + std::to_string(symbol.step) : std::string()));
     }
   }
@@ -131,17 +130,17 @@ void queue_copy(StreamState& state, const BufferView& dst, const BufferView& src
   check_range(state, "copy", src);
   if (dst.byte_count != src.byte_count) {
     refuse(state, ErrorCode::kInvalidArgument, "copy",
-           "the source has " + std::to_string(src.byte_count) + " bytes, the destination " +
+           "the source has " + std::to_string(src.byte_count) + " bytes and the destination " +
                std::to_string(dst.byte_count));
   }
   if (!state.reaches(*dst.buffer) && !state.reaches(*src.buffer)) {
     refuse(state, ErrorCode::kInvalidArgument, "copy",
            "neither '" + src.buffer->device()->name() + "' nor '" + dst.buffer->device()->name() +
-               "' is the stream's device; queue it on a stream of one of them");
+               "' is the stream's device; use a stream of one of them");
   }
   if (dst.buffer == src.buffer && dst.offset < src.offset + src.byte_count &&
       src.offset < dst.offset + dst.byte_count) {
-    refuse(state, ErrorCode::kInvalidArgument, "copy", "source and destination overlap in one buffer");
+    refuse(state, ErrorCode::kInvalidArgument, "copy", "source and destination overlap");
   }
   if (dst.byte_count == 0) {
     return;
@@ -173,8 +172,11 @@ bool Event::is_done() const {
     return true;
   }
   stream_->refresh();
+  if (!stream_->is_complete(ticket_)) {
+    return false;
+  }
   stream_->check_alive(ticket_);
-  return stream_->is_complete(ticket_);
+  return true;
 }
 
 void Event::wait(std::chrono::nanoseconds timeout) const {
@@ -197,7 +199,7 @@ Stream::~Stream() {
 
 std::shared_ptr<Stream> Stream::create(std::shared_ptr<Device> device, std::string name) {
   if (device == nullptr) {
-    throw Error(ErrorCode::kInvalidArgument, "a stream was asked for without a device");
+    throw Error(ErrorCode::kInvalidArgument, "Stream::create: the device is null");
   }
   if (name.empty()) {
     name = device->name() + "/stream" + std::to_string(device->next_stream_number());
@@ -227,13 +229,13 @@ void Stream::copy(const BufferView& dst, const BufferView& src) {
 void Stream::fill(const BufferView& dst, const void* pattern, std::uint32_t pattern_byte_count) {
   check_view(*state_, "fill", dst);
   check_host(*state_, "fill", pattern, pattern_byte_count);
-  const bool known = pattern_byte_count == 1 || pattern_byte_count == 2 || pattern_byte_count == 4 ||
-                     pattern_byte_count == 8;
-  if (!known || dst.byte_count % pattern_byte_count != 0) {
+  const bool is_supported = pattern_byte_count == 1 || pattern_byte_count == 2 || pattern_byte_count == 4 ||
+                            pattern_byte_count == 8;
+  if (!is_supported || dst.byte_count % pattern_byte_count != 0) {
     refuse(*state_, ErrorCode::kInvalidArgument, "fill",
-           "a pattern of " + std::to_string(pattern_byte_count) + " bytes does not fill " +
+           "a " + std::to_string(pattern_byte_count) + "-byte pattern cannot fill " +
                std::to_string(dst.byte_count) +
-               " bytes; it has 1, 2, 4 or 8 bytes, and the range is a multiple of them");
+               " bytes; use a pattern of 1, 2, 4 or 8 bytes that divides the range");
   }
   if (dst.byte_count == 0) {
     return;
@@ -253,10 +255,9 @@ void Stream::fill(const BufferView& dst, const void* pattern, std::uint32_t patt
 void Stream::launch(const Routine& routine, std::span<const std::int64_t> symbol_values) {
   const Code::Entry& entry = routine.entry();
   check_symbols(*state_, entry, symbol_values);
-  if (routine.code().device() != state_->device) {
+  if (!routine.code().device()->is_same(*state_->device)) {
     refuse(*state_, ErrorCode::kInvalidArgument, "launch of '" + entry.name + "'",
-           "it was compiled for '" + routine.code().device()->name() +
-               "' and runs on streams of that device only");
+           "it was compiled for '" + routine.code().device()->name() + "'; use a stream of that device");
   }
   const auto fill = [&](Command& command) {
     command.kind = CommandKind::kLaunch;
@@ -275,8 +276,8 @@ void Stream::launch(const Routine& routine, std::span<const std::int64_t> symbol
     return;
   }
   StreamState& lane = state_->fallback_lane();
-  const bool is_apart = &lane != state_.get();
-  if (is_apart) {
+  const bool has_lane = &lane != state_.get();
+  if (has_lane) {
     lane.depend({state_, state_->last_ticket(), true});
   }
   std::uint64_t unchanged = 0;
@@ -289,11 +290,18 @@ void Stream::launch(const Routine& routine, std::span<const std::int64_t> symbol
     fill(command);
     command.unchanged = unchanged;
   });
-  if (is_apart) {
+  if (has_lane) {
     state_->begin({}, 1);
     state_->depend({lane.shared_from_this(), ticket, true});
     state_->emit([](Command& command) { command.kind = CommandKind::kWait; });
   }
+}
+
+void Stream::host_callback(std::function<void(ErrorCode)> callback) {
+  if (!callback) {
+    refuse(*state_, ErrorCode::kInvalidArgument, "host_callback", "the callback is empty");
+  }
+  state_->queue_callback(std::move(callback));
 }
 
 Event Stream::record() {
@@ -316,14 +324,17 @@ void Stream::wait_for(const Event& event) {
 bool Stream::is_idle() const {
   state_->refresh();
   const std::uint64_t last = state_->last_ticket();
+  if (!state_->is_complete(last)) {
+    return false;
+  }
   state_->check_alive(state_->has_failed() ? std::numeric_limits<std::uint64_t>::max() : last);
-  return state_->is_complete(last);
+  return true;
 }
 
 void Stream::wait(std::chrono::nanoseconds timeout) const {
   state_->wait(state_->last_ticket(), timeout);
   if (state_->has_failed()) {
-    throw state_->error();  // failed with nothing queued: aborted while idle
+    throw state_->error();  // aborted while idle
   }
 }
 
@@ -333,6 +344,10 @@ void Stream::wait() const {
 
 void Stream::abort() {
   state_->abort();
+}
+
+NativeHandle Stream::native() const {
+  return state_->native_handle();
 }
 
 }  // namespace yoke

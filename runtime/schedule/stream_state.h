@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/stream_state.h: a stream's inside: its timeline of tickets, its queue, its worker, its
-// merge buffer.
+// runtime/schedule/stream_state.h: the state of a stream: its timeline of tickets, its queue, its worker
+// thread, its merge buffer.
 //
-// Every command gets the next ticket. A ticket is over when `completed` has reached it, whether it ran,
-// failed or was skipped; it failed when `failed_from` is at or below it. So an event is a stream and a
-// number, and nobody waits for ever.
+// Every command gets the next ticket. A ticket is complete when `completed` has reached it, whether its
+// command ran, failed or was skipped, so every wait ends. A ticket has failed if `failed_from` is at or
+// below it. An event is a stream and a ticket.
 //
-// Two kinds of stream share this code. A backend without streams: commands go through the ring to a worker
-// thread, which calls the backend with a NULL stream. A backend with streams: commands are handed to the
-// backend at once, on the caller's thread; only while one must wait for another backend's work do they go
-// through the ring.
+// There are two kinds of streams. If the backend has no streams, commands go through a ring buffer to a
+// worker thread, which calls the backend with a NULL stream. If it has streams ("native" streams), commands
+// are issued to the backend at once, on the caller's thread; they go through the ring only while one of
+// them must wait for work of a different backend.
 #pragma once
 
 #include <yoke/runtime/device.h>
@@ -18,6 +18,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -28,6 +29,7 @@
 #include <thread>
 #include <vector>
 
+#include "device/host_memory.h"
 #include "schedule/command.h"
 #include "schedule/hazards.h"
 #include "schedule/parking.h"
@@ -40,9 +42,9 @@ namespace yoke::detail {
 
 struct BackendState;
 
-// What a stream's merge buffer holds, and where: set and checked in the order in which work is queued.
+// The contents of a stream's merge buffer, set and checked in the order in which work is queued.
 struct MergeContent {
-  std::shared_ptr<const std::string> node;  // null: nothing
+  std::shared_ptr<const std::string> node;  // null: empty
   const Buffer* buffer = nullptr;
   std::uint64_t offset = 0;
 };
@@ -53,35 +55,40 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   StreamState(const StreamState&) = delete;
   StreamState& operator=(const StreamState&) = delete;
 
-  // Creates the backend's stream, or starts the worker.
+  // Creates the backend's stream, or starts the worker thread.
   void open();
-  // Finishes what is queued, or aborts it at the deadline; returns in any case.
+  // Waits for queued work, aborts it at the deadline, and returns in any case.
   void close() noexcept;
 
-  // Timeline; from any thread.
+  // The timeline. Called from any thread.
   bool is_complete(std::uint64_t ticket) const noexcept { return completed_.load() >= ticket; }
   bool has_failed(std::uint64_t ticket) const noexcept { return failed_from_.load() <= ticket; }
   bool has_failed() const noexcept { return failed_from_.load() != kNever; }
   std::uint64_t last_ticket() const noexcept { return reserved_.load(); }
-  void refresh() noexcept;  // asks the backend how far it is
-  // Until the ticket is over, failed or not; false at the deadline.
+  // Queries the backend's progress.
+  void refresh() noexcept;
+  // Waits until the ticket is complete, failed or not. Returns false at the deadline.
   bool wait_complete(std::uint64_t ticket, Clock::time_point deadline) noexcept;
-  // For the host. Throws the error of the ticket, or kDeadlineExceeded.
+  // For the application's waits. Throws the error of the ticket, or kDeadlineExceeded.
   void wait(std::uint64_t ticket, std::chrono::nanoseconds timeout);
-  void check_alive(std::uint64_t ticket);  // throws the error of the ticket; a lost device fails every one
+  // Throws the error of the ticket. On a lost device every ticket fails.
+  void check_alive(std::uint64_t ticket);
   void fail(std::uint64_t ticket, ErrorCode code, const std::string& sentence) noexcept;
   Error error() const;
   void abort() noexcept;
-  void mark() noexcept;  // a backend's event here, so that waiting for this point need not wait for more
+  // Records a native event, so that a wait for this point does not wait for later work.
+  void mark() noexcept;
+  NativeHandle native_handle();  // throws kUnimplemented
 
-  // Queuing; from one thread at a time. begin() takes `ticket_count` tickets' worth of hazards, then each
-  // emit() one ticket; depend() makes the next emit() wait.
+  // Queuing. Called from one thread at a time. begin() records the accesses of the next `ticket_count`
+  // tickets; each emit() queues one command with the next ticket; depend() makes the next emit() wait.
   void begin(std::span<const Access> accesses, std::uint64_t ticket_count);
   void depend(const Dependency& dependency);
+  // `on_worker`: the worker thread runs the command, on a native stream too.
   template <class Fill>
-  std::uint64_t emit(const Fill& fill) {
+  std::uint64_t emit(const Fill& fill, bool on_worker = false) {
     const std::uint64_t ticket = reserved_.load(std::memory_order_relaxed) + 1;
-    Command& command = next_command();
+    Command& command = next_command(on_worker);
     command.completes = true;
     command.ticket = ticket;
     command.label[0] = '\0';
@@ -90,42 +97,45 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
     hand_over(command);
     return ticket;
   }
-  // May this stream's copies touch the buffer? The backend's own streams serve their device only.
+  // Queues a callback; see Stream::host_callback.
+  void queue_callback(std::function<void(ErrorCode)> callback);
+  // Whether this stream's copies can access the buffer. A native stream can only access its own device.
   bool reaches(const Buffer& buffer) const;
-  void stage(const BufferView& dst, const BufferView& src);  // copy through host memory
+  // Copies through host memory. prepare_staging allocates what that needs.
+  void stage(const BufferView& dst, const BufferView& src);
   void prepare_staging(const BufferView& dst, const BufferView& src);
-  // The stream on which this one's programs fall back: itself, or where the backend brings the stream, one
-  // that a worker drives with NULL streams. The caller orders the two.
+  // The stream that runs this stream's fallback launches: itself, or for a native stream a second one with
+  // a worker thread. The caller orders the two.
   StreamState& fallback_lane();
 
   const std::shared_ptr<Device> device;
   const std::string name;
   const std::chrono::nanoseconds wait_timeout;
 
-  // The merge buffer; grows when transfers are linked. Touched by the queuing thread only.
+  // The merge buffer grows when transfers are linked. Used by the queuing thread only.
   std::shared_ptr<Buffer> merge_buffer;
   MergeContent merge_content;
 
  private:
   static constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 
-  // An event of the backend's behind the commands up to `ticket`.
+  // A native event recorded after the command `ticket`.
   struct NativeEvent {
     std::uint64_t ticket = 0;
     yoke_event* event = nullptr;
-    int users = 0;
+    int users = 0;  // threads waiting for it
   };
-  // The other side of copies through host memory.
+  // The stream of the other device and the host memory of staged copies.
   struct Staging {
     std::shared_ptr<Stream> stream;
-    std::array<std::unique_ptr<std::byte[]>, 2> chunks;
+    std::array<HostMemory, 2> chunks;
     std::uint64_t chunk_byte_count = 0;
   };
 
   const BackendState& backend() const;
   Staging& staging_for(const BufferView& dst, const BufferView& src);
   // queue.cpp
-  Command& next_command();
+  Command& next_command(bool on_worker);
   void hand_over(Command& command);
   void wait_for_room();
   // worker.cpp
@@ -136,24 +146,35 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   void inject_delay(std::uint64_t ticket) const;
   void wait_as_worker(const Command& command) noexcept;
   void inherit(std::uint64_t ticket, const StreamState& other) noexcept;
+  // callback.cpp
+  void run_callback(Command& command) noexcept;
+  bool issue_callback(Command& command) noexcept;
+  void call_back(const HostCallback& callback, ErrorCode code) noexcept;
   // issue.cpp
   void issue(const Command& command);
-  std::int32_t fill_by_copies(const Command& command, class Status& status);
+  std::int32_t fill_by_copies(const Command& command, class Status& status,
+                              std::unique_lock<std::mutex>& lock);
   // native.cpp
+  class NativeUse;
+  void open_native();
+  void abort_native() noexcept;
   bool wait_on_device(const Dependency& dependency, std::uint64_t ticket);
   NativeEvent* event_for(std::uint64_t ticket);
   bool wait_native(std::uint64_t ticket, std::chrono::nanoseconds slice) noexcept;
+  const NativeEvent* query_events() noexcept;
   void native_failed(std::int32_t code, const class Status& status) noexcept;
   void close_native() noexcept;
-  // True: over. Returns after a slice of time at most, so that callers can look at deadline and abort.
+  // Returns whether the ticket is complete, after a short time at most, so that callers can
+  // check deadline and abort.
   bool wait_slice(std::uint64_t ticket, Clock::time_point deadline) noexcept;
 
-  // Timeline. completed_ <= issued_ <= reserved_; a worker's commands are issued and completed at once.
+  // Timeline. completed_ <= issued_ <= reserved_. A worker's commands are issued and completed
+  // at the same time.
   std::atomic<std::uint64_t> reserved_{0};
   std::atomic<std::uint64_t> issued_{0};
   std::atomic<std::uint64_t> completed_{0};
   std::atomic<std::uint64_t> failed_from_{kNever};
-  Parking progress_;  // one of the above has changed
+  Parking progress_;  // notified when one of the above changes
   mutable std::mutex error_mutex_;
   ErrorCode error_code_ = ErrorCode::kOk;
   std::string error_text_;
@@ -162,25 +183,29 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   CommandRing ring_;
   Command inline_command_;
   std::vector<Dependency> waits_;
-  std::uint64_t promised_ = 0;  // the last ticket that hazards know of
-  Parking work_;                // the worker sleeps here when there is nothing to do
-  Parking room_;                // the caller sleeps here when the ring is full
+  std::uint64_t promised_ = 0;  // the last ticket recorded in Hazards
+  Parking work_;                // the worker sleeps here while the ring is empty
+  Parking room_;                // the caller sleeps here while the ring is full
 
-  // Worker.
+  // Worker thread.
   std::thread worker_;
-  Spin worker_spin_;  // for commands
-  Spin wait_spin_;    // for other streams
-  Spin host_spin_;    // of whoever waits for this stream
+  Spin worker_spin_;  // the worker, for commands
+  Spin wait_spin_;    // the worker, for other streams
+  Spin host_spin_;    // application threads, for this stream
   std::atomic<bool> stopping_{false};
   std::atomic<bool> stopped_{true};
   std::uint32_t delay_us_ = 0;
   std::uint64_t delay_seed_ = 0;
 
-  // Backend's stream; null without one. issue_mutex_ makes calls on it serial and guards the events.
+  // The backend's stream, or null. issue_mutex_ serializes the calls on it and guards the events. To set
+  // native_, both mutexes are held.
   yoke_stream* native_ = nullptr;
   bool is_native_ = false;
   std::mutex issue_mutex_;
   std::array<NativeEvent, 16> events_;
+  bool cannot_record_ = false;  // event_record failed
+  std::mutex native_mutex_;
+  int native_users_ = 0;  // threads that use native_ without issue_mutex_; under native_mutex_
 
   std::map<const Device*, Staging> stagings_;
   std::shared_ptr<StreamState> lane_;  // under error_mutex_: abort comes from any thread

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/timeline.cpp: how far a stream is, what went wrong on it, and how others wait for it.
+// runtime/schedule/timeline.cpp: the progress and the error of a stream, and waits for it.
 #include <algorithm>
 
 #include "device/call.h"
@@ -9,8 +9,7 @@ namespace yoke::detail {
 
 namespace {
 
-// A call into a plugin cannot be interrupted; this long a failing wait gives it to end, so that it no longer
-// touches the caller's memory when the error arrives.
+// How long close() waits for a call into a plugin, which cannot be interrupted, and for aborted work.
 constexpr std::chrono::seconds kGrace{1};
 
 std::string milliseconds(std::chrono::nanoseconds time) {
@@ -38,7 +37,7 @@ const BackendState& StreamState::backend() const {
 void StreamState::open() {
   is_native_ = device->backend()->has_streams();
   if (is_native_) {
-    call<&yoke_stream_api::stream_create>(*device, device->get(), std::int32_t{0}, &native_);
+    open_native();
   } else {
     start_worker();
   }
@@ -58,9 +57,9 @@ StreamState& StreamState::fallback_lane() {
 }
 
 void StreamState::close() noexcept {
-  wait_complete(last_ticket(), deadline_after(wait_timeout));
-  if (!is_complete(last_ticket())) {
+  if (!wait_complete(last_ticket(), deadline_after(wait_timeout))) {
     abort();
+    wait_complete(last_ticket(), deadline_after(kGrace));
   }
   stopping_.store(true);
   work_.notify();
@@ -70,7 +69,7 @@ void StreamState::close() noexcept {
     if (stopped_.load()) {
       worker_.join();
     } else {
-      // The thread keeps this object alive; it ends when the plugin's call returns.
+      // The thread keeps this object alive, and ends when the plugin's call returns.
       backend().runtime->logger.log(
           LogLevel::kError,
           "stream.abandon stream=" + name + " reason=\"a call into the backend did not return\"");
@@ -114,28 +113,28 @@ void StreamState::wait(std::uint64_t ticket, std::chrono::nanoseconds timeout) {
   const Clock::time_point deadline = deadline_after(timeout);
   if (!is_complete(ticket) && timeout > timeout.zero()) {
     if (is_native_ || !host_spin_([&] { return is_complete(ticket); })) {
-      while (!is_complete(ticket) && !has_failed(ticket) && Clock::now() < deadline) {
-        wait_slice(ticket, deadline);
-      }
+      wait_complete(ticket, deadline);
     }
   }
   refresh();
-  if (!is_complete(ticket) && has_failed(ticket)) {
-    wait_complete(ticket, std::min(deadline, deadline_after(kGrace)));
-  }
-  check_alive(ticket);
-  if (!is_complete(ticket)) {
+  if (is_complete(ticket)) {  // not earlier: until then the work uses memory, even if it has failed
+    check_alive(ticket);
+  } else if (has_failed(ticket)) {
     throw Error(ErrorCode::kDeadlineExceeded,
-                "stream '" + name + "': queued work was not done within " + milliseconds(timeout) + "; " +
+                "stream '" + name + "': failed or aborted work still uses its memory after " +
+                    milliseconds(timeout) + "; keep the memory, and wait again");
+  } else {
+    throw Error(ErrorCode::kDeadlineExceeded,
+                "stream '" + name + "': work did not finish within " + milliseconds(timeout) + " (" +
                     std::to_string(ticket - std::min(ticket, completed_.load())) +
-                    " commands were still before the end of the wait; wait longer, or abort the stream");
+                    " commands are pending); wait longer, or abort the stream");
   }
 }
 
 void StreamState::check_alive(std::uint64_t ticket) {
   if (device->is_lost() && !has_failed(ticket)) [[unlikely]] {
     fail(ticket, ErrorCode::kDeviceLost,
-         "stream '" + name + "': device '" + device->name() + "' was lost; open it anew");
+         "stream '" + name + "': device '" + device->name() + "' was lost; reopen it");
   }
   if (has_failed(ticket)) [[unlikely]] {
     throw error();
@@ -163,8 +162,7 @@ Error StreamState::error() const {
 }
 
 void StreamState::abort() noexcept {
-  fail(completed_.load() + 1, ErrorCode::kAborted,
-       "stream '" + name + "': aborted; its queued work was given up");
+  fail(completed_.load() + 1, ErrorCode::kAborted, "stream '" + name + "' was aborted");
   std::shared_ptr<StreamState> lane;
   {
     const std::lock_guard lock(error_mutex_);
@@ -173,9 +171,8 @@ void StreamState::abort() noexcept {
   if (lane != nullptr) {
     lane->abort();
   }
-  if (is_native_ && offers<&yoke_stream_api::device_abort>(backend())) {
-    Status status;
-    attempt<&yoke_stream_api::device_abort>(backend(), status, device->get());
+  if (is_native_) {
+    abort_native();
   }
 }
 

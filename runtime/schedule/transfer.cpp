@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/transfer.cpp: copies between contexts, and what they put into merge buffers.
+// runtime/schedule/transfer.cpp: copies between contexts, directly or into merge buffers.
 #include "schedule/context_impl.h"
 #include "schedule/queue_copies.h"
 
@@ -12,8 +12,7 @@ std::string subject_of(std::string_view name, const Context& dst, const Context&
          dst.stream()->name() + "'";
 }
 
-// Routines linked with the smaller one keep it, and so do their transfers: both were linked to the same
-// memory.
+// Replaces a merge buffer that is too small. Routines and transfers that were linked with it keep it.
 BufferView merge_view(detail::StreamState& state, std::uint64_t byte_count) {
   if (state.merge_buffer == nullptr || state.merge_buffer->byte_count() < byte_count) {
     state.merge_buffer = std::make_shared<Buffer>(state.device, byte_count);
@@ -47,7 +46,7 @@ Transfer device_to_device(std::string_view name, MergeUse use, const Context& ds
     if (!(to->spec == from->spec)) {
       throw Error(ErrorCode::kInvalidArgument, subject_of(name, dst, src) + ": the source is " +
                                                    detail::spec_text(from->spec.type, from->spec.dims) +
-                                                   ", the destination " +
+                                                   ", but the destination is " +
                                                    detail::spec_text(to->spec.type, to->spec.dims));
     }
     linked->dst = to->view;
@@ -58,7 +57,7 @@ Transfer device_to_device(std::string_view name, MergeUse use, const Context& ds
   }
 
   if (linked->use != MergeUse::kStreaming && detail::is_staged(*linked->dst.buffer->device(), *there)) {
-    // Threads and memory for it are set up now, not in the first run.
+    // Creates its threads and memory now rather than in the first run.
     dst.stream()->state().prepare_staging(linked->dst, linked->src);
   }
   Transfer result;
@@ -68,8 +67,7 @@ Transfer device_to_device(std::string_view name, MergeUse use, const Context& ds
 
 void Transfer::run() const {
   if (impl_ == nullptr) {
-    throw Error(ErrorCode::kFailedPrecondition,
-                "an empty Transfer was run; assign what device_to_device gave");
+    throw Error(ErrorCode::kFailedPrecondition, "the Transfer is empty; create it with device_to_device");
   }
   detail::StreamState& state = impl_->stream->state();
   const bool is_same_memory =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/worker.cpp: the thread behind a stream: takes commands in order, runs or skips them, and
-// says how far it is.
+// runtime/schedule/worker.cpp: the worker thread of a stream: runs or skips commands in order,
+// and publishes its progress.
 #include <pthread.h>
 #include <signal.h>
 
@@ -21,7 +21,7 @@ std::uint64_t mix(std::uint64_t x) {  // splitmix64's finalizer
 }  // namespace
 
 void StreamState::start_worker() {
-  // Signals are the application's: none of them is delivered to a worker.
+  // Workers block all signals, so that they are delivered to the application's threads.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -32,7 +32,8 @@ void StreamState::start_worker() {
   } catch (const std::system_error& error) {
     stopped_.store(true);
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw Error(ErrorCode::kResourceExhausted, "stream '" + name + "': no thread for it: " + error.what());
+    throw Error(ErrorCode::kResourceExhausted,
+                "stream '" + name + "': could not start a worker thread: " + error.what());
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   constexpr std::size_t kLongestName = 15;
@@ -45,7 +46,7 @@ void StreamState::work() noexcept {
   for (;;) {
     if (ring_.is_empty()) {
       if (has_failed()) {
-        // A caller that gave up between hazards and command left tickets that nobody will run.
+        // wait_for_room() may have failed between the hazards and the command; such tickets have no command.
         finish(reserved_.load());
       }
       if (stopping_.load()) {
@@ -69,9 +70,18 @@ void StreamState::run(Command& command) noexcept {
   const bool completes = command.completes;
   if (device->is_lost() && !has_failed(ticket)) [[unlikely]] {
     fail(ticket, ErrorCode::kDeviceLost,
-         "stream '" + name + "': device '" + device->name() + "' was lost; open it anew");
+         "stream '" + name + "': device '" + device->name() + "' was lost; reopen it");
   }
-  if (!has_failed(ticket)) {
+  if (command.kind == CommandKind::kCallback) {
+    if (is_inline && issue_callback(command)) {
+      finish(ticket);
+      return;
+    }
+    if (is_inline) {
+      return;  // the worker runs it
+    }
+    run_callback(command);
+  } else if (!has_failed(ticket)) {
     if (command.kind == CommandKind::kWait) {
       if (command.other != nullptr) {
         wait_as_worker(command);
@@ -84,7 +94,7 @@ void StreamState::run(Command& command) noexcept {
     }
   }
   command.other.reset();
-  // Before the pop: once the ring is empty the caller may hand its next command to the backend itself.
+  // Before the pop: once the ring is empty, the caller may issue its next command itself.
   if (completes) {
     finish(ticket);
   }
@@ -112,21 +122,20 @@ void StreamState::inject_delay(std::uint64_t ticket) const {
 void StreamState::wait_as_worker(const Command& command) noexcept {
   StreamState& other = *command.other;
   const std::uint64_t ticket = command.other_ticket;
-  const auto is_over = [&] {
+  const auto is_ready = [&] {
     return other.is_complete(ticket) || (command.inherits && other.has_failed(ticket));
   };
-  const bool spun = !other.is_native_ && wait_spin_(is_over);
-  if (!spun && !is_over()) {
+  const bool spun = !other.is_native_ && wait_spin_(is_ready);
+  if (!spun && !is_ready()) {
     const Clock::time_point deadline = deadline_after(wait_timeout);
-    while (!is_over()) {
+    while (!is_ready()) {
       other.wait_slice(ticket, deadline);
       if (has_failed(command.ticket)) {
         return;  // aborted
       }
-      if (Clock::now() >= deadline && !is_over()) {
-        fail(command.ticket, ErrorCode::kDeadlineExceeded,
-             "stream '" + name + "': waited for stream '" + other.name +
-                 "', which did not get there before the deadline of " +
+      if (Clock::now() >= deadline && !is_ready()) {
+        fail(command.ticket, ErrorCode::kAborted,  // not kDeadlineExceeded, as in wait_for_room
+             "stream '" + name + "': stream '" + other.name + "' did not finish the awaited work within " +
                  std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(wait_timeout).count()) +
                  " ms");
         return;
@@ -140,7 +149,7 @@ void StreamState::wait_as_worker(const Command& command) noexcept {
 
 void StreamState::inherit(std::uint64_t ticket, const StreamState& other) noexcept {
   const Error cause = other.error();
-  fail(ticket, cause.code(), "stream '" + name + "': it waits for work that failed: " + cause.what());
+  fail(ticket, cause.code(), "stream '" + name + "': it waited for work that failed: " + cause.what());
 }
 
 }  // namespace yoke::detail

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the comments of the headers must say of every function (rules 15 and 20): one thread tag of the closed list, one word on how
-long it may take, and who owns what it hands over. `--rows PROGRAM` holds them against the table that the validation layer works with."""
+"""Checks the comment of every function in the headers (rules 15 and 20): one thread tag, one statement about blocking, and the owner of
+every handle that the function returns. `--rows PROGRAM` compares the comments with the table that the validation layer uses."""
 
 import argparse
 import os
@@ -12,7 +12,6 @@ import abi_gate
 import abi_layout
 
 THREADS = ("any-thread", "device-serial", "stream-serial", "load-time", "callback")
-# Of a comment's first "Threads:" on, both words stand; a wait is "May block, at most ...".
 TIMES = {"Bounded": "bounded", "May block": "may-block", "Asynchronous": "asynchronous"}
 FUNCTION = re.compile(r"(?:/\*(?P<comment>(?:[^*]|\*(?!/))*)\*/\s*)?(?:typedef )?(?P<type>(?:const )?\w+\*?) \(\*(?P<name>\w+)\)"
                       r"\((?P<parameters>[^)]*)\);")
@@ -48,62 +47,63 @@ def functions(include):
             yield one
 
 
-def broken(include):
-    said, every = [], list(functions(include))
+def problems(include):
+    """One sentence per defect in the comments of the headers."""
+    found, every = [], list(functions(include))
     names = {one.name for one in every}
     for one in every:
         where = f"{one.header}:{one.line}: {one.name}"
         if not one.comment:
-            said.append(f"{where} has no comment of its own")
+            found.append(f"{where} has no comment")
             continue
         if one.thread() not in THREADS:
-            said.append(f"{where} needs one thread tag of {', '.join(THREADS)} (rule 20)")
+            found.append(f"{where}: the comment must have one of the thread tags {', '.join(THREADS)} (rule 20)")
         if one.time() is None:
-            said.append(f"{where} needs one of {', '.join(TIMES)} (rule 20)")
+            found.append(f"{where}: the comment must have one of {', '.join(TIMES)} (rule 20)")
         for out in one.out_handles():
             owned = re.search(rf"Ownership: \*{out} is owned(?: by the host)?: `?(\w+)`?", one.comment)
             if not owned or owned[1] not in names:
-                said.append(f"{where} does not say `Ownership: *{out} is owned: <the function that ends it>` (rule 15)")
+                found.append(f"{where}: the comment must have `Ownership: *{out} is owned: <destroy function>` (rule 15)")
         if one.returns.endswith("*") and not re.search(r"[Bb]orrowed from|Ownership: owned: `\w+`", one.comment):
-            said.append(f"{where} gives a pointer and has no ownership word (rule 15)")
+            found.append(f"{where} returns a pointer; the comment must state its owner (rule 15)")
         if one.time() == "asynchronous":
-            said += unsaid_memory(one, where)
+            found += lifetime_problems(one, where)
         if one.name.endswith(("_destroy", "_close")) or one.name in ("destroy", "deallocate"):
             if "NULL is accepted" not in one.comment:
-                said.append(f"{where} does not say that NULL is accepted (rule 14)")
-    return said
+                found.append(f"{where}: the comment must have `NULL is accepted` (rule 14)")
+    return found
 
 
-def unsaid_memory(one, where):
-    """Memory of the host that an asynchronous function reads or writes: until when."""
-    said = []
+def lifetime_problems(one, where):
+    """The comment of an asynchronous function must state how long the host memory that it accesses has to live."""
+    found = []
     for text in one.parameters:
         if re.match(r"(const )?(void|int64_t)\* ", text):
-            if not re.search(r"until an event|YOKE_SOURCE_|copied in the call", one.comment):
-                said.append(f"{where} does not say how long `{text.split()[-1]}` must live (rule 15)")
-    return said
+            if not re.search(r"until an event|YOKE_SOURCE_|copied in the call|must stay valid until", one.comment):
+                found.append(f"{where}: the comment must state how long `{text.split()[-1]}` has to live (rule 15)")
+    return found
 
 
-def broken_rows(include, program):
-    """`program` prints a line per function of the validation table: name, thread, time, then argument=ownership ..."""
-    said, every = [], {one.name: one for one in functions(include)}
+def row_problems(include, program):
+    """`program` prints the validation table, one function per line: name, thread, time, then argument=ownership ..."""
+    found, every = [], {one.name: one for one in functions(include)}
     rows = {line.split()[0]: line.split()[1:] for line in abi_layout.run([program]).splitlines()}
     for name, (thread, time, *arguments) in rows.items():
         one = every.get(name)
         if one is None:
-            said.append(f"the validation table has {name}, and no header does")
+            found.append(f"the validation table has {name}, which no header declares")
             continue
         where = f"{one.header}:{one.line}: {name}"
         if (one.thread(), one.time()) != (thread, time):
-            said.append(f"{where} says [{one.thread()}] and {one.time()}; the validation table says [{thread}] and {time}")
+            found.append(f"{where} is [{one.thread()}] and {one.time()}, but [{thread}] and {time} in the validation table")
         owned = {argument.split("=")[0] for argument in arguments if argument.endswith("=owned")}
         if owned != set(one.out_handles()):
-            said.append(f"{where} hands out {one.out_handles()}; the validation table says {sorted(owned)}")
+            found.append(f"{where} returns {one.out_handles()}, but {sorted(owned)} in the validation table")
         until = [argument.split("=")[0] for argument in arguments if argument.endswith("=until-event")]
         if until and not re.search(r"until an event|YOKE_SOURCE_", one.comment):
-            said.append(f"{where}: the validation table keeps {', '.join(until)} until an event, the comment does not say so")
+            found.append(f"{where}: {', '.join(until)} must live until an event, according to the validation table but not to the comment")
     missing = {member for lists in abi_lists(include) for member in lists} - set(rows)
-    return said + [f"the validation table lacks {name}" for name in sorted(missing)]
+    return found + [f"the validation table lacks {name}" for name in sorted(missing)]
 
 
 def abi_lists(include):
@@ -117,10 +117,10 @@ def main():
     parser.add_argument("--include", default=abi_gate.CURRENT)
     parser.add_argument("--rows", help="a program that prints the validation table")
     options = parser.parse_args()
-    said = broken_rows(options.include, options.rows) if options.rows else broken(options.include)
-    for line in said:
+    found = row_problems(options.include, options.rows) if options.rows else problems(options.include)
+    for line in found:
         print(line, file=sys.stderr)
-    return 1 if said else 0
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""abidiff's verdict on two binaries, and which of its words are appends in an allowed place. Every other word blocks."""
+"""Runs abidiff on two binaries and parses its report: only lines that describe an allowed append are accepted."""
 
 import re
 import shutil
@@ -8,7 +8,7 @@ import subprocess
 from abi_layout import GateError
 from abi_rules import grows
 
-# Lines that only say where a change is, or that something was added.
+# Lines that only locate a change, or report an addition.
 HARMLESS = re.compile(r"|".join([
     r"$",
     r"(Functions|Variables) changes summary: 0 Removed, \d+ Changed, \d+ Added (function|variable)s?",
@@ -45,20 +45,20 @@ def report(old_binary, new_binary):
                "--fail-no-debug-info", old_binary, new_binary]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     if done.returncode & 3:
-        raise GateError(f"`{' '.join(command)}` could not work:\n{done.stdout}{done.stderr}")
+        raise GateError(f"`{' '.join(command)}` failed:\n{done.stdout}{done.stderr}")
     return done.stdout
 
 
 class Place:
-    """The struct that an indented part of a report is about, and the size that it had."""
+    """The struct that an indented part of a report describes, and its old size."""
 
     def __init__(self, indent, struct):
         self.indent, self.struct, self.old_bits = indent, struct, None
 
 
 def breaks(old_layout, text):
-    """The lines of a report that are no append in an allowed place."""
-    said, places = [], [Place(-1, "?")]
+    """The lines of a report that describe anything but an allowed append."""
+    found, places = [], [Place(-1, "?")]
     for full in text.splitlines():
         line = full.strip()
         indent = len(full) - len(full.lstrip())
@@ -73,10 +73,10 @@ def breaks(old_layout, text):
             allowed = place.struct in old_layout.structs and grows(old_layout, place.struct)
             fine = allowed and int(grew[2]) > place.old_bits
         elif inserted:
-            # Where the size stayed, it went into padding: that is no append.
+            # A member inserted into padding does not change the size; that is not an append.
             fine = place.old_bits is not None and int(inserted[1]) >= place.old_bits
         else:
             fine = HARMLESS.fullmatch(line)
         if not fine:
-            said.append(f"{place.struct}: {line}")
-    return said
+            found.append(f"{place.struct}: {line}")
+    return found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole layout of the ABI's headers, read from the DWARF of a small shared object that uses every type of them."""
+"""Reads the complete layout of the ABI's headers from the DWARF of a small shared object that uses all their types."""
 
 import dataclasses
 import os
@@ -8,7 +8,7 @@ import subprocess
 
 
 class GateError(Exception):
-    """The gate itself cannot do its work: no compiler, no debug information, a header that does not compile."""
+    """The gate cannot run: there is no compiler, no debug information, or a header does not compile."""
 
 
 @dataclasses.dataclass
@@ -42,7 +42,7 @@ class Layout:
         return self.numbers["YOKE_ABI_MAJOR"], self.numbers["YOKE_ABI_MINOR"]
 
     def tables(self):
-        """Table id -> the name of its struct: YOKE_PEER_TABLE belongs to YOKE_PEER_API_FUNCTIONS."""
+        """Table id -> name of its struct. YOKE_PEER_TABLE belongs to YOKE_PEER_API_FUNCTIONS."""
         found = {}
         for macro, text in self.texts.items():
             listed = self.lists.get(macro.replace("_TABLE", "_API_FUNCTIONS"))
@@ -51,7 +51,7 @@ class Layout:
         return found
 
     def render(self):
-        lines = ["# The exact layout of the plugin ABI; tests/abi_gate/README.md says how it changes on purpose."]
+        lines = ["# The exact layout of the plugin ABI. To change it on purpose, see tests/abi_gate/README.md."]
         lines += [f"header {name}" for name in self.headers]
         lines += [f"constant {name} = {value}" for name, value in sorted(self.numbers.items())]
         lines += [f'constant {name} = "{text}"' for name, text in sorted(self.texts.items())]
@@ -84,12 +84,12 @@ def headers_of(include):
     found = [os.path.relpath(os.path.join(folder, name), root)
              for folder, _, names in os.walk(root) for name in names if name.endswith(".h")]
     if not found:
-        raise GateError(f"there are no headers in {root}")
+        raise GateError(f"no headers in {root}")
     return sorted(found)
 
 
 def declared(include, headers):
-    """Names of defined structs (with their header), of opaque ones, and of function pointers' typedefs."""
+    """Names of the defined structs (with their header), of the opaque structs, and of function pointer typedefs."""
     defined, mentioned, functions = {}, set(), set()
     for header in headers:
         with open(os.path.join(include, "yoke", header), encoding="utf-8") as file:
@@ -109,7 +109,7 @@ def macros(include, headers, compiler):
 
 
 def write_user(path, include, compiler):
-    """C source that uses every type, and holds every number as an enumerator, so that DWARF has them all."""
+    """Writes C source that uses every type and has an enumerator for every number, so that DWARF describes them all."""
     headers = headers_of(include)
     defined, opaque, functions = declared(include, headers)
     every = macros(include, headers, compiler)
@@ -123,7 +123,7 @@ def write_user(path, include, compiler):
             file.write(f"YOKE_EXPORT struct {name}* use_{name}(struct {name}* it) {{ return it; }}\n")
         for name in functions:
             file.write(f"YOKE_EXPORT {name} use_{name}({name} it) {{ return it; }}\n")
-        # An enumeration each: abidiff takes no notice of enumerators that share their value with another.
+        # One enumeration per number, because abidiff ignores enumerators with the same value as another.
         for name in sorted(numbers):
             file.write(f"enum of_{name} {{ value_of_{name} = (int)({name}) }};\n"
                        f"YOKE_EXPORT enum of_{name} use_{name}(enum of_{name} it) {{ return it; }}\n")
@@ -132,7 +132,7 @@ def write_user(path, include, compiler):
 
 
 def build(folder, include, compiler):
-    """Compiles it with debug information; gives back the shared object and what is still to be read from it."""
+    """Compiles the source with debug information. Returns the shared object, and a layout that read() completes."""
     os.makedirs(folder, exist_ok=True)
     source, binary = os.path.join(folder, "user.c"), os.path.join(folder, "user.so")
     layout = write_user(source, include, compiler)
@@ -142,7 +142,7 @@ def build(folder, include, compiler):
 
 
 def entries(binary):
-    """The DIEs of a binary: offset -> (tag, attributes, children), and the offsets of the outermost ones."""
+    """The DIEs of a binary: offset -> (tag, attributes, children), and the offsets of the outermost DIEs."""
     text = run(["readelf", "--wide", "--debug-dump=info", binary], env={**os.environ, "LC_ALL": "C"})
     dies, parents, top, current = {}, [], [], None
     for line in text.splitlines():
@@ -158,24 +158,24 @@ def entries(binary):
             continue
         attribute = re.match(r"\s+<[0-9a-f]+>\s+DW_AT_(\w+)\s*:\s*(.*)$", line)
         if attribute and current:
-            # Values carry their form in front: "(strp) (offset: 0x5b): text", "(indirect string, offset: 0x5b): text".
+            # The form precedes the value: "(strp) (offset: 0x5b): text", "(indirect string, offset: 0x5b): text".
             value = re.sub(r"^(?:\([^()]*\)\s*)+:?\s*", "", attribute[2]).strip()
             current[1][attribute[1]] = value
     return dies, top
 
 
 def prove_debug_information(binary, layout):
-    """Both gates see nothing in a binary without DWARF, and would pass: so its presence is proven first."""
+    """Fails if the binary lacks DWARF. Both gates would find no difference in such a binary, and pass."""
     dies, _ = entries(binary)
     here = {attributes.get("name") for tag, attributes, children in dies.values() if tag == "structure_type" and children}
     missing = sorted(set(layout.structs) - here)
     if missing:
-        raise GateError(f"{binary} holds no debug information of {', '.join(missing[:3])}"
+        raise GateError(f"{binary} has no debug information for {', '.join(missing[:3])}"
                         f"{' and others' if len(missing) > 3 else ''}: it was stripped, or compiled without -g")
 
 
 class Types:
-    """Spells the types of a binary as C does, the same for every compiler."""
+    """The types of a binary as C text, identical for every compiler."""
 
     FIXED = re.compile(r"u?int(8|16|32|64)_t$")
     BASE = {"long unsigned int": "unsigned long", "long int": "long", "short int": "short",
@@ -197,7 +197,6 @@ class Types:
         if tag == "base_type":
             return self.BASE.get(name, name)
         if tag == "typedef":
-            # A struct's typedef has its own name; of others the name is what a reader of the header sees.
             return name
         if tag == "pointer_type":
             inner = self.text(target)
@@ -224,7 +223,7 @@ class Types:
             return size
         if "byte_size" in attributes:
             return number(attributes["byte_size"])
-        if tag == "pointer_type":  # clang leaves the size out
+        if tag == "pointer_type":  # clang omits the size
             return 8
         return self.size(self.target(attributes))
 
@@ -255,6 +254,25 @@ def read_member(types, attributes):
     target = types.target(attributes)
     return Member(attributes.get("name", "(unnamed)"), number(attributes.get("data_member_location", "0")),
                   types.size(target), types.text(target), number(attributes.get("bit_size", "0")))
+
+
+def language_differences(folder, layout, options):
+    """Whether C11 and C++20 agree with the layout, which was read from C with GNU extensions: one sentence per language that does not."""
+    lines = ["#include <assert.h>", "#include <stddef.h>", *(f"#include <yoke/{header}>" for header in layout.headers)]
+    for struct in layout.structs.values():
+        lines.append(f'static_assert(sizeof(struct {struct.name}) == {struct.size}, "size of {struct.name}");')
+        lines += [f'static_assert(offsetof(struct {struct.name}, {m.name}) == {m.offset}, "offset of {struct.name}.{m.name}");'
+                  for m in struct.members if not m.bits]
+    source = os.path.join(folder, "assertions.c")
+    with open(source, "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+    found = []
+    for compiler, language, standard in ((options.cc, "c", "c11"), (options.cxx, "c++", "c++20")):
+        try:
+            run([compiler, "-x", language, f"-std={standard}", "-pedantic-errors", "-fsyntax-only", "-I", options.include, source])
+        except GateError as error:
+            found.append(f"{standard} does not have the layout of the debug information: {error}")
+    return found
 
 
 def layout_of(folder, include, compiler):

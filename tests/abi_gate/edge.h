@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/abi_gate/edge.h: memory that ends at a page which nobody may touch.
+// tests/abi_gate/edge.h: memory that ends at an inaccessible page.
 #pragma once
 
 #include <sys/mman.h>
@@ -12,8 +12,8 @@
 
 namespace yoke::test {
 
-// `byte_count` bytes, all kFilling; one word further, reading and writing end the process. Aligned as structs
-// are.
+// `byte_count` bytes of kFilling, aligned to 8. An access past the end,
+// rounded up to 8 bytes, ends the process.
 class Edge {
  public:
   static constexpr unsigned char kFilling = 0xAB;
@@ -29,7 +29,7 @@ class Edge {
     start_ = end() - rounded;
     std::memset(start_, kFilling, rounded);
   }
-  // The first `byte_count` bytes of `whole`; what is asked for behind its end is kFilling.
+  // The first `byte_count` bytes of `whole`, padded with kFilling.
   template <class T>
   Edge(const T& whole, std::size_t byte_count) : Edge(byte_count) {
     std::memcpy(start_, &whole, byte_count < sizeof(T) ? byte_count : sizeof(T));

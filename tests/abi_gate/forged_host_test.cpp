@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/abi_gate/forged_host_test.cpp: today's plugins under hosts of older and newer minors: tables and
-// structs that are shorter, or go on behind what the plugin knows.
+// tests/abi_gate/forged_host_test.cpp: current plugins under hosts of older and newer minors, whose tables
+// and structs are shorter or longer than the plugin's.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -16,10 +16,10 @@
 namespace yoke::test {
 namespace {
 
-constexpr std::uint64_t kBehind = 64;  // bytes of a newer minor
+constexpr std::uint64_t kAdded = 64;  // bytes that a newer minor appends
 
 void unknown_function() {
-  ADD_FAILURE() << "the plugin called a function of a minor that it cannot know";
+  ADD_FAILURE() << "the plugin called a function that its minor does not have";
 }
 
 class ForgedHostTest : public testing::TestWithParam<std::string> {
@@ -29,68 +29,88 @@ class ForgedHostTest : public testing::TestWithParam<std::string> {
     ASSERT_NE(entry_, nullptr);
   }
 
-  // What an application does at least, under the host table and the args that are given.
+  // Enters the plugin, copies to and from a device, and destroys the plugin.
   void use(const yoke_entry_args* args) {
     yoke_plugin* plugin = nullptr;
     yoke_error error;
-    ASSERT_EQ(entry_(args, &plugin, &error), YOKE_OK) << error.text;
+    ASSERT_EQ(entry_(args, &plugin, &error), YOKE_STATUS_OK) << error.text;
     EXPECT_LE(plugin->abi_minor, args->max_minor);
     const auto* api = static_cast<const yoke_backend_api*>(plugin->get_table(plugin, YOKE_BACKEND_TABLE));
+    auto device_args = sized<yoke_device_args>();
     yoke_device* device = nullptr;
-    EXPECT_EQ(api->device_open(plugin, 4000000000U, nullptr, 0, &device, &error), YOKE_OUT_OF_RANGE);
-    ASSERT_EQ(api->device_open(plugin, 0, nullptr, 0, &device, &error), YOKE_OK);
+    device_args.ordinal = 4000000000U;
+    EXPECT_EQ(api->device_open(plugin, &device_args, &device, &error), YOKE_STATUS_OUT_OF_RANGE);
+    device_args.ordinal = 0;
+    ASSERT_EQ(api->device_open(plugin, &device_args, &device, &error), YOKE_STATUS_OK);
+    auto buffer_args = sized<yoke_buffer_args>();
+    buffer_args.byte_count = 100;
+    buffer_args.kind = YOKE_MEMORY_DEVICE;
     yoke_buffer* buffer = nullptr;
-    ASSERT_EQ(api->buffer_create(device, 100, YOKE_MEMORY_DEVICE, &buffer, &error), YOKE_OK);
+    ASSERT_EQ(api->buffer_create(device, &buffer_args, &buffer, &error), YOKE_STATUS_OK);
     std::array<char, 5> got{};
-    EXPECT_EQ(api->from_host(nullptr, buffer, 95, "minor", 5, nullptr, &error), YOKE_OK);
-    EXPECT_EQ(api->to_host(nullptr, buffer, 95, got.data(), 5, &error), YOKE_OK);
+    EXPECT_EQ(api->from_host(nullptr, buffer, 95, "minor", 5, nullptr, &error), YOKE_STATUS_OK);
+    EXPECT_EQ(api->to_host(nullptr, buffer, 95, got.data(), 5, &error), YOKE_STATUS_OK);
     EXPECT_EQ(std::string(got.data(), 5), "minor");
     api->buffer_destroy(buffer);
-    EXPECT_EQ(api->device_close(device, &error), YOKE_OK);
+    EXPECT_EQ(api->device_close(device, &error), YOKE_STATUS_OK);
     plugin->destroy(plugin);
   }
 
-  // Calls with out structs of every size that a host of some minor could have. `call` fills one.
+  // Calls `call`, which fills a struct, with every struct_size up to kAdded bytes more than the plugin has.
   template <class T>
   void fill_every_size(const std::function<std::int32_t(T*)>& call) {
     T whole{};
     whole.struct_size = sizeof(T);
-    ASSERT_EQ(call(&whole), YOKE_OK);
-    for (std::uint64_t size = sizeof(std::uint64_t); size <= sizeof(T) + kBehind;
+    ASSERT_EQ(call(&whole), YOKE_STATUS_OK);
+    for (std::uint64_t size = sizeof(std::uint64_t); size <= sizeof(T) + kAdded;
          size += sizeof(std::uint64_t)) {
       const Edge memory(size);
       std::memcpy(memory.data(), &size, sizeof size);
-      ASSERT_EQ(call(memory.as<T>()), YOKE_OK) << "struct_size " << size;
+      ASSERT_EQ(call(memory.as<T>()), YOKE_STATUS_OK) << "struct_size " << size;
       whole.struct_size = size;
       const std::uint64_t known = std::min<std::uint64_t>(size, sizeof(T));
       EXPECT_EQ(std::memcmp(memory.data(), &whole, known), 0) << "struct_size " << size;
       for (std::uint64_t i = known; i < size; ++i) {
         ASSERT_EQ(memory.data()[i], std::byte{Edge::kFilling})
-            << "byte " << i << " is none that the plugin knows";
+            << "the plugin wrote byte " << i << ", past its own struct";
       }
     }
   }
 
-  // Two rows of every length.
+  // As fill_every_size, for an array of two rows with every stride.
   template <class T>
-  void fill_rows_of_every_size(const std::function<std::int32_t(std::uint32_t, T*, std::uint32_t*)>& call) {
+  void fill_every_stride(
+      const std::function<std::int32_t(std::uint32_t, std::uint64_t, T*, std::uint32_t*)>& call) {
     std::array<T, 2> whole{};
-    whole[0].struct_size = whole[1].struct_size = sizeof(T);
     std::uint32_t count = 0;
-    ASSERT_EQ(call(2, whole.data(), &count), YOKE_OK);
+    ASSERT_EQ(call(2, sizeof(T), whole.data(), &count), YOKE_STATUS_OK);
     const std::uint32_t written = std::min(count, 2U);
     ASSERT_GE(written, 1U);
-    for (std::uint64_t size = sizeof(std::uint64_t); size <= sizeof(T) + kBehind;
-         size += sizeof(std::uint64_t)) {
-      const Edge memory(2 * size);
-      for (std::uint32_t row = 0; row < 2; ++row) {
-        std::memcpy(memory.data() + row * size, &size, sizeof size);
+    for (std::uint64_t stride = 8; stride <= sizeof(T) + kAdded; stride += 8) {
+      SCOPED_TRACE("stride " + std::to_string(stride));
+      const Edge memory(2 * stride);
+      ASSERT_EQ(call(2, stride, memory.as<T>(), &count), YOKE_STATUS_OK);
+      const std::uint64_t known = std::min<std::uint64_t>(stride, sizeof(T));
+      for (std::uint64_t i = 0; i < 2 * stride; ++i) {
+        const bool is_known = i / stride < written && i % stride < known;
+        const auto* row = reinterpret_cast<const std::byte*>(&whole[i / stride]);
+        ASSERT_EQ(memory.data()[i], is_known ? row[i % stride] : std::byte{Edge::kFilling}) << "byte " << i;
       }
-      ASSERT_EQ(call(2, memory.as<T>(), &count), YOKE_OK) << "struct_size " << size;
-      for (std::uint32_t row = 0; row < written; ++row) {
-        whole[row].struct_size = size;
-        const std::uint64_t known = std::min<std::uint64_t>(size, sizeof(T));
-        EXPECT_EQ(std::memcmp(memory.data() + row * size, &whole[row], known), 0) << "struct_size " << size;
+    }
+  }
+
+  // Calls `create` with arguments of every size. Those that are long enough must be accepted, whatever
+  // follows. `create` returns the code and destroys what it created.
+  template <class Args>
+  void pass_every_size(const Args& whole, std::uint64_t needed,
+                       const std::function<std::int32_t(const Args*)>& create) {
+    for (std::uint64_t size = 8; size <= sizeof(Args) + kAdded; size += 8) {
+      Args args = whole;
+      args.struct_size = size;
+      const Edge memory(args, size);
+      const std::int32_t code = create(memory.as<Args>());
+      if (size >= needed) {
+        EXPECT_EQ(code, YOKE_STATUS_OK) << "struct_size " << size;
       }
     }
   }
@@ -99,7 +119,7 @@ class ForgedHostTest : public testing::TestWithParam<std::string> {
   TestHost host_;
 };
 
-TEST_P(ForgedHostTest, HostTablesOfEveryLengthAreReadToTheirEndAndNoFurther) {
+TEST_P(ForgedHostTest, ReadsHostTablesOfEverySizeToTheirEnd) {
   for (std::uint64_t size = sizeof(std::uint64_t); size <= sizeof(yoke_host_api); size += 4) {
     SCOPED_TRACE("struct_size " + std::to_string(size));
     host_.api().struct_size = size;
@@ -110,7 +130,7 @@ TEST_P(ForgedHostTest, HostTablesOfEveryLengthAreReadToTheirEndAndNoFurther) {
   }
 }
 
-TEST_P(ForgedHostTest, AHostTableOfTheNextMinorIsUsedAsFarAsItIsKnown) {
+TEST_P(ForgedHostTest, IgnoresFunctionsOfANewerHost) {
   struct Newer {
     yoke_host_api known;
     std::array<void (*)(), 16> added;
@@ -126,7 +146,7 @@ TEST_P(ForgedHostTest, AHostTableOfTheNextMinorIsUsedAsFarAsItIsKnown) {
   EXPECT_EQ(args.host->struct_size, sizeof newer);
 }
 
-TEST_P(ForgedHostTest, HostTablesOfAbsurdLengthsDoNoHarm) {
+TEST_P(ForgedHostTest, SurvivesHostTablesOfInvalidSizes) {
   for (const std::uint64_t size : {std::uint64_t{0}, std::uint64_t{7}, ~std::uint64_t{0}}) {
     SCOPED_TRACE("struct_size " + std::to_string(size));
     host_.api().struct_size = size;
@@ -137,32 +157,47 @@ TEST_P(ForgedHostTest, HostTablesOfAbsurdLengthsDoNoHarm) {
   }
 }
 
-TEST_P(ForgedHostTest, EveryMinorThatIsServedIsAnswered) {
-  for (std::uint32_t minor = 0; minor <= YOKE_ABI_MINOR + 2; ++minor) {
-    SCOPED_TRACE("the host serves up to minor " + std::to_string(minor));
+TEST_P(ForgedHostTest, AcceptsEveryCompatibleMinorOfTheHost) {
+  for (std::uint32_t minor = YOKE_ABI_MIN_MINOR; minor <= YOKE_ABI_MINOR + 2; ++minor) {
+    SCOPED_TRACE("the host supports up to minor " + std::to_string(minor));
     yoke_entry_args args = host_.args();
     args.max_minor = minor;
     use(&args);
   }
 }
 
-TEST_P(ForgedHostTest, ArgsOfEveryLengthAreReadToTheirEndAndNoFurther) {
-  for (std::uint64_t size = sizeof(std::uint64_t); size <= sizeof(yoke_entry_args) + kBehind; size += 8) {
+TEST_P(ForgedHostTest, RefusesHostsOfIncompatibleMinorsWithBothRanges) {
+  for (std::uint32_t minor = 0; minor < YOKE_ABI_MIN_MINOR; ++minor) {
+    yoke_entry_args args = host_.args();
+    args.min_minor = 0;
+    args.max_minor = minor;
+    yoke_plugin* plugin = nullptr;
+    yoke_error error;
+    EXPECT_EQ(entry_(&args, &plugin, &error), YOKE_STATUS_FAILED_PRECONDITION);
+    EXPECT_EQ(plugin, nullptr);
+    EXPECT_EQ(error.text, "plugin '" + GetParam() + "' supports ABI 0.3 to 0.3, the host 0.0 to 0." +
+                              std::to_string(minor) + "; update the older of the two");
+  }
+}
+
+TEST_P(ForgedHostTest, ReadsEntryArgsOfEverySizeToTheirEnd) {
+  constexpr std::uint64_t kNeeded = offsetof(yoke_entry_args, options);
+  for (std::uint64_t size = sizeof(std::uint64_t); size <= sizeof(yoke_entry_args) + kAdded; size += 8) {
     SCOPED_TRACE("struct_size " + std::to_string(size));
     yoke_entry_args args = host_.args();
     args.struct_size = size;
     const Edge memory(args, size);
-    if (size >= sizeof(yoke_entry_args)) {
+    if (size >= kNeeded) {
       use(memory.as<yoke_entry_args>());
     } else {
       yoke_plugin* plugin = nullptr;
-      EXPECT_EQ(entry_(memory.as<yoke_entry_args>(), &plugin, nullptr), YOKE_INVALID_ARGUMENT);
+      EXPECT_EQ(entry_(memory.as<yoke_entry_args>(), &plugin, nullptr), YOKE_STATUS_INVALID_ARGUMENT);
       EXPECT_EQ(plugin, nullptr);
     }
   }
 }
 
-TEST_P(ForgedHostTest, OutStructsOfTier0AreWrittenToTheirEndAndNoFurther) {
+TEST_P(ForgedHostTest, WritesStructsOfTier0ToTheirEnd) {
   Entered entered(entry_);
   yoke_device* device = entered.open();
   yoke_buffer* buffer = entered.buffer(device, 100);
@@ -176,9 +211,9 @@ TEST_P(ForgedHostTest, OutStructsOfTier0AreWrittenToTheirEndAndNoFurther) {
       [&](yoke_buffer_info* info) { return api->buffer_describe(buffer, info, nullptr); });
   fill_every_size<yoke_live_counts>(
       [&](yoke_live_counts* counts) { return api->live_counts(entered.plugin, counts, nullptr); });
-  fill_rows_of_every_size<yoke_option_spec>(
-      [&](std::uint32_t capacity, yoke_option_spec* rows, std::uint32_t* count) {
-        return api->option_specs(entered.plugin, capacity, rows, count, nullptr);
+  fill_every_stride<yoke_option_spec>(
+      [&](std::uint32_t capacity, std::uint64_t stride, yoke_option_spec* rows, std::uint32_t* count) {
+        return api->option_specs(entered.plugin, capacity, stride, rows, count, nullptr);
       });
 
   api->buffer_destroy(buffer);
@@ -189,70 +224,122 @@ constexpr std::string_view kText =
     "yoke.program 1\nprogram twice() {\n  arg x : f32[4] in\n  arg y : f32[4] out\n  y[i] = x[i] * 2.0\n"
     "  y[i] = y[i] + 1.0\n}\n";
 
-TEST_P(ForgedHostTest, OutStructsOfTier2AreWrittenToTheirEndAndNoFurther) {
+TEST_P(ForgedHostTest, WritesStructsOfTier2ToTheirEnd) {
   Entered entered(entry_);
   ASSERT_NE(entered.programs, nullptr);
   yoke_device* device = entered.open();
-  const yoke_program_text text = as_text(kText);
-  yoke_code* code = nullptr;
+  const yoke_compile_args text = as_text(kText);
+  yoke_code* code = entered.compile(device, kText);
   const auto* api = entered.programs;
-  ASSERT_EQ(api->code_compile(device, &text, &code, &entered.error), YOKE_OK) << entered.error.text;
 
   fill_every_size<yoke_entry_info>(
       [&](yoke_entry_info* info) { return api->code_describe(code, 0, info, nullptr); });
   fill_every_size<yoke_argument_info>(
       [&](yoke_argument_info* info) { return api->code_argument(code, 0, 1, info, nullptr); });
-  fill_rows_of_every_size<yoke_verdict>(
-      [&](std::uint32_t capacity, yoke_verdict* rows, std::uint32_t* count) {
-        return api->can_compile(device, &text, capacity, rows, count, nullptr);
+  fill_every_stride<yoke_verdict>(
+      [&](std::uint32_t capacity, std::uint64_t stride, yoke_verdict* rows, std::uint32_t* count) {
+        return api->can_compile(device, &text, capacity, stride, rows, count, nullptr);
       });
-  fill_rows_of_every_size<yoke_format>([&](std::uint32_t capacity, yoke_format* rows, std::uint32_t* count) {
-    return api->formats(entered.plugin, capacity, rows, count, nullptr);
-  });
+  fill_every_stride<yoke_format>(
+      [&](std::uint32_t capacity, std::uint64_t stride, yoke_format* rows, std::uint32_t* count) {
+        return api->formats(entered.plugin, capacity, stride, rows, count, nullptr);
+      });
 
   api->code_destroy(code);
   entered.close(device);
 }
 
-TEST_P(ForgedHostTest, ProgramTextsOfEveryLengthAreReadToTheirEndAndNoFurther) {
+TEST_P(ForgedHostTest, ReadsArgumentStructsOfEverySizeToTheirEnd) {
   Entered entered(entry_);
   ASSERT_NE(entered.programs, nullptr);
+  const auto* api = entered.backend;
   yoke_device* device = entered.open();
-  for (std::uint64_t size = sizeof(std::uint64_t); size <= sizeof(yoke_program_text) + kBehind; size += 8) {
-    yoke_program_text text = as_text(kText);
-    text.struct_size = size;
-    const Edge memory(text, size);
-    yoke_code* code = nullptr;
-    const std::int32_t answer =
-        entered.programs->code_compile(device, memory.as<yoke_program_text>(), &code, &entered.error);
-    EXPECT_EQ(answer == YOKE_OK, size >= sizeof(yoke_program_text)) << "struct_size " << size;
-    EXPECT_EQ(code != nullptr, answer == YOKE_OK);
-    entered.programs->code_destroy(code);
+  auto buffer_args = sized<yoke_buffer_args>();
+  buffer_args.byte_count = 100;
+  buffer_args.kind = YOKE_MEMORY_DEVICE;
+
+  pass_every_size<yoke_device_args>(sized<yoke_device_args>(), 8, [&](const yoke_device_args* args) {
+    yoke_device* made = nullptr;
+    const std::int32_t code = api->device_open(entered.plugin, args, &made, nullptr);
+    entered.close(made);
+    return code;
+  });
+  pass_every_size<yoke_buffer_args>(buffer_args, sizeof(yoke_buffer_args), [&](const yoke_buffer_args* args) {
+    yoke_buffer* made = nullptr;
+    const std::int32_t code = api->buffer_create(device, args, &made, nullptr);
+    api->buffer_destroy(made);
+    return code;
+  });
+  pass_every_size<yoke_compile_args>(
+      as_text(kText), sizeof(yoke_compile_args), [&](const yoke_compile_args* args) {
+        yoke_code* made = nullptr;
+        const std::int32_t code = entered.programs->code_compile(device, args, &made, nullptr);
+        entered.programs->code_destroy(made);
+        return code;
+      });
+  if (entered.streams != nullptr) {  // cc has none
+    pass_every_size<yoke_stream_args>(sized<yoke_stream_args>(), 8, [&](const yoke_stream_args* args) {
+      yoke_stream* made = nullptr;
+      const std::int32_t code = entered.streams->stream_create(device, args, &made, nullptr);
+      entered.streams->stream_destroy(made);
+      return code;
+    });
   }
   entered.close(device);
 }
 
-TEST_P(ForgedHostTest, OptionsOfTheNextMinorAreStrippedToWhatIsKnown) {
+TEST_P(ForgedHostTest, ReadsBindingsOfEveryStride) {
+  Entered entered(entry_);
+  ASSERT_NE(entered.programs, nullptr);
+  yoke_device* device = entered.open();
+  yoke_buffer* memory = entered.buffer(device, 512);
+  yoke_code* code = entered.compile(device, kText);
+  yoke_buffer* scratch = entered.workspace(device, code, 0);
+  const std::array<yoke_binding, 2> bindings = {{{memory, 0, 16, 0}, {memory, 256, 16, 0}}};
+  const yoke_binding workspace = entered.whole(scratch);
+  for (std::uint32_t stride = sizeof(yoke_binding); stride <= sizeof(yoke_binding) + kAdded; stride += 8) {
+    const Edge rows(2 * stride);
+    std::memcpy(rows.data(), &bindings[0], sizeof bindings[0]);
+    std::memcpy(rows.data() + stride, &bindings[1], sizeof bindings[1]);
+    const Edge work(workspace, stride);
+    auto args = sized<yoke_link_args>();
+    args.bindings = rows.as<yoke_binding>();
+    args.binding_count = 2;
+    args.binding_stride = stride;
+    args.workspace = work.as<yoke_binding>();
+    yoke_routine* routine = nullptr;
+    EXPECT_EQ(entered.programs->routine_link(code, &args, &routine, &entered.error), YOKE_STATUS_OK)
+        << "stride " << stride << ": " << entered.error.text;
+    entered.programs->routine_destroy(routine);
+  }
+  entered.programs->code_destroy(code);
+  entered.backend->buffer_destroy(scratch);
+  entered.backend->buffer_destroy(memory);
+  entered.close(device);
+}
+
+TEST_P(ForgedHostTest, ReadsTheKnownPartOfLongerOptions) {
   Entered entered(entry_);
   struct Newer {
     yoke_option known;
     std::array<std::uint64_t, 3> added;
   };
-  Newer rows[2] = {{integer_option("memory_limit", 1000), {1, 2, 3}},
-                   {integer_option("second_row", 1), {4, 5, 6}}};
-  rows[0].known.struct_size = rows[1].known.struct_size = sizeof(Newer);
+  const Newer rows[2] = {{integer_option("memory_limit", 1000), {1, 2, 3}},
+                         {integer_option("second_row", 1), {4, 5, 6}}};
+  auto args = sized<yoke_device_args>();
+  args.options = &rows[0].known;
+  args.option_count = 2;
+  args.option_stride = sizeof(Newer);
   yoke_device* device = nullptr;
 
-  // The second row is only found by the first one's struct_size.
-  EXPECT_EQ(entered.backend->device_open(entered.plugin, 0, &rows[0].known, 2, &device, &entered.error),
-            YOKE_INVALID_ARGUMENT);
+  EXPECT_EQ(entered.backend->device_open(entered.plugin, &args, &device, &entered.error),
+            YOKE_STATUS_INVALID_ARGUMENT);
   EXPECT_NE(entered.error.text.find("second_row"), std::string::npos) << entered.error.text;
-  ASSERT_EQ(entered.backend->device_open(entered.plugin, 0, &rows[0].known, 1, &device, &entered.error),
-            YOKE_OK)
+  args.option_count = 1;
+  ASSERT_EQ(entered.backend->device_open(entered.plugin, &args, &device, &entered.error), YOKE_STATUS_OK)
       << entered.error.text;
-  yoke_memory_info memory{};
-  memory.struct_size = sizeof memory;
-  ASSERT_EQ(entered.backend->device_memory(device, &memory, nullptr), YOKE_OK);
+  auto memory = sized<yoke_memory_info>();
+  ASSERT_EQ(entered.backend->device_memory(device, &memory, nullptr), YOKE_STATUS_OK);
   EXPECT_EQ(memory.limit_bytes, 1000U);
   entered.close(device);
 }

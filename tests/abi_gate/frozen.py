@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Released sources stay as they were released (rule 37): `check` holds frozen/ against its sums, `release` freezes a minor."""
+"""Keeps released sources unchanged (rule 37): `check` compares frozen/ with its checksums, `release` freezes a minor, and `seal`
+writes the checksums. Frozen headers have no comments."""
 
 import argparse
 import hashlib
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -30,27 +32,39 @@ def check():
     with open(SUMS, encoding="utf-8") as file:
         expected = {name: digest for digest, name in (line.split() for line in file)}
     here = sums()
-    said = [f"{name} was changed: a released source stays as it is" for name in here if expected.get(name, here[name]) != here[name]]
-    said += [f"{name} is not in SHA256SUMS: freeze a minor with `frozen.py release`" for name in here if name not in expected]
-    said += [f"{name} is gone" for name in expected if name not in here]
-    return said
+    found = [f"{name} was changed; released sources must stay unchanged" for name in here if expected.get(name, here[name]) != here[name]]
+    found += [f"{name} is not in SHA256SUMS; run `frozen.py seal` after a release" for name in here if name not in expected]
+    found += [f"{name} was removed" for name in expected if name not in here]
+    return found
+
+
+def strip(folder):
+    """Removes the comments, except the license, and the empty lines of the headers in a folder."""
+    for header in abi_layout.headers_of(folder):
+        path = os.path.join(folder, "yoke", header)
+        with open(path, encoding="utf-8") as file:
+            license_line, _, text = file.read().partition("\n")
+        text = re.sub(r"[ \t]*/\*.*?\*/", "", text, flags=re.S)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("\n".join([license_line, *(line.rstrip() for line in text.splitlines() if line.strip())]) + "\n")
 
 
 def release(compiler):
-    """Copies the current headers, and the last release's plugin and host, into a folder of their own."""
+    """Copies the current headers, and the plugin and host of the previous release, to the folder of the new release."""
     with tempfile.TemporaryDirectory() as folder:
         version = "%d.%d" % abi_layout.layout_of(folder, abi_gate.CURRENT, compiler).version()
     target = os.path.join(abi_gate.FROZEN, version)
     if os.path.exists(os.path.join(target, "include")):
-        return [f"{version} is released already"]
-    shutil.copytree(abi_gate.CURRENT, os.path.join(target, "include"))
+        return [f"{version} is already released"]
     minors = abi_gate.released(int(version.split(".")[0]))
+    shutil.copytree(abi_gate.CURRENT, os.path.join(target, "include"))
+    strip(os.path.join(target, "include"))
     for name in ("plugin.c", "host.c"):
         if minors and not os.path.exists(os.path.join(target, name)):
             before = os.path.dirname(minors[-1][1])
             shutil.copy(os.path.join(before, name), os.path.join(target, name))
-            print(f"{target}/{name} is a copy of {before}'s: write the new version into it, and a use of what is new")
-    print("then: frozen.py seal")
+            print(f"{target}/{name} was copied from {before}: change its version, and make it use what this minor added")
+    print("then run: frozen.py seal")
     return []
 
 
@@ -65,10 +79,10 @@ def main():
     parser.add_argument("command", choices=["check", "release", "seal"])
     parser.add_argument("--cc", default="cc")
     options = parser.parse_args()
-    said = {"check": check, "seal": seal, "release": lambda: release(options.cc)}[options.command]()
-    for line in said:
+    found = {"check": check, "seal": seal, "release": lambda: release(options.cc)}[options.command]()
+    for line in found:
         print(f"frozen: {line}", file=sys.stderr)
-    return 1 if said else 0
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/abi_gate/frozen_test.cpp: backends built from the frozen sources of every released minor, under
-// today's runtime.
+// tests/abi_gate/frozen_test.cpp: the frozen backend of every released minor under the current runtime.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <yoke/ext/memory.h>
 #include <yoke/runtime/stream.h>
 
 #include <array>
@@ -19,15 +19,18 @@ using ::testing::HasSubstr;
 constexpr std::string_view kTwice =
     "yoke.program 1\nprogram twice() {\n  arg x : f32[4] in\n  arg y : f32[4] out\n  y[i] = x[i] * 2.0\n}\n";
 
-// One release per parameter: the name of its folder.
+// The parameter is the name of a release's folder.
 class FrozenTest : public testing::TestWithParam<std::string> {
  protected:
-  void SetUp() override {
+  static RuntimeOptions options() {
     RuntimeOptions options;
     options.search_environment = false;
-    options.strict = true;  // its own programs, and nobody else's
+    options.strict = true;  // the backend must run its programs itself
     options.plugin_dirs = {std::filesystem::path(YOKE_TEST_FROZEN_DIR) / GetParam()};
-    runtime_ = std::make_unique<Runtime>(options);
+    return options;
+  }
+  void SetUp() override {
+    runtime_ = std::make_unique<Runtime>(options());
     backend_ = runtime_->backend("frozen");
   }
 
@@ -35,14 +38,15 @@ class FrozenTest : public testing::TestWithParam<std::string> {
   std::shared_ptr<Backend> backend_;
 };
 
-TEST_P(FrozenTest, IsDescribedInFull) {
+TEST_P(FrozenTest, DescriptionIsComplete) {
   EXPECT_EQ(backend_->version(), GetParam() + ".0");
   const DeviceInfo info = backend_->device_info(0);
   EXPECT_EQ(info.name, "frozen at " + GetParam());
   EXPECT_EQ(info.memory_bytes, 1U << 20U);
   EXPECT_EQ(info.numa_node, -1);
-  ASSERT_EQ(backend_->option_specs().size(), 1U);
+  ASSERT_EQ(backend_->option_specs().size(), 2U);
   EXPECT_EQ(backend_->option_specs()[0].integer_max, 1 << 20);
+  EXPECT_EQ(backend_->option_specs()[1].scope, YOKE_OPTION_SCOPE_PLUGIN);
   EXPECT_TRUE(backend_->has_streams());
   EXPECT_TRUE(backend_->has_programs());
 }
@@ -64,7 +68,7 @@ TEST_P(FrozenTest, ComputesOnItsOwnStreams) {
   EXPECT_THAT(out, ElementsAre(2, 4, 6, 8));
 }
 
-TEST_P(FrozenTest, CopiesWithoutDeviceToDeviceAndFillAreDoneByTheRuntime) {
+TEST_P(FrozenTest, RuntimeReplacesDeviceToDeviceAndFill) {
   const auto device = backend_->open_device(0);
   const auto stream = Stream::create(device);
   const auto first = std::make_shared<Buffer>(device, 64);
@@ -79,7 +83,26 @@ TEST_P(FrozenTest, CopiesWithoutDeviceToDeviceAndFillAreDoneByTheRuntime) {
   EXPECT_THAT(out, ElementsAre('a', 'b', 'a', 'b'));
 }
 
-TEST_P(FrozenTest, ItsErrorsArriveWithTheirText) {
+TEST_P(FrozenTest, ExtensionHasTheFunctionsThatThePluginOffers) {
+  const auto* memory = backend_->extension<yoke_memory_api>(YOKE_MEMORY_TABLE);
+  ASSERT_NE(memory, nullptr);
+  EXPECT_NE(memory->pinned_allocate, nullptr);
+  EXPECT_NE(memory->buffer_import, nullptr);
+  EXPECT_EQ(memory->device_native, nullptr);
+  EXPECT_EQ(backend_->extension<yoke_memory_api>("org.example.other/1"), nullptr);
+}
+
+TEST_P(FrozenTest, AbortFailsTheStreamOnly) {
+  const auto device = backend_->open_device(0);
+  const auto aborted = Stream::create(device);
+  const auto other = Stream::create(device);
+  aborted->abort();
+
+  EXPECT_THROW(aborted->wait(), Error);
+  EXPECT_NO_THROW(other->wait());
+}
+
+TEST_P(FrozenTest, ErrorsKeepTheirText) {
   const Option limit{"memory_limit", std::int64_t{100}};
   const auto device = backend_->open_device(0, {&limit, 1});
   try {
@@ -94,7 +117,7 @@ TEST_P(FrozenTest, ItsErrorsArriveWithTheirText) {
       Error);
 }
 
-TEST_P(FrozenTest, NothingIsLeftAlive) {
+TEST_P(FrozenTest, EveryObjectIsDestroyed) {
   {
     const auto device = backend_->open_device(0);
     const auto memory = std::make_shared<Buffer>(device, 128);
@@ -103,6 +126,15 @@ TEST_P(FrozenTest, NothingIsLeftAlive) {
   }
   const yoke_live_counts live = backend_->live_counts();
   EXPECT_EQ(live.devices + live.buffers + live.streams + live.events + live.codes + live.routines, 0U);
+}
+
+TEST_P(FrozenTest, OptionsOfThePluginReachItAsText) {
+  RuntimeOptions with_greeting = options();
+  with_greeting.plugin_options["frozen"] = {"greeting=hello"};
+  backend_.reset();
+  runtime_.reset();
+  Runtime runtime(with_greeting);
+  EXPECT_EQ(runtime.backend("frozen")->device_info(0).name, "hello");
 }
 
 INSTANTIATE_TEST_SUITE_P(Released, FrozenTest, testing::Values(YOKE_TEST_FROZEN), [](const auto& suite) {

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds plugin_api/RULES.md against the tree: each of the 39 rules is there once, and what is said to enforce it exists.
+"""Compares plugin_api/RULES.md with the tree: each rule is listed once, and the tests that it names exist.
 
-A word in backticks in the last column is the name of a test (of GoogleTest, `Suite.Test`; of the conformance kit, `group.test-name`; of ctest),
-or a file of the tree, `path` or `path: text that it holds`. With --build, each name that is no file must also be a test that ctest runs in that build."""
+A word in backticks in the last column is the name of a test (`Suite.Test` of GoogleTest, `group.test-name` of the conformance kit, or a test of
+ctest) or a file: `path`, or `path: text that it contains`. With --build, ctest must also run each named test in that build."""
 
 import argparse
 import glob
@@ -16,7 +16,6 @@ import sys
 import abi_gate
 
 RULES = os.path.join(abi_gate.ROOT, "plugin_api", "RULES.md")
-COUNT = 39
 
 
 def read(path):
@@ -30,7 +29,7 @@ def files(root, *patterns):
 
 
 def unit_tests(root):
-    """Tests of sources that some CMakeLists.txt beside or above them builds."""
+    """The tests in sources that a CMakeLists.txt in the same folder or its parent lists."""
     for path in files(root, "tests/**/*.cpp"):
         listed = any(os.path.basename(path) in read(lists) for lists in files(os.path.dirname(path), "CMakeLists.txt", "../CMakeLists.txt"))
         if listed:
@@ -39,8 +38,8 @@ def unit_tests(root):
 
 
 def registered(root):
-    """Patterns of the names that CMake gives to ctest; a variable in a name stands for anything, but for a function's `name`: that is
-    what its calls say."""
+    """Patterns of the names that CMake registers with ctest. A variable in a name matches anything, except for the parameter `name` of a
+    function: its values come from the calls of the function."""
     every = "\n".join(read(path) for path in files(root, "tests/**/CMakeLists.txt", "tests/**/*.cmake"))
     functions = re.findall(r"^function\((\w+) name\b[^)]*\)(.*?)^endfunction", every, flags=re.M | re.S)
     for function, body in functions:
@@ -57,8 +56,8 @@ def anything_for_variables(name):
 
 
 def conformance_tests(root):
-    """group.test -> the rules that it says it checks."""
-    folder = os.path.join(root, "tests", "conformance")
+    """group.test -> the rules that the test is declared to check."""
+    folder = os.path.join(root, "plugin_api", "conformance")
     groups = dict((function, name) for name, function in
                   re.findall(r'\{"(\w+)",\s*(\w+)\}', read(os.path.join(folder, "groups.cpp"))))
     found = {}
@@ -70,7 +69,7 @@ def conformance_tests(root):
 
 
 def rows(text):
-    """Rule -> (its words, the names that enforce it)."""
+    """(number, text, names that enforce it) of each rule."""
     found = []
     for line in text.splitlines():
         row = re.match(r"\| (\d+) \| (.+?) \| (.+) \|$", line)
@@ -87,24 +86,30 @@ def exists(root, name, tests, patterns, kit):
     return os.path.isfile(path) and text in read(path)
 
 
-def broken(root, text):
-    said, tests, patterns, kit = [], set(unit_tests(root)), list(registered(root)), conformance_tests(root)
+def rule_count(text):
+    """The number of rules, from the heading "# The 39 rules of ..."."""
+    return int(re.match(r"# The (\d+) rules ", text)[1])
+
+
+def problems(root, text):
+    count = rule_count(text)
+    found, tests, patterns, kit = [], set(unit_tests(root)), list(registered(root)), conformance_tests(root)
     every = rows(text)
     numbers = [number for number, _, _ in every]
-    said += [f"rule {number} stands there {numbers.count(number)} times" for number in range(1, COUNT + 1)
-             if numbers.count(number) != 1]
-    said += [f"there is no rule {number}" for number in numbers if not 1 <= number <= COUNT]
+    found += [f"rule {number} is listed {numbers.count(number)} times" for number in range(1, count + 1)
+              if numbers.count(number) != 1]
+    found += [f"rule {number} is out of range; rules are numbered 1 to {count}" for number in numbers if not 1 <= number <= count]
     for number, _, names in every:
         if not names:
-            said.append(f"rule {number} names nothing that enforces it")
-        said += [f"rule {number}: `{name}` is no test and no file of the tree" for name in names
-                 if not exists(root, name, tests, patterns, kit)]
-        # A file alone enforces nothing: something must run.
+            found.append(f"rule {number} names no test")
+        found += [f"rule {number}: `{name}` is neither a test nor a file" for name in names
+                  if not exists(root, name, tests, patterns, kit)]
+        # A file alone does not enforce a rule.
         if names and not any(": " in name or not os.path.exists(os.path.join(root, name)) for name in names):
-            said.append(f"rule {number} names files only, and no test")
+            found.append(f"rule {number} names only files, not a test")
     for name, rules in kit.items():
-        said += [f"the kit's {name} says that it checks rule {rule}" for rule in rules if not 1 <= rule <= COUNT]
-    return said
+        found += [f"the kit's {name} is declared to check rule {rule}, which does not exist" for rule in rules if not 1 <= rule <= count]
+    return found
 
 
 def is_file(root, name):
@@ -112,7 +117,7 @@ def is_file(root, name):
 
 
 def run_by_ctest(build, ctest="ctest"):
-    """What `ctest -N` lists: of GoogleTest's tests `Suite.Test`, without program, instance and parameter; of others the whole name."""
+    """The tests that `ctest -N` lists. For tests of GoogleTest, `Suite.Test` without program, instance and parameter."""
     listed = subprocess.run([ctest, "--test-dir", build, "--show-only=json-v1"], stdout=subprocess.PIPE, check=True, text=True).stdout
     found = set()
     for test in json.loads(listed)["tests"]:
@@ -123,13 +128,13 @@ def run_by_ctest(build, ctest="ctest"):
 
 
 def run_by_kit(kit):
-    """What the kit lists; it runs all of them over each plugin."""
+    """The tests of the conformance kit."""
     listed = subprocess.run([kit, "--list", "--json"], stdout=subprocess.PIPE, check=True, text=True).stdout
     return {test["name"] for test in json.loads(listed)["tests"]}
 
 
 def not_run(root, text, run, wanted=""):
-    """`run`: the names of tests; `wanted`: what a name that is asked about begins with, a regular expression."""
+    """The tests in the map that are not in `run`. `wanted` is a regular expression: only names that it matches are checked."""
     unbuilt = ", ".join(sorted(name.removesuffix("_NOT_BUILT") for name in run if name.endswith("_NOT_BUILT")))
     hint = f" (not built: {unbuilt})" if unbuilt else ""
     return [f"rule {number}: ctest does not run `{name}`{hint}" for number, _, names in rows(text) for name in names
@@ -138,11 +143,11 @@ def not_run(root, text, run, wanted=""):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--build", help="a build folder: ask its ctest what it runs")
+    parser.add_argument("--build", help="a build folder, whose ctest must run every named test")
     parser.add_argument("--ctest", default="ctest")
-    parser.add_argument("--kit", help="yoke-conformance: ask it for its tests")
-    parser.add_argument("--names", default="", help="ask about names only that begin with this regular expression")
-    parser.add_argument("--list", action="store_true", help="print the kit's tests of each rule")
+    parser.add_argument("--kit", help="the path of yoke-conformance")
+    parser.add_argument("--names", default="", help="with --build: check only names that this regular expression matches")
+    parser.add_argument("--list", action="store_true", help="print the tests of the kit by rule")
     options = parser.parse_args()
     if options.list:
         for name, rules in sorted(conformance_tests(abi_gate.ROOT).items(), key=lambda item: (item[1] or [99], item[0])):
@@ -150,15 +155,15 @@ def main():
         return 0
     if options.build:
         run = run_by_ctest(options.build, options.ctest)
-        # The kit's tests are run where ctest runs the kit over something.
+        # ctest runs the kit's tests if it runs the kit on any plugin.
         if options.kit and any(name.startswith("conformance.") for name in run):
             run |= run_by_kit(options.kit)
-        said = not_run(abi_gate.ROOT, read(RULES), run, options.names)
+        found = not_run(abi_gate.ROOT, read(RULES), run, options.names)
     else:
-        said = broken(abi_gate.ROOT, read(RULES))
-    for line in said:
+        found = problems(abi_gate.ROOT, read(RULES))
+    for line in found:
         print(line, file=sys.stderr)
-    return 1 if said else 0
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

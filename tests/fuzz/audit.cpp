@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/fuzz/audit.cpp: see audit.h.
+// tests/fuzz/audit.cpp: walks through the iterations of a program, as audit.h describes.
 #include "audit.h"
 
 #include <yoke/program/text.h>
@@ -42,8 +42,7 @@ class Audit {
     for (std::size_t i = 0; i < program_.tensors.size(); ++i) {
       const Tensor& tensor = program_.tensors[i];
       for (const bool written : written_[i]) {
-        require(tensor.role != Role::kOut || written,
-                "'" + tensor.name + "' is `out` and not wholly written");
+        require(tensor.role != Role::kOut || written, "'" + tensor.name + "' is `out` and not fully written");
       }
     }
   }
@@ -61,7 +60,7 @@ class Audit {
     return sum;
   }
 
-  // The number of an element; nothing where an index lies outside, or is only known when the program runs.
+  // The number of an element; empty when an index is out of range, or known only when the program runs.
   struct Element {
     std::optional<std::uint64_t> number;
     bool outside = false;
@@ -88,14 +87,14 @@ class Audit {
     return found;
   }
 
-  // Where an access goes; the elements that its indices are read from are checked on the way.
+  // The element that is accessed. Also checks the elements that its indices are read from.
   Element locate(const Access& access) {
     for (const Index& index : access.indices) {
       if (index.element_of) {
         const auto inner =
             element(*index.element_of, index.element_indices, [](const Affine& affine) { return &affine; });
         if (!inner.number) {
-          wrong("an index is read outside of '" + program_.tensors[*index.element_of].name + "'");
+          wrong("an index is read out of the range of '" + program_.tensors[*index.element_of].name + "'");
         }
         check_written(*index.element_of, *inner.number);
       }
@@ -118,8 +117,9 @@ class Audit {
     if (expr.op == Op::kRead) {
       const Element found = locate(expr.access);
       if (!expr.access.otherwise && !found.number) {
-        wrong(found.dynamic ? "a gather has no else"
-                            : "a read leaves '" + program_.tensors[expr.access.tensor].name + "'");
+        wrong(found.dynamic
+                  ? "a gather has no else"
+                  : "a read is out of the range of '" + program_.tensors[expr.access.tensor].name + "'");
       }
       if (found.number) {
         check_written(expr.access.tensor, *found.number);
@@ -148,7 +148,7 @@ class Audit {
     do {
       target_ = locate(statement.target);
       if (target_.outside) {
-        wrong("a write leaves '" + program_.tensors[statement.target.tensor].name + "'");
+        wrong("a write is out of the range of '" + program_.tensors[statement.target.tensor].name + "'");
       }
       if (target_.dynamic && statement.assign == Assign::kSet) {
         wrong("a scatter that does not accumulate");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/fuzz/audit.h: counts out what the verifier promises. The reference executor checks as it goes, and
-// would hide what a backend without checks runs into.
+// tests/fuzz/audit.h: checks what the verifier promises, iteration by iteration. The reference executor
+// checks while it runs, which would hide what a backend without checks does.
 #pragma once
 
 #include <yoke/program/program.h>
@@ -10,9 +10,9 @@
 
 namespace yoke::fuzz {
 
-// Walks through every iteration of a verified program with these symbol values. Throws Finding where an
-// affine index leaves its tensor, a gather has no `else`, two iterations write one element, an element is
-// read that was never written or that another iteration writes, or an `out` argument is not wholly written.
+// Walks through every iteration of a verified program with these symbol values. Throws Finding when an
+// affine index is out of range, a gather has no `else`, two iterations write one element, an element is
+// read that was never written or that another iteration writes, or an `out` argument is not fully written.
 void audit(const program::Program& program, std::span<const std::int64_t> symbols);
 
 }  // namespace yoke::fuzz

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/fuzz/guarded.h: memory whose end is watched: by the address sanitizer to the byte, else by a page
-// that nobody may touch.
+// tests/fuzz/guarded.h: memory that must not be accessed past its end: the address sanitizer checks every
+// byte, otherwise an inaccessible page follows.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/fuzz/mutate_program.cpp: changes programs as programs, so that most inputs get past the parser and
-// many up to the verifier's finer rules. Only libFuzzer programs have it.
+// tests/fuzz/mutate_program.cpp: mutates parsed programs, so that most inputs pass the parser and many
+// reach the last rules of the verifier. Only libFuzzer programs contain it.
 #include <yoke/program/text.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
 namespace yoke::fuzz {
 namespace {
 
-using namespace yoke::program;  // NOLINT: everything here is about programs
+using namespace yoke::program;  // NOLINT(google-build-using-namespace)
 
 class Mutator {
  public:
@@ -216,7 +216,7 @@ class Mutator {
     }
   }
 
-  // Another operation of as many arguments; the verifier says whether the types still agree.
+  // Another operation with the same number of arguments. The verifier checks the types.
   void change_op(Expr& expr) {
     for (int attempt = 0; attempt < 8; ++attempt) {
       const auto op = static_cast<Op>(below(static_cast<std::size_t>(Op::kRandomBits) + 1));
@@ -233,7 +233,7 @@ class Mutator {
   std::mt19937 random_;
 };
 
-// The changed text, or nothing where the input is no program.
+// The changed text; empty when the input is not a program.
 std::string mutated(std::string_view text, unsigned seed) {
   try {
     Module module = parse(text);

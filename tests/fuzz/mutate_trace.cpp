@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/fuzz/mutate_trace.cpp: after each change the records' checks are made right again: else nothing
-// behind the first changed byte would be read. Only libFuzzer programs have it.
+// tests/fuzz/mutate_trace.cpp: updates the checksums of the records after each mutation; otherwise the
+// reader would stop at the first changed record. Only libFuzzer programs contain it.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
-#include "layers/hash.h"
-#include "layers/trace_format.h"
+#include "layers/trace_file.h"
 
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
@@ -28,12 +27,11 @@ std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::s
     std::memcpy(&count, data + at, sizeof(count));
     const std::size_t left = size - at - yoke::layers::kRecordHead;
     if (count == 0 || count > left) {
-      // A length that was hit: the rest becomes the last record.
+      // The length was mutated: the rest becomes the last record.
       count = static_cast<std::uint32_t>(left);
       std::memcpy(data + at, &count, sizeof(count));
     }
-    const auto check =
-        static_cast<std::uint32_t>(yoke::layers::hash_of(data + at + yoke::layers::kRecordHead, count));
+    const std::uint32_t check = yoke::layers::checksum_of(data + at + yoke::layers::kRecordHead, count);
     std::memcpy(data + at + sizeof(count), &check, sizeof(check));
     at += yoke::layers::kRecordHead + count;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/fuzz/plugin_notes.cpp: what the loader reads of a file before anybody else sees it.
+// tests/fuzz/plugin_notes.cpp: what the loader reads from a file before the dynamic linker does.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -17,7 +17,7 @@ namespace {
 
 void read_notes(std::span<const std::byte> file) {
   for (const loader::NoteSegment& segment : loader::note_segments(file)) {
-    require(segment.alignment == 4 || segment.alignment == 8, "an alignment that no note has");
+    require(segment.alignment == 4 || segment.alignment == 8, "a note segment with an impossible alignment");
     if (segment.offset > file.size()) {
       continue;
     }
@@ -26,22 +26,22 @@ void read_notes(std::span<const std::byte> file) {
     loader::Note note;
     for (std::size_t before = rest.size(); loader::next_note(rest, segment.alignment, note);
          before = rest.size()) {
-      require(rest.size() < before, "a note that takes no bytes: the reader would never end");
+      require(rest.size() < before, "a note without bytes: the reader would never end");
       const auto* end = file.data() + file.size();
       require(note.content.data() >= file.data() && note.content.data() + note.content.size() <= end,
-              "a note's content outside of the file");
+              "the content of a note is outside the file");
     }
   }
   const std::string id = loader::build_id(file);
   require(id.size() <= 128 && id.find_first_not_of("0123456789abcdef") == std::string::npos,
-          "no build id: " + id);
+          "not a build id: " + id);
 }
 
-// A folder that only we may write, for as long as the process runs: the loader asks who owns what it reads.
+// A folder that only this user may write, as the loader requires. It is removed when the process ends.
 class Folder {
  public:
   Folder() {
-    // In memory where that is possible: a file is written for each input.
+    // In memory if possible: every input is written to a file.
     const std::filesystem::path memory = "/dev/shm";
     const auto parent =
         std::filesystem::is_directory(memory) ? memory : std::filesystem::temp_directory_path();
@@ -61,7 +61,7 @@ class Folder {
   std::filesystem::path path_;
 };
 
-// The same bytes as a file, on the way that every plugin takes.
+// The same bytes as a file, admitted as every plugin is.
 void read_file(std::span<const std::uint8_t> input) {
   static const Folder folder;
   const auto path = folder.path() / "libyoke_backend_fuzzed.so";
@@ -69,13 +69,12 @@ void read_file(std::span<const std::uint8_t> input) {
     std::ofstream file(path, std::ios::binary | std::ios::trunc);
     file.write(reinterpret_cast<const char*>(input.data()), static_cast<std::streamsize>(input.size()));
     if (!file.flush()) {
-      return;  // no room: says nothing about the reader
+      return;  // the disk is full, which is not the reader's fault
     }
   }
   const loader::Admission admission = loader::admit(loader::resolve(path), loader::Trust{});
-  require(!admission.refusal || !admission.refusal.mend.empty(),
-          "a refusal that does not say what would help");
-  require(admission.build_id.size() <= 128, "a build id of any length");
+  require(!admission.refusal || !admission.refusal.fix.empty(), "a refusal without a hint how to fix it");
+  require(admission.build_id.size() <= 128, "the build id is too long");
 }
 
 }  // namespace

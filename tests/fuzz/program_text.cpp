@@ -14,7 +14,6 @@
 #include "audit.h"
 #include "guarded.h"
 #include "harness.h"
-#include "small_program.h"
 
 namespace yoke::fuzz {
 namespace {
@@ -24,7 +23,7 @@ using program::Role;
 using program::Statement;
 using program::Tensor;
 
-// First, last, and one between.
+// The first value of each symbol, the last, or any.
 std::vector<std::int64_t> symbol_values(const Program& program, std::mt19937_64& random, int choice) {
   std::vector<std::int64_t> values;
   for (const auto& symbol : program.symbols) {
@@ -41,7 +40,7 @@ std::vector<std::int64_t> symbol_values(const Program& program, std::mt19937_64&
   return values;
 }
 
-// What arguments hold before a run: numbers that indices could be, and any bytes at all.
+// What arguments hold before a run: either small numbers, which can be indices, or random bytes.
 std::vector<std::vector<std::uint8_t>> contents(const Program& program, std::mt19937_64& random) {
   std::vector<std::vector<std::uint8_t>> all;
   for (const std::uint32_t argument : program.arguments()) {
@@ -57,7 +56,7 @@ std::vector<std::vector<std::uint8_t>> contents(const Program& program, std::mt1
   return all;
 }
 
-// Runs in memory whose end is watched; `out` arguments hold `poison` before.
+// Runs in guarded memory. `out` arguments are filled with `poison` first.
 std::vector<std::vector<std::uint8_t>> run(const Program& program,
                                            const std::vector<std::vector<std::uint8_t>>& before,
                                            std::span<const std::int64_t> symbols, std::uint8_t poison) {
@@ -92,17 +91,36 @@ void execute(const Program& program) {
     const auto before = contents(program, random);
     const auto first = run(program, before, symbols, 0x00);
     const auto second = run(program, before, symbols, 0xFF);
-    require(first == second, "an `out` argument that was not wholly written, or read before");
+    require(first == second, "an `out` argument was not fully written, or read before it was written");
     if (program.symbols.empty()) {
       break;
     }
   }
 }
 
+// Small enough to run. Others could take an hour, so only their text is read.
+bool is_small(const Program& program) {
+  constexpr std::uint64_t kMostBytes = 1U << 14U;
+  constexpr std::uint64_t kMostIterations = 2000;
+  std::uint64_t bytes = 0;
+  std::uint64_t iterations = 0;
+  for (const Tensor& tensor : program.tensors) {
+    bytes += std::min(tensor.byte_count(), kMostBytes + 1);
+  }
+  for (const Statement& statement : program.statements) {
+    std::uint64_t count = 1;
+    for (const auto& loop : statement.loops) {
+      count = std::min(count * std::min(loop.extent, kMostIterations + 1), kMostIterations + 1);
+    }
+    iterations += count;
+  }
+  return bytes <= kMostBytes && iterations <= kMostIterations && program.tensors.size() <= 64;
+}
+
 }  // namespace
 
 void program_text(std::span<const std::uint8_t> input) {
-  // A copy without a zero behind it, so that reading on is seen.
+  // A copy without a closing zero, so that the sanitizer sees reads past the end.
   const std::vector<char> bytes(input.begin(), input.end());
   const std::string_view text(bytes.data(), bytes.size());
   program::Module module;
@@ -117,10 +135,10 @@ void program_text(std::span<const std::uint8_t> input) {
   try {
     again = program::parse(printed);
   } catch (const program::ProgramError& error) {
-    throw Finding("what was printed is refused: " + std::string(error.what()) + "\n" + printed);
+    throw Finding("the printed program is refused: " + std::string(error.what()) + "\n" + printed);
   }
   require(program::print(again) == printed,
-          "a second round trip prints another text:\n" + printed + "\n" + program::print(again));
+          "a second round trip prints a different text:\n" + printed + "\n" + program::print(again));
   require(program::fingerprint(again) == program::fingerprint(module),
           "the fingerprint changed on the round trip");
   std::string first = "accepted";
@@ -140,7 +158,7 @@ void program_text(std::span<const std::uint8_t> input) {
     return;
   }
   for (const Program& one : module.programs) {
-    if (small_enough(one)) {
+    if (is_small(one)) {
       execute(one);
     }
   }

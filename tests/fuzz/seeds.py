@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the fuzzers' first inputs: seeds.py OUTPUT BUILD FUZZER... Programs from the tests' sources, heads of built plugins, recorded runs."""
+"""Writes the first inputs of the fuzzers: seeds.py OUTPUT BUILD FUZZER... Programs from the sources of the tests, the first bytes of plugins, traces."""
 
 import glob
 import hashlib
@@ -15,7 +15,7 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROGRAM = "yoke.program 1\nprogram p(symbol s in 0..4) {\n  arg x : f32[4] in\n  arg y : f32[4] out\n  y[i] = x[i] + f32(s)\n}\n"
 HEAD = 4096  # bytes of a plugin: headers and notes
-TRACE = 12288  # bytes of a trace: a cut one is read up to the cut, and small inputs run often
+TRACE = 12288  # bytes of a trace: small inputs run faster, and a truncated one is read up to its end
 
 
 def programs():
@@ -34,7 +34,7 @@ def plugins(build):
 
 
 def traces(build):
-    """Runs of a small program, and the begin of a training, recorded; nothing where the command is not built."""
+    """Traces of a small program and of the start of a training; none when the command is not built."""
     yoke = os.path.join(build, "bin", "yoke")
     if not os.path.exists(yoke):
         return
@@ -48,7 +48,7 @@ def traces(build):
                 subprocess.run([yoke, "--layers", "trace", *run], check=False, timeout=60,
                                env={**os.environ, "YOKE_TRACE_FILE": trace, "YOKE_TRACE_DATA": data}, capture_output=True)
             except subprocess.TimeoutExpired:
-                print("fuzz: recording took more than a minute; what it wrote is a seed all the same", file=sys.stderr)
+                print("fuzz: recording took more than a minute; using the part that was written", file=sys.stderr)
             if os.path.exists(trace):
                 with open(trace, "rb") as file:
                     yield file.read(TRACE)
@@ -56,7 +56,7 @@ def traces(build):
 
 
 def write(folder, inputs):
-    shutil.rmtree(folder, ignore_errors=True)  # times differ in every trace, so old ones would pile up
+    shutil.rmtree(folder, ignore_errors=True)  # times differ in every trace, so old ones would accumulate
     os.makedirs(folder)
     for data in inputs:
         with open(os.path.join(folder, hashlib.sha1(data).hexdigest()), "wb") as file:

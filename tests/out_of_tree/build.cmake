@@ -1,4 +1,4 @@
-# tests/out_of_tree/build.cmake: run by ctest; builds a copy of an outside project with nothing but the installed tree.
+# tests/out_of_tree/build.cmake: run by ctest; builds a copy of a project against the installed tree only.
 include(${CMAKE_CURRENT_LIST_DIR}/../package/run.cmake)
 
 file(REMOVE_RECURSE ${work})
@@ -12,23 +12,23 @@ if(NOT EXISTS ${plugin})
   message(FATAL_ERROR "${plugin} was not built")
 endif()
 
-# Only the installed tree may be on an include path; what is in it came from the build, so its name decides.
+# Of this source tree, only the installed tree, which is inside the build folder, may be on an include path.
 file(READ ${work}/build/compile_commands.json commands)
 string(REGEX MATCHALL "(-I|-isystem|-iquote|-include) *[^ \"]+" includes "${commands}")
 foreach(include ${includes})
   string(REGEX REPLACE "^-(I|isystem|iquote|include) *" "" folder "${include}")
-  cmake_path(IS_PREFIX tree ${folder} NORMALIZE is_ours)
+  cmake_path(IS_PREFIX tree ${folder} NORMALIZE is_in_tree)
   cmake_path(IS_PREFIX prefix ${folder} NORMALIZE is_installed)
-  cmake_path(IS_PREFIX work ${folder} NORMALIZE is_its_own)
-  if(is_ours AND NOT is_installed AND NOT is_its_own)
+  cmake_path(IS_PREFIX work ${folder} NORMALIZE is_in_project)
+  if(is_in_tree AND NOT is_installed AND NOT is_in_project)
     message(FATAL_ERROR "${name} is compiled with ${include}, which is not installed")
   endif()
 endforeach()
 
 # Rule 1: one exported symbol.
 find_program(nm nm REQUIRED)
-run("list its symbols" ${nm} --dynamic --defined-only --format=posix ${plugin})
+run("list the symbols" ${nm} --dynamic --defined-only --format=posix ${plugin})
 string(REGEX REPLACE "^(yoke_plugin_entry T [^\n]*\n)$" "" others "${output}")
 if(others)
-  message(FATAL_ERROR "${name} exports other symbols than yoke_plugin_entry:\n${output}")
+  message(FATAL_ERROR "${name} exports symbols other than yoke_plugin_entry:\n${output}")
 endif()

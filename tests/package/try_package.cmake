@@ -1,10 +1,11 @@
-# tests/package/try_package.cmake: run by ctest; fails with the words of the step that failed.
+# tests/package/try_package.cmake: run by ctest; builds and runs app/, and runs the installed command.
 include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
 
 file(REMOVE_RECURSE ${work})
 run("configure" ${CMAKE_COMMAND} -G ${generator} -S ${source}/app -B ${work}/app -D CMAKE_PREFIX_PATH=${prefix}/all
   -D CMAKE_CXX_COMPILER=${compiler} -D CMAKE_C_COMPILER=${c_compiler} -D CMAKE_BUILD_TYPE=Release
-  -D CMAKE_FIND_USE_PACKAGE_REGISTRY=OFF -D plugin_folder=${plugin_folder})
+  -D CMAKE_FIND_USE_PACKAGE_REGISTRY=OFF -D plugin_folder=${plugin_folder}
+  -D readme=${source}/../../README.md)
 run("build" ${CMAKE_COMMAND} --build ${work}/app)
 run("run the application" ${work}/app/application)
 if(NOT output MATCHES "^loss (0\\.|[0-9.]+e-)")
@@ -14,8 +15,8 @@ run("run the installed command" ${prefix}/all/bin/yoke backends)
 file(REAL_PATH ${prefix}/all/${libdir}/yoke/libyoke_backend_cc.so plugin)
 string(FIND "${output}" "${plugin}" at)
 if(at EQUAL -1)
-  message(FATAL_ERROR "yoke backends does not look beside the installed library:\n${output}")
+  message(FATAL_ERROR "yoke backends does not list the plugin beside the installed library:\n${output}")
 endif()
 if(NOT EXISTS ${work}/app/libyoke_backend_nothing.so)
-  message(FATAL_ERROR "the plugin of COMPONENTS plugin was not built")
+  message(FATAL_ERROR "the plugin libyoke_backend_nothing.so was not built")
 endif()

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# tests/parity/pytorch_epoch.py: one epoch of MNIST, MLP 784-500-10, SGD 0.1, batch 100: yoke with 2 shards against PyTorch with 2 threads.
-"""Prints both times and their ratio; exit 1 when yoke takes over 1.5 times as long, 77 where PyTorch or the data is absent."""
+# tests/parity/pytorch_epoch.py: times one epoch of an MLP on MNIST with yoke and with PyTorch.
+"""Compares the time of one epoch of MNIST (MLP 784-500-10, SGD 0.1, batches of 100): yoke with 2 shards, PyTorch with 2
+threads. Prints both times and their ratio. Exits with 1 if yoke takes more than 1.5 times as long, and with 77 if PyTorch
+or the data is missing."""
 import argparse
 import json
 import os
@@ -11,7 +13,7 @@ import subprocess
 import sys
 
 SKIP = 77
-ROUNDS = 3  # taken in turns, best of each: other work on the machine hits both
+ROUNDS = 3  # both run in turns, and the best time of each counts
 
 TORCH_EPOCH = """
 import gzip, sys, time
@@ -74,10 +76,10 @@ def main():
     arguments = options.parse_args()
     python, data = find_python_with_torch(), find_data()
     if data is None:
-        print("skipped: no MNIST files (YOKE_TEST_DATA, or ../shared/data beside the sources)")
+        print("skipped: no MNIST files; set YOKE_TEST_DATA, or put them in ../shared/data next to the source tree")
         return SKIP
     if python is None:
-        print("skipped: no python3 with torch and numpy (YOKE_TORCH_PYTHON names one)")
+        print("skipped: no python3 with torch and numpy; set YOKE_TORCH_PYTHON")
         return SKIP
     peer, own = [], []
     for _ in range(ROUNDS):

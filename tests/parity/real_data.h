@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/parity/real_data.h: where real data is, if it is anywhere.
+// tests/parity/real_data.h: the location of real data sets.
 #pragma once
 
 #include <yoke/runtime/runtime.h>
@@ -10,7 +10,7 @@
 
 namespace yoke::testing {
 
-// The folder with mnist/, text/ and so on; empty when there is none.
+// The folder that contains mnist/, text/ and other data sets; empty if it does not exist.
 inline std::filesystem::path real_data() {
   const char* given = std::getenv("YOKE_TEST_DATA");
   const std::filesystem::path folder =
@@ -28,8 +28,10 @@ inline std::shared_ptr<Runtime> test_runtime() {
 
 }  // namespace yoke::testing
 
-#define YOKE_NEEDS_REAL_DATA(file)                                                                          \
-  if (!std::filesystem::exists(yoke::testing::real_data() / (file))) {                                      \
-    GTEST_SKIP() << (file)                                                                                  \
-                 << " is absent: set YOKE_TEST_DATA, or put the data in ../shared/data beside the sources"; \
+// Skips the test if the data folder does not have `file`.
+#define YOKE_NEEDS_REAL_DATA(file)                                                                       \
+  if (!std::filesystem::exists(yoke::testing::real_data() / (file))) {                                   \
+    GTEST_SKIP()                                                                                         \
+        << (file)                                                                                        \
+        << " is missing; set YOKE_TEST_DATA, or put the data in ../shared/data next to the source tree"; \
   }

@@ -1,19 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/support/count_allocations.cpp: replaces operator new of the whole test program; linked only where
-// allocation_count is used.
+// tests/support/count_allocations.cpp: replaces operator new in the whole test program. It is linked only
+// into programs that use allocation_count.
 #include "count_allocations.h"
+
+#include <dlfcn.h>
 
 #include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <new>
+#include <string_view>
 
 namespace {
 
 std::atomic<std::uint64_t> count{0};
+std::atomic<bool> ignores_vendors{false};
 
-void* allocate(std::size_t byte_count, std::size_t alignment) {
-  count.fetch_add(1, std::memory_order_relaxed);
+bool is_vendor_code(void* caller) {
+  Dl_info info{};
+  if (dladdr(caller, &info) == 0 || info.dli_fname == nullptr) {
+    return false;
+  }
+  const std::string_view file = info.dli_fname;
+  return file.find("libdnnl") != std::string_view::npos || file.find("libgomp") != std::string_view::npos;
+}
+
+void count_call(void* caller) {
+  if (!ignores_vendors.load(std::memory_order_relaxed) || !is_vendor_code(caller)) {
+    count.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+void* allocate(std::size_t byte_count, std::size_t alignment, void* caller) {
+  count_call(caller);
   const std::size_t rounded = (byte_count + alignment - 1) / alignment * alignment;
   void* memory = alignment <= alignof(std::max_align_t)
                      ? std::malloc(byte_count == 0 ? 1 : byte_count)
@@ -30,29 +49,36 @@ namespace yoke::test {
 std::uint64_t allocation_count() {
   return count.load(std::memory_order_relaxed);
 }
+
+IgnoreVendorAllocations::IgnoreVendorAllocations() {
+  ignores_vendors = true;
+}
+IgnoreVendorAllocations::~IgnoreVendorAllocations() {
+  ignores_vendors = false;
+}
 }  // namespace yoke::test
 
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name)
 __attribute__((visibility("default"))) void* operator new(std::size_t size) {
-  return allocate(size, alignof(std::max_align_t));
+  return allocate(size, alignof(std::max_align_t), __builtin_return_address(0));
 }
 __attribute__((visibility("default"))) void* operator new[](std::size_t size) {
-  return allocate(size, alignof(std::max_align_t));
+  return allocate(size, alignof(std::max_align_t), __builtin_return_address(0));
 }
 __attribute__((visibility("default"))) void* operator new(std::size_t size, std::align_val_t alignment) {
-  return allocate(size, static_cast<std::size_t>(alignment));
+  return allocate(size, static_cast<std::size_t>(alignment), __builtin_return_address(0));
 }
 __attribute__((visibility("default"))) void* operator new[](std::size_t size, std::align_val_t alignment) {
-  return allocate(size, static_cast<std::size_t>(alignment));
+  return allocate(size, static_cast<std::size_t>(alignment), __builtin_return_address(0));
 }
-// Where the library falls back when there is no memory, as std::stable_sort does.
+// Used by library functions such as std::stable_sort that have a fallback if memory is short.
 __attribute__((visibility("default"))) void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-  count.fetch_add(1, std::memory_order_relaxed);
+  count_call(__builtin_return_address(0));
   return std::malloc(size == 0 ? 1 : size);
 }
 __attribute__((visibility("default"))) void* operator new[](std::size_t size,
                                                             const std::nothrow_t&) noexcept {
-  count.fetch_add(1, std::memory_order_relaxed);
+  count_call(__builtin_return_address(0));
   return std::malloc(size == 0 ? 1 : size);
 }
 __attribute__((visibility("default"))) void operator delete(void* memory) noexcept {

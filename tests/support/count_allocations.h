@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/support/count_allocations.h: how often this process has called operator new, in any thread and any
-// library.
+// tests/support/count_allocations.h: counts calls of operator new by any thread and any
+// library of the process.
 #pragma once
 
 #include <cstdint>
@@ -8,5 +8,14 @@
 namespace yoke::test {
 
 std::uint64_t allocation_count();
+
+// While it exists, calls of operator new by oneDNN and the OpenMP runtime are not counted. Not nestable.
+class IgnoreVendorAllocations {
+ public:
+  IgnoreVendorAllocations();
+  ~IgnoreVendorAllocations();
+  IgnoreVendorAllocations(const IgnoreVendorAllocations&) = delete;
+  IgnoreVendorAllocations& operator=(const IgnoreVendorAllocations&) = delete;
+};
 
 }  // namespace yoke::test

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/bound_routine.cpp: symbol values by name.
+// frontends/tensor/src/bound_routine.cpp: symbol tables, and launches with their values.
 #include "bound_routine.h"
 
 #include <algorithm>

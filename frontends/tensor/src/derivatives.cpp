@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/derivatives.cpp: the derivatives of functions of one number.
+// frontends/tensor/src/derivatives.cpp: derivatives of the unary operations.
 #include <yoke/ops.h>
 
 #include "node.h"
@@ -47,7 +47,7 @@ Tensor unary_gradient(Op op, const Tensor& x, const Tensor& y, const Tensor& dy)
     case Op::kErfc:
       return dy * (-1.1283791670955126 * exp(-(x * x)));
     default:
-      return {};  // sign and the roundings
+      return {};  // sign, floor, ceil, round, trunc
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/einsum.cpp: the notation "b i; o i => b o".
+// frontends/tensor/src/einsum.cpp: parses "b i; o i => b o" and assigns labels to the axes.
 #include <yoke/ops.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ bool is_name(const std::string& token) {
 
 [[noreturn]] void refuse_token(const std::string& text, const std::string& token) {
   detail::fail(text + ": '" + token +
-               "' is no index; write letters or words with blanks between them, like \"b i; o i => b o\"");
+               "' is not a valid index; separate letters or words by spaces, as in \"b i; o i => b o\"");
 }
 
 Terms parse_terms(std::string_view part, const std::string& text) {
@@ -42,7 +42,7 @@ Terms parse_terms(std::string_view part, const std::string& text) {
       refuse_token(text, token);
     }
     if (token == "..." && std::find(terms.begin(), terms.end(), token) != terms.end()) {
-      detail::fail(text + ": an operand has `...` twice");
+      detail::fail(text + ": `...` appears twice in one operand");
     }
     terms.push_back(token);
     at = end;
@@ -54,7 +54,7 @@ Spec parse_spec(std::string_view spec, std::size_t operand_count) {
   Spec parsed{"einsum \"" + std::string(spec) + "\"", {}, {}};
   const std::size_t arrow = spec.find("=>");
   if (arrow == std::string_view::npos || spec.find("=>", arrow + 2) != std::string_view::npos) {
-    detail::fail(parsed.text + ": there must be one `=>`, before the indices of the result");
+    detail::fail(parsed.text + ": expected exactly one `=>`, before the indices of the result");
   }
   std::string_view left = spec.substr(0, arrow);
   for (std::size_t at = 0; at != std::string_view::npos;) {
@@ -65,13 +65,13 @@ Spec parse_spec(std::string_view spec, std::size_t operand_count) {
   }
   parsed.result = parse_terms(spec.substr(arrow + 2), parsed.text);
   if (parsed.operands.size() != operand_count) {
-    detail::fail(parsed.text + " names " + std::to_string(parsed.operands.size()) + " operands, but " +
-                 std::to_string(operand_count) + " were given");
+    detail::fail(parsed.text + ": expected " + std::to_string(parsed.operands.size()) + " operands, got " +
+                 std::to_string(operand_count));
   }
   return parsed;
 }
 
-// Numbers for index names and for the axes of `...`, with their extents and who set them.
+// Numbers the index names and the axes of `...`. Keeps the size of each, and the operand that determined it.
 class Labels {
  public:
   Labels(const Spec& spec, const std::vector<Tensor>& args) : spec_(spec) {
@@ -82,17 +82,17 @@ class Labels {
       if (args[i].rank() < named || (!rest && args[i].rank() != named)) {
         detail::fail(spec.text + ": operand " + std::to_string(i + 1) + " has " + std::to_string(named) +
                      " indices" + (rest ? " besides `...`" : "") + ", but " + detail::describe(args[i]) +
-                     " has " + std::to_string(args[i].rank()) + " axes");
+                     " has rank " + std::to_string(args[i].rank()));
       }
       rest_rank_ = std::max(rest_rank_, rest ? args[i].rank() - named : 0);
     }
     for (std::size_t k = 0; k < rest_rank_; ++k) {
-      extents.push_back(1);  // axes of `...` come first: labels 0, 1, ...
+      extents.push_back(1);  // the axes of `...` have the labels 0, 1, ...
       owners_.emplace_back();
     }
   }
 
-  // One label per axis of the operand; -1 where a `...` axis of 1 is broadcast.
+  // One label per axis of the operand.
   std::vector<int> of_operand(const Terms& terms, const Tensor& arg) {
     std::vector<int> labels;
     std::size_t axis = 0;
@@ -120,10 +120,10 @@ class Labels {
       }
       const auto found = numbers_.find(term);
       if (found == numbers_.end()) {
-        detail::fail(spec_.text + ": index " + term + " of the result is in no operand");
+        detail::fail(spec_.text + ": index " + term + " of the result does not appear in any operand");
       }
       if (std::find(labels.begin(), labels.end(), found->second) != labels.end()) {
-        detail::fail(spec_.text + ": the result has index " + term + " twice");
+        detail::fail(spec_.text + ": index " + term + " appears twice in the result");
       }
       labels.push_back(found->second);
     }
@@ -175,7 +175,7 @@ Tensor einsum_of(std::string_view spec, std::vector<Tensor> args) {
       detail::fail(parsed.text + ": " + detail::describe(args[0]) + " is " +
                    std::string(program::type_name(args[0].type())) + " and " + detail::describe(arg) +
                    " is " + std::string(program::type_name(arg.type())) +
-                   "; all must be numbers of one type");
+                   "; all operands must have the same numeric type");
     }
   }
   Labels labels(parsed, args);
@@ -184,7 +184,7 @@ Tensor einsum_of(std::string_view spec, std::vector<Tensor> args) {
     of_args.push_back(labels.of_operand(parsed.operands[i], args[i]));
   }
   for (std::size_t i = 0; i < args.size(); ++i) {
-    // Axes of extent 1 below a longer `...` axis: the index is simply not used.
+    // Broadcasts axes of size 1 that stand for a longer axis of `...`: they need no index.
     detail::drop_axes(args[i], of_args[i], [&](std::size_t k) {
       return args[i].dims()[k] != labels.extents[static_cast<std::size_t>(of_args[i][k])];
     });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/elementwise.cpp: the operations on every element, by name.
+// frontends/tensor/src/elementwise.cpp: the elementwise operations.
 #include <yoke/ops.h>
 
 #include <utility>
@@ -160,7 +160,7 @@ Tensor erfc(const Tensor& x) {
 Tensor square(const Tensor& x) {
   return map(Op::kMul, {x, x});
 }
-// The constant comes first, so at 0 the gradient goes to it.
+// The constant comes first, so that it gets the gradient at 0.
 Tensor relu(const Tensor& x) {
   return map(Op::kMax, {Tensor(0), x});
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/evaluation.cpp: means over a data set with the present parameters, on every shard at
-// once.
+// frontends/tensor/src/evaluation.cpp: means of metrics over a data set, computed on all shards.
 #include <yoke/nn.h>
 #include <yoke/ops.h>
 
@@ -17,7 +16,7 @@ using detail::RowPlan;
 
 namespace {
 
-// The program that adds rows * metric to the totals.
+// The program that adds rows * metric to the totals of shard k.
 NamedProgram metrics_program(const RowPlan& plan, std::size_t k, bool is_tail, const Tensor& inputs,
                              const Tensor& targets, const Trainer::MetricsOf& metrics_of,
                              const std::string& prefix, std::size_t& metric_count) {
@@ -62,7 +61,7 @@ Evaluation Trainer::evaluation(const Tensor& inputs, const Tensor& targets, cons
       inputs.rank() == 0 || targets.rank() == 0 || inputs.dims()[0] != targets.dims()[0] || batch_rows < 1) {
     throw Error(ErrorCode::kInvalidArgument,
                 "evaluation: inputs and targets must be host data with the same number of rows, and "
-                "batch_rows 1 or more");
+                "batch_rows must be at least 1");
   }
   const nn::ModeScope evaluating(nn::Mode::kEval);
   auto made = std::make_shared<Evaluation::Impl>();
@@ -91,7 +90,7 @@ Evaluation Trainer::evaluation(const Tensor& inputs, const Tensor& targets, cons
       for (std::size_t m = 0; m < made->metric_count; ++m) {
         const std::string name = prefix + "total_" + std::to_string(m);
         if (!context.has(name)) {
-          context.allocate(name, {YOKE_F64, {}});
+          context.allocate(name, {YOKE_TYPE_F64, {}});
         }
       }
       impl_->upload_literals(context, program);
@@ -112,7 +111,7 @@ Evaluation Trainer::evaluation(const Tensor& inputs, const Tensor& targets, cons
 std::vector<double> Evaluation::run() {
   if (impl_ == nullptr) {
     throw Error(ErrorCode::kFailedPrecondition,
-                "an empty Evaluation was run; make one with Trainer::evaluation()");
+                "cannot run an empty Evaluation; create one with Trainer::evaluation()");
   }
   Impl& impl = *impl_;
   const std::uint64_t zero = 0;
@@ -126,7 +125,7 @@ std::vector<double> Evaluation::run() {
     }
     impl.symbols[k].take_values((*impl.trainer_symbols)[k]);
   }
-  // Batch by batch over all shards: a long queue of one would keep the others waiting for theirs.
+  // Alternates between the shards, so that all of them get work early.
   for (std::uint64_t b = 0; b < impl.plan.full_batches; ++b) {
     for (std::size_t k = 0; k < impl.contexts.size(); ++k) {
       if (impl.has_full[k]) {

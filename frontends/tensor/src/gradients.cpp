@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/gradients.cpp: reverse mode. One rule per operation, each an expression of tensors.
+// frontends/tensor/src/gradients.cpp: reverse-mode differentiation, with one rule per operation.
 #include <yoke/gradients.h>
 #include <yoke/ops.h>
 
@@ -15,13 +15,8 @@ namespace yoke {
 using detail::Kind;
 using detail::Node;
 using program::Op;
-using program::Reduce;
 
 namespace {
-
-Tensor handle(const Node* node, const std::unordered_map<const Node*, Tensor>& handles) {
-  return handles.at(node);
-}
 
 class Reverse {
  public:
@@ -48,7 +43,7 @@ class Reverse {
       const auto found = gradients_.find(*node);
       if (found != gradients_.end() && !(*node)->args.empty()) {
         dy_ = found->second;
-        y_ = handle(*node, handles_);
+        y_ = handles_.at(*node);
         visit(**node);
       }
     }
@@ -60,11 +55,11 @@ class Reverse {
   }
 
  private:
-  bool wants(const Tensor& arg) const {
+  bool needs_gradient(const Tensor& arg) const {
     return active_.at(arg.node().get()) && program::is_float(arg.type());
   }
 
-  // `gradient` may still have the dims of a broadcast result.
+  // Adds to the gradient of `arg`. `gradient` may have the shape of a broadcast result, and is then summed.
   void add(const Tensor& arg, const Tensor& gradient) {
     Tensor fitted = gradient;
     if (gradient.dims() != arg.dims()) {
@@ -91,16 +86,16 @@ class Reverse {
     }
   }
 
-  // dy with the dims of y: a rule that multiplies by a narrower operand would lose them otherwise.
+  // Like add(), for a gradient that must be broadcast to the shape of y first.
   void push(const Tensor& arg, const Tensor& gradient) {
-    if (wants(arg)) {
+    if (needs_gradient(arg)) {
       add(arg, gradient.dims() == y_.dims() ? gradient : broadcast_to(gradient, y_.dims()));
     }
   }
 
   void visit_map(const Node& node) {
     if (node.args.size() == 1) {
-      if (wants(node.args[0])) {
+      if (needs_gradient(node.args[0])) {
         if (const Tensor gradient = detail::unary_gradient(node.op, node.args[0], y_, dy_)) {
           push(node.args[0], gradient);
         }
@@ -116,7 +111,7 @@ class Reverse {
         break;
       case Op::kSub:
         push(a, dy_);
-        if (wants(b)) {
+        if (needs_gradient(b)) {
           push(b, -dy_);
         }
         break;
@@ -125,20 +120,20 @@ class Reverse {
           push(a, dy_ * 2 * a);
           break;
         }
-        if (wants(a)) {
+        if (needs_gradient(a)) {
           push(a, dy_ * b);
         }
-        if (wants(b)) {
+        if (needs_gradient(b)) {
           push(b, dy_ * a);
         }
         break;
       case Op::kDiv:
-        if (wants(a)) {
+        if (needs_gradient(a)) {
           push(a, dy_ / b);
         }
-        if (wants(b)) {
-          add(b, -(detail::sum_to(dy_ * y_, b.dims()) /
-                   b));  // the sum first: a narrow divisor divides less often
+        if (needs_gradient(b)) {
+          // Sums before dividing, which saves divisions if b is broadcast.
+          add(b, -(detail::sum_to(dy_ * y_, b.dims()) / b));
         }
         break;
       default:
@@ -151,55 +146,55 @@ class Reverse {
     switch (node.op) {
       case Op::kMin:
       case Op::kMax: {
-        // The result instead of b: the same answer, and b need not be kept.
+        // Comparing with y instead of b gives the same answer, and b can be freed earlier.
         const Tensor second = node.op == Op::kMax ? y_ > a : y_ < a;
-        if (wants(a)) {
+        if (needs_gradient(a)) {
           push(a, select(second, zero, dy_));
         }
-        if (wants(b)) {
+        if (needs_gradient(b)) {
           push(b, select(second, dy_, zero));
         }
         break;
       }
       case Op::kPow:
-        if (wants(a)) {
+        if (needs_gradient(a)) {
           push(a, dy_ * (b * pow(a, b - 1)));
         }
-        if (wants(b)) {  // where the base is 0 the power does not depend on the exponent
+        if (needs_gradient(b)) {  // for a base of 0 the power does not depend on the exponent
           push(b, dy_ * select(equal(a, 0), zero, y_ * log(a)));
         }
         break;
       case Op::kFma:
-        if (wants(a)) {
+        if (needs_gradient(a)) {
           push(a, dy_ * b);
         }
-        if (wants(b)) {
+        if (needs_gradient(b)) {
           push(b, dy_ * a);
         }
         push(node.args[2], dy_);
         break;
       case Op::kSelect:
-        if (wants(b)) {
+        if (needs_gradient(b)) {
           push(b, select(a, dy_, zero));
         }
-        if (wants(node.args[2])) {
+        if (needs_gradient(node.args[2])) {
           push(node.args[2], select(a, zero, dy_));
         }
         break;
       default:
-        break;  // comparisons and bits: no gradient
+        break;  // comparisons and bit operations have no gradient
     }
   }
 
   void visit_view(const Node& node) {
     const Tensor& x = node.args[0];
     if (node.kind == Kind::kScatter) {
-      if (wants(node.args[1])) {
+      if (needs_gradient(node.args[1])) {
         add(node.args[1], gather(dy_, node.args[0]));
       }
       return;
     }
-    if (!wants(x)) {
+    if (!needs_gradient(x)) {
       return;
     }
     switch (node.kind) {
@@ -228,11 +223,11 @@ class Reverse {
     }
   }
 
-  // Sums over the axes that the source lacks; what was a diagonal goes back onto it.
+  // Sums over the axes that the source lacks, and puts diagonals back into place.
   Tensor permute_adjoint(const Node& node, const Tensor& x) const {
-    std::vector<int> used;                       // out axes that the source has
-    std::vector<int> sources;                    // by which source axis first
-    std::vector<std::pair<int, int>> diagonals;  // pairs of source axes on one out axis
+    std::vector<int> used;                       // axes of the result that index a source axis
+    std::vector<int> sources;                    // the first source axis for each of them
+    std::vector<std::pair<int, int>> diagonals;  // pairs of source axes with the same index
     for (std::size_t k = 0; k < node.axes.size(); ++k) {
       const auto found = std::find(used.begin(), used.end(), node.axes[k]);
       if (node.axes[k] < 0) {
@@ -260,7 +255,7 @@ class Reverse {
     std::uint64_t begin = 0;
     for (const Tensor& part : node.args) {
       const std::uint64_t end = begin + part.dims()[static_cast<std::size_t>(node.axis)];
-      if (wants(part)) {
+      if (needs_gradient(part)) {
         add(part, slice(dy_, node.axis, begin, end));
       }
       begin = end;
@@ -268,12 +263,12 @@ class Reverse {
   }
 
   void visit_reduce(const Node& node) {
-    if (node.reduce == Reduce::kSum) {
+    if (node.reduce == program::Reduce::kSum) {
       visit_sum(node);
       return;
     }
     const Tensor& x = node.args[0];
-    if (!wants(x)) {
+    if (!needs_gradient(x)) {
       return;
     }
     std::vector<std::size_t> axes;
@@ -284,8 +279,9 @@ class Reverse {
     }
     const Axes reduced(axes.begin(), axes.end());
     const Tensor zero = detail::constant(x.type(), 0);
-    if (node.reduce == Reduce::kProd) {
-      // The product of the others: with one zero only its own place has one, with two nobody has.
+    if (node.reduce == program::Reduce::kProd) {
+      // The derivative by an element is the product of the others. If one element is zero, all other
+      // derivatives are 0; if several are zero, all derivatives are 0.
       const Tensor is_zero = equal(x, zero);
       const Tensor zero_count = detail::keep_axes(sum(cast(is_zero, x.type()), reduced), x.dims(), axes);
       const Tensor rest =
@@ -293,7 +289,7 @@ class Reverse {
       const Tensor at_zero = select(equal(zero_count, 1), rest, zero);
       const Tensor elsewhere = select(equal(zero_count, 0), rest / x, zero);
       add(x, detail::keep_axes(dy_, x.dims(), axes) * select(is_zero, at_zero, elsewhere));
-    } else if (node.reduce == Reduce::kMax || node.reduce == Reduce::kMin) {
+    } else if (node.reduce == program::Reduce::kMax || node.reduce == program::Reduce::kMin) {
       const Tensor is_best = equal(x, detail::keep_axes(y_, x.dims(), axes));
       const Tensor share = dy_ / sum(cast(is_best, x.type()), reduced);
       add(x, select(is_best, detail::keep_axes(share, x.dims(), axes), zero));
@@ -306,7 +302,7 @@ class Reverse {
     std::vector<int> of_result(node.dims.size());
     std::iota(of_result.begin(), of_result.end(), 0);
     for (std::size_t i = 0; i < node.args.size(); ++i) {
-      if (!wants(node.args[i])) {
+      if (!needs_gradient(node.args[i])) {
         continue;
       }
       std::vector<Tensor> args = {dy_};
@@ -334,15 +330,16 @@ class Reverse {
 std::vector<Tensor> gradients(const Tensor& loss, std::span<const Tensor> tensors) {
   detail::require(loss, "gradients");
   if (loss.rank() != 0 || !program::is_float(loss.type())) {
-    detail::fail("gradients: the loss must be a float scalar, but " + detail::describe(loss) + " is " +
-                 std::string(program::type_name(loss.type())) + "; reduce it with sum or mean first");
+    detail::fail("gradients: the loss must be a floating-point scalar, but got " + detail::describe(loss) +
+                 " of type " + std::string(program::type_name(loss.type())) +
+                 "; reduce it with sum or mean first");
   }
   for (const Tensor& tensor : tensors) {
     detail::require(tensor, "gradients");
     if (!program::is_float(tensor.type())) {
       detail::fail("gradients: " + detail::describe(tensor) + " is " +
                    std::string(program::type_name(tensor.type())) +
-                   ", which has no gradient; cast it to a float first");
+                   ", but only floating-point tensors have gradients; cast it first");
     }
   }
   const Reverse reverse(loss, tensors);

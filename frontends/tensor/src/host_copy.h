@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/host_copy.h: copies to and from host memory that lives no longer than the call.
+// frontends/tensor/src/host_copy.h: blocking copies to and from host memory of the caller.
 #pragma once
 
 #include <yoke/runtime/context.h>
@@ -10,12 +10,16 @@
 
 namespace yoke::detail {
 
-// A wait that fails leaves no copy behind that still uses the caller's memory: the stream is aborted first.
+// Waits for copies of the caller's memory. Work that does not finish in time is aborted and waited for
+// again, so that it does not use the memory after the call.
 inline void wait_or_abort(Stream& stream) {
   try {
     stream.wait();
-  } catch (const Error&) {
-    stream.abort();
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kDeadlineExceeded) {
+      stream.abort();
+      stream.wait();
+    }
     throw;
   }
 }

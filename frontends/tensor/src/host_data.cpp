@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/host_data.cpp: host data cut into shards and joined again.
+// frontends/tensor/src/host_data.cpp: splits host data into shards and joins them.
 #include <yoke/train_helpers.h>
 
 #include "host_numbers.h"
@@ -28,15 +28,15 @@ std::vector<std::uint64_t> split_sizes(std::uint64_t size, std::uint32_t n) {
 
 std::vector<Tensor> shard_along(std::size_t axis, std::int64_t n, const Tensor& t) {
   if (!t || t.source() != Source::kLiteral) {
-    fail("shard_along: only host data (a literal) can be cut, not a computed tensor");
+    fail("shard_along: only host data (a literal) can be split");
   }
   if (axis >= t.rank()) {
-    fail("shard_along: axis " + std::to_string(axis) + " of a tensor of shape " + dims_text(t.dims()));
+    fail("shard_along: axis " + std::to_string(axis) + " is out of range for shape " + dims_text(t.dims()));
   }
   const std::uint64_t size = t.dims()[axis];
   if (n < 1 || static_cast<std::uint64_t>(n) > size) {
-    fail("shard_along: " + std::to_string(n) + " parts of axis " + std::to_string(axis) + " with " +
-         std::to_string(size) + " rows; choose 1 to " + std::to_string(size));
+    fail("shard_along: cannot split axis " + std::to_string(axis) + " of size " + std::to_string(size) +
+         " into " + std::to_string(n) + " parts; choose 1 to " + std::to_string(size));
   }
   const std::uint64_t outer = product(t.dims(), 0, axis);
   const std::uint64_t row_bytes = product(t.dims(), axis + 1, t.rank()) * program::byte_size(t.type());
@@ -63,19 +63,19 @@ Tensor gather(std::size_t axis, const std::vector<Tensor>& shards) {
   }
   Dims dims = shards[0].dims();
   if (axis >= dims.size()) {
-    fail("gather: axis " + std::to_string(axis) + " of shards of shape " + dims_text(dims));
+    fail("gather: axis " + std::to_string(axis) + " is out of range for shards of shape " + dims_text(dims));
   }
   dims[axis] = 0;
   for (const Tensor& shard : shards) {
     Dims rest = shard.dims();
     if (shard.source() != Source::kLiteral || shard.type() != shards[0].type() ||
         rest.size() != dims.size()) {
-      fail("gather: shards must be host data of one type and rank");
+      fail("gather: all shards must be host data of the same type and rank");
     }
     const std::uint64_t rows = rest[axis];
     rest[axis] = dims[axis];
     if (rest != dims) {
-      fail("gather: a shard of shape " + dims_text(shard.dims()) + " does not fit shard 0 of shape " +
+      fail("gather: cannot join a shard of shape " + dims_text(shard.dims()) + " to shard 0 of shape " +
            dims_text(shards[0].dims()) + " along axis " + std::to_string(axis));
     }
     dims[axis] += rows;

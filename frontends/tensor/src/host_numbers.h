@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/host_numbers.h: bytes of any element type as numbers.
+// frontends/tensor/src/host_numbers.h: converts elements of any type to double.
 #pragma once
 
 #include <yoke/program/execute.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/loops.cpp: loops over symbols, run by one worker or dealt to several.
+// frontends/tensor/src/loops.cpp: loops over symbols, run by one worker or by several in turn.
 #include <yoke/train_helpers.h>
 
 #include <algorithm>
@@ -23,8 +23,8 @@ void loop_over(std::vector<Binding>& bindings, std::size_t at, const std::functi
   }
   Binding& binding = bindings[at];
   if (binding.symbol.step < 1) {
-    fail("the symbol '" + binding.symbol.name + "' has step " + std::to_string(binding.symbol.step) +
-         "; it must be 1 or more");
+    fail("symbol '" + binding.symbol.name + "' has step " + std::to_string(binding.symbol.step) +
+         "; the step must be at least 1");
   }
   const std::int64_t before = binding.value;
   for (std::int64_t value = binding.symbol.low; value < binding.symbol.high; value += binding.symbol.step) {
@@ -47,13 +47,13 @@ void round_robin(std::span<const std::function<void()>> workers,
                  const std::function<void(std::uint32_t)>& sync) {
   const auto count = static_cast<std::uint32_t>(workers.size());
   if (count == 0 || worker_bindings.size() != workers.size()) {
-    fail("round_robin: give at least one worker, and one list of bindings for each");
+    fail("round_robin: expected at least one worker, and one list of bindings per worker");
   }
   for (const std::vector<Binding>& own : worker_bindings) {
     const bool same = std::equal(own.begin(), own.end(), bindings.begin(), bindings.end(),
                                  [](const Binding& a, const Binding& b) { return a.symbol == b.symbol; });
     if (!same) {
-      fail("round_robin: every worker needs the same symbols, in the same order");
+      fail("round_robin: every worker must have the symbols of `bindings`, in the same order");
     }
   }
   std::size_t innermost = bindings.size();
@@ -83,7 +83,7 @@ void round_robin(std::span<const std::function<void()>> workers,
 void round_robin_dry_run(std::uint32_t worker_count, const std::vector<Binding>& bindings,
                          const std::function<void(std::uint32_t)>& dry_sync) {
   if (worker_count == 0) {
-    fail("round_robin_dry_run: give at least one worker");
+    fail("round_robin_dry_run: expected at least one worker");
   }
   std::vector<Binding> scratch = bindings;
   std::uint64_t position = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/losses.cpp: losses, scores, and the activations that need more than one operation.
+// frontends/tensor/src/losses.cpp: losses, accuracy, and activations built from several operations.
 #include <yoke/losses.h>
 #include <yoke/ops.h>
 
@@ -14,7 +14,7 @@ Tensor reduced(const Tensor& terms, Reduce reduce) {
   return reduce == Reduce::kMean ? mean(terms) : sum(terms);
 }
 
-// The maximum shifts the exponents and cancels in the result, so no gradient goes through it.
+// The maximum, which is subtracted before exponentiation. It cancels in the result, so it needs no gradient.
 Tensor shift_of(const Tensor& x, int axis) {
   return stop_gradient(max(x, {axis}, true));
 }
@@ -30,15 +30,16 @@ void require_classes(const Tensor& logits, const Tensor& labels, const char* ope
   if (!program::is_integer(labels.type())) {
     detail::fail(call + "the labels " + detail::describe(labels) + " are " +
                  std::string(program::type_name(labels.type())) +
-                 "; they must be class numbers of an integer type");
+                 "; they must be class numbers of integer type");
   }
   if (logits.rank() == 0 || Dims(logits.dims().begin(), logits.dims().end() - 1) != labels.dims()) {
     detail::fail(call + "the labels " + detail::describe(labels) + " must have the shape of the logits " +
-                 detail::describe(logits) + " without the last axis, the classes");
+                 detail::describe(logits) + " without the last axis");
   }
 }
 
-// [..., 1] may meet [...]: anything wider would broadcast to a table by accident.
+// Accepts equal shapes, and an output of shape [..., 1] for a target of shape [...]. Other shapes that
+// broadcast are likely mistakes.
 Tensor matched(const Tensor& output, const Tensor& target, const char* operation) {
   detail::require(output, operation);
   detail::require(target, operation);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/map.cpp: one operation on every element: types, broadcasting, and what folds away.
+// frontends/tensor/src/map.cpp: elementwise operations: types, broadcasting and constant folding.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -21,7 +21,7 @@ Tensor retyped(const Tensor& weak, Type type, const std::string& operation, cons
   const Node& node = *constant_of(weak);
   const bool from_float = program::is_float(node.type);
   if ((from_float && !program::is_float(type)) || (type == Type::kBool) != (node.type == Type::kBool)) {
-    fail(operation + ": " + describe(weak) + " meets " + describe(other) + ", which is " +
+    fail(operation + ": cannot combine " + describe(weak) + " with " + describe(other) + ", which is " +
          std::string(program::type_name(type)) + "; cast one of them");
   }
   const Tensor value =
@@ -34,7 +34,7 @@ bool is_weak(const Tensor& x) {
   return node != nullptr && node->weak;
 }
 
-// Gives all of args[first...] one type: that of the first that is no plain number.
+// Converts args[first...] to one type: that of the first operand that is not a plain number.
 void unify_types(const std::string& operation, std::vector<Tensor>& args, std::size_t first) {
   const Tensor* strong = nullptr;
   Type weakest = Type::kBool;
@@ -74,10 +74,9 @@ Dims broadcast_dims(const std::string& operation, const std::vector<Tensor>& arg
       if (into == 1) {
         into = dims[k];
       } else if (dims[k] != 1 && dims[k] != into) {
-        const std::size_t axis = result.size() - dims.size() + k;
-        fail(operation + ": " + describe(args[i == widest ? 0 : widest]) + " and " + describe(args[i]) +
-             " do not broadcast: axis " + std::to_string(axis) + ", counted in the longer shape, is " +
-             std::to_string(into) + " in one and " + std::to_string(dims[k]) + " in the other");
+        fail(operation + ": cannot broadcast " + describe(args[i == widest ? 0 : widest]) + " with " +
+             describe(args[i]) + ": axis -" + std::to_string(dims.size() - k) + " has sizes " +
+             std::to_string(into) + " and " + std::to_string(dims[k]));
       }
     }
   }
@@ -106,7 +105,8 @@ double folded_number(Op op, double a, double b, bool* known) {
   }
 }
 
-// A constant result of constant float operands; integers and 16-bit floats are left to the runtime's passes.
+// The constant result of an operation on f32 or f64 constants, or an empty Tensor. The runtime's passes fold
+// constants of the other types.
 Tensor fold(Op op, const std::vector<Tensor>& args, const Dims& dims) {
   if (args.empty() || args.size() > 2 || (args[0].type() != Type::kF32 && args[0].type() != Type::kF64)) {
     return {};
@@ -128,14 +128,14 @@ Tensor fold(Op op, const std::vector<Tensor>& args, const Dims& dims) {
     return {};
   }
   if (single) {
-    value = static_cast<float>(
-        value);  // exact: one f64 operation on f32 operands, rounded once more, equals the f32 operation
+    // Equals the f32 operation: f64 is wide enough that rounding twice gives the same result.
+    value = static_cast<float>(value);
   }
   const Tensor result = constant(type, value, weak);
   return dims.empty() ? result : permute_node(result, dims, {});
 }
 
-// x + 0, x - 0, x * 1, x / 1, -(-x): nothing to compute.
+// The operand that equals the result, for x + 0, x - 0, x * 1, x / 1 and -(-x); else an empty Tensor.
 Tensor neutral(Op op, const std::vector<Tensor>& args, const Dims& dims) {
   const auto is = [&](std::size_t i, double value) { return number_of(args[i]) == value; };
   const auto whole = [&](std::size_t i) { return args[i].dims() == dims; };
@@ -175,7 +175,8 @@ Tensor map(Op op, std::vector<Tensor> args) {
   const std::size_t first = op == Op::kSelect ? 1 : 0;  // the first value operand
   if (op == Op::kSelect && args[0].type() != Type::kBool) {
     fail("select: the condition " + describe(args[0]) + " is " +
-         std::string(program::type_name(args[0].type())) + "; it must be bool, as comparisons give");
+         std::string(program::type_name(args[0].type())) +
+         ", but must be bool, such as the result of a comparison");
   }
   unify_types(operation, args, first);
   const program::OpInfo& info = program::op_info(op);

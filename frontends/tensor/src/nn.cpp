@@ -40,9 +40,9 @@ class Linear final : public Layer {
                    std::string(program::type_name(weight_.type())) + " with at least one axis");
     }
     if (weight_.has_dims() && weight_.dims()[1] != x.dims().back()) {
-      detail::fail(layer + ": the last axis of the input " + detail::describe(x) + " is " +
+      detail::fail(layer + ": the last axis of the input " + detail::describe(x) + " has size " +
                    std::to_string(x.dims().back()) + ", but parameter '" + weight_.name() + "' " +
-                   dims_text(weight_.dims()) + " takes " + std::to_string(weight_.dims()[1]));
+                   dims_text(weight_.dims()) + " expects " + std::to_string(weight_.dims()[1]));
     }
     weight_.set_dims({out_, x.dims().back()}, layer);
     const Tensor y = einsum("... i; o i => ... o", x, weight_.tensor());
@@ -143,7 +143,7 @@ ModeScope::~ModeScope() {
 Tensor Module::operator()(const Tensor& x) const {
   if (!layer_) {
     throw Error(ErrorCode::kFailedPrecondition,
-                "an empty Module was applied; make one with nn::linear, nn::sequential or the like");
+                "cannot apply an empty Module; create one with a function such as nn::linear");
   }
   return layer_->forward(x);
 }
@@ -180,7 +180,7 @@ Module flatten() {
 
 Module dropout(double rate) {
   if (!(rate >= 0 && rate < 1)) {
-    detail::fail("dropout: the rate is " + std::to_string(rate) + "; it must be at least 0 and below 1");
+    detail::fail("dropout: rate " + std::to_string(rate) + " is out of range [0, 1)");
   }
   return stateless([rate](const Tensor& x) {
     if (mode() == Mode::kEval || rate == 0) {

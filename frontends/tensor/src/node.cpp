@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/node.cpp: nodes, their description in messages, and their order.
+// frontends/tensor/src/node.cpp: creation, description and traversal of nodes.
 #include "node.h"
 
 #include <atomic>
@@ -14,7 +14,7 @@ Node::~Node() {
     const Tensor last = std::move(pending.back());
     pending.pop_back();
     if (last.node().use_count() == 1) {
-      auto& below = const_cast<Node&>(*last.node()).args;  // nobody else sees it any more
+      auto& below = const_cast<Node&>(*last.node()).args;  // `last` is the only reference
       pending.insert(pending.end(), below.begin(), below.end());
       below.clear();
     }
@@ -27,7 +27,7 @@ std::uint64_t next_order() {
 }
 
 void check_dims(const Dims& dims, const std::string& name) {
-  constexpr std::uint64_t kLimit = std::uint64_t{1} << 60U;  // so that byte counts fit 63 bits
+  constexpr std::uint64_t kLimit = std::uint64_t{1} << 60U;  // byte counts then fit in 63 bits
   const auto refuse = [&](const char* why) {
     fail((name.empty() ? "a tensor of shape " : "tensor '" + name + "' ") + dims_text(dims) + why);
   };
@@ -42,7 +42,7 @@ void check_dims(const Dims& dims, const std::string& name) {
     count *= dim;
   }
   if (dims.size() > 8) {
-    refuse(": at most 8 dimensions are possible");
+    refuse(": at most 8 dimensions are supported");
   }
 }
 
@@ -72,7 +72,7 @@ std::string describe(const Tensor& x) {
 
 void require(const Tensor& x, const char* operation) {
   if (!x) {
-    fail(std::string(operation) + ": an operand is an empty Tensor; give it a value first");
+    fail(std::string(operation) + ": an operand is an empty Tensor; assign an expression to it first");
   }
 }
 
@@ -80,8 +80,7 @@ std::size_t normal_axis(int axis, std::size_t rank, const char* operation, const
   const int size = static_cast<int>(rank);
   const int normal = axis < 0 ? axis + size : axis;
   if (normal < 0 || normal >= size) {
-    fail(std::string(operation) + ": axis " + std::to_string(axis) + " does not exist in " + describe(x) +
-         ", which has " + std::to_string(size) + " axes");
+    fail(std::string(operation) + ": axis " + std::to_string(axis) + " is out of range for " + describe(x));
   }
   return static_cast<std::size_t>(normal);
 }
@@ -129,7 +128,7 @@ std::optional<double> number_of(const Tensor& x) {
 std::vector<const Node*> topological(std::span<const Tensor> roots) {
   std::vector<const Node*> order;
   std::unordered_set<const Node*> seen;
-  std::vector<std::pair<const Node*, std::size_t>> stack;  // a node, and how many arguments are done
+  std::vector<std::pair<const Node*, std::size_t>> stack;  // a node, and the number of arguments visited
   for (const Tensor& root : roots) {
     if (!root || !seen.insert(root.node().get()).second) {
       continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/node.h: what a Tensor points to, and the few ways to make one.
+// frontends/tensor/src/node.h: the nodes of expressions, and functions that create them.
 #pragma once
 
 #include <yoke/parameter.h>
@@ -20,28 +20,28 @@ enum class Kind : std::uint8_t {
   kPlaceholder,
   kLiteral,
   kParameter,
-  kConstant,  // a scalar; broadcast by kPermute
+  kConstant,  // a scalar; kPermute broadcasts it
   kSymbol,    // i64 scalar
-  kIota,      // the position along `axis`
+  kIota,      // the index along `axis`
   kRandom,    // random bits
-  kMap,       // `op` on every element; arguments broadcast as numpy does
-  // Views: out[...] = args[0][indices computed from out's]
-  kPermute,  // source dimension k is indexed by out's axis axes[k], or by 0 where that is -1
+  kMap,       // `op` on every element; the arguments are broadcast
+  // Views: out[indices] = args[0][source indices computed from them]
+  kPermute,  // source axis k is indexed by out axis axes[k], or by 0 if that is -1
   kSlice,    // out index + starts[k] (+ symbol on symbol_axis)
   kPad,      // out index - starts[k] (- symbol on symbol_axis), 0 outside
-  kStop,     // the same, without gradient
-  kGather,   // args[0][args[1][ids' axes], the rest], 0 outside
-  kTake,     // args[0][all axes of ids, args[1][them]], 0 outside
+  kStop,     // args[0], without a gradient
+  kGather,   // with ids = args[1], i the axes of ids and j the other axes: args[0][ids[i], j], 0 outside
+  kTake,     // with ids = args[1], i the axes of ids: args[0][i, ids[i]], 0 outside
   kReshape,
-  // Need memory of their own
-  kReduce,  // `reduce` over the product of args, each indexed by labels; labels 0..rank-1 are out's axes
+  // Nodes that need memory
+  kReduce,  // `reduce` over the product of the args, indexed by `labels`; labels 0..rank-1 are out's axes
   kConcat,  // along `axis`
-  kScatter  // zeros, then out[args[0][ids' axes], the rest] += args[1]
+  kScatter  // zeros, then with ids = args[0]: out[ids[i], j] += args[1][i, j]
 };
 
 struct ParameterState {
   std::string name;
-  std::uint64_t order = 0;  // among parameters and nodes; a container puts its members' in order
+  std::uint64_t order = 0;  // replaces Node::order; nn::sequential changes it
   bool has_dims = false;
   Dims dims;
   Initializer initializer;
@@ -55,38 +55,38 @@ struct Node : std::enable_shared_from_this<Node> {
   Node(Node&&) = delete;
   Node& operator=(const Node&) = delete;
   Node& operator=(Node&&) = delete;
-  ~Node();  // without recursion: chains may be longer than a stack is deep
+  ~Node();  // not recursive: a long chain of nodes would overflow the stack
 
   Kind kind = Kind::kConstant;
   Type type = Type::kF32;
-  Dims dims;  // of a parameter: in its state
+  Dims dims;  // parameters have theirs in ParameterState
   std::string name;
-  std::uint64_t order = 0;  // grows with every node made by this process; only comparisons mean anything
+  std::uint64_t order = 0;  // grows with every node of the process; only comparisons are meaningful
   std::vector<Tensor> args;
 
   program::Op op = program::Op::kConst;
   program::Literal literal;
-  bool weak = false;  // a constant from a plain number: takes the type of what it meets
+  bool weak = false;  // a constant from a plain number; takes the type of the other operand
   std::vector<int> axes;
   std::vector<std::int64_t> starts;
   int axis = 0;
   std::optional<Symbol> symbol;
   int symbol_axis = 0;
   program::Reduce reduce = program::Reduce::kSum;
-  std::vector<std::vector<int>> labels;  // of kReduce: one label per dimension of each argument
-  Dims reduced;                          // extents of labels rank, rank + 1, ...
+  std::vector<std::vector<int>> labels;  // of kReduce: one label per axis of each argument
+  Dims reduced;                          // sizes of the labels rank, rank + 1, ...
 
   RandomKey key;
-  int lane = 0;  // draws of one element are numbered element * lanes + lane
+  int lane = 0;  // the counter of an element's draw is element * lanes + lane
   int lanes = 1;
 
   std::vector<std::byte> bytes;               // of a literal
-  std::shared_ptr<ParameterState> parameter;  // mutable, shared by the handles
+  std::shared_ptr<ParameterState> parameter;  // mutable; shared by all handles
 };
 
-// Error where no program can hold a tensor of that shape; `name` is for the message.
+// Error kInvalidArgument: programs cannot hold a tensor of this shape. `name` appears in the message.
 void check_dims(const Dims& dims, const std::string& name = {});
-std::shared_ptr<Node> new_node(Kind kind, Type type, Dims dims);  // checks them
+std::shared_ptr<Node> new_node(Kind kind, Type type, Dims dims);  // calls check_dims
 std::uint64_t next_order();
 inline std::uint64_t order_of(const Node& node) {
   return node.parameter ? node.parameter->order : node.order;
@@ -95,24 +95,24 @@ inline Tensor finish(std::shared_ptr<Node> node) {
   return Tensor(std::shared_ptr<const Node>(std::move(node)));
 }
 
-[[noreturn]] void fail(const std::string& sentence);   // Error kInvalidArgument
+[[noreturn]] void fail(const std::string& message);    // throws Error kInvalidArgument
 std::string describe(const Tensor& x);                 // "'x' [50, 784]"
-void require(const Tensor& x, const char* operation);  // Error when empty
+void require(const Tensor& x, const char* operation);  // fails if x is empty
 
-// 0 <= axis < rank, or Error.
+// `axis` in [0, rank), counted from the last axis if negative. Fails if it is out of range.
 std::size_t normal_axis(int axis, std::size_t rank, const char* operation, const Tensor& x);
 
 // Constants.
 Tensor constant(Type type, double value, bool weak = false);
 Tensor constant_integer(Type type, std::int64_t value, bool weak = false);
-// The node of a constant, also below broadcasts; null for anything else.
+// The node of a constant, which may be broadcast; null if x is not a constant.
 const Node* constant_of(const Tensor& x);
 std::optional<double> number_of(const Tensor& x);  // its value
 
-// Elementwise, with checks, broadcasting, folding of constants and of x * 1, x + 0.
+// An elementwise operation: checks and broadcasts the operands, folds constants, simplifies x * 1 and x + 0.
 Tensor map(program::Op op, std::vector<Tensor> args);
 
-// dy times the derivative of `op` at x, where op(x) is y; empty where that is 0 everywhere.
+// dy times the derivative of `op` at x, given y = op(x); empty if the derivative is 0 everywhere.
 Tensor unary_gradient(program::Op op, const Tensor& x, const Tensor& y, const Tensor& dy);
 
 // Views.
@@ -123,7 +123,8 @@ Tensor pad_node(const Tensor& x, Dims dims, std::vector<std::int64_t> starts, st
                 int symbol_axis);
 Tensor scatter_node(const Tensor& ids, const Tensor& value, Dims dims);
 
-// Takes the axes for which `is_dropped(axis)` holds, of extent 1 each, out of `arg` and its labels.
+// Removes the axes for which `is_dropped(axis)` holds from
+// `arg` and its labels. Precondition: their size is 1.
 template <class IsDropped>
 void drop_axes(Tensor& arg, std::vector<int>& labels, const IsDropped& is_dropped) {
   std::vector<int> kept;
@@ -144,20 +145,20 @@ void drop_axes(Tensor& arg, std::vector<int>& labels, const IsDropped& is_droppe
   }
 }
 
-// Sum over the product of `args`. `extents` holds one extent per label; labels are any small numbers. Labels
-// that `out` lacks are summed, labels that only `out` has are broadcast. Constants and single operands become
-// what is cheapest.
+// The sum over the product of `args`. labels[i] has one label per axis of args[i]; extents[label] is the size
+// of a label. Labels missing in `out` are summed over; labels that only `out` has are broadcast. Constant
+// factors are taken out of the sum, and a sum over nothing becomes a view or an elementwise product.
 Tensor contract(std::vector<Tensor> args, std::vector<std::vector<int>> labels, const std::vector<int>& out,
                 const Dims& extents);
-// Adjoint of broadcasting: sums `x` down to `dims`.
+// The adjoint of broadcasting: sums `x` so that it has shape `dims`.
 Tensor sum_to(const Tensor& x, const Dims& dims);
-// One operand, sorted axes; result without the axes.
+// Reduces x over `axes`, which are sorted; the result does not have them.
 Tensor reduce_node(program::Reduce reduce, Type type, const Tensor& x, const std::vector<std::size_t>& axes);
-// Puts back axes of extent 1 where a reduction took them.
+// Inserts axes of size 1 where a reduction over `axes` removed them; `before` is the shape before it.
 Tensor keep_axes(const Tensor& reduced, const Dims& before, const std::vector<std::size_t>& axes);
 std::vector<std::size_t> normal_axes(const std::vector<int>& axes, const Tensor& x, const char* operation);
 
-// Nodes below `roots`, arguments before users, in a fixed order.
+// All nodes of the expressions `roots`, arguments before users, in a deterministic order.
 std::vector<const Node*> topological(std::span<const Tensor> roots);
 
 }  // namespace yoke::detail

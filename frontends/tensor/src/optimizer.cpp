@@ -16,11 +16,11 @@ std::vector<Update> sgd_one(const Tensor& value, const Tensor& gradient, const T
   detail::require(learning_rate, "sgd_one");
   if (!value.is_leaf() || gradient.dims() != value.dims() || learning_rate.rank() != 0) {
     detail::fail("sgd_one: the value " + detail::describe(value) + " must be a leaf, the gradient " +
-                 detail::describe(gradient) + " of its shape, and the learning rate " +
-                 detail::describe(learning_rate) + " a scalar");
+                 detail::describe(gradient) + " must have its shape, and the learning rate " +
+                 detail::describe(learning_rate) + " must be a scalar");
   }
   if (options.nesterov && options.momentum == 0) {
-    detail::fail("sgd_one: Nesterov's variant needs a momentum above 0");
+    detail::fail("sgd_one: nesterov requires a momentum greater than 0");
   }
   const Tensor rate = learning_rate.type() == value.type() || detail::constant_of(learning_rate) != nullptr
                           ? learning_rate
@@ -31,7 +31,7 @@ std::vector<Update> sgd_one(const Tensor& value, const Tensor& gradient, const T
     detail::require(momentum_state, "sgd_one");
     if (!momentum_state.is_leaf() || momentum_state.dims() != value.dims()) {
       detail::fail("sgd_one: the momentum " + detail::describe(momentum_state) +
-                   " must be a leaf of the shape of " + detail::describe(value));
+                   " must be a leaf with the shape of " + detail::describe(value));
     }
     const Tensor momentum = options.momentum * momentum_state + delta;
     updates.push_back({momentum_state, momentum});

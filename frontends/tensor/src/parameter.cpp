@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/parameter.cpp: parameters and their first values.
+// frontends/tensor/src/parameter.cpp: parameters and their initial values.
 #include <yoke/ops.h>
 #include <yoke/parameter.h>
 
@@ -60,7 +60,7 @@ Initializer Initializer::by_name(const std::string& name) {
     }
     names += std::string(names.empty() ? "" : ", ") + known_name;
   }
-  throw Error(ErrorCode::kNotFound, "there is no initializer '" + name + "'; there are " + names);
+  throw Error(ErrorCode::kNotFound, "unknown initializer '" + name + "'; choose one of " + names);
 }
 
 Tensor Initializer::operator()(Type type, const Dims& dims, std::int64_t stream) const {
@@ -97,7 +97,7 @@ namespace {
 detail::ParameterState& state_of(const std::shared_ptr<const detail::Node>& node) {
   if (!node) {
     throw Error(ErrorCode::kFailedPrecondition,
-                "an empty Parameter was used; make one with a name and dims first");
+                "cannot use an empty Parameter; create it with a name and dims first");
   }
   return *node->parameter;
 }
@@ -106,7 +106,7 @@ std::shared_ptr<const detail::Node> parameter_node(std::string name, const Initi
                                                    Type type) {
   if (!program::is_float(type)) {
     detail::fail("parameter '" + name + "' is " + std::string(program::type_name(type)) +
-                 "; parameters are floats");
+                 ", but parameters must be of floating-point type");
   }
   auto node = detail::new_node(detail::Kind::kParameter, type, {});
   node->parameter = std::make_shared<detail::ParameterState>(
@@ -144,9 +144,9 @@ bool Parameter::has_dims() const {
 const Dims& Parameter::dims() const {
   const auto& state = state_of(node_);
   if (!state.has_dims) {
-    throw Error(ErrorCode::kFailedPrecondition,
-                "parameter '" + state.name +
-                    "' has no dims yet: its layer infers them when it is first applied to an input");
+    throw Error(
+        ErrorCode::kFailedPrecondition,
+        "parameter '" + state.name + "' has no dims yet; its layer infers them when it is first applied");
   }
   return state.dims;
 }
@@ -155,8 +155,8 @@ void Parameter::set_dims(const Dims& dims, const std::string& user) const {
   auto& state = state_of(node_);
   if (state.has_dims) {
     if (state.dims != dims) {
-      detail::fail(user + ": parameter '" + state.name + "' is " + dims_text(state.dims) +
-                   " since its first use, but " + dims_text(dims) + " is asked for now");
+      detail::fail(user + ": parameter '" + state.name + "' has dims " + dims_text(state.dims) +
+                   " from its first use, but this use needs " + dims_text(dims));
     }
     return;
   }
@@ -203,9 +203,8 @@ std::span<const float> Parameter::float_values() const {
 void Parameter::set_values(std::span<const std::byte> bytes) const {
   auto& state = state_of(node_);
   if (bytes.size() != byte_count()) {
-    detail::fail("parameter '" + state.name + "' " + dims_text(dims()) + " takes " +
-                 std::to_string(byte_count()) + " bytes, but " + std::to_string(bytes.size()) +
-                 " were given");
+    detail::fail("parameter '" + state.name + "' " + dims_text(dims()) + " needs " +
+                 std::to_string(byte_count()) + " bytes, but got " + std::to_string(bytes.size()));
   }
   state.values.assign(bytes.begin(), bytes.end());
   state.has_values = true;
@@ -219,8 +218,7 @@ void Parameter::clear_values() const {
 
 Parameter Parameter::of(const Tensor& leaf) {
   if (!leaf || leaf.source() != Source::kParameter) {
-    detail::fail(leaf ? detail::describe(leaf) + " is no parameter"
-                      : std::string("an empty Tensor is no parameter"));
+    detail::fail((leaf ? detail::describe(leaf) : "an empty Tensor") + " is not a parameter");
   }
   return Parameter(leaf.node());
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/random.cpp: random bits, and numbers made of them.
+// frontends/tensor/src/random.cpp: random bits, and uniform and normal numbers computed from them.
 #include <yoke/ops.h>
 #include <yoke/random.h>
 
@@ -17,7 +17,7 @@ Tensor bits(const Dims& dims, const RandomKey& key, int lane, int lanes, std::ui
   node->lane = lane;
   node->lanes = lanes;
   if (order != 0) {
-    node->order = order;  // lanes of one draw count as one
+    node->order = order;  // all lanes of a draw share its stream
   }
   return detail::finish(std::move(node));
 }
@@ -26,7 +26,7 @@ std::uint64_t draw_of(const Tensor& x) {
   return x.node()->order;
 }
 
-// In [0, 1), every multiple of 2^-24 (f32) or 2^-53 (f64), from the draw's lanes first, first + 1.
+// Uniform multiples of 2^-24 (f32) or 2^-53 (f64) in [0, 1), from lane `first` and, for f64, the next lane.
 Tensor unit_number(const Dims& dims, const RandomKey& key, Type type, int first, int lanes,
                    std::uint64_t order) {
   const Tensor high = bits(dims, key, first, lanes, order);
@@ -40,8 +40,8 @@ Tensor unit_number(const Dims& dims, const RandomKey& key, Type type, int first,
 
 void check_type(Type type, const char* operation) {
   if (type != Type::kF32 && type != Type::kF64) {
-    detail::fail(std::string(operation) + ": numbers are drawn as f32 or f64, not " +
-                 std::string(program::type_name(type)) + "; draw f32 and cast");
+    detail::fail(std::string(operation) + ": type " + std::string(program::type_name(type)) +
+                 " is not supported; draw f32 or f64 and cast");
   }
 }
 

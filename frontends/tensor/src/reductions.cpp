@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/reductions.cpp: reductions over axes, and the general sum of products that einsum and
-// autodiff use.
+// frontends/tensor/src/reductions.cpp: reductions over axes, and
+// the sums of products that einsum and autodiff use.
 #include <yoke/ops.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace yoke {
 namespace detail {
 namespace {
 
-// An operand with repeated labels becomes its diagonal.
+// Replaces an operand with repeated labels by its diagonal.
 void take_diagonal(Tensor& arg, std::vector<int>& labels) {
   std::vector<int> unique;
   std::vector<int> axes;
@@ -39,7 +39,7 @@ bool contains(const std::vector<int>& labels, int label) {
   return std::find(labels.begin(), labels.end(), label) != labels.end();
 }
 
-// Operands of contract() after constants are taken out, and what they amount to.
+// The operands of contract() that are not constant, and the product of the constant factors.
 struct Operands {
   std::vector<Tensor> args;
   std::vector<std::vector<int>> labels;
@@ -63,7 +63,7 @@ Operands split_constants(std::vector<Tensor> args, std::vector<std::vector<int>>
       }
     }
     take_diagonal(args[i], labels[i]);
-    // Axes of extent 1 that the result lacks need no sum.
+    // Axes of size 1 that the result lacks need no sum.
     drop_axes(args[i], labels[i],
               [&](std::size_t k) { return args[i].dims()[k] == 1 && !contains(out, labels[i][k]); });
     if (const auto number = number_of(args[i]); number && program::is_float(args[i].type())) {
@@ -81,7 +81,7 @@ Operands split_constants(std::vector<Tensor> args, std::vector<std::vector<int>>
   return operands;
 }
 
-// The sum itself: labels renumbered so that the result's axes come first.
+// Builds the sum, with labels renumbered so that the result's axes come first.
 Tensor sum_of_products(const Operands& operands, const std::vector<int>& kept, const Dims& extents) {
   std::vector<int> order = kept;
   Dims reduced;
@@ -212,7 +212,7 @@ std::vector<std::size_t> normal_axes(const std::vector<int>& axes, const Tensor&
     const std::size_t at = normal_axis(axis, x.rank(), operation, x);
     if (std::find(normal.begin(), normal.end(), at) != normal.end()) {
       fail(std::string(operation) + ": axis " + std::to_string(axis) + " of " + describe(x) +
-           " is named twice");
+           " is listed twice");
     }
     normal.push_back(at);
   }
@@ -227,18 +227,19 @@ std::vector<std::size_t> normal_axes(const std::vector<int>& axes, const Tensor&
 }  // namespace detail
 
 using detail::fail;
-using program::Reduce;
 
 namespace {
 
-Tensor reduced(Reduce reduce, const Tensor& x, const Axes& axes, bool keep_dims, const char* operation) {
+Tensor reduced(program::Reduce reduce, const Tensor& x, const Axes& axes, bool keep_dims,
+               const char* operation) {
   detail::require(x, operation);
   const auto normal = detail::normal_axes(axes, x, operation);
-  const bool logic = reduce == Reduce::kAny || reduce == Reduce::kAll;
+  const bool logic = reduce == program::Reduce::kAny || reduce == program::Reduce::kAll;
   if (logic != (x.type() == Type::kBool)) {
     fail(std::string(operation) + ": " + detail::describe(x) + " is " +
          std::string(program::type_name(x.type())) +
-         (logic ? "; it takes bool, as comparisons give" : "; it takes numbers: cast first"));
+         (logic ? ", but must be bool, such as the result of a comparison"
+                : ", but must be numeric; cast it first"));
   }
   Tensor result = x;
   if (!normal.empty()) {
@@ -250,8 +251,8 @@ Tensor reduced(Reduce reduce, const Tensor& x, const Axes& axes, bool keep_dims,
         kept.push_back(label);
       }
     }
-    result = reduce == Reduce::kSum ? detail::contract({x}, {labels}, kept, x.dims())
-                                    : detail::reduce_node(reduce, x.type(), x, normal);
+    result = reduce == program::Reduce::kSum ? detail::contract({x}, {labels}, kept, x.dims())
+                                             : detail::reduce_node(reduce, x.type(), x, normal);
   }
   return keep_dims ? detail::keep_axes(result, x.dims(), normal) : result;
 }
@@ -260,11 +261,12 @@ Tensor widened(const Tensor& x) {
   return x && (x.type() == Type::kBool || x.type() == Type::kU8) ? cast(x, Type::kI64) : x;
 }
 
-Tensor arg_reduced(Reduce reduce, const Tensor& x, int axis, bool keep_dims, const char* operation) {
+Tensor arg_reduced(program::Reduce reduce, const Tensor& x, int axis, bool keep_dims, const char* operation) {
   detail::require(x, operation);
   const std::vector<std::size_t> axes = {detail::normal_axis(axis, x.rank(), operation, x)};
   if (x.type() == Type::kBool) {
-    fail(std::string(operation) + ": " + detail::describe(x) + " is bool; it takes numbers: cast first");
+    fail(std::string(operation) + ": " + detail::describe(x) +
+         " is bool, but must be numeric; cast it first");
   }
   const Tensor result = detail::reduce_node(reduce, Type::kI64, x, axes);
   return keep_dims ? detail::keep_axes(result, x.dims(), axes) : result;
@@ -273,22 +275,22 @@ Tensor arg_reduced(Reduce reduce, const Tensor& x, int axis, bool keep_dims, con
 }  // namespace
 
 Tensor sum(const Tensor& x, const Axes& axes, bool keep_dims) {
-  return reduced(Reduce::kSum, widened(x), axes, keep_dims, "sum");
+  return reduced(program::Reduce::kSum, widened(x), axes, keep_dims, "sum");
 }
 Tensor prod(const Tensor& x, const Axes& axes, bool keep_dims) {
-  return reduced(Reduce::kProd, widened(x), axes, keep_dims, "prod");
+  return reduced(program::Reduce::kProd, widened(x), axes, keep_dims, "prod");
 }
 Tensor max(const Tensor& x, const Axes& axes, bool keep_dims) {
-  return reduced(Reduce::kMax, x, axes, keep_dims, "max");
+  return reduced(program::Reduce::kMax, x, axes, keep_dims, "max");
 }
 Tensor min(const Tensor& x, const Axes& axes, bool keep_dims) {
-  return reduced(Reduce::kMin, x, axes, keep_dims, "min");
+  return reduced(program::Reduce::kMin, x, axes, keep_dims, "min");
 }
 Tensor any(const Tensor& x, const Axes& axes, bool keep_dims) {
-  return reduced(Reduce::kAny, x, axes, keep_dims, "any");
+  return reduced(program::Reduce::kAny, x, axes, keep_dims, "any");
 }
 Tensor all(const Tensor& x, const Axes& axes, bool keep_dims) {
-  return reduced(Reduce::kAll, x, axes, keep_dims, "all");
+  return reduced(program::Reduce::kAll, x, axes, keep_dims, "all");
 }
 
 Tensor mean(const Tensor& x, const Axes& axes, bool keep_dims) {
@@ -305,10 +307,10 @@ Tensor mean(const Tensor& x, const Axes& axes, bool keep_dims) {
 }
 
 Tensor argmax(const Tensor& x, int axis, bool keep_dims) {
-  return arg_reduced(Reduce::kArgMax, x, axis, keep_dims, "argmax");
+  return arg_reduced(program::Reduce::kArgMax, x, axis, keep_dims, "argmax");
 }
 Tensor argmin(const Tensor& x, int axis, bool keep_dims) {
-  return arg_reduced(Reduce::kArgMin, x, axis, keep_dims, "argmin");
+  return arg_reduced(program::Reduce::kArgMin, x, axis, keep_dims, "argmin");
 }
 
 }  // namespace yoke

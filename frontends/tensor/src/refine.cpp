@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/refine.cpp: row-major places are sums of stride * index, so common cuts are common
-// strides.
+// frontends/tensor/src/refine.cpp: finds the common loops of two shapes from their row-major strides.
 #include "refine.h"
 
 #include <algorithm>
@@ -9,7 +8,7 @@
 namespace yoke::detail {
 namespace {
 
-// Strides of all axes with more than one element, and the number of elements.
+// Appends the strides of all axes, and the number of elements.
 void add_cuts(const Dims& dims, std::vector<std::uint64_t>& cuts) {
   std::uint64_t stride = 1;
   for (auto dim = dims.rbegin(); dim != dims.rend(); ++dim) {
@@ -25,8 +24,7 @@ std::vector<std::vector<Refinement::Term>> terms_of(const Dims& dims,
   std::uint64_t stride = 1;
   for (std::size_t axis = dims.size(); axis-- > 0;) {
     const std::uint64_t end = stride * dims[axis];
-    for (std::size_t loop = 0; loop + 1 < cuts.size();
-         ++loop) {  // loop runs over cuts[loop + 1] .. cuts[loop]
+    for (std::size_t loop = 0; loop + 1 < cuts.size(); ++loop) {  // its strides: cuts[loop + 1] to cuts[loop]
       if (cuts[loop + 1] >= stride && cuts[loop] <= end) {
         all[axis].push_back({loop, static_cast<std::int64_t>(cuts[loop + 1] / stride)});
       }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/refine.h: how the axes of two shapes with the same elements divide each other.
+// frontends/tensor/src/refine.h: common loops over two shapes with the same number of elements.
 #pragma once
 
 #include <yoke/tensor.h>
@@ -10,21 +10,23 @@
 
 namespace yoke::detail {
 
-// Loops, outermost first, such that every axis of both shapes is a sum of coefficient * loop.
+// Loops, outermost first, such that the index along every axis
+// of both shapes is a sum of coefficient * loop index.
 struct Refinement {
   struct Term {
     std::size_t loop;
     std::int64_t coefficient;
   };
   Dims loops;
-  std::vector<std::vector<Term>> source;  // one per axis; axes of extent 1 have no terms
+  std::vector<std::vector<Term>> source;  // one per axis; axes of size 1 have no terms
   std::vector<std::vector<Term>> result;
 
-  // Every axis of the result is one loop: reading the source needs no memory.
+  // Whether every axis of the result is a single loop. If so,
+  // the result can be read from the source in place.
   bool is_view() const;
 };
 
-// Nothing when the axes cut across each other ([4, 6] and [3, 8]).
+// Returns nullopt if the shapes have no common loops, such as [4, 6] and [3, 8].
 std::optional<Refinement> refine(const Dims& source, const Dims& result);
 
 }  // namespace yoke::detail

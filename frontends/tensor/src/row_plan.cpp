@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/row_plan.cpp: rows of a data set dealt to shards, batch by batch.
+// frontends/tensor/src/row_plan.cpp: the rows of each shard, batch by batch.
 #include "row_plan.h"
 
 #include <yoke/ops.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/row_plan.h: which rows of a data set each shard works on.
+// frontends/tensor/src/row_plan.h: assigns the rows of a data set to shards.
 #pragma once
 
 #include <yoke/tensor.h>
@@ -11,16 +11,17 @@
 
 namespace yoke::detail {
 
-// `rows` over shards, contiguous, as equal as can be: the first rows % shards get one more.
+// Splits `rows` into contiguous parts, one per shard; the first rows % shards parts are larger by one.
 std::vector<std::uint64_t> split_rows(std::uint64_t rows, std::uint32_t shards);
 
-// Batch b of a data set gives shard k rows[k] rows; the last batch may be smaller and gives tail[k].
+// The assignment of rows to shards. In a full batch shard k gets
+// rows[k] rows, in the smaller last batch tail[k] rows.
 struct RowPlan {
   std::uint64_t total = 0;
   std::uint64_t batch = 0;
   std::uint64_t full_batches = 0;
   std::vector<std::uint64_t> rows;
-  std::vector<std::uint64_t> tail;  // all 0 when `batch` divides `total`
+  std::vector<std::uint64_t> tail;  // all 0 if `batch` divides `total`
 
   static RowPlan make(std::uint64_t total, std::uint64_t batch, std::uint32_t shards);
   std::uint64_t full_rows(std::size_t k) const { return full_batches * rows[k]; }
@@ -31,9 +32,9 @@ struct RowPlan {
   // Shard k's rows of host data, in the order of the batches.
   std::vector<std::byte> pack(std::span<const std::byte> bytes, std::size_t k) const;
 
-  // The rows of one batch, out of a tensor with all rows of shard k: an offset in the program, never a copy.
+  // The rows of one batch, as a view of a tensor with all rows of shard k.
   Tensor batch_of(const Tensor& all, std::size_t k, bool is_tail) const;
-  // Value of row_symbol_name() for a full batch.
+  // The value of the symbol kRowSymbol for a full batch.
   std::int64_t first_row(std::size_t k, std::uint64_t batch_number) const {
     return static_cast<std::int64_t>(batch_number * rows[k]);
   }

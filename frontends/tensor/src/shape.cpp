@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/shape.cpp: operations that move elements: views where an index can say it, else concat
-// and scatter.
+// frontends/tensor/src/shape.cpp: operations on shapes and indices. Most are views.
 #include <yoke/ops.h>
 
 #include <algorithm>
@@ -95,7 +94,7 @@ Tensor reshape(const Tensor& x, const Dims& dims) {
   if (detail::constant_of(x) != nullptr) {
     return detail::slice_node(x, dims, {}, std::nullopt, 0);
   }
-  // Only axes of extent 1 come or go: a permutation says it.
+  // If only axes of size 1 are added or removed, the reshape is a permutation.
   std::vector<int> axes;
   std::size_t next = 0;
   bool units_only = true;
@@ -117,8 +116,7 @@ Tensor reshape(const Tensor& x, const Dims& dims) {
     return reshape(x.node()->args[0], dims);
   }
   if (!detail::refine(x.dims(), dims)) {
-    return reshape(reshape(x, {x.element_count()}),
-                   dims);  // axes that cut across each other meet in a flat row
+    return reshape(reshape(x, {x.element_count()}), dims);  // the shapes have no common loops
   }
   auto node = detail::new_node(Kind::kReshape, x.type(), dims);
   node->args = {x};
@@ -137,14 +135,14 @@ Tensor permute(const Tensor& x, const Axes& order) {
   for (std::size_t out = 0; out < order.size(); ++out) {
     const std::size_t from = normal_axis(order[out], x.rank(), "permute", x);
     if (axes[from] >= 0) {
-      fail("permute: axis " + std::to_string(order[out]) + " of " + detail::describe(x) + " is named twice");
+      fail("permute: axis " + std::to_string(order[out]) + " of " + detail::describe(x) + " is listed twice");
     }
     axes[from] = static_cast<int>(out);
     dims.push_back(x.dims()[from]);
   }
   if (order.size() != x.rank()) {
     fail("permute: " + detail::describe(x) + " has " + std::to_string(x.rank()) +
-         " axes, but the order names " + std::to_string(order.size()));
+         " axes, but the order lists " + std::to_string(order.size()));
   }
   return detail::permute_node(x, std::move(dims), std::move(axes));
 }
@@ -152,7 +150,7 @@ Tensor permute(const Tensor& x, const Axes& order) {
 Tensor transpose(const Tensor& x) {
   detail::require(x, "transpose");
   if (x.rank() < 2) {
-    fail("transpose: " + detail::describe(x) + " has fewer than 2 axes");
+    fail("transpose: " + detail::describe(x) + " must have at least 2 axes");
   }
   Axes order;
   for (int axis = 0; axis < static_cast<int>(x.rank()); ++axis) {
@@ -166,8 +164,7 @@ Tensor squeeze(const Tensor& x, int axis) {
   detail::require(x, "squeeze");
   const std::size_t at = normal_axis(axis, x.rank(), "squeeze", x);
   if (x.dims()[at] != 1) {
-    fail("squeeze: axis " + std::to_string(axis) + " of " + detail::describe(x) +
-         " has more than one element");
+    fail("squeeze: axis " + std::to_string(axis) + " of " + detail::describe(x) + " does not have size 1");
   }
   Dims dims = x.dims();
   dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(at));
@@ -179,7 +176,7 @@ Tensor unsqueeze(const Tensor& x, int axis) {
   const int rank = static_cast<int>(x.rank());
   const int at = axis < 0 ? axis + rank + 1 : axis;
   if (at < 0 || at > rank) {
-    fail("unsqueeze: there is no place " + std::to_string(axis) + " for an axis in " + detail::describe(x));
+    fail("unsqueeze: axis " + std::to_string(axis) + " is out of range for " + detail::describe(x));
   }
   Dims dims = x.dims();
   dims.insert(dims.begin() + at, 1);
@@ -201,7 +198,7 @@ Tensor broadcast_to(const Tensor& x, const Dims& dims) {
     axes.push_back(x.dims()[k] == 1 && dims[out] != 1 ? -1 : static_cast<int>(out));
   }
   if (!fits) {
-    fail("broadcast_to: " + detail::describe(x) + " cannot become " + dims_text(dims));
+    fail("broadcast_to: cannot broadcast " + detail::describe(x) + " to " + dims_text(dims));
   }
   return detail::permute_node(x, dims, std::move(axes));
 }
@@ -210,7 +207,7 @@ Tensor slice(const Tensor& x, int axis, std::uint64_t begin, std::uint64_t end) 
   detail::require(x, "slice");
   const std::size_t at = normal_axis(axis, x.rank(), "slice", x);
   if (begin >= end || end > x.dims()[at]) {
-    fail("slice: " + std::to_string(begin) + ".." + std::to_string(end) + " is no range of axis " +
+    fail("slice: [" + std::to_string(begin) + ", " + std::to_string(end) + ") is not a valid range of axis " +
          std::to_string(axis) + " of " + detail::describe(x));
   }
   Dims dims = x.dims();
@@ -222,7 +219,7 @@ Tensor slice(const Tensor& x, int axis, std::uint64_t begin, std::uint64_t end) 
 
 Tensor concat(const std::vector<Tensor>& parts, int axis) {
   if (parts.empty()) {
-    fail("concat: there is nothing to join");
+    fail("concat: expected at least one tensor");
   }
   for (const Tensor& part : parts) {
     detail::require(part, "concat");
@@ -239,7 +236,7 @@ Tensor concat(const std::vector<Tensor>& parts, int axis) {
     if (like != first.dims() || part.type() != first.type()) {
       fail("concat along axis " + std::to_string(axis) + ": " + detail::describe(first) + " " +
            std::string(program::type_name(first.type())) + " and " + detail::describe(part) + " " +
-           std::string(program::type_name(part.type())) + " differ in more than that axis");
+           std::string(program::type_name(part.type())) + " must be equal except for the size of that axis");
     }
     dims[at] += part.dims()[at];
   }
@@ -256,8 +253,8 @@ namespace {
 
 void require_ids(const Tensor& ids, const char* operation) {
   if (!program::is_integer(ids.type())) {
-    fail(std::string(operation) + ": the numbers " + detail::describe(ids) + " are " +
-         std::string(program::type_name(ids.type())) + "; they must be of an integer type");
+    fail(std::string(operation) + ": the indices " + detail::describe(ids) + " are " +
+         std::string(program::type_name(ids.type())) + "; they must be integers");
   }
 }
 
@@ -268,12 +265,12 @@ Tensor gather(const Tensor& table, const Tensor& ids) {
   detail::require(ids, "gather");
   require_ids(ids, "gather");
   if (table.rank() == 0) {
-    fail("gather: " + detail::describe(table) + " has no rows");
+    fail("gather: the table " + detail::describe(table) + " is a scalar; it must have at least one axis");
   }
   Dims dims = ids.dims();
   dims.insert(dims.end(), table.dims().begin() + 1, table.dims().end());
   if (dims.size() > 8) {
-    fail("gather: rows of " + detail::describe(table) + " by " + detail::describe(ids) +
+    fail("gather: rows of " + detail::describe(table) + " at the indices " + detail::describe(ids) +
          " would have more than 8 axes");
   }
   auto node = detail::new_node(Kind::kGather, table.type(), std::move(dims));
@@ -299,7 +296,7 @@ Tensor iota(const Dims& dims, int axis) {
   const int rank = static_cast<int>(dims.size());
   node->axis = axis < 0 ? axis + rank : axis;
   if (node->axis < 0 || node->axis >= rank) {
-    fail("iota: axis " + std::to_string(axis) + " does not exist in " + dims_text(dims));
+    fail("iota: axis " + std::to_string(axis) + " is out of range for shape " + dims_text(dims));
   }
   return detail::finish(std::move(node));
 }
@@ -317,7 +314,8 @@ Tensor full(Type type, const Dims& dims, double value) {
   if (program::is_integer(type)) {
     const std::int64_t held = program::Expr::constant(type, value).literal.integer;
     if (static_cast<double>(held) != std::trunc(value)) {
-      fail("full: " + std::to_string(value) + " is no value of " + std::string(program::type_name(type)));
+      fail("full: " + std::to_string(value) + " cannot be represented as " +
+           std::string(program::type_name(type)));
     }
   }
   const Tensor number = detail::constant(type, value);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/tensor.cpp: handles and leaves.
+// frontends/tensor/src/tensor.cpp: tensor handles, leaves, and rows selected by symbols.
 #include <yoke/tensor.h>
 
 #include <utility>
@@ -32,7 +32,7 @@ namespace {
 const Node& node_of(const Tensor& x) {
   if (!x) {
     throw Error(ErrorCode::kFailedPrecondition,
-                "an empty Tensor was asked for its type, dims or values; assign an expression to it first");
+                "an empty Tensor has no type, dims or values; assign an expression to it first");
   }
   return *x.node();
 }
@@ -76,7 +76,7 @@ Tensor Tensor::named(std::string name) const {
   const Node& node = node_of(*this);
   std::shared_ptr<Node> copy;
   if (is_leaf()) {
-    // A leaf is what it is by identity, so its second name is a view of it.
+    // A copy of a leaf would be a different leaf, so this makes a view of it.
     copy = detail::new_node(Kind::kPermute, node.type, dims());
     copy->args = {*this};
     for (std::size_t axis = 0; axis < rank(); ++axis) {
@@ -109,8 +109,7 @@ Tensor literal(Type type, Dims dims, std::vector<std::byte> bytes, std::string n
   const std::uint64_t expected = element_count(dims) * program::byte_size(type);
   if (bytes.size() != expected) {
     detail::fail("literal '" + name + "': " + std::string(program::type_name(type)) + dims_text(dims) +
-                 " takes " + std::to_string(expected) + " bytes, but " + std::to_string(bytes.size()) +
-                 " were given");
+                 " needs " + std::to_string(expected) + " bytes, but got " + std::to_string(bytes.size()));
   }
   auto node = detail::new_node(Kind::kLiteral, type, std::move(dims));
   node->bytes = std::move(bytes);
@@ -129,18 +128,18 @@ Tensor rows(const Tensor& x, const Symbol& start, std::uint64_t count) {
   const std::string call =
       "rows(" + detail::describe(x) + ", " + start.name + ", " + std::to_string(count) + ")";
   if (x.rank() == 0 || count == 0 || count > x.dims()[0]) {
-    detail::fail(call + ": axis 0 has no " + std::to_string(count) + " rows");
+    detail::fail(call + ": cannot take " + std::to_string(count) + " rows of axis 0");
   }
   if (start.step < 1 || start.high <= start.low) {
-    detail::fail(call + ": the symbol's range " + std::to_string(start.low) + ".." +
-                 std::to_string(start.high) + " step " + std::to_string(start.step) + " is empty");
+    detail::fail(call + ": the symbol's range [" + std::to_string(start.low) + ", " +
+                 std::to_string(start.high) + ") with step " + std::to_string(start.step) + " is empty");
   }
   const std::int64_t last = start.low + (start.high - 1 - start.low) / start.step * start.step;
   if (start.low < 0 || last > static_cast<std::int64_t>(x.dims()[0] - count)) {
-    detail::fail(call + ": the symbol runs from " + std::to_string(start.low) + " to " +
-                 std::to_string(last) + ", so rows up to " +
-                 std::to_string(last + static_cast<std::int64_t>(count) - 1) +
-                 " would be read, but axis 0 has " + std::to_string(x.dims()[0]));
+    detail::fail(call + ": the symbol ranges from " + std::to_string(start.low) + " to " +
+                 std::to_string(last) + ", which selects rows " + std::to_string(start.low) + " to " +
+                 std::to_string(last + static_cast<std::int64_t>(count) - 1) + ", but axis 0 has " +
+                 std::to_string(x.dims()[0]) + " rows");
   }
   Dims dims = x.dims();
   dims[0] = count;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/train_helpers.cpp: streams, contexts, programs and files for hand-written training.
+// frontends/tensor/src/train_helpers.cpp: streams, contexts,
+// programs and files for hand-written training loops.
 #include <yoke/gradients.h>
 #include <yoke/npz.h>
 #include <yoke/ops.h>
@@ -127,7 +128,7 @@ Lowered forward(const Tensor& t) {
 GradUpdate grad_update(const Tensor& loss) {
   GradUpdate update{loss, parameters_of(loss), {}};
   if (update.params.empty()) {
-    fail("grad_update: the loss depends on no Parameter, so there is nothing to train");
+    fail("grad_update: the loss does not depend on any Parameter, so there is nothing to train");
   }
   std::vector<Tensor> leaves;
   for (const Parameter& parameter : update.params) {
@@ -163,7 +164,7 @@ std::vector<double> forward_and_forget(const std::shared_ptr<Stream>& stream, co
   for (const LoweredArgument& argument : lowered.arguments) {
     if (argument.leaf && argument.leaf.host_bytes().empty()) {
       fail("forward_and_forget: '" + argument.name +
-           "' has no values; give it host data, or run it in a context of yours");
+           "' has no values; give it host data, or run the program in a Context that holds it");
     }
   }
   Context context(stream);
@@ -211,7 +212,7 @@ void restore_params(const std::filesystem::path& npz, std::span<const Parameter>
   }
   if (!problems.empty()) {
     throw Error(ErrorCode::kInvalidArgument, "restore_params: '" + npz.string() +
-                                                 "' does not fit the model: " + problems.substr(2) +
+                                                 "' does not match the model: " + problems.substr(2) +
                                                  "; nothing was changed");
   }
   for (std::size_t i = 0; i < parameters.size(); ++i) {

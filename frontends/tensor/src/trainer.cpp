@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/trainer.cpp: a step, and what can be read of a run. Nothing here compiles or links.
+// frontends/tensor/src/trainer.cpp: steps of a training run, and
+// access to its values. Nothing here compiles or links.
 #include <yoke/train_helpers.h>
 
 #include "host_copy.h"
@@ -30,7 +31,7 @@ void Trainer::Impl::set_symbols() {
   }
 }
 
-// One position further, the last binding fastest; behind the last position it starts over.
+// Advances the odometer of bindings by one position, the last binding fastest.
 void Trainer::Impl::advance_bindings() {
   for (std::size_t i = options.bindings.size(); i-- > 0;) {
     const Symbol& binding = options.bindings[i];
@@ -94,7 +95,6 @@ std::vector<float> Trainer::Impl::read(const Context& context, std::string_view 
   return {numbers.begin(), numbers.end()};
 }
 
-// Bits of every replica against the owner's; the message names the first parameter that differs.
 void Trainer::Impl::check_replicas() {
   for (const Parameter& parameter : parameters) {
     std::vector<std::byte> owner(contexts[0].tensor(parameter.name()).view.byte_count);
@@ -107,10 +107,9 @@ void Trainer::Impl::check_replicas() {
         while (replica[at] == owner[at]) {
           ++at;
         }
-        throw Error(ErrorCode::kDataLoss, "shard " + std::to_string(k) +
-                                              " holds other bits than the owner in '" + parameter.name() +
-                                              "', first at element " +
-                                              std::to_string(at / program::byte_size(parameter.type())));
+        throw Error(ErrorCode::kDataLoss,
+                    "shard " + std::to_string(k) + " and the owner differ in parameter '" + parameter.name() +
+                        "', first at element " + std::to_string(at / program::byte_size(parameter.type())));
       }
     }
   }
@@ -176,7 +175,7 @@ void Trainer::grad_sync() {
   impl_->at_step("grad_sync()", [&] {
     if (impl_->merged) {
       throw Error(ErrorCode::kFailedPrecondition,
-                  "these gradients are merged already; call update(), or launch_gradients() for new ones");
+                  "the gradients are already merged; call update(), or launch_gradients() for new ones");
     }
     impl_->queue_merge();
     impl_->merged = true;
@@ -194,7 +193,7 @@ void Trainer::advance() {
   impl.advance_bindings();
   if (impl.options.check_replicas_every != 0 &&
       static_cast<std::uint64_t>(impl.step_number) % impl.options.check_replicas_every == 0) {
-    impl.at_step("check of the replicas", [&] { impl.check_replicas(); });
+    impl.at_step("comparison of the replicas", [&] { impl.check_replicas(); });
   }
 }
 
@@ -205,8 +204,7 @@ void Trainer::set_batch(const Tensor& inputs, const Tensor& targets) {
       throw Error(ErrorCode::kInvalidArgument,
                   std::string("set_batch: ") + what + " must be host data of shape " +
                       dims_text(before.dims()) + " and type " +
-                      std::string(program::type_name(before.type())) +
-                      ", as at the start; a trainer's programs are made for one shape");
+                      std::string(program::type_name(before.type())) + ", like the original data");
     }
   };
   check(inputs, impl_->inputs, "inputs");

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/trainer_checks.cpp: what a caller of data_parallel gave, checked, and the backends it
-// names.
+// frontends/tensor/src/trainer_checks.cpp: checks the arguments of data_parallel and opens the backends.
 #include <algorithm>
 #include <charconv>
 #include <set>
 
+#include "node.h"
 #include "trainer_impl.h"
 
 namespace yoke {
@@ -14,10 +14,6 @@ namespace detail {
 namespace {
 
 constexpr std::int64_t kMaxShards = 4096;
-
-[[noreturn]] void refuse(const std::string& sentence) {
-  throw Error(ErrorCode::kInvalidArgument, sentence);
-}
 
 }  // namespace
 
@@ -35,13 +31,13 @@ std::vector<Placement> parse_placements(const std::string& text) {
       const auto [stop, failure] = std::from_chars(first, last, placement.shard_count);
       if (failure != std::errc{} || stop != last || placement.shard_count < 1 ||
           placement.shard_count > kMaxShards) {
-        refuse("backend '" + item +
-               "': behind the colon stands a number of shards, 1 to 4096, as in cuda:1,cc:2");
+        fail("backend '" + item +
+             "': the colon must be followed by a number of shards, 1 to 4096, as in cuda:1,cc:2");
       }
     }
     if (placement.backend_name.empty()) {
-      refuse("backend_name '" + text +
-             "': a name is missing; write one name, or names with counts as in cuda:1,cc:2");
+      fail("backend_name '" + text +
+           "': a name is missing; give one name, or names with counts as in cuda:1,cc:2");
     }
     placements.push_back(placement);
     begin = end + 1;
@@ -49,8 +45,8 @@ std::vector<Placement> parse_placements(const std::string& text) {
   if (placements.size() > 1) {
     for (const Placement& placement : placements) {
       if (placement.shard_count < 0) {
-        refuse("backend_name '" + text +
-               "': in a list every backend needs its number of shards, as in cuda:1,cc:2");
+        fail("backend_name '" + text +
+             "': every backend of a list needs a number of shards, as in cuda:1,cc:2");
       }
     }
   }
@@ -59,19 +55,18 @@ std::vector<Placement> parse_placements(const std::string& text) {
 
 }  // namespace detail
 
+using detail::fail;
 using detail::Placement;
 
 namespace {
 
 void check_data(const Tensor& tensor, const char* what) {
   if (!tensor || tensor.source() != Source::kLiteral) {
-    throw Error(ErrorCode::kInvalidArgument,
-                std::string("data_parallel: ") + what +
-                    " must be host data (a literal), made by tensor() or literal()");
+    fail(std::string("data_parallel: ") + what +
+         " must be host data (a literal), created by tensor() or literal()");
   }
   if (tensor.rank() == 0) {
-    throw Error(ErrorCode::kInvalidArgument,
-                std::string("data_parallel: ") + what + " is a scalar; axis 0 must be the batch");
+    fail(std::string("data_parallel: ") + what + " must not be a scalar; axis 0 is the batch");
   }
 }
 
@@ -79,40 +74,34 @@ void check_data(const Tensor& tensor, const char* what) {
 
 void Trainer::Impl::check_arguments() {
   if (!options.learning_rate) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "data_parallel: learning_rate is missing; set options.learning_rate, e.g. 0.1F");
+    fail("data_parallel: learning_rate is missing; set options.learning_rate, e.g. 0.1F");
   }
   if (options.learning_rate.rank() != 0) {
-    throw Error(ErrorCode::kInvalidArgument, "data_parallel: learning_rate has shape " +
-                                                 dims_text(options.learning_rate.dims()) +
-                                                 "; it must be a scalar");
+    fail("data_parallel: learning_rate has shape " + dims_text(options.learning_rate.dims()) +
+         "; it must be a scalar");
   }
   if (options.optimizer.nesterov && options.optimizer.momentum == 0) {
-    throw Error(ErrorCode::kInvalidArgument, "data_parallel: nesterov needs a momentum above 0");
+    fail("data_parallel: nesterov requires a momentum greater than 0");
   }
   check_bindings();
   check_data(inputs, "inputs");
   check_data(targets, "targets");
   const std::uint64_t rows = inputs.dims()[0];
   if (targets.dims()[0] != rows) {
-    throw Error(ErrorCode::kInvalidArgument, "data_parallel: inputs have " + std::to_string(rows) +
-                                                 " rows, targets " + std::to_string(targets.dims()[0]) +
-                                                 "; give both the same number");
+    fail("data_parallel: inputs have " + std::to_string(rows) + " rows, but targets have " +
+         std::to_string(targets.dims()[0]) + "; both must have the same number of rows");
   }
   if (options.batch_size < 0 || static_cast<std::uint64_t>(options.batch_size) > rows) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "data_parallel: a batch of " + std::to_string(options.batch_size) +
-                    " rows does not fit data of " + std::to_string(rows) + " rows; choose 1 to " +
-                    std::to_string(rows) + ", or 0 for all");
+    fail("data_parallel: batch_size " + std::to_string(options.batch_size) + " is out of range for data of " +
+         std::to_string(rows) + " rows; choose 1 to " + std::to_string(rows) + ", or 0 for all");
   }
   if (options.shards && (*options.shards < 1 || *options.shards > detail::kMaxShards)) {
-    throw Error(ErrorCode::kInvalidArgument, "data_parallel: " + std::to_string(*options.shards) +
-                                                 " shards; choose 1 to " +
-                                                 std::to_string(detail::kMaxShards));
+    fail("data_parallel: shards is " + std::to_string(*options.shards) + "; choose 1 to " +
+         std::to_string(detail::kMaxShards));
   }
   if (options.base_seed < 0 || options.base_seed > (std::int64_t{1} << 62) - detail::kMaxShards - 1) {
-    throw Error(ErrorCode::kInvalidArgument, "data_parallel: base_seed " + std::to_string(options.base_seed) +
-                                                 " is outside 0..2^62 - 4097");
+    fail("data_parallel: base_seed " + std::to_string(options.base_seed) +
+         " is out of range [0, 2^62 - 4097]");
   }
 }
 
@@ -120,14 +109,12 @@ void Trainer::Impl::check_bindings() const {
   std::set<std::string> names = {detail::kRowSymbol, seed_symbol().name};
   for (const Symbol& binding : options.bindings) {
     if (!names.insert(binding.name).second) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  "data_parallel: the binding '" + binding.name +
-                      "' is given twice, or the trainer's own; choose another name");
+      fail("data_parallel: the binding name '" + binding.name +
+           "' is duplicate or reserved; choose another name");
     }
     if (binding.step < 1 || binding.high <= binding.low) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  "data_parallel: the binding '" + binding.name +
-                      "' has no values; high must be above low, and step 1 or more");
+      fail("data_parallel: the range of binding '" + binding.name +
+           "' is empty; high must be greater than low, and step at least 1");
     }
   }
 }
@@ -135,22 +122,20 @@ void Trainer::Impl::check_bindings() const {
 void Trainer::Impl::find_backends() {
   runtime = options.runtime ? options.runtime : std::make_shared<Runtime>();
   const std::vector<Placement> placements = detail::parse_placements(options.backend_name);
-  std::int64_t said = 0;
+  std::int64_t requested = 0;
   for (const Placement& placement : placements) {
-    said += std::max<std::int64_t>(placement.shard_count, 0);
+    requested += std::max<std::int64_t>(placement.shard_count, 0);
   }
-  if (options.shards && said > 0 && said != *options.shards) {
-    throw Error(ErrorCode::kInvalidArgument, "data_parallel: backend_name '" + options.backend_name +
-                                                 "' asks for " + std::to_string(said) +
-                                                 " shards, options.shards for " +
-                                                 std::to_string(*options.shards) + "; leave one of them out");
+  if (options.shards && requested > 0 && requested != *options.shards) {
+    fail("data_parallel: backend_name '" + options.backend_name + "' requests " + std::to_string(requested) +
+         " shards, but options.shards is " + std::to_string(*options.shards) + "; set only one of them");
   }
   for (const Placement& placement : placements) {
     const auto backend = runtime->backend(placement.backend_name);
     const std::uint32_t devices = backend->device_count();
     if (devices == 0) {
       throw Error(ErrorCode::kUnavailable,
-                  "backend '" + backend->name() + "' has no devices here: " + backend->no_device_reason());
+                  "backend '" + backend->name() + "' has no devices: " + backend->no_device_reason());
     }
     std::int64_t count = placement.shard_count > 0 ? placement.shard_count : options.shards.value_or(0);
     if (count == 0) {
@@ -159,8 +144,8 @@ void Trainer::Impl::find_backends() {
       }
     }
     if (count + static_cast<std::int64_t>(shard_backends.size()) > detail::kMaxShards) {
-      throw Error(ErrorCode::kInvalidArgument, "data_parallel: backend_name '" + options.backend_name +
-                                                   "' asks for more than 4096 shards; choose fewer");
+      fail("data_parallel: backend_name '" + options.backend_name +
+           "' requests more than 4096 shards; choose fewer");
     }
     for (std::int64_t i = 0; i < count; ++i) {
       shard_backends.push_back(backend);

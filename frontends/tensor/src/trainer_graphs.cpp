@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/trainer_graphs.cpp: a trainer's programs as text: gradients per shape of batch, the
-// update.
+// frontends/tensor/src/trainer_graphs.cpp: builds the gradient and update programs of a trainer.
 #include <yoke/gradients.h>
 #include <yoke/nn.h>
 #include <yoke/ops.h>
@@ -10,6 +9,7 @@
 #include <numeric>
 #include <set>
 
+#include "node.h"
 #include "trainer_impl.h"
 
 namespace yoke {
@@ -48,6 +48,7 @@ NamedProgram name_program(const Lowered& lowered, const std::map<std::string, st
 }  // namespace detail
 
 using detail::Arena;
+using detail::fail;
 using detail::NamedProgram;
 using detail::RowPlan;
 using detail::Variant;
@@ -69,18 +70,16 @@ NamedProgram Trainer::Impl::build_gradient(std::size_t k, bool is_tail, double w
   const Tensor y = plan.batch_of(all_of("targets", targets), k, is_tail);
   const Tensor loss = loss_of(x, y);
   if (!loss || loss.rank() != 0 || !program::is_float(loss.type())) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "data_parallel: loss_of gave " +
-                    (loss ? "a tensor of shape " + dims_text(loss.dims()) : std::string("an empty tensor")) +
-                    "; it must give one float, e.g. by mean() or sum()");
+    fail("data_parallel: loss_of returned " +
+         (loss ? "a tensor of shape " + dims_text(loss.dims()) : std::string("an empty Tensor")) +
+         "; it must return a floating-point scalar, such as the result of mean() or sum()");
   }
   const std::vector<Parameter> used = parameters_of(loss);
   if (parameters.empty()) {
     parameters = used;
   }
   if (parameters.empty()) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "data_parallel: the loss depends on no Parameter, so there is nothing to train");
+    fail("data_parallel: the loss does not depend on any Parameter, so there is nothing to train");
   }
   std::vector<Tensor> leaves;
   for (const Parameter& parameter : parameters) {
@@ -89,12 +88,11 @@ NamedProgram Trainer::Impl::build_gradient(std::size_t k, bool is_tail, double w
   for (const Parameter& parameter : used) {
     if (std::none_of(parameters.begin(), parameters.end(),
                      [&](const Parameter& known) { return known.is(parameter); })) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  "data_parallel: loss_of made a new parameter '" + parameter.name() +
-                      "' when it was called again; make the layers outside of it");
+      fail("data_parallel: loss_of created a new parameter '" + parameter.name() +
+           "' when it was called again; create the layers outside of it");
     }
   }
-  // The share of this shard goes in where the backward pass starts, so that merging is a plain sum.
+  // Weights the loss before the backward pass, so that merging the gradients is a plain sum.
   const std::vector<Tensor> slopes = gradients(weight == 1 ? loss : loss * weight, leaves);
   const Tensor total = placeholder("loss_total", Type::kF64, {});
   std::vector<Output> outputs = {{"loss", loss}};
@@ -140,14 +138,14 @@ void Trainer::Impl::build_graphs() {
   std::set<std::string> names = {"loss", kLossTotal, kTailLossTotal, "inputs", "targets"};
   for (const Parameter& parameter : parameters) {
     if (!names.insert(parameter.name()).second) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  "data_parallel: two tensors are called '" + parameter.name() +
-                      "'; give layers outside of a sequential a name of their own");
+      fail("data_parallel: two tensors are named '" + parameter.name() +
+           "'; give each layer outside of a sequential a unique name");
     }
   }
 }
 
-// value (and momentum) of `count` elements from the sum of `gradient_count` gradients.
+// The program that sums `gradient_count` gradients of `count`
+// elements and updates the parameters with the sum.
 std::string Trainer::Impl::update_text(const Arena& arena, std::uint64_t count, std::size_t gradient_count,
                                        std::map<std::string, std::string>& rename) {
   const Tensor value = placeholder("value", arena.type, {count});
@@ -171,8 +169,9 @@ std::string Trainer::Impl::update_text(const Arena& arena, std::uint64_t count, 
         return argument.kind == LoweredArgument::Kind::kLiteral ||
                argument.kind == LoweredArgument::Kind::kParameter;
       })) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "data_parallel: learning_rate may use numbers and symbols (the step), not tensors with data");
+    fail(
+        "data_parallel: learning_rate may use numbers and symbols such as the step, but no tensors with "
+        "data");
   }
   return program::print(lowered.program);
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/trainer_impl.h: what a trainer is made of: rows, parameters in flat arenas, programs
-// per shape of batch.
+// frontends/tensor/src/trainer_impl.h: the state of a Trainer and the steps of its setup.
 #pragma once
 
 #include <yoke/data_parallel.h>
@@ -20,12 +19,12 @@ namespace yoke::detail {
 
 using LossOf = std::function<Tensor(const Tensor&, const Tensor&)>;
 
-// Parameters of one type, one behind the other in one flat tensor, each on a 64-byte boundary: merged,
-// updated and broadcast as one.
+// All parameters of one type, in one flat tensor that is merged, updated and broadcast as a whole. Each
+// parameter starts at a multiple of YOKE_BUFFER_ALIGNMENT.
 struct Arena {
   Type type = Type::kF32;
   std::uint64_t element_count = 0;
-  std::vector<std::size_t> members;    // into parameters
+  std::vector<std::size_t> members;    // indices of parameters
   std::vector<std::uint64_t> offsets;  // of the members, in elements
   std::string name(const char* what) const {
     return std::string(what) + "/" + std::string(program::type_name(type));
@@ -33,37 +32,38 @@ struct Arena {
   TensorSpec spec() const { return {static_cast<std::int32_t>(type), {element_count}}; }
 };
 
-// A program as text, and what its arguments are called in a shard's context.
+// The text of a program, and the names of its arguments' tensors in a shard's context.
 struct NamedProgram {
   std::string name;
   std::string text;
   std::map<std::string, std::string> rename;
-  std::vector<std::pair<std::string, Tensor>> literals;  // tensor of the context, host data
+  std::vector<std::pair<std::string, Tensor>> literals;  // name in the context, host data
 };
 
-// Full batches are variant 0, the smaller last one is variant 1.
+// The routines for one size of batch: variant 0 for full batches, variant 1 for the smaller last batch.
 struct Variant {
   std::vector<std::uint64_t> rows;      // per shard
-  std::vector<double> weights;          // of each shard's loss in the reduced one
-  std::uint32_t active = 0;             // shards with rows: the first ones
-  const char* loss_total = "";          // the tensor that a shard's losses of such batches are added up in
+  std::vector<double> weights;          // of the shards' losses in the reduced loss
+  std::uint32_t active = 0;             // number of shards with rows; they come first
+  const char* loss_total = "";          // name of the tensor that sums up a shard's losses
   std::vector<NamedProgram> programs;   // per active shard
   std::vector<BoundRoutine> gradients;  // per active shard
   std::vector<GradientMerge> merges;    // per arena
-  std::vector<BoundRoutine> fused;      // direct: merge and update of a slice in one pass
+  std::vector<BoundRoutine> fused;      // with kDirect: merge and update of a slice in one pass
 };
 
-// What each shard's loss or gradient counts in the reduced one: 0 without rows.
+// The weight of each shard's loss and gradient in the reduction; 0 for shards without rows.
 std::vector<double> shard_weights(std::span<const std::uint64_t> rows, Reduction reduction);
 
 struct Placement {
   std::string backend_name;
-  std::int64_t shard_count = -1;  // -1: not said
+  std::int64_t shard_count = -1;  // -1: not given
 };
-// "cuda:1,cc:2", or one name. Error kInvalidArgument.
+// Parses "cuda:1,cc:2", or a single name. Error kInvalidArgument: the text is malformed.
 std::vector<Placement> parse_placements(const std::string& text);
 
-// Names the lowered arguments: parameters and literals by `rename`, the rest by the caller.
+// Names the tensors of the program's arguments: as in `given`, or else a parameter by its name, a literal
+// by the prefix and its name, and other arguments by their name.
 NamedProgram name_program(const Lowered& lowered, const std::map<std::string, std::string>& given,
                           const std::string& literal_prefix);
 
@@ -82,17 +82,17 @@ class Stopwatch {
 namespace yoke {
 
 struct Trainer::Impl {
-  // Set-up, in this order: trainer_checks.cpp,
+  // Setup, in this order. In trainer_checks.cpp:
   void check_arguments();
   void check_bindings() const;
   void find_backends();
-  // trainer_graphs.cpp,
+  // In trainer_graphs.cpp:
   void build_graphs();
   void build_variant(bool is_tail);
   detail::NamedProgram build_gradient(std::size_t k, bool is_tail, double weight);
   std::string update_text(const detail::Arena& arena, std::uint64_t count, std::size_t gradient_count,
                           std::map<std::string, std::string>& rename);
-  // trainer_setup.cpp.
+  // In trainer_setup.cpp:
   void lay_out_parameters();
   void make_shards();
   void make_symbols();
@@ -109,7 +109,7 @@ struct Trainer::Impl {
                                    std::span<const std::size_t> gradient_shards);
   BufferView arena_part(std::size_t k, const detail::Arena& arena, const char* what, const Slice& part) const;
 
-  // A step (trainer.cpp).
+  // A step, in trainer.cpp:
   detail::Variant& variant() { return variants[batch_number < plan.full_batches ? 0 : 1]; }
   void set_symbols();
   void advance_bindings();
@@ -144,20 +144,21 @@ struct Trainer::Impl {
   MergeStrategy strategy = MergeStrategy::kOwner;
 
   std::vector<Shard> shards;
-  std::vector<Context> contexts;  // of the shards, as collectives want them
-  // Per shard, of the latest step. Evaluations share them, and may outlive the trainer.
+  std::vector<Context> contexts;  // one per shard
+  // Per shard, for the latest step. Shared with evaluations, which may outlive the trainer.
   const std::shared_ptr<std::vector<detail::SymbolTable>> symbols =
       std::make_shared<std::vector<detail::SymbolTable>>();
   std::vector<std::int64_t> seeds;
-  std::vector<detail::BoundRoutine> updates;  // owner and tree: per arena, on the owner; direct: per arena
-                                              // and slice, from the owner's merged gradient
+  // With kOwner and kTree: one per arena, on the owner. With kDirect: one
+  // per arena and slice, from the owner's merged gradient.
+  std::vector<detail::BoundRoutine> updates;
   std::vector<Broadcast> broadcasts;
 
-  std::uint64_t batch_number = 0;  // of the epoch
+  std::uint64_t batch_number = 0;  // in the epoch
   std::int64_t step_number = 0;
   std::vector<std::int64_t> binding_values;
-  detail::Variant* last = nullptr;  // variant of the latest gradients
-  bool merged = false;              // grad_sync has run since the latest gradients
+  detail::Variant* last = nullptr;  // the variant of the latest gradients
+  bool merged = false;              // whether grad_sync has run since the latest gradients
   std::uint64_t steps_in_loss_total = 0;
   std::uint64_t evaluation_count = 0;
   double compile_seconds = 0;
@@ -167,8 +168,8 @@ struct Trainer::Impl {
 struct Evaluation::Impl {
   std::vector<Context> contexts;
   std::shared_ptr<const std::vector<detail::SymbolTable>> trainer_symbols;
-  std::vector<detail::SymbolTable> symbols;      // the trainer's, but for the row
-  std::vector<detail::BoundRoutine> full, tail;  // per shard; empty routine: no rows
+  std::vector<detail::SymbolTable> symbols;      // the trainer's values, except for kRowSymbol
+  std::vector<detail::BoundRoutine> full, tail;  // per shard; unused for shards without rows
   std::vector<bool> has_full, has_tail;
   detail::RowPlan plan;
   std::size_t metric_count = 0;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/trainer_setup.cpp: what a trainer does once, in order; here the memory, the first
-// values and the links.
+// frontends/tensor/src/trainer_setup.cpp: allocates, initializes and links everything that a trainer needs.
 #include <yoke/program/text.h>
 
 #include <algorithm>
@@ -32,7 +31,7 @@ void Trainer::Impl::lay_out_parameters() {
       arenas.push_back({parameter.type(), 0, {}, {}});
       arena = arenas.end() - 1;
     }
-    const std::uint64_t grain = 64 / program::byte_size(arena->type);
+    const std::uint64_t grain = YOKE_BUFFER_ALIGNMENT / program::byte_size(arena->type);
     arena->members.push_back(i);
     arena->offsets.push_back(arena->element_count);
     arena->element_count += (element_count(parameter.dims()) + grain - 1) / grain * grain;
@@ -91,7 +90,7 @@ void Trainer::Impl::make_shards() {
       }
     }
     for (const Variant& variant : variants) {
-      contexts[k].allocate(variant.loss_total, {YOKE_F64, {}});
+      contexts[k].allocate(variant.loss_total, {YOKE_TYPE_F64, {}});
       contexts[k].stream()->fill(contexts[k].tensor(variant.loss_total).view, &zero, 1);
     }
   }
@@ -138,8 +137,8 @@ std::shared_ptr<const Code> Trainer::Impl::compile_timed(const std::shared_ptr<D
   return code;
 }
 
-// Values that parameters already have (restored ones) are kept; the others are drawn on the owner, from its
-// seed.
+// Keeps the values of parameters that have some, such as restored ones, and initializes the others on the
+// owner, with its seed.
 void Trainer::Impl::start_parameters() {
   std::vector<Output> drawn;
   std::map<std::string, std::string> given;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/program/src/access.cpp: what the indices of a verified program mean as numbers.
+// plugin_api/program/src/access.cpp: sums, strides and bounds of affine indices.
 #include <yoke/program/access.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ std::uint64_t magnitude(std::int64_t value) {
   return value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
 }
 
-// Of the loop's or symbol's own values.
+// The largest magnitude of the loop's or symbol's values, without the coefficient.
 std::uint64_t largest_value(const Program& program, const Statement& statement, const Affine::Term& term) {
   if (!term.is_symbol) {
     return statement.loops[term.id].extent - 1;
@@ -27,7 +27,7 @@ std::uint64_t largest_value(const Program& program, const Statement& statement, 
 std::uint64_t largest_partial_sum(const Program& program, const Statement& statement, const Affine& affine) {
   std::uint64_t largest = magnitude(affine.constant);
   for (const Affine::Term& term : affine.terms) {
-    // The verifier keeps each part below 2^61, and there are at most 64 loops.
+    // Cannot overflow: the verifier bounds the sum by 2^61.
     largest += magnitude(term.coefficient) * largest_value(program, statement, term);
   }
   return largest;
@@ -40,7 +40,7 @@ bool may_leave(const Program& program, std::span<const Loop> loops, const Affine
 }
 
 bool add_scaled(Affine& a, const Affine& b, std::int64_t scale) {
-  std::map<std::pair<bool, std::uint32_t>, std::int64_t> terms;  // in the order that Affine asks for
+  std::map<std::pair<bool, std::uint32_t>, std::int64_t> terms;  // sorted as Affine requires
   for (const Affine::Term& term : a.terms) {
     terms[{term.is_symbol, term.id}] = term.coefficient;
   }

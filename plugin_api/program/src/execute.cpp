@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/program/src/execute.cpp: the reference executor, one element after the other in the order of the
-// loops.
+// plugin_api/program/src/execute.cpp: the reference executor, which computes
+// one element after another in loop order.
 #include <yoke/program/execute.h>
 
 #include <algorithm>
@@ -9,11 +9,12 @@
 #include <string>
 
 #include "scalar.h"
+#include "type_rules.h"
 
 namespace yoke::program {
 namespace {
 
-// An affine index at launch: symbols are numbers by now.
+// An affine index whose symbols have been replaced by their values.
 struct Position {
   std::int64_t constant = 0;
   std::vector<std::pair<std::uint32_t, std::int64_t>> loops;
@@ -27,17 +28,18 @@ struct Position {
   }
 };
 
+// A tensor with the indices of one access.
 struct Place {
   Type type = Type::kF32;
   void* data = nullptr;
   std::vector<std::int64_t> dims;
   struct Dim {
     Position position;
-    std::vector<Place> element;  // one: the index is that place's element
+    std::vector<Place> element;  // empty for an affine index, else the one place that holds the index
   };
   std::vector<Dim> indices;
 
-  // The element's number, or -1 outside of the tensor.
+  // The row-major number of the element, or -1 if an index is out of range.
   std::int64_t element(const std::vector<std::int64_t>& counters) const {
     std::int64_t number = 0;
     for (std::size_t dim = 0; dim < indices.size(); ++dim) {
@@ -56,12 +58,12 @@ struct Place {
   }
 };
 
-// An expression with everything looked up that does not change from element to element.
+// An expression with all lookups done that are the same for every element.
 struct Code {
   Op op = Op::kConst;
   Type type = Type::kF32;  // of the result
   Type over = Type::kF32;  // of the arguments
-  Scalar literal;          // of a constant, or of a read outside of its tensor
+  Scalar literal;          // the constant, or the value of a read out of range
   Place place;
   Position position;
   std::vector<Code> args;
@@ -171,8 +173,8 @@ class Executor {
     return result;
   }
 
-  // Steps the counters from `first` up to `last`, the last one fastest; false after the end, with all at 0
-  // again.
+  // Advances the counters [first, last), the last one fastest. Returns false after the last combination,
+  // with all counters back at 0.
   static bool advance(const Statement& statement, std::size_t first, std::size_t last,
                       std::vector<std::int64_t>& counters) {
     for (std::size_t i = last; i-- > first;) {
@@ -241,7 +243,7 @@ class Executor {
 
   const Program& program_;
   std::span<const std::int64_t> symbols_;
-  std::vector<std::vector<double>> temporaries_;  // doubles: aligned for every element type
+  std::vector<std::vector<double>> temporaries_;  // of doubles, to be aligned for every element type
   std::vector<void*> data_;                       // per tensor
 };
 
@@ -252,24 +254,23 @@ void check_call(const Program& program, std::span<void* const> arguments,
   };
   const std::vector<std::uint32_t> declared = program.arguments();
   if (arguments.size() != declared.size()) {
-    wrong("takes " + std::to_string(declared.size()) + " arguments, " + std::to_string(arguments.size()) +
-          " given");
+    wrong("expects " + counted(declared.size(), "argument") + ", got " + std::to_string(arguments.size()));
   }
   for (std::size_t i = 0; i < declared.size(); ++i) {
     if (arguments[i] == nullptr) {
-      wrong("the argument '" + program.tensors[declared[i]].name + "' is null");
+      wrong("argument '" + program.tensors[declared[i]].name + "' is null");
     }
   }
   if (symbol_values.size() != program.symbols.size()) {
-    wrong("takes " + std::to_string(program.symbols.size()) + " symbol values, " +
-          std::to_string(symbol_values.size()) + " given");
+    wrong("expects " + counted(program.symbols.size(), "symbol value") + ", got " +
+          std::to_string(symbol_values.size()));
   }
   for (std::size_t i = 0; i < symbol_values.size(); ++i) {
     const Symbol& symbol = program.symbols[i];
     const std::int64_t value = symbol_values[i];
     const auto beyond = static_cast<std::uint64_t>(value) - static_cast<std::uint64_t>(symbol.low);
     if (value < symbol.low || value >= symbol.high || beyond % static_cast<std::uint64_t>(symbol.step) != 0) {
-      wrong("the value " + std::to_string(value) + " of symbol '" + symbol.name + "' is not one of " +
+      wrong("symbol '" + symbol.name + "' is " + std::to_string(value) + "; its declared range is " +
             std::to_string(symbol.low) + ".." + std::to_string(symbol.high) + " step " +
             std::to_string(symbol.step));
     }
@@ -285,7 +286,7 @@ bool is_constant(const Expr& expr) {
 
 Literal evaluate(const Expr& expr) {
   if (!is_constant(expr)) {
-    throw std::invalid_argument("an expression that reads a tensor, a loop or a symbol has no one value");
+    throw std::invalid_argument("the expression is not constant: it reads a tensor, a loop or a symbol");
   }
   return Executor({}, {}, {}).code(expr).value({});
 }

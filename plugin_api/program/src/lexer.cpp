@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/program/src/lexer.cpp: a text as a row of tokens.
+// plugin_api/program/src/lexer.cpp: splits a text into tokens.
 #include "lexer.h"
 
 #include <yoke/program/text.h>
@@ -7,7 +7,7 @@
 namespace yoke::program {
 namespace {
 
-// Longer marks first.
+// Longer marks come first, so that the longest match wins.
 constexpr std::string_view kMarks[] = {"..", "+=", "*=", "<=", ">=", "==", "!=", "&&", "||", "<<", ">>", "(",
                                        ")",  "[",  "]",  "{",  "}",  ",",  ":",  "=",  "+",  "-",  "*",  "/",
                                        "%",  "<",  ">",  "!",  "&",  "|",  "^",  "~",  "@",  "."};
@@ -73,7 +73,7 @@ void Lexer::skip_blanks() {
   }
 }
 
-// Length of the number at the front; a dot that no digit follows is not part of it (`0..10`).
+// Length of the number at the front. A dot without a digit after it is not part of the number (`0..10`).
 std::size_t Lexer::number_length() const {
   std::size_t length = digits_at(rest_, 0);
   if (length < rest_.size() && rest_[length] == '.') {
@@ -105,7 +105,7 @@ Token Lexer::read() {
     if (length < rest_.size() && is_name_part(rest_[length])) {
       throw ProgramError(at_, "the number " +
                                   std::string(rest_.substr(0, std::min<std::size_t>(length, 40))) +
-                                  " runs into '" + rest_[length] + "'");
+                                  " is followed by '" + rest_[length] + "'");
     }
   } else if (is_name_part(rest_.front())) {
     token.kind = Token::Kind::kName;
@@ -123,10 +123,9 @@ Token Lexer::read() {
     if (length == 0) {
       const char c = rest_.front();
       const auto byte = static_cast<unsigned>(static_cast<unsigned char>(c));
-      throw ProgramError(
-          at_, c > ' ' && byte < 0x7f
-                   ? std::string("the character '") + c + "' has no meaning here"
-                   : "byte " + std::to_string(byte) + " has no meaning here; a program is plain ASCII");
+      throw ProgramError(at_, c > ' ' && byte < 0x7f ? std::string("unexpected character '") + c + "'"
+                                                     : "unexpected byte " + std::to_string(byte) +
+                                                           "; a program is plain ASCII text");
     }
   }
   token.text = rest_.substr(0, length);

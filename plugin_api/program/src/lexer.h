@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/program/src/lexer.h: a text as a row of tokens.
+// plugin_api/program/src/lexer.h: splits a text into tokens.
 #pragma once
 
 #include <yoke/program/program.h>
@@ -21,7 +21,7 @@ struct Token {
   std::string description() const;
 };
 
-// Reads one token ahead. Copying it is cheap, which is how the parser looks further.
+// Reads one token ahead. To look further ahead, the parser copies the lexer, which is cheap.
 class Lexer {
  public:
   // `text` must outlive the lexer and its tokens.

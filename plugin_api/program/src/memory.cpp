@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/program/src/memory.cpp: temporaries share one arena; large blocks choose first, each takes the
-// tightest gap.
+// plugin_api/program/src/memory.cpp: places blocks in one arena, largest first,
+// each in the smallest gap that holds it.
 #include <yoke/program/memory.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ constexpr std::uint64_t kAlignment = 64;
 std::uint64_t aligned(std::uint64_t byte_count) {
   if (byte_count > std::numeric_limits<std::uint64_t>::max() / 2) {
     throw std::length_error("plan_memory: a block of " + std::to_string(byte_count) +
-                            " bytes is larger than any memory; check the tensor's dimensions");
+                            " bytes exceeds the address space; check the tensor's dimensions");
   }
   return (byte_count + kAlignment - 1) / kAlignment * kAlignment;
 }
@@ -30,8 +30,8 @@ struct Extent {
   std::uint64_t end;
 };
 
-// The start of the smallest gap between `taken` (sorted by begin) that holds `byte_count`; else behind them
-// all.
+// The start of the smallest gap in `taken` (sorted by begin) that holds `byte_count` bytes, or the end of
+// the last extent if there is no such gap.
 std::uint64_t best_offset(const std::vector<Extent>& taken, std::uint64_t byte_count) {
   std::uint64_t best = 0;
   std::uint64_t best_gap = std::numeric_limits<std::uint64_t>::max();
@@ -51,6 +51,7 @@ std::uint64_t best_offset(const std::vector<Extent>& taken, std::uint64_t byte_c
   return found ? best : cursor;
 }
 
+// Extends the lifetime of the tensor to `statement`.
 void mention(std::vector<Lifetime>& lives, const Program& program, std::uint32_t tensor,
              std::uint64_t statement) {
   if (program.tensors[tensor].role != Role::kTemp) {
@@ -112,7 +113,7 @@ MemoryPlan plan_memory(std::span<const Lifetime> lifetimes) {
     std::sort(taken.begin(), taken.end(), [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
     const std::uint64_t offset = best_offset(taken, byte_count);
     if (offset > std::numeric_limits<std::uint64_t>::max() / 2) {
-      throw std::length_error("plan_memory: the blocks together are larger than any memory");
+      throw std::length_error("plan_memory: the blocks together exceed the address space");
     }
     plan.offsets[block] = offset;
     plan.byte_count = std::max(plan.byte_count, offset + byte_count);

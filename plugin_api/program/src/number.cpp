@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/program/src/number.cpp: what each element type can hold, and numbers to and from text.
+// plugin_api/program/src/number.cpp: rounding and ranges of element types, and
+// conversion of numbers to and from text.
 #include "number.h"
 
 #include <yoke/program/execute.h>
@@ -12,6 +13,7 @@
 namespace yoke::program {
 namespace {
 
+// The shortest text that reads back as the same value.
 template <typename Float>
 std::string shortest(Float value) {
   char buffer[64];
@@ -36,11 +38,11 @@ std::optional<double> float_from_digits(Type type, std::string_view digits) {
     const double value = parse_double(digits, in_range);
     return in_range ? std::optional(value) : std::nullopt;
   }
-  // Straight to f32: going through f64 would round twice.
+  // Directly to f32, because a detour through f64 would round twice.
   float value = 0;
   const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (result.ec != std::errc()) {
-    // Too small for f32 is zero, too large is an error.
+    // A number too small for f32 becomes 0; a number too large is an error.
     const double wide = parse_double(digits, in_range);
     if (!in_range || std::abs(wide) > 1) {
       return std::nullopt;
@@ -60,7 +62,7 @@ std::uint16_t f32_to_f16(float value) {
   if (magnitude > 0x7f800000U) {
     return static_cast<std::uint16_t>(sign | 0x7e00U);
   }
-  if (magnitude >= 0x477ff000U) {  // 65520 and above rounds to infinity
+  if (magnitude >= 0x477ff000U) {  // 65520 and above round to infinity
     return static_cast<std::uint16_t>(sign | 0x7c00U);
   }
   if (magnitude < 0x38800000U) {  // below 2^-14: subnormal in f16, a multiple of 2^-24
@@ -90,7 +92,7 @@ float f16_to_f32(std::uint16_t bits) {
 std::uint16_t f32_to_bf16(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   if ((bits & 0x7fffffffU) > 0x7f800000U) {
-    return static_cast<std::uint16_t>((bits >> 16) | 0x40U);  // stays a NaN
+    return static_cast<std::uint16_t>((bits >> 16) | 0x40U);  // keeps NaN a NaN
   }
   return static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
 }
@@ -149,7 +151,7 @@ std::int64_t float_to_integer(Type type, double value) {
   if (value <= static_cast<double>(lowest_integer(type))) {
     return lowest_integer(type);
   }
-  // For i64 the bound rounds to 2^63, which is itself out of range.
+  // For i64, the bound rounds to 2^63, which is out of range.
   if (value >= static_cast<double>(highest_integer(type))) {
     return highest_integer(type);
   }
@@ -179,7 +181,7 @@ std::optional<Literal> literal_from_text(Type type, const NumberText& text, std:
   const std::string name(type_name(type));
   Literal literal;
   if (type == Type::kBool) {
-    reason = "a bool is written true or false, not " + text.text();
+    reason = "expected true or false, found the number " + text.text();
     return std::nullopt;
   }
   if (is_float(type)) {
@@ -198,7 +200,7 @@ std::optional<Literal> literal_from_text(Type type, const NumberText& text, std:
     return literal;
   }
   if (text.is_float()) {
-    reason = "the number " + text.text() + " is not an integer, and " + name + " is needed here";
+    reason = "expected an integer of type " + name + ", found the number " + text.text();
     return std::nullopt;
   }
   const std::string whole = text.text();

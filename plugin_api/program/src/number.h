@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/program/src/number.h: what each element type can hold, and numbers to and from text.
+// plugin_api/program/src/number.h: rounding and ranges of element types, and
+// conversion of numbers to and from text.
 #pragma once
 
 #include <yoke/program/program.h>
@@ -11,16 +12,16 @@
 
 namespace yoke::program {
 
-// `value` rounded to what the float type holds; 16-bit types are rounded from f32.
+// Rounds `value` to the float type. For 16-bit types, it is first rounded to f32.
 double round_to_type(Type type, double value);
 
-// Saturating, toward zero; NaN gives 0; bool: value != 0.
+// Truncates toward zero and saturates; NaN becomes 0. For bool: value != 0.
 std::int64_t float_to_integer(Type type, double value);
 
-// The low bits of `value`, in the range of the integer type; bool: value != 0.
+// Keeps the low bits of `value` that fit in the integer type. For bool: value != 0.
 std::int64_t wrap_to_type(Type type, std::int64_t value);
 
-// A number as written: digits, `inf` or `nan`, with `-` before it or not.
+// A number as written: digits, `inf` or `nan`, and whether a `-` precedes it.
 struct NumberText {
   std::string_view digits;
   bool negative = false;
@@ -28,13 +29,13 @@ struct NumberText {
   std::string text() const { return (negative ? "-" : "") + std::string(digits); }
 };
 
-// Reads the number as one of `type`; on failure `reason` says why.
+// Converts the number to `type`; on failure, sets `reason`.
 std::optional<Literal> literal_from_text(Type type, const NumberText& text, std::string& reason);
 
-// The canonical text; a float zero is `0`.
+// The canonical text. A float zero is `0`.
 std::string literal_to_text(Type type, const Literal& literal);
 
-// Whether the type can hold the literal exactly.
+// Whether the type holds the literal exactly.
 bool literal_fits(Type type, const Literal& literal);
 
 }  // namespace yoke::program

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/program/src/parse_expression.cpp: values, with the types of literals.
+// plugin_api/program/src/parse_expression.cpp: parses values and infers the types of literals.
 #include <algorithm>
 
 #include "parser.h"
@@ -8,10 +8,10 @@
 namespace yoke::program {
 namespace {
 
-// A literal, or an operation over nothing but literals, whose type its surroundings give.
+// The type of a literal, or of an operation on literals only, until its context determines it.
 constexpr Type kNoType = static_cast<Type>(0);
 
-// Nesting of the text: a tree's level may take a parenthesis, a sign and an operator.
+// Nesting limit of the text: one level of the tree may take a parenthesis, a sign and an operator.
 constexpr int kMaxNesting = 3 * kMaxDepth;
 
 struct Infix {
@@ -43,12 +43,12 @@ bool is_number(const Token& token) {
 
 }  // namespace
 
+// Counts one level of nesting during its lifetime.
 class Parser::Level {
  public:
   Level(int& nesting, Location at) : nesting_(nesting) {
     if (nesting_ == kMaxNesting) {
-      fail(at, "the expression is nested too deeply; the limit is " + std::to_string(kMaxDepth) +
-                   " operations inside each other");
+      fail(at, depth_fault());
     }
     ++nesting_;
   }
@@ -129,7 +129,7 @@ Parser::Node Parser::parenthesized() {
   if (lexer_.peek().is_name("else")) {
     const Token word = take_token();
     if (node.expr.op != Op::kRead || node.expr.access.otherwise) {
-      fail(word.at, "'else' follows a single read, as in (x[i] else 0)");
+      fail(word.at, "'else' must follow a single read, as in (x[i] else 0)");
     }
     node.expr.access.otherwise = literal_of(node.expr.type);
     node.expr.at = at;
@@ -150,7 +150,7 @@ Parser::Node Parser::named(const Token& name) {
   const auto tensor = tensors_.find(name.text);
   if (lexer_.peek().is("[")) {
     if (tensor == tensors_.end()) {
-      fail(name.at, reduce_by_name(name.text) ? "a reduction stands only at the front of a statement's value"
+      fail(name.at, reduce_by_name(name.text) ? "a reduction must come first in a statement's value"
                                               : "unknown tensor '" + std::string(name.text) + "'");
     }
     Expr expr = Expr::read(program_.tensors[tensor->second].type, access(tensor->second, name.at, false));
@@ -168,9 +168,9 @@ Parser::Node Parser::named(const Token& name) {
   } else if (loop) {
     expr.affine = Affine::loop(*loop);
   } else {
-    fail(name.at, tensor == tensors_.end() ? "unknown name '" + std::string(name.text) + "'"
-                                           : "the tensor '" + std::string(name.text) +
-                                                 "' needs an index for each dimension ([] for a scalar)");
+    fail(name.at, tensor == tensors_.end()
+                      ? "unknown name '" + std::string(name.text) + "'"
+                      : "tensor '" + std::string(name.text) + "' must be indexed ([] for a scalar)");
   }
   return {std::move(expr), 1};
 }
@@ -192,10 +192,10 @@ Parser::Node Parser::call(const Token& name) {
   return type ? cast(*type, std::move(args), name.at) : operation(*op, std::move(args), name.at);
 }
 
-// A number in a cast is a literal of that type: f64(0.1) is not 0.1 rounded to f32 first.
+// A number in a cast is a literal of the cast's type: f64(0.1) is not first rounded to f32.
 Parser::Node Parser::cast(Type type, std::vector<Node> args, Location at) {
   if (args.size() != 1) {
-    fail(at, std::string(type_name(type)) + " takes 1 argument, " + std::to_string(args.size()) + " given");
+    fail(at, argument_fault(type_name(type), 1, args.size()));
   }
   Node& arg = args[0];
   if (arg.expr.type == kNoType) {
@@ -210,8 +210,7 @@ Parser::Node Parser::cast(Type type, std::vector<Node> args, Location at) {
   node.expr = Expr::cast(type, std::move(arg.expr));
   node.expr.at = at;
   if (node.height > kMaxDepth) {
-    fail(at, "the expression is nested too deeply; the limit is " + std::to_string(kMaxDepth) +
-                 " operations inside each other");
+    fail(at, depth_fault());
   }
   return node;
 }
@@ -225,8 +224,7 @@ Parser::Node Parser::operation(Op op, std::vector<Node> args, Location at) {
     node.expr.args.push_back(std::move(arg.expr));
   }
   if (node.height > kMaxDepth) {
-    fail(at, "the expression is nested too deeply; the limit is " + std::to_string(kMaxDepth) +
-                 " operations inside each other");
+    fail(at, depth_fault());
   }
   std::vector<Expr>& values = node.expr.args;
   if (static_cast<int>(values.size()) == op_info(op).arity) {
@@ -239,7 +237,7 @@ Parser::Node Parser::operation(Op op, std::vector<Node> args, Location at) {
       give_default_type(values[0]);
     }
     if (type == kNoType && shared.is_result) {
-      node.expr.type = kNoType;  // waits for what is around it
+      node.expr.type = kNoType;  // the context decides
       return node;
     }
     if (type == kNoType) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/program/src/parse_index.cpp: accesses and their indices.
+// plugin_api/program/src/parse_index.cpp: parses accesses and their indices.
 #include <algorithm>
 
 #include "parser.h"
@@ -86,13 +86,13 @@ Affine Parser::affine(bool declares_loops) {
     if (term.coefficient == 0) {
       const std::string& name =
           term.is_symbol ? program_.symbols[term.id].name : statement_.loops[term.id].name;
-      fail(at, "'" + name + "' cancels out of this index; leave it out");
+      fail(at, "the coefficient of '" + name + "' in this index is 0; remove '" + name + "'");
     }
   }
   return sum;
 }
 
-// number, name, number * name, or name * number.
+// A product of integers and at most one name.
 void Parser::affine_term(std::vector<Affine::Term>& terms, std::int64_t& constant, bool negative,
                          bool declares_loops) {
   const Location at = lexer_.peek().at;
@@ -112,12 +112,12 @@ void Parser::affine_term(std::vector<Affine::Term>& terms, std::int64_t& constan
       take_token();
     } else if (token.kind == Token::Kind::kName) {
       if (term) {
-        fail(token.at, "an index is a sum of loops and symbols times whole numbers; '" +
-                           std::string(token.text) + "' is multiplied by another name");
+        fail(token.at, "'" + std::string(token.text) +
+                           "' is multiplied by another name; an index must be linear in loops and symbols");
       }
       take_token();
       if (lexer_.peek().is("[") && tensors_.contains(token.text)) {
-        fail(token.at, "an element of '" + std::string(token.text) + "' must be the whole index");
+        fail(token.at, "an element of '" + std::string(token.text) + "' must be the entire index");
       }
       term = index_name(token, declares_loops);
     } else {
@@ -146,12 +146,12 @@ Affine::Term Parser::index_name(const Token& name, bool declares_loops) {
   }
   if (tensors_.contains(name.text)) {
     fail(name.at, "'" + std::string(name.text) +
-                      "' is a tensor and not a loop; an element of it is written " + std::string(name.text) +
-                      "[...]");
+                      "' is a tensor, not a loop; to use an element as index, write " +
+                      std::string(name.text) + "[...]");
   }
   if (!declares_loops) {
     fail(name.at, "unknown index '" + std::string(name.text) +
-                      "': neither a symbol nor a loop of the target or of the reduction");
+                      "': not a symbol and not a loop of the target or the reduction");
   }
   return {false, add_loop(name), 1};
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/program/src/parser.cpp: the text's blocks, declarations and statements.
+// plugin_api/program/src/parser.cpp: parses blocks, declarations and statements.
 #include "parser.h"
 
 #include <charconv>
@@ -23,7 +23,7 @@ ProgramError::ProgramError(Location at, const std::string& reason)
 
 Module parse(std::string_view text) {
   if (text.size() > kMaxTextBytes) {
-    throw ProgramError({1, 1}, "the text has " + std::to_string(text.size()) + " bytes; the limit is " +
+    throw ProgramError({1, 1}, "the text is " + std::to_string(text.size()) + " bytes long; the limit is " +
                                    std::to_string(kMaxTextBytes));
   }
   return Parser(text).module();
@@ -78,12 +78,12 @@ Module Parser::module() {
   const bool yoke = lexer_.peek().is_name("yoke");
   const Token first = take_token();
   if (!yoke || !take(".") || !lexer_.peek().is_name("program")) {
-    fail(start, "a program text starts with 'yoke.program 1', not with " + first.description());
+    fail(start, "expected 'yoke.program 1' at the start of the text, found " + first.description());
   }
   take_token();
   if (lexer_.peek().kind != Token::Kind::kNumber || lexer_.peek().text != "1") {
-    fail(lexer_.peek().at, "expected the format version 1, the only one this library reads, found " +
-                               lexer_.peek().description());
+    fail(lexer_.peek().at,
+         "expected format version 1, the only supported version, found " + lexer_.peek().description());
   }
   take_token();
   Module module;
@@ -95,7 +95,7 @@ Module Parser::module() {
     take_token();
     const Token name = lexer_.peek();
     if (!names.insert(name.text).second) {
-      fail(name.at, "two programs are named '" + std::string(name.text) + "'");
+      fail(name.at, "program '" + std::string(name.text) + "' is defined twice");
     }
     module.programs.push_back(program_block());
   }
@@ -147,7 +147,7 @@ void Parser::symbol() {
   }
   take_token();
   symbol.low = integer();
-  expect("..", "between the ends of the symbol's range");
+  expect("..", "between the bounds of the symbol's range");
   symbol.high = integer();
   if (lexer_.peek().is_name("step")) {
     take_token();
@@ -233,7 +233,7 @@ void Parser::hint() {
   }
   expect("{", "after the hint's name");
   if (lexer_.peek().is("}")) {
-    fail(lexer_.peek().at, "the hint @" + std::string(name.text) + " groups no statement");
+    fail(lexer_.peek().at, "the hint @" + std::string(name.text) + " contains no statements");
   }
   const auto number = static_cast<std::int32_t>(program_.hints.size());
   program_.hints.emplace_back(name.text);
@@ -329,7 +329,8 @@ void Parser::reduction_loops() {
   do {
     const Token name = expect_name("a loop of '" + reduce + "'");
     if (find_loop(name.text)) {
-      fail(name.at, "'" + std::string(name.text) + "' is a loop already; " + reduce + " needs another");
+      fail(name.at,
+           "'" + std::string(name.text) + "' is already a loop; " + reduce + " must introduce a new one");
     }
     const std::uint32_t loop = add_loop(name);
     statement_.reduce_loops.push_back(loop);
@@ -352,13 +353,13 @@ std::optional<std::uint32_t> Parser::find_loop(std::string_view name) const {
 std::uint32_t Parser::add_loop(const Token& name) {
   const std::string text(name.text);
   if (symbols_.contains(name.text)) {
-    fail(name.at, "'" + text + "' is a symbol and cannot be a loop");
+    fail(name.at, "loop '" + text + "' has the name of a symbol");
   }
   if (const std::string fault = name_fault(name.text); !fault.empty()) {
     fail(name.at, fault);
   }
   if (statement_.loops.size() == kMaxLoops) {
-    fail(name.at, "a statement has at most " + std::to_string(kMaxLoops) + " loops");
+    fail(name.at, "the statement has more than " + std::to_string(kMaxLoops) + " loops");
   }
   statement_.loops.push_back({text, 1});
   extents_.emplace_back();
@@ -373,11 +374,8 @@ void Parser::settle_extents() {
     if (!extents_[i] && !inferred[i]) {
       std::string example(statement_.reduces(i) ? reduce_name(*statement_.reduce) : "for");
       example.append("[").append(name).append(statement_.reduces(i) ? ":10]" : ":10] after the target");
-      std::string reason = "loop '";
-      reason.append(name)
-          .append("' has no extent: it is nowhere a whole index; state it, as in ")
-          .append(example);
-      fail(loop_places_[i], reason);
+      fail(loop_places_[i], "cannot infer the extent of loop '" + name +
+                                "', because it is not an index by itself; state it, as in " + example);
     }
     statement_.loops[i].extent = extents_[i] ? *extents_[i] : *inferred[i];
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/program/src/parser.h: recursive descent over the grammar of ../README.md, one function per rule.
+// plugin_api/program/src/parser.h: a recursive descent parser with one function
+// per rule of the grammar in ../README.md.
 #pragma once
 
 #include <yoke/program/text.h>
@@ -23,12 +24,11 @@ class Parser {
   Module module();
 
  private:
-  // An expression with the depth of its tree.
+  // An expression and the height of its tree.
   struct Node {
     Expr expr;
     int height = 1;
   };
-  // Counts one level of nesting while it lives.
   class Level;
 
   // parser.cpp
@@ -82,14 +82,15 @@ class Parser {
   std::uint32_t add_loop(const Token& name);
 
   Lexer lexer_;
-  std::uint32_t last_line_ = 0;  // of the last token taken by take_token
+  std::uint32_t last_line_ = 0;  // of the last token taken
   Program program_;
   std::unordered_map<std::string_view, std::uint32_t> tensors_;
   std::unordered_map<std::string_view, std::uint32_t> symbols_;
   Statement statement_;
-  std::vector<std::optional<std::uint64_t>> extents_;  // those that the statement's text states
+  std::vector<std::optional<std::uint64_t>> extents_;  // per loop, if the text states it
   std::vector<Location> loop_places_;
-  std::vector<NumberText> pending_;  // literals that wait for a type; their Expr holds the number in here
+  std::vector<NumberText>
+      pending_;  // literals without a type yet; Literal::integer of their Expr indexes this
   int nesting_ = 0;
 
   Token take_token();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/program/src/printer.cpp: the canonical text, and its fingerprint.
+// plugin_api/program/src/printer.cpp: prints the canonical text and computes its fingerprint.
 #include <yoke/program/text.h>
 
 #include <array>
@@ -75,7 +75,7 @@ class Printer {
   std::string index(const Index& index) const;
   void access(const Access& access);
   void read(const Expr& expr);
-  // `given`: the type that the surroundings give to a bare literal, if any.
+  // `given` is the type that the context gives to a bare literal, if any.
   void expr(const Expr& expr, std::optional<Type> given, int lowest);
   void constant(const Expr& expr, std::optional<Type> given);
   void call(const Expr& expr, std::optional<Type> given);
@@ -160,7 +160,7 @@ void Printer::statement(const Statement& statement) {
   expr(statement.value, type_around(statement), 0);
 }
 
-// From after the target to before the value. An extent is written only where it would not be inferred.
+// Prints everything between the target and the value. An extent is printed only if it cannot be inferred.
 void Printer::loops(const Statement& statement) {
   const auto inferred = inferred_extents(program_, statement);
   std::vector<std::string> stated;
@@ -293,7 +293,7 @@ void Printer::infix(const Expr& expr, std::optional<Type> given) {
   const std::string mark(op_info(expr.op).name);
   const int own = precedence(expr.op);
   if (expr.args.size() == 1) {
-    // `-1.0` is a number and `-(1.0)` its negation.
+    // `-1.0` is a literal; `-(1.0)` negates a literal.
     const auto type = type_for(expr, 0, given);
     const bool is_number = expr.op == Op::kNeg && expr.args[0].op == Op::kConst && type == expr.args[0].type;
     text += mark + (is_number ? "(" : "");
@@ -306,8 +306,8 @@ void Printer::infix(const Expr& expr, std::optional<Type> given) {
   this->expr(expr.args.at(1), type_for(expr, 1, given), own + 1);
 }
 
-// The type that the text of `expr` has whatever is around it; nothing for literals and what is made of them
-// only.
+// The type of `expr` if its text determines it without context; empty for
+// literals and operations on literals only.
 std::optional<Type> Printer::own_type(const Expr& expr) {
   if (expr.op == Op::kConst) {
     return expr.type == Type::kBool ? std::optional(Type::kBool) : std::nullopt;
@@ -324,7 +324,7 @@ std::optional<Type> Printer::own_type(const Expr& expr) {
   return std::nullopt;
 }
 
-// The type that a bare literal gets as argument `arg` of `expr`.
+// The type of a bare literal that is argument `arg` of `expr`.
 std::optional<Type> Printer::type_for(const Expr& expr, std::size_t arg, std::optional<Type> given) {
   if (expr.op == Op::kRandomBits) {
     return Type::kI64;

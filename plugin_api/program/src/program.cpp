@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/program/src/program.cpp: the tables of types and operations, and what builds expressions.
+// plugin_api/program/src/program.cpp: the tables of types and operations,
+// and functions that build expressions.
 #include <yoke/program/program.h>
 
 #include <algorithm>
@@ -31,11 +32,10 @@ const TypeRow& type_row(Type type) {
       return row;
     }
   }
-  throw std::invalid_argument("type " + std::to_string(static_cast<std::int32_t>(type)) +
-                              " is not an element type of the program format");
+  throw std::invalid_argument("unknown element type " + std::to_string(static_cast<std::int32_t>(type)));
 }
 
-// In the order of Op.
+// Indexed by Op.
 using enum Operands;
 constexpr OpInfo kOps[] = {
     {"const", -1, false, kAny, false},   {"read", -1, false, kAny, false},
@@ -142,7 +142,7 @@ std::string_view operands_name(Operands operands) {
 const OpInfo& op_info(Op op) {
   const auto number = static_cast<std::size_t>(op);
   if (number >= std::size(kOps)) {
-    throw std::invalid_argument("operation " + std::to_string(number) + " is not one of the program format");
+    throw std::invalid_argument("unknown operation " + std::to_string(number));
   }
   return kOps[number];
 }
@@ -199,7 +199,7 @@ Expr Expr::make(Op op, std::vector<Expr> args) {
   } else if (op == Op::kRandomBits) {
     expr.type = Type::kU32;
   } else {
-    const std::size_t first = op == Op::kSelect ? 1 : 0;  // the first value operand
+    const std::size_t first = op == Op::kSelect ? 1 : 0;
     expr.type = args.size() > first ? args[first].type : Type::kF32;
   }
   expr.args = std::move(args);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/program/src/random.cpp: Threefry 4x32 with 20 rounds, the random bits that every backend draws
-// alike.
+// plugin_api/program/src/random.cpp: Threefry 4x32 with 20 rounds. Every
+// backend must generate the same bits.
 #include <yoke/program/execute.h>
 
 #include <bit>
@@ -22,7 +22,8 @@ std::array<std::uint32_t, 4> threefry4x32(const std::array<std::uint32_t, 4>& ke
     x[i] = counter[i] + key[i];
   }
   for (std::uint32_t round = 0; round < 20; ++round) {
-    // Even rounds mix (0,1) and (2,3), odd ones (0,3) and (2,1): the permutation, written in place.
+    // Even rounds mix (0,1) and (2,3); odd rounds mix (0,3) and (2,1), which
+    // is Threefry's permutation in place.
     const std::size_t first = round % 2 == 0 ? 1 : 3;
     const std::size_t second = round % 2 == 0 ? 3 : 1;
     x[0] += x[first];
@@ -45,7 +46,7 @@ std::uint32_t random_bits(std::int64_t seed, std::int64_t stream, std::int64_t c
   const auto high = [](std::int64_t value) {
     return static_cast<std::uint32_t>(static_cast<std::uint64_t>(value) >> 32);
   };
-  const std::int64_t block = counter >> 2;  // arithmetic, like every shift of an i64
+  const std::int64_t block = counter >> 2;  // an arithmetic shift
   const auto words =
       threefry4x32({low(seed), high(seed), low(stream), high(stream)}, {low(block), high(block), 0, 0});
   return words[static_cast<std::size_t>(counter & 3)];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/program/src/region.cpp: which elements an access may touch, as exact intervals and sets of them.
+// plugin_api/program/src/region.cpp: the set of elements that an access may touch, as products of intervals.
 #include "region.h"
 
 #include <algorithm>
@@ -9,12 +9,12 @@ namespace {
 
 __extension__ using Wide = __int128;
 
-// Indices stay below it, so that sums and differences of them fit in i64.
+// Limit of an index's magnitude, so that sums and differences of two indices fit in i64.
 constexpr Wide kHighest = Wide{1} << 61;
 constexpr std::size_t kMaxIntervals = 4096;
 constexpr int kMaxPieces = 1 << 16;
 
-// The values first, first + step, ... : `count` of them.
+// The `count` values first, first + step, ...
 struct Steps {
   Wide first;
   Wide step;
@@ -33,7 +33,7 @@ Wide magnitude(Wide value) {
   return value < 0 ? -value : value;
 }
 
-// Joins neighbours and overlaps.
+// Sorts the intervals and merges those that overlap or touch.
 void normalize(IndexSet& set) {
   std::sort(set.begin(), set.end(), [](const Interval& a, const Interval& b) { return a.low < b.low; });
   std::size_t kept = 0;
@@ -64,7 +64,8 @@ bool contains(const Region& region, const Region& inner) {
   return true;
 }
 
-// `set` plus every multiple 0, 1, ... count - 1 of `stride`; false: too scattered.
+// Replaces `set` by the union of set + i * stride for i in [0, count); returns
+// false if that has too many intervals.
 bool spread(IndexSet& set, std::int64_t stride, std::int64_t count) {
   const auto reach = stride * (count - 1);
   const auto width = set[0].high - set[0].low;
@@ -86,7 +87,8 @@ bool spread(IndexSet& set, std::int64_t stride, std::int64_t count) {
   return true;
 }
 
-// Cuts one dimension after the other where some region's set begins or ends; inside a piece all is alike.
+// Splits one dimension after another where the set of some region in `by` begins or ends. Every region
+// contains either all or nothing of a piece.
 bool covered(const Region& region, std::size_t dim, const std::vector<const Region*>& by, int& pieces) {
   if (by.empty() || --pieces < 0) {
     return false;
@@ -129,7 +131,7 @@ struct Digit {
   Wide extent;
 };
 
-// The loops of one index that are not told apart yet, smallest weight first.
+// The loops of one index that are not known to be independent yet, smallest weight first.
 std::vector<Digit> open_digits(const Statement& statement, const Affine& affine,
                                const std::vector<bool>& known) {
   std::vector<Digit> digits;
@@ -142,8 +144,9 @@ std::vector<Digit> open_digits(const Statement& statement, const Affine& affine,
   return digits;
 }
 
-// As in a number with mixed bases: each digit outweighs all smaller ones together.
-bool are_told_apart(const std::vector<Digit>& digits) {
+// Whether different digits always give a different sum, as in a mixed-radix number: each weight exceeds the
+// largest sum of all smaller digits.
+bool is_injective(const std::vector<Digit>& digits) {
   Wide below = 0;
   for (const Digit& digit : digits) {
     if (digit.weight <= below) {
@@ -159,7 +162,7 @@ bool are_told_apart(const std::vector<Digit>& digits) {
 std::optional<Interval> range_of(const Program& program, std::span<const Loop> loops, const Affine& affine) {
   Wide low = affine.constant;
   Wide high = affine.constant;
-  Wide largest = magnitude(affine.constant);  // of any partial sum, in any order
+  Wide largest = magnitude(affine.constant);  // bounds every partial sum, in any order
   for (const Affine::Term& term : affine.terms) {
     const Steps steps = steps_of(program, loops, term);
     const Wide first = term.coefficient * steps.first;
@@ -251,7 +254,6 @@ bool Coverage::covers(const Region& region) const {
 }
 
 std::vector<bool> independent_loops(const Statement& statement) {
-  // A loop of extent 1 has nothing to tell apart.
   std::vector<bool> known(statement.loops.size());
   for (std::uint32_t i = 0; i < known.size(); ++i) {
     known[i] = statement.loops[i].extent == 1 || statement.reduces(i);
@@ -260,7 +262,7 @@ std::vector<bool> independent_loops(const Statement& statement) {
     progress = false;
     for (const Index& index : statement.target.indices) {
       const auto digits = open_digits(statement, index.affine, known);
-      if (!digits.empty() && are_told_apart(digits)) {
+      if (!digits.empty() && is_injective(digits)) {
         for (const Digit& digit : digits) {
           known[digit.loop] = true;
         }
@@ -286,7 +288,8 @@ std::optional<Region> written_region(const Program& program, const Statement& st
   for (const Index& index : statement.target.indices) {
     for (const Affine::Term& term : index.affine.terms) {
       const bool varies = steps_of(program, statement.loops, term).count > 1;
-      // Other launches write elsewhere; a loop in two indices writes a diagonal and no product of sets.
+      // A symbol may have another value at launch; a loop in two indices
+      // writes a diagonal, not a product of sets.
       if (varies && (term.is_symbol || seen[term.id])) {
         return std::nullopt;
       }

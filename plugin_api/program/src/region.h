@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/program/src/region.h: which elements an access may touch, as exact intervals and sets of them.
+// plugin_api/program/src/region.h: the set of elements that an access may touch, as products of intervals.
 #pragma once
 
 #include <yoke/program/access.h>
@@ -11,10 +11,10 @@
 
 namespace yoke::program {
 
-// Ascending, apart from each other.
+// Ascending intervals that neither overlap nor touch.
 using IndexSet = std::vector<Interval>;
 
-// Exactly the values that the index takes; nothing when they are too scattered to list.
+// The exact set of values of the index; empty if it consists of too many intervals.
 std::optional<IndexSet> values_of(const Program& program, const Statement& statement, const Affine& affine);
 
 // The part of `set` inside [0, dim).
@@ -25,22 +25,23 @@ using Region = std::vector<IndexSet>;
 
 Region whole(const Tensor& tensor);
 
-// What has been written of one tensor: a union of regions.
+// The elements of one tensor that have been written: a union of regions.
 class Coverage {
  public:
   void add(Region region);
-  // Conservative: a union too ragged to decide counts as not covering.
+  // Conservative: returns false if the union is too fragmented to decide.
   bool covers(const Region& region) const;
 
  private:
   std::vector<Region> regions_;
 };
 
-// A loop that the indices do not tell apart: two values of it may write one element. Nothing: all are told
-// apart.
+// A loop such that two iterations that differ in it may write the same
+// element; empty if there is no such loop.
 std::optional<std::uint32_t> colliding_loop(const Statement& statement);
 
-// The elements that a target without element indices writes; nothing if they are not surely known.
+// The exact set of elements that the statement writes; empty if it is not a product of sets or depends on a
+// symbol. Precondition: the target has no element index.
 std::optional<Region> written_region(const Program& program, const Statement& statement);
 
 }  // namespace yoke::program

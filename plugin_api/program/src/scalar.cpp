@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/program/src/scalar.cpp: what each operation gives for each type, one value at a time.
+// plugin_api/program/src/scalar.cpp: the operations on single values.
 #include "scalar.h"
 
 #include <yoke/program/execute.h>
@@ -13,8 +13,8 @@
 namespace yoke::program {
 namespace {
 
-// In f64. Rounding once more to f32 is what f32 arithmetic gives for + - * / and sqrt, and better than it for
-// the rest.
+// Computes in f64. For + - * / and sqrt, rounding the result to f32 gives the same bits as f32 arithmetic;
+// for the other functions it is more accurate.
 double float_of_one(Op op, double x) {
   switch (op) {
     case Op::kNeg:
@@ -145,7 +145,7 @@ std::int64_t apply_integer(Op op, Type type, const Scalar* args) {
     case Op::kShiftLeft:
       return static_cast<std::int64_t>(ux << shift);
     case Op::kShiftRight:
-      return x >> shift;  // of unsigned types never negative
+      return x >> shift;  // unsigned types: x is never negative
     default:
       return 0;
   }
@@ -192,7 +192,7 @@ Scalar convert(Type from, Type to, const Scalar& value) {
     if (to == Type::kF64) {
       return {static_cast<double>(value.integer), 0};
     }
-    // Straight to f32: going through f64 would round twice.
+    // Directly to f32, because a detour through f64 would round twice.
     return is_float(to) ? Scalar{round_to_type(to, static_cast<double>(static_cast<float>(value.integer))), 0}
                         : Scalar{0, wrap_to_type(to, value.integer)};
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/program/src/scalar.h: what each operation gives for each type, one value at a time.
+// plugin_api/program/src/scalar.h: the operations on single values.
 #pragma once
 
 #include <yoke/program/program.h>
@@ -8,19 +8,20 @@
 
 namespace yoke::program {
 
-// Floats are held in `number`, integers and bool in `integer`, always as a value of their type.
+// Floats are stored in `number`, integers and bool in `integer`. The value always fits its type.
 using Scalar = Literal;
 
 Scalar convert(Type from, Type to, const Scalar& value);
 
-// An operation over arguments of type `type`; for select the type of what is chosen.
+// Applies an operation to arguments of type `type`. For select, it is the type of the last two arguments.
 Scalar apply(Op op, Type type, const Scalar* args);
 
-// A fold of the reduction's values starts here; sum, prod, min, max, any, all.
+// The initial value and the operation of a reduction: sum, prod, min, max, any, all.
 Scalar neutral(Reduce reduce, Type type);
 Op fold_of(Reduce reduce);
 
-// Whether argmax (or argmin) takes `value` in place of `best`: strictly beyond it, or the first NaN.
+// Whether argmax (or argmin) replaces `best` by `value`: `value` is strictly
+// larger (smaller), or is the first NaN.
 bool beats(Reduce reduce, Type type, const Scalar& value, const Scalar& best);
 
 Scalar load(Type type, const void* at, std::int64_t element);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/program/src/type_rules.cpp: which types an operation takes and gives; shared by parser and
-// verifier.
+// plugin_api/program/src/type_rules.cpp: the rules for types, names and
+// ranks that parser and verifier share.
 #include "type_rules.h"
 
 #include <algorithm>
@@ -10,8 +10,7 @@ namespace {
 
 constexpr std::string_view kReduceNames[] = {"sum", "prod", "min", "max", "any", "all", "argmax", "argmin"};
 
-// Words that would make a text ambiguous as names. Functions and types are none: they are always followed by
-// `(`.
+// Reserved words. Functions and types are not reserved, because they are always followed by `(`.
 constexpr std::string_view kReserved[] = {"inf", "nan", "true", "false", "else", "for", "arg", "temp"};
 
 std::string kind_fault(Op op, Type type) {
@@ -19,7 +18,7 @@ std::string kind_fault(Op op, Type type) {
   if (accepts(info.operands, type)) {
     return "";
   }
-  return std::string(info.name) + " takes " + std::string(operands_name(info.operands)) + ", not " +
+  return std::string(info.name) + " requires " + std::string(operands_name(info.operands)) + ", got " +
          std::string(type_name(type));
 }
 
@@ -68,20 +67,19 @@ SharedType shared_type(Op op) {
 std::optional<Type> result_type(Op op, std::span<const Type> args, std::string& reason) {
   const std::string name(op_info(op).name);
   if (static_cast<int>(args.size()) != op_info(op).arity) {
-    reason = name + " takes " + std::to_string(op_info(op).arity) +
-             (op_info(op).arity == 1 ? " argument, " : " arguments, ") + std::to_string(args.size()) +
-             " given";
+    reason = argument_fault(name, op_info(op).arity, args.size());
     return std::nullopt;
   }
   if (op == Op::kSelect && args[0] != Type::kBool) {
-    reason = "select takes a bool as its condition, not " + std::string(type_name(args[0]));
+    reason = "the condition of select must be bool, got " + std::string(type_name(args[0]));
     return std::nullopt;
   }
   const SharedType shared = shared_type(op);
   for (std::size_t i = shared.first + 1; i < shared.last; ++i) {
     if (args[i] != args[shared.first]) {
-      reason = name + " takes values of one type, not " + std::string(type_name(args[shared.first])) +
-               " and " + std::string(type_name(args[i])) + "; cast one of them";
+      reason = name + " requires operands of the same type, got " +
+               std::string(type_name(args[shared.first])) + " and " + std::string(type_name(args[i])) +
+               "; cast one of them";
       return std::nullopt;
     }
   }
@@ -101,26 +99,39 @@ std::string name_fault(std::string_view name) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
   if (name.empty() || !letter(name[0]) ||
       !std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); })) {
-    return "'" + std::string(name.substr(0, kMaxNameLength)) +
-           "' is no name: letters, digits and _ are, not starting with a digit";
+    return "invalid name '" + std::string(name.substr(0, kMaxNameBytes)) +
+           "'; a name consists of letters, digits and _, and does not start with a digit";
   }
-  if (name.size() > kMaxNameLength) {
-    return "the name '" + std::string(name.substr(0, 20)) + "...' is longer than " +
-           std::to_string(kMaxNameLength) + " characters";
+  if (name.size() > kMaxNameBytes) {
+    return "the name '" + std::string(name.substr(0, 20)) + "...' is " + std::to_string(name.size()) +
+           " bytes long; the limit is " + std::to_string(kMaxNameBytes);
   }
   if (reduce_by_name(name) ||
       std::find(std::begin(kReserved), std::end(kReserved), name) != std::end(kReserved)) {
-    return "'" + std::string(name) + "' is a word of the language and cannot be a name";
+    return "'" + std::string(name) + "' is a reserved word";
   }
   return "";
+}
+
+std::string counted(std::size_t count, const std::string& noun, const std::string& plural) {
+  return std::to_string(count) + " " + (count == 1 ? noun : plural.empty() ? noun + "s" : plural);
 }
 
 std::string rank_fault(const Tensor& tensor, std::size_t index_count) {
   if (tensor.dims.size() == index_count) {
     return "";
   }
-  return tensor.name + " takes " + std::to_string(tensor.dims.size()) +
-         (tensor.dims.size() == 1 ? " index, " : " indices, ") + std::to_string(index_count) + " given";
+  return "tensor '" + tensor.name + "' has " + counted(tensor.dims.size(), "dimension") + ", got " +
+         counted(index_count, "index", "indices");
+}
+
+std::string argument_fault(std::string_view function, int expected, std::size_t count) {
+  return std::string(function) + " expects " + counted(static_cast<std::size_t>(expected), "argument") +
+         ", got " + std::to_string(count);
+}
+
+std::string depth_fault() {
+  return "the expression is nested too deeply; the limit is " + std::to_string(kMaxDepth) + " levels";
 }
 
 std::string_view reduce_name(Reduce reduce) {

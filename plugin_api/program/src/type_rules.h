@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/program/src/type_rules.h: which types an operation takes and gives; shared by parser and
-// verifier.
+// plugin_api/program/src/type_rules.h: the rules for types, names and ranks that parser and verifier share.
 #pragma once
 
 #include <yoke/program/program.h>
@@ -13,36 +12,43 @@
 
 namespace yoke::program {
 
-// Operations of one expression lie at most this deep, in the text and in the tree, so that recursion over it
-// is safe.
+// The maximum depth of an expression, which keeps recursive functions within the stack.
 inline constexpr int kMaxDepth = 200;
 inline constexpr std::size_t kMaxLoops = 64;
 inline constexpr std::size_t kMaxRank = 8;
-inline constexpr std::size_t kMaxNameLength = 255;
 
-// The type that `op` (not a leaf, not a cast) gives for these argument types; nothing, and why, where it does
-// not take them.
+// The result type of `op` for these argument types; empty, with `reason` set, if it does not accept them.
+// Precondition: `op` is not a leaf and not a cast.
 std::optional<Type> result_type(Op op, std::span<const Type> args, std::string& reason);
 
-// The arguments that must have one type among themselves: the half-open range [first, last).
+// The arguments in [first, last) must have the same type.
 struct SharedType {
   std::size_t first;
   std::size_t last;
-  bool is_result;  // and the result has it as well
+  bool is_result;  // the result has that type, too
 };
 SharedType shared_type(Op op);
 
-// "x takes 2 indices, 3 given"; empty: the count is right.
+// "tensor 'x' has 2 dimensions, but 3 indices are given"; empty if the count is right.
 std::string rank_fault(const Tensor& tensor, std::size_t index_count);
+
+// "1 index", "2 indices"; without `plural`, an `s` is appended.
+std::string counted(std::size_t count, const std::string& noun, const std::string& plural = "");
+
+// "exp expects 1 argument, got 2"
+std::string argument_fault(std::string_view function, int expected, std::size_t count);
+
+// The message for an expression deeper than kMaxDepth.
+std::string depth_fault();
 
 std::string_view reduce_name(Reduce reduce);
 std::optional<Reduce> reduce_by_name(std::string_view name);
 
-// The operation called like a function: "exp", "max", ... not infix, not a cast.
+// The operation that is written as a function of this name: "exp", "max", ...; casts are not included.
 std::optional<Op> function_by_name(std::string_view name);
 
-// For each loop the extent of the first dimension (target first, then reads left to right) that it alone
-// indexes.
+// For each loop, the extent of the first dimension that it indexes by itself: first in the target, then in
+// the reads from left to right.
 std::vector<std::optional<std::uint64_t>> inferred_extents(const Program& program,
                                                            const Statement& statement);
 

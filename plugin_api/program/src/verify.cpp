@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/program/src/verify.cpp: the rules for names, sizes, types and reductions.
+// plugin_api/program/src/verify.cpp: checks names, sizes, types and reductions.
 #include "verify.h"
 
 #include <limits>
@@ -11,9 +11,12 @@
 namespace yoke::program {
 namespace {
 
-__extension__ using Wide = unsigned __int128;
+__extension__ using WideSize = unsigned __int128;
 
-constexpr Wide kHighest = static_cast<Wide>(std::numeric_limits<std::int64_t>::max());
+constexpr WideSize kHighestSize = static_cast<WideSize>(std::numeric_limits<std::int64_t>::max());
+
+constexpr const char* kLoopOrder =
+    "loops must be numbered in order of first use in the target, followed by those of the reduction";
 
 bool is_type(Type type) {
   return type >= Type::kF64 && type <= Type::kBool;
@@ -27,7 +30,7 @@ std::string name_of(Type type) {
   return std::string(type_name(type));
 }
 
-// Whether every value of `from` is one of `to`.
+// Whether `to` holds every value of `from`.
 bool widens(Type from, Type to) {
   if (is_float(from)) {
     return to == Type::kF64 || (to == Type::kF32 && from != Type::kF64);
@@ -44,12 +47,12 @@ void verify(const Program& program) {
 
 void verify(const Module& module) {
   if (module.programs.empty()) {
-    throw ProgramError({}, "the text holds no program");
+    throw ProgramError({}, "the text contains no program");
   }
   std::set<std::string_view> names;
   for (const Program& program : module.programs) {
     if (!names.insert(program.name).second) {
-      throw ProgramError({}, "two programs are named '" + program.name + "'");
+      throw ProgramError({}, "program '" + program.name + "' is defined twice");
     }
     verify(program);
   }
@@ -121,30 +124,30 @@ void Verifier::names() {
 void Verifier::symbol(const Symbol& symbol) const {
   if (symbol.low >= symbol.high) {
     fail(symbol.at, "the range " + std::to_string(symbol.low) + ".." + std::to_string(symbol.high) +
-                        " of symbol " + quoted(symbol.name) + " is empty; its end is excluded");
+                        " of symbol " + quoted(symbol.name) + " is empty; the upper bound is excluded");
   }
   if (symbol.step < 1) {
     fail(symbol.at, "the step of symbol " + quoted(symbol.name) + " is " + std::to_string(symbol.step) +
-                        "; it is at least 1");
+                        "; it must be at least 1");
   }
 }
 
 void Verifier::tensor(const Tensor& tensor) const {
   if (!is_type(tensor.type) || tensor.role < Role::kIn || tensor.role > Role::kTemp) {
-    fail(tensor.at, "tensor " + quoted(tensor.name) + " has a type or role that does not exist");
+    fail(tensor.at, "tensor " + quoted(tensor.name) + " has an unknown type or role");
   }
   if (tensor.dims.size() > kMaxRank) {
     fail(tensor.at, "tensor " + quoted(tensor.name) + " has " + std::to_string(tensor.dims.size()) +
                         " dimensions; the limit is " + std::to_string(kMaxRank));
   }
-  Wide bytes = byte_size(tensor.type);
+  WideSize bytes = byte_size(tensor.type);
   for (const std::uint64_t dim : tensor.dims) {
     if (dim == 0) {
-      fail(tensor.at, "tensor " + quoted(tensor.name) + " has a dimension of 0; each is at least 1");
+      fail(tensor.at, "tensor " + quoted(tensor.name) + " has a dimension of 0; it must be at least 1");
     }
     bytes *= dim;  // at most 2^63 * 2^64
-    if (bytes > kHighest) {
-      fail(tensor.at, "tensor " + quoted(tensor.name) + " has more bytes than fit in 63 bits");
+    if (bytes > kHighestSize) {
+      fail(tensor.at, "tensor " + quoted(tensor.name) + " is larger than 2^63 - 1 bytes");
     }
   }
 }
@@ -154,12 +157,12 @@ void Verifier::hints() const {
   std::int32_t open = -1;
   for (const Statement& one : program_.statements) {
     if (one.hint != open && one.hint >= 0 && one.hint != next++) {
-      fail(one.at, "the statements of a hint must be neighbours, and hints in order of their numbers");
+      fail(one.at, "the statements of a hint must be consecutive, and hints numbered in order");
     }
     open = one.hint;
   }
   if (static_cast<std::size_t>(next) != program_.hints.size()) {
-    fail({}, "a hint groups no statement");
+    fail({}, "a hint contains no statements");
   }
 }
 
@@ -167,7 +170,7 @@ void Verifier::statement() {
   const Statement& statement = *statement_;
   if (statement.hint < -1 || statement.assign > Assign::kMin ||
       (statement.reduce && *statement.reduce > Reduce::kArgMin)) {
-    fail(statement.at, "the hint, assignment or reduction has a number that does not exist");
+    fail(statement.at, "unknown hint, assignment or reduction");
   }
   loops();
   shape_of(statement.target, statement.at);
@@ -183,39 +186,39 @@ void Verifier::statement() {
 void Verifier::loops() const {
   const Statement& statement = *statement_;
   if (statement.loops.size() > kMaxLoops) {
-    fail(statement.at, "a statement has at most " + std::to_string(kMaxLoops) + " loops");
+    fail(statement.at, "the statement has more than " + std::to_string(kMaxLoops) + " loops");
   }
   std::set<std::string_view> seen;
-  Wide iterations = 1;
+  WideSize iterations = 1;
   for (const Loop& loop : statement.loops) {
     if (const std::string fault = name_fault(loop.name); !fault.empty()) {
       fail(statement.at, fault);
     }
     if (!seen.insert(loop.name).second) {
-      fail(statement.at, "two loops are named " + quoted(loop.name));
+      fail(statement.at, "loop " + quoted(loop.name) + " is declared twice");
     }
     if (program_.find_symbol(loop.name)) {
-      fail(statement.at, quoted(loop.name) + " is a symbol and cannot be a loop");
+      fail(statement.at, "loop " + quoted(loop.name) + " has the name of a symbol");
     }
     if (loop.extent == 0) {
-      fail(statement.at, "loop " + quoted(loop.name) + " has the extent 0; it is at least 1");
+      fail(statement.at, "loop " + quoted(loop.name) + " has extent 0; it must be at least 1");
     }
     iterations *= loop.extent;
-    if (iterations > kHighest) {
-      fail(statement.at, "the statement has more iterations than fit in 63 bits");
+    if (iterations > kHighestSize) {
+      fail(statement.at, "the statement has more than 2^63 - 1 iterations");
     }
   }
 }
 
-// What the text cannot say, a program made by code must not hold either: printing it would lose that.
+// A program built by code must have the loop order that parsing its text
+// gives; otherwise printing would change it.
 void Verifier::order_of_loops() const {
   const Statement& statement = *statement_;
   std::uint32_t next = 0;
   const auto visit = [&](const Affine& affine) {
     for (const Affine::Term& term : affine.terms) {
       if (!term.is_symbol && term.id > next) {
-        fail(statement.at,
-             "loops are numbered in order of their first use in the target, then those of the reduction");
+        fail(statement.at, kLoopOrder);
       }
       next += !term.is_symbol && term.id == next ? 1 : 0;
     }
@@ -227,17 +230,16 @@ void Verifier::order_of_loops() const {
     }
   }
   if (statement.reduce.has_value() == statement.reduce_loops.empty()) {
-    fail(statement.at, "a reduction has at least one loop, and only a reduction has");
+    fail(statement.at, "reduction loops without a reduction, or a reduction without loops");
   }
   for (const std::uint32_t loop : statement.reduce_loops) {
     if (loop != next++) {
-      fail(statement.at,
-           "loops are numbered in order of their first use in the target, then those of the reduction");
+      fail(statement.at, kLoopOrder);
     }
   }
   if (next < statement.loops.size()) {
-    fail(statement.at,
-         "loop " + quoted(statement.loops[next].name) + " is neither in the target nor in the reduction");
+    fail(statement.at, "loop " + quoted(statement.loops[next].name) +
+                           " is used neither in the target nor in the reduction");
   }
 }
 
@@ -245,17 +247,17 @@ void Verifier::assignment() const {
   const Statement& statement = *statement_;
   const Tensor& tensor = tensor_of(statement.target);
   if (statement.assign != Assign::kSet && tensor.type == Type::kBool) {
-    fail(statement.at, quoted(tensor.name) + " is bool and takes = only");
+    fail(statement.at, "bool tensor " + quoted(tensor.name) + " can only be assigned with =");
   }
   if (statement.reduce) {
     reduction();
   } else if (statement.accumulator) {
-    fail(statement.at, "an accumulator is stated without a reduction");
+    fail(statement.at, "an accumulator type requires a reduction");
   }
   const bool is_arg = statement.reduce == Reduce::kArgMax || statement.reduce == Reduce::kArgMin;
   if (!statement.accumulator && !is_arg && tensor.type != statement.value.type) {
-    fail(statement.at, quoted(tensor.name) + " has the type " + name_of(tensor.type) +
-                           ", and the value the type " + name_of(statement.value.type) + "; cast the value");
+    fail(statement.at, "cannot assign a value of type " + name_of(statement.value.type) + " to " +
+                           quoted(tensor.name) + " of type " + name_of(tensor.type) + "; cast the value");
   }
 }
 
@@ -268,31 +270,31 @@ void Verifier::reduction() const {
     case Reduce::kAny:
     case Reduce::kAll:
       if (value != Type::kBool) {
-        fail(statement.at, reduce + " takes bool, not " + name_of(value));
+        fail(statement.at, reduce + " requires bool, got " + name_of(value));
       }
       break;
     case Reduce::kArgMax:
     case Reduce::kArgMin:
       if (statement.reduce_loops.size() != 1) {
         fail(statement.at,
-             reduce + " takes exactly one loop, " + std::to_string(statement.reduce_loops.size()) + " given");
+             reduce + " requires exactly one loop, got " + std::to_string(statement.reduce_loops.size()));
       }
       if (tensor.type != Type::kI32 && tensor.type != Type::kI64) {
-        fail(statement.at,
-             reduce + " gives an i32 or i64, and " + quoted(tensor.name) + " is " + name_of(tensor.type));
+        fail(statement.at, "the target of " + reduce + " must be i32 or i64, but " + quoted(tensor.name) +
+                               " is " + name_of(tensor.type));
       }
       if (statement.assign != Assign::kSet) {
-        fail(statement.at, reduce + " takes = only");
+        fail(statement.at, reduce + " can only be assigned with =");
       }
       if (statement.loops[statement.reduce_loops[0]].extent - 1 >
           static_cast<std::uint64_t>(highest_integer(tensor.type))) {
-        fail(statement.at, "the numbers of loop " + quoted(statement.loops[statement.reduce_loops[0]].name) +
+        fail(statement.at, "the indices of loop " + quoted(statement.loops[statement.reduce_loops[0]].name) +
                                " do not fit in " + name_of(tensor.type));
       }
       [[fallthrough]];
     default:
       if (value == Type::kBool) {
-        fail(statement.at, reduce + " takes numbers, not bool");
+        fail(statement.at, reduce + " requires numbers, got bool");
       }
       break;
   }
@@ -306,33 +308,33 @@ void Verifier::accumulator() const {
   const Type value = statement.value.type;
   const bool accumulates = *statement.reduce <= Reduce::kMax;
   if (!accumulates && statement.accumulator) {
-    fail(statement.at, reduce + " takes no accumulator");
+    fail(statement.at, reduce + " does not accept an accumulator type");
   }
   if (!statement.accumulator) {
     if (accumulates && byte_size(value) == 2) {
-      fail(statement.at, reduce + " of " + name_of(value) + " must state its accumulator, " + reduce +
+      fail(statement.at, reduce + " of " + name_of(value) + " must state an accumulator type, " + reduce +
                              ":f32[...] or " + reduce + ":f64[...]");
     }
     return;
   }
   const Type type = *statement.accumulator;
   if (!is_type(type) || !widens(value, type)) {
-    fail(statement.at, "the accumulator " + (is_type(type) ? name_of(type) : "type") + " cannot hold every " +
-                           name_of(value) + " of the value");
+    fail(statement.at, "accumulator type " + (is_type(type) ? name_of(type) : "") +
+                           " cannot hold every value of type " + name_of(value));
   }
   if (is_float(type) != is_float(tensor.type) || tensor.type == Type::kBool) {
-    fail(statement.at, "the accumulator " + name_of(type) + " is not rounded to " + name_of(tensor.type) +
-                           ", the type of " + quoted(tensor.name) + "; both are floats or both integers");
+    fail(statement.at, "accumulator type " + name_of(type) + " cannot be converted to " +
+                           name_of(tensor.type) + ", the type of " + quoted(tensor.name) +
+                           "; both must be floats or both integers");
   }
 }
 
 void Verifier::expr(const Expr& expr, int depth) const {
   if (depth > kMaxDepth) {
-    fail(expr.at, "the expression is nested too deeply; the limit is " + std::to_string(kMaxDepth) +
-                      " operations inside each other");
+    fail(expr.at, depth_fault());
   }
   if (expr.op > Op::kRandomBits || !is_type(expr.type)) {
-    fail(expr.at, "the operation or its type has a number that does not exist");
+    fail(expr.at, "unknown operation or type");
   }
   if (op_info(expr.op).arity < 0) {
     leaf(expr);
@@ -345,7 +347,7 @@ void Verifier::expr(const Expr& expr, int depth) const {
   }
   if (expr.op == Op::kCast) {
     if (types.size() != 1) {
-      fail(expr.at, name_of(expr.type) + " takes 1 argument, " + std::to_string(types.size()) + " given");
+      fail(expr.at, argument_fault(name_of(expr.type), 1, types.size()));
     }
     return;
   }
@@ -355,14 +357,14 @@ void Verifier::expr(const Expr& expr, int depth) const {
     fail(expr.at, reason);
   }
   if (*type != expr.type) {
-    fail(expr.at, std::string(op_info(expr.op).name) + " gives " + name_of(*type) + " here, not " +
+    fail(expr.at, "the result of " + std::string(op_info(expr.op).name) + " is " + name_of(*type) + ", not " +
                       name_of(expr.type));
   }
 }
 
 void Verifier::leaf(const Expr& expr) const {
   if (!expr.args.empty()) {
-    fail(expr.at, "a leaf of an expression has no arguments");
+    fail(expr.at, "a leaf of an expression must not have arguments");
   }
   if (expr.op == Op::kConst) {
     literal(expr, expr.type, expr.literal);
@@ -373,7 +375,7 @@ void Verifier::leaf(const Expr& expr) const {
     const Affine& affine = expr.affine;
     if (affine.constant != 0 || affine.terms.size() != 1 || affine.terms[0].coefficient != 1 ||
         expr.type != Type::kI64) {
-      fail(expr.at, "an index as a value is one loop or symbol, of type i64");
+      fail(expr.at, "an index used as a value must be a single loop or symbol of type i64");
     }
   }
 }
@@ -382,7 +384,7 @@ void Verifier::literal(const Expr& expr, Type type, const Literal& literal) cons
   if (!literal_fits(type, literal)) {
     fail(expr.at, "the constant " +
                       (is_float(type) ? std::to_string(literal.number) : std::to_string(literal.integer)) +
-                      " is not exactly a value of " + name_of(type) + "; round it first");
+                      " is not representable in " + name_of(type) + "; round it first");
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/program/src/verify.h: the rules that make a program safe to run without checks.
+// plugin_api/program/src/verify.h: checks the rules that make a program safe to run without run-time checks.
 #pragma once
 
 #include <yoke/program/text.h>
@@ -11,7 +11,7 @@
 
 namespace yoke::program {
 
-// How an index is written, for messages (printer.cpp).
+// The index as text, for messages. Defined in printer.cpp.
 std::string affine_text(const Program& program, const Statement& statement, const Affine& affine);
 
 class Verifier {
@@ -20,7 +20,7 @@ class Verifier {
   void run();
 
  private:
-  // verify.cpp: what a program is made of.
+  // verify.cpp: declarations, types, reductions.
   void names();
   void symbol(const Symbol& symbol) const;
   void tensor(const Tensor& tensor) const;
@@ -36,14 +36,14 @@ class Verifier {
   void literal(const Expr& expr, Type type, const Literal& literal) const;
   [[noreturn]] void fail(Location at, const std::string& reason) const;
 
-  // verify_access.cpp: which elements are touched.
+  // verify_access.cpp: bounds, overlapping writes, uninitialized reads.
   void shape_of(const Access& access, Location at) const;
   void shape_of(const Affine& affine, Location at) const;
   void read(const Expr& expr) const;
   void target() const;
   void bounds(const Access& access, bool may_leave, Location at) const;
   void bounds(const Affine& affine, const Tensor& tensor, std::size_t dim, bool may_leave,
-              const std::string& mend, Location at) const;
+              const std::string& fix, Location at) const;
   void reads_are_written(const Expr& expr);
   void access_is_written(const Access& access, Location at);
   void elements_are_written(const Access& access, Location at);

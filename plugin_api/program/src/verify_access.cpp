@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/program/src/verify_access.cpp: the rules for indices, and for what is written before it is read.
+// plugin_api/program/src/verify_access.cpp: checks bounds, overlapping writes
+// and reads of uninitialized elements.
 #include <algorithm>
 
 #include "type_rules.h"
@@ -7,11 +8,11 @@
 
 namespace yoke::program {
 
-// Numbers of tensors, loops and symbols exist, counts match, terms are in order: before anything follows
-// them.
+// Checks that the numbers of tensors, loops and symbols exist, that ranks match, and that terms are sorted.
+// Must run before code that uses them as indices.
 void Verifier::shape_of(const Access& access, Location at) const {
   if (access.tensor >= program_.tensors.size()) {
-    fail(at, "an access names tensor number " + std::to_string(access.tensor) + ", which does not exist");
+    fail(at, "an access refers to tensor number " + std::to_string(access.tensor) + ", which does not exist");
   }
   if (const std::string fault = rank_fault(tensor_of(access), access.indices.size()); !fault.empty()) {
     fail(at, fault);
@@ -19,22 +20,22 @@ void Verifier::shape_of(const Access& access, Location at) const {
   for (const Index& index : access.indices) {
     if (!index.element_of) {
       if (!index.element_indices.empty()) {
-        fail(at, "an affine index has element indices");
+        fail(at, "an affine index must not have element indices");
       }
       shape_of(index.affine, at);
       continue;
     }
     if (*index.element_of >= program_.tensors.size() || index.affine != Affine{}) {
-      fail(at, "an element index names tensor number " + std::to_string(*index.element_of) +
-                   ", which does not exist, or is affine as well");
+      fail(at, "an element index refers to tensor number " + std::to_string(*index.element_of) +
+                   ", which does not exist, or has an affine part");
     }
     const Tensor& tensor = program_.tensors[*index.element_of];
     if (const std::string fault = rank_fault(tensor, index.element_indices.size()); !fault.empty()) {
       fail(at, fault);
     }
     if (!is_integer(tensor.type)) {
-      fail(at, "'" + tensor.name + "' is " + std::string(type_name(tensor.type)) +
-                   " and cannot be an index; its type must be an integer");
+      fail(at, "'" + tensor.name + "' cannot be used as index: its type is " +
+                   std::string(type_name(tensor.type)) + ", not an integer type");
     }
     for (const Affine& element : index.element_indices) {
       shape_of(element, at);
@@ -47,12 +48,13 @@ void Verifier::shape_of(const Affine& affine, Location at) const {
   for (const Affine::Term& term : affine.terms) {
     const std::size_t count = term.is_symbol ? program_.symbols.size() : statement_->loops.size();
     if (term.id >= count) {
-      fail(at, "an index names loop or symbol number " + std::to_string(term.id) + ", which does not exist");
+      fail(at,
+           "an index refers to loop or symbol number " + std::to_string(term.id) + ", which does not exist");
     }
     const bool in_order =
         before == nullptr || std::pair(before->is_symbol, before->id) < std::pair(term.is_symbol, term.id);
     if (!in_order || term.coefficient == 0) {
-      fail(at, "the terms of an index are not in order, or one is 0");
+      fail(at, "the terms of an index are not sorted, or a coefficient is 0");
     }
     before = &term;
   }
@@ -63,14 +65,14 @@ void Verifier::read(const Expr& expr) const {
   shape_of(access, expr.at);
   const Tensor& tensor = tensor_of(access);
   if (tensor.type != expr.type) {
-    fail(expr.at, "a read of '" + tensor.name + "' gives " + std::string(type_name(tensor.type)) + ", not " +
+    fail(expr.at, "the type of '" + tensor.name + "' is " + std::string(type_name(tensor.type)) + ", not " +
                       std::string(type_name(expr.type)));
   }
   if (access.otherwise) {
     literal(expr, expr.type, *access.otherwise);
   } else if (has_element_index(access)) {
-    fail(expr.at, "a gather must say what it yields outside of '" + tensor.name + "': write (" + tensor.name +
-                      "[...] else 0)");
+    fail(expr.at, "a gather needs a value for indices out of range of '" + tensor.name + "': write (" +
+                      tensor.name + "[...] else 0)");
   }
   bounds(access, access.otherwise.has_value(), expr.at);
 }
@@ -79,23 +81,23 @@ void Verifier::target() const {
   const Statement& statement = *statement_;
   const Tensor& tensor = tensor_of(statement.target);
   if (tensor.role == Role::kIn) {
-    fail(statement.at, "'" + tensor.name + "' is an in argument and cannot be written");
+    fail(statement.at, "'" + tensor.name + "' is an `in` argument and cannot be written");
   }
   if (statement.target.otherwise) {
-    fail(statement.at, "a target takes no else");
+    fail(statement.at, "a target must not have an else");
   }
   bounds(statement.target, false, statement.at);
   if (scatters()) {
     if (statement.assign == Assign::kSet) {
       fail(statement.at, "a scatter to '" + tensor.name +
-                             "' with = would depend on the order of iterations; use += *= max= or min=");
+                             "' with = depends on the order of iterations; use += *= max= or min=");
     }
     return;
   }
   if (const auto loop = colliding_loop(statement)) {
-    fail(statement.at, "two iterations may write one element of '" + tensor.name +
-                           "': its indices do not tell the values of loop '" + statement.loops[*loop].name +
-                           "' apart; reduce over it instead");
+    fail(statement.at, "iterations that differ in loop '" + statement.loops[*loop].name +
+                           "' may write the same element of '" + tensor.name +
+                           "'; reduce over the loop instead");
   }
 }
 
@@ -106,7 +108,7 @@ void Verifier::bounds(const Access& access, bool may_leave, Location at) const {
     const Index& index = access.indices[dim];
     if (!index.element_of) {
       bounds(index.affine, tensor, dim, may_leave,
-             is_target ? "" : "; write (" + tensor.name + "[...] else 0) if that is meant", at);
+             is_target ? "" : "; to allow this, write (" + tensor.name + "[...] else 0)", at);
       continue;
     }
     const Tensor& elements = program_.tensors[*index.element_of];
@@ -117,17 +119,17 @@ void Verifier::bounds(const Access& access, bool may_leave, Location at) const {
 }
 
 void Verifier::bounds(const Affine& affine, const Tensor& tensor, std::size_t dim, bool may_leave,
-                      const std::string& mend, Location at) const {
+                      const std::string& fix, Location at) const {
   const auto range = range_of(program_, *statement_, affine);
   const std::string text = affine_text(program_, *statement_, affine);
   if (!range) {
-    fail(at, "the index '" + text + "' of '" + tensor.name + "' may pass 2^61");
+    fail(at, "the index '" + text + "' of '" + tensor.name + "' may exceed 2^61");
   }
   const auto size = static_cast<std::int64_t>(tensor.dims[dim]);
   if (!may_leave && (range->low < 0 || range->high >= size)) {
-    fail(at, "the index '" + text + "' of '" + tensor.name + "' runs from " + std::to_string(range->low) +
-                 " to " + std::to_string(range->high) + ", outside of 0 to " + std::to_string(size - 1) +
-                 mend);
+    fail(at, "the index '" + text + "' of '" + tensor.name + "' ranges from " + std::to_string(range->low) +
+                 " to " + std::to_string(range->high) + "; the valid range is 0 to " +
+                 std::to_string(size - 1) + fix);
   }
 }
 
@@ -135,7 +137,7 @@ bool Verifier::scatters() const {
   return has_element_index(statement_->target);
 }
 
-// An iteration may see its target only as it was before that very iteration.
+// An iteration may read its target only at the element that it writes.
 void Verifier::own_target(const Expr& expr) const {
   const Access& target = statement_->target;
   const auto through = [&](const Access& access) {
@@ -149,7 +151,7 @@ void Verifier::own_target(const Expr& expr) const {
   if (reads_others || through(target)) {
     fail(reads_others ? expr.at : statement_->at,
          "the statement reads elements of its target '" + tensor_of(target).name +
-             "' that other iterations write; it may read only the element that it writes");
+             "' that other iterations write; an iteration may read only the element that it writes");
   }
   for (const Expr& arg : expr.args) {
     own_target(arg);
@@ -168,7 +170,7 @@ void Verifier::reads_are_written(const Expr& expr) {
 void Verifier::access_is_written(const Access& access, Location at) {
   elements_are_written(access, at);
   if (!written_[access.tensor].covers(region_of(access))) {
-    fail(at, "elements of '" + tensor_of(access).name + "' are read here that were never written");
+    fail(at, "reads elements of '" + tensor_of(access).name + "' that no statement has written");
   }
 }
 
@@ -183,12 +185,12 @@ void Verifier::elements_are_written(const Access& access, Location at) {
       region.push_back(set_of(index.element_indices[i], tensor.dims[i]));
     }
     if (!written_[*index.element_of].covers(region)) {
-      fail(at, "elements of '" + tensor.name + "' are read here that were never written");
+      fail(at, "reads elements of '" + tensor.name + "' that no statement has written");
     }
   }
 }
 
-// At least the elements that the access may touch.
+// A superset of the elements that the access may touch.
 Region Verifier::region_of(const Access& access) const {
   const Tensor& tensor = tensor_of(access);
   Region region = whole(tensor);
@@ -213,8 +215,8 @@ void Verifier::write() {
   elements_are_written(statement.target, statement.at);
   if (statement.assign != Assign::kSet) {
     if (!written_[statement.target.tensor].covers(region_of(statement.target))) {
-      fail(statement.at, "elements of '" + tensor_of(statement.target).name +
-                             "' are accumulated to here that were never written");
+      fail(statement.at, "accumulates to elements of '" + tensor_of(statement.target).name +
+                             "' that no statement has written");
     }
     return;
   }
@@ -227,7 +229,7 @@ void Verifier::outputs_are_written() const {
   for (std::size_t i = 0; i < program_.tensors.size(); ++i) {
     const Tensor& tensor = program_.tensors[i];
     if (tensor.role == Role::kOut && !written_[i].covers(whole(tensor))) {
-      fail(tensor.at, "the out argument '" + tensor.name + "' is not wholly written at the program's end");
+      fail(tensor.at, "the program does not write every element of the `out` argument '" + tensor.name + "'");
     }
   }
 }

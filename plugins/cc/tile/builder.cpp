@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/tile/builder.cpp: writes a kernel's operations from expressions.
+// plugins/cc/tile/builder.cpp: translates expressions to a kernel's operations.
 #include "builder.h"
 
 #include <algorithm>
@@ -79,7 +79,7 @@ KernelBuilder::Value KernelBuilder::map_with(MapFn (*find)(const KernelBuilder&,
     slot = value->mask == 0 ? value->id : expand(*value, mask).id;
   };
   operand(&a, kScalarA, instr.a);
-  instr.b = instr.c = instr.a;  // never read, but always good to point to
+  instr.b = instr.c = instr.a;  // missing operands are never read, but must name a valid slot
   operand(b, kScalarB, instr.b);
   operand(c, kScalarC, instr.c);
   instr.map = find(*this, op, type, scalars);
@@ -211,7 +211,7 @@ KernelBuilder::Value KernelBuilder::expression(const Expr& expr) {
 }
 
 KernelBuilder::Value KernelBuilder::operation(const Expr& expr) {
-  // a * b + c and c - a * b in one pass over the tile; both results are rounded as if apart.
+  // Computes a * b + c and c - a * b in one pass over the tile; product and sum are rounded separately.
   if ((expr.op == Op::kAdd || expr.op == Op::kSub) && (expr.type == Type::kF32 || expr.type == Type::kF64)) {
     for (const std::size_t product : {std::size_t{1}, std::size_t{0}}) {
       const Expr& factor = expr.args[product];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/tile/builder.h: writes a kernel's operations from expressions.
+// plugins/cc/tile/builder.h: translates expressions to a kernel's operations.
 #pragma once
 
 #include <map>
@@ -19,7 +19,8 @@ class KernelBuilder {
   TileKernel build();
 
  private:
-  // A value of the tile: a virtual register, or (from kStreamBit on) a stream used in place.
+  // The values of one expression over the tile: a virtual register or,
+  // with kStreamBit set, a stream used in place.
   struct Value {
     std::uint16_t id = 0;
     std::uint8_t mask = 0;
@@ -30,7 +31,7 @@ class KernelBuilder {
     std::int64_t element_size = 4;
     std::uint8_t mask = 0;
     bool persistent = false;
-    std::int32_t home = -1;  // a stream that it is written to in place of a register
+    std::int32_t home = -1;  // the stream that stores the value instead of a register; -1: a register
   };
   static constexpr std::uint16_t kStreamBit = 0x8000;
   using Key = std::tuple<int, int, int, int, int, int, int>;
@@ -83,14 +84,14 @@ class KernelBuilder {
   std::span<const std::uint32_t> statements_;
   const std::vector<bool>& kept_;
   const KernelTable& table_;
-  const program::Statement* statement_ = nullptr;  // being written
+  const program::Statement* statement_ = nullptr;  // being translated
   TileKernel kernel_;
   std::vector<Instr>* segment_ = nullptr;
   std::vector<Virtual> virtuals_;
-  std::map<Key, Value> known_;                              // equal operations are done once
-  std::map<std::uint32_t, std::pair<int, Value>> written_;  // tensor: how often, and its value
-  std::uint8_t present_ = 0;                                // rows and columns that the tile has
-  std::uint8_t target_mask_ = 0;                            // those of them that the target has
+  std::map<Key, Value> known_;  // values by operation: equal ones are computed once
+  std::map<std::uint32_t, std::pair<int, Value>> written_;  // per tensor: number of writes, current value
+  std::uint8_t present_ = 0;                                // mask of the tile
+  std::uint8_t target_mask_ = 0;                            // mask of the target
 };
 
 }  // namespace yoke::cc

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/tile/builder_finish.cpp: reductions, and where a kernel's registers lie.
+// plugins/cc/tile/builder_finish.cpp: translates reductions and allocates a kernel's registers.
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -78,7 +78,7 @@ std::uint64_t neutral(ReduceOp op, Reg reg) {
   return 0;
 }
 
-// Places registers in scratch, and hands out again what was released.
+// Allocates registers in scratch memory and reuses the ones that were released.
 class Registers {
  public:
   explicit Registers(std::size_t count) : offsets_(count), placed_(count, false) {}
@@ -140,7 +140,7 @@ void KernelBuilder::reduction() {
   reduce.value_mask = present_;
   reduce.mask = rows || columns ? target_mask_ : present_;
   reduce.value = value.id;
-  // Accumulators live from tile to tile.
+  // Accumulators keep their values from tile to tile.
   Value result = fresh(reduce.acc_type, reduce.mask, true);
   reduce.acc = result.id;
   result.invariant = false;
@@ -155,7 +155,7 @@ void KernelBuilder::reduction() {
     reduce.index = result.id;
   }
 
-  // What the tiles of the body computed is gone when the epilogue runs.
+  // The epilogue runs after the last tile of the body: values that depend on the tile are no longer valid.
   std::erase_if(known_, [](const auto& entry) { return !entry.second.invariant; });
   segment_ = &kernel_.epilogue;
   const Type type = program_.tensors[statement.target.tensor].type;
@@ -203,11 +203,11 @@ void KernelBuilder::finish() {
   }
 }
 
-// The last operation that uses each register.
+// For each register, the position of the last operation that uses it.
 std::vector<std::size_t> KernelBuilder::last_uses(const std::vector<const Instr*>& order) const {
   std::vector<std::size_t> last(virtuals_.size(), 0);
   const auto use = [&](std::uint16_t id, std::size_t at) {
-    if (id < virtuals_.size()) {  // not a stream, nor the unused operand of a kernel without registers
+    if (id < virtuals_.size()) {  // otherwise a stream, or the unused operand of a kernel without registers
       last[id] = std::max(last[id], at);
     }
   };
@@ -229,7 +229,7 @@ std::vector<std::size_t> KernelBuilder::last_uses(const std::vector<const Instr*
   return last;
 }
 
-// Registers by liveness: a value's bytes are free again behind its last use.
+// Allocates registers by liveness: a value's bytes are free after its last use.
 void KernelBuilder::allocate() {
   std::vector<const Instr*> order;
   for (const std::vector<Instr>* segment : {&kernel_.prologue, &kernel_.body, &kernel_.epilogue}) {
@@ -264,7 +264,7 @@ void KernelBuilder::allocate() {
       }
       dying[i].clear();
     };
-    // A map may write over an operand of its own size; whatever else moves elements about may not.
+    // A map may overwrite an operand of the same size. Other operations reorder elements and must not.
     if (instr.kind == Instr::Kind::kMap && instr.dst < virtuals_.size() && last[instr.dst] > i) {
       release();
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/tile/builder_memory.cpp: loops, loads and stores of a kernel.
+// plugins/cc/tile/builder_memory.cpp: a kernel's loops, loads and stores.
 #include <yoke/program/execute.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ using program::Op;
 using program::Type;
 
 bool KernelBuilder::is_bounded(const Access& access, bool is_target) const {
-  return has_element_index(access) || may_leave(program_, *statement_, access) ||
+  return has_element_index(access) || may_be_out_of_range(program_, *statement_, access) ||
          (is_target && !is_injective(linear_form(program_, *statement_, access), statement_->loops));
 }
 
@@ -103,7 +103,7 @@ std::uint8_t KernelBuilder::mask_of(const Form& form) const {
                                    (column_step(form) != 0 ? kColumns : 0));
 }
 
-// Are the elements of a tile neighbours in memory, in the order of the registers?
+// True if a tile's elements are contiguous in memory, in register order.
 bool KernelBuilder::in_place(const Form& form, std::uint8_t mask) const {
   if (mask != mask_of(form)) {
     return false;
@@ -132,7 +132,7 @@ KernelBuilder::Value KernelBuilder::widened(Value raw, Type type) {
   if (is_half(type)) {
     return map(type == Type::kF16 ? MapOp::kWidenF16 : MapOp::kWidenBF16, Reg::kF32, raw);
   }
-  // Any byte but 0 is true.
+  // Every nonzero byte is true.
   return type == Type::kBool ? cast_reg(raw, Reg::kU8, true) : raw;
 }
 
@@ -183,8 +183,7 @@ KernelBuilder::Value KernelBuilder::element_value(const program::Index& index) {
   for (const program::Affine& affine : index.element_indices) {
     element.indices.push_back({affine, std::nullopt, {}});
   }
-  // Where the index's own place may leave its tensor, there is no index: -1, which is outside of every
-  // dimension.
+  // If the index's own position is out of range, the index is -1, which is out of range in every dimension.
   element.otherwise = program::Literal{-1.0, -1};
   return cast_reg(load(element), Reg::kI64);
 }
@@ -278,7 +277,8 @@ void KernelBuilder::store(const Access& access, Value value, std::size_t first_i
   const std::uint8_t mask = target_mask_;
   const auto number = stream(access.tensor, form);
   value = expand(value, mask);
-  // Written once in this kernel, and just computed: straight into the tensor.
+  // A value that was just computed, for a tensor that this kernel writes
+  // only once, goes directly into the tensor.
   int writes = 0;
   for (const std::uint32_t id : statements_) {
     writes += program_.statements[id].target.tensor == access.tensor ? 1 : 0;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/tile/functions.h: f32 functions without branches, which compilers vectorize; included by kernels
-// of one instruction set.
+// plugins/cc/tile/functions.h: f32 functions without branches, so that compilers vectorize them.
 //
-// No fused multiply-add: every instruction set gives the same bits. Bounds in ulp are held by
-// tests/unit/cc/math_test.cpp.
+// The kernels_*.cpp files include this header, once per instruction set. There is no fused multiply-add, so
+// every instruction set gives the same bits. tests/unit/cc/functions_test.cpp checks the bounds in ulp.
 #pragma once
 
 #include <stdint.h>
@@ -21,7 +20,7 @@ inline constexpr float kInfF = __builtin_inff();
 inline constexpr float kNanF = __builtin_nanf("");
 inline constexpr float kRoundMagic = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer, half to even
 
-// 2^k for k in -126..127, k as the low bits of an unsigned number.
+// 2^k for k in -126..127; negative k is passed in two's complement.
 inline float power_of_two(uint32_t k) {
   return as_f32((k + 127U) << 23U);
 }
@@ -53,7 +52,7 @@ inline float scale(float y, uint32_t k) {
 }
 
 inline float clamp(float x, float low, float high) {
-  const float y = x < low ? low : x;  // NaN stays
+  const float y = x < low ? low : x;  // NaN passes through
   return y > high ? high : y;
 }
 
@@ -106,8 +105,7 @@ inline LogParts log_parts(float x) {
   return {f, p * f * (f * f), static_cast<float>(exponent)};
 }
 
-// NOLINTBEGIN(bugprone-narrowing-conversions): clang-tidy 14 takes infinity for something that does not fit
-// in a float
+// NOLINTBEGIN(bugprone-narrowing-conversions): clang-tidy 14 claims that infinity does not fit in a float
 inline float log_edges(float x, float y) {
   y = x == kInfF ? kInfF : y;
   y = x == 0.0F ? -kInfF : y;
@@ -159,7 +157,7 @@ inline float sigmoid_f32(float x) {
   return (x < 0.0F ? e : 1.0F) / (1.0F + e);
 }
 
-// After N. Juffa's erff: two polynomials, split at 475/512.
+// Based on N. Juffa's erff: two polynomials, split at 475/512.
 inline float erf_f32(float x) {
   const float t = __builtin_fabsf(x);
   const float s = x * x;
@@ -182,7 +180,8 @@ inline float erf_f32(float x) {
   return t > 0.927734375F ? large : q * x + x;
 }
 
-// sin and cos in f64 inside; exact enough for |x| up to 1e6, beyond which the caller asks the C library.
+// sin and cos, computed in f64. Accurate for |x| up to 1e6; for larger
+// arguments the caller uses the C library.
 inline constexpr float kTrigLimit = 1e6F;
 
 inline float trig_f32(float x, uint64_t quarter_turns) {
@@ -209,7 +208,7 @@ inline float trig_f32(float x, uint64_t quarter_turns) {
   return static_cast<float>((quadrant & 2U) != 0 ? -y : y);
 }
 
-// 16-bit floats as stored, after F. Giesen; to nearest, ties to even.
+// Conversions between f32 and stored 16-bit floats, based on F. Giesen's; to nearest, ties to even.
 inline uint16_t f16_of(float value) {
   const uint32_t all = as_u32(value);
   const uint32_t sign = all & 0x80000000U;

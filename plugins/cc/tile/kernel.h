@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // plugins/cc/tile/kernel.h: a group of statements as a short list of operations over whole tiles.
 //
-// A kernel walks its loops in tiles of rows x columns elements. Values of one tile lie in registers (a few
-// KiB of scratch each) or, where an access is contiguous, in the tensor itself. A value that does not depend
-// on rows or on columns has fewer elements: its mask says on which of the two it depends.
+// A kernel walks its loops in tiles of rows x columns elements. Values of a tile lie in registers (a
+// few KiB of scratch each) or, if the access is contiguous, in the tensor itself. A value that
+// depends only on rows, only on columns, or on neither has fewer elements than the tile: its mask
+// (kRows, kColumns) says what it depends on.
 #pragma once
 
 #include <yoke/program/program.h>
@@ -23,20 +24,20 @@ namespace yoke::cc {
 constexpr std::uint8_t kRows = 1;
 constexpr std::uint8_t kColumns = 2;
 constexpr std::int64_t kTileElements = 1024;
-constexpr std::int64_t kFoldRows =
-    64;  // terms that a sum of rows adds up in its own type before the block goes into f64
+// Rows that a sum adds in its own type before it adds the block to an f64 total.
+constexpr std::int64_t kFoldRows = 64;
 
 struct TileLoop {
   std::int64_t extent = 1;
-  std::int64_t chunk = 1;  // of the tile: rows or columns per tile; other loops: 1
+  std::int64_t chunk = 1;  // iterations per tile: more than 1 only for the tile's rows and columns
   bool reduce = false;
 };
 
 // How the loops of statements become loops of a kernel.
 struct Schedule {
-  std::vector<TileLoop> loops;       // target loops, then reduced ones; outer first
-  std::vector<std::int32_t> source;  // per loop of the kernel: the statement's loop whose coefficients it has
-  std::int32_t rows = -1;            // into loops
+  std::vector<TileLoop> loops;       // the target's loops, then the reduced ones, each from outer to inner
+  std::vector<std::int32_t> source;  // per loop of the kernel: the statement's loop that provides its strides
+  std::int32_t rows = -1;            // index into loops; -1: the tile has one row (or column)
   std::int32_t columns = -1;
   bool rows_reduced() const { return rows >= 0 && loops[static_cast<std::size_t>(rows)].reduce; }
   bool columns_reduced() const { return columns >= 0 && loops[static_cast<std::size_t>(columns)].reduce; }
@@ -45,38 +46,38 @@ struct Schedule {
 struct ScheduleInput {
   std::vector<program::Loop> loops;
   std::vector<bool> reduce;
-  std::vector<Form> all;      // every form: loops merge only where all of them allow it
-  std::vector<Form> streams;  // element numbers of the accesses: contiguous ones make good columns
-  bool ordered = false;       // iterations keep their order
+  std::vector<Form> all;      // every form; loops are merged only if all of them allow it
+  std::vector<Form> streams;  // forms of the accesses; columns are the loop along which most are contiguous
+  bool ordered = false;       // iterations must run in order
 };
 Schedule make_schedule(const ScheduleInput& input);
 
-// Memory that a slot points into, at the tile's first element.
+// A tensor that a slot points into, at the tile's first element.
 struct Stream {
   std::uint32_t tensor = 0;
   std::int64_t element_size = 4;
   Form form;  // over the kernel's loops
 };
 
-// An access whose elements are checked one by one, or row by row.
+// An access that may be out of range. Its elements are checked one by one, or row by row.
 struct Bounded {
   struct Dim {
     std::int64_t extent = 1;
     std::int64_t stride = 1;
-    bool element = false;
-    std::uint32_t form = 0;  // affine: into TileKernel::forms
-    std::uint16_t slot = 0;  // element: i64 values
-    std::uint8_t mask = 0;   // what those depend on
+    bool element = false;    // the index is read from a tensor; otherwise it is affine
+    std::uint32_t form = 0;  // affine: index into TileKernel::forms
+    std::uint16_t slot = 0;  // element: slot of the i64 indices
+    std::uint8_t mask = 0;   // element: mask of the indices
   };
   std::uint32_t tensor = 0;
   std::int64_t element_size = 4;
   std::vector<Dim> dims;
-  std::uint64_t otherwise = 0;  // bytes of one element
-  bool by_row = true;           // no element index depends on the column
+  std::uint64_t otherwise = 0;  // bytes of the value of an element that is out of range
+  bool by_row = true;           // no index that is read from a tensor depends on the column
   GatherFn gather = nullptr;
   CopyFn copy = nullptr;
   ScatterFn scatter = nullptr;
-  std::uint16_t offsets = 0;  // slot of i64
+  std::uint16_t offsets = 0;  // slot of the i64 offsets
 };
 
 struct Instr {
@@ -88,8 +89,8 @@ struct Instr {
   std::uint16_t a = 0;
   std::uint16_t b = 0;
   std::uint16_t c = 0;
-  std::uint32_t extra =
-      0;  // kConst, kBounded, kScatter: into the list of the kind; kIota: form; copies: stream
+  // Index into constants (kConst), bounded (kBounded, kScatter), forms (kIota) or streams (copies).
+  std::uint32_t extra = 0;
   MapFn map = nullptr;
   CopyFn copy = nullptr;
 };
@@ -101,8 +102,8 @@ struct Reduction {
   std::uint64_t neutral = 0;  // bytes of one accumulator
   bool by_columns = false;
   bool arg = false;
-  bool folds = false;           // rows of floats are summed in blocks, the blocks in f64
-  std::uint8_t value_mask = 0;  // of the tile that is folded
+  bool folds = false;           // rows of floats are summed in blocks, and the blocks in f64
+  std::uint8_t value_mask = 0;  // of the values
   std::uint8_t mask = 0;        // of the accumulators
   std::uint16_t value = 0;      // slots
   std::uint16_t acc = 0;
@@ -122,32 +123,32 @@ struct TileKernel {
   std::optional<Reduction> reduction;
   const KernelTable* table = nullptr;
 
-  std::uint16_t register_count = 0;            // slots below are registers, from there on streams
+  std::uint16_t register_count = 0;            // slots below this are registers, the others streams
   std::vector<std::uint32_t> register_offset;  // bytes into the thread's scratch
   std::uint64_t scratch_byte_count = 0;        // per thread
-  bool parallel = true;                        // targets of different tiles are independent
-  std::int64_t tile_count = 1;                 // tiles of targets
-  std::int64_t element_count = 1;              // whole space of loops
-  bool element_wise = false;                   // has a gather or scatter that goes one element at a time
+  bool parallel = true;                        // tiles of the target are independent
+  std::int64_t tile_count = 1;                 // tiles of the target
+  std::int64_t element_count = 1;              // iterations of all loops
+  bool element_wise = false;                   // some gather or scatter goes one element at a time
 };
 
-// Builds one kernel of the statements, in order; a reducing statement comes alone. `kept` says per tensor
-// whether a value written is needed in memory.
+// Builds one kernel that runs the statements in order. Precondition: a reducing statement is the only one.
+// `kept` says per tensor whether written values must reach memory.
 TileKernel build_tile_kernel(const program::Program& program, std::span<const std::uint32_t> statements,
                              const std::vector<bool>& kept, const KernelTable& table);
 
-// What a thread needs to run a kernel; made at link, so that a launch allocates nothing.
+// A thread's working data for one kernel. Created at link time, so that a launch allocates nothing.
 struct TileState {
   std::vector<void*> slots;
   std::vector<std::int64_t> stream_bases;
   std::vector<std::int64_t> form_bases;
-  std::vector<std::int64_t> index;  // per loop: first iteration of the tile
+  std::vector<std::int64_t> index;  // per loop: the tile's first iteration
   std::int64_t nr = 1;
   std::int64_t nc = 1;
 };
 TileState make_state(const TileKernel& kernel);
 
-// Runs tiles [first, last) of targets. `tensors` holds one address per tensor of the program.
+// Runs tiles [first, last) of the target. `tensors` holds one address per tensor of the program.
 void run_tiles(const TileKernel& kernel, TileState& state, std::span<std::byte* const> tensors,
                std::span<const std::int64_t> symbol_values, std::byte* scratch, std::int64_t first,
                std::int64_t last);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/tile/kernel_tables.cpp: which of the kernel tables this machine runs.
+// plugins/cc/tile/kernel_tables.cpp: finds the kernel tables that this machine can run.
 #include "kernels.h"
 
 namespace yoke::cc {
@@ -25,7 +25,7 @@ int usable_kernels(const KernelTable** tables, int capacity) {
   };
   add(plain::table());
 #if defined(YOKE_CC_X86_LEVELS)
-  // The levels x86-64-v3 and v4, by the features that they need and __builtin_cpu_supports knows.
+  // x86-64-v3 and v4, tested by those of their features that __builtin_cpu_supports can report.
   __builtin_cpu_init();
   const bool v3 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 &&
                   __builtin_cpu_supports("bmi") != 0 && __builtin_cpu_supports("bmi2") != 0;

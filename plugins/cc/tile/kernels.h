@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/tile/kernels.h: the loops over one tile, one table of them per instruction set.
+// plugins/cc/tile/kernels.h: the loops over one tile, in one table per instruction set.
 //
-// The files behind a table are compiled several times with different -march levels. They include nothing of
-// the standard library but headers of macros and types, so that no inline function built for AVX-512 can be
-// picked for a plain machine.
+// The files that fill a table are compiled several times with different -march levels. From the standard
+// library they include only headers that define macros and types. Otherwise the linker could keep an inline
+// function's AVX-512 copy, which would crash on older machines.
 #pragma once
 
 #include <stdint.h>
 
 namespace yoke::cc {
 
-// What a tile register holds. f16 and bf16 are held as f32, rounded after each operation; bool is kU8 with 0
-// or 1.
+// The type of a tile register. f16 and bf16 values are kept as f32 and rounded
+// after each operation; bool is kU8, 0 or 1.
 enum class Reg : uint8_t { kF64, kF32, kI64, kI32, kU32, kU8 };
 constexpr int kRegCount = 6;
 constexpr int64_t reg_size(Reg reg) {
@@ -79,32 +79,32 @@ enum class MapOp : uint8_t {
   kMulSub   // c - a * b, rounded twice
 };
 
-// dst[i] = op(a[i], b[i], c[i]) for i < n. dst may be one of the operands when the elements have equal size.
+// dst[i] = op(a[i], b[i], c[i]) for i < n. dst may be one of the operands if the elements have the same size.
 using MapFn = void (*)(void* dst, const void* a, const void* b, const void* c, int64_t n);
 
-// Bits that say which operands are one element for the whole tile.
+// Bits that mark operands with a single element for the whole tile.
 constexpr unsigned kScalarA = 1;
 constexpr unsigned kScalarB = 2;
 constexpr unsigned kScalarC = 4;
 
 enum class ReduceOp : uint8_t { kSum, kProd, kMin, kMax, kAny, kAll, kArgMin, kArgMax };
 
-// Folds a tile of nr x nc values into accumulators: "rows" into acc[c], "cols" into acc[r]. `index` belongs
-// to argmin and argmax: the best index so far per accumulator; `first` is the reduced loop's value at the
-// tile's start.
+// Folds a tile of nr x nc values into accumulators: rows into acc[c], or columns into acc[r].
+// Only argmin and argmax use `index`, the best index so far per accumulator, and `first`, the
+// reduced loop's value at the start of the tile.
 using ReduceFn = void (*)(void* acc, const void* values, int64_t nr, int64_t nc, int64_t* index,
                           int64_t first);
 
 // dst[r * drs + c * dcs] = src[r * srs + c * scs]; strides in elements.
 using CopyFn = void (*)(void* dst, const void* src, int64_t nr, int64_t nc, int64_t drs, int64_t dcs,
                         int64_t srs, int64_t scs);
-// dst[i] = src[offsets[i]], or *otherwise where the offset is negative.
+// dst[i] = src[offsets[i]], or *otherwise if the offset is negative.
 using GatherFn = void (*)(void* dst, const void* src, const int64_t* offsets, const void* otherwise,
                           int64_t n);
-// dst[offsets[i]] = op(dst[offsets[i]], values[i]) in order of i, where the offset is not negative.
+// dst[offsets[i]] = op(dst[offsets[i]], values[i]) in order of i; negative offsets are skipped.
 using ScatterFn = void (*)(void* dst, const int64_t* offsets, const void* values, int64_t n);
 
-// Stored forms of a scatter's target: a register type, or 16 bits.
+// How a scatter's target is stored: as the register type, or as a 16-bit float.
 enum class Stored : uint8_t { kPlain, kF16, kBF16 };
 
 // c[i * ldc + j] += sum over p of a[p * rows + i] * b[p * columns + j], for one block of rows x columns.
@@ -116,11 +116,12 @@ struct BlockProduct {
 
 struct KernelTable {
   const char* name;  // "x86-64-v3"
-  // nullptr where the combination does not exist. `type` is the operands' (of kSelect: of its values).
+  // Returns nullptr if the combination does not exist. `type` is the type
+  // of the operands (kSelect: of the values).
   MapFn (*map)(MapOp op, Reg type, unsigned scalars);
   MapFn (*cast)(Reg from, Reg to, bool to_bool);
-  // Sums of floats over columns go into f64 accumulators (blocked summation), everything else into the
-  // values' type.
+  // Sums of floats over columns accumulate in f64 (blocked summation),
+  // all other reductions in the values' type.
   ReduceFn (*reduce)(ReduceOp op, Reg type, bool columns);
   void (*fold)(double* total, void* part, Reg type, int64_t n);  // total += part; part = 0
   CopyFn (*copy)(int64_t element_size);
@@ -130,9 +131,9 @@ struct KernelTable {
   BlockProduct (*block_product)(Reg type);
 };
 
-// The best table that this machine runs.
+// The best table that this machine can run.
 const KernelTable& best_kernels();
-// All tables that this machine runs, plainest first.
+// All tables that this machine can run, from the plainest to the best. Returns their number.
 int usable_kernels(const KernelTable** tables, int capacity);
 
 }  // namespace yoke::cc

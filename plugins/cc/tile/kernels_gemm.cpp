@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/tile/kernels_gemm.cpp: the inner loop of matrix products that oneDNN does not take; compiled
-// once per instruction set, the only kernels that may fuse multiply and add.
+// plugins/cc/tile/kernels_gemm.cpp: the inner loop of matrix products that oneDNN does not support.
+//
+// Compiled once per instruction set. These are the only kernels that may fuse multiply and add.
 #include "kernels_isa.h"
 
 namespace yoke::cc::YOKE_CC_ISA {
 namespace {
 
-// As many sums as stay in registers.
+// The largest blocks whose sums fit in registers.
 #if defined(__AVX512F__)
 constexpr int64_t kRows = 12;
 constexpr int64_t kVector = 64;
@@ -55,7 +56,7 @@ void block(int64_t k, const void* a, const void* b, void* c, int64_t ldc) {
 
 }  // namespace
 
-// Integers are multiplied unsigned: they wrap.
+// Integers are multiplied as unsigned, so that they wrap.
 BlockProduct find_block_product(Reg type) {
   switch (type) {
     case Reg::kF64:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/tile/kernels_isa.h: what the files compiled once per instruction set share. YOKE_CC_ISA names
-// the set.
+// plugins/cc/tile/kernels_isa.h: shared by the files that are
+// compiled once per instruction set (YOKE_CC_ISA).
 #pragma once
 
 #include "kernels.h"
@@ -8,7 +8,7 @@
 #if defined(__clang__)
 #define YOKE_CC_VECTORIZE _Pragma("clang loop vectorize(assume_safety)")
 #else
-// The target may be an operand, but only element by element.
+// dst may be the same array as an operand, but never overlaps one partially.
 #define YOKE_CC_VECTORIZE _Pragma("GCC ivdep")
 #endif
 

@@ -81,14 +81,14 @@ MapFn pick3(unsigned scalars) {
   }
 }
 
-// sin and cos: the vector loop, then the C library for arguments that it cannot reduce.
+// sin and cos: a vector loop, then the C library for the arguments that are too large for it.
 template <bool kCos>
 void trig(void* dst, const void* a, const void*, const void*, int64_t n) {
   constexpr int64_t kPiece = 256;
   float* out = static_cast<float*>(dst);
   const float* x = static_cast<const float*>(a);
   for (int64_t start = 0; start < n; start += kPiece) {
-    float kept[kPiece];  // dst may be a
+    float kept[kPiece];  // a copy of the arguments: dst may be the same array as a
     const int64_t count = n - start < kPiece ? n - start : kPiece;
     uint32_t large = 0;
     for (int64_t i = 0; i < count; ++i) {
@@ -139,7 +139,7 @@ MapFn pick_random(unsigned scalars) {
   }
 }
 
-// What floats and integers have in common.
+// Operations that floats and integers share.
 template <class T>
 MapFn any_map(MapOp op, unsigned scalars) {
   switch (op) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/tile/kernels_move.cpp: reductions, copies, gathers and scatters over a tile; compiled once per
-// instruction set.
+// plugins/cc/tile/kernels_move.cpp: reductions, copies, gathers and
+// scatters; compiled once per instruction set.
 #include "kernels_isa.h"
 #include "operations.h"
 
@@ -24,8 +24,8 @@ void rows(void* acc, const void* values, int64_t nr, int64_t nc, int64_t*, int64
   }
 }
 
-// One row of at least one element, over a fixed number of lanes: the order never depends on the instruction
-// set.
+// Folds one row over a fixed number of lanes, so that the order does not depend on
+// the instruction set. Precondition: n >= 1.
 template <class T, template <class> class F>
 inline T fold_row(const T* x, int64_t n) {
   constexpr int64_t kLanes = 32;
@@ -67,7 +67,7 @@ void columns(void* acc, const void* values, int64_t nr, int64_t nc, int64_t*, in
   }
 }
 
-// What sums over columns are kept in.
+// The accumulator type of sums over columns.
 template <class T>
 struct SumType {
   using Type = T;
@@ -84,7 +84,7 @@ ReduceFn pick(bool by_columns) {
   return by_columns ? columns<T, T, F> : rows<T, F>;
 }
 
-// The first extreme wins, and the first NaN is the extreme.
+// Of equal extremes the first wins. NaN beats every number, and the first NaN wins.
 template <class T, bool kMax>
 inline bool beats(T x, T best) {
   const bool better = kMax ? x > best : x < best;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/tile/op_map.cpp: the program format's types and operations as registers and kernels.
+// plugins/cc/tile/op_map.cpp: maps the program format's types and operations to register types and kernels.
 #include "op_map.h"
 
 namespace yoke::cc {
@@ -127,7 +127,6 @@ MapOp map_op(Op op) {
   }
 }
 
-// Operations whose result has no more digits than their operands.
 bool is_exact(Op op) {
   switch (op) {
     case Op::kNeg:

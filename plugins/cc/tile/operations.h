@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/tile/operations.h: what each operation does to one element; included by kernels of one
-// instruction set.
+// plugins/cc/tile/operations.h: each operation on one element; included once per instruction set.
 #pragma once
 
 #include <math.h>
@@ -25,7 +24,8 @@ template <>
 struct Wide<double> {
   using U = double;
 };
-// What T is computed in: of integers an unsigned type that wraps like T and is as wide as its arithmetic.
+// The type that T is computed in. For integers, an unsigned type of at
+// least 32 bits: unsigned arithmetic wraps.
 template <class T>
 using Arithmetic = typename Wide<T>::U;
 
@@ -43,7 +43,7 @@ inline constexpr bool is_float_v<double> = true;
 template <class T>
 constexpr bool is_signed_v = static_cast<T>(-1) < static_cast<T>(0);
 
-// Operations: one struct each, so that a loop above is instantiated around it.
+// One struct per operation, so that the loops can take it as a template argument.
 #define YOKE_CC_UNARY(name, body)                    \
   template <class T>                                 \
   struct name {                                      \
@@ -74,7 +74,7 @@ YOKE_CC_BINARY(GreaterEqual, static_cast<uint8_t>(x >= y))
 YOKE_CC_BINARY(Equal, static_cast<uint8_t>(x == y))
 YOKE_CC_BINARY(NotEqual, static_cast<uint8_t>(x != y))
 
-// NaN when either side is NaN.
+// NaN if either side is NaN.
 template <class T>
 struct Min {
   static inline T apply(T x, T y) { return ((x < y) | (x != x)) ? x : y; }
@@ -91,7 +91,7 @@ template <class T>
 struct SignInt {
   static inline T apply(T x) { return static_cast<T>((x > T{0} ? 1 : 0) - (x < T{0} ? 1 : 0)); }
 };
-// The sign of zero and NaN stay as they are.
+// Zeros keep their sign, and NaN passes through.
 template <class T>
 struct SignFloat {
   static inline T apply(T x) { return x > T{0} ? T{1} : x < T{0} ? T{-1} : x; }
@@ -132,7 +132,8 @@ struct ShiftRight {
   }
 };
 
-// Rounding for x86-64 without SSE 4.1 as well: numbers of 2^23 (2^52) and more are whole.
+// Rounds to the nearest integer without SSE 4.1, which plain x86-64 lacks.
+// Numbers from 2^23 (2^52) on are integers.
 inline float nearest(float x) {
   const float ax = __builtin_fabsf(x);
   const float r = with_sign((ax + 8388608.0F) - 8388608.0F, x);
@@ -195,35 +196,36 @@ struct Select {
   static inline T apply(uint8_t condition, T x, T y) { return condition != 0 ? x : y; }
 };
 
-// f32 from functions.h, f64 from the C library.
+// f32 functions come from functions.h, f64 functions from the C library.
 #define YOKE_CC_F32(name, call)                           \
   struct name {                                           \
     static inline float apply(float x) { return (call); } \
-  };
+  }
 #define YOKE_CC_F64(name, call)                             \
   struct name {                                             \
     static inline double apply(double x) { return (call); } \
-  };
+  }
 // clang-format off
-YOKE_CC_F32(ExpF, exp_f32(x)) YOKE_CC_F64(ExpD, ::exp(x))
-YOKE_CC_F32(Exp2F, exp2_f32(x)) YOKE_CC_F64(Exp2D, ::exp2(x))
-YOKE_CC_F32(Expm1F, expm1_f32(x)) YOKE_CC_F64(Expm1D, ::expm1(x))
-YOKE_CC_F32(LogF, log_f32(x)) YOKE_CC_F64(LogD, ::log(x))
-YOKE_CC_F32(Log2F, log2_f32(x)) YOKE_CC_F64(Log2D, ::log2(x))
-YOKE_CC_F32(Log1pF, log1p_f32(x)) YOKE_CC_F64(Log1pD, ::log1p(x))
-YOKE_CC_F32(TanhF, tanh_f32(x)) YOKE_CC_F64(TanhD, ::tanh(x))
-YOKE_CC_F32(SigmoidF, sigmoid_f32(x)) YOKE_CC_F64(SigmoidD, 1.0 / (1.0 + ::exp(-x)))
-YOKE_CC_F32(ErfF, erf_f32(x)) YOKE_CC_F64(ErfD, ::erf(x))
-YOKE_CC_F32(ErfcF, ::erfcf(x)) YOKE_CC_F64(ErfcD, ::erfc(x))
-YOKE_CC_F32(SinF, trig_f32(x, 0)) YOKE_CC_F64(SinD, ::sin(x))
-YOKE_CC_F32(CosF, trig_f32(x, 1)) YOKE_CC_F64(CosD, ::cos(x))
-YOKE_CC_F32(SqrtF, __builtin_sqrtf(x)) YOKE_CC_F64(SqrtD, __builtin_sqrt(x))
-YOKE_CC_F32(RsqrtF, 1.0F / __builtin_sqrtf(x)) YOKE_CC_F64(RsqrtD, 1.0 / __builtin_sqrt(x))
-YOKE_CC_F32(AbsF, __builtin_fabsf(x)) YOKE_CC_F64(AbsD, __builtin_fabs(x))
-YOKE_CC_F32(RoundF16, f16_to(f16_of(x)))
-YOKE_CC_F32(RoundBF16, bf16_to(bf16_of(x)))
-    // clang-format on
-    struct WidenF16 {
+YOKE_CC_F32(ExpF, exp_f32(x)); YOKE_CC_F64(ExpD, ::exp(x));
+YOKE_CC_F32(Exp2F, exp2_f32(x)); YOKE_CC_F64(Exp2D, ::exp2(x));
+YOKE_CC_F32(Expm1F, expm1_f32(x)); YOKE_CC_F64(Expm1D, ::expm1(x));
+YOKE_CC_F32(LogF, log_f32(x)); YOKE_CC_F64(LogD, ::log(x));
+YOKE_CC_F32(Log2F, log2_f32(x)); YOKE_CC_F64(Log2D, ::log2(x));
+YOKE_CC_F32(Log1pF, log1p_f32(x)); YOKE_CC_F64(Log1pD, ::log1p(x));
+YOKE_CC_F32(TanhF, tanh_f32(x)); YOKE_CC_F64(TanhD, ::tanh(x));
+YOKE_CC_F32(SigmoidF, sigmoid_f32(x)); YOKE_CC_F64(SigmoidD, 1.0 / (1.0 + ::exp(-x)));
+YOKE_CC_F32(ErfF, erf_f32(x)); YOKE_CC_F64(ErfD, ::erf(x));
+YOKE_CC_F32(ErfcF, ::erfcf(x)); YOKE_CC_F64(ErfcD, ::erfc(x));
+YOKE_CC_F32(SinF, trig_f32(x, 0)); YOKE_CC_F64(SinD, ::sin(x));
+YOKE_CC_F32(CosF, trig_f32(x, 1)); YOKE_CC_F64(CosD, ::cos(x));
+YOKE_CC_F32(SqrtF, __builtin_sqrtf(x)); YOKE_CC_F64(SqrtD, __builtin_sqrt(x));
+YOKE_CC_F32(RsqrtF, 1.0F / __builtin_sqrtf(x)); YOKE_CC_F64(RsqrtD, 1.0 / __builtin_sqrt(x));
+YOKE_CC_F32(AbsF, __builtin_fabsf(x)); YOKE_CC_F64(AbsD, __builtin_fabs(x));
+YOKE_CC_F32(RoundF16, f16_to(f16_of(x)));
+YOKE_CC_F32(RoundBF16, bf16_to(bf16_of(x)));
+// clang-format on
+
+struct WidenF16 {
   static inline float apply(uint16_t x) { return f16_to(x); }
 };
 struct WidenBF16 {
@@ -246,7 +248,7 @@ inline uint32_t rotate(uint32_t x, unsigned count) {
   return (x << count) | (x >> (32U - count));
 }
 
-// Threefry 4x32, 20 rounds; as yoke::program::random_bits.
+// Threefry 4x32 with 20 rounds, the same as yoke::program::random_bits.
 struct RandomBits {
   static inline uint32_t apply(int64_t seed, int64_t stream, int64_t counter) {
     const uint64_t s = static_cast<uint64_t>(seed);
@@ -294,7 +296,7 @@ struct RandomBits {
   }
 };
 
-// Casts: integers wrap; floats to integers cut, saturate, and give 0 for NaN.
+// Casts. Integers wrap. Floats to integers truncate and saturate; NaN becomes 0.
 template <class From, class To, bool kToBool>
 struct Cast {
   static inline To apply(From x) {

@@ -30,7 +30,7 @@ class Run {
     execute(kernel_.prologue);
   }
 
-  // Targets: the loops that are not reduced count up in chunks, the last one fastest.
+  // Runs tiles [first, last) of the target. Its loops advance in chunks, the last one fastest.
   void tiles(int64_t first, int64_t last) {
     int64_t rest = first;
     for (std::size_t i = schedule_.loops.size(); i-- > 0;) {
@@ -54,7 +54,8 @@ class Run {
   }
 
  private:
-  // Moves the loops with `reduce` on; false when they are through (and back at 0).
+  // Advances the reduced loops, or the other ones. Returns false, with
+  // all of them back at 0, after the last tile.
   bool step(bool reduce) {
     for (std::size_t i = schedule_.loops.size(); i-- > 0;) {
       const TileLoop& loop = schedule_.loops[i];
@@ -167,7 +168,7 @@ class Run {
     return (mask & kRows) == 0 ? 0 : (mask & kColumns) != 0 ? nc : 1;
   }
 
-  // A single column is one row the other way.
+  // Copies a single column as one row: the inner loop is the fast one.
   static void copy(CopyFn fn, void* dst, const void* src, int64_t nr, int64_t nc, int64_t drs, int64_t dcs,
                    int64_t srs, int64_t scs) {
     if (nc == 1) {
@@ -216,7 +217,7 @@ class Run {
     }
   }
 
-  // The columns of one row that lie inside are an interval: only its ends are checked.
+  // The columns of a row that are in range form an interval, so only its ends need a check.
   void gather_row(const Bounded& bounded, std::byte* dst, int64_t r, int64_t nc) const {
     int64_t low = 0;
     int64_t high = nc;
@@ -285,7 +286,7 @@ class Run {
       measure();
       move_streams();
       execute(kernel_.body);
-      // The tile as the folding loop sees it: see kernel.h.
+      // If rows and columns are both reduced, or both kept, the tile counts as a single row.
       int64_t nr = state_.nr;
       int64_t nc = state_.nc;
       if (rows == schedule_.columns_reduced()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/tile/schedule.cpp: merges loops, and picks those that a tile spans.
+// plugins/cc/tile/schedule.cpp: merges loops and picks the two that a tile spans.
 #include <algorithm>
 #include <cstdlib>
 
@@ -8,8 +8,8 @@
 namespace yoke::cc {
 namespace {
 
-// Appends the loops with `reduce`, merging an outer loop with the next inner one where every form steps over
-// them as one.
+// Appends the loops with the given `reduce`. Merges an outer loop with the next inner one if every form
+// steps over both with a single stride.
 void append_merged(const ScheduleInput& input, bool reduce, bool keep, Schedule& schedule) {
   const std::size_t begin = schedule.loops.size();
   for (std::size_t i = 0; i < input.loops.size(); ++i) {
@@ -37,7 +37,7 @@ std::int64_t stride_of(const Form& form, const Schedule& schedule, std::size_t l
   return form.loops[static_cast<std::size_t>(schedule.source[loop])];
 }
 
-// Columns: the loop along which most accesses are contiguous; the innermost of equals.
+// Picks the loop along which most accesses are contiguous, the innermost one of equals.
 std::int32_t pick_columns(const ScheduleInput& input, const Schedule& schedule) {
   std::int32_t best = -1;
   std::int64_t best_cost = 0;
@@ -55,7 +55,7 @@ std::int32_t pick_columns(const ScheduleInput& input, const Schedule& schedule) 
   return best;
 }
 
-// Rows: the loop that continues the columns in memory for most accesses.
+// Picks the loop that continues the columns in memory for most accesses.
 std::int32_t pick_rows(const ScheduleInput& input, const Schedule& schedule) {
   const auto columns = static_cast<std::size_t>(schedule.columns);
   std::int32_t best = -1;
@@ -88,8 +88,8 @@ Schedule make_schedule(const ScheduleInput& input) {
     return schedule;
   }
   const auto last = static_cast<std::int32_t>(schedule.loops.size()) - 1;
-  // Kept order: the tile must be the innermost loops. (A reduction's targets come in order whatever its
-  // columns are, as long as no target loop but the last is inside the tile.)
+  // To keep the order, the tile must span the innermost loops. (A reduction visits its targets in order for
+  // any columns, as long as the tile spans no target loop but the last.)
   schedule.columns = input.ordered ? last : pick_columns(input, schedule);
   TileLoop& columns = schedule.loops[static_cast<std::size_t>(schedule.columns)];
   const std::int64_t pieces = (columns.extent + kTileElements - 1) / kTileElements;

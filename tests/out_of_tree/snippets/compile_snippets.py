@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles what the guides for authors show, against the installed headers: a snippet that does not compile fails the test.
+"""Compiles the code blocks in the guides for authors against the installed headers; a block that does not compile fails the test.
 
-All ```cpp blocks of a file are one translation unit, in order, and so are its ```c blocks; each ```cmake block is a project, configured with
-those as plugin.cpp and plugin.c. `<!-- snippet in: #include <a> ... HEAD -->` before a block puts the block into the body of the function HEAD.
-Other fences (sh, text, none) are not looked at.
+The ```cpp blocks of a file form one translation unit, in order, as do its ```c blocks. Each ```cmake block is configured as a project, with
+these units as plugin.cpp and plugin.c. After `<!-- snippet in: #include <a> ... HEAD -->`, a block becomes the body of the function HEAD.
+Other blocks are ignored.
 """
 
 import argparse
@@ -18,7 +18,7 @@ WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
 
 
 def located(path, text, match):
-    """The block's code, with the lines of the guide in the compiler's messages."""
+    """The code of a block, with a #line directive so that the compiler's messages refer to the guide."""
     line = text.count("\n", 0, match.start("code")) + 1
     head, code = match["head"], match["code"]
     if head is None:
@@ -50,7 +50,7 @@ def try_guide(path, options, folder):
         source = folder / f"plugin.{language}"
         source.write_text(code, encoding="utf-8")
         if code:
-            run(f"{path}: its {language} blocks do not compile", [*compilers[language], *WARNINGS, include, "-fsyntax-only", source])
+            run(f"{path}: the {language} blocks do not compile", [*compilers[language], *WARNINGS, include, "-fsyntax-only", source])
     for number, project in enumerate(projects):
         place = folder / f"project{number}"
         place.mkdir(exist_ok=True)
@@ -72,7 +72,7 @@ def main():
     for number, guide in enumerate(options.guides):
         count = try_guide(guide, options, pathlib.Path(options.work) / str(number))
         if count == 0:
-            sys.exit(f"{guide}: no snippet was found")
+            sys.exit(f"{guide} contains no snippet")
         print(f"{guide}: {count} snippets")
 
 

@@ -1,4 +1,4 @@
-# Every snippet of the guides for authors compiles against the installed headers.
+# Compiles the snippets in the guides for authors against the installed headers.
 find_package(Python3 QUIET COMPONENTS Interpreter)
 if(Python3_FOUND)
   add_test(NAME out_of_tree.guides.SnippetsCompile
@@ -9,5 +9,5 @@ if(Python3_FOUND)
       ${PROJECT_SOURCE_DIR}/plugin_api/program/README.md)
   set_tests_properties(out_of_tree.guides.SnippetsCompile PROPERTIES LABELS out_of_tree TIMEOUT 900 FIXTURES_REQUIRED installed_tree)
 else()
-  message(STATUS "snippets of the guides: not compiled, python3 is missing")
+  message(STATUS "snippets of the guides: not tested, python3 is missing")
 endif()

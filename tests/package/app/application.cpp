@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/package/app/application.cpp: trains two moons apart, against the installed tree only.
+// tests/package/app/application.cpp: trains a classifier of half-moons.
 #include <yoke/yoke.h>
 
 #include <iostream>

@@ -1,65 +1,81 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/abi/sdk_program_test.cpp: what the SDK checks before a plugin links or launches, and what a
-// launch costs.
+// tests/unit/abi/sdk_program_test.cpp: what the SDK checks before a backend compiles, links or launches, and
+// the cost of a launch.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <yoke/program/program.h>
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <limits>
+#include <memory>
+#include <string>
 #include <vector>
 
+#include "count_allocations.h"
 #include "fake_backend.h"
 #include "loaded_plugin.h"
 
 namespace yoke::test {
-
-extern std::atomic<std::uint64_t> allocation_count;  // count_allocations.cpp
-
 namespace {
 
 using testing::HasSubstr;
 
-// One program: x and w in, y out, of 4 f32 each; a workspace of 64 bytes; two symbols.
+constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
+
+// The program library does not include the headers of the ABI; its constants must agree with them.
+static_assert(program::kMaxNameBytes + 1 == YOKE_NAME_CAPACITY);
+static_assert(static_cast<int>(program::Type::kF64) == YOKE_TYPE_F64 &&
+              static_cast<int>(program::Type::kBool) == YOKE_TYPE_BOOL);
+static_assert(static_cast<int>(program::Role::kIn) == YOKE_ACCESS_IN &&
+              static_cast<int>(program::Role::kInOut) == YOKE_ACCESS_INOUT);
+
+// The code has one program with the arguments x, w (in) and y (out) of 16 bytes each, of which y is aligned
+// to 32 bytes, a workspace of 64 bytes, and two symbols.
 class SdkProgramTest : public testing::Test {
  protected:
   SdkProgramTest() {
-    current_script = &script_;
     sdk::Entry entry;
-    entry.name = "fake";
-    entry.arguments = {{"x", YOKE_F32, YOKE_ACCESS_IN, {2, 2}, 16, 4},
-                       {"w", YOKE_F32, YOKE_ACCESS_IN, {4}, 16, 4},
-                       {"y", YOKE_F32, YOKE_ACCESS_OUT, {4}, 16, 4}};
-    entry.symbols = {{"row", -100, 100, 50}, {"step", 0, std::numeric_limits<std::int64_t>::max(), 1}};
+    entry.name = std::string(program::kMaxNameBytes, 'n');
+    entry.arguments = {{"x", YOKE_TYPE_F32, YOKE_ACCESS_IN, {2, 2}, 16, 4},
+                       {"w", YOKE_TYPE_F32, YOKE_ACCESS_IN, {4}, 16, 4},
+                       {"y", YOKE_TYPE_F32, YOKE_ACCESS_OUT, {4}, 16, 32}};
+    entry.symbols = {{"row", -100, 100, 50}, {"step", 0, kMax, 1}};
     entry.workspace_byte_count = 64;
     entry.fingerprint = "f";
-    script_.entries = {entry};
-  }
-
-  void SetUp() override {
-    entered_ = std::make_unique<Entered>(fake_entry);
+    control_->entries = {entry};
+    control_->has_peers = false;
+    control_->verdicts = {{0, 0, YOKE_VERDICT_NATIVE, ""},
+                          {0, 1, YOKE_VERDICT_UNSUPPORTED, std::string(600, 'x')}};
+    entered_ = std::make_unique<Entered>(entry_of(0, control_));
     device_ = entered_->open();
-    memory_ = entered_->buffer(device_, 256);
-    const yoke_program_text text = as_text("any");
-    ASSERT_EQ(entered_->programs->code_compile(device_, &text, &code_, &entered_->error), YOKE_OK)
-        << entered_->error.text;
+    memory_ = entered_->buffer(device_, 512);
+    code_ = entered_->compile(device_, "any");
   }
-  void TearDown() override {
+  ~SdkProgramTest() override {
+    unlink();
     entered_->programs->code_destroy(code_);
     entered_->backend->buffer_destroy(memory_);
     entered_->close(device_);
   }
 
-  // x at 0, w at 16, y at 32, workspace at 64 unless said otherwise.
-  std::int32_t link(std::vector<yoke_binding> bindings, std::uint64_t workspace_offset = 64) {
-    return entered_->programs->routine_link(code_, 0, bindings.data(),
-                                            static_cast<std::uint32_t>(bindings.size()), memory_,
-                                            workspace_offset, &routine_, &entered_->error);
+  std::int32_t link(std::vector<yoke_binding> bindings, const yoke_binding& workspace) {
+    auto args = sized<yoke_link_args>();
+    args.bindings = bindings.data();
+    args.binding_count = static_cast<std::uint32_t>(bindings.size());
+    args.binding_stride = sizeof(yoke_binding);
+    args.workspace = &workspace;
+    unlink();
+    return entered_->programs->routine_link(code_, &args, &routine_, &entered_->error);
   }
-  void link_well() {
-    ASSERT_EQ(link({{memory_, 0}, {memory_, 16}, {memory_, 32}}), YOKE_OK) << entered_->error.text;
+  std::int32_t link(std::vector<yoke_binding> bindings) {
+    return link(std::move(bindings), {memory_, 256, 64, 0});
+  }
+  // x at 0, w at 16, y at 32, the workspace at 256.
+  void link_well() { ASSERT_EQ(link({at(0), at(16), at(32)}), YOKE_STATUS_OK) << entered_->error.text; }
+  yoke_binding at(std::uint64_t offset, std::uint64_t byte_count = 16) const {
+    return {memory_, offset, byte_count, 0};
   }
   std::int32_t launch(const std::vector<std::int64_t>& values) {
     return entered_->programs->routine_launch(nullptr, routine_, values.data(),
@@ -70,7 +86,7 @@ class SdkProgramTest : public testing::Test {
     routine_ = nullptr;
   }
 
-  Script script_;
+  std::shared_ptr<Control> control_ = std::make_shared<Control>();
   std::unique_ptr<Entered> entered_;
   yoke_device* device_ = nullptr;
   yoke_buffer* memory_ = nullptr;
@@ -78,128 +94,147 @@ class SdkProgramTest : public testing::Test {
   yoke_routine* routine_ = nullptr;
 };
 
-TEST_F(SdkProgramTest, CodeIsDescribed) {
-  yoke_entry_info info{};
-  info.struct_size = sizeof info;
-  ASSERT_EQ(entered_->programs->code_describe(code_, 0, &info, nullptr), YOKE_OK);
-  EXPECT_STREQ(info.name, "fake");
+TEST_F(SdkProgramTest, CodeIsDescribedWithTheLongestName) {
+  auto info = sized<yoke_entry_info>();
+  ASSERT_EQ(entered_->programs->code_describe(code_, 0, &info, nullptr), YOKE_STATUS_OK);
+  EXPECT_EQ(info.name, std::string(127, 'n'));
   EXPECT_EQ(info.argument_count, 3U);
   EXPECT_EQ(info.symbol_count, 2U);
   EXPECT_EQ(info.workspace_byte_count, 64U);
   EXPECT_EQ(info.deterministic, 1);
 
-  yoke_argument_info argument{};
-  argument.struct_size = sizeof argument;
-  ASSERT_EQ(entered_->programs->code_argument(code_, 0, 0, &argument, nullptr), YOKE_OK);
+  auto argument = sized<yoke_argument_info>();
+  ASSERT_EQ(entered_->programs->code_argument(code_, 0, 0, &argument, nullptr), YOKE_STATUS_OK);
   EXPECT_STREQ(argument.name, "x");
   EXPECT_EQ(argument.rank, 2U);
   EXPECT_EQ(argument.dims[1], 2U);
   EXPECT_EQ(argument.access, YOKE_ACCESS_IN);
+  ASSERT_EQ(entered_->programs->code_argument(code_, 0, 2, &argument, nullptr), YOKE_STATUS_OK);
+  EXPECT_EQ(argument.alignment, 32U);
 
-  EXPECT_EQ(entered_->programs->code_describe(code_, 1, &info, &entered_->error), YOKE_OUT_OF_RANGE);
-  EXPECT_EQ(entered_->programs->code_argument(code_, 0, 3, &argument, &entered_->error), YOKE_OUT_OF_RANGE);
-  EXPECT_EQ(entered_->error.text, "program 'fake' has no argument 3, only 3");
+  EXPECT_EQ(entered_->programs->code_describe(code_, 1, &info, &entered_->error), YOKE_STATUS_OUT_OF_RANGE);
+  EXPECT_EQ(entered_->programs->code_argument(code_, 0, 3, &argument, &entered_->error),
+            YOKE_STATUS_OUT_OF_RANGE);
+  EXPECT_THAT(entered_->error.text, HasSubstr("has no argument 3, only 3"));
 }
 
-TEST_F(SdkProgramTest, OtherFormatsAreNotRead) {
-  yoke_program_text text = as_text("any");
+TEST_F(SdkProgramTest, OtherFormatsAreUnimplemented) {
+  yoke_compile_args args = as_text("any");
   yoke_code* code = nullptr;
-  text.format = "spir-v";
-  EXPECT_EQ(entered_->programs->code_compile(device_, &text, &code, &entered_->error), YOKE_UNIMPLEMENTED);
-  EXPECT_EQ(entered_->error.text, "the format 'spir-v' 1 is not read here; read is 'yoke.program' 1");
-
-  text = as_text("any");
-  text.version = 2;
-  EXPECT_EQ(entered_->programs->code_compile(device_, &text, &code, nullptr), YOKE_UNIMPLEMENTED);
+  args.format = "spir-v";
+  EXPECT_EQ(entered_->programs->code_compile(device_, &args, &code, &entered_->error),
+            YOKE_STATUS_UNIMPLEMENTED);
+  EXPECT_EQ(entered_->error.text,
+            "the backend does not read the format 'spir-v' 1; it reads 'yoke.program' 1");
+  args = as_text("any");
+  args.version = 2;
+  EXPECT_EQ(entered_->programs->code_compile(device_, &args, &code, nullptr), YOKE_STATUS_UNIMPLEMENTED);
   EXPECT_EQ(code, nullptr);
 
   yoke_format format{};
-  format.struct_size = sizeof format;
   std::uint32_t count = 0;
-  ASSERT_EQ(entered_->programs->formats(entered_->plugin, 1, &format, &count, nullptr), YOKE_OK);
+  ASSERT_EQ(entered_->programs->formats(entered_->plugin, 1, sizeof format, &format, &count, nullptr),
+            YOKE_STATUS_OK);
   EXPECT_EQ(count, 1U);
   EXPECT_STREQ(format.format, YOKE_PROGRAM_FORMAT);
 }
 
-TEST_F(SdkProgramTest, VerdictsComeInRowsAndLongReasonsAreCut) {
+TEST_F(SdkProgramTest, CanCompileFillsRowsTruncatesReasonsAndCompilesNothing) {
   std::array<yoke_verdict, 2> verdicts{};
-  verdicts[0].struct_size = verdicts[1].struct_size = sizeof(yoke_verdict);
-  const yoke_program_text text = as_text("any");
+  const yoke_compile_args args = as_text("any");
   std::uint32_t count = 0;
+  const int before = control_->live_code_count;
+  control_->on_compile = [](std::string_view) { FAIL() << "compiled"; };
 
-  ASSERT_EQ(entered_->programs->can_compile(device_, &text, 2, verdicts.data(), &count, nullptr), YOKE_OK);
+  ASSERT_EQ(entered_->programs->can_compile(device_, &args, 2, sizeof verdicts[0], verdicts.data(), &count,
+                                            nullptr),
+            YOKE_STATUS_OK);
   EXPECT_EQ(count, 2U);
   EXPECT_EQ(verdicts[1].statement, 1U);
   EXPECT_EQ(verdicts[1].verdict, YOKE_VERDICT_UNSUPPORTED);
   EXPECT_EQ(std::string(verdicts[1].reason).size(), YOKE_REASON_CAPACITY - 1U);
+  EXPECT_EQ(control_->live_code_count, before);
 }
 
-TEST_F(SdkProgramTest, BindingsAreCheckedBeforeThePluginSeesThem) {
-  EXPECT_EQ(link({{memory_, 0}, {memory_, 16}}), YOKE_INVALID_ARGUMENT);
-  EXPECT_EQ(entered_->error.text, "program 'fake' has 3 arguments, got 2 bindings");
-  EXPECT_EQ(link({{memory_, 0}, {memory_, 244}, {memory_, 32}}), YOKE_OUT_OF_RANGE);
-  EXPECT_THAT(entered_->error.text, HasSubstr("argument 'w' of program 'fake'"));
-  EXPECT_EQ(link({{memory_, 0}, {memory_, 18}, {memory_, 36}}), YOKE_INVALID_ARGUMENT);
-  EXPECT_THAT(entered_->error.text, HasSubstr("no multiple of 4"));
-  EXPECT_EQ(link({{nullptr, 0}, {memory_, 16}, {memory_, 32}}), YOKE_INVALID_ARGUMENT);
-  EXPECT_THAT(entered_->error.text, HasSubstr("argument 'x' of program 'fake' has no buffer"));
-  EXPECT_EQ(link({{memory_, 0}, {memory_, 16}, {memory_, 32}}, 100), YOKE_INVALID_ARGUMENT);
-  EXPECT_THAT(entered_->error.text, HasSubstr("workspace"));
+TEST_F(SdkProgramTest, InvalidBindingsAreRejected) {
+  struct Case {
+    std::vector<yoke_binding> bindings;
+    yoke_binding workspace;
+    std::int32_t code;
+    std::string text;
+  };
+  const yoke_binding work = at(256, 64);
+  yoke_binding flagged = at(0);
+  flagged.flags = 1;
+  const std::vector<Case> cases = {
+      {{at(0), at(16)}, work, YOKE_STATUS_INVALID_ARGUMENT, "has 3 arguments; got 2 bindings"},
+      {{at(0), at(504), at(32)}, work, YOKE_STATUS_OUT_OF_RANGE, "argument 'w' of program"},
+      {{at(0), at(16, 12), at(32)}, work, YOKE_STATUS_OUT_OF_RANGE, "needs 16 bytes; its binding has 12"},
+      {{at(0), at(18), at(64)}, work, YOKE_STATUS_INVALID_ARGUMENT, "not aligned to 4 bytes"},
+      {{at(0), at(16), at(48)}, work, YOKE_STATUS_INVALID_ARGUMENT, "not aligned to 32 bytes"},
+      {{{}, at(16), at(32)}, work, YOKE_STATUS_OUT_OF_RANGE, "argument 'x'"},
+      {{{nullptr, 0, 16, 0}, at(16), at(32)}, work, YOKE_STATUS_INVALID_ARGUMENT, "has no buffer"},
+      {{flagged, at(16), at(32)}, work, YOKE_STATUS_UNIMPLEMENTED, "unknown flags 1"},
+      {{at(0), at(16), at(32)}, at(128, 64), YOKE_STATUS_INVALID_ARGUMENT, "not aligned to 256 bytes"},
+      {{at(0), at(16), at(32)}, at(256, 63), YOKE_STATUS_OUT_OF_RANGE, "the workspace of program"},
+      {{at(0), at(0), at(0)}, work, YOKE_STATUS_INVALID_ARGUMENT, "overlap, and one of them is written"},
+      {{at(0), at(16), at(288)}, work, YOKE_STATUS_INVALID_ARGUMENT, "and the workspace of program"}};
+  for (const Case& one : cases) {
+    EXPECT_EQ(link(one.bindings, one.workspace), one.code) << one.text;
+    EXPECT_THAT(entered_->error.text, HasSubstr(one.text));
+  }
   EXPECT_EQ(entered_->live_counts().routines, 0U);
+  EXPECT_EQ(link({at(0), at(8), at(32)}), YOKE_STATUS_OK) << "inputs may overlap";
 }
 
-TEST_F(SdkProgramTest, OverlapIsRefusedWhereSomethingIsWritten) {
-  EXPECT_EQ(link({{memory_, 0}, {memory_, 0}, {memory_, 12}}), YOKE_INVALID_ARGUMENT);
-  EXPECT_THAT(entered_->error.text, HasSubstr("overlap"));
-  EXPECT_EQ(link({{memory_, 0}, {memory_, 16}, {memory_, 112}}), YOKE_INVALID_ARGUMENT)
-      << "y lies in the workspace";
-
-  EXPECT_EQ(link({{memory_, 0}, {memory_, 8}, {memory_, 32}}), YOKE_OK)
-      << "two arguments that are only read may overlap";
-  unlink();
+TEST_F(SdkProgramTest, RoutinesMayShareAWorkspace) {
+  link_well();
+  yoke_routine* first = std::exchange(routine_, nullptr);
+  EXPECT_EQ(link({at(64), at(80), at(96)}), YOKE_STATUS_OK) << entered_->error.text;
+  entered_->programs->routine_destroy(first);
 }
 
-TEST_F(SdkProgramTest, MemoryOfADeviceWithoutPeerAccessIsRefused) {
+TEST_F(SdkProgramTest, MemoryOfADeviceWithoutPeerAccessIsRejected) {
   yoke_device* other = entered_->open(1);
+  yoke_device* same = entered_->open(0);
   yoke_buffer* far = entered_->buffer(other, 64);
+  yoke_buffer* near = entered_->buffer(same, 64);
   std::int32_t allowed = 1;
 
-  EXPECT_EQ(link({{far, 0}, {memory_, 16}, {memory_, 32}}), YOKE_INVALID_ARGUMENT);
-  EXPECT_THAT(entered_->error.text, HasSubstr("is memory of device 1, which device 0 cannot use in place"));
-  EXPECT_EQ(entered_->peers->peer_access(device_, other, &allowed, nullptr), YOKE_OK);
+  EXPECT_EQ(link({{far, 0, 16, 0}, at(16), at(32)}), YOKE_STATUS_INVALID_ARGUMENT);
+  EXPECT_THAT(entered_->error.text, HasSubstr("is memory of device 1, which device 0 cannot access"));
+  EXPECT_EQ(link({{near, 0, 16, 0}, at(16), at(32)}), YOKE_STATUS_OK) << "another handle of the device";
+  unlink();
+  EXPECT_EQ(entered_->peers->peer_access(device_, other, &allowed, nullptr), YOKE_STATUS_OK);
   EXPECT_EQ(allowed, 0);
-  EXPECT_EQ(entered_->peers->peer_access(device_, device_, &allowed, nullptr), YOKE_OK);
+  EXPECT_EQ(entered_->peers->peer_access(device_, device_, &allowed, nullptr), YOKE_STATUS_OK);
   EXPECT_EQ(allowed, 1);
 
   entered_->backend->buffer_destroy(far);
+  entered_->backend->buffer_destroy(near);
   entered_->close(other);
+  entered_->close(same);
 }
 
-TEST_F(SdkProgramTest, SymbolsInRangeAndOnStepAreLaunched) {
+TEST_F(SdkProgramTest, SymbolsMustBeInRangeAndOnStep) {
+  std::vector<std::vector<std::int64_t>> launches;
+  control_->on_launch = [&](std::span<const std::int64_t> values) {
+    launches.emplace_back(values.begin(), values.end());
+  };
   link_well();
 
-  EXPECT_EQ(launch({-100, 0}), YOKE_OK);
-  EXPECT_EQ(launch({50, std::numeric_limits<std::int64_t>::max() - 1}), YOKE_OK);
+  EXPECT_EQ(launch({-100, 0}), YOKE_STATUS_OK);
+  EXPECT_EQ(launch({50, kMax - 1}), YOKE_STATUS_OK);
+  EXPECT_EQ(launch({100, 0}), YOKE_STATUS_OUT_OF_RANGE);
+  EXPECT_EQ(entered_->error.text, "symbol 'row' is 100; its range is -100..100 step 50");
+  EXPECT_EQ(launch({-150, 0}), YOKE_STATUS_OUT_OF_RANGE);
+  EXPECT_EQ(launch({-99, 0}), YOKE_STATUS_OUT_OF_RANGE) << "between two steps";
+  EXPECT_EQ(launch({0, -1}), YOKE_STATUS_OUT_OF_RANGE);
+  EXPECT_EQ(launch({0}), YOKE_STATUS_INVALID_ARGUMENT);
+  EXPECT_EQ(launch({0, 0, 0}), YOKE_STATUS_INVALID_ARGUMENT);
 
-  EXPECT_THAT(script_.launches,
-              testing::ElementsAre(testing::ElementsAre(-100, 0),
-                                   testing::ElementsAre(50, std::numeric_limits<std::int64_t>::max() - 1)));
-  unlink();
-}
-
-TEST_F(SdkProgramTest, SymbolsOutOfRangeOrOffStepAreRefused) {
-  link_well();
-
-  EXPECT_EQ(launch({100, 0}), YOKE_OUT_OF_RANGE);
-  EXPECT_EQ(entered_->error.text, "symbol 'row' is 100; declared are -100..100 step 50");
-  EXPECT_EQ(launch({-150, 0}), YOKE_OUT_OF_RANGE);
-  EXPECT_EQ(launch({-99, 0}), YOKE_OUT_OF_RANGE) << "between two steps";
-  EXPECT_EQ(launch({0, -1}), YOKE_OUT_OF_RANGE);
-  EXPECT_EQ(launch({0}), YOKE_INVALID_ARGUMENT);
-  EXPECT_EQ(launch({0, 0, 0}), YOKE_INVALID_ARGUMENT);
-
-  EXPECT_TRUE(script_.launches.empty());
-  unlink();
+  EXPECT_THAT(launches,
+              testing::ElementsAre(testing::ElementsAre(-100, 0), testing::ElementsAre(50, kMax - 1)));
 }
 
 TEST_F(SdkProgramTest, RoutineOutlivesItsCode) {
@@ -207,32 +242,30 @@ TEST_F(SdkProgramTest, RoutineOutlivesItsCode) {
   entered_->programs->code_destroy(code_);
   code_ = nullptr;
   EXPECT_EQ(entered_->live_counts().codes, 0U);
-  EXPECT_EQ(script_.codes_alive, 1);
+  EXPECT_EQ(control_->live_code_count, 1);
 
-  EXPECT_EQ(launch({0, 0}), YOKE_OK);
+  EXPECT_EQ(launch({0, 0}), YOKE_STATUS_OK);
 
   unlink();
-  EXPECT_EQ(script_.codes_alive, 0);
+  EXPECT_EQ(control_->live_code_count, 0);
 }
 
-TEST_F(SdkProgramTest, DeviceNamesEachKindOfChildThatKeepsItOpen) {
+TEST_F(SdkProgramTest, CloseCountsEachKindOfObject) {
   link_well();
 
-  EXPECT_EQ(entered_->backend->device_close(device_, &entered_->error), YOKE_FAILED_PRECONDITION);
+  EXPECT_EQ(entered_->backend->device_close(device_, &entered_->error), YOKE_STATUS_FAILED_PRECONDITION);
   EXPECT_EQ(entered_->error.text,
-            "device 0 stays open: 1 buffer, 1 code, 1 routine alive; destroy them first");
-  unlink();
+            "device 0 cannot be closed: 1 buffer, 1 code, 1 routine alive; destroy them first");
 }
 
-TEST_F(SdkProgramTest, LaunchAllocatesNothingAndAddsLessThanAHundredNanoseconds) {
+TEST_F(SdkProgramTest, LaunchDoesNotAllocateAndCostsLessThan100Nanoseconds) {
   link_well();
-  script_.keep_launches = false;
   const std::array<std::int64_t, 2> values = {50, 7};
   constexpr int kLaunches = 10000;
   double best_ns = std::numeric_limits<double>::max();
   std::int32_t codes = 0;
 
-  const std::uint64_t before = allocation_count.load();
+  const std::uint64_t before = allocation_count();
   for (int batch = 0; batch < 20; ++batch) {
     const auto start = std::chrono::steady_clock::now();
     for (int i = 0; i < kLaunches; ++i) {
@@ -242,13 +275,12 @@ TEST_F(SdkProgramTest, LaunchAllocatesNothingAndAddsLessThanAHundredNanoseconds)
     best_ns = std::min(best_ns, took.count() / kLaunches);
   }
 
-  EXPECT_EQ(allocation_count.load(), before);
-  EXPECT_EQ(codes, YOKE_OK);
+  EXPECT_EQ(allocation_count(), before);
+  EXPECT_EQ(codes, YOKE_STATUS_OK);
   RecordProperty("launch_ns", std::to_string(best_ns));
 #if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   EXPECT_LT(best_ns, 100.0);
 #endif
-  unlink();
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/cc/harness.h: runs a program on cc and on the reference executor, and compares.
+// tests/unit/cc/harness.h: runs programs on cc and compares the results with the reference executor.
 #pragma once
 
 #include <yoke/program/program.h>
@@ -16,14 +16,14 @@
 
 namespace yoke::cc::test {
 
-// Memory of one argument between guard bytes.
+// The memory of one argument, between guard bytes.
 class Guarded {
  public:
   explicit Guarded(std::uint64_t byte_count);
   std::byte* data() { return memory_.data() + offset_; }
   const std::byte* data() const { return memory_.data() + offset_; }
   std::uint64_t byte_count() const { return byte_count_; }
-  bool guards_are_whole() const;
+  bool guards_are_intact() const;
 
  private:
   std::vector<std::byte> memory_;
@@ -31,38 +31,46 @@ class Guarded {
   std::uint64_t byte_count_ = 0;
 };
 
-// How random arguments look, and how close results must be.
+// The range of random arguments and the tolerance of results.
 struct Rules {
   double low = -2.0;
   double high = 2.0;
   std::int64_t integer_low = -3;
   std::int64_t integer_high = 9;
-  double specials = 0.0;  // share of NaN, infinities, zeros of both signs, subnormals among the floats
-  double ulp = 0.0;       // of the larger of the two values
-  double absolute = 0.0;  // or this far apart
+  double specials = 0.0;  // fraction of floats that are NaN, infinite, zero, subnormal or huge
+  // Two values match if they are this many ulp apart (of the larger one), or this far in absolute terms.
+  double ulp = 0.0;
+  double absolute = 0.0;
   int threads = 1;
-  int runs = 2;  // all with the same bits
 };
 
 std::vector<const KernelTable*> all_tables();
+
+// The text of a program `p` with these declarations, statements and symbols.
+std::string text_of(const std::string& body, const std::string& symbols = "");
 program::Program read(std::string_view text);
 
-// Runs `program` with random arguments drawn from `seed` and compares every written argument: reports through
-// EXPECT.
-void expect_like_reference(const program::Program& program, std::uint64_t seed, const Rules& rules,
-                           const std::vector<const KernelTable*>& tables,
-                           const std::vector<std::int64_t>& symbols = {});
+// Runs a program on cc with every kernel table, on random arguments, and checks that it writes
+// only its outputs, that they match the reference executor's, and that a second run gives the same
+// bits. Failures are reported through EXPECT.
 void expect_like_reference(std::string_view text, std::uint64_t seed, const Rules& rules = {},
                            const std::vector<std::int64_t>& symbols = {});
 
-// What cc says about each statement.
+// How cc runs each statement.
 std::vector<std::string> notes_of(std::string_view text);
 
-// Runs the program on cc with these arguments.
+// Runs the program on cc with these arguments. Checks that it stays within its workspace.
 void run_on_cc(const program::Program& program, const std::vector<std::byte*>& arguments,
                const std::vector<std::int64_t>& symbols, int threads = 1, const KernelTable* table = nullptr);
 
-// A program linked once to memory of its own, all zeros.
+// The same with arguments between guard bytes. Checks the guards and that
+// inputs are unchanged; returns the arguments.
+std::vector<Guarded> run_guarded(const program::Program& program, const std::vector<Guarded>& start,
+                                 const std::vector<std::int64_t>& symbols, int threads,
+                                 const KernelTable& table);
+bool same_bytes(const std::vector<Guarded>& a, const std::vector<Guarded>& b);
+
+// A program linked to its own zeroed memory.
 class Launchable {
  public:
   explicit Launchable(const program::Program& program);
@@ -75,6 +83,5 @@ class Launchable {
 };
 
 double ulp_distance(program::Type type, double x, double y);
-double element(program::Type type, const std::byte* data, std::uint64_t index);
 
 }  // namespace yoke::cc::test

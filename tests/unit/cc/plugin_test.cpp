@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/cc/plugin_test.cpp: the built plugin through its tables: devices, options, verdicts, launches.
+// tests/unit/cc/plugin_test.cpp: calls the built plugin through its tables.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <numeric>
 #include <thread>
 
@@ -12,6 +13,8 @@
 
 namespace yoke::test {
 namespace {
+
+using testing::HasSubstr;
 
 constexpr std::string_view kProgram =
     "yoke.program 1\n"
@@ -31,119 +34,100 @@ constexpr std::string_view kProgram =
     "  o[i] = (t[id[i]] else 0)\n"
     "}\n";
 
+std::uint32_t device_count(Entered& plugin) {
+  std::uint32_t count = 0;
+  EXPECT_EQ(plugin.backend->device_count(plugin.plugin, &count, nullptr, 0, &plugin.error), YOKE_STATUS_OK);
+  return count;
+}
+
+std::uint32_t core_count() {
+  cpu_set_t set;
+  EXPECT_EQ(sched_getaffinity(0, sizeof set, &set), 0);
+  return static_cast<std::uint32_t>(CPU_COUNT(&set));
+}
+
 class CcPluginTest : public testing::Test {
  protected:
-  void SetUp() override { plugin_ = std::make_unique<Entered>(entry_of_plugin("cc")); }
-
-  yoke_code* compile(yoke_device* device, std::string_view text = kProgram) {
-    const yoke_program_text program = as_text(text);
-    yoke_code* code = nullptr;
-    EXPECT_EQ(plugin_->programs->code_compile(device, &program, &code, &plugin_->error), YOKE_OK)
-        << plugin_->error.text;
-    return code;
-  }
-
-  std::vector<std::string> verdicts(yoke_device* device) {
-    const yoke_program_text program = as_text(kProgram);
-    std::vector<yoke_verdict> rows(8);
-    for (yoke_verdict& row : rows) {
-      row.struct_size = sizeof row;
-    }
-    std::uint32_t count = 0;
-    EXPECT_EQ(plugin_->programs->can_compile(device, &program, 8, rows.data(), &count, &plugin_->error),
-              YOKE_OK)
-        << plugin_->error.text;
-    std::vector<std::string> texts;
-    for (std::uint32_t i = 0; i < count; ++i) {
-      texts.push_back(std::to_string(rows[i].verdict) + " " + rows[i].reason);
-    }
-    return texts;
-  }
-
-  std::unique_ptr<Entered> plugin_;
+  Entered plugin_{entry_of_plugin("cc")};
 };
 
-TEST_F(CcPluginTest, OffersAtLeastTwoDevicesWhoseStreamsAddUpToTheCores) {
-  std::uint32_t count = 0;
-  ASSERT_EQ(plugin_->backend->device_count(plugin_->plugin, &count, &plugin_->error), YOKE_OK);
+TEST_F(CcPluginTest, DevicesDivideTheCoresAndThereAreAtLeastTwo) {
+  const std::uint32_t count = device_count(plugin_);
   ASSERT_GE(count, 2U);
   std::uint32_t streams = 0;
   for (std::uint32_t i = 0; i < count; ++i) {
-    yoke_device_info info{};
-    info.struct_size = sizeof info;
-    ASSERT_EQ(plugin_->backend->device_describe(plugin_->plugin, i, &info, &plugin_->error), YOKE_OK);
+    auto info = sized<yoke_device_info>();
+    ASSERT_EQ(plugin_.backend->device_describe(plugin_.plugin, i, &info, &plugin_.error), YOKE_STATUS_OK);
     EXPECT_EQ(info.kind, YOKE_DEVICE_CPU);
     EXPECT_EQ(info.host_visible, 1);
     EXPECT_STRNE(info.name, "");
     EXPECT_GT(info.memory_bytes, 0U);
     streams += info.suggested_stream_count;
   }
-  cpu_set_t set;
-  ASSERT_EQ(sched_getaffinity(0, sizeof set, &set), 0);
-  EXPECT_EQ(streams, std::max(2U, static_cast<unsigned>(CPU_COUNT(&set))));
+  EXPECT_EQ(streams, std::max(2U, core_count()));
 }
 
-TEST_F(CcPluginTest, SaysPerStatementWhatRunsIt) {
-  yoke_device* device = plugin_->open();
-  const std::vector<std::string> texts = verdicts(device);
-  ASSERT_EQ(texts.size(), 3U);
-  EXPECT_THAT(texts[0], testing::StartsWith("1 oneDNN matmul ("));
-  EXPECT_EQ(texts[1], "1 tile kernel, right behind the matmul that it reads");
-  EXPECT_EQ(texts[2], "2 tile kernel, some accesses one element at a time");
-  plugin_->close(device);
+TEST(CcPluginOptionTest, DevicesOptionSetsTheNumberOfDevices) {
+  Entered plugin(entry_of_plugin("cc"), {}, {text_option("devices", "5")});
+  EXPECT_EQ(device_count(plugin), 5U);
+  auto info = sized<yoke_device_info>();
+  ASSERT_EQ(plugin.backend->device_describe(plugin.plugin, 4, &info, &plugin.error), YOKE_STATUS_OK);
+  EXPECT_GE(info.compute_unit_count, 1U);
 }
 
-TEST_F(CcPluginTest, RefusesOptionsOutsideOfTheirSchema) {
+TEST_F(CcPluginTest, CanCompileReportsHowEachStatementRuns) {
+  yoke_device* device = plugin_.open();
+  const yoke_compile_args program = as_text(kProgram);
+  std::vector<yoke_verdict> rows(3);
+  std::uint32_t count = 0;
+  ASSERT_EQ(plugin_.programs->can_compile(device, &program, 3, sizeof(yoke_verdict), rows.data(), &count,
+                                          &plugin_.error),
+            YOKE_STATUS_OK)
+      << plugin_.error.text;
+  ASSERT_EQ(count, 3U);
+  EXPECT_EQ(rows[0].verdict, YOKE_VERDICT_NATIVE);
+  EXPECT_THAT(rows[0].reason, testing::StartsWith("oneDNN matmul ("));
+  EXPECT_EQ(rows[1].verdict, YOKE_VERDICT_NATIVE);
+  EXPECT_STREQ(rows[1].reason, "tile kernel, right after the matmul that it reads");
+  EXPECT_EQ(rows[2].verdict, YOKE_VERDICT_DECOMPOSED);
+  EXPECT_STREQ(rows[2].reason, "tile kernel, some accesses go one element at a time");
+  plugin_.close(device);
+}
+
+TEST_F(CcPluginTest, OptionsOutsideTheSchemaAreRejected) {
   yoke_device* device = nullptr;
-  const auto open = [&](const yoke_option& option) {
-    return plugin_->backend->device_open(plugin_->plugin, 0, &option, 1, &device, &plugin_->error);
-  };
-  EXPECT_EQ(open(integer_option("threads", 0)), YOKE_INVALID_ARGUMENT);
-  EXPECT_THAT(plugin_->error.text, testing::HasSubstr("'threads' is 0, allowed are 1 to 1024"));
-  EXPECT_EQ(open(integer_option("thread", 1)), YOKE_INVALID_ARGUMENT);
-  EXPECT_THAT(plugin_->error.text, testing::HasSubstr("unknown option 'thread'"));
-  yoke_option kernels{sizeof(yoke_option), "kernels", YOKE_OPTION_TEXT, 0, 0, 0, "sse9"};
-  EXPECT_EQ(open(kernels), YOKE_INVALID_ARGUMENT);
-  EXPECT_THAT(plugin_->error.text, testing::HasSubstr("best|plain|avx2|avx512"));
+  EXPECT_EQ(plugin_.try_open(0, {integer_option("threads", 0)}, &device), YOKE_STATUS_INVALID_ARGUMENT);
+  EXPECT_THAT(plugin_.error.text, HasSubstr("'threads' is 0; the range is 1 to 1024"));
+  EXPECT_EQ(plugin_.try_open(0, {integer_option("thread", 1)}, &device), YOKE_STATUS_INVALID_ARGUMENT);
+  EXPECT_THAT(plugin_.error.text, HasSubstr("unknown option 'thread'"));
+  EXPECT_EQ(plugin_.try_open(0, {text_option("kernels", "sse9")}, &device), YOKE_STATUS_INVALID_ARGUMENT);
+  EXPECT_THAT(plugin_.error.text, HasSubstr("best|plain|avx2|avx512"));
 }
 
-TEST_F(CcPluginTest, MemoryLimitIsKept) {
-  yoke_device* device = plugin_->open(0, {integer_option("memory_limit", 4096)});
+TEST_F(CcPluginTest, BufferBeyondTheMemoryLimitIsRejected) {
+  yoke_device* device = plugin_.open(0, {integer_option("memory_limit", 4096)});
   yoke_buffer* buffer = nullptr;
-  EXPECT_EQ(plugin_->backend->buffer_create(device, 5000, YOKE_MEMORY_DEVICE, &buffer, &plugin_->error),
-            YOKE_OUT_OF_DEVICE_MEMORY);
-  plugin_->close(device);
+  EXPECT_EQ(plugin_.try_buffer(device, 5000, YOKE_MEMORY_DEVICE, &buffer), YOKE_STATUS_OUT_OF_DEVICE_MEMORY);
+  plugin_.close(device);
 }
 
-// Everything one launch needs, on one device, with buffers of another.
+// A linked routine of `device` with its buffers, which belong to the device `memory`.
 struct Launch {
-  Launch(Entered& entered, yoke_device* device, yoke_device* memory, yoke_code* linked)
-      : plugin(entered), code(linked) {
-    const std::uint64_t sizes[] = {600 * 78 * 4, 64 * 78 * 4, 64 * 4, 50 * 64 * 4};
-    for (const std::uint64_t size : sizes) {
+  Launch(Entered& entered, yoke_device* device, yoke_device* memory, yoke_code* code) : plugin(entered) {
+    constexpr std::uint64_t kSizes[] = {600 * 78 * 4, 64 * 78 * 4, 64 * 4, 50 * 64 * 4};
+    for (const std::uint64_t size : kSizes) {
       buffers.push_back(plugin.buffer(memory, size));
       std::vector<float> values(size / 4);
       for (std::size_t i = 0; i < values.size(); ++i) {
-        values[i] =
-            static_cast<float>(static_cast<int>(i * 2654435761U % 17) - 8);  // whole numbers: exact products
+        values[i] = static_cast<float>(static_cast<int>(i * 2654435761U % 17) - 8);  // integers: exact sums
       }
-      host.push_back(values);
       EXPECT_EQ(
           plugin.backend->from_host(nullptr, buffers.back(), 0, values.data(), size, nullptr, &plugin.error),
-          YOKE_OK);
+          YOKE_STATUS_OK);
+      host.push_back(std::move(values));
     }
-    yoke_entry_info info{};
-    info.struct_size = sizeof info;
-    EXPECT_EQ(plugin.programs->code_describe(code, 0, &info, &plugin.error), YOKE_OK);
-    workspace = plugin.buffer(device, info.workspace_byte_count);
-    std::vector<yoke_binding> bindings;
-    for (yoke_buffer* buffer : buffers) {
-      bindings.push_back({buffer, 0});
-    }
-    EXPECT_EQ(
-        plugin.programs->routine_link(code, 0, bindings.data(), 4, workspace, 0, &routine, &plugin.error),
-        YOKE_OK)
-        << plugin.error.text;
+    workspace = plugin.workspace(device, code, 0);
+    routine = plugin.link(code, 0, buffers, workspace);
   }
   ~Launch() {
     plugin.programs->routine_destroy(routine);
@@ -155,80 +139,73 @@ struct Launch {
   Launch(const Launch&) = delete;
   Launch& operator=(const Launch&) = delete;
 
-  std::int32_t run(std::int64_t row) {
-    yoke_error error;  // launches of several threads do not share one
+  std::int32_t run(std::int64_t row) const {
+    yoke_error error;  // launches on several threads must not share one
     return plugin.programs->routine_launch(nullptr, routine, &row, 1, &error);
   }
-  std::vector<float> result() {
+  std::vector<float> result() const {
     std::vector<float> z(50 * 64);
-    EXPECT_EQ(plugin.backend->to_host(nullptr, buffers[3], 0, z.data(), z.size() * 4, &plugin.error),
-              YOKE_OK);
+    yoke_error error;
+    EXPECT_EQ(plugin.backend->to_host(nullptr, buffers[3], 0, z.data(), z.size() * 4, &error),
+              YOKE_STATUS_OK);
     return z;
   }
-  std::vector<float> expected(std::size_t row) const {
+  std::vector<float> expected(std::int64_t row) const {
     std::vector<float> z;
     for (std::size_t n = 0; n < 50; ++n) {
       for (std::size_t o = 0; o < 64; ++o) {
-        float sum = 0;
-        for (std::size_t i = 0; i < 78; ++i) {
-          sum += host[0][(row + n) * 78 + i] * host[1][o * 78 + i];
-        }
-        z.push_back(std::max(sum + host[2][o], 0.0F));
+        const float* x = &host[0][(static_cast<std::size_t>(row) + n) * 78];
+        z.push_back(std::max(std::inner_product(x, x + 78, &host[1][o * 78], host[2][o]), 0.0F));
       }
     }
     return z;
   }
 
   Entered& plugin;
-  yoke_code* code;
   std::vector<yoke_buffer*> buffers;
   std::vector<std::vector<float>> host;
   yoke_buffer* workspace = nullptr;
   yoke_routine* routine = nullptr;
 };
 
-TEST_F(CcPluginTest, LaunchesWithASymbolOnBuffersOfItsPeer) {
-  yoke_device* device = plugin_->open(0);
-  yoke_device* other = plugin_->open(1);
+TEST_F(CcPluginTest, LaunchUsesSymbolsAndBuffersOfAPeerDevice) {
+  yoke_device* device = plugin_.open(0);
+  yoke_device* other = plugin_.open(1);
   std::int32_t allowed = 0;
-  ASSERT_EQ(plugin_->peers->peer_access(device, other, &allowed, &plugin_->error), YOKE_OK);
+  ASSERT_EQ(plugin_.peers->peer_access(device, other, &allowed, &plugin_.error), YOKE_STATUS_OK);
   EXPECT_EQ(allowed, 1);
-  yoke_code* code = compile(device);
+  yoke_code* code = plugin_.compile(device, kProgram);
   {
-    Launch launch(*plugin_, device, other, code);
+    const Launch launch(plugin_, device, other, code);
     for (const std::int64_t row : {0, 550, 100}) {
-      ASSERT_EQ(launch.run(row), YOKE_OK);
-      EXPECT_EQ(launch.result(), launch.expected(static_cast<std::size_t>(row))) << row;
+      ASSERT_EQ(launch.run(row), YOKE_STATUS_OK);
+      EXPECT_EQ(launch.result(), launch.expected(row)) << row;
     }
-    EXPECT_EQ(launch.run(25), YOKE_OUT_OF_RANGE);
-    EXPECT_EQ(launch.run(600), YOKE_OUT_OF_RANGE);
+    EXPECT_EQ(launch.run(25), YOKE_STATUS_OUT_OF_RANGE);
+    EXPECT_EQ(launch.run(600), YOKE_STATUS_OUT_OF_RANGE);
   }
-  plugin_->programs->code_destroy(code);
-  plugin_->close(other);
-  plugin_->close(device);
+  plugin_.programs->code_destroy(code);
+  plugin_.close(other);
+  plugin_.close(device);
 }
 
-// One code, a routine per thread: primitives are shared, scratch is not.
-TEST_F(CcPluginTest, RoutinesOfOneCodeRunAtTheSameTime) {
-  yoke_device* device = plugin_->open();
-  yoke_code* code = compile(device);
+// The routines share oneDNN primitives, but not scratch memory.
+TEST_F(CcPluginTest, RoutinesOfOneCodeRunConcurrently) {
+  yoke_device* device = plugin_.open();
+  yoke_code* code = plugin_.compile(device, kProgram);
   {
     std::vector<std::unique_ptr<Launch>> launches;
     for (int i = 0; i < 4; ++i) {
-      launches.push_back(std::make_unique<Launch>(*plugin_, device, device, code));
+      launches.push_back(std::make_unique<Launch>(plugin_, device, device, code));
     }
     std::vector<int> failures(4);
     std::vector<std::thread> threads;
     for (std::size_t i = 0; i < 4; ++i) {
       threads.emplace_back([&, i] {
-        const std::vector<float> wanted = launches[i]->expected(50 * i);
+        const auto row = static_cast<std::int64_t>(50 * i);
+        const std::vector<float> expected = launches[i]->expected(row);
         for (int round = 0; round < 50; ++round) {
-          std::vector<float> z(50 * 64);
-          yoke_error error;
-          failures[i] += launches[i]->run(static_cast<std::int64_t>(50 * i)) != YOKE_OK;
-          failures[i] += plugin_->backend->to_host(nullptr, launches[i]->buffers[3], 0, z.data(),
-                                                   z.size() * 4, &error) != YOKE_OK;
-          failures[i] += z != wanted;
+          failures[i] += launches[i]->run(row) != YOKE_STATUS_OK || launches[i]->result() != expected;
         }
       });
     }
@@ -237,33 +214,96 @@ TEST_F(CcPluginTest, RoutinesOfOneCodeRunAtTheSameTime) {
     }
     EXPECT_THAT(failures, testing::Each(0));
   }
-  plugin_->programs->code_destroy(code);
-  plugin_->close(device);
+  plugin_.programs->code_destroy(code);
+  plugin_.close(device);
 }
 
-// GCC 12's leak checker dies looking into OpenMP's waiting threads where OpenMP came with a plugin (not where
-// it is linked).
+// GCC 12's leak checker crashes on OpenMP's waiting threads if a plugin loaded OpenMP.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr std::int64_t kThreadCounts[] = {1};
 #else
 constexpr std::int64_t kThreadCounts[] = {1, 2, 3};
 #endif
 
-TEST_F(CcPluginTest, EveryInstructionSetAndThreadCountGivesTheSameResult) {
+TEST_F(CcPluginTest, ResultIsTheSameForEveryInstructionSetAndThreadCount) {
   for (const char* kernels : {"plain", "best"}) {
     for (const std::int64_t threads : kThreadCounts) {
-      const yoke_option choice{sizeof(yoke_option), "kernels", YOKE_OPTION_TEXT, 0, 0, 0, kernels};
-      yoke_device* device = plugin_->open(0, {choice, integer_option("threads", threads)});
-      yoke_code* code = compile(device);
+      yoke_device* device =
+          plugin_.open(0, {text_option("kernels", kernels), integer_option("threads", threads)});
+      yoke_code* code = plugin_.compile(device, kProgram);
       {
-        Launch launch(*plugin_, device, device, code);
-        ASSERT_EQ(launch.run(100), YOKE_OK);
+        const Launch launch(plugin_, device, device, code);
+        ASSERT_EQ(launch.run(100), YOKE_STATUS_OK);
         EXPECT_EQ(launch.result(), launch.expected(100));
       }
-      plugin_->programs->code_destroy(code);
-      plugin_->close(device);
+      plugin_.programs->code_destroy(code);
+      plugin_.close(device);
     }
   }
+}
+
+TEST_F(CcPluginTest, PinnedMemoryIsAlignedHostMemory) {
+  ASSERT_NE(plugin_.memory, nullptr);
+  yoke_device* device = plugin_.open();
+  auto args = sized<yoke_pinned_args>();
+  args.byte_count = 1000;
+  void* memory = nullptr;
+  ASSERT_EQ(plugin_.memory->pinned_allocate(device, &args, &memory, &plugin_.error), YOKE_STATUS_OK);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory) % YOKE_BUFFER_ALIGNMENT, 0U);
+  std::memset(memory, 1, 1000);
+  EXPECT_EQ(plugin_.backend->device_close(device, &plugin_.error), YOKE_STATUS_FAILED_PRECONDITION)
+      << "pinned memory keeps the device open";
+  plugin_.memory->pinned_free(device, memory);
+  plugin_.close(device);
+}
+
+TEST_F(CcPluginTest, DeviceAddressIsTheHostAddress) {
+  yoke_device* device = plugin_.open();
+  yoke_buffer* buffer = plugin_.buffer(device, 64);
+  auto info = sized<yoke_buffer_info>();
+  ASSERT_EQ(plugin_.backend->buffer_describe(buffer, &info, &plugin_.error), YOKE_STATUS_OK);
+  std::uint64_t address = 0;
+  ASSERT_EQ(plugin_.memory->buffer_device_address(buffer, &address, &plugin_.error), YOKE_STATUS_OK);
+  EXPECT_EQ(address, info.host_address);
+  auto native = sized<yoke_native_info>();
+  ASSERT_EQ(plugin_.memory->device_native(device, &native, &plugin_.error), YOKE_STATUS_OK);
+  EXPECT_STREQ(native.api, "host");
+  EXPECT_EQ(native.handle, 0U);
+  plugin_.backend->buffer_destroy(buffer);
+  plugin_.close(device);
+}
+
+TEST_F(CcPluginTest, RoutineComputesInImportedMemoryAndReleasesItOnce) {
+  yoke_device* device = plugin_.open();
+  yoke_code* code = plugin_.compile(
+      device, "yoke.program 1\nprogram twice() {\n  arg x : f32[100] inout\n  x[i] = x[i] * 2\n}\n");
+  std::vector<float> foreign(101, 3.0F);
+  int releases = 0;
+  auto args = sized<yoke_import_args>();
+  args.address = reinterpret_cast<std::uintptr_t>(foreign.data() + 1);  // aligned to one element only
+  args.byte_count = 400;
+  args.kind = YOKE_MEMORY_HOST;
+  args.release = [](void* user) { ++*static_cast<int*>(user); };
+  args.user = &releases;
+  yoke_buffer* buffer = nullptr;
+  ASSERT_EQ(plugin_.memory->buffer_import(device, &args, &buffer, &plugin_.error), YOKE_STATUS_OK);
+
+  yoke_buffer* workspace = plugin_.workspace(device, code, 0);
+  yoke_routine* routine = plugin_.link(code, 0, {buffer}, workspace);
+  EXPECT_EQ(plugin_.programs->routine_launch(nullptr, routine, nullptr, 0, &plugin_.error), YOKE_STATUS_OK);
+  EXPECT_EQ(foreign[0], 3.0F);
+  EXPECT_THAT(std::vector<float>(foreign.begin() + 1, foreign.end()), testing::Each(6.0F));
+
+  plugin_.programs->routine_destroy(routine);
+  plugin_.backend->buffer_destroy(workspace);
+  auto used = sized<yoke_memory_info>();
+  ASSERT_EQ(plugin_.backend->device_memory(device, &used, &plugin_.error), YOKE_STATUS_OK);
+  EXPECT_EQ(used.used_bytes, 0U) << "imported memory does not count";
+  EXPECT_EQ(releases, 0);
+  plugin_.backend->buffer_destroy(buffer);
+  EXPECT_EQ(releases, 1);
+  plugin_.programs->code_destroy(code);
+  plugin_.close(device);
 }
 
 }  // namespace

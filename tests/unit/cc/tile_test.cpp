@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/cc/tile_test.cpp: accesses, reductions, scatters and groups of the tile kernels against the
-// reference.
+// tests/unit/cc/tile_test.cpp: tile kernels: accesses, reductions, scatters and fused statements.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,11 +10,7 @@
 namespace yoke::cc::test {
 namespace {
 
-std::string program(const std::string& body, const std::string& parameters = "") {
-  return "yoke.program 1\nprogram p(" + parameters + ") {\n" + body + "}\n";
-}
-
-TEST(AccessTest, BroadcastsStridesAndTransposesReadTheRightElements) {
+TEST(AccessTest, BroadcastsStridesAndTransposesMatchTheReference) {
   Rules rules;
   for (const char* sizes : {"3 5", "50 10", "7 600", "600 7", "1 1", "1 9", "9 1", "33 512", "130 513"}) {
     int n = 0;
@@ -24,7 +19,7 @@ TEST(AccessTest, BroadcastsStridesAndTransposesReadTheRightElements) {
     const std::string rows = std::to_string(n);
     const std::string columns = std::to_string(m);
     expect_like_reference(
-        program("  arg x : f32[" + rows + ", " + columns + "] in\n  arg t : f32[" + columns + ", " + rows +
+        text_of("  arg x : f32[" + rows + ", " + columns + "] in\n  arg t : f32[" + columns + ", " + rows +
                 "] in\n" + "  arg r : f32[" + rows + "] in\n  arg c : f32[" + columns +
                 "] in\n  arg s : f32[] in\n" + "  arg w : f32[" + rows + ", " + std::to_string(3 * m + 2) +
                 "] in\n" + "  arg y : f32[" + rows + ", " + columns + "] out\n  arg u : f32[" + columns +
@@ -35,9 +30,9 @@ TEST(AccessTest, BroadcastsStridesAndTransposesReadTheRightElements) {
   }
 }
 
-TEST(AccessTest, ReadsOutsideOfTheTensorGiveTheirElse) {
+TEST(AccessTest, OutOfRangeReadsReturnTheirElseValue) {
   Rules rules;
-  expect_like_reference(program("  arg x : f32[40, 37] in\n  arg y : f32[40, 37] out\n  arg z : bf16[6, 90] "
+  expect_like_reference(text_of("  arg x : f32[40, 37] in\n  arg y : f32[40, 37] out\n  arg z : bf16[6, 90] "
                                 "out\n  arg q : bf16[20] in\n"
                                 "  y[i, j] = (x[i - 1, j] else 0) + (x[i, 2*j - 5] else 1.5) * (x[39 - i, 30 "
                                 "- j] else -2) + (x[i + 3, j - 20] else inf)\n"
@@ -45,14 +40,14 @@ TEST(AccessTest, ReadsOutsideOfTheTensorGiveTheirElse) {
                         1, rules);
 }
 
-TEST(AccessTest, GathersCheckTheirIndexAndScattersAddInOrder) {
+TEST(AccessTest, GathersCheckIndicesAndScattersAddInOrder) {
   Rules rules;
   rules.integer_low = -2;
   rules.integer_high = 12;
   for (const char* type : {"i64", "i32", "u8", "u32"}) {
     const std::string index = type;
     expect_like_reference(
-        program("  arg table : f32[10, 33] in\n  arg id : " + index + "[64] in\n  arg at : " + index +
+        text_of("  arg table : f32[10, 33] in\n  arg id : " + index + "[64] in\n  arg at : " + index +
                 "[64, 5] in\n" +
                 "  arg e : f32[64, 33] out\n  arg p : f32[64] out\n  arg o : f32[64, 5] out\n" +
                 "  arg g : f32[10, 33] inout\n  arg h : f32[10, 33] inout\n  arg k : bf16[10] inout\n" +
@@ -65,8 +60,8 @@ TEST(AccessTest, GathersCheckTheirIndexAndScattersAddInOrder) {
   }
 }
 
-TEST(AccessTest, SymbolsMoveWhatIsReadAndWritten) {
-  const std::string text = program(
+TEST(AccessTest, SymbolsOffsetReadsAndWrites) {
+  const std::string text = text_of(
       "  arg x : f32[100, 7] in\n  arg y : f32[10, 7] out\n  arg z : f32[90] inout\n  arg f : f32[10] out\n"
       "  y[i, j] = x[row + i, j] * f32(row)\n  z[i + row - 10] for[i:10] = y[i, 2]\n  f[i] = f32(step) + 1\n",
       "symbol row in 10..90 step 10, symbol step in 0..5");
@@ -75,11 +70,11 @@ TEST(AccessTest, SymbolsMoveWhatIsReadAndWritten) {
   }
 }
 
-// 2^59 rows of 1000 elements leave 64 bits; the undefined behavior sanitizer tells whether that matters.
-TEST(AccessTest, SymbolsMayBeginFarFromZero) {
+// 2^59 rows of 1000 elements overflow 64 bits; the undefined behavior sanitizer checks that this is handled.
+TEST(AccessTest, SymbolRangesMayStartFarFromZero) {
   const std::int64_t far = std::int64_t{1} << 59U;
   const std::string begin = std::to_string(far);
-  const std::string text = program(
+  const std::string text = text_of(
       "  arg x : f32[10, 1000] in\n  arg y : f32[1000] out\n  arg z : f32[1000] out\n"
       "  y[j] = x[row - " +
           begin + ", j]\n  z[j] = sum[i:3] x[row - " + begin + " + i, j]\n",
@@ -89,7 +84,7 @@ TEST(AccessTest, SymbolsMayBeginFarFromZero) {
   }
 }
 
-TEST(ReductionTest, EveryReductionOfEveryShapeAgreesWithTheReference) {
+TEST(ReductionTest, EveryReductionAndShapeMatchesTheReference) {
   struct Shape {
     const char* dims;
     const char* target;
@@ -114,12 +109,12 @@ TEST(ReductionTest, EveryReductionOfEveryShapeAgreesWithTheReference) {
         std::string statement = shape.statement;
         statement.replace(statement.find('R'), 1, reduce);
         Rules rules;
-        rules.low = 0.5;  // products stay finite, and nothing cancels
+        rules.low = 0.5;  // products stay finite and nothing cancels
         rules.high = 1.5;
         rules.integer_low = -3;
         rules.specials = std::string(reduce) == "sum" || std::string(reduce) == "prod" ? 0.0 : 0.02;
-        rules.ulp = 2000 * 0.5;  // as many terms, each rounded once by the reference
-        expect_like_reference(program(std::string("  arg x : ") + type + "[" + shape.dims +
+        rules.ulp = 2000 * 0.5;  // the reference rounds each of up to 2000 terms
+        expect_like_reference(text_of(std::string("  arg x : ") + type + "[" + shape.dims +
                                       "] in\n  arg r : " + (arg ? "i32" : type) + "[" + shape.target +
                                       "] out\n  " + statement + "\n"),
                               ++seed, rules);
@@ -131,7 +126,7 @@ TEST(ReductionTest, EveryReductionOfEveryShapeAgreesWithTheReference) {
   }
 }
 
-TEST(ReductionTest, SeveralLoopsAccumulatorsAndAssignmentsAgreeWithTheReference) {
+TEST(ReductionTest, SeveralLoopsAccumulatorsAndAssignmentsMatchTheReference) {
   Rules rules;
   rules.low = 0.5;
   rules.high = 1.5;
@@ -141,28 +136,28 @@ TEST(ReductionTest, SeveralLoopsAccumulatorsAndAssignmentsAgreeWithTheReference)
         "r[b] max= max[a, c] x[a, b, c]", "r[b] = sum[a, c, k:3] x[a, b, c] * f32(k)",
         "r[b] *= prod[a] x[a, b, 3]", "r[b] = sum:f64[a, c] x[a, b, c]"}) {
     expect_like_reference(
-        program(std::string("  arg x : f32[21, 19, 40] in\n  arg r : f32[19] inout\n  ") + statement + "\n"),
+        text_of(std::string("  arg x : f32[21, 19, 40] in\n  arg r : f32[19] inout\n  ") + statement + "\n"),
         20, rules);
   }
   expect_like_reference(
-      program("  arg x : f32[21, 19, 40] in\n  arg r : f32[] out\n  r[] = sum[a, b, c] x[a, b, c]\n"), 21,
+      text_of("  arg x : f32[21, 19, 40] in\n  arg r : f32[] out\n  r[] = sum[a, b, c] x[a, b, c]\n"), 21,
       rules);
   for (const char* type : {"f16", "bf16"}) {
     rules.ulp = 1;
-    expect_like_reference(program(std::string("  arg x : ") + type + "[21, 190] in\n  arg r : " + type +
+    expect_like_reference(text_of(std::string("  arg x : ") + type + "[21, 190] in\n  arg r : " + type +
                                   "[21] out\n  arg q : " + type +
                                   "[190] inout\n  r[a] = sum:f32[b] x[a, b]\n  q[b] += sum:f32[a] x[a, b]\n"),
                           22, rules);
   }
 }
 
-TEST(ReductionTest, AMillionF32TermsKeepTheAccuracyOfPairwiseSummation) {
+TEST(ReductionTest, SumsOfAMillionF32TermsAreAccurate) {
   const program::Program inner =
-      read(program("  arg x : f32[1000000] in\n  arg s : f32[] out\n  s[] = sum[i] x[i]\n"));
+      read(text_of("  arg x : f32[1000000] in\n  arg s : f32[] out\n  s[] = sum[i] x[i]\n"));
   const program::Program outer =
-      read(program("  arg x : f32[1000000, 1] in\n  arg s : f32[1] out\n  s[j] = sum[i] x[i, j]\n"));
+      read(text_of("  arg x : f32[1000000, 1] in\n  arg s : f32[1] out\n  s[j] = sum[i] x[i, j]\n"));
   const program::Program rows =
-      read(program("  arg x : f32[62500, 16] in\n  arg s : f32[16] out\n  s[j] = sum[i] x[i, j]\n"));
+      read(text_of("  arg x : f32[62500, 16] in\n  arg s : f32[16] out\n  s[j] = sum[i] x[i, j]\n"));
   std::vector<float> x(1000000);
   std::mt19937_64 random(7);
   for (float& value : x) {
@@ -176,7 +171,7 @@ TEST(ReductionTest, AMillionF32TermsKeepTheAccuracyOfPairwiseSummation) {
       for (std::size_t i = j; i < x.size(); i += stride) {
         exact += static_cast<double>(x[i]);
       }
-      // Blocks of at most 64 terms in f32: far below the 20 levels of a pairwise sum.
+      // Only blocks of at most 64 terms are added in f32; the blocks are added in f64.
       EXPECT_LE(ulp_distance(program::Type::kF32, static_cast<double>(sums[j]), exact), 4.0);
     }
   };
@@ -185,21 +180,21 @@ TEST(ReductionTest, AMillionF32TermsKeepTheAccuracyOfPairwiseSummation) {
   check(rows, 16, 16);
 }
 
-TEST(GroupTest, StatementsOverOneSpaceAreOneKernelAndTemporariesStayInRegisters) {
-  const std::string text = program(
+TEST(GroupTest, AdjacentElementwiseStatementsBecomeOneKernel) {
+  const std::string text = text_of(
       "  arg w : f32[400, 100] inout\n  arg v : f32[400, 100] inout\n  arg g : f32[400, 100] in\n  arg h : "
       "f32[400, 100] in\n"
       "  temp s : f32[400, 100]\n  temp d : f32[400, 100]\n"
       "  s[i, j] = (g[i, j] + h[i, j]) * 0.5\n  d[i, j] = s[i, j] + 0.0005 * w[i, j]\n"
       "  v[i, j] = 0.9 * v[i, j] + d[i, j]\n  w[i, j] = w[i, j] - 0.1 * v[i, j]\n");
   const std::vector<std::string> notes = notes_of(text);
-  EXPECT_EQ(notes[0], "tile kernel, one of 4 statements, its result stays in registers");
-  EXPECT_EQ(notes[1], "tile kernel, one of 4 statements, its result stays in registers");
-  EXPECT_EQ(notes[3], "tile kernel, one of 4 statements");
+  EXPECT_EQ(notes[0], "tile kernel, one of 4 fused statements, result stays in registers");
+  EXPECT_EQ(notes[1], "tile kernel, one of 4 fused statements, result stays in registers");
+  EXPECT_EQ(notes[3], "tile kernel, one of 4 fused statements");
   expect_like_reference(text, 30);
 }
 
-TEST(GroupTest, StatementsThatTouchOtherElementsAreKeptApart) {
+TEST(GroupTest, StatementsThatAccessOtherElementsAreNotFused) {
   Rules rules;
   for (const char* body :
        {"  t[i, j] = x[i, j] + 1\n  y[i, j] = t[j, i]\n",
@@ -211,15 +206,15 @@ TEST(GroupTest, StatementsThatTouchOtherElementsAreKeptApart) {
         "t[i, j] * (x[i, j] + 1)\n",
         "  t[i, j] = x[i, j]\n  t[i, 3] = x[3, i]\n  y[i, j] = t[i, j]\n"}) {
     expect_like_reference(
-        program(std::string("  arg x : f32[30, 30] in\n  arg y : f32[30, 30] out\n  temp t : f32[30, 30]\n") +
+        text_of(std::string("  arg x : f32[30, 30] in\n  arg y : f32[30, 30] out\n  temp t : f32[30, 30]\n") +
                 body),
         31, rules);
   }
 }
 
-TEST(GroupTest, MoreThreadsGiveTheSameBits) {
+TEST(GroupTest, ResultsHaveTheSameBitsForAnyThreadCount) {
   const program::Program p =
-      read(program("  arg x : f32[300, 700] in\n  arg y : f32[300, 700] out\n  arg r : f32[300] out\n  arg c "
+      read(text_of("  arg x : f32[300, 700] in\n  arg y : f32[300, 700] out\n  arg r : f32[300] out\n  arg c "
                    ": f32[700] out\n"
                    "  y[i, j] = exp(x[i, j]) * 2\n  r[i] = sum[j] y[i, j]\n  c[j] = sum[i] y[i, j]\n"));
   std::vector<float> x(300 * 700);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/cli/command.h: runs the built yoke command and keeps what it said.
+// tests/unit/cli/command.h: runs the built yoke command and captures its output.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,28 +23,28 @@
 namespace yoke::test {
 
 struct Outcome {
-  int code = -1;  // 128 + signal where one ended it
+  int code = -1;  // 128 + signal if a signal ended the process
   std::string out = {};
   std::string err = {};
 
-  // The last line of standard output, without its end.
+  // The last line of standard output, without the newline.
   std::string last_line() const {
     const std::string text = out.substr(0, out.find_last_not_of('\n') + 1);
     return text.substr(text.rfind('\n') + 1);
   }
 };
 
-// A started command. Plugins come from the build tree, and from where the environment says.
+// A started command. It finds the plugins of the build tree and of the folders in the environment.
 class Command {
  public:
   explicit Command(const std::vector<std::string>& arguments,
-                   std::optional<std::uint64_t> file_size_limit = std::nullopt, bool as_somebody = false) {
+                   std::optional<std::uint64_t> file_size_limit = std::nullopt, bool drop_root = false) {
     std::vector<char*> words = {const_cast<char*>(YOKE_TEST_COMMAND)};
     for (const std::string& argument : arguments) {
       words.push_back(const_cast<char*>(argument.c_str()));
     }
     words.push_back(nullptr);
-    // Opened here: the child then writes through descriptors, whoever it is by then.
+    // Opened before the child drops root, which then may not have access to the folder.
     std::FILE* const out = std::fopen((folder_ / "out").c_str(), "w");
     std::FILE* const err = std::fopen((folder_ / "err").c_str(), "w");
     process_ = fork();
@@ -56,7 +56,7 @@ class Command {
         const rlimit limit{.rlim_cur = *file_size_limit, .rlim_max = *file_size_limit};
         setrlimit(RLIMIT_FSIZE, &limit);
       }
-      if (as_somebody && geteuid() == 0 && setuid(65534) != 0) {
+      if (drop_root && geteuid() == 0 && setuid(65534) != 0) {
         _exit(126);
       }
       execv(YOKE_TEST_COMMAND, words.data());
@@ -76,8 +76,8 @@ class Command {
 
   void signal(int number) const { kill(process_, number); }
 
-  // Until standard output holds `text`; false after a minute.
-  bool says(const std::string& text) const {
+  // Waits until standard output contains `text`. Returns false after a minute.
+  bool wait_for_output(const std::string& text) const {
     constexpr int kTries = 6000;
     for (int i = 0; i < kTries; ++i) {
       if (read_whole(folder_ / "out").find(text) != std::string::npos) {
@@ -102,7 +102,7 @@ class Command {
   pid_t process_ = -1;
 };
 
-// The folder of plugins of the user who runs commands.
+// The plugin folder of the user who runs commands.
 class UserFolder {
  public:
   UserFolder() {
@@ -113,7 +113,7 @@ class UserFolder {
   UserFolder(const UserFolder&) = delete;
   UserFolder& operator=(const UserFolder&) = delete;
 #if defined(YOKE_TEST_BAD_PLUGIN)
-  // A backend of memory alone, which reads from its file's name how to be wrong (tests/bad_plugins).
+  // A backend with memory only. Its file name selects its defect (tests/unit/loader).
   void place(const std::string& name) const {
     place(name, YOKE_TEST_BAD_PLUGIN);
   }
@@ -133,7 +133,7 @@ inline Outcome run(const std::vector<std::string>& arguments) {
   return Command(arguments).wait();
 }
 
-// The value of a key in JSON on one line, as text; empty when it is not there.
+// The value of a key in JSON on one line, as text; empty if the key is missing.
 inline std::string json_value(const std::string& json, const std::string& key) {
   const std::size_t at = json.find("\"" + key + "\": ");
   if (at == std::string::npos) {

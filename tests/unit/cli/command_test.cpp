@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-TEST(YokeCommand, WithoutArgumentsItPrintsUsageAndExitsWithTwo) {
+TEST(YokeCommand, NoArgumentsPrintUsageAndExitWithTwo) {
   const auto outcome = run({});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.err, StartsWith("usage: yoke [GLOBAL OPTION...] SUBCOMMAND"));
@@ -36,26 +36,25 @@ TEST(YokeCommand, HelpGoesToStandardOutput) {
   }
 }
 
-TEST(YokeCommand, AnUnknownSubcommandOrOptionIsOneSentence) {
+TEST(YokeCommand, UnknownSubcommandsAndOptionsAreReported) {
   const auto subcommand = run({"trian"});
   EXPECT_EQ(subcommand.code, 2);
-  EXPECT_EQ(subcommand.err, "yoke: there is no subcommand 'trian'; yoke --help lists them\n");
+  EXPECT_EQ(subcommand.err, "yoke: unknown subcommand 'trian'; yoke --help lists the subcommands\n");
   for (const std::string name : {"backends", "devices", "train"}) {
     const auto outcome = run({name, "--shard", "2"});
     EXPECT_EQ(outcome.code, 2);
-    EXPECT_EQ(outcome.err,
-              "yoke: there is no option '--shard'; yoke " + name + " --help lists the options\n");
+    EXPECT_EQ(outcome.err, "yoke: unknown option '--shard'; yoke " + name + " --help lists the options\n");
   }
 }
 
-TEST(YokeBackends, ListsWhatIsFoundWithoutLoadingIt) {
+TEST(YokeBackends, ListsBackendsWithoutLoadingThem) {
   const auto outcome = run({"backends"});
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("cc "), HasSubstr("libyoke_backend_cc.so"),
                                  HasSubstr("not loaded yet"), HasSubstr("null ")));
 }
 
-TEST(YokeBackends, AnAllowListBeforeTheSubcommandHoldsForWhatItLoads) {
+TEST(YokeBackends, AllowListAppliesToEverySubcommand) {
   const auto list = std::filesystem::temp_directory_path() / ("yoke_allow_" + std::to_string(::getpid()));
   std::ofstream(list) << "# nothing\n";
   const auto listed = run({"--plugin-allow-list", list.string(), "backends", "--json"});
@@ -71,7 +70,7 @@ TEST(YokeBackends, AnAllowListBeforeTheSubcommandHoldsForWhatItLoads) {
               HasSubstr("--probe takes none, untrusted or all, not 'some'"));
 }
 
-TEST(YokeBackends, TheNameOfAFileDoesNotSteerTheTerminal) {
+TEST(YokeBackends, ControlCharactersInFileNamesAreReplaced) {
   const test::UserFolder folder;
   std::ofstream(folder.file("x\x1b[2J")) << "no plugin";
   const auto outcome = run({"backends"});
@@ -84,80 +83,82 @@ TEST(YokeBackends, JsonIsOneLineWithEveryField) {
   EXPECT_EQ(test::line_count(outcome.out), 1U);
   EXPECT_THAT(outcome.out, StartsWith("{\"backends\": [{\"name\": \"cc\", \"path\": \"/"));
   EXPECT_EQ(test::json_value(outcome.out, "usable"), "true");
-  for (const char* key : {"stage", "verdict", "mend", "shadowed_by", "build_id", "probed", "warnings"}) {
+  for (const char* key : {"stage", "verdict", "fix", "shadowed_by", "build_id", "probed", "warnings"}) {
     EXPECT_THAT(outcome.out, HasSubstr("\"" + std::string(key) + "\": "));
   }
-  EXPECT_EQ(test::json_value(outcome.out, "probed"), "\"no: it lies in the install folder\"");
+  EXPECT_EQ(test::json_value(outcome.out, "probed"), "\"no: it is in the install folder\"");
 }
 
-TEST(YokeBackends, AnEntryOfThePluginPathThatIsIgnoredIsInTheReport) {
+TEST(YokeBackends, IgnoredSearchPathEntriesAreReported) {
   ::setenv("XDG_DATA_HOME", "data", 1);
   const auto listed = run({"backends"});
   const auto outcome = run({"backends", "--json"});
   const auto devices = run({"devices", "--json"});
   ::unsetenv("XDG_DATA_HOME");
-  const std::string why = "XDG_DATA_HOME is 'data', which is not absolute, and was ignored";
+  const std::string why = "XDG_DATA_HOME is 'data', which is not absolute, and is ignored";
   EXPECT_THAT(outcome.out,
               HasSubstr("{\"name\": \"\", \"path\": \"data\", \"stage\": \"found\", \"usable\": false, "
                         "\"verdict\": \"" +
-                        why + "\", \"mend\": \"write the whole path, beginning with '/'\""));
+                        why + "\", \"fix\": \"use an absolute path\""));
   EXPECT_THAT(listed.err, HasSubstr(why));
   EXPECT_THAT(listed.out, Not(HasSubstr("data")));
   EXPECT_THAT(devices.out, AllOf(HasSubstr("\"cc\""), Not(HasSubstr("\"backend\": \"\""))));
 }
 
-TEST(YokeBackends, TheOptionsOfABackendAreListed) {
+TEST(YokeBackends, ListsTheOptionsOfABackend) {
   const auto outcome = run({"backends", "--help-options", "cc"});
   EXPECT_EQ(outcome.code, 0);
-  EXPECT_THAT(outcome.out,
-              AllOf(StartsWith("backend cc "), HasSubstr("  threads  integer, "), HasSubstr(", default ")));
+  EXPECT_THAT(outcome.out, AllOf(StartsWith("backend cc "), HasSubstr("  threads  integer, "),
+                                 HasSubstr(", default "), HasSubstr("--plugin-option cc.devices=VALUE")));
 }
 
-TEST(YokeBackends, TheSchemaOfOptionsIsDataForScripts) {
+TEST(YokeBackends, OptionSchemaIsPrintedAsTextAndAsJson) {
   const test::UserFolder folder;
-  std::filesystem::copy_file(YOKE_TEST_OPTIONS_PLUGIN, folder.file("good"));
+  folder.place("good");
   const auto shown = run({"--probe", "none", "backends", "--help-options", "good"});
   EXPECT_THAT(
       shown.out,
       AllOf(HasSubstr("  threads  integer, 1 to 8, default "), HasSubstr("  share  number, 0 to 1, default "),
-            HasSubstr("  mode  text, fast|exact, default '"), HasSubstr("  pin  flag, default ")));
+            HasSubstr("  mode  text, fast|exact, default '"), HasSubstr("  pin  flag, default "),
+            HasSubstr("  level  integer, 0 to 9, default 0, for the whole plugin\n")));
   const auto outcome = run({"--probe", "none", "backends", "--help-options", "good", "--json"});
   EXPECT_EQ(outcome.code, 0);
   EXPECT_EQ(test::line_count(outcome.out), 1U);
   EXPECT_THAT(outcome.out, AllOf(StartsWith("{\"backend\": \"good\", \"version\": \"1.2.3\", \"options\": "
                                             "[{\"name\": \"threads\", \"type\": \"integer\", "),
                                  HasSubstr("\"min\": 1, \"max\": 8, \"default\": "),
-                                 HasSubstr("\"choices\": [\"fast\", \"exact\"]")));
+                                 HasSubstr("\"choices\": [\"fast\", \"exact\"]"),
+                                 HasSubstr("\"scope\": \"device\""), HasSubstr("\"scope\": \"plugin\"")));
 }
 
-TEST(YokeBackends, OptionsOfABackendThatIsNotThereAreAnError) {
+TEST(YokeBackends, HelpOptionsFailsForAMissingBackend) {
   const auto outcome = run({"backends", "--help-options", "none"});
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("no backend 'none': found cc"));
 }
 
-TEST(YokeCommand, HelpSaysWhatAnOptionTakes) {
+TEST(YokeCommand, HelpShowsThePlaceholdersOfOptionValues) {
   EXPECT_THAT(run({"train", "--help"}).out,
               AllOf(HasSubstr("--save FILE"), HasSubstr("--data DIR"), HasSubstr("--backend NAME")));
   EXPECT_THAT(run({"program", "--help"}).out, HasSubstr("--symbol NAME=VALUE"));
   EXPECT_THAT(run({"replay", "--help"}).out, HasSubstr("--chrome FILE"));
 }
 
-TEST(YokeDevices, CcPassesAndNullDoesNot) {
+TEST(YokeDevices, CcPassesAndNullFails) {
   const auto outcome = run({"devices"});
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.out,
               AllOf(HasSubstr("PASS  cc:0"), HasSubstr("FAIL  null:0"), HasSubstr("wrong result: y[")));
 }
 
-TEST(YokeDevices, JsonSaysTheSame) {
+TEST(YokeDevices, JsonReportsAPassingDevice) {
   const auto outcome = run({"devices", "--json", "--backend", "cc"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(test::line_count(outcome.out), 1U);
   EXPECT_EQ(test::json_value(outcome.out, "passed"), "true");
 }
 
-TEST(YokeDevices, ABackendThatForgetsOffsetsFails) {
+TEST(YokeDevices, BackendsThatIgnoreOffsetsFail) {
   const test::UserFolder folder;
   const auto tried = [&](const std::string& name) {
     folder.place(name);
@@ -166,7 +167,7 @@ TEST(YokeDevices, ABackendThatForgetsOffsetsFails) {
   const auto good = tried("good");
   EXPECT_EQ(good.code, 0) << good.out << good.err;
   EXPECT_THAT(good.out, HasSubstr("PASS  good:0"));
-  for (const auto& [name, sentence] :
+  for (const auto& [name, copy] :
        {std::pair("from_host_forgets_offset", "from_host of 16 bytes at offset 32"),
         std::pair("to_host_forgets_offset", "to_host of 16 bytes at offset 40"),
         std::pair("forgets_offsets", "from_host of 16 bytes at offset 32"),
@@ -174,11 +175,26 @@ TEST(YokeDevices, ABackendThatForgetsOffsetsFails) {
     const auto outcome = tried(name);
     EXPECT_EQ(outcome.code, 1) << name;
     EXPECT_THAT(outcome.out, AllOf(HasSubstr("FAIL  " + std::string(name) + ":0"),
-                                   HasSubstr("wrong copy: " + std::string(sentence))));
+                                   HasSubstr("wrong copy: " + std::string(copy))));
   }
 }
 
-TEST(YokeDevices, NoDeviceThatPassesIsAFailure) {
+TEST(YokeDevices, PluginOptionsReachThePlugin) {
+  const auto three = run({"--plugin-option", "cc.devices=3", "devices", "--backend", "cc"});
+  EXPECT_EQ(three.code, 0) << three.err;
+  EXPECT_THAT(three.out, AllOf(HasSubstr("PASS  cc:2"), Not(HasSubstr("cc:3"))));
+  const auto none = run({"--plugin-option=null.devices=0", "devices", "--backend", "null"});
+  EXPECT_EQ(none.code, 1);
+  EXPECT_THAT(none.out,
+              AllOf(HasSubstr("NONE  null"), HasSubstr("0 devices: the plugin option devices is 0")));
+  EXPECT_THAT(run({"--plugin-option", "cc.device=3", "devices", "--backend", "cc"}).out,
+              AllOf(HasSubstr("NONE  cc"), HasSubstr("'device'"), HasSubstr("devices")));
+  const auto usage = run({"--plugin-option", "cc", "devices"});
+  EXPECT_EQ(usage.code, 2);
+  EXPECT_EQ(usage.err, "yoke: --plugin-option takes BACKEND.NAME=VALUE (cc.devices=4), not 'cc'\n");
+}
+
+TEST(YokeDevices, FailsIfNoDevicePasses) {
   const auto outcome = run({"devices", "--backend", "none"});
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("NONE  none"), HasSubstr("cc")));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/cli/json_test.cpp: what the JSON writer makes of awkward values.
+// tests/unit/cli/json_test.cpp: the JSON writer: nesting, numbers, escapes.
 #include "json.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ TEST(JsonWriter, NestsAndSeparates) {
   EXPECT_EQ(json.text(), R"({"a": 1, "b": [true, null, {}]})");
 }
 
-TEST(JsonWriter, NumbersReadBackAndNonFiniteOnesAreNull) {
+TEST(JsonWriter, NumbersRoundTripAndNonFiniteNumbersAreNull) {
   EXPECT_EQ(JsonWriter().value(0.1).text(), "0.1");
   EXPECT_EQ(JsonWriter().value(std::int64_t{-5}).text(), "-5");
   EXPECT_EQ(std::strtod(JsonWriter().value(1.0 / 3).text().c_str(), nullptr), 1.0 / 3);
@@ -37,7 +37,7 @@ TEST(JsonWriter, TextIsEscaped) {
   EXPECT_EQ(JsonWriter().value("a\"b\\c\n\x01\x7f").text(), R"("a\"b\\c\n\u0001\u007f")");
   EXPECT_EQ(JsonWriter().value("\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80").text(),
             "\"\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80\"");
-  // A lone continuation, an overlong slash, a surrogate, a cut-off character: a file name may hold any bytes.
+  // A lone continuation byte, an overlong slash, a surrogate, a truncated character.
   EXPECT_EQ(JsonWriter().value("\x80|\xc0\xaf|\xed\xa0\x80|\xe2\x82").text(),
             R"("\ufffd|\ufffd\ufffd|\ufffd\ufffd\ufffd|\ufffd\ufffd")");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/cli/program_test.cpp: yoke program checks, prints and runs a file.
+// tests/unit/cli/program_test.cpp: yoke program verifies, prints and runs a file.
 #include <gmock/gmock.h>
 
 #include "command.h"
@@ -29,7 +29,7 @@ class YokeProgram : public ::testing::Test {
   test::TemporaryFolder folder_;
 };
 
-TEST_F(YokeProgram, PrintsTheCanonicalTextWhichIsItsOwn) {
+TEST_F(YokeProgram, CanonicalTextIsAFixedPoint) {
   const auto first = run({"program", file()});
   ASSERT_EQ(first.code, 0) << first.err;
   EXPECT_THAT(first.out, AllOf(HasSubstr("t[i, j] = x[row + i, j] * 2.0"), Not(HasSubstr("comment"))));
@@ -37,13 +37,13 @@ TEST_F(YokeProgram, PrintsTheCanonicalTextWhichIsItsOwn) {
   EXPECT_EQ(run({"program", file()}).out, first.out);
 }
 
-TEST_F(YokeProgram, OptimizedItHasNoTemporaryLeft) {
+TEST_F(YokeProgram, OptimizedRemovesTheTemporary) {
   const auto outcome = run({"program", file(), "--optimized"});
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.out, Not(HasSubstr("temp")));
 }
 
-TEST_F(YokeProgram, ARunOnCcAgreesWithTheReferenceExecutor) {
+TEST_F(YokeProgram, RunOnCcMatchesTheReferenceExecutor) {
   const auto reference = run({"program", file(), "--run", "--seed", "3", "--symbol", "row=4"});
   const auto cc = run({"program", file(), "--run", "--seed", "3", "--symbol", "row=4", "--backend", "cc"});
   ASSERT_EQ(reference.code, 0) << reference.err;
@@ -52,11 +52,11 @@ TEST_F(YokeProgram, ARunOnCcAgreesWithTheReferenceExecutor) {
     return out.substr(out.find("  y :"), out.find('\n', out.find("  y :")) - out.find("  y :"));
   };
   EXPECT_EQ(values(cc.out), values(reference.out));  // one product and one sum of f32: exact
-  EXPECT_THAT(cc.out, HasSubstr("largest difference from the reference executor 0\n"));
+  EXPECT_THAT(cc.out, HasSubstr("largest difference from the reference executor: 0\n"));
   EXPECT_NE(values(run({"program", file(), "--run", "--seed", "3"}).out), values(reference.out));
 }
 
-TEST_F(YokeProgram, AnErrorNamesFileLineAndColumn) {
+TEST_F(YokeProgram, ErrorNamesFileLineAndColumn) {
   test::write_file(file(), "yoke.program 1\nprogram bad() {\n  arg y : f32[4] out\n  y[i] = z[i]\n}\n");
   const auto outcome = run({"program", file()});
   EXPECT_EQ(outcome.code, 1);
@@ -64,15 +64,15 @@ TEST_F(YokeProgram, AnErrorNamesFileLineAndColumn) {
   EXPECT_EQ(outcome.out, "");
 }
 
-TEST_F(YokeProgram, WrongSymbolsAreWrongUsage) {
+TEST_F(YokeProgram, InvalidSymbolsAreWrongUsage) {
   EXPECT_THAT(run({"program", file(), "--run", "--symbol", "row=3"}).err,
-              HasSubstr("the range of 'row' is 0..8 step 4"));
+              HasSubstr("--symbol row=3 is out of range; the range of 'row' is 0..8 step 4"));
   EXPECT_THAT(run({"program", file(), "--run", "--symbol", "line=3"}).err,
-              HasSubstr("no program of the file has a symbol 'line'"));
+              HasSubstr("no program in the file has a symbol 'line'"));
   EXPECT_EQ(run({"program", file(), "--run", "--symbol", "row"}).code, 2);
 }
 
-TEST_F(YokeProgram, AMissingFileIsAnError) {
+TEST_F(YokeProgram, MissingFileIsReported) {
   EXPECT_EQ(run({"program"}).code, 2);
   const auto outcome = run({"program", folder_ / "none"});
   EXPECT_EQ(outcome.code, 1);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/cli/train_error_test.cpp: bad input to yoke train is one clear sentence and a non-zero exit,
-// with nothing half-written.
+// tests/unit/cli/train_error_test.cpp: yoke train reports bad input in one line and leaves no partial files.
 #include <gmock/gmock.h>
 
 #include "command.h"
@@ -16,10 +15,10 @@ using ::testing::StartsWith;
 
 struct BadUsage {
   std::vector<std::string> arguments;
-  std::string sentence;
+  std::string message;
 };
 
-// How a test of the list is called.
+// Prints the arguments as the name of the test.
 void PrintTo(const BadUsage& usage, std::ostream* out) {
   for (const std::string& argument : usage.arguments) {
     *out << argument << ' ';
@@ -28,34 +27,33 @@ void PrintTo(const BadUsage& usage, std::ostream* out) {
 
 class YokeTrainUsage : public ::testing::TestWithParam<BadUsage> {};
 
-TEST_P(YokeTrainUsage, IsOneSentenceAndExitCodeTwo) {
+TEST_P(YokeTrainUsage, ErrorIsOneLineAndExitCodeIsTwo) {
   std::vector<std::string> words = {"train"};
   words.insert(words.end(), GetParam().arguments.begin(), GetParam().arguments.end());
   const auto outcome = run(words);
   EXPECT_EQ(outcome.code, 2);
   EXPECT_EQ(outcome.out, "");
-  EXPECT_THAT(outcome.err, AllOf(StartsWith("yoke: "), HasSubstr(GetParam().sentence)));
+  EXPECT_THAT(outcome.err, AllOf(StartsWith("yoke: "), HasSubstr(GetParam().message)));
   EXPECT_EQ(test::line_count(outcome.err), 1U);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     All, YokeTrainUsage,
     ::testing::Values(
-        BadUsage{{"--shards", "0"}, "--shards is 0; give at least 1"},
-        BadUsage{{"--shards", "-2"}, "--shards is -2; give at least 1"},
+        BadUsage{{"--shards", "0"}, "--shards is 0; it must be at least 1"},
+        BadUsage{{"--shards", "-2"}, "--shards is -2; it must be at least 1"},
         BadUsage{{"--shards", "2.5"}, "--shards takes a whole number, not '2.5'"},
         BadUsage{{"--shards", "99999999999999999999"}, "--shards takes a whole number"},
-        BadUsage{{"--shards", "1000000"}, "give at most 1024"}, BadUsage{{"--shards"}, "--shards"},
+        BadUsage{{"--shards", "1000000"}, "at most 1024"}, BadUsage{{"--shards"}, "--shards"},
         BadUsage{{"--batch", "0"}, "--batch is 0"}, BadUsage{{"--epochs", "0"}, "--epochs is 0"},
         BadUsage{{"--lr", "fast"}, "--lr takes a number, not 'fast'"},
         BadUsage{{"--lr", "nan"}, "--lr takes a finite number"}, BadUsage{{"--lr", "-1"}, "--lr is -1"},
         BadUsage{{"--momentum", "1"}, "--momentum is 1"},
         BadUsage{{"--weight-decay", "-0.1"}, "--weight-decay is -0.1"},
-        BadUsage{{"--nesterov"}, "--nesterov needs a --momentum above 0"},
-        BadUsage{{"--model", "cnn:3"}, "--model 'cnn:3' makes no sense; write mlp:"},
-        BadUsage{{"--model", "mlp:"}, "makes no sense"}, BadUsage{{"--model", "mlp:0"}, "makes no sense"},
-        BadUsage{{"--model", "mlp:30-"}, "makes no sense"},
-        BadUsage{{"--model", "mlp:3-x"}, "makes no sense"},
+        BadUsage{{"--nesterov"}, "--nesterov needs --momentum greater than 0"},
+        BadUsage{{"--model", "cnn:3"}, "(mlp:500, mlp:300-100), not 'cnn:3'"},
+        BadUsage{{"--model", "mlp:"}, "not 'mlp:'"}, BadUsage{{"--model", "mlp:0"}, "not 'mlp:0'"},
+        BadUsage{{"--model", "mlp:30-"}, "not 'mlp:30-'"}, BadUsage{{"--model", "mlp:3-x"}, "not 'mlp:3-x'"},
         BadUsage{{"--model", "mlp:99999999"}, "1 to 1,000,000"},
         BadUsage{{"--reduction", "max"}, "--reduction takes mean or sum, not 'max'"},
         BadUsage{{"--merge", "star"}, "--merge"},
@@ -63,70 +61,69 @@ INSTANTIATE_TEST_SUITE_P(
         BadUsage{{"--backend", "cc:x"}, "--backend takes a name"}, BadUsage{{"--backend", ""}, "--backend"},
         BadUsage{{"--classes", "0", "--data", "x"}, "--classes is 0"},
         BadUsage{{"--classes", "300", "--data", "x"}, "--classes is 300"},
-        BadUsage{{"--layers", "trace"}, "--layers goes before the subcommand"},
-        BadUsage{{"--no-such"}, "there is no option '--no-such'"}, BadUsage{{"extra"}, "more arguments"}));
+        BadUsage{{"--layers", "trace"}, "--layers must come before the subcommand"},
+        BadUsage{{"--no-such"}, "unknown option '--no-such'"}, BadUsage{{"extra"}, "too many arguments"}));
 
-TEST(YokeTrainError, AnUnknownBackendListsThoseFound) {
+TEST(YokeTrainError, UnknownBackendListsTheBackendsFound) {
   const auto outcome = run({"train", "--backend", "quantum"});
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("quantum"), HasSubstr("cc"), HasSubstr("null")));
   EXPECT_EQ(outcome.out, "");
 }
 
-TEST(YokeTrainError, ADeviceOptionIsRefusedBeforeTheDataAreRead) {
-  const auto sentence = [](const std::string& option) {
+TEST(YokeTrainError, InvalidDeviceOptionsFailBeforeTheDataIsRead) {
+  const auto error_of = [](const std::string& option) {
     const auto outcome = run({"train", "--data", "/nowhere", "--option", "threads=1", "--option", option});
     EXPECT_EQ(outcome.code, 1) << option;
     EXPECT_EQ(outcome.out, "");
     return outcome.err;
   };
-  EXPECT_EQ(sentence("thread=2"),
-            "yoke: cc: option 'thread' is unknown: this backend has threads, kernels, pin, memory_limit\n");
-  EXPECT_EQ(sentence("kernels=sse9"),
-            "yoke: cc: option 'kernels' is 'sse9': give one of best, plain, avx2, avx512\n");
-  EXPECT_EQ(sentence("pin=yes"), "yoke: cc: option 'pin' takes on or off, not 'yes'\n");
-  EXPECT_EQ(sentence("threads=2"), "yoke: cc: option 'threads' is given twice: give it once\n");
-  EXPECT_EQ(sentence("pin"), "yoke: cc: an option is written name=value, not 'pin'\n");
+  EXPECT_EQ(error_of("thread=2"),
+            "yoke: cc: option 'thread' is unknown; the options are threads, kernels, pin, memory_limit\n");
+  EXPECT_EQ(error_of("kernels=sse9"),
+            "yoke: cc: option 'kernels' is 'sse9'; its values are best, plain, avx2, avx512\n");
+  EXPECT_EQ(error_of("pin=yes"), "yoke: cc: option 'pin' must be on or off, not 'yes'\n");
+  EXPECT_EQ(error_of("threads=2"), "yoke: cc: option 'threads' is given twice\n");
+  EXPECT_EQ(error_of("pin"), "yoke: cc: 'pin' is not an option; write name=value\n");
 }
 
-TEST(YokeTrainError, ADeviceOptionOfTwoTypesIsRefused) {
+TEST(YokeTrainError, OptionWithDifferentTypesInTwoBackendsFails) {
   const test::UserFolder folder;
   folder.place("good");
   folder.place("text_option");
   const auto outcome = run({"--probe", "none", "train", "--backend", "good:1,text_option:1", "--data",
-                            "/nowhere", "--option", "speed=1"});
+                            "/nowhere", "--option", "pin=1"});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(
       outcome.err,
-      HasSubstr("--option speed=1 is of another type to text_option than to those before it in --backend "
-                "good:1,text_option:1; name one backend"));
+      HasSubstr("--option pin=1 has a different type in text_option than in the backends before it in "
+                "--backend good:1,text_option:1; use one backend, or leave the option out"));
 }
 
-TEST(YokeTrainError, ADeviceOptionReachesTheDevices) {
+TEST(YokeTrainError, DeviceOptionsReachTheDevices) {
   const auto outcome = run({"train", "--epochs", "1", "--option", "memory_limit=1"});
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("no room for"), HasSubstr("0 of 1 are in use")));
+  EXPECT_THAT(outcome.err, HasSubstr("device 0 is out of memory: 2304 bytes requested, 0 of 1 in use"));
 }
 
-TEST(YokeTrainError, StrictRefusesABackendWithoutProgramsInOneSentence) {
+TEST(YokeTrainError, StrictFailsForABackendWithoutPrograms) {
   const test::UserFolder folder;
   folder.place("memory");
   const auto outcome = run({"--probe", "none", "train", "--backend", "memory", "--strict"});
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.err,
-              StartsWith("yoke: memory:0: the backend 'memory' does not run programs (it offers no "
-                         "yoke.program/1), and strict refuses the fallback to 'cc'"));
+              StartsWith("yoke: memory:0: backend 'memory' does not run programs (it does not provide "
+                         "yoke.program/1), and strict mode forbids the fallback to 'cc'"));
   EXPECT_EQ(test::line_count(outcome.err), 1U) << "no warning of a fallback that does not happen";
 }
 
-TEST(YokeTrainError, ABatchLargerThanTheDataIsNamed) {
+TEST(YokeTrainError, BatchLargerThanTheDataIsReported) {
   const auto outcome = run({"train", "--batch", "2001"});
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_EQ(outcome.err,
-            "yoke: --batch is 2001, but there are only 2000 training examples; give at most that many\n");
+  EXPECT_EQ(outcome.err, "yoke: --batch 2001 exceeds the 2000 training examples; use a smaller batch\n");
 }
 
-TEST(YokeTrainError, BadDataFoldersAreNamed) {
+TEST(YokeTrainError, UnusableDataFoldersAreReported) {
   const test::TemporaryFolder folder;
   const std::string path = folder.path();
   EXPECT_THAT(run({"train", "--data", path}).err, HasSubstr("the folder " + path + " is empty"));
@@ -134,18 +131,18 @@ TEST(YokeTrainError, BadDataFoldersAreNamed) {
   test::write_file(folder / "train-images-idx3-ubyte", "short");
   const auto damaged = run({"train", "--data", path});
   EXPECT_EQ(damaged.code, 1);
-  EXPECT_THAT(damaged.err, HasSubstr("train-images-idx3-ubyte: ends at byte 5"));
+  EXPECT_THAT(damaged.err, HasSubstr("train-images-idx3-ubyte: the file ends at byte 5"));
   EXPECT_EQ(test::line_count(damaged.err), 1U);
   std::filesystem::permissions(path, std::filesystem::perms::none);
-  // Root may read everything; the command then runs as nobody, who must be able to reach the binary.
+  // Root may read every folder, so the command runs as an unprivileged user, who may not be able to start it.
   const auto forbidden = test::Command({"train", "--data", path}, std::nullopt, true).wait();
   if (forbidden.code == 127) {
-    GTEST_SKIP() << "an ordinary user cannot start " << YOKE_TEST_COMMAND;
+    GTEST_SKIP() << "an unprivileged user cannot start " << YOKE_TEST_COMMAND;
   }
   EXPECT_THAT(forbidden.err, HasSubstr("Permission denied"));
 }
 
-TEST(YokeTrainError, ALabelThatIsNoClassIsNamed) {
+TEST(YokeTrainError, LabelOutOfRangeIsReported) {
   const test::TemporaryFolder folder;
   for (const std::string part : {"train", "t10k"}) {
     test::write_file(folder / (part + "-images-idx3-ubyte"), test::idx_images(2, 1, 1, "ab"));
@@ -156,10 +153,10 @@ TEST(YokeTrainError, ALabelThatIsNoClassIsNamed) {
   EXPECT_THAT(
       outcome.err,
       HasSubstr(
-          "train-labels-idx1-ubyte: label 10 of item 1, at byte 9, is none of the 10 classes (0 to 9)"));
+          "train-labels-idx1-ubyte: label 10 of item 1, at byte 9, is out of range for 10 classes (0 to 9)"));
 }
 
-TEST(YokeTrainError, APlaceThatCannotBeSavedToStopsItBeforeTraining) {
+TEST(YokeTrainError, UnusableSaveTargetFailsBeforeTraining) {
   const test::TemporaryFolder folder;
   const auto missing = run({"train", "--save", folder / "none/a.npz"});
   EXPECT_EQ(missing.code, 1);
@@ -168,9 +165,9 @@ TEST(YokeTrainError, APlaceThatCannotBeSavedToStopsItBeforeTraining) {
   EXPECT_THAT(run({"train", "--save", folder.path()}).err, HasSubstr("Is a directory"));
 }
 
-TEST(YokeTrainError, ADiskThatFillsUpMeanwhileIsToldAtTheEnd) {
+TEST(YokeTrainError, FullDiskIsReportedAtTheEnd) {
   const test::TemporaryFolder folder;
-  // Room for the trial before the training, not for 500 x 2 + 500 + 2 x 500 + 2 numbers after it.
+  // Enough for the check before training, not for the 500 x 2 + 500 + 2 x 500 + 2 parameters after it.
   const auto outcome =
       test::Command({"train", "--epochs", "1", "--model", "mlp:500", "--json", "--save", folder / "a.npz"},
                     5000)

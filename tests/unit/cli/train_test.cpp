@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/cli/train_test.cpp: yoke train learns, reports, saves, and stops when asked to.
+// tests/unit/cli/train_test.cpp: yoke train learns, reports, saves, and stops on a signal.
 #include <gmock/gmock.h>
 #include <yoke/npz.h>
 
@@ -17,15 +17,15 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-TEST(YokeTrain, WithoutDataItLearnsHalfMoonsAndSaysSo) {
+TEST(YokeTrain, DefaultsToHalfMoons) {
   const auto outcome = run({"train", "--epochs", "3"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(
       outcome.out,
-      AllOf(StartsWith("no --data was given: training on generated half-moons"), HasSubstr("2 shards"),
+      AllOf(StartsWith("no --data: training on generated half-moons"), HasSubstr("2 shards"),
             HasSubstr("epoch 1/3: loss "), HasSubstr("epoch 3/3: loss "), HasSubstr("test accuracy"),
             HasSubstr("examples/s"), HasSubstr("time: "), HasSubstr("compile"), HasSubstr("evaluation")));
-  EXPECT_THAT(outcome.out, Not(HasSubstr("\r")));  // no terminal, no moving line
+  EXPECT_THAT(outcome.out, Not(HasSubstr("\r")));  // no progress line, because there is no terminal
   EXPECT_EQ(outcome.err, "");
 }
 
@@ -51,21 +51,21 @@ TEST(YokeTrain, JsonIsTheOnlyLineOnStandardOutput) {
   EXPECT_THAT(outcome.err, HasSubstr("epoch 20/20"));
 }
 
-TEST(YokeTrain, StrictTrainsOnABackendThatRunsEverythingAndReportsNoFallback) {
+TEST(YokeTrain, StrictSucceedsOnABackendThatRunsEverything) {
   const auto outcome = run({"train", "--epochs", "1", "--strict", "--json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.last_line(), HasSubstr("\"fallbacks\": []"));
   EXPECT_THAT(outcome.err, Not(HasSubstr("fallback")));
 }
 
-TEST(YokeTrain, TakesTheDevicesOptionsAndReportsThem) {
+TEST(YokeTrain, DeviceOptionsAreAppliedAndReported) {
   const auto outcome =
       run({"train", "--epochs", "1", "--json", "--option", "threads=2", "--option=kernels=plain"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.last_line(), HasSubstr(R"("device_options": ["threads=2", "kernels=plain"])"));
 }
 
-TEST(YokeTrain, TheSameSeedGivesTheSameNumbersAndAnotherGivesOthers) {
+TEST(YokeTrain, SeedDeterminesTheResult) {
   const auto losses = [](const std::string& seed) {
     const std::string json = run({"train", "--epochs", "2", "--json", "--seed", seed}).last_line();
     return json_value(json, "train_loss") + " " + json_value(json, "test_loss");
@@ -85,7 +85,8 @@ TEST(YokeTrain, EveryOptimizerOptionIsAccepted) {
   EXPECT_EQ(json_value(outcome.out, "reduction"), "\"sum\"");
 }
 
-TEST(YokeTrain, ShowsTheMeanLossWhateverTheReductionAlsoWhereShardsHaveNoRows) {
+TEST(YokeTrain, PrintedLossIsTheMeanForEveryReduction) {
+  // With a batch of 3, one of the 4 shards has no rows.
   const auto loss = [](const std::string& reduction) {
     const auto outcome = run({"train", "--epochs", "1", "--json", "--lr", "1e-30", "--batch", "3", "--shards",
                               "4", "--reduction", reduction});
@@ -110,11 +111,11 @@ TEST(YokeTrain, SavesTheParametersByName) {
   EXPECT_THAT(arrays[0].dims, ElementsAre(7, 2));
 }
 
-TEST(YokeTrain, ASignalEndsItAfterAStepWithWhatWasLearned) {
+TEST(YokeTrain, SignalStopsAfterAStepAndSaves) {
   for (const int signal : {SIGINT, SIGTERM}) {
     const test::TemporaryFolder folder;
     test::Command command({"train", "--epochs", "1000000", "--save", folder / "a.npz"});
-    ASSERT_TRUE(command.says("epoch 1/"));
+    ASSERT_TRUE(command.wait_for_output("epoch 1/"));
     command.signal(signal);
     const auto outcome = command.wait();
     EXPECT_EQ(outcome.code, 0) << outcome.err;
@@ -123,8 +124,8 @@ TEST(YokeTrain, ASignalEndsItAfterAStepWithWhatWasLearned) {
   }
 }
 
-// Two classes of 2 x 2 images: bright on top, or bright at the bottom.
-TEST(YokeTrain, ImageFilesGiveTheirSizeAndClasses) {
+TEST(YokeTrain, ImageSizeAndClassesComeFromTheFiles) {
+  // Two classes of 2 x 2 images: bright at the top, and bright at the bottom.
   const test::TemporaryFolder folder;
   std::string pixels;
   std::vector<std::uint8_t> labels;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/conformance/expectations_test.cpp: the author's list, read and set against what happened.
+// tests/unit/conformance/expectations_test.cpp: parsing expected failures and applying them to results.
 #include "expectations.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "outcome.h"
-#include "subcommands.h"
+#include "usage.h"
 
 namespace yoke::conformance {
 namespace {
@@ -15,16 +15,16 @@ using ::testing::HasSubstr;
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
-std::string refusal(const std::string& content) {
+std::string error_of(const std::string& content) {
   try {
     parse_expectations(content, "list");
-  } catch (const cli::UsageError& error) {
+  } catch (const UsageError& error) {
     return error.what();
   }
   return "accepted";
 }
 
-TEST(Expectations, AreLinesWithANameAndAReason) {
+TEST(Expectations, ParsesNamesReasonsAndComments) {
   EXPECT_THAT(
       parse_expectations(
           "# what is known\n\ncopy.fill = \"no \\\"fill\\\" yet\"  # soon\r\n  \"a.b\"=\"c\\\\d\"", "list"),
@@ -32,14 +32,14 @@ TEST(Expectations, AreLinesWithANameAndAReason) {
   EXPECT_TRUE(parse_expectations("", "list").empty());
 }
 
-TEST(Expectations, ThatAreNoSuchLinesAreRefusedWithTheirNumber) {
-  EXPECT_THAT(refusal("# one\ncopy.fill"), HasSubstr("list:2"));
+TEST(Expectations, ReportsTheNumberOfAnInvalidLine) {
+  EXPECT_THAT(error_of("# one\ncopy.fill"), HasSubstr("list:2"));
   for (const char* line : {"copy.fill = reason", "= \"reason\"", "copy.fill = \"open", "copy.fill = \"a\" b",
                            "copy.fill = \"a\\n\""}) {
-    EXPECT_THAT(refusal(line), HasSubstr("list:1")) << line;
+    EXPECT_THAT(error_of(line), HasSubstr("list:1")) << line;
   }
-  EXPECT_THAT(refusal("copy.fill = \" \""), HasSubstr("no reason"));
-  EXPECT_THAT(refusal("a.b = \"c\"\na.b = \"d\""), HasSubstr("twice"));
+  EXPECT_THAT(error_of("copy.fill = \" \""), HasSubstr("no reason"));
+  EXPECT_THAT(error_of("a.b = \"c\"\na.b = \"d\""), HasSubstr("twice"));
 }
 
 Outcome outcome(Verdict verdict) {
@@ -49,7 +49,7 @@ Outcome outcome(Verdict verdict) {
   return made;
 }
 
-TEST(Judging, TellsAnExpectedFailureFromAnUnexpectedPass) {
+TEST(Judging, DistinguishesExpectedFailuresFromUnexpectedPasses) {
   const std::string reason = "known";
   Outcome failed = outcome(Verdict::kFailed);
   judge(failed, &reason);
@@ -63,7 +63,7 @@ TEST(Judging, TellsAnExpectedFailureFromAnUnexpectedPass) {
   EXPECT_EQ(unsupported.verdict, Verdict::kUnexpected);
 }
 
-TEST(Judging, LeavesATestAloneThatTheListDoesNotName) {
+TEST(Judging, DoesNotChangeATestThatIsNotListed) {
   for (const Verdict verdict : {Verdict::kPassed, Verdict::kFailed, Verdict::kUnsupported}) {
     Outcome same = outcome(verdict);
     judge(same, nullptr);
@@ -72,7 +72,7 @@ TEST(Judging, LeavesATestAloneThatTheListDoesNotName) {
   }
 }
 
-TEST(Judging, FailsAnEntryThatNamesNoTest) {
+TEST(Judging, FailsAnEntryWithAnUnknownTest) {
   std::vector<NamedTest> all(1);
   all[0].name = "copy.fill";
   const auto results = unknown_entries({{"copy.fill", "known"}, {"copy.fil", "typo"}}, all);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/conformance_programs/bound_test.cpp: right results lie inside of the bounds, wrong ones outside.
+// tests/unit/conformance_programs/bound_test.cpp: correct results are
+// within the bounds and wrong results are not.
 #include <gtest/gtest.h>
 #include <yoke/program/execute.h>
 #include <yoke/program/text.h>
@@ -43,7 +44,7 @@ std::vector<Bounds> bounds_of(const program::Program& program, const Bytes& star
                          symbols);
 }
 
-TEST(Bounds, HoldTheReferenceAndSeldomMuchElse) {
+TEST(Bounds, ContainTheReferenceResultAndAreMostlyExact) {
   std::uint64_t elements = 0;
   std::uint64_t exact = 0;
   std::uint64_t anything = 0;
@@ -70,7 +71,8 @@ TEST(Bounds, HoldTheReferenceAndSeldomMuchElse) {
   EXPECT_LT(anything, elements / 100);
 }
 
-// The result of `text` with one thing changed is refused for nearly every data.
+// Expects that the bounds of `text` reject the results of the same program with
+// `from` replaced by `to`, for nearly all data.
 void expect_found(const std::string& text, const std::string& from, const std::string& to, DataKind kind) {
   std::string wrong = text;
   wrong.replace(wrong.find(from), from.size(), to);
@@ -98,7 +100,7 @@ std::string program_of(const std::string& body) {
   return "yoke.program 1\nprogram p() {\n" + body + "}\n";
 }
 
-TEST(Bounds, DoNotHoldWrongResults) {
+TEST(Bounds, RejectWrongResults) {
   const std::string gather = program_of(
       "  arg x : f32[8] in\n  arg idx : i32[300] in\n  arg y : f32[] out\n  y[] = sum[i] (x[idx[i]] else "
       "0)\n");
@@ -117,12 +119,12 @@ TEST(Bounds, DoNotHoldWrongResults) {
     expect_found(program_of("  arg x : f32[64] in\n  arg y : f32[] out\n  y[] = max[i] x[i]\n"), "max[i]",
                  "min[i]", kind);
   }
-  // bf16 sums in place of f32 ones.
+  // A sum of bf16 values in place of f32 values.
   expect_found(program_of("  arg x : bf16[400] in\n  arg y : f32[] out\n  y[] = sum:f32[i] x[i] * x[i]\n"),
                "x[i] * x[i]", "bf16(f32(x[i]) * 0.99)", DataKind::kUniform);
 }
 
-TEST(Bounds, HoldSumsInAnyOrder) {
+TEST(Bounds, ContainSumsInAnyOrder) {
   Case one;
   one.seed = 2;
   one.program = program::parse_and_verify(
@@ -149,7 +151,7 @@ TEST(Bounds, HoldSumsInAnyOrder) {
   EXPECT_LT(bounds[1][0].high - bounds[1][0].low, 0.3);
 }
 
-TEST(Bounds, OfExactDataAreExact) {
+TEST(Bounds, AreExactForExactData) {
   Fold sum(Op::kAdd, Type::kF32);
   for (int i = 0; i < 1000; ++i) {
     sum.add(bound_of(Type::kF32, {0.125 * (i % 7 - 3), 0}));
@@ -165,7 +167,7 @@ TEST(Bounds, OfExactDataAreExact) {
   EXPECT_TRUE(product.result().is_point());
 }
 
-TEST(Bounds, KnowNaNInfinityAndTheSignOfAMovedZero) {
+TEST(Bounds, HandleNaNInfinityAndSignedZero) {
   const Bound zero = bound_of(Type::kF32, {-0.0, 0});
   EXPECT_TRUE(allows(Type::kF32, zero, {-0.0, 0}));
   EXPECT_FALSE(allows(Type::kF32, zero, {0.0, 0}));
@@ -180,7 +182,7 @@ TEST(Bounds, KnowNaNInfinityAndTheSignOfAMovedZero) {
   EXPECT_TRUE(sum.result().is_nan());
 }
 
-TEST(ErrorUnits, CoverEveryFunctionThatIsNotExact) {
+TEST(ErrorUnits, HaveABudgetForEachInexactFunction) {
   for (const ErrorUnits& row : error_table()) {
     EXPECT_GT(row.f32, 0) << program::op_info(row.op).name;
     EXPECT_FALSE(row.source.empty());

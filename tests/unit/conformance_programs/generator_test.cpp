@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/conformance_programs/generator_test.cpp: random programs are valid, and meet the whole grammar.
+// tests/unit/conformance_programs/generator_test.cpp: random
+// programs are valid and cover the whole grammar.
 #include "generator.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +22,7 @@ using program::Type;
 constexpr Type kTypes[] = {Type::kF64, Type::kF32, Type::kF16, Type::kBF16, Type::kI64,
                            Type::kI32, Type::kU32, Type::kU8,  Type::kBool};
 
-TEST(Generator, EveryProgramIsValidAndPrintsToTheTextThatItIsReadFrom) {
+TEST(Generator, ProgramsAreValidAndRoundTripThroughText) {
   for (const std::uint64_t mask : {0x3FEU, 0x44U, 0x4U, 0x40U, 0x208U}) {
     for (std::uint64_t index = 0; index < 600; ++index) {
       const Case one = generate_case(7, index, {mask, true});
@@ -34,7 +35,7 @@ TEST(Generator, EveryProgramIsValidAndPrintsToTheTextThatItIsReadFrom) {
   }
 }
 
-TEST(Generator, DrawsOnlyTypesOfTheMask) {
+TEST(Generator, UsesOnlyTypesOfTheMask) {
   const std::uint64_t mask = 1U << 2U | 1U << 6U | 1U << 9U;  // f32, i32, bool
   for (std::uint64_t index = 0; index < 600; ++index) {
     for (const program::Tensor& tensor : generate_case(7, index, {mask, true}).program.tensors) {
@@ -43,7 +44,7 @@ TEST(Generator, DrawsOnlyTypesOfTheMask) {
   }
 }
 
-TEST(Generator, GivesTheSameCaseForTheSameNumbersAndAnotherForOthers) {
+TEST(Generator, CasesDependOnlyOnSeedAndIndex) {
   std::set<std::string> texts;
   for (std::uint64_t index = 0; index < 200; ++index) {
     const Case one = generate_case(3, index);
@@ -59,7 +60,7 @@ TEST(Generator, GivesTheSameCaseForTheSameNumbersAndAnotherForOthers) {
   EXPECT_EQ(texts.size(), 400U);
 }
 
-TEST(Generator, MeetsEveryOpOnEveryTypeThatItTakes) {
+TEST(Generator, CoversEveryOpOnEveryType) {
   std::map<std::pair<Op, Type>, int> met;
   for (std::uint64_t index = 0; index < 2000; ++index) {
     Case one = generate_case(1, index);
@@ -80,7 +81,7 @@ TEST(Generator, MeetsEveryOpOnEveryTypeThatItTakes) {
   }
 }
 
-// How often each thing of a list occurred.
+// Counts how often each feature occurs.
 class Counts {
  public:
   void add(const std::string& what, bool holds = true) { counts_[what] += holds ? 1 : 0; }
@@ -159,7 +160,7 @@ void count_statement(program::Statement& statement, const program::Program& prog
   counts.add("hint", statement.hint >= 0);
 }
 
-TEST(Generator, MeetsEveryFormOfStatementAndAccess) {
+TEST(Generator, CoversEveryFormOfStatementAndAccess) {
   Counts counts;
   for (std::uint64_t index = 0; index < 2000; ++index) {
     Case one = generate_case(1, index);
@@ -186,7 +187,7 @@ TEST(Generator, MeetsEveryFormOfStatementAndAccess) {
   counts.expect(8);
 }
 
-TEST(Mutations, AreRefusedWithALine) {
+TEST(Mutations, AreRejectedWithALineNumber) {
   int refused = 0;
   for (std::uint64_t index = 0; index < 300; ++index) {
     Random random(5, "mutations", index);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/conformance_programs/isolate_test.cpp: a process that crashes, hangs or throws takes nobody
-// down.
+// tests/unit/conformance_programs/isolate_test.cpp: child processes that crash, hang or throw.
 #include "run/isolate.h"
 
 #include <gtest/gtest.h>
@@ -12,47 +11,47 @@
 namespace yoke::conformance {
 namespace {
 
-struct Heard {
+struct Received {
   Ending ending;
   std::string text;
 };
 
-Heard hear(const std::function<void(const Outlet&)>& body, double silence_s = 20) {
-  Heard heard;
-  heard.ending = isolate(
-      body, [&](const Message& message) { heard.text += message.kind + message.text; }, silence_s, 60);
-  return heard;
+Received run(const std::function<void(const Outlet&)>& body, double silence_s = 20) {
+  Received received;
+  received.ending = isolate(
+      body, [&](const Message& message) { received.text += message.kind + message.text; }, silence_s, 60);
+  return received;
 }
 
 TEST(Isolate, DeliversMessagesOfAnySizeInOrder) {
   const std::string large(300000, 'x');
-  const Heard heard = hear([&](const Outlet& outlet) {
+  const Received received = run([&](const Outlet& outlet) {
     outlet.send('A', "one");
     outlet.send('B', large);
     outlet.send('C', "");
   });
-  EXPECT_TRUE(heard.ending.well());
-  EXPECT_EQ(heard.text, "AoneB" + large + "C");
+  EXPECT_TRUE(received.ending.well());
+  EXPECT_EQ(received.text, "AoneB" + large + "C");
 }
 
-TEST(Isolate, NamesTheSignalOfAProcessThatDies) {
-  const Heard heard = hear([](const Outlet& outlet) {
+TEST(Isolate, ReportsTheSignalThatKilledTheChild) {
+  const Received received = run([](const Outlet& outlet) {
     outlet.send('A', "before");
     ::raise(SIGKILL);
   });
-  EXPECT_TRUE(heard.ending.crashed);
-  EXPECT_EQ(heard.ending.words, "died of SIGKILL");
-  EXPECT_EQ(heard.text, "Abefore");
+  EXPECT_TRUE(received.ending.crashed);
+  EXPECT_EQ(received.ending.words, "was killed by SIGKILL");
+  EXPECT_EQ(received.text, "Abefore");
 }
 
-TEST(Isolate, KillsAProcessThatSaysNothing) {
-  const Heard heard = hear([](const Outlet&) { ::pause(); }, 0.2);
-  EXPECT_TRUE(heard.ending.hung);
+TEST(Isolate, KillsAChildThatSendsNoMessages) {
+  const Received received = run([](const Outlet&) { ::pause(); }, 0.2);
+  EXPECT_TRUE(received.ending.hung);
 }
 
-TEST(Isolate, AnExitOrAThrowIsACrash) {
-  EXPECT_TRUE(hear([](const Outlet&) { ::_exit(3); }).ending.crashed);
-  EXPECT_TRUE(hear([](const Outlet&) { throw std::runtime_error("lost"); }).ending.crashed);
+TEST(Isolate, TreatsExitAndThrowAsCrashes) {
+  EXPECT_TRUE(run([](const Outlet&) { ::_exit(3); }).ending.crashed);
+  EXPECT_TRUE(run([](const Outlet&) { throw std::runtime_error("lost"); }).ending.crashed);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/conformance_programs/shrink_test.cpp: programs shrink to what an executor's bug needs.
+// tests/unit/conformance_programs/shrink_test.cpp: failing programs
+// shrink to the statements that the bug needs.
 #include "shrink.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +18,7 @@ using program::Op;
 using program::Program;
 using program::Role;
 
-// Runs a program that was changed by `bug` beside the right one: whether the bounds see it.
+// Whether the bounds of a program reject the results of the same program changed by `bug`.
 bool fails_with(const Case& one, const std::function<void(Program&)>& bug) {
   Program wrong = one.program;
   bug(wrong);
@@ -66,8 +67,7 @@ void expect_small(const std::function<void(Program&)>& bug, std::size_t most_sta
       continue;
     }
     ++shrunk;
-    const Case small =
-        shrink(drawn, fails, {300, 5000});  // seconds are for real use; a loaded machine is slow
+    const Case small = shrink(drawn, fails, {300, 5000});  // many seconds, for a loaded machine
     EXPECT_TRUE(fails(small)) << what;
     EXPECT_NO_THROW(program::verify(small.program));
     EXPECT_LE(small.program.statements.size(), most_statements) << what << "\n"
@@ -79,15 +79,15 @@ void expect_small(const std::function<void(Program&)>& bug, std::size_t most_sta
     }
     EXPECT_LE(elements, most_elements) << what << "\n" << program::print(small.program);
   }
-  EXPECT_EQ(shrunk, 5) << what << ": too few random programs meet the bug";
+  EXPECT_EQ(shrunk, 5) << what << ": too few random programs have the bug";
 }
 
-TEST(Shrinker, FindsTheOneStatementWithAWrongOperation) {
+TEST(Shrinker, IsolatesAWrongOperation) {
   expect_small([](Program& program) { change_ops(program, Op::kMax, Op::kMin); }, 1, 16, "max computes min");
   expect_small([](Program& program) { change_ops(program, Op::kSub, Op::kAdd); }, 1, 16, "- adds");
 }
 
-TEST(Shrinker, FindsALostElseValue) {
+TEST(Shrinker, IsolatesAWrongElseValue) {
   expect_small(
       [](Program& program) {
         for (program::Statement& statement : program.statements) {
@@ -99,10 +99,10 @@ TEST(Shrinker, FindsALostElseValue) {
           });
         }
       },
-      1, 16, "else gives another value");
+      1, 16, "else has another value");
 }
 
-TEST(Shrinker, FindsAReductionThatForgetsItsLastTerm) {
+TEST(Shrinker, IsolatesAReductionWithoutItsLastTerm) {
   expect_small(
       [](Program& program) {
         for (program::Statement& statement : program.statements) {
@@ -111,21 +111,21 @@ TEST(Shrinker, FindsAReductionThatForgetsItsLastTerm) {
           }
         }
       },
-      1, 16, "the last term of a reduction is lost");
+      1, 16, "the last term of a reduction is dropped");
 }
 
-TEST(Shrinker, KeepsWhatABugOfSeveralStatementsNeeds) {
-  // The last statement is forgotten where there are more than two.
+TEST(Shrinker, KeepsAllStatementsThatABugNeeds) {
+  // The bug drops the last statement of programs with more than two.
   expect_small(
       [](Program& program) {
         if (program.statements.size() > 2) {
           program.statements.pop_back();
         }
       },
-      3, 16, "the last of several statements is lost");
+      3, 16, "the last of several statements is dropped");
 }
 
-TEST(Shrinker, EndsWithinItsTries) {
+TEST(Shrinker, RespectsItsLimitOfTries) {
   const Case drawn = generate_case(9, 5);
   std::uint64_t tries = 0;
   shrink(drawn,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/data/npz_test.cpp: what is saved is loaded, by us and by numpy; what fails leaves nothing.
+// tests/unit/data/npz_test.cpp: saving and loading .npz files, also with numpy; failed saves leave no file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <yoke/npz.h>
@@ -14,6 +14,7 @@ namespace {
 using program::Type;
 using test::error_of;
 using test::TemporaryFolder;
+using test::values_of;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -25,13 +26,6 @@ NamedArray array(std::string name, Type type, std::vector<std::uint64_t> dims,
   made.bytes.resize(values.size() * sizeof(Number));
   std::memcpy(made.bytes.data(), values.data(), made.bytes.size());
   return made;
-}
-
-template <class Number>
-std::vector<Number> values_of(const NamedArray& from) {
-  std::vector<Number> values(from.bytes.size() / sizeof(Number));
-  std::memcpy(values.data(), from.bytes.data(), from.bytes.size());
-  return values;
 }
 
 std::vector<NamedArray> every_type() {
@@ -46,7 +40,7 @@ std::vector<NamedArray> every_type() {
           array<std::uint8_t>("bool", Type::kBool, {2}, {1, 0})};
 }
 
-TEST(Npz, WhatIsSavedIsLoadedForEveryType) {
+TEST(Npz, EveryTypeIsLoadedAsSaved) {
   const TemporaryFolder folder;
   const auto saved = every_type();
 
@@ -63,14 +57,14 @@ TEST(Npz, WhatIsSavedIsLoadedForEveryType) {
   EXPECT_THAT(folder.names(), ElementsAre("all.npz"));
 }
 
-TEST(Npz, TheSameArraysGiveTheSameBytes) {
+TEST(Npz, EqualArraysGiveEqualFiles) {
   const TemporaryFolder folder;
   save_npz(folder / "a.npz", every_type());
   save_npz(folder / "b.npz", every_type());
   EXPECT_EQ(test::read_whole(folder / "a.npz"), test::read_whole(folder / "b.npz"));
 }
 
-TEST(Npz, AHeaderIsTheOneThatNumpyWrites) {
+TEST(Npz, HeaderMatchesNumpy) {
   const TemporaryFolder folder;
   save_npz(folder / "a.npz", {{array<float>("w", Type::kF32, {3}, {1, 2, 3})}});
   const std::string file = test::read_whole(folder / "a.npz");
@@ -82,45 +76,49 @@ TEST(Npz, AHeaderIsTheOneThatNumpyWrites) {
   EXPECT_EQ(file[at + 127], '\n');  // numpy pads to a multiple of 64
 }
 
-TEST(Npz, NumpyReadsWhatWasSaved) {
+TEST(Npz, NumpyReadsSavedFiles) {
   if (std::system("python3 -c 'import numpy' >/dev/null 2>&1") != 0) {
-    GTEST_SKIP() << "the python3 on PATH has no numpy";
+    GTEST_SKIP() << "python3 on PATH does not have numpy";
   }
   const TemporaryFolder folder;
   save_npz(folder / "all.npz", every_type());
   const std::string command =
-      "python3 -c \"import numpy, sys; z = numpy.load(sys.argv[1]); assert z['0.weight'].tolist() == [[0, "
-      ".25, .5], "
-      "[.75, 1, 1.25]]; assert z['f64'] == 0.1; assert z['f16'].tolist() == [1, 65504]; assert "
-      "z['bf16.bf16'][0] == 0x3f80; assert z['i64'][0, 0, 0] == -5000000000; assert z['i32'][0] == -5; "
-      "assert "
-      "z['u32'][0] == 4294967295; assert z['u8'].tolist() == [0, 1, 255]; assert z['bool'].tolist() == "
-      "[True, "
-      "False]\" " +
+      R"sh(python3 -c "
+import numpy, sys
+z = numpy.load(sys.argv[1])
+assert z['0.weight'].tolist() == [[0, .25, .5], [.75, 1, 1.25]]
+assert z['f64'] == 0.1
+assert z['f16'].tolist() == [1, 65504]
+assert z['bf16.bf16'][0] == 0x3f80
+assert z['i64'][0, 0, 0] == -5000000000
+assert z['i32'][0] == -5
+assert z['u32'][0] == 4294967295
+assert z['u8'].tolist() == [0, 1, 255]
+assert z['bool'].tolist() == [True, False]" )sh" +
       (folder / "all.npz").string();
   EXPECT_EQ(std::system(command.c_str()), 0);
 }
 
 // numpy_compressed.npz was written by numpy.savez_compressed of numpy 2.
-TEST(Npz, AFileCompressedByNumpyIsLoaded) {
+TEST(Npz, LoadsFilesCompressedByNumpy) {
   const auto arrays = load_npz(YOKE_TEST_SOURCE_DIR "/tests/unit/data/numpy_compressed.npz");
 
   ASSERT_EQ(arrays.size(), 8U);
   EXPECT_EQ(arrays[0].name, "weight");
   EXPECT_THAT(arrays[0].dims, ElementsAre(2, 3));
-  EXPECT_THAT(values_of<float>(arrays[0]), ElementsAre(0, 0.25F, 0.5F, 0.75F, 1, 1.25F));
+  EXPECT_THAT(values_of<float>(arrays[0].bytes), ElementsAre(0, 0.25F, 0.5F, 0.75F, 1, 1.25F));
   EXPECT_THAT(arrays[1].dims, IsEmpty());
-  EXPECT_THAT(values_of<double>(arrays[1]), ElementsAre(0.1));
-  EXPECT_THAT(values_of<std::uint16_t>(arrays[2]), ElementsAre(0x3c00, 0xc100, 0x7bff));
-  EXPECT_THAT(values_of<std::int64_t>(arrays[3]), ElementsAre(-(std::int64_t{1} << 62), 7));
-  EXPECT_THAT(values_of<std::int32_t>(arrays[4]), ElementsAre(-5));
-  EXPECT_THAT(values_of<std::uint32_t>(arrays[5]), ElementsAre(4294967295));
+  EXPECT_THAT(values_of<double>(arrays[1].bytes), ElementsAre(0.1));
+  EXPECT_THAT(values_of<std::uint16_t>(arrays[2].bytes), ElementsAre(0x3c00, 0xc100, 0x7bff));
+  EXPECT_THAT(values_of<std::int64_t>(arrays[3].bytes), ElementsAre(-(std::int64_t{1} << 62), 7));
+  EXPECT_THAT(values_of<std::int32_t>(arrays[4].bytes), ElementsAre(-5));
+  EXPECT_THAT(values_of<std::uint32_t>(arrays[5].bytes), ElementsAre(4294967295));
   EXPECT_EQ(arrays[6].bytes.size(), 256U);
   EXPECT_EQ(arrays[6].bytes[255], std::byte{255});
   EXPECT_EQ(arrays[7].type, Type::kBool);
 }
 
-TEST(Npz, AFullDiskLeavesTheOldFileAndNothingElse) {
+TEST(Npz, FullDiskLeavesTheOldFileUnchanged) {
   const TemporaryFolder folder;
   save_npz(folder / "a.npz", {{array<float>("old", Type::kF32, {1}, {1})}});
   const auto big = array<float>("big", Type::kF32, {100000}, std::vector<float>(100000));
@@ -137,7 +135,7 @@ TEST(Npz, AFullDiskLeavesTheOldFileAndNothingElse) {
   EXPECT_THAT(folder.names(), ElementsAre("a.npz"));
 }
 
-TEST(Npz, APlaceThatCannotBeWrittenIsNamedBeforehand) {
+TEST(Npz, CheckCanSaveReportsPathsThatCannotBeWritten) {
   const TemporaryFolder folder;
   EXPECT_THAT(error_of([&] { check_can_save(folder / "none/a.npz"); }).what(),
               HasSubstr("No such file or directory; create its folder first"));
@@ -146,7 +144,7 @@ TEST(Npz, APlaceThatCannotBeWrittenIsNamedBeforehand) {
   {
     std::filesystem::permissions(folder.path(),
                                  std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
-    const test::OrdinaryUser somebody;
+    const test::OrdinaryUser user;
     EXPECT_EQ(error_of([&] { check_can_save(folder / "a.npz"); }).code(), ErrorCode::kPermissionDenied);
   }
   {
@@ -158,7 +156,7 @@ TEST(Npz, APlaceThatCannotBeWrittenIsNamedBeforehand) {
   EXPECT_THAT(folder.names(), IsEmpty());
 }
 
-TEST(Npz, BadArraysAreRefusedBeforeAnythingIsWritten) {
+TEST(Npz, InvalidArraysAreErrorsBeforeAnythingIsWritten) {
   const TemporaryFolder folder;
   const auto one = array<float>("a", Type::kF32, {1}, {1});
   auto misfit = one;
@@ -171,13 +169,13 @@ TEST(Npz, BadArraysAreRefusedBeforeAnythingIsWritten) {
               }).what(),
               HasSubstr("two arrays are named 'a'"));
   EXPECT_THAT(error_of([&] { save_npz(folder / "a.npz", {{misfit}}); }).what(),
-              HasSubstr("array 'a' holds 4 bytes"));
+              HasSubstr("array 'a' has 4 bytes"));
   EXPECT_THAT(error_of([&] { save_npz(folder / "a.npz", {{nameless}}); }).what(),
-              HasSubstr("an array's name has 0 bytes"));
+              HasSubstr("the name of an array has 0 bytes"));
   EXPECT_THAT(folder.names(), IsEmpty());
 }
 
-TEST(Npz, EveryCutOfAFileIsAnErrorThatNamesIt) {
+TEST(Npz, TruncatedFileIsAnErrorThatNamesIt) {
   const TemporaryFolder folder;
   save_npz(folder / "a.npz", {{array<float>("w", Type::kF32, {3}, {1, 2, 3})}});
   const std::string whole = test::read_whole(folder / "a.npz");
@@ -189,7 +187,7 @@ TEST(Npz, EveryCutOfAFileIsAnErrorThatNamesIt) {
   }
 }
 
-TEST(Npz, NoChangedByteGivesOtherValuesSilently) {
+TEST(Npz, ChangedByteNeverChangesTheValues) {
   const TemporaryFolder folder;
   save_npz(folder / "a.npz", {{array<float>("w", Type::kF32, {3}, {1, 2, 3})}});
   const std::string whole = test::read_whole(folder / "a.npz");

@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/data/test_files.h: a folder that vanishes with its owner, IDX files to damage, and limits to run
-// into.
+// tests/unit/data/test_files.h: temporary folders, IDX files, and
+// scopes that simulate a full disk and an ordinary user.
 #pragma once
 
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
-#include <yoke/runtime/error.h>
 
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "../../support/error_of.h"
+
 namespace yoke::test {
 
+// Deleted with everything in it by the destructor.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -74,19 +77,15 @@ inline std::string idx_labels(const std::vector<std::uint8_t>& labels) {
          std::string(labels.begin(), labels.end());
 }
 
-// What `call` throws; a test failure when it throws nothing.
-template <class Call>
-Error error_of(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no Error was thrown";
-  return {ErrorCode::kOk, ""};
+// The elements of a tensor's or an array's data.
+template <class Number>
+std::vector<Number> values_of(std::span<const std::byte> bytes) {
+  std::vector<Number> values(bytes.size() / sizeof(Number));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
 }
 
-// Files of this process can have no more bytes than this, as if the disk were full.
+// Limits the size of the files that this process writes, to simulate a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(std::uint64_t byte_count) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -106,13 +105,13 @@ class FileSizeLimit {
   rlimit before_{};
 };
 
-// Root may read everything: where the tests run as root, this scope is somebody else.
+// Switches to the user "nobody" if the test runs as root, whom file permissions do not restrict.
 class OrdinaryUser {
  public:
   OrdinaryUser() : was_root_(geteuid() == 0 && seteuid(65534) == 0) {}
   ~OrdinaryUser() {
     if (was_root_ && seteuid(0) != 0) {
-      std::abort();  // everything after it would run as the wrong user
+      std::abort();  // the other tests would run as the wrong user
     }
   }
   OrdinaryUser(const OrdinaryUser&) = delete;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/data_parallel/allocation_test.cpp: a step allocates nothing and compiles nothing; both are
-// counted.
+// tests/unit/data_parallel/allocation_test.cpp: training steps allocate and compile nothing.
 #include <gtest/gtest.h>
 
 #include "common.h"
-#include "counted_new.h"
+#include "count_allocations.h"
 
 namespace yoke::testing {
 namespace {
@@ -13,7 +12,7 @@ class Steps : public ::testing::TestWithParam<std::tuple<MergeStrategy, MergeUse
 
 TEST_P(Steps, AllocateNothingAndCompileNothing) {
   if (std::string(backend_name()) != "cc") {
-    GTEST_SKIP() << "the reference executor allocates; this holds for cc";
+    GTEST_SKIP() << "only cc runs without allocation; the reference executor allocates";
   }
   DataParallelOptions options = options_for(3, 0.05F);
   options.merge = std::get<0>(GetParam());
@@ -29,22 +28,20 @@ TEST_P(Steps, AllocateNothingAndCompileNothing) {
       options, tensor(some_numbers(44 * 32, 1), {44, 32}), tensor(labels, {44}),
       [&](const Tensor& x, const Tensor& y) { return cross_entropy(model(x), y); },
       [&](Trainer& trainer) {
-        for (int i = 0; i < 12; ++i) {  // three epochs: every variant of the batch has run
+        for (int i = 0; i < 12; ++i) {  // three epochs, so that every size of batch has run
           trainer.step();
         }
         trainer.wait();
         const std::uint64_t compiled = compile_count(*options.runtime);
-        ours = 0;
-        in_libraries = 0;
-        counting = true;
+        // oneDNN's execute() builds a map of its arguments in every call.
+        const test::IgnoreVendorAllocations ignore;
+        const std::uint64_t allocated = test::allocation_count();
         for (int i = 0; i < 100; ++i) {
           trainer.step();
         }
         trainer.wait();
-        counting = false;
-        EXPECT_EQ(ours.load(), 0U) << "allocations in 100 steps";
+        EXPECT_EQ(test::allocation_count(), allocated);
         EXPECT_EQ(compile_count(*options.runtime), compiled);
-        RecordProperty("allocations_in_vendor_libraries", static_cast<int>(in_libraries.load()));
       });
 }
 
@@ -53,12 +50,11 @@ INSTANTIATE_TEST_SUITE_P(Strategies, Steps,
                                                               MergeStrategy::kDirect),
                                             ::testing::Values(MergeUse::kCopy, MergeUse::kStreaming)));
 
-TEST(Counter, SeesAllocationsOfTheFrontend) {
-  counting = true;
-  ours = 0;
+TEST(AllocationCount, IncludesAllocationsOfTheFrontend) {
+  const test::IgnoreVendorAllocations ignore;
+  const std::uint64_t before = test::allocation_count();
   const Tensor t = placeholder("x", Type::kF32, {2});
-  counting = false;
-  EXPECT_GT(ours.load(), 0U);
+  EXPECT_GT(test::allocation_count(), before);
 }
 
 }  // namespace

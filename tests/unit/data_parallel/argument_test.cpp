@@ -1,158 +1,118 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/data_parallel/argument_test.cpp: every bad argument is one sentence, before anything is
-// allocated on a device.
+// tests/unit/data_parallel/argument_test.cpp: invalid arguments of data_parallel and of a trainer's methods.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "common.h"
+#include "error_of.h"
 
 namespace yoke::testing {
 namespace {
 
-struct Given {
+using test::error_of;
+using ::testing::HasSubstr;
+
+struct Arguments {
   DataParallelOptions options = options_for(2, 0.1F);
   Tensor inputs = tensor(some_numbers(12, 1), {4, 3});
   Tensor targets = tensor(some_numbers(4, 2), {4, 1});
-  std::function<Tensor(const Tensor&, const Tensor&)> loss_of;
-  Given() {
-    const auto model = nn::linear(1);
-    loss_of = [model](const Tensor& x, const Tensor& y) { return mse(model(x), y); };
+  std::function<Tensor(const Tensor&, const Tensor&)> loss_of =
+      [model = nn::linear(1)](const Tensor& x, const Tensor& y) { return mse(model(x), y); };
+
+  void run(const std::function<void(Trainer&)>& body) const {
+    data_parallel(options, inputs, targets, loss_of, body);
   }
 };
 
-void expect_refused(const Given& given, ErrorCode code, const std::string& sentence) {
-  try {
-    data_parallel(given.options, given.inputs, given.targets, given.loss_of,
-                  [](Trainer&) { FAIL() << "it ran"; });
-    FAIL() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find(sentence), std::string::npos) << error.what();
-    EXPECT_EQ(code_name(error.code()), std::string(code_name(code))) << error.what();
-  }
+struct InvalidArgument {
+  const char* name;
+  void (*change)(Arguments&);
+  const char* message;
+  ErrorCode code = ErrorCode::kInvalidArgument;
+};
+
+void PrintTo(const InvalidArgument& invalid, std::ostream* out) {
+  *out << invalid.name;
 }
 
-TEST(Arguments, ThatFitRun) {
-  const Given given;
-  data_parallel(given.options, given.inputs, given.targets, given.loss_of,
-                [](Trainer& trainer) { trainer.step(); });
+void create_layer_in_loss(Arguments& a) {
+  a.options.batch_size = 3;  // batches of 2 + 1 and 1 + 0 rows, so that loss_of is called several times
+  a.loss_of = [](const Tensor& x, const Tensor& y) { return mse(nn::linear(1)(x), y); };
 }
 
-TEST(Arguments, NoShards) {
-  Given given;
-  given.options.shards = 0;
-  expect_refused(given, ErrorCode::kInvalidArgument, "data_parallel: 0 shards; choose 1 to 4096");
-}
-
-TEST(Arguments, NoLearningRate) {
-  Given given;
-  given.options.learning_rate = Tensor();
-  expect_refused(given, ErrorCode::kInvalidArgument, "learning_rate is missing; set options.learning_rate");
-}
-
-TEST(Arguments, LearningRateThatIsNoScalar) {
-  Given given;
-  given.options.learning_rate = tensor<float>({1, 2}, {2});
-  expect_refused(given, ErrorCode::kInvalidArgument, "learning_rate has shape [2]; it must be a scalar");
-}
-
-TEST(Arguments, BatchLargerThanTheData) {
-  Given given;
-  given.options.batch_size = 5;
-  expect_refused(given, ErrorCode::kInvalidArgument,
-                 "a batch of 5 rows does not fit data of 4 rows; choose 1 to 4");
-}
-
-TEST(Arguments, RowsOfInputsAndTargetsDiffer) {
-  Given given;
-  given.targets = tensor(some_numbers(3, 2), {3, 1});
-  expect_refused(given, ErrorCode::kInvalidArgument, "inputs have 4 rows, targets 3");
-}
-
-TEST(Arguments, LossThatIsNoScalar) {
-  Given given;
-  given.loss_of = [](const Tensor& x, const Tensor&) { return x * x; };
-  expect_refused(given, ErrorCode::kInvalidArgument,
-                 "loss_of gave a tensor of shape [2, 3]; it must give one float");
-}
-
-TEST(Arguments, LossWithoutParameters) {
-  Given given;
-  given.loss_of = [](const Tensor& x, const Tensor&) { return sum(x); };
-  expect_refused(given, ErrorCode::kInvalidArgument, "depends on no Parameter, so there is nothing to train");
-}
-
-TEST(Arguments, LayersMadeInsideOfLossOf) {
-  Given given;
-  given.options.batch_size = 3;  // 2 + 1 rows, then 1 + 0: loss_of is called for several shapes
-  given.loss_of = [](const Tensor& x, const Tensor& y) { return mse(nn::linear(1)(x), y); };
-  expect_refused(given, ErrorCode::kInvalidArgument, "make the layers outside of it");
-}
-
-TEST(Arguments, UnknownBackendListsThoseFound) {
-  Given given;
-  given.options.backend_name = "cudaa";
-  expect_refused(given, ErrorCode::kNotFound, "cudaa");
-  expect_refused(given, ErrorCode::kNotFound, "cc");
-}
-
-TEST(Arguments, BackendListsNeedCounts) {
-  Given given;
-  given.options.backend_name = "cc:1,null";
-  expect_refused(given, ErrorCode::kInvalidArgument, "in a list every backend needs its number of shards");
-  given.options.backend_name = "cc:x";
-  expect_refused(given, ErrorCode::kInvalidArgument, "behind the colon stands a number of shards");
-  given.options.backend_name = "cc:3";
-  expect_refused(given, ErrorCode::kInvalidArgument, "asks for 3 shards, options.shards for 2");
-}
-
-TEST(Arguments, NesterovWithoutMomentum) {
-  Given given;
-  given.options.optimizer.nesterov = true;
-  expect_refused(given, ErrorCode::kInvalidArgument, "nesterov needs a momentum above 0");
-}
-
-TEST(Arguments, SeedOutOfRange) {
-  Given given;
-  given.options.base_seed = -1;
-  expect_refused(given, ErrorCode::kInvalidArgument, "base_seed -1 is outside");
-}
-
-TEST(Arguments, SymbolWithoutABinding) {
-  Given given;
-  given.loss_of = [inner = given.loss_of](const Tensor& x, const Tensor& y) {
-    return inner(x, y) + cast(symbol_value({"batch", 0, 4, 1}), Type::kF32);
+void use_symbol_without_binding(Arguments& a) {
+  a.loss_of = [loss = a.loss_of](const Tensor& x, const Tensor& y) {
+    return loss(x, y) + cast(symbol_value({"batch", 0, 4, 1}), Type::kF32);
   };
-  expect_refused(given, ErrorCode::kInvalidArgument, "uses the symbol 'batch'");
 }
 
-TEST(Arguments, InputsThatAreNoHostData) {
-  Given given;
-  given.inputs = placeholder("x", Type::kF32, {4, 3});
-  expect_refused(given, ErrorCode::kInvalidArgument, "inputs must be host data (a literal)");
+const Dims kVector = {2};
+const Dims kThreeRows = {3, 1};
+const Dims kInputs = {4, 3};
+
+const InvalidArgument kInvalidArguments[] = {
+    {"NoShards", [](Arguments& a) { a.options.shards = 0; }, "data_parallel: shards is 0; choose 1 to 4096"},
+    {"NoLearningRate", [](Arguments& a) { a.options.learning_rate = Tensor(); },
+     "learning_rate is missing; set options.learning_rate"},
+    {"LearningRateIsNotAScalar", [](Arguments& a) { a.options.learning_rate = zeros(Type::kF32, kVector); },
+     "learning_rate has shape [2]; it must be a scalar"},
+    {"BatchIsLargerThanTheData", [](Arguments& a) { a.options.batch_size = 5; },
+     "batch_size 5 is out of range for data of 4 rows; choose 1 to 4"},
+    {"NumbersOfRowsDiffer", [](Arguments& a) { a.targets = tensor(some_numbers(3, 2), kThreeRows); },
+     "inputs have 4 rows, but targets have 3"},
+    {"InputsAreNotHostData", [](Arguments& a) { a.inputs = placeholder("x", Type::kF32, kInputs); },
+     "inputs must be host data (a literal)"},
+    {"LossIsNotAScalar", [](Arguments& a) { a.loss_of = [](auto& x, auto&) { return x * x; }; },
+     "loss_of returned a tensor of shape [2, 3]; it must return a floating-point scalar"},
+    {"LossHasNoParameters", [](Arguments& a) { a.loss_of = [](auto& x, auto&) { return sum(x); }; },
+     "does not depend on any Parameter, so there is nothing to train"},
+    {"LossCreatesLayers", create_layer_in_loss, "create the layers outside of it"},
+    {"SymbolHasNoBinding", use_symbol_without_binding, "uses the symbol 'batch'"},
+    {"UnknownBackend", [](Arguments& a) { a.options.backend_name = "cudaa"; }, "cudaa", ErrorCode::kNotFound},
+    {"UnknownBackendListsBackends", [](Arguments& a) { a.options.backend_name = "cudaa"; }, "cc",
+     ErrorCode::kNotFound},
+    {"BackendListWithoutCounts", [](Arguments& a) { a.options.backend_name = "cc:1,null"; },
+     "every backend of a list needs a number of shards"},
+    {"BackendCountIsNotANumber", [](Arguments& a) { a.options.backend_name = "cc:x"; },
+     "the colon must be followed by a number of shards"},
+    {"BackendCountContradictsShards", [](Arguments& a) { a.options.backend_name = "cc:3"; },
+     "requests 3 shards, but options.shards is 2"},
+    {"NesterovWithoutMomentum", [](Arguments& a) { a.options.optimizer.nesterov = true; },
+     "nesterov requires a momentum greater than 0"},
+    {"SeedOutOfRange", [](Arguments& a) { a.options.base_seed = -1; }, "base_seed -1 is out of range"},
+};
+
+class InvalidArgumentTest : public ::testing::TestWithParam<InvalidArgument> {};
+
+TEST_P(InvalidArgumentTest, IsAnErrorBeforeTraining) {
+  Arguments arguments;
+  GetParam().change(arguments);
+  const Error error = error_of([&] { arguments.run([](Trainer&) { FAIL() << "training started"; }); });
+  EXPECT_THAT(error.what(), HasSubstr(GetParam().message));
+  EXPECT_EQ(error.code(), GetParam().code);
 }
 
-TEST(SetBatch, OfAnotherShapeIsRefusedAndTheRunGoesOn) {
-  const Given given;
-  data_parallel(given.options, given.inputs, given.targets, given.loss_of, [&](Trainer& trainer) {
-    try {
+INSTANTIATE_TEST_SUITE_P(DataParallel, InvalidArgumentTest, ::testing::ValuesIn(kInvalidArguments),
+                         [](const auto& one) { return std::string(one.param.name); });
+
+TEST(ValidArguments, Train) {
+  Arguments().run([](Trainer& trainer) { trainer.step(); });
+}
+
+TEST(SetBatch, WithAnotherShapeIsAnErrorAndTrainingCanContinue) {
+  Arguments().run([](Trainer& trainer) {
+    const Error error = error_of([&] {
       trainer.set_batch(tensor(some_numbers(15, 1), {5, 3}), tensor(some_numbers(5, 1), {5, 1}));
-      FAIL() << "nothing was thrown";
-    } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find("inputs must be host data of shape [4, 3]"), std::string::npos)
-          << error.what();
-    }
+    });
+    EXPECT_THAT(error.what(), HasSubstr("inputs must be host data of shape [4, 3]"));
     trainer.step();
   });
 }
 
-TEST(ReadValues, OfATensorThatIsNotThereNamesIt) {
-  const Given given;
-  data_parallel(given.options, given.inputs, given.targets, given.loss_of, [](Trainer& trainer) {
-    try {
-      trainer.read_values("gradient/nothing");
-      FAIL() << "nothing was thrown";
-    } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find("gradient/nothing"), std::string::npos) << error.what();
-    }
+TEST(ReadValues, OfAMissingTensorIsAnErrorThatNamesIt) {
+  Arguments().run([](Trainer& trainer) {
+    EXPECT_THAT(error_of([&] { trainer.read_values("gradient/nothing"); }).what(),
+                HasSubstr("gradient/nothing"));
   });
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/data_parallel/common.h: small models and runs that the trainer's tests share.
+// tests/unit/data_parallel/common.h: runtimes, options and data for tests of the trainer.
 #pragma once
 
 #include <yoke/yoke.h>
@@ -8,21 +8,18 @@
 #include <string>
 #include <vector>
 
-#include "test_backend.h"
+#include "fake_backend.h"
 
 namespace yoke::testing {
 
-// "cc", or where a sanitizer cannot see into its libraries the reference executor in this process.
+// "cc", or with the thread sanitizer, "test0": the reference executor in this process.
 inline const char* backend_name() {
   return YOKE_TEST_BACKEND;
 }
 
-inline std::shared_ptr<Runtime> test_runtime(std::uint32_t delay_us = 0, std::uint64_t delay_seed = 0) {
-  RuntimeOptions options;
+inline std::shared_ptr<Runtime> test_runtime(RuntimeOptions options = {}) {
   options.plugin_dirs = {YOKE_TEST_PLUGIN_DIR};
   options.search_environment = false;
-  options.injected_delay_us = delay_us;
-  options.injected_delay_seed = delay_seed;
   auto runtime = std::make_shared<Runtime>(options);
   if (std::string(backend_name()) == "test0") {
     test::register_backend(*runtime, 0);
@@ -39,7 +36,7 @@ inline DataParallelOptions options_for(std::int64_t shards, float rate) {
   return options;
 }
 
-// Deterministic numbers in [-1, 1).
+// Reproducible pseudo-random numbers in [-1, 1).
 inline std::vector<float> some_numbers(std::size_t count, std::uint32_t seed) {
   std::vector<float> values(count);
   std::uint32_t state = seed * 2654435761U + 1;
@@ -50,7 +47,7 @@ inline std::vector<float> some_numbers(std::size_t count, std::uint32_t seed) {
   return values;
 }
 
-// Every parameter's values after a run, one behind the other.
+// The values of all parameters, concatenated.
 inline std::vector<float> all_values(Trainer& trainer) {
   std::vector<float> values;
   for (const Parameter& parameter : trainer.owner_params()) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/data_parallel/fallback_test.cpp: training on a device that runs no programs gives the bits of
-// the backend that runs them for it.
+// tests/unit/data_parallel/fallback_test.cpp: training on devices that do not run programs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "common.h"
+#include "error_of.h"
 
 namespace yoke::testing {
 namespace {
@@ -19,18 +19,13 @@ struct Outcome {
   std::vector<FallbackCount> fallbacks;
 };
 
-// What `control` describes as backend "test7": memory without programs; null: the backend of all these tests.
+// A runtime with backend_name() as the fallback, and `control`, if not null, as the backend "test7".
 std::shared_ptr<Runtime> runtime_for(std::shared_ptr<test::Control> control, bool strict = false) {
   RuntimeOptions options;
-  options.plugin_dirs = {YOKE_TEST_PLUGIN_DIR};
-  options.search_environment = false;
   options.log_level = LogLevel::kOff;
   options.strict = strict;
   options.fallback_backend = backend_name();
-  auto runtime = std::make_shared<Runtime>(options);
-  if (std::string(backend_name()) == "test0") {
-    test::register_backend(*runtime, 0);
-  }
+  auto runtime = test_runtime(options);
   if (control != nullptr) {
     test::register_backend(*runtime, 7, std::move(control));
   }
@@ -39,10 +34,10 @@ std::shared_ptr<Runtime> runtime_for(std::shared_ptr<test::Control> control, boo
 
 std::shared_ptr<test::Control> memory_only(bool has_streams) {
   auto control = std::make_shared<test::Control>();
-  control->has_programs = false;
-  control->has_streams = has_streams;
+  control->provides.programs = false;
+  control->provides.streams = has_streams;
   control->has_peers = false;
-  control->is_bare = true;
+  control->make_bare();
   return control;
 }
 
@@ -75,11 +70,11 @@ Outcome train(const std::shared_ptr<Runtime>& runtime, const std::string& backen
 
 class FallbackTraining : public ::testing::TestWithParam<std::tuple<bool, std::int64_t, MergeStrategy>> {};
 
-INSTANTIATE_TEST_SUITE_P(Ways, FallbackTraining,
+INSTANTIATE_TEST_SUITE_P(Strategies, FallbackTraining,
                          ::testing::Combine(::testing::Bool(), ::testing::Values(1, 3),
                                             ::testing::Values(MergeStrategy::kOwner, MergeStrategy::kTree)));
 
-TEST_P(FallbackTraining, GivesTheSameBitsAsTheBackendThatRunsThePrograms) {
+TEST_P(FallbackTraining, MatchesTheFallbackBackendBitForBit) {
   const auto [has_streams, shards, merge] = GetParam();
   const Outcome wanted = train(runtime_for(nullptr), backend_name(), shards, merge);
 
@@ -91,33 +86,29 @@ TEST_P(FallbackTraining, GivesTheSameBitsAsTheBackendThatRunsThePrograms) {
   std::uint64_t gradients = 0;
   for (const FallbackCount& row : got.fallbacks) {
     gradients += row.routine == "gradient" ? row.launch_count : 0;
-    EXPECT_EQ(row.reason, "it offers no yoke.program/1");
+    EXPECT_EQ(row.reason, "it does not provide yoke.program/1");
   }
   EXPECT_EQ(gradients, static_cast<std::uint64_t>(12 * shards));
 }
 
-TEST(FallbackTraining, MixesDevicesThatRunProgramsWithDevicesThatDoNot) {
+TEST(FallbackTraining, MixesDevicesWithAndWithoutPrograms) {
   const Outcome wanted = train(runtime_for(nullptr), backend_name(), 2, MergeStrategy::kOwner);
   const auto runtime = runtime_for(memory_only(false));
   const std::string mixed = std::string(backend_name()) + ":1,test7:1";
   EXPECT_EQ(train(runtime, mixed, 2, MergeStrategy::kOwner).parameters, wanted.parameters);
 }
 
-TEST(FallbackTraining, IsRefusedByStrictBeforeAnythingIsTrained) {
+TEST(FallbackTraining, IsAnErrorInStrictMode) {
   const auto control = memory_only(false);
   const auto runtime = runtime_for(control, true);
-  try {
-    train(runtime, "test7", 2, MergeStrategy::kOwner);
-    FAIL() << "strict let it train";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kUnimplemented);
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("the backend 'test7' does not run programs"),
-                                    HasSubstr("strict refuses the fallback")));
-  }
+  const Error error = test::error_of([&] { train(runtime, "test7", 2, MergeStrategy::kOwner); });
+  EXPECT_EQ(error.code(), ErrorCode::kUnimplemented);
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("backend 'test7' does not run programs"),
+                                  HasSubstr("strict mode forbids the fallback")));
   EXPECT_THAT(runtime->fallbacks(), IsEmpty());
 }
 
-TEST(FallbackTraining, NeverHappensToABackendThatRunsEverything) {
+TEST(FallbackTraining, IsNotUsedForABackendThatRunsEverything) {
   const auto runtime = runtime_for(nullptr, true);
   EXPECT_THAT(train(runtime, backend_name(), 3, MergeStrategy::kAuto).fallbacks, IsEmpty());
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/data_parallel/helpers_test.cpp: cutting data, loops over symbols, hand-written loops, parameters
-// in files.
+// tests/unit/data_parallel/helpers_test.cpp: splitting of data, loops over symbols, hand-written training
+// loops, and saved parameters.
 #include <gtest/gtest.h>
 #include <yoke/program/text.h>
 
@@ -8,13 +8,14 @@
 #include <filesystem>
 
 #include "common.h"
+#include "error_of.h"
 
 namespace yoke::testing {
 namespace {
 
 using Pairs = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 
-TEST(ShardAlong, CutsAndGatherRestores) {
+TEST(ShardAlong, SplitsAndGatherJoins) {
   const Tensor t = tensor<float>({0, 1, 2, 3, 4, 5}, {6});
   const auto shards = shard_along(0, 3, t);
   ASSERT_EQ(shards.size(), 3U);
@@ -24,7 +25,7 @@ TEST(ShardAlong, CutsAndGatherRestores) {
   EXPECT_EQ(host_values(gather(0, shards)), host_values(t));
 }
 
-TEST(ShardAlong, CutsAnyAxisUnevenly) {
+TEST(ShardAlong, SplitsAnyAxisIntoUnequalParts) {
   const Tensor t = tensor<std::int32_t>({0, 1, 2, 3, 4, 10, 11, 12, 13, 14}, {2, 5});
   EXPECT_EQ(split_sizes(5, 3), (std::vector<std::uint64_t>{2, 2, 1}));
   const auto shards = shard_along(1, 3, t);
@@ -34,7 +35,7 @@ TEST(ShardAlong, CutsAnyAxisUnevenly) {
   EXPECT_EQ(host_values(gather(1, shards)), host_values(t));
 }
 
-TEST(ShardAlong, RefusesWhatCannotBeCut) {
+TEST(ShardAlong, InvalidArgumentsAreErrors) {
   const Tensor t = tensor<float>({0, 1, 2, 3, 4, 5}, {6});
   EXPECT_THROW(shard_along(0, 0, t), Error);
   EXPECT_THROW(shard_along(0, 7, t), Error);
@@ -44,7 +45,7 @@ TEST(ShardAlong, RefusesWhatCannotBeCut) {
   EXPECT_THROW(gather(0, {t, tensor<float>({1, 2}, {1, 2})}), Error);
 }
 
-TEST(ParallelMerge, PairsGoTowardsZero) {
+TEST(MergePairs, FormATreeTowardsShardZero) {
   EXPECT_EQ(merge_pairs(1), Pairs{});
   EXPECT_EQ(merge_pairs(2), (Pairs{{1, 0}}));
   EXPECT_EQ(merge_pairs(3), (Pairs{{2, 1}, {1, 0}}));
@@ -57,7 +58,7 @@ std::vector<Binding> two_symbols() {
   return {{{"outer", 0, 2, 1}, 7, true}, {{"kept", 0, 9, 1}, 4, false}, {{"inner", 0, 6, 2}, 8, true}};
 }
 
-TEST(SequentialLoop, VisitsAllCombinationsAndPutsTheValuesBack) {
+TEST(SequentialLoop, VisitsAllCombinationsAndRestoresTheValues) {
   auto bindings = two_symbols();
   std::vector<std::vector<std::int64_t>> seen;
   sequential_loop(bindings, [&] {
@@ -69,7 +70,7 @@ TEST(SequentialLoop, VisitsAllCombinationsAndPutsTheValuesBack) {
   EXPECT_EQ(bindings[2].value, 8);
 }
 
-TEST(RoundRobin, DealsItemsAndSyncsEveryRoundAndTheRest) {
+TEST(RoundRobin, AlternatesWorkersAndSyncsAfterEveryRound) {
   auto bindings = two_symbols();
   std::vector<std::vector<Binding>> own(4, two_symbols());
   std::vector<std::string> events;
@@ -88,14 +89,14 @@ TEST(RoundRobin, DealsItemsAndSyncsEveryRoundAndTheRest) {
   EXPECT_EQ(dry, (std::vector<std::uint32_t>{4, 2}));
 }
 
-TEST(SuggestedStreams, AreAtMostAsManyAsAsked) {
+TEST(SuggestedStreams, AreLimitedByTheArgument) {
   const auto backend = test_runtime()->backend(backend_name());
   EXPECT_EQ(get_all_suggested_streams(backend, 1).size(), 1U);
   EXPECT_GE(get_all_suggested_streams(backend).size(), 1U);
   EXPECT_LE(get_all_suggested_streams(backend, 3).size(), 3U);
 }
 
-TEST(ForwardAndForget, GivesValuesAndLeavesNothing) {
+TEST(ForwardAndForget, ReturnsValuesAndFreesItsMemory) {
   const auto backend = test_runtime()->backend(backend_name());
   const auto stream = Stream::create(backend->open_device(0));
   const Tensor a = tensor<float>({1, 2, 3, 4}, {2, 2}, "a");
@@ -106,8 +107,7 @@ TEST(ForwardAndForget, GivesValuesAndLeavesNothing) {
   EXPECT_THROW(forward_and_forget(stream, placeholder("x", Type::kF32, {2}) * 2.0F), Error);
 }
 
-// A loop without data_parallel: a gradient routine, an update routine, one context.
-TEST(HandWrittenLoop, LearnsALine) {
+TEST(HandWrittenLoop, FitsALineWithoutDataParallel) {
   const auto runtime = test_runtime();
   Context context(Stream::create(runtime->backend(backend_name())->open_device(0)));
   const auto& device = context.stream()->device();
@@ -137,7 +137,7 @@ TEST(HandWrittenLoop, LearnsALine) {
   EXPECT_NEAR(w.float_values()[0], 2.0F, 1e-3);
 }
 
-TEST(ParamsInFiles, AreSavedRestoredAndCheckedByName) {
+TEST(SavedParameters, AreRestoredAndCheckedByName) {
   const auto path =
       std::filesystem::temp_directory_path() / ("yoke_params_" + std::to_string(::getpid()) + ".npz");
   const auto make_model = [](std::uint64_t hidden) {
@@ -161,24 +161,20 @@ TEST(ParamsInFiles, AreSavedRestoredAndCheckedByName) {
     EXPECT_NE(all_values(trainer), saved);
     trainer.restore_params(path);
     EXPECT_EQ(all_values(trainer), saved);
-    trainer.step();  // and they train on
+    trainer.step();  // training can continue
   });
   data_parallel(other_seed, inputs, targets, loss_with(make_model(6)), [&](Trainer& trainer) {
     const std::vector<float> before = all_values(trainer);
-    try {
-      trainer.restore_params(path);
-      FAIL() << "nothing was thrown";
-    } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find("'0.weight' is f32[5, 3], the model has f32[6, 3]"),
-                std::string::npos)
-          << error.what();
-    }
+    const Error error = test::error_of([&] { trainer.restore_params(path); });
+    EXPECT_NE(std::string(error.what()).find("'0.weight' is f32[5, 3], the model has f32[6, 3]"),
+              std::string::npos)
+        << error.what();
     EXPECT_EQ(all_values(trainer), before);
   });
   std::filesystem::remove(path);
 }
 
-TEST(ExampleLoop, CallsBackPerBatchAndEpochWithTheDefaultSchedule) {
+TEST(ExampleLoop, CallsBackAfterEveryBatchAndEpoch) {
   ExampleLoop loop;
   loop.options = options_for(2, 0.0F);
   loop.options.learning_rate = Tensor();

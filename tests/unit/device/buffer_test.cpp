@@ -1,65 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/device/buffer_test.cpp: memory is accounted, and never freed under work that uses it.
+// tests/unit/device/buffer_test.cpp: memory is counted, and is never freed while work uses it.
 #include <atomic>
 #include <cstdlib>
 #include <new>
 
-#include "lab.h"
-
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/lsan_interface.h>
-#endif
+#include "device_test.h"
+#include "expected_leak.h"
 
 namespace yoke::test {
 namespace {
 
-// For a test whose subject is a leak: the checker looks away from what this thread allocates.
-class MeantLeak {
- public:
-#if defined(__SANITIZE_ADDRESS__)
-  MeantLeak() {
-    __lsan_disable();
-  }
-  ~MeantLeak() {
-    __lsan_enable();
-  }
-#else
-  MeantLeak() {}
-  ~MeantLeak() {}
-#endif
-  MeantLeak(const MeantLeak&) = delete;
-  MeantLeak& operator=(const MeantLeak&) = delete;
-};
-
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-using BufferTest = LabTest;
+class BufferTest : public DeviceTest {
+ protected:
+  std::uint64_t live_buffer_count() { return backend()->live_counts().buffers; }
+};
 
-TEST_F(BufferTest, ABufferIsAccountedUntilItIsGone) {
+TEST_F(BufferTest, BufferIsCountedUntilItIsDestroyed) {
   auto buffer = std::make_unique<Buffer>(device(), 1000);
   EXPECT_EQ(device()->memory().used_bytes, 1000U);
-  EXPECT_EQ(backend()->live_counts().buffers, 1U);
+  EXPECT_EQ(live_buffer_count(), 1U);
   buffer.reset();
   EXPECT_EQ(device()->memory().used_bytes, 0U);
-  EXPECT_EQ(backend()->live_counts().buffers, 0U);
+  EXPECT_EQ(live_buffer_count(), 0U);
 }
 
-TEST_F(BufferTest, ABufferOfNoBytesIsABuffer) {
+TEST_F(BufferTest, EmptyBufferIsValid) {
   EXPECT_NE(Buffer(device(), 0).get(), nullptr);
 }
 
-TEST_F(BufferTest, MoreMemoryThanThereIsIsAnErrorThatNamesTheDevice) {
+TEST_F(BufferTest, OutOfMemoryNamesTheDevice) {
   const auto error = error_of([&] { Buffer(device(), std::uint64_t{1} << 60U); });
   EXPECT_EQ(error.code(), ErrorCode::kOutOfDeviceMemory);
-  EXPECT_THAT(error.what(), HasSubstr("lab:0: buffer_create: "));
+  EXPECT_THAT(error.what(), HasSubstr("test0:0: buffer_create: "));
 }
 
-TEST_F(BufferTest, HostMemoryComesFromTheApplicationAndGoesBackToIt) {
+TEST_F(BufferTest, HostMemoryComesFromTheApplication) {
   std::atomic<int> live{0};
-  std::atomic<std::uint64_t> asked{0};
+  std::atomic<std::uint64_t> requested{0};
   options_.allocate_host_memory = [&](std::uint64_t byte_count, std::uint64_t alignment) -> void* {
-    asked = byte_count;
+    requested = byte_count;
     ++live;
     return byte_count > 4096 ? throw std::bad_alloc() : std::aligned_alloc(alignment, 4096);
   };
@@ -68,27 +50,28 @@ TEST_F(BufferTest, HostMemoryComesFromTheApplicationAndGoesBackToIt) {
     std::free(memory);
   };
   auto buffer = std::make_unique<Buffer>(device(), 1000);
-  EXPECT_EQ(asked, 1000U);
+  EXPECT_EQ(requested, 1000U);
   EXPECT_EQ(live, 1);
   buffer.reset();
   EXPECT_EQ(live, 0);
 
   const auto error = error_of([&] { Buffer(device(), 5000); });
-  EXPECT_EQ(error.code(), ErrorCode::kOutOfDeviceMemory) << "what the application threw went no further";
-  EXPECT_EQ(backend()->live_counts().buffers, 0U);
+  EXPECT_EQ(error.code(), ErrorCode::kOutOfDeviceMemory)
+      << "the application's exception must not cross the ABI";
+  EXPECT_EQ(live_buffer_count(), 0U);
 }
 
-TEST_F(BufferTest, AnApplicationThatGivesMemoryMustTakeItBack) {
+TEST_F(BufferTest, ApplicationMustProvideBothMemoryFunctions) {
   options_.free_host_memory = [](void*) {};
   const auto error = error_of([&] { Runtime runtime(options_); });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
   EXPECT_THAT(error.what(), HasSubstr("only one of allocate_host_memory and free_host_memory"));
 }
 
-TEST_F(BufferTest, TheLastOwnerWaitsForQueuedWorkBeforeTheMemoryGoes) {
-  lab_.copy_ms = 50;
+TEST_F(BufferTest, LastOwnerWaitsForQueuedWork) {
+  control_->delay_us = 50000;
   std::vector<std::byte> target(256);
-  const auto stream = Stream::create(device());
+  const auto stream = rig().stream();
   auto buffer = std::make_shared<Buffer>(device(), 256);
   stream->to_host(target.data(), {buffer, 0, 256});
   stream->to_host(target.data(), {buffer, 0, 256});
@@ -96,29 +79,26 @@ TEST_F(BufferTest, TheLastOwnerWaitsForQueuedWorkBeforeTheMemoryGoes) {
   buffer.reset();
   stream->wait();
 
-  EXPECT_FALSE(lab_.freed_in_use);
-  EXPECT_EQ(backend()->live_counts().buffers, 0U);
+  EXPECT_FALSE(control_->freed_in_use);
+  EXPECT_EQ(live_buffer_count(), 0U);
 }
 
-TEST_F(BufferTest, WorkThatDoesNotEndInTimeKeepsTheMemoryAndIsLogged) {
-  const MeantLeak leak;
-  options_.wait_timeout = std::chrono::milliseconds(10);
-  lab_.is_blocked = true;
+TEST_F(BufferTest, BufferOfUnfinishedWorkIsLeakedAndLogged) {
+  const ExpectedLeak leak;
+  options_.wait_timeout = 10ms;
   std::vector<std::byte> target(256);
-  const auto stream = Stream::create(device());
+  const auto stream = rig().stream();
   auto buffer = std::make_shared<Buffer>(device(), 256);
+  control_->is_blocked = true;
   stream->to_host(target.data(), {buffer, 0, 256});
 
   buffer.reset();
 
-  EXPECT_EQ(backend()->live_counts().buffers, 1U) << "leaked rather than freed in use";
-  {
-    const std::lock_guard lock(lines_mutex_);
-    EXPECT_THAT(lines_, Contains(HasSubstr("buffer.leak device=lab:0 bytes=256")));
-  }
-  lab_.is_blocked = false;
-  stream->wait(std::chrono::seconds(60));
-  EXPECT_FALSE(lab_.freed_in_use);
+  EXPECT_EQ(live_buffer_count(), 1U) << "leaked rather than freed in use";
+  EXPECT_THAT(rig().log.all(), Contains(HasSubstr("buffer.leak device=test0:0 bytes=256")));
+  control_->is_blocked = false;
+  stream->wait(60s);
+  EXPECT_FALSE(control_->freed_in_use);
 }
 
 }  // namespace

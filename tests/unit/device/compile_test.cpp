@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/device/compile_test.cpp: from text to code: checked, optimized, compiled once.
-#include "lab.h"
+// tests/unit/device/compile_test.cpp: from text to code: verified, optimized, compiled once.
+#include <thread>
+
+#include "device_test.h"
 
 namespace yoke::test {
 namespace {
@@ -9,17 +11,35 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-using CompileTest = LabTest;
+class CompileTest : public DeviceTest {
+ protected:
+  CompileTest() {
+    control_->on_compile = [this](std::string_view text) {
+      const std::lock_guard lock(mutex_);
+      texts_.emplace_back(text);
+    };
+  }
+  std::size_t compilation_count() const {
+    const std::lock_guard lock(mutex_);
+    return texts_.size();
+  }
 
-TEST_F(CompileTest, EntriesSayWhatTheProgramsDeclare) {
-  lab_.workspace_byte_count = 640;
+  mutable std::mutex mutex_;
+  std::vector<std::string> texts_;  // that the backend compiled
+};
+
+TEST_F(CompileTest, EntriesDescribeThePrograms) {
+  control_->on_describe = [](std::vector<sdk::Entry>& entries) {
+    entries[0].workspace_byte_count = 640;
+    entries[0].fingerprint = "print";
+  };
   const auto code = compile(device(), kTwoPrograms);
 
   ASSERT_EQ(code->entries().size(), 2U);
   const auto& first = code->entry("first");
   ASSERT_EQ(first.arguments.size(), 2U);
   EXPECT_EQ(first.arguments[0].name, "x");
-  EXPECT_EQ(first.arguments[0].type, YOKE_F32);
+  EXPECT_EQ(first.arguments[0].type, YOKE_TYPE_F32);
   EXPECT_EQ(first.arguments[0].access, YOKE_ACCESS_IN);
   EXPECT_EQ(first.arguments[0].dims, (std::vector<std::uint64_t>{100, 4}));
   EXPECT_EQ(first.arguments[0].byte_count, 1600U);
@@ -29,55 +49,59 @@ TEST_F(CompileTest, EntriesSayWhatTheProgramsDeclare) {
   EXPECT_EQ(first.symbols[0].high, 100);
   EXPECT_EQ(first.symbols[0].step, 10);
   EXPECT_EQ(first.workspace_byte_count, 640U);
-  EXPECT_EQ(first.fingerprint, "lab");
+  EXPECT_EQ(first.fingerprint, "print");
   EXPECT_EQ(code->entry_number("second"), 1U);
   EXPECT_EQ(code->entry("second").arguments[1].access, YOKE_ACCESS_INOUT);
 }
 
-TEST_F(CompileTest, AnUnknownEntrysErrorListsTheEntries) {
+TEST_F(CompileTest, UnknownEntryErrorListsTheEntries) {
   const auto code = compile(device(), kTwoPrograms);
   const auto error = error_of([&] { (void)code->entry("third"); });
   EXPECT_EQ(error.code(), ErrorCode::kNotFound);
-  EXPECT_STREQ(error.what(), "lab:0: the code has no program 'third': it has first, second");
+  EXPECT_STREQ(error.what(), "test0:0: the code has no program 'third'; its programs are first, second");
 }
 
 TEST_F(CompileTest, EqualTextsAreCompiledOnceWhileTheCodeLives) {
   auto code = compile(device(), kTwoPrograms);
   const std::string same = "# a comment\n" + std::string(kTwoPrograms) + "\n\n";
   EXPECT_EQ(compile(device(), same), code) << "the canonical text counts";
-  EXPECT_EQ(compile_count(*runtime_), 1U);
-  EXPECT_EQ(lab_.compiles, 1);
+  EXPECT_EQ(compile_count(rig().runtime), 1U);
+  EXPECT_EQ(compilation_count(), 1U);
 
   code.reset();
   code = compile(device(), kTwoPrograms);
-  EXPECT_EQ(compile_count(*runtime_), 2U);
+  EXPECT_EQ(compile_count(rig().runtime), 2U);
 }
 
-TEST_F(CompileTest, EachDeviceGetsCodeOfItsOwn) {
+TEST_F(CompileTest, EachDeviceHandleHasItsOwnCode) {
   const auto other = backend()->open_device(0);
   const auto code = compile(device(), kTwoPrograms);
   const auto code_of_other = compile(other, kTwoPrograms);
   EXPECT_NE(code, code_of_other);
   EXPECT_EQ(code_of_other->device(), other);
-  EXPECT_EQ(compile_count(*runtime_), 2U);
+  EXPECT_EQ(compile_count(rig().runtime), 2U);
 }
 
-TEST_F(CompileTest, ManyThreadsThatWantOneProgramCompileItOnce) {
-  lab_.compile_ms = 20;
+TEST_F(CompileTest, ThreadsThatNeedOneProgramCompileItOnce) {
+  const auto record = control_->on_compile;
+  control_->on_compile = [record](std::string_view text) {
+    record(text);
+    std::this_thread::sleep_for(20ms);
+  };
   (void)device();
-  std::vector<std::shared_ptr<const Code>> got(8);
+  std::vector<std::shared_ptr<const Code>> codes(8);
   std::vector<std::thread> threads;
-  for (auto& slot : got) {
-    threads.emplace_back([&] { slot = compile(device_, kTwoPrograms); });
+  for (auto& code : codes) {
+    threads.emplace_back([&] { code = compile(device(), kTwoPrograms); });
   }
   for (auto& thread : threads) {
     thread.join();
   }
-  EXPECT_THAT(got, ::testing::Each(got[0]));
-  EXPECT_EQ(lab_.compiles, 1);
+  EXPECT_THAT(codes, ::testing::Each(codes[0]));
+  EXPECT_EQ(compilation_count(), 1U);
 }
 
-TEST_F(CompileTest, ManyThreadsThatMakeAndDropCodeDoNotDisturbEachOther) {
+TEST_F(CompileTest, ThreadsMayCompileAndDropCodeConcurrently) {
   (void)device();
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
@@ -85,7 +109,7 @@ TEST_F(CompileTest, ManyThreadsThatMakeAndDropCodeDoNotDisturbEachOther) {
       for (int i = 0; i < 50; ++i) {
         const std::string name = "p" + std::to_string((i + t) % 3);
         const auto code = compile(
-            device_, "yoke.program 1\nprogram " + name + "() {\n arg a : f32[2] out\n a[i] = 1.0\n}\n");
+            device(), "yoke.program 1\nprogram " + name + "() {\n arg a : f32[2] out\n a[i] = 1.0\n}\n");
         EXPECT_EQ(code->entries().at(0).name, name);
       }
     });
@@ -95,65 +119,94 @@ TEST_F(CompileTest, ManyThreadsThatMakeAndDropCodeDoNotDisturbEachOther) {
   }
 }
 
-TEST_F(CompileTest, AFailureIsNotRemembered) {
-  lab_.failures_left = 1;
+TEST_F(CompileTest, FailureIsNotCached) {
+  control_->on_compile = [failures = 1](std::string_view) mutable {
+    if (failures-- > 0) {
+      throw sdk::Failure(YOKE_STATUS_UNAVAILABLE, "the compiler is not installed");
+    }
+  };
   const auto error = error_of([&] { compile(device(), kTwoPrograms); });
   EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
-  EXPECT_STREQ(error.what(), "lab:0: code_compile: the compiler is out for lunch (UNAVAILABLE)");
+  EXPECT_STREQ(error.what(), "test0:0: code_compile: the compiler is not installed (UNAVAILABLE)");
   EXPECT_EQ(compile(device(), kTwoPrograms)->entries().size(), 2U);
 }
 
-TEST_F(CompileTest, ATextThatIsNoProgramIsRefusedWithLineAndColumn) {
-  const auto error =
-      error_of([&] { compile(device(), "yoke.program 1\nprogram p() {\n  arg a : f33[2] in\n}\n"); });
-  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-  EXPECT_THAT(error.what(), AllOf(HasSubstr("lab:0: compile: line 3, column 11: "), HasSubstr("f33")));
-  EXPECT_EQ(lab_.compiles, 0) << "the backend never sees it";
+TEST_F(CompileTest, InvalidTextsAreRefusedWithLineAndColumn) {
+  const struct {
+    const char* body;
+    const char* text;
+  } kCases[] = {
+      {"  arg a : f33[2] in\n", "test0:0: compile: line 3, column 11: "},  // does not parse
+      {"  arg a : f32[2] in\n  arg b : f32[3] out\n  b[i] = a[i]\n",       // does not verify
+       "test0:0: compile: line 5, column "},
+  };
+  for (const auto& one : kCases) {
+    SCOPED_TRACE(one.body);
+    const auto error = error_of(
+        [&] { compile(device(), "yoke.program 1\nprogram p() {\n" + std::string(one.body) + "}\n"); });
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    EXPECT_THAT(error.what(), HasSubstr(one.text));
+  }
+  EXPECT_EQ(compilation_count(), 0U) << "invalid texts must not reach the backend";
 }
 
-TEST_F(CompileTest, AProgramThatTheVerifierRejectsIsRefusedWithLineAndColumn) {
-  const auto error = error_of([&] {
-    compile(device(),
-            "yoke.program 1\nprogram p() {\n  arg a : f32[2] in\n  arg b : f32[3] out\n  b[i] = a[i]\n}\n");
-  });
-  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-  EXPECT_THAT(error.what(), HasSubstr("lab:0: compile: line 5, column "));
-}
-
-TEST_F(CompileTest, AStatementThatTheBackendDoesNotRunIsNamedWithTheReason) {
+TEST_F(CompileTest, UnsupportedStatementIsNamedWithTheReason) {
   options_.strict = true;
-  lab_.unsupported_op = "exp(";
+  control_->unsupported = "exp(";
   const auto error = error_of([&] { compile(device(), kTwoPrograms); });
   EXPECT_EQ(error.code(), ErrorCode::kUnimplemented);
-  EXPECT_THAT(
-      error.what(),
-      AllOf(HasSubstr(
-                "lab:0: the backend does not run program 'second', statement 1 `b[i] = b[i] + exp(a[i])`: "
-                "there is no unit for exp("),
-            Not(HasSubstr("'first'"))));
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("test0:0: the backend does not run program 'second', statement 1 "
+                                            "`b[i] = b[i] + exp(a[i])`: there is no unit for exp("),
+                                  Not(HasSubstr("'first'"))));
 }
 
-TEST_F(CompileTest, ADescriptionThatContradictsTheProgramIsThePluginsFault) {
-  for (const char* wrong : {"name", "bytes", "symbols", "entries"}) {
-    SCOPED_TRACE(wrong);
-    lab_.wrong = wrong;
+TEST_F(CompileTest, VerdictsAreRequestedOnceWithRoomForEveryStatement) {
+  static std::vector<std::uint32_t> capacities;
+  capacities.clear();
+  control_->program.can_compile = [](yoke_device* on, const yoke_compile_args* args, std::uint32_t capacity,
+                                     std::uint64_t stride, yoke_verdict* rows, std::uint32_t* out_count,
+                                     yoke_error* error) {
+    capacities.push_back(capacity);
+    return sdk::detail::can_compile(on, args, capacity, stride, rows, out_count, error);
+  };
+  options_.strict = true;
+  control_->unsupported = "exp(";
+  EXPECT_EQ(error_of([&] { compile(device(), kTwoPrograms); }).code(), ErrorCode::kUnimplemented);
+  EXPECT_THAT(capacities, testing::ElementsAre(2U)) << "the text has two statements";
+  EXPECT_EQ(compilation_count(), 1U) << "can_compile compiles nothing";
+}
+
+TEST_F(CompileTest, DescriptionThatContradictsTheProgramIsAPluginError) {
+  const std::function<void(std::vector<sdk::Entry>&)> mistakes[] = {
+      [](auto& entries) { entries[0].name += "x"; },
+      [](auto& entries) { entries[0].arguments[0].byte_count += 4; },
+      [](auto& entries) {
+        entries[0].symbols.push_back({"ghost", 0, 1, 1});
+      },
+      [](auto& entries) { entries.pop_back(); },
+      [](auto& entries) { entries[1].arguments[0].alignment = 2; },    // below the element's size
+      [](auto& entries) { entries[1].arguments[0].alignment = 512; },  // above that of buffers
+      [](auto& entries) { entries[1].arguments[0].alignment = 12; },   // not a power of two
+  };
+  for (const auto& mistake : mistakes) {
+    control_->on_describe = mistake;
     const auto error = error_of([&] { compile(device(), kTwoPrograms); });
     EXPECT_EQ(error.code(), ErrorCode::kInternal);
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("lab:0: code_"), HasSubstr("the plugin 'lab'")));
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("test0:0: code_"), HasSubstr("the plugin 'test0'")));
   }
   EXPECT_EQ(backend()->live_counts().codes, 0U);
 }
 
-TEST_F(CompileTest, ABackendWithoutProgramsSaysSoAndNamesTheMend) {
+TEST_F(CompileTest, BackendWithoutProgramsIsNamedWithAnAlternative) {
   options_.strict = true;
-  lab_.programs = false;
+  control_->provides.programs = false;
   const auto error = error_of([&] { compile(device(), kTwoPrograms); });
   EXPECT_EQ(error.code(), ErrorCode::kUnimplemented);
   EXPECT_THAT(error.what(),
-              AllOf(HasSubstr("the backend 'lab' does not run programs"), HasSubstr("such as cc")));
+              AllOf(HasSubstr("backend 'test0' does not run programs"), HasSubstr("such as cc")));
 }
 
-TEST_F(CompileTest, ProgramsAreOptimizedBeforeTheBackendSeesThem) {
+TEST_F(CompileTest, ProgramsAreOptimizedBeforeTheBackendCompilesThem) {
   const auto code = compile(device(), R"(yoke.program 1
 program p() {
   arg a : f32[4] in
@@ -163,14 +216,13 @@ program p() {
   b[i] = a[i] * 1.0
 }
 )");
-  EXPECT_EQ(lab_.last_text, code->text());
+  EXPECT_THAT(texts_, testing::ElementsAre(code->text()));
   EXPECT_THAT(code->text(), AllOf(Not(HasSubstr("unused")), HasSubstr("b[i] = a[i]\n")));
 }
 
-TEST_F(CompileTest, CodeOutlivesEverythingItWasMadeFrom) {
+TEST_F(CompileTest, CodeOutlivesTheRuntime) {
   const auto code = compile(device(), kTwoPrograms);
-  device_.reset();
-  runtime_.reset();
+  rig_.reset();
   EXPECT_EQ(code->device()->backend()->live_counts().codes, 1U);
 }
 

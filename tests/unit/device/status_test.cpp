@@ -1,74 +1,68 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/device/status_test.cpp: the checked call: texts on failure, nothing at all on success.
-#include <atomic>
-#include <cstdint>
-
+// tests/unit/device/status_test.cpp: the checked call: a text on failure, no cost on success.
+#include "count_allocations.h"
 #include "device/call.h"
-#include "lab.h"
+#include "device_test.h"
 
 namespace yoke::test {
-
-extern std::atomic<std::uint64_t> allocation_count;  // count_allocations.cpp
-
 namespace {
 
 using detail::Status;
-using StatusTest = LabTest;
+using StatusTest = DeviceTest;
 
-TEST_F(StatusTest, ASuccessfulCallAllocatesNothing) {
+TEST_F(StatusTest, SuccessfulCallAllocatesNothing) {
   yoke_memory_info info{};
   info.struct_size = sizeof(info);
-  yoke_device* const handle = device()->get();
-  const auto& opened = *device();
-  detail::call<&yoke_backend_api::device_memory>(opened, handle, &info);
+  const Device& opened = *device();
+  detail::call<&yoke_backend_api::device_memory>(opened, opened.get(), &info);
 
-  const auto before = allocation_count.load();
+  const auto before = allocation_count();
   for (int i = 0; i < 100; ++i) {
-    detail::call<&yoke_backend_api::device_memory>(opened, handle, &info);
+    detail::call<&yoke_backend_api::device_memory>(opened, opened.get(), &info);
   }
-  EXPECT_EQ(allocation_count.load(), before);
+  EXPECT_EQ(allocation_count(), before);
 }
 
-TEST_F(StatusTest, AskingForALevelThatIsNotLoggedAllocatesNothing) {
-  (void)backend();
-  const auto before = allocation_count.load();
+TEST_F(StatusTest, DisabledLogLevelAllocatesNothing) {
+  const Runtime& runtime = rig().runtime;
+  const auto before = allocation_count();
   bool logged = false;
   for (int i = 0; i < 100; ++i) {
-    logged = logged || runtime_->logs(LogLevel::kDebug);
-    runtime_->log(LogLevel::kDebug, "a line that nobody reads");
+    logged = logged || runtime.logs(LogLevel::kDebug);
+    runtime.log(LogLevel::kDebug, "a line below the log level");
   }
-  EXPECT_EQ(allocation_count.load(), before);
+  EXPECT_EQ(allocation_count(), before);
   EXPECT_FALSE(logged);
 }
 
-TEST_F(StatusTest, ALongTextIsCutBetweenCharacters) {
+TEST_F(StatusTest, LongTextIsCutBetweenCharacters) {
   std::string text(Status::kTextCapacity - 1, 'a');
-  text += "\xc3\xa9 and more";  // its two bytes lie on both sides of the cut
+  text += "\xc3\xa9 and more";  // the cut would split this two-byte character
   Status status;
-  status.set(YOKE_INTERNAL, 0, text);
+  status.set(YOKE_STATUS_INTERNAL, 0, text);
   EXPECT_EQ(status.text(), std::string(Status::kTextCapacity - 1, 'a'));
 }
 
-TEST_F(StatusTest, AStatusTakesNoTextAndANullObject) {
+TEST_F(StatusTest, NullTextAndNullStatusAreAccepted) {
   Status status;
-  detail::error_set(status.get(), YOKE_ABORTED, 5, nullptr, 7);
+  detail::error_set(status.get(), YOKE_STATUS_ABORTED, 5, nullptr, 7);
   EXPECT_EQ(status.text(), "");
-  EXPECT_EQ(status.code(), YOKE_ABORTED);
+  EXPECT_EQ(status.code(), YOKE_STATUS_ABORTED);
   EXPECT_EQ(status.vendor_code(), 5);
-  detail::error_set(nullptr, YOKE_ABORTED, 0, "nobody listens", 14);
+  detail::error_set(nullptr, YOKE_STATUS_ABORTED, 0, "dropped", 7);
 }
 
-TEST_F(StatusTest, AFailureWithoutATextStillMakesASentence) {
+TEST_F(StatusTest, FailureWithoutTextIsReportedAsASentence) {
   const Status status;
-  EXPECT_STREQ(detail::make_error("cc:0", "fill", YOKE_DEVICE_LOST, status).what(),
+  EXPECT_STREQ(detail::make_error("cc:0", "fill", YOKE_STATUS_DEVICE_LOST, status).what(),
                "cc:0: fill: the plugin gave no reason (DEVICE_LOST)");
 }
 
-TEST_F(StatusTest, AMissingOptionalFunctionAnswersUnimplemented) {
+TEST_F(StatusTest, MissingOptionalFunctionAnswersUnimplemented) {
   ASSERT_FALSE(backend()->has_streams());
   yoke_device* const handle = device()->get();
   const auto error = error_of([&] { detail::call<&yoke_stream_api::device_abort>(*device(), handle); });
-  EXPECT_STREQ(error.what(), "lab:0: device_abort: the backend does not offer it (UNIMPLEMENTED)");
+  EXPECT_STREQ(error.what(), "test0:0: device_abort: the backend does not offer it (UNIMPLEMENTED)");
 }
 
 }  // namespace

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/layers/recorded.h: a run whose trace the test gets, and the replay of one.
+// tests/unit/layers/recorded.h: records a run of the fake backend, and replays it.
 #pragma once
-
-#include <yoke/runtime/trace.h>
 
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
+#include "replay/replay.h"
 #include "rig.h"
 #include "test_files.h"
 
@@ -21,6 +20,13 @@ program scale(symbol row in 0..8 step 4) {
 }
 )";
 
+inline std::vector<std::byte> read_bytes(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  const auto* const begin = reinterpret_cast<const std::byte*>(bytes.data());
+  return {begin, begin + bytes.size()};
+}
+
 class Recorded : public ::testing::TestWithParam<Streams> {
  protected:
   RuntimeOptions options(const std::string& names, bool with_data) const {
@@ -32,14 +38,9 @@ class Recorded : public ::testing::TestWithParam<Streams> {
                   .trace_data = with_data};
     return all;
   }
-  std::vector<std::byte> file() const {
-    std::ifstream in(folder_ / "run.yoketrace", std::ios::binary);
-    const std::string bytes{std::istreambuf_iterator<char>(in), {}};
-    const auto* const begin = reinterpret_cast<const std::byte*>(bytes.data());
-    return {begin, begin + bytes.size()};
-  }
+  std::vector<std::byte> file() const { return read_bytes(folder_ / "run.yoketrace"); }
 
-  // Copies, launches with a symbol, a wait between streams, a fill; gives back what came out.
+  // Copies, a launch with a symbol, a wait between streams, a fill. Returns the output.
   static std::vector<float> work(const Rig& rig) {
     std::vector<float> input(32);
     for (std::size_t i = 0; i < input.size(); ++i) {
@@ -58,33 +59,31 @@ class Recorded : public ::testing::TestWithParam<Streams> {
     second->wait_for(first->record());
     return read<float>(*second, y);
   }
-  // A recorded run, as the bytes of its file.
+  // The trace of work().
   std::vector<std::byte> record(bool with_data, const std::string& names = "trace") {
     {
       const Rig rig(GetParam(), options(names, with_data));
       EXPECT_EQ(work(rig)[0], 8.0F);
-      violations_ = rig.runtime.validation().violations;
       for (const Violation& one : rig.runtime.validation().first) {
         ADD_FAILURE() << one.rule << " " << one.call << ": " << one.text;
       }
     }
     return file();  // closed with the last object of the runtime
   }
-  ReplayReport run(const std::vector<std::byte>& bytes, Streams on) const {
+  static replay::Report run(const std::vector<std::byte>& bytes, Streams on) {
     return run(bytes, Rig::make_control(on));
   }
-  ReplayReport run(const std::vector<std::byte>& bytes, std::shared_ptr<Control> on) const {
+  static replay::Report run(const std::vector<std::byte>& bytes, std::shared_ptr<Control> on) {
     RuntimeOptions plain;
     plain.layers.use_environment = false;
     Runtime runtime(Rig::with_defaults(plain));
     register_backend(runtime, 1, std::move(on));
-    ReplayOptions replay_options;
+    replay::Options replay_options;
     replay_options.backend = "test1";
-    return replay(runtime, bytes, replay_options);
+    return replay::run(runtime, bytes, replay_options);
   }
 
   TemporaryFolder folder_;
-  std::uint64_t violations_ = 0;
 };
 
 }  // namespace yoke::test

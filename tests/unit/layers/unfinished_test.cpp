@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/layers/unfinished_test.cpp: what a trace tells of calls that never returned, and of calls that
-// never reached the plugin.
+// tests/unit/layers/unfinished_test.cpp: traces of calls that never returned, or never reached the plugin.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <yoke/runtime/trace.h>
 
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <stdexcept>
 
-#include "crooked.h"
-#include "test_files.h"
+#include "layers_test.h"
+#include "recorded.h"
 
 namespace yoke::test {
 namespace {
@@ -23,12 +19,11 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-class Unfinished : public LayersTest {
+class UnfinishedTrace : public LayersTest {
  protected:
-  Unfinished() { trace_file = folder_ / "run.yoketrace"; }
-  ~Unfinished() override { session.reset(); }
+  UnfinishedTrace() { trace_file = folder_ / "run.yoketrace"; }
 
-  // Runs `act` in a child that ends in it, or right after it by SIGKILL.
+  // Runs `act` in a child process, which is killed if it returns.
   void in_child(const std::function<void()>& act) {
     const pid_t child = ::fork();
     if (child == 0) {
@@ -36,45 +31,53 @@ class Unfinished : public LayersTest {
       ::kill(::getpid(), SIGKILL);
     }
     ASSERT_EQ(::waitpid(child, nullptr, 0), child);
-    std::ifstream in(trace_file, std::ios::binary);
-    const std::string bytes{std::istreambuf_iterator<char>(in), {}};
-    const auto* const begin = reinterpret_cast<const std::byte*>(bytes.data());
-    file_.assign(begin, begin + bytes.size());
+    file_ = read_bytes(trace_file);
   }
   std::vector<std::string> names() const {
-    TraceReader reader(file_);
-    TraceRecord record;
+    replay::Reader reader(file_);
+    replay::Record record;
     while (reader.next(record)) {
     }
     std::vector<std::string> all;
-    for (const TraceUnfinished& one : reader.unfinished()) {
+    for (const replay::Unfinished& one : reader.unfinished()) {
       all.emplace_back(one.name());
     }
     return all;
   }
-  // The names of calls that returned, and of spans that ended.
+  // The calls that returned and the spans that ended.
   std::vector<std::string> ended() const {
-    TraceReader reader(file_);
-    TraceRecord record;
+    replay::Reader reader(file_);
+    replay::Record record;
     std::vector<std::string> all;
     while (reader.next(record)) {
-      if (record.type == TraceRecord::Type::kCall) {
+      if (record.type == replay::Record::Type::kCall) {
         all.push_back(record.function->name);
-      } else if (record.type == TraceRecord::Type::kSpan) {
+      } else if (record.type == replay::Record::Type::kSpan) {
         all.emplace_back(record.text);
       }
     }
     return all;
   }
-  std::string listed() const {
+  std::string printed() const {
     std::ostringstream text;
-    print_trace(file_, text);
+    replay::print(file_, text);
     return text.str();
   }
-  std::string drawn() const {
+  std::string events() const {
     std::ostringstream text;
-    write_chrome_trace(file_, text);
+    replay::write_chrome(file_, text);
     return text.str();
+  }
+  // Runs `act` inside the plugin, in from_host.
+  void plant(std::function<void()> act) {
+    static std::function<void()> current;
+    current = std::move(act);
+    control->backend.from_host = [](yoke_stream*, yoke_buffer*, std::uint64_t, const void*, std::uint64_t,
+                                    std::int32_t* out_source, yoke_error*) {
+      current();
+      *out_source = YOKE_SOURCE_COPIED;
+      return YOKE_STATUS_OK;
+    };
   }
   void copy(yoke_stream* stream) {
     const std::vector<std::byte> data(16);
@@ -85,39 +88,38 @@ class Unfinished : public LayersTest {
   std::vector<std::byte> file_;
 };
 
-TEST_F(Unfinished, ACallInWhichTheProcessEndedIsNamed) {
-  plugin_side->on_call = [] { ::_exit(7); };
+TEST_F(UnfinishedTrace, CallInWhichTheProcessEndedIsNamed) {
+  plant([] { ::_exit(7); });
   for (const bool on_stream : {false, true}) {
     in_child([&] {
       enter("trace");
       copy(on_stream ? make_stream() : nullptr);
     });
     EXPECT_THAT(names(), ElementsAre("from_host"));
-    EXPECT_THAT(listed(), HasSubstr("never returned: from_host of plugin 1"));
-    EXPECT_THAT(drawn(), HasSubstr(R"("ph": "B", "pid": 1)"));
-    EXPECT_THAT(drawn(), HasSubstr(R"("name": "from_host"})"));
+    EXPECT_THAT(printed(), HasSubstr("never returned: from_host of plugin 1"));
+    EXPECT_THAT(events(), HasSubstr(R"("ph": "B", "pid": 1)"));
+    EXPECT_THAT(events(), HasSubstr(R"("name": "from_host"})"));
   }
 }
 
-TEST_F(Unfinished, ACallThatReturnedBeforeTheProcessWasKilledIsNot) {
+TEST_F(UnfinishedTrace, CallThatReturnedBeforeTheKillIsComplete) {
   in_child([&] {
     enter("trace");
     copy(nullptr);
   });
   EXPECT_THAT(names(), IsEmpty());
   EXPECT_THAT(ended(), Contains("from_host"));
-  EXPECT_THAT(listed(), Not(HasSubstr("never returned")));
-  EXPECT_THAT(drawn(), Not(HasSubstr(R"("ph": "B")")));
+  EXPECT_THAT(printed(), Not(HasSubstr("never returned")));
+  EXPECT_THAT(events(), Not(HasSubstr(R"("ph": "B")")));
 }
 
-TEST_F(Unfinished, ASpanInACallIsNamedBehindIt) {
-  plugin_side->on_call = [this] {
-    const yoke_host_api& host = plugin_side->host;
-    host.trace_begin(host.host, "done");
-    host.trace_end(host.host);
-    host.trace_begin(host.host, "upload");
+TEST_F(UnfinishedTrace, OpenSpanIsNamedAfterItsCall) {
+  plant([] {
+    plugin_host->trace_begin(plugin_host->host, "done");
+    plugin_host->trace_end(plugin_host->host);
+    plugin_host->trace_begin(plugin_host->host, "upload");
     ::kill(::getpid(), SIGKILL);
-  };
+  });
   in_child([&] {
     enter("trace");
     copy(nullptr);
@@ -126,7 +128,7 @@ TEST_F(Unfinished, ASpanInACallIsNamedBehindIt) {
   EXPECT_THAT(ended(), Contains("done"));
 }
 
-TEST_F(Unfinished, EntryTableAndDestroyAreSpans) {
+TEST_F(UnfinishedTrace, EntryGetTableAndDestroyAreSpans) {
   in_child([&] {
     enter("trace");
     backend->device_close(device, error());
@@ -137,19 +139,22 @@ TEST_F(Unfinished, EntryTableAndDestroyAreSpans) {
                                    "get_table yoke.program/1", "device_open", "device_close", "destroy"));
 }
 
-TEST_F(Unfinished, OnesThatNeverReturnAreNamed) {
+TEST_F(UnfinishedTrace, EntryGetTableAndDestroyThatNeverReturnAreNamed) {
   const auto kill_self = [] { ::kill(::getpid(), SIGKILL); };
-  plugin_side->on_entry = kill_self;
+  control->on_entry = [&](yoke_plugin&) { kill_self(); };
   in_child([&] { enter("trace"); });
   EXPECT_THAT(names(), ElementsAre("yoke_plugin_entry"));
-  plugin_side->on_entry = nullptr;
+  control->on_entry = nullptr;
 
-  plugin_side->on_table = kill_self;
+  control->on_table = [&](const char*, const void* table) {
+    kill_self();
+    return table;
+  };
   in_child([&] { enter("trace"); });
   EXPECT_THAT(names(), ElementsAre("get_table yoke.backend/1"));
-  plugin_side->on_table = nullptr;
+  control->on_table = nullptr;
 
-  plugin_side->on_destroy = kill_self;
+  control->on_destroy = kill_self;
   in_child([&] {
     enter("trace");
     plugin->destroy(plugin);
@@ -157,8 +162,8 @@ TEST_F(Unfinished, OnesThatNeverReturnAreNamed) {
   EXPECT_THAT(names(), ElementsAre("destroy"));
 }
 
-TEST_F(Unfinished, OnesThatThrewHaveEnded) {
-  plugin_side->on_destroy = [] { throw std::runtime_error("oops"); };
+TEST_F(UnfinishedTrace, DestroyThatThrewHasEnded) {
+  control->on_destroy = [] { throw std::runtime_error("oops"); };
   in_child([&] {
     enter("trace");
     EXPECT_THROW(plugin->destroy(plugin), std::runtime_error);
@@ -166,11 +171,11 @@ TEST_F(Unfinished, OnesThatThrewHaveEnded) {
   });
   EXPECT_THAT(names(), IsEmpty());
   EXPECT_THAT(ended(), Contains("destroy"));
-  EXPECT_THAT(listed(), HasSubstr("destroy threw an exception: oops"));
-  EXPECT_THAT(listed(), Not(HasSubstr("# cut")));
+  EXPECT_THAT(printed(), HasSubstr("destroy threw an exception: oops"));
+  EXPECT_THAT(printed(), Not(HasSubstr("# incomplete")));
 }
 
-TEST_F(Unfinished, ARefusedCallIsALineOfTheLogUnderEitherLayer) {
+TEST_F(UnfinishedTrace, RefusedCallIsALogLineUnderEitherOrderOfLayers) {
   for (const std::string layers : {"trace", "validate,trace", "trace,validate"}) {
     SCOPED_TRACE(layers);
     in_child([&] {
@@ -180,26 +185,14 @@ TEST_F(Unfinished, ARefusedCallIsALineOfTheLogUnderEitherLayer) {
       backend->buffer_destroy(buffer);
       backend->device_close(device, error());
       plugin->destroy(plugin);
-      std::uint32_t count = 0;
-      backend->device_count(plugin, &count, error());
+      count_devices();
       session.reset();  // closes the file
     });
     EXPECT_THAT(names(), IsEmpty());
-    EXPECT_THAT(listed(), HasSubstr("buffer 2, which was destroyed before"));
-    EXPECT_THAT(listed(), HasSubstr("the plugin was destroyed before"));
-    EXPECT_THAT(listed(), Not(HasSubstr("# cut")));
+    EXPECT_THAT(printed(), HasSubstr("buffer 2, which is already destroyed"));
+    EXPECT_THAT(printed(), HasSubstr("the plugin is already destroyed"));
+    EXPECT_THAT(printed(), Not(HasSubstr("# incomplete")));
   }
-}
-
-TEST_F(Unfinished, ATraceWithoutBeginRecordsIsReadAsBefore) {
-  std::ifstream in(std::filesystem::path(YOKE_TEST_SOURCE_DIR) / "tests/fuzz/regressions/replay/whole_run",
-                   std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(in), {}};
-  const auto* const begin = reinterpret_cast<const std::byte*>(bytes.data());
-  file_.assign(begin, begin + bytes.size());
-  EXPECT_THAT(names(), IsEmpty());
-  EXPECT_THAT(ended(), Contains("device_close"));
-  EXPECT_THAT(listed(), Not(HasSubstr("# cut")));
 }
 
 }  // namespace

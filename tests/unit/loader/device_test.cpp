@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/loader/device_test.cpp: devices and buffers over a plugin that misbehaves on request.
-#include "device/state.h"
-#include "fixture.h"
+// tests/unit/loader/device_test.cpp: errors of devices and buffers, invalid results of a plugin, and options.
+#include "loader_test.h"
 
 namespace yoke::test {
 namespace {
@@ -9,104 +8,117 @@ namespace {
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class PluginDeviceTest : public LoaderTest {
  protected:
-  std::shared_ptr<Backend> backend(const std::string& variant) {
-    return Runtime(options({folder_with(variant)})).backend("good");
+  std::shared_ptr<Backend> backend(const std::string& name) {
+    place(name);
+    return Runtime(options()).backend(name);
   }
-  std::string option_error(const Option& option) {
-    const auto error = error_of([&] { backend_->open_device(1, std::vector{option}); });
-    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-    return error.what();
-  }
-  std::shared_ptr<Backend> backend_;
 };
 
-TEST_F(PluginDeviceTest, ADescriptionThatIsNotClosedByAZeroIsReadNoFurtherThanItsArray) {
-  const auto info = backend("good")->device_info(1);
+TEST_F(PluginDeviceTest, UnterminatedNameIsReadUpToTheEndOfItsArray) {
+  const auto info = backend("unterminated_name")->device_info(1);
   EXPECT_EQ(info.name, std::string(YOKE_NAME_CAPACITY, 'n'));
   EXPECT_EQ(info.unique_id, "test:1");
-  EXPECT_EQ(info.compute_unit_count, 1U) << "0 is no answer";
+  EXPECT_EQ(info.compute_unit_count, 1U) << "0 is not valid";
 }
 
-TEST_F(PluginDeviceTest, AFailedCallNamesDeviceCallReasonAndCode) {
+TEST_F(PluginDeviceTest, ErrorNamesDeviceCallReasonAndCode) {
   const auto device = backend("good")->open_device(0);
   const auto error = error_of([&] { Buffer(device, 1U << 21U); });
   EXPECT_EQ(error.code(), ErrorCode::kOutOfDeviceMemory);
-  EXPECT_STREQ(error.what(),
-               "good:0: buffer_create: the device has 1 MiB (OUT_OF_DEVICE_MEMORY, vendor code 2)");
+  EXPECT_THAT(error.what(), ::testing::MatchesRegex("good:0: buffer_create: .*\\(OUT_OF_DEVICE_MEMORY\\)"));
 }
 
-TEST_F(PluginDeviceTest, AnUnknownCodeIsShownAsUnknown) {
-  const auto device = backend("good")->open_device(1);
-  const auto error = error_of([&] { (void)device->memory(); });
+TEST_F(PluginDeviceTest, UnknownCodeBecomesUnknown) {
+  const auto loaded = backend("unknown_code");
+  const auto error = error_of([&] { loaded->open_device(1); });
   EXPECT_EQ(error.code(), ErrorCode::kUnknown);
-  EXPECT_STREQ(error.what(),
-               "good:1: device_memory: a code that nobody knows (UNKNOWN code 99, vendor code -7)");
+  EXPECT_STREQ(error.what(), "unknown_code:1: device_open: a reason (UNKNOWN code 99, vendor code -7)");
 }
 
-TEST_F(PluginDeviceTest, OkWithoutAResultIsThePluginsFault) {
-  const auto device = backend("empty_results")->open_device(0);
-  const auto error = error_of([&] { Buffer(device, 8); });
+TEST_F(PluginDeviceTest, OkWithoutResultIsAnErrorOfThePlugin) {
+  const auto error = error_of([&] { backend("no_result")->open_device(0); });
   EXPECT_EQ(error.code(), ErrorCode::kInternal);
-  EXPECT_STREQ(error.what(),
-               "good:0: buffer_create: the plugin 'good' answered OK without a result: report it to its "
-               "author (INTERNAL)");
+  EXPECT_THAT(error.what(),
+              AllOf(HasSubstr("no_result:0: device_open: "), HasSubstr("the plugin 'no_result'"),
+                    HasSubstr("report this to its author (INTERNAL)")));
 }
 
-TEST_F(PluginDeviceTest, ACountAboveItsCapacityIsThePluginsFault) {
-  const auto loaded = backend("growing_count");
-  const auto error = error_of([&] { (void)loaded->option_specs(); });
-  EXPECT_EQ(error.code(), ErrorCode::kInternal);
-  EXPECT_THAT(error.what(), AllOf(HasSubstr("good: option_specs: the plugin 'good' gave more rows")));
+TEST_F(PluginDeviceTest, InvalidOptionListIsAnErrorOfThePlugin) {
+  const std::pair<std::string, const char*> cases[] = {
+      {"count_above_capacity", "reported more rows than fit"},
+      {"duplicate_option", "listed the option 'mode' twice"},
+      {"wild_option", "a text in unreadable memory"}};
+  for (const auto& [name, text] : cases) {
+    const auto loaded = backend(name);
+    const auto error = error_of([&] { (void)loaded->option_specs(); });
+    EXPECT_EQ(error.code(), ErrorCode::kInternal);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("option_specs: the plugin '" + name + "'"), HasSubstr(text)));
+  }
 }
 
-TEST_F(PluginDeviceTest, NoDeviceIsAnAnswerWithAReason) {
+TEST_F(PluginDeviceTest, MissingOptionalFunctionIsUnimplemented) {
+  const auto loaded = backend("null_optional");
+  EXPECT_TRUE(loaded->option_specs().empty());
+  EXPECT_EQ(loaded->state().backend.option_specs(loaded->state().plugin.get(), 0, sizeof(yoke_option_spec),
+                                                 nullptr, nullptr, nullptr),
+            YOKE_STATUS_UNIMPLEMENTED);
+}
+
+TEST_F(PluginDeviceTest, TextsOfAPluginAreEscaped) {
+  EXPECT_EQ(backend("odd_version")->version(), "0.0\\x07");
+}
+
+TEST_F(PluginDeviceTest, MissingDevicesAreReportedWithTheirReason) {
   const auto loaded = backend("no_device");
   EXPECT_EQ(loaded->device_count(), 0U);
-  EXPECT_EQ(loaded->no_device_reason(), "no accelerator is plugged in");
+  EXPECT_EQ(loaded->no_device_reason(), "no card is plugged in");
   const auto error = error_of([&] { loaded->open_device(0); });
   EXPECT_EQ(error.code(), ErrorCode::kOutOfRange);
-  EXPECT_STREQ(error.what(), "good:0: there is no such device: no accelerator is plugged in");
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("no_device:0: "), HasSubstr("no card is plugged in")));
 }
 
-TEST_F(PluginDeviceTest, ADeviceBeyondTheLastIsNamed) {
-  EXPECT_STREQ(error_of([&] { backend("good")->open_device(2); }).what(),
-               "good:2: there is no such device: 'good' has 2, numbered from 0");
+TEST_F(PluginDeviceTest, OrdinalOutOfRangeIsAnError) {
+  const auto error = error_of([&] { backend("good")->open_device(2); });
+  EXPECT_EQ(error.code(), ErrorCode::kOutOfRange);
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("good:2: "), HasSubstr("'good' has 2")));
 }
 
 TEST_F(PluginDeviceTest, OptionsReachThePluginAsGiven) {
+  const auto loaded = backend("good");
   const std::vector<Option> given = {
       {"threads", std::int64_t{8}}, {"share", 0.25}, {"mode", std::string("exact")}, {"pin", true}};
-  backend("good")->open_device(0, given);
-  EXPECT_THAT(lines_,
-              Contains("2 test.open threads=8/0/- share=0/0.25/- mode=0/0/exact pin=1/0/- backend=good"));
+  loaded->open_device(0, given);
+  EXPECT_THAT(lines_, Contains("2 test.open threads=8 share=0.250000 mode=exact pin=1 backend=good"));
+  loaded->open_device(0, std::vector<Option>{{"share", std::int64_t{1}}});  // an integer is also a number
+  EXPECT_THAT(lines_, Contains("2 test.open threads=2 share=1.000000 mode=fast pin=0 backend=good"));
 }
 
-TEST_F(PluginDeviceTest, AWholeNumberIsANumber) {
-  backend("good")->open_device(0, std::vector<Option>{{"share", std::int64_t{1}}});
-  EXPECT_THAT(lines_, Contains("2 test.open share=0/1/- backend=good"));
+TEST_F(PluginDeviceTest, OptionsOutsideTheSchemaDoNotReachThePlugin) {
+  const auto loaded = backend("good");
+  const std::pair<std::vector<Option>, const char*> cases[] = {
+      {{{"thread", std::int64_t{1}}},
+       "option 'thread' is unknown; the options are threads, share, mode, pin"},
+      {{{"threads", std::int64_t{9}}}, "option 'threads' is 9; its range is 1 to 8"},
+      {{{"level", std::int64_t{1}}},
+       "option 'level' is an option of the whole plugin; set it in RuntimeOptions::plugin_options"},
+      {{{"threads", 2.0}}, "option 'threads' must be an integer"},
+      {{{"share", 1.5}}, "option 'share' is 1.5; its range is 0 to 1"},
+      {{{"mode", std::string("wild")}}, "option 'mode' is 'wild'; its values are fast, exact"},
+      {{{"pin", std::int64_t{1}}}, "option 'pin' must be true or false"},
+      {{{"pin", true}, {"pin", false}}, "option 'pin' is given twice"}};
+  for (const auto& [given, text] : cases) {
+    const auto error = error_of([&, &given = given] { loaded->open_device(1, given); });
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    EXPECT_EQ(error.what(), std::string("good:1: ") + text);
+  }
+  EXPECT_THAT(lines_, Not(Contains(HasSubstr("test.open"))));
 }
 
-TEST_F(PluginDeviceTest, OptionsThatTheSchemaForbidsNeverReachThePlugin) {
-  backend_ = backend("good");
-  EXPECT_EQ(option_error({"thread", std::int64_t{1}}),
-            "good:1: option 'thread' is unknown: this backend has threads, share, mode, pin");
-  EXPECT_EQ(option_error({"threads", std::int64_t{9}}), "good:1: option 'threads' is 9: give 1 to 8");
-  EXPECT_EQ(option_error({"threads", 2.0}), "good:1: option 'threads' must be an integer");
-  EXPECT_EQ(option_error({"share", 1.5}), "good:1: option 'share' is 1.5: give 0 to 1");
-  EXPECT_EQ(option_error({"mode", std::string("wild")}),
-            "good:1: option 'mode' is 'wild': give one of fast, exact");
-  EXPECT_EQ(option_error({"pin", std::int64_t{1}}), "good:1: option 'pin' must be true or false");
-  const auto twice = error_of([&] {
-    backend_->open_device(1, std::vector<Option>{{"pin", true}, {"pin", false}});
-  });
-  EXPECT_STREQ(twice.what(), "good:1: option 'pin' is given twice: give it once");
-  EXPECT_THAT(lines_, ::testing::Not(Contains(HasSubstr("test.open"))));
-}
-
-TEST_F(PluginDeviceTest, OptionsAreReadFromTextsByTheSchemasTypes) {
+TEST_F(PluginDeviceTest, OptionTextsAreParsedByTheSchemasTypes) {
   const auto loaded = backend("good");
   const std::vector<std::string> texts = {"threads=8", "share=1e-1", "mode=exact", "pin=on"};
   const auto options = loaded->parse_options(texts);
@@ -123,55 +135,59 @@ TEST_F(PluginDeviceTest, OptionsAreReadFromTextsByTheSchemasTypes) {
   }
 }
 
-TEST_F(PluginDeviceTest, TextsThatAreNoOptionsAreRefusedInASentence) {
+TEST_F(PluginDeviceTest, InvalidOptionTextsAreRefused) {
   const auto loaded = backend("good");
-  const auto sentence = [&](const std::string& text) {
-    const auto error = error_of([&] { (void)loaded->parse_options(std::vector<std::string>{text}); });
-    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << text;
-    return std::string(error.what());
-  };
-  EXPECT_EQ(sentence("threads"), "good: an option is written name=value, not 'threads'");
-  EXPECT_EQ(sentence("=8"), "good: an option is written name=value, not '=8'");
-  EXPECT_EQ(sentence("thread=8"),
-            "good: option 'thread' is unknown: this backend has threads, share, mode, pin");
-  EXPECT_EQ(sentence("threads=eight"), "good: option 'threads' takes a whole number, not 'eight'");
-  EXPECT_EQ(sentence("threads=8 "), "good: option 'threads' takes a whole number, not '8 '");
-  EXPECT_EQ(sentence("threads=99999999999999999999"),
-            "good: option 'threads' takes a whole number, not '99999999999999999999'");
-  EXPECT_EQ(sentence("threads=9"), "good: option 'threads' is 9: give 1 to 8");
-  EXPECT_EQ(sentence("share=half"), "good: option 'share' takes a number, not 'half'");
-  EXPECT_EQ(sentence("share=nan"), "good: option 'share' is nan: give 0 to 1");
-  EXPECT_EQ(sentence("mode=wild"), "good: option 'mode' is 'wild': give one of fast, exact");
-  EXPECT_EQ(sentence("pin=yes"), "good: option 'pin' takes on or off, not 'yes'");
+  const std::pair<const char*, const char*> cases[] = {
+      {"threads", "'threads' is not an option; write name=value"},
+      {"=8", "'=8' is not an option; write name=value"},
+      {"thread=8", "option 'thread' is unknown; the options are threads, share, mode, pin"},
+      {"threads=eight", "option 'threads' must be an integer, not 'eight'"},
+      {"threads=8 ", "option 'threads' must be an integer, not '8 '"},
+      {"threads=99999999999999999999", "option 'threads' must be an integer, not '99999999999999999999'"},
+      {"threads=9", "option 'threads' is 9; its range is 1 to 8"},
+      {"share=half", "option 'share' must be a number, not 'half'"},
+      {"share=nan", "option 'share' is nan; its range is 0 to 1"},
+      {"mode=wild", "option 'mode' is 'wild'; its values are fast, exact"},
+      {"pin=yes", "option 'pin' must be on or off, not 'yes'"}};
+  for (const auto& [text, why] : cases) {
+    const auto error =
+        error_of([&, &text = text] { (void)loaded->parse_options(std::vector<std::string>{text}); });
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    EXPECT_EQ(error.what(), std::string("good: ") + why);
+  }
 }
 
-TEST_F(PluginDeviceTest, TheSchemaIsReadable) {
+TEST_F(PluginDeviceTest, SchemaIsReadable) {
   const auto specs = backend("good")->option_specs();
-  ASSERT_EQ(specs.size(), 4U);
+  ASSERT_EQ(specs.size(), 5U);
   EXPECT_EQ(specs[0].name, "threads");
   EXPECT_EQ(specs[0].integer_max, 8);
+  EXPECT_EQ(specs[0].scope, YOKE_OPTION_SCOPE_DEVICE);
+  EXPECT_EQ(specs[4].name, "level");
+  EXPECT_EQ(specs[4].scope, YOKE_OPTION_SCOPE_PLUGIN);
   EXPECT_EQ(specs[2].text_choices, (std::vector<std::string>{"fast", "exact"}));
 }
 
-TEST_F(PluginDeviceTest, ACloseThatFindsLivingObjectsIsLoggedAndThePluginIsLeftAlone) {
+TEST_F(PluginDeviceTest, FailedCloseIsLoggedAndThePluginIsNotDestroyed) {
   auto loaded = backend("good");
   auto device = loaded->open_device(0);
   yoke_buffer* forgotten = nullptr;
-  // Behind the runtime's back, as a program that uses the table itself might.
-  const std::unique_ptr<detail::BackendState> left(&loaded->state());  // nobody's, once the backend is gone
-  const auto* api = &left->backend;
-  ASSERT_EQ(api->buffer_create(device->get(), 8, YOKE_MEMORY_DEVICE, &forgotten, nullptr), YOKE_OK);
+  const std::unique_ptr<detail::BackendState> leaked(&loaded->state());  // by the backend, below
+  const auto* api = &leaked->backend;
+  // A buffer that the runtime does not see.
+  const yoke_buffer_args args = {
+      .struct_size = sizeof(args), .flags = 0, .byte_count = 8, .kind = YOKE_MEMORY_DEVICE, .reserved = 0};
+  ASSERT_EQ(api->buffer_create(device->get(), &args, &forgotten, nullptr), YOKE_STATUS_OK);
 
   yoke_device* const handle = device->get();
   device.reset();
   loaded.reset();
 
-  EXPECT_THAT(lines_,
-              Contains(AllOf(HasSubstr("4 device.leak device=good:0"), HasSubstr("1 buffer is alive"))));
+  EXPECT_THAT(lines_, Contains(AllOf(HasSubstr("4 device.leak device=good:0"), HasSubstr("1 buffer"))));
   EXPECT_THAT(lines_, Contains(AllOf(HasSubstr("4 plugin.leak name=good"), HasSubstr("unclosed_devices=1"))));
-  EXPECT_THAT(lines_, ::testing::Not(Contains(HasSubstr("test.destroy"))));
-  api->buffer_destroy(forgotten);  // the state was left to the plugin, so its table is still there
-  EXPECT_EQ(api->device_close(handle, nullptr), YOKE_OK);
+  EXPECT_THAT(lines_, Not(Contains(HasSubstr("test.destroy"))));
+  api->buffer_destroy(forgotten);
+  EXPECT_EQ(api->device_close(handle, nullptr), YOKE_STATUS_OK);
 }
 
 }  // namespace

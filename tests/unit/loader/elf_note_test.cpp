@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/loader/elf_note_test.cpp: notes of good files and of files made to mislead; texts and memory
-// that may not be there.
+// tests/unit/loader/elf_note_test.cpp: ELF notes of valid and damaged files, unreadable memory, and escaped
+// texts.
 #include "loader/elf_note.h"
 
 #include <elf.h>
@@ -10,8 +10,8 @@
 #include <cstring>
 #include <random>
 
-#include "fixture.h"
 #include "loader/memory_reader.h"
+#include "loader_test.h"
 
 namespace yoke::test {
 namespace {
@@ -25,7 +25,7 @@ class ElfNoteTest : public LoaderTest {
   static std::span<const std::byte> bytes_of(const std::string& text) {
     return std::as_bytes(std::span(text.data(), text.size()));
   }
-  // One note: owner with its zero, content, both padded to 4.
+  // Owner and content, each padded to 4 bytes.
   static std::string note(std::string owner, std::uint32_t type, std::string content) {
     const ElfW(Nhdr) header{static_cast<std::uint32_t>(owner.size() + 1),
                             static_cast<std::uint32_t>(content.size()), type};
@@ -35,20 +35,20 @@ class ElfNoteTest : public LoaderTest {
   }
 };
 
-TEST_F(ElfNoteTest, TheBuildIdIsFoundBehindOtherNotes) {
+TEST_F(ElfNoteTest, BuildIdIsFoundAfterOtherNotes) {
   const std::string notes = note("stapsdt", 3, "probe") + note("GNU", NT_GNU_ABI_TAG, "0000") +
                             note("GNU", NT_GNU_BUILD_ID, "\x01\xab");
   EXPECT_EQ(build_id_in(bytes_of(notes), 4), "01ab");
 }
 
-TEST_F(ElfNoteTest, ALinkedFileHasTheBuildIdThatTheLinkerWrote) {
-  const auto whole = read(built("build_id"));
+TEST_F(ElfNoteTest, BuildIdOfALinkedFileIsTheLinkers) {
+  const auto whole = read_whole(built("build_id"));
   EXPECT_EQ(build_id(bytes_of(whole)), "0123456789abcdef0123456789abcdef01234567");
-  Runtime runtime(options({folder_with("build_id")}));
-  EXPECT_EQ(of(runtime, "good").at(0).build_id, "0123456789abcdef0123456789abcdef01234567");
+  place("build_id");
+  EXPECT_EQ(report_of(Runtime(options()), "build_id").build_id, "0123456789abcdef0123456789abcdef01234567");
 }
 
-TEST_F(ElfNoteTest, ANoteThatReachesBehindItsSegmentIsNone) {
+TEST_F(ElfNoteTest, NoteThatExceedsItsSegmentIsIgnored) {
   const auto whole = note("GNU", NT_GNU_BUILD_ID, "abcd");
   for (std::size_t kept = 0; kept < whole.size(); ++kept) {
     EXPECT_EQ(build_id_in(bytes_of(whole.substr(0, kept)), 4), "") << kept;
@@ -63,15 +63,15 @@ TEST_F(ElfNoteTest, ANoteThatReachesBehindItsSegmentIsNone) {
   EXPECT_EQ(build_id_in(bytes_of(huge), 4), "");
 }
 
-// The vector has its exact size, so that the address sanitizer sees each step beyond it.
-TEST_F(ElfNoteTest, NoDamageToAFileIsReadBeyondItsEnd) {
-  const auto whole = read(built("build_id")).substr(0, 4096);
+// The vector has its exact size, so the address sanitizer detects reads beyond it.
+TEST_F(ElfNoteTest, DamagedFileIsNotReadBeyondItsEnd) {
+  const auto whole = read_whole(built("build_id")).substr(0, 4096);
   std::mt19937 random(7);
   for (int round = 0; round < 3000; ++round) {
     std::vector<std::byte> bytes(bytes_of(whole).begin(), bytes_of(whole).end());
     bytes.resize(random() % bytes.size());
     for (int change = 0; change < 4 && !bytes.empty(); ++change) {
-      // Mostly headers: elsewhere a change is rarely noticed.
+      // Mostly in the headers.
       const auto at = random() % std::min<std::size_t>(bytes.size(), change < 2 ? 1024 : 4096);
       bytes[at] = static_cast<std::byte>(random() % 3 == 0 ? 0xff : random());
     }
@@ -79,7 +79,7 @@ TEST_F(ElfNoteTest, NoDamageToAFileIsReadBeyondItsEnd) {
   }
 }
 
-TEST(MemoryReader, ReadsWhatIsThereAndAnswersWhatIsNot) {
+TEST(MemoryReader, CopiesReadableMemoryAndRefusesTheRest) {
   const loader::MemoryReader memory;
   const std::string text(10000, 'x');
   std::string copy(text.size(), '\0');
@@ -92,7 +92,7 @@ TEST(MemoryReader, ReadsWhatIsThereAndAnswersWhatIsNot) {
   EXPECT_EQ(memory.text(reinterpret_cast<const char*>(16), 10), std::nullopt);
 }
 
-TEST(MemoryReader, ATextThatEndsRightBeforeMemoryEndsIsReadWhole) {
+TEST(MemoryReader, TextMayEndRightBeforeUnreadableMemory) {
   constexpr std::size_t kPage = 4096;
   auto* const pages = static_cast<char*>(
       ::mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -107,7 +107,7 @@ TEST(MemoryReader, ATextThatEndsRightBeforeMemoryEndsIsReadWhole) {
   ::munmap(pages, 2 * kPage);
 }
 
-TEST(Printable, EscapesWhatATerminalMustNotSee) {
+TEST(Printable, EscapesControlCharactersAndInvalidUtf8) {
   EXPECT_EQ(printable("plain"), "plain");
   EXPECT_EQ(printable("Z\xc3\xbcrich \xe2\x82\xac \xf0\x9f\x98\x80"),
             "Z\xc3\xbcrich \xe2\x82\xac \xf0\x9f\x98\x80");

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/loader/private_library_test.cpp: an allow-list holds for the libraries that a plugin brings
-// along as well.
+// tests/unit/loader/private_library_test.cpp: an allow-list also covers a plugin's private libraries.
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <random>
 
-#include "fixture.h"
 #include "loader/allow_list.h"
 #include "loader/elf_needs.h"
+#include "loader_test.h"
 
 namespace yoke::test {
 namespace {
@@ -18,20 +17,23 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
+std::filesystem::path built_folder(const std::string& way) {
+  return std::filesystem::path(LOADER_TEST_PLUGINS) / ("private_" + way);
+}
+
 // The plugin needs the library `outer`, which needs `inner`. With DT_RUNPATH each names the folder of the
 // next; with DT_RPATH the plugin names both.
 class PrivateLibraryTest : public LoaderTest, public ::testing::WithParamInterface<const char*> {
  protected:
-  PrivateLibraryTest() : folder_(folder_with("brings_by_" + std::string(GetParam()))) {
-    std::filesystem::copy(
-        built(folder_.filename()).parent_path(), folder_,
-        std::filesystem::copy_options::recursive | std::filesystem::copy_options::skip_existing);
+  PrivateLibraryTest() {
+    std::filesystem::copy(built_folder(GetParam()), folder_, std::filesystem::copy_options::recursive);
   }
-  std::filesystem::path plugin() const { return folder_ / "libyoke_backend_good.so"; }
-  std::filesystem::path outer() const { return folder_ / file("outer"); }
-  std::filesystem::path inner() const { return folder_ / "inner" / file("inner"); }
-  // Each way has its own: the linker takes what is mapped already under that name.
-  static std::string file(const std::string& name) {
+  static std::string name() { return std::string("private_") + GetParam(); }
+  Path plugin() const { return file(name()); }
+  Path outer() const { return folder_ / library("outer"); }
+  Path inner() const { return folder_ / "inner" / library("inner"); }
+  // A name per parameter: the linker reuses a mapped library of the same name.
+  static std::string library(const std::string& name) {
     return "libloader_test_" + name + "_" + GetParam() + ".so";
   }
 
@@ -40,73 +42,67 @@ class PrivateLibraryTest : public LoaderTest, public ::testing::WithParamInterfa
     return loader::sha256_of(file.get()) + "  " + (name.empty() ? path.string() : name) + "\n";
   }
   RuntimeOptions allowing(const std::string& lines) {
-    write(root_ / "allowed", lines);
-    auto given = options({folder_});
+    write_file(root_ / "allowed", lines);
+    auto given = options();
     given.allow_list = root_ / "allowed";
     return given;
   }
-  // What asking for the plugin says; empty: it loads.
-  std::string asked(const RuntimeOptions& given) {
-    try {
-      Runtime(given).backend("good");
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return {};
+  std::string error(const RuntimeOptions& given) {
+    Runtime runtime(given);
+    return load(runtime, name()).error;
   }
-
-  const std::filesystem::path folder_;
 };
-INSTANTIATE_TEST_SUITE_P(Ways, PrivateLibraryTest, ::testing::Values("runpath", "rpath"),
+INSTANTIATE_TEST_SUITE_P(By, PrivateLibraryTest, ::testing::Values("runpath", "rpath"),
                          [](const auto& given) { return std::string(given.param); });
 
-TEST_P(PrivateLibraryTest, WhatIsNotListedIsRefusedBeforeAnythingOfThePluginRuns) {
+TEST_P(PrivateLibraryTest, UnlistedLibraryIsRefusedBeforeAnythingRuns) {
   const Variable record("YOKE_TEST_LOADED", (root_ / "loaded").string());
-  EXPECT_THAT(asked(allowing(line(plugin()) + line(inner()))),
+  EXPECT_THAT(error(allowing(line(plugin()) + line(inner()))),
               AllOf(HasSubstr("its library " + outer().string() + " is refused: it is not in the allow-list"),
-                    HasSubstr("add what sha256sum prints for it")));
-  EXPECT_THAT(asked(allowing(line(plugin()) + line(outer()))),
+                    HasSubstr("add the line that sha256sum prints for it")));
+  EXPECT_THAT(error(allowing(line(plugin()) + line(outer()))),
               AllOf(HasSubstr("its library " + outer().string()),
-                    HasSubstr("inner/" + file("inner") + " is refused: it is not in the allow-list")));
-  EXPECT_FALSE(std::filesystem::exists(root_ / "loaded")) << read(root_ / "loaded");
+                    HasSubstr("inner/" + library("inner") + " is refused: it is not in the allow-list")));
+  EXPECT_FALSE(std::filesystem::exists(root_ / "loaded")) << loaded();
 }
 
-TEST_P(PrivateLibraryTest, WithAllOfThemListedItLoads) {
+TEST_P(PrivateLibraryTest, ListedLibrariesAreLoaded) {
   const Variable record("YOKE_TEST_LOADED", (root_ / "loaded").string());
-  EXPECT_EQ(asked(allowing(line(plugin()) + line(outer()) + line(inner()))), "");
-  EXPECT_EQ(read(root_ / "loaded"), "inner\nouter\ngood\n");
+  EXPECT_EQ(error(allowing(line(plugin()) + line(outer()) + line(inner()))), "");
+  EXPECT_EQ(loaded(), "inner\nouter\n" + name() + "\n");
 }
 
-TEST_P(PrivateLibraryTest, WithoutAnAllowListNothingIsAskedOfThem) {
-  EXPECT_EQ(asked(options({folder_})), "");
+TEST_P(PrivateLibraryTest, LibrariesAreNotCheckedWithoutAnAllowList) {
+  EXPECT_EQ(error(options()), "");
 }
 
-TEST_P(PrivateLibraryTest, AnotherBuildOfALibraryIsRefused) {
+TEST_P(PrivateLibraryTest, OtherBuildOfALibraryIsRefused) {
   const auto given = allowing(line(plugin()) + line(outer()) + line(inner()));
   std::ofstream(inner(), std::ios::binary | std::ios::app) << "more";
-  EXPECT_THAT(asked(given), AllOf(HasSubstr("inner/" + file("inner") + " is refused: its sha256 is "),
-                                  HasSubstr("install the build that was allowed")));
+  EXPECT_THAT(error(given), AllOf(HasSubstr("inner/" + library("inner") + " is refused: its sha256 is "),
+                                  HasSubstr("install the listed build")));
 }
 
-TEST_P(PrivateLibraryTest, AVariantForABetterProcessorCountsAsWell) {
+TEST_P(PrivateLibraryTest, VariantForANewerProcessorIsCheckedToo) {
   const auto variant = folder_ / "glibc-hwcaps" / "x86-64-v9" / outer().filename();
-  write(variant, read(outer()) + "more");
-  EXPECT_THAT(asked(allowing(line(plugin()) + line(outer()) + line(inner()))),
+  std::filesystem::create_directories(variant.parent_path());
+  write_file(variant, read_whole(outer()) + "more");
+  EXPECT_THAT(error(allowing(line(plugin()) + line(outer()) + line(inner()))),
               HasSubstr("its library " + variant.string() + " is refused: it is not in the allow-list"));
 }
 
-TEST_P(PrivateLibraryTest, ALibraryIsListedByItsOwnNameOrByThatOfALinkToIt) {
-  const auto versioned = folder_ / (file("outer") + ".1.2");
+TEST_P(PrivateLibraryTest, LibraryIsListedByItsNameOrTheNameOfALink) {
+  const auto versioned = folder_ / (library("outer") + ".1.2");
   std::filesystem::rename(outer(), versioned);
   std::filesystem::create_symlink(versioned.filename(), outer());
   const auto others = line(plugin()) + line(inner());
-  EXPECT_EQ(asked(allowing(others + line(outer(), outer().filename()))), "");
-  EXPECT_EQ(asked(allowing(others + line(outer(), versioned.filename()))), "");
-  EXPECT_THAT(asked(allowing(others + line(outer(), "libother.so"))), HasSubstr("not in the allow-list"));
+  EXPECT_EQ(error(allowing(others + line(outer(), outer().filename()))), "");
+  EXPECT_EQ(error(allowing(others + line(outer(), versioned.filename()))), "");
+  EXPECT_THAT(error(allowing(others + line(outer(), "libother.so"))), HasSubstr("not in the allow-list"));
 }
 
-// The log's line stands between check and open, so its receiver swaps at the worst moment.
-TEST_P(PrivateLibraryTest, ALibraryThatIsSwappedAfterTheCheckDoesNotRun) {
+// The log line is written between the check and the mapping, so the sink swaps the file at the worst moment.
+TEST_P(PrivateLibraryTest, LibrarySwappedAfterTheCheckDoesNotRun) {
   const Variable record("YOKE_TEST_LOADED", (root_ / "loaded").string());
   auto given = allowing(line(plugin()) + line(outer()) + line(inner()));
   given.log_sink = [&](LogLevel, std::string_view text) {
@@ -115,44 +111,47 @@ TEST_P(PrivateLibraryTest, ALibraryThatIsSwappedAfterTheCheckDoesNotRun) {
       std::filesystem::rename(folder_ / "new", inner());
     }
   };
-  EXPECT_THAT(asked(given),
-              HasSubstr(file("inner") + " was replaced while it was loaded; try again when its"));
-  EXPECT_FALSE(std::filesystem::exists(root_ / "loaded")) << read(root_ / "loaded");
+  EXPECT_THAT(error(given),
+              HasSubstr(library("inner") + " was replaced while being loaded; try again when its"));
+  EXPECT_FALSE(std::filesystem::exists(root_ / "loaded")) << loaded();
 }
 
 class ElfNeedsTest : public LoaderTest {
  protected:
+  static Path private_plugin(const std::string& way) {
+    return built_folder(way) / file_name("private_" + way);
+  }
   static std::optional<loader::ElfNeeds> needs_of(const std::filesystem::path& path) {
     const loader::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     return loader::read_needs(file.get(), std::filesystem::file_size(path));
   }
 };
 
-TEST_F(ElfNeedsTest, LibrariesAndFoldersAreReadAsTheyStand) {
-  const auto by_runpath = needs_of(built("brings_by_runpath"));
+TEST_F(ElfNeedsTest, ReadsLibrariesAndFoldersUnexpanded) {
+  const auto by_runpath = needs_of(private_plugin("runpath"));
   ASSERT_TRUE(by_runpath);
   EXPECT_THAT(by_runpath->libraries, Contains("libloader_test_outer_runpath.so"));
   EXPECT_THAT(by_runpath->runpath, ElementsAre("$ORIGIN"));
   EXPECT_TRUE(by_runpath->rpath.empty());
-  const auto by_rpath = needs_of(built("brings_by_rpath"));
+  const auto by_rpath = needs_of(private_plugin("rpath"));
   ASSERT_TRUE(by_rpath);
   EXPECT_THAT(by_rpath->rpath, ElementsAre("$ORIGIN", "${ORIGIN}/inner"));
   EXPECT_TRUE(by_rpath->runpath.empty());
 }
 
-TEST_F(ElfNeedsTest, AFolderThatDependsOnTheWorkingDirectoryIsRefusedUnderAnAllowList) {
-  const auto folder = folder_with("relative_runpath");
-  const loader::Descriptor file(::open((folder / "libyoke_backend_good.so").c_str(), O_RDONLY | O_CLOEXEC));
-  write(root_ / "allowed", loader::sha256_of(file.get()) + "  libyoke_backend_good.so\n");
-  auto given = options({folder});
+TEST_F(ElfNeedsTest, RelativeFolderIsRefusedUnderAnAllowList) {
+  const loader::Descriptor file(::open(place("relative_runpath").c_str(), O_RDONLY | O_CLOEXEC));
+  write_file(root_ / "allowed", loader::sha256_of(file.get()) + "  " + file_name("relative_runpath") + "\n");
+  auto given = options();
   given.allow_list = root_ / "allowed";
   Runtime runtime(given);
-  EXPECT_THAT(error_of([&] { runtime.backend("good"); }).what(),
-              AllOf(HasSubstr("it looks for libraries in 'lib/private', and which file that is cannot be"),
-                    HasSubstr("link it with absolute folders or with $ORIGIN")));
+  EXPECT_THAT(
+      load(runtime, "relative_runpath").error,
+      AllOf(HasSubstr("it searches 'lib/private' for libraries, which depends on the working directory"),
+            HasSubstr("link it with absolute folders or with $ORIGIN")));
 }
 
-TEST_F(ElfNeedsTest, OnlyOriginIsExpandedAndOnlyToAnAbsolutePath) {
+TEST_F(ElfNeedsTest, ExpandsOriginToAbsolutePathsOnly) {
   const auto expand = [](const std::string& text) { return loader::expand_origin(text, "/opt/y"); };
   EXPECT_EQ(expand("$ORIGIN"), "/opt/y");
   EXPECT_EQ(expand("${ORIGIN}/../lib"), "/opt/y/../lib");
@@ -162,8 +161,8 @@ TEST_F(ElfNeedsTest, OnlyOriginIsExpandedAndOnlyToAnAbsolutePath) {
   }
 }
 
-TEST_F(ElfNeedsTest, ADamagedFileIsAnAnswerAndNoCrash) {
-  const auto whole = read(built("brings_by_runpath"));
+TEST_F(ElfNeedsTest, DamagedFilesDoNotCrashTheReader) {
+  const auto whole = read_whole(private_plugin("runpath"));
   const auto damaged = root_ / "damaged";
   std::mt19937 random(11);
   int answered = 0;
@@ -172,7 +171,7 @@ TEST_F(ElfNeedsTest, ADamagedFileIsAnAnswerAndNoCrash) {
     for (int change = 0; change < 20 && !bytes.empty(); ++change) {
       bytes[random() % std::min<std::size_t>(bytes.size(), 1024)] = static_cast<char>(random());
     }
-    write(damaged, bytes);
+    write_file(damaged, bytes);
     const auto needs = needs_of(damaged);
     answered += needs ? 1 : 0;
     EXPECT_LE(needs ? needs->libraries.size() : 0, 256U);

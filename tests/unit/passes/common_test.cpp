@@ -5,144 +5,69 @@
 namespace yoke::passes {
 namespace {
 
-TEST(CommonStatements, AreComputedOnceWhateverTheirLoopsAreCalled) {
-  expect_turns(eliminate_common,
-               "  arg x : f32[4, 8] in\n"
-               "  arg y : f32[4] out\n"
-               "  temp a : f32[4]\n"
-               "  temp b : f32[4]\n"
-               "  a[i] = sum[k] exp(x[i, k])\n"
-               "  b[n] = sum[m] exp(x[n, m])\n"
-               "  y[i] = a[i] / b[i]\n",
-               "  arg x : f32[4, 8] in\n"
-               "  arg y : f32[4] out\n"
-               "  temp a : f32[4]\n"
-               "  a[i] = sum[k] exp(x[i, k])\n"
-               "  y[i] = a[i] / a[i]\n");
+TEST(CommonStatements, LoopNamesDoNotMatter) {
+  expect_turns(eliminate_common, "arg x : f32[4, 8] in; arg y : f32[4] out",
+               "temp a : f32[4]; temp b : f32[4]; a[i] = sum[k] exp(x[i, k]); "
+               "b[n] = sum[m] exp(x[n, m]); y[i] = a[i] / b[i]",
+               "temp a : f32[4]; a[i] = sum[k] exp(x[i, k]); y[i] = a[i] / a[i]");
 }
 
-TEST(CommonStatements, ATemporaryMovesIntoTheArgumentThatHoldsTheSame) {
-  expect_turns(eliminate_common,
-               "  arg x : f32[4] in\n"
-               "  arg y : f32[4] out\n"
-               "  arg z : f32[4] out\n"
-               "  temp a : f32[4]\n"
-               "  a[i] = exp(x[i])\n"
-               "  z[i] = a[i] * 2.0\n"
-               "  y[i] = exp(x[i])\n",
-               "  arg x : f32[4] in\n"
-               "  arg y : f32[4] out\n"
-               "  arg z : f32[4] out\n"
-               "  y[i] = exp(x[i])\n"
-               "  z[i] = y[i] * 2.0\n");
+TEST(CommonStatements, TemporaryIsReplacedByAnArgumentWithTheSameValue) {
+  expect_turns(eliminate_common, "arg x : f32[4] in; arg y : f32[4] out; arg z : f32[4] out",
+               "temp a : f32[4]; a[i] = exp(x[i]); z[i] = a[i] * 2.0; y[i] = exp(x[i])",
+               "y[i] = exp(x[i]); z[i] = y[i] * 2.0");
 }
 
-TEST(CommonStatements, TwoArgumentsShareAReductionByACopy) {
-  expect_turns(eliminate_common,
-               "  arg x : f32[4, 8] in\n"
-               "  arg y : f32[4] out\n"
-               "  arg z : f32[4] out\n"
-               "  y[i] = sum[k] x[i, k]\n"
-               "  z[i] = sum[k] x[i, k]\n",
-               "  arg x : f32[4, 8] in\n"
-               "  arg y : f32[4] out\n"
-               "  arg z : f32[4] out\n"
-               "  y[i] = sum[k] x[i, k]\n"
-               "  z[i] = y[i]\n");
+TEST(CommonStatements, SecondArgumentWithTheSameReductionIsACopy) {
+  expect_turns(eliminate_common, "arg x : f32[4, 8] in; arg y : f32[4] out; arg z : f32[4] out",
+               "y[i] = sum[k] x[i, k]; z[i] = sum[k] x[i, k]", "y[i] = sum[k] x[i, k]; z[i] = y[i]");
 }
 
-TEST(CommonStatements, TheSameStatementTwiceIsOneOfThem) {
-  expect_turns(eliminate_common,
-               "  arg x : f32[4] in\n"
-               "  arg y : f32[4] out\n"
-               "  y[i] = exp(x[i])\n"
-               "  y[i] = exp(x[i])\n",
-               "  arg x : f32[4] in\n"
-               "  arg y : f32[4] out\n"
-               "  y[i] = exp(x[i])\n");
+TEST(CommonStatements, RepeatedStatementIsRemoved) {
+  expect_turns(eliminate_common, "arg x : f32[4] in; arg y : f32[4] out",
+               "y[i] = exp(x[i]); y[i] = exp(x[i])", "y[i] = exp(x[i])");
 }
 
-TEST(CommonStatements, StayWhereAnInputChangedInBetween) {
-  expect_keeps(eliminate_common,
-               "  arg x : f32[4] inout\n"
-               "  arg y : f32[4] out\n"
-               "  temp a : f32[4]\n"
-               "  temp b : f32[4]\n"
-               "  a[i] = exp(x[i])\n"
-               "  x[i] = x[i] + 1.0\n"
-               "  b[i] = exp(x[i])\n"
-               "  y[i] = a[i] + b[i]\n");
+TEST(CommonStatements, StatementsWithAChangedInputAreKept) {
+  expect_keeps(eliminate_common, "arg x : f32[4] inout; arg y : f32[4] out",
+               "temp a : f32[4]; temp b : f32[4]; a[i] = exp(x[i]); x[i] = x[i] + 1.0; "
+               "b[i] = exp(x[i]); y[i] = a[i] + b[i]");
 }
 
-TEST(CommonStatements, StayWhereTheyReadWhatTheyWrite) {
-  expect_keeps(eliminate_common,
-               "  arg x : f32[4] inout\n"
-               "  x[i] = x[i] + 1.0\n"
-               "  x[i] = x[i] + 1.0\n");
+TEST(CommonStatements, InPlaceStatementsAreKept) {
+  expect_keeps(eliminate_common, "arg x : f32[4] inout", "x[i] = x[i] + 1.0; x[i] = x[i] + 1.0");
 }
 
-TEST(CommonStatements, StayWhereTheFirstResultIsOverwrittenWhileTheSecondIsNeeded) {
-  expect_keeps(eliminate_common,
-               "  arg x : f32[4] in\n"
-               "  arg y : f32[4] out\n"
-               "  temp a : f32[4]\n"
-               "  temp b : f32[4]\n"
-               "  a[i] = exp(x[i])\n"
-               "  b[i] = exp(x[i])\n"
-               "  a[i] = a[i] + b[i]\n"
-               "  y[i] = a[i] * b[i]\n");
+TEST(CommonStatements, KeptIfTheFirstResultIsOverwrittenWhileTheSecondIsLive) {
+  expect_keeps(eliminate_common, "arg x : f32[4] in; arg y : f32[4] out",
+               "temp a : f32[4]; temp b : f32[4]; a[i] = exp(x[i]); b[i] = exp(x[i]); "
+               "a[i] = a[i] + b[i]; y[i] = a[i] * b[i]");
 }
 
-TEST(CommonStatements, StayWhereTheFirstResultIsGoneBeforeTheSecondIsComputed) {
-  expect_keeps(eliminate_common,
-               "  arg x : f32[4] in\n"
-               "  arg y : f32[4] out\n"
-               "  temp a : f32[4]\n"
-               "  temp b : f32[4]\n"
-               "  a[i] = exp(x[i])\n"
-               "  a[i] = a[i] + 1.0\n"
-               "  b[i] = exp(x[i])\n"
-               "  y[i] = a[i] * b[i]\n");
+TEST(CommonStatements, KeptIfTheFirstResultIsOverwrittenBeforeTheSecond) {
+  expect_keeps(eliminate_common, "arg x : f32[4] in; arg y : f32[4] out",
+               "temp a : f32[4]; temp b : f32[4]; a[i] = exp(x[i]); a[i] = a[i] + 1.0; "
+               "b[i] = exp(x[i]); y[i] = a[i] * b[i]");
 }
 
-TEST(CommonStatements, StayWhereTheArgumentHoldsSomethingElseUntilThen) {
-  expect_keeps(eliminate_common,
-               "  arg x : f32[4] in\n"
-               "  arg y : f32[4] inout\n"
-               "  arg z : f32[4] out\n"
-               "  temp a : f32[4]\n"
-               "  a[i] = exp(x[i])\n"
-               "  z[i] = a[i] * y[i]\n"
-               "  y[i] = exp(x[i])\n");
+TEST(CommonStatements, KeptIfTheArgumentIsReadBeforeTheSecond) {
+  expect_keeps(eliminate_common, "arg x : f32[4] in; arg y : f32[4] inout; arg z : f32[4] out",
+               "temp a : f32[4]; a[i] = exp(x[i]); z[i] = a[i] * y[i]; y[i] = exp(x[i])");
 }
 
-TEST(CommonStatements, StayWhereTheyAccumulate) {
-  expect_keeps(eliminate_common,
-               "  arg x : f32[4] in\n"
-               "  arg y : f32[4] inout\n"
-               "  arg z : f32[4] inout\n"
-               "  y[i] += exp(x[i])\n"
-               "  z[i] += exp(x[i])\n");
+TEST(CommonStatements, AccumulatingStatementsAreKept) {
+  expect_keeps(eliminate_common, "arg x : f32[4] in; arg y : f32[4] inout; arg z : f32[4] inout",
+               "y[i] += exp(x[i]); z[i] += exp(x[i])");
 }
 
-TEST(CommonStatements, StayWhereAccumulatorsDiffer) {
-  expect_keeps(eliminate_common,
-               "  arg x : f32[4, 8] in\n"
-               "  arg y : f32[4] out\n"
-               "  arg z : f32[4] out\n"
-               "  y[i] = sum[k] x[i, k]\n"
-               "  z[i] = sum:f64[k] x[i, k]\n");
+TEST(CommonStatements, StatementsWithDifferentAccumulatorsAreKept) {
+  expect_keeps(eliminate_common, "arg x : f32[4, 8] in; arg y : f32[4] out; arg z : f32[4] out",
+               "y[i] = sum[k] x[i, k]; z[i] = sum:f64[k] x[i, k]");
 }
 
-TEST(CommonStatements, StayInsideAHint) {
-  expect_keeps(eliminate_common,
-               "  arg x : f32[4] in\n"
-               "  arg y : f32[4] out\n"
-               "  arg z : f32[4] out\n"
-               "  y[i] = exp(x[i])\n"
-               "  @softmax {\n"
-               "    z[i] = exp(x[i])\n"
-               "  }\n");
+TEST(CommonStatements, StatementsInAHintAreKept) {
+  expect_keeps(eliminate_common, "arg x : f32[4] in; arg y : f32[4] out; arg z : f32[4] out",
+               "y[i] = exp(x[i]); @softmax { z[i] = exp(x[i]); }");
 }
 
 }  // namespace

@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/passes/fold_test.cpp: what is known before the launch is computed before the launch, bit for
-// bit.
+// tests/unit/passes/fold_test.cpp: constant folding keeps every bit.
 #include "pass_text.h"
 
 namespace yoke::passes {
 namespace {
 
-// One statement over tensors of the type, before and after.
+// The value of one statement over tensors of the type, before and after.
 void expect_folds(const std::string& type, const std::string& before, const std::string& after) {
-  SCOPED_TRACE(type + ": " + before);
-  const std::string declarations = "  arg x : " + type + "[4] in\n  arg z : " + type +
-                                   "[4] in\n  arg c : bool[4] in\n  arg y : " + type + "[4] out\n";
-  expect_turns(fold_constants, declarations + "  y[i] = " + before + "\n",
-               declarations + "  y[i] = " + after + "\n");
+  SCOPED_TRACE(type);
+  const std::string vector = " : " + type + "[4] ";
+  expect_turns(fold_constants,
+               "arg x" + vector + "in; arg z" + vector + "in; arg c : bool[4] in; arg y" + vector + "out",
+               "y[i] = " + before, "y[i] = " + after);
 }
 
 void expect_stays(const std::string& type, const std::string& value) {
   expect_folds(type, value, value);
 }
 
-TEST(FoldConstants, ComputesAsTheReferenceExecutorDoes) {
+TEST(FoldConstants, MatchesTheReferenceExecutor) {
   expect_folds("f32", "x[i] * (2.0 + 3.0)", "x[i] * 5.0");
-  expect_folds("f32", "x[i] + 0.1 * 3.0", "x[i] + 0.3");  // 0.3 is what f32 gives for it
+  expect_folds("f32", "x[i] + 0.1 * 3.0", "x[i] + 0.3");  // the f32 result rounds to 0.3
   expect_folds("f64", "x[i] + 0.1 * 3.0", "x[i] + 0.30000000000000004");
   expect_folds("f16", "x[i] + 0.1 * 3.0", "x[i] + 0.2998046875");
   expect_folds("f32", "x[i] * exp(0.0 * 2.0)", "x[i]");
@@ -29,7 +28,7 @@ TEST(FoldConstants, ComputesAsTheReferenceExecutorDoes) {
   expect_folds("f32", "x[i] * f32(7 / 2)", "x[i] * 3.0");
 }
 
-TEST(FoldConstants, IntegersWrapAndDivideByZeroToZero) {
+TEST(FoldConstants, IntegersWrapAndDivisionByZeroIsZero) {
   expect_folds("u8", "x[i] + 200 * 2", "x[i] + 144");
   expect_folds("i32", "x[i] + 2147483647 * 2", "x[i] + -2");
   expect_folds("i64", "x[i] ^ (9007199254740993 + 0)", "x[i] ^ 9007199254740993");
@@ -66,63 +65,51 @@ TEST(FoldConstants, FloatIdentitiesHoldForMinusZeroAndNan) {
   expect_folds("f32", "select(x[i] < x[i], z[i], x[i])", "x[i]");
 }
 
-TEST(FoldConstants, LeavesWhatOnlyLooksLikeAnIdentity) {
+TEST(FoldConstants, InexactIdentitiesAreNotApplied) {
   expect_stays("f32", "x[i] + 0.0");   // -0.0 + 0.0 is 0.0
   expect_stays("f32", "x[i] - -0.0");  // -0.0 - -0.0 is 0.0
   expect_stays("f32", "0.0 - x[i]");
-  expect_stays("f32", "x[i] * 0.0");  // NaN, infinities, signs
+  expect_stays("f32", "x[i] * 0.0");  // wrong for NaN, infinities and -0.0
   expect_stays("f32", "x[i] - x[i]");
   expect_stays("f32", "x[i] / x[i]");
   expect_stays("f32", "x[i] / 3.0");
   expect_stays("f32", "max(x[i], 0.0)");
   expect_stays("f32", "select(x[i] == x[i], x[i], z[i])");
   expect_stays("f32", "x[i] + 1.0 + 2.0");
-  expect_stays("f32", "x[i] * (inf - inf)");  // a literal does not carry the bits of a NaN
+  expect_stays("f32", "x[i] * (inf - inf)");  // a literal does not keep the bits of a NaN
 }
 
-TEST(FoldConstants, CastsVanishWhereNothingIsLost) {
+TEST(FoldConstants, LosslessCastsAreRemoved) {
   expect_folds("f32", "f32(f64(x[i]))", "x[i]");
   expect_folds("f16", "f16(f32(x[i]) * 1.0)", "x[i]");
   expect_folds("u8", "u8(i64(x[i]))", "x[i]");
   expect_folds("i32", "i32(i64(x[i]) + 0)", "x[i]");
   expect_stays("f64", "f64(f32(x[i]))");
   expect_stays("i32", "i32(f32(x[i]))");
-  expect_stays("i32", "i32(u8(f64(x[i])))");  // a float saturates, an integer would wrap
+  expect_stays("i32", "i32(u8(f64(x[i])))");  // a float saturates, an integer wraps around
 }
 
-TEST(FoldConstants, ConditionsThatAreKnownVanish) {
+TEST(FoldConstants, KnownConditionsAreRemoved) {
   expect_folds("f32", "select(c[i] && true, x[i], z[i])", "select(c[i], x[i], z[i])");
   expect_folds("f32", "select(c[i] && false, x[i], z[i])", "z[i]");
   expect_folds("f32", "select(c[i] || 1 < 2, x[i], z[i])", "x[i]");
   expect_folds("f32", "select(!!c[i], x[i], z[i])", "select(c[i], x[i], z[i])");
 }
 
-TEST(FoldConstants, AnElseThatNeverOrAlwaysAppliesVanishes) {
-  expect_turns(fold_constants,
-               "  arg x : f32[12] in\n"
-               "  arg y : f32[4] out\n"
-               "  y[i] = (x[row + i] else 0) + (x[i - 4] else -3.0) + (x[row + i + 1] else 0)\n",
-               "  arg x : f32[12] in\n"
-               "  arg y : f32[4] out\n"
-               "  y[i] = x[row + i] + -3.0 + (x[row + i + 1] else 0)\n",
-               "symbol row in 0..12 step 4");
+TEST(FoldConstants, ElseThatNeverOrAlwaysAppliesIsRemoved) {
+  expect_turns(fold_constants, "arg x : f32[12] in; arg y : f32[4] out",
+               "y[i] = (x[row + i] else 0) + (x[i - 4] else -3.0) + (x[row + i + 1] else 0)",
+               "y[i] = x[row + i] + -3.0 + (x[row + i + 1] else 0)", "symbol row in 0..12 step 4");
 }
 
-TEST(FoldConstants, ASymbolWithOneValueIsANumber) {
-  expect_turns(fold_constants,
-               "  arg x : f32[4] in\n"
-               "  arg y : f32[4] out\n"
-               "  y[i] = x[i] * f32(s)\n",
-               "  arg x : f32[4] in\n"
-               "  arg y : f32[4] out\n"
-               "  y[i] = x[i] * 7.0\n",
-               "symbol s in 7..9 step 5");
+TEST(FoldConstants, SymbolWithOneValueBecomesAConstant) {
+  expect_turns(fold_constants, "arg x : f32[4] in; arg y : f32[4] out", "y[i] = x[i] * f32(s)",
+               "y[i] = x[i] * 7.0", "symbol s in 7..9 step 5");
 }
 
-TEST(FoldConstants, RandomBitsOfKnownNumbersAreTheirBits) {
+TEST(FoldConstants, RandomBitsOfConstantsAreFolded) {
   const program::Program result =
-      fold_constants(program_of(program_text("  arg y : u32[4] out\n"
-                                             "  y[i] = random_bits(1, 2, 3)\n")));
+      fold_constants(program_of(program_text("arg y : u32[4] out; y[i] = random_bits(1, 2, 3)")));
   EXPECT_EQ(result.statements.at(0).value.op, program::Op::kConst);
 }
 

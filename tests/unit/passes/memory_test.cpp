@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/passes/memory_test.cpp: temporaries share an arena, never their bytes while both are alive.
+// tests/unit/passes/memory_test.cpp: temporaries share an arena, but no bytes while both are live.
 #include <gtest/gtest.h>
 #include <yoke/program/memory.h>
 #include <yoke/program/text.h>
@@ -13,7 +13,7 @@ bool live_together(const Lifetime& a, const Lifetime& b) {
   return a.first <= b.last && b.first <= a.last;
 }
 
-TEST(MemoryPlan, AChainOfEqualBlocksTakesTwoOfThem) {
+TEST(MemoryPlan, ChainOfEqualBlocksNeedsTwoBlocks) {
   std::vector<Lifetime> chain;
   for (std::uint64_t i = 0; i < 20; ++i) {
     chain.push_back({4096, i, i + 1});
@@ -22,7 +22,7 @@ TEST(MemoryPlan, AChainOfEqualBlocksTakesTwoOfThem) {
   EXPECT_EQ(plan.byte_count, 2U * 4096U);
 }
 
-TEST(MemoryPlan, NothingTakesNothing) {
+TEST(MemoryPlan, EmptyPlanNeedsNoMemory) {
   EXPECT_EQ(plan_memory({}).byte_count, 0U);
   const std::vector<Lifetime> unused(3);
   const MemoryPlan plan = plan_memory(unused);
@@ -30,15 +30,15 @@ TEST(MemoryPlan, NothingTakesNothing) {
   EXPECT_EQ(plan.offsets.size(), 3U);
 }
 
-TEST(MemoryPlan, TheTightestGapIsTaken) {
-  // When the last one lives, gaps of 1024 and 832 bytes lie below and between the two that live throughout.
+TEST(MemoryPlan, SmallestSufficientGapIsUsed) {
+  // When the last block is live, there are gaps of 1024 and 832 bytes around the two that are always live.
   const std::vector<Lifetime> lives = {{1024, 0, 0}, {960, 0, 9}, {832, 0, 0}, {704, 0, 9}, {640, 5, 9}};
   const MemoryPlan plan = plan_memory(lives);
   EXPECT_EQ(plan.offsets[4], plan.offsets[2]);
   EXPECT_EQ(plan.byte_count, 1024U + 960U + 832U + 704U);
 }
 
-TEST(MemoryPlan, RandomBlocksThatLiveTogetherShareNoByte) {
+TEST(MemoryPlan, BlocksThatAreLiveTogetherDoNotOverlap) {
   for (std::uint32_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
@@ -59,21 +59,22 @@ TEST(MemoryPlan, RandomBlocksThatLiveTogetherShareNoByte) {
       EXPECT_EQ(plan.offsets[i] % 64, 0U);
       EXPECT_LE(plan.offsets[i] + lives[i].byte_count, plan.byte_count);
       for (std::size_t j = 0; j < i; ++j) {
-        const bool apart = plan.offsets[i] + lives[i].byte_count <= plan.offsets[j] ||
-                           plan.offsets[j] + lives[j].byte_count <= plan.offsets[i];
+        const bool disjoint = plan.offsets[i] + lives[i].byte_count <= plan.offsets[j] ||
+                              plan.offsets[j] + lives[j].byte_count <= plan.offsets[i];
         const bool empty = lives[i].byte_count == 0 || lives[j].byte_count == 0;
-        EXPECT_TRUE(apart || empty || !live_together(lives[i], lives[j])) << "blocks " << j << " and " << i;
+        EXPECT_TRUE(disjoint || empty || !live_together(lives[i], lives[j]))
+            << "blocks " << j << " and " << i;
       }
     }
   }
 }
 
-TEST(MemoryPlan, ABlockLargerThanAnyMemoryIsRefused) {
+TEST(MemoryPlan, OversizedBlockIsRefused) {
   const std::vector<Lifetime> lives = {{~std::uint64_t{0}, 0, 1}};
   EXPECT_THROW(plan_memory(lives), std::length_error);
 }
 
-TEST(Lifetimes, ReachFromTheFirstToTheLastStatementThatNamesATemporary) {
+TEST(Lifetimes, SpanTheFirstToTheLastStatementThatUsesTheTensor) {
   const Program program = parse_and_verify(
                               "yoke.program 1\n"
                               "program p() {\n"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/program/access_test.cpp: what backends that generate code ask about indices.
+// tests/unit/program/access_test.cpp: properties of indices that code generators use.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <yoke/program/access.h>
@@ -21,7 +21,7 @@ Program program_with(const std::string& statement) {
       .programs[0];
 }
 
-TEST(Access, GivesTheRangeAndTheLargestPartOfAnIndex) {
+TEST(Access, RangeAndLargestPartialSumCoverAllLoopsAndSymbols) {
   // Loops i below 8, j below 6; row is -4, -1, 2 or 5.
   const Program program = program_with("  a[i] += sum[j:6] (x[2*i - row + 3, j] else 0)");
   const Statement& statement = program.statements[0];
@@ -31,7 +31,7 @@ TEST(Access, GivesTheRangeAndTheLargestPartOfAnIndex) {
   EXPECT_EQ(largest_partial_sum(program, statement, affine), 14 + 5 + 3);
 }
 
-TEST(Access, TellsWhichIndicesMustBeTested) {
+TEST(Access, MayLeaveIsFalseOnlyForIndicesAlwaysInRange) {
   const Program program = program_with("  a[i] += sum[j:6] (x[i + 2, j] else 0) * (x[i + 3, j] else 0)");
   const Statement& statement = program.statements[0];
   const auto leaves = [&](std::size_t factor, std::size_t dim) {
@@ -45,7 +45,7 @@ TEST(Access, TellsWhichIndicesMustBeTested) {
   EXPECT_FALSE(leaves(1, 1));
 }
 
-TEST(Access, CountsStridesInElements) {
+TEST(Access, StridesAreInElements) {
   EXPECT_THAT(strides_of({"t", Type::kF32, {4, 3, 5}, Role::kIn, {}}), ElementsAre(15, 5, 1));
   EXPECT_THAT(strides_of({"t", Type::kF32, {}, Role::kIn, {}}), ElementsAre());
 }
@@ -55,17 +55,17 @@ TEST(Access, EveryLoopOfAPlainTargetIsIndependent) {
   EXPECT_THAT(independent_loops(program.statements[0]), ElementsAre(true, true));
 }
 
-TEST(Access, OnlyLoopsOutsideOfTheScatteredIndexAreIndependent) {
+TEST(Access, OnlyLoopsOutsideTheScatterIndexAreIndependent) {
   const Program one = program_with("  y[k[b, c], e] += x[b, e] * f32(c)");
   ASSERT_TRUE(has_element_index(one.statements[0].target));
   EXPECT_THAT(independent_loops(one.statements[0]), ElementsAre(false, false, true));
 
-  // j also scatters, but its own place in the second index tells its values apart.
+  // c is part of the scatter index, but the second index is different for each value of c.
   const Program two = program_with("  y[k[b, c], 2*c + d] for[b:10, c:3, d:2] += 1");
   EXPECT_THAT(independent_loops(two.statements[0]), ElementsAre(false, true, true));
 }
 
-TEST(Access, VisitsIndexTensorsToo) {
+TEST(Access, VisitorsIncludeIndexTensors) {
   const Program program = program_with("  y[k[b, 0], e] += (x[k[b, 1], e] else 0)");
   const Statement& statement = program.statements[0];
   std::vector<std::uint32_t> read;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/program/corpus.h: canonical, valid programs that together use every part of the language.
+// tests/unit/program/corpus.h: valid programs in canonical form that together use the whole language.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <yoke/program/text.h>
 
 #include <string>
@@ -11,7 +12,7 @@ namespace yoke::program {
 
 inline const std::vector<std::string>& corpus() {
   static const std::vector<std::string> texts = {
-      // The layer of the design document.
+      // A dense layer.
       R"(yoke.program 1
 program dense(symbol row in 0..60000 step 500) {
   arg x : f32[60000, 784] in
@@ -114,7 +115,7 @@ program functions() {
   s[] = -0.0
 }
 )",
-      // Two programs in one text, without statements that do much.
+      // Two programs in one text, with extreme dimensions and symbols.
       R"(yoke.program 1
 program first() {
   arg y : f32[1, 1, 1, 1, 1, 1, 1, 9223372036854775] out
@@ -132,7 +133,7 @@ program second(symbol only in 3..4, symbol low in -9223372036854775808..92233720
   return texts;
 }
 
-// What a user reads; "accepted" if nothing is wrong.
+// The error message of the text, or "accepted".
 inline std::string error_of(const std::string& text) {
   try {
     parse_and_verify(text);
@@ -140,6 +141,21 @@ inline std::string error_of(const std::string& text) {
     return error.what();
   }
   return "accepted";
+}
+
+// Compares everything but locations and declarations, which the text shows anyway.
+inline void expect_same(const Program& a, const Program& b) {
+  EXPECT_EQ(a.hints, b.hints);
+  ASSERT_EQ(a.statements.size(), b.statements.size());
+  for (std::size_t i = 0; i < a.statements.size(); ++i) {
+    const Statement& x = a.statements[i];
+    const Statement& y = b.statements[i];
+    EXPECT_TRUE(x.loops == y.loops && x.target == y.target && x.assign == y.assign && x.reduce == y.reduce &&
+                x.reduce_loops == y.reduce_loops && x.accumulator == y.accumulator && x.hint == y.hint &&
+                same(x.value, y.value))
+        << print(a, x) << "\nbecame\n"
+        << print(b, y);
+  }
 }
 
 }  // namespace yoke::program

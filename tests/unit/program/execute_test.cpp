@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/program/execute_test.cpp: the reference executor, against values worked out by hand or by the
-// standard library.
+// tests/unit/program/execute_test.cpp: compares the reference executor with values
+// computed by hand or by the standard library.
 #include <gtest/gtest.h>
 #include <yoke/program/execute.h>
 #include <yoke/program/text.h>
@@ -51,7 +51,7 @@ TEST(Executor, MultipliesMatrices) {
   EXPECT_EQ(c, (std::vector<float>{5, 11, 14, 23}));
 }
 
-TEST(Executor, FollowsASymbolThroughTheRows) {
+TEST(Executor, SymbolOffsetsTheRows) {
   std::vector<std::int32_t> x = {1, 2, 3, 4, 5, 6};
   std::vector<std::int32_t> y(2);
   for (const std::int64_t row : {0, 2, 4}) {
@@ -74,7 +74,7 @@ TEST(Executor, ConvolvesWithPadding) {
   EXPECT_EQ(strided, (std::vector<float>{2090, 4320}));
 }
 
-TEST(Executor, GathersWithElseAndDropsScattersOutside) {
+TEST(Executor, GatherYieldsElseAndScatterDropsWritesOutOfRange) {
   std::vector<float> table = {1, 2, 3};
   std::vector<std::int64_t> index = {2, 0, -1, 3, 2, std::numeric_limits<std::int64_t>::min()};
   std::vector<float> got(6);
@@ -86,9 +86,9 @@ TEST(Executor, GathersWithElseAndDropsScattersOutside) {
   EXPECT_EQ(sums, (std::vector<float>{2, 0, 6}));
 }
 
-TEST(Executor, GivesTheLowestIndexOfAnExtreme) {
+TEST(Executor, ArgMaxReturnsTheLowestIndexAndNaNWins) {
   std::vector<float> x = {1,     3,     3,     -2,    -2,  // ties
-                          1,     kNan,  9,     kNan,  -9,  // NaN beats all
+                          1,     kNan,  9,     kNan,  -9,  // NaN beats every number
                           -kInf, -kInf, -kInf, -kInf, -kInf};
   std::vector<std::int32_t> high(3);
   std::vector<std::int64_t> low(3);
@@ -99,7 +99,7 @@ TEST(Executor, GivesTheLowestIndexOfAnExtreme) {
   EXPECT_EQ(low, (std::vector<std::int64_t>{3, 1, 0}));
 }
 
-TEST(Executor, ReducesInEveryWay) {
+TEST(Executor, ComputesEveryReduction) {
   std::vector<std::int32_t> x = {3, -4, 5};
   std::vector<std::int32_t> y(4);
   std::vector<std::uint8_t> b(2);
@@ -116,24 +116,24 @@ TEST(Executor, ReducesInEveryWay) {
   EXPECT_EQ(g[1], -kInf);
 }
 
-TEST(Executor, AccumulatesIntoTheOldElement) {
+TEST(Executor, CompoundAssignmentCombinesWithTheOldElement) {
   std::vector<std::int32_t> y = {10, 10, 10, 10};
   run("arg y : i32[4] inout\ny[0] += 3\ny[1] *= 3\ny[2] max= 11\ny[3] min= sum[k:3] 3", {y.data()});
   EXPECT_EQ(y, (std::vector<std::int32_t>{13, 30, 11, 9}));
 }
 
 TEST(Executor, SumsInTheAccumulatorAndRoundsOnce) {
-  // 2048 + 1 is no f16; in f32 all 4096 ones arrive.
+  // 2049 is not representable in f16; the f32 accumulator counts all 4096 ones.
   std::vector<std::uint16_t> ones(4096, f32_to_f16(1));
   std::uint16_t sum = 0;
   run("arg x : f16[4096] in\narg y : f16[] out\ny[] = sum:f32[i] x[i]", {ones.data(), &sum});
   EXPECT_EQ(f16_to_f32(sum), 4096.0F);
-  // Scatter-add has no accumulator: every addition rounds.
+  // A scatter has no accumulator, so each addition rounds to f16.
   run("arg x : f16[4096] in\narg y : f16[] inout\ntemp z : i32[4096]\ntemp s : f16[1]\nz[i] = 0\ns[0] = 0\n"
       "s[z[i]] += x[i]\ny[] = s[0]",
       {ones.data(), &sum});
   EXPECT_EQ(f16_to_f32(sum), 2048.0F);
-  // 2^24 + 1 is no f32; an f64 accumulator keeps it until the end.
+  // 2^24 + 1 is not representable in f32; an f64 accumulator holds it.
   std::vector<float> x = {16777216, 1, -16777216};
   std::vector<float> y(2);
   run("arg x : f32[3] in\narg y : f32[2] out\ny[0] = sum[i] x[i]\ny[1] = sum:f64[i] x[i]",
@@ -158,7 +158,7 @@ TEST(Executor, WrapsIntegers) {
   EXPECT_EQ(one<std::uint32_t>("u32", "x[] - 4", "u32", 3U), 0xffffffffU);
 }
 
-TEST(Executor, DividesTowardZeroAndByZeroGivesZero) {
+TEST(Executor, DivisionTruncatesAndDivisionByZeroIsZero) {
   EXPECT_EQ(i32("x[] / 2", -7), -3);
   EXPECT_EQ(i32("x[] % 2", -7), -1);
   EXPECT_EQ(i32("x[] / 0", 5), 0);
@@ -196,7 +196,7 @@ TEST(Executor, SaturatesCastsToIntegers) {
   EXPECT_EQ(cast("bool", kNan), 1);
 }
 
-TEST(Executor, KeepsTheLowBitsBetweenIntegers) {
+TEST(Executor, IntegerCastsKeepTheLowBits) {
   EXPECT_EQ(one<std::uint8_t>("u8", "u8(x[])", "i32", -1), 255);
   EXPECT_EQ(one<std::int32_t>("i32", "i32(x[])", "u32", 0xffffffffU), -1);
   EXPECT_EQ(one<std::int32_t>("i32", "i32(x[])", "i64", std::int64_t{0x100000002}), 2);
@@ -205,8 +205,8 @@ TEST(Executor, KeepsTheLowBitsBetweenIntegers) {
 }
 
 TEST(Executor, RoundsIntegersToFloatsOnce) {
-  // 2^60 + 2^36 + 1 lies just above the middle of two f32; rounded to f64 first it would be the middle, and
-  // go down.
+  // 2^60 + 2^36 + 1 is just above the midpoint of two f32 values. Rounding to f64 first
+  // would give the midpoint, which rounds down.
   const std::int64_t value = (std::int64_t{1} << 60) + (std::int64_t{1} << 36) + 1;
   EXPECT_EQ(one<float>("f32", "f32(x[])", "i64", value), 0x1p60F + 0x1p37F);
   EXPECT_EQ(one<double>("f64", "f64(x[])", "u32", 0xffffffffU), 4294967295.0);
@@ -229,7 +229,7 @@ TEST(Executor, RoundsEachOperationOf16BitFloats) {
   EXPECT_EQ(bf16("x[] * x[] / x[]", 1000), 1000.0F);
 }
 
-TEST(Executor, FollowsTheRulesForFloats) {
+TEST(Executor, FloatEdgeCasesFollowTheFormat) {
   EXPECT_TRUE(std::isnan(f32("max(x[], 1)", kNan)));
   EXPECT_TRUE(std::isnan(f32("max(1, x[])", kNan)));
   EXPECT_TRUE(std::isnan(f32("min(x[], 1)", kNan)));
@@ -244,10 +244,10 @@ TEST(Executor, FollowsTheRulesForFloats) {
   EXPECT_EQ(f32("x[] / 0", 1), kInf);
   EXPECT_EQ(f32("select(x[] == x[], 1, 2)", kNan), 2.0F);
   EXPECT_EQ(f32("select(x[] != x[] || !(x[] < 1), 1, 2)", kNan), 1.0F);
-  EXPECT_EQ(f32("x[] + 1 - x[]", 16777216.0F), 0.0F);  // each operation in f32
+  EXPECT_EQ(f32("x[] + 1 - x[]", 16777216.0F), 0.0F);  // each operation rounds to f32
 }
 
-TEST(Executor, ComputesFunctionsToTheLastPlaceOfF32) {
+TEST(Executor, FunctionsAreCorrectlyRoundedToF32) {
   struct Case {
     const char* name;
     double (*function)(double);
@@ -278,7 +278,7 @@ TEST(Executor, ComputesFunctionsToTheLastPlaceOfF32) {
   EXPECT_EQ(f32("fma(x[], x[], -1)", 1 + 0x1p-23F), 0x1p-22F + 0x1p-46F);
 }
 
-TEST(Executor, ConvertsEvery16BitPatternThereAndBack) {
+TEST(Executor, Every16BitPatternRoundTrips) {
   for (std::uint32_t bits = 0; bits < 65536; ++bits) {
     const auto pattern = static_cast<std::uint16_t>(bits);
     const float half = f16_to_f32(pattern);
@@ -296,14 +296,14 @@ TEST(Executor, ConvertsEvery16BitPatternThereAndBack) {
   }
 }
 
-TEST(Executor, RoundsToTheNearest16BitFloatWithTiesToEven) {
+TEST(Executor, ConversionTo16BitsRoundsToNearestEven) {
   EXPECT_EQ(f32_to_f16(65519.99F), 0x7bff);
   EXPECT_EQ(f32_to_f16(65520.0F), 0x7c00);
-  EXPECT_EQ(f32_to_f16(0x1p-25F), 0x0000);  // the middle of 0 and the least subnormal
+  EXPECT_EQ(f32_to_f16(0x1p-25F), 0x0000);  // midpoint of 0 and the smallest subnormal
   EXPECT_EQ(f32_to_f16(0x1.000002p-25F), 0x0001);
-  EXPECT_EQ(f32_to_f16(0x1.8p-24F), 0x0002);  // the middle of 1 and 2 of them
+  EXPECT_EQ(f32_to_f16(0x1.8p-24F), 0x0002);  // midpoint of the two smallest subnormals
   EXPECT_EQ(f32_to_f16(-0x1p-149F), 0x8000);
-  EXPECT_EQ(f32_to_f16(0x1.ffcp-15F), 0x0400);  // the largest subnormal's upper neighbour
+  EXPECT_EQ(f32_to_f16(0x1.ffcp-15F), 0x0400);  // rounds up from the largest subnormal
   EXPECT_EQ(f32_to_f16(1 + 0x1p-11F), 0x3c00);
   EXPECT_EQ(f32_to_f16(1 + 0x1.8p-10F), 0x3c02);
   EXPECT_EQ(f32_to_bf16(1 + 0x1p-8F), 0x3f80);
@@ -311,7 +311,7 @@ TEST(Executor, RoundsToTheNearest16BitFloatWithTiesToEven) {
   EXPECT_EQ(f32_to_bf16(std::numeric_limits<float>::max()), 0x7f80);
 }
 
-TEST(Executor, DrawsTheBitsOfThreefry) {
+TEST(Executor, ThreefryMatchesPublishedVectors) {
   // Known answers published with Random123 (threefry4x32, 20 rounds).
   using Words = std::array<std::uint32_t, 4>;
   EXPECT_EQ(threefry4x32({0, 0, 0, 0}, {0, 0, 0, 0}),
@@ -324,7 +324,7 @@ TEST(Executor, DrawsTheBitsOfThreefry) {
             (Words{0x59cd1dbb, 0xb8879579, 0x86b5d00c, 0xac8b6d84}));
 }
 
-TEST(Executor, GivesRandomBitsByCounter) {
+TEST(Executor, RandomBitsDependOnSeedStreamAndCounterOnly) {
   std::vector<std::uint32_t> y(6);
   run("arg y : u32[6] out\ny[i] = random_bits(0, 0, i)", {y.data()});
   EXPECT_EQ(std::vector(y.begin(), y.begin() + 4),
@@ -333,14 +333,14 @@ TEST(Executor, GivesRandomBitsByCounter) {
   EXPECT_EQ(random_bits(0x100000002, 0x300000004, 0x1400000015), threefry4x32({2, 1, 4, 3}, {5, 5, 0, 0})[1]);
 }
 
-TEST(Executor, RunsStatementsOneAfterTheOtherInPlace) {
+TEST(Executor, StatementsRunInOrder) {
   std::vector<float> y = {1, 2, 3};
   run("arg y : f32[3] inout\ntemp s : f32[]\ns[] = sum[i] y[i]\ny[i] = y[i] / s[] * 6\ny[i] = y[i] + y[i]",
       {y.data()});
   EXPECT_EQ(y, (std::vector<float>{2, 4, 6}));
 }
 
-TEST(Evaluate, GivesWhatTheExecutorGives) {
+TEST(Evaluate, MatchesTheExecutor) {
   const Expr tenth = Expr::constant(Type::kF32, 0.1);
   const Expr sum = Expr::make(Op::kAdd, {tenth, Expr::constant(Type::kF32, 0.2)});
   EXPECT_EQ(evaluate(sum).number, static_cast<double>(0.1F + 0.2F));
@@ -353,12 +353,12 @@ TEST(Evaluate, GivesWhatTheExecutorGives) {
       evaluate(sum).number);
 }
 
-TEST(Evaluate, RefusesWhatHasNoOneValue) {
+TEST(Evaluate, RejectsExpressionsThatAreNotConstant) {
   EXPECT_THROW(evaluate(Expr::index_loop(0)), std::invalid_argument);
   EXPECT_THROW(evaluate(Expr::make(Op::kNeg, {Expr::read(Type::kF32, {})})), std::invalid_argument);
 }
 
-TEST(Executor, RefusesACallThatDoesNotFitTheProgram) {
+TEST(Executor, RejectsWrongArgumentsAndSymbolValues) {
   float x = 0;
   const auto message = [&](std::initializer_list<void*> arguments, std::vector<std::int64_t> values) {
     try {
@@ -369,12 +369,12 @@ TEST(Executor, RefusesACallThatDoesNotFitTheProgram) {
     return std::string("accepted");
   };
   EXPECT_EQ(message({&x}, {4}), "accepted");
-  EXPECT_EQ(message({}, {4}), "program 'p': takes 1 arguments, 0 given");
-  EXPECT_EQ(message({nullptr}, {4}), "program 'p': the argument 'x' is null");
-  EXPECT_EQ(message({&x}, {}), "program 'p': takes 1 symbol values, 0 given");
+  EXPECT_EQ(message({}, {4}), "program 'p': expects 1 argument, got 0");
+  EXPECT_EQ(message({nullptr}, {4}), "program 'p': argument 'x' is null");
+  EXPECT_EQ(message({&x}, {}), "program 'p': expects 1 symbol value, got 0");
   for (const std::int64_t value : {-2, 3, 6}) {
-    EXPECT_EQ(message({&x}, {value}), "program 'p': the value " + std::to_string(value) +
-                                          " of symbol 'row' is not one of 0..6 step 2");
+    EXPECT_EQ(message({&x}, {value}), "program 'p': symbol 'row' is " + std::to_string(value) +
+                                          "; its declared range is 0..6 step 2");
   }
 }
 

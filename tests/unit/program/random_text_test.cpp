@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/program/random_text_test.cpp: random programs make the round trip, and broken texts never crash.
+// tests/unit/program/random_text_test.cpp: random programs round-trip through
+// text, and invalid texts never crash.
 #include <gtest/gtest.h>
 #include <yoke/program/execute.h>
 
@@ -16,7 +17,7 @@
 namespace yoke::program {
 namespace {
 
-// YOKE_TEST_SEED repeats a run; the seed is printed with every failure.
+// Set YOKE_TEST_SEED to repeat a run; each failure prints the seed.
 std::uint32_t seed() {
   const char* text = std::getenv("YOKE_TEST_SEED");
   static const std::uint32_t value =
@@ -24,21 +25,7 @@ std::uint32_t seed() {
   return value;
 }
 
-void expect_same(const Program& a, const Program& b) {
-  EXPECT_EQ(a.hints, b.hints);
-  ASSERT_EQ(a.statements.size(), b.statements.size());
-  for (std::size_t i = 0; i < a.statements.size(); ++i) {
-    const Statement& x = a.statements[i];
-    const Statement& y = b.statements[i];
-    EXPECT_TRUE(x.loops == y.loops && x.target == y.target && x.assign == y.assign && x.reduce == y.reduce &&
-                x.reduce_loops == y.reduce_loops && x.accumulator == y.accumulator && x.hint == y.hint &&
-                same(x.value, y.value))
-        << print(a, x) << "\nbecame\n"
-        << print(b, y);
-  }
-}
-
-TEST(RandomPrograms, MakeTheRoundTrip) {
+TEST(RandomPrograms, RoundTripThroughText) {
   SCOPED_TRACE("YOKE_TEST_SEED=" + std::to_string(seed()));
   for (std::uint32_t i = 0; i < 3000 && !testing::Test::HasFailure(); ++i) {
     const Program program = conformance::generate_case(seed(), i).program;
@@ -50,8 +37,8 @@ TEST(RandomPrograms, MakeTheRoundTrip) {
   }
 }
 
-// What the verifier accepts runs without leaving its buffers; the address sanitizer sees it if not.
-TEST(RandomPrograms, RunWithoutLeavingTheirBuffers) {
+// A verified program never accesses memory outside its buffers; the address sanitizer would report it.
+TEST(RandomPrograms, StayWithinTheirBuffers) {
   SCOPED_TRACE("YOKE_TEST_SEED=" + std::to_string(seed()));
   std::mt19937 random(seed());
   for (std::uint32_t i = 0; i < 300; ++i) {
@@ -75,21 +62,21 @@ TEST(RandomPrograms, RunWithoutLeavingTheirBuffers) {
     for (std::size_t t = 0; t < buffers.size(); ++t) {
       const Tensor& tensor = program.tensors[program.arguments()[t]];
       if (tensor.role == Role::kIn) {
-        EXPECT_EQ(after[t], before[t]) << tensor.name << " in\n" << print(program);
+        EXPECT_EQ(after[t], before[t]) << "changed the input " << tensor.name << " of\n" << print(program);
       }
       std::copy(before[t].begin(), before[t].end(), buffers[t].begin());
     }
     execute(program, arguments, one.launches.at(0));
-    EXPECT_EQ(buffers, after) << "a second run gave other bytes\n" << print(program);
+    EXPECT_EQ(buffers, after) << "a second run produced different bytes\n" << print(program);
   }
 }
 
-TEST(BrokenTexts, EveryPrefixIsReadOrRefused) {
+TEST(InvalidTexts, EveryPrefixParsesOrThrows) {
   for (const std::string& text : corpus()) {
     for (std::size_t length = 0; length < text.size(); ++length) {
       const std::string message = error_of(text.substr(0, length));
       EXPECT_FALSE(message.empty());
-      // Only what lacks nothing but the last line's end is whole.
+      // Only a prefix that lacks nothing but the final newline, or the second program, is complete.
       if (length + 1 < text.size() && text.substr(length).find("program second") == std::string::npos) {
         EXPECT_NE(message, "accepted") << text.substr(0, length);
       }
@@ -97,7 +84,7 @@ TEST(BrokenTexts, EveryPrefixIsReadOrRefused) {
   }
 }
 
-TEST(BrokenTexts, WithChangedBytesAreReadOrRefused) {
+TEST(InvalidTexts, MutationsParseOrThrow) {
   SCOPED_TRACE("YOKE_TEST_SEED=" + std::to_string(seed()));
   std::mt19937 random(seed());
   int refused = 0;
@@ -130,7 +117,7 @@ TEST(BrokenTexts, WithChangedBytesAreReadOrRefused) {
       EXPECT_FALSE(error.reason().empty());
     }
   }
-  EXPECT_GT(refused, 1000);  // most changes break a text
+  EXPECT_GT(refused, 1000);  // most mutations make a text invalid
 }
 
 }  // namespace

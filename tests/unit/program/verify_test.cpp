@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/program/verify_test.cpp: every rule of the verifier, as a user reads it when it is broken.
+// tests/unit/program/verify_test.cpp: the message of every rule that the verifier enforces.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -9,7 +9,7 @@
 namespace yoke::program {
 namespace {
 
-// Declarations from line 3 on, each line as given.
+// A text whose `lines` start at line 3.
 std::string with(const std::string& lines, const std::string& symbols = "") {
   return "yoke.program 1\nprogram p(" + symbols + ") {\n" + lines + "\n}\n";
 }
@@ -31,64 +31,68 @@ std::string error_with(const std::string& statements,
   return error_of(with(kTensors + statements, symbols));
 }
 
-TEST(Verifier, AsksForRangesAndSizesThatAreNotEmpty) {
+TEST(Verifier, RejectsEmptyRangesAndSizes) {
   EXPECT_EQ(error_of(with("", "symbol a in 3..3")),
-            "line 2, column 18: the range 3..3 of symbol 'a' is empty; its end is excluded");
+            "line 2, column 18: the range 3..3 of symbol 'a' is empty; the upper bound is excluded");
   EXPECT_EQ(error_of(with("", "symbol a in 0..3 step 0")),
-            "line 2, column 18: the step of symbol 'a' is 0; it is at least 1");
+            "line 2, column 18: the step of symbol 'a' is 0; it must be at least 1");
   EXPECT_EQ(error_of(with("  arg x : f32[3, 0] in")),
-            "line 3, column 7: tensor 'x' has a dimension of 0; each is at least 1");
+            "line 3, column 7: tensor 'x' has a dimension of 0; it must be at least 1");
   EXPECT_EQ(error_with("y[i] = sum[j:0] x[i]"),
-            "line 12, column 1: loop 'j' has the extent 0; it is at least 1");
+            "line 12, column 1: loop 'j' has extent 0; it must be at least 1");
 }
 
-TEST(Verifier, AsksForSizesThatFit) {
+TEST(Verifier, RejectsSizesThatOverflow) {
   EXPECT_EQ(error_of(with("arg x : f32[1, 1, 1, 1, 1, 1, 1, 1, 1] in")),
             "line 3, column 5: tensor 'x' has 9 dimensions; the limit is 8");
   EXPECT_EQ(error_of(with("arg x : f32[1, 1, 1, 1, 1, 1, 1, 1] in")), "accepted");
   EXPECT_EQ(error_of(with("arg x : f32[2305843009213693952] in")),
-            "line 3, column 5: tensor 'x' has more bytes than fit in 63 bits");
+            "line 3, column 5: tensor 'x' is larger than 2^63 - 1 bytes");
   EXPECT_EQ(error_of(with("arg x : f32[2305843009213693951] in")), "accepted");
   EXPECT_EQ(error_of(with("arg x : u8[4294967296, 4294967296, 18446744073709551615] in")),
-            "line 3, column 5: tensor 'x' has more bytes than fit in 63 bits");
+            "line 3, column 5: tensor 'x' is larger than 2^63 - 1 bytes");
   EXPECT_EQ(error_with("y[i] = sum[j:3037000500, k:3037000500] 1"),
-            "line 12, column 1: the statement has more iterations than fit in 63 bits");
+            "line 12, column 1: the statement has more than 2^63 - 1 iterations");
 }
 
-TEST(Verifier, KeepsEveryIndexInside) {
-  EXPECT_EQ(error_with("y[i] = x[i + 1]"),
-            "line 12, column 8: the index 'i + 1' of 'x' runs from 1 to 10, outside of 0 to 9; write (x[...] "
-            "else 0) if that is meant");
+TEST(Verifier, RejectsIndicesOutOfRange) {
+  EXPECT_EQ(
+      error_with("y[i] = x[i + 1]"),
+      "line 12, column 8: the index 'i + 1' of 'x' ranges from 1 to 10; the valid range is 0 to 9; to allow "
+      "this, write (x[...] else 0)");
   EXPECT_EQ(error_with("y[i] = 2 * x[-i]"),
-            "line 12, column 12: the index '-i' of 'x' runs from -9 to 0, outside of 0 to 9; write (x[...] "
-            "else 0) if that is meant");
+            "line 12, column 12: the index '-i' of 'x' ranges from -9 to 0; the valid range is 0 to 9; to "
+            "allow this, "
+            "write (x[...] else 0)");
   EXPECT_EQ(error_with("y[i] = (x[i + 1] else 0)"), "accepted");
   EXPECT_EQ(error_with("y[i + 6] for[i:5] = 1"),
-            "line 12, column 1: the index 'i + 6' of 'y' runs from 6 to 10, outside of 0 to 9");
+            "line 12, column 1: the index 'i + 6' of 'y' ranges from 6 to 10; the valid range is 0 to 9");
   EXPECT_EQ(error_with("y[i] for[i:6] = x[row + i]"),
-            "accepted");  // row is 0, 2 or 4: its last step is not 5
+            "accepted");  // the largest value of row is 4, not 5
   EXPECT_EQ(error_with("y[i] for[i:7] = x[row + i]"),
-            "line 12, column 17: the index 'row + i' of 'x' runs from 0 to 10, outside of 0 to 9; write "
-            "(x[...] else 0) if that is meant");
+            "line 12, column 17: the index 'row + i' of 'x' ranges from 0 to 10; the valid range is 0 to 9; "
+            "to allow "
+            "this, write (x[...] else 0)");
   EXPECT_EQ(error_with("y[i] = (x[k[i + 1]] else 0)"),
-            "line 12, column 8: the index 'i + 1' of 'k' runs from 1 to 10, outside of 0 to 9");
+            "line 12, column 8: the index 'i + 1' of 'k' ranges from 1 to 10; the valid range is 0 to 9");
   EXPECT_EQ(error_with("y[i] = (x[2305843009213693952*i] else 0)"),
-            "line 12, column 8: the index '2305843009213693952*i' of 'x' may pass 2^61");
+            "line 12, column 8: the index '2305843009213693952*i' of 'x' may exceed 2^61");
   EXPECT_EQ(error_with("y[i] = (x[row] else 0)", "symbol row in -9223372036854775808..9223372036854775807"),
-            "line 12, column 8: the index 'row' of 'x' may pass 2^61");
+            "line 12, column 8: the index 'row' of 'x' may exceed 2^61");
 }
 
-TEST(Verifier, AsksForElseAtEveryGather) {
-  EXPECT_EQ(error_with("y[i] = x[k[i]]"),
-            "line 12, column 8: a gather must say what it yields outside of 'x': write (x[...] else 0)");
+TEST(Verifier, RejectsGathersWithoutElse) {
+  EXPECT_EQ(
+      error_with("y[i] = x[k[i]]"),
+      "line 12, column 8: a gather needs a value for indices out of range of 'x': write (x[...] else 0)");
   EXPECT_EQ(error_with("y[i] = (x[y[i]] else 0)"),
-            "line 12, column 8: 'y' is f32 and cannot be an index; its type must be an integer");
+            "line 12, column 8: 'y' cannot be used as index: its type is f32, not an integer type");
 }
 
-TEST(Verifier, LetsNoTwoIterationsWriteOneElement) {
+TEST(Verifier, RejectsTwoIterationsThatWriteOneElement) {
   const auto reason = [](const std::string& tensor, const std::string& loop) {
-    return "line 12, column 1: two iterations may write one element of '" + tensor +
-           "': its indices do not tell the values of loop '" + loop + "' apart; reduce over it instead";
+    return "line 12, column 1: iterations that differ in loop '" + loop +
+           "' may write the same element of '" + tensor + "'; reduce over the loop instead";
   };
   EXPECT_EQ(error_with("y[i + j] for[i:5, j:5] = 1"), reason("y", "i"));
   EXPECT_EQ(error_with("y[2*i + j] for[i:4, j:3] = 1"), reason("y", "i"));
@@ -101,18 +105,18 @@ TEST(Verifier, LetsNoTwoIterationsWriteOneElement) {
   EXPECT_EQ(error_with("y[0] = x[0]"), "accepted");
 }
 
-TEST(Verifier, AsksThatScattersAccumulate) {
+TEST(Verifier, RejectsScattersThatDoNotAccumulate) {
   EXPECT_EQ(error_with("y[k[i]] = x[i]"),
-            "line 12, column 1: a scatter to 'y' with = would depend on the order of iterations; use += *= "
-            "max= or min=");
+            "line 12, column 1: a scatter to 'y' with = depends on the order of iterations; use += *= max= "
+            "or min=");
   EXPECT_EQ(error_with("y[k[i]] += x[i]"), "accepted");
   EXPECT_EQ(error_with("y[k[i]] max= sum[j] m[i, j]"), "accepted");
 }
 
-TEST(Verifier, LetsAStatementReadItsTargetOnlyWhereItWrites) {
+TEST(Verifier, RejectsReadsOfTheTargetAtOtherElements) {
   const auto reason = [](int column, const std::string& tensor) {
     return "line 12, column " + std::to_string(column) + ": the statement reads elements of its target '" +
-           tensor + "' that other iterations write; it may read only the element that it writes";
+           tensor + "' that other iterations write; an iteration may read only the element that it writes";
   };
   EXPECT_EQ(error_with("y[i] = y[i] + y[i] * x[i]"), "accepted");
   EXPECT_EQ(error_with("y[i] = y[i] + y[-i + 9]"), reason(15, "y"));
@@ -123,10 +127,10 @@ TEST(Verifier, LetsAStatementReadItsTargetOnlyWhereItWrites) {
   EXPECT_EQ(error_with("n[i] = i32((x[n[i]] else 0))"), reason(12, "n"));
 }
 
-TEST(Verifier, AsksThatWhatIsReadWasWritten) {
+TEST(Verifier, RejectsReadsOfUnwrittenElements) {
   const auto reason = [](int line, int column, const std::string& tensor) {
-    return "line " + std::to_string(line) + ", column " + std::to_string(column) + ": elements of '" +
-           tensor + "' are read here that were never written";
+    return "line " + std::to_string(line) + ", column " + std::to_string(column) + ": reads elements of '" +
+           tensor + "' that no statement has written";
   };
   EXPECT_EQ(error_with("y[i] = t[i]"), reason(12, 8, "t"));
   EXPECT_EQ(error_with("t[i] = t[i]"), reason(12, 8, "t"));
@@ -144,76 +148,79 @@ TEST(Verifier, AsksThatWhatIsReadWasWritten) {
   EXPECT_EQ(error_with("y[c[i]] += 1"), reason(12, 1, "c"));
   EXPECT_EQ(error_with("t[i] for[i:9] = 1\ny[i] = (t[i - 1] else 0)"), "accepted");
   EXPECT_EQ(error_with("t[i] += 1"),
-            "line 12, column 1: elements of 't' are accumulated to here that were never written");
+            "line 12, column 1: accumulates to elements of 't' that no statement has written");
   EXPECT_EQ(error_with("t[k[i]] += 1"),
-            "line 12, column 1: elements of 't' are accumulated to here that were never written");
+            "line 12, column 1: accumulates to elements of 't' that no statement has written");
 }
 
-TEST(Verifier, CountsPartialWritesOfAMatrixTogether) {
+TEST(Verifier, CombinesPartialWrites) {
   const std::string four =
       "temp q : f32[10, 10]\nq[i, j] for[i:4, j:6] = 1\nq[i + 4, j] for[i:6] = 2\nq[i, j + 6] for[i:4, j:";
   EXPECT_EQ(error_with(four + "4] = 3\nm[i, j] = q[i, j]"), "accepted");
   EXPECT_EQ(error_with(four + "3] = 3\nm[i, j] = q[i, j]"),
-            "line 16, column 11: elements of 'q' are read here that were never written");
+            "line 16, column 11: reads elements of 'q' that no statement has written");
   EXPECT_EQ(error_with("temp q : f32[10, 10]\nq[i, i] = 1\nm[i, j] = q[i, j]"),
-            "line 14, column 11: elements of 'q' are read here that were never written");
+            "line 14, column 11: reads elements of 'q' that no statement has written");
 }
 
-TEST(Verifier, AsksThatOutputsAreWhollyWrittenAndInputsNever) {
+TEST(Verifier, RejectsIncompleteOutputsAndWrittenInputs) {
   const std::string reason =
-      "line 3, column 5: the out argument 'z' is not wholly written at the program's end";
+      "line 3, column 5: the program does not write every element of the `out` argument 'z'";
   EXPECT_EQ(error_of(with("arg z : f32[10] out")), reason);
   EXPECT_EQ(error_of(with("arg z : f32[10] out\nz[i] for[i:9] = 1")), reason);
   EXPECT_EQ(error_of(with("arg z : f32[10] out\nz[i] for[i:9] = 1\nz[9] = 2")), "accepted");
   EXPECT_EQ(error_of(with("arg z : f32[] out\nz[] = 2")), "accepted");
   EXPECT_EQ(error_of(with("arg z : f32[] out")), reason);
-  EXPECT_EQ(error_with("x[i] = 1"), "line 12, column 1: 'x' is an in argument and cannot be written");
+  EXPECT_EQ(error_with("x[i] = 1"), "line 12, column 1: 'x' is an `in` argument and cannot be written");
 }
 
-TEST(Verifier, AsksForTypesThatAgree) {
+TEST(Verifier, RejectsTypesThatDiffer) {
   EXPECT_EQ(error_with("y[i] = i"),
-            "line 12, column 1: 'y' has the type f32, and the value the type i64; cast the value");
+            "line 12, column 1: cannot assign a value of type i64 to 'y' of type f32; cast the value");
   EXPECT_EQ(error_with("n[i] = sum[j:3] x[j]"),
-            "line 12, column 1: 'n' has the type i32, and the value the type f32; cast the value");
-  EXPECT_EQ(error_with("b[i] += true"), "line 12, column 1: 'b' is bool and takes = only");
+            "line 12, column 1: cannot assign a value of type f32 to 'n' of type i32; cast the value");
+  EXPECT_EQ(error_with("b[i] += true"), "line 12, column 1: bool tensor 'b' can only be assigned with =");
 }
 
-TEST(Verifier, AsksForAccumulatorsThatHoldTheValue) {
+TEST(Verifier, RejectsAccumulatorsThatCannotHoldTheValue) {
   EXPECT_EQ(error_with("h[i] = sum[j] h[j]"),
-            "line 12, column 1: sum of f16 must state its accumulator, sum:f32[...] or sum:f64[...]");
+            "line 12, column 1: sum of f16 must state an accumulator type, sum:f32[...] or sum:f64[...]");
   EXPECT_EQ(error_with("y[i] = max[j] h[j]"),
-            "line 12, column 1: max of f16 must state its accumulator, max:f32[...] or max:f64[...]");
+            "line 12, column 1: max of f16 must state an accumulator type, max:f32[...] or max:f64[...]");
   EXPECT_EQ(error_with("h[i] = sum:f32[j] x[j]"), "accepted");
   EXPECT_EQ(error_with("h[i] = sum:f16[j] x[j]"),
-            "line 12, column 1: the accumulator f16 cannot hold every f32 of the value");
+            "line 12, column 1: accumulator type f16 cannot hold every value of type f32");
   EXPECT_EQ(error_with("n[i] = sum:u32[j] k[j]"),
-            "line 12, column 1: the accumulator u32 cannot hold every i32 of the value");
+            "line 12, column 1: accumulator type u32 cannot hold every value of type i32");
   EXPECT_EQ(error_with("n[i] = sum:i64[j] k[j]"), "accepted");
   EXPECT_EQ(error_with("y[i] = sum:i64[j] k[j]"),
-            "line 12, column 1: the accumulator i64 is not rounded to f32, the type of 'y'; both are floats "
-            "or both integers");
-  EXPECT_EQ(error_with("b[i] = any:bool[j] b[j]"), "line 12, column 1: any takes no accumulator");
+            "line 12, column 1: accumulator type i64 cannot be converted to f32, the type of 'y'; both must "
+            "be floats or both integers");
+  EXPECT_EQ(error_with("b[i] = any:bool[j] b[j]"),
+            "line 12, column 1: any does not accept an accumulator type");
 }
 
-TEST(Verifier, AsksWhatEachReductionTakes) {
-  EXPECT_EQ(error_with("b[i] = any[j] x[j]"), "line 12, column 1: any takes bool, not f32");
-  EXPECT_EQ(error_with("b[i] = sum[j] x[j] > 1"), "line 12, column 1: sum takes numbers, not bool");
-  EXPECT_EQ(error_with("n[i] = argmax[j] b[j]"), "line 12, column 1: argmax takes numbers, not bool");
+TEST(Verifier, RejectsOperandsThatAReductionDoesNotSupport) {
+  EXPECT_EQ(error_with("b[i] = any[j] x[j]"), "line 12, column 1: any requires bool, got f32");
+  EXPECT_EQ(error_with("b[i] = sum[j] x[j] > 1"), "line 12, column 1: sum requires numbers, got bool");
+  EXPECT_EQ(error_with("n[i] = argmax[j] b[j]"), "line 12, column 1: argmax requires numbers, got bool");
   EXPECT_EQ(error_with("n[i] = argmax[j, l] m[j, l]"),
-            "line 12, column 1: argmax takes exactly one loop, 2 given");
+            "line 12, column 1: argmax requires exactly one loop, got 2");
   EXPECT_EQ(error_with("y[i] = argmin[j] m[i, j]"),
-            "line 12, column 1: argmin gives an i32 or i64, and 'y' is f32");
-  EXPECT_EQ(error_with("n[i] += argmin[j] m[i, j]"), "line 12, column 1: argmin takes = only");
+            "line 12, column 1: the target of argmin must be i32 or i64, but 'y' is f32");
+  EXPECT_EQ(error_with("n[i] += argmin[j] m[i, j]"), "line 12, column 1: argmin can only be assigned with =");
   EXPECT_EQ(error_with("n[i] = argmax[j:2147483649] x[i]"),
-            "line 12, column 1: the numbers of loop 'j' do not fit in i32");
-  EXPECT_EQ(error_with("n[i] = argmax:f32[j] h[j]"), "line 12, column 1: argmax takes no accumulator");
+            "line 12, column 1: the indices of loop 'j' do not fit in i32");
+  EXPECT_EQ(error_with("n[i] = argmax:f32[j] h[j]"),
+            "line 12, column 1: argmax does not accept an accumulator type");
   EXPECT_EQ(error_with("n[i] = argmax[j] h[j]"), "accepted");
 }
 
-// Programs made by code may break what a text cannot; they have no lines, so the message counts statements.
-class VerifierOfCode : public testing::Test {
+// Programs built by code can break rules that no text can break. They have no line numbers, so messages
+// give the number of the statement.
+class VerifierOfBuiltPrograms : public testing::Test {
  protected:
-  // y[i] = x[i], then broken.
+  // Applies `change` to the program y[i] = x[i].
   static std::string broken(const std::function<void(Program&)>& change) {
     Program program;
     program.name = "p";
@@ -238,70 +245,73 @@ class VerifierOfCode : public testing::Test {
 
 const std::string kInStatement = "program 'p', statement 1: ";
 
-TEST_F(VerifierOfCode, ChecksNames) {
+TEST_F(VerifierOfBuiltPrograms, RejectsInvalidNames) {
   EXPECT_EQ(broken([](Program&) {}), "accepted");
   EXPECT_EQ(broken([](Program& p) { p.name = "a b"; }),
-            "program 'a b': 'a b' is no name: letters, digits and _ are, not starting with a digit");
+            "program 'a b': invalid name 'a b'; a name consists of letters, digits and _, and does not start "
+            "with a digit");
   EXPECT_EQ(broken([](Program& p) { p.tensors[0].name = "y"; }),
             "program 'p': the name 'y' is declared twice");
   EXPECT_EQ(broken([](Program& p) { p.symbols[0].name = "y"; }),
             "program 'p': the name 'y' is declared twice");
-  EXPECT_EQ(broken([](Program& p) { p.statements[0].loops[0].name = "1"; }),
-            kInStatement + "'1' is no name: letters, digits and _ are, not starting with a digit");
+  EXPECT_EQ(
+      broken([](Program& p) { p.statements[0].loops[0].name = "1"; }),
+      kInStatement +
+          "invalid name '1'; a name consists of letters, digits and _, and does not start with a digit");
   EXPECT_EQ(broken([](Program& p) { p.statements[0].loops[0].name = "s"; }),
-            kInStatement + "'s' is a symbol and cannot be a loop");
+            kInStatement + "loop 's' has the name of a symbol");
   EXPECT_EQ(broken([](Program& p) {
               p.statements[0].loops.push_back({"i", 2});
               p.statements[0].reduce = Reduce::kSum;
               p.statements[0].reduce_loops = {1};
             }),
-            kInStatement + "two loops are named 'i'");
+            kInStatement + "loop 'i' is declared twice");
 }
 
-TEST_F(VerifierOfCode, ChecksNumbersBeforeItFollowsThem) {
+TEST_F(VerifierOfBuiltPrograms, RejectsNumbersThatDoNotExist) {
   EXPECT_EQ(broken([](Program& p) { p.statements[0].target.tensor = 9; }),
-            kInStatement + "an access names tensor number 9, which does not exist");
+            kInStatement + "an access refers to tensor number 9, which does not exist");
   EXPECT_EQ(broken([](Program& p) { p.statements[0].value.access.tensor = 9; }),
-            kInStatement + "an access names tensor number 9, which does not exist");
+            kInStatement + "an access refers to tensor number 9, which does not exist");
   EXPECT_EQ(broken([](Program& p) { p.statements[0].value.access.indices[0].affine.terms[0].id = 9; }),
-            kInStatement + "an index names loop or symbol number 9, which does not exist");
+            kInStatement + "an index refers to loop or symbol number 9, which does not exist");
   EXPECT_EQ(broken([](Program& p) {
               p.statements[0].value.access.indices[0].affine.terms.push_back({false, 0, 1});
             }),
-            kInStatement + "the terms of an index are not in order, or one is 0");
-  EXPECT_EQ(
-      broken([](Program& p) {
-        p.statements[0].value.access.indices[0] = {{}, 9, {}};
-      }),
-      kInStatement + "an element index names tensor number 9, which does not exist, or is affine as well");
+            kInStatement + "the terms of an index are not sorted, or a coefficient is 0");
+  EXPECT_EQ(broken([](Program& p) {
+              p.statements[0].value.access.indices[0] = {{}, 9, {}};
+            }),
+            kInStatement +
+                "an element index refers to tensor number 9, which does not exist, or has an affine part");
   EXPECT_EQ(
       broken([](Program& p) { p.statements[0].value.access.indices[0].element_indices = {Affine::loop(0)}; }),
-      kInStatement + "an affine index has element indices");
+      kInStatement + "an affine index must not have element indices");
   EXPECT_EQ(broken([](Program& p) {
               p.statements[0].value.access.indices[0] = {{}, 2, {}};
             }),
-            kInStatement + "k takes 1 index, 0 given");
+            kInStatement + "tensor 'k' has 1 dimension, got 0 indices");
   EXPECT_EQ(broken([](Program& p) { p.statements[0].target.indices.clear(); }),
-            kInStatement + "y takes 1 index, 0 given");
+            kInStatement + "tensor 'y' has 1 dimension, got 0 indices");
   EXPECT_EQ(broken([](Program& p) { p.statements[0].hint = 3; }),
-            "program 'p': the statements of a hint must be neighbours, and hints in order of their numbers");
-  EXPECT_EQ(broken([](Program& p) { p.hints = {"softmax"}; }), "program 'p': a hint groups no statement");
+            "program 'p': the statements of a hint must be consecutive, and hints numbered in order");
+  EXPECT_EQ(broken([](Program& p) { p.hints = {"softmax"}; }), "program 'p': a hint contains no statements");
   EXPECT_EQ(broken([](Program& p) { p.statements[0].assign = static_cast<Assign>(77); }),
-            kInStatement + "the hint, assignment or reduction has a number that does not exist");
+            kInStatement + "unknown hint, assignment or reduction");
   EXPECT_EQ(broken([](Program& p) { p.tensors[0].type = static_cast<Type>(77); }),
-            "program 'p': tensor 'x' has a type or role that does not exist");
+            "program 'p': tensor 'x' has an unknown type or role");
   EXPECT_EQ(broken([](Program& p) { p.statements[0].value.op = static_cast<Op>(200); }),
-            kInStatement + "the operation or its type has a number that does not exist");
+            kInStatement + "unknown operation or type");
 }
 
-TEST_F(VerifierOfCode, ChecksTheOrderOfLoops) {
+TEST_F(VerifierOfBuiltPrograms, RejectsLoopsOutOfOrder) {
   const std::string order =
       kInStatement +
-      "loops are numbered in order of their first use in the target, then those of the reduction";
+      "loops must be numbered in order of first use in the target, followed by those of the reduction";
   EXPECT_EQ(broken([](Program& p) {
               p.statements[0].loops.push_back({"j", 2});
             }),
-            kInStatement + "loop 'j' is neither in the target nor in the reduction");
+            kInStatement + "loop 'j' is used neither in the target nor in the reduction");
   EXPECT_EQ(broken([](Program& p) {
               p.statements[0].loops.push_back({"j", 2});
               p.statements[0].target.indices[0].affine = Affine::loop(1);
@@ -314,49 +324,47 @@ TEST_F(VerifierOfCode, ChecksTheOrderOfLoops) {
             }),
             order);
   EXPECT_EQ(broken([](Program& p) { p.statements[0].reduce = Reduce::kSum; }),
-            kInStatement + "a reduction has at least one loop, and only a reduction has");
+            kInStatement + "reduction loops without a reduction, or a reduction without loops");
   EXPECT_EQ(broken([](Program& p) { p.statements[0].accumulator = Type::kF32; }),
-            kInStatement + "an accumulator is stated without a reduction");
+            kInStatement + "an accumulator type requires a reduction");
   EXPECT_EQ(broken([](Program& p) { p.statements[0].target.otherwise = Literal{}; }),
-            kInStatement + "a target takes no else");
+            kInStatement + "a target must not have an else");
 }
 
-TEST_F(VerifierOfCode, ChecksExpressions) {
+TEST_F(VerifierOfBuiltPrograms, RejectsInvalidExpressions) {
   const auto value = [](Expr expr) { return broken([&](Program& p) { p.statements[0].value = expr; }); };
   const Expr one = Expr::constant(Type::kF32, 1);
   EXPECT_EQ(value(one), "accepted");
   EXPECT_EQ(value(Expr::make(Op::kAdd, {one, Expr::constant(Type::kF64, 1)})),
-            kInStatement + "+ takes values of one type, not f32 and f64; cast one of them");
-  EXPECT_EQ(value(Expr::make(Op::kAdd, {one})), kInStatement + "+ takes 2 arguments, 1 given");
+            kInStatement + "+ requires operands of the same type, got f32 and f64; cast one of them");
+  EXPECT_EQ(value(Expr::make(Op::kAdd, {one})), kInStatement + "+ expects 2 arguments, got 1");
   Expr mistyped = Expr::make(Op::kAdd, {one, one});
   mistyped.type = Type::kF64;
-  EXPECT_EQ(value(mistyped), kInStatement + "+ gives f32 here, not f64");
+  EXPECT_EQ(value(mistyped), kInStatement + "the result of + is f32, not f64");
   Expr cast = Expr::cast(Type::kF32, one);
   cast.args.clear();
-  EXPECT_EQ(value(cast), kInStatement + "f32 takes 1 argument, 0 given");
+  EXPECT_EQ(value(cast), kInStatement + "f32 expects 1 argument, got 0");
   Expr unrounded = one;
   unrounded.literal.number = 0.1;
   EXPECT_EQ(value(unrounded),
-            kInStatement + "the constant 0.100000 is not exactly a value of f32; round it first");
+            kInStatement + "the constant 0.100000 is not representable in f32; round it first");
   Expr leaf = one;
   leaf.args = {one};
-  EXPECT_EQ(value(leaf), kInStatement + "a leaf of an expression has no arguments");
+  EXPECT_EQ(value(leaf), kInStatement + "a leaf of an expression must not have arguments");
   Expr index = Expr::index_loop(0);
   index.affine.constant = 1;
   EXPECT_EQ(value(Expr::cast(Type::kF32, index)),
-            kInStatement + "an index as a value is one loop or symbol, of type i64");
+            kInStatement + "an index used as a value must be a single loop or symbol of type i64");
   EXPECT_EQ(value(Expr::read(Type::kF64, {0, {{Affine::loop(0), {}, {}}}, {}})),
-            kInStatement + "a read of 'x' gives f32, not f64");
+            kInStatement + "the type of 'x' is f32, not f64");
   Expr deep = one;
   for (int i = 0; i < 200; ++i) {
     deep = Expr::make(Op::kNeg, {deep});
   }
-  EXPECT_EQ(
-      value(deep),
-      kInStatement + "the expression is nested too deeply; the limit is 200 operations inside each other");
+  EXPECT_EQ(value(deep), kInStatement + "the expression is nested too deeply; the limit is 200 levels");
 }
 
-TEST_F(VerifierOfCode, ChecksModules) {
+TEST_F(VerifierOfBuiltPrograms, RejectsInvalidModules) {
   EXPECT_THROW(verify(Module{}), ProgramError);
   Program program;
   program.name = "p";
@@ -364,7 +372,7 @@ TEST_F(VerifierOfCode, ChecksModules) {
     verify(Module{{program, program}});
     FAIL() << "accepted";
   } catch (const ProgramError& error) {
-    EXPECT_STREQ(error.what(), "two programs are named 'p'");
+    EXPECT_STREQ(error.what(), "program 'p' is defined twice");
   }
 }
 

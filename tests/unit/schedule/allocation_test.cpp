@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/schedule/allocation_test.cpp: once linked, a step allocates nothing, on any thread.
+// tests/unit/schedule/allocation_test.cpp: after linking, a step does not allocate on any thread.
 #include "count_allocations.h"
 #include "rig.h"
 
 namespace yoke::test {
 namespace {
 
-// The runtime works for four shards that merge, copy and are read.
 TEST(AllocationTest, StepOfFourShardsAllocatesNothing) {
   Rig rig;
   constexpr const char* kAdd =
@@ -17,8 +16,8 @@ TEST(AllocationTest, StepOfFourShardsAllocatesNothing) {
   std::vector<Context> shards;
   for (int s = 0; s < 4; ++s) {
     shards.emplace_back(rig.stream());
-    shards.back().init_from_host("g", {YOKE_F32, {64}}, bytes(ones));
-    shards.back().allocate("copy", {YOKE_F32, {64}});
+    shards.back().init_from_host("g", {YOKE_TYPE_F32, {64}}, bytes(ones));
+    shards.back().allocate("copy", {YOKE_TYPE_F32, {64}});
     shards.back().stream()->wait();
   }
   std::vector<Transfer> transfers;
@@ -49,8 +48,8 @@ TEST(AllocationTest, StepOfFourShardsAllocatesNothing) {
     step(i);
   }
 
-  // program::execute, which the test's backend runs programs with, allocates: what one launch costs is
-  // subtracted.
+  // The fake backend's program::execute allocates, so the allocations of a launch
+  // are measured and subtracted.
   const std::uint64_t before_launch = allocation_count();
   adds[0].stream()->launch(adds[0].routine(), std::vector<std::int64_t>{0});
   shards[0].stream()->wait();
@@ -66,14 +65,14 @@ TEST(AllocationTest, StepOfFourShardsAllocatesNothing) {
   EXPECT_EQ(allocation_count() - before, 50 * 3 * per_launch);
 }
 
-TEST(AllocationTest, CopiesAcrossBackendsAllocateNothingOnceLinked) {
+TEST(AllocationTest, LinkedCopiesBetweenBackendsAllocateNothing) {
   Rig rig;
   register_backend(rig.runtime, 1);
   Context near(rig.stream());
   Context far(Stream::create(rig.runtime.backend("test1")->open_device(0)));
   const std::vector<float> ones(3 << 20U, 1);
-  near.init_from_host("x", {YOKE_F32, {ones.size()}}, bytes(ones));
-  far.allocate("x", {YOKE_F32, {ones.size()}});
+  near.init_from_host("x", {YOKE_TYPE_F32, {ones.size()}}, bytes(ones));
+  far.allocate("x", {YOKE_TYPE_F32, {ones.size()}});
   const Transfer transfer = device_to_device("x", MergeUse::kNone, far, near);
   transfer.run();
   far.stream()->wait();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/schedule/context_test.cpp: names, parents and children, what link checks.
+// tests/unit/schedule/context_test.cpp: tensors by name, parents and children, and the checks of link.
 #include "rig.h"
 
 namespace yoke::test {
@@ -24,8 +24,8 @@ class ContextTest : public testing::Test {
 };
 
 TEST_F(ContextTest, LinkedRoutineReadsAndWritesTensorsByName) {
-  context.init_from_host("x", {YOKE_F32, {2, 3}}, bytes(kSix));
-  context.allocate("y", {YOKE_F32, {2, 3}});
+  context.init_from_host("x", {YOKE_TYPE_F32, {2, 3}}, bytes(kSix));
+  context.allocate("y", {YOKE_TYPE_F32, {2, 3}});
   const LinkedRoutine routine = context.link(compile(rig.device, kScale), "scale");
 
   routine.run();
@@ -38,9 +38,9 @@ TEST_F(ContextTest, LinkedRoutineReadsAndWritesTensorsByName) {
   EXPECT_TRUE(routine.symbols().empty());
 }
 
-TEST_F(ContextTest, RenamedArgumentsAreBoundToOtherTensors) {
-  context.init_from_host("in", {YOKE_F32, {2, 3}}, bytes(kSix));
-  context.allocate("out", {YOKE_F32, {2, 3}});
+TEST_F(ContextTest, RenamedArgumentsAreBoundToTheGivenTensors) {
+  context.init_from_host("in", {YOKE_TYPE_F32, {2, 3}}, bytes(kSix));
+  context.allocate("out", {YOKE_TYPE_F32, {2, 3}});
   const LinkedRoutine routine =
       context.link(compile(rig.device, kScale), "scale", {{"x", "in"}, {"y", "out"}});
 
@@ -54,53 +54,54 @@ TEST_F(ContextTest, RenamedArgumentsAreBoundToOtherTensors) {
               testing::AllOf(testing::HasSubstr("no argument 'z'"), testing::HasSubstr("'x', 'y'")));
 }
 
-TEST_F(ContextTest, ChildSeesItsParentAndKeepsItsOwn) {
-  context.init_from_host("x", {YOKE_F32, {2, 3}}, bytes(kSix));
+TEST_F(ContextTest, ChildHasItsParentsTensorsAndItsOwn) {
+  context.init_from_host("x", {YOKE_TYPE_F32, {2, 3}}, bytes(kSix));
   Context child = context.child();
-  child.allocate("y", {YOKE_F32, {2, 3}});
+  child.allocate("y", {YOKE_TYPE_F32, {2, 3}});
   child.link(compile(rig.device, kScale), "scale").run();
 
   EXPECT_EQ(values(child, "y", 6)[0], 2.0F);
   EXPECT_TRUE(child.has("x"));
   EXPECT_FALSE(context.has("y"));
   EXPECT_THAT(child.names(), testing::ElementsAre("x", "y"));
-  child.allocate("x", {YOKE_F32, {1}});  // hides the parent's
+  child.allocate("x", {YOKE_TYPE_F32, {1}});  // shadows the parent's
   EXPECT_EQ(child.tensor("x").spec.dims, (std::vector<std::uint64_t>{1}));
   EXPECT_EQ(context.tensor("x").spec.dims, (std::vector<std::uint64_t>{2, 3}));
 }
 
-TEST_F(ContextTest, UnknownTensorIsAnErrorThatNamesTheOthers) {
-  context.allocate("bias", {YOKE_F32, {4}});
-  context.allocate("weight", {YOKE_F32, {4}});
+TEST_F(ContextTest, UnknownTensorErrorListsTheTensors) {
+  context.allocate("bias", {YOKE_TYPE_F32, {4}});
+  context.allocate("weight", {YOKE_TYPE_F32, {4}});
   const Error error = error_of([&] { (void)context.tensor("weights"); });
   EXPECT_EQ(error.code(), ErrorCode::kNotFound);
   EXPECT_STREQ(error.what(),
-               "context on stream 'ctx': there is no tensor 'weights'; it has 'bias', 'weight'");
+               "context on stream 'ctx': no tensor 'weights'; the context has 'bias', 'weight'");
 }
 
-TEST_F(ContextTest, MissingTensorsAreAllNamedAtLink) {
-  context.allocate("other", {YOKE_F32, {1}});
+TEST_F(ContextTest, LinkNamesAllMissingTensors) {
+  context.allocate("other", {YOKE_TYPE_F32, {1}});
   const Error error = error_of([&] { context.link(compile(rig.device, kScale), "scale"); });
   EXPECT_EQ(error.code(), ErrorCode::kNotFound);
-  EXPECT_STREQ(error.what(),
-               "context on stream 'ctx': link of 'scale': the context lacks 'x', 'y'; it has 'other'");
+  EXPECT_STREQ(
+      error.what(),
+      "context on stream 'ctx': link of 'scale': there are no tensors 'x', 'y'; the context has 'other'");
 }
 
-TEST_F(ContextTest, WrongShapeAtLinkNamesRoutineArgumentTensorAndBothShapes) {
-  context.allocate("x", {YOKE_F32, {2, 3}});
-  context.allocate("y", {YOKE_F32, {3, 2}});
+TEST_F(ContextTest, LinkWithAWrongShapeNamesBothShapes) {
+  context.allocate("x", {YOKE_TYPE_F32, {2, 3}});
+  context.allocate("y", {YOKE_TYPE_F32, {3, 2}});
   const Error error = error_of([&] { context.link(compile(rig.device, kScale), "scale"); });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
   EXPECT_STREQ(
       error.what(),
-      "context on stream 'ctx': link of 'scale': argument 'y' is f32[2, 3], tensor 'y' is f32[3, 2]");
+      "context on stream 'ctx': link of 'scale': argument 'y' is f32[2, 3], but tensor 'y' is f32[3, 2]");
 }
 
-TEST_F(ContextTest, WrongTypeAtLinkIsRefused) {
-  context.allocate("x", {YOKE_I32, {2, 3}});
-  context.allocate("y", {YOKE_F32, {2, 3}});
+TEST_F(ContextTest, LinkWithAWrongTypeIsRefused) {
+  context.allocate("x", {YOKE_TYPE_I32, {2, 3}});
+  context.allocate("y", {YOKE_TYPE_F32, {2, 3}});
   EXPECT_THAT(error_of([&] { context.link(compile(rig.device, kScale), "scale"); }).what(),
-              testing::HasSubstr("argument 'x' is f32[2, 3], tensor 'x' is i32[2, 3]"));
+              testing::HasSubstr("argument 'x' is f32[2, 3], but tensor 'x' is i32[2, 3]"));
 }
 
 TEST_F(ContextTest, CodeOfAnotherDeviceIsRefused) {
@@ -110,69 +111,72 @@ TEST_F(ContextTest, CodeOfAnotherDeviceIsRefused) {
   EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("test0:1"), testing::HasSubstr("test0:0")));
 }
 
-TEST_F(ContextTest, SecondTensorOfANameIsRefused) {
-  context.allocate("x", {YOKE_F32, {2}});
-  EXPECT_EQ(error_of([&] { context.allocate("x", {YOKE_F32, {2}}); }).code(), ErrorCode::kAlreadyExists);
+TEST_F(ContextTest, DuplicateNameIsRefused) {
+  context.allocate("x", {YOKE_TYPE_F32, {2}});
+  EXPECT_EQ(error_of([&] { context.allocate("x", {YOKE_TYPE_F32, {2}}); }).code(), ErrorCode::kAlreadyExists);
 }
 
-TEST_F(ContextTest, ImpossibleTensorsAreRefused) {
+TEST_F(ContextTest, InvalidTensorsAreRefused) {
   EXPECT_THAT(error_of([&] {
-                context.allocate("x", {YOKE_F32, {2, 0}});
+                context.allocate("x", {YOKE_TYPE_F32, {2, 0}});
               }).what(),
               testing::HasSubstr("f32[2, 0]"));
   EXPECT_EQ(error_of([&] { context.allocate("x", {77, {2}}); }).code(), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(error_of([&] { context.allocate("", {YOKE_F32, {2}}); }).code(), ErrorCode::kInvalidArgument);
   EXPECT_EQ(error_of([&] {
-              context.allocate("x", {YOKE_F32, std::vector<std::uint64_t>(9, 1)});
+              context.allocate("", {YOKE_TYPE_F32, {2}});
             }).code(),
             ErrorCode::kInvalidArgument);
   EXPECT_EQ(error_of([&] {
-              context.allocate("x", {YOKE_F32, {1ULL << 40U, 1ULL << 40U}});
+              context.allocate("x", {YOKE_TYPE_F32, std::vector<std::uint64_t>(9, 1)});
+            }).code(),
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(error_of([&] {
+              context.allocate("x", {YOKE_TYPE_F32, {1ULL << 40U, 1ULL << 40U}});
             }).code(),
             ErrorCode::kInvalidArgument);
   EXPECT_FALSE(context.has("x"));
 }
 
 TEST_F(ContextTest, WrongByteCountsAreRefused) {
-  context.allocate("x", {YOKE_F32, {2, 3}});
+  context.allocate("x", {YOKE_TYPE_F32, {2, 3}});
   std::vector<std::byte> memory(20);
   EXPECT_THAT(error_of([&] { context.from_host("x", memory); }).what(),
               testing::AllOf(testing::HasSubstr("'x'"), testing::HasSubstr("24"), testing::HasSubstr("20")));
   EXPECT_EQ(error_of([&] { context.to_host("x", memory); }).code(), ErrorCode::kInvalidArgument);
   EXPECT_EQ(error_of([&] {
-              context.init_from_host("y", {YOKE_F32, {2, 3}}, memory);
+              context.init_from_host("y", {YOKE_TYPE_F32, {2, 3}}, memory);
             }).code(),
             ErrorCode::kInvalidArgument);
   EXPECT_FALSE(context.has("y"));
 }
 
 TEST_F(ContextTest, AdoptedMemoryIsShared) {
-  context.init_from_host("x", {YOKE_F32, {2, 3}}, bytes(kSix));
+  context.init_from_host("x", {YOKE_TYPE_F32, {2, 3}}, bytes(kSix));
   Context other(rig.stream());
-  other.adopt("row", {YOKE_F32, {3}}, part<float>(context.tensor("x").view, 3, 3));
+  other.adopt("row", {YOKE_TYPE_F32, {3}}, part<float>(context.tensor("x").view, 3, 3));
   EXPECT_EQ(values(other, "row", 3), (std::vector<float>{4, 5, 6}));
   EXPECT_EQ(error_of([&] {
-              other.adopt("more", {YOKE_F32, {7}}, context.tensor("x").view);
+              other.adopt("more", {YOKE_TYPE_F32, {7}}, context.tensor("x").view);
             }).code(),
             ErrorCode::kOutOfRange);
 }
 
-TEST_F(ContextTest, TensorsAreInitializedFromAnotherContext) {
-  context.init_from_host("x", {YOKE_F32, {2, 3}}, bytes(kSix));
+TEST_F(ContextTest, TensorIsInitializedFromAnotherContext) {
+  context.init_from_host("x", {YOKE_TYPE_F32, {2, 3}}, bytes(kSix));
   Context other(Stream::create(rig.backend->open_device(1)));
   other.init_from_device("x", context);
   EXPECT_EQ(values(other, "x", 6), kSix);
 }
 
 TEST_F(ContextTest, FailedCopyNamesItsTensor) {
-  context.allocate("weight", {YOKE_F32, {2, 3}});
+  context.allocate("weight", {YOKE_TYPE_F32, {2, 3}});
   rig.control->fail_after = 0;
   context.from_host("weight", bytes(kSix));
   EXPECT_THAT(error_of([&] { context.stream()->wait(); }).what(),
               testing::HasSubstr("from_host of 24 bytes of tensor 'weight'"));
 }
 
-TEST_F(ContextTest, EmptyHandlesSaySo) {
+TEST_F(ContextTest, EmptyHandlesAreRefused) {
   EXPECT_EQ(error_of([] { LinkedRoutine().run(); }).code(), ErrorCode::kFailedPrecondition);
   EXPECT_EQ(error_of([] { Transfer().run(); }).code(), ErrorCode::kFailedPrecondition);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/schedule/copy_test.cpp: copies within a backend, across backends, and for backends that cannot
-// copy by themselves.
+// tests/unit/schedule/copy_test.cpp: copies within a backend, between backends, and for backends
+// without device_to_device and fill.
 #include <numeric>
 
 #include "rig.h"
@@ -51,7 +51,7 @@ INSTANTIATE_TEST_SUITE_P(Streams, CrossCopyTest,
                                   (tested.param.far == Streams::kWorker ? "Worker" : "Native");
                          });
 
-TEST_P(CrossCopyTest, LargeTensorsArriveWholeInBothDirections) {
+TEST_P(CrossCopyTest, LargeTensorsAreCopiedInBothDirections) {
   Rig rig(GetParam().near);
   const auto far = far_device(rig, GetParam().far);
   const auto stream = rig.stream();
@@ -64,7 +64,7 @@ TEST_P(CrossCopyTest, LargeTensorsArriveWholeInBothDirections) {
 
   stream->from_host(here, first.data());
   stream->copy(there, here);               // this stream reads
-  stream->from_host(here, second.data());  // may not overtake the copy
+  stream->from_host(here, second.data());  // must wait for the copy
   stream->copy(back, there);               // this stream writes
 
   EXPECT_EQ(read<std::uint8_t>(*far_stream, there), first);
@@ -72,7 +72,7 @@ TEST_P(CrossCopyTest, LargeTensorsArriveWholeInBothDirections) {
   EXPECT_EQ(read<std::uint8_t>(*stream, here), second);
 }
 
-TEST_P(CrossCopyTest, ManySmallCopiesKeepTheirOrder) {
+TEST_P(CrossCopyTest, SmallCopiesKeepTheirOrder) {
   RuntimeOptions options;
   options.injected_delay_us = 100;
   options.injected_delay_seed = 7;
@@ -97,14 +97,14 @@ TEST_P(CrossCopyTest, ManySmallCopiesKeepTheirOrder) {
   }
 }
 
-TEST_P(CrossCopyTest, FailureOnTheOtherSideFailsTheStream) {
+TEST_P(CrossCopyTest, FailureOnTheOtherDeviceFailsTheStream) {
   Rig rig(GetParam().near);
   std::shared_ptr<Control> control;
   const auto far = far_device(rig, GetParam().far, &control);
   const auto stream = rig.stream("near");
   const BufferView here = buffer_of<std::uint8_t>(rig.device, 64);
   const BufferView there = buffer_of<std::uint8_t>(far, 64);
-  control->fail_code = YOKE_DATA_LOSS;
+  control->fail_code = YOKE_STATUS_DATA_LOSS;
   control->fail_after = 0;
 
   stream->copy(here, there);
@@ -114,7 +114,7 @@ TEST_P(CrossCopyTest, FailureOnTheOtherSideFailsTheStream) {
   EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("'near'"), testing::HasSubstr("near/staging")));
 }
 
-TEST(CopyTest, ReadingAChunkOverlapsWritingTheOneBefore) {
+TEST(CopyTest, ReadingAChunkOverlapsWritingThePreviousOne) {
   Rig rig;
   std::shared_ptr<Control> control;
   const auto far = far_device(rig, Streams::kWorker, &control);
@@ -126,7 +126,7 @@ TEST(CopyTest, ReadingAChunkOverlapsWritingTheOneBefore) {
 
   stream->copy(here, there);
 
-  // The first chunk hangs while it is written here; the second one is read over there all the same.
+  // The write of the first chunk is blocked; the second chunk is read meanwhile.
   EXPECT_TRUE(wait_for_calls(*control, 2));
   rig.control->is_blocked = false;
   stream->wait();
@@ -148,9 +148,9 @@ class BareTest : public testing::TestWithParam<Streams> {};
 INSTANTIATE_TEST_SUITE_P(Streams, BareTest, testing::Values(Streams::kWorker, Streams::kNative),
                          streams_name);
 
-TEST_P(BareTest, BackendWithoutCopyAndFillIsHelpedOut) {
+TEST_P(BareTest, CopyAndFillAreEmulated) {
   auto control = Rig::make_control(GetParam());
-  control->is_bare = true;
+  control->make_bare();
   Rig rig(control, {});
   const auto other = rig.backend->open_device(1);
   const auto stream = rig.stream();

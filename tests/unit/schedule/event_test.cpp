@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/schedule/event_test.cpp: order on a stream, events, deadlines, the queue's end.
+// tests/unit/schedule/event_test.cpp: order on a stream, events, deadlines, a full queue, invalid arguments.
 #include "rig.h"
 
 namespace yoke::test {
@@ -12,7 +12,7 @@ class EventTest : public testing::TestWithParam<Streams> {
 INSTANTIATE_TEST_SUITE_P(Streams, EventTest, testing::Values(Streams::kWorker, Streams::kNative),
                          streams_name);
 
-TEST_P(EventTest, FromHostThenToHostGivesBackTheSameBytes) {
+TEST_P(EventTest, ToHostReturnsTheBytesOfFromHost) {
   const auto stream = rig.stream();
   const BufferView buffer = buffer_of<float>(rig.device, 3);
   const std::vector<float> sent = {1.0F, 2.0F, 3.0F};
@@ -26,10 +26,9 @@ TEST_P(EventTest, FillRepeatsItsPattern) {
   const auto stream = rig.stream();
   const BufferView buffer = buffer_of<std::uint32_t>(rig.device, 5);
   const std::uint32_t pattern = 0xdeadbeef;
-  const std::uint8_t zero = 0;
 
   stream->fill(buffer, &pattern, 4);
-  stream->fill(part<std::uint32_t>(buffer, 1, 2), &zero, 1);
+  fill<std::uint8_t>(*stream, part<std::uint32_t>(buffer, 1, 2), 0);
 
   EXPECT_EQ(read<std::uint32_t>(*stream, buffer),
             (std::vector<std::uint32_t>{pattern, 0, 0, pattern, pattern}));
@@ -41,26 +40,26 @@ TEST_P(EventTest, DefaultEventIsDone) {
   event.wait(0ns);
 }
 
-TEST_P(EventTest, EventIsDoneWhenTheWorkBeforeItIs) {
+TEST_P(EventTest, EventIsDoneAfterTheWorkBeforeIt) {
   const auto stream = rig.stream();
   const BufferView buffer = buffer_of<std::uint8_t>(rig.device, 8);
   std::vector<std::uint8_t> target(8);
   rig.control->is_blocked = true;
   const Event before = stream->record();
   stream->to_host(target.data(), buffer);
-  const Event behind = stream->record();
+  const Event after = stream->record();
 
   EXPECT_TRUE(before.is_done());
-  EXPECT_FALSE(behind.is_done());
+  EXPECT_FALSE(after.is_done());
   EXPECT_FALSE(stream->is_idle());
   rig.control->is_blocked = false;
-  behind.wait();
-  EXPECT_TRUE(behind.is_done());
+  after.wait();
+  EXPECT_TRUE(after.is_done());
   EXPECT_TRUE(stream->is_idle());
   EXPECT_EQ(target[7], 0x5a);
 }
 
-TEST_P(EventTest, WaitThatIsTooShortSaysSoAndTheWorkGoesOn) {
+TEST_P(EventTest, WaitEndsAtItsDeadlineAndTheWorkContinues) {
   const auto stream = rig.stream("slow");
   const BufferView buffer = buffer_of<std::uint8_t>(rig.device, 8);
   std::vector<std::uint8_t> target(8);
@@ -82,23 +81,21 @@ TEST_P(EventTest, EventOutlivesItsStream) {
   {
     const auto stream = rig.stream();
     const BufferView buffer = buffer_of<std::uint8_t>(rig.device, 8);
-    const std::uint8_t zero = 0;
-    stream->fill(buffer, &zero, 1);
+    fill<std::uint8_t>(*stream, buffer, 0);
     event = stream->record();
   }
   EXPECT_TRUE(event.is_done());
   event.wait(0ns);
 }
 
-TEST_P(EventTest, StreamsRunInOrderWhereOneWaitsForTheOther) {
+TEST_P(EventTest, WaitForOrdersTwoStreams) {
   const auto first = rig.stream();
   const auto second = rig.stream();
   const BufferView a = buffer_of<std::uint8_t>(rig.device, 1);
   const BufferView b = buffer_of<std::uint8_t>(rig.device, 1);
   std::uint8_t from_a = 0;
   rig.control->is_blocked = true;
-  const std::uint8_t seven = 7;
-  first->fill(a, &seven, 1);
+  fill<std::uint8_t>(*first, a, 7);
 
   second->wait_for(first->record());
   const Event waited = second->record();
@@ -110,7 +107,25 @@ TEST_P(EventTest, StreamsRunInOrderWhereOneWaitsForTheOther) {
   EXPECT_TRUE(first->is_idle());
 }
 
-TEST_P(EventTest, WaitingForItselfOrForFinishedWorkChangesNothing) {
+TEST_P(EventTest, EventOfAnotherDeviceCanBeWaitedFor) {
+  const auto far = rig.backend->open_device(1);
+  const auto first = Stream::create(far);
+  const auto second = rig.stream();
+  rig.control->is_blocked = true;
+  const BufferView there = buffer_of<std::uint8_t>(far, 1);
+  const BufferView here = rig.buffer(1);
+  fill<std::uint8_t>(*first, there, 1);
+  EXPECT_TRUE(wait_for_calls(*rig.control, 1));
+  second->wait_for(first->record());
+  fill<std::uint8_t>(*second, here, 1);
+  std::this_thread::sleep_for(20ms);
+  EXPECT_EQ(rig.control->call_count, 1U) << "the second stream waits";
+  rig.control->is_blocked = false;
+  second->wait();
+  EXPECT_TRUE(first->is_idle());
+}
+
+TEST_P(EventTest, WaitForOwnOrFinishedWorkHasNoEffect) {
   const auto stream = rig.stream();
   const auto other = rig.stream();
   stream->wait_for(stream->record());
@@ -120,7 +135,7 @@ TEST_P(EventTest, WaitingForItselfOrForFinishedWorkChangesNothing) {
   EXPECT_TRUE(stream->is_idle());
 }
 
-TEST_P(EventTest, MoreCommandsThanTheQueueHoldsAllRunInOrder) {
+TEST_P(EventTest, MoreCommandsThanTheQueueHoldsRunInOrder) {
   const auto stream = rig.stream();
   const BufferView buffer = buffer_of<std::uint32_t>(rig.device, 1);
   constexpr std::uint32_t kCount = 5000;
@@ -137,7 +152,7 @@ TEST_P(EventTest, MoreCommandsThanTheQueueHoldsAllRunInOrder) {
   }
 }
 
-TEST_P(EventTest, ManyThreadsMayWaitForOneStream) {
+TEST_P(EventTest, SeveralThreadsMayWaitForOneStream) {
   const auto stream = rig.stream();
   const BufferView buffer = buffer_of<std::uint32_t>(rig.device, 1);
   rig.control->delay_us = 300;
@@ -160,7 +175,7 @@ TEST_P(EventTest, ManyThreadsMayWaitForOneStream) {
   }
 }
 
-TEST_P(EventTest, BadArgumentsAreRefusedBeforeAnythingIsQueued) {
+TEST_P(EventTest, InvalidArgumentsAreRefusedBeforeAnythingIsQueued) {
   const auto stream = rig.stream("here");
   const BufferView buffer = buffer_of<std::uint8_t>(rig.device, 16);
   std::vector<std::uint8_t> memory(32);
@@ -185,7 +200,7 @@ TEST_P(EventTest, BadArgumentsAreRefusedBeforeAnythingIsQueued) {
   EXPECT_EQ(rig.control->call_count.load(), before);
 }
 
-TEST_P(EventTest, SymbolOutsideItsRangeOrStepIsRefusedBeforeAnythingIsQueued) {
+TEST_P(EventTest, SymbolOutOfRangeIsRefusedBeforeAnythingIsQueued) {
   const auto stream = rig.stream();
   const BufferView x = buffer_of<float>(rig.device, 60);
   const BufferView y = buffer_of<float>(rig.device, 10);
@@ -207,7 +222,7 @@ TEST_P(EventTest, SymbolOutsideItsRangeOrStepIsRefusedBeforeAnythingIsQueued) {
     EXPECT_EQ(error.code(), ErrorCode::kOutOfRange);
     EXPECT_THAT(error.what(),
                 testing::AllOf(testing::HasSubstr("'rows'"), testing::HasSubstr("'row'"),
-                               testing::HasSubstr(std::to_string(bad)), testing::HasSubstr("0 to 60")));
+                               testing::HasSubstr(std::to_string(bad)), testing::HasSubstr("[0, 60)")));
   }
   EXPECT_EQ(error_of([&] { launch({}); }).code(), ErrorCode::kInvalidArgument);
   launch({50});
@@ -216,7 +231,7 @@ TEST_P(EventTest, SymbolOutsideItsRangeOrStepIsRefusedBeforeAnythingIsQueued) {
   EXPECT_EQ(rig.control->launch_count.load(), 1U);
 }
 
-TEST_P(EventTest, ProgramWithManySymbolsGetsAllOfThem) {
+TEST_P(EventTest, ManySymbolsArePassed) {
   const auto stream = rig.stream();
   std::string symbols;
   std::string sum = "0";

@@ -1,35 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/schedule/failure_test.cpp: failing calls poison, errors are inherited where results are read,
-// abort and destructors end.
+// tests/unit/schedule/failure_test.cpp: failing calls poison their stream, readers of their results inherit
+// the error, abort and destructors end.
 #include <filesystem>
 
+#include "expected_leak.h"
 #include "rig.h"
-
-#ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/lsan_interface.h>
-#endif
 
 namespace yoke::test {
 namespace {
 
 class FailureTest : public testing::TestWithParam<Streams> {
  protected:
-  void fill(Stream& stream, const BufferView& buffer, std::uint8_t value) { stream.fill(buffer, &value, 1); }
   Rig rig{GetParam()};
 };
 INSTANTIATE_TEST_SUITE_P(Streams, FailureTest, testing::Values(Streams::kWorker, Streams::kNative),
                          streams_name);
 
-TEST_P(FailureTest, FirstFailureIsWhatEveryLaterWaitSays) {
+TEST_P(FailureTest, EveryLaterWaitReportsTheFirstFailure) {
   const auto stream = rig.stream("poor");
   const BufferView buffer = buffer_of<std::uint8_t>(rig.device, 4);
-  fill(*stream, buffer, 1);
+  fill<std::uint8_t>(*stream, buffer, 1);
   const Event good = stream->record();
   good.wait();
   rig.control->fail_after = 0;
-  fill(*stream, buffer, 2);
+  fill<std::uint8_t>(*stream, buffer, 2);
   const Event bad = stream->record();
-  fill(*stream, buffer, 3);
+  fill<std::uint8_t>(*stream, buffer, 3);
 
   for (int round = 0; round < 2; ++round) {
     const Error error = error_of([&] { stream->wait(); });
@@ -40,37 +36,53 @@ TEST_P(FailureTest, FirstFailureIsWhatEveryLaterWaitSays) {
     EXPECT_EQ(error_of([&] { (void)bad.is_done(); }).code(), ErrorCode::kInternal);
     EXPECT_EQ(error_of([&] { (void)stream->is_idle(); }).code(), ErrorCode::kInternal);
   }
-  good.wait();  // what was done before is still done
+  good.wait();  // earlier work is still done
   EXPECT_TRUE(good.is_done());
 }
 
-TEST_P(FailureTest, CommandsBehindAFailureAreSkipped) {
+TEST_P(FailureTest, EventRecordedBeforeAFailureStaysGood) {
   const auto stream = rig.stream();
   const BufferView buffer = buffer_of<std::uint8_t>(rig.device, 4);
-  fill(*stream, buffer, 1);
+  rig.control->is_blocked = true;  // so that nothing is known of either event until both are complete
+  rig.control->fail_after = 1;
+  fill<std::uint8_t>(*stream, buffer, 1);
+  const Event good = stream->record();
+  fill<std::uint8_t>(*stream, buffer, 2);
+  const Event bad = stream->record();
+  rig.control->is_blocked = false;
+
+  EXPECT_EQ(error_of([&] { bad.wait(); }).code(), ErrorCode::kInternal);
+  EXPECT_TRUE(good.is_done());
+  good.wait();
+}
+
+TEST_P(FailureTest, CommandsAfterAFailureAreSkipped) {
+  const auto stream = rig.stream();
+  const BufferView buffer = buffer_of<std::uint8_t>(rig.device, 4);
+  fill<std::uint8_t>(*stream, buffer, 1);
   stream->wait();
   rig.control->fail_after = 0;
-  fill(*stream, buffer, 2);
+  fill<std::uint8_t>(*stream, buffer, 2);
   (void)error_of([&] { stream->wait(); });
   for (int i = 0; i < 3000; ++i) {
-    fill(*stream, buffer, 3);
+    fill<std::uint8_t>(*stream, buffer, 3);
   }
   (void)error_of([&] { stream->wait(); });
 
   EXPECT_EQ(read<std::uint8_t>(*rig.stream(), part<std::uint8_t>(buffer, 0, 0)).size(), 0U);
   const auto fresh = rig.stream();
-  fill(*fresh, buffer, 4);  // overwrites what the failed stream left: no error of its
+  fill<std::uint8_t>(*fresh, buffer, 4);  // overwrites the result of the failed stream, so inherits no error
   EXPECT_EQ(read<std::uint8_t>(*fresh, buffer)[0], 4);
 }
 
-TEST_P(FailureTest, WhoReadsWhatAFailedStreamWroteInheritsItsError) {
+TEST_P(FailureTest, ReaderOfAFailedWriteInheritsItsError) {
   const auto writer = rig.stream("writer");
   const auto reader = rig.stream("reader");
   const BufferView buffer = buffer_of<std::uint8_t>(rig.device, 4);
   const BufferView other = buffer_of<std::uint8_t>(rig.device, 4);
   rig.control->is_blocked = true;
   rig.control->fail_after = 0;
-  fill(*writer, buffer, 1);
+  fill<std::uint8_t>(*writer, buffer, 1);
   reader->copy(other, buffer);
   rig.control->is_blocked = false;
 
@@ -89,7 +101,7 @@ TEST_P(FailureTest, WaitForAFailedEventFailsTheWaiter) {
   const auto second = rig.stream("second");
   const BufferView buffer = buffer_of<std::uint8_t>(rig.device, 4);
   rig.control->fail_after = 0;
-  fill(*first, buffer, 1);
+  fill<std::uint8_t>(*first, buffer, 1);
   (void)error_of([&] { first->wait(); });
 
   second->wait_for(first->record());
@@ -98,29 +110,29 @@ TEST_P(FailureTest, WaitForAFailedEventFailsTheWaiter) {
               testing::AllOf(testing::HasSubstr("'second'"), testing::HasSubstr("'first'")));
 }
 
-TEST_P(FailureTest, AFailedReaderDoesNotFailTheNextWriter) {
+TEST_P(FailureTest, WriterDoesNotInheritTheErrorOfAFailedReader) {
   const auto reader = rig.stream("reader");
   const auto writer = rig.stream("writer");
   const BufferView buffer = buffer_of<std::uint8_t>(rig.device, 1);
-  fill(*writer, buffer, 1);
+  fill<std::uint8_t>(*writer, buffer, 1);
   writer->wait();
   std::uint8_t value = 0;
   rig.control->fail_after = 0;
   reader->to_host(&value, buffer);
   (void)error_of([&] { reader->wait(); });
 
-  fill(*writer, buffer, 2);
+  fill<std::uint8_t>(*writer, buffer, 2);
 
   EXPECT_EQ(read<std::uint8_t>(*writer, buffer)[0], 2);
 }
 
-TEST_P(FailureTest, LostDeviceFailsEveryStreamOfIt) {
+TEST_P(FailureTest, LostDeviceFailsEveryStream) {
   const auto first = rig.stream("first");
   const auto second = rig.stream("second");
   const BufferView buffer = buffer_of<std::uint8_t>(rig.device, 1);
-  rig.control->fail_code = YOKE_DEVICE_LOST;
+  rig.control->fail_code = YOKE_STATUS_DEVICE_LOST;
   rig.control->fail_after = 0;
-  fill(*first, buffer, 1);
+  fill<std::uint8_t>(*first, buffer, 1);
 
   EXPECT_EQ(error_of([&] { first->wait(); }).code(), ErrorCode::kDeviceLost);
   const Error error = error_of([&] { second->wait(); });
@@ -130,50 +142,27 @@ TEST_P(FailureTest, LostDeviceFailsEveryStreamOfIt) {
   EXPECT_EQ(error_of([&] { (void)rig.stream()->is_idle(); }).code(), ErrorCode::kDeviceLost);
 }
 
-TEST_P(FailureTest, AbortEndsWaitsAndDropsWhatIsQueued) {
-  const auto stream = rig.stream("doomed");
-  const BufferView buffer = buffer_of<std::uint8_t>(rig.device, 1);
-  rig.control->is_blocked = true;
-  for (int i = 0; i < 100; ++i) {
-    fill(*stream, buffer, 1);
-  }
-  std::thread killer([&] {
-    std::this_thread::sleep_for(30ms);
-    stream->abort();
-  });
-  const auto start = std::chrono::steady_clock::now();
-
-  const Error error = error_of([&] { stream->wait(); });
-
-  EXPECT_EQ(error.code(), ErrorCode::kAborted);
-  EXPECT_THAT(error.what(), testing::HasSubstr("'doomed'"));
-  EXPECT_LT(std::chrono::steady_clock::now() - start, 15s) << "the call itself would block for 20 s";
-  killer.join();
-  rig.control->is_blocked = false;
-  EXPECT_LE(rig.control->call_count.load(), 1U);
-}
-
-TEST_P(FailureTest, AbortEndsAStreamThatWaitsForAnother) {
+TEST_P(FailureTest, AbortEndsAWaitForAnotherStream) {
   const auto stuck = rig.stream("stuck");
   const auto waiter = rig.stream("waiter");
   const BufferView buffer = buffer_of<std::uint8_t>(rig.device, 1);
   rig.control->is_blocked = true;
-  fill(*stuck, buffer, 1);
-  fill(*waiter, buffer, 2);
+  fill<std::uint8_t>(*stuck, buffer, 1);
+  fill<std::uint8_t>(*waiter, buffer, 2);
   waiter->abort();
 
   EXPECT_EQ(error_of([&] { waiter->wait(); }).code(), ErrorCode::kAborted);
   rig.control->is_blocked = false;
 }
 
-TEST_P(FailureTest, IdleStreamThatWasAbortedSaysSo) {
+TEST_P(FailureTest, AbortedIdleStreamReportsIt) {
   const auto stream = rig.stream();
   stream->abort();
   EXPECT_EQ(error_of([&] { stream->wait(); }).code(), ErrorCode::kAborted);
   EXPECT_EQ(error_of([&] { (void)stream->is_idle(); }).code(), ErrorCode::kAborted);
 }
 
-TEST(FailureWorkerTest, MessageNamesTheProgramThatFailed) {
+TEST(FailureWorkerTest, MessageNamesTheFailedProgram) {
   Rig rig;
   const auto stream = rig.stream("named");
   const BufferView y = buffer_of<float>(rig.device, 2);
@@ -186,7 +175,7 @@ TEST(FailureWorkerTest, MessageNamesTheProgramThatFailed) {
                "stream 'named': launch of 'ones' failed: the test asked for this failure (INTERNAL)");
 }
 
-TEST(FailureWorkerTest, StreamThatWaitsTooLongForAnotherNamesBoth) {
+TEST(FailureWorkerTest, TimedOutWaitForAnotherStreamNamesBoth) {
   RuntimeOptions options;
   options.wait_timeout = 60ms;
   Rig rig(Streams::kWorker, options);
@@ -194,41 +183,38 @@ TEST(FailureWorkerTest, StreamThatWaitsTooLongForAnotherNamesBoth) {
   const auto waiter = rig.stream("waiter");
   const BufferView buffer = buffer_of<std::uint8_t>(rig.device, 1);
   rig.control->is_blocked = true;
-  const std::uint8_t zero = 0;
-  stuck->fill(buffer, &zero, 1);
-  waiter->fill(buffer, &zero, 1);
+  fill<std::uint8_t>(*stuck, buffer, 0);
+  fill<std::uint8_t>(*waiter, buffer, 0);
 
   const Error error = error_of([&] { waiter->wait(30s); });
 
-  EXPECT_EQ(error.code(), ErrorCode::kDeadlineExceeded);
+  EXPECT_EQ(error.code(), ErrorCode::kAborted);
   EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("'waiter'"), testing::HasSubstr("'stuck'"),
                                            testing::HasSubstr("60 ms")));
   rig.control->is_blocked = false;
   stuck->wait(30s);
 }
 
-TEST(FailureWorkerTest, FullQueueThatDoesNotMoveIsAnErrorAtTheDeadline) {
+TEST(FailureWorkerTest, QueueThatStaysFullIsAnErrorAtTheDeadline) {
   RuntimeOptions options;
   options.wait_timeout = 100ms;
   Rig rig(Streams::kWorker, options);
   const auto stream = rig.stream("full");
   const BufferView buffer = buffer_of<std::uint8_t>(rig.device, 1);
   rig.control->is_blocked = true;
-  const std::uint8_t zero = 0;
 
   const Error error = error_of([&] {
     for (int i = 0; i < 3000; ++i) {
-      stream->fill(buffer, &zero, 1);
+      fill<std::uint8_t>(*stream, buffer, 0);
     }
   });
 
-  EXPECT_EQ(error.code(), ErrorCode::kDeadlineExceeded);
+  EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted);
   EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("'full'"), testing::HasSubstr("1024")));
   rig.control->is_blocked = false;
-  EXPECT_EQ(error_of([&] { stream->wait(30s); }).code(), ErrorCode::kDeadlineExceeded);
+  EXPECT_EQ(error_of([&] { stream->wait(30s); }).code(), ErrorCode::kResourceExhausted);
 }
 
-// Of this process.
 std::size_t thread_count() {
   const std::filesystem::directory_iterator tasks("/proc/self/task");
   return static_cast<std::size_t>(std::distance(begin(tasks), end(tasks)));
@@ -239,28 +225,21 @@ TEST(FailureWorkerTest, DestructorsEndWhileACallHangs) {
   options.wait_timeout = 50ms;
   auto control = std::make_shared<Control>();
   const auto start = std::chrono::steady_clock::now();
-  std::thread([] {}).join();  // with the first one the thread sanitizer starts one of its own
+  std::thread([] {}).join();  // with the first thread, the thread sanitizer starts its own
   const std::size_t threads = thread_count();
   {
-#ifdef __SANITIZE_ADDRESS__
-    const __lsan::ScopedDisabler leaks;  // what the hanging call may still touch is kept on purpose
-#endif
+    const ExpectedLeak leak;  // of memory that the hanging call may still use
     Rig rig(control, options);
     const auto stream = rig.stream();
     const BufferView buffer = buffer_of<std::uint8_t>(rig.device, 1);
-    const std::uint8_t zero = 0;
     control->is_blocked = true;
-    stream->fill(buffer, &zero, 1);
-    stream->fill(buffer, &zero, 1);
+    fill<std::uint8_t>(*stream, buffer, 0);
+    fill<std::uint8_t>(*stream, buffer, 0);
     EXPECT_TRUE(wait_for_calls(*control, 1));
   }
   EXPECT_LT(std::chrono::steady_clock::now() - start, 15s) << "the call itself would block for 20 s";
   control->is_blocked = false;
-  const auto limit = std::chrono::steady_clock::now() + 30s;
-  while (thread_count() > threads && std::chrono::steady_clock::now() < limit) {
-    std::this_thread::sleep_for(1ms);
-  }
-  EXPECT_LE(thread_count(), threads) << "the abandoned worker ends";
+  EXPECT_TRUE(wait_until([&] { return thread_count() <= threads; })) << "the abandoned worker must end";
   EXPECT_EQ(control->call_count.load(), 1U);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/schedule/fallback_test.cpp: programs that a backend does not run are run by another one, in
-// order, and counted (abi.md rule 27).
+// tests/unit/schedule/fallback_test.cpp: programs that a backend does not run are run by the fallback
+// backend, in order, and counted (plugin_api/RULES.md, rule 27).
 #include <random>
 #include <thread>
 
@@ -18,7 +18,7 @@ using Ints = std::vector<std::int32_t>;
 
 struct Case {
   Streams streams = Streams::kWorker;  // of the device
-  bool is_staged = false;              // the host cannot address the fallback's memory
+  bool is_staged = false;              // the host cannot address the fallback device's memory
 };
 
 void PrintTo(const Case& which, std::ostream* out) {
@@ -30,7 +30,9 @@ class FallbackTest : public testing::TestWithParam<Case> {
  protected:
   static std::shared_ptr<Control> fallback_of(const Case& which) {
     auto control = std::make_shared<Control>();
-    control->is_bare = which.is_staged;
+    if (which.is_staged) {
+      control->make_bare();
+    }
     return control;
   }
 };
@@ -45,7 +47,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, FallbackTest,
                                          Case{Streams::kNative, false}, Case{Streams::kNative, true}),
                          case_name);
 
-TEST_P(FallbackTest, AProgramRunsElsewhereAndItsResultsComeBack) {
+TEST_P(FallbackTest, ProgramRunsOnTheFallbackAndResultsAreCopiedBack) {
   FallbackRig rig(FallbackRig::without_programs(GetParam().streams), fallback_of(GetParam()));
   const auto stream = Stream::create(rig.device);
   const BufferView memory = buffer_of<std::int32_t>(rig.device, 1024);
@@ -62,18 +64,18 @@ TEST_P(FallbackTest, AProgramRunsElsewhereAndItsResultsComeBack) {
 
   EXPECT_EQ(read<std::int32_t>(*stream, part<std::int32_t>(memory, 512, 256)), Ints(256, 15));
   EXPECT_EQ(read<std::int32_t>(*stream, part<std::int32_t>(memory, 0, 256)), a);
-  EXPECT_EQ(rig.device_control->launch_count, 0U);
+  EXPECT_EQ(rig.control->launch_count, 0U);
   EXPECT_EQ(rig.fallback_control->launch_count, 1U);
 }
 
-// Random work over a few buffers, on several streams, against the same work done one after the other.
-TEST_P(FallbackTest, RandomWorkOnManyStreamsGivesWhatItGivesInOrder) {
+// Compares random work on several streams with the same work done sequentially on the host.
+TEST_P(FallbackTest, RandomWorkOnSeveralStreamsMatchesSequentialExecution) {
   constexpr std::size_t kBuffers = 4, kCount = 256;
   RuntimeOptions options;
   options.injected_delay_us = 200;
   FallbackRig rig(FallbackRig::without_programs(GetParam().streams), fallback_of(GetParam()), options);
-  rig.device_control->delay_us = GetParam().streams == Streams::kNative ? 30 : 0;
-  // What from_host reads stays as it is until the streams are done, so it is never `expected` itself.
+  rig.control->delay_us = GetParam().streams == Streams::kNative ? 30 : 0;
+  // from_host reads its source later, so the source is a copy of `expected`.
   const Ints zeros(kCount);
   std::vector<std::unique_ptr<Ints>> sources;
   std::vector<std::shared_ptr<Stream>> streams;
@@ -122,7 +124,7 @@ TEST_P(FallbackTest, RandomWorkOnManyStreamsGivesWhatItGivesInOrder) {
   }
 }
 
-TEST_P(FallbackTest, WhatDidNotChangeIsNotCopiedAgain) {
+TEST_P(FallbackTest, UnchangedArgumentsAreNotCopiedAgain) {
   FallbackRig rig(FallbackRig::without_programs(GetParam().streams), fallback_of(GetParam()));
   const auto stream = Stream::create(rig.device);
   const auto other = Stream::create(rig.device);
@@ -142,17 +144,17 @@ TEST_P(FallbackTest, WhatDidNotChangeIsNotCopiedAgain) {
     return rig.runtime.fallbacks().at(0).byte_count - before;
   };
 
-  EXPECT_EQ(bytes_of_launch(*stream), 4 * one) << "three there, one back";
-  EXPECT_EQ(bytes_of_launch(*stream), one) << "what it wrote itself comes back, nothing else moves";
+  EXPECT_EQ(bytes_of_launch(*stream), 4 * one) << "three arguments, one result";
+  EXPECT_EQ(bytes_of_launch(*stream), one) << "only the result";
   stream->from_host(buffers[1], ones.data());
-  EXPECT_EQ(bytes_of_launch(*stream), 2 * one) << "one was written in between";
+  EXPECT_EQ(bytes_of_launch(*stream), 2 * one) << "one argument was written meanwhile";
   other->from_host(buffers[2], ones.data());
-  EXPECT_EQ(bytes_of_launch(*stream), 2 * one) << "also by another stream";
-  EXPECT_EQ(bytes_of_launch(*other), 4 * one) << "another stream trusts nobody's copies";
+  EXPECT_EQ(bytes_of_launch(*stream), 2 * one) << "one argument was written by another stream";
+  EXPECT_EQ(bytes_of_launch(*other), 4 * one) << "another stream does not reuse copies";
   EXPECT_EQ(read<std::int32_t>(*stream, buffers[2]), Ints(256, 5));
 }
 
-TEST(Fallback, IsCountedByRoutineAndEachReasonIsLoggedOnce) {
+TEST(Fallback, LaunchesAreCountedByRoutineAndEachReasonIsLoggedOnce) {
   FallbackRig rig;
   const auto stream = Stream::create(rig.device);
   const std::vector<BufferView> buffers = {buffer_of<std::int32_t>(rig.device, 256),
@@ -175,17 +177,17 @@ TEST(Fallback, IsCountedByRoutineAndEachReasonIsLoggedOnce) {
   EXPECT_EQ(counts[0].routine, "add_to");
   EXPECT_EQ(counts[0].device, "test0:0");
   EXPECT_EQ(counts[0].to, "test1:0");
-  EXPECT_EQ(counts[0].reason, "it offers no yoke.program/1");
+  EXPECT_EQ(counts[0].reason, "it does not provide yoke.program/1");
   EXPECT_EQ(counts[0].launch_count, 3U);
   EXPECT_GT(counts[0].byte_count, 3U * 1024U);
   EXPECT_GE(counts[0].time, 6ms);
   EXPECT_EQ(counts[1].routine, "add_up");
   EXPECT_EQ(counts[1].launch_count, 1U);
-  EXPECT_THAT(rig.lines, ElementsAre("fallback routine=add_to device=test0:0 reason=\"it offers no "
-                                     "yoke.program/1\" to=test1"));
+  EXPECT_THAT(rig.log.all(), ElementsAre("fallback routine=add_to device=test0:0 reason=\"it does not "
+                                         "provide yoke.program/1\" to=test1"));
 }
 
-TEST(Fallback, OnlyWhatTheBackendDoesNotRunFallsBack) {
+TEST(Fallback, OnlyUnsupportedProgramsFallBack) {
   auto control = std::make_shared<Control>();
   control->unsupported = "* i32(factor)";
   FallbackRig rig(control);
@@ -204,7 +206,7 @@ TEST(Fallback, OnlyWhatTheBackendDoesNotRunFallsBack) {
   stream->launch(*far, {&factor, 1});
   stream->wait();
 
-  EXPECT_EQ(rig.device_control->launch_count, 1U);
+  EXPECT_EQ(rig.control->launch_count, 1U);
   EXPECT_EQ(rig.fallback_control->launch_count, 1U);
   const auto counts = rig.runtime.fallbacks();
   ASSERT_EQ(counts.size(), 1U);
@@ -212,7 +214,7 @@ TEST(Fallback, OnlyWhatTheBackendDoesNotRunFallsBack) {
                                       HasSubstr("there is no unit for * i32(factor)")));
 }
 
-TEST(Fallback, ABackendThatRunsItsProgramsHasNone) {
+TEST(Fallback, BackendThatRunsItsProgramsHasNoFallbacks) {
   Rig rig;
   const auto stream = rig.stream();
   const std::vector<BufferView> buffers = {buffer_of<std::int32_t>(rig.device, 256),
@@ -224,7 +226,7 @@ TEST(Fallback, ABackendThatRunsItsProgramsHasNone) {
   EXPECT_THAT(rig.runtime.fallbacks(), IsEmpty());
 }
 
-TEST(Fallback, ThreadsLaunchOneRoutineOnStreamsOfTheirOwn) {
+TEST(Fallback, ThreadsLaunchOneRoutineOnSeparateStreams) {
   FallbackRig rig;
   std::vector<BufferView> buffers;
   const Ints ones(256, 1);
@@ -256,7 +258,7 @@ TEST(Fallback, ThreadsLaunchOneRoutineOnStreamsOfTheirOwn) {
   EXPECT_EQ(rig.runtime.fallbacks().at(0).launch_count, static_cast<std::uint64_t>(kThreads * kLaunches));
 }
 
-TEST(Fallback, EverythingMayGoInAnyOrderAndNothingIsLeft) {
+TEST(Fallback, ObjectsMayBeDestroyedInAnyOrder) {
   FallbackRig rig;
   const auto backend = rig.runtime.backend("test0");
   const auto fallback = rig.runtime.backend("test1");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/schedule/hazard_test.cpp: whatever the streams' timing, the result is that of one stream.
+// tests/unit/schedule/hazard_test.cpp: independent of timing, several streams compute what one stream would.
 #include <random>
 
 #include "rig.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kLength = 24;
 
-// y = 3 y + x: neither commutes nor forgets.
+// y = 3 y + x: not commutative, and depends on all earlier values.
 std::string mix_program(std::size_t count) {
   const std::string n = std::to_string(count);
   return "yoke.program 1\nprogram mix() {\n  arg x : i64[" + n + "] in\n  arg y : i64[" + n +
@@ -41,7 +41,7 @@ INSTANTIATE_TEST_SUITE_P(Seeds, HazardTest, testing::ValuesIn(cases()), [](const
          std::to_string(tested.param.seed);
 });
 
-// Three buffers, random operations on random ranges of them, each done at once in `model` too.
+// Random operations on random ranges of three buffers. Each is also applied to `model` at once.
 class RandomWork {
  public:
   RandomWork(Rig& rig, std::uint64_t seed) : rig_(rig), random_(seed) {
@@ -124,7 +124,7 @@ class RandomWork {
   std::mt19937_64 random_;
 };
 
-TEST_P(HazardTest, FourStreamsOnSharedBuffersGiveTheSequentialResult) {
+TEST_P(HazardTest, FourStreamsOnSharedBuffersMatchSequentialExecution) {
   RuntimeOptions options;
   options.injected_delay_us = 150;
   options.injected_delay_seed = GetParam().seed;
@@ -156,13 +156,12 @@ TEST_P(RangeTest, DisjointRangesOfOneBufferDoNotWaitForEachOther) {
   const auto second = rig.stream();
   const BufferView buffer = buffer_of<std::uint8_t>(rig.device, 16);
   const BufferView gate = buffer_of<std::uint8_t>(rig.device, 1);
-  const std::uint8_t one = 1;
   rig.control->is_blocked = true;
-  first->fill(part<std::uint8_t>(buffer, 0, 8), &one, 1);
+  fill<std::uint8_t>(*first, part<std::uint8_t>(buffer, 0, 8), 1);
   EXPECT_TRUE(wait_for_calls(*rig.control, 1));
-  second->fill(part<std::uint8_t>(buffer, 8, 8), &one, 1);
+  fill<std::uint8_t>(*second, part<std::uint8_t>(buffer, 8, 8), 1);
 
-  EXPECT_TRUE(wait_for_calls(*rig.control, 2)) << "both are inside the backend at once";
+  EXPECT_TRUE(wait_for_calls(*rig.control, 2)) << "both calls must be in the backend at the same time";
   rig.control->is_blocked = false;
 }
 
@@ -189,10 +188,9 @@ TEST_P(RangeTest, OverlappingWriteWaits) {
   const auto second = rig.stream();
   const BufferView buffer = buffer_of<std::uint8_t>(rig.device, 16);
   std::vector<std::uint8_t> seen(9);
-  const std::uint8_t one = 1;
   rig.control->is_blocked = true;
   first->to_host(seen.data(), part<std::uint8_t>(buffer, 0, 9));
-  second->fill(part<std::uint8_t>(buffer, 8, 8), &one, 1);
+  fill<std::uint8_t>(*second, part<std::uint8_t>(buffer, 8, 8), 1);
   EXPECT_TRUE(wait_for_calls(*rig.control, 1));
   std::this_thread::sleep_for(50ms);
 
@@ -202,15 +200,14 @@ TEST_P(RangeTest, OverlappingWriteWaits) {
   EXPECT_EQ(seen[8], 0x5a);
 }
 
-TEST_P(RangeTest, TwoThreadsThatCopyToAndFroDoNotDeadlock) {
+TEST_P(RangeTest, ThreadsThatCopyInOppositeDirectionsDoNotDeadlock) {
   Rig rig(GetParam());
   const BufferView a = buffer_of<std::int64_t>(rig.device, 4);
   const BufferView b = buffer_of<std::int64_t>(rig.device, 4);
   const auto first = rig.stream();
   const auto second = rig.stream();
-  const std::uint8_t zero = 0;
-  first->fill(a, &zero, 1);
-  first->fill(b, &zero, 1);
+  fill<std::uint8_t>(*first, a, 0);
+  fill<std::uint8_t>(*first, b, 0);
   const auto run = [&](Stream& stream, const BufferView& to, const BufferView& from) {
     const auto routine = link(rig.device, mix_program(4), {from, to});
     for (int i = 0; i < 1500; ++i) {
@@ -225,15 +222,14 @@ TEST_P(RangeTest, TwoThreadsThatCopyToAndFroDoNotDeadlock) {
   thread.join();
 }
 
-TEST_P(RangeTest, OneRoutineOnTwoStreamsNeverRunsTwiceAtOnce) {
+TEST_P(RangeTest, LaunchesOfOneRoutineDoNotOverlap) {
   Rig rig(GetParam());
   const BufferView x = buffer_of<std::int64_t>(rig.device, 4);
   const BufferView y = buffer_of<std::int64_t>(rig.device, 4);
   const auto first = rig.stream();
   const auto second = rig.stream();
-  const std::int64_t one = 1;
-  first->fill(x, &one, 8);
-  first->fill(y, &one, 8);
+  fill<std::int64_t>(*first, x, 1);
+  fill<std::int64_t>(*first, y, 1);
   first->wait();
   const auto routine = link(rig.device, mix_program(4), {x, y});
   rig.control->is_blocked = true;
@@ -249,14 +245,13 @@ TEST_P(RangeTest, OneRoutineOnTwoStreamsNeverRunsTwiceAtOnce) {
   EXPECT_EQ(read<std::int64_t>(*second, y), (std::vector<std::int64_t>(4, 13)));
 }
 
-TEST_P(RangeTest, BufferIsFreedOnlyWhenItsWorkIsDone) {
+TEST_P(RangeTest, BufferIsFreedAfterItsWork) {
   Rig rig(GetParam());
   const auto stream = rig.stream();
   rig.control->delay_us = 20000;
   {
     const BufferView buffer = buffer_of<std::uint8_t>(rig.device, 1 << 16);
-    const std::uint8_t one = 1;
-    stream->fill(buffer, &one, 1);
+    fill<std::uint8_t>(*stream, buffer, 1);
   }
   EXPECT_TRUE(stream->is_idle());
 }

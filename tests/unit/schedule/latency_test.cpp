@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/schedule/latency_test.cpp: how soon an idle stream's worker has a command, beside a plain
-// condition variable in the same run.
+// tests/unit/schedule/latency_test.cpp: how soon an idle stream runs a command, compared with a condition
+// variable in the same process.
 #include <algorithm>
 #include <condition_variable>
 #include <iostream>
@@ -23,7 +23,7 @@ double since_us(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
 
-// A round trip: one thread wakes another and sleeps until it is woken in turn.
+// Round trips: one thread wakes another, and sleeps until it is woken itself.
 std::vector<double> condition_variable_round_trips(int count) {
   std::mutex mutex;
   std::condition_variable changed;
@@ -50,7 +50,7 @@ std::vector<double> condition_variable_round_trips(int count) {
   return times;
 }
 
-// The same through a stream: a one-byte fill is queued, and the caller waits for it.
+// Round trips through a stream: a one-byte fill, and a wait for it.
 std::vector<double> stream_round_trips(const Rig& rig, int count, std::chrono::microseconds idle) {
   const auto stream = rig.stream();
   const BufferView buffer = buffer_of<std::uint8_t>(rig.device, 1);
@@ -66,13 +66,13 @@ std::vector<double> stream_round_trips(const Rig& rig, int count, std::chrono::m
   return times;
 }
 
-TEST(LatencyTest, IdleStreamTakesACommandAsSoonAsAConditionVariableWould) {
+TEST(LatencyTest, IdleStreamIsAboutAsFastAsAConditionVariable) {
   constexpr int kCount = 1000;
   constexpr int kAttempts = 5;
   const Rig rig;
   bool is_soon = false;
-  for (int attempt = 0; attempt < kAttempts && !is_soon;
-       ++attempt) {  // what else runs on the machine disturbs single attempts
+  // Other load on the machine disturbs single attempts.
+  for (int attempt = 0; attempt < kAttempts && !is_soon; ++attempt) {
     std::vector<double> plain = condition_variable_round_trips(kCount);
     std::vector<double> hot = stream_round_trips(rig, kCount, std::chrono::microseconds(0));
     std::vector<double> cold = stream_round_trips(rig, kCount, std::chrono::microseconds(200));
@@ -80,9 +80,8 @@ TEST(LatencyTest, IdleStreamTakesACommandAsSoonAsAConditionVariableWould) {
     const double hot_us = median_us(hot);
     const double cold_us = median_us(cold);
     std::cout << "round trip, median of " << kCount << ": condition variable " << plain_us
-              << " us, stream just used " << hot_us << " us, stream asleep " << cold_us << " us\n";
-    // Generous, for machines with more to do than cores: there a thread that spins may be the one that is in
-    // the way.
+              << " us, busy stream " << hot_us << " us, sleeping stream " << cold_us << " us\n";
+    // Generous, because on a loaded machine a spinning thread may delay the others.
     is_soon = hot_us < 2 * plain_us + 20 && cold_us < 3 * plain_us + 50;
   }
   EXPECT_TRUE(is_soon) << "in none of " << kAttempts << " attempts";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/schedule/merge_test.cpp: transfers between shards and the merge buffer's rules.
+// tests/unit/schedule/merge_test.cpp: transfers between shards, and the rules of the merge buffer.
 #include "rig.h"
 
 namespace yoke::test {
@@ -39,7 +39,7 @@ class MergeTest : public testing::TestWithParam<Case> {
     return options;
   }
   static void set(Context& context, const std::string& name, const std::vector<float>& values) {
-    context.init_from_host(name, {YOKE_F32, {values.size()}}, bytes(values));
+    context.init_from_host(name, {YOKE_TYPE_F32, {values.size()}}, bytes(values));
     context.stream()->wait();
   }
   static std::vector<float> get(const Context& context, const std::string& name) {
@@ -65,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(Streams, MergeTest,
                                   (tested.param.has_peers ? "Peers" : "NoPeers");
                          });
 
-TEST_P(MergeTest, OwnerPlusSourceIsTheirSumWithACopy) {
+TEST_P(MergeTest, CopiedSourceIsAddedToTheOwner) {
   const Transfer transfer = device_to_device("g", MergeUse::kCopy, *owner, *source);
   const LinkedRoutine add = adder(*owner, transfer, "g");
   EXPECT_EQ(transfer.use(), MergeUse::kCopy);
@@ -79,7 +79,7 @@ TEST_P(MergeTest, OwnerPlusSourceIsTheirSumWithACopy) {
   EXPECT_EQ(get(*source, "g"), (std::vector<float>{3, 4}));
 }
 
-TEST_P(MergeTest, OwnerPlusSourceIsTheirSumStreamed) {
+TEST_P(MergeTest, StreamedSourceIsAddedToTheOwner) {
   const Transfer transfer = device_to_device("g", MergeUse::kStreaming, *owner, *source);
   const LinkedRoutine add = adder(*owner, transfer, "g");
   EXPECT_EQ(transfer.use(), GetParam().has_peers ? MergeUse::kStreaming : MergeUse::kCopy);
@@ -90,7 +90,7 @@ TEST_P(MergeTest, OwnerPlusSourceIsTheirSumStreamed) {
   EXPECT_EQ(get(*owner, "g"), (std::vector<float>{4, 6}));
 }
 
-TEST_P(MergeTest, SourceMayBeOverwrittenOnlyBehindTheMerge) {
+TEST_P(MergeTest, SourceIsOverwrittenOnlyAfterTheMerge) {
   const Transfer transfer = device_to_device("g", MergeUse::kStreaming, *owner, *source);
   const LinkedRoutine add = adder(*owner, transfer, "g");
   const std::vector<float> next = {100, 100};
@@ -115,7 +115,7 @@ TEST_P(MergeTest, TransferDoesNothingUntilItIsRun) {
   EXPECT_EQ(get(*owner, "out"), (std::vector<float>{3, 4}));
 }
 
-TEST_P(MergeTest, TransferTakesTheValuesOfWhenItIsRun) {
+TEST_P(MergeTest, TransferCopiesTheValuesAtTheTimeOfItsRun) {
   set(*owner, "out", {9, 9});
   set(*source, "out", {0, 0});
   const Transfer transfer = device_to_device("out", MergeUse::kNone, *owner, *source);
@@ -125,7 +125,7 @@ TEST_P(MergeTest, TransferTakesTheValuesOfWhenItIsRun) {
   EXPECT_EQ(get(*owner, "out"), later);
 }
 
-TEST_P(MergeTest, MergeWithoutATransferIsRefusedAndQueuesNothing) {
+TEST_P(MergeTest, MergeWithoutATransferIsRefused) {
   const Transfer transfer = device_to_device("g", MergeUse::kCopy, *owner, *source);
   const LinkedRoutine add = adder(*owner, transfer, "g");
   owner->stream()->wait();
@@ -140,7 +140,7 @@ TEST_P(MergeTest, MergeWithoutATransferIsRefusedAndQueuesNothing) {
   EXPECT_EQ(get(*owner, "g"), (std::vector<float>{1, 2}));
 }
 
-TEST_P(MergeTest, MergeAfterAnotherNodesTransferIsRefused) {
+TEST_P(MergeTest, MergeAfterTheTransferOfAnotherNodeIsRefused) {
   set(*source, "h", {7, 7});
   const Transfer transfer = device_to_device("g", MergeUse::kCopy, *owner, *source);
   const Transfer other = device_to_device("h", MergeUse::kCopy, *owner, *source);
@@ -158,7 +158,7 @@ TEST_P(MergeTest, MergeAfterAnotherNodesTransferIsRefused) {
   EXPECT_EQ(get(*owner, "g"), (std::vector<float>{4, 6}));
 }
 
-TEST_P(MergeTest, RoutineThatExpectsAnotherNodeIsRefusedAtLink) {
+TEST_P(MergeTest, LinkWithTheTransferOfAnotherNodeIsRefused) {
   const Transfer transfer = device_to_device("g", MergeUse::kCopy, *owner, *source);
   const Error error = error_of([&] {
     owner->link_merge(compile(rig.device, kAdd), "add", "incoming", transfer,
@@ -166,10 +166,10 @@ TEST_P(MergeTest, RoutineThatExpectsAnotherNodeIsRefusedAtLink) {
   });
   EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
   EXPECT_THAT(error.what(),
-              testing::AllOf(testing::HasSubstr("merges 'h'"), testing::HasSubstr("brings 'g'")));
+              testing::AllOf(testing::HasSubstr("merges 'h'"), testing::HasSubstr("copies 'g'")));
 }
 
-TEST_P(MergeTest, OtherMistakesAtLinkAreRefused) {
+TEST_P(MergeTest, InvalidMergeLinksAreRefused) {
   set(*source, "wide", {1, 2, 3});
   const auto code = compile(rig.device, kAdd);
   const Transfer transfer = device_to_device("g", MergeUse::kCopy, *owner, *source);
@@ -179,19 +179,19 @@ TEST_P(MergeTest, OtherMistakesAtLinkAreRefused) {
   EXPECT_THAT(
       error_of([&] { owner->link_merge(code, "add", "incoming", wide, rename); }).what(),
       testing::AllOf(testing::HasSubstr("'incoming' is f32[2]"), testing::HasSubstr("'wide' is f32[3]")));
-  EXPECT_EQ(error_of([&] { owner->link_merge(code, "add", "nobody", transfer, rename); }).code(),
+  EXPECT_EQ(error_of([&] { owner->link_merge(code, "add", "missing", transfer, rename); }).code(),
             ErrorCode::kInvalidArgument);
   EXPECT_EQ(error_of([&] { owner->link_merge(code, "add", "own", transfer, rename); }).code(),
             ErrorCode::kInvalidArgument);
   EXPECT_EQ(error_of([&] { owner->link_merge(code, "add", "incoming", Transfer(), rename); }).code(),
             ErrorCode::kInvalidArgument);
   Context elsewhere(rig.stream("elsewhere"));
-  elsewhere.allocate("g", {YOKE_F32, {2}});
+  elsewhere.allocate("g", {YOKE_TYPE_F32, {2}});
   EXPECT_EQ(error_of([&] { elsewhere.link_merge(code, "add", "incoming", transfer, rename); }).code(),
             ErrorCode::kFailedPrecondition);
 }
 
-TEST_P(MergeTest, TransfersOfMissingOrUnlikeTensorsAreRefused) {
+TEST_P(MergeTest, TransfersOfMissingOrMismatchedTensorsAreRefused) {
   set(*owner, "wide", {1, 2, 3});
   set(*source, "wide", {1, 2});
   set(*source, "only", {1});
@@ -204,7 +204,7 @@ TEST_P(MergeTest, TransfersOfMissingOrUnlikeTensorsAreRefused) {
               testing::AllOf(testing::HasSubstr("f32[2]"), testing::HasSubstr("f32[3]")));
 }
 
-TEST_P(MergeTest, TwoSourcesOfOneNodeAreToldApart) {
+TEST_P(MergeTest, TransfersOfOneNodeFromTwoSourcesAreDistinguished) {
   Context third(rig.stream("third"));
   set(third, "g", {10, 20});
   const Transfer one = device_to_device("g", MergeUse::kStreaming, *owner, *source);
@@ -221,14 +221,14 @@ TEST_P(MergeTest, TwoSourcesOfOneNodeAreToldApart) {
   EXPECT_EQ(get(*owner, "g"), (std::vector<float>{14, 26}));
 }
 
-TEST_P(MergeTest, EveryStreamHasAMergeBufferOfItsOwn) {
-  // Two shards on one device merge from each other at the same time.
+TEST_P(MergeTest, EveryStreamHasItsOwnMergeBuffer) {
+  // Two shards on one device merge from each other.
   Context a(rig.stream("a"));
   Context b(rig.stream("b"));
   set(a, "g", {1, 2});
   set(b, "g", {10, 20});
-  a.allocate("sum", {YOKE_F32, {2}});
-  b.allocate("sum", {YOKE_F32, {2}});
+  a.allocate("sum", {YOKE_TYPE_F32, {2}});
+  b.allocate("sum", {YOKE_TYPE_F32, {2}});
   const Transfer to_a = device_to_device("g", MergeUse::kCopy, a, b);
   const Transfer to_b = device_to_device("g", MergeUse::kCopy, b, a);
   const LinkedRoutine add_a = adder(a, to_a, "g");
@@ -243,7 +243,7 @@ TEST_P(MergeTest, EveryStreamHasAMergeBufferOfItsOwn) {
   EXPECT_EQ(get(b, "g"), (std::vector<float>{11, 22}));
 }
 
-TEST_P(MergeTest, MergeBufferGrowsForALargerNodeWithoutHurtingEarlierLinks) {
+TEST_P(MergeTest, MergeBufferGrowsAndEarlierLinksKeepTheirs) {
   set(*owner, "big", std::vector<float>(100, 1));
   set(*source, "big", std::vector<float>(100, 2));
   const Transfer small = device_to_device("g", MergeUse::kCopy, *owner, *source);
@@ -266,7 +266,7 @@ TEST_P(MergeTest, MergeBufferGrowsForALargerNodeWithoutHurtingEarlierLinks) {
   EXPECT_EQ(get(*owner, "big"), std::vector<float>(100, 7));
 }
 
-TEST_P(MergeTest, AMergeAcrossBackendsFallsBackToACopy) {
+TEST_P(MergeTest, MergeBetweenBackendsFallsBackToACopy) {
   register_backend(rig.runtime, 1, Rig::make_control(Streams::kWorker));
   Context far(Stream::create(rig.runtime.backend("test1")->open_device(0), "far"));
   set(far, "g", {3, 4});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/tensor/einsum_test.cpp: the notation, against loops written out.
+// tests/unit/tensor/einsum_test.cpp: einsum compared with explicit loops.
 #include <gtest/gtest.h>
 
 #include "evaluate.h"
@@ -9,7 +9,7 @@ namespace {
 
 using testing::values;
 
-// 1, 2, 3, ... in the given shape.
+// A tensor of consecutive numbers.
 Tensor counting(const Dims& dims, double first = 1) {
   std::vector<double> numbers(element_count(dims));
   for (double& number : numbers) {
@@ -35,12 +35,12 @@ TEST(EinsumTest, DenseLayer) {
   }
 }
 
-TEST(EinsumTest, WordsAreIndices) {
+TEST(EinsumTest, AcceptsWordsAsIndices) {
   EXPECT_EQ(values<double>(einsum("batch in; out in => out batch", counting({2, 3}), counting({4, 3}))),
             values<double>(einsum("b i; o i => o b", counting({2, 3}), counting({4, 3}))));
 }
 
-TEST(EinsumTest, BlanksDoNotMatter) {
+TEST(EinsumTest, IgnoresExtraSpaces) {
   EXPECT_EQ(values<double>(einsum("  b   i ;o i=>b o  ", counting({2, 3}), counting({4, 3}))),
             values<double>(einsum("b i; o i => b o", counting({2, 3}), counting({4, 3}))));
 }
@@ -53,12 +53,12 @@ TEST(EinsumTest, TransposeIsAView) {
   EXPECT_EQ(lower("p", {{"y", matmul(x, y)}}).program.statements.size(), 1U);
 }
 
-TEST(EinsumTest, MissingIndicesAreSummed) {
+TEST(EinsumTest, SumsOverIndicesMissingInTheResult) {
   EXPECT_EQ(values<double>(einsum("a b => a", counting({2, 3}))), (std::vector<double>{6, 15}));
   EXPECT_EQ(values<double>(einsum("a b => ", counting({2, 3}))), (std::vector<double>{21}));
 }
 
-TEST(EinsumTest, ARepeatedIndexIsTheDiagonal) {
+TEST(EinsumTest, RepeatedIndexSelectsTheDiagonal) {
   EXPECT_EQ(values<double>(einsum("i i => i", counting({3, 3}))), (std::vector<double>{1, 5, 9}));
   EXPECT_EQ(values<double>(einsum("i i =>", counting({3, 3}))), (std::vector<double>{15}));
   EXPECT_EQ(values<double>(einsum("i i; i => i", counting({2, 2}), counting({2}))),
@@ -74,7 +74,7 @@ TEST(EinsumTest, OuterProductAndElementwiseProduct) {
             (std::vector<double>{2, 4, 6}));
 }
 
-TEST(EinsumTest, EllipsisStandsForAnyAxes) {
+TEST(EinsumTest, EllipsisStandsForAnyNumberOfAxes) {
   const Tensor x = counting({2, 3, 4});
   EXPECT_EQ(values<double>(einsum("... i => ...", x)), values<double>(sum(x, {-1})));
   EXPECT_EQ(values<double>(einsum("i ... => ... i", x)), values<double>(permute(x, {1, 2, 0})));
@@ -83,7 +83,7 @@ TEST(EinsumTest, EllipsisStandsForAnyAxes) {
   EXPECT_EQ(einsum("... i; o i => ... o", counting({4}), counting({5, 4})).dims(), (Dims{5}));
 }
 
-TEST(EinsumTest, EllipsisBroadcastsAsNumpyDoes) {
+TEST(EinsumTest, EllipsisBroadcastsLikeNumpy) {
   const auto y = values<double>(einsum("... i; ... i => ... i", counting({2, 1, 2}), counting({3, 2})));
   ASSERT_EQ(y.size(), 12U);
   for (std::uint64_t a = 0; a < 2; ++a) {
@@ -95,7 +95,7 @@ TEST(EinsumTest, EllipsisBroadcastsAsNumpyDoes) {
   }
 }
 
-TEST(EinsumTest, EllipsisInTheOperandsOnlyIsSummed) {
+TEST(EinsumTest, SumsOverEllipsisMissingInTheResult) {
   EXPECT_EQ(values<double>(einsum("... i => i", counting({2, 3, 2}))), (std::vector<double>{36, 42}));
 }
 
@@ -113,7 +113,7 @@ TEST(EinsumTest, ThreeOperands) {
   }
 }
 
-TEST(EinsumTest, ConstantsScaleTheSum) {
+TEST(EinsumTest, ConstantOperandsScaleTheSum) {
   EXPECT_EQ(values<double>(einsum("a b; a b => a", counting({2, 3}), full(Type::kF64, {2, 3}, 2))),
             (std::vector<double>{12, 30}));
   EXPECT_EQ(values<double>(einsum("a b => a", full(Type::kF64, {2, 3}, 2))), (std::vector<double>{6, 6}));
@@ -125,7 +125,7 @@ TEST(EinsumTest, SixteenBitFloatsAccumulateInF32) {
   EXPECT_NE(text.find("sum:f32[k]"), std::string::npos) << text;
 }
 
-TEST(EinsumTest, IntegersWork) {
+TEST(EinsumTest, AcceptsIntegers) {
   EXPECT_EQ(values<std::int32_t>(einsum("a i; i => a", tensor<std::int32_t>({1, 2, 3, 4}, {2, 2}),
                                         tensor<std::int32_t>({5, 6}, {2}))),
             (std::vector<std::int32_t>{17, 39}));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/tensor/evaluate.cpp: see evaluate.h.
+// tests/unit/tensor/evaluate.cpp: runs lowered programs on the reference executor.
 #include "evaluate.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ Bytes& Leaves::of(const Tensor& leaf) {
   }
   const auto own = leaf.host_bytes();
   if (own.size() != leaf.byte_count()) {
-    ADD_FAILURE() << "nothing is bound to leaf '" << leaf.name() << "'";
+    ADD_FAILURE() << "leaf '" << leaf.name() << "' has no data";
   }
   held_.emplace_back(leaf, Bytes(own.begin(), own.end()));
   held_.back().second.resize(leaf.byte_count());

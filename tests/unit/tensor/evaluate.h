@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/tensor/evaluate.h: lowers expressions, verifies the program, and runs it on the reference
-// executor.
+// tests/unit/tensor/evaluate.h: evaluates expressions: lowers them, verifies the program, prints and
+// parses it, and runs it on the reference executor.
 #pragma once
 
 #include <yoke/gradients.h>
@@ -15,6 +15,8 @@
 #include <map>
 #include <string>
 #include <vector>
+
+#include "../../support/error_of.h"
 
 namespace yoke::testing {
 
@@ -35,7 +37,7 @@ std::vector<Number> from_bytes(const Bytes& bytes) {
   return values;
 }
 
-// What leaves hold, by handle. Literals bring their own; parameters use their values where none are bound.
+// The data of leaves. Literals and parameters use their own data unless other data is bound.
 class Leaves {
  public:
   template <class Number>
@@ -43,24 +45,24 @@ class Leaves {
     held_.emplace_back(leaf, to_bytes(values));
     return *this;
   }
-  Bytes& of(const Tensor& leaf);  // fails the test when nothing is bound
+  Bytes& of(const Tensor& leaf);  // fails the test if the leaf has no data
 
  private:
   std::vector<std::pair<Tensor, Bytes>> held_;
 };
 
-// Runs; updated leaves change in `leaves`. Results by argument name. Symbols without a value stand at their
-// low end.
+// Runs the program and returns its outputs by name. Updates change `leaves`. Symbols that are not in
+// `symbols` have their lowest value.
 std::map<std::string, Bytes> run(const Lowered& lowered, Leaves& leaves, const SymbolValues& symbols = {});
 
-// One expression of literals, as numbers.
+// The values of an expression.
 Bytes value_bytes(const Tensor& x, Leaves leaves = {}, const SymbolValues& symbols = {});
 template <class Number>
 std::vector<Number> values(const Tensor& x, const Leaves& leaves = {}, const SymbolValues& symbols = {}) {
   return from_bytes<Number>(value_bytes(x, leaves, symbols));
 }
 
-// Canonical text, for messages and for tests of its form.
+// The text of the program.
 std::string text_of(const Lowered& lowered);
 std::string text_of(const Tensor& x);
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/tensor/lower_test.cpp: the form of lowered programs: few statements, plain contractions, leaves
-// overwritten safely.
+// tests/unit/tensor/lower_test.cpp: the form of lowered programs: few statements, plain contractions,
+// safe updates in place.
 #include <gtest/gtest.h>
 #include <yoke/program/text.h>
 
 #include <algorithm>
-#include <iostream>
 #include <set>
 
 #include "evaluate.h"
@@ -19,7 +18,7 @@ using program::Program;
 using program::Statement;
 using Floats = std::vector<float>;
 
-// Statements that sum the product of two reads.
+// The statements that sum products of two reads.
 std::vector<const Statement*> contractions(const Program& program) {
   std::vector<const Statement*> found;
   for (const Statement& statement : program.statements) {
@@ -32,7 +31,7 @@ std::vector<const Statement*> contractions(const Program& program) {
   return found;
 }
 
-// Every index is one loop, at most moved by a symbol.
+// Whether every index is a loop, or a loop plus a symbol.
 bool is_plain(const Expr& read) {
   return !read.access.otherwise &&
          std::all_of(read.access.indices.begin(), read.access.indices.end(), [](const auto& index) {
@@ -61,15 +60,13 @@ Lowered mlp_gradient() {
   return lower("gradient", outputs);
 }
 
-TEST(LowerTest, TheGradientOfAnMlpIsSeventeenStatements) {
+TEST(LowerTest, MlpGradientHasAtMostSeventeenStatements) {
   const Lowered lowered = mlp_gradient();
   program::verify(lowered.program);
-  RecordProperty("statements", std::to_string(lowered.program.statements.size()));
-  std::cout << "statements: " << lowered.program.statements.size() << '\n';
   EXPECT_LE(lowered.program.statements.size(), 17U) << testing::text_of(lowered);
 }
 
-TEST(LowerTest, TheGradientOfAnMlpHasFiveContractionsOfPlainReads) {
+TEST(LowerTest, MlpGradientHasFiveContractionsOfPlainReads) {
   const Lowered lowered = mlp_gradient();
   const auto found = contractions(lowered.program);
   EXPECT_EQ(found.size(), 5U) << testing::text_of(lowered);
@@ -79,7 +76,7 @@ TEST(LowerTest, TheGradientOfAnMlpHasFiveContractionsOfPlainReads) {
   }
 }
 
-TEST(LowerTest, TheGradientOfAnMlpNeverCopiesTheDataSet) {
+TEST(LowerTest, MlpGradientDoesNotCopyTheDataSet) {
   const Lowered lowered = mlp_gradient();
   for (const program::Tensor& tensor : lowered.program.tensors) {
     if (tensor.role == program::Role::kTemp) {
@@ -88,7 +85,7 @@ TEST(LowerTest, TheGradientOfAnMlpNeverCopiesTheDataSet) {
   }
 }
 
-TEST(LowerTest, ArgumentsSayWhatTheyAre) {
+TEST(LowerTest, ArgumentsHaveNamesKindsAndLeaves) {
   const Lowered lowered = mlp_gradient();
   std::vector<std::string> names;
   for (const LoweredArgument& argument : lowered.arguments) {
@@ -110,7 +107,7 @@ TEST(LowerTest, EqualExpressionsAreComputedOnce) {
   EXPECT_EQ(lower("p", {{"y", a + b}}).program.statements.size(), 2U);
 }
 
-TEST(LowerTest, AChainOfElementwiseOperationsIsOneStatement) {
+TEST(LowerTest, FusesChainsOfElementwiseOperations) {
   const Tensor x = placeholder("x", Type::kF32, {4, 3});
   const Tensor b = placeholder("b", Type::kF32, {3});
   EXPECT_EQ(lower("p", {{"y", tanh(exp(x + b) * 2.0 - transpose(placeholder("z", Type::kF32, {3, 4})))}})
@@ -122,14 +119,14 @@ TEST(LowerTest, AChainOfElementwiseOperationsIsOneStatement) {
             "  y[i, j] = max(x[i, j] + b[j], 0)\n}\n");
 }
 
-TEST(LowerTest, AnExpressionInAContractionGetsMemory) {
+TEST(LowerTest, StoresExpressionsThatAContractionReads) {
   const Tensor x = placeholder("x", Type::kF32, {4, 3});
   const Lowered lowered = lower("p", {{"y", einsum("a i; b i => a b", x * 2.0, x)}});
   ASSERT_EQ(lowered.program.statements.size(), 2U);
   EXPECT_EQ(contractions(lowered.program).size(), 1U);
 }
 
-TEST(LowerTest, ASliceOfAnExpressionInAContractionComputesTheSliceOnly) {
+TEST(LowerTest, ContractionOfASliceComputesOnlyTheSlice) {
   const Tensor data = placeholder("data", Type::kU8, {1000, 3});
   const Tensor batch = rows(cast(data, Type::kF32) * 0.5, Symbol{"row", 0, 1000, 10}, 10);
   const Lowered lowered = lower("p", {{"y", matmul(batch, placeholder("w", Type::kF32, {3, 2}))}});
@@ -145,7 +142,7 @@ TEST(LowerTest, ExpensiveExpressionsAreNotRepeatedByBroadcasting) {
   EXPECT_NE(text.find("y[i, j] = x[i, j] * t1[]"), std::string::npos) << text;
 }
 
-TEST(LowerTest, LongExpressionsAreCut) {
+TEST(LowerTest, SplitsLongExpressions) {
   Tensor x = placeholder("x", Type::kF64, {2});
   for (int i = 0; i < 500; ++i) {
     x = tanh(x + 0.001);
@@ -163,7 +160,7 @@ TEST(LowerTest, DeepGraphsDoNotOverflowTheStack) {
   EXPECT_GT(lower("p", {{"y", x}}).program.statements.size(), 100U);
 }
 
-TEST(LowerTest, OutputsMayBeLeavesConstantsViewsOrEqual) {
+TEST(LowerTest, OutputsCanBeLeavesConstantsViewsOrEqual) {
   const Tensor x = tensor<float>({1, 2, 3, 4}, {2, 2}, "x");
   const Tensor y = x + 1.0;
   testing::Leaves leaves;
@@ -184,7 +181,7 @@ TEST(LowerTest, OutputsMayBeLeavesConstantsViewsOrEqual) {
   EXPECT_EQ(testing::from_bytes<float>(results.at("g")), (Floats{4, 6, 8, 10}));
 }
 
-TEST(LowerTest, NamesThatTheFormatLacksAreSpelt) {
+TEST(LowerTest, ChangesInvalidAndDuplicateNames) {
   const Tensor a = tensor<float>({1}, {1}, "0.weight");
   const Tensor b = tensor<float>({2}, {1}, "0.weight");
   const Tensor c = tensor<float>({3}, {1}, "max");
@@ -200,7 +197,7 @@ TEST(LowerTest, NamesThatTheFormatLacksAreSpelt) {
   EXPECT_EQ(testing::from_bytes<float>(testing::run(lowered, leaves).at("sum_")), (Floats{10}));
 }
 
-TEST(LowerTest, LoweringTwiceGivesTheSameProgram) {
+TEST(LowerTest, IsDeterministic) {
   EXPECT_EQ(testing::text_of(mlp_gradient()), testing::text_of(mlp_gradient()));
 }
 
@@ -213,7 +210,7 @@ struct UpdateTest : public ::testing::Test {
   Floats value(const Tensor& leaf) { return testing::from_bytes<float>(leaves.of(leaf)); }
 };
 
-TEST_F(UpdateTest, IsInPlaceWhenEveryElementDependsOnItselfOnly) {
+TEST_F(UpdateTest, ElementwiseUpdateIsInPlace) {
   const Lowered lowered = lower("p", {}, {{a, a * 2.0 + b}});
   EXPECT_EQ(lowered.program.statements.size(), 1U);
   testing::run(lowered, leaves);
@@ -221,32 +218,32 @@ TEST_F(UpdateTest, IsInPlaceWhenEveryElementDependsOnItselfOnly) {
   EXPECT_EQ(lowered.arguments[0].role, program::Role::kInOut);
 }
 
-TEST_F(UpdateTest, OfTwoLeavesSeesTheOldValuesOfBoth) {
+TEST_F(UpdateTest, ExchangesTwoLeaves) {
   testing::run(lower("p", {}, {{a, b}, {b, a}}), leaves);
   EXPECT_EQ(value(a), (Floats{10, 20, 30, 40}));
   EXPECT_EQ(value(b), (Floats{1, 2, 3, 4}));
 }
 
-TEST_F(UpdateTest, InAChainSeesTheOldValues) {
+TEST_F(UpdateTest, ReadsTheOldValuesOfOtherLeaves) {
   testing::run(lower("p", {}, {{a, a + b}, {b, a * b}}), leaves);
   EXPECT_EQ(value(a), (Floats{11, 22, 33, 44}));
   EXPECT_EQ(value(b), (Floats{10, 40, 90, 160}));
 }
 
-TEST_F(UpdateTest, ThatReadsOtherElementsGoesThroughATemporary) {
+TEST_F(UpdateTest, UsesATemporaryIfItReadsOtherElements) {
   testing::run(lower("p", {}, {{a, transpose(a)}, {b, matmul(b, b)}}), leaves);
   EXPECT_EQ(value(a), (Floats{1, 3, 2, 4}));
   EXPECT_EQ(value(b), (Floats{700, 1000, 1500, 2200}));
 }
 
-TEST_F(UpdateTest, MayUseTheNewValueOfAnotherLeaf) {
+TEST_F(UpdateTest, CanUseTheNewValueOfAnotherLeaf) {
   const Tensor fresh = a + 1.0;
   testing::run(lower("p", {}, {{a, fresh}, {b, fresh * 10.0 + a}}), leaves);
   EXPECT_EQ(value(a), (Floats{2, 3, 4, 5}));
   EXPECT_EQ(value(b), (Floats{21, 32, 43, 54}));
 }
 
-TEST_F(UpdateTest, AndOutputsOfOneProgram) {
+TEST_F(UpdateTest, OutputsSeeTheOldValues) {
   auto results = testing::run(
       lower("p", {{"before", a * 1.0}, {"after", a + 1.0}, {"total", sum(a)}}, {{a, a + 1.0}}), leaves);
   EXPECT_EQ(testing::from_bytes<float>(results.at("before")), (Floats{1, 2, 3, 4}));
@@ -255,30 +252,30 @@ TEST_F(UpdateTest, AndOutputsOfOneProgram) {
   EXPECT_EQ(value(a), (Floats{2, 3, 4, 5}));
 }
 
-TEST_F(UpdateTest, ToAConstantOrToItself) {
+TEST_F(UpdateTest, AssignsConstantsAndTheLeafItself) {
   testing::run(lower("p", {{"y", a + 0.5}}, {{a, 0}, {b, b}}), leaves);
   EXPECT_EQ(value(a), (Floats{0, 0, 0, 0}));
   EXPECT_EQ(value(b), (Floats{10, 20, 30, 40}));
 }
 
-TEST_F(UpdateTest, OfTheSameValueTwice) {
+TEST_F(UpdateTest, AssignsOneValueToTwoLeaves) {
   const Tensor fresh = a + b;
   testing::run(lower("p", {}, {{a, fresh}, {b, fresh}}), leaves);
   EXPECT_EQ(value(a), (Floats{11, 22, 33, 44}));
   EXPECT_EQ(value(b), (Floats{11, 22, 33, 44}));
 }
 
-TEST_F(UpdateTest, ThatMakesNoSenseIsRefused) {
-  const auto refused = [](const std::vector<Output>& outputs, const std::vector<Update>& updates) {
+TEST_F(UpdateTest, InvalidOutputsAndUpdatesAreErrors) {
+  const auto expect_error = [](const std::vector<Output>& outputs, const std::vector<Update>& updates) {
     EXPECT_THROW((void)lower("p", outputs, updates), Error);
   };
-  refused({}, {{a, a}, {a, b}});
-  refused({}, {{a + 1.0, b}});
-  refused({}, {{a, sum(b, {0})}});
-  refused({}, {{tensor<float>({1}, {1}), 2.0}});
-  refused({{"y", a}, {"y", b}}, {});
-  refused({{"y", Tensor()}}, {});
-  refused({{"y", symbol_value(Symbol{"k", 0, 5, 1}) + symbol_value(Symbol{"k", 0, 6, 1})}}, {});
+  expect_error({}, {{a, a}, {a, b}});
+  expect_error({}, {{a + 1.0, b}});
+  expect_error({}, {{a, sum(b, {0})}});
+  expect_error({}, {{tensor<float>({1}, {1}), 2.0}});
+  expect_error({{"y", a}, {"y", b}}, {});
+  expect_error({{"y", Tensor()}}, {});
+  expect_error({{"y", symbol_value(Symbol{"k", 0, 5, 1}) + symbol_value(Symbol{"k", 0, 6, 1})}}, {});
 }
 
 }  // namespace

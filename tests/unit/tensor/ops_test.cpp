@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/tensor/ops_test.cpp: values of operations, against numbers worked out by hand.
+// tests/unit/tensor/ops_test.cpp: values of operations, compared with numbers computed by hand.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,7 +14,7 @@ using testing::values;
 using Floats = std::vector<float>;
 using Longs = std::vector<std::int64_t>;
 
-TEST(OpsTest, ArithmeticBroadcastsAsNumpyDoes) {
+TEST(OpsTest, ArithmeticBroadcastsLikeNumpy) {
   const Tensor column = tensor<float>({1, 2}, {2, 1});
   const Tensor row = tensor<float>({10, 20, 30}, {3});
   EXPECT_EQ(values<float>(column + row), (Floats{11, 21, 31, 12, 22, 32}));
@@ -24,7 +24,7 @@ TEST(OpsTest, ArithmeticBroadcastsAsNumpyDoes) {
   EXPECT_EQ(values<float>(-column), (Floats{-1, -2}));
 }
 
-TEST(OpsTest, PlainNumbersTakeTheOtherOperandsType) {
+TEST(OpsTest, PlainNumbersTakeTheTypeOfTheOtherOperand) {
   EXPECT_EQ((tensor<double>({1}, {1}) * 0.1F).type(), Type::kF64);
   EXPECT_EQ(values<double>(tensor<double>({1}, {1}) * 0.1)[0], 0.1);
   EXPECT_EQ(values<float>(tensor<float>({1}, {1}) * 0.1)[0], 0.1F);
@@ -34,7 +34,7 @@ TEST(OpsTest, PlainNumbersTakeTheOtherOperandsType) {
   EXPECT_EQ(values<double>(fma(tensor<double>({1}, {1}), 3, 0.25))[0], 3.25);
 }
 
-TEST(OpsTest, IntegersTruncateAndDivideByZeroToZero) {
+TEST(OpsTest, IntegerDivisionTruncatesAndIsZeroForZeroDivisors) {
   EXPECT_EQ(
       values<std::int64_t>(tensor<std::int64_t>({7, -7, 5}, {3}) / tensor<std::int64_t>({2, 2, 0}, {3})),
       (Longs{3, -3, 0}));
@@ -43,7 +43,7 @@ TEST(OpsTest, IntegersTruncateAndDivideByZeroToZero) {
       (Longs{3, -3, 0}));
 }
 
-TEST(OpsTest, ComparisonsSelectAndLogic) {
+TEST(OpsTest, ComparisonsSelectAndLogicalOperations) {
   const Tensor x = tensor<float>({1, 2, 3}, {3});
   EXPECT_EQ(values<float>(select(x > 1.5, x, 0)), (Floats{0, 2, 3}));
   EXPECT_EQ(values<float>(select(logical_and(x >= 2, logical_not(equal(x, 3))), 1.0F, -x)),
@@ -52,7 +52,7 @@ TEST(OpsTest, ComparisonsSelectAndLogic) {
   EXPECT_EQ(values<float>(cast(x <= 2, Type::kF32)), (Floats{1, 1, 0}));
 }
 
-TEST(OpsTest, BitsOfIntegers) {
+TEST(OpsTest, BitOperations) {
   const Tensor x = tensor<std::uint32_t>({12, 10}, {2});
   EXPECT_EQ(values<std::uint32_t>(bit_and(x, 6)), (std::vector<std::uint32_t>{4, 2}));
   EXPECT_EQ(values<std::uint32_t>(bit_or(x, 3)), (std::vector<std::uint32_t>{15, 11}));
@@ -61,7 +61,7 @@ TEST(OpsTest, BitsOfIntegers) {
             (std::vector<std::uint32_t>{0x0FFFFFF3, 0x0FFFFFF5}));
 }
 
-TEST(OpsTest, EveryFunctionOfOneElement) {
+TEST(OpsTest, UnaryFunctions) {
   const double at = 0.7;
   const std::pair<Tensor (*)(const Tensor&), double> functions[] = {
       {exp, std::exp(at)},
@@ -97,7 +97,7 @@ TEST(OpsTest, EveryFunctionOfOneElement) {
   EXPECT_NEAR(values<double>(pow(tensor<double>({at}, {1}), 2.5))[0], std::pow(at, 2.5), 1e-15);
 }
 
-TEST(OpsTest, CastsConvertAndBoolIsNotZero) {
+TEST(OpsTest, CastsTruncateAndNonzeroBecomesTrue) {
   EXPECT_EQ(values<std::int32_t>(cast(tensor<float>({1.9F, -1.9F}, {2}), Type::kI32)),
             (std::vector<std::int32_t>{1, -1}));
   EXPECT_EQ(values<float>(cast(cast(tensor<float>({0, 0.5F}, {2}), Type::kBool), Type::kF32)),
@@ -118,7 +118,7 @@ TEST(OpsTest, Reductions) {
   EXPECT_EQ(values<float>(cast(all(x > 1, {1}), Type::kF32)), (Floats{0, 1}));
 }
 
-TEST(OpsTest, ArgmaxGivesTheLowestIndexOfTheLargest) {
+TEST(OpsTest, ArgmaxAndArgminReturnTheLowestIndex) {
   const Tensor x = tensor<float>({1, 5, 5, 4, 2, 4}, {2, 3});
   EXPECT_EQ(values<std::int64_t>(argmax(x)), (Longs{1, 0}));
   EXPECT_EQ(values<std::int64_t>(argmin(x, 0)), (Longs{0, 1, 1}));
@@ -130,7 +130,7 @@ TEST(OpsTest, SumsOfSmallIntegersDoNotWrap) {
   EXPECT_EQ(values<std::int64_t>(sum(tensor<float>({1, 2, 3}, {3}) > 1.5)), (Longs{2}));
 }
 
-TEST(OpsTest, MaximumAndMinimumKeepNan) {
+TEST(OpsTest, MaximumAndMinimumPropagateNan) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const Tensor x = tensor<float>({nan, 1}, {2});
   EXPECT_TRUE(std::isnan(values<float>(maximum(x, 0))[0]));
@@ -138,7 +138,7 @@ TEST(OpsTest, MaximumAndMinimumKeepNan) {
   EXPECT_TRUE(std::isnan(values<float>(min(x))[0]));
 }
 
-TEST(OpsTest, ReshapesKeepTheRowMajorOrder) {
+TEST(OpsTest, ReshapeKeepsTheRowMajorOrder) {
   std::vector<float> numbers(24);
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     numbers[i] = static_cast<float>(i);
@@ -152,19 +152,19 @@ TEST(OpsTest, ReshapesKeepTheRowMajorOrder) {
   EXPECT_EQ(values<float>(reshape(transpose(x), {24}))[1], 6.0F);
 }
 
-TEST(OpsTest, SplittingAnAxisIsAView) {
+TEST(OpsTest, ReshapeThatSplitsAnAxisIsAView) {
   const Tensor x = placeholder("x", Type::kF32, {5, 24});
   EXPECT_EQ(lower("p", {{"y", sum(reshape(x, {5, 4, 6}), {1})}}).program.statements.size(), 1U);
 }
 
-TEST(OpsTest, SlicesAndConcat) {
+TEST(OpsTest, SliceAndConcat) {
   const Tensor x = tensor<float>({1, 2, 3, 4, 5, 6}, {2, 3});
   EXPECT_EQ(values<float>(slice(x, 1, 1, 3)), (Floats{2, 3, 5, 6}));
   EXPECT_EQ(values<float>(concat({slice(x, 1, 2, 3), x * 10.0}, 1)), (Floats{3, 10, 20, 30, 6, 40, 50, 60}));
   EXPECT_EQ(values<float>(concat({x, x}, 0)), (Floats{1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6}));
 }
 
-TEST(OpsTest, RowsBySymbolMoveWithIt) {
+TEST(OpsTest, RowsFollowTheSymbol) {
   const Tensor x = tensor<float>({0, 1, 2, 3, 4, 5}, {6});
   const Symbol row{"row", 0, 6, 2};
   EXPECT_EQ(values<float>(rows(x, row, 2), {}, {{"row", 4}}), (Floats{4, 5}));
@@ -172,7 +172,7 @@ TEST(OpsTest, RowsBySymbolMoveWithIt) {
   EXPECT_EQ(values<std::int64_t>(symbol_value(row) * 10, {}, {{"row", 2}}), (Longs{20}));
 }
 
-TEST(OpsTest, GatherGivesZerosOutsideTheTable) {
+TEST(OpsTest, GatherReturnsZerosForIndicesOutOfRange) {
   const Tensor table = tensor<float>({1, 2, 3, 4}, {2, 2});
   const Tensor ids = tensor<std::int32_t>({1, 0, 2, -1}, {2, 2});
   EXPECT_EQ(values<float>(gather(table, ids)), (Floats{3, 4, 1, 2, 0, 0, 0, 0}));
@@ -180,10 +180,10 @@ TEST(OpsTest, GatherGivesZerosOutsideTheTable) {
   EXPECT_EQ(values<float>(take_along(table, tensor<std::uint8_t>({1, 2}, {2}))), (Floats{2, 0}));
   EXPECT_EQ(values<float>(gather(slice(concat({table, table}, 0), 0, 1, 3), ids)),
             (Floats{1, 2, 3, 4, 0, 0, 0, 0}))
-      << "outside of the slice is outside, though the tensor below goes on";
+      << "an index out of range for the slice gives 0, even if the sliced tensor has such a row";
 }
 
-TEST(OpsTest, OneHotOfAnIntegerType) {
+TEST(OpsTest, OneHot) {
   EXPECT_EQ(values<float>(one_hot(tensor<std::uint8_t>({2, 0, 3}, {3}), 3)),
             (Floats{0, 0, 1, 1, 0, 0, 0, 0, 0}));
 }

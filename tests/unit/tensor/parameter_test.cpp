@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/tensor/parameter_test.cpp: parameters, their values, and the statistics of their initializers.
+// tests/unit/tensor/parameter_test.cpp: parameters, and the distributions of initializers.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -38,19 +38,19 @@ Statistics of(const Initializer& initializer) {
   return statistics(values<float>(parameter.init_tensor(3), {}, {{"seed", 7}}));
 }
 
-// 60000 draws: the mean strays by deviation / 245, the deviation by less than a 200th of itself.
-void expect_centred(const Statistics& got, double mean, double deviation) {
+// For 60000 draws, the standard error of the mean is deviation / 245, and that of the deviation under 0.5 %.
+void expect_moments(const Statistics& got, double mean, double deviation) {
   EXPECT_NEAR(got.mean, mean, 4 * deviation / 245);
   EXPECT_NEAR(got.deviation, deviation, 0.02 * deviation);
 }
 
-TEST(InitializerTest, UniformOnesStayInTheirBoundsAndFillThem) {
+TEST(InitializerTest, UniformInitializersFillTheirBounds) {
   const std::pair<Initializer, double> bounds[] = {{Initializer::kaiming_uniform(), std::sqrt(6.0 / 300)},
                                                    {Initializer::xavier_uniform(), std::sqrt(6.0 / 500)},
                                                    {Initializer::uniform(-0.25, 0.25), 0.25}};
   for (const auto& [initializer, bound] : bounds) {
     const Statistics got = of(initializer);
-    expect_centred(got, 0, bound / std::sqrt(3.0));
+    expect_moments(got, 0, bound / std::sqrt(3.0));
     EXPECT_GE(got.low, -bound * 1.000001);
     EXPECT_LE(got.high, bound * 1.000001);
     EXPECT_LT(got.low, -bound * 0.999);
@@ -58,21 +58,21 @@ TEST(InitializerTest, UniformOnesStayInTheirBoundsAndFillThem) {
   }
 }
 
-TEST(InitializerTest, NormalOnesHaveTheirDeviation) {
-  expect_centred(of(Initializer::kaiming_normal()), 0, std::sqrt(2.0 / 300));
-  expect_centred(of(Initializer::xavier_normal()), 0, std::sqrt(2.0 / 500));
-  expect_centred(of(Initializer::normal(3, 0.5)), 3, 0.5);
+TEST(InitializerTest, NormalInitializersHaveTheirDeviation) {
+  expect_moments(of(Initializer::kaiming_normal()), 0, std::sqrt(2.0 / 300));
+  expect_moments(of(Initializer::xavier_normal()), 0, std::sqrt(2.0 / 500));
+  expect_moments(of(Initializer::normal(3, 0.5)), 3, 0.5);
   EXPECT_LT(of(Initializer::normal(0, 1)).low, -3.5);
 }
 
-TEST(InitializerTest, ConstantsAreConstant) {
+TEST(InitializerTest, ConstantInitializersGiveTheConstant) {
   EXPECT_EQ(values<float>(Parameter("b", {3}, Initializer::constant(0.5)).init_tensor(0)),
             (std::vector<float>{0.5, 0.5, 0.5}));
   EXPECT_EQ(values<double>(Parameter("b", {1}, Initializer::zeros(), Type::kF64).init_tensor(0)),
             (std::vector<double>{0}));
 }
 
-TEST(InitializerTest, SeedAndOrderNumberDecideTheValues) {
+TEST(InitializerTest, ValuesDependOnSeedAndOrderNumber) {
   const Parameter w("w", {4, 4}, Initializer::kaiming_uniform());
   const auto draw = [&](std::int64_t order, std::int64_t seed) {
     return values<float>(w.init_tensor(order), {}, {{"seed", seed}});
@@ -89,18 +89,13 @@ TEST(InitializerTest, SixteenBitParametersAreDrawnInF32) {
             values<float>(cast(cast(single.init_tensor(0), Type::kBF16), Type::kF32)));
 }
 
-TEST(InitializerTest, ByName) {
+TEST(InitializerTest, IsFoundByName) {
   EXPECT_EQ(Initializer::by_name("xavier_normal").kind(), Initializer::Kind::kXavierNormal);
-  try {
-    (void)Initializer::by_name("he");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kNotFound);
-    EXPECT_STREQ(error.what(),
-                 "there is no initializer 'he'; there are kaiming_uniform, kaiming_normal, xavier_uniform, "
-                 "xavier_normal, "
-                 "uniform, normal, ones, zeros");
-  }
+  const Error error = test::error_of([] { (void)Initializer::by_name("he"); });
+  EXPECT_EQ(error.code(), ErrorCode::kNotFound);
+  EXPECT_STREQ(error.what(),
+               "unknown initializer 'he'; choose one of kaiming_uniform, kaiming_normal, xavier_uniform, "
+               "xavier_normal, uniform, normal, ones, zeros");
 }
 
 TEST(ParameterTest, CopiesShareNameDimsAndValues) {
@@ -120,23 +115,18 @@ TEST(ParameterTest, CopiesShareNameDimsAndValues) {
   EXPECT_FALSE(copy.has_values());
 }
 
-TEST(ParameterTest, ErrorsNameTheParameter) {
+TEST(ParameterTest, InvalidUsesAreErrors) {
   const Parameter w = Parameter::deferred("w", Initializer::zeros());
   EXPECT_THROW((void)w.tensor(), Error);
   w.set_dims({2}, "test");
-  try {
-    w.set_dims({3}, "linear(3)");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(),
-                 "linear(3): parameter 'w' is [2] since its first use, but [3] is asked for now");
-  }
+  EXPECT_STREQ(test::error_of([&] { w.set_dims({3}, "linear(3)"); }).what(),
+               "linear(3): parameter 'w' has dims [2] from its first use, but this use needs [3]");
   EXPECT_THROW(w.set_values({}), Error);
   EXPECT_THROW((void)Parameter::of(placeholder("x", Type::kF32, {2})), Error);
   EXPECT_THROW(Parameter("n", {2}, Initializer::zeros(), Type::kI64), Error);
 }
 
-TEST(ParameterTest, ParametersOfALossComeInCreationOrder) {
+TEST(ParameterTest, ParametersOfALossAreInCreationOrder) {
   const Parameter a("a", {2}, Initializer::zeros());
   const Parameter b("b", {2}, Initializer::zeros());
   const Parameter unused("unused", {2}, Initializer::zeros());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/tensor/random_test.cpp: random numbers by counter.
+// tests/unit/tensor/random_test.cpp: counter-based random numbers.
 #include <gtest/gtest.h>
 #include <yoke/program/execute.h>
 
@@ -13,14 +13,14 @@ namespace {
 
 using testing::values;
 
-TEST(RandomTest, BitsAreThoseOfTheProgramFormat) {
+TEST(RandomTest, BitsMatchTheProgramFormat) {
   const auto bits = values<std::uint32_t>(random_bits({2, 3}, {5, false}), {}, {{"seed", 42}});
   for (std::size_t i = 0; i < bits.size(); ++i) {
     EXPECT_EQ(bits[i], program::random_bits(42, 5, static_cast<std::int64_t>(i)));
   }
 }
 
-TEST(RandomTest, AViewOfADrawIsTheDrawAtItsPlaces) {
+TEST(RandomTest, ViewOfADrawSelectsItsElements) {
   const Tensor draw = random_bits({4, 6}, {5, false});
   const auto whole = values<std::uint32_t>(draw);
   const auto part = values<std::uint32_t>(transpose(slice(draw, 1, 2, 4)));
@@ -31,7 +31,7 @@ TEST(RandomTest, AViewOfADrawIsTheDrawAtItsPlaces) {
   }
 }
 
-TEST(RandomTest, EveryStepDrawsAnew) {
+TEST(RandomTest, EveryStepDrawsNewNumbers) {
   const Tensor steady = uniform({100}, {1, false});
   const Tensor moving = uniform({100}, {1, true});
   EXPECT_EQ(values<float>(moving, {}, {{"step", 0}}), values<float>(steady));
@@ -39,7 +39,7 @@ TEST(RandomTest, EveryStepDrawsAnew) {
   EXPECT_EQ(values<float>(moving, {}, {{"step", 9}}), values<float>(moving, {}, {{"step", 9}}));
 }
 
-TEST(RandomTest, TwoDrawsOfOneProgramDifferAndOneDrawIsOne) {
+TEST(RandomTest, DifferentDrawsOfOneProgramDiffer) {
   const Tensor a = uniform({1000});
   const Tensor b = uniform({1000});
   const auto differences = values<float>(a - b);
@@ -49,14 +49,14 @@ TEST(RandomTest, TwoDrawsOfOneProgramDifferAndOneDrawIsOne) {
   }
 }
 
-TEST(RandomTest, TheSameGraphBuiltAgainDrawsTheSame) {
+TEST(RandomTest, RebuiltGraphDrawsTheSameNumbers) {
   const auto build = [] { return nn::dropout(0.5)(uniform({50})) + normal({50}); };
   const Tensor first = build();
-  const Tensor between = uniform({3});  // other graphs do not shift the numbers of this one
+  const Tensor between = uniform({3});  // a draw of another graph has no effect
   EXPECT_EQ(values<float>(first, {}, {{"seed", 3}}), values<float>(build(), {}, {{"seed", 3}}));
 }
 
-TEST(RandomTest, UniformAndNormalNumbersLookLikeIt) {
+TEST(RandomTest, UniformAndNormalHaveTheirDistributions) {
   const auto u = values<float>(uniform({10000}), {}, {{"seed", 11}});
   double chi_square = 0;
   std::vector<int> histogram(20, 0);
@@ -68,7 +68,7 @@ TEST(RandomTest, UniformAndNormalNumbersLookLikeIt) {
   for (const int count : histogram) {
     chi_square += (count - 500) * (count - 500) / 500.0;
   }
-  EXPECT_LT(chi_square, 36.2);  // 19 degrees of freedom, one chance in a hundred, seed fixed
+  EXPECT_LT(chi_square, 36.2);  // 19 degrees of freedom, p = 0.01; the seed is fixed
   const auto n = values<double>(normal({10000}, {}, Type::kF64), {}, {{"seed", 11}});
   double mean = 0;
   double square = 0;
@@ -94,7 +94,7 @@ TEST(RandomTest, F64DrawsUseMoreThan24Bits) {
   EXPECT_GT(fine, 95);
 }
 
-TEST(RandomTest, ASymbolOfTheCallersNamedStepIsTheStep) {
+TEST(RandomTest, SymbolNamedStepReplacesTheStepSymbol) {
   const Symbol step{"step", 0, 10, 1};
   const Tensor x = uniform({2}, {1, true}) * cast(symbol_value(step), Type::kF32);
   const Lowered lowered = lower("p", {{"y", x}});

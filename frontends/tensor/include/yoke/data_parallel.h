@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/include/yoke/data_parallel.h: one model trained on N shards of any backend, as if it were
-// one.
+// frontends/tensor/include/yoke/data_parallel.h: trains one model on N shards of any backend.
 #pragma once
 
 #include <yoke/optimizer.h>
@@ -22,47 +21,56 @@
 namespace yoke {
 
 struct DataParallelOptions {
-  // Name of a backend, or names with counts for mixed shards: "cuda:1,cc:2" (then `shards` is empty or
-  // their sum).
+  // The name of a backend, or a comma-separated list of names with shard counts, such as "cuda:1,cc:2".
+  // With a list, `shards` must be empty or equal to the sum of the counts.
   std::string backend_name = "cc";
-  // Shard i runs on device i mod (number of devices), on a stream of its own. Empty: as many as the
-  // devices suggest.
+  // Number of shards, 1 to 4096. They are distributed over the backend's devices in turn, each with its own
+  // stream. Empty: the sum of the stream counts that the devices suggest.
   std::optional<std::int64_t> shards = std::nullopt;
+  // How the shards' losses and gradients are combined. kMean weights each shard by its number of rows.
   Reduction reduction = Reduction::kMean;
-  Sgd optimizer = {};  // weight decay is added once, after the reduction
-  // Required. May depend on the step: symbol_value(step_symbol()), and on symbols of `bindings`.
+  // Weight decay is applied once per step, after the reduction.
+  Sgd optimizer = {};
+  // Required: a scalar. It may use symbol_value(step_symbol()) and
+  // the symbols of `bindings`, but no tensor with data.
   Tensor learning_rate = {};
-  // Symbols of the caller's own, which loss_of or learning_rate use. They advance by one position per step,
-  // the last one fastest, and start over after the last; a binding named "step" counts steps.
+  // Symbols that loss_of or learning_rate use. They form an odometer that advances once per step, the last
+  // binding fastest, and wraps around at the end. A binding named "step" counts steps instead.
   std::vector<Symbol> bindings = {};
-  // Rows of one global batch, along axis 0 of inputs and targets; 0: all rows at once. Rows that do not
-  // divide are a smaller last batch, which weighs by its rows.
+  // Rows of a global batch along axis 0 of the inputs and targets; 0 means all rows. If the batch size does
+  // not divide the number of rows, the last batch of an epoch is smaller.
   std::int64_t batch_size = 0;
-  std::int64_t base_seed = 0;  // shard i draws from base_seed + i
+  // Shard i draws random numbers with the seed base_seed + i. Range: [0, 2^62 - 4097].
+  std::int64_t base_seed = 0;
   MergeStrategy merge = MergeStrategy::kAuto;
-  MergeUse merge_use = MergeUse::kStreaming;  // how gradients arrive with owner and tree
-  // After every this many steps replicas are compared bit for bit; Error kDataLoss names the first
-  // difference. 0: never.
+  // How gradients reach the merging shard; used by the strategies kOwner and kTree.
+  MergeUse merge_use = MergeUse::kStreaming;
+  // Compares all replicas bit for bit after every this many steps; 0 disables the check. A difference is an
+  // Error kDataLoss that names the shard, the parameter and the first differing element.
   std::uint64_t check_replicas_every = 0;
-  std::vector<Option> device_options = {};     // passed to every device; see `yoke backends --help-options`
-  std::shared_ptr<Runtime> runtime = nullptr;  // empty: one of its own
+  // Passed to every device that is opened. `yoke backends --help-options` lists a backend's options.
+  std::vector<Option> device_options = {};
+  // Empty: data_parallel creates a Runtime with default options.
+  std::shared_ptr<Runtime> runtime = nullptr;
 };
 
-// What one shard is made of, for hand-written loops. Borrowed from the trainer.
+// The state of one shard, for hand-written loops. Valid as long as the trainer.
 struct Shard {
   std::uint32_t number = 0;
   std::shared_ptr<Stream> stream;
-  Context context;  // parameters, "gradient/<name>", "loss", "inputs", "targets"
+  Context context;  // holds the parameters, "gradient/<parameter>", "loss", "inputs" and "targets"
   std::int64_t seed = 0;
-  std::int64_t rows = 0;   // of the current batch; 0: takes part and contributes nothing
-  LinkedRoutine gradient;  // of the full batch
+  std::int64_t rows = 0;   // of the current batch; 0: the shard is idle in this step
+  LinkedRoutine gradient;  // for a full batch
 };
 
-// Sums and means over a data set with the present parameters: made once, run as often as wanted.
+// Computes metrics over a whole data set with the trainer's current parameters. Create it with
+// Trainer::evaluation() and run it any number of times. It may outlive the trainer. Not thread-safe.
 class Evaluation {
  public:
-  // The mean over all rows of each scalar that `metrics_of` gave. Symbols in them (the step, bindings) have
-  // the values of the trainer's latest step; before the first one, of the first.
+  // Returns, for each scalar that `metrics_of` returned, its mean over all rows. Blocks until all shards have
+  // finished. Symbols have the values of the trainer's latest step, or of its first step if none has run.
+  // Error kFailedPrecondition: the Evaluation is empty.
   std::vector<double> run();
 
  private:
@@ -71,59 +79,71 @@ class Evaluation {
   std::shared_ptr<Impl> impl_;
 };
 
-// A live run. Used by one thread. A step only launches: it compiles nothing, allocates nothing, and the host
-// waits only where a value is read. Methods that wait name in their Error the shard, the device, the step and
-// the call.
+// A training run in progress. Not thread-safe: use it from one thread at a time.
+//
+// step() and its parts only queue work on the shards' streams. They compile and allocate nothing, and do
+// not wait for the devices, except for the check that `check_replicas_every` requests. Functions that
+// read a value block until it is available. If work on a device has failed, they throw an Error that
+// names the shard, the device, the step and the call.
 class Trainer {
  public:
   using MetricsOf = std::function<std::vector<Tensor>(const Tensor& inputs, const Tensor& targets)>;
 
   std::uint32_t shards() const;
   std::int64_t steps_per_epoch() const;
-  std::int64_t step_count() const;  // steps done so far
+  std::int64_t step_count() const;  // completed steps
   MergeStrategy merge_strategy() const;
   const std::string& device_names() const;  // "cc x2"
 
-  // One optimizer step on the next batch, on every shard.
+  // Queues one optimizer step on the current batch and advances to the next batch.
   void step();
-  // steps_per_epoch() steps, from the current batch to the end of the data; `after_step` may end it by
-  // answering false. Answers false then.
+  // Steps from the current batch to the end of the data. Returns
+  // false, and stops early, if `after_step` returns false.
   bool run_epoch(const std::function<bool(std::int64_t step_in_epoch)>& after_step = {});
 
-  // The pieces of step(), for hand-written loops: gradients on every shard; merged (Sum or Mean) onto the
-  // owner; update and broadcast.
-  void launch_gradients();
-  void grad_sync();
-  void update();
-  void advance();  // to the next batch and step
+  // The parts of step(), for hand-written loops. Call them in this order.
+  void launch_gradients();  // loss and gradients on every shard
+  void grad_sync();         // merges the gradients on the owner; optional, update() merges if needed
+  void update();            // updates the parameters on all shards
+  void advance();           // moves to the next batch and step
 
-  // New values for inputs and targets, of the same types and shapes.
+  // Replaces the training data. Error kInvalidArgument: the types or shapes differ from the original data.
   void set_batch(const Tensor& inputs, const Tensor& targets);
 
-  float owner_loss_value();  // shard 0's, from before the update
-  double loss_value();       // reduced over the whole batch, from before the update
-  double mean_loss();        // mean of loss_value() over the steps since the last call (or the start)
-  // The same with the shards' losses reduced in another way than their gradients: kMean weighs by rows.
+  // The loss of the latest step, computed with the parameters from before the update: on shard 0, and combined
+  // over all shards. Error kFailedPrecondition: no step has run.
+  float owner_loss_value();
+  double loss_value();
+  // The mean of loss_value() over the steps since the previous call, or since the start of training. The
+  // overload combines the shards' losses with `reduction` instead of the option's reduction.
+  // Error kFailedPrecondition: no step has run since the previous call.
+  double mean_loss();
   double mean_loss(Reduction reduction);
 
-  void wait();                 // for all shards
-  void sync_params_to_host();  // Parameter::values of the model hold what was learned; data_parallel does it
-                               // at the end too
-  std::vector<float> read_values(const Tensor& parameter);  // from the owner
-  std::vector<float> read_values(
-      std::string_view name);  // a tensor of the owner's context: "loss", "gradient/0.weight"
+  void wait();  // blocks until all shards have finished the queued work
+  // Copies the owner's parameters into the model (Parameter::values). data_parallel() calls it at the end.
+  void sync_params_to_host();
+  // Values of a parameter, or of any tensor in the owner's context, such as "loss" or "gradient/0.weight".
+  // All element types are converted to float. Error kNotFound: the tensor does not exist.
+  std::vector<float> read_values(const Tensor& parameter);
+  std::vector<float> read_values(std::string_view name);
   const std::vector<Parameter>& owner_params() const;  // in order of creation
   const std::vector<std::int64_t>& shard_seeds() const;
   std::span<const Shard> shard_list() const;
 
+  // Saves all parameters to a .npz file, or loads them by name and copies them to every shard.
+  // Errors: those of save_npz and load_npz. If the file does not match the model, Error kInvalidArgument
+  // lists the differences and no parameter changes.
   void save_params(const std::filesystem::path& npz);
-  void restore_params(const std::filesystem::path& npz);  // all parameters, by name; Error lists what differs
+  void restore_params(const std::filesystem::path& npz);
 
-  // In evaluation mode (dropout off), `batch_rows` rows at a time, over all shards.
+  // Prepares metrics over another data set: uploads it to all shards and compiles the metrics. Layers run
+  // in evaluation mode (no dropout), on `batch_rows` rows at a time. Each tensor that `metrics_of`
+  // returns must be a scalar: the mean of the metric over the rows that it is given.
   Evaluation evaluation(const Tensor& inputs, const Tensor& targets, const MetricsOf& metrics_of,
                         std::int64_t batch_rows = 1000);
 
-  // Seconds of set-up so far: compiling, and everything else before the first step.
+  // Wall-clock seconds spent on compiling, and on the whole setup before the first step.
   double compile_seconds() const;
   double setup_seconds() const;
 
@@ -140,9 +160,15 @@ class Trainer {
   std::unique_ptr<Impl> impl_;
 };
 
-// Builds the loss once per shape of batch, links everything, and hands a live trainer to `body`. `inputs` and
-// `targets` are host data (literals) with the same number of rows. Every bad argument is an Error before
-// anything is allocated on a device.
+// Sets up a training run, calls `body` with it, and copies the trained parameters back into the model.
+//
+// `inputs` and `targets` are literals with the same number of rows along axis 0. `loss_of` builds the
+// loss of one batch, a floating-point scalar. It is called several times, because shards may get
+// different numbers of rows; layers must therefore be created outside of it. `body` runs on the calling
+// thread, after everything has been compiled, linked and uploaded.
+//
+// Errors: an invalid argument is reported before anything is allocated
+// on a device. An exception thrown by `body` propagates.
 void data_parallel(const DataParallelOptions& options, const Tensor& inputs, const Tensor& targets,
                    const std::function<Tensor(const Tensor& inputs, const Tensor& targets)>& loss_of,
                    const std::function<void(Trainer&)>& body);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/include/yoke/gradients.h: reverse-mode differentiation: expressions in, expressions out.
+// frontends/tensor/include/yoke/gradients.h: reverse-mode differentiation of tensor expressions.
 #pragma once
 
 #include <yoke/tensor.h>
@@ -9,9 +9,10 @@
 
 namespace yoke {
 
-// d loss / d t for each of `tensors`, in their order, with their dims and types; zeros where the loss does
-// not depend on t. The loss is a float scalar, else Error. Any node may be asked for, not leaves only. The
-// results are expressions: differentiable again.
+// Returns d loss / d t for each t of `tensors`, in the same order and with the shape and type of t; zeros if
+// the loss does not depend on t. Any node of the expression may be listed, not only leaves. The results are
+// expressions and can be differentiated again.
+// Error kInvalidArgument: the loss is not a floating-point scalar, or a tensor is not of floating-point type.
 std::vector<Tensor> gradients(const Tensor& loss, std::span<const Tensor> tensors);
 std::vector<Tensor> gradients(const Tensor& loss, const std::vector<Tensor>& tensors);
 

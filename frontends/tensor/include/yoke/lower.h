@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/include/yoke/lower.h: expressions to a program in yoke's program format.
+// frontends/tensor/include/yoke/lower.h: translates expressions into a program in yoke's program format.
 #pragma once
 
 #include <yoke/optimizer.h>
@@ -13,7 +13,7 @@
 namespace yoke {
 
 struct Output {
-  std::string name;  // becomes the argument's name
+  std::string name;  // becomes the name of the program's argument
   Tensor value;
 };
 
@@ -27,21 +27,25 @@ struct LoweredArgument {
 
 struct Lowered {
   program::Program program;
-  std::vector<LoweredArgument>
-      arguments;  // in the order of the program's declaration: leaves by creation, then outputs
-  // Place in `arguments` of a leaf; Error kNotFound when the program does not use it.
+  // In the order of the program's declarations: leaves in order of creation, then outputs.
+  std::vector<LoweredArgument> arguments;
+  // The index of a leaf in `arguments`. Error kNotFound: the program does not use the leaf.
   std::size_t find(const Tensor& leaf) const;
 };
 
-// The program that computes `outputs` and then has the leaves of `updates` hold their new values (role
-// inout). Names that the format does not allow are spelt with `_`: parameter "0.weight" is argument
-// "p_0_weight"; equal names get a number. Every result verifies.
+// Returns a valid program that computes `outputs` and stores the new values of `updates` in their leaves,
+// which become inout arguments. Names that are not valid identifiers are changed (see program_identifier);
+// duplicate names get a number as a suffix.
+// Error kInvalidArgument: an empty Tensor, two outputs of one name, an update of a tensor that is not a
+// placeholder or parameter, two updates of one leaf, an update whose shape or type differs from its leaf, or
+// a symbol with two ranges.
 Lowered lower(const std::string& program_name, std::span<const Output> outputs,
               std::span<const Update> updates = {});
 Lowered lower(const std::string& program_name, const std::vector<Output>& outputs,
               const std::vector<Update>& updates = {});
 
-// The identifier that lower() starts from: a name is kept where it is allowed, "0.weight" gives "p_0_weight".
+// The identifier that lower() derives from a name. Valid names
+// are unchanged; "0.weight" becomes "p_0_weight".
 std::string program_identifier(const std::string& name);
 
 }  // namespace yoke

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/include/yoke/nn.h: layers. A module is a cheap handle: copies share their parameters.
+// frontends/tensor/include/yoke/nn.h: layers. A Module is a cheap handle; copies share their parameters.
 //
-// Input sizes are inferred at the first use; every later use must fit them (another batch size does).
-// Parameters are named by their path: `sequential` puts the position in front of its members' names:
-// "0.weight", "0.bias", "2.1.weight".
+// A layer infers its input size when it is first applied. Later inputs must have the same size; the batch
+// size may differ. Parameter names are paths: `sequential` prefixes the names of its members' parameters
+// with the member's position, as in "0.weight", "0.bias", "2.1.weight".
+//
+// Invalid shapes and types are an Error kInvalidArgument that names the layer and the tensors. Layers may
+// not be applied by several threads at once.
 #pragma once
 
 #include <yoke/ops.h>
@@ -16,11 +19,12 @@
 
 namespace yoke::nn {
 
-// Dropout acts in kTrain only. The mode belongs to the thread that builds the graph and is read while a
-// module is applied: a graph that was built stays as it is.
+// Dropout is active in kTrain only. The mode is a property of the calling thread and takes effect when a
+// module is applied; graphs that have been built do not change.
 enum class Mode : std::uint8_t { kTrain, kEval };
-Mode mode();  // kTrain unless a ModeScope of this thread says otherwise
+Mode mode();  // kTrain unless a ModeScope on this thread has set another mode
 
+// Sets the mode of the calling thread, and restores the previous mode when destroyed.
 class ModeScope {
  public:
   explicit ModeScope(Mode mode);
@@ -34,7 +38,7 @@ class ModeScope {
   Mode before_;
 };
 
-// What a layer of one's own implements.
+// The base class of custom layers.
 class Layer {
  public:
   Layer() = default;
@@ -45,7 +49,8 @@ class Layer {
   Layer& operator=(Layer&&) = delete;
 
   virtual Tensor forward(const Tensor& x) = 0;
-  virtual std::vector<Parameter> parameters() const { return {}; }  // in a stable order
+  // The layer's parameters, in the same order on every call.
+  virtual std::vector<Parameter> parameters() const { return {}; }
 };
 
 class Module {
@@ -53,6 +58,7 @@ class Module {
   Module() = default;  // empty
   explicit Module(std::shared_ptr<Layer> layer) : layer_(std::move(layer)) {}
   explicit operator bool() const { return layer_ != nullptr; }
+  // Error kFailedPrecondition: the module is empty.
   Tensor operator()(const Tensor& x) const;
   const std::shared_ptr<Layer>& layer() const { return layer_; }
 
@@ -63,40 +69,39 @@ class Module {
 struct LinearOptions {
   bool bias = true;
   Type type = Type::kF32;
-  // U(-b, b) with b = 1 / sqrt(in), as the field's frameworks start linear layers: it keeps the first logits
-  // small.
+  // U(-b, b) with b = 1 / sqrt(in), the usual default for linear layers. The gain is 1 / sqrt(3).
   Initializer weight_init = Initializer::kaiming_uniform(0.5773502691896258);
   Initializer bias_init = Initializer::zeros();
-  std::string name = "";  // put in front of "weight" and "bias", with a dot
+  std::string name = "";  // if not empty, prefixes the parameter names "weight" and "bias"
 };
-Module linear(std::uint64_t out,
-              const LinearOptions& options = {});  // x [..., in] -> [..., out]; weight [out, in], bias [out]
+// x * transpose(weight) + bias: [..., in] -> [..., out]. weight: [out, in]; bias: [out].
+Module linear(std::uint64_t out, const LinearOptions& options = {});
 
 struct EmbeddingOptions {
   Type type = Type::kF32;
   Initializer init = Initializer::normal(0, 1);
   std::string name = "";
 };
-Module embedding(std::uint64_t count, std::uint64_t dim,
-                 const EmbeddingOptions& options = {});  // ids [...] -> [..., dim]
+// Looks up rows of a table: ids [...] -> [..., dim]. weight: [count, dim]. Ids out of range give zeros.
+Module embedding(std::uint64_t count, std::uint64_t dim, const EmbeddingOptions& options = {});
 
 Module relu();
 Module tanh();
 Module sigmoid();
-Module gelu();  // x * (1 + erf(x / sqrt(2))) / 2
+Module gelu();
 Module softmax(int axis = -1);
 Module log_softmax(int axis = -1);
-// Each element is 0 with probability `rate`, else scaled by 1 / (1 - rate); a new mask for each value of the
-// step symbol, for each use in a graph, and for each seed (so for each shard).
+// Sets each element to 0 with probability `rate`, in [0, 1), and scales the others by 1 / (1 - rate). The
+// mask differs between steps, between uses in a graph, and between seeds, that is, between shards.
 Module dropout(double rate);
-Module flatten();  // keeps axis 0
+Module flatten();  // joins all axes except axis 0
 Module sequential(std::vector<Module> members);
 template <class... Members>
 Module sequential(const Module& first, const Members&... rest) {
   return sequential(std::vector<Module>{first, rest...});
 }
 
-// All parameters below `module`, each once, in the order of the members.
+// All parameters of `module`, in the order of its members. A shared parameter is listed once.
 std::vector<Parameter> parameters(const Module& module);
 
 }  // namespace yoke::nn

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/include/yoke/npz.h: named tensors in a .npz file, as numpy.savez writes and numpy.load
-// reads them.
+// frontends/tensor/include/yoke/npz.h: named arrays in .npz
+// files, as written by numpy.savez and read by numpy.load.
 #pragma once
 
 #include <yoke/program/program.h>
@@ -17,24 +17,26 @@ namespace yoke {
 struct NamedArray {
   std::string name;
   program::Type type = program::Type::kF32;
-  std::vector<std::uint64_t> dims;  // row major; empty: a scalar
-  std::vector<std::byte> bytes;
+  std::vector<std::uint64_t> dims;  // empty: a scalar
+  std::vector<std::byte> bytes;     // row-major, little-endian
 };
 
-// Writes the arrays, uncompressed, in the order given. The file appears whole or not at all, and a file that
-// was there before stays until then. numpy knows no bf16: such an array is stored as uint16 under `name` +
-// ".bf16", and load_npz undoes that. Throws Error: kInvalidArgument a name twice, empty or longer than 65000
-// bytes, or bytes that do not fit type and dims; kResourceExhausted a full disk, or more than 4 GiB;
-// kNotFound, kPermissionDenied the path.
+// Writes the arrays, uncompressed and in the given order. The write is atomic: an existing file stays
+// unchanged until the new one is complete. numpy has no bf16 type, so a bf16 array is stored as uint16
+// under `name` + ".bf16"; load_npz reverses this.
+// Errors: kInvalidArgument for a duplicate name, a name that is empty or longer than 65000 bytes, or
+// bytes that do not match type and dims; kResourceExhausted for a full disk or more than 4 GiB of data;
+// kNotFound or kPermissionDenied for the path.
 void save_npz(const std::filesystem::path& path, std::span<const NamedArray> arrays);
 
-// All arrays of a file, in its order; entries may be stored or deflated (numpy.savez_compressed).
-// Throws Error: kNotFound, kPermissionDenied the path; kDataLoss a file that is no zip, is cut off, or whose
-// checksums do not fit; kUnimplemented arrays of other types, of big-endian numbers, or in Fortran order.
+// Reads all arrays, in the order of the file. Entries may be stored or deflated (numpy.savez_compressed).
+// Errors: kNotFound or kPermissionDenied for the path; kDataLoss for a file that is
+// not a zip archive, is truncated or has a wrong checksum; kUnimplemented for
+// unsupported element types, big-endian data and Fortran order.
 std::vector<NamedArray> load_npz(const std::filesystem::path& path);
 
-// Throws the Error that save_npz would, as far as it can be known now: whether a file can be made there.
-// Leaves nothing.
+// Checks that save_npz can create a file at `path`, and throws the Error that save_npz would throw if not.
+// Leaves no file behind.
 void check_can_save(const std::filesystem::path& path);
 
 }  // namespace yoke

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/include/yoke/ops.h: operations on tensors. Shapes and types are checked when the
-// expression is built.
+// frontends/tensor/include/yoke/ops.h: operations on tensors.
+// Shapes and types are checked when an expression is built.
 //
-// Elementwise operations broadcast as numpy does: shapes are aligned at the right, a dimension of 1 (or a
-// missing one) repeats. Types must agree; there are no implicit casts, except that a plain number takes the
-// type of the other operand. Whatever does not fit throws Error kInvalidArgument, with tensors, shapes and
-// operation in the sentence.
+// Elementwise operations broadcast like numpy: shapes are aligned at the last axis, and axes that are missing
+// or of size 1 are repeated. The operands' types must be equal; a plain number takes the type of the other
+// operand. Axes are numbered from 0; negative numbers count from the last axis. A tensor has at most 8 axes.
+//
+// Invalid operands are an Error kInvalidArgument that names the operation, the tensors and their shapes.
 #pragma once
 
 #include <yoke/tensor.h>
@@ -15,22 +16,24 @@
 
 namespace yoke {
 
-using Axes = std::vector<int>;  // negative counts from the last; empty: all axes
+using Axes = std::vector<int>;  // for reductions, empty means all axes
 
 Tensor operator+(const Tensor& a, const Tensor& b);
 Tensor operator-(const Tensor& a, const Tensor& b);
 Tensor operator*(const Tensor& a, const Tensor& b);
-Tensor operator/(const Tensor& a, const Tensor& b);  // integers truncate; x / 0 = 0
-Tensor operator%(const Tensor& a, const Tensor& b);  // integers
+Tensor operator/(const Tensor& a, const Tensor& b);  // integer division truncates; x / 0 is 0
+Tensor operator%(const Tensor& a, const Tensor& b);  // integers only; x % 0 is 0
 Tensor operator-(const Tensor& x);
 
 Tensor operator<(const Tensor& a, const Tensor& b);
 Tensor operator<=(const Tensor& a, const Tensor& b);
 Tensor operator>(const Tensor& a, const Tensor& b);
 Tensor operator>=(const Tensor& a, const Tensor& b);
-Tensor equal(const Tensor& a, const Tensor& b);  // not operator==: containers would use it
+Tensor equal(const Tensor& a, const Tensor& b);  // not operator==, which containers would use
 Tensor not_equal(const Tensor& a, const Tensor& b);
 
+// The logical operations take bool. The bit operations take
+// integers; shift_right of signed integers is arithmetic.
 Tensor logical_and(const Tensor& a, const Tensor& b);
 Tensor logical_or(const Tensor& a, const Tensor& b);
 Tensor logical_not(const Tensor& x);
@@ -42,16 +45,18 @@ Tensor shift_left(const Tensor& x, const Tensor& count);
 Tensor shift_right(const Tensor& x, const Tensor& count);
 
 Tensor select(const Tensor& condition, const Tensor& then, const Tensor& otherwise);
-Tensor minimum(const Tensor& a, const Tensor& b);  // NaN when either is; at a tie the gradient goes to `a`
+// The result is NaN if either operand is. Where the operands are equal, the gradient goes to `a`.
+Tensor minimum(const Tensor& a, const Tensor& b);
 Tensor maximum(const Tensor& a, const Tensor& b);
-Tensor fma(const Tensor& a, const Tensor& b, const Tensor& c);
+Tensor fma(const Tensor& a, const Tensor& b, const Tensor& c);  // a * b + c, fused
 Tensor pow(const Tensor& base, const Tensor& exponent);
 
-Tensor abs(const Tensor& x);  // gradient at 0: 0
+Tensor abs(const Tensor& x);  // the gradient at 0 is 0
+// The gradients of sign, floor, ceil, round and trunc are 0.
 Tensor sign(const Tensor& x);
-Tensor floor(const Tensor& x);  // sign and the roundings: gradient 0
+Tensor floor(const Tensor& x);
 Tensor ceil(const Tensor& x);
-Tensor round(const Tensor& x);  // half to even
+Tensor round(const Tensor& x);  // halves to even
 Tensor trunc(const Tensor& x);
 Tensor exp(const Tensor& x);
 Tensor exp2(const Tensor& x);
@@ -69,51 +74,56 @@ Tensor sigmoid(const Tensor& x);
 Tensor erf(const Tensor& x);
 Tensor erfc(const Tensor& x);
 Tensor square(const Tensor& x);
-Tensor relu(const Tensor& x);             // max(0, x); gradient at 0: 0
-Tensor cast(const Tensor& x, Type type);  // the gradient is cast back; to or from integers it is 0
-Tensor stop_gradient(const Tensor& x);    // the value, as a constant for gradients()
+Tensor relu(const Tensor& x);  // max(0, x); the gradient at 0 is 0
+// The gradient is cast back to the type of x. Casts to or from integers have gradient 0.
+Tensor cast(const Tensor& x, Type type);
+Tensor stop_gradient(const Tensor& x);  // the value of x; gradients() treats it as a constant
 
-// Reductions. `keep_dims` leaves the reduced axes with extent 1. sum and prod of bool and u8 give i64.
+// Reductions. With `keep_dims`, the result keeps the reduced axes with size 1; otherwise they are
+// removed. sum and prod of bool and u8 return i64. mean takes floats, any and all take bool. The gradient
+// of max and min is shared evenly by equal elements.
 Tensor sum(const Tensor& x, const Axes& axes = {}, bool keep_dims = false);
 Tensor mean(const Tensor& x, const Axes& axes = {}, bool keep_dims = false);
 Tensor prod(const Tensor& x, const Axes& axes = {}, bool keep_dims = false);
-Tensor max(const Tensor& x, const Axes& axes = {},
-           bool keep_dims = false);  // equal maxima share the gradient evenly
+Tensor max(const Tensor& x, const Axes& axes = {}, bool keep_dims = false);
 Tensor min(const Tensor& x, const Axes& axes = {}, bool keep_dims = false);
-Tensor any(const Tensor& x, const Axes& axes = {}, bool keep_dims = false);  // of bool
+Tensor any(const Tensor& x, const Axes& axes = {}, bool keep_dims = false);
 Tensor all(const Tensor& x, const Axes& axes = {}, bool keep_dims = false);
-Tensor argmax(const Tensor& x, int axis = -1, bool keep_dims = false);  // i64; the lowest index wins
+// The index (i64) of the largest or smallest element along `axis`; of equal elements, the lowest index.
+Tensor argmax(const Tensor& x, int axis = -1, bool keep_dims = false);
 Tensor argmin(const Tensor& x, int axis = -1, bool keep_dims = false);
 
-// einsum("b i; o i => b o", x, w): operands before `=>`, parted by `;`. An index is a letter or a word;
-// blanks part indices. Indices that the result lacks are summed over. `...` stands for any further axes,
-// aligned at the right and broadcast. An index that one operand has twice is its diagonal.
+// Sums of products, as in einsum("b i; o i => b o", x, w). Operands are separated by `;` and precede
+// `=>`, the result follows it. An index is a letter or a word; spaces separate indices. Indices that are
+// missing in the result are summed over. An index that occurs twice in an operand selects its diagonal.
+// `...` stands for any further axes, aligned at the last one and broadcast.
 Tensor einsum(std::string_view spec, const Tensor& a);
 Tensor einsum(std::string_view spec, const Tensor& a, const Tensor& b);
 Tensor einsum(std::string_view spec, const Tensor& a, const Tensor& b, const Tensor& c);
 Tensor matmul(const Tensor& a, const Tensor& b);  // "... i k; ... k j => ... i j"
 
-// Shape. All but concat, and reshapes that join axes, are index arithmetic in the program and copy nothing.
+// Shape operations. They are index arithmetic in the program and
+// copy nothing, except concat and reshapes that join axes.
 Tensor reshape(const Tensor& x, const Dims& dims);
-Tensor flatten(const Tensor& x);    // keeps axis 0, joins the others
+Tensor flatten(const Tensor& x);    // keeps axis 0 and joins the others
 Tensor transpose(const Tensor& x);  // swaps the last two axes
 Tensor permute(const Tensor& x, const Axes& order);
-Tensor squeeze(const Tensor& x, int axis);
-Tensor unsqueeze(const Tensor& x, int axis);
+Tensor squeeze(const Tensor& x, int axis);    // removes an axis of size 1
+Tensor unsqueeze(const Tensor& x, int axis);  // inserts an axis of size 1, which becomes `axis`
 Tensor broadcast_to(const Tensor& x, const Dims& dims);
-Tensor slice(const Tensor& x, int axis, std::uint64_t begin, std::uint64_t end);  // `end` excluded
+Tensor slice(const Tensor& x, int axis, std::uint64_t begin, std::uint64_t end);  // [begin, end)
 Tensor concat(const std::vector<Tensor>& parts, int axis);
 
-// table[ids[...], ...]: rows of `table` by number. A number outside the table gives zeros, and gets no
-// gradient.
+// table[ids[...], ...]: rows of `table` by index. An index that is
+// out of range gives zeros and contributes no gradient.
 Tensor gather(const Tensor& table, const Tensor& ids);
-// x[..., ids[...]]: one element of the last axis for each of the others; outside: 0.
+// x[..., ids[...]]: one element along the last axis for each position of the other axes; 0 if out of range.
 Tensor take_along(const Tensor& x, const Tensor& ids);
-// A last axis of `count`, 1 at the place that `ids` says, else 0.
+// Appends an axis of size `count` that is 1 at the index in `ids` and 0 elsewhere.
 Tensor one_hot(const Tensor& ids, std::uint64_t count, Type type = Type::kF32);
 
 Tensor full(Type type, const Dims& dims, double value);
 Tensor zeros(Type type, const Dims& dims);
-Tensor iota(const Dims& dims, int axis);  // i64: the position along `axis`
+Tensor iota(const Dims& dims, int axis);  // i64: the index along `axis`
 
 }  // namespace yoke

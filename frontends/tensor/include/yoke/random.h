@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/include/yoke/random.h: random numbers by counter: the same seed, stream and element give
-// the same bits everywhere.
+// frontends/tensor/include/yoke/random.h: counter-based random numbers. Equal seeds, streams and elements
+// give equal bits on every backend.
 #pragma once
 
 #include <yoke/tensor.h>
@@ -10,19 +10,19 @@
 
 namespace yoke {
 
-// Which numbers to draw. There is no hidden state: a draw is a function of (seed symbol, stream, element
-// number, and the step symbol where asked).
+// Selects the random numbers of a draw. There is no hidden state: a draw is a function of the seed
+// symbol, the stream, the element number and, with every_step, the step symbol.
 struct RandomKey {
-  // Draws with equal streams and counters are equal. Absent: lower() numbers such draws in the order in which
-  // they were made, from 2^32 up, so two draws of one program differ, and the same graph built again draws
-  // the same.
+  // Draws with equal streams give equal numbers. If empty, lower() assigns streams from 2^32 up, in order of
+  // creation: two draws of one program differ, and building the same graph again gives the same numbers.
   std::optional<std::int64_t> stream;
-  bool every_step = false;  // new numbers for each value of the step symbol
+  bool every_step = false;  // draw new numbers for each value of the step symbol
 };
 
-Tensor random_bits(const Dims& dims, RandomKey key = {});                      // u32
-Tensor uniform(const Dims& dims, RandomKey key = {}, Type type = Type::kF32);  // in [0, 1); f32 or f64
-Tensor normal(const Dims& dims, RandomKey key = {},
-              Type type = Type::kF32);  // mean 0, deviation 1 (Box-Muller)
+Tensor random_bits(const Dims& dims, RandomKey key = {});  // u32
+// Uniform in [0, 1), and normal with mean 0 and deviation 1.
+// The type is f32 or f64, else Error kInvalidArgument.
+Tensor uniform(const Dims& dims, RandomKey key = {}, Type type = Type::kF32);
+Tensor normal(const Dims& dims, RandomKey key = {}, Type type = Type::kF32);
 
 }  // namespace yoke

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/include/yoke/tensor.h: tensor expressions. Building one computes nothing: lower.h turns it
-// into a program.
+// frontends/tensor/include/yoke/tensor.h: tensor expressions. Building an expression computes nothing;
+// lower() translates it into a program.
+//
+// Unless stated otherwise, functions may be called from any thread, and invalid arguments are an Error
+// kInvalidArgument that names the tensors and shapes.
 #pragma once
 
 #include <yoke/program/program.h>
@@ -18,40 +21,41 @@
 namespace yoke {
 
 using Type = program::Type;
-using Dims = std::vector<std::uint64_t>;  // every dimension > 0; empty: a scalar
+using Dims = std::vector<std::uint64_t>;  // at most 8, each at least 1; empty: a scalar
 
-std::string dims_text(const Dims& dims);  // "[50, 784]"
-std::uint64_t element_count(const Dims& dims);
+std::string dims_text(const Dims& dims);        // "[50, 784]"
+std::uint64_t element_count(const Dims& dims);  // 1 for a scalar
 
-// A named integer of the program, given at launch: low, low + step, ... below high.
+// A named integer of the program. Its value is given at launch: low, low + step, ..., less than high.
 struct Symbol {
   std::string name;
   std::int64_t low = 0;
-  std::int64_t high = 1;  // excluded
+  std::int64_t high = 1;  // exclusive
   std::int64_t step = 1;
   friend bool operator==(const Symbol&, const Symbol&) = default;
 };
 
-// Where a tensor's values come from.
+// The origin of a tensor's values.
 enum class Source : std::uint8_t {
-  kPlaceholder,  // bound by whoever links the program
-  kLiteral,      // host data given when it was made
+  kPlaceholder,  // bound when the program is linked
+  kLiteral,      // host data
   kParameter,    // a Parameter (parameter.h)
-  kComputed      // everything else: constants, symbols, operations
+  kComputed      // constants, symbols and operations
 };
 
 namespace detail {
 struct Node;
 }
 
-// A cheap handle on an immutable node. Copies share the node. Safe to read from several threads.
+// A cheap handle on an immutable node of an expression; copies share the node. Accessors of an empty
+// Tensor throw Error kFailedPrecondition.
 class Tensor {
  public:
   Tensor() = default;  // empty
-  // A scalar constant. It takes the type of what it is combined with; alone, floats are f32, integers i64,
-  // bool is bool.
+  // A scalar constant. It takes the type of the other operand. On its own, a floating-point number is f32, an
+  // integer i64, a bool bool.
   template <class Number, class = std::enable_if_t<std::is_arithmetic_v<Number>>>
-  // NOLINTNEXTLINE(google-explicit-constructor): `x * 2.0F` is the point
+  // NOLINTNEXTLINE(google-explicit-constructor): for expressions such as `x * 2.0F`
   Tensor(Number value)
       : Tensor(std::is_floating_point_v<Number>
                    ? scalar(static_cast<double>(value))
@@ -65,20 +69,20 @@ class Tensor {
   std::size_t rank() const { return dims().size(); }
   std::uint64_t element_count() const { return yoke::element_count(dims()); }
   std::uint64_t byte_count() const { return element_count() * program::byte_size(type()); }
-  const std::string& name() const;  // "" when it has none
+  const std::string& name() const;  // empty for unnamed tensors
   Source source() const;
   bool is_leaf() const { return source() != Source::kComputed; }
-  // Host data of a literal; of a parameter that holds values; else empty.
+  // The data of a literal, or of a parameter that has values; otherwise empty. Row-major.
   std::span<const std::byte> host_bytes() const;
-  // The same value under a name that messages and program texts use.
+  // The same value with a name for messages and program texts.
   Tensor named(std::string name) const;
 
-  // Row `symbol` of axis 0: dims without the first. An offset in the program, never a copy. Error when the
-  // symbol can leave the axis.
+  // Row `symbol` of axis 0, which is removed from the dims. This is an offset in the program, not a copy.
+  // Error kInvalidArgument: the symbol's range exceeds the axis.
   Tensor at(const Symbol& symbol) const;
   Tensor operator[](const Symbol& symbol) const { return at(symbol); }
 
-  // For the frontend's own sources (src/node.h).
+  // For the sources of the frontend only (src/node.h).
   explicit Tensor(std::shared_ptr<const detail::Node> node) : node_(std::move(node)) {}
   const std::shared_ptr<const detail::Node>& node() const { return node_; }
 
@@ -89,10 +93,10 @@ class Tensor {
   std::shared_ptr<const detail::Node> node_;
 };
 
-// Bound when the program is linked.
+// A leaf that is bound when the program is linked.
 Tensor placeholder(std::string name, Type type, Dims dims);
 
-// Host data, kept and shared by every copy. Throws Error when the bytes do not fit type and dims.
+// A leaf with host data, in row-major order. Error kInvalidArgument: the size of `bytes` does not match.
 Tensor literal(Type type, Dims dims, std::vector<std::byte> bytes, std::string name = "");
 
 template <class Number>
@@ -108,12 +112,12 @@ constexpr Type type_of() {
   } else if constexpr (std::is_same_v<Number, std::uint32_t>) {
     return Type::kU32;
   } else {
-    static_assert(std::is_same_v<Number, std::uint8_t>, "no element type for this number");
+    static_assert(std::is_same_v<Number, std::uint8_t>, "this C++ type has no element type");
     return Type::kU8;
   }
 }
 
-// tensor<float>({1, 2, 3}, {3})
+// A literal from numbers: tensor<float>({1, 2, 3}, {3}).
 template <class Number>
 Tensor tensor(const std::vector<Number>& values, Dims dims, std::string name = "") {
   std::vector<std::byte> bytes(values.size() * sizeof(Number));
@@ -123,16 +127,16 @@ Tensor tensor(const std::vector<Number>& values, Dims dims, std::string name = "
   return literal(type_of<Number>(), std::move(dims), std::move(bytes), std::move(name));
 }
 
-// The symbol's value: an i64 scalar.
+// The symbol's value as an i64 scalar.
 Tensor symbol_value(const Symbol& symbol);
-// Rows start, start + 1, ... start + count - 1 of axis 0. An offset in the program, never a copy. Error when
-// they can leave the axis.
+// Rows start, start + 1, ..., start + count - 1 of axis 0. This is an offset in the program, not a copy.
+// Error kInvalidArgument: the rows can exceed the axis.
 Tensor rows(const Tensor& x, const Symbol& start, std::uint64_t count);
 
-// Symbols that yoke gives itself, in every program that uses them: the seed of random numbers, and the number
-// of the step.
-const Symbol& seed_symbol();  // "seed" in 0..2^62
-const Symbol&
-step_symbol();  // "step" in 0..2^62; a Symbol of the caller's named "step" takes its place, range included
+// Symbols that the trainer sets: "seed", the seed of random numbers, and "step",
+// the number of the step. Both have the range [0, 2^62). If a program uses
+// another Symbol named "step", that one and its range take precedence.
+const Symbol& seed_symbol();
+const Symbol& step_symbol();
 
 }  // namespace yoke

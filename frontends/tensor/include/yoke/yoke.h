@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/include/yoke/yoke.h: everything that a training program needs.
+// frontends/tensor/include/yoke/yoke.h: includes all public headers of the tensor frontend.
 #pragma once
 
 #include <yoke/data_parallel.h>

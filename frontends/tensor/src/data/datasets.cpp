@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/data/datasets.cpp: reads and checks MNIST-like files, draws half-moons.
+// frontends/tensor/src/data/datasets.cpp: reads MNIST-like files and generates half-moons.
 #include <yoke/datasets.h>
 #include <yoke/program/execute.h>
 #include <yoke/runtime/error.h>
@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using detail::IdxFile;
 
-// The file of that name in any of the spellings in use. `stem` is "train-images", `kind` "idx3-ubyte".
+// Finds a file by any of its common names. `stem` is for example "train-images", and `kind` "idx3-ubyte".
 fs::path find_file(const fs::path& folder, const std::string& stem, const std::string& kind) {
   for (const char* joint : {"-", "."}) {
     for (const char* ending : {"", ".gz"}) {
@@ -52,7 +52,7 @@ void check_folder(const fs::path& folder) {
   if (error) {
     throw Error(detail::code_of_errno(error.value()), "cannot read the folder " + folder.string() + ": " +
                                                           error.message() +
-                                                          "; name a folder with MNIST's IDX files");
+                                                          "; give a folder that contains MNIST's IDX files");
   }
   if (first == fs::directory_iterator()) {
     throw Error(ErrorCode::kNotFound,
@@ -87,13 +87,13 @@ void check_labels(const IdxFile& labels, std::uint64_t class_count) {
       throw Error(ErrorCode::kInvalidArgument,
                   labels.path.string() + ": label " + std::to_string(label) + " of item " +
                       std::to_string(i) + ", at byte " + std::to_string(labels.data_offset + i) +
-                      ", is none of the " + std::to_string(class_count) + " classes (0 to " +
-                      std::to_string(class_count - 1) + "); mend the file or the number of classes");
+                      ", is out of range for " + std::to_string(class_count) + " classes (0 to " +
+                      std::to_string(class_count - 1) + "); fix the file or the number of classes");
     }
   }
 }
 
-// Mean and standard deviation over all pixels, exact up to the last division: sums of bytes fit 64 bits.
+// Mean and standard deviation of all pixels.
 std::pair<double, double> moments(std::span<const std::byte> pixels) {
   std::array<std::uint64_t, 256> histogram{};
   for (const std::byte pixel : pixels) {
@@ -139,8 +139,8 @@ constexpr std::uint64_t kMostClasses = 256;  // a label is one byte
 Images read_mnist(const fs::path& folder, std::uint64_t class_count) {
   if (class_count > kMostClasses) {
     throw Error(ErrorCode::kInvalidArgument,
-                "the number of classes is " + std::to_string(class_count) +
-                    ", but a label of an IDX file is one byte; give at most 256");
+                "class_count is " + std::to_string(class_count) +
+                    ", but a label of an IDX file is one byte; choose at most 256");
   }
   check_folder(folder);
   const Part train = read_part(folder, "train");
@@ -150,8 +150,9 @@ Images read_mnist(const fs::path& folder, std::uint64_t class_count) {
   if (dims[1] != test_dims[1] || dims[2] != test_dims[2]) {
     throw Error(ErrorCode::kInvalidArgument,
                 test.images.path.string() + " holds images of " + std::to_string(test_dims[1]) + " x " +
-                    std::to_string(test_dims[2]) + " pixels, but " + train.images.path.string() + " of " +
-                    std::to_string(dims[1]) + " x " + std::to_string(dims[2]) + "; use files of one set");
+                    std::to_string(test_dims[2]) + " pixels, but " + train.images.path.string() +
+                    " holds images of " + std::to_string(dims[1]) + " x " + std::to_string(dims[2]) +
+                    "; use files of one data set");
   }
   if (class_count == 0) {
     class_count = std::to_integer<std::uint64_t>(
@@ -176,13 +177,13 @@ Images read_mnist(const fs::path& folder, std::uint64_t class_count) {
 Points half_moons(std::uint64_t count, double noise, std::int64_t seed) {
   if (count == 0 || !std::isfinite(noise) || noise < 0) {
     throw Error(ErrorCode::kInvalidArgument,
-                "half_moons: count " + std::to_string(count) + ", noise " + std::to_string(noise) +
-                    "; give at least one point, and a finite noise of at least 0");
+                "half_moons: count is " + std::to_string(count) + " and noise is " + std::to_string(noise) +
+                    "; count must be at least 1, and noise finite and at least 0");
   }
-  // One stream of numbers per use: the angle, and the two that make a pair of normal errors (Box and Muller).
+  // Stream 0 gives the angle; streams 1 and 2 give two normal errors by the Box-Muller transform.
   const auto uniform = [&](std::int64_t stream, std::uint64_t i) {
     const std::uint32_t bits = program::random_bits(seed, stream, static_cast<std::int64_t>(i));
-    return (static_cast<double>(bits) + 0.5) * 0x1p-32;  // inside (0, 1): its logarithm is finite
+    return (static_cast<double>(bits) + 0.5) * 0x1p-32;  // in (0, 1), so the logarithm is finite
   };
   std::vector<float> points(2 * count);
   std::vector<std::uint8_t> labels(count);

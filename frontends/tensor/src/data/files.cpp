@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/data/files.cpp: files over POSIX calls, because std::ofstream does not say why a write
-// failed.
+// frontends/tensor/src/data/files.cpp: file access by POSIX calls,
+// because std::ofstream does not report why a write failed.
 #include "data/files.h"
 
 #include <fcntl.h>
@@ -87,7 +87,7 @@ std::vector<std::byte> read_file(const std::filesystem::path& path) {
     }
     if (count == 0) {
       throw Error(ErrorCode::kDataLoss,
-                  "cannot read " + path.string() + ": it became shorter while it was read");
+                  "cannot read " + path.string() + ": the file shrank while it was being read");
     }
     done += count > 0 ? static_cast<std::size_t>(count) : 0;
   }
@@ -109,8 +109,7 @@ NewFile::NewFile(const std::filesystem::path& target) : shown_(target) {
     throw Error(ErrorCode::kInvalidArgument,
                 "cannot save to " + shown_.string() + ": it is not a regular file; choose another name");
   }
-  static std::atomic<std::uint32_t> next =
-      0;  // unique within the process; the process's number does the rest
+  static std::atomic<std::uint32_t> next = 0;  // with the process ID, makes the name unique
   part_ = target_.parent_path() / ("." + target_.filename().string() + ".part-" + std::to_string(::getpid()) +
                                    "-" + std::to_string(next++));
   descriptor_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -127,14 +126,14 @@ NewFile::~NewFile() {
 }
 
 void NewFile::fail(int number) const {
-  std::string mend = "choose another place";
+  std::string fix = "choose another location";
   if (number == ENOSPC || number == EDQUOT || number == EFBIG) {
-    mend = "free some space or choose another place; nothing was left there";
+    fix = "free some space or choose another location; the partial file was removed";
   } else if (number == ENOENT) {
-    mend = "create its folder first";
+    fix = "create its folder first";
   }
   throw Error(code_of_errno(number),
-              "cannot save to " + shown_.string() + ": " + reason(number) + "; " + mend);
+              "cannot save to " + shown_.string() + ": " + reason(number) + "; " + fix);
 }
 
 void NewFile::write(std::span<const std::byte> bytes) {
@@ -160,8 +159,7 @@ void NewFile::commit() {
   }
   ::close(descriptor_);
   descriptor_ = -1;
-  // The name itself is on the disk only when the folder is; where that cannot be asked for, the file is there
-  // all the same.
+  // Flushes the folder too, so that the new name survives a crash. Not essential: errors are ignored.
   const Descriptor folder(::open(target_.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder.number() >= 0) {
     ::fsync(folder.number());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/data/files.h: whole files in, and files that appear whole or not at all.
+// frontends/tensor/src/data/files.h: reads whole files, and writes files atomically.
 #pragma once
 
 #include <yoke/runtime/error.h>
@@ -14,14 +14,14 @@
 
 namespace yoke::detail {
 
-// The code that says the same as an errno of opening, reading or writing.
+// The error code for an errno of opening, reading or writing a file.
 ErrorCode code_of_errno(int number);
 
-// Everything in the file. Error names the file and why it cannot be read.
+// Returns the contents of a regular file. The Error names the file and the cause.
 std::vector<std::byte> read_file(const std::filesystem::path& path);
 
-// A file under construction beside its target. commit() puts it in the target's place in one move; without it
-// nothing is left. Every Error names the target, the cause and the mend.
+// Writes a temporary file in the target's folder. commit() renames it to the target; without commit(), the
+// destructor deletes it. Every Error names the target, the cause and how to fix it.
 class NewFile {
  public:
   explicit NewFile(const std::filesystem::path& target);
@@ -30,22 +30,22 @@ class NewFile {
   NewFile& operator=(const NewFile&) = delete;
 
   void write(std::span<const std::byte> bytes);
-  void flush();   // to the disk: a full one is noticed here at the latest
+  void flush();   // writes to the disk; fails if the disk is full
   void commit();  // flushes first
 
  private:
   [[noreturn]] void fail(int number) const;
 
-  std::filesystem::path shown_;   // as the caller wrote it
-  std::filesystem::path target_;  // what it means, links followed
-  std::filesystem::path part_;
+  std::filesystem::path shown_;   // the target as given by the caller
+  std::filesystem::path target_;  // the target with symbolic links resolved
+  std::filesystem::path part_;    // the temporary file
   int descriptor_ = -1;
 };
 
-// CRC-32 as zip and gzip use it.
+// The CRC-32 of zip and gzip.
 std::uint32_t crc32(std::span<const std::byte> bytes);
 
-// Little-endian numbers; the caller has checked that they are inside.
+// Little-endian numbers. Precondition: they are in range.
 std::uint32_t read_u16(std::span<const std::byte> bytes, std::size_t offset);
 std::uint32_t read_u32(std::span<const std::byte> bytes, std::size_t offset);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/data/idx.cpp: a header of big-endian numbers, checked against the file's size.
+// frontends/tensor/src/data/idx.cpp: reads an IDX file and checks its header against the file's size.
 #include "data/idx.h"
 
 #include <yoke/runtime/error.h>
@@ -39,39 +39,40 @@ IdxFile read_idx(const std::filesystem::path& path, std::size_t rank) {
   }
   const std::size_t held = file.bytes.size();
   if (held < file.data_offset) {
-    throw Error(ErrorCode::kDataLoss, path.string() + ": ends at byte " + std::to_string(held) +
-                                          ", inside its header of " + std::to_string(file.data_offset) +
-                                          " bytes; the file is cut off: fetch it again");
+    throw Error(ErrorCode::kDataLoss, path.string() + ": the file ends at byte " + std::to_string(held) +
+                                          ", inside its " + std::to_string(file.data_offset) +
+                                          "-byte header; it is truncated: fetch it again");
   }
-  const std::uint32_t wanted_magic =
-      0x0800U + static_cast<std::uint32_t>(rank);  // unsigned bytes, rank dimensions
+  const std::uint32_t wanted_magic = 0x0800U + static_cast<std::uint32_t>(rank);  // 0x08: unsigned bytes
   const std::uint32_t magic = read_big_endian(file.bytes, 0);
   if (magic != wanted_magic) {
-    throw Error(ErrorCode::kDataLoss,
-                path.string() + ": begins with " + hexadecimal(magic) + " at byte 0 where an IDX file of " +
-                    std::to_string(rank) + (rank == 1 ? " dimension" : " dimensions") +
-                    " of unsigned bytes has " + hexadecimal(wanted_magic) + "; is it the right file?");
+    throw Error(ErrorCode::kDataLoss, path.string() + ": the magic number at byte 0 is " +
+                                          hexadecimal(magic) + ", but an IDX file of unsigned bytes with " +
+                                          std::to_string(rank) + (rank == 1 ? " dimension" : " dimensions") +
+                                          " starts with " + hexadecimal(wanted_magic) +
+                                          "; check that this is the right file");
   }
   constexpr std::uint64_t kLargest = std::numeric_limits<std::int64_t>::max() / 8;
-  std::uint64_t announced = 1;
+  std::uint64_t declared = 1;
   std::string shape;
   for (std::size_t i = 0; i < rank; ++i) {
     const std::uint64_t dim = read_big_endian(file.bytes, 4 + 4 * i);
-    if (dim == 0 || announced > kLargest / dim) {
+    if (dim == 0 || declared > kLargest / dim) {
       throw Error(ErrorCode::kDataLoss, path.string() + ": dimension " + std::to_string(i) + " at byte " +
                                             std::to_string(4 + 4 * i) + " is " + std::to_string(dim) +
-                                            ", which makes no sense; fetch the file again");
+                                            ", which is invalid; fetch the file again");
     }
-    announced *= dim;
+    declared *= dim;
     shape += (i == 0 ? "" : " x ") + std::to_string(dim);
     file.dims.push_back(dim);
   }
-  if (held - file.data_offset != announced) {
-    const bool cut = held - file.data_offset < announced;
-    throw Error(ErrorCode::kDataLoss, path.string() + ": announces " + shape + " bytes, and " +
-                                          std::to_string(held - file.data_offset) + " follow byte " +
-                                          std::to_string(file.data_offset) + "; the file is " +
-                                          (cut ? "cut off" : "too long") + ": fetch it again");
+  if (held - file.data_offset != declared) {
+    const bool truncated = held - file.data_offset < declared;
+    throw Error(ErrorCode::kDataLoss, path.string() + ": the header declares " + shape +
+                                          " bytes of data, but " + std::to_string(held - file.data_offset) +
+                                          " follow byte " + std::to_string(file.data_offset) +
+                                          "; the file is " + (truncated ? "truncated" : "too long") +
+                                          ": fetch it again");
   }
   return file;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/data/inflate.h: deflated bytes made whole again, alone or in a gzip file.
+// frontends/tensor/src/data/inflate.h: decompresses raw deflate streams and gzip files.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,14 @@
 
 namespace yoke::detail {
 
-// Inflates one raw deflate stream and says how many bytes of `packed` it took. More than `limit` bytes, or a
-// broken stream, is an Error that begins with `what`.
+// Inflates one raw deflate stream from the start of `packed`, and sets `out_taken` to its length. Error
+// kDataLoss: the stream is invalid or inflates to more than `limit` bytes. Messages begin with `what`.
 std::vector<std::byte> inflate(std::span<const std::byte> packed, std::uint64_t limit,
                                const std::string& what, std::size_t& out_taken);
 
 bool is_gzip(std::span<const std::byte> bytes);
 
-// All members of a gzip file, one behind the other; sizes and checksums are checked.
+// Decompresses all members of a gzip file and concatenates them. Checks sizes and checksums.
 std::vector<std::byte> gunzip(std::span<const std::byte> file, const std::string& what);
 
 }  // namespace yoke::detail

@@ -22,8 +22,8 @@ constexpr std::pair<std::string_view, Type> kDescriptions[] = {
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr std::size_t kAlignment = 64;
 
-// The value behind 'key': in {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }, from its first
-// character on.
+// The rest of the header from the value of 'key' on. A header looks like this:
+//   {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
 std::string_view value_of(std::string_view header, std::string_view key, const std::string& where) {
   const std::size_t at = header.find("'" + std::string(key) + "'");
   const std::size_t colon = at == std::string_view::npos ? at : header.find(':', at);
@@ -44,15 +44,15 @@ Type parse_type(std::string_view value, const std::string& where) {
     }
   }
   throw Error(ErrorCode::kUnimplemented,
-              where + ": holds elements of type " + std::string(value.substr(0, value.find(','))) +
-                  "; convert them with astype to one of float64, float32, float16, int64, int32, "
+              where + ": unsupported element type " + std::string(value.substr(0, value.find(','))) +
+                  "; convert the array with astype to one of float64, float32, float16, int64, int32, "
                   "uint32, uint8, bool (little-endian)");
 }
 
 std::vector<std::uint64_t> parse_shape(std::string_view value, const std::string& where) {
   const auto damaged = [&] {
     return Error(ErrorCode::kDataLoss,
-                 where + ": the .npy header's 'shape' makes no sense; save the file again");
+                 where + ": the .npy header has an invalid 'shape'; save the file again");
   };
   std::vector<std::uint64_t> dims;
   const std::size_t close = value.find(')');
@@ -114,13 +114,13 @@ NamedArray parse_npy(std::span<const std::byte> file, const std::string& where) 
   constexpr std::size_t kVersion = 6;
   constexpr std::size_t kSize = 8;
   if (all.size() < kSize + 4 || !all.starts_with(kMagic)) {
-    throw Error(ErrorCode::kDataLoss, where + ": is no .npy file; save it with numpy.savez");
+    throw Error(ErrorCode::kDataLoss, where + ": not a .npy file; save it with numpy.savez");
   }
-  const bool wide = all[kVersion] != 1;  // versions 2 and 3 have four bytes of size
+  const bool wide = all[kVersion] != 1;  // versions 2 and 3 have a 4-byte size field
   const std::size_t start = kSize + (wide ? 4U : 2U);
   const std::size_t size = wide ? read_u32(file, kSize) : read_u16(file, kSize);
   if (size > all.size() - start) {
-    throw Error(ErrorCode::kDataLoss, where + ": the .npy header is cut off; save the file again");
+    throw Error(ErrorCode::kDataLoss, where + ": the .npy header is truncated; save the file again");
   }
   const std::string_view header = all.substr(start, size);
   NamedArray array;
@@ -128,13 +128,13 @@ NamedArray parse_npy(std::span<const std::byte> file, const std::string& where) 
   array.dims = parse_shape(value_of(header, "shape", where), where);
   if (value_of(header, "fortran_order", where).starts_with("True") && array.dims.size() > 1) {
     throw Error(ErrorCode::kUnimplemented,
-                where + ": is in Fortran order; save numpy.ascontiguousarray of it");
+                where + ": Fortran order is not supported; convert with numpy.ascontiguousarray");
   }
   const auto wanted = byte_count_of(array.type, array.dims);
   const auto data = file.subspan(start + size);
   if (!wanted || data.size() != *wanted) {
-    throw Error(ErrorCode::kDataLoss, where + ": holds " + std::to_string(data.size()) +
-                                          " bytes, which do not fit its shape; save the file again");
+    throw Error(ErrorCode::kDataLoss, where + ": " + std::to_string(data.size()) +
+                                          " bytes of data do not match the shape; save the file again");
   }
   array.bytes.assign(data.begin(), data.end());
   return array;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/data/npy.h: numpy's .npy format: a line of Python that says what the bytes behind it
-// are.
+// frontends/tensor/src/data/npy.h: numpy's .npy format: a
+// header that describes the array, followed by its bytes.
 #pragma once
 
 #include <yoke/npz.h>
@@ -14,14 +14,14 @@
 
 namespace yoke::detail {
 
-// Nothing when it does not fit in 63 bits.
+// Returns nullopt if the size does not fit in 63 bits.
 std::optional<std::uint64_t> byte_count_of(program::Type type, std::span<const std::uint64_t> dims);
 
-// Version 1.0, padded to 64 bytes as numpy does.
+// A header of version 1.0, padded to a multiple of 64 bytes, as numpy writes it.
 std::string npy_header(program::Type type, std::span<const std::uint64_t> dims);
 
-// The array without its name; uint16 comes back as bf16, the only 16-bit type it can stand for here. Errors
-// begin with `where`.
+// Parses a .npy file. The result has no name, and uint16 elements have the type bf16, because save_npz
+// stores bf16 as uint16. Messages begin with `where`.
 NamedArray parse_npy(std::span<const std::byte> file, const std::string& where);
 
 }  // namespace yoke::detail

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/data/npz.cpp: a zip of .npy files: written stored, read stored or deflated.
+// frontends/tensor/src/data/npz.cpp: zip archives of .npy files.
+// Writes stored entries; reads stored and deflated ones.
 #include <yoke/npz.h>
 #include <yoke/runtime/error.h>
 
@@ -24,14 +25,12 @@ constexpr std::uint32_t kEndSignature = 0x06054b50;
 constexpr std::size_t kLocalBytes = 30;
 constexpr std::size_t kCentralBytes = 46;
 constexpr std::size_t kEndBytes = 22;
-constexpr std::uint32_t kDosDate =
-    0x21;  // 1980-01-01, the first that zip knows: equal arrays give equal files
-constexpr std::uint64_t kLargest =
-    std::numeric_limits<std::uint32_t>::max() - 1;  // the last value means zip64
+constexpr std::uint32_t kDosDate = 0x21;  // 1980-01-01; a constant date makes equal arrays give equal files
+constexpr std::uint64_t kLargest = std::numeric_limits<std::uint32_t>::max() - 1;  // the maximum means zip64
 constexpr std::size_t kLongestName = 65000;
 constexpr std::string_view kBF16Suffix = ".bf16";
 
-// Little-endian fields, one behind the other.
+// A sequence of little-endian fields.
 class Fields {
  public:
   Fields& u16(std::uint64_t value) { return put(value, 2); }
@@ -62,7 +61,7 @@ struct Entry {
   std::uint32_t method = 0;
 };
 
-// What a local and a central header share, from "version needed" on.
+// The fields that local and central headers share, starting at "version needed".
 Fields& common_fields(Fields& fields, const Entry& entry) {
   return fields.u16(20)
       .u16(0x800)
@@ -83,16 +82,16 @@ void check_arrays(const std::filesystem::path& path, std::span<const NamedArray>
       return Error(ErrorCode::kInvalidArgument, "cannot save to " + path.string() + ": " + why);
     };
     if (array.name.empty() || array.name.size() > kLongestName) {
-      throw refuse("an array's name has " + std::to_string(array.name.size()) + " bytes; give it 1 to " +
-                   std::to_string(kLongestName));
+      throw refuse("the name of an array has " + std::to_string(array.name.size()) +
+                   " bytes; names must have 1 to " + std::to_string(kLongestName));
     }
     if (!names.insert(array.name).second) {
-      throw refuse("two arrays are named '" + array.name + "'; give each a name of its own");
+      throw refuse("two arrays are named '" + array.name + "'; names must be unique");
     }
     const auto wanted = detail::byte_count_of(array.type, array.dims);
     if (!wanted || *wanted != array.bytes.size()) {
-      throw refuse("array '" + array.name + "' holds " + std::to_string(array.bytes.size()) +
-                   " bytes, which do not fit its type and dimensions");
+      throw refuse("array '" + array.name + "' has " + std::to_string(array.bytes.size()) +
+                   " bytes, which do not match its type and dims");
     }
   }
 }
@@ -109,10 +108,11 @@ class ZipReader {
     for (std::uint32_t i = 0; i < count; ++i) {
       need(at, kCentralBytes);
       if (read_u32(file_, at) != kCentralSignature) {
-        throw broken(at, "there is no directory entry");
+        throw broken(at, "missing directory entry");
       }
       if ((read_u16(file_, at + 8) & 1U) != 0) {
-        throw Error(ErrorCode::kUnimplemented, name_ + ": is encrypted; save it without a password");
+        throw Error(ErrorCode::kUnimplemented,
+                    name_ + ": the archive is encrypted; save it without a password");
       }
       const std::size_t name_size = read_u16(file_, at + 28);
       need(at, kCentralBytes + name_size);
@@ -125,7 +125,7 @@ class ZipReader {
       entry.name.assign(reinterpret_cast<const char*>(file_.data()) + at + kCentralBytes, name_size);
       if (entry.byte_count > kLargest || entry.packed_count > kLargest || entry.offset > kLargest) {
         throw Error(ErrorCode::kUnimplemented,
-                    name_ + ": holds more than 4 GiB (zip64); save it in several files");
+                    name_ + ": archives of more than 4 GiB (zip64) are not supported; use several files");
       }
       entries.push_back(std::move(entry));
       at += kCentralBytes + name_size + read_u16(file_, at + 30) + read_u16(file_, at + 32);
@@ -137,7 +137,7 @@ class ZipReader {
     const auto offset = static_cast<std::size_t>(entry.offset);
     need(offset, kLocalBytes);
     if (read_u32(file_, offset) != kLocalSignature) {
-      throw broken(offset, "there is no entry");
+      throw broken(offset, "missing entry");
     }
     const std::size_t data =
         offset + kLocalBytes + read_u16(file_, offset + 26) + read_u16(file_, offset + 28);
@@ -150,12 +150,12 @@ class ZipReader {
       std::size_t taken = 0;
       bytes = detail::inflate(packed, entry.byte_count, name_ + ", " + entry.name, taken);
     } else {
-      throw Error(ErrorCode::kUnimplemented, name_ + ", " + entry.name + ": is packed by method " +
+      throw Error(ErrorCode::kUnimplemented, name_ + ", " + entry.name + ": compression method " +
                                                  std::to_string(entry.method) +
-                                                 "; numpy uses 0 (stored) and 8 (deflated)");
+                                                 " is not supported; numpy uses 0 (stored) and 8 (deflated)");
     }
     if (bytes.size() != entry.byte_count || detail::crc32(bytes) != entry.crc) {
-      throw broken(data, "size or checksum of " + entry.name + " do not fit");
+      throw broken(data, "wrong size or checksum of " + entry.name);
     }
     return bytes;
   }
@@ -163,23 +163,23 @@ class ZipReader {
  private:
   Error broken(std::size_t offset, const std::string& why) const {
     return {ErrorCode::kDataLoss, name_ + ": " + why + " at byte " + std::to_string(offset) +
-                                      "; it is no .npz file, or a damaged one: fetch or save it again"};
+                                      "; this is not a .npz file, or it is damaged: fetch or save it again"};
   }
 
   void need(std::size_t offset, std::size_t count) const {
     if (offset > file_.size() || count > file_.size() - offset) {
-      throw broken(file_.size(), "the file is cut off");
+      throw broken(file_.size(), "the file is truncated");
     }
   }
 
-  // The directory's end stands last, behind at most a comment of 65535 bytes.
+  // Finds the end-of-directory record, which is followed by at most a comment of 65535 bytes.
   std::size_t find_end() const {
     for (std::size_t back = kEndBytes; back <= file_.size() && back <= kEndBytes + 0xffff; ++back) {
       if (read_u32(file_, file_.size() - back) == kEndSignature) {
         return file_.size() - back;
       }
     }
-    throw broken(file_.size(), "there is no zip directory");
+    throw broken(file_.size(), "missing zip directory");
   }
 
   std::string name_;
@@ -196,8 +196,9 @@ void save_npz(const std::filesystem::path& path, std::span<const NamedArray> arr
   const auto write = [&](std::span<const std::byte> bytes) {
     offset += bytes.size();
     if (offset > kLargest) {
-      throw Error(ErrorCode::kResourceExhausted,
-                  "cannot save to " + path.string() + ": more than 4 GiB; save the arrays in several files");
+      throw Error(
+          ErrorCode::kResourceExhausted,
+          "cannot save to " + path.string() + ": the data exceeds 4 GiB; save the arrays in several files");
     }
     file.write(bytes);
   };
@@ -258,12 +259,12 @@ std::vector<NamedArray> load_npz(const std::filesystem::path& path) {
     if (array.type == program::Type::kBF16) {
       if (!array.name.ends_with(kBF16Suffix)) {
         throw Error(ErrorCode::kUnimplemented,
-                    where + ": holds uint16, which yoke has no type for; convert it with astype to uint32");
+                    where + ": uint16 is not supported; convert the array with astype to uint32");
       }
       array.name.resize(array.name.size() - kBF16Suffix.size());
     }
     if (!names.insert(array.name).second) {
-      throw Error(ErrorCode::kDataLoss, where + ": the name stands twice in the file; save it again");
+      throw Error(ErrorCode::kDataLoss, where + ": the file has two arrays of this name; save it again");
     }
     arrays.push_back(std::move(array));
   }
@@ -271,7 +272,7 @@ std::vector<NamedArray> load_npz(const std::filesystem::path& path) {
 }
 
 void check_can_save(const std::filesystem::path& path) {
-  constexpr std::size_t kProbeBytes = 4096;  // a block: a full disk has no room even for that
+  constexpr std::size_t kProbeBytes = 4096;  // one block, to detect a full disk
   detail::NewFile probe(path);
   probe.write(std::array<std::byte, kProbeBytes>{});
   probe.flush();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/lower/accesses.cpp: what a unit's statements touch.
+// frontends/tensor/src/lower/accesses.cpp: visits and renames the tensors that a unit's statements access.
 #include "graph.h"
 
 namespace yoke::detail::lowering {

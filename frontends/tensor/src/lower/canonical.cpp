@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/lower/canonical.cpp: equal expressions become one value.
+// frontends/tensor/src/lower/canonical.cpp: merges equal expressions into one value.
 #include <algorithm>
 #include <bit>
 #include <set>
@@ -94,7 +94,7 @@ void Graph::add_symbol(const Symbol& symbol, bool is_implicit) {
     };
     fail("lower: symbol '" + symbol.name + "' is " + range(known.low, known.high, known.step) +
          " in one place and " + range(symbol.low, symbol.high, symbol.step) +
-         " in another; give both one range, or two names");
+         " in another; use the same range, or different names");
   }
   known = {symbol.name, symbol.low, symbol.high, symbol.step, {}};
   implicit_[symbol.name] = false;

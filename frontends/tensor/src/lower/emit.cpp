@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/lower/emit.cpp: statements for one value; everything without memory is written out in
-// place.
+// frontends/tensor/src/lower/emit.cpp: emits the statements that
+// compute one value. Values without memory are inlined.
 #include <yoke/program/access.h>
 
 #include <functional>
@@ -21,7 +21,7 @@ using program::Statement;
 
 Affine sum_of(Affine a, const Affine& b, std::int64_t factor) {
   if (!program::add_scaled(a, b, factor)) {
-    fail("lower: an index leaves 64 bits");
+    fail("lower: an index does not fit in 64 bits");
   }
   return a;
 }
@@ -32,16 +32,16 @@ Index index_of(Affine affine) {
 
 Expr integer(std::int64_t value) {
   Expr expr = Expr::constant(Type::kI64, 0);
-  expr.literal.integer = value;  // exact beyond 2^53 as well
+  expr.literal.integer = value;  // exact beyond 2^53, unlike Expr::constant
   return expr;
 }
 
-// Writes expressions of values at given indices.
+// Builds the expression of a value's element at given indices.
 class Writer {
  public:
   Writer(const Graph& graph, Id root) : graph_(graph), root_(root) {}
 
-  // `outside`: an index may leave the tensor, and then the value is 0.
+  // If `outside` is set, indices may be out of range; the value is then 0.
   Expr at(Id id, const std::vector<Index>& indices, bool outside = false) const {
     const Value& value = graph_.values[id];
     if (value.storage && id != root_) {
@@ -92,7 +92,7 @@ class Writer {
       return Expr::cast(value.node->type, std::move(args[0]));
     }
     if ((op == Op::kMax || op == Op::kMin) && args[0].op == Op::kConst) {
-      std::swap(args[0], args[1]);  // max(z, 0) is how people, and patterns, write it
+      std::swap(args[0], args[1]);  // max(z, 0) is the form that backends recognize
     }
     return Expr::make(op, std::move(args));
   }
@@ -175,9 +175,9 @@ class Writer {
   }
 
  public:
-  // Element of an integer tensor, as an index.
+  // An index that is an element of the integer tensor `ids`.
   Index element(Id ids, const std::vector<Index>& indices) const {
-    Expr read = at(ids, indices);  // plan() made it a plain read
+    Expr read = at(ids, indices);  // plan() ensures that this is a plain read
     Index index;
     index.element_of = read.access.tensor;
     for (Index& own : read.access.indices) {
@@ -200,7 +200,7 @@ std::vector<Index> loops_over(const Dims& dims, Statement& statement) {
   return indices;
 }
 
-// The 16-bit floats accumulate in f32.
+// 16-bit floats accumulate in f32.
 std::optional<Type> accumulator_of(program::Reduce reduce, Type type) {
   const bool small = type == Type::kF16 || type == Type::kBF16;
   const bool accumulates = reduce != program::Reduce::kArgMax && reduce != program::Reduce::kArgMin;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/lower/graph.h: the stages of lowering and what they hand on.
+// frontends/tensor/src/lower/graph.h: the stages of lowering and their data structures.
 //
-// canonical: equal expressions become one value. plan: which values get memory. emit: statements for those.
-// schedule: their order, so that leaves are overwritten in place only after their last reader. names:
-// identifiers. lower.cpp puts the stages together.
+// In order, each in a file of its name:
+//   canonical  merges equal expressions into one value
+//   plan       decides which values get memory
+//   emit       emits the statements of those values
+//   schedule   orders the statements, so that a leaf is overwritten only after it has been read
+//   names      chooses identifiers
 #pragma once
 
 #include <yoke/lower.h>
@@ -26,10 +29,10 @@ using Id = std::uint32_t;
 struct Value {
   const Node* node = nullptr;
   std::vector<Id> args;
-  // By plan():
-  bool required = false;  // must have memory: a root, or read as a whole by somebody
-  bool expanded = false;  // somebody computes it more often than it has elements
-  bool storage = false;   // has memory; else its expression stands in its readers' statements
+  // Set by plan():
+  bool required = false;  // must have memory: it is a root, or an operand that must be a plain read
+  bool expanded = false;  // a reader would compute it more often than it has elements
+  bool storage = false;   // has memory; otherwise it is inlined in its readers' statements
   std::uint64_t uses = 0;
 
   const Dims& dims() const { return node->parameter ? node->parameter->dims : node->dims; }
@@ -57,28 +60,28 @@ class Graph {
   std::unordered_map<std::string, Id> keys_;
   std::map<std::string, std::uint32_t> symbol_ids_;
   std::map<std::string, bool> implicit_;
-  std::map<std::uint64_t, std::int64_t> streams_;  // of draws without a stream of their own, by creation
+  std::map<std::uint64_t, std::int64_t> streams_;  // assigned to draws without a stream, by Node::order
 };
 
-// Sets storage. `roots` must have been marked required.
+// Sets Value::storage. Precondition: roots are marked as required.
 void plan(Graph& graph);
 
-// The statements that fill one tensor. Accesses name values (an Id) until lower() knows the program's
-// tensors.
+// The statements that compute one tensor. Their accesses refer to values by Id; rename_tensors() replaces the
+// Ids by tensor numbers.
 struct Unit {
-  Id target = 0;  // a value, or a further number for a copy
+  Id target = 0;  // a value, or an additional Id for a copy
   std::vector<program::Statement> statements;
-  bool copies = false;  // target = a value, element by element
+  bool copies = false;  // whether the unit only copies a value
 };
 
 Unit emit(const Graph& graph, Id value);
 Unit emit_copy(Id target, Id source, Type type, const Dims& dims);
-// Every access of a unit but the targets: reads, and elements used as indices.
+// Visits every read access of a unit, including elements that are used as indices.
 void for_each_read(const Unit& unit, const std::function<void(const program::Access&)>& visit);
-// Names in `unit` by `rename`.
+// Replaces every Id in the unit's accesses by rename(Id).
 void rename_tensors(Unit& unit, const std::function<std::uint32_t(Id)>& rename);
 
-// Where tensors live: slots become the program's tensors.
+// A future tensor of the program. Several values may share a slot.
 struct Slot {
   std::string name;
   Type type = Type::kF32;
@@ -89,8 +92,8 @@ struct Slot {
 
 struct Layout {
   std::vector<Slot> slots;
-  std::unordered_map<Id, std::size_t> slot_of;  // of values with storage and of copies' targets
-  Id next_target = 0;                           // numbers for copies
+  std::unordered_map<Id, std::size_t> slot_of;  // of values with storage, and of targets of copies
+  Id next_target = 0;                           // the next Id for a copy
 
   std::size_t add(Slot slot) {
     slots.push_back(std::move(slot));
@@ -98,14 +101,14 @@ struct Layout {
   }
 };
 
-// Orders units so that whoever reads a leaf comes before the unit that overwrites it; where that cannot be,
-// the new value goes through a temporary.
+// Orders units so that all readers of a leaf precede the unit that overwrites it. If that is impossible,
+// the new value is computed in a temporary and copied.
 std::vector<Unit> schedule(const Graph& graph, std::vector<Unit> units, Layout& layout);
-// A temporary that only the next elementwise statement reads, at its own element, lives in that statement's
-// target.
+// Lets an elementwise statement reuse the memory of a temporary for
+// its result, if no other statement reads the temporary.
 void share_in_place(const std::vector<Unit>& units, Layout& layout);
 
-// Gives every slot a distinct identifier, and loops names that are none of them.
+// Give slots and loops unique identifiers.
 void name_slots(std::vector<Slot>& slots, const std::vector<program::Symbol>& symbols);
 void name_loops(program::Program& program);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/lower/lower.cpp: the stages in order.
+// frontends/tensor/src/lower/lower.cpp: checks the arguments of lower() and runs its stages.
 #include <yoke/lower.h>
 #include <yoke/ops.h>
 
@@ -12,8 +12,7 @@
 namespace yoke {
 namespace {
 
-using namespace detail::lowering;  // NOLINT(google-build-using-namespace): this file is the front of that
-                                   // namespace
+using namespace detail::lowering;  // NOLINT(google-build-using-namespace): lower() is its entry point
 using program::Role;
 
 std::vector<Update> checked(std::span<const Output> outputs, std::span<const Update> updates) {
@@ -47,7 +46,7 @@ std::vector<Update> checked(std::span<const Output> outputs, std::span<const Upd
     }
     if (value.dims() != update.leaf.dims() || value.type() != update.leaf.type()) {
       detail::fail("lower: the new value " + detail::describe(value) + " " +
-                   std::string(program::type_name(value.type())) + " does not fit " +
+                   std::string(program::type_name(value.type())) + " does not match " +
                    detail::describe(update.leaf) + " " + std::string(program::type_name(update.leaf.type())));
     }
     fitted.push_back({update.leaf, value});
@@ -55,7 +54,8 @@ std::vector<Update> checked(std::span<const Output> outputs, std::span<const Upd
   return fitted;
 }
 
-// Lays out leaves and outputs, and makes the units; values with several places are copied to the others.
+// Assigns slots to leaves and outputs and emits the units. A value with several slots is computed in the
+// first one and copied to the others.
 class Assembly {
  public:
   Assembly(const std::vector<Tensor>& roots, std::span<const Output> outputs,
@@ -150,8 +150,8 @@ class Assembly {
     units_.insert(units_.end(), copies_.begin(), copies_.end());
   }
 
-  // The program's tensors: arguments, then temporaries in the order of their first statement. By slot; unused
-  // ones have none.
+  // The tensor number of each slot: arguments first, then temporaries in the order of their first statement.
+  // Unused slots keep the number ~0.
   std::vector<std::uint32_t> number_slots(const std::vector<Unit>& units) {
     std::vector<std::uint32_t> numbers(layout_.slots.size(), ~std::uint32_t{0});
     const auto take = [&](std::size_t slot) {

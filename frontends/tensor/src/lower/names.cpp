@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/lower/names.cpp: identifiers for tensors and loops.
+// frontends/tensor/src/lower/names.cpp: chooses identifiers for tensors and loops.
 #include <yoke/program/text.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace yoke {
 
 std::string program_identifier(const std::string& name) {
-  constexpr std::size_t kLongest = 200;
+  constexpr std::size_t kLongest = program::kMaxNameBytes - 27;  // leaves room for a prefix and a number
   std::string text = name.substr(0, kLongest);
   for (char& c : text) {
     const bool fits = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -24,16 +24,16 @@ std::string program_identifier(const std::string& name) {
   if (text[0] >= '0' && text[0] <= '9') {
     return "p_" + text;
   }
-  return program::name_fault(text).empty() ? text : text + "_";  // a word of the language
+  return program::name_fault(text).empty() ? text : text + "_";  // not a reserved word
 }
 
 namespace detail::lowering {
 namespace {
 
-std::string distinct(const std::string& wanted, std::set<std::string>& taken) {
-  std::string name = wanted;
+std::string unique_name(const std::string& base, std::set<std::string>& taken) {
+  std::string name = base;
   for (int number = 2; !taken.insert(name).second; ++number) {
-    name = wanted + "_" + std::to_string(number);
+    name = base + "_" + std::to_string(number);
   }
   return name;
 }
@@ -45,21 +45,21 @@ void name_slots(std::vector<Slot>& slots, const std::vector<program::Symbol>& sy
   for (const program::Symbol& symbol : symbols) {
     taken.insert(symbol.name);
   }
-  const auto give = [&](program::Role role, bool leaves) {
+  const auto name_group = [&](program::Role role, bool leaves) {
     for (Slot& slot : slots) {
       if ((slot.role == role) && static_cast<bool>(slot.leaf) == leaves) {
-        slot.name = distinct(program_identifier(slot.name), taken);
+        slot.name = unique_name(program_identifier(slot.name), taken);
       }
     }
   };
-  give(program::Role::kOut, false);  // outputs first: their names are the caller's choice
-  give(program::Role::kIn, true);
-  give(program::Role::kInOut, true);
+  name_group(program::Role::kOut, false);  // outputs first, so that they keep the caller's names
+  name_group(program::Role::kIn, true);
+  name_group(program::Role::kInOut, true);
   int number = 0;
   for (Slot& slot : slots) {
     if (slot.role == program::Role::kTemp) {
-      slot.name =
-          distinct(slot.name.empty() ? "t" + std::to_string(++number) : program_identifier(slot.name), taken);
+      slot.name = unique_name(
+          slot.name.empty() ? "t" + std::to_string(++number) : program_identifier(slot.name), taken);
     }
   }
 }

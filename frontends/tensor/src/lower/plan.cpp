@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/lower/plan.cpp: which values get memory of their own, and which stand inside their
-// readers' statements.
+// frontends/tensor/src/lower/plan.cpp: decides which values get memory and which are inlined.
 #include <algorithm>
 
 #include "../refine.h"
@@ -11,10 +10,10 @@ namespace {
 
 using program::Op;
 
-constexpr std::uint64_t kLongestExpression =
-    40;  // operations in one statement; far below the format's limit on depth
+// Operations per statement. Far below the format's limit on the depth of expressions.
+constexpr std::uint64_t kLongestExpression = 40;
 
-bool reads_as_view(const Node& reshape) {
+bool is_view_reshape(const Node& reshape) {
   return refine(reshape.args[0].dims(), reshape.dims)->is_view();
 }
 
@@ -27,13 +26,13 @@ bool is_view(const Node& node) {
     case Kind::kTake:
       return true;
     case Kind::kReshape:
-      return reads_as_view(node);
+      return is_view_reshape(node);
     default:
       return false;
   }
 }
 
-// Has memory whoever reads it.
+// Always has memory.
 bool is_intrinsic(const Node& node) {
   switch (node.kind) {
     case Kind::kPlaceholder:
@@ -44,13 +43,13 @@ bool is_intrinsic(const Node& node) {
     case Kind::kScatter:
       return true;
     case Kind::kReshape:
-      return !reads_as_view(node);
+      return !is_view_reshape(node);
     default:
       return false;
   }
 }
 
-// Costs more than reading its result back from memory.
+// Whether computing an element costs more than reading it from memory.
 bool is_expensive(const Node& node) {
   if (node.kind == Kind::kRandom) {
     return true;
@@ -83,7 +82,7 @@ bool is_expensive(const Node& node) {
   }
 }
 
-// May be computed again by each reader.
+// Whether every reader may compute it again.
 bool is_trivial(const Node& node) {
   return node.kind == Kind::kMap && (node.op == Op::kCast || node.op == Op::kNeg);
 }
@@ -125,7 +124,7 @@ class Planner {
     }
     switch (own.node->kind) {
       case Kind::kReduce:
-        // A contraction's operands are plain reads, so that backends see it for what it is.
+        // Backends recognize contractions by their operands, which must be plain reads.
         for (const Id arg : own.args) {
           if (own.args.size() > 1) {
             require_plain(arg);
@@ -148,7 +147,7 @@ class Planner {
     }
   }
 
-  // Makes `id` readable as tensor[loop + constant + symbol, ...].
+  // Ensures that `id` can be read as tensor[loop + constant + symbol, ...].
   void require_plain(Id id) {
     Id base = id;
     while (!has_memory(base) &&
@@ -156,13 +155,13 @@ class Planner {
       base = value(base).args[0];
     }
     if (!has_memory(base)) {
-      value(count(id) < count(base) ? id : base).required =
-          true;  // a slice of an expression: only the slice is computed
+      // Of a slice of a larger value, only the slice is computed.
+      value(count(id) < count(base) ? id : base).required = true;
     }
   }
 
-  // Makes `id` readable with an `else`: its places outside must be its tensor's, so neither a slice nor an
-  // axis that the tensor lacks may lie between.
+  // Ensures that `id` can be read with an `else`. An index must be out of range for `id` exactly if it is
+  // out of range for the tensor, so there may be no slice or dropped axis in between.
   void require_source(Id id) {
     Id base = id;
     while (!has_memory(base) && value(base).node->kind == Kind::kPermute &&

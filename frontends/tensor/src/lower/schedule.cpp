@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/lower/schedule.cpp: the order of statements, and what is overwritten in place.
+// frontends/tensor/src/lower/schedule.cpp: orders the statements, and shares memory in place.
 #include <algorithm>
 #include <set>
 #include <unordered_set>
@@ -36,8 +36,8 @@ class Scheduler {
     std::vector<Unit> ordered;
     while (!pending_.empty()) {
       auto next = std::find_if(pending_.begin(), pending_.end(),
-                               [&](std::size_t i) { return inputs_done(i) && nobody_waits(i); });
-      if (next == pending_.end()) {  // leaves exchange values: one of the new ones waits in a temporary
+                               [&](std::size_t i) { return inputs_done(i) && no_reader_left(i); });
+      if (next == pending_.end()) {  // a cycle of leaves that read each other: break it with a temporary
         next = std::find_if(pending_.begin(), pending_.end(), [&](std::size_t i) { return inputs_done(i); });
         divert(*next);
       }
@@ -72,7 +72,8 @@ class Scheduler {
     });
   }
 
-  bool nobody_waits(std::size_t i) const {
+  // Whether unit i may overwrite its leaf: no other pending unit reads it.
+  bool no_reader_left(std::size_t i) const {
     const auto leaf = overwrites(i);
     if (!leaf) {
       return true;
@@ -82,7 +83,7 @@ class Scheduler {
     return others == 0;
   }
 
-  // Reading the leaf while writing it is fine at the very element written.
+  // A unit may read the leaf that it overwrites only at the element that it writes.
   static bool can_overwrite(const Unit& unit, Id leaf) {
     bool reads = false;
     bool elementwise = unit.statements.size() == 1 && !unit.statements[0].reduce;
@@ -96,6 +97,7 @@ class Scheduler {
     return !reads || elementwise;
   }
 
+  // Makes unit i compute its leaf's new value in a temporary, and adds a unit that copies it.
   void divert(std::size_t i) {
     const Id target = units_[i].target;
     const std::size_t leaf_slot = layout_.slot_of.at(target);
@@ -118,7 +120,7 @@ class Scheduler {
   Layout& layout_;
   std::unordered_map<std::size_t, Id> leaf_of_slot_;
   std::vector<std::set<Id>> reads_;
-  std::unordered_map<Id, int> readers_;  // pending units that read it
+  std::unordered_map<Id, int> readers_;  // number of pending units that read the value
   std::set<std::size_t> pending_;
   std::unordered_set<Id> done_;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/include/yoke/runtime/collective.h: tensors merged over shards: gradients onto the owner, sums onto
-// everybody.
+// runtime/include/yoke/runtime/collective.h: tensors merged over shards: gradients on the owner,
+// sums on all shards.
 #pragma once
 
 #include <yoke/runtime/context.h>
@@ -18,25 +18,30 @@ namespace yoke {
 
 enum class Reduction { kMean, kSum };
 
-// How gradients come together. Within one strategy the order of the sum is fixed by shard number, never by
-// timing.
+// How gradients are summed. Each strategy fixes the order of the sum by shard number, independent of timing.
 enum class MergeStrategy {
-  kAuto,  // direct where every device can read every other's memory in place, else owner for two shards, tree
-          // for more
-  kOwner,  // ((0 + 1) + 2) + 3, on the owner
-  kTree,   // pairs towards 0, each on the receiver: (0 + 2) + (1 + 3)
-  kDirect  // shard k sums slice k of everybody's, in place: ((0 + 1) + 2) + 3
+  // kDirect if every device can access every other's memory, else kOwner for two shards and kTree for more.
+  kAuto,
+  // ((0 + 1) + 2) + 3, on the owner.
+  kOwner,
+  // (0 + 2) + (1 + 3): in pairs, each on its receiver.
+  kTree,
+  // ((0 + 1) + 2) + 3: shard k sums slice k of all shards, reading them in place.
+  kDirect
 };
-const char* merge_strategy_name(MergeStrategy strategy);      // "owner"
-MergeStrategy merge_strategy_by_name(std::string_view name);  // Error kInvalidArgument lists the names
+// "auto", "owner", "tree", "direct".
+const char* merge_strategy_name(MergeStrategy strategy);
+// Throws Error kInvalidArgument, which lists the names.
+MergeStrategy merge_strategy_by_name(std::string_view name);
 
-// Pairs (from, to) of a tree towards 0; n = 4: (2,0) (3,1) (1,0). Every shard is `from` once, but 0.
+// The pairs (from, to) of a tree that ends at shard 0; for 4 shards (2,0) (3,1) (1,0). Every shard but
+// 0 is `from` once.
 std::vector<std::pair<std::uint32_t, std::uint32_t>> merge_pairs(std::uint32_t shard_count);
 void parallel_merge(std::uint32_t shard_count,
                     const std::function<void(std::uint32_t from, std::uint32_t to)>& merge);
 
-// Elements [begin, end) of a flat tensor: what shard k of n works on; begins are 64-byte aligned, some may be
-// empty.
+// The elements [begin, end) of a flat tensor that one shard works on. Slices begin at multiples of 256
+// bytes (YOKE_BUFFER_ALIGNMENT) and may be empty.
 struct Slice {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
@@ -44,15 +49,15 @@ struct Slice {
 std::vector<Slice> slices(std::uint64_t element_count, std::uint64_t element_byte_count,
                           std::uint32_t shard_count);
 
-// Whether every device of `contexts` may use every other's buffers in place.
+// Whether every device of `contexts` can access every other's buffers.
 bool memory_is_shared(std::span<const Context> contexts);
 
-// What kAuto means for these contexts; kDirect is refused (Error kFailedPrecondition) where memory is not
-// shared.
+// Resolves kAuto for these contexts. Throws Error kFailedPrecondition for kDirect if memory is not shared.
 MergeStrategy resolve_strategy(MergeStrategy strategy, std::span<const Context> contexts);
 
-// Sums a tensor over contexts (one per shard, all with a flat tensor `node` of one spec) into the first
-// one's. Linked once; run() only queues, allocates nothing, and leaves the others' tensors undefined.
+// Sums the tensor `node` over contexts, one per shard, into the first context's. Linked once; run() only
+// queues, does not allocate, and leaves the other contexts' tensors undefined. Precondition: all tensors
+// have the same type and shape.
 class GradientMerge {
  public:
   GradientMerge(std::span<const Context> contexts, std::string_view node, MergeStrategy strategy,
@@ -73,7 +78,7 @@ class GradientMerge {
   std::vector<Step> steps_;
 };
 
-// Gives the first context's tensor to the others. Contexts that share the memory already are skipped.
+// Copies the first context's tensor to the others. Skips contexts that share its memory.
 class Broadcast {
  public:
   Broadcast(std::span<const Context> contexts, std::string_view node);
@@ -83,16 +88,17 @@ class Broadcast {
   std::vector<Transfer> transfers_;
 };
 
-// A tensor that a collective may still be filling.
+// The result of a collective that may still be running.
 class CollectiveTensor {
  public:
   CollectiveTensor(ContextTensor tensor, Event filled)
       : tensor_(std::move(tensor)), filled_(std::move(filled)) {}
-  // Orders work queued on `consumer` from now on behind the collective, without stopping the host.
+  // Makes later work on `consumer` wait for the collective, without blocking the host.
   const ContextTensor& resolve(Stream& consumer) const;
-  // Skips that: the caller has ordered it.
+  // Precondition: the caller has ordered its work after the collective.
   const ContextTensor& assume_resolved() const { return tensor_; }
-  bool is_done() const { return filled_.is_done(); }  // throws the collective's error
+  // Throws the collective's error.
+  bool is_done() const { return filled_.is_done(); }
   const Event& filled() const { return filled_; }
 
  private:
@@ -100,15 +106,16 @@ class CollectiveTensor {
   Event filled_;
 };
 
-// output[k] = sum or mean over shards of input, on every shard. Linked once. Its derivative is itself: the
-// gradient of shard k's input is the same reduction over the gradients of all outputs, so a backward pass is
-// a second AllReduce over those.
+// Computes the sum or mean of `input` over all shards into `output` on every shard. Linked once. The
+// gradient of a shard's input is the same reduction over the gradients of all outputs, so a backward pass
+// is a second AllReduce over those.
 class AllReduce {
  public:
-  // `output` is allocated in each context where it is missing.
+  // Allocates `output` in each context that has none.
   AllReduce(std::span<Context> contexts, std::string_view input, std::string_view output,
             Reduction reduction);
-  std::vector<CollectiveTensor> run() const;  // one per shard
+  // Returns one result per shard.
+  std::vector<CollectiveTensor> run() const;
 
  private:
   std::vector<Context> contexts_;
@@ -119,7 +126,7 @@ class AllReduce {
     LinkedRoutine add;
   };
   std::vector<Step> steps_;
-  std::vector<LinkedRoutine> scale_;  // none for a sum
+  std::vector<LinkedRoutine> scale_;  // empty for a sum
   std::vector<Broadcast> broadcast_;
 };
 

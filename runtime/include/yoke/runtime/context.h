@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/include/yoke/runtime/context.h: named tensors on one stream's device, routines linked against them,
-// merge buffers.
+// runtime/include/yoke/runtime/context.h: named tensors on one stream's device, routines linked with
+// them, and merge buffers.
 #pragma once
 
 #include <yoke/runtime/stream.h>
@@ -17,13 +17,12 @@
 namespace yoke {
 
 struct TensorSpec {
-  std::int32_t type = YOKE_F32;  // YOKE_F32 ...
+  std::int32_t type = YOKE_TYPE_F32;
   std::vector<std::uint64_t> dims;
   std::uint64_t byte_count() const;
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
 };
 
-// A tensor as a context knows it.
 struct ContextTensor {
   TensorSpec spec;
   BufferView view;
@@ -31,18 +30,19 @@ struct ContextTensor {
 
 // How a stream receives another shard's tensor to merge it.
 enum class MergeUse {
-  kNone,      // a plain copy into the destination's own tensor of that name
+  kNone,      // copied into the destination's tensor of the same name
   kCopy,      // copied into the stream's merge buffer
-  kStreaming  // read in place where the device can reach the source; else as kCopy
+  kStreaming  // read in place if the device can access the source, else as kCopy
 };
 
 class Context;
 
-// A linked routine with its stream and the tensors it touches.
+// A linked routine, its stream, and the tensors that it reads and writes.
 class LinkedRoutine {
  public:
-  // Queues it. Values by position, in the order of symbols(). When it consumes a merge buffer: throws
-  // kFailedPrecondition unless the stream's merge buffer holds just that node.
+  // Queues a launch. `symbol_values` are in the order of symbols(). Precondition, else
+  // kFailedPrecondition: if the routine merges a node, the stream's merge buffer holds that node from the
+  // transfer it was linked with.
   void run(std::span<const std::int64_t> symbol_values = {}) const;
   const std::vector<SymbolInfo>& symbols() const;
   const std::string& name() const;
@@ -58,11 +58,13 @@ class LinkedRoutine {
   std::shared_ptr<const Impl> impl_;
 };
 
-// A copy between contexts, linked once. Does nothing until it is run.
+// A copy between contexts, linked once and run many times.
 class Transfer {
  public:
-  void run() const;      // queued on the destination's stream
-  MergeUse use() const;  // what it became: kStreaming may have fallen back to kCopy
+  // Queues the copy on the destination's stream.
+  void run() const;
+  // kCopy if kStreaming was requested but the destination cannot access the source.
+  MergeUse use() const;
 
  private:
   friend class Context;
@@ -71,38 +73,42 @@ class Transfer {
   std::shared_ptr<const Impl> impl_;
 };
 
-// The named tensors that live on one stream's device. A child sees its parent's. A cheap handle; not
-// thread-safe ([stream-serial]).
+// The named tensors on one stream's device. A child context also has its parent's tensors. Contexts are
+// cheap handles, and not thread-safe ([stream-serial]).
 class Context {
  public:
   explicit Context(std::shared_ptr<Stream> stream);
-  Context child() const;  // same stream; new tensors go to the child only
+  // On the same stream. Tensors added to the child are not added to the parent.
+  Context child() const;
 
   const std::shared_ptr<Stream>& stream() const;
-  bool has(std::string_view name) const;                     // here or in a parent
-  const ContextTensor& tensor(std::string_view name) const;  // Error kNotFound names the context's tensors
-  std::vector<std::string> names() const;                    // here and in parents, sorted
+  // In this context or a parent.
+  bool has(std::string_view name) const;
+  // Throws Error kNotFound, which lists the context's tensors.
+  const ContextTensor& tensor(std::string_view name) const;
+  // Of this context and its parents, sorted.
+  std::vector<std::string> names() const;
 
-  // Error kAlreadyExists when this context (not a parent) has the name.
+  // Throws Error kAlreadyExists if this context, not only a parent, has a tensor of that name.
   const ContextTensor& allocate(std::string_view name, const TensorSpec& spec);
-  // A tensor in memory that somebody else made (shared replicas, slices).
+  // Adds a tensor in existing memory, for shared replicas and slices.
   const ContextTensor& adopt(std::string_view name, const TensorSpec& spec, BufferView view);
 
-  // Copies of whole tensors, queued on the stream. Byte counts are checked.
+  // Queue copies of whole tensors on the stream. Precondition: the byte counts are equal.
   void from_host(std::string_view name, std::span<const std::byte> bytes) const;
   void to_host(std::string_view name, std::span<std::byte> bytes) const;
   const ContextTensor& init_from_host(std::string_view name, const TensorSpec& spec,
                                       std::span<const std::byte> bytes);
   const ContextTensor& init_from_device(std::string_view name, const Context& src);
 
-  // Binds an entry's arguments to tensors of the same name, or to the name that `rename` gives for an
-  // argument; types and shapes must agree. Missing tensors: kNotFound names them.
+  // Binds each argument of the entry to the tensor of the same name, or of the name in `rename`. Throws
+  // Error kNotFound, which lists the missing tensors, or kInvalidArgument if a type or shape differs.
   LinkedRoutine link(const std::shared_ptr<const Code>& code, std::string_view entry,
                      const std::map<std::string, std::string>& rename = {}) const;
-  // As link, with `merge_argument` (only read) bound to where `source`, a transfer to this stream, puts its
-  // tensor: the merge buffer, or the source's memory itself when it streams. The routine accepts only that
-  // node, from that source. Where `rename` has an entry for merge_argument it states the node expected: a
-  // transfer of another one is refused (kFailedPrecondition names both).
+  // As link, with `merge_argument` bound to the destination of `source`, a transfer to this stream: the
+  // merge buffer or, if it streams, the source's memory. The routine then accepts only that node from that
+  // transfer. Precondition: `merge_argument` is only read. If `rename` has an entry for it, that is the
+  // expected node, and a transfer of a different node is refused with kFailedPrecondition.
   LinkedRoutine link_merge(const std::shared_ptr<const Code>& code, std::string_view entry,
                            std::string_view merge_argument, const Transfer& source,
                            const std::map<std::string, std::string>& rename = {}) const;
@@ -113,8 +119,9 @@ class Context {
   std::shared_ptr<Impl> impl_;
 };
 
-// Links a copy of tensor `name` from `src`'s context to `dst`'s. Error kNotFound when `src` lacks it (or
-// `dst`, with kNone). kCopy and kStreaming set the merge buffer of dst's stream to the node when run.
+// Links a copy of tensor `name` from `src` to `dst`. Throws Error kNotFound if `src` (or, with kNone,
+// `dst`) has no such tensor. With kCopy and kStreaming, running the transfer puts the node into the merge
+// buffer of dst's stream.
 Transfer device_to_device(std::string_view name, MergeUse use, const Context& dst, const Context& src);
 
 }  // namespace yoke

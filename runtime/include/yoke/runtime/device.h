@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/include/yoke/runtime/device.h: RAII over devices, buffers, code and routines of a backend.
+// runtime/include/yoke/runtime/device.h: devices, buffers and compiled code as C++ objects.
 #pragma once
 
 #include <yoke/runtime/runtime.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -14,9 +15,17 @@ namespace yoke {
 
 class Stream;
 namespace detail {
-class Hazards;  // who last wrote and read which range of a buffer
+class Hazards;  // which stream last wrote and read which bytes of a buffer
 class Compilation;
 }  // namespace detail
+
+// A handle of the driver under a backend, for libraries that share the device
+// with yoke (yoke/ext/memory.h). Borrowed.
+struct NativeHandle {
+  std::string api;  // "cuda", "hip", "opencl", "host"
+  std::uint64_t handle = 0;
+  std::uint64_t context = 0;  // 0: none
+};
 
 // An open device. Thread-safe.
 class Device : public std::enable_shared_from_this<Device> {
@@ -28,16 +37,24 @@ class Device : public std::enable_shared_from_this<Device> {
   const std::shared_ptr<Backend>& backend() const { return backend_; }
   std::uint32_t ordinal() const { return ordinal_; }
   const DeviceInfo& info() const { return info_; }
-  const std::string& name() const { return name_; }  // "cc:0", as messages name it
+  // "cc:0", as in messages.
+  const std::string& name() const { return name_; }
   yoke_memory_info memory() const;
   yoke_device* get() const { return handle_; }
-  // May routines here use buffers of `other` in place: same device handle, or the backend's yoke.peer/1 says
-  // so.
+  // Throws Error kUnimplemented if the backend has no yoke.memory/1 or no such handle.
+  NativeHandle native() const;
+  // Whether the handles are of the same device. Streams, buffers, events and routines of one handle can
+  // then be used with those of the other.
+  bool is_same(const Device& other) const { return backend_ == other.backend_ && ordinal_ == other.ordinal_; }
+  // Whether routines of this device can use buffers of `other` in place: the devices are the same, or
+  // the backend's yoke.peer/1 allows it.
   bool can_access(const Device& other) const;
-  // Once a call has answered kDeviceLost the device stays lost: every stream on it answers the same.
+  // A device is lost once a call has failed with kDeviceLost. Every stream of a lost
+  // device fails with kDeviceLost.
   bool is_lost() const noexcept { return lost_.load(); }
   void set_lost() noexcept { lost_.store(true); }
-  std::uint32_t next_stream_number() noexcept { return stream_count_.fetch_add(1); }  // for names
+  // For the names of streams.
+  std::uint32_t next_stream_number() noexcept { return stream_count_.fetch_add(1); }
 
  private:
   friend class Backend;
@@ -51,12 +68,25 @@ class Device : public std::enable_shared_from_this<Device> {
   std::atomic<std::uint32_t> stream_count_{0};
 };
 
-// Owns one allocation on one device. The last owner waits (bounded) for queued work that uses it before it is
-// freed.
+// Memory that another library allocated.
+struct ForeignMemory {
+  std::uint64_t address = 0;  // in the device's address space; for YOKE_MEMORY_HOST in the host's
+  std::uint64_t byte_count = 0;
+  std::int32_t kind = YOKE_MEMORY_DEVICE;
+  // Called once, when the buffer is destroyed. It must not use objects of yoke. May be empty.
+  std::function<void()> release;
+};
+
+// Owns one allocation on one device. The destructor waits, at most RuntimeOptions::wait_timeout, for queued
+// work that uses the buffer. If the work does not finish, the memory is leaked and an error is logged.
 class Buffer {
  public:
-  // Throws Error kOutOfDeviceMemory when the device has no room.
+  // Throws Error kOutOfDeviceMemory.
   Buffer(std::shared_ptr<Device> device, std::uint64_t byte_count, std::int32_t kind = YOKE_MEMORY_DEVICE);
+  // Makes a buffer of foreign memory, with the backend's yoke.memory/1. The memory must stay valid until
+  // `release` is called. If this throws, `release` is not called. Throws Error kUnimplemented if the
+  // memory cannot be imported.
+  static std::shared_ptr<Buffer> import(std::shared_ptr<Device> device, ForeignMemory memory);
   ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
@@ -64,16 +94,22 @@ class Buffer {
   const std::shared_ptr<Device>& device() const { return device_; }
   std::uint64_t byte_count() const { return byte_count_; }
   yoke_buffer* get() const { return handle_; }
+  // The address in the device's address space, for other libraries. Throws Error kUnimplemented.
+  std::uint64_t device_address() const;
+  // The address of imported memory, which may have any alignment; 0 for buffers that yoke created.
+  std::uint64_t import_address() const { return import_address_; }
   detail::Hazards& hazards() const { return *hazards_; }
 
  private:
+  Buffer(std::shared_ptr<Device> device, ForeignMemory memory);
   std::shared_ptr<Device> device_;
   std::uint64_t byte_count_;
+  std::uint64_t import_address_ = 0;
   yoke_buffer* handle_ = nullptr;
   std::unique_ptr<detail::Hazards> hazards_;
 };
 
-// A part of a buffer; keeps the buffer alive.
+// A range of a buffer. Keeps the buffer alive.
 struct BufferView {
   std::shared_ptr<Buffer> buffer;
   std::uint64_t offset = 0;
@@ -82,21 +118,23 @@ struct BufferView {
 
 struct ArgumentInfo {
   std::string name;
-  std::int32_t type = 0;    // YOKE_F32 ...
-  std::int32_t access = 0;  // YOKE_ACCESS_*
+  std::int32_t type = 0;        // YOKE_TYPE_*
+  std::int32_t access = 0;      // YOKE_ACCESS_*
+  std::uint32_t alignment = 1;  // of the address to bind, in bytes
   std::vector<std::uint64_t> dims;
   std::uint64_t byte_count = 0;
 };
 
+// The values low, low + step, ... below high.
 struct SymbolInfo {
   std::string name;
-  std::int64_t low = 0, high = 1, step = 1;  // high excluded
+  std::int64_t low = 0, high = 1, step = 1;
 };
 
-// One program, compiled for one device (good on every device handle of the same kind of device only if the
-// backend says so: today, for the device it was compiled for).
+// A text of programs, compiled for one device: what other runtimes call an executable.
 class Code {
  public:
+  // One program of the text.
   struct Entry {
     std::string name;
     std::vector<ArgumentInfo> arguments;
@@ -110,12 +148,15 @@ class Code {
   Code& operator=(const Code&) = delete;
   const std::shared_ptr<Device>& device() const { return device_; }
   const std::vector<Entry>& entries() const { return entries_; }
-  const Entry& entry(std::string_view name) const;  // Error kNotFound lists the names
+  // Both throw Error kNotFound, which lists the names.
+  const Entry& entry(std::string_view name) const;
   std::uint32_t entry_number(std::string_view name) const;
-  yoke_code* get() const { return handle_; }         // null where another backend runs it
-  const std::string& text() const { return text_; }  // what the backend was given
-  // Null: the device's backend runs it. Else the same programs on the fallback device; entries() counts no
-  // workspace then, because none of it is on device().
+  // Null if the code runs on the fallback device.
+  yoke_code* get() const { return handle_; }
+  // The optimized text, as the backend compiled it.
+  const std::string& text() const { return text_; }
+  // The code on the fallback device, or null if the device's own backend runs it. With a fallback,
+  // entries() report no workspace, because device() holds none.
   const std::shared_ptr<const Code>& fallback() const { return fallback_; }
   const std::string& fallback_reason() const { return fallback_reason_; }
 
@@ -131,13 +172,14 @@ class Code {
   std::string fallback_reason_;
 };
 
-// Verifies, optimizes (runtime/program) and compiles a text; equal texts on one device are compiled once per
-// runtime while the code lives. A text with a statement that the backend does not run is compiled, whole, for
-// RuntimeOptions::fallback_backend, unless the runtime is strict. Throws Error with line and reason.
+// Verifies, optimizes and compiles a text. Equal texts are compiled once per device while their code lives.
+// If the backend does not run one of its statements, the whole text is compiled for
+// RuntimeOptions::fallback_backend, unless the runtime is strict. Throws Error: kInvalidArgument with line,
+// column and reason, kUnimplemented with the unsupported statements, or the backend's failure.
 std::shared_ptr<const Code> compile(const std::shared_ptr<Device>& device, std::string_view program_text);
 
-// How many texts this runtime gave to backends to compile so far (cache hits not counted): for tests and
-// reports.
+// How many texts the runtime has passed to backends for compilation, without cache hits.
+// For tests and reports.
 std::uint64_t compile_count(const Runtime& runtime);
 
 }  // namespace yoke

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/include/yoke/runtime/error.h: the one exception of yoke: a code, and a sentence that names the
-// mend.
+// runtime/include/yoke/runtime/error.h: the exception that yoke throws: a code and a sentence.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +8,7 @@
 
 namespace yoke {
 
-// The codes of plugin.h, by the same numbers.
+// YOKE_STATUS_* of plugin.h, with the same numbers.
 enum class ErrorCode : std::int32_t {
   kOk = 0,
   kCancelled,
@@ -31,7 +30,7 @@ enum class ErrorCode : std::int32_t {
   kOutOfDeviceMemory
 };
 
-// "INVALID_ARGUMENT"; a number that is none of them gives "UNKNOWN".
+// "INVALID_ARGUMENT"; "UNKNOWN" for an unknown number.
 inline const char* code_name(ErrorCode code) {
   constexpr const char* kNames[] = {"OK",
                                     "CANCELLED",
@@ -55,7 +54,7 @@ inline const char* code_name(ErrorCode code) {
   return number >= 0 && number < 18 ? kNames[number] : kNames[2];
 }
 
-// what() is one sentence: device, call, cause, mend, as far as they apply.
+// what() is one sentence that names device, call, cause and fix, as far as they apply.
 class Error : public std::runtime_error {
  public:
   Error(ErrorCode code, const std::string& sentence) : std::runtime_error(sentence), code_(code) {}

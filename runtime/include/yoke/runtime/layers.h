@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/include/yoke/runtime/layers.h: what may stand between a host and a plugin: validation, tracing.
+// runtime/include/yoke/runtime/layers.h: validation and tracing between a host and its plugins.
 #pragma once
 
 #include <yoke/plugin.h>
@@ -13,17 +13,21 @@
 
 namespace yoke {
 
-// Nothing is paid for a layer that is not asked for: the plugin's own functions are then called.
+// Layers that are off cost nothing: the host calls the plugin's own functions.
 struct LayerOptions {
-  // "validate", "trace", "validate,trace": from the host to the plugin. Empty: what YOKE_LAYERS says.
+  // "validate", "trace" or both, separated by a comma, from the host to the plugin. Empty: YOKE_LAYERS.
   std::string names;
-  bool use_environment = true;  // YOKE_LAYERS, and for what is not set here the variables named below
-  // validate: a call that breaks a rule answers FAILED_PRECONDITION; else it is logged and counted, and only
-  // a call with a handle that is not alive is kept from the plugin. YOKE_VALIDATE=fail
+  // Read YOKE_LAYERS, and the variables named below for what is not set here.
+  bool use_environment = true;
+  // validate: a call that breaks a rule fails with FAILED_PRECONDITION. Otherwise the violation is logged and
+  // counted, and only calls with an invalid handle fail. YOKE_VALIDATE=fail
   bool fail_calls = false;
-  // trace: the file. YOKE_TRACE_FILE; else yoke-trace-<pid>.yoketrace in the working directory.
+  // Refuse tables that the layers do not know. Otherwise they are passed through and logged, and calls
+  // through them are neither checked nor recorded. A Runtime also sets it by RuntimeOptions::strict.
+  bool strict = false;
+  // trace: the file. YOKE_TRACE_FILE; by default yoke-trace-<pid>.yoketrace in the working directory.
   std::filesystem::path trace_file;
-  // trace: with the contents of what is copied from and to the host, not only their hash. YOKE_TRACE_DATA=1
+  // trace: record the contents of copies from and to the host, not only their hashes. YOKE_TRACE_DATA=1
   bool trace_data = false;
 };
 
@@ -31,38 +35,41 @@ enum class Culprit { kHost, kPlugin };
 
 // One broken rule of the plugin ABI.
 struct Violation {
-  int rule = 0;  // the number in the table of rules
+  int rule = 0;  // its number in plugin_api/RULES.md
   Culprit who = Culprit::kHost;
-  bool is_warning = false;  // it depends on time or on what the rest of the process does: it may be innocent
+  bool is_warning =
+      false;  // a matter of time, or of the rest of the process: possibly not the culprit's fault
   std::string backend;
   std::string call;  // "from_host"
   std::string text;  // one sentence
 };
 
 struct ValidationReport {
-  std::uint64_t violations = 0;  // warnings are not among them
+  std::uint64_t violations = 0;  // without warnings
   std::uint64_t warnings = 0;
   std::vector<Violation> first;  // at most 1000, in order
 };
 
-// For embedders and test kits that enter plugins themselves; a Runtime does this by its options.
+// For hosts that enter plugins themselves. A Runtime does this according to its options.
 namespace layers {
 
-class Session;  // the layers of one runtime: options, counters, the trace's file
+struct Session;  // the layers of one host: options, counters, the trace file
 
-// Null when no layer is asked for. `sink` gets the lines of the layers (may be empty). Throws Error
-// kInvalidArgument for an unknown layer (the known ones are listed), kPermissionDenied or kNotFound for a
-// trace file that cannot be made.
+// Null when no layer is enabled. `sink` receives the log lines of the layers; it may be empty.
+// Errors: kInvalidArgument              unknown layer
+//         kPermissionDenied, kNotFound  the trace file cannot be created
 std::shared_ptr<Session> open_session(const LayerOptions& options, LogSink sink);
 
-// Calls `entry` with the session's layers around it: the plugin given back is the outermost layer, whose
-// tables and handles are the layers' own. What it refuses to wrap (a broken prefix) it gives back as it is.
+// Calls `entry` with the layers of the session around it; a null session calls `entry` itself. *out_plugin
+// has tables and handles of the layers. A plugin whose prefix is malformed is returned as it is.
 // Threads: as the entry, [load-time].
 std::int32_t enter(const std::shared_ptr<Session>& session, yoke_plugin_entry_fn entry,
                    const yoke_entry_args* args, yoke_plugin** out_plugin, yoke_error* error);
 
-// Thread-safe.
+// Threads: both from any thread.
 ValidationReport validation(const Session& session);
+// The last log line: "layer.off name=validate violations=0 warnings=0"; empty without validate.
+std::string summary(const Session& session);
 
 }  // namespace layers
 }  // namespace yoke

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/include/yoke/runtime/passes.h: programs made fast before a backend sees them. Every pass keeps the
-// meaning and the verifier's rules.
+// runtime/include/yoke/runtime/passes.h: optimization of programs before they are compiled. Every pass maps
+// a verified program to a verified program with the same results.
 #pragma once
 
 #include <yoke/program/program.h>
@@ -11,20 +11,20 @@
 
 namespace yoke::passes {
 
-// Statements whose results nobody reads, and temporaries that nobody uses, are removed.
+// Removes statements whose results are not read, and unused temporaries.
 program::Program remove_dead_statements(program::Program program);
-// Constant operands are computed; x+0, x*1, select(true,..) and the like vanish where exact for every input
-// (NaN, -0.0 included).
+// Evaluates operations on constants, and applies identities that are exact for every input, NaN and
+// -0.0 included: x*1, select(true,..).
 program::Program fold_constants(program::Program program);
-// Equal statements over equal inputs are computed once, equal subexpressions within a statement are left to
-// the backend.
+// Computes equal statements over equal inputs once. Equal subexpressions within a statement are
+// left to the backend.
 program::Program eliminate_common(program::Program program);
-// Elementwise temporaries move into their only consumer (or several, when that costs no more than reading
-// them), never into a contraction's operands, never where an element would be computed more often than
-// before.
+// Substitutes elementwise temporaries in their only consumer, or in several if that costs no more
+// than reading them. A contraction's operands never become computed values, and no element is
+// computed more often than before.
 program::Program fuse(program::Program program);
 
-// All of them, until nothing changes; the result verifies.
+// Runs all passes until none changes the program.
 program::Program optimize(program::Program program);
 
 }  // namespace yoke::passes

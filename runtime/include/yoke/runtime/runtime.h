@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/include/yoke/runtime/runtime.h: backends by name, devices, buffers. No globals: two runtimes live
-// in one process.
+// runtime/include/yoke/runtime/runtime.h: Runtime, which loads backends by name, and Backend. There is no
+// global state: a process may have several runtimes.
 #pragma once
 
 #include <yoke/backend.h>
@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -27,74 +28,84 @@ struct RuntimeState;
 struct BackendState;
 }  // namespace detail
 
-// Untrusted plugins are first loaded by a child process (yoke-probe), so that one that crashes, hangs, exits
-// or throws takes that down and not the application (abi.md rule 33). It is no sandbox: what passes is
-// loaded.
+// A child process (yoke-probe) loads untrusted plugins first, so that a plugin that crashes, hangs, exits or
+// throws ends the child and not the application (rule 33 of plugin_api/RULES.md). It is not a sandbox: a
+// plugin that passes is loaded into the application.
 struct ProbeOptions {
   enum class Which {
     kNone,
-    kUntrusted,  // every file outside the install folder: who writes there can replace libyoke itself
+    kUntrusted,  // files outside the install folder; a user who may write there can replace libyoke itself
     kAll
   };
   Which which = Which::kUntrusted;
   std::chrono::milliseconds timeout = std::chrono::seconds(10);
-  bool required = false;  // refuse what could not be probed; else it is loaded, and the report says so
-  bool remember = true;   // keep verdicts on disk, until the file changes
+  bool required = false;  // refuse a plugin that cannot be probed; otherwise it is loaded and reported
+  bool remember = true;   // keep verdicts on disk until the file changes
   std::filesystem::path program;    // empty: libexec/yoke/yoke-probe beside libyoke
   std::filesystem::path cache_dir;  // empty: $XDG_CACHE_HOME/yoke/probe or ~/.cache/yoke/probe
 };
 
 struct RuntimeOptions {
-  // Looked at first, in this order; absolute. Then YOKE_PLUGIN_PATH, the user's folder, the install folder.
+  // Absolute folders, searched first and in this order. YOKE_PLUGIN_PATH, the user's folder and the install
+  // folder follow.
   std::vector<std::filesystem::path> plugin_dirs;
-  bool search_environment = true;  // YOKE_PLUGIN_PATH and the user's folder
+  bool search_environment = true;  // search YOKE_PLUGIN_PATH and the user's folder
   LogLevel log_level = LogLevel::kWarn;
   LogSink log_sink;  // empty: spdlog on stderr
-  std::chrono::nanoseconds wait_timeout =
-      std::chrono::minutes(10);  // every wait without a deadline of its own
-  // Where plugins get memory for their host-side buffers, to count, place or limit it: both or neither;
-  // empty: the system's. `allocate` gets bytes and alignment (a power of two) and gives null when there is
-  // none. Called from any thread, until the last object made from the runtime is gone.
+  // The timeout of every wait that has no deadline argument.
+  std::chrono::nanoseconds wait_timeout = std::chrono::minutes(10);
+  // Allocate and free the host-side memory of plugins, to count, place or limit it. Set both or neither;
+  // empty: the system's allocator. `allocate_host_memory` gets byte count and alignment (a power of two) and
+  // returns null if it fails. Both are called from any thread until the last object made from the runtime is
+  // destroyed.
   std::function<void*(std::uint64_t, std::uint64_t)> allocate_host_memory;
   std::function<void(void*)> free_host_memory;
-  // Programs that a device's backend does not run are run by this one, on its first device, and counted:
-  // Runtime::fallbacks(). Empty: by none.
+  // Runs the programs that a device's backend cannot run, on its first device. Runtime::fallbacks() counts
+  // them. Empty: fallback is disabled.
   std::string fallback_backend = "cc";
-  bool strict = false;  // such programs are errors when they are compiled
+  bool strict = false;  // compiling a program that needs the fallback is an error
   LayerOptions layers;  // validation and tracing between the runtime and its plugins
-  // For tests: a worker-thread stream sleeps before each command, 0 to this many microseconds, drawn from the
-  // seed.
+  // For tests: a worker-thread stream sleeps before each command, for 0 to this many microseconds, drawn from
+  // the seed.
   std::uint32_t injected_delay_us = 0;
   std::uint64_t injected_delay_seed = 0;
   ProbeOptions probe;
-  // Lines as sha256sum prints them, `<sum>  <absolute path or file name>`: no other plugin may load, and no
-  // other library that one brings along. Empty: YOKE_PLUGIN_ALLOW_LIST with search_environment, else any may.
+  // A file of lines as sha256sum prints them, `<sum>  <absolute path or file name>`. Other plugins, and other
+  // private libraries of plugins, are refused. Empty: YOKE_PLUGIN_ALLOW_LIST if search_environment is set,
+  // else no list.
   std::filesystem::path allow_list;
+  // Options of whole plugins as "name=value" texts, by backend name. A plugin gets them when it is entered
+  // and is refused if one is unknown or invalid. Backend::option_specs() lists those of a loaded plugin.
+  std::map<std::string, std::vector<std::string>> plugin_options;
+  // Tables that the application offers to plugins through yoke_host_api.get_table, by id. A table starts with
+  // its own struct_size and must stay valid until the last object made from the runtime is destroyed.
+  // yoke-probe does not have them.
+  std::map<std::string, const void*, std::less<>> host_tables;
 };
 
-// One file that might be a backend, found by listing; nothing was loaded. The report of abi.md rule 32.
+// A file that may be a backend, found without loading it (rule 32).
 struct BackendCandidate {
-  std::string name;                   // from the file's name; empty: a place that was not searched
-  std::filesystem::path path;         // canonical where it can be resolved
-  std::string stage;                  // "found", "checked", "opened", "entered", "loaded": how far it got
-  bool usable = false;                // not refused so far
-  std::string verdict;                // "not loaded yet", "loaded", or why it was refused
-  std::string mend;                   // what would help; empty when usable
-  std::string shadowed_by;            // path of the file that wins; empty: none
-  std::string build_id;               // the linker's, in hex; empty: it has none, or is no ELF file
-  std::string probed;                 // "yes", "cached", or "no: " and why not
-  std::vector<std::string> warnings;  // what is doubtful but no reason to refuse it, one sentence each
+  std::string name;            // from the file name; empty: a folder that was not searched
+  std::filesystem::path path;  // canonical if it can be resolved
+  std::string stage;           // the last stage reached: "found", "checked", "opened", "entered", "loaded"
+  bool usable = false;         // not refused so far
+  std::string verdict;         // "not loaded yet", "loaded", or the reason why it was refused
+  std::string fix;             // how to fix it; empty if usable
+  std::string shadowed_by;     // path of the file that is loaded instead; empty: none
+  std::string build_id;        // the linker's, in hex; empty: it has none, or is not an ELF file
+  std::string probed;          // "yes", "cached", or "no: " and the reason
+  std::vector<std::string> warnings;  // doubts that are not reason enough to refuse it, one sentence each
 };
 
-// A program that ran on another backend than its device's, since the runtime was made (abi.md rule 27).
+// The launches of a program that ran on another backend than its device's (rule 27).
 struct FallbackCount {
   std::string routine;               // the program's name
-  std::string device;                // whose backend does not run it: "minimal:0"
-  std::string to;                    // which runs it: "cc:0"
-  std::string reason;                // in the backend's words where it has any
-  std::uint64_t launch_count = 0;    // that succeeded
-  std::uint64_t byte_count = 0;      // copied for them, to the other backend and back
-  std::chrono::nanoseconds time{0};  // that they took, copies included
+  std::string device;                // whose backend cannot run it: "minimal:0"
+  std::string to;                    // that ran it: "cc:0"
+  std::string reason;                // from the backend, if it gave one
+  std::uint64_t launch_count = 0;    // successful launches
+  std::uint64_t byte_count = 0;      // copied to the other backend and back
+  std::chrono::nanoseconds time{0};  // total, copies included
 };
 
 using OptionValue = std::variant<bool, std::int64_t, double, std::string>;
@@ -102,9 +113,11 @@ struct Option {
   std::string name;
   OptionValue value;
 };
-struct OptionSpec {  // a row of a backend's schema
+// A row of a backend's option schema.
+struct OptionSpec {
   std::string name, help;
-  std::int32_t type = YOKE_OPTION_INTEGER;  // YOKE_OPTION_*
+  std::int32_t type = YOKE_OPTION_INTEGER;        // YOKE_OPTION_*
+  std::int32_t scope = YOKE_OPTION_SCOPE_DEVICE;  // YOKE_OPTION_SCOPE_*
   std::int64_t integer_min = 0, integer_max = 0, integer_default = 0;
   double number_min = 0, number_max = 0, number_default = 0;
   std::string text_default;
@@ -123,27 +136,28 @@ struct DeviceInfo {
 class Backend;
 class Device;
 
-// Owns what it loads. Thread-safe. Objects made from it keep what they need alive, so it may be destroyed
+// Loads backends. Thread-safe. Objects made from it share ownership of its state, so it may be destroyed
 // first.
 class Runtime {
  public:
   explicit Runtime(RuntimeOptions options = {});
   const RuntimeOptions& options() const;
 
-  // All candidates, sorted by name, then by order of search; loads nothing.
+  // Returns all candidates, sorted by name and search order. Loads nothing.
   std::vector<BackendCandidate> list_backends() const;
 
-  // Loads libyoke_backend_<name>.so, once. Error kNotFound lists the names found and why others were refused.
+  // Loads libyoke_backend_<name>.so unless it is in use already. Throws Error kNotFound, which lists the
+  // names found and why others were refused, or kFailedPrecondition if the plugin is refused.
   std::shared_ptr<Backend> backend(std::string_view name);
 
-  // Registers a plugin that is linked into the process (tests, static builds). It comes before every folder
-  // but plugin_dirs.
+  // Registers a plugin that is linked into the process. It is found after plugin_dirs and before other
+  // folders. Throws Error kInvalidArgument or kAlreadyExists.
   void register_backend(std::string_view name, yoke_plugin_entry_fn entry);
 
-  // One row per routine, device and reason, sorted by device and routine; empty where every backend ran its
-  // own programs. Launches still queued are not counted yet.
+  // One row per routine, device and reason, sorted by device and routine. Launches still queued are not
+  // counted.
   std::vector<FallbackCount> fallbacks() const;
-  // What the layer validate found so far; empty without it.
+  // The findings of the layer validate so far; empty if it is off.
   ValidationReport validation() const;
 
   void log(LogLevel level, std::string_view line) const;
@@ -157,7 +171,12 @@ class Runtime {
   std::shared_ptr<detail::RuntimeState> state_;
 };
 
-// A loaded plugin. Shared; never unloaded from the process (abi.md rule 35).
+// Checks a plugin's file as Runtime::backend does, maps it into the process, and returns its entry without calling it.
+// The file stays mapped. For tools that load a plugin without a Runtime. Throws Error kFailedPrecondition with the
+// reason and how to fix it.
+yoke_plugin_entry_fn open_plugin_file(const std::filesystem::path& file);
+
+// A loaded plugin. Its code stays in the process (rule 35). Thread-safe.
 class Backend : public std::enable_shared_from_this<Backend> {
  public:
   ~Backend();
@@ -169,25 +188,35 @@ class Backend : public std::enable_shared_from_this<Backend> {
   const std::string& vendor() const;
   const std::filesystem::path& path() const;  // empty for a registered one
   std::uint32_t device_count() const;
-  std::string no_device_reason() const;  // why device_count() is 0; else empty
+  std::string no_device_reason() const;  // why device_count() is 0; empty if there are devices
   DeviceInfo device_info(std::uint32_t ordinal) const;
   std::vector<OptionSpec> option_specs() const;
-  // "threads=2" and so on, each value of its option's type (a flag is on or off, 1 or 0), checked as
-  // open_device does, which takes them. Throws Error kInvalidArgument.
+  // Parses texts such as "threads=2" for open_device and checks them against the schema. A flag is on, off, 1
+  // or 0. Throws Error kInvalidArgument.
   std::vector<Option> parse_options(std::span<const std::string> texts) const;
   yoke_live_counts live_counts() const;
 
-  // Checks options against the schema. One more handle on every call.
+  // Opens another handle on the device. Throws Error kOutOfRange for a bad ordinal, kInvalidArgument for
+  // options that the schema does not allow.
   std::shared_ptr<Device> open_device(std::uint32_t ordinal, std::span<const Option> options = {});
 
-  bool has_streams() const;   // the backend brings streams of its own; else worker threads drive it
-  bool has_programs() const;  // else RuntimeOptions::fallback_backend runs them
+  bool has_streams() const;   // false: the runtime's worker threads call the backend
+  bool has_programs() const;  // false: RuntimeOptions::fallback_backend runs programs
 
-  detail::BackendState& state() const { return *state_; }  // for yoke's own sources
+  // The plugin's table `id`, as far as both sides know it: T is a struct of the extension's header that
+  // starts with its struct_size, and functions that the plugin lacks are null. Returns null if the plugin
+  // does not have the table. Valid while the backend lives.
+  template <class T>
+  const T* extension(const char* id) const {
+    return static_cast<const T*>(extension_table(id, sizeof(T)));
+  }
+
+  detail::BackendState& state() const { return *state_; }  // internal
 
  private:
   friend class Runtime;
   explicit Backend(std::unique_ptr<detail::BackendState> state);
+  const void* extension_table(const char* id, std::size_t byte_count) const;
   std::unique_ptr<detail::BackendState> state_;
 };
 

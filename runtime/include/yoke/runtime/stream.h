@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/include/yoke/runtime/stream.h: work in order: copies and launches. Hazards between streams are
-// ordered here, not by the caller.
+// runtime/include/yoke/runtime/stream.h: streams, events and routines. Conflicting work on different
+// streams is ordered automatically.
 #pragma once
 
 #include <yoke/runtime/device.h>
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,14 +21,17 @@ struct RoutineAccess;
 class FallbackRoutine;
 }  // namespace detail
 
-// A point in a stream: all work queued before it. Cheap to copy; outlives its stream.
+// A point in a stream: all work queued before it. Cheap to copy. May outlive its stream.
+// Default-constructed events are done.
 class Event {
  public:
-  Event() = default;     // done
-  bool is_done() const;  // throws the error of the work before it
-  // Throws the error of the work before it, also when already complete, or kDeadlineExceeded.
+  Event() = default;
+  // False while work is pending. Throws the error of the work before the event.
+  bool is_done() const;
+  // Throws the error of the work before the event, even if that is already complete, or kDeadlineExceeded.
   void wait(std::chrono::nanoseconds timeout) const;
-  void wait() const;  // with the runtime's wait_timeout
+  // Waits at most RuntimeOptions::wait_timeout.
+  void wait() const;
 
  private:
   friend class Stream;
@@ -37,10 +41,15 @@ class Event {
   std::uint64_t ticket_ = 0;
 };
 
-// In-order queue on one device. One thread at a time queues work ([stream-serial]); waits and queries come
-// from any thread. A backend without streams is driven by a worker thread. No call of a step allocates. Every
-// copy and launch first makes this stream wait for conflicting work of other streams on the same bytes (read
-// after write, write after read, write after write), whichever stream it was queued on.
+// An in-order queue on one device. Work is queued by one thread at a time ([stream-serial]); waits and
+// queries may come from any thread. If the backend has no streams, a worker thread runs the work.
+// Queuing does not allocate.
+//
+// A wait that throws any error but kDeadlineExceeded, and a query that throws, promise that the work no
+// longer uses memory, whether it ran, failed, was skipped or was aborted.
+//
+// Every copy and launch first waits for conflicting work of other streams on the same bytes (read after
+// write, write after read, write after write), on whichever stream that work was queued.
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
   static std::shared_ptr<Stream> create(std::shared_ptr<Device> device, std::string name = {});
@@ -49,26 +58,43 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Stream& operator=(const Stream&) = delete;
 
   const std::shared_ptr<Device>& device() const;
-  const std::string& name() const;  // "cc:0/stream1", as messages name it
+  // "cc:0/stream1", as in messages.
+  const std::string& name() const;
 
-  // Source and destination in host memory must stay until an event behind the call is done.
-  void from_host(const BufferView& dst, const void* src);  // dst.byte_count bytes
+  // Copies dst.byte_count bytes. The host memory must stay valid until an event recorded after
+  // the call is done.
+  void from_host(const BufferView& dst, const void* src);
   void to_host(void* dst, const BufferView& src);
-  // Within a backend: the backend's device_to_device. Across backends: staged through host memory in chunks
-  // that overlap; runs on both streams where needed. Byte counts must agree.
+  // Copies within a backend with its device_to_device, and between backends through host memory, in chunks
+  // that overlap. Precondition: the byte counts are equal, and one of the two devices is the stream's.
   void copy(const BufferView& dst, const BufferView& src);
+  // Precondition: pattern_byte_count is 1, 2, 4 or 8 and divides dst.byte_count.
   void fill(const BufferView& dst, const void* pattern, std::uint32_t pattern_byte_count);
-  // `symbol_values` in the program's order. Throws kOutOfRange before anything is queued when one leaves its
-  // range.
+  // `symbol_values` are in the order of the program's declaration. Throws kOutOfRange before anything is
+  // queued if a value is outside its declared range.
   void launch(const Routine& routine, std::span<const std::int64_t> symbol_values = {});
 
+  // Calls `callback` once, after all work queued so far has finished, failed or been skipped; `status` is
+  // kOk or the code of that work's first error. Work queued later waits until it returns. It runs on a
+  // thread of the backend or of the runtime, must return soon, and must not throw, wait for this stream or
+  // own it. If this call throws, nothing was queued.
+  void host_callback(std::function<void(ErrorCode status)> callback);
+
   Event record();
-  void wait_for(const Event& event);  // later work here waits for it, and inherits its error
-  bool is_idle() const;               // throws the stream's error
+  // Makes later work on this stream wait for the event, and fail if the event's work failed.
+  void wait_for(const Event& event);
+  // False while work is pending. Throws the stream's error.
+  bool is_idle() const;
+  // Throws the stream's error, or kDeadlineExceeded.
   void wait(std::chrono::nanoseconds timeout) const;
   void wait() const;
-  // Ends queued work with kAborted without running it; every wait returns.
+  // Skips queued work that has not started, and stops running work where the device can. Returns without
+  // waiting. Waits throw kAborted once the work no longer uses memory. Other streams are unaffected unless
+  // they wait for this one; only if the backend can abort nothing smaller is its whole device aborted.
   void abort();
+  // The driver's handle of a backend's stream, with yoke.memory/1. Throws Error kUnimplemented
+  // if there is none.
+  NativeHandle native() const;
 
   detail::StreamState& state() const { return *state_; }
 
@@ -77,11 +103,11 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::shared_ptr<detail::StreamState> state_;
 };
 
-// Code bound to memory. Keeps code, buffers and workspace alive.
+// An entry of code, bound to buffers: what other runtimes call a bound executable. Keeps code,
+// buffers and workspace alive.
 class Routine {
  public:
-  // `bindings` in the order of the entry's arguments. The workspace comes from the runtime and is accounted
-  // on the device.
+  // `bindings` are in the order of the entry's arguments. The runtime allocates the workspace on the device.
   static std::shared_ptr<const Routine> link(std::shared_ptr<const Code> code, std::uint32_t entry,
                                              std::vector<BufferView> bindings);
   ~Routine();
@@ -90,19 +116,21 @@ class Routine {
   const Code& code() const { return *code_; }
   const Code::Entry& entry() const { return code_->entries()[entry_]; }
   const std::vector<BufferView>& bindings() const { return bindings_; }
-  yoke_routine* get() const { return handle_; }  // null where another backend runs it
+  // Null if the routine runs on the fallback device.
+  yoke_routine* get() const { return handle_; }
   detail::FallbackRoutine* fallback() const { return fallback_.get(); }
 
  private:
   friend class Stream;
   Routine(std::shared_ptr<const Code> code, std::uint32_t entry, std::vector<BufferView> bindings);
-  static void end(const Routine* routine);  // deletes it, unless a launch of it does not end
+  // Deletes the routine, or leaks it if a launch does not finish in time.
+  static void end(const Routine* routine);
   std::shared_ptr<const Code> code_;
   std::uint32_t entry_;
   std::vector<BufferView> bindings_;
   std::shared_ptr<Buffer> workspace_;
   yoke_routine* handle_ = nullptr;
-  std::unique_ptr<detail::RoutineAccess> access_;  // what a launch touches; made once, when linked
+  std::unique_ptr<detail::RoutineAccess> access_;
   std::unique_ptr<detail::FallbackRoutine> fallback_;
 };
 

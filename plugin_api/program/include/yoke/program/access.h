@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/program/include/yoke/program/access.h: what the indices of a verified program mean as numbers;
-// for backends that generate code.
+// plugin_api/program/include/yoke/program/access.h: ranges, strides and parallelism of the accesses of a
+// verified program, for backends that generate code. Every function is safe to call from any thread.
 #pragma once
 
 #include <yoke/program/program.h>
@@ -12,26 +12,27 @@
 
 namespace yoke::program {
 
-// Both ends belong to it.
+// Both ends are included.
 struct Interval {
   std::int64_t low = 0;
   std::int64_t high = 0;
   friend bool operator==(const Interval&, const Interval&) = default;
 };
 
-// The values of an index over all loops and symbols; nothing when a part of the sum passes 2^61, which the
-// verifier refuses.
+// The range of the index over all values of the loops and symbols; empty if any partial sum may exceed 2^61
+// in magnitude, which the verifier rejects.
 std::optional<Interval> range_of(const Program& program, std::span<const Loop> loops, const Affine& affine);
 inline std::optional<Interval> range_of(const Program& program, const Statement& statement,
                                         const Affine& affine) {
   return range_of(program, statement.loops, affine);
 }
 
-// The largest magnitude that any partial sum of the index can have, whatever the order of its terms: an
-// integer type that holds it can compute the index. The program is verified.
+// An upper bound of the magnitude of every partial sum of the index, in any order of its terms. An integer
+// type that holds this bound can compute the index.
 std::uint64_t largest_partial_sum(const Program& program, const Statement& statement, const Affine& affine);
 
-// May the affine index leave 0 ... extent - 1 for some value of loops and symbols? Then code must test it.
+// Whether some value of the loops and symbols puts the index outside [0, extent).
+// If so, generated code must check it.
 bool may_leave(const Program& program, std::span<const Loop> loops, const Affine& affine,
                std::uint64_t extent);
 inline bool may_leave(const Program& program, const Statement& statement, const Affine& affine,
@@ -39,25 +40,26 @@ inline bool may_leave(const Program& program, const Statement& statement, const 
   return may_leave(program, statement.loops, affine, extent);
 }
 
-// Adds scale * b to a. False: a number leaves 64 bits, and `a` is of no use any more.
+// Adds scale * b to a. Returns false on 64-bit overflow; the value of `a` is then unspecified.
 [[nodiscard]] bool add_scaled(Affine& a, const Affine& b, std::int64_t scale);
 
-// The affine expression as a value of type i64.
+// An expression of type i64 that computes `affine`.
 Expr value_of(const Affine& affine);
 
-// Elements between neighbours of each dimension, row major.
+// Distance in elements between neighbors along each dimension; row major.
 std::vector<std::uint64_t> strides_of(const Tensor& tensor);
 
+// Whether some index of the access is an element of an integer tensor: a gather or a scatter.
 bool has_element_index(const Access& access);
 
-// Per loop of the statement: do two values of it always write different elements, whatever a scatter's
-// indices hold? Iterations that differ in such a loop may run at the same time. The others write in the order
-// of the loops, which is what the reference executor does. Loops of a reduction and of extent 1 count as
-// independent. Without a scatter all loops of a verified statement are.
+// For each loop of the statement: whether iterations that differ in it always write different elements,
+// whatever values a scatter's index tensor holds. Such iterations may run in parallel; along the other
+// loops, writes happen in loop order, as in execute(). Reduction loops and loops of extent 1 count as
+// independent. Without a scatter, every loop of a verified statement is independent.
 std::vector<bool> independent_loops(const Statement& statement);
 
-// Hands each tensor that the access or expression reads to `visit(tensor number)`, index tensors included, as
-// often as it is read. An access as a target: only its index tensors are read.
+// Calls `visit(tensor number)` for each tensor read by the access or the expression, index tensors included,
+// once per read. For the target of a statement use visit_index_tensors: only its index tensors are read.
 template <class Visit>
 void visit_index_tensors(const Access& access, const Visit& visit) {
   for (const Index& index : access.indices) {
@@ -77,8 +79,8 @@ void visit_read_tensors(const Expr& expr, const Visit& visit) {
   }
 }
 
-// Hands each affine index of the access, or of the accesses in an expression, to `visit(affine)`, those of
-// index tensors included.
+// Calls `visit(affine)` for each affine index of the access, or of every access in the expression, including
+// the indices into index tensors.
 template <class Visit>
 void visit_affines(const Access& access, const Visit& visit) {
   for (const Index& index : access.indices) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/program/include/yoke/program/memory.h: where temporaries live, planned by liveness. Here and not
-// in the runtime, because only a backend knows which temporaries of a program need memory at all.
+// plugin_api/program/include/yoke/program/memory.h: plans where temporaries live in one arena. It is part of
+// this library and not of the runtime, because only a backend can tell which temporaries need memory.
+// Every function is safe to call from any thread.
 #pragma once
 
 #include <yoke/program/program.h>
@@ -19,15 +20,16 @@ struct Lifetime {
 };
 
 struct MemoryPlan {
-  std::vector<std::uint64_t> offsets;  // one per lifetime, 64-byte aligned
-  std::uint64_t byte_count = 0;        // of the arena
+  std::vector<std::uint64_t> offsets;  // in bytes, one per lifetime, multiples of 64
+  std::uint64_t byte_count = 0;        // size of the arena
 };
 
-// Two blocks whose lives do not overlap may share bytes. Deterministic: the same input, the same plan.
+// Blocks whose lifetimes do not overlap may share bytes. Deterministic: equal input gives an equal plan.
+// Throws std::length_error if the blocks exceed the address space.
 MemoryPlan plan_memory(std::span<const Lifetime> lifetimes);
 
-// Lifetimes of a program's temporaries, by statement; a tensor that is no temporary, or is unused, has
-// byte_count 0.
+// One lifetime per tensor, counted in statements. A tensor that is not a
+// temporary, or is never used, has byte_count 0.
 std::vector<Lifetime> lifetimes(const Program& program);
 
 }  // namespace yoke::program

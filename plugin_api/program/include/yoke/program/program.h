@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/program/include/yoke/program/program.h: a program as data. The grammar is in ../../../README.md.
+// plugin_api/program/include/yoke/program/program.h: a program as data. README.md has the grammar.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,11 @@
 
 namespace yoke::program {
 
-// Element types; the numbers are those of backend.h.
+// The longest name of a program, tensor, symbol, loop or hint, in bytes: with a closing
+// zero it fits in YOKE_NAME_CAPACITY bytes.
+inline constexpr std::size_t kMaxNameBytes = 127;
+
+// Element types, numbered like YOKE_TYPE_*.
 enum class Type : std::int32_t { kF64 = 1, kF32, kF16, kBF16, kI64, kI32, kU32, kU8, kBool };
 
 std::uint64_t byte_size(Type type);     // 8 4 2 2 8 4 4 1 1
@@ -18,17 +22,17 @@ std::string_view type_name(Type type);  // "f64", ... "bool"
 std::optional<Type> type_by_name(std::string_view name);
 bool is_float(Type type);
 bool is_integer(Type type);  // i64 i32 u32 u8; bool is neither
-// The ends of what an integer type holds; of bool 0 and 1.
+// The range of an integer type; for bool, 0 and 1.
 std::int64_t lowest_integer(Type type);
 std::int64_t highest_integer(Type type);
 
-// A place in the text, both from 1; 0: made by code, not parsed.
+// A place in the text, counted from 1; line 0: the object was built by code, not parsed.
 struct Location {
   std::uint32_t line = 0;
   std::uint32_t column = 0;
 };
 
-// A named integer given at launch: low, low + step, ... below high.
+// A named integer given at launch. Its values are low, low + step, ... below high.
 struct Symbol {
   std::string name;
   std::int64_t low = 0;
@@ -37,12 +41,13 @@ struct Symbol {
   Location at;
 };
 
-enum class Role : std::int32_t { kIn = 1, kOut, kInOut, kTemp };  // the first three as YOKE_ACCESS_*
+// The first three are numbered like YOKE_ACCESS_*.
+enum class Role : std::int32_t { kIn = 1, kOut, kInOut, kTemp };
 
 struct Tensor {
   std::string name;
   Type type = Type::kF32;
-  std::vector<std::uint64_t> dims;  // row major; empty: a scalar
+  std::vector<std::uint64_t> dims;  // row major; empty for a scalar
   Role role = Role::kTemp;
   Location at;
 
@@ -50,15 +55,15 @@ struct Tensor {
   std::uint64_t byte_count() const { return element_count() * byte_size(type); }
 };
 
-// A loop index of one statement: 0, 1, ... below extent.
+// A loop of one statement. Its index runs over [0, extent).
 struct Loop {
   std::string name;
   std::uint64_t extent = 1;
   friend bool operator==(const Loop&, const Loop&) = default;
 };
 
-// constant + sum of coefficient * (loop index or symbol). Terms are unique, coefficients non-zero; loops
-// first in order of their number, then symbols in order of theirs.
+// constant + sum of coefficient * (loop index or symbol). Invariant: no loop or symbol appears twice, no
+// coefficient is 0, loops come before symbols, and both are sorted by id.
 struct Affine {
   struct Term {
     bool is_symbol = false;
@@ -73,40 +78,40 @@ struct Affine {
   static Affine loop(std::uint32_t id) { return {0, {{false, id, 1}}}; }
   static Affine symbol(std::uint32_t id) { return {0, {{true, id, 1}}}; }
   static Affine number(std::int64_t value) { return {value, {}}; }
-  // The loop's number when this is exactly one loop index, else nothing.
+  // The loop, if this is exactly one loop index.
   std::optional<std::uint32_t> single_loop() const;
 };
 
-// One index of an access: affine, or an element of an integer tensor (`idx[b]`: gather, scatter).
+// One index of an access: affine, or an element of an integer tensor (`idx[b]`, in a gather or scatter).
 struct Index {
-  Affine affine;                            // when element_of is empty
+  Affine affine;                            // if element_of is empty
   std::optional<std::uint32_t> element_of;  // into Program::tensors
   std::vector<Affine> element_indices;      // indices of that element
   friend bool operator==(const Index&, const Index&) = default;
 };
 
-// A number in the text; float types use `number`, integer types and bool use `integer`.
+// A number in the text. Float types use `number`; integer types and bool use `integer`.
 struct Literal {
   double number = 0;
   std::int64_t integer = 0;
   friend bool operator==(const Literal&, const Literal&) = default;
 };
-// Equal as values of the type, bit for bit; every NaN is one value.
+// Whether both are bit-equal as values of `type`. All NaNs are equal.
 bool same(Type type, const Literal& a, const Literal& b);
 
 struct Access {
   std::uint32_t tensor = 0;  // into Program::tensors
   std::vector<Index> indices;
-  std::optional<Literal> otherwise;  // `else`: the value of a read outside the tensor; in the tensor's type
+  std::optional<Literal> otherwise;  // `else`: the value of a read out of range, in the tensor's type
   friend bool operator==(const Access&, const Access&) = default;
 };
 
-// Operations, by the name they have in the text (see op_info). Inside the library only: names cross, never
-// numbers.
+// Operations. Their names in the text are in op_info. The numbers are internal to this library and may
+// change between versions; only the text is stable.
 enum class Op : std::uint8_t {
   kConst,  // literal
   kRead,   // access
-  kIndex,  // value of an affine expression of one loop or symbol, i64
+  kIndex,  // the value of one loop or symbol, as i64
   kCast,   // one argument
   kAdd,
   kSub,
@@ -147,68 +152,71 @@ enum class Op : std::uint8_t {
   kNotEqual,
   kAnd,
   kOr,
-  kNot,  // bool
+  kNot,
   kBitAnd,
   kBitOr,
   kBitXor,
   kBitNot,
   kShiftLeft,
-  kShiftRight,  // integers
-  kSelect,      // select(condition, then, otherwise)
-  kRandomBits   // random_bits(seed, stream, counter): three i64 -> u32, Threefry 4x32, 20 rounds
+  kShiftRight,
+  kSelect,     // select(condition, then, otherwise)
+  kRandomBits  // random_bits(seed, stream, counter): three i64 -> u32, Threefry 4x32, 20 rounds
 };
 
-// What an operation takes: values of one type, which is one of these. Of select this is said of the values
-// it chooses from; its condition is a bool.
+// The types that an operation accepts. All its arguments have the same type, except
+// for select, whose first argument is a bool.
 enum class Operands : std::uint8_t { kAny, kNumbers, kFloats, kIntegers, kBools, kI64s };
 bool accepts(Operands operands, Type type);
-std::string_view operands_name(Operands operands);  // "numbers": for messages
+std::string_view operands_name(Operands operands);  // for messages: "numbers"
 
 struct OpInfo {
-  std::string_view name;  // "exp"; for infix operators their token: "+"
-  int arity;              // -1: leaves
+  std::string_view name;  // a function's name, "exp", or an operator, "+"
+  int arity;              // -1 for leaves: kConst, kRead, kIndex
   bool infix;
   Operands operands;
-  bool gives_bool;  // whatever it takes; other results have the type of the values (random_bits: u32)
+  bool gives_bool;  // otherwise the result has the arguments' type (random_bits: u32)
 };
 const OpInfo& op_info(Op op);
 
-// A pure scalar expression. `type` is set by the parser, or by whoever builds it; the verifier checks it.
+// A scalar expression without side effects. The parser, or the code that builds the expression, sets
+// `type`; the verifier checks it.
 struct Expr {
   Op op = Op::kConst;
   Type type = Type::kF32;
   Literal literal;         // kConst
   Access access;           // kRead
-  Affine affine;           // kIndex: exactly one term with coefficient 1, no constant
-  std::vector<Expr> args;  // the rest
+  Affine affine;           // kIndex: one term with coefficient 1 and constant 0
+  std::vector<Expr> args;  // all other operations
   Location at;
 
-  static Expr constant(Type type, double value);  // integers: the value truncated
+  // `value` is rounded to a float type, and truncated to an integer type.
+  static Expr constant(Type type, double value);
   static Expr read(Type type, Access access);
   static Expr index_loop(std::uint32_t loop);
   static Expr index_symbol(std::uint32_t symbol);
   static Expr cast(Type type, Expr value);
-  // Type of the result is inferred from the operation and the first value argument.
+  // The result type follows from the operation and its first value argument.
   static Expr make(Op op, std::vector<Expr> args);
 };
-// Equal in meaning: location is not compared.
+// Whether both have the same structure and types; locations are ignored.
 bool same(const Expr& a, const Expr& b);
 
 enum class Assign : std::uint8_t { kSet, kAdd, kMul, kMax, kMin };  // = += *= max= min=
 enum class Reduce : std::uint8_t { kSum, kProd, kMin, kMax, kAny, kAll, kArgMax, kArgMin };
 
-// target assign [reduce[loops]] value, over every combination of the loops.
+// `target assign [reduce[loops]] value`, over all combinations of the loops.
 struct Statement {
-  std::vector<Loop> loops;  // those of the target first, in order of first use; then the reduction's, in
-                            // order of the prefix
-  Access target;  // no `else`: a write outside the tensor is dropped for element indices, an error for affine
-                  // ones
+  // Loops of the target in order of first use, then loops of the reduction as listed in the text.
+  std::vector<Loop> loops;
+  // Without `else`. Writes through an element index that is out of range are dropped; the verifier rejects
+  // affine indices that may be out of range.
+  Access target;
   Assign assign = Assign::kSet;
   std::optional<Reduce> reduce;
   std::vector<std::uint32_t> reduce_loops;
-  std::optional<Type> accumulator;  // stated with `sum:f32[...]`; absent: the type of `value`
+  std::optional<Type> accumulator;  // stated as `sum:f32[...]`; defaults to the type of `value`
   Expr value;
-  std::int32_t hint = -1;  // into Program::hints
+  std::int32_t hint = -1;  // into Program::hints; -1: not part of a hint
   Location at;
 
   bool reduces(std::uint32_t loop) const;
@@ -220,15 +228,15 @@ struct Program {
   std::vector<Symbol> symbols;
   std::vector<Tensor> tensors;
   std::vector<Statement> statements;
-  std::vector<std::string> hints;  // "softmax"; a group's statements are neighbours
+  std::vector<std::string> hints;  // "softmax"; the statements of one hint are consecutive
 
   std::optional<std::uint32_t> find_tensor(std::string_view name) const;
   std::optional<std::uint32_t> find_symbol(std::string_view name) const;
-  // Arguments (not temporaries), in order of declaration: numbers into tensors.
+  // Indices into `tensors` of the arguments, in order of declaration; temporaries are left out.
   std::vector<std::uint32_t> arguments() const;
 };
 
-// What one text holds.
+// The contents of one program text.
 struct Module {
   std::vector<Program> programs;
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/program/include/yoke/program/text.h: programs from text, to text, and checked.
+// plugin_api/program/include/yoke/program/text.h: parses, prints and verifies programs. Every function is
+// safe to call from any thread.
 #pragma once
 
 #include <yoke/program/program.h>
@@ -11,7 +12,7 @@
 
 namespace yoke::program {
 
-// What is wrong with a text or a program, as a user sees it: what() is "line 3, column 9: <reason>".
+// An invalid text or program. what() is "line 3, column 9: <reason>".
 class ProgramError : public std::runtime_error {
  public:
   ProgramError(Location at, const std::string& reason);
@@ -23,23 +24,26 @@ class ProgramError : public std::runtime_error {
   std::string reason_;
 };
 
-// Why `name` cannot name a program, tensor, symbol or loop; empty: it can.
+// Why `name` is not a valid name of a program, tensor, symbol, loop or hint; empty if it is valid.
 std::string name_fault(std::string_view name);
 
-// Parses and types a text; throws ProgramError. Does not verify.
+// Parses a text and infers types and extents; throws ProgramError. Does not verify.
 Module parse(std::string_view text);
 
-// The canonical text: parse(print(m)) is m, and print(parse(t)) is t for canonical t.
+// The canonical text: parse(print(m)) equals m, and print(parse(t)) equals t if t is canonical.
 std::string print(const Module& module);
-std::string print(const Program& program);                              // one program as a whole text
-std::string print(const Program& program, const Statement& statement);  // one line, without indentation
+// A whole text that holds one program.
+std::string print(const Program& program);
+// One line without indentation.
+std::string print(const Program& program, const Statement& statement);
 
-// Throws ProgramError at the first rule that `program` breaks. What it accepts may run without checks.
+// Throws ProgramError for the first rule that the program breaks. A verified
+// program may run without run-time checks.
 void verify(const Program& program);
 void verify(const Module& module);
 Module parse_and_verify(std::string_view text);
 
-// 32 hexadecimal digits over the canonical text: the key of every compile cache.
+// A 128-bit hash of the canonical text as 32 hexadecimal digits: the key of compile caches.
 std::string fingerprint(const Module& module);
 
 }  // namespace yoke::program

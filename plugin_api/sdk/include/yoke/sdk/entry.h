@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/entry.h: makes a plugin of a Backend class. Include it in one file, and
-// write there:
+// plugin_api/sdk/include/yoke/sdk/entry.h: turns a Backend class into a plugin. Include it in one file and write there:
 //   YOKE_SDK_PLUGIN(my::Backend, "mine", "1.0.0", "Me")
 #pragma once
 
 #include <yoke/sdk/detail/backend_table.h>
 #include <yoke/sdk/detail/fault_table.h>
+#include <yoke/sdk/detail/memory_table.h>
 #include <yoke/sdk/detail/program_table.h>
 #include <yoke/sdk/detail/stream_table.h>
 
@@ -25,9 +25,9 @@
 
 namespace yoke::sdk {
 
-// Literals: they are borrowed for as long as the plugin is loaded.
+// String literals: the host borrows them for as long as the plugin is loaded.
 struct PluginName {
-  const char* backend_name;
+  const char* name;
   const char* plugin_version;
   const char* vendor;
 };
@@ -59,7 +59,7 @@ inline void plugin_destroy(yoke_plugin* plugin) noexcept {
     alive = alive || count.load(std::memory_order_acquire) != 0;
   }
   if (alive) {
-    // Freeing what living handles point to would crash later and elsewhere.
+    // Live handles point to the state, so it must not be freed.
     state->host.log(YOKE_LOG_ERROR, "plugin.destroy kept=1 reason=\"objects of the plugin are alive\"");
     return;
   }
@@ -84,53 +84,62 @@ inline const void* plugin_table(yoke_plugin* plugin, const char* id) noexcept {
   if (provides.peers && is(YOKE_PEER_TABLE)) {
     return &kPeerTable;
   }
+  if (provides.memory && is(YOKE_MEMORY_TABLE)) {
+    return &kMemoryTable;
+  }
   if (provides.faults && is(YOKE_FAULT_TABLE)) {
     return &kFaultTable;
   }
-  return nullptr;
+  try {
+    return state_of(plugin).backend->table(id);
+  } catch (...) {
+    return nullptr;
+  }
 }
 
-// The minor version to answer with. The SDK speaks every minor of its major up to its own: tables only grow.
+// The version to answer with: the highest minor that both sides support.
 inline std::uint32_t negotiated_minor(const yoke_entry_args& args, const char* name) {
   using Version = std::pair<std::uint32_t, std::uint32_t>;
-  const Version low = std::max(Version(args.min_major, args.min_minor), Version(YOKE_ABI_MAJOR, 0));
-  const Version high =
-      std::min(Version(args.max_major, args.max_minor), Version(YOKE_ABI_MAJOR, YOKE_ABI_MINOR));
-  if (low > high) {
-    const auto text = [](std::uint32_t major, std::uint32_t minor) {
-      return std::to_string(major) + "." + std::to_string(minor);
+  constexpr Version kOldest(YOKE_ABI_MAJOR, YOKE_ABI_MIN_MINOR);
+  constexpr Version kNewest(YOKE_ABI_MAJOR, YOKE_ABI_MINOR);
+  const Version oldest_of_host(args.min_major, args.min_minor);
+  const Version newest_of_host(args.max_major, args.max_minor);
+  if (std::max(oldest_of_host, kOldest) > std::min(newest_of_host, kNewest)) {
+    const auto range = [](Version low, Version high) {
+      return std::to_string(low.first) + "." + std::to_string(low.second) + " to " +
+             std::to_string(high.first) + "." + std::to_string(high.second);
     };
-    throw Failure(YOKE_FAILED_PRECONDITION,
-                  std::string("plugin '") + name + "' speaks ABI " + text(YOKE_ABI_MAJOR, 0) + " to " +
-                      text(YOKE_ABI_MAJOR, YOKE_ABI_MINOR) + ", the host " +
-                      text(args.min_major, args.min_minor) + " to " + text(args.max_major, args.max_minor) +
-                      "; update the older of the two");
+    throw Failure(YOKE_STATUS_FAILED_PRECONDITION, std::string("plugin '") + name + "' supports ABI " +
+                                                       range(kOldest, kNewest) + ", the host " +
+                                                       range(oldest_of_host, newest_of_host) +
+                                                       "; update the older of the two");
   }
-  return high.second;
+  return std::min(newest_of_host, kNewest).second;
 }
 
 }  // namespace detail
 
-// The body of yoke_plugin_entry. `make_backend` gives a std::unique_ptr<Backend>.
+// The body of yoke_plugin_entry. `make_backend` returns a std::unique_ptr<Backend>.
 template <class MakeBackend>
 std::int32_t enter(const yoke_entry_args* args, yoke_plugin** out_plugin, yoke_error* error,
                    const PluginName& name, const MakeBackend& make_backend) noexcept {
   if (args == nullptr || out_plugin == nullptr ||
       args->struct_size < offsetof(yoke_entry_args, host) + sizeof(args->host)) {
-    return YOKE_INVALID_ARGUMENT;
+    return YOKE_STATUS_INVALID_ARGUMENT;
   }
   yoke_entry_args known{};
   read_sized(known, args);
   const Host host(known.host);
   try {
-    const std::uint32_t minor = detail::negotiated_minor(known, name.backend_name);
+    const std::uint32_t minor = detail::negotiated_minor(known, name.name);
     auto state = std::make_unique<detail::PluginState>();
     state->magic = YOKE_PLUGIN_MAGIC;
     state->prefix_size = sizeof(yoke_plugin);
     state->abi_major = YOKE_ABI_MAJOR;
     state->abi_minor = minor;
     state->sanitizer = detail::built_with_sanitizer();
-    state->backend_name = name.backend_name;
+    state->kind = YOKE_PLUGIN_KIND_BACKEND;
+    state->name = name.name;
     state->plugin_version = name.plugin_version;
     state->vendor = name.vendor;
     state->destroy = detail::plugin_destroy;
@@ -140,8 +149,13 @@ std::int32_t enter(const yoke_entry_args* args, yoke_plugin** out_plugin, yoke_e
     state->backend->set_host(host);
     state->provides = state->backend->provides();
     state->option_specs = state->backend->option_specs();
+    if (known.option_count != 0) {
+      detail::present(known.options, "options");
+    }
+    state->backend->configure(Options(state->option_specs, YOKE_OPTION_SCOPE_PLUGIN, known.options,
+                                      known.option_count, known.option_stride));
     *out_plugin = state.release();
-    return YOKE_OK;
+    return YOKE_STATUS_OK;
   } catch (...) {
     return detail::caught(host, error);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/failure.h: what a plugin throws; the SDK turns it into a code and a text.
+// plugin_api/sdk/include/yoke/sdk/failure.h: the exception that the SDK turns into a status code and a text.
 #pragma once
 
 #include <yoke/plugin.h>
@@ -11,7 +11,8 @@
 
 namespace yoke::sdk {
 
-// `code` is one of YOKE_*, never YOKE_OK. `text`: one sentence that names what, where, cause and mend.
+// `code` is one of YOKE_STATUS_*, never YOKE_STATUS_OK. `text` is one sentence: what failed, where, why, and how to
+// fix it. `vendor_code` is the driver's error number, or 0.
 class Failure : public std::exception {
  public:
   Failure(std::int32_t code, std::string text, std::int64_t vendor_code = 0)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/host.h: what the host offers to a plugin: its log, its trace, its status
-// objects, its memory.
+// plugin_api/sdk/include/yoke/sdk/host.h: what the host offers to a plugin: log, trace, status objects, memory, tables.
 #pragma once
 
 #include <yoke/plugin.h>
@@ -13,7 +12,7 @@
 
 namespace yoke::sdk {
 
-// Lives as long as the Backend. Every function may be called from any thread.
+// Valid for as long as the Backend lives. Every function may be called from any thread.
 class Host {
  public:
   Host() = default;
@@ -30,7 +29,7 @@ class Host {
     }
   }
 
-  // Fills the status object (NULL: nobody wants text) and gives back `code`.
+  // Sets the status object, unless it is null, and returns `code`.
   std::int32_t report(yoke_error* error, std::int32_t code, std::string_view text,
                       std::int64_t vendor_code = 0) const noexcept {
     if (error != nullptr && api_.error_set != nullptr) {
@@ -39,11 +38,10 @@ class Host {
     return code;
   }
 
-  // Host memory, not initialized; null when there is none. A host of ABI 0.1 has no memory to give: then it
-  // is the plugin's own. Free it with `deallocate` of the same host (or of a copy). `alignment` is a power of
-  // two.
+  // Allocates host memory with undefined contents; null: there is not enough. Free it with `deallocate` of this host or
+  // of a copy. A host that offers no memory: from the C library. `alignment` is a power of two.
   void* allocate(std::uint64_t byte_count, std::uint64_t alignment) const noexcept {
-    if (gives_memory()) {
+    if (offers_memory()) {
       return api_.allocate(api_.host, byte_count, alignment);
     }
     const std::uint64_t unit = std::max<std::uint64_t>(alignment, sizeof(void*));
@@ -51,22 +49,27 @@ class Host {
     return blocks > SIZE_MAX / unit ? nullptr : std::aligned_alloc(unit, blocks * unit);
   }
   void deallocate(void* memory) const noexcept {
-    if (gives_memory()) {
+    if (offers_memory()) {
       api_.deallocate(api_.host, memory);
     } else {
       std::free(memory);
     }
   }
 
+  // The host's table `id`, or null. Its first field is its struct_size: copy it with read_table.
+  const void* table(const char* id) const noexcept {
+    return api_.get_table != nullptr ? api_.get_table(api_.host, id) : nullptr;
+  }
+
   const yoke_host_api& api() const noexcept { return api_; }
 
  private:
-  bool gives_memory() const noexcept { return api_.allocate != nullptr && api_.deallocate != nullptr; }
+  bool offers_memory() const noexcept { return api_.allocate != nullptr && api_.deallocate != nullptr; }
 
   yoke_host_api api_{};
 };
 
-// A span on this thread in the host's trace, from construction to destruction. `name` must be a literal.
+// A span in the host's trace on this thread, from construction to destruction. `name` must be a literal.
 class TraceSpan {
  public:
   TraceSpan(const Host& host, const char* name) noexcept : api_(host.api()) {

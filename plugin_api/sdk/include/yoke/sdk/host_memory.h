@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/host_memory.h: buffers in host memory, and what a class of plugin.h does
-// when nothing is overridden.
+// plugin_api/sdk/include/yoke/sdk/host_memory.h: buffers in host memory, and the default implementations of plugin.h.
 #pragma once
 
 #include <unistd.h>
@@ -16,11 +15,10 @@
 
 namespace yoke::sdk {
 
-// Whether the machine could ever hold that much: an allocator may promise more, and break it at the first
-// write.
+// Whether the machine has that much memory at all. An allocator may promise more and fail at the first write.
 inline bool machine_holds(std::uint64_t byte_count) noexcept {
-  constexpr std::uint64_t kNotWorthAsking = std::uint64_t{1} << 30;
-  if (byte_count <= kNotWorthAsking) {
+  constexpr std::uint64_t kAlwaysThere = std::uint64_t{1} << 30;
+  if (byte_count <= kAlwaysThere) {
     return true;
   }
   const long pages = ::sysconf(_SC_PHYS_PAGES);
@@ -29,40 +27,45 @@ inline bool machine_holds(std::uint64_t byte_count) noexcept {
          byte_count <= static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_size);
 }
 
-// Host memory, aligned to 64 bytes, not initialized. Pass the device's host(): its application then accounts
-// the memory, and may refuse it; without one the memory is the plugin's own.
+// Host memory with undefined contents, aligned to YOKE_BUFFER_ALIGNMENT. Pass the device's host(): then the application
+// accounts the memory and may refuse it.
 class HostBuffer : public Buffer {
  public:
-  explicit HostBuffer(std::uint64_t byte_count, const Host& host = Host()) : memory_(nullptr, Free{host}) {
-    constexpr std::uint64_t kAlignment = 64;
+  explicit HostBuffer(std::uint64_t byte_count, const Host& host = Host()) : owned_(nullptr, Free{host}) {
     if (machine_holds(byte_count)) {
-      memory_.reset(host.allocate(byte_count, kAlignment));
+      owned_.reset(host.allocate(byte_count, YOKE_BUFFER_ALIGNMENT));
     }
-    if (memory_ == nullptr) {
-      throw Failure(YOKE_OUT_OF_DEVICE_MEMORY,
-                    "the machine has no " + std::to_string(byte_count) + " bytes of memory for a buffer");
+    address_ = owned_.get();
+    if (address_ == nullptr) {
+      throw Failure(YOKE_STATUS_OUT_OF_DEVICE_MEMORY,
+                    "the machine is out of memory: " + std::to_string(byte_count) + " bytes requested");
     }
   }
-  void* host_address() noexcept override { return memory_.get(); }
+  // Memory of another library, which outlives the buffer (Device::import_buffer).
+  explicit HostBuffer(const Import& memory) noexcept
+      : owned_(nullptr, Free{}),
+        address_(reinterpret_cast<void*>(static_cast<std::uintptr_t>(memory.address))) {}
+  void* host_address() noexcept override { return address_; }
 
  private:
   struct Free {
     Host host;
     void operator()(void* memory) const noexcept { host.deallocate(memory); }
   };
-  std::unique_ptr<void, Free> memory_;
+  std::unique_ptr<void, Free> owned_;
+  void* address_ = nullptr;
 };
 
 namespace detail {
 
-[[noreturn]] inline void not_there(const char* what) {
-  throw Failure(YOKE_UNIMPLEMENTED, std::string("the backend has no ") + what);
+[[noreturn]] inline void unimplemented(const char* what) {
+  throw Failure(YOKE_STATUS_UNIMPLEMENTED, std::string("the backend does not implement ") + what);
 }
 
 inline std::byte* address_of(Buffer& buffer, std::uint64_t offset) {
   void* address = buffer.host_address();
   if (address == nullptr) {
-    not_there("copies for memory without a host address");
+    unimplemented("copies of buffers without a host address");
   }
   return static_cast<std::byte*>(address) + offset;
 }
@@ -70,15 +73,15 @@ inline std::byte* address_of(Buffer& buffer, std::uint64_t offset) {
 }  // namespace detail
 
 inline std::uint64_t Event::elapsed_since(Event&) {
-  detail::not_there("time between events");
+  detail::unimplemented("event_elapsed");
 }
 
 inline void Stream::poison(const Failure&) {
-  detail::not_there("streams that fail on purpose");
+  detail::unimplemented("faults on streams");
 }
 
 inline void Stream::pause(std::uint64_t) {
-  detail::not_there("streams that are late on purpose");
+  detail::unimplemented("late events");
 }
 
 inline std::int32_t Buffer::from_host(Stream*, std::uint64_t offset, const void* source,
@@ -112,7 +115,7 @@ inline void Buffer::fill(Stream*, std::uint64_t offset, std::uint64_t byte_count
     std::memset(target, std::to_integer<int>(pattern[0]), byte_count);
     return;
   }
-  // Doubles what is already there: a few large copies for any pattern.
+  // Each copy doubles the filled part.
   std::memcpy(target, pattern.data(), pattern.size());
   for (std::uint64_t filled = pattern.size(); filled < byte_count;) {
     const std::uint64_t more = std::min(filled, byte_count - filled);
@@ -125,16 +128,46 @@ inline std::unique_ptr<Buffer> Device::create_buffer(std::uint64_t byte_count, s
   return std::make_unique<HostBuffer>(byte_count, host());
 }
 inline std::unique_ptr<Code> Device::compile(std::string_view) {
-  detail::not_there("programs");
+  detail::unimplemented("programs");
 }
 inline std::vector<Verdict> Device::can_compile(std::string_view) {
-  detail::not_there("programs");
+  detail::unimplemented("programs");
 }
 inline std::unique_ptr<Stream> Device::create_stream(std::int32_t) {
-  detail::not_there("streams");
+  detail::unimplemented("streams");
 }
 inline void Device::abort() {
-  detail::not_there("abort");
+  detail::unimplemented("device_abort");
+}
+inline void* Device::pinned_allocate(std::uint64_t byte_count) {
+  return machine_holds(byte_count) ? host().allocate(byte_count, YOKE_BUFFER_ALIGNMENT) : nullptr;
+}
+inline void Device::pinned_free(void* memory) noexcept {
+  host().deallocate(memory);
+}
+inline std::unique_ptr<Buffer> Device::import_buffer(const Import&) {
+  detail::unimplemented("buffer_import");
+}
+inline Native Device::native() {
+  detail::unimplemented("device_native");
+}
+
+inline void Stream::abort() {
+  detail::unimplemented("stream_abort");
+}
+inline void Stream::host_callback(yoke_host_callback_fn, void*) {
+  detail::unimplemented("stream_host_callback");
+}
+inline Native Stream::native() {
+  detail::unimplemented("stream_native");
+}
+
+inline std::uint64_t Buffer::device_address() {
+  void* address = host_address();
+  if (address == nullptr) {
+    detail::unimplemented("buffer_device_address");
+  }
+  return static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(address));
 }
 
 }  // namespace yoke::sdk

@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/options.h: the schema of a plugin's options, and the values given, checked
-// against it.
+// plugin_api/sdk/include/yoke/sdk/options.h: the schema of a plugin's options, and values checked against it.
 #pragma once
 
 #include <yoke/backend.h>
 #include <yoke/sdk/failure.h>
 #include <yoke/sdk/sized.h>
 
-#include <cmath>
+#include <charconv>
 #include <cstdint>
 #include <limits>
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 namespace yoke::sdk {
 
-// One option. Make it with one of the four functions.
+// One option. Made by one of the four functions; `for_plugin` makes it an option of the whole plugin.
 struct OptionSpec {
   std::string name;
   std::string help;  // one sentence
   std::int32_t type = YOKE_OPTION_INTEGER;
+  std::int32_t scope = YOKE_OPTION_SCOPE_DEVICE;
   std::int64_t integer_min = 0;
   std::int64_t integer_max = 0;
   std::int64_t integer_default = 0;
@@ -59,6 +60,11 @@ struct OptionSpec {
     spec.integer_default = fallback ? 1 : 0;
     return spec;
   }
+  // Given when the plugin is entered (Backend::configure), not when a device is opened.
+  OptionSpec for_plugin() && {
+    scope = YOKE_OPTION_SCOPE_PLUGIN;
+    return std::move(*this);
+  }
 
  private:
   static OptionSpec make(std::string name, std::string help, std::int32_t type) {
@@ -70,17 +76,19 @@ struct OptionSpec {
   }
 };
 
-// The values of one device_open: what was given, else the schema's default.
+// The values of one device_open, or of the entry: as given, else the default of the schema.
 class Options {
  public:
-  // Throws YOKE_INVALID_ARGUMENT: an unknown name, one given twice, a wrong type, a value out of its range.
-  Options(std::span<const OptionSpec> specs, const yoke_option* options, std::uint32_t option_count);
+  // Takes the options of `scope`. Options of the plugin arrive as text and are converted to their types. Throws
+  // YOKE_STATUS_INVALID_ARGUMENT: an unknown name, a name given twice, a wrong type, a value out of range.
+  Options(std::span<const OptionSpec> specs, std::int32_t scope, const yoke_option* options,
+          std::uint32_t option_count, std::uint32_t option_stride);
 
   std::int64_t integer(std::string_view name) const { return find(name, YOKE_OPTION_INTEGER).integer; }
   double number(std::string_view name) const { return find(name, YOKE_OPTION_NUMBER).number; }
   const std::string& text(std::string_view name) const { return find(name, YOKE_OPTION_TEXT).text; }
   bool flag(std::string_view name) const { return find(name, YOKE_OPTION_FLAG).integer != 0; }
-  // Was it given, rather than left to its default?
+  // Whether the option was given, not left to its default.
   bool given(std::string_view name) const { return find(name, 0).given; }
 
  private:
@@ -94,54 +102,87 @@ class Options {
   };
 
   const Value& find(std::string_view name, std::int32_t type) const;
-  void set(const OptionSpec& spec, Value& value, const yoke_option& option);
+  static void set(const OptionSpec& spec, Value& value, yoke_option option);
 
   std::vector<Value> values_;
 };
 
-inline Options::Options(std::span<const OptionSpec> specs, const yoke_option* options,
-                        std::uint32_t option_count) {
-  values_.reserve(specs.size());
+inline Options::Options(std::span<const OptionSpec> specs, std::int32_t scope, const yoke_option* options,
+                        std::uint32_t option_count, std::uint32_t option_stride) {
+  std::vector<const OptionSpec*> known;
   for (const OptionSpec& spec : specs) {
-    values_.push_back(
-        {spec.name, spec.type, spec.integer_default, spec.number_default, spec.text_default, false});
+    if (spec.scope == scope) {
+      known.push_back(&spec);
+      values_.push_back(
+          {spec.name, spec.type, spec.integer_default, spec.number_default, spec.text_default, false});
+    }
   }
   for (std::uint32_t i = 0; i < option_count; ++i) {
-    yoke_option option{};
-    read_sized(option, row_of(options, i));
+    const yoke_option option = read_row(options, option_stride, i);
     if (option.name == nullptr) {
-      throw Failure(YOKE_INVALID_ARGUMENT, "option " + std::to_string(i) + " has no name");
+      throw Failure(YOKE_STATUS_INVALID_ARGUMENT, "option " + std::to_string(i) + " has no name");
     }
     std::size_t found = 0;
-    while (found < specs.size() && specs[found].name != option.name) {
+    while (found < known.size() && known[found]->name != option.name) {
       ++found;
     }
-    if (found == specs.size()) {
-      std::string known;
-      for (const OptionSpec& spec : specs) {
-        known += (known.empty() ? "" : ", ") + spec.name;
+    if (found == known.size()) {
+      std::string names;
+      for (const OptionSpec* spec : known) {
+        names += (names.empty() ? "" : ", ") + spec->name;
       }
-      throw Failure(YOKE_INVALID_ARGUMENT, "unknown option '" + std::string(option.name) + "'; " +
-                                               (known.empty() ? "there are none" : "known are: " + known));
+      throw Failure(YOKE_STATUS_INVALID_ARGUMENT,
+                    "unknown option '" + std::string(option.name) + "'; " +
+                        (names.empty() ? "there are no options" : "known options: " + names));
     }
-    set(specs[found], values_[found], option);
+    set(*known[found], values_[found], option);
   }
 }
 
-inline void Options::set(const OptionSpec& spec, Value& value, const yoke_option& option) {
+namespace detail {
+
+// Whether a value given as text is to be converted. The host passes options of devices in their types.
+inline bool is_converted(const OptionSpec& spec, const yoke_option& option) {
+  return spec.scope == YOKE_OPTION_SCOPE_PLUGIN && option.type == YOKE_OPTION_TEXT &&
+         spec.type != YOKE_OPTION_TEXT;
+}
+
+// Converts a value that was given as text to the type of its schema; false: the text is not of that type.
+inline bool convert(const OptionSpec& spec, yoke_option& option) {
+  const std::string_view text = option.text == nullptr ? "" : option.text;
+  const char* end = text.data() + text.size();
+  option.type = spec.type;
+  if (spec.type == YOKE_OPTION_FLAG && (text == "on" || text == "off" || text == "true" || text == "false")) {
+    option.integer = text == "on" || text == "true" ? 1 : 0;
+    return true;
+  }
+  const std::from_chars_result read = spec.type == YOKE_OPTION_NUMBER
+                                          ? std::from_chars(text.data(), end, option.number)
+                                          : std::from_chars(text.data(), end, option.integer);
+  return read.ec == std::errc() && read.ptr == end;
+}
+
+}  // namespace detail
+
+inline void Options::set(const OptionSpec& spec, Value& value, yoke_option option) {
   const auto fail = [&](const std::string& reason) {
-    throw Failure(YOKE_INVALID_ARGUMENT, "option '" + spec.name + "' " + reason);
+    throw Failure(YOKE_STATUS_INVALID_ARGUMENT, "option '" + spec.name + "' " + reason);
   };
   if (value.given) {
     fail("is given twice");
   }
-  if (option.type != spec.type) {
-    fail("has type " + std::to_string(option.type) + ", its schema says " + std::to_string(spec.type));
+  if (detail::is_converted(spec, option)) {
+    if (!detail::convert(spec, option)) {
+      fail("is '" + std::string(option.text == nullptr ? "" : option.text) +
+           "', which is not a value of its type");
+    }
+  } else if (option.type != spec.type) {
+    fail("has type " + std::to_string(option.type) + "; its schema has type " + std::to_string(spec.type));
   }
   value.given = true;
   if (spec.type == YOKE_OPTION_NUMBER) {
     if (!(option.number >= spec.number_min && option.number <= spec.number_max)) {
-      fail("is " + std::to_string(option.number) + ", allowed are " + std::to_string(spec.number_min) +
+      fail("is " + std::to_string(option.number) + "; the range is " + std::to_string(spec.number_min) +
            " to " + std::to_string(spec.number_max));
     }
     value.number = option.number;
@@ -150,12 +191,12 @@ inline void Options::set(const OptionSpec& spec, Value& value, const yoke_option
     const std::string choices = "|" + spec.text_choices + "|";
     if (!spec.text_choices.empty() &&
         (text.find('|') != std::string::npos || choices.find("|" + text + "|") == std::string::npos)) {
-      fail("is '" + text + "', allowed are " + spec.text_choices);
+      fail("is '" + text + "'; the choices are " + spec.text_choices);
     }
     value.text = text;
   } else {
     if (option.integer < spec.integer_min || option.integer > spec.integer_max) {
-      fail("is " + std::to_string(option.integer) + ", allowed are " + std::to_string(spec.integer_min) +
+      fail("is " + std::to_string(option.integer) + "; the range is " + std::to_string(spec.integer_min) +
            " to " + std::to_string(spec.integer_max));
     }
     value.integer = option.integer;
@@ -168,8 +209,8 @@ inline const Options::Value& Options::find(std::string_view name, std::int32_t t
       return value;
     }
   }
-  throw Failure(YOKE_INTERNAL, "the plugin asks for the option '" + std::string(name) +
-                                   "', which its schema does not have in that type");
+  throw Failure(YOKE_STATUS_INTERNAL, "the plugin reads the option '" + std::string(name) +
+                                          "', which its schema lacks in this type");
 }
 
 }  // namespace yoke::sdk

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/plugin.h: the classes that a plugin derives from. entry.h makes a plugin of
-// them.
+// plugin_api/sdk/include/yoke/sdk/plugin.h: the classes that a plugin derives from. entry.h turns them into a plugin.
 //
-// The SDK has already checked what it can before it calls: ordinals, option names, types and ranges, ranges
-// of copies, counts and alignment of bindings, values of symbols. It keeps the live counters, and destroys
-// children before their device. Every virtual function may throw (Failure, std::bad_alloc, ...): nothing gets
-// across the boundary. Threads: as backend.h says for the function of the same name.
+// Before it calls a virtual function the SDK checks ordinals, flags, options, ranges of copies, number, size, alignment
+// and overlap of bindings, and values of symbols. It keeps the live counts and keeps a device open while objects of it
+// are alive. Every virtual function may throw (Failure, std::bad_alloc, ...): no exception crosses the boundary.
+// Threads: as backend.h states for the function of the same name.
 #pragma once
 
 #include <yoke/backend.h>
 #include <yoke/ext/fault.h>
+#include <yoke/ext/memory.h>
 #include <yoke/sdk/failure.h>
 #include <yoke/sdk/host.h>
 #include <yoke/sdk/options.h>
@@ -24,15 +24,23 @@
 
 namespace yoke::sdk {
 
-// A point behind the work queued on a stream so far. It may outlive its stream.
+// A handle of the driver under the backend, for yoke_native_info.
+struct Native {
+  std::string api;  // "cuda", "opencl", "host"
+  std::uint64_t handle = 0;
+  std::uint64_t context = 0;
+};
+
+// A point after the work queued on a stream so far. It may outlive its stream.
 class Event {
  public:
   virtual ~Event() = default;
-  // Throws the first error of the work before it.
-  virtual bool done() = 0;
-  // Throws that error, or YOKE_DEADLINE_EXCEEDED after `timeout_ns` nanoseconds.
+  // YOKE_STATE_*. A failure of the work is a state; it is not thrown.
+  virtual std::int32_t state() = 0;
+  // Returns when the work before the event is quiescent (backend.h), and throws the first error of that work.
+  // Throws YOKE_STATUS_DEADLINE_EXCEEDED after `timeout_ns` nanoseconds.
   virtual void wait(std::uint64_t timeout_ns) = 0;
-  // Nanoseconds from `start` (of the same backend) to this event; both are done.
+  // Nanoseconds from `start`, an event of the same backend, to this one. Both are done and were recorded with timing.
   virtual std::uint64_t elapsed_since(Event& start);
 
  protected:
@@ -41,19 +49,26 @@ class Event {
   Event& operator=(const Event&) = delete;
 };
 
-// Work done in order. Only for backends that provide streams; the others only ever see a null Stream*: done
-// on return.
+// Work done in order. A backend that provides no streams only ever gets a null Stream*: the work is done on return.
 class Stream {
  public:
   virtual ~Stream() = default;
-  virtual bool done() = 0;
+  // As Event::state and Event::wait, for all work queued so far and for any earlier failure of the stream.
+  virtual std::int32_t state() = 0;
   virtual void wait(std::uint64_t timeout_ns) = 0;
-  virtual std::unique_ptr<Event> record() = 0;
+  // `timing`: elapsed_since will be called with the event.
+  virtual std::unique_ptr<Event> record(bool timing) = 0;
+  // `event` may belong to another device of this backend. The stream inherits its error.
   virtual void wait_event(Event& event) = 0;
+  // Gives up all queued work without waiting for it (backend.h, stream_abort).
+  virtual void abort();
+  // Calls callback(user, status) once, after all work queued so far has finished, failed or been skipped.
+  virtual void host_callback(yoke_host_callback_fn callback, void* user);
+  virtual Native native();
   virtual std::string debug_text() { return {}; }
 
-  // For a backend that provides faults ("yoke.fault/1"). Queues work that fails with `failure`, in place of a
-  // copy or a launch: what is behind it, and every wait from then on, fails with it.
+  // For a backend that provides faults ("yoke.fault/1"): queues work that fails with `failure`, in place of a copy or a
+  // launch.
   virtual void poison(const Failure& failure);
   // Queues work that takes `delay_ns` nanoseconds.
   virtual void pause(std::uint64_t delay_ns);
@@ -64,21 +79,23 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
 };
 
-// Memory of one device. A buffer with a host address needs nothing else: the copies below then work on that
-// address at once, which is right for a null stream and for streams that are done whenever they are asked.
+// Memory of one device. A buffer with a host address needs no other function: the default copies work on that address
+// at once, which is right for a null stream and for streams that never have pending work.
 class Buffer {
  public:
   virtual ~Buffer() = default;
-  // Aligned to 64 bytes; null: the host cannot address it, and every copy is overridden.
+  // Aligned to YOKE_BUFFER_ALIGNMENT. Null: the host cannot address the buffer, and every copy is overridden.
   virtual void* host_address() noexcept { return nullptr; }
-  // Gives back YOKE_SOURCE_*.
+  // The address in the device's address space, for "yoke.memory/1". The default is the host address.
+  virtual std::uint64_t device_address();
+  // Returns YOKE_SOURCE_*.
   virtual std::int32_t from_host(Stream* stream, std::uint64_t offset, const void* source,
                                  std::uint64_t byte_count);
   virtual void to_host(Stream* stream, std::uint64_t offset, void* target, std::uint64_t byte_count);
-  // `source` is of the same backend, maybe of another device.
+  // `source` is of the same backend and may belong to another device.
   virtual void copy_from(Stream* stream, std::uint64_t offset, Buffer& source, std::uint64_t source_offset,
                          std::uint64_t byte_count);
-  // `pattern` has 1, 2, 4 or 8 bytes, and `byte_count` is a multiple of its size.
+  // `pattern` has 1, 2, 4 or 8 bytes; `byte_count` is a multiple of its size.
   virtual void fill(Stream* stream, std::uint64_t offset, std::uint64_t byte_count,
                     std::span<const std::byte> pattern);
 
@@ -88,7 +105,7 @@ class Buffer {
   Buffer& operator=(const Buffer&) = delete;
 };
 
-// Where one argument lives, or the workspace (buffer null: none was wanted).
+// The memory of one argument, or the workspace. A null buffer: there is no workspace.
 struct Binding {
   Buffer* buffer = nullptr;
   std::uint64_t offset = 0;
@@ -113,14 +130,15 @@ class Routine {
 
 struct Argument {
   std::string name;
-  std::int32_t type = YOKE_F32;
+  std::int32_t type = YOKE_TYPE_F32;
   std::int32_t access = YOKE_ACCESS_IN;
   std::vector<std::uint64_t> dims;
   std::uint64_t byte_count = 0;
-  std::uint32_t alignment = 1;  // the element's size: offsets are multiples of it
+  std::uint32_t alignment =
+      1;  // of its address: a power of two from the element's size to YOKE_BUFFER_ALIGNMENT
 };
 
-// low, low + step, ... below high.
+// The values low, low + step, ... below high.
 struct SymbolRange {
   std::string name;
   std::int64_t low = 0;
@@ -128,7 +146,7 @@ struct SymbolRange {
   std::int64_t step = 1;
 };
 
-// What the host learns about one compiled program. program.h makes it from a parsed one.
+// The description of one compiled program. entry_of (program.h) makes it from a parsed program.
 struct Entry {
   std::string name;
   std::vector<Argument> arguments;
@@ -142,9 +160,9 @@ struct Entry {
 class Code {
  public:
   virtual ~Code() = default;
-  // One per program, in the text's order; the same on every call.
+  // One for each program, in the text's order; the same on every call.
   virtual std::span<const Entry> entries() const = 0;
-  // One binding per argument. Each fits, is aligned, and overlaps no other where one of them is written.
+  // One binding for each argument. Each is large enough and aligned; a range that is written overlaps no other.
   virtual std::unique_ptr<Routine> link(std::uint32_t entry, std::span<const Binding> bindings,
                                         const Binding& workspace) = 0;
 
@@ -161,29 +179,44 @@ struct Verdict {
   std::string reason;
 };
 
+// Memory that another library allocated, for "yoke.memory/1". The SDK calls the release callback.
+struct Import {
+  std::uint64_t address = 0;
+  std::uint64_t byte_count = 0;
+  std::int32_t kind = YOKE_MEMORY_HOST;
+};
+
 // An opened device.
 class Device {
  public:
   virtual ~Device() = default;
-  // 0: no limit but the machine's. The SDK counts what live buffers use, and refuses what would pass the
-  // limit.
+  // 0: no limit but the hardware's. The SDK counts the bytes of live buffers and refuses a buffer beyond the limit.
   virtual std::uint64_t memory_limit() { return 0; }
-  // The default is host memory for both kinds. Throws YOKE_OUT_OF_DEVICE_MEMORY.
+  // The default is host memory for both kinds. Throws YOKE_STATUS_OUT_OF_DEVICE_MEMORY.
   virtual std::unique_ptr<Buffer> create_buffer(std::uint64_t byte_count, std::int32_t kind);
-  // May routines of this device be linked with buffers of `other`?
+  // Whether routines of this device may be linked with buffers of `other`.
   virtual bool peer_access(Device& other) { return this == &other; }
-  // Programs: `text` is in yoke's program format, version 1. Throws YOKE_INVALID_ARGUMENT with line and
-  // reason for a text that is no valid program, YOKE_UNIMPLEMENTED for a statement that is unsupported.
+
+  // Programs, in yoke's program format, version 1. Throws YOKE_STATUS_INVALID_ARGUMENT with line and reason for an
+  // invalid text, YOKE_STATUS_UNIMPLEMENTED for a statement that is unsupported. can_compile compiles nothing.
   virtual std::unique_ptr<Code> compile(std::string_view text);
   virtual std::vector<Verdict> can_compile(std::string_view text);
+
   // Streams.
   virtual std::unique_ptr<Stream> create_stream(std::int32_t priority);
   virtual void abort();
-  // Faults: can one of this kind (YOKE_FAULT_*) be brought about? The SDK makes calls fail, and asks a stream
-  // to poison() and pause() for what is queued. With WorkerStream, or a pause() of your own: all, so true.
+
+  // "yoke.memory/1". Pinned memory is the host's by default, aligned to YOKE_BUFFER_ALIGNMENT; null: there is not enough.
+  virtual void* pinned_allocate(std::uint64_t byte_count);
+  virtual void pinned_free(void* memory) noexcept;
+  virtual std::unique_ptr<Buffer> import_buffer(const Import& memory);
+  virtual Native native();
+
+  // "yoke.fault/1": whether faults of `kind` (YOKE_FAULT_*) can be produced. The SDK makes calls fail, and calls
+  // Stream::poison and Stream::pause for queued work. WorkerStream supports every kind: return true.
   virtual bool can_fail(std::int32_t kind) { return kind != YOKE_FAULT_EVENT_LATE; }
 
-  // The backend's. Set before the first virtual call, after open_device.
+  // The backend's host. Set after open_device, before any other virtual call.
   const Host& host() const noexcept { return host_; }
   void set_host(const Host& host) noexcept { host_ = host; }
 
@@ -200,7 +233,7 @@ struct DeviceInfo {
   std::string name;
   std::string unique_id;
   std::uint64_t memory_bytes = 0;
-  std::vector<std::int32_t> types = {YOKE_F32};  // that programs compute with: YOKE_F64, YOKE_I32, ...
+  std::vector<std::int32_t> types = {YOKE_TYPE_F32};  // that programs may compute with
   std::int32_t kind = YOKE_DEVICE_OTHER;
   std::uint32_t compute_unit_count = 1;
   std::uint32_t suggested_stream_count = 1;
@@ -208,29 +241,39 @@ struct DeviceInfo {
   std::int32_t numa_node = -1;
 };
 
-// Which tables beyond tier 0 the host gets to see.
+// The tables beyond tier 0 that the plugin offers.
 struct Provides {
   bool streams = false;
   bool programs = false;
   bool peers = false;
-  bool faults = false;  // fails on purpose, for tests
+  bool memory = false;  // "yoke.memory/1"
+  bool faults = false;  // "yoke.fault/1"
 };
 
-// The plugin. Constructed when the plugin is entered: the constructor opens nothing, starts nothing and
-// prints nothing.
+// The plugin. It is constructed when the plugin is entered. Before the first device_count it must not start a thread,
+// load a driver or print.
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual Provides provides() const = 0;
+  // May start the driver and block.
   virtual std::uint32_t device_count() = 0;
-  // Asked when there is no device: what is missing and what would mend it.
+  // Called when device_count returns 0: what is missing and how to fix it.
   virtual std::string why_no_device() { return {}; }
   virtual DeviceInfo describe(std::uint32_t ordinal) = 0;
-  // What open_device understands; the same on every call.
+  // The options of open_device and, with OptionSpec::for_plugin, of configure; the same on every call.
   virtual std::vector<OptionSpec> option_specs() { return {}; }
+  // Called once when the plugin is entered, with the options of the whole plugin.
+  virtual void configure(const Options&) {}
   virtual std::unique_ptr<Device> open_device(std::uint32_t ordinal, const Options& options) = 0;
+  // A table of the plugin's own, or null. It starts with its struct_size and lives as long as the plugin. Its functions
+  // get the handles of backend.h: object_of (handles.h) returns the object of such a handle.
+  virtual const void* table(std::string_view id) {
+    (void)id;
+    return nullptr;
+  }
 
-  // Set before the first virtual call, after the constructor.
+  // Set after the constructor, before any virtual call.
   const Host& host() const noexcept { return host_; }
   void set_host(const Host& host) noexcept { host_ = host; }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/program.h: from a program's text to what the SDK wants to know; for plugins
-// that link yoke::program.
+// plugin_api/sdk/include/yoke/sdk/program.h: parses programs and describes them to the SDK. Needs yoke::program.
 #pragma once
 
 #include <yoke/program/text.h>
@@ -11,17 +10,17 @@
 
 namespace yoke::sdk {
 
-// Parses and verifies; throws YOKE_INVALID_ARGUMENT with line, column and reason.
+// Parses and verifies; throws YOKE_STATUS_INVALID_ARGUMENT with line, column and reason.
 inline program::Module read_program(std::string_view text) {
   try {
     return program::parse_and_verify(text);
   } catch (const program::ProgramError& error) {
-    throw Failure(YOKE_INVALID_ARGUMENT, std::string("the program is not valid: ") + error.what());
+    throw Failure(YOKE_STATUS_INVALID_ARGUMENT, std::string("invalid program: ") + error.what());
   }
 }
 
-// What a verified program says of itself; the workspace is the backend's to fill in. The fingerprint is the
-// program's: a backend whose code depends on more than that (options, a driver's version) adds it.
+// Describes a verified program. The backend sets the workspace. The fingerprint is the program's: a backend whose code
+// depends on more (options, the version of a driver) appends that. Each argument needs the alignment of its elements.
 inline Entry entry_of(const program::Program& source) {
   Entry entry;
   entry.name = source.name;

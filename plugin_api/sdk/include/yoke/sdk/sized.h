@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/sized.h: structs that start with their own size, read and written by
-// whoever knows less of them.
+// plugin_api/sdk/include/yoke/sdk/sized.h: reads and writes structs and rows whose size differs between host
+// and plugin.
 #pragma once
 
 #include <yoke/sdk/failure.h>
@@ -15,7 +15,7 @@
 
 namespace yoke::sdk {
 
-// Takes over what both sides know of `*theirs`; the rest of `mine` stays as it is (zero, in a fresh one).
+// Copies the part of `*theirs` that both sides know; the rest of `mine` keeps its value.
 template <class T>
 void read_sized(T& mine, const T* theirs) noexcept {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -24,7 +24,7 @@ void read_sized(T& mine, const T* theirs) noexcept {
   std::memcpy(&mine, theirs, static_cast<std::size_t>(std::min<std::uint64_t>(size, sizeof(T))));
 }
 
-// As read_sized, for a table of functions: a slot that is only half inside struct_size is not there.
+// As read_sized, for a table of functions: a slot that is only partly inside struct_size is ignored.
 template <class T>
 void read_table(T& mine, const T* theirs) noexcept {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % sizeof(void*) == 0);
@@ -34,31 +34,39 @@ void read_table(T& mine, const T* theirs) noexcept {
   std::memcpy(&mine, theirs, static_cast<std::size_t>(size));
 }
 
-// Hands out what both sides know of `mine`; the caller's struct_size stays.
+// Writes the part of `mine` that both sides know; the caller's struct_size stays.
 template <class T>
 void write_sized(T mine, T* theirs) {
   static_assert(std::is_trivially_copyable_v<T>);
   std::uint64_t size = 0;
   std::memcpy(&size, theirs, sizeof size);
   if (size < sizeof size) {
-    throw Failure(YOKE_INVALID_ARGUMENT, "an out struct has struct_size " + std::to_string(size) +
-                                             ": the caller sets it to its sizeof");
+    throw Failure(YOKE_STATUS_INVALID_ARGUMENT,
+                  "struct_size of the out struct is " + std::to_string(size) + "; set it to its sizeof");
   }
   mine.struct_size = size;
   std::memcpy(theirs, &mine, static_cast<std::size_t>(std::min<std::uint64_t>(size, sizeof(T))));
 }
 
-// Row `index` of the caller's array, whose rows are as long as the first one says.
+// Row `index` of an array whose rows are `stride` bytes apart.
 template <class T>
-T* row_of(T* rows, std::uint64_t index) noexcept {
+T* row_of(T* rows, std::uint64_t stride, std::uint64_t index) noexcept {
   using Byte = std::conditional_t<std::is_const_v<T>, const std::byte, std::byte>;
-  std::uint64_t stride = 0;
-  std::memcpy(&stride, rows, sizeof stride);
   return reinterpret_cast<T*>(reinterpret_cast<Byte*>(rows) + index * stride);
 }
 
-// Copies text into a field of a struct, closed by a zero, cut between two UTF-8 characters where it is too
-// long.
+// Row `index` of the caller's array, as much of it as both sides know; the rest is zero.
+template <class T>
+T read_row(const T* rows, std::uint64_t stride, std::uint64_t index) noexcept {
+  static_assert(std::is_trivially_copyable_v<T>);
+  T row{};
+  std::memcpy(&row, row_of(rows, stride, index),
+              static_cast<std::size_t>(std::min<std::uint64_t>(stride, sizeof(T))));
+  return row;
+}
+
+// Copies text into a field of a struct, with a closing zero; text that is too long is cut between two UTF-8
+// characters.
 template <std::size_t kCapacity>
 void set_text(char (&field)[kCapacity], std::string_view text) noexcept {
   std::size_t length = std::min(text.size(), kCapacity - 1);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/worker_stream.h: streams for a backend whose work is calls: a thread each,
-// in order, with events, errors that stay, deadlines and abort; and host memory whose copies run on them.
+// plugin_api/sdk/include/yoke/sdk/worker_stream.h: streams for a backend whose work is function calls. Each stream has a
+// thread, events, poisoning, deadlines, abort and host callbacks. WorkerBuffer is host memory whose copies run on them.
 //
-// A device holds one WorkerGroup, and gives a WorkerStream of it from create_stream. Work goes in by
-//   sdk::WorkerStream::run(stream, [=] { ... });   // now and here on a null stream, else queued
-// What it throws poisons the stream: work behind it is skipped, and whoever waits for that is told. A
-// Failure with YOKE_DEVICE_LOST poisons every stream of the group.
+// A device holds one WorkerGroup and returns a WorkerStream of it from create_stream. Work is queued with
+//   sdk::WorkerStream::run(stream, [=] { ... });   // runs at once when `stream` is null
+// An exception poisons the stream: later work is skipped, and waits for that work throw the error. A Failure with
+// YOKE_STATUS_DEVICE_LOST poisons every stream of the group.
 #pragma once
 
 #include <pthread.h>
@@ -37,8 +37,8 @@ namespace yoke::sdk {
 
 namespace detail {
 
-// While it lives, on this thread and for the threads started meanwhile: signals are the application's, and
-// none of them is delivered to a thread of the plugin.
+// Blocks all signals on this thread and on threads that it starts while the object lives: signals are delivered to the
+// application's threads only.
 class SignalsBlocked {
  public:
   SignalsBlocked() noexcept {
@@ -54,18 +54,19 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
-// A stream's queue and how far it is; shared with its events and its thread, so that it outlives the stream.
-// Work is numbered from 1; number n is over when `finished` has reached it, whether it ran, failed or was
-// skipped.
+// The queue of a stream and its progress. Shared by the stream, its events and its thread, so that it outlives the
+// stream. Work is numbered from 1. Item n is finished when `finished_` >= n, whether it ran, failed or was skipped; it
+// touches no memory after that.
 class WorkerTimeline {
  public:
   explicit WorkerTimeline(std::optional<Failure> failed) : failure_(std::move(failed)) {
     has_failed_ = failure_.has_value();
   }
 
-  std::uint64_t post(std::function<void()> work) {
+  // Queues work. `always`: it runs on a failed stream, too.
+  std::uint64_t post(std::function<void()> work, bool always = false) {
     const std::lock_guard lock(mutex_);
-    work_.push_back(std::move(work));
+    work_.push_back({std::move(work), always});
     changed_.notify_all();
     return ++posted_;
   }
@@ -78,29 +79,36 @@ class WorkerTimeline {
     return work_.size();
   }
 
-  // Of one point, or (`whole`) of the stream, whose error also counts when nothing is behind it.
-  bool done(std::uint64_t number, bool whole) const {
+  // The code of the stream's failure, or YOKE_STATUS_OK.
+  std::int32_t status() const {
     const std::lock_guard lock(mutex_);
-    if (finished_ < number) {
-      return false;
-    }
-    check(number, whole);
-    return true;
-  }
-  // Ends when the work is over, also when it failed: only then it has left the caller's memory.
-  void wait(std::uint64_t number, bool whole, std::uint64_t timeout_ns) const {
-    std::unique_lock lock(mutex_);
-    const auto is_over = [&] { return finished_ >= number; };
-    if (!is_over() && !changed_.wait_for(lock, capped(timeout_ns), is_over)) {
-      throw Failure(YOKE_DEADLINE_EXCEEDED, std::to_string(number - finished_) +
-                                                " pieces of queued work were not done within " +
-                                                std::to_string(timeout_ns / 1'000'000) + " ms");
-    }
-    check(number, whole);
+    return failure_ ? failure_->code() : YOKE_STATUS_OK;
   }
 
-  // On this timeline's own thread: until `number` of another one is over, or this one has failed. Throws the
-  // other's error.
+  // YOKE_STATE_* of the work up to `number`.
+  std::int32_t state(std::uint64_t number) const {
+    const std::lock_guard lock(mutex_);
+    if (finished_ < number) {
+      return YOKE_STATE_PENDING;
+    }
+    return has_failed_at(number) ? YOKE_STATE_FAILED : YOKE_STATE_DONE;
+  }
+  // Returns when the work is finished, failed or skipped; throws the error then, not earlier.
+  void wait(std::uint64_t number, std::uint64_t timeout_ns) const {
+    std::unique_lock lock(mutex_);
+    const auto is_finished = [&] { return finished_ >= number; };
+    if (!is_finished() && !changed_.wait_for(lock, capped(timeout_ns), is_finished)) {
+      throw Failure(YOKE_STATUS_DEADLINE_EXCEEDED, std::to_string(number - finished_) +
+                                                       " items of queued work did not finish within " +
+                                                       std::to_string(timeout_ns / 1'000'000) + " ms");
+    }
+    if (has_failed_at(number)) {
+      throw Failure(*failure_);
+    }
+  }
+
+  // Runs on this timeline's thread: waits until item `number` of another timeline is finished, or this one has failed.
+  // Throws the error of the other.
   void wait_for(const std::shared_ptr<WorkerTimeline>& other, std::uint64_t number) {
     {
       const std::lock_guard lock(mutex_);
@@ -126,22 +134,28 @@ class WorkerTimeline {
     }
   }
 
-  // On this timeline's own thread: so long, or until it fails or its stream is destroyed.
+  // Runs on this timeline's thread: sleeps for `delay_ns`, or until the timeline fails or its stream is destroyed.
   void pause(std::uint64_t delay_ns) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, capped(delay_ns), [&] { return has_failed_ || is_closing_; });
   }
 
-  // Skips what is queued; what runs goes on, and its end is waited for.
+  // Skips all queued work. Work that runs continues, and waits wait for its end.
   void fail(const Failure& failure) {
     std::shared_ptr<WorkerTimeline> awaited;
     {
       const std::lock_guard lock(mutex_);
+      const bool is_idle = finished_ == posted_ && !failure_;
       set_failure(failure);
+      if (is_idle) {  // the failure counts as work, so that events recorded from now on carry it
+        ++posted_;
+        ++finished_;
+      }
       changed_.notify_all();
       awaited = awaited_;
     }
-    if (awaited != nullptr) {  // the thread sleeps there, and looks at has_failed_ when it wakes
+    if (awaited !=
+        nullptr) {  // this timeline's thread sleeps in wait_for and checks has_failed_ when it wakes
       const std::lock_guard lock(awaited->mutex_);
       awaited->changed_.notify_all();
     }
@@ -153,7 +167,7 @@ class WorkerTimeline {
     changed_.notify_all();
   }
 
-  // The thread. `on_lost` hears of a lost device.
+  // The body of the thread. Calls `on_lost` when work reports a lost device.
   void work(const std::function<void(const Failure&)>& on_lost) {
     std::unique_lock lock(mutex_);
     for (;;) {
@@ -161,13 +175,13 @@ class WorkerTimeline {
       if (work_.empty()) {
         return;
       }
-      std::function<void()> work = std::move(work_.front());
+      Item item = std::move(work_.front());
       work_.pop_front();
-      if (!has_failed_) {
+      if (!has_failed_ || item.always) {
         lock.unlock();
-        std::optional<Failure> failure = attempt(work);
-        work = nullptr;  // what it holds goes before anybody hears that it is over
-        if (failure && failure->code() == YOKE_DEVICE_LOST) {
+        std::optional<Failure> failure = attempt(item.work);
+        item.work = nullptr;  // destroys its captures before the work counts as finished
+        if (failure && failure->code() == YOKE_STATUS_DEVICE_LOST) {
           on_lost(*failure);
         }
         lock.lock();
@@ -193,15 +207,15 @@ class WorkerTimeline {
     } catch (const Failure& failure) {
       return failure;
     } catch (const std::bad_alloc&) {
-      return Failure(YOKE_RESOURCE_EXHAUSTED, "the plugin got no host memory");
+      return Failure(YOKE_STATUS_RESOURCE_EXHAUSTED, "the plugin is out of host memory");
     } catch (const std::exception& exception) {
-      return Failure(YOKE_INTERNAL, exception.what());
+      return Failure(YOKE_STATUS_INTERNAL, exception.what());
     } catch (...) {
-      return Failure(YOKE_INTERNAL, "queued work threw something that is no std::exception");
+      return Failure(YOKE_STATUS_INTERNAL, "queued work threw an object that is not a std::exception");
     }
   }
 
-  // With the mutex held, the two below.
+  // The next two need the mutex.
   void set_failure(const Failure& failure) {
     if (!failure_) {
       failure_.emplace(failure);
@@ -209,31 +223,31 @@ class WorkerTimeline {
       has_failed_ = true;
     }
   }
-  void check(std::uint64_t number, bool whole) const {
-    if (failure_ && (whole || number >= failed_from_)) {
-      throw Failure(*failure_);
-    }
-  }
+  bool has_failed_at(std::uint64_t number) const { return failure_ && number >= failed_from_; }
 
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
-  std::deque<std::function<void()>> work_;
+  struct Item {
+    std::function<void()> work;
+    bool always;
+  };
+  std::deque<Item> work_;
   std::uint64_t posted_ = 0;
   std::uint64_t finished_ = 0;
   std::optional<Failure> failure_;
   std::uint64_t failed_from_ = 0;
-  std::atomic<bool> has_failed_{false};  // read without the mutex by whoever waits at another timeline
+  std::atomic<bool> has_failed_{false};  // wait_for reads it without the mutex
   std::shared_ptr<WorkerTimeline> awaited_;
   bool is_closing_ = false;
 };
 
 }  // namespace detail
 
-// The streams of one device: what abort and a lost device reach. The device owns it; streams share it.
+// The streams of one device, for abort and lost devices. The device owns it; its streams share it.
 class WorkerGroup {
  public:
-  // Every queued piece of work is given up, and every stream answers YOKE_ABORTED from now on, new ones too.
-  void abort() { fail(Failure(YOKE_ABORTED, "the device was aborted; close it and open it again")); }
+  // Gives up all queued work. Every stream, including new ones, fails with YOKE_STATUS_ABORTED from now on.
+  void abort() { fail(Failure(YOKE_STATUS_ABORTED, "the device was aborted; close it and open it again")); }
 
   void fail(const Failure& failure) {
     std::vector<std::shared_ptr<detail::WorkerTimeline>> timelines;
@@ -270,29 +284,32 @@ class WorkerGroup {
 
 class WorkerEvent final : public Event {
  public:
-  bool done() override { return timeline_->done(number_, false); }
-  void wait(std::uint64_t timeout_ns) override { timeline_->wait(number_, false, timeout_ns); }
+  std::int32_t state() override { return timeline_->state(number_); }
+  void wait(std::uint64_t timeout_ns) override { timeline_->wait(number_, timeout_ns); }
   std::uint64_t elapsed_since(Event& start) override {
-    auto& begin = static_cast<WorkerEvent&>(start);  // of this backend: the SDK has no other kind here
-    if (!begin.done() || !done()) {
-      throw Failure(YOKE_FAILED_PRECONDITION, "time between events is known when both are done");
-    }
+    const auto& begin = static_cast<WorkerEvent&>(start);  // all events of this backend are WorkerEvents
     return static_cast<std::uint64_t>(std::max<std::int64_t>(0, *stamp_ - *begin.stamp_));
   }
 
  private:
   friend class WorkerStream;
-  WorkerEvent(std::shared_ptr<detail::WorkerTimeline> timeline) : timeline_(std::move(timeline)) {
+  WorkerEvent(std::shared_ptr<detail::WorkerTimeline> timeline, bool timing)
+      : timeline_(std::move(timeline)) {
+    if (!timing) {
+      number_ = timeline_->last();
+      return;
+    }
+    stamp_ = std::make_shared<std::int64_t>(0);
     number_ = timeline_->post([stamp = stamp_] {
       *stamp = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
     });
   }
   std::shared_ptr<detail::WorkerTimeline> timeline_;
-  std::shared_ptr<std::int64_t> stamp_ = std::make_shared<std::int64_t>(0);  // ns; written before it is done
-  std::uint64_t number_ = 0;
+  std::shared_ptr<std::int64_t> stamp_;  // nanoseconds, written before the event is done; null without timing
+  std::uint64_t number_ = 0;             // of the last item before the event
 };
 
-// A stream with a thread of its own.
+// A stream with its own thread.
 class WorkerStream final : public Stream {
  public:
   explicit WorkerStream(const std::shared_ptr<WorkerGroup>& group) : timeline_(group->make_timeline()) {
@@ -301,7 +318,8 @@ class WorkerStream final : public Stream {
       thread_ = std::thread(
           [timeline = timeline_, group] { timeline->work([&](const Failure& lost) { group->fail(lost); }); });
     } catch (const std::system_error& error) {
-      throw Failure(YOKE_RESOURCE_EXHAUSTED, std::string("there is no thread for a stream: ") + error.what());
+      throw Failure(YOKE_STATUS_RESOURCE_EXHAUSTED,
+                    std::string("could not start the thread of a stream: ") + error.what());
     }
   }
   ~WorkerStream() override {
@@ -309,7 +327,7 @@ class WorkerStream final : public Stream {
     thread_.join();
   }
 
-  // Runs `work` in its turn; it may throw. On a null stream: now, on this thread.
+  // Queues `work`, which may throw. On a null stream it runs at once, on this thread.
   template <class Work>
   static void run(Stream* stream, Work&& work) {
     if (stream == nullptr) {
@@ -319,9 +337,11 @@ class WorkerStream final : public Stream {
     }
   }
 
-  bool done() override { return timeline_->done(timeline_->last(), true); }
-  void wait(std::uint64_t timeout_ns) override { timeline_->wait(timeline_->last(), true, timeout_ns); }
-  std::unique_ptr<Event> record() override { return std::unique_ptr<Event>(new WorkerEvent(timeline_)); }
+  std::int32_t state() override { return timeline_->state(timeline_->last()); }
+  void wait(std::uint64_t timeout_ns) override { timeline_->wait(timeline_->last(), timeout_ns); }
+  std::unique_ptr<Event> record(bool timing) override {
+    return std::unique_ptr<Event>(new WorkerEvent(timeline_, timing));
+  }
   void wait_event(Event& event) override {
     const auto& awaited = static_cast<WorkerEvent&>(event);
     if (awaited.timeline_ != timeline_) {
@@ -330,6 +350,12 @@ class WorkerStream final : public Stream {
       });
     }
   }
+  void abort() override {
+    timeline_->fail(Failure(YOKE_STATUS_ABORTED, "the stream was aborted; destroy it and create another"));
+  }
+  void host_callback(yoke_host_callback_fn callback, void* user) override {
+    timeline_->post([callback, user, mine = timeline_.get()] { callback(user, mine->status()); }, true);
+  }
   void poison(const Failure& failure) override {
     timeline_->post([failure] { throw Failure(failure); });
   }
@@ -337,7 +363,7 @@ class WorkerStream final : public Stream {
     timeline_->post([mine = timeline_.get(), delay_ns] { mine->pause(delay_ns); });
   }
   std::string debug_text() override {
-    return std::to_string(timeline_->waiting()) + " pieces of work are queued on a worker thread";
+    return std::to_string(timeline_->waiting()) + " items of work are queued on a worker thread";
   }
 
  private:
@@ -366,7 +392,7 @@ class WorkerBuffer : public HostBuffer {
   }
   void fill(Stream* stream, std::uint64_t offset, std::uint64_t byte_count,
             std::span<const std::byte> pattern) override {
-    std::array<std::byte, 8> copy{};  // the pattern is the caller's only during the call
+    std::array<std::byte, 8> copy{};  // the caller's pattern is valid during the call only
     std::copy(pattern.begin(), pattern.end(), copy.begin());
     WorkerStream::run(stream, [=, this, size = pattern.size()] {
       HostBuffer::fill(nullptr, offset, byte_count, std::span(copy).first(size));

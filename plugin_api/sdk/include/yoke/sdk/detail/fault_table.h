@@ -13,14 +13,13 @@ namespace yoke::sdk::detail {
 inline std::int32_t fault_arm(yoke_device* device, std::int32_t kind, std::uint64_t nth,
                               std::uint64_t delay_ns, yoke_error* error) noexcept {
   if (device == nullptr) {
-    return YOKE_INVALID_ARGUMENT;
+    return YOKE_STATUS_INVALID_ARGUMENT;
   }
   return guarded(device->plugin, error, [&] {
     if (!device->object->can_fail(kind)) {
-      throw Failure(YOKE_UNIMPLEMENTED,
-                    "the backend brings about no fault of kind " + std::to_string(kind) +
-                        (kind == YOKE_FAULT_EVENT_LATE ? " (an event that is late)" : "") +
-                        ": its Device::can_fail says so");
+      throw Failure(YOKE_STATUS_UNIMPLEMENTED, "the backend cannot produce faults of kind " +
+                                                   std::to_string(kind) +
+                                                   (kind == YOKE_FAULT_EVENT_LATE ? " (late events)" : ""));
     }
     device->faults.arm(kind, nth, delay_ns);
   });
@@ -28,7 +27,7 @@ inline std::int32_t fault_arm(yoke_device* device, std::int32_t kind, std::uint6
 
 inline std::int32_t fault_clear(yoke_device* device, yoke_error* error) noexcept {
   if (device == nullptr) {
-    return YOKE_INVALID_ARGUMENT;
+    return YOKE_STATUS_INVALID_ARGUMENT;
   }
   return guarded(device->plugin, error, [&] { device->faults.clear(); });
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/detail/faults.h: the faults armed on one device handle ("yoke.fault/1"),
-// and whether it is lost.
+// plugin_api/sdk/include/yoke/sdk/detail/faults.h: the faults armed on one device handle ("yoke.fault/1"), and whether
+// the device is lost.
 #pragma once
 
 #include <yoke/ext/fault.h>
@@ -15,15 +15,15 @@
 
 namespace yoke::sdk::detail {
 
-// Asked in every call, so a device without faults pays for one load. Any thread.
+// Checked in every call: a device without faults pays for one load. Any thread.
 class Faults {
  public:
   void arm(std::int32_t kind, std::uint64_t nth, std::uint64_t delay_ns) {
     if (kind < YOKE_FAULT_ALLOCATION || kind > YOKE_FAULT_DEVICE_LOST) {
-      throw Failure(YOKE_UNIMPLEMENTED, "there is no fault of kind " + std::to_string(kind));
+      throw Failure(YOKE_STATUS_UNIMPLEMENTED, "unknown kind of fault: " + std::to_string(kind));
     }
     if (nth == 0) {
-      throw Failure(YOKE_INVALID_ARGUMENT, "a fault is armed for the call `nth`, counted from 1; it is 0");
+      throw Failure(YOKE_STATUS_INVALID_ARGUMENT, "nth is 0; calls are counted from 1");
     }
     if (kind == YOKE_FAULT_EVENT_LATE) {
       delay_ns_.store(delay_ns, std::memory_order_relaxed);
@@ -39,7 +39,7 @@ class Faults {
     watched_.store(false, std::memory_order_release);
   }
 
-  // For good: clear() leaves it, also when it comes while a call loses the device.
+  // A lost device stays lost: clear() does not change it.
   bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
 
   // Throws DEVICE_LOST on a lost device.
@@ -49,15 +49,14 @@ class Faults {
     }
   }
 
-  // Throws where the n-th allocation is this one.
+  // Throws when the armed allocation is this one.
   void on_allocation() {
     if (watched_.load(std::memory_order_acquire) && strikes(YOKE_FAULT_ALLOCATION)) [[unlikely]] {
-      throw Failure(YOKE_OUT_OF_DEVICE_MEMORY, "this allocation fails on purpose (yoke.fault/1)");
+      throw Failure(YOKE_STATUS_OUT_OF_DEVICE_MEMORY, "this allocation fails on purpose (yoke.fault/1)");
     }
   }
 
-  // What is to happen to this copy or launch, if anything. A failure that is thrown or queued is the caller's
-  // to bring about.
+  // The failure that this copy or launch must have, if any. The caller throws or queues it.
   std::optional<Failure> on_work(std::int32_t kind) {
     if (!watched_.load(std::memory_order_acquire)) [[likely]] {
       return std::nullopt;
@@ -67,13 +66,14 @@ class Faults {
       return lost_failure();
     }
     if (strikes(kind)) {
-      return Failure(YOKE_UNAVAILABLE, std::string(kind == YOKE_FAULT_COPY ? "this copy" : "this launch") +
-                                           " fails on purpose (yoke.fault/1)");
+      return Failure(YOKE_STATUS_UNAVAILABLE,
+                     std::string(kind == YOKE_FAULT_COPY ? "this copy" : "this launch") +
+                         " fails on purpose (yoke.fault/1)");
     }
     return std::nullopt;
   }
 
-  // Nanoseconds by which this event is late; 0: it is not.
+  // The delay of this event in nanoseconds; 0: none.
   std::uint64_t on_event() {
     if (watched_.load(std::memory_order_acquire) && strikes(YOKE_FAULT_EVENT_LATE)) [[unlikely]] {
       return delay_ns_.load(std::memory_order_relaxed);
@@ -83,11 +83,12 @@ class Faults {
 
  private:
   static Failure lost_failure() {
-    return {YOKE_DEVICE_LOST, "the device was lost on purpose (yoke.fault/1); close it and open it again"};
+    return {YOKE_STATUS_DEVICE_LOST,
+            "the device was lost on purpose (yoke.fault/1); close it and open it again"};
   }
   std::atomic<std::uint64_t>& left(std::int32_t kind) { return left_[static_cast<std::size_t>(kind)]; }
 
-  // Counts one call of this kind; is it the one?
+  // Counts one call of this kind. Returns whether it is the armed one.
   bool strikes(std::int32_t kind) {
     std::atomic<std::uint64_t>& counter = left(kind);
     std::uint64_t now = counter.load(std::memory_order_relaxed);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/detail/fork_guard.h: tells a forked child from the process that opened a
-// device.
+// plugin_api/sdk/include/yoke/sdk/detail/fork_guard.h: tells a forked child from the process that counted the devices.
 #pragma once
 
 #include <sys/mman.h>
@@ -12,8 +11,8 @@
 
 namespace yoke::sdk::detail {
 
-// Asked in every call, so it must cost nothing: the kernel zeroes one page in the child. Where it cannot, the
-// process number is compared, which is a system call.
+// Checked in every call, so it must be cheap: the kernel zeroes one page in a forked child. Where it cannot, the process
+// ids are compared, which costs a system call.
 class ForkGuard {
  public:
   ForkGuard() noexcept {

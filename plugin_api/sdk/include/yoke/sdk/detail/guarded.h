@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/detail/guarded.h: the boundary: exceptions become codes, and what every
-// call checks.
+// plugin_api/sdk/include/yoke/sdk/detail/guarded.h: turns exceptions into status codes, and checks that every call
+// needs.
 #pragma once
 
 #include <yoke/sdk/detail/handles.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <exception>
 #include <new>
 #include <optional>
@@ -18,34 +21,35 @@ inline std::int32_t caught(const Host& host, yoke_error* error) noexcept {
   try {
     throw;
   } catch (const Failure& failure) {
-    // A failure that says "no failure" must not look like success.
-    const std::int32_t code = failure.code() == YOKE_OK ? YOKE_INTERNAL : failure.code();
+    // A failure must not look like success.
+    const std::int32_t code = failure.code() == YOKE_STATUS_OK ? YOKE_STATUS_INTERNAL : failure.code();
     return host.report(error, code, failure.text(), failure.vendor_code());
   } catch (const std::bad_alloc&) {
-    return host.report(error, YOKE_RESOURCE_EXHAUSTED, "the plugin got no host memory");
+    return host.report(error, YOKE_STATUS_RESOURCE_EXHAUSTED, "the plugin is out of host memory");
   } catch (const std::exception& exception) {
-    return host.report(error, YOKE_INTERNAL, exception.what());
+    return host.report(error, YOKE_STATUS_INTERNAL, exception.what());
   } catch (...) {
-    return host.report(error, YOKE_INTERNAL, "the plugin threw something that is no std::exception");
+    return host.report(error, YOKE_STATUS_INTERNAL,
+                       "the plugin threw an object that is not a std::exception");
   }
 }
 
-// Runs `body` and gives back YOKE_OK, or the code of what it threw.
+// Runs `body`. Returns YOKE_STATUS_OK, or the code of the exception it threw.
 template <class Body>
 std::int32_t guarded(const PluginState& plugin, yoke_error* error, const Body& body) noexcept {
   if (plugin.fork_guard.forked()) [[unlikely]] {
-    return plugin.host.report(error, YOKE_FAILED_PRECONDITION,
-                              "this process was forked after a device was opened; it may only exec");
+    return plugin.host.report(error, YOKE_STATUS_FAILED_PRECONDITION,
+                              "this process was forked after the devices were counted; it may only exec");
   }
   try {
     body();
-    return YOKE_OK;
+    return YOKE_STATUS_OK;
   } catch (...) {
     return caught(plugin.host, error);
   }
 }
 
-// The same for a call about a device that may be lost.
+// As above, for a call that fails on a lost device.
 template <class Body>
 std::int32_t guarded(const yoke_device& device, yoke_error* error, const Body& body) noexcept {
   return guarded(device.plugin, error, [&] {
@@ -54,7 +58,7 @@ std::int32_t guarded(const yoke_device& device, yoke_error* error, const Body& b
   });
 }
 
-// Destroys a handle; in a forked child it is left alone, as it belongs to the parent.
+// Destroys a handle. In a forked child nothing happens: the handle belongs to the parent.
 template <class Handle>
 void destroy(Handle* handle) noexcept {
   if (handle != nullptr && !handle->plugin().fork_guard.forked()) {
@@ -65,7 +69,7 @@ void destroy(Handle* handle) noexcept {
 template <class T>
 T& present(T* pointer, const char* name) {
   if (pointer == nullptr) [[unlikely]] {
-    throw Failure(YOKE_INVALID_ARGUMENT, std::string(name) + " is NULL");
+    throw Failure(YOKE_STATUS_INVALID_ARGUMENT, std::string(name) + " is NULL");
   }
   return *pointer;
 }
@@ -73,26 +77,27 @@ T& present(T* pointer, const char* name) {
 inline void check_range(const char* what, std::uint64_t offset, std::uint64_t byte_count,
                         std::uint64_t size) {
   if (offset > size || byte_count > size - offset) [[unlikely]] {
-    throw Failure(YOKE_OUT_OF_RANGE, std::string(what) + ": " + std::to_string(byte_count) +
-                                         " bytes from byte " + std::to_string(offset) +
-                                         " do not fit in a buffer of " + std::to_string(size) + " bytes");
+    throw Failure(YOKE_STATUS_OUT_OF_RANGE, std::string(what) + ": " + std::to_string(byte_count) +
+                                                " bytes at offset " + std::to_string(offset) +
+                                                " exceed the " + std::to_string(size) + "-byte buffer");
   }
 }
 
-// The stream's object; work of `device` may only be queued on a stream of that device.
+// The stream's object, or null. Throws when the stream is not of the device; handles of one ordinal are one device.
 inline Stream* stream_for(yoke_stream* stream, const yoke_device& device) {
   if (stream == nullptr) {
     return nullptr;
   }
   if (stream->device().ordinal != device.ordinal) [[unlikely]] {
-    throw Failure(YOKE_INVALID_ARGUMENT, "a stream of device " + std::to_string(stream->device().ordinal) +
-                                             " got work of device " + std::to_string(device.ordinal));
+    throw Failure(YOKE_STATUS_INVALID_ARGUMENT, "work of device " + std::to_string(device.ordinal) +
+                                                    " was queued on a stream of device " +
+                                                    std::to_string(stream->device().ordinal));
   }
   return stream->object.get();
 }
 
-// A copy or launch of `device` is about to be queued on `stream` (null: to be done). True: the fault that was
-// due took its place on the stream. Throws the fault where there is no stream.
+// Called before a copy or launch. Returns true when an armed fault was queued on `stream` in its place; throws the fault
+// when `stream` is null.
 inline bool fault_strikes(yoke_device& device, Stream* stream, std::int32_t kind) {
   const std::optional<Failure> due = device.faults.on_work(kind);
   if (!due) [[likely]] {
@@ -105,16 +110,35 @@ inline bool fault_strikes(yoke_device& device, Stream* stream, std::int32_t kind
   return true;
 }
 
-// Writes at most `capacity` rows of `count`, and always the full number.
+// Throws for flags that are not in `known`.
+inline void check_flags(std::uint64_t flags, std::uint64_t known, const char* function) {
+  if ((flags & ~known) != 0) [[unlikely]] {
+    throw Failure(YOKE_STATUS_UNIMPLEMENTED, std::string(function) + ": unknown flags " +
+                                                 std::to_string(flags & ~known) + "; update the plugin");
+  }
+}
+
+// The caller's arguments, as much of them as both sides know.
+template <class Args>
+Args read_args(const Args* args, std::uint64_t known_flags, const char* function) {
+  Args mine{};
+  read_sized(mine, &present(args, "args"));
+  check_flags(mine.flags, known_flags, function);
+  return mine;
+}
+
+// Writes at most `capacity` of `count` rows, `stride` bytes apart, and always the full number.
 template <class Row, class MakeRow>
-void write_rows(std::uint32_t capacity, Row* rows, std::uint32_t* out_count, std::size_t count,
-                const MakeRow& make_row) {
+void write_rows(std::uint32_t capacity, std::uint64_t stride, Row* rows, std::uint32_t* out_count,
+                std::size_t count, const MakeRow& make_row) {
   present(out_count, "out_count");
   if (capacity != 0) {
-    present(rows, "the array");
+    present(rows, "the array of rows");
   }
   for (std::size_t i = 0; i < count && i < capacity; ++i) {
-    write_sized(make_row(i), row_of(rows, i));
+    const Row row = make_row(i);
+    std::memcpy(row_of(rows, stride, i), &row,
+                static_cast<std::size_t>(std::min<std::uint64_t>(stride, sizeof row)));
   }
   *out_count = static_cast<std::uint32_t>(count);
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/detail/handles.h: what the ABI's opaque handles are in a plugin built on
-// the SDK.
+// plugin_api/sdk/include/yoke/sdk/detail/handles.h: the ABI's opaque handles in a plugin built on the SDK.
 #pragma once
 
 #include <yoke/sdk/detail/faults.h>
@@ -22,18 +21,18 @@
 
 namespace yoke::sdk::detail {
 
-enum Kind : std::size_t { kDevice, kBuffer, kStream, kEvent, kCode, kRoutine, kKindCount };
+enum Kind : std::size_t { kDevice, kBuffer, kStream, kEvent, kCode, kRoutine, kPinned, kKindCount };
 
 using Counters = std::array<std::atomic<std::uint64_t>, kKindCount>;
 
-// The plugin's own object; the frozen prefix is its base.
+// The plugin's own object. Its base is the frozen prefix.
 struct PluginState final : yoke_plugin {
   PluginState() : yoke_plugin{} {}
 
   Host host;
   std::unique_ptr<Backend> backend;
   Provides provides;
-  std::vector<OptionSpec> option_specs;  // the rows handed out borrow their strings from here
+  std::vector<OptionSpec> option_specs;  // owns the strings of the rows that option_specs() returns
   Counters live{};
   ForkGuard fork_guard;
 };
@@ -69,7 +68,7 @@ struct yoke_device {
 
 namespace yoke::sdk::detail {
 
-// Counts one child while it lives. First member of each handle, so that it is gone last.
+// Counts one child while it lives. The first member of each handle, so that it is destroyed last.
 class Pin {
  public:
   Pin(yoke_device& device, Kind kind) noexcept : device_(device), kind_(kind) {
@@ -90,7 +89,7 @@ class Pin {
   Kind kind_;
 };
 
-// Bytes counted against the device's limit while a buffer lives.
+// Counts the bytes of a buffer against the device's limit while the buffer lives.
 class Reservation {
  public:
   Reservation(yoke_device& device, std::uint64_t byte_count) : device_(device), byte_count_(byte_count) {
@@ -99,10 +98,10 @@ class Reservation {
     std::uint64_t used = device.used_bytes.load(std::memory_order_relaxed);
     do {
       if (byte_count > most || used > most - byte_count) {
-        throw Failure(YOKE_OUT_OF_DEVICE_MEMORY, "device " + std::to_string(device.ordinal) +
-                                                     " has no room for " + std::to_string(byte_count) +
-                                                     " bytes: " + std::to_string(used) + " of " +
-                                                     std::to_string(most) + " are in use");
+        throw Failure(YOKE_STATUS_OUT_OF_DEVICE_MEMORY,
+                      "device " + std::to_string(device.ordinal) +
+                          " is out of memory: " + std::to_string(byte_count) + " bytes requested, " +
+                          std::to_string(used) + " of " + std::to_string(most) + " in use");
       }
     } while (!device.used_bytes.compare_exchange_weak(used, used + byte_count));
     std::uint64_t peak = device.peak_bytes.load(std::memory_order_relaxed);
@@ -113,14 +112,12 @@ class Reservation {
   Reservation(const Reservation&) = delete;
   Reservation& operator=(const Reservation&) = delete;
 
-  std::uint64_t byte_count() const noexcept { return byte_count_; }
-
  private:
   yoke_device& device_;
   std::uint64_t byte_count_;
 };
 
-// What every child handle starts with.
+// The start of every child handle.
 template <class Object>
 struct Child {
   Child(yoke_device& device, Kind kind) noexcept : pin(device, kind) {}
@@ -134,7 +131,7 @@ struct Child {
 template <class T>
 std::unique_ptr<T> made(std::unique_ptr<T> object, const char* what) {
   if (object == nullptr) {
-    throw Failure(YOKE_INTERNAL, std::string("the plugin's ") + what + " gave back nothing");
+    throw Failure(YOKE_STATUS_INTERNAL, std::string("the plugin's ") + what + " returned null");
   }
   return object;
 }
@@ -142,14 +139,38 @@ std::unique_ptr<T> made(std::unique_ptr<T> object, const char* what) {
 }  // namespace yoke::sdk::detail
 
 struct yoke_buffer : yoke::sdk::detail::Child<yoke::sdk::Buffer> {
-  yoke_buffer(yoke_device& device, std::uint64_t byte_count, std::int32_t memory_kind)
-      : Child(device, yoke::sdk::detail::kBuffer), reservation(device, byte_count), kind(memory_kind) {
-    object = yoke::sdk::detail::made(device.object->create_buffer(byte_count, kind), "create_buffer");
+  yoke_buffer(yoke_device& device, std::uint64_t size, std::int32_t memory_kind)
+      : Child(device, yoke::sdk::detail::kBuffer),
+        reservation(device, size),
+        byte_count(size),
+        kind(memory_kind) {
+    object = yoke::sdk::detail::made(device.object->create_buffer(size, kind), "create_buffer");
   }
-  ~yoke_buffer() { object.reset(); }
+  // Imported memory, which does not count against the limit. `release` is called when the buffer is destroyed.
+  yoke_buffer(yoke_device& device, const yoke_import_args& args)
+      : Child(device, yoke::sdk::detail::kBuffer),
+        reservation(device, 0),
+        byte_count(args.byte_count),
+        kind(args.kind),
+        misalignment(args.address % YOKE_BUFFER_ALIGNMENT) {
+    object = yoke::sdk::detail::made(device.object->import_buffer({args.address, args.byte_count, args.kind}),
+                                     "import_buffer");
+    release = args.release;
+    release_user = args.user;
+  }
+  ~yoke_buffer() {
+    object.reset();
+    if (release != nullptr) {
+      release(release_user);
+    }
+  }
 
   yoke::sdk::detail::Reservation reservation;
+  std::uint64_t byte_count;
   std::int32_t kind;
+  std::uint64_t misalignment = 0;  // of its address, from YOKE_BUFFER_ALIGNMENT
+  void (*release)(void* user) = nullptr;
+  void* release_user = nullptr;
 };
 
 struct yoke_stream : yoke::sdk::detail::Child<yoke::sdk::Stream> {
@@ -159,9 +180,12 @@ struct yoke_stream : yoke::sdk::detail::Child<yoke::sdk::Stream> {
 };
 
 struct yoke_event : yoke::sdk::detail::Child<yoke::sdk::Event> {
-  explicit yoke_event(yoke_stream& stream) : Child(stream.device(), yoke::sdk::detail::kEvent) {
-    object = yoke::sdk::detail::made(stream.object->record(), "record");
+  yoke_event(yoke_stream& stream, bool with_timing)
+      : Child(stream.device(), yoke::sdk::detail::kEvent), timing(with_timing) {
+    object = yoke::sdk::detail::made(stream.object->record(timing), "record");
   }
+
+  bool timing;
 };
 
 struct yoke_code {
@@ -190,3 +214,18 @@ struct yoke_routine {
   std::span<const yoke::sdk::SymbolRange> symbols;
   std::unique_ptr<yoke::sdk::Routine> object;
 };
+
+namespace yoke::sdk {
+
+// The objects of handles, for a plugin's own tables (Backend::table).
+inline Device& object_of(yoke_device* device) noexcept {
+  return *device->object;
+}
+inline Buffer& object_of(yoke_buffer* buffer) noexcept {
+  return *buffer->object;
+}
+inline Stream& object_of(yoke_stream* stream) noexcept {
+  return *stream->object;
+}
+
+}  // namespace yoke::sdk

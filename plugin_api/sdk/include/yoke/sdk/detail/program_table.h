@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/detail/program_table.h: "yoke.program/1" over the classes of plugin.h.
+// plugin_api/sdk/include/yoke/sdk/detail/program_table.h: "yoke.program/1" on the classes of plugin.h.
 #pragma once
 
 #include <yoke/sdk/detail/guarded.h>
@@ -9,46 +9,47 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace yoke::sdk::detail {
 
-inline std::int32_t formats(yoke_plugin* plugin, std::uint32_t capacity, yoke_format* rows,
-                            std::uint32_t* out_count, yoke_error* error) noexcept {
+inline std::int32_t formats(yoke_plugin* plugin, std::uint32_t capacity, std::uint64_t stride,
+                            yoke_format* rows, std::uint32_t* out_count, yoke_error* error) noexcept {
   if (plugin == nullptr) {
-    return YOKE_INVALID_ARGUMENT;
+    return YOKE_STATUS_INVALID_ARGUMENT;
   }
   return guarded(state_of(plugin), error, [&] {
-    write_rows(capacity, rows, out_count, 1, [](std::size_t) {
-      return yoke_format{sizeof(yoke_format), YOKE_PROGRAM_FORMAT, YOKE_PROGRAM_VERSION, 0};
+    write_rows(capacity, stride, rows, out_count, 1, [](std::size_t) {
+      return yoke_format{YOKE_PROGRAM_FORMAT, YOKE_PROGRAM_VERSION, 0};
     });
   });
 }
 
-inline std::string_view program_of(const yoke_program_text* text) {
-  yoke_program_text mine{};
-  read_sized(mine, &present(text, "text"));
-  const std::string_view format = mine.format == nullptr ? "" : mine.format;
-  if (format != YOKE_PROGRAM_FORMAT || mine.version != YOKE_PROGRAM_VERSION) {
-    throw Failure(YOKE_UNIMPLEMENTED, "the format '" + std::string(format) + "' " +
-                                          std::to_string(mine.version) + " is not read here; read is '" +
-                                          YOKE_PROGRAM_FORMAT + "' " + std::to_string(YOKE_PROGRAM_VERSION));
+inline std::string_view text_of(const yoke_compile_args* args, const char* function) {
+  const yoke_compile_args given = read_args(args, 0, function);
+  const std::string_view format = given.format == nullptr ? "" : given.format;
+  if (format != YOKE_PROGRAM_FORMAT || given.version != YOKE_PROGRAM_VERSION) {
+    throw Failure(YOKE_STATUS_UNIMPLEMENTED, "the backend does not read the format '" + std::string(format) +
+                                                 "' " + std::to_string(given.version) + "; it reads '" +
+                                                 YOKE_PROGRAM_FORMAT + "' " +
+                                                 std::to_string(YOKE_PROGRAM_VERSION));
   }
-  if (mine.bytes == nullptr && mine.byte_count != 0) {
-    throw Failure(YOKE_INVALID_ARGUMENT, "the text's bytes are NULL");
+  if (given.text == nullptr && given.byte_count != 0) {
+    throw Failure(YOKE_STATUS_INVALID_ARGUMENT, "text is NULL");
   }
-  return {mine.bytes, static_cast<std::size_t>(mine.byte_count)};
+  return {given.text, static_cast<std::size_t>(given.byte_count)};
 }
 
-inline std::int32_t can_compile(yoke_device* device, const yoke_program_text* text, std::uint32_t capacity,
-                                yoke_verdict* verdicts, std::uint32_t* out_count,
+inline std::int32_t can_compile(yoke_device* device, const yoke_compile_args* args, std::uint32_t capacity,
+                                std::uint64_t stride, yoke_verdict* verdicts, std::uint32_t* out_count,
                                 yoke_error* error) noexcept {
   if (device == nullptr) {
-    return YOKE_INVALID_ARGUMENT;
+    return YOKE_STATUS_INVALID_ARGUMENT;
   }
   return guarded(device->plugin, error, [&] {
-    const std::vector<Verdict> found = device->object->can_compile(program_of(text));
-    write_rows(capacity, verdicts, out_count, found.size(), [&](std::size_t i) {
+    const std::vector<Verdict> found = device->object->can_compile(text_of(args, "can_compile"));
+    write_rows(capacity, stride, verdicts, out_count, found.size(), [&](std::size_t i) {
       yoke_verdict to{};
       to.program = found[i].program;
       to.statement = found[i].statement;
@@ -59,14 +60,14 @@ inline std::int32_t can_compile(yoke_device* device, const yoke_program_text* te
   });
 }
 
-inline std::int32_t code_compile(yoke_device* device, const yoke_program_text* text, yoke_code** out_code,
+inline std::int32_t code_compile(yoke_device* device, const yoke_compile_args* args, yoke_code** out_code,
                                  yoke_error* error) noexcept {
   if (device == nullptr) {
-    return YOKE_INVALID_ARGUMENT;
+    return YOKE_STATUS_INVALID_ARGUMENT;
   }
   return guarded(*device, error, [&] {
     present(out_code, "out_code");
-    *out_code = new yoke_code(*device, program_of(text));
+    *out_code = new yoke_code(*device, text_of(args, "code_compile"));
   });
 }
 
@@ -76,7 +77,7 @@ inline void code_destroy(yoke_code* code) noexcept {
 
 inline std::int32_t code_entry_count(yoke_code* code, std::uint32_t* out_count, yoke_error* error) noexcept {
   if (code == nullptr) {
-    return YOKE_INVALID_ARGUMENT;
+    return YOKE_STATUS_INVALID_ARGUMENT;
   }
   return guarded(code->plugin(), error, [&] {
     present(out_count, "out_count") = static_cast<std::uint32_t>(code->object->entries().size());
@@ -86,8 +87,8 @@ inline std::int32_t code_entry_count(yoke_code* code, std::uint32_t* out_count, 
 inline const Entry& entry_at(const yoke_code& code, std::uint32_t entry) {
   const std::span<const Entry> entries = code.object->entries();
   if (entry >= entries.size()) {
-    throw Failure(YOKE_OUT_OF_RANGE, "the code has no entry " + std::to_string(entry) + ", only " +
-                                         std::to_string(entries.size()));
+    throw Failure(YOKE_STATUS_OUT_OF_RANGE, "the code has no entry " + std::to_string(entry) + ", only " +
+                                                std::to_string(entries.size()));
   }
   return entries[entry];
 }
@@ -95,7 +96,7 @@ inline const Entry& entry_at(const yoke_code& code, std::uint32_t entry) {
 inline std::int32_t code_describe(yoke_code* code, std::uint32_t entry, yoke_entry_info* info,
                                   yoke_error* error) noexcept {
   if (code == nullptr) {
-    return YOKE_INVALID_ARGUMENT;
+    return YOKE_STATUS_INVALID_ARGUMENT;
   }
   return guarded(code->plugin(), error, [&] {
     present(info, "info");
@@ -114,32 +115,33 @@ inline std::int32_t code_describe(yoke_code* code, std::uint32_t entry, yoke_ent
 inline std::int32_t code_argument(yoke_code* code, std::uint32_t entry, std::uint32_t argument,
                                   yoke_argument_info* info, yoke_error* error) noexcept {
   if (code == nullptr) {
-    return YOKE_INVALID_ARGUMENT;
+    return YOKE_STATUS_INVALID_ARGUMENT;
   }
   return guarded(code->plugin(), error, [&] {
     present(info, "info");
     const Entry& of = entry_at(*code, entry);
     if (argument >= of.arguments.size()) {
-      throw Failure(YOKE_OUT_OF_RANGE, "program '" + of.name + "' has no argument " +
-                                           std::to_string(argument) + ", only " +
-                                           std::to_string(of.arguments.size()));
+      throw Failure(YOKE_STATUS_OUT_OF_RANGE, "program '" + of.name + "' has no argument " +
+                                                  std::to_string(argument) + ", only " +
+                                                  std::to_string(of.arguments.size()));
     }
     const Argument& from = of.arguments[argument];
     if (from.dims.size() > YOKE_MAX_RANK) {
-      throw Failure(YOKE_INTERNAL, "argument '" + from.name + "' has too many dimensions");
+      throw Failure(YOKE_STATUS_INTERNAL, "argument '" + from.name + "' has too many dimensions");
     }
     yoke_argument_info to{};
     set_text(to.name, from.name);
     to.type = from.type;
     to.access = from.access;
     to.rank = static_cast<std::uint32_t>(from.dims.size());
+    to.alignment = from.alignment;
     std::copy(from.dims.begin(), from.dims.end(), to.dims);
     to.byte_count = from.byte_count;
     write_sized(to, info);
   });
 }
 
-// One range that a routine is to be bound to, for the checks of link.
+// One range to bind, for the checks of routine_link.
 struct Bound {
   std::string name;  // "argument 'w'", "the workspace"
   yoke_buffer* buffer;
@@ -151,18 +153,18 @@ struct Bound {
 
 inline void check_bound(const yoke_device& device, const Bound& bound) {
   if (bound.buffer == nullptr) {
-    throw Failure(YOKE_INVALID_ARGUMENT, bound.name + " has no buffer");
+    throw Failure(YOKE_STATUS_INVALID_ARGUMENT, bound.name + " has no buffer");
   }
-  check_range(bound.name.c_str(), bound.offset, bound.byte_count, bound.buffer->reservation.byte_count());
-  if (bound.offset % bound.alignment != 0) {
-    throw Failure(YOKE_INVALID_ARGUMENT, bound.name + " starts at byte " + std::to_string(bound.offset) +
-                                             ", which is no multiple of " + std::to_string(bound.alignment));
+  if ((bound.buffer->misalignment + bound.offset) % bound.alignment != 0) {
+    throw Failure(YOKE_STATUS_INVALID_ARGUMENT,
+                  bound.name + " is bound at byte " + std::to_string(bound.offset) +
+                      ", which is not aligned to " + std::to_string(bound.alignment) + " bytes");
   }
   const yoke_device& home = bound.buffer->device();
   if (home.ordinal != device.ordinal && !device.object->peer_access(*home.object)) {
-    throw Failure(YOKE_INVALID_ARGUMENT, bound.name + " is memory of device " + std::to_string(home.ordinal) +
-                                             ", which device " + std::to_string(device.ordinal) +
-                                             " cannot use in place");
+    throw Failure(YOKE_STATUS_INVALID_ARGUMENT, bound.name + " is memory of device " +
+                                                    std::to_string(home.ordinal) + ", which device " +
+                                                    std::to_string(device.ordinal) + " cannot access");
   }
 }
 
@@ -173,48 +175,62 @@ inline void check_overlaps(std::span<const Bound> bounds) {
       const Bound& b = bounds[j];
       if ((a.written || b.written) && a.buffer == b.buffer && a.offset < b.offset + b.byte_count &&
           b.offset < a.offset + a.byte_count) {
-        throw Failure(YOKE_INVALID_ARGUMENT,
-                      a.name + " and " + b.name + " overlap in one buffer, and one of them is written");
+        throw Failure(YOKE_STATUS_INVALID_ARGUMENT,
+                      a.name + " and " + b.name + " overlap, and one of them is written");
       }
     }
   }
 }
 
-inline std::int32_t routine_link(yoke_code* code, std::uint32_t entry, const yoke_binding* bindings,
-                                 std::uint32_t binding_count, yoke_buffer* workspace,
-                                 std::uint64_t workspace_offset, yoke_routine** out_routine,
+// The range of a binding, which must be as large as the argument needs.
+inline Bound bound_of(std::string name, const yoke_binding& binding, std::uint64_t byte_count,
+                      std::uint32_t alignment, bool written) {
+  check_flags(binding.flags, 0, "routine_link");
+  if (binding.byte_count < byte_count) {
+    throw Failure(YOKE_STATUS_OUT_OF_RANGE, name + " needs " + std::to_string(byte_count) +
+                                                " bytes; its binding has " +
+                                                std::to_string(binding.byte_count));
+  }
+  if (binding.buffer != nullptr) {
+    check_range(name.c_str(), binding.offset, binding.byte_count, binding.buffer->byte_count);
+  }
+  return {std::move(name), binding.buffer, binding.offset, byte_count, alignment, written};
+}
+
+inline std::int32_t routine_link(yoke_code* code, const yoke_link_args* args, yoke_routine** out_routine,
                                  yoke_error* error) noexcept {
   if (code == nullptr) {
-    return YOKE_INVALID_ARGUMENT;
+    return YOKE_STATUS_INVALID_ARGUMENT;
   }
   return guarded(code->device(), error, [&] {
     present(out_routine, "out_routine");
-    const Entry& of = entry_at(*code, entry);
-    if (binding_count != of.arguments.size()) {
-      throw Failure(YOKE_INVALID_ARGUMENT, "program '" + of.name + "' has " +
-                                               std::to_string(of.arguments.size()) + " arguments, got " +
-                                               std::to_string(binding_count) + " bindings");
+    const yoke_link_args given = read_args(args, 0, "routine_link");
+    const Entry& of = entry_at(*code, given.entry);
+    if (given.binding_count != of.arguments.size()) {
+      throw Failure(YOKE_STATUS_INVALID_ARGUMENT,
+                    "program '" + of.name + "' has " + std::to_string(of.arguments.size()) +
+                        " arguments; got " + std::to_string(given.binding_count) + " bindings");
     }
     std::vector<Bound> bounds;
-    std::vector<Binding> bound_memory;
-    for (std::uint32_t i = 0; i < binding_count; ++i) {
+    std::vector<Binding> memory;
+    for (std::uint32_t i = 0; i < given.binding_count; ++i) {
       const Argument& argument = of.arguments[i];
-      const yoke_binding& binding = (&present(bindings, "bindings"))[i];
-      bounds.push_back({"argument '" + argument.name + "' of program '" + of.name + "'", binding.buffer,
-                        binding.offset, argument.byte_count, argument.alignment,
-                        argument.access != YOKE_ACCESS_IN});
+      const yoke_binding binding = read_row(&present(given.bindings, "bindings"), given.binding_stride, i);
+      bounds.push_back(bound_of("argument '" + argument.name + "' of program '" + of.name + "'", binding,
+                                argument.byte_count, argument.alignment, argument.access != YOKE_ACCESS_IN));
       check_bound(code->device(), bounds.back());
-      bound_memory.push_back({binding.buffer->object.get(), binding.offset});
+      memory.push_back({binding.buffer->object.get(), binding.offset});
     }
-    Binding scratch;
+    Binding workspace;
     if (of.workspace_byte_count != 0) {
-      bounds.push_back({"the workspace of program '" + of.name + "'", workspace, workspace_offset,
-                        of.workspace_byte_count, 64, true});
+      const yoke_binding binding = read_row(&present(given.workspace, "workspace"), given.binding_stride, 0);
+      bounds.push_back(bound_of("the workspace of program '" + of.name + "'", binding,
+                                of.workspace_byte_count, YOKE_BUFFER_ALIGNMENT, true));
       check_bound(code->device(), bounds.back());
-      scratch = {workspace->object.get(), workspace_offset};
+      workspace = {binding.buffer->object.get(), binding.offset};
     }
     check_overlaps(bounds);
-    *out_routine = new yoke_routine(*code, entry, bound_memory, scratch);
+    *out_routine = new yoke_routine(*code, given.entry, memory, workspace);
   });
 }
 
@@ -224,15 +240,17 @@ inline void routine_destroy(yoke_routine* routine) noexcept {
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void symbol_failure(const SymbolRange& symbol,
                                                                   std::int64_t value) {
-  throw Failure(YOKE_OUT_OF_RANGE, "symbol '" + symbol.name + "' is " + std::to_string(value) +
-                                       "; declared are " + std::to_string(symbol.low) + ".." +
-                                       std::to_string(symbol.high) + " step " + std::to_string(symbol.step));
+  throw Failure(YOKE_STATUS_OUT_OF_RANGE, "symbol '" + symbol.name + "' is " + std::to_string(value) +
+                                              "; its range is " + std::to_string(symbol.low) + ".." +
+                                              std::to_string(symbol.high) + " step " +
+                                              std::to_string(symbol.step));
 }
 
 inline void check_symbols(std::span<const SymbolRange> symbols, std::span<const std::int64_t> values) {
   if (values.size() != symbols.size()) [[unlikely]] {
-    throw Failure(YOKE_INVALID_ARGUMENT, "the routine has " + std::to_string(symbols.size()) +
-                                             " symbols, got " + std::to_string(values.size()) + " values");
+    throw Failure(YOKE_STATUS_INVALID_ARGUMENT, "the routine has " + std::to_string(symbols.size()) +
+                                                    " symbols; got " + std::to_string(values.size()) +
+                                                    " values");
   }
   for (std::size_t i = 0; i < symbols.size(); ++i) {
     const SymbolRange& symbol = symbols[i];
@@ -250,7 +268,7 @@ inline std::int32_t routine_launch(yoke_stream* stream, yoke_routine* routine,
                                    const std::int64_t* symbol_values, std::uint32_t symbol_count,
                                    yoke_error* error) noexcept {
   if (routine == nullptr) {
-    return YOKE_INVALID_ARGUMENT;
+    return YOKE_STATUS_INVALID_ARGUMENT;
   }
   return guarded(routine->device(), error, [&] {
     if (symbol_count != 0) {

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/replay/handles.h: the backend's functions, and the objects that a replay has created.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "replay/trace.h"
+
+namespace yoke::replay {
+
+using abi::Function;
+
+// The tables of a plugin.
+class Functions {
+ public:
+  explicit Functions(const Backend& backend);
+  bool has(Function function) const { return slots_[static_cast<std::size_t>(function)] != nullptr; }
+  // Calls a function; `words` are its parameters without the status object. Precondition: has(function).
+  std::int32_t call(Function function, const std::uint64_t* words, std::string* error = nullptr) const;
+  yoke_plugin* plugin() const { return plugin_; }
+
+ private:
+  yoke_plugin* plugin_;
+  std::array<abi::Slot, abi::kFunctionCount> slots_{};
+};
+
+// A recorded handle: its plugin and number.
+using Key = std::pair<std::uint64_t, std::uint64_t>;
+
+// What was created and not destroyed yet. The destructor destroys it.
+class Handles {
+ public:
+  Handles(const Functions& functions, std::chrono::nanoseconds timeout)
+      : functions_(functions), timeout_(timeout) {}
+  ~Handles();
+  Handles(const Handles&) = delete;
+  Handles& operator=(const Handles&) = delete;
+
+  // `parent`: the device of pinned memory.
+  void add(Key key, Kind kind, std::uint64_t word, std::uint64_t parent);
+  void remove(Key key);
+  // The backend's handle; nothing: it was not created here, or is of another kind.
+  std::optional<std::uint64_t> find(Key key, Kind kind) const;
+  // Both wait until streams are idle. Throw Error kDeadlineExceeded. False: the work has failed.
+  bool wait(std::uint64_t stream) const;
+  void wait_for_all() const;
+
+ private:
+  struct Live {
+    Kind kind = Kind::kNumber;
+    std::uint64_t word = 0;
+    std::uint64_t parent = 0;
+  };
+  std::int32_t wait_for(std::uint64_t stream, std::chrono::nanoseconds timeout) const;
+  bool is_idle_within(std::chrono::nanoseconds timeout) const;
+  void call_for_each(Kind kind, Function function) const;
+
+  const Functions& functions_;
+  const std::chrono::nanoseconds timeout_;
+  std::map<Key, Live> live_;
+  std::set<std::uint64_t> streams_;  // the backend's handles
+};
+
+}  // namespace yoke::replay

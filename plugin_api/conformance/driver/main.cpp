@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/conformance/driver/main.cpp: yoke-conformance: the driver of a run
+// and, with --run-one, the process of one test.
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+#include "options.h"
+#include "outcome.h"
+#include "report.h"
+#include "run.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace yoke::conformance;  // NOLINT(google-build-using-namespace): the program of this namespace
+
+constexpr const char* kRunOne = "--run-one";
+
+// The process of one test.
+int run_one_main(const std::vector<std::string>& words) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const rlimit no_core{0, 0};
+  ::setrlimit(RLIMIT_CORE, &no_core);
+  constexpr rlim_t kMostOutput = rlim_t{1} << 30U;
+  const rlimit file_size{kMostOutput, kMostOutput};
+  ::setrlimit(RLIMIT_FSIZE, &file_size);
+
+  const std::string name = words.at(1);
+  const auto options = parse_options({words.begin() + 2, words.end()});
+  Settings settings = options.value().settings;
+  settings.plugin = options->plugins.at(0);
+  if (name == kLoading) {
+    share_current_function(kFunctionDescriptor);
+    Kit kit(settings, name, kReportDescriptor);
+    ::_exit(load_only(kit));
+  }
+  for (const NamedTest& test : all_tests()) {
+    if (test.name == name) {
+      share_current_function(kFunctionDescriptor);
+      Kit kit(settings, name, kReportDescriptor);
+      const int code = run_one(test.test, kit);
+      if (code != 0) {
+        ::_exit(code);  // skips the destructors of a plugin that failed
+      }
+      return code;
+    }
+  }
+  throw UsageError("no test is named '" + name + "'");
+}
+
+// The progress line: at most ten updates a second, and only on a terminal.
+class ProgressLine {
+ public:
+  explicit ProgressLine(std::string plugin)
+      : plugin_(std::move(plugin)), on_terminal_(::isatty(STDERR_FILENO) == 1) {}
+  ~ProgressLine() {
+    if (on_terminal_) {
+      std::cerr << "\r\033[K" << std::flush;
+    }
+  }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  void draw(const Progress& progress) {
+    constexpr std::chrono::milliseconds kBetween(100);
+    const auto now = std::chrono::steady_clock::now();
+    if (!on_terminal_ || now - drawn_ < kBetween) {
+      return;
+    }
+    drawn_ = now;
+    constexpr std::size_t kWidth = 24;
+    const std::size_t filled = progress.total == 0 ? kWidth : kWidth * progress.done / progress.total;
+    std::string line = plugin_ + " [" + std::string(filled, '#') + std::string(kWidth - filled, '.') + "] " +
+                       std::to_string(progress.done) + "/" + std::to_string(progress.total);
+    if (progress.failed != 0) {
+      line += ", " + std::to_string(progress.failed) + " failed";
+    }
+    line += "  " + progress.running;
+    constexpr std::size_t kColumns = 100;
+    std::cerr << "\r\033[K" << line.substr(0, kColumns) << std::flush;
+  }
+
+ private:
+  std::string plugin_;
+  bool on_terminal_;
+  std::chrono::steady_clock::time_point drawn_;
+};
+
+// The results of a plugin that cannot be loaded: load.enters fails and no other test is run.
+std::vector<Result> not_run(const std::vector<NamedTest>& tests, Outcome why) {
+  std::vector<Result> results(1);
+  results[0].test = {"load", "load.enters", {}};
+  for (const NamedTest& test : tests) {
+    if (test.name == results[0].test.name) {
+      results[0].test = test;
+      continue;
+    }
+    Result result;
+    result.test = test;
+    result.outcome.verdict = Verdict::kNotRun;
+    result.outcome.text = "the plugin cannot be loaded";
+    results.push_back(std::move(result));
+  }
+  results[0].outcome = std::move(why);
+  return results;
+}
+
+Report run_plugin(const std::string& self, const Options& options, const std::string& plugin,
+                  const std::vector<NamedTest>& tests, const Expectations& expectations) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto seconds = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  Report report;
+  report.plugin = plugin;
+  Outcome loading = try_loading(self, options, plugin);
+  report.loads = loading.verdict == Verdict::kPassed;
+  if (!report.loads) {
+    report.results = not_run(tests, std::move(loading));
+    report.seconds = seconds();
+    return report;
+  }
+  ProgressLine line(fs::path(plugin).filename().string());
+  std::vector<Outcome> outcomes = run_tests(self, options, plugin, tests, expectations,
+                                            [&](const Progress& progress) { line.draw(progress); });
+  for (std::size_t i = 0; i < tests.size(); ++i) {
+    report.results.push_back({tests[i], std::move(outcomes[i])});
+  }
+  for (Result& result : unknown_entries(expectations, all_tests())) {
+    report.results.push_back(std::move(result));
+  }
+  report.seconds = seconds();
+  return report;
+}
+
+std::vector<NamedTest> selected_tests(const Options& options) {
+  std::vector<NamedTest> tests;
+  for (NamedTest& test : all_tests()) {
+    if (selected(options.filters, test.name)) {
+      tests.push_back(std::move(test));
+    }
+  }
+  if (tests.empty()) {
+    throw UsageError("no test matches the filter; --list prints all tests");
+  }
+  return tests;
+}
+
+std::string existing_file(const std::string& typed) {
+  std::error_code failed;
+  const fs::path path = fs::canonical(typed, failed);
+  if (failed) {
+    throw UsageError("cannot find the plugin '" + typed + "': " + failed.message());
+  }
+  return path.string();
+}
+
+void write_file(const std::string& path, const std::string& content) {
+  std::ofstream file(path, std::ios::binary);
+  file << content;
+  if (!file.flush()) {
+    throw std::runtime_error("cannot write " + path + "; check that its folder exists and is writable");
+  }
+}
+
+int run_all(Options options) {
+  const std::vector<NamedTest> tests = selected_tests(options);
+  if (options.list) {
+    std::cout << (options.json ? list_json(tests) : list_text(tests));
+    return kAllPassed;
+  }
+  const Expectations expectations =
+      options.expectations_file.empty() ? Expectations{} : read_expectations(options.expectations_file);
+  const std::string self = fs::read_symlink("/proc/self/exe").string();
+  for (std::string& plugin : options.plugins) {
+    plugin = existing_file(plugin);
+  }
+  if (!options.junit_file.empty()) {
+    write_file(options.junit_file, "");  // report an unwritable file before running any test
+  }
+  std::vector<Report> reports;
+  bool passed = true;
+  for (const std::string& plugin : options.plugins) {
+    reports.push_back(run_plugin(self, options, plugin, tests, expectations));
+    passed = passed && reports.back().passed();
+    (options.json ? std::cerr : std::cout) << as_text(reports.back(), options) << std::flush;
+  }
+  if (options.json) {
+    std::cout << as_json(reports, options);
+  }
+  if (!options.junit_file.empty()) {
+    write_file(options.junit_file, as_junit(reports, options));
+  }
+  return passed ? kAllPassed : kSomeFailed;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  try {
+    if (words.size() > 1 && words[0] == kRunOne) {
+      return run_one_main(words);
+    }
+    auto options = parse_options(words);
+    const int code = options ? run_all(std::move(*options)) : kAllPassed;
+    return std::cout.flush() ? code : kSomeFailed;
+  } catch (const UsageError& error) {
+    std::cerr << "yoke-conformance: " << error.what() << '\n';
+    return kWrongUsage;
+  } catch (const std::exception& error) {
+    std::cerr << "yoke-conformance: " << error.what() << '\n';
+  }
+  return kSomeFailed;
+}

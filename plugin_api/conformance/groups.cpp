@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/conformance/groups.cpp: the groups in the order of the report.
+// A group of several files has several rows.
+#include "groups.h"
+
+namespace yoke::conformance {
+namespace {
+
+struct Group {
+  const char* name;
+  std::vector<Test> (*tests)();
+};
+
+constexpr Group kGroups[] = {
+    {"load", load_tests},
+    {"load", load_file_tests},
+    {"load", load_process_tests},
+    {"device", device_tests},
+    {"device", device_options_tests},
+
+    {"buffer", buffer_tests},
+    {"copy", copy_tests},
+    {"copy", copy_refusal_tests},
+    {"stream", stream_tests},
+    {"stream", stream_graph_tests},
+    {"stream", stream_time_tests},
+    {"event", event_tests},
+    {"event", event_time_tests},
+    {"program", program_tests},
+    {"program", program_text_tests},
+    {"routine", routine_tests},
+    {"routine", routine_refusal_tests},
+    {"fault", fault_tests},
+    {"fault", fault_runtime_tests},
+    {"thread", thread_tests},
+
+    {"lifetime", lifetime_tests},
+
+    {"train", train_tests},
+};
+
+}  // namespace
+
+std::vector<NamedTest> all_tests() {
+  std::vector<NamedTest> all;
+  for (const Group& group : kGroups) {
+    for (Test& test : group.tests()) {
+      std::string name = std::string(group.name) + "." + test.name;
+      all.push_back({group.name, std::move(name), std::move(test)});
+    }
+  }
+  return all;
+}
+
+}  // namespace yoke::conformance

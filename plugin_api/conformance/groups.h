@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/conformance/groups.h: all tests; each file in groups/ returns one list.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kit.h"
+
+namespace yoke::conformance {
+
+std::vector<Test> load_tests();
+std::vector<Test> load_file_tests();
+std::vector<Test> load_process_tests();
+std::vector<Test> device_tests();
+std::vector<Test> device_options_tests();
+
+std::vector<Test> buffer_tests();
+std::vector<Test> copy_tests();
+std::vector<Test> copy_refusal_tests();
+std::vector<Test> stream_tests();
+std::vector<Test> stream_graph_tests();
+std::vector<Test> stream_time_tests();
+std::vector<Test> event_tests();
+std::vector<Test> event_time_tests();
+std::vector<Test> program_tests();
+std::vector<Test> program_text_tests();
+std::vector<Test> routine_tests();
+std::vector<Test> routine_refusal_tests();
+std::vector<Test> fault_tests();
+std::vector<Test> fault_runtime_tests();
+std::vector<Test> thread_tests();
+
+std::vector<Test> lifetime_tests();
+
+std::vector<Test> train_tests();
+
+struct NamedTest {
+  std::string group;
+  std::string name;  // "copy.random-ranges"
+  Test test;
+};
+std::vector<NamedTest> all_tests();
+
+}  // namespace yoke::conformance

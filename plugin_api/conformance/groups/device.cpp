@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/conformance/groups/device.cpp: counting, describing, opening and closing devices.
+#include <cstring>
+#include <set>
+
+#include "add_one.h"
+#include "groups.h"
+#include "sized.h"
+
+namespace yoke::conformance {
+namespace {
+
+// Describes a device into a struct filled with 0x7f bytes, so that a
+// member that is not written has a strange value.
+yoke_device_info described(const Plugin& plugin, std::uint32_t ordinal) {
+  yoke_device_info info = sized<yoke_device_info>();
+  std::memset(reinterpret_cast<char*>(&info) + sizeof info.struct_size, 0x7f,
+              sizeof info - sizeof info.struct_size);
+  expect_ok(plugin.device_describe(ordinal, &info), text("describing device ", ordinal));
+  return info;
+}
+
+void count_has_reason(Kit& kit) {
+  const Plugin& plugin = kit.plugin();
+  std::uint32_t count = UINT32_MAX;
+  char reason[YOKE_REASON_CAPACITY + 1];
+  std::fill(std::begin(reason), std::end(reason), '\x7f');
+  const Answer answer = plugin.call<&yoke_backend_api::device_count>(plugin.get(), &count, &reason[0],
+                                                                     std::uint64_t{YOKE_REASON_CAPACITY});
+  expect_ok(answer, "counting the devices");
+  check(reason[YOKE_REASON_CAPACITY] == '\x7f', "device_count wrote past the capacity of the reason");
+  check(std::find(std::begin(reason), std::end(reason), '\0') != std::end(reason),
+        "device_count did not write a reason with a closing zero");
+  check(count < 100000, "device_count returned ", count, " devices");
+  check((count == 0) == (reason[0] != '\0'), "device_count returned ", count, " devices with the reason '",
+        std::string(&reason[0]), "'; the reason must be empty if there are devices, and only then");
+  check(answer.status.text.empty(), "device_count returned OK but set an error text");
+  check_equal(plugin.device_count(), count, "the result of a second device_count");
+  kit.note(text(count, " devices"));
+}
+
+void description(Kit& kit) {
+  const std::uint32_t count = kit.plugin().some_devices();
+  for (std::uint32_t ordinal = 0; ordinal < count; ++ordinal) {
+    const yoke_device_info info = described(kit.plugin(), ordinal);
+    const auto is_text = [&](const char(&field)[YOKE_NAME_CAPACITY], const char* what) {
+      check(std::memchr(field, '\0', sizeof field) != nullptr, what, " of device ", ordinal,
+            " has no terminating zero");
+      check(field[0] != '\0' && is_utf8(field), what, " of device ", ordinal, " is empty or not UTF-8");
+    };
+    const auto in_range = [&](auto value, auto low, auto high, const char* what) {
+      check(value >= low && value <= high, what, " of device ", ordinal, " is ", value, ", expected ", low,
+            " to ", high);
+    };
+    is_text(info.name, "name");
+    is_text(info.unique_id, "unique_id");
+    in_range(info.kind, YOKE_DEVICE_CPU, YOKE_DEVICE_OTHER, "kind");
+    in_range(info.compute_unit_count, 1U, 10'000'000U, "compute_unit_count");
+    in_range(info.suggested_stream_count, 1U, 100'000U, "suggested_stream_count");
+    in_range(info.host_visible, 0, 1, "host_visible");
+    in_range(info.numa_node, -1, 100'000, "numa_node");
+    in_range(info.memory_bytes, std::uint64_t{0}, std::uint64_t{1} << 56U, "memory_bytes");
+    check((info.type_mask & 1U) == 0, "type_mask of device ", ordinal,
+          " has bit 0 set, which is not a type; use 1 << YOKE_TYPE_F32 and so on");
+  }
+}
+
+void description_sizes(Kit& kit) {
+  const Device& device = kit.device();
+  const Plugin& plugin = kit.plugin();
+  check_sized<yoke_device_info>("device_describe", [&](yoke_device_info* info) {
+    return plugin.device_describe(kit.settings().device, info);
+  });
+  check_sized<yoke_memory_info>("device_memory", [&](yoke_memory_info* info) {
+    return plugin.call<&yoke_backend_api::device_memory>(device.get(), info);
+  });
+  check_sized<yoke_live_counts>("live_counts", [&](yoke_live_counts* counts) {
+    return plugin.call<&yoke_backend_api::live_counts>(plugin.get(), counts);
+  });
+}
+
+void invalid_ordinals(Kit& kit) {
+  const Plugin& plugin = kit.plugin();
+  const std::uint32_t count = plugin.device_count();
+  for (const std::uint32_t ordinal : {count, count + 1, count + 1000, UINT32_MAX, UINT32_MAX / 2 + 1}) {
+    check_untouched<yoke_device_info>(
+        "describing a device that does not exist", YOKE_STATUS_OUT_OF_RANGE,
+        [&](yoke_device_info* info) { return plugin.device_describe(ordinal, info); });
+    expect_no_object<yoke_device>(YOKE_STATUS_OUT_OF_RANGE, text("opening device ", ordinal, " of ", count),
+                                  [&](yoke_device** out) { return plugin.device_open(ordinal, {}, out); });
+  }
+  check_equal(plugin.live_counts().devices, 0U, "the number of live devices after failed opens");
+}
+
+std::string ids_of(const Plugin& plugin) {
+  std::string ids;
+  for (std::uint32_t i = 0; i < plugin.device_count(); ++i) {
+    ids += std::string(described(plugin, i).unique_id) + "\n";
+  }
+  return ids;
+}
+
+void unique_ids(Kit& kit) {
+  // In another process first, before this one has loaded the plugin.
+  const std::string of_child = in_child([&] { return ids_of(Plugin(Library(kit.settings().plugin))); });
+  const std::string ids = ids_of(kit.plugin());
+  std::set<std::string> seen;
+  for (std::uint32_t i = 0; i < kit.plugin().device_count(); ++i) {
+    const std::string id = described(kit.plugin(), i).unique_id;
+    check(seen.insert(id).second, "two devices have the unique_id '", id, "'");
+  }
+  check_equal(ids_of(Plugin(kit.library())), ids, "the list of unique_ids in another instance");
+  check_equal(of_child, ids, "the list of unique_ids in another process");
+}
+
+void open_twice(Kit& kit) {
+  const Buffer first(kit.device(), 1024);
+  const Bytes sent = kit.random().bytes(1024);
+  first.write(0, sent);
+  for (int i = 0; i < 20; ++i) {
+    Device second(kit, kit.plugin(), kit.settings().device, kit.device_options());
+    check(second.get() != kit.device().get(), "opening a device twice returned the same handle");
+    Buffer of_second(second, 1024);
+    of_second.write(0, Bytes(1024, std::byte{0x5a}));
+    of_second.reset();
+    second.close();
+  }
+  check(first.contents() == sent, "a buffer of the first handle changed while a second handle was used");
+}
+
+// Every device that device_count counts must exist. It may be in use, broken, or not permitted.
+void every_device_opens(Kit& kit) {
+  const Plugin& plugin = kit.plugin();
+  const std::uint32_t count = plugin.some_devices();
+  std::uint32_t opened = 0;
+  for (std::uint32_t ordinal = 0; ordinal < count; ++ordinal) {
+    yoke_device* device = nullptr;
+    const Answer answer = plugin.device_open(ordinal, {}, &device);
+    if (answer.ok()) {
+      check(device != nullptr, "device_open returned OK but left its out-parameter NULL");
+      expect_ok(plugin.device_close(device), "closing an unused device");
+      ++opened;
+    } else {
+      check(answer.code != YOKE_STATUS_OUT_OF_RANGE && answer.code != YOKE_STATUS_INVALID_ARGUMENT &&
+                answer.code != YOKE_STATUS_INTERNAL,
+            "device_count is ", count, ", but opening device ", ordinal, ": ", answer.words());
+      expect_refused(answer, text("opening device ", ordinal));
+    }
+  }
+  kit.note(text(opened, " of ", count, " devices opened"));
+}
+
+void close_null(Kit& kit) {
+  expect_ok(kit.plugin().device_close(nullptr), "closing NULL");
+}
+
+void expect_close_fails(Kit& kit, const char* alive) {
+  expect_code(kit.plugin().device_close(kit.device().get()), YOKE_STATUS_FAILED_PRECONDITION,
+              text("closing a device with a live ", alive));
+}
+
+void close_with_buffers(Kit& kit) {
+  const Buffer buffer(kit.device(), 64);
+  for (int i = 0; i < 2; ++i) {
+    expect_close_fails(kit, "buffer");
+  }
+  const Bytes sent(64, std::byte{0x42});
+  buffer.write(0, sent);
+  check(buffer.contents() == sent, "a buffer does not work after a failed device_close");
+  check(kit.plugin().live_counts().devices >= 1,
+        "live_counts does not count a device after a failed device_close");
+}
+
+void close_with_streams(Kit& kit) {
+  Event event;
+  {
+    const Stream stream(kit.device());
+    expect_close_fails(kit, "stream");
+    check_equal(kit.plugin().live_counts().streams, 1U, "the number of live streams");
+    event = stream.record();
+    expect_ok(event.wait(), "waiting for an event");
+  }
+  check_equal(kit.plugin().live_counts().events, 1U, "the number of live events");
+  expect_close_fails(kit, "event");
+}
+
+void close_with_code(Kit& kit) {
+  kit.plugin().table<yoke_program_api>();
+  Code code = compile(kit.device(), kAddOne);
+  expect_close_fails(kit, "code");
+  check_equal(kit.plugin().live_counts().codes, 1U, "the number of live codes");
+  const AddOne add(kit.device(), code);
+  code.reset();
+  check_equal(kit.plugin().live_counts().routines, 1U, "the number of live routines");
+  expect_close_fails(kit, "routine");
+}
+
+}  // namespace
+
+std::vector<Test> device_tests() {
+  return {
+      {"count",
+       "device_count returns the same count each time, and a reason if it is 0",
+       {12},
+       count_has_reason},
+      {"description",
+       "the names of a device are terminated UTF-8 and its numbers are in range",
+       {7},
+       description},
+      {"description-sizes",
+       "info structs of older and newer hosts are filled up to their struct_size",
+       {5},
+       description_sizes},
+      {"invalid-ordinals",
+       "an ordinal that does not exist is OUT_OF_RANGE with a text, and out-parameters do not change",
+       {10, 12},
+       invalid_ordinals},
+      {"unique-ids", "unique_ids differ between devices and are the same in every process", {}, unique_ids},
+      {"open-twice", "handles of one device do not affect each other's buffers", {14}, open_twice},
+      {"every-device-opens", "each device opens, or fails with a reason", {12}, every_device_opens},
+      {"close-null", "closing NULL returns OK", {14}, close_null},
+      {"close-with-buffers",
+       "device_close fails while a buffer is alive, and changes nothing",
+       {14, 35},
+       close_with_buffers},
+      {"close-with-streams",
+       "device_close fails while a stream or an event is alive",
+       {14, 35},
+       close_with_streams},
+      {"close-with-code", "device_close fails while a code or a routine is alive", {14, 35}, close_with_code},
+  };
+}
+
+}  // namespace yoke::conformance

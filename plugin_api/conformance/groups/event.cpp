@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/conformance/groups/event.cpp: events: querying, waiting, destroying.
+#include <thread>
+
+#include "busy.h"
+#include "groups.h"
+
+namespace yoke::conformance {
+namespace {
+
+void completion(Kit& kit) {
+  Random random = kit.random();
+  Busy busy(kit.device());
+  const Bytes sent = random.bytes(busy.a.byte_count());
+  for (int i = 0; i < 10; ++i) {
+    Bytes received(sent.size());
+    busy.queue(4);
+    busy.stream.write(busy.a, 0, sent);
+    busy.stream.read(busy.a, 0, received);
+    const Event event = busy.stream.record();
+    if (i % 2 == 0) {
+      expect_ok(event.wait(), "waiting for an event");
+    } else {
+      const Patience patience;
+      while (!event.done()) {
+        check(!patience.is_over(), "event_query never reports that the event is done if no one waits for it");
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+      }
+    }
+    check(received == sent, "an event is done, but the to_host queued before it is not");
+    check(event.done(), "event_query reports that an event is pending after it was done");
+    expect_ok(event.wait(0), "waiting with timeout 0 for an event that is done");
+    expect_ok(event.wait(UINT64_MAX), "waiting with the longest timeout for an event that is done");
+  }
+  busy.stream.synchronize();
+}
+
+void in_order(Kit& kit) {
+  const Busy busy(kit.device());
+  std::vector<Event> events;
+  for (int i = 0; i < 20; ++i) {
+    busy.queue(2);
+    events.push_back(busy.stream.record());
+  }
+  for (std::size_t next = 0; next < events.size(); ++next) {
+    expect_ok(events[next].wait(), "waiting for an event");
+    for (std::size_t i = 0; i <= next; ++i) {
+      check(events[i].done(), "event ", next, " of a stream is done, but the earlier event ", i, " is not");
+    }
+  }
+}
+
+// stream.deadline-during-work checks that the wait returns before long work ends.
+void deadlines(Kit& kit) {
+  const Busy busy(kit.device());
+  for (const std::uint64_t timeout : {0U, 1U, 100'000U, 5'000'000U}) {
+    busy.queue(20);
+    const Event event = busy.stream.record();
+    const auto begin = Clock::now();
+    const Answer answer = event.wait(timeout);
+    if (!answer.ok()) {
+      expect_code(answer, YOKE_STATUS_DEADLINE_EXCEEDED, text("waiting ", timeout, " ns for an event"));
+      check(ns_since(begin) >= timeout / 2, "a wait for an event with a timeout of ", timeout,
+            " ns returned DEADLINE_EXCEEDED too early");
+    }
+    expect_ok(event.wait(), "waiting again for an event after a wait with a short timeout");
+  }
+}
+
+void destroy_before_done(Kit& kit) {
+  const Busy busy(kit.device());
+  for (int i = 0; i < 200; ++i) {
+    busy.queue(i % 8 == 0 ? 2 : 0);
+    Event event = busy.stream.record();
+    event.reset();
+  }
+  check_equal(kit.plugin().live_counts().events, 0U, "the number of live events after all were destroyed");
+  busy.stream.synchronize();
+  kit.plugin().call<&yoke_stream_api::event_destroy>(static_cast<yoke_event*>(nullptr));
+}
+
+void outlives_stream(Kit& kit) {
+  Event event;
+  {
+    const Busy busy(kit.device());
+    busy.queue(2);
+    event = busy.stream.record();
+    busy.stream.synchronize();
+  }
+  check(event.done(), "the event of a synchronized and destroyed stream is not done");
+  expect_ok(event.wait(), "waiting for the event of a destroyed stream");
+  const Stream other(kit.device());
+  other.wait_for(event);
+  other.synchronize();
+}
+
+void own_stream(Kit& kit) {
+  const Busy busy(kit.device());
+  busy.queue(2);
+  busy.stream.wait_for(busy.stream.record());
+  busy.queue(1);
+  expect_ok(busy.stream.wait(), "waiting for a stream that waits for its own event");
+}
+
+void wait_when_done(Kit& kit) {
+  const Stream stream(kit.device());
+  const Stream other(kit.device());
+  const Event event = stream.record();
+  expect_ok(event.wait(), "waiting for an event");
+  for (int i = 0; i < 50; ++i) {
+    other.wait_for(event);
+  }
+  expect_ok(other.wait(), "waiting for a stream that waits for an event that is done");
+}
+
+void many(Kit& kit) {
+  Stream stream(kit.device());
+  const Buffer buffer(kit.device(), 64);
+  std::vector<Event> events;
+  for (std::uint64_t i = 0; i < 5000; ++i) {
+    if (i % 50 == 0) {
+      stream.write(buffer, 0, Bytes(64));
+    }
+    events.push_back(stream.record());
+  }
+  check_equal(kit.plugin().live_counts().events, events.size(), "the number of live events");
+  stream.synchronize();
+  for (const Event& event : events) {
+    check(event.done(), "a stream is done, but one of its events is not");
+  }
+}
+
+void elapsed(Kit& kit) {
+  const Plugin& plugin = kit.plugin();
+  plugin.need<&yoke_stream_api::event_elapsed>();
+  const Busy busy(kit.device());
+  const auto begin = Clock::now();
+  const Event start = busy.stream.record();
+  busy.queue(10);
+  const Event middle = busy.stream.record();
+  busy.queue(10);
+  const Event stop = busy.stream.record();
+  busy.stream.synchronize();
+  const std::uint64_t most = ns_since(begin);
+  const auto between = [&](const Event& from, const Event& to) {
+    std::uint64_t ns = UINT64_MAX;
+    expect_ok(plugin.call<&yoke_stream_api::event_elapsed>(from.get(), to.get(), &ns), "event_elapsed");
+    return ns;
+  };
+  const std::uint64_t whole = between(start, stop);
+  const std::uint64_t parts = between(start, middle) + between(middle, stop);
+  check(whole <= most + most / 100 + kMillisecond, "event_elapsed returned ", whole,
+        " ns, but the host measured ", most, " ns for all of it");
+  check(parts <= whole + whole / 100 + 10'000 && whole <= parts + parts / 100 + 10'000,
+        "event_elapsed from start to stop is ", whole, " ns, but the sum of its two parts is ", parts, " ns");
+  check_equal(between(stop, stop), 0U, "event_elapsed from an event to itself");
+}
+
+void many_waiters(Kit& kit) {
+  const Busy busy(kit.device());
+  for (int i = 0; i < 5; ++i) {
+    busy.queue(20);
+    const Event event = busy.stream.record();
+    run_threads(8, [&](unsigned thread) {
+      if (thread % 2 == 0) {
+        expect_ok(event.wait(), "waiting for an event on several threads");
+      } else {
+        expect_ok(busy.stream.wait(), "waiting for a stream on several threads");
+      }
+      check(event.done(), "an event is not done after a wait that returned OK");
+    });
+  }
+}
+
+}  // namespace
+
+std::vector<Test> event_tests() {
+  return {
+      {"completion",
+       "when an event is done, all work queued before it is done, and it stays done",
+       {18},
+       completion},
+      {"in-order",
+       "the events of a stream are done in the order in which they were recorded",
+       {18},
+       in_order},
+      {"deadlines", "a wait for an event returns DEADLINE_EXCEEDED only after its timeout", {21}, deadlines},
+      {"destroy-before-done",
+       "an event may be destroyed before it is done; event_destroy accepts NULL",
+       {14},
+       destroy_before_done},
+      {"outlives-stream",
+       "an event stays done after its stream was destroyed, and can still be waited for",
+       {14, 18},
+       outlives_stream},
+      {"own-stream", "a stream may wait for its own event", {18}, own_stream},
+      {"wait-when-done", "a stream may wait many times for an event that is done", {18}, wait_when_done},
+      {"many",
+       "thousands of live events are counted, and are done when their stream is done",
+       {14, 18},
+       many},
+      {"elapsed",
+       "the times between three events add up, and do not exceed the time on the host's clock",
+       {18},
+       elapsed},
+      {"many-waiters",
+       "several threads may wait for the same event and the same stream",
+       {20, 21},
+       many_waiters},
+  };
+}
+
+}  // namespace yoke::conformance

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/conformance/groups/program_text.cpp: formats, verdicts,
+// invalid texts, fingerprints and determinism.
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+
+#include "groups.h"
+#include "program/mutate.h"
+#include "program/run/batch.h"
+#include "program/run/random_programs.h"
+
+namespace yoke::conformance {
+namespace {
+
+// Random cases without unsupported statements. Throws Unsupported if there are none among many.
+std::vector<Case> supported_cases(Device& device, std::size_t count) {
+  const GeneratorOptions options = generator_options(device);
+  BatchRunner runner(device);
+  std::vector<Case> found;
+  Tally tally;
+  for (std::uint64_t index = 0; index < 4 * count && found.size() < count; index += 8) {
+    std::vector<Case> cases;
+    for (std::uint64_t i = 0; i < 8; ++i) {
+      cases.push_back(generate_case(device.kit().settings().seed, index + i, options));
+    }
+    for (const std::size_t number : runner.supported(cases, tally)) {
+      found.push_back(cases[number]);
+    }
+  }
+  if (found.empty()) {
+    unsupported("every random program has an unsupported statement: " + tally.words());
+  }
+  found.resize(std::min(found.size(), count));
+  return found;
+}
+
+// can_compile and code_compile must both fail with one of
+// `codes` and leave their out-parameters unchanged.
+void expect_rejected(Device& device, const yoke_compile_args& program, const std::vector<std::int32_t>& codes,
+                     bool says_line, const std::string& why) {
+  std::vector<yoke_verdict> verdicts(4);
+  std::uint32_t count = 4711;
+  const Answer verdict = device.plugin().can_compile(device.get(), program, verdicts, &count);
+  yoke_code* code = nullptr;
+  const Answer compiled = device.plugin().code_compile(device.get(), program, &code);
+  const Code guard(device.plugin(), compiled.ok() ? code : nullptr);
+  for (const Answer* answer : {&verdict, &compiled}) {
+    expect_refused(*answer, why);
+    check(std::find(codes.begin(), codes.end(), answer->code) != codes.end(), why, ": ", answer->words(),
+          "; expected ", code_name(codes[0]));
+    const std::size_t at = answer->status.text.find("line ");
+    check(!says_line || (at != std::string::npos &&
+                         std::isdigit(static_cast<unsigned char>(
+                             answer->status.text[std::min(at + 5, answer->status.text.size() - 1)])) != 0),
+          why, ": the error text has no line number: ", answer->words());
+  }
+  check(code == nullptr && count == 4711, why, ": a call failed but wrote an out-parameter");
+}
+
+void formats(Kit& kit) {
+  Plugin& plugin = kit.plugin();
+  plugin.table<yoke_program_api>();
+  std::uint32_t count = 0;
+  expect_ok(plugin.call<&yoke_program_api::formats>(plugin.get(), 0U, std::uint64_t{sizeof(yoke_format)},
+                                                    static_cast<yoke_format*>(nullptr), &count),
+            "counting the formats");
+  check(count >= 1, "the plugin has " YOKE_PROGRAM_TABLE " but lists no formats");
+  std::vector<yoke_format> rows(count + 1);
+  rows[count].version = 4711;
+  std::uint32_t again = 0;
+  expect_ok(plugin.call<&yoke_program_api::formats>(plugin.get(), count, std::uint64_t{sizeof(yoke_format)},
+                                                    rows.data(), &again),
+            "listing the formats");
+  check_equal(again, count, "the number of formats in a second call");
+  check_equal(rows[count].version, 4711U, "the row after the last one within the capacity");
+  bool reads_ours = false;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    check(rows[i].format != nullptr && is_utf8(rows[i].format), "the name of format ", i,
+          " is NULL or not UTF-8");
+    reads_ours = reads_ours || (std::strcmp(rows[i].format, YOKE_PROGRAM_FORMAT) == 0 &&
+                                rows[i].version == YOKE_PROGRAM_VERSION);
+  }
+  check(reads_ours, "the plugin does not list " YOKE_PROGRAM_FORMAT " version ", YOKE_PROGRAM_VERSION);
+}
+
+void unknown_formats(Kit& kit) {
+  Device& device = kit.device();
+  device.plugin().table<yoke_program_api>();
+  const std::string bytes = "yoke.program 1\nprogram p() {\n  arg y : f32[2] out\n  y[i] = 1.0\n}\n";
+  yoke_compile_args program = program_text(bytes);
+  const std::vector<std::int32_t> codes = {YOKE_STATUS_INVALID_ARGUMENT, YOKE_STATUS_UNIMPLEMENTED,
+                                           YOKE_STATUS_NOT_FOUND};
+  program.format = "org.example.nonsense";
+  expect_rejected(device, program, codes, false, "a text of the format org.example.nonsense");
+  program = program_text(bytes);
+  program.version = 999;
+  expect_rejected(device, program, codes, false, "a text of yoke.program version 999");
+  expect_rejected(device, program_text(""), {YOKE_STATUS_INVALID_ARGUMENT}, false, "an empty text");
+  expect_rejected(device, program_text(std::string_view("\0\0\0\0", 4)), {YOKE_STATUS_INVALID_ARGUMENT},
+                  false, "a text of four zero bytes");
+}
+
+void invalid_texts(Kit& kit) {
+  Device& device = kit.device();
+  device.plugin().table<yoke_program_api>();
+  const GeneratorOptions options = generator_options(device);
+  const yoke_live_counts before = device.plugin().live_counts();
+  std::uint64_t refused = 0;
+  for (std::uint64_t index = 0; refused < 400; ++index) {
+    const Case one = generate_case(kit.settings().seed, index, {options.type_mask, false});
+    Random random = kit.random(index);
+    const auto invalid = mutate(text_of({&one, 1}), random);
+    if (!invalid) {
+      continue;
+    }
+    expect_rejected(device, program_text(invalid->text), {YOKE_STATUS_INVALID_ARGUMENT}, true,
+                    text("an invalid text (", invalid->reason, "):\n", invalid->text));
+    ++refused;
+  }
+  check_equal(device.plugin().live_counts().codes, before.codes,
+              "the number of live codes after 400 rejected texts");
+  kit.note(text(refused, " invalid texts were rejected"));
+}
+
+void verdicts(Kit& kit) {
+  Device& device = kit.device();
+  device.plugin().table<yoke_program_api>();
+  const Case one = generate_case(kit.settings().seed, 3, generator_options(device));
+  const Case two = generate_case(kit.settings().seed, 4, generator_options(device));
+  const std::vector<Case> cases = {one, two};
+  const std::string bytes = text_of(cases);
+  const yoke_compile_args program = program_text(bytes);
+  const std::size_t total = one.program.statements.size() + two.program.statements.size();
+  const auto can_compile = [&](std::span<yoke_verdict> rows) {
+    std::uint32_t count = 0;
+    expect_ok(device.plugin().can_compile(device.get(), program, rows, &count),
+              text("can_compile with a capacity of ", rows.size(), " verdicts"));
+    check_equal(count, total, "the number of verdicts of can_compile with a capacity of ", rows.size());
+  };
+  can_compile({});
+  std::vector<yoke_verdict> rows(total + 1);
+  rows[1].verdict = 4711;
+  can_compile({rows.data(), 1});
+  check_equal(rows[1].verdict, 4711, "the verdict past a capacity of 1");
+  rows.assign(total + 1, yoke_verdict{});
+  rows[total].verdict = 4711;
+  can_compile({rows.data(), total});
+  check_equal(rows[total].verdict, 4711, "the verdict past that of the last statement");
+  BatchRunner runner(device);
+  Tally tally;
+  runner.supported(cases, tally);
+}
+
+// code_compile must fail with UNIMPLEMENTED for a program with an unsupported statement.
+void unsupported_statements(Kit& kit) {
+  Device& device = kit.device();
+  device.plugin().table<yoke_program_api>();
+  const GeneratorOptions options = generator_options(device);
+  BatchRunner runner(device);
+  Tally tally;
+  std::uint64_t refused = 0;
+  for (std::uint64_t index = 0; index < 200; ++index) {
+    const Case one = generate_case(kit.settings().seed, index, options);
+    if (!runner.supported({&one, 1}, tally).empty()) {
+      continue;
+    }
+    const std::string bytes = text_of({&one, 1});
+    yoke_code* code = nullptr;
+    const Answer answer = device.plugin().code_compile(device.get(), program_text(bytes), &code);
+    const Code guard(device.plugin(), answer.ok() ? code : nullptr);
+    expect_code(answer, YOKE_STATUS_UNIMPLEMENTED,
+                "compiling a program with a statement that can_compile reports as unsupported");
+    ++refused;
+  }
+  kit.note(text(refused, " of 200 programs have an unsupported statement"));
+}
+
+void repeated_compile(Kit& kit) {
+  Device& device = kit.device();
+  device.plugin().table<yoke_program_api>();
+  const std::vector<Case> cases = supported_cases(device, 4);
+  const std::string bytes = text_of(cases);
+  const yoke_live_counts before = device.plugin().live_counts();
+  std::string fingerprint;
+  for (int i = 0; i < 20; ++i) {
+    const Code code = compile(device, bytes);
+    check_equal(device.plugin().live_counts().codes, before.codes + 1,
+                "the number of live codes after compiling once more");
+    const std::string now = describe_entry(device.plugin(), code).fingerprint;
+    check(!now.empty(), "the fingerprint of an entry is empty");
+    check(fingerprint.empty() || now == fingerprint, "the same text, compiled twice, has the fingerprints ",
+          fingerprint, " and ", now);
+    fingerprint = now;
+    kit.progress(text("compile ", i, " of 20"));
+  }
+  check_equal(device.plugin().live_counts().codes, before.codes,
+              "the number of live codes after all were destroyed");
+}
+
+void fingerprints_differ(Kit& kit) {
+  Device& device = kit.device();
+  device.plugin().table<yoke_program_api>();
+  const auto fingerprint = [&](const std::string& type, const std::string& value) {
+    const std::string bytes = "yoke.program 1\nprogram p() {\n  arg x : " + type +
+                              "[8] in\n  arg y : " + type + "[8] out\n  y[i] = " + value + "\n}\n";
+    require_supported(device, bytes, 1);
+    return std::string(describe_entry(device.plugin(), compile(device, bytes)).fingerprint);
+  };
+  const bool has_f32 = (generator_options(device).type_mask >> YOKE_TYPE_F32 & 1U) != 0;
+  const std::string type = has_f32 ? "f32" : "i32";
+  const std::string plain = fingerprint(type, "x[i] + 1");
+  check(plain != fingerprint(type, "x[i] + 2"),
+        "programs that differ in a constant have the same fingerprint ", plain);
+  check(plain != fingerprint(type, "x[i] - 1"),
+        "programs that differ in an operation have the same fingerprint ", plain);
+  check(plain != fingerprint(type, "x[-i + 7] + 1"),
+        "programs that differ in an index have the same fingerprint ", plain);
+  check(plain == fingerprint(type, "x[i] + 1"), "the same program has two fingerprints");
+}
+
+// A deterministic entry must have the same results, bit for bit, in
+// every launch, link, memory layout and stream.
+void deterministic_entries(Kit& kit) {
+  Device& device = kit.device();
+  device.plugin().table<yoke_program_api>();
+  const std::vector<Case> cases = supported_cases(device, 32);
+  const Code code = compile(device, text_of(cases));
+  std::unique_ptr<Stream> stream;
+  if (device.plugin().has_table<yoke_stream_api>()) {
+    stream = std::make_unique<Stream>(device);
+  }
+  Arena::Pool pool;
+  std::uint64_t deterministic = 0;
+  for (std::uint32_t i = 0; i < cases.size(); ++i) {
+    const yoke_entry_info info = describe_entry(device.plugin(), code, i);
+    if (info.deterministic == 0) {
+      continue;
+    }
+    ++deterministic;
+    std::vector<Bytes> first;
+    for (std::uint64_t layout = 0; layout < 3; ++layout) {
+      Arena arena(device, pool, cases[i], info.workspace_byte_count, layout);
+      const Routine routine = link(device.plugin(), code, i, arena);
+      for (int run = 0; run < 2; ++run) {
+        arena.upload(initial_arguments(cases[i]));
+        launch(device.plugin(), routine, cases[i].launches[0], run == 1 ? stream.get() : nullptr);
+        const std::vector<Bytes> now = arena.download();
+        check(first.empty() || first == now, "a deterministic entry has other results in launch ", run,
+              " of link ", layout, ":\n", text_of({&cases[i], 1}));
+        first = now;
+      }
+    }
+  }
+  kit.note(text(deterministic, " of ", cases.size(), " entries are deterministic"));
+}
+
+}  // namespace
+
+std::vector<Test> program_text_tests() {
+  return {
+      {"formats", "formats can be counted and listed, and yoke.program 1 is among them", {24}, formats},
+      {"unknown-formats",
+       "an unknown format, an unknown version and an empty text are rejected",
+       {24},
+       unknown_formats},
+      {"invalid-texts",
+       "invalid texts fail with INVALID_ARGUMENT, a line number and a reason, and leak nothing",
+       {10, 24},
+       invalid_texts,
+       2},
+      {"verdicts",
+       "can_compile returns one verdict per statement, in order, within the capacity",
+       {12, 25},
+       verdicts},
+      {"unsupported-statements",
+       "code_compile fails with UNIMPLEMENTED for statements that can_compile reports as unsupported",
+       {25},
+       unsupported_statements,
+       2},
+      {"repeated-compile",
+       "a text can be compiled many times, always with the same fingerprint and without a leak",
+       {14, 26},
+       repeated_compile,
+       3},
+      {"fingerprints", "programs that differ have different fingerprints", {26}, fingerprints_differ},
+      {"deterministic",
+       "a deterministic entry has the same results, bit for bit, in every launch, link, memory layout and "
+       "stream",
+       {26},
+       deterministic_entries,
+       3},
+  };
+}
+
+}  // namespace yoke::conformance

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/conformance/groups/routine.cpp: describing entries, linking and launching. Calls
+// that must fail are in routine_refusals.cpp.
+#include <yoke/program/text.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "groups.h"
+#include "program/run/batch.h"
+#include "program/run/counter.h"
+#include "program/run/random_programs.h"
+
+namespace yoke::conformance {
+namespace {
+
+using program::Role;
+using program::Tensor;
+
+void check_argument(const Case& one, const Tensor& tensor, const yoke_argument_info& info) {
+  const std::string where = text(" of argument '", tensor.name, "' of ", one.program.name);
+  check_equal(std::string(info.name), tensor.name, "the name", where);
+  check_equal(info.type, static_cast<std::int32_t>(tensor.type), "the type", where);
+  check_equal(info.access, static_cast<std::int32_t>(tensor.role), "the access", where);
+  check_equal(info.rank, tensor.dims.size(), "the rank", where);
+  check_equal(info.byte_count, tensor.byte_count(), "the byte_count", where);
+  for (std::size_t i = 0; i < tensor.dims.size(); ++i) {
+    check_equal(info.dims[i], tensor.dims[i], "dimension ", i, where);
+  }
+}
+
+void describe(Kit& kit) {
+  Device& device = kit.device();
+  device.plugin().table<yoke_program_api>();
+  const GeneratorOptions options = generator_options(device);
+  BatchRunner runner(device);
+  Tally tally;
+  std::vector<Case> cases;
+  for (std::uint64_t index = 0; index < 24; ++index) {
+    cases.push_back(generate_case(kit.settings().seed, index, options));
+  }
+  const std::vector<std::size_t> good = runner.supported(cases, tally);
+  std::vector<Case> chosen;
+  for (const std::size_t number : good) {
+    chosen.push_back(cases[number]);
+  }
+  if (chosen.empty()) {
+    unsupported("every random program has an unsupported statement: " + tally.words());
+  }
+  const Code code = compile(device, text_of(chosen));
+  for (std::uint32_t entry = 0; entry < chosen.size(); ++entry) {
+    const Case& one = chosen[entry];
+    const std::vector<std::uint32_t> arguments = one.program.arguments();
+    const yoke_entry_info info = describe_entry(device.plugin(), code, entry);
+    check_equal(std::string(info.name), one.program.name, "the name of entry ", entry);
+    check_equal(info.argument_count, arguments.size(), "argument_count of ", one.program.name);
+    check_equal(info.symbol_count, one.program.symbols.size(), "symbol_count of ", one.program.name);
+    check(info.deterministic == 0 || info.deterministic == 1, "deterministic is ", info.deterministic);
+    for (std::uint32_t i = 0; i < arguments.size(); ++i) {
+      check_argument(one, one.program.tensors[arguments[i]], describe_argument(device, code, entry, i));
+    }
+    yoke_argument_info none = sized<yoke_argument_info>();
+    expect_code(
+        device.plugin().call<&yoke_program_api::code_argument>(code.get(), entry, info.argument_count, &none),
+        YOKE_STATUS_OUT_OF_RANGE, "describing the argument after the last one");
+  }
+  yoke_entry_info none = sized<yoke_entry_info>();
+  expect_code(device.plugin().call<&yoke_program_api::code_describe>(
+                  code.get(), static_cast<std::uint32_t>(chosen.size()), &none),
+              YOKE_STATUS_OUT_OF_RANGE, "describing the entry after the last one");
+}
+
+void many_links(Kit& kit) {
+  Device& device = kit.device();
+  const Counter counter(device);
+  std::vector<std::unique_ptr<CounterRun>> runs;
+  for (int i = 0; i < 20; ++i) {
+    runs.push_back(std::make_unique<CounterRun>(counter, i));
+  }
+  for (int round = 0; round < 3; ++round) {
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      runs[(i * 7) % runs.size()]->launch(1);
+    }
+  }
+  for (const auto& run : runs) {
+    run->check_values();
+  }
+}
+
+void repeated_launch(Kit& kit) {
+  const Counter counter(kit.device());
+  CounterRun run(counter, 1);
+  for (int i = 0; i < 200; ++i) {
+    run.launch(1 + i % 3 * 3);
+  }
+  run.check_values();
+}
+
+// Launches on one stream run in order. Launches on several streams are independent.
+void on_streams(Kit& kit) {
+  Device& device = kit.device();
+  const Counter counter(device);
+  std::vector<Stream> streams;
+  std::vector<std::unique_ptr<CounterRun>> runs;
+  for (int i = 0; i < 4; ++i) {
+    streams.emplace_back(device);
+    runs.push_back(std::make_unique<CounterRun>(counter, i));
+  }
+  for (int round = 0; round < 50; ++round) {
+    for (std::size_t i = 0; i < streams.size(); ++i) {
+      runs[i]->launch(1 + round % 3 * 3, &streams[i]);
+    }
+  }
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    streams[i].synchronize();
+    runs[i]->check_values();
+  }
+}
+
+void outlives_code(Kit& kit) {
+  Counter counter(kit.device());
+  CounterRun run(counter, 2);
+  run.launch(1);
+  counter.destroy_code();
+  run.launch(4);
+  run.check_values();
+}
+
+void adjacent_ranges(Kit& kit) {
+  const Counter counter(kit.device());
+  CounterRun run(counter, 3, CounterRun::Layout::kAdjacent);
+  run.launch(1);
+  run.launch(7);
+  run.check_values();
+}
+
+void peer_buffers(Kit& kit) {
+  Device& device = kit.device();
+  Plugin& plugin = device.plugin();
+  plugin.table<yoke_peer_api>();
+  const Counter counter(device);
+  const std::uint32_t count = plugin.device_count();
+  std::uint64_t allowed = 0;
+  for (std::uint32_t ordinal = 0; ordinal < count; ++ordinal) {
+    if (ordinal == kit.settings().device) {
+      continue;
+    }
+    Device other(kit, plugin, ordinal);
+    std::int32_t may = -1;
+    expect_ok(plugin.call<&yoke_peer_api::peer_access>(device.get(), other.get(), &may),
+              "querying peer access");
+    check(may == 0 || may == 1, "peer_access returned OK with the invalid value ", may);
+    if (may == 1) {
+      ++allowed;
+      CounterRun run(counter, 4, CounterRun::Layout::kSeparate, &other);
+      run.launch(1);
+      run.check_values();
+    }
+  }
+  if (allowed == 0) {
+    unsupported(count < 2 ? "the plugin has only one device"
+                          : "no device can access the buffers of another one");
+  }
+}
+
+}  // namespace
+
+std::vector<Test> routine_tests() {
+  return {
+      {"describe", "code_describe and code_argument match the program's text", {26}, describe},
+      {"many-links", "routines of one code use only the buffers that they are linked to", {26}, many_links},
+      {"repeated-launch",
+       "a routine can be launched many times, each time with other symbol values",
+       {26},
+       repeated_launch},
+      {"streams",
+       "launches on one stream run in order, and launches on several streams are independent",
+       {18, 26},
+       on_streams},
+      {"outlives-code", "a routine can be launched after its code was destroyed", {14}, outlives_code},
+      {"adjacent-ranges",
+       "arguments may be adjacent in one buffer, at offsets that are multiples of the element size",
+       {26},
+       adjacent_ranges},
+      {"peer-buffers",
+       "a routine can use another device's buffers in place if peer_access allows it",
+       {6},
+       peer_buffers},
+  };
+}
+
+}  // namespace yoke::conformance

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/conformance/groups/routine_refusals.cpp: bindings,
+// workspaces and symbol values that must be rejected.
+#include "groups.h"
+#include "program/run/batch.h"
+#include "program/run/counter.h"
+#include "program/run/random_programs.h"
+
+namespace yoke::conformance {
+namespace {
+
+using Bindings = std::vector<yoke_binding>;
+
+// Valid bindings of the counter program. The tests change one thing at a time.
+struct ValidBindings {
+  explicit ValidBindings(const Counter& counter)
+      : x(counter.device(), Counter::kReach * counter.element_byte_count()),
+        state(counter.device(), Counter::kCount * counter.element_byte_count()),
+        y(counter.device(), Counter::kCount * counter.element_byte_count()),
+        workspace(workspace_for(counter.device(), counter.code())),
+        bindings{binding(x), binding(state), binding(y)} {}
+  Buffer x, state, y, workspace;
+  Bindings bindings;
+};
+
+Answer try_link(const Plugin& plugin, const Code& code, const Bindings& bindings,
+                const yoke_binding& workspace, std::uint32_t entry = 0) {
+  yoke_routine* raw = nullptr;
+  const Answer answer = plugin.routine_link(code.get(), entry, bindings, workspace, &raw);
+  const Routine owner(plugin, answer.ok() ? raw : nullptr);
+  check(answer.ok() || raw == nullptr, "routine_link failed but wrote its out-parameter");
+  return answer;
+}
+
+void invalid_bindings(Kit& kit) {
+  const Counter counter(kit.device());
+  const ValidBindings valid(counter);
+  const Plugin& plugin = kit.plugin();
+  const std::uint64_t element = counter.element_byte_count();
+  constexpr std::int32_t kAnyError = YOKE_STATUS_UNKNOWN;
+  const auto expect = [&](std::int32_t code, const std::string& what, auto&& change) {
+    Bindings bindings = valid.bindings;
+    change(bindings);
+    const Answer answer = try_link(plugin, counter.code(), bindings, binding(valid.workspace));
+    code == kAnyError ? expect_refused(answer, what) : expect_code(answer, code, what);
+  };
+  expect_ok(try_link(plugin, counter.code(), valid.bindings, binding(valid.workspace)),
+            "linking valid bindings");
+  expect(YOKE_STATUS_INVALID_ARGUMENT, "linking with one binding too few",
+         [](auto& bindings) { bindings.pop_back(); });
+  expect(YOKE_STATUS_INVALID_ARGUMENT, "linking with one binding too many",
+         [](auto& bindings) { bindings.push_back(bindings[0]); });
+  expect(YOKE_STATUS_INVALID_ARGUMENT, "linking without bindings", [](auto& bindings) { bindings.clear(); });
+  expect(YOKE_STATUS_OUT_OF_RANGE, "linking a buffer that is too small",
+         [&](auto& bindings) { bindings[0].buffer = valid.y.get(); });
+  expect(YOKE_STATUS_OUT_OF_RANGE, "linking a range that exceeds its buffer by one element",
+         [&](auto& bindings) { bindings[2].offset = element; });
+  expect(YOKE_STATUS_OUT_OF_RANGE, "linking a range that starts past the end of its buffer",
+         [&](auto& bindings) { bindings[2].offset = 1000 * element; });
+  expect(YOKE_STATUS_OUT_OF_RANGE, "linking at an offset whose sum with the size overflows",
+         [&](auto& bindings) { bindings[2].offset = ~std::uint64_t{0} - 64 * element + 1; });
+  expect(kAnyError, "linking a NULL buffer", [](auto& bindings) { bindings[1].buffer = nullptr; });
+  expect(kAnyError, "linking two written arguments to the same range",
+         [](auto& bindings) { bindings[2] = bindings[1]; });
+  expect(kAnyError, "linking a written argument to the range of an `in` argument",
+         [](auto& bindings) { bindings[1] = bindings[0]; });
+  if (element > 1) {
+    const Buffer wide(kit.device(), (Counter::kReach + 1) * element);
+    expect(YOKE_STATUS_INVALID_ARGUMENT, "linking at an offset that is not a multiple of the element size",
+           [&](auto& bindings) { bindings[0] = binding(wide, 1); });
+  }
+  expect_code(try_link(plugin, counter.code(), valid.bindings, binding(valid.workspace), 1),
+              YOKE_STATUS_OUT_OF_RANGE, "linking entry 1 of a text with one program");
+}
+
+void overlaps(Kit& kit) {
+  const Counter counter(kit.device());
+  const ValidBindings valid(counter);
+  const std::uint64_t element = counter.element_byte_count();
+  const Buffer both(kit.device(), 4 * Counter::kCount * element);
+  Bindings bindings = valid.bindings;
+  bindings[1] = binding(both);
+  for (const std::uint64_t shift : {std::uint64_t{1}, Counter::kCount / 2, Counter::kCount - 1}) {
+    bindings[2] = binding(both, shift * element);
+    expect_refused(try_link(kit.plugin(), counter.code(), bindings, binding(valid.workspace)),
+                   text("linking two written arguments to ranges that start ", shift, " elements apart"));
+  }
+  bindings[2] = binding(both, Counter::kCount * element);
+  expect_ok(try_link(kit.plugin(), counter.code(), bindings, binding(valid.workspace)),
+            "linking two arguments to adjacent ranges of one buffer");
+}
+
+void shared_inputs(Kit& kit) {
+  Device& device = kit.device();
+  const Counter counter(device);  // throws Unsupported if the device cannot run it
+  const std::string type(program::type_name(counter.type()));
+  const Code code =
+      compile(device, "yoke.program 1\nprogram both() {\n  arg a : " + type + "[8] in\n  arg b : " + type +
+                          "[8] in\n  arg y : " + type + "[8] out\n  y[i] = a[i] + b[-i + 7]\n}\n");
+  const std::uint64_t element = counter.element_byte_count();
+  const Buffer in(device, 10 * element);
+  const Buffer out(device, 8 * element);
+  const Buffer workspace = workspace_for(device, code);
+  for (const std::uint64_t shift : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{2}}) {
+    const yoke_binding bindings[] = {binding(in), binding(in, shift * element), binding(out)};
+    launch(kit.plugin(), link(kit.plugin(), code, 0, bindings, binding(workspace)));
+  }
+}
+
+void workspaces(Kit& kit) {
+  Device& device = kit.device();
+  const Plugin& plugin = kit.plugin();
+  plugin.table<yoke_program_api>();
+  const GeneratorOptions options = generator_options(device);
+  BatchRunner runner(device);
+  Tally tally;
+  Arena::Pool pool;
+  std::uint64_t tried = 0;
+  for (std::uint64_t index = 0; index < 24; ++index) {
+    const Case one = generate_case(kit.settings().seed, index, options);
+    if (runner.supported({&one, 1}, tally).empty()) {
+      continue;
+    }
+    const Code code = compile(device, text_of({&one, 1}));
+    const std::uint64_t byte_count = describe_entry(plugin, code).workspace_byte_count;
+    if (byte_count == 0) {
+      continue;
+    }
+    ++tried;
+    const Arena arena(device, pool, one, 0, 0);
+    const auto try_with = [&](const Buffer& workspace, std::uint64_t offset) {
+      return try_link(plugin, code, arena.bindings(), {workspace.get(), offset, byte_count, 0});
+    };
+    expect_code(try_link(plugin, code, arena.bindings(), {}), YOKE_STATUS_INVALID_ARGUMENT,
+                text("linking an entry that needs a ", byte_count, "-byte workspace with a NULL workspace"));
+    const Buffer small(device, byte_count - 1);
+    expect_code(try_with(small, 0), YOKE_STATUS_OUT_OF_RANGE,
+                "linking a workspace that is one byte too small");
+    const Buffer exact(device, byte_count);
+    expect_ok(try_with(exact, 0), "linking a workspace of the required size");
+    expect_code(try_with(exact, YOKE_BUFFER_ALIGNMENT), YOKE_STATUS_OUT_OF_RANGE,
+                "linking a workspace of the required size at offset 256");
+  }
+  kit.note(text(tried, " of 24 programs need a workspace"));
+}
+
+void symbol_values(Kit& kit) {
+  const Counter counter(kit.device());
+  CounterRun run(counter, 5);
+  run.launch(4);
+  const auto rejected = [&](const std::vector<std::int64_t>& values, std::int32_t code,
+                            const std::string& what) {
+    expect_code(kit.plugin().routine_launch(nullptr, run.routine(), values), code, what);
+  };
+  rejected({0}, YOKE_STATUS_OUT_OF_RANGE, "launching with a symbol value below its range");
+  rejected({-1}, YOKE_STATUS_OUT_OF_RANGE, "launching with a negative symbol value");
+  rejected({10}, YOKE_STATUS_OUT_OF_RANGE, "launching with a symbol value at the excluded end of its range");
+  rejected({13}, YOKE_STATUS_OUT_OF_RANGE, "launching with a symbol value above its range");
+  rejected({INT64_MAX}, YOKE_STATUS_OUT_OF_RANGE, "launching with the largest symbol value");
+  rejected({INT64_MIN}, YOKE_STATUS_OUT_OF_RANGE, "launching with the smallest symbol value");
+  rejected({2}, YOKE_STATUS_OUT_OF_RANGE, "launching with a symbol value that is not a multiple of the step");
+  rejected({}, YOKE_STATUS_INVALID_ARGUMENT, "launching with one symbol value too few");
+  rejected({4, 4}, YOKE_STATUS_INVALID_ARGUMENT, "launching with one symbol value too many");
+  run.check_values();  // no rejected launch has run
+  run.launch(7);
+  run.check_values();
+}
+
+void rejected_launch(Kit& kit) {
+  Device& device = kit.device();
+  Stream stream(device);
+  const Counter counter(device);
+  CounterRun run(counter, 6);
+  run.launch(1, &stream);
+  const std::int64_t wrong = 11;
+  expect_code(kit.plugin().routine_launch(stream.get(), run.routine(), {&wrong, 1}), YOKE_STATUS_OUT_OF_RANGE,
+              "launching with a symbol value out of range");
+  run.launch(4, &stream);
+  stream.synchronize();
+  run.check_values();
+}
+
+}  // namespace
+
+std::vector<Test> routine_refusal_tests() {
+  return {
+      {"invalid-bindings",
+       "routine_link rejects a wrong number of bindings, ranges out of bounds, misaligned offsets and "
+       "overlaps",
+       {10, 26},
+       invalid_bindings},
+      {"overlaps",
+       "routine_link rejects a written range that overlaps another range, and accepts adjacent ranges",
+       {26},
+       overlaps},
+      {"shared-inputs", "`in` arguments may overlap each other", {26}, shared_inputs},
+      {"workspaces",
+       "routine_link rejects a workspace that is too small, and accepts the required size",
+       {26},
+       workspaces,
+       2},
+      {"symbol-values",
+       "routine_launch rejects invalid symbol values and writes nothing",
+       {10, 26},
+       symbol_values},
+      {"rejected-launch",
+       "a rejected launch queues nothing, and its stream stays usable",
+       {19, 26},
+       rejected_launch},
+  };
+}
+
+}  // namespace yoke::conformance

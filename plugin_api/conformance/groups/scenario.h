@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/conformance/groups/scenario.h: a sequence of calls that uses every tier of a plugin.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "kit.h"
+
+namespace yoke::conformance {
+
+// Opens a device, uses every tier that the plugin has, and closes the device. `prepare` is called with
+// the open device. Returns the first call that failed; the calls after it are skipped. Destroys every
+// object in either case. device_close must succeed.
+std::optional<Answer> play_scenario(Kit& kit, const Plugin& plugin,
+                                    const std::function<void(yoke_device*)>& prepare = {});
+
+// Makes the same calls on an open device; each must return OK. Returns the number of calls
+// that returned OK but filled the error object.
+std::uint64_t use_everything(Device& device);
+
+}  // namespace yoke::conformance

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/conformance/program/bound.h: the set of values that one element may have on a
+// correct backend, and operations on such sets.
+#pragma once
+
+#include <yoke/program/program.h>
+
+#include <cstdint>
+#include <limits>
+
+#include "scalar.h"
+
+namespace yoke::conformance {
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// Floats: every value in [low, high], and NaN if `nan` is set. An exact value has low == high; a certain
+// NaN has an empty range. Integers and bool: `integer`, or any value if `unknown` is set.
+struct Bound {
+  double low = 0;
+  double high = 0;
+  // The rounded value of a product, whose range also contains the unrounded value; see `product`.
+  double rounded = 0;
+  std::int64_t integer = 0;
+  bool nan = false;
+  bool unknown = false;
+  bool product = false;         // set until the next operation calls settled()
+  bool zero_is_signed = false;  // the value was only moved, so a zero keeps its sign
+
+  bool is_point() const { return low == high && !nan; }
+  bool is_nan() const { return low > high && nan; }
+};
+
+Bound bound_of(program::Type type, const program::Scalar& value);  // exact
+Bound anything(program::Type type);
+
+// Rounds a product, as happens when it is stored or used by anything except a sum.
+Bound settled(const Bound& bound);
+// Rounds both ends to the type.
+Bound rounded_to(program::Type type, Bound bound);
+Bound hull(const Bound& a, const Bound& b);
+
+// The possible results of `op` on arguments of type `type`; compare program::apply.
+Bound apply_bound(program::Op op, program::Type type, const Bound* arguments);
+Bound convert_bound(program::Type from, program::Type to, const Bound& value);
+
+// Folds values in any order and grouping, as a reduction or a scatter may. Sums and products of floats
+// collect the figures for their error bound; every other fold is computed directly.
+class Fold {
+ public:
+  Fold(program::Op op, program::Type type);  // kAdd, kMul, kMin, kMax, kAnd, kOr
+  void add(const Bound& value);
+  Bound result() const;
+
+ private:
+  void add_float(const Bound& value);
+  void add_factor(const Bound& value);
+  Bound sum() const;
+  Bound prod() const;
+
+  program::Op op_;
+  program::Type type_;
+  Bound folded_;    // the result of every other fold
+  double low_ = 0;  // range of the sum or product so far
+  double high_ = 0;
+  double magnitude_ = 0;  // sums: sum of |x|; products: the largest |partial product|
+  double smallest_ = 1;   // products: the smallest |partial product| in any order
+  double count_ = 0;
+  int lowest_bit_ = 4096;  // exponent of the lowest bit set in any term
+  int bits_ = 0;           // products: total bits of the factors' mantissas
+  bool points_ = true;
+  bool nan_ = false;
+  bool maybe_nan_ = false;
+  bool plus_infinity_ = false;
+  bool minus_infinity_ = false;
+  bool zero_ = false;
+};
+
+}  // namespace yoke::conformance

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/conformance/program/case.cpp: draws initial data from counter-based random numbers.
+#include "case.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "../random.h"
+#include "error_units.h"
+#include "number.h"
+#include "scalar.h"
+
+namespace yoke::conformance {
+
+using program::Scalar;
+using program::Tensor;
+using program::Type;
+
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+double smallest_subnormal(Type type) {
+  return std::ldexp(smallest_normal(type), 1 - digits(type));
+}
+
+double float_of(const Data& data, Type type, Random& random) {
+  switch (data.kind) {
+    case DataKind::kUniform:
+      return random.unit() * 4 - 2;
+    case DataKind::kPositive:
+      return static_cast<double>(random.between(1, 32)) / 8;
+    case DataKind::kUnit: {
+      constexpr double kUnits[] = {1, -1, 2, 0.5, 1, -0.5, 1, 1};
+      return kUnits[random.below(8)];
+    }
+    case DataKind::kWide: {
+      const int reach = type == Type::kF64 ? 300 : type == Type::kF16 ? 6 : 55;
+      return std::ldexp(random.unit() * 2 - 1, static_cast<int>(random.between(-reach, reach)));
+    }
+    case DataKind::kSpecial: {
+      const double specials[] = {0.0,
+                                 -0.0,
+                                 kInf,
+                                 -kInf,
+                                 std::numeric_limits<double>::quiet_NaN(),
+                                 largest(type),
+                                 -largest(type),
+                                 smallest_subnormal(type),
+                                 -3 * smallest_subnormal(type),
+                                 1.0,
+                                 -1.0,
+                                 0.5};
+      return random.chance(2) ? specials[random.below(std::size(specials))]
+                              : static_cast<double>(random.between(-32, 32)) / 8;
+    }
+    default:
+      return static_cast<double>(random.between(-32, 32)) / 8;
+  }
+}
+
+std::int64_t index_of(const Data& data, Random& random) {
+  const std::uint64_t kind = random.below(16);
+  if (kind == 0) {
+    constexpr std::int64_t kFar[] = {std::numeric_limits<std::int64_t>::max(),
+                                     std::numeric_limits<std::int64_t>::min(), 1'000'000'007, -1};
+    return kFar[random.below(4)];
+  }
+  return kind == 1 ? random.between(-2, data.limit + 1) : random.between(0, data.limit - 1);
+}
+
+std::int64_t integer_of(const Data& data, Type type, Random& random) {
+  switch (data.kind) {
+    case DataKind::kUniform:
+      return random.between(-100, 100);
+    case DataKind::kPositive:
+      return random.between(1, 9);
+    case DataKind::kUnit: {
+      constexpr std::int64_t kUnits[] = {1, -1, 2, 1};
+      return kUnits[random.below(4)];
+    }
+    case DataKind::kWide:
+      return static_cast<std::int64_t>(random.next());
+    case DataKind::kSpecial: {
+      const std::int64_t edges[] = {program::lowest_integer(type),
+                                    program::highest_integer(type),
+                                    program::lowest_integer(type) + 1,
+                                    program::highest_integer(type) - 1,
+                                    0,
+                                    1,
+                                    -1,
+                                    2,
+                                    33,
+                                    -64};
+      return edges[random.below(std::size(edges))];
+    }
+    case DataKind::kIndex:
+      return index_of(data, random);
+    default:
+      return random.between(-3, 9);
+  }
+}
+
+}  // namespace
+
+std::vector<std::byte> initial_bytes(const Case& one, std::uint32_t number) {
+  const Tensor& tensor = one.program.tensors[number];
+  const Data& data = one.data[number];
+  if (data.shared >= 0) {
+    return initial_bytes(one, static_cast<std::uint32_t>(data.shared));
+  }
+  std::vector<std::byte> bytes(tensor.byte_count());
+  Random random(one.seed, tensor.name, one.index);
+  for (std::uint64_t i = 0; i < tensor.element_count(); ++i) {
+    Scalar value;
+    if (program::is_float(tensor.type)) {
+      value.number = program::round_to_type(tensor.type, float_of(data, tensor.type, random));
+    } else if (tensor.type == Type::kBool) {
+      value.integer = static_cast<std::int64_t>(random.below(2));
+    } else {
+      value.integer = program::wrap_to_type(tensor.type, integer_of(data, tensor.type, random));
+    }
+    program::store(tensor.type, bytes.data(), static_cast<std::int64_t>(i), value);
+  }
+  return bytes;
+}
+
+std::string element_text(Type type, std::span<const std::byte> bytes, std::uint64_t element) {
+  const Scalar value = program::load(type, bytes.data(), static_cast<std::int64_t>(element));
+  if (!program::is_float(type)) {
+    return type == Type::kBool ? (value.integer != 0 ? "true" : "false") : std::to_string(value.integer);
+  }
+  char text[64];
+  const auto written = type == Type::kF64
+                           ? std::to_chars(text, text + sizeof text, value.number)
+                           : std::to_chars(text, text + sizeof text, static_cast<float>(value.number));
+  return {text, written.ptr};
+}
+
+double element_number(Type type, const std::byte* bytes, std::uint64_t element) {
+  const Scalar value = program::load(type, bytes, static_cast<std::int64_t>(element));
+  return program::is_float(type) ? value.number : static_cast<double>(value.integer);
+}
+
+}  // namespace yoke::conformance

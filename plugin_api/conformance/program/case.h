@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/conformance/program/case.h: a program with its initial data, launches and shared arguments.
+#pragma once
+
+#include <yoke/program/program.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace yoke::conformance {
+
+// The distribution of an argument's initial elements.
+enum class DataKind : std::uint8_t {
+  kDyadic,    // eighths in -4..4; integers in -3..9: sums and products of them are exact
+  kUniform,   // -2..2, with all bits of the type; integers in -100..100
+  kPositive,  // 1/8..4; integers in 1..9
+  kUnit,      // +-1/2, 1, 2: products stay in range; integers 1, 2, -1
+  kWide,      // any exponent whose square is in range; integers with random bits
+  kSpecial,  // NaN, infinities, zeros of both signs, subnormals, the largest; integers: the limits of the type
+  kIndex     // mostly 0 .. limit - 1, some slightly out of range, some far out of range
+};
+
+struct Data {
+  DataKind kind = DataKind::kDyadic;
+  std::int64_t limit =
+      1;  // for kIndex  // The number of an earlier `in` tensor with the same type and dimensions that shares its memory with this one; -1: none.
+  std::int32_t shared = -1;
+};
+
+// A function of (seed, index): the same on every machine.
+struct Case {
+  std::uint64_t seed = 0;
+  std::uint64_t index = 0;
+  program::Program program;
+  std::vector<Data> data;                           // one per tensor; used for arguments that are read
+  std::vector<std::vector<std::int64_t>> launches;  // the symbol values of each launch
+};
+
+// The initial bytes of argument `tensor`. They depend only on the case, the tensor's name and the
+// element's number, so they do not change when the shrinker removes other tensors.
+std::vector<std::byte> initial_bytes(const Case& one, std::uint32_t tensor);
+
+// The text of an element: "1.5", "nan", "-3".
+std::string element_text(program::Type type, std::span<const std::byte> bytes, std::uint64_t element);
+
+// The element as a number; an i64 above 2^53 is rounded.
+double element_number(program::Type type, const std::byte* bytes, std::uint64_t element);
+
+}  // namespace yoke::conformance

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/conformance/program/run/batch.cpp: verdicts, one compilation, many launches.
+#include "batch.h"
+
+#include <yoke/program/text.h>
+
+#include <algorithm>
+
+namespace yoke::conformance {
+
+std::string text_of(std::span<const Case> cases) {
+  program::Module module;
+  for (const Case& one : cases) {
+    module.programs.push_back(one.program);
+  }
+  return program::print(module);
+}
+
+void Tally::add(const Tally& other) {
+  programs += other.programs;
+  launches += other.launches;
+  elements += other.elements;
+  native += other.native;
+  decomposed += other.decomposed;
+  unsupported += other.unsupported;
+  left_out += other.left_out;
+  for (const auto& [reason, count] : other.reasons) {
+    reasons[reason] += count;
+  }
+}
+
+std::string Tally::words() const {
+  std::string words =
+      text(programs, " programs, ", launches, " launches, ", elements,
+           " elements compared; statements: ", native, " native, ", decomposed, " decomposed");
+  if (left_out != 0) {
+    words += text(", ", unsupported, " unsupported (", left_out, " programs left out)");
+  }
+  for (const auto& [reason, count] : reasons) {
+    words += text("; ", count, " x ", reason);
+  }
+  return words;
+}
+
+BatchRunner::BatchRunner(Device& device) : device_(device) {
+  if (device.plugin().has_table<yoke_stream_api>()) {
+    stream_ = std::make_unique<Stream>(device);
+  }
+}
+
+std::vector<std::size_t> BatchRunner::supported(std::span<const Case> cases, Tally& tally) {
+  const std::string bytes = text_of(cases);
+
+  std::size_t total = 0;
+  for (const Case& one : cases) {
+    total += one.program.statements.size();
+  }
+  std::vector<yoke_verdict> verdicts(total);
+  std::uint32_t count = 0;
+  expect_ok(device_.plugin().can_compile(device_.get(), program_text(bytes), verdicts, &count),
+            "can_compile with a valid text");
+  check_equal(count, total, "the number of verdicts of can_compile");
+  Tally mine;
+  std::vector<std::size_t> good;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    bool runs = true;
+    for (std::size_t statement = 0; statement < cases[i].program.statements.size(); ++statement) {
+      const yoke_verdict& verdict = verdicts[next++];
+      check(verdict.program == i && verdict.statement == statement, "the verdict at the place of program ", i,
+            ", statement ", statement, " is for program ", verdict.program, ", statement ",
+            verdict.statement);
+      mine.native += verdict.verdict == YOKE_VERDICT_NATIVE ? 1U : 0U;
+      mine.decomposed += verdict.verdict == YOKE_VERDICT_DECOMPOSED ? 1U : 0U;
+      if (verdict.verdict == YOKE_VERDICT_UNSUPPORTED) {
+        const std::string reason(verdict.reason, ::strnlen(verdict.reason, sizeof verdict.reason));
+        check(!reason.empty(), "can_compile gave no reason for the unsupported statement ",
+              program::print(cases[i].program, cases[i].program.statements[statement]));
+        ++mine.unsupported;
+        ++mine.reasons[reason];
+        runs = false;
+      } else {
+        check(verdict.verdict == YOKE_VERDICT_NATIVE || verdict.verdict == YOKE_VERDICT_DECOMPOSED,
+              "can_compile returned the unknown verdict ", verdict.verdict);
+      }
+    }
+    mine.left_out += runs ? 0U : 1U;
+    if (runs) {
+      good.push_back(i);
+    }
+  }
+  tally.add(mine);
+  return good;
+}
+
+void BatchRunner::run_case(const Case& one, const Code& code, std::uint32_t entry, Tally& tally) {
+  const yoke_entry_info info = describe_entry(device_.plugin(), code, entry);
+  Arena arena(device_, pool_, one, info.workspace_byte_count, 0);
+  const Routine routine = link(device_.plugin(), code, entry, arena);
+  const std::vector<Bytes> start = initial_arguments(one);
+  bool on_stream = one.index % 2 == 1;
+  for (const std::vector<std::int64_t>& symbols : one.launches) {
+    arena.upload(start);
+    launch(device_.plugin(), routine, symbols, on_stream ? stream_.get() : nullptr);
+    const std::string wrong = compare_results(one, symbols, arena.download());
+    if (!wrong.empty()) {
+      std::string values;
+      for (std::size_t i = 0; i < symbols.size(); ++i) {
+        values += text(i == 0 ? " with " : ", ", one.program.symbols[i].name, " = ", symbols[i]);
+      }
+      fail(wrong + values);
+    }
+    ++tally.launches;
+    on_stream = !on_stream;
+  }
+  ++tally.programs;
+  for (const program::Tensor& tensor : one.program.tensors) {
+    if (tensor.role == program::Role::kOut || tensor.role == program::Role::kInOut) {
+      tally.elements += tensor.element_count() * one.launches.size();
+    }
+  }
+}
+
+BatchRunner::Failure BatchRunner::run(std::span<const Case> cases, Tally& tally) {
+  return run_halves(cases, 0, tally);
+}
+
+BatchRunner::Failure BatchRunner::run_halves(std::span<const Case> cases, std::size_t first, Tally& tally) {
+  const auto announce = [&](std::size_t from, std::size_t to) {
+    if (before) {
+      before(from, to);
+    }
+  };
+  Code code;
+  std::vector<Case> chosen;
+  std::vector<std::size_t> good;
+  try {
+    announce(first, first + cases.size());
+    Tally found;
+    good = supported(cases, found);
+    if (good.empty()) {
+      tally.add(found);
+      return {};
+    }
+    for (const std::size_t number : good) {
+      chosen.push_back(cases[number]);
+    }
+    code = compile(device_, text_of(chosen));
+    std::uint32_t count = 0;
+    expect_ok(device_.plugin().call<&yoke_program_api::code_entry_count>(code.get(), &count),
+              "counting the entries");
+    check_equal(count, chosen.size(), "the number of entries of a text with that many programs");
+    tally.add(found);
+  } catch (const Failed& failed) {
+    if (cases.size() == 1) {
+      return {first, failed.what()};
+    }
+    const std::size_t half = cases.size() / 2;
+    Failure failure = run_halves(cases.subspan(0, half), first, tally);
+    if (failure.text.empty()) {
+      failure = run_halves(cases.subspan(half), first + half, tally);
+    }
+    // If neither half fails, only the whole text does.
+    return failure.text.empty()
+               ? Failure{first, text("only together with the programs after it: ", failed.what())}
+               : failure;
+  }
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    const std::size_t number = first + good[i];
+    try {
+      announce(number, number + 1);
+      run_case(chosen[i], code, static_cast<std::uint32_t>(i), tally);
+    } catch (const Failed& failed) {
+      return {number, failed.what()};
+    }
+  }
+  return {};
+}
+
+}  // namespace yoke::conformance

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/conformance/program/run/batch.h: runs many programs that are compiled as one text.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "launch.h"
+
+namespace yoke::conformance {
+
+// Counts of a run.
+struct Tally {
+  std::uint64_t programs = 0;  // that ran
+  std::uint64_t launches = 0;
+  std::uint64_t elements = 0;  // compared
+  std::uint64_t native = 0;    // statements by verdict
+  std::uint64_t decomposed = 0;
+  std::uint64_t unsupported = 0;
+  std::uint64_t left_out = 0;                    // programs with an unsupported statement
+  std::map<std::string, std::uint64_t> reasons;  // of unsupported statements
+
+  void add(const Tally& other);
+  std::string words() const;
+};
+
+class BatchRunner {
+ public:
+  explicit BatchRunner(Device& device);
+  // Compiles the cases as one text and runs each of them with each of its launches. Cases
+  // with unsupported statements are skipped and counted. If compiling fails, the cases
+  // are halved until the one that fails is found.
+  struct Failure {
+    std::size_t number = 0;  // in `cases`
+    std::string text;        // empty if no case failed
+  };
+  Failure run(std::span<const Case> cases, Tally& tally);
+
+  // Checks the plugin's verdicts, and returns the numbers of the cases without unsupported statements.
+  std::vector<std::size_t> supported(std::span<const Case> cases, Tally& tally);
+
+  // Called before each step that may crash or hang, with the range of cases that the step uses.
+  std::function<void(std::size_t first, std::size_t last)> before;
+
+ private:
+  Failure run_halves(std::span<const Case> cases, std::size_t first, Tally& tally);
+
+  void run_case(const Case& one, const Code& code, std::uint32_t entry, Tally& tally);
+
+  Device& device_;
+  std::unique_ptr<Stream> stream_;  // null if the backend has no streams
+  Arena::Pool pool_;
+};
+
+// The text of several programs.
+std::string text_of(std::span<const Case> cases);
+
+}  // namespace yoke::conformance

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/conformance/program/run/counter.cpp: computes with
+// small integers, which every type holds exactly.
+#include "counter.h"
+
+#include "random_programs.h"
+#include "scalar.h"
+
+namespace yoke::conformance {
+
+using program::Type;
+
+namespace {
+
+Type first_type(std::uint64_t mask) {
+  for (const Type type :
+       {Type::kF32, Type::kI32, Type::kF64, Type::kI64, Type::kU32, Type::kBF16, Type::kF16}) {
+    if ((mask >> static_cast<unsigned>(type) & 1U) != 0) {
+      return type;
+    }
+  }
+  unsupported("the device supports none of the types f32, i32, f64, i64, u32, bf16, f16");
+}
+
+}  // namespace
+
+Counter::Counter(Device& device) : device_(device) {
+  device.plugin().table<yoke_program_api>();
+  type_ = first_type(generator_options(device).type_mask);
+  const std::string type(program::type_name(type_));
+  const std::string bytes =
+      "yoke.program 1\nprogram counter(symbol by in 1..10 step 3) {\n  arg x : " + type +
+      "[80] in\n  arg state : " + type + "[64] inout\n  arg y : " + type +
+      "[64] out\n  state[i] = state[i] + x[by + i]\n  y[i] = state[i] + 1\n}\n";
+  require_supported(device, bytes, 2);
+  code_ = compile(device, bytes);
+}
+
+CounterRun::CounterRun(const Counter& counter, int start, Layout layout, Device* home) : counter_(counter) {
+  Device& where = home == nullptr ? counter.device() : *home;
+  const std::uint64_t element = counter.element_byte_count();
+  const std::uint64_t sizes[] = {Counter::kReach * element, Counter::kCount * element,
+                                 Counter::kCount * element};
+  if (layout == Layout::kAdjacent) {
+    // With one unused element before the first argument and after the last one.
+    buffers_.emplace_back(where, (Counter::kReach + 2 * Counter::kCount + 2) * element);
+  }
+  std::uint64_t end = element;
+  for (const std::uint64_t size : sizes) {
+    if (layout == Layout::kSeparate) {
+      buffers_.emplace_back(where, size);
+      places_.emplace_back(buffers_.size() - 1, 0);
+    } else {
+      places_.emplace_back(0, end);
+      end += size;
+    }
+  }
+  std::vector<yoke_binding> bindings;
+  for (const auto& [buffer, offset] : places_) {
+    bindings.push_back(binding(buffers_[buffer], offset));
+  }
+  workspace_ = workspace_for(counter.device(), counter.code());
+  routine_ = link(counter.device().plugin(), counter.code(), 0, bindings, binding(workspace_));
+  for (std::uint64_t i = 0; i < Counter::kReach; ++i) {
+    x_.push_back(static_cast<std::int64_t>(i) % 2);
+  }
+  state_.assign(Counter::kCount, start);
+  y_.assign(Counter::kCount, 7);
+  write(0, x_);
+  write(1, state_);
+  write(2, y_);
+}
+
+void CounterRun::write(std::size_t argument, const std::vector<std::int64_t>& values) const {
+  Bytes bytes(values.size() * counter_.element_byte_count());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    program::store(counter_.type(), bytes.data(), static_cast<std::int64_t>(i),
+                   program::convert(Type::kI64, counter_.type(), {0, values[i]}));
+  }
+  buffers_[places_[argument].first].write(places_[argument].second, bytes);
+}
+
+void CounterRun::launch(std::int64_t by, Stream* stream) {
+  expect_ok(counter_.device().plugin().routine_launch(stream == nullptr ? nullptr : stream->get(),
+                                                      routine_.get(), {&by, 1}),
+            text("launching with by = ", by));
+  for (std::size_t i = 0; i < state_.size(); ++i) {
+    state_[i] += x_[i + static_cast<std::size_t>(by)];
+    // The values stay below 256, up to which 16-bit types are exact.
+    y_[i] = state_[i] + 1;
+  }
+}
+
+void CounterRun::check_argument(std::size_t argument, const char* name,
+                                const std::vector<std::int64_t>& values) const {
+  Bytes bytes(values.size() * counter_.element_byte_count());
+  buffers_[places_[argument].first].read(places_[argument].second, bytes);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double got = element_number(counter_.type(), bytes.data(), i);
+    check(got == static_cast<double>(values[i]), name, "[", i, "] is ", got, ", expected ", values[i]);
+  }
+}
+
+void CounterRun::check_values() const {
+  check_argument(0, "x", x_);
+  check_argument(1, "state", state_);
+  check_argument(2, "y", y_);
+}
+
+}  // namespace yoke::conformance

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/conformance/program/run/counter.h: a small program for tests of linking and launching that
+// every backend can run: state += x[by ..], then y = state + 1.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launch.h"
+
+namespace yoke::conformance {
+
+// The compiled program, with f32 elements if the device has them.
+class Counter {
+ public:
+  static constexpr std::uint64_t kCount = 64;  // elements of state and y
+  static constexpr std::uint64_t kReach = 80;  // elements of x
+  // Symbol 'by': 1, 4 or 7.
+  static constexpr std::int64_t kLow = 1;
+  static constexpr std::int64_t kHigh = 10;
+  static constexpr std::int64_t kStep = 3;
+
+  // Throws Unsupported if the device cannot run the program.
+  explicit Counter(Device& device);
+  Device& device() const { return device_; }
+  const Code& code() const { return code_; }
+  program::Type type() const { return type_; }
+  std::uint64_t element_byte_count() const { return program::byte_size(type_); }
+
+  void destroy_code() { code_.reset(); }
+
+ private:
+  Device& device_;
+  program::Type type_ = program::Type::kF32;
+  Code code_;
+};
+
+// The program linked to buffers, with their expected contents.
+class CounterRun {
+ public:
+  enum class Layout { kSeparate, kAdjacent };  // one buffer per argument, or all in one buffer without gaps
+  // `start` is the initial value of the state. `home` is the device of
+  // the buffers; null for the counter's device.
+  CounterRun(const Counter& counter, int start, Layout layout = Layout::kSeparate, Device* home = nullptr);
+
+  void launch(std::int64_t by, Stream* stream = nullptr);
+  // Fails if x, state or y is not the result of the launches so far.
+  void check_values() const;
+  yoke_routine* routine() const { return routine_.get(); }
+
+ private:
+  void write(std::size_t argument, const std::vector<std::int64_t>& values) const;
+  void check_argument(std::size_t argument, const char* name, const std::vector<std::int64_t>& values) const;
+
+  const Counter& counter_;
+  std::vector<Buffer> buffers_;
+  std::vector<std::pair<std::size_t, std::uint64_t>> places_;  // buffer and offset of each argument
+  Buffer workspace_;
+  Routine routine_;
+  std::vector<std::int64_t> x_;
+  std::vector<std::int64_t> state_;
+  std::vector<std::int64_t> y_;
+};
+
+}  // namespace yoke::conformance

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/conformance/program/run/launch.cpp: memory layouts,
+// guard bytes and the comparison of results.
+#include "launch.h"
+
+#include <yoke/program/execute.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace yoke::conformance {
+
+using program::Role;
+using program::Tensor;
+
+yoke_argument_info describe_argument(Device& device, const Code& code, std::uint32_t entry,
+                                     std::uint32_t argument) {
+  yoke_argument_info info = sized<yoke_argument_info>();
+  expect_ok(device.plugin().call<&yoke_program_api::code_argument>(code.get(), entry, argument, &info),
+            text("describing argument ", argument, " of entry ", entry));
+  return info;
+}
+
+void require_supported(const Device& device, std::string_view bytes, std::size_t statement_count) {
+  std::vector<yoke_verdict> verdicts(statement_count);
+  std::uint32_t count = 0;
+  expect_ok(device.plugin().can_compile(device.get(), program_text(bytes), verdicts, &count),
+            "can_compile with a valid text");
+  for (const yoke_verdict& verdict : verdicts) {
+    if (verdict.verdict == YOKE_VERDICT_UNSUPPORTED) {
+      unsupported(verdict.reason);
+    }
+  }
+}
+
+// Takes a buffer of at least `byte_count` bytes from the pool, or creates one.
+std::size_t Arena::take(std::uint64_t byte_count) {
+  for (Buffer& free : pool_.buffers) {
+    if (free.byte_count() >= byte_count) {
+      std::swap(free, pool_.buffers.back());
+      buffers_.push_back(std::move(pool_.buffers.back()));
+      pool_.buffers.pop_back();
+      used_.push_back(byte_count);
+      return buffers_.size() - 1;
+    }
+  }
+  buffers_.emplace_back(device_, std::max<std::uint64_t>(byte_count, 1U << 16U));
+  used_.push_back(byte_count);
+  return buffers_.size() - 1;
+}
+
+Arena::Arena(Device& device, Pool& pool, const Case& one, std::uint64_t workspace_byte_count,
+             std::uint64_t layout)
+    : device_(device), pool_(pool) {
+  Random random(one.seed, "layout", one.index * 16 + layout);
+  const std::vector<std::uint32_t> arguments = one.program.arguments();
+  const std::size_t parts = 1 + random.below(3);
+  std::vector<std::uint64_t> ends(parts, kGuardByteCount);
+  std::vector<std::int64_t> place_of(one.program.tensors.size(), -1);
+  for (const std::uint32_t number : arguments) {
+    const Tensor& tensor = one.program.tensors[number];
+    Place place{0, 0, tensor.byte_count(), tensor.role == Role::kIn, tensor.name};
+    if (one.data[number].shared >= 0) {
+      const Place& other =
+          places_[static_cast<std::size_t>(place_of[static_cast<std::size_t>(one.data[number].shared)])];
+      place.buffer = other.buffer;
+      place.offset = other.offset;
+    } else {
+      place.buffer = random.below(parts);
+      const std::uint64_t element = program::byte_size(tensor.type);
+      std::uint64_t& end = ends[place.buffer];
+      end = (end + 63) / 64 * 64;
+      place.offset = end + (random.chance(2) ? 0 : element * random.below(17));
+      end = place.offset + place.byte_count + kGuardByteCount;
+    }
+    place_of[number] = static_cast<std::int64_t>(places_.size());
+    places_.push_back(std::move(place));
+  }
+  for (const std::uint64_t end : ends) {
+    take(end);
+  }
+  for (const Place& place : places_) {
+    bindings_.push_back({buffers_[place.buffer].get(), place.offset, place.byte_count, 0});
+  }
+  if (workspace_byte_count != 0) {
+    workspace_offset_ = YOKE_BUFFER_ALIGNMENT * (1 + random.below(4));
+    workspace_ = static_cast<std::int64_t>(take(workspace_offset_ + workspace_byte_count + kGuardByteCount));
+    places_.push_back({static_cast<std::size_t>(workspace_), workspace_offset_, workspace_byte_count, false,
+                       "the workspace"});
+  }
+  images_.resize(buffers_.size());
+}
+
+Arena::~Arena() {
+  for (Buffer& buffer : buffers_) {
+    pool_.buffers.push_back(std::move(buffer));
+  }
+}
+
+void Arena::upload(const std::vector<Bytes>& arguments) {
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    images_[i].assign(used_[i], kGuardByte);
+  }
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    std::byte* at = images_[places_[i].buffer].data() + places_[i].offset;
+    if (i < arguments.size()) {
+      std::copy(arguments[i].begin(), arguments[i].end(), at);
+    } else {
+      std::fill_n(at, places_[i].byte_count, kPoisonByte);
+    }
+  }
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    buffers_[i].write(0, images_[i]);
+  }
+}
+
+void Arena::check_guards(std::size_t buffer, const Bytes& now) const {
+  std::vector<bool> free(now.size(), false);
+  for (const Place& place : places_) {
+    if (place.buffer == buffer && !place.is_input) {
+      std::fill_n(free.begin() + static_cast<std::ptrdiff_t>(place.offset), place.byte_count, true);
+    }
+  }
+  for (std::size_t at = 0; at < now.size(); ++at) {
+    if (now[at] == images_[buffer][at] || free[at]) [[likely]] {
+      continue;
+    }
+    for (const Place& place : places_) {
+      const bool inside =
+          place.buffer == buffer && at >= place.offset && at < place.offset + place.byte_count;
+      check(!inside, "byte ", at - place.offset, " of the `in` argument '", place.name, "' was written");
+      const bool near = place.buffer == buffer && at + kGuardByteCount >= place.offset &&
+                        at < place.offset + place.byte_count + kGuardByteCount;
+      check(!near, "a guard byte was written, ",
+            at < place.offset ? text(place.offset - at, " bytes before ")
+                              : text(at - place.offset - place.byte_count, " bytes after the end of "),
+            place.name, " (", place.byte_count, " bytes)");
+    }
+    fail(text("a guard byte was written, at byte ", at, " of a buffer"));
+  }
+}
+
+std::vector<Bytes> Arena::download() {
+  std::vector<Bytes> now;
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    now.emplace_back(used_[i]);
+    buffers_[i].read(0, now.back());
+    check_guards(i, now.back());
+  }
+  std::vector<Bytes> arguments;
+  for (std::size_t i = 0; i < bindings_.size(); ++i) {
+    const auto begin = now[places_[i].buffer].begin() + static_cast<std::ptrdiff_t>(places_[i].offset);
+    arguments.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(places_[i].byte_count));
+  }
+  return arguments;
+}
+
+Routine link(const Plugin& plugin, const Code& code, std::uint32_t entry, const Arena& arena) {
+  return link(plugin, code, entry, arena.bindings(), arena.workspace());
+}
+
+std::vector<Bytes> initial_arguments(const Case& one) {
+  std::vector<Bytes> arguments;
+  for (const std::uint32_t number : one.program.arguments()) {
+    const Tensor& tensor = one.program.tensors[number];
+    arguments.push_back(tensor.role == Role::kOut ? std::vector<std::byte>(tensor.byte_count(), kPoisonByte)
+                                                  : initial_bytes(one, number));
+  }
+  return arguments;
+}
+
+std::vector<Bytes> reference_results(const Case& one, std::span<const std::int64_t> symbols) {
+  std::vector<Bytes> results = initial_arguments(one);
+  std::vector<void*> pointers;
+  for (auto& bytes : results) {
+    pointers.push_back(bytes.data());
+  }
+  program::execute(one.program, pointers, symbols);
+  return results;
+}
+
+std::string compare_results(const Case& one, std::span<const std::int64_t> symbols,
+                            const std::vector<Bytes>& got) {
+  const std::vector<Bytes> start = initial_arguments(one);
+  const std::vector<Bytes> expected = reference_results(one, symbols);
+  const std::vector<std::span<const std::byte>> spans(start.begin(), start.end());
+  const std::vector<Bounds> bounds = evaluate_bounds(one.program, spans, symbols);
+  const std::vector<std::uint32_t> arguments = one.program.arguments();
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    Mismatch mismatch;
+    if (find_mismatch(one.program, arguments[i], bounds[arguments[i]], expected[i], got[i], mismatch)) {
+      return describe(one.program, mismatch);
+    }
+  }
+  return {};
+}
+
+}  // namespace yoke::conformance

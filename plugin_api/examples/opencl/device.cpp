@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// device.cpp: creates the objects of an open device.
+#include "device.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "code.h"
+
+namespace ocl {
+
+Device::Device(std::shared_ptr<Context> context, DeviceOptions options)
+    : context_(std::move(context)),
+      hub_(std::make_shared<Hub>()),
+      options_(std::move(options)),
+      immediate_(*context_),
+      mapping_(make_queue(*context_)) {}
+
+std::unique_ptr<yoke::sdk::Buffer> Device::create_buffer(std::uint64_t byte_count, std::int32_t kind) {
+  if (kind != YOKE_MEMORY_DEVICE) {
+    throw yoke::sdk::Failure(YOKE_STATUS_UNIMPLEMENTED,
+                             "unsupported kind of memory: OpenCL 1.2 has none that host and device can "
+                             "access at the same time; use "
+                             "YOKE_MEMORY_DEVICE");
+  }
+  return std::make_unique<Buffer>(*this, byte_count);
+}
+
+std::unique_ptr<yoke::sdk::Code> Device::compile(std::string_view text) {
+  return std::make_unique<Code>(*this, text);
+}
+
+std::vector<yoke::sdk::Verdict> Device::can_compile(std::string_view text) {
+  return verdicts(hardware(), text);
+}
+
+std::unique_ptr<yoke::sdk::Stream> Device::create_stream(std::int32_t) {
+  return std::make_unique<Stream>(context_, hub_);
+}
+
+void Device::submit(yoke::sdk::Stream* stream, const Label& label, const Enqueue& work,
+                    std::shared_ptr<void> keep) {
+  if (stream == nullptr) {
+    immediate_.run(label, work);
+  } else {
+    static_cast<Stream*>(stream)->enqueue(label, work, std::move(keep));
+  }
+}
+
+void* Device::pinned_allocate(std::uint64_t byte_count) {
+  const std::string what = "pinning " + std::to_string(byte_count) + " bytes of host memory";
+  const std::uint64_t size = byte_count + YOKE_BUFFER_ALIGNMENT;  // drivers may align less
+  if (size < byte_count || (hardware().max_buffer_bytes != 0 && size > hardware().max_buffer_bytes)) {
+    return nullptr;
+  }
+  cl_int status = CL_SUCCESS;
+  OwnedMemory memory(api().clCreateBuffer(context_->handle.get(), CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR,
+                                          size, nullptr, &status));
+  if (status == CL_MEM_OBJECT_ALLOCATION_FAILURE || status == CL_OUT_OF_HOST_MEMORY) {
+    return nullptr;
+  }
+  check(status, "clCreateBuffer", what);
+  const std::lock_guard lock(mutex_);
+  void* mapped = api().clEnqueueMapBuffer(mapping_.get(), memory.get(), CL_TRUE, CL_MAP_READ | CL_MAP_WRITE,
+                                          0, size, 0, nullptr, nullptr, &status);
+  check(status, "clEnqueueMapBuffer", what);
+  void* aligned = mapped;
+  std::size_t space = size;
+  std::align(YOKE_BUFFER_ALIGNMENT, byte_count, aligned, space);
+  pinned_.emplace(aligned, Pinned{std::move(memory), mapped});
+  return aligned;
+}
+
+void Device::pinned_free(void* memory) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = pinned_.find(memory);
+  if (found != pinned_.end()) {
+    (void)api().clEnqueueUnmapMemObject(mapping_.get(), found->second.memory.get(), found->second.mapped, 0,
+                                        nullptr, nullptr);
+    (void)api().clFinish(mapping_.get());
+    pinned_.erase(found);
+  }
+}
+
+std::unique_ptr<yoke::sdk::Buffer> Device::import_buffer(const yoke::sdk::Import& memory) {
+  if (!hardware().is_cpu || memory.kind != YOKE_MEMORY_HOST) {
+    throw yoke::sdk::Failure(YOKE_STATUS_UNIMPLEMENTED,
+                             "unsupported memory: the plugin imports YOKE_MEMORY_HOST on CPUs only");
+  }
+  return std::make_unique<Buffer>(*this, memory);
+}
+
+yoke::sdk::Native Device::native() {
+  return {"opencl", reinterpret_cast<std::uintptr_t>(hardware().id),
+          reinterpret_cast<std::uintptr_t>(context_->handle.get())};
+}
+
+}  // namespace ocl

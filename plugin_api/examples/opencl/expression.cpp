@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+// expression.cpp: prints scalar expressions, one named value per operation.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "printer.h"
+
+namespace ocl {
+
+using yoke::program::is_float;
+using yoke::program::Literal;
+using yoke::program::type_name;
+
+namespace {
+
+using yoke::program::Op;
+using yoke::program::Type;
+
+bool is_16_bit(Type type) {
+  return type == Type::kF16 || type == Type::kBF16;
+}
+
+// The OpenCL function that implements the operation, if there is one.
+const char* builtin(Op op) {
+  switch (op) {
+    case Op::kFloor:
+      return "floor";
+    case Op::kCeil:
+      return "ceil";
+    case Op::kRound:
+      return "rint";
+    case Op::kTrunc:
+      return "trunc";
+    case Op::kAbs:
+      return "fabs";
+    case Op::kExp:
+      return "exp";
+    case Op::kExp2:
+      return "exp2";
+    case Op::kExpm1:
+      return "expm1";
+    case Op::kLog:
+      return "log";
+    case Op::kLog2:
+      return "log2";
+    case Op::kLog1p:
+      return "log1p";
+    case Op::kSin:
+      return "sin";
+    case Op::kCos:
+      return "cos";
+    case Op::kTanh:
+      return "tanh";
+    case Op::kErf:
+      return "erf";
+    case Op::kErfc:
+      return "erfc";
+    case Op::kPow:
+      return "pow";
+    case Op::kFma:
+      return "fma";
+    default:
+      return nullptr;
+  }
+}
+
+bool is_function(Op op) {
+  return builtin(op) != nullptr || op == Op::kSigmoid;
+}
+
+bool is_constant(const yoke::program::Expr& expr) {
+  return expr.op != Op::kRead && expr.op != Op::kIndex &&
+         std::all_of(expr.args.begin(), expr.args.end(), is_constant);
+}
+
+const char* infix(Op op) {
+  switch (op) {
+    case Op::kAdd:
+      return " + ";
+    case Op::kSub:
+      return " - ";
+    case Op::kMul:
+      return " * ";
+    case Op::kLess:
+      return " < ";
+    case Op::kLessEqual:
+      return " <= ";
+    case Op::kGreater:
+      return " > ";
+    case Op::kGreaterEqual:
+      return " >= ";
+    case Op::kEqual:
+      return " == ";
+    case Op::kNotEqual:
+      return " != ";
+    case Op::kAnd:
+    case Op::kBitAnd:
+      return " & ";
+    case Op::kOr:
+    case Op::kBitOr:
+      return " | ";
+    case Op::kBitXor:
+      return " ^ ";
+    default:
+      return nullptr;
+  }
+}
+
+std::string hexadecimal(double value) {
+  std::array<char, 64> digits = {};
+  const auto end =
+      std::to_chars(digits.data(), digits.data() + digits.size(), std::fabs(value), std::chars_format::hex);
+  return (std::signbit(value) ? "-0x" : "0x") + std::string(digits.data(), end.ptr);
+}
+
+}  // namespace
+
+std::string_view value_type(Type type) {
+  switch (type) {
+    case Type::kF64:
+      return "double";
+    case Type::kF32:
+    case Type::kF16:
+    case Type::kBF16:
+      return "float";
+    case Type::kI64:
+      return "long";
+    case Type::kU32:
+      return "uint";
+    case Type::kU8:
+      return "uchar";
+    default:
+      return "int";
+  }
+}
+
+std::string_view unsigned_type(Type type) {
+  return type == Type::kI64 ? "ulong" : type == Type::kU8 ? "uchar" : "uint";
+}
+
+std::string_view memory_type(Type type) {
+  return is_16_bit(type) ? "ushort" : type == Type::kBool ? "uchar" : value_type(type);
+}
+
+std::string literal(Type type, const Literal& value) {
+  if (!is_float(type)) {
+    // As an unsigned literal, because the lowest value of a signed type has no literal.
+    const auto bits = static_cast<std::uint64_t>(value.integer);
+    return type == Type::kI64 ? "(long)" + std::to_string(bits) + "ul"
+                              : "(" + std::string(value_type(type)) + ")" +
+                                    std::to_string(static_cast<std::uint32_t>(bits)) + "u";
+  }
+  const bool wide = type == Type::kF64;
+  if (std::isnan(value.number)) {
+    return wide ? "as_double(0x7ff8000000000000ul)" : "as_float(0x7fc00000u)";
+  }
+  if (std::isinf(value.number)) {
+    const std::string sign = value.number < 0 ? "-" : "";
+    return wide ? "(" + sign + "(double)INFINITY)" : "(" + sign + "INFINITY)";
+  }
+  return "(" + hexadecimal(value.number) + (wide ? ")" : "f)");
+}
+
+std::string Printer::value(const Expr& expr) {
+  switch (expr.op) {
+    case Op::kConst:
+      return literal(expr.type, expr.literal);
+    case Op::kRead:
+      return read(expr);
+    case Op::kIndex:
+      return "(long)(" + index(expr.affine) + ")";
+    default: {
+      std::vector<std::string> args;
+      for (const Expr& arg : expr.args) {
+        args.push_back(value(arg));
+        if (is_function(expr.op) && is_float(arg.type) && is_constant(arg)) {
+          args.back() =
+              helper(arg.type == Type::kF64 ? "hidden_f64" : "hidden_f32") + "(" + args.back() + ")";
+        }
+      }
+      return named(expr.type, operation(expr, args));
+    }
+  }
+}
+
+std::string Printer::read(const Expr& expr) {
+  const Place from = place(expr.access);
+  const std::string element = loaded(expr.type, expr.access.tensor, from.element);
+  if (from.inside.empty()) {
+    return named(expr.type, element);
+  }
+  const std::string otherwise = literal(expr.type, expr.access.otherwise.value_or(Literal{}));
+  return named(expr.type, from.inside + " ? " + element + " : " + otherwise);
+}
+
+std::string Printer::operation(const Expr& expr, const std::vector<std::string>& args) {
+  const Type over = expr.args[expr.op == Op::kSelect ? 1 : 0].type;
+  switch (expr.op) {
+    case Op::kCast:
+      return converted(over, expr.type, args[0]);
+    case Op::kSelect:
+      return args[0] + " ? " + args[1] + " : " + args[2];
+    case Op::kRandomBits:
+      return helper("random_bits") + "(" + args[0] + ", " + args[1] + ", " + args[2] + ")";
+    default:
+      return applied(expr.op, over, args);
+  }
+}
+
+// Applies the operation to arguments of type `type`, which are names or literals.
+std::string Printer::applied(Op op, Type type, const std::vector<std::string>& args) {
+  if (op == Op::kNot) {
+    return "(1 - " + args[0] + ")";
+  }
+  const bool compares = op >= Op::kLess && op <= Op::kNotEqual;
+  if (compares || op == Op::kAnd || op == Op::kOr) {
+    return "(" + args[0] + infix(op) + args[1] + ")";
+  }
+  return is_float(type) ? float_applied(op, type, args) : integer_applied(op, type, args);
+}
+
+std::string Printer::float_applied(Op op, Type type, const std::vector<std::string>& args) {
+  const std::string suffix = type == Type::kF64 ? "_f64" : "_f32";
+  switch (op) {
+    case Op::kNeg:
+      return "(-" + args[0] + ")";
+    case Op::kMin:
+      return helper("min_float") + "(" + args[0] + ", " + args[1] + ")";
+    case Op::kMax:
+      return helper("max_float") + "(" + args[0] + ", " + args[1] + ")";
+    case Op::kSign:
+      return "(" + args[0] + " > 0 ? (" + std::string(value_type(type)) + ")1 : " + args[0] + " < 0 ? (" +
+             std::string(value_type(type)) + ")-1 : " + args[0] + ")";
+    case Op::kDiv:
+      return rounded(type, helper("divide" + suffix) + "(" + args[0] + ", " + args[1] + ")");
+    case Op::kRecip:
+      return rounded(type, helper("divide" + suffix) + "(1, " + args[0] + ")");
+    case Op::kSqrt:
+      return rounded(type, helper("root" + suffix) + "(" + args[0] + ")");
+    case Op::kRsqrt:
+      return rounded(type, helper("rsqrt" + suffix) + "(" + args[0] + ")");
+    case Op::kSigmoid:
+      return rounded(type, helper("sigmoid" + suffix) + "(" + args[0] + ")");
+    default:
+      break;
+  }
+  if (const char* between = infix(op)) {
+    return rounded(type, "(" + args[0] + between + args[1] + ")");
+  }
+  std::string call = builtin(op);
+  // The cast selects the overload if the argument is a literal.
+  const std::string cast = "(" + std::string(value_type(type)) + ")";
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    call += (i == 0 ? "(" : ", ") + cast + args[i];
+  }
+  return rounded(type, call + ")");
+}
+
+std::string Printer::integer_applied(Op op, Type type, const std::vector<std::string>& args) {
+  const std::string of(value_type(type));
+  const std::string bits(unsigned_type(type));
+  const std::string back = "(" + of + ")";
+  const std::string& x = args[0];
+  const std::string y = args.size() > 1 ? args[1] : "";
+  const std::string width = std::to_string(8 * yoke::program::byte_size(type) - 1);
+  switch (op) {
+    case Op::kDiv:
+    case Op::kMod:
+      return helper((op == Op::kDiv ? "div_" : "mod_") + std::string(type_name(type))) + "(" + x + ", " + y +
+             ")";
+    case Op::kNeg:
+      return back + "((" + bits + ")0 - (" + bits + ")" + x + ")";
+    case Op::kMin:
+      return "(" + x + " < " + y + " ? " + x + " : " + y + ")";
+    case Op::kMax:
+      return "(" + x + " > " + y + " ? " + x + " : " + y + ")";
+    case Op::kAbs:
+      return "(" + x + " < 0 ? " + back + "((" + bits + ")0 - (" + bits + ")" + x + ") : " + x + ")";
+    case Op::kSign:
+      return "(" + x + " > 0 ? " + back + "1 : " + x + " < 0 ? " + back + "-1 : " + back + "0)";
+    case Op::kBitNot:
+      return back + "~" + x;
+    case Op::kShiftLeft:
+      return back + "((" + bits + ")" + x + " << (uint)(" + y + " & " + width + "))";
+    case Op::kShiftRight:
+      return back + "(" + x + " >> (uint)(" + y + " & " + width + "))";
+    default:
+      // Unsigned arithmetic wraps.
+      return back + "((" + bits + ")" + x + infix(op) + "(" + bits + ")" + y + ")";
+  }
+}
+
+std::string Printer::rounded(Type type, const std::string& value) {
+  if (!is_16_bit(type)) {
+    return value;
+  }
+  const std::string name(type_name(type));
+  helper("to_" + name);
+  helper("from_" + name);
+  return helper("round_" + name) + "(" + value + ")";
+}
+
+std::string Printer::converted(Type from, Type to, const std::string& value) {
+  if (from == to) {
+    return value;
+  }
+  const std::string plain = "(" + std::string(value_type(to)) + ")(" + value + ")";
+  if (is_float(to)) {
+    // Wider types hold every value; a 16-bit type needs rounding.
+    return is_16_bit(to) ? rounded(to, "(float)(" + value + ")") : plain;
+  }
+  if (to == Type::kBool) {
+    return "((" + value + ") != 0)";
+  }
+  if (!is_float(from)) {
+    return plain;
+  }
+  return helper("saturated_" + std::string(type_name(to)) + (from == Type::kF64 ? "_f64" : "_f32")) + "(" +
+         value + ")";
+}
+
+}  // namespace ocl

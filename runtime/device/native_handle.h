@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/device/native_handle.h: a driver's handle as the application gets it.
+#pragma once
+
+#include <yoke/ext/memory.h>
+#include <yoke/runtime/device.h>
+
+#include <cstring>
+
+namespace yoke::detail {
+
+inline NativeHandle to_native_handle(const yoke_native_info& info) {
+  return {{info.api, strnlen(info.api, sizeof(info.api))}, info.handle, info.context};
+}
+
+}  // namespace yoke::detail

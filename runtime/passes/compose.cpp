@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/passes/compose.cpp: replaces a read of a temporary by the expression that computes it.
+#include "compose.h"
+
+namespace yoke::passes {
+namespace {
+
+class Composer {
+ public:
+  Composer(const Producer& producer, const std::vector<Index>& outer, const std::vector<Loop>& loops)
+      : producer_(producer), outer_(outer), may_exceed_(outer.size(), false) {
+    for (std::size_t d = 0; d < outer.size(); ++d) {
+      may_exceed_[d] = !stays_inside(producer.program, loops, outer[d], producer.dims()[d]);
+    }
+  }
+
+  bool may_exceed() const {
+    return std::find(may_exceed_.begin(), may_exceed_.end(), true) != may_exceed_.end();
+  }
+
+  std::optional<Affine> affine(const Affine& inner) const {
+    Affine result = Affine::number(inner.constant);
+    for (const Affine::Term& term : inner.terms) {
+      if (term.is_symbol) {
+        Affine symbol = Affine::symbol(term.id);
+        if (!add_scaled(result, symbol, term.coefficient)) {
+          return std::nullopt;
+        }
+        continue;
+      }
+      const Index& index = outer_[producer_.dim_of(term.id)];
+      if (index.element_of || !add_scaled(result, index.affine, term.coefficient)) {
+        return std::nullopt;
+      }
+    }
+    return result;
+  }
+
+  std::optional<Index> index(const Index& inner) const {
+    Index result = inner;
+    if (inner.element_of) {
+      for (Affine& element : result.element_indices) {
+        std::optional<Affine> composed_element = affine(element);
+        if (!composed_element) {
+          return std::nullopt;
+        }
+        element = std::move(*composed_element);
+      }
+      return result;
+    }
+    if (const std::optional<std::uint32_t> loop = inner.affine.single_loop()) {
+      return outer_[producer_.dim_of(*loop)];
+    }
+    std::optional<Affine> composed_affine = affine(inner.affine);
+    if (!composed_affine) {
+      return std::nullopt;
+    }
+    result.affine = std::move(*composed_affine);
+    return result;
+  }
+
+  bool access(Access& inner) const {
+    for (Index& inner_index : inner.indices) {
+      std::optional<Index> composed_inner = index(inner_index);
+      if (!composed_inner) {
+        return false;
+      }
+      inner_index = std::move(*composed_inner);
+    }
+    return true;
+  }
+
+  bool expr(Expr& inner) const {
+    if (inner.op == Op::kRead) {
+      return access(inner.access);
+    }
+    if (inner.op == Op::kIndex) {
+      const std::optional<Affine> value = affine(inner.affine);
+      if (!value) {
+        return false;
+      }
+      inner = value_of(*value);
+      return true;
+    }
+    for (Expr& arg : inner.args) {
+      if (!expr(arg)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // Whether an access is out of range in the temporary exactly if the copy's access is out of
+  // range in its source.
+  bool exceeds_with(const Access& source) const {
+    const std::vector<std::uint64_t>& source_dims = producer_.program.tensors[source.tensor].dims;
+    for (std::size_t d = 0; d < may_exceed_.size(); ++d) {
+      if (!may_exceed_[d]) {
+        continue;
+      }
+      bool is_alone = false;
+      for (std::size_t s = 0; s < source.indices.size(); ++s) {
+        const Index& index = source.indices[s];
+        for (const Affine& element : index.element_indices) {
+          if (mentions(element, d)) {
+            return false;  // the access to the index tensor would be out of range
+          }
+        }
+        if (!index.element_of && source_dims[s] == producer_.dims()[d]) {
+          const std::optional<std::uint32_t> loop = index.affine.single_loop();
+          is_alone = is_alone || (loop && producer_.dim_of(*loop) == d);
+        }
+      }
+      if (!is_alone) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  bool mentions(const Affine& affine, std::size_t d) const {
+    return std::any_of(affine.terms.begin(), affine.terms.end(), [&](const Affine::Term& term) {
+      return !term.is_symbol && producer_.dim_of(term.id) == d;
+    });
+  }
+
+  const Producer& producer_;
+  const std::vector<Index>& outer_;
+  std::vector<bool> may_exceed_;
+};
+
+}  // namespace
+
+std::size_t Producer::dim_of(std::uint32_t loop) const {
+  for (std::size_t d = 0; d < statement.target.indices.size(); ++d) {
+    if (statement.target.indices[d].affine.single_loop() == loop) {
+      return d;
+    }
+  }
+  return 0;  // unreachable: is_elementwise found a dimension for every loop
+}
+
+bool is_elementwise(const Program& program, const Statement& statement) {
+  if (statement.assign != Assign::kSet || statement.reduce || statement.accumulator) {
+    return false;
+  }
+  const std::vector<std::uint64_t>& dims = program.tensors[statement.target.tensor].dims;
+  std::vector<bool> seen(statement.loops.size(), false);
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    const Index& index = statement.target.indices[d];
+    if (index.element_of) {
+      return false;
+    }
+    const std::optional<std::uint32_t> loop = index.affine.single_loop();
+    if (!loop) {
+      if (dims[d] == 1 && index.affine == Affine::number(0)) {
+        continue;
+      }
+      return false;
+    }
+    if (seen[*loop] || statement.loops[*loop].extent != dims[d]) {
+      return false;
+    }
+    seen[*loop] = true;
+  }
+  return std::find(seen.begin(), seen.end(), false) == seen.end();
+}
+
+std::optional<Expr> composed(const Producer& producer, const Access& access, const std::vector<Loop>& loops) {
+  const Composer composer(producer, access.indices, loops);
+  Expr value = producer.statement.value;
+  if (!composer.may_exceed()) {
+    return composer.expr(value) ? std::optional(std::move(value)) : std::nullopt;
+  }
+  // The verifier requires an `else` for a read that may be out of range.
+  const Literal& otherwise = *access.otherwise;
+  if (value.op == Op::kConst) {
+    return same(value.type, value.literal, otherwise) ? std::optional(std::move(value)) : std::nullopt;
+  }
+  if (value.op != Op::kRead || !composer.exceeds_with(value.access) ||
+      (value.access.otherwise && !same(value.type, *value.access.otherwise, otherwise)) ||
+      !composer.access(value.access)) {
+    return std::nullopt;
+  }
+  value.access.otherwise = otherwise;
+  return value;
+}
+
+std::optional<Index> composed_index(const Producer& producer, const Index& index,
+                                    const std::vector<Loop>& loops) {
+  const Expr& value = producer.statement.value;
+  if (value.op != Op::kRead || value.access.otherwise || has_element_index(value.access)) {
+    return std::nullopt;
+  }
+  std::vector<Index> outer;
+  for (const Affine& element : index.element_indices) {
+    outer.push_back({element, std::nullopt, {}});
+  }
+  const Composer composer(producer, outer, loops);
+  Index result;
+  result.element_of = value.access.tensor;
+  for (const Index& inner : value.access.indices) {
+    std::optional<Affine> element = composer.affine(inner.affine);
+    if (!element) {
+      return std::nullopt;
+    }
+    result.element_indices.push_back(std::move(*element));
+  }
+  return result;
+}
+
+}  // namespace yoke::passes

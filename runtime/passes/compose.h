@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/passes/compose.h: replaces a read of a temporary by the expression that computes it.
+#pragma once
+
+#include <optional>
+
+#include "rewrite.h"
+
+namespace yoke::passes {
+
+// A statement `t[a, b, ..] = value` that assigns a whole temporary: each loop indexes one dimension.
+struct Producer {
+  const Program& program;
+  const Statement& statement;
+
+  std::uint32_t tensor() const { return statement.target.tensor; }
+  const std::vector<std::uint64_t>& dims() const { return program.tensors[tensor()].dims; }
+  // The dimension that the loop indexes.
+  std::size_t dim_of(std::uint32_t loop) const;
+};
+
+// Whether the statement has that form. The caller checks that no other statement writes the temporary.
+bool is_elementwise(const Program& program, const Statement& statement);
+
+// The expression for the value that `access` reads: a read of the producer's temporary in a statement with
+// these loops. Returns nothing if one expression cannot express it: an `else` with a computed value, or an
+// index that is not affine.
+std::optional<Expr> composed(const Producer& producer, const Access& access, const std::vector<Loop>& loops);
+
+// The same for an element of an index tensor. Returns nothing unless the producer is a plain copy.
+std::optional<Index> composed_index(const Producer& producer, const Index& index,
+                                    const std::vector<Loop>& loops);
+
+}  // namespace yoke::passes

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/passes/cost.cpp: the cost of computing a temporary where it is read, and when
+// a contraction stays one.
+#include "cost.h"
+
+namespace yoke::passes {
+namespace {
+
+const Expr& without_casts(const Expr& expr) {
+  return expr.op == Op::kCast ? without_casts(expr.args[0]) : expr;
+}
+
+std::vector<bool> loops_of(const Access& access, std::size_t loop_count) {
+  std::vector<bool> loops(loop_count, false);
+  for (const Index& index : access.indices) {
+    for (const Affine::Term& term : index.affine.terms) {
+      if (!term.is_symbol) {
+        loops[term.id] = true;
+      }
+    }
+  }
+  return loops;
+}
+
+bool mentions(const Access& access, std::uint32_t loop) {
+  const auto has_loop = [&](const Affine& affine) {
+    return std::any_of(affine.terms.begin(), affine.terms.end(),
+                       [&](const Affine::Term& term) { return !term.is_symbol && term.id == loop; });
+  };
+  return std::any_of(access.indices.begin(), access.indices.end(), [&](const Index& index) {
+    return has_loop(index.affine) ||
+           std::any_of(index.element_indices.begin(), index.element_indices.end(), has_loop);
+  });
+}
+
+// A slice, a transpose or a broadcast: at most one loop per index, unscaled, and no loop in two indices.
+bool is_plain_copy(const Expr& value, std::size_t loop_count) {
+  if (value.op != Op::kRead || value.access.otherwise) {
+    return false;
+  }
+  std::vector<bool> used(loop_count, false);
+  for (const Index& index : value.access.indices) {
+    if (index.element_of) {
+      return false;
+    }
+    bool has_loop = false;
+    for (const Affine::Term& term : index.affine.terms) {
+      if (term.is_symbol) {
+        continue;
+      }
+      if (has_loop || term.coefficient != 1 || used[term.id]) {
+        return false;
+      }
+      has_loop = used[term.id] = true;
+    }
+  }
+  return true;
+}
+
+// Whether a plain copy reads its source in the order in which it writes, so that neighbors stay neighbors.
+bool keeps_order(const Statement& statement, const Expr& read) {
+  std::optional<std::uint32_t> last;
+  bool last_index_has_loop = false;
+  for (const Index& index : read.access.indices) {
+    last_index_has_loop = false;
+    for (const Affine::Term& term : index.affine.terms) {
+      if (!term.is_symbol) {
+        // Loops of an elementwise statement are numbered in the order of its target's dimensions.
+        if (last && term.id < *last) {
+          return false;
+        }
+        last = term.id;
+        last_index_has_loop = true;
+      }
+    }
+  }
+  const bool reads_innermost = last && *last + 1 == statement.loops.size();
+  return !reads_innermost || last_index_has_loop;
+}
+
+bool is_plain_operand(const Expr& operand) {
+  const Expr& read = without_casts(operand);
+  return read.op == Op::kRead && !read.access.otherwise && !has_element_index(read.access);
+}
+
+}  // namespace
+
+bool is_contraction(const Statement& statement) {
+  return statement.reduce == Reduce::kSum && statement.value.op == Op::kMul &&
+         without_casts(statement.value.args[0]).op == Op::kRead &&
+         without_casts(statement.value.args[1]).op == Op::kRead;
+}
+
+bool keeps_loops(const Statement& before, const Statement& after) {
+  for (std::uint32_t loop = 0; loop < before.loops.size(); ++loop) {
+    if (mentions(before.target, loop) && !mentions(after.target, loop)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Cost cost_of(const Program& program, const Statement& statement) {
+  const Expr* leaf = &statement.value;
+  std::size_t depth = 0;
+  while (leaf->op == Op::kCast || leaf->op == Op::kNeg) {
+    leaf = &leaf->args[0];
+    ++depth;
+  }
+  const bool is_scalar = leaf->op == Op::kRead && program.tensors[leaf->access.tensor].dims.empty();
+  if ((leaf->op == Op::kConst || leaf->op == Op::kIndex || is_scalar) && depth <= 2) {
+    return Cost::kFree;
+  }
+  if (!is_plain_copy(*leaf, statement.loops.size()) || depth > 1) {
+    return Cost::kWork;
+  }
+  const bool in_order = keeps_order(statement, *leaf);
+  if (depth == 1) {
+    return in_order ? Cost::kCheap : Cost::kWork;
+  }
+  return in_order ? Cost::kCopy : Cost::kMoved;
+}
+
+bool reads_each_once(const Access& access, const std::vector<Loop>& loops) {
+  for (const Index& index : access.indices) {
+    std::size_t loop_count = 0;
+    for (const Affine::Term& term : index.affine.terms) {
+      loop_count += term.is_symbol ? 0 : 1;
+    }
+    if (index.element_of || loop_count > 1) {
+      return false;
+    }
+  }
+  const std::vector<bool> present = loops_of(access, loops.size());
+  for (std::size_t i = 0; i < loops.size(); ++i) {
+    if (!present[i] && loops[i].extent > 1) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool stays_contraction(const Statement& before, const Statement& after) {
+  if (!is_contraction(after)) {
+    return false;
+  }
+  const std::size_t loop_count = before.loops.size();
+  std::vector<bool> now[2];
+  for (std::size_t i = 0; i < 2; ++i) {
+    now[i] = loops_of(without_casts(after.value.args[i]).access, loop_count);
+  }
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (!program::same(before.value.args[i], after.value.args[i]) && !is_plain_operand(after.value.args[i])) {
+      return false;
+    }
+    const std::vector<bool> was = loops_of(without_casts(before.value.args[i]).access, loop_count);
+    for (std::uint32_t loop = 0; loop < loop_count; ++loop) {
+      if (was[loop] && !now[i][loop] && (before.reduces(loop) || !now[1 - i][loop])) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace yoke::passes

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/passes/cost.h: the cost of computing a temporary where it is read, and when
+// a contraction stays one.
+#pragma once
+
+#include "rewrite.h"
+
+namespace yoke::passes {
+
+// The cost of computing the producer's value in place of a read.
+enum class Cost {
+  // Below the cost of the read: constants, loop indices, scalars; possibly cast or negated.
+  kFree,
+  // Equal to it: a read of another tensor in the same memory order.
+  kCopy,
+  // A read in a different memory order: acceptable in a contraction, elsewhere once per element.
+  kMoved,
+  // A read and a cast or a negation: may be repeated for one consumer.
+  kCheap,
+  // Anything else: once per element.
+  kWork
+};
+
+// Precondition: the statement is elementwise.
+Cost cost_of(const Program& program, const Statement& statement);
+
+// Whether no two iterations read the same element.
+bool reads_each_once(const Access& access, const std::vector<Loop>& loops);
+
+// Whether the target still contains every loop. It loses one if an index tensor was replaced
+// by a single element.
+bool keeps_loops(const Statement& before, const Statement& after);
+
+// Whether the statement is a sum of products of two reads, which backends implement with a matrix library.
+bool is_contraction(const Statement& statement);
+
+// Whether `after` is still a contraction with plain operands and all the loops that the product needs.
+bool stays_contraction(const Statement& before, const Statement& after);
+
+}  // namespace yoke::passes

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/passes/rewrite.cpp: queries and edits that the passes share.
+#include "rewrite.h"
+
+namespace yoke::passes {
+namespace {
+
+// Calls visit(tensor number) for every use of a tensor, by reference, so that it can be changed.
+template <typename Visit>
+void visit_mentions(Access& access, const Visit& visit) {
+  visit(access.tensor);
+  for (Index& index : access.indices) {
+    if (index.element_of) {
+      visit(*index.element_of);
+    }
+  }
+}
+template <typename Visit>
+void visit_mentions(Statement& statement, const Visit& visit) {
+  visit_mentions(statement.target, visit);
+  visit_expr(statement.value, [&](Expr& node) {
+    if (node.op == Op::kRead) {
+      visit_mentions(node.access, visit);
+    }
+  });
+}
+
+}  // namespace
+
+std::size_t node_count(const Expr& expr) {
+  std::size_t count = 0;
+  visit_expr(expr, [&](const Expr&) { ++count; });
+  return count;
+}
+
+std::vector<std::uint32_t> tensors_read(const Statement& statement) {
+  std::vector<std::uint32_t> tensors;
+  const auto add = [&](std::uint32_t tensor) { tensors.push_back(tensor); };
+  program::visit_read_tensors(statement.value, add);
+  program::visit_index_tensors(statement.target, add);
+  if (statement.assign != Assign::kSet) {
+    add(statement.target.tensor);
+  }
+  std::sort(tensors.begin(), tensors.end());
+  tensors.erase(std::unique(tensors.begin(), tensors.end()), tensors.end());
+  return tensors;
+}
+
+bool writes_whole(const Program& program, const Statement& statement) {
+  if (statement.assign != Assign::kSet) {
+    return false;
+  }
+  const Tensor& tensor = program.tensors[statement.target.tensor];
+  std::vector<bool> used(statement.loops.size(), false);
+  for (std::size_t d = 0; d < tensor.dims.size(); ++d) {
+    const Index& index = statement.target.indices[d];
+    if (index.element_of) {
+      return false;
+    }
+    if (tensor.dims[d] == 1) {
+      continue;  // the verifier allows only index 0
+    }
+    // One unscaled loop as long as the dimension. An offset can then only be the one that keeps it in range.
+    std::optional<std::uint32_t> loop;
+    for (const Affine::Term& term : index.affine.terms) {
+      if (term.is_symbol) {
+        continue;
+      }
+      if (loop || (term.coefficient != 1 && term.coefficient != -1)) {
+        return false;
+      }
+      loop = term.id;
+    }
+    if (!loop || used[*loop] || statement.loops[*loop].extent != tensor.dims[d]) {
+      return false;
+    }
+    used[*loop] = true;
+  }
+  return true;
+}
+
+bool stays_inside(const Program& program, const std::vector<Loop>& loops, const Index& index,
+                  std::uint64_t dim) {
+  return !index.element_of && !may_leave(program, loops, index.affine, dim);
+}
+
+void rename_tensor(Statement& statement, std::uint32_t from, std::uint32_t to) {
+  visit_mentions(statement, [&](std::uint32_t& tensor) { tensor = tensor == from ? to : tensor; });
+}
+
+void remove_statements(Program& program, const std::vector<bool>& marked) {
+  std::vector<Statement> kept;
+  std::vector<std::int32_t> hint_numbers(program.hints.size(), -1);
+  std::vector<std::string> hints;
+  for (std::size_t i = 0; i < program.statements.size(); ++i) {
+    if (marked[i]) {
+      continue;
+    }
+    Statement& statement = program.statements[i];
+    if (statement.hint >= 0) {
+      const auto old = static_cast<std::size_t>(statement.hint);
+      if (hint_numbers[old] < 0) {
+        hint_numbers[old] = static_cast<std::int32_t>(hints.size());
+        hints.push_back(program.hints[old]);
+      }
+      statement.hint = hint_numbers[old];
+    }
+    kept.push_back(std::move(statement));
+  }
+  program.statements = std::move(kept);
+  program.hints = std::move(hints);
+}
+
+void remove_unused_temporaries(Program& program) {
+  std::vector<bool> used(program.tensors.size(), false);
+  for (const Statement& statement : program.statements) {
+    used[statement.target.tensor] = true;
+    for (const std::uint32_t tensor : tensors_read(statement)) {
+      used[tensor] = true;
+    }
+  }
+  std::vector<std::uint32_t> numbers(program.tensors.size(), 0);
+  std::vector<Tensor> kept;
+  for (std::size_t i = 0; i < program.tensors.size(); ++i) {
+    numbers[i] = static_cast<std::uint32_t>(kept.size());
+    if (used[i] || program.tensors[i].role != Role::kTemp) {
+      kept.push_back(std::move(program.tensors[i]));
+    }
+  }
+  program.tensors = std::move(kept);
+  for (Statement& statement : program.statements) {
+    visit_mentions(statement, [&](std::uint32_t& tensor) { tensor = numbers[tensor]; });
+  }
+}
+
+}  // namespace yoke::passes

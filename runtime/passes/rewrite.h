@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/passes/rewrite.h: queries and edits that the passes share.
+#pragma once
+
+#include <yoke/program/access.h>
+#include <yoke/program/program.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace yoke::passes {
+
+using program::Access;
+using program::Affine;
+using program::Assign;
+using program::Expr;
+using program::Index;
+using program::Literal;
+using program::Loop;
+using program::Op;
+using program::Program;
+using program::Reduce;
+using program::Role;
+using program::Statement;
+using program::Tensor;
+using program::Type;
+
+// Calls visit(expr) for `expr` and everything below it, parents first.
+template <typename E, typename Visit>
+void visit_expr(E& expr, const Visit& visit) {
+  visit(expr);
+  for (auto& arg : expr.args) {
+    visit_expr(arg, visit);
+  }
+}
+
+std::size_t node_count(const Expr& expr);
+
+// The tensors that the statement reads through its value and its indices, and its target if it
+// accumulates. Sorted and unique.
+std::vector<std::uint32_t> tensors_read(const Statement& statement);
+
+inline bool contains(const std::vector<std::uint32_t>& sorted, std::uint32_t tensor) {
+  return std::binary_search(sorted.begin(), sorted.end(), tensor);
+}
+inline bool touches(const Statement& statement, std::uint32_t tensor) {
+  return statement.target.tensor == tensor || contains(tensors_read(statement), tensor);
+}
+
+// Whether the statement assigns every element of its target, regardless of the previous contents.
+bool writes_whole(const Program& program, const Statement& statement);
+
+// Whether the index is affine and in [0, dim) for all values of loops and symbols.
+bool stays_inside(const Program& program, const std::vector<Loop>& loops, const Index& index,
+                  std::uint64_t dim);
+
+// Replaces every read and write of `from` by one of `to`.
+void rename_tensor(Statement& statement, std::uint32_t from, std::uint32_t to);
+
+// Removes the marked statements, and hints that are left without statements.
+void remove_statements(Program& program, const std::vector<bool>& marked);
+// Removes temporaries that no statement uses.
+void remove_unused_temporaries(Program& program);
+
+// The passes without verification. Each returns whether it changed the program.
+bool remove_dead_statements_in(Program& program);
+bool fold_constants_in(Program& program);
+bool eliminate_common_in(Program& program);
+bool fuse_in(Program& program);
+// Moves an elementwise statement directly after the reduction whose result it reads, so that a backend
+// can merge the two.
+bool place_epilogues_in(Program& program);
+
+}  // namespace yoke::passes

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/runtime.cpp: the Runtime class, which puts loader, layers and devices together.
+#include <yoke/runtime/device.h>
+#include <yoke/runtime/runtime.h>
+
+#include <string>
+#include <utility>
+
+#include "device/call.h"
+#include "device/code_cache.h"
+#include "device/fallback_ledger.h"
+#include "loader/registry.h"
+
+namespace yoke {
+namespace detail {
+
+RuntimeState::RuntimeState(RuntimeOptions given)
+    : options(std::move(given)),
+      logger(options.log_level, options.log_sink),
+      registry(std::make_unique<loader::Registry>(options, logger)),
+      codes(std::make_unique<CodeCache>()),
+      fallbacks(std::make_unique<FallbackLedger>()) {}
+
+// Every plugin has been released: backends keep this object alive.
+RuntimeState::~RuntimeState() {
+  if (const std::string line = layers == nullptr ? "" : layers::summary(*layers); !line.empty()) {
+    logger.log(LogLevel::kInfo, line);
+  }
+}
+
+void RuntimeState::open_layers() {
+  // The layers of a plugin that calls back too late outlive this object: their sink refers to it weakly.
+  const auto sink = [weak = weak_from_this()](LogLevel level, std::string_view line) {
+    if (const auto state = weak.lock()) {
+      state->logger.log(level, line);
+    }
+  };
+  LayerOptions layer_options = options.layers;
+  layer_options.strict = layer_options.strict || options.strict;
+  layers = layers::open_session(layer_options, sink);
+  host_.call_entry = [this](yoke_plugin_entry_fn entry, const yoke_entry_args* args, yoke_plugin** out_plugin,
+                            yoke_error* error) {
+    return layers::enter(layers, entry, args, out_plugin, error);
+  };
+}
+
+std::shared_ptr<Device> RuntimeState::fallback_device() {
+  const std::lock_guard lock(fallback_mutex_);
+  auto device = fallback_device_.lock();
+  if (device == nullptr) {
+    device = Runtime::load(shared_from_this(), options.fallback_backend)->open_device(0);
+    fallback_device_ = device;
+  }
+  return device;
+}
+
+}  // namespace detail
+
+Runtime::Runtime(RuntimeOptions options) {
+  if (options.wait_timeout <= std::chrono::nanoseconds::zero()) {
+    throw Error(ErrorCode::kInvalidArgument, "RuntimeOptions::wait_timeout is " +
+                                                 std::to_string(options.wait_timeout.count()) +
+                                                 " ns; set it above zero");
+  }
+  if (static_cast<bool>(options.allocate_host_memory) != static_cast<bool>(options.free_host_memory)) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        "RuntimeOptions sets only one of allocate_host_memory and free_host_memory; set both or neither");
+  }
+  state_ = std::make_shared<detail::RuntimeState>(std::move(options));
+  state_->open_layers();
+}
+
+const RuntimeOptions& Runtime::options() const {
+  return state_->options;
+}
+
+std::vector<BackendCandidate> Runtime::list_backends() const {
+  return state_->registry->list();
+}
+
+std::shared_ptr<Backend> Runtime::backend(std::string_view name) {
+  return load(state_, name);
+}
+
+std::shared_ptr<Backend> Runtime::load(const std::shared_ptr<detail::RuntimeState>& state,
+                                       std::string_view name) {
+  return state->registry->get(name, state->host(), [&](loader::EnteredPlugin entered) {
+    std::shared_ptr<Backend> backend(
+        new Backend(std::make_unique<detail::BackendState>(state, std::move(entered))));
+    if (state->logger.logs(LogLevel::kInfo)) {
+      auto* const plugin = backend->state().plugin.get();
+      detail::Status status;
+      std::uint32_t devices = 0;
+      detail::attempt<&yoke_backend_api::device_count>(backend->state(), status, plugin, &devices,
+                                                       static_cast<char*>(nullptr), std::uint64_t{0});
+      state->logger.log(LogLevel::kInfo,
+                        "plugin.load name=" + backend->name() + " abi=" + std::to_string(plugin->abi_major) +
+                            "." + std::to_string(plugin->abi_minor) + " devices=" + std::to_string(devices));
+    }
+    return backend;
+  });
+}
+
+void Runtime::register_backend(std::string_view name, yoke_plugin_entry_fn entry) {
+  state_->registry->add(name, entry);
+}
+
+std::vector<FallbackCount> Runtime::fallbacks() const {
+  return state_->fallbacks->counts();
+}
+
+ValidationReport Runtime::validation() const {
+  return state_->layers == nullptr ? ValidationReport() : layers::validation(*state_->layers);
+}
+
+void Runtime::log(LogLevel level, std::string_view line) const {
+  state_->logger.log(level, line);
+}
+bool Runtime::logs(LogLevel level) const {
+  return state_->logger.logs(level);
+}
+
+std::uint64_t compile_count(const Runtime& runtime) {
+  return runtime.state_->compile_count;
+}
+
+}  // namespace yoke

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/schedule/buffer.cpp: creates and imports device memory, and frees it when no queued work uses it.
+#include <yoke/runtime/device.h>
+
+#include <new>
+#include <utility>
+
+#include "device/call.h"
+#include "schedule/hazards.h"
+
+namespace yoke {
+
+Buffer::Buffer(std::shared_ptr<Device> device, std::uint64_t byte_count, std::int32_t kind)
+    : device_(std::move(device)), byte_count_(byte_count), hazards_(std::make_unique<detail::Hazards>()) {
+  const yoke_buffer_args args = {sizeof(args), 0, byte_count, kind, 0};
+  detail::call<&yoke_backend_api::buffer_create>(*device_, device_->get(), &args, &handle_);
+}
+
+Buffer::Buffer(std::shared_ptr<Device> device, ForeignMemory memory)
+    : device_(std::move(device)),
+      byte_count_(memory.byte_count),
+      import_address_(memory.address),
+      hazards_(std::make_unique<detail::Hazards>()) {
+  using Release = std::function<void()>;
+  auto release = std::make_unique<Release>(std::move(memory.release));
+  yoke_import_args args{};
+  args.struct_size = sizeof(args);
+  args.address = memory.address;
+  args.byte_count = memory.byte_count;
+  args.kind = memory.kind;
+  args.release = [](void* user) {
+    const std::unique_ptr<Release> owned(static_cast<Release*>(user));
+    if (*owned) {
+      (*owned)();
+    }
+  };
+  args.user = release.get();
+  detail::call<&yoke_memory_api::buffer_import>(*device_, device_->get(), &args, &handle_);
+  (void)release.release();  // NOLINT(bugprone-unused-return-value): args.release deletes it
+}
+
+std::shared_ptr<Buffer> Buffer::import(std::shared_ptr<Device> device, ForeignMemory memory) {
+  return std::shared_ptr<Buffer>(new Buffer(std::move(device), std::move(memory)));
+}
+
+std::uint64_t Buffer::device_address() const {
+  std::uint64_t address = 0;
+  detail::call<&yoke_memory_api::buffer_device_address>(*device_, handle_, &address);
+  return address;
+}
+
+Buffer::~Buffer() {
+  const auto& state = device_->backend()->state();
+  if (!hazards_->wait_all(state.runtime->options.wait_timeout)) {
+    // Leaked rather than freed while work uses it, together with its device and the list that
+    // the work refers to.
+    (void)new (std::nothrow) std::shared_ptr<Device>(device_);
+    (void)hazards_.release();  // NOLINT(bugprone-unused-return-value)
+    state.runtime->logger.log(
+        LogLevel::kError, "buffer.leak device=" + device_->name() + " bytes=" + std::to_string(byte_count_) +
+                              " reason=\"work that uses it is still pending after wait_timeout\"");
+    return;
+  }
+  detail::destroy<&yoke_backend_api::buffer_destroy>(state, handle_);
+}
+
+}  // namespace yoke

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/schedule/callback.cpp: host callbacks in a stream: by the backend if it offers them, else
+// by the worker thread.
+#include "device/call.h"
+#include "schedule/stream_state.h"
+
+namespace yoke::detail {
+
+void StreamState::queue_callback(std::function<void(ErrorCode)> callback) {
+  auto owned = std::make_unique<HostCallback>();
+  owned->function = std::move(callback);
+  owned->stream = this;
+  begin({}, 1);
+  const bool on_worker = is_native_ && !offers<&yoke_stream_api::stream_host_callback>(backend());
+  emit(
+      [&](Command& command) {
+        command.kind = CommandKind::kCallback;
+        owned->ticket = command.ticket;
+        command.callback = std::move(owned);
+      },
+      on_worker);
+}
+
+void StreamState::call_back(const HostCallback& callback, ErrorCode code) noexcept {
+  try {
+    callback.function(has_failed(callback.ticket) ? error().code() : code);
+  } catch (...) {
+    fail(callback.ticket, ErrorCode::kUnknown, "stream '" + name + "': a host callback threw an exception");
+  }
+}
+
+// Runs on the worker thread.
+void StreamState::run_callback(Command& command) noexcept {
+  const std::uint64_t before = command.ticket - 1;
+  while (!is_complete(before)) {  // work of a native stream
+    wait_slice(before, deadline_after(wait_timeout));
+  }
+  call_back(*command.callback, ErrorCode::kOk);
+  command.callback.reset();
+}
+
+// Runs on the caller's thread, for a native stream whose backend offers callbacks. If the backend refuses,
+// the command goes to the worker thread, and the result is false.
+bool StreamState::issue_callback(Command& command) noexcept {
+  constexpr yoke_host_callback_fn kRun = [](void* user, std::int32_t status) {
+    const std::unique_ptr<HostCallback> callback(static_cast<HostCallback*>(user));
+    callback->stream->call_back(*callback, code_of(status));
+  };
+  Status status;
+  std::int32_t code = YOKE_STATUS_OK;
+  {
+    const std::lock_guard lock(issue_mutex_);
+    code = attempt<&yoke_stream_api::stream_host_callback>(backend(), status, native_, kRun,
+                                                           static_cast<void*>(command.callback.get()));
+  }
+  if (code == YOKE_STATUS_OK) {
+    (void)command.callback.release();  // NOLINT(bugprone-unused-return-value): kRun deletes it
+    return true;
+  }
+  native_failed(code, status);
+  Command& queued = ring_.next();
+  queued.kind = CommandKind::kCallback;
+  queued.completes = true;
+  queued.ticket = command.ticket;
+  queued.callback = std::move(command.callback);
+  hand_over(queued);
+  return false;
+}
+
+}  // namespace yoke::detail

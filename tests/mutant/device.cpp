@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/mutant/device.cpp: the devices and their options.
+#include "device.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <limits>
+#include <string>
+
+#include "bug.h"
+#include "program.h"
+
+namespace yoke::mutant {
+
+constexpr std::uint32_t kDeviceCount = 2;
+
+std::unique_ptr<sdk::Buffer> Device::create_buffer(std::uint64_t byte_count, std::int32_t) {
+  state_->check_not_lost();
+  if (state_->faults.next(YOKE_FAULT_ALLOCATION)) {
+    throw sdk::Failure(YOKE_STATUS_OUT_OF_DEVICE_MEMORY,
+                       "this allocation on the mutant device fails because a fault was armed");
+  }
+  return std::make_unique<Buffer>(byte_count, host(), state_);
+}
+
+std::unique_ptr<sdk::Code> Device::compile(std::string_view text) {
+  state_->check_not_lost();
+  return std::make_unique<Code>(text, state_);
+}
+
+std::vector<sdk::Verdict> Device::can_compile(std::string_view text) {
+  state_->check_not_lost();
+  return verdicts_of(text);
+}
+
+std::unique_ptr<sdk::Stream> Device::create_stream(std::int32_t) {
+  state_->check_not_lost();
+  return std::make_unique<Stream>(state_);
+}
+
+void Device::abort() {
+  if (on<"abort_does_nothing">()) {
+    return;
+  }
+  const std::lock_guard lock(state_->hub.mutex);
+  state_->aborted.store(true);
+  state_->hub.changed.notify_all();
+}
+
+std::uint32_t Backend::device_count() {
+  return on<"device_count_is_one_too_many">() ? kDeviceCount + 1 : kDeviceCount;
+}
+
+sdk::DeviceInfo Backend::describe(std::uint32_t ordinal) {
+  sdk::DeviceInfo info;
+  info.name = "mutant device " + std::to_string(ordinal);
+  info.unique_id = "mutant:" + std::to_string(ordinal);
+  if (on<"device_id_changes">()) {
+    info.unique_id += "@" + std::to_string(std::chrono::steady_clock::now().time_since_epoch().count());
+  }
+  const long pages = ::sysconf(_SC_PHYS_PAGES);
+  const long page_size = ::sysconf(_SC_PAGESIZE);
+  if (pages > 0 && page_size > 0) {
+    info.memory_bytes = static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_size);
+  }
+  info.types = {YOKE_TYPE_F64, YOKE_TYPE_F32, YOKE_TYPE_F16, YOKE_TYPE_BF16, YOKE_TYPE_I64,
+                YOKE_TYPE_I32, YOKE_TYPE_U32, YOKE_TYPE_U8,  YOKE_TYPE_BOOL};
+  info.suggested_stream_count = 2;
+  info.host_visible = true;
+  return info;
+}
+
+std::vector<sdk::OptionSpec> Backend::option_specs() {
+  constexpr std::int64_t kMost = 1000;
+  return {
+      sdk::OptionSpec::integer("memory_limit", "Limit for the bytes in buffers of the device; 0: no limit.",
+                               0, 0, std::numeric_limits<std::int64_t>::max()),
+      sdk::OptionSpec::integer("priority_levels", "Number of stream priorities.", 3, 1,
+                               on<"option_range_is_off_by_one">() ? kMost + 1 : kMost),
+      sdk::OptionSpec::number("share", "Share of the machine to use; a hint.", 1.0, 0.0, 1.0),
+      sdk::OptionSpec::text("mode", "How commands run; a hint.", "steady", "steady|eager"),
+      sdk::OptionSpec::flag("verbose", "Log each stream.", false)};
+}
+
+std::unique_ptr<sdk::Device> Backend::open_device(std::uint32_t ordinal, const sdk::Options& options) {
+  if (ordinal >= kDeviceCount) {
+    throw sdk::Failure(YOKE_STATUS_INTERNAL, "the mutant does not have that device");
+  }
+  host().log(YOKE_LOG_DEBUG, "device.open backend=mutant device=" + std::to_string(ordinal));
+  return std::make_unique<Device>(hub_, static_cast<std::uint64_t>(options.integer("memory_limit")));
+}
+
+}  // namespace yoke::mutant

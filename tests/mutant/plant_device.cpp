@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/mutant/plant_device.cpp: bugs in describing, opening, closing, allocating and counting.
+#include <yoke/sdk/detail/backend_table.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "tables.h"
+
+namespace yoke::mutant {
+namespace {
+
+namespace detail = sdk::detail;
+
+constexpr std::uint64_t kNoteSize = 64;
+
+// The options that the schema has.
+std::vector<yoke_option> known_options(yoke_plugin* plugin, const yoke_device_args& args) {
+  std::vector<yoke_option> known;
+  for (std::uint32_t i = 0; i < args.option_count; ++i) {
+    const yoke_option option = sdk::read_row(args.options, args.option_stride, i);
+    for (const sdk::OptionSpec& spec : detail::state_of(plugin).option_specs) {
+      if (option.name != nullptr && spec.name == option.name) {
+        known.push_back(option);
+      }
+    }
+  }
+  return known;
+}
+
+// As the SDK's function, without the guard against forks.
+std::int32_t open_unguarded(yoke_plugin* plugin, const yoke_device_args* args, yoke_device** out_device,
+                            yoke_error* error) {
+  detail::PluginState& state = detail::state_of(plugin);
+  const auto open = [&] {
+    detail::present(out_device, "out_device");
+    const std::uint32_t count = state.backend->device_count();
+    if (args->ordinal >= count) {
+      throw sdk::Failure(YOKE_STATUS_OUT_OF_RANGE, "no such device");
+    }
+    const sdk::Options values(state.option_specs, YOKE_OPTION_SCOPE_DEVICE, args->options, args->option_count,
+                              args->option_stride);
+    *out_device = new yoke_device(state, args->ordinal, state.backend->open_device(args->ordinal, values));
+  };
+  return detail::guarded(state, error, open);
+}
+
+std::int32_t count_unguarded(yoke_plugin* plugin, std::uint32_t* out_count, char* out_reason,
+                             std::uint64_t reason_capacity, yoke_error* error) {
+  detail::PluginState& state = detail::state_of(plugin);
+  return detail::guarded(state, error, [&] {
+    detail::write_text("", out_reason, reason_capacity, "out_reason");
+    *out_count = state.backend->device_count();
+  });
+}
+
+void plant_in_opening(yoke_backend_api& table) {
+  plant<"fork_guard_is_off">(table.device_open, open_unguarded);
+  plant<"fork_guard_is_off">(table.device_count, count_unguarded);
+  plant<"unknown_option_is_accepted">(table.device_open, [](auto* plugin, auto* args, auto... rest) {
+    const std::vector<yoke_option> known = known_options(plugin, *args);
+    yoke_device_args changed = *args;
+    changed.options = known.data();
+    changed.option_count = static_cast<std::uint32_t>(known.size());
+    changed.option_stride = sizeof(yoke_option);
+    return detail::device_open(plugin, &changed, rest...);
+  });
+  plant<"open_changes_out_on_failure">(table.device_open,
+                                       [](auto* plugin, auto* args, auto** out_device, auto* error) {
+                                         *out_device = nullptr;
+                                         return detail::device_open(plugin, args, out_device, error);
+                                       });
+  plant<"open_takes_any_ordinal">(table.device_open, [](auto* plugin, auto* args, auto... rest) {
+    yoke_device_args changed = *args;
+    changed.ordinal %= 2;
+    return detail::device_open(plugin, &changed, rest...);
+  });
+  plant<"close_ignores_live_objects">(table.device_close, [](auto* device, auto*) {
+    const std::int32_t code = detail::device_close(device, nullptr);
+    return code == YOKE_STATUS_FAILED_PRECONDITION ? YOKE_STATUS_OK : code;  // but keeps the device
+  });
+  plant<"close_fails_without_text">(
+      table.device_close, [](auto* device, auto*) { return detail::device_close(device, nullptr); });
+  plant<"close_crashes_on_null">(table.device_close, [](auto* device, auto* error) {
+    const volatile std::uint32_t ordinal = device->ordinal;
+    (void)ordinal;
+    return detail::device_close(device, error);
+  });
+}
+
+}  // namespace
+
+void plant_in_device(yoke_backend_api& table) {
+  plant_in_opening(table);
+  plant<"describe_ignores_struct_size">(
+      table.device_describe, [](auto* plugin, auto ordinal, auto* info, auto* error) {
+        yoke_device_info whole{};
+        whole.struct_size = sizeof whole;
+        const std::int32_t code = detail::device_describe(plugin, ordinal, &whole, error);
+        if (code == YOKE_STATUS_OK) {
+          std::memcpy(info, &whole, sizeof whole);
+        }
+        return code;
+      });
+  plant<"option_specs_ignores_capacity">(table.option_specs, [](auto* plugin, auto capacity, auto... rest) {
+    const auto all = static_cast<std::uint32_t>(detail::state_of(plugin).option_specs.size());
+    return detail::option_specs(plugin, capacity == 0 ? 0 : all, rest...);
+  });
+  plant<"option_range_is_off_by_one">(table.option_specs, [](auto* plugin, auto capacity, auto stride,
+                                                             auto* specs, auto* out_count, auto* error) {
+    const std::int32_t code = detail::option_specs(plugin, capacity, stride, specs, out_count, error);
+    for (std::uint32_t i = 0; code == YOKE_STATUS_OK && i < capacity && i < *out_count; ++i) {
+      yoke_option_spec* const row = sdk::row_of(specs, stride, i);
+      row->integer_max -= std::strcmp(row->name, "priority_levels") == 0 ? 1 : 0;
+    }
+    return code;
+  });
+  plant<"used_bytes_never_falls">(table.device_memory, [](auto* device, auto* info, auto* error) {
+    const std::int32_t code = detail::device_memory(device, info, error);
+    if (code == YOKE_STATUS_OK) {
+      info->used_bytes = info->peak_bytes;
+    }
+    return code;
+  });
+  if (on<"required_function_is_missing">()) {
+    table.device_memory = nullptr;
+  }
+}
+
+void plant_in_buffer(yoke_backend_api& table) {
+  plant<"create_returns_ok_with_null">(table.buffer_create,
+                                       [](auto...) { return std::int32_t{YOKE_STATUS_OK}; });
+  plant<"create_changes_out_on_failure">(table.buffer_create,
+                                         [](auto* device, auto* args, auto** out_buffer, auto* error) {
+                                           *out_buffer = nullptr;
+                                           return detail::buffer_create(device, args, out_buffer, error);
+                                         });
+  plant<"create_refuses_empty_buffers">(
+      table.buffer_create, [](auto* device, auto* args, auto** out_buffer, auto* error) {
+        return args->byte_count == 0
+                   ? device->plugin.host.report(error, YOKE_STATUS_INVALID_ARGUMENT, "a buffer needs a byte")
+                   : detail::buffer_create(device, args, out_buffer, error);
+      });
+  plant<"create_takes_any_kind">(table.buffer_create, [](auto* device, auto* args, auto... rest) {
+    yoke_buffer_args changed = *args;
+    changed.kind = YOKE_MEMORY_DEVICE;
+    return detail::buffer_create(device, &changed, rest...);
+  });
+  plant<"error_is_set_on_another_thread">(table.buffer_create, [](auto... arguments) {
+    std::int32_t code = YOKE_STATUS_OK;
+    std::thread([&] { code = detail::buffer_create(arguments...); }).join();
+    return code;
+  });
+  plant<"buffer_size_is_rounded_up">(table.buffer_describe, [](auto* buffer, auto* info, auto* error) {
+    const std::int32_t code = detail::buffer_describe(buffer, info, error);
+    if (code == YOKE_STATUS_OK) {
+      info->byte_count = (info->byte_count + 63) / 64 * 64;
+    }
+    return code;
+  });
+  plant<"buffers_are_leaked">(table.buffer_destroy, [](auto*) {});
+  plant<"buffer_destroy_crashes_on_null">(table.buffer_destroy, [](auto* buffer) {
+    const volatile std::int32_t kind = buffer->kind;
+    (void)kind;
+    detail::buffer_destroy(buffer);
+  });
+}
+
+// Host memory that is allocated when a buffer is created.
+void plant_in_host_memory(yoke_backend_api& table) {
+  plant<"host_memory_is_leaked">(table.buffer_create, [](auto* device, auto... rest) {
+    device->plugin.host.allocate(kNoteSize, kNoteSize);
+    return detail::buffer_create(device, rest...);
+  });
+  plant<"host_allocation_is_not_checked">(table.buffer_create, [](auto* device, auto... rest) {
+    void* const note = device->plugin.host.allocate(kNoteSize, kNoteSize);
+    std::memset(note, 1, kNoteSize);
+    device->plugin.host.deallocate(note);
+    return detail::buffer_create(device, rest...);
+  });
+  plant<"host_memory_is_freed_twice">(table.buffer_create, [](auto* device, auto... rest) {
+    void* const note = device->plugin.host.allocate(kNoteSize, kNoteSize);
+    device->plugin.host.deallocate(note);
+    device->plugin.host.deallocate(note);
+    return detail::buffer_create(device, rest...);
+  });
+}
+
+namespace {
+
+std::atomic<std::uint64_t> failed_creates{0};
+std::atomic<std::uint64_t> created{0};  // atomic, but incremented in two steps
+std::atomic<std::uint64_t> destroyed{0};
+
+// Waits between the two steps until another thread calls this, for at most a millisecond. Only in the
+// first calls: a few lost increments are enough.
+void linger() {
+  static std::atomic<std::uint64_t> entered{0};
+  constexpr std::uint64_t kEnough = 500;
+  const std::uint64_t mine = ++entered;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(1);
+  while (mine < kEnough && entered == mine && std::chrono::steady_clock::now() < end) {
+    std::this_thread::yield();
+  }
+}
+
+// live_counts with `change` applied to its result.
+template <void (*kChange)(yoke_live_counts&)>
+std::int32_t changed_live_counts(yoke_plugin* plugin, yoke_live_counts* counts, yoke_error* error) {
+  const std::int32_t code = detail::live_counts(plugin, counts, error);
+  if (code == YOKE_STATUS_OK) {
+    kChange(*counts);
+  }
+  return code;
+}
+
+void add_failed(yoke_live_counts& counts) {
+  counts.buffers += failed_creates;
+}
+void double_buffers(yoke_live_counts& counts) {
+  counts.buffers *= 2;
+}
+void drop_events(yoke_live_counts& counts) {
+  counts.events = 0;
+}
+void count_created(yoke_live_counts& counts) {
+  counts.buffers = created - destroyed;
+}
+
+}  // namespace
+
+void plant_in_counts(yoke_backend_api& table) {
+  plant<"failed_create_is_counted">(table.live_counts, changed_live_counts<add_failed>);
+  plant<"failed_create_is_counted">(table.buffer_create, [](auto... arguments) {
+    const std::int32_t code = detail::buffer_create(arguments...);
+    failed_creates += code == YOKE_STATUS_OK ? 0U : 1U;
+    return code;
+  });
+  plant<"buffers_are_counted_twice">(table.live_counts, changed_live_counts<double_buffers>);
+  plant<"events_are_not_counted">(table.live_counts, changed_live_counts<drop_events>);
+  plant<"live_count_is_not_atomic">(table.live_counts, changed_live_counts<count_created>);
+  plant<"live_count_is_not_atomic">(table.buffer_create, [](auto... arguments) {
+    const std::int32_t code = detail::buffer_create(arguments...);
+    if (code == YOKE_STATUS_OK) {
+      const std::uint64_t before = created;
+      linger();
+      created = before + 1;
+    }
+    return code;
+  });
+  plant<"live_count_is_not_atomic">(table.buffer_destroy, [](auto* buffer) {
+    destroyed += buffer == nullptr ? 0U : 1U;
+    detail::buffer_destroy(buffer);
+  });
+}
+
+}  // namespace yoke::mutant

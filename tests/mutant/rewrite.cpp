@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/mutant/rewrite.cpp: each bug of a kernel is a change of the program.
+#include "rewrite.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "bug.h"
+
+namespace yoke::mutant {
+namespace {
+
+using program::Affine;
+using program::Expr;
+using program::Op;
+using program::Program;
+using program::Statement;
+using program::Type;
+
+using Change = std::function<void(Expr&)>;
+
+// Visits arguments first, so that the result of a change is not changed again.
+void change_each(Expr& expr, const Change& change) {
+  for (Expr& arg : expr.args) {
+    change_each(arg, change);
+  }
+  change(expr);
+}
+
+void change_each(Program& program, const Change& change) {
+  for (Statement& statement : program.statements) {
+    change_each(statement.value, change);
+  }
+}
+
+Expr number(Type type, double value) {
+  return Expr::constant(type, value);
+}
+
+// ---- indices ----
+
+// Adds a temporary i64 tensor with map(element of `indices`), written by a new statement before `at`.
+using Map = std::function<Expr(Expr)>;
+std::uint32_t mapped_indices(Program& program, std::size_t& at, std::uint32_t indices, const Map& map) {
+  const auto made = static_cast<std::uint32_t>(program.tensors.size());
+  program::Tensor tensor;
+  tensor.name = "mutant_" + std::to_string(made);
+  tensor.type = Type::kI64;
+  tensor.dims = program.tensors[indices].dims;
+  program.tensors.push_back(tensor);
+  Statement statement;
+  program::Access read;
+  read.tensor = indices;
+  for (std::uint32_t dim = 0; dim < tensor.dims.size(); ++dim) {
+    statement.loops.push_back({"i" + std::to_string(dim), tensor.dims[dim]});
+    read.indices.push_back({Affine::loop(dim), std::nullopt, {}});
+  }
+  statement.target = read;
+  statement.target.tensor = made;
+  const Type type = program.tensors[indices].type;
+  statement.value = map(Expr::cast(Type::kI64, Expr::read(type, std::move(read))));
+  program.statements.insert(program.statements.begin() + static_cast<std::ptrdiff_t>(at),
+                            std::move(statement));
+  ++at;
+  return made;
+}
+
+// Applies `map(index, extent of the dimension)` to every index that is read from a tensor.
+using IndexMap = std::function<Expr(Expr, std::uint64_t)>;
+void map_access(Program& program, std::size_t& at, program::Access& access, const IndexMap& map) {
+  for (std::size_t dim = 0; dim < access.indices.size(); ++dim) {
+    if (access.indices[dim].element_of) {
+      const std::uint64_t extent = program.tensors[access.tensor].dims[dim];
+      access.indices[dim].element_of =
+          mapped_indices(program, at, *access.indices[dim].element_of,
+                         [&](Expr index) { return map(std::move(index), extent); });
+    }
+  }
+}
+
+void map_indices(Program& program, bool of_reads, const IndexMap& map) {
+  for (std::size_t at = 0; at < program.statements.size(); ++at) {
+    Statement changed = program.statements[at];
+    if (of_reads) {
+      change_each(changed.value, [&](Expr& expr) {
+        if (expr.op == Op::kRead) {
+          map_access(program, at, expr.access, map);
+        }
+      });
+    } else {
+      map_access(program, at, changed.target, map);
+    }
+    program.statements[at] = std::move(changed);
+  }
+}
+
+Expr clamped(Expr index, std::uint64_t extent) {
+  Expr above = Expr::make(Op::kMax, {std::move(index), number(Type::kI64, 0)});
+  return Expr::make(Op::kMin, {std::move(above), number(Type::kI64, static_cast<double>(extent - 1))});
+}
+
+void plant_in_indices(Program& program) {
+  if (on<"gather_is_off_by_one">()) {
+    map_indices(program, true, [](Expr index, std::uint64_t) {
+      return Expr::make(Op::kAdd, {std::move(index), number(Type::kI64, 1)});
+    });
+  } else if (on<"gather_clamps_indices">()) {
+    map_indices(program, true, clamped);
+  } else if (on<"scatter_clamps_indices">()) {
+    map_indices(program, false, clamped);
+  } else if (on<"scatter_drops_duplicates">()) {
+    for (Statement& statement : program.statements) {
+      const bool scatters =
+          std::any_of(statement.target.indices.begin(), statement.target.indices.end(),
+                      [](const program::Index& index) { return index.element_of.has_value(); });
+      statement.assign = scatters ? program::Assign::kSet : statement.assign;
+    }
+  } else if (on<"else_value_is_always_zero">()) {
+    change_each(program, [](Expr& expr) {
+      if (expr.op == Op::kRead && expr.access.otherwise) {
+        expr.access.otherwise = program::Literal{};
+      }
+    });
+  }
+}
+
+// ---- reductions ----
+
+void reverse(Affine& affine, std::uint32_t loop, std::uint64_t extent) {
+  for (Affine::Term& term : affine.terms) {
+    if (!term.is_symbol && term.id == loop) {
+      affine.constant += term.coefficient * static_cast<std::int64_t>(extent - 1);
+      term.coefficient = -term.coefficient;
+    }
+  }
+}
+
+// Reverses one loop of the value.
+void reverse(Expr& value, std::uint32_t loop, std::uint64_t extent) {
+  change_each(value, [&](Expr& expr) {
+    if (expr.op == Op::kIndex && !expr.affine.terms[0].is_symbol && expr.affine.terms[0].id == loop) {
+      expr = Expr::make(Op::kSub, {number(Type::kI64, static_cast<double>(extent - 1)), Expr(expr)});
+    }
+    for (program::Index& index : expr.access.indices) {
+      reverse(index.affine, loop, extent);
+      for (Affine& affine : index.element_indices) {
+        reverse(affine, loop, extent);
+      }
+    }
+  });
+}
+
+bool is_argument_search(const Statement& statement) {
+  return statement.reduce == program::Reduce::kArgMax || statement.reduce == program::Reduce::kArgMin;
+}
+
+// Finds the last of several equal elements: searches backwards, then
+// converts the result to an index from the front.
+void take_last(Program& program) {
+  for (std::size_t at = 0; at < program.statements.size(); ++at) {
+    Statement& search = program.statements[at];
+    if (!is_argument_search(search)) {
+      continue;
+    }
+    const std::uint32_t loop = search.reduce_loops[0];
+    const std::uint64_t extent = search.loops[loop].extent;
+    reverse(search.value, loop, extent);
+    Statement turn = search;
+    turn.loops.resize(turn.loops.size() - 1);
+    turn.reduce.reset();
+    turn.reduce_loops.clear();
+    const Type type = program.tensors[turn.target.tensor].type;
+    turn.value =
+        Expr::make(Op::kSub, {number(type, static_cast<double>(extent - 1)), Expr::read(type, turn.target)});
+    program.statements.insert(program.statements.begin() + static_cast<std::ptrdiff_t>(++at),
+                              std::move(turn));
+  }
+}
+
+void plant_in_reductions(Program& program) {
+  if (on<"argmax_takes_the_last">()) {
+    take_last(program);
+  }
+  for (Statement& statement : program.statements) {
+    const Type type = statement.value.type;
+    if (on<"sum_accumulates_in_f16">() && statement.reduce == program::Reduce::kSum && is_float(type)) {
+      statement.accumulator = Type::kF16;
+    }
+    if (on<"sum_of_i64_accumulates_in_i32">() && statement.reduce == program::Reduce::kSum &&
+        statement.accumulator_type() == Type::kI64) {
+      statement.accumulator = Type::kI32;
+    }
+    if (on<"max_starts_at_zero">() && statement.reduce == program::Reduce::kMax) {
+      statement.value = Expr::make(Op::kMax, {std::move(statement.value), number(type, 0)});
+    }
+    if (on<"reduction_misses_the_last">() && statement.reduce && !is_argument_search(statement)) {
+      program::Loop& loop = statement.loops[statement.reduce_loops.back()];
+      loop.extent -= loop.extent > 1 ? 1 : 0;
+    }
+  }
+}
+
+// ---- operations ----
+
+void floor_division(Expr& expr) {
+  if (expr.op != Op::kDiv || is_float(expr.type)) {
+    return;
+  }
+  const Type type = expr.type;
+  const Expr zero = number(type, 0);
+  const Expr rest = Expr::make(Op::kMod, {expr.args[0], expr.args[1]});
+  const Expr differs = Expr::make(Op::kNotEqual, {Expr::make(Op::kLess, {expr.args[0], zero}),
+                                                  Expr::make(Op::kLess, {expr.args[1], zero})});
+  const Expr is_between = Expr::make(Op::kAnd, {Expr::make(Op::kNotEqual, {rest, zero}), differs});
+  const Expr quotient = expr;
+  expr = Expr::make(Op::kSelect, {is_between, Expr::make(Op::kSub, {quotient, number(type, 1)}), quotient});
+}
+
+void shift_to_zero(Expr& expr) {
+  if (expr.op != Op::kShiftLeft && expr.op != Op::kShiftRight) {
+    return;
+  }
+  const Type type = expr.type;
+  const Expr width = number(type, static_cast<double>(byte_size(type) * 8));
+  const Expr inside = Expr::make(Op::kAnd, {Expr::make(Op::kGreaterEqual, {expr.args[1], number(type, 0)}),
+                                            Expr::make(Op::kLess, {expr.args[1], width})});
+  const Expr shifted = expr;
+  expr = Expr::make(Op::kSelect, {inside, shifted, number(type, 0)});
+}
+
+void wrap_cast(Expr& expr) {
+  if (expr.op == Op::kCast && is_float(expr.args[0].type) && is_integer(expr.type) &&
+      expr.type != Type::kI64) {
+    expr = Expr::cast(expr.type, Expr::cast(Type::kI64, expr.args[0]));
+  }
+}
+
+void round_half_away(Expr& expr) {
+  if (expr.op != Op::kRound) {
+    return;
+  }
+  const Expr up = Expr::make(Op::kAdd, {Expr::make(Op::kAbs, {expr.args[0]}), number(expr.type, 0.5)});
+  expr = Expr::make(Op::kMul, {Expr::make(Op::kSign, {expr.args[0]}), Expr::make(Op::kFloor, {up})});
+}
+
+void other_word(Expr& expr) {
+  if (expr.op == Op::kRandomBits) {
+    expr.args[2] = Expr::make(Op::kBitXor, {std::move(expr.args[2]), number(Type::kI64, 3)});
+  }
+}
+
+void lose_nan(Expr& expr) {
+  if (expr.op == Op::kMax && is_float(expr.type)) {
+    expr = Expr::make(Op::kSelect,
+                      {Expr::make(Op::kGreater, {expr.args[0], expr.args[1]}), expr.args[0], expr.args[1]});
+  }
+}
+
+// Converts the value to another type and back.
+void rough(Expr& expr, Type through) {
+  const Type type = expr.type;
+  expr = Expr::cast(type, Expr::cast(through, Expr(expr)));
+}
+
+void halve_low_bit(Expr& expr) {
+  if (expr.op == Op::kCast && expr.type == Type::kBool && is_integer(expr.args[0].type)) {
+    const Type type = expr.args[0].type;
+    expr = Expr::make(Op::kNotEqual,
+                      {Expr::make(Op::kBitAnd, {expr.args[0], number(type, 1)}), number(type, 0)});
+  }
+}
+
+void plant_in_operations(Program& program) {
+  const auto plant = [&](bool is_on, const Change& change) {
+    if (is_on) {
+      change_each(program, change);
+    }
+  };
+  plant(on<"integer_division_floors">(), floor_division);
+  plant(on<"shift_does_not_count_modulo">(), shift_to_zero);
+  plant(on<"cast_wraps_instead_of_saturating">(), wrap_cast);
+  plant(on<"round_goes_away_from_zero">(), round_half_away);
+  plant(on<"random_bits_takes_another_word">(), other_word);
+  plant(on<"max_loses_nan">(), lose_nan);
+  plant(on<"cast_to_bool_looks_at_one_bit">(), halve_low_bit);
+  plant(on<"exp_has_bf16_precision">(), [](Expr& expr) {
+    if (expr.op == Op::kExp) {
+      rough(expr, Type::kBF16);
+    }
+  });
+  plant(on<"f64_is_computed_in_f32">(), [](Expr& expr) {
+    if (expr.type == Type::kF64 && expr.op >= Op::kAdd && expr.op <= Op::kFma) {
+      rough(expr, Type::kF32);
+    }
+  });
+}
+
+// Returns the program with every sum reversed.
+Program with_sums_reversed(const Program& source) {
+  Program reversed = source;
+  for (Statement& statement : reversed.statements) {
+    if (statement.reduce == program::Reduce::kSum) {
+      for (const std::uint32_t loop : statement.reduce_loops) {
+        reverse(statement.value, loop, statement.loops[loop].extent);
+      }
+    }
+  }
+  return reversed;
+}
+
+}  // namespace
+
+std::vector<Program> planted_variants(const Program& source) {
+  Program changed = source;
+  plant_in_indices(changed);
+  plant_in_reductions(changed);
+  plant_in_operations(changed);
+  std::vector<Program> variants = {std::move(changed)};
+  if (on<"sum_order_changes">()) {
+    variants.push_back(with_sums_reversed(source));
+  }
+  return variants;
+}
+
+}  // namespace yoke::mutant

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/mutant/stream.cpp: streams with a worker thread each.
+#include "stream.h"
+
+#include <algorithm>
+#include <exception>
+
+#include "bug.h"
+
+namespace yoke::mutant {
+namespace {
+
+// A delay before each command, so that a caller that forgets to wait sees old data.
+constexpr std::chrono::microseconds kLatency{50};
+constexpr std::uint64_t kLongest = 1'000'000'000'000'000'000U;  // ns; avoids an overflow of the clock
+
+Clock::time_point after(std::uint64_t timeout_ns) {
+  return Clock::now() + std::chrono::nanoseconds(std::min(timeout_ns, kLongest));
+}
+
+}  // namespace
+
+void Timeline::check(std::uint64_t ticket) {
+  device->check_not_lost();
+  if (failure && ticket >= failed_from) {
+    const sdk::Failure first(*failure);
+    if (on<"stream_forgets_error">()) {
+      failure.reset();
+    }
+    throw sdk::Failure(first);
+  }
+  if (aborted || device->aborted.load()) {
+    throw sdk::Failure(YOKE_STATUS_ABORTED, "the mutant's work was aborted; use another stream or device");
+  }
+}
+
+std::int32_t Timeline::state(std::uint64_t ticket) {
+  const std::lock_guard lock(device->hub.mutex);
+  if (finished < ticket) {
+    return YOKE_STATE_PENDING;
+  }
+  try {
+    check(ticket);
+  } catch (const sdk::Failure&) {
+    return YOKE_STATE_FAILED;
+  }
+  return YOKE_STATE_DONE;
+}
+
+void Timeline::wait(std::uint64_t ticket, std::uint64_t timeout_ns) {
+  Hub& hub = device->hub;
+  std::unique_lock lock(hub.mutex);
+  const auto over = [&] { return finished >= ticket; };
+  if (on<"wait_ignores_deadline">()) {
+    hub.changed.wait(lock, over);
+  } else if (on<"wait_gives_up_early">()) {
+    timeout_ns /= 1'000'000;
+  }
+  if (!hub.changed.wait_until(lock, after(timeout_ns), over)) {
+    if (on<"wait_returns_ok_at_deadline">()) {
+      return;
+    }
+    throw sdk::Failure(YOKE_STATUS_DEADLINE_EXCEEDED, "the mutant stream has pending work after " +
+                                                          std::to_string(timeout_ns) + " ns; wait longer");
+  }
+  check(ticket);
+}
+
+std::int32_t Event::state() {
+  if (on<"event_is_done_at_once">()) {
+    return YOKE_STATE_DONE;
+  }
+  return mark_->timeline->state(mark_->ticket);
+}
+
+void Event::wait(std::uint64_t timeout_ns) {
+  if (on<"event_is_done_at_once">()) {
+    return;
+  }
+  try {
+    mark_->timeline->wait(mark_->ticket, timeout_ns);
+  } catch (const sdk::Failure& failure) {
+    if (on<"event_drops_error">() && failure.code() != YOKE_STATUS_DEADLINE_EXCEEDED) {
+      return;
+    }
+    throw;
+  }
+}
+
+std::uint64_t Event::elapsed_since(sdk::Event& start) {
+  const Mark& from = *static_cast<Event&>(start).mark_;
+  for (const Mark* mark : {&from, static_cast<const Mark*>(mark_.get())}) {
+    if (mark->timeline->state(mark->ticket) != YOKE_STATE_DONE) {
+      throw sdk::Failure(YOKE_STATUS_FAILED_PRECONDITION, "an event is not done yet; wait for it first");
+    }
+  }
+  const std::lock_guard lock(mark_->timeline->device->hub.mutex);
+  const auto elapsed = mark_->reached - from.reached;
+  if (elapsed.count() < 0) {
+    throw sdk::Failure(YOKE_STATUS_INVALID_ARGUMENT, "the start event was done after the stop event");
+  }
+  const auto ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(elapsed).count());
+  return on<"event_elapsed_in_microseconds">() ? ns / 1000 : ns;
+}
+
+Stream::Stream(std::shared_ptr<DeviceState> device)
+    : timeline_(std::make_shared<Timeline>(std::move(device))) {
+  thread_ = std::thread([timeline = timeline_] { run(*timeline); });
+}
+
+Stream::~Stream() {
+  Hub& hub = timeline_->device->hub;
+  {
+    const std::lock_guard lock(hub.mutex);
+    timeline_->closing = !on<"stream_leaves_its_thread">();
+    hub.changed.notify_all();
+  }
+  if (on<"stream_leaves_its_thread">()) {
+    thread_.detach();
+  } else {
+    thread_.join();
+  }
+}
+
+void Stream::post(std::function<void()> work) {
+  const std::lock_guard lock(timeline_->device->hub.mutex);
+  if (on<"stream_runs_out_of_order">()) {
+    timeline_->work.push_front(std::move(work));
+  } else {
+    timeline_->work.push_back(std::move(work));
+  }
+  ++timeline_->posted;
+  timeline_->device->hub.changed.notify_all();
+}
+
+std::uint64_t Stream::last() const {
+  const std::lock_guard lock(timeline_->device->hub.mutex);
+  return timeline_->posted;
+}
+
+std::int32_t Stream::state() {
+  if (on<"stream_query_lies">()) {
+    return YOKE_STATE_DONE;
+  }
+  return timeline_->state(last());
+}
+
+void Stream::abort() {
+  const std::lock_guard lock(timeline_->device->hub.mutex);
+  timeline_->aborted = true;
+  timeline_->device->hub.changed.notify_all();
+}
+
+void Stream::wait(std::uint64_t timeout_ns) {
+  const std::uint64_t ticket = last();
+  timeline_->wait(on<"stream_wait_misses_last_command">() && ticket != 0 ? ticket - 1 : ticket, timeout_ns);
+}
+
+std::unique_ptr<sdk::Event> Stream::record(bool) {
+  timeline_->device->check_not_lost();
+  auto mark = std::make_shared<Mark>();
+  mark->timeline = timeline_;
+  if (on<"event_ignores_last_command">()) {
+    const std::uint64_t ticket = last();
+    mark->ticket = ticket == 0 ? 0 : ticket - 1;
+    return std::make_unique<Event>(std::move(mark));
+  }
+  if (const auto delay = timeline_->device->faults.next(YOKE_FAULT_EVENT_LATE)) {
+    post([timeline = timeline_, ns = *delay] {
+      std::unique_lock lock(timeline->device->hub.mutex);
+      timeline->device->hub.changed.wait_until(lock, after(ns), [&] { return timeline->gives_up(); });
+    });
+  }
+  post([raw = mark] {
+    const std::lock_guard lock(raw->timeline->device->hub.mutex);
+    raw->reached = Clock::now();
+  });
+  mark->ticket = last();
+  return std::make_unique<Event>(std::move(mark));
+}
+
+void Stream::wait_event(sdk::Event& event) {
+  timeline_->device->check_not_lost();
+  if (on<"stream_ignores_wait_event">()) {
+    return;
+  }
+  post([mine = timeline_, mark = static_cast<Event&>(event).mark()] {
+    Timeline& theirs = *mark->timeline;
+    std::unique_lock lock(mine->device->hub.mutex);
+    mine->device->hub.changed.wait(lock, [&] { return mine->gives_up() || theirs.finished >= mark->ticket; });
+    if (!on<"stream_does_not_inherit_error">() && theirs.finished >= mark->ticket) {
+      theirs.check(mark->ticket);
+    }
+  });
+}
+
+std::string Stream::debug_text() {
+  const std::lock_guard lock(timeline_->device->hub.mutex);
+  return "mutant stream: " + std::to_string(timeline_->finished) + " of " +
+         std::to_string(timeline_->posted) + " commands are done" +
+         (timeline_->failure ? ", failed: " + timeline_->failure->text() : std::string());
+}
+
+// Runs the next command without holding the lock.
+void Stream::run_one(Timeline& timeline, std::unique_lock<std::mutex>& lock) {
+  std::function<void()> work = std::move(timeline.work.front());
+  timeline.work.pop_front();
+  const bool skipped = timeline.failure.has_value() || timeline.aborted || timeline.device->aborted.load() ||
+                       timeline.device->lost.load();
+  std::optional<sdk::Failure> failure;
+  lock.unlock();
+  try {
+    if (!skipped) {
+      std::this_thread::sleep_for(kLatency);
+      work();
+    }
+  } catch (const sdk::Failure& thrown) {
+    failure.emplace(thrown);
+  } catch (const std::exception& thrown) {
+    failure.emplace(YOKE_STATUS_INTERNAL, thrown.what());
+  }
+  work = nullptr;  // releases its buffers before the wait for it ends
+  lock.lock();
+  if (failure && !timeline.failure && !on<"stream_swallows_error">()) {
+    timeline.failure.emplace(*failure);
+    timeline.failed_from = timeline.finished + 1;
+  }
+  ++timeline.finished;
+  timeline.device->hub.changed.notify_all();
+}
+
+void Stream::run(Timeline& timeline) {
+  std::unique_lock lock(timeline.device->hub.mutex);
+  for (;;) {
+    timeline.device->hub.changed.wait(lock, [&] { return timeline.closing || !timeline.work.empty(); });
+    if (timeline.work.empty()) {
+      return;
+    }
+    run_one(timeline, lock);
+  }
+}
+
+}  // namespace yoke::mutant

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/mutant/stream.h: streams, each with a worker thread, and their events.
+#pragma once
+
+#include <yoke/sdk/plugin.h>
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "fault.h"
+
+namespace yoke::mutant {
+
+using Clock = std::chrono::steady_clock;
+
+// The commands of one stream, counted from 1. Shared with the stream's events, which
+// may outlive it. Guarded by the hub's mutex.
+struct Timeline {
+  explicit Timeline(std::shared_ptr<DeviceState> of) : device(std::move(of)) {}
+
+  std::shared_ptr<DeviceState> device;
+  std::deque<std::function<void()>> work;
+  std::uint64_t posted = 0;
+  std::uint64_t finished = 0;
+  std::optional<sdk::Failure> failure;
+  std::uint64_t failed_from = 0;  // the command that failed
+  bool closing = false;
+  bool aborted = false;  // this stream alone
+
+  void check(std::uint64_t ticket);  // throws the error of the commands up to `ticket`, if any
+  std::int32_t state(std::uint64_t ticket);
+  // Returns when the commands have ended, even if they failed or were
+  // aborted: only then is their memory unused.
+  void wait(std::uint64_t ticket, std::uint64_t timeout_ns);
+  bool gives_up() const { return closing || aborted || device->aborted.load() || device->lost.load(); }
+};
+
+// The position of an event.
+struct Mark {
+  std::shared_ptr<Timeline> timeline;
+  std::uint64_t ticket = 0;
+  Clock::time_point reached;
+};
+
+class Event final : public sdk::Event {
+ public:
+  explicit Event(std::shared_ptr<Mark> mark) : mark_(std::move(mark)) {}
+  std::int32_t state() override;
+  void wait(std::uint64_t timeout_ns) override;
+  std::uint64_t elapsed_since(sdk::Event& start) override;
+  const std::shared_ptr<Mark>& mark() const { return mark_; }
+
+ private:
+  std::shared_ptr<Mark> mark_;
+};
+
+class Stream final : public sdk::Stream {
+ public:
+  explicit Stream(std::shared_ptr<DeviceState> device);
+  ~Stream() override;
+  void post(std::function<void()> work);
+  std::int32_t state() override;
+  void wait(std::uint64_t timeout_ns) override;
+  std::unique_ptr<sdk::Event> record(bool timing) override;
+  void wait_event(sdk::Event& event) override;
+  void abort() override;
+  std::string debug_text() override;
+
+ private:
+  std::uint64_t last() const;
+  static void run(Timeline& timeline);
+  static void run_one(Timeline& timeline, std::unique_lock<std::mutex>& lock);
+
+  std::shared_ptr<Timeline> timeline_;
+  std::thread thread_;
+};
+
+}  // namespace yoke::mutant

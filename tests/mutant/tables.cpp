@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/mutant/tables.cpp: the tables of the mutant, and yoke.fault/1.
+#include "tables.h"
+
+#include <yoke/sdk/entry.h>
+
+#include <cstring>
+
+#include "bug.h"
+#include "device.h"
+
+namespace yoke::mutant {
+namespace {
+
+namespace detail = sdk::detail;
+
+yoke_backend_api backend_table() {
+  yoke_backend_api table = detail::kBackendTable;
+  plant_in_device(table);
+  plant_in_buffer(table);
+  plant_in_copy(table);
+  plant_in_host_memory(table);
+  plant_in_counts(table);
+  return table;
+}
+
+yoke_stream_api stream_table() {
+  yoke_stream_api table = detail::kStreamTable;
+  plant_in_stream(table);
+  return table;
+}
+
+yoke_program_api program_table() {
+  yoke_program_api table = detail::kProgramTable;
+  plant_in_program(table);
+  plant_in_routine(table);
+  return table;
+}
+
+std::int32_t fault_arm(yoke_device* device, std::int32_t kind, std::uint64_t nth, std::uint64_t delay_ns,
+                       yoke_error* error) noexcept {
+  if (device == nullptr) {
+    return YOKE_STATUS_INVALID_ARGUMENT;
+  }
+  return detail::guarded(device->plugin, error, [&] {
+    static_cast<Device&>(*device->object).state().faults.arm(kind, nth, delay_ns);
+  });
+}
+
+std::int32_t fault_clear(yoke_device* device, yoke_error* error) noexcept {
+  if (device == nullptr) {
+    return YOKE_STATUS_INVALID_ARGUMENT;
+  }
+  return detail::guarded(device->plugin, error,
+                         [&] { static_cast<Device&>(*device->object).state().faults.clear(); });
+}
+
+}  // namespace
+
+const void* get_table(yoke_plugin* plugin, const char* id) noexcept {
+  static const yoke_backend_api backend = backend_table();
+  static const yoke_stream_api stream = stream_table();
+  static const yoke_program_api program = program_table();
+  static constexpr yoke_fault_api kFaults = {
+      .struct_size = sizeof(yoke_fault_api), .fault_arm = fault_arm, .fault_clear = fault_clear};
+  if (id == nullptr) {
+    return nullptr;
+  }
+  const auto is = [&](const char* name) { return std::strcmp(id, name) == 0; };
+  if (is(YOKE_BACKEND_TABLE)) {
+    return &backend;
+  }
+  if (is(YOKE_STREAM_TABLE)) {
+    return &stream;
+  }
+  if (is(YOKE_PROGRAM_TABLE)) {
+    return &program;
+  }
+  if (is(YOKE_FAULT_TABLE)) {
+    return &kFaults;
+  }
+  if (on<"unknown_table_is_returned">() && std::strncmp(id, YOKE_BACKEND_TABLE, 12) == 0) {
+    return &backend;  // ignores the revision
+  }
+  return detail::plugin_table(plugin, id);
+}
+
+}  // namespace yoke::mutant

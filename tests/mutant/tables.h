@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/mutant/tables.h: the tables that the mutant offers: those of the SDK, with single functions
+// replaced by bugs that the SDK itself does not allow.
+#pragma once
+
+#include <yoke/backend.h>
+#include <yoke/ext/fault.h>
+
+#include "bug.h"
+
+namespace yoke::mutant {
+
+// As yoke_plugin::get_table.
+const void* get_table(yoke_plugin* plugin, const char* id) noexcept;
+
+// Replaces a function of a table if the bug is switched on. `replacement` is a lambda
+// without captures; its parameters may be `auto`.
+template <BugName kName, class Function, class Replacement>
+void plant(Function*& function, Replacement replacement) {
+  if (on<kName>()) {
+    function = replacement;
+  }
+}
+
+void plant_in_device(yoke_backend_api& table);
+void plant_in_buffer(yoke_backend_api& table);
+void plant_in_copy(yoke_backend_api& table);
+void plant_in_host_memory(yoke_backend_api& table);
+void plant_in_counts(yoke_backend_api& table);
+void plant_in_stream(yoke_stream_api& table);
+void plant_in_program(yoke_program_api& table);
+void plant_in_routine(yoke_program_api& table);
+
+}  // namespace yoke::mutant

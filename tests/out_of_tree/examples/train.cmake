@@ -1,0 +1,31 @@
+# tests/out_of_tree/examples/train.cmake: run by ctest; trains on half-moons with the installed command and the backend `name` in the folder `plugins`.
+include(${CMAKE_CURRENT_LIST_DIR}/../../package/run.cmake)
+set(ENV{YOKE_PLUGIN_PATH} ${plugins})
+
+function(expect what pattern)
+  if(NOT output MATCHES "${pattern}")
+    message(FATAL_ERROR "${what}: no match for '${pattern}' in\n${output}")
+  endif()
+endfunction()
+
+run("train" ${prefix}/bin/yoke train --backend ${name} --shards 2 --epochs 30 --seed 4)
+string(REGEX MATCH "epoch 30/30: loss ([0-9.]+), test loss ([0-9.]+)" epoch "${output}")
+if(NOT epoch OR CMAKE_MATCH_1 GREATER 0.05 OR CMAKE_MATCH_2 GREATER 0.1)
+  message(FATAL_ERROR "the loss is too high: ${epoch}\n${output}")
+endif()
+
+if(name STREQUAL "minimal")
+  expect("log of the reason" "fallback routine=[a-z_0-9]+ device=minimal:0 reason=\"it does not provide yoke.program/1\" to=cc")
+  expect("table of fallbacks" "routine +device +ran on +launches +copied +seconds +reason\n")
+  # 30 epochs of about 20 steps on each of two shards all fall back.
+  expect("count of gradients" "\n +gradient +minimal:0 +cc:0 +[1-9],[0-9][0-9][0-9] +[0-9.]+ [KMG]iB +[0-9.]+ +it does not provide yoke.program/1")
+  execute_process(COMMAND ${prefix}/bin/yoke train --backend ${name} --epochs 1 --strict RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE error)
+  set(output "${error}")
+  expect("--strict" "backend 'minimal' does not run programs .*strict mode forbids the fallback to 'cc'")
+  if(NOT result EQUAL 1)
+    message(FATAL_ERROR "yoke train --strict exited with ${result}, not 1")
+  endif()
+else()
+  run("train without fallbacks" ${prefix}/bin/yoke train --backend ${name} --epochs 1 --strict --json)
+  expect("no fallback" "\"fallbacks\": \\[\\]")
+endif()

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/device/backend_test.cpp: descriptions, extension tables, and several handles on one device.
+#include <cstring>
+
+#include "device_test.h"
+
+namespace yoke::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+class BackendTest : public DeviceTest {};
+
+TEST_F(BackendTest, ReasonForNoDevicesIsReported) {
+  control_->device_count = 0;
+  control_->no_device_reason = "no card is plugged in\n";
+  Runtime runtime(Rig::with_defaults({}));
+  register_backend(runtime, 0, control_);
+  const auto backend = runtime.backend("test0");
+  EXPECT_EQ(backend->no_device_reason(), "no card is plugged in\\x0a");
+  EXPECT_THAT(error_of([&] { backend->open_device(0); }).what(),
+              HasSubstr("test0:0: no such device: no card is plugged in"));
+  control_->no_device_reason = "";
+  EXPECT_EQ(backend->no_device_reason(), "'test0' found no devices and gave no reason");
+}
+
+TEST_F(BackendTest, OrdinalOutOfRangeNamesTheNumberOfDevices) {
+  const Error error = error_of([&] { backend()->open_device(2); });
+  EXPECT_EQ(error.code(), ErrorCode::kOutOfRange);
+  EXPECT_STREQ(error.what(), "test0:2: no such device: 'test0' has 2, numbered from 0");
+  EXPECT_EQ(backend()->no_device_reason(), "");
+}
+
+TEST_F(BackendTest, PluginOptionsAreListedButNotAcceptedByDevices) {
+  control_->option_specs = {sdk::OptionSpec::integer("threads", "Threads.", 4, 1, 64),
+                            sdk::OptionSpec::flag("verbose", "Log more.", false).for_plugin()};
+  const auto specs = backend()->option_specs();
+  ASSERT_EQ(specs.size(), 2U);
+  EXPECT_EQ(specs[0].scope, YOKE_OPTION_SCOPE_DEVICE);
+  EXPECT_EQ(specs[1].scope, YOKE_OPTION_SCOPE_PLUGIN);
+  const std::vector<Option> plugin_option = {{"verbose", true}};
+  EXPECT_STREQ(
+      error_of([&] { backend()->open_device(0, plugin_option); }).what(),
+      "test0:0: option 'verbose' is an option of the whole plugin; set it in RuntimeOptions::plugin_options");
+  const std::vector<Option> unknown = {{"thread", std::int64_t{1}}};
+  EXPECT_STREQ(error_of([&] { backend()->open_device(0, unknown); }).what(),
+               "test0:0: option 'thread' is unknown; the options are threads");
+}
+
+// A table of an extension, as two versions of its header declare it.
+struct OldTable {
+  std::uint64_t struct_size;
+  int (*one)();
+};
+struct NewTable {
+  std::uint64_t struct_size;
+  int (*one)();
+  int (*two)();
+};
+
+TEST_F(BackendTest, ExtensionTableIsCompletedToTheSizeOfTheHost) {
+  static const OldTable kTheirs = {sizeof(OldTable), [] { return 1; }};
+  control_->on_table = [](const char* id, const void* found) {
+    return std::strcmp(id, "org.example.one/1") == 0 ? static_cast<const void*>(&kTheirs) : found;
+  };
+  const auto* same = backend()->extension<OldTable>("org.example.one/1");
+  ASSERT_NE(same, nullptr);
+  EXPECT_EQ(same->one(), 1);
+  const auto* newer = backend()->extension<NewTable>("org.example.one/1");
+  ASSERT_NE(newer, nullptr);
+  EXPECT_EQ(newer->struct_size, sizeof(OldTable));
+  EXPECT_EQ(newer->one(), 1);
+  EXPECT_EQ(newer->two, nullptr) << "the plugin does not have the function";
+  EXPECT_EQ(backend()->extension<NewTable>("org.example.one/1"), newer) << "valid while the backend lives";
+  EXPECT_EQ(backend()->extension<OldTable>("org.example.two/1"), nullptr);
+}
+
+TEST_F(BackendTest, ExtensionTableLargerThanTheHostsIsCut) {
+  static const NewTable kTheirs = {sizeof(NewTable), [] { return 1; }, [] { return 2; }};
+  control_->on_table = [](const char* id, const void* found) {
+    return std::strcmp(id, "org.example.one/1") == 0 ? static_cast<const void*>(&kTheirs) : found;
+  };
+  EXPECT_EQ(backend()->extension<OldTable>("org.example.one/1")->struct_size, sizeof(OldTable));
+}
+
+TEST_F(BackendTest, HandlesOfOneDeviceCanBeMixed) {
+  for (const bool streams : {false, true}) {
+    control_->provides.streams = streams;
+    control_->has_peers = false;
+    Rig rig(control_);
+    const auto other = rig.backend->open_device(0);
+    EXPECT_NE(other->get(), rig.device->get());
+    EXPECT_TRUE(other->is_same(*rig.device));
+    EXPECT_TRUE(other->can_access(*rig.device));
+    EXPECT_FALSE(rig.backend->open_device(1)->is_same(*rig.device));
+
+    const BufferView x = buffer_of<float>(other, 4);
+    const BufferView y = rig.buffer(16);
+    const auto stream = rig.stream();
+    const std::vector<float> ones(4, 1);
+    stream->from_host(x, ones.data());  // a buffer of the other handle
+    const auto routine = link(
+        other,
+        "yoke.program 1\nprogram p() {\n  arg x : f32[4] in\n  arg y : f32[4] out\n  y[i] = x[i] + 1.0\n}\n",
+        {x, y});
+    stream->launch(*routine);  // and a routine of it
+    const auto stream_of_other = Stream::create(other);
+    stream_of_other->wait_for(stream->record());
+    EXPECT_EQ(read<float>(*stream_of_other, y), std::vector<float>(4, 2));
+  }
+}
+
+TEST_F(BackendTest, HandlesHaveSeparateCountsAndAborts) {
+  control_->provides.streams = true;
+  control_->stream.stream_abort = nullptr;  // so that abort is for all streams of a handle
+  const auto other = backend()->open_device(0);
+  const Buffer buffer(other, 100);
+  EXPECT_EQ(other->memory().used_bytes, 100U);
+  EXPECT_EQ(device()->memory().used_bytes, 0U);
+  const auto mine = rig().stream();
+  const auto theirs = Stream::create(other);
+  theirs->abort();
+  EXPECT_EQ(error_of([&] { theirs->wait(); }).code(), ErrorCode::kAborted);
+  fill<std::uint8_t>(*mine, rig().buffer(1), 1);
+  mine->wait();
+}
+
+}  // namespace
+}  // namespace yoke::test

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/schedule/callback_test.cpp: host callbacks in a stream, by the backend or by a
+// thread of the runtime.
+#include <atomic>
+#include <future>
+#include <stdexcept>
+
+#include "rig.h"
+
+namespace yoke::test {
+namespace {
+
+// Who calls: the worker thread of a backend without streams, the backend, or the runtime's helper thread
+// for a backend whose streams have no callbacks.
+enum class Caller { kWorker, kBackend, kHelper };
+
+class CallbackTest : public testing::TestWithParam<Caller> {
+ protected:
+  static std::shared_ptr<Control> control() {
+    auto made = Rig::make_control(GetParam() == Caller::kWorker ? Streams::kWorker : Streams::kNative);
+    if (GetParam() == Caller::kHelper) {
+      made->stream.stream_host_callback = nullptr;
+    }
+    return made;
+  }
+  // Queues a callback that records its status.
+  void queue() {
+    stream->host_callback([this](ErrorCode status) {
+      ++calls;
+      last_status = status;
+    });
+  }
+
+  Rig rig{control()};
+  const std::shared_ptr<Stream> stream = rig.stream("called");
+  const BufferView buffer = rig.buffer(4);
+  std::atomic<int> calls{0};
+  std::atomic<ErrorCode> last_status{ErrorCode::kUnknown};
+};
+INSTANTIATE_TEST_SUITE_P(Callers, CallbackTest,
+                         testing::Values(Caller::kWorker, Caller::kBackend, Caller::kHelper),
+                         [](const auto& tested) {
+                           return std::string(tested.param == Caller::kWorker    ? "Worker"
+                                              : tested.param == Caller::kBackend ? "Backend"
+                                                                                 : "Helper");
+                         });
+
+TEST_P(CallbackTest, RunsOnceBetweenEarlierAndLaterWork) {
+  std::promise<void> gate;
+  rig.control->is_blocked = true;
+  fill<std::uint8_t>(*stream, buffer, 1);
+  stream->host_callback([&, opened = gate.get_future().share()](ErrorCode status) {
+    ++calls;
+    last_status = status;
+    opened.wait();
+  });
+  fill<std::uint8_t>(*stream, buffer, 2);
+  EXPECT_TRUE(wait_for_calls(*rig.control, 1));
+  std::this_thread::sleep_for(20ms);
+  EXPECT_EQ(calls, 0) << "earlier work is pending";
+  rig.control->is_blocked = false;
+  EXPECT_TRUE(wait_until([&] { return calls == 1; }));
+  std::this_thread::sleep_for(20ms);
+  EXPECT_EQ(rig.control->call_count, 1U) << "later work must wait for the callback";
+  EXPECT_FALSE(stream->is_idle());
+
+  gate.set_value();
+  stream->wait();
+
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(last_status, ErrorCode::kOk);
+  EXPECT_EQ(read<std::uint8_t>(*stream, buffer)[0], 2);
+}
+
+TEST_P(CallbackTest, CallbacksRunInOrder) {
+  std::vector<int> order;  // the callbacks of one stream do not overlap
+  for (int i = 0; i < 50; ++i) {
+    stream->host_callback([&order, i](ErrorCode) { order.push_back(i); });
+    if (i % 3 == 0) {
+      fill<std::uint8_t>(*stream, buffer, 1);
+    }
+  }
+  stream->wait();
+  ASSERT_EQ(order.size(), 50U);
+  EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
+}
+
+TEST_P(CallbackTest, FailedStreamCallsWithItsError) {
+  rig.control->fail_after = 0;
+  rig.control->fail_code = YOKE_STATUS_DATA_LOSS;
+  fill<std::uint8_t>(*stream, buffer, 1);
+  queue();
+  EXPECT_EQ(error_of([&] { stream->wait(); }).code(), ErrorCode::kDataLoss);
+  EXPECT_TRUE(wait_until([&] { return calls == 1; }));
+  EXPECT_EQ(last_status, ErrorCode::kDataLoss);
+
+  queue();  // after the failure is known
+
+  EXPECT_TRUE(wait_until([&] { return calls == 2; }));
+  EXPECT_EQ(last_status, ErrorCode::kDataLoss);
+}
+
+TEST_P(CallbackTest, AbortedStreamCallsOnceAfterItsWork) {
+  rig.control->is_blocked = true;
+  fill<std::uint8_t>(*stream, buffer, 1);
+  EXPECT_TRUE(wait_for_calls(*rig.control, 1));
+  queue();
+
+  stream->abort();
+  std::this_thread::sleep_for(20ms);
+  EXPECT_EQ(calls, 0) << "aborted work still runs";
+  rig.control->is_blocked = false;
+
+  EXPECT_EQ(error_of([&] { stream->wait(); }).code(), ErrorCode::kAborted);
+  EXPECT_TRUE(wait_until([&] { return calls == 1; }));
+  EXPECT_EQ(last_status, ErrorCode::kAborted);
+}
+
+TEST_P(CallbackTest, ExceptionFailsTheStream) {
+  stream->host_callback([](ErrorCode) { throw std::runtime_error("oops"); });
+  fill<std::uint8_t>(*stream, buffer, 1);
+  const Error error = error_of([&] { stream->wait(); });
+  EXPECT_EQ(error.code(), ErrorCode::kUnknown);
+  EXPECT_THAT(error.what(), testing::HasSubstr("stream 'called': a host callback threw"));
+}
+
+TEST_P(CallbackTest, EmptyCallbackIsRefused) {
+  EXPECT_EQ(error_of([&] { stream->host_callback({}); }).code(), ErrorCode::kInvalidArgument);
+}
+
+TEST(CallbackRefusalTest, CallbackThatTheBackendRefusesRunsOnTheHelperThread) {
+  auto control = Rig::make_control(Streams::kNative);
+  control->stream.stream_host_callback = [](yoke_stream*, yoke_host_callback_fn, void*, yoke_error*) {
+    return YOKE_STATUS_UNAVAILABLE;
+  };
+  Rig rig(control);
+  const auto stream = rig.stream();
+  std::atomic<int> calls{0};
+  std::atomic<ErrorCode> status{ErrorCode::kOk};
+
+  stream->host_callback([&](ErrorCode code) {
+    status = code;
+    ++calls;
+  });
+
+  EXPECT_EQ(error_of([&] { stream->wait(); }).code(), ErrorCode::kUnavailable);
+  EXPECT_TRUE(wait_until([&] { return calls == 1; }));
+  EXPECT_EQ(status, ErrorCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace yoke::test

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/schedule/quiescence_test.cpp: a wait reports failed and aborted work only when it
+// no longer uses memory.
+#include "expected_leak.h"
+#include "rig.h"
+
+namespace yoke::test {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+class QuiescenceTest : public testing::TestWithParam<Streams> {
+ protected:
+  // Starts a copy that writes to `target` and blocks in the backend.
+  void start_blocked_copy() {
+    rig.control->is_blocked = true;
+    stream->to_host(target.data(), buffer);
+    EXPECT_TRUE(wait_for_calls(*rig.control, 1));
+  }
+
+  Rig rig{GetParam()};
+  const std::shared_ptr<Stream> stream = rig.stream("quiet");
+  const BufferView buffer = rig.buffer(64);
+  std::vector<std::uint8_t> target = std::vector<std::uint8_t>(64);
+};
+INSTANTIATE_TEST_SUITE_P(Streams, QuiescenceTest, testing::Values(Streams::kWorker, Streams::kNative),
+                         streams_name);
+
+TEST_P(QuiescenceTest, AbortedWorkIsReportedWhenItHasEnded) {
+  start_blocked_copy();
+  const Event event = stream->record();
+  for (int i = 0; i < 100; ++i) {
+    stream->to_host(target.data(), buffer);
+  }
+
+  stream->abort();
+
+  for (const auto& wait : {std::function<void()>([&] { stream->wait(50ms); }),
+                           std::function<void()>([&] { event.wait(50ms); })}) {
+    const Error error = error_of(wait);
+    EXPECT_EQ(error.code(), ErrorCode::kDeadlineExceeded) << "the copy still writes to the target";
+    EXPECT_THAT(error.what(), HasSubstr("still uses its memory"));
+  }
+  EXPECT_FALSE(event.is_done());
+  EXPECT_FALSE(stream->is_idle());
+  EXPECT_EQ(target[0], 0);
+  rig.control->is_blocked = false;
+  EXPECT_EQ(error_of([&] { event.wait(); }).code(), ErrorCode::kAborted);
+  EXPECT_EQ(error_of([&] { stream->wait(); }).code(), ErrorCode::kAborted);
+  EXPECT_EQ(target[63], 0x5a) << "the copy has ended";
+  EXPECT_EQ(rig.control->call_count, 1U) << "queued copies are skipped";
+}
+
+TEST_P(QuiescenceTest, AbortOfOneStreamLeavesOthersUnaffected) {
+  const auto other = rig.stream("other");
+  const BufferView mine = rig.buffer(1);
+  start_blocked_copy();
+
+  stream->abort();
+  rig.control->is_blocked = false;
+  fill<std::uint8_t>(*other, mine, 7);
+
+  EXPECT_EQ(read<std::uint8_t>(*other, mine)[0], 7);
+  EXPECT_EQ(error_of([&] { stream->wait(); }).code(), ErrorCode::kAborted);
+  EXPECT_FALSE(rig.control->is_aborted) << "the device must not be aborted";
+}
+
+TEST_P(QuiescenceTest, WaiterInheritsTheErrorAndIsItselfQuiescent) {
+  const auto waiter = rig.stream("waiter");
+  const BufferView other = rig.buffer(64);
+  rig.control->is_blocked = true;
+  rig.control->fail_after = 0;
+  fill<std::uint8_t>(*stream, buffer, 1);
+  waiter->copy(other, buffer);
+  EXPECT_EQ(error_of([&] { waiter->wait(20ms); }).code(), ErrorCode::kDeadlineExceeded);
+  rig.control->is_blocked = false;
+  EXPECT_EQ(error_of([&] { waiter->wait(); }).code(), ErrorCode::kInternal);
+  EXPECT_EQ(rig.control->call_count, 1U) << "the copy that reads the failed result is skipped";
+}
+
+TEST_P(QuiescenceTest, LostDeviceIsReportedWhenItsWorkHasEnded) {
+  rig.control->fail_code = YOKE_STATUS_DEVICE_LOST;
+  rig.control->fail_after = 0;
+  start_blocked_copy();
+  EXPECT_EQ(error_of([&] { stream->wait(20ms); }).code(), ErrorCode::kDeadlineExceeded);
+  rig.control->is_blocked = false;
+  EXPECT_EQ(error_of([&] { stream->wait(); }).code(), ErrorCode::kDeviceLost);
+}
+
+// The control with a stream table in which the test replaced a function.
+std::shared_ptr<Control> native_control(const std::function<void(Control&)>& change) {
+  auto control = Rig::make_control(Streams::kNative);
+  change(*control);
+  return control;
+}
+
+TEST(NativeQuiescenceTest, WithoutStreamAbortTheDeviceIsAborted) {
+  Rig rig(native_control([](Control& control) { control.stream.stream_abort = nullptr; }));
+  const auto stream = rig.stream();
+  const auto other = rig.stream();
+  stream->abort();
+  EXPECT_TRUE(rig.control->is_aborted);
+  fill<std::uint8_t>(*other, rig.buffer(1), 1);
+  EXPECT_EQ(error_of([&] { other->wait(); }).code(), ErrorCode::kAborted);
+}
+
+TEST(NativeQuiescenceTest, FailedEventRecordAbortsTheStreamAndKeepsItsMemory) {
+  Rig rig(native_control([](Control& control) {
+    control.stream.event_record = [](yoke_stream*, const yoke_event_args*, yoke_event**, yoke_error*) {
+      return YOKE_STATUS_RESOURCE_EXHAUSTED;
+    };
+  }));
+  const auto stream = rig.stream();
+  const BufferView buffer = rig.buffer(64);
+  std::vector<std::uint8_t> target(64);
+  rig.control->is_blocked = true;
+  stream->to_host(target.data(), buffer);
+  EXPECT_TRUE(wait_for_calls(*rig.control, 1));
+  stream->to_host(target.data(), buffer);
+
+  const Event event = stream->record();
+
+  EXPECT_EQ(error_of([&] { event.wait(20ms); }).code(), ErrorCode::kDeadlineExceeded);
+  rig.control->is_blocked = false;
+  EXPECT_EQ(error_of([&] { event.wait(); }).code(), ErrorCode::kResourceExhausted);
+  EXPECT_EQ(target[63], 0x5a);
+  EXPECT_EQ(rig.control->call_count, 1U) << "the abort skips the second copy";
+}
+
+TEST(NativeQuiescenceTest, FailedStateOfAQueryIsTheErrorOfTheStream) {
+  Rig rig(Streams::kNative);
+  const auto stream = rig.stream();
+  rig.control->fail_after = 0;
+  rig.control->fail_code = YOKE_STATUS_DATA_LOSS;
+  fill<std::uint8_t>(*stream, rig.buffer(4), 1);
+  Error error(ErrorCode::kOk, "");
+  EXPECT_TRUE(wait_until([&] {  // only queries, no wait
+    try {
+      return stream->is_idle();
+    } catch (const Error& thrown) {
+      error = thrown;
+      return true;
+    }
+  }));
+  EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
+  EXPECT_THAT(error.what(), HasSubstr("the test asked for this failure"));
+}
+
+TEST(NativeQuiescenceTest, StreamWhoseWorkDoesNotEndStaysOpen) {
+  const ExpectedLeak leak;
+  RuntimeOptions options;
+  options.wait_timeout = 50ms;
+  Rig rig(Streams::kNative, options);
+  std::vector<std::uint8_t> target(64);
+  {
+    const BufferView buffer = rig.buffer(64);
+    const auto stream = rig.stream("stuck");
+    rig.control->is_blocked = true;
+    stream->to_host(target.data(), buffer);
+    EXPECT_TRUE(wait_for_calls(*rig.control, 1));
+  }
+  EXPECT_THAT(rig.log.all(), Contains(HasSubstr("stream.abandon stream=stuck")));
+  EXPECT_THAT(rig.log.all(), Contains(HasSubstr("buffer.leak device=test0:0 bytes=64")));
+  EXPECT_EQ(rig.backend->live_counts().streams, 1U);
+  rig.control->is_blocked = false;
+  EXPECT_TRUE(wait_until([&] { return target[63] == 0x5a; }));
+  EXPECT_FALSE(rig.control->freed_in_use);
+}
+
+}  // namespace
+}  // namespace yoke::test
