@@ -102,6 +102,7 @@ class Buffer final : public sdk::HostBuffer {
       const InUse in_use(call_count_);
       begin_call(*control_);
       work();
+      control_->ended_count.fetch_add(1);
     });
   }
 

@@ -65,7 +65,8 @@ struct Control {
   // This many more calls succeed and the next one fails with fail_code; -1: none fails.
   std::atomic<std::int64_t> fail_after{-1};
   std::atomic<std::int32_t> fail_code{YOKE_STATUS_INTERNAL};
-  std::atomic<std::uint64_t> call_count{0};  // calls begun
+  std::atomic<std::uint64_t> call_count{0};   // calls begun
+  std::atomic<std::uint64_t> ended_count{0};  // copies and fills that have ended without a failure
   std::atomic<std::uint64_t> launch_count{0};
   std::atomic<std::uint64_t> link_count{0};
   std::atomic<bool> freed_in_use{false};  // a buffer was destroyed during a call that uses it

@@ -164,7 +164,8 @@ TEST(NativeQuiescenceTest, StreamWhoseWorkDoesNotEndStaysOpen) {
   EXPECT_THAT(rig.log.all(), Contains(HasSubstr("buffer.leak device=test0:0 bytes=64")));
   EXPECT_EQ(rig.backend->live_counts().streams, 1U);
   rig.control->is_blocked = false;
-  EXPECT_TRUE(wait_until([&] { return target[63] == 0x5a; }));
+  EXPECT_TRUE(wait_until([&] { return rig.control->ended_count == 1; }));
+  EXPECT_EQ(target[63], 0x5a);
   EXPECT_FALSE(rig.control->freed_in_use);
 }
 
