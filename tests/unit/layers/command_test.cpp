@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "trace_bytes.h"
+
 namespace yoke::test {
 namespace {
 
@@ -85,8 +87,8 @@ TEST_F(LayersCommand, DamagedAndMissingFilesAreOneSentence) {
   std::filesystem::resize_file(trace(), size);
   const std::string printed = run({"replay", trace(), "--print"}).out;
   EXPECT_NE(printed.find("# incomplete: the file ends at byte " + std::to_string(size)), std::string::npos);
-  std::fstream(trace(), std::ios::in | std::ios::out | std::ios::binary).seekp(static_cast<long>(size / 2))
-      << "garbled";
+  const auto at = static_cast<long>(payload_near_middle(read_bytes(trace())));
+  std::fstream(trace(), std::ios::in | std::ios::out | std::ios::binary).seekp(at) << "garbled";
   const Outcome garbled = run({"replay", trace(), "--backend", "null"});
   EXPECT_EQ(garbled.code, 1);
   EXPECT_THAT(garbled.err, HasSubstr("train.yoketrace: the trace is garbled after byte"));

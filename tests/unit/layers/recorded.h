@@ -2,13 +2,10 @@
 // tests/unit/layers/recorded.h: records a run of the fake backend, and replays it.
 #pragma once
 
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-
 #include "replay/replay.h"
 #include "rig.h"
 #include "test_files.h"
+#include "trace_bytes.h"
 
 namespace yoke::test {
 
@@ -19,13 +16,6 @@ program scale(symbol row in 0..8 step 4) {
   y[n, o] = x[row + n, o] * 2.0
 }
 )";
-
-inline std::vector<std::byte> read_bytes(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(in), {}};
-  const auto* const begin = reinterpret_cast<const std::byte*>(bytes.data());
-  return {begin, begin + bytes.size()};
-}
 
 class Recorded : public ::testing::TestWithParam<Streams> {
  protected:

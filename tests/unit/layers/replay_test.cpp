@@ -131,7 +131,7 @@ TEST_P(Replay, IncompleteTraceIsReplayedToItsEnd) {
 
 TEST_P(Replay, GarbledTraceIsOneError) {
   auto bytes = record(true);
-  bytes[bytes.size() / 2] ^= std::byte{0x40};
+  bytes.at(payload_near_middle(bytes)) ^= std::byte{0x40};
   const Error error = error_of([&] { run(bytes, GetParam()); });
   EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
   EXPECT_THAT(error.what(), HasSubstr("the trace is garbled after byte"));
