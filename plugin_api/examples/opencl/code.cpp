@@ -5,7 +5,6 @@
 #include <yoke/program/memory.h>
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 namespace ocl {
@@ -245,12 +244,12 @@ OwnedKernel Code::make_kernel(std::size_t number, const std::string& what) const
 // PoCL finishes compiling a kernel at its first launch, which can take seconds. This function launches each
 // kernel once without running a statement, so that later launches are fast.
 void Code::finish_on_cpu() const {
-  const auto label = std::make_shared<const std::string>("compiling programs");
+  const std::string what = "compiling programs";
   for (std::size_t number = 0; number < parameters_.size(); ++number) {
-    const OwnedKernel kernel = make_kernel(number, *label);
+    const OwnedKernel kernel = make_kernel(number, what);
     cl_uint next = 0;
     const auto set = [&](const auto& value) {
-      check(api().clSetKernelArg(kernel.get(), next++, sizeof value, &value), "clSetKernelArg", *label);
+      check(api().clSetKernelArg(kernel.get(), next++, sizeof value, &value), "clSetKernelArg", what);
     };
     set(cl_int{-1});
     set(cl_long{0});
@@ -261,12 +260,9 @@ void Code::finish_on_cpu() const {
     for (std::size_t i = 0; i < parameters_[number].second; ++i) {
       set(cl_long{0});
     }
-    device_.submit(nullptr, label, [&](cl_command_queue queue) {
+    device_.submit(nullptr, "clEnqueueNDRangeKernel", "compiling programs", [&](auto queue, auto* event) {
       const std::size_t size = device_.hardware().work_group_size;
-      cl_event event = nullptr;
-      check(api().clEnqueueNDRangeKernel(queue, kernel.get(), 1, nullptr, &size, &size, 0, nullptr, &event),
-            "clEnqueueNDRangeKernel", *label);
-      return OwnedEvent(event);
+      return api().clEnqueueNDRangeKernel(queue, kernel.get(), 1, nullptr, &size, &size, 0, nullptr, event);
     });
   }
 }
@@ -279,13 +275,12 @@ std::unique_ptr<yoke::sdk::Routine> Code::link(std::uint32_t entry,
 
 Routine::Routine(const Code& code, std::uint32_t entry, std::span<const yoke::sdk::Binding> bindings,
                  const yoke::sdk::Binding& workspace)
-    : device_(code.device_),
-      label_(std::make_shared<const std::string>("program '" + code.entries_[entry].name + "'")) {
+    : device_(code.device_), what_("program '" + code.entries_[entry].name + "'") {
   for (const Step& step : code.steps_[entry]) {
-    OwnedKernel kernel = code.make_kernel(step.kernel, *label_);
+    OwnedKernel kernel = code.make_kernel(step.kernel, what_);
     cl_uint next = 0;
     const auto set = [&](std::size_t size, const void* value) {
-      check(api().clSetKernelArg(kernel.get(), next++, size, value), "clSetKernelArg", *label_);
+      check(api().clSetKernelArg(kernel.get(), next++, size, value), "clSetKernelArg", what_);
     };
     set(sizeof(cl_int), &step.which);
     set(sizeof(cl_long), &step.chunk);
@@ -312,28 +307,18 @@ void Routine::launch(yoke::sdk::Stream* stream, std::span<const std::int64_t> sy
   if (steps_.empty()) {
     return;
   }
-  std::optional<Failure> stuck;
-  device_.submit(stream, label_, [&](cl_command_queue queue) {
-    OwnedEvent before;
-    for (const Bound& bound : steps_) {
-      try {
-        enqueue(queue, bound, symbol_values, before);
-      } catch (const Failure& failure) {
-        if (before.get() == nullptr) {
-          throw;
-        }
-        stuck = failure;  // what is queued already still has to be waited for
-        break;
+  device_.run(stream, [this, values = std::vector(symbol_values.begin(), symbol_values.end())](auto queue) {
+    OwnedEvent last;
+    try {
+      for (const Bound& bound : steps_) {
+        enqueue(queue, bound, values, last);
       }
+    } catch (const Failure&) {
+      (void)api().clFinish(queue);  // what is queued already may still run
+      throw;
     }
-    return before;
+    finish(CL_SUCCESS, last, "clEnqueueNDRangeKernel", what_);
   });
-  if (stuck) {
-    if (stream != nullptr) {
-      stream->poison(*stuck);
-    }
-    throw Failure(*stuck);
-  }
 }
 
 // Each statement waits for the one before, so that the last one carries an error of any.
@@ -343,7 +328,7 @@ void Routine::enqueue(cl_command_queue queue, const Bound& bound, std::span<cons
     const cl_long value = symbol_values[bound.step->body.symbols[i]];
     check(api().clSetKernelArg(bound.kernel.get(), bound.first_symbol + static_cast<cl_uint>(i), sizeof value,
                                &value),
-          "clSetKernelArg", *label_);
+          "clSetKernelArg", what_);
   }
   const std::size_t global = bound.step->work_items;
   const std::size_t local = device_.hardware().work_group_size;
@@ -351,7 +336,7 @@ void Routine::enqueue(cl_command_queue queue, const Bound& bound, std::span<cons
   cl_event event = nullptr;
   check(api().clEnqueueNDRangeKernel(queue, bound.kernel.get(), 1, nullptr, &global, &local,
                                      waits == nullptr ? 0 : 1, waits == nullptr ? nullptr : &waits, &event),
-        "clEnqueueNDRangeKernel", *label_);
+        "clEnqueueNDRangeKernel", what_);
   before.reset(event);
 }
 

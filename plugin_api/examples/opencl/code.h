@@ -69,7 +69,7 @@ class Routine final : public yoke::sdk::Routine {
                OwnedEvent& before);
 
   Device& device_;
-  Label label_;
+  std::string what_;  // for messages: "program 'f'"
   std::vector<Bound> steps_;
 };
 

@@ -9,12 +9,49 @@
 
 namespace ocl {
 
+Context::Context(const Hardware& device) : hardware(device) {
+  const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
+                                              reinterpret_cast<cl_context_properties>(device.platform), 0};
+  cl_int status = CL_SUCCESS;
+  handle.reset(api().clCreateContext(properties, 1, &device.id, nullptr, nullptr, &status));
+  check(status, "clCreateContext", "opening '" + device.info.name + "'");
+}
+
+Queue make_queue(const Context& context) {
+  cl_int status = CL_SUCCESS;
+  OwnedQueue queue(api().clCreateCommandQueue(context.handle.get(), context.hardware.id, 0, &status));
+  check(status, "clCreateCommandQueue", "creating a queue");
+  return queue;
+}
+
+void finish(cl_int status, const OwnedEvent& event, const char* call, const std::string& what) {
+  check(status, call, what);
+  cl_event waited = event.get();
+  status = api().clWaitForEvents(1, &waited);
+  if (status == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST) {
+    check(api().clGetEventInfo(waited, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr),
+          "clGetEventInfo", what);
+    check(status, call, what + " on the device");
+  }
+  check(status, "clWaitForEvents", what);
+}
+
 Device::Device(std::shared_ptr<Context> context, DeviceOptions options)
-    : context_(std::move(context)),
-      hub_(std::make_shared<Hub>()),
-      options_(std::move(options)),
-      immediate_(*context_),
-      mapping_(make_queue(*context_)) {}
+    : context_(std::move(context)), options_(std::move(options)), immediate_(make_queue(*context_)) {}
+
+void Device::run(yoke::sdk::Stream* stream, std::function<void(cl_command_queue)> work) {
+  const Queue& queue = stream == nullptr ? immediate_ : static_cast<Stream*>(stream)->queue();
+  Stream::run(stream, [queue, work = std::move(work)] { work(queue.get()); });
+}
+
+void Device::submit(yoke::sdk::Stream* stream, const char* call, const char* what,
+                    std::function<cl_int(cl_command_queue, cl_event*)> enqueue) {
+  run(stream, [call, what, enqueue = std::move(enqueue)](cl_command_queue queue) {
+    cl_event event = nullptr;
+    const cl_int status = enqueue(queue, &event);
+    finish(status, OwnedEvent(event), call, what);
+  });
+}
 
 std::unique_ptr<yoke::sdk::Buffer> Device::create_buffer(std::uint64_t byte_count, std::int32_t kind) {
   if (kind != YOKE_MEMORY_DEVICE) {
@@ -35,16 +72,7 @@ std::vector<yoke::sdk::Verdict> Device::can_compile(std::string_view text) {
 }
 
 std::unique_ptr<yoke::sdk::Stream> Device::create_stream(std::int32_t) {
-  return std::make_unique<Stream>(context_, hub_);
-}
-
-void Device::submit(yoke::sdk::Stream* stream, const Label& label, const Enqueue& work,
-                    std::shared_ptr<void> keep) {
-  if (stream == nullptr) {
-    immediate_.run(label, work);
-  } else {
-    static_cast<Stream*>(stream)->enqueue(label, work, std::move(keep));
-  }
+  return std::make_unique<Stream>(*context_, streams_);
 }
 
 void* Device::pinned_allocate(std::uint64_t byte_count) {
@@ -61,7 +89,7 @@ void* Device::pinned_allocate(std::uint64_t byte_count) {
   }
   check(status, "clCreateBuffer", what);
   const std::lock_guard lock(mutex_);
-  void* mapped = api().clEnqueueMapBuffer(mapping_.get(), memory.get(), CL_TRUE, CL_MAP_READ | CL_MAP_WRITE,
+  void* mapped = api().clEnqueueMapBuffer(immediate_.get(), memory.get(), CL_TRUE, CL_MAP_READ | CL_MAP_WRITE,
                                           0, size, 0, nullptr, nullptr, &status);
   check(status, "clEnqueueMapBuffer", what);
   void* aligned = mapped;
@@ -75,9 +103,9 @@ void Device::pinned_free(void* memory) noexcept {
   const std::lock_guard lock(mutex_);
   const auto found = pinned_.find(memory);
   if (found != pinned_.end()) {
-    (void)api().clEnqueueUnmapMemObject(mapping_.get(), found->second.memory.get(), found->second.mapped, 0,
+    (void)api().clEnqueueUnmapMemObject(immediate_.get(), found->second.memory.get(), found->second.mapped, 0,
                                         nullptr, nullptr);
-    (void)api().clFinish(mapping_.get());
+    (void)api().clFinish(immediate_.get());
     pinned_.erase(found);
   }
 }

@@ -16,58 +16,15 @@ using yoke::program::type_name;
 namespace {
 
 using yoke::program::Op;
+using yoke::program::op_info;
 using yoke::program::Type;
 
 bool is_16_bit(Type type) {
   return type == Type::kF16 || type == Type::kBF16;
 }
 
-// The OpenCL function that implements the operation, if there is one.
-const char* builtin(Op op) {
-  switch (op) {
-    case Op::kFloor:
-      return "floor";
-    case Op::kCeil:
-      return "ceil";
-    case Op::kRound:
-      return "rint";
-    case Op::kTrunc:
-      return "trunc";
-    case Op::kAbs:
-      return "fabs";
-    case Op::kExp:
-      return "exp";
-    case Op::kExp2:
-      return "exp2";
-    case Op::kExpm1:
-      return "expm1";
-    case Op::kLog:
-      return "log";
-    case Op::kLog2:
-      return "log2";
-    case Op::kLog1p:
-      return "log1p";
-    case Op::kSin:
-      return "sin";
-    case Op::kCos:
-      return "cos";
-    case Op::kTanh:
-      return "tanh";
-    case Op::kErf:
-      return "erf";
-    case Op::kErfc:
-      return "erfc";
-    case Op::kPow:
-      return "pow";
-    case Op::kFma:
-      return "fma";
-    default:
-      return nullptr;
-  }
-}
-
 bool is_function(Op op) {
-  return builtin(op) != nullptr || op == Op::kSigmoid;
+  return !op_info(op).infix && (op_info(op).operands == yoke::program::Operands::kFloats || op == Op::kAbs);
 }
 
 bool is_constant(const yoke::program::Expr& expr) {
@@ -75,37 +32,8 @@ bool is_constant(const yoke::program::Expr& expr) {
          std::all_of(expr.args.begin(), expr.args.end(), is_constant);
 }
 
-const char* infix(Op op) {
-  switch (op) {
-    case Op::kAdd:
-      return " + ";
-    case Op::kSub:
-      return " - ";
-    case Op::kMul:
-      return " * ";
-    case Op::kLess:
-      return " < ";
-    case Op::kLessEqual:
-      return " <= ";
-    case Op::kGreater:
-      return " > ";
-    case Op::kGreaterEqual:
-      return " >= ";
-    case Op::kEqual:
-      return " == ";
-    case Op::kNotEqual:
-      return " != ";
-    case Op::kAnd:
-    case Op::kBitAnd:
-      return " & ";
-    case Op::kOr:
-    case Op::kBitOr:
-      return " | ";
-    case Op::kBitXor:
-      return " ^ ";
-    default:
-      return nullptr;
-  }
+std::string infix(Op op) {  // a bool is 0 or 1
+  return op == Op::kAnd ? " & " : op == Op::kOr ? " | " : " " + std::string(op_info(op).name) + " ";
 }
 
 std::string hexadecimal(double value) {
@@ -246,10 +174,10 @@ std::string Printer::float_applied(Op op, Type type, const std::vector<std::stri
     default:
       break;
   }
-  if (const char* between = infix(op)) {
-    return rounded(type, "(" + args[0] + between + args[1] + ")");
+  if (op_info(op).infix) {
+    return rounded(type, "(" + args[0] + infix(op) + args[1] + ")");
   }
-  std::string call = builtin(op);
+  std::string call(op == Op::kRound ? "rint" : op == Op::kAbs ? "fabs" : op_info(op).name);
   // The cast selects the overload if the argument is a literal.
   const std::string cast = "(" + std::string(value_type(type)) + ")";
   for (std::size_t i = 0; i < args.size(); ++i) {

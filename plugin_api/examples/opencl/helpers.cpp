@@ -62,30 +62,16 @@ constexpr Helper kHelpers[] = {
 }
 )"},
     {"sigmoid_f64", "#define sigmoid_f64(x) (1.0 / (1.0 + exp(-(double)(x))))\n"},
-    // The compiler may evaluate both sides of `?:`, so the divisor must
-    // never be 0, nor -1 where that overflows.
-    {"div_i64", R"(static long div_i64(long x, long y) {
-  const long q = x / (y == 0 || y == -1 ? 1 : y);
-  return y == 0 ? 0 : y == -1 ? (long)(0 - (ulong)x) : q;
-}
-)"},
-    {"mod_i64", R"(static long mod_i64(long x, long y) {
-  return x % (y == 0 || y == -1 ? 1 : y);
-}
-)"},
-    {"div_i32", R"(static int div_i32(int x, int y) {
-  const int q = x / (y == 0 || y == -1 ? 1 : y);
-  return y == 0 ? 0 : y == -1 ? (int)(0 - (uint)x) : q;
-}
-)"},
-    {"mod_i32", R"(static int mod_i32(int x, int y) {
-  return x % (y == 0 || y == -1 ? 1 : y);
-}
-)"},
-    {"div_u32", "static uint div_u32(uint x, uint y) { return y == 0 ? 0 : x / (y == 0 ? 1 : y); }\n"},
-    {"mod_u32", "static uint mod_u32(uint x, uint y) { return x % (y == 0 ? 1 : y); }\n"},
-    {"div_u8", "static uchar div_u8(uchar x, uchar y) { return y == 0 ? 0 : x / (y == 0 ? 1 : y); }\n"},
-    {"mod_u8", "static uchar mod_u8(uchar x, uchar y) { return x % (y == 0 ? 1 : y); }\n"},
+    // The compiler may evaluate both sides of `?:`, so the divisor must never be 0, nor -1 where that overflows.
+    {"div_i64",
+     "#define div_i64(x, y) ((y) == -1 ? (long)(0 - (ulong)(x)) : (y) == 0 ? 0 : (x) / over(y))\n"},
+    {"div_i32", "#define div_i32(x, y) ((y) == -1 ? (int)(0 - (uint)(x)) : (y) == 0 ? 0 : (x) / over(y))\n"},
+    {"mod_i64", "#define mod_i64(x, y) ((x) % over(y))\n"},
+    {"mod_i32", "#define mod_i32(x, y) ((x) % over(y))\n"},
+    {"div_u32", "#define div_u32(x, y) ((y) == 0 ? 0 : (x) / ((y) == 0 ? 1 : (y)))\n"},
+    {"mod_u32", "#define mod_u32(x, y) ((x) % ((y) == 0 ? 1 : (y)))\n"},
+    {"div_u8", "#define div_u8(x, y) ((y) == 0 ? 0 : (x) / ((y) == 0 ? 1 : (y)))\n"},
+    {"mod_u8", "#define mod_u8(x, y) ((x) % ((y) == 0 ? 1 : (y)))\n"},
     {"random_bits", R"(#define mix(a, b, r) a += b; b = rotate(b, r) ^ a;
 static uint random_bits(long seed, long stream, long counter) {
   const long block = counter >> 2;
@@ -184,6 +170,7 @@ std::string print_helpers(const std::set<std::string>& helpers, const Hardware& 
     text += "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n";
   }
   text += divisions(hardware);
+  text += "#define over(y) ((y) == 0 || (y) == -1 ? 1 : (y))\n";  // for division of signed integers
   for (const Helper& one : kHelpers) {
     if (helpers.count(std::string(one.name)) != 0) {
       text += one.text;

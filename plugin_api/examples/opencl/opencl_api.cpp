@@ -102,11 +102,4 @@ void check(cl_int status, const char* call, const std::string& what) {
   }
 }
 
-OwnedEvent share(const OwnedEvent& event) {
-  if (event != nullptr) {
-    check(api().clRetainEvent(event.get()), "clRetainEvent", "sharing an event");
-  }
-  return OwnedEvent(event.get());
-}
-
 }  // namespace ocl

@@ -14,43 +14,35 @@
 namespace ocl {
 
 // The OpenCL functions that the plugin uses.
-#define OCL_FUNCTIONS(X)          \
-  X(clGetPlatformIDs)             \
-  X(clGetPlatformInfo)            \
-  X(clGetDeviceIDs)               \
-  X(clGetDeviceInfo)              \
-  X(clCreateContext)              \
-  X(clReleaseContext)             \
-  X(clCreateCommandQueue)         \
-  X(clReleaseCommandQueue)        \
-  X(clCreateBuffer)               \
-  X(clReleaseMemObject)           \
-  X(clCreateProgramWithSource)    \
-  X(clBuildProgram)               \
-  X(clGetProgramBuildInfo)        \
-  X(clReleaseProgram)             \
-  X(clCreateKernel)               \
-  X(clSetKernelArg)               \
-  X(clReleaseKernel)              \
-  X(clEnqueueNDRangeKernel)       \
-  X(clEnqueueReadBuffer)          \
-  X(clEnqueueWriteBuffer)         \
-  X(clEnqueueCopyBuffer)          \
-  X(clEnqueueFillBuffer)          \
-  X(clEnqueueMarkerWithWaitList)  \
-  X(clEnqueueBarrierWithWaitList) \
-  X(clEnqueueMapBuffer)           \
-  X(clEnqueueUnmapMemObject)      \
-  X(clFinish)                     \
-  X(clWaitForEvents)              \
-  X(clCreateUserEvent)            \
-  X(clSetUserEventStatus)         \
-  X(clSetEventCallback)           \
-  X(clGetEventInfo)               \
-  X(clGetEventProfilingInfo)      \
-  X(clRetainEvent)                \
-  X(clReleaseEvent)               \
-  X(clFlush)
+#define OCL_FUNCTIONS(X)       \
+  X(clGetPlatformIDs)          \
+  X(clGetPlatformInfo)         \
+  X(clGetDeviceIDs)            \
+  X(clGetDeviceInfo)           \
+  X(clCreateContext)           \
+  X(clReleaseContext)          \
+  X(clCreateCommandQueue)      \
+  X(clReleaseCommandQueue)     \
+  X(clCreateBuffer)            \
+  X(clReleaseMemObject)        \
+  X(clCreateProgramWithSource) \
+  X(clBuildProgram)            \
+  X(clGetProgramBuildInfo)     \
+  X(clReleaseProgram)          \
+  X(clCreateKernel)            \
+  X(clSetKernelArg)            \
+  X(clReleaseKernel)           \
+  X(clEnqueueNDRangeKernel)    \
+  X(clEnqueueReadBuffer)       \
+  X(clEnqueueWriteBuffer)      \
+  X(clEnqueueCopyBuffer)       \
+  X(clEnqueueFillBuffer)       \
+  X(clEnqueueMapBuffer)        \
+  X(clEnqueueUnmapMemObject)   \
+  X(clFinish)                  \
+  X(clWaitForEvents)           \
+  X(clGetEventInfo)            \
+  X(clReleaseEvent)
 
 struct Api {
 #define OCL_DECLARE(name) decltype(&::name) name = nullptr;
@@ -90,8 +82,5 @@ using OwnedMemory = Owned<cl_mem, &Api::clReleaseMemObject>;
 using OwnedProgram = Owned<cl_program, &Api::clReleaseProgram>;
 using OwnedKernel = Owned<cl_kernel, &Api::clReleaseKernel>;
 using OwnedEvent = Owned<cl_event, &Api::clReleaseEvent>;
-
-// Retains the event.
-OwnedEvent share(const OwnedEvent& event);
 
 }  // namespace ocl

@@ -310,7 +310,7 @@ class WorkerEvent final : public Event {
 };
 
 // A stream with its own thread.
-class WorkerStream final : public Stream {
+class WorkerStream : public Stream {
  public:
   explicit WorkerStream(const std::shared_ptr<WorkerGroup>& group) : timeline_(group->make_timeline()) {
     const detail::SignalsBlocked inherited;
