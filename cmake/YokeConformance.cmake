@@ -1,13 +1,18 @@
-# cmake/YokeConformance.cmake: adds the conformance kit as a ctest test. find_package(yoke COMPONENTS plugin) includes it if the kit is installed.
+# cmake/YokeConformance.cmake: runs the conformance kit as a ctest test. find_package(yoke COMPONENTS plugin)
+# includes this file if the kit is installed.
 #
-# yoke_add_conformance_test(<target> [NAME name] [EXPECT file] [SEED n] [TIMEOUT s] [OPTIONS name=value...] [ARGUMENTS word...] [LABELS word...])
-#   Adds the test conformance.<name>, which runs yoke-conformance on the target's file. The default name is that of the target without yoke_backend_.
-#   EXPECT     file of expected failures: lines  group.test = "reason"
-#   SEED       seed of the random numbers, 1 by default, so that runs can be compared
-#   TIMEOUT    limit of the whole run in seconds, 900 by default; each test gets a fifth of it unless ARGUMENTS has --timeout
+# yoke_add_conformance_test(<target> [NAME name] [EXPECT file] [SEED n] [TIMEOUT s] [OPTIONS name=value...]
+#                           [ARGUMENTS word...] [LABELS word...])
+#   Adds the test conformance.<name>, which runs yoke-conformance on the plugin that <target> builds and writes
+#   conformance-<name>.xml (JUnit) to the current binary folder.
+#   NAME       default: the target's name without yoke_backend_
+#   EXPECT     file of expected failures, one per line: group.test = "reason"
+#   SEED       seed of the random numbers, 1 by default, so that runs are reproducible
+#   TIMEOUT    limit of the whole run in seconds, 900 by default; each test gets a fifth of it unless ARGUMENTS
+#              contains --timeout
 #   OPTIONS    options for device_open
-#   ARGUMENTS  more arguments for yoke-conformance: --filter 'copy.*' --programs 200
-# The test also writes conformance-<name>.xml (JUnit) to the current binary folder.
+#   ARGUMENTS  more arguments for yoke-conformance, for example --filter 'copy.*' --programs 200
+#   LABELS     ctest labels in addition to conformance
 if(NOT TARGET yoke_conformance)
   find_program(YOKE_CONFORMANCE_PROGRAM yoke-conformance HINTS ${PACKAGE_PREFIX_DIR}/bin NO_CACHE)
 endif()
@@ -22,7 +27,7 @@ function(yoke_add_conformance_test target)
   elseif(YOKE_CONFORMANCE_PROGRAM)
     set(program ${YOKE_CONFORMANCE_PROGRAM})
   else()
-    message(FATAL_ERROR "yoke_add_conformance_test(${target}): yoke-conformance was not found; install yoke's component plugin, or add the program to PATH")
+    message(FATAL_ERROR "yoke_add_conformance_test(${target}): cannot find yoke-conformance; install the component plugin of yoke or add the program to PATH")
   endif()
   if(NOT arg_NAME)
     string(REGEX REPLACE "^yoke_backend_" "" arg_NAME ${target})
@@ -46,7 +51,7 @@ function(yoke_add_conformance_test target)
     list(APPEND words --option ${option})
   endforeach()
   add_test(NAME conformance.${arg_NAME} COMMAND ${program} $<TARGET_FILE:${target}> ${words} ${arg_ARGUMENTS})
-  # Joins the labels with + because a list would be split when it passes through other functions.
+  # Join the labels with +, because CMake functions split a list that is passed on.
   string(REPLACE ";" "+" labels "conformance;${arg_LABELS}")
   string(REGEX REPLACE "\\+$" "" labels "${labels}")
   set_tests_properties(conformance.${arg_NAME} PROPERTIES LABELS ${labels} TIMEOUT ${arg_TIMEOUT})

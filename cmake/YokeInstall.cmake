@@ -1,13 +1,16 @@
-# cmake/YokeInstall.cmake: make install, and find_package(yoke [COMPONENTS plugin]) for what uses it. The installed tree can be moved.
+# cmake/YokeInstall.cmake: install rules and the package for find_package(yoke [COMPONENTS plugin]). The installed
+# tree can be moved.
 #
-# Components, for `cmake --install <build> --component <one>`; all of them without it:
+# Components for `cmake --install <build> --component <name>`; without --component, all are installed:
 #   runtime      libyoke, the yoke command, the backends
-#   plugin       what an author of a backend needs: headers, SDK, program library, CMake files, quick starts, the conformance kit, libyoke, cc
-#   development  headers and libraries to embed yoke; needs the other two
+#   plugin       everything for authors of backends: headers, SDK, program library, CMake files, guide, examples,
+#                the conformance kit, and libyoke and cc to run it
+#   development  headers and libraries for embedding yoke; requires the other two
 include(CMakePackageConfigHelpers)
 set(yoke_config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/yoke)
 
-# yoke_install(<export set> <component> <target>...): libraries, and the include folder of each. What runs belongs to the component runtime.
+# yoke_install(<export set> <component> <target>...): installs libraries and their include folders. Shared libraries
+# go to the component runtime.
 function(yoke_install export_set component)
   foreach(target ${ARGN})
     install(TARGETS ${target} EXPORT ${export_set}
@@ -26,16 +29,16 @@ if(TARGET yoke_runtime AND TARGET yoke_frontend)
   set_target_properties(yoke_runtime PROPERTIES EXPORT_NAME runtime INSTALL_RPATH "$ORIGIN")
   set_target_properties(yoke_frontend PROPERTIES EXPORT_NAME frontend)
   yoke_install(yokeTargets development yoke_runtime yoke_frontend)
-  # It looks for yoke-probe by this relative path.
+  # libyoke looks for yoke-probe at this relative path.
   file(RELATIVE_PATH probe_up_to_lib /${YOKE_PROBE_FOLDER} /${CMAKE_INSTALL_LIBDIR})
   set_target_properties(yoke_probe PROPERTIES INSTALL_RPATH "$ORIGIN/${probe_up_to_lib}")
   install(TARGETS yoke_probe RUNTIME DESTINATION ${YOKE_PROBE_FOLDER} COMPONENT runtime)
   install(TARGETS yoke_probe RUNTIME DESTINATION ${YOKE_PROBE_FOLDER} COMPONENT plugin)
-  # The kit loads plugins through it.
+  # The conformance kit loads plugins through libyoke.
   install(TARGETS yoke_runtime LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT plugin NAMELINK_SKIP)
 endif()
 if(TARGET yoke_backend_cc)
-  # Programs of a backend without programs of its own run on it, in the kit as well.
+  # The fallback for backends without programs; the conformance kit tests them with it.
   install(TARGETS yoke_backend_cc LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/yoke COMPONENT plugin)
 endif()
 if(TARGET yoke_command)
@@ -55,7 +58,7 @@ if(TARGET yoke_plugin_api)
     install(FILES ${CMAKE_CURRENT_LIST_DIR}/YokeConformance.cmake DESTINATION ${yoke_config_dir} COMPONENT plugin)
   endif()
   install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT plugin)
-  # The guide for authors, and what it names, at the places that it names.
+  # The guide for authors and the files it refers to, at the paths it uses.
   install(FILES ${PROJECT_SOURCE_DIR}/plugin_api/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT plugin RENAME backend-authors.md)
   install(FILES ${PROJECT_SOURCE_DIR}/plugin_api/CHANGELOG.md ${PROJECT_SOURCE_DIR}/plugin_api/RULES.md
     DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT plugin)

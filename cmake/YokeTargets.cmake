@@ -1,15 +1,16 @@
 # cmake/YokeTargets.cmake: flags for yoke's own targets, and one helper per kind of target.
 include(${CMAKE_CURRENT_LIST_DIR}/YokePlugin.cmake)  # yoke_add_backend
 
-# Flags that every target of yoke has; set on targets only, so nothing leaks into what embeds yoke.
+# yoke_configure_target(<target>): flags of every target. They are set on targets only, so projects that embed yoke
+# do not inherit them.
 function(yoke_configure_target target)
   target_compile_features(${target} PUBLIC cxx_std_20 c_std_11)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF C_EXTENSIONS OFF
     CXX_VISIBILITY_PRESET hidden C_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion
     $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>
-    # GCC 12 sees an overlap in every `"text" + std::string` (its bug 105651); and it notes where its releases differ in how they pass a
-    # class, which matters only to objects of two compilers in one program.
+    # GCC 12 warns about an overlap in every `"text" + std::string` (GCC bug 105651). Its notes about changes of the
+    # calling convention matter only when objects of different GCC releases are linked.
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict> $<$<CXX_COMPILER_ID:GNU>:-Wno-psabi>)
   if(YOKE_WERROR)
     target_compile_options(${target} PRIVATE -Werror)
@@ -17,7 +18,7 @@ function(yoke_configure_target target)
   if(YOKE_SANITIZE STREQUAL "address")
     target_compile_options(${target} PRIVATE -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
     target_link_options(${target} PRIVATE -fsanitize=address,undefined)
-    # These two compare type information across shared objects, where hidden classes have one copy each.
+    # Both checks compare type information across shared objects, but a hidden class has one copy in each of them.
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:Clang>:-fno-sanitize=vptr,function>)
   elseif(YOKE_SANITIZE STREQUAL "thread")
     target_compile_options(${target} PRIVATE -fsanitize=thread -fno-omit-frame-pointer)
@@ -27,8 +28,8 @@ function(yoke_configure_target target)
   endif()
 endfunction()
 
-# Compiles the sources of each folder as one, except those that need other flags and those whose path contains one of the words given.
-# Names in the anonymous namespaces of sources compiled as one must differ.
+# yoke_group_sources(<target> <part of a path>...): compiles the sources of each folder as one unit, except those whose
+# path contains one of the arguments. Names in the anonymous namespaces of a folder must therefore differ.
 function(yoke_group_sources target)
   get_target_property(sources ${target} SOURCES)
   get_target_property(base ${target} SOURCE_DIR)
@@ -50,34 +51,36 @@ function(yoke_group_sources target)
   endforeach()
 endfunction()
 
-# Where tests do not look at speed, the time to compile matters more: two thirds of that at -O1, and with clang's sanitizers half at -O0.
+# Code that does not run at every launch is compiled with -O1, which takes two thirds of the time. With clang's
+# sanitizers, -O0 halves the time.
 set(YOKE_COLD_FLAGS $<$<CONFIG:Release>:-O1>)
 set(YOKE_HOT_FLAGS $<$<CONFIG:Release>:-O3>)
 if(YOKE_SANITIZE STREQUAL "address")
   set(YOKE_COLD_FLAGS -O0)
   set(YOKE_HOT_FLAGS -O1)
 endif()
-# After a precompiled header GCC takes its system headers for ours, and warns about what it inlines from them.
+# GCC does not recognize system headers in a precompiled header and warns about inlined standard library code.
 set(YOKE_HEADER_FLAGS "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-array-bounds;-Wno-stringop-overflow>")
 
-# yoke_configure_product(<target> [HOT <source>...] [ALONE <part of a path>...]): flags for what ships: the libraries, plugins and commands.
-# They are compiled with one precompiled header and, with YOKE_UNITY, a folder at a time, except those that are ALONE. Only the HOT sources,
-# which run at every launch, are fully optimized; the others run once per program or command.
+# yoke_configure_product(<target> [HOT <source>...] [ALONE <part of a path>...]): flags of installed libraries, plugins
+# and commands. All share one precompiled header. With YOKE_UNITY, each folder is one unit, except sources whose path
+# contains an ALONE argument. Only HOT sources, which run at every launch, are fully optimized.
 function(yoke_configure_product target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HOT;ALONE")
   yoke_configure_target(${target})
   target_compile_options(${target} PRIVATE ${YOKE_COLD_FLAGS} ${YOKE_HEADER_FLAGS})
   get_target_property(type ${target} TYPE)
-  if(type STREQUAL "EXECUTABLE")  # -fPIC as in libraries, so that they can share the header
+  if(type STREQUAL "EXECUTABLE")  # -fPIC as in libraries, so that the precompiled header fits both
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
     target_compile_options(${target} PRIVATE -fPIC)
   endif()
   target_precompile_headers(${target} REUSE_FROM yoke_headers)
   if(YOKE_UNITY)
-    # clang warns when a local name equals one of another file's unnamed namespace.
+    # clang warns when a local name equals a name in the anonymous namespace of another file of the unit.
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-shadow>)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
-    cmake_language(EVAL CODE "cmake_language(DEFER CALL yoke_group_sources ${target} ${arg_ALONE})")  # after subfolders have added their sources
+    # Deferred, because subfolders add sources later.
+    cmake_language(EVAL CODE "cmake_language(DEFER CALL yoke_group_sources ${target} ${arg_ALONE})")
   endif()
   foreach(source ${arg_HOT})
     if(NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${source})
@@ -90,7 +93,8 @@ function(yoke_configure_product target)
   endif()
 endfunction()
 
-# yoke_add_headers(<target> <OBJECT or EXECUTABLE> HEADERS ...): a precompiled header for targets of the same kind with the same flags.
+# yoke_add_headers(<target> <OBJECT or EXECUTABLE> HEADERS ...): adds a precompiled header for targets of the same kind
+# with the same flags.
 function(yoke_add_headers target type)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "HEADERS")
   set(source ${CMAKE_BINARY_DIR}/cmake/${target}.cpp)
@@ -102,27 +106,28 @@ function(yoke_add_headers target type)
   endif()
   list(TRANSFORM arg_HEADERS REPLACE "(.+)" "$<$<COMPILE_LANGUAGE:CXX>:<\\1$<ANGLE-R>>")
   target_precompile_headers(${target} PRIVATE ${arg_HEADERS})
-  # Without clang's time stamp two builds of a header are equal, as ccache needs them.
+  # ccache needs two builds of a header to be equal, so clang must not store a timestamp.
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-Xclang -fno-pch-timestamp>")
 endfunction()
 
-# `yoke_headers`: the precompiled header of yoke_configure_product: the parts of the standard library that most sources include, and no header
-# of yoke, so that a change of one compiles only the sources that include it. -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON shows missing includes.
+# `yoke_headers`: the precompiled header of yoke_configure_product, with common headers of the standard library. It has
+# no header of yoke, so a changed header recompiles only the sources that include it.
+# -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON finds missing includes.
 set(YOKE_COMMON_HEADERS algorithm array atomic charconv chrono cmath condition_variable cstdint cstring deque fstream functional iostream limits
   map memory mutex numeric optional set span sstream stdexcept string string_view system_error thread unordered_map utility vector)
 yoke_add_headers(yoke_headers OBJECT HEADERS ${YOKE_COMMON_HEADERS})
 yoke_configure_target(yoke_headers)
 target_compile_options(yoke_headers PRIVATE ${YOKE_COLD_FLAGS})
 
-# `plugins`: the backends and yoke-probe; `train`: these and the yoke command; `programs`: everything that is installed;
-# `tests_<label>`: what ctest -L <label> needs.
+# Targets for building a part: `plugins` (the backends and yoke-probe), `train` (plugins and the yoke command),
+# `programs` (everything that is installed), `tests_<label>` (everything that ctest -L <label> needs).
 add_custom_target(plugins)
 add_custom_target(train)
 add_custom_target(programs)
 add_dependencies(train plugins)
 add_dependencies(programs train)
 
-# yoke_adopt_backend(<name>): a backend of this tree (yoke_add_backend made it): our flags, its place in the build, and installed.
+# yoke_adopt_backend(<name>): flags, build folder and install rule of a backend of this tree, after yoke_add_backend.
 function(yoke_adopt_backend name)
   set(target yoke_backend_${name})
   yoke_configure_product(${target})
@@ -131,27 +136,29 @@ function(yoke_adopt_backend name)
   install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/yoke COMPONENT runtime)
 endfunction()
 
-# How tests are compiled. A test's own code runs once: little optimization, and of the sanitizers only what finds wrong memory and races.
+# yoke_configure_test(<target>): flags of tests. Test code runs once, so it has little optimization, and no
+# undefined-behavior sanitizer.
 function(yoke_configure_test name)
   yoke_configure_target(${name})
   target_compile_options(${name} PRIVATE ${YOKE_COLD_FLAGS} ${YOKE_HEADER_FLAGS})
   if(YOKE_SANITIZE STREQUAL "address")
     target_compile_options(${name} PRIVATE -fno-sanitize=undefined)
-    # GCC's name for it; clang 14 has none that C sees too.
+    # GCC defines this macro; clang 14 has no equivalent that works in C.
     target_compile_definitions(${name} PRIVATE $<$<CXX_COMPILER_ID:Clang>:__SANITIZE_ADDRESS__=1>)
   endif()
   target_link_libraries(${name} PRIVATE GTest::gmock GTest::gtest_main)
 endfunction()
 
-# `tests_headers`: the precompiled header of tests: GoogleTest, and what nearly every test includes.
+# `tests_headers`: the precompiled header of tests, with GoogleTest and common headers of the standard library.
 function(yoke_add_test_headers)
   find_package(GTest REQUIRED)
-  # A program, because only programs have the same flags as programs.
+  # An executable, because the flags must equal those of the tests.
   yoke_add_headers(tests_headers EXECUTABLE HEADERS gmock/gmock.h gtest/gtest.h ${YOKE_COMMON_HEADERS} filesystem)
   yoke_configure_test(tests_headers)
 endfunction()
 
-# yoke_add_test(<name> SOURCES ... LIBS ... LABELS ... [TIMEOUT s] [ENVIRONMENT ...]): a GoogleTest program; each test in it is one test of ctest.
+# yoke_add_test(<name> SOURCES ... LIBS ... LABELS ... [TIMEOUT s] [ENVIRONMENT ...]): adds a GoogleTest program; ctest
+# runs each of its tests separately.
 function(yoke_add_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LIBS;LABELS;ENVIRONMENT" ${ARGN})
   find_package(GTest REQUIRED)
@@ -172,7 +179,7 @@ function(yoke_add_test name)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
-  # One label holds all words, because a list does not survive the discovery; `ctest -L unit` looks for the word in it.
+  # gtest_discover_tests does not keep lists, so one label holds all words; `ctest -L unit` matches part of a label.
   string(REPLACE ";" "+" label "${arg_LABELS}")
   set(properties LABELS ${label} TIMEOUT ${arg_TIMEOUT})
   if(arg_ENVIRONMENT)
