@@ -21,7 +21,7 @@ RuntimeState::RuntimeState(RuntimeOptions given)
       codes(std::make_unique<CodeCache>()),
       fallbacks(std::make_unique<FallbackLedger>()) {}
 
-// Every plugin has been released: backends keep this object alive.
+// Backends keep this object alive, so every plugin has been released here.
 RuntimeState::~RuntimeState() {
   if (const std::string line = layers == nullptr ? "" : layers::summary(*layers); !line.empty()) {
     logger.log(LogLevel::kInfo, line);
@@ -29,7 +29,7 @@ RuntimeState::~RuntimeState() {
 }
 
 void RuntimeState::open_layers() {
-  // The layers of a plugin that calls back too late outlive this object: their sink refers to it weakly.
+  // Layers of a plugin that calls back after its destroy outlive this object, so their sink holds a weak reference.
   const auto sink = [weak = weak_from_this()](LogLevel level, std::string_view line) {
     if (const auto state = weak.lock()) {
       state->logger.log(level, line);

@@ -71,8 +71,8 @@ concept HasFields = requires(Type args) {
   fields(args);
 };
 
-// `word` is a name and marks: ? may be NULL, ~ is released by the call, @ is borrowed until a later event is
-// done, * is an array of structs, ! is opaque.
+// `word` is a name followed by marks: ? may be NULL, ~ released by the call, @ borrowed until a later event is
+// done, * array of structs, ! opaque.
 template <class Type>
 constexpr Argument parameter(std::string_view word) {
   const char mark = word.find_last_of("?~@*!") == word.size() - 1 ? word.back() : ' ';
@@ -97,7 +97,7 @@ constexpr Argument parameter(std::string_view word) {
   return argument;
 }
 
-// The arguments that count argument `i`, by their places beside it.
+// Sets the arguments that hold the count and the stride of argument `i`, which are next to it.
 constexpr void find_counts(Argument& argument, std::size_t i) {
   const auto at = static_cast<std::int8_t>(i);
   switch (argument.kind) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/device/call.cpp: the sentence about a mistake of a plugin (plugin_api/RULES.md, rule 12).
+// runtime/device/call.cpp: describes a plugin's mistake in an error (plugin_api/RULES.md, rule 12).
 #include "device/call.h"
 
 #include <cstdio>

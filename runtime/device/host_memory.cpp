@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/device/host_memory.cpp: memory of the device that profits most from pinning, else of the heap.
+// runtime/device/host_memory.cpp: allocates from the device that profits most from pinning, or from the heap.
 #include "device/host_memory.h"
 
 #include <new>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::align_val_t kAlignment{YOKE_BUFFER_ALIGNMENT};
 
-// Null: the device does not pin memory, or not that much.
+// Returns null if the device cannot pin `byte_count` bytes.
 std::byte* pin(const Device& device, std::uint64_t byte_count) {
   const BackendState& backend = device.backend()->state();
   if (!backend.has_memory) {

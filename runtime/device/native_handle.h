@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/device/native_handle.h: a driver's handle as the application gets it.
+// runtime/device/native_handle.h: converts a driver's handle for the application.
 #pragma once
 
 #include <yoke/ext/memory.h>

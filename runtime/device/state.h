@@ -39,7 +39,7 @@ struct RuntimeState : std::enable_shared_from_this<RuntimeState> {
 
   // Opens the layers that the options name. Plugins entered later are wrapped in them.
   void open_layers();
-  // The runtime as its loader and plugins see it; shares ownership of this object.
+  // The loader's and the plugins' view of the runtime; shares ownership of this object.
   std::shared_ptr<const loader::Host> host() { return {shared_from_this(), &host_}; }
 
   const RuntimeOptions options;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/layers/call.cpp: a call through the layers: handles are looked up, the plugin writes to shadows,
-// results are handed to the host.
+// runtime/layers/call.cpp: a call through the layers: looks up handles, lets the plugin write to shadow memory,
+// and copies the results to the host.
 #include "layers/call.h"
 
 #include <algorithm>
@@ -78,7 +78,7 @@ void refuse(Call& call, std::size_t argument, std::int32_t code, const std::stri
   call.answer(code, why);
 }
 
-// False: the handle is invalid, and the call was answered.
+// Returns false if the handle is invalid; the call then has its result.
 bool find_handle(Call& call, std::size_t i, Kind kind, std::uint64_t word, std::shared_ptr<Object>& out) {
   const Argument& argument = call.row.arguments[i];
   if (word == 0) {
@@ -135,7 +135,7 @@ bool find_handles(Call& call) {
   return true;
 }
 
-// The size of what the plugin may write to argument `i`; 0: unknown, or too much for a shadow.
+// The number of bytes that the plugin may write to argument `i`; 0 if unknown or too large for a shadow.
 std::uint64_t shadow_size(const Call& call, std::size_t i) {
   const Argument& argument = call.row.arguments[i];
   const std::uint64_t count =
@@ -162,7 +162,7 @@ std::uint64_t lay_shadow(Call& call, std::size_t i) {
   return word_of(shadow.bytes.data());
 }
 
-// What the plugin receives for an argument that is a parameter.
+// The value that the plugin receives for an argument that is a parameter.
 std::uint64_t passed_word(Call& call, std::size_t i) {
   switch (call.row.arguments[i].kind) {
     case Kind::kPlugin:
@@ -228,7 +228,7 @@ void adopt_handle(Call& call, std::size_t i) {
   }
 }
 
-// Counts queued work, and work that the host now knows to have ended.
+// Counts queued work, and work that has ended as far as the host can tell.
 void note_progress(Call& call) {
   const auto& first = call.objects[0];
   if (first == nullptr || call.code == YOKE_STATUS_DEADLINE_EXCEEDED) {

@@ -54,12 +54,12 @@ class OpenSlot {
   ErrorSlot* slot_;
 };
 
-// What out-parameters hold before the plugin is called.
+// Fills out-parameters before the plugin is called.
 constexpr std::uint64_t kUnwritten = 0x5a5a5a5a5a5a5a50;
 constexpr std::byte kCanary{0xa5};
 constexpr std::size_t kCanaryByteCount = 64;
 
-// The memory that a plugin writes an info struct, rows or a text to, in place of the host's.
+// Memory to which a plugin writes an info struct, rows or a text, in place of the host's memory.
 struct Shadow {
   std::vector<std::byte> bytes;   // the host's contents, then canaries
   std::vector<std::byte> before;  // a copy of `bytes` before the call
@@ -85,11 +85,11 @@ struct Call {
   // The elements of an array, each as long as both sides know it.
   template <class T>
   std::vector<T> rows_at(std::size_t i) const;
-  // What the plugin wrote to an out-parameter. Precondition: the plugin has returned.
+  // The value that the plugin wrote to an out-parameter. Precondition: the plugin has returned.
   std::uint64_t out(std::size_t i) const;
   bool wrote(std::size_t i) const;
   bool is_ok() const { return code == YOKE_STATUS_OK; }
-  // The object that the call ends; null: none, or NULL.
+  // The object that the call ends. Null if there is none or the handle is NULL.
   std::shared_ptr<Object> ended() const {
     return row.ends_handle() ? objects[static_cast<std::size_t>(row.ended)] : nullptr;
   }
@@ -115,7 +115,7 @@ struct Call {
   std::uint64_t end_ns = 0;
   std::uint64_t issued_before = 0;  // by the stream that is waited for
   std::uint64_t ticket = 0;         // of the work that the call queued; 0: none
-  std::shared_ptr<CallNote> note;   // what validation keeps; null without it
+  std::shared_ptr<CallNote> note;   // data of the validate layer; null if it is off
 };
 
 template <class T>
@@ -151,7 +151,7 @@ std::string concat(const Parts&... parts) {
 
 // Runs one call of the host on the plugin that its arguments belong to.
 std::int32_t run_call(Function function, const std::uint64_t* given) noexcept;
-// In the order of Function: what the host receives in place of the plugin's functions.
+// The functions that the host receives in place of the plugin's, in the order of Function.
 std::array<Slot, abi::kFunctionCount> wrappers() noexcept;
 
 std::uint64_t now_ns() noexcept;  // steady clock

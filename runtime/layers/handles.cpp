@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/layers/handles.cpp: one table for the process, so that handles of another plugin are recognized.
+// runtime/layers/handles.cpp: one table for the whole process, to recognize handles of other plugins.
 #include "layers/handles.h"
 
 namespace yoke::layers {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/layers/handles.h: the handles of all plugins. The host has the plugins' own handles, so that tables
-// which the layers do not know can be passed through.
+// runtime/layers/handles.h: the handles of all plugins. The host receives the plugins' own handles, so that the
+// layers can pass through tables that they do not know.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@ using abi::Slot;
 class Interposer;
 struct Checked;
 
-// What a handle stands for.
+// The object that a handle denotes.
 struct Object {
   Object(Kind what, std::uint64_t handle, Interposer& plugin) : kind(what), word(handle), owner(plugin) {}
 
@@ -41,8 +41,8 @@ struct Object {
   std::uint32_t ordinal = 0;     // of its device
   std::uint64_t byte_count = 0;  // buffers, pinned memory
   bool is_imported = false;      // buffers
-  // Streams: how many pieces of work were queued, and how many of them the host knows to have ended. `mutex`
-  // guards both, and what layers keep for the stream.
+  // Streams: how many pieces of work were queued, and how many of them have ended as far as the host can tell.
+  // `mutex` guards both, and the layers' data of the stream.
   std::mutex mutex;
   std::uint64_t issued = 0;
   std::uint64_t completed = 0;
@@ -51,20 +51,20 @@ struct Object {
   std::uint64_t ticket = 0;
   bool has_timing = false;
 
-  std::shared_ptr<Checked> checked;  // what validation keeps; null without it
+  std::shared_ptr<Checked> checked;  // data of the validate layer; null if it is off
 };
 
-// The objects of the process by kind and handle. A dead object is found until its handle is reused, or
-// several thousand others have died.
+// The objects of the process by kind and handle. Dead objects are kept until their handle is reused or several
+// thousand other objects have died.
 class Handles {
  public:
   static Handles& instance();
 
-  // Returns the object that had the handle before: it is alive if the plugin returned a handle twice.
+  // Returns the previous object with this handle. It is alive if the plugin returned the handle twice.
   std::shared_ptr<Object> insert(std::shared_ptr<Object> object);
-  // Null: no object has or had the handle; also when the lock is taken and `may_wait` is false.
+  // Returns null if no object has or had the handle, or if the lock is taken and `may_wait` is false.
   std::shared_ptr<Object> find(Kind kind, std::uint64_t word, bool may_wait = true);
-  // A live object of any kind with the handle.
+  // Returns a live object of any kind with this handle, or null.
   std::shared_ptr<Object> find_alive(std::uint64_t word);
   void retire(const std::shared_ptr<Object>& object);
 

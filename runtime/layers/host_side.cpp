@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/layers/host_side.cpp: the host that a plugin sees: its calls pass the hooks of the layers.
+// runtime/layers/host_side.cpp: the host table for a plugin, which calls the hooks of the layers.
 #include <algorithm>
 #include <deque>
 #include <utility>
@@ -11,7 +11,7 @@ namespace {
 
 struct Pool {
   std::mutex mutex;
-  std::deque<ErrorSlot*> free;  // oldest first: a late write meets a closed slot for as long as possible
+  std::deque<ErrorSlot*> free;  // oldest first: closed slots are reused as late as possible, to detect late writes
 };
 constexpr std::size_t kRest = 64;
 
@@ -22,7 +22,8 @@ Pool& pool() {
 
 thread_local const Interposer* current_callback = nullptr;
 
-// A host function that the plugin called on this thread. After destroy it is reported, and false.
+// A call of a host function by the plugin on this thread. If the plugin is destroyed, the call is reported and the
+// object converts to false.
 class Callback {
  public:
   Callback(void* host, const char* name) : plugin_(*static_cast<Interposer*>(host)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/layers/interposer.cpp: a plugin from its entry to its destroy; the tables that the host receives.
+// runtime/layers/interposer.cpp: wraps a plugin from its entry to its destroy, and the tables for the host.
 #include "layers/interposer.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t kMostBytes = 1U << 16U;  // of a table or prefix, as in the loader
 
-std::atomic<Interposer*> last_entered{nullptr};  // a list: next_ is the one before
+std::atomic<Interposer*> last_entered{nullptr};  // head of a list linked by next_
 
 void destroy_plugin(yoke_plugin* shown) {
   Interposer* const plugin = Interposer::find(shown);

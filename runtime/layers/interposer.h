@@ -27,15 +27,15 @@ struct Session;
 // Never freed: hosts may use handles, and plugins may call back, long after destroy.
 class Interposer final {
  public:
-  // Calls the plugin's entry. *out_plugin is what the host sees; a plugin without a valid prefix is
-  // returned as it is, for the host to refuse.
+  // Calls the plugin's entry and sets *out_plugin to the wrapped plugin. A plugin without a valid prefix is
+  // returned unchanged, for the host to refuse.
   static std::int32_t enter(const Session& session, yoke_plugin_entry_fn entry, const yoke_entry_args* args,
                             yoke_plugin** out_plugin, yoke_error* error);
   const void* get_table(const char* id);
-  // Rethrows what the plugin throws.
+  // Rethrows exceptions of the plugin.
   void destroy();
 
-  // Takes no lock. Null: unknown.
+  // Takes no lock. Returns null if `shown` is unknown.
   static Interposer* find(const yoke_plugin* shown) noexcept;
 
   const std::string& backend() const noexcept { return backend_; }
@@ -43,11 +43,11 @@ class Interposer final {
   yoke_plugin* inner() const noexcept { return inner_; }
   const yoke_host_api& outer_host() const noexcept { return outer_; }
   bool is_destroyed() const noexcept { return destroyed_.load(); }
-  // The plugin's own function; null: it has none.
+  // The plugin's own function, or null.
   Slot slot(Function function) const noexcept { return slots_[static_cast<std::size_t>(function)]; }
   std::uint64_t next_handle_number() noexcept { return handle_count_.fetch_add(1) + 1; }
-  // From the first device_count, device_describe or device_open on, a forked child may only exec. It has one
-  // thread, and a lock that another thread held at the fork is held forever: a child waits for no lock.
+  // After the first device_count, device_describe or device_open, a forked child may only exec. The child has
+  // one thread, and locks that other threads held at the fork stay locked, so it must not wait for a lock.
   void set_started() noexcept { starter_ = any_starter_ = ::getpid(); }
   bool is_forked_child() const noexcept { return is_other_process(starter_); }
   static bool is_any_forked_child() noexcept { return is_other_process(any_starter_); }
@@ -59,7 +59,7 @@ class Interposer final {
       std::invoke(hook, *layer, arguments...);
     }
   }
-  // True when the hook returns true for all of them; stops at the first false.
+  // Returns whether the hook returned true for every layer; stops at the first false.
   template <class Hook, class... Arguments>
   bool all(Hook hook, Arguments&&... arguments) const {
     return std::all_of(layers_.begin(), layers_.end(),
@@ -99,7 +99,7 @@ class Interposer final {
 
 // The host table for the plugin: every function that `outer` offers in its first `known` bytes.
 yoke_host_api make_host(Interposer& plugin, const yoke_host_api& outer, std::uint64_t known);
-// The plugin whose host function is running on this thread; or null.
+// The plugin that is calling a host function on this thread, or null.
 const Interposer* calling_back() noexcept;
 
 constexpr const char* kForked =

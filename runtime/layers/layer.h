@@ -22,15 +22,15 @@ class Layer {
   Layer(const Layer&) = delete;
   Layer& operator=(const Layer&) = delete;
 
-  // Calls of the host to functions of the tables.
-  // False: the call is not passed on; `call.code` and its status object have the reason.
+  // Calls of the host to functions of the tables. If before() returns false, the call does not reach the plugin;
+  // `call.code` and its status object have the reason.
   virtual bool before(Call& /*call*/) { return true; }
   virtual void issuing(const Call& /*call*/) {}  // the last hook before the plugin is called
   virtual void after(Call& /*call*/) {}
-  // A handle is invalid, or the plugin is destroyed: the call is not passed on.
+  // The call does not reach the plugin, because a handle is invalid or the plugin is destroyed.
   virtual void refused(const Call& /*call*/, std::size_t /*argument*/, const std::string& /*why*/) {}
-  // The work of the stream up to stream.completed is done, and the host knows it; `ok`: without failure.
-  // The caller holds stream.mutex.
+  // A call told the host that the stream's work up to stream.completed has ended; `ok` if it succeeded.
+  // Precondition: stream.mutex is held.
   virtual void completed(Object& /*stream*/, bool /*ok*/) {}
 
   // The entry, get_table (with the id of the table) and destroy.
@@ -38,16 +38,16 @@ class Layer {
   virtual void entered(std::int32_t /*code*/, const ErrorSlot& /*status*/) {}
   virtual void table_returned() {}
   virtual void threw(const char* /*call*/, const char* /*what*/) {}
-  // The plugin is not called any more: destroy has returned, or the entry has failed.
+  // The last call of the plugin has ended: destroy returned, or the entry failed.
   virtual void ended() {}
-  // A call of the host or the plugin after that.
+  // The host or the plugin called the other side after ended().
   virtual void called_late(const char* /*call*/) {}
 
-  // Calls of the plugin to its host. False: the call is not passed on.
+  // Calls of the plugin to its host. If a hook returns false, the call does not reach the host.
   virtual bool logging(std::int32_t /*level*/, const char* /*text*/, std::uint64_t /*length*/) {
     return true;
   }
-  // `is_valid`: the slot is open, and this is its thread.
+  // `is_valid` if the slot is open and belongs to this thread.
   virtual void error_setting(const ErrorSlot& /*slot*/, bool /*is_valid*/) {}
   virtual void span_begin(const char* /*name*/) {}
   virtual void span_end() {}

@@ -19,7 +19,7 @@ struct Hash {
 Hash hash_of(const void* memory, std::uint64_t byte_count);
 std::uint32_t checksum_of(const void* memory, std::uint64_t byte_count);
 
-// Each returns false when the memory is not mapped.
+// Both return false if the memory is not mapped.
 bool hash_mapped(const void* memory, std::uint64_t byte_count, Hash& hash);
 bool copy_mapped(const void* memory, std::uint64_t byte_count, void* to);
 

@@ -13,7 +13,7 @@
 namespace yoke::layers {
 namespace {
 
-// Ignored under AT_SECURE, where someone else controls the environment.
+// Ignored under AT_SECURE, because an unprivileged user controls the environment.
 std::string variable(const LayerOptions& options, const char* name) {
   const char* const value = options.use_environment ? ::secure_getenv(name) : nullptr;
   return value == nullptr ? "" : value;

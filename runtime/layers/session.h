@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/layers/session.h: the layers of one runtime, and what they share: the ledger and the trace file.
+// runtime/layers/session.h: the layers of one runtime and their shared state: the ledger and the trace file.
 #pragma once
 
 #include <yoke/runtime/layers.h>
@@ -37,7 +37,7 @@ class Ledger {
 };
 
 struct Session {
-  // New layers for one plugin, from the host to the plugin.
+  // Creates the layers of one plugin, in order from the host to the plugin.
   std::vector<std::unique_ptr<Layer>> make_layers(const Interposer& plugin) const;
 
   std::vector<std::string> names;  // of the layers

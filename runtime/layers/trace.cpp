@@ -57,7 +57,7 @@ void encode_program(const Call& call, std::size_t i, Encoder& to, TraceWriter& w
   writer.add_blob(hash, text, byte_count);
 }
 
-// Contents that are complete when the call returns are recorded here; what a stream writes comes later.
+// Records contents that are complete when the call returns. Contents that a stream writes are recorded later.
 void encode_memory(const Call& call, std::size_t i, Encoder& to, TraceWriter& writer) {
   const std::uint64_t byte_count = call.number(i + 1);
   const auto* const memory = call.pointer<const void>(i);
@@ -78,7 +78,7 @@ void encode_memory(const Call& call, std::size_t i, Encoder& to, TraceWriter& wr
   }
 }
 
-// Appends argument `i` of a call that has returned. Contents become records of their own.
+// Appends argument `i` of a call that has returned. Contents become separate records.
 void encode_argument(const Call& call, std::size_t i, Encoder& to, TraceWriter& writer) {
   switch (call.row.arguments[i].kind) {
     case Kind::kPlugin:
@@ -194,7 +194,7 @@ class Trace final : public Layer {
       to_file->log(number_, level, text);
     }
   }
-  // Written before the plugin is called: a call that never returns is in the file.
+  // Written before the plugin is called, so that a call that never returns is in the file.
   void begin(std::uint64_t what, std::string_view name, std::uint64_t begin_ns) {
     if (const auto to_file = writer()) {
       thread_local std::vector<std::byte> payload;
@@ -258,7 +258,7 @@ void Trace::completed(Object& stream, bool ok) {
   }
 }
 
-// The memory may be unmapped: the host can learn of the completion in ways that no layer sees.
+// The memory may be unmapped by now: the layers do not see every way in which the host learns of completion.
 void Trace::record(const Target& target, TraceWriter& to_file) {
   Hash hash;
   if (to_file.with_data()) {

@@ -83,7 +83,7 @@ TraceWriter::~TraceWriter() {
   ::close(file_);
 }
 
-// The file describes its own functions, so that an unknown one can still be printed.
+// The file describes its functions, so that readers can print functions that they do not know.
 void TraceWriter::describe_functions() {
   for (const Row& row : abi::rows()) {
     std::vector<std::byte> payload;
@@ -107,7 +107,7 @@ std::uint64_t TraceWriter::next_plugin() noexcept {
   return ++plugins_;
 }
 
-// A forked child shares the parent's file: it writes nothing and waits for no lock.
+// A forked child shares the parent's file, so it must not write or wait for a lock.
 bool TraceWriter::is_child() const noexcept {
   return ::getpid() != process_;
 }

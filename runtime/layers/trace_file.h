@@ -47,7 +47,8 @@ enum class RecordType : std::uint8_t {
   kLog,
   kEnd
 };
-// What begins: a span of the plugin; its entry, get_table or destroy; or a function, by its number from here.
+// The event that begins: a span of the plugin; its entry, get_table or destroy; or a function, numbered from
+// kFirstFunction.
 constexpr std::uint64_t kPluginSpan = 0;
 constexpr std::uint64_t kHostSpan = 1;
 constexpr std::uint64_t kFirstFunction = 2;
@@ -101,10 +102,10 @@ class Encoder {
   std::vector<std::byte>& to_;
 };
 
-// A small number for the calling thread.
+// The number of the calling thread, counted from 1.
 std::uint64_t thread_number() noexcept;
 
-// One trace file. A record is in the file when its call returns, so that no crash loses it.
+// One trace file. A record is written before its call returns, so that a later crash does not lose it.
 // Threads: any.
 class TraceWriter {
  public:
@@ -119,10 +120,10 @@ class TraceWriter {
   std::uint64_t start_ns() const noexcept { return start_ns_; }  // steady clock: time 0 of the file
   std::uint64_t next_plugin() noexcept;
 
-  // `payload` comes from an Encoder. Returns the number of a call among the calls. Never throws: the first
-  // failure is logged, and later records are counted.
+  // `payload` comes from an Encoder. Returns the number of the call. Never throws: the first failure is logged,
+  // and later records are only counted.
   std::uint64_t add(std::span<const std::byte> payload) noexcept;
-  // A log line of a plugin, or of a layer; plugin 0: of no plugin.
+  // A log line of a plugin, or of a layer if `plugin` is 0.
   void log(std::uint64_t plugin, std::int32_t level, std::string_view text) noexcept;
   // Writes contents, once per hash.
   void add_blob(const Hash& hash, const void* memory, std::uint64_t byte_count) noexcept;

@@ -57,7 +57,7 @@ class Validate final : public Layer {
   std::atomic<std::int64_t> open_devices_{0};
   std::mutex mutex_;                                     // guards the members below
   std::set<void*> blocks_;                               // that the plugin allocated through the host
-  std::deque<std::unique_ptr<HostCallback>> callbacks_;  // the last ones: a second call must be detected
+  std::deque<std::unique_ptr<HostCallback>> callbacks_;  // the latest, kept to detect a second call
 };
 
 bool Validate::before(Call& call) {

@@ -18,9 +18,9 @@
 
 namespace yoke::layers {
 
-// The rules of plugin_api/RULES.md that are checked here, by their numbers.
+// The rules that this layer checks, with their numbers in plugin_api/RULES.md.
 enum class Rule : int {
-  kStructSize = 5,        // a plugin writes no more of a struct than its size
+  kStructSize = 5,        // a plugin does not write beyond a struct's size
   kErrorText = 10,        // a failure has a code and a text, a success has neither
   kKnownCode = 11,        // a result is one of the known codes
   kResult = 12,           // OK comes with a result
@@ -68,7 +68,7 @@ class Reporter {
   const std::shared_ptr<Ledger> ledger_;
 };
 
-// A part of a buffer, or of host memory.
+// A range of a buffer or of host memory.
 struct Range {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
@@ -82,10 +82,10 @@ struct Queued {
   std::shared_ptr<Object> stream;
   std::uint64_t ticket = 0;
 };
-// What happens before something: the work of each stream, by the stream's number.
+// The work that happens before a point: the last ticket of each stream, by the stream's number.
 using Order = std::map<std::uint64_t, std::uint64_t>;
 
-// A stream_host_callback on its way: the plugin calls run() in place of the host's function.
+// A pending stream_host_callback. The plugin calls run() in place of the host's function.
 struct HostCallback {
   static void run(void* self, std::int32_t status);
 
@@ -95,10 +95,10 @@ struct HostCallback {
   std::atomic<int> call_count{0};
 };
 
-// What validation keeps for a handle. Object::mutex guards what is not atomic.
+// The validate layer's data of one handle. Object::mutex guards the members that are not atomic.
 struct Checked {
   std::atomic<std::size_t> caller{0};     // streams, devices: hash of the thread in a serial call; 0: none
-  std::int32_t failure = YOKE_STATUS_OK;  // streams, events: the error that must stay
+  std::int32_t failure = YOKE_STATUS_OK;  // streams, events: the sticky error
   std::atomic<bool> is_lost{false};       // devices: returned DEVICE_LOST
   std::atomic<bool> is_aborted{false};    // devices, streams
   std::atomic<std::int64_t> children{0};  // devices: live objects
@@ -128,10 +128,10 @@ struct Surroundings {
   std::vector<std::uint64_t> handlers;  // one word per signal
 };
 Surroundings look_around(bool with_process);
-// The names of what differs, separated by commas; empty: nothing.
+// The names of the settings that differ, separated by commas.
 std::string difference(const Surroundings& before, const Surroundings& after);
 
-// What validation keeps for a call. Its destructor ends what the call began.
+// The validate layer's data of one call. The destructor clears the marks that the call set.
 struct CallNote {
   explicit CallNote(const Reporter& to) : reporter(to) {}
   ~CallNote();
@@ -195,7 +195,7 @@ class HostMemory {
   std::map<std::pair<std::uint64_t, std::uint64_t>, Part> all_;  // by stream and ticket
 };
 
-// validate_work.cpp: what is alive, bound and queued after the call.
+// validate_work.cpp: updates live objects, bindings and queued work after the call.
 void note_handles(Call& call);
 void note_work(Call& call, HostMemory& memory);
 void finish_callbacks(const Object& stream, const Reporter& reporter);
@@ -207,7 +207,7 @@ struct Broken {
   Rule rule;
   std::string text;
 };
-// What a result and the error that was set with it break; empty: nothing.
+// The rule that a result and its error text break, if any.
 std::optional<Broken> broken_status(std::int32_t code, const ErrorSlot& status);
 
 }  // namespace yoke::layers

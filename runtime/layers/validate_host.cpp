@@ -16,7 +16,7 @@ bool exceeds(std::uint64_t offset, std::uint64_t byte_count, const Object& buffe
   return offset > buffer.byte_count || byte_count > buffer.byte_count - offset;
 }
 
-// True when the host cannot know yet that the work is done.
+// Whether the work may still be pending as far as the host can tell.
 bool is_pending(const Queued& work) {
   const std::lock_guard lock(work.stream->mutex);
   return work.stream->is_alive && work.stream->completed < work.ticket;
@@ -124,7 +124,7 @@ void check_destroy(Call& call) {
   }
 }
 
-// What the plugin reports about an entry of the code, or about an argument. False: it returned an error.
+// Reads the plugin's description of an entry of the code or of an argument. Returns false if the plugin fails.
 template <class Info, class... Numbers>
 bool describe(const Call& call, Function function, Info& info, Numbers... numbers) {
   using Describe = std::int32_t (*)(yoke_code*, Numbers..., Info*, yoke_error*);
@@ -137,7 +137,7 @@ bool describe(const Call& call, Function function, Info& info, Numbers... number
   return ask != nullptr && ask(code, numbers..., &info, status->get()) == YOKE_STATUS_OK;
 }
 
-// One range against what the plugin reports about the argument.
+// Checks one range against the plugin's description of the argument.
 void check_binding(Call& call, std::uint32_t i, const yoke_argument_info& info) {
   const auto& [binding, buffer] = call.bindings[i];
   if (buffer == nullptr) {

@@ -94,7 +94,7 @@ void check_time(Call& call) {
   }
 }
 
-// Asks the plugin itself.
+// Queries the plugin directly, without the layers.
 bool is_pending(const Call& call, const Object& event) {
   const auto query =
       reinterpret_cast<decltype(yoke_stream_api::event_query)>(call.plugin.slot(F::event_query));
@@ -171,7 +171,7 @@ void check_close(Call& call) {
   }
 }
 
-// The struct that the plugin wrote to argument `i`. Empty: the call failed, or the host's struct is shorter.
+// The struct that the plugin wrote to argument `i`. Empty if the call failed or the host's struct is shorter.
 template <class Info>
 std::optional<Info> info_at(const Call& call, std::size_t i) {
   Info info{};
@@ -183,7 +183,7 @@ std::optional<Info> info_at(const Call& call, std::size_t i) {
   return info;
 }
 
-// With devices the reason is empty, without any it is not.
+// The reason must be empty exactly if there are devices.
 void check_reason(Call& call) {
   const Shadow& reason = call.shadows[2];
   if (call.is_ok() && call.wrote(1) && reason.size != 0 &&

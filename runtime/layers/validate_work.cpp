@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/layers/validate_work.cpp: what is alive, linked and queued, and in which order work happens.
+// runtime/layers/validate_work.cpp: tracks live objects, links, queued work and its order.
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -104,7 +104,7 @@ void note_work(Call& call, HostMemory& memory) {
   }
 }
 
-// When work that waited for an event of another stream is done, so is the work before that event.
+// If work that waited for an event of another stream has ended, the work before that event has ended too.
 void spread_completion(Call& call) {
   const auto& first = call.objects[0];
   if (first == nullptr || call.row.time == abi::Time::kAsynchronous ||
@@ -136,7 +136,7 @@ void spread_completion(Call& call) {
   }
 }
 
-// The caller holds stream.mutex.
+// Precondition: stream.mutex is held.
 void finish_callbacks(const Object& stream, const Reporter& reporter) {
   std::erase_if(stream.checked->callbacks, [&](const auto& one) {
     const bool has_ended = one.first <= stream.completed;
@@ -190,7 +190,7 @@ void HostMemory::check_source(const Part& part, const Object& stream, const Repo
   }
 }
 
-// Watches the targets of failed copies for a moment. The host waits, so only the plugin can change them.
+// Watches the targets of failed copies for a short time. The host is waiting, so only the plugin can change them.
 void HostMemory::check_targets(std::vector<Part>& targets, const Object& stream, const Reporter& reporter) {
   constexpr std::chrono::milliseconds kMoment(5);
   std::erase_if(targets, [](Part& part) { return !hash_mapped(part.memory, part.byte_count, part.hash); });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/layers/wrappers.cpp: what the host calls in place of the plugin's functions.
+// runtime/layers/wrappers.cpp: the functions that the host calls in place of the plugin's.
 #include "layers/call.h"
 
 namespace yoke::layers {

@@ -28,7 +28,7 @@ class AllowList {
   std::vector<Entry> entries_;
 };
 
-// In hex. Empty: the file cannot be read.
+// Returns the sum in hex, or nothing if the file cannot be read.
 std::string sha256_of(int descriptor);
 
 }  // namespace yoke::loader

@@ -18,10 +18,10 @@ struct ElfNeeds {
   std::vector<std::string> runpath;    // folders; if not empty, `rpath` is ignored
 };
 
-// Empty: the headers are invalid, or list more libraries than any real file.
+// Returns nothing if the headers are invalid or list more libraries than any real file.
 std::optional<ElfNeeds> read_needs(int descriptor, std::uint64_t file_size);
 
-// Replaces $ORIGIN and ${ORIGIN} by `origin`. Empty if the result is not an absolute path, or if it depends
+// Replaces $ORIGIN and ${ORIGIN} with `origin`. Returns nothing if the result is not an absolute path or depends
 // on the machine ($LIB, $PLATFORM).
 std::optional<std::filesystem::path> expand_origin(const std::string& text,
                                                    const std::filesystem::path& origin);

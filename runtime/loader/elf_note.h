@@ -11,7 +11,7 @@
 
 namespace yoke::loader {
 
-// The place of notes according to the program headers. It may exceed the file.
+// A range of notes according to the program headers. It may exceed the file.
 struct NoteSegment {
   std::uint64_t offset = 0;
   std::uint64_t byte_count = 0;
@@ -28,10 +28,10 @@ struct Note {
 // this machine, or does not contain its program headers.
 std::vector<NoteSegment> note_segments(std::span<const std::byte> file);
 
-// Removes the first note from `rest`. False at the end, and at a note that exceeds `rest`.
+// Removes the first note from `rest`. Returns false at the end or if the note exceeds `rest`.
 bool next_note(std::span<const std::byte>& rest, std::uint64_t alignment, Note& out);
 
-// GNU's build id (`readelf -n`), at most 64 bytes, in lower-case hex. Empty: none was found.
+// The GNU build id (`readelf -n`), at most 64 bytes, in lower-case hex. Empty if the file has none.
 std::string build_id_in(std::span<const std::byte> segment, std::uint64_t alignment);
 std::string build_id(std::span<const std::byte> file);
 

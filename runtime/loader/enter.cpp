@@ -25,7 +25,7 @@ constinit std::mutex load_time_mutex;  // NOLINT(cppcoreguidelines-avoid-non-con
 constexpr std::size_t kMaxReasonBytes = 1000;
 constexpr std::uint64_t kMaxTableBytes = 1U << 16U;  // a larger size is garbage, not a later minor's table
 
-// Runs code of the plugin. Rule 13 forbids exceptions; a plugin that throws anyway is refused.
+// Runs code of the plugin. Rule 13 forbids exceptions; a plugin that throws one is refused.
 template <class Call>
 Refusal guarded(const char* what, const Call& call) {
   std::string thrown;

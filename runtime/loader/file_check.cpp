@@ -108,7 +108,7 @@ Refusal check_elf(int file, std::uint64_t file_size) {
   return check_extent(file, header, file_size);
 }
 
-// Empty if the file has no build id or it cannot be read: it is only shown to people.
+// Empty if the file has no build id or cannot be read. Only for display.
 std::string build_id_of(int file, std::uint64_t file_size) {
   constexpr std::uint64_t kMaxBytes = 1U << 16U;  // of headers, and of each segment of notes
   std::vector<std::byte> head(std::min(file_size, kMaxBytes));

@@ -33,7 +33,7 @@ struct HostLink {
 constinit std::atomic<HostLink*> links{
     nullptr};  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
-// Null: the call is late.
+// Returns null if the plugin is detached.
 std::shared_ptr<const Host> host_of(void* opaque, const char* call) noexcept {
   auto& link = *static_cast<HostLink*>(opaque);
   {

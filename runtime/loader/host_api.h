@@ -14,7 +14,7 @@
 
 namespace yoke::loader {
 
-// A runtime as its loader and its plugins use it. Both references must outlive the object.
+// The parts of a runtime that its loader and plugins use. Both references must outlive the object.
 struct Host {
   const RuntimeOptions& options;
   detail::Logger& logger;
@@ -23,7 +23,7 @@ struct Host {
       call_entry = [](auto entry, auto... args) { return entry(args...); };
 };
 
-// Detaches the table of one plugin. Calls through it are late from then on: they are logged and refused.
+// Detaches one plugin's table. Later calls through it are logged and refused.
 struct DetachHost {
   void operator()(const yoke_host_api* table) const noexcept;
 };

@@ -15,7 +15,7 @@
 namespace yoke::loader {
 namespace {
 
-// Fits into every pipe.
+// No larger than the buffer of any pipe.
 constexpr std::size_t kChunk = 4096;
 
 // The length of the UTF-8 character at the front; 0 if it is invalid (overlong forms and surrogates too).

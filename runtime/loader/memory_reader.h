@@ -19,11 +19,11 @@ class MemoryReader {
   MemoryReader(const MemoryReader&) = delete;
   MemoryReader& operator=(const MemoryReader&) = delete;
 
-  // False: some of the bytes are unreadable; the contents of `to` are then undefined.
+  // Returns false if some of the bytes are unreadable; the contents of `to` are then undefined.
   bool copy(const void* from, std::size_t byte_count, void* to) const noexcept;
   bool readable(const void* from) const noexcept;
 
-  // The text up to its terminating zero, or its first `capacity` bytes. Empty: it is unreadable.
+  // The text up to its terminating zero, or its first `capacity` bytes. Returns nothing if it is unreadable.
   std::optional<std::string> text(const char* from, std::size_t capacity) const;
 
  private:

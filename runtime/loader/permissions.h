@@ -27,7 +27,8 @@ struct Rights {
 // free of links.
 std::vector<std::filesystem::path> links_on(const std::filesystem::path& path);
 
-// What a doubt leads to: a warning, or a refusal because the process is privileged or has an allow-list.
+// How doubtful permissions are handled: with a warning, or refused because the process is privileged or has an
+// allow-list.
 enum class Doubts { kWarn, kRefusedPrivileged, kRefusedPinned };
 
 // Checks the file, its folders, and the links that led to it with their folders. Refused: a file or folder that

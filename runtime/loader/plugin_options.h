@@ -24,7 +24,7 @@ PluginOptions parse_plugin_options(const std::string& backend, std::span<const s
 // Rows for yoke_entry_args. They borrow the texts of `options`.
 std::vector<yoke_option> rows_of(const PluginOptions& options);
 
-// "name=value" texts, as parse_plugin_options takes them.
+// Converts options to "name=value" texts, the input of parse_plugin_options.
 std::vector<std::string> texts_of(const PluginOptions& options);
 
 }  // namespace yoke::loader

@@ -119,7 +119,7 @@ Refusal read_prefix(const MemoryReader& memory, const yoke_plugin* plugin, yoke_
   if (reinterpret_cast<std::uintptr_t>(plugin) % alignof(yoke_plugin) != 0) {
     return refuse("which is not aligned to " + std::to_string(alignof(yoke_plugin)) + " bytes");
   }
-  // In two steps: a prefix that is too short may end right before unreadable memory.
+  // Read in two steps, because a prefix that is too short may end right before unreadable memory.
   constexpr std::size_t kFirst = offsetof(yoke_plugin, abi_major);
   if (!memory.copy(plugin, kFirst, &out)) {
     return refuse("which is not readable memory");

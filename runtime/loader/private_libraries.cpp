@@ -21,7 +21,7 @@ using Folders = std::vector<std::filesystem::path>;
 
 constexpr std::size_t kMaxLibraries = 256;
 
-// The linker's default folders: a user who may write there can replace the linker itself.
+// The linker's default folders are not checked: users who can write to them can replace the linker itself.
 bool is_system_folder(const std::filesystem::path& folder) {
   std::error_code failed;
   const auto canonical = std::filesystem::weakly_canonical(folder, failed);

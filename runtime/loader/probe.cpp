@@ -30,7 +30,7 @@ std::filesystem::path cache_folder(const RuntimeOptions& options) {
   return cache.empty() ? cache : cache / "yoke" / "probe";
 }
 
-// The program beside libyoke, at its place in an installation or in a build tree.
+// The path of yoke-probe relative to libyoke, in an installation or in a build tree.
 std::filesystem::path own_program() {
   const auto libraries = install_folder().parent_path();
   std::error_code failed;
@@ -74,7 +74,7 @@ std::string Prober::exempt(const File& file) const {
   return {};
 }
 
-// Holds everything that makes a verdict stale when it changes.
+// The key of a verdict: it contains everything that makes the verdict stale when it changes.
 std::string Prober::key(const std::string& name, const PluginOptions& options,
                         const Admission& admission) const {
   const Stamp& stamp = admission.stamp;

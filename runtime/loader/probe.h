@@ -31,9 +31,9 @@ struct ProbeRequest {
   PluginOptions options;
   Stamp stamp;
 };
-// Runs the child once and waits for it, slightly longer than `timeout` at most. No process is left running.
-// Empty: the child could not be started, for the reason in `why_not`. Thread-safe; uses posix_spawn, not
-// fork.
+// Runs the child once and waits for it, at most slightly longer than `timeout`. Leaves no process running.
+// Returns nothing if the child could not be started, with the reason in `why_not`. Thread-safe; uses
+// posix_spawn, not fork.
 std::optional<ProbeVerdict> run_probe(const ProbeRequest& request, std::string& why_not);
 
 // Verdicts on disk, one small file each. The key holds everything that makes a verdict stale when it changes.

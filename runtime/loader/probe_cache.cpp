@@ -51,7 +51,7 @@ std::optional<std::array<std::string, kLines>> read_lines(const std::filesystem:
 
 constexpr std::string_view kNew = "new.";  // with six letters: a verdict that is being written
 
-// Whether a file name is one of the cache's: the application may keep other files in the folder.
+// Whether the cache created a file of this name. The application may keep other files in the folder.
 bool is_ours(const std::string& name) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   const auto dash = name.find_first_not_of(kDigits);

@@ -37,7 +37,7 @@ struct Child {
   Descriptor ended;    // readable when it has ended; -1: the kernel has no pidfd
 };
 
-// Moves a descriptor away from the numbers that the child uses.
+// Duplicates a descriptor to a number that the child does not use.
 Descriptor high(Descriptor low) {
   return Descriptor(low.get() < 0 ? -1 : ::fcntl(low.get(), F_DUPFD_CLOEXEC, 10));
 }
@@ -110,7 +110,7 @@ std::string start(const ProbeRequest& request, Child& child) {
   return failed;
 }
 
-// Reads what the pipe holds now. False: its other end is closed, or the report is too long.
+// Reads the data in the pipe without waiting. Returns false if its other end is closed or the report is too long.
 bool drain(int pipe, std::string& report) {
   char bytes[4096];
   while (report.size() < kMaxReportBytes) {
@@ -126,7 +126,7 @@ bool drain(int pipe, std::string& report) {
   return false;
 }
 
-// Reads the report until the child ends. False: the deadline came first.
+// Reads the report until the child ends. Returns false at the deadline.
 bool listen(const Child& child, Clock::time_point deadline, std::string& report) {
   ::fcntl(child.report.get(), F_SETFL, O_NONBLOCK);
   pollfd wanted[2] = {{child.report.get(), POLLIN, 0}, {child.ended.get(), POLLIN, 0}};
@@ -150,8 +150,8 @@ bool listen(const Child& child, Clock::time_point deadline, std::string& report)
   }
 }
 
-// Kills the child and its process group, and returns its exit status. Empty: the application reaped it, or it
-// does not end.
+// Kills the child and its process group, and returns its exit status. Returns nothing if the application reaped
+// the child, or if the child does not end.
 std::optional<int> finish(const Child& child) {
   // Before the child is reaped, because its process group id may be reused afterwards.
   ::kill(-child.process, SIGKILL);

@@ -35,7 +35,7 @@ class Registry {
   // Registers a plugin that is linked into the process. Throws Error kInvalidArgument or kAlreadyExists.
   void add(std::string_view name, yoke_plugin_entry_fn entry);
 
-  // Returns the backend `name`, loading its plugin if no one uses it yet. `make` wraps an entered plugin.
+  // Returns the backend `name`, and loads its plugin unless it is in use. `make` wraps an entered plugin.
   // Throws Error kNotFound if there is no candidate, kFailedPrecondition if the first candidate is refused.
   using Make = std::function<std::shared_ptr<Backend>(EnteredPlugin)>;
   std::shared_ptr<Backend> get(std::string_view name, const std::shared_ptr<const Host>& host,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/loader/tables.h: the functions of every plugin table by name, and the stub for one that a plugin
-// lacks. Both are generated from the X-macro lists in yoke/backend.h and yoke/ext/.
+// runtime/loader/tables.h: the names of all functions of plugin tables, and stubs for functions that a plugin
+// lacks. Generated from the X-macro lists in yoke/backend.h and yoke/ext/.
 #pragma once
 
 #include <yoke/backend.h>

@@ -127,7 +127,7 @@ program::Module read_program(const Device& device, std::string_view text) {
 
 namespace detail {
 
-// Compiles one text for one device or, where its backend does not run it, for the fallback device.
+// Compiles one text for one device or, if the device's backend does not support it, for the fallback device.
 class Compilation {
  public:
   Compilation(const std::shared_ptr<Device>& device, std::string_view source, program::Module module)
@@ -154,7 +154,7 @@ class Compilation {
   }
 
  private:
-  // Returns a description of what the backend does not run; empty if the text was compiled.
+  // Returns a description of the unsupported statements; empty if the text was compiled.
   std::string compile_here(Code& code) {
     if (runtime_.logger.logs(LogLevel::kDebug)) {
       runtime_.logger.log(LogLevel::kDebug,

@@ -5,7 +5,7 @@
 namespace yoke::passes {
 namespace {
 
-// `t[i] = t[i]`: writes the value that is already there.
+// Whether the statement is `t[i] = t[i]`, which changes nothing.
 bool is_self_copy(const Statement& statement) {
   return statement.assign == Assign::kSet && !statement.reduce && statement.value.op == Op::kRead &&
          statement.value.access.tensor == statement.target.tensor && !statement.value.access.otherwise &&

@@ -236,8 +236,8 @@ class Fuser {
 
 bool fuse_in(Program& program) {
   bool changed = false;
-  // Each round removes a statement or a read of a temporary, or places an epilogue, so this ends,
-  // usually after one round.
+  // Terminates, because each round removes a statement or a read of a temporary, or moves an epilogue. Usually
+  // one round suffices.
   while (Fuser(program).run() || place_epilogues_in(program)) {
     changed = true;
   }

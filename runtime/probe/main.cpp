@@ -86,7 +86,7 @@ void compare(ProcessState& before, const char* stage) {
   for (const std::string& difference : yoke::probe::differences(before, now)) {
     report(std::string(kProbeBroke) + "\t" + stage + "\t" + difference);
   }
-  // Reported once: the child still exists at the next stage.
+  // Reported only once, although the child process still exists at the next stage.
   static bool has_child = false;
   if (!has_child && ::waitpid(-1, nullptr, WNOHANG) >= 0) {
     has_child = true;

@@ -52,8 +52,7 @@ std::uint64_t Buffer::device_address() const {
 Buffer::~Buffer() {
   const auto& state = device_->backend()->state();
   if (!hazards_->wait_all(state.runtime->options.wait_timeout)) {
-    // Leaked rather than freed while work uses it, together with its device and the list that
-    // the work refers to.
+    // Work still uses the memory, so leak it together with its device and the list that the work refers to.
     (void)new (std::nothrow) std::shared_ptr<Device>(device_);
     (void)hazards_.release();  // NOLINT(bugprone-unused-return-value)
     state.runtime->logger.log(

@@ -37,7 +37,7 @@ struct Transfer::Impl {
   TensorSpec spec;
   BufferView dst;  // kStreaming: the source itself
   BufferView src;
-  std::shared_ptr<Stream> stream;  // the destination's
+  std::shared_ptr<Stream> stream;  // of the destination
 };
 
 namespace detail {

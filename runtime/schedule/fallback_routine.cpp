@@ -13,7 +13,7 @@ namespace yoke::detail {
 
 namespace {
 
-// The host address of a buffer, or null.
+// Returns the host address of a buffer, or null if the host cannot address it.
 std::byte* host_address(const Buffer& buffer) {
   yoke_buffer_info info{};
   info.struct_size = sizeof(info);
@@ -69,7 +69,7 @@ std::uint64_t FallbackRoutine::unchanged(const std::shared_ptr<StreamState>& lan
       bits |= std::uint64_t{1} << i;
     }
   }
-  // The results of this launch will be on both devices.
+  // After this launch, both devices have its results.
   for (std::size_t i = 0; i < arguments_.size(); ++i) {
     copied_[i] = versions_[i].after;
   }

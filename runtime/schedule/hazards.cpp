@@ -31,7 +31,7 @@ void add_wait(std::vector<Dependency>& waits, const std::shared_ptr<StreamState>
 
 }  // namespace
 
-// Holds the locks of all buffers of a sorted list, each once.
+// Holds the locks of all buffers of a sorted list. Each buffer is locked once.
 class Hazards::HeldLocks {
  public:
   explicit HeldLocks(std::span<const Access> accesses) : accesses_(accesses) {

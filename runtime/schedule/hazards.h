@@ -66,7 +66,7 @@ class Hazards {
     std::shared_ptr<StreamState> stream;
     std::uint64_t ticket;
     bool is_write;
-    bool is_overwritten;  // by later work, as a whole: waited for, but its error is not inherited
+    bool is_overwritten;  // completely, by later work: commands wait for it but do not inherit its error
   };
 
   void find(const Access& access, const StreamState& stream, std::vector<Dependency>& waits);
@@ -79,7 +79,7 @@ class Hazards {
   std::vector<Record> records_;
 };
 
-// Sorts in locking order, and drops empty accesses.
+// Sorts accesses in locking order and removes empty ones.
 void sort_accesses(std::vector<Access>& accesses);
 
 }  // namespace yoke::detail

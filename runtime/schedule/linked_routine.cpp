@@ -13,7 +13,7 @@ std::string argument_text(const ArgumentInfo& argument) {
   return "argument '" + argument.name + "' is " + detail::spec_text(argument.type, argument.dims);
 }
 
-// Resolves the names that arguments are bound to, and reports mismatches.
+// Finds the tensors that arguments are bound to, and reports mismatches.
 class Linker {
  public:
   Linker(const Code::Entry& entry, const std::map<std::string, std::string>& rename, std::string where)

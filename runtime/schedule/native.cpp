@@ -11,7 +11,7 @@
 
 namespace yoke::detail {
 
-// Keeps the backend's stream open while a thread calls it without issue_mutex_.
+// Keeps the backend's stream open while a thread uses it without holding issue_mutex_.
 class StreamState::NativeUse {
  public:
   explicit NativeUse(StreamState& state) : state_(state) {
@@ -204,7 +204,7 @@ void StreamState::refresh() noexcept {
   std::int32_t state = YOKE_STATE_PENDING;
   const std::int32_t code = attempt<&yoke_stream_api::stream_query>(backend(), status, use.stream(), &state);
   if (code != YOKE_STATUS_OK) {
-    native_failed(code, status);  // the work may still run: a wait determines when it is complete
+    native_failed(code, status);  // the work may still be running; a wait determines when it is complete
   } else if (state != YOKE_STATE_PENDING) {
     if (state == YOKE_STATE_FAILED) {
       native_failed(attempt<&yoke_stream_api::stream_wait>(backend(), status, use.stream(), std::uint64_t{0}),
@@ -245,7 +245,7 @@ void StreamState::close_native() noexcept {
     const std::lock_guard lock(native_mutex_);
     return native_users_ != 0;
   };
-  // Waiting threads keep this object alive, and return after a short time.
+  // Waiting threads keep this object alive and return soon.
   const Clock::time_point deadline = deadline_after(std::chrono::seconds(1));
   while (has_users() && Clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -260,7 +260,7 @@ void StreamState::close_native() noexcept {
     destroy<&yoke_stream_api::stream_destroy>(backend(), native_);
     native_ = nullptr;
   } else {
-    // Its work may still use memory and call back, so it stays open, and so does this object.
+    // Work may still use memory and call back, so leak the backend's stream and this object.
     (void)new (std::nothrow) std::shared_ptr<StreamState>(shared_from_this());
     backend().runtime->logger.log(LogLevel::kError, "stream.abandon stream=" + name +
                                                         " reason=\"its work did not finish; it stays open\"");

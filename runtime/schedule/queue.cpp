@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/queue.cpp: queues commands: first their hazards, then the command itself, to the backend
-// or to the ring.
+// runtime/schedule/queue.cpp: queues a command: records its hazards, then passes it to the backend or to the ring.
 #include "device/call.h"
 #include "schedule/stream_state.h"
 
@@ -71,7 +70,7 @@ void StreamState::wait_for_room() {
     const std::string sentence = "stream '" + name + "': the queue of " +
                                  std::to_string(CommandRing::kCapacity) +
                                  " commands stayed full; the running command does not finish";
-    // Not kDeadlineExceeded: waits return that only while work is pending.
+    // Not kDeadlineExceeded, which waits return only while work is pending.
     fail(completed_.load() + 1, ErrorCode::kResourceExhausted, sentence);
     raise_to(reserved_, promised_);  // the hazards have this ticket, and the worker completes it later
     throw Error(ErrorCode::kResourceExhausted, sentence);

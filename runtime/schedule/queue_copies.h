@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/queue_copies.h: queues copies with the name of their tensor, for error messages.
+// runtime/schedule/queue_copies.h: queues copies together with the tensor's name, for error messages.
 #pragma once
 
 #include <yoke/runtime/device.h>

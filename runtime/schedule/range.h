@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/range.h: whether a view is inside its buffer, and the text for one that is not.
+// runtime/schedule/range.h: checks that a view is inside its buffer, and composes the error message.
 #pragma once
 
 #include <yoke/runtime/device.h>

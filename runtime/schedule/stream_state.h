@@ -65,7 +65,7 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   bool has_failed(std::uint64_t ticket) const noexcept { return failed_from_.load() <= ticket; }
   bool has_failed() const noexcept { return failed_from_.load() != kNever; }
   std::uint64_t last_ticket() const noexcept { return reserved_.load(); }
-  // Queries the backend's progress.
+  // Updates the progress of a native stream.
   void refresh() noexcept;
   // Waits until the ticket is complete, failed or not. Returns false at the deadline.
   bool wait_complete(std::uint64_t ticket, Clock::time_point deadline) noexcept;
@@ -76,7 +76,7 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   void fail(std::uint64_t ticket, ErrorCode code, const std::string& sentence) noexcept;
   Error error() const;
   void abort() noexcept;
-  // Records a native event, so that a wait for this point does not wait for later work.
+  // Records a native event, so that waits for this point do not include later work.
   void mark() noexcept;
   NativeHandle native_handle();  // throws kUnimplemented
 
@@ -164,8 +164,8 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   const NativeEvent* query_events() noexcept;
   void native_failed(std::int32_t code, const class Status& status) noexcept;
   void close_native() noexcept;
-  // Returns whether the ticket is complete, after a short time at most, so that callers can
-  // check deadline and abort.
+  // Waits a short time at most and returns whether the ticket is complete, so that callers can check for a
+  // deadline or an abort.
   bool wait_slice(std::uint64_t ticket, Clock::time_point deadline) noexcept;
 
   // Timeline. completed_ <= issued_ <= reserved_. A worker's commands are issued and completed

@@ -9,7 +9,7 @@ namespace yoke::detail {
 
 namespace {
 
-// How long close() waits for a call into a plugin, which cannot be interrupted, and for aborted work.
+// How long close() waits for aborted work and for a call into a plugin, which cannot be interrupted.
 constexpr std::chrono::seconds kGrace{1};
 
 std::string milliseconds(std::chrono::nanoseconds time) {
@@ -69,7 +69,7 @@ void StreamState::close() noexcept {
     if (stopped_.load()) {
       worker_.join();
     } else {
-      // The thread keeps this object alive, and ends when the plugin's call returns.
+      // The thread keeps this object alive and ends when the plugin's call returns.
       backend().runtime->logger.log(
           LogLevel::kError,
           "stream.abandon stream=" + name + " reason=\"a call into the backend did not return\"");

@@ -57,7 +57,7 @@ Transfer device_to_device(std::string_view name, MergeUse use, const Context& ds
   }
 
   if (linked->use != MergeUse::kStreaming && detail::is_staged(*linked->dst.buffer->device(), *there)) {
-    // Creates its threads and memory now rather than in the first run.
+    // Creates threads and memory now rather than in the first run.
     dst.stream()->state().prepare_staging(linked->dst, linked->src);
   }
   Transfer result;

@@ -94,7 +94,7 @@ void StreamState::run(Command& command) noexcept {
     }
   }
   command.other.reset();
-  // Before the pop: once the ring is empty, the caller may issue its next command itself.
+  // Published before the pop, because the caller may issue its next command itself once the ring is empty.
   if (completes) {
     finish(ticket);
   }

@@ -41,9 +41,9 @@ class Device : public std::enable_shared_from_this<Device> {
   const std::string& name() const { return name_; }
   yoke_memory_info memory() const;
   yoke_device* get() const { return handle_; }
-  // Throws Error kUnimplemented if the backend has no yoke.memory/1 or no such handle.
+  // Throws Error kUnimplemented if the backend lacks yoke.memory/1 or such a handle.
   NativeHandle native() const;
-  // Whether the handles are of the same device. Streams, buffers, events and routines of one handle can
+  // Whether both handles denote the same device. Streams, buffers, events and routines of one handle can
   // then be used with those of the other.
   bool is_same(const Device& other) const { return backend_ == other.backend_ && ordinal_ == other.ordinal_; }
   // Whether routines of this device can use buffers of `other` in place: the devices are the same, or
@@ -53,7 +53,7 @@ class Device : public std::enable_shared_from_this<Device> {
   // device fails with kDeviceLost.
   bool is_lost() const noexcept { return lost_.load(); }
   void set_lost() noexcept { lost_.store(true); }
-  // For the names of streams.
+  // Numbers the streams, for their names.
   std::uint32_t next_stream_number() noexcept { return stream_count_.fetch_add(1); }
 
  private:
@@ -125,7 +125,7 @@ struct ArgumentInfo {
   std::uint64_t byte_count = 0;
 };
 
-// The values low, low + step, ... below high.
+// The values low, low + step, ... that are less than high.
 struct SymbolInfo {
   std::string name;
   std::int64_t low = 0, high = 1, step = 1;
@@ -151,7 +151,7 @@ class Code {
   // Both throw Error kNotFound, which lists the names.
   const Entry& entry(std::string_view name) const;
   std::uint32_t entry_number(std::string_view name) const;
-  // Null if the code runs on the fallback device.
+  // Returns null if the code runs on the fallback device.
   yoke_code* get() const { return handle_; }
   // The optimized text, as the backend compiled it.
   const std::string& text() const { return text_; }

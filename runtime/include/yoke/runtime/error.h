@@ -54,7 +54,7 @@ inline const char* code_name(ErrorCode code) {
   return number >= 0 && number < 18 ? kNames[number] : kNames[2];
 }
 
-// what() is one sentence that names device, call, cause and fix, as far as they apply.
+// what() is one sentence that names the device, the call, the cause and the fix where they apply.
 class Error : public std::runtime_error {
  public:
   Error(ErrorCode code, const std::string& sentence) : std::runtime_error(sentence), code_(code) {}

@@ -17,7 +17,7 @@ namespace yoke {
 struct LayerOptions {
   // "validate", "trace" or both, separated by a comma, from the host to the plugin. Empty: YOKE_LAYERS.
   std::string names;
-  // Read YOKE_LAYERS, and the variables named below for what is not set here.
+  // Use YOKE_LAYERS and the environment variables below for options that are not set here.
   bool use_environment = true;
   // validate: a call that breaks a rule fails with FAILED_PRECONDITION. Otherwise the violation is logged and
   // counted, and only calls with an invalid handle fail. YOKE_VALIDATE=fail
@@ -38,7 +38,7 @@ struct Violation {
   int rule = 0;  // its number in plugin_api/RULES.md
   Culprit who = Culprit::kHost;
   bool is_warning =
-      false;  // a matter of time, or of the rest of the process: possibly not the culprit's fault
+      false;  // about time or the process's settings, which other code may have caused
   std::string backend;
   std::string call;  // "from_host"
   std::string text;  // one sentence
@@ -50,7 +50,7 @@ struct ValidationReport {
   std::vector<Violation> first;  // at most 1000, in order
 };
 
-// For hosts that enter plugins themselves. A Runtime does this according to its options.
+// For hosts that enter plugins without a Runtime. A Runtime does this according to its options.
 namespace layers {
 
 struct Session;  // the layers of one host: options, counters, the trace file
@@ -66,7 +66,7 @@ std::shared_ptr<Session> open_session(const LayerOptions& options, LogSink sink)
 std::int32_t enter(const std::shared_ptr<Session>& session, yoke_plugin_entry_fn entry,
                    const yoke_entry_args* args, yoke_plugin** out_plugin, yoke_error* error);
 
-// Threads: both from any thread.
+// Threads: any, for both functions.
 ValidationReport validation(const Session& session);
 // The last log line: "layer.off name=validate violations=0 warnings=0"; empty without validate.
 std::string summary(const Session& session);

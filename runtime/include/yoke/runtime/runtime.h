@@ -34,7 +34,7 @@ struct BackendState;
 struct ProbeOptions {
   enum class Which {
     kNone,
-    kUntrusted,  // files outside the install folder; a user who may write there can replace libyoke itself
+    kUntrusted,  // files outside the install folder; users who can write to it can replace libyoke anyway
     kAll
   };
   Which which = Which::kUntrusted;
@@ -54,10 +54,10 @@ struct RuntimeOptions {
   LogSink log_sink;  // empty: spdlog on stderr
   // The timeout of every wait that has no deadline argument.
   std::chrono::nanoseconds wait_timeout = std::chrono::minutes(10);
-  // Allocate and free the host-side memory of plugins, to count, place or limit it. Set both or neither;
-  // empty: the system's allocator. `allocate_host_memory` gets byte count and alignment (a power of two) and
-  // returns null if it fails. Both are called from any thread until the last object made from the runtime is
-  // destroyed.
+  // Allocate and free the host memory of plugins, to count, place or limit it. Set both or neither; if they
+  // are empty, the system's allocator is used. `allocate_host_memory` takes a byte count and an alignment (a
+  // power of two) and returns null on failure. Both are called from any thread until the last object made from
+  // the runtime is destroyed.
   std::function<void*(std::uint64_t, std::uint64_t)> allocate_host_memory;
   std::function<void(void*)> free_host_memory;
   // Runs the programs that a device's backend cannot run, on its first device. Runtime::fallbacks() counts
@@ -70,9 +70,9 @@ struct RuntimeOptions {
   std::uint32_t injected_delay_us = 0;
   std::uint64_t injected_delay_seed = 0;
   ProbeOptions probe;
-  // A file of lines as sha256sum prints them, `<sum>  <absolute path or file name>`. Other plugins, and other
-  // private libraries of plugins, are refused. Empty: YOKE_PLUGIN_ALLOW_LIST if search_environment is set,
-  // else no list.
+  // A file in the format of sha256sum: lines `<sum>  <absolute path or file name>`. Plugins and private
+  // libraries of plugins that are not listed are refused. If empty, YOKE_PLUGIN_ALLOW_LIST is used if
+  // search_environment is set, else no list.
   std::filesystem::path allow_list;
   // Options of whole plugins as "name=value" texts, by backend name. A plugin gets them when it is entered
   // and is refused if one is unknown or invalid. Backend::option_specs() lists those of a loaded plugin.
@@ -94,7 +94,7 @@ struct BackendCandidate {
   std::string shadowed_by;     // path of the file that is loaded instead; empty: none
   std::string build_id;        // the linker's, in hex; empty: it has none, or is not an ELF file
   std::string probed;          // "yes", "cached", or "no: " and the reason
-  std::vector<std::string> warnings;  // doubts that are not reason enough to refuse it, one sentence each
+  std::vector<std::string> warnings;  // problems that do not make the file unusable, one sentence each
 };
 
 // The launches of a program that ran on another backend than its device's (rule 27).
@@ -146,7 +146,7 @@ class Runtime {
   // Returns all candidates, sorted by name and search order. Loads nothing.
   std::vector<BackendCandidate> list_backends() const;
 
-  // Loads libyoke_backend_<name>.so unless it is in use already. Throws Error kNotFound, which lists the
+  // Loads libyoke_backend_<name>.so unless it is already in use. Throws Error kNotFound, which lists the
   // names found and why others were refused, or kFailedPrecondition if the plugin is refused.
   std::shared_ptr<Backend> backend(std::string_view name);
 
@@ -157,7 +157,7 @@ class Runtime {
   // One row per routine, device and reason, sorted by device and routine. Launches still queued are not
   // counted.
   std::vector<FallbackCount> fallbacks() const;
-  // The findings of the layer validate so far; empty if it is off.
+  // The violations found so far by the layer validate; empty if it is off.
   ValidationReport validation() const;
 
   void log(LogLevel level, std::string_view line) const;
