@@ -18,8 +18,8 @@ namespace yoke::replay {
 // Words, and the memory that they point to.
 struct Arguments {
   std::array<std::uint64_t, abi::kMostArguments> words{};
-  std::array<std::uint64_t, abi::kMostParameters>
-      parameters{};  // of the function: the words, or their struct
+  // The parameters of the function: the words, or the struct that holds them.
+  std::array<std::uint64_t, abi::kMostParameters> parameters{};
   std::array<std::uint64_t, abi::kMostArguments> outs{};
   std::deque<std::vector<std::byte>> memory;
   std::vector<yoke::Option> options;

@@ -13,7 +13,7 @@
 #include <unordered_set>
 #include <vector>
 
-// The kit's definition of the opaque error object.
+// The kit's definition of the ABI's opaque error object.
 struct yoke_error {
   std::int32_t code = 0;
   std::int64_t vendor_code = 0;
@@ -28,7 +28,7 @@ namespace yoke::conformance {
 std::string code_name(std::int32_t code);
 bool is_utf8(std::string_view text);
 
-// One per entered plugin. Wrong calls are recorded in faults() and fail the test.
+// One object per entered plugin. Wrong calls are recorded in faults() and fail the test.
 class Host {
  public:
   Host();

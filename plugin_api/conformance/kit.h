@@ -63,7 +63,7 @@ class Kit {
   const Settings& settings() const { return settings_; }
   const std::string& test_name() const { return test_name_; }  // "copy.random-ranges"
 
-  // Loaded, entered and opened at the first call. A test of loading itself acts before it calls these.
+  // Loads, enters or opens at the first call. Tests of loading do their work before they call these.
   const Library& library();
   Plugin& plugin();
   // The device of --device, opened with the options of --option. Throws Unsupported with the

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/objects.cpp: creates, uses and destroys
-// handles; every failed call fails the test.
+// plugin_api/conformance/objects.cpp: creates, uses and destroys handles; every failed call fails the test.
 #include "objects.h"
 
 #include <exception>

@@ -27,7 +27,7 @@ inline constexpr std::uint64_t kMillisecond = 1'000'000;  // in ns
 // reported by the test and not by its deadline.
 std::uint64_t longest_wait_ns();
 
-// A deadline for polling: over once longest_wait_ns() have passed.
+// A deadline for polling, longest_wait_ns() after its construction.
 class Patience {
  public:
   bool is_over() const { return Clock::now() > end_; }
@@ -109,7 +109,7 @@ class Buffer {
   void reset() { handle_.reset(); }
   yoke_buffer_info describe() const;
 
-  // Copies with a NULL stream: done when they return.
+  // Copies with a NULL stream, which are done when they return.
   void write(std::uint64_t offset, std::span<const std::byte> bytes) const;
   void read(std::uint64_t offset, std::span<std::byte> bytes) const;
   Bytes contents() const;
@@ -166,7 +166,7 @@ class Stream {
   std::vector<Bytes> kept_;
 };
 
-// A program's text as the ABI takes it. Borrows `bytes`.
+// A program's text as an argument struct of the ABI. Borrows `bytes`.
 yoke_compile_args program_text(std::string_view bytes);
 // A range of a buffer, by default all of it.
 yoke_binding binding(const Buffer& buffer, std::uint64_t offset = 0);

@@ -25,8 +25,7 @@
 
 namespace yoke::conformance {
 
-// Numbers every function of every table, so that the driver can
-// name the function in which a process died.
+// Numbers every function of every table, so that the driver can name the function in which a process died.
 #define YOKE_CONFORMANCE_FUNCTIONS(X) \
   YOKE_BACKEND_API_FUNCTIONS(X)       \
   YOKE_STREAM_API_FUNCTIONS(X)        \
@@ -86,7 +85,7 @@ T sized() {
   return made;
 }
 
-// What a call returned.
+// The result of a call.
 struct Answer {
   const char* function = "";
   std::int32_t code = YOKE_STATUS_OK;
@@ -237,7 +236,7 @@ class Plugin {
   yoke_live_counts live_counts() const;
   std::uint32_t device_count() const;
   std::uint32_t some_devices() const;  // device_count(); Unsupported with the plugin's reason if it is 0
-  // All options, or those of YOKE_OPTION_SCOPE_*. Empty without the function.
+  // All options, or those of one YOKE_OPTION_SCOPE_*. Empty if the plugin lacks option_specs.
   std::vector<yoke_option_spec> option_specs(std::optional<std::int32_t> scope = std::nullopt) const;
 
   // Destroys the plugin. Fails if the plugin keeps host memory or

@@ -71,8 +71,8 @@ concept HasFields = requires(Type args) {
   fields(args);
 };
 
-// `word` is a name followed by marks: ? may be NULL, ~ released by the call, @ borrowed until a later event is
-// done, * array of structs, ! opaque.
+// `word` is a name followed by marks: ? may be NULL, ~ released by the call, @ borrowed until a later event
+// is done, * array of structs, ! opaque.
 template <class Type>
 constexpr Argument parameter(std::string_view word) {
   const char mark = word.find_last_of("?~@*!") == word.size() - 1 ? word.back() : ' ';

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/layers/call.cpp: a call through the layers: looks up handles, lets the plugin write to shadow memory,
-// and copies the results to the host.
+// runtime/layers/call.cpp: a call through the layers: looks up handles, lets the plugin write to shadow
+// memory, and copies the results to the host.
 #include "layers/call.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/layers/handles.h: the handles of all plugins. The host receives the plugins' own handles, so that the
-// layers can pass through tables that they do not know.
+// runtime/layers/handles.h: the handles of all plugins. The host receives the plugins' own handles, so that
+// the layers can pass through tables that they do not know.
 #pragma once
 
 #include <atomic>
@@ -41,8 +41,8 @@ struct Object {
   std::uint32_t ordinal = 0;     // of its device
   std::uint64_t byte_count = 0;  // buffers, pinned memory
   bool is_imported = false;      // buffers
-  // Streams: how many pieces of work were queued, and how many of them have ended as far as the host can tell.
-  // `mutex` guards both, and the layers' data of the stream.
+  // Streams: how many pieces of work were queued, and how many of them have ended as far as the host can
+  // tell. `mutex` guards both, and the layers' data of the stream.
   std::mutex mutex;
   std::uint64_t issued = 0;
   std::uint64_t completed = 0;
@@ -54,8 +54,8 @@ struct Object {
   std::shared_ptr<Checked> checked;  // data of the validate layer; null if it is off
 };
 
-// The objects of the process by kind and handle. Dead objects are kept until their handle is reused or several
-// thousand other objects have died.
+// The objects of the process by kind and handle. Dead objects are kept until their handle is reused or
+// several thousand other objects have died.
 class Handles {
  public:
   static Handles& instance();

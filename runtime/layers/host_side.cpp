@@ -11,7 +11,8 @@ namespace {
 
 struct Pool {
   std::mutex mutex;
-  std::deque<ErrorSlot*> free;  // oldest first: closed slots are reused as late as possible, to detect late writes
+  // Oldest first: closed slots are reused as late as possible, to detect late writes.
+  std::deque<ErrorSlot*> free;
 };
 constexpr std::size_t kRest = 64;
 
@@ -22,8 +23,8 @@ Pool& pool() {
 
 thread_local const Interposer* current_callback = nullptr;
 
-// A call of a host function by the plugin on this thread. If the plugin is destroyed, the call is reported and the
-// object converts to false.
+// A call of a host function by the plugin on this thread. If the plugin is destroyed, the call is reported
+// and the object converts to false.
 class Callback {
  public:
   Callback(void* host, const char* name) : plugin_(*static_cast<Interposer*>(host)) {

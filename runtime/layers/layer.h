@@ -22,8 +22,8 @@ class Layer {
   Layer(const Layer&) = delete;
   Layer& operator=(const Layer&) = delete;
 
-  // Calls of the host to functions of the tables. If before() returns false, the call does not reach the plugin;
-  // `call.code` and its status object have the reason.
+  // Calls of the host to functions of the tables. If before() returns false, the call does not reach the
+  // plugin; `call.code` and its status object have the reason.
   virtual bool before(Call& /*call*/) { return true; }
   virtual void issuing(const Call& /*call*/) {}  // the last hook before the plugin is called
   virtual void after(Call& /*call*/) {}

@@ -120,8 +120,8 @@ class TraceWriter {
   std::uint64_t start_ns() const noexcept { return start_ns_; }  // steady clock: time 0 of the file
   std::uint64_t next_plugin() noexcept;
 
-  // `payload` comes from an Encoder. Returns the number of the call. Never throws: the first failure is logged,
-  // and later records are only counted.
+  // `payload` comes from an Encoder. Returns the number of the call. Never throws: the first failure is
+  // logged, and later records are only counted.
   std::uint64_t add(std::span<const std::byte> payload) noexcept;
   // A log line of a plugin, or of a layer if `plugin` is 0.
   void log(std::uint64_t plugin, std::int32_t level, std::string_view text) noexcept;

@@ -21,8 +21,8 @@ struct ElfNeeds {
 // Returns nothing if the headers are invalid or list more libraries than any real file.
 std::optional<ElfNeeds> read_needs(int descriptor, std::uint64_t file_size);
 
-// Replaces $ORIGIN and ${ORIGIN} with `origin`. Returns nothing if the result is not an absolute path or depends
-// on the machine ($LIB, $PLATFORM).
+// Replaces $ORIGIN and ${ORIGIN} with `origin`. Returns nothing if the result is not an absolute path or
+// depends on the machine ($LIB, $PLATFORM).
 std::optional<std::filesystem::path> expand_origin(const std::string& text,
                                                    const std::filesystem::path& origin);
 

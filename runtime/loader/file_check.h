@@ -59,7 +59,8 @@ class Descriptor {
   int number_;
 };
 
-// Reads exactly `byte_count` bytes at `offset`. Returns false if the file is shorter, or on an error (see errno).
+// Reads exactly `byte_count` bytes at `offset`. Returns false if the file is shorter, or on an error (see
+// errno).
 bool read_at(int descriptor, std::uint64_t offset, void* to, std::uint64_t byte_count);
 
 class AllowList;

@@ -27,13 +27,13 @@ struct Rights {
 // free of links.
 std::vector<std::filesystem::path> links_on(const std::filesystem::path& path);
 
-// How doubtful permissions are handled: with a warning, or refused because the process is privileged or has an
-// allow-list.
+// How doubtful permissions are handled: with a warning, or refused because the process is privileged or has
+// an allow-list.
 enum class Doubts { kWarn, kRefusedPrivileged, kRefusedPinned };
 
-// Checks the file, its folders, and the links that led to it with their folders. Refused: a file or folder that
-// every user may write, except a sticky folder. Doubtful: a file or folder that a group may write, or that
-// belongs to neither root nor this user. Preconditions: `path` is canonical, and `file` is its status.
+// Checks the file, its folders, and the links that led to it with their folders. Refused: a file or folder
+// that every user may write, except a sticky folder. Doubtful: a file or folder that a group may write, or
+// that belongs to neither root nor this user. Preconditions: `path` is canonical, and `file` is its status.
 Rights check_rights(const std::filesystem::path& path, const struct stat& file, Doubts doubts,
                     const std::vector<std::filesystem::path>& links = {});
 

@@ -110,7 +110,8 @@ std::string start(const ProbeRequest& request, Child& child) {
   return failed;
 }
 
-// Reads the data in the pipe without waiting. Returns false if its other end is closed or the report is too long.
+// Reads the data in the pipe without waiting. Returns false if its other end is closed or the report is too
+// long.
 bool drain(int pipe, std::string& report) {
   char bytes[4096];
   while (report.size() < kMaxReportBytes) {
@@ -150,8 +151,8 @@ bool listen(const Child& child, Clock::time_point deadline, std::string& report)
   }
 }
 
-// Kills the child and its process group, and returns its exit status. Returns nothing if the application reaped
-// the child, or if the child does not end.
+// Kills the child and its process group, and returns its exit status. Returns nothing if the application
+// reaped the child, or if the child does not end.
 std::optional<int> finish(const Child& child) {
   // Before the child is reaped, because its process group id may be reused afterwards.
   ::kill(-child.process, SIGKILL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/passes/fold_rules.cpp: identities that hold bit for bit. x-0.0 = x holds; x+0.0 = x does not, because
-// x may be -0.0.
+// runtime/passes/fold_rules.cpp: identities that hold bit for bit. x-0.0 = x holds; x+0.0 = x does not,
+// because x may be -0.0.
 #include <cmath>
 #include <limits>
 

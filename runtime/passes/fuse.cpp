@@ -236,8 +236,8 @@ class Fuser {
 
 bool fuse_in(Program& program) {
   bool changed = false;
-  // Terminates, because each round removes a statement or a read of a temporary, or moves an epilogue. Usually
-  // one round suffices.
+  // Terminates, because each round removes a statement or a read of a temporary, or moves an epilogue.
+  // Usually one round suffices.
   while (Fuser(program).run() || place_epilogues_in(program)) {
     changed = true;
   }

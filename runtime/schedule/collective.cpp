@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/collective.cpp: sums over shards in the order of shard numbers, as small programs that are linked
-// once.
+// runtime/schedule/collective.cpp: sums over shards in the order of shard numbers, as small programs that are
+// linked once.
 #include <yoke/program/program.h>
 #include <yoke/program/text.h>
 #include <yoke/runtime/collective.h>

@@ -22,8 +22,8 @@ namespace yoke::detail {
 
 struct StreamState;
 
-// Does not own the stream's state, because a backend must not destroy its objects from a callback. An abandoned
-// stream keeps its state in memory (StreamState::close_native).
+// Does not own the stream's state, because a backend must not destroy its objects from a callback. An
+// abandoned stream keeps its state in memory (StreamState::close_native).
 struct HostCallback {
   std::function<void(ErrorCode)> function;
   StreamState* stream = nullptr;

@@ -24,7 +24,7 @@ using namespace yoke::conformance;  // NOLINT(google-build-using-namespace): the
 
 constexpr const char* kRunOne = "--run-one";
 
-// The process of one test.
+// Runs in the process of one test.
 int run_one_main(const std::vector<std::string>& words) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const rlimit no_core{0, 0};

@@ -28,8 +28,7 @@ std::pair<std::string, std::string> name_and_value(const std::string& option, co
   return {word.substr(0, at), word.substr(at + 1)};
 }
 
-// The value of option `name` as a number between `low` and
-// `high`; `otherwise` if the option was not typed.
+// The value of option `name` as a number between `low` and `high`; `otherwise` if the option was not typed.
 template <class Number>
 Number number_in(const po::variables_map& values, const char* name, Number low, Number high,
                  Number otherwise) {
@@ -98,7 +97,7 @@ po::variables_map parsed(const std::vector<std::string>& words, const po::option
   positions.add("plugin", -1);
   po::variables_map values;
   try {
-    // No guessing: an abbreviated option would change its meaning when another option is added.
+    // No abbreviations: a new option could change the meaning of an abbreviation.
     constexpr int kStyle = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
     po::store(po::command_line_parser(words).options(all).positional(positions).style(kStyle).run(), values);
     po::notify(values);

@@ -31,7 +31,7 @@ std::optional<Options> parse_options(const std::vector<std::string>& words);
 // The command that repeats one test with the same settings.
 std::string repeat_command(const Options& options, const std::string& plugin, const std::string& test);
 
-// The arguments of a test's process, after `--run-one NAME`.
+// The arguments that follow `--run-one NAME` for a test's process.
 std::vector<std::string> child_words(const Options& options, const std::string& plugin);
 
 // Whether a test's name matches one of the globs. True if there are no globs.

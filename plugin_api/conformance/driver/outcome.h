@@ -17,7 +17,7 @@ enum class Verdict {
   kFailed,
   kExpected,     // failed, and is listed as an expected failure
   kUnexpected,   // listed as an expected failure, but did not fail
-  kUnsupported,  // the plugin does not claim the ability
+  kUnsupported,  // the plugin does not offer the ability
   kNotRun,       // the plugin cannot be loaded, or --fail-fast ended the run
 };
 

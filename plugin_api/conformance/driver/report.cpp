@@ -88,7 +88,7 @@ std::string failure_text(const Result& result, const Options& options, const std
   return text;
 }
 
-// All failures; a text that several tests share is printed once.
+// Prints all failures; a text that several tests share is printed once.
 std::string failures_text(const Report& report, const Options& options) {
   std::map<std::string, std::string> first_with;
   std::string text;
@@ -103,7 +103,7 @@ std::string failures_text(const Report& report, const Options& options) {
   return text;
 }
 
-// Each reason once, followed by its tests.
+// Prints each reason once, followed by its tests.
 std::string reasons_text(const Report& report, Verdict verdict) {
   std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
   for (const Result& result : report.results) {

@@ -67,7 +67,7 @@ struct Pipe {
   Descriptor write;
 };
 
-// An anonymous file, the same in both processes.
+// An anonymous file, mapped by both processes.
 Descriptor shared_file(const char* name, off_t byte_count) {
   Descriptor file(::memfd_create(name, MFD_CLOEXEC), "memfd_create");
   if (byte_count != 0 && ::ftruncate(file.get(), byte_count) != 0) {
@@ -90,7 +90,7 @@ class FileActions {
   posix_spawn_file_actions_t actions_;
 };
 
-// Starts the program as the leader of a process group of its own.
+// Starts the program as the leader of a new process group.
 pid_t spawn(const std::string& program, const std::vector<std::string>& words, const FileActions& actions) {
   std::vector<char*> arguments;
   for (const std::string& word : words) {
@@ -185,9 +185,8 @@ Running::Running(const std::string& self, const Options& options, const std::str
   FileActions actions;
   actions.open_null(STDIN_FILENO);
   actions.give(output_file_.get(), STDOUT_FILENO);
-  actions.give(
-      output_file_.get(),
-      STDERR_FILENO);  // Descriptors above those of the child, so that no dup2 overwrites one that is still needed.
+  actions.give(output_file_.get(), STDERR_FILENO);
+  // Above the descriptors of the child, so that no dup2 overwrites a descriptor that is still needed.
   constexpr int kAbove = 16;
   const Descriptor report(::fcntl(pipe_.write.get(), F_DUPFD_CLOEXEC, kAbove), "dup");
   const Descriptor function(::fcntl(function_file_.get(), F_DUPFD_CLOEXEC, kAbove), "dup");

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/driver/run.h: runs each test in its
-// own process with a deadline, several at once.
+// plugin_api/conformance/driver/run.h: runs each test in its own process with a deadline, several at once.
 #pragma once
 
 #include <functional>
@@ -20,9 +19,8 @@ struct Progress {
   std::string running;  // "copy.random-ranges 40 of 100"
 };
 
-// `self` is the path of this program. Returns the outcomes in the order of `tests`,
-// compared with the expected failures. A test that exceeds its deadline is killed
-// together with the processes that it started.
+// `self` is the path of this program. Returns the outcomes in the order of `tests`, compared with the
+// expected failures. A test that exceeds its deadline is killed together with the processes that it started.
 std::vector<Outcome> run_tests(const std::string& self, const Options& options, const std::string& plugin,
                                const std::vector<NamedTest>& tests, const Expectations& expectations,
                                const std::function<void(const Progress&)>& on_progress);

@@ -101,7 +101,7 @@ std::string ids_of(const Plugin& plugin) {
 }
 
 void unique_ids(Kit& kit) {
-  // In another process first, before this one has loaded the plugin.
+  // Another process counts the devices first, before this process loads the plugin.
   const std::string of_child = in_child([&] { return ids_of(Plugin(Library(kit.settings().plugin))); });
   const std::string ids = ids_of(kit.plugin());
   std::set<std::string> seen;

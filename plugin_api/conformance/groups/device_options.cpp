@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/groups/device_options.cpp: the option
-// schema, and the limits of every range in it.
+// plugin_api/conformance/groups/device_options.cpp: the option schema, and the limits of every range in it.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -73,8 +72,7 @@ void capacities(Kit& kit) {
   constexpr std::size_t kRow = sizeof(yoke_option_spec) + 64;
   const auto whole = static_cast<std::uint32_t>(specs.size());
   for (std::uint32_t capacity = 0; capacity <= whole + 2; ++capacity) {
-    // Room for all rows and one more, so that a plugin that
-    // ignores the capacity is found without an overrun.
+    // Room for all rows and one more, so that a plugin that ignores the capacity is found without an overrun.
     const std::uint32_t room = std::max(capacity, whole) + 1;
     std::vector<unsigned char> rows(room * kRow, kUntouched);
     const std::vector<unsigned char> before = rows;

@@ -50,7 +50,7 @@ void in_order(Kit& kit) {
   }
 }
 
-// stream.deadline-during-work checks that the wait returns before long work ends.
+// The test stream.deadline-during-work checks that the wait returns before long work ends.
 void deadlines(Kit& kit) {
   const Busy busy(kit.device());
   for (const std::uint64_t timeout : {0U, 1U, 100'000U, 5'000'000U}) {

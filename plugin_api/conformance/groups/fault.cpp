@@ -148,8 +148,7 @@ void clear_disarms(Kit& kit) {
                    "the third allocation, whose fault replaced that of the first");
 }
 
-// The error of a failed copy must be returned by every wait for
-// work queued after it, and by no other wait.
+// The error of a failed copy must be returned by every wait for work queued after it, and by no other wait.
 void stream_error(Kit& kit) {
   Device& device = kit.device();
   const Plugin& plugin = kit.plugin();
@@ -201,8 +200,7 @@ void late_event(Kit& kit) {
   const Event late = stream.record();
   const Event unused = stream.record();
   other.wait_for(late);
-  // On a loaded machine the delay may be over before the next
-  // call returns; then the check proves nothing.
+  // On a loaded machine the delay may end before the next call returns; then the test cannot check anything.
   const auto is_early = [&] { return Clock::now() - begin < std::chrono::nanoseconds(kDelay); };
   const bool done_at_once = late.done();
   check(!done_at_once || !is_early(), "an event with a delay of 400 ms is done at once");

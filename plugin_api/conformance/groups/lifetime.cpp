@@ -312,7 +312,8 @@ void host_after_destroy(Kit& kit) {
   plugin.leave();
   const std::vector<std::string> before = host.lines();
   const std::uint64_t allocations = host.allocations_made();
-  // Waits for the plugin's threads, which could still call. A library's pool may stay, so not forever.
+  // Waits for threads of the plugin, which could still call the host. A library's thread pool may stay, so
+  // the wait has a limit.
   for (int i = 0; i < 200 && thread_count() > threads; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }

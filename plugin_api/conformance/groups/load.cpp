@@ -232,7 +232,7 @@ void required_functions(Kit& kit) {
 }
 
 void repeated_entry(Kit& kit) {
-  kit.plugin();  // completes what a plugin does once per process
+  kit.plugin();  // runs the plugin's one-time initialization
   for (int i = 0; i < 100; ++i) {
     Plugin first(kit.library());
     Plugin second(kit.library());

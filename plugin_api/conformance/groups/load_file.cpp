@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/groups/load_file.cpp: the exported
-// symbols, read from the ELF tables of the file.
+// plugin_api/conformance/groups/load_file.cpp: the exported symbols, read from the ELF tables of the file.
 #include <dlfcn.h>
 #include <elf.h>
 

@@ -35,8 +35,7 @@ std::vector<Case> supported_cases(Device& device, std::size_t count) {
   return found;
 }
 
-// can_compile and code_compile must both fail with one of
-// `codes` and leave their out-parameters unchanged.
+// can_compile and code_compile must both fail with one of `codes` and leave their out-parameters unchanged.
 void expect_rejected(Device& device, const yoke_compile_args& program, const std::vector<std::int32_t>& codes,
                      bool says_line, const std::string& why) {
   std::vector<yoke_verdict> verdicts(4);

@@ -17,7 +17,7 @@
 namespace yoke::conformance {
 
 // Calls `fill` with a T whose struct_size is shorter, equal and longer. The call must not write past
-// struct_size, must not change struct_size, and must fill the common members with the same values each
+// struct_size, must not change struct_size, and must write the same values to the common members each
 // time. Only for calls whose results do not change between calls.
 template <class T>
 void check_sized(const char* what, const std::function<Answer(T*)>& fill) {

@@ -9,8 +9,8 @@
 namespace yoke::conformance {
 namespace {
 
-// A random graph of copies on several streams. Events order the copies
-// that conflict; all others may run at any time.
+// A random graph of copies on several streams. Events order conflicting copies; all others may run at any
+// time.
 class RandomGraph {
  public:
   RandomGraph(Kit& kit, Random& random) : random_(random) {
@@ -61,8 +61,7 @@ class RandomGraph {
   static constexpr std::size_t kBuffers = 6;
   static constexpr std::uint64_t kBytes = 1U << 20U;
 
-  // Waits for the conflicting work of other streams: read after
-  // write, write after read, write after write.
+  // Waits for the conflicting work of other streams: read after write, write after read, write after write.
   void before(std::size_t s, std::size_t buffer, bool writes) {
     for (std::size_t other = 0; other < kStreams; ++other) {
       if (other != s) {

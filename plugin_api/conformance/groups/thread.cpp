@@ -231,7 +231,7 @@ void errors(Kit& kit) {
   });
 }
 
-// Many small copies, queued faster than they are done. Finds a staging area that streams share.
+// Queues many small copies faster than they finish, to detect a staging area that streams share.
 void small_copies(Kit& kit) {
   Device& device = kit.device();
   kit.plugin().table<yoke_stream_api>();

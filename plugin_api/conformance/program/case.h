@@ -19,14 +19,15 @@ enum class DataKind : std::uint8_t {
   kPositive,  // 1/8..4; integers in 1..9
   kUnit,      // +-1/2, 1, 2: products stay in range; integers 1, 2, -1
   kWide,      // any exponent whose square is in range; integers with random bits
-  kSpecial,  // NaN, infinities, zeros of both signs, subnormals, the largest; integers: the limits of the type
-  kIndex     // mostly 0 .. limit - 1, some slightly out of range, some far out of range
+  kSpecial,   // NaN, infinities, both zeros, subnormals, the largest number; integers: the limits of the type
+  kIndex      // mostly 0 .. limit - 1, some slightly out of range, some far out of range
 };
 
 struct Data {
   DataKind kind = DataKind::kDyadic;
-  std::int64_t limit =
-      1;  // for kIndex  // The number of an earlier `in` tensor with the same type and dimensions that shares its memory with this one; -1: none.
+  std::int64_t limit = 1;  // for kIndex
+  // The number of an earlier `in` tensor with the same type and dimensions whose memory this one shares, or
+  // -1.
   std::int32_t shared = -1;
 };
 

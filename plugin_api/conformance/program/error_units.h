@@ -9,11 +9,10 @@
 
 namespace yoke::conformance {
 
-// Budgets in units in the last place of the exact result, in the type of the computation: f64, or
-// f32 for every other float (16-bit floats compute in f32 and round). Operations that are not in
-// the table must be exact: moves, gathers, integers, bool, random bits, comparisons, min, max,
-// rounding to an integer, fma, + - * and casts. These are correctly rounded, except that a
-// product may stay unrounded in a following + or -.
+// Budgets in units in the last place of the exact result, in the type of the computation: f64, or f32 for
+// every other float (16-bit floats compute in f32 and round). Operations that are not in the table must be
+// exact: moves, gathers, integers, bool, random bits, comparisons, min, max, rounding to an integer, fma, + -
+// * and casts. These are correctly rounded, except that a product may stay unrounded in a following + or -.
 struct ErrorUnits {
   program::Op op;
   double f32;

@@ -62,7 +62,7 @@ class Best {
       return;
     }
     if (first_nan_ < 0) {
-      unknown_ = unknown_ || value.nan;  // a NaN wins
+      unknown_ = unknown_ || value.nan;  // NaN beats every number
     }
     if (!max_) {
       std::swap(value.low, value.high);

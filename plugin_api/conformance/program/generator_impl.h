@@ -28,7 +28,7 @@ class Generator {
   using Affine = program::Affine;
   using Dims = std::vector<std::uint64_t>;
 
-  // What the generator knows about a tensor besides its declaration.
+  // The generator's information about a tensor besides its declaration.
   struct Known {
     bool whole = false;  // every element has been written
     bool exact = true;   // its values are the same on every correct backend

@@ -99,8 +99,8 @@ static uint random_bits(long seed, long stream, long counter) {
 struct Saturated {
   std::string_view name;
   std::string_view type;
-  std::string_view
-      low;  // float literals: values up to `low` become `lowest`, values from `high` on `highest`
+  // Float literals: values up to `low` become `lowest`, values from `high` on become `highest`.
+  std::string_view low;
   std::string_view high;
   std::string_view lowest;
   std::string_view highest;

@@ -32,7 +32,7 @@ struct Body {
   std::uint64_t element_count = 1;     // iterations that may run in parallel
   std::uint64_t work_per_element = 1;  // serial iterations of each
   bool optimized = true;               // compile with optimization
-  std::string remark;                  // for people: why some iterations are serial
+  std::string remark;                  // for display: why some iterations are serial
 };
 
 // Byte offsets of the temporaries in the workspace, by tensor.

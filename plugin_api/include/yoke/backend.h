@@ -98,7 +98,7 @@ typedef struct yoke_option_spec {
 
 typedef struct yoke_device_info {
   uint64_t struct_size;
-  char name[YOKE_NAME_CAPACITY];      /* for people, such as "AMD EPYC 9654" */
+  char name[YOKE_NAME_CAPACITY];      /* for display, such as "AMD EPYC 9654" */
   char unique_id[YOKE_NAME_CAPACITY]; /* the same for the same hardware in every process */
   uint64_t memory_bytes;              /* total; 0: unknown */
   uint64_t type_mask;                 /* bits 1 << YOKE_TYPE_* */
@@ -114,13 +114,13 @@ typedef struct yoke_memory_info {
   uint64_t struct_size;
   uint64_t used_bytes; /* by live buffers of this handle; imported buffers do not count */
   uint64_t peak_bytes;
-  uint64_t limit_bytes; /* 0: no limit but the hardware's */
+  uint64_t limit_bytes; /* 0: limited only by the hardware */
 } yoke_memory_info;
 
 typedef struct yoke_buffer_info {
   uint64_t struct_size;
   uint64_t byte_count;
-  uint64_t host_address; /* 0: the host cannot address it */
+  uint64_t host_address; /* 0: the host cannot address the buffer */
   int32_t kind;          /* YOKE_MEMORY_* */
   int32_t reserved;
 } yoke_buffer_info;
@@ -154,15 +154,15 @@ typedef struct yoke_buffer_args {
   int32_t reserved;
 } yoke_buffer_args;
 
-/* Tier 0. Every function is required but those marked [optional]. */
+/* Tier 0. Every function is required except those marked [optional]. */
 typedef struct yoke_backend_api {
   uint64_t struct_size;
 
   /* Counts the devices. The first call may start a driver and its threads. From the first call on, a forked
    * child may only exec; calls in it return YOKE_STATUS_FAILED_PRECONDITION.
-   * `out_reason` receives at most `reason_capacity` bytes including the closing zero: one sentence that says
-   * why there are no devices and how to fix it, or an empty text when there are devices. It may be NULL when
-   * `reason_capacity` is 0. No devices is an answer, not an error.
+   * `out_reason` receives at most `reason_capacity` bytes including the closing zero: one sentence that
+   * explains why there are no devices and how to fix it, or an empty text when there are devices. It may be
+   * NULL when `reason_capacity` is 0. Having no devices is not an error.
    * Threads: [any-thread]. May block. */
   int32_t (*device_count)(yoke_plugin* plugin, uint32_t* out_count, char* out_reason,
                           uint64_t reason_capacity, yoke_error* error);
@@ -175,7 +175,7 @@ typedef struct yoke_backend_api {
 
   /* Opens a device. Opening an ordinal again returns another handle with separate options, limits and counts.
    * Handles of one ordinal are the same device: streams, buffers, events and routines of one handle may be
-   * used with those of the other. device_abort and YOKE_STATUS_DEVICE_LOST concern one handle.
+   * used with those of the other. device_abort and YOKE_STATUS_DEVICE_LOST affect one handle.
    * Threads: [any-thread]. May block.
    * Ownership: *out_device is owned: device_close.
    * Errors: YOKE_STATUS_OUT_OF_RANGE       no such ordinal.
@@ -186,7 +186,7 @@ typedef struct yoke_backend_api {
 
   /* Closes a device; NULL is accepted.
    * Threads: [device-serial]. May block.
-   * Errors: YOKE_STATUS_FAILED_PRECONDITION  objects of the handle are alive. The text counts them; the
+   * Errors: YOKE_STATUS_FAILED_PRECONDITION  objects of the handle are alive. The text has their number; the
    *         device stays open. */
   int32_t (*device_close)(yoke_device* device, yoke_error* error);
 
@@ -269,8 +269,8 @@ typedef struct yoke_event_args {
   uint64_t flags; /* YOKE_EVENT_* */
 } yoke_event_args;
 
-/* What stream_host_callback calls. `status` is YOKE_STATUS_OK, or the first error of the work before it. It
- * must return soon: later work of the stream waits for it.
+/* The function that stream_host_callback calls. `status` is YOKE_STATUS_OK, or the first error of the work
+ * before it. The function must return soon, because later work of the stream waits for it.
  * Threads: [callback]. Bounded. */
 typedef void (*yoke_host_callback_fn)(void* user, int32_t status);
 
@@ -279,7 +279,8 @@ typedef void (*yoke_host_callback_fn)(void* user, int32_t status);
  *
  * Errors. The first piece of work that fails poisons its stream: work queued after it is skipped, and every
  * later wait for the stream returns that error. A launch or copy that fails leaves its outputs undefined;
- * other memory is intact. An event carries the first error of the work before it; an event recorded before the failure stays good.
+ * other memory is intact. An event carries the first error of the work before it; a failure does
+ * not affect events that were recorded before it.
  *
  * A timeout is in nanoseconds from the call; 0 never blocks.
  */
@@ -314,7 +315,7 @@ typedef struct yoke_stream_api {
   int32_t (*event_record)(yoke_stream* stream, const yoke_event_args* args, yoke_event** out_event,
                           yoke_error* error);
 
-  /* Destroys an event, which may be pending; NULL is accepted. Streams that wait for it go on waiting.
+  /* Destroys an event, which may be pending; NULL is accepted. Streams that wait for it continue to wait.
    * Threads: [any-thread]. Bounded. */
   void (*event_destroy)(yoke_event* event);
 
@@ -340,8 +341,8 @@ typedef struct yoke_stream_api {
    *         YOKE_EVENT_TIMING. */
   int32_t (*event_elapsed)(yoke_event* start, yoke_event* stop, uint64_t* out_ns, yoke_error* error);
 
-  /* Gives up the work of one stream: work that has not started is skipped, work that runs is stopped where
-   * the device can stop it. Returns without waiting. Waits for unfinished work, and for the stream, return
+  /* Cancels the work of one stream: skips work that has not started, and stops running work where the device
+   * can. Returns without waiting. Waits for unfinished work, and for the stream, return
    * YOKE_STATUS_ABORTED once that work is quiescent. The stream stays poisoned; other streams are unaffected
    * unless they wait for its events.
    * [optional]
@@ -354,14 +355,14 @@ typedef struct yoke_stream_api {
   int32_t (*device_abort)(yoke_device* device, yoke_error* error);
 
   /* Calls `callback(user, status)` once, on any thread, after all work queued so far has finished, failed or
-   * been skipped. Work queued later waits until it returns. A poisoned or aborted stream calls it, too.
+   * been skipped. Work queued later waits until it returns. This includes poisoned and aborted streams.
    * [optional]: without it a thread of the host waits for an event and calls it.
    * Threads: [stream-serial]. Asynchronous.
    * Ownership: `user` must stay valid until `callback` returns. */
   int32_t (*stream_host_callback)(yoke_stream* stream, yoke_host_callback_fn callback, void* user,
                                   yoke_error* error);
 
-  /* Writes a text about the state of a stream, for people: at most `capacity` bytes with the closing zero.
+  /* Writes a readable description of a stream's state: at most `capacity` bytes with the closing zero.
    * [optional]
    * Threads: [any-thread]. Bounded. */
   int32_t (*stream_debug_text)(yoke_stream* stream, char* text, uint64_t capacity, yoke_error* error);
@@ -391,9 +392,9 @@ typedef struct yoke_format {
 /* How a backend runs a statement. */
 #define YOKE_VERDICT_NATIVE 1      /* in one kernel or library call, maybe together with other statements */
 #define YOKE_VERDICT_DECOMPOSED 2  /* in several kernels or calls, or interpreted */
-#define YOKE_VERDICT_UNSUPPORTED 3 /* not at all; `reason` says why */
+#define YOKE_VERDICT_UNSUPPORTED 3 /* cannot run it; `reason` explains why */
 
-/* The answer for one statement. A row of an array. */
+/* The verdict on one statement. A row of an array. */
 typedef struct yoke_verdict {
   uint32_t program;   /* index in the text, from 0 */
   uint32_t statement; /* index in the program, from 0 */
@@ -402,7 +403,7 @@ typedef struct yoke_verdict {
   char reason[YOKE_REASON_CAPACITY];
 } yoke_verdict;
 
-/* What the host needs to know about one compiled program. */
+/* One compiled program. */
 typedef struct yoke_entry_info {
   uint64_t struct_size;
   char name[YOKE_NAME_CAPACITY];
@@ -434,7 +435,7 @@ typedef struct yoke_argument_info {
 typedef struct yoke_binding {
   yoke_buffer* buffer;
   uint64_t offset;     /* in bytes */
-  uint64_t byte_count; /* at least what the argument needs */
+  uint64_t byte_count; /* at least the size of the argument */
   uint64_t flags;      /* 0 */
 } yoke_binding;
 
@@ -446,7 +447,7 @@ typedef struct yoke_link_args {
   uint32_t binding_stride; /* sizeof(yoke_binding) in the host */
   /* At a multiple of YOKE_BUFFER_ALIGNMENT; binding_stride bytes long. NULL: none. */
   const yoke_binding* workspace;
-  uint32_t entry; /* which program of the code, from 0 */
+  uint32_t entry; /* index of the program in the code, from 0 */
   uint32_t reserved;
 } yoke_link_args;
 
@@ -454,13 +455,13 @@ typedef struct yoke_link_args {
 typedef struct yoke_program_api {
   uint64_t struct_size;
 
-  /* Lists the formats that the backend reads, in the way of option_specs.
+  /* Lists the formats that the backend reads. The arguments work as in option_specs.
    * Threads: [any-thread]. Bounded. */
   int32_t (*formats)(yoke_plugin* plugin, uint32_t capacity, uint64_t stride, yoke_format* formats,
                      uint32_t* out_count, yoke_error* error);
 
-  /* Says how the backend would run each statement, in order, in the way of option_specs. Compiles nothing.
-   * The host passes a capacity for every statement of the text.
+  /* Reports how the backend would run each statement, in order. The arguments work as in option_specs. Compiles
+   * nothing. The host passes a capacity for every statement of the text.
    * Threads: [any-thread]. May block.
    * Errors: YOKE_STATUS_INVALID_ARGUMENT  the text is not a valid program; the error has line and reason.
    *         YOKE_STATUS_UNIMPLEMENTED     the backend does not read the format. */

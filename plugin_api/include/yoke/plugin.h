@@ -8,7 +8,8 @@
  *   - A function that can fail returns a YOKE_STATUS_* code. On failure it leaves its out parameters untouched.
  *   - No exception and no C++ type crosses the boundary. No call ends the process.
  *   - A struct of arguments or information starts with `struct_size`, which its owner sets to its sizeof. The
- *     other side reads or writes min(struct_size, its own sizeof) bytes; what it does not receive counts as zero.
+ *     other side reads or writes min(struct_size, its own sizeof) bytes; fields that it does not receive
+ *     are zero.
  *   - `flags` is 0 or an OR of the bits named for that struct. For a bit that it does not know, a plugin returns
  *     YOKE_STATUS_UNIMPLEMENTED.
  *   - An array of structs is passed with its stride, the caller's sizeof of one row. Rows have no struct_size.
@@ -63,7 +64,7 @@ extern "C" {
 #define YOKE_STATUS_PERMISSION_DENIED 7
 #define YOKE_STATUS_RESOURCE_EXHAUSTED 8 /* host memory, threads, handles */
 #define YOKE_STATUS_FAILED_PRECONDITION 9
-#define YOKE_STATUS_ABORTED 10 /* the work was given up: stream_abort, device_abort */
+#define YOKE_STATUS_ABORTED 10 /* stream_abort or device_abort canceled the work */
 #define YOKE_STATUS_OUT_OF_RANGE 11
 #define YOKE_STATUS_UNIMPLEMENTED 12
 #define YOKE_STATUS_INTERNAL 13
@@ -101,11 +102,11 @@ typedef struct yoke_option {
   const char* text;
 } yoke_option;
 
-/* The host's status object, which a plugin passes on to yoke_host_api.error_set. NULL: no text is wanted. */
+/* The host's status object, which a plugin passes to yoke_host_api.error_set. NULL if the host wants no text. */
 typedef struct yoke_error yoke_error;
 
-/* What the host offers to a plugin. Valid until yoke_plugin.destroy returns. Any function may be NULL in a
- * host that does not offer it. */
+/* The functions that the host offers to a plugin, valid until yoke_plugin.destroy returns. A function that the
+ * host does not offer is NULL. */
 typedef struct yoke_host_api {
   uint64_t struct_size; /* sizeof(yoke_host_api) in the host */
   void* host;           /* the first argument of every function below but error_set */
@@ -114,7 +115,7 @@ typedef struct yoke_host_api {
    * Threads: [any-thread]. May block. */
   void (*log)(void* host, int32_t level, const char* text, uint64_t length);
 
-  /* Sets the code and text of a status object; the text is copied. `error` may be NULL: nothing happens.
+  /* Sets the code and text of a status object; the text is copied. Does nothing if `error` is NULL.
    * `vendor_code` is the driver's own error number, or 0.
    * Threads: [any-thread], one thread for each status object. Bounded. */
   void (*error_set)(yoke_error* error, int32_t code, int64_t vendor_code, const char* text, uint64_t length);
@@ -123,12 +124,12 @@ typedef struct yoke_host_api {
    * Threads: [any-thread]. Bounded. */
   void (*trace_begin)(void* host, const char* name);
 
-  /* Ends the span that the calling thread began last.
+  /* Ends the latest span that the calling thread began.
    * Threads: [any-thread]. Bounded. */
   void (*trace_end)(void* host);
 
-  /* Allocates host memory for the plugin's host-side buffers, so that the application can account and limit
-   * it in one place. `alignment` is a power of two; 0 bytes are allowed; the contents are undefined. Returns
+  /* Allocates host memory for the plugin's host-side buffers, so that the application can count and limit it
+   * in one place. `alignment` is a power of two; 0 bytes are allowed; the contents are undefined. Returns
    * NULL when the memory is not available.
    * Threads: [any-thread]. May block.
    * Ownership: owned: `deallocate`, before yoke_plugin.destroy returns. */
@@ -139,8 +140,7 @@ typedef struct yoke_host_api {
   void (*deallocate)(void* host, void* memory);
 
   /* Returns the host's table `id`, or NULL when the host does not have it. A table starts with its own
-   * struct_size.
-   * Hosts of applications offer tables of their own to plugins in this way.
+   * struct_size. Applications use this to offer their own tables to plugins.
    * Threads: [any-thread]. Bounded.
    * Ownership: borrowed from the host until yoke_plugin.destroy returns. */
   const void* (*get_table)(void* host, const char* id);
@@ -161,8 +161,8 @@ struct yoke_plugin {
   uint32_t sanitizer;         /* YOKE_SANITIZER_* */
   uint32_t kind;              /* YOKE_PLUGIN_KIND_* */
   const char* name;           /* [a-z][a-z0-9_]*; the file of a backend is libyoke_backend_<name>.so */
-  const char* plugin_version; /* for people, such as "1.4.2" */
-  const char* vendor;         /* for people */
+  const char* plugin_version; /* for display, such as "1.4.2" */
+  const char* vendor;         /* for display */
 
   /* Releases the plugin; NULL is accepted. Its code stays mapped.
    * Threads: [load-time]. May block.
@@ -176,7 +176,7 @@ struct yoke_plugin {
   const void* (*get_table)(yoke_plugin* plugin, const char* id);
 };
 
-/* What the host passes to the entry function. */
+/* The arguments of the entry function. */
 typedef struct yoke_entry_args {
   uint64_t struct_size;
   uint32_t min_major; /* the range of ABI versions that the host supports, both ends included */
@@ -196,7 +196,8 @@ typedef struct yoke_entry_args {
  * thread, opens no device, loads no driver, and prints nothing.
  * Threads: [load-time]. May block.
  * Ownership: *out_plugin is owned: `destroy`.
- * Errors: YOKE_STATUS_FAILED_PRECONDITION  the plugin supports no version in the range; the text has both.
+ * Errors: YOKE_STATUS_FAILED_PRECONDITION  the plugin supports no version in the range; the text names both
+ *         ranges.
  *         YOKE_STATUS_INVALID_ARGUMENT     an option is unknown or its value is invalid. */
 typedef int32_t (*yoke_plugin_entry_fn)(const yoke_entry_args* args, yoke_plugin** out_plugin,
                                         yoke_error* error);

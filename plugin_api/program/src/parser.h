@@ -89,8 +89,8 @@ class Parser {
   Statement statement_;
   std::vector<std::optional<std::uint64_t>> extents_;  // per loop, if the text states it
   std::vector<Location> loop_places_;
-  std::vector<NumberText>
-      pending_;  // literals without a type yet; Literal::integer of their Expr indexes this
+  // Literals without a type so far; Literal::integer of their Expr is an index into this.
+  std::vector<NumberText> pending_;
   int nesting_ = 0;
 
   Token take_token();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/program/src/random.cpp: Threefry 4x32 with 20 rounds. Every
-// backend must generate the same bits.
+// plugin_api/program/src/random.cpp: Threefry 4x32 with 20 rounds. Every backend must generate the same bits.
 #include <yoke/program/execute.h>
 
 #include <bit>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/program/src/type_rules.cpp: the rules for types, names and
-// ranks that parser and verifier share.
+// plugin_api/program/src/type_rules.cpp: the rules for types, names and ranks that parser and verifier share.
 #include "type_rules.h"
 
 #include <algorithm>

@@ -30,7 +30,7 @@ std::string name_of(Type type) {
   return std::string(type_name(type));
 }
 
-// Whether `to` holds every value of `from`.
+// Whether `to` can represent every value of `from`.
 bool widens(Type from, Type to) {
   if (is_float(from)) {
     return to == Type::kF64 || (to == Type::kF32 && from != Type::kF64);

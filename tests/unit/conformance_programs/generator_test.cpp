@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/conformance_programs/generator_test.cpp: random
-// programs are valid and cover the whole grammar.
+// tests/unit/conformance_programs/generator_test.cpp: random programs are valid and cover the whole grammar.
 #include "generator.h"
 
 #include <gtest/gtest.h>

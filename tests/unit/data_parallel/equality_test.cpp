@@ -89,8 +89,8 @@ class Shards : public ::testing::TestWithParam<std::tuple<std::int64_t, MergeStr
 TEST_P(Shards, MatchOneShard) {
   Setting setting;
   setting.reduction = std::get<3>(GetParam());
-  const double scale =
-      setting.reduction == Reduction::kSum ? 12 : 1;  // with kSum, the loss is a sum over 12 rows
+  // With kSum, the loss is a sum over 12 rows.
+  const double scale = setting.reduction == Reduction::kSum ? 12 : 1;
   const Outcome one = run(setting);
   setting.shards = std::get<0>(GetParam());
   setting.merge = std::get<1>(GetParam());

@@ -22,8 +22,8 @@ inline std::vector<std::byte> read_bytes(const std::filesystem::path& path) {
   return {begin, begin + bytes.size()};
 }
 
-// The position of a payload near the middle of a trace: damage to it is noticed by the checksum of its record, while a
-// damaged size looks like a file that ends early.
+// The position of a payload near the middle of a trace: damage to it is noticed by the checksum of its
+// record, while a damaged size looks like a file that ends early.
 inline std::size_t payload_near_middle(const std::vector<std::byte>& trace) {
   std::size_t begin = sizeof(layers::TraceHeader);
   for (std::uint32_t size = 0; begin < trace.size() / 2; begin += layers::kRecordHead + size) {

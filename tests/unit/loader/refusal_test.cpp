@@ -19,8 +19,8 @@ using ::testing::Not;
 struct BadFile {
   const char* name;
   const char* error;
-  std::function<void(const std::filesystem::path& file, std::string plugin)>
-      make;  // `plugin`: a good one's bytes
+  // `plugin` has the bytes of a valid plugin.
+  std::function<void(const std::filesystem::path& file, std::string plugin)> make;
 };
 
 void PrintTo(const BadFile& bad, std::ostream* out) {

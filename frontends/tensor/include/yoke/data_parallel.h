@@ -110,8 +110,8 @@ class Trainer {
   // Replaces the training data. Error kInvalidArgument: the types or shapes differ from the original data.
   void set_batch(const Tensor& inputs, const Tensor& targets);
 
-  // The loss of the latest step, computed with the parameters from before the update: on shard 0, and combined
-  // over all shards. Error kFailedPrecondition: no step has run.
+  // The loss of the latest step, computed with the parameters from before the update: on shard 0, and
+  // combined over all shards. Error kFailedPrecondition: no step has run.
   float owner_loss_value();
   double loss_value();
   // The mean of loss_value() over the steps since the previous call, or since the start of training. The

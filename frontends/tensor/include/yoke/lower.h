@@ -35,10 +35,9 @@ struct Lowered {
 
 // Returns a valid program that computes `outputs` and stores the new values of `updates` in their leaves,
 // which become inout arguments. Names that are not valid identifiers are changed (see program_identifier);
-// duplicate names get a number as a suffix.
-// Error kInvalidArgument: an empty Tensor, two outputs of one name, an update of a tensor that is not a
-// placeholder or parameter, two updates of one leaf, an update whose shape or type differs from its leaf, or
-// a symbol with two ranges.
+// duplicate names get a number as a suffix. Error kInvalidArgument: an empty Tensor, two outputs of one name,
+// an update of a tensor that is not a placeholder or parameter, two updates of one leaf, an update whose
+// shape or type differs from its leaf, or a symbol with two ranges.
 Lowered lower(const std::string& program_name, std::span<const Output> outputs,
               std::span<const Update> updates = {});
 Lowered lower(const std::string& program_name, const std::vector<Output>& outputs,

@@ -22,11 +22,10 @@ struct NamedArray {
 };
 
 // Writes the arrays, uncompressed and in the given order. The write is atomic: an existing file stays
-// unchanged until the new one is complete. numpy has no bf16 type, so a bf16 array is stored as uint16
-// under `name` + ".bf16"; load_npz reverses this.
-// Errors: kInvalidArgument for a duplicate name, a name that is empty or longer than 65000 bytes, or
-// bytes that do not match type and dims; kResourceExhausted for a full disk or more than 4 GiB of data;
-// kNotFound or kPermissionDenied for the path.
+// unchanged until the new one is complete. numpy has no bf16 type, so a bf16 array is stored as uint16 under
+// `name` + ".bf16"; load_npz reverses this. Errors: kInvalidArgument for a duplicate name, a name that is
+// empty or longer than 65000 bytes, or bytes that do not match type and dims; kResourceExhausted for a full
+// disk or more than 4 GiB of data; kNotFound or kPermissionDenied for the path.
 void save_npz(const std::filesystem::path& path, std::span<const NamedArray> arrays);
 
 // Reads all arrays, in the order of the file. Entries may be stored or deflated (numpy.savez_compressed).

@@ -57,8 +57,8 @@ void round_robin_dry_run(std::uint32_t worker_count, const std::vector<Binding>&
 
 // ---- streams and contexts ----
 
-// Opens every device and creates the number of streams that it suggests: at most `most` in total, but at least
-// one per device if `most` allows it.
+// Opens every device and creates the number of streams that it suggests: at most `most` in total, but at
+// least one per device if `most` allows it.
 std::vector<std::shared_ptr<Stream>> get_all_suggested_streams(const std::shared_ptr<Backend>& backend,
                                                                std::uint32_t most = 1U << 20);
 

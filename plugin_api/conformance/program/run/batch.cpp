@@ -160,7 +160,7 @@ BatchRunner::Failure BatchRunner::run_halves(std::span<const Case> cases, std::s
     if (failure.text.empty()) {
       failure = run_halves(cases.subspan(half), first + half, tally);
     }
-    // If neither half fails, only the whole text does.
+    // Neither half fails alone, so report the whole text.
     return failure.text.empty()
                ? Failure{first, text("only together with the programs after it: ", failed.what())}
                : failure;

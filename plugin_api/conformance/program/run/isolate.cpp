@@ -56,7 +56,7 @@ Ending isolate(const std::function<void(const Outlet&)>& body,
     try {
       body(Outlet(ends[1]));
     } catch (...) {
-      code = kThrew;  // the body reports its own errors
+      code = kThrew;  // the body has reported its error
     }
     ::_exit(code);
   }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/program/run/launch.cpp: memory layouts,
-// guard bytes and the comparison of results.
+// plugin_api/conformance/program/run/launch.cpp: memory layouts, guard bytes and the comparison of results.
 #include "launch.h"
 
 #include <yoke/program/execute.h>

@@ -18,7 +18,8 @@ namespace {
 // Programs per compilation: enough for compilers that start slowly, few
 // enough to find the one that fails quickly.
 constexpr std::size_t kBatch = 24;
-constexpr double kSilencePart = 2.0 / 3;  // a process without messages for this part of --timeout hangs
+// A process that sends no message for this part of --timeout has hung.
+constexpr double kSilencePart = 2.0 / 3;
 constexpr double kNoLimit = 1e9;
 constexpr ShrinkLimits kHere{20, 20000};    // in the process that found the failure
 constexpr ShrinkLimits kForking{40, 2000};  // each candidate in its own process

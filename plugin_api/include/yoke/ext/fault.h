@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plugin_api/include/yoke/ext/fault.h: "yoke.fault/1", a device that fails on purpose, so that tests can
- * check that every error arrives. */
+ * check that every error is reported. */
 #ifndef YOKE_EXT_FAULT_H_
 #define YOKE_EXT_FAULT_H_
 

@@ -32,11 +32,11 @@ typedef struct yoke_import_args {
   void* user;
 } yoke_import_args;
 
-/* A handle of the driver under the backend, for libraries that share the device with yoke. It is borrowed
- * from the object that was asked and must not be destroyed. */
+/* A handle of the driver under the backend, for libraries that share the device with yoke. Borrowed
+ * from the device or stream: the caller must not destroy it. */
 typedef struct yoke_native_info {
   uint64_t struct_size;
-  char api[YOKE_NAME_CAPACITY]; /* of what library: "cuda", "hip", "opencl", "host" */
+  char api[YOKE_NAME_CAPACITY]; /* the library: "cuda", "hip", "opencl", "host" */
   uint64_t handle;  /* CUdevice, hipDevice_t, cl_device_id; CUstream, hipStream_t, cl_command_queue */
   uint64_t context; /* CUcontext, cl_context; 0: none */
 } yoke_native_info;
@@ -62,12 +62,12 @@ typedef struct yoke_memory_api {
    * Threads: [any-thread]. Bounded. */
   int32_t (*buffer_device_address)(yoke_buffer* buffer, uint64_t* out_address, yoke_error* error);
 
-  /* Makes a buffer of memory that another library allocated, with any alignment; routine_link checks the address
-   * against the argument's alignment. The memory does not count against the device's limit.
+  /* Makes a buffer of memory that another library allocated, with any alignment; routine_link checks the
+   * address against the argument's alignment. The memory does not count against the device's limit.
    * [optional]
    * Threads: [any-thread]. May block.
    * Ownership: *out_buffer is owned: buffer_destroy, which calls args->release. The memory must stay valid until
-   *            then. On failure the memory stays the caller's and `release` is not called.
+   *            then. On failure the caller keeps the memory and `release` is not called.
    * Errors: YOKE_STATUS_UNIMPLEMENTED     memory of that kind cannot be imported.
    *         YOKE_STATUS_INVALID_ARGUMENT  the address is 0 and byte_count is not. */
   int32_t (*buffer_import)(yoke_device* device, const yoke_import_args* args, yoke_buffer** out_buffer,

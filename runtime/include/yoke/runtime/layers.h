@@ -37,8 +37,8 @@ enum class Culprit { kHost, kPlugin };
 struct Violation {
   int rule = 0;  // its number in plugin_api/RULES.md
   Culprit who = Culprit::kHost;
-  bool is_warning =
-      false;  // about time or the process's settings, which other code may have caused
+  // Violations of time limits or process settings, which other code may have caused, are warnings.
+  bool is_warning = false;
   std::string backend;
   std::string call;  // "from_host"
   std::string text;  // one sentence

@@ -56,8 +56,8 @@ struct RuntimeOptions {
   std::chrono::nanoseconds wait_timeout = std::chrono::minutes(10);
   // Allocate and free the host memory of plugins, to count, place or limit it. Set both or neither; if they
   // are empty, the system's allocator is used. `allocate_host_memory` takes a byte count and an alignment (a
-  // power of two) and returns null on failure. Both are called from any thread until the last object made from
-  // the runtime is destroyed.
+  // power of two) and returns null on failure. Both are called from any thread until the last object made
+  // from the runtime is destroyed.
   std::function<void*(std::uint64_t, std::uint64_t)> allocate_host_memory;
   std::function<void(void*)> free_host_memory;
   // Runs the programs that a device's backend cannot run, on its first device. Runtime::fallbacks() counts
@@ -171,9 +171,9 @@ class Runtime {
   std::shared_ptr<detail::RuntimeState> state_;
 };
 
-// Checks a plugin's file as Runtime::backend does, maps it into the process, and returns its entry without calling it.
-// The file stays mapped. For tools that load a plugin without a Runtime. Throws Error kFailedPrecondition with the
-// reason and how to fix it.
+// Checks a plugin's file as Runtime::backend does, maps it into the process, and returns its entry without
+// calling it. The file stays mapped. For tools that load a plugin without a Runtime. Throws Error
+// kFailedPrecondition with the reason and how to fix it.
 yoke_plugin_entry_fn open_plugin_file(const std::filesystem::path& file);
 
 // A loaded plugin. Its code stays in the process (rule 35). Thread-safe.

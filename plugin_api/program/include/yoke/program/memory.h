@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/program/include/yoke/program/memory.h: plans where temporaries live in one arena. It is part of
-// this library and not of the runtime, because only a backend can tell which temporaries need memory.
-// Every function is safe to call from any thread.
+// plugin_api/program/include/yoke/program/memory.h: places temporaries in one arena. It is part of this
+// library and not of the runtime, because only a backend can determine which temporaries need memory. Every
+// function is safe to call from any thread.
 #pragma once
 
 #include <yoke/program/program.h>

@@ -26,13 +26,13 @@ bool is_integer(Type type);  // i64 i32 u32 u8; bool is neither
 std::int64_t lowest_integer(Type type);
 std::int64_t highest_integer(Type type);
 
-// A place in the text, counted from 1; line 0: the object was built by code, not parsed.
+// A place in the text, counted from 1. Line 0 means that the object was built by code, not parsed.
 struct Location {
   std::uint32_t line = 0;
   std::uint32_t column = 0;
 };
 
-// A named integer given at launch. Its values are low, low + step, ... below high.
+// A named integer given at launch. Its values are low, low + step, ..., less than high.
 struct Symbol {
   std::string name;
   std::int64_t low = 0;
@@ -208,7 +208,7 @@ enum class Reduce : std::uint8_t { kSum, kProd, kMin, kMax, kAny, kAll, kArgMax,
 struct Statement {
   // Loops of the target in order of first use, then loops of the reduction as listed in the text.
   std::vector<Loop> loops;
-  // Without `else`. Writes through an element index that is out of range are dropped; the verifier rejects
+  // Has no `else`. Writes through an element index that is out of range are dropped; the verifier rejects
   // affine indices that may be out of range.
   Access target;
   Assign assign = Assign::kSet;

@@ -32,9 +32,9 @@ Module parse(std::string_view text);
 
 // The canonical text: parse(print(m)) equals m, and print(parse(t)) equals t if t is canonical.
 std::string print(const Module& module);
-// A whole text that holds one program.
+// Prints a whole text with one program.
 std::string print(const Program& program);
-// One line without indentation.
+// Prints a statement on one line without indentation.
 std::string print(const Program& program, const Statement& statement);
 
 // Throws ProgramError for the first rule that the program breaks. A verified

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/entry.h: turns a Backend class into a plugin. Include it in one file and write there:
+// plugin_api/sdk/include/yoke/sdk/entry.h: makes a plugin from a Backend class. Include it in one file that
+// contains:
 //   YOKE_SDK_PLUGIN(my::Backend, "mine", "1.0.0", "Me")
 #pragma once
 
@@ -97,7 +98,7 @@ inline const void* plugin_table(yoke_plugin* plugin, const char* id) noexcept {
   }
 }
 
-// The version to answer with: the highest minor that both sides support.
+// Chooses the highest minor version that both sides support.
 inline std::uint32_t negotiated_minor(const yoke_entry_args& args, const char* name) {
   using Version = std::pair<std::uint32_t, std::uint32_t>;
   constexpr Version kOldest(YOKE_ABI_MAJOR, YOKE_ABI_MIN_MINOR);
@@ -163,7 +164,7 @@ std::int32_t enter(const yoke_entry_args* args, yoke_plugin** out_plugin, yoke_e
 
 }  // namespace yoke::sdk
 
-// Emits the one exported symbol of a plugin.
+// Defines the one symbol that a plugin exports.
 #define YOKE_SDK_PLUGIN(BACKEND, NAME, VERSION, VENDOR)                                    \
   extern "C" YOKE_EXPORT std::int32_t yoke_plugin_entry(                                   \
       const yoke_entry_args* args, yoke_plugin** out_plugin, yoke_error* error) noexcept { \

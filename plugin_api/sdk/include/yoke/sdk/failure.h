@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/failure.h: the exception that the SDK turns into a status code and a text.
+// plugin_api/sdk/include/yoke/sdk/failure.h: the exception that the SDK converts to a status code and a text.
 #pragma once
 
 #include <yoke/plugin.h>
@@ -11,8 +11,8 @@
 
 namespace yoke::sdk {
 
-// `code` is one of YOKE_STATUS_*, never YOKE_STATUS_OK. `text` is one sentence: what failed, where, why, and how to
-// fix it. `vendor_code` is the driver's error number, or 0.
+// `code` is one of YOKE_STATUS_*, never YOKE_STATUS_OK. `text` is one sentence: what failed, where, why, and
+// how to fix it. `vendor_code` is the driver's error number or 0.
 class Failure : public std::exception {
  public:
   Failure(std::int32_t code, std::string text, std::int64_t vendor_code = 0)

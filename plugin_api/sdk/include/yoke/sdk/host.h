@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/host.h: what the host offers to a plugin: log, trace, status objects, memory, tables.
+// plugin_api/sdk/include/yoke/sdk/host.h: the host's services for a plugin: log, trace, status objects,
+// memory, tables.
 #pragma once
 
 #include <yoke/plugin.h>
@@ -22,7 +23,7 @@ class Host {
     }
   }
 
-  // One line `event key=value ...`; `level` is YOKE_LOG_*.
+  // Logs one line, `event key=value ...`. `level` is YOKE_LOG_*.
   void log(std::int32_t level, std::string_view line) const noexcept {
     if (api_.log != nullptr) {
       api_.log(api_.host, level, line.data(), line.size());
@@ -38,8 +39,9 @@ class Host {
     return code;
   }
 
-  // Allocates host memory with undefined contents; null: there is not enough. Free it with `deallocate` of this host or
-  // of a copy. A host that offers no memory: from the C library. `alignment` is a power of two.
+  // Allocates host memory with undefined contents. Returns null if there is not enough memory. Free it with
+  // `deallocate` of this object or of a copy. Uses the C library if the host does not offer memory.
+  // `alignment` is a power of two.
   void* allocate(std::uint64_t byte_count, std::uint64_t alignment) const noexcept {
     if (offers_memory()) {
       return api_.allocate(api_.host, byte_count, alignment);
@@ -56,7 +58,8 @@ class Host {
     }
   }
 
-  // The host's table `id`, or null. Its first field is its struct_size: copy it with read_table.
+  // Returns the host's table `id`, or null. Its first field is its struct_size; copy the table with
+  // read_table.
   const void* table(const char* id) const noexcept {
     return api_.get_table != nullptr ? api_.get_table(api_.host, id) : nullptr;
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/host_memory.h: buffers in host memory, and the default implementations of plugin.h.
+// plugin_api/sdk/include/yoke/sdk/host_memory.h: buffers in host memory, and the default implementations of
+// plugin.h.
 #pragma once
 
 #include <unistd.h>
@@ -15,7 +16,8 @@
 
 namespace yoke::sdk {
 
-// Whether the machine has that much memory at all. An allocator may promise more and fail at the first write.
+// Whether the machine has that much memory. An allocator may return more, and the process then fails at a
+// later write.
 inline bool machine_holds(std::uint64_t byte_count) noexcept {
   constexpr std::uint64_t kAlwaysThere = std::uint64_t{1} << 30;
   if (byte_count <= kAlwaysThere) {
@@ -27,8 +29,8 @@ inline bool machine_holds(std::uint64_t byte_count) noexcept {
          byte_count <= static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_size);
 }
 
-// Host memory with undefined contents, aligned to YOKE_BUFFER_ALIGNMENT. Pass the device's host(): then the application
-// accounts the memory and may refuse it.
+// Host memory with undefined contents, aligned to YOKE_BUFFER_ALIGNMENT. Pass the device's host(), so that
+// the application can count and limit the memory.
 class HostBuffer : public Buffer {
  public:
   explicit HostBuffer(std::uint64_t byte_count, const Host& host = Host()) : owned_(nullptr, Free{host}) {
@@ -41,7 +43,7 @@ class HostBuffer : public Buffer {
                     "the machine is out of memory: " + std::to_string(byte_count) + " bytes requested");
     }
   }
-  // Memory of another library, which outlives the buffer (Device::import_buffer).
+  // Memory of another library that outlives the buffer (Device::import_buffer).
   explicit HostBuffer(const Import& memory) noexcept
       : owned_(nullptr, Free{}),
         address_(reinterpret_cast<void*>(static_cast<std::uintptr_t>(memory.address))) {}
@@ -115,7 +117,7 @@ inline void Buffer::fill(Stream*, std::uint64_t offset, std::uint64_t byte_count
     std::memset(target, std::to_integer<int>(pattern[0]), byte_count);
     return;
   }
-  // Each copy doubles the filled part.
+  // Every iteration doubles the filled part.
   std::memcpy(target, pattern.data(), pattern.size());
   for (std::uint64_t filled = pattern.size(); filled < byte_count;) {
     const std::uint64_t more = std::min(filled, byte_count - filled);

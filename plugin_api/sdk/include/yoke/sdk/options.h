@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/options.h: the schema of a plugin's options, and values checked against it.
+// plugin_api/sdk/include/yoke/sdk/options.h: the schema of a plugin's options, and values that match it.
 #pragma once
 
 #include <yoke/backend.h>
@@ -18,7 +18,7 @@
 
 namespace yoke::sdk {
 
-// One option. Made by one of the four functions; `for_plugin` makes it an option of the whole plugin.
+// One option. Create it with one of the four functions; `for_plugin` makes it an option of the whole plugin.
 struct OptionSpec {
   std::string name;
   std::string help;  // one sentence
@@ -60,7 +60,7 @@ struct OptionSpec {
     spec.integer_default = fallback ? 1 : 0;
     return spec;
   }
-  // Given when the plugin is entered (Backend::configure), not when a device is opened.
+  // Makes it an option of the entry (Backend::configure) instead of device_open.
   OptionSpec for_plugin() && {
     scope = YOKE_OPTION_SCOPE_PLUGIN;
     return std::move(*this);
@@ -76,11 +76,12 @@ struct OptionSpec {
   }
 };
 
-// The values of one device_open, or of the entry: as given, else the default of the schema.
+// The option values of one device_open or of the entry. Options that were not given have their defaults.
 class Options {
  public:
-  // Takes the options of `scope`. Options of the plugin arrive as text and are converted to their types. Throws
-  // YOKE_STATUS_INVALID_ARGUMENT: an unknown name, a name given twice, a wrong type, a value out of range.
+  // Reads the options of `scope`. Options of the plugin arrive as text and are converted to their types.
+  // Throws YOKE_STATUS_INVALID_ARGUMENT for an unknown name, a name given twice, a wrong type or a value out
+  // of range.
   Options(std::span<const OptionSpec> specs, std::int32_t scope, const yoke_option* options,
           std::uint32_t option_count, std::uint32_t option_stride);
 
@@ -88,7 +89,7 @@ class Options {
   double number(std::string_view name) const { return find(name, YOKE_OPTION_NUMBER).number; }
   const std::string& text(std::string_view name) const { return find(name, YOKE_OPTION_TEXT).text; }
   bool flag(std::string_view name) const { return find(name, YOKE_OPTION_FLAG).integer != 0; }
-  // Whether the option was given, not left to its default.
+  // Whether the option was given. Otherwise it has its default value.
   bool given(std::string_view name) const { return find(name, 0).given; }
 
  private:
@@ -141,13 +142,14 @@ inline Options::Options(std::span<const OptionSpec> specs, std::int32_t scope, c
 
 namespace detail {
 
-// Whether a value given as text is to be converted. The host passes options of devices in their types.
+// Whether a value given as text must be converted. The host passes options of devices in their own types.
 inline bool is_converted(const OptionSpec& spec, const yoke_option& option) {
   return spec.scope == YOKE_OPTION_SCOPE_PLUGIN && option.type == YOKE_OPTION_TEXT &&
          spec.type != YOKE_OPTION_TEXT;
 }
 
-// Converts a value that was given as text to the type of its schema; false: the text is not of that type.
+// Converts a value that was given as text to the type of its schema. Returns false if the text does not match
+// it.
 inline bool convert(const OptionSpec& spec, yoke_option& option) {
   const std::string_view text = option.text == nullptr ? "" : option.text;
   const char* end = text.data() + text.size();

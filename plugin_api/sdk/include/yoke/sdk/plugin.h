@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/plugin.h: the classes that a plugin derives from. entry.h turns them into a plugin.
+// plugin_api/sdk/include/yoke/sdk/plugin.h: the base classes of a plugin. entry.h makes a plugin from them.
 //
-// Before it calls a virtual function the SDK checks ordinals, flags, options, ranges of copies, number, size, alignment
-// and overlap of bindings, and values of symbols. It keeps the live counts and keeps a device open while objects of it
-// are alive. Every virtual function may throw (Failure, std::bad_alloc, ...): no exception crosses the boundary.
-// Threads: as backend.h states for the function of the same name.
+// Before calling a virtual function, the SDK checks ordinals, flags, options, ranges of copies, the number,
+// size, alignment and overlap of bindings, and values of symbols. It maintains the live counts and keeps a
+// device open while its objects are alive. Virtual functions may throw (Failure, std::bad_alloc, ...); the
+// SDK converts exceptions to status codes. Threads: as backend.h states for the function of the same name.
 #pragma once
 
 #include <yoke/backend.h>
@@ -24,7 +24,7 @@
 
 namespace yoke::sdk {
 
-// A handle of the driver under the backend, for yoke_native_info.
+// A handle of the backend's driver, for yoke_native_info.
 struct Native {
   std::string api;  // "cuda", "opencl", "host"
   std::uint64_t handle = 0;
@@ -35,12 +35,13 @@ struct Native {
 class Event {
  public:
   virtual ~Event() = default;
-  // YOKE_STATE_*. A failure of the work is a state; it is not thrown.
+  // Returns YOKE_STATE_*. A failure of the work is a state and is not thrown.
   virtual std::int32_t state() = 0;
-  // Returns when the work before the event is quiescent (backend.h), and throws the first error of that work.
-  // Throws YOKE_STATUS_DEADLINE_EXCEEDED after `timeout_ns` nanoseconds.
+  // Waits until the work before the event is quiescent (backend.h), then throws the first error of that work,
+  // if any. Throws YOKE_STATUS_DEADLINE_EXCEEDED after `timeout_ns` nanoseconds.
   virtual void wait(std::uint64_t timeout_ns) = 0;
-  // Nanoseconds from `start`, an event of the same backend, to this one. Both are done and were recorded with timing.
+  // Nanoseconds from `start`, an event of the same backend, to this event. Both are done and were recorded
+  // with timing.
   virtual std::uint64_t elapsed_since(Event& start);
 
  protected:
@@ -49,26 +50,27 @@ class Event {
   Event& operator=(const Event&) = delete;
 };
 
-// Work done in order. A backend that provides no streams only ever gets a null Stream*: the work is done on return.
+// A queue of work that runs in order. A backend without streams always receives a null Stream* and must
+// finish the work before it returns.
 class Stream {
  public:
   virtual ~Stream() = default;
   // As Event::state and Event::wait, for all work queued so far and for any earlier failure of the stream.
   virtual std::int32_t state() = 0;
   virtual void wait(std::uint64_t timeout_ns) = 0;
-  // `timing`: elapsed_since will be called with the event.
+  // `timing`: elapsed_since may be called with the event.
   virtual std::unique_ptr<Event> record(bool timing) = 0;
   // `event` may belong to another device of this backend. The stream inherits its error.
   virtual void wait_event(Event& event) = 0;
-  // Gives up all queued work without waiting for it (backend.h, stream_abort).
+  // Cancels all queued work without waiting for it (stream_abort in backend.h).
   virtual void abort();
   // Calls callback(user, status) once, after all work queued so far has finished, failed or been skipped.
   virtual void host_callback(yoke_host_callback_fn callback, void* user);
   virtual Native native();
   virtual std::string debug_text() { return {}; }
 
-  // For a backend that provides faults ("yoke.fault/1"): queues work that fails with `failure`, in place of a copy or a
-  // launch.
+  // For backends that simulate faults ("yoke.fault/1"): queues work that fails with `failure`, in place of a
+  // copy or launch.
   virtual void poison(const Failure& failure);
   // Queues work that takes `delay_ns` nanoseconds.
   virtual void pause(std::uint64_t delay_ns);
@@ -79,12 +81,12 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
 };
 
-// Memory of one device. A buffer with a host address needs no other function: the default copies work on that address
-// at once, which is right for a null stream and for streams that never have pending work.
+// Memory of one device. A buffer with a host address needs no other function: the default copies access that
+// address immediately, which is correct for a null stream and for streams that never have pending work.
 class Buffer {
  public:
   virtual ~Buffer() = default;
-  // Aligned to YOKE_BUFFER_ALIGNMENT. Null: the host cannot address the buffer, and every copy is overridden.
+  // Aligned to YOKE_BUFFER_ALIGNMENT. Null if the host cannot address the buffer; then override every copy.
   virtual void* host_address() noexcept { return nullptr; }
   // The address in the device's address space, for "yoke.memory/1". The default is the host address.
   virtual std::uint64_t device_address();
@@ -105,7 +107,7 @@ class Buffer {
   Buffer& operator=(const Buffer&) = delete;
 };
 
-// The memory of one argument, or the workspace. A null buffer: there is no workspace.
+// The memory of one argument or of the workspace. The buffer is null if there is no workspace.
 struct Binding {
   Buffer* buffer = nullptr;
   std::uint64_t offset = 0;
@@ -134,11 +136,11 @@ struct Argument {
   std::int32_t access = YOKE_ACCESS_IN;
   std::vector<std::uint64_t> dims;
   std::uint64_t byte_count = 0;
-  std::uint32_t alignment =
-      1;  // of its address: a power of two from the element's size to YOKE_BUFFER_ALIGNMENT
+  // The alignment of its address: a power of two from the element's size to YOKE_BUFFER_ALIGNMENT.
+  std::uint32_t alignment = 1;
 };
 
-// The values low, low + step, ... below high.
+// The values low, low + step, ... that are less than high.
 struct SymbolRange {
   std::string name;
   std::int64_t low = 0;
@@ -156,13 +158,14 @@ struct Entry {
   std::string fingerprint;
 };
 
-// A compiled text. The SDK keeps it alive for as long as a routine linked from it lives.
+// A compiled text. The SDK keeps it alive as long as routines linked from it live.
 class Code {
  public:
   virtual ~Code() = default;
-  // One for each program, in the text's order; the same on every call.
+  // One entry per program, in the order of the text. Must return the same entries on every call.
   virtual std::span<const Entry> entries() const = 0;
-  // One binding for each argument. Each is large enough and aligned; a range that is written overlaps no other.
+  // One binding per argument. Each is large enough and aligned; a range that is written does not overlap any
+  // other.
   virtual std::unique_ptr<Routine> link(std::uint32_t entry, std::span<const Binding> bindings,
                                         const Binding& workspace) = 0;
 
@@ -190,15 +193,17 @@ struct Import {
 class Device {
  public:
   virtual ~Device() = default;
-  // 0: no limit but the hardware's. The SDK counts the bytes of live buffers and refuses a buffer beyond the limit.
+  // The SDK counts the bytes of live buffers and refuses buffers beyond this limit. 0: limited only by the
+  // hardware.
   virtual std::uint64_t memory_limit() { return 0; }
-  // The default is host memory for both kinds. Throws YOKE_STATUS_OUT_OF_DEVICE_MEMORY.
+  // The default allocates host memory for both kinds. Throws YOKE_STATUS_OUT_OF_DEVICE_MEMORY.
   virtual std::unique_ptr<Buffer> create_buffer(std::uint64_t byte_count, std::int32_t kind);
   // Whether routines of this device may be linked with buffers of `other`.
   virtual bool peer_access(Device& other) { return this == &other; }
 
-  // Programs, in yoke's program format, version 1. Throws YOKE_STATUS_INVALID_ARGUMENT with line and reason for an
-  // invalid text, YOKE_STATUS_UNIMPLEMENTED for a statement that is unsupported. can_compile compiles nothing.
+  // Programs in yoke's program format, version 1. Throw YOKE_STATUS_INVALID_ARGUMENT with line and reason for
+  // an invalid text, and compile throws YOKE_STATUS_UNIMPLEMENTED for an unsupported statement. can_compile
+  // compiles nothing.
   virtual std::unique_ptr<Code> compile(std::string_view text);
   virtual std::vector<Verdict> can_compile(std::string_view text);
 
@@ -206,14 +211,16 @@ class Device {
   virtual std::unique_ptr<Stream> create_stream(std::int32_t priority);
   virtual void abort();
 
-  // "yoke.memory/1". Pinned memory is the host's by default, aligned to YOKE_BUFFER_ALIGNMENT; null: there is not enough.
+  // "yoke.memory/1". By default, pinned memory is allocated from the host, aligned to YOKE_BUFFER_ALIGNMENT.
+  // Return null if there is not enough memory.
   virtual void* pinned_allocate(std::uint64_t byte_count);
   virtual void pinned_free(void* memory) noexcept;
   virtual std::unique_ptr<Buffer> import_buffer(const Import& memory);
   virtual Native native();
 
-  // "yoke.fault/1": whether faults of `kind` (YOKE_FAULT_*) can be produced. The SDK makes calls fail, and calls
-  // Stream::poison and Stream::pause for queued work. WorkerStream supports every kind: return true.
+  // "yoke.fault/1": whether the backend can simulate faults of `kind` (YOKE_FAULT_*). The SDK makes calls
+  // fail, and calls Stream::poison and Stream::pause for queued work. Return true with WorkerStream, which
+  // supports every kind.
   virtual bool can_fail(std::int32_t kind) { return kind != YOKE_FAULT_EVENT_LATE; }
 
   // The backend's host. Set after open_device, before any other virtual call.
@@ -250,30 +257,32 @@ struct Provides {
   bool faults = false;  // "yoke.fault/1"
 };
 
-// The plugin. It is constructed when the plugin is entered. Before the first device_count it must not start a thread,
-// load a driver or print.
+// The plugin, constructed when the plugin is entered. It must not start a thread or load a driver before the
+// first device_count, and must not print.
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual Provides provides() const = 0;
   // May start the driver and block.
   virtual std::uint32_t device_count() = 0;
-  // Called when device_count returns 0: what is missing and how to fix it.
+  // Called if device_count returns 0. Explains why there are no devices and how to fix it.
   virtual std::string why_no_device() { return {}; }
   virtual DeviceInfo describe(std::uint32_t ordinal) = 0;
-  // The options of open_device and, with OptionSpec::for_plugin, of configure; the same on every call.
+  // The options of open_device and, with OptionSpec::for_plugin, of configure. Must be the same on every
+  // call.
   virtual std::vector<OptionSpec> option_specs() { return {}; }
   // Called once when the plugin is entered, with the options of the whole plugin.
   virtual void configure(const Options&) {}
   virtual std::unique_ptr<Device> open_device(std::uint32_t ordinal, const Options& options) = 0;
-  // A table of the plugin's own, or null. It starts with its struct_size and lives as long as the plugin. Its functions
-  // get the handles of backend.h: object_of (handles.h) returns the object of such a handle.
+  // Returns an additional table, or null. It starts with its struct_size and must live as long as the plugin.
+  // Its functions receive the handles of backend.h; object_of (handles.h) returns the object of such a
+  // handle.
   virtual const void* table(std::string_view id) {
     (void)id;
     return nullptr;
   }
 
-  // Set after the constructor, before any virtual call.
+  // Set after construction, before any virtual call.
   const Host& host() const noexcept { return host_; }
   void set_host(const Host& host) noexcept { host_ = host; }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/program.h: parses programs and describes them to the SDK. Needs yoke::program.
+// plugin_api/sdk/include/yoke/sdk/program.h: parses programs and describes them to the SDK. Needs
+// yoke::program.
 #pragma once
 
 #include <yoke/program/text.h>
@@ -10,7 +11,7 @@
 
 namespace yoke::sdk {
 
-// Parses and verifies; throws YOKE_STATUS_INVALID_ARGUMENT with line, column and reason.
+// Parses and verifies a text. Throws YOKE_STATUS_INVALID_ARGUMENT with line, column and reason.
 inline program::Module read_program(std::string_view text) {
   try {
     return program::parse_and_verify(text);
@@ -19,8 +20,9 @@ inline program::Module read_program(std::string_view text) {
   }
 }
 
-// Describes a verified program. The backend sets the workspace. The fingerprint is the program's: a backend whose code
-// depends on more (options, the version of a driver) appends that. Each argument needs the alignment of its elements.
+// Describes a verified program. The caller sets the workspace. The fingerprint is that of the program; a
+// backend whose code also depends on options or on the version of a driver must append them. Arguments need
+// only the alignment of their elements.
 inline Entry entry_of(const program::Program& source) {
   Entry entry;
   entry.name = source.name;

@@ -15,7 +15,7 @@
 
 namespace yoke::sdk {
 
-// Copies the part of `*theirs` that both sides know; the rest of `mine` keeps its value.
+// Copies the part of `*theirs` that both sides know to `mine`; the rest of `mine` is unchanged.
 template <class T>
 void read_sized(T& mine, const T* theirs) noexcept {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -34,7 +34,7 @@ void read_table(T& mine, const T* theirs) noexcept {
   std::memcpy(&mine, theirs, static_cast<std::size_t>(size));
 }
 
-// Writes the part of `mine` that both sides know; the caller's struct_size stays.
+// Writes the part of `mine` that both sides know to the caller's struct; its struct_size is unchanged.
 template <class T>
 void write_sized(T mine, T* theirs) {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -48,14 +48,14 @@ void write_sized(T mine, T* theirs) {
   std::memcpy(theirs, &mine, static_cast<std::size_t>(std::min<std::uint64_t>(size, sizeof(T))));
 }
 
-// Row `index` of an array whose rows are `stride` bytes apart.
+// The address of row `index` of an array whose rows are `stride` bytes apart.
 template <class T>
 T* row_of(T* rows, std::uint64_t stride, std::uint64_t index) noexcept {
   using Byte = std::conditional_t<std::is_const_v<T>, const std::byte, std::byte>;
   return reinterpret_cast<T*>(reinterpret_cast<Byte*>(rows) + index * stride);
 }
 
-// Row `index` of the caller's array, as much of it as both sides know; the rest is zero.
+// Copies the part of row `index` of the caller's array that both sides know; the rest is zero.
 template <class T>
 T read_row(const T* rows, std::uint64_t stride, std::uint64_t index) noexcept {
   static_assert(std::is_trivially_copyable_v<T>);

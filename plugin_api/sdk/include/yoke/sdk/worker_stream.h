@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/worker_stream.h: streams for a backend whose work is function calls. Each stream has a
-// thread, events, poisoning, deadlines, abort and host callbacks. WorkerBuffer is host memory whose copies run on them.
+// plugin_api/sdk/include/yoke/sdk/worker_stream.h: streams for a backend whose work is function calls. Each
+// stream has a thread, events, poisoning, deadlines, abort and host callbacks. WorkerBuffer is host memory
+// whose copies run on them.
 //
 // A device holds one WorkerGroup and returns a WorkerStream of it from create_stream. Work is queued with
 //   sdk::WorkerStream::run(stream, [=] { ... });   // runs at once when `stream` is null
-// An exception poisons the stream: later work is skipped, and waits for that work throw the error. A Failure with
-// YOKE_STATUS_DEVICE_LOST poisons every stream of the group.
+// An exception poisons the stream: later work is skipped, and waits for that work throw the error. A Failure
+// with YOKE_STATUS_DEVICE_LOST poisons every stream of the group.
 #pragma once
 
 #include <pthread.h>
@@ -37,8 +38,8 @@ namespace yoke::sdk {
 
 namespace detail {
 
-// Blocks all signals on this thread and on threads that it starts while the object lives: signals are delivered to the
-// application's threads only.
+// Blocks all signals on this thread, and on threads that it starts, while the object lives, so that signals
+// are delivered only to threads of the application.
 class SignalsBlocked {
  public:
   SignalsBlocked() noexcept {
@@ -54,16 +55,16 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
-// The queue of a stream and its progress. Shared by the stream, its events and its thread, so that it outlives the
-// stream. Work is numbered from 1. Item n is finished when `finished_` >= n, whether it ran, failed or was skipped; it
-// touches no memory after that.
+// The queue of a stream and its progress. Shared by the stream, its events and its thread, so it may outlive
+// the stream. Work is numbered from 1. Item n is finished when `finished_` >= n, whether it ran, failed or
+// was skipped; it does not access memory after that.
 class WorkerTimeline {
  public:
   explicit WorkerTimeline(std::optional<Failure> failed) : failure_(std::move(failed)) {
     has_failed_ = failure_.has_value();
   }
 
-  // Queues work. `always`: it runs on a failed stream, too.
+  // Queues work. If `always` is set, it also runs on a failed stream.
   std::uint64_t post(std::function<void()> work, bool always = false) {
     const std::lock_guard lock(mutex_);
     work_.push_back({std::move(work), always});
@@ -93,7 +94,7 @@ class WorkerTimeline {
     }
     return has_failed_at(number) ? YOKE_STATE_FAILED : YOKE_STATE_DONE;
   }
-  // Returns when the work is finished, failed or skipped; throws the error then, not earlier.
+  // Waits until the work is finished, failed or skipped, then throws the error, if any.
   void wait(std::uint64_t number, std::uint64_t timeout_ns) const {
     std::unique_lock lock(mutex_);
     const auto is_finished = [&] { return finished_ >= number; };
@@ -107,8 +108,8 @@ class WorkerTimeline {
     }
   }
 
-  // Runs on this timeline's thread: waits until item `number` of another timeline is finished, or this one has failed.
-  // Throws the error of the other.
+  // Runs on this timeline's thread. Waits until item `number` of the other timeline is finished or this
+  // timeline has failed. Throws the other timeline's error.
   void wait_for(const std::shared_ptr<WorkerTimeline>& other, std::uint64_t number) {
     {
       const std::lock_guard lock(mutex_);
@@ -134,13 +135,14 @@ class WorkerTimeline {
     }
   }
 
-  // Runs on this timeline's thread: sleeps for `delay_ns`, or until the timeline fails or its stream is destroyed.
+  // Runs on this timeline's thread. Sleeps for `delay_ns`, or until the timeline fails or its stream is
+  // destroyed.
   void pause(std::uint64_t delay_ns) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, capped(delay_ns), [&] { return has_failed_ || is_closing_; });
   }
 
-  // Skips all queued work. Work that runs continues, and waits wait for its end.
+  // Skips all queued work. Running work continues, and waits return only after it has finished.
   void fail(const Failure& failure) {
     std::shared_ptr<WorkerTimeline> awaited;
     {
@@ -154,8 +156,8 @@ class WorkerTimeline {
       changed_.notify_all();
       awaited = awaited_;
     }
-    if (awaited !=
-        nullptr) {  // this timeline's thread sleeps in wait_for and checks has_failed_ when it wakes
+    // If set, this timeline's thread sleeps in wait_for and checks has_failed_ when it wakes.
+    if (awaited != nullptr) {
       const std::lock_guard lock(awaited->mutex_);
       awaited->changed_.notify_all();
     }
@@ -167,7 +169,7 @@ class WorkerTimeline {
     changed_.notify_all();
   }
 
-  // The body of the thread. Calls `on_lost` when work reports a lost device.
+  // The body of the thread. Calls `on_lost` if work reports a lost device.
   void work(const std::function<void(const Failure&)>& on_lost) {
     std::unique_lock lock(mutex_);
     for (;;) {
@@ -215,7 +217,7 @@ class WorkerTimeline {
     }
   }
 
-  // The next two need the mutex.
+  // Precondition of the next two functions: the mutex is locked.
   void set_failure(const Failure& failure) {
     if (!failure_) {
       failure_.emplace(failure);
@@ -246,7 +248,7 @@ class WorkerTimeline {
 // The streams of one device, for abort and lost devices. The device owns it; its streams share it.
 class WorkerGroup {
  public:
-  // Gives up all queued work. Every stream, including new ones, fails with YOKE_STATUS_ABORTED from now on.
+  // Cancels all queued work. From now on every stream, including new ones, fails with YOKE_STATUS_ABORTED.
   void abort() { fail(Failure(YOKE_STATUS_ABORTED, "the device was aborted; close it and open it again")); }
 
   void fail(const Failure& failure) {
@@ -327,7 +329,7 @@ class WorkerStream : public Stream {
     thread_.join();
   }
 
-  // Queues `work`, which may throw. On a null stream it runs at once, on this thread.
+  // Queues `work`, which may throw. With a null stream, runs it at once on this thread.
   template <class Work>
   static void run(Stream* stream, Work&& work) {
     if (stream == nullptr) {

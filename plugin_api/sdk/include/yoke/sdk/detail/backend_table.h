@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/detail/backend_table.h: "yoke.backend/1" and "yoke.peer/1" on the classes of plugin.h.
+// plugin_api/sdk/include/yoke/sdk/detail/backend_table.h: implements "yoke.backend/1" and "yoke.peer/1" with
+// the classes of plugin.h.
 #pragma once
 
 #include <yoke/ext/peer.h>
@@ -15,7 +16,7 @@
 
 namespace yoke::sdk::detail {
 
-// From here on the driver may have threads, so a forked child may only exec.
+// From now on the driver may have threads, so a forked child may only exec.
 inline std::uint32_t count_devices(PluginState& plugin) {
   plugin.fork_guard.arm();
   return plugin.backend->device_count();
@@ -100,7 +101,7 @@ inline std::int32_t device_open(yoke_plugin* plugin, const yoke_device_args* arg
   });
 }
 
-// "2 buffers, 1 routine"; empty when nothing is alive.
+// "2 buffers, 1 routine"; empty if no object is alive.
 inline std::string live_text(const Counters& live) {
   static constexpr const char* kNames[kKindCount] = {"device", "buffer",  "stream",      "event",
                                                      "code",   "routine", "pinned block"};

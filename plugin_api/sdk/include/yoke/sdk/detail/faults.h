@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/detail/faults.h: the faults armed on one device handle ("yoke.fault/1"), and whether
-// the device is lost.
+// plugin_api/sdk/include/yoke/sdk/detail/faults.h: the faults armed on one device handle ("yoke.fault/1"),
+// and whether the device is lost.
 #pragma once
 
 #include <yoke/ext/fault.h>
@@ -15,7 +15,7 @@
 
 namespace yoke::sdk::detail {
 
-// Checked in every call: a device without faults pays for one load. Any thread.
+// Every call checks this; without faults it costs one load. Thread-safe.
 class Faults {
  public:
   void arm(std::int32_t kind, std::uint64_t nth, std::uint64_t delay_ns) {
@@ -49,14 +49,14 @@ class Faults {
     }
   }
 
-  // Throws when the armed allocation is this one.
+  // Throws if this allocation is the armed one.
   void on_allocation() {
     if (watched_.load(std::memory_order_acquire) && strikes(YOKE_FAULT_ALLOCATION)) [[unlikely]] {
       throw Failure(YOKE_STATUS_OUT_OF_DEVICE_MEMORY, "this allocation fails on purpose (yoke.fault/1)");
     }
   }
 
-  // The failure that this copy or launch must have, if any. The caller throws or queues it.
+  // The failure of this copy or launch, if its fault is armed. The caller throws or queues the failure.
   std::optional<Failure> on_work(std::int32_t kind) {
     if (!watched_.load(std::memory_order_acquire)) [[likely]] {
       return std::nullopt;
@@ -99,7 +99,7 @@ class Faults {
 
   std::array<std::atomic<std::uint64_t>, YOKE_FAULT_DEVICE_LOST + 1> left_{};  // by kind; 0: not armed
   std::atomic<std::uint64_t> delay_ns_{0};
-  std::atomic<bool> watched_{false};  // something is, or was, armed
+  std::atomic<bool> watched_{false};  // a fault is, or was, armed
   std::atomic<bool> lost_{false};
 };
 

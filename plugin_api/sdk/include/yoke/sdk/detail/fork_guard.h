@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/detail/fork_guard.h: tells a forked child from the process that counted the devices.
+// plugin_api/sdk/include/yoke/sdk/detail/fork_guard.h: distinguishes a forked child from the process that
+// counted the devices.
 #pragma once
 
 #include <sys/mman.h>
@@ -11,8 +12,8 @@
 
 namespace yoke::sdk::detail {
 
-// Checked in every call, so it must be cheap: the kernel zeroes one page in a forked child. Where it cannot, the process
-// ids are compared, which costs a system call.
+// Every call checks this, so it must be cheap: the kernel zeroes one page in a forked child. If the kernel
+// does not support that, the process ids are compared, which costs a system call.
 class ForkGuard {
  public:
   ForkGuard() noexcept {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/detail/guarded.h: turns exceptions into status codes, and checks that every call
-// needs.
+// plugin_api/sdk/include/yoke/sdk/detail/guarded.h: converts exceptions to status codes; the checks of every
+// call.
 #pragma once
 
 #include <yoke/sdk/detail/handles.h>
@@ -16,7 +16,7 @@
 
 namespace yoke::sdk::detail {
 
-// Called inside a catch.
+// Precondition: called inside a catch block.
 inline std::int32_t caught(const Host& host, yoke_error* error) noexcept {
   try {
     throw;
@@ -49,7 +49,7 @@ std::int32_t guarded(const PluginState& plugin, yoke_error* error, const Body& b
   }
 }
 
-// As above, for a call that fails on a lost device.
+// As above, for calls that fail on a lost device.
 template <class Body>
 std::int32_t guarded(const yoke_device& device, yoke_error* error, const Body& body) noexcept {
   return guarded(device.plugin, error, [&] {
@@ -83,7 +83,8 @@ inline void check_range(const char* what, std::uint64_t offset, std::uint64_t by
   }
 }
 
-// The stream's object, or null. Throws when the stream is not of the device; handles of one ordinal are one device.
+// Returns the stream's object, or null for a null stream. Throws if the stream belongs to a different
+// ordinal.
 inline Stream* stream_for(yoke_stream* stream, const yoke_device& device) {
   if (stream == nullptr) {
     return nullptr;
@@ -96,8 +97,8 @@ inline Stream* stream_for(yoke_stream* stream, const yoke_device& device) {
   return stream->object.get();
 }
 
-// Called before a copy or launch. Returns true when an armed fault was queued on `stream` in its place; throws the fault
-// when `stream` is null.
+// Called before a copy or launch. If its fault is armed, queues the fault on `stream` in its place and
+// returns true, or throws the fault if `stream` is null.
 inline bool fault_strikes(yoke_device& device, Stream* stream, std::int32_t kind) {
   const std::optional<Failure> due = device.faults.on_work(kind);
   if (!due) [[likely]] {
@@ -118,7 +119,7 @@ inline void check_flags(std::uint64_t flags, std::uint64_t known, const char* fu
   }
 }
 
-// The caller's arguments, as much of them as both sides know.
+// Copies the part of the caller's arguments that both sides know.
 template <class Args>
 Args read_args(const Args* args, std::uint64_t known_flags, const char* function) {
   Args mine{};
@@ -127,7 +128,8 @@ Args read_args(const Args* args, std::uint64_t known_flags, const char* function
   return mine;
 }
 
-// Writes at most `capacity` of `count` rows, `stride` bytes apart, and always the full number.
+// Writes at most `capacity` of `count` rows, `stride` bytes apart. Always writes the full number to
+// *out_count.
 template <class Row, class MakeRow>
 void write_rows(std::uint32_t capacity, std::uint64_t stride, Row* rows, std::uint32_t* out_count,
                 std::size_t count, const MakeRow& make_row) {

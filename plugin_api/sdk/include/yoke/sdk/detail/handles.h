@@ -25,7 +25,7 @@ enum Kind : std::size_t { kDevice, kBuffer, kStream, kEvent, kCode, kRoutine, kP
 
 using Counters = std::array<std::atomic<std::uint64_t>, kKindCount>;
 
-// The plugin's own object. Its base is the frozen prefix.
+// The plugin's own object. Its base class is the ABI's frozen prefix.
 struct PluginState final : yoke_plugin {
   PluginState() : yoke_plugin{} {}
 
@@ -117,7 +117,7 @@ class Reservation {
   std::uint64_t byte_count_;
 };
 
-// The start of every child handle.
+// The base of every child handle.
 template <class Object>
 struct Child {
   Child(yoke_device& device, Kind kind) noexcept : pin(device, kind) {}
@@ -146,7 +146,8 @@ struct yoke_buffer : yoke::sdk::detail::Child<yoke::sdk::Buffer> {
         kind(memory_kind) {
     object = yoke::sdk::detail::made(device.object->create_buffer(size, kind), "create_buffer");
   }
-  // Imported memory, which does not count against the limit. `release` is called when the buffer is destroyed.
+  // Imported memory, which does not count against the limit. `release` is called when the buffer is
+  // destroyed.
   yoke_buffer(yoke_device& device, const yoke_import_args& args)
       : Child(device, yoke::sdk::detail::kBuffer),
         reservation(device, 0),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/detail/program_table.h: "yoke.program/1" on the classes of plugin.h.
+// plugin_api/sdk/include/yoke/sdk/detail/program_table.h: implements "yoke.program/1" with the classes of
+// plugin.h.
 #pragma once
 
 #include <yoke/sdk/detail/guarded.h>
@@ -141,7 +142,7 @@ inline std::int32_t code_argument(yoke_code* code, std::uint32_t entry, std::uin
   });
 }
 
-// One range to bind, for the checks of routine_link.
+// One range to bind, as checked by routine_link.
 struct Bound {
   std::string name;  // "argument 'w'", "the workspace"
   yoke_buffer* buffer;
@@ -182,7 +183,7 @@ inline void check_overlaps(std::span<const Bound> bounds) {
   }
 }
 
-// The range of a binding, which must be as large as the argument needs.
+// Checks that the range of a binding is at least as large as the argument.
 inline Bound bound_of(std::string name, const yoke_binding& binding, std::uint64_t byte_count,
                       std::uint32_t alignment, bool written) {
   check_flags(binding.flags, 0, "routine_link");
@@ -254,7 +255,7 @@ inline void check_symbols(std::span<const SymbolRange> symbols, std::span<const 
   }
   for (std::size_t i = 0; i < symbols.size(); ++i) {
     const SymbolRange& symbol = symbols[i];
-    // Unsigned, as the distance from low to high may not fit in an int64_t.
+    // Unsigned, because the distance from low to high may not fit in an int64_t.
     const std::uint64_t distance =
         static_cast<std::uint64_t>(values[i]) - static_cast<std::uint64_t>(symbol.low);
     if (values[i] < symbol.low || values[i] >= symbol.high ||

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/detail/stream_table.h: "yoke.stream/1" on the classes of plugin.h.
+// plugin_api/sdk/include/yoke/sdk/detail/stream_table.h: implements "yoke.stream/1" with the classes of
+// plugin.h.
 #pragma once
 
 #include <yoke/sdk/detail/backend_table.h>
@@ -19,7 +20,7 @@ inline std::int32_t stream_create(yoke_device* device, const yoke_stream_args* a
   });
 }
 
-// On a lost device, too, the work must be quiescent before a wait returns.
+// The work must be quiescent before a wait returns, even on a lost device.
 template <class Waited>
 void wait_for_all(const yoke_device& device, Waited& waited, std::uint64_t timeout_ns) {
   try {
@@ -32,7 +33,7 @@ void wait_for_all(const yoke_device& device, Waited& waited, std::uint64_t timeo
   device.faults.check_alive();
 }
 
-// A lost device fails the work that had not failed before.
+// A lost device fails all work that has not failed already.
 template <class Waited>
 std::int32_t state_of_work(const yoke_device& device, Waited& waited) {
   const std::int32_t state = waited.state();
