@@ -69,7 +69,7 @@ int run(yoke::cli::Arguments typed) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // A file that grows past the user's limit is then a failed write, not a killed process.
+  // Writing past the user's file size limit then fails instead of killing the process.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
     const std::vector<std::string> words(argv + 1, argv + argc);

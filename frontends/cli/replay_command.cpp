@@ -124,7 +124,7 @@ std::string padded(const std::string& text, std::size_t width, bool right = true
   return right ? space + text : text + space;
 }
 
-// One line per reason.
+// Prints one line per reason.
 void print_skips(const std::vector<replay::Skip>& skips) {
   std::vector<std::pair<std::string, std::string>> lines;  // reason, functions
   for (const replay::Skip& skip : skips) {
@@ -176,7 +176,7 @@ void show_progress(std::uint64_t done, std::uint64_t all) {
   std::cerr << "\rcall " << grouped(done) << " of " << grouped(all) << "\x1b[K" << (done == all ? "\n" : "");
 }
 
-// On a terminal. An error starts on a line of its own.
+// Shows progress on a terminal, and clears it before an error is reported.
 replay::Report run_with_progress(Runtime& runtime, std::span<const std::byte> file, replay::Options options) {
   bool is_shown = false;
   options.progress = [&](std::uint64_t done, std::uint64_t all) {

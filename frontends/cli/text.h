@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/text.h: formats numbers, lists and tables for people to read.
+// frontends/cli/text.h: formats numbers, lists and tables for display.
 #pragma once
 
 #include <yoke/runtime/log.h>

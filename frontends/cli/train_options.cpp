@@ -92,7 +92,7 @@ std::vector<std::uint64_t> parse_model(const std::string& model) {
 
 namespace {
 
-// Options that are converted or get their defaults after parsing.
+// Options that are converted, or receive their defaults, after parsing.
 struct TypedOptions {
   std::string data;
   std::string save;
@@ -129,8 +129,7 @@ void describe(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
              "option of every device, may be repeated; yoke backends --help-options BACKEND lists them",
              "NAME=VALUE");
   line.text("save", &typed.save, "write the parameters to this .npz file at the end", "FILE");
-  line.flag("strict", &options.strict,
-            "fail before training if the backend leaves a program to another backend (cc)");
+  line.flag("strict", &options.strict, "fail before training if the backend cannot run every program itself");
   line.flag("json", &options.json,
             "print one JSON object to standard output at the end, everything else to standard error");
   line.text("log-level", &typed.log_level,

@@ -10,7 +10,7 @@
 
 namespace yoke::cli {
 
-// The moving line goes to standard error, lines that stay go to `out`.
+// Draws the progress line on standard error and prints permanent lines to `out`.
 class Progress {
  public:
   // `loss` may make the host wait, so it is called only when a line is drawn.

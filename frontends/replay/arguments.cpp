@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/replay/arguments.cpp: one function per kind of argument.
+// frontends/replay/arguments.cpp: rebuilds arguments, with one function per kind.
 #include "replay/arguments.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ std::uint64_t word_of(const void* memory) {
   return reinterpret_cast<std::uint64_t>(memory);
 }
 
-// Keeps elements for the call, and sets the words of the array, its count and its stride.
+// Stores the elements until the call, and sets the words of the array, its count and its stride.
 template <class T>
 void set_array(const abi::Argument& argument, const std::vector<T>& elements, std::size_t i, Arguments& out) {
   const auto raw = std::as_bytes(std::span(elements));
@@ -50,7 +50,8 @@ yoke_option to_abi(const yoke::Option& given) {
 
 }  // namespace
 
-// A stream that was not created here becomes NULL: the backend has none, and works in the call.
+// A stream that the replay did not create becomes NULL: the backend has no streams and finishes work in the
+// call.
 bool ArgumentBuilder::build_handle(const abi::Argument& argument, const Record& record, std::size_t i,
                                    Arguments& out) const {
   const std::uint64_t number = record.values[i].number;

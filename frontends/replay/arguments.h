@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/replay/arguments.h: the arguments of a call, from their recorded values.
+// frontends/replay/arguments.h: rebuilds the arguments of a call from their recorded values.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace yoke::replay {
 
-// Words, and the memory that they point to.
+// The words of a call, and the memory that they point to.
 struct Arguments {
   std::array<std::uint64_t, abi::kMostArguments> words{};
   // The parameters of the function: the words, or the struct that holds them.
@@ -33,9 +33,9 @@ class ArgumentBuilder {
                   const std::map<Key, Types>& types, const Options& options)
       : reader_(reader), functions_(functions), handles_(handles), types_(types), options_(options) {}
 
-  // Options are those of the recorded backend: they are passed on to the same backend only.
+  // Options of the recorded backend are passed only if it is also the backend of the replay.
   void keep_options(bool keep) { keeps_options_ = keep; }
-  // Empty: `out` is complete. Otherwise, why the call cannot be repeated.
+  // Returns why the call cannot be repeated; empty if `out` is complete.
   std::string build(const abi::Row& row, const Record& record, Arguments& out) const;
   // Sets the parameters from the words.
   static void pack(const abi::Row& row, Arguments& out);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/replay/contents.cpp: contents element by element.
+// frontends/replay/contents.cpp: generates and compares contents element by element.
 #include "replay/contents.h"
 
 #include <yoke/program/execute.h>

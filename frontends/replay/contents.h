@@ -12,14 +12,14 @@
 
 namespace yoke::replay {
 
-// Which parts of a buffer are elements of which type. Programs that share a tensor agree on its type, so
-// ranges do not overlap.
+// The element types of the ranges of a buffer. Programs that share a tensor agree on its type, so ranges do
+// not overlap.
 class Types {
  public:
   void add(std::uint64_t begin, std::uint64_t byte_count, program::Type type) {
     ranges_.try_emplace(begin, Range{byte_count, type});
   }
-  // The type of the element at `offset`. Bytes: it is unknown, or the element exceeds `end`.
+  // The type of the element at `offset`; u8 if it is unknown or the element exceeds `end`.
   program::Type at(std::uint64_t offset, std::uint64_t end) const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/replay/handles.cpp: streams are idle before what their work uses is destroyed.
+// frontends/replay/handles.cpp: waits until streams are idle before it destroys objects that their work uses.
 #include "replay/handles.h"
 
 #include <algorithm>

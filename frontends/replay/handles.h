@@ -34,7 +34,7 @@ class Functions {
 // A recorded handle: its plugin and number.
 using Key = std::pair<std::uint64_t, std::uint64_t>;
 
-// What was created and not destroyed yet. The destructor destroys it.
+// The objects that the replay has created and not yet destroyed. The destructor destroys them.
 class Handles {
  public:
   Handles(const Functions& functions, std::chrono::nanoseconds timeout)
@@ -46,9 +46,9 @@ class Handles {
   // `parent`: the device of pinned memory.
   void add(Key key, Kind kind, std::uint64_t word, std::uint64_t parent);
   void remove(Key key);
-  // The backend's handle; nothing: it was not created here, or is of another kind.
+  // Returns the backend's handle, or nothing if the replay did not create it or it has another kind.
   std::optional<std::uint64_t> find(Key key, Kind kind) const;
-  // Both wait until streams are idle. Throw Error kDeadlineExceeded. False: the work has failed.
+  // Both wait until streams are idle, and return false if the work has failed. Throw Error kDeadlineExceeded.
   bool wait(std::uint64_t stream) const;
   void wait_for_all() const;
 

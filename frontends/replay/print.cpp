@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/replay/print.cpp: a trace as text, and as JSON for trace viewers.
+// frontends/replay/print.cpp: prints a trace as text, or as JSON for trace viewers.
 #include <cinttypes>
 #include <cstdio>
 
@@ -122,7 +122,7 @@ void print_call(const Record& record, std::ostream& out) {
   }
 }
 
-// A JSON string. Control characters become '?'.
+// Quotes a JSON string. Control characters become '?'.
 std::string quoted(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
@@ -134,7 +134,7 @@ std::string quoted(std::string_view text) {
   return result + "\"";
 }
 
-// A call or span as an event of trace viewers, without the closing brace.
+// Prints a call or span as an event for trace viewers, without the closing brace.
 void begin_event(char phase, std::uint64_t plugin, std::uint64_t thread, std::uint64_t begin_ns, bool is_call,
                  std::string_view name, std::ostream& out) {
   out << R"({"ph": ")" << phase << R"(", "pid": )" << plugin << R"(, "tid": )" << thread << R"(, "ts": )"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/replay/replay.cpp: a trace call by call.
+// frontends/replay/replay.cpp: repeats a trace call by call.
 #include "replay/replay.h"
 
 #include <yoke/program/text.h>
@@ -16,7 +16,7 @@ using abi::Row;
 
 constexpr std::size_t kMostListed = 100;
 
-// The row of a recorded function; null: this yoke does not have it, or with other arguments.
+// The row of a recorded function. Null if this version of yoke lacks it or it has other arguments here.
 const Row* find_row(const RecordedFunction& function) {
   for (const Row& row : abi::rows()) {
     if (function.name == row.name && function.table == row.table) {
@@ -125,7 +125,7 @@ class HostMemory {
     std::uint64_t offset = 0;
   };
 
-  // Keeps made-up sources until their streams are idle.
+  // Keeps generated sources alive until their streams are idle.
   void keep(std::deque<std::vector<std::byte>>&& sources) {
     for (auto& source : sources) {
       kept_bytes_ += source.size();
@@ -192,7 +192,7 @@ class Replayer {
   const Functions functions_;
   Handles handles_;
   ArgumentBuilder builder_;
-  bool compares_ = true;  // every byte so far is what was recorded
+  bool compares_ = true;  // all bytes so far equal the recorded ones
 };
 
 void Replayer::run() {
@@ -282,7 +282,7 @@ void Replayer::issue(const Row& row, const Record& record, Arguments& arguments)
 
 void Replayer::compare_result(const Row& row, const Record& record, const Arguments& arguments,
                               std::int32_t code, const std::string& error) {
-  // Whether work is done at a certain time is not part of the result.
+  // Results of queries depend on timing, so they are not compared.
   const auto is_timely = [](std::int32_t one) {
     return one == YOKE_STATUS_OK || one == YOKE_STATUS_DEADLINE_EXCEEDED;
   };
@@ -316,7 +316,7 @@ void Replayer::note_handles(const Row& row, const Record& record, const Argument
   }
 }
 
-// Waits for the copy of an earlier to_host and compares what it wrote.
+// Waits for the copy of an earlier to_host and compares the bytes that it wrote.
 void Replayer::compare_target(std::uint64_t call, const std::string& function, const Hash& hash) {
   const auto found = memory_.targets.find(call);
   if (found == memory_.targets.end()) {

@@ -14,7 +14,7 @@ namespace yoke::replay {
 
 struct Options {
   std::string backend;
-  // Floats are close within tolerance * max(1, |recorded|). Programs tell which bytes are floats; other
+  // Floats are close within tolerance * max(1, |recorded|). The programs define which bytes are floats; other
   // bytes must be equal.
   double tolerance = 1e-5;
   bool compare_contents = true;                                         // where the trace has data
@@ -58,11 +58,11 @@ struct Report {
   std::vector<std::string> unfinished;  // names of calls and spans without an end, at most 100
 };
 
-// Repeats the recorded calls on one thread, in the order in which they returned. Contents that the trace
-// lacks are made up from their hash. Calls that the backend does not offer are skipped, and so is what
-// depends on them. Destroys everything that it created.
+// Repeats the recorded calls on one thread, in the order in which they returned. Generates contents that the
+// trace lacks from their hash. Skips calls that the backend does not offer, and calls that depend on them.
+// Destroys all objects that it created.
 // Errors: kNotFound          unknown backend
-//         kDataLoss          the trace is garbled
+//         kDataLoss          the trace is damaged
 //         kDeadlineExceeded  work does not end within the timeout
 Report run(Runtime& runtime, std::span<const std::byte> file, const Options& options);
 

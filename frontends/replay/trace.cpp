@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/replay/trace.cpp: records from bytes that may be truncated or garbled.
+// frontends/replay/trace.cpp: reads records from bytes that may be truncated or damaged.
 #include "replay/trace.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ struct Garbled : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Takes fields off a payload.
+// Reads fields from the front of a payload.
 class Decoder {
  public:
   explicit Decoder(std::span<const std::byte> from) : from_(from) {}
@@ -236,13 +236,13 @@ bool Reader::next(Record& out) {
       }
     }
   } catch (const Garbled& garbled) {
-    throw Error(ErrorCode::kDataLoss, "the trace is garbled after byte " + std::to_string(at) + " of " +
+    throw Error(ErrorCode::kDataLoss, "the trace is damaged after byte " + std::to_string(at) + " of " +
                                           std::to_string(file_.size()) + ": " + garbled.what());
   }
   return false;
 }
 
-// False: the record is not for the caller.
+// Returns false if the reader has consumed the record.
 bool Reader::read(std::span<const std::byte> payload, Record& out) {
   using layers::RecordType;
   Decoder from(payload);
@@ -291,7 +291,7 @@ bool Reader::read(std::span<const std::byte> payload, Record& out) {
       ended_ = true;
       return false;
   }
-  return false;  // of a later yoke
+  return false;  // written by a later version of yoke
 }
 
 void Reader::read_begin(Decoder& from) {

@@ -67,7 +67,7 @@ struct Record {
   std::int32_t level = 0;  // logs
 };
 
-// A call or span that began and has no end: the plugin crashed or hung in it.
+// A call or span without an end: the plugin crashed or hung in it.
 struct Unfinished {
   std::uint64_t plugin = 0;
   std::uint64_t thread = 0;
@@ -84,18 +84,18 @@ class Reader {
   // Throws Error kDataLoss when the file is not a trace, kUnimplemented for an unknown version.
   explicit Reader(std::span<const std::byte> file);
 
-  // False: at the end. Throws Error kDataLoss for a garbled record.
+  // Returns false at the end. Throws Error kDataLoss for a damaged record.
   bool next(Record& out);
   void rewind();
-  // After next() returned false: why the file is incomplete; empty: it is complete.
+  // After next() has returned false: why the file is incomplete; empty if it is complete.
   const std::string& cut() const { return cut_; }
-  // After next() returned false: calls and spans without an end, by the time of their begin.
+  // After next() has returned false: calls and spans without an end, in the order in which they began.
   std::vector<Unfinished> unfinished() const;
 
   bool has_data() const { return has_data_; }
   std::uint32_t process() const { return process_; }
   std::uint64_t lost() const { return lost_; }  // records that could not be written
-  // False: the contents were not in the records read so far.
+  // Returns false if the records read so far do not have the contents.
   bool blob(const Hash& hash, std::span<const std::byte>& out) const;
 
  private:
@@ -118,9 +118,9 @@ class Reader {
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<Unfinished>> open_;  // by plugin and thread
 };
 
-// One line per record.
+// Prints one line per record.
 void print(std::span<const std::byte> file, std::ostream& out);
-// JSON for chrome://tracing and ui.perfetto.dev. What has no end becomes an event that begins ("B").
+// Prints JSON for chrome://tracing and ui.perfetto.dev. Calls and spans without an end become "B" events.
 void write_chrome(std::span<const std::byte> file, std::ostream& out);
 
 }  // namespace yoke::replay

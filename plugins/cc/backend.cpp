@@ -149,8 +149,9 @@ std::vector<sdk::OptionSpec> Backend::option_specs() {
       sdk::OptionSpec::flag(
           "pin", "Keep memory and launching threads on the device's NUMA node if there are several nodes.",
           true),
-      sdk::OptionSpec::integer("memory_limit", "Most bytes that the device's buffers may use; 0: no limit.",
-                               0, 0, INT64_MAX),
+      sdk::OptionSpec::integer("memory_limit",
+                               "Maximum number of bytes that the device's buffers may use; 0: no limit.", 0,
+                               0, INT64_MAX),
   };
 }
 

@@ -33,8 +33,8 @@ struct BF16 {
   static float load(std::uint16_t bits) { return program::bf16_to_f32(bits); }
 };
 
-// Packs lines (rows of a, columns of b) in panels of `width` lines; a panel stores one element of each line
-// per depth. Pads the last panel with zeros.
+// Packs lines (rows of a, columns of b) in panels of `width` lines. A panel stores one element of each line
+// for each depth. The last panel is padded with zeros.
 template <class From, class To>
 void pack_lines(const std::byte* from, std::span<const std::int64_t> lines,
                 std::span<const std::int64_t> depth, std::int64_t width, std::byte* to) {

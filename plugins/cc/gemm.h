@@ -12,7 +12,7 @@
 namespace yoke::cc {
 
 // A blocked product. Operands are packed and converted block by block through tables of offsets, so any
-// affine address works, also those of a convolution.
+// affine address works, including the addresses of a convolution.
 class Gemm {
  public:
   Gemm(const Contraction& contraction, const KernelTable& table);

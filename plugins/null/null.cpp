@@ -12,7 +12,8 @@
 namespace yoke::null {
 namespace {
 
-// The workspace of a backend that keeps every temporary in memory, so that the host has a workspace to plan.
+// The workspace of a backend that keeps every temporary in memory, so that the host has to allocate a
+// workspace.
 std::uint64_t temporaries_byte_count(const program::Program& source) {
   std::uint64_t byte_count = 0;
   for (const program::Tensor& tensor : source.tensors) {
@@ -136,8 +137,9 @@ sdk::DeviceInfo Backend::describe(std::uint32_t ordinal) {
 std::vector<sdk::OptionSpec> Backend::option_specs() {
   return {
       sdk::OptionSpec::integer("devices", "Number of devices.", 1, 0, 64).for_plugin(),
-      sdk::OptionSpec::integer("memory_limit", "Most bytes that the device's buffers may use; 0: no limit.",
-                               0, 0, std::numeric_limits<std::int64_t>::max()),
+      sdk::OptionSpec::integer("memory_limit",
+                               "Maximum number of bytes that the device's buffers may use; 0: no limit.", 0,
+                               0, std::numeric_limits<std::int64_t>::max()),
   };
 }
 

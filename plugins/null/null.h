@@ -69,7 +69,7 @@ class Code final : public sdk::Code {
   std::vector<sdk::Entry> entries_;
 };
 
-// Buffers, copies and pinned memory are the SDK's: host memory.
+// Uses the SDK's buffers, copies and pinned memory, which are host memory.
 class Device final : public sdk::Device {
  public:
   explicit Device(std::uint64_t memory_limit) : memory_limit_(memory_limit) {}
@@ -79,7 +79,7 @@ class Device final : public sdk::Device {
   std::unique_ptr<sdk::Code> compile(std::string_view text) override;
   std::vector<sdk::Verdict> can_compile(std::string_view text) override;
   std::unique_ptr<sdk::Stream> create_stream(std::int32_t priority) override;
-  // All devices share the host's memory.
+  // All devices use host memory.
   bool peer_access(sdk::Device&) override { return true; }
   void abort() override { aborted_->store(true); }
 

@@ -146,7 +146,7 @@ class Reverse {
     switch (node.op) {
       case Op::kMin:
       case Op::kMax: {
-        // Comparing with y instead of b gives the same answer, and b can be freed earlier.
+        // Comparing with y instead of b gives the same result, and b can be freed earlier.
         const Tensor second = node.op == Op::kMax ? y_ > a : y_ < a;
         if (needs_gradient(a)) {
           push(a, select(second, zero, dy_));

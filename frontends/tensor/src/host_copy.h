@@ -10,8 +10,8 @@
 
 namespace yoke::detail {
 
-// Waits for copies of the caller's memory. Work that does not finish in time is aborted and waited for
-// again, so that it does not use the memory after the call.
+// Waits for copies from or to the caller's memory. Aborts work that does not finish in time and waits again,
+// so that the work does not use the memory after the call.
 inline void wait_or_abort(Stream& stream) {
   try {
     stream.wait();

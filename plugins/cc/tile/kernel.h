@@ -3,8 +3,8 @@
 //
 // A kernel walks its loops in tiles of rows x columns elements. Values of a tile lie in registers (a
 // few KiB of scratch each) or, if the access is contiguous, in the tensor itself. A value that
-// depends only on rows, only on columns, or on neither has fewer elements than the tile: its mask
-// (kRows, kColumns) says what it depends on.
+// depends only on rows, only on columns, or on neither has fewer elements than the tile; its mask
+// (kRows, kColumns) lists the axes that it depends on.
 #pragma once
 
 #include <yoke/program/program.h>

@@ -25,7 +25,7 @@ int usable_kernels(const KernelTable** tables, int capacity) {
   };
   add(plain::table());
 #if defined(YOKE_CC_X86_LEVELS)
-  // x86-64-v3 and v4, tested by those of their features that __builtin_cpu_supports can report.
+  // Tests for x86-64-v3 and v4, as far as __builtin_cpu_supports can report their features.
   __builtin_cpu_init();
   const bool v3 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 &&
                   __builtin_cpu_supports("bmi") != 0 && __builtin_cpu_supports("bmi2") != 0;

@@ -131,9 +131,9 @@ struct KernelTable {
   BlockProduct (*block_product)(Reg type);
 };
 
-// The best table that this machine can run.
+// Returns the best table that this machine can run.
 const KernelTable& best_kernels();
-// All tables that this machine can run, from the plainest to the best. Returns their number.
+// Lists all tables that this machine can run, from the plainest to the best. Returns their number.
 int usable_kernels(const KernelTable** tables, int capacity);
 
 }  // namespace yoke::cc

@@ -8,7 +8,7 @@
 #if defined(__clang__)
 #define YOKE_CC_VECTORIZE _Pragma("clang loop vectorize(assume_safety)")
 #else
-// dst may be the same array as an operand, but never overlaps one partially.
+// dst may be the same array as an operand, but must not partially overlap one.
 #define YOKE_CC_VECTORIZE _Pragma("GCC ivdep")
 #endif
 

@@ -84,7 +84,7 @@ ReduceFn pick(bool by_columns) {
   return by_columns ? columns<T, T, F> : rows<T, F>;
 }
 
-// Of equal extremes the first wins. NaN beats every number, and the first NaN wins.
+// The first of equal extremes wins. NaN beats every number, and the first NaN wins.
 template <class T, bool kMax>
 inline bool beats(T x, T best) {
   const bool better = kMax ? x > best : x < best;

@@ -91,7 +91,7 @@ TEST_F(LayersCommand, DamagedAndMissingFilesAreOneSentence) {
   std::fstream(trace(), std::ios::in | std::ios::out | std::ios::binary).seekp(at) << "garbled";
   const Outcome garbled = run({"replay", trace(), "--backend", "null"});
   EXPECT_EQ(garbled.code, 1);
-  EXPECT_THAT(garbled.err, HasSubstr("train.yoketrace: the trace is garbled after byte"));
+  EXPECT_THAT(garbled.err, HasSubstr("train.yoketrace: the trace is damaged after byte"));
   EXPECT_EQ(run({"replay", "nowhere.yoketrace", "--print"}).code, 1);
   ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
   EXPECT_THAT(run({"replay", (folder_ / "pipe").string(), "--print"}).err, HasSubstr("not a regular file"));

@@ -134,7 +134,7 @@ TEST_P(Replay, GarbledTraceIsOneError) {
   bytes.at(payload_near_middle(bytes)) ^= std::byte{0x40};
   const Error error = error_of([&] { run(bytes, GetParam()); });
   EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
-  EXPECT_THAT(error.what(), HasSubstr("the trace is garbled after byte"));
+  EXPECT_THAT(error.what(), HasSubstr("the trace is damaged after byte"));
 }
 
 // Prefixes of a trace, and copies with one byte changed, are replayed or refused, and nothing stays alive.

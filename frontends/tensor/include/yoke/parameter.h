@@ -84,7 +84,7 @@ class Parameter {
   void set_dims(const Dims& dims, const std::string& user) const;
   std::uint64_t byte_count() const;
   const Initializer& initializer() const;
-  // A number that grows with every parameter created, and so gives the creation order. move_last() makes
+  // A number that increases with every new parameter, which defines the creation order. move_last() makes
   // this parameter the latest. nn::sequential uses it to sort its members' parameters by position,
   // because C++ does not specify the order in which the arguments of a call are evaluated.
   std::uint64_t order() const;

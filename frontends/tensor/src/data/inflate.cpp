@@ -95,7 +95,7 @@ std::vector<std::byte> inflate(std::span<const std::byte> packed, std::uint64_t 
     }
     bytes.resize(static_cast<std::size_t>(std::min<std::uint64_t>(limit + 1, 2 * bytes.size())));
   }
-  // Beast may have read too far. The low bits of data_type are the number of bits that it has not used.
+  // Beast may have read too far. The low bits of data_type are the number of unused bits.
   constexpr unsigned kUnusedBits = 63;
   out_taken = z.total_in - (static_cast<unsigned>(z.data_type) & kUnusedBits) / 8;
   if (out_taken > packed.size()) {

@@ -37,7 +37,7 @@ class Scheduler {
     while (!pending_.empty()) {
       auto next = std::find_if(pending_.begin(), pending_.end(),
                                [&](std::size_t i) { return inputs_done(i) && no_reader_left(i); });
-      if (next == pending_.end()) {  // a cycle of leaves that read each other: break it with a temporary
+      if (next == pending_.end()) {  // leaves read each other in a cycle; break it with a temporary
         next = std::find_if(pending_.begin(), pending_.end(), [&](std::size_t i) { return inputs_done(i); });
         divert(*next);
       }
