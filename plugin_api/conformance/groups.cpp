@@ -15,6 +15,7 @@ constexpr Group kGroups[] = {
     {"load", load_tests},
     {"load", load_file_tests},
     {"load", load_process_tests},
+    {"args", args_tests},
     {"device", device_tests},
     {"device", device_options_tests},
 
@@ -24,6 +25,7 @@ constexpr Group kGroups[] = {
     {"stream", stream_tests},
     {"stream", stream_graph_tests},
     {"stream", stream_time_tests},
+    {"stream", stream_abort_tests},
     {"event", event_tests},
     {"event", event_time_tests},
     {"program", program_tests},

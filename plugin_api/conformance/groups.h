@@ -9,6 +9,7 @@
 
 namespace yoke::conformance {
 
+std::vector<Test> args_tests();
 std::vector<Test> load_tests();
 std::vector<Test> load_file_tests();
 std::vector<Test> load_process_tests();
@@ -21,6 +22,7 @@ std::vector<Test> copy_refusal_tests();
 std::vector<Test> stream_tests();
 std::vector<Test> stream_graph_tests();
 std::vector<Test> stream_time_tests();
+std::vector<Test> stream_abort_tests();
 std::vector<Test> event_tests();
 std::vector<Test> event_time_tests();
 std::vector<Test> program_tests();

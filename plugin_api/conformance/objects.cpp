@@ -225,6 +225,12 @@ void launch(const Plugin& plugin, const Routine& routine, std::span<const std::i
   }
 }
 
+void arm_fault(const Plugin& plugin, yoke_device* device, std::int32_t kind, std::uint64_t nth,
+               std::uint64_t delay_ns) {
+  expect_supported(plugin.call<&yoke_fault_api::fault_arm>(device, kind, nth, delay_ns),
+                   text("arming a fault of kind ", kind));
+}
+
 void expect_no_buffer(const Device& device, std::uint64_t byte_count, std::int32_t kind, std::int32_t code,
                       const std::string& doing) {
   expect_no_object<yoke_buffer>(code, doing, [&](yoke_buffer** out) {

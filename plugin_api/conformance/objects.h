@@ -181,6 +181,10 @@ Routine link(const Plugin& plugin, const Code& code, std::uint32_t entry,
 void launch(const Plugin& plugin, const Routine& routine, std::span<const std::int64_t> symbols = {},
             const Stream* stream = nullptr);
 
+// Arms a fault of yoke.fault/1. Throws Unsupported if the plugin cannot produce it.
+void arm_fault(const Plugin& plugin, yoke_device* device, std::int32_t kind, std::uint64_t nth,
+               std::uint64_t delay_ns = 0);
+
 // Fails unless a creating call fails with `code` and a text, and leaves its out-parameter unchanged.
 template <class T>
 void expect_no_object(std::int32_t code, const std::string& doing, const std::function<Answer(T**)>& create) {

@@ -78,6 +78,14 @@ void expect_code(const Answer& answer, std::int32_t code, const std::string& doi
   check_status(answer, doing);
 }
 
+void expect_supported(const Answer& answer, const std::string& doing) {
+  if (answer.code == YOKE_STATUS_UNIMPLEMENTED) {
+    expect_code(answer, YOKE_STATUS_UNIMPLEMENTED, doing);
+    unsupported(doing + ": " + answer.status.text);
+  }
+  expect_ok(answer, doing);
+}
+
 void expect_refused(const Answer& answer, const std::string& doing) {
   check(!answer.ok(), doing, ": ", answer.function, " returned OK; expected an error");
   check_status(answer, doing);

@@ -103,6 +103,9 @@ void expect_code(const Answer& answer, std::int32_t code, const std::string& doi
 // As above, for any error code.
 void expect_refused(const Answer& answer, const std::string& doing);
 
+// Throws Unsupported with the text if the call returned UNIMPLEMENTED; otherwise as expect_ok.
+void expect_supported(const Answer& answer, const std::string& doing);
+
 // Fails with the reason and the fix if yoke's loader rejects the file. The file stays mapped.
 void check_loadable(const std::filesystem::path& file);
 

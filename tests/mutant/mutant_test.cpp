@@ -130,8 +130,8 @@ TEST(Mutant, PassesTheKitWithoutABug) {
   for (const KitTest& test : run.tests) {
     groups.insert(test.name.substr(0, test.name.find('.')));
   }
-  EXPECT_EQ(groups.size(), 12U)
-      << "load device buffer copy stream event program routine fault thread lifetime train";
+  EXPECT_EQ(groups.size(), 13U)
+      << "load args device buffer copy stream event program routine fault thread lifetime train";
 }
 
 TEST(Mutant, RejectsAnUnknownBug) {

@@ -68,6 +68,11 @@ void plant_in_opening(yoke_backend_api& table) {
     changed.option_stride = sizeof(yoke_option);
     return detail::device_open(plugin, &changed, rest...);
   });
+  plant<"option_stride_is_ignored">(table.device_open, [](auto* plugin, auto* args, auto... rest) {
+    yoke_device_args changed = *args;
+    changed.option_stride = sizeof(yoke_option);
+    return detail::device_open(plugin, &changed, rest...);
+  });
   plant<"open_changes_out_on_failure">(table.device_open,
                                        [](auto* plugin, auto* args, auto** out_device, auto* error) {
                                          *out_device = nullptr;

@@ -52,6 +52,22 @@ void plant_in_stream(yoke_stream_api& table) {
         }
         return std::int32_t{YOKE_STATUS_OK};
       });
+  plant<"unknown_flags_are_ignored">(table.event_record, [](auto* stream, auto* args, auto... rest) {
+    yoke_event_args changed = *args;
+    changed.flags &= YOKE_EVENT_TIMING;
+    return detail::event_record(stream, &changed, rest...);
+  });
+  plant<"longer_structs_are_refused">(
+      table.stream_create, [](auto* device, auto* args, auto** out_stream, auto* error) {
+        return args->struct_size == sizeof *args
+                   ? detail::stream_create(device, args, out_stream, error)
+                   : device->plugin.host.report(error, YOKE_STATUS_INVALID_ARGUMENT, "wrong struct_size");
+      });
+  plant<"events_without_timing_have_times">(
+      table.event_elapsed, [](auto* start, auto* stop, auto* out_ns, auto* error) {
+        return detail::guarded(stop->plugin(), error,
+                               [&] { *out_ns = stop->object->elapsed_since(*start->object); });
+      });
   plant<"events_are_leaked">(table.event_destroy, [](auto*) {});
   plant<"record_returns_ok_with_null">(table.event_record,
                                        [](auto...) { return std::int32_t{YOKE_STATUS_OK}; });
@@ -81,6 +97,25 @@ void plant_in_program(yoke_program_api& table) {
         }
         return result;
       });
+  plant<"stated_alignment_is_not_checked">(
+      table.code_argument, [](auto* code, auto entry, auto argument, auto* info, auto* error) {
+        const std::int32_t result = detail::code_argument(code, entry, argument, info, error);
+        if (result == YOKE_STATUS_OK) {
+          info->alignment = 64;
+        }
+        return result;
+      });
+  plant<"long_names_are_cut">(table.code_describe, [](auto* code, auto entry, auto* info, auto* error) {
+    const std::int32_t result = detail::code_describe(code, entry, info, error);
+    if (result == YOKE_STATUS_OK) {
+      info->name[YOKE_NAME_CAPACITY / 2] = '\0';
+    }
+    return result;
+  });
+  plant<"verdict_stride_is_ignored">(
+      table.can_compile, [](auto* device, auto* args, auto capacity, auto, auto... rest) {
+        return detail::can_compile(device, args, capacity, sizeof(yoke_verdict), rest...);
+      });
   plant<"workspace_size_is_halved">(table.code_describe, [](auto* code, auto entry, auto* info, auto* error) {
     const std::int32_t result = detail::code_describe(code, entry, info, error);
     if (result == YOKE_STATUS_OK) {
@@ -106,6 +141,29 @@ void plant_in_program(yoke_program_api& table) {
 void plant_in_routine(yoke_program_api& table) {
   plant<"link_takes_small_buffers">(table.routine_link, link_forgiving<YOKE_STATUS_OUT_OF_RANGE>);
   plant<"link_takes_overlaps">(table.routine_link, link_forgiving<YOKE_STATUS_INVALID_ARGUMENT>);
+  plant<"flags_of_bindings_are_ignored">(table.routine_link, [](auto* code, auto* args, auto... rest) {
+    std::vector<yoke_binding> bindings;
+    for (std::uint32_t i = 0; i < args->binding_count; ++i) {
+      bindings.push_back(sdk::read_row(args->bindings, args->binding_stride, i));
+      bindings.back().flags = 0;
+    }
+    yoke_link_args changed = *args;
+    changed.bindings = bindings.data();
+    changed.binding_stride = sizeof(yoke_binding);
+    return detail::routine_link(code, &changed, rest...);
+  });
+  plant<"binding_stride_is_ignored">(table.routine_link, [](auto* code, auto* args, auto... rest) {
+    yoke_link_args changed = *args;
+    changed.binding_stride = sizeof(yoke_binding);
+    return detail::routine_link(code, &changed, rest...);
+  });
+  plant<"workspace_may_be_misaligned">(table.routine_link, [](auto* code, auto* args, auto... rest) {
+    yoke_link_args changed = *args;
+    yoke_binding workspace = args->workspace == nullptr ? yoke_binding{} : *args->workspace;
+    workspace.offset -= workspace.offset % YOKE_BUFFER_ALIGNMENT;
+    changed.workspace = args->workspace == nullptr ? nullptr : &workspace;
+    return detail::routine_link(code, &changed, rest...);
+  });
   plant<"link_returns_ok_with_null">(table.routine_link,
                                      [](auto...) { return std::int32_t{YOKE_STATUS_OK}; });
   // Replaces an invalid value by a valid one, because reading out of range would crash.

@@ -124,6 +124,20 @@ void Routine::launch(sdk::Stream* stream, std::span<const std::int64_t> symbol_v
     return;
   }
   std::vector<std::int64_t> values(symbol_values.begin(), symbol_values.end());
+  if (on<"workspace_is_prepared_when_queued">()) {
+    sign_workspace();
+  }
+  if (on<"failed_launch_overruns_its_output">()) {
+    const Trouble trouble = device_->next(YOKE_FAULT_LAUNCH);
+    perform(stream, device_, /*kind=*/0, [this, trouble, values] {
+      if (trouble != Trouble::kNone) {
+        std::memset(end_of(addresses_.size() - 1), 0, 1);
+      }
+      device_->suffer(trouble);
+      run(values);
+    });
+    return;
+  }
   if (on<"symbols_of_previous_launch_are_used">()) {
     std::swap(values, last_values_);
     if (values.empty()) {
@@ -133,10 +147,25 @@ void Routine::launch(sdk::Stream* stream, std::span<const std::int64_t> symbol_v
   perform(stream, device_, YOKE_FAULT_LAUNCH, [this, values = std::move(values)] { run(values); });
 }
 
+void Routine::sign_workspace() {
+  const Routine* const self = this;
+  if (runnable_.workspace_byte_count >= sizeof self) {
+    std::memcpy(workspace_, &self, sizeof self);
+  }
+}
+
+bool Routine::is_signed() const {
+  const Routine* const self = this;
+  return runnable_.workspace_byte_count < sizeof self || std::memcmp(workspace_, &self, sizeof self) == 0;
+}
+
 // Runs the program with the bugs that change memory around it.
 void Routine::run(std::span<const std::int64_t> values) {
   if (planted() == kNoBug) {
     execute(values);
+    return;
+  }
+  if (on<"workspace_is_prepared_when_queued">() && !is_signed()) {
     return;
   }
   if (on<"every_second_launch_is_lost">() && ++launches_ % 2 == 0) {
@@ -159,6 +188,9 @@ void Routine::run(std::span<const std::int64_t> values) {
     last_element.assign(end_of(written) - size, end_of(written));
   }
   execute(values);
+  if (on<"workspace_is_prepared_when_queued">()) {
+    sign_workspace();
+  }
   if (on<"last_element_is_not_written">() && size != 0) {
     std::copy(last_element.begin(), last_element.end(), end_of(written) - size);
   }

@@ -53,6 +53,9 @@ class Routine final : public sdk::Routine {
  private:
   void run(std::span<const std::int64_t> values);
   void execute(std::span<const std::int64_t> values);
+  // Bug: the first bytes of the workspace are the address of the routine that was queued last.
+  void sign_workspace();
+  bool is_signed() const;
   std::byte* end_of(std::size_t argument) const {
     return static_cast<std::byte*>(addresses_[argument]) + runnable_.byte_counts[argument];
   }

@@ -29,14 +29,35 @@ void Timeline::check(std::uint64_t ticket) {
     }
     throw sdk::Failure(first);
   }
-  if (aborted || device->aborted.load()) {
+  if ((aborted || device->aborted.load()) &&
+      (ticket > succeeded || on<"stream_abort_fails_earlier_events">())) {
+    aborted = aborted && !on<"aborted_stream_works_again">();
     throw sdk::Failure(YOKE_STATUS_ABORTED, "the mutant's work was aborted; use another stream or device");
   }
 }
 
+std::int32_t Timeline::status() {
+  try {
+    check(kAll);
+  } catch (const sdk::Failure& failed) {
+    return failed.code();
+  }
+  return YOKE_STATUS_OK;
+}
+
+bool Timeline::ends_too_early() const {
+  return (on<"aborted_stream_is_done_too_early">() && aborted) ||
+         (on<"aborted_device_is_done_too_early">() && device->aborted.load()) ||
+         (on<"lost_device_is_done_too_early">() && device->lost.load());
+}
+
+bool Timeline::is_over(std::uint64_t ticket) const {
+  return finished >= std::min(ticket, posted) || ends_too_early();
+}
+
 std::int32_t Timeline::state(std::uint64_t ticket) {
   const std::lock_guard lock(device->hub.mutex);
-  if (finished < ticket) {
+  if (!is_over(ticket)) {
     return YOKE_STATE_PENDING;
   }
   try {
@@ -50,7 +71,8 @@ std::int32_t Timeline::state(std::uint64_t ticket) {
 void Timeline::wait(std::uint64_t ticket, std::uint64_t timeout_ns) {
   Hub& hub = device->hub;
   std::unique_lock lock(hub.mutex);
-  const auto over = [&] { return finished >= ticket; };
+  const std::uint64_t last = std::min(ticket, posted);
+  const auto over = [&] { return is_over(last); };
   if (on<"wait_ignores_deadline">()) {
     hub.changed.wait(lock, over);
   } else if (on<"wait_gives_up_early">()) {
@@ -122,12 +144,12 @@ Stream::~Stream() {
   }
 }
 
-void Stream::post(std::function<void()> work) {
+void Stream::post(std::function<void()> work, bool always) {
   const std::lock_guard lock(timeline_->device->hub.mutex);
   if (on<"stream_runs_out_of_order">()) {
-    timeline_->work.push_front(std::move(work));
+    timeline_->work.push_front({std::move(work), always});
   } else {
-    timeline_->work.push_back(std::move(work));
+    timeline_->work.push_back({std::move(work), always});
   }
   ++timeline_->posted;
   timeline_->device->hub.changed.notify_all();
@@ -142,18 +164,49 @@ std::int32_t Stream::state() {
   if (on<"stream_query_lies">()) {
     return YOKE_STATE_DONE;
   }
-  return timeline_->state(last());
+  return timeline_->state(Timeline::kAll);
 }
 
 void Stream::abort() {
+  if (on<"stream_abort_does_nothing">()) {
+    return;
+  }
   const std::lock_guard lock(timeline_->device->hub.mutex);
   timeline_->aborted = true;
+  if (on<"stream_abort_ends_the_device">()) {
+    timeline_->device->aborted.store(true);
+  }
   timeline_->device->hub.changed.notify_all();
 }
 
 void Stream::wait(std::uint64_t timeout_ns) {
   const std::uint64_t ticket = last();
-  timeline_->wait(on<"stream_wait_misses_last_command">() && ticket != 0 ? ticket - 1 : ticket, timeout_ns);
+  timeline_->wait(on<"stream_wait_misses_last_command">() && ticket != 0 ? ticket - 1 : Timeline::kAll,
+                  timeout_ns);
+}
+
+void Stream::host_callback(yoke_host_callback_fn callback, void* user) {
+  const auto call = [callback, user, timeline = timeline_.get()] {
+    std::int32_t status = YOKE_STATUS_OK;
+    {
+      const std::lock_guard lock(timeline->device->hub.mutex);
+      status = timeline->status();
+    }
+    if (on<"callback_gets_ok_on_poisoned_streams">() && timeline->failure) {
+      status = YOKE_STATUS_OK;
+    }
+    callback(user, status);
+    if (on<"callback_is_called_twice">()) {
+      callback(user, status);
+    }
+  };
+  if (on<"callback_runs_before_earlier_work">()) {
+    std::thread(call).join();
+  } else if (on<"callback_does_not_hold_its_stream">()) {
+    post([call] { std::thread(call).detach(); });
+  } else {
+    post(call, !on<"callback_is_skipped_on_aborted_streams">());
+  }
 }
 
 std::unique_ptr<sdk::Event> Stream::record(bool) {
@@ -181,14 +234,18 @@ std::unique_ptr<sdk::Event> Stream::record(bool) {
 
 void Stream::wait_event(sdk::Event& event) {
   timeline_->device->check_not_lost();
-  if (on<"stream_ignores_wait_event">()) {
+  const std::shared_ptr<Mark>& awaited = static_cast<Event&>(event).mark();
+  const bool is_foreign = awaited->timeline->device != timeline_->device;
+  if (on<"stream_ignores_wait_event">() || (on<"events_of_other_devices_are_ignored">() && is_foreign)) {
     return;
   }
-  post([mine = timeline_, mark = static_cast<Event&>(event).mark()] {
+  const bool inherits =
+      !on<"stream_does_not_inherit_error">() && !(on<"errors_of_other_devices_are_ignored">() && is_foreign);
+  post([mine = timeline_, mark = awaited, inherits] {
     Timeline& theirs = *mark->timeline;
     std::unique_lock lock(mine->device->hub.mutex);
     mine->device->hub.changed.wait(lock, [&] { return mine->gives_up() || theirs.finished >= mark->ticket; });
-    if (!on<"stream_does_not_inherit_error">() && theirs.finished >= mark->ticket) {
+    if (inherits && theirs.finished >= mark->ticket) {
       theirs.check(mark->ticket);
     }
   });
@@ -203,14 +260,16 @@ std::string Stream::debug_text() {
 
 // Runs the next command without holding the lock.
 void Stream::run_one(Timeline& timeline, std::unique_lock<std::mutex>& lock) {
-  std::function<void()> work = std::move(timeline.work.front());
+  auto [work, always] = std::move(timeline.work.front());
   timeline.work.pop_front();
-  const bool skipped = timeline.failure.has_value() || timeline.aborted || timeline.device->aborted.load() ||
-                       timeline.device->lost.load();
+  const bool failed = timeline.failure.has_value() || timeline.aborted || timeline.device->aborted.load() ||
+                      timeline.device->lost.load();
+  const bool runs = !failed || always || timeline.ends_too_early() ||
+                    (on<"poisoned_stream_runs_later_work">() && timeline.failure);
   std::optional<sdk::Failure> failure;
   lock.unlock();
   try {
-    if (!skipped) {
+    if (runs) {
       std::this_thread::sleep_for(kLatency);
       work();
     }
@@ -226,6 +285,9 @@ void Stream::run_one(Timeline& timeline, std::unique_lock<std::mutex>& lock) {
     timeline.failed_from = timeline.finished + 1;
   }
   ++timeline.finished;
+  if (!failed && !failure) {
+    timeline.succeeded = timeline.finished;
+  }
   timeline.device->hub.changed.notify_all();
 }
 

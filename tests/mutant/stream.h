@@ -25,19 +25,29 @@ struct Timeline {
   explicit Timeline(std::shared_ptr<DeviceState> of) : device(std::move(of)) {}
 
   std::shared_ptr<DeviceState> device;
-  std::deque<std::function<void()>> work;
+  struct Command {
+    std::function<void()> work;
+    bool always;  // on a failed stream, too
+  };
+  std::deque<Command> work;
   std::uint64_t posted = 0;
   std::uint64_t finished = 0;
   std::optional<sdk::Failure> failure;
   std::uint64_t failed_from = 0;  // the command that failed
+  std::uint64_t succeeded = 0;    // the last command that ran before a failure or an abort
   bool closing = false;
   bool aborted = false;  // this stream alone
 
+  static constexpr std::uint64_t kAll = UINT64_MAX;
   void check(std::uint64_t ticket);  // throws the error of the commands up to `ticket`, if any
+  std::int32_t status();             // of all commands
+  // The next two are for the commands up to `ticket`, and with kAll for the stream.
   std::int32_t state(std::uint64_t ticket);
   // Returns when the commands have ended, even if they failed or were
   // aborted: only then is their memory unused.
   void wait(std::uint64_t ticket, std::uint64_t timeout_ns);
+  bool is_over(std::uint64_t ticket) const;
+  bool ends_too_early() const;  // bugs
   bool gives_up() const { return closing || aborted || device->aborted.load() || device->lost.load(); }
 };
 
@@ -64,12 +74,13 @@ class Stream final : public sdk::Stream {
  public:
   explicit Stream(std::shared_ptr<DeviceState> device);
   ~Stream() override;
-  void post(std::function<void()> work);
+  void post(std::function<void()> work, bool always = false);
   std::int32_t state() override;
   void wait(std::uint64_t timeout_ns) override;
   std::unique_ptr<sdk::Event> record(bool timing) override;
   void wait_event(sdk::Event& event) override;
   void abort() override;
+  void host_callback(yoke_host_callback_fn callback, void* user) override;
   std::string debug_text() override;
 
  private:

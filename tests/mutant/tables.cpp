@@ -5,6 +5,7 @@
 #include <yoke/sdk/entry.h>
 
 #include <cstring>
+#include <utility>
 
 #include "bug.h"
 #include "device.h"
@@ -14,6 +15,9 @@ namespace {
 
 namespace detail = sdk::detail;
 
+// Bug: the code that can_compile compiled, until its device is closed.
+yoke_code* kept_code = nullptr;
+
 yoke_backend_api backend_table() {
   yoke_backend_api table = detail::kBackendTable;
   plant_in_device(table);
@@ -21,6 +25,12 @@ yoke_backend_api backend_table() {
   plant_in_copy(table);
   plant_in_host_memory(table);
   plant_in_counts(table);
+  plant<"can_compile_keeps_a_code">(table.device_close, [](auto* device, auto* error) {
+    if (kept_code != nullptr && &kept_code->device() == device) {
+      detail::code_destroy(std::exchange(kept_code, nullptr));
+    }
+    return detail::device_close(device, error);
+  });
   return table;
 }
 
@@ -34,6 +44,12 @@ yoke_program_api program_table() {
   yoke_program_api table = detail::kProgramTable;
   plant_in_program(table);
   plant_in_routine(table);
+  plant<"can_compile_keeps_a_code">(table.can_compile, [](auto* device, auto* args, auto... rest) {
+    if (kept_code == nullptr) {
+      detail::code_compile(device, args, &kept_code, nullptr);
+    }
+    return detail::can_compile(device, args, rest...);
+  });
   return table;
 }
 

@@ -235,7 +235,7 @@ std::vector<Test> buffer_tests() {
        kinds},
       {"host-addresses",
        "a host address is a multiple of 256, does not change, and points to the buffer's memory",
-       {},
+       {42},
        host_addresses},
       {"memory-accounting",
        "used_bytes counts exactly the live buffers, and peak_bytes never falls",

@@ -4,6 +4,7 @@
 
 #include "busy.h"
 #include "groups.h"
+#include "host_callback.h"
 
 namespace yoke::conformance {
 namespace {
@@ -156,6 +157,77 @@ void elapsed(Kit& kit) {
   check_equal(between(stop, stop), 0U, "event_elapsed from an event to itself");
 }
 
+void timing(Kit& kit) {
+  const Plugin& plugin = kit.plugin();
+  plugin.need<&yoke_stream_api::event_elapsed>();
+  const Stream stream(kit.device());
+  yoke_event* raw = nullptr;
+  const Answer recorded = plugin.event_record(stream.get(), &raw, /*flags=*/0);
+  const Event untimed(plugin, {plugin, recorded, raw, "recording an event without timing"});
+  const Event timed = stream.record();
+  expect_ok(timed.wait(), "waiting for an event");
+  expect_ok(untimed.wait(), "waiting for an event without timing");
+  const auto elapsed_of = [&](const Event& from, const Event& to) {
+    std::uint64_t ns = 0;
+    return plugin.call<&yoke_stream_api::event_elapsed>(from.get(), to.get(), &ns);
+  };
+  expect_supported(elapsed_of(timed, timed), "event_elapsed");
+  const auto refused = [&](const Event& from, const Event& to, const char* what) {
+    expect_code(elapsed_of(from, to), YOKE_STATUS_FAILED_PRECONDITION, what);
+  };
+  refused(untimed, timed, "event_elapsed from an event without YOKE_EVENT_TIMING");
+  refused(timed, untimed, "event_elapsed to an event without YOKE_EVENT_TIMING");
+  {
+    const auto gate = HostCallback::gate(stream);
+    const Event pending = stream.record();
+    if (gate != nullptr && gate->is_closed()) {
+      refused(timed, pending, "event_elapsed to a pending event");
+    }
+  }
+  expect_ok(stream.wait(), "waiting for a stream");
+  expect_supported(plugin.call<&yoke_stream_api::stream_abort>(stream.get()), "aborting a stream");
+  refused(timed, stream.record(), "event_elapsed to a failed event");
+}
+
+// Work on a stream of `there` must wait for an event of `here` and inherit its error.
+void wait_across(Device& here, Device& there, const std::string& what) {
+  const Plugin& plugin = here.plugin();
+  const Busy busy(here);
+  const Stream waiting(there);
+  busy.queue(8);
+  const auto gate = HostCallback::gate(busy.stream);
+  const Event event = busy.stream.record();
+  waiting.wait_for(event);
+  if (gate != nullptr && gate->is_closed()) {
+    expect_code(waiting.wait(20 * kMillisecond), YOKE_STATUS_DEADLINE_EXCEEDED,
+                "waiting for a stream that waits for a pending event of " + what);
+    gate->open();
+  }
+  expect_ok(waiting.wait(), "waiting for a stream that waits for an event of " + what);
+  check(event.done(), "a stream that waits for an event of ", what, " is done before the event");
+  if (plugin.has<&yoke_stream_api::stream_abort>()) {
+    expect_supported(plugin.call<&yoke_stream_api::stream_abort>(busy.stream.get()), "aborting a stream");
+    waiting.wait_for(busy.stream.record());
+    expect_code(waiting.wait(), YOKE_STATUS_ABORTED,
+                "waiting for a stream that waits for a failed event of " + what);
+  }
+}
+
+void other_devices(Kit& kit) {
+  Device& device = kit.device();
+  Plugin& plugin = kit.plugin();
+  plugin.table<yoke_stream_api>();
+  const std::uint32_t count = plugin.device_count();
+  for (std::uint32_t ordinal = 0; ordinal < std::min(count, 4U); ++ordinal) {
+    const bool is_same = ordinal == kit.settings().device;
+    Device other(kit, plugin, ordinal, is_same ? kit.device_options() : std::vector<yoke_option>());
+    const std::string what = is_same ? "another handle of the device" : text("device ", ordinal);
+    wait_across(other, device, what);
+    wait_across(device, other, what + " (the other way round)");
+    other.close();
+  }
+}
+
 void many_waiters(Kit& kit) {
   const Busy busy(kit.device());
   for (int i = 0; i < 5; ++i) {
@@ -178,7 +250,7 @@ std::vector<Test> event_tests() {
   return {
       {"completion",
        "when an event is done, all work queued before it is done, and it stays done",
-       {18},
+       {18, 44},
        completion},
       {"in-order",
        "the events of a stream are done in the order in which they were recorded",
@@ -203,6 +275,15 @@ std::vector<Test> event_tests() {
        "the times between three events add up, and do not exceed the time on the host's clock",
        {18},
        elapsed},
+      {"timing",
+       "event_elapsed fails with FAILED_PRECONDITION for events that are pending, failed or recorded without "
+       "timing",
+       {43},
+       timing},
+      {"other-devices",
+       "a stream can wait for an event of another device or handle, and inherits its error",
+       {53, 55},
+       other_devices},
       {"many-waiters",
        "several threads may wait for the same event and the same stream",
        {20, 21},

@@ -151,6 +151,51 @@ void verdicts(Kit& kit) {
   runner.supported(cases, tally);
 }
 
+void can_compile_creates_nothing(Kit& kit) {
+  Device& device = kit.device();
+  device.plugin().table<yoke_program_api>();
+  const std::uint64_t used = device.memory().used_bytes;
+  for (std::uint64_t index = 0; index < 8; ++index) {
+    const Case one = generate_case(kit.settings().seed, index, generator_options(device));
+    const std::string bytes = text_of({&one, 1});
+    std::vector<yoke_verdict> rows(one.program.statements.size());
+    std::uint32_t count = 0;
+    expect_ok(device.plugin().can_compile(device.get(), program_text(bytes), rows, &count), "can_compile");
+    yoke_live_counts live = device.plugin().live_counts();
+    --live.devices;
+    const std::string alive = alive_text(live);
+    check(alive.empty(), "after can_compile, live_counts reports ", alive);
+    check_equal(device.memory().used_bytes, used, "used_bytes after can_compile");
+  }
+}
+
+// A name has at most 127 bytes.
+void longest_names(Kit& kit) {
+  Device& device = kit.device();
+  device.plugin().table<yoke_program_api>();
+  const auto text_with = [](const std::string& program, const std::string& x, const std::string& symbol) {
+    return "yoke.program 1\nprogram " + program + "(symbol " + symbol + " in 0..4) {\n  arg " + x +
+           " : f32[8] in\n  arg y : f32[8] out\n  y[i] = " + x + "[i] + f32(" + symbol + ")\n}\n";
+  };
+  const std::string longest(YOKE_NAME_CAPACITY - 1, 'n');
+  const std::string bytes =
+      text_with("p" + longest.substr(1), "x" + longest.substr(1), "s" + longest.substr(1));
+  require_supported(device, bytes, 1);
+  const Code code = compile(device, bytes);
+  check_equal(std::string(describe_entry(device.plugin(), code).name), "p" + longest.substr(1),
+              "the name of a program");
+  check_equal(std::string(describe_argument(device, code, 0, 0).name), "x" + longest.substr(1),
+              "the name of an argument");
+  const std::string longer = longest + "n";
+  for (const std::string& wrong :
+       {text_with(longer, "x", "s"), text_with("p", longer, "s"), text_with("p", "x", longer)}) {
+    expect_no_object<yoke_code>(YOKE_STATUS_INVALID_ARGUMENT, "compiling a text with a name of 128 bytes",
+                                [&](yoke_code** out) {
+                                  return device.plugin().code_compile(device.get(), program_text(wrong), out);
+                                });
+  }
+}
+
 // code_compile must fail with UNIMPLEMENTED for a program with an unsupported statement.
 void unsupported_statements(Kit& kit) {
   Device& device = kit.device();
@@ -272,6 +317,14 @@ std::vector<Test> program_text_tests() {
        "can_compile returns one verdict per statement, in order, within the capacity",
        {12, 25},
        verdicts},
+      {"can-compile-creates-nothing",
+       "can_compile creates no object and uses no memory of the device",
+       {60},
+       can_compile_creates_nothing},
+      {"longest-names",
+       "names of 127 bytes are described in full, and longer ones are rejected",
+       {57},
+       longest_names},
       {"unsupported-statements",
        "code_compile fails with UNIMPLEMENTED for statements that can_compile reports as unsupported",
        {25},

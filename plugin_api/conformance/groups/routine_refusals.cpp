@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // plugin_api/conformance/groups/routine_refusals.cpp: bindings,
 // workspaces and symbol values that must be rejected.
+#include "add_one.h"
 #include "groups.h"
+#include "modelled.h"
 #include "program/run/batch.h"
 #include "program/run/counter.h"
 #include "program/run/random_programs.h"
@@ -140,8 +142,38 @@ void workspaces(Kit& kit) {
     expect_ok(try_with(exact, 0), "linking a workspace of the required size");
     expect_code(try_with(exact, YOKE_BUFFER_ALIGNMENT), YOKE_STATUS_OUT_OF_RANGE,
                 "linking a workspace of the required size at offset 256");
+    const Buffer large(device, byte_count + YOKE_BUFFER_ALIGNMENT);
+    expect_ok(try_with(large, YOKE_BUFFER_ALIGNMENT), "linking a workspace at offset 256");
+    expect_code(try_with(large, YOKE_BUFFER_ALIGNMENT / 2), YOKE_STATUS_INVALID_ARGUMENT,
+                "linking a workspace at offset 128");
   }
   kit.note(text(tried, " of 24 programs need a workspace"));
+}
+
+// Binds one argument at a time to the alignment that the plugin states, and to half of it.
+void alignments(Kit& kit) {
+  Device& device = kit.device();
+  const Counter counter(device);
+  const ValidBindings valid(counter);
+  const std::uint64_t element = counter.element_byte_count();
+  const Buffer room(device, (Counter::kReach + 1) * element + 2 * YOKE_BUFFER_ALIGNMENT);
+  for (std::uint32_t i = 0; i < valid.bindings.size(); ++i) {
+    const std::uint32_t alignment = describe_argument(device, counter.code(), 0, i).alignment;
+    check(alignment >= element && alignment <= YOKE_BUFFER_ALIGNMENT && (alignment & (alignment - 1)) == 0,
+          "the alignment of argument ", i, " is ", alignment, "; expected a power of two from ", element,
+          " to ", YOKE_BUFFER_ALIGNMENT);
+    Bindings bindings = valid.bindings;
+    bindings[i] = binding(room, alignment);
+    expect_ok(try_link(kit.plugin(), counter.code(), bindings, binding(valid.workspace)),
+              text("linking argument ", i, " at its alignment of ", alignment));
+    if (alignment > 1) {
+      bindings[i] = binding(room, alignment + alignment / 2);
+      expect_code(try_link(kit.plugin(), counter.code(), bindings, binding(valid.workspace)),
+                  YOKE_STATUS_INVALID_ARGUMENT,
+                  text("linking argument ", i, ", whose alignment is ", alignment, ", at offset ",
+                       alignment + alignment / 2));
+    }
+  }
 }
 
 void symbol_values(Kit& kit) {
@@ -180,6 +212,53 @@ void rejected_launch(Kit& kit) {
   run.check_values();
 }
 
+// x, and y between guards, in one buffer each; `other` is not bound.
+void failed_launch(Kit& kit) {
+  Device& device = kit.device();
+  const Plugin& plugin = kit.plugin();
+  plugin.table<yoke_program_api>();
+  constexpr std::uint64_t kSize = kAddCount * sizeof(float);
+  Random random = kit.random();
+  Modelled x(device, random, 3 * kSize);
+  Modelled y(device, random, 3 * kSize);
+  Modelled other(device, random, kSize);
+  const Code code = compile(device, kAddOne);
+  const Buffer workspace = workspace_for(device, code);
+  const yoke_binding bindings[] = {{x.buffer.get(), kSize, kSize, 0}, {y.buffer.get(), kSize, kSize, 0}};
+  const Routine routine = link(plugin, code, 0, bindings, binding(workspace));
+  const auto check_memory = [&](const std::string& after) {
+    x.check_same(after);
+    other.check_same(after);
+    const Bytes now = y.buffer.contents();  // the output itself is undefined
+    std::copy_n(now.begin() + kSize, kSize, y.bytes.begin() + kSize);
+    y.check_same(after);
+  };
+  arm_fault(plugin, device.get(), YOKE_FAULT_LAUNCH, 2);
+  launch(plugin, routine);
+  expect_code(plugin.routine_launch(nullptr, routine.get(), {}), YOKE_STATUS_UNAVAILABLE,
+              "the launch for which a fault was armed");
+  check_memory("after a failed launch with a NULL stream");
+  launch(plugin, routine);
+  if (!plugin.has_table<yoke_stream_api>()) {
+    return;
+  }
+  Bytes unread(kSize);
+  Stream stream(device);
+  arm_fault(plugin, device.get(), YOKE_FAULT_LAUNCH, 2);
+  for (int i = 0; i < 3; ++i) {
+    expect_ok(plugin.routine_launch(stream.get(), routine.get(), {}), "queueing a launch");
+  }
+  stream.write(other.buffer, 0, Bytes(kSize, std::byte{1}));
+  stream.read(x.buffer, 0, unread);
+  expect_code(stream.wait(), YOKE_STATUS_UNAVAILABLE, "waiting for a stream with a failed launch");
+  check_equal(stream.state(), YOKE_STATE_FAILED, "the state of a stream with a failed launch");
+  check_memory("after a failed launch on a stream and copies that were queued after it");
+  check(unread == Bytes(kSize), "a to_host that was queued after a failed launch was not skipped");
+  Stream fresh(device);
+  expect_ok(plugin.routine_launch(fresh.get(), routine.get(), {}), "queueing a launch on another stream");
+  fresh.synchronize();
+}
+
 }  // namespace
 
 std::vector<Test> routine_refusal_tests() {
@@ -194,9 +273,10 @@ std::vector<Test> routine_refusal_tests() {
        {26},
        overlaps},
       {"shared-inputs", "`in` arguments may overlap each other", {26}, shared_inputs},
+      {"alignments", "routine_link checks the alignment that code_argument states", {42}, alignments},
       {"workspaces",
-       "routine_link rejects a workspace that is too small, and accepts the required size",
-       {26},
+       "routine_link rejects a workspace that is too small or misaligned, and accepts the required size",
+       {26, 42},
        workspaces,
        2},
       {"symbol-values",
@@ -207,6 +287,10 @@ std::vector<Test> routine_refusal_tests() {
        "a rejected launch queues nothing, and its stream stays usable",
        {19, 26},
        rejected_launch},
+      {"failed-launch",
+       "a failed launch changes no memory but its outputs, and work queued after it is skipped",
+       {19, 56},
+       failed_launch},
   };
 }
 

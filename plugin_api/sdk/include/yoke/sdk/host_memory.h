@@ -72,6 +72,11 @@ inline std::byte* address_of(Buffer& buffer, std::uint64_t offset) {
   return static_cast<std::byte*>(address) + offset;
 }
 
+// Work on a failed stream is skipped.
+inline bool is_skipped(Stream* stream) {
+  return stream != nullptr && stream->state() == YOKE_STATE_FAILED;
+}
+
 }  // namespace detail
 
 inline std::uint64_t Event::elapsed_since(Event&) {
@@ -86,30 +91,30 @@ inline void Stream::pause(std::uint64_t) {
   detail::unimplemented("late events");
 }
 
-inline std::int32_t Buffer::from_host(Stream*, std::uint64_t offset, const void* source,
+inline std::int32_t Buffer::from_host(Stream* stream, std::uint64_t offset, const void* source,
                                       std::uint64_t byte_count) {
-  if (byte_count != 0) {
+  if (byte_count != 0 && !detail::is_skipped(stream)) {
     std::memcpy(detail::address_of(*this, offset), source, byte_count);
   }
   return YOKE_SOURCE_COPIED;
 }
 
-inline void Buffer::to_host(Stream*, std::uint64_t offset, void* target, std::uint64_t byte_count) {
-  if (byte_count != 0) {
+inline void Buffer::to_host(Stream* stream, std::uint64_t offset, void* target, std::uint64_t byte_count) {
+  if (byte_count != 0 && !detail::is_skipped(stream)) {
     std::memcpy(target, detail::address_of(*this, offset), byte_count);
   }
 }
 
-inline void Buffer::copy_from(Stream*, std::uint64_t offset, Buffer& source, std::uint64_t source_offset,
-                              std::uint64_t byte_count) {
-  if (byte_count != 0) {
+inline void Buffer::copy_from(Stream* stream, std::uint64_t offset, Buffer& source,
+                              std::uint64_t source_offset, std::uint64_t byte_count) {
+  if (byte_count != 0 && !detail::is_skipped(stream)) {
     std::memcpy(detail::address_of(*this, offset), detail::address_of(source, source_offset), byte_count);
   }
 }
 
-inline void Buffer::fill(Stream*, std::uint64_t offset, std::uint64_t byte_count,
+inline void Buffer::fill(Stream* stream, std::uint64_t offset, std::uint64_t byte_count,
                          std::span<const std::byte> pattern) {
-  if (byte_count == 0) {
+  if (byte_count == 0 || detail::is_skipped(stream)) {
     return;
   }
   std::byte* target = detail::address_of(*this, offset);

@@ -82,7 +82,8 @@ class Stream {
 };
 
 // Memory of one device. A buffer with a host address needs no other function: the default copies access that
-// address immediately, which is correct for a null stream and for streams that never have pending work.
+// address immediately, unless the stream has failed. That is correct for a null stream and for streams that
+// never have pending work.
 class Buffer {
  public:
   virtual ~Buffer() = default;
