@@ -21,7 +21,7 @@ std::atomic<std::uint32_t>* shared_slot = &own_slot;
 void check_status(const Answer& answer, const std::string& doing) {
   check(answer.status.times_set > 0 && !answer.status.text.empty(), doing, ": ", answer.function,
         " returned ", code_name(answer.code),
-        " without a text; call error_set with a sentence that says what failed and why");
+        " without a text; call error_set with a sentence that states what failed and why");
   check(!answer.status.set_elsewhere, doing, ": ", answer.function,
         " filled the error object from another thread; only the calling thread may fill it");
   check(is_utf8(answer.status.text), doing, ": the error text of ", answer.function, " is not UTF-8");

@@ -57,7 +57,7 @@ void add_scaled(Form& to, const Form& from, std::int64_t scale) {
 bool may_be_out_of_range(const Program& program, const Statement& statement, std::uint32_t tensor,
                          std::span<const Affine> indices) {
   for (std::size_t i = 0; i < indices.size(); ++i) {
-    if (may_leave(program, statement, indices[i], program.tensors[tensor].dims[i])) {
+    if (may_be_out_of_range(program, statement, indices[i], program.tensors[tensor].dims[i])) {
       return true;
     }
   }
@@ -66,8 +66,8 @@ bool may_be_out_of_range(const Program& program, const Statement& statement, std
 
 bool may_be_out_of_range(const Program& program, const Statement& statement, const Access& access) {
   for (std::size_t i = 0; i < access.indices.size(); ++i) {
-    if (!access.indices[i].element_of &&
-        may_leave(program, statement, access.indices[i].affine, program.tensors[access.tensor].dims[i])) {
+    if (!access.indices[i].element_of && may_be_out_of_range(program, statement, access.indices[i].affine,
+                                                             program.tensors[access.tensor].dims[i])) {
       return true;
     }
   }

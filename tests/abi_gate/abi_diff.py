@@ -73,7 +73,7 @@ def breaks(old_layout, text):
             allowed = place.struct in old_layout.structs and grows(old_layout, place.struct)
             fine = allowed and int(grew[2]) > place.old_bits
         elif inserted:
-            # A member inserted into padding does not change the size; that is not an append.
+            # A member inserted into padding does not change the size, but it is not an append.
             fine = place.old_bits is not None and int(inserted[1]) >= place.old_bits
         else:
             fine = HARMLESS.fullmatch(line)

@@ -112,6 +112,6 @@ def struct_breaks(old, new, may_grow):
 def list_breaks(macro, old, new):
     if new[:len(old)] != old:
         return [f"{macro} does not begin with its old entries in the same order, each required or optional as before"]
-    # Plugins of the older minor lack an appended function and must still load.
+    # Plugins of the older minor version lack an appended function and must still load.
     return [f"{macro}: {table}.{member} was appended as required; an appended function must be optional (rule 4)"
             for table, member, need in new[len(old):] if need == "R"]

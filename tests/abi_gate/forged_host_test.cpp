@@ -99,8 +99,8 @@ class ForgedHostTest : public testing::TestWithParam<std::string> {
     }
   }
 
-  // Calls `create` with arguments of every size. Those that are long enough must be accepted, whatever
-  // follows. `create` returns the code and destroys what it created.
+  // Calls `create` with arguments of every size. The plugin must accept all that are long enough, regardless
+  // of the bytes that follow. `create` returns the code and destroys the object that it created.
   template <class Args>
   void pass_every_size(const Args& whole, std::uint64_t needed,
                        const std::function<std::int32_t(const Args*)>& create) {

@@ -101,7 +101,7 @@ TEST_F(ForgedPluginTest, ShorterTablesLoadIfNoRequiredFunctionIsMissing) {
   cut(YOKE_MEMORY_TABLE, {YOKE_MEMORY_API_FUNCTIONS(YOKE_TEST_SLOT)});
 }
 
-TEST_F(ForgedPluginTest, AFunctionThatIsCutInTwoIsMissing) {
+TEST_F(ForgedPluginTest, PartialFunctionSlotCountsAsMissing) {
   forged_id_ = YOKE_BACKEND_TABLE;
   forged_size_ = offsetof(yoke_backend_api, option_specs) + 4;
   EXPECT_EQ(verdict(), "");

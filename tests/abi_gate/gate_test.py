@@ -29,8 +29,9 @@ ADDED = "  int32_t (*added)(yoke_device* device, yoke_error* error);\n"
 APPENDED = r"\g<0>" + ADDED
 LISTED = "  X(yoke_backend_api, option_specs, O)\n"
 
-# name: (header, old text or pattern, new text, gates that reject it). `abidiff` detects changes of types and numbers. Only the layout gate detects changes
-# of ids and lists, which are text of macros, and of `const`, and knows which structs are frozen.
+# name: (header, old text or pattern, new text, gates that reject it). `abidiff` detects changes of types and numbers.
+# Only the layout gate detects changes of ids and lists (the text of macros) and of `const`, and knows which structs
+# are frozen.
 BOTH = ("layout", "abidiff")
 BREAKS = {
     "a member inserted in the middle": ("backend.h", CLOSE, ADDED + CLOSE, BOTH),

@@ -60,7 +60,7 @@ class Audit {
     return sum;
   }
 
-  // The number of an element; empty when an index is out of range, or known only when the program runs.
+  // The number of an element. Empty if an index is out of range or is known only when the program runs.
   struct Element {
     std::optional<std::uint64_t> number;
     bool outside = false;
@@ -87,7 +87,7 @@ class Audit {
     return found;
   }
 
-  // The element that is accessed. Also checks the elements that its indices are read from.
+  // Returns the accessed element. Also checks the elements from which its indices are read.
   Element locate(const Access& access) {
     for (const Index& index : access.indices) {
       if (index.element_of) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/fuzz/audit.h: checks what the verifier promises, iteration by iteration. The reference executor
-// checks while it runs, which would hide what a backend without checks does.
+// tests/fuzz/audit.h: checks the verifier's guarantees iteration by iteration. The reference executor checks
+// accesses while it runs, which would hide errors of backends that do not.
 #pragma once
 
 #include <yoke/program/program.h>

@@ -63,7 +63,7 @@ TEST(FuzzedInputs, EveryRegressionBelongsToAFuzzer) {
   }
 }
 
-// In the first bytes of a real plugin: headers, segments, notes.
+// Flips bits in the first bytes of a real plugin: headers, segments, notes.
 TEST(FuzzedInputs, PluginWithAnyBitFlippedIsReadOrRefused) {
   const auto file = read(YOKE_TEST_PLUGIN);
   ASSERT_GT(file.size(), 1024U);

@@ -216,7 +216,7 @@ class Mutator {
     }
   }
 
-  // Another operation with the same number of arguments. The verifier checks the types.
+  // Picks another operation with the same number of arguments. The verifier checks the types.
   void change_op(Expr& expr) {
     for (int attempt = 0; attempt < 8; ++attempt) {
       const auto op = static_cast<Op>(below(static_cast<std::size_t>(Op::kRandomBits) + 1));
@@ -233,7 +233,7 @@ class Mutator {
   std::mt19937 random_;
 };
 
-// The changed text; empty when the input is not a program.
+// Returns the changed text, or an empty string if the input is not a program.
 std::string mutated(std::string_view text, unsigned seed) {
   try {
     Module module = parse(text);

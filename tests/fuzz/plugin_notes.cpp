@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/fuzz/plugin_notes.cpp: what the loader reads from a file before the dynamic linker does.
+// tests/fuzz/plugin_notes.cpp: the parts of a file that the loader reads before the dynamic linker does.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -41,7 +41,7 @@ void read_notes(std::span<const std::byte> file) {
 class Folder {
  public:
   Folder() {
-    // In memory if possible: every input is written to a file.
+    // In memory if possible, because every input is written to a file.
     const std::filesystem::path memory = "/dev/shm";
     const auto parent =
         std::filesystem::is_directory(memory) ? memory : std::filesystem::temp_directory_path();
@@ -61,7 +61,7 @@ class Folder {
   std::filesystem::path path_;
 };
 
-// The same bytes as a file, admitted as every plugin is.
+// Writes the same bytes to a file and admits it like any plugin.
 void read_file(std::span<const std::uint8_t> input) {
   static const Folder folder;
   const auto path = folder.path() / "libyoke_backend_fuzzed.so";

@@ -23,7 +23,7 @@ using program::Role;
 using program::Statement;
 using program::Tensor;
 
-// The first value of each symbol, the last, or any.
+// Chooses the first, the last or a random value of each symbol.
 std::vector<std::int64_t> symbol_values(const Program& program, std::mt19937_64& random, int choice) {
   std::vector<std::int64_t> values;
   for (const auto& symbol : program.symbols) {
@@ -40,7 +40,7 @@ std::vector<std::int64_t> symbol_values(const Program& program, std::mt19937_64&
   return values;
 }
 
-// What arguments hold before a run: either small numbers, which can be indices, or random bytes.
+// The contents of arguments before a run: small numbers, which can be indices, or random bytes.
 std::vector<std::vector<std::uint8_t>> contents(const Program& program, std::mt19937_64& random) {
   std::vector<std::vector<std::uint8_t>> all;
   for (const std::uint32_t argument : program.arguments()) {
@@ -98,7 +98,7 @@ void execute(const Program& program) {
   }
 }
 
-// Small enough to run. Others could take an hour, so only their text is read.
+// Whether the program is small enough to run. Larger ones could take an hour, so only their text is tested.
 bool is_small(const Program& program) {
   constexpr std::uint64_t kMostBytes = 1U << 14U;
   constexpr std::uint64_t kMostIterations = 2000;
@@ -120,7 +120,7 @@ bool is_small(const Program& program) {
 }  // namespace
 
 void program_text(std::span<const std::uint8_t> input) {
-  // A copy without a closing zero, so that the sanitizer sees reads past the end.
+  // A copy without a terminating zero, so that the sanitizer detects reads past the end.
   const std::vector<char> bytes(input.begin(), input.end());
   const std::string_view text(bytes.data(), bytes.size());
   program::Module module;

@@ -14,7 +14,7 @@
 namespace yoke::fuzz {
 namespace {
 
-// Counts what is printed.
+// Counts the printed characters.
 class Counter : public std::streambuf {
  public:
   std::size_t count() const { return count_; }

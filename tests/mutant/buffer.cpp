@@ -20,7 +20,7 @@ namespace {
 constexpr std::uint64_t kMisplaced = 8;
 constexpr std::uint64_t kStaged = 1024;  // smaller sources are copied during the call
 
-// The number of bytes that a copy really copies.
+// The number of bytes that a copy transfers, with the bug that is switched on.
 std::uint64_t copied(std::uint64_t byte_count) {
   return on<"copy_loses_last_byte">() && byte_count != 0 ? byte_count - 1 : byte_count;
 }
@@ -37,7 +37,7 @@ void copy_bytes(std::byte* target, const void* source, std::uint64_t byte_count)
   }
 }
 
-// Bugs that end or stop the process.
+// Bugs that crash, end or stop the process.
 void misbehave() {
   if (on<"from_host_crashes">()) {
     std::raise(SIGSEGV);

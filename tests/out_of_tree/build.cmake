@@ -12,7 +12,7 @@ if(NOT EXISTS ${plugin})
   message(FATAL_ERROR "${plugin} was not built")
 endif()
 
-# Of this source tree, only the installed tree, which is inside the build folder, may be on an include path.
+# Include paths must not refer to this source tree, except to the installed tree inside the build folder.
 file(READ ${work}/build/compile_commands.json commands)
 string(REGEX MATCHALL "(-I|-isystem|-iquote|-include) *[^ \"]+" includes "${commands}")
 foreach(include ${includes})

@@ -8,7 +8,7 @@ run("install the component plugin" ${CMAKE_COMMAND} --install ${build} --compone
 file(RENAME ${prefix}/first/all ${prefix}/all)
 file(RENAME ${prefix}/first/plugin ${prefix}/plugin)
 
-# The component contains the guide for authors and every page that it names.
+# The component contains the guide for authors and every page that it refers to.
 file(GLOB_RECURSE guide ${prefix}/plugin/*/backend-authors.md)
 file(READ ${guide} text)
 string(REGEX MATCHALL "`[a-zA-Z_/]+\\.md`" pages "${text}")
@@ -24,7 +24,8 @@ foreach(page ${pages})
   endif()
 endforeach()
 
-# No installed file may refer to the build or source tree. The pattern matches a folder only at the start of a path: "lib/yoke" does not match "/yoke".
+# Installed files must not refer to the build or source tree. The pattern matches a folder only at the start of a path:
+# "lib/yoke" does not match "/yoke".
 file(GLOB_RECURSE configs ${prefix}/*.cmake)
 foreach(config ${configs})
   file(READ ${config} text)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/support/fake_backend.cpp: the SDK's classes over a Control.
+// tests/support/fake_backend.cpp: implements the SDK's classes as a Control requests.
 #include "fake_backend.h"
 
 #include <dlfcn.h>
@@ -27,7 +27,7 @@ void run_hook(const Hook& hook, Args&&... args) {
   }
 }
 
-// Counts, blocks, delays and fails a call as the test asked.
+// Counts, blocks, delays and fails a call as the test requests.
 void begin_call(Control& control) {
   control.call_count.fetch_add(1);
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -88,7 +88,7 @@ class Buffer final : public sdk::HostBuffer {
   }
 
  private:
-  // Runs `work` as a call: now, or in its turn on the stream.
+  // Runs `work` as a call: immediately, or in stream order.
   template <class Work>
   void queue(sdk::Stream* stream, Work work) {
     sdk::WorkerStream::run(stream, [this, work] {
@@ -112,7 +112,7 @@ class Buffer final : public sdk::HostBuffer {
 
 class Routine final : public sdk::Routine {
  public:
-  // `program` is null where the test made up the entries: a launch then computes nothing.
+  // `program` is null if the test supplied the entries; a launch then computes nothing.
   Routine(const program::Program* program, std::vector<void*> arguments, ControlPointer control)
       : program_(program), arguments_(std::move(arguments)), control_(std::move(control)) {}
 

@@ -18,7 +18,7 @@ namespace yoke::test {
 
 // Shared by a test and its backend.
 struct Control {
-  // What the plugin is. Set before it is entered.
+  // Properties of the plugin. Set before it is entered.
   std::string name;  // empty: "test<slot>"
   sdk::Provides provides{.streams = false, .programs = true, .peers = true};
   std::uint32_t device_count = 2;
@@ -28,8 +28,8 @@ struct Control {
   std::vector<sdk::OptionSpec> option_specs;
   bool has_peers = true;  // devices access each other's memory
 
-  // Its tables: copies of the SDK's. Set a function to nullptr or to one of the test's,
-  // before or after entry.
+  // The plugin's tables: copies of the SDK's. A test may set a function to nullptr or to its own, before or
+  // after entry.
   yoke_backend_api backend = sdk::detail::kBackendTable;
   yoke_stream_api stream = sdk::detail::kStreamTable;
   yoke_program_api program = sdk::detail::kProgramTable;
@@ -37,12 +37,12 @@ struct Control {
   yoke_memory_api memory = sdk::detail::kMemoryTable;
   const yoke_host_api* host = nullptr;  // the table that the host passed at entry
 
-  // Hooks; an empty one does nothing. They run in the plugin, on whichever thread calls it, and may sleep
-  // or throw. Those of the second group are called outside the SDK: what they throw crosses the ABI.
+  // Hooks; an empty one does nothing. They run in the plugin, on the calling thread, and may sleep or throw.
+  // The second group is called outside of the SDK, so their exceptions cross the ABI.
   std::function<void(const sdk::Options&)> on_configure;  // options of the whole plugin
   std::function<void(const sdk::Options&)> on_open;
   std::function<void(std::string_view text)> on_compile;
-  std::function<void(std::vector<sdk::Entry>&)> on_describe;  // changes what code says of its programs
+  std::function<void(std::vector<sdk::Entry>&)> on_describe;  // changes the descriptions of programs
   std::function<void(std::span<const std::int64_t>)> on_launch;
 
   std::function<void(yoke_plugin&)> on_entry;                              // may change the prefix
@@ -54,7 +54,7 @@ struct Control {
   std::uint64_t memory_limit = 0;
   std::string unsupported;             // statements that contain this text are unsupported; empty: none
   std::vector<sdk::Entry> entries;     // not empty: code has these programs, and texts are not read
-  std::vector<sdk::Verdict> verdicts;  // not empty: what can_compile answers
+  std::vector<sdk::Verdict> verdicts;  // if not empty, the result of can_compile
   std::atomic<int> live_code_count{0};
   std::atomic<std::uint64_t> pinned_count{0};  // calls of pinned_allocate
   std::atomic<int> live_pinned_count{0};
@@ -72,7 +72,7 @@ struct Control {
   std::atomic<bool> freed_in_use{false};  // a buffer was destroyed during a call that uses it
   std::atomic<bool> is_aborted{false};    // device_abort was called
 
-  // Leaves out what a backend may leave out: device_to_device, fill and the host address of buffers.
+  // Removes optional abilities: device_to_device, fill and the host address of buffers.
   void make_bare();
 };
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/support/rig.h: a runtime with fake backends, and helpers for what tests of the runtime
-// do all the time.
+// tests/support/rig.h: a runtime with fake backends, and helpers that most tests of the runtime need.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -23,14 +22,14 @@ namespace yoke::test {
 
 using namespace std::chrono_literals;
 
-// Whose streams a test runs on: the runtime's worker threads, or the backend's own.
+// The streams of a test: worker threads of the runtime, or the backend's own streams.
 enum class Streams { kWorker, kNative };
 
 inline std::string streams_text(Streams streams) {
   return streams == Streams::kWorker ? "Worker" : "Native";
 }
 
-// Without it, GoogleTest prints the bytes of a parameter, padding included: a different name in each run.
+// Without this, GoogleTest prints the bytes of a parameter with its padding, which differ in each run.
 inline void PrintTo(Streams streams, std::ostream* out) {
   *out << streams_text(streams);
 }
@@ -116,7 +115,7 @@ BufferView buffer_of(const std::shared_ptr<Device>& device, std::size_t count) {
   return {std::make_shared<Buffer>(device, byte_count), 0, byte_count};
 }
 
-// `count` elements of `view`, from element `begin` on.
+// Returns `count` elements of `view`, starting at element `begin`.
 template <class T>
 BufferView part(const BufferView& view, std::size_t begin, std::size_t count) {
   return {view.buffer, view.offset + begin * sizeof(T), count * sizeof(T)};
@@ -149,7 +148,8 @@ bool wait_until(const Ready& ready, std::chrono::milliseconds timeout = 30s) {
   return ready();
 }
 
-// Waits until `count` calls have begun, so that a blocked one holds up its stream. False at the deadline.
+// Waits until `count` calls have begun, so that a blocked call holds up its stream. Returns false at the
+// deadline.
 inline bool wait_for_calls(const Control& control, std::uint64_t count) {
   return wait_until([&] { return control.call_count.load() >= count; });
 }

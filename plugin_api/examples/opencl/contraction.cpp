@@ -45,8 +45,8 @@ std::int64_t stride(const Program& program, const Access& access, std::uint32_t 
 bool is_plain(const Program& program, const Statement& statement, const Access& access) {
   for (std::size_t dim = 0; dim < access.indices.size(); ++dim) {
     if (access.indices[dim].element_of ||
-        yoke::program::may_leave(program, statement, access.indices[dim].affine,
-                                 program.tensors[access.tensor].dims[dim])) {
+        yoke::program::may_be_out_of_range(program, statement, access.indices[dim].affine,
+                                           program.tensors[access.tensor].dims[dim])) {
       return false;
     }
   }

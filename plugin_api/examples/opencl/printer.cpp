@@ -293,7 +293,7 @@ Printer::Place Printer::place(const Access& access) {
       at = "(" + integer_ + ")" + at;
     } else {
       line("const " + integer_ + " " + at + " = " + index(one.affine) + ";");
-      if (yoke::program::may_leave(program_, statement_, one.affine, to.dims[dim])) {
+      if (yoke::program::may_be_out_of_range(program_, statement_, one.affine, to.dims[dim])) {
         result.inside += (result.inside.empty() ? "" : " && ") + at + " >= 0 && " + at + " < " + extent;
       }
     }

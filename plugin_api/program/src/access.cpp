@@ -33,8 +33,8 @@ std::uint64_t largest_partial_sum(const Program& program, const Statement& state
   return largest;
 }
 
-bool may_leave(const Program& program, std::span<const Loop> loops, const Affine& affine,
-               std::uint64_t extent) {
+bool may_be_out_of_range(const Program& program, std::span<const Loop> loops, const Affine& affine,
+                         std::uint64_t extent) {
   const auto range = range_of(program, loops, affine);
   return !range || range->low < 0 || static_cast<std::uint64_t>(range->high) >= extent;
 }

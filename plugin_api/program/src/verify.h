@@ -41,8 +41,8 @@ class Verifier {
   void shape_of(const Affine& affine, Location at) const;
   void read(const Expr& expr) const;
   void target() const;
-  void bounds(const Access& access, bool may_leave, Location at) const;
-  void bounds(const Affine& affine, const Tensor& tensor, std::size_t dim, bool may_leave,
+  void bounds(const Access& access, bool may_be_out_of_range, Location at) const;
+  void bounds(const Affine& affine, const Tensor& tensor, std::size_t dim, bool may_be_out_of_range,
               const std::string& fix, Location at) const;
   void reads_are_written(const Expr& expr);
   void access_is_written(const Access& access, Location at);

@@ -101,13 +101,13 @@ void Verifier::target() const {
   }
 }
 
-void Verifier::bounds(const Access& access, bool may_leave, Location at) const {
+void Verifier::bounds(const Access& access, bool may_be_out_of_range, Location at) const {
   const Tensor& tensor = tensor_of(access);
   const bool is_target = &access == &statement_->target;
   for (std::size_t dim = 0; dim < access.indices.size(); ++dim) {
     const Index& index = access.indices[dim];
     if (!index.element_of) {
-      bounds(index.affine, tensor, dim, may_leave,
+      bounds(index.affine, tensor, dim, may_be_out_of_range,
              is_target ? "" : "; to allow this, write (" + tensor.name + "[...] else 0)", at);
       continue;
     }
@@ -118,7 +118,7 @@ void Verifier::bounds(const Access& access, bool may_leave, Location at) const {
   }
 }
 
-void Verifier::bounds(const Affine& affine, const Tensor& tensor, std::size_t dim, bool may_leave,
+void Verifier::bounds(const Affine& affine, const Tensor& tensor, std::size_t dim, bool may_be_out_of_range,
                       const std::string& fix, Location at) const {
   const auto range = range_of(program_, *statement_, affine);
   const std::string text = affine_text(program_, *statement_, affine);
@@ -126,7 +126,7 @@ void Verifier::bounds(const Affine& affine, const Tensor& tensor, std::size_t di
     fail(at, "the index '" + text + "' of '" + tensor.name + "' may exceed 2^61");
   }
   const auto size = static_cast<std::int64_t>(tensor.dims[dim]);
-  if (!may_leave && (range->low < 0 || range->high >= size)) {
+  if (!may_be_out_of_range && (range->low < 0 || range->high >= size)) {
     fail(at, "the index '" + text + "' of '" + tensor.name + "' ranges from " + std::to_string(range->low) +
                  " to " + std::to_string(range->high) + "; the valid range is 0 to " +
                  std::to_string(size - 1) + fix);

@@ -133,7 +133,7 @@ struct TileKernel {
 };
 
 // Builds one kernel that runs the statements in order. Precondition: a reducing statement is the only one.
-// `kept` says per tensor whether written values must reach memory.
+// `kept` states for each tensor whether written values must reach memory.
 TileKernel build_tile_kernel(const program::Program& program, std::span<const std::uint32_t> statements,
                              const std::vector<bool>& kept, const KernelTable& table);
 

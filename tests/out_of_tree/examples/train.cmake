@@ -17,7 +17,7 @@ endif()
 if(name STREQUAL "minimal")
   expect("log of the reason" "fallback routine=[a-z_0-9]+ device=minimal:0 reason=\"it does not provide yoke.program/1\" to=cc")
   expect("table of fallbacks" "routine +device +ran on +launches +copied +seconds +reason\n")
-  # 30 epochs of about 20 steps on each of two shards all fall back.
+  # All launches fall back: 30 epochs of about 20 steps on each of two shards.
   expect("count of gradients" "\n +gradient +minimal:0 +cc:0 +[1-9],[0-9][0-9][0-9] +[0-9.]+ [KMG]iB +[0-9.]+ +it does not provide yoke.program/1")
   execute_process(COMMAND ${prefix}/bin/yoke train --backend ${name} --epochs 1 --strict RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE error)
   set(output "${error}")

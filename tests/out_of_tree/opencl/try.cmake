@@ -26,7 +26,8 @@ if(what STREQUAL "TrainsLikeCc")
     string(JSON accuracy_${backend} GET "${output}" test_accuracy)
   endforeach()
   message("train loss: cc ${loss_cc}, opencl ${loss_opencl}; test accuracy: cc ${accuracy_cc}, opencl ${accuracy_opencl}")
-  # The order of summation differs, which adds up over 1200 steps. The losses are compared in millionths, because CMake has only integers.
+  # The order of summation differs, and the differences add up over 1200 steps. The losses are compared in millionths,
+  # because CMake has only integers.
   foreach(backend cc opencl)
     if(NOT loss_${backend} MATCHES "^0\\.([0-9][0-9][0-9][0-9][0-9][0-9])")
       message(FATAL_ERROR "the loss on ${backend} is ${loss_${backend}}, not below 1")
@@ -41,13 +42,14 @@ if(what STREQUAL "TrainsLikeCc")
     message(FATAL_ERROR "the losses differ by ${apart} millionths (limit 200), or the test accuracy ${accuracy_opencl} is below 0.99")
   endif()
 elseif(what MATCHES "^Conforms")
-  # Compilation takes most of the time, and a loaded machine may provide only a tenth of a core. The kit gives a text of 24 programs two thirds of
-  # --timeout, and each of the 8 processes that share the programs six times as long.
+  # Compilation takes most of the time, and a loaded machine may provide only a tenth of a core. The kit allows two
+  # thirds of --timeout for a text of 24 programs, and six times --timeout for each of the 8 processes that share the
+  # programs.
   if(what STREQUAL "ConformsInPrograms")
     set(programs 1000)
     set(chosen --filter program.* --seed 1)
   elseif(what STREQUAL "ConformsInOptimizedPrograms")
-    # Uses tiles and the optimizer even for small statements, with other programs than above.
+    # Uses tiles and the optimizer even for small statements, and different programs.
     set(programs 160)
     set(chosen --filter program.random-* --option optimize_from=0 --seed 2)
   else()

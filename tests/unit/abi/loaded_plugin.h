@@ -23,7 +23,7 @@ struct yoke_error {
 
 namespace yoke::test {
 
-// A host that keeps the lines a plugin logs.
+// A host that stores the lines that a plugin logs.
 class TestHost {
  public:
   TestHost() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/abi/sdk_call_test.cpp: what the SDK does with structs, rows, flags, forks and streams.
+// tests/unit/abi/sdk_call_test.cpp: how the SDK handles structs, rows, flags, forks and streams.
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -88,7 +88,7 @@ TEST_F(SdkTest, DestroysAcceptNull) {
   entered.plugin->destroy(nullptr);
 }
 
-// A backend that implements only what it must.
+// A backend that overrides only the required functions.
 class BareStream final : public sdk::Stream {
  public:
   std::int32_t state() override { return YOKE_STATE_DONE; }
@@ -202,7 +202,7 @@ TEST_F(SdkTest, UnknownFlagsAreUnimplemented) {
   entered.close(device);
 }
 
-// Runs `act` in a forked child. Returns whether it returned true.
+// Runs `act` in a forked child and returns its result.
 bool in_child(const std::function<bool()>& act) {
   const pid_t child = ::fork();
   if (child == 0) {

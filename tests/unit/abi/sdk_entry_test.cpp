@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/abi/sdk_entry_test.cpp: what the SDK does at entry, with exceptions, options and tables.
+// tests/unit/abi/sdk_entry_test.cpp: how the SDK handles the entry, exceptions, options and tables.
 #include <gmock/gmock.h>
 
 #include <array>
@@ -165,7 +165,7 @@ TEST_F(SdkTest, HostTableAndStatusObjectMayBeNull) {
   plugin->destroy(plugin);
 }
 
-TEST_F(SdkTest, NoDevicesIsAnAnswerWithAReason) {
+TEST_F(SdkTest, NoDevicesAreReportedWithAReason) {
   control_->device_count = 0;
   Entered entered(entry());
   std::uint32_t count = 7;
@@ -197,7 +197,7 @@ TEST_F(SdkTest, OnlyProvidedTablesAreOffered) {
   }
 }
 
-TEST_F(SdkTest, BackendMayHaveOwnTablesAndUseTablesOfTheHost) {
+TEST_F(SdkTest, BackendMayOfferItsOwnTablesAndUseTablesOfTheHost) {
   static constexpr OwnBackend::Table kOfHost;
   Entered entered(&own_entry, [](yoke_host_api& api) {
     api.get_table = [](void*, const char* id) -> const void* {

@@ -170,7 +170,7 @@ TEST_F(SdkMemoryTest, CloseFailsAndCountsLiveObjects) {
   EXPECT_EQ(entered.live_counts().devices, 0U);
 }
 
-// A host that counts what it allocates, up to a limit.
+// A host that counts its allocations and has a limit.
 class HostMemoryTest : public SdkMemoryTest {
  protected:
   HostMemoryTest() { current = this; }
@@ -188,7 +188,8 @@ class HostMemoryTest : public SdkMemoryTest {
     EXPECT_EQ(std::erase(current->live_, memory), 1U) << "not allocated by this host";
     std::free(memory);
   }
-  // Enters with a host table of `struct_size` bytes, whose memory functions are set in any case.
+  // Enters with a host table of `struct_size` bytes. Its memory functions are set even if they lie past its
+  // end.
   std::unique_ptr<Entered> enter(std::uint64_t struct_size) {
     return std::make_unique<Entered>(entry(), [=](yoke_host_api& api) {
       api.struct_size = struct_size;
@@ -244,7 +245,7 @@ TEST_F(HostMemoryTest, AllocatorPastTheEndOfTheHostTableIsNotCalled) {
   }
 }
 
-// Imports host memory; everything else has the SDK's defaults.
+// Imports host memory and uses the SDK's defaults for the rest.
 class ImportBackend final : public sdk::Backend {
  public:
   struct Device final : sdk::Device {

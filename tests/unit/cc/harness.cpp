@@ -66,7 +66,7 @@ std::shared_ptr<const CompiledProgram> compile(const Program& program, int threa
       compile_program(program, {&engine(), table == nullptr ? &best_kernels() : table, threads}));
 }
 
-// A workspace of NaNs, so that reads of bytes that were never written show up in the results.
+// A workspace filled with NaN, so that reads of bytes that were never written change the results.
 struct Workspace {
   explicit Workspace(std::uint64_t byte_count) : guarded(byte_count + 64) {
     std::memset(guarded.data(), 0xFF, guarded.byte_count());

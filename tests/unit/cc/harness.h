@@ -56,15 +56,15 @@ program::Program read(std::string_view text);
 void expect_like_reference(std::string_view text, std::uint64_t seed, const Rules& rules = {},
                            const std::vector<std::int64_t>& symbols = {});
 
-// How cc runs each statement.
+// Returns how cc runs each statement.
 std::vector<std::string> notes_of(std::string_view text);
 
 // Runs the program on cc with these arguments. Checks that it stays within its workspace.
 void run_on_cc(const program::Program& program, const std::vector<std::byte*>& arguments,
                const std::vector<std::int64_t>& symbols, int threads = 1, const KernelTable* table = nullptr);
 
-// The same with arguments between guard bytes. Checks the guards and that
-// inputs are unchanged; returns the arguments.
+// As above, with arguments between guard bytes. Checks that guards and inputs are unchanged. Returns the
+// arguments.
 std::vector<Guarded> run_guarded(const program::Program& program, const std::vector<Guarded>& start,
                                  const std::vector<std::int64_t>& symbols, int threads,
                                  const KernelTable& table);

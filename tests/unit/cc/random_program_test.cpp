@@ -55,7 +55,8 @@ TEST(RandomProgramTest, RandomProgramsMatchTheReferenceOnEveryInstructionSet) {
       start.emplace_back(bytes.size());
       std::memcpy(start.back().data(), bytes.data(), bytes.size());
     }
-    const KernelTable& table = *tables[index / 2 % tables.size()];  // odd and even programs differ in kind
+    const KernelTable& table =
+        *tables[index / 2 % tables.size()];  // odd and even indices have different kinds of programs
     const int threads = index % 5 == 0 ? 2 : 1;
     SCOPED_TRACE("program " + std::to_string(index) + ", kernels " + table.name + ", threads " +
                  std::to_string(threads) + "\n" + program::print(one.program));

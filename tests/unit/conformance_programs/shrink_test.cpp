@@ -67,7 +67,7 @@ void expect_small(const std::function<void(Program&)>& bug, std::size_t most_sta
       continue;
     }
     ++shrunk;
-    const Case small = shrink(drawn, fails, {300, 5000});  // many seconds, for a loaded machine
+    const Case small = shrink(drawn, fails, {300, 5000});  // a long time limit, for loaded machines
     EXPECT_TRUE(fails(small)) << what;
     EXPECT_NO_THROW(program::verify(small.program));
     EXPECT_LE(small.program.statements.size(), most_statements) << what << "\n"

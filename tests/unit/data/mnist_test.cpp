@@ -190,7 +190,7 @@ TEST(Mnist, EmptyOrMissingFolderIsAnError) {
   EXPECT_THAT(error_of([&] { datasets::read_mnist(folder / "file"); }).what(), HasSubstr("Not a directory"));
 }
 
-// The expected counts and moments are those of the description of the data.
+// The expected counts and moments come from the documentation of the data set.
 TEST(Mnist, RealFilesHaveTheKnownCounts) {
   const char* set = std::getenv("YOKE_TEST_DATA");
   const std::filesystem::path folder =

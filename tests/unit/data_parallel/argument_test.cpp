@@ -95,11 +95,11 @@ TEST_P(InvalidArgumentTest, IsAnErrorBeforeTraining) {
 INSTANTIATE_TEST_SUITE_P(DataParallel, InvalidArgumentTest, ::testing::ValuesIn(kInvalidArguments),
                          [](const auto& one) { return std::string(one.param.name); });
 
-TEST(ValidArguments, Train) {
+TEST(ValidArguments, AreAccepted) {
   Arguments().run([](Trainer& trainer) { trainer.step(); });
 }
 
-TEST(SetBatch, WithAnotherShapeIsAnErrorAndTrainingCanContinue) {
+TEST(SetBatch, RejectsAnotherShapeAndTrainingCanContinue) {
   Arguments().run([](Trainer& trainer) {
     const Error error = error_of([&] {
       trainer.set_batch(tensor(some_numbers(15, 1), {5, 3}), tensor(some_numbers(5, 1), {5, 1}));
@@ -109,7 +109,7 @@ TEST(SetBatch, WithAnotherShapeIsAnErrorAndTrainingCanContinue) {
   });
 }
 
-TEST(ReadValues, OfAMissingTensorIsAnErrorThatNamesIt) {
+TEST(ReadValues, ReportsAMissingTensorByName) {
   Arguments().run([](Trainer& trainer) {
     EXPECT_THAT(error_of([&] { trainer.read_values("gradient/nothing"); }).what(),
                 HasSubstr("gradient/nothing"));

@@ -12,7 +12,7 @@
 
 namespace yoke::testing {
 
-// "cc", or with the thread sanitizer, "test0": the reference executor in this process.
+// "cc", or "test0" with the thread sanitizer, which runs the reference executor in this process.
 inline const char* backend_name() {
   return YOKE_TEST_BACKEND;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/data_parallel/fallback_test.cpp: training on devices that do not run programs.
+// tests/unit/data_parallel/fallback_test.cpp: training on devices that cannot run programs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/device/compile_test.cpp: from text to code: verified, optimized, compiled once.
+// tests/unit/device/compile_test.cpp: programs are verified, optimized and compiled once.
 #include <thread>
 
 #include "device_test.h"

@@ -58,7 +58,7 @@ TEST_F(StatusTest, FailureWithoutTextIsReportedAsASentence) {
                "cc:0: fill: the plugin gave no reason (DEVICE_LOST)");
 }
 
-TEST_F(StatusTest, MissingOptionalFunctionAnswersUnimplemented) {
+TEST_F(StatusTest, MissingOptionalFunctionReturnsUnimplemented) {
   ASSERT_FALSE(backend()->has_streams());
   yoke_device* const handle = device()->get();
   const auto error = error_of([&] { detail::call<&yoke_stream_api::device_abort>(*device(), handle); });

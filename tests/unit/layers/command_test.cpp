@@ -41,7 +41,7 @@ class LayersCommand : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(LayersCommand, TrainingHasNoViolationsAndReplaysEqual) {
+TEST_F(LayersCommand, TrainingHasNoViolationsAndReplaysIdentically) {
   train(true);
   const Outcome replay = run({"replay", trace(), "--backend", "cc", "--json"});
   EXPECT_EQ(replay.code, 0) << replay.out << replay.err;
@@ -81,7 +81,7 @@ TEST_F(LayersCommand, CallsThatTheBackendLacksAreSkipped) {
   EXPECT_THAT(json.out, HasSubstr(R"("function": "fill", "reason": "the backend does not offer it")"));
 }
 
-TEST_F(LayersCommand, DamagedAndMissingFilesAreOneSentence) {
+TEST_F(LayersCommand, DamagedAndMissingFilesAreReportedInOneSentence) {
   train(false);
   const auto size = std::filesystem::file_size(trace()) - 100;
   std::filesystem::resize_file(trace(), size);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/layers/host_test.cpp: violations of the host that validate finds.
+// tests/unit/layers/host_test.cpp: the layer validate finds violations of the host.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -229,7 +229,7 @@ TEST_F(ValidateHost, CallAfterDestroyIsRefused) {
   EXPECT_THAT(found(), ElementsAre("35 host device_count", "35 host get_table", "35 host destroy"));
 }
 
-// Whether `act` returned true in a forked child; false when it hangs.
+// Returns whether `act` returned true in a forked child; false if it hangs.
 bool in_child(const std::function<bool()>& act) {
   const pid_t child = ::fork();
   if (child == 0) {

@@ -18,10 +18,10 @@
 
 namespace yoke::test {
 
-// The host that the plugin received last.
+// The latest host that the plugin received.
 inline const yoke_host_api* plugin_host = nullptr;
 
-// Fails a call of the plugin.
+// Sets an error and returns `code`, like a failed call of the plugin.
 inline std::int32_t fail(yoke_error* error, std::int32_t code, const char* text) {
   plugin_host->error_set(error, code, 0, text, std::strlen(text));
   return code;

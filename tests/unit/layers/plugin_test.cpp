@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/layers/plugin_test.cpp: violations of the plugin that validate finds: one wrong function each.
+// tests/unit/layers/plugin_test.cpp: the layer validate finds violations of the plugin. Each test replaces
+// one function with a wrong one.
 #include <signal.h>
 
 #include <cfenv>
@@ -136,7 +137,7 @@ TEST_F(ValidatePlugin, RowsBeyondTheCapacityAreReported) {
   EXPECT_THAT(found(), ElementsAre("12 plugin option_specs"));
 }
 
-TEST_F(ValidatePlugin, UnknownSourceWordIsReported) {
+TEST_F(ValidatePlugin, UnknownSourceValueIsReported) {
   do_no_work(7);
   enter();
   const std::vector<std::byte> data(16);
@@ -191,7 +192,7 @@ TEST_F(ValidatePlugin, SlowBoundedCallIsAWarning) {
   EXPECT_GE(layers::validation(*session).warnings, 1);
 }
 
-// Makes stream_wait fail with a code, and then succeed.
+// Makes stream_wait fail once with `code` and then succeed.
 void fail_once(Control& control, std::int32_t code) {
   static std::int32_t next = YOKE_STATUS_OK;
   next = code;
@@ -311,7 +312,7 @@ TEST_F(ValidatePlugin, FailedStateThatBecomesDoneIsReported) {
   EXPECT_THAT(found(), ElementsAre("19 plugin stream_query"));
 }
 
-// The work goes on after the wait has returned an error.
+// The work continues after the wait has returned an error.
 TEST_F(ValidatePlugin, TargetWrittenAfterItsWorkHasEndedIsReported) {
   static std::atomic<std::uint8_t>* target = nullptr;
   static std::atomic<bool> is_over{false};

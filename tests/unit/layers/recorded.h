@@ -49,7 +49,7 @@ class Recorded : public ::testing::TestWithParam<Streams> {
     second->wait_for(first->record());
     return read<float>(*second, y);
   }
-  // The trace of work().
+  // Returns the trace of work().
   std::vector<std::byte> record(bool with_data, const std::string& names = "trace") {
     {
       const Rig rig(GetParam(), options(names, with_data));

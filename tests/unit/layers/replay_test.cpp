@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/layers/replay_test.cpp: traces replayed on the same backend, on others, and with other input.
+// tests/unit/layers/replay_test.cpp: replays traces on the same backend, on other backends, and with changed
+// input.
 #include <algorithm>
 #include <sstream>
 
@@ -44,7 +45,7 @@ TEST_P(Replay, RunIsBitEqualOnABackendWithTheOtherKindOfStreams) {
   EXPECT_EQ(report.contents_equal, 1);
 }
 
-TEST_P(Replay, ContentsAreMadeUpAndIgnoredWithoutData) {
+TEST_P(Replay, ContentsAreGeneratedAndNotComparedWithoutData) {
   const auto report = run(record(false), GetParam());
   EXPECT_EQ(report.differences, 0) << first_of(report);
   EXPECT_EQ(report.contents_equal, 0);
@@ -129,7 +130,7 @@ TEST_P(Replay, IncompleteTraceIsReplayedToItsEnd) {
   EXPECT_GT(report.replayed, 10);
 }
 
-TEST_P(Replay, GarbledTraceIsOneError) {
+TEST_P(Replay, DamagedRecordIsReportedWithItsOffset) {
   auto bytes = record(true);
   bytes.at(payload_near_middle(bytes)) ^= std::byte{0x40};
   const Error error = error_of([&] { run(bytes, GetParam()); });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/layers/trace_test.cpp: what is recorded and read back, and whole runtimes under both layers.
+// tests/unit/layers/trace_test.cpp: recording and reading traces, and whole runtimes with both layers.
 #include <dlfcn.h>
 #include <sys/mman.h>
 

@@ -44,7 +44,7 @@ class UnfinishedTrace : public LayersTest {
     }
     return all;
   }
-  // The calls that returned and the spans that ended.
+  // Lists the calls that returned and the spans that ended.
   std::vector<std::string> ended() const {
     replay::Reader reader(file_);
     replay::Record record;

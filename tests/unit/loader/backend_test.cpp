@@ -180,7 +180,7 @@ TEST_F(BackendTest, HostTablesAreOfferedToPluginsUntilDestroy) {
   EXPECT_THAT(lines_, Not(Contains(HasSubstr("test.host_table"))));
 }
 
-// Linked into the process. It always fails, which shows whether it was called.
+// A plugin that is linked into the process. Its entry always fails, so a test can tell whether it was called.
 extern "C" std::int32_t failing_entry(const yoke_entry_args* args, yoke_plugin**, yoke_error* error) {
   args->host->error_set(error, YOKE_STATUS_UNAVAILABLE, 0, "registered, and out of order", 28);
   return YOKE_STATUS_UNAVAILABLE;

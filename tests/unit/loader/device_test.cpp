@@ -174,7 +174,7 @@ TEST_F(PluginDeviceTest, FailedCloseIsLoggedAndThePluginIsNotDestroyed) {
   yoke_buffer* forgotten = nullptr;
   const std::unique_ptr<detail::BackendState> leaked(&loaded->state());  // by the backend, below
   const auto* api = &leaked->backend;
-  // A buffer that the runtime does not see.
+  // Created without the knowledge of the runtime.
   const yoke_buffer_args args = {
       .struct_size = sizeof(args), .flags = 0, .byte_count = 8, .kind = YOKE_MEMORY_DEVICE, .reserved = 0};
   ASSERT_EQ(api->buffer_create(device->get(), &args, &forgotten, nullptr), YOKE_STATUS_OK);

@@ -71,7 +71,7 @@ TEST_F(ElfNoteTest, DamagedFileIsNotReadBeyondItsEnd) {
     std::vector<std::byte> bytes(bytes_of(whole).begin(), bytes_of(whole).end());
     bytes.resize(random() % bytes.size());
     for (int change = 0; change < 4 && !bytes.empty(); ++change) {
-      // Mostly in the headers.
+      // Changes mostly bytes of the headers.
       const auto at = random() % std::min<std::size_t>(bytes.size(), change < 2 ? 1024 : 4096);
       bytes[at] = static_cast<std::byte>(random() % 3 == 0 ? 0xff : random());
     }

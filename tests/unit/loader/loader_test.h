@@ -55,12 +55,12 @@ class LoaderTest : public ::testing::Test {
 
   static std::string file_name(const std::string& name) { return "libyoke_backend_" + name + ".so"; }
   Path file(const std::string& name) const { return folder_ / file_name(name); }
-  // The built file of a plugin: its own, or the one that reads its defect from its file name.
+  // The built file for a plugin: its own file, or the one that reads its defect from its file name.
   static Path built(const std::string& name) {
     const auto own = Path(LOADER_TEST_PLUGINS) / file_name(name);
     return std::filesystem::exists(own) ? own : Path(LOADER_TEST_PLUGINS) / file_name("good");
   }
-  // Copies a plugin into a folder. The copy is another file to the linker, with its own variables.
+  // Copies a plugin into a folder. The linker treats the copy as a different file, with its own variables.
   Path place(const std::string& name, const Path& folder) {
     std::filesystem::create_directories(folder);
     std::filesystem::copy_file(built(name), folder / file_name(name),
@@ -102,7 +102,7 @@ class LoaderTest : public ::testing::Test {
     EXPECT_EQ(outcome.report.usable, outcome.error.empty()) << outcome.report.verdict;
     return outcome;
   }
-  // Places and loads the plugin, and checks that the process can still use another one.
+  // Copies and loads the plugin, and checks that the process can still use another plugin.
   Outcome load(const RuntimeOptions& given, const std::string& name) {
     place(name);
     Runtime runtime(given);
@@ -120,7 +120,7 @@ class LoaderTest : public ::testing::Test {
     EXPECT_EQ(api.to_host(nullptr, buffer.get(), 0, received.data(), 64, nullptr), YOKE_STATUS_OK);
     EXPECT_EQ(received, sent);
   }
-  // Reports on candidates of one name; the install folder holds others.
+  // Lists the candidates of one name; the install folder has others.
   static std::vector<BackendCandidate> reports_of(const Runtime& runtime, const std::string& name) {
     auto all = runtime.list_backends();
     std::erase_if(all, [&](const auto& one) { return one.name != name; });

@@ -132,13 +132,13 @@ std::vector<sdk::OptionSpec> option_specs() {
           sdk::OptionSpec::integer("level", "Of the whole plugin.", 0, 0, 9).for_plugin()};
 }
 
-// The table that a test offers as a host.
+// The host table that a test offers.
 struct HostTable {
   std::uint64_t struct_size;
   int (*answer)();
 };
 
-// Logs the options of the plugin and the answer of the host's table, if there is one.
+// Logs the options of the plugin and the result of the host's table, if there is one.
 void configure(const sdk::Host& host, const sdk::Options& options) {
   if (options.given("level")) {
     host.log(YOKE_LOG_INFO, "test.configure level=" + std::to_string(options.integer("level")));

@@ -119,7 +119,8 @@ class HangTest : public ProbeTest, public ::testing::WithParamInterface<const ch
 INSTANTIATE_TEST_SUITE_P(Hangs, HangTest, ::testing::Values("hang_in_constructor", "hang_in_entry"),
                          [](const auto& given) { return std::string(given.param); });
 
-// On a busy machine the probe may need longer to start the plugin, so the timeout grows until it did.
+// On a busy machine the probe may need longer to start the plugin, so the timeout increases until it
+// succeeds.
 TEST_P(HangTest, EndsAtTheTimeoutAndIsNotRemembered) {
   const std::string name = GetParam();
   const std::string subject = name == "hang_in_entry" ? "its entry" : "one of its constructors";
@@ -175,7 +176,7 @@ TEST_F(ProbeTest, VerdictIsRememberedUntilTheFileChanges) {
   EXPECT_EQ(verdicts().size(), 1U) << "the new verdict replaces the old one";
 }
 
-TEST_F(ProbeTest, RefusalIsRememberedWithAHintHowToProbeAgain) {
+TEST_F(ProbeTest, RememberedRefusalExplainsHowToProbeAgain) {
   const std::string name = "exit_in_constructor";
   place(name);
   {

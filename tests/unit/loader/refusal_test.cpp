@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/loader/refusal_test.cpp: files that are not plugins and plugins with defects: the error that the
-// application gets, the stage that they reach, and that the process can go on.
+// tests/unit/loader/refusal_test.cpp: files that are not plugins, and plugins with defects: the application's
+// error, the stage that they reach, and that the process can continue.
 #include <sys/stat.h>
 
 #include <functional>

@@ -28,7 +28,7 @@ class SecureTest : public LoaderTest {
     std::filesystem::permissions(app_, std::filesystem::perms(0755));
     place("user", root_ / "data" / "yoke" / "plugins");
   }
-  // Returns the program's output when an unprivileged user runs it. Empty: it could not be started.
+  // Returns the program's output when an unprivileged user runs it; empty if it could not be started.
   std::string run(const std::string& argument = "") {
     const Variable path("YOKE_PLUGIN_PATH", folder_.string());
     const Variable data("XDG_DATA_HOME", (root_ / "data").string());
@@ -49,7 +49,7 @@ class SecureTest : public LoaderTest {
     ::waitpid(child, &status, 0);
     return read_whole(output);
   }
-  // Gives the program a capability. Returns the reason if that is impossible here.
+  // Gives the program a capability. Returns the reason if that is impossible on this machine.
   std::optional<std::string> make_secure() {
     if (::geteuid() != 0) {
       return "only root can give a file a capability";

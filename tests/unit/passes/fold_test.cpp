@@ -5,7 +5,7 @@
 namespace yoke::passes {
 namespace {
 
-// The value of one statement over tensors of the type, before and after.
+// A statement over tensors of the given type, before and after folding.
 void expect_folds(const std::string& type, const std::string& before, const std::string& after) {
   SCOPED_TRACE(type);
   const std::string vector = " : " + type + "[4] ";

@@ -15,7 +15,7 @@ TEST(FuseRefuses, ComputedOperandsOfContractions) {
                "temp t : f16[4, 8]; t[n, i] = -x[n, i]; y[n, o] = sum[i] f32(t[n, i]) * f32(w[o, i])");
 }
 
-TEST(FuseRefuses, CopiesThatWouldNotLeaveAContraction) {
+TEST(FuseRefuses, CopiesThatWouldBreakAContraction) {
   // A padded operand, and an overlapping one.
   expect_keeps(fuse, "arg x : f32[4, 6] in; arg w : f32[5, 8] in; arg y : f32[4, 5] out",
                "temp t : f32[4, 8]; t[n, i] = (x[n, i - 1] else 0); "

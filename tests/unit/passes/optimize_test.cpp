@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/passes/optimize_test.cpp: all passes on a program as training generates it.
+// tests/unit/passes/optimize_test.cpp: all passes on a typical training program.
 #include "pass_text.h"
 
 namespace yoke::passes {

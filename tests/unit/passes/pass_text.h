@@ -25,7 +25,7 @@ inline program::Program program_of(const std::string& text) {
   return program::parse_and_verify(text).programs.at(0);
 }
 
-// The pass turns `before` into `after`, and then leaves `after` as it is. `arguments` belong to both.
+// Expects that the pass changes `before` to `after`, and does not change `after`. `arguments` belong to both.
 inline void expect_turns(Pass pass, const std::string& arguments, const std::string& before,
                          const std::string& after, const std::string& symbols = "") {
   SCOPED_TRACE(before);

@@ -31,13 +31,13 @@ TEST(Access, RangeAndLargestPartialSumCoverAllLoopsAndSymbols) {
   EXPECT_EQ(largest_partial_sum(program, statement, affine), 14 + 5 + 3);
 }
 
-TEST(Access, MayLeaveIsFalseOnlyForIndicesAlwaysInRange) {
+TEST(Access, MayBeOutOfRangeIsFalseOnlyForIndicesAlwaysInRange) {
   const Program program = program_with("  a[i] += sum[j:6] (x[i + 2, j] else 0) * (x[i + 3, j] else 0)");
   const Statement& statement = program.statements[0];
   const auto leaves = [&](std::size_t factor, std::size_t dim) {
     const Access& access = statement.value.args[factor].access;
-    return may_leave(program, statement, access.indices[dim].affine,
-                     program.tensors[access.tensor].dims[dim]);
+    return may_be_out_of_range(program, statement, access.indices[dim].affine,
+                               program.tensors[access.tensor].dims[dim]);
   };
 
   EXPECT_FALSE(leaves(0, 0));

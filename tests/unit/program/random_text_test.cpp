@@ -76,7 +76,7 @@ TEST(InvalidTexts, EveryPrefixParsesOrThrows) {
     for (std::size_t length = 0; length < text.size(); ++length) {
       const std::string message = error_of(text.substr(0, length));
       EXPECT_FALSE(message.empty());
-      // Only a prefix that lacks nothing but the final newline, or the second program, is complete.
+      // A prefix is complete only if it lacks just the final newline or the second program.
       if (length + 1 < text.size() && text.substr(length).find("program second") == std::string::npos) {
         EXPECT_NE(message, "accepted") << text.substr(0, length);
       }

@@ -10,8 +10,8 @@
 namespace yoke::test {
 namespace {
 
-// Who calls: the worker thread of a backend without streams, the backend, or the runtime's helper thread
-// for a backend whose streams have no callbacks.
+// The caller of a callback: the worker thread of a backend without streams, the backend, or the runtime's
+// helper thread for a backend whose streams have no callbacks.
 enum class Caller { kWorker, kBackend, kHelper };
 
 class CallbackTest : public testing::TestWithParam<Caller> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/schedule/failure_test.cpp: failing calls poison their stream, readers of their results inherit
-// the error, abort and destructors end.
+// the error, and aborts and destructors return.
 #include <filesystem>
 
 #include "expected_leak.h"
@@ -40,7 +40,7 @@ TEST_P(FailureTest, EveryLaterWaitReportsTheFirstFailure) {
   EXPECT_TRUE(good.is_done());
 }
 
-TEST_P(FailureTest, EventRecordedBeforeAFailureStaysGood) {
+TEST_P(FailureTest, FailureDoesNotAffectEarlierEvents) {
   const auto stream = rig.stream();
   const BufferView buffer = buffer_of<std::uint8_t>(rig.device, 4);
   rig.control->is_blocked = true;  // so that nothing is known of either event until both are complete

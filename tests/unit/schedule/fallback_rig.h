@@ -9,7 +9,7 @@
 
 namespace yoke::test {
 
-// A rig whose "test0" runs no programs; "test1" runs them for it.
+// A rig whose "test0" cannot run programs; "test1" runs them instead.
 struct FallbackRig : Rig {
   FallbackRig() : FallbackRig(without_programs()) {}
   explicit FallbackRig(std::shared_ptr<Control> of_device, std::shared_ptr<Control> of_fallback = nullptr,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/schedule/fallback_test.cpp: programs that a backend does not run are run by the fallback
-// backend, in order, and counted (plugin_api/RULES.md, rule 27).
+// tests/unit/schedule/fallback_test.cpp: the fallback backend runs programs that a backend cannot run, in
+// order, and counts them (plugin_api/RULES.md, rule 27).
 #include <random>
 #include <thread>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/schedule/latency_test.cpp: how soon an idle stream runs a command, compared with a condition
+// tests/unit/schedule/latency_test.cpp: how quickly an idle stream runs a command, compared with a condition
 // variable in the same process.
 #include <algorithm>
 #include <condition_variable>
@@ -71,7 +71,7 @@ TEST(LatencyTest, IdleStreamIsAboutAsFastAsAConditionVariable) {
   constexpr int kAttempts = 5;
   const Rig rig;
   bool is_soon = false;
-  // Other load on the machine disturbs single attempts.
+  // Other load on the machine may disturb single attempts.
   for (int attempt = 0; attempt < kAttempts && !is_soon; ++attempt) {
     std::vector<double> plain = condition_variable_round_trips(kCount);
     std::vector<double> hot = stream_round_trips(rig, kCount, std::chrono::microseconds(0));

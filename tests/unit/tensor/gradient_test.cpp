@@ -299,12 +299,12 @@ INSTANTIATE_TEST_SUITE_P(Einsum, GradientTest, ::testing::ValuesIn(einsum_cases(
 INSTANTIATE_TEST_SUITE_P(Shape, GradientTest, ::testing::ValuesIn(shape_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(Losses, GradientTest, ::testing::ValuesIn(loss_cases()), case_name);
 
-TEST(GradientTest, OfReluIsZeroAtZero) {
+TEST(GradientTest, ReluHasZeroGradientAtZero) {
   const Tensor x = tensor<float>({-1, 0, 2}, {3}, "x");
   EXPECT_EQ(values<float>(gradients(sum(relu(x)), {x})[0]), (Floats{0, 0, 1}));
 }
 
-TEST(GradientTest, OfMaximumAndMinimumGoesToTheFirstOfEqualOperands) {
+TEST(GradientTest, MaximumAndMinimumUseTheFirstOfEqualOperands) {
   const Tensor a = tensor<float>({1, 2}, {2});
   const Tensor b = tensor<float>({1, 1}, {2});
   const auto of_max = gradients(sum(maximum(a, b)), {a, b});
@@ -315,12 +315,12 @@ TEST(GradientTest, OfMaximumAndMinimumGoesToTheFirstOfEqualOperands) {
   EXPECT_EQ(values<float>(of_min[1]), (Floats{0, 1}));
 }
 
-TEST(GradientTest, OfMaxIsSharedByEqualElements) {
+TEST(GradientTest, MaxSharesItsGradientBetweenEqualElements) {
   const Tensor x = tensor<float>({3, 1, 3, 2}, {4});
   EXPECT_EQ(values<float>(gradients(max(x), {x})[0]), (Floats{0.5, 0, 0.5, 0}));
 }
 
-TEST(GradientTest, OfProdHandlesZeros) {
+TEST(GradientTest, ProdHandlesZeros) {
   const Tensor x = tensor<float>({0, 2, 3, 0, 0, 5, 1, 2, 4}, {3, 3});
   EXPECT_EQ(values<float>(gradients(sum(prod(x, {1})), {x})[0]), (Floats{6, 0, 0, 0, 0, 0, 8, 4, 2}));
 }

@@ -53,7 +53,7 @@ class Device : public std::enable_shared_from_this<Device> {
   // device fails with kDeviceLost.
   bool is_lost() const noexcept { return lost_.load(); }
   void set_lost() noexcept { lost_.store(true); }
-  // Numbers the streams, for their names.
+  // The number of the next stream, for its name.
   std::uint32_t next_stream_number() noexcept { return stream_count_.fetch_add(1); }
 
  private:

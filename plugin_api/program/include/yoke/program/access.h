@@ -33,11 +33,11 @@ std::uint64_t largest_partial_sum(const Program& program, const Statement& state
 
 // Whether some value of the loops and symbols puts the index outside [0, extent).
 // If so, generated code must check it.
-bool may_leave(const Program& program, std::span<const Loop> loops, const Affine& affine,
-               std::uint64_t extent);
-inline bool may_leave(const Program& program, const Statement& statement, const Affine& affine,
-                      std::uint64_t extent) {
-  return may_leave(program, statement.loops, affine, extent);
+bool may_be_out_of_range(const Program& program, std::span<const Loop> loops, const Affine& affine,
+                         std::uint64_t extent);
+inline bool may_be_out_of_range(const Program& program, const Statement& statement, const Affine& affine,
+                                std::uint64_t extent) {
+  return may_be_out_of_range(program, statement.loops, affine, extent);
 }
 
 // Adds scale * b to a. Returns false on 64-bit overflow; the value of `a` is then unspecified.
