@@ -1,5 +1,5 @@
-# cmake/YokeInstall.cmake: install rules and the package for find_package(yoke [COMPONENTS plugin]). The installed
-# tree can be moved.
+# cmake/YokeInstall.cmake: install rules and the package for find_package(yoke
+# [COMPONENTS plugin]). The installed tree can be moved.
 #
 # Components for `cmake --install <build> --component <name>`; without --component, all are installed:
 #   runtime      libyoke, the yoke command, the backends

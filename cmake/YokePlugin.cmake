@@ -1,13 +1,13 @@
-# cmake/YokePlugin.cmake: builds yoke plugins, in this tree and in projects that call
-# find_package(yoke COMPONENTS plugin).
+# cmake/YokePlugin.cmake: builds yoke plugins, in this tree and in projects
+# that call find_package(yoke COMPONENTS plugin).
 #
 # yoke_add_backend(<name> [PROGRAM] <sources...>)
 #   Adds the target yoke_backend_<name>, which builds libyoke_backend_<name>.so. It exports only yoke_plugin_entry.
 #   Sources may be C, C++ or both.
 #   PROGRAM  links yoke::program: the parser, the verifier, the reference executor; the project must enable C++
-# Add libraries with target_link_libraries(yoke_backend_<name> PRIVATE ...). Symbols of static libraries stay hidden;
-# shared libraries are searched for beside the plugin ($ORIGIN). Install the plugin to ${YOKE_PLUGIN_DIR}, or add its
-# folder to YOKE_PLUGIN_PATH.
+# Add libraries with target_link_libraries(yoke_backend_<name> PRIVATE ...). Symbols of static
+# libraries stay hidden; shared libraries are searched for beside the plugin ($ORIGIN). Install the
+# plugin to ${YOKE_PLUGIN_DIR}, or add its folder to YOKE_PLUGIN_PATH.
 function(yoke_add_backend name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "PROGRAM" "" "")
   set(sources ${arg_UNPARSED_ARGUMENTS})

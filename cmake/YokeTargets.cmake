@@ -1,8 +1,8 @@
 # cmake/YokeTargets.cmake: flags for yoke's own targets, and one helper per kind of target.
 include(${CMAKE_CURRENT_LIST_DIR}/YokePlugin.cmake)  # yoke_add_backend
 
-# yoke_configure_target(<target>): flags of every target. They are set on targets only, so projects that embed yoke
-# do not inherit them.
+# yoke_configure_target(<target>): flags of every target. They are set on targets
+# only, so projects that embed yoke do not inherit them.
 function(yoke_configure_target target)
   target_compile_features(${target} PUBLIC cxx_std_20 c_std_11)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF C_EXTENSIONS OFF
@@ -93,8 +93,8 @@ function(yoke_configure_product target)
   endif()
 endfunction()
 
-# yoke_add_headers(<target> <OBJECT or EXECUTABLE> HEADERS ...): adds a precompiled header for targets of the same kind
-# with the same flags.
+# yoke_add_headers(<target> <OBJECT or EXECUTABLE> HEADERS ...): adds a precompiled
+# header for targets of the same kind with the same flags.
 function(yoke_add_headers target type)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "HEADERS")
   set(source ${CMAKE_BINARY_DIR}/cmake/${target}.cpp)
@@ -136,8 +136,8 @@ function(yoke_adopt_backend name)
   install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/yoke COMPONENT runtime)
 endfunction()
 
-# yoke_configure_test(<target>): flags of tests. Test code runs once, so it has little optimization, and no
-# undefined-behavior sanitizer.
+# yoke_configure_test(<target>): flags of tests. Test code runs once, so it has
+# little optimization, and no undefined-behavior sanitizer.
 function(yoke_configure_test name)
   yoke_configure_target(${name})
   target_compile_options(${name} PRIVATE ${YOKE_COLD_FLAGS} ${YOKE_HEADER_FLAGS})

@@ -29,8 +29,8 @@ RuntimeState::~RuntimeState() {
 }
 
 void RuntimeState::open_layers() {
-  // Layers of a plugin that calls back after its destroy outlive this object, so their sink holds a weak
-  // reference.
+  // Layers of a plugin that calls back after its destroy outlive this
+  // object, so their sink holds a weak reference.
   const auto sink = [weak = weak_from_this()](LogLevel level, std::string_view line) {
     if (const auto state = weak.lock()) {
       state->logger.log(level, line);

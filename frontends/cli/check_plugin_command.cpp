@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/check_plugin_command.cpp: yoke check-plugin: executes the conformance kit, which is
-// installed beside this command.
+// frontends/cli/check_plugin_command.cpp: yoke check-plugin: executes the
+// conformance kit, which is installed beside this command.
 #include <unistd.h>
 
 #include <cerrno>

@@ -12,8 +12,8 @@
 
 namespace yoke::cli {
 
-// Each option writes to a variable, which keeps its value if the option is not typed. Names cannot be
-// abbreviated:
+// Each option writes to a variable, which keeps its value if the option
+// is not typed. Names cannot be abbreviated:
 // --seed 3 or --seed=3.
 class CommandLine {
  public:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/stop_request.h: treats the first Ctrl-C as a request to stop; the second one ends the
-// process.
+// frontends/cli/stop_request.h: treats the first Ctrl-C as a request
+// to stop; the second one ends the process.
 #pragma once
 
 namespace yoke::cli {

@@ -50,8 +50,8 @@ yoke_option to_abi(const yoke::Option& given) {
 
 }  // namespace
 
-// A stream that the replay did not create becomes NULL: the backend has no streams and finishes work in the
-// call.
+// A stream that the replay did not create becomes NULL: the backend
+// has no streams and finishes work in the call.
 bool ArgumentBuilder::build_handle(const abi::Argument& argument, const Record& record, std::size_t i,
                                    Arguments& out) const {
   const std::uint64_t number = record.values[i].number;

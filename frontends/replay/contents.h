@@ -12,8 +12,8 @@
 
 namespace yoke::replay {
 
-// The element types of the ranges of a buffer. Programs that share a tensor agree on its type, so ranges do
-// not overlap.
+// The element types of the ranges of a buffer. Programs that share a tensor
+// agree on its type, so ranges do not overlap.
 class Types {
  public:
   void add(std::uint64_t begin, std::uint64_t byte_count, program::Type type) {
@@ -30,8 +30,8 @@ class Types {
   std::map<std::uint64_t, Range> ranges_;  // by begin
 };
 
-// Fills `bytes`, which start at `offset` of a buffer: floats in [-1, 1), other elements 0 or 1, the same
-// for the same seed.
+// Fills `bytes`, which start at `offset` of a buffer: floats in [-1, 1),
+// other elements 0 or 1, the same for the same seed.
 void make_up(std::span<std::byte> bytes, std::uint64_t offset, const Types& types, std::uint64_t seed);
 
 struct Comparison {

@@ -14,8 +14,8 @@ namespace yoke::replay {
 
 struct Options {
   std::string backend;
-  // Floats are close within tolerance * max(1, |recorded|). The programs define which bytes are floats; other
-  // bytes must be equal.
+  // Floats are close within tolerance * max(1, |recorded|). The programs define
+  // which bytes are floats; other bytes must be equal.
   double tolerance = 1e-5;
   bool compare_contents = true;                                         // where the trace has data
   std::chrono::nanoseconds timeout = std::chrono::seconds(60);          // no wait takes longer

@@ -17,8 +17,8 @@ class Failed : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The plugin does not offer the ability under test. The text is the plugin's reason, or names the missing
-// ability.
+// The plugin does not offer the ability under test. The text is the
+// plugin's reason, or names the missing ability.
 class Unsupported : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };

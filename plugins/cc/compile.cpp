@@ -53,8 +53,8 @@ class Compiler {
     result_.notes[statement] = {native, std::move(reason)};
   }
 
-  // Returns how many statements the product covers: 0 (statement `id` is not a product), 1, or 2 if the next
-  // statement adds a bias.
+  // Returns how many statements the product covers: 0 (statement `id` is not a
+  // product), 1, or 2 if the next statement adds a bias.
   std::uint32_t matrix_product(std::uint32_t id) {
     const Statement& statement = program().statements[id];
     std::string why_not;

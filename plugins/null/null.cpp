@@ -12,8 +12,8 @@
 namespace yoke::null {
 namespace {
 
-// The workspace of a backend that keeps every temporary in memory, so that the host has to allocate a
-// workspace.
+// The workspace of a backend that keeps every temporary in memory, so
+// that the host has to allocate a workspace.
 std::uint64_t temporaries_byte_count(const program::Program& source) {
   std::uint64_t byte_count = 0;
   for (const program::Tensor& tensor : source.tensors) {

@@ -7,8 +7,8 @@
 //   code = attempt<&yoke_stream_api::stream_query>(state, status, stream, &query_state);
 //   offers<&yoke_backend_api::fill>(state)                                           // an optional function
 //
-// Pass every argument except the last, the yoke_error*. A successful call builds no string
-// and does not allocate.
+// Pass every argument except the last, the yoke_error*. A successful
+// call builds no string and does not allocate.
 #pragma once
 
 #include <yoke/runtime/device.h>
@@ -47,8 +47,8 @@ bool lacks_result(const Args&... args) noexcept {
 // Fills `status` with a sentence about a mistake of the plugin. Returns YOKE_STATUS_INTERNAL.
 std::int32_t blame(const BackendState& backend, Status& status, std::string_view what) noexcept;
 
-// Returns the result code; on failure `status` has the plugin's text. YOKE_STATUS_OK with a
-// null out-handle becomes YOKE_STATUS_INTERNAL.
+// Returns the result code; on failure `status` has the plugin's text. YOKE_STATUS_OK
+// with a null out-handle becomes YOKE_STATUS_INTERNAL.
 template <auto Member, class... Args>
 std::int32_t attempt(const BackendState& backend, Status& status, Args... args) {
   status.clear();

@@ -46,9 +46,9 @@ class CodeCache {
     return slot;
   }
 
-  // Whether no thread uses the slot and its code is gone. Precondition: mutex_ is held, so no other thread
-  // can get the slot. The slot's mutex is not locked if the slot is in use: this thread may hold it while it
-  // compiles for another device.
+  // Whether no thread uses the slot and its code is gone. Precondition: mutex_ is held, so no
+  // other thread can get the slot. The slot's mutex is not locked if the slot is in use: this
+  // thread may hold it while it compiles for another device.
   static bool is_stale(Slot& slot, long use_count) {
     if (use_count != 1) {
       return false;

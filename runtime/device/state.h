@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/device/state.h: the state of runtimes and backends, for yoke's own sources. To call
-// a plugin, see call.h.
+// runtime/device/state.h: the state of runtimes and backends, for
+// yoke's own sources. To call a plugin, see call.h.
 #pragma once
 
 #include <yoke/runtime/runtime.h>

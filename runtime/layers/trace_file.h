@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/layers/trace_file.h: the bytes of a .yoketrace file, and their writer. README.md describes the
-// format; frontends/replay/trace.h reads it.
+// runtime/layers/trace_file.h: the bytes of a .yoketrace file, and their writer. README.md
+// describes the format; frontends/replay/trace.h reads it.
 #pragma once
 
 #include <yoke/runtime/log.h>
@@ -47,8 +47,8 @@ enum class RecordType : std::uint8_t {
   kLog,
   kEnd
 };
-// The event that begins: a span of the plugin; its entry, get_table or destroy; or a function, numbered from
-// kFirstFunction.
+// The event that begins: a span of the plugin; its entry, get_table or
+// destroy; or a function, numbered from kFirstFunction.
 constexpr std::uint64_t kPluginSpan = 0;
 constexpr std::uint64_t kHostSpan = 1;
 constexpr std::uint64_t kFirstFunction = 2;

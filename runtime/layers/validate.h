@@ -153,8 +153,8 @@ struct CallNote {
   Surroundings surroundings;
 };
 
-// Reports a violation in a call. With fail_calls, a violation of the plugin also replaces its result, unless
-// it is a warning.
+// Reports a violation in a call. With fail_calls, a violation of the plugin
+// also replaces its result, unless it is a warning.
 void blame(Call& call, Rule rule, Culprit who, std::string text, bool is_warning = false);
 template <class... Parts>
 void blame_host(Call& call, Rule rule, const Parts&... text) {

@@ -124,8 +124,8 @@ void check_destroy(Call& call) {
   }
 }
 
-// Reads the plugin's description of an entry of the code or of an argument. Returns false if the plugin
-// fails.
+// Reads the plugin's description of an entry of the code or of an
+// argument. Returns false if the plugin fails.
 template <class Info, class... Numbers>
 bool describe(const Call& call, Function function, Info& info, Numbers... numbers) {
   using Describe = std::int32_t (*)(yoke_code*, Numbers..., Info*, yoke_error*);

@@ -190,8 +190,8 @@ void HostMemory::check_source(const Part& part, const Object& stream, const Repo
   }
 }
 
-// Watches the targets of failed copies for a short time. The host is waiting, so only the plugin can change
-// them.
+// Watches the targets of failed copies for a short time. The host is
+// waiting, so only the plugin can change them.
 void HostMemory::check_targets(std::vector<Part>& targets, const Object& stream, const Reporter& reporter) {
   constexpr std::chrono::milliseconds kMoment(5);
   std::erase_if(targets, [](Part& part) { return !hash_mapped(part.memory, part.byte_count, part.hash); });

@@ -41,8 +41,8 @@ Refusal guarded(const char* what, const Call& call) {
           "report it to the plugin's author: exceptions must not leave a plugin"};
 }
 
-// Copies the part of a table that both sides know; the rest stays zero. A null table is valid: `offered` is
-// then false.
+// Copies the part of a table that both sides know; the rest stays zero. A
+// null table is valid: `offered` is then false.
 template <class Table>
 Refusal copy_table(const MemoryReader& memory, const char* id, const void* theirs, Table& mine,
                    bool& offered) {

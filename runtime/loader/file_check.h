@@ -59,8 +59,8 @@ class Descriptor {
   int number_;
 };
 
-// Reads exactly `byte_count` bytes at `offset`. Returns false if the file is shorter, or on an error (see
-// errno).
+// Reads exactly `byte_count` bytes at `offset`. Returns false if the
+// file is shorter, or on an error (see errno).
 bool read_at(int descriptor, std::uint64_t offset, void* to, std::uint64_t byte_count);
 
 class AllowList;
@@ -87,9 +87,9 @@ struct Admission {
   std::vector<PrivateLibrary> libraries;  // only with an allow-list
 };
 
-// Checks every plugin file before it is opened: owners and permissions, ELF, the allow-list, in this order.
-// With an allow-list, checks the plugin's private libraries in the same way. Precondition: `file` was
-// returned by resolve().
+// Checks every plugin file before it is opened: owners and permissions, ELF, the
+// allow-list, in this order. With an allow-list, checks the plugin's private libraries in
+// the same way. Precondition: `file` was returned by resolve().
 Admission admit(const File& file, const Trust& trust);
 // The same, without the private libraries.
 Admission admit_alone(const File& file, const Trust& trust);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/loader/host_api.h: the functions that a plugin may call: the host's log, status objects, memory and
-// tables.
+// runtime/loader/host_api.h: the functions that a plugin may call: the
+// host's log, status objects, memory and tables.
 #pragma once
 
 #include <yoke/plugin.h>

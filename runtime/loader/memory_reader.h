@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/loader/memory_reader.h: reads through pointers that may be invalid, and texts that may be
-// unterminated.
+// runtime/loader/memory_reader.h: reads through pointers that may be
+// invalid, and texts that may be unterminated.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +31,8 @@ class MemoryReader {
   int out_ = -1;
 };
 
-// For messages: escapes control characters and invalid UTF-8 as \xNN, and cuts after `capacity` bytes with
-// "...".
+// For messages: escapes control characters and invalid UTF-8 as \xNN,
+// and cuts after `capacity` bytes with "...".
 std::string printable(std::string_view text, std::size_t capacity = 100);
 std::string address_text(const void* address);  // "0x7f00"
 

@@ -23,12 +23,12 @@ struct Rights {
   std::vector<std::string> warnings;
 };
 
-// The symbolic links that are followed to resolve `path` (absolute), in this order. The folder of each is
-// free of links.
+// The symbolic links that are followed to resolve `path` (absolute), in
+// this order. The folder of each is free of links.
 std::vector<std::filesystem::path> links_on(const std::filesystem::path& path);
 
-// How doubtful permissions are handled: with a warning, or refused because the process is privileged or has
-// an allow-list.
+// How doubtful permissions are handled: with a warning, or refused because
+// the process is privileged or has an allow-list.
 enum class Doubts { kWarn, kRefusedPrivileged, kRefusedPinned };
 
 // Checks the file, its folders, and the links that led to it with their folders. Refused: a file or folder

@@ -22,8 +22,8 @@ struct Prefix {
 // call any function of the plugin, `destroy` included.
 Refusal read_prefix(const MemoryReader& memory, const yoke_plugin* plugin, yoke_plugin& out);
 
-// Checks version, sanitizer, kind and name (`requested`) and reads the texts. Precondition: read_prefix
-// succeeded.
+// Checks version, sanitizer, kind and name (`requested`) and reads
+// the texts. Precondition: read_prefix succeeded.
 Refusal check_prefix(const MemoryReader& memory, const yoke_entry_args& served, const std::string& requested,
                      Prefix& prefix);
 

@@ -18,8 +18,8 @@ namespace yoke::loader {
 struct ProbeVerdict {
   Refusal refusal;    // empty: it passed
   std::string stage;  // the stage that a refused plugin reached, as in BackendCandidate::stage
-  // Whether the verdict depends on the file only, like a crash, and not on the system, like a missing
-  // library.
+  // Whether the verdict depends on the file only, like a crash, and
+  // not on the system, like a missing library.
   bool lasting = false;
 };
 
@@ -31,9 +31,9 @@ struct ProbeRequest {
   PluginOptions options;
   Stamp stamp;
 };
-// Runs the child once and waits for it, at most slightly longer than `timeout`. Leaves no process running.
-// Returns nothing if the child could not be started, with the reason in `why_not`. Thread-safe; uses
-// posix_spawn, not fork.
+// Runs the child once and waits for it, at most slightly longer than `timeout`. Leaves
+// no process running. Returns nothing if the child could not be started, with the reason
+// in `why_not`. Thread-safe; uses posix_spawn, not fork.
 std::optional<ProbeVerdict> run_probe(const ProbeRequest& request, std::string& why_not);
 
 // Verdicts on disk, one small file each. The key holds everything that makes a verdict stale when it changes.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/loader/probe_protocol.h: the protocol between libyoke and yoke-probe.
 //
-// The child is started as `yoke-probe PATH NAME DEVICE INODE BYTES MODIFIED CHANGED [OPTION=VALUE...]` with a
-// pipe as descriptor kProbeDescriptor. It writes lines of printable text, with words separated by tabs; the
-// last line is `done`. The plugin runs in the same process and may write anything to the pipe, so the reader
-// checks every line.
+// The child is started as `yoke-probe PATH NAME DEVICE INODE BYTES MODIFIED CHANGED
+// [OPTION=VALUE...]` with a pipe as descriptor kProbeDescriptor. It writes lines of printable text,
+// with words separated by tabs; the last line is `done`. The plugin runs in the same process and may
+// write anything to the pipe, so the reader checks every line.
 #pragma once
 
 namespace yoke::loader {

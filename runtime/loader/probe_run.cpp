@@ -42,8 +42,8 @@ Descriptor high(Descriptor low) {
   return Descriptor(low.get() < 0 ? -1 : ::fcntl(low.get(), F_DUPFD_CLOEXEC, 10));
 }
 
-// A file in memory of fixed size, so that a plugin that prints endlessly fails. Its offset is the printed
-// length.
+// A file in memory of fixed size, so that a plugin that prints
+// endlessly fails. Its offset is the printed length.
 Descriptor output_file() {
   Descriptor file = high(Descriptor(
       static_cast<int>(::syscall(SYS_memfd_create, "yoke-probe", 1U /* cloexec */ | 2U /* sealing */))));
@@ -110,8 +110,8 @@ std::string start(const ProbeRequest& request, Child& child) {
   return failed;
 }
 
-// Reads the data in the pipe without waiting. Returns false if its other end is closed or the report is too
-// long.
+// Reads the data in the pipe without waiting. Returns false if its
+// other end is closed or the report is too long.
 bool drain(int pipe, std::string& report) {
   char bytes[4096];
   while (report.size() < kMaxReportBytes) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/loader/search.cpp: the search order of rule 30 in plugin_api/RULES.md, without the working
-// directory.
+// runtime/loader/search.cpp: the search order of rule 30 in
+// plugin_api/RULES.md, without the working directory.
 #include "loader/search.h"
 
 #include <dlfcn.h>

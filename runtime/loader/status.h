@@ -10,8 +10,8 @@
 
 namespace yoke::detail {
 
-// Lives on the caller's stack. Creating one costs three stores: the text stays uninitialized until a call
-// fails.
+// Lives on the caller's stack. Creating one costs three stores: the
+// text stays uninitialized until a call fails.
 class Status {
  public:
   static constexpr std::uint64_t kTextCapacity = 4000;  // long enough for compilers' messages

@@ -131,8 +131,8 @@ class Commoner {
     return copy_result(earlier, later);
   }
 
-  // If two arguments receive the same result, the second becomes a copy of the first if that saves a
-  // reduction.
+  // If two arguments receive the same result, the second becomes a
+  // copy of the first if that saves a reduction.
   bool copy_result(std::size_t earlier, std::size_t later) {
     if (!at(later).reduce) {
       return false;

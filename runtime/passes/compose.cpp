@@ -90,8 +90,8 @@ class Composer {
     return true;
   }
 
-  // Whether an access is out of range in the temporary exactly if the copy's access is out of
-  // range in its source.
+  // Whether an access is out of range in the temporary exactly if the
+  // copy's access is out of range in its source.
   bool exceeds_with(const Access& source) const {
     const std::vector<std::uint64_t>& source_dims = producer_.program.tensors[source.tensor].dims;
     for (std::size_t d = 0; d < may_exceed_.size(); ++d) {

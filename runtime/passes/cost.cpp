@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/passes/cost.cpp: the cost of computing a temporary where it is read, and when
-// a contraction stays one.
+// runtime/passes/cost.cpp: the cost of computing a temporary where it
+// is read, and when a contraction stays one.
 #include "cost.h"
 
 namespace yoke::passes {

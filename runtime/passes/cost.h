@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/passes/cost.h: the cost of computing a temporary where it is read, and when
-// a contraction stays one.
+// runtime/passes/cost.h: the cost of computing a temporary where it
+// is read, and when a contraction stays one.
 #pragma once
 
 #include "rewrite.h"
@@ -27,8 +27,8 @@ Cost cost_of(const Program& program, const Statement& statement);
 // Whether no two iterations read the same element.
 bool reads_each_once(const Access& access, const std::vector<Loop>& loops);
 
-// Whether the target still contains every loop. It loses one if an index tensor was replaced
-// by a single element.
+// Whether the target still contains every loop. It loses one if an
+// index tensor was replaced by a single element.
 bool keeps_loops(const Statement& before, const Statement& after);
 
 // Whether the statement is a sum of products of two reads, which backends implement with a matrix library.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/passes/fold.cpp: folds constants with the reference executor, so that results
-// cannot differ from it.
+// runtime/passes/fold.cpp: folds constants with the reference
+// executor, so that results cannot differ from it.
 #include "fold.h"
 
 #include <yoke/program/execute.h>

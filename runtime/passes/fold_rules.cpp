@@ -9,8 +9,8 @@
 namespace yoke::passes {
 namespace {
 
-// Whether `expr` is this constant. Precondition: a double represents `value` exactly if the
-// type is an integer.
+// Whether `expr` is this constant. Precondition: a double represents
+// `value` exactly if the type is an integer.
 bool is_number(const Expr& expr, double value) {
   if (expr.op != Op::kConst) {
     return false;
@@ -63,8 +63,8 @@ bool is_neutral(Op op, const Expr& expr, bool on_the_right) {
   }
 }
 
-// Whether this constant operand determines the result: x*0 for integers (division by zero yields
-// 0), x && false.
+// Whether this constant operand determines the result: x*0 for
+// integers (division by zero yields 0), x && false.
 bool decides(Op op, const Expr& expr, bool on_the_right) {
   switch (op) {
     case Op::kMul:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/passes/optimize.cpp: the public passes, each followed by verification, and all of them
-// to a fixed point.
+// runtime/passes/optimize.cpp: the public passes, each followed by
+// verification, and all of them to a fixed point.
 #include <yoke/program/text.h>
 #include <yoke/runtime/error.h>
 #include <yoke/runtime/passes.h>
@@ -10,8 +10,8 @@
 namespace yoke::passes {
 namespace {
 
-// Every round that changes a program removes or shrinks statements. The limit guards against passes
-// that undo each other.
+// Every round that changes a program removes or shrinks statements. The
+// limit guards against passes that undo each other.
 constexpr int kMaxRounds = 16;
 
 using Pass = bool (*)(Program&);

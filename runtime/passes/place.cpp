@@ -28,8 +28,8 @@ class Placer {
     }
   }
 
-  // Terminates, because every move places one more statement after its reduction and separates none. Usually
-  // one round suffices.
+  // Terminates, because every move places one more statement after its reduction
+  // and separates none. Usually one round suffices.
   bool run() {
     bool changed = false;
     for (bool again = true; again;) {

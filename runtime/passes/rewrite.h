@@ -38,8 +38,8 @@ void visit_expr(E& expr, const Visit& visit) {
 
 std::size_t node_count(const Expr& expr);
 
-// The tensors that the statement reads through its value and its indices, and its target if it
-// accumulates. Sorted and unique.
+// The tensors that the statement reads through its value and its indices, and
+// its target if it accumulates. Sorted and unique.
 std::vector<std::uint32_t> tensors_read(const Statement& statement);
 
 inline bool contains(const std::vector<std::uint32_t>& sorted, std::uint32_t tensor) {
@@ -69,8 +69,8 @@ bool remove_dead_statements_in(Program& program);
 bool fold_constants_in(Program& program);
 bool eliminate_common_in(Program& program);
 bool fuse_in(Program& program);
-// Moves an elementwise statement directly after the reduction whose result it reads, so that a backend
-// can merge the two.
+// Moves an elementwise statement directly after the reduction whose result
+// it reads, so that a backend can merge the two.
 bool place_epilogues_in(Program& program);
 
 }  // namespace yoke::passes

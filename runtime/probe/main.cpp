@@ -27,8 +27,8 @@
 #include "probe/process_state.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(__clang__)
-// Without these options a crash would not end in a signal, and the sanitizer's report would count as plugin
-// output.
+// Without these options a crash would not end in a signal, and the
+// sanitizer's report would count as plugin output.
 // NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp,readability-identifier-naming): the
 // sanitizers' libraries call these names
 extern "C" __attribute__((visibility("default"))) const char* __tsan_default_options();

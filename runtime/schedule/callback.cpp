@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/callback.cpp: host callbacks in a stream, run by the backend if it offers them, else by
-// the worker thread.
+// runtime/schedule/callback.cpp: host callbacks in a stream, run by the
+// backend if it offers them, else by the worker thread.
 #include "device/call.h"
 #include "schedule/stream_state.h"
 

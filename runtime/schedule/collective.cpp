@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/collective.cpp: sums over shards in the order of shard numbers, as small programs that are
-// linked once.
+// runtime/schedule/collective.cpp: sums over shards in the order of shard
+// numbers, as small programs that are linked once.
 #include <yoke/program/program.h>
 #include <yoke/program/text.h>
 #include <yoke/runtime/collective.h>
@@ -21,8 +21,8 @@ using program::Role;
 // An expression may be 200 operations deep, so sums over more shards take several statements.
 constexpr std::uint32_t kMostTerms = 100;
 
-// A program over flat tensors that sums all arguments, in their order, into the first one and
-// multiplies it by `scale`.
+// A program over flat tensors that sums all arguments, in their order,
+// into the first one and multiplies it by `scale`.
 std::string sum_text(std::string_view name, program::Type type, std::uint64_t element_count,
                      std::uint32_t terms, double scale = 1) {
   program::Program result;

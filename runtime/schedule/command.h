@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/command.h: one queued operation as a value, and the ring buffer that passes it
-// to a worker thread.
+// runtime/schedule/command.h: one queued operation as a value, and the
+// ring buffer that passes it to a worker thread.
 #pragma once
 
 #include <yoke/backend.h>

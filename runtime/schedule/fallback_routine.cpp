@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/fallback_routine.cpp: copies arguments, launches, and copies results back, in one call
-// on a worker thread.
+// runtime/schedule/fallback_routine.cpp: copies arguments, launches, and
+// copies results back, in one call on a worker thread.
 #include "schedule/fallback_routine.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/hazards.cpp: finds the work that a command must wait for, and records its
-// accesses for later commands.
+// runtime/schedule/hazards.cpp: finds the work that a command must wait
+// for, and records its accesses for later commands.
 #include "schedule/hazards.h"
 
 #include <algorithm>
@@ -105,9 +105,9 @@ void Hazards::find(const Access& access, const StreamState& stream, std::vector<
 
 void Hazards::record(const Access& access, const std::shared_ptr<StreamState>& stream, std::uint64_t ticket) {
   version_ += access.writes ? 1U : 0U;
-  // A record is removed if its work is complete, or if a new record of the same stream covers it. A
-  // record of a different stream does not cover it, because a failed stream skips its commands
-  // without waiting for others.
+  // A record is removed if its work is complete, or if a new record of the same stream
+  // covers it. A record of a different stream does not cover it, because a failed
+  // stream skips its commands without waiting for others.
   for (std::size_t i = 0; i < records_.size();) {
     Record& record = records_[i];
     const bool inside = access.begin <= record.begin && record.end <= access.end;

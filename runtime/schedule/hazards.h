@@ -31,8 +31,8 @@ struct Access {
   Versions* versions = nullptr;  // Hazards::enter fills it if it is not null
 };
 
-// Work of another stream that a command waits for. The command inherits its error only if
-// it reads the result.
+// Work of another stream that a command waits for. The command
+// inherits its error only if it reads the result.
 struct Dependency {
   std::shared_ptr<StreamState> stream;
   std::uint64_t ticket = 0;

@@ -107,8 +107,8 @@ std::int32_t StreamState::fill_by_copies(const Command& command, Status& status,
   if (native_ == nullptr) {
     return code;
   }
-  // The backend may still read the block, also after a failure. Without the lock, so that
-  // other threads can abort.
+  // The backend may still read the block, also after a failure. Without
+  // the lock, so that other threads can abort.
   yoke_stream* const stream = native_;
   lock.unlock();
   Status waited;

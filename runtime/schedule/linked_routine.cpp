@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/linked_routine.cpp: binds arguments to tensors once; a run only checks the merge buffer
-// and queues the launch.
+// runtime/schedule/linked_routine.cpp: binds arguments to tensors once; a run
+// only checks the merge buffer and queues the launch.
 #include <algorithm>
 
 #include "schedule/context_impl.h"

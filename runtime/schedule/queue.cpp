@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/queue.cpp: queues a command: records its hazards, then passes it to the backend or to the
-// ring.
+// runtime/schedule/queue.cpp: queues a command: records its hazards,
+// then passes it to the backend or to the ring.
 #include "device/call.h"
 #include "schedule/stream_state.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/routine.cpp: links code with buffers. All bindings are checked here, so that a
-// launch checks only symbols.
+// runtime/schedule/routine.cpp: links code with buffers. All bindings are
+// checked here, so that a launch checks only symbols.
 #include <yoke/program/program.h>
 #include <yoke/runtime/stream.h>
 

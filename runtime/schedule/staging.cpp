@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/staging.cpp: copies through host memory, in chunks: one chunk is read while the
-// previous one is written.
+// runtime/schedule/staging.cpp: copies through host memory, in chunks: one
+// chunk is read while the previous one is written.
 #include <yoke/runtime/stream.h>
 
 #include <algorithm>

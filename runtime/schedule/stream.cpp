@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/stream.cpp: the public calls of streams and events. Arguments are checked
-// before anything is queued.
+// runtime/schedule/stream.cpp: the public calls of streams and events.
+// Arguments are checked before anything is queued.
 #include <yoke/runtime/stream.h>
 
 #include <algorithm>

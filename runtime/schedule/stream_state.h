@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/stream_state.h: the state of a stream: its timeline of tickets, its queue, its worker
-// thread, its merge buffer.
+// runtime/schedule/stream_state.h: the state of a stream: its timeline of
+// tickets, its queue, its worker thread, its merge buffer.
 //
 // Every command gets the next ticket. A ticket is complete when `completed` has reached it, whether its
 // command ran, failed or was skipped, so every wait ends. A ticket has failed if `failed_from` is at or
@@ -164,12 +164,12 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   const NativeEvent* query_events() noexcept;
   void native_failed(std::int32_t code, const class Status& status) noexcept;
   void close_native() noexcept;
-  // Waits a short time at most and returns whether the ticket is complete, so that callers can check for a
-  // deadline or an abort.
+  // Waits a short time at most and returns whether the ticket is complete, so
+  // that callers can check for a deadline or an abort.
   bool wait_slice(std::uint64_t ticket, Clock::time_point deadline) noexcept;
 
-  // Timeline. completed_ <= issued_ <= reserved_. A worker's commands are issued and completed
-  // at the same time.
+  // Timeline. completed_ <= issued_ <= reserved_. A worker's commands
+  // are issued and completed at the same time.
   std::atomic<std::uint64_t> reserved_{0};
   std::atomic<std::uint64_t> issued_{0};
   std::atomic<std::uint64_t> completed_{0};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/worker.cpp: the worker thread of a stream: runs or skips commands in order,
-// and publishes its progress.
+// runtime/schedule/worker.cpp: the worker thread of a stream: runs or skips
+// commands in order, and publishes its progress.
 #include <pthread.h>
 #include <signal.h>
 

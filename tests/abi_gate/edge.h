@@ -12,8 +12,8 @@
 
 namespace yoke::test {
 
-// `byte_count` bytes of kFilling, aligned to 8. An access past the end, rounded up to 8 bytes, crashes the
-// process.
+// `byte_count` bytes of kFilling, aligned to 8. An access past the end,
+// rounded up to 8 bytes, crashes the process.
 class Edge {
  public:
   static constexpr unsigned char kFilling = 0xAB;

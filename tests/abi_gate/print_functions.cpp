@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/abi_gate/print_functions.cpp: prints the table of the validation layer, one function per line: name,
-// thread, time, argument=ownership ...
+// tests/abi_gate/print_functions.cpp: prints the table of the validation layer, one
+// function per line: name, thread, time, argument=ownership ...
 #include <cstdio>
 
 #include "abi/functions.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/bench/launch_bench.cpp: the host's cost of one launch through the SDK, compared with a bare function
-// call.
+// tests/bench/launch_bench.cpp: the host's cost of one launch through
+// the SDK, compared with a bare function call.
 //
 // The plugin is `null`, whose launches do nothing, so that only the checks of the SDK and the calls remain.
 #include <benchmark/benchmark.h>

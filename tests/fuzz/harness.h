@@ -10,8 +10,8 @@
 
 namespace yoke::fuzz {
 
-// Thrown if a property does not hold. The libFuzzer programs do not catch it, so that libFuzzer keeps the
-// input.
+// Thrown if a property does not hold. The libFuzzer programs do not
+// catch it, so that libFuzzer keeps the input.
 class Finding : public std::logic_error {
  public:
   using std::logic_error::logic_error;
@@ -31,8 +31,8 @@ void program_text(std::span<const std::uint8_t> input);
 // trace is printed or refused.
 void trace_reader(std::span<const std::uint8_t> input);
 
-// Reading the notes and headers of a plugin does not access memory outside of its bytes. A refusal has a
-// reason and a fix.
+// Reading the notes and headers of a plugin does not access memory outside
+// of its bytes. A refusal has a reason and a fix.
 void plugin_notes(std::span<const std::uint8_t> input);
 
 }  // namespace yoke::fuzz

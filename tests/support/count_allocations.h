@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/support/count_allocations.h: counts calls of operator new by any thread and any
-// library of the process.
+// tests/support/count_allocations.h: counts calls of operator new by
+// any thread and any library of the process.
 #pragma once
 
 #include <cstdint>

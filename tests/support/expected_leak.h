@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/support/expected_leak.h: makes the leak checker ignore allocations of this thread, for tests of
-// deliberate leaks.
+// tests/support/expected_leak.h: makes the leak checker ignore allocations
+// of this thread, for tests of deliberate leaks.
 #pragma once
 
 #if defined(__SANITIZE_ADDRESS__)

@@ -28,8 +28,8 @@ struct Control {
   std::vector<sdk::OptionSpec> option_specs;
   bool has_peers = true;  // devices access each other's memory
 
-  // The plugin's tables: copies of the SDK's. A test may set a function to nullptr or to its own, before or
-  // after entry.
+  // The plugin's tables: copies of the SDK's. A test may set a function to
+  // nullptr or to its own, before or after entry.
   yoke_backend_api backend = sdk::detail::kBackendTable;
   yoke_stream_api stream = sdk::detail::kStreamTable;
   yoke_program_api program = sdk::detail::kProgramTable;
@@ -76,8 +76,8 @@ struct Control {
   void make_bare();
 };
 
-// The entry of an in-process plugin. A slot holds one `control` (null: a default one) until the
-// next call for it.
+// The entry of an in-process plugin. A slot holds one `control` (null:
+// a default one) until the next call for it.
 inline constexpr int kSlotCount = 8;
 yoke_plugin_entry_fn entry_of(int slot, std::shared_ptr<Control> control = nullptr);
 
@@ -93,8 +93,8 @@ std::shared_ptr<Control> register_backend(Runtime& runtime, int slot,
   return control;
 }
 
-// For modules: the body of yoke_plugin_entry, and the <name> of the libyoke_backend_<name>.so
-// that contains this code.
+// For modules: the body of yoke_plugin_entry, and the <name> of the
+// libyoke_backend_<name>.so that contains this code.
 std::int32_t enter(const std::shared_ptr<Control>& control, const yoke_entry_args* args,
                    yoke_plugin** out_plugin, yoke_error* error);
 std::string module_name();

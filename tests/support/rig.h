@@ -148,8 +148,8 @@ bool wait_until(const Ready& ready, std::chrono::milliseconds timeout = 30s) {
   return ready();
 }
 
-// Waits until `count` calls have begun, so that a blocked call holds up its stream. Returns false at the
-// deadline.
+// Waits until `count` calls have begun, so that a blocked call holds up
+// its stream. Returns false at the deadline.
 inline bool wait_for_calls(const Control& control, std::uint64_t count) {
   return wait_until([&] { return control.call_count.load() >= count; });
 }

@@ -38,8 +38,8 @@ void require_classes(const Tensor& logits, const Tensor& labels, const char* ope
   }
 }
 
-// Accepts equal shapes, and an output of shape [..., 1] for a target of shape [...]. Other shapes that
-// broadcast are likely mistakes.
+// Accepts equal shapes, and an output of shape [..., 1] for a target of shape
+// [...]. Other shapes that broadcast are likely mistakes.
 Tensor matched(const Tensor& output, const Tensor& target, const char* operation) {
   detail::require(output, operation);
   detail::require(target, operation);

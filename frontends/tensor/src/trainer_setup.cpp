@@ -137,8 +137,8 @@ std::shared_ptr<const Code> Trainer::Impl::compile_timed(const std::shared_ptr<D
   return code;
 }
 
-// Keeps the values of parameters that have some, such as restored ones, and initializes the others on the
-// owner, with its seed.
+// Keeps the values of parameters that have some, such as restored ones, and
+// initializes the others on the owner, with its seed.
 void Trainer::Impl::start_parameters() {
   std::vector<Output> drawn;
   std::map<std::string, std::string> given;

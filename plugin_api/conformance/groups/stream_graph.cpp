@@ -9,8 +9,8 @@
 namespace yoke::conformance {
 namespace {
 
-// A random graph of copies on several streams. Events order conflicting copies; all others may run at any
-// time.
+// A random graph of copies on several streams. Events order
+// conflicting copies; all others may run at any time.
 class RandomGraph {
  public:
   RandomGraph(Kit& kit, Random& random) : random_(random) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/program/compare.cpp: compares results with the values that a correct backend may
-// produce.
+// plugin_api/conformance/program/compare.cpp: compares results with the
+// values that a correct backend may produce.
 #include <charconv>
 #include <cmath>
 

@@ -11,8 +11,8 @@ namespace yoke::conformance {
 struct GeneratorOptions {
   std::uint64_t type_mask = 0x3FE;  // bits 1 << YOKE_TYPE_F32 ..., as a device lists them; at least one
   bool large = true;                // include programs large enough for several tiles, blocks and threads
-  // For tests of optimizers: many small statements, most of them connected by temporaries; repeated
-  // statements and whole copies.
+  // For tests of optimizers: many small statements, most of them connected by
+  // temporaries; repeated statements and whole copies.
   bool chains = false;
 };
 

@@ -36,8 +36,8 @@ Queue make_queue(const Context& context);
 // Returns when the command has ended. Throws if `status` says that it was not queued, or if it failed.
 void finish(cl_int status, const OwnedEvent& event, const char* call, const std::string& what);
 
-// A thread of the SDK with a command queue. The thread waits for each command, so an abort skips all commands but
-// the one that runs.
+// A thread of the SDK with a command queue. The thread waits for each command, so
+// an abort skips all commands but the one that runs.
 class Stream final : public yoke::sdk::WorkerStream {
  public:
   Stream(const Context& context, const std::shared_ptr<yoke::sdk::WorkerGroup>& group)

@@ -42,9 +42,9 @@ if(what STREQUAL "TrainsLikeCc")
     message(FATAL_ERROR "the losses differ by ${apart} millionths (limit 200), or the test accuracy ${accuracy_opencl} is below 0.99")
   endif()
 elseif(what MATCHES "^Conforms")
-  # Compilation takes most of the time, and a loaded machine may provide only a tenth of a core. The kit allows two
-  # thirds of --timeout for a text of 24 programs, and six times --timeout for each of the 8 processes that share the
-  # programs.
+  # Compilation takes most of the time, and a loaded machine may provide only a tenth of a
+  # core. The kit allows two thirds of --timeout for a text of 24 programs, and six times
+  # --timeout for each of the 8 processes that share the programs.
   if(what STREQUAL "ConformsInPrograms")
     set(programs 1000)
     set(chosen --filter program.* --seed 1)

@@ -188,8 +188,8 @@ class HostMemoryTest : public SdkMemoryTest {
     EXPECT_EQ(std::erase(current->live_, memory), 1U) << "not allocated by this host";
     std::free(memory);
   }
-  // Enters with a host table of `struct_size` bytes. Its memory functions are set even if they lie past its
-  // end.
+  // Enters with a host table of `struct_size` bytes. Its memory
+  // functions are set even if they lie past its end.
   std::unique_ptr<Entered> enter(std::uint64_t struct_size) {
     return std::make_unique<Entered>(entry(), [=](yoke_host_api& api) {
       api.struct_size = struct_size;

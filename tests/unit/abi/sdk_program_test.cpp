@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/abi/sdk_program_test.cpp: the SDK's checks before a backend compiles, links or launches, and the
-// cost of a launch.
+// tests/unit/abi/sdk_program_test.cpp: the SDK's checks before a backend
+// compiles, links or launches, and the cost of a launch.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <yoke/program/program.h>

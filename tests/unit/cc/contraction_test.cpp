@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/cc/contraction_test.cpp: matrix products are recognized, run in oneDNN or a blocked matmul, and
-// give correct results.
+// tests/unit/cc/contraction_test.cpp: matrix products are recognized, run in
+// oneDNN or a blocked matmul, and give correct results.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -63,8 +63,8 @@ std::vector<std::string> notes_of(std::string_view text);
 void run_on_cc(const program::Program& program, const std::vector<std::byte*>& arguments,
                const std::vector<std::int64_t>& symbols, int threads = 1, const KernelTable* table = nullptr);
 
-// As above, with arguments between guard bytes. Checks that guards and inputs are unchanged. Returns the
-// arguments.
+// As above, with arguments between guard bytes. Checks that guards and
+// inputs are unchanged. Returns the arguments.
 std::vector<Guarded> run_guarded(const program::Program& program, const std::vector<Guarded>& start,
                                  const std::vector<std::int64_t>& symbols, int threads,
                                  const KernelTable& table);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/data_parallel/helpers_test.cpp: splitting of data, loops over symbols, hand-written training
-// loops, and saved parameters.
+// tests/unit/data_parallel/helpers_test.cpp: splitting of data, loops over symbols,
+// hand-written training loops, and saved parameters.
 #include <gtest/gtest.h>
 #include <yoke/program/text.h>
 

@@ -12,8 +12,8 @@ using ::testing::HasSubstr;
 class RoutineTest : public DeviceTest {
  protected:
   std::shared_ptr<Buffer> memory(std::uint64_t byte_count) { return rig().buffer(byte_count).buffer; }
-  // Returns the error from linking `second` (a in, b inout, 32 bytes each), and checks that no call reaches
-  // the plugin.
+  // Returns the error from linking `second` (a in, b inout, 32 bytes each),
+  // and checks that no call reaches the plugin.
   Error refusal(std::vector<BufferView> bindings) {
     const auto compiled = compile(device(), kTwoPrograms);
     const auto error = error_of([&] { (void)Routine::link(compiled, 1, std::move(bindings)); });

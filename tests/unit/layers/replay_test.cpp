@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/layers/replay_test.cpp: replays traces on the same backend, on other backends, and with changed
-// input.
+// tests/unit/layers/replay_test.cpp: replays traces on the same
+// backend, on other backends, and with changed input.
 #include <algorithm>
 #include <sstream>
 

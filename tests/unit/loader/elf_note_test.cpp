@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/loader/elf_note_test.cpp: ELF notes of valid and damaged files, unreadable memory, and escaped
-// texts.
+// tests/unit/loader/elf_note_test.cpp: ELF notes of valid and damaged
+// files, unreadable memory, and escaped texts.
 #include "loader/elf_note.h"
 
 #include <elf.h>

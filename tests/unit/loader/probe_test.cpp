@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/loader/probe_test.cpp: yoke-probe finds plugins that end or change their process, and its
-// verdicts are remembered.
+// tests/unit/loader/probe_test.cpp: yoke-probe finds plugins that end or change
+// their process, and its verdicts are remembered.
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -119,8 +119,8 @@ class HangTest : public ProbeTest, public ::testing::WithParamInterface<const ch
 INSTANTIATE_TEST_SUITE_P(Hangs, HangTest, ::testing::Values("hang_in_constructor", "hang_in_entry"),
                          [](const auto& given) { return std::string(given.param); });
 
-// On a busy machine the probe may need longer to start the plugin, so the timeout increases until it
-// succeeds.
+// On a busy machine the probe may need longer to start the plugin,
+// so the timeout increases until it succeeds.
 TEST_P(HangTest, EndsAtTheTimeoutAndIsNotRemembered) {
   const std::string name = GetParam();
   const std::string subject = name == "hang_in_entry" ? "its entry" : "one of its constructors";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/loader/search_test.cpp: the folders that are searched and their order, listings, and unknown
-// names.
+// tests/unit/loader/search_test.cpp: the folders that are searched and
+// their order, listings, and unknown names.
 #include <set>
 #include <sstream>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/loader/secure_test.cpp: a program with a file capability (AT_SECURE) ignores its user's
-// environment.
+// tests/unit/loader/secure_test.cpp: a program with a file capability
+// (AT_SECURE) ignores its user's environment.
 #include <fcntl.h>
 #include <grp.h>
 #include <sys/stat.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/null/null_test.cpp: the template backend implements every table, except that it computes
-// nothing.
+// tests/unit/null/null_test.cpp: the template backend implements
+// every table, except that it computes nothing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

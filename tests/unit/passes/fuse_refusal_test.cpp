@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/passes/fuse_refusal_test.cpp: elementwise temporaries that must not be substituted,
-// one test per reason.
+// tests/unit/passes/fuse_refusal_test.cpp: elementwise temporaries that
+// must not be substituted, one test per reason.
 #include "pass_text.h"
 
 namespace yoke::passes {

@@ -140,8 +140,8 @@ TEST(Fuse, InPlaceEpilogueIsKept) {
                "z[n, o] = max(z[n, o] + b[o], 0.0); y[n] = max[o] z[n, o]");
 }
 
-// A long program in which every epilogue is far from its contraction. A cubic algorithm would
-// not finish in time.
+// A long program in which every epilogue is far from its contraction.
+// A cubic algorithm would not finish in time.
 TEST(Fuse, ManyEpiloguesMoveUpInQuadraticTime) {
   constexpr int kLayers = 700;
   std::string tensors = "arg x : f32[2, 2] in";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/passes/random_test.cpp: random programs of the conformance kit give the same bits before
-// and after every pass.
+// tests/unit/passes/random_test.cpp: random programs of the conformance kit
+// give the same bits before and after every pass.
 #include <yoke/program/execute.h>
 
 #include <cmath>

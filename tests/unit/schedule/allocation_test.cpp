@@ -48,8 +48,8 @@ TEST(AllocationTest, StepOfFourShardsAllocatesNothing) {
     step(i);
   }
 
-  // The fake backend's program::execute allocates, so the allocations of a launch
-  // are measured and subtracted.
+  // The fake backend's program::execute allocates, so the allocations
+  // of a launch are measured and subtracted.
   const std::uint64_t before_launch = allocation_count();
   adds[0].stream()->launch(adds[0].routine(), std::vector<std::int64_t>{0});
   shards[0].stream()->wait();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/schedule/callback_test.cpp: host callbacks in a stream, by the backend or by a
-// thread of the runtime.
+// tests/unit/schedule/callback_test.cpp: host callbacks in a stream, by
+// the backend or by a thread of the runtime.
 #include <atomic>
 #include <future>
 #include <stdexcept>

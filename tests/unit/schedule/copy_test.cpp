@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/schedule/copy_test.cpp: copies within a backend, between backends, and for backends
-// without device_to_device and fill.
+// tests/unit/schedule/copy_test.cpp: copies within a backend, between backends,
+// and for backends without device_to_device and fill.
 #include <numeric>
 
 #include "rig.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/schedule/hazard_test.cpp: several streams compute the same results as one stream, independent of
-// timing.
+// tests/unit/schedule/hazard_test.cpp: several streams compute the same
+// results as one stream, independent of timing.
 #include <random>
 
 #include "rig.h"

@@ -211,8 +211,8 @@ DLManagedTensor* to_dlpack(const ContextTensor& tensor) {
   return &owner->managed;
 }
 
-// Adopts a compact f32 tensor of another library. Its deleter is called when the last user of the buffer is
-// destroyed.
+// Adopts a compact f32 tensor of another library. Its deleter is called
+// when the last user of the buffer is destroyed.
 void from_dlpack(Context& context, std::string_view name, DLManagedTensor* managed) {
   const DLTensor& from = managed->dl_tensor;
   const TensorSpec spec = {YOKE_TYPE_F32, {from.shape, from.shape + from.ndim}};

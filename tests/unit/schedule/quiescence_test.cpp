@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/schedule/quiescence_test.cpp: a wait reports failed and aborted work only when it
-// no longer uses memory.
+// tests/unit/schedule/quiescence_test.cpp: a wait reports failed and
+// aborted work only when it no longer uses memory.
 #include "expected_leak.h"
 #include "rig.h"
 

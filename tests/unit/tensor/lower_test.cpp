@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/tensor/lower_test.cpp: the form of lowered programs: few statements, plain contractions,
-// safe updates in place.
+// tests/unit/tensor/lower_test.cpp: the form of lowered programs: few
+// statements, plain contractions, safe updates in place.
 #include <gtest/gtest.h>
 #include <yoke/program/text.h>
 

@@ -47,8 +47,8 @@ namespace detail {
 struct Node;
 }
 
-// A cheap handle on an immutable node of an expression; copies share the node. Accessors of an empty
-// Tensor throw Error kFailedPrecondition.
+// A cheap handle on an immutable node of an expression; copies share the node.
+// Accessors of an empty Tensor throw Error kFailedPrecondition.
 class Tensor {
  public:
   Tensor() = default;  // empty

@@ -64,8 +64,8 @@ std::vector<std::byte> inflate(std::span<const std::byte> packed, std::uint64_t 
   // One byte more than the limit, to detect streams that exceed it.
   std::vector<std::byte> bytes(static_cast<std::size_t>(
       std::min<std::uint64_t>(limit, std::max<std::uint64_t>(4 * packed.size(), 4096)) + 1));
-  // Beast reads enough bits for the longest code before it decodes a shorter one, so it may need bytes
-  // after the last code.
+  // Beast reads enough bits for the longest code before it decodes a shorter
+  // one, so it may need bytes after the last code.
   constexpr std::array<std::byte, 4> kPadding{};
   bool padded = false;
   boost::system::error_code error;

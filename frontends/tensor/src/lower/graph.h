@@ -66,8 +66,8 @@ class Graph {
 // Sets Value::storage. Precondition: roots are marked as required.
 void plan(Graph& graph);
 
-// The statements that compute one tensor. Their accesses refer to values by Id; rename_tensors() replaces the
-// Ids by tensor numbers.
+// The statements that compute one tensor. Their accesses refer to values by Id;
+// rename_tensors() replaces the Ids by tensor numbers.
 struct Unit {
   Id target = 0;  // a value, or an additional Id for a copy
   std::vector<program::Statement> statements;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/include/yoke/runtime/collective.h: tensors merged over shards: gradients on the owner,
-// sums on all shards.
+// runtime/include/yoke/runtime/collective.h: tensors merged over shards:
+// gradients on the owner, sums on all shards.
 #pragma once
 
 #include <yoke/runtime/context.h>
@@ -34,8 +34,8 @@ const char* merge_strategy_name(MergeStrategy strategy);
 // Throws Error kInvalidArgument, which lists the names.
 MergeStrategy merge_strategy_by_name(std::string_view name);
 
-// The pairs (from, to) of a tree that ends at shard 0; for 4 shards (2,0) (3,1) (1,0). Every shard but
-// 0 is `from` once.
+// The pairs (from, to) of a tree that ends at shard 0; for 4 shards (2,0)
+// (3,1) (1,0). Every shard but 0 is `from` once.
 std::vector<std::pair<std::uint32_t, std::uint32_t>> merge_pairs(std::uint32_t shard_count);
 void parallel_merge(std::uint32_t shard_count,
                     const std::function<void(std::uint32_t from, std::uint32_t to)>& merge);

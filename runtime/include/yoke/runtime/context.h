@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/include/yoke/runtime/context.h: named tensors on one stream's device, routines linked with
-// them, and merge buffers.
+// runtime/include/yoke/runtime/context.h: named tensors on one stream's
+// device, routines linked with them, and merge buffers.
 #pragma once
 
 #include <yoke/runtime/stream.h>
@@ -119,9 +119,9 @@ class Context {
   std::shared_ptr<Impl> impl_;
 };
 
-// Links a copy of tensor `name` from `src` to `dst`. Throws Error kNotFound if `src` (or, with kNone,
-// `dst`) has no such tensor. With kCopy and kStreaming, running the transfer puts the node into the merge
-// buffer of dst's stream.
+// Links a copy of tensor `name` from `src` to `dst`. Throws Error kNotFound if `src`
+// (or, with kNone, `dst`) has no such tensor. With kCopy and kStreaming, running the
+// transfer puts the node into the merge buffer of dst's stream.
 Transfer device_to_device(std::string_view name, MergeUse use, const Context& dst, const Context& src);
 
 }  // namespace yoke

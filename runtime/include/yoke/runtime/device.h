@@ -19,8 +19,8 @@ class Hazards;  // which stream last wrote and read which bytes of a buffer
 class Compilation;
 }  // namespace detail
 
-// A handle of the driver under a backend, for libraries that share the device
-// with yoke (yoke/ext/memory.h). Borrowed.
+// A handle of the driver under a backend, for libraries that share the
+// device with yoke (yoke/ext/memory.h). Borrowed.
 struct NativeHandle {
   std::string api;  // "cuda", "hip", "opencl", "host"
   std::uint64_t handle = 0;
@@ -49,8 +49,8 @@ class Device : public std::enable_shared_from_this<Device> {
   // Whether routines of this device can use buffers of `other` in place: the devices are the same, or
   // the backend's yoke.peer/1 allows it.
   bool can_access(const Device& other) const;
-  // A device is lost once a call has failed with kDeviceLost. Every stream of a lost
-  // device fails with kDeviceLost.
+  // A device is lost once a call has failed with kDeviceLost. Every
+  // stream of a lost device fails with kDeviceLost.
   bool is_lost() const noexcept { return lost_.load(); }
   void set_lost() noexcept { lost_.store(true); }
   // The number of the next stream, for its name.
@@ -83,9 +83,9 @@ class Buffer {
  public:
   // Throws Error kOutOfDeviceMemory.
   Buffer(std::shared_ptr<Device> device, std::uint64_t byte_count, std::int32_t kind = YOKE_MEMORY_DEVICE);
-  // Makes a buffer of foreign memory, with the backend's yoke.memory/1. The memory must stay valid until
-  // `release` is called. If this throws, `release` is not called. Throws Error kUnimplemented if the
-  // memory cannot be imported.
+  // Makes a buffer of foreign memory, with the backend's yoke.memory/1. The memory must
+  // stay valid until `release` is called. If this throws, `release` is not called. Throws
+  // Error kUnimplemented if the memory cannot be imported.
   static std::shared_ptr<Buffer> import(std::shared_ptr<Device> device, ForeignMemory memory);
   ~Buffer();
   Buffer(const Buffer&) = delete;

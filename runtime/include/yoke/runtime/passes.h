@@ -16,8 +16,8 @@ program::Program remove_dead_statements(program::Program program);
 // Evaluates operations on constants, and applies identities that are exact for every input, NaN and
 // -0.0 included: x*1, select(true,..).
 program::Program fold_constants(program::Program program);
-// Computes equal statements over equal inputs once. Equal subexpressions within a statement are
-// left to the backend.
+// Computes equal statements over equal inputs once. Equal subexpressions
+// within a statement are left to the backend.
 program::Program eliminate_common(program::Program program);
 // Substitutes elementwise temporaries in their only consumer, or in several if that costs no more
 // than reading them. A contraction's operands never become computed values, and no element is

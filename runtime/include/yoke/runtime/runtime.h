@@ -46,8 +46,8 @@ struct ProbeOptions {
 };
 
 struct RuntimeOptions {
-  // Absolute folders, searched first and in this order. YOKE_PLUGIN_PATH, the user's folder and the install
-  // folder follow.
+  // Absolute folders, searched first and in this order. YOKE_PLUGIN_PATH, the
+  // user's folder and the install folder follow.
   std::vector<std::filesystem::path> plugin_dirs;
   bool search_environment = true;  // search YOKE_PLUGIN_PATH and the user's folder
   LogLevel log_level = LogLevel::kWarn;
@@ -65,8 +65,8 @@ struct RuntimeOptions {
   std::string fallback_backend = "cc";
   bool strict = false;  // compiling a program that needs the fallback is an error
   LayerOptions layers;  // validation and tracing between the runtime and its plugins
-  // For tests: a worker-thread stream sleeps before each command, for 0 to this many microseconds, drawn from
-  // the seed.
+  // For tests: a worker-thread stream sleeps before each command, for 0 to
+  // this many microseconds, drawn from the seed.
   std::uint32_t injected_delay_us = 0;
   std::uint64_t injected_delay_seed = 0;
   ProbeOptions probe;
@@ -136,8 +136,8 @@ struct DeviceInfo {
 class Backend;
 class Device;
 
-// Loads backends. Thread-safe. Objects made from it share ownership of its state, so it may be destroyed
-// first.
+// Loads backends. Thread-safe. Objects made from it share ownership
+// of its state, so it may be destroyed first.
 class Runtime {
  public:
   explicit Runtime(RuntimeOptions options = {});
@@ -154,8 +154,8 @@ class Runtime {
   // folders. Throws Error kInvalidArgument or kAlreadyExists.
   void register_backend(std::string_view name, yoke_plugin_entry_fn entry);
 
-  // One row per routine, device and reason, sorted by device and routine. Launches still queued are not
-  // counted.
+  // One row per routine, device and reason, sorted by device and
+  // routine. Launches still queued are not counted.
   std::vector<FallbackCount> fallbacks() const;
   // The violations found so far by the layer validate; empty if it is off.
   ValidationReport validation() const;

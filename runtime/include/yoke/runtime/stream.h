@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/include/yoke/runtime/stream.h: streams, events and routines. Conflicting work on different
-// streams is ordered automatically.
+// runtime/include/yoke/runtime/stream.h: streams, events and routines. Conflicting
+// work on different streams is ordered automatically.
 #pragma once
 
 #include <yoke/runtime/device.h>
@@ -61,8 +61,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // "cc:0/stream1", as in messages.
   const std::string& name() const;
 
-  // Copies dst.byte_count bytes. The host memory must stay valid until an event recorded after
-  // the call is done.
+  // Copies dst.byte_count bytes. The host memory must stay valid until
+  // an event recorded after the call is done.
   void from_host(const BufferView& dst, const void* src);
   void to_host(void* dst, const BufferView& src);
   // Copies within a backend with its device_to_device, and between backends through host memory, in chunks
@@ -92,8 +92,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // waiting. Waits throw kAborted once the work no longer uses memory. Other streams are unaffected unless
   // they wait for this one; only if the backend can abort nothing smaller is its whole device aborted.
   void abort();
-  // The driver's handle of a backend's stream, with yoke.memory/1. Throws Error kUnimplemented
-  // if there is none.
+  // The driver's handle of a backend's stream, with yoke.memory/1.
+  // Throws Error kUnimplemented if there is none.
   NativeHandle native() const;
 
   detail::StreamState& state() const { return *state_; }
@@ -103,8 +103,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::shared_ptr<detail::StreamState> state_;
 };
 
-// An entry of code, bound to buffers: what other runtimes call a bound executable. Keeps code,
-// buffers and workspace alive.
+// An entry of code, bound to buffers: what other runtimes call a bound
+// executable. Keeps code, buffers and workspace alive.
 class Routine {
  public:
   // `bindings` are in the order of the entry's arguments. The runtime allocates the workspace on the device.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/entry.h: makes a plugin from a Backend class. Include it in one file that
-// contains:
+// plugin_api/sdk/include/yoke/sdk/entry.h: makes a plugin from a Backend
+// class. Include it in one file that contains:
 //   YOKE_SDK_PLUGIN(my::Backend, "mine", "1.0.0", "Me")
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/host.h: the host's services for a plugin: log, trace, status objects,
-// memory, tables.
+// plugin_api/sdk/include/yoke/sdk/host.h: the host's services for a
+// plugin: log, trace, status objects, memory, tables.
 #pragma once
 
 #include <yoke/plugin.h>
@@ -58,8 +58,8 @@ class Host {
     }
   }
 
-  // Returns the host's table `id`, or null. Its first field is its struct_size; copy the table with
-  // read_table.
+  // Returns the host's table `id`, or null. Its first field is its
+  // struct_size; copy the table with read_table.
   const void* table(const char* id) const noexcept {
     return api_.get_table != nullptr ? api_.get_table(api_.host, id) : nullptr;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/host_memory.h: buffers in host memory, and the default implementations of
-// plugin.h.
+// plugin_api/sdk/include/yoke/sdk/host_memory.h: buffers in host memory,
+// and the default implementations of plugin.h.
 #pragma once
 
 #include <unistd.h>
@@ -16,8 +16,8 @@
 
 namespace yoke::sdk {
 
-// Whether the machine has that much memory. An allocator may return more, and the process then fails at a
-// later write.
+// Whether the machine has that much memory. An allocator may return more,
+// and the process then fails at a later write.
 inline bool machine_holds(std::uint64_t byte_count) noexcept {
   constexpr std::uint64_t kAlwaysThere = std::uint64_t{1} << 30;
   if (byte_count <= kAlwaysThere) {

@@ -79,9 +79,9 @@ struct OptionSpec {
 // The option values of one device_open or of the entry. Options that were not given have their defaults.
 class Options {
  public:
-  // Reads the options of `scope`. Options of the plugin arrive as text and are converted to their types.
-  // Throws YOKE_STATUS_INVALID_ARGUMENT for an unknown name, a name given twice, a wrong type or a value out
-  // of range.
+  // Reads the options of `scope`. Options of the plugin arrive as text and are
+  // converted to their types. Throws YOKE_STATUS_INVALID_ARGUMENT for an unknown name,
+  // a name given twice, a wrong type or a value out of range.
   Options(std::span<const OptionSpec> specs, std::int32_t scope, const yoke_option* options,
           std::uint32_t option_count, std::uint32_t option_stride);
 
@@ -148,8 +148,8 @@ inline bool is_converted(const OptionSpec& spec, const yoke_option& option) {
          spec.type != YOKE_OPTION_TEXT;
 }
 
-// Converts a value that was given as text to the type of its schema. Returns false if the text does not match
-// it.
+// Converts a value that was given as text to the type of its schema.
+// Returns false if the text does not match it.
 inline bool convert(const OptionSpec& spec, yoke_option& option) {
   const std::string_view text = option.text == nullptr ? "" : option.text;
   const char* end = text.data() + text.size();

@@ -40,8 +40,8 @@ class Event {
   // Waits until the work before the event is quiescent (backend.h), then throws the first error of that work,
   // if any. Throws YOKE_STATUS_DEADLINE_EXCEEDED after `timeout_ns` nanoseconds.
   virtual void wait(std::uint64_t timeout_ns) = 0;
-  // Nanoseconds from `start`, an event of the same backend, to this event. Both are done and were recorded
-  // with timing.
+  // Nanoseconds from `start`, an event of the same backend, to this event.
+  // Both are done and were recorded with timing.
   virtual std::uint64_t elapsed_since(Event& start);
 
  protected:
@@ -69,8 +69,8 @@ class Stream {
   virtual Native native();
   virtual std::string debug_text() { return {}; }
 
-  // For backends that simulate faults ("yoke.fault/1"): queues work that fails with `failure`, in place of a
-  // copy or launch.
+  // For backends that simulate faults ("yoke.fault/1"): queues work that fails
+  // with `failure`, in place of a copy or launch.
   virtual void poison(const Failure& failure);
   // Queues work that takes `delay_ns` nanoseconds.
   virtual void pause(std::uint64_t delay_ns);
@@ -165,8 +165,8 @@ class Code {
   virtual ~Code() = default;
   // One entry per program, in the order of the text. Must return the same entries on every call.
   virtual std::span<const Entry> entries() const = 0;
-  // One binding per argument. Each is large enough and aligned; a range that is written does not overlap any
-  // other.
+  // One binding per argument. Each is large enough and aligned; a range
+  // that is written does not overlap any other.
   virtual std::unique_ptr<Routine> link(std::uint32_t entry, std::span<const Binding> bindings,
                                         const Binding& workspace) = 0;
 
@@ -194,17 +194,17 @@ struct Import {
 class Device {
  public:
   virtual ~Device() = default;
-  // The SDK counts the bytes of live buffers and refuses buffers beyond this limit. 0: limited only by the
-  // hardware.
+  // The SDK counts the bytes of live buffers and refuses buffers beyond
+  // this limit. 0: limited only by the hardware.
   virtual std::uint64_t memory_limit() { return 0; }
   // The default allocates host memory for both kinds. Throws YOKE_STATUS_OUT_OF_DEVICE_MEMORY.
   virtual std::unique_ptr<Buffer> create_buffer(std::uint64_t byte_count, std::int32_t kind);
   // Whether routines of this device may be linked with buffers of `other`.
   virtual bool peer_access(Device& other) { return this == &other; }
 
-  // Programs in yoke's program format, version 1. Throw YOKE_STATUS_INVALID_ARGUMENT with line and reason for
-  // an invalid text, and compile throws YOKE_STATUS_UNIMPLEMENTED for an unsupported statement. can_compile
-  // compiles nothing.
+  // Programs in yoke's program format, version 1. Throw YOKE_STATUS_INVALID_ARGUMENT with
+  // line and reason for an invalid text, and compile throws YOKE_STATUS_UNIMPLEMENTED for an
+  // unsupported statement. can_compile compiles nothing.
   virtual std::unique_ptr<Code> compile(std::string_view text);
   virtual std::vector<Verdict> can_compile(std::string_view text);
 
@@ -219,9 +219,9 @@ class Device {
   virtual std::unique_ptr<Buffer> import_buffer(const Import& memory);
   virtual Native native();
 
-  // "yoke.fault/1": whether the backend can simulate faults of `kind` (YOKE_FAULT_*). The SDK makes calls
-  // fail, and calls Stream::poison and Stream::pause for queued work. Return true with WorkerStream, which
-  // supports every kind.
+  // "yoke.fault/1": whether the backend can simulate faults of `kind` (YOKE_FAULT_*). The
+  // SDK makes calls fail, and calls Stream::poison and Stream::pause for queued work.
+  // Return true with WorkerStream, which supports every kind.
   virtual bool can_fail(std::int32_t kind) { return kind != YOKE_FAULT_EVENT_LATE; }
 
   // The backend's host. Set after open_device, before any other virtual call.
@@ -269,15 +269,15 @@ class Backend {
   // Called if device_count returns 0. Explains why there are no devices and how to fix it.
   virtual std::string why_no_device() { return {}; }
   virtual DeviceInfo describe(std::uint32_t ordinal) = 0;
-  // The options of open_device and, with OptionSpec::for_plugin, of configure. Must be the same on every
-  // call.
+  // The options of open_device and, with OptionSpec::for_plugin, of
+  // configure. Must be the same on every call.
   virtual std::vector<OptionSpec> option_specs() { return {}; }
   // Called once when the plugin is entered, with the options of the whole plugin.
   virtual void configure(const Options&) {}
   virtual std::unique_ptr<Device> open_device(std::uint32_t ordinal, const Options& options) = 0;
-  // Returns an additional table, or null. It starts with its struct_size and must live as long as the plugin.
-  // Its functions receive the handles of backend.h; object_of (handles.h) returns the object of such a
-  // handle.
+  // Returns an additional table, or null. It starts with its struct_size and must
+  // live as long as the plugin. Its functions receive the handles of backend.h;
+  // object_of (handles.h) returns the object of such a handle.
   virtual const void* table(std::string_view id) {
     (void)id;
     return nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/program.h: parses programs and describes them to the SDK. Needs
-// yoke::program.
+// plugin_api/sdk/include/yoke/sdk/program.h: parses programs and
+// describes them to the SDK. Needs yoke::program.
 #pragma once
 
 #include <yoke/program/text.h>

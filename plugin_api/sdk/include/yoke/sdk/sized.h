@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/sized.h: reads and writes structs and rows whose size differs between host
-// and plugin.
+// plugin_api/sdk/include/yoke/sdk/sized.h: reads and writes structs and
+// rows whose size differs between host and plugin.
 #pragma once
 
 #include <yoke/sdk/failure.h>
@@ -65,8 +65,8 @@ T read_row(const T* rows, std::uint64_t stride, std::uint64_t index) noexcept {
   return row;
 }
 
-// Copies text into a field of a struct, with a closing zero; text that is too long is cut between two UTF-8
-// characters.
+// Copies text into a field of a struct, with a closing zero; text that is
+// too long is cut between two UTF-8 characters.
 template <std::size_t kCapacity>
 void set_text(char (&field)[kCapacity], std::string_view text) noexcept {
   std::size_t length = std::min(text.size(), kCapacity - 1);

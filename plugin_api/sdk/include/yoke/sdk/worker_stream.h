@@ -135,8 +135,8 @@ class WorkerTimeline {
     }
   }
 
-  // Runs on this timeline's thread. Sleeps for `delay_ns`, or until the timeline fails or its stream is
-  // destroyed.
+  // Runs on this timeline's thread. Sleeps for `delay_ns`, or until the
+  // timeline fails or its stream is destroyed.
   void pause(std::uint64_t delay_ns) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, capped(delay_ns), [&] { return has_failed_ || is_closing_; });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/detail/backend_table.h: implements "yoke.backend/1" and "yoke.peer/1" with
-// the classes of plugin.h.
+// plugin_api/sdk/include/yoke/sdk/detail/backend_table.h: implements
+// "yoke.backend/1" and "yoke.peer/1" with the classes of plugin.h.
 #pragma once
 
 #include <yoke/ext/peer.h>

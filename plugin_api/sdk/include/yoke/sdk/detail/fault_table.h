@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/detail/fault_table.h: implements "yoke.fault/1" with the classes of
-// plugin.h.
+// plugin_api/sdk/include/yoke/sdk/detail/fault_table.h: implements
+// "yoke.fault/1" with the classes of plugin.h.
 #pragma once
 
 #include <yoke/ext/fault.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/detail/fork_guard.h: distinguishes a forked child from the process that
-// counted the devices.
+// plugin_api/sdk/include/yoke/sdk/detail/fork_guard.h: distinguishes a forked
+// child from the process that counted the devices.
 #pragma once
 
 #include <sys/mman.h>

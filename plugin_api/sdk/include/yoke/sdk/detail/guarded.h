@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/detail/guarded.h: converts exceptions to status codes; the checks of every
-// call.
+// plugin_api/sdk/include/yoke/sdk/detail/guarded.h: converts exceptions
+// to status codes; the checks of every call.
 #pragma once
 
 #include <yoke/sdk/detail/handles.h>
@@ -83,8 +83,8 @@ inline void check_range(const char* what, std::uint64_t offset, std::uint64_t by
   }
 }
 
-// Returns the stream's object, or null for a null stream. Throws if the stream belongs to a different
-// ordinal.
+// Returns the stream's object, or null for a null stream. Throws if
+// the stream belongs to a different ordinal.
 inline Stream* stream_for(yoke_stream* stream, const yoke_device& device) {
   if (stream == nullptr) {
     return nullptr;

@@ -146,8 +146,8 @@ struct yoke_buffer : yoke::sdk::detail::Child<yoke::sdk::Buffer> {
         kind(memory_kind) {
     object = yoke::sdk::detail::made(device.object->create_buffer(size, kind), "create_buffer");
   }
-  // Imported memory, which does not count against the limit. `release` is called when the buffer is
-  // destroyed.
+  // Imported memory, which does not count against the limit.
+  // `release` is called when the buffer is destroyed.
   yoke_buffer(yoke_device& device, const yoke_import_args& args)
       : Child(device, yoke::sdk::detail::kBuffer),
         reservation(device, 0),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/detail/memory_table.h: implements "yoke.memory/1" with the classes of
-// plugin.h.
+// plugin_api/sdk/include/yoke/sdk/detail/memory_table.h: implements
+// "yoke.memory/1" with the classes of plugin.h.
 #pragma once
 
 #include <yoke/ext/memory.h>
