@@ -157,7 +157,7 @@ Library open_library(const std::filesystem::path& path, const Admission& admitte
     library.mapped = true;
     link_map* object = nullptr;
     if (::dlinfo(handle.native(), RTLD_DI_LINKMAP, &object) != 0) {
-      library.refusal = {"dlinfo does not find it after it was loaded", "report it to yoke's authors"};
+      library.refusal = {"dlinfo cannot find it after it was loaded", "report it to yoke's authors"};
       return library;
     }
     const Mapped mapped = mapped_object(*object);

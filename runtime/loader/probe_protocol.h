@@ -24,7 +24,7 @@ constexpr const char* kProbeThrew = "threw";
 constexpr const char* kProbeBroke = "broke";
 constexpr const char* kProbeDone = "done";
 
-// The stages, in order.
+// The names of the stages, in order.
 constexpr const char* kStageConstructor = "constructor";
 constexpr const char* kStageEntry = "entry";
 constexpr const char* kStageTables = "get_table";

@@ -16,7 +16,7 @@ namespace {
 
 namespace detail = sdk::detail;
 
-// Links as the SDK does, but ignores a failure with the code `kForgiven`.
+// Links as the SDK does. If the SDK fails with `kForgiven`, links without checks.
 template <std::int32_t kForgiven>
 std::int32_t link_forgiving(yoke_code* code, const yoke_link_args* args, yoke_routine** out_routine,
                             yoke_error* error) {

@@ -10,7 +10,7 @@
 
 namespace yoke::mutant {
 
-// As yoke_plugin::get_table.
+// Implements yoke_plugin::get_table.
 const void* get_table(yoke_plugin* plugin, const char* id) noexcept;
 
 // Replaces a function of a table if the bug is switched on. `replacement` is a lambda

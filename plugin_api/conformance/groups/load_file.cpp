@@ -110,7 +110,7 @@ void entry_in_file(Kit& kit) {
   Dl_info info{};
   check(
       ::dladdr(reinterpret_cast<const void*>(kit.library().entry()), &info) != 0 && info.dli_fname != nullptr,
-      "dladdr does not know which file defines the entry");
+      "dladdr cannot determine which file defines the entry");
   std::error_code failed;
   check(std::filesystem::equivalent(info.dli_fname, kit.settings().plugin, failed),
         "the entry is defined in ", info.dli_fname, ", a library that the plugin links");

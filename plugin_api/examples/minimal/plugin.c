@@ -69,7 +69,7 @@ static int32_t device_describe(yoke_plugin* self, uint32_t ordinal, yoke_device_
                                         .numa_node = -1};
   if (start_driver((Plugin*)self, error)) return YOKE_STATUS_FAILED_PRECONDITION;
   if (ordinal == 0) return answer((Plugin*)self, error, info, &ours, sizeof ours);
-  return fail((Plugin*)self, error, YOKE_STATUS_OUT_OF_RANGE, "the only device is 0");
+  return fail((Plugin*)self, error, YOKE_STATUS_OUT_OF_RANGE, "no such device: the only ordinal is 0");
 }
 static int32_t device_open(yoke_plugin* plugin, const yoke_device_args* args, yoke_device** out_device,
                            yoke_error* error) {
@@ -78,7 +78,8 @@ static int32_t device_open(yoke_plugin* plugin, const yoke_device_args* args, yo
   take(&given, args, sizeof given);
   if (start_driver(self, error)) return YOKE_STATUS_FAILED_PRECONDITION;
   if (given.flags) return fail(self, error, YOKE_STATUS_UNIMPLEMENTED, "device_open: unknown flags");
-  if (given.ordinal) return fail(self, error, YOKE_STATUS_OUT_OF_RANGE, "the only device is 0");
+  if (given.ordinal)
+    return fail(self, error, YOKE_STATUS_OUT_OF_RANGE, "no such device: the only ordinal is 0");
   if (given.option_count)
     return fail(self, error, YOKE_STATUS_INVALID_ARGUMENT, "unknown option; the device has no options");
   yoke_device* device = calloc(1, sizeof *device);
