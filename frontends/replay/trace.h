@@ -63,7 +63,7 @@ struct Record {
   const RecordedFunction* function = nullptr;  // calls
   std::int32_t code = 0;
   std::vector<Value> values;
-  Hash hash;               // contents
+  Hash hash;               // of the contents
   std::int32_t level = 0;  // logs
 };
 
