@@ -90,14 +90,10 @@ std::shared_ptr<Backend> Runtime::load(const std::shared_ptr<detail::RuntimeStat
     std::shared_ptr<Backend> backend(
         new Backend(std::make_unique<detail::BackendState>(state, std::move(entered))));
     if (state->logger.logs(LogLevel::kInfo)) {
-      auto* const plugin = backend->state().plugin.get();
-      detail::Status status;
-      std::uint32_t devices = 0;
-      detail::attempt<&yoke_backend_api::device_count>(backend->state(), status, plugin, &devices,
-                                                       static_cast<char*>(nullptr), std::uint64_t{0});
-      state->logger.log(LogLevel::kInfo,
-                        "plugin.load name=" + backend->name() + " abi=" + std::to_string(plugin->abi_major) +
-                            "." + std::to_string(plugin->abi_minor) + " devices=" + std::to_string(devices));
+      const auto* const plugin = backend->state().plugin.get();
+      state->logger.log(LogLevel::kInfo, "plugin.load name=" + backend->name() +
+                                             " abi=" + std::to_string(plugin->abi_major) + "." +
+                                             std::to_string(plugin->abi_minor));
     }
     return backend;
   });

@@ -249,7 +249,10 @@ class Backend final : public sdk::Backend {
 
   const ControlPointer& control() const { return control_; }
   sdk::Provides provides() const override { return control_->provides; }
-  std::uint32_t device_count() override { return control_->device_count; }
+  std::uint32_t device_count() override {
+    ++control_->enumeration_count;
+    return control_->device_count;
+  }
   std::string why_no_device() override { return control_->no_device_reason; }
   sdk::DeviceInfo describe(std::uint32_t ordinal) override {
     sdk::DeviceInfo info = control_->device_info;

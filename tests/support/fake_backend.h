@@ -52,9 +52,10 @@ struct Control {
   // Devices and programs.
   bool opens_nothing = false;  // open_device returns null
   std::uint64_t memory_limit = 0;
-  std::string unsupported;             // statements that contain this text are unsupported; empty: none
-  std::vector<sdk::Entry> entries;     // not empty: code has these programs, and texts are not read
-  std::vector<sdk::Verdict> verdicts;  // if not empty, the result of can_compile
+  std::string unsupported;                // statements that contain this text are unsupported; empty: none
+  std::vector<sdk::Entry> entries;        // not empty: code has these programs, and texts are not read
+  std::vector<sdk::Verdict> verdicts;     // if not empty, the result of can_compile
+  std::atomic<int> enumeration_count{0};  // calls of device_count
   std::atomic<int> live_code_count{0};
   std::atomic<std::uint64_t> pinned_count{0};  // calls of pinned_allocate
   std::atomic<int> live_pinned_count{0};

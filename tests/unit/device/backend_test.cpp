@@ -24,6 +24,17 @@ TEST_F(BackendTest, ReasonForNoDevicesIsReported) {
   EXPECT_EQ(backend->no_device_reason(), "'test0' found no devices and gave no reason");
 }
 
+TEST_F(BackendTest, LoadingDoesNotEnumerateDevices) {  // which may start a driver
+  RuntimeOptions logged = Rig::with_defaults({});
+  logged.log_level = LogLevel::kInfo;
+  Runtime runtime(logged);
+  register_backend(runtime, 0, control_);
+  const auto backend = runtime.backend("test0");
+  EXPECT_EQ(control_->enumeration_count, 0);
+  EXPECT_EQ(backend->device_count(), 2U);
+  EXPECT_EQ(control_->enumeration_count, 1);
+}
+
 TEST_F(BackendTest, OrdinalOutOfRangeNamesTheNumberOfDevices) {
   const Error error = error_of([&] { backend()->open_device(2); });
   EXPECT_EQ(error.code(), ErrorCode::kOutOfRange);

@@ -79,7 +79,7 @@ struct RuntimeOptions {
   std::map<std::string, std::vector<std::string>> plugin_options;
   // Tables that the application offers to plugins through yoke_host_api.get_table, by id. A table starts with
   // its own struct_size and must stay valid until the last object made from the runtime is destroyed.
-  // yoke-probe does not have them.
+  // yoke-probe enters a plugin without them, so a plugin must not fail at entry because one is missing.
   std::map<std::string, const void*, std::less<>> host_tables;
 };
 
