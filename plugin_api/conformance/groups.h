@@ -13,12 +13,15 @@ std::vector<Test> args_tests();
 std::vector<Test> load_tests();
 std::vector<Test> load_file_tests();
 std::vector<Test> load_process_tests();
+std::vector<Test> load_entry_tests();
 std::vector<Test> device_tests();
 std::vector<Test> device_options_tests();
+std::vector<Test> device_handles_tests();
 
 std::vector<Test> buffer_tests();
 std::vector<Test> copy_tests();
 std::vector<Test> copy_refusal_tests();
+std::vector<Test> memory_tests();
 std::vector<Test> stream_tests();
 std::vector<Test> stream_graph_tests();
 std::vector<Test> stream_time_tests();

@@ -74,6 +74,12 @@ Host::Host() {
     return static_cast<Host*>(host)->allocate(byte_count, alignment);
   };
   api_.deallocate = [](void* host, void* memory) { static_cast<Host*>(host)->deallocate(memory); };
+  api_.get_table = [](void* host, const char* id) -> const void* {
+    if (id == nullptr || *id == '\0') {
+      static_cast<Host*>(host)->fault("get_table of the host got no id");
+    }
+    return nullptr;
+  };
 }
 
 void* Host::allocate(std::uint64_t byte_count, std::uint64_t alignment) {

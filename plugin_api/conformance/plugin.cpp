@@ -118,6 +118,14 @@ yoke_link_args link_args(std::uint32_t entry, std::span<const yoke_binding> bind
   return args;
 }
 
+yoke_entry_args entry_args(const Host& host, const Library& library) {
+  yoke_entry_args args = host.args();
+  args.options = library.options().data();
+  args.option_count = count_of(library.options());
+  args.option_stride = sizeof(yoke_option);
+  return args;
+}
+
 yoke_option default_option(const yoke_option_spec& spec) {
   yoke_option option{};
   option.name = spec.name;
@@ -149,11 +157,7 @@ Library::Library(std::filesystem::path path, NamesAndValues options)
 }
 
 Plugin::Plugin(const Library& library) : host_(std::make_unique<Host>()) {
-  yoke_entry_args args = host_->args();
-  args.options = library.options().data();
-  args.option_count = count_of(library.options());
-  args.option_stride = sizeof(yoke_option);
-  enter(library, args);
+  enter(library, entry_args(*host_, library));
 }
 
 Plugin::Plugin(const Library& library, const yoke_entry_args& args, std::unique_ptr<Host> host)

@@ -109,12 +109,17 @@ void expect_supported(const Answer& answer, const std::string& doing);
 // Fails with the reason and the fix if yoke's loader rejects the file. The file stays mapped.
 void check_loadable(const std::filesystem::path& file);
 
+class Library;
+
 // Argument structs with their sizes set. They borrow arrays and strings.
 yoke_device_args device_args(std::uint32_t ordinal, std::span<const yoke_option> options);
 yoke_buffer_args buffer_args(std::uint64_t byte_count, std::int32_t kind);
 // Without a workspace if its buffer is NULL.
 yoke_link_args link_args(std::uint32_t entry, std::span<const yoke_binding> bindings,
                          const yoke_binding& workspace);
+
+// Arguments for the entry, with the options that the library was loaded with.
+yoke_entry_args entry_args(const Host& host, const Library& library);
 
 // An option at the default of its schema.
 yoke_option default_option(const yoke_option_spec& spec);

@@ -48,6 +48,22 @@ const KernelTable* table_by_name(const std::string& name) {
                      "this machine cannot run the kernels '" + name + "'; use kernels=best");
 }
 
+// The cores of a device, such as "cpu:0-3,8", whatever the number of devices is.
+std::string unique_id(const std::vector<Cell>& cells, std::uint32_t ordinal) {
+  const std::vector<int>& cores = cells[ordinal].cores;
+  std::string id = "cpu";
+  for (std::size_t first = 0, last = 0; first < cores.size(); first = ++last) {
+    while (last + 1 < cores.size() && cores[last + 1] == cores[last] + 1) {
+      ++last;
+    }
+    id += (first == 0 ? ":" : ",") + std::to_string(cores[first]);
+    id += last > first ? "-" + std::to_string(cores[last]) : "";
+  }
+  const auto same = std::count_if(cells.begin(), cells.begin() + ordinal,
+                                  [&](const Cell& before) { return before.cores == cores; });
+  return same == 0 ? id : id + "#" + std::to_string(same);  // several devices share a core
+}
+
 }  // namespace
 
 Code::Code(std::string_view text, const CompileOptions& options, const Cell* pinned) : pinned_(pinned) {
@@ -124,7 +140,7 @@ sdk::DeviceInfo Backend::describe(std::uint32_t ordinal) {
   const Cell& cell = cells()[ordinal];
   sdk::DeviceInfo info;
   info.name = processor_name();
-  info.unique_id = "cpu:" + std::to_string(ordinal);
+  info.unique_id = unique_id(cells(), ordinal);
   info.memory_bytes = memory_byte_count();
   info.types = {YOKE_TYPE_F64, YOKE_TYPE_F32, YOKE_TYPE_F16, YOKE_TYPE_BF16, YOKE_TYPE_I64,
                 YOKE_TYPE_I32, YOKE_TYPE_U32, YOKE_TYPE_U8,  YOKE_TYPE_BOOL};

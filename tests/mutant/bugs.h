@@ -30,6 +30,13 @@ inline constexpr Bug kBugs[] = {
     {"unknown_table_is_returned", "load.unknown-tables", "unknown id"},
     {"required_function_is_missing", "load.required-functions", "device_memory"},
     {"backend_has_a_wrong_name", "load.prefix", "name of yoke_plugin"},
+    {"plugin_has_another_kind", "load.prefix", "kind of yoke_plugin is 2"},
+    {"entry_ignores_unknown_options", "load.options-unknown", "'no_such_option.* returned OK"},
+    {"entry_ignores_invalid_values", "load.options-values", "'devices' = '.* returned OK"},
+    {"open_takes_options_of_the_plugin", "load.options-scope", "option 'devices' of the plugin"},
+    {"no_devices_without_reason", "load.no-devices", "reason for no devices is empty"},
+    {"reason_ignores_capacity", "load.no-devices", "past the capacity 20 of the reason"},
+    {"host_table_is_read_past_its_size", "load.host-tables", "SIGSEGV .*, in the entry"},
     {"success_sets_error", "load.success-sets-no-error", "filled the error object"},
 
     // Crashes, hangs and exits.
@@ -59,6 +66,14 @@ inline constexpr Bug kBugs[] = {
     {"option_range_is_off_by_one", "device.options-limits", "priority_levels"},
     {"option_specs_ignores_capacity", "device.options-capacity", "wrote past"},
     {"close_crashes_on_null", "device.close-null", "SIGSEGV.*device_close"},
+
+    // Handles of one device.
+    {"stream_refuses_buffers_of_handles", "device.handles-share", "from_host returned INVALID_ARGUMENT"},
+    {"link_refuses_buffers_of_handles", "device.handles-routine", "routine_link returned INVALID_ARGUMENT"},
+    {"used_bytes_are_of_all_handles", "device.handles-count", "used_bytes of a new handle"},
+    {"options_are_shared_by_handles", "device.handles-options", "limit_bytes after another handle"},
+    {"abort_hits_every_handle", "device.handles-fail", "after another handle of the device was aborted"},
+    {"loss_hits_every_handle", "device.handles-fail", "a copy after another handle of the device was lost"},
 
     // Buffers.
     {"create_returns_ok_with_null", "buffer.sizes",
@@ -92,6 +107,20 @@ inline constexpr Bug kBugs[] = {
     {"copy_fails_without_text", "copy.host-out-of-range", "without a text"},
     {"null_stream_returns_early", "copy.edges", "returned other bytes|has the wrong value"},
     {"source_word_is_unknown", "copy.source-reuse", "out_source"},
+
+    // yoke.memory/1.
+    {"pinned_memory_is_misaligned", "memory.pinned", "pinned memory is not a multiple of 256"},
+    {"pinned_size_is_cut", "memory.pinned-refusals", "pinned_allocate returned OK"},
+    {"pinned_memory_is_not_counted", "memory.pinned", "live pinned memory"},
+    {"device_address_is_of_the_handle", "memory.device-addresses", "device address"},
+    {"import_is_copied", "memory.import-in-place", "does not have the contents"},
+    {"import_counts_as_used", "memory.import-in-place", "used_bytes with a buffer imported"},
+    {"import_releases", "memory.import-release", "before buffer_destroy"},
+    {"release_is_called_twice", "memory.import-release", "calls of `release` by buffer_destroy is 2"},
+    {"release_comes_before_the_last_use", "memory.import-release", "written after `release`"},
+    {"failed_import_releases", "memory.import-refusals", "`release` after failed imports"},
+    {"link_ignores_imported_addresses", "memory.import-routine", "not aligned to .* returned OK"},
+    {"native_handle_has_no_name", "memory.native-handles", "`api` is empty"},
 
     // Streams.
     {"source_is_read_after_copied", "stream.source-lifetime", "returned YOKE_SOURCE_COPIED, but"},

@@ -4,7 +4,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cstring>
 #include <limits>
 #include <string>
 
@@ -13,7 +16,56 @@
 
 namespace yoke::mutant {
 
-constexpr std::uint32_t kDeviceCount = 2;
+namespace {
+
+constexpr std::uint64_t kPinnedShift = 8;
+constexpr std::uint64_t kMostPinned = std::uint64_t{64} << 20U;
+std::atomic<std::uint64_t> latest_limit{0};  // of the handle that was opened last
+
+// A table that an application may offer.
+struct Greeting {
+  std::uint64_t struct_size;
+  void (*greet)();
+};
+
+}  // namespace
+
+Device::Device(std::shared_ptr<Hub> hub, std::uint64_t memory_limit)
+    : state_(std::make_shared<DeviceState>(std::move(hub))), memory_limit_(memory_limit) {
+  latest_limit = memory_limit;
+  state_->hub.any_lost = false;
+}
+
+std::uint64_t Device::memory_limit() {
+  return on<"options_are_shared_by_handles">() ? latest_limit.load() : memory_limit_;
+}
+
+void* Device::pinned_allocate(std::uint64_t byte_count) {
+  const std::uint64_t moved = on<"pinned_memory_is_misaligned">() ? kPinnedShift : 0;
+  const std::uint64_t size = on<"pinned_size_is_cut">() ? std::min(byte_count, kMostPinned)
+                                                        : std::max(byte_count, byte_count + moved);
+  void* const memory = sdk::Device::pinned_allocate(size);
+  return memory == nullptr ? nullptr : static_cast<std::byte*>(memory) + moved;
+}
+
+void Device::pinned_free(void* memory) noexcept {
+  sdk::Device::pinned_free(static_cast<std::byte*>(memory) -
+                           (on<"pinned_memory_is_misaligned">() ? kPinnedShift : 0));
+}
+
+std::unique_ptr<sdk::Buffer> Device::import_buffer(const sdk::Import& memory) {
+  state_->check_not_lost();
+  if (on<"import_is_copied">()) {
+    auto copy = std::make_unique<Buffer>(memory.byte_count, host(), state_);
+    std::memcpy(copy->host_address(), reinterpret_cast<const void*>(memory.address), memory.byte_count);
+    return copy;
+  }
+  return std::make_unique<Buffer>(memory, state_);
+}
+
+sdk::Native Device::native() {
+  return {.api = on<"native_handle_has_no_name">() ? "" : "host"};
+}
 
 std::unique_ptr<sdk::Buffer> Device::create_buffer(std::uint64_t byte_count, std::int32_t) {
   state_->check_not_lost();
@@ -48,8 +100,27 @@ void Device::abort() {
   state_->hub.changed.notify_all();
 }
 
+void Backend::configure(const sdk::Options& options) {
+  device_count_ = static_cast<std::uint32_t>(options.integer("devices"));
+  if (const void* theirs = host().table("org.example.greeting/1")) {
+    Greeting greeting{};
+    if (on<"host_table_is_read_past_its_size">()) {
+      std::memcpy(&greeting, theirs, sizeof greeting);
+    } else {
+      sdk::read_table(greeting, static_cast<const Greeting*>(theirs));
+    }
+    if (greeting.greet != nullptr) {
+      greeting.greet();
+    }
+  }
+}
+
 std::uint32_t Backend::device_count() {
-  return on<"device_count_is_one_too_many">() ? kDeviceCount + 1 : kDeviceCount;
+  return device_count_ + (on<"device_count_is_one_too_many">() ? 1 : 0);
+}
+
+std::string Backend::why_no_device() {
+  return on<"no_devices_without_reason">() ? "" : "the plugin option devices is 0; set it to 1 or more";
 }
 
 sdk::DeviceInfo Backend::describe(std::uint32_t ordinal) {
@@ -74,6 +145,7 @@ sdk::DeviceInfo Backend::describe(std::uint32_t ordinal) {
 std::vector<sdk::OptionSpec> Backend::option_specs() {
   constexpr std::int64_t kMost = 1000;
   return {
+      sdk::OptionSpec::integer("devices", "Number of devices.", 2, 0, 8).for_plugin(),
       sdk::OptionSpec::integer("memory_limit", "Limit for the bytes in buffers of the device; 0: no limit.",
                                0, 0, std::numeric_limits<std::int64_t>::max()),
       sdk::OptionSpec::integer("priority_levels", "Number of stream priorities.", 3, 1,
@@ -84,7 +156,7 @@ std::vector<sdk::OptionSpec> Backend::option_specs() {
 }
 
 std::unique_ptr<sdk::Device> Backend::open_device(std::uint32_t ordinal, const sdk::Options& options) {
-  if (ordinal >= kDeviceCount) {
+  if (ordinal >= device_count_) {
     throw sdk::Failure(YOKE_STATUS_INTERNAL, "the mutant does not have that device");
   }
   host().log(YOKE_LOG_DEBUG, "device.open backend=mutant device=" + std::to_string(ordinal));

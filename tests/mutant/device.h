@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "fault.h"
@@ -24,6 +26,8 @@ void perform(sdk::Stream* stream, const std::shared_ptr<DeviceState>& device, st
 class Buffer final : public sdk::HostBuffer {
  public:
   Buffer(std::uint64_t byte_count, const sdk::Host& host, std::shared_ptr<DeviceState> device);
+  Buffer(const sdk::Import& memory, std::shared_ptr<DeviceState> device)
+      : HostBuffer(memory), device_(std::move(device)) {}
   void* host_address() noexcept override;
   std::int32_t from_host(sdk::Stream* stream, std::uint64_t offset, const void* source,
                          std::uint64_t byte_count) override;
@@ -41,9 +45,8 @@ class Buffer final : public sdk::HostBuffer {
 
 class Device final : public sdk::Device {
  public:
-  Device(std::shared_ptr<Hub> hub, std::uint64_t memory_limit)
-      : state_(std::make_shared<DeviceState>(std::move(hub))), memory_limit_(memory_limit) {}
-  std::uint64_t memory_limit() override { return memory_limit_; }
+  Device(std::shared_ptr<Hub> hub, std::uint64_t memory_limit);
+  std::uint64_t memory_limit() override;
   std::unique_ptr<sdk::Buffer> create_buffer(std::uint64_t byte_count, std::int32_t kind) override;
   std::unique_ptr<sdk::Code> compile(std::string_view text) override;
   std::vector<sdk::Verdict> can_compile(std::string_view text) override;
@@ -51,6 +54,10 @@ class Device final : public sdk::Device {
   // All devices use host memory.
   bool peer_access(sdk::Device&) override { return true; }
   void abort() override;
+  void* pinned_allocate(std::uint64_t byte_count) override;
+  void pinned_free(void* memory) noexcept override;
+  std::unique_ptr<sdk::Buffer> import_buffer(const sdk::Import& memory) override;
+  sdk::Native native() override;
 
   DeviceState& state() { return *state_; }
 
@@ -61,14 +68,19 @@ class Device final : public sdk::Device {
 
 class Backend final : public sdk::Backend {
  public:
-  sdk::Provides provides() const override { return {.streams = true, .programs = true, .peers = true}; }
+  sdk::Provides provides() const override {
+    return {.streams = true, .programs = true, .peers = true, .memory = true};
+  }
+  void configure(const sdk::Options& options) override;
   std::uint32_t device_count() override;
+  std::string why_no_device() override;
   sdk::DeviceInfo describe(std::uint32_t ordinal) override;
   std::vector<sdk::OptionSpec> option_specs() override;
   std::unique_ptr<sdk::Device> open_device(std::uint32_t ordinal, const sdk::Options& options) override;
 
  private:
   std::shared_ptr<Hub> hub_ = std::make_shared<Hub>();
+  std::uint32_t device_count_ = 0;
 };
 
 }  // namespace yoke::mutant

@@ -37,7 +37,7 @@ std::optional<std::uint64_t> Faults::next(std::int32_t kind) {
 }
 
 void DeviceState::check_not_lost() const {
-  if (lost.load()) {
+  if (lost.load() || (on<"loss_hits_every_handle">() && hub.any_lost.load())) {
     throw sdk::Failure(YOKE_STATUS_DEVICE_LOST, "the mutant device is lost; close it and open it again");
   }
 }
@@ -62,6 +62,7 @@ void DeviceState::suffer(Trouble trouble) {
     if (!on<"device_lost_is_forgotten">()) {
       const std::lock_guard lock(hub.mutex);
       lost.store(true);
+      hub.any_lost.store(true);
       hub.changed.notify_all();
     }
     throw sdk::Failure(YOKE_STATUS_DEVICE_LOST, "the mutant device was lost because a fault was armed");

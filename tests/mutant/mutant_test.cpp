@@ -130,8 +130,15 @@ TEST(Mutant, PassesTheKitWithoutABug) {
   for (const KitTest& test : run.tests) {
     groups.insert(test.name.substr(0, test.name.find('.')));
   }
-  EXPECT_EQ(groups.size(), 13U)
-      << "load args device buffer copy stream event program routine fault thread lifetime train";
+  EXPECT_EQ(groups.size(), 14U)
+      << "load args device buffer copy memory stream event program routine fault thread lifetime train";
+}
+
+TEST(Mutant, PassesTheKitWithPluginOptions) {
+  const KitRun run =
+      run_kit("", {"--plugin-option", "devices=3", "--filter", "device.*", "--filter", "load.*"});
+
+  EXPECT_EQ(run.code, 0) << run.command << "\nfailed:\n" << list_of(run.with("failed"));
 }
 
 TEST(Mutant, RejectsAnUnknownBug) {

@@ -17,18 +17,33 @@ namespace detail = sdk::detail;
 
 constexpr std::uint64_t kNoteSize = 64;
 
-// The options that the schema has.
-std::vector<yoke_option> known_options(yoke_plugin* plugin, const yoke_device_args& args) {
-  std::vector<yoke_option> known;
-  for (std::uint32_t i = 0; i < args.option_count; ++i) {
-    const yoke_option option = sdk::read_row(args.options, args.option_stride, i);
+bool is_unknown(const sdk::OptionSpec* spec) {
+  return spec == nullptr;
+}
+bool is_of_plugin(const sdk::OptionSpec* spec) {
+  return spec != nullptr && spec->scope == YOKE_OPTION_SCOPE_PLUGIN;
+}
+
+// Opens without the options that kDropped selects by their row of the schema (null: unknown).
+template <bool (*kDropped)(const sdk::OptionSpec*)>
+std::int32_t open_without(yoke_plugin* plugin, const yoke_device_args* args, yoke_device** out_device,
+                          yoke_error* error) {
+  std::vector<yoke_option> kept;
+  for (std::uint32_t i = 0; i < args->option_count; ++i) {
+    const yoke_option option = sdk::read_row(args->options, args->option_stride, i);
+    const sdk::OptionSpec* row = nullptr;
     for (const sdk::OptionSpec& spec : detail::state_of(plugin).option_specs) {
-      if (option.name != nullptr && spec.name == option.name) {
-        known.push_back(option);
-      }
+      row = option.name != nullptr && spec.name == option.name ? &spec : row;
+    }
+    if (!kDropped(row)) {
+      kept.push_back(option);
     }
   }
-  return known;
+  yoke_device_args changed = *args;
+  changed.options = kept.data();
+  changed.option_count = static_cast<std::uint32_t>(kept.size());
+  changed.option_stride = sizeof(yoke_option);
+  return detail::device_open(plugin, &changed, out_device, error);
 }
 
 // As the SDK's function, without the guard against forks.
@@ -60,19 +75,13 @@ std::int32_t count_unguarded(yoke_plugin* plugin, std::uint32_t* out_count, char
 void plant_in_opening(yoke_backend_api& table) {
   plant<"fork_guard_is_off">(table.device_open, open_unguarded);
   plant<"fork_guard_is_off">(table.device_count, count_unguarded);
-  plant<"unknown_option_is_accepted">(table.device_open, [](auto* plugin, auto* args, auto... rest) {
-    const std::vector<yoke_option> known = known_options(plugin, *args);
-    yoke_device_args changed = *args;
-    changed.options = known.data();
-    changed.option_count = static_cast<std::uint32_t>(known.size());
-    changed.option_stride = sizeof(yoke_option);
-    return detail::device_open(plugin, &changed, rest...);
-  });
   plant<"option_stride_is_ignored">(table.device_open, [](auto* plugin, auto* args, auto... rest) {
     yoke_device_args changed = *args;
     changed.option_stride = sizeof(yoke_option);
     return detail::device_open(plugin, &changed, rest...);
   });
+  plant<"unknown_option_is_accepted">(table.device_open, open_without<is_unknown>);
+  plant<"open_takes_options_of_the_plugin">(table.device_open, open_without<is_of_plugin>);
   plant<"open_changes_out_on_failure">(table.device_open,
                                        [](auto* plugin, auto* args, auto** out_device, auto* error) {
                                          *out_device = nullptr;
@@ -100,6 +109,11 @@ void plant_in_opening(yoke_backend_api& table) {
 
 void plant_in_device(yoke_backend_api& table) {
   plant_in_opening(table);
+  plant<"reason_ignores_capacity">(
+      table.device_count, [](auto* plugin, auto* out_count, auto* out_reason, auto capacity, auto* error) {
+        return detail::device_count(plugin, out_count, out_reason, capacity == 0 ? 0 : YOKE_REASON_CAPACITY,
+                                    error);
+      });
   plant<"describe_ignores_struct_size">(
       table.device_describe, [](auto* plugin, auto ordinal, auto* info, auto* error) {
         yoke_device_info whole{};

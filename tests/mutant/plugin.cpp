@@ -3,13 +3,16 @@
 #include <unistd.h>
 #include <yoke/sdk/entry.h>
 
+#include <algorithm>
 #include <cfenv>
 #include <chrono>
 #include <clocale>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 #include "bug.h"
 #include "device.h"
@@ -68,10 +71,31 @@ void destroy_and_log_later(yoke_plugin* plugin) {
   detail::plugin_destroy(plugin);
 }
 
+// The options without those that a bug ignores.
+std::vector<yoke_option> kept_options(const yoke_entry_args& args) {
+  const std::vector<yoke::sdk::OptionSpec> specs = yoke::mutant::Backend().option_specs();
+  std::vector<yoke_option> kept;
+  for (std::uint32_t i = 0; i < args.option_count; ++i) {
+    const yoke_option option = yoke::sdk::read_row(args.options, args.option_stride, i);
+    const std::string_view value = option.text;
+    const bool is_known =
+        std::any_of(specs.begin(), specs.end(), [&](const auto& spec) { return spec.name == option.name; });
+    const bool is_valid = value.size() == 1 && value[0] >= '0' && value[0] <= '8';
+    if (!(on<"entry_ignores_unknown_options">() && !is_known) &&
+        !(on<"entry_ignores_invalid_values">() && std::string_view(option.name) == "devices" && !is_valid)) {
+      kept.push_back(option);
+    }
+  }
+  return kept;
+}
+
 void change_prefix(yoke_plugin& plugin) {
   plugin.get_table = yoke::mutant::get_table;
   if (on<"backend_has_a_wrong_name">()) {
     plugin.name = "Mutant Backend";
+  }
+  if (on<"plugin_has_another_kind">()) {
+    plugin.kind = YOKE_PLUGIN_KIND_BACKEND + 1;
   }
   if (on<"destroy_crashes_on_null">()) {
     plugin.destroy = destroy_unchecked;
@@ -110,6 +134,10 @@ extern "C" YOKE_EXPORT std::int32_t yoke_plugin_entry(const yoke_entry_args* arg
     whole.struct_size = sizeof whole;
     seen.host = &whole;
   }
+  const std::vector<yoke_option> options = kept_options(seen);
+  seen.options = options.data();
+  seen.option_count = static_cast<std::uint32_t>(options.size());
+  seen.option_stride = sizeof(yoke_option);
   const std::int32_t code =
       yoke::sdk::enter(&seen, out_plugin, on<"entry_fails_without_text">() ? nullptr : error,
                        {"mutant", "1.0.0", "yoke"}, [] { return std::make_unique<yoke::mutant::Backend>(); });

@@ -81,6 +81,7 @@ class Stream final : public sdk::Stream {
   void wait_event(sdk::Event& event) override;
   void abort() override;
   void host_callback(yoke_host_callback_fn callback, void* user) override;
+  sdk::Native native() override { return {.api = "host"}; }
   std::string debug_text() override;
 
  private:

@@ -31,12 +31,15 @@ yoke_backend_api backend_table() {
     }
     return detail::device_close(device, error);
   });
+  plant_in_release(table);
+  plant_in_handles(table);
   return table;
 }
 
 yoke_stream_api stream_table() {
   yoke_stream_api table = detail::kStreamTable;
   plant_in_stream(table);
+  plant_in_abort(table);
   return table;
 }
 
@@ -50,6 +53,13 @@ yoke_program_api program_table() {
     }
     return detail::can_compile(device, args, rest...);
   });
+  plant_in_link(table);
+  return table;
+}
+
+yoke_memory_api memory_table() {
+  yoke_memory_api table = detail::kMemoryTable;
+  plant_in_memory(table);
   return table;
 }
 
@@ -77,6 +87,7 @@ const void* get_table(yoke_plugin* plugin, const char* id) noexcept {
   static const yoke_backend_api backend = backend_table();
   static const yoke_stream_api stream = stream_table();
   static const yoke_program_api program = program_table();
+  static const yoke_memory_api memory = memory_table();
   static constexpr yoke_fault_api kFaults = {
       .struct_size = sizeof(yoke_fault_api), .fault_arm = fault_arm, .fault_clear = fault_clear};
   if (id == nullptr) {
@@ -91,6 +102,9 @@ const void* get_table(yoke_plugin* plugin, const char* id) noexcept {
   }
   if (is(YOKE_PROGRAM_TABLE)) {
     return &program;
+  }
+  if (is(YOKE_MEMORY_TABLE)) {
+    return &memory;
   }
   if (is(YOKE_FAULT_TABLE)) {
     return &kFaults;

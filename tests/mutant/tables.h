@@ -5,6 +5,7 @@
 
 #include <yoke/backend.h>
 #include <yoke/ext/fault.h>
+#include <yoke/ext/memory.h>
 
 #include "bug.h"
 
@@ -27,8 +28,13 @@ void plant_in_buffer(yoke_backend_api& table);
 void plant_in_copy(yoke_backend_api& table);
 void plant_in_host_memory(yoke_backend_api& table);
 void plant_in_counts(yoke_backend_api& table);
+void plant_in_release(yoke_backend_api& table);
+void plant_in_handles(yoke_backend_api& table);
+void plant_in_memory(yoke_memory_api& table);
 void plant_in_stream(yoke_stream_api& table);
+void plant_in_abort(yoke_stream_api& table);
 void plant_in_program(yoke_program_api& table);
 void plant_in_routine(yoke_program_api& table);
+void plant_in_link(yoke_program_api& table);
 
 }  // namespace yoke::mutant

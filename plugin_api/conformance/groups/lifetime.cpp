@@ -302,7 +302,7 @@ void host_after_destroy(Kit& kit) {
   const std::size_t threads = thread_count();
   auto owned = std::make_unique<Host>();
   const Host& host = *owned;  // owned by `plugin`
-  const yoke_entry_args args = owned->args();
+  const yoke_entry_args args = entry_args(*owned, kit.library());
   Plugin plugin(kit.library(), args, std::move(owned));
   if (plugin.device_count() > kit.settings().device) {
     Device device(kit, plugin, kit.settings().device, options);

@@ -39,6 +39,7 @@ void prefix(Kit& kit) {
   check(plugin.sanitizer <= YOKE_SANITIZER_MEMORY, "sanitizer of yoke_plugin has the unknown value ",
         plugin.sanitizer);
   check_equal(plugin.kind, std::uint32_t{YOKE_PLUGIN_KIND_BACKEND}, "kind of yoke_plugin");
+  check_equal(plugin.flags, 0U, "flags of yoke_plugin");
 }
 
 // Enters as a host that serves the versions `low` to `high`. Returns the version that the plugin chose,
@@ -165,8 +166,8 @@ void shorter_host(Kit& kit) {
 
 void stable_tables(Kit& kit) {
   yoke_plugin* plugin = kit.plugin().get();
-  for (const char* id :
-       {YOKE_BACKEND_TABLE, YOKE_STREAM_TABLE, YOKE_PROGRAM_TABLE, YOKE_PEER_TABLE, YOKE_FAULT_TABLE}) {
+  for (const char* id : {YOKE_BACKEND_TABLE, YOKE_STREAM_TABLE, YOKE_PROGRAM_TABLE, YOKE_PEER_TABLE,
+                         YOKE_MEMORY_TABLE, YOKE_FAULT_TABLE}) {
     const void* first = plugin->get_table(plugin, id);
     check(first == plugin->get_table(plugin, std::string(id).c_str()), id,
           ": get_table returned another address in a second call");
@@ -269,7 +270,10 @@ void two_instances(Kit& kit) {
 std::vector<Test> load_tests() {
   return {
       {"enters", "the plugin can be loaded and entered, and has the required table", {2, 3}, enters},
-      {"prefix", "yoke_plugin has a backend name that matches the file, a version and a vendor", {3}, prefix},
+      {"prefix",
+       "yoke_plugin has a backend name that matches the file, a kind, a version and a vendor",
+       {3, 51},
+       prefix},
       {"newer-hosts",
        "the plugin chooses the newest version that it shares with a newer host",
        {2, 4},

@@ -75,6 +75,19 @@ TEST(CcPluginOptionTest, DevicesOptionSetsTheNumberOfDevices) {
   EXPECT_GE(info.compute_unit_count, 1U);
 }
 
+TEST(CcPluginOptionTest, DeviceIdNamesTheCores) {
+  const auto id_of_first = [](const char* devices) {
+    Entered plugin(entry_of_plugin("cc"), {}, {text_option("devices", devices)});
+    auto info = sized<yoke_device_info>();
+    EXPECT_EQ(plugin.backend->device_describe(plugin.plugin, 0, &info, &plugin.error), YOKE_STATUS_OK);
+    return std::pair(std::string(info.unique_id), info.compute_unit_count);
+  };
+  const auto [one, core_count] = id_of_first("1");
+  const auto [of_many, cores_of_many] = id_of_first("1024");
+  EXPECT_EQ(one == of_many, core_count == cores_of_many) << one << " " << of_many;
+  EXPECT_EQ(id_of_first("1023").first, of_many);  // the first core in both cases
+}
+
 TEST_F(CcPluginTest, CanCompileReportsHowEachStatementRuns) {
   yoke_device* device = plugin_.open();
   const yoke_compile_args program = as_text(kProgram);

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/conformance/groups/device_handles.cpp: two handles of one device: what they share and what not.
+#include "add_one.h"
+#include "groups.h"
+
+namespace yoke::conformance {
+namespace {
+
+Device another_handle(Kit& kit) {
+  return {kit, kit.plugin(), kit.settings().device, kit.device_options()};
+}
+
+void handles_share(Kit& kit) {
+  const Plugin& plugin = kit.plugin();
+  plugin.table<yoke_stream_api>();
+  Device& first = kit.device();
+  Device second = another_handle(kit);
+  {
+    const Buffer a(first, 4096);
+    const Buffer b(second, 4096);
+    const bool copies = plugin.has<&yoke_backend_api::device_to_device>();
+    const Bytes sent = kit.random().bytes(4096);
+    Bytes received(4096);
+    Stream of_first(first);
+    const Stream of_second(second);
+    const Event begin = of_first.record();
+    of_first.write(b, 0, sent);
+    of_second.wait_for(of_first.record());
+    if (copies) {
+      of_second.copy(a, 0, b, 0, 4096);
+    }
+    of_second.read(copies ? a : b, 0, received);
+    const Event end = of_second.record();
+    of_first.wait_for(end);
+    of_first.synchronize();
+    check(received == sent, "work on streams of two handles of one device has wrong results");
+    if (plugin.has<&yoke_stream_api::event_elapsed>()) {
+      std::uint64_t elapsed = 0;
+      expect_ok(plugin.call<&yoke_stream_api::event_elapsed>(begin.get(), end.get(), &elapsed),
+                "the time between events of two handles of one device");
+    }
+  }
+  second.close();
+}
+
+void handles_routine(Kit& kit) {
+  const Plugin& plugin = kit.plugin();
+  plugin.table<yoke_program_api>();
+  Device& first = kit.device();
+  Device second = another_handle(kit);
+  {
+    const Code code = compile(first, kAddOne);
+    const Buffer x(second, kAddCount * sizeof(float));
+    const Buffer y(first, kAddCount * sizeof(float));
+    const Buffer workspace = workspace_for(second, code);
+    const std::vector<float> values(kAddCount, 4.0F);
+    x.write(0, std::as_bytes(std::span(values)));
+    const yoke_binding bindings[] = {binding(x), binding(y)};
+    const Routine routine = link(plugin, code, 0, bindings, binding(workspace));
+    std::optional<Stream> stream;
+    if (plugin.has_table<yoke_stream_api>()) {
+      stream.emplace(second);
+    }
+    launch(plugin, routine, {}, stream ? &*stream : nullptr);
+    std::vector<float> results(kAddCount);
+    y.read(0, std::as_writable_bytes(std::span(results)));
+    check(results == std::vector<float>(kAddCount, 5.0F),
+          "a routine that uses two handles of one device has a wrong result");
+  }
+  second.close();
+}
+
+void handles_count(Kit& kit) {
+  const Plugin& plugin = kit.plugin();
+  Device& first = kit.device();
+  const Buffer of_first(first, 5000);
+  const yoke_memory_info before = first.memory();
+  Device second = another_handle(kit);
+  check_equal(second.memory().used_bytes, 0U, "used_bytes of a new handle");
+  Buffer of_second(second, 100000);
+  check(second.memory().used_bytes >= 100000, "used_bytes of a handle does not count its buffer");
+  check_equal(first.memory().used_bytes, before.used_bytes,
+              "used_bytes after another handle created a buffer");
+  check_equal(first.memory().peak_bytes, before.peak_bytes,
+              "peak_bytes after another handle created a buffer");
+  check_equal(plugin.live_counts().devices, 2U, "the number of live devices with two handles of one");
+  expect_code(plugin.device_close(second.get()), YOKE_STATUS_FAILED_PRECONDITION,
+              "closing a handle with a live buffer");
+  of_second.reset();
+  second.close();
+  check_equal(plugin.live_counts().devices, 1U, "the number of live devices after one of two was closed");
+}
+
+// Opens a second handle with each integer option changed. Only its memory limit can be observed.
+void handles_options(Kit& kit) {
+  const Plugin& plugin = kit.plugin();
+  const Device& first = kit.device();
+  unsigned limits = 0;
+  for (const yoke_option_spec& spec : plugin.option_specs(YOKE_OPTION_SCOPE_DEVICE)) {
+    yoke_option option = default_option(spec);
+    if (spec.type != YOKE_OPTION_INTEGER || spec.integer_max - 1 < spec.integer_default) {
+      continue;
+    }
+    option.integer = spec.integer_default + 1;
+    const std::uint64_t limit = first.memory().limit_bytes;
+    yoke_device* second = nullptr;
+    const Answer answer = plugin.device_open(kit.settings().device, {&option, 1}, &second);
+    if (!answer.ok()) {
+      continue;
+    }
+    yoke_memory_info memory = sized<yoke_memory_info>();
+    expect_ok(plugin.call<&yoke_backend_api::device_memory>(second, &memory),
+              "querying the memory of a device");
+    check_equal(first.memory().limit_bytes, limit, "limit_bytes after another handle was opened with '",
+                spec.name, "' = ", option.integer);
+    const Buffer buffer(kit.device(), 4096);
+    if (memory.limit_bytes != 0 && memory.limit_bytes != limit) {
+      ++limits;
+      expect_no_object<yoke_buffer>(
+          YOKE_STATUS_OUT_OF_DEVICE_MEMORY, "creating a buffer beyond the limit of its handle",
+          [&](yoke_buffer** out) {
+            return plugin.buffer_create(second, memory.limit_bytes + 1, YOKE_MEMORY_DEVICE, out);
+          });
+    }
+    expect_ok(plugin.device_close(second), "closing the second handle");
+  }
+  if (limits == 0) {
+    unsupported("no option of the backend changes limit_bytes");
+  }
+}
+
+void handles_fail(Kit& kit) {
+  const Plugin& plugin = kit.plugin();
+  Device& first = kit.device();
+  Random random = kit.random();
+  const Buffer buffer(first, 64);
+  std::optional<Stream> stream;
+  if (plugin.has_table<yoke_stream_api>()) {
+    stream.emplace(first);
+  }
+  const auto check_first_works = [&](const std::string& after) {
+    const Bytes sent = random.bytes(64);
+    if (stream) {
+      expect_ok(plugin.from_host(stream->get(), buffer.get(), 0, sent.data(), 64, nullptr),
+                "queueing a copy " + after);
+      expect_ok(stream->wait(), "waiting for a stream " + after);
+    } else {
+      expect_ok(plugin.from_host(nullptr, buffer.get(), 0, sent.data(), 64, nullptr), "a copy " + after);
+    }
+    check(buffer.contents() == sent, "a copy has wrong results ", after);
+  };
+  bool any = false;
+  if (plugin.has<&yoke_stream_api::device_abort>()) {
+    any = true;
+    Device second = another_handle(kit);
+    expect_ok(plugin.call<&yoke_stream_api::device_abort>(second.get()), "aborting a device");
+    {
+      const Stream later(second);
+      expect_code(later.wait(), YOKE_STATUS_ABORTED, "waiting for a stream created after device_abort");
+    }
+    check_first_works("after another handle of the device was aborted");
+    second.close();
+  }
+  if (plugin.has<&yoke_fault_api::fault_arm>()) {
+    Device second = another_handle(kit);
+    {
+      const Buffer lost(second, 64);
+      if (plugin
+              .call<&yoke_fault_api::fault_arm>(second.get(), YOKE_FAULT_DEVICE_LOST, std::uint64_t{1},
+                                                std::uint64_t{0})
+              .ok()) {
+        any = true;
+        Bytes host(64);
+        expect_code(plugin.to_host(nullptr, lost.get(), 0, host.data(), 64), YOKE_STATUS_DEVICE_LOST,
+                    "the copy for which DEVICE_LOST was armed");
+        check_first_works("after another handle of the device was lost");
+      }
+    }
+    second.close();
+  }
+  if (!any) {
+    unsupported("the plugin has neither device_abort nor the fault DEVICE_LOST");
+  }
+}
+
+}  // namespace
+
+std::vector<Test> device_handles_tests() {
+  return {
+      {"handles-share",
+       "streams, buffers and events of two handles of one device can be used together",
+       {53},
+       handles_share},
+      {"handles-routine",
+       "a routine can use memory and streams of two handles of one device",
+       {53},
+       handles_routine},
+      {"handles-count", "device_memory and device_close concern one handle", {53}, handles_count},
+      {"handles-options",
+       "the memory limit of one handle does not apply to another one",
+       {53},
+       handles_options},
+      {"handles-fail", "device_abort and DEVICE_LOST concern one handle", {19, 53}, handles_fail},
+  };
+}
+
+}  // namespace yoke::conformance

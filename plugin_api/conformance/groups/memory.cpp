@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/conformance/groups/memory.cpp: yoke.memory/1: pinned and imported memory, native handles.
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "add_one.h"
+#include "groups.h"
+#include "sized.h"
+
+namespace yoke::conformance {
+namespace {
+
+std::uint64_t number_of(const void* address) {
+  return static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(address));
+}
+
+struct Pinned {
+  Pinned(const Device& of, std::uint64_t byte_count) : device(of) {
+    const yoke_pinned_args args = {sizeof args, 0, byte_count};
+    void* raw = nullptr;
+    expect_ok(device.plugin().call<&yoke_memory_api::pinned_allocate>(device.get(), &args, &raw),
+              text("allocating ", byte_count, " bytes of pinned memory"));
+    check(raw != nullptr, "pinned_allocate returned OK but left its out-parameter NULL");
+    check(number_of(raw) % YOKE_BUFFER_ALIGNMENT == 0, "the address of ", byte_count,
+          " bytes of pinned memory is not a multiple of ", YOKE_BUFFER_ALIGNMENT);
+    bytes = {static_cast<std::byte*>(raw), byte_count};
+  }
+  ~Pinned() {
+    device.plugin().call<&yoke_memory_api::pinned_free>(device.get(), static_cast<void*>(bytes.data()));
+  }
+  Pinned(const Pinned&) = delete;
+  Pinned& operator=(const Pinned&) = delete;
+
+  const Device& device;
+  std::span<std::byte> bytes;
+};
+
+// Memory that the test lends to the plugin.
+struct Lent {
+  Bytes memory;
+  int releases = 0;
+  std::thread::id thread = {};
+  static constexpr std::byte kReleased{0x7e};
+
+  static void release(void* user) {
+    auto& lent = *static_cast<Lent*>(user);
+    ++lent.releases;
+    lent.thread = std::this_thread::get_id();
+    std::fill(lent.memory.begin(), lent.memory.end(), kReleased);  // its owner uses it for something else
+  }
+  yoke_import_args args(std::uint64_t offset = 0, std::uint64_t byte_count = 64) {
+    return {sizeof(yoke_import_args),
+            0,
+            number_of(memory.data() + offset),
+            byte_count,
+            YOKE_MEMORY_HOST,
+            0,
+            release,
+            this};
+  }
+  bool is_all_released() const {
+    return std::all_of(memory.begin(), memory.end(), [](std::byte byte) { return byte == kReleased; });
+  }
+};
+
+Answer import(const Device& device, const yoke_import_args& args, yoke_buffer** out) {
+  return device.plugin().call<&yoke_memory_api::buffer_import>(device.get(), &args, out);
+}
+
+BufferHandle imported(const Device& device, const yoke_import_args& args) {
+  const std::string doing = text("importing ", args.byte_count, " bytes of kind ", args.kind);
+  yoke_buffer* raw = nullptr;
+  const Answer answer = import(device, args, &raw);
+  expect_supported(answer, doing);
+  return {device.plugin(), answer, raw, doing};
+}
+
+// Copies with a stream if the plugin has streams.
+void write(Device& device, yoke_buffer* target, std::uint64_t offset, const Bytes& bytes) {
+  std::optional<Stream> stream;
+  if (device.plugin().has_table<yoke_stream_api>()) {
+    stream.emplace(device);
+  }
+  expect_ok(device.plugin().from_host(stream ? stream->get() : nullptr, target, offset, bytes.data(),
+                                      bytes.size(), nullptr),
+            "from_host to imported memory");
+  if (stream) {
+    stream->synchronize();
+  }
+}
+
+// The device of the test, if it can import host memory.
+Device& importing_device(Kit& kit) {
+  kit.plugin().need<&yoke_memory_api::buffer_import>();
+  Lent lent{Bytes(64)};
+  imported(kit.device(), lent.args()).reset();
+  return kit.device();
+}
+
+void pinned(Kit& kit) {
+  const Plugin& plugin = kit.plugin();
+  plugin.table<yoke_memory_api>();
+  kit.device();
+  Device device(kit, kit.plugin(), kit.settings().device, kit.device_options());
+  Random random = kit.random();
+  for (const std::uint64_t byte_count : {1U, 255U, 4096U, (1U << 20U) + 7U}) {
+    const Pinned source(device, byte_count);
+    const Pinned target(device, byte_count);
+    expect_code(plugin.device_close(device.get()), YOKE_STATUS_FAILED_PRECONDITION,
+                "closing a device with live pinned memory");
+    check_equal(device.memory().used_bytes, 0U, "used_bytes with pinned memory, which is not a buffer,");
+    random.fill(source.bytes);
+    std::fill(target.bytes.begin(), target.bytes.end(), std::byte{0});
+    const Buffer buffer(device, byte_count);
+    if (plugin.has_table<yoke_stream_api>()) {
+      const Stream stream(device);
+      expect_ok(plugin.from_host(stream.get(), buffer.get(), 0, source.bytes.data(), byte_count, nullptr),
+                "from_host from pinned memory");
+      stream.read(buffer, 0, target.bytes);
+      stream.synchronize();
+    } else {
+      buffer.write(0, source.bytes);
+      buffer.read(0, target.bytes);
+    }
+    check(std::equal(source.bytes.begin(), source.bytes.end(), target.bytes.begin()),
+          "copies from and to pinned memory copied wrong bytes");
+  }
+  device.close();
+}
+
+void pinned_refusals(Kit& kit) {
+  const Plugin& plugin = kit.plugin();
+  plugin.table<yoke_memory_api>();
+  const Device& device = kit.device();
+  const auto rejected = [&](const yoke_pinned_args& args, std::int32_t code, const std::string& doing) {
+    expect_no_object<void>(code, doing, [&](void** out) {
+      return plugin.call<&yoke_memory_api::pinned_allocate>(device.get(), &args, out);
+    });
+  };
+  for (const std::uint64_t byte_count : {UINT64_MAX, UINT64_MAX - 255, std::uint64_t{1} << 60U}) {
+    rejected({sizeof(yoke_pinned_args), 0, byte_count}, YOKE_STATUS_RESOURCE_EXHAUSTED,
+             text("pinning ", byte_count, " bytes"));
+  }
+  const yoke_pinned_args args = {sizeof args, std::uint64_t{1} << 40U, 64};
+  rejected(args, YOKE_STATUS_UNIMPLEMENTED, "pinning memory with an unknown flag");
+  plugin.call<&yoke_memory_api::pinned_free>(device.get(), static_cast<void*>(nullptr));
+}
+
+std::uint64_t address_of(const Plugin& plugin, const Buffer& buffer) {
+  std::uint64_t address = 0;
+  expect_supported(plugin.call<&yoke_memory_api::buffer_device_address>(buffer.get(), &address),
+                   "querying a device address");
+  return address;
+}
+
+// Imports a part of a buffer by its device address: both must be the same memory.
+void check_alias(const Device& device, const Buffer& buffer, std::uint64_t address) {
+  const yoke_import_args args = {sizeof args, 0, address + 256, 512, YOKE_MEMORY_DEVICE, 0, nullptr, nullptr};
+  yoke_buffer* raw = nullptr;
+  const Answer answer = import(device, args, &raw);
+  if (answer.code == YOKE_STATUS_UNIMPLEMENTED) {
+    return;
+  }
+  const BufferHandle alias(device.plugin(), answer, raw, "importing the device address of a buffer");
+  const Bytes sent(512, std::byte{0x3d});
+  expect_ok(device.plugin().from_host(nullptr, alias.get(), 0, sent.data(), sent.size(), nullptr));
+  Bytes received(512);
+  buffer.read(256, received);
+  check(received == sent, "the memory at a buffer's device address is not the buffer's");
+}
+
+void device_addresses(Kit& kit) {
+  const Plugin& plugin = kit.plugin();
+  plugin.need<&yoke_memory_api::buffer_device_address>();
+  std::vector<Buffer> alive;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges;
+  for (const std::uint64_t byte_count : {1U, 64U, 1000U, 4097U, 1U << 20U}) {
+    alive.emplace_back(kit.device(), byte_count);
+    const std::uint64_t address = address_of(plugin, alive.back());
+    check(address != 0 && address % YOKE_BUFFER_ALIGNMENT == 0, "the device address of a ", byte_count,
+          "-byte buffer is 0 or not a multiple of ", YOKE_BUFFER_ALIGNMENT);
+    check_equal(address_of(plugin, alive.back()), address, "the device address in a second call");
+    ranges.emplace_back(address, address + byte_count);
+  }
+  if (plugin.has<&yoke_memory_api::buffer_import>()) {
+    check_alias(kit.device(), alive.back(), ranges.back().first);
+  }
+  std::sort(ranges.begin(), ranges.end());
+  for (std::size_t i = 1; i < ranges.size(); ++i) {
+    check(ranges[i - 1].second <= ranges[i].first, "the device addresses of two live buffers overlap");
+  }
+}
+
+void import_in_place(Kit& kit) {
+  Device& device = importing_device(kit);
+  const Plugin& plugin = kit.plugin();
+  constexpr std::uint64_t kBytes = 4000;
+  Random random = kit.random();
+  const std::uint64_t used = device.memory().used_bytes;
+  for (const std::uint64_t offset : {0U, 1U, 68U}) {
+    const std::string what = text("a buffer imported at address ... + ", offset);
+    Lent lent{random.bytes(kBytes + 100)};
+    const BufferHandle buffer = imported(device, lent.args(offset, kBytes));
+    yoke_buffer_info info = sized<yoke_buffer_info>();
+    expect_ok(plugin.call<&yoke_backend_api::buffer_describe>(buffer.get(), &info), "describing " + what);
+    check_equal(info.byte_count, kBytes, "byte_count of ", what);
+    check_equal(info.kind, YOKE_MEMORY_HOST, "the kind of ", what);
+    check_equal(device.memory().used_bytes, used, "used_bytes with ", what);
+    lent.memory[offset + 7] ^= std::byte{0xff};  // the host writes
+    Bytes received(kBytes);
+    expect_ok(plugin.to_host(nullptr, buffer.get(), 0, received.data(), kBytes), "to_host from " + what);
+    check(std::equal(received.begin(), received.end(), lent.memory.data() + offset), what,
+          " does not have the contents of the imported memory");
+    const Bytes sent = random.bytes(100);
+    Bytes expected = lent.memory;
+    std::copy(sent.begin(), sent.end(), expected.data() + offset + 50);
+    write(device, buffer.get(), 50, sent);
+    check(lent.memory == expected, "from_host to ", what,
+          " did not write its range of the memory, and only that");
+    expect_code(plugin.to_host(nullptr, buffer.get(), kBytes - 1, received.data(), 2),
+                YOKE_STATUS_OUT_OF_RANGE, "a to_host out of the range of " + what);
+  }
+}
+
+void import_release(Kit& kit) {
+  importing_device(kit);
+  const Plugin& plugin = kit.plugin();
+  Device device(kit, kit.plugin(), kit.settings().device, kit.device_options());
+  Lent first{Bytes(64)};
+  Lent second{Bytes(64)};
+  {
+    BufferHandle a = imported(device, first.args());
+    BufferHandle b = imported(device, second.args());
+    yoke_import_args unowned = second.args();
+    unowned.release = nullptr;
+    imported(device, unowned).reset();
+    check_equal(plugin.live_counts().buffers, 2U, "the number of live buffers with two imported ones");
+    for (BufferHandle* each : {&a, &b}) {
+      write(device, each->get(), 0, Bytes(64, std::byte{1}));
+    }
+    check(first.releases == 0 && second.releases == 0, "`release` was called before buffer_destroy");
+    b.reset();
+    check_equal(second.releases, 1, "the number of calls of `release` by buffer_destroy");
+    check(second.thread == std::this_thread::get_id(),
+          "`release` was not called on the thread of buffer_destroy");
+    check_equal(first.releases, 0, "the number of calls of `release` of another buffer");
+    expect_code(plugin.device_close(device.get()), YOKE_STATUS_FAILED_PRECONDITION,
+                "closing a device with a live imported buffer");
+  }
+  device.close();
+  check(first.releases == 1 && second.releases == 1, "`release` was called again by device_close");
+  check(first.is_all_released() && second.is_all_released(),
+        "imported memory was written after `release` had been called");
+}
+
+void import_refusals(Kit& kit) {
+  const Device& device = importing_device(kit);
+  Lent lent{Bytes(64)};
+  const auto rejected = [&](const yoke_import_args& args, std::int32_t code, const std::string& doing) {
+    expect_no_object<yoke_buffer>(code, doing, [&](yoke_buffer** out) { return import(device, args, out); });
+  };
+  yoke_import_args args = lent.args();
+  args.address = 0;
+  rejected(args, YOKE_STATUS_INVALID_ARGUMENT, "importing 64 bytes at address 0");
+  args = lent.args();
+  for (const std::int32_t kind : {0, YOKE_MEMORY_HOST + 1, -1, 99}) {
+    args.kind = kind;
+    rejected(args, YOKE_STATUS_UNIMPLEMENTED, text("importing memory of the unknown kind ", kind));
+  }
+  args = lent.args();
+  args.flags = std::uint64_t{1} << 40U;
+  rejected(args, YOKE_STATUS_UNIMPLEMENTED, "importing memory with an unknown flag");
+  check_equal(lent.releases, 0, "the number of calls of `release` after failed imports");
+  check_equal(kit.plugin().live_counts().buffers, 0U, "the number of live buffers after failed imports");
+  args = lent.args();
+  args.address = args.byte_count = 0;
+  imported(device, args).reset();
+  check_equal(lent.releases, 1, "the number of calls of `release` for 0 bytes at address 0");
+}
+
+// Memory of another library may have any alignment, so routine_link must check the address.
+void import_routine(Kit& kit) {
+  kit.plugin().table<yoke_program_api>();
+  Device& device = importing_device(kit);
+  const Plugin& plugin = kit.plugin();
+  const Code code = compile(device, kAddOne);
+  const AddOne add(device, code);
+  constexpr std::uint64_t kBytes = kAddCount * sizeof(float);
+  yoke_argument_info info = sized<yoke_argument_info>();
+  expect_ok(plugin.call<&yoke_program_api::code_argument>(code.get(), 0U, 1U, &info),
+            "describing an argument");
+  Lent lent{Bytes(kBytes + 3 * YOKE_BUFFER_ALIGNMENT)};
+  const std::uint64_t aligned =
+      (YOKE_BUFFER_ALIGNMENT - number_of(lent.memory.data()) % YOKE_BUFFER_ALIGNMENT) % YOKE_BUFFER_ALIGNMENT;
+  const auto try_at = [&](std::uint64_t shift) {
+    std::fill(lent.memory.begin(), lent.memory.end(), std::byte{0});
+    const BufferHandle y = imported(device, lent.args(aligned + shift, kBytes));
+    const yoke_binding bindings[] = {binding(add.x), {y.get(), 0, kBytes, 0}};
+    yoke_routine* raw = nullptr;
+    const Answer answer = plugin.routine_link(code.get(), 0, bindings, binding(add.workspace), &raw);
+    if (answer.ok()) {
+      const Routine routine(plugin, raw);
+      launch(plugin, routine);
+      std::vector<float> results(kAddCount);
+      std::memcpy(results.data(), lent.memory.data() + aligned + shift, kBytes);
+      check(results == std::vector<float>(kAddCount, 1.0F),
+            "a routine did not write its results to imported memory");
+    }
+    return answer;
+  };
+  expect_ok(try_at(info.alignment),
+            text("linking an imported buffer that is aligned to ", info.alignment, " bytes"));
+  expect_code(try_at(info.alignment / 2), YOKE_STATUS_INVALID_ARGUMENT,
+              text("linking an imported buffer that is not aligned to ", info.alignment, " bytes"));
+}
+
+// Returns whether the plugin has a handle.
+bool check_native(const char* what, const std::function<Answer(yoke_native_info*)>& describe) {
+  yoke_native_info info = sized<yoke_native_info>();
+  const Answer answer = describe(&info);
+  if (answer.code == YOKE_STATUS_UNIMPLEMENTED) {
+    expect_code(answer, YOKE_STATUS_UNIMPLEMENTED, what);
+    return false;
+  }
+  expect_ok(answer, what);
+  check(std::memchr(info.api, '\0', sizeof info.api) != nullptr && info.api[0] != '\0' && is_utf8(info.api),
+        what, ": `api` is empty, has no terminating zero, or is not UTF-8");
+  check_sized<yoke_native_info>(what, describe);
+  return true;
+}
+
+void native_handles(Kit& kit) {
+  const Plugin& plugin = kit.plugin();
+  plugin.table<yoke_memory_api>();
+  Device& device = kit.device();
+  bool any = false;
+  if (plugin.has<&yoke_memory_api::device_native>()) {
+    any = check_native("device_native", [&](yoke_native_info* info) {
+      return plugin.call<&yoke_memory_api::device_native>(device.get(), info);
+    });
+  }
+  if (plugin.has<&yoke_memory_api::stream_native>() && plugin.has_table<yoke_stream_api>()) {
+    const Stream stream(device);
+    any |= check_native("stream_native", [&](yoke_native_info* info) {
+      return plugin.call<&yoke_memory_api::stream_native>(stream.get(), info);
+    });
+  }
+  if (!any) {
+    unsupported("the plugin has no native handles");
+  }
+}
+
+}  // namespace
+
+std::vector<Test> memory_tests() {
+  return {
+      {"pinned",
+       "pinned memory is aligned to 256 bytes, works in copies, and keeps its device open",
+       {14, 52},
+       pinned},
+      {"pinned-refusals",
+       "pinning more than the machine has is RESOURCE_EXHAUSTED; pinned_free accepts NULL",
+       {40, 52},
+       pinned_refusals},
+      {"device-addresses",
+       "device addresses are aligned to 256 bytes, do not change, and are those of the buffers' memory",
+       {42, 52},
+       device_addresses},
+      {"import-in-place",
+       "a buffer of imported host memory uses it in place, at any alignment, and does not count as used",
+       {52},
+       import_in_place},
+      {"import-release",
+       "`release` is called once, by buffer_destroy, after the last use of the memory",
+       {52},
+       import_release},
+      {"import-refusals",
+       "a failed import creates nothing and does not call `release`",
+       {40, 52},
+       import_refusals},
+      {"import-routine",
+       "a routine writes to imported memory; routine_link checks the alignment of its address",
+       {42, 52},
+       import_routine},
+      {"native-handles", "native handles name their API and fill their struct", {5, 52}, native_handles},
+  };
+}
+
+}  // namespace yoke::conformance

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/mutant/plant_memory.cpp: bugs in yoke.memory/1, and in what handles of one device share.
+#include <yoke/sdk/entry.h>
+
+#include <atomic>
+#include <cstring>
+#include <utility>
+
+#include "tables.h"
+
+namespace yoke::mutant {
+namespace {
+
+namespace detail = sdk::detail;
+
+std::atomic<std::uint64_t> used_by_all{0};
+std::atomic<bool> any_aborted{false};
+
+// buffer_import with `change` applied to the new buffer.
+template <void (*kChange)(yoke_buffer&, const yoke_import_args&)>
+std::int32_t changed_import(yoke_device* device, const yoke_import_args* args, yoke_buffer** out_buffer,
+                            yoke_error* error) {
+  const std::int32_t code = detail::buffer_import(device, args, out_buffer, error);
+  if (code == YOKE_STATUS_OK) {
+    kChange(**out_buffer, *args);
+  }
+  return code;
+}
+
+void count_as_used(yoke_buffer& buffer, const yoke_import_args& args) {
+  buffer.device().used_bytes += args.byte_count;
+}
+void release_now(yoke_buffer& buffer, const yoke_import_args&) {
+  if (buffer.release != nullptr) {
+    std::exchange(buffer.release, nullptr)(buffer.release_user);
+  }
+}
+void forget_address(yoke_buffer& buffer, const yoke_import_args&) {
+  buffer.misalignment = 0;
+}
+
+// Writes the memory of an imported buffer after it was released.
+void destroy_and_write(yoke_buffer* buffer) {
+  const bool is_imported = buffer != nullptr && buffer->kind == YOKE_MEMORY_HOST;
+  void* const memory = is_imported ? buffer->object->host_address() : nullptr;
+  const std::uint64_t byte_count = is_imported ? buffer->byte_count : 0;
+  detail::buffer_destroy(buffer);
+  if (memory != nullptr) {
+    std::memset(memory, 0, byte_count);
+  }
+}
+
+}  // namespace
+
+void plant_in_memory(yoke_memory_api& table) {
+  plant<"pinned_memory_is_not_counted">(table.pinned_allocate, [](auto* device, auto... rest) {
+    const std::int32_t code = detail::pinned_allocate(device, rest...);
+    device->live[detail::kPinned] -= code == YOKE_STATUS_OK ? 1U : 0U;
+    return code;
+  });
+  plant<"pinned_memory_is_not_counted">(table.pinned_free, [](auto* device, auto* memory) {
+    device->live[detail::kPinned] += memory == nullptr ? 0U : 1U;
+    detail::pinned_free(device, memory);
+  });
+  plant<"device_address_is_of_the_handle">(table.buffer_device_address,
+                                           [](auto* buffer, auto* out_address, auto*) {
+                                             *out_address = reinterpret_cast<std::uintptr_t>(buffer);
+                                             return std::int32_t{YOKE_STATUS_OK};
+                                           });
+  plant<"import_counts_as_used">(table.buffer_import, changed_import<count_as_used>);
+  plant<"import_releases">(table.buffer_import, changed_import<release_now>);
+  plant<"link_ignores_imported_addresses">(table.buffer_import, changed_import<forget_address>);
+  plant<"failed_import_releases">(table.buffer_import, [](auto* device, auto* args, auto... rest) {
+    const std::int32_t code = detail::buffer_import(device, args, rest...);
+    if (code != YOKE_STATUS_OK && args->release != nullptr) {
+      args->release(args->user);
+    }
+    return code;
+  });
+}
+
+void plant_in_release(yoke_backend_api& table) {
+  plant<"release_comes_before_the_last_use">(table.buffer_destroy, destroy_and_write);
+  plant<"release_is_called_twice">(table.buffer_destroy, [](auto* buffer) {
+    if (buffer != nullptr && buffer->release != nullptr) {
+      buffer->release(buffer->release_user);
+    }
+    detail::buffer_destroy(buffer);
+  });
+}
+
+void plant_in_handles(yoke_backend_api& table) {
+  plant<"stream_refuses_buffers_of_handles">(table.from_host, [](auto* stream, auto* dst, auto offset,
+                                                                 auto* src, auto count, auto* source,
+                                                                 auto* error) {
+    return stream != nullptr && &stream->device() != &dst->device()
+               ? dst->plugin().host.report(error, YOKE_STATUS_INVALID_ARGUMENT, "a buffer of another handle")
+               : detail::from_host(stream, dst, offset, src, count, source, error);
+  });
+  plant<"used_bytes_are_of_all_handles">(table.buffer_create, [](auto* device, auto* args, auto... rest) {
+    const std::int32_t code = detail::buffer_create(device, args, rest...);
+    used_by_all += code == YOKE_STATUS_OK ? args->byte_count : 0;
+    return code;
+  });
+  plant<"used_bytes_are_of_all_handles">(table.buffer_destroy, [](auto* buffer) {
+    used_by_all -= buffer == nullptr || buffer->kind == YOKE_MEMORY_HOST ? 0 : buffer->byte_count;
+    detail::buffer_destroy(buffer);
+  });
+  plant<"used_bytes_are_of_all_handles">(table.device_memory, [](auto* device, auto* info, auto* error) {
+    const std::int32_t code = detail::device_memory(device, info, error);
+    if (code == YOKE_STATUS_OK && info->struct_size >= sizeof *info) {
+      info->used_bytes = used_by_all;
+    }
+    return code;
+  });
+}
+
+void plant_in_abort(yoke_stream_api& table) {
+  plant<"abort_hits_every_handle">(table.device_abort, [](auto* device, auto* error) {
+    any_aborted = true;
+    return detail::device_abort(device, error);
+  });
+  plant<"abort_hits_every_handle">(table.stream_wait, [](auto* stream, auto timeout, auto* error) {
+    return any_aborted ? stream->plugin().host.report(error, YOKE_STATUS_ABORTED, "the device was aborted")
+                       : detail::stream_wait(stream, timeout, error);
+  });
+}
+
+void plant_in_link(yoke_program_api& table) {
+  plant<"link_refuses_buffers_of_handles">(table.routine_link, [](auto* code, auto* args, auto** out_routine,
+                                                                  auto* error) {
+    for (std::uint32_t i = 0; i < args->binding_count; ++i) {
+      const yoke_binding row = sdk::read_row(args->bindings, args->binding_stride, i);
+      const yoke_device* const home = row.buffer == nullptr ? nullptr : &row.buffer->device();
+      if (home != nullptr && home != &code->device() && home->ordinal == code->device().ordinal) {
+        return code->plugin().host.report(error, YOKE_STATUS_INVALID_ARGUMENT, "a buffer of another handle");
+      }
+    }
+    return detail::routine_link(code, args, out_routine, error);
+  });
+}
+
+}  // namespace yoke::mutant
