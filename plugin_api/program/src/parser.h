@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // plugin_api/program/src/parser.h: a recursive descent parser with one function
-// per rule of the grammar in ../README.md.
+// per rule of the grammar in ../FORMAT.md.
 #pragma once
 
 #include <yoke/program/text.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/program/include/yoke/program/program.h: a program as data. README.md has the grammar.
+// plugin_api/program/include/yoke/program/program.h: a program as data. FORMAT.md has the grammar.
 #pragma once
 
 #include <cstdint>
