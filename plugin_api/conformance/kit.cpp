@@ -86,13 +86,17 @@ std::vector<yoke_option> Kit::device_options() {
   }
   check(plugin().has<&yoke_backend_api::option_specs>(),
         "--option was given, but the plugin has no options (option_specs is NULL)");
-  const std::vector<yoke_option_spec> specs = plugin().option_specs(YOKE_OPTION_SCOPE_DEVICE);
+  const std::vector<yoke_option_spec> specs = plugin().option_specs();
   for (const auto& [name, value] : settings_.options) {
     yoke_option option{};
     option.name = name.c_str();
     option.type = YOKE_OPTION_TEXT;  // for an unknown option, which the plugin rejects
     for (const yoke_option_spec& spec : specs) {
-      option.type = name == spec.name ? spec.type : option.type;
+      if (name == spec.name) {
+        check(spec.scope == YOKE_OPTION_SCOPE_DEVICE, "'", name,
+              "' is an option of the whole plugin; set it with --plugin-option ", name, "=VALUE");
+        option.type = spec.type;
+      }
     }
     if (option.type == YOKE_OPTION_NUMBER) {
       option.number = number_of<double>(name, value);

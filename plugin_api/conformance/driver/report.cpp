@@ -131,8 +131,9 @@ std::string reasons_text(const Report& report, Verdict verdict) {
 // The report of a plugin that cannot be loaded: one sentence.
 std::string refusal_text(const Report& report) {
   const Outcome& why = report.results.front().outcome;
-  std::string text = "FAILED " + report.plugin + ": " + why.text + "; " +
-                     std::to_string(report.count(Verdict::kNotRun)) + " tests were not run\n";
+  const auto not_run = report.count(Verdict::kNotRun);
+  std::string text = "FAILED " + report.plugin + ": " + why.text + "; " + std::to_string(not_run) +
+                     (not_run == 1 ? " test was" : " tests were") + " not run\n";
   if (!why.output.empty()) {
     text += "    output of the test's process:\n" + indented(why.output) + "\n";
   }

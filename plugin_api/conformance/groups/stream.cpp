@@ -204,6 +204,7 @@ void rejected_calls(Kit& kit) {
 void abort_ends_waits(Kit& kit) {
   Plugin& plugin = kit.plugin();
   plugin.need<&yoke_stream_api::device_abort>();
+  plugin.some_devices();
   // A separate handle, because an aborted handle stays aborted.
   Device device(kit, plugin, kit.settings().device, kit.device_options());
   {
