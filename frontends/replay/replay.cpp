@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 
 #include "replay/arguments.h"
 
@@ -30,13 +31,17 @@ const Row* find_row(const RecordedFunction& function) {
   return nullptr;
 }
 
-// Types of the bytes in buffers, from all programs that are linked in the trace.
-std::map<Key, Types> types_in(Reader& reader, std::uint64_t& call_count) {
+// Types of the bytes in buffers, from all programs that are linked in the trace. Collects the plugins named `backend`.
+std::map<Key, Types> types_in(Reader& reader, const std::string& backend, std::uint64_t& call_count,
+                              std::set<std::uint64_t>& own) {
   std::map<Key, Types> types;
   std::map<Key, std::shared_ptr<program::Module>> codes;
   Record record;
   while (reader.next(record)) {
     call_count += record.type == Record::Type::kCall ? 1U : 0U;
+    if (record.type == Record::Type::kPlugin && record.text == backend) {
+      own.insert(record.plugin);
+    }
     const Row* const row = record.type == Record::Type::kCall ? find_row(*record.function) : nullptr;
     std::span<const std::byte> text;
     if (row == nullptr || record.code != YOKE_STATUS_OK) {
@@ -150,7 +155,7 @@ class Replayer {
       : options_(options),
         report_(report),
         reader_(file),
-        types_(types_in(reader_, report.calls)),
+        types_(types_in(reader_, options.backend, report.calls, own_)),
         reporter_(report),
         functions_(backend),
         handles_(functions_, options.timeout),
@@ -186,6 +191,7 @@ class Replayer {
   const Options& options_;
   Report& report_;
   Reader reader_;
+  std::set<std::uint64_t> own_;  // recorded plugins with the backend's name
   const std::map<Key, Types> types_;
   Reporter reporter_;
   HostMemory memory_;  // outlives the streams in handles_
@@ -200,9 +206,7 @@ void Replayer::run() {
   reader_.rewind();
   std::uint64_t done = 0;
   for (Record record; reader_.next(record);) {
-    if (record.type == Record::Type::kPlugin) {
-      builder_.keep_options(record.text == options_.backend);
-    } else if (record.type == Record::Type::kContent) {
+    if (record.type == Record::Type::kContent) {
       compare_target(record.number, "to_host", record.hash);
     } else if (record.type == Record::Type::kCall) {
       replay(record);
@@ -224,6 +228,11 @@ void Replayer::skip(const Record& record, const std::string& reason) {
 }
 
 void Replayer::replay(const Record& record) {
+  const bool is_own = own_.contains(record.plugin);
+  if (!is_own && !own_.empty()) {
+    return reporter_.skip(record, "it is a call of another backend in the trace");
+  }
+  builder_.keep_options(is_own);
   const Row* const row = find_row(*record.function);
   if (row == nullptr) {
     return skip(record, "this yoke does not have the function");

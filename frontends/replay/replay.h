@@ -58,9 +58,10 @@ struct Report {
   std::vector<std::string> unfinished;  // names of calls and spans without an end, at most 100
 };
 
-// Repeats the recorded calls on one thread, in the order in which they returned. Generates contents that the
-// trace lacks from their hash. Skips calls that the backend does not offer, and calls that depend on them.
-// Destroys all objects that it created.
+// Repeats the recorded calls on one thread, in the order in which they returned. If the trace has calls of the
+// backend itself, repeats only these and skips those of other backends, such as its fallback. Generates contents
+// that the trace lacks from their hash. Skips calls that the backend does not offer, and calls that depend on
+// them. Destroys all objects that it created.
 // Errors: kNotFound          unknown backend
 //         kDataLoss          the trace is damaged
 //         kDeadlineExceeded  work does not end within the timeout

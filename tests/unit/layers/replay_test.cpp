@@ -85,6 +85,28 @@ TEST_P(Replay, OptionsArePassedToTheRecordedBackendOnly) {
   EXPECT_EQ(report.differences, 0) << first_of(report);
 }
 
+TEST_P(Replay, OnlyCallsOfTheBackendItselfAreRepeatedIfTheTraceHasThem) {
+  {
+    Rig rig(GetParam(), options("trace", true));
+    EXPECT_EQ(work(rig)[0], 8.0F);
+    register_backend(rig.runtime, 1, Rig::make_control(GetParam()));
+    const auto device = rig.runtime.backend("test1")->open_device(0);
+    const auto buffer = buffer_of<float>(device, 4);
+    const auto stream = Stream::create(device);
+    const float one = 1;
+    stream->fill(buffer, &one, sizeof(one));
+    EXPECT_EQ(read<float>(*stream, buffer)[3], 1.0F);
+  }
+  const auto control = Rig::make_control(GetParam());
+  control->provides.programs = false;  // only the calls of the other backend need programs
+  const auto report = run(file(), control);
+  EXPECT_EQ(report.differences, 0) << first_of(report);
+  EXPECT_EQ(report.contents_equal, 1);
+  EXPECT_EQ(report.contents_ignored, 0);
+  EXPECT_THAT(skips_of(report), HasSubstr("1 routine_launch: it is a call of another backend in the trace"));
+  EXPECT_THAT(skips_of(report), Not(HasSubstr("the backend does not offer it")));
+}
+
 TEST_P(Replay, CallThatFailsIsADifference) {
   const auto control = Rig::make_control(GetParam());
   control->fail_after = 1;
