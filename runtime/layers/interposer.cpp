@@ -166,8 +166,8 @@ const void* Interposer::get_table(const char* id) {
   return given->second.data();
 }
 
-// Calls through an unknown table are neither checked nor recorded.
 const void* Interposer::pass_through(const char* id, const void* table) {
+  const std::lock_guard lock(pass_through_mutex_);
   if (passed_through_.insert(id).second && sink_) {
     sink_(LogLevel::kWarn, concat("layers.pass_through table=", id, " backend=", backend_,
                                   strict_ ? " refused=1 reason=\"strict\"" : ""));

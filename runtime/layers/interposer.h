@@ -65,6 +65,9 @@ class Interposer final {
     return std::all_of(layers_.begin(), layers_.end(),
                        [&](const auto& layer) { return std::invoke(hook, *layer, arguments...); });
   }
+  // A table of the plugin or of the host that the layers do not know; NULL under strict. Calls through it are
+  // neither checked nor recorded.
+  const void* pass_through(const char* id, const void* table);
   // From the plugin to the host.
   void after(Call& call) const {
     std::for_each(layers_.rbegin(), layers_.rend(), [&](const auto& layer) { layer->after(call); });
@@ -73,7 +76,6 @@ class Interposer final {
  private:
   Interposer() = default;
   static bool is_other_process(int process) noexcept { return process != 0 && process != ::getpid(); }
-  const void* pass_through(const char* id, const void* table);
   yoke_plugin* adopt(yoke_plugin* inner);
   void report_exception(const char* call) const noexcept;
 
@@ -92,9 +94,10 @@ class Interposer final {
   std::atomic<int> starter_{0};  // the process that started the driver; 0: none
   static inline std::atomic<int> any_starter_{0};
   std::array<Slot, abi::kFunctionCount> slots_{};
-  std::mutex tables_mutex_;  // guards the members below
-  std::map<const char*, std::vector<std::byte>> tables_;
-  std::set<std::string> passed_through_;
+  std::mutex tables_mutex_;
+  std::map<const char*, std::vector<std::byte>> tables_;  // guarded by tables_mutex_
+  std::mutex pass_through_mutex_;                         // a plugin may call the host's get_table in its own
+  std::set<std::string> passed_through_;                  // guarded by pass_through_mutex_
 };
 
 // The host table for the plugin: every function that `outer` offers in its first `known` bytes.

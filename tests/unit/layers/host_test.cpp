@@ -394,6 +394,24 @@ TEST_F(PassThrough, UnknownTableIsRefusedUnderStrict) {
               Contains(HasSubstr("layers.pass_through table=org.example.private/1 backend=fake refused=1")));
 }
 
+TEST_F(PassThrough, TablesOfTheHostAreLoggedOnceAndRefusedUnderStrict) {
+  static const std::uint64_t of_host = sizeof(of_host);
+  host_.get_table = [](void*, const char* id) -> const void* {
+    return std::string_view(id) == kId ? &of_host : nullptr;
+  };
+  enter();
+  EXPECT_EQ(plugin_host->get_table(plugin_host->host, kId), &of_host);
+  EXPECT_EQ(plugin_host->get_table(plugin_host->host, kId), &of_host);
+  EXPECT_EQ(plugin_host->get_table(plugin_host->host, "org.example.missing/1"), nullptr);
+  EXPECT_EQ(std::count_if(lines.begin(), lines.end(),
+                          [](const std::string& line) { return line.find("pass_through") != line.npos; }),
+            1);
+  strict = true;
+  enter();
+  EXPECT_EQ(plugin_host->get_table(plugin_host->host, kId), nullptr);
+  EXPECT_THAT(lines, Contains(HasSubstr("table=org.example.private/1 backend=fake refused=1")));
+}
+
 TEST_F(PassThrough, MissingFunctionStaysNull) {
   control->backend.fill = nullptr;
   enter();

@@ -189,8 +189,9 @@ class LayersTest : public ::testing::Test {
   const yoke_program_api* programs = nullptr;
   yoke_device* device = nullptr;
 
- private:
   yoke_host_api host_ = YOKE_HOST_API_INIT;
+
+ private:
   std::vector<std::function<void()>> at_end_;  // run in reverse
 };
 
