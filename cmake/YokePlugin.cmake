@@ -19,7 +19,7 @@ function(yoke_add_backend name)
   endif()
   set(target yoke_backend_${name})
   add_library(${target} MODULE ${sources})
-  set_target_properties(${target} PROPERTIES PREFIX lib SUFFIX .so OUTPUT_NAME ${target} INSTALL_RPATH "$ORIGIN"
+  set_target_properties(${target} PROPERTIES PREFIX lib SUFFIX .so OUTPUT_NAME ${target} BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN"
     C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
 
   # The SDK requires C++20, so only C++ sources get it: a project may enable only C.
