@@ -33,19 +33,24 @@ yoke_compile_args compile_args(const std::string& text) {
   return args;
 }
 
-// The statements whose verdict is `from` or worse: "program 'dense', statement 2 `...`: reason; ...".
+// The first `most` statements whose verdict is `from` or worse, and the number of the others:
+// "program 'dense', statement 2 `...`: reason; ...; and 4 more statements".
 std::string verdict_text(const Device& device, const program::Module& module, const std::string& text,
-                         std::int32_t from) {
+                         std::int32_t from, std::size_t most) {
   const auto args = compile_args(text);
   std::size_t statement_count = 0;
   for (const auto& program : module.programs) {
     statement_count += program.statements.size();
   }
   std::string sentences;
+  std::size_t found = 0;
   for (const auto& row : detail::list<&yoke_program_api::can_compile, yoke_verdict>(
            device.backend()->state(), device.name(), static_cast<std::uint32_t>(statement_count),
            device.get(), &args)) {
     if (row.verdict < from || row.program >= module.programs.size()) {
+      continue;
+    }
+    if (++found > most) {
       continue;
     }
     const auto& program = module.programs[row.program];
@@ -55,6 +60,10 @@ std::string verdict_text(const Device& device, const program::Module& module, co
       sentences.append(" `" + program::print(program, program.statements[row.statement]) + "`");
     }
     sentences.append(": ").append(text_of(row.reason));
+  }
+  if (found > most) {
+    sentences.append("; and " + std::to_string(found - most) + " more statement");
+    sentences.append(found - most == 1 ? "" : "s");
   }
   return sentences;
 }
@@ -159,7 +168,8 @@ class Compilation {
     if (runtime_.logger.logs(LogLevel::kDebug)) {
       runtime_.logger.log(LogLevel::kDebug,
                           "code.verdicts device=" + device_->name() + " not_native=\"" +
-                              verdict_text(*device_, module_, code.text_, YOKE_VERDICT_DECOMPOSED) + "\"");
+                              verdict_text(*device_, module_, code.text_, YOKE_VERDICT_DECOMPOSED, SIZE_MAX) +
+                              "\"");
     }
     ++runtime_.compile_count;
     const auto args = compile_args(code.text_);
@@ -192,11 +202,12 @@ class Compilation {
     return {};
   }
 
-  // The unsupported statements as can_compile lists them; if it lists none, the reason in `status`.
+  // The first unsupported statements that can_compile lists; if it lists none, the reason in `status`.
   std::string unsupported_text(const std::string& text, const Status& status) const {
+    constexpr std::size_t kMostStatements = 3;
     std::string unsupported;
     try {
-      unsupported = verdict_text(*device_, module_, text, YOKE_VERDICT_UNSUPPORTED);
+      unsupported = verdict_text(*device_, module_, text, YOKE_VERDICT_UNSUPPORTED, kMostStatements);
     } catch (const Error&) {  // the failure in `status` is more useful than that of can_compile
     }
     if (unsupported.empty()) {

@@ -160,6 +160,27 @@ TEST_F(CompileTest, UnsupportedStatementIsNamedWithTheReason) {
                                   Not(HasSubstr("'first'"))));
 }
 
+TEST_F(CompileTest, FirstUnsupportedStatementsAreNamedAndTheOthersCounted) {
+  options_.strict = true;
+  control_->unsupported = "a[i]";
+  const auto text_of = [&](int statement_count) {
+    std::string text = "yoke.program 1\nprogram p() {\n  arg a : f32[2] in\n";
+    std::string statements;
+    for (int i = 0; i < statement_count; ++i) {
+      const std::string name = "b" + std::to_string(i);
+      text += "  arg " + name + " : f32[2] out\n";
+      statements += "  " + name + "[i] = a[i] * " + std::to_string(i + 2) + ".0\n";
+    }
+    return text + statements + "}\n";
+  };
+  const auto error_for = [&](int statement_count) {
+    return std::string(error_of([&] { compile(device(), text_of(statement_count)); }).what());
+  };
+  EXPECT_THAT(error_for(3), AllOf(HasSubstr("statement 3 "), Not(HasSubstr("more statement"))));
+  EXPECT_THAT(error_for(4), AllOf(HasSubstr("; and 1 more statement,"), Not(HasSubstr("statement 4 "))));
+  EXPECT_THAT(error_for(5), HasSubstr("; and 2 more statements,"));
+}
+
 TEST_F(CompileTest, VerdictsAreRequestedOnceWithRoomForEveryStatement) {
   static std::vector<std::uint32_t> capacities;
   capacities.clear();
