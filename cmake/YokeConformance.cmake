@@ -4,7 +4,7 @@
 # yoke_add_conformance_test(<target> [NAME name] [EXPECT file] [SEED n] [TIMEOUT s] [OPTIONS name=value...]
 #                           [ARGUMENTS word...] [LABELS word...])
 #   Adds the test conformance.<name>, which runs yoke-conformance on the plugin that <target> builds and writes
-#   conformance-<name>.xml (JUnit) to the current binary folder.
+#   conformance-<name>.xml (JUnit) to the current binary folder. Call include(CTest) or enable_testing() first.
 #   NAME       default: the target's name without yoke_backend_
 #   EXPECT     file of expected failures, one per line: group.test = "reason"
 #   SEED       seed of the random numbers, 1 by default, so that runs are reproducible

@@ -146,7 +146,7 @@ int print_options(const std::string& name, bool as_json) {
               << (spec.scope == YOKE_OPTION_SCOPE_PLUGIN ? ", for the whole plugin" : "") << "\n      "
               << spec.help
               << (spec.scope == YOKE_OPTION_SCOPE_PLUGIN
-                      ? " Set it with --plugin-option " + name + "." + spec.name + "=VALUE."
+                      ? "\n      Set it with --plugin-option " + name + "." + spec.name + "=VALUE."
                       : "")
               << '\n';
   }

@@ -64,7 +64,7 @@ void check_backend(const TrainOptions& options) {
     const bool is_number = !count.empty() && std::all_of(count.begin(), count.end(),
                                                          [](char c) { return c >= '0' && c <= '9'; });
     check(colon != 0 && !part.empty() && is_number,
-          "--backend takes a name (cc) or names with device counts (cuda:1,cc:2), not '" + options.backend +
+          "--backend takes a name (cc) or names with shard counts (cuda:1,cc:2), not '" + options.backend +
               "'");
   }
 }
@@ -106,7 +106,7 @@ struct TypedOptions {
 
 void describe(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
   line.text("backend", &options.backend,
-            "backend to train on, default cc, or several with device counts: cuda:1,cc:2", "NAME");
+            "backend to train on, default cc, or several with shard counts: cuda:1,cc:2", "NAME");
   line.integer("shards", &options.shards, "workers that divide each batch, default 2");
   line.text("data", &typed.data,
             "folder with IDX files like MNIST's, plain or .gz; they set the image size and the classes",

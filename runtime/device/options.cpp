@@ -106,7 +106,9 @@ const OptionSpec& find_spec(const std::string& device, const std::string& name,
       return spec;
     }
     if (spec.name == name) {
-      refuse(device, name, "is an option of the whole plugin; set it in RuntimeOptions::plugin_options");
+      refuse(device, name,
+             "is an option of the whole plugin; set it with --plugin-option, or in "
+             "RuntimeOptions::plugin_options");
     }
     if (of_device) {
       names.push_back(spec.name);

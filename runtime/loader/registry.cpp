@@ -311,10 +311,12 @@ Error Registry::unknown(std::string_view name) const {
     text += "; a backend name is " + std::string(kNameForm);
     return {ErrorCode::kNotFound, text};
   }
-  text += "; check the spelling, or put " + file_name(name) + " in one of the searched folders:";
+  text += "; check the spelling, or put " + file_name(name) + " in one of the searched folders: ";
+  const char* separator = "";
   for (const auto* folders : {&path_.first, &path_.after}) {
     for (const auto& folder : *folders) {
-      text += " " + folder.path.string() + " (" + folder.origin + ")";
+      text += separator + folder.path.string() + " (" + folder.origin + ")";
+      separator = ", ";
     }
   }
   return {ErrorCode::kNotFound, text};

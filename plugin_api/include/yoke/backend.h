@@ -98,8 +98,8 @@ typedef struct yoke_option_spec {
 
 typedef struct yoke_device_info {
   uint64_t struct_size;
-  char name[YOKE_NAME_CAPACITY];      /* for display, such as "AMD EPYC 9654" */
-  char unique_id[YOKE_NAME_CAPACITY]; /* the same for the same hardware in every process */
+  char name[YOKE_NAME_CAPACITY];      /* for display, not empty, such as "AMD EPYC 9654" */
+  char unique_id[YOKE_NAME_CAPACITY]; /* not empty; the same for the same hardware in every process */
   uint64_t memory_bytes;              /* total; 0: unknown */
   uint64_t type_mask;                 /* bits 1 << YOKE_TYPE_* */
   int32_t kind;                       /* YOKE_DEVICE_* */

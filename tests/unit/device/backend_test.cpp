@@ -52,7 +52,8 @@ TEST_F(BackendTest, PluginOptionsAreListedButNotAcceptedByDevices) {
   const std::vector<Option> plugin_option = {{"verbose", true}};
   EXPECT_STREQ(
       error_of([&] { backend()->open_device(0, plugin_option); }).what(),
-      "test0:0: option 'verbose' is an option of the whole plugin; set it in RuntimeOptions::plugin_options");
+      "test0:0: option 'verbose' is an option of the whole plugin; set it with --plugin-option, or in "
+      "RuntimeOptions::plugin_options");
   const std::vector<Option> unknown = {{"thread", std::int64_t{1}}};
   EXPECT_STREQ(error_of([&] { backend()->open_device(0, unknown); }).what(),
                "test0:0: option 'thread' is unknown; the options are threads");

@@ -104,7 +104,8 @@ TEST_F(PluginDeviceTest, OptionsOutsideTheSchemaDoNotReachThePlugin) {
        "option 'thread' is unknown; the options are threads, share, mode, pin"},
       {{{"threads", std::int64_t{9}}}, "option 'threads' is 9; its range is 1 to 8"},
       {{{"level", std::int64_t{1}}},
-       "option 'level' is an option of the whole plugin; set it in RuntimeOptions::plugin_options"},
+       "option 'level' is an option of the whole plugin; set it with --plugin-option, or in "
+       "RuntimeOptions::plugin_options"},
       {{{"threads", 2.0}}, "option 'threads' must be an integer"},
       {{{"share", 1.5}}, "option 'share' is 1.5; its range is 0 to 1"},
       {{{"mode", std::string("wild")}}, "option 'mode' is 'wild'; its values are fast, exact"},

@@ -238,8 +238,8 @@ class Device {
 };
 
 struct DeviceInfo {
-  std::string name;
-  std::string unique_id;
+  std::string name;       // not empty
+  std::string unique_id;  // not empty; the same for the same hardware in every process
   std::uint64_t memory_bytes = 0;
   std::vector<std::int32_t> types = {YOKE_TYPE_F32};  // that programs may compute with
   std::int32_t kind = YOKE_DEVICE_OTHER;
@@ -277,7 +277,7 @@ class Backend {
   virtual std::unique_ptr<Device> open_device(std::uint32_t ordinal, const Options& options) = 0;
   // Returns an additional table, or null. It starts with its struct_size and must
   // live as long as the plugin. Its functions receive the handles of backend.h;
-  // object_of (handles.h) returns the object of such a handle.
+  // object_of (detail/handles.h) returns the object of such a handle.
   virtual const void* table(std::string_view id) {
     (void)id;
     return nullptr;
