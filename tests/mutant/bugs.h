@@ -225,7 +225,7 @@ inline constexpr Bug kBugs[] = {
     {"link_takes_small_buffers", "routine.invalid-bindings", "too small: routine_link returned OK"},
     {"stated_alignment_is_not_checked", "routine.alignments", "whose alignment is 64"},
     {"workspace_may_be_misaligned", "routine.workspaces", "workspace at offset 128"},
-    {"workspace_is_prepared_when_queued", "routine.shared-workspace", "has another result"},
+    {"workspace_is_prepared_when_queued", "thread.shared-workspace", "share a workspace"},
     {"link_takes_overlaps", "routine.overlaps", "routine_link returned OK"},
     {"symbol_range_is_not_checked", "routine.symbol-values", "routine_launch returned OK"},
     {"symbols_of_previous_launch_are_used", "routine.repeated-launch", "expected"},

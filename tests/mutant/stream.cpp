@@ -201,7 +201,7 @@ void Stream::host_callback(yoke_host_callback_fn callback, void* user) {
     }
   };
   if (on<"callback_runs_before_earlier_work">()) {
-    std::thread(call).join();
+    call();
   } else if (on<"callback_does_not_hold_its_stream">()) {
     post([call] { std::thread(call).detach(); });
   } else {

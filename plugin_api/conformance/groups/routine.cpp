@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include "groups.h"
-#include "host_callback.h"
 #include "program/run/batch.h"
 #include "program/run/counter.h"
 #include "program/run/random_programs.h"
@@ -135,79 +134,6 @@ void adjacent_ranges(Kit& kit) {
   run.check_values();
 }
 
-// Launches programs with one workspace, on one stream and on two streams that are ordered by events.
-void shared_workspace(Kit& kit) {
-  Device& device = kit.device();
-  const Plugin& plugin = device.plugin();
-  std::vector<Stream> streams;
-  streams.emplace_back(device);
-  streams.emplace_back(device);
-  const GeneratorOptions options = generator_options(device);
-  BatchRunner runner(device);
-  Tally tally;
-  std::vector<Case> cases;
-  for (std::uint64_t index = 0; index < 12; ++index) {
-    const Case one = generate_case(kit.settings().seed, index, options);
-    if (!runner.supported({&one, 1}, tally).empty()) {
-      cases.push_back(one);
-    }
-  }
-  const Code code = compile(device, text_of(cases));
-  struct Run {
-    const Case* one;
-    std::unique_ptr<Arena> arena;
-    Routine routine;
-    std::vector<Bytes> expected;
-  };
-  Arena::Pool pool;
-  std::vector<yoke_entry_info> infos;
-  std::uint64_t largest = 0;
-  for (std::uint32_t i = 0; i < cases.size(); ++i) {
-    infos.push_back(describe_entry(plugin, code, i));
-    largest = std::max(largest, infos.back().workspace_byte_count);
-  }
-  const Buffer workspace(device, largest);
-  std::vector<Run> runs;
-  for (std::uint32_t i = 0; i < cases.size(); ++i) {
-    if (infos[i].workspace_byte_count == 0 || infos[i].deterministic == 0) {
-      continue;
-    }
-    Run run{&cases[i], std::make_unique<Arena>(device, pool, cases[i], 0, 0), {}, {}};
-    run.arena->upload(initial_arguments(cases[i]));
-    const Buffer own(device, infos[i].workspace_byte_count);
-    launch(plugin, link(plugin, code, i, run.arena->bindings(), binding(own)), cases[i].launches[0]);
-    run.expected = run.arena->download();
-    run.routine = link(plugin, code, i, run.arena->bindings(), binding(workspace));
-    runs.push_back(std::move(run));
-  }
-  if (runs.size() < 2) {
-    unsupported("fewer than two of 12 random programs need a workspace and are deterministic");
-  }
-  for (const std::size_t stream_count : {1U, 2U}) {
-    for (const Run& run : runs) {
-      run.arena->upload(initial_arguments(*run.one));
-    }
-    const auto gate = HostCallback::gate(streams[0]);  // until all launches are queued
-    for (std::size_t i = 0; i < runs.size(); ++i) {
-      const Stream& stream = streams[i % stream_count];
-      stream.wait_for(streams[(i + 1) % stream_count].record());
-      expect_ok(plugin.routine_launch(stream.get(), runs[i].routine.get(), runs[i].one->launches[0]),
-                "queueing a launch");
-    }
-    if (gate != nullptr) {
-      gate->open();
-    }
-    streams[0].synchronize();
-    streams[1].synchronize();
-    for (const Run& run : runs) {
-      check(run.arena->download() == run.expected,
-            "a routine that shares its workspace has another result, with ", stream_count,
-            " ordered streams:\n", text_of({run.one, 1}));
-    }
-  }
-  kit.note(text(runs.size(), " routines shared a workspace"));
-}
-
 void peer_buffers(Kit& kit) {
   Device& device = kit.device();
   Plugin& plugin = device.plugin();
@@ -256,10 +182,6 @@ std::vector<Test> routine_tests() {
        "arguments may be adjacent in one buffer, at offsets that are multiples of the element size",
        {26},
        adjacent_ranges},
-      {"shared-workspace",
-       "routines can share a workspace when their launches are ordered",
-       {54},
-       shared_workspace},
       {"peer-buffers",
        "a routine can use another device's buffers in place if peer_access allows it",
        {6},

@@ -5,6 +5,7 @@
 
 #include "add_one.h"
 #include "groups.h"
+#include "host_callback.h"
 
 namespace yoke::conformance {
 namespace {
@@ -287,6 +288,48 @@ void temporaries(Kit& kit) {
   });
 }
 
+// Four routines with one workspace, on one stream and on two streams that are ordered by events.
+void shared_workspace(Kit& kit) {
+  Device& device = kit.device();
+  const Plugin& plugin = kit.plugin();
+  const Code code = compile(device, kByTemporaries);
+  const Buffer workspace = workspace_for(device, code);
+  struct Bound {
+    Buffer x, y;
+    Routine routine;
+  };
+  std::vector<Bound> bound;
+  for (int i = 0; i < 4; ++i) {
+    Bound one{
+        Buffer(device, kCount * sizeof(std::int32_t)), Buffer(device, kCount * sizeof(std::int32_t)), {}};
+    one.x.write(0, bytes_of(std::vector<std::int32_t>(kCount, i)));
+    const yoke_binding bindings[] = {binding(one.x), binding(one.y)};
+    one.routine = link(plugin, code, 0, bindings, binding(workspace));
+    bound.push_back(std::move(one));
+  }
+  const Stream streams[] = {Stream(device), Stream(device)};
+  for (const std::size_t stream_count : {1U, 2U}) {
+    const auto gate = HostCallback::gate(streams[0]);  // until all launches are queued
+    for (std::size_t i = 0; i < bound.size(); ++i) {
+      const Stream& stream = streams[i % stream_count];
+      stream.wait_for(streams[(i + 1) % stream_count].record());
+      expect_ok(plugin.routine_launch(stream.get(), bound[i].routine.get(), {}), "queueing a launch");
+    }
+    if (gate != nullptr) {
+      gate->open();
+    }
+    for (const Stream& stream : streams) {
+      stream.synchronize();
+    }
+    for (std::size_t i = 0; i < bound.size(); ++i) {
+      const std::vector<std::int32_t> expected(kCount, static_cast<std::int32_t>(i) * 8 + 7);
+      check(bound[i].y.contents() == bytes_of(expected), "routine ", i, " of 4 that share a workspace on ",
+            stream_count == 1 ? "one stream" : "two ordered streams", " has a wrong result");
+      bound[i].y.write(0, Bytes(bound[i].y.byte_count()));
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<Test> thread_tests() {
@@ -321,6 +364,10 @@ std::vector<Test> thread_tests() {
        {20, 26},
        temporaries,
        2},
+      {"shared-workspace",
+       "routines can share a workspace when their launches are ordered",
+       {54},
+       shared_workspace},
   };
 }
 
