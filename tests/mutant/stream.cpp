@@ -45,19 +45,17 @@ std::int32_t Timeline::status() {
   return YOKE_STATUS_OK;
 }
 
-bool Timeline::ends_too_early() const {
-  return (on<"aborted_stream_is_done_too_early">() && aborted) ||
-         (on<"aborted_device_is_done_too_early">() && device->aborted.load()) ||
-         (on<"lost_device_is_done_too_early">() && device->lost.load());
-}
-
-bool Timeline::is_over(std::uint64_t ticket) const {
-  return finished >= std::min(ticket, posted) || ends_too_early();
+bool Timeline::is_over(std::uint64_t ticket, bool is_query) const {
+  const bool ends_too_early =
+      (on<"query_ends_before_aborted_work">() && aborted && is_query) ||
+      (on<"wait_ends_before_aborted_work">() && device->aborted.load() && !is_query) ||
+      (on<"query_ends_before_lost_work">() && device->lost.load() && is_query);
+  return finished >= std::min(ticket, posted) || ends_too_early;
 }
 
 std::int32_t Timeline::state(std::uint64_t ticket) {
   const std::lock_guard lock(device->hub.mutex);
-  if (!is_over(ticket)) {
+  if (!is_over(ticket, /*is_query=*/true)) {
     return YOKE_STATE_PENDING;
   }
   try {
@@ -72,7 +70,7 @@ void Timeline::wait(std::uint64_t ticket, std::uint64_t timeout_ns) {
   Hub& hub = device->hub;
   std::unique_lock lock(hub.mutex);
   const std::uint64_t last = std::min(ticket, posted);
-  const auto over = [&] { return is_over(last); };
+  const auto over = [&] { return is_over(last, /*is_query=*/false); };
   if (on<"wait_ignores_deadline">()) {
     hub.changed.wait(lock, over);
   } else if (on<"wait_gives_up_early">()) {
@@ -173,6 +171,9 @@ void Stream::abort() {
   }
   const std::lock_guard lock(timeline_->device->hub.mutex);
   timeline_->aborted = true;
+  for (Timeline::Command& command : timeline_->work) {
+    command.always = command.always || on<"query_ends_before_aborted_work">();
+  }
   if (on<"stream_abort_ends_the_device">()) {
     timeline_->device->aborted.store(true);
   }
@@ -192,11 +193,12 @@ void Stream::host_callback(yoke_host_callback_fn callback, void* user) {
       const std::lock_guard lock(timeline->device->hub.mutex);
       status = timeline->status();
     }
-    if (on<"callback_gets_ok_on_poisoned_streams">() && timeline->failure) {
+    if ((on<"callback_gets_ok_on_poisoned_streams">() && timeline->failure) ||
+        (on<"callback_gets_ok_on_aborted_streams">() && timeline->aborted)) {
       status = YOKE_STATUS_OK;
     }
     callback(user, status);
-    if (on<"callback_is_called_twice">()) {
+    if (on<"callback_is_called_twice">() && status == YOKE_STATUS_OK) {
       callback(user, status);
     }
   };
@@ -264,7 +266,9 @@ void Stream::run_one(Timeline& timeline, std::unique_lock<std::mutex>& lock) {
   timeline.work.pop_front();
   const bool failed = timeline.failure.has_value() || timeline.aborted || timeline.device->aborted.load() ||
                       timeline.device->lost.load();
-  const bool runs = !failed || always || timeline.ends_too_early() ||
+  const bool runs = !failed || always ||
+                    (on<"wait_ends_before_aborted_work">() && timeline.device->aborted.load()) ||
+                    (on<"query_ends_before_lost_work">() && timeline.device->lost.load()) ||
                     (on<"poisoned_stream_runs_later_work">() && timeline.failure);
   std::optional<sdk::Failure> failure;
   lock.unlock();

@@ -46,8 +46,7 @@ struct Timeline {
   // Returns when the commands have ended, even if they failed or were
   // aborted: only then is their memory unused.
   void wait(std::uint64_t ticket, std::uint64_t timeout_ns);
-  bool is_over(std::uint64_t ticket) const;
-  bool ends_too_early() const;  // bugs
+  bool is_over(std::uint64_t ticket, bool is_query) const;
   bool gives_up() const { return closing || aborted || device->aborted.load() || device->lost.load(); }
 };
 
