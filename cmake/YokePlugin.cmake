@@ -6,8 +6,8 @@
 #   Sources may be C, C++ or both.
 #   PROGRAM  links yoke::program: the parser, the verifier, the reference executor; the project must enable C++
 # Add libraries with target_link_libraries(yoke_backend_<name> PRIVATE ...). Symbols of static
-# libraries stay hidden; shared libraries are searched for beside the plugin ($ORIGIN). Install the
-# plugin to ${YOKE_PLUGIN_DIR}, or add its folder to YOKE_PLUGIN_PATH.
+# libraries stay hidden; shared libraries are searched for beside the plugin ($ORIGIN), in the build
+# folder, too. Install the plugin to ${YOKE_PLUGIN_DIR}, or add its folder to YOKE_PLUGIN_PATH.
 function(yoke_add_backend name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "PROGRAM" "" "")
   set(sources ${arg_UNPARSED_ARGUMENTS})
@@ -19,7 +19,7 @@ function(yoke_add_backend name)
   endif()
   set(target yoke_backend_${name})
   add_library(${target} MODULE ${sources})
-  set_target_properties(${target} PROPERTIES PREFIX lib SUFFIX .so OUTPUT_NAME ${target} BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN"
+  set_target_properties(${target} PROPERTIES PREFIX lib SUFFIX .so OUTPUT_NAME ${target} INSTALL_RPATH "$ORIGIN" BUILD_WITH_INSTALL_RPATH ON
     C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
 
   # The SDK requires C++20, so only C++ sources get it: a project may enable only C.

@@ -32,3 +32,10 @@ string(REGEX REPLACE "^(yoke_plugin_entry T [^\n]*\n)$" "" others "${output}")
 if(others)
   message(FATAL_ERROR "${name} exports symbols other than yoke_plugin_entry:\n${output}")
 endif()
+
+# An empty entry of the library path stands for the working directory.
+find_program(readelf readelf REQUIRED)
+run("list the library path" ${readelf} --dynamic ${plugin})
+if(output MATCHES "R(UN)?PATH[^\n]*(\\[:|::|:])")
+  message(FATAL_ERROR "${name} searches the working directory for libraries:\n${output}")
+endif()

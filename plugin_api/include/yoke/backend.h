@@ -371,7 +371,7 @@ typedef struct yoke_stream_api {
 #define YOKE_PROGRAM_FORMAT "yoke.program"
 #define YOKE_PROGRAM_VERSION 1
 
-/* A text with one or more programs (plugin_api/program/FORMAT.md). */
+/* A text with one or more programs (program/FORMAT.md, beside the guide). */
 typedef struct yoke_compile_args {
   uint64_t struct_size;
   uint64_t flags;     /* 0 */
