@@ -2,6 +2,8 @@
 // plugin_api/conformance/program/case.cpp: draws initial data from counter-based random numbers.
 #include "case.h"
 
+#include <yoke/program/execute.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -125,6 +127,27 @@ std::vector<std::byte> initial_bytes(const Case& one, std::uint32_t number) {
     program::store(tensor.type, bytes.data(), static_cast<std::int64_t>(i), value);
   }
   return bytes;
+}
+
+Contents initial_arguments(const Case& one) {
+  Contents arguments;
+  for (const std::uint32_t number : one.program.arguments()) {
+    const Tensor& tensor = one.program.tensors[number];
+    arguments.push_back(tensor.role == program::Role::kOut
+                            ? std::vector<std::byte>(tensor.byte_count(), kPoisonByte)
+                            : initial_bytes(one, number));
+  }
+  return arguments;
+}
+
+Contents reference_results(const Case& one, std::span<const std::int64_t> symbols) {
+  Contents results = initial_arguments(one);
+  std::vector<void*> pointers;
+  for (auto& bytes : results) {
+    pointers.push_back(bytes.data());
+  }
+  program::execute(one.program, pointers, symbols);
+  return results;
 }
 
 std::string element_text(Type type, std::span<const std::byte> bytes, std::uint64_t element) {

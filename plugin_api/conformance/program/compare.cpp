@@ -4,7 +4,6 @@
 #include <charconv>
 #include <cmath>
 
-#include "case.h"
 #include "error_units.h"
 #include "evaluate.h"
 
@@ -101,6 +100,21 @@ std::string describe(const Program& program, const Mismatch& mismatch) {
          mismatch.got + ", the reference executor has " + mismatch.expected + units +
          "; allowed: " + mismatch.allowed + "; " + std::to_string(mismatch.wrong_elements) + " of " +
          std::to_string(tensor.element_count()) + " elements are wrong";
+}
+
+std::string compare_results(const Case& one, std::span<const std::int64_t> symbols, const Contents& got) {
+  const Contents start = initial_arguments(one);
+  const Contents expected = reference_results(one, symbols);
+  const std::vector<std::span<const std::byte>> spans(start.begin(), start.end());
+  const std::vector<Bounds> bounds = evaluate_bounds(one.program, spans, symbols);
+  const std::vector<std::uint32_t> arguments = one.program.arguments();
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    Mismatch mismatch;
+    if (find_mismatch(one.program, arguments[i], bounds[arguments[i]], expected[i], got[i], mismatch)) {
+      return describe(one.program, mismatch);
+    }
+  }
+  return {};
 }
 
 }  // namespace yoke::conformance

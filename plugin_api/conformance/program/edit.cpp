@@ -282,24 +282,6 @@ bool is_valid(const Program& program) {
   }
 }
 
-double weight_of(const Expr& expr) {
-  double sum = expr.op == Op::kConst ? 4 : expr.op == Op::kIndex ? 6 : 20;
-  if (expr.op == Op::kRead) {
-    sum += expr.access.otherwise ? 5 : 0;
-    sum +=
-        expr.access.otherwise && (expr.access.otherwise->number != 0 || expr.access.otherwise->integer != 0)
-            ? 1
-            : 0;
-  }
-  if (expr.op == Op::kConst && (expr.literal.number != 1 && expr.literal.integer != 1)) {
-    sum += 1;
-  }
-  for (const Expr& argument : expr.args) {
-    sum += weight_of(argument);
-  }
-  return sum;
-}
-
 }  // namespace
 
 bool tidy(Case& one) {
@@ -328,35 +310,20 @@ bool tidy(Case& one) {
 }
 
 double weight(const Case& one) {
-  double sum = 0;
-  for (Statement statement : one.program.statements) {
-    sum += 1000 + weight_of(statement.value) + (statement.reduce ? 12 : 0) + (statement.accumulator ? 5 : 0) +
-           (statement.assign != Assign::kSet ? 3 : 0) + (statement.hint >= 0 ? 2 : 0);
+  double sum = static_cast<double>(program::print(one.program).size());
+  for (const Statement& statement : one.program.statements) {
+    sum += 1000;
     for (const program::Loop& loop : statement.loops) {
-      sum += 4 + std::log2(static_cast<double>(loop.extent));
+      sum += std::log2(static_cast<double>(loop.extent));
     }
-    visit_accesses(statement, [&](Access& access) {
-      for (const Index& index : access.indices) {
-        sum += 2 + (index.element_of ? 8 : 0);
-      }
-    });
-    visit_affines(statement, [&](Affine& affine) {
-      sum += affine.constant != 0 ? 1.5 : 0;
-      for (const Affine::Term& term : affine.terms) {
-        sum += 2 + (term.coefficient != 1 ? 1 : 0);
-      }
-    });
   }
   for (std::size_t i = 0; i < one.program.tensors.size(); ++i) {
-    const Tensor& tensor = one.program.tensors[i];
-    sum += 30 + (one.data[i].kind == DataKind::kDyadic ? 0 : 0.5) + (one.data[i].shared >= 0 ? 1 : 0) +
-           (tensor.role == Role::kInOut ? 1 : 0);
-    for (const std::uint64_t dim : tensor.dims) {
-      sum += 3 + std::log2(static_cast<double>(dim));
+    sum += (one.data[i].kind == DataKind::kDyadic ? 0 : 0.5) + (one.data[i].shared >= 0 ? 1 : 0);
+    for (const std::uint64_t dim : one.program.tensors[i].dims) {
+      sum += std::log2(static_cast<double>(dim));
     }
   }
-  return sum + 25.0 * static_cast<double>(one.program.symbols.size()) +
-         5.0 * static_cast<double>(one.launches.size());
+  return sum + 5.0 * static_cast<double>(one.launches.size());
 }
 
 }  // namespace yoke::conformance

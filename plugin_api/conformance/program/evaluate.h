@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bound.h"
+#include "case.h"
 
 namespace yoke::conformance {
 
@@ -42,5 +43,9 @@ std::string describe(const program::Program& program, const Mismatch& mismatch);
 // Finds the first element of `tensor` that is not allowed. Returns false if there is none.
 bool find_mismatch(const program::Program& program, std::uint32_t tensor, const Bounds& bounds,
                    std::span<const std::byte> expected, std::span<const std::byte> got, Mismatch& mismatch);
+
+// Compares the arguments after a launch with the allowed results. Returns a description of the first mismatch,
+// or nothing.
+std::string compare_results(const Case& one, std::span<const std::int64_t> symbols, const Contents& got);
 
 }  // namespace yoke::conformance

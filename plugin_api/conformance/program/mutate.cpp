@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/program/mutate.cpp: removes, duplicates, swaps and replaces tokens.
+// plugin_api/conformance/program/mutate.cpp: removes, duplicates, swaps and replaces tokens and lines.
 #include "mutate.h"
 
 #include <yoke/program/text.h>
 
+#include <algorithm>
 #include <cctype>
+#include <numeric>
 #include <vector>
 
 namespace yoke::conformance {
@@ -32,21 +34,76 @@ constexpr const char* kOthers[] = {"0 ",  "1 ",    "-1 ",  "4000000 ", "i ",   "
                                    "x1 ", "y0 ",   "f32 ", "bool ",    "i64 ", "sum ", "else ",
                                    "in ", "temp ", "out ", "+ ",       "* ",   "[",    "] ",
                                    "(",   ") ",    "=",    "nan ",     "\n",   "for "};
+constexpr const char* kFigures[] = {"0 ",
+                                    "1 ",
+                                    "2 ",
+                                    "7 ",
+                                    "255 ",
+                                    "65504 ",
+                                    "65536 ",
+                                    "0.5 ",
+                                    "1e300 ",
+                                    "1e-310 ",
+                                    "2147483648 ",
+                                    "inf ",
+                                    "nan ",
+                                    "-1 ",
+                                    "-3 ",
+                                    "1 * ",
+                                    "9223372036854775807 ",
+                                    "-9223372036854775808 "};
+
+enum class Kind { kFigure, kName, kMark };
+
+Kind kind_of(const std::string& token) {
+  const auto first = static_cast<unsigned char>(token[0]);
+  return std::isdigit(first) != 0 ? Kind::kFigure : std::isalpha(first) != 0 ? Kind::kName : Kind::kMark;
+}
+
+// A token of the same kind.
+std::string alike(const std::vector<std::string>& tokens, const std::string& token, Random& random) {
+  if (kind_of(token) == Kind::kFigure && random.chance(2)) {
+    return kFigures[random.below(std::size(kFigures))];
+  }
+  std::string other = token;
+  for (int attempt = 0; attempt < 16 && other == token; ++attempt) {
+    const std::string& drawn = tokens[random.below(tokens.size())];
+    other = kind_of(drawn) == kind_of(token) ? drawn : other;
+  }
+  return other;
+}
+
+// Swaps two lines, or repeats one.
+std::string with_moved_line(const std::string& text, Random& random) {
+  std::vector<std::string> lines;
+  for (std::size_t at = 0, end = 0; at < text.size(); at = end) {
+    end = std::min(text.find('\n', at), text.size() - 1) + 1;
+    lines.push_back(text.substr(at, end - at));
+  }
+  std::string& one = lines[random.below(lines.size())];
+  std::string& other = lines[random.below(lines.size())];
+  if (random.chance(2)) {
+    one.swap(other);
+  } else {
+    one += std::string(other);
+  }
+  return std::accumulate(lines.begin(), lines.end(), std::string());
+}
 
 }  // namespace
 
-std::optional<Invalid> mutate(std::string_view valid, Random& random) {
-  std::vector<std::string> tokens = tokens_of(valid);
+std::string change_tokens(std::string_view text, Random& random) {
+  std::vector<std::string> tokens = tokens_of(text);
   const std::uint64_t changes = 1 + random.below(2);
-  for (std::uint64_t i = 0; i < changes && tokens.size() > 2; ++i) {
+  for (std::uint64_t i = 0; i < changes && tokens.size() > 3; ++i) {
     // The first three tokens are the format's name and version.
     const std::size_t at = 3 + random.below(tokens.size() - 3);
-    switch (random.below(5)) {
+    switch (random.below(10)) {
       case 0:
         tokens.erase(tokens.begin() + static_cast<std::ptrdiff_t>(at));
         break;
       case 1:
-        tokens.insert(tokens.begin() + static_cast<std::ptrdiff_t>(at), tokens[at]);
+        tokens.insert(tokens.begin() + static_cast<std::ptrdiff_t>(at), std::string(tokens[at]));
         break;
       case 2:
         std::swap(tokens[at], tokens[random.below(tokens.size())]);
@@ -54,14 +111,19 @@ std::optional<Invalid> mutate(std::string_view valid, Random& random) {
       case 3:
         tokens[at] = tokens[random.below(tokens.size())];
         break;
-      default:
+      case 4:
         tokens[at] = kOthers[random.below(std::size(kOthers))];
+        break;
+      default:
+        tokens[at] = alike(tokens, tokens[at], random);
     }
   }
-  Invalid invalid;
-  for (const std::string& token : tokens) {
-    invalid.text += token;
-  }
+  const std::string changed = std::accumulate(tokens.begin(), tokens.end(), std::string());
+  return random.chance(4) && !changed.empty() ? with_moved_line(changed, random) : changed;
+}
+
+std::optional<Invalid> mutate(std::string_view valid, Random& random) {
+  Invalid invalid{change_tokens(valid, random), {}};
   try {
     program::parse_and_verify(invalid.text);
     return std::nullopt;

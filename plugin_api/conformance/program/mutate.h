@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/program/mutate.h: makes valid program texts invalid.
+// plugin_api/conformance/program/mutate.h: changes program texts, which makes most of them invalid.
 #pragma once
 
 #include <optional>
@@ -10,14 +10,17 @@
 
 namespace yoke::conformance {
 
+// Changes one or two tokens or lines of a program text. Most changes keep the kind of the token, so that the
+// result often parses, and the verifier has to find what is wrong with it.
+std::string change_tokens(std::string_view text, Random& random);
+
 // An invalid text and the library's error for it: "line 3, column 9: ...".
 struct Invalid {
   std::string text;
   std::string reason;
 };
 
-// Changes one or two tokens of a valid text. Returns nothing if the result is
-// still valid, or its error has no line number.
+// change_tokens of a valid text. Returns nothing if the result is still valid, or its error has no line number.
 std::optional<Invalid> mutate(std::string_view valid, Random& random);
 
 }  // namespace yoke::conformance

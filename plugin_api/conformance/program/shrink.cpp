@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -27,25 +28,74 @@ namespace {
 // Edits a copy of the case. Returns false if there is nothing to change.
 using Edit = std::function<bool(Case&)>;
 
-Expr* nth_expression(Expr& expr, std::size_t& number) {
-  if (number == 0) {
-    return &expr;
-  }
-  --number;
-  for (Expr& argument : expr.args) {
-    if (Expr* found = nth_expression(argument, number)) {
-      return found;
-    }
-  }
-  return nullptr;
+// The places in a case that one kind of edit applies to, in an order that depends only on the case.
+template <class T>
+using Places = std::vector<T*>;
+
+template <class T>
+void add(std::vector<T>& values, Places<T>& found) {
+  std::transform(values.begin(), values.end(), std::back_inserter(found), [](T& each) { return &each; });
 }
 
-std::size_t count_expressions(const Expr& expr) {
-  std::size_t count = 1;
-  for (const Expr& argument : expr.args) {
-    count += count_expressions(argument);
+Places<Statement> statements_of(Case& one) {
+  Places<Statement> found;
+  add(one.program.statements, found);
+  return found;
+}
+
+Places<Data> data_of(Case& one) {
+  Places<Data> found;
+  add(one.data, found);
+  return found;
+}
+
+void add(Expr& expr, Places<Expr>& found) {
+  visit_expressions(expr, [&](Expr& each) { found.push_back(&each); });
+}
+
+Places<Expr> expressions_of(Case& one) {
+  Places<Expr> found;
+  for (Statement& each : one.program.statements) {
+    add(each.value, found);
   }
-  return count;
+  return found;
+}
+
+Places<Access> accesses_of(Case& one) {
+  Places<Access> found;
+  for (Statement& each : one.program.statements) {
+    visit_accesses(each, [&](Access& access) { found.push_back(&access); });
+  }
+  return found;
+}
+
+Places<Affine> affines_of(Case& one) {
+  Places<Affine> found;
+  for (Statement& each : one.program.statements) {
+    visit_affines(each, [&](Affine& affine) { found.push_back(&affine); });
+  }
+  return found;
+}
+
+// The extents of loops, then the dimensions of tensors.
+Places<std::uint64_t> sizes_of(Case& one) {
+  Places<std::uint64_t> found;
+  for (Statement& each : one.program.statements) {
+    for (program::Loop& loop : each.loops) {
+      found.push_back(&loop.extent);
+    }
+  }
+  for (Tensor& tensor : one.program.tensors) {
+    add(tensor.dims, found);
+  }
+  return found;
+}
+
+// Smaller values of a size, the smallest first; 0 if there is none.
+constexpr std::size_t kSmaller = 6;
+std::uint64_t smaller(std::uint64_t size, std::size_t number) {
+  const std::uint64_t sizes[kSmaller] = {1, 2, size / 4, size / 2, size - size / 4, size - 1};
+  return sizes[number] < size ? sizes[number] : 0;
 }
 
 class Shrinker {
@@ -59,6 +109,7 @@ class Shrinker {
       progress |= statements();
       progress |= symbols();
       progress |= expressions();
+      progress |= loops();
       progress |= sizes();
       progress |= dimensions();
       progress |= indices();
@@ -89,41 +140,42 @@ class Shrinker {
     return true;
   }
 
-  std::size_t statement_count() const { return best_.program.statements.size(); }
-  const Statement& statement(std::size_t number) const { return best_.program.statements[number]; }
+  // Attempts `change` at each place. It returns false if there is nothing to change.
+  template <class T, class Change>
+  bool each(Places<T> (*places)(Case&), const Change& change) {
+    bool progress = false;
+    for (std::size_t n = 0; n < places(best_).size(); ++n) {
+      progress |= attempt([&](Case& one) { return change(*places(one)[n]); });
+    }
+    return progress;
+  }
 
   bool launches() {
+    bool progress = false;
     for (std::size_t i = 0; best_.launches.size() > 1 && i < best_.launches.size(); ++i) {
-      if (attempt([&](Case& one) {
-            one.launches = {one.launches[i]};
-            return true;
-          })) {
+      progress |= attempt([&](Case& one) {
+        one.launches = {one.launches[i]};
         return true;
-      }
+      });
     }
-    return false;
+    return progress;
   }
 
   // Keeps one statement; keeps a prefix; removes one statement.
   bool statements() {
+    using All = std::vector<Statement>;
+    constexpr void (*kEdits[])(All&, std::size_t) = {
+        [](All& all, std::size_t i) { all = {all[all.size() - 1 - i]}; },
+        [](All& all, std::size_t i) { all.resize(i + 1); },
+        [](All& all, std::size_t i) { all.erase(all.end() - 1 - static_cast<std::ptrdiff_t>(i)); }};
     bool progress = false;
-    for (std::size_t i = statement_count(); i-- > 0 && statement_count() > 1;) {
-      progress |= attempt([&](Case& one) {
-        one.program.statements = {one.program.statements[i]};
-        return true;
-      });
-    }
-    for (std::size_t i = 0; i < statement_count() && statement_count() > 1; ++i) {
-      progress |= attempt([&](Case& one) {
-        one.program.statements.resize(i + 1);
-        return i + 1 < statement_count();
-      });
-    }
-    for (std::size_t i = statement_count(); i-- > 0 && statement_count() > 1;) {
-      progress |= attempt([&](Case& one) {
-        one.program.statements.erase(one.program.statements.begin() + static_cast<std::ptrdiff_t>(i));
-        return true;
-      });
+    for (const auto edit : kEdits) {
+      for (std::size_t i = 0; i < best_.program.statements.size(); ++i) {
+        progress |= attempt([&](Case& one) {
+          edit(one.program.statements, i);
+          return true;
+        });
+      }
     }
     return progress;
   }
@@ -147,135 +199,61 @@ class Shrinker {
   // Replaces an operation by one of its subexpressions or by a constant.
   bool expressions() {
     bool progress = false;
-    for (std::size_t i = 0; i < statement_count(); ++i) {
-      for (std::size_t node = 0; node < count_expressions(statement(i).value);) {
-        progress |= simplify(i, node) ? true : (++node, false);
-      }
-    }
-    return progress;
-  }
-
-  bool simplify(std::size_t number, std::size_t node) {
-    const auto replace = [&](const std::function<bool(Expr&)>& change) {
-      return attempt([&](Case& one) {
-        std::size_t at = node;
-        Expr* expr = nth_expression(one.program.statements[number].value, at);
-        return expr != nullptr && change(*expr);
-      });
-    };
     for (std::size_t inner = 1; inner < 24; ++inner) {
-      const bool replaced = replace([&](Expr& expr) {
-        std::size_t at = inner;
-        Expr* found = nth_expression(expr, at);
-        if (found == nullptr || found->type != expr.type) {
+      progress |= each(expressions_of, [inner](Expr& expr) {
+        Places<Expr> below;
+        add(expr, below);
+        if (inner >= below.size() || below[inner]->type != expr.type) {
           return false;
         }
-        Expr taken = std::move(*found);
+        Expr taken = std::move(*below[inner]);
         expr = std::move(taken);
         return true;
       });
-      if (replaced) {
-        return true;
-      }
     }
-    return replace([](Expr& expr) {
+    progress |= each(expressions_of, [](Expr& expr) {
       const bool leaf = expr.op == Op::kConst;
       expr = Expr::constant(expr.type, 1);
       return !leaf;
     });
+    return progress;
   }
 
-  static std::vector<std::uint64_t> smaller(std::uint64_t size) {
-    std::vector<std::uint64_t> sizes;
-    for (const std::uint64_t one :
-         {std::uint64_t{1}, std::uint64_t{2}, size / 4, size / 2, size - size / 4, size - 1}) {
-      if (one >= 1 && one < size && (sizes.empty() || one > sizes.back())) {
-        sizes.push_back(one);
-      }
+  // Removes a loop.
+  bool loops() {
+    bool progress = false;
+    for (std::uint32_t loop = 0; loop < 12; ++loop) {
+      progress |= each(statements_of, [loop](Statement& each) {
+        replace_term(each, false, loop, 0);
+        std::erase(each.reduce_loops, loop);
+        return loop < each.loops.size();
+      });
     }
-    return sizes;
+    return progress;
   }
 
-  // Reduces all equal extents together, then single loops and dimensions.
+  // Reduces all equal sizes together, then single ones.
   bool sizes() {
     bool progress = false;
     std::set<std::uint64_t> all;
-    for (const Tensor& tensor : best_.program.tensors) {
-      all.insert(tensor.dims.begin(), tensor.dims.end());
-    }
-    for (const Statement& each : best_.program.statements) {
-      for (const program::Loop& loop : each.loops) {
-        all.insert(loop.extent);
-      }
+    for (const std::uint64_t* size : sizes_of(best_)) {
+      all.insert(*size);
     }
     for (const std::uint64_t size : all) {
-      for (const std::uint64_t wanted : smaller(size)) {
-        if (attempt([&](Case& one) { return resize(one, size, wanted); })) {
-          progress = true;
-          break;
-        }
-      }
-    }
-    progress |= loop_sizes();
-    progress |= tensor_sizes();
-    return progress;
-  }
-
-  static bool resize(Case& one, std::uint64_t size, std::uint64_t wanted) {
-    for (Tensor& tensor : one.program.tensors) {
-      std::replace(tensor.dims.begin(), tensor.dims.end(), size, wanted);
-    }
-    for (Statement& each : one.program.statements) {
-      for (program::Loop& loop : each.loops) {
-        loop.extent = loop.extent == size ? wanted : loop.extent;
-      }
-    }
-    return true;
-  }
-
-  bool loop_sizes() {
-    bool progress = false;
-    for (std::size_t i = 0; i < statement_count(); ++i) {
-      for (std::uint32_t loop = 0; loop < statement(i).loops.size(); ++loop) {
-        const auto without = [&](Case& one) {
-          Statement& each = one.program.statements[i];
-          replace_term(each, false, loop, 0);
-          std::erase(each.reduce_loops, loop);
-          return true;
-        };
-        if (attempt(without)) {
-          progress = true;
-          break;
-        }
-        for (const std::uint64_t wanted : smaller(statement(i).loops[loop].extent)) {
-          if (attempt([&](Case& one) {
-                one.program.statements[i].loops[loop].extent = wanted;
-                return true;
-              })) {
-            progress = true;
-            break;
+      for (std::size_t number = 0; number < kSmaller; ++number) {
+        progress |= attempt([&](Case& one) {
+          for (std::uint64_t* each : sizes_of(one)) {
+            *each = *each == size ? smaller(size, number) : *each;
           }
-        }
+          return smaller(size, number) != 0;
+        });
       }
     }
-    return progress;
-  }
-
-  bool tensor_sizes() {
-    bool progress = false;
-    for (std::size_t i = 0; i < best_.program.tensors.size(); ++i) {
-      for (std::size_t dim = 0;
-           i < best_.program.tensors.size() && dim < best_.program.tensors[i].dims.size(); ++dim) {
-        for (const std::uint64_t wanted : smaller(best_.program.tensors[i].dims[dim])) {
-          if (attempt([&](Case& one) {
-                one.program.tensors[i].dims[dim] = wanted;
-                return true;
-              })) {
-            progress = true;
-            break;
-          }
-        }
-      }
+    for (std::size_t number = 0; number < kSmaller; ++number) {
+      progress |= each(sizes_of, [number](std::uint64_t& size) {
+        size = smaller(size, number);
+        return size != 0;
+      });
     }
     return progress;
   }
@@ -284,120 +262,72 @@ class Shrinker {
   bool dimensions() {
     bool progress = false;
     for (std::uint32_t i = 0; i < best_.program.tensors.size(); ++i) {
-      for (std::size_t dim = 0;
-           i < best_.program.tensors.size() && dim < best_.program.tensors[i].dims.size();) {
-        progress |= attempt([&](Case& one) { return drop_dimension(one, i, dim); }) ? true : (++dim, false);
+      for (std::size_t dim = 0; dim < 8; ++dim) {
+        progress |= attempt([&](Case& one) { return drop_dimension(one, i, dim); });
       }
     }
     return progress;
   }
 
   static bool drop_dimension(Case& one, std::uint32_t tensor, std::size_t dim) {
-    auto& dims = one.program.tensors[tensor].dims;
-    dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(dim));
-    for (Statement& each : one.program.statements) {
-      visit_accesses(each, [&](Access& access) {
-        if (access.tensor == tensor) {
-          access.indices.erase(access.indices.begin() + static_cast<std::ptrdiff_t>(dim));
+    const auto drop = [dim](auto& values) {
+      values.erase(values.begin() + static_cast<std::ptrdiff_t>(dim));
+    };
+    if (tensor >= one.program.tensors.size() || dim >= one.program.tensors[tensor].dims.size()) {
+      return false;
+    }
+    drop(one.program.tensors[tensor].dims);
+    for (Access* access : accesses_of(one)) {
+      if (access->tensor == tensor) {
+        drop(access->indices);
+      }
+      for (Index& index : access->indices) {
+        if (index.element_of == tensor) {
+          drop(index.element_indices);
         }
-        for (Index& index : access.indices) {
-          if (index.element_of == tensor) {
-            index.element_indices.erase(index.element_indices.begin() + static_cast<std::ptrdiff_t>(dim));
-          }
-        }
-      });
+      }
     }
     return true;
   }
 
-  // Simplifies indices: no gather, no offset, stride 1, fewer terms.
+  // Simplifies indices: no offset, no terms, stride 1, fewer terms, no gather, no `else` or a plain one.
   bool indices() {
-    bool progress = false;
-    for (std::size_t i = 0; i < statement_count(); ++i) {
-      for (std::size_t number = 0;; ++number) {
-        std::size_t count = 0;
-        const auto change = [&](const std::function<bool(Affine&)>& apply) {
-          return attempt([&](Case& one) {
-            std::size_t at = 0;
-            bool changed = false;
-            visit_affines(one.program.statements[i],
-                          [&](Affine& affine) { changed = at++ == number ? apply(affine) : changed; });
-            count = at;
-            return changed;
-          });
-        };
-        progress |= change([](Affine& affine) { return std::exchange(affine.constant, 0) != 0; });
-        progress |= change([](Affine& affine) {
-          const bool has_terms = !affine.terms.empty();
-          affine = Affine{};
-          return has_terms;
-        });
-        progress |= change([](Affine& affine) {
-          return !affine.terms.empty() && std::exchange(affine.terms[0].coefficient, 1) != 1;
-        });
-        progress |= change([](Affine& affine) {
-          const bool has_more = affine.terms.size() > 1;
-          affine.terms.resize(has_more ? 1 : affine.terms.size());
-          return has_more;
-        });
-        if (number >= count) {
-          break;
-        }
+    bool progress = each(affines_of, [](Affine& affine) { return std::exchange(affine.constant, 0) != 0; });
+    progress |= each(affines_of, [](Affine& affine) { return !std::exchange(affine, {}).terms.empty(); });
+    progress |= each(affines_of, [](Affine& affine) {
+      return !affine.terms.empty() && std::exchange(affine.terms[0].coefficient, 1) != 1;
+    });
+    progress |= each(affines_of, [](Affine& affine) {
+      const bool has_more = affine.terms.size() > 1;
+      affine.terms.resize(has_more ? 1 : affine.terms.size());
+      return has_more;
+    });
+    progress |= each(accesses_of, [](Access& access) {
+      bool gathers = false;
+      for (Index& index : access.indices) {
+        gathers = gathers || index.element_of;
+        index = index.element_of ? Index{} : index;
       }
-      progress |= accesses(i);
-    }
-    return progress;
-  }
-
-  bool accesses(std::size_t number) {
-    bool progress = false;
-    std::size_t count = 0;
-    visit_accesses(best_.program.statements[number], [&](Access&) { ++count; });
-    for (std::size_t wanted = 0; wanted < count; ++wanted) {
-      const auto change = [&](const std::function<bool(Access&)>& apply) {
-        return attempt([&](Case& one) {
-          std::size_t at = 0;
-          bool changed = false;
-          visit_accesses(one.program.statements[number],
-                         [&](Access& access) { changed = at++ == wanted ? apply(access) : changed; });
-          return changed;
-        });
-      };
-      progress |= change([](Access& access) {
-        const bool gathers = std::any_of(access.indices.begin(), access.indices.end(),
-                                         [](const Index& index) { return index.element_of.has_value(); });
-        for (Index& index : access.indices) {
-          index = index.element_of ? Index{} : index;
-        }
-        return gathers;
-      });
-      progress |=
-          change([](Access& access) { return std::exchange(access.otherwise, std::nullopt).has_value(); });
-      progress |= change([](Access& access) {
-        const bool has = access.otherwise.has_value();
-        access.otherwise = has ? std::optional(program::Literal{}) : std::nullopt;
-        return has;
-      });
-    }
+      return gathers;
+    });
+    progress |= each(accesses_of, [](Access& access) {
+      return std::exchange(access.otherwise, std::nullopt).has_value();
+    });
+    progress |= each(accesses_of,
+                     [](Access& access) { return access.otherwise && (access.otherwise.emplace(), true); });
     return progress;
   }
 
   bool forms() {
-    bool progress = false;
-    for (std::size_t i = 0; i < statement_count(); ++i) {
-      progress |= attempt([&](Case& one) {
-        return std::exchange(one.program.statements[i].assign, Assign::kSet) != Assign::kSet;
-      });
-      progress |= attempt([&](Case& one) {
-        return std::exchange(one.program.statements[i].accumulator, std::nullopt).has_value();
-      });
-      progress |= attempt([&](Case& one) { return std::exchange(one.program.statements[i].hint, -1) >= 0; });
-    }
-    for (std::size_t i = 0; i < best_.data.size(); ++i) {
-      progress |= attempt([&](Case& one) { return std::exchange(one.data[i].shared, -1) >= 0; });
-      progress |= attempt(
-          [&](Case& one) { return std::exchange(one.data[i].kind, DataKind::kDyadic) != DataKind::kDyadic; });
-    }
+    bool progress = each(statements_of, [](Statement& one) {
+      return std::exchange(one.assign, Assign::kSet) != Assign::kSet;
+    });
+    progress |= each(statements_of,
+                     [](Statement& one) { return std::exchange(one.accumulator, std::nullopt).has_value(); });
+    progress |= each(statements_of, [](Statement& one) { return std::exchange(one.hint, -1) >= 0; });
+    progress |= each(data_of, [](Data& one) { return std::exchange(one.shared, -1) >= 0; });
+    progress |= each(
+        data_of, [](Data& one) { return std::exchange(one.kind, DataKind::kDyadic) != DataKind::kDyadic; });
     return progress;
   }
 

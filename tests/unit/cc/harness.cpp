@@ -3,7 +3,6 @@
 #include "harness.h"
 
 #include <gtest/gtest.h>
-#include <yoke/program/execute.h>
 #include <yoke/program/text.h>
 
 #include <algorithm>
@@ -12,8 +11,8 @@
 #include <limits>
 #include <memory>
 
+#include "evaluate.h"
 #include "routine.h"
-#include "scalar.h"
 
 namespace yoke::cc::test {
 
@@ -26,33 +25,6 @@ namespace {
 
 constexpr std::size_t kGuard = 192;
 constexpr std::byte kGuardByte{0xA5};
-
-double random_float(std::mt19937_64& random, const Rules& rules) {
-  if (std::uniform_real_distribution<double>(0, 1)(random) < rules.specials) {
-    constexpr double kInf = std::numeric_limits<double>::infinity();
-    constexpr double kSpecials[] = {
-        0.0, -0.0, kInf, -kInf, 1e-40, -1e-41, 1e30, -1e38, std::numeric_limits<double>::quiet_NaN()};
-    return kSpecials[random() % std::size(kSpecials)];
-  }
-  return std::uniform_real_distribution<double>(rules.low, rules.high)(random);
-}
-
-void fill(const Tensor& tensor, std::byte* data, std::mt19937_64& random, const Rules& rules) {
-  std::uniform_int_distribution<std::int64_t> integers(rules.integer_low, rules.integer_high);
-  for (std::uint64_t i = 0; i < tensor.element_count(); ++i) {
-    const program::Scalar value =
-        program::is_float(tensor.type)
-            ? program::convert(Type::kF64, tensor.type, {random_float(random, rules), 0})
-            : program::convert(Type::kI64, tensor.type,
-                               {0, tensor.type == Type::kBool ? static_cast<std::int64_t>(random() & 1U)
-                                                              : integers(random)});
-    program::store(tensor.type, data, static_cast<std::int64_t>(i), value);
-  }
-}
-
-double element(Type type, const std::byte* data, std::uint64_t i) {
-  return program::convert(type, Type::kF64, program::load(type, data, static_cast<std::int64_t>(i))).number;
-}
 
 const DnnlEngine& engine() {
   static const DnnlEngine shared;
@@ -76,21 +48,6 @@ struct Workspace {
   Guarded guarded;
   std::byte* base = nullptr;
 };
-
-void compare(const Program& program, const Tensor& tensor, const std::byte* got, const std::byte* expected,
-             const Rules& rules) {
-  for (std::uint64_t i = 0; i < tensor.element_count(); ++i) {
-    const double x = element(tensor.type, got, i);
-    const double y = element(tensor.type, expected, i);
-    const double distance = ulp_distance(tensor.type, x, y);
-    if (!(distance <= rules.ulp) && !(std::fabs(x - y) <= rules.absolute)) {
-      ADD_FAILURE() << tensor.name << "[" << i << "] is " << x << ", the reference is " << y << ": "
-                    << distance << " ulp apart, allowed are " << rules.ulp << " or " << rules.absolute << "\n"
-                    << program::print(program);
-      return;
-    }
-  }
-}
 
 }  // namespace
 
@@ -197,33 +154,32 @@ bool same_bytes(const std::vector<Guarded>& a, const std::vector<Guarded>& b) {
   });
 }
 
-void expect_like_reference(std::string_view text, std::uint64_t seed, const Rules& rules,
-                           const std::vector<std::int64_t>& symbols) {
-  const Program program = read(text);
-  const std::vector<std::uint32_t> ids = program.arguments();
-  std::mt19937_64 random(seed);
+void check_launch(const conformance::Case& one, const std::vector<std::int64_t>& symbols, int threads,
+                  const KernelTable& table) {
+  SCOPED_TRACE("seed " + std::to_string(one.seed) + ", kernels " + table.name + ", threads " +
+               std::to_string(threads) + "\n" + program::print(one.program));
   std::vector<Guarded> start;
-  for (const std::uint32_t id : ids) {
-    start.emplace_back(program.tensors[id].byte_count());
-    fill(program.tensors[id], start.back().data(), random, rules);
+  for (const std::vector<std::byte>& bytes : conformance::initial_arguments(one)) {
+    start.emplace_back(bytes.size());
+    std::memcpy(start.back().data(), bytes.data(), bytes.size());
   }
-  std::vector<Guarded> expected = start;
-  std::vector<void*> pointers;
-  for (Guarded& memory : expected) {
-    pointers.push_back(memory.data());
+  const std::vector<Guarded> got = run_guarded(one.program, start, symbols, threads, table);
+  conformance::Contents bytes;
+  for (const Guarded& each : got) {
+    bytes.emplace_back(each.data(), each.data() + each.byte_count());
   }
-  program::execute(program, pointers, symbols);
+  EXPECT_EQ(conformance::compare_results(one, symbols, bytes), "");
+  EXPECT_TRUE(same_bytes(got, run_guarded(one.program, start, symbols, threads, table)))
+      << "a second run gave different bits";
+}
 
+void expect_like_reference(std::string_view text, std::uint64_t seed, const Data& data) {
+  conformance::Case one;
+  one.seed = seed;
+  one.program = read(text);
+  one.data.assign(one.program.tensors.size(), {data.kind, 1, -1});
   for (const KernelTable* table : all_tables()) {
-    SCOPED_TRACE("seed " + std::to_string(seed) + ", kernels " + table->name + ", threads " +
-                 std::to_string(rules.threads));
-    const std::vector<Guarded> got = run_guarded(program, start, symbols, rules.threads, *table);
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      compare(program, program.tensors[ids[i]], got[i].data(), expected[i].data(), rules);
-    }
-    EXPECT_TRUE(same_bytes(got, run_guarded(program, start, symbols, rules.threads, *table)))
-        << "a second run gave different bits\n"
-        << program::print(program);
+    check_launch(one, data.symbols, data.threads, *table);
   }
 }
 

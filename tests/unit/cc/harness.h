@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "case.h"
 #include "compile.h"
 #include "tile/kernels.h"
 
@@ -31,30 +32,23 @@ class Guarded {
   std::uint64_t byte_count_ = 0;
 };
 
-// The range of random arguments and the tolerance of results.
-struct Rules {
-  double low = -2.0;
-  double high = 2.0;
-  std::int64_t integer_low = -3;
-  std::int64_t integer_high = 9;
-  double specials = 0.0;  // fraction of floats that are NaN, infinite, zero, subnormal or huge
-  // Two values match if they are this many ulp apart (of the larger one), or this far in absolute terms.
-  double ulp = 0.0;
-  double absolute = 0.0;
-  int threads = 1;
-};
-
 std::vector<const KernelTable*> all_tables();
 
 // The text of a program `p` with these declarations, statements and symbols.
 std::string text_of(const std::string& body, const std::string& symbols = "");
 program::Program read(std::string_view text);
 
-// Runs a program on cc with every kernel table, on random arguments, and checks that it writes
-// only its outputs, that they match the reference executor's, and that a second run gives the same
-// bits. Failures are reported through EXPECT.
-void expect_like_reference(std::string_view text, std::uint64_t seed, const Rules& rules = {},
-                           const std::vector<std::int64_t>& symbols = {});
+// Runs a launch on cc twice. Checks that it writes only its outputs, that the conformance kit allows the results,
+// and that the second run gives the same bits.
+void check_launch(const conformance::Case& one, const std::vector<std::int64_t>& symbols, int threads,
+                  const KernelTable& table);
+// The same for a text, with every kernel table and arguments of this kind.
+struct Data {
+  conformance::DataKind kind = conformance::DataKind::kUniform;
+  std::vector<std::int64_t> symbols = {};
+  int threads = 1;
+};
+void expect_like_reference(std::string_view text, std::uint64_t seed, const Data& data = {});
 
 // Returns how cc runs each statement.
 std::vector<std::string> notes_of(std::string_view text);

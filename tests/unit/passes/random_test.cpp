@@ -15,7 +15,6 @@ namespace yoke::passes {
 namespace {
 
 using conformance::Case;
-using Results = std::vector<std::vector<std::byte>>;
 
 struct NamedPass {
   const char* name;
@@ -47,13 +46,11 @@ void unify_nans(const program::Tensor& tensor, std::vector<std::byte>& bytes) {
 }
 
 // The bytes of all arguments of `program` after it ran with the data of `one`, which has the same arguments.
-Results results_of(const Case& one, const program::Program& program, std::span<const std::int64_t> symbols) {
-  Results memory;
+conformance::Contents results_of(const Case& one, const program::Program& program,
+                                 std::span<const std::int64_t> symbols) {
+  conformance::Contents memory = conformance::initial_arguments(one);
   std::vector<void*> pointers;
   const std::vector<std::uint32_t> arguments = one.program.arguments();
-  for (const std::uint32_t argument : arguments) {
-    memory.push_back(conformance::initial_bytes(one, argument));
-  }
   for (auto& bytes : memory) {
     pointers.push_back(bytes.data());
   }

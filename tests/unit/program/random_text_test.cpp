@@ -2,17 +2,15 @@
 // tests/unit/program/random_text_test.cpp: random programs round-trip through
 // text, and invalid texts never crash.
 #include <gtest/gtest.h>
-#include <yoke/program/execute.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <random>
 #include <string>
-#include <vector>
 
-#include "case.h"
+#include "../../fuzz/harness.h"
 #include "corpus.h"
 #include "generator.h"
+#include "mutate.h"
 
 namespace yoke::program {
 namespace {
@@ -37,37 +35,18 @@ TEST(RandomPrograms, RoundTripThroughText) {
   }
 }
 
-// A verified program never accesses memory outside its buffers; the address sanitizer would report it.
-TEST(RandomPrograms, StayWithinTheirBuffers) {
+// What the fuzzer of program texts checks: among others, that a verified program stays within its buffers and
+// keeps every promise of the verifier.
+void expect_fuzzer_accepts(const std::string& text) {
+  EXPECT_NO_THROW(fuzz::program_text({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}))
+      << text;
+}
+
+TEST(RandomPrograms, PassTheFuzzer) {
   SCOPED_TRACE("YOKE_TEST_SEED=" + std::to_string(seed()));
-  std::mt19937 random(seed());
-  for (std::uint32_t i = 0; i < 300; ++i) {
-    const conformance::Case one = conformance::generate_case(seed(), i, {0x3FE, false});
-    const Program& program = one.program;
-    std::vector<std::vector<std::uint8_t>> buffers;
-    std::vector<void*> arguments;
-    for (const std::uint32_t argument : program.arguments()) {
-      const Tensor& tensor = program.tensors[argument];
-      buffers.emplace_back(static_cast<std::size_t>(tensor.byte_count()));
-      for (std::uint8_t& byte : buffers.back()) {
-        byte = static_cast<std::uint8_t>(random() % (tensor.type == Type::kBool ? 2 : 256));
-      }
-    }
-    for (auto& buffer : buffers) {
-      arguments.push_back(buffer.data());
-    }
-    const auto before = buffers;
-    execute(program, arguments, one.launches.at(0));
-    const auto after = buffers;
-    for (std::size_t t = 0; t < buffers.size(); ++t) {
-      const Tensor& tensor = program.tensors[program.arguments()[t]];
-      if (tensor.role == Role::kIn) {
-        EXPECT_EQ(after[t], before[t]) << "changed the input " << tensor.name << " of\n" << print(program);
-      }
-      std::copy(before[t].begin(), before[t].end(), buffers[t].begin());
-    }
-    execute(program, arguments, one.launches.at(0));
-    EXPECT_EQ(buffers, after) << "a second run produced different bytes\n" << print(program);
+  const conformance::GeneratorOptions small{.large = false, .chains = true};
+  for (std::uint32_t i = 0; i < 1000 && !testing::Test::HasFailure(); ++i) {
+    expect_fuzzer_accepts(print(conformance::generate_case(seed(), i, small).program));
   }
 }
 
@@ -84,40 +63,16 @@ TEST(InvalidTexts, EveryPrefixParsesOrThrows) {
   }
 }
 
-TEST(InvalidTexts, MutationsParseOrThrow) {
+TEST(InvalidTexts, MutationsPassTheFuzzer) {
   SCOPED_TRACE("YOKE_TEST_SEED=" + std::to_string(seed()));
-  std::mt19937 random(seed());
-  int refused = 0;
-  for (int round = 0; round < 20000; ++round) {
-    std::string text = corpus()[random() % corpus().size()];
-    const std::size_t changes = random() % 4 + 1;
-    for (std::size_t i = 0; i < changes; ++i) {
-      const std::size_t at = random() % text.size();
-      switch (random() % 4) {
-        case 0:
-          text[at] = static_cast<char>(random());
-          break;
-        case 1:
-          text.erase(at, random() % 8);
-          break;
-        case 2:
-          text.insert(at, text.substr(random() % text.size(), random() % 20));
-          break;
-        default:
-          text[at] = "()[]{}*+-<>=,:.@0129aijn"[random() % 24];
-          break;
-      }
+  conformance::Random random(seed(), "mutations");
+  for (int round = 0; round < 10000 && !testing::Test::HasFailure(); ++round) {
+    std::string text = corpus()[random.below(corpus().size())];
+    for (std::uint64_t changes = random.below(4); changes != 0; --changes) {
+      text[random.below(text.size())] = static_cast<char>(random.next());
     }
-    try {
-      const Module module = parse(text);
-      EXPECT_EQ(print(parse(print(module))), print(module)) << text;
-      verify(module);
-    } catch (const ProgramError& error) {
-      ++refused;
-      EXPECT_FALSE(error.reason().empty());
-    }
+    expect_fuzzer_accepts(conformance::change_tokens(text, random));
   }
-  EXPECT_GT(refused, 1000);  // most mutations make a text invalid
 }
 
 }  // namespace

@@ -2,8 +2,6 @@
 // plugin_api/conformance/program/run/launch.cpp: memory layouts, guard bytes and the comparison of results.
 #include "launch.h"
 
-#include <yoke/program/execute.h>
-
 #include <algorithm>
 #include <cstring>
 
@@ -156,42 +154,6 @@ std::vector<Bytes> Arena::download() {
 
 Routine link(const Plugin& plugin, const Code& code, std::uint32_t entry, const Arena& arena) {
   return link(plugin, code, entry, arena.bindings(), arena.workspace());
-}
-
-std::vector<Bytes> initial_arguments(const Case& one) {
-  std::vector<Bytes> arguments;
-  for (const std::uint32_t number : one.program.arguments()) {
-    const Tensor& tensor = one.program.tensors[number];
-    arguments.push_back(tensor.role == Role::kOut ? std::vector<std::byte>(tensor.byte_count(), kPoisonByte)
-                                                  : initial_bytes(one, number));
-  }
-  return arguments;
-}
-
-std::vector<Bytes> reference_results(const Case& one, std::span<const std::int64_t> symbols) {
-  std::vector<Bytes> results = initial_arguments(one);
-  std::vector<void*> pointers;
-  for (auto& bytes : results) {
-    pointers.push_back(bytes.data());
-  }
-  program::execute(one.program, pointers, symbols);
-  return results;
-}
-
-std::string compare_results(const Case& one, std::span<const std::int64_t> symbols,
-                            const std::vector<Bytes>& got) {
-  const std::vector<Bytes> start = initial_arguments(one);
-  const std::vector<Bytes> expected = reference_results(one, symbols);
-  const std::vector<std::span<const std::byte>> spans(start.begin(), start.end());
-  const std::vector<Bounds> bounds = evaluate_bounds(one.program, spans, symbols);
-  const std::vector<std::uint32_t> arguments = one.program.arguments();
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    Mismatch mismatch;
-    if (find_mismatch(one.program, arguments[i], bounds[arguments[i]], expected[i], got[i], mismatch)) {
-      return describe(one.program, mismatch);
-    }
-  }
-  return {};
 }
 
 }  // namespace yoke::conformance

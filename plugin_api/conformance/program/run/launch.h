@@ -15,8 +15,6 @@ namespace yoke::conformance {
 
 inline constexpr std::uint64_t kGuardByteCount = 256;
 inline constexpr std::byte kGuardByte{0xA5};
-inline constexpr std::byte kPoisonByte{
-    0xFF};  // NaN in every float type, an index far out of range, an invalid bool
 
 yoke_argument_info describe_argument(Device& device, const Code& code, std::uint32_t entry,
                                      std::uint32_t argument);
@@ -73,16 +71,5 @@ class Arena {
 };
 
 Routine link(const Plugin& plugin, const Code& code, std::uint32_t entry, const Arena& arena);
-
-// The initial bytes of each argument, in order of declaration.
-std::vector<Bytes> initial_arguments(const Case& one);
-
-// The arguments after the reference executor has run the program.
-std::vector<Bytes> reference_results(const Case& one, std::span<const std::int64_t> symbols);
-
-// Compares the device's results with the allowed ones. Returns a
-// description of the first mismatch, or nothing.
-std::string compare_results(const Case& one, std::span<const std::int64_t> symbols,
-                            const std::vector<Bytes>& got);
 
 }  // namespace yoke::conformance
