@@ -18,10 +18,6 @@ namespace {
 
 constexpr std::uint64_t kAdded = 64;  // bytes that a newer minor appends
 
-void unknown_function() {
-  ADD_FAILURE() << "the plugin called a function that its minor does not have";
-}
-
 class ForgedHostTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
@@ -130,22 +126,6 @@ TEST_P(ForgedHostTest, ReadsHostTablesOfEverySizeToTheirEnd) {
   }
 }
 
-TEST_P(ForgedHostTest, IgnoresFunctionsOfANewerHost) {
-  struct Newer {
-    yoke_host_api known;
-    std::array<void (*)(), 16> added;
-  } newer{host_.api(), {}};
-  newer.added.fill(&unknown_function);
-  newer.known.struct_size = sizeof newer;
-  yoke_entry_args args = host_.args();
-  args.max_minor = YOKE_ABI_MINOR + 1;
-  args.host = &newer.known;
-
-  use(&args);
-
-  EXPECT_EQ(args.host->struct_size, sizeof newer);
-}
-
 TEST_P(ForgedHostTest, SurvivesHostTablesOfInvalidSizes) {
   for (const std::uint64_t size : {std::uint64_t{0}, std::uint64_t{7}, ~std::uint64_t{0}}) {
     SCOPED_TRACE("struct_size " + std::to_string(size));
@@ -154,29 +134,6 @@ TEST_P(ForgedHostTest, SurvivesHostTablesOfInvalidSizes) {
     yoke_entry_args args = host_.args();
     args.host = table.as<yoke_host_api>();
     use(&args);
-  }
-}
-
-TEST_P(ForgedHostTest, AcceptsEveryCompatibleMinorOfTheHost) {
-  for (std::uint32_t minor = YOKE_ABI_MIN_MINOR; minor <= YOKE_ABI_MINOR + 2; ++minor) {
-    SCOPED_TRACE("the host supports up to minor " + std::to_string(minor));
-    yoke_entry_args args = host_.args();
-    args.max_minor = minor;
-    use(&args);
-  }
-}
-
-TEST_P(ForgedHostTest, RefusesHostsOfIncompatibleMinorsWithBothRanges) {
-  for (std::uint32_t minor = 0; minor < YOKE_ABI_MIN_MINOR; ++minor) {
-    yoke_entry_args args = host_.args();
-    args.min_minor = 0;
-    args.max_minor = minor;
-    yoke_plugin* plugin = nullptr;
-    yoke_error error;
-    EXPECT_EQ(entry_(&args, &plugin, &error), YOKE_STATUS_FAILED_PRECONDITION);
-    EXPECT_EQ(plugin, nullptr);
-    EXPECT_EQ(error.text, "plugin '" + GetParam() + "' supports ABI 0.3 to 0.3, the host 0.0 to 0." +
-                              std::to_string(minor) + "; update the older of the two");
   }
 }
 
@@ -315,32 +272,6 @@ TEST_P(ForgedHostTest, ReadsBindingsOfEveryStride) {
   entered.programs->code_destroy(code);
   entered.backend->buffer_destroy(scratch);
   entered.backend->buffer_destroy(memory);
-  entered.close(device);
-}
-
-TEST_P(ForgedHostTest, ReadsTheKnownPartOfLongerOptions) {
-  Entered entered(entry_);
-  struct Newer {
-    yoke_option known;
-    std::array<std::uint64_t, 3> added;
-  };
-  const Newer rows[2] = {{integer_option("memory_limit", 1000), {1, 2, 3}},
-                         {integer_option("second_row", 1), {4, 5, 6}}};
-  auto args = sized<yoke_device_args>();
-  args.options = &rows[0].known;
-  args.option_count = 2;
-  args.option_stride = sizeof(Newer);
-  yoke_device* device = nullptr;
-
-  EXPECT_EQ(entered.backend->device_open(entered.plugin, &args, &device, &entered.error),
-            YOKE_STATUS_INVALID_ARGUMENT);
-  EXPECT_NE(entered.error.text.find("second_row"), std::string::npos) << entered.error.text;
-  args.option_count = 1;
-  ASSERT_EQ(entered.backend->device_open(entered.plugin, &args, &device, &entered.error), YOKE_STATUS_OK)
-      << entered.error.text;
-  auto memory = sized<yoke_memory_info>();
-  ASSERT_EQ(entered.backend->device_memory(device, &memory, nullptr), YOKE_STATUS_OK);
-  EXPECT_EQ(memory.limit_bytes, 1000U);
   entered.close(device);
 }
 

@@ -59,19 +59,6 @@ std::int32_t own_entry(const yoke_entry_args* args, yoke_plugin** out_plugin, yo
                     [] { return std::make_unique<OwnBackend>(); });
 }
 
-TEST_F(SdkTest, PrefixHasVersionKindAndName) {
-  Entered entered(entry());
-  const yoke_plugin& plugin = *entered.plugin;
-
-  EXPECT_EQ(std::memcmp(&plugin.magic, "yoke", 4), 0);
-  EXPECT_EQ(plugin.prefix_size, sizeof(yoke_plugin));
-  EXPECT_EQ(plugin.abi_major, std::uint32_t{YOKE_ABI_MAJOR});
-  EXPECT_EQ(plugin.abi_minor, std::uint32_t{YOKE_ABI_MINOR});
-  EXPECT_EQ(plugin.kind, std::uint32_t{YOKE_PLUGIN_KIND_BACKEND});
-  EXPECT_STREQ(plugin.name, "fake");
-  EXPECT_STREQ(plugin.plugin_version, "1.2.3");
-}
-
 TEST_F(SdkTest, HostRangesAreNegotiated) {
   struct Case {
     std::array<std::uint32_t, 4> range;  // min_major, min_minor, max_major, max_minor
@@ -163,27 +150,6 @@ TEST_F(SdkTest, HostTableAndStatusObjectMayBeNull) {
 
   EXPECT_EQ(api->device_open(plugin, &open, &device, nullptr), YOKE_STATUS_OUT_OF_RANGE);
   plugin->destroy(plugin);
-}
-
-TEST_F(SdkTest, NoDevicesAreReportedWithAReason) {
-  control_->device_count = 0;
-  Entered entered(entry());
-  std::uint32_t count = 7;
-  std::array<char, 16> reason{};
-
-  EXPECT_EQ(entered.backend->device_count(entered.plugin, &count, nullptr, 0, &entered.error),
-            YOKE_STATUS_OK);
-  EXPECT_EQ(count, 0U);
-  EXPECT_EQ(
-      entered.backend->device_count(entered.plugin, &count, reason.data(), reason.size(), &entered.error),
-      YOKE_STATUS_OK);
-  EXPECT_STREQ(reason.data(), "no card is plug") << "truncated to the capacity";
-  EXPECT_EQ(entered.error.code, -1) << "a status object is set on failure only";
-
-  control_->device_count = 2;
-  EXPECT_EQ(entered.backend->device_count(entered.plugin, &count, reason.data(), reason.size(), nullptr),
-            YOKE_STATUS_OK);
-  EXPECT_STREQ(reason.data(), "");
 }
 
 TEST_F(SdkTest, OnlyProvidedTablesAreOffered) {
@@ -278,25 +244,6 @@ TEST_F(SdkTest, PluginOptionsAreConvertedFromTextAndReachConfigure) {
   Entered given(&own_entry, {}, {text_option("workers", "5"), text_option("loud", "on")});
   EXPECT_EQ(open_with(given), YOKE_STATUS_UNAVAILABLE);
   EXPECT_EQ(given.error.text, "5 loud workers");
-}
-
-TEST_F(SdkTest, InvalidPluginOptionsFailTheEntry) {
-  const std::vector<std::pair<yoke_option, std::string>> cases = {
-      {text_option("limit", "1"), "unknown option 'limit'; known options: workers, loud"},
-      {text_option("workers", "many"), "option 'workers' is 'many', which is not a value of its type"},
-      {text_option("workers", "10"), "option 'workers' is 10; the range is 1 to 9"}};
-  for (const auto& [option, text] : cases) {
-    TestHost host;
-    yoke_entry_args args = host.args();
-    args.options = &option;
-    args.option_count = 1;
-    args.option_stride = sizeof option;
-    yoke_plugin* plugin = nullptr;
-    yoke_error error;
-    EXPECT_EQ(own_entry(&args, &plugin, &error), YOKE_STATUS_INVALID_ARGUMENT);
-    EXPECT_EQ(error.text, text);
-    EXPECT_EQ(plugin, nullptr);
-  }
 }
 
 }  // namespace

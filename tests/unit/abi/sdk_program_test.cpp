@@ -94,51 +94,6 @@ class SdkProgramTest : public testing::Test {
   yoke_routine* routine_ = nullptr;
 };
 
-TEST_F(SdkProgramTest, CodeIsDescribedWithTheLongestName) {
-  auto info = sized<yoke_entry_info>();
-  ASSERT_EQ(entered_->programs->code_describe(code_, 0, &info, nullptr), YOKE_STATUS_OK);
-  EXPECT_EQ(info.name, std::string(127, 'n'));
-  EXPECT_EQ(info.argument_count, 3U);
-  EXPECT_EQ(info.symbol_count, 2U);
-  EXPECT_EQ(info.workspace_byte_count, 64U);
-  EXPECT_EQ(info.deterministic, 1);
-
-  auto argument = sized<yoke_argument_info>();
-  ASSERT_EQ(entered_->programs->code_argument(code_, 0, 0, &argument, nullptr), YOKE_STATUS_OK);
-  EXPECT_STREQ(argument.name, "x");
-  EXPECT_EQ(argument.rank, 2U);
-  EXPECT_EQ(argument.dims[1], 2U);
-  EXPECT_EQ(argument.access, YOKE_ACCESS_IN);
-  ASSERT_EQ(entered_->programs->code_argument(code_, 0, 2, &argument, nullptr), YOKE_STATUS_OK);
-  EXPECT_EQ(argument.alignment, 32U);
-
-  EXPECT_EQ(entered_->programs->code_describe(code_, 1, &info, &entered_->error), YOKE_STATUS_OUT_OF_RANGE);
-  EXPECT_EQ(entered_->programs->code_argument(code_, 0, 3, &argument, &entered_->error),
-            YOKE_STATUS_OUT_OF_RANGE);
-  EXPECT_THAT(entered_->error.text, HasSubstr("has no argument 3, only 3"));
-}
-
-TEST_F(SdkProgramTest, OtherFormatsAreUnimplemented) {
-  yoke_compile_args args = as_text("any");
-  yoke_code* code = nullptr;
-  args.format = "spir-v";
-  EXPECT_EQ(entered_->programs->code_compile(device_, &args, &code, &entered_->error),
-            YOKE_STATUS_UNIMPLEMENTED);
-  EXPECT_EQ(entered_->error.text,
-            "the backend does not read the format 'spir-v' 1; it reads 'yoke.program' 1");
-  args = as_text("any");
-  args.version = 2;
-  EXPECT_EQ(entered_->programs->code_compile(device_, &args, &code, nullptr), YOKE_STATUS_UNIMPLEMENTED);
-  EXPECT_EQ(code, nullptr);
-
-  yoke_format format{};
-  std::uint32_t count = 0;
-  ASSERT_EQ(entered_->programs->formats(entered_->plugin, 1, sizeof format, &format, &count, nullptr),
-            YOKE_STATUS_OK);
-  EXPECT_EQ(count, 1U);
-  EXPECT_STREQ(format.format, YOKE_PROGRAM_FORMAT);
-}
-
 TEST_F(SdkProgramTest, CanCompileFillsRowsTruncatesReasonsAndCompilesNothing) {
   std::array<yoke_verdict, 2> verdicts{};
   const yoke_compile_args args = as_text("any");
@@ -187,13 +142,6 @@ TEST_F(SdkProgramTest, InvalidBindingsAreRejected) {
   EXPECT_EQ(link({at(0), at(8), at(32)}), YOKE_STATUS_OK) << "inputs may overlap";
 }
 
-TEST_F(SdkProgramTest, RoutinesMayShareAWorkspace) {
-  link_well();
-  yoke_routine* first = std::exchange(routine_, nullptr);
-  EXPECT_EQ(link({at(64), at(80), at(96)}), YOKE_STATUS_OK) << entered_->error.text;
-  entered_->programs->routine_destroy(first);
-}
-
 TEST_F(SdkProgramTest, MemoryOfADeviceWithoutPeerAccessIsRejected) {
   yoke_device* other = entered_->open(1);
   yoke_device* same = entered_->open(0);
@@ -214,40 +162,6 @@ TEST_F(SdkProgramTest, MemoryOfADeviceWithoutPeerAccessIsRejected) {
   entered_->backend->buffer_destroy(near);
   entered_->close(other);
   entered_->close(same);
-}
-
-TEST_F(SdkProgramTest, SymbolsMustBeInRangeAndOnStep) {
-  std::vector<std::vector<std::int64_t>> launches;
-  control_->on_launch = [&](std::span<const std::int64_t> values) {
-    launches.emplace_back(values.begin(), values.end());
-  };
-  link_well();
-
-  EXPECT_EQ(launch({-100, 0}), YOKE_STATUS_OK);
-  EXPECT_EQ(launch({50, kMax - 1}), YOKE_STATUS_OK);
-  EXPECT_EQ(launch({100, 0}), YOKE_STATUS_OUT_OF_RANGE);
-  EXPECT_EQ(entered_->error.text, "symbol 'row' is 100; its range is -100..100 step 50");
-  EXPECT_EQ(launch({-150, 0}), YOKE_STATUS_OUT_OF_RANGE);
-  EXPECT_EQ(launch({-99, 0}), YOKE_STATUS_OUT_OF_RANGE) << "between two steps";
-  EXPECT_EQ(launch({0, -1}), YOKE_STATUS_OUT_OF_RANGE);
-  EXPECT_EQ(launch({0}), YOKE_STATUS_INVALID_ARGUMENT);
-  EXPECT_EQ(launch({0, 0, 0}), YOKE_STATUS_INVALID_ARGUMENT);
-
-  EXPECT_THAT(launches,
-              testing::ElementsAre(testing::ElementsAre(-100, 0), testing::ElementsAre(50, kMax - 1)));
-}
-
-TEST_F(SdkProgramTest, RoutineOutlivesItsCode) {
-  link_well();
-  entered_->programs->code_destroy(code_);
-  code_ = nullptr;
-  EXPECT_EQ(entered_->live_counts().codes, 0U);
-  EXPECT_EQ(control_->live_code_count, 1);
-
-  EXPECT_EQ(launch({0, 0}), YOKE_STATUS_OK);
-
-  unlink();
-  EXPECT_EQ(control_->live_code_count, 0);
 }
 
 TEST_F(SdkProgramTest, CloseCountsEachKindOfObject) {

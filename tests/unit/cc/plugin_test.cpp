@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <numeric>
 #include <thread>
 
@@ -13,8 +12,6 @@
 
 namespace yoke::test {
 namespace {
-
-using testing::HasSubstr;
 
 constexpr std::string_view kProgram =
     "yoke.program 1\n"
@@ -107,23 +104,6 @@ TEST_F(CcPluginTest, CanCompileReportsHowEachStatementRuns) {
   plugin_.close(device);
 }
 
-TEST_F(CcPluginTest, OptionsOutsideTheSchemaAreRejected) {
-  yoke_device* device = nullptr;
-  EXPECT_EQ(plugin_.try_open(0, {integer_option("threads", 0)}, &device), YOKE_STATUS_INVALID_ARGUMENT);
-  EXPECT_THAT(plugin_.error.text, HasSubstr("'threads' is 0; the range is 1 to 1024"));
-  EXPECT_EQ(plugin_.try_open(0, {integer_option("thread", 1)}, &device), YOKE_STATUS_INVALID_ARGUMENT);
-  EXPECT_THAT(plugin_.error.text, HasSubstr("unknown option 'thread'"));
-  EXPECT_EQ(plugin_.try_open(0, {text_option("kernels", "sse9")}, &device), YOKE_STATUS_INVALID_ARGUMENT);
-  EXPECT_THAT(plugin_.error.text, HasSubstr("best|plain|avx2|avx512"));
-}
-
-TEST_F(CcPluginTest, BufferBeyondTheMemoryLimitIsRejected) {
-  yoke_device* device = plugin_.open(0, {integer_option("memory_limit", 4096)});
-  yoke_buffer* buffer = nullptr;
-  EXPECT_EQ(plugin_.try_buffer(device, 5000, YOKE_MEMORY_DEVICE, &buffer), YOKE_STATUS_OUT_OF_DEVICE_MEMORY);
-  plugin_.close(device);
-}
-
 // A linked routine of `device` with its buffers, which belong to the device `memory`.
 struct Launch {
   Launch(Entered& entered, yoke_device* device, yoke_device* memory, yoke_code* code) : plugin(entered) {
@@ -181,27 +161,6 @@ struct Launch {
   yoke_routine* routine = nullptr;
 };
 
-TEST_F(CcPluginTest, LaunchUsesSymbolsAndBuffersOfAPeerDevice) {
-  yoke_device* device = plugin_.open(0);
-  yoke_device* other = plugin_.open(1);
-  std::int32_t allowed = 0;
-  ASSERT_EQ(plugin_.peers->peer_access(device, other, &allowed, &plugin_.error), YOKE_STATUS_OK);
-  EXPECT_EQ(allowed, 1);
-  yoke_code* code = plugin_.compile(device, kProgram);
-  {
-    const Launch launch(plugin_, device, other, code);
-    for (const std::int64_t row : {0, 550, 100}) {
-      ASSERT_EQ(launch.run(row), YOKE_STATUS_OK);
-      EXPECT_EQ(launch.result(), launch.expected(row)) << row;
-    }
-    EXPECT_EQ(launch.run(25), YOKE_STATUS_OUT_OF_RANGE);
-    EXPECT_EQ(launch.run(600), YOKE_STATUS_OUT_OF_RANGE);
-  }
-  plugin_.programs->code_destroy(code);
-  plugin_.close(other);
-  plugin_.close(device);
-}
-
 // The routines share oneDNN primitives, but not scratch memory.
 TEST_F(CcPluginTest, RoutinesOfOneCodeRunConcurrently) {
   yoke_device* device = plugin_.open();
@@ -253,70 +212,6 @@ TEST_F(CcPluginTest, ResultIsTheSameForEveryInstructionSetAndThreadCount) {
       plugin_.close(device);
     }
   }
-}
-
-TEST_F(CcPluginTest, PinnedMemoryIsAlignedHostMemory) {
-  ASSERT_NE(plugin_.memory, nullptr);
-  yoke_device* device = plugin_.open();
-  auto args = sized<yoke_pinned_args>();
-  args.byte_count = 1000;
-  void* memory = nullptr;
-  ASSERT_EQ(plugin_.memory->pinned_allocate(device, &args, &memory, &plugin_.error), YOKE_STATUS_OK);
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory) % YOKE_BUFFER_ALIGNMENT, 0U);
-  std::memset(memory, 1, 1000);
-  EXPECT_EQ(plugin_.backend->device_close(device, &plugin_.error), YOKE_STATUS_FAILED_PRECONDITION)
-      << "pinned memory keeps the device open";
-  plugin_.memory->pinned_free(device, memory);
-  plugin_.close(device);
-}
-
-TEST_F(CcPluginTest, DeviceAddressIsTheHostAddress) {
-  yoke_device* device = plugin_.open();
-  yoke_buffer* buffer = plugin_.buffer(device, 64);
-  auto info = sized<yoke_buffer_info>();
-  ASSERT_EQ(plugin_.backend->buffer_describe(buffer, &info, &plugin_.error), YOKE_STATUS_OK);
-  std::uint64_t address = 0;
-  ASSERT_EQ(plugin_.memory->buffer_device_address(buffer, &address, &plugin_.error), YOKE_STATUS_OK);
-  EXPECT_EQ(address, info.host_address);
-  auto native = sized<yoke_native_info>();
-  ASSERT_EQ(plugin_.memory->device_native(device, &native, &plugin_.error), YOKE_STATUS_OK);
-  EXPECT_STREQ(native.api, "host");
-  EXPECT_EQ(native.handle, 0U);
-  plugin_.backend->buffer_destroy(buffer);
-  plugin_.close(device);
-}
-
-TEST_F(CcPluginTest, RoutineComputesInImportedMemoryAndReleasesItOnce) {
-  yoke_device* device = plugin_.open();
-  yoke_code* code = plugin_.compile(
-      device, "yoke.program 1\nprogram twice() {\n  arg x : f32[100] inout\n  x[i] = x[i] * 2\n}\n");
-  std::vector<float> foreign(101, 3.0F);
-  int releases = 0;
-  auto args = sized<yoke_import_args>();
-  args.address = reinterpret_cast<std::uintptr_t>(foreign.data() + 1);  // aligned to one element only
-  args.byte_count = 400;
-  args.kind = YOKE_MEMORY_HOST;
-  args.release = [](void* user) { ++*static_cast<int*>(user); };
-  args.user = &releases;
-  yoke_buffer* buffer = nullptr;
-  ASSERT_EQ(plugin_.memory->buffer_import(device, &args, &buffer, &plugin_.error), YOKE_STATUS_OK);
-
-  yoke_buffer* workspace = plugin_.workspace(device, code, 0);
-  yoke_routine* routine = plugin_.link(code, 0, {buffer}, workspace);
-  EXPECT_EQ(plugin_.programs->routine_launch(nullptr, routine, nullptr, 0, &plugin_.error), YOKE_STATUS_OK);
-  EXPECT_EQ(foreign[0], 3.0F);
-  EXPECT_THAT(std::vector<float>(foreign.begin() + 1, foreign.end()), testing::Each(6.0F));
-
-  plugin_.programs->routine_destroy(routine);
-  plugin_.backend->buffer_destroy(workspace);
-  auto used = sized<yoke_memory_info>();
-  ASSERT_EQ(plugin_.backend->device_memory(device, &used, &plugin_.error), YOKE_STATUS_OK);
-  EXPECT_EQ(used.used_bytes, 0U) << "imported memory does not count";
-  EXPECT_EQ(releases, 0);
-  plugin_.backend->buffer_destroy(buffer);
-  EXPECT_EQ(releases, 1);
-  plugin_.programs->code_destroy(code);
-  plugin_.close(device);
 }
 
 }  // namespace
