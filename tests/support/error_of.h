@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/support/error_of.h: the Error that a call throws.
+// tests/support/error_of.h: the Error that a call throws, and what is expected of it.
 #pragma once
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <yoke/runtime/error.h>
 
-namespace yoke::test {
+namespace yoke {
+
+// For the messages of GoogleTest.
+inline void PrintTo(const Error& error, std::ostream* out) {
+  *out << code_name(error.code()) << ": " << error.what();
+}
+
+namespace test {
 
 // Fails the test if `call` does not throw an Error.
 template <class Call>
@@ -19,4 +27,18 @@ Error error_of(Call call) {
   return {ErrorCode::kOk, ""};
 }
 
-}  // namespace yoke::test
+// Matches an Error with this code whose text contains every part.
+template <class... Parts>
+::testing::Matcher<const Error&> is_error(ErrorCode code, const Parts&... parts) {
+  return ::testing::AllOf(::testing::Property("code", &Error::code, code),
+                          ::testing::ResultOf(
+                              "its text", [](const Error& error) { return std::string(error.what()); },
+                              ::testing::AllOf(::testing::HasSubstr(parts)..., ::testing::A<std::string>())));
+}
+
+}  // namespace test
+}  // namespace yoke
+
+// The statement throws an Error with this code.
+#define EXPECT_ERROR(code_, ...) \
+  EXPECT_THAT(::yoke::test::error_of([&] { __VA_ARGS__; }), ::yoke::test::is_error(code_))

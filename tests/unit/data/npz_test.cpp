@@ -13,6 +13,7 @@ namespace {
 
 using program::Type;
 using test::error_of;
+using test::is_error;
 using test::TemporaryFolder;
 using test::values_of;
 using ::testing::ElementsAre;
@@ -123,14 +124,12 @@ TEST(Npz, FullDiskLeavesTheOldFileUnchanged) {
   save_npz(folder / "a.npz", {{array<float>("old", Type::kF32, {1}, {1})}});
   const auto big = array<float>("big", Type::kF32, {100000}, std::vector<float>(100000));
 
-  const Error error = error_of([&] {
-    const test::FileSizeLimit full(10000);
-    save_npz(folder / "a.npz", {{big}});
-  });
-
-  EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted);
-  EXPECT_THAT(error.what(), HasSubstr("cannot save to " + (folder / "a.npz").string() +
-                                      ": File too large; free some space"));
+  EXPECT_THAT(error_of([&] {
+                const test::FileSizeLimit full(10000);
+                save_npz(folder / "a.npz", {{big}});
+              }),
+              is_error(ErrorCode::kResourceExhausted, "cannot save to " + (folder / "a.npz").string() +
+                                                          ": File too large; free some space"));
   EXPECT_EQ(load_npz(folder / "a.npz").at(0).name, "old");
   EXPECT_THAT(folder.names(), ElementsAre("a.npz"));
 }
@@ -145,11 +144,11 @@ TEST(Npz, CheckCanSaveReportsPathsThatCannotBeWritten) {
     std::filesystem::permissions(folder.path(),
                                  std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
     const test::OrdinaryUser user;
-    EXPECT_EQ(error_of([&] { check_can_save(folder / "a.npz"); }).code(), ErrorCode::kPermissionDenied);
+    EXPECT_ERROR(ErrorCode::kPermissionDenied, check_can_save(folder / "a.npz"));
   }
   {
     const test::FileSizeLimit full(0);
-    EXPECT_EQ(error_of([&] { check_can_save(folder / "a.npz"); }).code(), ErrorCode::kResourceExhausted);
+    EXPECT_ERROR(ErrorCode::kResourceExhausted, check_can_save(folder / "a.npz"));
   }
   std::filesystem::permissions(folder.path(), std::filesystem::perms::owner_all);
   check_can_save(folder / "a.npz");
@@ -181,9 +180,8 @@ TEST(Npz, TruncatedFileIsAnErrorThatNamesIt) {
   const std::string whole = test::read_whole(folder / "a.npz");
   for (std::size_t size = 0; size < whole.size(); ++size) {
     test::write_file(folder / "cut.npz", whole.substr(0, size));
-    const Error error = error_of([&] { load_npz(folder / "cut.npz"); });
-    EXPECT_EQ(error.code(), ErrorCode::kDataLoss) << size;
-    EXPECT_THAT(error.what(), HasSubstr("cut.npz")) << size;
+    EXPECT_THAT(error_of([&] { load_npz(folder / "cut.npz"); }), is_error(ErrorCode::kDataLoss, "cut.npz"))
+        << size;
   }
 }
 

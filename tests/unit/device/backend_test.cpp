@@ -132,7 +132,7 @@ TEST_F(BackendTest, HandlesHaveSeparateCountsAndAborts) {
   const auto mine = rig().stream();
   const auto theirs = Stream::create(other);
   theirs->abort();
-  EXPECT_EQ(error_of([&] { theirs->wait(); }).code(), ErrorCode::kAborted);
+  EXPECT_ERROR(ErrorCode::kAborted, theirs->wait());
   fill<std::uint8_t>(*mine, rig().buffer(1), 1);
   mine->wait();
 }

@@ -32,9 +32,8 @@ TEST_F(BufferTest, EmptyBufferIsValid) {
 }
 
 TEST_F(BufferTest, OutOfMemoryNamesTheDevice) {
-  const auto error = error_of([&] { Buffer(device(), std::uint64_t{1} << 60U); });
-  EXPECT_EQ(error.code(), ErrorCode::kOutOfDeviceMemory);
-  EXPECT_THAT(error.what(), HasSubstr("test0:0: buffer_create: "));
+  EXPECT_THAT(error_of([&] { Buffer(device(), std::uint64_t{1} << 60U); }),
+              is_error(ErrorCode::kOutOfDeviceMemory, "test0:0: buffer_create: "));
 }
 
 TEST_F(BufferTest, HostMemoryComesFromTheApplication) {
@@ -55,17 +54,15 @@ TEST_F(BufferTest, HostMemoryComesFromTheApplication) {
   buffer.reset();
   EXPECT_EQ(live, 0);
 
-  const auto error = error_of([&] { Buffer(device(), 5000); });
-  EXPECT_EQ(error.code(), ErrorCode::kOutOfDeviceMemory)
+  EXPECT_ERROR(ErrorCode::kOutOfDeviceMemory, Buffer(device(), 5000))
       << "the application's exception must not cross the ABI";
   EXPECT_EQ(live_buffer_count(), 0U);
 }
 
 TEST_F(BufferTest, ApplicationMustProvideBothMemoryFunctions) {
   options_.free_host_memory = [](void*) {};
-  const auto error = error_of([&] { Runtime runtime(options_); });
-  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-  EXPECT_THAT(error.what(), HasSubstr("only one of allocate_host_memory and free_host_memory"));
+  EXPECT_THAT(error_of([&] { Runtime runtime(options_); }),
+              is_error(ErrorCode::kInvalidArgument, "only one of allocate_host_memory and free_host_memory"));
 }
 
 TEST_F(BufferTest, LastOwnerWaitsForQueuedWork) {

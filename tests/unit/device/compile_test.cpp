@@ -142,10 +142,10 @@ TEST_F(CompileTest, InvalidTextsAreRefusedWithLineAndColumn) {
   };
   for (const auto& one : kCases) {
     SCOPED_TRACE(one.body);
-    const auto error = error_of(
-        [&] { compile(device(), "yoke.program 1\nprogram p() {\n" + std::string(one.body) + "}\n"); });
-    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-    EXPECT_THAT(error.what(), HasSubstr(one.text));
+    EXPECT_THAT(error_of([&] {
+                  compile(device(), "yoke.program 1\nprogram p() {\n" + std::string(one.body) + "}\n");
+                }),
+                is_error(ErrorCode::kInvalidArgument, one.text));
   }
   EXPECT_EQ(compilation_count(), 0U) << "invalid texts must not reach the backend";
 }
@@ -192,7 +192,7 @@ TEST_F(CompileTest, VerdictsAreRequestedOnceWithRoomForEveryStatement) {
   };
   options_.strict = true;
   control_->unsupported = "exp(";
-  EXPECT_EQ(error_of([&] { compile(device(), kTwoPrograms); }).code(), ErrorCode::kUnimplemented);
+  EXPECT_ERROR(ErrorCode::kUnimplemented, compile(device(), kTwoPrograms));
   EXPECT_THAT(capacities, testing::ElementsAre(2U)) << "the text has two statements";
   EXPECT_EQ(compilation_count(), 1U) << "can_compile compiles nothing";
 }
@@ -211,9 +211,8 @@ TEST_F(CompileTest, DescriptionThatContradictsTheProgramIsAPluginError) {
   };
   for (const auto& mistake : mistakes) {
     control_->on_describe = mistake;
-    const auto error = error_of([&] { compile(device(), kTwoPrograms); });
-    EXPECT_EQ(error.code(), ErrorCode::kInternal);
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("test0:0: code_"), HasSubstr("the plugin 'test0'")));
+    EXPECT_THAT(error_of([&] { compile(device(), kTwoPrograms); }),
+                is_error(ErrorCode::kInternal, "test0:0: code_", "the plugin 'test0'"));
   }
   EXPECT_EQ(backend()->live_counts().codes, 0U);
 }
@@ -221,10 +220,8 @@ TEST_F(CompileTest, DescriptionThatContradictsTheProgramIsAPluginError) {
 TEST_F(CompileTest, BackendWithoutProgramsIsNamedWithAnAlternative) {
   options_.strict = true;
   control_->provides.programs = false;
-  const auto error = error_of([&] { compile(device(), kTwoPrograms); });
-  EXPECT_EQ(error.code(), ErrorCode::kUnimplemented);
-  EXPECT_THAT(error.what(),
-              AllOf(HasSubstr("backend 'test0' does not run programs"), HasSubstr("such as cc")));
+  EXPECT_THAT(error_of([&] { compile(device(), kTwoPrograms); }),
+              is_error(ErrorCode::kUnimplemented, "backend 'test0' does not run programs", "such as cc"));
 }
 
 TEST_F(CompileTest, ProgramsAreOptimizedBeforeTheBackendCompilesThem) {

@@ -155,9 +155,8 @@ TEST_P(Replay, IncompleteTraceIsReplayedToItsEnd) {
 TEST_P(Replay, DamagedRecordIsReportedWithItsOffset) {
   auto bytes = record(true);
   bytes.at(payload_near_middle(bytes)) ^= std::byte{0x40};
-  const Error error = error_of([&] { run(bytes, GetParam()); });
-  EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
-  EXPECT_THAT(error.what(), HasSubstr("the trace is damaged after byte"));
+  EXPECT_THAT(error_of([&] { run(bytes, GetParam()); }),
+              is_error(ErrorCode::kDataLoss, "the trace is damaged after byte"));
 }
 
 // Prefixes of a trace, and copies with one byte changed, are replayed or refused, and nothing stays alive.

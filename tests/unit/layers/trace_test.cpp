@@ -150,9 +150,9 @@ TEST(TraceReader, OtherFilesAndVersionsAreRefused) {
 TEST(LayerOptionsTest, UnknownLayerIsAnErrorThatListsTheLayers) {
   RuntimeOptions options;
   options.layers.names = "validate,tarce";
-  const Error error = error_of([&] { const Runtime runtime(options); });
-  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-  EXPECT_THAT(error.what(), HasSubstr("unknown layer 'tarce'; the layers are validate and trace"));
+  EXPECT_THAT(
+      error_of([&] { const Runtime runtime(options); }),
+      is_error(ErrorCode::kInvalidArgument, "unknown layer 'tarce'; the layers are validate and trace"));
 }
 
 TEST(LoaderEnter, ExceptionDuringEntryLeavesNothingAttached) {

@@ -156,9 +156,7 @@ TEST_F(BackendTest, MalformedPluginOptionsAreRefusedByTheRuntime) {
   for (const auto& [texts, text] : cases) {
     auto given = options();
     given.plugin_options["good"] = texts;
-    const auto error = error_of([&] { Runtime runtime(given); });
-    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-    EXPECT_THAT(error.what(), HasSubstr(text));
+    EXPECT_THAT(error_of([&] { Runtime runtime(given); }), is_error(ErrorCode::kInvalidArgument, text));
   }
   auto given = options();
   given.plugin_options["No Name"] = {};
@@ -205,11 +203,9 @@ TEST_F(BackendTest, RegisteredPluginComesAfterPluginDirsAndBeforeTheEnvironment)
 TEST_F(BackendTest, RegisteringRefusesUsedOrInvalidNamesAndNullEntries) {
   Runtime runtime(options({}));
   runtime.register_backend("mine", &failing_entry);
-  EXPECT_EQ(error_of([&] { runtime.register_backend("mine", &failing_entry); }).code(),
-            ErrorCode::kAlreadyExists);
-  EXPECT_EQ(error_of([&] { runtime.register_backend("No Name", &failing_entry); }).code(),
-            ErrorCode::kInvalidArgument);
-  EXPECT_EQ(error_of([&] { runtime.register_backend("none", nullptr); }).code(), ErrorCode::kInvalidArgument);
+  EXPECT_ERROR(ErrorCode::kAlreadyExists, runtime.register_backend("mine", &failing_entry));
+  EXPECT_ERROR(ErrorCode::kInvalidArgument, runtime.register_backend("No Name", &failing_entry));
+  EXPECT_ERROR(ErrorCode::kInvalidArgument, runtime.register_backend("none", nullptr));
 }
 
 TEST_F(BackendTest, TablesOfOtherSizesAreUsedAsFarAsBothSidesKnowThem) {
@@ -310,7 +306,7 @@ TEST_F(BackendTest, CallAfterDestroyIsLoggedAndIgnored) {
 TEST_F(BackendTest, NonPositiveWaitTimeoutIsRefused) {
   auto given = options({});
   given.wait_timeout = std::chrono::nanoseconds(0);
-  EXPECT_EQ(error_of([&] { Runtime runtime(given); }).code(), ErrorCode::kInvalidArgument);
+  EXPECT_ERROR(ErrorCode::kInvalidArgument, Runtime runtime(given));
 }
 
 TEST_F(BackendTest, LogDropsLinesBelowItsLevelAndLineBreaks) {

@@ -40,11 +40,9 @@ TEST_F(PluginDeviceTest, UnknownCodeBecomesUnknown) {
 }
 
 TEST_F(PluginDeviceTest, OkWithoutResultIsAnErrorOfThePlugin) {
-  const auto error = error_of([&] { backend("no_result")->open_device(0); });
-  EXPECT_EQ(error.code(), ErrorCode::kInternal);
-  EXPECT_THAT(error.what(),
-              AllOf(HasSubstr("no_result:0: device_open: "), HasSubstr("the plugin 'no_result'"),
-                    HasSubstr("report this to its author (INTERNAL)")));
+  EXPECT_THAT(error_of([&] { backend("no_result")->open_device(0); }),
+              is_error(ErrorCode::kInternal, "no_result:0: device_open: ", "the plugin 'no_result'",
+                       "report this to its author (INTERNAL)"));
 }
 
 TEST_F(PluginDeviceTest, InvalidOptionListIsAnErrorOfThePlugin) {
@@ -54,9 +52,8 @@ TEST_F(PluginDeviceTest, InvalidOptionListIsAnErrorOfThePlugin) {
       {"wild_option", "a text in unreadable memory"}};
   for (const auto& [name, text] : cases) {
     const auto loaded = backend(name);
-    const auto error = error_of([&] { (void)loaded->option_specs(); });
-    EXPECT_EQ(error.code(), ErrorCode::kInternal);
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("option_specs: the plugin '" + name + "'"), HasSubstr(text)));
+    EXPECT_THAT(error_of([&] { (void)loaded->option_specs(); }),
+                is_error(ErrorCode::kInternal, "option_specs: the plugin '" + name + "'", text));
   }
 }
 
@@ -76,15 +73,13 @@ TEST_F(PluginDeviceTest, MissingDevicesAreReportedWithTheirReason) {
   const auto loaded = backend("no_device");
   EXPECT_EQ(loaded->device_count(), 0U);
   EXPECT_EQ(loaded->no_device_reason(), "no card is plugged in");
-  const auto error = error_of([&] { loaded->open_device(0); });
-  EXPECT_EQ(error.code(), ErrorCode::kOutOfRange);
-  EXPECT_THAT(error.what(), AllOf(HasSubstr("no_device:0: "), HasSubstr("no card is plugged in")));
+  EXPECT_THAT(error_of([&] { loaded->open_device(0); }),
+              is_error(ErrorCode::kOutOfRange, "no_device:0: ", "no card is plugged in"));
 }
 
 TEST_F(PluginDeviceTest, OrdinalOutOfRangeIsAnError) {
-  const auto error = error_of([&] { backend("good")->open_device(2); });
-  EXPECT_EQ(error.code(), ErrorCode::kOutOfRange);
-  EXPECT_THAT(error.what(), AllOf(HasSubstr("good:2: "), HasSubstr("'good' has 2")));
+  EXPECT_THAT(error_of([&] { backend("good")->open_device(2); }),
+              is_error(ErrorCode::kOutOfRange, "good:2: ", "'good' has 2"));
 }
 
 TEST_F(PluginDeviceTest, OptionsReachThePluginAsGiven) {

@@ -196,9 +196,8 @@ TEST_F(SearchTest, RelativeFoldersAreIgnoredInTheEnvironmentAndErrorsInTheOption
   const Variable data("XDG_DATA_HOME", "data");
   const Runtime runtime(with_environment());
   EXPECT_THAT(lines_, Contains(HasSubstr("XDG_DATA_HOME is 'data', which is not absolute")));
-  const auto error = error_of([&] { Runtime(options({"plugins"})); });
-  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-  EXPECT_THAT(error.what(), HasSubstr("plugin_dirs: 'plugins' is not absolute"));
+  EXPECT_THAT(error_of([&] { Runtime(options({"plugins"})); }),
+              is_error(ErrorCode::kInvalidArgument, "plugin_dirs: 'plugins' is not absolute"));
 }
 
 TEST_F(SearchTest, ErrorForAnUnknownNameListsOthersAndFolders) {
@@ -219,9 +218,9 @@ TEST_F(SearchTest, InvalidNamesAreNotSearched) {
   Runtime runtime(options());
   for (const auto& name :
        std::vector<std::string>{"../good/good", "", "Good", "9lives", "good.so", std::string(65, 'a')}) {
-    const auto error = error_of([&] { runtime.backend(name); });
-    EXPECT_EQ(error.code(), ErrorCode::kNotFound) << name;
-    EXPECT_THAT(error.what(), HasSubstr("a backend name is [a-z][a-z0-9_]*"));
+    EXPECT_THAT(error_of([&] { runtime.backend(name); }),
+                is_error(ErrorCode::kNotFound, "a backend name is [a-z][a-z0-9_]*"))
+        << name;
   }
 }
 

@@ -109,9 +109,7 @@ TEST_P(CrossCopyTest, FailureOnTheOtherDeviceFailsTheStream) {
 
   stream->copy(here, there);
 
-  const Error error = error_of([&] { stream->wait(); });
-  EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
-  EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("'near'"), testing::HasSubstr("near/staging")));
+  EXPECT_THAT(error_of([&] { stream->wait(); }), is_error(ErrorCode::kDataLoss, "'near'", "near/staging"));
 }
 
 TEST(CopyTest, ReadingAChunkOverlapsWritingThePreviousOne) {

@@ -28,13 +28,11 @@ TEST_P(FailureTest, EveryLaterWaitReportsTheFirstFailure) {
   fill<std::uint8_t>(*stream, buffer, 3);
 
   for (int round = 0; round < 2; ++round) {
-    const Error error = error_of([&] { stream->wait(); });
-    EXPECT_EQ(error.code(), ErrorCode::kInternal);
-    EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("'poor'"),
-                                             testing::HasSubstr("the test asked for this failure")));
-    EXPECT_EQ(error_of([&] { bad.wait(); }).code(), ErrorCode::kInternal);
-    EXPECT_EQ(error_of([&] { (void)bad.is_done(); }).code(), ErrorCode::kInternal);
-    EXPECT_EQ(error_of([&] { (void)stream->is_idle(); }).code(), ErrorCode::kInternal);
+    EXPECT_THAT(error_of([&] { stream->wait(); }),
+                is_error(ErrorCode::kInternal, "'poor'", "the test asked for this failure"));
+    EXPECT_ERROR(ErrorCode::kInternal, bad.wait());
+    EXPECT_ERROR(ErrorCode::kInternal, (void)bad.is_done());
+    EXPECT_ERROR(ErrorCode::kInternal, (void)stream->is_idle());
   }
   good.wait();  // earlier work is still done
   EXPECT_TRUE(good.is_done());
@@ -51,7 +49,7 @@ TEST_P(FailureTest, FailureDoesNotAffectEarlierEvents) {
   const Event bad = stream->record();
   rig.control->is_blocked = false;
 
-  EXPECT_EQ(error_of([&] { bad.wait(); }).code(), ErrorCode::kInternal);
+  EXPECT_ERROR(ErrorCode::kInternal, bad.wait());
   EXPECT_TRUE(good.is_done());
   good.wait();
 }
@@ -86,14 +84,12 @@ TEST_P(FailureTest, ReaderOfAFailedWriteInheritsItsError) {
   reader->copy(other, buffer);
   rig.control->is_blocked = false;
 
-  const Error error = error_of([&] { reader->wait(); });
-
-  EXPECT_EQ(error.code(), ErrorCode::kInternal);
-  EXPECT_THAT(error.what(), testing::HasSubstr("the test asked for this failure"));
+  EXPECT_THAT(error_of([&] { reader->wait(); }),
+              is_error(ErrorCode::kInternal, "the test asked for this failure"));
   const auto late = rig.stream("late");
   std::uint8_t value = 0;
   late->to_host(&value, part<std::uint8_t>(buffer, 1, 1));
-  EXPECT_EQ(error_of([&] { late->wait(); }).code(), ErrorCode::kInternal);
+  EXPECT_ERROR(ErrorCode::kInternal, late->wait());
 }
 
 TEST_P(FailureTest, WaitForAFailedEventFailsTheWaiter) {
@@ -134,12 +130,9 @@ TEST_P(FailureTest, LostDeviceFailsEveryStream) {
   rig.control->fail_after = 0;
   fill<std::uint8_t>(*first, buffer, 1);
 
-  EXPECT_EQ(error_of([&] { first->wait(); }).code(), ErrorCode::kDeviceLost);
-  const Error error = error_of([&] { second->wait(); });
-
-  EXPECT_EQ(error.code(), ErrorCode::kDeviceLost);
-  EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("'second'"), testing::HasSubstr("test0:0")));
-  EXPECT_EQ(error_of([&] { (void)rig.stream()->is_idle(); }).code(), ErrorCode::kDeviceLost);
+  EXPECT_ERROR(ErrorCode::kDeviceLost, first->wait());
+  EXPECT_THAT(error_of([&] { second->wait(); }), is_error(ErrorCode::kDeviceLost, "'second'", "test0:0"));
+  EXPECT_ERROR(ErrorCode::kDeviceLost, (void)rig.stream()->is_idle());
 }
 
 TEST_P(FailureTest, AbortEndsAWaitForAnotherStream) {
@@ -151,15 +144,15 @@ TEST_P(FailureTest, AbortEndsAWaitForAnotherStream) {
   fill<std::uint8_t>(*waiter, buffer, 2);
   waiter->abort();
 
-  EXPECT_EQ(error_of([&] { waiter->wait(); }).code(), ErrorCode::kAborted);
+  EXPECT_ERROR(ErrorCode::kAborted, waiter->wait());
   rig.control->is_blocked = false;
 }
 
 TEST_P(FailureTest, AbortedIdleStreamReportsIt) {
   const auto stream = rig.stream();
   stream->abort();
-  EXPECT_EQ(error_of([&] { stream->wait(); }).code(), ErrorCode::kAborted);
-  EXPECT_EQ(error_of([&] { (void)stream->is_idle(); }).code(), ErrorCode::kAborted);
+  EXPECT_ERROR(ErrorCode::kAborted, stream->wait());
+  EXPECT_ERROR(ErrorCode::kAborted, (void)stream->is_idle());
 }
 
 TEST(FailureWorkerTest, MessageNamesTheFailedProgram) {
@@ -186,11 +179,8 @@ TEST(FailureWorkerTest, TimedOutWaitForAnotherStreamNamesBoth) {
   fill<std::uint8_t>(*stuck, buffer, 0);
   fill<std::uint8_t>(*waiter, buffer, 0);
 
-  const Error error = error_of([&] { waiter->wait(30s); });
-
-  EXPECT_EQ(error.code(), ErrorCode::kAborted);
-  EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("'waiter'"), testing::HasSubstr("'stuck'"),
-                                           testing::HasSubstr("60 ms")));
+  EXPECT_THAT(error_of([&] { waiter->wait(30s); }),
+              is_error(ErrorCode::kAborted, "'waiter'", "'stuck'", "60 ms"));
   rig.control->is_blocked = false;
   stuck->wait(30s);
 }
@@ -203,16 +193,14 @@ TEST(FailureWorkerTest, QueueThatStaysFullIsAnErrorAtTheDeadline) {
   const BufferView buffer = buffer_of<std::uint8_t>(rig.device, 1);
   rig.control->is_blocked = true;
 
-  const Error error = error_of([&] {
-    for (int i = 0; i < 3000; ++i) {
-      fill<std::uint8_t>(*stream, buffer, 0);
-    }
-  });
-
-  EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted);
-  EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("'full'"), testing::HasSubstr("1024")));
+  EXPECT_THAT(error_of([&] {
+                for (int i = 0; i < 3000; ++i) {
+                  fill<std::uint8_t>(*stream, buffer, 0);
+                }
+              }),
+              is_error(ErrorCode::kResourceExhausted, "'full'", "1024"));
   rig.control->is_blocked = false;
-  EXPECT_EQ(error_of([&] { stream->wait(30s); }).code(), ErrorCode::kResourceExhausted);
+  EXPECT_ERROR(ErrorCode::kResourceExhausted, stream->wait(30s));
 }
 
 std::size_t thread_count() {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/schedule/fallback_test.cpp: the fallback backend runs programs that a backend cannot run, in
 // order, and counts them (plugin_api/RULES.md, rule 27).
-#include <random>
 #include <thread>
 
 #include "fallback_rig.h"
+#include "random_work.h"
 
 namespace yoke::test {
 namespace {
@@ -68,60 +68,12 @@ TEST_P(FallbackTest, ProgramRunsOnTheFallbackAndResultsAreCopiedBack) {
   EXPECT_EQ(rig.fallback_control->launch_count, 1U);
 }
 
-// Compares random work on several streams with the same work done sequentially on the host.
 TEST_P(FallbackTest, RandomWorkOnSeveralStreamsMatchesSequentialExecution) {
-  constexpr std::size_t kBuffers = 4, kCount = 256;
   RuntimeOptions options;
   options.injected_delay_us = 200;
   FallbackRig rig(FallbackRig::without_programs(GetParam().streams), fallback_of(GetParam()), options);
   rig.control->delay_us = GetParam().streams == Streams::kNative ? 30 : 0;
-  // from_host reads its source later, so the source is a copy of `expected`.
-  const Ints zeros(kCount);
-  std::vector<std::unique_ptr<Ints>> sources;
-  std::vector<std::shared_ptr<Stream>> streams;
-  for (int i = 0; i < 3; ++i) {
-    streams.push_back(Stream::create(rig.device));
-  }
-  std::vector<BufferView> buffers;
-  std::vector<Ints> expected(kBuffers, zeros);
-  for (std::size_t i = 0; i < kBuffers; ++i) {
-    buffers.push_back(buffer_of<std::int32_t>(rig.device, kCount));
-    streams[0]->from_host(buffers[i], zeros.data());
-  }
-  std::vector<std::shared_ptr<const Routine>> routines;
-  for (std::size_t i = 0; i < kBuffers; ++i) {
-    routines.push_back(
-        link(rig.device, kAddTo, {buffers[(i + 1) % kBuffers], buffers[(i + 2) % kBuffers], buffers[i]}));
-  }
-  std::mt19937 random(7);
-
-  for (int step = 0; step < 300; ++step) {
-    Stream& stream = *streams[random() % streams.size()];
-    const std::size_t i = random() % kBuffers;
-    const std::size_t j = (i + 1 + random() % (kBuffers - 1)) % kBuffers;
-    const unsigned act = random() % 8;
-    if (act == 0) {
-      sources.push_back(std::make_unique<Ints>(kCount, static_cast<std::int32_t>(random() % 1000)));
-      stream.from_host(buffers[i], sources.back()->data());
-      expected[i] = *sources.back();
-    } else if (act == 1) {
-      stream.copy(buffers[i], buffers[j]);
-      expected[i] = expected[j];
-    } else {
-      const auto factor = static_cast<std::int64_t>(random() % 10);
-      stream.launch(*routines[i], {&factor, 1});
-      for (std::size_t k = 0; k < kCount; ++k) {
-        expected[i][k] = static_cast<std::int32_t>(
-            static_cast<std::uint32_t>(expected[i][k]) +
-            static_cast<std::uint32_t>(expected[(i + 1) % kBuffers][k]) * static_cast<std::uint32_t>(factor) +
-            static_cast<std::uint32_t>(expected[(i + 2) % kBuffers][k]));
-      }
-    }
-  }
-
-  for (std::size_t i = 0; i < kBuffers; ++i) {
-    EXPECT_EQ(read<std::int32_t>(*streams[i % streams.size()], buffers[i]), expected[i]) << "buffer " << i;
-  }
+  expect_sequential_results(rig, 7, 300);
 }
 
 TEST_P(FallbackTest, UnchangedArgumentsAreNotCopiedAgain) {

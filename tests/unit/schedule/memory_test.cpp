@@ -110,19 +110,17 @@ TEST_F(ForeignMemoryTest, IsUsedInPlaceAndReleasedOnce) {
 }
 
 TEST_F(ForeignMemoryTest, FailedImportDoesNotRelease) {
-  EXPECT_EQ(error_of([&] { import(nullptr, 16); }).code(), ErrorCode::kInvalidArgument);
+  EXPECT_ERROR(ErrorCode::kInvalidArgument, import(nullptr, 16));
   rig.control->memory.buffer_import = nullptr;
   EXPECT_EQ(releases, 0);
   auto plain = std::make_shared<Control>();
   register_backend(rig.runtime, 1, plain);
   const auto far = rig.runtime.backend("test1")->open_device(0);
   int memory = 0;
-  const Error error = error_of([&] {
-    Buffer::import(
-        far,
-        {.address = reinterpret_cast<std::uintptr_t>(&memory), .byte_count = sizeof(memory), .release = {}});
-  });
-  EXPECT_EQ(error.code(), ErrorCode::kUnimplemented);
+  EXPECT_ERROR(ErrorCode::kUnimplemented,
+               Buffer::import(far, {.address = reinterpret_cast<std::uintptr_t>(&memory),
+                                    .byte_count = sizeof(memory),
+                                    .release = {}}));
 }
 
 TEST_F(ForeignMemoryTest, MisalignedMemoryIsRefusedAtLink) {
@@ -131,10 +129,11 @@ TEST_F(ForeignMemoryTest, MisalignedMemoryIsRefusedAtLink) {
   const char* const text = "yoke.program 1\nprogram ones() {\n  arg y : f32[4] out\n  y[i] = 1.0\n}\n";
   EXPECT_NE(link(rig.device, text, {{import(memory, 64), 0, 16}}), nullptr);
   EXPECT_NE(link(rig.device, text, {{import(memory + 16, 128), 48, 16}}), nullptr) << "the address counts";
-  const Error error = error_of([&] { link(rig.device, text, {{import(memory + 16, 64), 0, 16}}); });
-  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-  EXPECT_THAT(error.what(), testing::AllOf(HasSubstr("argument 'y' is bound at offset 0 of imported memory"),
-                                           HasSubstr("needs an alignment of 64 bytes")));
+  EXPECT_THAT(error_of([&] {
+                link(rig.device, text, {{import(memory + 16, 64), 0, 16}});
+              }),
+              is_error(ErrorCode::kInvalidArgument, "argument 'y' is bound at offset 0 of imported memory",
+                       "needs an alignment of 64 bytes"));
 }
 
 TEST(NativeHandleTest, HandlesComeFromTheBackend) {
@@ -156,12 +155,10 @@ TEST(NativeHandleTest, HandlesComeFromTheBackend) {
 
 TEST(NativeHandleTest, MissingHandlesAreUnimplemented) {
   Rig rig(memory_control());
-  EXPECT_EQ(error_of([&] { (void)rig.stream()->native(); }).code(), ErrorCode::kUnimplemented)
-      << "a worker's stream";
+  EXPECT_ERROR(ErrorCode::kUnimplemented, (void)rig.stream()->native()) << "a worker's stream";
   Rig plain;
-  EXPECT_EQ(error_of([&] { (void)plain.device->native(); }).code(), ErrorCode::kUnimplemented);
-  EXPECT_EQ(error_of([&] { (void)plain.buffer(1).buffer->device_address(); }).code(),
-            ErrorCode::kUnimplemented);
+  EXPECT_ERROR(ErrorCode::kUnimplemented, (void)plain.device->native());
+  EXPECT_ERROR(ErrorCode::kUnimplemented, (void)plain.buffer(1).buffer->device_address());
 }
 
 // The structures of DLPack 0.8 (dlpack.h).

@@ -38,16 +38,15 @@ TEST_P(QuiescenceTest, AbortedWorkIsReportedWhenItHasEnded) {
 
   for (const auto& wait : {std::function<void()>([&] { stream->wait(50ms); }),
                            std::function<void()>([&] { event.wait(50ms); })}) {
-    const Error error = error_of(wait);
-    EXPECT_EQ(error.code(), ErrorCode::kDeadlineExceeded) << "the copy still writes to the target";
-    EXPECT_THAT(error.what(), HasSubstr("still uses its memory"));
+    EXPECT_THAT(error_of(wait), is_error(ErrorCode::kDeadlineExceeded, "still uses its memory"))
+        << "the copy still writes to the target";
   }
   EXPECT_FALSE(event.is_done());
   EXPECT_FALSE(stream->is_idle());
   EXPECT_EQ(target[0], 0);
   rig.control->is_blocked = false;
-  EXPECT_EQ(error_of([&] { event.wait(); }).code(), ErrorCode::kAborted);
-  EXPECT_EQ(error_of([&] { stream->wait(); }).code(), ErrorCode::kAborted);
+  EXPECT_ERROR(ErrorCode::kAborted, event.wait());
+  EXPECT_ERROR(ErrorCode::kAborted, stream->wait());
   EXPECT_EQ(target[63], 0x5a) << "the copy has ended";
   EXPECT_EQ(rig.control->call_count, 1U) << "queued copies are skipped";
 }
@@ -62,7 +61,7 @@ TEST_P(QuiescenceTest, AbortOfOneStreamLeavesOthersUnaffected) {
   fill<std::uint8_t>(*other, mine, 7);
 
   EXPECT_EQ(read<std::uint8_t>(*other, mine)[0], 7);
-  EXPECT_EQ(error_of([&] { stream->wait(); }).code(), ErrorCode::kAborted);
+  EXPECT_ERROR(ErrorCode::kAborted, stream->wait());
   EXPECT_FALSE(rig.control->is_aborted) << "the device must not be aborted";
 }
 
@@ -73,9 +72,9 @@ TEST_P(QuiescenceTest, WaiterInheritsTheErrorAndIsItselfQuiescent) {
   rig.control->fail_after = 0;
   fill<std::uint8_t>(*stream, buffer, 1);
   waiter->copy(other, buffer);
-  EXPECT_EQ(error_of([&] { waiter->wait(20ms); }).code(), ErrorCode::kDeadlineExceeded);
+  EXPECT_ERROR(ErrorCode::kDeadlineExceeded, waiter->wait(20ms));
   rig.control->is_blocked = false;
-  EXPECT_EQ(error_of([&] { waiter->wait(); }).code(), ErrorCode::kInternal);
+  EXPECT_ERROR(ErrorCode::kInternal, waiter->wait());
   EXPECT_EQ(rig.control->call_count, 1U) << "the copy that reads the failed result is skipped";
 }
 
@@ -83,9 +82,9 @@ TEST_P(QuiescenceTest, LostDeviceIsReportedWhenItsWorkHasEnded) {
   rig.control->fail_code = YOKE_STATUS_DEVICE_LOST;
   rig.control->fail_after = 0;
   start_blocked_copy();
-  EXPECT_EQ(error_of([&] { stream->wait(20ms); }).code(), ErrorCode::kDeadlineExceeded);
+  EXPECT_ERROR(ErrorCode::kDeadlineExceeded, stream->wait(20ms));
   rig.control->is_blocked = false;
-  EXPECT_EQ(error_of([&] { stream->wait(); }).code(), ErrorCode::kDeviceLost);
+  EXPECT_ERROR(ErrorCode::kDeviceLost, stream->wait());
 }
 
 // The control with a stream table in which the test replaced a function.
@@ -102,7 +101,7 @@ TEST(NativeQuiescenceTest, WithoutStreamAbortTheDeviceIsAborted) {
   stream->abort();
   EXPECT_TRUE(rig.control->is_aborted);
   fill<std::uint8_t>(*other, rig.buffer(1), 1);
-  EXPECT_EQ(error_of([&] { other->wait(); }).code(), ErrorCode::kAborted);
+  EXPECT_ERROR(ErrorCode::kAborted, other->wait());
 }
 
 TEST(NativeQuiescenceTest, FailedEventRecordAbortsTheStreamAndKeepsItsMemory) {
@@ -121,9 +120,9 @@ TEST(NativeQuiescenceTest, FailedEventRecordAbortsTheStreamAndKeepsItsMemory) {
 
   const Event event = stream->record();
 
-  EXPECT_EQ(error_of([&] { event.wait(20ms); }).code(), ErrorCode::kDeadlineExceeded);
+  EXPECT_ERROR(ErrorCode::kDeadlineExceeded, event.wait(20ms));
   rig.control->is_blocked = false;
-  EXPECT_EQ(error_of([&] { event.wait(); }).code(), ErrorCode::kResourceExhausted);
+  EXPECT_ERROR(ErrorCode::kResourceExhausted, event.wait());
   EXPECT_EQ(target[63], 0x5a);
   EXPECT_EQ(rig.control->call_count, 1U) << "the abort skips the second copy";
 }
