@@ -38,8 +38,9 @@ struct Outcome {
 class Command {
  public:
   explicit Command(const std::vector<std::string>& arguments,
-                   std::optional<std::uint64_t> file_size_limit = std::nullopt, bool drop_root = false) {
-    std::vector<char*> words = {const_cast<char*>(YOKE_TEST_COMMAND)};
+                   std::optional<std::uint64_t> file_size_limit = std::nullopt, bool drop_root = false,
+                   const char* program = YOKE_TEST_COMMAND) {
+    std::vector<char*> words = {const_cast<char*>(program)};
     for (const std::string& argument : arguments) {
       words.push_back(const_cast<char*>(argument.c_str()));
     }
@@ -59,7 +60,7 @@ class Command {
       if (drop_root && geteuid() == 0 && setuid(65534) != 0) {
         _exit(126);
       }
-      execv(YOKE_TEST_COMMAND, words.data());
+      execv(program, words.data());
       _exit(127);
     }
     std::fclose(out);

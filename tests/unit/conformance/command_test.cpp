@@ -1,130 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/conformance/command_test.cpp: the command line of yoke-conformance,
 // on a correct plugin and on one with a bug.
-#include <fcntl.h>
+#include "command.h"
+
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
-#include <string>
-#include <thread>
-#include <vector>
-
-extern char** environ;
 
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
+using yoke::test::Command;
+using yoke::test::line_count;
+using yoke::test::Outcome;
+using yoke::test::read_whole;
+using yoke::test::run;
+using yoke::test::write_file;
+using Folder = yoke::test::TemporaryFolder;
 namespace fs = std::filesystem;
 
-// A temporary folder, removed at the end of the test.
-class Folder {
- public:
-  Folder() {
-    std::string name = fs::temp_directory_path() / "yoke-kit-XXXXXX";
-    path_ = ::mkdtemp(name.data());
-  }
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  fs::path operator/(const std::string& name) const { return path_ / name; }
-
- private:
-  fs::path path_;
+// The mutant has this bug as long as the object lives.
+struct Bug {
+  explicit Bug(const char* name) { ::setenv("YOKE_MUTANT_BUG", name, 1); }
+  ~Bug() { ::unsetenv("YOKE_MUTANT_BUG"); }
+  Bug(const Bug&) = delete;
+  Bug& operator=(const Bug&) = delete;
 };
-
-std::string read_whole(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-}
-
-struct Outcome {
-  int code = -1;
-  std::string out;
-  std::string err;
-};
-
-Outcome run_program(const std::string& program, std::vector<std::string> words) {
-  const Folder folder;
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_addopen(&actions, 1, (folder / "out").c_str(), O_CREAT | O_WRONLY, 0600);
-  ::posix_spawn_file_actions_addopen(&actions, 2, (folder / "err").c_str(), O_CREAT | O_WRONLY, 0600);
-  words.insert(words.begin(), program);
-  std::vector<char*> arguments;
-  for (std::string& word : words) {
-    arguments.push_back(word.data());
-  }
-  arguments.push_back(nullptr);
-  pid_t process = -1;
-  EXPECT_EQ(::posix_spawn(&process, program.c_str(), &actions, nullptr, arguments.data(), environ), 0);
-  ::posix_spawn_file_actions_destroy(&actions);
-  int status = 0;
-  ::waitpid(process, &status, 0);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read_whole(folder / "out"),
-          read_whole(folder / "err")};
-}
-
-Outcome kit(const std::vector<std::string>& words) {
-  return run_program(CONFORMANCE_COMMAND, words);
-}
 
 const std::string kGood = CONFORMANCE_GOOD;
 const std::string kMutant = CONFORMANCE_MUTANT;
 
 // Runs copy.round-trip on the mutant, whose copies lose their last byte.
 Outcome lossy_round_trip(std::vector<std::string> more = {}) {
-  ::setenv("YOKE_MUTANT_BUG", "copy_loses_last_byte", 1);
+  const Bug bug("copy_loses_last_byte");
   more.insert(more.begin(), {kMutant, "--filter", "copy.round-trip"});
-  Outcome outcome = kit(more);
-  ::unsetenv("YOKE_MUTANT_BUG");
-  return outcome;
-}
-
-std::size_t count_of(const std::string& part, const std::string& text) {
-  std::size_t count = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
-    ++count;
-  }
-  return count;
+  return run(more);
 }
 
 TEST(Conformance, WrongUsageExitsWithTwo) {
-  EXPECT_EQ(kit({}).code, 2);
-  EXPECT_EQ(kit({"--no-such-option"}).code, 2);
-  EXPECT_EQ(kit({"/no/such/file.so"}).code, 2);
-  EXPECT_EQ(kit({kGood, "--filter", "nothing.at-all"}).code, 2);
-  EXPECT_EQ(kit({kGood, "--jobs", "0"}).code, 2);
-  EXPECT_EQ(kit({kGood, "--timeout", "0"}).code, 2);
-  EXPECT_EQ(kit({kGood, "--seed", "many"}).code, 2);
-  EXPECT_EQ(kit({kGood, "--option", "nameless"}).code, 2);
-  EXPECT_EQ(kit({kGood, "--expect", "/no/such/list"}).code, 2);
-  EXPECT_THAT(kit({kGood, "--filter", "nothing.at-all"}).err, HasSubstr("no test matches"));
+  EXPECT_EQ(run({}).code, 2);
+  EXPECT_EQ(run({"--no-such-option"}).code, 2);
+  EXPECT_EQ(run({"/no/such/file.so"}).code, 2);
+  EXPECT_EQ(run({kGood, "--filter", "nothing.at-all"}).code, 2);
+  EXPECT_EQ(run({kGood, "--jobs", "0"}).code, 2);
+  EXPECT_EQ(run({kGood, "--timeout", "0"}).code, 2);
+  EXPECT_EQ(run({kGood, "--seed", "many"}).code, 2);
+  EXPECT_EQ(run({kGood, "--option", "nameless"}).code, 2);
+  EXPECT_EQ(run({kGood, "--expect", "/no/such/list"}).code, 2);
+  EXPECT_THAT(run({kGood, "--filter", "nothing.at-all"}).err, HasSubstr("no test matches"));
 }
 
 TEST(Conformance, ReportsAFileThatCannotBeLoadedInOneSentence) {
   const Folder folder;
-  std::ofstream(folder / "text.so") << "GROUP ( libreal.so )\n";
-  std::ofstream(folder / "cut.so", std::ios::binary) << read_whole(kGood).substr(0, 5000);
-  const std::size_t tests = count_of("\n", kit({"--list"}).out);
+  write_file(folder / "text.so", "GROUP ( libreal.so )\n");
+  write_file(folder / "cut.so", read_whole(kGood).substr(0, 5000));
+  const std::size_t tests = line_count(run({"--list"}).out);
   const std::string ending = "; " + std::to_string(tests - 1) + " tests were not run\n";
   const auto report_of = [&](const std::string& file) {
-    const Outcome outcome = kit({file});
+    const Outcome outcome = run({file});
     EXPECT_EQ(outcome.code, 1);
-    EXPECT_EQ(count_of("\n", outcome.out), 1U) << outcome.out;
+    EXPECT_EQ(line_count(outcome.out), 1U) << outcome.out;
     EXPECT_THAT(outcome.out, ::testing::StartsWith("FAILED " + fs::canonical(file).string() + ": "));
     EXPECT_THAT(outcome.out, ::testing::EndsWith(ending));
     return outcome.out;
@@ -133,16 +69,15 @@ TEST(Conformance, ReportsAFileThatCannotBeLoadedInOneSentence) {
   EXPECT_THAT(report_of(folder / "text.so"), HasSubstr("it is a text file, not an ELF shared object; "));
   EXPECT_THAT(report_of(folder / "cut.so"), HasSubstr("it is truncated"));
   EXPECT_THAT(report_of(CONFORMANCE_YOKE), HasSubstr("the dynamic linker refused it: "));
-  ::setenv("YOKE_MUTANT_BUG", "constructor_crashes", 1);
+  const Bug bug("constructor_crashes");
   EXPECT_THAT(report_of(kMutant), HasSubstr("SIGSEGV (Segmentation fault), in dlopen"));
-  ::unsetenv("YOKE_MUTANT_BUG");
 }
 
 TEST(Conformance, ReportsAFileThatCannotBeLoadedAsJsonAndJunit) {
   const Folder folder;
-  std::ofstream(folder / "text.so") << "no plugin\n";
+  write_file(folder / "text.so", "no plugin\n");
   const Outcome outcome =
-      kit({folder / "text.so", "--filter", "copy.r*", "--json", "--junit", folder / "report.xml"});
+      run({folder / "text.so", "--filter", "copy.r*", "--json", "--junit", folder / "report.xml"});
   EXPECT_EQ(outcome.code, 1);
   const auto plugin = nlohmann::json::parse(outcome.out)["plugins"][0];
   EXPECT_EQ(plugin["loads"], false);
@@ -158,14 +93,14 @@ TEST(Conformance, ReportsAFileThatCannotBeLoadedAsJsonAndJunit) {
 }
 
 TEST(Conformance, ListsTestsWithoutAPlugin) {
-  const Outcome listed = kit({"--list", "--filter", "copy.*"});
+  const Outcome listed = run({"--list", "--filter", "copy.*"});
   EXPECT_EQ(listed.code, 0);
   EXPECT_THAT(listed.out, HasSubstr("copy.round-trip"));
   EXPECT_THAT(listed.out, Not(HasSubstr("buffer.")));
 }
 
 TEST(Conformance, PassesACorrectPluginAndListsWhatIsUnsupported) {
-  const Outcome outcome = kit({kMutant, "--filter", "load.*", "--filter", "copy.*", "--filter",
+  const Outcome outcome = run({kMutant, "--filter", "load.*", "--filter", "copy.*", "--filter",
                                "buffer.memory-limit", "--seed", "5"});
   EXPECT_EQ(outcome.code, 0) << outcome.out;
   EXPECT_THAT(outcome.out, HasSubstr("seed 5"));
@@ -195,9 +130,8 @@ TEST(Conformance, PrintsTheCommandThatRepeatsAFailure) {
 }
 
 TEST(Conformance, FailFastStopsAfterTheFirstFailure) {
-  ::setenv("YOKE_MUTANT_BUG", "copy_loses_last_byte", 1);
-  const Outcome outcome = kit({kMutant, "--filter", "copy.*", "--fail-fast", "--jobs", "1", "--json"});
-  ::unsetenv("YOKE_MUTANT_BUG");
+  const Bug bug("copy_loses_last_byte");
+  const Outcome outcome = run({kMutant, "--filter", "copy.*", "--fail-fast", "--jobs", "1", "--json"});
   EXPECT_EQ(outcome.code, 1);
   const auto counts = nlohmann::json::parse(outcome.out)["plugins"][0]["counts"];
   EXPECT_EQ(counts["failed"], 1);
@@ -219,9 +153,8 @@ TEST(Conformance, KillsTheChildrenOfATestThatHangs) {
   const Folder folder;
   const fs::path copy = folder / "libyoke_backend_mutant.so";  // its path is unique among all processes
   fs::copy_file(kMutant, copy);
-  ::setenv("YOKE_MUTANT_BUG", "from_host_starts_processes", 1);
-  EXPECT_EQ(kit({copy, "--filter", "copy.round-trip", "--timeout", "8"}).code, 1);
-  ::unsetenv("YOKE_MUTANT_BUG");
+  const Bug bug("from_host_starts_processes");
+  EXPECT_EQ(run({copy, "--filter", "copy.round-trip", "--timeout", "8"}).code, 1);
   const auto begin = std::chrono::steady_clock::now();
   while (has_process_of(copy) && std::chrono::steady_clock::now() - begin < std::chrono::seconds(60)) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -231,7 +164,7 @@ TEST(Conformance, KillsTheChildrenOfATestThatHangs) {
 
 TEST(Conformance, AnExpectedFailurePasses) {
   const Folder folder;
-  std::ofstream(folder / "list") << "copy.round-trip = \"loses a byte on purpose\"\n";
+  write_file(folder / "list", "copy.round-trip = \"loses a byte on purpose\"\n");
   const Outcome outcome = lossy_round_trip({"--expect", folder / "list"});
   EXPECT_EQ(outcome.code, 0) << outcome.out;
   EXPECT_THAT(outcome.out, HasSubstr("expected failure: loses a byte on purpose"));
@@ -239,25 +172,24 @@ TEST(Conformance, AnExpectedFailurePasses) {
 
 TEST(Conformance, AnUnexpectedPassFails) {
   const Folder folder;
-  std::ofstream(folder / "list") << "copy.round-trip = \"was broken once\"\n";
-  const Outcome outcome = kit({kGood, "--filter", "copy.round-trip", "--expect", folder / "list"});
+  write_file(folder / "list", "copy.round-trip = \"was broken once\"\n");
+  const Outcome outcome = run({kGood, "--filter", "copy.round-trip", "--expect", folder / "list"});
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.out, HasSubstr("remove the line"));
 }
 
 TEST(Conformance, AnExpectedFailureOfAnUnknownTestFails) {
   const Folder folder;
-  std::ofstream(folder / "list") << "copy.no-such-test = \"typo\"\n";
-  const Outcome outcome = kit({kGood, "--filter", "copy.round-trip", "--expect", folder / "list"});
+  write_file(folder / "list", "copy.no-such-test = \"typo\"\n");
+  const Outcome outcome = run({kGood, "--filter", "copy.round-trip", "--expect", folder / "list"});
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.out, HasSubstr("no such test exists"));
 }
 
 TEST(Conformance, TheSameSeedRepeatsARandomFailure) {
   const auto failure = [](const std::string& seed) {
-    ::setenv("YOKE_MUTANT_BUG", "copy_loses_last_byte", 1);
-    const Outcome outcome = kit({kMutant, "--filter", "copy.random-ranges", "--seed", seed, "--json"});
-    ::unsetenv("YOKE_MUTANT_BUG");
+    const Bug bug("copy_loses_last_byte");
+    const Outcome outcome = run({kMutant, "--filter", "copy.random-ranges", "--seed", seed, "--json"});
     return nlohmann::json::parse(outcome.out)["plugins"][0]["tests"][0]["text"].get<std::string>();
   };
   EXPECT_EQ(failure("3"), failure("3"));
@@ -266,7 +198,7 @@ TEST(Conformance, TheSameSeedRepeatsARandomFailure) {
 TEST(Conformance, PrintsOneJsonObjectAndNothingElse) {
   const Outcome outcome = lossy_round_trip({"--json"});
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 1);
+  EXPECT_EQ(line_count(outcome.out), 1U);
   const auto test = nlohmann::json::parse(outcome.out)["plugins"][0]["tests"][0];
   EXPECT_EQ(test["name"], "copy.round-trip");
   EXPECT_EQ(test["group"], "copy");
@@ -297,11 +229,11 @@ TEST(Conformance, WritesWellFormedJunit) {
 }
 
 TEST(Conformance, YokeCheckPluginRunsTheKit) {
-  EXPECT_EQ(run_program(CONFORMANCE_YOKE, {"check-plugin"}).code, 2);
-  ::setenv("YOKE_MUTANT_BUG", "copy_loses_last_byte", 1);
+  EXPECT_EQ(Command({"check-plugin"}, {}, false, CONFORMANCE_YOKE).wait().code, 2);
+  const Bug bug("copy_loses_last_byte");
   const Outcome outcome =
-      run_program(CONFORMANCE_YOKE, {"check-plugin", kGood, kMutant, "--filter", "copy.round-trip"});
-  ::unsetenv("YOKE_MUTANT_BUG");
+      Command({"check-plugin", kGood, kMutant, "--filter", "copy.round-trip"}, {}, false, CONFORMANCE_YOKE)
+          .wait();
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.out, HasSubstr("PASSED " + fs::canonical(kGood).string()));
   EXPECT_THAT(outcome.out, HasSubstr("FAILED " + fs::canonical(kMutant).string()));
