@@ -9,8 +9,7 @@ namespace {
 
 // On a CPU, one kernel per statement takes PoCL two to three times as long to compile as a shared kernel.
 // On a GPU, the statement that needs the most registers would slow down all others in its kernel.
-constexpr std::int64_t kStatementsOnCpu = 32;
-constexpr std::int64_t kMostStatements = 256;
+constexpr std::uint32_t kStatementsOnCpu = 32;
 // With fewer iterations, most of a launch is PoCL's overhead of 10 us, and compiling without the optimizer
 // takes a fifth of the time.
 constexpr std::int64_t kOptimizeFromOnCpu = 1024;
@@ -24,19 +23,10 @@ std::vector<yoke::sdk::OptionSpec> Backend::option_specs() {
                           "Limit of the total size of the device's buffers in bytes; 0: no limit.", 0, 0,
                           std::numeric_limits<std::int64_t>::max()),
       OptionSpec::text("build_options", "Additional options for the OpenCL compiler.", ""),
-      OptionSpec::integer(
-          "statements_per_kernel",
-          "How many statements share a kernel, which saves compile time; 0: 32 on a CPU, 1 otherwise.", 0, 0,
-          kMostStatements),
       OptionSpec::integer("optimize_from",
                           "Statements with at least this many iterations are compiled with optimization; -1: "
                           "1024 on a CPU, 0 otherwise.",
                           -1, -1, std::numeric_limits<std::int64_t>::max()),
-      OptionSpec::text(
-          "contractions",
-          "How sums of products are computed on a CPU: as tiles of vectors if their accesses allow "
-          "it and they are optimized, or always as loops.",
-          "tiles", "tiles|loops"),
   };
 }
 
@@ -46,15 +36,11 @@ std::unique_ptr<yoke::sdk::Device> Backend::open_device(std::uint32_t ordinal,
   DeviceOptions chosen;
   chosen.memory_limit = static_cast<std::uint64_t>(options.integer("memory_limit"));
   chosen.build_options = options.text("build_options");
-  const std::int64_t statements = options.integer("statements_per_kernel");
-  chosen.statements_per_kernel = static_cast<std::uint32_t>(statements != 0   ? statements
-                                                            : hardware.is_cpu ? kStatementsOnCpu
-                                                                              : 1);
+  chosen.statements_per_kernel = hardware.is_cpu ? kStatementsOnCpu : 1;
   const std::int64_t optimize_from = options.integer("optimize_from");
   chosen.optimize_from = static_cast<std::uint64_t>(optimize_from >= 0 ? optimize_from
                                                     : hardware.is_cpu  ? kOptimizeFromOnCpu
                                                                        : 0);
-  chosen.tiles = hardware.is_cpu && options.text("contractions") == "tiles";
 
   std::shared_ptr<Context> context;
   {

@@ -123,9 +123,8 @@ std::vector<yoke::sdk::Verdict> verdicts(const Hardware& hardware, std::string_v
 Code::Code(Device& device, std::string_view text) : device_(device) {
   yoke::program::Module module = yoke::sdk::read_program(text);
   std::set<std::string> helpers;
-  const std::string key =
-      key_of(device.hardware().driver + "\n" + device.options().build_options + "\n" +
-             std::to_string(device.options().optimize_from) + (device.options().tiles ? "t" : "l"));
+  const std::string key = key_of(device.hardware().driver + "\n" + device.options().build_options + "\n" +
+                                 std::to_string(device.options().optimize_from));
   for (Program& program : module.programs) {
     print_program(program, helpers);
     entries_.back().fingerprint = "opencl-" + std::to_string(kRevision) + "-" + key + "-" +
@@ -150,8 +149,8 @@ void Code::print_program(const Program& program, std::set<std::string>& helpers)
   for (std::size_t s = 0; s < program.statements.size(); ++s) {
     Step step;
     const bool optimized = is_optimized(device_.options(), program.statements[s]);
-    const bool tiles = optimized && device_.options().tiles;
-    const Form form{device_.hardware().is_cpu, tiles ? device_.hardware().vector_bytes : 0};
+    const bool is_cpu = device_.hardware().is_cpu;
+    const Form form{is_cpu, is_cpu && optimized ? device_.hardware().vector_bytes : 0};
     step.body = print_body(program, program.statements[s], offsets, form, helpers);
     step.body.optimized = optimized;
     const std::string reason = refusal(device_.hardware(), program, program.statements[s], step.body);

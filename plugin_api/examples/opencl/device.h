@@ -60,7 +60,6 @@ struct DeviceOptions {
   std::string build_options;       // in addition to the default options
   std::uint32_t statements_per_kernel = 1;
   std::uint64_t optimize_from = 0;  // optimize statements with at least this many iterations
-  bool tiles = true;                // use tiles for sums of products
 };
 
 class Device final : public yoke::sdk::Device {
