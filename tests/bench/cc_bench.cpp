@@ -76,7 +76,16 @@ double best_of(const std::function<void()>& work) {
   return best;
 }
 
-void compare(benchmark::State& state, const std::function<void()>& cc, const std::function<void()>& peer) {
+// `is_right` checks the results of one call of each.
+void compare(
+    benchmark::State& state, const std::function<void()>& cc, const std::function<void()>& peer,
+    const std::function<bool()>& is_right = [] { return true; }) {
+  cc();
+  peer();
+  if (!is_right()) {
+    state.SkipWithError("wrong result");
+    return;
+  }
   double cc_time = 1e30;
   double peer_time = 1e30;
   for (int round = 0; round < 3; ++round) {
@@ -150,14 +159,8 @@ void gemm(benchmark::State& state, const std::string& statement, dnnl::memory::d
               std::to_string(a[0]) + ", " + std::to_string(b[1]) + "] out\n  " + statement + "\n",
           {&x, &y, &z});
   BareMatmul bare(a, ta, b, tb, x, y, wanted);
-  cc.run();
-  bare.run();
-  if (!close(z, wanted, 1e-3F)) {
-    state.SkipWithError("wrong product");
-    return;
-  }
   compare(
-      state, [&] { cc.run(); }, [&] { bare.run(); });
+      state, [&] { cc.run(); }, [&] { bare.run(); }, [&] { return close(z, wanted, 1e-3F); });
 }
 
 void forward(benchmark::State& state) {
@@ -208,14 +211,8 @@ void sgd_update(benchmark::State& state) {
     }
     benchmark::ClobberMemory();
   };
-  cc.run();
-  plain();
-  if (!close(w, w2, 0) || !close(v, v2, 0)) {
-    state.SkipWithError("wrong update");
-    return;
-  }
   compare(
-      state, [&] { cc.run(); }, plain);
+      state, [&] { cc.run(); }, plain, [&] { return close(w, w2, 0) && close(v, v2, 0); });
 }
 BENCHMARK(sgd_update)->UseRealTime();
 
@@ -229,14 +226,8 @@ void sgd_plain(benchmark::State& state) {
     }
     benchmark::ClobberMemory();
   };
-  cc.run();
-  plain();
-  if (!close(w, w2, 0)) {
-    state.SkipWithError("wrong update");
-    return;
-  }
   compare(
-      state, [&] { cc.run(); }, plain);
+      state, [&] { cc.run(); }, plain, [&] { return close(w, w2, 0); });
 }
 BENCHMARK(sgd_plain)->UseRealTime();
 
@@ -285,14 +276,8 @@ void softmax_cross_entropy(benchmark::State& state) {
     loss2[0] = total;
     benchmark::ClobberMemory();
   };
-  cc.run();
-  plain();
-  if (!close(dz, dz2, 1e-6F) || !close(loss, loss2, 1e-5F)) {
-    state.SkipWithError("wrong gradient");
-    return;
-  }
   compare(
-      state, [&] { cc.run(); }, plain);
+      state, [&] { cc.run(); }, plain, [&] { return close(dz, dz2, 1e-6F) && close(loss, loss2, 1e-5F); });
 }
 BENCHMARK(softmax_cross_entropy)->UseRealTime();
 
