@@ -76,7 +76,7 @@ Host::Host() {
   api_.deallocate = [](void* host, void* memory) { static_cast<Host*>(host)->deallocate(memory); };
   api_.get_table = [](void* host, const char* id) -> const void* {
     if (id == nullptr || *id == '\0') {
-      static_cast<Host*>(host)->fault("get_table of the host got no id");
+      static_cast<Host*>(host)->fault("get_table got a NULL or empty id");
     }
     return nullptr;
   };

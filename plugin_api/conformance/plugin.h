@@ -118,7 +118,7 @@ yoke_buffer_args buffer_args(std::uint64_t byte_count, std::int32_t kind);
 yoke_link_args link_args(std::uint32_t entry, std::span<const yoke_binding> bindings,
                          const yoke_binding& workspace);
 
-// Arguments for the entry, with the options that the library was loaded with.
+// The arguments for the entry, including the options of `library`.
 yoke_entry_args entry_args(const Host& host, const Library& library);
 
 // An option at the default of its schema.

@@ -33,7 +33,7 @@ inline constexpr Bug kBugs[] = {
     {"plugin_has_another_kind", "load.prefix", "kind of yoke_plugin is 2"},
     {"entry_ignores_unknown_options", "load.options-unknown", "'no_such_option.* returned OK"},
     {"entry_ignores_invalid_values", "load.options-values", "'devices' = '.* returned OK"},
-    {"open_takes_options_of_the_plugin", "load.options-scope", "option 'devices' of the plugin"},
+    {"open_accepts_plugin_options", "load.options-scope", "with the plugin option 'devices'"},
     {"no_devices_without_reason", "load.no-devices", "reason for no devices is empty"},
     {"reason_ignores_capacity", "load.no-devices", "past the capacity 20 of the reason"},
     {"host_table_is_read_past_its_size", "load.host-tables", "SIGSEGV .*, in the entry"},
@@ -68,12 +68,14 @@ inline constexpr Bug kBugs[] = {
     {"close_crashes_on_null", "device.close-null", "SIGSEGV.*device_close"},
 
     // Handles of one device.
-    {"stream_refuses_buffers_of_handles", "device.handles-share", "from_host returned INVALID_ARGUMENT"},
-    {"link_refuses_buffers_of_handles", "device.handles-routine", "routine_link returned INVALID_ARGUMENT"},
-    {"used_bytes_are_of_all_handles", "device.handles-count", "used_bytes of a new handle"},
-    {"options_are_shared_by_handles", "device.handles-options", "limit_bytes after another handle"},
-    {"abort_hits_every_handle", "device.handles-fail", "after another handle of the device was aborted"},
-    {"loss_hits_every_handle", "device.handles-fail", "a copy after another handle of the device was lost"},
+    {"stream_refuses_buffers_of_other_handles", "device.handles-share",
+     "from_host returned INVALID_ARGUMENT"},
+    {"link_refuses_buffers_of_other_handles", "device.handles-routine",
+     "routine_link returned INVALID_ARGUMENT"},
+    {"used_bytes_count_all_handles", "device.handles-count", "used_bytes of a new handle"},
+    {"handles_share_options", "device.handles-options", "limit_bytes after another handle"},
+    {"abort_affects_every_handle", "device.handles-fail", "after device_abort on another handle"},
+    {"loss_affects_every_handle", "device.handles-fail", "a copy after DEVICE_LOST on another handle"},
 
     // Buffers.
     {"create_returns_ok_with_null", "buffer.sizes",
@@ -110,12 +112,12 @@ inline constexpr Bug kBugs[] = {
 
     // yoke.memory/1.
     {"pinned_memory_is_misaligned", "memory.pinned", "pinned memory is not a multiple of 256"},
-    {"pinned_size_is_cut", "memory.pinned-refusals", "pinned_allocate returned OK"},
+    {"pinned_size_is_truncated", "memory.pinned-refusals", "pinned_allocate returned OK"},
     {"pinned_memory_is_not_counted", "memory.pinned", "live pinned memory"},
-    {"device_address_is_of_the_handle", "memory.device-addresses", "device address"},
+    {"device_address_is_the_handle", "memory.device-addresses", "device address"},
     {"import_is_copied", "memory.import-in-place", "does not have the contents"},
     {"import_counts_as_used", "memory.import-in-place", "used_bytes with a buffer imported"},
-    {"import_releases", "memory.import-release", "before buffer_destroy"},
+    {"import_releases_at_once", "memory.import-release", "before buffer_destroy"},
     {"release_is_called_twice", "memory.import-release", "calls of `release` by buffer_destroy is 2"},
     {"release_comes_before_the_last_use", "memory.import-release", "written after `release`"},
     {"failed_import_releases", "memory.import-refusals", "`release` after failed imports"},

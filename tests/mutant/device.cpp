@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint64_t kPinnedShift = 8;
 constexpr std::uint64_t kMostPinned = std::uint64_t{64} << 20U;
-std::atomic<std::uint64_t> latest_limit{0};  // of the handle that was opened last
+std::atomic<std::uint64_t> latest_limit{0};  // memory limit of the handle opened last
 
 // A table that an application may offer.
 struct Greeting {
@@ -37,13 +37,13 @@ Device::Device(std::shared_ptr<Hub> hub, std::uint64_t memory_limit)
 }
 
 std::uint64_t Device::memory_limit() {
-  return on<"options_are_shared_by_handles">() ? latest_limit.load() : memory_limit_;
+  return on<"handles_share_options">() ? latest_limit.load() : memory_limit_;
 }
 
 void* Device::pinned_allocate(std::uint64_t byte_count) {
   const std::uint64_t moved = on<"pinned_memory_is_misaligned">() ? kPinnedShift : 0;
-  const std::uint64_t size = on<"pinned_size_is_cut">() ? std::min(byte_count, kMostPinned)
-                                                        : std::max(byte_count, byte_count + moved);
+  const std::uint64_t size = on<"pinned_size_is_truncated">() ? std::min(byte_count, kMostPinned)
+                                                              : std::max(byte_count, byte_count + moved);
   void* const memory = sdk::Device::pinned_allocate(size);
   return memory == nullptr ? nullptr : static_cast<std::byte*>(memory) + moved;
 }

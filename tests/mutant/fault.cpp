@@ -37,7 +37,7 @@ std::optional<std::uint64_t> Faults::next(std::int32_t kind) {
 }
 
 void DeviceState::check_not_lost() const {
-  if (lost.load() || (on<"loss_hits_every_handle">() && hub.any_lost.load())) {
+  if (lost.load() || (on<"loss_affects_every_handle">() && hub.any_lost.load())) {
     throw sdk::Failure(YOKE_STATUS_DEVICE_LOST, "the mutant device is lost; close it and open it again");
   }
 }

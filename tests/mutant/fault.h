@@ -37,7 +37,7 @@ class Faults {
 struct Hub {
   std::mutex mutex;
   std::condition_variable changed;
-  std::atomic<bool> any_lost{false};  // for the bug loss_hits_every_handle
+  std::atomic<bool> any_lost{false};  // for the bug loss_affects_every_handle
 };
 
 // The fault that hits one command.

@@ -24,7 +24,7 @@ bool is_of_plugin(const sdk::OptionSpec* spec) {
   return spec != nullptr && spec->scope == YOKE_OPTION_SCOPE_PLUGIN;
 }
 
-// Opens without the options that kDropped selects by their row of the schema (null: unknown).
+// Opens without the options that kDropped selects. kDropped gets an option's row of the schema, NULL if unknown.
 template <bool (*kDropped)(const sdk::OptionSpec*)>
 std::int32_t open_without(yoke_plugin* plugin, const yoke_device_args* args, yoke_device** out_device,
                           yoke_error* error) {
@@ -81,7 +81,7 @@ void plant_in_opening(yoke_backend_api& table) {
     return detail::device_open(plugin, &changed, rest...);
   });
   plant<"unknown_option_is_accepted">(table.device_open, open_without<is_unknown>);
-  plant<"open_takes_options_of_the_plugin">(table.device_open, open_without<is_of_plugin>);
+  plant<"open_accepts_plugin_options">(table.device_open, open_without<is_of_plugin>);
   plant<"open_changes_out_on_failure">(table.device_open,
                                        [](auto* plugin, auto* args, auto** out_device, auto* error) {
                                          *out_device = nullptr;

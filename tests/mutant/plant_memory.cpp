@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/mutant/plant_memory.cpp: bugs in yoke.memory/1, and in what handles of one device share.
+// tests/mutant/plant_memory.cpp: bugs in yoke.memory/1 and in handles of one device.
 #include <yoke/sdk/entry.h>
 
 #include <atomic>
@@ -39,7 +39,7 @@ void forget_address(yoke_buffer& buffer, const yoke_import_args&) {
   buffer.misalignment = 0;
 }
 
-// Writes the memory of an imported buffer after it was released.
+// Destroys the buffer, which releases its imported memory, and then writes to that memory.
 void destroy_and_write(yoke_buffer* buffer) {
   const bool is_imported = buffer != nullptr && buffer->kind == YOKE_MEMORY_HOST;
   void* const memory = is_imported ? buffer->object->host_address() : nullptr;
@@ -62,13 +62,13 @@ void plant_in_memory(yoke_memory_api& table) {
     device->live[detail::kPinned] += memory == nullptr ? 0U : 1U;
     detail::pinned_free(device, memory);
   });
-  plant<"device_address_is_of_the_handle">(table.buffer_device_address,
-                                           [](auto* buffer, auto* out_address, auto*) {
-                                             *out_address = reinterpret_cast<std::uintptr_t>(buffer);
-                                             return std::int32_t{YOKE_STATUS_OK};
-                                           });
+  plant<"device_address_is_the_handle">(table.buffer_device_address,
+                                        [](auto* buffer, auto* out_address, auto*) {
+                                          *out_address = reinterpret_cast<std::uintptr_t>(buffer);
+                                          return std::int32_t{YOKE_STATUS_OK};
+                                        });
   plant<"import_counts_as_used">(table.buffer_import, changed_import<count_as_used>);
-  plant<"import_releases">(table.buffer_import, changed_import<release_now>);
+  plant<"import_releases_at_once">(table.buffer_import, changed_import<release_now>);
   plant<"link_ignores_imported_addresses">(table.buffer_import, changed_import<forget_address>);
   plant<"failed_import_releases">(table.buffer_import, [](auto* device, auto* args, auto... rest) {
     const std::int32_t code = detail::buffer_import(device, args, rest...);
@@ -90,23 +90,23 @@ void plant_in_release(yoke_backend_api& table) {
 }
 
 void plant_in_handles(yoke_backend_api& table) {
-  plant<"stream_refuses_buffers_of_handles">(table.from_host, [](auto* stream, auto* dst, auto offset,
-                                                                 auto* src, auto count, auto* source,
-                                                                 auto* error) {
+  plant<"stream_refuses_buffers_of_other_handles">(table.from_host, [](auto* stream, auto* dst, auto offset,
+                                                                       auto* src, auto count, auto* source,
+                                                                       auto* error) {
     return stream != nullptr && &stream->device() != &dst->device()
                ? dst->plugin().host.report(error, YOKE_STATUS_INVALID_ARGUMENT, "a buffer of another handle")
                : detail::from_host(stream, dst, offset, src, count, source, error);
   });
-  plant<"used_bytes_are_of_all_handles">(table.buffer_create, [](auto* device, auto* args, auto... rest) {
+  plant<"used_bytes_count_all_handles">(table.buffer_create, [](auto* device, auto* args, auto... rest) {
     const std::int32_t code = detail::buffer_create(device, args, rest...);
     used_by_all += code == YOKE_STATUS_OK ? args->byte_count : 0;
     return code;
   });
-  plant<"used_bytes_are_of_all_handles">(table.buffer_destroy, [](auto* buffer) {
+  plant<"used_bytes_count_all_handles">(table.buffer_destroy, [](auto* buffer) {
     used_by_all -= buffer == nullptr || buffer->kind == YOKE_MEMORY_HOST ? 0 : buffer->byte_count;
     detail::buffer_destroy(buffer);
   });
-  plant<"used_bytes_are_of_all_handles">(table.device_memory, [](auto* device, auto* info, auto* error) {
+  plant<"used_bytes_count_all_handles">(table.device_memory, [](auto* device, auto* info, auto* error) {
     const std::int32_t code = detail::device_memory(device, info, error);
     if (code == YOKE_STATUS_OK && info->struct_size >= sizeof *info) {
       info->used_bytes = used_by_all;
@@ -116,19 +116,19 @@ void plant_in_handles(yoke_backend_api& table) {
 }
 
 void plant_in_abort(yoke_stream_api& table) {
-  plant<"abort_hits_every_handle">(table.device_abort, [](auto* device, auto* error) {
+  plant<"abort_affects_every_handle">(table.device_abort, [](auto* device, auto* error) {
     any_aborted = true;
     return detail::device_abort(device, error);
   });
-  plant<"abort_hits_every_handle">(table.stream_wait, [](auto* stream, auto timeout, auto* error) {
+  plant<"abort_affects_every_handle">(table.stream_wait, [](auto* stream, auto timeout, auto* error) {
     return any_aborted ? stream->plugin().host.report(error, YOKE_STATUS_ABORTED, "the device was aborted")
                        : detail::stream_wait(stream, timeout, error);
   });
 }
 
 void plant_in_link(yoke_program_api& table) {
-  plant<"link_refuses_buffers_of_handles">(table.routine_link, [](auto* code, auto* args, auto** out_routine,
-                                                                  auto* error) {
+  plant<"link_refuses_buffers_of_other_handles">(table.routine_link, [](auto* code, auto* args,
+                                                                        auto** out_routine, auto* error) {
     for (std::uint32_t i = 0; i < args->binding_count; ++i) {
       const yoke_binding row = sdk::read_row(args->bindings, args->binding_stride, i);
       const yoke_device* const home = row.buffer == nullptr ? nullptr : &row.buffer->device();

@@ -71,7 +71,7 @@ void destroy_and_log_later(yoke_plugin* plugin) {
   detail::plugin_destroy(plugin);
 }
 
-// The options without those that a bug ignores.
+// Returns the options of the entry, except those that the active bug ignores.
 std::vector<yoke_option> kept_options(const yoke_entry_args& args) {
   const std::vector<yoke::sdk::OptionSpec> specs = yoke::mutant::Backend().option_specs();
   std::vector<yoke_option> kept;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/groups/device_handles.cpp: two handles of one device: what they share and what not.
+// plugin_api/conformance/groups/device_handles.cpp: what two handles of one device share and what is
+// separate.
 #include "add_one.h"
 #include "groups.h"
 
@@ -37,7 +38,7 @@ void handles_share(Kit& kit) {
     if (plugin.has<&yoke_stream_api::event_elapsed>()) {
       std::uint64_t elapsed = 0;
       expect_ok(plugin.call<&yoke_stream_api::event_elapsed>(begin.get(), end.get(), &elapsed),
-                "the time between events of two handles of one device");
+                "measuring the time between events of two handles of one device");
     }
   }
   second.close();
@@ -83,12 +84,14 @@ void handles_count(Kit& kit) {
               "used_bytes after another handle created a buffer");
   check_equal(first.memory().peak_bytes, before.peak_bytes,
               "peak_bytes after another handle created a buffer");
-  check_equal(plugin.live_counts().devices, 2U, "the number of live devices with two handles of one");
+  check_equal(plugin.live_counts().devices, 2U,
+              "the number of live devices after a second handle was opened");
   expect_code(plugin.device_close(second.get()), YOKE_STATUS_FAILED_PRECONDITION,
               "closing a handle with a live buffer");
   of_second.reset();
   second.close();
-  check_equal(plugin.live_counts().devices, 1U, "the number of live devices after one of two was closed");
+  check_equal(plugin.live_counts().devices, 1U,
+              "the number of live devices after the second handle was closed");
 }
 
 // Opens a second handle with each integer option changed. Only its memory limit can be observed.
@@ -158,7 +161,7 @@ void handles_fail(Kit& kit) {
       const Stream later(second);
       expect_code(later.wait(), YOKE_STATUS_ABORTED, "waiting for a stream created after device_abort");
     }
-    check_first_works("after another handle of the device was aborted");
+    check_first_works("after device_abort on another handle of the device");
     second.close();
   }
   if (plugin.has<&yoke_fault_api::fault_arm>()) {
@@ -173,7 +176,7 @@ void handles_fail(Kit& kit) {
         Bytes host(64);
         expect_code(plugin.to_host(nullptr, lost.get(), 0, host.data(), 64), YOKE_STATUS_DEVICE_LOST,
                     "the copy for which DEVICE_LOST was armed");
-        check_first_works("after another handle of the device was lost");
+        check_first_works("after DEVICE_LOST on another handle of the device");
       }
     }
     second.close();
@@ -195,12 +198,9 @@ std::vector<Test> device_handles_tests() {
        "a routine can use memory and streams of two handles of one device",
        {53},
        handles_routine},
-      {"handles-count", "device_memory and device_close concern one handle", {53}, handles_count},
-      {"handles-options",
-       "the memory limit of one handle does not apply to another one",
-       {53},
-       handles_options},
-      {"handles-fail", "device_abort and DEVICE_LOST concern one handle", {19, 53}, handles_fail},
+      {"handles-count", "device_memory and device_close apply to one handle only", {53}, handles_count},
+      {"handles-options", "the memory limit of one handle does not apply to another", {53}, handles_options},
+      {"handles-fail", "device_abort and DEVICE_LOST affect one handle only", {19, 53}, handles_fail},
   };
 }
 

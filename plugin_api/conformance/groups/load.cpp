@@ -60,7 +60,8 @@ std::optional<Version> negotiate(Kit& kit, const Version& low, const Version& hi
     check(plugin == &untouched, doing, ": the entry failed but wrote *out_plugin");
     return std::nullopt;
   }
-  check(plugin != &untouched && plugin != nullptr, doing, ": the entry returned OK but no plugin");
+  check(plugin != &untouched && plugin != nullptr, doing,
+        ": the entry returned OK but did not set *out_plugin");
   const Version chosen(plugin->abi_major, plugin->abi_minor);
   destroy_plugin(plugin);
   check(low <= chosen && chosen <= high, doing, ": the plugin chose ABI ", version_text(chosen),

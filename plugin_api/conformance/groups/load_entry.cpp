@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/groups/load_entry.cpp: what the entry receives: options of the whole plugin and the
+// plugin_api/conformance/groups/load_entry.cpp: the inputs of the entry: options of the whole plugin, and
 // tables of the host.
 #include <algorithm>
 #include <cstring>
@@ -11,7 +11,7 @@
 namespace yoke::conformance {
 namespace {
 
-// Enters with these options, as a user wrote them, and destroys the plugin again.
+// Enters with these options, given as text, and destroys the plugin.
 Answer enter_with(Kit& kit, const NamesAndValues& options) {
   const Library library(kit.settings().plugin, options);
   Host host;
@@ -20,7 +20,7 @@ Answer enter_with(Kit& kit, const NamesAndValues& options) {
   yoke_plugin* plugin = &untouched;
   Answer answer = call_entry(library, &args, &plugin);
   if (answer.ok()) {
-    check(plugin != nullptr && plugin != &untouched, "the entry returned OK but no plugin");
+    check(plugin != nullptr && plugin != &untouched, "the entry returned OK but did not set *out_plugin");
     destroy_plugin(plugin);
   } else {
     check(plugin == &untouched, "the entry failed but wrote *out_plugin");
@@ -67,7 +67,7 @@ void option_scopes(Kit& kit) {
       expect_rejected(kit, {{spec.name, "1"}});
     } else if (has_device) {
       expect_no_object<yoke_device>(YOKE_STATUS_INVALID_ARGUMENT,
-                                    text("opening a device with the option '", spec.name, "' of the plugin"),
+                                    text("opening a device with the plugin option '", spec.name, "'"),
                                     [&](yoke_device** out) {
                                       return plugin.device_open(kit.settings().device, {&option, 1}, out);
                                     });
@@ -123,8 +123,8 @@ void check_has_no_devices(const Plugin& plugin) {
     std::uint32_t count = UINT32_MAX;
     const Answer answer = plugin.call<&yoke_backend_api::device_count>(
         plugin.get(), &count, capacity == 0 ? nullptr : reason.data(), capacity);
-    expect_ok(answer, "counting no devices");
-    check_equal(count, 0U, "a second device_count");
+    expect_ok(answer, "device_count without devices");
+    check_equal(count, 0U, "the device count in a later call");
     check(answer.status.text.empty(), "device_count returned OK but set an error text");
     const auto end = reason.begin() + static_cast<std::ptrdiff_t>(capacity);
     check(std::all_of(end, reason.end(), [](char c) { return c == kUntouched; }),
@@ -136,7 +136,7 @@ void check_has_no_devices(const Plugin& plugin) {
       check(!whole.empty() && is_utf8(whole), "the reason for no devices is empty or not UTF-8");
     }
     check(capacity == 0 || whole.starts_with(reason.data()),
-          "the reason for no devices depends on its capacity");
+          "the reason for no devices changes with the capacity");
   }
   check_untouched<yoke_device_info>("describing device 0 of 0", YOKE_STATUS_OUT_OF_RANGE,
                                     [&](yoke_device_info* info) { return plugin.device_describe(0, info); });
@@ -144,7 +144,7 @@ void check_has_no_devices(const Plugin& plugin) {
                                 [&](yoke_device** out) { return plugin.device_open(0, {}, out); });
 }
 
-// Enters with each option of the plugin at its smallest value, in search of an instance without devices.
+// Enters with each plugin option at its smallest value, to find an instance without devices.
 void no_devices(Kit& kit) {
   std::vector<NamesAndValues> tried = {kit.settings().plugin_options};
   for (const yoke_option_spec& spec : kit.plugin().option_specs(YOKE_OPTION_SCOPE_PLUGIN)) {
@@ -165,11 +165,11 @@ void no_devices(Kit& kit) {
     }
   }
   if (!found) {
-    unsupported("the plugin has devices, whatever its options");
+    unsupported("the plugin has devices with every option that the test tried");
   }
 }
 
-// A table that ends after its size. What follows are no functions.
+// A table that contains only its size. The bytes after it are not functions.
 struct EmptyTable {
   std::uint64_t struct_size = sizeof struct_size;
   std::uint64_t beyond[31];
@@ -201,23 +201,17 @@ void host_tables(Kit& kit) {
 
 std::vector<Test> load_entry_tests() {
   return {
-      {"options-unknown",
-       "an unknown option of the plugin is INVALID_ARGUMENT with a text",
-       {49},
-       unknown_options},
+      {"options-unknown", "an unknown plugin option is INVALID_ARGUMENT with a text", {49}, unknown_options},
       {"options-scope",
-       "the entry rejects options of devices, and device_open those of the plugin",
+       "the entry rejects device options, and device_open rejects plugin options",
        {49},
        option_scopes},
       {"options-values",
-       "the entry accepts the defaults of the schema, and rejects values that it excludes",
+       "the entry accepts the defaults of the schema and rejects values that the schema excludes",
        {28, 49},
        option_values},
-      {"no-devices", "a plugin without devices says why, within the capacity", {48}, no_devices},
-      {"host-tables",
-       "the plugin works with a host without tables, and with tables that are empty",
-       {5, 50},
-       host_tables},
+      {"no-devices", "device_count without devices writes a reason that fits the capacity", {48}, no_devices},
+      {"host-tables", "the plugin works if the host has no tables or only empty ones", {5, 50}, host_tables},
   };
 }
 

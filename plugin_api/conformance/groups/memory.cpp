@@ -47,7 +47,7 @@ struct Lent {
     auto& lent = *static_cast<Lent*>(user);
     ++lent.releases;
     lent.thread = std::this_thread::get_id();
-    std::fill(lent.memory.begin(), lent.memory.end(), kReleased);  // its owner uses it for something else
+    std::fill(lent.memory.begin(), lent.memory.end(), kReleased);  // as if the owner had reused it
   }
   yoke_import_args args(std::uint64_t offset = 0, std::uint64_t byte_count = 64) {
     return {sizeof(yoke_import_args),
@@ -109,7 +109,7 @@ void pinned(Kit& kit) {
     const Pinned target(device, byte_count);
     expect_code(plugin.device_close(device.get()), YOKE_STATUS_FAILED_PRECONDITION,
                 "closing a device with live pinned memory");
-    check_equal(device.memory().used_bytes, 0U, "used_bytes with pinned memory, which is not a buffer,");
+    check_equal(device.memory().used_bytes, 0U, "used_bytes with live pinned memory and no buffer");
     random.fill(source.bytes);
     std::fill(target.bytes.begin(), target.bytes.end(), std::byte{0});
     const Buffer buffer(device, byte_count);
@@ -124,7 +124,7 @@ void pinned(Kit& kit) {
       buffer.read(0, target.bytes);
     }
     check(std::equal(source.bytes.begin(), source.bytes.end(), target.bytes.begin()),
-          "copies from and to pinned memory copied wrong bytes");
+          "copies from and to pinned memory have wrong results");
   }
   device.close();
 }
@@ -216,10 +216,9 @@ void import_in_place(Kit& kit) {
     Bytes expected = lent.memory;
     std::copy(sent.begin(), sent.end(), expected.data() + offset + 50);
     write(device, buffer.get(), 50, sent);
-    check(lent.memory == expected, "from_host to ", what,
-          " did not write its range of the memory, and only that");
+    check(lent.memory == expected, "from_host to ", what, " did not write exactly its range of the memory");
     expect_code(plugin.to_host(nullptr, buffer.get(), kBytes - 1, received.data(), 2),
-                YOKE_STATUS_OUT_OF_RANGE, "a to_host out of the range of " + what);
+                YOKE_STATUS_OUT_OF_RANGE, "to_host beyond the end of " + what);
   }
 }
 
@@ -244,14 +243,14 @@ void import_release(Kit& kit) {
     check_equal(second.releases, 1, "the number of calls of `release` by buffer_destroy");
     check(second.thread == std::this_thread::get_id(),
           "`release` was not called on the thread of buffer_destroy");
-    check_equal(first.releases, 0, "the number of calls of `release` of another buffer");
+    check_equal(first.releases, 0, "the number of calls of `release` for a live buffer");
     expect_code(plugin.device_close(device.get()), YOKE_STATUS_FAILED_PRECONDITION,
                 "closing a device with a live imported buffer");
   }
   device.close();
   check(first.releases == 1 && second.releases == 1, "`release` was called again by device_close");
   check(first.is_all_released() && second.is_all_released(),
-        "imported memory was written after `release` had been called");
+        "imported memory was written after `release` was called");
 }
 
 void import_refusals(Kit& kit) {
@@ -279,7 +278,7 @@ void import_refusals(Kit& kit) {
   check_equal(lent.releases, 1, "the number of calls of `release` for 0 bytes at address 0");
 }
 
-// Memory of another library may have any alignment, so routine_link must check the address.
+// Imported memory may have any alignment, so routine_link must check the address.
 void import_routine(Kit& kit) {
   kit.plugin().table<yoke_program_api>();
   Device& device = importing_device(kit);
@@ -315,7 +314,7 @@ void import_routine(Kit& kit) {
               text("linking an imported buffer that is not aligned to ", info.alignment, " bytes"));
 }
 
-// Returns whether the plugin has a handle.
+// Returns whether the function is implemented.
 bool check_native(const char* what, const std::function<Answer(yoke_native_info*)>& describe) {
   yoke_native_info info = sized<yoke_native_info>();
   const Answer answer = describe(&info);
@@ -360,15 +359,15 @@ std::vector<Test> memory_tests() {
        {14, 52},
        pinned},
       {"pinned-refusals",
-       "pinning more than the machine has is RESOURCE_EXHAUSTED; pinned_free accepts NULL",
+       "sizes that exceed any machine's memory are RESOURCE_EXHAUSTED; pinned_free accepts NULL",
        {40, 52},
        pinned_refusals},
       {"device-addresses",
-       "device addresses are aligned to 256 bytes, do not change, and are those of the buffers' memory",
+       "a device address is a multiple of 256, does not change, and points to the buffer's memory",
        {42, 52},
        device_addresses},
       {"import-in-place",
-       "a buffer of imported host memory uses it in place, at any alignment, and does not count as used",
+       "imported host memory is used in place, at any alignment, and is not part of used_bytes",
        {52},
        import_in_place},
       {"import-release",
@@ -383,7 +382,10 @@ std::vector<Test> memory_tests() {
        "a routine writes to imported memory; routine_link checks the alignment of its address",
        {42, 52},
        import_routine},
-      {"native-handles", "native handles name their API and fill their struct", {5, 52}, native_handles},
+      {"native-handles",
+       "device_native and stream_native name their API and fill the struct up to struct_size",
+       {5, 52},
+       native_handles},
   };
 }
 

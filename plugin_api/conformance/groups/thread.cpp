@@ -357,7 +357,7 @@ std::vector<Test> thread_tests() {
        {20, 26},
        many_routines,
        2},
-      {"errors", "calls that fail on several threads get their own codes and texts", {10, 20}, errors, 2},
+      {"errors", "each thread receives the codes and texts of its own failed calls", {10, 20}, errors, 2},
       {"small-copies", "small copies on eight streams copy the right bytes", {16, 18, 20}, small_copies, 2},
       {"temporaries",
        "routines of one code that run at the same time do not share temporaries",

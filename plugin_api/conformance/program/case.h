@@ -44,10 +44,11 @@ struct Case {
 // element's number, so they do not change when the shrinker removes other tensors.
 std::vector<std::byte> initial_bytes(const Case& one, std::uint32_t tensor);
 
-// NaN in every float type, an index far out of range, an invalid bool. Fills `out` arguments.
+// Initial byte of `out` arguments: repeated, it is NaN in every float type, an index far out of range, and an
+// invalid bool.
 inline constexpr std::byte kPoisonByte{0xFF};
 
-using Contents = std::vector<std::vector<std::byte>>;  // of each argument, in order of declaration
+using Contents = std::vector<std::vector<std::byte>>;  // one per argument, in order of declaration
 Contents initial_arguments(const Case& one);
 // The arguments after the reference executor has run the program.
 Contents reference_results(const Case& one, std::span<const std::int64_t> symbols);

@@ -26,7 +26,7 @@ void replace_term(program::Statement& statement, bool is_symbol, std::uint32_t i
 // removes unused tensors, symbols, loops and hints. Returns whether the case is valid.
 bool tidy(Case& one);
 
-// The size that the shrinker minimizes: the number of statements first, then the length of the text and the
+// The size that the shrinker minimizes: first the number of statements, then the length of the text and the
 // sizes of loops and tensors.
 double weight(const Case& one);
 

@@ -60,7 +60,7 @@ Kind kind_of(const std::string& token) {
   return std::isdigit(first) != 0 ? Kind::kFigure : std::isalpha(first) != 0 ? Kind::kName : Kind::kMark;
 }
 
-// A token of the same kind.
+// Returns a random token of the same kind.
 std::string alike(const std::vector<std::string>& tokens, const std::string& token, Random& random) {
   if (kind_of(token) == Kind::kFigure && random.chance(2)) {
     return kFigures[random.below(std::size(kFigures))];

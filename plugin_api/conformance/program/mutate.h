@@ -10,8 +10,8 @@
 
 namespace yoke::conformance {
 
-// Changes one or two tokens or lines of a program text. Most changes keep the kind of the token, so that the
-// result often parses, and the verifier has to find what is wrong with it.
+// Changes one or two tokens or lines of a program text. Most changes keep the kind of the token, so many
+// results parse, and only the verifier can reject them.
 std::string change_tokens(std::string_view text, Random& random);
 
 // An invalid text and the library's error for it: "line 3, column 9: ...".
@@ -20,7 +20,7 @@ struct Invalid {
   std::string reason;
 };
 
-// change_tokens of a valid text. Returns nothing if the result is still valid, or its error has no line number.
+// Applies change_tokens to a valid text. Returns nothing if the result is valid or its error has no line number.
 std::optional<Invalid> mutate(std::string_view valid, Random& random);
 
 }  // namespace yoke::conformance

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/program/shrink.cpp: tries edits, large
-// ones first, until none makes the case smaller.
+// plugin_api/conformance/program/shrink.cpp: tries edits, large ones first, until none makes the case
+// smaller.
 #include "shrink.h"
 
 #include <algorithm>
@@ -91,7 +91,7 @@ Places<std::uint64_t> sizes_of(Case& one) {
   return found;
 }
 
-// Smaller values of a size, the smallest first; 0 if there is none.
+// Returns candidate `number` for a smaller size, from the smallest up, or 0 if it is not smaller.
 constexpr std::size_t kSmaller = 6;
 std::uint64_t smaller(std::uint64_t size, std::size_t number) {
   const std::uint64_t sizes[kSmaller] = {1, 2, size / 4, size / 2, size - size / 4, size - 1};
@@ -140,7 +140,7 @@ class Shrinker {
     return true;
   }
 
-  // Attempts `change` at each place. It returns false if there is nothing to change.
+  // Attempts `change` at each place. `change` returns false if it has nothing to change.
   template <class T, class Change>
   bool each(Places<T> (*places)(Case&), const Change& change) {
     bool progress = false;

@@ -208,7 +208,7 @@ TEST_F(BackendTest, RegisteringRefusesUsedOrInvalidNamesAndNullEntries) {
   EXPECT_ERROR(ErrorCode::kInvalidArgument, runtime.register_backend("none", nullptr));
 }
 
-TEST_F(BackendTest, TablesOfOtherSizesAreUsedAsFarAsBothSidesKnowThem) {
+TEST_F(BackendTest, ShorterAndLongerTablesAreUsedUpToTheCommonSize) {
   for (const std::string name : {"table_size_older", "table_size_newer"}) {
     place(name);
     Runtime runtime(options());
