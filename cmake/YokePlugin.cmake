@@ -6,8 +6,8 @@
 #   Sources may be C, C++ or both.
 #   PROGRAM  links yoke::program: the parser, the verifier, the reference executor; the project must enable C++
 # Add libraries with target_link_libraries(yoke_backend_<name> PRIVATE ...). Symbols of static
-# libraries stay hidden; shared libraries are searched for beside the plugin ($ORIGIN), in the build
-# folder, too. Install the plugin to ${YOKE_PLUGIN_DIR}, or add its folder to YOKE_PLUGIN_PATH.
+# libraries stay hidden. The loader searches for shared libraries beside the plugin ($ORIGIN), also
+# in the build folder. Install the plugin to ${YOKE_PLUGIN_DIR}, or add its folder to YOKE_PLUGIN_PATH.
 function(yoke_add_backend name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "PROGRAM" "" "")
   set(sources ${arg_UNPARSED_ARGUMENTS})

@@ -31,7 +31,8 @@ const Row* find_row(const RecordedFunction& function) {
   return nullptr;
 }
 
-// Types of the bytes in buffers, from all programs that are linked in the trace. Collects the plugins named `backend`.
+// Returns the element types of buffers, from all programs linked in the trace. Adds the plugins named `backend`
+// to `own`.
 std::map<Key, Types> types_in(Reader& reader, const std::string& backend, std::uint64_t& call_count,
                               std::set<std::uint64_t>& own) {
   std::map<Key, Types> types;
@@ -230,7 +231,7 @@ void Replayer::skip(const Record& record, const std::string& reason) {
 void Replayer::replay(const Record& record) {
   const bool is_own = own_.contains(record.plugin);
   if (!is_own && !own_.empty()) {
-    return reporter_.skip(record, "it is a call of another backend in the trace");
+    return reporter_.skip(record, "the call belongs to another backend in the trace");
   }
   builder_.keep_options(is_own);
   const Row* const row = find_row(*record.function);

@@ -48,7 +48,7 @@ const KernelTable* table_by_name(const std::string& name) {
                      "this machine cannot run the kernels '" + name + "'; use kernels=best");
 }
 
-// The cores of a device, such as "cpu:0-3,8", whatever the number of devices is.
+// Returns an id that consists of the device's cores, such as "cpu:0-3,8".
 std::string unique_id(const std::vector<Cell>& cells, std::uint32_t ordinal) {
   const std::vector<int>& cores = cells[ordinal].cores;
   std::string id = "cpu";
@@ -61,7 +61,7 @@ std::string unique_id(const std::vector<Cell>& cells, std::uint32_t ordinal) {
   }
   const auto same = std::count_if(cells.begin(), cells.begin() + ordinal,
                                   [&](const Cell& before) { return before.cores == cores; });
-  return same == 0 ? id : id + "#" + std::to_string(same);  // several devices share a core
+  return same == 0 ? id : id + "#" + std::to_string(same);  // if devices share cores
 }
 
 }  // namespace

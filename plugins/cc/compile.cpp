@@ -121,7 +121,7 @@ class Compiler {
       }
       reason += after_matmul ? ", right after the matmul that it reads" : "";
       reason += kept[statement.target.tensor] ? "" : ", result stays in registers";
-      reason += kernel.element_wise ? ", some accesses go one element at a time" : "";
+      reason += kernel.element_wise ? ", some accesses are done one element at a time" : "";
       reason = result_.notes[id].reason.empty() ? reason : result_.notes[id].reason;
       note(id, !kernel.element_wise, reason);
     }

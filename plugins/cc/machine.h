@@ -16,8 +16,9 @@ struct Cell {
 };
 
 // The cells of all devices. Together they hold every core of the process, so that one stream per core on
-// every device uses the whole machine. `wanted` is their number, but every node has at least one. 0: one
-// per core, from two (so that code for several devices runs on every machine) to eight.
+// every device uses the whole machine. `wanted` is the number of cells,
+// but every node has at least one. 0: one per core, from two (so that code for several devices runs on every
+// machine) to eight.
 std::vector<Cell> machine_cells(std::size_t wanted);
 
 std::string processor_name();

@@ -33,7 +33,7 @@ yoke_compile_args compile_args(const std::string& text) {
   return args;
 }
 
-// The first `most` statements whose verdict is `from` or worse, and the number of the others:
+// Returns the first `most` statements whose verdict is `from` or worse, and the number of the rest:
 // "program 'dense', statement 2 `...`: reason; ...; and 4 more statements".
 std::string verdict_text(const Device& device, const program::Module& module, const std::string& text,
                          std::int32_t from, std::size_t most) {
@@ -202,7 +202,7 @@ class Compilation {
     return {};
   }
 
-  // The first unsupported statements that can_compile lists; if it lists none, the reason in `status`.
+  // Returns the first unsupported statements that can_compile lists, or the reason in `status` if it lists none.
   std::string unsupported_text(const std::string& text, const Status& status) const {
     constexpr std::size_t kMostStatements = 3;
     std::string unsupported;

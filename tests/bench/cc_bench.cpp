@@ -76,7 +76,7 @@ double best_of(const std::function<void()>& work) {
   return best;
 }
 
-// `is_right` checks the results of one call of each.
+// Times `cc` against `peer`. `is_right` checks the results of one call of each.
 void compare(
     benchmark::State& state, const std::function<void()>& cc, const std::function<void()>& peer,
     const std::function<bool()>& is_right = [] { return true; }) {

@@ -33,7 +33,7 @@ if(others)
   message(FATAL_ERROR "${name} exports symbols other than yoke_plugin_entry:\n${output}")
 endif()
 
-# An empty entry of the library path stands for the working directory.
+# An empty entry in the library path means the working directory.
 find_program(readelf readelf REQUIRED)
 run("list the library path" ${readelf} --dynamic ${plugin})
 if(output MATCHES "R(UN)?PATH[^\n]*(\\[:|::|:])")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/support/error_of.h: the Error that a call throws, and what is expected of it.
+// tests/support/error_of.h: the Error that a call throws, and matchers for it.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -8,7 +8,7 @@
 
 namespace yoke {
 
-// For the messages of GoogleTest.
+// Prints an Error in GoogleTest's failure messages.
 inline void PrintTo(const Error& error, std::ostream* out) {
   *out << code_name(error.code()) << ": " << error.what();
 }
@@ -39,6 +39,6 @@ template <class... Parts>
 }  // namespace test
 }  // namespace yoke
 
-// The statement throws an Error with this code.
+// Fails the test if the statement does not throw an Error with this code.
 #define EXPECT_ERROR(code_, ...) \
   EXPECT_THAT(::yoke::test::error_of([&] { __VA_ARGS__; }), ::yoke::test::is_error(code_))

@@ -41,7 +41,7 @@ void begin_call(Control& control) {
   while (left >= 0 && !control.fail_after.compare_exchange_weak(left, left - 1)) {
   }
   if (left == 0) {
-    throw sdk::Failure(control.fail_code.load(), "the test asked for this failure");
+    throw sdk::Failure(control.fail_code.load(), "the test injected this failure");
   }
 }
 

@@ -33,7 +33,7 @@ struct Context {
 using Queue = std::shared_ptr<std::remove_pointer_t<cl_command_queue>>;
 Queue make_queue(const Context& context);
 
-// Returns when the command has ended. Throws if `status` says that it was not queued, or if it failed.
+// Returns when the command has ended. Throws if `status` is an error (it was not queued), or if it failed.
 void finish(cl_int status, const OwnedEvent& event, const char* call, const std::string& what);
 
 // A thread of the SDK with a command queue. The thread waits for each command, so

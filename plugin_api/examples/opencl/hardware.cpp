@@ -98,7 +98,7 @@ bool has_word(std::string_view words, std::string_view word) {
   return padded.find(" " + std::string(word) + " ") != std::string::npos;
 }
 
-// Its names, and its number among devices with the same names.
+// Consists of the names of the device and driver, and a number that separates devices with the same names.
 std::string unique_id(const Hardware& device, const std::vector<Hardware>& before) {
   const auto alike = std::count_if(before.begin(), before.end(),
                                    [&](const Hardware& other) { return other.driver == device.driver; });

@@ -50,7 +50,7 @@ class Printer {
   };
   struct Tile {
     std::uint32_t vector = 0;  // the loop whose iterations are the lanes of a vector
-    bool folds = false;        // that loop is one of the reduction, so the lanes must be added at the end
+    bool folds = false;        // that loop belongs to the reduction; its lanes are added at the end
     std::uint64_t width = 1;   // lanes
     Side row;
     Side column;

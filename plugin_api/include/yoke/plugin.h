@@ -102,7 +102,7 @@ typedef struct yoke_option {
   const char* text;
 } yoke_option;
 
-/* The host's status object, which a plugin passes to yoke_host_api.error_set. NULL if the host wants no text. */
+/* The host's status object, which a plugin passes to yoke_host_api.error_set. NULL if the host does not need a text. */
 typedef struct yoke_error yoke_error;
 
 /* The functions that the host offers to a plugin, valid until yoke_plugin.destroy returns. A function that the

@@ -129,7 +129,7 @@ struct TileKernel {
   bool parallel = true;                        // tiles of the target are independent
   std::int64_t tile_count = 1;                 // tiles of the target
   std::int64_t element_count = 1;              // iterations of all loops
-  bool element_wise = false;                   // some gather or scatter goes one element at a time
+  bool element_wise = false;                   // some gather or scatter is done one element at a time
 };
 
 // Builds one kernel that runs the statements in order. Precondition: a reducing statement is the only one.

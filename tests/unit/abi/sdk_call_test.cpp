@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/abi/sdk_call_test.cpp: what the SDK does with structs, forks and functions that a backend lacks.
+// tests/unit/abi/sdk_call_test.cpp: how the SDK handles structs, forks, and functions that a backend lacks.
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -107,7 +107,7 @@ TEST_F(SdkTest, FunctionsThatAreNotOverriddenAreUnimplemented) {
   entered.close(device);
 }
 
-// Runs `act` in a forked child. Returns whether it returned true.
+// Runs `act` in a forked child. Returns its result.
 bool in_child(const std::function<bool()>& act) {
   const pid_t child = ::fork();
   if (child == 0) {

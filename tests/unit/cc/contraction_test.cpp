@@ -87,7 +87,7 @@ TEST(ContractionTest, AllProductsOfAnMlpStepRunInOneDnn) {
   }
   EXPECT_EQ(notes[2], kAfterMatmul);
   EXPECT_EQ(notes[7], kAfterMatmul);
-  // Eighths, so that few results depend on the order of sums, and the sign of z1 on none.
+  // With eighths, few results depend on the order of sums, and the sign of z1 never does.
   expect_like_reference(text, 2, {.kind = conformance::DataKind::kDyadic, .symbols = {150}});
 }
 

@@ -170,7 +170,7 @@ void check_launch(const conformance::Case& one, const std::vector<std::int64_t>&
   }
   EXPECT_EQ(conformance::compare_results(one, symbols, bytes), "");
   EXPECT_TRUE(same_bytes(got, run_guarded(one.program, start, symbols, threads, table)))
-      << "a second run gave different bits";
+      << "the second run wrote different bits";
 }
 
 void expect_like_reference(std::string_view text, std::uint64_t seed, const Data& data) {

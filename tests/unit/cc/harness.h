@@ -39,10 +39,10 @@ std::string text_of(const std::string& body, const std::string& symbols = "");
 program::Program read(std::string_view text);
 
 // Runs a launch on cc twice. Checks that it writes only its outputs, that the conformance kit allows the results,
-// and that the second run gives the same bits.
+// and that both runs write the same bits.
 void check_launch(const conformance::Case& one, const std::vector<std::int64_t>& symbols, int threads,
                   const KernelTable& table);
-// The same for a text, with every kernel table and arguments of this kind.
+// Calls check_launch for a text with every kernel table. `data` selects the kind of the arguments.
 struct Data {
   conformance::DataKind kind = conformance::DataKind::kUniform;
   std::vector<std::int64_t> symbols = {};

@@ -82,7 +82,7 @@ TEST(CcPluginOptionTest, DeviceIdNamesTheCores) {
   const auto [one, core_count] = id_of_first("1");
   const auto [of_many, cores_of_many] = id_of_first("1024");
   EXPECT_EQ(one == of_many, core_count == cores_of_many) << one << " " << of_many;
-  EXPECT_EQ(id_of_first("1023").first, of_many);  // the first core in both cases
+  EXPECT_EQ(id_of_first("1023").first, of_many);  // both devices are the first core
 }
 
 TEST_F(CcPluginTest, CanCompileReportsHowEachStatementRuns) {
@@ -100,7 +100,7 @@ TEST_F(CcPluginTest, CanCompileReportsHowEachStatementRuns) {
   EXPECT_EQ(rows[1].verdict, YOKE_VERDICT_NATIVE);
   EXPECT_STREQ(rows[1].reason, "tile kernel, right after the matmul that it reads");
   EXPECT_EQ(rows[2].verdict, YOKE_VERDICT_DECOMPOSED);
-  EXPECT_STREQ(rows[2].reason, "tile kernel, some accesses go one element at a time");
+  EXPECT_STREQ(rows[2].reason, "tile kernel, some accesses are done one element at a time");
   plugin_.close(device);
 }
 

@@ -103,7 +103,8 @@ TEST_P(Replay, OnlyCallsOfTheBackendItselfAreRepeatedIfTheTraceHasThem) {
   EXPECT_EQ(report.differences, 0) << first_of(report);
   EXPECT_EQ(report.contents_equal, 1);
   EXPECT_EQ(report.contents_ignored, 0);
-  EXPECT_THAT(skips_of(report), HasSubstr("1 routine_launch: it is a call of another backend in the trace"));
+  EXPECT_THAT(skips_of(report),
+              HasSubstr("1 routine_launch: the call belongs to another backend in the trace"));
   EXPECT_THAT(skips_of(report), Not(HasSubstr("the backend does not offer it")));
 }
 
@@ -113,7 +114,7 @@ TEST_P(Replay, CallThatFailsIsADifference) {
   const auto report = run(record(true), control);
   EXPECT_GE(report.differences, 1);
   EXPECT_THAT(first_of(report),
-              HasSubstr("returned INTERNAL (the test asked for this failure) instead of OK"));
+              HasSubstr("returned INTERNAL (the test injected this failure) instead of OK"));
 }
 
 // Changes one byte of a float in the recorded input, and the checksum of its record.

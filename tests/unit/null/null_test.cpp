@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/null/null_test.cpp: what is special to the template backend: it computes nothing.
+// tests/unit/null/null_test.cpp: the template backend computes nothing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

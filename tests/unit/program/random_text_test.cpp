@@ -35,8 +35,7 @@ TEST(RandomPrograms, RoundTripThroughText) {
   }
 }
 
-// What the fuzzer of program texts checks: among others, that a verified program stays within its buffers and
-// keeps every promise of the verifier.
+// Runs the checks of the program-text fuzzer, for example that a verified program stays within its buffers.
 void expect_fuzzer_accepts(const std::string& text) {
   EXPECT_NO_THROW(fuzz::program_text({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}))
       << text;

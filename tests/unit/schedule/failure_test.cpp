@@ -29,7 +29,7 @@ TEST_P(FailureTest, EveryLaterWaitReportsTheFirstFailure) {
 
   for (int round = 0; round < 2; ++round) {
     EXPECT_THAT(error_of([&] { stream->wait(); }),
-                is_error(ErrorCode::kInternal, "'poor'", "the test asked for this failure"));
+                is_error(ErrorCode::kInternal, "'poor'", "the test injected this failure"));
     EXPECT_ERROR(ErrorCode::kInternal, bad.wait());
     EXPECT_ERROR(ErrorCode::kInternal, (void)bad.is_done());
     EXPECT_ERROR(ErrorCode::kInternal, (void)stream->is_idle());
@@ -85,7 +85,7 @@ TEST_P(FailureTest, ReaderOfAFailedWriteInheritsItsError) {
   rig.control->is_blocked = false;
 
   EXPECT_THAT(error_of([&] { reader->wait(); }),
-              is_error(ErrorCode::kInternal, "the test asked for this failure"));
+              is_error(ErrorCode::kInternal, "the test injected this failure"));
   const auto late = rig.stream("late");
   std::uint8_t value = 0;
   late->to_host(&value, part<std::uint8_t>(buffer, 1, 1));
@@ -165,7 +165,7 @@ TEST(FailureWorkerTest, MessageNamesTheFailedProgram) {
   stream->launch(*routine);
 
   EXPECT_STREQ(error_of([&] { stream->wait(); }).what(),
-               "stream 'named': launch of 'ones' failed: the test asked for this failure (INTERNAL)");
+               "stream 'named': launch of 'ones' failed: the test injected this failure (INTERNAL)");
 }
 
 TEST(FailureWorkerTest, TimedOutWaitForAnotherStreamNamesBoth) {

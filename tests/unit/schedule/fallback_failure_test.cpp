@@ -54,7 +54,7 @@ TEST_P(FallbackFailureTest, FailedLaunchFailsTheStreamWithItsText) {
 
   EXPECT_THAT(error_of([&] { stream_->wait(); }),
               is_error(ErrorCode::kInternal, "stream 'one", "launch of 'add_to' failed",
-                       "the test asked for this failure"));
+                       "the test injected this failure"));
   EXPECT_EQ(rig_->runtime.fallbacks().at(0).launch_count, 0U) << "only successful launches count";
 }
 
@@ -109,7 +109,7 @@ TEST_P(FallbackFailureTest, LaunchRunsAfterEverythingItsStreamWaitsFor) {
   stream_->wait_for(other->record());
   launch(*stream_);
 
-  EXPECT_THAT(error_of([&] { stream_->wait(); }).what(), HasSubstr("the test asked for this failure"));
+  EXPECT_THAT(error_of([&] { stream_->wait(); }).what(), HasSubstr("the test injected this failure"));
   EXPECT_EQ(rig_->fallback_control->launch_count, 0U);
 }
 

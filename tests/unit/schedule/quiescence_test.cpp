@@ -143,7 +143,7 @@ TEST(NativeQuiescenceTest, FailedStateOfAQueryIsTheErrorOfTheStream) {
     }
   }));
   EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
-  EXPECT_THAT(error.what(), HasSubstr("the test asked for this failure"));
+  EXPECT_THAT(error.what(), HasSubstr("the test injected this failure"));
 }
 
 TEST(NativeQuiescenceTest, StreamWhoseWorkDoesNotEndStaysOpen) {

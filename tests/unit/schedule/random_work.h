@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/schedule/random_work.h: random work on several streams, and what it computes in sequence.
+// tests/unit/schedule/random_work.h: random work on several streams, and the results of running it in order.
 #pragma once
 
 #include <random>
@@ -10,14 +10,14 @@ namespace yoke::test {
 
 inline constexpr std::size_t kLength = 24;
 
-// y = 3 y + x: not commutative, and depends on all earlier values.
+// y = 3 y + x: the result depends on the order of all operations.
 inline std::string mix_program(std::size_t count) {
   const std::string n = std::to_string(count);
   return "yoke.program 1\nprogram mix() {\n  arg x : i64[" + n + "] in\n  arg y : i64[" + n +
          "] inout\n  y[i] = y[i] * 3 + x[i]\n}\n";
 }
 
-// Random operations on random ranges of three buffers. Each is also applied to `model` at once.
+// Queues random operations on random ranges of three buffers. Applies each to `model` immediately.
 class RandomWork {
  public:
   RandomWork(Rig& rig, std::uint64_t seed) : rig_(rig), random_(seed) {

@@ -65,7 +65,7 @@ TEST(InitializerTest, NormalInitializersHaveTheirDeviation) {
   EXPECT_LT(of(Initializer::normal(0, 1)).low, -3.5);
 }
 
-TEST(InitializerTest, ConstantInitializersGiveTheConstant) {
+TEST(InitializerTest, ConstantInitializersSetEveryElement) {
   EXPECT_EQ(values<float>(Parameter("b", {3}, Initializer::constant(0.5)).init_tensor(0)),
             (std::vector<float>{0.5, 0.5, 0.5}));
   EXPECT_EQ(values<double>(Parameter("b", {1}, Initializer::zeros(), Type::kF64).init_tensor(0)),

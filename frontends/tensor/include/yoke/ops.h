@@ -115,7 +115,7 @@ Tensor slice(const Tensor& x, int axis, std::uint64_t begin, std::uint64_t end);
 Tensor concat(const std::vector<Tensor>& parts, int axis);
 
 // table[ids[...], ...]: rows of `table` by index. An index that is
-// out of range gives zeros and contributes no gradient.
+// out of range yields zeros and contributes no gradient.
 Tensor gather(const Tensor& table, const Tensor& ids);
 // x[..., ids[...]]: one element along the last axis for each position of the other axes; 0 if out of range.
 Tensor take_along(const Tensor& x, const Tensor& ids);

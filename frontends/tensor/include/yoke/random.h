@@ -13,8 +13,8 @@ namespace yoke {
 // Selects the random numbers of a draw. There is no hidden state: a draw is a function of the seed
 // symbol, the stream, the element number and, with every_step, the step symbol.
 struct RandomKey {
-  // Draws with equal streams give equal numbers. If empty, lower() assigns streams from 2^32 up, in order of
-  // creation: two draws of one program differ, and building the same graph again gives the same numbers.
+  // Draws with equal streams have equal numbers. If empty, lower() assigns streams from 2^32 up, in order of
+  // creation: two draws of one program differ, and a graph that is built again has the same numbers.
   std::optional<std::int64_t> stream;
   bool every_step = false;  // draw new numbers for each value of the step symbol
 };
