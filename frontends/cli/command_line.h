@@ -12,9 +12,9 @@
 
 namespace yoke::cli {
 
-// Each option writes to a variable, which keeps its value if the option
-// is not typed. Names cannot be abbreviated:
-// --seed 3 or --seed=3.
+// Each option writes to a variable, which keeps its value if the option is
+// absent. Names cannot be abbreviated. Values are written as --seed 3 or
+// --seed=3.
 class CommandLine {
  public:
   // `usage` is a line such as "yoke program FILE [OPTION...]". --help

@@ -18,7 +18,7 @@ namespace yoke::replay {
 // The words of a call, and the memory that they point to.
 struct Arguments {
   std::array<std::uint64_t, abi::kMostArguments> words{};
-  // The parameters of the function: the words, or the struct that holds them.
+  // The parameters of the C function: the words, or the address of a struct that holds them.
   std::array<std::uint64_t, abi::kMostParameters> parameters{};
   std::array<std::uint64_t, abi::kMostArguments> outs{};
   std::deque<std::vector<std::byte>> memory;

@@ -27,7 +27,7 @@ struct Timeline {
   std::shared_ptr<DeviceState> device;
   struct Command {
     std::function<void()> work;
-    bool always;  // on a failed stream, too
+    bool always;  // also runs on a failed stream
   };
   std::deque<Command> work;
   std::uint64_t posted = 0;

@@ -280,7 +280,8 @@ std::vector<Test> load_tests() {
        {2, 4},
        newer_hosts},
       {"older-hosts",
-       "the plugin chooses a version of an older host, or fails with FAILED_PRECONDITION and a text",
+       "the plugin chooses a version that an older host supports, or fails with FAILED_PRECONDITION and a "
+       "text",
        {2, 4},
        older_hosts},
       {"unsupported-hosts",

@@ -14,7 +14,7 @@
  * the same time, provided they use different routines and no conflicting ranges of a buffer.
  *
  * Quiescence. A wait for a stream or an event that returns any code but YOKE_STATUS_DEADLINE_EXCEEDED
- * promises that no work before that point reads or writes memory any more: not the caller's, not a buffer's.
+ * promises that no work before that point still reads or writes memory of the caller or of a buffer.
  * This includes work that failed, was skipped or was aborted, and work on a lost device. The same holds for a
  * query that answers YOKE_STATE_DONE or YOKE_STATE_FAILED. Until then the caller keeps all memory of that
  * work alive.

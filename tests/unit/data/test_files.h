@@ -105,7 +105,7 @@ class FileSizeLimit {
   rlimit before_{};
 };
 
-// Switches to the user "nobody" if the test runs as root, whom file permissions do not restrict.
+// Switches to the user "nobody" if the test runs as root, because file permissions do not restrict root.
 class OrdinaryUser {
  public:
   OrdinaryUser() : was_root_(geteuid() == 0 && seteuid(65534) == 0) {}

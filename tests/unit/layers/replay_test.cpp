@@ -63,7 +63,7 @@ TEST_P(Replay, ProgramsAreSkippedOnABackendWithoutThem) {
   EXPECT_THAT(skips_of(report), HasSubstr("1 routine_launch: the backend does not offer it"));
 }
 
-TEST_P(Replay, UnsupportedStatementIsSkippedWithWhatDependsOnIt) {
+TEST_P(Replay, UnsupportedCodeAndItsDependentCallsAreSkipped) {
   const auto control = Rig::make_control(GetParam());
   control->unsupported = "2.0";
   const auto report = run(record(true), control);

@@ -148,7 +148,7 @@ TEST_P(FailureTest, AbortEndsAWaitForAnotherStream) {
   rig.control->is_blocked = false;
 }
 
-TEST_P(FailureTest, AbortedIdleStreamReportsIt) {
+TEST_P(FailureTest, AbortOfAnIdleStreamIsReported) {
   const auto stream = rig.stream();
   stream->abort();
   EXPECT_ERROR(ErrorCode::kAborted, stream->wait());

@@ -69,7 +69,7 @@ TEST_P(FallbackFailureTest, FailedCopyFailsTheStream) {
   EXPECT_EQ(rig_->fallback_control->launch_count, 1U);
 }
 
-TEST_P(FallbackFailureTest, LostFallbackDeviceDoesNotLoseTheDevice) {
+TEST_P(FallbackFailureTest, LossOfTheFallbackDeviceDoesNotAffectTheDevice) {
   set_up();
   rig_->fallback_control->fail_after = 0;
   rig_->fallback_control->fail_code = YOKE_STATUS_DEVICE_LOST;

@@ -15,19 +15,20 @@ namespace yoke {
 
 // Layers that are off cost nothing: the host calls the plugin's own functions.
 struct LayerOptions {
-  // "validate", "trace" or both, separated by a comma, from the host to the plugin. Empty: YOKE_LAYERS.
+  // "validate", "trace" or both, separated by a comma, in order from the host to the plugin. Empty: YOKE_LAYERS.
   std::string names;
   // Use YOKE_LAYERS and the environment variables below for options that are not set here.
   bool use_environment = true;
   // validate: a call that breaks a rule fails with FAILED_PRECONDITION. Otherwise the violation is logged and
-  // counted, and only calls with an invalid handle fail. YOKE_VALIDATE=fail
+  // counted, and only calls with an invalid handle fail. Environment: YOKE_VALIDATE=fail.
   bool fail_calls = false;
   // Refuse tables that the layers do not know. Otherwise they are passed through and logged, and calls
-  // through them are neither checked nor recorded. A Runtime also sets it by RuntimeOptions::strict.
+  // through them are neither checked nor recorded. RuntimeOptions::strict sets it, too.
   bool strict = false;
-  // trace: the file. YOKE_TRACE_FILE; by default yoke-trace-<pid>.yoketrace in the working directory.
+  // trace: the file; by default yoke-trace-<pid>.yoketrace in the working directory. Environment:
+  // YOKE_TRACE_FILE.
   std::filesystem::path trace_file;
-  // trace: record the contents of copies from and to the host, not only their hashes. YOKE_TRACE_DATA=1
+  // trace: record the contents of copies from and to the host, not only their hashes. Environment: YOKE_TRACE_DATA=1.
   bool trace_data = false;
 };
 
