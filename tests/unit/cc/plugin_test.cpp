@@ -85,6 +85,30 @@ TEST(CcPluginOptionTest, DeviceIdNamesTheCores) {
   EXPECT_EQ(id_of_first("1023").first, of_many);  // both devices are the first core
 }
 
+// The kit tests these too, but reports them as unsupported if the plugin lacks them.
+TEST_F(CcPluginTest, SharesMemoryWithOtherDevicesAndLibraries) {
+  ASSERT_NE(plugin_.peers, nullptr);
+  ASSERT_NE(plugin_.memory, nullptr);
+  yoke_device* device = plugin_.open(0);
+  yoke_device* other = plugin_.open(1);
+  std::int32_t allowed = 0;
+  EXPECT_EQ(plugin_.peers->peer_access(device, other, &allowed, &plugin_.error), YOKE_STATUS_OK);
+  EXPECT_EQ(allowed, 1);
+  float foreign = 1;
+  auto args = sized<yoke_import_args>();
+  args.address = reinterpret_cast<std::uintptr_t>(&foreign);
+  args.byte_count = sizeof foreign;
+  args.kind = YOKE_MEMORY_HOST;
+  yoke_buffer* buffer = nullptr;
+  EXPECT_EQ(plugin_.memory->buffer_import(device, &args, &buffer, &plugin_.error), YOKE_STATUS_OK);
+  auto native = sized<yoke_native_info>();
+  EXPECT_EQ(plugin_.memory->device_native(device, &native, &plugin_.error), YOKE_STATUS_OK);
+  EXPECT_STREQ(native.api, "host");
+  plugin_.backend->buffer_destroy(buffer);
+  plugin_.close(other);
+  plugin_.close(device);
+}
+
 TEST_F(CcPluginTest, CanCompileReportsHowEachStatementRuns) {
   yoke_device* device = plugin_.open();
   const yoke_compile_args program = as_text(kProgram);

@@ -9,14 +9,14 @@ namespace yoke::cc::test {
 namespace {
 
 TEST(RandomProgramTest, RandomProgramsMatchTheReferenceOnEveryInstructionSet) {
-  constexpr std::uint64_t kProgramCount = 1200;  // two for every operation on every type
-  const std::vector<const KernelTable*> tables = all_tables();
+  constexpr std::uint64_t kProgramCount = 512;  // one for every operation on every type, and as many others
   for (std::uint64_t index = 0; index < kProgramCount && !HasFailure(); ++index) {
     SCOPED_TRACE("program " + std::to_string(index));
     const conformance::Case one = conformance::generate_case(7, index);
     for (const std::vector<std::int64_t>& symbols : one.launches) {
-      // Odd and even programs differ in kind, so each table runs both.
-      check_launch(one, symbols, index % 5 == 0 ? 2 : 1, *tables[index / 2 % tables.size()]);
+      for (const KernelTable* table : all_tables()) {
+        check_launch(one, symbols, index % 5 == 0 ? 2 : 1, *table);
+      }
     }
   }
 }

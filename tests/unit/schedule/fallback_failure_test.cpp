@@ -113,6 +113,18 @@ TEST_P(FallbackFailureTest, LaunchRunsAfterEverythingItsStreamWaitsFor) {
   EXPECT_EQ(rig_->fallback_control->launch_count, 0U);
 }
 
+TEST_P(FallbackFailureTest, WaitEndsAtItsDeadlineAndTheWorkContinues) {
+  set_up();
+  rig_->fallback_control->is_blocked = true;
+
+  launch(*stream_);
+
+  EXPECT_ERROR(ErrorCode::kDeadlineExceeded, stream_->wait(20ms));
+  rig_->fallback_control->is_blocked = false;
+  stream_->wait();
+  EXPECT_EQ(read<std::int32_t>(*stream_, buffers_[2]), Ints(256, 3));
+}
+
 TEST_P(FallbackFailureTest, RoutineIsUsableAfterAnAbortedLaunch) {
   set_up();
   const auto other = Stream::create(rig_->device, "two");
