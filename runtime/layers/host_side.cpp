@@ -93,7 +93,11 @@ void deallocate(void* host, void* memory) {
 const void* get_table(void* host, const char* id) {
   const Callback call(host, "get_table of the host");
   const void* const table = call ? call.pass(call.plugin().outer_host().get_table, id) : nullptr;
-  return table == nullptr ? nullptr : call.plugin().pass_through(id, table);
+  try {
+    return table == nullptr ? nullptr : call.plugin().pass_through(id, table);
+  } catch (const std::exception&) {  // out of memory; no exception may reach the plugin
+    return nullptr;
+  }
 }
 
 void error_set(yoke_error* error, std::int32_t code, std::int64_t vendor_code, const char* text,
