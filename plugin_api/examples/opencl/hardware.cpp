@@ -100,9 +100,11 @@ bool has_word(std::string_view words, std::string_view word) {
 
 // Consists of the names of the device and driver, and a number that separates devices with the same names.
 std::string unique_id(const Hardware& device, const std::vector<Hardware>& before) {
-  const auto alike = std::count_if(before.begin(), before.end(),
-                                   [&](const Hardware& other) { return other.driver == device.driver; });
-  return "opencl:" + device.driver.substr(0, 100) + ":" + std::to_string(alike);
+  const auto names_of = [](const Hardware& one) { return one.driver.substr(0, 100); };  // an id has 127 bytes
+  const auto alike = std::count_if(before.begin(), before.end(), [&](const Hardware& other) {
+    return names_of(other) == names_of(device);
+  });
+  return "opencl:" + names_of(device) + ":" + std::to_string(alike);
 }
 
 Hardware describe(cl_platform_id platform, cl_device_id id, const std::vector<Hardware>& before) {

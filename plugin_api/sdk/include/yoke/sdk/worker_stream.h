@@ -311,7 +311,8 @@ class WorkerEvent final : public Event {
   std::uint64_t number_ = 0;             // of the last item before the event
 };
 
-// A stream with its own thread.
+// A stream with its own thread. Queued work must not use members of a derived class: the base's destructor runs
+// the remaining work after they are destroyed.
 class WorkerStream : public Stream {
  public:
   explicit WorkerStream(const std::shared_ptr<WorkerGroup>& group) : timeline_(group->make_timeline()) {
