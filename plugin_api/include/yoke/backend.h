@@ -179,7 +179,7 @@ typedef struct yoke_backend_api {
    * Threads: [any-thread]. May block.
    * Ownership: *out_device is owned: device_close.
    * Errors: YOKE_STATUS_OUT_OF_RANGE       no such ordinal.
-   *         YOKE_STATUS_INVALID_ARGUMENT   an option is unknown or its value is invalid.
+   *         YOKE_STATUS_INVALID_ARGUMENT   an option is unknown or given twice, or its value is invalid.
    *         YOKE_STATUS_PERMISSION_DENIED  the process may not use the device. */
   int32_t (*device_open)(yoke_plugin* plugin, const yoke_device_args* args, yoke_device** out_device,
                          yoke_error* error);

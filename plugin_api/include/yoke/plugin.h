@@ -198,7 +198,7 @@ typedef struct yoke_entry_args {
  * Ownership: *out_plugin is owned: `destroy`.
  * Errors: YOKE_STATUS_FAILED_PRECONDITION  the plugin supports no version in the range; the text names both
  *         ranges.
- *         YOKE_STATUS_INVALID_ARGUMENT     an option is unknown or its value is invalid. */
+ *         YOKE_STATUS_INVALID_ARGUMENT     an option is unknown or given twice, or its value is invalid. */
 typedef int32_t (*yoke_plugin_entry_fn)(const yoke_entry_args* args, yoke_plugin** out_plugin,
                                         yoke_error* error);
 
