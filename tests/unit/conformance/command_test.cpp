@@ -108,15 +108,15 @@ TEST(Conformance, PassesACorrectPluginAndListsWhatIsUnsupported) {
 }
 
 TEST(Conformance, PluginOptionsReachEveryProcessOfATest) {
-  const Outcome three = kit({kGood, "--plugin-option", "devices=3", "--filter", "device.[du]*"});
+  const Outcome three = run({kGood, "--plugin-option", "devices=3", "--filter", "device.[du]*"});
   EXPECT_EQ(three.code, 0) << three.out;
-  const Outcome none = kit({kGood, "--plugin-option", "devices=0", "--filter", "[ds]*"});
+  const Outcome none = run({kGood, "--plugin-option", "devices=0", "--filter", "[ds]*"});
   EXPECT_EQ(none.code, 0) << none.out;
   EXPECT_THAT(none.out, HasSubstr("unsupported: the plugin has no devices: the plugin option devices is 0"));
 }
 
 TEST(Conformance, PluginOptionGivenToTheDeviceIsExplained) {
-  const Outcome outcome = kit({kGood, "--option", "devices=3", "--filter", "copy.round-trip"});
+  const Outcome outcome = run({kGood, "--option", "devices=3", "--filter", "copy.round-trip"});
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.out,
               HasSubstr("'devices' is an option of the whole plugin; set it with --plugin-option"));
