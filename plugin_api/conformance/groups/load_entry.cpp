@@ -2,7 +2,9 @@
 // plugin_api/conformance/groups/load_entry.cpp: the inputs of the entry: options of the whole plugin, and
 // tables of the host.
 #include <algorithm>
+#include <charconv>
 #include <cstring>
+#include <iterator>
 
 #include "groups.h"
 #include "scenario.h"
@@ -93,9 +95,12 @@ std::vector<std::string> invalid_values(const yoke_option_spec& spec) {
 }
 
 std::string default_text(const yoke_option_spec& spec) {
-  return spec.type == YOKE_OPTION_TEXT     ? spec.text_default
-         : spec.type == YOKE_OPTION_NUMBER ? std::to_string(spec.number_default)
-                                           : std::to_string(spec.integer_default);
+  if (spec.type == YOKE_OPTION_NUMBER) {
+    char digits[32] = {};  // the shortest that read back the same
+    std::to_chars(std::begin(digits), std::end(digits), spec.number_default);
+    return digits;
+  }
+  return spec.type == YOKE_OPTION_TEXT ? spec.text_default : std::to_string(spec.integer_default);
 }
 
 void option_values(Kit& kit) {

@@ -3,6 +3,8 @@
 #include "device.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "code.h"
@@ -27,13 +29,18 @@ Queue make_queue(const Context& context) {
 void finish(cl_int status, const OwnedEvent& event, const char* call, const std::string& what) {
   check(status, call, what);
   cl_event waited = event.get();
-  status = api().clWaitForEvents(1, &waited);
-  if (status == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST) {
-    check(api().clGetEventInfo(waited, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr),
+  (void)api().clWaitForEvents(1, &waited);
+  // The wait may fail while the work still runs, for example because the host is out of memory.
+  for (;;) {
+    cl_int state = CL_QUEUED;
+    check(api().clGetEventInfo(waited, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, nullptr),
           "clGetEventInfo", what);
-    check(status, call, what + " on the device");
+    if (state <= CL_COMPLETE) {
+      check(state, call, what + " on the device");
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  check(status, "clWaitForEvents", what);
 }
 
 Device::Device(std::shared_ptr<Context> context, DeviceOptions options)

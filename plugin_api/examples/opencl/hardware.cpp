@@ -7,12 +7,17 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <string_view>
 
 namespace ocl {
 namespace {
+
+// From cl_khr_device_uuid, which the headers of OpenCL 1.2 lack.
+constexpr cl_device_info kDeviceUuid = 0x106A;
+constexpr std::size_t kUuidBytes = 16;
 
 // Restores signal handlers. Enumerating devices may install some (PoCL's LLVM does so for 15 signals), but
 // signal handlers belong to the application.
@@ -98,8 +103,21 @@ bool has_word(std::string_view words, std::string_view word) {
   return padded.find(" " + std::string(word) + " ") != std::string::npos;
 }
 
-// Consists of the names of the device and driver, and a number that separates devices with the same names.
-std::string unique_id(const Hardware& device, const std::vector<Hardware>& before) {
+// The device's UUID if it has one. Otherwise the names of the device and driver, and a number that separates
+// devices with the same names.
+std::string unique_id(const Hardware& device, const std::string& extensions,
+                      const std::vector<Hardware>& before) {
+  std::array<unsigned char, kUuidBytes> uuid = {};
+  if (has_word(extensions, "cl_khr_device_uuid") &&
+      api().clGetDeviceInfo(device.id, kDeviceUuid, uuid.size(), uuid.data(), nullptr) == CL_SUCCESS) {
+    std::string text = "opencl:uuid:";
+    for (const unsigned char byte : uuid) {
+      std::array<char, 3> digits = {};
+      (void)std::snprintf(digits.data(), digits.size(), "%02x", byte);
+      text += digits.data();
+    }
+    return text;
+  }
   const auto names_of = [](const Hardware& one) { return one.driver.substr(0, 100); };  // an id has 127 bytes
   const auto alike = std::count_if(before.begin(), before.end(), [&](const Hardware& other) {
     return names_of(other) == names_of(device);
@@ -131,7 +149,7 @@ Hardware describe(cl_platform_id platform, cl_device_id id, const std::vector<Ha
   yoke::sdk::DeviceInfo& info = device.info;
   info.name =
       text(CL_DEVICE_NAME) + " (" + text_of(api().clGetPlatformInfo, platform, CL_PLATFORM_NAME) + ")";
-  info.unique_id = unique_id(device, before);
+  info.unique_id = unique_id(device, extensions, before);
   info.memory_bytes = number_of<cl_ulong>(id, CL_DEVICE_GLOBAL_MEM_SIZE, 0);
   info.types = {YOKE_TYPE_F32, YOKE_TYPE_F16, YOKE_TYPE_BF16, YOKE_TYPE_I64,
                 YOKE_TYPE_I32, YOKE_TYPE_U32, YOKE_TYPE_U8,   YOKE_TYPE_BOOL};
