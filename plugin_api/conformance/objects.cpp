@@ -2,6 +2,7 @@
 // plugin_api/conformance/objects.cpp: creates, uses and destroys handles; every failed call fails the test.
 #include "objects.h"
 
+#include <algorithm>
 #include <exception>
 #include <filesystem>
 #include <iterator>
@@ -67,6 +68,10 @@ yoke_memory_info Device::memory() const {
   return info;
 }
 
+Device another_handle(Kit& kit) {
+  return {kit, kit.plugin(), kit.settings().device, kit.device_options()};
+}
+
 Buffer::Buffer(Device& device, std::uint64_t byte_count, std::int32_t kind)
     : plugin_(&device.plugin()), byte_count_(byte_count) {
   yoke_buffer* raw = nullptr;
@@ -112,6 +117,16 @@ bool Event::done() const {
 
 Answer Event::wait(std::uint64_t timeout_ns) const {
   return plugin_->call<&yoke_stream_api::event_wait>(get(), timeout_ns);
+}
+
+Answer Event::elapsed_since(const Event& start, std::uint64_t& ns) const {
+  return plugin_->call<&yoke_stream_api::event_elapsed>(start.get(), get(), &ns);
+}
+
+std::uint64_t Event::ns_since(const Event& start) const {
+  std::uint64_t ns = UINT64_MAX;
+  expect_ok(elapsed_since(start, ns), "querying the time between two events");
+  return ns;
 }
 
 Stream::Stream(Device& device, std::int32_t priority) : device_(&device) {
@@ -178,6 +193,11 @@ void Stream::copy(const Buffer& target, std::uint64_t target_offset, const Buffe
             "queueing a device_to_device");
 }
 
+std::optional<Stream> stream_if_any(Device& device) {
+  return device.plugin().has_table<yoke_stream_api>() ? std::optional<Stream>(std::in_place, device)
+                                                      : std::nullopt;
+}
+
 yoke_compile_args program_text(std::string_view bytes) {
   yoke_compile_args args = sized<yoke_compile_args>();
   args.format = YOKE_PROGRAM_FORMAT;
@@ -231,11 +251,27 @@ void arm_fault(const Plugin& plugin, yoke_device* device, std::int32_t kind, std
                    text("arming a fault of kind ", kind));
 }
 
+void lose_device(Device& device) {
+  const Plugin& plugin = device.plugin();
+  const Buffer buffer(device, 64);
+  arm_fault(plugin, device.get(), YOKE_FAULT_DEVICE_LOST, 1);
+  Bytes host(64);
+  expect_code(plugin.to_host(nullptr, buffer.get(), 0, host.data(), 64), YOKE_STATUS_DEVICE_LOST,
+              "the copy for which DEVICE_LOST was armed");
+}
+
 void expect_no_buffer(const Device& device, std::uint64_t byte_count, std::int32_t kind, std::int32_t code,
                       const std::string& doing) {
   expect_no_object<yoke_buffer>(code, doing, [&](yoke_buffer** out) {
     return device.plugin().buffer_create(device.get(), byte_count, kind, out);
   });
+}
+
+void check_disjoint(std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges, const char* what) {
+  std::sort(ranges.begin(), ranges.end());
+  for (std::size_t i = 1; i < ranges.size(); ++i) {
+    check(ranges[i - 1].second <= ranges[i].first, what);
+  }
 }
 
 void run_threads(unsigned count, const std::function<void(unsigned)>& body) {

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -31,6 +32,14 @@ std::uint64_t longest_wait_ns();
 class Patience {
  public:
   bool is_over() const { return Clock::now() > end_; }
+  // Polls until `is_met`. Fails with `otherwise` when the time is over.
+  template <class Condition>
+  static void wait_until(const Condition& is_met, const char* otherwise) {
+    for (const Patience patience; !is_met();) {
+      check(!patience.is_over(), otherwise);
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
 
  private:
   Clock::time_point end_ = Clock::now() + std::chrono::nanoseconds(longest_wait_ns());
@@ -99,6 +108,9 @@ class Device {
   yoke_device* raw_ = nullptr;
 };
 
+// The device of --device once more, with the same options.
+Device another_handle(Kit& kit);
+
 class Buffer {
  public:
   Buffer() = default;
@@ -130,6 +142,8 @@ class Event {
   std::int32_t state() const;  // YOKE_STATE_*
   bool done() const;           // false: pending; fails the test if the work has failed
   Answer wait(std::uint64_t timeout_ns = longest_wait_ns()) const;
+  Answer elapsed_since(const Event& start, std::uint64_t& ns) const;
+  std::uint64_t ns_since(const Event& start) const;  // fails the test if event_elapsed fails
 
  private:
   const Plugin* plugin_ = nullptr;
@@ -166,6 +180,9 @@ class Stream {
   std::vector<Bytes> kept_;
 };
 
+// Nothing if the backend has no streams.
+std::optional<Stream> stream_if_any(Device& device);
+
 // A program's text as an argument struct of the ABI. Borrows `bytes`.
 yoke_compile_args program_text(std::string_view bytes);
 // A range of a buffer, by default all of it.
@@ -180,10 +197,16 @@ Routine link(const Plugin& plugin, const Code& code, std::uint32_t entry,
 // Launches on `stream`, or with a NULL stream, and waits until the launch is done.
 void launch(const Plugin& plugin, const Routine& routine, std::span<const std::int64_t> symbols = {},
             const Stream* stream = nullptr);
+inline yoke_stream* raw_of(const std::optional<Stream>& stream) {
+  return stream ? stream->get() : nullptr;
+}
 
 // Arms a fault of yoke.fault/1. Throws Unsupported if the plugin cannot produce it.
 void arm_fault(const Plugin& plugin, yoke_device* device, std::int32_t kind, std::uint64_t nth,
                std::uint64_t delay_ns = 0);
+
+// Loses the device by a fault of yoke.fault/1. Throws Unsupported as arm_fault.
+void lose_device(Device& device);
 
 // Fails unless a creating call fails with `code` and a text, and leaves its out-parameter unchanged.
 template <class T>
@@ -197,6 +220,9 @@ void expect_no_object(std::int32_t code, const std::string& doing, const std::fu
 }
 void expect_no_buffer(const Device& device, std::uint64_t byte_count, std::int32_t kind, std::int32_t code,
                       const std::string& doing);
+
+// Fails if two of the ranges from `first` to before `second` overlap.
+void check_disjoint(std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges, const char* what);
 
 // Runs body(0) to body(count - 1), each on its own thread, and rethrows the first exception.
 void run_threads(unsigned count, const std::function<void(unsigned)>& body);

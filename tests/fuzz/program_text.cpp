@@ -117,6 +117,15 @@ bool is_small(const Program& program) {
   return bytes <= kMostBytes && iterations <= kMostIterations && program.tensors.size() <= 64;
 }
 
+std::string verdict_on(program::Module& module) {
+  try {
+    program::verify(module);
+  } catch (const program::ProgramError& error) {
+    return error.reason();
+  }
+  return "accepted";
+}
+
 }  // namespace
 
 void program_text(std::span<const std::uint8_t> input) {
@@ -141,18 +150,8 @@ void program_text(std::span<const std::uint8_t> input) {
           "a second round trip prints a different text:\n" + printed + "\n" + program::print(again));
   require(program::fingerprint(again) == program::fingerprint(module),
           "the fingerprint changed on the round trip");
-  std::string first = "accepted";
-  std::string second = first;
-  try {
-    program::verify(module);
-  } catch (const program::ProgramError& error) {
-    first = error.reason();
-  }
-  try {
-    program::verify(again);
-  } catch (const program::ProgramError& error) {
-    second = error.reason();
-  }
+  const std::string first = verdict_on(module);
+  const std::string second = verdict_on(again);
   require(first == second, "verified as: " + first + "; after the round trip: " + second + "\n" + printed);
   if (first != "accepted") {
     return;

@@ -75,33 +75,15 @@ std::int32_t count_unguarded(yoke_plugin* plugin, std::uint32_t* out_count, char
 void plant_in_opening(yoke_backend_api& table) {
   plant<"fork_guard_is_off">(table.device_open, open_unguarded);
   plant<"fork_guard_is_off">(table.device_count, count_unguarded);
-  plant<"option_stride_is_ignored">(table.device_open, [](auto* plugin, auto* args, auto... rest) {
-    yoke_device_args changed = *args;
-    changed.option_stride = sizeof(yoke_option);
-    return detail::device_open(plugin, &changed, rest...);
-  });
+  plant_before<"option_stride_is_ignored", detail::device_open>(
+      table.device_open, [](auto& args) { args.option_stride = sizeof(yoke_option); });
   plant<"unknown_option_is_accepted">(table.device_open, open_without<is_unknown>);
   plant<"open_accepts_plugin_options">(table.device_open, open_without<is_of_plugin>);
-  plant<"open_changes_out_on_failure">(table.device_open,
-                                       [](auto* plugin, auto* args, auto** out_device, auto* error) {
-                                         *out_device = nullptr;
-                                         return detail::device_open(plugin, args, out_device, error);
-                                       });
-  plant<"open_takes_any_ordinal">(table.device_open, [](auto* plugin, auto* args, auto... rest) {
-    yoke_device_args changed = *args;
-    changed.ordinal %= 2;
-    return detail::device_open(plugin, &changed, rest...);
-  });
+  plant_before<"open_takes_any_ordinal", detail::device_open>(table.device_open,
+                                                              [](auto& args) { args.ordinal %= 2; });
   plant<"close_ignores_live_objects">(table.device_close, [](auto* device, auto*) {
     const std::int32_t code = detail::device_close(device, nullptr);
     return code == YOKE_STATUS_FAILED_PRECONDITION ? YOKE_STATUS_OK : code;  // but keeps the device
-  });
-  plant<"close_fails_without_text">(
-      table.device_close, [](auto* device, auto*) { return detail::device_close(device, nullptr); });
-  plant<"close_crashes_on_null">(table.device_close, [](auto* device, auto* error) {
-    const volatile std::uint32_t ordinal = device->ordinal;
-    (void)ordinal;
-    return detail::device_close(device, error);
   });
 }
 
@@ -128,22 +110,15 @@ void plant_in_device(yoke_backend_api& table) {
     const auto all = static_cast<std::uint32_t>(detail::state_of(plugin).option_specs.size());
     return detail::option_specs(plugin, capacity == 0 ? 0 : all, rest...);
   });
-  plant<"option_range_is_off_by_one">(table.option_specs, [](auto* plugin, auto capacity, auto stride,
-                                                             auto* specs, auto* out_count, auto* error) {
-    const std::int32_t code = detail::option_specs(plugin, capacity, stride, specs, out_count, error);
-    for (std::uint32_t i = 0; code == YOKE_STATUS_OK && i < capacity && i < *out_count; ++i) {
-      yoke_option_spec* const row = sdk::row_of(specs, stride, i);
-      row->integer_max -= std::strcmp(row->name, "priority_levels") == 0 ? 1 : 0;
-    }
-    return code;
-  });
-  plant<"used_bytes_never_falls">(table.device_memory, [](auto* device, auto* info, auto* error) {
-    const std::int32_t code = detail::device_memory(device, info, error);
-    if (code == YOKE_STATUS_OK) {
-      info->used_bytes = info->peak_bytes;
-    }
-    return code;
-  });
+  plant_after<"option_range_is_off_by_one", detail::option_specs>(
+      table.option_specs, [](auto*, auto capacity, auto stride, auto* specs, auto* out_count, auto*) {
+        for (std::uint32_t i = 0; i < capacity && i < *out_count; ++i) {
+          yoke_option_spec* const row = sdk::row_of(specs, stride, i);
+          row->integer_max -= std::strcmp(row->name, "priority_levels") == 0 ? 1 : 0;
+        }
+      });
+  plant_after<"used_bytes_never_falls", detail::device_memory>(
+      table.device_memory, [](auto*, auto* info, auto*) { info->used_bytes = info->peak_bytes; });
   if (on<"required_function_is_missing">()) {
     table.device_memory = nullptr;
   }
@@ -163,23 +138,16 @@ void plant_in_buffer(yoke_backend_api& table) {
                    ? device->plugin.host.report(error, YOKE_STATUS_INVALID_ARGUMENT, "a buffer needs a byte")
                    : detail::buffer_create(device, args, out_buffer, error);
       });
-  plant<"create_takes_any_kind">(table.buffer_create, [](auto* device, auto* args, auto... rest) {
-    yoke_buffer_args changed = *args;
-    changed.kind = YOKE_MEMORY_DEVICE;
-    return detail::buffer_create(device, &changed, rest...);
-  });
+  plant_before<"create_takes_any_kind", detail::buffer_create>(
+      table.buffer_create, [](auto& args) { args.kind = YOKE_MEMORY_DEVICE; });
   plant<"error_is_set_on_another_thread">(table.buffer_create, [](auto... arguments) {
     std::int32_t code = YOKE_STATUS_OK;
     std::thread([&] { code = detail::buffer_create(arguments...); }).join();
     return code;
   });
-  plant<"buffer_size_is_rounded_up">(table.buffer_describe, [](auto* buffer, auto* info, auto* error) {
-    const std::int32_t code = detail::buffer_describe(buffer, info, error);
-    if (code == YOKE_STATUS_OK) {
-      info->byte_count = (info->byte_count + 63) / 64 * 64;
-    }
-    return code;
-  });
+  plant_after<"buffer_size_is_rounded_up", detail::buffer_describe>(
+      table.buffer_describe,
+      [](auto*, auto* info, auto*) { info->byte_count = (info->byte_count + 63) / 64 * 64; });
   plant<"buffers_are_leaked">(table.buffer_destroy, [](auto*) {});
   plant<"buffer_destroy_crashes_on_null">(table.buffer_destroy, [](auto* buffer) {
     const volatile std::int32_t kind = buffer->kind;
@@ -226,49 +194,26 @@ void linger() {
   }
 }
 
-// live_counts with `change` applied to its result.
-template <void (*kChange)(yoke_live_counts&)>
-std::int32_t changed_live_counts(yoke_plugin* plugin, yoke_live_counts* counts, yoke_error* error) {
-  const std::int32_t code = detail::live_counts(plugin, counts, error);
-  if (code == YOKE_STATUS_OK) {
-    kChange(*counts);
-  }
-  return code;
-}
-
-void add_failed(yoke_live_counts& counts) {
-  counts.buffers += failed_creates;
-}
-void double_buffers(yoke_live_counts& counts) {
-  counts.buffers *= 2;
-}
-void drop_events(yoke_live_counts& counts) {
-  counts.events = 0;
-}
-void count_created(yoke_live_counts& counts) {
-  counts.buffers = created - destroyed;
-}
-
 }  // namespace
 
 void plant_in_counts(yoke_backend_api& table) {
-  plant<"failed_create_is_counted">(table.live_counts, changed_live_counts<add_failed>);
+  plant_after<"failed_create_is_counted", detail::live_counts>(
+      table.live_counts, [](auto*, auto* counts, auto*) { counts->buffers += failed_creates; });
   plant<"failed_create_is_counted">(table.buffer_create, [](auto... arguments) {
     const std::int32_t code = detail::buffer_create(arguments...);
     failed_creates += code == YOKE_STATUS_OK ? 0U : 1U;
     return code;
   });
-  plant<"buffers_are_counted_twice">(table.live_counts, changed_live_counts<double_buffers>);
-  plant<"events_are_not_counted">(table.live_counts, changed_live_counts<drop_events>);
-  plant<"live_count_is_not_atomic">(table.live_counts, changed_live_counts<count_created>);
-  plant<"live_count_is_not_atomic">(table.buffer_create, [](auto... arguments) {
-    const std::int32_t code = detail::buffer_create(arguments...);
-    if (code == YOKE_STATUS_OK) {
-      const std::uint64_t before = created;
-      linger();
-      created = before + 1;
-    }
-    return code;
+  plant_after<"buffers_are_counted_twice", detail::live_counts>(
+      table.live_counts, [](auto*, auto* counts, auto*) { counts->buffers *= 2; });
+  plant_after<"events_are_not_counted", detail::live_counts>(
+      table.live_counts, [](auto*, auto* counts, auto*) { counts->events = 0; });
+  plant_after<"live_count_is_not_atomic", detail::live_counts>(
+      table.live_counts, [](auto*, auto* counts, auto*) { counts->buffers = created - destroyed; });
+  plant_after<"live_count_is_not_atomic", detail::buffer_create>(table.buffer_create, [](auto...) {
+    const std::uint64_t before = created;
+    linger();
+    created = before + 1;
   });
   plant<"live_count_is_not_atomic">(table.buffer_destroy, [](auto* buffer) {
     destroyed += buffer == nullptr ? 0U : 1U;

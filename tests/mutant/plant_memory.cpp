@@ -16,29 +16,6 @@ namespace detail = sdk::detail;
 std::atomic<std::uint64_t> used_by_all{0};
 std::atomic<bool> any_aborted{false};
 
-// buffer_import with `change` applied to the new buffer.
-template <void (*kChange)(yoke_buffer&, const yoke_import_args&)>
-std::int32_t changed_import(yoke_device* device, const yoke_import_args* args, yoke_buffer** out_buffer,
-                            yoke_error* error) {
-  const std::int32_t code = detail::buffer_import(device, args, out_buffer, error);
-  if (code == YOKE_STATUS_OK) {
-    kChange(**out_buffer, *args);
-  }
-  return code;
-}
-
-void count_as_used(yoke_buffer& buffer, const yoke_import_args& args) {
-  buffer.device().used_bytes += args.byte_count;
-}
-void release_now(yoke_buffer& buffer, const yoke_import_args&) {
-  if (buffer.release != nullptr) {
-    std::exchange(buffer.release, nullptr)(buffer.release_user);
-  }
-}
-void forget_address(yoke_buffer& buffer, const yoke_import_args&) {
-  buffer.misalignment = 0;
-}
-
 // Destroys the buffer, which releases its imported memory, and then writes to that memory.
 void destroy_and_write(yoke_buffer* buffer) {
   const bool is_imported = buffer != nullptr && buffer->kind == YOKE_MEMORY_HOST;
@@ -53,11 +30,8 @@ void destroy_and_write(yoke_buffer* buffer) {
 }  // namespace
 
 void plant_in_memory(yoke_memory_api& table) {
-  plant<"pinned_memory_is_not_counted">(table.pinned_allocate, [](auto* device, auto... rest) {
-    const std::int32_t code = detail::pinned_allocate(device, rest...);
-    device->live[detail::kPinned] -= code == YOKE_STATUS_OK ? 1U : 0U;
-    return code;
-  });
+  plant_after<"pinned_memory_is_not_counted", detail::pinned_allocate>(
+      table.pinned_allocate, [](auto* device, auto...) { --device->live[detail::kPinned]; });
   plant<"pinned_memory_is_not_counted">(table.pinned_free, [](auto* device, auto* memory) {
     device->live[detail::kPinned] += memory == nullptr ? 0U : 1U;
     detail::pinned_free(device, memory);
@@ -67,9 +41,16 @@ void plant_in_memory(yoke_memory_api& table) {
                                           *out_address = reinterpret_cast<std::uintptr_t>(buffer);
                                           return std::int32_t{YOKE_STATUS_OK};
                                         });
-  plant<"import_counts_as_used">(table.buffer_import, changed_import<count_as_used>);
-  plant<"import_releases_at_once">(table.buffer_import, changed_import<release_now>);
-  plant<"link_ignores_imported_addresses">(table.buffer_import, changed_import<forget_address>);
+  plant_after<"import_counts_as_used", detail::buffer_import>(
+      table.buffer_import, [](auto* device, auto* args, auto...) { device->used_bytes += args->byte_count; });
+  plant_after<"import_releases_at_once", detail::buffer_import>(
+      table.buffer_import, [](auto*, auto*, auto** out_buffer, auto*) {
+        if ((*out_buffer)->release != nullptr) {
+          std::exchange((*out_buffer)->release, nullptr)((*out_buffer)->release_user);
+        }
+      });
+  plant_after<"link_ignores_imported_addresses", detail::buffer_import>(
+      table.buffer_import, [](auto*, auto*, auto** out_buffer, auto*) { (*out_buffer)->misalignment = 0; });
   plant<"failed_import_releases">(table.buffer_import, [](auto* device, auto* args, auto... rest) {
     const std::int32_t code = detail::buffer_import(device, args, rest...);
     if (code != YOKE_STATUS_OK && args->release != nullptr) {
@@ -97,22 +78,14 @@ void plant_in_handles(yoke_backend_api& table) {
                ? dst->plugin().host.report(error, YOKE_STATUS_INVALID_ARGUMENT, "a buffer of another handle")
                : detail::from_host(stream, dst, offset, src, count, source, error);
   });
-  plant<"used_bytes_count_all_handles">(table.buffer_create, [](auto* device, auto* args, auto... rest) {
-    const std::int32_t code = detail::buffer_create(device, args, rest...);
-    used_by_all += code == YOKE_STATUS_OK ? args->byte_count : 0;
-    return code;
-  });
+  plant_after<"used_bytes_count_all_handles", detail::buffer_create>(
+      table.buffer_create, [](auto*, auto* args, auto...) { used_by_all += args->byte_count; });
   plant<"used_bytes_count_all_handles">(table.buffer_destroy, [](auto* buffer) {
     used_by_all -= buffer == nullptr || buffer->kind == YOKE_MEMORY_HOST ? 0 : buffer->byte_count;
     detail::buffer_destroy(buffer);
   });
-  plant<"used_bytes_count_all_handles">(table.device_memory, [](auto* device, auto* info, auto* error) {
-    const std::int32_t code = detail::device_memory(device, info, error);
-    if (code == YOKE_STATUS_OK && info->struct_size >= sizeof *info) {
-      info->used_bytes = used_by_all;
-    }
-    return code;
-  });
+  plant_after<"used_bytes_count_all_handles", detail::device_memory>(
+      table.device_memory, [](auto*, auto* info, auto*) { info->used_bytes = used_by_all; });
 }
 
 void plant_in_abort(yoke_stream_api& table) {

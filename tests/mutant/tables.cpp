@@ -90,24 +90,18 @@ const void* get_table(yoke_plugin* plugin, const char* id) noexcept {
   static const yoke_memory_api memory = memory_table();
   static constexpr yoke_fault_api kFaults = {
       .struct_size = sizeof(yoke_fault_api), .fault_arm = fault_arm, .fault_clear = fault_clear};
+  static constexpr std::pair<const char*, const void*> kTables[] = {{YOKE_BACKEND_TABLE, &backend},
+                                                                    {YOKE_STREAM_TABLE, &stream},
+                                                                    {YOKE_PROGRAM_TABLE, &program},
+                                                                    {YOKE_MEMORY_TABLE, &memory},
+                                                                    {YOKE_FAULT_TABLE, &kFaults}};
   if (id == nullptr) {
     return nullptr;
   }
-  const auto is = [&](const char* name) { return std::strcmp(id, name) == 0; };
-  if (is(YOKE_BACKEND_TABLE)) {
-    return &backend;
-  }
-  if (is(YOKE_STREAM_TABLE)) {
-    return &stream;
-  }
-  if (is(YOKE_PROGRAM_TABLE)) {
-    return &program;
-  }
-  if (is(YOKE_MEMORY_TABLE)) {
-    return &memory;
-  }
-  if (is(YOKE_FAULT_TABLE)) {
-    return &kFaults;
+  for (const auto& [name, table] : kTables) {
+    if (std::strcmp(id, name) == 0) {
+      return table;
+    }
   }
   if (on<"unknown_table_is_returned">() && std::strncmp(id, YOKE_BACKEND_TABLE, 12) == 0) {
     return &backend;  // ignores the revision

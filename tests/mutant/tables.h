@@ -23,6 +23,28 @@ void plant(Function*& function, Replacement replacement) {
   }
 }
 
+// Plants a function that calls the SDK's one with `change` applied to a copy of its argument struct.
+template <BugName kName, auto kOriginal, class Function, class Change>
+void plant_before(Function*& function, Change) {
+  plant<kName>(function, [](auto* object, auto* args, auto... rest) {
+    auto changed = *args;
+    Change()(changed);
+    return kOriginal(object, &changed, rest...);
+  });
+}
+
+// Plants a function that calls the SDK's one, and `change` with the same arguments if it returned OK.
+template <BugName kName, auto kOriginal, class Function, class Change>
+void plant_after(Function*& function, Change) {
+  plant<kName>(function, [](auto... arguments) {
+    const std::int32_t code = kOriginal(arguments...);
+    if (code == YOKE_STATUS_OK) {
+      Change()(arguments...);
+    }
+    return code;
+  });
+}
+
 void plant_in_device(yoke_backend_api& table);
 void plant_in_buffer(yoke_backend_api& table);
 void plant_in_copy(yoke_backend_api& table);

@@ -153,41 +153,42 @@ void longer_bindings(Kit& kit) {
         " bytes has another result than one linked with rows of ", sizeof(yoke_binding), " bytes");
 }
 
-// Calls `list` with rows that are longer and shorter than the kit's.
+// Calls `list` with every capacity, with rows that are longer and shorter than the kit's.
 template <class Row, class List>
 void check_rows(const char* what, const List& list) {
   constexpr unsigned char kUntouched = 0xa5;
   const auto is_untouched = [](unsigned char byte) { return byte == kUntouched; };
   std::uint32_t count = 0;
-  expect_ok(list(0U, sizeof(Row), static_cast<Row*>(nullptr), &count), text(what, " with capacity 0"));
-  // The bytes that `list` wrote, with room for a plugin that ignores the stride.
-  const auto listed = [&](std::uint64_t stride) {
-    std::vector<unsigned char> rows((count + 1) * std::max<std::uint64_t>(stride, sizeof(Row)), kUntouched);
-    std::uint32_t again = 0;
-    expect_ok(list(count, stride, reinterpret_cast<Row*>(rows.data()), &again),
-              text(what, " with rows of ", stride, " bytes"));
-    check_equal(again, count, "the number of rows of ", what, " with rows of ", stride, " bytes");
-    return rows;
-  };
-  const std::vector<unsigned char> known = listed(sizeof(Row));
-  for (const std::uint64_t stride : {std::size_t{8}, sizeof(Row) / 2 / 8 * 8, sizeof(Row) + 48}) {
-    const std::vector<unsigned char> rows = listed(stride);
-    const auto common = static_cast<std::ptrdiff_t>(std::min<std::size_t>(stride, sizeof(Row)));
-    for (std::uint32_t i = 0; i < count; ++i) {
-      const auto row = rows.begin() + static_cast<std::ptrdiff_t>(i * stride);
-      check(std::equal(row, row + common, known.begin() + static_cast<std::ptrdiff_t>(i * sizeof(Row))), what,
-            " with rows of ", stride, " bytes wrote row ", i, " at another place, or with other contents");
-      check(std::all_of(row + common, row + static_cast<std::ptrdiff_t>(stride), is_untouched), what,
-            " with rows of ", stride, " bytes wrote past byte ", common, " of row ", i);
+  expect_ok(list(0U, sizeof(Row), static_cast<Row*>(nullptr), &count), text(what, " without rows"));
+  // Bytes, because the rows of an older plugin are shorter.
+  std::vector<unsigned char> known(count * sizeof(Row), kUntouched);
+  expect_ok(list(count, sizeof(Row), reinterpret_cast<Row*>(known.data()), &count),
+            text(what, " with all rows"));
+  for (const std::uint64_t stride :
+       {std::size_t{8}, sizeof(Row) / 2 / 8 * 8, sizeof(Row), sizeof(Row) + 48}) {
+    for (std::uint32_t capacity = 0; capacity <= count + 2; ++capacity) {
+      const std::string how = text(what, " with rows of ", stride, " bytes and capacity ", capacity);
+      // Room for all rows and more, so that a plugin that ignores the capacity is found without an overrun.
+      std::vector<unsigned char> rows((count + 3) * std::max<std::uint64_t>(stride, sizeof(Row)), kUntouched);
+      std::uint32_t again = UINT32_MAX;
+      expect_ok(list(capacity, stride, reinterpret_cast<Row*>(rows.data()), &again), how);
+      check_equal(again, count, "the count of ", how);
+      const auto common = static_cast<std::ptrdiff_t>(std::min<std::size_t>(stride, sizeof(Row)));
+      auto row = rows.begin();
+      for (std::uint32_t i = 0; i < std::min(capacity, count); ++i) {
+        const auto next = row + static_cast<std::ptrdiff_t>(stride);
+        check(std::equal(row, row + common, known.begin() + static_cast<std::ptrdiff_t>(i * sizeof(Row))),
+              how, " wrote row ", i, " at another place, or with other contents");
+        check(std::all_of(row + common, next, is_untouched), how, " wrote past byte ", common, " of row ", i);
+        row = next;
+      }
+      check(std::all_of(row, rows.end(), is_untouched), how, " wrote past the last row");
     }
-    check(std::all_of(rows.begin() + static_cast<std::ptrdiff_t>(count * stride), rows.end(), is_untouched),
-          what, " with rows of ", stride, " bytes wrote past the last row");
   }
 }
 
 void lists(Kit& kit) {
   const Plugin& plugin = kit.plugin();
-  kit.device();
   if (plugin.has<&yoke_backend_api::option_specs>()) {
     check_rows<yoke_option_spec>(
         "option_specs", [&](std::uint32_t capacity, std::uint64_t stride, auto... rest) {
@@ -217,7 +218,10 @@ std::vector<Test> args_tests() {
        longer_structs},
       {"longer-options", "device_open reads options at the caller's stride", {41}, longer_options},
       {"longer-bindings", "routine_link reads bindings at the caller's stride", {41}, longer_bindings},
-      {"lists", "lists are written at the caller's stride, in longer and in shorter rows", {41}, lists},
+      {"lists",
+       "lists are written up to the capacity, at the caller's stride, in longer and in shorter rows",
+       {5, 12, 28, 41},
+       lists},
   };
 }
 

@@ -3,7 +3,6 @@
 #include <cstring>
 #include <set>
 
-#include "add_one.h"
 #include "groups.h"
 #include "sized.h"
 
@@ -18,25 +17,6 @@ yoke_device_info described(const Plugin& plugin, std::uint32_t ordinal) {
               sizeof info - sizeof info.struct_size);
   expect_ok(plugin.device_describe(ordinal, &info), text("describing device ", ordinal));
   return info;
-}
-
-void count_has_reason(Kit& kit) {
-  const Plugin& plugin = kit.plugin();
-  std::uint32_t count = UINT32_MAX;
-  char reason[YOKE_REASON_CAPACITY + 1];
-  std::fill(std::begin(reason), std::end(reason), '\x7f');
-  const Answer answer = plugin.call<&yoke_backend_api::device_count>(plugin.get(), &count, &reason[0],
-                                                                     std::uint64_t{YOKE_REASON_CAPACITY});
-  expect_ok(answer, "counting the devices");
-  check(reason[YOKE_REASON_CAPACITY] == '\x7f', "device_count wrote past the capacity of the reason");
-  check(std::find(std::begin(reason), std::end(reason), '\0') != std::end(reason),
-        "device_count did not write a reason with a closing zero");
-  check(count < 100000, "device_count returned ", count, " devices");
-  check((count == 0) == (reason[0] != '\0'), "device_count returned ", count, " devices with the reason '",
-        std::string(&reason[0]), "'; the reason must be empty if there are devices, and only then");
-  check(answer.status.text.empty(), "device_count returned OK but set an error text");
-  check_equal(plugin.device_count(), count, "the result of a second device_count");
-  kit.note(text(count, " devices"));
 }
 
 void description(Kit& kit) {
@@ -77,6 +57,10 @@ void description_sizes(Kit& kit) {
   check_sized<yoke_live_counts>("live_counts", [&](yoke_live_counts* counts) {
     return plugin.call<&yoke_backend_api::live_counts>(plugin.get(), counts);
   });
+  const Buffer buffer(kit.device(), 100);
+  check_sized<yoke_buffer_info>("buffer_describe", [&](yoke_buffer_info* info) {
+    return plugin.call<&yoke_backend_api::buffer_describe>(buffer.get(), info);
+  });
 }
 
 void invalid_ordinals(Kit& kit) {
@@ -116,21 +100,6 @@ void unique_ids(Kit& kit) {
   check_equal(of_child, ids, "the list of unique_ids in another process");
 }
 
-void open_twice(Kit& kit) {
-  const Buffer first(kit.device(), 1024);
-  const Bytes sent = kit.random().bytes(1024);
-  first.write(0, sent);
-  for (int i = 0; i < 20; ++i) {
-    Device second(kit, kit.plugin(), kit.settings().device, kit.device_options());
-    check(second.get() != kit.device().get(), "opening a device twice returned the same handle");
-    Buffer of_second(second, 1024);
-    of_second.write(0, Bytes(1024, std::byte{0x5a}));
-    of_second.reset();
-    second.close();
-  }
-  check(first.contents() == sent, "a buffer of the first handle changed while a second handle was used");
-}
-
 // Every device that device_count counts must exist. It may be in use, broken, or not permitted.
 void every_device_opens(Kit& kit) {
   const Plugin& plugin = kit.plugin();
@@ -153,19 +122,11 @@ void every_device_opens(Kit& kit) {
   kit.note(text(opened, " of ", count, " devices opened"));
 }
 
-void close_null(Kit& kit) {
-  expect_ok(kit.plugin().device_close(nullptr), "closing NULL");
-}
-
-void expect_close_fails(Kit& kit, const char* alive) {
-  expect_code(kit.plugin().device_close(kit.device().get()), YOKE_STATUS_FAILED_PRECONDITION,
-              text("closing a device with a live ", alive));
-}
-
 void close_with_buffers(Kit& kit) {
   const Buffer buffer(kit.device(), 64);
   for (int i = 0; i < 2; ++i) {
-    expect_close_fails(kit, "buffer");
+    expect_code(kit.plugin().device_close(kit.device().get()), YOKE_STATUS_FAILED_PRECONDITION,
+                "closing a device with a live buffer");
   }
   const Bytes sent(64, std::byte{0x42});
   buffer.write(0, sent);
@@ -174,38 +135,10 @@ void close_with_buffers(Kit& kit) {
         "live_counts does not count a device after a failed device_close");
 }
 
-void close_with_streams(Kit& kit) {
-  Event event;
-  {
-    const Stream stream(kit.device());
-    expect_close_fails(kit, "stream");
-    check_equal(kit.plugin().live_counts().streams, 1U, "the number of live streams");
-    event = stream.record();
-    expect_ok(event.wait(), "waiting for an event");
-  }
-  check_equal(kit.plugin().live_counts().events, 1U, "the number of live events");
-  expect_close_fails(kit, "event");
-}
-
-void close_with_code(Kit& kit) {
-  kit.plugin().table<yoke_program_api>();
-  Code code = compile(kit.device(), kAddOne);
-  expect_close_fails(kit, "code");
-  check_equal(kit.plugin().live_counts().codes, 1U, "the number of live codes");
-  const AddOne add(kit.device(), code);
-  code.reset();
-  check_equal(kit.plugin().live_counts().routines, 1U, "the number of live routines");
-  expect_close_fails(kit, "routine");
-}
-
 }  // namespace
 
 std::vector<Test> device_tests() {
   return {
-      {"count",
-       "device_count returns the same count each time, and a reason if it is 0",
-       {12, 48},
-       count_has_reason},
       {"description",
        "the names of a device are terminated UTF-8 and its numbers are in range",
        {7},
@@ -219,18 +152,11 @@ std::vector<Test> device_tests() {
        {10, 12},
        invalid_ordinals},
       {"unique-ids", "unique_ids differ between devices and are the same in every process", {}, unique_ids},
-      {"open-twice", "handles of one device do not affect each other's buffers", {14}, open_twice},
       {"every-device-opens", "each device opens, or fails with a reason", {12}, every_device_opens},
-      {"close-null", "closing NULL returns OK", {14}, close_null},
       {"close-with-buffers",
        "device_close fails while a buffer is alive, and changes nothing",
        {14, 35},
        close_with_buffers},
-      {"close-with-streams",
-       "device_close fails while a stream or an event is alive",
-       {14, 35},
-       close_with_streams},
-      {"close-with-code", "device_close fails while a code or a routine is alive", {14, 35}, close_with_code},
   };
 }
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // plugin_api/conformance/groups/event.cpp: events: querying, waiting, destroying.
-#include <thread>
-
 #include "busy.h"
 #include "groups.h"
 #include "host_callback.h"
@@ -22,11 +20,8 @@ void completion(Kit& kit) {
     if (i % 2 == 0) {
       expect_ok(event.wait(), "waiting for an event");
     } else {
-      const Patience patience;
-      while (!event.done()) {
-        check(!patience.is_over(), "event_query never reports that the event is done if no one waits for it");
-        std::this_thread::sleep_for(std::chrono::microseconds(200));
-      }
+      Patience::wait_until([&] { return event.done(); },
+                           "event_query never reports that the event is done if no one waits for it");
     }
     check(received == sent, "an event is done, but the to_host queued before it is not");
     check(event.done(), "event_query reports that an event is pending after it was done");
@@ -51,23 +46,6 @@ void in_order(Kit& kit) {
   }
 }
 
-// The test stream.deadline-during-work checks that the wait returns before long work ends.
-void deadlines(Kit& kit) {
-  const Busy busy(kit.device());
-  for (const std::uint64_t timeout : {0U, 1U, 100'000U, 5'000'000U}) {
-    busy.queue(20);
-    const Event event = busy.stream.record();
-    const auto begin = Clock::now();
-    const Answer answer = event.wait(timeout);
-    if (!answer.ok()) {
-      expect_code(answer, YOKE_STATUS_DEADLINE_EXCEEDED, text("waiting ", timeout, " ns for an event"));
-      check(ns_since(begin) >= timeout / 2, "a wait for an event with a timeout of ", timeout,
-            " ns returned DEADLINE_EXCEEDED too early");
-    }
-    expect_ok(event.wait(), "waiting again for an event after a wait with a short timeout");
-  }
-}
-
 void destroy_before_done(Kit& kit) {
   const Busy busy(kit.device());
   for (int i = 0; i < 200; ++i) {
@@ -77,7 +55,6 @@ void destroy_before_done(Kit& kit) {
   }
   check_equal(kit.plugin().live_counts().events, 0U, "the number of live events after all were destroyed");
   busy.stream.synchronize();
-  kit.plugin().call<&yoke_stream_api::event_destroy>(static_cast<yoke_event*>(nullptr));
 }
 
 void outlives_stream(Kit& kit) {
@@ -132,8 +109,7 @@ void many(Kit& kit) {
 }
 
 void elapsed(Kit& kit) {
-  const Plugin& plugin = kit.plugin();
-  plugin.need<&yoke_stream_api::event_elapsed>();
+  kit.plugin().need<&yoke_stream_api::event_elapsed>();
   const Busy busy(kit.device());
   const auto begin = Clock::now();
   const Event start = busy.stream.record();
@@ -143,18 +119,13 @@ void elapsed(Kit& kit) {
   const Event stop = busy.stream.record();
   busy.stream.synchronize();
   const std::uint64_t most = ns_since(begin);
-  const auto between = [&](const Event& from, const Event& to) {
-    std::uint64_t ns = UINT64_MAX;
-    expect_ok(plugin.call<&yoke_stream_api::event_elapsed>(from.get(), to.get(), &ns), "event_elapsed");
-    return ns;
-  };
-  const std::uint64_t whole = between(start, stop);
-  const std::uint64_t parts = between(start, middle) + between(middle, stop);
+  const std::uint64_t whole = stop.ns_since(start);
+  const std::uint64_t parts = middle.ns_since(start) + stop.ns_since(middle);
   check(whole <= most + most / 100 + kMillisecond, "event_elapsed returned ", whole,
         " ns, but the host measured ", most, " ns for all of it");
   check(parts <= whole + whole / 100 + 10'000 && whole <= parts + parts / 100 + 10'000,
         "event_elapsed from start to stop is ", whole, " ns, but the sum of its two parts is ", parts, " ns");
-  check_equal(between(stop, stop), 0U, "event_elapsed from an event to itself");
+  check_equal(stop.ns_since(stop), 0U, "event_elapsed from an event to itself");
 }
 
 void timing(Kit& kit) {
@@ -167,13 +138,10 @@ void timing(Kit& kit) {
   const Event timed = stream.record();
   expect_ok(timed.wait(), "waiting for an event");
   expect_ok(untimed.wait(), "waiting for an event without timing");
-  const auto elapsed_of = [&](const Event& from, const Event& to) {
-    std::uint64_t ns = 0;
-    return plugin.call<&yoke_stream_api::event_elapsed>(from.get(), to.get(), &ns);
-  };
-  expect_supported(elapsed_of(timed, timed), "event_elapsed");
+  std::uint64_t ns = 0;
+  expect_supported(timed.elapsed_since(timed, ns), "event_elapsed");
   const auto refused = [&](const Event& from, const Event& to, const char* what) {
-    expect_code(elapsed_of(from, to), YOKE_STATUS_FAILED_PRECONDITION, what);
+    expect_code(to.elapsed_since(from, ns), YOKE_STATUS_FAILED_PRECONDITION, what);
   };
   refused(untimed, timed, "event_elapsed from an event without YOKE_EVENT_TIMING");
   refused(timed, untimed, "event_elapsed to an event without YOKE_EVENT_TIMING");
@@ -224,7 +192,6 @@ void other_devices(Kit& kit) {
     const std::string what = is_same ? "another handle of the device" : text("device ", ordinal);
     wait_across(other, device, what);
     wait_across(device, other, what + " (the other way round)");
-    other.close();
   }
 }
 
@@ -256,11 +223,7 @@ std::vector<Test> event_tests() {
        "the events of a stream are done in the order in which they were recorded",
        {18},
        in_order},
-      {"deadlines", "a wait for an event returns DEADLINE_EXCEEDED only after its timeout", {21}, deadlines},
-      {"destroy-before-done",
-       "an event may be destroyed before it is done; event_destroy accepts NULL",
-       {14},
-       destroy_before_done},
+      {"destroy-before-done", "an event may be destroyed before it is done", {14}, destroy_before_done},
       {"outlives-stream",
        "an event stays done after its stream was destroyed, and can still be waited for",
        {14, 18},

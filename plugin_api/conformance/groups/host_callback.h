@@ -45,11 +45,11 @@ class HostCallback {
   void open() const { state_->is_open = true; }
   // Waits until the callback was called; returns whether it is waiting for open().
   bool is_closed() const {
-    wait_until([&] { return state_->calls != 0; });
+    Patience::wait_until([&] { return state_->calls != 0; }, kNotCalled);
     return state_->returns == 0 && !state_->is_open;
   }
   void wait() const {
-    wait_until([&] { return state_->returns != 0; });
+    Patience::wait_until([&] { return state_->returns != 0; }, kNotCalled);
   }
   int calls() const { return state_->calls; }
   std::int32_t status() const { return state_->status; }
@@ -83,14 +83,7 @@ class HostCallback {
     }
     ++state.returns;
   }
-  template <class Condition>
-  static void wait_until(const Condition& is_met) {
-    for (const Patience patience; !is_met();) {
-      check(!patience.is_over(), "a host callback was not called");
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-    }
-  }
-
+  static constexpr const char* kNotCalled = "a host callback was not called";
   State* state_;
 };
 

@@ -77,14 +77,13 @@ void every_order(Kit& kit, const std::function<Graph(Device&)>& make) {
   kit.device();
   std::vector<std::vector<std::size_t>> orders(1);
   for (std::size_t i = 0; i < orders.size(); ++i) {
-    Device device(kit, kit.plugin(), kit.settings().device, kit.device_options());
+    Device device = another_handle(kit);
     const Graph graph = make(device);
     if (i == 0) {
       orders = allowed_orders(graph);
     }
     destroy_in_order(device, graph, orders[i]);
     kit.progress(text(i + 1, " of ", orders.size(), " orders"));
-    device.close();
   }
   kit.note(text(orders.size(), " orders of ", orders[0].size(), " objects"));
 }
@@ -153,27 +152,6 @@ void routine_orders(Kit& kit) {
   every_order(kit, routine_graph);
 }
 
-void routine_without_code(Kit& kit) {
-  Device& device = kit.device();
-  kit.plugin().table<yoke_program_api>();
-  Code code = compile(device, kAddOne);
-  const AddOne with(device, code);
-  const AddOne without(device, code);
-  const std::vector<float> values(kAddCount, 41.0F);
-  with.x.write(0, std::as_bytes(std::span(values)));
-  without.x.write(0, std::as_bytes(std::span(values)));
-  with.y.write(0, Bytes(with.y.byte_count()));
-  without.y.write(0, Bytes(without.y.byte_count()));
-  with.launch();
-  code.reset();
-  for (int i = 0; i < 5; ++i) {
-    const Code other = compile(device, kAddOne);  // may reuse the memory of the destroyed code
-    without.launch();
-  }
-  check(with.y.contents() == without.y.contents(),
-        "a routine has another result after its code was destroyed");
-}
-
 void destroy_null(Kit& kit) {
   Plugin& plugin = kit.plugin();
   plugin.call<&yoke_backend_api::buffer_destroy>(static_cast<yoke_buffer*>(nullptr));
@@ -188,6 +166,9 @@ void destroy_null(Kit& kit) {
   }
   plugin.get()->destroy(nullptr);
   check_nothing_alive(plugin, "after destroying NULL");
+  if (plugin.has_table<yoke_memory_api>() && plugin.device_count() > kit.settings().device) {
+    plugin.call<&yoke_memory_api::pinned_free>(kit.device().get(), static_cast<void*>(nullptr));
+  }
 }
 
 // Enters a new instance of the plugin, uses it, and destroys it.
@@ -199,31 +180,29 @@ void use_once(Kit& kit) {
   plugin.leave();
 }
 
-void repeated_use(Kit& kit) {
+// A library's thread pool may stay, so the wait has a limit.
+std::size_t wait_for_threads(std::size_t most, int tries) {
+  std::size_t now = thread_count();
+  for (int i = 0; i < tries && now > most; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    now = thread_count();
+  }
+  return now;
+}
+
+// The first use may start threads that stay; the uses after it must not add any.
+void threads_end(Kit& kit) {
   kit.device();
+  use_once(kit);
+  const std::size_t once = thread_count();
   constexpr int kRounds = 60;
   for (int i = 0; i < kRounds; ++i) {
     kit.progress(text("round ", i, " of ", kRounds));
     use_once(kit);
   }
-}
-
-// The first use may start threads that stay, such as the pool of a
-// library; the uses after it must not add any.
-void threads_end(Kit& kit) {
-  kit.device();
-  use_once(kit);
-  const std::size_t once = thread_count();
-  for (int i = 0; i < 20; ++i) {
-    use_once(kit);
-  }
-  std::size_t now = thread_count();
-  for (int i = 0; i < 1000 && now > once; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    now = thread_count();
-  }
-  check(now <= once, "the plugin leaves threads running: ", once, " after the first use, ", now,
-        " after 21 uses");
+  const std::size_t now = wait_for_threads(once, 1000);
+  check(now <= once, "the plugin leaves threads running: ", once, " after the first use, ", now, " after ",
+        kRounds, " more");
 }
 
 // Makes calls that must fail in a forked child. Returns the results of those that did not.
@@ -282,13 +261,9 @@ void forked_child(Kit& kit) {
   const Buffer buffer(device, 64);
   const Bytes sent = kit.random().bytes(64);
   buffer.write(0, sent);
-  std::optional<Stream> stream;
-  if (plugin.has_table<yoke_stream_api>()) {
-    stream.emplace(device);
-  }
-  const std::string wrong = in_child([&] {
-    return wrong_results_in_child(plugin, device.get(), buffer.get(), stream ? stream->get() : nullptr);
-  });
+  const std::optional<Stream> stream = stream_if_any(device);
+  const std::string wrong =
+      in_child([&] { return wrong_results_in_child(plugin, device.get(), buffer.get(), raw_of(stream)); });
   check(wrong.empty(),
         "calls in a child that was forked after device_open must fail with FAILED_PRECONDITION and a text: ",
         wrong);
@@ -298,25 +273,15 @@ void forked_child(Kit& kit) {
 
 // The plugin borrows the host's table until destroy returns.
 void host_after_destroy(Kit& kit) {
-  const std::vector<yoke_option> options = kit.device_options();
   const std::size_t threads = thread_count();
   auto owned = std::make_unique<Host>();
   const Host& host = *owned;  // owned by `plugin`
   const yoke_entry_args args = entry_args(*owned, kit.library());
   Plugin plugin(kit.library(), args, std::move(owned));
-  if (plugin.device_count() > kit.settings().device) {
-    Device device(kit, plugin, kit.settings().device, options);
-    use_everything(device);
-    device.close();
-  }
-  plugin.leave();
+  use_and_leave(kit, plugin);
   const std::vector<std::string> before = host.lines();
   const std::uint64_t allocations = host.allocations_made();
-  // Waits for threads of the plugin, which could still call the host. A library's thread pool may stay, so
-  // the wait has a limit.
-  for (int i = 0; i < 200 && thread_count() > threads; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
+  wait_for_threads(threads, 200);  // which could still call the host
   const std::vector<std::string> after = host.lines();
   check(after.size() == before.size(), "the plugin logged after destroy had returned: '",
         after.empty() ? "" : after.back(), "'");
@@ -339,16 +304,11 @@ std::vector<Test> lifetime_tests() {
        "code, routines and buffers can be destroyed in every allowed order",
        {14},
        routine_orders},
-      {"routine-without-code",
-       "a routine has the same result after its code was destroyed",
-       {14},
-       routine_without_code},
-      {"repeated-use",
-       "a plugin can be entered, used and destroyed many times without a leak",
-       {14, 35},
-       repeated_use,
+      {"threads-end",
+       "a plugin can be entered, used and destroyed many times without a leak and without more threads",
+       {14, 22, 35},
+       threads_end,
        2},
-      {"threads-end", "repeated use of a plugin does not add threads", {22, 35}, threads_end},
       {"forked-after-count",
        "device_open fails in a child that was forked after the first device_count",
        {23, 47},

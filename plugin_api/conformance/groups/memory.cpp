@@ -78,12 +78,8 @@ BufferHandle imported(const Device& device, const yoke_import_args& args) {
 
 // Copies with a stream if the plugin has streams.
 void write(Device& device, yoke_buffer* target, std::uint64_t offset, const Bytes& bytes) {
-  std::optional<Stream> stream;
-  if (device.plugin().has_table<yoke_stream_api>()) {
-    stream.emplace(device);
-  }
-  expect_ok(device.plugin().from_host(stream ? stream->get() : nullptr, target, offset, bytes.data(),
-                                      bytes.size(), nullptr),
+  const std::optional<Stream> stream = stream_if_any(device);
+  expect_ok(device.plugin().from_host(raw_of(stream), target, offset, bytes.data(), bytes.size(), nullptr),
             "from_host to imported memory");
   if (stream) {
     stream->synchronize();
@@ -102,7 +98,7 @@ void pinned(Kit& kit) {
   const Plugin& plugin = kit.plugin();
   plugin.table<yoke_memory_api>();
   kit.device();
-  Device device(kit, kit.plugin(), kit.settings().device, kit.device_options());
+  Device device = another_handle(kit);
   Random random = kit.random();
   for (const std::uint64_t byte_count : {1U, 255U, 4096U, (1U << 20U) + 7U}) {
     const Pinned source(device, byte_count);
@@ -113,20 +109,17 @@ void pinned(Kit& kit) {
     random.fill(source.bytes);
     std::fill(target.bytes.begin(), target.bytes.end(), std::byte{0});
     const Buffer buffer(device, byte_count);
-    if (plugin.has_table<yoke_stream_api>()) {
-      const Stream stream(device);
-      expect_ok(plugin.from_host(stream.get(), buffer.get(), 0, source.bytes.data(), byte_count, nullptr),
-                "from_host from pinned memory");
-      stream.read(buffer, 0, target.bytes);
-      stream.synchronize();
-    } else {
-      buffer.write(0, source.bytes);
-      buffer.read(0, target.bytes);
+    const std::optional<Stream> stream = stream_if_any(device);
+    expect_ok(plugin.from_host(raw_of(stream), buffer.get(), 0, source.bytes.data(), byte_count, nullptr),
+              "from_host from pinned memory");
+    expect_ok(plugin.to_host(raw_of(stream), buffer.get(), 0, target.bytes.data(), byte_count),
+              "to_host to pinned memory");
+    if (stream) {
+      stream->synchronize();
     }
     check(std::equal(source.bytes.begin(), source.bytes.end(), target.bytes.begin()),
           "copies from and to pinned memory have wrong results");
   }
-  device.close();
 }
 
 void pinned_refusals(Kit& kit) {
@@ -144,7 +137,6 @@ void pinned_refusals(Kit& kit) {
   }
   const yoke_pinned_args args = {sizeof args, std::uint64_t{1} << 40U, 64};
   rejected(args, YOKE_STATUS_UNIMPLEMENTED, "pinning memory with an unknown flag");
-  plugin.call<&yoke_memory_api::pinned_free>(device.get(), static_cast<void*>(nullptr));
 }
 
 std::uint64_t address_of(const Plugin& plugin, const Buffer& buffer) {
@@ -186,10 +178,7 @@ void device_addresses(Kit& kit) {
   if (plugin.has<&yoke_memory_api::buffer_import>()) {
     check_alias(kit.device(), alive.back(), ranges.back().first);
   }
-  std::sort(ranges.begin(), ranges.end());
-  for (std::size_t i = 1; i < ranges.size(); ++i) {
-    check(ranges[i - 1].second <= ranges[i].first, "the device addresses of two live buffers overlap");
-  }
+  check_disjoint(std::move(ranges), "the device addresses of two live buffers overlap");
 }
 
 void import_in_place(Kit& kit) {
@@ -225,7 +214,7 @@ void import_in_place(Kit& kit) {
 void import_release(Kit& kit) {
   importing_device(kit);
   const Plugin& plugin = kit.plugin();
-  Device device(kit, kit.plugin(), kit.settings().device, kit.device_options());
+  Device device = another_handle(kit);
   Lent first{Bytes(64)};
   Lent second{Bytes(64)};
   {
@@ -359,7 +348,7 @@ std::vector<Test> memory_tests() {
        {14, 52},
        pinned},
       {"pinned-refusals",
-       "sizes that exceed any machine's memory are RESOURCE_EXHAUSTED; pinned_free accepts NULL",
+       "sizes that exceed any machine's memory are RESOURCE_EXHAUSTED",
        {40, 52},
        pinned_refusals},
       {"device-addresses",

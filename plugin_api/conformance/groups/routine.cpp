@@ -32,21 +32,7 @@ void check_argument(const Case& one, const Tensor& tensor, const yoke_argument_i
 void describe(Kit& kit) {
   Device& device = kit.device();
   device.plugin().table<yoke_program_api>();
-  const GeneratorOptions options = generator_options(device);
-  BatchRunner runner(device);
-  Tally tally;
-  std::vector<Case> cases;
-  for (std::uint64_t index = 0; index < 24; ++index) {
-    cases.push_back(generate_case(kit.settings().seed, index, options));
-  }
-  const std::vector<std::size_t> good = runner.supported(cases, tally);
-  std::vector<Case> chosen;
-  for (const std::size_t number : good) {
-    chosen.push_back(cases[number]);
-  }
-  if (chosen.empty()) {
-    unsupported("every random program has an unsupported statement: " + tally.words());
-  }
+  const std::vector<Case> chosen = supported_cases(device, 24);
   const Code code = compile(device, text_of(chosen));
   for (std::uint32_t entry = 0; entry < chosen.size(); ++entry) {
     const Case& one = chosen[entry];
@@ -122,7 +108,10 @@ void outlives_code(Kit& kit) {
   CounterRun run(counter, 2);
   run.launch(1);
   counter.destroy_code();
-  run.launch(4);
+  for (int i = 0; i < 5; ++i) {
+    const Counter other(kit.device());  // may reuse the memory of the destroyed code
+    run.launch(4);
+  }
   run.check_values();
 }
 

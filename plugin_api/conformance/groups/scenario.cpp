@@ -192,4 +192,13 @@ std::uint64_t use_everything(Device& device) {
   return player.texts();
 }
 
+void use_and_leave(Kit& kit, Plugin& plugin) {
+  if (plugin.device_count() > kit.settings().device) {
+    Device device(kit, plugin, kit.settings().device, kit.device_options());
+    use_everything(device);
+    device.close();
+  }
+  plugin.leave();
+}
+
 }  // namespace yoke::conformance

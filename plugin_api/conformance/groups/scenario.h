@@ -20,4 +20,7 @@ std::optional<Answer> play_scenario(Kit& kit, const Plugin& plugin,
 // that returned OK but filled the error object.
 std::uint64_t use_everything(Device& device);
 
+// Makes the same calls on the device of --device if `plugin` has it, and destroys the plugin.
+void use_and_leave(Kit& kit, Plugin& plugin);
+
 }  // namespace yoke::conformance

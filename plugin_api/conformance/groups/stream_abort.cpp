@@ -117,15 +117,6 @@ struct End {
   void (*begin)(const Writer& writer);
 };
 
-void lose_device(const Writer& writer) {
-  const Plugin& plugin = writer.stream.device().plugin();
-  arm_fault(plugin, writer.stream.device().get(), YOKE_FAULT_DEVICE_LOST, 1);
-  const Buffer buffer(writer.stream.device(), 64);
-  Bytes host(64);
-  expect_code(plugin.to_host(nullptr, buffer.get(), 0, host.data(), 64), YOKE_STATUS_DEVICE_LOST,
-              "the copy for which DEVICE_LOST was armed");
-}
-
 constexpr End kStreamAbort = {"stream_abort", YOKE_STATUS_ABORTED,
                               [](const Writer& writer) { abort_stream(writer.stream); }};
 constexpr End kDeviceAbort = {"device_abort", YOKE_STATUS_ABORTED, [](const Writer& writer) {
@@ -134,7 +125,8 @@ constexpr End kDeviceAbort = {"device_abort", YOKE_STATUS_ABORTED, [](const Writ
                                     device.plugin().call<&yoke_stream_api::device_abort>(device.get()),
                                     "aborting a device");
                               }};
-constexpr End kLoss = {"the loss of the device", YOKE_STATUS_DEVICE_LOST, lose_device};
+constexpr End kLoss = {"the loss of the device", YOKE_STATUS_DEVICE_LOST,
+                       [](const Writer& writer) { lose_device(writer.stream.device()); }};
 
 // Ends the writer's work and waits. Opens the gate if the first wait reports that work is pending, because then
 // the plugin waits for the gate.
@@ -165,16 +157,11 @@ Answer poll(const Object& object, std::uint64_t timeout_ns) {
 }
 
 void quiescence(Kit& kit, const End& end) {
-  Plugin& plugin = kit.plugin();
   kit.device();
   const auto with_writer = [&](const char* what, const auto& wait) {
-    // Each has its own handle, because an aborted or lost handle stays so.
-    Device device(kit, plugin, kit.settings().device, kit.device_options());
-    {
-      Writer writer(device);
-      expect_quiescent(writer, end, what, [&](std::uint64_t timeout_ns) { return wait(writer, timeout_ns); });
-    }
-    device.close();
+    Device device = another_handle(kit);  // because an aborted or lost handle stays so
+    Writer writer(device);
+    expect_quiescent(writer, end, what, [&](std::uint64_t timeout_ns) { return wait(writer, timeout_ns); });
   };
   with_writer("stream_wait", [](const Writer& writer, std::uint64_t ns) { return writer.stream.wait(ns); });
   with_writer("event_wait", [](const Writer& writer, std::uint64_t ns) { return writer.event.wait(ns); });

@@ -24,10 +24,11 @@ void create_and_destroy(Kit& kit) {
   run_threads(kThreads, [&](unsigned thread) {
     Random random = kit.random(thread);
     std::vector<std::pair<Buffer, Bytes>> alive;
-    for (int i = 0; i < 300; ++i) {
-      if (!alive.empty() && random.chance(2)) {
+    for (int i = 0; i < 600; ++i) {
+      if (!alive.empty() && (alive.size() > 50 || random.chance(3))) {
+        std::swap(alive[random.below(alive.size())], alive.back());
         check(alive.back().first.contents() == alive.back().second,
-              "the contents of a buffer changed while other threads used their own buffers");
+              "the contents of a buffer changed while other buffers were created and destroyed");
         alive.pop_back();
       } else {
         Bytes bytes = random.bytes(random.below(3000));
@@ -268,7 +269,6 @@ void temporaries(Kit& kit) {
   const Plugin& plugin = kit.plugin();
   plugin.table<yoke_program_api>();
   const Code code = compile(device, kByTemporaries);
-  const bool has_streams = plugin.has_table<yoke_stream_api>();
   run_threads(kThreads, [&](unsigned thread) {
     const Buffer x(device, kCount * sizeof(std::int32_t));
     const Buffer y(device, kCount * sizeof(std::int32_t));
@@ -278,10 +278,10 @@ void temporaries(Kit& kit) {
     x.write(0, bytes_of(sent));
     const yoke_binding bindings[] = {binding(x), binding(y)};
     const Routine routine = link(plugin, code, 0, bindings, binding(workspace));
-    const auto stream = has_streams ? std::make_unique<Stream>(device) : nullptr;
+    const std::optional<Stream> stream = stream_if_any(device);
     for (int round = 0; round < 6; ++round) {
       y.write(0, Bytes(y.byte_count()));
-      launch(plugin, routine, {}, stream.get());
+      launch(plugin, routine, {}, stream ? &*stream : nullptr);
       check(y.contents() == bytes_of(expected),
             "a routine with its own workspace used the temporaries of another routine (round ", round, ")");
     }
@@ -335,7 +335,7 @@ void shared_workspace(Kit& kit) {
 std::vector<Test> thread_tests() {
   return {
       {"create-and-destroy",
-       "eight threads create, write and destroy buffers; contents and live counts are correct",
+       "eight threads create, write and destroy thousands of buffers; contents and live counts are correct",
        {14, 20},
        create_and_destroy,
        2},

@@ -46,9 +46,7 @@ Bound widened(Type type, Bound bound, double units) {
 namespace {
 
 Bound truth(bool value) {
-  Bound bound;
-  bound.integer = value ? 1 : 0;
-  return bound;
+  return bound_of(Type::kBool, {0, value ? 1 : 0});
 }
 
 // The range of a sum: the sums of the ends, widened by one double because they are rounded themselves.
@@ -211,12 +209,6 @@ Bound float_of_more(Op op, Type type, const Bound* a) {
   }
 }
 
-Bound unknown_truth() {
-  Bound bound;
-  bound.unknown = true;
-  return bound;
-}
-
 Bound compared(Op op, const Bound& x, const Bound& y) {
   if (x.is_nan() || y.is_nan()) {
     return truth(op == Op::kNotEqual);
@@ -243,9 +235,9 @@ Bound compared(Op op, const Bound& x, const Bound& y) {
       break;
   }
   if (op == Op::kNotEqual) {
-    return never ? truth(true) : always && !maybe_nan ? truth(false) : unknown_truth();
+    return never ? truth(true) : always && !maybe_nan ? truth(false) : anything(Type::kBool);
   }
-  return never ? truth(false) : always && !maybe_nan ? truth(true) : unknown_truth();
+  return never ? truth(false) : always && !maybe_nan ? truth(true) : anything(Type::kBool);
 }
 
 Bound logic(Op op, const Bound* a) {
@@ -255,7 +247,7 @@ Bound logic(Op op, const Bound* a) {
       return truth(decides);
     }
   }
-  return a[0].unknown || a[1].unknown ? unknown_truth() : truth(!decides);
+  return a[0].unknown || a[1].unknown ? anything(Type::kBool) : truth(!decides);
 }
 
 bool is_comparison(Op op) {

@@ -51,7 +51,7 @@ std::vector<Subject> subjects(std::uint64_t mask) {
   return all;
 }
 
-constexpr std::uint64_t kForms = 20;
+constexpr std::uint64_t kFormCount = 20;
 
 }  // namespace
 
@@ -98,50 +98,34 @@ Case Generator::make() {
 // The subject of a program: one op on one type for even numbers, one form of statement for odd ones. A
 // form that needs a type outside the mask is replaced by a map.
 void Generator::feature(std::uint64_t number) {
+  static constexpr void (*kForms[kFormCount])(Generator&) = {
+      [](Generator& g) { g.reduce_form(Reduce::kSum); },
+      [](Generator& g) { g.reduce_form(Reduce::kProd); },
+      [](Generator& g) { g.reduce_form(Reduce::kMin); },
+      [](Generator& g) { g.reduce_form(Reduce::kMax); },
+      [](Generator& g) { g.bool_reduce_form(Reduce::kAny); },
+      [](Generator& g) { g.bool_reduce_form(Reduce::kAll); },
+      [](Generator& g) { g.arg_form(Reduce::kArgMax); },
+      [](Generator& g) { g.arg_form(Reduce::kArgMin); },
+      [](Generator& g) { g.contraction_form(); },
+      [](Generator& g) { g.contraction_form(); },
+      [](Generator& g) { g.convolution_form(); },
+      [](Generator& g) { g.gather_form(); },
+      [](Generator& g) { g.scatter_form(); },
+      [](Generator& g) { g.accumulate_form(); },
+      [](Generator& g) { g.split_form(); },
+      [](Generator& g) { g.partial_form(); },
+      [](Generator& g) { g.radix_form(); },
+      [](Generator& g) { g.softmax_form(); },
+      [](Generator& g) { g.random_form(); },
+      [](Generator& g) { g.in_place_form(); }};
   if (number % 2 == 0) {
     const std::vector<Subject> all = subjects(options_.type_mask);
     const Subject& subject = all[number / 2 % all.size()];
     map_form(subject.op, subject.type);
     return;
   }
-  switch (number / 2 % kForms) {
-    case 0:
-    case 1:
-    case 2:
-    case 3:
-      return reduce_form(static_cast<Reduce>(number / 2 % kForms));
-    case 4:
-      return bool_reduce_form(Reduce::kAny);
-    case 5:
-      return bool_reduce_form(Reduce::kAll);
-    case 6:
-      return arg_form(Reduce::kArgMax);
-    case 7:
-      return arg_form(Reduce::kArgMin);
-    case 8:
-    case 9:
-      return contraction_form();
-    case 10:
-      return convolution_form();
-    case 11:
-      return gather_form();
-    case 12:
-      return scatter_form();
-    case 13:
-      return accumulate_form();
-    case 14:
-      return split_form();
-    case 15:
-      return partial_form();
-    case 16:
-      return radix_form();
-    case 17:
-      return softmax_form();
-    case 18:
-      return random_form();
-    default:
-      return in_place_form();
-  }
+  kForms[number / 2 % kFormCount](*this);
 }
 
 void Generator::any_form() {
@@ -151,7 +135,7 @@ void Generator::any_form() {
   if (chance(45)) {
     return map_form({}, number_type());
   }
-  feature(1 + 2 * random_.below(kForms));
+  feature(1 + 2 * random_.below(kFormCount));
 }
 
 // An earlier statement again, into a new tensor.
@@ -183,14 +167,10 @@ void Generator::copy_form() {
   }
   const Tensor source = case_.program.tensors[*from];
   const std::uint32_t target = add_result(source.type, source.dims);
-  begin(target);
-  for (const std::uint64_t dim : source.dims) {
-    statement_.target.indices.push_back({Affine::loop(add_loop(dim)), {}, {}});
-  }
+  plain_target(target);
   Access access = statement_.target;
   access.tensor = *from;
   finish(Expr::read(source.type, std::move(access)), known_[*from].exact);
-  known_[target].whole = true;
 }
 
 std::optional<Type> Generator::type_where(bool (*fits)(Type)) {

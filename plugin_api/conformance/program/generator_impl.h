@@ -12,6 +12,10 @@
 
 namespace yoke::conformance {
 
+inline program::Index at(std::uint32_t loop) {
+  return {program::Affine::loop(loop), {}, {}};
+}
+
 inline bool is_number(program::Type type) {
   return type != program::Type::kBool;
 }
@@ -30,7 +34,7 @@ class Generator {
 
   // The generator's information about a tensor besides its declaration.
   struct Known {
-    bool whole = false;  // every element has been written
+    bool whole = false;  // every element has been written; set by the first statement, see split_form
     bool exact = true;   // its values are the same on every correct backend
   };
   // The range of an affine index.
@@ -83,7 +87,9 @@ class Generator {
   void copy_form();
   void begin(std::uint32_t target);
   void whole_target(std::uint32_t target);
-  void finish(Expr value, bool exact);
+  void plain_target(std::uint32_t target);
+  // Adds the statement. `exact`: the value is the same on every correct backend; by default that of is_exact().
+  void finish(Expr value, std::optional<bool> exact = std::nullopt);
   std::uint32_t add_loop(std::uint64_t extent);
   std::uint32_t add_reduce_loop(std::uint64_t extent);
   void add_reduce_loops(std::uint64_t limit);

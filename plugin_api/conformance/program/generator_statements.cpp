@@ -74,6 +74,7 @@ void Generator::add_reduce_loops(std::uint64_t limit) {
 
 // Writes every element in its own iteration: usually one loop per dimension, sometimes reversed.
 void Generator::whole_target(std::uint32_t target) {
+  begin(target);
   for (const std::uint64_t dim : case_.program.tensors[target].dims) {
     Index index;
     if (dim == 1 && chance(50)) {
@@ -89,10 +90,19 @@ void Generator::whole_target(std::uint32_t target) {
   }
 }
 
-void Generator::finish(Expr value, bool exact) {
-  statement_.value = std::move(value);
+// One loop per dimension, in order.
+void Generator::plain_target(std::uint32_t target) {
+  begin(target);
+  for (const std::uint64_t dim : case_.program.tensors[target].dims) {
+    statement_.target.indices.push_back(at(add_loop(dim)));
+  }
+}
+
+void Generator::finish(Expr value, std::optional<bool> exact) {
   Known& known = known_[statement_.target.tensor];
-  known.exact = known.exact && exact;
+  known.exact = known.exact && exact.value_or(is_exact(value));
+  known.whole = true;
+  statement_.value = std::move(value);
   case_.program.statements.push_back(std::move(statement_));
   statement_ = {};
 }
@@ -105,15 +115,12 @@ void Generator::map_form(std::optional<Op> op, Type over) {
     type = has(type) ? type : over;
   }
   const std::uint32_t target = add_result(type, dims(rank(), iteration_limit_ / 8));
-  begin(target);
   whole_target(target);
   Expr made = op ? apply(*op, over, 1, false) : value(type, 1 + static_cast<int>(random_.below(3)), false);
   if (made.type != type) {
     made = Expr::cast(type, std::move(made));
   }
-  const bool exact = is_exact(made);
-  finish(std::move(made), exact);
-  known_[target].whole = true;
+  finish(std::move(made));
 }
 
 // Returns a tensor that was already written, or a new inout argument.
@@ -140,7 +147,6 @@ void Generator::in_place_form() {
   if (!target) {
     return map_form({}, number_type());
   }
-  begin(*target);
   whole_target(*target);
   const Type type = case_.program.tensors[*target].type;
   Expr self = Expr::read(type, statement_.target);
@@ -148,8 +154,7 @@ void Generator::in_place_form() {
   const Op op = one_of({Op::kAdd, Op::kSub, Op::kMin, Op::kMax, Op::kMul});
   Expr made = chance(50) ? Expr::make(op, {std::move(self), std::move(other)})
                          : Expr::make(op, {std::move(other), std::move(self)});
-  const bool exact = is_exact(made);
-  finish(std::move(made), exact);
+  finish(std::move(made));
 }
 
 // Two statements that write the halves of a new tensor.
@@ -160,7 +165,6 @@ void Generator::split_form() {
   const std::uint32_t target = add_result(type, size);
   const std::uint64_t cut = 1 + random_.below(size[0] - 1);
   for (const bool upper : {false, true}) {
-    begin(target);
     whole_target(target);
     Index first;
     if (statement_.target.indices[0].affine.terms.empty()) {
@@ -170,11 +174,8 @@ void Generator::split_form() {
     first.affine = Affine::loop(0);
     first.affine.constant = upper ? static_cast<std::int64_t>(cut) : 0;
     statement_.target.indices[0] = first;
-    Expr made = value(type, 1, false);
-    const bool exact = is_exact(made);
-    finish(std::move(made), exact);
+    finish(value(type, 1, false));
   }
-  known_[target].whole = true;
 }
 
 Assign Generator::random_assign() {
@@ -222,8 +223,7 @@ void Generator::partial_form() {
   const Type type = case_.program.tensors[*target].type;
   statement_.assign = chance(60) ? Assign::kSet : random_assign();
   Expr made = statement_.assign == Assign::kMul ? read_new(type, DataKind::kUnit) : value(type, 1, false);
-  const bool exact = is_exact(made);
-  finish(std::move(made), exact);
+  finish(std::move(made));
 }
 
 // Chooses compatible types for target, accumulator and value. Returns nothing if the mask has none.
@@ -270,7 +270,6 @@ void Generator::reduce_form(Reduce reduce) {
     return map_form({}, number_type());
   }
   const std::uint32_t target = add_result(types->target, dims(std::min<std::size_t>(rank(), 4), 300));
-  begin(target);
   whole_target(target);
   statement_.reduce = reduce;
   add_reduce_loops(reduce == Reduce::kProd ? 12 : chance(25) ? 4000 : 100);
@@ -281,7 +280,6 @@ void Generator::reduce_form(Reduce reduce) {
                   : value(types->value, 1 + static_cast<int>(random_.below(2)), chance(50));
   const bool exact = is_exact(made) && !sums;
   finish(std::move(made), exact);
-  known_[target].whole = true;
   if (chance(30)) {
     epilogue(target);
   }
@@ -293,7 +291,6 @@ void Generator::accumulate_form() {
   if (!types) {
     return map_form({}, number_type());
   }
-  begin(*target);
   whole_target(*target);
   statement_.assign = random_assign();
   const bool product = statement_.assign == Assign::kMul;
@@ -317,13 +314,11 @@ void Generator::arg_form(Reduce reduce) {
     return map_form({}, number_type());
   }
   const std::uint32_t target = add_result(*type, dims(std::min<std::size_t>(rank(), 4), 300));
-  begin(target);
   whole_target(target);
   statement_.reduce = reduce;
   add_reduce_loop(extent(std::max<std::uint64_t>(1, iteration_limit_ / iterations())));
   Expr made = chance(60) ? read_new(*over, any_kind()) : value(*over, 1, true);
   finish(std::move(made), true);
-  known_[target].whole = true;
 }
 
 void Generator::bool_reduce_form(Reduce reduce) {
@@ -331,13 +326,11 @@ void Generator::bool_reduce_form(Reduce reduce) {
     return map_form({}, number_type());
   }
   const std::uint32_t target = add_result(Type::kBool, dims(std::min<std::size_t>(rank(), 4), 300));
-  begin(target);
   whole_target(target);
   statement_.reduce = reduce;
   add_reduce_loops(40);
   Expr made = value(Type::kBool, 1, true);
   finish(std::move(made), true);
-  known_[target].whole = true;
 }
 
 // y = max(y + bias, 0) and similar statements after a sum, which backends often fuse with it.
@@ -350,10 +343,7 @@ void Generator::epilogue(std::uint32_t from) {
   if (case_.program.tensors[target].role == Role::kIn) {
     return;
   }
-  begin(target);
-  for (const std::uint64_t dim : source.dims) {
-    statement_.target.indices.push_back({Affine::loop(add_loop(dim)), {}, {}});
-  }
+  plain_target(target);
   Access access = statement_.target;
   access.tensor = from;
   Expr sum = Expr::read(source.type, std::move(access));
@@ -366,9 +356,7 @@ void Generator::epilogue(std::uint32_t from) {
   } else if (program::is_float(source.type) && chance(50)) {
     sum = Expr::make(one_of({Op::kTanh, Op::kSigmoid}), {std::move(sum)});
   }
-  const bool exact = is_exact(sum);
-  finish(std::move(sum), exact);
-  known_[target].whole = true;
+  finish(std::move(sum));
 }
 
 }  // namespace yoke::conformance

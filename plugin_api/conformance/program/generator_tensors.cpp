@@ -27,10 +27,6 @@ void shuffle(std::vector<T>& values, Random& random) {
   }
 }
 
-Index at(std::uint32_t loop) {
-  return {Affine::loop(loop), {}, {}};
-}
-
 }  // namespace
 
 // sum[k..] a * b with any number of batch, row, column and inner indices, in any order in each tensor.
@@ -50,10 +46,7 @@ void Generator::contraction_form() {
   shuffle(kinds, random_);
   const Dims sizes = dims(kinds.size(), iteration_limit_ / 8);
   const std::uint32_t target = add_result(types->target, sizes);
-  begin(target);
-  for (const std::uint64_t size : sizes) {
-    statement_.target.indices.push_back(at(add_loop(size)));
-  }
+  plain_target(target);
   statement_.reduce = Reduce::kSum;
   statement_.accumulator = types->accumulator;
   add_reduce_loops(iteration_limit_);
@@ -95,7 +88,6 @@ void Generator::contraction_form() {
   Expr left = operand(1);
   Expr right = operand(2);
   finish(Expr::make(Op::kMul, {std::move(left), std::move(right)}), !program::is_float(types->target));
-  known_[target].whole = true;
   if (chance(50)) {
     epilogue(target);
   }
@@ -113,10 +105,7 @@ void Generator::convolution_form() {
     sizes.push_back(1 + random_.below(space == 1 ? 24 : 9));
   }
   const std::uint32_t target = add_result(types->target, sizes);
-  begin(target);
-  for (const std::uint64_t size : sizes) {
-    statement_.target.indices.push_back(at(add_loop(size)));
-  }
+  plain_target(target);
   statement_.reduce = Reduce::kSum;
   statement_.accumulator = types->accumulator;
   const std::uint64_t channels = 1 + random_.below(4);
@@ -152,7 +141,6 @@ void Generator::convolution_form() {
   }
   finish(Expr::make(Op::kMul, {Expr::read(types->value, image), Expr::read(types->value, kernel)}),
          !program::is_float(types->target));
-  known_[target].whole = true;
   if (chance(30)) {
     epilogue(target);
   }
@@ -165,7 +153,6 @@ void Generator::gather_form() {
   const Type type =
       chance(80) ? number_type() : type_where([](Type) { return true; }).value_or(number_type());
   const std::uint32_t target = add_result(type, dims(1 + random_.below(3), 1500));
-  begin(target);
   whole_target(target);
   Access access;
   Dims size;
@@ -191,9 +178,7 @@ void Generator::gather_form() {
   if (chance(30) && type != Type::kBool) {
     made = Expr::make(Op::kAdd, {std::move(made), value(type, 0, true)});
   }
-  const bool exact = is_exact(made);
-  finish(std::move(made), exact);
-  known_[target].whole = true;
+  finish(std::move(made));
 }
 
 // y[idx[b], j] += x[b, j]
@@ -266,9 +251,7 @@ void Generator::radix_form() {
     statement_.target.indices.push_back({affine, {}, {}});
   }
   Expr made = value(type, 1 + static_cast<int>(random_.below(2)), false);
-  const bool exact = is_exact(made);
-  finish(std::move(made), exact);
-  known_[target].whole = true;
+  finish(std::move(made));
 }
 
 // Counter-based random bits, usually converted to numbers in 0..1.
@@ -279,7 +262,6 @@ void Generator::random_form() {
   const auto real = type_where([](Type type) { return type == Type::kF32 || type == Type::kF64; });
   const Type type = real && chance(60) ? *real : Type::kU32;
   const std::uint32_t target = add_result(type, dims(1 + random_.below(3), 1500));
-  begin(target);
   whole_target(target);
   const auto word = [&] {
     return chance(40) ? value(Type::kI64, 1, true)
@@ -299,7 +281,6 @@ void Generator::random_form() {
     bits = Expr::make(Op::kMul, {Expr::cast(type, std::move(bits)), Expr::constant(type, 0x1p-24)});
   }
   finish(std::move(bits), true);
-  known_[target].whole = true;
 }
 
 // The four statements of a softmax over the last dimension, usually with a hint.
@@ -319,10 +300,7 @@ void Generator::softmax_form() {
       add_tensor(*real, rows, chance(30) ? Role::kOut : Role::kTemp, DataKind::kDyadic);
   const std::uint32_t y = add_tensor(*real, all, Role::kOut, DataKind::kDyadic);
   const auto start = [&](std::uint32_t target, bool reduces) {
-    begin(target);
-    for (std::size_t i = 0; i < case_.program.tensors[target].dims.size(); ++i) {
-      statement_.target.indices.push_back(at(add_loop(all[i])));
-    }
+    plain_target(target);
     if (reduces) {
       add_reduce_loop(all.back());
     }
@@ -346,9 +324,6 @@ void Generator::softmax_form() {
   finish(read_at(powers), false);
   start(y, false);
   finish(Expr::make(Op::kDiv, {read_at(powers), read_at(total)}), false);
-  for (const std::uint32_t tensor : {highest, powers, total, y}) {
-    known_[tensor].whole = true;
-  }
   if (chance(60) && hint == 0) {
     case_.program.hints.push_back("softmax");
     for (std::size_t i = first; i < case_.program.statements.size(); ++i) {

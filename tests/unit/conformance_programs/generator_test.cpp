@@ -21,24 +21,15 @@ using program::Type;
 constexpr Type kTypes[] = {Type::kF64, Type::kF32, Type::kF16, Type::kBF16, Type::kI64,
                            Type::kI32, Type::kU32, Type::kU8,  Type::kBool};
 
-TEST(Generator, ProgramsAreValidAndRoundTripThroughText) {
-  for (const std::uint64_t mask : {0x3FEU, 0x44U, 0x4U, 0x40U, 0x208U}) {
+TEST(Generator, UsesOnlyTypesOfTheMask) {
+  for (const std::uint64_t mask : {0x3FEU, 0x44U, 0x4U, 0x40U, 0x208U, 0x244U}) {
     for (std::uint64_t index = 0; index < 600; ++index) {
       const Case one = generate_case(7, index, {mask, true});
-      const std::string text = program::print(one.program);
-      program::Module again;
-      ASSERT_NO_THROW(again = program::parse_and_verify(text)) << text;
-      ASSERT_EQ(program::print(again), text);
+      ASSERT_NO_THROW(program::parse_and_verify(program::print(one.program)));
       ASSERT_EQ(one.data.size(), one.program.tensors.size());
-    }
-  }
-}
-
-TEST(Generator, UsesOnlyTypesOfTheMask) {
-  const std::uint64_t mask = 1U << 2U | 1U << 6U | 1U << 9U;  // f32, i32, bool
-  for (std::uint64_t index = 0; index < 600; ++index) {
-    for (const program::Tensor& tensor : generate_case(7, index, {mask, true}).program.tensors) {
-      ASSERT_NE(mask >> static_cast<unsigned>(tensor.type) & 1U, 0U);
+      for (const program::Tensor& tensor : one.program.tensors) {
+        ASSERT_NE(mask >> static_cast<unsigned>(tensor.type) & 1U, 0U);
+      }
     }
   }
 }

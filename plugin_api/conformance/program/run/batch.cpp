@@ -42,11 +42,7 @@ std::string Tally::words() const {
   return words;
 }
 
-BatchRunner::BatchRunner(Device& device) : device_(device) {
-  if (device.plugin().has_table<yoke_stream_api>()) {
-    stream_ = std::make_unique<Stream>(device);
-  }
-}
+BatchRunner::BatchRunner(Device& device) : device_(device), stream_(stream_if_any(device)) {}
 
 std::vector<std::size_t> BatchRunner::supported(std::span<const Case> cases, Tally& tally) {
   const std::string bytes = text_of(cases);
@@ -101,7 +97,7 @@ void BatchRunner::run_case(const Case& one, const Code& code, std::uint32_t entr
   bool on_stream = one.index % 2 == 1;
   for (const std::vector<std::int64_t>& symbols : one.launches) {
     arena.upload(start);
-    launch(device_.plugin(), routine, symbols, on_stream ? stream_.get() : nullptr);
+    launch(device_.plugin(), routine, symbols, on_stream && stream_ ? &*stream_ : nullptr);
     const std::string wrong = compare_results(one, symbols, arena.download());
     if (!wrong.empty()) {
       std::string values;

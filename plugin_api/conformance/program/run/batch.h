@@ -4,7 +4,7 @@
 
 #include <functional>
 #include <map>
-#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -52,7 +52,7 @@ class BatchRunner {
   void run_case(const Case& one, const Code& code, std::uint32_t entry, Tally& tally);
 
   Device& device_;
-  std::unique_ptr<Stream> stream_;  // null if the backend has no streams
+  std::optional<Stream> stream_;  // nothing if the backend has no streams
   Arena::Pool pool_;
 };
 

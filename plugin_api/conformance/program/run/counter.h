@@ -16,10 +16,6 @@ class Counter {
  public:
   static constexpr std::uint64_t kCount = 64;  // elements of state and y
   static constexpr std::uint64_t kReach = 80;  // elements of x
-  // Symbol 'by': 1, 4 or 7.
-  static constexpr std::int64_t kLow = 1;
-  static constexpr std::int64_t kHigh = 10;
-  static constexpr std::int64_t kStep = 3;
 
   // Throws Unsupported if the device cannot run the program.
   explicit Counter(Device& device);

@@ -247,6 +247,27 @@ GeneratorOptions generator_options(Device& device) {
   return options;
 }
 
+std::vector<Case> supported_cases(Device& device, std::size_t count) {
+  const GeneratorOptions options = generator_options(device);
+  BatchRunner runner(device);
+  std::vector<Case> found;
+  Tally tally;
+  for (std::uint64_t index = 0; index < 4 * count && found.size() < count; index += 8) {
+    std::vector<Case> cases;
+    for (std::uint64_t i = 0; i < 8; ++i) {
+      cases.push_back(generate_case(device.kit().settings().seed, index + i, options));
+    }
+    for (const std::size_t number : runner.supported(cases, tally)) {
+      found.push_back(cases[number]);
+    }
+  }
+  if (found.empty()) {
+    unsupported("every random program has an unsupported statement: " + tally.words());
+  }
+  found.resize(std::min(found.size(), count));
+  return found;
+}
+
 void run_random_programs(Kit& kit, std::uint64_t part, std::uint64_t parts) {
   std::vector<std::uint64_t> numbers;
   for (std::uint64_t number = part; number < static_cast<std::uint64_t>(kit.settings().programs);

@@ -18,4 +18,7 @@ void run_random_programs(Kit& kit, std::uint64_t part, std::uint64_t parts);
 // Generator options for the types of the device.
 GeneratorOptions generator_options(Device& device);
 
+// Random cases without unsupported statements. Throws Unsupported if there are none among many.
+std::vector<Case> supported_cases(Device& device, std::size_t count);
+
 }  // namespace yoke::conformance
