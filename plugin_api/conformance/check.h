@@ -25,6 +25,17 @@ class Unsupported : public std::runtime_error {
 
 // Throws Failed. The driver receives the text first, in case the plugin crashes while the stack unwinds.
 [[noreturn]] void fail(const std::string& text);
+void announce(const std::string& failure);  // sends the text to the driver
+
+// While it lives, failures are not announced, because the test handles them.
+class Quiet {
+ public:
+  Quiet();
+  ~Quiet();
+  Quiet(const Quiet&) = delete;
+  Quiet& operator=(const Quiet&) = delete;
+};
+
 [[noreturn]] inline void unsupported(const std::string& reason) {
   throw Unsupported(reason);
 }

@@ -20,7 +20,6 @@ constexpr Group kGroups[] = {
     {"device", device_tests},
     {"device", device_options_tests},
     {"device", device_handles_tests},
-
     {"buffer", buffer_tests},
     {"copy", copy_tests},
     {"copy", copy_refusal_tests},
@@ -38,9 +37,7 @@ constexpr Group kGroups[] = {
     {"fault", fault_tests},
     {"fault", fault_runtime_tests},
     {"thread", thread_tests},
-
     {"lifetime", lifetime_tests},
-
     {"train", train_tests},
 };
 

@@ -17,7 +17,6 @@ std::vector<Test> load_entry_tests();
 std::vector<Test> device_tests();
 std::vector<Test> device_options_tests();
 std::vector<Test> device_handles_tests();
-
 std::vector<Test> buffer_tests();
 std::vector<Test> copy_tests();
 std::vector<Test> copy_refusal_tests();
@@ -35,9 +34,7 @@ std::vector<Test> routine_refusal_tests();
 std::vector<Test> fault_tests();
 std::vector<Test> fault_runtime_tests();
 std::vector<Test> thread_tests();
-
 std::vector<Test> lifetime_tests();
-
 std::vector<Test> train_tests();
 
 struct NamedTest {

@@ -11,6 +11,7 @@ namespace {
 
 // A process runs one test.
 std::atomic<Kit*> the_kit{nullptr};
+std::atomic<int> quiet{0};
 
 // Exit codes of the process.
 constexpr int kPassed = 0;
@@ -33,11 +34,23 @@ std::int64_t flag_of(const std::string& name, const std::string& value) {
 
 }  // namespace
 
-void fail(const std::string& text) {
-  if (Kit* const kit = the_kit.load(); kit != nullptr) {
-    kit->send('f', text);
+void announce(const std::string& failure) {
+  if (Kit* const kit = the_kit.load(); kit != nullptr && quiet == 0) {
+    kit->send('f', failure);
   }
+}
+
+void fail(const std::string& text) {
+  announce(text);
   throw Failed(text);
+}
+
+Quiet::Quiet() {
+  ++quiet;
+}
+
+Quiet::~Quiet() {
+  --quiet;
 }
 
 std::uint64_t longest_wait_ns() {

@@ -87,7 +87,7 @@ class Kit {
  private:
   friend int run_one(const Test& test, Kit& kit);
   friend int load_only(Kit& kit);
-  friend void fail(const std::string& text);
+  friend void announce(const std::string& failure);
   void send(char kind, const std::string& text);
 
   Settings settings_;

@@ -70,7 +70,12 @@ std::string Answer::words() const {
 }
 
 void expect_ok(const Answer& answer, const std::string& doing) {
-  check(answer.ok(), doing, doing.empty() ? "" : ": ", answer.words());
+  if (!answer.ok()) [[unlikely]] {
+    const std::string text = doing + (doing.empty() ? "" : ": ") + answer.words();
+    announce(text);
+    throw Refused(answer, text);
+  }
+  check(answer.status.times_set == 0, answer.function, " returned OK but filled the error object");
 }
 
 void expect_code(const Answer& answer, std::int32_t code, const std::string& doing) {

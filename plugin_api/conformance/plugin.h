@@ -96,7 +96,13 @@ struct Answer {
   std::string words() const;
 };
 
-// Fails unless the call returned OK.
+// A call that must return OK did not.
+struct Refused : Failed {
+  Refused(const Answer& of, const std::string& text) : Failed(text), answer(of) {}
+  Answer answer;
+};
+
+// Throws Refused unless the call returned OK. Fails if it returned OK but filled the error object.
 void expect_ok(const Answer& answer, const std::string& doing = {});
 // Fails unless the call returned `code` and set the same code and a UTF-8 text in the error object.
 void expect_code(const Answer& answer, std::int32_t code, const std::string& doing);

@@ -37,15 +37,13 @@ int run_one_main(const std::vector<std::string>& words) {
   const auto options = parse_options({words.begin() + 2, words.end()});
   Settings settings = options.value().settings;
   settings.plugin = options->plugins.at(0);
+  share_current_function(kFunctionDescriptor);
+  Kit kit(settings, name, kReportDescriptor);
   if (name == kLoading) {
-    share_current_function(kFunctionDescriptor);
-    Kit kit(settings, name, kReportDescriptor);
     ::_exit(load_only(kit));
   }
   for (const NamedTest& test : all_tests()) {
     if (test.name == name) {
-      share_current_function(kFunctionDescriptor);
-      Kit kit(settings, name, kReportDescriptor);
       const int code = run_one(test.test, kit);
       if (code != 0) {
         ::_exit(code);  // skips the destructors of a plugin that failed

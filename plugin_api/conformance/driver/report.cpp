@@ -40,6 +40,11 @@ std::string indented(const std::string& text) {
   return all;
 }
 
+std::string output_text(const Outcome& outcome) {
+  return outcome.output.empty() ? ""
+                                : "    output of the test's process:\n" + indented(outcome.output) + "\n";
+}
+
 std::vector<std::string> groups_of(const Report& report) {
   std::vector<std::string> groups;
   for (const Result& result : report.results) {
@@ -79,9 +84,7 @@ std::string failure_text(const Result& result, const Options& options, const std
     text += rules.empty() ? "\n" : " (ABI rule " + rules + ")\n";
   }
   text += indented(outcome.text) + "\n";
-  if (!outcome.output.empty()) {
-    text += "    output of the test's process:\n" + indented(outcome.output) + "\n";
-  }
+  text += output_text(outcome);
   if (result.test.test.run != nullptr) {
     text += "    repeat: " + repeat_command(options, plugin, result.test.name) + "\n";
   }
@@ -134,10 +137,7 @@ std::string refusal_text(const Report& report) {
   const auto not_run = report.count(Verdict::kNotRun);
   std::string text = "FAILED " + report.plugin + ": " + why.text + "; " + std::to_string(not_run) +
                      (not_run == 1 ? " test was" : " tests were") + " not run\n";
-  if (!why.output.empty()) {
-    text += "    output of the test's process:\n" + indented(why.output) + "\n";
-  }
-  return text;
+  return text + output_text(why);
 }
 
 // Escapes text for an element or attribute of XML 1.0, which forbids most control characters.

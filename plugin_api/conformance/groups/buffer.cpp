@@ -170,19 +170,6 @@ void memory_limit(Kit& kit) {
   check_equal(device.memory().used_bytes, memory.used_bytes, "used_bytes after a failed buffer_create");
 }
 
-void live_count(Kit& kit) {
-  Device& device = kit.device();
-  std::vector<Buffer> alive;
-  for (std::uint64_t i = 1; i <= 50; ++i) {
-    alive.emplace_back(device, i);
-    check_equal(device.plugin().live_counts().buffers, i, "the number of live buffers");
-  }
-  while (!alive.empty()) {
-    alive.pop_back();
-    check_equal(device.plugin().live_counts().buffers, alive.size(), "the number of live buffers");
-  }
-}
-
 }  // namespace
 
 std::vector<Test> buffer_tests() {
@@ -202,7 +189,6 @@ std::vector<Test> buffer_tests() {
        {26},
        memory_accounting},
       {"memory-limit", "a buffer that exceeds limit_bytes is OUT_OF_DEVICE_MEMORY", {26}, memory_limit},
-      {"live-count", "live_counts counts each buffer", {14}, live_count},
   };
 }
 

@@ -122,19 +122,6 @@ void every_device_opens(Kit& kit) {
   kit.note(text(opened, " of ", count, " devices opened"));
 }
 
-void close_with_buffers(Kit& kit) {
-  const Buffer buffer(kit.device(), 64);
-  for (int i = 0; i < 2; ++i) {
-    expect_code(kit.plugin().device_close(kit.device().get()), YOKE_STATUS_FAILED_PRECONDITION,
-                "closing a device with a live buffer");
-  }
-  const Bytes sent(64, std::byte{0x42});
-  buffer.write(0, sent);
-  check(buffer.contents() == sent, "a buffer does not work after a failed device_close");
-  check(kit.plugin().live_counts().devices >= 1,
-        "live_counts does not count a device after a failed device_close");
-}
-
 }  // namespace
 
 std::vector<Test> device_tests() {
@@ -153,10 +140,6 @@ std::vector<Test> device_tests() {
        invalid_ordinals},
       {"unique-ids", "unique_ids differ between devices and are the same in every process", {}, unique_ids},
       {"every-device-opens", "each device opens, or fails with a reason", {12}, every_device_opens},
-      {"close-with-buffers",
-       "device_close fails while a buffer is alive, and changes nothing",
-       {14, 35},
-       close_with_buffers},
   };
 }
 

@@ -10,15 +10,14 @@
 
 namespace yoke::conformance {
 
-// Opens a device, uses every tier that the plugin has, and closes the device. `prepare` is called with
-// the open device. Returns the first call that failed; the calls after it are skipped. Destroys every
-// object in either case. device_close must succeed.
-std::optional<Answer> play_scenario(Kit& kit, const Plugin& plugin,
-                                    const std::function<void(yoke_device*)>& prepare = {});
+// Uses every tier that the plugin has.
+void use_everything(Device& device);
 
-// Makes the same calls on an open device; each must return OK. Returns the number of calls
-// that returned OK but filled the error object.
-std::uint64_t use_everything(Device& device);
+// Opens a device, uses everything, and closes the device. `prepare` is called with the open device. Returns
+// the first call that failed; the calls after it are skipped. Destroys every object in either case.
+// device_close must succeed.
+std::optional<Answer> play_scenario(Kit& kit, Plugin& plugin,
+                                    const std::function<void(yoke_device*)>& prepare = {});
 
 // Makes the same calls on the device of --device if `plugin` has it, and destroys the plugin.
 void use_and_leave(Kit& kit, Plugin& plugin);

@@ -169,18 +169,11 @@ void quiescence(Kit& kit, const End& end) {
   with_writer("event_query", [](const Writer& writer, std::uint64_t ns) { return poll(writer.event, ns); });
 }
 
-void quiescent_stream_abort(Kit& kit) {
-  kit.plugin().need<&yoke_stream_api::stream_abort>();
-  quiescence(kit, kStreamAbort);
-}
-void quiescent_device_abort(Kit& kit) {
-  kit.plugin().need<&yoke_stream_api::device_abort>();
-  quiescence(kit, kDeviceAbort);
-}
-void quiescent_loss(Kit& kit) {
-  kit.plugin().need<&yoke_fault_api::fault_arm>();
+template <auto kNeeded, const End& kEnd>
+void quiescent_after(Kit& kit) {
   kit.plugin().table<yoke_stream_api>();
-  quiescence(kit, kLoss);
+  kit.plugin().need<kNeeded>();
+  quiescence(kit, kEnd);
 }
 
 void host_callback(Kit& kit) {
@@ -277,15 +270,15 @@ std::vector<Test> stream_abort_tests() {
       {"quiescent-after-stream-abort",
        "when a wait or a query ends after stream_abort, no work of the stream still accesses memory",
        {45, 46},
-       quiescent_stream_abort},
+       quiescent_after<&yoke_stream_api::stream_abort, kStreamAbort>},
       {"quiescent-after-device-abort",
        "when a wait or a query ends after device_abort, no work of the stream still accesses memory",
        {45},
-       quiescent_device_abort},
+       quiescent_after<&yoke_stream_api::device_abort, kDeviceAbort>},
       {"quiescent-after-loss",
        "when a wait or a query ends on a lost device, no work of the stream still accesses memory",
        {45},
-       quiescent_loss},
+       quiescent_after<&yoke_fault_api::fault_arm, kLoss>},
       {"host-callback",
        "a host callback runs once, after the work before it; later work waits until it returns",
        {44, 58},

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "groups.h"
+#include "modelled.h"
 
 namespace yoke::conformance {
 namespace {
@@ -18,9 +19,7 @@ class RandomGraph {
       streams_.emplace_back(kit.device(), static_cast<std::int32_t>(random.between(-1, 1)));
     }
     for (std::size_t i = 0; i < kBuffers; ++i) {
-      buffers_.emplace_back(kit.device(), kBytes);
-      models_[i] = random.bytes(kBytes);
-      buffers_[i].write(0, models_[i]);
+      buffers_.emplace_back(kit.device(), random, kBytes);
     }
   }
 
@@ -34,13 +33,13 @@ class RandomGraph {
     before(s, target, true);
     if (random_.chance(3)) {
       Bytes sent = random_.bytes(byte_count);
-      std::copy(sent.begin(), sent.end(), models_[target].begin() + static_cast<std::ptrdiff_t>(to));
-      streams_[s].write(buffers_[target], to, std::move(sent));
+      std::copy(sent.begin(), sent.end(), buffers_[target].bytes.begin() + static_cast<std::ptrdiff_t>(to));
+      streams_[s].write(buffers_[target].buffer, to, std::move(sent));
     } else {
       before(s, source, false);
-      streams_[s].copy(buffers_[target], to, buffers_[source], from, byte_count);
-      std::copy_n(models_[source].begin() + static_cast<std::ptrdiff_t>(from), byte_count,
-                  models_[target].begin() + static_cast<std::ptrdiff_t>(to));
+      streams_[s].copy(buffers_[target].buffer, to, buffers_[source].buffer, from, byte_count);
+      std::copy_n(buffers_[source].bytes.begin() + static_cast<std::ptrdiff_t>(from), byte_count,
+                  buffers_[target].bytes.begin() + static_cast<std::ptrdiff_t>(to));
       after(s, source, false);
     }
     after(s, target, true);
@@ -50,9 +49,8 @@ class RandomGraph {
     for (const Stream& stream : streams_) {
       stream.synchronize();
     }
-    for (std::size_t i = 0; i < kBuffers; ++i) {
-      check(buffers_[i].contents() == models_[i], "buffer ", i,
-            " has other contents than after the same copies one at a time");
+    for (const Modelled& each : buffers_) {
+      each.check_same("after a graph of copies on several streams");
     }
   }
 
@@ -83,8 +81,7 @@ class RandomGraph {
 
   Random& random_;
   std::vector<Stream> streams_;
-  std::vector<Buffer> buffers_;
-  std::array<Bytes, kBuffers> models_;
+  std::vector<Modelled> buffers_;
   std::array<std::array<Event, kStreams>, kBuffers> writers_;
   std::array<std::array<Event, kStreams>, kBuffers> readers_;
 };

@@ -263,6 +263,28 @@ constexpr std::string_view kByTemporaries =
     ": i32[20000]\n  temp b : i32[20000]\n  temp c : i32[20000]\n  a[i] = x[i] * 2\n  b[i] = a[19999 - i] * "
     "2\n  c[i] = b[19999 - i] * 2\n  y[i] = c[i] + 7\n}\n";
 
+// The program linked to its own buffers. x[i] = value.
+struct ByTemporaries {
+  ByTemporaries(Device& device, const Code& code, const Buffer& workspace, std::int32_t value)
+      : x(device, kCount * sizeof value), y(device, kCount * sizeof value) {
+    x.write(0, bytes_of(std::vector<std::int32_t>(kCount, value)));
+    y.write(0, Bytes(y.byte_count()));
+    const yoke_binding bindings[] = {binding(x), binding(y)};
+    routine = link(device.plugin(), code, 0, bindings, binding(workspace));
+    expected = bytes_of(std::vector<std::int32_t>(kCount, value * 8 + 7));
+  }
+  // Clears y.
+  bool is_computed() const {
+    const bool is_right = y.contents() == expected;
+    y.write(0, Bytes(y.byte_count()));
+    return is_right;
+  }
+
+  Buffer x, y;
+  Routine routine;
+  Bytes expected;
+};
+
 // Routines of one code, each with its own workspace, run at the same time.
 void temporaries(Kit& kit) {
   Device& device = kit.device();
@@ -270,19 +292,12 @@ void temporaries(Kit& kit) {
   plugin.table<yoke_program_api>();
   const Code code = compile(device, kByTemporaries);
   run_threads(kThreads, [&](unsigned thread) {
-    const Buffer x(device, kCount * sizeof(std::int32_t));
-    const Buffer y(device, kCount * sizeof(std::int32_t));
     const Buffer workspace = workspace_for(device, code);
-    const std::vector<std::int32_t> sent(kCount, static_cast<std::int32_t>(thread + 1));
-    const std::vector<std::int32_t> expected(kCount, sent[0] * 8 + 7);
-    x.write(0, bytes_of(sent));
-    const yoke_binding bindings[] = {binding(x), binding(y)};
-    const Routine routine = link(plugin, code, 0, bindings, binding(workspace));
+    const ByTemporaries one(device, code, workspace, static_cast<std::int32_t>(thread + 1));
     const std::optional<Stream> stream = stream_if_any(device);
     for (int round = 0; round < 6; ++round) {
-      y.write(0, Bytes(y.byte_count()));
-      launch(plugin, routine, {}, stream ? &*stream : nullptr);
-      check(y.contents() == bytes_of(expected),
+      launch(plugin, one.routine, {}, stream ? &*stream : nullptr);
+      check(one.is_computed(),
             "a routine with its own workspace used the temporaries of another routine (round ", round, ")");
     }
   });
@@ -294,18 +309,9 @@ void shared_workspace(Kit& kit) {
   const Plugin& plugin = kit.plugin();
   const Code code = compile(device, kByTemporaries);
   const Buffer workspace = workspace_for(device, code);
-  struct Bound {
-    Buffer x, y;
-    Routine routine;
-  };
-  std::vector<Bound> bound;
+  std::vector<ByTemporaries> bound;
   for (int i = 0; i < 4; ++i) {
-    Bound one{
-        Buffer(device, kCount * sizeof(std::int32_t)), Buffer(device, kCount * sizeof(std::int32_t)), {}};
-    one.x.write(0, bytes_of(std::vector<std::int32_t>(kCount, i)));
-    const yoke_binding bindings[] = {binding(one.x), binding(one.y)};
-    one.routine = link(plugin, code, 0, bindings, binding(workspace));
-    bound.push_back(std::move(one));
+    bound.emplace_back(device, code, workspace, i);
   }
   const Stream streams[] = {Stream(device), Stream(device)};
   for (const std::size_t stream_count : {1U, 2U}) {
@@ -322,10 +328,8 @@ void shared_workspace(Kit& kit) {
       stream.synchronize();
     }
     for (std::size_t i = 0; i < bound.size(); ++i) {
-      const std::vector<std::int32_t> expected(kCount, static_cast<std::int32_t>(i) * 8 + 7);
-      check(bound[i].y.contents() == bytes_of(expected), "routine ", i, " of 4 that share a workspace on ",
+      check(bound[i].is_computed(), "routine ", i, " of 4 that share a workspace on ",
             stream_count == 1 ? "one stream" : "two ordered streams", " has a wrong result");
-      bound[i].y.write(0, Bytes(bound[i].y.byte_count()));
     }
   }
 }

@@ -72,14 +72,5 @@ TEST(Judging, DoesNotChangeATestThatIsNotListed) {
   }
 }
 
-TEST(Judging, FailsAnEntryWithAnUnknownTest) {
-  std::vector<NamedTest> all(1);
-  all[0].name = "copy.fill";
-  const auto results = unknown_entries({{"copy.fill", "known"}, {"copy.fil", "typo"}}, all);
-  ASSERT_EQ(results.size(), 1U);
-  EXPECT_TRUE(results[0].failed());
-  EXPECT_THAT(results[0].outcome.text, HasSubstr("copy.fil"));
-}
-
 }  // namespace
 }  // namespace yoke::conformance

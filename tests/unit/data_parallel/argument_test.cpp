@@ -95,10 +95,6 @@ TEST_P(InvalidArgumentTest, IsAnErrorBeforeTraining) {
 INSTANTIATE_TEST_SUITE_P(DataParallel, InvalidArgumentTest, ::testing::ValuesIn(kInvalidArguments),
                          [](const auto& one) { return std::string(one.param.name); });
 
-TEST(ValidArguments, AreAccepted) {
-  Arguments().run([](Trainer& trainer) { trainer.step(); });
-}
-
 TEST(SetBatch, RejectsAnotherShapeAndTrainingCanContinue) {
   Arguments().run([](Trainer& trainer) {
     EXPECT_THAT(error_of([&] {
