@@ -92,28 +92,15 @@ def update(options, folder):
     return []
 
 
-def compare(options, folder):
-    """Compares two folders of headers, to try a change."""
-    old = abi_layout.layout_of(os.path.join(folder, "old"), options.old, options.cc)
-    new = abi_layout.layout_of(os.path.join(folder, "new"), options.include, options.cc)
-    return abi_rules.shape_problems(new) + abi_rules.breaks(old, new)
-
-
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("command", choices=["golden", "appends", "abidiff", "update", "compare", "show"])
+    parser.add_argument("command", choices=["golden", "appends", "abidiff", "update"])
     parser.add_argument("--cc", default="cc", help="the C compiler")
     parser.add_argument("--cxx", default="c++", help="the C++ compiler")
     parser.add_argument("--include", default=CURRENT, help="the folder of the headers, which contains yoke/")
     parser.add_argument("--golden", default=GOLDEN)
-    parser.add_argument("--old", help="compare: the folder of the older headers")
     parser.add_argument("--optional", action="store_true", help="exit with 77 if abidiff is not installed")
     return parser.parse_args(arguments)
-
-
-def show(options, folder):
-    print(current_layout(options, folder).render(), end="")
-    return []
 
 
 def main(arguments=None):

@@ -2,6 +2,7 @@
 """Reads the complete layout of the ABI's headers from the DWARF of a small shared object that uses all their types."""
 
 import dataclasses
+import math
 import os
 import re
 import subprocess
@@ -177,7 +178,6 @@ def prove_debug_information(binary, layout):
 class Types:
     """The types of a binary as C text, identical for every compiler."""
 
-    FIXED = re.compile(r"u?int(8|16|32|64)_t$")
     BASE = {"long unsigned int": "unsigned long", "long int": "long", "short int": "short",
             "short unsigned int": "unsigned short", "long long int": "long long",
             "long long unsigned int": "unsigned long long"}
@@ -204,23 +204,22 @@ class Types:
         if tag == "const_type":
             return "const " + self.text(target)
         if tag == "array_type":
-            bounds = [self.dies[c][1] for c in children if self.dies[c][0] == "subrange_type"]
-            counts = [number(b["count"]) if "count" in b else number(b["upper_bound"]) + 1 for b in bounds]
-            return self.text(target) + "".join(f"[{count}]" for count in counts)
+            return self.text(target) + "".join(f"[{count}]" for count in self.counts(children))
         if tag == "subroutine_type":
             parameters = [self.text(self.target(self.dies[c][1])) for c in children
                           if self.dies[c][0] == "formal_parameter"]
             return f"(*)({', '.join(parameters)}) -> {self.text(target)}"
         return f"{tag.split('_')[0].replace('structure', 'struct')} {name}" if tag != "structure_type" else name
 
+    def counts(self, children):
+        """The sizes of an array's dimensions."""
+        bounds = [self.dies[c][1] for c in children if self.dies[c][0] == "subrange_type"]
+        return [number(b["count"]) if "count" in b else number(b["upper_bound"]) + 1 for b in bounds]
+
     def size(self, offset):
         tag, attributes, children = self.dies[offset]
         if tag == "array_type":
-            bounds = [self.dies[c][1] for c in children if self.dies[c][0] == "subrange_type"]
-            size = self.size(self.target(attributes))
-            for bound in bounds:
-                size *= number(bound["count"]) if "count" in bound else number(bound["upper_bound"]) + 1
-            return size
+            return self.size(self.target(attributes)) * math.prod(self.counts(children))
         if "byte_size" in attributes:
             return number(attributes["byte_size"])
         if tag == "pointer_type":  # clang omits the size

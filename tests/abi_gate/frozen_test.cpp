@@ -10,11 +10,12 @@
 #include <memory>
 #include <string>
 
+#include "error_of.h"
+
 namespace yoke::test {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 constexpr std::string_view kTwice =
     "yoke.program 1\nprogram twice() {\n  arg x : f32[4] in\n  arg y : f32[4] out\n  y[i] = x[i] * 2.0\n}\n";
@@ -32,10 +33,14 @@ class FrozenTest : public testing::TestWithParam<std::string> {
   void SetUp() override {
     runtime_ = std::make_unique<Runtime>(options());
     backend_ = runtime_->backend("frozen");
+    device_ = backend_->open_device(0);
+    stream_ = Stream::create(device_);
   }
 
   std::unique_ptr<Runtime> runtime_;
   std::shared_ptr<Backend> backend_;
+  std::shared_ptr<Device> device_;
+  std::shared_ptr<Stream> stream_;
 };
 
 TEST_P(FrozenTest, DescriptionIsComplete) {
@@ -51,34 +56,36 @@ TEST_P(FrozenTest, DescriptionIsComplete) {
   EXPECT_TRUE(backend_->has_programs());
 }
 
-TEST_P(FrozenTest, ComputesOnItsOwnStreams) {
-  const auto device = backend_->open_device(0);
-  const auto stream = Stream::create(device);
-  const auto memory = std::make_shared<Buffer>(device, 128);
-  const auto routine = Routine::link(compile(device, kTwice), 0, {{memory, 0, 16}, {memory, 64, 16}});
+TEST_P(FrozenTest, ComputesOnItsOwnStreamsAndDestroysEveryObject) {
   const std::array<float, 4> in = {1, 2, 3, 4};
   std::array<float, 4> out{};
-
-  stream->from_host({memory, 0, 16}, in.data());
-  stream->launch(*routine);
-  stream->to_host(out.data(), {memory, 64, 16});
-  stream->record();
-  stream->wait();
+  {
+    const auto memory = std::make_shared<Buffer>(device_, 128);
+    const auto routine = Routine::link(compile(device_, kTwice), 0, {{memory, 0, 16}, {memory, 64, 16}});
+    stream_->from_host({memory, 0, 16}, in.data());
+    stream_->launch(*routine);
+    stream_->to_host(out.data(), {memory, 64, 16});
+    stream_->record();
+    stream_->wait();
+    EXPECT_EQ(backend_->live_counts().routines, 1U);
+  }
+  stream_.reset();
+  device_.reset();
 
   EXPECT_THAT(out, ElementsAre(2, 4, 6, 8));
+  const yoke_live_counts live = backend_->live_counts();
+  EXPECT_EQ(live.devices + live.buffers + live.streams + live.events + live.codes + live.routines, 0U);
 }
 
 TEST_P(FrozenTest, RuntimeReplacesDeviceToDeviceAndFill) {
-  const auto device = backend_->open_device(0);
-  const auto stream = Stream::create(device);
-  const auto first = std::make_shared<Buffer>(device, 64);
-  const auto second = std::make_shared<Buffer>(device, 64);
+  const auto first = std::make_shared<Buffer>(device_, 64);
+  const auto second = std::make_shared<Buffer>(device_, 64);
   std::array<char, 4> out{};
 
-  stream->fill({first, 0, 64}, "ab", 2);
-  stream->copy({second, 8, 4}, {first, 0, 4});
-  stream->to_host(out.data(), {second, 8, 4});
-  stream->wait();
+  stream_->fill({first, 0, 64}, "ab", 2);
+  stream_->copy({second, 8, 4}, {first, 0, 4});
+  stream_->to_host(out.data(), {second, 8, 4});
+  stream_->wait();
 
   EXPECT_THAT(out, ElementsAre('a', 'b', 'a', 'b'));
 }
@@ -93,46 +100,26 @@ TEST_P(FrozenTest, ExtensionHasTheFunctionsThatThePluginOffers) {
 }
 
 TEST_P(FrozenTest, AbortFailsTheStreamOnly) {
-  const auto device = backend_->open_device(0);
-  const auto aborted = Stream::create(device);
-  const auto other = Stream::create(device);
+  const auto aborted = Stream::create(device_);
   aborted->abort();
 
   EXPECT_THROW(aborted->wait(), Error);
-  EXPECT_NO_THROW(other->wait());
+  EXPECT_NO_THROW(stream_->wait());
 }
 
 TEST_P(FrozenTest, ErrorsKeepTheirText) {
   const Option limit{"memory_limit", std::int64_t{100}};
-  const auto device = backend_->open_device(0, {&limit, 1});
-  try {
-    Buffer(device, 101);
-    FAIL() << "the device has room for 100 bytes";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kOutOfDeviceMemory);
-    EXPECT_THAT(error.what(), HasSubstr("the device is full"));
-  }
+  const auto limited = backend_->open_device(0, {&limit, 1});
+  EXPECT_THAT(error_of([&] { Buffer(limited, 101); }),
+              is_error(ErrorCode::kOutOfDeviceMemory, "the device is full"));
   EXPECT_THROW(
-      (void)compile(device, "yoke.program 1\nprogram other() {\n  arg y : f32[4] out\n  y[i] = 1.0\n}\n"),
+      (void)compile(limited, "yoke.program 1\nprogram other() {\n  arg y : f32[4] out\n  y[i] = 1.0\n}\n"),
       Error);
-}
-
-TEST_P(FrozenTest, EveryObjectIsDestroyed) {
-  {
-    const auto device = backend_->open_device(0);
-    const auto memory = std::make_shared<Buffer>(device, 128);
-    const auto routine = Routine::link(compile(device, kTwice), 0, {{memory, 0, 16}, {memory, 64, 16}});
-    EXPECT_EQ(backend_->live_counts().routines, 1U);
-  }
-  const yoke_live_counts live = backend_->live_counts();
-  EXPECT_EQ(live.devices + live.buffers + live.streams + live.events + live.codes + live.routines, 0U);
 }
 
 TEST_P(FrozenTest, OptionsOfThePluginReachItAsText) {
   RuntimeOptions with_greeting = options();
   with_greeting.plugin_options["frozen"] = {"greeting=hello"};
-  backend_.reset();
-  runtime_.reset();
   Runtime runtime(with_greeting);
   EXPECT_EQ(runtime.backend("frozen")->device_info(0).name, "hello");
 }

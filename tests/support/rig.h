@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "error_of.h"
@@ -25,18 +26,22 @@ using namespace std::chrono_literals;
 // The streams of a test: worker threads of the runtime, or the backend's own streams.
 enum class Streams { kWorker, kNative };
 
-inline std::string streams_text(Streams streams) {
-  return streams == Streams::kWorker ? "Worker" : "Native";
-}
-
 // Without this, GoogleTest prints the bytes of a parameter with its padding, which differ in each run.
 inline void PrintTo(Streams streams, std::ostream* out) {
-  *out << streams_text(streams);
+  *out << (streams == Streams::kWorker ? "Worker" : "Native");
 }
 
 inline std::string streams_name(const testing::TestParamInfo<Streams>& info) {
-  return streams_text(info.param);
+  return testing::PrintToString(info.param);
 }
+
+// Names a case after all its parameters: "WorkerNative".
+struct JoinedNames {
+  template <class Info>
+  std::string operator()(const Info& info) const {
+    return std::apply([](const auto&... each) { return (testing::PrintToString(each) + ...); }, info.param);
+  }
+};
 
 // Collects the lines that a runtime logs.
 class LogLines {
@@ -152,6 +157,15 @@ bool wait_until(const Ready& ready, std::chrono::milliseconds timeout = 30s) {
 // its stream. Returns false at the deadline.
 inline bool wait_for_calls(const Control& control, std::uint64_t count) {
   return wait_until([&] { return control.call_count.load() >= count; });
+}
+
+// The values of a context's tensor of f32.
+inline void set(Context& context, const std::string& name, const std::vector<float>& values) {
+  context.init_from_host(name, {YOKE_TYPE_F32, {values.size()}}, bytes(values));
+  context.stream()->wait();
+}
+inline std::vector<float> get(const Context& context, const std::string& name) {
+  return read<float>(*context.stream(), context.tensor(name).view);
 }
 
 inline std::shared_ptr<const Routine> link(const std::shared_ptr<Device>& device, const std::string& text,

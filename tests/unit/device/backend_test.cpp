@@ -18,8 +18,8 @@ TEST_F(BackendTest, ReasonForNoDevicesIsReported) {
   register_backend(runtime, 0, control_);
   const auto backend = runtime.backend("test0");
   EXPECT_EQ(backend->no_device_reason(), "no card is plugged in\\x0a");
-  EXPECT_THAT(error_of([&] { backend->open_device(0); }).what(),
-              HasSubstr("test0:0: no such device: no card is plugged in"));
+  EXPECT_THAT(error_of([&] { backend->open_device(0); }),
+              is_error(ErrorCode::kOutOfRange, "test0:0: no such device: no card is plugged in"));
   control_->no_device_reason = "";
   EXPECT_EQ(backend->no_device_reason(), "'test0' found no devices and gave no reason");
 }

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "../abi/loaded_plugin.h"
 #include "fake_backend.h"
 
 namespace yoke::test {
@@ -27,35 +28,29 @@ inline std::int32_t fail(yoke_error* error, std::int32_t code, const char* text)
   return code;
 }
 
-class LayersTest : public ::testing::Test {
- public:
-  struct Status {
-    std::int32_t code = 0;
-    std::string text;
+// Copies and launches return OK and do nothing, so that a test may break the rules for them.
+inline void do_no_work(Control& control, std::int32_t source = YOKE_SOURCE_COPIED) {
+  static std::int32_t word = 0;
+  word = source;
+  control.backend.from_host = [](auto, auto, auto, auto, auto, std::int32_t* out_source, auto) {
+    *out_source = word;
+    return YOKE_STATUS_OK;
   };
+  control.backend.to_host = [](auto...) { return YOKE_STATUS_OK; };
+  control.program.routine_launch = [](auto...) { return YOKE_STATUS_OK; };
+}
 
+inline const std::vector<std::byte> kData(64);
+
+class LayersTest : public ::testing::Test {
  protected:
   LayersTest() {
     control->name = "fake";
     control->provides.streams = true;
-    host_.host = this;
-    host_.log = [](void* self, std::int32_t, const char*, std::uint64_t) {
-      if (const auto& act = static_cast<LayersTest*>(self)->on_log) {
-        act();
-      }
-    };
-    host_.error_set = [](yoke_error* error, std::int32_t code, std::int64_t, const char* text,
-                         std::uint64_t length) {
-      if (error != nullptr) {
-        *reinterpret_cast<Status*>(error) = {code, std::string(text, length)};
-      }
-    };
-    host_.trace_begin = [](void*, const char*) {};
-    host_.trace_end = [](void*) {};
-    host_.allocate = [](void*, std::uint64_t byte_count, std::uint64_t alignment) {
+    host.api().allocate = [](void*, std::uint64_t byte_count, std::uint64_t alignment) {
       return std::aligned_alloc(alignment, (byte_count + alignment) / alignment * alignment);
     };
-    host_.deallocate = [](void*, void* memory) { std::free(memory); };
+    host.api().deallocate = [](void*, void* memory) { std::free(memory); };
   }
   ~LayersTest() override {
     on_line = nullptr;
@@ -78,8 +73,7 @@ class LayersTest : public ::testing::Test {
         on_line();
       }
     });
-    yoke_entry_args args = YOKE_ENTRY_ARGS_INIT;
-    args.host = &host_;
+    const yoke_entry_args args = host.args();
     const std::int32_t code = layers::enter(session, entry_of(0, control), &args, &plugin, error());
     plugin_host = control->host;
     ASSERT_EQ(code, YOKE_STATUS_OK) << status.text;
@@ -87,15 +81,14 @@ class LayersTest : public ::testing::Test {
     backend = static_cast<const yoke_backend_api*>(plugin->get_table(plugin, YOKE_BACKEND_TABLE));
     streams = static_cast<const yoke_stream_api*>(plugin->get_table(plugin, YOKE_STREAM_TABLE));
     programs = static_cast<const yoke_program_api*>(plugin->get_table(plugin, YOKE_PROGRAM_TABLE));
-    yoke_device_args device_args{};
-    device_args.struct_size = sizeof(device_args);
+    const auto device_args = sized<yoke_device_args>();
     ASSERT_EQ(backend->device_open(plugin, &device_args, &device, error()), YOKE_STATUS_OK);
     at_end_.emplace_back([table = backend, opened = device] { table->device_close(opened, nullptr); });
   }
 
   yoke_error* error() {
     status = {};
-    return reinterpret_cast<yoke_error*>(&status);
+    return &status;
   }
   yoke_buffer* make_buffer(std::uint64_t byte_count) {
     yoke_buffer_args buffer_args{sizeof(buffer_args), 0, byte_count, YOKE_MEMORY_DEVICE, 0};
@@ -129,16 +122,14 @@ class LayersTest : public ::testing::Test {
     return backend->device_count(plugin, &count, reason, sizeof(reason), error());
   }
   yoke_code* compile(const char* text) {
-    const yoke_compile_args compile_args = {
-        sizeof(compile_args), 0, YOKE_PROGRAM_FORMAT, text, std::strlen(text), YOKE_PROGRAM_VERSION, 0};
+    const yoke_compile_args compile_args = as_text(text);
     yoke_code* code = nullptr;
     EXPECT_EQ(programs->code_compile(device, &compile_args, &code, error()), YOKE_STATUS_OK);
     at_end_.emplace_back([table = programs, code] { table->code_destroy(code); });
     return code;
   }
   yoke_routine* link(yoke_code* code, const std::vector<yoke_binding>& bindings) {
-    yoke_link_args link_args{};
-    link_args.struct_size = sizeof(link_args);
+    auto link_args = sized<yoke_link_args>();
     link_args.bindings = bindings.data();
     link_args.binding_count = static_cast<std::uint32_t>(bindings.size());
     link_args.binding_stride = sizeof(yoke_binding);
@@ -146,21 +137,6 @@ class LayersTest : public ::testing::Test {
     programs->routine_link(code, &link_args, &routine, error());
     at_end_.emplace_back([table = programs, routine] { table->routine_destroy(routine); });
     return routine;
-  }
-
-  // Copies and launches return OK and do nothing, so that a test may break the rules for them.
-  void do_no_work(std::int32_t source = YOKE_SOURCE_COPIED) {
-    static std::int32_t word = 0;
-    word = source;
-    control->backend.from_host = [](yoke_stream*, yoke_buffer*, std::uint64_t, const void*, std::uint64_t,
-                                    std::int32_t* out_source, yoke_error*) {
-      *out_source = word;
-      return YOKE_STATUS_OK;
-    };
-    control->backend.to_host = [](yoke_stream*, yoke_buffer*, std::uint64_t, void*, std::uint64_t,
-                                  yoke_error*) { return YOKE_STATUS_OK; };
-    control->program.routine_launch = [](yoke_stream*, yoke_routine*, const std::int64_t*, std::uint32_t,
-                                         yoke_error*) { return YOKE_STATUS_OK; };
   }
 
   // "15 host buffer_destroy" for each violation. Warnings are separate: a busy machine may add some.
@@ -181,15 +157,13 @@ class LayersTest : public ::testing::Test {
   std::shared_ptr<layers::Session> session;
   std::vector<std::string> lines;  // that the layers logged
   std::function<void()> on_line;   // for each of them
-  std::function<void()> on_log;    // for each line of the plugin
-  Status status;
+  yoke_error status;
   yoke_plugin* plugin = nullptr;
   const yoke_backend_api* backend = nullptr;
   const yoke_stream_api* streams = nullptr;
   const yoke_program_api* programs = nullptr;
   yoke_device* device = nullptr;
-
-  yoke_host_api host_ = YOKE_HOST_API_INIT;
+  TestHost host;
 
  private:
   std::vector<std::function<void()>> at_end_;  // run in reverse

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/layers/trace_test.cpp: recording and reading traces, and whole runtimes with both layers.
-#include <dlfcn.h>
 #include <sys/mman.h>
 
 #include <sstream>
@@ -28,41 +27,6 @@ TEST_P(Trace, BothLayersTogetherFindNoViolation) {
     EXPECT_EQ(report.differences, 0);
     EXPECT_EQ(report.contents_equal, 1)
         << report.calls << " calls, " << report.skipped << " skipped, " << report.cut;
-  }
-}
-
-TEST_P(Trace, TruncatedFileIsReadUpToItsEnd) {
-  const auto whole = record(true);
-  std::uint64_t most = 0;
-  for (std::size_t size = sizeof(layers::TraceHeader); size < whole.size(); size += 37) {
-    const std::vector<std::byte> part(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
-    replay::Reader reader(part);
-    replay::Record one;
-    std::uint64_t count = 0;
-    while (reader.next(one)) {
-      ++count;
-    }
-    EXPECT_THAT(reader.cut(), HasSubstr("the file ends at byte " + std::to_string(size)));
-    EXPECT_GE(count, most);
-    most = count;
-  }
-  EXPECT_GT(most, 10);
-}
-
-TEST_P(Trace, FlippedBitIsFoundByTheChecksum) {
-  const auto whole = record(true);
-  for (std::size_t at = sizeof(layers::TraceHeader); at < whole.size(); at += 97) {
-    auto bytes = whole;
-    bytes[at] ^= std::byte{0x40};
-    replay::Reader reader(bytes);
-    replay::Record one;
-    try {
-      while (reader.next(one)) {
-      }
-      EXPECT_NE(reader.cut(), "") << at;  // the length of a record now exceeds the file
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::kDataLoss) << at;
-    }
   }
 }
 
@@ -142,6 +106,8 @@ INSTANTIATE_TEST_SUITE_P(Streams, Trace, ::testing::Values(Streams::kWorker, Str
 TEST(TraceReader, OtherFilesAndVersionsAreRefused) {
   std::vector<std::byte> bytes(100);
   EXPECT_EQ(error_of([&] { const replay::Reader reader(bytes); }).code(), ErrorCode::kDataLoss);
+  const auto part = std::span(bytes).first(8);
+  EXPECT_EQ(error_of([&] { const replay::Reader reader(part); }).code(), ErrorCode::kDataLoss);
   std::memcpy(bytes.data(), layers::kTraceMagic, 8);
   bytes[8] = std::byte{9};
   EXPECT_EQ(error_of([&] { const replay::Reader reader(bytes); }).code(), ErrorCode::kUnimplemented);
@@ -156,10 +122,7 @@ TEST(LayerOptionsTest, UnknownLayerIsAnErrorThatListsTheLayers) {
 }
 
 TEST(LoaderEnter, ExceptionDuringEntryLeavesNothingAttached) {
-  void* const library = ::dlopen(YOKE_TEST_PLUGIN_DIR "/libyoke_backend_null.so", RTLD_NOW | RTLD_LOCAL);
-  ASSERT_NE(library, nullptr) << ::dlerror();
-  const auto entry = reinterpret_cast<yoke_plugin_entry_fn>(::dlsym(library, YOKE_PLUGIN_ENTRY_SYMBOL));
-  ASSERT_NE(entry, nullptr);
+  const yoke_plugin_entry_fn entry = entry_of(0);
   for (const std::string_view stage : {loader::kStageEntry, loader::kStageTables}) {
     SCOPED_TRACE(stage);
     std::vector<std::string> lines;
@@ -171,7 +134,7 @@ TEST(LoaderEnter, ExceptionDuringEntryLeavesNothingAttached) {
     const std::weak_ptr<detail::RuntimeState> runtime = owner;
     owner->open_layers();
     loader::EnteredPlugin plugin;
-    plugin.name = "null";
+    plugin.name = "test0";
     const auto enter = [&] {
       static_cast<void>(loader::enter(owner->host(), entry, {}, plugin, [&](const char* begun) {
         if (begun == stage) {

@@ -58,31 +58,23 @@ class UnfinishedTrace : public LayersTest {
     }
     return all;
   }
-  std::string printed() const {
+  std::string printed(void (*print)(std::span<const std::byte>, std::ostream&) = replay::print) const {
     std::ostringstream text;
-    replay::print(file_, text);
+    print(file_, text);
     return text.str();
   }
-  std::string events() const {
-    std::ostringstream text;
-    replay::write_chrome(file_, text);
-    return text.str();
-  }
+  std::string events() const { return printed(replay::write_chrome); }
   // Runs `act` inside the plugin, in from_host.
   void plant(std::function<void()> act) {
     static std::function<void()> current;
     current = std::move(act);
-    control->backend.from_host = [](yoke_stream*, yoke_buffer*, std::uint64_t, const void*, std::uint64_t,
-                                    std::int32_t* out_source, yoke_error*) {
+    control->backend.from_host = [](auto, auto, auto, auto, auto, std::int32_t* out_source, auto) {
       current();
       *out_source = YOKE_SOURCE_COPIED;
       return YOKE_STATUS_OK;
     };
   }
-  void copy(yoke_stream* stream) {
-    const std::vector<std::byte> data(16);
-    copy_in(stream, make_buffer(16), data.data(), 16);
-  }
+  void copy(yoke_stream* stream) { copy_in(stream, make_buffer(16), kData.data(), 16); }
 
   TemporaryFolder folder_;
   std::vector<std::byte> file_;

@@ -25,13 +25,6 @@ TEST_F(PluginDeviceTest, UnterminatedNameIsReadUpToTheEndOfItsArray) {
   EXPECT_EQ(info.compute_unit_count, 1U) << "0 is not valid";
 }
 
-TEST_F(PluginDeviceTest, ErrorNamesDeviceCallReasonAndCode) {
-  const auto device = backend("good")->open_device(0);
-  const auto error = error_of([&] { Buffer(device, 1U << 21U); });
-  EXPECT_EQ(error.code(), ErrorCode::kOutOfDeviceMemory);
-  EXPECT_THAT(error.what(), ::testing::MatchesRegex("good:0: buffer_create: .*\\(OUT_OF_DEVICE_MEMORY\\)"));
-}
-
 TEST_F(PluginDeviceTest, UnknownCodeBecomesUnknown) {
   const auto loaded = backend("unknown_code");
   const auto error = error_of([&] { loaded->open_device(1); });
@@ -57,29 +50,8 @@ TEST_F(PluginDeviceTest, InvalidOptionListIsAnErrorOfThePlugin) {
   }
 }
 
-TEST_F(PluginDeviceTest, MissingOptionalFunctionIsUnimplemented) {
-  const auto loaded = backend("null_optional");
-  EXPECT_TRUE(loaded->option_specs().empty());
-  EXPECT_EQ(loaded->state().backend.option_specs(loaded->state().plugin.get(), 0, sizeof(yoke_option_spec),
-                                                 nullptr, nullptr, nullptr),
-            YOKE_STATUS_UNIMPLEMENTED);
-}
-
 TEST_F(PluginDeviceTest, TextsOfAPluginAreEscaped) {
   EXPECT_EQ(backend("odd_version")->version(), "0.0\\x07");
-}
-
-TEST_F(PluginDeviceTest, MissingDevicesAreReportedWithTheirReason) {
-  const auto loaded = backend("no_device");
-  EXPECT_EQ(loaded->device_count(), 0U);
-  EXPECT_EQ(loaded->no_device_reason(), "no card is plugged in");
-  EXPECT_THAT(error_of([&] { loaded->open_device(0); }),
-              is_error(ErrorCode::kOutOfRange, "no_device:0: ", "no card is plugged in"));
-}
-
-TEST_F(PluginDeviceTest, OrdinalOutOfRangeIsAnError) {
-  EXPECT_THAT(error_of([&] { backend("good")->open_device(2); }),
-              is_error(ErrorCode::kOutOfRange, "good:2: ", "'good' has 2"));
 }
 
 TEST_F(PluginDeviceTest, OptionsReachThePluginAsGiven) {
@@ -151,17 +123,6 @@ TEST_F(PluginDeviceTest, InvalidOptionTextsAreRefused) {
     EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
     EXPECT_EQ(error.what(), std::string("good: ") + why);
   }
-}
-
-TEST_F(PluginDeviceTest, SchemaIsReadable) {
-  const auto specs = backend("good")->option_specs();
-  ASSERT_EQ(specs.size(), 5U);
-  EXPECT_EQ(specs[0].name, "threads");
-  EXPECT_EQ(specs[0].integer_max, 8);
-  EXPECT_EQ(specs[0].scope, YOKE_OPTION_SCOPE_DEVICE);
-  EXPECT_EQ(specs[4].name, "level");
-  EXPECT_EQ(specs[4].scope, YOKE_OPTION_SCOPE_PLUGIN);
-  EXPECT_EQ(specs[2].text_choices, (std::vector<std::string>{"fast", "exact"}));
 }
 
 TEST_F(PluginDeviceTest, FailedCloseIsLoggedAndThePluginIsNotDestroyed) {

@@ -47,6 +47,17 @@ struct Outcome {
   BackendCandidate report;
 };
 
+// A plugin with a defect, the error that it causes (empty: it loads), and the stage that it reaches.
+struct Defect {
+  const char* name;
+  const char* error;
+  const char* stage;
+};
+
+inline void PrintTo(const Defect& defect, std::ostream* out) {
+  *out << defect.name;
+}
+
 class LoaderTest : public ::testing::Test {
  protected:
   using Path = std::filesystem::path;
@@ -90,6 +101,13 @@ class LoaderTest : public ::testing::Test {
     return given;
   }
 
+  // Options with an allow-list of these lines.
+  RuntimeOptions allowing(const std::string& lines) {
+    write_file(root_ / "allowed", lines);
+    auto given = options();
+    given.allow_list = root_ / "allowed";
+    return given;
+  }
   // Loads the backend and checks that report and error agree.
   Outcome load(Runtime& runtime, const std::string& name) {
     Outcome outcome;

@@ -175,15 +175,13 @@ void spoil_functions(yoke_backend_api& table) {
       return YOKE_STATUS_OK;
     };
   } else if (is("unterminated_name")) {
-    table.device_describe = [](yoke_plugin* plugin, std::uint32_t ordinal, yoke_device_info* info,
-                               yoke_error* error) {
+    table.device_describe = [](auto plugin, auto ordinal, auto info, auto error) {
       const std::int32_t code = sdk::detail::device_describe(plugin, ordinal, info, error);
       std::memset(info->name, 'n', sizeof(info->name));
       return code;
     };
   } else if (is("wild_option") || is("count_above_capacity")) {
-    table.option_specs = [](yoke_plugin* plugin, std::uint32_t capacity, std::uint64_t stride,
-                            yoke_option_spec* specs, std::uint32_t* out_count, yoke_error* error) {
+    table.option_specs = [](auto plugin, auto capacity, auto stride, auto specs, auto out_count, auto error) {
       const std::int32_t code = sdk::detail::option_specs(plugin, capacity, stride, specs, out_count, error);
       specs[0].help = is("wild_option") ? kWild : specs[0].help;
       *out_count = is("count_above_capacity") ? capacity + 1 : *out_count;
@@ -265,7 +263,6 @@ std::shared_ptr<Control> make_control(const yoke_entry_args* args) {
   Control* const self = control.get();
   control->name = own_name();
   control->provides = {};
-  control->device_count = is("no_device") ? 0 : 2;
   control->device_info.kind = YOKE_DEVICE_CPU;
   control->device_info.compute_unit_count = 0;
   control->memory_limit = 1U << 20U;

@@ -21,6 +21,12 @@ std::filesystem::path built_folder(const std::string& way) {
   return std::filesystem::path(LOADER_TEST_PLUGINS) / ("private_" + way);
 }
 
+// A line of an allow-list.
+std::string line(const std::filesystem::path& path, const std::string& name = {}) {
+  const loader::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  return loader::sha256_of(file.get()) + "  " + (name.empty() ? path.string() : name) + "\n";
+}
+
 // The plugin needs the library `outer`, which needs `inner`. With DT_RUNPATH each names the folder of the
 // next; with DT_RPATH the plugin names both.
 class PrivateLibraryTest : public LoaderTest, public ::testing::WithParamInterface<const char*> {
@@ -37,16 +43,6 @@ class PrivateLibraryTest : public LoaderTest, public ::testing::WithParamInterfa
     return "libloader_test_" + name + "_" + GetParam() + ".so";
   }
 
-  static std::string line(const std::filesystem::path& path, const std::string& name = {}) {
-    const loader::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    return loader::sha256_of(file.get()) + "  " + (name.empty() ? path.string() : name) + "\n";
-  }
-  RuntimeOptions allowing(const std::string& lines) {
-    write_file(root_ / "allowed", lines);
-    auto given = options();
-    given.allow_list = root_ / "allowed";
-    return given;
-  }
   std::string error(const RuntimeOptions& given) {
     Runtime runtime(given);
     return load(runtime, name()).error;
@@ -140,11 +136,7 @@ TEST_F(ElfNeedsTest, ReadsLibrariesAndFoldersUnexpanded) {
 }
 
 TEST_F(ElfNeedsTest, RelativeFolderIsRefusedUnderAnAllowList) {
-  const loader::Descriptor file(::open(place("relative_runpath").c_str(), O_RDONLY | O_CLOEXEC));
-  write_file(root_ / "allowed", loader::sha256_of(file.get()) + "  " + file_name("relative_runpath") + "\n");
-  auto given = options();
-  given.allow_list = root_ / "allowed";
-  Runtime runtime(given);
+  Runtime runtime(allowing(line(place("relative_runpath"))));
   EXPECT_THAT(
       load(runtime, "relative_runpath").error,
       AllOf(HasSubstr("it searches 'lib/private' for libraries, which depends on the working directory"),

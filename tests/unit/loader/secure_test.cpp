@@ -70,7 +70,7 @@ class SecureTest : public LoaderTest {
   const Path app_;
 };
 
-TEST_F(SecureTest, EnvironmentIsIgnored) {
+TEST_F(SecureTest, EnvironmentIsIgnoredAndDoubtfulFilesAreRefused) {
   if (::geteuid() == 0) {
     EXPECT_THAT(run(), HasSubstr("error=the plugin allow-list " + (root_ / "absent").string()))
         << "without a capability the environment is used";
@@ -81,12 +81,6 @@ TEST_F(SecureTest, EnvironmentIsIgnored) {
   const auto output = run();
   EXPECT_THAT(output, AllOf(HasSubstr("secure=1"), Not(HasSubstr("error=")), Not(HasSubstr("good usable")),
                             Not(HasSubstr("user usable"))));
-}
-
-TEST_F(SecureTest, DoubtfulFilesAreRefused) {
-  if (const auto why = make_secure()) {
-    GTEST_SKIP() << *why;
-  }
   EXPECT_THAT(run(folder_.string()), HasSubstr("good usable=1"));
   ::chmod(file("good").c_str(), 0664);
   EXPECT_THAT(

@@ -32,12 +32,6 @@ class TrustTest : public LoaderTest {
     Runtime runtime(given);
     return load(runtime, "good").error;
   }
-  RuntimeOptions allowing(const std::string& lines) {
-    write_file(root_ / "allowed", lines);
-    auto given = options();
-    given.allow_list = root_ / "allowed";
-    return given;
-  }
   static std::string sum_of(const Path& path) {
     const auto command = "sha256sum " + path.string();
     FILE* pipe = ::popen(command.c_str(), "r");
@@ -99,9 +93,9 @@ TEST_F(TrustTest, LinksOnThePathAreFound) {
   EXPECT_THAT(loader::links_on(std::filesystem::canonical(file_)), IsEmpty());
 }
 
-TEST_F(TrustTest, LinkOfAnotherUserIsDoubtful) {
+TEST_F(TrustTest, LinkOrFileOfAnotherUserIsDoubtful) {
   if (::geteuid() != 0) {
-    GTEST_SKIP() << "only root can change the owner of a link";
+    GTEST_SKIP() << "only root can change the owner of a file";
   }
   const auto link = folder_ / "libyoke_backend_other.so";
   std::filesystem::create_symlink(file_, link);
@@ -109,6 +103,9 @@ TEST_F(TrustTest, LinkOfAnotherUserIsDoubtful) {
   EXPECT_THAT(rights(file_, Doubts::kWarn, {link}).warnings,
               ElementsAre(HasSubstr("the link " + link.string() + " belongs to user 65534")));
   EXPECT_THAT(rights(file_, Doubts::kRefusedPrivileged, {link}).refusal.reason, HasSubstr("the link "));
+  ASSERT_EQ(::chown(file_.c_str(), 65534, 0), 0);
+  EXPECT_THAT(rights(file_, Doubts::kWarn).warnings, ElementsAre(HasSubstr("belongs to user 65534")));
+  EXPECT_THAT(rights(file_, Doubts::kRefusedPrivileged).refusal.reason, HasSubstr("belongs to user 65534"));
 }
 
 TEST_F(TrustTest, GroupWritableFileIsLoggedOnceAsDoubtful) {
@@ -133,15 +130,6 @@ TEST_F(TrustTest, DoubtfulFolderIsRefusedInAPrivilegedProcess) {
               AllOf(HasSubstr("its folder " + folder_.string() + " is writable by group"),
                     HasSubstr("this process runs with more privileges than its user")));
   EXPECT_THAT(privileged.warnings, IsEmpty());
-}
-
-TEST_F(TrustTest, FileOfAnotherUserIsDoubtful) {
-  if (::geteuid() != 0) {
-    GTEST_SKIP() << "only root can change the owner of a file";
-  }
-  ASSERT_EQ(::chown(file_.c_str(), 65534, 0), 0);
-  EXPECT_THAT(rights(file_, Doubts::kWarn).warnings, ElementsAre(HasSubstr("belongs to user 65534")));
-  EXPECT_THAT(rights(file_, Doubts::kRefusedPrivileged).refusal.reason, HasSubstr("belongs to user 65534"));
 }
 
 TEST_F(TrustTest, ListedFileIsLoaded) {

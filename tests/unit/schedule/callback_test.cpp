@@ -14,6 +14,10 @@ namespace {
 // helper thread for a backend whose streams have no callbacks.
 enum class Caller { kWorker, kBackend, kHelper };
 
+void PrintTo(Caller caller, std::ostream* out) {
+  *out << (caller == Caller::kWorker ? "Worker" : caller == Caller::kBackend ? "Backend" : "Helper");
+}
+
 class CallbackTest : public testing::TestWithParam<Caller> {
  protected:
   static std::shared_ptr<Control> control() {
@@ -39,11 +43,7 @@ class CallbackTest : public testing::TestWithParam<Caller> {
 };
 INSTANTIATE_TEST_SUITE_P(Callers, CallbackTest,
                          testing::Values(Caller::kWorker, Caller::kBackend, Caller::kHelper),
-                         [](const auto& tested) {
-                           return std::string(tested.param == Caller::kWorker    ? "Worker"
-                                              : tested.param == Caller::kBackend ? "Backend"
-                                                                                 : "Helper");
-                         });
+                         testing::PrintToStringParamName());
 
 TEST_P(CallbackTest, RunsOnceBetweenEarlierAndLaterWork) {
   std::promise<void> gate;

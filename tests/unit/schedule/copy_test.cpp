@@ -29,33 +29,29 @@ std::shared_ptr<Device> far_device(Rig& rig, Streams streams, std::shared_ptr<Co
   return rig.runtime.backend("test1")->open_device(0);
 }
 
-struct Pair {
-  Streams near;
-  Streams far;
+// The streams of the near and of the far device.
+class CrossCopyTest : public testing::TestWithParam<std::tuple<Streams, Streams>> {
+ protected:
+  Rig rig{std::get<0>(GetParam()), delays()};
+  std::shared_ptr<Control> control;
+  const std::shared_ptr<Device> far = far_device(rig, std::get<1>(GetParam()), &control);
+  const std::shared_ptr<Stream> stream = rig.stream("near");
+  const std::shared_ptr<Stream> far_stream = Stream::create(far);
+
+ private:
+  static RuntimeOptions delays() {
+    RuntimeOptions options;
+    options.injected_delay_us = 100;
+    options.injected_delay_seed = 7;
+    return options;
+  }
 };
-
-void PrintTo(const Pair& pair, std::ostream* out) {
-  PrintTo(pair.near, out);
-  *out << " to ";
-  PrintTo(pair.far, out);
-}
-
-class CrossCopyTest : public testing::TestWithParam<Pair> {};
 INSTANTIATE_TEST_SUITE_P(Streams, CrossCopyTest,
-                         testing::Values(Pair{Streams::kWorker, Streams::kWorker},
-                                         Pair{Streams::kWorker, Streams::kNative},
-                                         Pair{Streams::kNative, Streams::kWorker},
-                                         Pair{Streams::kNative, Streams::kNative}),
-                         [](const auto& tested) {
-                           return std::string(tested.param.near == Streams::kWorker ? "Worker" : "Native") +
-                                  (tested.param.far == Streams::kWorker ? "Worker" : "Native");
-                         });
+                         testing::Combine(testing::Values(Streams::kWorker, Streams::kNative),
+                                          testing::Values(Streams::kWorker, Streams::kNative)),
+                         JoinedNames());
 
 TEST_P(CrossCopyTest, LargeTensorsAreCopiedInBothDirections) {
-  Rig rig(GetParam().near);
-  const auto far = far_device(rig, GetParam().far);
-  const auto stream = rig.stream();
-  const auto far_stream = Stream::create(far);
   const BufferView here = buffer_of<std::uint8_t>(rig.device, kLarge);
   const BufferView there = buffer_of<std::uint8_t>(far, kLarge);
   const BufferView back = buffer_of<std::uint8_t>(rig.device, kLarge);
@@ -73,13 +69,6 @@ TEST_P(CrossCopyTest, LargeTensorsAreCopiedInBothDirections) {
 }
 
 TEST_P(CrossCopyTest, SmallCopiesKeepTheirOrder) {
-  RuntimeOptions options;
-  options.injected_delay_us = 100;
-  options.injected_delay_seed = 7;
-  Rig rig(GetParam().near, options);
-  const auto far = far_device(rig, GetParam().far);
-  const auto stream = rig.stream();
-  const auto far_stream = Stream::create(far);
   const BufferView here = buffer_of<std::int32_t>(rig.device, 4);
   const BufferView there = buffer_of<std::int32_t>(far, 4);
   std::vector<std::vector<std::int32_t>> seen(60, std::vector<std::int32_t>(4));
@@ -98,10 +87,6 @@ TEST_P(CrossCopyTest, SmallCopiesKeepTheirOrder) {
 }
 
 TEST_P(CrossCopyTest, FailureOnTheOtherDeviceFailsTheStream) {
-  Rig rig(GetParam().near);
-  std::shared_ptr<Control> control;
-  const auto far = far_device(rig, GetParam().far, &control);
-  const auto stream = rig.stream("near");
   const BufferView here = buffer_of<std::uint8_t>(rig.device, 64);
   const BufferView there = buffer_of<std::uint8_t>(far, 64);
   control->fail_code = YOKE_STATUS_DATA_LOSS;
@@ -136,10 +121,8 @@ TEST(CopyTest, StreamOfAThirdBackendIsRefused) {
   const auto far = far_device(rig, Streams::kWorker);
   register_backend(rig.runtime, 2, Rig::make_control(Streams::kWorker));
   const auto third = Stream::create(rig.runtime.backend("test2")->open_device(0));
-  const Error error =
-      error_of([&] { third->copy(buffer_of<std::uint8_t>(rig.device, 4), buffer_of<std::uint8_t>(far, 4)); });
-  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-  EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("test1:0"), testing::HasSubstr("test0:0")));
+  EXPECT_THAT(error_of([&] { third->copy(rig.buffer(4), buffer_of<std::uint8_t>(far, 4)); }),
+              is_error(ErrorCode::kInvalidArgument, "test1:0", "test0:0"));
 }
 
 class BareTest : public testing::TestWithParam<Streams> {};

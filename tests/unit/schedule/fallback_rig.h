@@ -41,4 +41,25 @@ program add_to(symbol factor in 0..10) {
 }
 )";
 
+// The three arguments of kAddTo.
+inline std::vector<BufferView> arguments(const std::shared_ptr<Device>& device) {
+  std::vector<BufferView> buffers;
+  for (int i = 0; i < 3; ++i) {
+    buffers.push_back(buffer_of<std::int32_t>(device, 256));
+  }
+  return buffers;
+}
+inline std::vector<BufferView> ones(Stream& stream) {
+  std::vector<BufferView> buffers = arguments(stream.device());
+  for (const BufferView& buffer : buffers) {
+    fill<std::int32_t>(stream, buffer, 1);
+  }
+  stream.wait(30s);
+  return buffers;
+}
+
+inline void launch(Stream& stream, const Routine& routine, std::int64_t factor = 1) {
+  stream.launch(routine, {&factor, 1});
+}
+
 }  // namespace yoke::test

@@ -23,7 +23,7 @@ struct Case {
 
 void PrintTo(const Case& which, std::ostream* out) {
   PrintTo(which.streams, out);
-  *out << (which.is_staged ? ", staged" : ", in place");
+  *out << (which.is_staged ? "Staged" : "InPlace");
 }
 
 class FallbackTest : public testing::TestWithParam<Case> {
@@ -37,15 +37,10 @@ class FallbackTest : public testing::TestWithParam<Case> {
   }
 };
 
-std::string case_name(const testing::TestParamInfo<Case>& which) {
-  return std::string(which.param.streams == Streams::kWorker ? "Worker" : "Native") +
-         (which.param.is_staged ? "Staged" : "InPlace");
-}
-
 INSTANTIATE_TEST_SUITE_P(Devices, FallbackTest,
                          testing::Values(Case{Streams::kWorker, false}, Case{Streams::kWorker, true},
                                          Case{Streams::kNative, false}, Case{Streams::kNative, true}),
-                         case_name);
+                         testing::PrintToStringParamName());
 
 TEST_P(FallbackTest, ProgramRunsOnTheFallbackAndResultsAreCopiedBack) {
   FallbackRig rig(FallbackRig::without_programs(GetParam().streams), fallback_of(GetParam()));
@@ -59,8 +54,7 @@ TEST_P(FallbackTest, ProgramRunsOnTheFallbackAndResultsAreCopiedBack) {
                             {part<std::int32_t>(memory, 0, 256), part<std::int32_t>(memory, 256, 256),
                              part<std::int32_t>(memory, 512, 256)});
 
-  const std::int64_t factor = 2;
-  stream->launch(*routine, {&factor, 1});
+  launch(*stream, *routine, 2);
 
   EXPECT_EQ(read<std::int32_t>(*stream, part<std::int32_t>(memory, 512, 256)), Ints(256, 15));
   EXPECT_EQ(read<std::int32_t>(*stream, part<std::int32_t>(memory, 0, 256)), a);
@@ -80,27 +74,22 @@ TEST_P(FallbackTest, UnchangedArgumentsAreNotCopiedAgain) {
   FallbackRig rig(FallbackRig::without_programs(GetParam().streams), fallback_of(GetParam()));
   const auto stream = Stream::create(rig.device);
   const auto other = Stream::create(rig.device);
-  std::vector<BufferView> buffers;
-  const Ints ones(256, 1);
-  for (int i = 0; i < 3; ++i) {
-    buffers.push_back(buffer_of<std::int32_t>(rig.device, 256));
-    stream->from_host(buffers.back(), ones.data());
-  }
+  const auto buffers = ones(*stream);
+  const Ints again(256, 1);
   const auto routine = link(rig.device, kAddTo, buffers);
   const std::uint64_t one = 1024 * (GetParam().is_staged ? 2 : 1);  // bytes of one argument, one way
-  const std::int64_t factor = 1;
   const auto bytes_of_launch = [&](Stream& on) {
     const auto before = rig.runtime.fallbacks().at(0).byte_count;
-    on.launch(*routine, {&factor, 1});
+    launch(on, *routine);
     on.wait();
     return rig.runtime.fallbacks().at(0).byte_count - before;
   };
 
   EXPECT_EQ(bytes_of_launch(*stream), 4 * one) << "three arguments, one result";
   EXPECT_EQ(bytes_of_launch(*stream), one) << "only the result";
-  stream->from_host(buffers[1], ones.data());
+  stream->from_host(buffers[1], again.data());
   EXPECT_EQ(bytes_of_launch(*stream), 2 * one) << "one argument was written meanwhile";
-  other->from_host(buffers[2], ones.data());
+  other->from_host(buffers[2], again.data());
   EXPECT_EQ(bytes_of_launch(*stream), 2 * one) << "one argument was written by another stream";
   EXPECT_EQ(bytes_of_launch(*other), 4 * one) << "another stream does not reuse copies";
   EXPECT_EQ(read<std::int32_t>(*stream, buffers[2]), Ints(256, 5));
@@ -109,19 +98,16 @@ TEST_P(FallbackTest, UnchangedArgumentsAreNotCopiedAgain) {
 TEST(Fallback, LaunchesAreCountedByRoutineAndEachReasonIsLoggedOnce) {
   FallbackRig rig;
   const auto stream = Stream::create(rig.device);
-  const std::vector<BufferView> buffers = {buffer_of<std::int32_t>(rig.device, 256),
-                                           buffer_of<std::int32_t>(rig.device, 256),
-                                           buffer_of<std::int32_t>(rig.device, 256)};
+  const auto buffers = arguments(rig.device);
   const auto add = link(rig.device, kAddTo, buffers);
   std::string text = kAddTo;
   const auto renamed = link(rig.device, text.replace(text.find("add_to"), 6, "add_up"), buffers);
   rig.fallback_control->delay_us = 2000;
-  const std::int64_t factor = 1;
 
   for (int i = 0; i < 3; ++i) {
-    stream->launch(*add, {&factor, 1});
+    launch(*stream, *add);
   }
-  stream->launch(*renamed, {&factor, 1});
+  launch(*stream, *renamed);
   stream->wait();
 
   const auto counts = rig.runtime.fallbacks();
@@ -144,18 +130,15 @@ TEST(Fallback, OnlyUnsupportedProgramsFallBack) {
   control->unsupported = "* i32(factor)";
   FallbackRig rig(control);
   const auto stream = Stream::create(rig.device);
-  const std::vector<BufferView> buffers = {buffer_of<std::int32_t>(rig.device, 256),
-                                           buffer_of<std::int32_t>(rig.device, 256),
-                                           buffer_of<std::int32_t>(rig.device, 256)};
+  const auto buffers = arguments(rig.device);
   const auto far = link(rig.device, kAddTo, buffers);
   const auto near = link(rig.device,
                          "yoke.program 1\nprogram copy() {\n  arg a : i32[256] in\n  arg b : i32[256] out\n"
                          "  b[i] = a[i]\n}\n",
                          {buffers[0], buffers[1]});
-  const std::int64_t factor = 1;
 
   stream->launch(*near);
-  stream->launch(*far, {&factor, 1});
+  launch(*stream, *far);
   stream->wait();
 
   EXPECT_EQ(rig.control->launch_count, 1U);
@@ -167,27 +150,20 @@ TEST(Fallback, OnlyUnsupportedProgramsFallBack) {
 }
 
 TEST(Fallback, BackendThatRunsItsProgramsHasNoFallbacks) {
-  Rig rig;
+  RuntimeOptions options;
+  options.strict = true;
+  FallbackRig rig(std::make_shared<Control>(), nullptr, options);
   const auto stream = rig.stream();
-  const std::vector<BufferView> buffers = {buffer_of<std::int32_t>(rig.device, 256),
-                                           buffer_of<std::int32_t>(rig.device, 256),
-                                           buffer_of<std::int32_t>(rig.device, 256)};
-  const std::int64_t factor = 1;
-  stream->launch(*link(rig.device, kAddTo, buffers), {&factor, 1});
+  launch(*stream, *link(rig.device, kAddTo, arguments(rig.device)));
   stream->wait();
+  EXPECT_EQ(compile(rig.device, kAddTo)->fallback(), nullptr);
   EXPECT_THAT(rig.runtime.fallbacks(), IsEmpty());
 }
 
 TEST(Fallback, ThreadsLaunchOneRoutineOnSeparateStreams) {
   FallbackRig rig;
-  std::vector<BufferView> buffers;
-  const Ints ones(256, 1);
   const auto first = Stream::create(rig.device);
-  for (int i = 0; i < 3; ++i) {
-    buffers.push_back(buffer_of<std::int32_t>(rig.device, 256));
-    first->from_host(buffers.back(), ones.data());
-  }
-  first->wait();
+  const auto buffers = ones(*first);
   const auto routine = link(rig.device, kAddTo, buffers);
   constexpr int kThreads = 4, kLaunches = 50;
 
@@ -195,9 +171,8 @@ TEST(Fallback, ThreadsLaunchOneRoutineOnSeparateStreams) {
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&] {
       const auto stream = Stream::create(rig.device);
-      const std::int64_t factor = 1;
       for (int i = 0; i < kLaunches; ++i) {
-        stream->launch(*routine, {&factor, 1});
+        launch(*stream, *routine);
       }
       stream->wait();
     });
@@ -217,13 +192,9 @@ TEST(Fallback, ObjectsMayBeDestroyedInAnyOrder) {
   auto stream = Stream::create(rig.device);
   {
     auto code = compile(rig.device, kAddTo);
-    auto routine =
-        Routine::link(code, 0,
-                      {buffer_of<std::int32_t>(rig.device, 256), buffer_of<std::int32_t>(rig.device, 256),
-                       buffer_of<std::int32_t>(rig.device, 256)});
+    auto routine = Routine::link(code, 0, arguments(rig.device));
     rig.fallback_control->delay_us = 5000;
-    const std::int64_t factor = 1;
-    stream->launch(*routine, {&factor, 1});
+    launch(*stream, *routine);
     code.reset();
     stream.reset();
   }

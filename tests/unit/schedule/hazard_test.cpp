@@ -6,50 +6,34 @@
 namespace yoke::test {
 namespace {
 
-struct Case {
-  Streams streams;
-  std::uint64_t seed;
-};
-
-void PrintTo(const Case& which, std::ostream* out) {
-  PrintTo(which.streams, out);
-  *out << ", seed " << which.seed;
-}
-
-class HazardTest : public testing::TestWithParam<Case> {};
-
-std::vector<Case> cases() {
-  std::vector<Case> all;
-  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
-    all.push_back({Streams::kWorker, seed});
-    all.push_back({Streams::kNative, seed});
-  }
-  return all;
-}
-INSTANTIATE_TEST_SUITE_P(Seeds, HazardTest, testing::ValuesIn(cases()), [](const auto& tested) {
-  return std::string(tested.param.streams == Streams::kWorker ? "Worker" : "Native") +
-         std::to_string(tested.param.seed);
-});
+class HazardTest : public testing::TestWithParam<std::tuple<Streams, int>> {};
+INSTANTIATE_TEST_SUITE_P(Seeds, HazardTest,
+                         testing::Combine(testing::Values(Streams::kWorker, Streams::kNative),
+                                          testing::Range(1, 7)),
+                         JoinedNames());
 
 TEST_P(HazardTest, FourStreamsOnSharedBuffersMatchSequentialExecution) {
+  const auto streams = std::get<Streams>(GetParam());
+  const auto seed = static_cast<std::uint64_t>(std::get<int>(GetParam()));
   RuntimeOptions options;
   options.injected_delay_us = 150;
-  options.injected_delay_seed = GetParam().seed;
-  Rig rig(GetParam().streams, options);
-  rig.control->delay_us = GetParam().streams == Streams::kNative ? 50 : 0;
-  expect_sequential_results(rig, GetParam().seed, 400);
+  options.injected_delay_seed = seed;
+  Rig rig(streams, options);
+  rig.control->delay_us = streams == Streams::kNative ? 50 : 0;
+  expect_sequential_results(rig, seed, 400);
 }
 
-class RangeTest : public testing::TestWithParam<Streams> {};
+class RangeTest : public testing::TestWithParam<Streams> {
+ protected:
+  Rig rig{GetParam()};
+  const std::shared_ptr<Stream> first = rig.stream();
+  const std::shared_ptr<Stream> second = rig.stream();
+  const BufferView buffer = rig.buffer(16);
+};
 INSTANTIATE_TEST_SUITE_P(Streams, RangeTest, testing::Values(Streams::kWorker, Streams::kNative),
                          streams_name);
 
 TEST_P(RangeTest, DisjointRangesOfOneBufferDoNotWaitForEachOther) {
-  Rig rig(GetParam());
-  const auto first = rig.stream();
-  const auto second = rig.stream();
-  const BufferView buffer = buffer_of<std::uint8_t>(rig.device, 16);
-  const BufferView gate = buffer_of<std::uint8_t>(rig.device, 1);
   rig.control->is_blocked = true;
   fill<std::uint8_t>(*first, part<std::uint8_t>(buffer, 0, 8), 1);
   EXPECT_TRUE(wait_for_calls(*rig.control, 1));
@@ -60,10 +44,6 @@ TEST_P(RangeTest, DisjointRangesOfOneBufferDoNotWaitForEachOther) {
 }
 
 TEST_P(RangeTest, ReadersDoNotWaitForEachOther) {
-  Rig rig(GetParam());
-  const auto first = rig.stream();
-  const auto second = rig.stream();
-  const BufferView buffer = buffer_of<std::uint8_t>(rig.device, 16);
   std::vector<std::uint8_t> a(16);
   std::vector<std::uint8_t> b(16);
   rig.control->is_blocked = true;
@@ -77,10 +57,6 @@ TEST_P(RangeTest, ReadersDoNotWaitForEachOther) {
 }
 
 TEST_P(RangeTest, OverlappingWriteWaits) {
-  Rig rig(GetParam());
-  const auto first = rig.stream();
-  const auto second = rig.stream();
-  const BufferView buffer = buffer_of<std::uint8_t>(rig.device, 16);
   std::vector<std::uint8_t> seen(9);
   rig.control->is_blocked = true;
   first->to_host(seen.data(), part<std::uint8_t>(buffer, 0, 9));
@@ -95,11 +71,8 @@ TEST_P(RangeTest, OverlappingWriteWaits) {
 }
 
 TEST_P(RangeTest, ThreadsThatCopyInOppositeDirectionsDoNotDeadlock) {
-  Rig rig(GetParam());
   const BufferView a = buffer_of<std::int64_t>(rig.device, 4);
   const BufferView b = buffer_of<std::int64_t>(rig.device, 4);
-  const auto first = rig.stream();
-  const auto second = rig.stream();
   fill<std::uint8_t>(*first, a, 0);
   fill<std::uint8_t>(*first, b, 0);
   const auto run = [&](Stream& stream, const BufferView& to, const BufferView& from) {
@@ -117,11 +90,8 @@ TEST_P(RangeTest, ThreadsThatCopyInOppositeDirectionsDoNotDeadlock) {
 }
 
 TEST_P(RangeTest, LaunchesOfOneRoutineDoNotOverlap) {
-  Rig rig(GetParam());
   const BufferView x = buffer_of<std::int64_t>(rig.device, 4);
   const BufferView y = buffer_of<std::int64_t>(rig.device, 4);
-  const auto first = rig.stream();
-  const auto second = rig.stream();
   fill<std::int64_t>(*first, x, 1);
   fill<std::int64_t>(*first, y, 1);
   first->wait();
@@ -140,14 +110,9 @@ TEST_P(RangeTest, LaunchesOfOneRoutineDoNotOverlap) {
 }
 
 TEST_P(RangeTest, BufferIsFreedAfterItsWork) {
-  Rig rig(GetParam());
-  const auto stream = rig.stream();
   rig.control->delay_us = 20000;
-  {
-    const BufferView buffer = buffer_of<std::uint8_t>(rig.device, 1 << 16);
-    fill<std::uint8_t>(*stream, buffer, 1);
-  }
-  EXPECT_TRUE(stream->is_idle());
+  fill<std::uint8_t>(*first, rig.buffer(1 << 16), 1);
+  EXPECT_TRUE(first->is_idle());
 }
 
 }  // namespace

@@ -73,10 +73,7 @@ TEST(PinnedStagingTest, FallbackArgumentsUsePinnedMemory) {
   auto fallback = std::make_shared<Control>();
   fallback->make_bare();
   FallbackRig rig(device, fallback);
-  const auto routine =
-      link(rig.device, kAddTo,
-           {buffer_of<std::int32_t>(rig.device, 256), buffer_of<std::int32_t>(rig.device, 256),
-            buffer_of<std::int32_t>(rig.device, 256)});
+  const auto routine = link(rig.device, kAddTo, arguments(rig.device));
   EXPECT_EQ(device->pinned_count, 3U);
 }
 

@@ -74,8 +74,12 @@ TEST_P(QuiescenceTest, WaiterInheritsTheErrorAndIsItselfQuiescent) {
   waiter->copy(other, buffer);
   EXPECT_ERROR(ErrorCode::kDeadlineExceeded, waiter->wait(20ms));
   rig.control->is_blocked = false;
-  EXPECT_ERROR(ErrorCode::kInternal, waiter->wait());
+  EXPECT_THAT(error_of([&] { waiter->wait(); }),
+              is_error(ErrorCode::kInternal, "the test injected this failure"));
   EXPECT_EQ(rig.control->call_count, 1U) << "the copy that reads the failed result is skipped";
+  const auto late = rig.stream("late");
+  late->to_host(target.data(), part<std::uint8_t>(buffer, 1, 1));
+  EXPECT_ERROR(ErrorCode::kInternal, late->wait()) << "the failure was known before the call";
 }
 
 TEST_P(QuiescenceTest, LostDeviceIsReportedWhenItsWorkHasEnded) {
@@ -87,15 +91,10 @@ TEST_P(QuiescenceTest, LostDeviceIsReportedWhenItsWorkHasEnded) {
   EXPECT_ERROR(ErrorCode::kDeviceLost, stream->wait());
 }
 
-// The control with a stream table in which the test replaced a function.
-std::shared_ptr<Control> native_control(const std::function<void(Control&)>& change) {
-  auto control = Rig::make_control(Streams::kNative);
-  change(*control);
-  return control;
-}
-
 TEST(NativeQuiescenceTest, WithoutStreamAbortTheDeviceIsAborted) {
-  Rig rig(native_control([](Control& control) { control.stream.stream_abort = nullptr; }));
+  auto control = Rig::make_control(Streams::kNative);
+  control->stream.stream_abort = nullptr;
+  Rig rig(control);
   const auto stream = rig.stream();
   const auto other = rig.stream();
   stream->abort();
@@ -105,11 +104,9 @@ TEST(NativeQuiescenceTest, WithoutStreamAbortTheDeviceIsAborted) {
 }
 
 TEST(NativeQuiescenceTest, FailedEventRecordAbortsTheStreamAndKeepsItsMemory) {
-  Rig rig(native_control([](Control& control) {
-    control.stream.event_record = [](yoke_stream*, const yoke_event_args*, yoke_event**, yoke_error*) {
-      return YOKE_STATUS_RESOURCE_EXHAUSTED;
-    };
-  }));
+  auto control = Rig::make_control(Streams::kNative);
+  control->stream.event_record = [](auto...) { return YOKE_STATUS_RESOURCE_EXHAUSTED; };
+  Rig rig(control);
   const auto stream = rig.stream();
   const BufferView buffer = rig.buffer(64);
   std::vector<std::uint8_t> target(64);

@@ -289,9 +289,7 @@ TEST_P(GradientTest, EqualsFiniteDifferences) {
   }
 }
 
-std::string case_name(const ::testing::TestParamInfo<Case>& info) {
-  return info.param.name;
-}
+const auto case_name = ::testing::PrintToStringParamName();
 
 INSTANTIATE_TEST_SUITE_P(Elementwise, GradientTest, ::testing::ValuesIn(elementwise_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(Reductions, GradientTest, ::testing::ValuesIn(reduction_cases()), case_name);

@@ -10,7 +10,8 @@ namespace yoke {
 namespace {
 
 // Variadic, because the expression may contain commas in braces.
-#define EXPECT_MESSAGE(message, ...) EXPECT_STREQ(test::error_of([&] { (void)(__VA_ARGS__); }).what(), message)
+#define EXPECT_MESSAGE(message, ...) \
+  EXPECT_STREQ(test::error_of([&] { (void)(__VA_ARGS__); }).what(), message)
 
 Tensor f32(const std::string& name, Dims dims) {
   return placeholder(name, Type::kF32, std::move(dims));
@@ -18,31 +19,32 @@ Tensor f32(const std::string& name, Dims dims) {
 
 TEST(ShapeErrorTest, EinsumNamesTheIndexAndBothTensors) {
   EXPECT_MESSAGE("einsum \"b i; o i => b o\": index i is 784 in 'x' [50, 784] but 100 in 'w' [10, 100]",
-               einsum("b i; o i => b o", f32("x", {50, 784}), f32("w", {10, 100})));
+                 einsum("b i; o i => b o", f32("x", {50, 784}), f32("w", {10, 100})));
   EXPECT_MESSAGE("einsum \"... a; ... a => a\": axis 0 of `...` is 3 in 'x' [3, 2] but 4 in 'y' [4, 2]",
-               einsum("... a; ... a => a", f32("x", {3, 2}), f32("y", {4, 2})));
+                 einsum("... a; ... a => a", f32("x", {3, 2}), f32("y", {4, 2})));
 }
 
 TEST(ShapeErrorTest, EinsumNamesTheWrongRank) {
   EXPECT_MESSAGE("einsum \"b i => b\": operand 1 has 2 indices, but 'x' [50] has rank 1",
-               einsum("b i => b", f32("x", {50})));
+                 einsum("b i => b", f32("x", {50})));
   EXPECT_MESSAGE("einsum \"... a b => a\": operand 1 has 2 indices besides `...`, but 'x' [50] has rank 1",
-               einsum("... a b => a", f32("x", {50})));
+                 einsum("... a b => a", f32("x", {50})));
 }
 
 TEST(ShapeErrorTest, EinsumReportsInvalidSpecs) {
   const Tensor x = f32("x", {2, 2});
   EXPECT_MESSAGE("einsum \"a b\": expected exactly one `=>`, before the indices of the result",
-               einsum("a b", x));
+                 einsum("a b", x));
   EXPECT_MESSAGE("einsum \"a b => c\": index c of the result does not appear in any operand",
-               einsum("a b => c", x));
+                 einsum("a b => c", x));
   EXPECT_MESSAGE("einsum \"a b => a a\": index a appears twice in the result", einsum("a b => a a", x));
   EXPECT_MESSAGE("einsum \"a b; b => a\": expected 2 operands, got 1", einsum("a b; b => a", x));
   EXPECT_MESSAGE(
       "einsum \"a, b => a\": 'a,' is not a valid index; separate letters or words by spaces, as in "
       "\"b i; o i => b o\"",
       einsum("a, b => a", x));
-  EXPECT_MESSAGE("einsum \"... a ... => a\": `...` appears twice in one operand", einsum("... a ... => a", x));
+  EXPECT_MESSAGE("einsum \"... a ... => a\": `...` appears twice in one operand",
+                 einsum("... a ... => a", x));
   EXPECT_MESSAGE(
       "einsum \"a b; a b => a\": 'x' [2, 2] is f32 and 'y' [2, 2] is f64; all operands must have the same "
       "numeric type",
@@ -51,7 +53,7 @@ TEST(ShapeErrorTest, EinsumReportsInvalidSpecs) {
 
 TEST(ShapeErrorTest, BroadcastingNamesTheAxis) {
   EXPECT_MESSAGE("+: cannot broadcast 'x' [50, 3] with 'b' [4]: axis -1 has sizes 3 and 4",
-               f32("x", {50, 3}) + f32("b", {4}));
+                 f32("x", {50, 3}) + f32("b", {4}));
 }
 
 TEST(ShapeErrorTest, OperationsReportWrongTypes) {
@@ -62,7 +64,7 @@ TEST(ShapeErrorTest, OperationsReportWrongTypes) {
   EXPECT_MESSAGE("exp: 'n' [2] is i64; exp takes floats", exp(n));
   EXPECT_MESSAGE("fma: 'n' [2] is i64; fma takes floats", fma(n, n, n));
   EXPECT_MESSAGE("select: the condition 'x' [2] is f32, but must be bool, such as the result of a comparison",
-               select(x, x, 0.0));
+                 select(x, x, 0.0));
   EXPECT_MESSAGE("any: 'x' [2] is f32, but must be bool, such as the result of a comparison", any(x));
   EXPECT_MESSAGE("mean: 'n' [2] is i64; cast it to a float first", mean(n));
 }
@@ -78,11 +80,11 @@ TEST(ShapeErrorTest, OperationsReportInvalidAxes) {
 TEST(ShapeErrorTest, ShapesMustBeValidInPrograms) {
   const std::uint64_t huge = std::uint64_t{1} << 33U;  // its square is 4 modulo 2^64
   EXPECT_MESSAGE("a tensor of shape [8589934592, 8589934592, 1] has more elements than a program can address",
-               reshape(f32("x", {4}), {huge, huge, 1}));
+                 reshape(f32("x", {4}), {huge, huge, 1}));
   EXPECT_MESSAGE("a tensor of shape [8589934592, 8589934592] has more elements than a program can address",
-               broadcast_to(f32("x", {1}), {huge, huge}));
+                 broadcast_to(f32("x", {1}), {huge, huge}));
   EXPECT_MESSAGE("a tensor of shape [3, 0]: every dimension must be at least 1",
-               one_hot(placeholder("n", Type::kU8, {3}), 0, Type::kF32));
+                 one_hot(placeholder("n", Type::kU8, {3}), 0, Type::kF32));
   EXPECT_MESSAGE("a tensor of shape [2, 0]: every dimension must be at least 1", zeros(Type::kF32, {2, 0}));
 }
 
@@ -100,7 +102,7 @@ TEST(ShapeErrorTest, ShapeOperationsReportMismatches) {
       "concat along axis 1: 'x' [2, 3] f32 and 'y' [3, 3] f32 must be equal except for the size of that axis",
       concat({x, f32("y", {3, 3})}, 1));
   EXPECT_MESSAGE("take_along: 'ids' [3] must have the shape of 'x' [2, 3] without its last axis",
-               take_along(x, placeholder("ids", Type::kI32, {3})));
+                 take_along(x, placeholder("ids", Type::kI32, {3})));
   EXPECT_MESSAGE("gather: the indices 'ids' [3] are f32; they must be integers", gather(x, f32("ids", {3})));
 }
 
@@ -111,18 +113,18 @@ TEST(ShapeErrorTest, RowsMustBeInRangeForEveryValueOfTheSymbol) {
       "60 rows",
       rows(x, Symbol{"row", 0, 60, 7}, 7));
   EXPECT_MESSAGE("rows('x' [60, 3], row, 1): the symbol's range [0, 0) with step 1 is empty",
-               rows(x, Symbol{"row", 0, 0, 1}, 1));
+                 rows(x, Symbol{"row", 0, 0, 1}, 1));
   EXPECT_MESSAGE("rows('x' [60, 3], row, 61): cannot take 61 rows of axis 0",
-               rows(x, Symbol{"row", 0, 1, 1}, 61));
+                 rows(x, Symbol{"row", 0, 1, 1}, 61));
 }
 
 TEST(ShapeErrorTest, InvalidLeavesAreReported) {
   EXPECT_MESSAGE("tensor 'x' [2, 0]: every dimension must be at least 1", f32("x", {2, 0}));
   EXPECT_MESSAGE("literal 'x': f32[2, 2] needs 16 bytes, but got 12", tensor<float>({1, 2, 3}, {2, 2}, "x"));
   EXPECT_MESSAGE("tensor 'x' [1099511627776, 1099511627776] has more elements than a program can address",
-               f32("x", {std::uint64_t{1} << 40U, std::uint64_t{1} << 40U}));
+                 f32("x", {std::uint64_t{1} << 40U, std::uint64_t{1} << 40U}));
   EXPECT_MESSAGE("an empty Tensor has no type, dims or values; assign an expression to it first",
-               Tensor().dims());
+                 Tensor().dims());
   EXPECT_MESSAGE("exp: an operand is an empty Tensor; assign an expression to it first", exp(Tensor()));
 }
 
@@ -132,10 +134,11 @@ TEST(ShapeErrorTest, LossesNameTheirOperands) {
       "cross_entropy: the labels 'labels' [40] must have the shape of the logits 'logits' [50, 10] without "
       "the last axis",
       cross_entropy(logits, placeholder("labels", Type::kU8, {40})));
-  EXPECT_MESSAGE("cross_entropy: the labels 'labels' [50] are f32; they must be class numbers of integer type",
-               cross_entropy(logits, f32("labels", {50})));
+  EXPECT_MESSAGE(
+      "cross_entropy: the labels 'labels' [50] are f32; they must be class numbers of integer type",
+      cross_entropy(logits, f32("labels", {50})));
   EXPECT_MESSAGE("mse: the output 'logits' [50, 10] and the target 'target' [50] differ in shape",
-               mse(logits, f32("target", {50})));
+                 mse(logits, f32("target", {50})));
 }
 
 }  // namespace
