@@ -46,6 +46,18 @@ TEST_F(SdkMemoryTest, InvalidCopiesAreRejected) {
   entered.close(device);
 }
 
+TEST_F(SdkMemoryTest, OutOfMemoryReportsBytesRequestedUsedAndAvailable) {
+  control_->memory_limit = 100;
+  Entered entered(entry());
+  yoke_device* const device = entered.open();
+  yoke_buffer* const first = entered.buffer(device, 60);
+  yoke_buffer* second = nullptr;
+  EXPECT_EQ(entered.try_buffer(device, 41, YOKE_MEMORY_DEVICE, &second), YOKE_STATUS_OUT_OF_DEVICE_MEMORY);
+  EXPECT_EQ(entered.error.text, "device 0 is out of memory: 41 bytes requested, 60 of 100 in use");
+  entered.backend->buffer_destroy(first);
+  entered.close(device);
+}
+
 TEST_F(SdkMemoryTest, LimitHoldsWhenThreadsCompete) {
   control_->memory_limit = 300;
   Entered entered(entry());

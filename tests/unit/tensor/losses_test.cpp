@@ -42,6 +42,16 @@ TEST(LossesTest, CrossEntropyIsStableForLargeLogits) {
             (Floats{1000}));
 }
 
+TEST(LossesTest, GradientOfCrossEntropyIsSoftmaxMinusOneHot) {
+  const Tensor logits = tensor<double>({0.5, -1, 2, 1, 1, 0}, {2, 3});
+  const Tensor labels = tensor<std::uint8_t>({2, 0}, {2});
+  const auto got = values<double>(gradients(cross_entropy(logits, labels), {logits})[0]);
+  const auto expected = values<double>((softmax(logits) - one_hot(labels, 3, Type::kF64)) * 0.5);
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    EXPECT_NEAR(got[i], expected[i], 1e-15);
+  }
+}
+
 TEST(LossesTest, SoftmaxOfAnyAxisSumsToOne) {
   const Tensor x = tensor<float>({100, 200, 300, 400, 500, 600}, {2, 3});
   for (const int axis : {0, 1, -1}) {
