@@ -17,10 +17,15 @@ auto at(Bytes& bytes, Offset offset) {
 }
 
 void round_trip(Kit& kit) {
-  const Bytes sent = kit.random().bytes(1000);
+  Bytes sent = kit.random().bytes(1000);
   const Buffer buffer(kit.device(), sent.size());
-  buffer.write(0, sent);
-  check(buffer.contents() == sent, "to_host returned other bytes than from_host had written");
+  for (int pass = 0; pass < 2; ++pass) {
+    buffer.write(0, sent);
+    check(buffer.contents() == sent, "to_host returned other bytes than from_host had written");
+    for (std::byte& byte : sent) {
+      byte = ~byte;  // a byte that equals what was there before by chance differs in the second pass
+    }
+  }
 }
 
 // Host memory at any alignment, with guard bytes on both sides.
