@@ -54,26 +54,6 @@ void add_scaled(Form& to, const Form& from, std::int64_t scale) {
   }
 }
 
-bool may_be_out_of_range(const Program& program, const Statement& statement, std::uint32_t tensor,
-                         std::span<const Affine> indices) {
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    if (may_be_out_of_range(program, statement, indices[i], program.tensors[tensor].dims[i])) {
-      return true;
-    }
-  }
-  return false;
-}
-
-bool may_be_out_of_range(const Program& program, const Statement& statement, const Access& access) {
-  for (std::size_t i = 0; i < access.indices.size(); ++i) {
-    if (!access.indices[i].element_of && may_be_out_of_range(program, statement, access.indices[i].affine,
-                                                             program.tensors[access.tensor].dims[i])) {
-      return true;
-    }
-  }
-  return false;
-}
-
 Form linear_form(const Program& program, const Statement& statement, const Access& access) {
   const std::size_t loop_count = statement.loops.size();
   const std::size_t symbol_count = program.symbols.size();

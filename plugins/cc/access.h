@@ -26,13 +26,8 @@ struct Form {
 Form form_of(const program::Affine& affine, std::size_t loop_count, std::size_t symbol_count);
 void add_scaled(Form& to, const Form& from, std::int64_t scale);
 
-// True if an affine index of the access may be out of range for some values of loops and symbols.
-bool may_be_out_of_range(const program::Program& program, const program::Statement& statement,
-                         std::uint32_t tensor, std::span<const program::Affine> indices);
-bool may_be_out_of_range(const program::Program& program, const program::Statement& statement,
-                         const program::Access& access);
-
-// The number of the accessed element within its tensor; indices read from tensors count as 0.
+// The number of the accessed element within its tensor; indices read from tensors count as 0, and divided ones as
+// their dividend.
 Form linear_form(const program::Program& program, const program::Statement& statement,
                  const program::Access& access);
 

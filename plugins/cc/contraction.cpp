@@ -33,8 +33,8 @@ namespace {
 // form that is in range in every iteration.
 std::optional<Operand> operand(const Program& program, const Statement& statement, const Expr& expr) {
   const Expr& read = expr.op == Op::kCast ? expr.args[0] : expr;
-  if (read.op != Op::kRead || has_element_index(read.access) ||
-      may_be_out_of_range(program, statement, read.access) || read.type == Type::kBool) {
+  if (read.op != Op::kRead || may_be_out_of_range(program, statement, read.access) ||
+      read.type == Type::kBool) {
     return std::nullopt;
   }
   // Only casts that preserve every value may be skipped: the product is then the same.
@@ -168,7 +168,7 @@ std::optional<BiasAdd> recognize_bias(const Program& program, const Statement& c
     const Expr& bias = next.value.args[1 - place];
     if (sum.op != Op::kRead || bias.op != Op::kRead || sum.access.tensor != contraction.target.tensor ||
         bias.access.tensor == contraction.target.tensor || sum.access.indices != contraction.target.indices ||
-        has_element_index(bias.access) || may_be_out_of_range(program, next, bias.access)) {
+        may_be_out_of_range(program, next, bias.access)) {
       continue;
     }
     BiasAdd result;

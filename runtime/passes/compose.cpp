@@ -10,7 +10,7 @@ class Composer {
   Composer(const Producer& producer, const std::vector<Index>& outer, const std::vector<Loop>& loops)
       : producer_(producer), outer_(outer), may_exceed_(outer.size(), false) {
     for (std::size_t d = 0; d < outer.size(); ++d) {
-      may_exceed_[d] = !stays_inside(producer.program, loops, outer[d], producer.dims()[d]);
+      may_exceed_[d] = may_be_out_of_range(producer.program, loops, outer[d], producer.dims()[d]);
     }
   }
 
@@ -29,7 +29,7 @@ class Composer {
         continue;
       }
       const Index& index = outer_[producer_.dim_of(term.id)];
-      if (index.element_of || !add_scaled(result, index.affine, term.coefficient)) {
+      if (index.element_of || index.divisor != 1 || !add_scaled(result, index.affine, term.coefficient)) {
         return std::nullopt;
       }
     }
@@ -48,7 +48,7 @@ class Composer {
       }
       return result;
     }
-    if (const std::optional<std::uint32_t> loop = inner.affine.single_loop()) {
+    if (const auto loop = inner.divisor == 1 ? inner.affine.single_loop() : std::nullopt) {
       return outer_[producer_.dim_of(*loop)];
     }
     std::optional<Affine> composed_affine = affine(inner.affine);
@@ -106,7 +106,7 @@ class Composer {
             return false;  // the access to the index tensor would be out of range
           }
         }
-        if (!index.element_of && source_dims[s] == producer_.dims()[d]) {
+        if (!index.element_of && index.divisor == 1 && source_dims[s] == producer_.dims()[d]) {
           const std::optional<std::uint32_t> loop = index.affine.single_loop();
           is_alone = is_alone || (loop && producer_.dim_of(*loop) == d);
         }

@@ -27,30 +27,31 @@ std::optional<Expr> known_index(const Program& program, const std::vector<Loop>&
   return constant_from(Type::kI64, literal);
 }
 
-// Resolves an `else` that always or never applies.
+// Resolves an `else` that always or never applies, and divisions that are always exact.
 std::optional<Expr> known_read(const Program& program, const std::vector<Loop>& loops, const Expr& expr) {
   const Access& access = expr.access;
   if (!access.otherwise) {
     return std::nullopt;
   }
   const std::vector<std::uint64_t>& dims = program.tensors[access.tensor].dims;
-  bool inside = true;
+  Expr plain = expr;
+  bool changed = false;
   for (std::size_t d = 0; d < dims.size(); ++d) {
-    const Index& index = access.indices[d];
-    inside = inside && stays_inside(program, loops, index, dims[d]);
-    if (!index.element_of) {
-      const auto range = range_of(program, loops, index.affine);
-      if (range && (range->high < 0 || range->low >= static_cast<std::int64_t>(dims[d]))) {
-        return constant_from(expr.type, *access.otherwise);
-      }
+    Index& index = plain.access.indices[d];
+    if (is_out_of_range(program, loops, index, dims[d])) {
+      return constant_from(expr.type, *access.otherwise);
+    }
+    const auto quotient = index.divisor == 1 ? std::nullopt : exact_quotient(index);
+    if (quotient) {
+      index = {*quotient, {}, {}};
+      changed = true;
     }
   }
-  if (!inside) {
-    return std::nullopt;
+  if (!may_be_out_of_range(program, loops, plain.access)) {
+    plain.access.otherwise.reset();
+    changed = true;
   }
-  Expr plain = expr;
-  plain.access.otherwise.reset();
-  return plain;
+  return changed ? std::optional(std::move(plain)) : std::nullopt;
 }
 
 std::optional<Expr> better(const Program& program, const std::vector<Loop>& loops, const Expr& expr) {

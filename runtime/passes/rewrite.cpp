@@ -79,11 +79,6 @@ bool writes_whole(const Program& program, const Statement& statement) {
   return true;
 }
 
-bool stays_inside(const Program& program, const std::vector<Loop>& loops, const Index& index,
-                  std::uint64_t dim) {
-  return !index.element_of && !may_be_out_of_range(program, loops, index.affine, dim);
-}
-
 void rename_tensor(Statement& statement, std::uint32_t from, std::uint32_t to) {
   visit_mentions(statement, [&](std::uint32_t& tensor) { tensor = tensor == from ? to : tensor; });
 }

@@ -52,10 +52,6 @@ inline bool touches(const Statement& statement, std::uint32_t tensor) {
 // Whether the statement assigns every element of its target, regardless of the previous contents.
 bool writes_whole(const Program& program, const Statement& statement);
 
-// Whether the index is affine and in [0, dim) for all values of loops and symbols.
-bool stays_inside(const Program& program, const std::vector<Loop>& loops, const Index& index,
-                  std::uint64_t dim);
-
 // Replaces every read and write of `from` by one of `to`.
 void rename_tensor(Statement& statement, std::uint32_t from, std::uint32_t to);
 

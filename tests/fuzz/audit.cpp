@@ -66,19 +66,19 @@ class Audit {
     bool outside = false;
     bool dynamic = false;
   };
-  template <class Indices, class Get>
-  Element element(std::uint32_t number, const Indices& indices, const Get& affine_of) {
+  Element element(std::uint32_t number, const std::vector<Index>& indices) {
     const Tensor& tensor = program_.tensors[number];
     Element found;
     std::uint64_t at = 0;
     for (std::size_t dim = 0; dim < indices.size(); ++dim) {
-      const Affine* affine = affine_of(indices[dim]);
-      if (affine == nullptr) {
+      if (indices[dim].element_of) {
         found.dynamic = true;
         continue;
       }
-      const std::int64_t i = value(*affine);
-      found.outside = found.outside || i < 0 || i >= static_cast<std::int64_t>(tensor.dims[dim]);
+      const std::int64_t dividend = value(indices[dim].affine);
+      const std::int64_t i = dividend / indices[dim].divisor;
+      found.outside = found.outside || i < 0 || i >= static_cast<std::int64_t>(tensor.dims[dim]) ||
+                      i * indices[dim].divisor != dividend;
       at = at * tensor.dims[dim] + static_cast<std::uint64_t>(found.outside ? 0 : i);
     }
     if (!found.outside && !found.dynamic) {
@@ -91,16 +91,18 @@ class Audit {
   Element locate(const Access& access) {
     for (const Index& index : access.indices) {
       if (index.element_of) {
-        const auto inner =
-            element(*index.element_of, index.element_indices, [](const Affine& affine) { return &affine; });
+        std::vector<Index> indices;
+        for (const Affine& affine : index.element_indices) {
+          indices.push_back({affine, {}, {}});
+        }
+        const Element inner = element(*index.element_of, indices);
         if (!inner.number) {
           wrong("an index is read out of the range of '" + program_.tensors[*index.element_of].name + "'");
         }
         check_written(*index.element_of, *inner.number);
       }
     }
-    return element(access.tensor, access.indices,
-                   [](const Index& index) { return index.element_of ? nullptr : &index.affine; });
+    return element(access.tensor, access.indices);
   }
 
   void check_written(std::uint32_t tensor, std::uint64_t number) const {

@@ -183,6 +183,7 @@ inline constexpr Bug kBugs[] = {
     // Programs.
     {"gather_is_off_by_one", "program.random-*", "the reference executor has"},
     {"gather_clamps_indices", "program.random-*", "the reference executor has"},
+    {"index_division_floors", "program.random-*", "the reference executor has"},
     {"else_value_is_always_zero", "program.random-*", "is 0, the reference executor has"},
     {"scatter_clamps_indices", "program.random-*", "the reference executor has"},
     {"scatter_drops_duplicates", "program.random-*", "the reference executor has"},

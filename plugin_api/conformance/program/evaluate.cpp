@@ -159,6 +159,10 @@ class Evaluation {
         at = value.unknown ? 0 : value.integer;
       } else {
         at = position(index.affine);
+        if (at % index.divisor != 0) {
+          return kOutside;
+        }
+        at /= index.divisor;
       }
       const auto size = static_cast<std::int64_t>(tensor.dims[dim]);
       if (at < 0 || at >= size) {

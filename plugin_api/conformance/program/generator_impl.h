@@ -109,7 +109,7 @@ class Generator {
   Range range(const Affine& affine) const;
   static void add_term(Affine& affine, bool is_symbol, std::uint32_t id, std::int64_t coefficient);
   std::optional<Affine> inside(std::uint64_t dim);
-  Affine anywhere();
+  program::Index anywhere();
   program::Index gather_index(std::uint64_t dim);
   program::Literal literal(Type type);
   Expr constant(Type type);

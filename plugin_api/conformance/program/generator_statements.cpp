@@ -275,7 +275,10 @@ void Generator::reduce_form(Reduce reduce) {
   add_reduce_loops(reduce == Reduce::kProd ? 12 : chance(25) ? 4000 : 100);
   statement_.accumulator = types->accumulator;
   const bool sums = reduce == Reduce::kSum && program::is_float(types->target);
-  Expr made = reduce == Reduce::kProd || chance(40)
+  // Sums of integers of all magnitudes show whether the accumulator holds them.
+  const bool wide = reduce == Reduce::kSum && program::is_integer(types->value) && chance(75);
+  Expr made = wide ? read_new(types->value, DataKind::kWide)
+              : reduce == Reduce::kProd || chance(40)
                   ? read_new(types->value, kind_for(reduce))
                   : value(types->value, 1 + static_cast<int>(random_.below(2)), chance(50));
   const bool exact = is_exact(made) && !sums;

@@ -93,7 +93,8 @@ void Generator::contraction_form() {
   }
 }
 
-// y[n, o, h.., w..] = sum[c, kh..] (x[n, c, stride * h + dilation * kh - pad] else 0) * w[o, c, kh..]
+// y[n, o, h..] = sum[c, kh..] (x[n, c, stride * h + dilation * kh - pad] else 0) * w[o, c, kh..], or the gradient's
+// form, x[n, c, (h + pad - dilation * kh) / stride]
 void Generator::convolution_form() {
   const auto types = accumulation({});
   if (!types) {
@@ -115,6 +116,7 @@ void Generator::convolution_form() {
   Dims image_size = {sizes[0], channels};
   Dims kernel_size = {sizes[1], channels};
   bool leaves = false;
+  const bool backward = chance(40);
   for (std::size_t i = 0; i < space; ++i) {
     const std::uint64_t taps = 1 + random_.below(4);
     const std::uint32_t tap = add_reduce_loop(taps);
@@ -122,13 +124,15 @@ void Generator::convolution_form() {
     const std::int64_t dilation = random_.between(1, 2);
     const std::int64_t pad = chance(50) ? random_.between(0, static_cast<std::int64_t>(taps)) : 0;
     Affine affine;
-    affine.constant = -pad;
-    add_term(affine, false, static_cast<std::uint32_t>(2 + i), stride);
-    add_term(affine, false, tap, dilation);
-    const Range reach = range(affine);
+    affine.constant = backward ? pad : -pad;
+    add_term(affine, false, static_cast<std::uint32_t>(2 + i), backward ? 1 : stride);
+    add_term(affine, false, tap, backward ? -dilation : dilation);
+    Range reach = range(affine);
+    const std::int64_t divisor = backward ? stride : 1;
+    reach.high /= divisor;
     const std::int64_t size = std::max<std::int64_t>(1, reach.high + 1 - (chance(50) ? pad : 0));
-    leaves = leaves || reach.low < 0 || reach.high >= size;
-    image.indices.push_back({affine, {}, {}});
+    leaves = leaves || reach.low < 0 || reach.high >= size || divisor != 1;
+    image.indices.push_back({affine, {}, {}, divisor});
     kernel.indices.push_back(at(tap));
     image_size.push_back(static_cast<std::uint64_t>(size));
     kernel_size.push_back(taps);

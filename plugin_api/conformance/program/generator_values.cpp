@@ -115,8 +115,9 @@ std::optional<Affine> Generator::inside(std::uint64_t dim) {
   return std::nullopt;
 }
 
-Affine Generator::anywhere() {
-  Affine affine;
+Index Generator::anywhere() {
+  Index index;
+  Affine& affine = index.affine;
   affine.constant = random_.between(-4, 4);
   for (std::uint32_t loop = 0; loop < statement_.loops.size(); ++loop) {
     if (chance(100 / (1 + statement_.loops.size()))) {
@@ -126,14 +127,15 @@ Affine Generator::anywhere() {
   if (!case_.program.symbols.empty() && chance(30)) {
     add_term(affine, true, 0, one_of<std::int64_t>({1, -1, 2}));
   }
-  return affine;
+  index.divisor = chance(35) ? random_.between(2, 4) : 1;
+  return index;
 }
 
 // An element of a new integer argument whose values are mostly in range of `dim`.
 Index Generator::gather_index(std::uint64_t dim) {
   const auto type = type_where(program::is_integer);
   if (!type) {
-    return {anywhere(), {}, {}};
+    return anywhere();
   }
   Index index;
   Dims size;
@@ -207,7 +209,7 @@ Expr Generator::read_of(std::uint32_t tensor) {
       continue;
     }
     leaves = true;
-    access.indices.push_back(may_add_tensor() && chance(35) ? gather_index(dim) : Index{anywhere(), {}, {}});
+    access.indices.push_back(may_add_tensor() && chance(35) ? gather_index(dim) : anywhere());
   }
   if (leaves || chance(3)) {
     access.otherwise = literal(type);

@@ -290,7 +290,7 @@ class Shrinker {
     return true;
   }
 
-  // Simplifies indices: no offset, no terms, stride 1, fewer terms, no gather, no `else` or a plain one.
+  // Simplifies indices: no offset, no terms, stride 1, fewer terms, no division, no gather, no `else` or a plain one.
   bool indices() {
     bool progress = each(affines_of, [](Affine& affine) { return std::exchange(affine.constant, 0) != 0; });
     progress |= each(affines_of, [](Affine& affine) { return !std::exchange(affine, {}).terms.empty(); });
@@ -301,6 +301,13 @@ class Shrinker {
       const bool has_more = affine.terms.size() > 1;
       affine.terms.resize(has_more ? 1 : affine.terms.size());
       return has_more;
+    });
+    progress |= each(accesses_of, [](Access& access) {
+      bool divides = false;
+      for (Index& index : access.indices) {
+        divides = std::exchange(index.divisor, 1) != 1 || divides;
+      }
+      return divides;
     });
     progress |= each(accesses_of, [](Access& access) {
       bool gathers = false;

@@ -42,22 +42,11 @@ std::int64_t stride(const Program& program, const Access& access, std::uint32_t 
   return sum;
 }
 
-bool is_plain(const Program& program, const Statement& statement, const Access& access) {
-  for (std::size_t dim = 0; dim < access.indices.size(); ++dim) {
-    if (access.indices[dim].element_of ||
-        yoke::program::may_be_out_of_range(program, statement, access.indices[dim].affine,
-                                           program.tensors[access.tensor].dims[dim])) {
-      return false;
-    }
-  }
-  return true;
-}
-
 // Whether the statement is `target = sum read * read` or `+=`, in one float type, with all reads in range.
 bool is_contraction(const Program& program, const Statement& statement) {
   const Type type = program.tensors[statement.target.tensor].type;
   const auto is_read = [&](const yoke::program::Expr& expr) {
-    return expr.op == Op::kRead && is_plain(program, statement, expr.access);
+    return expr.op == Op::kRead && !yoke::program::may_be_out_of_range(program, statement, expr.access);
   };
   return statement.reduce == yoke::program::Reduce::kSum && (type == Type::kF32 || type == Type::kF64) &&
          (statement.assign == Assign::kSet || statement.assign == Assign::kAdd) &&

@@ -293,8 +293,15 @@ Printer::Place Printer::place(const Access& access) {
       at = "(" + integer_ + ")" + at;
     } else {
       line("const " + integer_ + " " + at + " = " + index(one.affine) + ";");
-      if (yoke::program::may_be_out_of_range(program_, statement_, one.affine, to.dims[dim])) {
-        result.inside += (result.inside.empty() ? "" : " && ") + at + " >= 0 && " + at + " < " + extent;
+      if (yoke::program::may_be_out_of_range(program_, statement_, one, to.dims[dim])) {
+        const std::uint64_t end = to.dims[dim] * static_cast<std::uint64_t>(one.divisor);
+        result.inside +=
+            (result.inside.empty() ? "" : " && ") + at + " >= 0 && " + at + " < " + std::to_string(end);
+      }
+      if (one.divisor != 1) {
+        const std::string divisor = std::to_string(one.divisor);
+        result.inside += " && " + at + " % " + divisor + " == 0";
+        at = "(" + at + " / " + divisor + ")";
       }
     }
     result.element +=

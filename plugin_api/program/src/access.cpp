@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 
 namespace yoke::program {
@@ -37,6 +38,46 @@ bool may_be_out_of_range(const Program& program, std::span<const Loop> loops, co
                          std::uint64_t extent) {
   const auto range = range_of(program, loops, affine);
   return !range || range->low < 0 || static_cast<std::uint64_t>(range->high) >= extent;
+}
+
+bool may_be_out_of_range(const Program& program, std::span<const Loop> loops, const Index& index,
+                         std::uint64_t extent) {
+  return index.element_of || index.divisor != 1 || may_be_out_of_range(program, loops, index.affine, extent);
+}
+
+bool may_be_out_of_range(const Program& program, std::span<const Loop> loops, const Access& access) {
+  const std::vector<std::uint64_t>& dims = program.tensors[access.tensor].dims;
+  for (std::size_t dim = 0; dim < dims.size(); ++dim) {
+    if (may_be_out_of_range(program, loops, access.indices[dim], dims[dim])) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool is_out_of_range(const Program& program, std::span<const Loop> loops, const Index& index,
+                     std::uint64_t extent) {
+  if (index.element_of) {
+    return false;
+  }
+  std::int64_t step = index.divisor;  // what all terms and the divisor are multiples of
+  for (const Affine::Term& term : index.affine.terms) {
+    step = std::gcd(step, term.coefficient % step);
+  }
+  const auto range = range_of(program, loops, index.affine);
+  return index.affine.constant % step != 0 ||
+         (range && (range->high < 0 || range->low >= index.divisor * static_cast<std::int64_t>(extent)));
+}
+
+std::optional<Affine> exact_quotient(const Index& index) {
+  Affine quotient = index.affine;
+  bool exact = quotient.constant % index.divisor == 0;
+  quotient.constant /= index.divisor;
+  for (Affine::Term& term : quotient.terms) {
+    exact = exact && term.coefficient % index.divisor == 0;
+    term.coefficient /= index.divisor;
+  }
+  return exact ? std::optional(std::move(quotient)) : std::nullopt;
 }
 
 bool add_scaled(Affine& a, const Affine& b, std::int64_t scale) {

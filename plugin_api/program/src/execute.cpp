@@ -35,6 +35,7 @@ struct Place {
   std::vector<std::int64_t> dims;
   struct Dim {
     Position position;
+    std::int64_t divisor = 1;
     std::vector<Place> element;  // empty for an affine index, else the one place that holds the index
   };
   std::vector<Dim> indices;
@@ -44,8 +45,14 @@ struct Place {
     std::int64_t number = 0;
     for (std::size_t dim = 0; dim < indices.size(); ++dim) {
       const Dim& index = indices[dim];
-      const std::int64_t i =
+      std::int64_t i =
           index.element.empty() ? index.position.at(counters) : index.element[0].value(counters).integer;
+      if (index.divisor != 1) {
+        if (i % index.divisor != 0) {
+          return -1;
+        }
+        i /= index.divisor;
+      }
       if (i < 0 || i >= dims[dim]) {
         return -1;
       }
@@ -162,10 +169,11 @@ class Executor {
       Place::Dim dim;
       if (!index.element_of) {
         dim.position = position(index.affine);
+        dim.divisor = index.divisor;
       } else {
         dim.element.push_back(tensor_place(*index.element_of));
         for (const Affine& affine : index.element_indices) {
-          dim.element[0].indices.push_back({position(affine), {}});
+          dim.element[0].indices.push_back({position(affine), 1, {}});
         }
       }
       result.indices.push_back(std::move(dim));

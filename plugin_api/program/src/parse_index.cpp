@@ -27,6 +27,17 @@ Access Parser::access(std::uint32_t tensor, Location at, bool declares_loops) {
 Index Parser::index(bool declares_loops) {
   Index index;
   const Token name = lexer_.peek();
+  if (take("(")) {
+    index.affine = affine(declares_loops);
+    expect(")", "after the dividend of an index");
+    expect("/", "and a divisor after an index in parentheses");
+    const Location at = lexer_.peek().at;
+    index.divisor = integer();
+    if (index.divisor < 2) {
+      fail(at, "the divisor of an index must be at least 2");
+    }
+    return index;
+  }
   Lexer further = lexer_;
   further.next();
   if (name.kind != Token::Kind::kName || !further.peek().is("[")) {

@@ -60,9 +60,9 @@ class Printer {
 
   void program();
   void statement(const Statement& statement);
-  std::string affine_of(const Statement& statement, const Affine& affine) {
+  std::string index_of(const Statement& statement, const Index& index) {
     statement_ = &statement;
-    return this->affine(affine);
+    return this->index(index);
   }
   std::string text;
 
@@ -222,7 +222,8 @@ std::string Printer::affine(const Affine& affine) const {
 
 std::string Printer::index(const Index& index) const {
   if (!index.element_of) {
-    return affine(index.affine);
+    const std::string dividend = affine(index.affine);
+    return index.divisor == 1 ? dividend : "(" + dividend + ") / " + std::to_string(index.divisor);
   }
   std::string element = program_.tensors.at(*index.element_of).name + "[";
   for (std::size_t i = 0; i < index.element_indices.size(); ++i) {
@@ -375,8 +376,8 @@ std::string print(const Program& program, const Statement& statement) {
   return printer.text;
 }
 
-std::string affine_text(const Program& program, const Statement& statement, const Affine& affine) {
-  return Printer(program).affine_of(statement, affine);
+std::string index_text(const Program& program, const Statement& statement, const Index& index) {
+  return Printer(program).index_of(statement, index);
 }
 
 std::string fingerprint(const Module& module) {

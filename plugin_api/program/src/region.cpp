@@ -9,8 +9,6 @@ namespace {
 
 __extension__ using Wide = __int128;
 
-// Limit of an index's magnitude, so that sums and differences of two indices fit in i64.
-constexpr Wide kHighest = Wide{1} << 61;
 constexpr std::size_t kMaxIntervals = 4096;
 constexpr int kMaxPieces = 1 << 16;
 
@@ -170,11 +168,11 @@ std::optional<Interval> range_of(const Program& program, std::span<const Loop> l
     low += std::min(first, last);
     high += std::max(first, last);
     largest += std::max(magnitude(first), magnitude(last));
-    if (largest > kHighest) {
+    if (largest > kMaxIndex) {
       return std::nullopt;
     }
   }
-  if (largest > kHighest) {
+  if (largest > kMaxIndex) {
     return std::nullopt;
   }
   return Interval{static_cast<std::int64_t>(low), static_cast<std::int64_t>(high)};
@@ -204,6 +202,19 @@ std::optional<IndexSet> values_of(const Program& program, const Statement& state
     }
   }
   return set;
+}
+
+IndexSet divided(const IndexSet& set, std::int64_t divisor) {
+  const auto floor = [&](std::int64_t value) { return value / divisor - (value % divisor < 0 ? 1 : 0); };
+  IndexSet result;
+  for (const Interval& one : set) {
+    const Interval part = {floor(one.low + divisor - 1), floor(one.high)};
+    if (part.low <= part.high) {
+      result.push_back(part);
+    }
+  }
+  normalize(result);
+  return result;
 }
 
 IndexSet clipped(const IndexSet& set, std::uint64_t dim) {

@@ -17,6 +17,12 @@ using IndexSet = std::vector<Interval>;
 // The exact set of values of the index; empty if it consists of too many intervals.
 std::optional<IndexSet> values_of(const Program& program, const Statement& statement, const Affine& affine);
 
+// The limit of an index's magnitude, so that sums and differences of two indices fit in i64.
+inline constexpr std::int64_t kMaxIndex = std::int64_t{1} << 61;
+
+// The quotients of the values that the divisor divides.
+IndexSet divided(const IndexSet& set, std::int64_t divisor);
+
 // The part of `set` inside [0, dim).
 IndexSet clipped(const IndexSet& set, std::uint64_t dim);
 

@@ -32,7 +32,7 @@ void infer_from(const Tensor& tensor, std::span<const Index> indices, const Prog
   for (std::size_t dim = 0; dim < indices.size(); ++dim) {
     const Index& index = indices[dim];
     if (!index.element_of) {
-      one(index.affine, tensor, dim);
+      one(index.divisor == 1 ? index.affine : Affine{}, tensor, dim);
       continue;
     }
     for (std::size_t i = 0; i < index.element_indices.size(); ++i) {

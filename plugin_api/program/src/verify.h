@@ -12,7 +12,7 @@
 namespace yoke::program {
 
 // The index as text, for messages. Defined in printer.cpp.
-std::string affine_text(const Program& program, const Statement& statement, const Affine& affine);
+std::string index_text(const Program& program, const Statement& statement, const Index& index);
 
 class Verifier {
  public:
@@ -42,13 +42,13 @@ class Verifier {
   void read(const Expr& expr) const;
   void target() const;
   void bounds(const Access& access, bool may_be_out_of_range, Location at) const;
-  void bounds(const Affine& affine, const Tensor& tensor, std::size_t dim, bool may_be_out_of_range,
+  void bounds(const Index& index, const Tensor& tensor, std::size_t dim, bool may_be_out_of_range,
               const std::string& fix, Location at) const;
   void reads_are_written(const Expr& expr);
   void access_is_written(const Access& access, Location at);
   void elements_are_written(const Access& access, Location at);
   Region region_of(const Access& access) const;
-  IndexSet set_of(const Affine& affine, std::uint64_t dim) const;
+  IndexSet set_of(const Index& index, std::uint64_t dim) const;
   void own_target(const Expr& expr) const;
   bool scatters() const;
   void write();

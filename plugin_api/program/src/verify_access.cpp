@@ -22,10 +22,13 @@ void Verifier::shape_of(const Access& access, Location at) const {
       if (!index.element_indices.empty()) {
         fail(at, "an affine index must not have element indices");
       }
+      if (index.divisor < 1) {
+        fail(at, "the divisor of an index must be at least 2, or 1 for none");
+      }
       shape_of(index.affine, at);
       continue;
     }
-    if (*index.element_of >= program_.tensors.size() || index.affine != Affine{}) {
+    if (*index.element_of >= program_.tensors.size() || index.affine != Affine{} || index.divisor != 1) {
       fail(at, "an element index refers to tensor number " + std::to_string(*index.element_of) +
                    ", which does not exist, or has an affine part");
     }
@@ -107,25 +110,33 @@ void Verifier::bounds(const Access& access, bool may_be_out_of_range, Location a
   for (std::size_t dim = 0; dim < access.indices.size(); ++dim) {
     const Index& index = access.indices[dim];
     if (!index.element_of) {
-      bounds(index.affine, tensor, dim, may_be_out_of_range,
+      if (is_target && index.divisor != 1) {
+        fail(at, "the index '" + index_text(program_, *statement_, index) + "' of the target '" +
+                     tensor.name + "' must not be divided");
+      }
+      bounds(index, tensor, dim, may_be_out_of_range,
              is_target ? "" : "; to allow this, write (" + tensor.name + "[...] else 0)", at);
       continue;
     }
     const Tensor& elements = program_.tensors[*index.element_of];
     for (std::size_t i = 0; i < index.element_indices.size(); ++i) {
-      bounds(index.element_indices[i], elements, i, false, "", at);
+      bounds({index.element_indices[i], {}, {}}, elements, i, false, "", at);
     }
   }
 }
 
-void Verifier::bounds(const Affine& affine, const Tensor& tensor, std::size_t dim, bool may_be_out_of_range,
+void Verifier::bounds(const Index& index, const Tensor& tensor, std::size_t dim, bool may_be_out_of_range,
                       const std::string& fix, Location at) const {
-  const auto range = range_of(program_, *statement_, affine);
-  const std::string text = affine_text(program_, *statement_, affine);
-  if (!range) {
-    fail(at, "the index '" + text + "' of '" + tensor.name + "' may exceed 2^61");
-  }
+  const auto range = range_of(program_, *statement_, index.affine);
+  const std::string text = index_text(program_, *statement_, index);
   const auto size = static_cast<std::int64_t>(tensor.dims[dim]);
+  if (!range || (index.divisor != 1 && size > kMaxIndex / index.divisor)) {
+    fail(at, "the index '" + text + "' of '" + tensor.name + "' may exceed 2^61" +
+                 (range ? " before it is divided" : ""));
+  }
+  if (!may_be_out_of_range && index.divisor != 1) {
+    fail(at, "the division in the index '" + text + "' of '" + tensor.name + "' may leave a remainder" + fix);
+  }
   if (!may_be_out_of_range && (range->low < 0 || range->high >= size)) {
     fail(at, "the index '" + text + "' of '" + tensor.name + "' ranges from " + std::to_string(range->low) +
                  " to " + std::to_string(range->high) + "; the valid range is 0 to " +
@@ -182,7 +193,7 @@ void Verifier::elements_are_written(const Access& access, Location at) {
     const Tensor& tensor = program_.tensors[*index.element_of];
     Region region;
     for (std::size_t i = 0; i < index.element_indices.size(); ++i) {
-      region.push_back(set_of(index.element_indices[i], tensor.dims[i]));
+      region.push_back(set_of({index.element_indices[i], {}, {}}, tensor.dims[i]));
     }
     if (!written_[*index.element_of].covers(region)) {
       fail(at, "reads elements of '" + tensor.name + "' that no statement has written");
@@ -196,18 +207,18 @@ Region Verifier::region_of(const Access& access) const {
   Region region = whole(tensor);
   for (std::size_t dim = 0; dim < access.indices.size(); ++dim) {
     if (!access.indices[dim].element_of) {
-      region[dim] = set_of(access.indices[dim].affine, tensor.dims[dim]);
+      region[dim] = set_of(access.indices[dim], tensor.dims[dim]);
     }
   }
   return region;
 }
 
-IndexSet Verifier::set_of(const Affine& affine, std::uint64_t dim) const {
-  auto set = values_of(program_, *statement_, affine);
+IndexSet Verifier::set_of(const Index& index, std::uint64_t dim) const {
+  auto set = values_of(program_, *statement_, index.affine);
   if (!set) {
-    set = IndexSet{*range_of(program_, *statement_, affine)};
+    set = IndexSet{*range_of(program_, *statement_, index.affine)};
   }
-  return clipped(*set, dim);
+  return clipped(divided(*set, index.divisor), dim);
 }
 
 void Verifier::write() {

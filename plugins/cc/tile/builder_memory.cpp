@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "builder.h"
 
@@ -15,7 +16,7 @@ using program::Op;
 using program::Type;
 
 bool KernelBuilder::is_bounded(const Access& access, bool is_target) const {
-  return has_element_index(access) || may_be_out_of_range(program_, *statement_, access) ||
+  return may_be_out_of_range(program_, *statement_, access) ||
          (is_target && !is_injective(linear_form(program_, *statement_, access), statement_->loops));
 }
 
@@ -211,6 +212,9 @@ std::uint32_t KernelBuilder::bounded(const Access& access, std::uint8_t& mask, b
       mask = static_cast<std::uint8_t>(mask | mask_of(form));
       dim.form = static_cast<std::uint32_t>(kernel_.forms.size());
       kernel_.forms.push_back(form);
+      dim.divisor = access.indices[i].divisor;
+      const std::int64_t period = dim.divisor / std::gcd(dim.divisor, column_step(form));
+      result.period = std::min(std::lcm(result.period, std::min(period, kTileElements)), kTileElements);
     }
     result.dims.push_back(dim);
   }

@@ -9,6 +9,7 @@
 
 #include <yoke/program/program.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -64,6 +65,7 @@ struct Bounded {
   struct Dim {
     std::int64_t extent = 1;
     std::int64_t stride = 1;
+    std::int64_t divisor = 1;
     bool element = false;    // the index is read from a tensor; otherwise it is affine
     std::uint32_t form = 0;  // affine: index into TileKernel::forms
     std::uint16_t slot = 0;  // element: slot of the i64 indices
@@ -74,11 +76,27 @@ struct Bounded {
   std::vector<Dim> dims;
   std::uint64_t otherwise = 0;  // bytes of the value of an element that is out of range
   bool by_row = true;           // no index that is read from a tensor depends on the column
+  // Every how many columns all divisions are exact, if they are for some column; at most a row.
+  std::int64_t period = 1;
   GatherFn gather = nullptr;
   CopyFn copy = nullptr;
   ScatterFn scatter = nullptr;
   std::uint16_t offsets = 0;  // slot of the i64 offsets
 };
+
+// The place in one dimension, before any division, of a row's first column, and the step to the next column.
+struct Line {
+  std::int64_t place = 0;
+  std::int64_t step = 0;
+};
+using Lines = std::array<Line, 8>;  // per dimension
+
+// The columns of a row that are in range: `count` of them, from `first` on, Bounded::period apart.
+struct Columns {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+};
+Columns columns_inside(const Bounded& bounded, const Lines& lines, std::int64_t column_count);
 
 struct Instr {
   enum class Kind : std::uint8_t { kMap, kConst, kCopyIn, kCopyOut, kExpand, kBounded, kScatter, kIota };

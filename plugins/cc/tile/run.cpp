@@ -199,7 +199,9 @@ class Run {
         for (int64_t c = 0; c < nc; ++c) {
           const int64_t place = dim.element ? element(dim, r, c, nc) : base + r * rs + c * cs;
           int64_t& offset = offsets[r * nc + c];
-          offset = offset < 0 || place < 0 || place >= dim.extent ? -1 : offset + place * dim.stride;
+          const bool inside = offset >= 0 && place >= 0 && place < dim.extent * dim.divisor &&
+                              (dim.divisor == 1 || place % dim.divisor == 0);
+          offset = inside ? offset + (dim.divisor == 1 ? place : place / dim.divisor) * dim.stride : -1;
         }
       }
     }
@@ -217,50 +219,48 @@ class Run {
     }
   }
 
-  // The columns of a row that are in range form an interval, so only its ends need a check.
-  void gather_row(const Bounded& bounded, std::byte* dst, int64_t r, int64_t nc) const {
-    int64_t low = 0;
-    int64_t high = nc;
-    int64_t offset = 0;
-    int64_t step = 0;
-    for (const Bounded::Dim& dim : bounded.dims) {
-      int64_t place = 0;
-      int64_t cs = 0;
+  Lines lines_of(const Bounded& bounded, int64_t r, int64_t nc) const {
+    Lines lines;
+    for (std::size_t i = 0; i < bounded.dims.size(); ++i) {
+      const Bounded::Dim& dim = bounded.dims[i];
       if (dim.element) {
-        place = element(dim, r, 0, nc);
-      } else {
-        const Form& form = kernel_.forms[dim.form];
-        place = at(form, state_.form_bases[dim.form]) + r * row_step(form);
-        cs = column_step(form);
+        lines[i].place = element(dim, r, 0, nc);
+        continue;
       }
-      if (cs == 0) {
-        high = place < 0 || place >= dim.extent ? 0 : high;
-      } else if (cs > 0) {
-        low = std::max(low, place < 0 ? (-place + cs - 1) / cs : 0);
-        high = std::min(high, place >= dim.extent ? 0 : (dim.extent - place + cs - 1) / cs);
-      } else {
-        low = std::max(low, place >= dim.extent ? (place - dim.extent) / -cs + 1 : 0);
-        high = std::min(high, place < 0 ? 0 : place / -cs + 1);
-      }
-      if (high <= low) {
-        low = high = 0;
-        break;
-      }
-      offset += place * dim.stride;
-      step += cs * dim.stride;
+      const Form& form = kernel_.forms[dim.form];
+      lines[i] = {at(form, state_.form_bases[dim.form]) + r * row_step(form), column_step(form)};
     }
+    return lines;
+  }
+
+  // The columns of a row that are in range are evenly spaced, so not every element needs a check.
+  void gather_row(const Bounded& bounded, std::byte* dst, int64_t r, int64_t nc) const {
+    const Lines lines = lines_of(bounded, r, nc);
+    const auto [first, count] = columns_inside(bounded, lines, nc);
     const int64_t size = bounded.element_size;
     const auto fill = [&](int64_t from, int64_t to) {
       if (from < to) {
         bounded.copy(dst + from * size, &bounded.otherwise, 1, to - from, 0, 1, 0, 0);
       }
     };
-    fill(0, low);
-    if (low < high) {
-      bounded.copy(dst + low * size, tensors_[bounded.tensor] + (offset + low * step) * size, 1, high - low,
-                   0, 1, 0, step);
+    if (count == 0 || bounded.period > 1) {
+      fill(0, nc);
+    } else {
+      fill(0, first);
+      fill(first + count, nc);
     }
-    fill(high, nc);
+    if (count == 0) {
+      return;
+    }
+    int64_t offset = 0;
+    int64_t step = 0;
+    for (std::size_t i = 0; i < bounded.dims.size(); ++i) {
+      const Bounded::Dim& dim = bounded.dims[i];
+      offset += (lines[i].place + first * lines[i].step) / dim.divisor * dim.stride;
+      step += lines[i].step * bounded.period / dim.divisor * dim.stride;
+    }
+    bounded.copy(dst + first * size, tensors_[bounded.tensor] + offset * size, 1, count, 0, bounded.period, 0,
+                 step);
   }
 
   void fill_register(void* target, std::uint64_t bytes, Reg type, int64_t n) const {

@@ -136,6 +136,10 @@ void count_statement(program::Statement& statement, const program::Program& prog
     const bool target = &access == &statement.target;
     counts.add("gather", !target && gathers(access));
     counts.add("else without gather", access.otherwise && !gathers(access));
+    for (const program::Index& index : access.indices) {
+      counts.add("index: divided", index.divisor != 1);
+      counts.add("index: divided, several loops", index.divisor != 1 && index.affine.terms.size() > 1);
+    }
     counts.add("read of the target", !target && access.tensor == statement.target.tensor);
     const std::size_t rank = program.tensors[access.tensor].dims.size();
     for (std::size_t i = 0; i <= 8; ++i) {

@@ -36,7 +36,7 @@ void expect_small(const std::function<void(Program&)>& bug, std::size_t most_sta
                   std::uint64_t most_elements, const char* what) {
   int shrunk = 0;
   for (std::uint64_t index = 0; index < 600 && shrunk < 5; ++index) {
-    const Case drawn = generate_case(9, index, {0x3FE, false});
+    const Case drawn = generate_case(10, index, {0x3FE, false});
     const auto fails = [&](const Case& one) { return fails_with(one, bug); };
     if (!fails(drawn)) {
       continue;

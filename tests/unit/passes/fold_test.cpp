@@ -102,6 +102,15 @@ TEST(FoldConstants, ElseThatNeverOrAlwaysAppliesIsRemoved) {
                "y[i] = x[row + i] + -3.0 + (x[row + i + 1] else 0)", "symbol row in 0..12 step 4");
 }
 
+TEST(FoldConstants, DivisionsThatAreAlwaysOrNeverExactAreRemoved) {
+  expect_turns(
+      fold_constants, "arg x : f32[12] in; arg y : f32[4] out",
+      "y[i] = (x[(3*row + 6*i) / 3] else 0) + (x[(2*i + 1) / 4] else -3.0) + (x[(i - 4) / 2] else 5.0) + "
+      "(x[(2*i + 2) / 2] else 0) + (x[(2*i - 2) / 2] else 0) + (x[(i) / 2] else 0)",
+      "y[i] = x[row + 2*i] + -3.0 + 5.0 + x[i + 1] + (x[i - 1] else 0) + (x[(i) / 2] else 0)",
+      "symbol row in 0..6");
+}
+
 TEST(FoldConstants, SymbolWithOneValueBecomesAConstant) {
   expect_turns(fold_constants, "arg x : f32[4] in; arg y : f32[4] out", "y[i] = x[i] * f32(s)",
                "y[i] = x[i] * 7.0", "symbol s in 7..9 step 5");

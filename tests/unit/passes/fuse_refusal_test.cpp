@@ -81,6 +81,14 @@ TEST(FuseRefuses, ElseWithADifferentMeaning) {
                "temp t : f32[8]; t[i] = x[i]; y[i] = (t[i + 1] else 2.0)");
 }
 
+TEST(FuseRefuses, DividedIndicesThatOneIndexCannotExpress) {
+  const std::string arguments = "arg x : f32[9] in; arg y : f32[8] out";
+  expect_keeps(fuse, arguments, "temp t : f32[4]; t[i] = x[2*i]; y[i] = (t[(i) / 2] else 0)");
+  expect_keeps(fuse, arguments, "temp t : f32[4]; t[i] = x[i + 1]; y[i] = (t[(i) / 2] else 0)");
+  expect_keeps(fuse, arguments, "temp t : f32[4]; t[i] = f32(i); y[i] = (t[(i) / 2] else 0)");
+  expect_keeps(fuse, arguments, "temp t : f32[4]; t[i] = (x[(i) / 2] else 0); y[i] = (t[(i) / 2] else 0)");
+}
+
 TEST(FuseRefuses, TensorsThatAreNotWholeElementwiseTemporaries) {
   // Written in parts.
   expect_keeps(fuse, "arg x : f32[4] in; arg y : f32[8] out",

@@ -98,6 +98,20 @@ TEST(Fuse, ElseIsKeptIfBothAreOutOfRangeTogether) {
                "y[i] = (x[i + 1] else 0)");
 }
 
+TEST(Fuse, DividedIndicesAreRewritten) {
+  // In the copy: the dividend is rewritten.
+  expect_turns(fuse, "arg x : f32[4] in; arg y : f32[3] out",
+               "temp t : f32[8]; t[i] = (x[(i + 1) / 2] else -1.0); y[i] = t[2*i + 3]",
+               "y[i] = (x[(2*i + 4) / 2] else -1.0)");
+  expect_turns(fuse, "arg x : f32[4] in; arg y : f32[8] out",
+               "temp t : f32[8]; t[i] = (x[(i) / 2] else -1.0); y[i] = t[i]",
+               "y[i] = (x[(i) / 2] else -1.0)");
+  // In the reader: the copy takes the index as it is.
+  expect_turns(fuse, "arg x : f32[3, 4] in; arg y : f32[8, 3] out",
+               "temp t : f32[4, 3]; t[i, j] = x[j, i]; y[i, j] = (t[(i + 1) / 2, j] else 2.0)",
+               "y[i, j] = (x[j, (i + 1) / 2] else 2.0)");
+}
+
 TEST(Fuse, TemporaryCopiedIntoAnArgumentBecomesTheArgument) {
   expect_turns(fuse, "arg x : f32[4, 8] in; arg y : f32[4] out; arg z : f32[4] out",
                "temp t : f32[4]; t[i] = sum[j] x[i, j]; y[i] = t[i]; z[i] = exp(t[i])",

@@ -45,6 +45,28 @@ TEST(Access, MayBeOutOfRangeIsFalseOnlyForIndicesAlwaysInRange) {
   EXPECT_FALSE(leaves(1, 1));
 }
 
+TEST(Access, DividedIndicesMayBeOutOfRangeAndHaveAQuotientIfEveryTermDoes) {
+  const Program program = program_with(
+      "  a[i] += (x[(2*i - 4*row - 18) / 2, 0] else 0) * (x[(2*i + 1) / 2, (4*i + 1) / 6] else 0)\n"
+      "  a[i] += (x[(i + 29) / 3, (i - 9) / 2] else 0) * (x[(i + 30) / 3, 0] else 0)");
+  const auto index = [&](std::size_t statement, std::size_t factor, std::size_t dim) {
+    return program.statements[statement].value.args[factor].access.indices[dim];
+  };
+  const auto never = [&](const Index& one, std::uint64_t extent) {
+    return is_out_of_range(program, program.statements[0].loops, one, extent);
+  };
+
+  EXPECT_TRUE(may_be_out_of_range(program, program.statements[0], index(0, 0, 0), 1000));
+  EXPECT_EQ(exact_quotient(index(0, 0, 0)), (Affine{-9, {{false, 0, 1}, {true, 0, -2}}}));
+  EXPECT_EQ(exact_quotient(index(0, 1, 0)), std::nullopt);
+  EXPECT_FALSE(never(index(0, 0, 0), 10));
+  EXPECT_TRUE(never(index(0, 1, 0), 10));  // odd
+  EXPECT_TRUE(never(index(0, 1, 1), 6));   // odd, and 6 is even
+  EXPECT_FALSE(never(index(1, 0, 0), 10));
+  EXPECT_TRUE(never(index(1, 0, 1), 6));   // negative
+  EXPECT_TRUE(never(index(1, 1, 0), 10));  // at least 10
+}
+
 TEST(Access, StridesAreInElements) {
   EXPECT_THAT(strides_of({"t", Type::kF32, {4, 3, 5}, Role::kIn, {}}), ElementsAre(15, 5, 1));
   EXPECT_THAT(strides_of({"t", Type::kF32, {}, Role::kIn, {}}), ElementsAre());

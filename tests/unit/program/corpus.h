@@ -49,6 +49,17 @@ program convolution() {
   p[n, o, ph, pw] = max[i:2, j:2] y[n, o, 2*ph + i, 2*pw + j]
 }
 )",
+      // The gradient of a convolution with stride 2; a divided index says nothing about a loop's extent.
+      R"(yoke.program 1
+program convolution_gradient(symbol row in 0..4 step 2) {
+  arg g : f32[8, 4, 4, 4] in
+  arg w : f32[4, 3, 3, 3] in
+  arg dx : f32[2, 3, 8, 8] out
+  arg z : f32[8] out
+  dx[n, c, i, j] = sum[o, kh, kw] (g[row + n, o, (i - kh + 1) / 2, (j - kw + 1) / 2] else 0) * w[o, c, kh, kw]
+  z[i] = sum[k:3] (g[0, 0, 0, (i - 2*k) / 3] else -1.0)
+}
+)",
       // Gather, scatter-add, softmax as a hint, 16-bit accumulators.
       R"(yoke.program 1
 program attention_like(symbol step in -5..10, symbol seed in 0..1000000) {

@@ -74,6 +74,16 @@ TEST(Executor, ConvolvesWithPadding) {
   EXPECT_EQ(strided, (std::vector<float>{2090, 4320}));
 }
 
+TEST(Executor, DividedIndexYieldsElseUnlessTheDivisionIsExact) {
+  std::vector<std::int32_t> x = {1, 2, 3};
+  std::vector<std::int32_t> y(8);
+  run("arg x : i32[3] in\narg y : i32[8] out\ny[i] = (x[(i - 1) / 2] else -1)", {x.data(), y.data()});
+  EXPECT_EQ(y, (std::vector<std::int32_t>{-1, 1, -1, 2, -1, 3, -1, -1}));
+  // -2 / 3 and -1 / 3 are not 0.
+  run("arg x : i32[3] in\narg y : i32[8] out\ny[i] = (x[(2*i - 2) / 3] else -1)", {x.data(), y.data()});
+  EXPECT_EQ(y, (std::vector<std::int32_t>{-1, 1, -1, -1, 3, -1, -1, -1}));
+}
+
 TEST(Executor, GatherYieldsElseAndScatterDropsWritesOutOfRange) {
   std::vector<float> table = {1, 2, 3};
   std::vector<std::int64_t> index = {2, 0, -1, 3, 2, std::numeric_limits<std::int64_t>::min()};

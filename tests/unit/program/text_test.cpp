@@ -78,6 +78,9 @@ TEST(ProgramText, IndicesPrintSymbolsThenLoopsThenNumber) {
   EXPECT_EQ(canonical("y[i] = sum[j:2] (x[1 + i*2 - row - 3 + 2*2*j] else 0)"),
             "y[i] = sum[j:2] (x[-row + 2*i + 4*j - 2] else 0)");
   EXPECT_EQ(canonical("y[i] = x[9 - i]"), "y[i] = x[-i + 9]");
+  EXPECT_EQ(canonical("y[i] = sum[j:2] (x[(2 - j*2 + row + i)/3] else 0)"),
+            "y[i] = sum[j:2] (x[(row + i - 2*j + 2) / 3] else 0)");
+  EXPECT_EQ(canonical("y[i] = (x[( i ) / 2] else 0)"), "y[i] = (x[(i) / 2] else 0)");
 }
 
 TEST(ProgramText, ParenthesesPrintOnlyIfNeeded) {

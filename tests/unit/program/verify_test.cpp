@@ -81,6 +81,19 @@ TEST(Verifier, RejectsIndicesOutOfRange) {
             "line 12, column 8: the index 'row' of 'x' may exceed 2^61");
 }
 
+TEST(Verifier, RejectsDividedIndicesWithoutElseAndInTargets) {
+  EXPECT_EQ(error_with("y[i] = x[(2*i) / 2]"),
+            "line 12, column 8: the division in the index '(2*i) / 2' of 'x' may leave a remainder; to allow "
+            "this, write (x[...] else 0)");
+  EXPECT_EQ(error_with("y[i] = (x[(2*i) / 2] else 0)"), "accepted");
+  EXPECT_EQ(error_with("y[(2*i) / 2] for[i:10] = 0"),
+            "line 12, column 1: the index '(2*i) / 2' of the target 'y' must not be divided");
+  EXPECT_EQ(error_with("y[i] = (x[(i + row) / 230584300921369395] else 0)"), "accepted");
+  EXPECT_EQ(error_with("y[i] = (x[(i + row) / 230584300921369396] else 0)"),
+            "line 12, column 8: the index '(row + i) / 230584300921369396' of 'x' may exceed 2^61 before it "
+            "is divided");
+}
+
 TEST(Verifier, RejectsGathersWithoutElse) {
   EXPECT_EQ(
       error_with("y[i] = x[k[i]]"),
@@ -137,6 +150,11 @@ TEST(Verifier, RejectsReadsOfUnwrittenElements) {
   EXPECT_EQ(error_with("t[i] = 1\ny[i] = t[i]"), "accepted");
   EXPECT_EQ(error_with("t[i] for[i:9] = 1\ny[i] = t[i]"), reason(13, 8, "t"));
   EXPECT_EQ(error_with("t[i] for[i:9] = 1\ny[i] for[i:9] = t[i]"), "accepted");
+  // i / 3 is at most 3, and (6*i + 1) / 4 is never a whole number.
+  EXPECT_EQ(error_with("t[i] for[i:4] = 1\ny[i] = (t[(i) / 3] else 0)"), "accepted");
+  EXPECT_EQ(error_with("t[i] for[i:3] = 1\ny[i] = (t[(i) / 3] else 0)"), reason(13, 8, "t"));
+  EXPECT_EQ(error_with("y[i] = (t[(6*i + 1) / 4] else 0)"), "accepted");
+  EXPECT_EQ(error_with("t[2*i] for[i:5] = 1\ny[i] = (t[(4*i - 8) / 2] else 0)"), "accepted");
   EXPECT_EQ(error_with("t[i] for[i:4] = 1\nt[i + 4] for[i:6] = 2\ny[i] = t[-i + 9]"), "accepted");
   EXPECT_EQ(error_with("t[2*i] for[i:5] = 1\ny[i] = t[i]"), reason(13, 8, "t"));
   EXPECT_EQ(error_with("t[2*i] for[i:5] = 1\ny[i] for[i:5] = t[2*i]"), "accepted");
@@ -284,6 +302,13 @@ TEST_F(VerifierOfBuiltPrograms, RejectsNumbersThatDoNotExist) {
             }),
             kInStatement +
                 "an element index refers to tensor number 9, which does not exist, or has an affine part");
+  EXPECT_EQ(broken([](Program& p) {
+              p.statements[0].value.access.indices[0] = {{}, 2, {Affine::loop(0)}, 2};
+            }),
+            kInStatement +
+                "an element index refers to tensor number 2, which does not exist, or has an affine part");
+  EXPECT_EQ(broken([](Program& p) { p.statements[0].value.access.indices[0].divisor = 0; }),
+            kInStatement + "the divisor of an index must be at least 2, or 1 for none");
   EXPECT_EQ(
       broken([](Program& p) { p.statements[0].value.access.indices[0].element_indices = {Affine::loop(0)}; }),
       kInStatement + "an affine index must not have element indices");

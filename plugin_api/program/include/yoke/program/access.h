@@ -40,6 +40,29 @@ inline bool may_be_out_of_range(const Program& program, const Statement& stateme
   return may_be_out_of_range(program, statement.loops, affine, extent);
 }
 
+// Whether the index may be out of range. True for every element of a tensor and for every divided index; see
+// exact_quotient. A divided index is in range if 0 <= affine < divisor * extent, a product below 2^61, and
+// affine % divisor is 0.
+bool may_be_out_of_range(const Program& program, std::span<const Loop> loops, const Index& index,
+                         std::uint64_t extent);
+inline bool may_be_out_of_range(const Program& program, const Statement& statement, const Index& index,
+                                std::uint64_t extent) {
+  return may_be_out_of_range(program, statement.loops, index, extent);
+}
+// Whether some index of the access may be out of range.
+bool may_be_out_of_range(const Program& program, std::span<const Loop> loops, const Access& access);
+inline bool may_be_out_of_range(const Program& program, const Statement& statement, const Access& access) {
+  return may_be_out_of_range(program, statement.loops, access);
+}
+
+// Whether no values of the loops and symbols put the index inside [0, extent). Conservative.
+bool is_out_of_range(const Program& program, std::span<const Loop> loops, const Index& index,
+                     std::uint64_t extent);
+
+// The undivided index with the same values, if the divisor divides the constant and each coefficient.
+// Precondition: the index is not an element of a tensor.
+std::optional<Affine> exact_quotient(const Index& index);
+
 // Adds scale * b to a. Returns false on 64-bit overflow; the value of `a` is then unspecified.
 [[nodiscard]] bool add_scaled(Affine& a, const Affine& b, std::int64_t scale);
 

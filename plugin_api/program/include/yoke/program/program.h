@@ -82,11 +82,14 @@ struct Affine {
   std::optional<std::uint32_t> single_loop() const;
 };
 
-// One index of an access: affine, or an element of an integer tensor (`idx[b]`, in a gather or scatter).
+// One index of an access: affine, affine divided by a number, or an element of an integer tensor (`idx[b]`, in a
+// gather or scatter).
 struct Index {
   Affine affine;                            // if element_of is empty
   std::optional<std::uint32_t> element_of;  // into Program::tensors
   std::vector<Affine> element_indices;      // indices of that element
+  // `(affine) / divisor`: out of range unless the division is exact. 1: no division. Only in reads.
+  std::int64_t divisor = 1;
   friend bool operator==(const Index&, const Index&) = default;
 };
 
