@@ -313,6 +313,14 @@ void lose_nan(Expr& expr) {
   }
 }
 
+// Of zeros with different signs, the second operand wins.
+void take_second_zero(Expr& expr) {
+  if ((expr.op == Op::kMax || expr.op == Op::kMin) && is_float(expr.type)) {
+    expr =
+        Expr::make(Op::kSelect, {Expr::make(Op::kEqual, {expr.args[0], expr.args[1]}), expr.args[1], expr});
+  }
+}
+
 // Converts the value to another type and back.
 void rough(Expr& expr, Type through) {
   const Type type = expr.type;
@@ -339,6 +347,7 @@ void plant_in_operations(Program& program) {
   plant(on<"round_goes_away_from_zero">(), round_half_away);
   plant(on<"random_bits_takes_another_word">(), other_word);
   plant(on<"max_loses_nan">(), lose_nan);
+  plant(on<"max_and_min_ignore_the_sign_of_zero">(), take_second_zero);
   plant(on<"cast_to_bool_looks_at_one_bit">(), halve_low_bit);
   plant(on<"exp_has_bf16_precision">(), [](Expr& expr) {
     if (expr.op == Op::kExp) {

@@ -86,103 +86,16 @@ class Reverse {
     }
   }
 
-  // Like add(), for a gradient that must be broadcast to the shape of y first.
-  void push(const Tensor& arg, const Tensor& gradient) {
-    if (needs_gradient(arg)) {
-      add(arg, gradient.dims() == y_.dims() ? gradient : broadcast_to(gradient, y_.dims()));
-    }
-  }
-
   void visit_map(const Node& node) {
-    if (node.args.size() == 1) {
-      if (needs_gradient(node.args[0])) {
-        if (const Tensor gradient = detail::unary_gradient(node.op, node.args[0], y_, dy_)) {
-          push(node.args[0], gradient);
-        }
-      }
-      return;
+    std::vector<bool> needed;
+    for (const Tensor& arg : node.args) {
+      needed.push_back(needs_gradient(arg));
     }
-    const Tensor& a = node.args[0];
-    const Tensor& b = node.args[1];
-    switch (node.op) {
-      case Op::kAdd:
-        push(a, dy_);
-        push(b, dy_);
-        break;
-      case Op::kSub:
-        push(a, dy_);
-        if (needs_gradient(b)) {
-          push(b, -dy_);
-        }
-        break;
-      case Op::kMul:
-        if (a.is(b)) {
-          push(a, dy_ * 2 * a);
-          break;
-        }
-        if (needs_gradient(a)) {
-          push(a, dy_ * b);
-        }
-        if (needs_gradient(b)) {
-          push(b, dy_ * a);
-        }
-        break;
-      case Op::kDiv:
-        if (needs_gradient(a)) {
-          push(a, dy_ / b);
-        }
-        if (needs_gradient(b)) {
-          // Sums before dividing, which saves divisions if b is broadcast.
-          add(b, -(detail::sum_to(dy_ * y_, b.dims()) / b));
-        }
-        break;
-      default:
-        visit_choice(node, a, b);
-    }
-  }
-
-  void visit_choice(const Node& node, const Tensor& a, const Tensor& b) {
-    const Tensor zero = detail::constant(node.type, 0);
-    switch (node.op) {
-      case Op::kMin:
-      case Op::kMax: {
-        // Comparing with y instead of b gives the same result, and b can be freed earlier.
-        const Tensor second = node.op == Op::kMax ? y_ > a : y_ < a;
-        if (needs_gradient(a)) {
-          push(a, select(second, zero, dy_));
-        }
-        if (needs_gradient(b)) {
-          push(b, select(second, dy_, zero));
-        }
-        break;
+    const std::vector<Tensor> gradients = detail::map_gradients(node, y_, dy_, needed);
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      if (gradients[i]) {
+        add(node.args[i], gradients[i]);
       }
-      case Op::kPow:
-        if (needs_gradient(a)) {
-          push(a, dy_ * (b * pow(a, b - 1)));
-        }
-        if (needs_gradient(b)) {  // for a base of 0 the power does not depend on the exponent
-          push(b, dy_ * select(equal(a, 0), zero, y_ * log(a)));
-        }
-        break;
-      case Op::kFma:
-        if (needs_gradient(a)) {
-          push(a, dy_ * b);
-        }
-        if (needs_gradient(b)) {
-          push(b, dy_ * a);
-        }
-        push(node.args[2], dy_);
-        break;
-      case Op::kSelect:
-        if (needs_gradient(b)) {
-          push(b, select(a, dy_, zero));
-        }
-        if (needs_gradient(node.args[2])) {
-          push(node.args[2], select(a, zero, dy_));
-        }
-        break;
-      default:
-        break;  // comparisons and bit operations have no gradient
     }
   }
 
@@ -212,7 +125,7 @@ class Reverse {
         break;
       case Kind::kTake: {
         const Tensor hit = equal(iota(x.dims(), -1), cast(unsqueeze(node.args[1], -1), Type::kI64));
-        add(x, select(hit, unsqueeze(dy_, -1), detail::constant(x.type(), 0)));
+        add(x, where(hit, unsqueeze(dy_, -1), detail::constant(x.type(), 0)));
         break;
       }
       case Kind::kReshape:
@@ -246,7 +159,7 @@ class Reverse {
     result = detail::permute_node(result, x.dims(), sources);
     for (const auto& [first, second] : diagonals) {
       result =
-          select(equal(iota(x.dims(), first), iota(x.dims(), second)), result, detail::constant(x.type(), 0));
+          where(equal(iota(x.dims(), first), iota(x.dims(), second)), result, detail::constant(x.type(), 0));
     }
     return result;
   }
@@ -285,14 +198,14 @@ class Reverse {
       const Tensor is_zero = equal(x, zero);
       const Tensor zero_count = detail::keep_axes(sum(cast(is_zero, x.type()), reduced), x.dims(), axes);
       const Tensor rest =
-          detail::keep_axes(prod(select(is_zero, detail::constant(x.type(), 1), x), reduced), x.dims(), axes);
-      const Tensor at_zero = select(equal(zero_count, 1), rest, zero);
-      const Tensor elsewhere = select(equal(zero_count, 0), rest / x, zero);
-      add(x, detail::keep_axes(dy_, x.dims(), axes) * select(is_zero, at_zero, elsewhere));
+          detail::keep_axes(prod(where(is_zero, detail::constant(x.type(), 1), x), reduced), x.dims(), axes);
+      const Tensor at_zero = where(equal(zero_count, 1), rest, zero);
+      const Tensor elsewhere = where(equal(zero_count, 0), rest / x, zero);
+      add(x, detail::keep_axes(dy_, x.dims(), axes) * where(is_zero, at_zero, elsewhere));
     } else if (node.reduce == program::Reduce::kMax || node.reduce == program::Reduce::kMin) {
       const Tensor is_best = equal(x, detail::keep_axes(y_, x.dims(), axes));
       const Tensor share = dy_ / sum(cast(is_best, x.type()), reduced);
-      add(x, select(is_best, detail::keep_axes(share, x.dims(), axes), zero));
+      add(x, where(is_best, detail::keep_axes(share, x.dims(), axes), zero));
     }
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "node.h"
@@ -13,8 +14,16 @@ using program::Op;
 
 namespace {
 
-std::string op_text(Op op) {
-  return std::string(program::op_info(op).name);
+// "+" for operator+, else the name of the function.
+std::string function_name(Op op) {
+  constexpr std::string_view kFunctions[] = {
+#define YOKE_SPECIAL_OP(id, text, arity) text,
+#define YOKE_OP(id, function, ...) #function,
+#include <yoke/program/ops.def>
+  };
+  constexpr std::string_view kOperator = "operator";
+  const std::string_view name = kFunctions[static_cast<std::size_t>(op)];
+  return std::string(name.starts_with(kOperator) ? name.substr(kOperator.size()) : name);
 }
 
 Tensor retyped(const Tensor& weak, Type type, const std::string& operation, const Tensor& other) {
@@ -93,10 +102,6 @@ double folded_number(Op op, double a, double b, bool* known) {
       return a * b;
     case Op::kDiv:
       return a / b;
-    case Op::kMin:
-      return std::isnan(a) || b >= a ? a : b;
-    case Op::kMax:
-      return std::isnan(a) || b <= a ? a : b;
     case Op::kNeg:
       return -a;
     default:
@@ -158,23 +163,23 @@ Tensor neutral(Op op, const std::vector<Tensor>& args, const Dims& dims) {
   }
 }
 
-[[noreturn]] void refuse_type(const Tensor& arg, const program::OpInfo& info) {
-  std::string sentence(info.name);
+[[noreturn]] void refuse_type(const Tensor& arg, const std::string& operation, const program::OpInfo& info) {
+  std::string sentence(operation);
   sentence.append(": ").append(describe(arg)).append(" is ").append(program::type_name(arg.type()));
-  sentence.append("; ").append(info.name).append(" takes ").append(program::operands_name(info.operands));
+  sentence.append("; ").append(operation).append(" takes ").append(program::operands_name(info.operands));
   fail(sentence);
 }
 
 }  // namespace
 
 Tensor map(Op op, std::vector<Tensor> args) {
-  const std::string operation = op_text(op);
+  const std::string operation = function_name(op);
   for (const Tensor& arg : args) {
     require(arg, operation.c_str());
   }
   const std::size_t first = op == Op::kSelect ? 1 : 0;  // the first value operand
   if (op == Op::kSelect && args[0].type() != Type::kBool) {
-    fail("select: the condition " + describe(args[0]) + " is " +
+    fail("where: the condition " + describe(args[0]) + " is " +
          std::string(program::type_name(args[0].type())) +
          ", but must be bool, such as the result of a comparison");
   }
@@ -186,7 +191,7 @@ Tensor map(Op op, std::vector<Tensor> args) {
       args[i] = constant(Type::kF32, *number_of(args[i]), true);
     }
     if (!program::accepts(info.operands, args[i].type())) {
-      refuse_type(args[i], info);
+      refuse_type(args[i], operation, info);
     }
   }
   Dims dims = broadcast_dims(operation, args);
@@ -199,7 +204,10 @@ Tensor map(Op op, std::vector<Tensor> args) {
   if (op == Op::kPow && number_of(args[1]) == 2.0) {
     return map(Op::kMul, {args[0], args[0]});
   }
-  auto node = new_node(Kind::kMap, info.gives_bool ? Type::kBool : args[first].type(), std::move(dims));
+  const Type result = info.result == program::Result::kBool  ? Type::kBool
+                      : info.result == program::Result::kU32 ? Type::kU32
+                                                             : args[first].type();
+  auto node = new_node(Kind::kMap, result, std::move(dims));
   node->op = op;
   node->args = std::move(args);
   return finish(std::move(node));

@@ -187,7 +187,7 @@ Module dropout(double rate) {
       return x;
     }
     const Tensor kept = uniform(x.dims(), RandomKey{std::nullopt, true}) >= rate;
-    return select(kept, x * (1 / (1 - rate)), detail::constant(x.type(), 0));
+    return where(kept, x * (1 / (1 - rate)), detail::constant(x.type(), 0));
   });
 }
 

@@ -112,8 +112,10 @@ std::optional<double> number_of(const Tensor& x);  // its value
 // An elementwise operation: checks and broadcasts the operands, folds constants, simplifies x * 1 and x + 0.
 Tensor map(program::Op op, std::vector<Tensor> args);
 
-// dy times the derivative of `op` at x, given y = op(x); empty if the derivative is 0 everywhere.
-Tensor unary_gradient(program::Op op, const Tensor& x, const Tensor& y, const Tensor& dy);
+// For each operand of the elementwise node whose value is y: dy times the derivative, with the shape of y or,
+// already summed, of the operand. Empty where the derivative is 0 everywhere, and if not needed.
+std::vector<Tensor> map_gradients(const Node& node, const Tensor& y, const Tensor& dy,
+                                  const std::vector<bool>& needed);
 
 // Views.
 Tensor permute_node(const Tensor& x, Dims dims, std::vector<int> axes);

@@ -307,7 +307,7 @@ Tensor one_hot(const Tensor& ids, std::uint64_t count, Type type) {
   Dims dims = ids.dims();
   dims.push_back(count);
   const Tensor hit = equal(cast(unsqueeze(ids, -1), Type::kI64), iota(dims, -1));
-  return select(hit, detail::constant(type, 1), detail::constant(type, 0));
+  return where(hit, detail::constant(type, 1), detail::constant(type, 0));
 }
 
 Tensor full(Type type, const Dims& dims, double value) {

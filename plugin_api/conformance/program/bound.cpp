@@ -155,21 +155,30 @@ Bound power(Type type, const Bound& x, const Bound& y) {
   return widened(type, result, units);
 }
 
-Bound extreme(bool highest, const Bound& x, const Bound& y) {
-  if (x.is_nan() || y.is_nan()) {
-    return point(std::numeric_limits<double>::quiet_NaN());
+Bound extreme(Op op, Type type, const Bound* a) {
+  const bool has_sign = (a[0].low != 0 || a[0].zero_is_signed) && (a[1].low != 0 || a[1].zero_is_signed);
+  if (a[0].is_point() && a[1].is_point() && has_sign) {
+    const Scalar arguments[] = {{a[0].low, 0}, {a[1].low, 0}};
+    return bound_of(type, program::apply(op, type, arguments));
   }
   Bound result;
-  result.low = highest ? std::max(x.low, y.low) : std::min(x.low, y.low);
-  result.high = highest ? std::max(x.high, y.high) : std::min(x.high, y.high);
-  result.nan = x.nan || y.nan;
+  const bool highest = op == Op::kMax;
+  result.low = highest ? std::max(a[0].low, a[1].low) : std::min(a[0].low, a[1].low);
+  result.high = highest ? std::max(a[0].high, a[1].high) : std::min(a[0].high, a[1].high);
+  result.nan = a[0].nan || a[1].nan;
   return result;
 }
 
-Bound fused(Type type, const Bound* a) {
-  if (a[0].is_nan() || a[1].is_nan() || a[2].is_nan()) {
-    return point(std::numeric_limits<double>::quiet_NaN());
+// x % y of floats is exact, but it jumps: a range of operands may give any remainder.
+Bound remainder(Type type, const Bound* a) {
+  if (!a[0].is_point() || !a[1].is_point()) {
+    return anything(type);
   }
+  const Scalar arguments[] = {{a[0].low, 0}, {a[1].low, 0}};
+  return point(program::apply(Op::kMod, type, arguments).number);
+}
+
+Bound fused(Type type, const Bound* a) {
   if (a[0].is_point() && a[1].is_point() && a[2].is_point()) {
     const Scalar arguments[] = {{a[0].low, 0}, {a[1].low, 0}, {a[2].low, 0}};
     return point(program::apply(Op::kFma, type, arguments).number);
@@ -184,17 +193,40 @@ Bound fused(Type type, const Bound* a) {
   return added(type, product, a[2]);
 }
 
-Bound float_of_more(Op op, Type type, const Bound* a) {
-  if (op == Op::kFma) {
-    return fused(type, a);
+enum class Truth { kNever, kAlways, kMaybe };
+
+Bound truth(Truth value) {
+  return value == Truth::kMaybe ? anything(Type::kBool) : truth(value == Truth::kAlways);
+}
+
+// A comparison that holds if `always`, unless an operand is NaN, and does not hold if `never`.
+Truth decided(bool always, bool never, const Bound& x, const Bound& y) {
+  if (never || x.is_nan() || y.is_nan()) {
+    return Truth::kNever;
   }
-  if (op == Op::kMin || op == Op::kMax) {
-    return extreme(op == Op::kMax, a[0], a[1]);
-  }
-  if (op == Op::kPow) {
-    return power(type, a[0], a[1]);
-  }
-  if (a[0].is_nan() || a[1].is_nan()) {
+  return always && !x.nan && !y.nan ? Truth::kAlways : Truth::kMaybe;
+}
+Truth less(const Bound& x, const Bound& y) {
+  return decided(x.high < y.low, x.low >= y.high, x, y);
+}
+Truth less_equal(const Bound& x, const Bound& y) {
+  return decided(x.high <= y.low, x.low > y.high, x, y);
+}
+Truth equal(const Bound& x, const Bound& y) {
+  return decided(x.is_point() && y.is_point() && x.low == y.low, x.high < y.low || y.high < x.low, x, y);
+}
+Truth opposite(Truth value) {
+  return value == Truth::kAlways ? Truth::kNever : value == Truth::kNever ? Truth::kAlways : value;
+}
+
+// NaN if an argument is; an operation for which this is not so checks its arguments before.
+bool any_is_nan(const Bound* a, int arity) {
+  return std::any_of(a, a + arity, [](const Bound& x) { return x.is_nan(); });
+}
+
+Bound bound_of_floats(Op op, Type type, const Bound* a) {
+  const bool propagates = program::op_info(op).result == program::Result::kSame && op != Op::kPow;
+  if (propagates && any_is_nan(a, program::op_info(op).arity)) {
     return point(std::numeric_limits<double>::quiet_NaN());
   }
   switch (op) {
@@ -204,40 +236,71 @@ Bound float_of_more(Op op, Type type, const Bound* a) {
       return added(type, a[0], negated(a[1]));
     case Op::kMul:
       return multiplied(type, a[0], a[1]);
-    default:
+    case Op::kDiv:
       return divided(type, a[0], a[1]);
-  }
-}
-
-Bound compared(Op op, const Bound& x, const Bound& y) {
-  if (x.is_nan() || y.is_nan()) {
-    return truth(op == Op::kNotEqual);
-  }
-  const bool maybe_nan = x.nan || y.nan;
-  bool always = false;
-  bool never = false;
-  switch (op) {
+    case Op::kMod:
+      return remainder(type, a);
+    case Op::kMin:
+    case Op::kMax:
+      return extreme(op, type, a);
+    case Op::kPow:
+      return power(type, a[0], a[1]);
+    case Op::kFma:
+      return fused(type, a);
     case Op::kLess:
-      always = x.high < y.low;
-      never = x.low >= y.high;
-      break;
+      return truth(less(a[0], a[1]));
     case Op::kLessEqual:
-      always = x.high <= y.low;
-      never = x.low > y.high;
-      break;
+      return truth(less_equal(a[0], a[1]));
     case Op::kGreater:
-      return compared(Op::kLess, y, x);
+      return truth(less(a[1], a[0]));
     case Op::kGreaterEqual:
-      return compared(Op::kLessEqual, y, x);
-    default:
-      always = x.is_point() && y.is_point() && x.low == y.low;
-      never = x.high < y.low || y.high < x.low;
-      break;
+      return truth(less_equal(a[1], a[0]));
+    case Op::kEqual:
+      return truth(equal(a[0], a[1]));
+    case Op::kNotEqual:
+      return truth(opposite(equal(a[0], a[1])));
+    case Op::kSign:
+    case Op::kFloor:
+    case Op::kCeil:
+    case Op::kRound:
+    case Op::kTrunc:
+    case Op::kExpm1:
+    case Op::kTanh:
+    case Op::kErf:
+      return rising(op, type, a[0]);
+    case Op::kNeg:
+    case Op::kAbs:
+    case Op::kExp:
+    case Op::kExp2:
+    case Op::kLog:
+    case Op::kLog2:
+    case Op::kLog1p:
+    case Op::kSqrt:
+    case Op::kRsqrt:
+    case Op::kRecip:
+    case Op::kSin:
+    case Op::kCos:
+    case Op::kSigmoid:
+    case Op::kErfc:
+      return float_of_one(op, type, a[0]);
+    case Op::kConst:
+    case Op::kRead:
+    case Op::kIndex:
+    case Op::kCast:
+    case Op::kAnd:
+    case Op::kOr:
+    case Op::kNot:
+    case Op::kBitAnd:
+    case Op::kBitOr:
+    case Op::kBitXor:
+    case Op::kBitNot:
+    case Op::kShiftLeft:
+    case Op::kShiftRight:
+    case Op::kSelect:
+    case Op::kRandomBits:
+      break;  // not operations on floats only
   }
-  if (op == Op::kNotEqual) {
-    return never ? truth(true) : always && !maybe_nan ? truth(false) : anything(Type::kBool);
-  }
-  return never ? truth(false) : always && !maybe_nan ? truth(true) : anything(Type::kBool);
+  return anything(type);
 }
 
 Bound logic(Op op, const Bound* a) {
@@ -248,10 +311,6 @@ Bound logic(Op op, const Bound* a) {
     }
   }
   return a[0].unknown || a[1].unknown ? anything(Type::kBool) : truth(!decides);
-}
-
-bool is_comparison(Op op) {
-  return op >= Op::kLess && op <= Op::kNotEqual;
 }
 
 }  // namespace
@@ -333,13 +392,10 @@ Bound apply_bound(Op op, Type type, const Bound* given) {
     return logic(op, a);
   }
   if (program::is_float(type)) {
-    if (is_comparison(op)) {
-      return compared(op, a[0], a[1]);
-    }
-    return arity == 1 ? float_of_one(op, type, a[0]) : float_of_more(op, type, a);
+    return bound_of_floats(op, type, a);
   }
   if (unknown) {
-    return anything(is_comparison(op) || op == Op::kNot ? Type::kBool : type);
+    return anything(program::op_info(op).result == program::Result::kBool ? Type::kBool : type);
   }
   const Scalar arguments[] = {{0, a[0].integer}, {0, a[1].integer}, {0, a[2].integer}};
   return bound_of(Type::kI64, program::apply(op, type, arguments));

@@ -94,6 +94,12 @@ Bound absolute(const Bound& x) {
   return result;
 }
 
+// For functions that are never negative, in any implementation.
+Bound not_negative(Bound result) {
+  result.low = std::max(result.low, result.low > result.high ? result.low : 0.0);
+  return result;
+}
+
 }  // namespace
 
 Bound negated(const Bound& x) {
@@ -104,10 +110,11 @@ Bound negated(const Bound& x) {
   return result;
 }
 
+Bound rising(Op op, Type type, const Bound& x) {
+  return monotonic(op, type, x, false, error_units(op, type));
+}
+
 Bound float_of_one(Op op, Type type, const Bound& x) {
-  if (x.is_nan()) {
-    return x;
-  }
   const double units = error_units(op, type);
   switch (op) {
     case Op::kNeg:
@@ -130,14 +137,14 @@ Bound float_of_one(Op op, Type type, const Bound& x) {
       return from_edge(op, type, x, -1, false, units);
     case Op::kRecip:
       return reciprocal(type, x, units);
-    default: {
-      Bound result = monotonic(op, type, x, op == Op::kErfc, units);
-      // These functions are never negative, in any implementation.
-      if (op == Op::kExp || op == Op::kExp2 || op == Op::kSigmoid || op == Op::kErfc) {
-        result.low = std::max(result.low, result.low > result.high ? result.low : 0.0);
-      }
-      return result;
-    }
+    case Op::kErfc:
+      return not_negative(monotonic(op, type, x, true, units));
+    case Op::kExp:
+    case Op::kExp2:
+    case Op::kSigmoid:
+      return not_negative(monotonic(op, type, x, false, units));
+    default:
+      return anything(type);
   }
 }
 

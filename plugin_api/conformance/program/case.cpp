@@ -45,6 +45,8 @@ double float_of(const Data& data, Type type, Random& random) {
     case DataKind::kSpecial: {
       const double specials[] = {0.0,
                                  -0.0,
+                                 0.0,
+                                 -0.0,
                                  kInf,
                                  -kInf,
                                  std::numeric_limits<double>::quiet_NaN(),

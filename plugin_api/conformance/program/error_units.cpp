@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/program/error_units.cpp: the table of error budgets.
+// plugin_api/conformance/program/error_units.cpp: error budgets and the spacing of floats.
 #include "error_units.h"
 
 #include <algorithm>
@@ -12,37 +12,15 @@ using program::Type;
 
 namespace {
 
-constexpr std::string_view kOpenCl = "OpenCL C 3.0, full profile, table of relative errors in ULP";
-constexpr std::string_view kOpenClRounded = "OpenCL C 3.0, rounded up to a whole unit";
-constexpr std::string_view kDouble = "OpenCL C 3.0: at most this for f32, and one unit for f64";
-constexpr std::string_view kComposed = "1 / (1 + exp(-x)): exp, a sum and a division";
-
-constexpr ErrorUnits kTable[] = {
-    {Op::kDiv, 3, 1, kDouble},          {Op::kRecip, 3, 1, kDouble},      {Op::kSqrt, 3, 1, kDouble},
-    {Op::kRsqrt, 3, 3, kOpenClRounded}, {Op::kExp, 4, 4, kOpenClRounded}, {Op::kExp2, 4, 4, kOpenClRounded},
-    {Op::kExpm1, 4, 4, kOpenClRounded}, {Op::kLog, 4, 4, kOpenClRounded}, {Op::kLog2, 4, 4, kOpenClRounded},
-    {Op::kLog1p, 4, 4, kOpenClRounded}, {Op::kPow, 16, 16, kOpenCl},      {Op::kSin, 4, 4, kOpenCl},
-    {Op::kCos, 4, 4, kOpenCl},          {Op::kTanh, 5, 5, kOpenCl},       {Op::kSigmoid, 8, 8, kComposed},
-    {Op::kErf, 16, 16, kOpenCl},        {Op::kErfc, 16, 16, kOpenCl},
-};
-
 int lowest_exponent(Type type) {
   return type == Type::kF64 ? -1022 : type == Type::kF16 ? -14 : -126;
 }
 
 }  // namespace
 
-std::span<const ErrorUnits> error_table() {
-  return kTable;
-}
-
 double error_units(Op op, Type type) {
-  for (const ErrorUnits& row : kTable) {
-    if (row.op == op) {
-      return type == Type::kF64 ? row.f64 : row.f32;
-    }
-  }
-  return 0;
+  const program::OpInfo& info = program::op_info(op);
+  return type == Type::kF64 ? info.f64_units : info.f32_units;
 }
 
 int digits(Type type) {

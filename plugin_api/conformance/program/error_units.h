@@ -4,24 +4,10 @@
 
 #include <yoke/program/program.h>
 
-#include <span>
-#include <string_view>
-
 namespace yoke::conformance {
 
-// Budgets in units in the last place of the exact result, in the type of the computation: f64, or f32 for
-// every other float (16-bit floats compute in f32 and round). Operations that are not in the table must be
-// exact: moves, gathers, integers, bool, random bits, comparisons, min, max, rounding to an integer, fma, + -
-// * and casts. These are correctly rounded, except that a product may stay unrounded in a following + or -.
-struct ErrorUnits {
-  program::Op op;
-  double f32;
-  double f64;
-  std::string_view source;
-};
-std::span<const ErrorUnits> error_table();
-
-// The budget of an operation on `type`; 0 if it must be exact.
+// The budget of an operation on `type` according to ops.def; 0 if it must be exact or correctly rounded,
+// except that a product may stay unrounded in a following + or -.
 double error_units(program::Op op, program::Type type);
 
 // Sums of n terms x, in any order and grouping: n * u * sum|x|, where u is half a unit of 1 in the type

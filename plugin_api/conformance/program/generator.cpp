@@ -35,14 +35,17 @@ struct Subject {
 // Every op on every type of the mask that it accepts.
 std::vector<Subject> subjects(std::uint64_t mask) {
   std::vector<Subject> all;
-  for (int op = static_cast<int>(program::Op::kCast); op <= static_cast<int>(program::Op::kRandomBits);
-       ++op) {
+  for (std::size_t op = 0; op < program::kOpCount; ++op) {
+    if (program::op_info(static_cast<program::Op>(op)).arity < 0) {
+      continue;
+    }
     for (const Type type : kTypes) {
       const auto one = static_cast<program::Op>(op);
       const bool has_type = (mask >> static_cast<unsigned>(type) & 1U) != 0;
       const bool has_bool = (mask >> static_cast<unsigned>(Type::kBool) & 1U) != 0;
-      const bool of_bool =
-          one == program::Op::kSelect || (one >= program::Op::kLess && one <= program::Op::kNot);
+      const program::Family family = program::op_info(one).family;
+      const bool of_bool = family == program::Family::kChoice || family == program::Family::kComparison ||
+                           family == program::Family::kLogic;
       if (has_type && (has_bool || !of_bool) && takes_type(one, type)) {
         all.push_back({one, type});
       }

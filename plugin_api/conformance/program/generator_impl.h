@@ -121,6 +121,7 @@ class Generator {
   Expr value(Type type, int depth, bool exact);
   Expr apply(Op op, Type over, int depth, bool exact);
   Expr in_domain(Op op, Expr argument);
+  Op op_in(std::initializer_list<program::Family> families, Type type);
   Op op_giving(Type type);
   DataKind any_kind();
   bool is_exact(const Expr& expr) const;

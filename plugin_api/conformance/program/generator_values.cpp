@@ -2,15 +2,18 @@
 // plugin_api/conformance/program/generator_values.cpp: indices, in range or
 // deliberately out of range; reads; expressions.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "generator_impl.h"
+#include "scalar.h"
 
 namespace yoke::conformance {
 
 using program::Access;
 using program::Affine;
 using program::Expr;
+using program::Family;
 using program::Index;
 using program::Literal;
 using program::Op;
@@ -24,32 +27,43 @@ bool any_type(Type) {
   return true;
 }
 
-constexpr Op kFloatFunctions[] = {Op::kExp,     Op::kExp2,  Op::kExpm1, Op::kLog, Op::kLog2, Op::kLog1p,
-                                  Op::kSqrt,    Op::kRsqrt, Op::kRecip, Op::kSin, Op::kCos,  Op::kTanh,
-                                  Op::kSigmoid, Op::kErf,   Op::kErfc,  Op::kPow, Op::kDiv};
-constexpr Op kFloatSteps[] = {Op::kSign, Op::kFloor, Op::kCeil, Op::kRound, Op::kTrunc};
-constexpr Op kNumber[] = {Op::kAdd, Op::kSub, Op::kMul, Op::kMin, Op::kMax, Op::kNeg, Op::kAbs};
-constexpr Op kInteger[] = {Op::kDiv,    Op::kMod,    Op::kSign,      Op::kBitAnd,    Op::kBitOr,
-                           Op::kBitXor, Op::kBitNot, Op::kShiftLeft, Op::kShiftRight};
-constexpr Op kCompare[] = {Op::kLess,         Op::kLessEqual, Op::kGreater,
-                           Op::kGreaterEqual, Op::kEqual,     Op::kNotEqual};
-constexpr Op kBool[] = {Op::kAnd, Op::kOr, Op::kNot};
+Family family_of(Op op) {
+  return program::op_info(op).family;
+}
 
-template <std::size_t n>
-bool holds(const Op (&ops)[n], Op op) {
-  return std::find(std::begin(ops), std::end(ops), op) != std::end(ops);
+// Whether backends may compute different floats.
+bool is_inexact(Op op) {
+  return program::op_info(op).f32_units > 0 || op == Op::kFma;
 }
 
 bool is_discontinuous(Op op) {
-  return holds(kFloatSteps, op) || holds(kCompare, op);
+  return family_of(op) == Family::kStep || family_of(op) == Family::kComparison || op == Op::kMod;
 }
 
+// Whether the function is NaN for some negative arguments.
 bool needs_positive(Op op) {
-  return op == Op::kLog || op == Op::kLog2 || op == Op::kLog1p || op == Op::kSqrt || op == Op::kRsqrt ||
-         op == Op::kPow;
+  const program::Scalar negative[] = {{-2, -2}, {0.5, 0}, {0, 0}};
+  return family_of(op) == Family::kFunction && std::isnan(program::apply(op, Type::kF64, negative).number);
 }
 
 }  // namespace
+
+// An operation of one of the families that takes `type`.
+Op Generator::op_in(std::initializer_list<Family> families, Type type) {
+  static const std::vector<Op> kAll = [] {
+    std::vector<Op> all;
+    for (std::size_t i = 0; i < program::kOpCount; ++i) {
+      all.push_back(static_cast<Op>(i));
+    }
+    return all;
+  }();
+  const auto fits = [&](Op op) {
+    return std::find(families.begin(), families.end(), family_of(op)) != families.end() &&
+           program::accepts(program::op_info(op).operands, type);
+  };
+  auto left = random_.below(static_cast<std::uint64_t>(std::count_if(kAll.begin(), kAll.end(), fits)));
+  return *std::find_if(kAll.begin(), kAll.end(), [&](Op op) { return fits(op) && left-- == 0; });
+}
 
 void Generator::add_term(Affine& affine, bool is_symbol, std::uint32_t id, std::int64_t coefficient) {
   const Affine::Term term{is_symbol, id, coefficient};
@@ -283,23 +297,22 @@ Expr Generator::leaf(Type type, bool exact) {
 
 Op Generator::op_giving(Type type) {
   if (type == Type::kBool) {
-    return chance(60) ? kCompare[random_.below(std::size(kCompare))] : kBool[random_.below(std::size(kBool))];
+    return chance(60) ? op_in({Family::kComparison}, Type::kI64) : op_in({Family::kLogic}, type);
   }
   if (has(Type::kBool) && chance(12)) {
     return Op::kSelect;
   }
   if (program::is_float(type)) {
     const std::uint64_t draw = random_.below(100);
-    return draw < 30   ? kFloatFunctions[random_.below(std::size(kFloatFunctions))]
-           : draw < 40 ? kFloatSteps[random_.below(std::size(kFloatSteps))]
-           : draw < 46 ? Op::kFma
-                       : kNumber[random_.below(std::size(kNumber))];
+    return draw < 30   ? op_in({Family::kFunction, Family::kDivision}, type)
+           : draw < 40 ? op_in({Family::kStep}, type)
+                       : op_in({Family::kArithmetic}, type);
   }
   if (type == Type::kU32 && has(Type::kI64) && chance(5)) {
-    return Op::kRandomBits;
+    return op_in({Family::kRandom}, Type::kI64);
   }
-  return chance(50) ? kInteger[random_.below(std::size(kInteger))]
-                    : kNumber[random_.below(std::size(kNumber))];
+  return chance(50) ? op_in({Family::kDivision, Family::kStep, Family::kBits}, type)
+                    : op_in({Family::kArithmetic}, type);
 }
 
 Expr Generator::in_domain(Op op, Expr argument) {
@@ -321,11 +334,14 @@ Expr Generator::apply(Op op, Type over, int depth, bool exact) {
     Expr then = value(over, below, exact);
     return Expr::make(op, {std::move(condition), std::move(then), value(over, below, exact)});
   }
-  const bool function = holds(kFloatFunctions, op) && program::is_float(over);
-  const bool exact_arguments = exact || (is_discontinuous(op) && chance(92)) || (function && chance(70));
+  const bool function = family_of(op) == Family::kFunction || op == Op::kDiv;
+  const bool exact_arguments =
+      exact || (is_discontinuous(op) && chance(92)) || (function && program::is_float(over) && chance(70));
   std::vector<Expr> arguments;
+  const bool shows_zeros = (op == Op::kMin || op == Op::kMax) && program::is_float(over) && chance(40);
   for (int i = 0; i < program::op_info(op).arity; ++i) {
-    Expr argument = value(over, below, exact_arguments);
+    Expr argument = shows_zeros && may_add_tensor() ? read_new(over, DataKind::kSpecial)
+                                                    : value(over, below, exact_arguments);
     arguments.push_back(i == 0 ? in_domain(op, std::move(argument)) : std::move(argument));
   }
   return Expr::make(op, std::move(arguments));
@@ -341,15 +357,15 @@ Expr Generator::value(Type type, int depth, bool exact) {
     return apply(Op::kCast, type, depth, exact);
   }
   Op op = op_giving(type);
-  if (exact && program::is_float(type) && (holds(kFloatFunctions, op) || op == Op::kFma)) {
-    op = kNumber[random_.below(std::size(kNumber))];
+  while (exact && program::is_float(type) && is_inexact(op)) {
+    op = op_in({Family::kArithmetic}, type);
   }
   Type over = type;
-  if (op == Op::kRandomBits) {
+  if (family_of(op) == Family::kRandom) {
     over = Type::kI64;
-  } else if (holds(kCompare, op)) {
-    const bool equality = op == Op::kEqual || op == Op::kNotEqual;
-    over = type_where(equality ? any_type : is_number).value_or(Type::kBool);
+  } else if (family_of(op) == Family::kComparison) {
+    const bool takes_bool = takes_type(op, Type::kBool);
+    over = type_where(takes_bool ? any_type : is_number).value_or(Type::kBool);
     op = over == Type::kBool ? Op::kNotEqual : op;
   }
   return apply(op, over, depth, exact);
@@ -359,7 +375,7 @@ bool Generator::is_exact(const Expr& expr) const {
   if (expr.op == Op::kRead) {
     return known_[expr.access.tensor].exact;
   }
-  if (program::is_float(expr.type) && (holds(kFloatFunctions, expr.op) || expr.op == Op::kFma)) {
+  if (program::is_float(expr.type) && is_inexact(expr.op)) {
     return false;
   }
   return std::all_of(expr.args.begin(), expr.args.end(), [&](const Expr& arg) { return is_exact(arg); });

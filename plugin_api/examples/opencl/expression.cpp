@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <stdexcept>
 
 #include "printer.h"
 
@@ -24,7 +25,8 @@ bool is_16_bit(Type type) {
 }
 
 bool is_function(Op op) {
-  return !op_info(op).infix && (op_info(op).operands == yoke::program::Operands::kFloats || op == Op::kAbs);
+  return !op_info(op).is_operator() &&
+         (op_info(op).operands == yoke::program::Operands::kFloats || op == Op::kAbs);
 }
 
 bool is_constant(const yoke::program::Expr& expr) {
@@ -125,33 +127,49 @@ std::string Printer::read(const Expr& expr) {
 
 std::string Printer::operation(const Expr& expr, const std::vector<std::string>& args) {
   const Type over = expr.args[expr.op == Op::kSelect ? 1 : 0].type;
-  switch (expr.op) {
-    case Op::kCast:
-      return converted(over, expr.type, args[0]);
-    case Op::kSelect:
-      return args[0] + " ? " + args[1] + " : " + args[2];
-    case Op::kRandomBits:
-      return helper("random_bits") + "(" + args[0] + ", " + args[1] + ", " + args[2] + ")";
-    default:
-      return applied(expr.op, over, args);
+  if (expr.op == Op::kCast) {
+    return converted(over, expr.type, args[0]);
   }
+  if (expr.op == Op::kSelect) {
+    return args[0] + " ? " + args[1] + " : " + args[2];
+  }
+  return applied(expr.op, over, args);
 }
 
 // Applies the operation to arguments of type `type`, which are names or literals.
 std::string Printer::applied(Op op, Type type, const std::vector<std::string>& args) {
-  if (op == Op::kNot) {
-    return "(1 - " + args[0] + ")";
-  }
-  const bool compares = op >= Op::kLess && op <= Op::kNotEqual;
-  if (compares || op == Op::kAnd || op == Op::kOr) {
-    return "(" + args[0] + infix(op) + args[1] + ")";
-  }
   return is_float(type) ? float_applied(op, type, args) : integer_applied(op, type, args);
 }
 
+// NOLINTNEXTLINE(readability-function-size): one line per operation
 std::string Printer::float_applied(Op op, Type type, const std::vector<std::string>& args) {
   const std::string suffix = type == Type::kF64 ? "_f64" : "_f32";
+  const std::string of(value_type(type));
+  // The cast selects the overload if an argument is a literal.
+  const auto call = [&](std::string text) {
+    for (std::size_t i = 0; i < args.size(); ++i) {
+      text += (i == 0 ? "((" : ", (") + of + ")" + args[i];
+    }
+    return rounded(type, text + ")");
+  };
+  const auto call_helper = [&](const std::string& name, const std::string& values) {
+    return rounded(type, helper(name + suffix) + "(" + values + ")");
+  };
   switch (op) {
+    case Op::kAdd:
+    case Op::kSub:
+    case Op::kMul:
+      return rounded(type, "(" + args[0] + infix(op) + args[1] + ")");
+    case Op::kDiv:
+      return call_helper("divide", args[0] + ", " + args[1]);
+    case Op::kRecip:
+      return call_helper("divide", "1, " + args[0]);
+    case Op::kSqrt:
+      return call_helper("root", args[0]);
+    case Op::kRsqrt:
+      return call_helper("rsqrt", args[0]);
+    case Op::kSigmoid:
+      return call_helper("sigmoid", args[0]);
     case Op::kNeg:
       return "(-" + args[0] + ")";
     case Op::kMin:
@@ -159,33 +177,58 @@ std::string Printer::float_applied(Op op, Type type, const std::vector<std::stri
     case Op::kMax:
       return helper("max_float") + "(" + args[0] + ", " + args[1] + ")";
     case Op::kSign:
-      return "(" + args[0] + " > 0 ? (" + std::string(value_type(type)) + ")1 : " + args[0] + " < 0 ? (" +
-             std::string(value_type(type)) + ")-1 : " + args[0] + ")";
-    case Op::kDiv:
-      return rounded(type, helper("divide" + suffix) + "(" + args[0] + ", " + args[1] + ")");
-    case Op::kRecip:
-      return rounded(type, helper("divide" + suffix) + "(1, " + args[0] + ")");
-    case Op::kSqrt:
-      return rounded(type, helper("root" + suffix) + "(" + args[0] + ")");
-    case Op::kRsqrt:
-      return rounded(type, helper("rsqrt" + suffix) + "(" + args[0] + ")");
-    case Op::kSigmoid:
-      return rounded(type, helper("sigmoid" + suffix) + "(" + args[0] + ")");
-    default:
+      return "(" + args[0] + " > 0 ? (" + of + ")1 : " + args[0] + " < 0 ? (" + of + ")-1 : " + args[0] + ")";
+    case Op::kMod:
+      return call("fmod");
+    case Op::kAbs:
+      return call("fabs");
+    case Op::kRound:
+      return call("rint");
+    case Op::kFloor:
+    case Op::kCeil:
+    case Op::kTrunc:
+    case Op::kExp:
+    case Op::kExp2:
+    case Op::kExpm1:
+    case Op::kLog:
+    case Op::kLog2:
+    case Op::kLog1p:
+    case Op::kPow:
+    case Op::kSin:
+    case Op::kCos:
+    case Op::kTanh:
+    case Op::kErf:
+    case Op::kErfc:
+    case Op::kFma:
+      return call(std::string(op_info(op).name));
+    case Op::kLess:
+    case Op::kLessEqual:
+    case Op::kGreater:
+    case Op::kGreaterEqual:
+    case Op::kEqual:
+    case Op::kNotEqual:
+      return "(" + args[0] + infix(op) + args[1] + ")";
+    case Op::kConst:
+    case Op::kRead:
+    case Op::kIndex:
+    case Op::kCast:
+    case Op::kAnd:
+    case Op::kOr:
+    case Op::kNot:
+    case Op::kBitAnd:
+    case Op::kBitOr:
+    case Op::kBitXor:
+    case Op::kBitNot:
+    case Op::kShiftLeft:
+    case Op::kShiftRight:
+    case Op::kSelect:
+    case Op::kRandomBits:
       break;
   }
-  if (op_info(op).infix) {
-    return rounded(type, "(" + args[0] + infix(op) + args[1] + ")");
-  }
-  std::string call(op == Op::kRound ? "rint" : op == Op::kAbs ? "fabs" : op_info(op).name);
-  // The cast selects the overload if the argument is a literal.
-  const std::string cast = "(" + std::string(value_type(type)) + ")";
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    call += (i == 0 ? "(" : ", ") + cast + args[i];
-  }
-  return rounded(type, call + ")");
+  throw std::logic_error(std::string(op_info(op).name) + " is not an operation on floats");
 }
 
+// NOLINTNEXTLINE(readability-function-size): one line per operation
 std::string Printer::integer_applied(Op op, Type type, const std::vector<std::string>& args) {
   const std::string of(value_type(type));
   const std::string bits(unsigned_type(type));
@@ -194,6 +237,14 @@ std::string Printer::integer_applied(Op op, Type type, const std::vector<std::st
   const std::string y = args.size() > 1 ? args[1] : "";
   const std::string width = std::to_string(8 * yoke::program::byte_size(type) - 1);
   switch (op) {
+    case Op::kAdd:
+    case Op::kSub:
+    case Op::kMul:
+    case Op::kBitAnd:
+    case Op::kBitOr:
+    case Op::kBitXor:
+      // Unsigned arithmetic wraps.
+      return back + "((" + bits + ")" + x + infix(op) + "(" + bits + ")" + y + ")";
     case Op::kDiv:
     case Op::kMod:
       return helper((op == Op::kDiv ? "div_" : "mod_") + std::string(type_name(type))) + "(" + x + ", " + y +
@@ -214,10 +265,48 @@ std::string Printer::integer_applied(Op op, Type type, const std::vector<std::st
       return back + "((" + bits + ")" + x + " << (uint)(" + y + " & " + width + "))";
     case Op::kShiftRight:
       return back + "(" + x + " >> (uint)(" + y + " & " + width + "))";
-    default:
-      // Unsigned arithmetic wraps.
-      return back + "((" + bits + ")" + x + infix(op) + "(" + bits + ")" + y + ")";
+    case Op::kNot:
+      return "(1 - " + x + ")";
+    case Op::kLess:
+    case Op::kLessEqual:
+    case Op::kGreater:
+    case Op::kGreaterEqual:
+    case Op::kEqual:
+    case Op::kNotEqual:
+    case Op::kAnd:
+    case Op::kOr:
+      return "(" + x + infix(op) + y + ")";
+    case Op::kRandomBits:
+      return helper("random_bits") + "(" + x + ", " + y + ", " + args[2] + ")";
+    case Op::kConst:
+    case Op::kRead:
+    case Op::kIndex:
+    case Op::kCast:
+    case Op::kSelect:
+    case Op::kFloor:
+    case Op::kCeil:
+    case Op::kRound:
+    case Op::kTrunc:
+    case Op::kExp:
+    case Op::kExp2:
+    case Op::kExpm1:
+    case Op::kLog:
+    case Op::kLog2:
+    case Op::kLog1p:
+    case Op::kSqrt:
+    case Op::kRsqrt:
+    case Op::kRecip:
+    case Op::kPow:
+    case Op::kSin:
+    case Op::kCos:
+    case Op::kTanh:
+    case Op::kSigmoid:
+    case Op::kErf:
+    case Op::kErfc:
+    case Op::kFma:
+      break;
   }
+  throw std::logic_error(std::string(op_info(op).name) + " is not an operation on integers");
 }
 
 std::string Printer::rounded(Type type, const std::string& value) {

@@ -19,8 +19,10 @@ constexpr Helper kHelpers[] = {
     // constants, such as floor(nan) and exp(nan), to reads of an uninitialized register.
     {"hidden_f32", "#define hidden_f32(x) as_float(as_int((float)(x)) + (int)(chunk >> 63))\n"},
     {"hidden_f64", "#define hidden_f64(x) as_double(as_long((double)(x)) + (chunk >> 63))\n"},
-    {"min_float", "#define min_float(x, y) ((x) != (x) || (x) < (y) ? (x) : (y))\n"},
-    {"max_float", "#define max_float(x, y) ((x) != (x) || (x) > (y) ? (x) : (y))\n"},
+    {"min_float",
+     "#define min_float(x, y) ((x) != (x) || (x) < (y) || ((x) == (y) && signbit(x)) ? (x) : (y))\n"},
+    {"max_float",
+     "#define max_float(x, y) ((x) != (x) || (x) > (y) || ((x) == (y) && !signbit(x)) ? (x) : (y))\n"},
     {"to_f16", R"(static ushort to_f16(float value) {
   const uint bits = as_uint(value);
   const uint sign = (bits >> 16) & 0x8000u;

@@ -7,10 +7,11 @@
 namespace yoke::program {
 namespace {
 
-// Longer marks come first, so that the longest match wins.
-constexpr std::string_view kMarks[] = {"..", "+=", "*=", "<=", ">=", "==", "!=", "&&", "||", "<<", ">>", "(",
-                                       ")",  "[",  "]",  "{",  "}",  ",",  ":",  "=",  "+",  "-",  "*",  "/",
-                                       "%",  "<",  ">",  "!",  "&",  "|",  "^",  "~",  "@",  "."};
+constexpr std::string_view kMarks[] = {
+    "..", "+=", "*=", "(", ")", "[", "]", "{", "}", ",", ":", "=", "@", ".",
+#define YOKE_OP(id, function, text, arity, precedence, ...) (precedence) < kCall ? text : "",
+#include <yoke/program/ops.def>
+};
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
@@ -114,10 +115,9 @@ Token Lexer::read() {
     }
   } else {
     token.kind = Token::Kind::kMark;
-    for (const std::string_view mark : kMarks) {
-      if (rest_.substr(0, mark.size()) == mark) {
+    for (const std::string_view mark : kMarks) {  // the longest match wins
+      if (mark.size() > length && rest_.substr(0, mark.size()) == mark) {
         length = mark.size();
-        break;
       }
     }
     if (length == 0) {

@@ -14,27 +14,8 @@ constexpr Type kNoType = static_cast<Type>(0);
 // Nesting limit of the text: one level of the tree may take a parenthesis, a sign and an operator.
 constexpr int kMaxNesting = 3 * kMaxDepth;
 
-struct Infix {
-  std::string_view mark;
-  Op op;
-  int precedence;
-};
-
-constexpr Infix kInfix[] = {
-    {"||", Op::kOr, 1},         {"&&", Op::kAnd, 2},          {"|", Op::kBitOr, 3},
-    {"^", Op::kBitXor, 4},      {"&", Op::kBitAnd, 5},        {"==", Op::kEqual, 6},
-    {"!=", Op::kNotEqual, 6},   {"<", Op::kLess, 7},          {"<=", Op::kLessEqual, 7},
-    {">", Op::kGreater, 7},     {">=", Op::kGreaterEqual, 7}, {"<<", Op::kShiftLeft, 8},
-    {">>", Op::kShiftRight, 8}, {"+", Op::kAdd, 9},           {"-", Op::kSub, 9},
-    {"*", Op::kMul, 10},        {"/", Op::kDiv, 10},          {"%", Op::kMod, 10}};
-
-const Infix* infix(const Token& token) {
-  if (token.kind != Token::Kind::kMark) {
-    return nullptr;
-  }
-  const auto* found = std::find_if(std::begin(kInfix), std::end(kInfix),
-                                   [&](const Infix& row) { return row.mark == token.text; });
-  return found == std::end(kInfix) ? nullptr : found;
+std::optional<Op> infix(const Token& token) {
+  return token.kind == Token::Kind::kMark ? infix_by_mark(token.text) : std::nullopt;
 }
 
 bool is_number(const Token& token) {
@@ -81,20 +62,20 @@ Expr Parser::value() {
 Parser::Node Parser::binary(int lowest) {
   const Level level(nesting_, lexer_.peek().at);
   Node left = unary();
-  for (const Infix* row = infix(lexer_.peek()); row != nullptr && row->precedence >= lowest;
-       row = infix(lexer_.peek())) {
+  for (auto op = infix(lexer_.peek()); op && op_info(*op).precedence >= lowest; op = infix(lexer_.peek())) {
     const Token mark = take_token();
     std::vector<Node> args;
     args.push_back(std::move(left));
-    args.push_back(binary(row->precedence + 1));
-    left = operation(row->op, std::move(args), mark.at);
+    args.push_back(binary(op_info(*op).precedence + 1));
+    left = operation(*op, std::move(args), mark.at);
   }
   return left;
 }
 
 Parser::Node Parser::unary() {
   const Token token = lexer_.peek();
-  if (!token.is("-") && !token.is("!") && !token.is("~")) {
+  const auto op = token.kind == Token::Kind::kMark ? prefix_by_mark(token.text) : std::nullopt;
+  if (!op) {
     return primary();
   }
   const Level level(nesting_, token.at);
@@ -104,8 +85,7 @@ Parser::Node Parser::unary() {
   }
   std::vector<Node> args;
   args.push_back(unary());
-  const Op op = token.is("-") ? Op::kNeg : token.is("!") ? Op::kNot : Op::kBitNot;
-  return operation(op, std::move(args), token.at);
+  return operation(*op, std::move(args), token.at);
 }
 
 Parser::Node Parser::primary() {
@@ -229,7 +209,7 @@ Parser::Node Parser::operation(Op op, std::vector<Node> args, Location at) {
   std::vector<Expr>& values = node.expr.args;
   if (static_cast<int>(values.size()) == op_info(op).arity) {
     const SharedType shared = shared_type(op);
-    Type type = op == Op::kRandomBits ? Type::kI64 : kNoType;
+    Type type = op_info(op).operands == Operands::kI64s ? Type::kI64 : kNoType;
     for (std::size_t i = shared.first; i < shared.last && type == kNoType; ++i) {
       type = values[i].type;
     }

@@ -12,48 +12,6 @@
 namespace yoke::program {
 namespace {
 
-constexpr int kUnary = 11;
-constexpr int kPrimary = 12;
-
-int precedence(Op op) {
-  switch (op) {
-    case Op::kOr:
-      return 1;
-    case Op::kAnd:
-      return 2;
-    case Op::kBitOr:
-      return 3;
-    case Op::kBitXor:
-      return 4;
-    case Op::kBitAnd:
-      return 5;
-    case Op::kEqual:
-    case Op::kNotEqual:
-      return 6;
-    case Op::kLess:
-    case Op::kLessEqual:
-    case Op::kGreater:
-    case Op::kGreaterEqual:
-      return 7;
-    case Op::kShiftLeft:
-    case Op::kShiftRight:
-      return 8;
-    case Op::kAdd:
-    case Op::kSub:
-      return 9;
-    case Op::kMul:
-    case Op::kDiv:
-    case Op::kMod:
-      return 10;
-    case Op::kNeg:
-    case Op::kNot:
-    case Op::kBitNot:
-      return kUnary;
-    default:
-      return kPrimary;
-  }
-}
-
 class Printer {
  public:
   explicit Printer(const Program& program) : program_(program) {}
@@ -252,7 +210,7 @@ void Printer::read(const Expr& expr) {
 }
 
 void Printer::expr(const Expr& expr, std::optional<Type> given, int lowest) {
-  const bool parentheses = precedence(expr.op) < lowest;
+  const bool parentheses = op_info(expr.op).precedence < lowest;
   text += parentheses ? "(" : "";
   switch (expr.op) {
     case Op::kConst:
@@ -265,7 +223,7 @@ void Printer::expr(const Expr& expr, std::optional<Type> given, int lowest) {
       text += affine(expr.affine);
       break;
     default:
-      op_info(expr.op).infix ? infix(expr, given) : call(expr, given);
+      op_info(expr.op).is_operator() ? infix(expr, given) : call(expr, given);
       break;
   }
   text += parentheses ? ")" : "";
@@ -292,7 +250,7 @@ void Printer::call(const Expr& expr, std::optional<Type> given) {
 
 void Printer::infix(const Expr& expr, std::optional<Type> given) {
   const std::string mark(op_info(expr.op).name);
-  const int own = precedence(expr.op);
+  const int own = op_info(expr.op).precedence;
   if (expr.args.size() == 1) {
     // `-1.0` is a literal; `-(1.0)` negates a literal.
     const auto type = type_for(expr, 0, given);
@@ -327,7 +285,7 @@ std::optional<Type> Printer::own_type(const Expr& expr) {
 
 // The type of a bare literal that is argument `arg` of `expr`.
 std::optional<Type> Printer::type_for(const Expr& expr, std::size_t arg, std::optional<Type> given) {
-  if (expr.op == Op::kRandomBits) {
+  if (op_info(expr.op).operands == Operands::kI64s) {
     return Type::kI64;
   }
   const SharedType shared = shared_type(expr.op);

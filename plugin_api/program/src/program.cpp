@@ -36,36 +36,15 @@ const TypeRow& type_row(Type type) {
 }
 
 // Indexed by Op.
-using enum Operands;
 constexpr OpInfo kOps[] = {
-    {"const", -1, false, kAny, false},   {"read", -1, false, kAny, false},
-    {"index", -1, false, kAny, false},   {"cast", 1, false, kAny, false},
-    {"+", 2, true, kNumbers, false},     {"-", 2, true, kNumbers, false},
-    {"*", 2, true, kNumbers, false},     {"/", 2, true, kNumbers, false},
-    {"%", 2, true, kIntegers, false},    {"-", 1, true, kNumbers, false},
-    {"min", 2, false, kNumbers, false},  {"max", 2, false, kNumbers, false},
-    {"abs", 1, false, kNumbers, false},  {"sign", 1, false, kNumbers, false},
-    {"floor", 1, false, kFloats, false}, {"ceil", 1, false, kFloats, false},
-    {"round", 1, false, kFloats, false}, {"trunc", 1, false, kFloats, false},
-    {"exp", 1, false, kFloats, false},   {"exp2", 1, false, kFloats, false},
-    {"expm1", 1, false, kFloats, false}, {"log", 1, false, kFloats, false},
-    {"log2", 1, false, kFloats, false},  {"log1p", 1, false, kFloats, false},
-    {"sqrt", 1, false, kFloats, false},  {"rsqrt", 1, false, kFloats, false},
-    {"recip", 1, false, kFloats, false}, {"pow", 2, false, kFloats, false},
-    {"sin", 1, false, kFloats, false},   {"cos", 1, false, kFloats, false},
-    {"tanh", 1, false, kFloats, false},  {"sigmoid", 1, false, kFloats, false},
-    {"erf", 1, false, kFloats, false},   {"erfc", 1, false, kFloats, false},
-    {"fma", 3, false, kFloats, false},   {"<", 2, true, kNumbers, true},
-    {"<=", 2, true, kNumbers, true},     {">", 2, true, kNumbers, true},
-    {">=", 2, true, kNumbers, true},     {"==", 2, true, kAny, true},
-    {"!=", 2, true, kAny, true},         {"&&", 2, true, kBools, true},
-    {"||", 2, true, kBools, true},       {"!", 1, true, kBools, true},
-    {"&", 2, true, kIntegers, false},    {"|", 2, true, kIntegers, false},
-    {"^", 2, true, kIntegers, false},    {"~", 1, true, kIntegers, false},
-    {"<<", 2, true, kIntegers, false},   {">>", 2, true, kIntegers, false},
-    {"select", 3, false, kAny, false},   {"random_bits", 3, false, kI64s, false},
+#define YOKE_SPECIAL_OP(id, text, arity) {text, arity},
+#define YOKE_OP(id, function, text, arity, precedence, operands, result, family, commutes, exact, cost, f32, \
+                f64)                                                                                         \
+  {text, arity, precedence, Operands::operands, Result::result, Family::family, commutes != 0, exact != 0,   \
+   cost, f32,   f64},
+#include <yoke/program/ops.def>
 };
-static_assert(std::size(kOps) == static_cast<std::size_t>(Op::kRandomBits) + 1);
+static_assert(std::size(kOps) == kOpCount);
 
 bool same_access(Type type, const Access& a, const Access& b) {
   if (a.tensor != b.tensor || a.indices != b.indices || a.otherwise.has_value() != b.otherwise.has_value()) {
@@ -194,13 +173,17 @@ Expr Expr::cast(Type type, Expr value) {
 Expr Expr::make(Op op, std::vector<Expr> args) {
   Expr expr;
   expr.op = op;
-  if (op_info(op).gives_bool) {
-    expr.type = Type::kBool;
-  } else if (op == Op::kRandomBits) {
-    expr.type = Type::kU32;
-  } else {
-    const std::size_t first = op == Op::kSelect ? 1 : 0;
-    expr.type = args.size() > first ? args[first].type : Type::kF32;
+  switch (op_info(op).result) {
+    case Result::kBool:
+      expr.type = Type::kBool;
+      break;
+    case Result::kU32:
+      expr.type = Type::kU32;
+      break;
+    case Result::kSame: {
+      const std::size_t first = op == Op::kSelect ? 1 : 0;
+      expr.type = args.size() > first ? args[first].type : Type::kF32;
+    }
   }
   expr.args = std::move(args);
   return expr;

@@ -4,100 +4,25 @@
 
 #include <yoke/program/execute.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <stdexcept>
+#include <string>
 
 #include "number.h"
 
 namespace yoke::program {
 namespace {
 
-// Computes in f64. For + - * / and sqrt, rounding the result to f32 gives the same bits as f32 arithmetic;
-// for the other functions it is more accurate.
-double float_of_one(Op op, double x) {
-  switch (op) {
-    case Op::kNeg:
-      return -x;
-    case Op::kAbs:
-      return std::fabs(x);
-    case Op::kSign:
-      return x > 0 ? 1.0 : x < 0 ? -1.0 : x;
-    case Op::kFloor:
-      return std::floor(x);
-    case Op::kCeil:
-      return std::ceil(x);
-    case Op::kRound:
-      return std::nearbyint(x);
-    case Op::kTrunc:
-      return std::trunc(x);
-    case Op::kExp:
-      return std::exp(x);
-    case Op::kExp2:
-      return std::exp2(x);
-    case Op::kExpm1:
-      return std::expm1(x);
-    case Op::kLog:
-      return std::log(x);
-    case Op::kLog2:
-      return std::log2(x);
-    case Op::kLog1p:
-      return std::log1p(x);
-    case Op::kSqrt:
-      return std::sqrt(x);
-    case Op::kRsqrt:
-      return 1 / std::sqrt(x);
-    case Op::kRecip:
-      return 1 / x;
-    case Op::kSin:
-      return std::sin(x);
-    case Op::kCos:
-      return std::cos(x);
-    case Op::kTanh:
-      return std::tanh(x);
-    case Op::kSigmoid:
-      return 1 / (1 + std::exp(-x));
-    case Op::kErf:
-      return std::erf(x);
-    case Op::kErfc:
-      return std::erfc(x);
-    default:
-      return std::numeric_limits<double>::quiet_NaN();
+// IEEE 754-2019 minimum and maximum: NaN if either operand is, and -0 is less than +0.
+double extreme(double x, double y, bool is_max) {
+  if (std::isnan(x) || std::isnan(y)) {
+    return std::numeric_limits<double>::quiet_NaN();
   }
-}
-
-double float_of_two(Op op, double x, double y) {
-  switch (op) {
-    case Op::kAdd:
-      return x + y;
-    case Op::kSub:
-      return x - y;
-    case Op::kMul:
-      return x * y;
-    case Op::kDiv:
-      return x / y;
-    case Op::kPow:
-      return std::pow(x, y);
-    case Op::kMin:
-      return std::isnan(x) || x < y ? x : y;
-    case Op::kMax:
-      return std::isnan(x) || x > y ? x : y;
-    default:
-      return std::numeric_limits<double>::quiet_NaN();
-  }
-}
-
-double apply_float(Op op, Type type, const Scalar* args) {
-  if (op == Op::kFma) {
-    if (type == Type::kF64) {
-      return std::fma(args[0].number, args[1].number, args[2].number);
-    }
-    return round_to_type(type, static_cast<double>(std::fma(static_cast<float>(args[0].number),
-                                                            static_cast<float>(args[1].number),
-                                                            static_cast<float>(args[2].number))));
-  }
-  return round_to_type(type, op_info(op).arity == 1 ? float_of_one(op, args[0].number)
-                                                    : float_of_two(op, args[0].number, args[1].number));
+  const bool x_is_less = x < y || (x == y && std::signbit(x));
+  return x_is_less == is_max ? y : x;
 }
 
 std::int64_t divided(std::int64_t x, std::int64_t y) {
@@ -107,66 +32,10 @@ std::int64_t divided(std::int64_t x, std::int64_t y) {
   return y == -1 ? static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(x)) : x / y;
 }
 
-std::int64_t apply_integer(Op op, Type type, const Scalar* args) {
-  const std::int64_t x = args[0].integer;
-  const std::int64_t y = op_info(op).arity > 1 ? args[1].integer : 0;
-  const auto ux = static_cast<std::uint64_t>(x);
-  const auto uy = static_cast<std::uint64_t>(y);
-  const std::uint64_t shift = uy % (8 * byte_size(type));
-  switch (op) {
-    case Op::kAdd:
-      return static_cast<std::int64_t>(ux + uy);
-    case Op::kSub:
-      return static_cast<std::int64_t>(ux - uy);
-    case Op::kMul:
-      return static_cast<std::int64_t>(ux * uy);
-    case Op::kDiv:
-      return divided(x, y);
-    case Op::kMod:
-      return y == 0 || y == -1 ? 0 : x % y;
-    case Op::kNeg:
-      return static_cast<std::int64_t>(0 - ux);
-    case Op::kMin:
-      return x < y ? x : y;
-    case Op::kMax:
-      return x > y ? x : y;
-    case Op::kAbs:
-      return x < 0 ? static_cast<std::int64_t>(0 - ux) : x;
-    case Op::kSign:
-      return x > 0 ? 1 : x < 0 ? -1 : 0;
-    case Op::kBitAnd:
-      return x & y;
-    case Op::kBitOr:
-      return x | y;
-    case Op::kBitXor:
-      return x ^ y;
-    case Op::kBitNot:
-      return ~x;
-    case Op::kShiftLeft:
-      return static_cast<std::int64_t>(ux << shift);
-    case Op::kShiftRight:
-      return x >> shift;  // unsigned types: x is never negative
-    default:
-      return 0;
-  }
-}
-
-template <typename T>
-bool compared(Op op, T x, T y) {
-  switch (op) {
-    case Op::kLess:
-      return x < y;
-    case Op::kLessEqual:
-      return x <= y;
-    case Op::kGreater:
-      return x > y;
-    case Op::kGreaterEqual:
-      return x >= y;
-    case Op::kEqual:
-      return x == y;
-    default:
-      return x != y;
-  }
+double fused(Type type, double x, double y, double z) {
+  return type == Type::kF64 ? std::fma(x, y, z)
+                            : static_cast<double>(std::fma(static_cast<float>(x), static_cast<float>(y),
+                                                           static_cast<float>(z)));
 }
 
 template <typename T>
@@ -200,32 +69,130 @@ Scalar convert(Type from, Type to, const Scalar& value) {
                       : Scalar{0, float_to_integer(to, value.number)};
 }
 
+// Floats are computed in f64. For + - * / and sqrt, rounding the result to f32 gives the same bits as f32
+// arithmetic; for the other functions it is more accurate.
+// NOLINTNEXTLINE(readability-function-size): one line per operation
 Scalar apply(Op op, Type type, const Scalar* args) {
+  const Scalar& a = args[0];
+  const Scalar& b = args[op_info(op).arity > 1 ? 1 : 0];
+  const double x = a.number;
+  const double y = b.number;
+  const auto ux = static_cast<std::uint64_t>(a.integer);
+  const auto uy = static_cast<std::uint64_t>(b.integer);
+  const std::uint64_t count = uy % (8 * byte_size(type));  // of a shift
+  const bool real = is_float(type);
+  const auto number = [&](double value) { return Scalar{round_to_type(type, value), 0}; };
+  const auto integer = [&](std::uint64_t value) {
+    return Scalar{0, wrap_to_type(type, static_cast<std::int64_t>(value))};
+  };
+  const auto signed_integer = [&](std::int64_t value) { return Scalar{0, wrap_to_type(type, value)}; };
+  const auto truth = [](bool value) { return Scalar{0, value ? 1 : 0}; };
   switch (op) {
+    case Op::kConst:
+    case Op::kRead:
+    case Op::kIndex:
+    case Op::kCast:
+      break;  // not computed from the operands' values alone
+    case Op::kAdd:
+      return real ? number(x + y) : integer(ux + uy);
+    case Op::kSub:
+      return real ? number(x - y) : integer(ux - uy);
+    case Op::kMul:
+      return real ? number(x * y) : integer(ux * uy);
+    case Op::kDiv:
+      return real ? number(x / y) : signed_integer(divided(a.integer, b.integer));
+    case Op::kMod:
+      return real ? number(std::fmod(x, y))
+                  : signed_integer(b.integer == 0 || b.integer == -1 ? 0 : a.integer % b.integer);
+    case Op::kNeg:
+      return real ? number(-x) : integer(0 - ux);
+    case Op::kMin:
+      return real ? number(extreme(x, y, false)) : signed_integer(std::min(a.integer, b.integer));
+    case Op::kMax:
+      return real ? number(extreme(x, y, true)) : signed_integer(std::max(a.integer, b.integer));
+    case Op::kAbs:
+      return real ? number(std::fabs(x)) : integer(a.integer < 0 ? 0 - ux : ux);
+    case Op::kSign:
+      return real ? number(x > 0   ? 1
+                           : x < 0 ? -1
+                                   : x)
+                  : signed_integer((a.integer > 0 ? 1 : 0) - (a.integer < 0 ? 1 : 0));
+    case Op::kFloor:
+      return number(std::floor(x));
+    case Op::kCeil:
+      return number(std::ceil(x));
+    case Op::kRound:
+      return number(std::nearbyint(x));
+    case Op::kTrunc:
+      return number(std::trunc(x));
+    case Op::kExp:
+      return number(std::exp(x));
+    case Op::kExp2:
+      return number(std::exp2(x));
+    case Op::kExpm1:
+      return number(std::expm1(x));
+    case Op::kLog:
+      return number(std::log(x));
+    case Op::kLog2:
+      return number(std::log2(x));
+    case Op::kLog1p:
+      return number(std::log1p(x));
+    case Op::kSqrt:
+      return number(std::sqrt(x));
+    case Op::kRsqrt:
+      return number(1 / std::sqrt(x));
+    case Op::kRecip:
+      return number(1 / x);
+    case Op::kPow:
+      return number(std::pow(x, y));
+    case Op::kSin:
+      return number(std::sin(x));
+    case Op::kCos:
+      return number(std::cos(x));
+    case Op::kTanh:
+      return number(std::tanh(x));
+    case Op::kSigmoid:
+      return number(1 / (1 + std::exp(-x)));
+    case Op::kErf:
+      return number(std::erf(x));
+    case Op::kErfc:
+      return number(std::erfc(x));
+    case Op::kFma:
+      return number(fused(type, x, y, args[2].number));
     case Op::kLess:
+      return truth(real ? x < y : a.integer < b.integer);
     case Op::kLessEqual:
+      return truth(real ? x <= y : a.integer <= b.integer);
     case Op::kGreater:
+      return truth(real ? x > y : a.integer > b.integer);
     case Op::kGreaterEqual:
+      return truth(real ? x >= y : a.integer >= b.integer);
     case Op::kEqual:
+      return truth(real ? x == y : a.integer == b.integer);
     case Op::kNotEqual:
-      return {0, (is_float(type) ? compared(op, args[0].number, args[1].number)
-                                 : compared(op, args[0].integer, args[1].integer))
-                     ? 1
-                     : 0};
+      return truth(real ? x != y : a.integer != b.integer);
     case Op::kAnd:
-      return {0, args[0].integer & args[1].integer};
+    case Op::kBitAnd:
+      return integer(ux & uy);
     case Op::kOr:
-      return {0, args[0].integer | args[1].integer};
+    case Op::kBitOr:
+      return integer(ux | uy);
+    case Op::kBitXor:
+      return integer(ux ^ uy);
     case Op::kNot:
-      return {0, 1 - args[0].integer};
+      return truth(a.integer == 0);
+    case Op::kBitNot:
+      return integer(~ux);
+    case Op::kShiftLeft:
+      return integer(ux << count);
+    case Op::kShiftRight:
+      return signed_integer(a.integer >> count);  // unsigned types: a is never negative
     case Op::kSelect:
-      return args[0].integer != 0 ? args[1] : args[2];
+      return a.integer != 0 ? b : args[2];
     case Op::kRandomBits:
-      return {0, random_bits(args[0].integer, args[1].integer, args[2].integer)};
-    default:
-      return is_float(type) ? Scalar{apply_float(op, type, args), 0}
-                            : Scalar{0, wrap_to_type(type, apply_integer(op, type, args))};
+      return {0, random_bits(a.integer, b.integer, args[2].integer)};
   }
+  throw std::invalid_argument(std::string(op_info(op).name) + " is not an operation on values");
 }
 
 Scalar neutral(Reduce reduce, Type type) {

@@ -57,10 +57,11 @@ SharedType shared_type(Op op) {
   if (op == Op::kSelect) {
     return {1, 3, true};
   }
-  if (op == Op::kRandomBits || op_info(op).arity < 1 || op == Op::kCast) {
+  const OpInfo& info = op_info(op);
+  if (info.family == Family::kSpecial || info.operands == Operands::kI64s) {
     return {0, 0, false};
   }
-  return {0, static_cast<std::size_t>(op_info(op).arity), !op_info(op).gives_bool};
+  return {0, static_cast<std::size_t>(info.arity), info.result == Result::kSame};
 }
 
 std::optional<Type> result_type(Op op, std::span<const Type> args, std::string& reason) {
@@ -88,10 +89,15 @@ std::optional<Type> result_type(Op op, std::span<const Type> args, std::string& 
       return std::nullopt;
     }
   }
-  if (op == Op::kRandomBits) {
-    return Type::kU32;
+  switch (op_info(op).result) {
+    case Result::kBool:
+      return Type::kBool;
+    case Result::kU32:
+      return Type::kU32;
+    case Result::kSame:
+      return args[shared.first];
   }
-  return op_info(op).gives_bool ? Type::kBool : args[shared.first];
+  return std::nullopt;
 }
 
 std::string name_fault(std::string_view name) {
@@ -146,11 +152,12 @@ std::optional<Reduce> reduce_by_name(std::string_view name) {
   return std::nullopt;
 }
 
-std::optional<Op> function_by_name(std::string_view name) {
-  for (int i = 0; i <= static_cast<int>(Op::kRandomBits); ++i) {
+std::optional<Op> op_by_text(std::string_view text, int arity) {
+  for (std::size_t i = 0; i < kOpCount; ++i) {
     const Op op = static_cast<Op>(i);
     const OpInfo& info = op_info(op);
-    if (!info.infix && info.arity > 0 && op != Op::kCast && info.name == name) {
+    const bool is_asked = arity == 0 ? !info.is_operator() : info.is_operator() && info.arity == arity;
+    if (is_asked && info.family != Family::kSpecial && info.name == text) {
       return op;
     }
   }

@@ -44,8 +44,18 @@ std::string depth_fault();
 std::string_view reduce_name(Reduce reduce);
 std::optional<Reduce> reduce_by_name(std::string_view name);
 
-// The operation that is written as a function of this name: "exp", "max", ...; casts are not included.
-std::optional<Op> function_by_name(std::string_view name);
+// The operation that is written as a function of this name ("exp", "max"; not a cast), as a prefix operator,
+// or between its operands.
+std::optional<Op> op_by_text(std::string_view text, int arity);
+inline std::optional<Op> function_by_name(std::string_view name) {
+  return op_by_text(name, 0);
+}
+inline std::optional<Op> prefix_by_mark(std::string_view mark) {
+  return op_by_text(mark, 1);
+}
+inline std::optional<Op> infix_by_mark(std::string_view mark) {
+  return op_by_text(mark, 2);
+}
 
 // For each loop, the extent of the first dimension that it indexes by itself: first in the target, then in
 // the reads from left to right.

@@ -333,7 +333,7 @@ void Verifier::expr(const Expr& expr, int depth) const {
   if (depth > kMaxDepth) {
     fail(expr.at, depth_fault());
   }
-  if (expr.op > Op::kRandomBits || !is_type(expr.type)) {
+  if (static_cast<std::size_t>(expr.op) >= kOpCount || !is_type(expr.type)) {
     fail(expr.at, "unknown operation or type");
   }
   if (op_info(expr.op).arity < 0) {

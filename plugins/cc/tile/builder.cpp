@@ -229,9 +229,9 @@ KernelBuilder::Value KernelBuilder::operation(const Expr& expr) {
     args[i] = expression(expr.args[i]);
   }
   const Value result =
-      map(map_op(expr.op), reg_of(expr.type), args[0], expr.args.size() > 1 ? &args[1] : nullptr,
+      map(static_cast<MapOp>(expr.op), reg_of(expr.type), args[0], expr.args.size() > 1 ? &args[1] : nullptr,
           expr.args.size() > 2 ? &args[2] : nullptr);
-  return is_exact(expr.op) ? result : rounded(result, expr.type);
+  return program::op_info(expr.op).is_exact ? result : rounded(result, expr.type);
 }
 
 KernelBuilder::Value KernelBuilder::combine(program::Assign assign, Type type, Value old, Value value) {

@@ -18,63 +18,18 @@ constexpr int64_t reg_size(Reg reg) {
   return reg == Reg::kF64 || reg == Reg::kI64 ? 8 : reg == Reg::kU8 ? 1 : 4;
 }
 
+// First the operations of the program format, in the order of ops.def, then those that only kernels use.
 enum class MapOp : uint8_t {
+#define YOKE_SPECIAL_OP(id, text, arity) k##id,
+#define YOKE_OP(id, ...) k##id,
+#include <yoke/program/ops.def>
   kCopy,
-  // One operand.
-  kNeg,
-  kAbs,
-  kSign,
-  kFloor,
-  kCeil,
-  kRound,
-  kTrunc,
-  kExp,
-  kExp2,
-  kExpm1,
-  kLog,
-  kLog2,
-  kLog1p,
-  kSqrt,
-  kRsqrt,
-  kRecip,
-  kSin,
-  kCos,
-  kTanh,
-  kSigmoid,
-  kErf,
-  kErfc,
-  kNot,
-  kBitNot,
-  kRoundF16,
-  kRoundBF16,  // f32 to the nearest value of the type
-  kWidenF16,
+  kRoundF16,  // f32 to the nearest value of the type
+  kRoundBF16,
+  kWidenF16,  // between f32 and the stored 16 bits
   kWidenBF16,
   kNarrowF16,
-  kNarrowBF16,  // between f32 and the stored 16 bits
-  // Two operands.
-  kAdd,
-  kSub,
-  kMul,
-  kDiv,
-  kMod,
-  kMin,
-  kMax,
-  kPow,
-  kLess,
-  kLessEqual,
-  kGreater,
-  kGreaterEqual,
-  kEqual,
-  kNotEqual,
-  kBitAnd,
-  kBitOr,
-  kBitXor,
-  kShiftLeft,
-  kShiftRight,
-  // Three operands.
-  kFma,
-  kSelect,
-  kRandomBits,
+  kNarrowBF16,
   kMulAdd,  // a * b + c, rounded twice
   kMulSub   // c - a * b, rounded twice
 };

@@ -29,9 +29,9 @@ void map2(void* dst, const void* a, const void* b, const void*, int64_t n) {
   }
 }
 
-template <class A, class T, class F, unsigned kScalars>
+template <class A, class T, class R, class F, unsigned kScalars>
 void map3(void* dst, const void* a, const void* b, const void* c, int64_t n) {
-  T* out = static_cast<T*>(dst);
+  R* out = static_cast<R*>(dst);
   const A* x = static_cast<const A*>(a);
   const T* y = static_cast<const T*>(b);
   const T* z = static_cast<const T*>(c);
@@ -47,38 +47,16 @@ void map3(void* dst, const void* a, const void* b, const void* c, int64_t n) {
 
 template <class T, class R, class F>
 MapFn pick2(unsigned scalars) {
-  switch (scalars) {
-    case 0:
-      return map2<T, R, F, 0>;
-    case kScalarA:
-      return map2<T, R, F, kScalarA>;
-    case kScalarB:
-      return map2<T, R, F, kScalarB>;
-    default:
-      return map2<T, R, F, 3>;
-  }
+  constexpr MapFn kLoops[] = {map2<T, R, F, 0>, map2<T, R, F, 1>, map2<T, R, F, 2>, map2<T, R, F, 3>};
+  return kLoops[scalars & 3U];
 }
 
-template <class A, class T, class F>
+template <class A, class T, class R, class F>
 MapFn pick3(unsigned scalars) {
-  switch (scalars) {
-    case 0:
-      return map3<A, T, F, 0>;
-    case 1:
-      return map3<A, T, F, 1>;
-    case 2:
-      return map3<A, T, F, 2>;
-    case 3:
-      return map3<A, T, F, 3>;
-    case 4:
-      return map3<A, T, F, 4>;
-    case 5:
-      return map3<A, T, F, 5>;
-    case 6:
-      return map3<A, T, F, 6>;
-    default:
-      return map3<A, T, F, 7>;
-  }
+  constexpr MapFn kLoops[] = {map3<A, T, R, F, 0>, map3<A, T, R, F, 1>, map3<A, T, R, F, 2>,
+                              map3<A, T, R, F, 3>, map3<A, T, R, F, 4>, map3<A, T, R, F, 5>,
+                              map3<A, T, R, F, 6>, map3<A, T, R, F, 7>};
+  return kLoops[scalars & 7U];
 }
 
 // sin and cos: a vector loop, then the C library for the arguments that are too large for it.
@@ -95,7 +73,8 @@ void trig(void* dst, const void* a, const void*, const void*, int64_t n) {
       kept[i] = x[start + i];
       large |= __builtin_fabsf(kept[i]) <= kTrigLimit ? 0U : 1U;
     }
-    map1<float, float, typename Pick<kCos, CosF, SinF>::Type>(out + start, kept, nullptr, nullptr, count);
+    map1<float, float, typename Pick<kCos, Cos<float>, Sin<float>>::Type>(out + start, kept, nullptr, nullptr,
+                                                                          count);
     for (int64_t i = 0; large != 0 && i < count; ++i) {
       if (!(__builtin_fabsf(kept[i]) <= kTrigLimit)) {
         out[start + i] = kCos ? ::cosf(kept[i]) : ::sinf(kept[i]);
@@ -104,143 +83,68 @@ void trig(void* dst, const void* a, const void*, const void*, int64_t n) {
   }
 }
 
-template <unsigned kScalars>
-void random_bits(void* dst, const void* a, const void* b, const void* c, int64_t n) {
-  uint32_t* out = static_cast<uint32_t*>(dst);
-  const int64_t* seed = static_cast<const int64_t*>(a);
-  const int64_t* stream = static_cast<const int64_t*>(b);
-  const int64_t* counter = static_cast<const int64_t*>(c);
-  YOKE_CC_VECTORIZE
-  for (int64_t i = 0; i < n; ++i) {
-    out[i] = RandomBits::apply((kScalars & kScalarA) != 0 ? *seed : seed[i],
-                               (kScalars & kScalarB) != 0 ? *stream : stream[i],
-                               (kScalars & kScalarC) != 0 ? *counter : counter[i]);
+// The loop for operation F on operands of type T, by arity.
+template <class T, template <class> class F>
+struct Loops1 {
+  static MapFn find(unsigned) { return map1<T, T, F<T>>; }
+};
+template <>
+struct Loops1<float, Sin> {
+  static MapFn find(unsigned) { return trig<false>; }
+};
+template <>
+struct Loops1<float, Cos> {
+  static MapFn find(unsigned) { return trig<true>; }
+};
+template <class T, template <class> class F>
+struct Loops2 {
+  static MapFn find(unsigned scalars) { return pick2<T, decltype(F<T>::apply(T{}, T{})), F<T>>(scalars); }
+};
+template <class T, template <class> class F>
+struct Loops3 {
+  static MapFn find(unsigned scalars) {
+    return pick3<T, T, decltype(F<T>::apply(T{}, T{}, T{})), F<T>>(scalars);
   }
-}
-
-MapFn pick_random(unsigned scalars) {
-  switch (scalars) {
-    case 0:
-      return random_bits<0>;
-    case 1:
-      return random_bits<1>;
-    case 2:
-      return random_bits<2>;
-    case 3:
-      return random_bits<3>;
-    case 4:
-      return random_bits<4>;
-    case 5:
-      return random_bits<5>;
-    case 6:
-      return random_bits<6>;
-    default:
-      return random_bits<7>;
-  }
-}
-
-// Operations that floats and integers share.
+};
 template <class T>
-MapFn any_map(MapOp op, unsigned scalars) {
+struct Loops3<T, Select> {
+  static MapFn find(unsigned scalars) { return pick3<uint8_t, T, T, Select<T>>(scalars); }
+};
+
+// The rows of ops.def that accept T, by the row's class of operands.
+template <class T>
+struct Takes {
+  static constexpr bool kAny = true;
+  static constexpr bool kNumbers = true;
+  static constexpr bool kFloats = is_float_v<T>;
+  static constexpr bool kIntegers = !is_float_v<T>;
+  static constexpr bool kBools = sizeof(T) == 1;
+  static constexpr bool kI64s = !is_float_v<T> && sizeof(T) == 8;
+};
+
+template <bool kTaken, class T, template <class> class F, template <class, template <class> class> class L>
+MapFn loops_if(unsigned scalars) {
+  if constexpr (kTaken) {
+    return L<T, F>::find(scalars);
+  } else {
+    return nullptr;
+  }
+}
+
+// NOLINTNEXTLINE(readability-function-size): one line per operation
+template <class T>
+MapFn map_of(MapOp op, unsigned scalars) {
   switch (op) {
+#define YOKE_OP(id, function, text, arity, precedence, operands, ...) \
+  case MapOp::k##id:                                                  \
+    return loops_if<Takes<T>::operands, T, id, Loops##arity>(scalars);
+#include <yoke/program/ops.def>
     case MapOp::kCopy:
       return map1<T, T, Copy<T>>;
-    case MapOp::kAdd:
-      return pick2<T, T, Add<T>>(scalars);
-    case MapOp::kSub:
-      return pick2<T, T, Sub<T>>(scalars);
-    case MapOp::kMul:
-      return pick2<T, T, Mul<T>>(scalars);
-    case MapOp::kMin:
-      return pick2<T, T, Min<T>>(scalars);
-    case MapOp::kMax:
-      return pick2<T, T, Max<T>>(scalars);
-    case MapOp::kSelect:
-      return pick3<uint8_t, T, Select<T>>(scalars);
-    case MapOp::kLess:
-      return pick2<T, uint8_t, Less<T>>(scalars);
-    case MapOp::kLessEqual:
-      return pick2<T, uint8_t, LessEqual<T>>(scalars);
-    case MapOp::kGreater:
-      return pick2<T, uint8_t, Greater<T>>(scalars);
-    case MapOp::kGreaterEqual:
-      return pick2<T, uint8_t, GreaterEqual<T>>(scalars);
-    case MapOp::kEqual:
-      return pick2<T, uint8_t, Equal<T>>(scalars);
-    case MapOp::kNotEqual:
-      return pick2<T, uint8_t, NotEqual<T>>(scalars);
-    default:
-      return nullptr;
-  }
-}
-
-template <class T>
-MapFn float_map(MapOp op, unsigned scalars) {
-  switch (op) {
-    case MapOp::kNeg:
-      return map1<T, T, NegFloat<T>>;
-    case MapOp::kSign:
-      return map1<T, T, SignFloat<T>>;
-    case MapOp::kFloor:
-      return map1<T, T, Floor<T>>;
-    case MapOp::kCeil:
-      return map1<T, T, Ceil<T>>;
-    case MapOp::kRound:
-      return map1<T, T, Round<T>>;
-    case MapOp::kTrunc:
-      return map1<T, T, Trunc<T>>;
-    case MapOp::kRecip:
-      return map1<T, T, Recip<T>>;
-    case MapOp::kDiv:
-      return pick2<T, T, DivFloat<T>>(scalars);
-    case MapOp::kFma:
-      return pick3<T, T, Fma<T>>(scalars);
     case MapOp::kMulAdd:
-      return pick3<T, T, MulAdd<T>>(scalars);
+      return loops_if<is_float_v<T>, T, MulAdd, Loops3>(scalars);
     case MapOp::kMulSub:
-      return pick3<T, T, MulSub<T>>(scalars);
-    default:
-      return any_map<T>(op, scalars);
-  }
-}
-
-#define YOKE_CC_MATH_CASES(type, suffix)      \
-  case MapOp::kAbs:                           \
-    return map1<type, type, Abs##suffix>;     \
-  case MapOp::kExp:                           \
-    return map1<type, type, Exp##suffix>;     \
-  case MapOp::kExp2:                          \
-    return map1<type, type, Exp2##suffix>;    \
-  case MapOp::kExpm1:                         \
-    return map1<type, type, Expm1##suffix>;   \
-  case MapOp::kLog:                           \
-    return map1<type, type, Log##suffix>;     \
-  case MapOp::kLog2:                          \
-    return map1<type, type, Log2##suffix>;    \
-  case MapOp::kLog1p:                         \
-    return map1<type, type, Log1p##suffix>;   \
-  case MapOp::kSqrt:                          \
-    return map1<type, type, Sqrt##suffix>;    \
-  case MapOp::kRsqrt:                         \
-    return map1<type, type, Rsqrt##suffix>;   \
-  case MapOp::kTanh:                          \
-    return map1<type, type, Tanh##suffix>;    \
-  case MapOp::kSigmoid:                       \
-    return map1<type, type, Sigmoid##suffix>; \
-  case MapOp::kErf:                           \
-    return map1<type, type, Erf##suffix>;     \
-  case MapOp::kErfc:                          \
-    return map1<type, type, Erfc##suffix>;    \
-  case MapOp::kPow:                           \
-    return pick2<type, type, Pow##suffix>(scalars);
-
-MapFn f32_map(MapOp op, unsigned scalars) {
-  switch (op) {
-    YOKE_CC_MATH_CASES(float, F)
-    case MapOp::kSin:
-      return trig<false>;
-    case MapOp::kCos:
-      return trig<true>;
+      return loops_if<is_float_v<T>, T, MulSub, Loops3>(scalars);
     case MapOp::kRoundF16:
       return map1<float, float, RoundF16>;
     case MapOp::kRoundBF16:
@@ -253,53 +157,13 @@ MapFn f32_map(MapOp op, unsigned scalars) {
       return map1<float, uint16_t, NarrowF16>;
     case MapOp::kNarrowBF16:
       return map1<float, uint16_t, NarrowBF16>;
-    default:
-      return float_map<float>(op, scalars);
+    case MapOp::kConst:
+    case MapOp::kRead:
+    case MapOp::kIndex:
+    case MapOp::kCast:
+      break;  // not operations on tiles
   }
-}
-
-MapFn f64_map(MapOp op, unsigned scalars) {
-  switch (op) {
-    YOKE_CC_MATH_CASES(double, D)
-    case MapOp::kSin:
-      return map1<double, double, SinD>;
-    case MapOp::kCos:
-      return map1<double, double, CosD>;
-    default:
-      return float_map<double>(op, scalars);
-  }
-}
-
-template <class T>
-MapFn int_map(MapOp op, unsigned scalars) {
-  switch (op) {
-    case MapOp::kNeg:
-      return map1<T, T, NegInt<T>>;
-    case MapOp::kAbs:
-      return map1<T, T, AbsInt<T>>;
-    case MapOp::kSign:
-      return map1<T, T, SignInt<T>>;
-    case MapOp::kNot:
-      return map1<T, T, Not<T>>;
-    case MapOp::kBitNot:
-      return map1<T, T, BitNot<T>>;
-    case MapOp::kDiv:
-      return pick2<T, T, DivInt<T>>(scalars);
-    case MapOp::kMod:
-      return pick2<T, T, ModInt<T>>(scalars);
-    case MapOp::kBitAnd:
-      return pick2<T, T, BitAnd<T>>(scalars);
-    case MapOp::kBitOr:
-      return pick2<T, T, BitOr<T>>(scalars);
-    case MapOp::kBitXor:
-      return pick2<T, T, BitXor<T>>(scalars);
-    case MapOp::kShiftLeft:
-      return pick2<T, T, ShiftLeft<T>>(scalars);
-    case MapOp::kShiftRight:
-      return pick2<T, T, ShiftRight<T>>(scalars);
-    default:
-      return any_map<T>(op, scalars);
-  }
+  return nullptr;
 }
 
 template <class From>
@@ -329,17 +193,17 @@ MapFn cast_to(Reg to, bool to_bool) {
 MapFn find_map(MapOp op, Reg type, unsigned scalars) {
   switch (type) {
     case Reg::kF64:
-      return f64_map(op, scalars);
+      return map_of<double>(op, scalars);
     case Reg::kF32:
-      return f32_map(op, scalars);
+      return map_of<float>(op, scalars);
     case Reg::kI64:
-      return op == MapOp::kRandomBits ? pick_random(scalars) : int_map<int64_t>(op, scalars);
+      return map_of<int64_t>(op, scalars);
     case Reg::kI32:
-      return int_map<int32_t>(op, scalars);
+      return map_of<int32_t>(op, scalars);
     case Reg::kU32:
-      return int_map<uint32_t>(op, scalars);
+      return map_of<uint32_t>(op, scalars);
     case Reg::kU8:
-      return int_map<uint8_t>(op, scalars);
+      return map_of<uint8_t>(op, scalars);
   }
   return nullptr;
 }

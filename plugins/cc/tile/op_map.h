@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/tile/op_map.h: maps the program format's types and operations to register types and kernels.
+// plugins/cc/tile/op_map.h: maps the program format's types to register types.
 #pragma once
 
 #include <yoke/program/program.h>
@@ -11,8 +11,7 @@ namespace yoke::cc {
 Reg reg_of(program::Type type);
 bool is_half(program::Type type);  // f16 or bf16
 
-MapOp map_op(program::Op op);
-// True if the result has no more digits than the operands, so that 16-bit types need no rounding.
-bool is_exact(program::Op op);
+static_assert(static_cast<int>(program::Op::kConst) == static_cast<int>(MapOp::kConst) &&
+              program::kOpCount == static_cast<std::size_t>(MapOp::kCopy));
 
 }  // namespace yoke::cc

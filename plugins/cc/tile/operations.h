@@ -43,7 +43,8 @@ inline constexpr bool is_float_v<double> = true;
 template <class T>
 constexpr bool is_signed_v = static_cast<T>(-1) < static_cast<T>(0);
 
-// One struct per operation, so that the loops can take it as a template argument.
+// One struct per operation of ops.def, named like its row, so that the loops can take it as a template
+// argument. A row without a struct does not compile. kernels_map.cpp selects the types that a row accepts.
 #define YOKE_CC_UNARY(name, body)                    \
   template <class T>                                 \
   struct name {                                      \
@@ -55,15 +56,14 @@ constexpr bool is_signed_v = static_cast<T>(-1) < static_cast<T>(0);
     static inline auto apply(T x, T y) { return (body); } \
   };
 YOKE_CC_UNARY(Copy, x)
-YOKE_CC_UNARY(NegFloat, -x)
-YOKE_CC_UNARY(NegInt, static_cast<T>(Arithmetic<T>{0} - static_cast<Arithmetic<T>>(x)))
 YOKE_CC_UNARY(BitNot, static_cast<T>(~static_cast<Arithmetic<T>>(x)))
 YOKE_CC_UNARY(Not, static_cast<T>(x ^ T{1}))
 YOKE_CC_UNARY(Recip, T{1} / x)
-YOKE_CC_BINARY(DivFloat, x / y)
 YOKE_CC_BINARY(Add, static_cast<T>(wide(x) + wide(y)))
 YOKE_CC_BINARY(Sub, static_cast<T>(wide(x) - wide(y)))
 YOKE_CC_BINARY(Mul, static_cast<T>(wide(x) * wide(y)))
+YOKE_CC_BINARY(And, static_cast<T>(x& y))
+YOKE_CC_BINARY(Or, static_cast<T>(x | y))
 YOKE_CC_BINARY(BitAnd, static_cast<T>(wide(x) & wide(y)))
 YOKE_CC_BINARY(BitOr, static_cast<T>(wide(x) | wide(y)))
 YOKE_CC_BINARY(BitXor, static_cast<T>(wide(x) ^ wide(y)))
@@ -74,47 +74,102 @@ YOKE_CC_BINARY(GreaterEqual, static_cast<uint8_t>(x >= y))
 YOKE_CC_BINARY(Equal, static_cast<uint8_t>(x == y))
 YOKE_CC_BINARY(NotEqual, static_cast<uint8_t>(x != y))
 
-// NaN if either side is NaN.
+// The operands have the same bits or are zeros of different signs.
+inline float either_zero(float x, float y) {
+  return as_f32(as_u32(x) | as_u32(y));
+}
+inline float both_zero(float x, float y) {
+  return as_f32(as_u32(x) & as_u32(y));
+}
+inline double either_zero(double x, double y) {
+  return __builtin_bit_cast(double, __builtin_bit_cast(uint64_t, x) | __builtin_bit_cast(uint64_t, y));
+}
+inline double both_zero(double x, double y) {
+  return __builtin_bit_cast(double, __builtin_bit_cast(uint64_t, x) & __builtin_bit_cast(uint64_t, y));
+}
+// IEEE 754-2019 minimum and maximum: NaN if either side is NaN, and -0 < +0.
 template <class T>
 struct Min {
-  static inline T apply(T x, T y) { return ((x < y) | (x != x)) ? x : y; }
-};
-template <class T>
-struct Max {
-  static inline T apply(T x, T y) { return ((x > y) | (x != x)) ? x : y; }
-};
-template <class T>
-struct AbsInt {
-  static inline T apply(T x) { return x < T{0} ? NegInt<T>::apply(x) : x; }
-};
-template <class T>
-struct SignInt {
-  static inline T apply(T x) { return static_cast<T>((x > T{0} ? 1 : 0) - (x < T{0} ? 1 : 0)); }
-};
-// Zeros keep their sign, and NaN passes through.
-template <class T>
-struct SignFloat {
-  static inline T apply(T x) { return x > T{0} ? T{1} : x < T{0} ? T{-1} : x; }
-};
-template <class T>
-struct DivInt {
   static inline T apply(T x, T y) {
-    if (y == T{0}) {
-      return T{0};
+    if constexpr (is_float_v<T>) {
+      const T z = ((x < y) | (x != x)) ? x : y;
+      return x == y ? either_zero(x, y) : z;
+    } else {
+      return x < y ? x : y;
     }
-    if (is_signed_v<T> && y == static_cast<T>(-1)) {
-      return NegInt<T>::apply(x);
-    }
-    return static_cast<T>(x / y);
   }
 };
 template <class T>
-struct ModInt {
+struct Max {
   static inline T apply(T x, T y) {
-    if (y == T{0} || (is_signed_v<T> && y == static_cast<T>(-1))) {
-      return T{0};
+    if constexpr (is_float_v<T>) {
+      const T z = ((x > y) | (x != x)) ? x : y;
+      return x == y ? both_zero(x, y) : z;
+    } else {
+      return x > y ? x : y;
     }
-    return static_cast<T>(x % y);
+  }
+};
+template <class T>
+struct Neg {
+  static inline T apply(T x) {
+    if constexpr (is_float_v<T>) {
+      return -x;
+    } else {
+      return static_cast<T>(Arithmetic<T>{0} - static_cast<Arithmetic<T>>(x));
+    }
+  }
+};
+template <class T>
+struct Abs {
+  static inline T apply(T x) {
+    if constexpr (is_float_v<T>) {
+      return sizeof(T) == 4 ? static_cast<T>(__builtin_fabsf(static_cast<float>(x)))
+                            : static_cast<T>(__builtin_fabs(static_cast<double>(x)));
+    } else {
+      return x < T{0} ? Neg<T>::apply(x) : x;
+    }
+  }
+};
+// Zeros keep their sign, and NaN passes through.
+template <class T>
+struct Sign {
+  static inline T apply(T x) {
+    if constexpr (is_float_v<T>) {
+      return x > T{0} ? T{1} : x < T{0} ? T{-1} : x;
+    } else {
+      return static_cast<T>((x > T{0} ? 1 : 0) - (x < T{0} ? 1 : 0));
+    }
+  }
+};
+template <class T>
+struct Div {
+  static inline T apply(T x, T y) {
+    if constexpr (is_float_v<T>) {
+      return x / y;
+    } else {
+      if (y == T{0}) {
+        return T{0};
+      }
+      if (is_signed_v<T> && y == static_cast<T>(-1)) {
+        return Neg<T>::apply(x);
+      }
+      return static_cast<T>(x / y);
+    }
+  }
+};
+template <class T>
+struct Mod {
+  static inline T apply(T x, T y) {
+    if constexpr (is_float_v<T>) {
+      return sizeof(T) == 4 ? static_cast<T>(::fmodf(static_cast<float>(x), static_cast<float>(y)))
+                            : static_cast<T>(::fmod(static_cast<double>(x), static_cast<double>(y)));
+    } else {
+      if (y == T{0} || (is_signed_v<T> && y == static_cast<T>(-1))) {
+        return T{0};
+      }
+      return static_cast<T>(x % y);
+    }
   }
 };
 template <class T>
@@ -197,34 +252,46 @@ struct Select {
 };
 
 // f32 functions come from functions.h, f64 functions from the C library.
-#define YOKE_CC_F32(name, call)                           \
-  struct name {                                           \
-    static inline float apply(float x) { return (call); } \
-  }
-#define YOKE_CC_F64(name, call)                             \
-  struct name {                                             \
-    static inline double apply(double x) { return (call); } \
-  }
+#define YOKE_CC_FUNCTION(name, f32, f64)                   \
+  template <class T>                                       \
+  struct name {                                            \
+    static inline float apply(float x) { return (f32); }   \
+  };                                                       \
+  template <>                                              \
+  struct name<double> {                                    \
+    static inline double apply(double x) { return (f64); } \
+  };
 // clang-format off
-YOKE_CC_F32(ExpF, exp_f32(x)); YOKE_CC_F64(ExpD, ::exp(x));
-YOKE_CC_F32(Exp2F, exp2_f32(x)); YOKE_CC_F64(Exp2D, ::exp2(x));
-YOKE_CC_F32(Expm1F, expm1_f32(x)); YOKE_CC_F64(Expm1D, ::expm1(x));
-YOKE_CC_F32(LogF, log_f32(x)); YOKE_CC_F64(LogD, ::log(x));
-YOKE_CC_F32(Log2F, log2_f32(x)); YOKE_CC_F64(Log2D, ::log2(x));
-YOKE_CC_F32(Log1pF, log1p_f32(x)); YOKE_CC_F64(Log1pD, ::log1p(x));
-YOKE_CC_F32(TanhF, tanh_f32(x)); YOKE_CC_F64(TanhD, ::tanh(x));
-YOKE_CC_F32(SigmoidF, sigmoid_f32(x)); YOKE_CC_F64(SigmoidD, 1.0 / (1.0 + ::exp(-x)));
-YOKE_CC_F32(ErfF, erf_f32(x)); YOKE_CC_F64(ErfD, ::erf(x));
-YOKE_CC_F32(ErfcF, ::erfcf(x)); YOKE_CC_F64(ErfcD, ::erfc(x));
-YOKE_CC_F32(SinF, trig_f32(x, 0)); YOKE_CC_F64(SinD, ::sin(x));
-YOKE_CC_F32(CosF, trig_f32(x, 1)); YOKE_CC_F64(CosD, ::cos(x));
-YOKE_CC_F32(SqrtF, __builtin_sqrtf(x)); YOKE_CC_F64(SqrtD, __builtin_sqrt(x));
-YOKE_CC_F32(RsqrtF, 1.0F / __builtin_sqrtf(x)); YOKE_CC_F64(RsqrtD, 1.0 / __builtin_sqrt(x));
-YOKE_CC_F32(AbsF, __builtin_fabsf(x)); YOKE_CC_F64(AbsD, __builtin_fabs(x));
-YOKE_CC_F32(RoundF16, f16_to(f16_of(x)));
-YOKE_CC_F32(RoundBF16, bf16_to(bf16_of(x)));
+YOKE_CC_FUNCTION(Exp, exp_f32(x), ::exp(x))
+YOKE_CC_FUNCTION(Exp2, exp2_f32(x), ::exp2(x))
+YOKE_CC_FUNCTION(Expm1, expm1_f32(x), ::expm1(x))
+YOKE_CC_FUNCTION(Log, log_f32(x), ::log(x))
+YOKE_CC_FUNCTION(Log2, log2_f32(x), ::log2(x))
+YOKE_CC_FUNCTION(Log1p, log1p_f32(x), ::log1p(x))
+YOKE_CC_FUNCTION(Tanh, tanh_f32(x), ::tanh(x))
+YOKE_CC_FUNCTION(Sigmoid, sigmoid_f32(x), 1.0 / (1.0 + ::exp(-x)))
+YOKE_CC_FUNCTION(Erf, erf_f32(x), ::erf(x))
+YOKE_CC_FUNCTION(Erfc, ::erfcf(x), ::erfc(x))
+YOKE_CC_FUNCTION(Sin, trig_f32(x, 0), ::sin(x))
+YOKE_CC_FUNCTION(Cos, trig_f32(x, 1), ::cos(x))
+YOKE_CC_FUNCTION(Sqrt, __builtin_sqrtf(x), __builtin_sqrt(x))
+YOKE_CC_FUNCTION(Rsqrt, 1.0F / __builtin_sqrtf(x), 1.0 / __builtin_sqrt(x))
 // clang-format on
+template <class T>
+struct Pow {
+  static inline float apply(float x, float y) { return ::powf(x, y); }
+};
+template <>
+struct Pow<double> {
+  static inline double apply(double x, double y) { return ::pow(x, y); }
+};
 
+struct RoundF16 {
+  static inline float apply(float x) { return f16_to(f16_of(x)); }
+};
+struct RoundBF16 {
+  static inline float apply(float x) { return bf16_to(bf16_of(x)); }
+};
 struct WidenF16 {
   static inline float apply(uint16_t x) { return f16_to(x); }
 };
@@ -237,18 +304,12 @@ struct NarrowF16 {
 struct NarrowBF16 {
   static inline uint16_t apply(float x) { return bf16_of(x); }
 };
-struct PowF {
-  static inline float apply(float x, float y) { return ::powf(x, y); }
-};
-struct PowD {
-  static inline double apply(double x, double y) { return ::pow(x, y); }
-};
-
 inline uint32_t rotate(uint32_t x, unsigned count) {
   return (x << count) | (x >> (32U - count));
 }
 
 // Threefry 4x32 with 20 rounds, the same as yoke::program::random_bits.
+template <class T>
 struct RandomBits {
   static inline uint32_t apply(int64_t seed, int64_t stream, int64_t counter) {
     const uint64_t s = static_cast<uint64_t>(seed);

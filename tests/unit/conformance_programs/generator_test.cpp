@@ -61,7 +61,7 @@ TEST(Generator, CoversEveryOpOnEveryType) {
       });
     }
   }
-  for (int op = 0; op <= static_cast<int>(Op::kRandomBits); ++op) {
+  for (std::size_t op = 0; op < program::kOpCount; ++op) {
     for (const Type type : kTypes) {
       const auto one = static_cast<Op>(op);
       if (takes_type(one, type)) {

@@ -232,7 +232,7 @@ TEST(ParseError, InValues) {
        "line 8, column 15: + requires operands of the same type, got f32 and i32; cast one of them"},
       {with("y[i] = x[i] * i"),
        "line 8, column 15: * requires operands of the same type, got f32 and i64; cast one of them"},
-      {with("y[i] = x[i] % x[i]"), "line 8, column 15: % requires integers, got f32"},
+      {with("y[i] = true % false"), "line 8, column 15: % requires numbers, got bool"},
       {with("y[i] = x[i] & 1"), "line 8, column 15: & requires integers, got f32"},
       {with("y[i] = x[i] && true"),
        "line 8, column 15: && requires operands of the same type, got f32 and bool; cast one of them"},

@@ -129,7 +129,7 @@ std::vector<Case> elementwise_cases() {
       {"negate", "a b", [](Inputs x) { return -x[0]; }},
       {"minimum", "a 1; 1 b", [](Inputs x) { return minimum(x[0], x[1]); }},
       {"maximum", "a b; b", [](Inputs x) { return maximum(x[0], x[1]); }},
-      {"select", "a 1; 1 b", [](Inputs x) { return select(x[0] < x[1], x[0] * 3.0, x[1] * x[1]); }},
+      {"select", "a 1; 1 b", [](Inputs x) { return where(x[0] < x[1], x[0] * 3.0, x[1] * x[1]); }},
       {"pow", "a b; b", [](Inputs x) { return pow(x[0], x[1]); }, 0.2, 3},
       {"pow_of_constant", "a b", [](Inputs x) { return pow(x[0], 3.0); }},
       {"fma", "a b; b; a 1", [](Inputs x) { return fma(x[0], x[1], x[2]); }},

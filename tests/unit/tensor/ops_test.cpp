@@ -45,8 +45,8 @@ TEST(OpsTest, IntegerDivisionTruncatesAndIsZeroForZeroDivisors) {
 
 TEST(OpsTest, ComparisonsSelectAndLogicalOperations) {
   const Tensor x = tensor<float>({1, 2, 3}, {3});
-  EXPECT_EQ(values<float>(select(x > 1.5, x, 0)), (Floats{0, 2, 3}));
-  EXPECT_EQ(values<float>(select(logical_and(x >= 2, logical_not(equal(x, 3))), 1.0F, -x)),
+  EXPECT_EQ(values<float>(where(x > 1.5, x, 0)), (Floats{0, 2, 3}));
+  EXPECT_EQ(values<float>(where(logical_and(x >= 2, logical_not(equal(x, 3))), 1.0F, -x)),
             (Floats{-1, 1, -3}));
   EXPECT_EQ(values<float>(cast(logical_or(x < 2, not_equal(x, 2)), Type::kF32)), (Floats{1, 0, 1}));
   EXPECT_EQ(values<float>(cast(x <= 2, Type::kF32)), (Floats{1, 1, 0}));

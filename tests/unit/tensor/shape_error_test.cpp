@@ -63,8 +63,8 @@ TEST(ShapeErrorTest, OperationsReportWrongTypes) {
   EXPECT_MESSAGE("*: cannot combine the number 0.5 with 'n' [2], which is i64; cast one of them", n * 0.5);
   EXPECT_MESSAGE("exp: 'n' [2] is i64; exp takes floats", exp(n));
   EXPECT_MESSAGE("fma: 'n' [2] is i64; fma takes floats", fma(n, n, n));
-  EXPECT_MESSAGE("select: the condition 'x' [2] is f32, but must be bool, such as the result of a comparison",
-                 select(x, x, 0.0));
+  EXPECT_MESSAGE("where: the condition 'x' [2] is f32, but must be bool, such as the result of a comparison",
+                 where(x, x, 0.0));
   EXPECT_MESSAGE("any: 'x' [2] is f32, but must be bool, such as the result of a comparison", any(x));
   EXPECT_MESSAGE("mean: 'n' [2] is i64; cast it to a float first", mean(n));
 }

@@ -18,61 +18,25 @@ namespace yoke {
 
 using Axes = std::vector<int>;  // for reductions, empty means all axes
 
-Tensor operator+(const Tensor& a, const Tensor& b);
-Tensor operator-(const Tensor& a, const Tensor& b);
-Tensor operator*(const Tensor& a, const Tensor& b);
-Tensor operator/(const Tensor& a, const Tensor& b);  // integer division truncates; x / 0 is 0
-Tensor operator%(const Tensor& a, const Tensor& b);  // integers only; x % 0 is 0
-Tensor operator-(const Tensor& x);
+// The elementwise operations are the rows of yoke/program/ops.def, and mean what the program format says:
+//   operators  + - * / % < <= > >=, unary -
+//   1 operand  abs sign floor ceil round trunc exp exp2 expm1 log log2 log1p sqrt rsqrt recip sin cos tanh
+//              sigmoid erf erfc logical_not bit_not
+//   2 operands minimum maximum pow equal not_equal logical_and logical_or bit_and bit_or bit_xor
+//              shift_left(x, count) shift_right(x, count)
+//   3 operands fma(a, b, c) = a * b + c, where(condition, a, b), random_bits(seed, stream, counter)
+// equal is not operator==, which containers would use. Integer division truncates; x / 0 and x % 0 are 0.
+// minimum and maximum are NaN if an operand is; where the operands are equal, the gradient goes to the
+// first. The gradient of abs at 0 is 0, and so are those of sign, floor, ceil, round and trunc everywhere.
+#define YOKE_DECLARE_1(function) Tensor function(const Tensor& x);
+#define YOKE_DECLARE_2(function) Tensor function(const Tensor& a, const Tensor& b);
+#define YOKE_DECLARE_3(function) Tensor function(const Tensor& a, const Tensor& b, const Tensor& c);
+#define YOKE_OP(id, function, text, arity, ...) YOKE_DECLARE_##arity(function)
+#include <yoke/program/ops.def>
+#undef YOKE_DECLARE_1
+#undef YOKE_DECLARE_2
+#undef YOKE_DECLARE_3
 
-Tensor operator<(const Tensor& a, const Tensor& b);
-Tensor operator<=(const Tensor& a, const Tensor& b);
-Tensor operator>(const Tensor& a, const Tensor& b);
-Tensor operator>=(const Tensor& a, const Tensor& b);
-Tensor equal(const Tensor& a, const Tensor& b);  // not operator==, which containers would use
-Tensor not_equal(const Tensor& a, const Tensor& b);
-
-// The logical operations take bool. The bit operations take
-// integers; shift_right of signed integers is arithmetic.
-Tensor logical_and(const Tensor& a, const Tensor& b);
-Tensor logical_or(const Tensor& a, const Tensor& b);
-Tensor logical_not(const Tensor& x);
-Tensor bit_and(const Tensor& a, const Tensor& b);
-Tensor bit_or(const Tensor& a, const Tensor& b);
-Tensor bit_xor(const Tensor& a, const Tensor& b);
-Tensor bit_not(const Tensor& x);
-Tensor shift_left(const Tensor& x, const Tensor& count);
-Tensor shift_right(const Tensor& x, const Tensor& count);
-
-Tensor select(const Tensor& condition, const Tensor& then, const Tensor& otherwise);
-// The result is NaN if either operand is. Where the operands are equal, the gradient goes to `a`.
-Tensor minimum(const Tensor& a, const Tensor& b);
-Tensor maximum(const Tensor& a, const Tensor& b);
-Tensor fma(const Tensor& a, const Tensor& b, const Tensor& c);  // a * b + c, fused
-Tensor pow(const Tensor& base, const Tensor& exponent);
-
-Tensor abs(const Tensor& x);  // the gradient at 0 is 0
-// The gradients of sign, floor, ceil, round and trunc are 0.
-Tensor sign(const Tensor& x);
-Tensor floor(const Tensor& x);
-Tensor ceil(const Tensor& x);
-Tensor round(const Tensor& x);  // halves to even
-Tensor trunc(const Tensor& x);
-Tensor exp(const Tensor& x);
-Tensor exp2(const Tensor& x);
-Tensor expm1(const Tensor& x);
-Tensor log(const Tensor& x);
-Tensor log2(const Tensor& x);
-Tensor log1p(const Tensor& x);
-Tensor sqrt(const Tensor& x);
-Tensor rsqrt(const Tensor& x);
-Tensor recip(const Tensor& x);
-Tensor sin(const Tensor& x);
-Tensor cos(const Tensor& x);
-Tensor tanh(const Tensor& x);
-Tensor sigmoid(const Tensor& x);
-Tensor erf(const Tensor& x);
-Tensor erfc(const Tensor& x);
 Tensor square(const Tensor& x);
 Tensor relu(const Tensor& x);  // max(0, x); the gradient at 0 is 0
 // The gradient is cast back to the type of x. Casts to or from integers have gradient 0.

@@ -54,32 +54,7 @@ bool is_expensive(const Node& node) {
   if (node.kind == Kind::kRandom) {
     return true;
   }
-  if (node.kind != Kind::kMap) {
-    return false;
-  }
-  switch (node.op) {
-    case Op::kDiv:
-    case Op::kMod:
-    case Op::kExp:
-    case Op::kExp2:
-    case Op::kExpm1:
-    case Op::kLog:
-    case Op::kLog2:
-    case Op::kLog1p:
-    case Op::kSqrt:
-    case Op::kRsqrt:
-    case Op::kRecip:
-    case Op::kPow:
-    case Op::kSin:
-    case Op::kCos:
-    case Op::kTanh:
-    case Op::kSigmoid:
-    case Op::kErf:
-    case Op::kErfc:
-      return true;
-    default:
-      return false;
-  }
+  return node.kind == Kind::kMap && program::op_info(node.op).cost > 1 && node.op != Op::kFma;
 }
 
 // Whether every reader may compute it again.

@@ -109,62 +109,18 @@ struct Access {
   friend bool operator==(const Access&, const Access&) = default;
 };
 
-// Operations. Their names in the text are in op_info. The numbers are internal to this library and may
-// change between versions; only the text is stable.
+// Operations, as listed in ops.def. The numbers are internal to this library and may change between versions;
+// only the text is stable.
 enum class Op : std::uint8_t {
-  kConst,  // literal
-  kRead,   // access
-  kIndex,  // the value of one loop or symbol, as i64
-  kCast,   // one argument
-  kAdd,
-  kSub,
-  kMul,
-  kDiv,
-  kMod,
-  kNeg,
-  kMin,
-  kMax,
-  kAbs,
-  kSign,
-  kFloor,
-  kCeil,
-  kRound,
-  kTrunc,
-  kExp,
-  kExp2,
-  kExpm1,
-  kLog,
-  kLog2,
-  kLog1p,
-  kSqrt,
-  kRsqrt,
-  kRecip,
-  kPow,
-  kSin,
-  kCos,
-  kTanh,
-  kSigmoid,
-  kErf,
-  kErfc,
-  kFma,
-  kLess,
-  kLessEqual,
-  kGreater,
-  kGreaterEqual,
-  kEqual,
-  kNotEqual,
-  kAnd,
-  kOr,
-  kNot,
-  kBitAnd,
-  kBitOr,
-  kBitXor,
-  kBitNot,
-  kShiftLeft,
-  kShiftRight,
-  kSelect,     // select(condition, then, otherwise)
-  kRandomBits  // random_bits(seed, stream, counter): three i64 -> u32, Threefry 4x32, 20 rounds
+#define YOKE_SPECIAL_OP(id, text, arity) k##id,
+#define YOKE_OP(id, ...) k##id,
+#include <yoke/program/ops.def>
 };
+inline constexpr std::size_t kOpCount = 0
+#define YOKE_SPECIAL_OP(id, text, arity) +1
+#define YOKE_OP(id, ...) +1
+#include <yoke/program/ops.def>
+    ;
 
 // The types that an operation accepts. All its arguments have the same type, except
 // for select, whose first argument is a bool.
@@ -172,14 +128,40 @@ enum class Operands : std::uint8_t { kAny, kNumbers, kFloats, kIntegers, kBools,
 bool accepts(Operands operands, Type type);
 std::string_view operands_name(Operands operands);  // for messages: "numbers"
 
+enum class Result : std::uint8_t { kSame, kBool, kU32 };  // kSame: the type of the operands
+
+enum class Family : std::uint8_t {
+  kSpecial,     // leaves and casts
+  kArithmetic,  // continuous: + - * min max abs fma, unary -
+  kDivision,    // / %
+  kStep,        // floor, sign, ...: constant between its steps
+  kFunction,    // exp, pow, ...: floats only, with an error budget
+  kComparison,
+  kLogic,
+  kBits,
+  kChoice,  // select
+  kRandom
+};
+
+inline constexpr int kUnary = 11;  // the precedence of prefix operators
+inline constexpr int kCall = 12;   // of everything that is not written as an operator
+
+// A row of ops.def, which explains the columns.
 struct OpInfo {
   std::string_view name;  // a function's name, "exp", or an operator, "+"
-  int arity;              // -1 for leaves: kConst, kRead, kIndex
-  bool infix;
-  Operands operands;
-  bool gives_bool;  // otherwise the result has the arguments' type (random_bits: u32)
+  int arity = -1;         // -1 for leaves: kConst, kRead, kIndex
+  int precedence = kCall;
+  Operands operands = Operands::kAny;
+  Result result = Result::kSame;
+  Family family = Family::kSpecial;
+  bool commutes = false;
+  bool is_exact = false;
+  int cost = 0;
+  double f32_units = 0;
+  double f64_units = 0;
+  bool is_operator() const { return precedence < kCall; }
 };
-const OpInfo& op_info(Op op);
+const OpInfo& op_info(Op op);  // throws std::invalid_argument for a number that is no operation
 
 // A scalar expression without side effects. The parser, or the code that builds the expression, sets
 // `type`; the verifier checks it.
