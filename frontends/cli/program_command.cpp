@@ -172,7 +172,7 @@ int program_command(Arguments arguments) {
   }
   if (options.optimized) {
     for (program::Program& program : module.programs) {
-      program = passes::optimize(std::move(program));
+      program = passes::optimize(std::move(program)).program;
     }
   }
   std::cout << program::print(module);

@@ -1,161 +1,215 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/passes/common.cpp: computes equal statements over unchanged inputs once.
-#include "rewrite.h"
+// runtime/passes/common.cpp: computes equal values once, by numbering them: equal operations on operands with
+// equal numbers have equal numbers.
+#include <bit>
+#include <unordered_map>
+
+#include "graph.h"
 
 namespace yoke::passes {
 namespace {
 
-// Whether the statements differ only in the tensor they write and the names of their loops.
-bool same_work(const Statement& a, const Statement& b) {
-  if (a.loops.size() != b.loops.size() || a.assign != b.assign || a.reduce != b.reduce ||
-      a.reduce_loops != b.reduce_loops || a.accumulator != b.accumulator ||
-      a.target.indices != b.target.indices) {
-    return false;
-  }
-  for (std::size_t i = 0; i < a.loops.size(); ++i) {
-    if (a.loops[i].extent != b.loops[i].extent) {
-      return false;
+using Key = std::vector<std::uint64_t>;
+
+struct HashOfKey {
+  std::size_t operator()(const Key& key) const {
+    std::uint64_t hash = key.size();
+    for (const std::uint64_t number : key) {
+      hash = (hash ^ number) * 0x9E3779B97F4A7C15U;
+      hash ^= hash >> 29;
     }
+    return hash;
   }
-  return program::same(a.value, b.value);
+};
+
+void append(Key& key, std::int64_t number) {
+  key.push_back(static_cast<std::uint64_t>(number));
+}
+
+void append(Key& key, const Affine& affine) {
+  append(key, affine.constant);
+  key.push_back(affine.terms.size());
+  for (const Affine::Term& term : affine.terms) {
+    key.push_back(term.id * 2 + (term.is_symbol ? 1 : 0));
+    append(key, term.coefficient);
+  }
 }
 
 class Commoner {
  public:
-  explicit Commoner(Program& program) : program_(program), removed_(program.statements.size(), false) {}
+  explicit Commoner(Graph& graph) : graph_(graph) {
+    for (std::uint64_t t = 0; t < graph.program().tensors.size(); ++t) {
+      contents_.push_back(number_of({kInitial, t}));
+    }
+  }
 
   bool run() {
-    bool changed = false;
-    for (std::size_t later = 1; later < program_.statements.size(); ++later) {
-      changed = merge_with_earlier(later) || changed;
+    for (Place i = 0; i < graph_.size(); ++i) {
+      changed_ = visit(i) || changed_;
     }
-    if (changed) {
-      remove_statements(program_, removed_);
-      remove_unused_temporaries(program_);
-    }
-    return changed;
+    return changed_;
   }
 
  private:
-  const Statement& at(std::size_t i) const { return program_.statements[i]; }
-  const Tensor& tensor_of(std::size_t i) const { return program_.tensors[at(i).target.tensor]; }
+  // First elements of keys, beyond those of operations.
+  enum : std::uint64_t { kInitial = 1000, kChanged, kStatement };
 
-  // Whether a statement in [first, last) writes the tensor.
-  bool is_written(std::uint32_t tensor, std::size_t first, std::size_t last) const {
-    for (std::size_t i = first; i < last; ++i) {
-      if (!removed_[i] && at(i).target.tensor == tensor) {
-        return true;
-      }
-    }
-    return false;
-  }
+  std::uint64_t number_of(const Key& key) { return numbers_.try_emplace(key, numbers_.size()).first->second; }
 
-  bool is_touched(std::uint32_t tensor, std::size_t first, std::size_t last) const {
-    for (std::size_t i = first; i < last; ++i) {
-      if (!removed_[i] && touches(at(i), tensor)) {
-        return true;
-      }
-    }
-    return false;
-  }
-
-  // One past the last statement that touches the tensor.
-  std::size_t end_of(std::uint32_t tensor) const {
-    std::size_t end = at_count();
-    while (end > 0 && (removed_[end - 1] || !touches(at(end - 1), tensor))) {
-      --end;
-    }
-    return end;
-  }
-  std::size_t at_count() const { return program_.statements.size(); }
-
-  bool is_only_writer(std::size_t i) const {
-    const std::uint32_t tensor = at(i).target.tensor;
-    return !is_written(tensor, 0, i) && !is_written(tensor, i + 1, at_count());
-  }
-
-  void rename(std::uint32_t from, std::uint32_t to) {
-    for (std::size_t i = 0; i < at_count(); ++i) {
-      if (!removed_[i]) {
-        rename_tensor(program_.statements[i], from, to);
+  void append_access(Key& key, const Access& access) {
+    key.push_back(contents_[access.tensor]);
+    for (const Index& index : access.indices) {
+      append(key, index.affine);
+      append(key, index.divisor);
+      key.push_back(index.element_of ? contents_[*index.element_of] + 1 : 0);
+      for (const Affine& affine : index.element_indices) {
+        append(key, affine);
       }
     }
   }
 
-  bool merge_with_earlier(std::size_t later) {
-    if (removed_[later] || at(later).assign != Assign::kSet || at(later).hint >= 0) {
+  void append_literal(Key& key, Type type, const Literal& literal) {
+    key.push_back(program::is_float(type) ? std::bit_cast<std::uint64_t>(literal.number)
+                                          : static_cast<std::uint64_t>(literal.integer));
+  }
+
+  // Also writes equal parts of a value alike, so that rules and backends find them: of `a + b` and `b + a`, the
+  // second becomes the first. Loops count by their numbers, so their names do not matter.
+  std::uint64_t number_of(Expr& expr) {
+    ++graph_.statistics().visits;
+    Key key = {static_cast<std::uint64_t>(expr.op), static_cast<std::uint64_t>(expr.type)};
+    switch (expr.op) {
+      case Op::kConst:
+        append_literal(key, expr.type, expr.literal);
+        break;
+      case Op::kRead:
+        append_access(key, expr.access);
+        if (expr.access.otherwise) {
+          append_literal(key, expr.type, *expr.access.otherwise);
+        }
+        break;
+      case Op::kIndex:
+        append(key, expr.affine);
+        break;
+      default:
+        for (Expr& arg : expr.args) {
+          key.push_back(number_of(arg));
+        }
+        if (op_info(expr.op).commutes) {
+          std::sort(key.begin() + 2, key.begin() + 4);
+        }
+    }
+    const std::uint64_t number = number_of(key);
+    if (!expr.args.empty()) {
+      const auto [known, is_new] = parts_.try_emplace(number, &expr);
+      if (!is_new && !program::same(*known->second, expr)) {
+        Expr copy = *known->second;
+        expr = std::move(copy);
+        changed_ = true;
+      }
+    }
+    return number;
+  }
+
+  bool visit(Place i) {
+    const Statement& statement = graph_.at(i);
+    const std::uint32_t target = statement.target.tensor;
+    parts_.clear();
+    const std::uint64_t value = number_of(graph_.value(i));
+    if (statement.assign != Assign::kSet) {
+      contents_[target] = number_of({kChanged, i});
       return false;
     }
-    const std::vector<std::uint32_t> inputs = tensors_read(at(later));
-    // Searches backwards until an input is written: statements before that write read different values.
-    for (std::size_t earlier = later; earlier-- > 0;) {
-      if (removed_[earlier]) {
-        continue;
-      }
-      if (contains(inputs, at(earlier).target.tensor)) {
-        return false;
-      }
-      if (same_work(at(earlier), at(later)) && merge(earlier, later)) {
-        return true;
-      }
+    // Two partial writes may also be equal, if nothing writes the target in between.
+    const bool whole = writes_whole(graph_.program(), statement);
+    Key key = {kStatement, static_cast<std::uint64_t>(graph_.target_of(i).type), statement.loops.size(),
+               statement.reduce_loops.size(), graph_.target_of(i).dims.size()};
+    key.insert(key.end(), graph_.target_of(i).dims.begin(), graph_.target_of(i).dims.end());
+    if (!whole) {
+      key.insert(key.end(), {target, contents_[target]});
     }
-    return false;
+    for (const Index& index : statement.target.indices) {
+      append(key, index.affine);
+      key.push_back(index.element_of ? contents_[*index.element_of] + 1 : 0);
+    }
+    for (const Loop& loop : statement.loops) {
+      key.push_back(loop.extent);
+    }
+    append(key, statement.reduce ? static_cast<std::int64_t>(*statement.reduce) : -1);
+    key.insert(key.end(), statement.reduce_loops.begin(), statement.reduce_loops.end());
+    append(key, static_cast<std::int64_t>(statement.accumulator_type()));
+    key.push_back(value);
+    contents_[target] = number_of(key);
+    if (!whole) {
+      return false;
+    }
+    const auto [known, is_new] = computed_.try_emplace(contents_[target], i);
+    if (is_new || graph_.is_grouped(i)) {
+      return false;
+    }
+    const bool merged = merge(known->second, i);
+    if (!merged || graph_.is_removed(known->second)) {
+      known->second = i;  // the latest is the most likely to be unchanged
+    }
+    graph_.statistics().merged += merged ? 1 : 0;
+    return merged;
   }
 
-  bool merge(std::size_t earlier, std::size_t later) {
-    const std::uint32_t a = at(earlier).target.tensor;
-    const std::uint32_t b = at(later).target.tensor;
-    if (is_written(a, earlier + 1, later)) {
+  bool merge(Place earlier, Place later) {
+    const std::uint32_t a = graph_.at(earlier).target.tensor;
+    const std::uint32_t b = graph_.at(later).target.tensor;
+    if (graph_.is_written(a, earlier + 1, later)) {
       return false;
     }
     if (a == b) {
-      removed_[later] = true;
+      graph_.remove(later);
       return true;
     }
-    if (tensor_of(earlier).type != tensor_of(later).type ||
-        tensor_of(earlier).dims != tensor_of(later).dims) {
-      return false;
-    }
-    if (tensor_of(later).role == Role::kTemp && is_only_writer(later) &&
-        !is_written(a, later + 1, std::max(later + 1, end_of(b)))) {
-      removed_[later] = true;
-      rename(b, a);
+    if (graph_.target_of(later).role == Role::kTemp && graph_.is_written_only_by(later) &&
+        !graph_.is_written(a, later + 1, std::max(later + 1, graph_.end_of(b)))) {
+      graph_.remove(later);
+      graph_.rename(b, a);
       return true;
     }
-    if (tensor_of(earlier).role == Role::kTemp && at(earlier).hint < 0 && is_only_writer(earlier) &&
-        !is_touched(b, earlier, later) && !is_written(b, later + 1, std::max(later + 1, end_of(a)))) {
-      removed_[later] = true;
-      rename(a, b);
+    if (graph_.target_of(earlier).role == Role::kTemp && !graph_.is_grouped(earlier) &&
+        graph_.is_written_only_by(earlier) && !graph_.is_touched(b, earlier, later) &&
+        !graph_.is_written(b, later + 1, std::max(later + 1, graph_.end_of(a)))) {
+      graph_.remove(later);
+      graph_.rename(a, b);
       return true;
     }
     return copy_result(earlier, later);
   }
 
-  // If two arguments receive the same result, the second becomes a
-  // copy of the first if that saves a reduction.
-  bool copy_result(std::size_t earlier, std::size_t later) {
-    if (!at(later).reduce) {
+  // If two arguments receive the same result, the second becomes a copy of the first if that saves a reduction.
+  bool copy_result(Place earlier, Place later) {
+    if (!graph_.at(later).reduce) {
       return false;
     }
-    Statement& statement = program_.statements[later];
-    statement.loops.resize(statement.loops.size() - statement.reduce_loops.size());
-    statement.reduce.reset();
-    statement.reduce_loops.clear();
-    statement.accumulator.reset();
-    Access source = statement.target;
-    source.tensor = at(earlier).target.tensor;
-    statement.value = Expr::read(tensor_of(later).type, std::move(source));
-    return true;
+    return graph_.edit(later, [&](Statement& statement) {
+      statement.loops.resize(statement.loops.size() - statement.reduce_loops.size());
+      statement.reduce.reset();
+      statement.reduce_loops.clear();
+      statement.accumulator.reset();
+      Access source = statement.target;
+      source.tensor = graph_.at(earlier).target.tensor;
+      statement.value = Expr::read(graph_.target_of(later).type, std::move(source));
+      return true;
+    });
   }
 
-  Program& program_;
-  std::vector<bool> removed_;
+  Graph& graph_;
+  bool changed_ = false;
+  std::unordered_map<std::uint64_t, const Expr*> parts_;  // of the current value
+  std::unordered_map<Key, std::uint64_t, HashOfKey> numbers_;
+  std::vector<std::uint64_t> contents_;                // the number of each tensor's present value
+  std::unordered_map<std::uint64_t, Place> computed_;  // where a value was last computed
 };
 
 }  // namespace
 
-bool eliminate_common_in(Program& program) {
-  return Commoner(program).run();
+bool eliminate_common_in(Graph& graph) {
+  return Commoner(graph).run();
 }
 
 }  // namespace yoke::passes

@@ -148,7 +148,7 @@ class Compilation {
 
   std::shared_ptr<const Code> run() {
     for (auto& program : module_.programs) {
-      program = passes::optimize(std::move(program));
+      program = passes::optimize(std::move(program)).program;
     }
     std::shared_ptr<Code> code(new Code(device_, program::print(module_)));
     if (!backend_.has_programs()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/passes/dead.cpp: removes statements whose results are never read, by liveness from the end.
-#include "rewrite.h"
+#include "graph.h"
 
 namespace yoke::passes {
 namespace {
@@ -14,35 +14,31 @@ bool is_self_copy(const Statement& statement) {
 
 }  // namespace
 
-bool remove_dead_statements_in(Program& program) {
-  const std::size_t tensor_count = program.tensors.size();
-  std::vector<bool> live(tensor_count, false);
-  for (std::size_t i = 0; i < tensor_count; ++i) {
-    live[i] = program.tensors[i].role == Role::kOut || program.tensors[i].role == Role::kInOut;
-  }
-  std::vector<bool> dead(program.statements.size(), false);
+bool remove_dead_statements_in(Graph& graph) {
+  const std::vector<Tensor>& tensors = graph.program().tensors;
+  std::vector<bool> live;
   bool changed = false;
-  for (std::size_t i = program.statements.size(); i-- > 0;) {
-    const Statement& statement = program.statements[i];
+  for (std::uint32_t t = 0; t < tensors.size(); ++t) {
+    live.push_back(tensors[t].role == Role::kOut || tensors[t].role == Role::kInOut);
+    changed = changed || (tensors[t].role == Role::kTemp && graph.end_of(t) == 0);
+  }
+  for (Place i = graph.size(); i-- > 0;) {
+    const Statement& statement = graph.at(i);
     const std::uint32_t target = statement.target.tensor;
     if (!live[target] || is_self_copy(statement)) {
-      dead[i] = true;
+      graph.remove(i);
       changed = true;
       continue;
     }
     // A partial or accumulating write keeps earlier elements, so the tensor stays live.
-    if (writes_whole(program, statement)) {
+    if (writes_whole(graph.program(), statement)) {
       live[target] = false;
     }
-    for (const std::uint32_t tensor : tensors_read(statement)) {
+    for (const std::uint32_t tensor : graph.reads(i)) {
       live[tensor] = true;
     }
   }
-  if (changed) {
-    remove_statements(program, dead);
-  }
-  remove_unused_temporaries(program);
-  return changed || program.tensors.size() != tensor_count;
+  return changed;
 }
 
 }  // namespace yoke::passes

@@ -1,20 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/passes/fold.cpp: folds constants with the reference
-// executor, so that results cannot differ from it.
-#include "fold.h"
-
-#include <yoke/program/execute.h>
-
-#include <cmath>
+// runtime/passes/fold.cpp: evaluates operations on constants with the reference executor, so that results
+// cannot differ from it, and applies the rules.
+#include "graph.h"
+#include "rules.h"
 
 namespace yoke::passes {
 namespace {
-
-Expr constant_from(Type type, const Literal& literal) {
-  Expr expr = Expr::constant(type, 0);
-  expr.literal = literal;
-  return expr;
-}
 
 // The constant for a loop or symbol that has only one value.
 std::optional<Expr> known_index(const Program& program, const std::vector<Loop>& loops, const Expr& expr) {
@@ -22,9 +13,9 @@ std::optional<Expr> known_index(const Program& program, const std::vector<Loop>&
   if (!range || range->low != range->high) {
     return std::nullopt;
   }
-  Literal literal;
-  literal.integer = range->low;
-  return constant_from(Type::kI64, literal);
+  Expr constant = Expr::constant(Type::kI64, 0);
+  constant.literal.integer = range->low;
+  return constant;
 }
 
 // Resolves an `else` that always or never applies, and divisions that are always exact.
@@ -39,7 +30,9 @@ std::optional<Expr> known_read(const Program& program, const std::vector<Loop>& 
   for (std::size_t d = 0; d < dims.size(); ++d) {
     Index& index = plain.access.indices[d];
     if (is_out_of_range(program, loops, index, dims[d])) {
-      return constant_from(expr.type, *access.otherwise);
+      Expr constant = Expr::constant(expr.type, 0);
+      constant.literal = *access.otherwise;
+      return constant;
     }
     const auto quotient = index.divisor == 1 ? std::nullopt : exact_quotient(index);
     if (quotient) {
@@ -65,46 +58,35 @@ std::optional<Expr> better(const Program& program, const std::vector<Loop>& loop
     default:
       break;
   }
-  if (std::optional<Expr> constant = computed(expr)) {
-    return constant;
-  }
-  return simplified(expr);
+  std::optional<Expr> constant = computed(expr);
+  return constant ? constant : simplified(expr);
 }
 
-bool fold(const Program& program, const std::vector<Loop>& loops, Expr& expr) {
-  bool changed = false;
+std::uint64_t fold(Graph& graph, const std::vector<Loop>& loops, Expr& expr) {
+  ++graph.statistics().visits;
+  std::uint64_t applied = 0;
   for (Expr& arg : expr.args) {
-    changed = fold(program, loops, arg) || changed;
+    applied += fold(graph, loops, arg);
   }
-  while (std::optional<Expr> replacement = better(program, loops, expr)) {
+  while (std::optional<Expr> replacement = better(graph.program(), loops, expr)) {
     replacement->at = expr.at;
     expr = std::move(*replacement);
-    changed = true;
+    ++applied;
   }
-  return changed;
+  return applied;
 }
 
 }  // namespace
 
-std::optional<Expr> computed(const Expr& expr) {
-  for (const Expr& arg : expr.args) {
-    if (arg.op != Op::kConst) {
-      return std::nullopt;
+bool fold_constants_in(Graph& graph) {
+  const std::uint64_t before = graph.statistics().folded;
+  for (Place i = 0; i < graph.size(); ++i) {
+    if (const std::uint64_t applied = fold(graph, graph.at(i).loops, graph.value(i))) {
+      graph.statistics().folded += applied;
+      graph.refresh(i);
     }
   }
-  const Literal value = program::evaluate(expr);
-  if (program::is_float(expr.type) && std::isnan(value.number)) {
-    return std::nullopt;
-  }
-  return constant_from(expr.type, value);
-}
-
-bool fold_constants_in(Program& program) {
-  bool changed = false;
-  for (Statement& statement : program.statements) {
-    changed = fold(program, statement.loops, statement.value) || changed;
-  }
-  return changed;
+  return graph.statistics().folded != before;
 }
 
 }  // namespace yoke::passes

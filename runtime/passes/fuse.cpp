@@ -2,6 +2,7 @@
 // runtime/passes/fuse.cpp: substitutes elementwise temporaries where they are read, if that is never slower.
 #include "compose.h"
 #include "cost.h"
+#include "graph.h"
 
 namespace yoke::passes {
 namespace {
@@ -11,70 +12,41 @@ constexpr std::size_t kMaxNodes = 64;
 
 class Fuser {
  public:
-  explicit Fuser(Program& program) : program_(program), removed_(program.statements.size(), false) {
-    for (const Statement& statement : program_.statements) {
-      reads_.push_back(tensors_read(statement));
-    }
-  }
+  explicit Fuser(Graph& graph) : graph_(graph), program_(graph.program()) {}
 
   bool run() {
     bool changed = false;
-    for (std::size_t i = 0; i < program_.statements.size(); ++i) {
+    for (Place i = 0; i < graph_.size(); ++i) {
       changed = fuse_producer(i) || changed;
     }
-    for (std::size_t i = 0; i < program_.statements.size(); ++i) {
+    for (Place i = 0; i < graph_.size(); ++i) {
       changed = forward_target(i) || changed;
-    }
-    if (changed) {
-      remove_statements(program_, removed_);
-      remove_unused_temporaries(program_);
     }
     return changed;
   }
 
  private:
-  const Statement& at(std::size_t i) const { return program_.statements[i]; }
-  std::size_t count() const { return program_.statements.size(); }
-  bool reads(std::size_t i, std::uint32_t tensor) const {
-    return !removed_[i] && contains(reads_[i], tensor);
-  }
-  bool writes(std::size_t i, std::uint32_t tensor) const {
-    return !removed_[i] && at(i).target.tensor == tensor;
+  const Statement& at(Place i) const { return graph_.at(i); }
+
+  bool may_move(Place i) const {
+    return !graph_.is_removed(i) && !graph_.is_grouped(i) && graph_.target_of(i).role == Role::kTemp &&
+           graph_.is_written_only_by(i) && !graph_.reads(i, at(i).target.tensor) &&
+           is_elementwise(program_, at(i));
   }
 
-  bool may_move(std::size_t i) const {
-    const Statement& statement = at(i);
-    const std::uint32_t target = statement.target.tensor;
-    if (removed_[i] || statement.hint >= 0 || program_.tensors[target].role != Role::kTemp ||
-        !is_elementwise(program_, statement)) {
-      return false;
-    }
-    for (std::size_t j = 0; j < count(); ++j) {
-      if (j != i && writes(j, target)) {
-        return false;
-      }
-    }
-    return !reads(i, target);
-  }
-
-  bool fuse_producer(std::size_t i) {
+  bool fuse_producer(Place i) {
     if (!may_move(i)) {
       return false;
     }
     const Cost cost = cost_of(program_, at(i));
-    std::vector<std::size_t> consumers;
-    for (std::size_t j = i + 1; j < count(); ++j) {
-      if (reads(j, at(i).target.tensor)) {
-        consumers.push_back(j);
-      }
-    }
+    const Places& readers = graph_.readers(at(i).target.tensor);
     const bool may_repeat = cost == Cost::kFree || cost == Cost::kCopy || cost == Cost::kMoved;
-    if (consumers.empty() || (consumers.size() > 1 && !may_repeat)) {
+    if (readers.empty() || (readers.size() > 1 && !may_repeat)) {
       return false;
     }
-    std::vector<std::pair<std::size_t, Statement>> fused;
-    for (const std::size_t j : consumers) {
-      std::optional<Statement> statement = fused_into(i, j, cost, consumers.size());
+    std::vector<std::pair<Place, Statement>> fused;
+    for (const Place j : readers) {
+      std::optional<Statement> statement = fused_into(i, j, cost, readers.size());
       if (statement) {
         fused.emplace_back(j, std::move(*statement));
       } else if (cost != Cost::kFree) {
@@ -82,27 +54,18 @@ class Fuser {
       }
     }
     for (auto& [j, statement] : fused) {
-      program_.statements[j] = std::move(statement);
-      reads_[j] = tensors_read(at(j));
+      graph_.replace(j, std::move(statement));
     }
-    removed_[i] = fused.size() == consumers.size();
+    graph_.statistics().substituted += fused.size();
+    if (readers.empty()) {
+      graph_.remove(i);
+    }
     return !fused.empty();
   }
 
-  // Whether a statement between the two writes a tensor that the producer reads.
-  bool is_disturbed(std::size_t producer, std::size_t consumer) const {
-    for (std::size_t k = producer + 1; k < consumer; ++k) {
-      if (!removed_[k] && contains(reads_[producer], at(k).target.tensor)) {
-        return true;
-      }
-    }
-    return false;
-  }
-
-  std::optional<Statement> fused_into(std::size_t i, std::size_t j, Cost cost,
-                                      std::size_t consumer_count) const {
+  std::optional<Statement> fused_into(Place i, Place j, Cost cost, std::size_t consumer_count) const {
     const Statement& before = at(j);
-    if (before.hint >= 0 || is_disturbed(i, j)) {
+    if (j < i || graph_.is_grouped(j) || graph_.is_disturbed(i, i + 1, j)) {
       return std::nullopt;
     }
     const bool contraction = is_contraction(before);
@@ -130,7 +93,7 @@ class Fuser {
     return after;
   }
 
-  bool substitute_index(std::size_t i, Access& access, const std::vector<Loop>& loops) const {
+  bool substitute_index(Place i, Access& access, const std::vector<Loop>& loops) const {
     const Producer producer{program_, at(i)};
     for (Index& index : access.indices) {
       if (index.element_of == producer.tensor()) {
@@ -144,7 +107,7 @@ class Fuser {
     return true;
   }
 
-  bool substitute(std::size_t i, Expr& expr, const std::vector<Loop>& loops, std::size_t& sites,
+  bool substitute(Place i, Expr& expr, const std::vector<Loop>& loops, std::size_t& sites,
                   bool& each_once) const {
     if (expr.op == Op::kRead) {
       const Producer producer{program_, at(i)};
@@ -173,9 +136,9 @@ class Fuser {
 
   // If the producer reads the consumer's target, then only at the element that is written, so that the
   // fused statement works in place.
-  bool own_target_is_safe(std::size_t i, const Statement& after) const {
+  bool own_target_is_safe(Place i, const Statement& after) const {
     const std::uint32_t target = after.target.tensor;
-    if (!contains(reads_[i], target)) {
+    if (!graph_.reads(i, target)) {
       return true;
     }
     if (after.reduce || has_element_index(after.target)) {
@@ -197,10 +160,11 @@ class Fuser {
   }
 
   // `y[i] = t[i]` of whole tensors: if no other statement uses y while t is live, y replaces t.
-  bool forward_target(std::size_t j) {
+  bool forward_target(Place j) {
     const Statement& copy = at(j);
-    if (removed_[j] || copy.hint >= 0 || copy.value.op != Op::kRead || copy.value.access.otherwise ||
-        !is_elementwise(program_, copy) || copy.value.access.indices != copy.target.indices) {
+    if (graph_.is_removed(j) || graph_.is_grouped(j) || copy.value.op != Op::kRead ||
+        copy.value.access.otherwise || !is_elementwise(program_, copy) ||
+        copy.value.access.indices != copy.target.indices) {
       return false;
     }
     const std::uint32_t from = copy.value.access.tensor;
@@ -208,37 +172,27 @@ class Fuser {
     const Tensor& source = program_.tensors[from];
     const Tensor& target = program_.tensors[to];
     if (from == to || source.role != Role::kTemp || source.type != target.type ||
-        source.dims != target.dims) {
+        source.dims != target.dims || graph_.is_written(from, j + 1, graph_.size()) ||
+        graph_.is_written(to, j + 1, graph_.size()) ||
+        graph_.is_touched(to, graph_.writers(from).front(), j)) {
       return false;
     }
-    bool source_lives = false;
-    for (std::size_t k = 0; k < count(); ++k) {
-      const bool touches_target = writes(k, to) || reads(k, to);
-      source_lives = source_lives || writes(k, from);
-      if ((k < j && source_lives && touches_target) || (k > j && (writes(k, from) || writes(k, to)))) {
-        return false;
-      }
-    }
-    removed_[j] = true;
-    for (std::size_t k = 0; k < count(); ++k) {
-      rename_tensor(program_.statements[k], from, to);
-      reads_[k] = tensors_read(at(k));
-    }
+    graph_.remove(j);
+    graph_.rename(from, to);
+    ++graph_.statistics().substituted;
     return true;
   }
 
-  Program& program_;
-  std::vector<bool> removed_;
-  std::vector<std::vector<std::uint32_t>> reads_;  // by statement
+  Graph& graph_;
+  const Program& program_;
 };
 
 }  // namespace
 
-bool fuse_in(Program& program) {
+bool fuse_in(Graph& graph) {
   bool changed = false;
-  // Terminates, because each round removes a statement or a read of a temporary, or moves an epilogue.
-  // Usually one round suffices.
-  while (Fuser(program).run() || place_epilogues_in(program)) {
+  // Terminates, because each round removes a statement or a read of a temporary. Usually one round suffices.
+  while (Fuser(graph).run()) {
     changed = true;
   }
   return changed;

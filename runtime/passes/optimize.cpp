@@ -5,7 +5,7 @@
 #include <yoke/runtime/error.h>
 #include <yoke/runtime/passes.h>
 
-#include "rewrite.h"
+#include "graph.h"
 
 namespace yoke::passes {
 namespace {
@@ -14,57 +14,91 @@ namespace {
 // limit guards against passes that undo each other.
 constexpr int kMaxRounds = 16;
 
-using Pass = bool (*)(Program&);
+struct Pass {
+  bool (*apply)(Graph&);
+  const char* name;
+};
+constexpr Pass kDead = {remove_dead_statements_in, "remove_dead_statements"};
+constexpr Pass kFold = {fold_constants_in, "fold_constants"};
+constexpr Pass kCommon = {eliminate_common_in, "eliminate_common"};
+constexpr Pass kFuse = {fuse_in, "fuse"};
+constexpr Pass kSchedule = {schedule_in, "schedule"};
 
-bool run(Pass pass, const char* name, Program& program) {
-  if (!pass(program)) {
+// Applies the pass to `graph`, which is built if it is empty, and emptied if the program changes.
+bool run(const Pass& pass, Program& program, Statistics& statistics, std::optional<Graph>& graph) {
+  if (!graph) {
+    graph.emplace(program, statistics);
+  }
+  if (!pass.apply(*graph)) {
     return false;
   }
+  graph->finish();
+  graph.reset();
   try {
     program::verify(program);
   } catch (const program::ProgramError& error) {
     throw Error(ErrorCode::kInternal,
-                "program '" + program.name + "': pass " + name +
+                "program '" + program.name + "': pass " + pass.name +
                     " produced an invalid program: " + error.reason() +
                     "; this is a bug in yoke: please report it with the text of the program");
   }
   return true;
 }
 
-Program once(Pass pass, const char* name, Program program) {
-  run(pass, name, program);
+Program once(const Pass& pass, Program program) {
+  Statistics statistics;
+  std::optional<Graph> graph;
+  run(pass, program, statistics, graph);
   return program;
+}
+
+std::vector<std::uint32_t> final_after(const Program& program) {
+  std::vector<std::uint32_t> last(program.tensors.size(), 0);
+  for (std::uint32_t i = 0; i < program.statements.size(); ++i) {
+    last[program.statements[i].target.tensor] = i + 1;
+  }
+  std::vector<std::uint32_t> result;
+  for (const std::uint32_t tensor : program.arguments()) {
+    result.push_back(last[tensor]);
+  }
+  return result;
 }
 
 }  // namespace
 
 Program remove_dead_statements(Program program) {
-  return once(remove_dead_statements_in, "remove_dead_statements", std::move(program));
+  return once(kDead, std::move(program));
 }
 
 Program fold_constants(Program program) {
-  return once(fold_constants_in, "fold_constants", std::move(program));
+  return once(kFold, std::move(program));
 }
 
 Program eliminate_common(Program program) {
-  return once(eliminate_common_in, "eliminate_common", std::move(program));
+  return once(kCommon, std::move(program));
 }
 
 Program fuse(Program program) {
-  return once(fuse_in, "fuse", std::move(program));
+  return once(kFuse, std::move(program));
 }
 
-Program optimize(Program program) {
-  for (int round = 0; round < kMaxRounds; ++round) {
-    bool changed = run(remove_dead_statements_in, "remove_dead_statements", program);
-    changed = run(fold_constants_in, "fold_constants", program) || changed;
-    changed = run(eliminate_common_in, "eliminate_common", program) || changed;
-    changed = run(fuse_in, "fuse", program) || changed;
-    if (!changed) {
-      break;
+Program schedule(Program program) {
+  return once(kSchedule, std::move(program));
+}
+
+Optimized optimize(Program program) {
+  Optimized result;
+  std::optional<Graph> graph;
+  for (bool changed = true; changed && result.statistics.rounds < kMaxRounds;) {
+    changed = false;
+    ++result.statistics.rounds;
+    for (const Pass& pass : {kDead, kFold, kCommon, kFuse, kSchedule}) {
+      changed = run(pass, program, result.statistics, graph) || changed;
     }
   }
-  return program;
+  result.final_after = final_after(program);
+  result.program = std::move(program);
+  return result;
 }
 
 }  // namespace yoke::passes

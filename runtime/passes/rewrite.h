@@ -45,9 +45,6 @@ std::vector<std::uint32_t> tensors_read(const Statement& statement);
 inline bool contains(const std::vector<std::uint32_t>& sorted, std::uint32_t tensor) {
   return std::binary_search(sorted.begin(), sorted.end(), tensor);
 }
-inline bool touches(const Statement& statement, std::uint32_t tensor) {
-  return statement.target.tensor == tensor || contains(tensors_read(statement), tensor);
-}
 
 // Whether the statement assigns every element of its target, regardless of the previous contents.
 bool writes_whole(const Program& program, const Statement& statement);
@@ -59,14 +56,5 @@ void rename_tensor(Statement& statement, std::uint32_t from, std::uint32_t to);
 void remove_statements(Program& program, const std::vector<bool>& marked);
 // Removes temporaries that no statement uses.
 void remove_unused_temporaries(Program& program);
-
-// The passes without verification. Each returns whether it changed the program.
-bool remove_dead_statements_in(Program& program);
-bool fold_constants_in(Program& program);
-bool eliminate_common_in(Program& program);
-bool fuse_in(Program& program);
-// Moves an elementwise statement directly after the reduction whose result
-// it reads, so that a backend can merge the two.
-bool place_epilogues_in(Program& program);
 
 }  // namespace yoke::passes

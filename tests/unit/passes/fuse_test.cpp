@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/passes/fuse_test.cpp: substitution of elementwise temporaries, and placement of epilogues. For
-// temporaries that must stay, see fuse_refusal_test.cpp.
+// tests/unit/passes/fuse_test.cpp: substitution of elementwise temporaries. For those that must stay, see
+// fuse_refusal_test.cpp.
 #include "pass_text.h"
 
 namespace yoke::passes {
@@ -116,63 +116,6 @@ TEST(Fuse, TemporaryCopiedIntoAnArgumentBecomesTheArgument) {
   expect_turns(fuse, "arg x : f32[4, 8] in; arg y : f32[4] out; arg z : f32[4] out",
                "temp t : f32[4]; t[i] = sum[j] x[i, j]; y[i] = t[i]; z[i] = exp(t[i])",
                "y[i] = sum[j] x[i, j]; z[i] = exp(y[i])");
-}
-
-TEST(Fuse, EpilogueMovesUpToItsContraction) {
-  expect_turns(fuse,
-               "arg x : f32[4, 8] in; arg w : f32[5, 8] in; arg b : f32[5] in; arg m : f32[4] out; "
-               "arg h : f32[4, 5] out",
-               "temp z : f32[4, 5]; z[n, o] = sum[i] x[n, i] * w[o, i]; m[n] = max[i] x[n, i]; "
-               "h[n, o] = max(z[n, o] + b[o], 0.0)",
-               "temp z : f32[4, 5]; z[n, o] = sum[i] x[n, i] * w[o, i]; "
-               "h[n, o] = max(z[n, o] + b[o], 0.0); m[n] = max[i] x[n, i]");
-}
-
-TEST(Fuse, ContractionMovesDownIfItsEpilogueCannotMoveUp) {
-  expect_turns(fuse, "arg x : f32[4, 8] in; arg w : f32[5, 8] in; arg h : f32[4, 5] out",
-               "temp m : f32[4]; temp z : f32[4, 5]; z[n, o] = sum[i] x[n, i] * w[o, i]; "
-               "m[n] = max[i] x[n, i]; h[n, o] = z[n, o] - m[n]",
-               "temp m : f32[4]; temp z : f32[4, 5]; m[n] = max[i] x[n, i]; "
-               "z[n, o] = sum[i] x[n, i] * w[o, i]; h[n, o] = z[n, o] - m[n]");
-}
-
-TEST(Fuse, ContractionsThatShareAnEpilogueKeepTheirOrder) {
-  expect_keeps(fuse, "arg x : f32[4, 8] in; arg w : f32[5, 8] in; arg h : f32[4, 5] out",
-               "temp a : f32[4, 5]; temp b : f32[4, 5]; a[n, o] = sum[i] x[n, i] * w[o, i]; "
-               "b[n, o] = sum[i] exp(x[n, i] * w[o, i]); h[n, o] = a[n, o] - b[n, o]");
-}
-
-TEST(Fuse, DependentStatementsAreNotReordered) {
-  expect_keeps(fuse, "arg x : f32[4, 8] in; arg w : f32[5, 8] inout; arg h : f32[4, 5] out",
-               "temp m : f32[4]; temp z : f32[4, 5]; z[n, o] = sum[i] x[n, i] * w[o, i]; "
-               "m[n] = max[i] x[n, i]; w[o, i] = w[o, i] * m[0]; h[n, o] = z[n, o] - m[n]");
-}
-
-TEST(Fuse, InPlaceEpilogueIsKept) {
-  expect_keeps(fuse, "arg x : f32[4, 8] in; arg w : f32[5, 8] in; arg b : f32[5] in; arg y : f32[4] out",
-               "temp z : f32[4, 5]; z[n, o] = sum[i] x[n, i] * w[o, i]; "
-               "z[n, o] = max(z[n, o] + b[o], 0.0); y[n] = max[o] z[n, o]");
-}
-
-// A long program in which every epilogue is far from its contraction.
-// A cubic algorithm would not finish in time.
-TEST(Fuse, ManyEpiloguesMoveUpInQuadraticTime) {
-  constexpr int kLayers = 700;
-  std::string tensors = "arg x : f32[2, 2] in";
-  std::string products;
-  std::string epilogues;
-  for (int i = 0; i < kLayers; ++i) {
-    const std::string n = std::to_string(i);
-    tensors += "; arg w" + n + " : f32[2, 2] in; arg h" + n + " : f32[2, 2] out; temp z" + n + " : f32[2, 2]";
-    products += "; z" + n + "[i, j] = sum[k] x[i, k] * w" + n + "[k, j]";
-    epilogues += "; h" + n + "[i, j] = max(z" + n + "[i, j], 0)";
-  }
-  const program::Program placed = fuse(program_of(program_text(tensors + products + epilogues)));
-  ASSERT_EQ(placed.statements.size(), 2U * kLayers);
-  for (std::size_t i = 0; i < placed.statements.size(); i += 2) {
-    EXPECT_TRUE(placed.statements[i].reduce);
-    EXPECT_EQ(placed.statements[i + 1].value.args[0].access.tensor, placed.statements[i].target.tensor);
-  }
 }
 
 }  // namespace

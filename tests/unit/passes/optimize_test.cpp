@@ -62,7 +62,7 @@ const char* const kTraining =
     "dw1[o, i] = sum[n] dz1[n, o] * x[n, i]";
 
 TEST(Optimize, TrainingStepBecomesContractionsWithEpilogues) {
-  expect_turns(optimize, kArguments, kTraining,
+  expect_turns(optimized, kArguments, kTraining,
                "temp x : f32[100, 784]; temp z1 : f32[100, 500]; temp h1 : f32[100, 500]; "
                "temp z2 : f32[100, 10]; temp logits : f32[100, 10]; temp top : f32[100]; "
                "temp shifted : f32[100, 10]; temp e : f32[100, 10]; temp s : f32[100]; "
@@ -95,7 +95,7 @@ TEST(Optimize, TrainingStepBecomesContractionsWithEpilogues) {
 
 TEST(Optimize, OperandsOfContractionsArePlainReads) {
   const Program program =
-      optimize(program_of(program_text(std::string(kArguments) + "; " + kTraining, kSymbols)));
+      optimized(program_of(program_text(std::string(kArguments) + "; " + kTraining, kSymbols)));
   std::size_t contractions = 0;
   for (const Statement& statement : program.statements) {
     if (statement.reduce_loops.size() == 1 && statement.loops.size() == 3) {
@@ -113,7 +113,7 @@ TEST(Optimize, KeepsTheInterface) {
       program_text("arg unused : f32[4] in; arg x : f32[4] in; arg y : f32[4] out; temp t : f32[4]; "
                    "t[i] = x[i]; y[i] = t[i]",
                    "symbol s in 0..5, symbol unused_too in 3..9 step 2"));
-  const Program after = optimize(before);
+  const Program after = optimized(before);
   EXPECT_EQ(after.name, "p");
   ASSERT_EQ(after.symbols.size(), 2U);
   EXPECT_EQ(after.symbols[1].name, "unused_too");
@@ -135,7 +135,7 @@ TEST(Optimize, LongProgramIsOptimizedInTime) {
     statements += "; " + name + "[i] = " + last + "[i] * x[i]";
     last = name;
   }
-  const Program program = optimize(program_of(program_text(body + statements + "; y[i] = " + last + "[i]")));
+  const Program program = optimized(program_of(program_text(body + statements + "; y[i] = " + last + "[i]")));
   EXPECT_LT(program.statements.size(), 50U);
 }
 

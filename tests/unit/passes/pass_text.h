@@ -12,6 +12,10 @@ namespace yoke::passes {
 
 using Pass = program::Program (*)(program::Program);
 
+inline program::Program optimized(program::Program program) {
+  return optimize(std::move(program)).program;
+}
+
 // A text with one program. In `body`, `;` separates lines, and a line may also end after `{`.
 inline std::string program_text(const std::string& body, const std::string& symbols = "") {
   std::string text = "yoke.program 1\nprogram p(" + symbols + ") {\n";

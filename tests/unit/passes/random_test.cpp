@@ -87,13 +87,14 @@ INSTANTIATE_TEST_SUITE_P(Passes, RandomPrograms,
                          testing::Values(NamedPass{"remove_dead_statements", remove_dead_statements},
                                          NamedPass{"fold_constants", fold_constants},
                                          NamedPass{"eliminate_common", eliminate_common},
-                                         NamedPass{"fuse", fuse}, NamedPass{"optimize", optimize}),
+                                         NamedPass{"fuse", fuse}, NamedPass{"schedule", schedule},
+                                         NamedPass{"optimize", optimized}),
                          [](const auto& named) { return std::string(named.param.name); });
 
 TEST(RandomOptimize, IsIdempotent) {
   for (std::uint64_t index = 0; index < 300; ++index) {
-    const program::Program once = optimize(random_case(index).program);
-    ASSERT_EQ(program::print(optimize(once)), program::print(once)) << "index " << index;
+    const program::Program once = optimized(random_case(index).program);
+    ASSERT_EQ(program::print(optimized(once)), program::print(once)) << "index " << index;
   }
 }
 

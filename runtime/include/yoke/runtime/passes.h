@@ -6,7 +6,6 @@
 #include <yoke/program/program.h>
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 namespace yoke::passes {
@@ -16,15 +15,36 @@ program::Program remove_dead_statements(program::Program program);
 // Evaluates operations on constants, and applies identities that are exact for every input, NaN and
 // -0.0 included: x*1, select(true,..).
 program::Program fold_constants(program::Program program);
-// Computes equal statements over equal inputs once. Equal subexpressions
-// within a statement are left to the backend.
+// Computes equal statements over equal inputs once. Equal expressions within a statement are written alike,
+// so that the backend computes them once.
 program::Program eliminate_common(program::Program program);
 // Substitutes elementwise temporaries in their only consumer, or in several if that costs no more
 // than reading them. A contraction's operands never become computed values, and no element is
 // computed more often than before.
 program::Program fuse(program::Program program);
+// Orders statements so that temporaries need little memory and arguments become final early. An elementwise
+// statement directly follows the reduction whose result it reads, so that a backend can merge the two.
+program::Program schedule(program::Program program);
+
+// What optimize() did. Counts do not depend on the machine.
+struct Statistics {
+  std::uint64_t rounds = 0;
+  std::uint64_t visits = 0;       // statements and expressions that a pass looked at: the work done
+  std::uint64_t folded = 0;       // operations evaluated, and rules applied
+  std::uint64_t merged = 0;       // statements that computed a known value
+  std::uint64_t substituted = 0;  // reads of temporaries replaced by their values
+  std::uint64_t removed = 0;      // statements
+};
+
+struct Optimized {
+  program::Program program;
+  // Per argument, in order of declaration: its contents are final after this many statements; 0 if none
+  // writes it.
+  std::vector<std::uint32_t> final_after;
+  Statistics statistics;
+};
 
 // Runs all passes until none changes the program.
-program::Program optimize(program::Program program);
+Optimized optimize(program::Program program);
 
 }  // namespace yoke::passes

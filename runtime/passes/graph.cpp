@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/passes/graph.cpp: the definitions and uses of a program's tensors.
+#include "graph.h"
+
+namespace yoke::passes {
+namespace {
+
+bool has_place(const Places& places, Place first, Place last) {
+  const auto found = std::lower_bound(places.begin(), places.end(), first);
+  return found != places.end() && *found < last;
+}
+
+void insert(Places& places, Place i) {
+  const auto at = std::lower_bound(places.begin(), places.end(), i);
+  if (at == places.end() || *at != i) {
+    places.insert(at, i);
+  }
+}
+
+void erase(Places& places, Place i) {
+  const auto at = std::lower_bound(places.begin(), places.end(), i);
+  if (at != places.end() && *at == i) {
+    places.erase(at);
+  }
+}
+
+}  // namespace
+
+Graph::Graph(Program& program, Statistics& statistics)
+    : program_(program),
+      statistics_(statistics),
+      removed_(program.statements.size(), false),
+      reads_(program.statements.size()),
+      writers_(program.tensors.size()),
+      readers_(program.tensors.size()) {
+  for (Place i = 0; i < size(); ++i) {
+    note(i);
+  }
+}
+
+void Graph::note(Place i) {
+  const Statement& statement = at(i);
+  reads_[i] = tensors_read(statement);
+  insert(writers_[statement.target.tensor], i);
+  for (const std::uint32_t tensor : reads_[i]) {
+    insert(readers_[tensor], i);
+  }
+}
+
+void Graph::forget(Place i) {
+  erase(writers_[at(i).target.tensor], i);
+  for (const std::uint32_t tensor : reads_[i]) {
+    erase(readers_[tensor], i);
+  }
+}
+
+bool Graph::is_written(std::uint32_t tensor, Place first, Place last) const {
+  return has_place(writers_[tensor], first, last);
+}
+
+bool Graph::is_touched(std::uint32_t tensor, Place first, Place last) const {
+  return is_written(tensor, first, last) || has_place(readers_[tensor], first, last);
+}
+
+bool Graph::is_disturbed(Place i, Place first, Place last) const {
+  return std::any_of(reads_[i].begin(), reads_[i].end(),
+                     [&](std::uint32_t tensor) { return is_written(tensor, first, last); });
+}
+
+Place Graph::end_of(std::uint32_t tensor) const {
+  const auto end = [](const Places& places) { return places.empty() ? 0 : places.back() + 1; };
+  return std::max(end(writers_[tensor]), end(readers_[tensor]));
+}
+
+void Graph::remove(Place i) {
+  forget(i);
+  removed_[i] = true;
+  ++statistics_.removed;
+}
+
+void Graph::replace(Place i, Statement statement) {
+  forget(i);
+  program_.statements[i] = std::move(statement);
+  note(i);
+}
+
+void Graph::rename(std::uint32_t from, std::uint32_t to) {
+  Places users = writers_[from];
+  users.insert(users.end(), readers_[from].begin(), readers_[from].end());
+  for (const Place i : users) {
+    edit(i, [&](Statement& statement) {
+      rename_tensor(statement, from, to);
+      return true;
+    });
+  }
+}
+
+void Graph::reorder(const Places& order) {
+  std::vector<Statement> ordered;
+  ordered.reserve(order.size());
+  for (const Place i : order) {
+    ordered.push_back(std::move(program_.statements[i]));
+  }
+  program_.statements = std::move(ordered);
+  removed_.assign(size(), false);
+}
+
+void Graph::finish() {
+  remove_statements(program_, removed_);
+  remove_unused_temporaries(program_);
+}
+
+}  // namespace yoke::passes

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/passes/graph.h: the definitions and uses of a program's tensors, on which all passes work.
+#pragma once
+
+#include <yoke/runtime/passes.h>
+
+#include <utility>
+
+#include "rewrite.h"
+
+namespace yoke::passes {
+
+using Place = std::uint32_t;  // the number of a statement; stable until finish()
+using Places = std::vector<Place>;
+
+// A program, and for each tensor the statements that write and read it. Building it takes linear time, and
+// each query logarithmic time. A read sees the last write before it: a whole write, or a partial or
+// accumulating one, which also reads its target.
+class Graph {
+ public:
+  Graph(Program& program, Statistics& statistics);
+
+  const Program& program() const { return program_; }
+  Statistics& statistics() const { return statistics_; }
+  Place size() const { return static_cast<Place>(program_.statements.size()); }
+
+  const Statement& at(Place i) const {
+    ++statistics_.visits;
+    return program_.statements[i];
+  }
+  const Tensor& target_of(Place i) const { return program_.tensors[at(i).target.tensor]; }
+  bool is_removed(Place i) const { return removed_[i]; }
+  // Whether the statement belongs to a group, such as a hint. Groups keep their statements and their order;
+  // only whole groups move.
+  bool is_grouped(Place i) const { return at(i).hint >= 0; }
+  // The tensors that the statement reads; its target too, if it accumulates. Sorted and unique.
+  const std::vector<std::uint32_t>& reads(Place i) const { return reads_[i]; }
+  bool reads(Place i, std::uint32_t tensor) const { return contains(reads_[i], tensor); }
+
+  // Ascending.
+  const Places& writers(std::uint32_t tensor) const { return writers_[tensor]; }
+  const Places& readers(std::uint32_t tensor) const { return readers_[tensor]; }
+  bool is_written_only_by(Place i) const { return writers_[at(i).target.tensor].size() == 1; }
+  // Whether a statement in [first, last) writes, or uses, the tensor.
+  bool is_written(std::uint32_t tensor, Place first, Place last) const;
+  bool is_touched(std::uint32_t tensor, Place first, Place last) const;
+  // Whether a statement in [first, last) writes a tensor that statement i reads.
+  bool is_disturbed(Place i, Place first, Place last) const;
+  // One past the last statement that uses the tensor.
+  Place end_of(std::uint32_t tensor) const;
+
+  void remove(Place i);
+  void replace(Place i, Statement statement);
+  // Calls edit(statement), which returns whether it changed the statement.
+  template <class Edit>
+  bool edit(Place i, const Edit& edit) {
+    ++statistics_.visits;
+    forget(i);
+    const bool changed = edit(program_.statements[i]);
+    note(i);
+    return changed;
+  }
+  // The value, to be changed in place. Call refresh() if it may read other tensors afterwards.
+  Expr& value(Place i) { return program_.statements[i].value; }
+  void refresh(Place i) {
+    forget(i);
+    note(i);
+  }
+  // Replaces every use of `from` by one of `to`.
+  void rename(std::uint32_t from, std::uint32_t to);
+  // Puts the statements into this order. Afterwards only finish() may be called.
+  void reorder(const Places& order);
+  // Removes the removed statements, hints without statements, and unused temporaries from the program.
+  void finish();
+
+ private:
+  void note(Place i);
+  void forget(Place i);
+
+  Program& program_;
+  Statistics& statistics_;
+  std::vector<bool> removed_;
+  std::vector<std::vector<std::uint32_t>> reads_;  // by statement
+  std::vector<Places> writers_;                    // by tensor
+  std::vector<Places> readers_;
+};
+
+// The passes without verification. Each returns whether it changed the program.
+bool remove_dead_statements_in(Graph& graph);
+bool fold_constants_in(Graph& graph);
+bool eliminate_common_in(Graph& graph);
+bool fuse_in(Graph& graph);
+bool schedule_in(Graph& graph);
+
+}  // namespace yoke::passes

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/passes/order.h: what must come before what, and what belongs together, when statements are ordered.
+#pragma once
+
+#include "graph.h"
+
+namespace yoke::passes {
+
+// Statements that stay together: a group, a chain, or a single statement. A chain is a reduction and the
+// elementwise statements that use its result element by element, so that a backend can merge them.
+struct Block {
+  Places statements;
+  std::vector<std::uint32_t> followers;    // blocks that must come later; one entry per reason
+  std::uint32_t waits_for = 0;             // entries for this block in the followers of others
+  std::vector<std::uint32_t> temporaries;  // that the statements use; sorted and unique
+  bool writes_argument = false;
+};
+
+// The blocks in a valid order, close to that of the program.
+std::vector<Block> blocks_of(const Graph& graph);
+
+}  // namespace yoke::passes

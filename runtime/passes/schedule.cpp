@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/passes/schedule.cpp: orders statements by the memory of temporaries and by when arguments become
+// final. Tries several rules, simulates each, and keeps the best order.
+#include <set>
+#include <tuple>
+
+#include "order.h"
+
+namespace yoke::passes {
+namespace {
+
+using Number = std::uint32_t;  // of a block
+
+// What to do next among the blocks that could come next.
+enum class Prefer {
+  kFirst,    // the first in the order of the program
+  kFreeing,  // those after which no more memory is in use than before; else the first
+  kSmallest  // the one after which the least memory is in use
+};
+constexpr Prefer kPreferences[] = {Prefer::kFirst, Prefer::kFreeing, Prefer::kSmallest};
+
+class Scheduler {
+ public:
+  Scheduler(const Graph& graph, const std::vector<Block>& blocks)
+      : graph_(graph), blocks_(blocks), users_(graph.program().tensors.size()) {
+    for (Number b = 0; b < blocks.size(); ++b) {
+      for (const std::uint32_t tensor : blocks[b].temporaries) {
+        ++users_[tensor].count;
+        users_[tensor].sum += b;
+      }
+    }
+  }
+
+  Places run(Prefer prefer) {
+    prefer_ = prefer;
+    left_ = users_;
+    started_.assign(left_.size(), false);
+    done_.assign(blocks_.size(), false);
+    waits_.clear();
+    keys_.assign(blocks_.size(), std::nullopt);
+    for (Number b = 0; b < blocks_.size(); ++b) {
+      waits_.push_back(blocks_[b].waits_for);
+      update(b);
+    }
+    Places order;
+    while (!ready_.empty()) {
+      const Number b = std::get<Number>(*ready_.begin());
+      ready_.erase(ready_.begin());
+      order.insert(order.end(), blocks_[b].statements.begin(), blocks_[b].statements.end());
+      finish(b);
+    }
+    return order;
+  }
+
+ private:
+  struct Users {
+    std::uint64_t count = 0;
+    std::uint64_t sum = 0;  // of their numbers: if one is left, its number
+  };
+  using Key = std::tuple<bool, std::int64_t, bool, Number>;  // allocates, bytes, is internal, block
+
+  // The bytes that are in use after the block, minus those before it.
+  std::int64_t net_bytes(Number b) const {
+    std::int64_t net = 0;
+    for (const std::uint32_t tensor : blocks_[b].temporaries) {
+      ++graph_.statistics().visits;
+      const auto bytes = static_cast<std::int64_t>(graph_.program().tensors[tensor].byte_count());
+      net += started_[tensor] ? 0 : bytes;
+      net -= left_[tensor].count == 1 ? bytes : 0;
+    }
+    return net;
+  }
+
+  Key key_of(Number b) const {
+    if (prefer_ == Prefer::kFirst) {
+      return {false, 0, false, b};
+    }
+    const std::int64_t net = net_bytes(b);
+    const bool counts = net <= 0 || prefer_ == Prefer::kSmallest;
+    return {net > 0, counts ? net : 0, counts && !blocks_[b].writes_argument, b};
+  }
+
+  void update(Number b) {
+    if (waits_[b] != 0 || done_[b]) {
+      return;
+    }
+    if (keys_[b]) {
+      ready_.erase(*keys_[b]);
+    }
+    keys_[b] = key_of(b);
+    ready_.insert(*keys_[b]);
+  }
+
+  void finish(Number b) {
+    done_[b] = true;
+    for (const Number follower : blocks_[b].followers) {
+      --waits_[follower];
+    }
+    for (const std::uint32_t tensor : blocks_[b].temporaries) {
+      Users& users = left_[tensor];
+      --users.count;
+      users.sum -= b;
+      started_[tensor] = true;
+      if (users.count == 1 && prefer_ != Prefer::kFirst) {
+        update(static_cast<Number>(users.sum));
+      }
+    }
+    for (const Number follower : blocks_[b].followers) {
+      if (!keys_[follower]) {
+        update(follower);
+      }
+    }
+  }
+
+  const Graph& graph_;
+  const std::vector<Block>& blocks_;
+  std::vector<Users> users_;  // by tensor: blocks that use the temporary
+  Prefer prefer_ = Prefer::kFirst;
+  std::vector<Users> left_;  // of users_, those that are not done
+  std::vector<bool> started_;
+  std::vector<bool> done_;
+  std::vector<std::uint32_t> waits_;
+  std::vector<std::optional<Key>> keys_;
+  std::set<Key> ready_;
+};
+
+// Lower is better.
+struct Score {
+  std::uint64_t peak_bytes = 0;  // of temporaries in use during one statement
+  std::uint64_t final_at = 0;    // the sum of the places where arguments are written last
+  std::uint64_t moved = 0;       // how many statements moved
+  friend auto operator<=>(const Score&, const Score&) = default;
+};
+
+Score score_of(const Graph& graph, const Places& order) {
+  const std::vector<Tensor>& tensors = graph.program().tensors;
+  const std::size_t count = order.size();
+  std::vector<std::size_t> first(tensors.size(), count);
+  std::vector<std::size_t> last(tensors.size(), 0);
+  std::vector<std::size_t> written(tensors.size(), 0);
+  Score score;
+  for (std::size_t k = 0; k < count; ++k) {
+    const auto use = [&](std::uint32_t tensor) {
+      first[tensor] = std::min(first[tensor], k);
+      last[tensor] = k;
+    };
+    const std::uint32_t target = graph.at(order[k]).target.tensor;
+    use(target);
+    written[target] = k;
+    for (const std::uint32_t tensor : graph.reads(order[k])) {
+      use(tensor);
+    }
+    score.moved += order[k] != k ? 1U : 0U;
+  }
+  std::vector<std::uint64_t> change(count + 1, 0);  // modulo 2^64
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    if (tensors[t].role != Role::kTemp) {
+      score.final_at += written[t];
+    } else if (first[t] < count) {
+      change[first[t]] += tensors[t].byte_count();
+      change[last[t] + 1] -= tensors[t].byte_count();
+    }
+  }
+  std::uint64_t in_use = 0;
+  for (std::size_t k = 0; k < count; ++k) {
+    in_use += change[k];
+    score.peak_bytes = std::max(score.peak_bytes, in_use);
+  }
+  return score;
+}
+
+}  // namespace
+
+bool schedule_in(Graph& graph) {
+  const std::vector<Block> blocks = blocks_of(graph);
+  Scheduler scheduler(graph, blocks);
+  Places best;
+  Score best_score;
+  for (const Prefer prefer : kPreferences) {
+    Places order = scheduler.run(prefer);
+    const Score score = score_of(graph, order);
+    if (best.empty() || score < best_score) {
+      best = std::move(order);
+      best_score = score;
+    }
+  }
+  if (best_score.moved == 0) {
+    return false;
+  }
+  graph.reorder(best);
+  return true;
+}
+
+}  // namespace yoke::passes

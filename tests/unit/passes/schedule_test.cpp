@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/passes/schedule_test.cpp: the order of statements: epilogues after their reductions, little
+// memory, and arguments that become final early.
+#include <yoke/program/memory.h>
+#include <yoke/yoke.h>
+
+#include "pass_text.h"
+
+namespace yoke::passes {
+namespace {
+
+TEST(Schedule, EpilogueMovesUpToItsContraction) {
+  expect_turns(schedule,
+               "arg x : f32[4, 8] in; arg w : f32[5, 8] in; arg b : f32[5] in; arg m : f32[4] out; "
+               "arg h : f32[4, 5] out",
+               "temp z : f32[4, 5]; z[n, o] = sum[i] x[n, i] * w[o, i]; m[n] = max[i] x[n, i]; "
+               "h[n, o] = max(z[n, o] + b[o], 0.0)",
+               "temp z : f32[4, 5]; z[n, o] = sum[i] x[n, i] * w[o, i]; "
+               "h[n, o] = max(z[n, o] + b[o], 0.0); m[n] = max[i] x[n, i]");
+}
+
+TEST(Schedule, ContractionMovesDownIfItsEpilogueCannotMoveUp) {
+  expect_turns(schedule, "arg x : f32[4, 8] in; arg w : f32[5, 8] in; arg h : f32[4, 5] out",
+               "temp m : f32[4]; temp z : f32[4, 5]; z[n, o] = sum[i] x[n, i] * w[o, i]; "
+               "m[n] = max[i] x[n, i]; h[n, o] = z[n, o] - m[n]",
+               "temp m : f32[4]; temp z : f32[4, 5]; m[n] = max[i] x[n, i]; "
+               "z[n, o] = sum[i] x[n, i] * w[o, i]; h[n, o] = z[n, o] - m[n]");
+}
+
+TEST(Schedule, ContractionsThatShareAnEpilogueKeepTheirOrder) {
+  expect_keeps(schedule, "arg x : f32[4, 8] in; arg w : f32[5, 8] in; arg h : f32[4, 5] out",
+               "temp a : f32[4, 5]; temp b : f32[4, 5]; a[n, o] = sum[i] x[n, i] * w[o, i]; "
+               "b[n, o] = sum[i] exp(x[n, i] * w[o, i]); h[n, o] = a[n, o] - b[n, o]");
+}
+
+TEST(Schedule, DependentStatementsAreNotReordered) {
+  expect_turns(schedule, "arg x : f32[4, 8] in; arg w : f32[5, 8] inout; arg h : f32[4, 5] out",
+               "temp m : f32[4]; temp z : f32[4, 5]; z[n, o] = sum[i] x[n, i] * w[o, i]; "
+               "m[n] = max[i] x[n, i]; w[o, i] = w[o, i] * m[0]; h[n, o] = z[n, o] - m[n]",
+               "temp m : f32[4]; temp z : f32[4, 5]; m[n] = max[i] x[n, i]; "
+               "z[n, o] = sum[i] x[n, i] * w[o, i]; h[n, o] = z[n, o] - m[n]; w[o, i] = w[o, i] * m[0]");
+}
+
+TEST(Schedule, InPlaceEpilogueIsKept) {
+  expect_keeps(schedule, "arg x : f32[4, 8] in; arg w : f32[5, 8] in; arg b : f32[5] in; arg y : f32[4] out",
+               "temp z : f32[4, 5]; z[n, o] = sum[i] x[n, i] * w[o, i]; "
+               "z[n, o] = max(z[n, o] + b[o], 0.0); y[n] = max[o] z[n, o]");
+}
+
+// A long program in which every epilogue is far from its contraction.
+TEST(Schedule, ManyEpiloguesMoveUp) {
+  constexpr int kLayers = 700;
+  std::string tensors = "arg x : f32[2, 2] in";
+  std::string products;
+  std::string epilogues;
+  for (int i = 0; i < kLayers; ++i) {
+    const std::string n = std::to_string(i);
+    tensors += "; arg w" + n + " : f32[2, 2] in; arg h" + n + " : f32[2, 2] out; temp z" + n + " : f32[2, 2]";
+    products += "; z" + n + "[i, j] = sum[k] x[i, k] * w" + n + "[k, j]";
+    epilogues += "; h" + n + "[i, j] = max(z" + n + "[i, j], 0)";
+  }
+  const program::Program placed = schedule(program_of(program_text(tensors + products + epilogues)));
+  ASSERT_EQ(placed.statements.size(), 2U * kLayers);
+  for (std::size_t i = 0; i < placed.statements.size(); i += 2) {
+    EXPECT_TRUE(placed.statements[i].reduce);
+    EXPECT_EQ(placed.statements[i + 1].value.args[0].access.tensor, placed.statements[i].target.tensor);
+  }
+}
+
+TEST(Schedule, GroupsMoveAsAWhole) {
+  expect_turns(schedule,
+               "arg x : f32[4, 8] in; arg w : f32[5, 8] in; arg y : f32[4, 5] out; arg s : f32[4] out",
+               "temp e : f32[4, 8]; temp z : f32[4, 5]; z[n, o] = sum[i] x[n, i] * w[o, i]; "
+               "@softmax { e[n, i] = exp(x[n, i]); s[n] = sum[i] e[n, i]; }; y[n, o] = max(z[n, o], s[n])",
+               "temp e : f32[4, 8]; temp z : f32[4, 5]; "
+               "@softmax { e[n, i] = exp(x[n, i]); s[n] = sum[i] e[n, i]; }; "
+               "z[n, o] = sum[i] x[n, i] * w[o, i]; y[n, o] = max(z[n, o], s[n])");
+}
+
+TEST(Schedule, ValuesAreComputedWhereTheyAreNeededLast) {
+  // Each pair of a large value and the sum that frees it becomes adjacent.
+  expect_turns(schedule, "arg x : f32[64, 64] in; arg y : f32[64] out; arg z : f32[64] out",
+               "temp a : f32[64, 64]; temp b : f32[64, 64]; a[i, j] = exp(x[j, i]); b[i, j] = sin(x[j, i]); "
+               "y[i] = sum[j] a[i, j]; z[i] = sum[j] b[i, j]",
+               "temp a : f32[64, 64]; temp b : f32[64, 64]; a[i, j] = exp(x[j, i]); y[i] = sum[j] a[i, j]; "
+               "b[i, j] = sin(x[j, i]); z[i] = sum[j] b[i, j]");
+}
+
+TEST(Schedule, ArgumentsBecomeFinalEarlyIfThatCostsNoMemory) {
+  expect_turns(schedule, "arg x : f32[64, 64] in; arg y : f32[64, 64] inout; arg z : f32[64] out",
+               "temp a : f32[64, 64]; a[i, j] = exp(x[j, i]); z[i] = sum[j] a[i, j]; "
+               "y[i, j] = y[i, j] * x[i, j]; z[i] += sum[j] y[j, i]",
+               "temp a : f32[64, 64]; y[i, j] = y[i, j] * x[i, j]; a[i, j] = exp(x[j, i]); "
+               "z[i] = sum[j] a[i, j]; z[i] += sum[j] y[j, i]");
+}
+
+// The gradient of a perceptron with `depth` layers of `width`, one output per parameter.
+Lowered mlp_gradient(std::size_t depth, std::uint64_t width, std::uint64_t batch) {
+  Tensor h = placeholder("x", Type::kF32, {batch, width});
+  std::vector<Tensor> weights;
+  for (std::size_t i = 0; i < depth; ++i) {
+    weights.push_back(placeholder("w" + std::to_string(i), Type::kF32, {width, width}));
+    h = relu(matmul(h, weights.back()));
+  }
+  const std::vector<Tensor> wanted = gradients(mean(h * h), weights);
+  std::vector<Output> outputs;
+  for (std::size_t i = 0; i < depth; ++i) {
+    outputs.push_back({"dw" + std::to_string(i), wanted[i]});
+  }
+  return lower("gradient", outputs);
+}
+
+TEST(Schedule, MlpGradientNeedsTheActivationsAndThreeLargestTensors) {
+  constexpr std::size_t kDepth = 12;
+  constexpr std::uint64_t kWidth = 1024;
+  constexpr std::uint64_t kBatch = 512;
+  const program::Program before = mlp_gradient(kDepth, kWidth, kBatch).program;
+  const Optimized after = optimize(before);
+  const std::uint64_t activation = kBatch * kWidth * sizeof(float);
+  std::uint64_t largest = 0;
+  for (const program::Tensor& tensor : after.program.tensors) {
+    largest = std::max(largest, tensor.role == program::Role::kTemp ? tensor.byte_count() : 0);
+  }
+  const auto peak = [](const program::Program& program) {
+    return program::plan_memory(program::lifetimes(program)).byte_count;
+  };
+  RecordProperty("peak_mib_before", static_cast<int>(peak(before) >> 20));
+  RecordProperty("peak_mib_after", static_cast<int>(peak(after.program) >> 20));
+  EXPECT_LE(peak(after.program), kDepth * activation + 3 * largest) << program::print(after.program);
+  EXPECT_LE(largest, activation) << "no weight or gradient is copied";
+}
+
+TEST(Schedule, GradientsBecomeFinalOneByOne) {
+  constexpr std::size_t kDepth = 6;
+  const Lowered lowered = mlp_gradient(kDepth, 64, 32);
+  const Optimized after = optimize(lowered.program);
+  ASSERT_EQ(after.final_after.size(), lowered.arguments.size());
+  std::vector<std::uint32_t> places;  // from the last layer to the first
+  for (std::size_t i = lowered.arguments.size(); i-- > 0;) {
+    if (lowered.arguments[i].role == program::Role::kOut) {
+      places.push_back(after.final_after[i]);
+    } else {
+      EXPECT_EQ(after.final_after[i], 0U);
+    }
+  }
+  ASSERT_EQ(places.size(), kDepth);
+  EXPECT_TRUE(std::is_sorted(places.begin(), places.end())) << program::print(after.program);
+  // After the forward pass, each layer needs a product for its weight and one for its input.
+  EXPECT_LE(places.front(), after.program.statements.size() - 2 * (kDepth - 1));
+  for (std::size_t i = 1; i < kDepth; ++i) {
+    EXPECT_LE(places[i] - places[i - 1], 3U) << program::print(after.program);
+  }
+}
+
+}  // namespace
+}  // namespace yoke::passes
