@@ -2,6 +2,8 @@
 // runtime/passes/compose.cpp: replaces a read of a temporary by the expression that computes it.
 #include "compose.h"
 
+#include "cost.h"
+
 namespace yoke::passes {
 namespace {
 
@@ -130,6 +132,64 @@ class Composer {
   std::vector<bool> may_exceed_;
 };
 
+// The size limit of a statement with substituted values, which keeps passes and the backends' compilers fast.
+constexpr std::size_t kMaxNodes = 64;
+
+bool substitute_index(const Producer& producer, Access& access, const std::vector<Loop>& loops) {
+  for (Index& index : access.indices) {
+    if (index.element_of == producer.tensor()) {
+      std::optional<Index> direct = composed_index(producer, index, loops);
+      if (!direct) {
+        return false;
+      }
+      index = std::move(*direct);
+    }
+  }
+  return true;
+}
+
+bool substitute(const Producer& producer, Expr& expr, Substitution& result) {
+  if (expr.op != Op::kRead) {
+    return std::all_of(expr.args.begin(), expr.args.end(),
+                       [&](Expr& arg) { return substitute(producer, arg, result); });
+  }
+  const std::vector<Loop>& loops = result.statement.loops;
+  if (!substitute_index(producer, expr.access, loops)) {
+    return false;
+  }
+  if (expr.access.tensor != producer.tensor()) {
+    return true;
+  }
+  ++result.sites;
+  result.each_once = result.each_once && reads_each_once(expr.access, loops);
+  std::optional<Expr> value = composed(producer, expr.access, loops);
+  if (!value) {
+    return false;
+  }
+  expr = std::move(*value);
+  return true;
+}
+
+// Whether a statement that reads its own target does so only at the element that it writes.
+bool works_in_place(const Statement& statement) {
+  const std::uint32_t target = statement.target.tensor;
+  if (statement.reduce || has_element_index(statement.target)) {
+    return false;
+  }
+  bool safe = true;
+  visit_expr(statement.value, [&](const Expr& node) {
+    if (node.op != Op::kRead) {
+      return;
+    }
+    if (node.access.tensor == target &&
+        (node.access.otherwise || node.access.indices != statement.target.indices)) {
+      safe = false;
+    }
+    program::visit_index_tensors(node.access, [&](std::uint32_t tensor) { safe = safe && tensor != target; });
+  });
+  return safe;
+}
+
 }  // namespace
 
 std::size_t Producer::dim_of(std::uint32_t loop) const {
@@ -165,6 +225,29 @@ bool is_elementwise(const Program& program, const Statement& statement) {
     seen[*loop] = true;
   }
   return std::find(seen.begin(), seen.end(), false) == seen.end();
+}
+
+bool is_producer(const Graph& graph, Place i) {
+  return !graph.is_removed(i) && !graph.is_grouped(i) && graph.target_of(i).role == Role::kTemp &&
+         graph.is_written_only_by(i) && !graph.reads(i, graph.at(i).target.tensor) &&
+         is_elementwise(graph.program(), graph.at(i));
+}
+
+std::optional<Substitution> substitution(const Graph& graph, Place i, Place j) {
+  const Statement& before = graph.at(j);
+  if (j < i || graph.is_grouped(j) || graph.is_disturbed(i, i + 1, j)) {
+    return std::nullopt;
+  }
+  const Producer producer{graph.program(), graph.at(i)};
+  Substitution result{before};
+  Statement& after = result.statement;
+  if (!substitute_index(producer, after.target, after.loops) || !keeps_loops(before, after) ||
+      !substitute(producer, after.value, result) ||
+      (graph.reads(i, after.target.tensor) && !works_in_place(after)) ||
+      node_count(after.value) > std::max(kMaxNodes, node_count(before.value))) {
+    return std::nullopt;
+  }
+  return result;
 }
 
 std::optional<Expr> composed(const Producer& producer, const Access& access, const std::vector<Loop>& loops) {

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "rewrite.h"
+#include "graph.h"
 
 namespace yoke::passes {
 
@@ -21,6 +21,19 @@ struct Producer {
 
 // Whether the statement has that form. The caller checks that no other statement writes the temporary.
 bool is_elementwise(const Program& program, const Statement& statement);
+
+// Whether statement i is the only one that writes its target, a temporary, and other statements may compute
+// its value in place of reading it.
+bool is_producer(const Graph& graph, Place i);
+
+// A statement that computes a temporary's value where it read the temporary.
+struct Substitution {
+  Statement statement;
+  std::size_t sites = 0;  // how many reads were replaced
+  bool each_once = true;  // whether each read visits each element once
+};
+// Statement j after that. Returns nothing if it cannot compute the value of producer i, or would become long.
+std::optional<Substitution> substitution(const Graph& graph, Place i, Place j);
 
 // The expression for the value that `access` reads: a read of the producer's temporary in a statement with
 // these loops. Returns nothing if one expression cannot express it: an `else` with a computed value, or an

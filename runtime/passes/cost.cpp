@@ -83,12 +83,43 @@ bool is_plain_operand(const Expr& operand) {
   return read.op == Op::kRead && !read.access.otherwise && !has_element_index(read.access);
 }
 
+// The time that each element takes, in additions.
+int work_of(const Expr& expr) {
+  int work = op_info(expr.op).cost;
+  for (const Expr& arg : expr.args) {
+    work += work_of(arg);
+  }
+  return work;
+}
+constexpr int kLightWork = 6;
+
+// Operands with at least a quarter of the elements that the statement writes. Others are broadcast.
+std::vector<std::uint32_t> large_operands(const Program& program, const Statement& statement) {
+  const std::uint64_t count = program.tensors[statement.target.tensor].element_count();
+  std::vector<std::uint32_t> operands = tensors_read(statement);
+  std::erase_if(operands, [&](std::uint32_t tensor) {
+    return program.tensors[tensor].element_count() < std::max<std::uint64_t>(count / 4, 2);
+  });
+  return operands;
+}
+
 }  // namespace
 
+bool inputs_live_until(const Graph& graph, Place producer, Place last) {
+  const std::vector<std::uint32_t> large = large_operands(graph.program(), graph.at(producer));
+  return large.size() <= 1 && std::all_of(large.begin(), large.end(), [&](std::uint32_t tensor) {
+           return graph.program().tensors[tensor].role != Role::kTemp || graph.end_of(tensor) > last;
+         });
+}
+
 bool is_contraction(const Statement& statement) {
-  return statement.reduce == Reduce::kSum && statement.value.op == Op::kMul &&
-         without_casts(statement.value.args[0]).op == Op::kRead &&
-         without_casts(statement.value.args[1]).op == Op::kRead;
+  if (statement.reduce != Reduce::kSum || statement.value.op != Op::kMul) {
+    return false;
+  }
+  const Expr& a = without_casts(statement.value.args[0]);
+  const Expr& b = without_casts(statement.value.args[1]);
+  const std::size_t count = statement.loops.size();
+  return a.op == Op::kRead && b.op == Op::kRead && loops_of(a.access, count) != loops_of(b.access, count);
 }
 
 bool keeps_loops(const Statement& before, const Statement& after) {
@@ -112,7 +143,7 @@ Cost cost_of(const Program& program, const Statement& statement) {
     return Cost::kFree;
   }
   if (!is_plain_copy(*leaf, statement.loops.size()) || depth > 1) {
-    return Cost::kWork;
+    return work_of(statement.value) <= kLightWork ? Cost::kLight : Cost::kWork;
   }
   const bool in_order = keeps_order(statement, *leaf);
   if (depth == 1) {

@@ -3,7 +3,7 @@
 // is read, and when a contraction stays one.
 #pragma once
 
-#include "rewrite.h"
+#include "graph.h"
 
 namespace yoke::passes {
 
@@ -17,12 +17,19 @@ enum class Cost {
   kMoved,
   // A read and a cast or a negation: may be repeated for one consumer.
   kCheap,
+  // A few additions or the like, with at most one large operand: may be repeated once per element in each
+  // consumer, if the operand is live there anyway.
+  kLight,
   // Anything else: once per element.
   kWork
 };
 
 // Precondition: the statement is elementwise.
 Cost cost_of(const Program& program, const Statement& statement);
+
+// Whether all large operands of a producer, but at most one, are in memory until after statement `last`, even
+// if no statement computes the producer's value again.
+bool inputs_live_until(const Graph& graph, Place producer, Place last);
 
 // Whether no two iterations read the same element.
 bool reads_each_once(const Access& access, const std::vector<Loop>& loops);
@@ -31,7 +38,8 @@ bool reads_each_once(const Access& access, const std::vector<Loop>& loops);
 // index tensor was replaced by a single element.
 bool keeps_loops(const Statement& before, const Statement& after);
 
-// Whether the statement is a sum of products of two reads, which backends implement with a matrix library.
+// Whether the statement is a sum of products of two reads, which backends implement with a matrix library. If
+// both operands have the same loops, each element is read once, and a library would gain nothing.
 bool is_contraction(const Statement& statement);
 
 // Whether `after` is still a contraction with plain operands and all the loops that the product needs.

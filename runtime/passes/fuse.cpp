@@ -7,9 +7,6 @@
 namespace yoke::passes {
 namespace {
 
-// The size limit of a fused statement, which keeps fusion and the backends' compilers fast.
-constexpr std::size_t kMaxNodes = 64;
-
 class Fuser {
  public:
   explicit Fuser(Graph& graph) : graph_(graph), program_(graph.program()) {}
@@ -28,20 +25,14 @@ class Fuser {
  private:
   const Statement& at(Place i) const { return graph_.at(i); }
 
-  bool may_move(Place i) const {
-    return !graph_.is_removed(i) && !graph_.is_grouped(i) && graph_.target_of(i).role == Role::kTemp &&
-           graph_.is_written_only_by(i) && !graph_.reads(i, at(i).target.tensor) &&
-           is_elementwise(program_, at(i));
-  }
-
   bool fuse_producer(Place i) {
-    if (!may_move(i)) {
+    if (!is_producer(graph_, i)) {
       return false;
     }
     const Cost cost = cost_of(program_, at(i));
     const Places& readers = graph_.readers(at(i).target.tensor);
-    const bool may_repeat = cost == Cost::kFree || cost == Cost::kCopy || cost == Cost::kMoved;
-    if (readers.empty() || (readers.size() > 1 && !may_repeat)) {
+    if (readers.empty() || (readers.size() > 1 && (cost == Cost::kCheap || cost == Cost::kWork)) ||
+        (readers.size() > 1 && cost == Cost::kLight && !inputs_live_until(graph_, i, readers.back()))) {
       return false;
     }
     std::vector<std::pair<Place, Statement>> fused;
@@ -63,100 +54,22 @@ class Fuser {
     return !fused.empty();
   }
 
-  std::optional<Statement> fused_into(Place i, Place j, Cost cost, std::size_t consumer_count) const {
-    const Statement& before = at(j);
-    if (j < i || graph_.is_grouped(j) || graph_.is_disturbed(i, i + 1, j)) {
+  std::optional<Statement> fused_into(Place i, Place j, Cost cost, std::size_t reader_count) const {
+    std::optional<Substitution> result = substitution(graph_, i, j);
+    if (!result) {
       return std::nullopt;
     }
-    const bool contraction = is_contraction(before);
-    if (contraction && cost != Cost::kCopy && cost != Cost::kMoved) {
+    const bool contraction = is_contraction(at(j));
+    const bool repeats = result->sites > 1 || !result->each_once;
+    const bool allowed = contraction            ? cost == Cost::kCopy || cost == Cost::kMoved
+                         : cost == Cost::kWork  ? !repeats
+                         : cost == Cost::kLight ? result->each_once
+                         : cost == Cost::kMoved ? !repeats && reader_count == 1
+                                                : true;
+    if (!allowed || (contraction && !stays_contraction(at(j), result->statement))) {
       return std::nullopt;
     }
-    Statement after = before;
-    std::size_t sites = 0;
-    bool each_once = true;
-    if (!substitute_index(i, after.target, after.loops) || !keeps_loops(before, after) ||
-        !substitute(i, after.value, after.loops, sites, each_once)) {
-      return std::nullopt;
-    }
-    const bool repeats = sites > 1 || !each_once;
-    if ((cost == Cost::kWork && repeats) ||
-        (cost == Cost::kMoved && !contraction && (repeats || consumer_count > 1))) {
-      return std::nullopt;
-    }
-    if ((contraction && !stays_contraction(before, after)) || !own_target_is_safe(i, after)) {
-      return std::nullopt;
-    }
-    if (node_count(after.value) > std::max(kMaxNodes, node_count(before.value))) {
-      return std::nullopt;
-    }
-    return after;
-  }
-
-  bool substitute_index(Place i, Access& access, const std::vector<Loop>& loops) const {
-    const Producer producer{program_, at(i)};
-    for (Index& index : access.indices) {
-      if (index.element_of == producer.tensor()) {
-        std::optional<Index> direct = composed_index(producer, index, loops);
-        if (!direct) {
-          return false;
-        }
-        index = std::move(*direct);
-      }
-    }
-    return true;
-  }
-
-  bool substitute(Place i, Expr& expr, const std::vector<Loop>& loops, std::size_t& sites,
-                  bool& each_once) const {
-    if (expr.op == Op::kRead) {
-      const Producer producer{program_, at(i)};
-      if (!substitute_index(i, expr.access, loops)) {
-        return false;
-      }
-      if (expr.access.tensor != producer.tensor()) {
-        return true;
-      }
-      ++sites;
-      each_once = each_once && reads_each_once(expr.access, loops);
-      std::optional<Expr> value = composed(producer, expr.access, loops);
-      if (!value) {
-        return false;
-      }
-      expr = std::move(*value);
-      return true;
-    }
-    for (Expr& arg : expr.args) {
-      if (!substitute(i, arg, loops, sites, each_once)) {
-        return false;
-      }
-    }
-    return true;
-  }
-
-  // If the producer reads the consumer's target, then only at the element that is written, so that the
-  // fused statement works in place.
-  bool own_target_is_safe(Place i, const Statement& after) const {
-    const std::uint32_t target = after.target.tensor;
-    if (!graph_.reads(i, target)) {
-      return true;
-    }
-    if (after.reduce || has_element_index(after.target)) {
-      return false;
-    }
-    bool safe = true;
-    visit_expr(after.value, [&](const Expr& node) {
-      if (node.op != Op::kRead) {
-        return;
-      }
-      if (node.access.tensor == target &&
-          (node.access.otherwise || node.access.indices != after.target.indices)) {
-        safe = false;
-      }
-      program::visit_index_tensors(node.access,
-                                   [&](std::uint32_t tensor) { safe = safe && tensor != target; });
-    });
-    return safe;
+    return std::move(result->statement);
   }
 
   // `y[i] = t[i]` of whole tensors: if no other statement uses y while t is live, y replaces t.

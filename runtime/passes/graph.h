@@ -91,5 +91,6 @@ bool fold_constants_in(Graph& graph);
 bool eliminate_common_in(Graph& graph);
 bool fuse_in(Graph& graph);
 bool schedule_in(Graph& graph);
+bool recompute_in(Graph& graph);
 
 }  // namespace yoke::passes

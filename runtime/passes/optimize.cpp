@@ -22,6 +22,7 @@ constexpr Pass kDead = {remove_dead_statements_in, "remove_dead_statements"};
 constexpr Pass kFold = {fold_constants_in, "fold_constants"};
 constexpr Pass kCommon = {eliminate_common_in, "eliminate_common"};
 constexpr Pass kFuse = {fuse_in, "fuse"};
+constexpr Pass kRecompute = {recompute_in, "recompute"};
 constexpr Pass kSchedule = {schedule_in, "schedule"};
 
 // Applies the pass to `graph`, which is built if it is empty, and emptied if the program changes.
@@ -86,13 +87,17 @@ Program schedule(Program program) {
   return once(kSchedule, std::move(program));
 }
 
+Program recompute(Program program) {
+  return once(kRecompute, std::move(program));
+}
+
 Optimized optimize(Program program) {
   Optimized result;
   std::optional<Graph> graph;
   for (bool changed = true; changed && result.statistics.rounds < kMaxRounds;) {
     changed = false;
     ++result.statistics.rounds;
-    for (const Pass& pass : {kDead, kFold, kCommon, kFuse, kSchedule}) {
+    for (const Pass& pass : {kDead, kFold, kCommon, kFuse, kSchedule, kRecompute}) {
       changed = run(pass, program, result.statistics, graph) || changed;
     }
   }

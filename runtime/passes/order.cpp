@@ -2,6 +2,7 @@
 // runtime/passes/order.cpp: what must come before what, and what belongs together, when statements are ordered.
 #include "order.h"
 
+#include <numeric>
 #include <set>
 
 namespace yoke::passes {
@@ -228,6 +229,31 @@ std::vector<Block> blocks_of(const Graph& graph) {
     add_temporaries(graph, blocks[b]);
   }
   return blocks;
+}
+
+std::vector<std::uint64_t> bytes_in_use(const Graph& graph, const Places& order) {
+  const std::vector<Tensor>& tensors = graph.program().tensors;
+  const std::size_t count = order.size();
+  std::vector<std::size_t> first(tensors.size(), count);
+  std::vector<std::size_t> last(tensors.size(), 0);
+  for (std::size_t k = 0; k < count; ++k) {
+    const auto use = [&](std::uint32_t tensor) {
+      first[tensor] = std::min(first[tensor], k);
+      last[tensor] = k;
+    };
+    use(graph.at(order[k]).target.tensor);
+    std::for_each(graph.reads(order[k]).begin(), graph.reads(order[k]).end(), use);
+  }
+  std::vector<std::uint64_t> bytes(count + 1, 0);  // differences modulo 2^64, then sums
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    if (tensors[t].role == Role::kTemp && first[t] < count) {
+      bytes[first[t]] += tensors[t].byte_count();
+      bytes[last[t] + 1] -= tensors[t].byte_count();
+    }
+  }
+  std::partial_sum(bytes.begin(), bytes.end(), bytes.begin());
+  bytes.pop_back();
+  return bytes;
 }
 
 }  // namespace yoke::passes

@@ -19,4 +19,7 @@ struct Block {
 // The blocks in a valid order, close to that of the program.
 std::vector<Block> blocks_of(const Graph& graph);
 
+// The bytes of temporaries that are in use during each statement of the order.
+std::vector<std::uint64_t> bytes_in_use(const Graph& graph, const Places& order);
+
 }  // namespace yoke::passes

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/passes/schedule.cpp: orders statements by the memory of temporaries and by when arguments become
 // final. Tries several rules, simulates each, and keeps the best order.
+#include <numeric>
 #include <set>
 #include <tuple>
 
@@ -133,38 +134,17 @@ struct Score {
 };
 
 Score score_of(const Graph& graph, const Places& order) {
-  const std::vector<Tensor>& tensors = graph.program().tensors;
-  const std::size_t count = order.size();
-  std::vector<std::size_t> first(tensors.size(), count);
-  std::vector<std::size_t> last(tensors.size(), 0);
-  std::vector<std::size_t> written(tensors.size(), 0);
   Score score;
-  for (std::size_t k = 0; k < count; ++k) {
-    const auto use = [&](std::uint32_t tensor) {
-      first[tensor] = std::min(first[tensor], k);
-      last[tensor] = k;
-    };
-    const std::uint32_t target = graph.at(order[k]).target.tensor;
-    use(target);
-    written[target] = k;
-    for (const std::uint32_t tensor : graph.reads(order[k])) {
-      use(tensor);
+  std::vector<std::uint64_t> written(graph.program().tensors.size(), 0);
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    if (graph.target_of(order[k]).role != Role::kTemp) {
+      written[graph.at(order[k]).target.tensor] = k;
     }
     score.moved += order[k] != k ? 1U : 0U;
   }
-  std::vector<std::uint64_t> change(count + 1, 0);  // modulo 2^64
-  for (std::size_t t = 0; t < tensors.size(); ++t) {
-    if (tensors[t].role != Role::kTemp) {
-      score.final_at += written[t];
-    } else if (first[t] < count) {
-      change[first[t]] += tensors[t].byte_count();
-      change[last[t] + 1] -= tensors[t].byte_count();
-    }
-  }
-  std::uint64_t in_use = 0;
-  for (std::size_t k = 0; k < count; ++k) {
-    in_use += change[k];
-    score.peak_bytes = std::max(score.peak_bytes, in_use);
+  score.final_at = std::accumulate(written.begin(), written.end(), std::uint64_t{0});
+  for (const std::uint64_t bytes : bytes_in_use(graph, order)) {
+    score.peak_bytes = std::max(score.peak_bytes, bytes);
   }
   return score;
 }

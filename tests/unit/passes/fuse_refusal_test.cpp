@@ -36,9 +36,15 @@ TEST(FuseRefuses, ToComputeAnElementInEveryIterationOfAnotherLoop) {
 
 TEST(FuseRefuses, ToComputeAnElementForEachReader) {
   expect_keeps(fuse, "arg x : f32[4] in; arg y : f32[4] out; arg z : f32[4] out",
-               "temp t : f32[4]; t[i] = x[i] * 2.0; y[i] = t[i] + 1.0; z[i] = t[i] - 1.0");
+               "temp t : f32[4]; t[i] = exp(x[i]); y[i] = t[i] + 1.0; z[i] = t[i] - 1.0");
   expect_keeps(fuse, "arg x : f32[4] in; arg y : f32[4] out",
-               "temp t : f32[4]; t[i] = x[i] * 2.0; y[i] = t[i] * tanh(t[i])");
+               "temp t : f32[4]; t[i] = exp(x[i]); y[i] = t[i] * tanh(t[i])");
+  // Two large operands, and one that is not needed afterwards.
+  expect_keeps(fuse, "arg x : f32[4] in; arg w : f32[4] in; arg y : f32[4] out; arg z : f32[4] out",
+               "temp t : f32[4]; t[i] = x[i] * w[i]; y[i] = t[i] + 1.0; z[i] = t[i] - 1.0");
+  expect_keeps(fuse, "arg x : f32[4, 8] in; arg y : f32[4] out; arg z : f32[4] out",
+               "temp s : f32[4]; temp t : f32[4]; s[i] = sum[j] x[i, j]; t[i] = max(s[i], 0); "
+               "y[i] = t[i] + 1.0; z[i] = t[i] - 1.0");
 }
 
 TEST(FuseRefuses, TransposeWithSeveralReaders) {

@@ -34,9 +34,9 @@ TEST(Fuse, CopiesAreSubstitutedInContractions) {
 
 TEST(Fuse, CopyIsSubstitutedInSeveralConsumers) {
   // The contraction would lose its summed loop in one operand.
-  expect_keeps(fuse, "arg b : f32[8] in; arg x : f32[4, 8] in; arg y : f32[4, 8] out; arg z : f32[8] out",
+  expect_keeps(fuse, "arg b : f32[8] in; arg x : f32[4, 8] in; arg y : f32[4, 8] out; arg z : f32[8, 8] out",
                "temp t : f32[4, 8]; t[i, j] = b[j]; y[i, j] = x[i, j] + t[i, j]; "
-               "z[j] = sum[i] t[i, j] * x[i, j]");
+               "z[j, k] = sum[i] t[i, j] * x[i, k]");
   expect_turns(fuse, "arg x : f32[100, 8] in; arg y : f32[4, 8] out; arg z : f32[8] out",
                "temp t : f32[4, 8]; t[i, j] = x[row + i, j]; y[i, j] = t[i, j] * t[i, j]; "
                "z[j] = max[i] t[i, j]",
@@ -56,6 +56,20 @@ TEST(Fuse, CastMayBeRepeatedForItsOnlyConsumer) {
   expect_turns(fuse, "arg x : u8[4, 8] in; arg w : f32[5, 8] in; arg y : f32[4, 5] out",
                "temp t : f32[4, 8]; t[n, i] = f32(x[n, i]); y[n, o] = sum[i] abs(t[n, i] - w[o, i])",
                "y[n, o] = sum[i] abs(f32(x[n, i]) - w[o, i])");
+}
+
+TEST(Fuse, LightWorkIsRepeatedIfItsOperandIsLiveAnyway) {
+  expect_turns(fuse, "arg x : f32[16, 8] in; arg b : f32[8] in; arg y : f32[16, 8] out; arg z : f32[8] out",
+               "temp t : f32[16, 8]; t[i, j] = max(x[i, j] + b[j], 0); y[i, j] = t[i, j] * exp(t[i, j]); "
+               "z[j] = sum[i] t[i, j]",
+               "y[i, j] = max(x[i, j] + b[j], 0) * exp(max(x[i, j] + b[j], 0)); "
+               "z[j] = sum[i] max(x[i, j] + b[j], 0)");
+}
+
+TEST(Fuse, SumOfProductsOfTheSameElementsIsNoContraction) {
+  expect_turns(fuse, "arg x : f32[4, 8] in; arg w : f32[4, 8] in; arg y : f32[4] out",
+               "temp t : f32[4, 8]; t[i, j] = exp(x[i, j]); y[i] = sum[j] t[i, j] * w[i, j]",
+               "y[i] = sum[j] exp(x[i, j]) * w[i, j]");
 }
 
 TEST(Fuse, LoopIndexValuesAreRewritten) {

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/passes/schedule_test.cpp: the order of statements: epilogues after their reductions, little
 // memory, and arguments that become final early.
-#include <yoke/program/memory.h>
-#include <yoke/yoke.h>
-
 #include "pass_text.h"
 
 namespace yoke::passes {
@@ -92,64 +89,6 @@ TEST(Schedule, ArgumentsBecomeFinalEarlyIfThatCostsNoMemory) {
                "y[i, j] = y[i, j] * x[i, j]; z[i] += sum[j] y[j, i]",
                "temp a : f32[64, 64]; y[i, j] = y[i, j] * x[i, j]; a[i, j] = exp(x[j, i]); "
                "z[i] = sum[j] a[i, j]; z[i] += sum[j] y[j, i]");
-}
-
-// The gradient of a perceptron with `depth` layers of `width`, one output per parameter.
-Lowered mlp_gradient(std::size_t depth, std::uint64_t width, std::uint64_t batch) {
-  Tensor h = placeholder("x", Type::kF32, {batch, width});
-  std::vector<Tensor> weights;
-  for (std::size_t i = 0; i < depth; ++i) {
-    weights.push_back(placeholder("w" + std::to_string(i), Type::kF32, {width, width}));
-    h = relu(matmul(h, weights.back()));
-  }
-  const std::vector<Tensor> wanted = gradients(mean(h * h), weights);
-  std::vector<Output> outputs;
-  for (std::size_t i = 0; i < depth; ++i) {
-    outputs.push_back({"dw" + std::to_string(i), wanted[i]});
-  }
-  return lower("gradient", outputs);
-}
-
-TEST(Schedule, MlpGradientNeedsTheActivationsAndThreeLargestTensors) {
-  constexpr std::size_t kDepth = 12;
-  constexpr std::uint64_t kWidth = 1024;
-  constexpr std::uint64_t kBatch = 512;
-  const program::Program before = mlp_gradient(kDepth, kWidth, kBatch).program;
-  const Optimized after = optimize(before);
-  const std::uint64_t activation = kBatch * kWidth * sizeof(float);
-  std::uint64_t largest = 0;
-  for (const program::Tensor& tensor : after.program.tensors) {
-    largest = std::max(largest, tensor.role == program::Role::kTemp ? tensor.byte_count() : 0);
-  }
-  const auto peak = [](const program::Program& program) {
-    return program::plan_memory(program::lifetimes(program)).byte_count;
-  };
-  RecordProperty("peak_mib_before", static_cast<int>(peak(before) >> 20));
-  RecordProperty("peak_mib_after", static_cast<int>(peak(after.program) >> 20));
-  EXPECT_LE(peak(after.program), kDepth * activation + 3 * largest) << program::print(after.program);
-  EXPECT_LE(largest, activation) << "no weight or gradient is copied";
-}
-
-TEST(Schedule, GradientsBecomeFinalOneByOne) {
-  constexpr std::size_t kDepth = 6;
-  const Lowered lowered = mlp_gradient(kDepth, 64, 32);
-  const Optimized after = optimize(lowered.program);
-  ASSERT_EQ(after.final_after.size(), lowered.arguments.size());
-  std::vector<std::uint32_t> places;  // from the last layer to the first
-  for (std::size_t i = lowered.arguments.size(); i-- > 0;) {
-    if (lowered.arguments[i].role == program::Role::kOut) {
-      places.push_back(after.final_after[i]);
-    } else {
-      EXPECT_EQ(after.final_after[i], 0U);
-    }
-  }
-  ASSERT_EQ(places.size(), kDepth);
-  EXPECT_TRUE(std::is_sorted(places.begin(), places.end())) << program::print(after.program);
-  // After the forward pass, each layer needs a product for its weight and one for its input.
-  EXPECT_LE(places.front(), after.program.statements.size() - 2 * (kDepth - 1));
-  for (std::size_t i = 1; i < kDepth; ++i) {
-    EXPECT_LE(places[i] - places[i - 1], 3U) << program::print(after.program);
-  }
 }
 
 }  // namespace

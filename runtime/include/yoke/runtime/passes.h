@@ -18,13 +18,16 @@ program::Program fold_constants(program::Program program);
 // Computes equal statements over equal inputs once. Equal expressions within a statement are written alike,
 // so that the backend computes them once.
 program::Program eliminate_common(program::Program program);
-// Substitutes elementwise temporaries in their only consumer, or in several if that costs no more
-// than reading them. A contraction's operands never become computed values, and no element is
-// computed more often than before.
+// Substitutes elementwise temporaries in their only consumer, or in several if that costs hardly more
+// than reading them. A contraction's operands never become computed values.
 program::Program fuse(program::Program program);
 // Orders statements so that temporaries need little memory and arguments become final early. An elementwise
 // statement directly follows the reduction whose result it reads, so that a backend can merge the two.
 program::Program schedule(program::Program program);
+
+// Where the most memory is in use, finds large temporaries that are needed again later and can be computed
+// again from what is in memory anyway, and does so.
+program::Program recompute(program::Program program);
 
 // What optimize() did. Counts do not depend on the machine.
 struct Statistics {
@@ -33,6 +36,7 @@ struct Statistics {
   std::uint64_t folded = 0;       // operations evaluated, and rules applied
   std::uint64_t merged = 0;       // statements that computed a known value
   std::uint64_t substituted = 0;  // reads of temporaries replaced by their values
+  std::uint64_t recomputed = 0;   // reads replaced because the temporary would take memory at the peak
   std::uint64_t removed = 0;      // statements
 };
 

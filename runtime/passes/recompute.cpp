@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/passes/recompute.cpp: computes a value again after the peak of memory instead of keeping it.
+#include <numeric>
+
+#include "compose.h"
+#include "cost.h"
+#include "order.h"
+
+namespace yoke::passes {
+namespace {
+
+// Smaller temporaries stay in a cache, which is faster than to compute them again.
+constexpr std::uint64_t kWorthwhileBytes = 1 << 20;
+
+// Lets the statements from `peak` on compute the value of temporary t, if none of its operands has to be kept
+// for that.
+bool recompute(Graph& graph, Place i, Place peak) {
+  const std::uint32_t tensor = graph.at(i).target.tensor;
+  const Places readers = graph.readers(tensor);
+  if (readers.empty() || readers.back() < peak ||
+      graph.program().tensors[tensor].byte_count() < kWorthwhileBytes || !is_producer(graph, i) ||
+      !inputs_live_until(graph, i, readers.back())) {
+    return false;
+  }
+  std::vector<std::pair<Place, Statement>> changed;
+  for (auto j = std::lower_bound(readers.begin(), readers.end(), peak); j != readers.end(); ++j) {
+    std::optional<Substitution> result = substitution(graph, i, *j);
+    if (!result || !result->each_once || is_contraction(graph.at(*j))) {
+      return false;
+    }
+    changed.emplace_back(*j, std::move(result->statement));
+  }
+  graph.statistics().recomputed += changed.size();
+  for (auto& [j, statement] : changed) {
+    graph.replace(j, std::move(statement));
+  }
+  return true;
+}
+
+}  // namespace
+
+bool recompute_in(Graph& graph) {
+  Places order(graph.size());
+  std::iota(order.begin(), order.end(), Place{0});
+  const std::vector<std::uint64_t> bytes = bytes_in_use(graph, order);
+  const auto peak = static_cast<Place>(std::max_element(bytes.begin(), bytes.end()) - bytes.begin());
+  bool changed = false;
+  // From the last to the first, because the former may be operands of the latter.
+  for (Place i = peak; i-- > 0;) {
+    changed = recompute(graph, i, peak) || changed;
+  }
+  return changed;
+}
+
+}  // namespace yoke::passes
