@@ -96,7 +96,8 @@ std::optional<Contraction> recognize(const Program& program, const Statement& st
     why_not = reason;
     return std::nullopt;
   };
-  const Expr& value = statement.value;
+  const bool guarded = statement.value.op == Op::kGuard;
+  const Expr& value = guarded ? statement.value.args[0] : statement.value;
   if (statement.reduce != program::Reduce::kSum || value.op != Op::kMul) {
     return no("not a sum of products");
   }

@@ -91,6 +91,10 @@ class Commoner {
       case Op::kIndex:
         append(key, expr.affine);
         break;
+      case Op::kGuard:
+        append_literal(key, expr.type, expr.literal);
+        key.push_back(number_of(expr.args[0]));
+        break;
       default:
         for (Expr& arg : expr.args) {
           key.push_back(number_of(arg));

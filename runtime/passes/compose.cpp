@@ -43,7 +43,7 @@ class Composer {
     if (inner.element_of) {
       for (Affine& element : result.element_indices) {
         std::optional<Affine> composed_element = affine(element);
-        if (!composed_element) {
+        if (!composed_element || may_exceed(element)) {  // no `else` covers the index tensor
           return std::nullopt;
         }
         element = std::move(*composed_element);
@@ -103,11 +103,6 @@ class Composer {
       bool is_alone = false;
       for (std::size_t s = 0; s < source.indices.size(); ++s) {
         const Index& index = source.indices[s];
-        for (const Affine& element : index.element_indices) {
-          if (mentions(element, d)) {
-            return false;  // the access to the index tensor would be out of range
-          }
-        }
         if (!index.element_of && index.divisor == 1 && source_dims[s] == producer_.dims()[d]) {
           const std::optional<std::uint32_t> loop = index.affine.single_loop();
           is_alone = is_alone || (loop && producer_.dim_of(*loop) == d);
@@ -121,9 +116,9 @@ class Composer {
   }
 
  private:
-  bool mentions(const Affine& affine, std::size_t d) const {
-    return std::any_of(affine.terms.begin(), affine.terms.end(), [&](const Affine::Term& term) {
-      return !term.is_symbol && producer_.dim_of(term.id) == d;
+  bool may_exceed(const Affine& inner) const {
+    return std::any_of(inner.terms.begin(), inner.terms.end(), [&](const Affine::Term& term) {
+      return !term.is_symbol && may_exceed_[producer_.dim_of(term.id)];
     });
   }
 
@@ -256,18 +251,21 @@ std::optional<Expr> composed(const Producer& producer, const Access& access, con
   if (!composer.may_exceed()) {
     return composer.expr(value) ? std::optional(std::move(value)) : std::nullopt;
   }
-  // The verifier requires an `else` for a read that may be out of range.
-  const Literal& otherwise = *access.otherwise;
-  if (value.op == Op::kConst) {
-    return same(value.type, value.literal, otherwise) ? std::optional(std::move(value)) : std::nullopt;
+  // Without an `else`, the read is in a guard, which then covers what replaces the read.
+  const std::optional<Literal>& otherwise = access.otherwise;
+  if (otherwise && value.op == Op::kConst) {
+    return same(value.type, value.literal, *otherwise) ? std::optional(std::move(value)) : std::nullopt;
   }
-  if (value.op != Op::kRead || !composer.exceeds_with(value.access) ||
-      (value.access.otherwise && !same(value.type, *value.access.otherwise, otherwise)) ||
-      !composer.access(value.access)) {
+  if (otherwise && value.op == Op::kRead && value.access.otherwise &&
+      same(value.type, *value.access.otherwise, *otherwise)) {
+    value.access.otherwise.reset();
+  }
+  bool exceeds = false;
+  visit_open_reads(value, [&](const Expr& read) { exceeds = exceeds || composer.exceeds_with(read.access); });
+  if (!exceeds || !composer.expr(value)) {
     return std::nullopt;
   }
-  value.access.otherwise = otherwise;
-  return value;
+  return otherwise ? Expr::guard(std::move(value), *otherwise) : std::move(value);
 }
 
 std::optional<Index> composed_index(const Producer& producer, const Index& index,

@@ -78,6 +78,10 @@ bool keeps_order(const Statement& statement, const Expr& read) {
   return !reads_innermost || last_index_has_loop;
 }
 
+const Expr& without_guard(const Expr& expr) {
+  return expr.op == Op::kGuard ? expr.args[0] : expr;
+}
+
 bool is_plain_operand(const Expr& operand) {
   const Expr& read = without_casts(operand);
   return read.op == Op::kRead && !read.access.otherwise && !has_element_index(read.access);
@@ -113,11 +117,12 @@ bool inputs_live_until(const Graph& graph, Place producer, Place last) {
 }
 
 bool is_contraction(const Statement& statement) {
-  if (statement.reduce != Reduce::kSum || statement.value.op != Op::kMul) {
+  const Expr& product = without_guard(statement.value);
+  if (statement.reduce != Reduce::kSum || product.op != Op::kMul) {
     return false;
   }
-  const Expr& a = without_casts(statement.value.args[0]);
-  const Expr& b = without_casts(statement.value.args[1]);
+  const Expr& a = without_casts(product.args[0]);
+  const Expr& b = without_casts(product.args[1]);
   const std::size_t count = statement.loops.size();
   return a.op == Op::kRead && b.op == Op::kRead && loops_of(a.access, count) != loops_of(b.access, count);
 }
@@ -176,15 +181,17 @@ bool stays_contraction(const Statement& before, const Statement& after) {
     return false;
   }
   const std::size_t loop_count = before.loops.size();
+  const std::vector<Expr>& factors_before = without_guard(before.value).args;
+  const std::vector<Expr>& factors = without_guard(after.value).args;
   std::vector<bool> now[2];
   for (std::size_t i = 0; i < 2; ++i) {
-    now[i] = loops_of(without_casts(after.value.args[i]).access, loop_count);
+    now[i] = loops_of(without_casts(factors[i]).access, loop_count);
   }
   for (std::size_t i = 0; i < 2; ++i) {
-    if (!program::same(before.value.args[i], after.value.args[i]) && !is_plain_operand(after.value.args[i])) {
+    if (!program::same(factors_before[i], factors[i]) && !is_plain_operand(factors[i])) {
       return false;
     }
-    const std::vector<bool> was = loops_of(without_casts(before.value.args[i]).access, loop_count);
+    const std::vector<bool> was = loops_of(without_casts(factors_before[i]).access, loop_count);
     for (std::uint32_t loop = 0; loop < loop_count; ++loop) {
       if (was[loop] && !now[i][loop] && (before.reduces(loop) || !now[1 - i][loop])) {
         return false;

@@ -38,8 +38,9 @@ bool reads_each_once(const Access& access, const std::vector<Loop>& loops);
 // index tensor was replaced by a single element.
 bool keeps_loops(const Statement& before, const Statement& after);
 
-// Whether the statement is a sum of products of two reads, which backends implement with a matrix library. If
-// both operands have the same loops, each element is read once, and a library would gain nothing.
+// Whether the statement is a sum of products of two reads, possibly guarded, which backends implement with a
+// matrix library. If both operands have the same loops, each element is read once, and a library would gain
+// nothing.
 bool is_contraction(const Statement& statement);
 
 // Whether `after` is still a contraction with plain operands and all the loops that the product needs.

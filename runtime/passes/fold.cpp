@@ -7,44 +7,77 @@
 namespace yoke::passes {
 namespace {
 
+Expr constant_from(Type type, const Literal& literal) {
+  Expr constant = Expr::constant(type, 0);
+  constant.literal = literal;
+  return constant;
+}
+
 // The constant for a loop or symbol that has only one value.
 std::optional<Expr> known_index(const Program& program, const std::vector<Loop>& loops, const Expr& expr) {
   const auto range = range_of(program, loops, expr.affine);
   if (!range || range->low != range->high) {
     return std::nullopt;
   }
-  Expr constant = Expr::constant(Type::kI64, 0);
-  constant.literal.integer = range->low;
-  return constant;
+  return constant_from(Type::kI64, {0, range->low});
+}
+
+bool is_out_of_range(const Program& program, const std::vector<Loop>& loops, const Access& access) {
+  const std::vector<std::uint64_t>& dims = program.tensors[access.tensor].dims;
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    if (is_out_of_range(program, loops, access.indices[d], dims[d])) {
+      return true;
+    }
+  }
+  return false;
 }
 
 // Resolves an `else` that always or never applies, and divisions that are always exact.
 std::optional<Expr> known_read(const Program& program, const std::vector<Loop>& loops, const Expr& expr) {
   const Access& access = expr.access;
-  if (!access.otherwise) {
-    return std::nullopt;
+  if (access.otherwise && is_out_of_range(program, loops, access)) {
+    return constant_from(expr.type, *access.otherwise);
   }
-  const std::vector<std::uint64_t>& dims = program.tensors[access.tensor].dims;
   Expr plain = expr;
   bool changed = false;
-  for (std::size_t d = 0; d < dims.size(); ++d) {
-    Index& index = plain.access.indices[d];
-    if (is_out_of_range(program, loops, index, dims[d])) {
-      Expr constant = Expr::constant(expr.type, 0);
-      constant.literal = *access.otherwise;
-      return constant;
-    }
+  for (Index& index : plain.access.indices) {
     const auto quotient = index.divisor == 1 ? std::nullopt : exact_quotient(index);
     if (quotient) {
       index = {*quotient, {}, {}};
       changed = true;
     }
   }
-  if (!may_be_out_of_range(program, loops, plain.access)) {
+  if (access.otherwise && !may_be_out_of_range(program, loops, plain.access)) {
     plain.access.otherwise.reset();
     changed = true;
   }
   return changed ? std::optional(std::move(plain)) : std::nullopt;
+}
+
+std::optional<Expr> known_guard(const Program& program, const std::vector<Loop>& loops, const Expr& expr) {
+  const Expr& value = expr.args[0];
+  if (value.op == Op::kRead && !value.access.otherwise) {
+    return Expr::guard(value, expr.literal);
+  }
+  if (!may_be_out_of_range(program, loops, value)) {
+    return value;
+  }
+  bool always = false;
+  visit_open_reads(
+      value, [&](const Expr& read) { always = always || is_out_of_range(program, loops, read.access); });
+  return always ? std::optional(constant_from(expr.type, expr.literal)) : std::nullopt;
+}
+
+// Whether `after` lacks a read of `before` that may be out of range, and so decides about the guard around both.
+bool loses_reads(const Program& program, const std::vector<Loop>& loops, const Expr& before,
+                 const Expr& after) {
+  bool loses = false;
+  visit_open_reads(before, [&](const Expr& read) {
+    bool found = !may_be_out_of_range(program, loops, read.access);
+    visit_open_reads(after, [&](const Expr& other) { found = found || program::same(read, other); });
+    loses = loses || !found;
+  });
+  return loses;
 }
 
 std::optional<Expr> better(const Program& program, const std::vector<Loop>& loops, const Expr& expr) {
@@ -55,6 +88,8 @@ std::optional<Expr> better(const Program& program, const std::vector<Loop>& loop
       return known_index(program, loops, expr);
     case Op::kRead:
       return known_read(program, loops, expr);
+    case Op::kGuard:
+      return known_guard(program, loops, expr);
     default:
       break;
   }
@@ -62,13 +97,16 @@ std::optional<Expr> better(const Program& program, const std::vector<Loop>& loop
   return constant ? constant : simplified(expr);
 }
 
-std::uint64_t fold(Graph& graph, const std::vector<Loop>& loops, Expr& expr) {
+std::uint64_t fold(Graph& graph, const std::vector<Loop>& loops, Expr& expr, bool guarded = false) {
   ++graph.statistics().visits;
   std::uint64_t applied = 0;
   for (Expr& arg : expr.args) {
-    applied += fold(graph, loops, arg);
+    applied += fold(graph, loops, arg, guarded || expr.op == Op::kGuard);
   }
   while (std::optional<Expr> replacement = better(graph.program(), loops, expr)) {
+    if (guarded && expr.op != Op::kRead && loses_reads(graph.program(), loops, expr, *replacement)) {
+      break;
+    }
     replacement->at = expr.at;
     expr = std::move(*replacement);
     ++applied;

@@ -115,10 +115,10 @@ class Audit {
     }
   }
 
-  void read(const Expr& expr) {
+  void read(const Expr& expr, bool guarded) {
     if (expr.op == Op::kRead) {
       const Element found = locate(expr.access);
-      if (!expr.access.otherwise && !found.number) {
+      if (!expr.access.otherwise && !found.number && !guarded) {
         wrong(found.dynamic
                   ? "a gather has no else"
                   : "a read is out of the range of '" + program_.tensors[expr.access.tensor].name + "'");
@@ -128,7 +128,7 @@ class Audit {
       }
     }
     for (const Expr& arg : expr.args) {
-      read(arg);
+      read(arg, guarded || expr.op == Op::kGuard);
     }
   }
 
@@ -162,7 +162,7 @@ class Audit {
         check_written(statement.target.tensor, *target_.number);
       }
       do {
-        read(statement.value);
+        read(statement.value, false);
       } while (advance(outer, statement.loops.size()));
     } while (advance(0, outer));
     for (const std::uint64_t number : targets) {

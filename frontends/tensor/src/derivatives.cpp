@@ -118,6 +118,7 @@ std::vector<Tensor> map_gradients(const Node& node, const Tensor& y, const Tenso
     case Op::kConst:
     case Op::kRead:
     case Op::kIndex:
+    case Op::kGuard:
       break;  // never floats, or not elementwise
   }
   throw std::logic_error(std::string(program::op_info(node.op).name) + " has no derivative");

@@ -100,10 +100,15 @@ Bound multiplied(Type type, const Bound& x, const Bound& y) {
   }
   const double whole = x.low * y.low;  // exact for all but f64
   result = point(program::round_to_type(type, whole));
-  if (program::byte_size(type) == 2 || !std::isfinite(result.low)) {
+  if (program::byte_size(type) == 2 || !std::isfinite(x.low) || !std::isfinite(y.low)) {
     return result;
   }
   result.rounded = result.low;
+  if (!std::isfinite(result.low)) {  // without rounding, the product is finite
+    result.product = true;
+    (whole > 0 ? result.low : result.high) = std::copysign(largest(type), whole);
+    return result;
+  }
   if (type == Type::kF32 && whole != result.low) {
     result.product = true;
     result.low = std::min(whole, result.rounded);
@@ -287,6 +292,7 @@ Bound bound_of_floats(Op op, Type type, const Bound* a) {
     case Op::kRead:
     case Op::kIndex:
     case Op::kCast:
+    case Op::kGuard:
     case Op::kAnd:
     case Op::kOr:
     case Op::kNot:

@@ -273,6 +273,16 @@ bool order_loops(Statement& statement) {
   return known;
 }
 
+// Makes a guard of a single read the read's own `else`.
+void normalize_guards(Expr& expr) {
+  for (Expr& arg : expr.args) {
+    normalize_guards(arg);
+  }
+  if (expr.op == Op::kGuard) {
+    expr = Expr::guard(Expr(expr.args[0]), program::Literal(expr.literal));
+  }
+}
+
 bool is_valid(const Program& program) {
   try {
     program::parse_and_verify(program::print(program));
@@ -290,6 +300,7 @@ bool tidy(Case& one) {
     return false;
   }
   for (Statement& statement : program.statements) {
+    normalize_guards(statement.value);
     if (!order_loops(statement)) {
       return false;
     }

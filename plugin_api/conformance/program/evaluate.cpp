@@ -173,6 +173,12 @@ class Evaluation {
     return unknown ? kUnknown : number;
   }
 
+  static Bound literal(Type type, const program::Literal& value) {
+    Bound bound = bound_of(type, value);
+    bound.zero_is_signed = false;
+    return bound;
+  }
+
   std::size_t inner(const program::Index& index) const {
     const Tensor& tensor = program_.tensors[*index.element_of];
     std::int64_t number = 0;
@@ -182,33 +188,47 @@ class Evaluation {
     return static_cast<std::size_t>(number);
   }
 
+  // Whether a read that only the guard around it covers is out of range.
+  struct Outside {
+    bool certain = false;
+    bool possible = false;
+  };
+
   Bound value(const Expr& expr) const {
+    Outside outside;  // stays false in a verified program
+    return value(expr, outside);
+  }
+
+  Bound value(const Expr& expr, Outside& outside) const {
     switch (expr.op) {
-      case Op::kConst: {
-        Bound constant = bound_of(expr.type, expr.literal);
-        constant.zero_is_signed = false;
-        return constant;
-      }
+      case Op::kConst:
+        return literal(expr.type, expr.literal);
       case Op::kRead: {
         const std::int64_t number = element(expr.access);
         if (number >= 0) {
           return memory_[expr.access.tensor][static_cast<std::size_t>(number)];
         }
-        if (number == kUnknown) {
-          return anything(expr.type);
+        if (!expr.access.otherwise) {
+          (number == kUnknown ? outside.possible : outside.certain) = true;
         }
-        Bound otherwise = bound_of(expr.type, *expr.access.otherwise);
-        otherwise.zero_is_signed = false;
-        return otherwise;
+        return number == kUnknown ? anything(expr.type)
+                                  : literal(expr.type, expr.access.otherwise.value_or(program::Literal{}));
+      }
+      case Op::kGuard: {
+        Outside here;
+        const Bound guarded = value(expr.args[0], here);
+        return here.certain    ? literal(expr.type, expr.literal)
+               : here.possible ? anything(expr.type)
+                               : guarded;
       }
       case Op::kIndex:
         return bound_of(Type::kI64, {0, position(expr.affine)});
       case Op::kCast:
-        return convert_bound(expr.args[0].type, expr.type, value(expr.args[0]));
+        return convert_bound(expr.args[0].type, expr.type, value(expr.args[0], outside));
       default: {
         Bound values[3];
         for (std::size_t i = 0; i < expr.args.size(); ++i) {
-          values[i] = value(expr.args[i]);
+          values[i] = value(expr.args[i], outside);
         }
         return apply_bound(expr.op, expr.args[expr.op == Op::kSelect ? 1 : 0].type, values);
       }

@@ -59,7 +59,8 @@ constexpr std::uint64_t kFormCount = 20;
 }  // namespace
 
 bool takes_type(program::Op op, Type type) {
-  if (op == program::Op::kConst || op == program::Op::kRead || op == program::Op::kCast) {
+  if (op == program::Op::kConst || op == program::Op::kRead || op == program::Op::kCast ||
+      op == program::Op::kGuard) {
     return true;
   }
   if (op == program::Op::kIndex) {

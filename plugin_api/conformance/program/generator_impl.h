@@ -85,6 +85,7 @@ class Generator {
   void radix_form();
   void repeat_form();
   void copy_form();
+  Expr guarded(Type type, int depth, bool exact);
   void begin(std::uint32_t target);
   void whole_target(std::uint32_t target);
   void plain_target(std::uint32_t target);
@@ -133,6 +134,7 @@ class Generator {
   std::vector<std::uint64_t> pool_;  // extents for the dimensions of this program
   std::uint64_t iteration_limit_ = 20000;
   program::Statement statement_;  // under construction
+  bool in_guard_ = false;         // reads need no `else` to be out of range
   int names_ = 0;
 };
 

@@ -111,7 +111,8 @@ void Generator::map_form(std::optional<Op> op, Type over) {
   Type type = over;
   if (op) {
     std::vector<Expr> shape(3, Expr::constant(over, 0));
-    type = *op == Op::kCast ? over : Expr::make(*op, std::move(shape)).type;
+    type = program::op_info(*op).family == program::Family::kSpecial ? over
+                                                                     : Expr::make(*op, std::move(shape)).type;
     type = has(type) ? type : over;
   }
   const std::uint32_t target = add_result(type, dims(rank(), iteration_limit_ / 8));
@@ -265,7 +266,9 @@ DataKind Generator::kind_for(Reduce reduce) {
 }
 
 void Generator::reduce_form(Reduce reduce) {
-  const auto types = accumulation({});
+  // Sums of i64, which need 64 bits, are more frequent than those of the other types.
+  const bool needs_i64 = reduce == Reduce::kSum && has(Type::kI64) && chance(20);
+  const auto types = accumulation(needs_i64 ? std::optional(Type::kI64) : std::nullopt);
   if (!types) {
     return map_form({}, number_type());
   }

@@ -2,6 +2,7 @@
 // plugin_api/conformance/program/generator_tensors.cpp: contractions,
 // convolutions, gathers, scatters, softmax, random bits.
 #include <algorithm>
+#include <utility>
 
 #include "generator_impl.h"
 
@@ -137,17 +138,35 @@ void Generator::convolution_form() {
     image_size.push_back(static_cast<std::uint64_t>(size));
     kernel_size.push_back(taps);
   }
+  // A guard of the product yields 0 also where the kernel is infinite or NaN.
+  const bool guards = chance(40);
   const DataKind kind = chance(50) ? DataKind::kDyadic : DataKind::kUniform;
   image.tensor = add_tensor(types->value, image_size, Role::kIn, kind);
-  kernel.tensor = add_tensor(types->value, kernel_size, Role::kIn, kind);
-  if (leaves || chance(20)) {
-    image.otherwise = Expr::constant(types->value, chance(85) ? 0 : 1).literal;
+  kernel.tensor =
+      add_tensor(types->value, kernel_size, Role::kIn, guards && chance(50) ? DataKind::kSpecial : kind);
+  const program::Literal otherwise = Expr::constant(types->value, chance(85) ? 0 : 1).literal;
+  if (!guards && (leaves || chance(20))) {
+    image.otherwise = otherwise;
   }
-  finish(Expr::make(Op::kMul, {Expr::read(types->value, image), Expr::read(types->value, kernel)}),
+  Expr product = Expr::make(Op::kMul, {Expr::read(types->value, image), Expr::read(types->value, kernel)});
+  finish(guards ? Expr::guard(std::move(product), otherwise) : std::move(product),
          !program::is_float(types->target));
   if (chance(30)) {
     epilogue(target);
   }
+}
+
+// A value of one or two operands, whose reads may be out of range without an `else`.
+Expr Generator::guarded(Type type, int depth, bool exact) {
+  const bool outer = std::exchange(in_guard_, true);
+  Expr made = value(type, depth - 1, exact);
+  if (type == Type::kBool) {
+    made = Expr::make(Op::kNot, {std::move(made)});
+  } else if (made.op == Op::kRead || chance(60)) {
+    made = Expr::make(one_of({Op::kAdd, Op::kMul, Op::kMax}), {std::move(made), value(type, 0, exact)});
+  }
+  in_guard_ = outer;
+  return Expr::guard(std::move(made), literal(type));
 }
 
 void Generator::gather_form() {

@@ -217,7 +217,7 @@ Expr Generator::read_of(std::uint32_t tensor) {
   Access access{tensor, {}, {}};
   bool leaves = false;
   for (const std::uint64_t dim : size) {
-    const auto stays = chance(90) ? inside(dim) : std::nullopt;
+    const auto stays = chance(in_guard_ ? 60 : 90) ? inside(dim) : std::nullopt;
     if (stays) {
       access.indices.push_back({*stays, {}, {}});
       continue;
@@ -225,7 +225,7 @@ Expr Generator::read_of(std::uint32_t tensor) {
     leaves = true;
     access.indices.push_back(may_add_tensor() && chance(35) ? gather_index(dim) : anywhere());
   }
-  if (leaves || chance(3)) {
+  if (in_guard_ ? chance(25) : leaves || chance(3)) {
     access.otherwise = literal(type);
   }
   return Expr::read(type, std::move(access));
@@ -271,7 +271,7 @@ Expr Generator::read_new(Type type, DataKind kind) {
 
 Expr Generator::read(Type type, bool exact) {
   const auto existing = readable(type, exact);
-  if (existing && (chance(options_.chains ? 85 : 55) || !may_add_tensor())) {
+  if (existing && (chance(options_.chains || in_guard_ ? 85 : 55) || !may_add_tensor())) {
     return read_of(*existing);
   }
   return may_add_tensor() ? read_new(type, any_kind()) : constant(type);
@@ -329,6 +329,9 @@ Expr Generator::apply(Op op, Type over, int depth, bool exact) {
     const Type from = type_where(any_type).value_or(over);
     return Expr::cast(over, value(from, below, exact || !program::is_float(over)));
   }
+  if (op == Op::kGuard) {
+    return guarded(over, below, exact);
+  }
   if (op == Op::kSelect) {
     Expr condition = value(Type::kBool, std::max(below, 0), true);
     Expr then = value(over, below, exact);
@@ -353,8 +356,8 @@ Expr Generator::value(Type type, int depth, bool exact) {
   if (depth <= 0 || chance(12)) {
     return leaf(type, exact);
   }
-  if (chance(10)) {
-    return apply(Op::kCast, type, depth, exact);
+  if (chance(18)) {
+    return apply(chance(55) ? Op::kCast : Op::kGuard, type, depth, exact);
   }
   Op op = op_giving(type);
   while (exact && program::is_float(type) && is_inexact(op)) {

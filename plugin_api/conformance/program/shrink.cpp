@@ -212,6 +212,9 @@ class Shrinker {
       });
     }
     progress |= each(expressions_of, [](Expr& expr) {
+      return expr.op == Op::kGuard && !program::same(expr.type, std::exchange(expr.literal, {}), {});
+    });
+    progress |= each(expressions_of, [](Expr& expr) {
       const bool leaf = expr.op == Op::kConst;
       expr = Expr::constant(expr.type, 1);
       return !leaf;

@@ -15,7 +15,7 @@ using yoke::program::Statement;
 using yoke::program::Type;
 using yoke::sdk::Failure;
 
-constexpr std::uint32_t kRevision = 3;  // version of the generated code; part of fingerprints
+constexpr std::uint32_t kRevision = 4;  // version of the generated code; part of fingerprints
 
 bool uses_f64(const yoke::program::Expr& expr) {
   return expr.type == Type::kF64 || std::any_of(expr.args.begin(), expr.args.end(), uses_f64);

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <stdexcept>
+#include <utility>
 
 #include "printer.h"
 
@@ -101,6 +102,8 @@ std::string Printer::value(const Expr& expr) {
       return read(expr);
     case Op::kIndex:
       return "(long)(" + index(expr.affine) + ")";
+    case Op::kGuard:
+      return guarded(expr);
     default: {
       std::vector<std::string> args;
       for (const Expr& arg : expr.args) {
@@ -121,8 +124,19 @@ std::string Printer::read(const Expr& expr) {
   if (from.inside.empty()) {
     return named(expr.type, element);
   }
+  if (!expr.access.otherwise) {
+    inside_ += (inside_.empty() ? "" : " && ") + from.inside;
+  }
   const std::string otherwise = literal(expr.type, expr.access.otherwise.value_or(Literal{}));
   return named(expr.type, from.inside + " ? " + element + " : " + otherwise);
+}
+
+std::string Printer::guarded(const Expr& expr) {
+  const std::string outer = std::exchange(inside_, "");
+  const std::string inner = value(expr.args[0]);
+  const std::string inside = std::exchange(inside_, outer);
+  return inside.empty() ? inner
+                        : named(expr.type, inside + " ? " + inner + " : " + literal(expr.type, expr.literal));
 }
 
 std::string Printer::operation(const Expr& expr, const std::vector<std::string>& args) {
@@ -212,6 +226,7 @@ std::string Printer::float_applied(Op op, Type type, const std::vector<std::stri
     case Op::kRead:
     case Op::kIndex:
     case Op::kCast:
+    case Op::kGuard:
     case Op::kAnd:
     case Op::kOr:
     case Op::kNot:
@@ -282,6 +297,7 @@ std::string Printer::integer_applied(Op op, Type type, const std::vector<std::st
     case Op::kRead:
     case Op::kIndex:
     case Op::kCast:
+    case Op::kGuard:
     case Op::kSelect:
     case Op::kFloor:
     case Op::kCeil:

@@ -85,6 +85,7 @@ class Printer {
   // Expressions (expression.cpp): each prints lines and returns a name or a literal.
   std::string value(const Expr& expr);
   std::string read(const Expr& expr);
+  std::string guarded(const Expr& expr);
   std::string operation(const Expr& expr, const std::vector<std::string>& args);
   std::string applied(Op op, Type type, const std::vector<std::string>& args);
   std::string float_applied(Op op, Type type, const std::vector<std::string>& args);
@@ -107,6 +108,7 @@ class Printer {
   int depth_ = 2;
   int names_ = 0;
   Body body_;
+  std::string inside_;  // whether the reads of the innermost guard so far are in range; empty: always
   std::map<std::uint32_t, std::string> tensors_;
   std::map<std::uint32_t, std::string> symbols_;
 };

@@ -55,6 +55,13 @@ bool may_be_out_of_range(const Program& program, std::span<const Loop> loops, co
   return false;
 }
 
+bool may_be_out_of_range(const Program& program, std::span<const Loop> loops, const Expr& expr) {
+  bool found = false;
+  visit_open_reads(
+      expr, [&](const Expr& read) { found = found || may_be_out_of_range(program, loops, read.access); });
+  return found;
+}
+
 bool is_out_of_range(const Program& program, std::span<const Loop> loops, const Index& index,
                      std::uint64_t extent) {
   if (index.element_of) {

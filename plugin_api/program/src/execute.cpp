@@ -70,31 +70,43 @@ struct Code {
   Op op = Op::kConst;
   Type type = Type::kF32;  // of the result
   Type over = Type::kF32;  // of the arguments
-  Scalar literal;          // the constant, or the value of a read out of range
+  Scalar literal;          // the constant, or the value of a read or guard out of range
+  bool open = false;       // a read without an else
   Place place;
   Position position;
   std::vector<Code> args;
 
-  Scalar value(const std::vector<std::int64_t>& counters) const {
+  // Sets `outside` if a read is out of range that only the guard around this expression covers.
+  Scalar value(const std::vector<std::int64_t>& counters, bool& outside) const {
     switch (op) {
       case Op::kConst:
         return literal;
       case Op::kRead: {
         const std::int64_t element = place.element(counters);
+        outside = outside || (open && element < 0);
         return element < 0 ? literal : load(type, place.data, element);
+      }
+      case Op::kGuard: {
+        bool applies = false;
+        const Scalar value = args[0].value(counters, applies);
+        return applies ? literal : value;
       }
       case Op::kIndex:
         return {0, position.at(counters)};
       case Op::kCast:
-        return convert(over, type, args[0].value(counters));
+        return convert(over, type, args[0].value(counters, outside));
       default: {
         std::array<Scalar, 3> values;
         for (std::size_t i = 0; i < args.size(); ++i) {
-          values[i] = args[i].value(counters);
+          values[i] = args[i].value(counters, outside);
         }
         return apply(op, over, values.data());
       }
     }
+  }
+  Scalar value(const std::vector<std::int64_t>& counters) const {
+    bool outside = false;  // stays false: the verifier rejects an open read that may be out of range
+    return value(counters, outside);
   }
 };
 
@@ -128,6 +140,7 @@ class Executor {
     if (expr.op == Op::kRead) {
       result.place = place(expr.access);
       result.literal = expr.access.otherwise.value_or(Literal{});
+      result.open = !expr.access.otherwise;
     } else if (expr.op == Op::kIndex) {
       result.position = position(expr.affine);
     }

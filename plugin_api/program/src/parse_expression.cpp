@@ -108,11 +108,15 @@ Parser::Node Parser::parenthesized() {
   Node node = binary(1);
   if (lexer_.peek().is_name("else")) {
     const Token word = take_token();
-    if (node.expr.op != Op::kRead || node.expr.access.otherwise) {
-      fail(word.at, "'else' must follow a single read, as in (x[i] else 0)");
+    if (node.expr.type == kNoType) {
+      fail(word.at, "'else' must follow a value that reads a tensor, as in (x[i] else 0)");
     }
-    node.expr.access.otherwise = literal_of(node.expr.type);
+    const Literal otherwise = literal_of(node.expr.type);
+    node.expr = Expr::guard(std::move(node.expr), otherwise);
     node.expr.at = at;
+    if (node.expr.op == Op::kGuard && ++node.height > kMaxDepth) {
+      fail(at, depth_fault());
+    }
   }
   expect(")", "to match '('");
   return node;

@@ -222,6 +222,11 @@ void Printer::expr(const Expr& expr, std::optional<Type> given, int lowest) {
     case Op::kIndex:
       text += affine(expr.affine);
       break;
+    case Op::kGuard:
+      text += '(';
+      this->expr(expr.args[0], std::nullopt, 0);
+      text += " else " + literal_to_text(expr.type, expr.literal) + ")";
+      break;
     default:
       op_info(expr.op).is_operator() ? infix(expr, given) : call(expr, given);
       break;

@@ -170,6 +170,19 @@ Expr Expr::cast(Type type, Expr value) {
   return expr;
 }
 
+Expr Expr::guard(Expr value, Literal otherwise) {
+  if (value.op == Op::kRead && !value.access.otherwise) {
+    value.access.otherwise = otherwise;
+    return value;
+  }
+  Expr expr;
+  expr.op = Op::kGuard;
+  expr.type = value.type;
+  expr.literal = otherwise;
+  expr.args.push_back(std::move(value));
+  return expr;
+}
+
 Expr Expr::make(Op op, std::vector<Expr> args) {
   Expr expr;
   expr.op = op;
@@ -200,7 +213,7 @@ bool same(Type type, const Literal& a, const Literal& b) {
 }
 
 bool same(const Expr& a, const Expr& b) {
-  if (a.op != b.op || a.type != b.type) {
+  if (a.op != b.op || a.type != b.type || (a.op == Op::kGuard && !same(a.type, a.literal, b.literal))) {
     return false;
   }
   switch (a.op) {

@@ -92,6 +92,7 @@ Scalar apply(Op op, Type type, const Scalar* args) {
     case Op::kRead:
     case Op::kIndex:
     case Op::kCast:
+    case Op::kGuard:
       break;  // not computed from the operands' values alone
     case Op::kAdd:
       return real ? number(x + y) : integer(ux + uy);

@@ -175,7 +175,7 @@ void Verifier::statement() {
   loops();
   shape_of(statement.target, statement.at);
   order_of_loops();
-  expr(statement.value, 1);
+  expr(statement.value, 1, false);
   assignment();
   target();
   own_target(statement.value);
@@ -329,7 +329,7 @@ void Verifier::accumulator() const {
   }
 }
 
-void Verifier::expr(const Expr& expr, int depth) const {
+void Verifier::expr(const Expr& expr, int depth, bool guarded) const {
   if (depth > kMaxDepth) {
     fail(expr.at, depth_fault());
   }
@@ -337,12 +337,12 @@ void Verifier::expr(const Expr& expr, int depth) const {
     fail(expr.at, "unknown operation or type");
   }
   if (op_info(expr.op).arity < 0) {
-    leaf(expr);
+    leaf(expr, guarded);
     return;
   }
   std::vector<Type> types;
   for (const Expr& arg : expr.args) {
-    this->expr(arg, depth + 1);
+    this->expr(arg, depth + 1, guarded || expr.op == Op::kGuard);
     types.push_back(arg.type);
   }
   if (expr.op == Op::kCast) {
@@ -356,20 +356,26 @@ void Verifier::expr(const Expr& expr, int depth) const {
   if (!type) {
     fail(expr.at, reason);
   }
+  if (expr.op == Op::kGuard) {
+    literal(expr, expr.type, expr.literal);
+    if (expr.args[0].op == Op::kRead && !expr.args[0].access.otherwise) {
+      fail(expr.at, "a guard of a single read must be the `else` of the read");
+    }
+  }
   if (*type != expr.type) {
     fail(expr.at, "the result of " + std::string(op_info(expr.op).name) + " is " + name_of(*type) + ", not " +
                       name_of(expr.type));
   }
 }
 
-void Verifier::leaf(const Expr& expr) const {
+void Verifier::leaf(const Expr& expr, bool guarded) const {
   if (!expr.args.empty()) {
     fail(expr.at, "a leaf of an expression must not have arguments");
   }
   if (expr.op == Op::kConst) {
     literal(expr, expr.type, expr.literal);
   } else if (expr.op == Op::kRead) {
-    read(expr);
+    read(expr, guarded);
   } else {
     shape_of(expr.affine, expr.at);
     const Affine& affine = expr.affine;

@@ -31,15 +31,16 @@ class Verifier {
   void assignment() const;
   void reduction() const;
   void accumulator() const;
-  void expr(const Expr& expr, int depth) const;
-  void leaf(const Expr& expr) const;
+  // `guarded`: a guard covers reads out of range.
+  void expr(const Expr& expr, int depth, bool guarded) const;
+  void leaf(const Expr& expr, bool guarded) const;
   void literal(const Expr& expr, Type type, const Literal& literal) const;
   [[noreturn]] void fail(Location at, const std::string& reason) const;
 
   // verify_access.cpp: bounds, overlapping writes, uninitialized reads.
   void shape_of(const Access& access, Location at) const;
   void shape_of(const Affine& affine, Location at) const;
-  void read(const Expr& expr) const;
+  void read(const Expr& expr, bool guarded) const;
   void target() const;
   void bounds(const Access& access, bool may_be_out_of_range, Location at) const;
   void bounds(const Index& index, const Tensor& tensor, std::size_t dim, bool may_be_out_of_range,

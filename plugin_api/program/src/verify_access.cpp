@@ -63,7 +63,7 @@ void Verifier::shape_of(const Affine& affine, Location at) const {
   }
 }
 
-void Verifier::read(const Expr& expr) const {
+void Verifier::read(const Expr& expr, bool guarded) const {
   const Access& access = expr.access;
   shape_of(access, expr.at);
   const Tensor& tensor = tensor_of(access);
@@ -73,11 +73,11 @@ void Verifier::read(const Expr& expr) const {
   }
   if (access.otherwise) {
     literal(expr, expr.type, *access.otherwise);
-  } else if (has_element_index(access)) {
+  } else if (has_element_index(access) && !guarded) {
     fail(expr.at, "a gather needs a value for indices out of range of '" + tensor.name + "': write (" +
                       tensor.name + "[...] else 0)");
   }
-  bounds(access, access.otherwise.has_value(), expr.at);
+  bounds(access, access.otherwise || guarded, expr.at);
 }
 
 void Verifier::target() const {

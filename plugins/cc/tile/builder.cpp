@@ -205,6 +205,8 @@ KernelBuilder::Value KernelBuilder::expression(const Expr& expr) {
       return loop_value(to_kernel(form_of(expr.affine, statement_->loops.size(), program_.symbols.size())));
     case Op::kCast:
       return cast(expression(expr.args[0]), expr.args[0].type, expr.type);
+    case Op::kGuard:
+      return guarded(expr);
     default:
       return operation(expr);
   }
@@ -232,6 +234,22 @@ KernelBuilder::Value KernelBuilder::operation(const Expr& expr) {
       map(static_cast<MapOp>(expr.op), reg_of(expr.type), args[0], expr.args.size() > 1 ? &args[1] : nullptr,
           expr.args.size() > 2 ? &args[2] : nullptr);
   return program::op_info(expr.op).is_exact ? result : rounded(result, expr.type);
+}
+
+KernelBuilder::Value KernelBuilder::guarded(const Expr& expr) {
+  const Value value = expression(expr.args[0]);
+  std::optional<Value> inside;
+  visit_open_reads(expr.args[0], [&](const Expr& read) {
+    if (may_be_out_of_range(program_, *statement_, read.access)) {
+      const Value one = is_inside(read.access);
+      inside = inside ? map(MapOp::kBitAnd, Reg::kU8, *inside, &one) : one;
+    }
+  });
+  if (!inside) {
+    return value;
+  }
+  const Value otherwise = constant(expr.type, expr.literal);
+  return map(MapOp::kSelect, value.reg, *inside, &value, &otherwise);
 }
 
 KernelBuilder::Value KernelBuilder::combine(program::Assign assign, Type type, Value old, Value value) {

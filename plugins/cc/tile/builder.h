@@ -60,6 +60,7 @@ class KernelBuilder {
   Value loop_value(const Form& form);
   Value expression(const program::Expr& expr);
   Value operation(const program::Expr& expr);
+  Value guarded(const program::Expr& expr);
   Value rounded(Value value, program::Type type);
   Value combine(program::Assign assign, program::Type type, Value old, Value value);
 
@@ -71,6 +72,7 @@ class KernelBuilder {
   std::uint32_t bounded(const program::Access& access, std::uint8_t& mask, bool is_target);
   Value element_value(const program::Index& index);
   Value load_bounded(const program::Access& access);
+  Value is_inside(const program::Access& access);
   void store(const program::Access& access, Value value, std::size_t first_instr);
   void scatter(const program::Statement& statement, Value value);
 

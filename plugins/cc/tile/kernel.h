@@ -72,6 +72,7 @@ struct Bounded {
     std::uint8_t mask = 0;   // element: mask of the indices
   };
   std::uint32_t tensor = 0;
+  bool of_ones = false;  // reads a byte of 1 wherever the tensor's element would be in range
   std::int64_t element_size = 4;
   std::vector<Dim> dims;
   std::uint64_t otherwise = 0;  // bytes of the value of an element that is out of range

@@ -161,6 +161,7 @@ MapFn map_of(MapOp op, unsigned scalars) {
     case MapOp::kRead:
     case MapOp::kIndex:
     case MapOp::kCast:
+    case MapOp::kGuard:
       break;  // not operations on tiles
   }
   return nullptr;

@@ -207,11 +207,16 @@ class Run {
     }
   }
 
+  const std::byte* source(const Bounded& bounded) const {
+    static constexpr std::byte kOne{1};
+    return bounded.of_ones ? &kOne : tensors_[bounded.tensor];
+  }
+
   void gather(const Bounded& bounded, void* dst, int64_t nr, int64_t nc) const {
     if (!bounded.by_row) {
       auto* offsets = static_cast<int64_t*>(state_.slots[bounded.offsets]);
       find_offsets(bounded, offsets, nr, nc);
-      bounded.gather(dst, tensors_[bounded.tensor], offsets, &bounded.otherwise, nr * nc);
+      bounded.gather(dst, source(bounded), offsets, &bounded.otherwise, nr * nc);
       return;
     }
     for (int64_t r = 0; r < nr; ++r) {
@@ -259,8 +264,7 @@ class Run {
       offset += (lines[i].place + first * lines[i].step) / dim.divisor * dim.stride;
       step += lines[i].step * bounded.period / dim.divisor * dim.stride;
     }
-    bounded.copy(dst + first * size, tensors_[bounded.tensor] + offset * size, 1, count, 0, bounded.period, 0,
-                 step);
+    bounded.copy(dst + first * size, source(bounded) + offset * size, 1, count, 0, bounded.period, 0, step);
   }
 
   void fill_register(void* target, std::uint64_t bytes, Reg type, int64_t n) const {

@@ -143,6 +143,21 @@ TEST(Bounds, AreExactForExactData) {
   EXPECT_TRUE(product.result().is_point());
 }
 
+// A backend may add an unrounded product, which is finite where the rounded one is infinite.
+TEST(Bounds, ContainProductsThatOverflowOnlyIfRounded) {
+  for (const Type type : {Type::kF32, Type::kF64}) {
+    const Bound factors[] = {bound_of(type, {-largest(type), 0}), bound_of(type, {2, 0})};
+    const Bound product = apply_bound(Op::kMul, type, factors);
+    EXPECT_TRUE(allows(type, settled(product), {-kInfinity, 0}));
+    EXPECT_FALSE(allows(type, settled(product), {-largest(type), 0}));
+    Fold sum(Op::kAdd, type);
+    sum.add(product);
+    sum.add(bound_of(type, {kInfinity, 0}));
+    EXPECT_TRUE(allows(type, sum.result(), {kInfinity, 0}));
+    EXPECT_TRUE(allows(type, sum.result(), {std::nan(""), 0}));
+  }
+}
+
 TEST(Bounds, HandleNaNInfinityAndSignedZero) {
   const Bound zero = bound_of(Type::kF32, {-0.0, 0});
   EXPECT_TRUE(allows(Type::kF32, zero, {-0.0, 0}));

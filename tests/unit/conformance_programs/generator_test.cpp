@@ -3,6 +3,7 @@
 #include "generator.h"
 
 #include <gtest/gtest.h>
+#include <yoke/program/access.h>
 #include <yoke/program/text.h>
 
 #include <functional>
@@ -56,7 +57,7 @@ TEST(Generator, CoversEveryOpOnEveryType) {
     Case one = generate_case(1, index);
     for (program::Statement& statement : one.program.statements) {
       visit_expressions(statement.value, [&](program::Expr& expr) {
-        const bool leaf = expr.args.empty() || expr.op == Op::kCast;
+        const bool leaf = expr.args.empty() || expr.op == Op::kCast || expr.op == Op::kGuard;
         ++met[{expr.op, leaf ? expr.type : expr.args[expr.op == Op::kSelect ? 1 : 0].type}];
       });
     }
@@ -148,6 +149,14 @@ void count_statement(program::Statement& statement, const program::Program& prog
   });
   visit_affines(statement, [&](program::Affine& affine) { count_affine(affine, counts); });
   visit_expressions(statement.value, [&](program::Expr& expr) {
+    if (expr.op == Op::kGuard) {
+      int open = 0;
+      visit_open_reads(expr.args[0], [&](const program::Expr& read) {
+        open += may_be_out_of_range(program, statement, read.access) ? 1 : 0;
+      });
+      counts.add("guard: of one read out of range", open == 1);
+      counts.add("guard: of several reads out of range", open > 1);
+    }
     counts.add("a loop as a value", expr.op == Op::kIndex && !expr.affine.terms[0].is_symbol);
     counts.add("a symbol as a value", expr.op == Op::kIndex && expr.affine.terms[0].is_symbol);
   });

@@ -65,6 +65,18 @@ TEST(CommonStatements, StatementsWithDifferentAccumulatorsAreKept) {
                "y[i] = sum[k] x[i, k]; z[i] = sum:f64[k] x[i, k]");
 }
 
+TEST(CommonStatements, DifferentGuardsAndDivisorsAreKept) {
+  const std::string arguments =
+      "arg x : f32[4] in; arg z : f32[4] in; arg y : f32[4] out; arg v : f32[4] out; arg w : f32[4] out";
+  expect_keeps(eliminate_common, arguments,
+               "y[i] = sum[k:2] (x[i + k] * z[i] else 1.0); v[i] = sum[k:2] (x[i + k] * z[i] else 2.0); "
+               "w[i] = sum[k:2] (x[(i + k) / 2] * z[i] else 1.0)");
+  expect_turns(
+      eliminate_common, arguments,
+      "y[i] = sum[k:2] (x[i + k] * z[i] else 1.0); v[i] = sum[k:2] (z[i] * x[i + k] else 1.0); w[i] = 0.0",
+      "y[i] = sum[k:2] (x[i + k] * z[i] else 1.0); v[i] = y[i]; w[i] = 0.0");
+}
+
 TEST(CommonStatements, StatementsInAHintAreKept) {
   expect_keeps(eliminate_common, "arg x : f32[4] in; arg y : f32[4] out; arg z : f32[4] out",
                "y[i] = exp(x[i]); @softmax { z[i] = exp(x[i]); }");

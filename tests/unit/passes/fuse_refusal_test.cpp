@@ -72,8 +72,14 @@ TEST(FuseRefuses, ElseWithADifferentMeaning) {
   // An index out of range in the slice can be in range in x.
   expect_keeps(fuse, "arg x : f32[20] in; arg y : f32[9] out",
                "temp t : f32[8]; t[i] = x[i + 5]; y[i] = (t[i - 1] else 2.0)");
-  expect_keeps(fuse, "arg x : f32[8] in; arg y : f32[9] out",
+  expect_keeps(fuse, "arg x : f32[20] in; arg y : f32[9] out",
                "temp t : f32[8]; t[i] = exp(x[i]); y[i] = (t[i - 1] else 2.0)");
+  expect_keeps(fuse, "arg x : f32[20] in; arg z : f32[9] in; arg y : f32[9] out",
+               "temp t : f32[8]; t[i] = x[i + 5]; y[i] = (t[i - 1] * z[i] else 2.0)");
+  expect_keeps(fuse, "arg z : f32[9] in; arg y : f32[9] out",
+               "temp t : f32[8]; t[i] = 1.0; y[i] = (t[i - 1] * z[i] else 2.0)");
+  expect_keeps(fuse, "arg x : f32[8] in; arg y : f32[9] out",
+               "temp t : f32[8]; t[i] = (x[i] else 3.0); y[i] = (t[i - 1] else 2.0)");
   expect_keeps(fuse, "arg y : f32[9] out", "temp t : f32[8]; t[i] = 1.0; y[i] = (t[i - 1] else 2.0)");
   expect_keeps(fuse, "arg b : f32[4] in; arg y : f32[9, 4] out",
                "temp t : f32[8, 4]; t[i, j] = b[j]; y[i, j] = (t[i - 1, j] else 2.0)");
@@ -82,6 +88,8 @@ TEST(FuseRefuses, ElseWithADifferentMeaning) {
   // An index out of range in t would also be out of range in n.
   expect_keeps(fuse, "arg x : f32[9, 8] in; arg n : i32[8] in; arg y : f32[9] out",
                "temp t : f32[8]; t[i] = (x[n[i], i] else 0); y[i] = (t[i - 1] else 0)");
+  expect_keeps(fuse, "arg x : f32[9] in; arg z : f32[8] in; arg n : i32[8] in; arg y : f32[9] out",
+               "temp t : f32[8]; t[i] = (x[n[i]] else 0) * z[i]; y[i] = (t[i - 1] else 0)");
   // x is longer than t, so the element after the last one of t exists in x.
   expect_keeps(fuse, "arg x : f32[20] in; arg y : f32[8] out",
                "temp t : f32[8]; t[i] = x[i]; y[i] = (t[i + 1] else 2.0)");

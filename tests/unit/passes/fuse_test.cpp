@@ -112,6 +112,30 @@ TEST(Fuse, ElseIsKeptIfBothAreOutOfRangeTogether) {
                "y[i] = (x[i + 1] else 0)");
 }
 
+TEST(Fuse, ElseOfAComputedValueBecomesAGuard) {
+  expect_turns(fuse, "arg x : f32[8] in; arg z : f32[20] in; arg y : f32[9] out",
+               "temp t : f32[8]; t[i] = exp(x[i]) * z[i + 2]; y[i] = (t[i - 1] else 2.0)",
+               "y[i] = (exp(x[i - 1]) * z[i + 1] else 2.0)");
+  expect_turns(fuse, "arg x : f32[4] in; arg y : f32[8] out",
+               "temp t : f32[4]; t[i] = exp(x[i]); y[i] = (t[(i - 3) / 2] else 2.0)",
+               "y[i] = (exp(x[(i - 3) / 2]) else 2.0)");
+  // An enclosing guard covers the new reads.
+  expect_turns(fuse, "arg x : f32[8] in; arg z : f32[9] in; arg y : f32[9] out",
+               "temp t : f32[8]; t[i] = exp(x[i]); y[i] = (t[i - 1] * z[i] else 2.0)",
+               "y[i] = (exp(x[i - 1]) * z[i] else 2.0)");
+}
+
+TEST(Fuse, GuardedProductsStayContractions) {
+  const std::string arguments =
+      "arg x : f32[4, 8] in; arg w : f32[8, 3] in; arg b : f32[8] in; arg y : f32[4, 8] out";
+  expect_turns(fuse, arguments,
+               "temp t : f32[8, 3]; t[i, k] = w[i, k]; y[n, i] = sum[k] (x[n, i + k - 1] * t[i, k] else 0)",
+               "y[n, i] = sum[k] (x[n, i + k - 1] * w[i, k] else 0)");
+  expect_keeps(fuse, arguments,
+               "temp t : f32[8, 3]; t[i, k] = w[i, k] * b[i]; "
+               "y[n, i] = sum[k] (x[n, i + k - 1] * t[i, k] else 0)");
+}
+
 TEST(Fuse, DividedIndicesAreRewritten) {
   // In the copy: the dividend is rewritten.
   expect_turns(fuse, "arg x : f32[4] in; arg y : f32[3] out",

@@ -58,6 +58,7 @@ program convolution_gradient(symbol row in 0..4 step 2) {
   arg z : f32[8] out
   dx[n, c, i, j] = sum[o, kh, kw] (g[row + n, o, (i - kh + 1) / 2, (j - kw + 1) / 2] else 0) * w[o, c, kh, kw]
   z[i] = sum[k:3] (g[0, 0, 0, (i - 2*k) / 3] else -1.0)
+  z[i] += sum[k:3] (g[0, 0, 0, (i - 2*k) / 3] * abs(w[0, 0, 0, k - 1]) else -1.0)
 }
 )",
       // Gather, scatter-add, softmax as a hint, 16-bit accumulators.

@@ -74,6 +74,25 @@ TEST(Executor, ConvolvesWithPadding) {
   EXPECT_EQ(strided, (std::vector<float>{2090, 4320}));
 }
 
+TEST(Executor, GuardYieldsItsLiteralIfAReadInItIsOutOfRange) {
+  std::vector<float> x = {1, 2, 3};
+  std::vector<float> w = {kInf, 5, kNan};
+  std::vector<float> y(3);
+  const auto values = [&](const std::string& value) {
+    run("arg x : f32[3] in\narg w : f32[3] in\narg y : f32[3] out\ny[i] = " + value,
+        {x.data(), w.data(), y.data()});
+    return y;
+  };
+  EXPECT_EQ(values("(x[i + 1] + w[i - 1] else 7)"), (std::vector<float>{7, kInf, 7}));
+  // Reads with an else of their own do not count, and a branch that is not taken does.
+  EXPECT_EQ(values("((x[i + 1] else 10) + x[i] else 7)"), (std::vector<float>{3, 5, 13}));
+  EXPECT_EQ(values("(x[i] + (x[i + 1] * 2 else 10) else 7)"), (std::vector<float>{5, 8, 13}));
+  EXPECT_EQ(values("(select(i < 1, x[i], x[i - 1]) else 7)"), (std::vector<float>{7, 1, 2}));
+  // The sum of the outside products is 0 although a factor is infinite or NaN.
+  EXPECT_EQ(values("sum[k:2] (x[(i + 5 - 2*k) / 2] * w[k] else 0)")[1], 15);
+  EXPECT_EQ(values("sum[k:1] (x[i + 3*k + 3] * w[k] else 0)"), (std::vector<float>{0, 0, 0}));
+}
+
 TEST(Executor, DividedIndexYieldsElseUnlessTheDivisionIsExact) {
   std::vector<std::int32_t> x = {1, 2, 3};
   std::vector<std::int32_t> y(8);

@@ -88,6 +88,12 @@ TEST(ProgramText, ParenthesesPrintOnlyIfNeeded) {
             "y[i] = x[i] + x[i] * x[i] - (x[i] - x[i])");
   EXPECT_EQ(canonical("y[i] = -(x[i] + 1) * -x[i]"), "y[i] = -(x[i] + 1.0) * -x[i]");
   EXPECT_EQ(canonical("y[i] = ((x[i] else 1)) + 1"), "y[i] = (x[i] else 1.0) + 1.0");
+  EXPECT_EQ(canonical("y[i] = -(x[i + 1] * 2 + 1 else -0)"), "y[i] = -(x[i + 1] * 2.0 + 1.0 else -0.0)");
+  EXPECT_EQ(canonical("y[i] = ((((x[i] else 1) else 2)) + f32(1) else 3)"),
+            "y[i] = (((x[i] else 1.0) else 2.0) + 1.0 else 3.0)");
+  EXPECT_EQ(canonical("b[i] = (x[i + 1] > 2 else true) && b[i]"),
+            "b[i] = (x[i + 1] > 2.0 else true) && b[i]");
+  EXPECT_EQ(canonical("y[i] = (f32(1) else 2)"), "y[i] = (f32(1.0) else 2.0)");
 }
 
 TEST(ProgramText, ExtentsPrintOnlyIfNotInferred) {

@@ -94,6 +94,21 @@ TEST(Verifier, RejectsDividedIndicesWithoutElseAndInTargets) {
             "is divided");
 }
 
+TEST(Verifier, AcceptsReadsOutOfRangeInGuardsOnly) {
+  EXPECT_EQ(error_with("y[i] = (x[i + 1] * x[k[i]] * x[(i) / 2] else 0)"), "accepted");
+  EXPECT_EQ(error_with("y[i] = (x[i + 1] * x[i] else 0) + x[i + 1]"),
+            "line 12, column 35: the index 'i + 1' of 'x' ranges from 1 to 10; the valid range is 0 to 9; to "
+            "allow this, write (x[...] else 0)");
+  EXPECT_EQ(error_with("y[i] = (x[k[i + 1]] + 1 else 0)"),
+            "line 12, column 9: the index 'i + 1' of 'k' ranges from 1 to 10; the valid range is 0 to 9");
+  EXPECT_EQ(error_with("y[i] = (t[i] + 1 else 0)"),
+            "line 12, column 9: reads elements of 't' that no statement has written");
+  EXPECT_EQ(
+      error_with("y[i] = (y[i] * y[i + 1] else 0)"),
+      "line 12, column 16: the statement reads elements of its target 'y' that other iterations write; an "
+      "iteration may read only the element that it writes");
+}
+
 TEST(Verifier, RejectsGathersWithoutElse) {
   EXPECT_EQ(
       error_with("y[i] = x[k[i]]"),
@@ -323,6 +338,12 @@ TEST_F(VerifierOfBuiltPrograms, RejectsNumbersThatDoNotExist) {
   EXPECT_EQ(broken([](Program& p) { p.hints = {"softmax"}; }), "program 'p': a hint contains no statements");
   EXPECT_EQ(broken([](Program& p) { p.statements[0].assign = static_cast<Assign>(77); }),
             kInStatement + "unknown hint, assignment or reduction");
+  EXPECT_EQ(broken([](Program& p) {
+              Expr guard = Expr::guard(Expr::constant(Type::kF32, 1), {});
+              guard.args[0] = p.statements[0].value;
+              p.statements[0].value = guard;
+            }),
+            kInStatement + "a guard of a single read must be the `else` of the read");
   EXPECT_EQ(broken([](Program& p) { p.tensors[0].type = static_cast<Type>(77); }),
             "program 'p': tensor 'x' has an unknown type or role");
   EXPECT_EQ(broken([](Program& p) { p.statements[0].value.op = static_cast<Op>(200); }),

@@ -102,6 +102,21 @@ void visit_read_tensors(const Expr& expr, const Visit& visit) {
   }
 }
 
+// Calls `visit(read)` for each read without an `else` of its own that is not inside an inner guard. A guard around
+// the expression yields its literal if one of them is out of range.
+template <class Visit>
+void visit_open_reads(const Expr& expr, const Visit& visit) {
+  if (expr.op == Op::kRead && !expr.access.otherwise) {
+    visit(expr);
+  } else if (expr.op != Op::kGuard) {
+    for (const Expr& arg : expr.args) {
+      visit_open_reads(arg, visit);
+    }
+  }
+}
+// Whether one of them may be out of range.
+bool may_be_out_of_range(const Program& program, std::span<const Loop> loops, const Expr& expr);
+
 // Calls `visit(affine)` for each affine index of the access, or of every access in the expression, including
 // the indices into index tensors.
 template <class Visit>

@@ -131,7 +131,7 @@ std::string_view operands_name(Operands operands);  // for messages: "numbers"
 enum class Result : std::uint8_t { kSame, kBool, kU32 };  // kSame: the type of the operands
 
 enum class Family : std::uint8_t {
-  kSpecial,     // leaves and casts
+  kSpecial,     // leaves, casts and guards
   kArithmetic,  // continuous: + - * min max abs fma, unary -
   kDivision,    // / %
   kStep,        // floor, sign, ...: constant between its steps
@@ -168,7 +168,7 @@ const OpInfo& op_info(Op op);  // throws std::invalid_argument for a number that
 struct Expr {
   Op op = Op::kConst;
   Type type = Type::kF32;
-  Literal literal;         // kConst
+  Literal literal;         // kConst, kGuard
   Access access;           // kRead
   Affine affine;           // kIndex: one term with coefficient 1 and constant 0
   std::vector<Expr> args;  // all other operations
@@ -180,6 +180,8 @@ struct Expr {
   static Expr index_loop(std::uint32_t loop);
   static Expr index_symbol(std::uint32_t symbol);
   static Expr cast(Type type, Expr value);
+  // `(value else otherwise)`. A read without an `else` gets one; any other value becomes the argument of kGuard.
+  static Expr guard(Expr value, Literal otherwise);
   // The result type follows from the operation and its first value argument.
   static Expr make(Op op, std::vector<Expr> args);
 };
