@@ -165,26 +165,6 @@ bool substitute(const Producer& producer, Expr& expr, Substitution& result) {
   return true;
 }
 
-// Whether a statement that reads its own target does so only at the element that it writes.
-bool works_in_place(const Statement& statement) {
-  const std::uint32_t target = statement.target.tensor;
-  if (statement.reduce || has_element_index(statement.target)) {
-    return false;
-  }
-  bool safe = true;
-  visit_expr(statement.value, [&](const Expr& node) {
-    if (node.op != Op::kRead) {
-      return;
-    }
-    if (node.access.tensor == target &&
-        (node.access.otherwise || node.access.indices != statement.target.indices)) {
-      safe = false;
-    }
-    program::visit_index_tensors(node.access, [&](std::uint32_t tensor) { safe = safe && tensor != target; });
-  });
-  return safe;
-}
-
 }  // namespace
 
 std::size_t Producer::dim_of(std::uint32_t loop) const {
@@ -220,6 +200,25 @@ bool is_elementwise(const Program& program, const Statement& statement) {
     seen[*loop] = true;
   }
   return std::find(seen.begin(), seen.end(), false) == seen.end();
+}
+
+bool works_in_place(const Statement& statement) {
+  const std::uint32_t target = statement.target.tensor;
+  if (statement.reduce || has_element_index(statement.target)) {
+    return false;
+  }
+  bool safe = true;
+  visit_expr(statement.value, [&](const Expr& node) {
+    if (node.op != Op::kRead) {
+      return;
+    }
+    if (node.access.tensor == target &&
+        (node.access.otherwise || node.access.indices != statement.target.indices)) {
+      safe = false;
+    }
+    program::visit_index_tensors(node.access, [&](std::uint32_t tensor) { safe = safe && tensor != target; });
+  });
+  return safe;
 }
 
 bool is_producer(const Graph& graph, Place i) {

@@ -87,9 +87,9 @@ bool is_plain_operand(const Expr& operand) {
   return read.op == Op::kRead && !read.access.otherwise && !has_element_index(read.access);
 }
 
-// The time that each element takes, in additions.
+// The time that each element takes, in additions. Elements of index tensors point anywhere in memory.
 int work_of(const Expr& expr) {
-  int work = op_info(expr.op).cost;
+  int work = op_info(expr.op).cost + (expr.op == Op::kRead && has_element_index(expr.access) ? 8 : 0);
   for (const Expr& arg : expr.args) {
     work += work_of(arg);
   }

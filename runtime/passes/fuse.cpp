@@ -7,6 +7,24 @@
 namespace yoke::passes {
 namespace {
 
+// Whether tensor `to` can hold the value of the temporary `from` until statement j: its old value is not needed
+// from where the temporary is first written.
+bool may_hold(const Graph& graph, std::uint32_t from, std::uint32_t to, Place j) {
+  const Tensor& source = graph.program().tensors[from];
+  const Tensor& target = graph.program().tensors[to];
+  if (from == to || source.role != Role::kTemp || source.type != target.type || source.dims != target.dims) {
+    return false;
+  }
+  const Place first = graph.writers(from).front();
+  if (!graph.reads(first, to)) {
+    return !graph.is_touched(to, first, j);
+  }
+  Statement in_place = graph.at(first);
+  rename_tensor(in_place, from, to);
+  return in_place.assign == Assign::kSet && is_elementwise(graph.program(), in_place) &&
+         works_in_place(in_place) && !graph.is_touched(to, first + 1, j);
+}
+
 class Fuser {
  public:
   explicit Fuser(Graph& graph) : graph_(graph), program_(graph.program()) {}
@@ -72,7 +90,7 @@ class Fuser {
     return std::move(result->statement);
   }
 
-  // `y[i] = t[i]` of whole tensors: if no other statement uses y while t is live, y replaces t.
+  // `y[i] = t[i]` of whole tensors: y replaces t.
   bool forward_target(Place j) {
     const Statement& copy = at(j);
     if (graph_.is_removed(j) || graph_.is_grouped(j) || copy.value.op != Op::kRead ||
@@ -82,12 +100,8 @@ class Fuser {
     }
     const std::uint32_t from = copy.value.access.tensor;
     const std::uint32_t to = copy.target.tensor;
-    const Tensor& source = program_.tensors[from];
-    const Tensor& target = program_.tensors[to];
-    if (from == to || source.role != Role::kTemp || source.type != target.type ||
-        source.dims != target.dims || graph_.is_written(from, j + 1, graph_.size()) ||
-        graph_.is_written(to, j + 1, graph_.size()) ||
-        graph_.is_touched(to, graph_.writers(from).front(), j)) {
+    if (!may_hold(graph_, from, to, j) || graph_.is_written(from, j + 1, graph_.size()) ||
+        graph_.is_written(to, j + 1, graph_.size())) {
       return false;
     }
     graph_.remove(j);
@@ -100,7 +114,35 @@ class Fuser {
   const Program& program_;
 };
 
+// `y[i] = f(t[i], ..)`, which uses t for the last time: y holds t too, and the statement works in place.
+bool share(Graph& graph, Place j) {
+  const Statement& statement = graph.at(j);
+  const std::uint32_t to = statement.target.tensor;
+  if (graph.is_grouped(j) || graph.reads(j, to) || !is_elementwise(graph.program(), statement)) {
+    return false;
+  }
+  for (const std::uint32_t from : graph.reads(j)) {
+    Statement after = statement;
+    rename_tensor(after, from, to);
+    if (graph.end_of(from) == j + 1 && works_in_place(after) && may_hold(graph, from, to, j)) {
+      // The earlier name stays, unless the result belongs to the caller.
+      const bool is_argument = graph.target_of(j).role != Role::kTemp;
+      graph.rename(is_argument ? from : to, is_argument ? to : from);
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
+
+bool share_in(Graph& graph) {
+  bool changed = false;
+  for (Place j = 0; j < graph.size(); ++j) {
+    changed = share(graph, j) || changed;
+  }
+  return changed;
+}
 
 bool fuse_in(Graph& graph) {
   bool changed = false;

@@ -92,5 +92,6 @@ bool eliminate_common_in(Graph& graph);
 bool fuse_in(Graph& graph);
 bool schedule_in(Graph& graph);
 bool recompute_in(Graph& graph);
+bool share_in(Graph& graph);
 
 }  // namespace yoke::passes

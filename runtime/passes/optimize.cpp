@@ -23,6 +23,7 @@ constexpr Pass kFold = {fold_constants_in, "fold_constants"};
 constexpr Pass kCommon = {eliminate_common_in, "eliminate_common"};
 constexpr Pass kFuse = {fuse_in, "fuse"};
 constexpr Pass kRecompute = {recompute_in, "recompute"};
+constexpr Pass kShare = {share_in, "share"};
 constexpr Pass kSchedule = {schedule_in, "schedule"};
 
 // Applies the pass to `graph`, which is built if it is empty, and emptied if the program changes.
@@ -91,6 +92,10 @@ Program recompute(Program program) {
   return once(kRecompute, std::move(program));
 }
 
+Program share(Program program) {
+  return once(kShare, std::move(program));
+}
+
 Optimized optimize(Program program) {
   Optimized result;
   std::optional<Graph> graph;
@@ -100,6 +105,8 @@ Optimized optimize(Program program) {
     for (const Pass& pass : {kDead, kFold, kCommon, kFuse, kSchedule, kRecompute}) {
       changed = run(pass, program, result.statistics, graph) || changed;
     }
+    // Last, because a tensor with several values hides from other passes what it holds.
+    changed = changed || run(kShare, program, result.statistics, graph);
   }
   result.final_after = final_after(program);
   result.program = std::move(program);

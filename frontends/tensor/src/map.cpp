@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/map.cpp: elementwise operations: types, broadcasting and constant folding.
+#include <yoke/program/execute.h>
+
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -92,75 +93,23 @@ Dims broadcast_dims(const std::string& operation, const std::vector<Tensor>& arg
   return result;
 }
 
-double folded_number(Op op, double a, double b, bool* known) {
-  switch (op) {
-    case Op::kAdd:
-      return a + b;
-    case Op::kSub:
-      return a - b;
-    case Op::kMul:
-      return a * b;
-    case Op::kDiv:
-      return a / b;
-    case Op::kNeg:
-      return -a;
-    default:
-      *known = false;
-      return 0;
-  }
-}
-
-// The constant result of an operation on f32 or f64 constants, or an empty Tensor. The runtime's passes fold
-// constants of the other types.
+// The constant result of an operation on f32 or f64 constants, or an empty Tensor. Only a constant can take the
+// type of another operand or be taken out of a sum; everything else is simplified by the runtime's passes.
 Tensor fold(Op op, const std::vector<Tensor>& args, const Dims& dims) {
-  if (args.empty() || args.size() > 2 || (args[0].type() != Type::kF32 && args[0].type() != Type::kF64)) {
-    return {};
-  }
-  bool weak = true;
+  std::vector<program::Expr> numbers;
+  const bool weak = std::all_of(args.begin(), args.end(), is_weak);
   for (const Tensor& arg : args) {
-    if (constant_of(arg) == nullptr) {
+    if (constant_of(arg) == nullptr || (arg.type() != Type::kF32 && arg.type() != Type::kF64)) {
       return {};
     }
-    weak = weak && is_weak(arg);
+    numbers.push_back(program::Expr::constant(weak ? Type::kF64 : arg.type(), *number_of(arg)));
   }
-  const Type type = args[0].type();
-  const double a = *number_of(args[0]);
-  const double b = args.size() == 2 ? *number_of(args[1]) : 0;
-  bool known = true;
-  const bool single = type == Type::kF32 && !weak;
-  double value = folded_number(op, a, b, &known);
-  if (!known) {
+  if (program::op_info(op).result != program::Result::kSame) {
     return {};
   }
-  if (single) {
-    // Equals the f32 operation: f64 is wide enough that rounding twice gives the same result.
-    value = static_cast<float>(value);
-  }
-  const Tensor result = constant(type, value, weak);
+  const double value = program::evaluate(program::Expr::make(op, std::move(numbers))).number;
+  const Tensor result = constant(args[0].type(), value, weak);
   return dims.empty() ? result : permute_node(result, dims, {});
-}
-
-// The operand that equals the result, for x + 0, x - 0, x * 1, x / 1 and -(-x); else an empty Tensor.
-Tensor neutral(Op op, const std::vector<Tensor>& args, const Dims& dims) {
-  const auto is = [&](std::size_t i, double value) { return number_of(args[i]) == value; };
-  const auto whole = [&](std::size_t i) { return args[i].dims() == dims; };
-  switch (op) {
-    case Op::kAdd:
-      return is(1, 0) && whole(0) ? args[0] : is(0, 0) && whole(1) ? args[1] : Tensor();
-    case Op::kSub:
-      return is(1, 0) && whole(0) ? args[0] : Tensor();
-    case Op::kMul:
-      return is(1, 1) && whole(0) ? args[0] : is(0, 1) && whole(1) ? args[1] : Tensor();
-    case Op::kDiv:
-    case Op::kPow:
-      return is(1, 1) && whole(0) ? args[0] : Tensor();
-    case Op::kNeg: {
-      const Node& inner = *args[0].node();
-      return inner.kind == Kind::kMap && inner.op == Op::kNeg ? inner.args[0] : Tensor();
-    }
-    default:
-      return {};
-  }
 }
 
 [[noreturn]] void refuse_type(const Tensor& arg, const std::string& operation, const program::OpInfo& info) {
@@ -196,9 +145,6 @@ Tensor map(Op op, std::vector<Tensor> args) {
   }
   Dims dims = broadcast_dims(operation, args);
   if (Tensor result = fold(op, args, dims)) {
-    return result;
-  }
-  if (Tensor result = neutral(op, args, dims)) {
     return result;
   }
   if (op == Op::kPow && number_of(args[1]) == 2.0) {

@@ -109,7 +109,7 @@ Tensor constant_integer(Type type, std::int64_t value, bool weak = false);
 const Node* constant_of(const Tensor& x);
 std::optional<double> number_of(const Tensor& x);  // its value
 
-// An elementwise operation: checks and broadcasts the operands, folds constants, simplifies x * 1 and x + 0.
+// An elementwise operation: checks and broadcasts the operands, and folds constants.
 Tensor map(program::Op op, std::vector<Tensor> args);
 
 // For each operand of the elementwise node whose value is y: dy times the derivative, with the shape of y or,

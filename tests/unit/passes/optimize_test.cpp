@@ -62,34 +62,32 @@ const char* const kTraining =
     "dw1[o, i] = sum[n] dz1[n, o] * x[n, i]";
 
 TEST(Optimize, TrainingStepBecomesContractionsWithEpilogues) {
-  expect_turns(optimized, kArguments, kTraining,
-               "temp x : f32[100, 784]; temp z1 : f32[100, 500]; temp h1 : f32[100, 500]; "
-               "temp z2 : f32[100, 10]; temp logits : f32[100, 10]; temp top : f32[100]; "
-               "temp shifted : f32[100, 10]; temp e : f32[100, 10]; temp s : f32[100]; "
-               "temp ls : f32[100]; temp row_loss : f32[100]; "
-               "temp total : f32[]; temp dz2 : f32[100, 10]; temp dh1 : f32[100, 500]; "
-               "temp dz1 : f32[100, 500];"
-               "x[n, i] = f32(images[row + n, i]) * 0.003921569; "
-               "z1[n, o] = sum[i] x[n, i] * w1[o, i]; "
-               "h1[n, o] = max(z1[n, o] + b1[o], 0); "
-               "z2[n, o] = sum[i] h1[n, i] * w2[o, i]; "
-               "logits[n, o] = z2[n, o] + b2[o]; "
-               "top[n] = max[o] logits[n, o]; "
-               "shifted[n, o] = logits[n, o] - top[n]; "
-               "e[n, o] = exp(shifted[n, o]); "
-               "s[n] = sum[o] e[n, o]; "
-               "ls[n] = log(s[n]); "
-               "row_loss[n] = sum[o] (shifted[n, o] - ls[n]) * f32(i64(labels[row + n]) == o); "
-               "total[] = sum[n] row_loss[n]; "
-               "loss[] = -total[] / 100.0; "
-               "dz2[n, o] = (e[n, o] / s[n] - f32(i64(labels[row + n]) == o)) * 0.01; "
-               "db2[o] = sum[n] dz2[n, o]; "
-               "dw2[o, i] = sum[n] dz2[n, o] * h1[n, i]; "
-               "dh1[n, i] = sum[o] dz2[n, o] * w2[o, i]; "
-               "dz1[n, o] = select(h1[n, o] > 0, dh1[n, o], 0); "
-               "db1[o] = sum[n] dz1[n, o]; "
-               "dw1[o, i] = sum[n] dz1[n, o] * x[n, i]",
-               kSymbols);
+  expect_turns(
+      optimized, kArguments, kTraining,
+      "temp x : f32[100, 784]; temp z1 : f32[100, 500]; temp z2 : f32[100, 10]; temp top : f32[100]; "
+      "temp e : f32[100, 10]; temp s : f32[100]; temp ls : f32[100]; temp row_loss : f32[100]; "
+      "temp dh1 : f32[100, 500];"
+      "x[n, i] = f32(images[row + n, i]) * 0.003921569; "
+      "z1[n, o] = sum[i] x[n, i] * w1[o, i]; "
+      "z1[n, o] = max(z1[n, o] + b1[o], 0); "
+      "z2[n, o] = sum[i] z1[n, i] * w2[o, i]; "
+      "z2[n, o] = z2[n, o] + b2[o]; "
+      "top[n] = max[o] z2[n, o]; "
+      "z2[n, o] = z2[n, o] - top[n]; "
+      "e[n, o] = exp(z2[n, o]); "
+      "s[n] = sum[o] e[n, o]; "
+      "ls[n] = log(s[n]); "
+      "row_loss[n] = sum[o] (z2[n, o] - ls[n]) * f32(i64(labels[row + n]) == o); "
+      "loss[] = sum[n] row_loss[n]; "
+      "loss[] = -loss[] / 100.0; "
+      "e[n, o] = (e[n, o] / s[n] - f32(i64(labels[row + n]) == o)) * 0.01; "
+      "db2[o] = sum[n] e[n, o]; "
+      "dw2[o, i] = sum[n] e[n, o] * z1[n, i]; "
+      "dh1[n, i] = sum[o] e[n, o] * w2[o, i]; "
+      "z1[n, o] = select(z1[n, o] > 0, dh1[n, o], 0); "
+      "db1[o] = sum[n] z1[n, o]; "
+      "dw1[o, i] = sum[n] z1[n, o] * x[n, i]",
+      kSymbols);
 }
 
 TEST(Optimize, OperandsOfContractionsArePlainReads) {

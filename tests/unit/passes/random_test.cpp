@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(Passes, RandomPrograms,
                                          NamedPass{"fold_constants", fold_constants},
                                          NamedPass{"eliminate_common", eliminate_common},
                                          NamedPass{"fuse", fuse}, NamedPass{"schedule", schedule},
-                                         NamedPass{"optimize", optimized}),
+                                         NamedPass{"share", share}, NamedPass{"optimize", optimized}),
                          [](const auto& named) { return std::string(named.param.name); });
 
 TEST(RandomOptimize, IsIdempotent) {

@@ -97,9 +97,6 @@ std::size_t kept_for_backward(const Lowered& lowered, std::uint64_t element_coun
     const bool large = after.program.tensors[t].element_count() >= element_count;
     kept += large && lives[t].byte_count != 0 && lives[t].first < end && lives[t].last >= end ? 1U : 0U;
   }
-  if (testing::Test::HasFailure() || std::getenv("YOKE_PRINT_PROGRAMS") != nullptr) {
-    std::cout << program::print(after.program);
-  }
   return kept;
 }
 

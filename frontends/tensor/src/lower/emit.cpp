@@ -45,7 +45,7 @@ class Writer {
   Expr at(Id id, const std::vector<Index>& indices, bool outside = false) const {
     const Value& value = graph_.values[id];
     if (value.storage && id != root_) {
-      Access access{id, indices, std::nullopt};
+      Access access{value.tensor, indices, std::nullopt};
       if (outside) {
         access.otherwise = program::Literal{};
       }
@@ -124,6 +124,8 @@ class Writer {
         }
         return at(value.args[0], source, outside);
       }
+      case Kind::kStop:
+        return at(value.args[0], indices, outside);
       case Kind::kSlice:
         return at(value.args[0], shifted(node, indices, 1), outside);
       case Kind::kPad:
@@ -211,7 +213,7 @@ Statement reduction(const Graph& graph, Id id, const Writer& writer) {
   const Value& value = graph.values[id];
   Statement statement;
   std::vector<Index> of_label = loops_over(value.dims(), statement);
-  statement.target = {id, of_label, std::nullopt};
+  statement.target = {graph.values[id].tensor, of_label, std::nullopt};
   const std::vector<Index> reduced = loops_over(value.node->reduced, statement);
   for (const Index& index : reduced) {
     statement.reduce_loops.push_back(index.affine.terms[0].id);
@@ -242,7 +244,7 @@ std::vector<Statement> concatenation(const Graph& graph, Id id, const Writer& wr
     std::vector<Index> indices = loops_over(graph.values[part].dims(), statement);
     statement.value = writer.at(part, indices);
     indices[axis].affine.constant = begin;
-    statement.target = {id, std::move(indices), std::nullopt};
+    statement.target = {graph.values[id].tensor, std::move(indices), std::nullopt};
     statements.push_back(std::move(statement));
     begin += static_cast<std::int64_t>(graph.values[part].dims()[axis]);
   }
@@ -252,14 +254,14 @@ std::vector<Statement> concatenation(const Graph& graph, Id id, const Writer& wr
 std::vector<Statement> scattering(const Graph& graph, Id id, const Writer& writer) {
   const Value& value = graph.values[id];
   Statement zero;
-  zero.target = {id, loops_over(value.dims(), zero), std::nullopt};
+  zero.target = {graph.values[id].tensor, loops_over(value.dims(), zero), std::nullopt};
   zero.value = Expr::constant(value.node->type, 0);
   Statement add;
   const std::vector<Index> indices = loops_over(graph.values[value.args[1]].dims(), add);
   const auto ids_rank = static_cast<std::ptrdiff_t>(graph.values[value.args[0]].dims().size());
   std::vector<Index> target = {writer.element(value.args[0], {indices.begin(), indices.begin() + ids_rank})};
   target.insert(target.end(), indices.begin() + ids_rank, indices.end());
-  add.target = {id, std::move(target), std::nullopt};
+  add.target = {graph.values[id].tensor, std::move(target), std::nullopt};
   add.assign = program::Assign::kAdd;
   add.value = writer.at(value.args[1], indices);
   return {std::move(zero), std::move(add)};
@@ -281,48 +283,42 @@ Statement joining(const Graph& graph, Id id, const Writer& writer) {
     }
     return indices;
   };
-  statement.target = {id, indices_of(refinement.result), std::nullopt};
+  statement.target = {graph.values[id].tensor, indices_of(refinement.result), std::nullopt};
   statement.value = writer.at(value.args[0], indices_of(refinement.source));
   return statement;
 }
 
 }  // namespace
 
-Unit emit(const Graph& graph, Id id) {
+std::vector<Statement> emit(const Graph& graph, Id id) {
   const Writer writer(graph, id);
   const Value& value = graph.values[id];
-  Unit unit{id, {}, false};
   switch (value.node->kind) {
     case Kind::kReduce:
-      unit.statements.push_back(reduction(graph, id, writer));
-      break;
+      return {reduction(graph, id, writer)};
     case Kind::kConcat:
-      unit.statements = concatenation(graph, id, writer);
-      break;
+      return concatenation(graph, id, writer);
     case Kind::kScatter:
-      unit.statements = scattering(graph, id, writer);
-      break;
+      return scattering(graph, id, writer);
     default:
-      if (value.node->kind == Kind::kReshape &&
-          !refine(value.node->args[0].dims(), value.dims())->is_view()) {
-        unit.statements.push_back(joining(graph, id, writer));
-        break;
-      }
-      Statement statement;
-      const std::vector<Index> indices = loops_over(value.dims(), statement);
-      statement.target = {id, indices, std::nullopt};
-      statement.value = writer.at(id, indices);
-      unit.statements.push_back(std::move(statement));
+      break;
   }
-  return unit;
+  if (value.node->kind == Kind::kReshape && !refine(value.node->args[0].dims(), value.dims())->is_view()) {
+    return {joining(graph, id, writer)};
+  }
+  Statement statement;
+  const std::vector<Index> indices = loops_over(value.dims(), statement);
+  statement.target = {value.tensor, indices, std::nullopt};
+  statement.value = writer.at(id, indices);
+  return {std::move(statement)};
 }
 
-Unit emit_copy(Id target, Id source, Type type, const Dims& dims) {
+Statement emit_copy(std::uint32_t target, std::uint32_t source, Type type, const Dims& dims) {
   Statement statement;
   const std::vector<Index> indices = loops_over(dims, statement);
   statement.target = {target, indices, std::nullopt};
   statement.value = Expr::read(type, {source, indices, std::nullopt});
-  return {target, {std::move(statement)}, true};
+  return statement;
 }
 
 }  // namespace yoke::detail::lowering

@@ -2,17 +2,16 @@
 // frontends/tensor/src/lower/graph.h: the stages of lowering and their data structures.
 //
 // In order, each in a file of its name:
-//   canonical  merges equal expressions into one value
-//   plan       decides which values get memory
-//   emit       emits the statements of those values
-//   schedule   orders the statements, so that a leaf is overwritten only after it has been read
-//   names      chooses identifiers
+//   graph  numbers the expressions, their symbols and their random draws
+//   plan   decides which values get memory: all but constants and views
+//   emit   emits the statements of those values, one per operation
+//   names  chooses identifiers
+// Everything that makes a program fast is left to the runtime's passes.
 #pragma once
 
 #include <yoke/lower.h>
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -25,15 +24,11 @@ namespace yoke::detail::lowering {
 
 using Id = std::uint32_t;
 
-// One distinct expression.
 struct Value {
   const Node* node = nullptr;
   std::vector<Id> args;
-  // Set by plan():
-  bool required = false;  // must have memory: it is a root, or an operand that must be a plain read
-  bool expanded = false;  // a reader would compute it more often than it has elements
-  bool storage = false;   // has memory; otherwise it is inlined in its readers' statements
-  std::uint64_t uses = 0;
+  bool storage = false;      // set by plan(): has memory; otherwise it is inlined in its readers' statements
+  std::uint32_t tensor = 0;  // of the program, if it has memory
 
   const Dims& dims() const { return node->parameter ? node->parameter->dims : node->dims; }
 };
@@ -53,35 +48,21 @@ class Graph {
  private:
   void add_symbol(const Symbol& symbol, bool is_implicit);
   void number_draws(const std::vector<const Node*>& nodes);
-  Id canonical(const Node& node);
-  std::string key_of(const Node& node, const std::vector<Id>& args) const;
 
   std::unordered_map<const Node*, Id> ids_;
-  std::unordered_map<std::string, Id> keys_;
   std::map<std::string, std::uint32_t> symbol_ids_;
   std::map<std::string, bool> implicit_;
   std::map<std::uint64_t, std::int64_t> streams_;  // assigned to draws without a stream, by Node::order
 };
 
-// Sets Value::storage. Precondition: roots are marked as required.
-void plan(Graph& graph);
+// Sets Value::storage. `roots` have memory in any case.
+void plan(Graph& graph, const std::vector<Id>& roots);
 
-// The statements that compute one tensor. Their accesses refer to values by Id;
-// rename_tensors() replaces the Ids by tensor numbers.
-struct Unit {
-  Id target = 0;  // a value, or an additional Id for a copy
-  std::vector<program::Statement> statements;
-  bool copies = false;  // whether the unit only copies a value
-};
+// The statements that compute a value with memory. Precondition: its arguments have tensors.
+std::vector<program::Statement> emit(const Graph& graph, Id value);
+program::Statement emit_copy(std::uint32_t target, std::uint32_t source, Type type, const Dims& dims);
 
-Unit emit(const Graph& graph, Id value);
-Unit emit_copy(Id target, Id source, Type type, const Dims& dims);
-// Visits every read access of a unit, including elements that are used as indices.
-void for_each_read(const Unit& unit, const std::function<void(const program::Access&)>& visit);
-// Replaces every Id in the unit's accesses by rename(Id).
-void rename_tensors(Unit& unit, const std::function<std::uint32_t(Id)>& rename);
-
-// A future tensor of the program. Several values may share a slot.
+// A future tensor of the program.
 struct Slot {
   std::string name;
   Type type = Type::kF32;
@@ -89,24 +70,6 @@ struct Slot {
   program::Role role = program::Role::kTemp;
   Tensor leaf;
 };
-
-struct Layout {
-  std::vector<Slot> slots;
-  std::unordered_map<Id, std::size_t> slot_of;  // of values with storage, and of targets of copies
-  Id next_target = 0;                           // the next Id for a copy
-
-  std::size_t add(Slot slot) {
-    slots.push_back(std::move(slot));
-    return slots.size() - 1;
-  }
-};
-
-// Orders units so that all readers of a leaf precede the unit that overwrites it. If that is impossible,
-// the new value is computed in a temporary and copied.
-std::vector<Unit> schedule(const Graph& graph, std::vector<Unit> units, Layout& layout);
-// Lets an elementwise statement reuse the memory of a temporary for
-// its result, if no other statement reads the temporary.
-void share_in_place(const std::vector<Unit>& units, Layout& layout);
 
 // Give slots and loops unique identifiers.
 void name_slots(std::vector<Slot>& slots, const std::vector<program::Symbol>& symbols);

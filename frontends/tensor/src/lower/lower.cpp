@@ -54,44 +54,43 @@ std::vector<Update> checked(std::span<const Output> outputs, std::span<const Upd
   return fitted;
 }
 
-// Assigns slots to leaves and outputs and emits the units. A value with several slots is computed in the
-// first one and copied to the others.
+// Assigns tensors to values and emits their statements. An argument that a value cannot be computed in, because
+// it has another value or is still read, becomes a copy at the end.
 class Assembly {
  public:
   Assembly(const std::vector<Tensor>& roots, std::span<const Output> outputs,
            const std::vector<Update>& updates)
       : graph_(roots) {
+    std::vector<Id> stored;
     for (const Output& output : outputs) {
-      graph_.values[graph_.of(output.value)].required = true;
+      stored.push_back(graph_.of(output.value));
     }
     for (const Update& update : updates) {
-      graph_.values[graph_.of(update.value)].required = true;
+      stored.push_back(graph_.of(update.value));
     }
-    plan(graph_);
-    layout_.next_target = static_cast<Id>(graph_.values.size());
+    plan(graph_, stored);
     add_leaves();
     for (const Output& output : outputs) {
-      const std::size_t slot =
-          layout_.add({output.name, output.value.type(), output.value.dims(), Role::kOut, {}});
-      place(graph_.of(output.value), slot);
-    }
-    for (const Update& update : updates) {
-      const std::size_t slot = layout_.slot_of.at(graph_.of(update.leaf));
-      layout_.slots[slot].role = Role::kInOut;
-      if (graph_.of(update.value) != graph_.of(update.leaf)) {
-        place(graph_.of(update.value), slot);
+      const auto tensor = add({output.name, output.value.type(), output.value.dims(), Role::kOut, {}});
+      const Id id = graph_.of(output.value);
+      if (!placed_.insert(id).second) {
+        copies_.push_back({tensor, id});
+      } else {
+        graph_.values[id].tensor = tensor;
       }
     }
-    add_units();
+    add_statements();
+    for (const Copy& copy : copies_) {
+      statements_.push_back(copy_of(copy.target, graph_.values[copy.source].tensor));
+    }
+    add_updates(updates);
   }
 
   Lowered finish(const std::string& program_name) {
-    std::vector<Unit> units = schedule(graph_, std::move(units_), layout_);
-    share_in_place(units, layout_);
     Lowered lowered;
     lowered.program.name = program_identifier(program_name);
     lowered.program.symbols = graph_.symbols;
-    const std::vector<std::uint32_t> tensors = number_slots(units);
+    lowered.program.statements = std::move(statements_);
     name_slots(slots_, graph_.symbols);
     for (const Slot& slot : slots_) {
       lowered.program.tensors.push_back({slot.name, slot.type, slot.dims, slot.role, {}});
@@ -99,17 +98,25 @@ class Assembly {
         lowered.arguments.push_back({slot.name, slot.role, kind_of(slot), slot.leaf});
       }
     }
-    for (Unit& unit : units) {
-      rename_tensors(unit, [&](Id id) { return tensors[layout_.slot_of.at(id)]; });
-      for (auto& statement : unit.statements) {
-        lowered.program.statements.push_back(std::move(statement));
-      }
-    }
     name_loops(lowered.program);
     return lowered;
   }
 
  private:
+  struct Copy {
+    std::uint32_t target = 0;
+    Id source = 0;
+  };
+
+  std::uint32_t add(Slot slot) {
+    slots_.push_back(std::move(slot));
+    return static_cast<std::uint32_t>(slots_.size() - 1);
+  }
+
+  program::Statement copy_of(std::uint32_t target, std::uint32_t source) const {
+    return emit_copy(target, source, slots_[target].type, slots_[target].dims);
+  }
+
   void add_leaves() {
     std::vector<Id> leaves;
     for (Id id = 0; id < graph_.values.size(); ++id) {
@@ -122,53 +129,45 @@ class Assembly {
     });
     for (const Id id : leaves) {
       const Tensor leaf(graph_.values[id].node->shared_from_this());
-      layout_.slot_of[id] = layout_.add({leaf.name(), leaf.type(), leaf.dims(), Role::kIn, leaf});
+      graph_.values[id].tensor = add({leaf.name(), leaf.type(), leaf.dims(), Role::kIn, leaf});
+      placed_.insert(id);
     }
   }
 
-  void place(Id id, std::size_t slot) {
-    if (layout_.slot_of.try_emplace(id, slot).second) {
-      return;
-    }
-    const Id copy = layout_.next_target++;
-    layout_.slot_of[copy] = slot;
-    copies_.push_back(emit_copy(copy, id, layout_.slots[slot].type, layout_.slots[slot].dims));
-  }
-
-  void add_units() {
+  void add_statements() {
     for (Id id = 0; id < graph_.values.size(); ++id) {
-      const Value& value = graph_.values[id];
+      Value& value = graph_.values[id];
       if (!value.storage || graph_.is_leaf(id)) {
         continue;
       }
-      if (!layout_.slot_of.contains(id)) {
-        layout_.slot_of[id] =
-            layout_.add({value.node->name, value.node->type, value.dims(), Role::kTemp, {}});
+      if (!placed_.contains(id)) {
+        value.tensor = add({value.node->name, value.node->type, value.dims(), Role::kTemp, {}});
       }
-      units_.push_back(emit(graph_, id));
+      for (program::Statement& statement : emit(graph_, id)) {
+        statements_.push_back(std::move(statement));
+      }
     }
-    units_.insert(units_.end(), copies_.begin(), copies_.end());
   }
 
-  // The tensor number of each slot: arguments first, then temporaries in the order of their first statement.
-  // Unused slots keep the number ~0.
-  std::vector<std::uint32_t> number_slots(const std::vector<Unit>& units) {
-    std::vector<std::uint32_t> numbers(layout_.slots.size(), ~std::uint32_t{0});
-    const auto take = [&](std::size_t slot) {
-      if (numbers[slot] == ~std::uint32_t{0}) {
-        numbers[slot] = static_cast<std::uint32_t>(slots_.size());
-        slots_.push_back(layout_.slots[slot]);
+  // Leaves are overwritten last. A new value that is another leaf's old value is saved before that.
+  void add_updates(const std::vector<Update>& updates) {
+    std::vector<program::Statement> last;
+    for (const Update& update : updates) {
+      const std::uint32_t leaf = graph_.values[graph_.of(update.leaf)].tensor;
+      const Id id = graph_.of(update.value);
+      std::uint32_t source = graph_.values[id].tensor;
+      slots_[leaf].role = Role::kInOut;
+      if (source == leaf) {
+        continue;
       }
-    };
-    for (std::size_t slot = 0; slot < layout_.slots.size(); ++slot) {
-      if (layout_.slots[slot].role != Role::kTemp) {
-        take(slot);
+      if (graph_.is_leaf(id)) {
+        const std::uint32_t saved = add({"", slots_[leaf].type, slots_[leaf].dims, Role::kTemp, {}});
+        statements_.push_back(copy_of(saved, source));
+        source = saved;
       }
+      last.push_back(copy_of(leaf, source));
     }
-    for (const Unit& unit : units) {
-      take(layout_.slot_of.at(unit.target));
-    }
-    return numbers;
+    statements_.insert(statements_.end(), last.begin(), last.end());
   }
 
   static LoweredArgument::Kind kind_of(const Slot& slot) {
@@ -186,10 +185,10 @@ class Assembly {
   }
 
   Graph graph_;
-  Layout layout_;
-  std::vector<Unit> units_;
-  std::vector<Unit> copies_;
-  std::vector<Slot> slots_;  // in the program's order
+  std::set<Id> placed_;      // values that have an argument as their tensor
+  std::vector<Slot> slots_;  // the program's tensors
+  std::vector<Copy> copies_;
+  std::vector<program::Statement> statements_;
 };
 
 }  // namespace

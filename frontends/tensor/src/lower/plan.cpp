@@ -8,102 +8,86 @@
 namespace yoke::detail::lowering {
 namespace {
 
-using program::Op;
-
-// Operations per statement. Far below the format's limit on the depth of expressions.
-constexpr std::uint64_t kLongestExpression = 40;
-
-bool is_view_reshape(const Node& reshape) {
-  return refine(reshape.args[0].dims(), reshape.dims)->is_view();
-}
-
-bool is_view(const Node& node) {
-  switch (node.kind) {
-    case Kind::kPermute:
-    case Kind::kSlice:
-    case Kind::kPad:
-    case Kind::kGather:
-    case Kind::kTake:
-      return true;
-    case Kind::kReshape:
-      return is_view_reshape(node);
-    default:
-      return false;
-  }
-}
-
-// Always has memory.
-bool is_intrinsic(const Node& node) {
-  switch (node.kind) {
-    case Kind::kPlaceholder:
-    case Kind::kLiteral:
-    case Kind::kParameter:
-    case Kind::kReduce:
-    case Kind::kConcat:
-    case Kind::kScatter:
-      return true;
-    case Kind::kReshape:
-      return !is_view_reshape(node);
-    default:
-      return false;
-  }
-}
-
-// Whether computing an element costs more than reading it from memory.
-bool is_expensive(const Node& node) {
-  if (node.kind == Kind::kRandom) {
-    return true;
-  }
-  return node.kind == Kind::kMap && program::op_info(node.op).cost > 1 && node.op != Op::kFma;
-}
-
-// Whether every reader may compute it again.
-bool is_trivial(const Node& node) {
-  return node.kind == Kind::kMap && (node.op == Op::kCast || node.op == Op::kNeg);
-}
+// Operations in one statement, far below the format's limit on the depth of expressions.
+constexpr int kLongestExpression = 40;
 
 class Planner {
  public:
-  explicit Planner(Graph& graph) : graph_(graph) {}
+  explicit Planner(Graph& graph)
+      : graph_(graph), is_narrowed_(graph.values.size(), true), depth_(graph.values.size(), 0) {}
 
-  void run() {
-    for (std::size_t i = graph_.values.size(); i-- > 0;) {
-      decide(static_cast<Id>(i));
-      propagate(static_cast<Id>(i));
+  void run(const std::vector<Id>& roots) {
+    for (Value& value : graph_.values) {
+      value.storage = !is_inlined(*value.node) || narrows(value);
     }
-    limit_length();
+    for (const Id root : roots) {
+      require(root);
+    }
+    for (auto id = static_cast<Id>(graph_.values.size()); id-- > 0;) {
+      narrow(id);
+      require_operands(value(id));
+    }
   }
 
  private:
   Value& value(Id id) { return graph_.values[id]; }
-  std::uint64_t count(Id id) { return element_count(value(id).dims()); }
-  bool has_memory(Id id) { return value(id).required || is_intrinsic(*value(id).node); }
-
-  void decide(Id id) {
-    Value& own = value(id);
-    const Kind kind = own.node->kind;
-    const bool computes = kind == Kind::kMap || kind == Kind::kRandom;
-    own.storage =
-        has_memory(id) ||
-        (computes && ((own.uses > 1 && !is_trivial(*own.node)) || (own.expanded && is_expensive(*own.node))));
+  void require(Id id) {
+    value(id).storage = true;
+    is_narrowed_[id] = false;
   }
 
-  void propagate(Id id) {
-    const Value own = value(id);
-    const std::uint64_t weight = own.storage ? 1 : own.uses;
-    for (const Id arg : own.args) {
-      value(arg).uses += weight;
-      if ((!own.storage && own.expanded) || (own.node->kind != Kind::kReduce && count(id) > count(arg))) {
-        value(arg).expanded = true;
-      }
+  // Constants and index arithmetic.
+  static bool is_inlined(const Node& node) {
+    switch (node.kind) {
+      case Kind::kConstant:
+      case Kind::kSymbol:
+      case Kind::kIota:
+      case Kind::kPermute:
+      case Kind::kSlice:
+      case Kind::kPad:
+      case Kind::kStop:
+      case Kind::kGather:
+      case Kind::kTake:
+        return true;
+      case Kind::kReshape:
+        return refine(node.args[0].dims(), node.dims)->is_view();
+      default:
+        return false;
     }
+  }
+
+  // Of a map of which only a slice is used, the slice gets memory instead.
+  bool narrows(const Value& slice) {
+    if (slice.node->kind != Kind::kSlice ||
+        element_count(slice.dims()) >= element_count(value(slice.args[0]).dims())) {
+      return false;
+    }
+    Id base = slice.args[0];
+    while (is_inlined(*value(base).node) && !value(base).args.empty()) {
+      base = value(base).args[0];
+    }
+    return value(base).node->kind == Kind::kMap;
+  }
+
+  // Precondition: all users of the value are done.
+  void narrow(Id id) {
+    Value& own = value(id);
+    const bool narrowed = is_narrowed_[id] && depth_[id] > 0 && depth_[id] < kLongestExpression;
+    if (narrowed && own.node->kind == Kind::kMap) {
+      own.storage = false;
+    }
+    for (const Id arg : own.args) {
+      is_narrowed_[arg] = is_narrowed_[arg] && (own.storage ? narrows(own) : narrowed);
+      depth_[arg] = std::max(depth_[arg], own.storage ? 1 : depth_[id] + 1);
+    }
+  }
+
+  void require_operands(const Value& own) {
     switch (own.node->kind) {
       case Kind::kReduce:
         // Backends recognize contractions by their operands, which must be plain reads.
-        for (const Id arg : own.args) {
-          if (own.args.size() > 1) {
-            require_plain(arg);
-          }
+        for (std::size_t i = 0; own.args.size() > 1 && i < own.args.size(); ++i) {
+          require_plain(own.args[i]);
         }
         break;
       case Kind::kPad:
@@ -124,26 +108,23 @@ class Planner {
 
   // Ensures that `id` can be read as tensor[loop + constant + symbol, ...].
   void require_plain(Id id) {
-    Id base = id;
-    while (!has_memory(base) &&
-           (value(base).node->kind == Kind::kPermute || value(base).node->kind == Kind::kSlice)) {
-      base = value(base).args[0];
+    while (!value(id).storage &&
+           (value(id).node->kind == Kind::kPermute || value(id).node->kind == Kind::kSlice ||
+            value(id).node->kind == Kind::kStop)) {
+      id = value(id).args[0];
     }
-    if (!has_memory(base)) {
-      // Of a slice of a larger value, only the slice is computed.
-      value(count(id) < count(base) ? id : base).required = true;
-    }
+    require(id);
   }
 
   // Ensures that `id` can be read with an `else`. An index must be out of range for `id` exactly if it is
   // out of range for the tensor, so there may be no slice or dropped axis in between.
   void require_source(Id id) {
-    Id base = id;
-    while (!has_memory(base) && value(base).node->kind == Kind::kPermute &&
-           uses_every_axis(*value(base).node)) {
-      base = value(base).args[0];
+    while (!value(id).storage &&
+           (value(id).node->kind == Kind::kStop ||
+            (value(id).node->kind == Kind::kPermute && uses_every_axis(*value(id).node)))) {
+      id = value(id).args[0];
     }
-    value(base).required = true;
+    require(id);
   }
 
   static bool uses_every_axis(const Node& permute) {
@@ -155,25 +136,15 @@ class Planner {
     return true;
   }
 
-  void limit_length() {
-    std::vector<std::uint64_t> length(graph_.values.size(), 0);
-    for (std::size_t i = 0; i < graph_.values.size(); ++i) {
-      Value& own = graph_.values[i];
-      length[i] = is_view(*own.node) ? 0 : own.node->kind == Kind::kRandom ? 6 : 1;
-      for (const Id arg : own.args) {
-        length[i] += value(arg).storage ? 0 : length[arg];
-      }
-      own.storage = own.storage || (own.node->kind == Kind::kMap && length[i] > kLongestExpression);
-    }
-  }
-
   Graph& graph_;
+  std::vector<bool> is_narrowed_;  // whether all users so far need only a slice
+  std::vector<int> depth_;         // the most operations above the value in a statement; 0: it has no users
 };
 
 }  // namespace
 
-void plan(Graph& graph) {
-  Planner(graph).run();
+void plan(Graph& graph, const std::vector<Id>& roots) {
+  Planner(graph).run(roots);
 }
 
 }  // namespace yoke::detail::lowering

@@ -29,6 +29,9 @@ program::Program schedule(program::Program program);
 // again from what is in memory anyway, and does so.
 program::Program recompute(program::Program program);
 
+// Lets an elementwise statement write its result where it reads a temporary for the last time.
+program::Program share(program::Program program);
+
 // What optimize() did. Counts do not depend on the machine.
 struct Statistics {
   std::uint64_t rounds = 0;
