@@ -46,8 +46,8 @@ std::string read_text(const std::string& file) {
 std::vector<std::int64_t> symbol_values(const program::Program& program,
                                         const std::vector<std::string>& given) {
   std::vector<std::int64_t> values;
-  for (const program::Symbol& symbol : program.symbols) {
-    values.push_back(symbol.low);
+  for (std::size_t i = 0; i < program.launch_symbol_count(); ++i) {
+    values.push_back(program.symbols[i].low);
   }
   for (const std::string& word : given) {
     const std::size_t equals = word.find('=');

@@ -35,10 +35,15 @@ class Compiler {
   }
 
   CompiledProgram compile() {
-    const auto count = static_cast<std::uint32_t>(program().statements.size());
-    for (std::uint32_t next = 0; next < count;) {
-      const std::uint32_t taken = matrix_product(next);
-      next += taken != 0 ? taken : tile_group(next);
+    for (const program::Block& block : program().blocks()) {
+      const std::size_t first_step = result_.steps.size();
+      for (auto next = static_cast<std::uint32_t>(block.first); next < block.last;) {
+        const std::uint32_t taken = matrix_product(next);
+        next += taken != 0 ? taken : tile_group(next);
+      }
+      for (std::size_t i = first_step; i < result_.steps.size(); ++i) {
+        result_.steps[i].repeat = block.repeat;
+      }
     }
     if (!plan_only_) {
       place_memory();
@@ -65,7 +70,7 @@ class Compiler {
     }
     MatmulStep step;
     std::optional<BiasAdd> bias;
-    if (id + 1 < program().statements.size()) {
+    if (id + 1 < program().statements.size() && program().statements[id + 1].repeat == statement.repeat) {
       bias = recognize_bias(program(), statement, *contraction, program().statements[id + 1]);
     }
     if (bias && (bias->target.tensor == contraction->t.tensor ||
@@ -79,7 +84,7 @@ class Compiler {
         note(id, true,
              "oneDNN matmul (" + step.dnnl->implementation() + ") with the bias of the next statement");
         note(id + 1, true, "bias of the preceding oneDNN matmul");
-        result_.steps.push_back({{id, id + 1}, std::move(step)});
+        result_.steps.push_back({{id, id + 1}, -1, std::move(step)});
         return 2;
       }
     }
@@ -96,7 +101,7 @@ class Compiler {
       return 0;
     }
     step.contraction = std::move(*contraction);
-    result_.steps.push_back({{id}, std::move(step)});
+    result_.steps.push_back({{id}, -1, std::move(step)});
     return 1;
   }
 
@@ -125,7 +130,7 @@ class Compiler {
       reason = result_.notes[id].reason.empty() ? reason : result_.notes[id].reason;
       note(id, !kernel.element_wise, reason);
     }
-    result_.steps.push_back({group, std::move(kernel)});
+    result_.steps.push_back({group, -1, std::move(kernel)});
     return static_cast<std::uint32_t>(group.size());
   }
 
@@ -146,38 +151,41 @@ class Compiler {
   // Lays out the workspace: temporaries by liveness over the steps, then the scratch that all steps share.
   void place_memory() {
     const std::size_t tensors = program().tensors.size();
-    std::vector<program::Lifetime> lives(tensors);
-    const auto touch = [&](std::uint32_t tensor, std::uint64_t step) {
-      if (program().tensors[tensor].role != program::Role::kTemp) {
-        return;
-      }
-      program::Lifetime& life = lives[tensor];
-      life.first = life.byte_count == 0 ? step : life.first;
-      life.byte_count = program().tensors[tensor].byte_count();
-      life.last = step;
-    };
-    std::uint64_t scratch = 0;
+    std::vector<program::Lifetime> lives = program::lifetimes(program());
+    std::vector<std::uint64_t> step_of(program().statements.size());
     for (std::size_t i = 0; i < result_.steps.size(); ++i) {
-      const Step& step = result_.steps[i];
+      for (const std::uint32_t id : result_.steps[i].statements) {
+        step_of[id] = i;
+      }
+    }
+    std::vector<bool> stored(tensors);
+    std::uint64_t scratch = 0;
+    for (const Step& step : result_.steps) {
       if (const auto* kernel = std::get_if<TileKernel>(&step.work)) {
         for (const Stream& stream : kernel->streams) {
-          touch(stream.tensor, i);
+          stored[stream.tensor] = true;
         }
         for (const Bounded& bounded : kernel->bounded) {
-          touch(bounded.tensor, i);
+          stored[bounded.tensor] = true;
         }
         scratch = std::max(scratch, kernel->scratch_byte_count);
         continue;
       }
       const auto& matmul = std::get<MatmulStep>(step.work);
       for (const Operand* operand : {&matmul.contraction.a, &matmul.contraction.b, &matmul.contraction.t}) {
-        touch(operand->tensor, i);
+        stored[operand->tensor] = true;
       }
       if (matmul.bias) {
-        touch(matmul.bias->tensor, i);
+        stored[matmul.bias->tensor] = true;
       }
       scratch = std::max(scratch,
                          matmul.dnnl ? matmul.dnnl->scratch_byte_count() : matmul.own->scratch_byte_count());
+    }
+    for (std::size_t i = 0; i < tensors; ++i) {
+      program::Lifetime& life = lives[i];
+      life = stored[i] && life.byte_count != 0
+                 ? program::Lifetime{life.byte_count, step_of[life.first], step_of[life.last]}
+                 : program::Lifetime{};
     }
     const program::MemoryPlan plan = program::plan_memory(lives);
     result_.temp_offset.assign(tensors, CompiledProgram::kNotInMemory);

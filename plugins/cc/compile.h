@@ -27,6 +27,7 @@ struct MatmulStep {
 
 struct Step {
   std::vector<std::uint32_t> statements;
+  std::int32_t repeat = -1;  // as in program::Statement
   std::variant<MatmulStep, TileKernel> work;
 };
 

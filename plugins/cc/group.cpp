@@ -3,6 +3,7 @@
 #include "group.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "access.h"
 
@@ -71,9 +72,10 @@ std::vector<std::uint32_t> group_from(const Program& program, std::uint32_t firs
   if (!is_elementwise(program, program.statements[first])) {
     return group;
   }
+  const std::int32_t repeat = program.statements[first].repeat;
   for (std::uint32_t next = first + 1; next < program.statements.size() && group.size() < kLargestGroup;
        ++next) {
-    if (!joins(program, group, program.statements[next])) {
+    if (program.statements[next].repeat != repeat || !joins(program, group, program.statements[next])) {
       break;
     }
     group.push_back(next);
@@ -85,25 +87,36 @@ bool is_needed_after(const Program& program, std::uint32_t tensor, std::uint32_t
   if (program.tensors[tensor].role != program::Role::kTemp) {
     return true;
   }
-  for (std::size_t i = last + 1; i < program.statements.size(); ++i) {
-    const Statement& statement = program.statements[i];
-    if (reads(statement, tensor)) {
-      return true;
+  // Whether a statement in [from, to) reads the value; empty if it survives them unread.
+  const auto read_in = [&](std::size_t from, std::size_t to) -> std::optional<bool> {
+    for (std::size_t i = from; i < to; ++i) {
+      const Statement& statement = program.statements[i];
+      if (reads(statement, tensor)) {
+        return true;
+      }
+      if (statement.target.tensor == tensor && overwrites_target(program, statement)) {
+        return false;
+      }
     }
-    if (statement.target.tensor != tensor || has_element_index(statement.target)) {
-      continue;
+    return std::nullopt;
+  };
+  std::size_t end = last + 1;
+  const std::int32_t repeat = program.statements[last].repeat;
+  if (repeat >= 0) {
+    std::size_t begin = last;
+    for (; begin > 0 && program.statements[begin - 1].repeat == repeat; --begin) {
     }
-    // The statement overwrites the whole tensor before any read: the old value is dead.
-    const Form form = linear_form(program, statement, statement.target);
-    std::uint64_t written = 1;
-    for (std::size_t loop = 0; loop < statement.loops.size(); ++loop) {
-      written *= form.loops[loop] != 0 ? statement.loops[loop].extent : 1;
+    for (; end < program.statements.size() && program.statements[end].repeat == repeat; ++end) {
     }
-    if (written == program.tensors[tensor].element_count() && is_injective(form, statement.loops)) {
-      return false;
+    const auto in_this_round = read_in(last + 1, end);
+    if (in_this_round) {
+      return *in_this_round;
+    }
+    if (read_in(begin, last + 1).value_or(false)) {
+      return true;  // in the next round
     }
   }
-  return false;
+  return read_in(end, program.statements.size()).value_or(false);
 }
 
 }  // namespace yoke::cc

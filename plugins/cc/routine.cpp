@@ -9,6 +9,7 @@ extern "C" int omp_get_max_threads();
 extern "C" void omp_set_num_threads(int count);
 #endif
 
+#include <algorithm>
 #include <utility>
 
 namespace yoke::cc {
@@ -48,7 +49,9 @@ OpenMpThreads::~OpenMpThreads() {
 
 BoundProgram::BoundProgram(std::shared_ptr<const CompiledProgram> compiled,
                            std::span<std::byte* const> arguments, std::byte* workspace)
-    : compiled_(std::move(compiled)), scratch_(workspace + compiled_->scratch_offset) {
+    : compiled_(std::move(compiled)),
+      symbols_(compiled_->program.symbols.size()),
+      scratch_(workspace + compiled_->scratch_offset) {
   const program::Program& program = compiled_->program;
   std::size_t next = 0;
   for (std::size_t i = 0; i < program.tensors.size(); ++i) {
@@ -79,12 +82,33 @@ std::byte* BoundProgram::address(const Operand& operand, std::span<const std::in
 
 void BoundProgram::launch(std::span<const std::int64_t> symbol_values) {
   const OpenMpThreads threads(compiled_->threads);
-  for (std::size_t i = 0; i < steps_.size(); ++i) {
+  std::copy(symbol_values.begin(), symbol_values.end(), symbols_.begin());
+  const std::vector<Step>& steps = compiled_->steps;
+  for (std::size_t first = 0, last = 0; first < steps.size(); first = last) {
+    const std::int32_t repeat = steps[first].repeat;
+    while (last < steps.size() && steps[last].repeat == repeat) {
+      ++last;
+    }
+    if (repeat < 0) {
+      run(first, last);
+      continue;
+    }
+    const auto variable = static_cast<std::size_t>(repeat);
+    const program::Symbol& symbol = compiled_->program.symbols[variable];
+    for (std::uint64_t round = 0; round < symbol.value_count(); ++round) {
+      symbols_[variable] = symbol.low + static_cast<std::int64_t>(round) * symbol.step;
+      run(first, last);
+    }
+  }
+}
+
+void BoundProgram::run(std::size_t first, std::size_t last) {
+  for (std::size_t i = first; i < last; ++i) {
     const Step& step = compiled_->steps[i];
     if (const auto* kernel = std::get_if<TileKernel>(&step.work)) {
-      run(*kernel, steps_[i], symbol_values);
+      run(*kernel, steps_[i], symbols_);
     } else {
-      run(std::get<MatmulStep>(step.work), steps_[i], symbol_values);
+      run(std::get<MatmulStep>(step.work), steps_[i], symbols_);
     }
   }
 }

@@ -39,6 +39,7 @@ class BoundProgram {
     std::vector<TileState> states;  // one per thread
   };
 
+  void run(std::size_t first, std::size_t last);  // steps
   void run(const TileKernel& kernel, BoundStep& bound, std::span<const std::int64_t> symbol_values);
   void run(const MatmulStep& matmul, BoundStep& bound, std::span<const std::int64_t> symbol_values);
   std::byte* address(const Operand& operand, std::span<const std::int64_t> symbol_values) const;
@@ -46,6 +47,7 @@ class BoundProgram {
   std::shared_ptr<const CompiledProgram> compiled_;
   std::vector<std::byte*> tensors_;
   std::vector<BoundStep> steps_;
+  std::vector<std::int64_t> symbols_;  // of the launch, and the variables of repeat blocks
   std::byte* scratch_;
 };
 

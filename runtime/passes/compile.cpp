@@ -105,7 +105,7 @@ Code::Entry describe_entry(const Device& device, yoke_code* code, std::uint32_t 
   detail::call<&yoke_program_api::code_describe>(device, code, number, &info);
   const auto arguments = program.arguments();
   if (text_of(info.name) != program.name || info.argument_count != arguments.size() ||
-      info.symbol_count != program.symbols.size()) {
+      info.symbol_count != program.launch_symbol_count()) {
     throw_mismatch(device, "code_describe",
                    "described entry '" + program.name + "' differently from the program");
   }
@@ -118,7 +118,8 @@ Code::Entry describe_entry(const Device& device, yoke_code* code, std::uint32_t 
   for (std::uint32_t i = 0; i < arguments.size(); ++i) {
     entry.arguments.push_back(describe_argument(device, code, number, i, program.tensors[arguments[i]]));
   }
-  for (const auto& symbol : program.symbols) {
+  for (std::size_t i = 0; i < program.launch_symbol_count(); ++i) {
+    const auto& symbol = program.symbols[i];
     entry.symbols.push_back({symbol.name, symbol.low, symbol.high, symbol.step});
   }
   return entry;

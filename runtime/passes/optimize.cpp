@@ -28,6 +28,9 @@ constexpr Pass kSchedule = {schedule_in, "schedule"};
 
 // Applies the pass to `graph`, which is built if it is empty, and emptied if the program changes.
 bool run(const Pass& pass, Program& program, Statistics& statistics, std::optional<Graph>& graph) {
+  if (program.launch_symbol_count() != program.symbols.size()) {
+    return false;  // the passes do not understand repeat blocks yet
+  }
   if (!graph) {
     graph.emplace(program, statistics);
   }

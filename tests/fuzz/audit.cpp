@@ -2,6 +2,7 @@
 // tests/fuzz/audit.cpp: walks through the iterations of a program, as audit.h describes.
 #include "audit.h"
 
+#include <yoke/program/access.h>
 #include <yoke/program/text.h>
 
 #include <optional>
@@ -28,7 +29,8 @@ using program::Tensor;
 class Audit {
  public:
   Audit(const Program& program, std::span<const std::int64_t> symbols)
-      : program_(program), symbols_(symbols) {
+      : program_(program), symbols_(symbols.begin(), symbols.end()) {
+    symbols_.resize(program.symbols.size());
     for (const Tensor& tensor : program.tensors) {
       const bool given = tensor.role == Role::kIn || tensor.role == Role::kInOut;
       written_.emplace_back(tensor.element_count(), given);
@@ -36,9 +38,7 @@ class Audit {
   }
 
   void run() {
-    for (const Statement& one : program_.statements) {
-      walk(one);
-    }
+    program::run_in_order(program_, symbols_, [this](std::size_t i) { walk(program_.statements[i]); });
     for (std::size_t i = 0; i < program_.tensors.size(); ++i) {
       const Tensor& tensor = program_.tensors[i];
       for (const bool written : written_[i]) {
@@ -105,13 +105,13 @@ class Audit {
     return element(access.tensor, access.indices);
   }
 
-  void check_written(std::uint32_t tensor, std::uint64_t number) const {
+  void check_written(std::uint32_t tensor, std::uint64_t number) {
     if (!written_[tensor][number]) {
       wrong("element " + std::to_string(number) + " of '" + program_.tensors[tensor].name +
             "' was never written");
     }
     if (tensor == statement_->target.tensor && target_.number != number) {
-      wrong("an element of the target is read that another iteration writes");
+      others_.insert(number);
     }
   }
 
@@ -147,6 +147,7 @@ class Audit {
     counters_.assign(statement.loops.size(), 0);
     const std::size_t outer = statement.loops.size() - statement.reduce_loops.size();
     std::set<std::uint64_t> targets;
+    others_.clear();
     do {
       target_ = locate(statement.target);
       if (target_.outside) {
@@ -166,13 +167,17 @@ class Audit {
       } while (advance(outer, statement.loops.size()));
     } while (advance(0, outer));
     for (const std::uint64_t number : targets) {
+      if (others_.contains(number)) {
+        wrong("an element of the target is read that another iteration writes");
+      }
       written_[statement.target.tensor][number] = true;
     }
   }
 
   const Program& program_;
-  std::span<const std::int64_t> symbols_;
+  std::vector<std::int64_t> symbols_;       // the variables of repeat blocks included
   std::vector<std::vector<bool>> written_;  // per tensor, per element
+  std::set<std::uint64_t> others_;          // elements of the target that iterations for other elements read
   const Statement* statement_ = nullptr;
   std::vector<std::int64_t> counters_;
   Element target_;

@@ -26,7 +26,8 @@ using program::Tensor;
 // Chooses the first, the last or a random value of each symbol.
 std::vector<std::int64_t> symbol_values(const Program& program, std::mt19937_64& random, int choice) {
   std::vector<std::int64_t> values;
-  for (const auto& symbol : program.symbols) {
+  for (std::size_t i = 0; i < program.launch_symbol_count(); ++i) {
+    const program::Symbol& symbol = program.symbols[i];
     const std::uint64_t span =
         static_cast<std::uint64_t>(symbol.high) - static_cast<std::uint64_t>(symbol.low);
     const std::uint64_t last = (span - 1) / static_cast<std::uint64_t>(symbol.step);
@@ -111,6 +112,10 @@ bool is_small(const Program& program) {
     std::uint64_t count = 1;
     for (const auto& loop : statement.loops) {
       count = std::min(count * std::min(loop.extent, kMostIterations + 1), kMostIterations + 1);
+    }
+    if (statement.repeat >= 0) {
+      const std::uint64_t rounds = program.symbols[static_cast<std::size_t>(statement.repeat)].value_count();
+      count *= std::min(rounds, kMostIterations + 1);
     }
     iterations += count;
   }

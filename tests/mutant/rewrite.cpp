@@ -175,6 +175,38 @@ void halve_low_bit(Expr& expr) {
   }
 }
 
+// Replaces the variable by a number in all indices that are not read from tensors.
+void hold_variable(Statement& statement, std::uint32_t variable, std::int64_t value) {
+  const auto hold = [&](program::Access& access) {
+    for (program::Index& index : access.indices) {
+      std::erase_if(index.affine.terms, [&](const Affine::Term& term) {
+        const bool found = term.is_symbol && term.id == variable;
+        index.affine.constant += found ? term.coefficient * value : 0;
+        return found;
+      });
+    }
+  };
+  hold(statement.target);
+  change_each(statement.value, [&](Expr& expr) {
+    if (expr.op == Op::kRead) {
+      hold(expr.access);
+    }
+  });
+}
+
+void plant_in_repeats(Program& program) {
+  for (program::Symbol& symbol : program.symbols) {
+    const bool skips = on<"repeat_skips_its_last_round">() && symbol.is_variable && symbol.value_count() > 1;
+    symbol.high -= skips ? symbol.step : 0;
+  }
+  for (Statement& statement : program.statements) {
+    if (on<"repeat_does_not_advance_its_variable">() && statement.repeat >= 0) {
+      const auto variable = static_cast<std::uint32_t>(statement.repeat);
+      hold_variable(statement, variable, program.symbols[variable].low);
+    }
+  }
+}
+
 void plant_in_operations(Program& program) {
   const auto plant = [&](bool is_on, const Change& change) {
     if (is_on) {
@@ -221,6 +253,7 @@ std::vector<Program> planted_variants(const Program& source) {
   plant_in_indices(changed);
   plant_in_reductions(changed);
   plant_in_operations(changed);
+  plant_in_repeats(changed);
   std::vector<Program> variants = {std::move(changed)};
   if (on<"sum_order_changes">()) {
     variants.push_back(with_sums_reversed(source));

@@ -201,13 +201,26 @@ void drop_symbols(Case& one) {
     }
   };
   all(mark);
+  const std::size_t launched = one.program.launch_symbol_count();
+  std::fill(kept.begin() + static_cast<std::ptrdiff_t>(launched), kept.end(), false);
+  for (const Statement& statement : one.program.statements) {
+    if (statement.repeat >= 0) {
+      kept[static_cast<std::size_t>(statement.repeat)] = true;
+    }
+  }
   const std::vector<std::uint32_t> numbers = renumbered(kept);
+  for (Statement& statement : one.program.statements) {
+    statement.repeat = statement.repeat < 0
+                           ? -1
+                           : static_cast<std::int32_t>(numbers[static_cast<std::size_t>(statement.repeat)]);
+  }
   all([&](Affine& affine) {
     for (Affine::Term& term : affine.terms) {
       term.id = term.is_symbol ? numbers[term.id] : term.id;
     }
   });
   keep(one.program.symbols, kept);
+  kept.resize(launched);
   for (auto& values : one.launches) {
     keep(values, kept);
   }
@@ -283,6 +296,8 @@ void normalize_guards(Expr& expr) {
   }
 }
 
+}  // namespace
+
 bool is_valid(const Program& program) {
   try {
     program::parse_and_verify(program::print(program));
@@ -291,8 +306,6 @@ bool is_valid(const Program& program) {
     return false;
   }
 }
-
-}  // namespace
 
 bool tidy(Case& one) {
   Program& program = one.program;

@@ -22,6 +22,8 @@ void renumber_hints(program::Program& program);
 // Replaces a loop or symbol by a number in the whole statement. The loop stays in the list, unused.
 void replace_term(program::Statement& statement, bool is_symbol, std::uint32_t id, std::int64_t value);
 
+bool is_valid(const program::Program& program);
+
 // Repairs a case after an edit: updates roles to what is read and written, puts loops in order, and
 // removes unused tensors, symbols, loops and hints. Returns whether the case is valid.
 bool tidy(Case& one);

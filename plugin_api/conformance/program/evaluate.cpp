@@ -3,6 +3,8 @@
 // reference executor, with bounds instead of numbers.
 #include "evaluate.h"
 
+#include <yoke/program/access.h>
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -105,7 +107,8 @@ class Evaluation {
  public:
   Evaluation(const Program& program, std::span<const std::span<const std::byte>> arguments,
              std::span<const std::int64_t> symbols)
-      : program_(program), symbols_(symbols), memory_(program.tensors.size()) {
+      : program_(program), symbols_(symbols.begin(), symbols.end()), memory_(program.tensors.size()) {
+    symbols_.resize(program.symbols.size());
     std::size_t next = 0;
     for (std::size_t i = 0; i < program.tensors.size(); ++i) {
       const Tensor& tensor = program.tensors[i];
@@ -124,11 +127,11 @@ class Evaluation {
   }
 
   std::vector<Bounds> run() {
-    for (const Statement& one : program_.statements) {
-      statement_ = &one;
-      counters_.assign(one.loops.size(), 0);
+    program::run_in_order(program_, symbols_, [this](std::size_t i) {
+      statement_ = &program_.statements[i];
+      counters_.assign(statement_->loops.size(), 0);
       statement();
-    }
+    });
     for (std::size_t i = 0; i < memory_.size(); ++i) {
       if (program_.tensors[i].role == Role::kIn) {
         memory_[i] = {};
@@ -332,7 +335,7 @@ class Evaluation {
   }
 
   const Program& program_;
-  std::span<const std::int64_t> symbols_;
+  std::vector<std::int64_t> symbols_;  // the variables of repeat blocks included
   std::vector<Bounds> memory_;
   const Statement* statement_ = nullptr;
   std::vector<std::int64_t> counters_;

@@ -93,6 +93,7 @@ Case Generator::make() {
     map_form({}, number_type());
   }
   show_results();
+  repeat_statements();
   group_by_hints();
   share_arguments();
   choose_launches();
@@ -258,7 +259,7 @@ void Generator::choose_symbols() {
 }
 
 void Generator::choose_launches() {
-  const auto& symbols = case_.program.symbols;
+  const std::span symbols(case_.program.symbols.data(), case_.program.launch_symbol_count());
   std::vector<std::int64_t> first;
   std::vector<std::int64_t> last;
   std::vector<std::int64_t> other;
@@ -286,7 +287,8 @@ void Generator::group_by_hints() {
     const auto number = static_cast<std::int32_t>(case_.program.hints.size());
     case_.program.hints.push_back(one_of<const char*>({"softmax", "fuse", "group"}));
     const std::size_t end = std::min(statements.size(), i + 1 + random_.below(3));
-    for (; i < end && statements[i].hint < 0; ++i) {
+    const std::int32_t repeat = statements[i].repeat;
+    for (; i < end && statements[i].hint < 0 && statements[i].repeat == repeat; ++i) {
       statements[i].hint = number;
     }
   }

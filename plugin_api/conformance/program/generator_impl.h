@@ -57,6 +57,12 @@ class Generator {
   void show_results();
   void choose_launches();
   void group_by_hints();
+
+  // generator_repeat.cpp: repeat blocks.
+  void repeat_statements();
+  std::uint32_t add_variable(std::uint64_t rounds);
+  void move_with(std::uint32_t variable, std::size_t first, std::size_t last);
+  void scan();
   void share_arguments();
   std::uint64_t extent(std::uint64_t limit);
   Dims dims(std::size_t rank, std::uint64_t limit);

@@ -180,14 +180,16 @@ class Shrinker {
     return progress;
   }
 
-  // Replaces a symbol by its value in the first launch.
+  // Replaces a symbol by its value in the first launch, and a repeat block by its first round.
   bool symbols() {
     bool progress = false;
     for (std::uint32_t i = static_cast<std::uint32_t>(best_.program.symbols.size()); i-- > 0;) {
       progress |= attempt([&](Case& one) {
-        const std::int64_t value = one.launches[0][i];
+        const program::Symbol& symbol = one.program.symbols[i];
+        const std::int64_t value = symbol.is_variable ? symbol.low : one.launches[0][i];
         for (Statement& each : one.program.statements) {
           replace_term(each, true, i, value);
+          each.repeat = each.repeat == static_cast<std::int32_t>(i) ? -1 : each.repeat;
         }
         one.launches.resize(1);
         return true;

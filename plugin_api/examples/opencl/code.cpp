@@ -2,6 +2,7 @@
 // code.cpp: generates, builds, binds and launches kernels.
 #include "code.h"
 
+#include <yoke/program/access.h>
 #include <yoke/program/memory.h>
 
 #include <algorithm>
@@ -128,7 +129,8 @@ Code::Code(Device& device, std::string_view text) : device_(device) {
   for (Program& program : module.programs) {
     print_program(program, helpers);
     entries_.back().fingerprint = "opencl-" + std::to_string(kRevision) + "-" + key + "-" +
-                                  yoke::program::fingerprint(yoke::program::Module{{std::move(program)}});
+                                  yoke::program::fingerprint(yoke::program::Module{{program}});
+    programs_.push_back(std::move(program));
   }
   std::string kernels = print_kernels(true);
   kernels += print_kernels(false);
@@ -274,7 +276,9 @@ std::unique_ptr<yoke::sdk::Routine> Code::link(std::uint32_t entry,
 
 Routine::Routine(const Code& code, std::uint32_t entry, std::span<const yoke::sdk::Binding> bindings,
                  const yoke::sdk::Binding& workspace)
-    : device_(code.device_), what_("program '" + code.entries_[entry].name + "'") {
+    : device_(code.device_),
+      program_(code.programs_[entry]),
+      what_("program '" + code.entries_[entry].name + "'") {
   for (const Step& step : code.steps_[entry]) {
     OwnedKernel kernel = code.make_kernel(step.kernel, what_);
     cl_uint next = 0;
@@ -306,12 +310,13 @@ void Routine::launch(yoke::sdk::Stream* stream, std::span<const std::int64_t> sy
   if (steps_.empty()) {
     return;
   }
-  device_.run(stream, [this, values = std::vector(symbol_values.begin(), symbol_values.end())](auto queue) {
+  std::vector<std::int64_t> symbols(symbol_values.begin(), symbol_values.end());
+  symbols.resize(program_.symbols.size());
+  device_.run(stream, [this, symbols = std::move(symbols)](auto queue) mutable {
     OwnedEvent last;
     try {
-      for (const Bound& bound : steps_) {
-        enqueue(queue, bound, values, last);
-      }
+      yoke::program::run_in_order(program_, symbols,
+                                  [&](std::size_t i) { enqueue(queue, steps_[i], symbols, last); });
     } catch (const Failure&) {
       (void)api().clFinish(queue);  // what is queued already may still run
       throw;

@@ -45,6 +45,7 @@ class Code final : public yoke::sdk::Code {
 
   Device& device_;
   std::vector<yoke::sdk::Entry> entries_;
+  std::vector<yoke::program::Program> programs_;                 // by entry
   std::vector<std::vector<Step>> steps_;                         // by entry
   std::vector<std::pair<std::size_t, std::size_t>> parameters_;  // by kernel: slots, symbols
   OwnedProgram program_;
@@ -69,6 +70,7 @@ class Routine final : public yoke::sdk::Routine {
                OwnedEvent& before);
 
   Device& device_;
+  const yoke::program::Program& program_;
   std::string what_;  // for messages: "program 'f'"
   std::vector<Bound> steps_;
 };

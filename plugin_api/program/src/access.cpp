@@ -7,6 +7,8 @@
 #include <numeric>
 #include <utility>
 
+#include "region.h"
+
 namespace yoke::program {
 namespace {
 
@@ -134,6 +136,22 @@ Expr value_of(const Affine& affine) {
     return constant;
   }
   return affine.constant == 0 ? *sum : Expr::make(Op::kAdd, {std::move(*sum), std::move(constant)});
+}
+
+bool overwrites_target(const Program& program, const Statement& statement) {
+  if (statement.assign != Assign::kSet || has_element_index(statement.target)) {
+    return false;
+  }
+  // Over a variable the region is that of all rounds together, not of one.
+  for (const Index& index : statement.target.indices) {
+    for (const Affine::Term& term : index.affine.terms) {
+      if (term.is_symbol && program.symbols[term.id].is_variable) {
+        return false;
+      }
+    }
+  }
+  const auto region = written_region(program, statement);
+  return region && *region == whole(program.tensors[statement.target.tensor]);
 }
 
 std::vector<std::uint64_t> strides_of(const Tensor& tensor) {

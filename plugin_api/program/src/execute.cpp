@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // plugin_api/program/src/execute.cpp: the reference executor, which computes
 // one element after another in loop order.
+#include <yoke/program/access.h>
 #include <yoke/program/execute.h>
 
 #include <algorithm>
@@ -114,7 +115,8 @@ class Executor {
  public:
   Executor(const Program& program, std::span<void* const> arguments,
            std::span<const std::int64_t> symbol_values)
-      : program_(program), symbols_(symbol_values) {
+      : program_(program), symbols_(symbol_values.begin(), symbol_values.end()) {
+    symbols_.resize(program.symbols.size());
     std::size_t next = 0;
     for (const Tensor& tensor : program.tensors) {
       if (tensor.role != Role::kTemp) {
@@ -127,9 +129,7 @@ class Executor {
   }
 
   void run() {
-    for (const Statement& one : program_.statements) {
-      statement(one);
-    }
+    run_in_order(program_, symbols_, [this](std::size_t i) { statement(program_.statements[i]); });
   }
 
   Code code(const Expr& expr) const {
@@ -263,7 +263,7 @@ class Executor {
   }
 
   const Program& program_;
-  std::span<const std::int64_t> symbols_;
+  std::vector<std::int64_t> symbols_;             // the variables of repeat blocks included
   std::vector<std::vector<double>> temporaries_;  // of doubles, to be aligned for every element type
   std::vector<void*> data_;                       // per tensor
 };
@@ -282,8 +282,8 @@ void check_call(const Program& program, std::span<void* const> arguments,
       wrong("argument '" + program.tensors[declared[i]].name + "' is null");
     }
   }
-  if (symbol_values.size() != program.symbols.size()) {
-    wrong("expects " + counted(program.symbols.size(), "symbol value") + ", got " +
+  if (symbol_values.size() != program.launch_symbol_count()) {
+    wrong("expects " + counted(program.launch_symbol_count(), "symbol value") + ", got " +
           std::to_string(symbol_values.size()));
   }
   for (std::size_t i = 0; i < symbol_values.size(); ++i) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // plugin_api/program/src/memory.cpp: places blocks in one arena, largest first,
 // each in the smallest gap that holds it.
+#include <yoke/program/access.h>
 #include <yoke/program/memory.h>
 
 #include <algorithm>
@@ -84,6 +85,24 @@ void mention(std::vector<Lifetime>& lives, const Program& program, const Expr& e
   }
 }
 
+// What a repeat block uses must last from its first statement to its last, because the next round may read
+// it. Only a temporary of one round, used in this block alone and overwritten before it is read, may share
+// its memory within the round.
+void extend_over(const Program& program, const Block& block, std::vector<Lifetime>& lives) {
+  for (std::size_t i = 0; i < lives.size(); ++i) {
+    Lifetime& life = lives[i];
+    if (life.byte_count == 0 || life.first >= block.last || life.last < block.first) {
+      continue;
+    }
+    const Statement& first = program.statements[life.first];
+    const bool is_inside = life.first >= block.first && life.last < block.last;
+    if (!is_inside || first.target.tensor != i || !overwrites_target(program, first)) {
+      life.first = std::min<std::uint64_t>(life.first, block.first);
+      life.last = std::max<std::uint64_t>(life.last, block.last - 1);
+    }
+  }
+}
+
 }  // namespace
 
 MemoryPlan plan_memory(std::span<const Lifetime> lifetimes) {
@@ -127,6 +146,11 @@ std::vector<Lifetime> lifetimes(const Program& program) {
   for (std::size_t i = 0; i < program.statements.size(); ++i) {
     mention(lives, program, program.statements[i].target, i);
     mention(lives, program, program.statements[i].value, i);
+  }
+  for (const Block& block : program.blocks()) {
+    if (block.repeat >= 0) {
+      extend_over(program, block, lives);
+    }
   }
   return lives;
 }

@@ -116,13 +116,12 @@ Program Parser::program_block() {
   }
   expect(")", "after the symbols");
   expect("{", "before the program's tensors and statements");
-  while (!lexer_.peek().is("}")) {
-    if (lexer_.peek().kind != Token::Kind::kEnd && lexer_.peek().at.line == last_line_ &&
-        !(program_.tensors.empty() && program_.statements.empty())) {
-      fail(lexer_.peek().at, "expected an operator or a new line, found " + lexer_.peek().description());
-    }
+  for (bool is_first = true; !lexer_.peek().is("}"); is_first = false) {
+    check_new_line(is_first);
     if (lexer_.peek().is_name("arg") || lexer_.peek().is_name("temp")) {
       tensor();
+    } else if (lexer_.peek().is_name("repeat")) {
+      repeat();
     } else if (lexer_.peek().is("@")) {
       hint();
     } else {
@@ -133,28 +132,70 @@ Program Parser::program_block() {
   return std::move(program_);
 }
 
+// Each statement and declaration starts on a new line.
+void Parser::check_new_line(bool is_first) const {
+  const Token& token = lexer_.peek();
+  if (token.kind != Token::Kind::kEnd && token.at.line == last_line_ && !is_first) {
+    fail(token.at, "expected an operator or a new line, found " + token.description());
+  }
+}
+
 void Parser::symbol() {
   if (!lexer_.peek().is_name("symbol")) {
     fail(lexer_.peek().at, "expected 'symbol', found " + lexer_.peek().description());
   }
   take_token();
-  Symbol symbol;
   const std::string_view name = lexer_.peek().text;
-  symbol.name = declared_name("the symbol's name", symbol.at);
+  program_.symbols.push_back(ranged_name("symbol"));
+  symbols_.emplace(name, static_cast<std::uint32_t>(program_.symbols.size() - 1));
+}
+
+// A name and its range, as in `row in 0..60000 step 500`.
+Symbol Parser::ranged_name(std::string_view what) {
+  const std::string owner = std::string(what) + "'s";
+  Symbol symbol;
+  symbol.name = declared_name("the " + owner + " name", symbol.at);
   if (!lexer_.peek().is_name("in")) {
     fail(lexer_.peek().at,
-         "expected 'in' and the symbol's range, as in 0..10, found " + lexer_.peek().description());
+         "expected 'in' and the " + owner + " range, as in 0..10, found " + lexer_.peek().description());
   }
   take_token();
   symbol.low = integer();
-  expect("..", "between the bounds of the symbol's range");
+  expect("..", "between the bounds of the " + owner + " range");
   symbol.high = integer();
   if (lexer_.peek().is_name("step")) {
     take_token();
     symbol.step = integer();
   }
-  symbols_.emplace(name, static_cast<std::uint32_t>(program_.symbols.size()));
-  program_.symbols.push_back(std::move(symbol));
+  return symbol;
+}
+
+void Parser::repeat() {
+  take_token();
+  const Token name = lexer_.peek();
+  Symbol variable = ranged_name("variable");
+  variable.is_variable = true;
+  repeat_ = static_cast<std::int32_t>(program_.symbols.size());
+  program_.symbols.push_back(std::move(variable));
+  symbols_.emplace(name.text, static_cast<std::uint32_t>(repeat_));
+  expect("{", "before the repeated statements");
+  if (lexer_.peek().is("}")) {
+    fail(lexer_.peek().at, "the repeat block of '" + std::string(name.text) + "' contains no statements");
+  }
+  for (bool is_first = true; !lexer_.peek().is("}"); is_first = false) {
+    check_new_line(is_first);
+    if (lexer_.peek().is_name("repeat")) {
+      fail(lexer_.peek().at, "repeat blocks cannot be nested");
+    }
+    if (lexer_.peek().is("@")) {
+      hint();
+    } else {
+      statement(-1);
+    }
+  }
+  take_token();
+  symbols_.erase(name.text);
+  repeat_ = -1;
 }
 
 void Parser::tensor() {
@@ -238,9 +279,7 @@ void Parser::hint() {
   const auto number = static_cast<std::int32_t>(program_.hints.size());
   program_.hints.emplace_back(name.text);
   for (bool is_first = true; !lexer_.peek().is("}"); is_first = false) {
-    if (lexer_.peek().kind != Token::Kind::kEnd && lexer_.peek().at.line == last_line_ && !is_first) {
-      fail(lexer_.peek().at, "expected an operator or a new line, found " + lexer_.peek().description());
-    }
+    check_new_line(is_first);
     statement(number);
   }
   take_token();
@@ -249,6 +288,7 @@ void Parser::hint() {
 void Parser::statement(std::int32_t hint) {
   statement_ = Statement{};
   statement_.hint = hint;
+  statement_.repeat = repeat_;
   extents_.clear();
   loop_places_.clear();
   const Token name = expect_name("a statement or '}'");

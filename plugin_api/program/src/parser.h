@@ -34,8 +34,11 @@ class Parser {
   // parser.cpp
   Program program_block();
   void symbol();
+  Symbol ranged_name(std::string_view what);
   void tensor();
   std::vector<std::uint64_t> dims();
+  void check_new_line(bool is_first) const;
+  void repeat();
   void hint();
   void statement(std::int32_t hint);
   void loops_of_target();
@@ -92,6 +95,7 @@ class Parser {
   // Literals without a type so far; Literal::integer of their Expr is an index into this.
   std::vector<NumberText> pending_;
   int nesting_ = 0;
+  std::int32_t repeat_ = -1;  // the variable of the open repeat block
 
   Token take_token();
 };

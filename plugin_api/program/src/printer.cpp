@@ -25,7 +25,8 @@ class Printer {
   std::string text;
 
  private:
-  void symbol(const Symbol& symbol);
+  void statements(const Block& block, const std::string& indent);
+  void ranged_name(const Symbol& symbol);
   void tensor(const Tensor& tensor);
   void list(const std::vector<std::string>& items);
   void loops(const Statement& statement);
@@ -48,30 +49,47 @@ class Printer {
 
 void Printer::program() {
   text += "program " + program_.name + "(";
-  for (std::size_t i = 0; i < program_.symbols.size(); ++i) {
-    text += i == 0 ? "" : ", ";
-    symbol(program_.symbols[i]);
+  for (std::size_t i = 0; i < program_.launch_symbol_count(); ++i) {
+    text += i == 0 ? "symbol " : ", symbol ";
+    ranged_name(program_.symbols[i]);
   }
   text += ") {\n";
   for (const Tensor& one : program_.tensors) {
     tensor(one);
   }
+  for (const Block& block : program_.blocks()) {
+    if (block.repeat < 0) {
+      statements(block, "  ");
+      continue;
+    }
+    text += "  repeat ";
+    ranged_name(program_.symbols.at(static_cast<std::size_t>(block.repeat)));
+    text += " {\n";
+    statements(block, "    ");
+    text += "  }\n";
+  }
+  text += "}\n";
+}
+
+void Printer::statements(const Block& block, const std::string& indent) {
   std::int32_t open = -1;
-  for (const Statement& one : program_.statements) {
+  for (std::size_t i = block.first; i < block.last; ++i) {
+    const Statement& one = program_.statements[i];
     if (one.hint != open) {
-      text += open >= 0 ? "  }\n" : "";
-      text += one.hint >= 0 ? "  @" + program_.hints.at(static_cast<std::size_t>(one.hint)) + " {\n" : "";
+      text += open >= 0 ? indent + "}\n" : "";
+      text +=
+          one.hint >= 0 ? indent + "@" + program_.hints.at(static_cast<std::size_t>(one.hint)) + " {\n" : "";
       open = one.hint;
     }
-    text += open >= 0 ? "    " : "  ";
+    text += indent + (open >= 0 ? "  " : "");
     statement(one);
     text += '\n';
   }
-  text += open >= 0 ? "  }\n}\n" : "}\n";
+  text += open >= 0 ? indent + "}\n" : "";
 }
 
-void Printer::symbol(const Symbol& symbol) {
-  text += "symbol " + symbol.name + " in " + std::to_string(symbol.low) + ".." + std::to_string(symbol.high);
+void Printer::ranged_name(const Symbol& symbol) {
+  text += symbol.name + " in " + std::to_string(symbol.low) + ".." + std::to_string(symbol.high);
   if (symbol.step != 1) {
     text += " step " + std::to_string(symbol.step);
   }

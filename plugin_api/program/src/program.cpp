@@ -88,6 +88,11 @@ std::uint64_t Tensor::element_count() const {
   return count;
 }
 
+std::uint64_t Symbol::value_count() const {
+  const auto span = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
+  return (span - 1) / static_cast<std::uint64_t>(step) + 1;
+}
+
 std::optional<std::uint32_t> Affine::single_loop() const {
   if (constant == 0 && terms.size() == 1 && !terms[0].is_symbol && terms[0].coefficient == 1) {
     return terms[0].id;
@@ -243,12 +248,29 @@ std::optional<std::uint32_t> Program::find_tensor(std::string_view tensor_name) 
 }
 
 std::optional<std::uint32_t> Program::find_symbol(std::string_view symbol_name) const {
-  for (std::size_t i = 0; i < symbols.size(); ++i) {
+  for (std::size_t i = 0; i < launch_symbol_count(); ++i) {
     if (symbols[i].name == symbol_name) {
       return static_cast<std::uint32_t>(i);
     }
   }
   return std::nullopt;
+}
+
+std::size_t Program::launch_symbol_count() const {
+  const auto variable =
+      std::find_if(symbols.begin(), symbols.end(), [](const Symbol& symbol) { return symbol.is_variable; });
+  return static_cast<std::size_t>(variable - symbols.begin());
+}
+
+std::vector<Block> Program::blocks() const {
+  std::vector<Block> all;
+  for (std::size_t i = 0; i < statements.size(); ++i) {
+    if (all.empty() || all.back().repeat != statements[i].repeat) {
+      all.push_back({i, i, statements[i].repeat});
+    }
+    all.back().last = i + 1;
+  }
+  return all;
 }
 
 std::vector<std::uint32_t> Program::arguments() const {

@@ -3,6 +3,8 @@
 #include "region.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 namespace yoke::program {
 namespace {
@@ -295,17 +297,15 @@ std::optional<std::uint32_t> colliding_loop(const Statement& statement) {
 
 std::optional<Region> written_region(const Program& program, const Statement& statement) {
   Region region;
-  std::vector<bool> seen(statement.loops.size());
+  std::set<std::pair<bool, std::uint32_t>> seen;
   for (const Index& index : statement.target.indices) {
     for (const Affine::Term& term : index.affine.terms) {
       const bool varies = steps_of(program, statement.loops, term).count > 1;
-      // A symbol may have another value at launch; a loop in two indices
-      // writes a diagonal, not a product of sets.
-      if (varies && (term.is_symbol || seen[term.id])) {
+      // A symbol may have another value at launch; a loop or variable in two
+      // indices writes a diagonal, not a product of sets.
+      const bool is_launch_symbol = term.is_symbol && !program.symbols[term.id].is_variable;
+      if (varies && (is_launch_symbol || !seen.insert({term.is_symbol, term.id}).second)) {
         return std::nullopt;
-      }
-      if (!term.is_symbol) {
-        seen[term.id] = true;
       }
     }
     auto set = values_of(program, statement, index.affine);

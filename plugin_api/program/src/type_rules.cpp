@@ -10,7 +10,8 @@ namespace {
 constexpr std::string_view kReduceNames[] = {"sum", "prod", "min", "max", "any", "all", "argmax", "argmin"};
 
 // Reserved words. Functions and types are not reserved, because they are always followed by `(`.
-constexpr std::string_view kReserved[] = {"inf", "nan", "true", "false", "else", "for", "arg", "temp"};
+constexpr std::string_view kReserved[] = {"inf", "nan", "true", "false", "else",
+                                          "for", "arg", "temp", "repeat"};
 
 std::string kind_fault(Op op, Type type) {
   const OpInfo& info = op_info(op);

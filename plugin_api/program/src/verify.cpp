@@ -91,9 +91,9 @@ void Verifier::run() {
     }
   }
   hints();
-  for (const Statement& one : program_.statements) {
-    statement_ = &one;
-    statement();
+  repeats();
+  for (const Block& one : program_.blocks()) {
+    block(one);
   }
   statement_ = nullptr;
   outputs_are_written();
@@ -111,7 +111,7 @@ void Verifier::names() {
   };
   check(program_.name, {}, false);
   for (const Symbol& one : program_.symbols) {
-    check(one.name, one.at, true);
+    check(one.name, one.at, !one.is_variable);
   }
   for (const Tensor& one : program_.tensors) {
     check(one.name, one.at, true);
@@ -119,16 +119,21 @@ void Verifier::names() {
   for (const std::string& hint : program_.hints) {
     check(hint, {}, false);
   }
+  for (const Symbol& one : program_.symbols) {
+    if (one.is_variable && seen.contains(one.name)) {
+      fail(one.at, "the name " + quoted(one.name) + " is declared twice");
+    }
+  }
 }
 
 void Verifier::symbol(const Symbol& symbol) const {
+  const std::string what = (symbol.is_variable ? "variable " : "symbol ") + quoted(symbol.name);
   if (symbol.low >= symbol.high) {
-    fail(symbol.at, "the range " + std::to_string(symbol.low) + ".." + std::to_string(symbol.high) +
-                        " of symbol " + quoted(symbol.name) + " is empty; the upper bound is excluded");
+    fail(symbol.at, "the range " + std::to_string(symbol.low) + ".." + std::to_string(symbol.high) + " of " +
+                        what + " is empty; the upper bound is excluded");
   }
   if (symbol.step < 1) {
-    fail(symbol.at, "the step of symbol " + quoted(symbol.name) + " is " + std::to_string(symbol.step) +
-                        "; it must be at least 1");
+    fail(symbol.at, "the step of " + what + " is " + std::to_string(symbol.step) + "; it must be at least 1");
   }
 }
 
@@ -155,11 +160,17 @@ void Verifier::tensor(const Tensor& tensor) const {
 void Verifier::hints() const {
   std::int32_t next = 0;
   std::int32_t open = -1;
+  std::int32_t repeat = -1;
   for (const Statement& one : program_.statements) {
     if (one.hint != open && one.hint >= 0 && one.hint != next++) {
       fail(one.at, "the statements of a hint must be consecutive, and hints numbered in order");
     }
+    const bool continues = one.hint >= 0 && one.hint == open;
+    if (continues && one.repeat != repeat) {
+      fail(one.at, "the statements of a hint must be in the same repeat block");
+    }
     open = one.hint;
+    repeat = one.repeat;
   }
   if (static_cast<std::size_t>(next) != program_.hints.size()) {
     fail({}, "a hint contains no statements");
@@ -199,6 +210,9 @@ void Verifier::loops() const {
     }
     if (program_.find_symbol(loop.name)) {
       fail(statement.at, "loop " + quoted(loop.name) + " has the name of a symbol");
+    }
+    if (statement.repeat >= 0 && variable_of(statement).name == loop.name) {
+      fail(statement.at, "loop " + quoted(loop.name) + " has the name of the repeat block's variable");
     }
     if (loop.extent == 0) {
       fail(statement.at, "loop " + quoted(loop.name) + " has extent 0; it must be at least 1");

@@ -25,6 +25,7 @@ class Verifier {
   void symbol(const Symbol& symbol) const;
   void tensor(const Tensor& tensor) const;
   void hints() const;
+  void repeats() const;
   void statement();
   void loops() const;
   void order_of_loops() const;
@@ -51,15 +52,25 @@ class Verifier {
   Region region_of(const Access& access) const;
   IndexSet set_of(const Index& index, std::uint64_t dim) const;
   void own_target(const Expr& expr) const;
+  bool is_apart(const Access& access) const;
   bool scatters() const;
   void write();
   void outputs_are_written() const;
+
+  // verify_repeat.cpp: what earlier rounds of a repeat block have written.
+  void block(const Block& block);
+  bool is_written(const Access& access) const;
+  bool target_moves() const;
+  const Symbol& variable_of(const Statement& statement) const {
+    return program_.symbols[static_cast<std::size_t>(statement.repeat)];
+  }
 
   const Tensor& tensor_of(const Access& access) const { return program_.tensors[access.tensor]; }
 
   const Program& program_;
   std::vector<Coverage> written_;  // per tensor
   const Statement* statement_ = nullptr;
+  Block block_;  // of the statement
 };
 
 }  // namespace yoke::program

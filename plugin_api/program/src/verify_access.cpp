@@ -54,6 +54,10 @@ void Verifier::shape_of(const Affine& affine, Location at) const {
       fail(at,
            "an index refers to loop or symbol number " + std::to_string(term.id) + ", which does not exist");
     }
+    if (term.is_symbol && program_.symbols[term.id].is_variable &&
+        static_cast<std::int64_t>(term.id) != statement_->repeat) {
+      fail(at, "the variable '" + program_.symbols[term.id].name + "' is used outside its repeat block");
+    }
     const bool in_order =
         before == nullptr || std::pair(before->is_symbol, before->id) < std::pair(term.is_symbol, term.id);
     if (!in_order || term.coefficient == 0) {
@@ -148,7 +152,37 @@ bool Verifier::scatters() const {
   return has_element_index(statement_->target);
 }
 
-// An iteration may read its target only at the element that it writes.
+// Whether the access never touches an element that the statement writes: along some dimension the two
+// ranges of indices do not overlap, whatever the symbols are.
+bool Verifier::is_apart(const Access& access) const {
+  for (std::size_t dim = 0; dim < access.indices.size(); ++dim) {
+    const Index& read = access.indices[dim];
+    const Index& written = statement_->target.indices[dim];
+    if (read.element_of || written.element_of || read.divisor != 1) {
+      continue;
+    }
+    const auto split = [](const Affine& affine) {
+      std::pair<Affine, std::vector<Affine::Term>> parts;
+      parts.first.constant = affine.constant;
+      for (const Affine::Term& term : affine.terms) {
+        (term.is_symbol ? parts.second : parts.first.terms).push_back(term);
+      }
+      return parts;
+    };
+    const auto [of_read, read_symbols] = split(read.affine);
+    const auto [of_written, written_symbols] = split(written.affine);
+    const auto here = range_of(program_, *statement_, of_read);
+    const auto there = range_of(program_, *statement_, of_written);
+    if (read_symbols == written_symbols && here && there &&
+        (here->high < there->low || there->high < here->low)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// An iteration may read its target only at the element that it writes, or at elements that no iteration
+// writes.
 void Verifier::own_target(const Expr& expr) const {
   const Access& target = statement_->target;
   const auto through = [&](const Access& access) {
@@ -158,7 +192,8 @@ void Verifier::own_target(const Expr& expr) const {
   };
   const bool reads_others = expr.op == Op::kRead &&
                             (through(expr.access) || (expr.access.tensor == target.tensor &&
-                                                      (scatters() || expr.access.indices != target.indices)));
+                                                      (scatters() || expr.access.indices != target.indices) &&
+                                                      !is_apart(expr.access)));
   if (reads_others || through(target)) {
     fail(reads_others ? expr.at : statement_->at,
          "the statement reads elements of its target '" + tensor_of(target).name +
@@ -180,7 +215,7 @@ void Verifier::reads_are_written(const Expr& expr) {
 
 void Verifier::access_is_written(const Access& access, Location at) {
   elements_are_written(access, at);
-  if (!written_[access.tensor].covers(region_of(access))) {
+  if (!is_written(access)) {
     fail(at, "reads elements of '" + tensor_of(access).name + "' that no statement has written");
   }
 }
@@ -225,11 +260,14 @@ void Verifier::write() {
   const Statement& statement = *statement_;
   elements_are_written(statement.target, statement.at);
   if (statement.assign != Assign::kSet) {
-    if (!written_[statement.target.tensor].covers(region_of(statement.target))) {
+    if (!is_written(statement.target)) {
       fail(statement.at, "accumulates to elements of '" + tensor_of(statement.target).name +
                              "' that no statement has written");
     }
     return;
+  }
+  if (target_moves()) {
+    return;  // block() adds it after the last round
   }
   if (auto region = written_region(program_, statement)) {
     written_[statement.target.tensor].add(std::move(*region));

@@ -69,6 +69,28 @@ std::optional<Affine> exact_quotient(const Index& index);
 // An expression of type i64 that computes `affine`.
 Expr value_of(const Affine& affine);
 
+// Whether the statement writes every element of its target without reading one, so that the old ones are dead.
+bool overwrites_target(const Program& program, const Statement& statement);
+
+// Calls `run(number)` for each statement in the order of execution, the rounds of repeat blocks one after
+// another. `symbols` has one value per symbol; during a call it holds the values of that round.
+template <class Run>
+void run_in_order(const Program& program, std::span<std::int64_t> symbols, const Run& run) {
+  for (const Block& block : program.blocks()) {
+    const auto variable = static_cast<std::size_t>(block.repeat);
+    const std::uint64_t rounds = block.repeat < 0 ? 1 : program.symbols[variable].value_count();
+    for (std::uint64_t round = 0; round < rounds; ++round) {
+      if (block.repeat >= 0) {
+        const Symbol& symbol = program.symbols[variable];
+        symbols[variable] = symbol.low + static_cast<std::int64_t>(round) * symbol.step;
+      }
+      for (std::size_t i = block.first; i < block.last; ++i) {
+        run(i);
+      }
+    }
+  }
+}
+
 // Distance in elements between neighbors along each dimension; row major.
 std::vector<std::uint64_t> strides_of(const Tensor& tensor);
 

@@ -32,13 +32,17 @@ struct Location {
   std::uint32_t column = 0;
 };
 
-// A named integer given at launch. Its values are low, low + step, ..., less than high.
+// A named integer given at launch, or the variable of a repeat block. Its values are low, low + step, ...,
+// less than high.
 struct Symbol {
   std::string name;
   std::int64_t low = 0;
   std::int64_t high = 1;  // excluded
   std::int64_t step = 1;
   Location at;
+  bool is_variable = false;
+
+  std::uint64_t value_count() const;
 };
 
 // The first three are numbered like YOKE_ACCESS_*.
@@ -203,22 +207,32 @@ struct Statement {
   std::vector<std::uint32_t> reduce_loops;
   std::optional<Type> accumulator;  // stated as `sum:f32[...]`; defaults to the type of `value`
   Expr value;
-  std::int32_t hint = -1;  // into Program::hints; -1: not part of a hint
+  std::int32_t hint = -1;    // into Program::hints; -1: not part of a hint
+  std::int32_t repeat = -1;  // into Program::symbols: the variable of its repeat block; -1: runs once
   Location at;
 
   bool reduces(std::uint32_t loop) const;
   Type accumulator_type() const { return accumulator.value_or(value.type); }
 };
 
+// Consecutive statements [first, last) that run once, or once for each value of a variable, in order.
+struct Block {
+  std::size_t first = 0;
+  std::size_t last = 0;
+  std::int32_t repeat = -1;  // as in Statement
+};
+
 struct Program {
   std::string name;
-  std::vector<Symbol> symbols;
+  std::vector<Symbol> symbols;  // those given at launch, then the variables of the repeat blocks, in order
   std::vector<Tensor> tensors;
   std::vector<Statement> statements;
   std::vector<std::string> hints;  // "softmax"; the statements of one hint are consecutive
 
   std::optional<std::uint32_t> find_tensor(std::string_view name) const;
-  std::optional<std::uint32_t> find_symbol(std::string_view name) const;
+  std::optional<std::uint32_t> find_symbol(std::string_view name) const;  // of those given at launch
+  std::size_t launch_symbol_count() const;
+  std::vector<Block> blocks() const;  // together all statements
   // Indices into `tensors` of the arguments, in order of declaration; temporaries are left out.
   std::vector<std::uint32_t> arguments() const;
 };

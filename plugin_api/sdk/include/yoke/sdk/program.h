@@ -32,7 +32,8 @@ inline Entry entry_of(const program::Program& source) {
                                static_cast<std::int32_t>(tensor.role), tensor.dims, tensor.byte_count(),
                                static_cast<std::uint32_t>(program::byte_size(tensor.type))});
   }
-  for (const program::Symbol& symbol : source.symbols) {
+  for (std::size_t i = 0; i < source.launch_symbol_count(); ++i) {
+    const program::Symbol& symbol = source.symbols[i];
     entry.symbols.push_back({symbol.name, symbol.low, symbol.high, symbol.step});
   }
   entry.fingerprint = program::fingerprint(program::Module{{source}});

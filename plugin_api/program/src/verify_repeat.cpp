@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/program/src/verify_repeat.cpp: what the rounds of a repeat block have written before a read.
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "verify.h"
+
+namespace yoke::program {
+namespace {
+
+// A read may look back this many rounds.
+constexpr std::uint64_t kMaxRounds = 64;
+
+std::int64_t coefficient_of(const Affine& affine, std::uint32_t variable) {
+  for (const Affine::Term& term : affine.terms) {
+    if (term.is_symbol && term.id == variable) {
+      return term.coefficient;
+    }
+  }
+  return 0;
+}
+
+// How far the access moves along each dimension from one value of the variable to the next; empty if it
+// does not simply move.
+std::optional<std::vector<std::int64_t>> motion(const Access& access, std::uint32_t variable) {
+  std::vector<std::int64_t> steps;
+  for (const Index& index : access.indices) {
+    steps.push_back(coefficient_of(index.affine, variable));
+    if (steps.back() != 0 && index.divisor != 1) {
+      return std::nullopt;
+    }
+  }
+  return steps;
+}
+
+bool moves(const Access& access, std::uint32_t variable) {
+  return std::any_of(access.indices.begin(), access.indices.end(),
+                     [&](const Index& index) { return coefficient_of(index.affine, variable) != 0; });
+}
+
+// Proves by induction that a read finds its elements written in every round, without visiting every round.
+// Writers that move with the reader have written the same elements, relative to what is read, in every round
+// but the first few. So it is enough to look at these rounds, with what was written before the block, and at
+// one later round without it.
+class Rounds {
+ public:
+  Rounds(const Program& program, const Block& block, const Statement& reader, const Access& access)
+      : reader_(reader),
+        access_(access),
+        tensor_(program.tensors[access.tensor]),
+        variable_(static_cast<std::uint32_t>(block.repeat)),
+        step_(program.symbols[variable_].step),
+        low_(program.symbols[variable_].low),
+        count_(program.symbols[variable_].value_count()) {
+    fixed_.symbols = program.symbols;
+    for (std::size_t i = block.first; i < block.last; ++i) {
+      const Statement& statement = program.statements[i];
+      if (statement.target.tensor == access.tensor && statement.assign == Assign::kSet &&
+          !has_element_index(statement.target) && moves(statement.target, variable_)) {
+        writers_.push_back(&statement);
+      }
+    }
+  }
+
+  bool write_before(const Coverage& before_block) {
+    if (writers_.empty()) {
+      return false;
+    }
+    const auto needed = count_ <= kMaxRounds ? std::optional(count_) : rounds_needed();
+    for (std::uint64_t round = 0; needed && round < *needed; ++round) {
+      Coverage coverage = before_block;
+      add_writes(coverage, at(round), round + 1, false);
+      if (!coverage.covers(read_region(at(round), true))) {
+        return false;
+      }
+    }
+    return needed.has_value();
+  }
+
+ private:
+  std::int64_t at(std::uint64_t round) const { return low_ + static_cast<std::int64_t>(round) * step_; }
+
+  // The number of latest rounds that together write what a late round reads.
+  std::optional<std::uint64_t> rounds_needed() {
+    if (!motion(access_, variable_)) {
+      return std::nullopt;
+    }
+    for (std::uint64_t rounds = 1; rounds <= kMaxRounds; rounds *= 2) {
+      Coverage coverage;
+      add_writes(coverage, at(rounds), rounds + 1, true);
+      if (coverage.covers(read_region(at(rounds), false))) {
+        return rounds;
+      }
+    }
+    return std::nullopt;
+  }
+
+  // Adds what the writers write in `rounds` rounds up to the one in which the variable is `value`. In that
+  // round only the statements before the reader have run.
+  void add_writes(Coverage& coverage, std::int64_t value, std::uint64_t rounds, bool only_in_step) {
+    for (std::uint64_t back = 0; back < rounds; ++back) {
+      fix(value - static_cast<std::int64_t>(back) * step_);
+      for (const Statement* writer : writers_) {
+        const bool in_step = motion(writer->target, variable_) == motion(access_, variable_);
+        if ((back == 0 && writer >= &reader_) || (only_in_step && !in_step)) {
+          continue;
+        }
+        if (auto region = written_region(fixed_, *writer)) {
+          coverage.add(std::move(*region));
+        }
+      }
+    }
+  }
+
+  Region read_region(std::int64_t value, bool clips) {
+    fix(value);
+    Region region = whole(tensor_);
+    for (std::size_t dim = 0; dim < access_.indices.size(); ++dim) {
+      const Index& index = access_.indices[dim];
+      if (index.element_of) {
+        continue;
+      }
+      auto set = values_of(fixed_, reader_, index.affine);
+      if (!set) {
+        set = IndexSet{*range_of(fixed_, reader_, index.affine)};
+      }
+      *set = divided(*set, index.divisor);
+      region[dim] = clips ? clipped(*set, tensor_.dims[dim]) : *set;
+    }
+    return region;
+  }
+
+  void fix(std::int64_t value) {
+    Symbol& variable = fixed_.symbols[variable_];
+    variable.low = value;
+    variable.high = value + 1;
+    variable.step = 1;
+  }
+
+  const Statement& reader_;
+  const Access& access_;
+  const Tensor& tensor_;
+  std::uint32_t variable_;
+  std::int64_t step_;
+  std::int64_t low_;
+  std::uint64_t count_;
+  std::vector<const Statement*> writers_;
+  Program fixed_;  // symbols only, with one value of the variable
+};
+
+}  // namespace
+
+// Every variable belongs to one block, and the variables are in the order of their blocks.
+void Verifier::repeats() const {
+  std::size_t next = program_.launch_symbol_count();
+  for (const Block& one : program_.blocks()) {
+    const bool is_next = one.repeat >= 0 && static_cast<std::size_t>(one.repeat) == next;
+    if (one.repeat != -1 && !is_next) {
+      fail(program_.statements[one.first].at,
+           "the statements of a repeat block must be consecutive, and its variable the next symbol");
+    }
+    next += is_next ? 1 : 0;
+  }
+  const auto variables =
+      program_.symbols.begin() + static_cast<std::ptrdiff_t>(program_.launch_symbol_count());
+  if (next != program_.symbols.size() ||
+      !std::all_of(variables, program_.symbols.end(), [](const Symbol& one) { return one.is_variable; })) {
+    fail({}, "a variable has no repeat block, or a symbol follows a variable");
+  }
+}
+
+void Verifier::block(const Block& block) {
+  block_ = block;
+  for (std::size_t i = block.first; i < block.last; ++i) {
+    statement_ = &program_.statements[i];
+    statement();
+  }
+  // Now that all rounds have run, what they wrote is written.
+  for (std::size_t i = block.first; block.repeat >= 0 && i < block.last; ++i) {
+    const Statement& one = program_.statements[i];
+    if (one.assign == Assign::kSet && !has_element_index(one.target)) {
+      if (auto region = written_region(program_, one)) {
+        written_[one.target.tensor].add(std::move(*region));
+      }
+    }
+  }
+}
+
+bool Verifier::is_written(const Access& access) const {
+  const Coverage& written = written_[access.tensor];
+  return written.covers(region_of(access)) ||
+         (block_.repeat >= 0 && Rounds(program_, block_, *statement_, access).write_before(written));
+}
+
+// What the statement writes moves from round to round.
+bool Verifier::target_moves() const {
+  return block_.repeat >= 0 && moves(statement_->target, static_cast<std::uint32_t>(block_.repeat));
+}
+
+}  // namespace yoke::program
