@@ -86,7 +86,7 @@ void rename_tensor(Statement& statement, std::uint32_t from, std::uint32_t to) {
 void remove_statements(Program& program, const std::vector<bool>& marked) {
   std::vector<Statement> kept;
   std::vector<std::int32_t> hint_numbers(program.hints.size(), -1);
-  std::vector<std::string> hints;
+  std::vector<program::Hint> hints;
   for (std::size_t i = 0; i < program.statements.size(); ++i) {
     if (marked[i]) {
       continue;

@@ -52,7 +52,7 @@ void visit_affines(Statement& statement, const std::function<void(Affine&)>& vis
 }
 
 void renumber_hints(Program& program) {
-  std::vector<std::string> names;
+  std::vector<program::Hint> names;
   std::int32_t open = -1;
   for (Statement& statement : program.statements) {
     const std::int32_t hint = statement.hint;

@@ -277,22 +277,34 @@ void Generator::choose_launches() {
   }
 }
 
+// A run of statements gets a hint, and promises to share a loop if it can.
 void Generator::group_by_hints() {
   auto& statements = case_.program.statements;
   for (std::size_t i = 0; i < statements.size();) {
-    if (!chance(12) || statements[i].hint >= 0) {
+    if (!chance(20) || statements[i].hint >= 0) {
       ++i;
       continue;
     }
     const auto number = static_cast<std::int32_t>(case_.program.hints.size());
-    case_.program.hints.push_back(one_of<const char*>({"softmax", "fuse", "group"}));
-    const std::size_t end = std::min(statements.size(), i + 1 + random_.below(3));
+    const bool has_loop = statements[i].loops.size() > statements[i].reduce_loops.size();
+    if (has_loop && chance(60)) {
+      case_.program.hints.push_back({"fused", {statements[i].loops[0].name}});
+    } else {
+      case_.program.hints.push_back({one_of<const char*>({"softmax", "attention", "group"}), {}});
+    }
+    const std::size_t begin = i;
+    const std::size_t end = std::min(statements.size(), i + 1 + random_.below(4));
     const std::int32_t repeat = statements[i].repeat;
     for (; i < end && statements[i].hint < 0 && statements[i].repeat == repeat; ++i) {
       statements[i].hint = number;
     }
+    renumber_hints(case_.program);
+    while (i > begin && !is_valid(case_.program)) {
+      statements[--i].hint = -1;  // does not fit into the group
+      renumber_hints(case_.program);
+    }
+    i = std::max(i, begin + 1);
   }
-  renumber_hints(case_.program);
 }
 
 // Makes some `in` arguments share memory.

@@ -348,7 +348,7 @@ void Generator::softmax_form() {
   start(y, false);
   finish(Expr::make(Op::kDiv, {read_at(powers), read_at(total)}), false);
   if (chance(60) && hint == 0) {
-    case_.program.hints.push_back("softmax");
+    case_.program.hints.push_back({"softmax", {}});
     for (std::size_t i = first; i < case_.program.statements.size(); ++i) {
       case_.program.statements[i].hint = hint;
     }

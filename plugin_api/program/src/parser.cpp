@@ -272,12 +272,20 @@ void Parser::hint() {
   if (const std::string fault = name_fault(name.text); !fault.empty()) {
     fail(name.at, fault);
   }
+  Hint hint{std::string(name.text), {}};
+  if (take("[")) {
+    do {
+      const Token loop = expect_name("a loop that the statements share");
+      hint.loops.emplace_back(loop.text);
+    } while (take(","));
+    expect("]", "after the shared loops");
+  }
   expect("{", "after the hint's name");
   if (lexer_.peek().is("}")) {
     fail(lexer_.peek().at, "the hint @" + std::string(name.text) + " contains no statements");
   }
   const auto number = static_cast<std::int32_t>(program_.hints.size());
-  program_.hints.emplace_back(name.text);
+  program_.hints.push_back(std::move(hint));
   for (bool is_first = true; !lexer_.peek().is("}"); is_first = false) {
     check_new_line(is_first);
     statement(number);

@@ -25,6 +25,7 @@ class Printer {
   std::string text;
 
  private:
+  static std::string head(const Hint& hint);
   void statements(const Block& block, const std::string& indent);
   void ranged_name(const Symbol& symbol);
   void tensor(const Tensor& tensor);
@@ -71,14 +72,21 @@ void Printer::program() {
   text += "}\n";
 }
 
+std::string Printer::head(const Hint& hint) {
+  std::string head = "@" + hint.name;
+  for (std::size_t i = 0; i < hint.loops.size(); ++i) {
+    head += (i == 0 ? "[" : ", ") + hint.loops[i];
+  }
+  return head + (hint.loops.empty() ? " {\n" : "] {\n");
+}
+
 void Printer::statements(const Block& block, const std::string& indent) {
   std::int32_t open = -1;
   for (std::size_t i = block.first; i < block.last; ++i) {
     const Statement& one = program_.statements[i];
     if (one.hint != open) {
       text += open >= 0 ? indent + "}\n" : "";
-      text +=
-          one.hint >= 0 ? indent + "@" + program_.hints.at(static_cast<std::size_t>(one.hint)) + " {\n" : "";
+      text += one.hint >= 0 ? indent + head(program_.hints.at(static_cast<std::size_t>(one.hint))) : "";
       open = one.hint;
     }
     text += indent + (open >= 0 ? "  " : "");

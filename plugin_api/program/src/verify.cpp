@@ -96,6 +96,7 @@ void Verifier::run() {
     block(one);
   }
   statement_ = nullptr;
+  hints_with_loops();
   outputs_are_written();
 }
 
@@ -116,8 +117,11 @@ void Verifier::names() {
   for (const Tensor& one : program_.tensors) {
     check(one.name, one.at, true);
   }
-  for (const std::string& hint : program_.hints) {
-    check(hint, {}, false);
+  for (const Hint& hint : program_.hints) {
+    check(hint.name, {}, false);
+    for (const std::string& loop : hint.loops) {
+      check(loop, {}, false);
+    }
   }
   for (const Symbol& one : program_.symbols) {
     if (one.is_variable && seen.contains(one.name)) {

@@ -57,6 +57,10 @@ class Verifier {
   void write();
   void outputs_are_written() const;
 
+  // verify_hint.cpp: hints that name loops.
+  void hints_with_loops();
+  void shared_loop(const Hint& hint, const std::string& name, const std::vector<const Statement*>& group);
+
   // verify_repeat.cpp: what earlier rounds of a repeat block have written.
   void block(const Block& block);
   bool is_written(const Access& access) const;

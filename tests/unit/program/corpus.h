@@ -72,7 +72,7 @@ program attention_like(symbol step in -5..10, symbol seed in 0..1000000) {
   temp s : f32[16]
   temp top : f32[16]
   e[t, d] = (table[words[t], d] else -0.5)
-  @softmax {
+  @softmax[t] {
     top[t] = max:f32[d] e[t, d]
     s[t] = sum[d] exp(f32(e[t, d]) - top[t])
     out_[t, d] = bf16(exp(f32(e[t, d]) - top[t]) / s[t])

@@ -196,6 +196,38 @@ TEST(Verifier, CombinesPartialWrites) {
             "line 14, column 11: reads elements of 'q' that no statement has written");
 }
 
+TEST(Verifier, ProvesThatAHintSharesItsLoops) {
+  const char* const kSoftmax =
+      "arg x : f32[4, 9] in\narg y : f32[4, 9] out\narg z : f32[4] out\n"
+      "temp m : f32[4]\ntemp e : f32[4, 9]\ntemp s : f32[4]\n";  // lines 3 to 8; the hint is on line 9
+  const auto verdict = [&](const std::string& statements) { return error_of(with(kSoftmax + statements)); };
+  EXPECT_EQ(verdict("@fused[n] {\nm[n] = max[c] x[n, c]\ne[n, c] = exp(x[n, c] - m[n])\n"
+                    "s[n] = sum[c] e[n, c]\ny[n, c] = e[n, c] / s[n]\n}\nz[n] = 0"),
+            "accepted");
+  // What the group does not write, it may read anywhere.
+  EXPECT_EQ(verdict("@fused[n] {\nm[n] = max[c] x[n, c]\nz[n] = m[n] - x[0, 0]\n}\ny[n, c] = 0"), "accepted");
+  EXPECT_EQ(verdict("@fused {\nm[n] = 0\n}"),
+            "line 10, column 1: the hint @fused must name the loops that its statements share: @fused[n]");
+  EXPECT_EQ(verdict("@fused[c] {\nm[n] = max[c] x[n, c]\n}"),
+            "line 10, column 1: the loop 'c' of the hint @fused is not a loop of the target");
+  EXPECT_EQ(verdict("@fused[n] {\nm[n] = 0\ny[i, c] = x[i, c] - m[i]\n}"),
+            "line 11, column 1: the loop 'n' of the hint @fused is not a loop of the target");
+  EXPECT_EQ(verdict("@fused[n] {\nm[n] = 0\ns[n] for[n:2] = 0\n}"),
+            "line 11, column 1: the loop 'n' of the hint @fused has other extents in other statements");
+  EXPECT_EQ(verdict("@fused[n] {\nm[3 - n] for[n:4] = 0\n}"),
+            "line 10, column 1: the loop 'n' of the hint @fused does not index 'm' by itself, in the same "
+            "dimension in every statement");
+  EXPECT_EQ(
+      verdict("@fused[n] {\nm[n] = 0\nz[n] = m[3 - n]\n}"),
+      "line 11, column 1: the statement uses elements of 'm' that the group writes in other iterations of "
+      "the loop 'n' of the hint @fused");
+  // An earlier statement reads what a later one writes.
+  EXPECT_EQ(
+      verdict("m[n] = 0\n@fused[n] {\nz[n] = m[0]\nm[n] = 1\n}"),
+      "line 11, column 1: the statement uses elements of 'm' that the group writes in other iterations of "
+      "the loop 'n' of the hint @fused");
+}
+
 TEST(Verifier, RejectsIncompleteOutputsAndWrittenInputs) {
   const std::string reason =
       "line 3, column 5: the program does not write every element of the `out` argument 'z'";
@@ -335,7 +367,10 @@ TEST_F(VerifierOfBuiltPrograms, RejectsNumbersThatDoNotExist) {
             kInStatement + "tensor 'y' has 1 dimension, got 0 indices");
   EXPECT_EQ(broken([](Program& p) { p.statements[0].hint = 3; }),
             "program 'p': the statements of a hint must be consecutive, and hints numbered in order");
-  EXPECT_EQ(broken([](Program& p) { p.hints = {"softmax"}; }), "program 'p': a hint contains no statements");
+  EXPECT_EQ(broken([](Program& p) {
+              p.hints = {{"softmax", {}}};
+            }),
+            "program 'p': a hint contains no statements");
   EXPECT_EQ(broken([](Program& p) { p.statements[0].assign = static_cast<Assign>(77); }),
             kInStatement + "unknown hint, assignment or reduction");
   EXPECT_EQ(broken([](Program& p) {

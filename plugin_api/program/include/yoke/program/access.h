@@ -139,6 +139,22 @@ void visit_open_reads(const Expr& expr, const Visit& visit) {
 // Whether one of them may be out of range.
 bool may_be_out_of_range(const Program& program, std::span<const Loop> loops, const Expr& expr);
 
+// Calls `visit(access)` for the target and for each read of the statement or the expression.
+template <class Visit>
+void visit_target_and_reads(const Expr& expr, const Visit& visit) {
+  if (expr.op == Op::kRead) {
+    visit(expr.access);
+  }
+  for (const Expr& arg : expr.args) {
+    visit_target_and_reads(arg, visit);
+  }
+}
+template <class Visit>
+void visit_target_and_reads(const Statement& statement, const Visit& visit) {
+  visit(statement.target);
+  visit_target_and_reads(statement.value, visit);
+}
+
 // Calls `visit(affine)` for each affine index of the access, or of every access in the expression, including
 // the indices into index tensors.
 template <class Visit>

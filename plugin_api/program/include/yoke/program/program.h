@@ -215,6 +215,15 @@ struct Statement {
   Type accumulator_type() const { return accumulator.value_or(value.type); }
 };
 
+// Marks statements that a backend may run together. With `loops`, the verifier has proved that the group can
+// run one iteration of these loops after the other: each is a loop of every statement's target, and a tensor
+// that the group writes is read and written at the current values of these loops only.
+struct Hint {
+  std::string name;                // "fused", or what a library may do whole: "softmax"
+  std::vector<std::string> loops;  // by name; required for "fused"
+  friend bool operator==(const Hint&, const Hint&) = default;
+};
+
 // Consecutive statements [first, last) that run once, or once for each value of a variable, in order.
 struct Block {
   std::size_t first = 0;
@@ -227,7 +236,7 @@ struct Program {
   std::vector<Symbol> symbols;  // those given at launch, then the variables of the repeat blocks, in order
   std::vector<Tensor> tensors;
   std::vector<Statement> statements;
-  std::vector<std::string> hints;  // "softmax"; the statements of one hint are consecutive
+  std::vector<Hint> hints;  // the statements of one hint are consecutive
 
   std::optional<std::uint32_t> find_tensor(std::string_view name) const;
   std::optional<std::uint32_t> find_symbol(std::string_view name) const;  // of those given at launch

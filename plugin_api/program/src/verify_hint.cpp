@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/program/src/verify_hint.cpp: the promise of a hint that names loops: its statements may run one
+// iteration of these loops after the other.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "verify.h"
+
+namespace yoke::program {
+namespace {
+
+std::optional<std::uint32_t> loop_by_name(const Statement& statement, const std::string& name) {
+  for (std::uint32_t i = 0; i < statement.loops.size(); ++i) {
+    if (statement.loops[i].name == name) {
+      return i;
+    }
+  }
+  return std::nullopt;
+}
+
+bool is_loop(const Index& index, std::uint32_t loop) {
+  return !index.element_of && index.divisor == 1 && index.affine.single_loop() == loop;
+}
+
+}  // namespace
+
+void Verifier::hints_with_loops() {
+  std::vector<std::vector<const Statement*>> groups(program_.hints.size());
+  for (const Statement& one : program_.statements) {
+    if (one.hint >= 0) {
+      groups[static_cast<std::size_t>(one.hint)].push_back(&one);
+    }
+  }
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const std::vector<const Statement*>& group = groups[i];
+    const Hint& hint = program_.hints[i];
+    if (hint.name == "fused" && hint.loops.empty()) {
+      fail(group[0]->at, "the hint @fused must name the loops that its statements share: @fused[n]");
+    }
+    for (const std::string& loop : hint.loops) {
+      shared_loop(hint, loop, group);
+    }
+  }
+  statement_ = nullptr;
+}
+
+void Verifier::shared_loop(const Hint& hint, const std::string& name,
+                           const std::vector<const Statement*>& group) {
+  const std::string what = "'" + name + "' of the hint @" + hint.name;
+  std::optional<std::uint64_t> extent;
+  // Per tensor: the dimension that the loop indexes where the group writes it.
+  std::map<std::uint32_t, std::size_t> written;
+  for (const Statement* one : group) {
+    statement_ = one;
+    const auto loop = loop_by_name(*one, name);
+    if (!loop || one->reduces(*loop)) {
+      fail(one->at, "the loop " + what + " is not a loop of the target");
+    }
+    if (extent.value_or(one->loops[*loop].extent) != one->loops[*loop].extent) {
+      fail(one->at, "the loop " + what + " has other extents in other statements");
+    }
+    extent = one->loops[*loop].extent;
+    const auto& indices = one->target.indices;
+    const auto found = std::find_if(indices.begin(), indices.end(),
+                                    [&](const Index& index) { return is_loop(index, *loop); });
+    const auto dim = static_cast<std::size_t>(found - indices.begin());
+    if (found == indices.end() || written.emplace(one->target.tensor, dim).first->second != dim) {
+      fail(one->at, "the loop " + what + " does not index '" + tensor_of(one->target).name +
+                        "' by itself, in the same dimension in every statement");
+    }
+  }
+  for (const Statement* one : group) {
+    statement_ = one;
+    const std::uint32_t loop = *loop_by_name(*one, name);
+    const auto check = [&](std::uint32_t tensor, const auto& is_at_loop) {
+      const auto dim = written.find(tensor);
+      if (dim != written.end() && !is_at_loop(dim->second)) {
+        fail(one->at, "the statement uses elements of '" + program_.tensors[tensor].name +
+                          "' that the group writes in other iterations of the loop " + what);
+      }
+    };
+    visit_target_and_reads(*one, [&](const Access& access) {
+      check(access.tensor, [&](std::size_t dim) { return is_loop(access.indices[dim], loop); });
+      for (const Index& index : access.indices) {
+        if (index.element_of) {
+          check(*index.element_of,
+                [&](std::size_t dim) { return index.element_indices[dim].single_loop() == loop; });
+        }
+      }
+    });
+  }
+}
+
+}  // namespace yoke::program
