@@ -78,10 +78,14 @@ TEST(EinsumTest, ConstantOperandsScaleTheSum) {
   EXPECT_EQ(values<double>(einsum("a b => a", full(Type::kF64, {2, 3}, 2))), (Values{6, 6}));
 }
 
-TEST(EinsumTest, SixteenBitFloatsAccumulateInF32) {
-  const Tensor x = placeholder("x", Type::kBF16, {2, 3});
-  const std::string text = testing::text_of(einsum("a i; b i => a b", x, x));
-  EXPECT_NE(text.find("sum:f32[k]"), std::string::npos) << text;
+TEST(EinsumTest, SixteenBitFloatsMultiplyAndAccumulateInF32) {
+  for (const Type type : {Type::kBF16, Type::kF16}) {
+    const Tensor x = placeholder("x", type, {2, 3});
+    const std::string text = testing::text_of(einsum("a i; b i => a b", x, x));
+    EXPECT_NE(text.find("sum:f32[k] f32(x[i, k]) * f32(x[j, k])"), std::string::npos) << text;
+    const std::string sum = testing::text_of(einsum("a i => a", x));
+    EXPECT_NE(sum.find("sum:f32[j] x[i, j]"), std::string::npos) << sum;
+  }
 }
 
 TEST(EinsumTest, AcceptsIntegers) {

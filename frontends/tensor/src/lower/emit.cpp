@@ -202,11 +202,14 @@ std::vector<Index> loops_over(const Dims& dims, Statement& statement) {
   return indices;
 }
 
+bool has_16_bits(Type type) {
+  return type == Type::kF16 || type == Type::kBF16;
+}
+
 // 16-bit floats accumulate in f32.
 std::optional<Type> accumulator_of(program::Reduce reduce, Type type) {
-  const bool small = type == Type::kF16 || type == Type::kBF16;
   const bool accumulates = reduce != program::Reduce::kArgMax && reduce != program::Reduce::kArgMin;
-  return small && accumulates ? std::optional<Type>(Type::kF32) : std::nullopt;
+  return has_16_bits(type) && accumulates ? std::optional<Type>(Type::kF32) : std::nullopt;
 }
 
 Statement reduction(const Graph& graph, Id id, const Writer& writer) {
@@ -220,16 +223,19 @@ Statement reduction(const Graph& graph, Id id, const Writer& writer) {
   }
   of_label.insert(of_label.end(), reduced.begin(), reduced.end());
   std::optional<Expr> product;
+  // Products of 16-bit floats are not rounded to 16 bits, as matrix units and libraries compute them.
+  const bool widens = value.args.size() > 1 && has_16_bits(value.node->type);
   for (std::size_t i = 0; i < value.args.size(); ++i) {
     std::vector<Index> indices;
     for (const int label : value.node->labels[i]) {
       indices.push_back(of_label[static_cast<std::size_t>(label)]);
     }
     Expr factor = writer.at(value.args[i], indices);
+    factor = widens ? Expr::cast(Type::kF32, std::move(factor)) : std::move(factor);
     product = product ? Expr::make(Op::kMul, {std::move(*product), std::move(factor)}) : std::move(factor);
   }
   statement.reduce = value.node->reduce;
-  statement.accumulator = accumulator_of(value.node->reduce, product->type);
+  statement.accumulator = accumulator_of(value.node->reduce, value.node->type);
   statement.value = std::move(*product);
   return statement;
 }
