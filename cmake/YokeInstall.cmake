@@ -67,6 +67,7 @@ if(TARGET yoke_plugin_api)
     install(FILES ${PROJECT_SOURCE_DIR}/${folder}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/${place} COMPONENT plugin)
   endforeach()
   install(FILES ${PROJECT_SOURCE_DIR}/plugin_api/program/FORMAT.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/program COMPONENT plugin)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/plugin_api/program/corpus DESTINATION ${CMAKE_INSTALL_DATADIR}/yoke COMPONENT plugin)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/plugin_api/examples DESTINATION ${CMAKE_INSTALL_DATADIR}/yoke COMPONENT plugin
     PATTERN .clang-tidy EXCLUDE)
 endif()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the first inputs of the fuzzers: seeds.py OUTPUT BUILD FUZZER... Programs from the sources of the tests, the first bytes of plugins, traces."""
+"""Writes the first inputs of the fuzzers: seeds.py OUTPUT BUILD FUZZER... Programs from the corpus and the sources of the tests, the first bytes of plugins, traces."""
 
 import glob
 import hashlib
@@ -24,6 +24,9 @@ def programs():
         with open(path, encoding="utf-8") as file:
             text = file.read()
         yield from re.findall(r'R"\w*\((yoke\.program 1\n.*?)\)\w*"', text, flags=re.S)
+    for path in glob.glob(os.path.join(ROOT, "plugin_api", "program", "corpus", "*.yoke")):
+        with open(path, encoding="utf-8") as file:
+            yield file.read()
 
 
 def plugins(build):

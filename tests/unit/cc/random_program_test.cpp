@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/cc/random_program_test.cpp: the conformance kit's random programs on every instruction set.
+// tests/unit/cc/random_program_test.cpp: the conformance kit's programs on every instruction set.
 #include <gtest/gtest.h>
 
+#include "corpus.h"
 #include "generator.h"
 #include "harness.h"
 
@@ -16,6 +17,18 @@ TEST(RandomProgramTest, RandomProgramsMatchTheReferenceOnEveryInstructionSet) {
     for (const std::vector<std::int64_t>& symbols : one.launches) {
       for (const KernelTable* table : all_tables()) {
         check_launch(one, symbols, index % 5 == 0 ? 2 : 1, *table);
+      }
+    }
+  }
+}
+
+TEST(CorpusTest, CorpusMatchesTheReferenceOnEveryInstructionSet) {
+  for (const conformance::CorpusText& text : conformance::corpus()) {
+    SCOPED_TRACE(text.name);
+    const conformance::Case one = conformance::corpus_case(text.text, 7);
+    for (const std::vector<std::int64_t>& symbols : one.launches) {
+      for (const KernelTable* table : all_tables()) {
+        check_launch(one, symbols, 2, *table);
       }
     }
   }

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "corpus.h"
 #include "generator.h"
 #include "pass_text.h"
 #include "scalar.h"
@@ -90,6 +91,18 @@ INSTANTIATE_TEST_SUITE_P(Passes, RandomPrograms,
                                          NamedPass{"fuse", fuse}, NamedPass{"schedule", schedule},
                                          NamedPass{"share", share}, NamedPass{"optimize", optimized}),
                          [](const auto& named) { return std::string(named.param.name); });
+
+TEST(CorpusOptimize, GivesTheSameBits) {
+  for (const conformance::CorpusText& text : conformance::corpus()) {
+    SCOPED_TRACE(text.name);
+    const Case one = conformance::corpus_case(text.text, 1);
+    const program::Program after = optimize(one.program).program;
+    for (const auto& symbols : one.launches) {
+      EXPECT_EQ(results_of(one, after, symbols), results_of(one, one.program, symbols))
+          << program::print(after);
+    }
+  }
+}
 
 TEST(RandomOptimize, IsIdempotent) {
   for (std::uint64_t index = 0; index < 300; ++index) {
