@@ -83,6 +83,49 @@ void trig(void* dst, const void* a, const void*, const void*, int64_t n) {
   }
 }
 
+// Random bits of one seed and stream: where counters are consecutive, each block gives four words.
+void random_run(void* dst, const void* a, const void* b, const void* c, int64_t n) {
+  constexpr int64_t kPiece = 64;
+  uint32_t* out = static_cast<uint32_t*>(dst);
+  const int64_t seed = *static_cast<const int64_t*>(a);
+  const int64_t stream = *static_cast<const int64_t*>(b);
+  const int64_t* counter = static_cast<const int64_t*>(c);
+  for (int64_t i = 0; i < n;) {
+    const uint64_t first = static_cast<uint64_t>(counter[i]);
+    int64_t count = n - i < kPiece ? n - i : kPiece;
+    uint64_t gaps = 0;
+    for (int64_t k = 0; k < count; ++k) {
+      gaps |= static_cast<uint64_t>(counter[i + k]) - first - static_cast<uint64_t>(k);
+    }
+    if (gaps == 0 && (first & 3U) == 0 && count == kPiece) {
+      const int64_t block = static_cast<int64_t>(first) >> 2;
+      uint32_t words[4][kPiece / 4];
+      YOKE_CC_VECTORIZE
+      for (int64_t k = 0; k < kPiece / 4; ++k) {
+        uint32_t four[4];
+        RandomBits<int64_t>::four_words(seed, stream, block + k, four);
+        words[0][k] = four[0];
+        words[1][k] = four[1];
+        words[2][k] = four[2];
+        words[3][k] = four[3];
+      }
+      for (int64_t k = 0; k < kPiece / 4; ++k) {
+        out[i + 4 * k] = words[0][k];
+        out[i + 4 * k + 1] = words[1][k];
+        out[i + 4 * k + 2] = words[2][k];
+        out[i + 4 * k + 3] = words[3][k];
+      }
+    } else {
+      count = gaps == 0 && (first & 3U) != 0 && count > 4 ? static_cast<int64_t>(4 - (first & 3U)) : count;
+      YOKE_CC_VECTORIZE
+      for (int64_t k = 0; k < count; ++k) {
+        out[i + k] = RandomBits<int64_t>::apply(seed, stream, counter[i + k]);
+      }
+    }
+    i += count;
+  }
+}
+
 // The loop for operation F on operands of type T, by arity.
 template <class T, template <class> class F>
 struct Loops1 {
@@ -104,6 +147,13 @@ template <class T, template <class> class F>
 struct Loops3 {
   static MapFn find(unsigned scalars) {
     return pick3<T, T, decltype(F<T>::apply(T{}, T{}, T{})), F<T>>(scalars);
+  }
+};
+template <>
+struct Loops3<int64_t, RandomBits> {
+  static MapFn find(unsigned scalars) {
+    return scalars == (kScalarA | kScalarB) ? random_run
+                                            : pick3<int64_t, int64_t, uint32_t, RandomBits<int64_t>>(scalars);
   }
 };
 template <class T>

@@ -312,9 +312,19 @@ inline uint32_t rotate(uint32_t x, unsigned count) {
 template <class T>
 struct RandomBits {
   static inline uint32_t apply(int64_t seed, int64_t stream, int64_t counter) {
+    uint32_t words[4];
+    four_words(seed, stream, counter >> 2, words);
+    const uint64_t word = static_cast<uint64_t>(counter) & 3U;
+    const uint32_t low = (word & 1U) != 0 ? words[1] : words[0];
+    const uint32_t high = (word & 1U) != 0 ? words[3] : words[2];
+    return (word & 2U) != 0 ? high : low;
+  }
+
+  // What the counters 4 * number, ..., 4 * number + 3 give.
+  static inline void four_words(int64_t seed, int64_t stream, int64_t number, uint32_t* words) {
     const uint64_t s = static_cast<uint64_t>(seed);
     const uint64_t t = static_cast<uint64_t>(stream);
-    const uint64_t block = static_cast<uint64_t>(counter >> 2);
+    const uint64_t block = static_cast<uint64_t>(number);
     const uint32_t k[5] = {static_cast<uint32_t>(s), static_cast<uint32_t>(s >> 32U),
                            static_cast<uint32_t>(t), static_cast<uint32_t>(t >> 32U),
                            0x1BD11BDAU ^ static_cast<uint32_t>(s) ^ static_cast<uint32_t>(s >> 32U) ^
@@ -350,10 +360,10 @@ struct RandomBits {
     YOKE_CC_ROUNDS(6, 20, 17, 11, 25, 10, 18, 20, 4, 0, 1, 2, 4U)
     YOKE_CC_ROUNDS(10, 26, 11, 21, 13, 27, 23, 5, 0, 1, 2, 3, 5U)
 #undef YOKE_CC_ROUNDS
-    const uint64_t word = static_cast<uint64_t>(counter) & 3U;
-    const uint32_t low = (word & 1U) != 0 ? x1 : x0;
-    const uint32_t high = (word & 1U) != 0 ? x3 : x2;
-    return (word & 2U) != 0 ? high : low;
+    words[0] = x0;
+    words[1] = x1;
+    words[2] = x2;
+    words[3] = x3;
   }
 };
 

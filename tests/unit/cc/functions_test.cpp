@@ -141,7 +141,9 @@ TEST(RandomBitsTest, VectorizedBitsMatchTheProgramLibrary) {
   for (std::size_t i = 0; i < 1000; ++i) {
     seed[i] = static_cast<std::int64_t>(random());
     stream[i] = static_cast<std::int64_t>(random());
-    counter[i] = i < 500 ? static_cast<std::int64_t>(i) : static_cast<std::int64_t>(random());
+    // Consecutive from the middle of a block, with a gap, then arbitrary.
+    const auto near = static_cast<std::int64_t>(i) + (i < 301 ? 2 : 1000);
+    counter[i] = i < 700 ? near : static_cast<std::int64_t>(random());
   }
   for (const KernelTable* table : all_tables()) {
     for (unsigned scalars = 0; scalars < 8; ++scalars) {
