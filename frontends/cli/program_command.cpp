@@ -23,6 +23,7 @@ namespace {
 struct ProgramOptions {
   std::string file;
   bool optimized = false;
+  bool explain = false;
   bool run = false;
   std::string backend = "reference";
   std::int64_t seed = 0;
@@ -143,6 +144,7 @@ int program_command(Arguments arguments) {
       "Verifies a file in yoke's program format (- for standard input) and prints it in canonical form.");
   line.positional("FILE", &options.file, "the program");
   line.flag("optimized", &options.optimized, "print the program as backends receive it, after yoke's passes");
+  line.flag("explain", &options.explain, "print what yoke's passes do with each statement, and the result");
   line.flag("run", &options.run,
             "run every program of the file on random input and print its outputs instead of the text");
   line.text("backend", &options.backend, "for --run: a backend, or reference (default)", "NAME");
@@ -167,6 +169,12 @@ int program_command(Arguments arguments) {
     }
     for (const program::Program& program : module.programs) {
       run_program(program, device, options);
+    }
+    return kDone;
+  }
+  if (options.explain) {
+    for (const program::Program& program : module.programs) {
+      explain_program(program);
     }
     return kDone;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/run_program.h: runs a program on random input, on a device or
-// on the reference executor, and compares.
+// frontends/cli/run_program.h: runs a program on random input, on a device or on the reference executor, and
+// compares; explains how it is optimized.
 #pragma once
 
 #include <yoke/program/program.h>
@@ -40,5 +40,8 @@ struct Difference {
 };
 Difference largest_difference(const program::Program& program, const ArgumentBytes& got,
                               const ArgumentBytes& expected);
+
+// Prints what the passes do with each statement of the program, and the result.
+void explain_program(const program::Program& program);
 
 }  // namespace yoke::cli

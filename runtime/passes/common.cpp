@@ -76,7 +76,7 @@ class Commoner {
   // Also writes equal parts of a value alike, so that rules and backends find them: of `a + b` and `b + a`, the
   // second becomes the first. Loops count by their numbers, so their names do not matter.
   std::uint64_t number_of(Expr& expr) {
-    ++graph_.statistics().visits;
+    ++graph_.report().visits;
     Key key = {static_cast<std::uint64_t>(expr.op), static_cast<std::uint64_t>(expr.type)};
     switch (expr.op) {
       case Op::kConst:
@@ -155,7 +155,7 @@ class Commoner {
     if (!merged || graph_.is_removed(known->second)) {
       known->second = i;  // the latest is the most likely to be unchanged
     }
-    graph_.statistics().merged += merged ? 1 : 0;
+    graph_.report().merged += merged ? 1 : 0;
     return merged;
   }
 
@@ -165,12 +165,15 @@ class Commoner {
     if (graph_.is_written(a, earlier + 1, later)) {
       return false;
     }
+    const auto same = [&] { return "removed: " + line_of(graph_.at(earlier)) + " computes the same value"; };
     if (a == b) {
+      graph_.note(later, same);
       graph_.remove(later);
       return true;
     }
     if (graph_.target_of(later).role == Role::kTemp && graph_.is_written_only_by(later) &&
         !graph_.is_written(a, later + 1, std::max(later + 1, graph_.end_of(b)))) {
+      graph_.note(later, same);
       graph_.remove(later);
       graph_.rename(b, a);
       return true;
@@ -178,6 +181,7 @@ class Commoner {
     if (graph_.target_of(earlier).role == Role::kTemp && !graph_.is_grouped(earlier) &&
         graph_.is_written_only_by(earlier) && !graph_.is_touched(b, earlier, later) &&
         !graph_.is_written(b, later + 1, std::max(later + 1, graph_.end_of(a)))) {
+      graph_.note(later, same);
       graph_.remove(later);
       graph_.rename(a, b);
       return true;
@@ -190,6 +194,7 @@ class Commoner {
     if (!graph_.at(later).reduce) {
       return false;
     }
+    graph_.note(later, [&] { return "copies the same value from " + line_of(graph_.at(earlier)); });
     return graph_.edit(later, [&](Statement& statement) {
       statement.loops.resize(statement.loops.size() - statement.reduce_loops.size());
       statement.reduce.reset();

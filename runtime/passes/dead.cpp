@@ -26,6 +26,8 @@ bool remove_dead_statements_in(Graph& graph) {
     const Statement& statement = graph.at(i);
     const std::uint32_t target = statement.target.tensor;
     if (!live[target] || is_self_copy(statement)) {
+      graph.note(
+          i, [&] { return live[target] ? "removed: changes nothing" : "removed: its result is not read"; });
       graph.remove(i);
       changed = true;
       continue;

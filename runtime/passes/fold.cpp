@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/passes/fold.cpp: evaluates operations on constants with the reference executor, so that results
 // cannot differ from it, and applies the rules.
+#include <yoke/program/text.h>
+
 #include "graph.h"
 #include "rules.h"
 
@@ -98,7 +100,7 @@ std::optional<Expr> better(const Program& program, const std::vector<Loop>& loop
 }
 
 std::uint64_t fold(Graph& graph, const std::vector<Loop>& loops, Expr& expr, bool guarded = false) {
-  ++graph.statistics().visits;
+  ++graph.report().visits;
   std::uint64_t applied = 0;
   for (Expr& arg : expr.args) {
     applied += fold(graph, loops, arg, guarded || expr.op == Op::kGuard);
@@ -117,14 +119,15 @@ std::uint64_t fold(Graph& graph, const std::vector<Loop>& loops, Expr& expr, boo
 }  // namespace
 
 bool fold_constants_in(Graph& graph) {
-  const std::uint64_t before = graph.statistics().folded;
+  const std::uint64_t before = graph.report().folded;
   for (Place i = 0; i < graph.size(); ++i) {
     if (const std::uint64_t applied = fold(graph, graph.at(i).loops, graph.value(i))) {
-      graph.statistics().folded += applied;
+      graph.report().folded += applied;
+      graph.note(i, [&] { return "simplified: " + print(graph.program(), graph.at(i)); });
       graph.refresh(i);
     }
   }
-  return graph.statistics().folded != before;
+  return graph.report().folded != before;
 }
 
 }  // namespace yoke::passes

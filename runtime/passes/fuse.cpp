@@ -63,9 +63,10 @@ class Fuser {
       }
     }
     for (auto& [j, statement] : fused) {
+      graph_.note(i, [&] { return "computed in " + line_of(at(j)) + " instead of being stored"; });
       graph_.replace(j, std::move(statement));
     }
-    graph_.statistics().substituted += fused.size();
+    graph_.report().substituted += fused.size();
     if (readers.empty()) {
       graph_.remove(i);
     }
@@ -104,9 +105,12 @@ class Fuser {
         graph_.is_written(to, j + 1, graph_.size())) {
       return false;
     }
+    graph_.note(j, [&] {
+      return "removed: " + program_.tensors[from].name + " is computed in " + program_.tensors[to].name;
+    });
     graph_.remove(j);
     graph_.rename(from, to);
-    ++graph_.statistics().substituted;
+    ++graph_.report().substituted;
     return true;
   }
 
@@ -125,6 +129,9 @@ bool share(Graph& graph, Place j) {
     Statement after = statement;
     rename_tensor(after, from, to);
     if (graph.end_of(from) == j + 1 && works_in_place(after) && may_hold(graph, from, to, j)) {
+      graph.note(j, [&] {
+        return "overwrites " + graph.program().tensors[from].name + ", which is not needed any more";
+      });
       // The earlier name stays, unless the result belongs to the caller.
       const bool is_argument = graph.target_of(j).role != Role::kTemp;
       graph.rename(is_argument ? from : to, is_argument ? to : from);

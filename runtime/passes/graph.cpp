@@ -26,19 +26,20 @@ void erase(Places& places, Place i) {
 
 }  // namespace
 
-Graph::Graph(Program& program, Statistics& statistics)
+Graph::Graph(Program& program, Report& report, Explain explain)
     : program_(program),
-      statistics_(statistics),
+      report_(report),
+      explain_(explain),
       removed_(program.statements.size(), false),
       reads_(program.statements.size()),
       writers_(program.tensors.size()),
       readers_(program.tensors.size()) {
   for (Place i = 0; i < size(); ++i) {
-    note(i);
+    enter(i);
   }
 }
 
-void Graph::note(Place i) {
+void Graph::enter(Place i) {
   const Statement& statement = at(i);
   reads_[i] = tensors_read(statement);
   insert(writers_[statement.target.tensor], i);
@@ -75,13 +76,13 @@ Place Graph::end_of(std::uint32_t tensor) const {
 void Graph::remove(Place i) {
   forget(i);
   removed_[i] = true;
-  ++statistics_.removed;
+  ++report_.removed;
 }
 
 void Graph::replace(Place i, Statement statement) {
   forget(i);
   program_.statements[i] = std::move(statement);
-  note(i);
+  enter(i);
 }
 
 void Graph::rename(std::uint32_t from, std::uint32_t to) {

@@ -18,14 +18,14 @@ using Places = std::vector<Place>;
 // accumulating one, which also reads its target.
 class Graph {
  public:
-  Graph(Program& program, Statistics& statistics);
+  Graph(Program& program, Report& report, Explain explain);
 
   const Program& program() const { return program_; }
-  Statistics& statistics() const { return statistics_; }
+  Report& report() const { return report_; }
   Place size() const { return static_cast<Place>(program_.statements.size()); }
 
   const Statement& at(Place i) const {
-    ++statistics_.visits;
+    ++report_.visits;
     return program_.statements[i];
   }
   const Tensor& target_of(Place i) const { return program_.tensors[at(i).target.tensor]; }
@@ -49,22 +49,29 @@ class Graph {
   // One past the last statement that uses the tensor.
   Place end_of(std::uint32_t tensor) const;
 
+  // Notes what a pass does with statement i; text() makes the words.
+  template <class Text>
+  void note(Place i, const Text& text) const {
+    if (explain_ == Explain::kYes) {
+      report_.notes.push_back({at(i).at, text()});
+    }
+  }
   void remove(Place i);
   void replace(Place i, Statement statement);
   // Calls edit(statement), which returns whether it changed the statement.
   template <class Edit>
   bool edit(Place i, const Edit& edit) {
-    ++statistics_.visits;
+    ++report_.visits;
     forget(i);
     const bool changed = edit(program_.statements[i]);
-    note(i);
+    enter(i);
     return changed;
   }
   // The value, to be changed in place. Call refresh() if it may read other tensors afterwards.
   Expr& value(Place i) { return program_.statements[i].value; }
   void refresh(Place i) {
     forget(i);
-    note(i);
+    enter(i);
   }
   // Replaces every use of `from` by one of `to`.
   void rename(std::uint32_t from, std::uint32_t to);
@@ -74,11 +81,12 @@ class Graph {
   void finish();
 
  private:
-  void note(Place i);
+  void enter(Place i);
   void forget(Place i);
 
   Program& program_;
-  Statistics& statistics_;
+  Report& report_;
+  Explain explain_;
   std::vector<bool> removed_;
   std::vector<std::vector<std::uint32_t>> reads_;  // by statement
   std::vector<Places> writers_;                    // by tensor

@@ -27,12 +27,13 @@ constexpr Pass kShare = {share_in, "share"};
 constexpr Pass kSchedule = {schedule_in, "schedule"};
 
 // Applies the pass to `graph`, which is built if it is empty, and emptied if the program changes.
-bool run(const Pass& pass, Program& program, Statistics& statistics, std::optional<Graph>& graph) {
+bool run(const Pass& pass, Program& program, Report& report, std::optional<Graph>& graph,
+         Explain explain = Explain::kNo) {
   if (program.launch_symbol_count() != program.symbols.size()) {
     return false;  // the passes do not understand repeat blocks yet
   }
   if (!graph) {
-    graph.emplace(program, statistics);
+    graph.emplace(program, report, explain);
   }
   if (!pass.apply(*graph)) {
     return false;
@@ -51,9 +52,9 @@ bool run(const Pass& pass, Program& program, Statistics& statistics, std::option
 }
 
 Program once(const Pass& pass, Program program) {
-  Statistics statistics;
+  Report report;
   std::optional<Graph> graph;
-  run(pass, program, statistics, graph);
+  run(pass, program, report, graph);
   return program;
 }
 
@@ -99,17 +100,17 @@ Program share(Program program) {
   return once(kShare, std::move(program));
 }
 
-Optimized optimize(Program program) {
+Optimized optimize(Program program, Explain explain) {
   Optimized result;
   std::optional<Graph> graph;
-  for (bool changed = true; changed && result.statistics.rounds < kMaxRounds;) {
+  for (bool changed = true; changed && result.report.rounds < kMaxRounds;) {
     changed = false;
-    ++result.statistics.rounds;
+    ++result.report.rounds;
     for (const Pass& pass : {kDead, kFold, kCommon, kFuse, kSchedule, kRecompute}) {
-      changed = run(pass, program, result.statistics, graph) || changed;
+      changed = run(pass, program, result.report, graph, explain) || changed;
     }
     // Last, because a tensor with several values hides from other passes what it holds.
-    changed = changed || run(kShare, program, result.statistics, graph);
+    changed = changed || run(kShare, program, result.report, graph, explain);
   }
   result.final_after = final_after(program);
   result.program = std::move(program);

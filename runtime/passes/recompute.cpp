@@ -30,8 +30,11 @@ bool recompute(Graph& graph, Place i, Place peak) {
     }
     changed.emplace_back(*j, std::move(result->statement));
   }
-  graph.statistics().recomputed += changed.size();
+  graph.report().recomputed += changed.size();
   for (auto& [j, statement] : changed) {
+    graph.note(i, [&, at = line_of(graph.at(j))] {
+      return "computed again in " + at + ": kept until then, it would take memory at the peak";
+    });
     graph.replace(j, std::move(statement));
   }
   return true;

@@ -33,6 +33,10 @@ std::size_t node_count(const Expr& expr) {
   return count;
 }
 
+std::string line_of(const Statement& statement) {
+  return "line " + std::to_string(statement.at.line);
+}
+
 std::vector<std::uint32_t> tensors_read(const Statement& statement) {
   std::vector<std::uint32_t> tensors;
   const auto add = [&](std::uint32_t tensor) { tensors.push_back(tensor); };

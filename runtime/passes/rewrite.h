@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace yoke::passes {
@@ -37,6 +38,8 @@ void visit_expr(E& expr, const Visit& visit) {
 }
 
 std::size_t node_count(const Expr& expr);
+// "line 7", where the statement stood in the text.
+std::string line_of(const Statement& statement);
 
 // The tensors that the statement reads through its value and its indices, and
 // its target if it accumulates. Sorted and unique.

@@ -64,7 +64,7 @@ class Scheduler {
   std::int64_t net_bytes(Number b) const {
     std::int64_t net = 0;
     for (const std::uint32_t tensor : blocks_[b].temporaries) {
-      ++graph_.statistics().visits;
+      ++graph_.report().visits;
       const auto bytes = static_cast<std::int64_t>(graph_.program().tensors[tensor].byte_count());
       net += started_[tensor] ? 0 : bytes;
       net -= left_[tensor].count == 1 ? bytes : 0;

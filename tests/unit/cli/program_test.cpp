@@ -43,6 +43,25 @@ TEST_F(YokeProgram, OptimizedRemovesTheTemporary) {
   EXPECT_THAT(outcome.out, Not(HasSubstr("temp")));
 }
 
+TEST_F(YokeProgram, ExplainSaysWhatHappensToEachStatement) {
+  test::write_file(file(),
+                   "yoke.program 1\nprogram p() {\n  arg x : f32[8, 4] in\n  arg y : f32[8] out\n"
+                   "  temp a : f32[8, 4]\n  temp b : f32[8, 4]\n  temp c : f32[8, 4]\n  temp s : f32[8]\n"
+                   "  a[i, j] = exp(x[i, j])\n  b[i, j] = exp(x[i, j]) * 1.0\n  c[i, j] = tanh(x[i, j])\n"
+                   "  s[i] = sum[j] a[i, j] + b[i, j]\n  y[i] = s[i]\n}\n");
+  const auto outcome = run({"program", file(), "--explain"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("program p: 5 statements, temporaries of 384 bytes"));
+  EXPECT_THAT(outcome.out, HasSubstr("line 10: b[i, j] = exp(x[i, j]) * 1.0\n"
+                                     "      simplified: b[i, j] = exp(x[i, j])\n"
+                                     "      removed: line 9 computes the same value\n"));
+  EXPECT_THAT(outcome.out,
+              HasSubstr("line 11: c[i, j] = tanh(x[i, j])\n      removed: its result is not read\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("      removed: s is computed in y\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("y[i] = sum[j] a[i, j] + a[i, j]  # line 12\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("y is final after statement 2\n"));
+}
+
 TEST_F(YokeProgram, RunOnCcMatchesTheReferenceExecutor) {
   const auto reference = run({"program", file(), "--run", "--seed", "3", "--symbol", "row=4"});
   const auto cc = run({"program", file(), "--run", "--seed", "3", "--symbol", "row=4", "--backend", "cc"});

@@ -99,17 +99,17 @@ Optimized optimized_shape(const Shape& shape, int count, const char* size) {
   Optimized result = optimize(std::move(program));
   const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - begin;
   std::cout << shape.name << ", " << size << ": " << before << " -> " << result.program.statements.size()
-            << " statements, " << result.statistics.rounds << " rounds, " << result.statistics.visits
-            << " visits, " << spent.count() << " ms\n";
+            << " statements, " << result.report.rounds << " rounds, " << result.report.visits << " visits, "
+            << spent.count() << " ms\n";
   return result;
 }
 
 TEST_P(Scale, WorkIsNearlyLinear) {
   const Optimized small = optimized_shape(GetParam(), kSmall, "small");
   const Optimized large = optimized_shape(GetParam(), kSmall * kFactor, "large");
-  EXPECT_LE(static_cast<double>(large.statistics.visits),
-            kLargestRatio * static_cast<double>(small.statistics.visits));
-  EXPECT_GE(small.statistics.visits, static_cast<std::uint64_t>(kSmall));
+  EXPECT_LE(static_cast<double>(large.report.visits),
+            kLargestRatio * static_cast<double>(small.report.visits));
+  EXPECT_GE(small.report.visits, static_cast<std::uint64_t>(kSmall));
 }
 
 INSTANTIATE_TEST_SUITE_P(Passes, Scale, testing::ValuesIn(kShapes),

@@ -166,10 +166,10 @@ TEST(Training, GradientOfATwelveLayerTransformerIsOptimizedQuickly) {
   const Optimized after = optimize(lowered.program);
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
   std::cout << lowered.program.statements.size() << " -> " << after.program.statements.size()
-            << " statements in " << after.statistics.rounds << " rounds, " << after.statistics.visits
-            << " visits, " << after.statistics.recomputed << " recomputed, " << spent.count() << " s\n";
+            << " statements in " << after.report.rounds << " rounds, " << after.report.visits << " visits, "
+            << after.report.recomputed << " recomputed, " << spent.count() << " s\n";
   EXPECT_LT(spent.count(), 2.0);  // 0.5 s in a release build on an idle machine
-  EXPECT_LT(after.statistics.rounds, 8U);
+  EXPECT_LT(after.report.rounds, 8U);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <yoke/program/program.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace yoke::passes {
@@ -32,8 +33,14 @@ program::Program recompute(program::Program program);
 // Lets an elementwise statement write its result where it reads a temporary for the last time.
 program::Program share(program::Program program);
 
+// What a pass did with the statement that stood at `at` in the text.
+struct Note {
+  program::Location at;
+  std::string text;
+};
+
 // What optimize() did. Counts do not depend on the machine.
-struct Statistics {
+struct Report {
   std::uint64_t rounds = 0;
   std::uint64_t visits = 0;       // statements and expressions that a pass looked at: the work done
   std::uint64_t folded = 0;       // operations evaluated, and rules applied
@@ -41,17 +48,20 @@ struct Statistics {
   std::uint64_t substituted = 0;  // reads of temporaries replaced by their values
   std::uint64_t recomputed = 0;   // reads replaced because the temporary would take memory at the peak
   std::uint64_t removed = 0;      // statements
+  std::vector<Note> notes;        // in order of time; empty unless asked for
 };
+
+enum class Explain : bool { kNo, kYes };
 
 struct Optimized {
   program::Program program;
   // Per argument, in order of declaration: its contents are final after this many statements; 0 if none
   // writes it.
   std::vector<std::uint32_t> final_after;
-  Statistics statistics;
+  Report report;
 };
 
-// Runs all passes until none changes the program.
-Optimized optimize(program::Program program);
+// Runs all passes until none changes the program. kYes fills Report::notes.
+Optimized optimize(program::Program program, Explain explain = Explain::kNo);
 
 }  // namespace yoke::passes

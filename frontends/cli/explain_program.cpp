@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/cli/explain_program.cpp: prints what the passes did with each statement of a program.
+#include <yoke/program/memory.h>
+#include <yoke/program/text.h>
+#include <yoke/runtime/passes.h>
+
+#include <iostream>
+#include <map>
+
+#include "run_program.h"
+
+namespace yoke::cli {
+namespace {
+
+std::string size_text(const program::Program& program) {
+  return std::to_string(program.statements.size()) + " statements, temporaries of " +
+         std::to_string(program::plan_memory(program::lifetimes(program)).byte_count) + " bytes";
+}
+
+}  // namespace
+
+void explain_program(const program::Program& program) {
+  const passes::Optimized after = passes::optimize(program, passes::Explain::kYes);
+  std::multimap<std::uint32_t, std::string> notes;  // by line
+  for (const passes::Note& note : after.report.notes) {
+    notes.emplace(note.at.line, note.text);
+  }
+  std::cout << "program " << program.name << ": " << size_text(program) << '\n';
+  for (const program::Statement& statement : program.statements) {
+    std::cout << "  line " << statement.at.line << ": " << program::print(program, statement) << '\n';
+    const auto [begin, end] = notes.equal_range(statement.at.line);
+    for (auto note = begin; note != end; ++note) {
+      std::cout << "      " << note->second << '\n';
+    }
+  }
+  std::cout << "optimized in " << after.report.rounds << " rounds: " << size_text(after.program) << '\n';
+  for (std::size_t i = 0; i < after.program.statements.size(); ++i) {
+    const program::Statement& statement = after.program.statements[i];
+    std::cout << "  " << i + 1 << ": " << program::print(after.program, statement) << "  # line "
+              << statement.at.line << '\n';
+  }
+  const std::vector<std::uint32_t> arguments = after.program.arguments();
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (after.final_after[i] != 0) {
+      std::cout << "  " << after.program.tensors[arguments[i]].name << " is final after statement "
+                << after.final_after[i] << '\n';
+    }
+  }
+}
+
+}  // namespace yoke::cli
