@@ -30,6 +30,7 @@ class Compiler {
   Compiler(Program program, const CompileOptions& options, bool plan_only)
       : options_(options), plan_only_(plan_only) {
     result_.program = std::move(program);
+    uses_.emplace(result_.program);
     result_.threads = options.threads;
     result_.notes.resize(result_.program.statements.size());
   }
@@ -74,7 +75,7 @@ class Compiler {
       bias = recognize_bias(program(), statement, *contraction, program().statements[id + 1]);
     }
     if (bias && (bias->target.tensor == contraction->t.tensor ||
-                 !is_needed_after(program(), contraction->t.tensor, id + 1))) {
+                 !uses_->is_needed_after(contraction->t.tensor, id + 1))) {
       Contraction whole = *contraction;
       whole.t = bias->target;
       step.dnnl = DnnlMatmul::create(*options_.engine, whole, true, plan_only_, why_not);
@@ -114,7 +115,7 @@ class Compiler {
     std::vector<bool> kept(program().tensors.size(), true);
     for (const std::uint32_t id : group) {
       const std::uint32_t tensor = program().statements[id].target.tensor;
-      kept[tensor] = is_needed_after(program(), tensor, group.back());
+      kept[tensor] = uses_->is_needed_after(tensor, group.back());
     }
     TileKernel kernel = build_tile_kernel(program(), group, kept, *options_.table);
     const bool after_matmul = !result_.steps.empty() && reads_result_of_last(group);
@@ -202,6 +203,7 @@ class Compiler {
 
   CompileOptions options_;
   bool plan_only_;
+  std::optional<Uses> uses_;
   CompiledProgram result_;
 };
 

@@ -21,14 +21,6 @@ bool is_elementwise(const Program& program, const Statement& statement) {
          is_injective(linear_form(program, statement, statement.target), statement.loops);
 }
 
-bool reads(const Statement& statement, std::uint32_t tensor) {
-  bool found = statement.target.tensor == tensor && statement.assign != program::Assign::kSet;
-  const auto visit = [&](std::uint32_t read) { found = found || read == tensor; };
-  visit_read_tensors(statement.value, visit);
-  visit_index_tensors(statement.target, visit);
-  return found;
-}
-
 // True if `expr` reads `tensor` only at `indices` and never uses it as an index into another tensor.
 bool reads_only_at(const program::Expr& expr, std::uint32_t tensor,
                    const std::vector<program::Index>& indices) {
@@ -83,40 +75,47 @@ std::vector<std::uint32_t> group_from(const Program& program, std::uint32_t firs
   return group;
 }
 
-bool is_needed_after(const Program& program, std::uint32_t tensor, std::uint32_t last) {
-  if (program.tensors[tensor].role != program::Role::kTemp) {
+Uses::Uses(const Program& program) : blocks_(program.blocks()), uses_(program.tensors.size()) {
+  for (const program::Tensor& tensor : program.tensors) {
+    is_argument_.push_back(tensor.role != program::Role::kTemp);
+  }
+  for (std::size_t id = 0; id < program.statements.size(); ++id) {
+    const Statement& statement = program.statements[id];
+    const auto read = [&](std::uint32_t tensor) { uses_[tensor].push_back({id, true}); };
+    visit_read_tensors(statement.value, read);
+    visit_index_tensors(statement.target, read);
+    if (statement.assign != program::Assign::kSet) {
+      read(statement.target.tensor);
+    } else if (overwrites_target(program, statement)) {
+      uses_[statement.target.tensor].push_back({id, false});  // after a read by the same statement
+    }
+  }
+}
+
+bool Uses::is_needed_after(std::uint32_t tensor, std::uint32_t last) const {
+  if (is_argument_[tensor]) {
     return true;
   }
-  // Whether a statement in [from, to) reads the value; empty if it survives them unread.
-  const auto read_in = [&](std::size_t from, std::size_t to) -> std::optional<bool> {
-    for (std::size_t i = from; i < to; ++i) {
-      const Statement& statement = program.statements[i];
-      if (reads(statement, tensor)) {
-        return true;
-      }
-      if (statement.target.tensor == tensor && overwrites_target(program, statement)) {
-        return false;
-      }
-    }
-    return std::nullopt;
-  };
-  std::size_t end = last + 1;
-  const std::int32_t repeat = program.statements[last].repeat;
-  if (repeat >= 0) {
-    std::size_t begin = last;
-    for (; begin > 0 && program.statements[begin - 1].repeat == repeat; --begin) {
-    }
-    for (; end < program.statements.size() && program.statements[end].repeat == repeat; ++end) {
-    }
-    const auto in_this_round = read_in(last + 1, end);
+  const auto block = std::upper_bound(blocks_.begin(), blocks_.end(), last,
+                                      [](std::size_t id, const auto& one) { return id < one.last; });
+  if (block->repeat >= 0) {
+    const auto in_this_round = read_in(tensor, last + std::size_t{1}, block->last);
     if (in_this_round) {
       return *in_this_round;
     }
-    if (read_in(begin, last + 1).value_or(false)) {
+    if (read_in(tensor, block->first, last + std::size_t{1}).value_or(false)) {
       return true;  // in the next round
     }
+    return read_in(tensor, block->last, SIZE_MAX).value_or(false);
   }
-  return read_in(end, program.statements.size()).value_or(false);
+  return read_in(tensor, last + std::size_t{1}, SIZE_MAX).value_or(false);
+}
+
+std::optional<bool> Uses::read_in(std::uint32_t tensor, std::size_t from, std::size_t to) const {
+  const std::vector<Use>& uses = uses_[tensor];
+  const auto use = std::lower_bound(uses.begin(), uses.end(), from,
+                                    [](const Use& one, std::size_t id) { return one.statement < id; });
+  return use == uses.end() || use->statement >= to ? std::nullopt : std::optional(use->reads);
 }
 
 }  // namespace yoke::cc

@@ -4,7 +4,9 @@
 
 #include <yoke/program/program.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace yoke::cc {
@@ -13,7 +15,24 @@ namespace yoke::cc {
 // access each other's targets only at the same element.
 std::vector<std::uint32_t> group_from(const program::Program& program, std::uint32_t first);
 
-// True if the program or its caller may read the value that `tensor` has after statement `last`.
-bool is_needed_after(const program::Program& program, std::uint32_t tensor, std::uint32_t last);
+// Where a program reads each tensor, and where it overwrites a whole one.
+class Uses {
+ public:
+  explicit Uses(const program::Program& program);
+  // True if the program or its caller may read the value that `tensor` has after statement `last`.
+  bool is_needed_after(std::uint32_t tensor, std::uint32_t last) const;
+
+ private:
+  struct Use {
+    std::size_t statement;
+    bool reads;  // otherwise it overwrites the tensor
+  };
+  // Whether a statement in [from, to) reads the tensor; empty if its value survives them unread.
+  std::optional<bool> read_in(std::uint32_t tensor, std::size_t from, std::size_t to) const;
+
+  std::vector<program::Block> blocks_;
+  std::vector<std::vector<Use>> uses_;  // by tensor, in order
+  std::vector<bool> is_argument_;
+};
 
 }  // namespace yoke::cc

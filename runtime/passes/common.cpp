@@ -120,7 +120,7 @@ class Commoner {
     const std::uint32_t target = statement.target.tensor;
     parts_.clear();
     const std::uint64_t value = number_of(graph_.value(i));
-    if (statement.assign != Assign::kSet) {
+    if (statement.assign != Assign::kSet || graph_.is_grouped(i)) {
       contents_[target] = number_of({kChanged, i});
       return false;
     }
@@ -148,7 +148,7 @@ class Commoner {
       return false;
     }
     const auto [known, is_new] = computed_.try_emplace(contents_[target], i);
-    if (is_new || graph_.is_grouped(i)) {
+    if (is_new) {
       return false;
     }
     const bool merged = merge(known->second, i);
@@ -178,8 +178,8 @@ class Commoner {
       graph_.rename(b, a);
       return true;
     }
-    if (graph_.target_of(earlier).role == Role::kTemp && !graph_.is_grouped(earlier) &&
-        graph_.is_written_only_by(earlier) && !graph_.is_touched(b, earlier, later) &&
+    if (graph_.target_of(earlier).role == Role::kTemp && graph_.is_written_only_by(earlier) &&
+        !graph_.is_touched(b, earlier, later) &&
         !graph_.is_written(b, later + 1, std::max(later + 1, graph_.end_of(a)))) {
       graph_.note(later, same);
       graph_.remove(later);

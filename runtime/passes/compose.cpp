@@ -203,22 +203,9 @@ bool is_elementwise(const Program& program, const Statement& statement) {
 }
 
 bool works_in_place(const Statement& statement) {
-  const std::uint32_t target = statement.target.tensor;
-  if (statement.reduce || has_element_index(statement.target)) {
-    return false;
-  }
-  bool safe = true;
-  visit_expr(statement.value, [&](const Expr& node) {
-    if (node.op != Op::kRead) {
-      return;
-    }
-    if (node.access.tensor == target &&
-        (node.access.otherwise || node.access.indices != statement.target.indices)) {
-      safe = false;
-    }
-    program::visit_index_tensors(node.access, [&](std::uint32_t tensor) { safe = safe && tensor != target; });
-  });
-  return safe;
+  const Access& target = statement.target;
+  return !statement.reduce && !has_element_index(target) &&
+         reads_only_at(statement.value, target.tensor, target.indices);
 }
 
 bool is_producer(const Graph& graph, Place i) {

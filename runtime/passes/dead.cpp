@@ -22,7 +22,18 @@ bool remove_dead_statements_in(Graph& graph) {
     live.push_back(tensors[t].role == Role::kOut || tensors[t].role == Role::kInOut);
     changed = changed || (tensors[t].role == Role::kTemp && graph.end_of(t) == 0);
   }
+  const auto read = [&](Place i) {
+    for (const std::uint32_t tensor : graph.reads(i)) {
+      live[tensor] = true;
+    }
+  };
   for (Place i = graph.size(); i-- > 0;) {
+    if (graph.is_grouped(i) && (i + 1 == graph.size() || !graph.continues_group(i + 1))) {
+      read(i);
+      for (Place other = i; graph.continues_group(other); --other) {
+        read(other - 1);
+      }
+    }
     const Statement& statement = graph.at(i);
     const std::uint32_t target = statement.target.tensor;
     if (!live[target] || is_self_copy(statement)) {
@@ -33,12 +44,10 @@ bool remove_dead_statements_in(Graph& graph) {
       continue;
     }
     // A partial or accumulating write keeps earlier elements, so the tensor stays live.
-    if (writes_whole(graph.program(), statement)) {
+    if (writes_whole(graph.program(), statement) && !graph.is_grouped(i)) {
       live[target] = false;
     }
-    for (const std::uint32_t tensor : graph.reads(i)) {
-      live[tensor] = true;
-    }
+    read(i);
   }
   return changed;
 }

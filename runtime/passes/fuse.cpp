@@ -15,8 +15,11 @@ bool may_hold(const Graph& graph, std::uint32_t from, std::uint32_t to, Place j)
   if (from == to || source.role != Role::kTemp || source.type != target.type || source.dims != target.dims) {
     return false;
   }
-  const Place first = graph.writers(from).front();
-  if (!graph.reads(first, to)) {
+  Place first = graph.writers(from).front();
+  while (graph.continues_group(first)) {
+    --first;
+  }
+  if (!graph.reads(first, to) || graph.is_grouped(first)) {
     return !graph.is_touched(to, first, j);
   }
   Statement in_place = graph.at(first);
@@ -63,7 +66,7 @@ class Fuser {
       }
     }
     for (auto& [j, statement] : fused) {
-      graph_.note(i, [&] { return "computed in " + line_of(at(j)) + " instead of being stored"; });
+      graph_.note(i, [&, at = line_of(at(j))] { return "computed in " + at + " instead of being stored"; });
       graph_.replace(j, std::move(statement));
     }
     graph_.report().substituted += fused.size();

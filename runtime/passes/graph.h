@@ -30,9 +30,12 @@ class Graph {
   }
   const Tensor& target_of(Place i) const { return program_.tensors[at(i).target.tensor]; }
   bool is_removed(Place i) const { return removed_[i]; }
-  // Whether the statement belongs to a group, such as a hint. Groups keep their statements and their order;
-  // only whole groups move.
-  bool is_grouped(Place i) const { return at(i).hint >= 0; }
+  // The group of consecutive statements that it belongs to, such as a hint; -1: none. Groups keep their statements
+  // and their order; only whole groups move. Nothing is assumed about how often and in which order the statements
+  // of a group run.
+  std::int32_t group(Place i) const { return at(i).hint; }
+  bool is_grouped(Place i) const { return group(i) >= 0; }
+  bool continues_group(Place i) const { return i > 0 && is_grouped(i) && group(i) == group(i - 1); }
   // The tensors that the statement reads; its target too, if it accumulates. Sorted and unique.
   const std::vector<std::uint32_t>& reads(Place i) const { return reads_[i]; }
   bool reads(Place i, std::uint32_t tensor) const { return contains(reads_[i], tensor); }

@@ -63,7 +63,7 @@ class Links {
  private:
   Place link_of(Place i) const {
     if (graph_.is_grouped(i)) {
-      return i + 1 < graph_.size() && graph_.at(i).hint == graph_.at(i + 1).hint ? i + 1 : kNone;
+      return i + 1 < graph_.size() && graph_.continues_group(i + 1) ? i + 1 : kNone;
     }
     // The next user of the result, if no other statement reads it.
     const std::uint32_t fed = graph_.at(i).target.tensor;
@@ -83,18 +83,9 @@ class Links {
   // Whether statement j uses `fed` element by element.
   bool is_epilogue(Place j, std::uint32_t fed) const {
     const Statement& statement = graph_.at(j);
-    if (statement.reduce || graph_.is_grouped(j) || statement.assign != Assign::kSet ||
-        !graph_.reads(j, fed) || has_element_index(statement.target)) {
-      return false;
-    }
-    bool same_element = true;
-    visit_expr(statement.value, [&](const Expr& node) {
-      if (node.op == Op::kRead && node.access.tensor == fed &&
-          (node.access.otherwise || node.access.indices != statement.target.indices)) {
-        same_element = false;
-      }
-    });
-    return same_element;
+    return !statement.reduce && !graph_.is_grouped(j) && statement.assign == Assign::kSet &&
+           graph_.reads(j, fed) && !has_element_index(statement.target) &&
+           reads_only_at(statement.value, fed, statement.target.indices);
   }
 
   const Graph& graph_;

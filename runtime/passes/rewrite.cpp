@@ -50,6 +50,18 @@ std::vector<std::uint32_t> tensors_read(const Statement& statement) {
   return tensors;
 }
 
+bool reads_only_at(const Expr& expr, std::uint32_t tensor, const std::vector<Index>& indices) {
+  bool only = true;
+  visit_expr(expr, [&](const Expr& node) {
+    if (node.op == Op::kRead) {
+      const Access& access = node.access;
+      only = only && (access.tensor != tensor || (!access.otherwise && access.indices == indices));
+      program::visit_index_tensors(access, [&](std::uint32_t index) { only = only && index != tensor; });
+    }
+  });
+  return only;
+}
+
 bool writes_whole(const Program& program, const Statement& statement) {
   if (statement.assign != Assign::kSet) {
     return false;

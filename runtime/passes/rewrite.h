@@ -49,6 +49,9 @@ inline bool contains(const std::vector<std::uint32_t>& sorted, std::uint32_t ten
   return std::binary_search(sorted.begin(), sorted.end(), tensor);
 }
 
+// Whether the expression reads the tensor only at these indices, and never as an index into another tensor.
+bool reads_only_at(const Expr& expr, std::uint32_t tensor, const std::vector<Index>& indices);
+
 // Whether the statement assigns every element of its target, regardless of the previous contents.
 bool writes_whole(const Program& program, const Statement& statement);
 
