@@ -125,7 +125,7 @@ class Commoner {
       return false;
     }
     // Two partial writes may also be equal, if nothing writes the target in between.
-    const bool whole = writes_whole(graph_.program(), statement);
+    const bool whole = overwrites_target(graph_.program(), statement);
     Key key = {kStatement, static_cast<std::uint64_t>(graph_.target_of(i).type), statement.loops.size(),
                statement.reduce_loops.size(), graph_.target_of(i).dims.size()};
     key.insert(key.end(), graph_.target_of(i).dims.begin(), graph_.target_of(i).dims.end());

@@ -27,12 +27,20 @@ bool remove_dead_statements_in(Graph& graph) {
       live[tensor] = true;
     }
   };
+  // In a group, each statement may run again after any other: one that is live keeps all that others read.
+  const auto enter_group = [&](Place last) {
+    Place first = last;
+    bool is_live = live[graph.at(last).target.tensor];
+    for (; graph.continues_group(first); --first) {
+      is_live = is_live || live[graph.at(first - 1).target.tensor];
+    }
+    for (Place i = first; is_live && i <= last; ++i) {
+      read(i);
+    }
+  };
   for (Place i = graph.size(); i-- > 0;) {
     if (graph.is_grouped(i) && (i + 1 == graph.size() || !graph.continues_group(i + 1))) {
-      read(i);
-      for (Place other = i; graph.continues_group(other); --other) {
-        read(other - 1);
-      }
+      enter_group(i);
     }
     const Statement& statement = graph.at(i);
     const std::uint32_t target = statement.target.tensor;
@@ -44,7 +52,7 @@ bool remove_dead_statements_in(Graph& graph) {
       continue;
     }
     // A partial or accumulating write keeps earlier elements, so the tensor stays live.
-    if (writes_whole(graph.program(), statement) && !graph.is_grouped(i)) {
+    if (overwrites_target(graph.program(), statement) && !graph.is_grouped(i)) {
       live[target] = false;
     }
     read(i);

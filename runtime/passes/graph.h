@@ -30,10 +30,14 @@ class Graph {
   }
   const Tensor& target_of(Place i) const { return program_.tensors[at(i).target.tensor]; }
   bool is_removed(Place i) const { return removed_[i]; }
-  // The group of consecutive statements that it belongs to, such as a hint; -1: none. Groups keep their statements
-  // and their order; only whole groups move. Nothing is assumed about how often and in which order the statements
-  // of a group run.
-  std::int32_t group(Place i) const { return at(i).hint; }
+  // The group of consecutive statements that it belongs to: a repeat block, or a hint; -1: none. Groups keep their
+  // statements and their order; only whole groups move. Nothing is assumed about how often and in which order
+  // the statements of a group run.
+  std::int32_t group(Place i) const {
+    const Statement& statement = at(i);
+    const auto hint_count = static_cast<std::int32_t>(program_.hints.size());
+    return statement.repeat >= 0 ? hint_count + statement.repeat : statement.hint;
+  }
   bool is_grouped(Place i) const { return group(i) >= 0; }
   bool continues_group(Place i) const { return i > 0 && is_grouped(i) && group(i) == group(i - 1); }
   // The tensors that the statement reads; its target too, if it accumulates. Sorted and unique.

@@ -29,9 +29,6 @@ constexpr Pass kSchedule = {schedule_in, "schedule"};
 // Applies the pass to `graph`, which is built if it is empty, and emptied if the program changes.
 bool run(const Pass& pass, Program& program, Report& report, std::optional<Graph>& graph,
          Explain explain = Explain::kNo) {
-  if (program.launch_symbol_count() != program.symbols.size()) {
-    return false;  // the passes do not understand repeat blocks yet
-  }
   if (!graph) {
     graph.emplace(program, report, explain);
   }

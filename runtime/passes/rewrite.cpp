@@ -2,6 +2,8 @@
 // runtime/passes/rewrite.cpp: queries and edits that the passes share.
 #include "rewrite.h"
 
+#include <numeric>
+
 namespace yoke::passes {
 namespace {
 
@@ -62,39 +64,6 @@ bool reads_only_at(const Expr& expr, std::uint32_t tensor, const std::vector<Ind
   return only;
 }
 
-bool writes_whole(const Program& program, const Statement& statement) {
-  if (statement.assign != Assign::kSet) {
-    return false;
-  }
-  const Tensor& tensor = program.tensors[statement.target.tensor];
-  std::vector<bool> used(statement.loops.size(), false);
-  for (std::size_t d = 0; d < tensor.dims.size(); ++d) {
-    const Index& index = statement.target.indices[d];
-    if (index.element_of) {
-      return false;
-    }
-    if (tensor.dims[d] == 1) {
-      continue;  // the verifier allows only index 0
-    }
-    // One unscaled loop as long as the dimension. An offset can then only be the one that keeps it in range.
-    std::optional<std::uint32_t> loop;
-    for (const Affine::Term& term : index.affine.terms) {
-      if (term.is_symbol) {
-        continue;
-      }
-      if (loop || (term.coefficient != 1 && term.coefficient != -1)) {
-        return false;
-      }
-      loop = term.id;
-    }
-    if (!loop || used[*loop] || statement.loops[*loop].extent != tensor.dims[d]) {
-      return false;
-    }
-    used[*loop] = true;
-  }
-  return true;
-}
-
 void rename_tensor(Statement& statement, std::uint32_t from, std::uint32_t to) {
   visit_mentions(statement, [&](std::uint32_t& tensor) { tensor = tensor == from ? to : tensor; });
 }
@@ -120,6 +89,45 @@ void remove_statements(Program& program, const std::vector<bool>& marked) {
   }
   program.statements = std::move(kept);
   program.hints = std::move(hints);
+}
+
+void order_variables(Program& program) {
+  const std::size_t first = program.launch_symbol_count();
+  if (first == program.symbols.size()) {
+    return;
+  }
+  std::vector<std::uint32_t> numbers(program.symbols.size());
+  std::iota(numbers.begin(), numbers.end(), 0U);
+  std::vector<program::Symbol> symbols(program.symbols.begin(),
+                                       program.symbols.begin() + static_cast<std::ptrdiff_t>(first));
+  for (const program::Block& block : program.blocks()) {
+    if (block.repeat >= 0) {
+      numbers[static_cast<std::size_t>(block.repeat)] = static_cast<std::uint32_t>(symbols.size());
+      symbols.push_back(program.symbols[static_cast<std::size_t>(block.repeat)]);
+    }
+  }
+  program.symbols = std::move(symbols);
+  const auto renumber = [&](Affine& affine) {
+    for (Affine::Term& term : affine.terms) {
+      term.id = term.is_symbol ? numbers[term.id] : term.id;
+    }
+  };
+  const auto renumber_all = [&](Access& access) {
+    for (Index& index : access.indices) {
+      renumber(index.affine);
+      std::for_each(index.element_indices.begin(), index.element_indices.end(), renumber);
+    }
+  };
+  for (Statement& statement : program.statements) {
+    if (statement.repeat >= 0) {
+      statement.repeat = static_cast<std::int32_t>(numbers[static_cast<std::size_t>(statement.repeat)]);
+    }
+    renumber_all(statement.target);
+    visit_expr(statement.value, [&](Expr& node) {
+      renumber(node.affine);
+      renumber_all(node.access);
+    });
+  }
 }
 
 void remove_unused_temporaries(Program& program) {

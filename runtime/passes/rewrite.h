@@ -52,14 +52,13 @@ inline bool contains(const std::vector<std::uint32_t>& sorted, std::uint32_t ten
 // Whether the expression reads the tensor only at these indices, and never as an index into another tensor.
 bool reads_only_at(const Expr& expr, std::uint32_t tensor, const std::vector<Index>& indices);
 
-// Whether the statement assigns every element of its target, regardless of the previous contents.
-bool writes_whole(const Program& program, const Statement& statement);
-
 // Replaces every read and write of `from` by one of `to`.
 void rename_tensor(Statement& statement, std::uint32_t from, std::uint32_t to);
 
 // Removes the marked statements, and hints that are left without statements.
 void remove_statements(Program& program, const std::vector<bool>& marked);
+// Numbers the variables of repeat blocks in the order of the blocks, and removes those without a block.
+void order_variables(Program& program);
 // Removes temporaries that no statement uses.
 void remove_unused_temporaries(Program& program);
 
