@@ -3,13 +3,18 @@
 #include <yoke/ops.h>
 
 #include <functional>
-#include <stdexcept>
+#include <string>
 
 #include "node.h"
 
 namespace yoke::detail {
 
 using program::Op;
+
+void fail_without_derivative(const std::string& operation, const Node& node) {
+  fail("gradients: '" + operation + "' of " + describe(node.args[0]) +
+       " has no derivative; use stop_gradient to treat it as a constant");
+}
 
 // NOLINTNEXTLINE(readability-function-size): one rule per operation
 std::vector<Tensor> map_gradients(const Node& node, const Tensor& y, const Tensor& dy,
@@ -121,7 +126,7 @@ std::vector<Tensor> map_gradients(const Node& node, const Tensor& y, const Tenso
     case Op::kGuard:
       break;  // never floats, or not elementwise
   }
-  throw std::logic_error(std::string(program::op_info(node.op).name) + " has no derivative");
+  fail_without_derivative(std::string(program::op_info(node.op).name), node);
 }
 
 }  // namespace yoke::detail

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/einsum.cpp: parses "b i; o i => b o" and assigns labels to the axes.
+// frontends/tensor/src/einsum.cpp: parses "bi,oi->bo" or "b i; o i => b o" and assigns labels to the axes.
 #include <yoke/ops.h>
 
 #include <algorithm>
@@ -21,55 +21,112 @@ struct Spec {
   Terms result;
 };
 
-bool is_name(const std::string& token) {
-  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  return !token.empty() && letter(token[0]) &&
-         std::all_of(token.begin(), token.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
+bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+bool is_space(char c) {
+  return c == ' ' || c == '\t';
 }
 
-[[noreturn]] void refuse_token(const std::string& text, const std::string& token) {
-  detail::fail(text + ": '" + token +
-               "' is not a valid index; separate letters or words by spaces, as in \"b i; o i => b o\"");
-}
+class Parser {
+ public:
+  // In the notation of words, spaces separate indices; in numpy's, every letter is one.
+  explicit Parser(std::string_view spec)
+      : spec_(spec),
+        words_(spec.find("=>") != std::string_view::npos || spec.find(';') != std::string_view::npos) {}
 
-Terms parse_terms(std::string_view part, const std::string& text) {
-  Terms terms;
-  std::size_t at = 0;
-  while ((at = part.find_first_not_of(" \t", at)) != std::string_view::npos) {
-    const std::size_t end = std::min(part.find_first_of(" \t", at), part.size());
-    const std::string token(part.substr(at, end - at));
-    if (token != "..." && !is_name(token)) {
-      refuse_token(text, token);
+  Spec parse() {
+    Spec parsed{"einsum \"" + std::string(spec_) + "\"", {}, {}};
+    const std::string_view arrow = words_ ? "=>" : "->";
+    const char separator = words_ ? ';' : ',';
+    const std::size_t end = spec_.find(arrow);
+    if (end == std::string_view::npos && words_) {
+      refuse(spec_.size(), "expected `=>` and the indices of the result");
     }
-    if (token == "..." && std::find(terms.begin(), terms.end(), token) != terms.end()) {
-      detail::fail(text + ": `...` appears twice in one operand");
+    while (true) {
+      parsed.operands.push_back(terms());
+      if (at_ == spec_.size() || spec_.substr(at_, 2) == arrow) {
+        break;
+      }
+      if (spec_[at_] != separator) {
+        refuse_index();
+      }
+      ++at_;
     }
-    terms.push_back(token);
-    at = end;
+    if (end == std::string_view::npos) {
+      parsed.result = implicit_result(parsed.operands);
+      return parsed;
+    }
+    at_ += arrow.size();
+    parsed.result = terms();
+    if (at_ != spec_.size()) {
+      refuse_index();
+    }
+    return parsed;
   }
-  return terms;
-}
 
-Spec parse_spec(std::string_view spec, std::size_t operand_count) {
-  Spec parsed{"einsum \"" + std::string(spec) + "\"", {}, {}};
-  const std::size_t arrow = spec.find("=>");
-  if (arrow == std::string_view::npos || spec.find("=>", arrow + 2) != std::string_view::npos) {
-    detail::fail(parsed.text + ": expected exactly one `=>`, before the indices of the result");
+ private:
+  [[noreturn]] void refuse(std::size_t at, const std::string& why) const {
+    detail::fail("einsum \"" + std::string(spec_) + "\", column " + std::to_string(at + 1) + ": " + why);
   }
-  std::string_view left = spec.substr(0, arrow);
-  for (std::size_t at = 0; at != std::string_view::npos;) {
-    const std::size_t end = left.find(';', at);
-    parsed.operands.push_back(
-        parse_terms(left.substr(at, end == std::string_view::npos ? end : end - at), parsed.text));
-    at = end == std::string_view::npos ? end : end + 1;
+  [[noreturn]] void refuse_index() const {
+    const std::string token(spec_.substr(at_, words_ ? spec_.find_first_of(" \t;", at_ + 1) - at_ : 1));
+    refuse(at_, "'" + token + "' is not a valid index; " +
+                    (words_ ? "separate letters or words by spaces, as in \"b i; o i => b o\""
+                            : "each index is a letter, as in \"bi,oi->bo\""));
   }
-  parsed.result = parse_terms(spec.substr(arrow + 2), parsed.text);
-  if (parsed.operands.size() != operand_count) {
-    detail::fail(parsed.text + ": expected " + std::to_string(parsed.operands.size()) + " operands, got " +
-                 std::to_string(operand_count));
+
+  // The indices up to a separator, an arrow, or something else that is no index.
+  Terms terms() {
+    Terms found;
+    while (true) {
+      while (at_ < spec_.size() && is_space(spec_[at_])) {
+        ++at_;
+      }
+      const std::size_t begin = at_;
+      if (spec_.substr(at_, 3) == "...") {
+        at_ += 3;
+        if (std::find(found.begin(), found.end(), "...") != found.end()) {
+          refuse(begin, "`...` appears twice in one term");
+        }
+      } else if (at_ < spec_.size() && (is_letter(spec_[at_]) || (words_ && spec_[at_] == '_'))) {
+        ++at_;
+        while (words_ && at_ < spec_.size() && is_part_of_word(spec_[at_])) {
+          ++at_;
+        }
+      } else {
+        return found;
+      }
+      if (words_ && at_ < spec_.size() && !is_end_of_word(spec_[at_])) {
+        at_ = begin;
+        refuse_index();
+      }
+      found.emplace_back(spec_.substr(begin, at_ - begin));
+    }
   }
-  return parsed;
-}
+  static bool is_part_of_word(char c) { return is_letter(c) || c == '_' || (c >= '0' && c <= '9'); }
+  static bool is_end_of_word(char c) { return is_space(c) || c == ';' || c == '='; }
+
+  static Terms implicit_result(const std::vector<Terms>& operands) {
+    std::map<std::string, int> counts;  // sorted
+    for (const Terms& terms : operands) {
+      for (const std::string& term : terms) {
+        ++counts[term];
+      }
+    }
+    Terms result;
+    for (const auto& [term, count] : counts) {
+      if (count == 1 || term == "...") {  // sorts before the letters
+        result.push_back(term);
+      }
+    }
+    return result;
+  }
+
+  std::string_view spec_;
+  bool words_;
+  std::size_t at_ = 0;
+};
 
 // Numbers the index names and the axes of `...`. Keeps the size of each, and the operand that determined it.
 class Labels {
@@ -168,7 +225,11 @@ class Labels {
 };
 
 Tensor einsum_of(std::string_view spec, std::vector<Tensor> args) {
-  const Spec parsed = parse_spec(spec, args.size());
+  const Spec parsed = Parser(spec).parse();
+  if (parsed.operands.size() != args.size()) {
+    detail::fail(parsed.text + ": expected " + std::to_string(parsed.operands.size()) + " operands, got " +
+                 std::to_string(args.size()));
+  }
   for (const Tensor& arg : args) {
     detail::require(arg, parsed.text.c_str());
     if (arg.type() != args[0].type() || arg.type() == Type::kBool) {

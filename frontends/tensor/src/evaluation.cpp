@@ -71,6 +71,7 @@ Evaluation Trainer::evaluation(const Tensor& inputs, const Tensor& targets, cons
   const std::size_t shard_count = impl_->shards.size();
   made->trainer_symbols = impl_->symbols;
   made->symbols = *impl_->symbols;
+  made->scalars = impl_->scalars;
   made->full.resize(shard_count);
   made->tail.resize(shard_count);
   for (std::size_t k = 0; k < shard_count; ++k) {
@@ -93,7 +94,7 @@ Evaluation Trainer::evaluation(const Tensor& inputs, const Tensor& targets, cons
           context.allocate(name, {YOKE_TYPE_F64, {}});
         }
       }
-      impl_->upload_literals(context, program);
+      impl_->upload_data(context, program);
       const auto code = impl_->compile_timed(context.stream()->device(), program.text);
       (is_tail ? made->tail : made->full)[k] =
           BoundRoutine(context.link(code, program.name, program.rename), made->symbols[k]);
@@ -114,6 +115,7 @@ std::vector<double> Evaluation::run() {
                 "cannot run an empty Evaluation; create one with Trainer::evaluation()");
   }
   Impl& impl = *impl_;
+  impl.scalars->send();
   const std::uint64_t zero = 0;
   for (std::size_t k = 0; k < impl.contexts.size(); ++k) {
     if (!impl.has_full[k] && !impl.has_tail[k]) {

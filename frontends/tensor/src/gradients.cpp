@@ -70,19 +70,51 @@ class Reverse {
     total = total ? total + fitted : fitted;
   }
 
+  // Every kind has a rule here, or an error.
   void visit(const Node& node) {
     switch (node.kind) {
       case Kind::kMap:
         visit_map(node);
-        break;
+        return;
       case Kind::kReduce:
         visit_reduce(node);
-        break;
+        return;
       case Kind::kConcat:
         visit_concat(node);
-        break;
-      default:
-        visit_view(node);
+        return;
+      case Kind::kView:
+        pass(node.args[0], [&] { return detail::view_adjoint(node, dy_); });
+        return;
+      case Kind::kReshape:
+        pass(node.args[0], [&] { return reshape(dy_, node.args[0].dims()); });
+        return;
+      case Kind::kGather:
+        pass(node.args[0], [&] { return gather_adjoint(node); });
+        return;
+      case Kind::kScatter:
+        pass(node.args[1], [&] {
+          return node.axis < 0 ? take(dy_, node.args[0]) : take_along_axis(dy_, node.args[0], node.axis);
+        });
+        return;
+      case Kind::kStop:
+        return;
+      case Kind::kPlaceholder:
+      case Kind::kLiteral:
+      case Kind::kParameter:
+      case Kind::kScalar:
+      case Kind::kConstant:
+      case Kind::kSymbol:
+      case Kind::kIota:
+      case Kind::kRandom:
+        return;  // no operands
+    }
+    detail::fail("gradients: an operation has no derivative");
+  }
+
+  template <class Rule>
+  void pass(const Tensor& arg, const Rule& rule) {
+    if (needs_gradient(arg)) {
+      add(arg, rule());
     }
   }
 
@@ -99,69 +131,14 @@ class Reverse {
     }
   }
 
-  void visit_view(const Node& node) {
+  Tensor gather_adjoint(const Node& node) const {
     const Tensor& x = node.args[0];
-    if (node.kind == Kind::kScatter) {
-      if (needs_gradient(node.args[1])) {
-        add(node.args[1], gather(dy_, node.args[0]));
-      }
-      return;
+    const Tensor& ids = node.args[1];
+    if (node.axis < 0 || ids.dims()[static_cast<std::size_t>(node.axis)] != 1) {
+      return detail::scatter_node(ids, dy_, x.dims(), node.axis);
     }
-    if (!needs_gradient(x)) {
-      return;
-    }
-    switch (node.kind) {
-      case Kind::kPermute:
-        add(x, permute_adjoint(node, x));
-        break;
-      case Kind::kSlice:
-        add(x, detail::pad_node(dy_, x.dims(), node.starts, node.symbol, node.symbol_axis));
-        break;
-      case Kind::kPad:
-        add(x, detail::slice_node(dy_, x.dims(), node.starts, node.symbol, node.symbol_axis));
-        break;
-      case Kind::kGather:
-        add(x, detail::scatter_node(node.args[1], dy_, x.dims()));
-        break;
-      case Kind::kTake: {
-        const Tensor hit = equal(iota(x.dims(), -1), cast(unsqueeze(node.args[1], -1), Type::kI64));
-        add(x, where(hit, unsqueeze(dy_, -1), detail::constant(x.type(), 0)));
-        break;
-      }
-      case Kind::kReshape:
-        add(x, reshape(dy_, x.dims()));
-        break;
-      default:
-        break;
-    }
-  }
-
-  // Sums over the axes that the source lacks, and puts diagonals back into place.
-  Tensor permute_adjoint(const Node& node, const Tensor& x) const {
-    std::vector<int> used;                       // axes of the result that index a source axis
-    std::vector<int> sources;                    // the first source axis for each of them
-    std::vector<std::pair<int, int>> diagonals;  // pairs of source axes with the same index
-    for (std::size_t k = 0; k < node.axes.size(); ++k) {
-      const auto found = std::find(used.begin(), used.end(), node.axes[k]);
-      if (node.axes[k] < 0) {
-        continue;
-      }
-      if (found != used.end()) {
-        diagonals.emplace_back(sources[static_cast<std::size_t>(found - used.begin())], static_cast<int>(k));
-        continue;
-      }
-      used.push_back(node.axes[k]);
-      sources.push_back(static_cast<int>(k));
-    }
-    std::vector<int> labels(node.dims.size());
-    std::iota(labels.begin(), labels.end(), 0);
-    Tensor result = detail::contract({dy_}, {labels}, used, node.dims);
-    result = detail::permute_node(result, x.dims(), sources);
-    for (const auto& [first, second] : diagonals) {
-      result =
-          where(equal(iota(x.dims(), first), iota(x.dims(), second)), result, detail::constant(x.type(), 0));
-    }
-    return result;
+    // One element along the axis: comparing with the index is independent for each element of x.
+    return where(equal(iota(x.dims(), node.axis), cast(ids, Type::kI64)), dy_, detail::constant(x.type(), 0));
   }
 
   void visit_concat(const Node& node) {
@@ -176,37 +153,60 @@ class Reverse {
   }
 
   void visit_reduce(const Node& node) {
-    if (node.reduce == program::Reduce::kSum) {
-      visit_sum(node);
-      return;
+    switch (node.reduce) {
+      case program::Reduce::kSum:
+        visit_sum(node);
+        return;
+      case program::Reduce::kProd:
+        pass(node.args[0], [&] { return prod_adjoint(node); });
+        return;
+      case program::Reduce::kMax:
+      case program::Reduce::kMin:
+        pass(node.args[0], [&] { return extremum_adjoint(node); });
+        return;
+      case program::Reduce::kAny:
+        detail::fail_without_derivative("any", node);
+      case program::Reduce::kAll:
+        detail::fail_without_derivative("all", node);
+      case program::Reduce::kArgMax:
+        detail::fail_without_derivative("argmax", node);
+      case program::Reduce::kArgMin:
+        detail::fail_without_derivative("argmin", node);
     }
-    const Tensor& x = node.args[0];
-    if (!needs_gradient(x)) {
-      return;
-    }
+  }
+
+  static std::vector<std::size_t> reduced_axes(const Node& node) {
     std::vector<std::size_t> axes;
-    for (std::size_t k = 0; k < x.rank(); ++k) {
+    for (std::size_t k = 0; k < node.labels[0].size(); ++k) {
       if (node.labels[0][k] >= static_cast<int>(node.dims.size())) {
         axes.push_back(k);
       }
     }
+    return axes;
+  }
+
+  // The derivative by an element is the product of the others. If one element is zero, all other derivatives are
+  // 0; if several are zero, all derivatives are 0.
+  Tensor prod_adjoint(const Node& node) const {
+    const Tensor& x = node.args[0];
+    const std::vector<std::size_t> axes = reduced_axes(node);
     const Axes reduced(axes.begin(), axes.end());
     const Tensor zero = detail::constant(x.type(), 0);
-    if (node.reduce == program::Reduce::kProd) {
-      // The derivative by an element is the product of the others. If one element is zero, all other
-      // derivatives are 0; if several are zero, all derivatives are 0.
-      const Tensor is_zero = equal(x, zero);
-      const Tensor zero_count = detail::keep_axes(sum(cast(is_zero, x.type()), reduced), x.dims(), axes);
-      const Tensor rest =
-          detail::keep_axes(prod(where(is_zero, detail::constant(x.type(), 1), x), reduced), x.dims(), axes);
-      const Tensor at_zero = where(equal(zero_count, 1), rest, zero);
-      const Tensor elsewhere = where(equal(zero_count, 0), rest / x, zero);
-      add(x, detail::keep_axes(dy_, x.dims(), axes) * where(is_zero, at_zero, elsewhere));
-    } else if (node.reduce == program::Reduce::kMax || node.reduce == program::Reduce::kMin) {
-      const Tensor is_best = equal(x, detail::keep_axes(y_, x.dims(), axes));
-      const Tensor share = dy_ / sum(cast(is_best, x.type()), reduced);
-      add(x, where(is_best, detail::keep_axes(share, x.dims(), axes), zero));
-    }
+    const Tensor is_zero = equal(x, zero);
+    const Tensor zero_count = detail::keep_axes(sum(cast(is_zero, x.type()), reduced), x.dims(), axes);
+    const Tensor rest =
+        detail::keep_axes(prod(where(is_zero, detail::constant(x.type(), 1), x), reduced), x.dims(), axes);
+    const Tensor at_zero = where(equal(zero_count, 1), rest, zero);
+    const Tensor elsewhere = where(equal(zero_count, 0), rest / x, zero);
+    return detail::keep_axes(dy_, x.dims(), axes) * where(is_zero, at_zero, elsewhere);
+  }
+
+  Tensor extremum_adjoint(const Node& node) const {
+    const Tensor& x = node.args[0];
+    const std::vector<std::size_t> axes = reduced_axes(node);
+    const Tensor is_best = equal(x, detail::keep_axes(y_, x.dims(), axes));
+    const Tensor share = dy_ / sum(cast(is_best, x.type()), Axes(axes.begin(), axes.end()));
+    return where(is_best, detail::keep_axes(share, x.dims(), axes), detail::constant(x.type(), 0));
   }
 
   void visit_sum(const Node& node) {

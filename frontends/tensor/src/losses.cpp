@@ -76,7 +76,9 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& labels, Reduce reduce) 
   require_classes(logits, labels, "cross_entropy");
   const Tensor shift = shift_of(logits, -1);
   const Tensor log_of_sum = log(sum(exp(logits - shift), {-1}));
-  return reduced(log_of_sum - (take_along(logits, labels) - squeeze(shift, -1)), reduce);
+  return reduced(
+      log_of_sum - (squeeze(take_along_axis(logits, unsqueeze(labels, -1), -1), -1) - squeeze(shift, -1)),
+      reduce);
 }
 
 Tensor mse(const Tensor& output, const Tensor& target, Reduce reduce) {

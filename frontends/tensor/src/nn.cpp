@@ -64,7 +64,7 @@ class Embedding final : public Layer {
   Embedding(std::uint64_t count, std::uint64_t dim, const EmbeddingOptions& options)
       : table_(path(options.name, "weight"), {count, dim}, options.init, options.type) {}
 
-  Tensor forward(const Tensor& x) override { return gather(table_.tensor(), x); }
+  Tensor forward(const Tensor& x) override { return take(table_.tensor(), x); }
   std::vector<Parameter> parameters() const override { return {table_}; }
 
  private:

@@ -111,7 +111,7 @@ Tensor constant_integer(Type type, std::int64_t value, bool weak) {
 
 const Node* constant_of(const Tensor& x) {
   const Node* node = x.node().get();
-  while (node != nullptr && node->kind == Kind::kPermute) {
+  while (node != nullptr && node->kind == Kind::kView && !node->is_filled) {
     node = node->args[0].node().get();
   }
   return node != nullptr && node->kind == Kind::kConstant ? node : nullptr;

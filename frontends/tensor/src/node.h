@@ -6,6 +6,7 @@
 #include <yoke/program/program.h>
 #include <yoke/tensor.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -14,29 +15,30 @@
 #include <utility>
 #include <vector>
 
+#include "view.h"
+
 namespace yoke::detail {
 
 enum class Kind : std::uint8_t {
   kPlaceholder,
   kLiteral,
   kParameter,
-  kConstant,  // a scalar; kPermute broadcasts it
+  kScalar,    // a Scalar, which the host sets
+  kConstant,  // a scalar; a view broadcasts it
   kSymbol,    // i64 scalar
   kIota,      // the index along `axis`
   kRandom,    // random bits
   kMap,       // `op` on every element; the arguments are broadcast
-  // Views: out[indices] = args[0][source indices computed from them]
-  kPermute,  // source axis k is indexed by out axis axes[k], or by 0 if that is -1
-  kSlice,    // out index + starts[k] (+ symbol on symbol_axis)
-  kPad,      // out index - starts[k] (- symbol on symbol_axis), 0 outside
-  kStop,     // args[0], without a gradient
-  kGather,   // with ids = args[1], i the axes of ids and j the other axes: args[0][ids[i], j], 0 outside
-  kTake,     // with ids = args[1], i the axes of ids: args[0][i, ids[i]], 0 outside
+  // Computed from other elements, by index arithmetic
+  kView,    // see view.h
+  kStop,    // args[0], without a gradient
+  kGather,  // with ids = args[1], i the axes of ids and j the other axes: args[0][ids[i], j], 0 outside;
+            // with `axis` >= 0: args[0][i], except that axis is indexed by ids[i]
   kReshape,
   // Nodes that need memory
   kReduce,  // `reduce` over the product of the args, indexed by `labels`; labels 0..rank-1 are out's axes
   kConcat,  // along `axis`
-  kScatter  // zeros, then with ids = args[0]: out[ids[i], j] += args[1][i, j]
+  kScatter  // zeros, then with ids = args[0]: out[ids[i], j] += args[1][i, j]; with `axis` as kGather
 };
 
 struct ParameterState {
@@ -47,6 +49,10 @@ struct ParameterState {
   Initializer initializer;
   std::vector<std::byte> values;
   bool has_values = false;
+};
+
+struct ScalarState {
+  std::atomic<double> value{0};
 };
 
 struct Node : std::enable_shared_from_this<Node> {
@@ -65,13 +71,12 @@ struct Node : std::enable_shared_from_this<Node> {
   std::vector<Tensor> args;
 
   program::Op op = program::Op::kConst;
-  program::Literal literal;
-  bool weak = false;  // a constant from a plain number; takes the type of the other operand
-  std::vector<int> axes;
-  std::vector<std::int64_t> starts;
+  program::Literal literal;     // of a constant, or what a view yields outside of its source
+  bool weak = false;            // a constant from a plain number; takes the type of the other operand
+  std::vector<ViewIndex> view;  // one per axis of args[0]
+  bool is_filled = false;       // whether the view may read outside of its source
   int axis = 0;
   std::optional<Symbol> symbol;
-  int symbol_axis = 0;
   program::Reduce reduce = program::Reduce::kSum;
   std::vector<std::vector<int>> labels;  // of kReduce: one label per axis of each argument
   Dims reduced;                          // sizes of the labels rank, rank + 1, ...
@@ -82,6 +87,7 @@ struct Node : std::enable_shared_from_this<Node> {
 
   std::vector<std::byte> bytes;               // of a literal
   std::shared_ptr<ParameterState> parameter;  // mutable; shared by all handles
+  std::shared_ptr<ScalarState> scalar;        // the same
 };
 
 // Error kInvalidArgument: programs cannot hold a tensor of this shape. `name` appears in the message.
@@ -112,18 +118,15 @@ std::optional<double> number_of(const Tensor& x);  // its value
 // An elementwise operation: checks and broadcasts the operands, and folds constants.
 Tensor map(program::Op op, std::vector<Tensor> args);
 
+// Error kInvalidArgument: the operation of the node has no derivative.
+[[noreturn]] void fail_without_derivative(const std::string& operation, const Node& node);
 // For each operand of the elementwise node whose value is y: dy times the derivative, with the shape of y or,
 // already summed, of the operand. Empty where the derivative is 0 everywhere, and if not needed.
 std::vector<Tensor> map_gradients(const Node& node, const Tensor& y, const Tensor& dy,
                                   const std::vector<bool>& needed);
 
-// Views.
-Tensor permute_node(const Tensor& x, Dims dims, std::vector<int> axes);
-Tensor slice_node(const Tensor& x, Dims dims, std::vector<std::int64_t> starts, std::optional<Symbol> symbol,
-                  int symbol_axis);
-Tensor pad_node(const Tensor& x, Dims dims, std::vector<std::int64_t> starts, std::optional<Symbol> symbol,
-                int symbol_axis);
-Tensor scatter_node(const Tensor& ids, const Tensor& value, Dims dims);
+// zeros(dims), then out[ids[i], j] += value[i, j]; with `axis` >= 0, that axis is indexed by ids.
+Tensor scatter_node(const Tensor& ids, const Tensor& value, Dims dims, int axis);
 
 // Removes the axes for which `is_dropped(axis)` holds from
 // `arg` and its labels. Precondition: their size is 1.
@@ -142,7 +145,7 @@ void drop_axes(Tensor& arg, std::vector<int>& labels, const IsDropped& is_droppe
     dims.push_back(arg.dims()[k]);
   }
   if (kept.size() != labels.size()) {
-    arg = permute_node(arg, std::move(dims), std::move(axes));
+    arg = permute_node(arg, std::move(dims), axes);
     labels = std::move(kept);
   }
 }

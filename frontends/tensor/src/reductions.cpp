@@ -30,7 +30,7 @@ void take_diagonal(Tensor& arg, std::vector<int>& labels) {
     axes.push_back(static_cast<int>(found - unique.begin()));
   }
   if (unique.size() != labels.size()) {
-    arg = permute_node(arg, std::move(dims), std::move(axes));
+    arg = permute_node(arg, std::move(dims), axes);
     labels = std::move(unique);
   }
 }
@@ -104,7 +104,7 @@ Tensor sum_of_products(const Operands& operands, const std::vector<int>& kept, c
     }
   }
   if (operands.args.size() == 1 && reduced.empty()) {
-    return permute_node(operands.args[0], std::move(dims), std::move(renumbered[0]));
+    return permute_node(operands.args[0], std::move(dims), renumbered[0]);
   }
   if (reduced.empty()) {
     Tensor product;
@@ -148,7 +148,7 @@ Tensor contract(std::vector<Tensor> args, std::vector<std::vector<int>> labels, 
                            ? constant(operands.type, operands.factor)
                            : constant_integer(operands.type, static_cast<std::int64_t>(operands.factor)));
   }
-  return permute_node(result, std::move(dims), std::move(axes));
+  return permute_node(result, std::move(dims), axes);
 }
 
 Tensor sum_to(const Tensor& x, const Dims& dims) {
@@ -166,7 +166,7 @@ Tensor sum_to(const Tensor& x, const Dims& dims) {
       axes.push_back(static_cast<int>(k));
     }
   }
-  return permute_node(contract({x}, {labels}, kept, x.dims()), dims, std::move(axes));
+  return permute_node(contract({x}, {labels}, kept, x.dims()), dims, axes);
 }
 
 Tensor reduce_node(program::Reduce reduce, Type type, const Tensor& x, const std::vector<std::size_t>& axes) {
@@ -203,7 +203,7 @@ Tensor keep_axes(const Tensor& reduced, const Dims& before, const std::vector<st
       kept.push_back(static_cast<int>(k));
     }
   }
-  return permute_node(reduced, std::move(dims), std::move(kept));
+  return permute_node(reduced, std::move(dims), kept);
 }
 
 std::vector<std::size_t> normal_axes(const std::vector<int>& axes, const Tensor& x, const char* operation) {

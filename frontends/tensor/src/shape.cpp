@@ -12,71 +12,6 @@
 
 namespace yoke {
 
-namespace detail {
-
-Tensor permute_node(const Tensor& x, Dims dims, std::vector<int> axes) {
-  const Node& source = *x.node();
-  if (source.kind == Kind::kPermute) {
-    std::vector<int> composed;
-    for (const int middle : source.axes) {
-      composed.push_back(middle < 0 ? -1 : axes[static_cast<std::size_t>(middle)]);
-    }
-    return permute_node(source.args[0], std::move(dims), std::move(composed));
-  }
-  bool identity = dims == x.dims();
-  for (std::size_t k = 0; identity && k < axes.size(); ++k) {
-    identity = axes[k] == static_cast<int>(k) || (axes[k] < 0 && dims[k] == 1);
-  }
-  if (identity) {
-    return x;
-  }
-  auto node = new_node(Kind::kPermute, x.type(), std::move(dims));
-  node->args = {x};
-  node->axes = std::move(axes);
-  return finish(std::move(node));
-}
-
-namespace {
-
-Tensor offset_node(Kind kind, const Tensor& x, Dims dims, std::vector<std::int64_t> starts,
-                   std::optional<Symbol> symbol, int symbol_axis) {
-  auto node = new_node(kind, x.type(), std::move(dims));
-  node->args = {x};
-  node->starts = std::move(starts);
-  node->symbol = std::move(symbol);
-  node->symbol_axis = symbol_axis;
-  return finish(std::move(node));
-}
-
-}  // namespace
-
-Tensor slice_node(const Tensor& x, Dims dims, std::vector<std::int64_t> starts, std::optional<Symbol> symbol,
-                  int symbol_axis) {
-  if (!symbol && dims == x.dims()) {
-    return x;
-  }
-  if (const Node* node = constant_of(x); node != nullptr) {
-    return permute_node(finish(std::make_shared<Node>(*node)), std::move(dims), {});
-  }
-  return offset_node(Kind::kSlice, x, std::move(dims), std::move(starts), std::move(symbol), symbol_axis);
-}
-
-Tensor pad_node(const Tensor& x, Dims dims, std::vector<std::int64_t> starts, std::optional<Symbol> symbol,
-                int symbol_axis) {
-  if (!symbol && dims == x.dims()) {
-    return x;
-  }
-  return offset_node(Kind::kPad, x, std::move(dims), std::move(starts), std::move(symbol), symbol_axis);
-}
-
-Tensor scatter_node(const Tensor& ids, const Tensor& value, Dims dims) {
-  auto node = new_node(Kind::kScatter, value.type(), std::move(dims));
-  node->args = {ids, value};
-  return finish(std::move(node));
-}
-
-}  // namespace detail
-
 using detail::fail;
 using detail::Kind;
 using detail::normal_axis;
@@ -92,7 +27,7 @@ Tensor reshape(const Tensor& x, const Dims& dims) {
     return x;
   }
   if (detail::constant_of(x) != nullptr) {
-    return detail::slice_node(x, dims, {}, std::nullopt, 0);
+    return detail::view_node(Tensor(detail::constant_of(x)->shared_from_this()), dims, {});
   }
   // If only axes of size 1 are added or removed, the reshape is a permutation.
   std::vector<int> axes;
@@ -110,7 +45,7 @@ Tensor reshape(const Tensor& x, const Dims& dims) {
     axes.push_back(static_cast<int>(next++));
   }
   if (units_only) {
-    return detail::permute_node(x, dims, std::move(axes));
+    return detail::permute_node(x, dims, axes);
   }
   if (x.node()->kind == Kind::kReshape && detail::refine(x.node()->args[0].dims(), dims)) {
     return reshape(x.node()->args[0], dims);
@@ -144,7 +79,7 @@ Tensor permute(const Tensor& x, const Axes& order) {
     fail("permute: " + detail::describe(x) + " has " + std::to_string(x.rank()) +
          " axes, but the order lists " + std::to_string(order.size()));
   }
-  return detail::permute_node(x, std::move(dims), std::move(axes));
+  return detail::permute_node(x, std::move(dims), axes);
 }
 
 Tensor transpose(const Tensor& x) {
@@ -185,7 +120,7 @@ Tensor unsqueeze(const Tensor& x, int axis) {
   for (int k = 0; k < rank; ++k) {
     axes.push_back(k < at ? k : k + 1);
   }
-  return detail::permute_node(x, std::move(dims), std::move(axes));
+  return detail::permute_node(x, std::move(dims), axes);
 }
 
 Tensor broadcast_to(const Tensor& x, const Dims& dims) {
@@ -200,21 +135,7 @@ Tensor broadcast_to(const Tensor& x, const Dims& dims) {
   if (!fits) {
     fail("broadcast_to: cannot broadcast " + detail::describe(x) + " to " + dims_text(dims));
   }
-  return detail::permute_node(x, dims, std::move(axes));
-}
-
-Tensor slice(const Tensor& x, int axis, std::uint64_t begin, std::uint64_t end) {
-  detail::require(x, "slice");
-  const std::size_t at = normal_axis(axis, x.rank(), "slice", x);
-  if (begin >= end || end > x.dims()[at]) {
-    fail("slice: [" + std::to_string(begin) + ", " + std::to_string(end) + ") is not a valid range of axis " +
-         std::to_string(axis) + " of " + detail::describe(x));
-  }
-  Dims dims = x.dims();
-  dims[at] = end - begin;
-  std::vector<std::int64_t> starts(x.rank(), 0);
-  starts[at] = static_cast<std::int64_t>(begin);
-  return detail::slice_node(x, std::move(dims), std::move(starts), std::nullopt, 0);
+  return detail::permute_node(x, dims, axes);
 }
 
 Tensor concat(const std::vector<Tensor>& parts, int axis) {
@@ -249,46 +170,16 @@ Tensor concat(const std::vector<Tensor>& parts, int axis) {
   return detail::finish(std::move(node));
 }
 
-namespace {
-
-void require_ids(const Tensor& ids, const char* operation) {
-  if (!program::is_integer(ids.type())) {
-    fail(std::string(operation) + ": the indices " + detail::describe(ids) + " are " +
-         std::string(program::type_name(ids.type())) + "; they must be integers");
+Tensor stack(const std::vector<Tensor>& parts, int axis) {
+  std::vector<Tensor> wider;
+  for (const Tensor& part : parts) {
+    detail::require(part, "stack");
+    wider.push_back(unsqueeze(part, axis));
   }
-}
-
-}  // namespace
-
-Tensor gather(const Tensor& table, const Tensor& ids) {
-  detail::require(table, "gather");
-  detail::require(ids, "gather");
-  require_ids(ids, "gather");
-  if (table.rank() == 0) {
-    fail("gather: the table " + detail::describe(table) + " is a scalar; it must have at least one axis");
+  if (parts.empty()) {
+    fail("stack: expected at least one tensor");
   }
-  Dims dims = ids.dims();
-  dims.insert(dims.end(), table.dims().begin() + 1, table.dims().end());
-  if (dims.size() > 8) {
-    fail("gather: rows of " + detail::describe(table) + " at the indices " + detail::describe(ids) +
-         " would have more than 8 axes");
-  }
-  auto node = detail::new_node(Kind::kGather, table.type(), std::move(dims));
-  node->args = {table, ids};
-  return detail::finish(std::move(node));
-}
-
-Tensor take_along(const Tensor& x, const Tensor& ids) {
-  detail::require(x, "take_along");
-  detail::require(ids, "take_along");
-  require_ids(ids, "take_along");
-  if (x.rank() == 0 || Dims(x.dims().begin(), x.dims().end() - 1) != ids.dims()) {
-    fail("take_along: " + detail::describe(ids) + " must have the shape of " + detail::describe(x) +
-         " without its last axis");
-  }
-  auto node = detail::new_node(Kind::kTake, x.type(), ids.dims());
-  node->args = {x, ids};
-  return detail::finish(std::move(node));
+  return concat(wider, axis);
 }
 
 Tensor iota(const Dims& dims, int axis) {
@@ -299,15 +190,6 @@ Tensor iota(const Dims& dims, int axis) {
     fail("iota: axis " + std::to_string(axis) + " is out of range for shape " + dims_text(dims));
   }
   return detail::finish(std::move(node));
-}
-
-Tensor one_hot(const Tensor& ids, std::uint64_t count, Type type) {
-  detail::require(ids, "one_hot");
-  require_ids(ids, "one_hot");
-  Dims dims = ids.dims();
-  dims.push_back(count);
-  const Tensor hit = equal(cast(unsqueeze(ids, -1), Type::kI64), iota(dims, -1));
-  return where(hit, detail::constant(type, 1), detail::constant(type, 0));
 }
 
 Tensor full(Type type, const Dims& dims, double value) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/tensor.cpp: tensor handles, leaves, and rows selected by symbols.
+// frontends/tensor/src/tensor.cpp: tensor handles, and leaves.
 #include <yoke/tensor.h>
 
 #include <utility>
@@ -61,6 +61,8 @@ Source Tensor::source() const {
       return Source::kLiteral;
     case Kind::kParameter:
       return Source::kParameter;
+    case Kind::kScalar:
+      return Source::kScalar;
     default:
       return Source::kComputed;
   }
@@ -77,11 +79,9 @@ Tensor Tensor::named(std::string name) const {
   std::shared_ptr<Node> copy;
   if (is_leaf()) {
     // A copy of a leaf would be a different leaf, so this makes a view of it.
-    copy = detail::new_node(Kind::kPermute, node.type, dims());
+    copy = detail::new_node(Kind::kView, node.type, dims());
     copy->args = {*this};
-    for (std::size_t axis = 0; axis < rank(); ++axis) {
-      copy->axes.push_back(static_cast<int>(axis));
-    }
+    copy->view = detail::same_axes(rank());
   } else {
     copy = std::make_shared<Node>(node);
   }
@@ -121,38 +121,6 @@ Tensor symbol_value(const Symbol& symbol) {
   auto node = detail::new_node(Kind::kSymbol, Type::kI64, {});
   node->symbol = symbol;
   return detail::finish(std::move(node));
-}
-
-Tensor rows(const Tensor& x, const Symbol& start, std::uint64_t count) {
-  detail::require(x, "rows");
-  const std::string call =
-      "rows(" + detail::describe(x) + ", " + start.name + ", " + std::to_string(count) + ")";
-  if (x.rank() == 0 || count == 0 || count > x.dims()[0]) {
-    detail::fail(call + ": cannot take " + std::to_string(count) + " rows of axis 0");
-  }
-  if (start.step < 1 || start.high <= start.low) {
-    detail::fail(call + ": the symbol's range [" + std::to_string(start.low) + ", " +
-                 std::to_string(start.high) + ") with step " + std::to_string(start.step) + " is empty");
-  }
-  const std::int64_t last = start.low + (start.high - 1 - start.low) / start.step * start.step;
-  if (start.low < 0 || last > static_cast<std::int64_t>(x.dims()[0] - count)) {
-    detail::fail(call + ": the symbol ranges from " + std::to_string(start.low) + " to " +
-                 std::to_string(last) + ", which selects rows " + std::to_string(start.low) + " to " +
-                 std::to_string(last + static_cast<std::int64_t>(count) - 1) + ", but axis 0 has " +
-                 std::to_string(x.dims()[0]) + " rows");
-  }
-  Dims dims = x.dims();
-  dims[0] = count;
-  return detail::slice_node(x, std::move(dims), std::vector<std::int64_t>(x.rank(), 0), start, 0);
-}
-
-Tensor Tensor::at(const Symbol& symbol) const {
-  const Tensor row = rows(*this, symbol, 1);
-  std::vector<int> axes = {-1};
-  for (std::size_t axis = 1; axis < rank(); ++axis) {
-    axes.push_back(static_cast<int>(axis) - 1);
-  }
-  return detail::permute_node(row, Dims(dims().begin() + 1, dims().end()), std::move(axes));
 }
 
 const Symbol& seed_symbol() {

@@ -12,6 +12,7 @@
 #include "host_copy.h"
 #include "host_numbers.h"
 #include "node.h"
+#include "scalar_table.h"
 
 namespace yoke {
 
@@ -34,8 +35,14 @@ std::vector<std::shared_ptr<Stream>> get_all_suggested_streams(const std::shared
 }
 
 std::string context_name(const LoweredArgument& argument) {
-  return argument.kind == LoweredArgument::Kind::kParameter ? Parameter::of(argument.leaf).name()
-                                                            : argument.name;
+  switch (argument.kind) {
+    case LoweredArgument::Kind::kParameter:
+      return Parameter::of(argument.leaf).name();
+    case LoweredArgument::Kind::kScalar:
+      return detail::scalar_name(argument.leaf);
+    default:
+      return argument.name;
+  }
 }
 
 std::map<std::string, std::string> context_names(const Lowered& lowered) {
@@ -49,6 +56,11 @@ std::map<std::string, std::string> context_names(const Lowered& lowered) {
 std::size_t all_host_to_device(const Context& context, const Lowered& lowered) {
   std::size_t copied = 0;
   for (const LoweredArgument& argument : lowered.arguments) {
+    if (argument.kind == LoweredArgument::Kind::kScalar && context.has(context_name(argument))) {
+      detail::fill_scalar(context, context_name(argument), argument.leaf,
+                          argument.leaf.node()->scalar->value);
+      ++copied;
+    }
     if (argument.leaf && !argument.leaf.host_bytes().empty() && context.has(context_name(argument))) {
       context.from_host(context_name(argument), argument.leaf.host_bytes());
       ++copied;

@@ -48,6 +48,7 @@ void Trainer::Impl::advance_bindings() {
 
 void Trainer::Impl::queue_gradients() {
   set_symbols();
+  scalars->send();
   Variant& now = variant();
   for (std::uint32_t k = 0; k < now.active; ++k) {
     now.gradients[k].run((*symbols)[k]);
@@ -69,6 +70,7 @@ void Trainer::Impl::queue_merge() {
 
 void Trainer::Impl::queue_merge_and_update() {
   Variant& now = last != nullptr ? *last : variant();
+  scalars->send();
   if (strategy == MergeStrategy::kDirect && !merged) {
     for (detail::BoundRoutine& slice : now.fused) {
       slice.run((*symbols)[0]);

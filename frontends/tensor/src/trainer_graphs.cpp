@@ -38,6 +38,9 @@ NamedProgram name_program(const Lowered& lowered, const std::map<std::string, st
     } else if (argument.kind == LoweredArgument::Kind::kLiteral) {
       tensor = literal_prefix + argument.name;
       named.literals.emplace_back(tensor, argument.leaf);
+    } else if (argument.kind == LoweredArgument::Kind::kScalar) {
+      tensor = scalar_name(argument.leaf);
+      named.scalars.push_back(argument.leaf);
     }
     const auto found = given.find(argument.name);
     named.rename[argument.name] = found != given.end() ? found->second : tensor;
@@ -146,8 +149,8 @@ void Trainer::Impl::build_graphs() {
 
 // The program that sums `gradient_count` gradients of `count`
 // elements and updates the parameters with the sum.
-std::string Trainer::Impl::update_text(const Arena& arena, std::uint64_t count, std::size_t gradient_count,
-                                       std::map<std::string, std::string>& rename) {
+NamedProgram Trainer::Impl::build_update(const Arena& arena, std::uint64_t count,
+                                         std::size_t gradient_count) {
   const Tensor value = placeholder("value", arena.type, {count});
   const Tensor momentum =
       options.optimizer.needs_state() ? placeholder("momentum", arena.type, {count}) : Tensor();
@@ -161,19 +164,21 @@ std::string Trainer::Impl::update_text(const Arena& arena, std::uint64_t count, 
     rate = cast(rate, arena.type);
   }
   const Lowered lowered = lower("update", {}, sgd_one(value, gradient, momentum, rate, options.optimizer));
+  std::map<std::string, std::string> given;
   for (const LoweredArgument& argument : lowered.arguments) {
-    rename[argument.name] =
-        argument.kind == LoweredArgument::Kind::kPlaceholder ? argument.leaf.name() : argument.name;
+    if (argument.kind == LoweredArgument::Kind::kPlaceholder) {
+      given[argument.name] = argument.leaf.name();
+    }
   }
   if (std::any_of(lowered.arguments.begin(), lowered.arguments.end(), [](const LoweredArgument& argument) {
         return argument.kind == LoweredArgument::Kind::kLiteral ||
                argument.kind == LoweredArgument::Kind::kParameter;
       })) {
     fail(
-        "data_parallel: learning_rate may use numbers and symbols such as the step, but no tensors with "
-        "data");
+        "data_parallel: learning_rate may use numbers, scalars and symbols such as the step, but no tensors "
+        "with data");
   }
-  return program::print(lowered.program);
+  return detail::name_program(lowered, given, "literal/update/");
 }
 
 }  // namespace yoke

@@ -14,6 +14,7 @@
 
 #include "bound_routine.h"
 #include "row_plan.h"
+#include "scalar_table.h"
 
 namespace yoke::detail {
 
@@ -38,6 +39,7 @@ struct NamedProgram {
   std::string text;
   std::map<std::string, std::string> rename;
   std::vector<std::pair<std::string, Tensor>> literals;  // name in the context, host data
+  std::vector<Tensor> scalars;
 };
 
 // The routines for one size of batch: variant 0 for full batches, variant 1 for the smaller last batch.
@@ -90,8 +92,8 @@ struct Trainer::Impl {
   void build_graphs();
   void build_variant(bool is_tail);
   detail::NamedProgram build_gradient(std::size_t k, bool is_tail, double weight);
-  std::string update_text(const detail::Arena& arena, std::uint64_t count, std::size_t gradient_count,
-                          std::map<std::string, std::string>& rename);
+  detail::NamedProgram build_update(const detail::Arena& arena, std::uint64_t count,
+                                    std::size_t gradient_count);
   // In trainer_setup.cpp:
   void lay_out_parameters();
   void make_shards();
@@ -104,7 +106,7 @@ struct Trainer::Impl {
   void set_up();
 
   std::shared_ptr<const Code> compile_timed(const std::shared_ptr<Device>& device, const std::string& text);
-  void upload_literals(Context& context, const detail::NamedProgram& program) const;
+  void upload_data(Context& context, const detail::NamedProgram& program);
   detail::BoundRoutine link_update(std::size_t k, const detail::Arena& arena, const Slice& part,
                                    std::span<const std::size_t> gradient_shards);
   BufferView arena_part(std::size_t k, const detail::Arena& arena, const char* what, const Slice& part) const;
@@ -148,6 +150,8 @@ struct Trainer::Impl {
   // Per shard, for the latest step. Shared with evaluations, which may outlive the trainer.
   const std::shared_ptr<std::vector<detail::SymbolTable>> symbols =
       std::make_shared<std::vector<detail::SymbolTable>>();
+  const std::shared_ptr<detail::ScalarTable> scalars =
+      std::make_shared<detail::ScalarTable>();  // also shared
   std::vector<std::int64_t> seeds;
   // With kOwner and kTree: one per arena, on the owner. With kDirect: one
   // per arena and slice, from the owner's merged gradient.
@@ -169,6 +173,7 @@ struct Evaluation::Impl {
   std::vector<Context> contexts;
   std::shared_ptr<const std::vector<detail::SymbolTable>> trainer_symbols;
   std::vector<detail::SymbolTable> symbols;      // the trainer's values, except for kRowSymbol
+  std::shared_ptr<detail::ScalarTable> scalars;  // the trainer's
   std::vector<detail::BoundRoutine> full, tail;  // per shard; unused for shards without rows
   std::vector<bool> has_full, has_tail;
   detail::RowPlan plan;

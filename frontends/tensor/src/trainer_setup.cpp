@@ -153,7 +153,7 @@ void Trainer::Impl::start_parameters() {
   }
   if (!drawn.empty()) {
     const NamedProgram start = detail::name_program(lower("start", drawn), given, "literal/start/");
-    upload_literals(contexts[0], start);
+    upload_data(contexts[0], start);
     const auto code = compile_timed(shards[0].stream->device(), start.text);
     BoundRoutine(contexts[0].link(code, start.name, start.rename), (*symbols)[0]).run((*symbols)[0]);
   }
@@ -164,7 +164,9 @@ void Trainer::Impl::start_parameters() {
   shards[0].stream->wait();
 }
 
-void Trainer::Impl::upload_literals(Context& context, const NamedProgram& program) const {
+// Uploads the literals and the scalars that the program reads.
+void Trainer::Impl::upload_data(Context& context, const NamedProgram& program) {
+  scalars->add(contexts, program.scalars);
   for (const auto& [name, tensor] : program.literals) {
     if (!context.has(name)) {
       context.init_from_host(name, spec_of(tensor), tensor.host_bytes());
@@ -183,7 +185,7 @@ void Trainer::Impl::link_gradients() {
         const auto number = module.programs[0].find_tensor("loss");
         context.allocate("loss", {static_cast<std::int32_t>(module.programs[0].tensors[*number].type), {}});
       }
-      upload_literals(context, program);
+      upload_data(context, program);
       const auto code = compile_timed(shards[k].stream->device(), program.text);
       variant.gradients.emplace_back(context.link(code, program.name, program.rename), (*symbols)[k]);
     }
@@ -200,9 +202,9 @@ void Trainer::Impl::link_gradients() {
 BoundRoutine Trainer::Impl::link_update(std::size_t k, const Arena& arena, const Slice& part,
                                         std::span<const std::size_t> gradient_shards) {
   const std::uint64_t count = part.end - part.begin;
-  std::map<std::string, std::string> rename;
-  const std::string text = update_text(arena, count, gradient_shards.size(), rename);
+  const NamedProgram update = build_update(arena, count, gradient_shards.size());
   const TensorSpec spec{static_cast<std::int32_t>(arena.type), {count}};
+  upload_data(contexts[k], update);
   Context own = contexts[k].child();
   own.adopt("value", spec, arena_part(k, arena, "parameters", part));
   if (options.optimizer.needs_state()) {
@@ -212,7 +214,8 @@ BoundRoutine Trainer::Impl::link_update(std::size_t k, const Arena& arena, const
     own.adopt("gradient_" + std::to_string(i), spec,
               arena_part(gradient_shards[i], arena, "gradients", part));
   }
-  return {own.link(compile_timed(shards[k].stream->device(), text), "update", rename), (*symbols)[k]};
+  return {own.link(compile_timed(shards[k].stream->device(), update.text), update.name, update.rename),
+          (*symbols)[k]};
 }
 
 void Trainer::Impl::link_direct(const Arena& arena) {

@@ -141,7 +141,7 @@ TEST(Training, GradientOfATwelveLayerTransformerIsOptimizedQuickly) {
     weights.push_back(input("w" + std::to_string(weights.size()), dims));
     return weights.back();
   };
-  Tensor x = gather(weight({1000, kWidth}), placeholder("ids", Type::kI32, {4, 128}));
+  Tensor x = take(weight({1000, kWidth}), placeholder("ids", Type::kI32, {4, 128}));
   for (int layer = 0; layer < 12; ++layer) {
     const Tensor h = layer_norm(x, weight({kWidth}));
     Tensor heads[3];

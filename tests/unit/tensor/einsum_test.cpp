@@ -27,6 +27,29 @@ TEST(EinsumTest, DenseLayer) {
   }
 }
 
+TEST(EinsumTest, NumpyNotationEqualsThatOfWords) {
+  const Tensor a = counting({2, 3});
+  const Tensor b = counting({4, 3});
+  const auto expected = values<double>(einsum("b i; o i => b o", a, b));
+  for (const char* spec : {"bi,oi->bo", " b i , o i -> b o ", "zi,Ai->zA"}) {
+    EXPECT_EQ(values<double>(einsum(spec, a, b)), expected) << spec;
+  }
+  const Tensor c = counting({5, 2, 3});
+  EXPECT_EQ(values<double>(einsum("...i,oi->...o", c, b)),
+            values<double>(einsum("... i; o i => ... o", c, b)));
+  EXPECT_EQ(values<double>(einsum("ij->", a)), (Values{21}));
+  EXPECT_EQ(values<double>(einsum(",a->a", Tensor(counting({}, 2)), counting({3}))), (Values{2, 4, 6}));
+}
+
+TEST(EinsumTest, WithoutAnArrowTheResultHasTheIndicesThatOccurOnce) {
+  const Tensor x = counting({2, 3});
+  EXPECT_EQ(values<double>(einsum("ba", x)), values<double>(transpose(x))) << "in alphabetical order";
+  EXPECT_EQ(values<double>(einsum("bi,oi", x, counting({4, 3}))),
+            values<double>(einsum("bi,oi->bo", x, counting({4, 3}))));
+  EXPECT_EQ(values<double>(einsum("ii", counting({3, 3}))), (Values{15}));
+  EXPECT_EQ(einsum("b...a", counting({2, 5, 3})).dims(), (Dims{5, 3, 2})) << "`...` comes first";
+}
+
 TEST(EinsumTest, TransposeIsAView) {
   const Tensor x = counting({2, 3});
   const Tensor y = einsum("a b => b a", x);

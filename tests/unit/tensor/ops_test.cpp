@@ -172,13 +172,12 @@ TEST(OpsTest, RowsFollowTheSymbol) {
   EXPECT_EQ(values<std::int64_t>(symbol_value(row) * 10, {}, {{"row", 2}}), (Longs{20}));
 }
 
-TEST(OpsTest, GatherReturnsZerosForIndicesOutOfRange) {
+TEST(OpsTest, TakeReturnsZerosForIndicesOutOfRange) {
   const Tensor table = tensor<float>({1, 2, 3, 4}, {2, 2});
   const Tensor ids = tensor<std::int32_t>({1, 0, 2, -1}, {2, 2});
-  EXPECT_EQ(values<float>(gather(table, ids)), (Floats{3, 4, 1, 2, 0, 0, 0, 0}));
-  EXPECT_EQ(values<float>(gather(exp(table - table), ids)), (Floats{1, 1, 1, 1, 0, 0, 0, 0}));
-  EXPECT_EQ(values<float>(take_along(table, tensor<std::uint8_t>({1, 2}, {2}))), (Floats{2, 0}));
-  EXPECT_EQ(values<float>(gather(slice(concat({table, table}, 0), 0, 1, 3), ids)),
+  EXPECT_EQ(values<float>(take(table, ids)), (Floats{3, 4, 1, 2, 0, 0, 0, 0}));
+  EXPECT_EQ(values<float>(take(exp(table - table), ids)), (Floats{1, 1, 1, 1, 0, 0, 0, 0}));
+  EXPECT_EQ(values<float>(take(slice(concat({table, table}, 0), 0, 1, 3), ids)),
             (Floats{1, 2, 3, 4, 0, 0, 0, 0}))
       << "an index out of range for the slice gives 0, even if the sliced tensor has such a row";
 }

@@ -33,17 +33,31 @@ TEST(ShapeErrorTest, EinsumNamesTheWrongRank) {
 
 TEST(ShapeErrorTest, EinsumReportsInvalidSpecs) {
   const Tensor x = f32("x", {2, 2});
-  EXPECT_MESSAGE("einsum \"a b\": expected exactly one `=>`, before the indices of the result",
-                 einsum("a b", x));
+  EXPECT_MESSAGE("einsum \"a b; b c\", column 9: expected `=>` and the indices of the result",
+                 einsum("a b; b c", x, x));
   EXPECT_MESSAGE("einsum \"a b => c\": index c of the result does not appear in any operand",
                  einsum("a b => c", x));
   EXPECT_MESSAGE("einsum \"a b => a a\": index a appears twice in the result", einsum("a b => a a", x));
   EXPECT_MESSAGE("einsum \"a b; b => a\": expected 2 operands, got 1", einsum("a b; b => a", x));
   EXPECT_MESSAGE(
-      "einsum \"a, b => a\": 'a,' is not a valid index; separate letters or words by spaces, as in "
+      "einsum \"a, b => a\", column 1: 'a,' is not a valid index; separate letters or words by spaces, as in "
       "\"b i; o i => b o\"",
       einsum("a, b => a", x));
-  EXPECT_MESSAGE("einsum \"... a ... => a\": `...` appears twice in one operand",
+  EXPECT_MESSAGE(
+      "einsum \"a b => a => b\", column 10: '=>' is not a valid index; separate letters or words by "
+      "spaces, as in \"b i; o i => b o\"",
+      einsum("a b => a => b", x));
+  EXPECT_MESSAGE(
+      "einsum \"b1,oi->bo\", column 2: '1' is not a valid index; each index is a letter, as in "
+      "\"bi,oi->bo\"",
+      einsum("b1,oi->bo", x, x));
+  EXPECT_MESSAGE(
+      "einsum \"ab->ab,c\", column 7: ',' is not a valid index; each index is a letter, as in "
+      "\"bi,oi->bo\"",
+      einsum("ab->ab,c", x));
+  EXPECT_MESSAGE("einsum \"ab->ac\": index c of the result does not appear in any operand",
+                 einsum("ab->ac", x));
+  EXPECT_MESSAGE("einsum \"... a ... => a\", column 7: `...` appears twice in one term",
                  einsum("... a ... => a", x));
   EXPECT_MESSAGE(
       "einsum \"a b; a b => a\": 'x' [2, 2] is f32 and 'y' [2, 2] is f64; all operands must have the same "
@@ -101,9 +115,21 @@ TEST(ShapeErrorTest, ShapeOperationsReportMismatches) {
   EXPECT_MESSAGE(
       "concat along axis 1: 'x' [2, 3] f32 and 'y' [3, 3] f32 must be equal except for the size of that axis",
       concat({x, f32("y", {3, 3})}, 1));
-  EXPECT_MESSAGE("take_along: 'ids' [3] must have the shape of 'x' [2, 3] without its last axis",
-                 take_along(x, placeholder("ids", Type::kI32, {3})));
-  EXPECT_MESSAGE("gather: the indices 'ids' [3] are f32; they must be integers", gather(x, f32("ids", {3})));
+  EXPECT_MESSAGE(
+      "take_along_axis: the indices 'ids' [3, 3] must have the shape of 'x' [2, 3] except for the size of "
+      "axis 1",
+      take_along_axis(x, placeholder("ids", Type::kI32, {3, 3}), 1));
+  EXPECT_MESSAGE("take: the indices 'ids' [3] are f32; they must be integers", take(x, f32("ids", {3})));
+  EXPECT_MESSAGE("slice: the step must be at least 1; use flip to reverse an axis", slice(x, 1, 0, 3, 0));
+  EXPECT_MESSAGE("split: axis 1 of 'x' [2, 3] cannot be split into 2 equal parts; give the sizes",
+                 split(x, 2, 1));
+  EXPECT_MESSAGE("split: the sizes [1, 1] must be at least 1 and add up to the size of axis 1 of 'x' [2, 3]",
+                 split(x, Dims{1, 1}, 1));
+  EXPECT_MESSAGE("pad: expected one pair of widths for each axis of 'x' [2, 3], got 1", pad(x, {{1, 1}}));
+  EXPECT_MESSAGE(
+      "windows: size 2, stride 1 and dilation 3 must be at least 1, and a window must fit into axis 1 of 'x' "
+      "[2, 3]",
+      windows(x, 1, 2, 1, 3));
 }
 
 TEST(ShapeErrorTest, RowsMustBeInRangeForEveryValueOfTheSymbol) {
@@ -116,6 +142,21 @@ TEST(ShapeErrorTest, RowsMustBeInRangeForEveryValueOfTheSymbol) {
                  rows(x, Symbol{"row", 0, 0, 1}, 1));
   EXPECT_MESSAGE("rows('x' [60, 3], row, 61): cannot take 61 rows of axis 0",
                  rows(x, Symbol{"row", 0, 1, 1}, 61));
+}
+
+TEST(ShapeErrorTest, DynamicSliceReportsItsStarts) {
+  const Tensor x = f32("x", {60, 3});
+  EXPECT_MESSAGE("dynamic_slice of 'x' [60, 3]: expected 2 starts and sizes, got 1 and 2",
+                 dynamic_slice(x, {0}, {1, 1}));
+  EXPECT_MESSAGE("dynamic_slice of 'x' [60, 3]: size 4 is out of range for axis 1",
+                 dynamic_slice(x, {0, 0}, {1, 4}));
+  EXPECT_MESSAGE(
+      "dynamic_slice of 'x' [60, 3]: the symbol ranges from 0 to 2, which selects elements 0 to 3, but axis "
+      "1 "
+      "has 3 elements",
+      dynamic_slice(x, {0, Symbol{"k", 0, 3, 1}}, {1, 2}));
+  EXPECT_MESSAGE("dynamic_slice of 'x' [60, 3]: the start of axis 0 must be an integer scalar",
+                 dynamic_slice(x, {f32("start", {}), 0}, {1, 2}));
 }
 
 TEST(ShapeErrorTest, InvalidLeavesAreReported) {

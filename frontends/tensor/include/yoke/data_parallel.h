@@ -31,8 +31,8 @@ struct DataParallelOptions {
   Reduction reduction = Reduction::kMean;
   // Weight decay is applied once per step, after the reduction.
   Sgd optimizer = {};
-  // Required: a scalar. It may use symbol_value(step_symbol()) and
-  // the symbols of `bindings`, but no tensor with data.
+  // Required: a scalar. It may use symbol_value(step_symbol()), the symbols of `bindings`, and Scalars
+  // (yoke::scalar), whose new values apply from the next launch on, but no other tensor with data.
   Tensor learning_rate = {};
   // Symbols that loss_of or learning_rate use. They form an odometer that advances once per step, the last
   // binding fastest, and wraps around at the end. A binding named "step" counts steps instead.

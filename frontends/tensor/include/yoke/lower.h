@@ -18,7 +18,7 @@ struct Output {
 };
 
 struct LoweredArgument {
-  enum class Kind : std::uint8_t { kPlaceholder, kLiteral, kParameter, kOutput };
+  enum class Kind : std::uint8_t { kPlaceholder, kLiteral, kParameter, kScalar, kOutput };
   std::string name;  // in the program
   program::Role role = program::Role::kIn;
   Kind kind = Kind::kPlaceholder;

@@ -11,7 +11,11 @@
 
 #include <yoke/tensor.h>
 
+#include <cstdint>
 #include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
 #include <vector>
 
 namespace yoke {
@@ -57,17 +61,20 @@ Tensor all(const Tensor& x, const Axes& axes = {}, bool keep_dims = false);
 Tensor argmax(const Tensor& x, int axis = -1, bool keep_dims = false);
 Tensor argmin(const Tensor& x, int axis = -1, bool keep_dims = false);
 
-// Sums of products, as in einsum("b i; o i => b o", x, w). Operands are separated by `;` and precede
-// `=>`, the result follows it. An index is a letter or a word; spaces separate indices. Indices that are
-// missing in the result are summed over. An index that occurs twice in an operand selects its diagonal.
-// `...` stands for any further axes, aligned at the last one and broadcast.
+// Sums of products, in one of two notations:
+//   numpy's, einsum("bi,oi->bo", x, w): every letter is an index, `,` separates operands, spaces mean nothing.
+//     Without `->`, the result has the indices that occur once, in alphabetical order.
+//   words, einsum("b i; o i => b o", x, w): an index is a letter or a word, spaces separate indices, and `;`
+//     separates operands. A specification with `=>` or `;` is in this notation.
+// Indices that are missing in the result are summed over. An index that occurs twice in an operand selects its
+// diagonal. `...` stands for any further axes, aligned at the last one and broadcast.
 Tensor einsum(std::string_view spec, const Tensor& a);
 Tensor einsum(std::string_view spec, const Tensor& a, const Tensor& b);
 Tensor einsum(std::string_view spec, const Tensor& a, const Tensor& b, const Tensor& c);
-Tensor matmul(const Tensor& a, const Tensor& b);  // "... i k; ... k j => ... i j"
+Tensor matmul(const Tensor& a, const Tensor& b);  // "...ik,...kj->...ij"
 
 // Shape operations. They are index arithmetic in the program and
-// copy nothing, except concat and reshapes that join axes.
+// copy nothing, except concat, stack, roll and reshapes that join axes.
 Tensor reshape(const Tensor& x, const Dims& dims);
 Tensor flatten(const Tensor& x);    // keeps axis 0 and joins the others
 Tensor transpose(const Tensor& x);  // swaps the last two axes
@@ -75,14 +82,47 @@ Tensor permute(const Tensor& x, const Axes& order);
 Tensor squeeze(const Tensor& x, int axis);    // removes an axis of size 1
 Tensor unsqueeze(const Tensor& x, int axis);  // inserts an axis of size 1, which becomes `axis`
 Tensor broadcast_to(const Tensor& x, const Dims& dims);
-Tensor slice(const Tensor& x, int axis, std::uint64_t begin, std::uint64_t end);  // [begin, end)
-Tensor concat(const std::vector<Tensor>& parts, int axis);
+// Elements begin, begin + step, ... below end. Error kInvalidArgument: the range is empty or exceeds the axis.
+Tensor slice(const Tensor& x, int axis, std::uint64_t begin, std::uint64_t end, std::uint64_t step = 1);
+// Consecutive parts of these sizes, or `count` equal parts.
+std::vector<Tensor> split(const Tensor& x, const Dims& sizes, int axis = 0);
+std::vector<Tensor> split(const Tensor& x, std::uint64_t count, int axis = 0);
+Tensor flip(const Tensor& x, const Axes& axes = {});             // reverses the axes, or all of them
+Tensor roll(const Tensor& x, std::int64_t shift, int axis = 0);  // element i moves to (i + shift) % size
+Tensor concat(const std::vector<Tensor>& parts, int axis);       // joins along an axis that they have
+Tensor stack(const std::vector<Tensor>& parts, int axis = 0);    // joins along a new axis
+// Adds elements of `value` before and after each axis, as numpy.pad: one pair of widths per axis.
+struct Padding {
+  std::uint64_t before = 0;
+  std::uint64_t after = 0;
+};
+Tensor pad(const Tensor& x, const std::vector<Padding>& widths, double value = 0);
+// Sliding windows, as torch.Tensor.unfold: window o of the axis has the elements o * stride + k * dilation. The
+// windows replace the axis, and k is appended as the last axis. A pooling is max(windows(...), {-1}); a
+// convolution is an einsum of windows, and so are its gradients in the program.
+Tensor windows(const Tensor& x, int axis, std::uint64_t size, std::uint64_t stride = 1,
+               std::uint64_t dilation = 1);
 
-// table[ids[...], ...]: rows of `table` by index. An index that is
-// out of range yields zeros and contributes no gradient.
-Tensor gather(const Tensor& table, const Tensor& ids);
-// x[..., ids[...]]: one element along the last axis for each position of the other axes; 0 if out of range.
-Tensor take_along(const Tensor& x, const Tensor& ids);
+// The start of a dynamic slice along one axis: a number, a symbol whose range fits (an Error otherwise), or an
+// integer scalar tensor. Numbers and tensors are moved into the range in which the slice fits, as in JAX.
+struct Start {
+  template <class Integer, class = std::enable_if_t<std::is_integral_v<Integer>>>
+  // NOLINTNEXTLINE(google-explicit-constructor): for lists such as {0, row}
+  Start(Integer number) : value(static_cast<std::int64_t>(number)) {}
+  Start(Symbol symbol) : value(std::move(symbol)) {}  // NOLINT(google-explicit-constructor): as above
+  Start(Tensor scalar) : value(std::move(scalar)) {}  // NOLINT(google-explicit-constructor): as above
+  std::variant<std::int64_t, Symbol, Tensor> value;
+};
+// Elements start, ..., start + size - 1 along each axis, as jax.lax.dynamic_slice. Numbers and symbols are an
+// offset in the program. rows(x, symbol, count) slices axis 0 only.
+Tensor dynamic_slice(const Tensor& x, const std::vector<Start>& starts, const Dims& sizes);
+
+// x[..., ids[...], ...]: slices along `axis` by index, as jax.numpy.take; the axes of ids replace the axis. With
+// axis 0, rows of a table. An index that is out of range yields zeros and contributes no gradient.
+Tensor take(const Tensor& x, const Tensor& ids, int axis = 0);
+// Elements along `axis` by index, as in numpy and JAX; torch calls it gather. The shapes of x and ids are equal
+// except for that axis. An index that is out of range yields 0 and contributes no gradient.
+Tensor take_along_axis(const Tensor& x, const Tensor& ids, int axis);
 // Appends an axis of size `count` that is 1 at the index in `ids` and 0 elsewhere.
 Tensor one_hot(const Tensor& ids, std::uint64_t count, Type type = Type::kF32);
 

@@ -40,6 +40,7 @@ enum class Source : std::uint8_t {
   kPlaceholder,  // bound when the program is linked
   kLiteral,      // host data
   kParameter,    // a Parameter (parameter.h)
+  kScalar,       // a Scalar
   kComputed      // constants, symbols and operations
 };
 
@@ -127,9 +128,27 @@ Tensor tensor(const std::vector<Number>& values, Dims dims, std::string name = "
   return literal(type_of<Number>(), std::move(dims), std::move(bytes), std::move(name));
 }
 
+// A scalar that the host sets while a program runs again and again, such as a learning rate; nothing is compiled
+// or linked again. A handle: copies share the value. Functions may be called from any thread.
+class Scalar {
+ public:
+  const Tensor& tensor() const { return tensor_; }
+  operator const Tensor&() const { return tensor_; }  // NOLINT(google-explicit-constructor): for `lr * x`
+  double value() const;
+  // A Trainer's programs that are launched afterwards, on all shards, read this value, rounded to the type.
+  void set(double value) const;
+
+ private:
+  friend Scalar scalar(std::string name, double value, Type type);
+  Tensor tensor_;
+};
+// Error kInvalidArgument: the name is empty, or the type is not f32 or f64.
+Scalar scalar(std::string name, double value, Type type = Type::kF32);
+
 // The symbol's value as an i64 scalar.
 Tensor symbol_value(const Symbol& symbol);
-// Rows start, start + 1, ..., start + count - 1 of axis 0. This is an offset in the program, not a copy.
+// Rows start, start + 1, ..., start + count - 1 of axis 0; dynamic_slice (ops.h) does this for any axes. It is an
+// offset in the program, not a copy.
 // Error kInvalidArgument: the rows can exceed the axis.
 Tensor rows(const Tensor& x, const Symbol& start, std::uint64_t count);
 

@@ -41,15 +41,12 @@ class Writer {
  public:
   Writer(const Graph& graph, Id root) : graph_(graph), root_(root) {}
 
-  // If `outside` is set, indices may be out of range; the value is then 0.
-  Expr at(Id id, const std::vector<Index>& indices, bool outside = false) const {
+  // If `outside` is set, indices may be out of range; that is the value then.
+  Expr at(Id id, const std::vector<Index>& indices,
+          const std::optional<program::Literal>& outside = std::nullopt) const {
     const Value& value = graph_.values[id];
     if (value.storage && id != root_) {
-      Access access{value.tensor, indices, std::nullopt};
-      if (outside) {
-        access.otherwise = program::Literal{};
-      }
-      return Expr::read(value.node->type, std::move(access));
+      return Expr::read(value.node->type, {value.tensor, indices, outside});
     }
     const Node& node = *value.node;
     switch (node.kind) {
@@ -114,47 +111,52 @@ class Writer {
                                         integer(graph_.stream_of(node)), std::move(counter)});
   }
 
-  Expr view(const Value& value, const std::vector<Index>& indices, bool outside) const {
+  Expr view(const Value& value, const std::vector<Index>& indices,
+            const std::optional<program::Literal>& outside) const {
     const Node& node = *value.node;
     switch (node.kind) {
-      case Kind::kPermute: {
-        std::vector<Index> source;
-        for (const int axis : node.axes) {
-          source.push_back(axis < 0 ? index_of(Affine::number(0)) : indices[static_cast<std::size_t>(axis)]);
-        }
-        return at(value.args[0], source, outside);
-      }
+      case Kind::kView:
+        return at(value.args[0], viewed(node, indices), node.is_filled ? node.literal : outside);
       case Kind::kStop:
         return at(value.args[0], indices, outside);
-      case Kind::kSlice:
-        return at(value.args[0], shifted(node, indices, 1), outside);
-      case Kind::kPad:
-        return at(value.args[0], shifted(node, indices, -1), true);
       case Kind::kReshape:
         return at(value.args[0], reshaped(value, indices), outside);
-      case Kind::kGather: {
-        const auto ids_rank = static_cast<std::ptrdiff_t>(graph_.values[value.args[1]].dims().size());
-        std::vector<Index> source = {element(value.args[1], {indices.begin(), indices.begin() + ids_rank})};
-        source.insert(source.end(), indices.begin() + ids_rank, indices.end());
-        return at(value.args[0], source, true);
-      }
-      default: {  // kTake
-        std::vector<Index> source = indices;
-        source.push_back(element(value.args[1], indices));
-        return at(value.args[0], source, true);
-      }
+      default:
+        return at(value.args[0], gathered(value, indices), program::Literal{});
     }
   }
 
-  std::vector<Index> shifted(const Node& node, std::vector<Index> indices, std::int64_t sign) const {
-    for (std::size_t k = 0; k < indices.size(); ++k) {
-      Affine offset = Affine::number(node.starts[k]);
-      if (node.symbol && static_cast<std::size_t>(node.symbol_axis) == k) {
-        offset.terms.push_back({true, graph_.symbol(*node.symbol), 1});
+  std::vector<Index> viewed(const Node& node, const std::vector<Index>& indices) const {
+    std::vector<Index> source;
+    for (const ViewIndex& index : node.view) {
+      if (index.is_axis()) {
+        source.push_back(indices[static_cast<std::size_t>(index.terms[0].axis)]);
+        continue;
       }
-      indices[k].affine = sum_of(indices[k].affine, offset, sign);
+      Affine affine = Affine::number(index.constant);
+      for (const auto& [axis, coefficient] : index.terms) {
+        affine = sum_of(affine, indices[static_cast<std::size_t>(axis)].affine, coefficient);
+      }
+      for (const auto& [symbol, coefficient] : index.symbols) {
+        affine = sum_of(affine, Affine::symbol(graph_.symbol(symbol)), coefficient);
+      }
+      source.push_back(index_of(std::move(affine)));
+      source.back().divisor = index.divisor;
     }
-    return indices;
+    return source;
+  }
+
+  std::vector<Index> gathered(const Value& value, const std::vector<Index>& indices) const {
+    const auto ids_rank = static_cast<std::ptrdiff_t>(graph_.values[value.args[1]].dims().size());
+    Index element_index = element(value.args[1], {indices.begin(), indices.begin() + ids_rank});
+    if (value.node->axis < 0) {
+      std::vector<Index> source = {std::move(element_index)};
+      source.insert(source.end(), indices.begin() + ids_rank, indices.end());
+      return source;
+    }
+    std::vector<Index> source = indices;
+    source[static_cast<std::size_t>(value.node->axis)] = std::move(element_index);
+    return source;
   }
 
   std::vector<Index> reshaped(const Value& value, const std::vector<Index>& indices) const {
@@ -225,14 +227,22 @@ Statement reduction(const Graph& graph, Id id, const Writer& writer) {
   std::optional<Expr> product;
   // Products of 16-bit floats are not rounded to 16 bits, as matrix units and libraries compute them.
   const bool widens = value.args.size() > 1 && has_16_bits(value.node->type);
+  bool is_guarded = false;
   for (std::size_t i = 0; i < value.args.size(); ++i) {
     std::vector<Index> indices;
     for (const int label : value.node->labels[i]) {
       indices.push_back(of_label[static_cast<std::size_t>(label)]);
     }
     Expr factor = writer.at(value.args[i], indices);
+    if (value.args.size() > 1 && factor.op == Op::kRead && factor.access.otherwise) {
+      factor.access.otherwise.reset();  // guards the product: 0 times infinity is not 0
+      is_guarded = true;
+    }
     factor = widens ? Expr::cast(Type::kF32, std::move(factor)) : std::move(factor);
     product = product ? Expr::make(Op::kMul, {std::move(*product), std::move(factor)}) : std::move(factor);
+  }
+  if (is_guarded) {
+    product = Expr::guard(std::move(*product), {});
   }
   statement.reduce = value.node->reduce;
   statement.accumulator = accumulator_of(value.node->reduce, value.node->type);
@@ -265,8 +275,15 @@ std::vector<Statement> scattering(const Graph& graph, Id id, const Writer& write
   Statement add;
   const std::vector<Index> indices = loops_over(graph.values[value.args[1]].dims(), add);
   const auto ids_rank = static_cast<std::ptrdiff_t>(graph.values[value.args[0]].dims().size());
-  std::vector<Index> target = {writer.element(value.args[0], {indices.begin(), indices.begin() + ids_rank})};
-  target.insert(target.end(), indices.begin() + ids_rank, indices.end());
+  Index element = writer.element(value.args[0], {indices.begin(), indices.begin() + ids_rank});
+  std::vector<Index> target;
+  if (value.node->axis < 0) {
+    target.push_back(std::move(element));
+    target.insert(target.end(), indices.begin() + ids_rank, indices.end());
+  } else {
+    target = indices;
+    target[static_cast<std::size_t>(value.node->axis)] = std::move(element);
+  }
   add.target = {graph.values[id].tensor, std::move(target), std::nullopt};
   add.assign = program::Assign::kAdd;
   add.value = writer.at(value.args[1], indices);

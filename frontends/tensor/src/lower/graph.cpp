@@ -16,6 +16,11 @@ Graph::Graph(std::span<const Tensor> roots) {
     if (node->symbol) {
       add_symbol(*node->symbol, false);
     }
+    for (const ViewIndex& index : node->view) {
+      for (const auto& term : index.symbols) {
+        add_symbol(term.symbol, false);
+      }
+    }
     if (node->kind == Kind::kRandom) {
       add_symbol(seed_symbol(), true);
       if (node->key.every_step) {
@@ -73,7 +78,8 @@ std::int64_t Graph::stream_of(const Node& random) const {
 
 bool Graph::is_leaf(Id id) const {
   const Kind kind = values[id].node->kind;
-  return kind == Kind::kPlaceholder || kind == Kind::kLiteral || kind == Kind::kParameter;
+  return kind == Kind::kPlaceholder || kind == Kind::kLiteral || kind == Kind::kParameter ||
+         kind == Kind::kScalar;
 }
 
 }  // namespace yoke::detail::lowering

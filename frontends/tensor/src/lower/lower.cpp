@@ -179,6 +179,8 @@ class Assembly {
         return LoweredArgument::Kind::kLiteral;
       case Source::kParameter:
         return LoweredArgument::Kind::kParameter;
+      case Source::kScalar:
+        return LoweredArgument::Kind::kScalar;
       default:
         return LoweredArgument::Kind::kPlaceholder;
     }

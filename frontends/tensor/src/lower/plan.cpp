@@ -42,12 +42,9 @@ class Planner {
       case Kind::kConstant:
       case Kind::kSymbol:
       case Kind::kIota:
-      case Kind::kPermute:
-      case Kind::kSlice:
-      case Kind::kPad:
+      case Kind::kView:
       case Kind::kStop:
       case Kind::kGather:
-      case Kind::kTake:
         return true;
       case Kind::kReshape:
         return refine(node.args[0].dims(), node.dims)->is_view();
@@ -56,13 +53,13 @@ class Planner {
     }
   }
 
-  // Of a map of which only a slice is used, the slice gets memory instead.
-  bool narrows(const Value& slice) {
-    if (slice.node->kind != Kind::kSlice ||
-        element_count(slice.dims()) >= element_count(value(slice.args[0]).dims())) {
+  // Of a map of which only a part is used, the part gets memory instead.
+  bool narrows(const Value& part) {
+    if (part.node->kind != Kind::kView || part.node->is_filled ||
+        element_count(part.dims()) >= element_count(value(part.args[0]).dims())) {
       return false;
     }
-    Id base = slice.args[0];
+    Id base = part.args[0];
     while (is_inlined(*value(base).node) && !value(base).args.empty()) {
       base = value(base).args[0];
     }
@@ -85,16 +82,17 @@ class Planner {
   void require_operands(const Value& own) {
     switch (own.node->kind) {
       case Kind::kReduce:
-        // Backends recognize contractions by their operands, which must be plain reads.
+        // Backends recognize contractions by their operands, which must be reads.
         for (std::size_t i = 0; own.args.size() > 1 && i < own.args.size(); ++i) {
-          require_plain(own.args[i]);
+          require_operand(own.args[i]);
         }
         break;
-      case Kind::kPad:
-        require_source(own.args[0]);
+      case Kind::kView:
+        if (own.node->is_filled) {
+          require_source(own.args[0]);
+        }
         break;
       case Kind::kGather:
-      case Kind::kTake:
         require_source(own.args[0]);
         require_plain(own.args[1]);
         break;
@@ -106,38 +104,47 @@ class Planner {
     }
   }
 
-  // Ensures that `id` can be read as tensor[loop + constant + symbol, ...].
+  bool is_exact_view(Id id) {
+    const Node& node = *value(id).node;
+    return !value(id).storage && (node.kind == Kind::kStop || (node.kind == Kind::kView && !node.is_filled));
+  }
+
+  // Ensures that `id` can be read as tensor[affine, ...].
   void require_plain(Id id) {
-    while (!value(id).storage &&
-           (value(id).node->kind == Kind::kPermute || value(id).node->kind == Kind::kSlice ||
-            value(id).node->kind == Kind::kStop)) {
+    while (is_exact_view(id)) {
       id = value(id).args[0];
     }
     require(id);
+  }
+
+  // As require_plain, but overlapping windows with padding are read with an `else`, because they are larger
+  // than their source.
+  void require_operand(Id id) {
+    while (is_exact_view(id)) {
+      id = value(id).args[0];
+    }
+    const Value& own = value(id);
+    const bool is_zero = program::same(own.node->type, own.node->literal, {});
+    if (!own.storage && own.node->kind == Kind::kView && is_zero &&
+        element_count(own.dims()) > element_count(value(own.args[0]).dims())) {
+      require_source(own.args[0]);
+    } else {
+      require(id);
+    }
   }
 
   // Ensures that `id` can be read with an `else`. An index must be out of range for `id` exactly if it is
-  // out of range for the tensor, so there may be no slice or dropped axis in between.
+  // out of range for the tensor, so only a permutation may be in between.
   void require_source(Id id) {
-    while (!value(id).storage &&
-           (value(id).node->kind == Kind::kStop ||
-            (value(id).node->kind == Kind::kPermute && uses_every_axis(*value(id).node)))) {
+    while (!value(id).storage && (value(id).node->kind == Kind::kStop ||
+                                  (value(id).node->kind == Kind::kView && is_permutation(*value(id).node)))) {
       id = value(id).args[0];
     }
     require(id);
   }
 
-  static bool uses_every_axis(const Node& permute) {
-    for (int axis = 0; axis < static_cast<int>(permute.dims.size()); ++axis) {
-      if (std::find(permute.axes.begin(), permute.axes.end(), axis) == permute.axes.end()) {
-        return false;
-      }
-    }
-    return true;
-  }
-
   Graph& graph_;
-  std::vector<bool> is_narrowed_;  // whether all users so far need only a slice
+  std::vector<bool> is_narrowed_;  // whether all users so far need only a part
   std::vector<int> depth_;         // the most operations above the value in a statement; 0: it has no users
 };
 

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/data_parallel/scalar_test.cpp: scalars that the host sets between training steps.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common.h"
+#include "error_of.h"
+
+namespace yoke::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A model of one weight whose gradient is 1, so that a step subtracts the learning rate.
+class ScalarTest : public ::testing::TestWithParam<MergeStrategy> {
+ protected:
+  void train(const Tensor& rate, const std::function<void(Trainer&)>& body, const Tensor& scale = 1.0F) {
+    options_.learning_rate = rate;
+    options_.merge = GetParam();
+    const Tensor ones = tensor(std::vector<float>(8, 1.0F), {8, 1});
+    data_parallel(
+        options_, ones, ones,
+        [&](const Tensor& x, const Tensor&) { return mean(x * weight_.tensor()) * scale; }, body);
+  }
+  static float weight_of(Trainer& trainer) { return trainer.read_values("weight").at(0); }
+
+  DataParallelOptions options_ = options_for(2, 0);
+  const Parameter weight_ = Parameter("weight", {1}, Initializer::constant(1.0));
+};
+
+TEST_P(ScalarTest, ANewLearningRateAppliesFromTheNextStepWithoutCompiling) {
+  options_.check_replicas_every = 1;
+  const Scalar rate = scalar("lr", 0.25);
+  train(rate, [&](Trainer& trainer) {
+    trainer.step();
+    EXPECT_EQ(weight_of(trainer), 0.75F);
+    const std::uint64_t compiled = compile_count(*options_.runtime);
+    rate.set(0.5);
+    trainer.step();
+    EXPECT_EQ(weight_of(trainer), 0.25F);
+    trainer.step();
+    EXPECT_EQ(weight_of(trainer), -0.25F);
+    trainer.launch_gradients();
+    rate.set(0);
+    trainer.update();
+    trainer.advance();
+    EXPECT_EQ(weight_of(trainer), -0.25F);
+    EXPECT_EQ(compile_count(*options_.runtime), compiled);
+  });
+}
+
+TEST_P(ScalarTest, ExpressionsOfScalarsAreLearningRates) {
+  const Scalar base = scalar("base", 0.5, Type::kF64);
+  train(base * (1.0 - cast(symbol_value(step_symbol()), Type::kF64) * 0.5), [&](Trainer& trainer) {
+    trainer.step();
+    EXPECT_EQ(weight_of(trainer), 0.5F);
+    base.set(0.25);
+    trainer.step();
+    EXPECT_EQ(weight_of(trainer), 0.375F);
+  });
+}
+
+TEST_P(ScalarTest, LossesAndMetricsReadScalars) {
+  const Scalar scale = scalar("scale", 1.0);
+  train(
+      0.25F,
+      [&](Trainer& trainer) {
+        const Tensor data = tensor(std::vector<float>(4, 1.0F), {4});
+        Evaluation evaluation = trainer.evaluation(
+            data, data, [&](const Tensor& x, const Tensor&) { return std::vector<Tensor>{mean(x) * scale}; });
+        trainer.step();
+        EXPECT_EQ(weight_of(trainer), 0.75F);
+        EXPECT_EQ(evaluation.run().at(0), 1.0);
+        scale.set(2.0);
+        EXPECT_EQ(evaluation.run().at(0), 2.0);
+        trainer.step();
+        EXPECT_EQ(weight_of(trainer), 0.25F);
+      },
+      scale);
+}
+
+TEST_P(ScalarTest, TwoScalarsOfOneNameAreAnError) {
+  EXPECT_THAT(test::error_of([&] {
+                train(
+                    scalar("lr", 0.1), [](Trainer&) {}, scalar("lr", 0.1));
+              }).what(),
+              HasSubstr("two scalars are named 'lr'"));
+  EXPECT_THAT(test::error_of([] { (void)scalar("", 0.1); }).what(), HasSubstr("it needs a name"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Strategies, ScalarTest,
+                         ::testing::Values(MergeStrategy::kOwner, MergeStrategy::kDirect));
+
+}  // namespace
+}  // namespace yoke::testing
