@@ -78,14 +78,11 @@ class Solution {
         }));
   }
 
-  // The term to solve equation k for: the longest axis that no other equation has.
+  // The term to solve the equation for: the longest axis that no other equation has, or an axis that it equals.
   const ViewIndex::Term* pivot(const ViewIndex& index) const {
     const ViewIndex::Term* best = nullptr;
     for (const auto& term : index.terms) {
       const auto axis = static_cast<std::size_t>(term.axis);
-      if (axes_[axis] && axes_[axis]->divisor != 1) {
-        return nullptr;
-      }
       const bool is_open = !axes_[axis] && !is_free_[axis];
       const bool is_whole = std::abs(term.coefficient) == 1 && index.divisor == 1;
       if (is_open && (use_count(term.axis) == 1 || (is_whole && index.terms.size() == 1)) &&
@@ -172,8 +169,8 @@ class Solution {
     return axes;
   }
 
-  // An index of the view before the division, as an i64 tensor over the axes of the solution. Where a division in
-  // the solution leaves a remainder the result does not matter, because the term is 0.
+  // An index of the view before the division, as an i64 tensor over the axes of the solution. The solutions of its
+  // axes have no divisor, because other equations have these axes too.
   Tensor numerator_of(const ViewIndex& index) const {
     Tensor sum = constant_integer(Type::kI64, index.constant);
     for (const auto& [axis, coefficient] : index.terms) {
@@ -185,7 +182,7 @@ class Solution {
       for (const auto& term : by.symbols) {
         value = value + symbol_value(term.symbol) * term.coefficient;
       }
-      sum = sum + (by.divisor == 1 ? value : value / by.divisor) * coefficient;
+      sum = sum + value * coefficient;
     }
     for (const auto& term : index.symbols) {
       sum = sum + symbol_value(term.symbol) * term.coefficient;
