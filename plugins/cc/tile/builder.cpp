@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace yoke::cc {
 
@@ -237,19 +238,19 @@ KernelBuilder::Value KernelBuilder::operation(const Expr& expr) {
 }
 
 KernelBuilder::Value KernelBuilder::guarded(const Expr& expr) {
+  std::vector<Value> reads;
+  std::vector<Value>* const outer = std::exchange(inside_, &reads);
   const Value value = expression(expr.args[0]);
-  std::optional<Value> inside;
-  visit_open_reads(expr.args[0], [&](const Expr& read) {
-    if (may_be_out_of_range(program_, *statement_, read.access)) {
-      const Value one = is_inside(read.access);
-      inside = inside ? map(MapOp::kBitAnd, Reg::kU8, *inside, &one) : one;
-    }
-  });
-  if (!inside) {
+  inside_ = outer;
+  if (reads.empty()) {
     return value;
   }
+  Value inside = reads[0];
+  for (std::size_t i = 1; i < reads.size(); ++i) {
+    inside = map(MapOp::kBitAnd, Reg::kU8, inside, &reads[i]);
+  }
   const Value otherwise = constant(expr.type, expr.literal);
-  return map(MapOp::kSelect, value.reg, *inside, &value, &otherwise);
+  return map(MapOp::kSelect, value.reg, inside, &value, &otherwise);
 }
 
 KernelBuilder::Value KernelBuilder::combine(program::Assign assign, Type type, Value old, Value value) {

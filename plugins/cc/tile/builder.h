@@ -72,7 +72,6 @@ class KernelBuilder {
   std::uint32_t bounded(const program::Access& access, std::uint8_t& mask, bool is_target);
   Value element_value(const program::Index& index);
   Value load_bounded(const program::Access& access);
-  Value is_inside(const program::Access& access);
   void store(const program::Access& access, Value value, std::size_t first_instr);
   void scatter(const program::Statement& statement, Value value);
 
@@ -92,8 +91,9 @@ class KernelBuilder {
   std::vector<Virtual> virtuals_;
   std::map<Key, Value> known_;  // values by operation: equal ones are computed once
   std::map<std::uint32_t, std::pair<int, Value>> written_;  // per tensor: number of writes, current value
-  std::uint8_t present_ = 0;                                // mask of the tile
-  std::uint8_t target_mask_ = 0;                            // mask of the target
+  std::vector<Value>* inside_ = nullptr;  // of the reads that the guard being translated covers
+  std::uint8_t present_ = 0;              // mask of the tile
+  std::uint8_t target_mask_ = 0;          // mask of the target
 };
 
 }  // namespace yoke::cc

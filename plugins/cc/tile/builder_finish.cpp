@@ -194,6 +194,7 @@ void KernelBuilder::finish() {
   }
   for (Bounded& bounded : kernel_.bounded) {
     fix(bounded.offsets);
+    fix(bounded.inside);
     for (Bounded::Dim& dim : bounded.dims) {
       fix(dim.slot);
     }
@@ -218,6 +219,7 @@ std::vector<std::size_t> KernelBuilder::last_uses(const std::vector<const Instr*
     if (order[i]->kind == Instr::Kind::kBounded || order[i]->kind == Instr::Kind::kScatter) {
       const Bounded& bounded = kernel_.bounded[order[i]->extra];
       use(bounded.offsets, i);
+      use(bounded.inside, bounded.tells_inside ? i : 0);
       for (const Bounded::Dim& dim : bounded.dims) {
         use(dim.slot, dim.element ? i : 0);
       }
@@ -269,7 +271,11 @@ void KernelBuilder::allocate() {
       release();
     }
     if (instr.kind == Instr::Kind::kBounded || instr.kind == Instr::Kind::kScatter) {
-      place(kernel_.bounded[instr.extra].offsets);
+      const Bounded& bounded = kernel_.bounded[instr.extra];
+      place(bounded.offsets);
+      if (bounded.tells_inside) {
+        place(bounded.inside);
+      }
     }
     if (instr.kind != Instr::Kind::kScatter) {
       place(instr.dst);

@@ -262,30 +262,14 @@ KernelBuilder::Value KernelBuilder::load_bounded(const Access& access) {
   instr.mask = mask;
   instr.dst = raw.id;
   instr.extra = number;
+  if (inside_ != nullptr && !access.otherwise) {
+    const Value inside = fresh(Reg::kU8, mask, false);
+    kernel_.bounded[number].tells_inside = true;
+    kernel_.bounded[number].inside = inside.id;
+    inside_->push_back(inside);
+  }
   emit(instr, false);
   return widened(raw, type);
-}
-
-// 1 where the access is in range, 0 elsewhere.
-KernelBuilder::Value KernelBuilder::is_inside(const Access& access) {
-  std::uint8_t mask = 0;
-  const std::uint32_t number = bounded(access, mask, false);
-  Bounded& place = kernel_.bounded[number];
-  place.of_ones = true;
-  place.element_size = 1;
-  place.gather = table_.gather(1);
-  place.copy = table_.copy(1);
-  for (Bounded::Dim& dim : place.dims) {
-    dim.stride = 0;
-  }
-  const Value inside = fresh(Reg::kU8, mask, false);
-  Instr instr;
-  instr.kind = Instr::Kind::kBounded;
-  instr.mask = mask;
-  instr.dst = inside.id;
-  instr.extra = number;
-  emit(instr, false);
-  return inside;
 }
 
 void KernelBuilder::store(const Access& access, Value value, std::size_t first_instr) {

@@ -72,7 +72,6 @@ struct Bounded {
     std::uint8_t mask = 0;   // element: mask of the indices
   };
   std::uint32_t tensor = 0;
-  bool of_ones = false;  // reads a byte of 1 wherever the tensor's element would be in range
   std::int64_t element_size = 4;
   std::vector<Dim> dims;
   std::uint64_t otherwise = 0;  // bytes of the value of an element that is out of range
@@ -83,6 +82,8 @@ struct Bounded {
   CopyFn copy = nullptr;
   ScatterFn scatter = nullptr;
   std::uint16_t offsets = 0;  // slot of the i64 offsets
+  bool tells_inside = false;  // also writes, per element, a byte that is 1 if it is in range
+  std::uint16_t inside = 0;   // slot of these bytes
 };
 
 // The place in one dimension, before any division, of a row's first column, and the step to the next column.

@@ -207,16 +207,19 @@ class Run {
     }
   }
 
-  const std::byte* source(const Bounded& bounded) const {
-    static constexpr std::byte kOne{1};
-    return bounded.of_ones ? &kOne : tensors_[bounded.tensor];
+  std::uint8_t* inside_of(const Bounded& bounded) const {
+    return static_cast<std::uint8_t*>(state_.slots[bounded.inside]);
   }
 
   void gather(const Bounded& bounded, void* dst, int64_t nr, int64_t nc) const {
     if (!bounded.by_row) {
       auto* offsets = static_cast<int64_t*>(state_.slots[bounded.offsets]);
       find_offsets(bounded, offsets, nr, nc);
-      bounded.gather(dst, source(bounded), offsets, &bounded.otherwise, nr * nc);
+      bounded.gather(dst, tensors_[bounded.tensor], offsets, &bounded.otherwise, nr * nc);
+      if (bounded.tells_inside) {
+        std::transform(offsets, offsets + nr * nc, inside_of(bounded),
+                       [](int64_t offset) { return offset >= 0 ? std::uint8_t{1} : std::uint8_t{0}; });
+      }
       return;
     }
     for (int64_t r = 0; r < nr; ++r) {
@@ -242,6 +245,13 @@ class Run {
   void gather_row(const Bounded& bounded, std::byte* dst, int64_t r, int64_t nc) const {
     const Lines lines = lines_of(bounded, r, nc);
     const auto [first, count] = columns_inside(bounded, lines, nc);
+    if (bounded.tells_inside) {
+      std::uint8_t* inside = inside_of(bounded) + r * nc;
+      std::memset(inside, 0, static_cast<std::size_t>(nc));
+      for (int64_t c = 0; c < count; ++c) {
+        inside[first + c * bounded.period] = 1;
+      }
+    }
     const int64_t size = bounded.element_size;
     const auto fill = [&](int64_t from, int64_t to) {
       if (from < to) {
@@ -264,7 +274,8 @@ class Run {
       offset += (lines[i].place + first * lines[i].step) / dim.divisor * dim.stride;
       step += lines[i].step * bounded.period / dim.divisor * dim.stride;
     }
-    bounded.copy(dst + first * size, source(bounded) + offset * size, 1, count, 0, bounded.period, 0, step);
+    bounded.copy(dst + first * size, tensors_[bounded.tensor] + offset * size, 1, count, 0, bounded.period, 0,
+                 step);
   }
 
   void fill_register(void* target, std::uint64_t bytes, Reg type, int64_t n) const {
