@@ -174,7 +174,8 @@ std::vector<double> forward_and_forget(const std::shared_ptr<Stream>& stream, co
                                        std::span<const std::int64_t> symbol_values) {
   const Lowered lowered = forward(t);
   for (const LoweredArgument& argument : lowered.arguments) {
-    if (argument.leaf && argument.leaf.host_bytes().empty()) {
+    if (argument.leaf && argument.leaf.host_bytes().empty() &&
+        argument.kind != LoweredArgument::Kind::kScalar) {
       fail("forward_and_forget: '" + argument.name +
            "' has no values; give it host data, or run the program in a Context that holds it");
     }

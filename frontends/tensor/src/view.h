@@ -51,7 +51,8 @@ std::vector<ViewIndex> same_axes(std::size_t rank);
 Tensor view_node(const Tensor& x, Dims dims, std::vector<ViewIndex> indices, program::Literal fill = {});
 // Axis k of x is indexed by axis axes[k] of the result, or by 0 if that is -1.
 Tensor permute_node(const Tensor& x, Dims dims, const std::vector<int>& axes);
-// Whether the view reads each axis of the view's own once, in any order, and nothing else.
+// Whether each index is an axis of the view or 0, and each axis occurs exactly once. Such a view is out of range
+// exactly where its source is.
 bool is_permutation(const Node& view);
 
 // The gradient of args[0] of the view, given the gradient `dy` of the view.

@@ -2,6 +2,7 @@
 // tests/unit/data_parallel/scalar_test.cpp: scalars that the host sets between training steps.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <yoke/program/text.h>
 
 #include "common.h"
 #include "error_of.h"
@@ -86,6 +87,26 @@ TEST_P(ScalarTest, TwoScalarsOfOneNameAreAnError) {
               }).what(),
               HasSubstr("two scalars are named 'lr'"));
   EXPECT_THAT(test::error_of([] { (void)scalar("", 0.1); }).what(), HasSubstr("it needs a name"));
+}
+
+TEST(ScalarInAHandWrittenLoop, HasItsLatestValueInEverySyncRun) {
+  const auto runtime = test_runtime();
+  Context context(Stream::create(runtime->backend(backend_name())->open_device(0)));
+  const Scalar factor = scalar("factor", 2.0);
+  const Lowered lowered = lower("scale", {{"y", tensor<float>({1, 3}, {2}, "x") * factor}});
+  EXPECT_EQ(needs_prior_context(lowered), std::vector<std::string>{});
+  allocate_missing(context, lowered);
+  const auto code = compile(context.stream()->device(), program::print(lowered.program));
+  const auto routine = context.link(code, "scale", context_names(lowered));
+  for (const float value : {2.0F, -0.5F}) {
+    factor.set(value);
+    sync_run(context, routine, lowered);
+    std::vector<float> y(2);
+    context.to_host("y", std::as_writable_bytes(std::span(y)));
+    context.stream()->wait();
+    EXPECT_EQ(y, (std::vector<float>{value, 3 * value}));
+  }
+  EXPECT_EQ(forward_and_forget(context.stream(), factor * 4.0F), std::vector<double>{-2});
 }
 
 INSTANTIATE_TEST_SUITE_P(Strategies, ScalarTest,

@@ -105,6 +105,21 @@ TEST(LowerTest, ArgumentsHaveNamesKindsAndLeaves) {
   EXPECT_THROW((void)lowered.find(placeholder("other", Type::kF32, {})), Error);
 }
 
+TEST(LowerTest, AScalarIsAnArgumentThatTheProgramOnlyReads) {
+  const Scalar rate = scalar("lr", 0.1);
+  const Tensor x = placeholder("x", Type::kF32, {2});
+  const Lowered lowered = lower("p", {}, {{x, x - rate * 2.0}});
+  const LoweredArgument& argument = lowered.arguments[lowered.find(rate)];
+  EXPECT_EQ(argument.name, "lr");
+  EXPECT_EQ(argument.kind, LoweredArgument::Kind::kScalar);
+  EXPECT_EQ(argument.role, program::Role::kIn);
+  const std::string text = testing::text_of(lowered);
+  rate.set(0.5);
+  EXPECT_EQ(rate.value(), 0.5);
+  EXPECT_EQ(testing::text_of(lower("p", {}, {{x, x - rate * 2.0}})), text) << "it does not hold the value";
+  EXPECT_THROW((void)lower("p", {}, {{rate, x}}), Error);
+}
+
 TEST(LowerTest, EqualExpressionsAreComputedOnce) {
   const Tensor x = placeholder("x", Type::kF32, {4, 3});
   const Tensor a = sum(exp(x * 2.0), {1});
