@@ -243,7 +243,8 @@ const CandidatesByOp& candidates(Type type) {
     for (const Rule& rule : kRules) {
       if (rule.differs == kNowhere && applies_to(rule, of)) {
         Pattern pattern = pattern_of(rule, of);
-        by_op[static_cast<std::size_t>(pattern.from.op)].push_back({std::move(pattern), rule.needs});
+        std::vector<Candidate>& same_op = by_op[static_cast<std::size_t>(pattern.from.op)];
+        same_op.push_back({std::move(pattern), rule.needs});
       }
     }
     return by_op;

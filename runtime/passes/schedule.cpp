@@ -130,7 +130,9 @@ struct Score {
   std::uint64_t peak_bytes = 0;  // of temporaries in use during one statement
   std::uint64_t final_at = 0;    // the sum of the places where arguments are written last
   std::uint64_t moved = 0;       // how many statements moved
-  friend auto operator<=>(const Score&, const Score&) = default;
+  bool operator<(const Score& other) const {
+    return std::tie(peak_bytes, final_at, moved) < std::tie(other.peak_bytes, other.final_at, other.moved);
+  }
 };
 
 Score score_of(const Graph& graph, const Places& order) {
