@@ -243,14 +243,16 @@ Tensor permute_node(const Tensor& x, Dims dims, const std::vector<int>& axes) {
 
 bool is_permutation(const Node& view) {
   std::vector<bool> used(view.dims.size(), false);
-  for (const ViewIndex& index : view.view) {
-    if (index == ViewIndex{} && !view.is_filled) {
-      continue;  // an axis of size 1
+  for (std::size_t k = 0; k < view.view.size(); ++k) {
+    const ViewIndex& index = view.view[k];
+    if (index == ViewIndex{}) {
+      continue;
     }
-    if (!index.is_axis() || used[static_cast<std::size_t>(index.terms[0].axis)]) {
+    const std::size_t axis = index.is_axis() ? static_cast<std::size_t>(index.terms[0].axis) : used.size();
+    if (axis == used.size() || used[axis] || view.dims[axis] != view.args[0].dims()[k]) {
       return false;
     }
-    used[static_cast<std::size_t>(index.terms[0].axis)] = true;
+    used[axis] = true;
   }
   return !view.is_filled && std::find(used.begin(), used.end(), false) == used.end();
 }

@@ -51,7 +51,7 @@ std::vector<ViewIndex> same_axes(std::size_t rank);
 Tensor view_node(const Tensor& x, Dims dims, std::vector<ViewIndex> indices, program::Literal fill = {});
 // Axis k of x is indexed by axis axes[k] of the result, or by 0 if that is -1.
 Tensor permute_node(const Tensor& x, Dims dims, const std::vector<int>& axes);
-// Whether each index is an axis of the view or 0, and each axis occurs exactly once. Such a view is out of range
+// Whether each index is 0 or a whole axis of both, and each axis of the view occurs exactly once. Such a view is out of range
 // exactly where its source is.
 bool is_permutation(const Node& view);
 

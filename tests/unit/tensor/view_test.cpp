@@ -54,6 +54,9 @@ TEST(ViewTest, PadAddsAValueAroundTheTensor) {
 TEST(ViewTest, PaddingHidesWhatASliceLeftOut) {
   const Tensor middle = slice(counting({4}), 0, 1, 3);
   EXPECT_EQ(values<float>(pad(middle, {{1, 1}})), (Floats{0, 2, 3, 0}));
+  EXPECT_EQ(values<float>(pad(slice(counting({4}), 0, 0, 2), {{0, 1}})), (Floats{1, 2, 0}));
+  EXPECT_EQ(values<float>(take(slice(counting({4}), 0, 0, 2), tensor<std::int32_t>({1, 2}, {2}))),
+            (Floats{2, 0}));
   EXPECT_EQ(values<float>(pad(slice(counting({5}), 0, 0, 5, 2), {{1, 1}})), (Floats{0, 1, 3, 5, 0}));
 }
 
