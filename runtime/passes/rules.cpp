@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <mutex>
 
 namespace yoke::passes {
 namespace {
@@ -238,21 +239,21 @@ using CandidatesByOp = std::vector<std::vector<Candidate>>;
 
 // The exact rules for operands of a type, by the operation that they replace.
 const CandidatesByOp& candidates(Type type) {
-  static const auto make = [](Type of) {
-    CandidatesByOp by_op(std::size_t{1} << 8);
+  static std::array<CandidatesByOp, 10> by_type;
+  static std::array<std::once_flag, 10> made;
+  const auto number = static_cast<std::size_t>(type);
+  CandidatesByOp& by_op = by_type[number];
+  std::call_once(made[number], [&] {
+    by_op.resize(std::size_t{1} << 8);
     for (const Rule& rule : kRules) {
-      if (rule.differs == kNowhere && applies_to(rule, of)) {
-        Pattern pattern = pattern_of(rule, of);
+      if (rule.differs == kNowhere && applies_to(rule, type)) {
+        Pattern pattern = pattern_of(rule, type);
         std::vector<Candidate>& same_op = by_op[static_cast<std::size_t>(pattern.from.op)];
         same_op.push_back({std::move(pattern), rule.needs});
       }
     }
-    return by_op;
-  };
-  static const std::array<CandidatesByOp, 10> all = {
-      CandidatesByOp{}, make(Type::kF64), make(Type::kF32), make(Type::kF16), make(Type::kBF16),
-      make(Type::kI64), make(Type::kI32), make(Type::kU32), make(Type::kU8),  make(Type::kBool)};
-  return all[static_cast<std::size_t>(type)];
+  });
+  return by_op;
 }
 
 // Whether every value of `narrow` is a value of `wide`.
