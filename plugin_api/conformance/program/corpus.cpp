@@ -13,7 +13,7 @@ namespace yoke::conformance {
 namespace {
 
 constexpr CorpusText kCorpus[] = {
-#include "corpus_texts.inc"
+#include <corpus_texts.inc>
 };
 
 // The comment in the line that declares the tensor.
