@@ -74,8 +74,12 @@ class Compiler {
     if (id + 1 < program().statements.size() && program().statements[id + 1].repeat == statement.repeat) {
       bias = recognize_bias(program(), statement, *contraction, program().statements[id + 1]);
     }
-    if (bias && (bias->target.tensor == contraction->t.tensor ||
-                 !uses_->is_needed_after(contraction->t.tensor, id + 1))) {
+    // oneDNN reads the operands while it writes the sum.
+    const bool overwrites_operand = bias && (bias->target.tensor == contraction->a.tensor ||
+                                             bias->target.tensor == contraction->b.tensor);
+    if (bias && !overwrites_operand &&
+        (bias->target.tensor == contraction->t.tensor ||
+         !uses_->is_needed_after(contraction->t.tensor, id + 1))) {
       Contraction whole = *contraction;
       whole.t = bias->target;
       step.dnnl = DnnlMatmul::create(*options_.engine, whole, true, plan_only_, why_not);

@@ -35,7 +35,8 @@ struct Substitution {
   std::size_t sites = 0;  // how many reads were replaced
   bool each_once = true;  // whether each read visits each element once
 };
-// Statement j after that. Returns nothing if it cannot compute the value of producer i, or would become long.
+// Statement j after the substitution of producer i's value. Returns nothing if the value cannot be computed
+// there, or if the statement would exceed the size limit.
 std::optional<Substitution> substitution(const Graph& graph, Place i, Place j);
 
 // The expression for the value that `access` reads: a read of the producer's temporary in a statement with

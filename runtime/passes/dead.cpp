@@ -27,7 +27,7 @@ bool remove_dead_statements_in(Graph& graph) {
       live[tensor] = true;
     }
   };
-  // In a group, each statement may run again after any other: one that is live keeps all that others read.
+  // In a group, each statement may run again after any other: if one is live, all tensors read are live.
   const auto enter_group = [&](Place last) {
     Place first = last;
     bool is_live = live[graph.at(last).target.tensor];

@@ -135,7 +135,7 @@ bool share(Graph& graph, Place j) {
       graph.note(j, [&] {
         return "overwrites " + graph.program().tensors[from].name + ", which is not needed any more";
       });
-      // The earlier name stays, unless the result belongs to the caller.
+      // The temporary's name stays, unless the result is an argument.
       const bool is_argument = graph.target_of(j).role != Role::kTemp;
       graph.rename(is_argument ? from : to, is_argument ? to : from);
       return true;

@@ -56,7 +56,7 @@ class Graph {
   // One past the last statement that uses the tensor.
   Place end_of(std::uint32_t tensor) const;
 
-  // Notes what a pass does with statement i; text() makes the words.
+  // Records what a pass does with statement i. text() returns the note and is called only if notes are kept.
   template <class Text>
   void note(Place i, const Text& text) const {
     if (explain_ == Explain::kYes) {

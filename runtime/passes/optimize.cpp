@@ -106,7 +106,7 @@ Optimized optimize(Program program, Explain explain) {
     for (const Pass& pass : {kDead, kFold, kCommon, kFuse, kSchedule, kRecompute}) {
       changed = run(pass, program, result.report, graph, explain) || changed;
     }
-    // Last, because a tensor with several values hides from other passes what it holds.
+    // Last, because other passes cannot tell which value a tensor holds once it is shared.
     changed = changed || run(kShare, program, result.report, graph, explain);
   }
   result.final_after = final_after(program);

@@ -93,8 +93,8 @@ class Links {
   std::vector<bool> is_fed_;  // by the previous statement of its chain or group
 };
 
-// Takes whole chains as soon as nothing before them is left, in the order of the program. If only chains are
-// left that wait for each other, the first of them falls apart.
+// Takes each whole chain as soon as all statements that must precede it are done, in the order of the
+// program. If all remaining chains wait for each other, splits the first into statements.
 class Separation {
  public:
   Separation(const Graph& graph, const std::vector<Places>& followers)

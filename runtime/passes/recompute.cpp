@@ -9,7 +9,7 @@
 namespace yoke::passes {
 namespace {
 
-// Smaller temporaries stay in a cache, which is faster than to compute them again.
+// Smaller temporaries stay in a cache, and reading them is faster than computing them again.
 constexpr std::uint64_t kWorthwhileBytes = 1 << 20;
 
 // Lets the statements from `peak` on compute the value of temporary t, if none of its operands has to be kept
@@ -33,7 +33,7 @@ bool recompute(Graph& graph, Place i, Place peak) {
   graph.report().recomputed += changed.size();
   for (auto& [j, statement] : changed) {
     graph.note(i, [&, at = line_of(graph.at(j))] {
-      return "computed again in " + at + ": kept until then, it would take memory at the peak";
+      return "computed again in " + at + ": keeping it until then would take memory at the peak";
     });
     graph.replace(j, std::move(statement));
   }
@@ -48,7 +48,7 @@ bool recompute_in(Graph& graph) {
   const std::vector<std::uint64_t> bytes = bytes_in_use(graph, order);
   const auto peak = static_cast<Place>(std::max_element(bytes.begin(), bytes.end()) - bytes.begin());
   bool changed = false;
-  // From the last to the first, because the former may be operands of the latter.
+  // In reverse order, because earlier values may be operands of later ones.
   for (Place i = peak; i-- > 0;) {
     changed = recompute(graph, i, peak) || changed;
   }

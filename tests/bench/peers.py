@@ -4,7 +4,7 @@
 """Times one epoch of MNIST (MLPs with ReLU, SGD 0.1), and softmax followed by layer norm over 4096 x 1024 with gradients,
 with yoke's backend cc and with PyTorch and JAX on the same cores. All run in turns on the same data; the best time of each
 counts: for yoke the better of 2 shards and of 1 shard with 2 threads, for a peer the better of 1 and 2 threads. Prints the
-times, and yoke's as a multiple of each peer's beside the goal. Exits with 1 if a ratio exceeds --limit, and with 77 if the
+times, and the ratio of yoke's to each peer's with its goal. Exits with 1 if a ratio exceeds --limit, and with 77 if the
 data or every peer is missing."""
 import argparse
 import json
@@ -185,7 +185,7 @@ def main():
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--yoke", required=True, help="the yoke command")
     options.add_argument("--bench", help="cc_bench; without it, softmax with layer norm is left out")
-    options.add_argument("--rounds", type=int, default=3, help="how often each runs, default 3")
+    options.add_argument("--rounds", type=int, default=3, help="number of runs of each; default 3")
     options.add_argument("--only", metavar="HIDDEN:BATCH", help="one net, such as 500:100")
     options.add_argument("--peer", choices=sorted(PEERS), help="one peer, default all that are installed")
     options.add_argument("--limit", type=float, help="exit with 1 if a ratio exceeds this")

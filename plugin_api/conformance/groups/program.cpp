@@ -52,7 +52,7 @@ std::vector<Test> program_tests() {
       random_test("random-6", random_part<6>),
       random_test("random-7", random_part<7>),
       {"corpus",
-       "the programs of share/yoke/corpus have the results of the reference executor: convolutions, pooling, "
+       "the programs of share/yoke/corpus match the reference executor: convolutions, pooling, "
        "norms, attention and others, with gradients",
        {25, 26},
        corpus_programs,

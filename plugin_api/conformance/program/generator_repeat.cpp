@@ -76,8 +76,10 @@ void Generator::move_with(std::uint32_t variable, std::size_t first, std::size_t
 // h[t + 1, i] = h[t, i] op x[t, i], with the first row written before.
 void Generator::scan() {
   const Type type = number_type();
-  const std::uint64_t rounds = 2 + random_.below(5);
-  const std::uint64_t width = 1 + random_.below(40);
+  // The verifier visits up to 64 rounds one by one; for more it proves the reads by induction.
+  const bool is_long = chance(20);
+  const std::uint64_t rounds = is_long ? 65 + random_.below(16) : 2 + random_.below(5);
+  const std::uint64_t width = 1 + random_.below(is_long ? 4 : 40);
   const std::uint32_t x = add_tensor(type, {rounds, width}, Role::kIn, DataKind::kDyadic);
   const std::uint32_t h = add_tensor(type, {rounds + 1, width}, Role::kTemp, DataKind::kDyadic);
   const std::uint32_t y = add_tensor(type, {rounds + 1, width}, Role::kOut, DataKind::kDyadic);

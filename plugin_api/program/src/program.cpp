@@ -248,7 +248,7 @@ std::optional<std::uint32_t> Program::find_tensor(std::string_view tensor_name) 
 }
 
 std::optional<std::uint32_t> Program::find_symbol(std::string_view symbol_name) const {
-  for (std::size_t i = 0; i < launch_symbol_count(); ++i) {
+  for (std::size_t i = 0; i < symbols.size() && !symbols[i].is_variable; ++i) {
     if (symbols[i].name == symbol_name) {
       return static_cast<std::uint32_t>(i);
     }

@@ -4,6 +4,7 @@
 
 #include <yoke/program/text.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,11 @@ namespace yoke::program {
 
 // The index as text, for messages. Defined in printer.cpp.
 std::string index_text(const Program& program, const Statement& statement, const Index& index);
+
+struct MovingWriter {
+  const Statement* statement = nullptr;
+  std::vector<Interval> reach;  // per dimension, a superset of the indices in all rounds
+};
 
 class Verifier {
  public:
@@ -75,6 +81,9 @@ class Verifier {
   std::vector<Coverage> written_;  // per tensor
   const Statement* statement_ = nullptr;
   Block block_;  // of the statement
+  // Per tensor, the statements of the repeat block whose targets move from round to round.
+  std::map<std::uint32_t, std::vector<MovingWriter>> moving_writers_;
+  mutable Program fixed_;  // symbols only; for looking at single rounds
 };
 
 }  // namespace yoke::program

@@ -23,7 +23,7 @@ void Verifier::shape_of(const Access& access, Location at) const {
         fail(at, "an affine index must not have element indices");
       }
       if (index.divisor < 1) {
-        fail(at, "the divisor of an index must be at least 2, or 1 for none");
+        fail(at, "the divisor of an index must be at least 1; 1 means no division");
       }
       shape_of(index.affine, at);
       continue;
@@ -197,7 +197,8 @@ void Verifier::own_target(const Expr& expr) const {
   if (reads_others || through(target)) {
     fail(reads_others ? expr.at : statement_->at,
          "the statement reads elements of its target '" + tensor_of(target).name +
-             "' that other iterations write; an iteration may read only the element that it writes");
+             "' that other iterations write; an iteration may read only the element that it writes, or "
+             "elements that none writes");
   }
   for (const Expr& arg : expr.args) {
     own_target(arg);

@@ -59,7 +59,7 @@ void Verifier::shared_loop(const Hint& hint, const std::string& name,
       fail(one->at, "the loop " + what + " is not a loop of the target");
     }
     if (extent.value_or(one->loops[*loop].extent) != one->loops[*loop].extent) {
-      fail(one->at, "the loop " + what + " has other extents in other statements");
+      fail(one->at, "the loop " + what + " has different extents in different statements");
     }
     extent = one->loops[*loop].extent;
     const auto& indices = one->target.indices;

@@ -22,8 +22,8 @@ std::int64_t coefficient_of(const Affine& affine, std::uint32_t variable) {
   return 0;
 }
 
-// How far the access moves along each dimension from one value of the variable to the next; empty if it
-// does not simply move.
+// How far the access moves along each dimension from one value of the variable to the next; empty if its
+// motion is not a constant offset.
 std::optional<std::vector<std::int64_t>> motion(const Access& access, std::uint32_t variable) {
   std::vector<std::int64_t> steps;
   for (const Index& index : access.indices) {
@@ -40,41 +40,59 @@ bool moves(const Access& access, std::uint32_t variable) {
                      [&](const Index& index) { return coefficient_of(index.affine, variable) != 0; });
 }
 
+// Per dimension, a superset of the indices in all rounds.
+std::vector<Interval> reach_of(const Program& program, const Statement& statement, const Access& access) {
+  std::vector<Interval> reach;
+  for (std::size_t dim = 0; dim < access.indices.size(); ++dim) {
+    const auto size = static_cast<std::int64_t>(program.tensors[access.tensor].dims[dim]);
+    const Index& index = access.indices[dim];
+    const auto range = range_of(program, statement, index.affine);
+    const bool is_plain = !index.element_of && index.divisor == 1 && range;
+    reach.push_back(is_plain ? *range : Interval{0, size - 1});
+  }
+  return reach;
+}
+
 // Proves by induction that a read finds its elements written in every round, without visiting every round.
 // Writers that move with the reader have written the same elements, relative to what is read, in every round
 // but the first few. So it is enough to look at these rounds, with what was written before the block, and at
 // one later round without it.
 class Rounds {
  public:
-  Rounds(const Program& program, const Block& block, const Statement& reader, const Access& access)
+  // `fixed` has the symbols of the program, in which this object changes the variable.
+  Rounds(const Program& program, const Block& block, const Statement& reader, const Access& access,
+         const std::vector<MovingWriter>& writers, Program& fixed)
       : reader_(reader),
         access_(access),
         tensor_(program.tensors[access.tensor]),
         variable_(static_cast<std::uint32_t>(block.repeat)),
         step_(program.symbols[variable_].step),
         low_(program.symbols[variable_].low),
-        count_(program.symbols[variable_].value_count()) {
-    fixed_.symbols = program.symbols;
-    for (std::size_t i = block.first; i < block.last; ++i) {
-      const Statement& statement = program.statements[i];
-      if (statement.target.tensor == access.tensor && statement.assign == Assign::kSet &&
-          !has_element_index(statement.target) && moves(statement.target, variable_)) {
-        writers_.push_back(&statement);
+        count_(program.symbols[variable_].value_count()),
+        fixed_(fixed) {
+    const std::vector<Interval> reach = reach_of(program, reader, access);
+    for (const MovingWriter& one : writers) {
+      bool may_meet = true;
+      for (std::size_t dim = 0; dim < reach.size(); ++dim) {
+        may_meet = may_meet && one.reach[dim].low <= reach[dim].high && reach[dim].low <= one.reach[dim].high;
+      }
+      if (may_meet) {
+        writers_.push_back(one.statement);
       }
     }
   }
 
-  bool write_before(const Coverage& before_block) {
+  bool write_before(Coverage coverage) {
     if (writers_.empty()) {
       return false;
     }
     const auto needed = count_ <= kMaxRounds ? std::optional(count_) : rounds_needed();
     for (std::uint64_t round = 0; needed && round < *needed; ++round) {
-      Coverage coverage = before_block;
-      add_writes(coverage, at(round), round + 1, false);
+      add_round(coverage, at(round), [&](const Statement* writer) { return writer < &reader_; });
       if (!coverage.covers(read_region(at(round), true))) {
         return false;
       }
+      add_round(coverage, at(round), [&](const Statement* writer) { return writer >= &reader_; });
     }
     return needed.has_value();
   }
@@ -87,29 +105,33 @@ class Rounds {
     if (!motion(access_, variable_)) {
       return std::nullopt;
     }
-    for (std::uint64_t rounds = 1; rounds <= kMaxRounds; rounds *= 2) {
-      Coverage coverage;
-      add_writes(coverage, at(rounds), rounds + 1, true);
-      if (coverage.covers(read_region(at(rounds), false))) {
+    const auto keeps_step = [&](const Statement* writer) {
+      return motion(writer->target, variable_) == motion(access_, variable_);
+    };
+    Coverage coverage;
+    const std::int64_t late = at(0);  // any value: everything moves alike
+    const Region read = read_region(late, false);
+    add_round(coverage, late,
+              [&](const Statement* writer) { return writer < &reader_ && keeps_step(writer); });
+    for (std::uint64_t rounds = 1; rounds <= kMaxRounds; ++rounds) {
+      add_round(coverage, late - static_cast<std::int64_t>(rounds) * step_, keeps_step);
+      if (coverage.covers(read)) {
         return rounds;
       }
     }
     return std::nullopt;
   }
 
-  // Adds what the writers write in `rounds` rounds up to the one in which the variable is `value`. In that
-  // round only the statements before the reader have run.
-  void add_writes(Coverage& coverage, std::int64_t value, std::uint64_t rounds, bool only_in_step) {
-    for (std::uint64_t back = 0; back < rounds; ++back) {
-      fix(value - static_cast<std::int64_t>(back) * step_);
-      for (const Statement* writer : writers_) {
-        const bool in_step = motion(writer->target, variable_) == motion(access_, variable_);
-        if ((back == 0 && writer >= &reader_) || (only_in_step && !in_step)) {
-          continue;
-        }
-        if (auto region = written_region(fixed_, *writer)) {
-          coverage.add(std::move(*region));
-        }
+  // Adds what the chosen writers write in the round in which the variable is `value`.
+  template <class Chosen>
+  void add_round(Coverage& coverage, std::int64_t value, const Chosen& chosen) {
+    fix(value);
+    for (const Statement* writer : writers_) {
+      if (!chosen(writer)) {
+        continue;
+      }
+      if (auto region = written_region(fixed_, *writer)) {
+        coverage.add(std::move(*region));
       }
     }
   }
@@ -147,7 +169,7 @@ class Rounds {
   std::int64_t low_;
   std::uint64_t count_;
   std::vector<const Statement*> writers_;
-  Program fixed_;  // symbols only, with one value of the variable
+  Program& fixed_;
 };
 
 }  // namespace
@@ -173,6 +195,17 @@ void Verifier::repeats() const {
 
 void Verifier::block(const Block& block) {
   block_ = block;
+  moving_writers_.clear();
+  if (block.repeat >= 0) {
+    const auto variable = static_cast<std::uint32_t>(block.repeat);
+    fixed_.symbols = program_.symbols;
+    for (std::size_t i = block.first; i < block.last; ++i) {
+      const Statement& one = program_.statements[i];
+      if (one.assign == Assign::kSet && !has_element_index(one.target) && moves(one.target, variable)) {
+        moving_writers_[one.target.tensor].push_back({&one, reach_of(program_, one, one.target)});
+      }
+    }
+  }
   for (std::size_t i = block.first; i < block.last; ++i) {
     statement_ = &program_.statements[i];
     statement();
@@ -190,8 +223,12 @@ void Verifier::block(const Block& block) {
 
 bool Verifier::is_written(const Access& access) const {
   const Coverage& written = written_[access.tensor];
-  return written.covers(region_of(access)) ||
-         (block_.repeat >= 0 && Rounds(program_, block_, *statement_, access).write_before(written));
+  if (written.covers(region_of(access))) {
+    return true;
+  }
+  const auto writers = moving_writers_.find(access.tensor);
+  return writers != moving_writers_.end() &&
+         Rounds(program_, block_, *statement_, access, writers->second, fixed_).write_before(written);
 }
 
 // What the statement writes moves from round to round.

@@ -76,7 +76,7 @@ struct Bounded {
   std::vector<Dim> dims;
   std::uint64_t otherwise = 0;  // bytes of the value of an element that is out of range
   bool by_row = true;           // no index that is read from a tensor depends on the column
-  // Every how many columns all divisions are exact, if they are for some column; at most a row.
+  // The distance between columns at which all divisions are exact, if such columns exist; at most a row.
   std::int64_t period = 1;
   GatherFn gather = nullptr;
   CopyFn copy = nullptr;

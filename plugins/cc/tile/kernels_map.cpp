@@ -98,12 +98,13 @@ void random_run(void* dst, const void* a, const void* b, const void* c, int64_t 
       gaps |= static_cast<uint64_t>(counter[i + k]) - first - static_cast<uint64_t>(k);
     }
     if (gaps == 0 && (first & 3U) == 0 && count == kPiece) {
-      const int64_t block = static_cast<int64_t>(first) >> 2;
       uint32_t words[4][kPiece / 4];
       YOKE_CC_VECTORIZE
       for (int64_t k = 0; k < kPiece / 4; ++k) {
         uint32_t four[4];
-        RandomBits<int64_t>::four_words(seed, stream, block + k, four);
+        const int64_t counter_of_block =
+            static_cast<int64_t>(first + 4U * static_cast<uint64_t>(k));  // may wrap
+        RandomBits<int64_t>::four_words(seed, stream, counter_of_block >> 2, four);
         words[0][k] = four[0];
         words[1][k] = four[1];
         words[2][k] = four[2];

@@ -91,6 +91,20 @@ TEST(ContractionTest, AllProductsOfAnMlpStepRunInOneDnn) {
   expect_like_reference(text, 2, {.kind = conformance::DataKind::kDyadic, .symbols = {150}});
 }
 
+// oneDNN writes the sum while it reads the operands.
+TEST(ContractionTest, BiasIsAddedLaterIfTheSumReplacesAnOperand) {
+  const std::string text = text_of(R"(
+  arg h : f32[8, 1024] inout
+  arg w : f32[1024, 1024] in
+  arg b : f32[1024] in
+  temp t : f32[8, 1024]
+  t[i, j] = sum[k] h[i, k] * w[k, j]
+  h[i, j] = t[i, j] + b[j]
+)");
+  EXPECT_EQ(notes_of(text)[1], kAfterMatmul);
+  expect_like_reference(text, 3, {.kind = conformance::DataKind::kDyadic});
+}
+
 TEST(ContractionTest, ActivationRunsRightAfterItsProduct) {
   const std::string text = text_of(R"(
   arg x : f32[50, 78] in

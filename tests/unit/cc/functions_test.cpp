@@ -144,6 +144,9 @@ TEST(RandomBitsTest, VectorizedBitsMatchTheProgramLibrary) {
     // Consecutive from the middle of a block, with a gap, then arbitrary.
     const auto near = static_cast<std::int64_t>(i) + (i < 301 ? 2 : 1000);
     counter[i] = i < 700 ? near : static_cast<std::int64_t>(random());
+    if (i >= 700 && i < 850) {  // wraps around
+      counter[i] = static_cast<std::int64_t>((std::uint64_t{1} << 63U) - 64 + (i - 700));
+    }
   }
   for (const KernelTable* table : all_tables()) {
     for (unsigned scalars = 0; scalars < 8; ++scalars) {

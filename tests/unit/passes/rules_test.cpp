@@ -244,7 +244,7 @@ TEST(Rules, OnlyExactOnesAreApplied) {
   }
 }
 
-TEST(Rules, ValuesThatAreNeverMinusZeroAreNone) {
+TEST(Rules, ProvesOnlyWhatIsNeverMinusZero) {
   using Make = std::function<Expr(const Expr&, const Expr&)>;
   const Make makes[] = {[](const Expr& x, const Expr&) { return x; },
                         [](const Expr& x, const Expr& y) {

@@ -45,7 +45,7 @@ TEST(Access, MayBeOutOfRangeIsFalseOnlyForIndicesAlwaysInRange) {
   EXPECT_FALSE(leaves(1, 1));
 }
 
-TEST(Access, DividedIndicesMayBeOutOfRangeAndHaveAQuotientIfEveryTermDoes) {
+TEST(Access, DividedIndicesMayBeOutOfRangeAndHaveAQuotientIfEveryTermIsDivisible) {
   const Program program = program_with(
       "  a[i] += (x[(2*i - 4*row - 18) / 2, 0] else 0) * (x[(2*i + 1) / 2, (4*i + 1) / 6] else 0)\n"
       "  a[i] += (x[(i + 29) / 3, (i - 9) / 2] else 0) * (x[(i + 30) / 3, 0] else 0)");

@@ -86,7 +86,7 @@ TEST_F(VerifierOfBuiltPrograms, RejectsNumbersThatDoNotExist) {
             kInStatement +
                 "an element index refers to tensor number 2, which does not exist, or has an affine part");
   EXPECT_EQ(broken([](Program& p) { p.statements[0].value.access.indices[0].divisor = 0; }),
-            kInStatement + "the divisor of an index must be at least 2, or 1 for none");
+            kInStatement + "the divisor of an index must be at least 1; 1 means no division");
   EXPECT_EQ(
       broken([](Program& p) { p.statements[0].value.access.indices[0].element_indices = {Affine::loop(0)}; }),
       kInStatement + "an affine index must not have element indices");

@@ -104,7 +104,7 @@ TEST(Verifier, AcceptsReadsOutOfRangeInGuardsOnly) {
   EXPECT_EQ(
       error_with("y[i] = (y[i] * y[i + 1] else 0)"),
       "line 12, column 16: the statement reads elements of its target 'y' that other iterations write; an "
-      "iteration may read only the element that it writes");
+      "iteration may read only the element that it writes, or elements that none writes");
 }
 
 TEST(Verifier, RejectsGathersWithoutElse) {
@@ -142,7 +142,9 @@ TEST(Verifier, RejectsScattersThatDoNotAccumulate) {
 TEST(Verifier, RejectsReadsOfTheTargetAtOtherElements) {
   const auto reason = [](int column, const std::string& tensor) {
     return "line 12, column " + std::to_string(column) + ": the statement reads elements of its target '" +
-           tensor + "' that other iterations write; an iteration may read only the element that it writes";
+           tensor +
+           "' that other iterations write; an iteration may read only the element that it writes, or "
+           "elements that none writes";
   };
   EXPECT_EQ(error_with("y[i] = y[i] + y[i] * x[i]"), "accepted");
   EXPECT_EQ(error_with("y[i] = y[i] + y[-i + 9]"), reason(15, "y"));
@@ -211,7 +213,8 @@ TEST(Verifier, ProvesThatAHintSharesItsLoops) {
   EXPECT_EQ(verdict("@fused[n] {\nm[n] = 0\ny[i, c] = x[i, c] - m[i]\n}"),
             "line 11, column 1: the loop 'n' of the hint @fused is not a loop of the target");
   EXPECT_EQ(verdict("@fused[n] {\nm[n] = 0\ns[n] for[n:2] = 0\n}"),
-            "line 11, column 1: the loop 'n' of the hint @fused has other extents in other statements");
+            "line 11, column 1: the loop 'n' of the hint @fused has different extents in different "
+            "statements");
   EXPECT_EQ(verdict("@fused[n] {\nm[3 - n] for[n:4] = 0\n}"),
             "line 10, column 1: the loop 'n' of the hint @fused does not index 'm' by itself, in the same "
             "dimension in every statement");

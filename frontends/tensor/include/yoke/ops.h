@@ -89,7 +89,7 @@ std::vector<Tensor> split(const Tensor& x, const Dims& sizes, int axis = 0);
 std::vector<Tensor> split(const Tensor& x, std::uint64_t count, int axis = 0);
 Tensor flip(const Tensor& x, const Axes& axes = {});             // reverses the axes, or all of them
 Tensor roll(const Tensor& x, std::int64_t shift, int axis = 0);  // element i moves to (i + shift) % size
-Tensor concat(const std::vector<Tensor>& parts, int axis);       // joins along an axis that they have
+Tensor concat(const std::vector<Tensor>& parts, int axis);       // joins along an existing axis
 Tensor stack(const std::vector<Tensor>& parts, int axis = 0);    // joins along a new axis
 // Adds elements of `value` before and after each axis, as numpy.pad: one pair of widths per axis.
 struct Padding {

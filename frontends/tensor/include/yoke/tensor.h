@@ -128,7 +128,7 @@ Tensor tensor(const std::vector<Number>& values, Dims dims, std::string name = "
   return literal(type_of<Number>(), std::move(dims), std::move(bytes), std::move(name));
 }
 
-// A scalar that the host sets while a program runs again and again, such as a learning rate; nothing is compiled
+// A scalar that the host sets between launches of a program, such as a learning rate; nothing is compiled
 // or linked again. A handle: copies share the value. Functions may be called from any thread.
 class Scalar {
  public:

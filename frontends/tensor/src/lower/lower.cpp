@@ -54,8 +54,8 @@ std::vector<Update> checked(std::span<const Output> outputs, std::span<const Upd
   return fitted;
 }
 
-// Assigns tensors to values and emits their statements. An argument that a value cannot be computed in, because
-// it has another value or is still read, becomes a copy at the end.
+// Assigns tensors to values and emits their statements. If a value cannot be computed in its argument, which
+// holds another value or is still read, it is copied there at the end.
 class Assembly {
  public:
   Assembly(const std::vector<Tensor>& roots, std::span<const Output> outputs,

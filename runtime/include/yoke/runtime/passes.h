@@ -26,8 +26,8 @@ program::Program fuse(program::Program program);
 // statement directly follows the reduction whose result it reads, so that a backend can merge the two.
 program::Program schedule(program::Program program);
 
-// Where the most memory is in use, finds large temporaries that are needed again later and can be computed
-// again from what is in memory anyway, and does so.
+// Recomputes large temporaries instead of keeping them through the peak of memory, if they can be computed
+// from tensors that are in memory anyway.
 program::Program recompute(program::Program program);
 
 // Lets an elementwise statement write its result where it reads a temporary for the last time.

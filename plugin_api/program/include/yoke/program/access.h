@@ -69,7 +69,8 @@ std::optional<Affine> exact_quotient(const Index& index);
 // An expression of type i64 that computes `affine`.
 Expr value_of(const Affine& affine);
 
-// Whether the statement writes every element of its target without reading one, so that the old ones are dead.
+// Whether the statement writes every element of its target with =, so that the old ones are dead afterwards.
+// Its value may still read them.
 bool overwrites_target(const Program& program, const Statement& statement);
 
 // Calls `run(number)` for each statement in the order of execution, the rounds of repeat blocks one after

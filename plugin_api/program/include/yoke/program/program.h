@@ -165,7 +165,7 @@ struct OpInfo {
   double f64_units = 0;
   bool is_operator() const { return precedence < kCall; }
 };
-const OpInfo& op_info(Op op);  // throws std::invalid_argument for a number that is no operation
+const OpInfo& op_info(Op op);  // throws std::invalid_argument for a number that is not an operation
 
 // A scalar expression without side effects. The parser, or the code that builds the expression, sets
 // `type`; the verifier checks it.
