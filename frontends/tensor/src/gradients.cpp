@@ -185,8 +185,8 @@ class Reverse {
     return axes;
   }
 
-  // The derivative by an element is the product of the others. If one element is zero, all other derivatives are
-  // 0; if several are zero, all derivatives are 0.
+  // The derivative by an element is the product of the others. If one element is zero, all other derivatives
+  // are 0; if several are zero, all derivatives are 0.
   Tensor prod_adjoint(const Node& node) const {
     const Tensor& x = node.args[0];
     const std::vector<std::size_t> axes = reduced_axes(node);

@@ -93,8 +93,9 @@ Dims broadcast_dims(const std::string& operation, const std::vector<Tensor>& arg
   return result;
 }
 
-// The constant result of an operation on f32 or f64 constants, or an empty Tensor. Only a constant can take the
-// type of another operand or be taken out of a sum; everything else is simplified by the runtime's passes.
+// The constant result of an operation on f32 or f64 constants, or an empty Tensor. Only a constant can take
+// the type of another operand or be taken out of a sum; everything else is simplified by the runtime's
+// passes.
 Tensor fold(Op op, const std::vector<Tensor>& args, const Dims& dims) {
   std::vector<program::Expr> numbers;
   const bool weak = std::all_of(args.begin(), args.end(), is_weak);

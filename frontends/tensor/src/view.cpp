@@ -18,7 +18,8 @@ bool add_product(std::int64_t& sum, std::int64_t a, std::int64_t b) {
   return !__builtin_mul_overflow(a, b, &product) && !__builtin_add_overflow(sum, product, &sum);
 }
 
-// Whether the index may leave [0, extent), or its division a remainder, for indices of a view of shape `dims`.
+// Whether the index may leave [0, extent), or its division a remainder, for indices of a view of shape
+// `dims`.
 bool may_be_outside(const ViewIndex& index, const Dims& dims, std::uint64_t extent) {
   if (index.divisor != 1) {
     return true;
@@ -141,7 +142,8 @@ bool leaves_with(const Node& inner, int axis) {
   return false;
 }
 
-// If only a part of an elementwise value is read, the part is computed, once for all of its views (lower/plan.cpp).
+// If only a part of an elementwise value is read, the part is computed, once for all of its views
+// (lower/plan.cpp).
 bool is_part_of_map(const Node& view) {
   const Node* base = &view;
   while (base->kind == Kind::kView || base->kind == Kind::kStop) {

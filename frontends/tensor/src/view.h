@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/view.h: views of a tensor by index arithmetic, and their adjoints.
 //
-// A view is out[o] = x[(sum of coefficient * o[axis] + constant + symbols) / divisor, ...], with one such index
-// per axis of x. Where a division leaves a remainder or an index is out of range, out[o] is a number, mostly 0.
-// The adjoint of a view solves these equations for o: it is a view again, summed over the axes that remain.
+// A view is out[o] = x[(sum of coefficient * o[axis] + constant + symbols) / divisor, ...], with one such
+// index per axis of x. Where a division leaves a remainder or an index is out of range, out[o] is a number,
+// mostly 0. The adjoint of a view solves these equations for o: it is a view again, summed over the axes that
+// remain.
 #pragma once
 
 #include <yoke/program/program.h>
@@ -51,8 +52,8 @@ std::vector<ViewIndex> same_axes(std::size_t rank);
 Tensor view_node(const Tensor& x, Dims dims, std::vector<ViewIndex> indices, program::Literal fill = {});
 // Axis k of x is indexed by axis axes[k] of the result, or by 0 if that is -1.
 Tensor permute_node(const Tensor& x, Dims dims, const std::vector<int>& axes);
-// Whether each index is 0 or a whole axis of both, and each axis of the view occurs exactly once. Such a view is out of range
-// exactly where its source is.
+// Whether each index is 0 or a whole axis of both, and each axis of the view occurs exactly once. Such a view
+// is out of range exactly where its source is.
 bool is_permutation(const Node& view);
 
 // The gradient of args[0] of the view, given the gradient `dy` of the view.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/view_adjoint.cpp: the gradient of a view's source.
 //
-// For x[2 * o + k], the gradient of x[i] is the sum over k of dy[(i - k) / 2, k], where that exists: the equation
-// i = 2 * o + k is solved for o, the longest axis, and the others are summed over.
+// For x[2 * o + k], the gradient of x[i] is the sum over k of dy[(i - k) / 2, k], where that exists: the
+// equation i = 2 * o + k is solved for o, the longest axis, and the others are summed over.
 #include <yoke/ops.h>
 
 #include <algorithm>
@@ -16,8 +16,8 @@
 namespace yoke::detail {
 namespace {
 
-// Solves the equations i[k] = index k of the view, for all k. The axes of the solution are i, then the axes of the
-// view that remain free.
+// Solves the equations i[k] = index k of the view, for all k. The axes of the solution are i, then the axes
+// of the view that remain free.
 class Solution {
  public:
   Solution(const Node& view, std::vector<ViewIndex> indices, Dims dims)
@@ -78,7 +78,8 @@ class Solution {
         }));
   }
 
-  // The term to solve the equation for: the longest axis that no other equation has, or an axis that it equals.
+  // The term to solve the equation for: the longest axis that no other equation has, or an axis that it
+  // equals.
   const ViewIndex::Term* pivot(const ViewIndex& index) const {
     const ViewIndex::Term* best = nullptr;
     for (const auto& term : index.terms) {
@@ -169,8 +170,8 @@ class Solution {
     return axes;
   }
 
-  // An index of the view before the division, as an i64 tensor over the axes of the solution. The solutions of its
-  // axes have no divisor, because other equations have these axes too.
+  // An index of the view before the division, as an i64 tensor over the axes of the solution. The solutions
+  // of its axes have no divisor, because other equations have these axes too.
   Tensor numerator_of(const ViewIndex& index) const {
     Tensor sum = constant_integer(Type::kI64, index.constant);
     for (const auto& [axis, coefficient] : index.terms) {
@@ -190,8 +191,8 @@ class Solution {
     return sum;
   }
 
-  // If dy is itself a sum of products, as that of a convolution's windows, the factors are read through the view,
-  // and one sum remains. Otherwise empty.
+  // If dy is itself a sum of products, as that of a convolution's windows, the factors are read through the
+  // view, and one sum remains. Otherwise empty.
   Tensor sum_of_products(const Node& dy) const {
     if (dy.kind != Kind::kReduce || dy.reduce != program::Reduce::kSum || dy.args.size() < 2) {
       return {};

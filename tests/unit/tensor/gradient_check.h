@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/tensor/gradient_check.h: compares gradients with central finite differences in f64 on random shapes.
+// tests/unit/tensor/gradient_check.h: compares gradients with central finite differences in f64 on random
+// shapes.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/tensor/view_chain_test.cpp: random chains of views and their gradients, compared with a model that
-// follows each element.
+// tests/unit/tensor/view_chain_test.cpp: random chains of views and their gradients, compared with a model
+// that follows each element.
 #include <gtest/gtest.h>
 
 #include <algorithm>

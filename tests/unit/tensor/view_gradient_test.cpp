@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/tensor/view_gradient_test.cpp: the first and second derivatives of views and of selections by index.
+// tests/unit/tensor/view_gradient_test.cpp: the first and second derivatives of views and of selections by
+// index.
 #include "gradient_check.h"
 
 namespace yoke::testing {

@@ -62,12 +62,12 @@ Tensor argmax(const Tensor& x, int axis = -1, bool keep_dims = false);
 Tensor argmin(const Tensor& x, int axis = -1, bool keep_dims = false);
 
 // Sums of products, in one of two notations:
-//   numpy's, einsum("bi,oi->bo", x, w): every letter is an index, `,` separates operands, spaces mean nothing.
+//   numpy's, einsum("bi,oi->bo", x, w): every letter is an index, and `,` separates operands.
 //     Without `->`, the result has the indices that occur once, in alphabetical order.
 //   words, einsum("b i; o i => b o", x, w): an index is a letter or a word, spaces separate indices, and `;`
 //     separates operands. A specification with `=>` or `;` is in this notation.
-// Indices that are missing in the result are summed over. An index that occurs twice in an operand selects its
-// diagonal. `...` stands for any further axes, aligned at the last one and broadcast.
+// Indices that are missing in the result are summed over. An index that occurs twice in an operand selects
+// its diagonal. `...` stands for any further axes, aligned at the last one and broadcast.
 Tensor einsum(std::string_view spec, const Tensor& a);
 Tensor einsum(std::string_view spec, const Tensor& a, const Tensor& b);
 Tensor einsum(std::string_view spec, const Tensor& a, const Tensor& b, const Tensor& c);
@@ -82,7 +82,8 @@ Tensor permute(const Tensor& x, const Axes& order);
 Tensor squeeze(const Tensor& x, int axis);    // removes an axis of size 1
 Tensor unsqueeze(const Tensor& x, int axis);  // inserts an axis of size 1, which becomes `axis`
 Tensor broadcast_to(const Tensor& x, const Dims& dims);
-// Elements begin, begin + step, ... below end. Error kInvalidArgument: the range is empty or exceeds the axis.
+// Elements begin, begin + step, ... below end. Error kInvalidArgument: the range is empty or exceeds the
+// axis.
 Tensor slice(const Tensor& x, int axis, std::uint64_t begin, std::uint64_t end, std::uint64_t step = 1);
 // Consecutive parts of these sizes, or `count` equal parts.
 std::vector<Tensor> split(const Tensor& x, const Dims& sizes, int axis = 0);
@@ -97,14 +98,14 @@ struct Padding {
   std::uint64_t after = 0;
 };
 Tensor pad(const Tensor& x, const std::vector<Padding>& widths, double value = 0);
-// Sliding windows, as torch.Tensor.unfold: window o of the axis has the elements o * stride + k * dilation. The
-// windows replace the axis, and k is appended as the last axis. A pooling is max(windows(...), {-1}); a
+// Sliding windows, as torch.Tensor.unfold: window o of the axis has the elements o * stride + k * dilation.
+// The windows replace the axis, and k is appended as the last axis. A pooling is max(windows(...), {-1}); a
 // convolution is an einsum of windows, and so are its gradients in the program.
 Tensor windows(const Tensor& x, int axis, std::uint64_t size, std::uint64_t stride = 1,
                std::uint64_t dilation = 1);
 
-// The start of a dynamic slice along one axis: a number, a symbol whose range fits (an Error otherwise), or an
-// integer scalar tensor. Numbers and tensors are moved into the range in which the slice fits, as in JAX.
+// The start of a dynamic slice along one axis: a number, a symbol whose range fits (an Error otherwise), or
+// an integer scalar tensor. Numbers and tensors are moved into the range in which the slice fits, as in JAX.
 struct Start {
   template <class Integer, class = std::enable_if_t<std::is_integral_v<Integer>>>
   // NOLINTNEXTLINE(google-explicit-constructor): for lists such as {0, row}
@@ -117,11 +118,11 @@ struct Start {
 // offset in the program. rows(x, symbol, count) slices axis 0 only.
 Tensor dynamic_slice(const Tensor& x, const std::vector<Start>& starts, const Dims& sizes);
 
-// x[..., ids[...], ...]: slices along `axis` by index, as jax.numpy.take; the axes of ids replace the axis. With
-// axis 0, rows of a table. An index that is out of range yields zeros and contributes no gradient.
+// x[..., ids[...], ...]: slices along `axis` by index, as jax.numpy.take; the axes of ids replace the axis.
+// With axis 0, rows of a table. An index that is out of range yields zeros and contributes no gradient.
 Tensor take(const Tensor& x, const Tensor& ids, int axis = 0);
-// Elements along `axis` by index, as in numpy and JAX; torch calls it gather. The shapes of x and ids are equal
-// except for that axis. An index that is out of range yields 0 and contributes no gradient.
+// Elements along `axis` by index, as in numpy and JAX; torch calls it gather. The shapes of x and ids are
+// equal except for that axis. An index that is out of range yields 0 and contributes no gradient.
 Tensor take_along_axis(const Tensor& x, const Tensor& ids, int axis);
 // Appends an axis of size `count` that is 1 at the index in `ids` and 0 elsewhere.
 Tensor one_hot(const Tensor& ids, std::uint64_t count, Type type = Type::kF32);

@@ -147,9 +147,8 @@ Scalar scalar(std::string name, double value, Type type = Type::kF32);
 
 // The symbol's value as an i64 scalar.
 Tensor symbol_value(const Symbol& symbol);
-// Rows start, start + 1, ..., start + count - 1 of axis 0; dynamic_slice (ops.h) does this for any axes. It is an
-// offset in the program, not a copy.
-// Error kInvalidArgument: the rows can exceed the axis.
+// Rows start, start + 1, ..., start + count - 1 of axis 0; dynamic_slice (ops.h) does this for any axes. It
+// is an offset in the program, not a copy. Error kInvalidArgument: the rows can exceed the axis.
 Tensor rows(const Tensor& x, const Symbol& start, std::uint64_t count);
 
 // Symbols that the trainer sets: "seed", the seed of random numbers, and "step",

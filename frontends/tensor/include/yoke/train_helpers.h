@@ -68,8 +68,8 @@ std::string context_name(const LoweredArgument& argument);
 // Maps argument names to names in a context, for Context::link.
 std::map<std::string, std::string> context_names(const Lowered& lowered);
 
-// Queues copies of the host data of the program's literals, parameters and scalars into the context's tensors.
-// Skips tensors that the context lacks. Returns the number of copies.
+// Queues copies of the host data of the program's literals, parameters and scalars into the context's
+// tensors. Skips tensors that the context lacks. Returns the number of copies.
 std::size_t all_host_to_device(const Context& context, const Lowered& lowered);
 // Copies the program's parameters from the context into Parameter::values, and waits. Returns their number.
 std::size_t all_device_to_host(const Context& context, const Lowered& lowered);
