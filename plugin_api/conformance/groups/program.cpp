@@ -42,21 +42,20 @@ Test random_test(const char* name, void (*run)(Kit&)) {
 }  // namespace
 
 std::vector<Test> program_tests() {
-  return {
-      random_test("random-0", random_part<0>),
-      random_test("random-1", random_part<1>),
-      random_test("random-2", random_part<2>),
-      random_test("random-3", random_part<3>),
-      random_test("random-4", random_part<4>),
-      random_test("random-5", random_part<5>),
-      random_test("random-6", random_part<6>),
-      random_test("random-7", random_part<7>),
-      {"corpus",
-       "the programs of share/yoke/corpus match the reference executor: convolutions, pooling, "
-       "norms, attention and others, with gradients",
-       {25, 26},
-       corpus_programs,
-       3}};
+  return {random_test("random-0", random_part<0>),
+          random_test("random-1", random_part<1>),
+          random_test("random-2", random_part<2>),
+          random_test("random-3", random_part<3>),
+          random_test("random-4", random_part<4>),
+          random_test("random-5", random_part<5>),
+          random_test("random-6", random_part<6>),
+          random_test("random-7", random_part<7>),
+          {"corpus",
+           "the programs of share/yoke/corpus match the reference executor: convolutions, pooling, "
+           "norms, attention and others, with gradients",
+           {25, 26},
+           corpus_programs,
+           3}};
 }
 
 }  // namespace yoke::conformance
