@@ -299,7 +299,7 @@ void Generator::group_by_hints() {
       statements[i].hint = number;
     }
     renumber_hints(case_.program);
-    while (i > begin && !is_valid(case_.program)) {
+    while (i > begin && !verifies()) {
       statements[--i].hint = -1;  // does not fit into the group
       renumber_hints(case_.program);
     }

@@ -59,6 +59,7 @@ class Generator {
   void group_by_hints();
 
   // generator_repeat.cpp: repeat blocks.
+  bool verifies() const;
   void repeat_statements();
   std::uint32_t add_variable(std::uint64_t rounds);
   void move_with(std::uint32_t variable, std::size_t first, std::size_t last);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // plugin_api/conformance/program/generator_repeat.cpp: puts statements into repeat blocks.
+#include <yoke/program/text.h>
+
 #include <algorithm>
 
 #include "edit.h"
@@ -40,6 +42,15 @@ void Generator::repeat_statements() {
   }
 }
 
+bool Generator::verifies() const {
+  try {
+    program::verify(case_.program);
+    return true;
+  } catch (const program::ProgramError&) {
+    return false;
+  }
+}
+
 std::uint32_t Generator::add_variable(std::uint64_t rounds) {
   program::Symbol variable;
   const auto number = static_cast<std::uint32_t>(case_.program.symbols.size());
@@ -62,7 +73,7 @@ void Generator::move_with(std::uint32_t variable, std::size_t first, std::size_t
         add_term(affine, true, variable, 1);
       }
     });
-    if (!is_valid(case_.program)) {
+    if (!verifies()) {
       statement = before;
     }
     visit_expressions(statement.value, [&](Expr& expr) {

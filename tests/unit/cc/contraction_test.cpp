@@ -94,10 +94,10 @@ TEST(ContractionTest, AllProductsOfAnMlpStepRunInOneDnn) {
 // oneDNN writes the sum while it reads the operands.
 TEST(ContractionTest, BiasIsAddedLaterIfTheSumReplacesAnOperand) {
   const std::string text = text_of(R"(
-  arg h : f32[8, 1024] inout
+  arg h : f32[4, 1024] inout
   arg w : f32[1024, 1024] in
   arg b : f32[1024] in
-  temp t : f32[8, 1024]
+  temp t : f32[4, 1024]
   t[i, j] = sum[k] h[i, k] * w[k, j]
   h[i, j] = t[i, j] + b[j]
 )");

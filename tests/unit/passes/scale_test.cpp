@@ -8,7 +8,11 @@
 namespace yoke::passes {
 namespace {
 
+#if defined(NDEBUG)
 constexpr int kSmall = 2000;
+#else
+constexpr int kSmall = 300;  // sanitizers make it ten times slower
+#endif
 constexpr int kFactor = 10;
 constexpr double kLargestRatio = 12;  // of the work for kFactor times the statements
 
@@ -102,6 +106,10 @@ Optimized optimized_shape(const Shape& shape, int count, const char* size) {
             << " statements, " << result.report.rounds << " rounds, " << result.report.visits << " visits, "
             << spent.count() << " ms\n";
   return result;
+}
+
+void PrintTo(const Shape& shape, std::ostream* out) {
+  *out << shape.name;
 }
 
 TEST_P(Scale, WorkIsNearlyLinear) {

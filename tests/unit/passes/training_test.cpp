@@ -168,7 +168,9 @@ TEST(Training, GradientOfATwelveLayerTransformerIsOptimizedQuickly) {
   std::cout << lowered.program.statements.size() << " -> " << after.program.statements.size()
             << " statements in " << after.report.rounds << " rounds, " << after.report.visits << " visits, "
             << after.report.recomputed << " recomputed, " << spent.count() << " s\n";
-  EXPECT_LT(spent.count(), 2.0);  // 0.5 s in a release build on an idle machine
+#if defined(NDEBUG)               // not with sanitizers
+  EXPECT_LT(spent.count(), 2.0);  // 0.5 s on an idle machine
+#endif
   EXPECT_LT(after.report.rounds, 8U);
 }
 
