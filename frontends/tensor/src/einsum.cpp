@@ -76,7 +76,7 @@ class Parser {
                             : "each index is a letter, as in \"bi,oi->bo\""));
   }
 
-  // The indices up to a separator, an arrow, or something else that is no index.
+  // The indices up to a separator, an arrow, or anything else that is not an index.
   Terms terms() {
     Terms found;
     while (true) {
