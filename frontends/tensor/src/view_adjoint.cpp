@@ -40,7 +40,7 @@ class Solution {
   Tensor sum_of(Tensor dy) const {
     dy = permute_node(dy, dims_, labels_of(dy.rank()));  // appends the axes of size 1
     if (conditions_.empty() && free_count() > 0) {
-      if (const Tensor folded = sum_of_products(*dy.node())) {
+      if (Tensor folded = sum_of_products(*dy.node())) {
         return folded;
       }
     }

@@ -229,6 +229,7 @@ bool any_is_nan(const Bound* a, int arity) {
   return std::any_of(a, a + arity, [](const Bound& x) { return x.is_nan(); });
 }
 
+// NOLINTNEXTLINE(readability-function-size): one line per operation
 Bound bound_of_floats(Op op, Type type, const Bound* a) {
   const bool propagates = program::op_info(op).result == program::Result::kSame && op != Op::kPow;
   if (propagates && any_is_nan(a, program::op_info(op).arity)) {

@@ -10,12 +10,8 @@
 namespace yoke::conformance {
 
 using program::Access;
-using program::Affine;
-using program::Expr;
-using program::Op;
 using program::Role;
 using program::Statement;
-using program::Type;
 
 // Some programs get a repeat block around some of their statements, some end with a scan.
 void Generator::repeat_statements() {

@@ -420,10 +420,13 @@ void Parser::settle_extents() {
   for (std::uint32_t i = 0; i < statement_.loops.size(); ++i) {
     const std::string& name = statement_.loops[i].name;
     if (!extents_[i] && !inferred[i]) {
-      std::string example(statement_.reduces(i) ? reduce_name(*statement_.reduce) : "for");
-      example.append("[").append(name).append(statement_.reduces(i) ? ":10]" : ":10] after the target");
-      fail(loop_places_[i], "cannot infer the extent of loop '" + name +
-                                "', because it is not an index by itself; state it, as in " + example);
+      std::string reason = "cannot infer the extent of loop '" + name;
+      reason.append("', because it is not an index by itself; state it, as in ")
+          .append(statement_.reduces(i) ? reduce_name(*statement_.reduce) : "for")
+          .append("[")
+          .append(name)
+          .append(statement_.reduces(i) ? ":10]" : ":10] after the target");
+      fail(loop_places_[i], reason);
     }
     statement_.loops[i].extent = extents_[i] ? *extents_[i] : *inferred[i];
   }
