@@ -194,8 +194,6 @@ void Verifier::statement() {
   assignment();
   target();
   own_target(statement.value);
-  reads_are_written(statement.value);
-  write();
 }
 
 void Verifier::loops() const {

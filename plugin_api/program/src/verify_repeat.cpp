@@ -195,21 +195,27 @@ void Verifier::repeats() const {
 
 void Verifier::block(const Block& block) {
   block_ = block;
+  const auto each_statement = [&](const auto& visit) {
+    for (std::size_t i = block.first; i < block.last; ++i) {
+      statement_ = &program_.statements[i];
+      visit(*statement_);
+    }
+  };
+  each_statement([&](const Statement&) { statement(); });
+  // A round also reads what later statements wrote in earlier rounds, so all of them are valid by now.
   moving_writers_.clear();
   if (block.repeat >= 0) {
-    const auto variable = static_cast<std::uint32_t>(block.repeat);
     fixed_.symbols = program_.symbols;
-    for (std::size_t i = block.first; i < block.last; ++i) {
-      const Statement& one = program_.statements[i];
-      if (one.assign == Assign::kSet && !has_element_index(one.target) && moves(one.target, variable)) {
-        moving_writers_[one.target.tensor].push_back({&one, reach_of(program_, one, one.target)});
-      }
+  }
+  each_statement([&](const Statement& one) {
+    if (one.assign == Assign::kSet && !has_element_index(one.target) && target_moves()) {
+      moving_writers_[one.target.tensor].push_back({&one, reach_of(program_, one, one.target)});
     }
-  }
-  for (std::size_t i = block.first; i < block.last; ++i) {
-    statement_ = &program_.statements[i];
-    statement();
-  }
+  });
+  each_statement([&](const Statement& one) {
+    reads_are_written(one.value);
+    write();
+  });
   // Now that all rounds have run, what they wrote is written.
   for (std::size_t i = block.first; block.repeat >= 0 && i < block.last; ++i) {
     const Statement& one = program_.statements[i];

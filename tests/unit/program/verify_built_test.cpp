@@ -176,6 +176,27 @@ TEST_F(VerifierOfBuiltPrograms, RejectsInvalidExpressions) {
   EXPECT_EQ(value(deep), kInStatement + "the expression is nested too deeply; the limit is 200 levels");
 }
 
+// A round reads what later statements of the block wrote, so the verifier looks at these statements early.
+TEST_F(VerifierOfBuiltPrograms, RejectsAnInvalidStatementAfterOneThatReadsInARepeatBlock) {
+  const auto with_second = [](const std::function<void(Statement&)>& change) {
+    return broken([&](Program& p) {
+      p.symbols.push_back({"t", 0, 4, 1, {}, true});
+      p.statements[0].repeat = 1;
+      p.statements.push_back(p.statements[0]);
+      p.statements[0].value.access.tensor = 1;
+      p.statements[1].target.indices[0].affine = Affine::symbol(1);
+      p.statements[1].loops.clear();
+      p.statements[1].value.access.indices[0].affine = Affine::symbol(1);
+      change(p.statements[1]);
+    });
+  };
+  const std::string second = "program 'p', statement 2: ";
+  EXPECT_EQ(with_second([](Statement& one) { one.target.tensor = 9; }),
+            second + "an access refers to tensor number 9, which does not exist");
+  EXPECT_EQ(with_second([](Statement& one) { one.target.indices.push_back({}); }),
+            second + "tensor 'y' has 1 dimension, got 2 indices");
+}
+
 TEST_F(VerifierOfBuiltPrograms, RejectsInvalidModules) {
   EXPECT_THROW(verify(Module{}), ProgramError);
   Program program;
