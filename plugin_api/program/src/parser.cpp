@@ -106,6 +106,7 @@ Program Parser::program_block() {
   program_ = Program{};
   tensors_.clear();
   symbols_.clear();
+  loop_names_.clear();
   Location at;
   program_.name = declared_name("the program's name", at);
   expect("(", "after the program's name");
@@ -203,6 +204,9 @@ void Parser::tensor() {
   Tensor tensor;
   const std::string_view name = lexer_.peek().text;
   tensor.name = declared_name("the tensor's name", tensor.at);
+  if (loop_names_.contains(name)) {
+    fail(tensor.at, "tensor '" + tensor.name + "' has the name of a loop above");
+  }
   expect(":", "after the tensor's name");
   const Token type = expect_name("an element type");
   const std::optional<Type> known = type_by_name(type.text);
@@ -403,6 +407,10 @@ std::uint32_t Parser::add_loop(const Token& name) {
   if (symbols_.contains(name.text)) {
     fail(name.at, "loop '" + text + "' has the name of a symbol");
   }
+  if (tensors_.contains(name.text)) {
+    fail(name.at, "loop '" + text + "' has the name of a tensor");
+  }
+  loop_names_.insert(name.text);
   if (const std::string fault = name_fault(name.text); !fault.empty()) {
     fail(name.at, fault);
   }

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -89,6 +90,7 @@ class Parser {
   Program program_;
   std::unordered_map<std::string_view, std::uint32_t> tensors_;
   std::unordered_map<std::string_view, std::uint32_t> symbols_;
+  std::unordered_set<std::string_view> loop_names_;  // of all statements of the program
   Statement statement_;
   std::vector<std::optional<std::uint64_t>> extents_;  // per loop, if the text states it
   std::vector<Location> loop_places_;

@@ -116,6 +116,7 @@ void Verifier::names() {
   }
   for (const Tensor& one : program_.tensors) {
     check(one.name, one.at, true);
+    tensor_names_.insert(one.name);
   }
   for (const Hint& hint : program_.hints) {
     check(hint.name, {}, false);
@@ -212,6 +213,9 @@ void Verifier::loops() const {
     }
     if (program_.find_symbol(loop.name)) {
       fail(statement.at, "loop " + quoted(loop.name) + " has the name of a symbol");
+    }
+    if (tensor_names_.contains(loop.name)) {
+      fail(statement.at, "loop " + quoted(loop.name) + " has the name of a tensor");
     }
     if (statement.repeat >= 0 && variable_of(statement).name == loop.name) {
       fail(statement.at, "loop " + quoted(loop.name) + " has the name of the repeat block's variable");

@@ -5,7 +5,9 @@
 #include <yoke/program/text.h>
 
 #include <map>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "region.h"
@@ -78,6 +80,7 @@ class Verifier {
   const Tensor& tensor_of(const Access& access) const { return program_.tensors[access.tensor]; }
 
   const Program& program_;
+  std::set<std::string_view> tensor_names_;
   std::vector<Coverage> written_;  // per tensor
   const Statement* statement_ = nullptr;
   Block block_;  // of the statement

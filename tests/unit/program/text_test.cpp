@@ -100,8 +100,8 @@ TEST(ProgramText, ExtentsPrintOnlyIfNotInferred) {
   EXPECT_EQ(canonical("y[i] for[i:10] = x[i]"), "y[i] = x[i]");
   EXPECT_EQ(canonical("y[i] for[i:5] = x[i]"), "y[i] for[i:5] = x[i]");
   EXPECT_EQ(canonical("y[i + 5] for[i:5] = x[5 - 1 + 1 + i]"), "y[i + 5] for[i:5] = x[i + 5]");
-  EXPECT_EQ(canonical("y[i] = sum[k:10] x[k]"), "y[i] = sum[k] x[k]");
-  EXPECT_EQ(canonical("y[i] = sum[k:9] x[k]"), "y[i] = sum[k:9] x[k]");
+  EXPECT_EQ(canonical("y[i] = sum[l:10] x[l]"), "y[i] = sum[l] x[l]");
+  EXPECT_EQ(canonical("y[i] = sum[l:9] x[l]"), "y[i] = sum[l:9] x[l]");
   EXPECT_EQ(canonical("y[k[i]] += x[i]"), "y[k[i]] += x[i]");
 }
 

@@ -56,6 +56,8 @@ TEST_F(VerifierOfBuiltPrograms, RejectsInvalidNames) {
           "invalid name '1'; a name consists of letters, digits and _, and does not start with a digit");
   EXPECT_EQ(broken([](Program& p) { p.statements[0].loops[0].name = "s"; }),
             kInStatement + "loop 's' has the name of a symbol");
+  EXPECT_EQ(broken([](Program& p) { p.statements[0].loops[0].name = "k"; }),
+            kInStatement + "loop 'k' has the name of a tensor");
   EXPECT_EQ(broken([](Program& p) {
               p.statements[0].loops.push_back({"i", 2});
               p.statements[0].reduce = Reduce::kSum;

@@ -49,7 +49,7 @@ TEST(Verifier, RejectsSizesThatOverflow) {
   EXPECT_EQ(error_of(with("arg x : f32[2305843009213693951] in")), "accepted");
   EXPECT_EQ(error_of(with("arg x : u8[4294967296, 4294967296, 18446744073709551615] in")),
             "line 3, column 5: tensor 'x' is larger than 2^63 - 1 bytes");
-  EXPECT_EQ(error_with("y[i] = sum[j:3037000500, k:3037000500] 1"),
+  EXPECT_EQ(error_with("y[i] = sum[j:3037000500, l:3037000500] 1"),
             "line 12, column 1: the statement has more than 2^63 - 1 iterations");
 }
 
