@@ -109,12 +109,10 @@ std::unique_ptr<sdk::Buffer> Device::import_buffer(const sdk::Import& memory) {
 }
 
 std::unique_ptr<sdk::Code> Device::compile(std::string_view text) {
-  const OpenMpThreads threads(options_.threads);  // oneDNN picks block sizes for the current thread count
   return std::make_unique<Code>(text, compile_options(), options_.pin ? &cell_ : nullptr);
 }
 
 std::vector<sdk::Verdict> Device::can_compile(std::string_view text) {
-  const OpenMpThreads threads(options_.threads);
   std::vector<sdk::Verdict> verdicts;
   program::Module module = sdk::read_program(text);
   for (std::uint32_t p = 0; p < module.programs.size(); ++p) {

@@ -5,9 +5,11 @@
 #include <yoke/program/memory.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "group.h"
+#include "pool.h"
 
 namespace yoke::cc {
 
@@ -18,6 +20,8 @@ namespace {
 
 // Below this many multiplications, calling a library costs more than the product itself.
 constexpr std::int64_t kSmallProduct = 1024;
+// Threads share products of at least this many multiplications.
+constexpr std::int64_t kParallelProduct = 1 << 18;
 // Gemm (gemm.h) builds offset tables only for extents below this.
 constexpr std::int64_t kLargestTable = std::int64_t{1} << 22;
 
@@ -36,6 +40,7 @@ class Compiler {
   }
 
   CompiledProgram compile() {
+    const OneOpenMpThread one;  // oneDNN picks block sizes for the current number of threads
     for (const program::Block& block : program().blocks()) {
       const std::size_t first_step = result_.steps.size();
       for (auto next = static_cast<std::uint32_t>(block.first); next < block.last;) {
@@ -82,20 +87,19 @@ class Compiler {
          !uses_->is_needed_after(contraction->t.tensor, id + 1))) {
       Contraction whole = *contraction;
       whole.t = bias->target;
-      step.dnnl = DnnlMatmul::create(*options_.engine, whole, true, plan_only_, why_not);
-      if (step.dnnl) {
+      step.parts = library_product(whole, true, why_not);
+      if (!step.parts.empty()) {
         step.bias = bias->bias;
         step.contraction = std::move(whole);
-        note(id, true,
-             "oneDNN matmul (" + step.dnnl->implementation() + ") with the bias of the next statement");
+        note(id, true, description(step) + " with the bias of the next statement");
         note(id + 1, true, "bias of the preceding oneDNN matmul");
         result_.steps.push_back({{id, id + 1}, -1, std::move(step)});
         return 2;
       }
     }
-    step.dnnl = DnnlMatmul::create(*options_.engine, *contraction, false, plan_only_, why_not);
-    if (step.dnnl) {
-      note(id, true, "oneDNN matmul (" + step.dnnl->implementation() + ")");
+    step.parts = library_product(*contraction, false, why_not);
+    if (!step.parts.empty()) {
+      note(id, true, description(step));
     } else if (fits_tables(*contraction)) {
       if (!plan_only_) {
         step.own = std::make_unique<const Gemm>(*contraction, *options_.table);
@@ -108,6 +112,46 @@ class Compiler {
     step.contraction = std::move(*contraction);
     result_.steps.push_back({{id}, -1, std::move(step)});
     return 1;
+  }
+
+  static std::string description(const MatmulStep& step) {
+    return "oneDNN matmul (" + step.parts[0].dnnl->implementation() + ")";
+  }
+
+  // Divides the product among the threads along its longest axis that is not summed. Returns nothing and sets
+  // `why_not` if oneDNN does not support it.
+  std::vector<MatmulPart> library_product(Contraction c, bool with_bias, std::string& why_not) const {
+    Axis* longest = nullptr;
+    for (std::vector<Axis>* axes : {&c.batch, &c.m, &c.n}) {
+      for (Axis& axis : *axes) {
+        longest = longest == nullptr || axis.extent > longest->extent ? &axis : longest;
+      }
+    }
+    const Axis axis = *longest;
+    const auto threads = c.multiplications() >= kParallelProduct ? std::int64_t{options_.threads} : 1;
+    const bool is_along_n = !c.n.empty() && longest >= &c.n.front() && longest <= &c.n.back();
+    // Whole vectors, where there are enough.
+    const std::int64_t unit = is_along_n && axis.extent >= 64 * threads ? 64 : 1;
+    const std::int64_t units = (axis.extent + unit - 1) / unit;
+    std::vector<MatmulPart> parts;
+    std::map<std::int64_t, std::shared_ptr<const DnnlMatmul>> made;  // by extent
+    for (std::int64_t i = 0; i < std::min(threads, units); ++i) {
+      const std::int64_t first = units * i / std::min(threads, units) * unit;
+      longest->extent = std::min(units * (i + 1) / std::min(threads, units) * unit, axis.extent) - first;
+      std::shared_ptr<const DnnlMatmul>& product = made[longest->extent];
+      if (!product) {
+        product = DnnlMatmul::create(*options_.engine, c, with_bias, plan_only_, why_not);
+      }
+      if (!product) {
+        return {};
+      }
+      const auto bytes = [&](const Operand& operand, std::int64_t stride) {
+        return first * stride * static_cast<std::int64_t>(program::byte_size(operand.type));
+      };
+      parts.push_back({product, bytes(c.a, axis.a), bytes(c.b, axis.b), is_along_n ? bytes(c.t, axis.t) : 0,
+                       bytes(c.t, axis.t)});
+    }
+    return parts;
   }
 
   static bool fits_tables(const Contraction& c) {
@@ -183,8 +227,10 @@ class Compiler {
       if (matmul.bias) {
         stored[matmul.bias->tensor] = true;
       }
-      scratch = std::max(scratch,
-                         matmul.dnnl ? matmul.dnnl->scratch_byte_count() : matmul.own->scratch_byte_count());
+      for (const MatmulPart& part : matmul.parts) {
+        scratch = std::max(scratch, part.dnnl->scratch_byte_count());
+      }
+      scratch = std::max(scratch, matmul.own ? matmul.own->scratch_byte_count() : 0);
     }
     for (std::size_t i = 0; i < tensors; ++i) {
       program::Lifetime& life = lives[i];

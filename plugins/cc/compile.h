@@ -18,9 +18,18 @@
 
 namespace yoke::cc {
 
+// One thread's part of a product by oneDNN. The distances in bytes are from the start of the whole operands.
+struct MatmulPart {
+  std::shared_ptr<const DnnlMatmul> dnnl;
+  std::int64_t a = 0;
+  std::int64_t b = 0;
+  std::int64_t bias = 0;
+  std::int64_t t = 0;
+};
+
 struct MatmulStep {
   Contraction contraction;
-  std::shared_ptr<const DnnlMatmul> dnnl;  // exactly one of dnnl and own is set
+  std::vector<MatmulPart> parts;  // empty if `own` computes the product
   std::unique_ptr<const Gemm> own;
   std::optional<Operand> bias;
 };

@@ -199,6 +199,7 @@ DnnlMatmul::Bound::Bound(const DnnlMatmul& matmul, void* scratch) : impl_(std::m
   }
 }
 
+DnnlMatmul::Bound::Bound(Bound&&) noexcept = default;
 DnnlMatmul::Bound::~Bound() = default;
 
 void DnnlMatmul::Bound::execute(const void* a, const void* b, const void* bias, void* t) {

@@ -29,8 +29,8 @@ class DnnlEngine {
 class DnnlMatmul {
  public:
   // Returns null and sets `why_not` if oneDNN has no fast implementation. With `plan_only` oneDNN
-  // generates no code and the result must not be executed. Precondition: the calling thread's OpenMP
-  // thread count is the one that will execute the product.
+  // generates no code and the result must not be executed. Precondition: a OneOpenMpThread exists, here and
+  // in each execution.
   static std::shared_ptr<const DnnlMatmul> create(const DnnlEngine& engine, const Contraction& contraction,
                                                   bool with_bias, bool plan_only, std::string& why_not);
   ~DnnlMatmul();
@@ -45,8 +45,8 @@ class DnnlMatmul {
    public:
     Bound(const DnnlMatmul& matmul, void* scratch);
     ~Bound();
-    Bound(const Bound&) = delete;
-    Bound& operator=(const Bound&) = delete;
+    Bound(Bound&&) noexcept;
+    Bound& operator=(Bound&&) = delete;
     void execute(const void* a, const void* b, const void* bias, void* t);
 
    private:

@@ -2,15 +2,10 @@
 // plugins/cc/routine.cpp: a compiled program bound to memory.
 #include "routine.h"
 
-#if defined(_OPENMP)
-#include <omp.h>
-#else
-extern "C" int omp_get_max_threads();
-extern "C" void omp_set_num_threads(int count);
-#endif
-
 #include <algorithm>
 #include <utility>
+
+#include "pool.h"
 
 namespace yoke::cc {
 namespace {
@@ -18,34 +13,7 @@ namespace {
 // Loops over fewer elements run on the launching thread: waking other threads would cost more.
 constexpr std::int64_t kParallelElements = 1 << 15;
 
-// Divides `count` pieces evenly among the threads and calls work(thread, first, last) on each.
-template <class Work>
-void share(int threads, std::int64_t count, const Work& work) {
-  if (threads <= 1 || count <= 1) {
-    work(0, std::int64_t{0}, count);
-    return;
-  }
-#if defined(_OPENMP)
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-#endif
-  for (int thread = 0; thread < threads; ++thread) {
-    work(thread, count * thread / threads, count * (thread + 1) / threads);
-  }
-}
-
 }  // namespace
-
-OpenMpThreads::OpenMpThreads(int count) : before_(omp_get_max_threads()) {
-  if (count != before_) {
-    omp_set_num_threads(count);
-  }
-}
-
-OpenMpThreads::~OpenMpThreads() {
-  if (omp_get_max_threads() != before_) {
-    omp_set_num_threads(before_);
-  }
-}
 
 BoundProgram::BoundProgram(std::shared_ptr<const CompiledProgram> compiled,
                            std::span<std::byte* const> arguments, std::byte* workspace)
@@ -68,8 +36,10 @@ BoundProgram::BoundProgram(std::shared_ptr<const CompiledProgram> compiled,
       for (int i = 0; i < compiled_->threads; ++i) {
         bound.states.push_back(make_state(*kernel));
       }
-    } else if (const auto& matmul = std::get<MatmulStep>(step.work); matmul.dnnl) {
-      bound.dnnl = std::make_unique<DnnlMatmul::Bound>(*matmul.dnnl, scratch_);
+    } else {
+      for (const MatmulPart& part : std::get<MatmulStep>(step.work).parts) {
+        bound.parts.emplace_back(*part.dnnl, scratch_ + bound.parts.size() * compiled_->scratch_stride);
+      }
     }
     steps_.push_back(std::move(bound));
   }
@@ -81,7 +51,7 @@ std::byte* BoundProgram::address(const Operand& operand, std::span<const std::in
 }
 
 void BoundProgram::launch(std::span<const std::int64_t> symbol_values) {
-  const OpenMpThreads threads(compiled_->threads);
+  const OneOpenMpThread one;
   std::copy(symbol_values.begin(), symbol_values.end(), symbols_.begin());
   const std::vector<Step>& steps = compiled_->steps;
   for (std::size_t first = 0, last = 0; first < steps.size(); first = last) {
@@ -131,8 +101,14 @@ void BoundProgram::run(const MatmulStep& matmul, BoundStep& bound,
   std::byte* a = address(c.a, symbol_values);
   std::byte* b = address(c.b, symbol_values);
   std::byte* t = address(c.t, symbol_values);
-  if (bound.dnnl) {
-    bound.dnnl->execute(a, b, matmul.bias ? address(*matmul.bias, symbol_values) : nullptr, t);
+  if (!matmul.parts.empty()) {
+    const std::byte* bias = matmul.bias ? address(*matmul.bias, symbol_values) : nullptr;
+    share(static_cast<int>(matmul.parts.size()), static_cast<std::int64_t>(matmul.parts.size()),
+          [&](int i, std::int64_t, std::int64_t) {
+            const MatmulPart& part = matmul.parts[static_cast<std::size_t>(i)];
+            bound.parts[static_cast<std::size_t>(i)].execute(
+                a + part.a, b + part.b, bias == nullptr ? nullptr : bias + part.bias, t + part.t);
+          });
     return;
   }
   const int threads = c.multiplications() >= kParallelElements ? compiled_->threads : 1;

@@ -12,18 +12,6 @@
 
 namespace yoke::cc {
 
-// Sets the OpenMP thread count of the calling thread and restores the old one on destruction.
-class OpenMpThreads {
- public:
-  explicit OpenMpThreads(int count);
-  ~OpenMpThreads();
-  OpenMpThreads(const OpenMpThreads&) = delete;
-  OpenMpThreads& operator=(const OpenMpThreads&) = delete;
-
- private:
-  int before_;
-};
-
 // Holds everything that a launch needs, so that a launch allocates nothing.
 class BoundProgram {
  public:
@@ -35,7 +23,7 @@ class BoundProgram {
 
  private:
   struct BoundStep {
-    std::unique_ptr<DnnlMatmul::Bound> dnnl;
+    std::vector<DnnlMatmul::Bound> parts;
     std::vector<TileState> states;  // one per thread
   };
 

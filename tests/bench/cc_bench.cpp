@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "pool.h"
 #include "routine.h"
 
 namespace {
@@ -39,7 +40,6 @@ class OnCc {
  public:
   OnCc(const std::string& body, std::vector<Values*> arguments, int thread_count = 1) {
     static const yoke::cc::DnnlEngine engine;
-    const yoke::cc::OpenMpThreads threads(thread_count);
     auto module = yoke::program::parse_and_verify("yoke.program 1\nprogram p() {\n" + body + "}\n");
     auto program = yoke::passes::optimize(std::move(module.programs[0])).program;
     auto compiled = std::make_shared<const yoke::cc::CompiledProgram>(
@@ -116,7 +116,7 @@ class BareMatmul {
  public:
   BareMatmul(dnnl::memory::dims a, bool ta, dnnl::memory::dims b, bool tb, Values& x, Values& y, Values& z)
       : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
-    const yoke::cc::OpenMpThreads threads(1);
+    const yoke::cc::OneOpenMpThread one;
     const auto strides = [](const dnnl::memory::dims& d, bool t) {
       return t ? dnnl::memory::dims{1, d[0]} : dnnl::memory::dims{d[1], 1};
     };
@@ -136,7 +136,7 @@ class BareMatmul {
                   {DNNL_ARG_SCRATCHPAD, dnnl::memory(desc.scratchpad_desc(), engine_, scratch_.data())}};
   }
   void run() {
-    const yoke::cc::OpenMpThreads threads(1);
+    const yoke::cc::OneOpenMpThread one;
     matmul_.execute(stream_, arguments_);
   }
 

@@ -169,6 +169,11 @@ TEST(ContractionTest, BatchesOffsetsAccumulationAndVectorsMatchTheReference) {
       {"[8, 18, 18] out", "[3, 20, 20]", "[8, 3, 3, 3]",
        "t[o, y, x] = sum[c, i, j] a[c, y + i, x + j] * b[o, c, i, j]"},
       {"[40, 40] out", "[40, 30]", "[1]", "t[m, n] = sum[k] a[m, k] * a[n, k]"},
+      // Products that threads divide: along the rows, the columns, with a remainder, and the batch.
+      {"[300, 40] out", "[300, 30]", "[30, 40]", "t[m, n] = sum[k] a[m, k] * b[k, n]"},
+      {"[20, 500] out", "[20, 37]", "[500, 37]", "t[m, n] = sum[k] a[m, k] * b[n, k]"},
+      {"[20, 301] inout", "[49, 20]", "[49, 301]", "t[m, n] += sum[k] a[k, m] * b[k, n]"},
+      {"[50, 20, 21] out", "[50, 20, 17]", "[50, 17, 21]", "t[h, m, n] = sum[k] a[h, m, k] * b[h, k, n]"},
       // Extents of 1.
       {"[1, 1] out", "[1, 2000]", "[2000, 1]", "t[m, n] = sum[k] a[m, k] * b[k, n]"},
       {"[60, 70] out", "[60, 1]", "[1, 70]", "t[m, n] = sum[k] a[m, k] * b[k, n]"},
@@ -177,7 +182,7 @@ TEST(ContractionTest, BatchesOffsetsAccumulationAndVectorsMatchTheReference) {
   };
   std::uint64_t seed = 40;
   for (const Case& c : cases) {
-    for (const int threads : {1, 2}) {
+    for (const int threads : {1, 3}) {
       expect_like_reference(
           product("f32" + std::string(c.t), "f32" + std::string(c.a), "f32" + std::string(c.b), c.statement),
           ++seed, {.threads = threads});

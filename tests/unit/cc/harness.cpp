@@ -33,7 +33,6 @@ const DnnlEngine& engine() {
 
 std::shared_ptr<const CompiledProgram> compile(const Program& program, int threads,
                                                const KernelTable* table) {
-  const OpenMpThreads guard(threads);
   return std::make_shared<const CompiledProgram>(
       compile_program(program, {&engine(), table == nullptr ? &best_kernels() : table, threads}));
 }
@@ -189,7 +188,6 @@ std::vector<std::string> notes_of(std::string_view text) {
   for (const Note& note : compiled->notes) {
     notes.push_back(note.reason);
   }
-  const OpenMpThreads guard(1);
   EXPECT_EQ(plan_program(read(text), {&engine(), &best_kernels(), 1}), compiled->notes);
   return notes;
 }

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/cc/pool_test.cpp: the threads that help the launching thread.
+#include "pool.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <numeric>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+namespace yoke::cc {
+namespace {
+
+TEST(PoolTest, RunsEveryPieceOnce) {
+  Pool pool;
+  for (int job = 0; job < 5000; ++job) {
+    const int count = job % 7;
+    std::vector<int> runs(static_cast<std::size_t>(count));
+    pool.run(count, [&](int piece) { ++runs[static_cast<std::size_t>(piece)]; });
+    ASSERT_EQ(runs, std::vector<int>(runs.size(), 1)) << "job " << job;
+  }
+}
+
+TEST(PoolTest, HelpersWakeUpAfterASleep) {
+  Pool pool;
+  for (int job = 0; job < 3; ++job) {
+    std::atomic<int> together = 0;
+    pool.run(2, [&](int) {
+      ++together;
+      const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      while (together < 2 && std::chrono::steady_clock::now() < until) {
+        std::this_thread::yield();
+      }
+    });
+    EXPECT_EQ(together, 2);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+TEST(PoolTest, FinishesAllPiecesAndRethrowsTheFirstException) {
+  Pool pool;
+  for (int job = 0; job < 100; ++job) {
+    std::atomic<int> runs = 0;
+    EXPECT_THROW(pool.run(4,
+                          [&](int piece) {
+                            ++runs;
+                            if (piece % 2 == 0) {
+                              throw std::runtime_error("piece");
+                            }
+                          }),
+                 std::runtime_error);
+    EXPECT_EQ(runs, 4);
+    pool.run(4, [&](int) { ++runs; });
+    EXPECT_EQ(runs, 8);
+  }
+}
+
+TEST(PoolTest, SharesAllOfTheWorkAmongTheThreads) {
+  for (const int threads : {1, 2, 5}) {
+    for (const std::int64_t count : {0, 1, 3, 100}) {
+      std::vector<std::atomic<int>> runs(100);
+      share(threads, count, [&](int thread, std::int64_t first, std::int64_t last) {
+        EXPECT_LT(thread, threads);
+        for (; first < last; ++first) {
+          ++runs[static_cast<std::size_t>(first)];
+        }
+      });
+      EXPECT_EQ(std::accumulate(runs.begin(), runs.end(), std::int64_t{0}), count);
+    }
+  }
+}
+
+// A forked child has no helpers, and must not wait for them when it exits.
+TEST(PoolTest, ForkedChildExits) {
+  Pool::mine().run(3, [](int) {});
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    Pool::mine().~Pool();
+    ::_exit(0);
+  }
+  int status = 0;
+  for (int wait = 0; wait < 2000 && ::waitpid(child, &status, WNOHANG) == 0; ++wait) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    status = -1;
+  }
+  EXPECT_EQ(status, 0);
+}
+
+}  // namespace
+}  // namespace yoke::cc
