@@ -48,11 +48,24 @@ void Graph::enter(Place i) {
   }
 }
 
-void Graph::forget(Place i) {
-  erase(writers_[at(i).target.tensor], i);
-  for (const std::uint32_t tensor : reads_[i]) {
-    erase(readers_[tensor], i);
+void Graph::update(Place i, std::uint32_t old_target) {
+  const std::uint32_t target = at(i).target.tensor;
+  if (target != old_target) {
+    erase(writers_[old_target], i);
+    insert(writers_[target], i);
   }
+  std::vector<std::uint32_t> now = tensors_read(at(i));
+  for (const std::uint32_t tensor : reads_[i]) {
+    if (!contains(now, tensor)) {
+      erase(readers_[tensor], i);
+    }
+  }
+  for (const std::uint32_t tensor : now) {
+    if (!contains(reads_[i], tensor)) {
+      insert(readers_[tensor], i);
+    }
+  }
+  reads_[i] = std::move(now);
 }
 
 bool Graph::is_written(std::uint32_t tensor, Place first, Place last) const {
@@ -74,15 +87,18 @@ Place Graph::end_of(std::uint32_t tensor) const {
 }
 
 void Graph::remove(Place i) {
-  forget(i);
+  erase(writers_[at(i).target.tensor], i);
+  for (const std::uint32_t tensor : reads_[i]) {
+    erase(readers_[tensor], i);
+  }
   removed_[i] = true;
   ++report_.removed;
 }
 
 void Graph::replace(Place i, Statement statement) {
-  forget(i);
+  const std::uint32_t old_target = at(i).target.tensor;
   program_.statements[i] = std::move(statement);
-  enter(i);
+  update(i, old_target);
 }
 
 void Graph::rename(std::uint32_t from, std::uint32_t to) {

@@ -47,7 +47,7 @@ class Graph {
   // Ascending.
   const Places& writers(std::uint32_t tensor) const { return writers_[tensor]; }
   const Places& readers(std::uint32_t tensor) const { return readers_[tensor]; }
-  bool is_written_only_by(Place i) const { return writers_[at(i).target.tensor].size() == 1; }
+  bool is_written_only_by(Place i) const { return writers(at(i).target.tensor).size() == 1; }
   // Whether a statement in [first, last) writes, or uses, the tensor.
   bool is_written(std::uint32_t tensor, Place first, Place last) const;
   bool is_touched(std::uint32_t tensor, Place first, Place last) const;
@@ -69,17 +69,14 @@ class Graph {
   template <class Edit>
   bool edit(Place i, const Edit& edit) {
     ++report_.visits;
-    forget(i);
+    const std::uint32_t old_target = at(i).target.tensor;
     const bool changed = edit(program_.statements[i]);
-    enter(i);
+    update(i, old_target);
     return changed;
   }
   // The value, to be changed in place. Call refresh() if it may read other tensors afterwards.
   Expr& value(Place i) { return program_.statements[i].value; }
-  void refresh(Place i) {
-    forget(i);
-    enter(i);
-  }
+  void refresh(Place i) { update(i, at(i).target.tensor); }
   // Replaces every use of `from` by one of `to`.
   void rename(std::uint32_t from, std::uint32_t to);
   // Puts the statements into this order. Afterwards only finish() may be called.
@@ -89,7 +86,8 @@ class Graph {
 
  private:
   void enter(Place i);
-  void forget(Place i);
+  // Records what statement i writes and reads now.
+  void update(Place i, std::uint32_t old_target);
 
   Program& program_;
   Report& report_;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/passes/scale_test.cpp: the work of the passes grows with the size of the program, not faster.
+#include <yoke/program/memory.h>
+
 #include <chrono>
 #include <functional>
 
+#include "../../support/count_allocations.h"
 #include "pass_text.h"
 
 namespace yoke::passes {
@@ -96,16 +99,24 @@ const Shape kShapes[] = {{"elementwise_chain", elementwise_chain},
 
 class Scale : public testing::TestWithParam<Shape> {};
 
-Optimized optimized_shape(const Shape& shape, int count, const char* size) {
+struct Work {
+  std::uint64_t visits = 0;
+  std::uint64_t allocations = 0;  // includes verification and the memory plan
+};
+
+Work work_for(const Shape& shape, int count, const char* size) {
   program::Program program = program_of("yoke.program 1\nprogram p() {\n" + shape.text(count) + "}\n");
   const std::size_t before = program.statements.size();
   const auto begin = std::chrono::steady_clock::now();
-  Optimized result = optimize(std::move(program));
+  const std::uint64_t allocations = test::allocation_count();
+  const Optimized result = optimize(std::move(program));
+  program::plan_memory(program::lifetimes(result.program));
+  const Work work = {result.report.visits, test::allocation_count() - allocations};
   const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - begin;
   std::cout << shape.name << ", " << size << ": " << before << " -> " << result.program.statements.size()
             << " statements, " << result.report.rounds << " rounds, " << result.report.visits << " visits, "
-            << spent.count() << " ms\n";
-  return result;
+            << work.allocations << " allocations, " << spent.count() << " ms\n";
+  return work;
 }
 
 void PrintTo(const Shape& shape, std::ostream* out) {
@@ -113,11 +124,12 @@ void PrintTo(const Shape& shape, std::ostream* out) {
 }
 
 TEST_P(Scale, WorkIsNearlyLinear) {
-  const Optimized small = optimized_shape(GetParam(), kSmall, "small");
-  const Optimized large = optimized_shape(GetParam(), kSmall * kFactor, "large");
-  EXPECT_LE(static_cast<double>(large.report.visits),
-            kLargestRatio * static_cast<double>(small.report.visits));
-  EXPECT_GE(small.report.visits, static_cast<std::uint64_t>(kSmall));
+  const Work small = work_for(GetParam(), kSmall, "small");
+  const Work large = work_for(GetParam(), kSmall * kFactor, "large");
+  EXPECT_LE(static_cast<double>(large.visits), kLargestRatio * static_cast<double>(small.visits));
+  EXPECT_LE(static_cast<double>(large.allocations), kLargestRatio * static_cast<double>(small.allocations));
+  EXPECT_GE(small.visits, static_cast<std::uint64_t>(kSmall));
+  EXPECT_GE(small.allocations, static_cast<std::uint64_t>(kSmall));
 }
 
 INSTANTIATE_TEST_SUITE_P(Passes, Scale, testing::ValuesIn(kShapes),
