@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "group.h"
@@ -18,8 +19,6 @@ using program::Statement;
 
 namespace {
 
-// Below this many multiplications, calling a library costs more than the product itself.
-constexpr std::int64_t kSmallProduct = 1024;
 // Threads share products of at least this many multiplications.
 constexpr std::int64_t kParallelProduct = 1 << 18;
 // Gemm (gemm.h) builds offset tables only for extents below this.
@@ -35,6 +34,7 @@ class Compiler {
       : options_(options), plan_only_(plan_only) {
     result_.program = std::move(program);
     uses_.emplace(result_.program);
+    lives_ = program::lifetimes(result_.program);
     result_.threads = options.threads;
     result_.notes.resize(result_.program.statements.size());
   }
@@ -44,7 +44,8 @@ class Compiler {
     for (const program::Block& block : program().blocks()) {
       const std::size_t first_step = result_.steps.size();
       for (auto next = static_cast<std::uint32_t>(block.first); next < block.last;) {
-        const std::uint32_t taken = matrix_product(next);
+        std::uint32_t taken = region(next);
+        taken = taken != 0 ? taken : matrix_product(next);
         next += taken != 0 ? taken : tile_group(next);
       }
       for (std::size_t i = first_step; i < result_.steps.size(); ++i) {
@@ -62,6 +63,50 @@ class Compiler {
 
   void note(std::uint32_t statement, bool native, std::string reason) {
     result_.notes[statement] = {native, std::move(reason)};
+  }
+
+  // Returns how many statements run tile by tile, from `first` on; 0 if none do.
+  std::uint32_t region(std::uint32_t first) {
+    const std::vector<Statement>& statements = program().statements;
+    const std::int32_t hint = statements[first].hint;
+    if (hint < 0 || options_.tile_bytes == 0 || (first > 0 && statements[first - 1].hint == hint) ||
+        program().hints[static_cast<std::size_t>(hint)].loops.empty()) {
+      return 0;
+    }
+    std::uint32_t last = first;
+    while (last < statements.size() && statements[last].hint == hint) {
+      ++last;
+    }
+    if (first + group_from(program(), first).size() >= last) {
+      return 0;  // one kernel, which keeps intermediate values in registers
+    }
+    std::optional<Region> cut =
+        cut_region(program(), first, last, lives_, {options_.threads, options_.tile_bytes});
+    if (!cut) {
+      return 0;
+    }
+    RegionStep step;
+    step.tile = part(std::move(cut->tile), first);
+    if (cut->tail) {
+      step.tail = part(std::move(*cut->tail), first);
+    }
+    step.region = std::move(*cut);
+    const std::string tiles = std::to_string(step.region.tile_count()) + " tiles";
+    for (std::uint32_t id = first; id < last; ++id) {
+      const Note& one = step.tile->notes[id - first];
+      note(id, one.native, one.reason + ", tile by tile in a region of " + tiles);
+    }
+    std::vector<std::uint32_t> ids(last - first);
+    std::iota(ids.begin(), ids.end(), first);
+    result_.steps.push_back({std::move(ids), -1, std::move(step)});
+    return last - first;
+  }
+
+  std::shared_ptr<const CompiledProgram> part(Program tile, std::uint32_t first) const {
+    CompileOptions options = options_;
+    options.threads = 1;
+    options.original = {&program(), first};
+    return std::make_shared<const CompiledProgram>(Compiler(std::move(tile), options, plan_only_).compile());
   }
 
   // Returns how many statements the product covers: 0 (statement `id` is not a
@@ -165,7 +210,7 @@ class Compiler {
       const std::uint32_t tensor = program().statements[id].target.tensor;
       kept[tensor] = uses_->is_needed_after(tensor, group.back());
     }
-    TileKernel kernel = build_tile_kernel(program(), group, kept, *options_.table);
+    TileKernel kernel = build_tile_kernel(program(), group, kept, *options_.table, options_.original);
     const bool after_matmul = !result_.steps.empty() && reads_result_of_last(group);
     for (const std::uint32_t id : group) {
       const Statement& statement = program().statements[id];
@@ -200,7 +245,7 @@ class Compiler {
   // Lays out the workspace: temporaries by liveness over the steps, then the scratch that all steps share.
   void place_memory() {
     const std::size_t tensors = program().tensors.size();
-    std::vector<program::Lifetime> lives = program::lifetimes(program());
+    std::vector<program::Lifetime> lives = lives_;
     std::vector<std::uint64_t> step_of(program().statements.size());
     for (std::size_t i = 0; i < result_.steps.size(); ++i) {
       for (const std::uint32_t id : result_.steps[i].statements) {
@@ -209,6 +254,7 @@ class Compiler {
     }
     std::vector<bool> stored(tensors);
     std::uint64_t scratch = 0;
+    std::uint64_t parts = 0;
     for (const Step& step : result_.steps) {
       if (const auto* kernel = std::get_if<TileKernel>(&step.work)) {
         for (const Stream& stream : kernel->streams) {
@@ -218,6 +264,17 @@ class Compiler {
           stored[bounded.tensor] = true;
         }
         scratch = std::max(scratch, kernel->scratch_byte_count);
+        parts = std::max(parts, part_byte_count(*kernel, options_.threads));
+        continue;
+      }
+      if (const auto* region = std::get_if<RegionStep>(&step.work)) {
+        const Program& tile = region->tile->program;
+        for (std::size_t i = 0; i < tile.tensors.size(); ++i) {
+          const std::uint32_t tensor = region->region.tensors[i];
+          stored[tensor] = stored[tensor] || tile.tensors[i].role != program::Role::kTemp;
+        }
+        scratch = std::max({scratch, region->tile->workspace_byte_count,
+                            region->tail ? region->tail->workspace_byte_count : 0});
         continue;
       }
       const auto& matmul = std::get<MatmulStep>(step.work);
@@ -247,13 +304,15 @@ class Compiler {
     }
     result_.scratch_offset = round_up(plan.byte_count);
     result_.scratch_stride = round_up(scratch);
-    result_.workspace_byte_count =
+    result_.parts_offset =
         result_.scratch_offset + result_.scratch_stride * static_cast<std::uint64_t>(options_.threads);
+    result_.workspace_byte_count = result_.parts_offset + parts;
   }
 
   CompileOptions options_;
   bool plan_only_;
   std::optional<Uses> uses_;
+  std::vector<program::Lifetime> lives_;
   CompiledProgram result_;
 };
 

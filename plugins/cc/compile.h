@@ -2,6 +2,7 @@
 // plugins/cc/compile.h: compiles a program to a list of steps: matrix products and tile kernels.
 #pragma once
 
+#include <yoke/program/memory.h>
 #include <yoke/program/program.h>
 
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include "contraction.h"
 #include "dnnl_matmul.h"
 #include "gemm.h"
+#include "region.h"
 #include "tile/kernel.h"
 
 namespace yoke::cc {
@@ -34,10 +36,19 @@ struct MatmulStep {
   std::optional<Operand> bias;
 };
 
+struct CompiledProgram;
+
+// A region runs tile by tile; every thread has its own tiles and temporaries.
+struct RegionStep {
+  Region region;  // its programs are moved to `tile` and `tail`
+  std::shared_ptr<const CompiledProgram> tile;
+  std::shared_ptr<const CompiledProgram> tail;  // null if all tiles have the same size
+};
+
 struct Step {
   std::vector<std::uint32_t> statements;
   std::int32_t repeat = -1;  // as in program::Statement
-  std::variant<MatmulStep, TileKernel> work;
+  std::variant<MatmulStep, TileKernel, RegionStep> work;
 };
 
 // How a statement was compiled.
@@ -50,7 +61,9 @@ struct Note {
 struct CompileOptions {
   const DnnlEngine* engine = nullptr;
   const KernelTable* table = nullptr;
-  int threads = 1;  // per launch
+  int threads = 1;                                    // per launch
+  std::int64_t tile_bytes = std::int64_t{256} << 10;  // what a tile of a region may touch; 0: no regions
+  Original original{};                                // of the tile of a region
 };
 
 struct CompiledProgram {
@@ -61,6 +74,7 @@ struct CompiledProgram {
   std::vector<std::uint64_t> temp_offset;
   std::uint64_t scratch_offset = 0;  // into the workspace; shared by the steps
   std::uint64_t scratch_stride = 0;  // per thread
+  std::uint64_t parts_offset = 0;    // of the results of parts of reductions
   std::uint64_t workspace_byte_count = 0;
   int threads = 1;
 

@@ -13,6 +13,9 @@
 
 namespace yoke::cc {
 
+// Below this many multiplications, calling a library costs more than the product itself.
+inline constexpr std::int64_t kSmallProduct = 1024;
+
 // One loop of a contraction, or several merged loops, and its stride in each tensor, in elements.
 struct Axis {
   std::int64_t extent = 1;

@@ -8,18 +8,13 @@
 #include "pool.h"
 
 namespace yoke::cc {
-namespace {
-
-// Loops over fewer elements run on the launching thread: waking other threads would cost more.
-constexpr std::int64_t kParallelElements = 1 << 15;
-
-}  // namespace
 
 BoundProgram::BoundProgram(std::shared_ptr<const CompiledProgram> compiled,
                            std::span<std::byte* const> arguments, std::byte* workspace)
     : compiled_(std::move(compiled)),
       symbols_(compiled_->program.symbols.size()),
-      scratch_(workspace + compiled_->scratch_offset) {
+      scratch_(workspace + compiled_->scratch_offset),
+      parts_(workspace + compiled_->parts_offset) {
   const program::Program& program = compiled_->program;
   std::size_t next = 0;
   for (std::size_t i = 0; i < program.tensors.size(); ++i) {
@@ -36,18 +31,31 @@ BoundProgram::BoundProgram(std::shared_ptr<const CompiledProgram> compiled,
       for (int i = 0; i < compiled_->threads; ++i) {
         bound.states.push_back(make_state(*kernel));
       }
+    } else if (const auto* region = std::get_if<RegionStep>(&step.work)) {
+      std::vector<std::byte*> used;
+      for (std::size_t i = 0; i < region->region.tensors.size(); ++i) {
+        if (region->tile->program.tensors[i].role != program::Role::kTemp) {
+          used.push_back(tensors_[region->region.tensors[i]]);
+        }
+      }
+      for (std::size_t i = 0; i < static_cast<std::size_t>(compiled_->threads); ++i) {
+        bound.tiles.push_back(std::make_unique<BoundProgram>(region->tile, used, scratch(i)));
+        if (region->tail) {
+          bound.tails.push_back(std::make_unique<BoundProgram>(region->tail, used, scratch(i)));
+        }
+      }
     } else {
       for (const MatmulPart& part : std::get<MatmulStep>(step.work).parts) {
-        bound.parts.emplace_back(*part.dnnl, scratch_ + bound.parts.size() * compiled_->scratch_stride);
+        bound.parts.emplace_back(*part.dnnl, scratch(bound.parts.size()));
       }
     }
     steps_.push_back(std::move(bound));
   }
 }
 
-std::byte* BoundProgram::address(const Operand& operand, std::span<const std::int64_t> symbol_values) const {
+std::byte* BoundProgram::address(const Operand& operand) const {
   return tensors_[operand.tensor] +
-         operand.form.base(symbol_values) * static_cast<std::int64_t>(program::byte_size(operand.type));
+         operand.form.base(symbols_) * static_cast<std::int64_t>(program::byte_size(operand.type));
 }
 
 void BoundProgram::launch(std::span<const std::int64_t> symbol_values) {
@@ -75,34 +83,59 @@ void BoundProgram::launch(std::span<const std::int64_t> symbol_values) {
 void BoundProgram::run(std::size_t first, std::size_t last) {
   for (std::size_t i = first; i < last; ++i) {
     const Step& step = compiled_->steps[i];
-    if (const auto* kernel = std::get_if<TileKernel>(&step.work)) {
-      run(*kernel, steps_[i], symbols_);
-    } else {
-      run(std::get<MatmulStep>(step.work), steps_[i], symbols_);
-    }
+    std::visit([&](const auto& work) { run(work, steps_[i]); }, step.work);
   }
 }
 
-void BoundProgram::run(const TileKernel& kernel, BoundStep& bound,
-                       std::span<const std::int64_t> symbol_values) {
+void BoundProgram::run(const TileKernel& kernel, BoundStep& bound) {
+  const bool by_parts = part_byte_count(kernel, compiled_->threads) != 0;
   const int threads = kernel.parallel && kernel.element_count >= kParallelElements ? compiled_->threads : 1;
-  share(threads, kernel.tile_count, [&](int thread, std::int64_t first, std::int64_t last) {
-    if (first < last) {
-      const auto i = static_cast<std::size_t>(thread);
-      run_tiles(kernel, bound.states[i], tensors_, symbol_values, scratch_ + i * compiled_->scratch_stride,
-                first, last);
+  const std::int64_t pieces = kernel.tile_count * (by_parts ? kernel.reduction->part_count : 1);
+  share(threads, pieces, [&](int thread, std::int64_t first, std::int64_t last) {
+    const auto i = static_cast<std::size_t>(thread);
+    if (first < last && by_parts) {
+      run_parts(kernel, bound.states[i], tensors_, symbols_, scratch(i), parts_, first, last);
+    } else if (first < last) {
+      run_tiles(kernel, bound.states[i], tensors_, symbols_, scratch(i), first, last);
     }
   });
+  if (by_parts) {
+    combine_parts(kernel, bound.states[0], tensors_, symbols_, scratch(0), parts_);
+  }
 }
 
-void BoundProgram::run(const MatmulStep& matmul, BoundStep& bound,
-                       std::span<const std::int64_t> symbol_values) {
+void BoundProgram::run(const RegionStep& step, BoundStep& bound) {
+  const std::int64_t chunks = step.region.chunk_count();
+  share(step.region.parallel ? compiled_->threads : 1, step.region.tile_count(),
+        [&](int thread, std::int64_t first, std::int64_t last) {
+          const auto i = static_cast<std::size_t>(thread);
+          for (std::int64_t tile = first; tile < last; ++tile) {
+            const bool is_tail = step.tail && tile % chunks == chunks - 1;
+            (is_tail ? bound.tails : bound.tiles)[i]->run_tile(step.region, tile, symbols_);
+          }
+        });
+}
+
+// Precondition: this program is a tile of the region, in a program with these symbols.
+void BoundProgram::run_tile(const Region& region, std::int64_t tile, std::span<const std::int64_t> symbols) {
+  std::copy(symbols.begin(), symbols.end(), symbols_.begin());
+  const std::int64_t chunks = region.chunk_count();
+  symbols_.back() = tile % chunks * region.chunk;
+  std::int64_t rest = tile / chunks;
+  for (std::size_t i = region.outer.size(); i-- > 0;) {
+    symbols_[symbols.size() + i] = rest % region.outer[i];
+    rest /= region.outer[i];
+  }
+  run(0, steps_.size());
+}
+
+void BoundProgram::run(const MatmulStep& matmul, BoundStep& bound) {
   const Contraction& c = matmul.contraction;
-  std::byte* a = address(c.a, symbol_values);
-  std::byte* b = address(c.b, symbol_values);
-  std::byte* t = address(c.t, symbol_values);
+  std::byte* a = address(c.a);
+  std::byte* b = address(c.b);
+  std::byte* t = address(c.t);
   if (!matmul.parts.empty()) {
-    const std::byte* bias = matmul.bias ? address(*matmul.bias, symbol_values) : nullptr;
+    const std::byte* bias = matmul.bias ? address(*matmul.bias) : nullptr;
     share(static_cast<int>(matmul.parts.size()), static_cast<std::int64_t>(matmul.parts.size()),
           [&](int i, std::int64_t, std::int64_t) {
             const MatmulPart& part = matmul.parts[static_cast<std::size_t>(i)];
@@ -113,8 +146,7 @@ void BoundProgram::run(const MatmulStep& matmul, BoundStep& bound,
   }
   const int threads = c.multiplications() >= kParallelElements ? compiled_->threads : 1;
   share(threads, matmul.own->piece_count(), [&](int thread, std::int64_t first, std::int64_t last) {
-    matmul.own->run(a, b, t, scratch_ + static_cast<std::uint64_t>(thread) * compiled_->scratch_stride, first,
-                    last);
+    matmul.own->run(a, b, t, scratch(static_cast<std::size_t>(thread)), first, last);
   });
 }
 

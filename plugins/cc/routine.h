@@ -22,21 +22,28 @@ class BoundProgram {
   void launch(std::span<const std::int64_t> symbol_values);
 
  private:
+  // The last three have one element per thread.
   struct BoundStep {
     std::vector<DnnlMatmul::Bound> parts;
-    std::vector<TileState> states;  // one per thread
+    std::vector<TileState> states;
+    std::vector<std::unique_ptr<BoundProgram>> tiles;
+    std::vector<std::unique_ptr<BoundProgram>> tails;
   };
 
   void run(std::size_t first, std::size_t last);  // steps
-  void run(const TileKernel& kernel, BoundStep& bound, std::span<const std::int64_t> symbol_values);
-  void run(const MatmulStep& matmul, BoundStep& bound, std::span<const std::int64_t> symbol_values);
-  std::byte* address(const Operand& operand, std::span<const std::int64_t> symbol_values) const;
+  void run(const TileKernel& kernel, BoundStep& bound);
+  void run(const MatmulStep& matmul, BoundStep& bound);
+  void run(const RegionStep& region, BoundStep& bound);
+  void run_tile(const Region& region, std::int64_t tile, std::span<const std::int64_t> symbols);
+  std::byte* address(const Operand& operand) const;
+  std::byte* scratch(std::size_t thread) const { return scratch_ + thread * compiled_->scratch_stride; }
 
   std::shared_ptr<const CompiledProgram> compiled_;
   std::vector<std::byte*> tensors_;
   std::vector<BoundStep> steps_;
   std::vector<std::int64_t> symbols_;  // of the launch, and the variables of repeat blocks
   std::byte* scratch_;
+  std::byte* parts_;
 };
 
 }  // namespace yoke::cc

@@ -382,25 +382,27 @@ void softmax_layer_norm(benchmark::State& state) {
   temp mh : f32[4096]
   temp dp : f32[4096, 1024]
   temp dot : f32[4096]
-  top[n] = max[d] x[n, d]
-  e[n, d] = exp(x[n, d] - top[n])
-  s[n] = sum[d] e[n, d]
-  p[n, d] = e[n, d] / s[n]
-  mean[n] = sum[d] p[n, d]
-  mean[n] = mean[n] * 0.0009765625
-  c[n, d] = p[n, d] - mean[n]
-  r[n] = sum[d] c[n, d] * c[n, d]
-  r[n] = rsqrt(r[n] * 0.0009765625 + 1e-05)
-  h[n, d] = c[n, d] * r[n]
-  y[n, d] = h[n, d] * gamma[d] + beta[d]
+  @fused[n] {
+    top[n] = max[d] x[n, d]
+    e[n, d] = exp(x[n, d] - top[n])
+    s[n] = sum[d] e[n, d]
+    p[n, d] = e[n, d] / s[n]
+    mean[n] = sum[d] p[n, d]
+    mean[n] = mean[n] * 0.0009765625
+    c[n, d] = p[n, d] - mean[n]
+    r[n] = sum[d] c[n, d] * c[n, d]
+    r[n] = rsqrt(r[n] * 0.0009765625 + 1e-05)
+    h[n, d] = c[n, d] * r[n]
+    y[n, d] = h[n, d] * gamma[d] + beta[d]
+    u[n, d] = dy[n, d] * gamma[d]
+    mu[n] = sum[d] u[n, d]
+    mh[n] = sum[d] u[n, d] * h[n, d]
+    dp[n, d] = r[n] * (u[n, d] - 0.0009765625 * (mu[n] + h[n, d] * mh[n]))
+    dot[n] = sum[d] dp[n, d] * p[n, d]
+    dx[n, d] = p[n, d] * (dp[n, d] - dot[n])
+  }
   dbeta[d] = sum[n] dy[n, d]
   dgamma[d] = sum[n] dy[n, d] * h[n, d]
-  u[n, d] = dy[n, d] * gamma[d]
-  mu[n] = sum[d] u[n, d]
-  mh[n] = sum[d] u[n, d] * h[n, d]
-  dp[n, d] = r[n] * (u[n, d] - 0.0009765625 * (mu[n] + h[n, d] * mh[n]))
-  dot[n] = sum[d] dp[n, d] * p[n, d]
-  dx[n, d] = p[n, d] * (dp[n, d] - dot[n])
 )",
       {&x, &gamma, &beta, &dy, &y, &dx, &dgamma, &dbeta}, 2);
   cc.run();

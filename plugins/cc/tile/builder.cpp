@@ -300,12 +300,14 @@ TileKernel KernelBuilder::build() {
 }
 
 KernelBuilder::KernelBuilder(const program::Program& program, std::span<const std::uint32_t> statements,
-                             const std::vector<bool>& kept, const KernelTable& table)
-    : program_(program), statements_(statements), kept_(kept), table_(table) {}
+                             const std::vector<bool>& kept, const KernelTable& table,
+                             const Original& original)
+    : program_(program), statements_(statements), kept_(kept), table_(table), original_(original) {}
 
 TileKernel build_tile_kernel(const program::Program& program, std::span<const std::uint32_t> statements,
-                             const std::vector<bool>& kept, const KernelTable& table) {
-  return KernelBuilder(program, statements, kept, table).build();
+                             const std::vector<bool>& kept, const KernelTable& table,
+                             const Original& original) {
+  return KernelBuilder(program, statements, kept, table, original).build();
 }
 
 }  // namespace yoke::cc

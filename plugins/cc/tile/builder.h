@@ -12,10 +12,14 @@
 
 namespace yoke::cc {
 
+// Whether the elements of an access are checked one by one, or row by row.
+bool is_bounded(const program::Program& program, const program::Statement& statement,
+                const program::Access& access, bool is_target);
+
 class KernelBuilder {
  public:
   KernelBuilder(const program::Program& program, std::span<const std::uint32_t> statements,
-                const std::vector<bool>& kept, const KernelTable& table);
+                const std::vector<bool>& kept, const KernelTable& table, const Original& original);
   TileKernel build();
 
  private:
@@ -37,15 +41,15 @@ class KernelBuilder {
   using Key = std::tuple<int, int, int, int, int, int, int>;
 
   // Loops.
-  void collect(const program::Access& access, bool is_target, ScheduleInput& input) const;
-  void collect(const program::Expr& expr, ScheduleInput& input) const;
   void schedule();
   Form to_kernel(const Form& form) const;
   std::int64_t row_step(const Form& form) const;
   std::int64_t column_step(const Form& form) const;
   std::uint8_t mask_of(const Form& form) const;
   bool in_place(const Form& form, std::uint8_t mask) const;
-  bool is_bounded(const program::Access& access, bool is_target) const;
+  bool is_bounded(const program::Access& access, bool is_target) const {
+    return cc::is_bounded(program_, *statement_, access, is_target);
+  }
 
   // Values.
   Value fresh(Reg reg, std::uint8_t mask, bool invariant, std::int64_t element_size = 0);
@@ -85,6 +89,7 @@ class KernelBuilder {
   std::span<const std::uint32_t> statements_;
   const std::vector<bool>& kept_;
   const KernelTable& table_;
+  const Original& original_;
   const program::Statement* statement_ = nullptr;  // being translated
   TileKernel kernel_;
   std::vector<Instr>* segment_ = nullptr;

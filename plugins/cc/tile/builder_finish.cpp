@@ -14,6 +14,11 @@ using program::Type;
 
 namespace {
 
+// The sizes of the parts of a reduction, which depend only on its reduced loops.
+constexpr std::int64_t kMostParts = 64;
+constexpr std::int64_t kPartRows = 2 * kFoldRows;
+constexpr std::int64_t kPartTiles = 16;
+
 ReduceOp reduce_op(Reduce reduce) {
   switch (reduce) {
     case Reduce::kSum:
@@ -127,8 +132,10 @@ void KernelBuilder::reduction() {
   const ReduceOp op = reduce_op(*statement.reduce);
   const bool float_sum = op == ReduceOp::kSum && (value.reg == Reg::kF32 || value.reg == Reg::kF64);
   std::int64_t terms = 1;
+  std::int64_t tiles = 1;
   for (const TileLoop& loop : schedule.loops) {
     terms *= loop.reduce ? loop.extent : 1;
+    tiles *= loop.reduce ? (loop.extent + loop.chunk - 1) / loop.chunk : 1;
   }
   reduce.by_columns = columns;
   reduce.fn = table_.reduce(op, value.reg, columns);
@@ -137,6 +144,15 @@ void KernelBuilder::reduction() {
   reduce.neutral = neutral(op, reduce.acc_type);
   reduce.arg = op == ReduceOp::kArgMax || op == ReduceOp::kArgMin;
   reduce.folds = float_sum && !columns && terms > kFoldRows;
+  reduce.result_type = reduce.folds ? Reg::kF64 : reduce.acc_type;
+  reduce.combine = table_.reduce(op, reduce.result_type, false);
+  reduce.units = columns ? tiles : terms;
+  const std::int64_t even = (reduce.units + kMostParts - 1) / kMostParts;
+  reduce.part_units = columns ? std::max(kPartTiles, even)
+                              : std::max(kPartRows, (even + kFoldRows - 1) / kFoldRows * kFoldRows);
+  reduce.part_count = (reduce.units + reduce.part_units - 1) / reduce.part_units;
+  reduce.by_parts = reduce.part_count > 1 && (op == ReduceOp::kSum || op == ReduceOp::kProd) &&
+                    (value.reg == Reg::kF32 || value.reg == Reg::kF64);
   reduce.value_mask = present_;
   reduce.mask = rows || columns ? target_mask_ : present_;
   reduce.value = value.id;
@@ -148,6 +164,9 @@ void KernelBuilder::reduction() {
     result = fresh(Reg::kF64, reduce.mask, true);
     result.invariant = false;
     reduce.total = result.id;
+  }
+  if (reduce.by_parts) {
+    reduce.whole = fresh(reduce.result_type, reduce.mask, true).id;
   }
   if (reduce.arg) {
     result = fresh(Reg::kI64, reduce.mask, true);

@@ -15,59 +15,89 @@ using program::Expr;
 using program::Op;
 using program::Type;
 
-bool KernelBuilder::is_bounded(const Access& access, bool is_target) const {
-  return may_be_out_of_range(program_, *statement_, access) ||
-         (is_target && !is_injective(linear_form(program_, *statement_, access), statement_->loops));
+bool is_bounded(const program::Program& program, const program::Statement& statement, const Access& access,
+                bool is_target) {
+  return may_be_out_of_range(program, statement, access) ||
+         (is_target && !is_injective(linear_form(program, statement, access), statement.loops));
 }
 
-void KernelBuilder::collect(const Access& access, bool is_target, ScheduleInput& input) const {
-  const Form linear = linear_form(program_, *statement_, access);
-  input.streams.push_back(linear);
-  if (!is_bounded(access, is_target)) {
-    input.all.push_back(linear);
-    return;
+namespace {
+
+// Collects the forms of a statement's accesses and loop values.
+struct Collector {
+  const program::Program& program;
+  const program::Statement& statement;
+  ScheduleInput& input;
+
+  Form form(const program::Affine& affine) const {
+    return form_of(affine, statement.loops.size(), program.symbols.size());
   }
-  input.ordered = input.ordered || is_target;
-  for (const program::Index& index : access.indices) {
-    if (!index.element_of) {
-      input.all.push_back(form_of(index.affine, statement_->loops.size(), program_.symbols.size()));
-      continue;
+
+  void add(const Access& access, bool is_target) const {
+    const Form linear = linear_form(program, statement, access);
+    input.streams.push_back(linear);
+    if (!is_bounded(program, statement, access, is_target)) {
+      input.all.push_back(linear);
+      return;
     }
-    Access element;
-    element.tensor = *index.element_of;
-    for (const program::Affine& affine : index.element_indices) {
-      element.indices.push_back({affine, std::nullopt, {}});
+    input.ordered = input.ordered || is_target;
+    for (const program::Index& index : access.indices) {
+      if (!index.element_of) {
+        input.all.push_back(form(index.affine));
+        continue;
+      }
+      Access element;
+      element.tensor = *index.element_of;
+      for (const program::Affine& affine : index.element_indices) {
+        element.indices.push_back({affine, std::nullopt, {}});
+      }
+      add(element, false);
     }
-    collect(element, false, input);
   }
+
+  void add(const Expr& expr) const {
+    if (expr.op == Op::kRead) {
+      add(expr.access, false);
+    } else if (expr.op == Op::kIndex) {
+      input.all.push_back(form(expr.affine));
+    }
+    for (const Expr& arg : expr.args) {
+      add(arg);
+    }
+  }
+};
+
+void collect(const program::Program& program, const program::Statement& statement, bool is_stored,
+             ScheduleInput& input) {
+  const Collector collector{program, statement, input};
+  if (input.loops.empty()) {
+    input.loops = statement.loops;
+    for (std::uint32_t i = 0; i < input.loops.size(); ++i) {
+      input.reduce.push_back(statement.reduces(i));
+    }
+  }
+  if (is_stored) {
+    collector.add(statement.target, true);
+  }
+  collector.add(statement.value);
 }
 
-void KernelBuilder::collect(const Expr& expr, ScheduleInput& input) const {
-  if (expr.op == Op::kRead) {
-    collect(expr.access, false, input);
-  } else if (expr.op == Op::kIndex) {
-    input.all.push_back(form_of(expr.affine, statement_->loops.size(), program_.symbols.size()));
-  }
-  for (const Expr& arg : expr.args) {
-    collect(arg, input);
-  }
-}
+}  // namespace
 
 void KernelBuilder::schedule() {
   ScheduleInput input;
-  input.loops = statement_->loops;
-  for (std::uint32_t i = 0; i < input.loops.size(); ++i) {
-    input.reduce.push_back(statement_->reduces(i));
-  }
   for (const std::uint32_t id : statements_) {
-    statement_ = &program_.statements[id];
-    if (kept_[statement_->target.tensor]) {
-      collect(statement_->target, true, input);
-    }
-    collect(statement_->value, input);
+    const program::Statement& statement = program_.statements[id];
+    collect(program_, statement, statement.reduce || kept_[statement.target.tensor], input);
   }
-  statement_ = &program_.statements[statements_[0]];
-  kernel_.schedule = make_schedule(input);
+  if (statement_->reduce && original_.program != nullptr) {
+    ScheduleInput original;
+    collect(*original_.program, original_.program->statements[original_.first + statements_[0]], true,
+            original);
+    kernel_.schedule = make_schedule(input, &original);
+  } else {
+    kernel_.schedule = make_schedule(input);
+  }
   kernel_.parallel = !input.ordered;
   const Schedule& schedule = kernel_.schedule;
   present_ =

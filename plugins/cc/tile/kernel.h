@@ -25,8 +25,17 @@ namespace yoke::cc {
 constexpr std::uint8_t kRows = 1;
 constexpr std::uint8_t kColumns = 2;
 constexpr std::int64_t kTileElements = 1024;
+// Work on fewer elements runs on the launching thread: waking other threads would cost more.
+constexpr std::int64_t kParallelElements = std::int64_t{1} << 15;
 // Rows that a sum adds in its own type before it adds the block to an f64 total.
 constexpr std::int64_t kFoldRows = 64;
+
+// The program that a tile's program was cut from: statement i of the tile is its statement first + i. Sums add their
+// terms in the same order in both.
+struct Original {
+  const program::Program* program = nullptr;
+  std::uint32_t first = 0;
+};
 
 struct TileLoop {
   std::int64_t extent = 1;
@@ -51,7 +60,9 @@ struct ScheduleInput {
   std::vector<Form> streams;  // forms of the accesses; columns are the loop along which most are contiguous
   bool ordered = false;       // iterations must run in order
 };
-Schedule make_schedule(const ScheduleInput& input);
+// The order in which a reduction adds its terms depends only on its reduced loops and, with `original`, on that
+// statement.
+Schedule make_schedule(const ScheduleInput& input, const ScheduleInput* original = nullptr);
 
 // A tensor that a slot points into, at the tile's first element.
 struct Stream {
@@ -115,10 +126,18 @@ struct Instr {
   CopyFn copy = nullptr;
 };
 
+// A reduction runs in parts, which several threads may share. Sums and products of floats are always computed part by
+// part, so that the number of threads does not change the result.
 struct Reduction {
   ReduceFn fn = nullptr;
-  Reg type = Reg::kF32;       // of the values
-  Reg acc_type = Reg::kF32;   // of the accumulators
+  ReduceFn combine = nullptr;  // adds the results of parts, one per row
+  std::int64_t units = 1;      // iterations of the reduced loops, or tiles if columns are reduced
+  std::int64_t part_units = 1;
+  std::int64_t part_count = 1;
+  bool by_parts = false;     // also on one thread
+  Reg type = Reg::kF32;      // of the values
+  Reg acc_type = Reg::kF32;  // of the accumulators
+  Reg result_type = Reg::kF32;
   std::uint64_t neutral = 0;  // bytes of one accumulator
   bool by_columns = false;
   bool arg = false;
@@ -127,8 +146,10 @@ struct Reduction {
   std::uint8_t mask = 0;        // of the accumulators
   std::uint16_t value = 0;      // slots
   std::uint16_t acc = 0;
-  std::uint16_t total = 0;
+  std::uint16_t total = 0;  // of blocks, if it folds
+  std::uint16_t whole = 0;  // of parts, if it runs by parts
   std::uint16_t index = 0;
+  std::uint16_t result() const { return folds ? total : acc; }
 };
 
 struct TileKernel {
@@ -155,7 +176,8 @@ struct TileKernel {
 // Builds one kernel that runs the statements in order. Precondition: a reducing statement is the only one.
 // `kept` states for each tensor whether written values must reach memory.
 TileKernel build_tile_kernel(const program::Program& program, std::span<const std::uint32_t> statements,
-                             const std::vector<bool>& kept, const KernelTable& table);
+                             const std::vector<bool>& kept, const KernelTable& table,
+                             const Original& original = {});
 
 // A thread's working data for one kernel. Created at link time, so that a launch allocates nothing.
 struct TileState {
@@ -172,5 +194,15 @@ TileState make_state(const TileKernel& kernel);
 void run_tiles(const TileKernel& kernel, TileState& state, std::span<std::byte* const> tensors,
                std::span<const std::int64_t> symbol_values, std::byte* scratch, std::int64_t first,
                std::int64_t last);
+
+// A reduction with few targets and many terms: threads run its parts, and then add their results.
+// Returns the bytes that the results of the parts need; 0 if tiles of the target keep the threads busy.
+std::uint64_t part_byte_count(const TileKernel& kernel, int threads);
+// Runs pieces [first, last); piece i is part i % part_count of tile i / part_count.
+void run_parts(const TileKernel& kernel, TileState& state, std::span<std::byte* const> tensors,
+               std::span<const std::int64_t> symbol_values, std::byte* scratch, std::byte* parts,
+               std::int64_t first, std::int64_t last);
+void combine_parts(const TileKernel& kernel, TileState& state, std::span<std::byte* const> tensors,
+                   std::span<const std::int64_t> symbol_values, std::byte* scratch, std::byte* parts);
 
 }  // namespace yoke::cc

@@ -32,15 +32,7 @@ class Run {
 
   // Runs tiles [first, last) of the target. Its loops advance in chunks, the last one fastest.
   void tiles(int64_t first, int64_t last) {
-    int64_t rest = first;
-    for (std::size_t i = schedule_.loops.size(); i-- > 0;) {
-      const TileLoop& loop = schedule_.loops[i];
-      if (!loop.reduce) {
-        const int64_t pieces = (loop.extent + loop.chunk - 1) / loop.chunk;
-        state_.index[i] = rest % pieces * loop.chunk;
-        rest /= pieces;
-      }
-    }
+    move_to(first);
     for (int64_t tile = first; tile < last; ++tile) {
       if (kernel_.reduction) {
         reduce(*kernel_.reduction);
@@ -49,26 +41,108 @@ class Run {
         move_streams();
         execute(kernel_.body);
       }
-      step(false);
+      step();
+    }
+  }
+
+  void parts(std::byte* results, int64_t first, int64_t last) {
+    const Reduction& reduction = *kernel_.reduction;
+    for (int64_t piece = first; piece < last; ++piece) {
+      const int64_t tile = piece / reduction.part_count;
+      const int64_t part = piece % reduction.part_count;
+      move_to(tile);
+      const int64_t count = target_count(reduction);
+      accumulate(reduction, part, count);
+      const auto results_of = Results(kernel_, results, tile, count);
+      std::memcpy(results_of.values(part), state_.slots[reduction.result()],
+                  static_cast<std::size_t>(count * reg_size(reduction.result_type)));
+      if (reduction.arg) {
+        std::memcpy(results_of.index(part), state_.slots[reduction.index],
+                    static_cast<std::size_t>(count) * sizeof(int64_t));
+      }
+    }
+  }
+
+  void combine(std::byte* results) {
+    const Reduction& reduction = *kernel_.reduction;
+    for (int64_t tile = 0; tile < kernel_.tile_count; ++tile) {
+      move_to(tile);
+      const int64_t count = target_count(reduction);
+      const auto results_of = Results(kernel_, results, tile, count);
+      void* result = state_.slots[reduction.result()];
+      auto* index = static_cast<int64_t*>(state_.slots[reduction.index]);
+      fill_register(result, reduction.neutral, reduction.result_type, count);
+      if (reduction.arg) {
+        fill_register(index, 0, Reg::kI64, count);
+      }
+      reduction.combine(result, results_of.values(0), reduction.part_count, count, index, 0);
+      for (int64_t i = 0; reduction.arg && i < count; ++i) {
+        index[i] = results_of.index(index[i])[i];
+      }
+      move_streams();
+      execute(kernel_.epilogue);
     }
   }
 
  private:
-  // Advances the reduced loops, or the other ones. Returns false, with
-  // all of them back at 0, after the last tile.
-  bool step(bool reduce) {
+  // The results of the parts of one tile: `count` values per part.
+  class Results {
+   public:
+    Results(const TileKernel& kernel, std::byte* base, int64_t tile, int64_t count)
+        : row_(count * reg_size(kernel.reduction->result_type)), count_(count) {
+      const int64_t parts = kernel.reduction->part_count;
+      const int64_t room = parts * kTileElements * static_cast<int64_t>(sizeof(int64_t));
+      values_ = base + tile * room;
+      index_ = base + (kernel.tile_count + tile) * room;
+    }
+    std::byte* values(int64_t part) const { return values_ + part * row_; }
+    int64_t* index(int64_t part) const { return reinterpret_cast<int64_t*>(index_) + part * count_; }
+
+   private:
+    std::byte* values_;
+    std::byte* index_;
+    int64_t row_;
+    int64_t count_;
+  };
+
+  // Moves to a tile of the target.
+  void move_to(int64_t tile) {
     for (std::size_t i = schedule_.loops.size(); i-- > 0;) {
       const TileLoop& loop = schedule_.loops[i];
-      if (loop.reduce != reduce) {
+      if (!loop.reduce) {
+        const int64_t pieces = (loop.extent + loop.chunk - 1) / loop.chunk;
+        state_.index[i] = tile % pieces * loop.chunk;
+        tile /= pieces;
+      }
+    }
+  }
+
+  // Moves to the next tile of the target.
+  void step() {
+    for (std::size_t i = schedule_.loops.size(); i-- > 0;) {
+      const TileLoop& loop = schedule_.loops[i];
+      if (loop.reduce) {
         continue;
       }
       state_.index[i] += loop.chunk;
       if (state_.index[i] < loop.extent) {
-        return true;
+        return;
       }
       state_.index[i] = 0;
     }
-    return false;
+  }
+
+  // Moves the reduced loops to a unit of the reduction.
+  void move_to_unit(int64_t unit) {
+    for (std::size_t i = schedule_.loops.size(); i-- > 0;) {
+      const TileLoop& loop = schedule_.loops[i];
+      if (loop.reduce) {
+        const int64_t length = schedule_.columns_reduced() ? loop.chunk : 1;
+        const int64_t pieces = (loop.extent + length - 1) / length;
+        state_.index[i] = unit % pieces * length;
+        unit /= pieces;
+      }
+    }
   }
 
   int64_t length(std::int32_t loop) const {
@@ -282,13 +356,40 @@ class Run {
     kernel_.table->copy(reg_size(type))(target, &bytes, 1, n, 0, 1, 0, 0);
   }
 
-  void reduce(const Reduction& reduction) {
+  int64_t target_count(const Reduction& reduction) {
     measure();
-    const int64_t count = rows_of(reduction.mask) * columns_of(reduction.mask);
+    return rows_of(reduction.mask) * columns_of(reduction.mask);
+  }
+
+  void reduce(const Reduction& reduction) {
+    const int64_t count = target_count(reduction);
+    if (reduction.by_parts) {
+      void* whole = state_.slots[reduction.whole];
+      void* result = state_.slots[reduction.result()];
+      fill_register(whole, reduction.neutral, reduction.result_type, count);
+      for (int64_t part = 0; part < reduction.part_count; ++part) {
+        accumulate(reduction, part, count);
+        reduction.combine(whole, result, 1, count, nullptr, 0);
+      }
+      std::memcpy(result, whole, static_cast<std::size_t>(count * reg_size(reduction.result_type)));
+    } else {
+      accumulate(reduction, 0, reduction.units, count);
+    }
+    move_streams();
+    execute(kernel_.epilogue);
+  }
+
+  void accumulate(const Reduction& reduction, int64_t part, int64_t count) {
+    const int64_t first = part * reduction.part_units;
+    accumulate(reduction, first, std::min(first + reduction.part_units, reduction.units), count);
+  }
+
+  // Reduces units [first, last).
+  void accumulate(const Reduction& reduction, int64_t first, int64_t last, int64_t count) {
     void* acc = state_.slots[reduction.acc];
-    fill_register(acc, reduction.neutral, reduction.acc_type, count);
     auto* total = static_cast<double*>(state_.slots[reduction.total]);
     auto* index = static_cast<int64_t*>(state_.slots[reduction.index]);
+    fill_register(acc, reduction.neutral, reduction.acc_type, count);
     if (reduction.folds) {
       fill_register(total, 0, Reg::kF64, count);
     }
@@ -296,37 +397,32 @@ class Run {
       fill_register(index, 0, Reg::kI64, count);
     }
     const bool rows = schedule_.rows_reduced();
+    const bool columns = schedule_.columns_reduced();
     int64_t pending = 0;
-    do {
+    for (int64_t unit = first; unit < last;) {
+      move_to_unit(unit);
       measure();
+      if (rows && !columns) {
+        state_.nr = std::min(state_.nr, last - unit);
+      }
       move_streams();
       execute(kernel_.body);
+      unit += rows && !columns ? state_.nr : 1;
       // If rows and columns are both reduced, or both kept, the tile counts as a single row.
-      int64_t nr = state_.nr;
-      int64_t nc = state_.nc;
-      if (rows == schedule_.columns_reduced()) {
-        nc = nr * nc;
-        nr = 1;
+      const int64_t nr = rows == columns ? 1 : state_.nr;
+      const int64_t nc = rows == columns ? state_.nr * state_.nc : state_.nc;
+      const auto* value = static_cast<const std::byte*>(state_.slots[reduction.value]);
+      const int64_t place = reduction.arg ? reduced_index() : 0;
+      for (int64_t r = 0, count_of_rows = 0; r < nr; r += count_of_rows) {
+        count_of_rows = reduction.folds ? std::min(nr - r, kFoldRows - pending) : nr;
+        reduction.fn(acc, value + r * nc * reg_size(reduction.type), count_of_rows, nc, index, place + r);
+        pending += count_of_rows;
+        if (reduction.folds && (pending == kFoldRows || unit == last)) {
+          kernel_.table->fold(total, acc, reduction.type, count);
+          pending = 0;
+        }
       }
-      const void* value = state_.slots[reduction.value];
-      fold(reduction, acc, value, nr, nc, index);
-      pending += nr;
-      if (reduction.folds && pending >= kFoldRows) {
-        kernel_.table->fold(total, acc, reduction.type, count);
-        pending = 0;
-      }
-    } while (step(true));
-    if (reduction.folds) {
-      kernel_.table->fold(total, acc, reduction.type, count);
     }
-    move_streams();
-    execute(kernel_.epilogue);
-  }
-
-  void fold(const Reduction& reduction, void* acc, const void* value, int64_t nr, int64_t nc,
-            int64_t* index) const {
-    const int64_t first = reduction.arg ? reduced_index() : 0;
-    reduction.fn(acc, value, nr, nc, index, first);
   }
 
   int64_t reduced_index() const {
@@ -361,6 +457,31 @@ void run_tiles(const TileKernel& kernel, TileState& state, std::span<std::byte* 
   Run run(kernel, state, tensors);
   run.start(symbol_values, scratch);
   run.tiles(first, last);
+}
+
+std::uint64_t part_byte_count(const TileKernel& kernel, int threads) {
+  if (!kernel.reduction || kernel.reduction->part_count == 1 || !kernel.parallel ||
+      kernel.tile_count >= 2 * threads || threads == 1 || kernel.element_count < kParallelElements) {
+    return 0;
+  }
+  const std::int64_t slots =
+      kernel.tile_count * kernel.reduction->part_count * (kernel.reduction->arg ? 2 : 1);
+  return static_cast<std::uint64_t>(slots * kTileElements) * sizeof(std::int64_t);
+}
+
+void run_parts(const TileKernel& kernel, TileState& state, std::span<std::byte* const> tensors,
+               std::span<const std::int64_t> symbol_values, std::byte* scratch, std::byte* parts,
+               std::int64_t first, std::int64_t last) {
+  Run run(kernel, state, tensors);
+  run.start(symbol_values, scratch);
+  run.parts(parts, first, last);
+}
+
+void combine_parts(const TileKernel& kernel, TileState& state, std::span<std::byte* const> tensors,
+                   std::span<const std::int64_t> symbol_values, std::byte* scratch, std::byte* parts) {
+  Run run(kernel, state, tensors);
+  run.start(symbol_values, scratch);
+  run.combine(parts);
 }
 
 }  // namespace yoke::cc

@@ -38,10 +38,14 @@ std::int64_t stride_of(const Form& form, const Schedule& schedule, std::size_t l
 }
 
 // Picks the loop along which most accesses are contiguous, the innermost one of equals.
-std::int32_t pick_columns(const ScheduleInput& input, const Schedule& schedule) {
+// `reduced`: only among these.
+std::int32_t pick_columns(const ScheduleInput& input, const Schedule& schedule, std::optional<bool> reduced) {
   std::int32_t best = -1;
   std::int64_t best_cost = 0;
   for (std::size_t i = 0; i < schedule.loops.size(); ++i) {
+    if (schedule.loops[i].reduce != reduced.value_or(schedule.loops[i].reduce)) {
+      continue;
+    }
     std::int64_t cost = 0;
     for (const Form& form : input.streams) {
       const std::int64_t stride = std::abs(stride_of(form, schedule, i));
@@ -55,13 +59,22 @@ std::int32_t pick_columns(const ScheduleInput& input, const Schedule& schedule) 
   return best;
 }
 
-// Picks the loop that continues the columns in memory for most accesses.
+// Picks the loop that continues the columns in memory for most accesses. The order of reduced terms must not depend on
+// other loops: next to reduced columns, rows are the last other reduced loop if there is one; next to other columns,
+// they are the last reduced loop or not reduced.
 std::int32_t pick_rows(const ScheduleInput& input, const Schedule& schedule) {
   const auto columns = static_cast<std::size_t>(schedule.columns);
+  std::size_t last_reduced = schedule.loops.size();
+  while (last_reduced > 0 && (!schedule.loops[last_reduced - 1].reduce || last_reduced - 1 == columns)) {
+    --last_reduced;
+  }
+  if (schedule.columns < 0 || (schedule.columns_reduced() && last_reduced > 0)) {
+    return static_cast<std::int32_t>(last_reduced) - 1;
+  }
   std::int32_t best = -1;
   std::int64_t best_cost = 0;
   for (std::size_t i = 0; i < schedule.loops.size(); ++i) {
-    if (i == columns) {
+    if (i == columns || (schedule.loops[i].reduce && i + 1 != last_reduced)) {
       continue;
     }
     std::int64_t cost = 0;
@@ -80,7 +93,15 @@ std::int32_t pick_rows(const ScheduleInput& input, const Schedule& schedule) {
 
 }  // namespace
 
-Schedule make_schedule(const ScheduleInput& input) {
+Schedule make_schedule(const ScheduleInput& own, const ScheduleInput* original) {
+  ScheduleInput input = own;
+  std::optional<bool> reduced;
+  if (original != nullptr) {
+    input.all.insert(input.all.end(), original->all.begin(), original->all.end());
+    input.streams = original->streams;
+    input.ordered = input.ordered || original->ordered;
+    reduced = make_schedule(*original).columns_reduced();
+  }
   Schedule schedule;
   append_merged(input, false, input.ordered, schedule);
   append_merged(input, true, false, schedule);
@@ -90,16 +111,20 @@ Schedule make_schedule(const ScheduleInput& input) {
   const auto last = static_cast<std::int32_t>(schedule.loops.size()) - 1;
   // To keep the order, the tile must span the innermost loops. (A reduction visits its targets in order for
   // any columns, as long as the tile spans no target loop but the last.)
-  schedule.columns = input.ordered ? last : pick_columns(input, schedule);
-  TileLoop& columns = schedule.loops[static_cast<std::size_t>(schedule.columns)];
-  const std::int64_t pieces = (columns.extent + kTileElements - 1) / kTileElements;
-  columns.chunk = pieces == 1 ? columns.extent : ((columns.extent + pieces - 1) / pieces + 15) / 16 * 16;
-  if (columns.extent > kTileElements / 2 || schedule.loops.size() < 2) {
-    return schedule;
+  schedule.columns = input.ordered ? last : pick_columns(input, schedule, reduced);
+  std::int64_t width = 1;
+  if (schedule.columns >= 0) {
+    TileLoop& columns = schedule.loops[static_cast<std::size_t>(schedule.columns)];
+    width = columns.extent;
+    const std::int64_t pieces = (width + kTileElements - 1) / kTileElements;
+    columns.chunk = pieces == 1 ? width : ((width + pieces - 1) / pieces + 15) / 16 * 16;
+    if (width > kTileElements / 2 || schedule.loops.size() < 2) {
+      return schedule;
+    }
   }
   schedule.rows = input.ordered ? last - 1 : pick_rows(input, schedule);
   TileLoop& rows = schedule.loops[static_cast<std::size_t>(schedule.rows)];
-  rows.chunk = std::min(rows.extent, std::max<std::int64_t>(kTileElements / columns.extent, 1));
+  rows.chunk = std::min(rows.extent, std::max<std::int64_t>(kTileElements / width, 1));
   return schedule;
 }
 

@@ -31,12 +31,6 @@ const DnnlEngine& engine() {
   return shared;
 }
 
-std::shared_ptr<const CompiledProgram> compile(const Program& program, int threads,
-                                               const KernelTable* table) {
-  return std::make_shared<const CompiledProgram>(
-      compile_program(program, {&engine(), table == nullptr ? &best_kernels() : table, threads}));
-}
-
 // A workspace filled with NaN, so that reads of bytes that were never written change the results.
 struct Workspace {
   explicit Workspace(std::uint64_t byte_count) : guarded(byte_count + 64) {
@@ -91,14 +85,20 @@ double ulp_distance(Type type, double x, double y) {
   return std::fabs(x - y) / std::ldexp(1.0, std::max(exponent - 1, lowest) - digits + 1);
 }
 
-void run_on_cc(const Program& program, const std::vector<std::byte*>& arguments,
-               const std::vector<std::int64_t>& symbols, int threads, const KernelTable* table) {
-  const auto compiled = compile(program, threads, table);
+std::shared_ptr<const CompiledProgram> compile(const Program& program, int threads, const KernelTable* table,
+                                               std::int64_t tile_bytes) {
+  CompileOptions options{&engine(), table == nullptr ? &best_kernels() : table, threads};
+  options.tile_bytes = tile_bytes;
+  return std::make_shared<const CompiledProgram>(compile_program(program, options));
+}
+
+void run_on_cc(const std::shared_ptr<const CompiledProgram>& compiled,
+               const std::vector<std::byte*>& arguments, const std::vector<std::int64_t>& symbols) {
   Workspace workspace(compiled->workspace_byte_count);
   BoundProgram bound(compiled, arguments, workspace.base);
   bound.launch(symbols);
   EXPECT_TRUE(workspace.guarded.guards_are_intact()) << "out-of-bounds write to the workspace\n"
-                                                     << program::print(program);
+                                                     << program::print(compiled->program);
 }
 
 struct Launchable::Impl {
@@ -115,7 +115,7 @@ Launchable::Launchable(const Program& program) : impl_(std::make_unique<Impl>())
     std::memset(impl_->memory.back().data(), 0, impl_->memory.back().byte_count());
     arguments.push_back(impl_->memory.back().data());
   }
-  auto compiled = compile(program, 1, nullptr);
+  auto compiled = compile(program);
   impl_->workspace = std::make_unique<Workspace>(compiled->workspace_byte_count);
   impl_->bound = std::make_unique<BoundProgram>(std::move(compiled), arguments, impl_->workspace->base);
 }
@@ -125,15 +125,25 @@ void Launchable::launch() {
   impl_->bound->launch({});
 }
 
-std::vector<Guarded> run_guarded(const Program& program, const std::vector<Guarded>& start,
-                                 const std::vector<std::int64_t>& symbols, int threads,
-                                 const KernelTable& table) {
+std::vector<Guarded> start_of(const conformance::Case& one) {
+  std::vector<Guarded> start;
+  for (const std::vector<std::byte>& bytes : conformance::initial_arguments(one)) {
+    start.emplace_back(bytes.size());
+    std::memcpy(start.back().data(), bytes.data(), bytes.size());
+  }
+  return start;
+}
+
+std::vector<Guarded> run_guarded(const std::shared_ptr<const CompiledProgram>& compiled,
+                                 const std::vector<Guarded>& start,
+                                 const std::vector<std::int64_t>& symbols) {
+  const Program& program = compiled->program;
   std::vector<Guarded> got = start;
   std::vector<std::byte*> arguments;
   for (Guarded& memory : got) {
     arguments.push_back(memory.data());
   }
-  run_on_cc(program, arguments, symbols, threads, &table);
+  run_on_cc(compiled, arguments, symbols);
   const std::vector<std::uint32_t> ids = program.arguments();
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const Tensor& tensor = program.tensors[ids[i]];
@@ -157,18 +167,15 @@ void check_launch(const conformance::Case& one, const std::vector<std::int64_t>&
                   const KernelTable& table) {
   SCOPED_TRACE("seed " + std::to_string(one.seed) + ", kernels " + table.name + ", threads " +
                std::to_string(threads) + "\n" + program::print(one.program));
-  std::vector<Guarded> start;
-  for (const std::vector<std::byte>& bytes : conformance::initial_arguments(one)) {
-    start.emplace_back(bytes.size());
-    std::memcpy(start.back().data(), bytes.data(), bytes.size());
-  }
-  const std::vector<Guarded> got = run_guarded(one.program, start, symbols, threads, table);
+  const std::vector<Guarded> start = start_of(one);
+  const auto compiled = compile(one.program, threads, &table);
+  const std::vector<Guarded> got = run_guarded(compiled, start, symbols);
   conformance::Contents bytes;
   for (const Guarded& each : got) {
     bytes.emplace_back(each.data(), each.data() + each.byte_count());
   }
   EXPECT_EQ(conformance::compare_results(one, symbols, bytes), "");
-  EXPECT_TRUE(same_bytes(got, run_guarded(one.program, start, symbols, threads, table)))
+  EXPECT_TRUE(same_bytes(got, run_guarded(compiled, start, symbols)))
       << "the second run wrote different bits";
 }
 
@@ -184,7 +191,7 @@ void expect_like_reference(std::string_view text, std::uint64_t seed, const Data
 
 std::vector<std::string> notes_of(std::string_view text) {
   std::vector<std::string> notes;
-  const auto compiled = compile(read(text), 1, nullptr);
+  const auto compiled = compile(read(text));
   for (const Note& note : compiled->notes) {
     notes.push_back(note.reason);
   }

@@ -53,15 +53,25 @@ void expect_like_reference(std::string_view text, std::uint64_t seed, const Data
 // Returns how cc runs each statement.
 std::vector<std::string> notes_of(std::string_view text);
 
+// The compiled program; null `table`: the best kernels.
+std::shared_ptr<const CompiledProgram> compile(const program::Program& program, int threads = 1,
+                                               const KernelTable* table = nullptr,
+                                               std::int64_t tile_bytes = CompileOptions{}.tile_bytes);
+
 // Runs the program on cc with these arguments. Checks that it stays within its workspace.
-void run_on_cc(const program::Program& program, const std::vector<std::byte*>& arguments,
-               const std::vector<std::int64_t>& symbols, int threads = 1, const KernelTable* table = nullptr);
+void run_on_cc(const std::shared_ptr<const CompiledProgram>& compiled,
+               const std::vector<std::byte*>& arguments, const std::vector<std::int64_t>& symbols);
+inline void run_on_cc(const program::Program& program, const std::vector<std::byte*>& arguments,
+                      const std::vector<std::int64_t>& symbols) {
+  run_on_cc(compile(program), arguments, symbols);
+}
 
 // As above, with arguments between guard bytes. Checks that guards and
 // inputs are unchanged. Returns the arguments.
-std::vector<Guarded> run_guarded(const program::Program& program, const std::vector<Guarded>& start,
-                                 const std::vector<std::int64_t>& symbols, int threads,
-                                 const KernelTable& table);
+std::vector<Guarded> run_guarded(const std::shared_ptr<const CompiledProgram>& compiled,
+                                 const std::vector<Guarded>& start, const std::vector<std::int64_t>& symbols);
+// The contents of the arguments before a launch.
+std::vector<Guarded> start_of(const conformance::Case& one);
 bool same_bytes(const std::vector<Guarded>& a, const std::vector<Guarded>& b);
 
 // A program linked to its own zeroed memory.

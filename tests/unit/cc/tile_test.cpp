@@ -141,7 +141,7 @@ TEST(GroupTest, ResultsHaveTheSameBitsForAnyThreadCount) {
     for (std::vector<float>& values : out) {
       arguments.push_back(reinterpret_cast<std::byte*>(values.data()));
     }
-    run_on_cc(p, arguments, {}, threads);
+    run_on_cc(compile(p, threads), arguments, {});
     if (first.empty()) {
       first = out;
     }

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/cc/region_test.cpp: regions run tile by tile, and reductions divided over threads.
+#include <gtest/gtest.h>
+#include <yoke/program/text.h>
+
+#include <algorithm>
+
+#include "corpus.h"
+#include "generator.h"
+#include "harness.h"
+
+namespace yoke::cc::test {
+namespace {
+
+constexpr std::int64_t kSmallTiles = 64;  // bytes: one iteration per tile, unless products need more rows
+
+conformance::Case case_of(const std::string& text) {
+  conformance::Case one;
+  one.seed = 5;
+  one.program = read(text);
+  one.data.assign(one.program.tensors.size(), {conformance::DataKind::kUniform, 1, -1});
+  return one;
+}
+
+bool has_note(const CompiledProgram& compiled, const std::string& part) {
+  return std::any_of(compiled.notes.begin(), compiled.notes.end(),
+                     [&](const Note& note) { return note.reason.find(part) != std::string::npos; });
+}
+
+// Checks that the tiles write the same bits as the statements one by one.
+void expect_same_bits(const conformance::Case& one, const std::vector<std::int64_t>& symbols,
+                      std::int64_t tile_bytes, int threads = 1) {
+  const auto whole = compile(one.program, 1, nullptr, 0);
+  const auto tiles = compile(one.program, threads, nullptr, tile_bytes);
+  ASSERT_TRUE(has_note(*tiles, "tile by tile"));
+  const std::vector<Guarded> start = start_of(one);
+  EXPECT_TRUE(same_bytes(run_guarded(whole, start, symbols), run_guarded(tiles, start, symbols)))
+      << program::print(one.program) << "\nin tiles of " << tile_bytes << " bytes, " << threads << " threads";
+}
+
+// How many launches of the case were compared: none if no region is cut, or if a product is, because products may add
+// their terms in another order.
+int compare_with_statements(const conformance::Case& one) {
+  int count = 0;
+  for (const std::int64_t tile_bytes : {kSmallTiles, std::int64_t{700}, std::int64_t{5000}}) {
+    const auto tiles = compile(one.program, 1, nullptr, tile_bytes);
+    if (!has_note(*tiles, "tile by tile") || has_note(*tiles, "oneDNN")) {
+      continue;
+    }
+    for (const std::vector<std::int64_t>& symbols : one.launches) {
+      expect_same_bits(one, symbols, tile_bytes);
+      ++count;
+    }
+  }
+  return count;
+}
+
+TEST(RegionTest, TilesOfRandomRegionsWriteTheBitsOfTheStatementsOneByOne) {
+  int compared = 0;
+  for (std::uint64_t index = 0; index < 3000 && !HasFailure(); ++index) {
+    SCOPED_TRACE("program " + std::to_string(index));
+    const conformance::Case one = conformance::generate_case(11, index);
+    const auto names_loops = [](const program::Hint& hint) { return !hint.loops.empty(); };
+    if (std::any_of(one.program.hints.begin(), one.program.hints.end(), names_loops)) {
+      compared += compare_with_statements(one);
+    }
+  }
+  EXPECT_GT(compared, 300);
+}
+
+const std::string kNorms = R"(
+  arg x : f32[R, 300] in
+  arg gamma : f32[300] in
+  arg g : f32[R, 300] in
+  arg y : f32[R, 300] out
+  arg dx : f32[R, 300] out
+  arg dgamma : f32[300] out
+  arg dbeta : f32[300] out
+  temp top : f32[R]
+  temp e : f32[R, 300]
+  temp s : f32[R]
+  temp h : f32[R, 300]
+  temp u : f32[R, 300]
+  temp mu : f32[R]
+  @fused[n] {
+    top[n] = max[d] x[n, d]
+    e[n, d] = exp(x[n, d] - top[n])
+    s[n] = sum[d] e[n, d]
+    h[n, d] = e[n, d] / s[n]
+    y[n, d] = h[n, d] * gamma[d]
+    u[n, d] = g[n, d] * gamma[d]
+    mu[n] = sum[d] u[n, d] * h[n, d]
+    dx[n, d] = h[n, d] * (u[n, d] - mu[n])
+  }
+  dgamma[d] = sum[n] g[n, d] * h[n, d]
+  dbeta[d] = sum[n] g[n, d]
+)";
+
+std::string norms(int rows) {
+  std::string text = kNorms;
+  for (std::size_t at = 0; (at = text.find("[R", at)) != std::string::npos;) {
+    text.replace(at + 1, 1, std::to_string(rows));
+  }
+  return text_of(text);
+}
+
+TEST(RegionTest, LastTileMayBeShorterAndThreadsShareTiles) {
+  const conformance::Case one = case_of(norms(1009));  // a prime: no tile divides the rows
+  expect_like_reference(norms(1009), 3, {conformance::DataKind::kUniform, {}, 2});
+  for (const int threads : {1, 2, 3, 4}) {
+    expect_same_bits(one, {}, CompileOptions{}.tile_bytes, threads);
+    expect_same_bits(one, {}, 20000, threads);
+  }
+}
+
+TEST(RegionTest, TemporariesOfATileTakeNoMemoryOfTheirFullSize) {
+  const program::Program program = read(norms(2000));  // h is needed after the region: 2.4 MB
+  EXPECT_GT(compile(program, 1, nullptr, 0)->workspace_byte_count, 3 * 2400000U);
+  EXPECT_LT(compile(program)->workspace_byte_count, 2400000U + 300000U);
+}
+
+TEST(RegionTest, ProductWithBiasAndReluRunsInTiles) {
+  const std::string text = text_of(R"(
+  arg x : f32[2000, 64] in
+  arg w : f32[48, 64] in
+  arg b : f32[48] in
+  arg y : f32[2000, 48] out
+  temp z : f32[2000, 48]
+  @fused[n, o] {
+    z[n, o] = sum[i] x[n, i] * w[o, i]
+    z[n, o] = z[n, o] + b[o]
+    y[n, o] = max(z[n, o], 0)
+  }
+)");
+  expect_like_reference(text, 3);
+  expect_like_reference(text, 4, {conformance::DataKind::kUniform, {}, 2});
+  const auto compiled = compile(read(text));
+  EXPECT_TRUE(has_note(*compiled, "tile by tile"));
+  EXPECT_TRUE(has_note(*compiled, "bias of the preceding oneDNN matmul"));
+  EXPECT_LT(compiled->workspace_byte_count, 2000U * 48 * 4);
+}
+
+TEST(RegionTest, LargeWeightsAreNotPackedAgainForEveryTile) {
+  const std::string text = text_of(R"(
+  arg x : f32[400, 784] in
+  arg w : f32[500, 784] in
+  arg y : f32[400, 500] out
+  temp z : f32[400, 500]
+  @fused[n, o] {
+    z[n, o] = sum[i] x[n, i] * w[o, i]
+    y[n, o] = max(z[n, o], 0)
+  }
+)");
+  EXPECT_FALSE(has_note(*compile(read(text)), "tile by tile"));
+}
+
+TEST(RegionTest, AttentionScoresRunHeadByHead) {
+  const std::string text = text_of(R"(
+  arg q : f32[4, 96, 32] in
+  arg k : f32[4, 96, 32] in
+  arg v : f32[4, 96, 32] in
+  arg o : f32[4, 96, 32] out
+  temp s : f32[4, 96, 96]
+  temp top : f32[4, 96]
+  temp total : f32[4, 96]
+  @fused[h, i] {
+    s[h, i, j] = sum[d] q[h, i, d] * k[h, j, d]
+    s[h, i, j] = select(j <= i, s[h, i, j], -inf)
+    top[h, i] = max[j] s[h, i, j]
+    s[h, i, j] = exp(s[h, i, j] - top[h, i])
+    total[h, i] = sum[j] s[h, i, j]
+    s[h, i, j] = s[h, i, j] / total[h, i]
+    o[h, i, d] = sum[j] s[h, i, j] * v[h, j, d]
+  }
+)");
+  expect_like_reference(text, 9);
+  expect_like_reference(text, 9, {conformance::DataKind::kUniform, {}, 2});
+  const auto compiled = compile(read(text));
+  EXPECT_TRUE(has_note(*compiled, "tile by tile"));
+  EXPECT_LT(compiled->workspace_byte_count, 4U * 96 * 96 * 4);
+}
+
+TEST(RegionTest, RegionInARepeatBlockUsesItsVariable) {
+  const std::string text = text_of(R"(
+  arg x : f32[6, 40, 30] in
+  arg h : f32[7, 40, 30] out
+  temp a : f32[40, 30]
+  temp s : f32[40]
+  h[0, n, d] = 0
+  repeat t in 0..6 {
+    @fused[n] {
+      a[n, d] = tanh(x[t, n, d] + h[t, n, d])
+      s[n] = sum[d] a[n, d]
+      h[t + 1, n, d] = a[n, d] * f32(t) - s[n]
+    }
+  }
+)");
+  const conformance::Case one = case_of(text);
+  expect_same_bits(one, {}, kSmallTiles);
+  expect_same_bits(one, {}, 3000);
+}
+
+TEST(RegionTest, ATemporaryThatCarriesValuesBetweenRoundsKeepsItsSize) {
+  expect_same_bits(case_of(text_of(R"(
+  arg x : f32[5, 20] in
+  arg y : f32[20] out
+  temp c : f32[20]
+  temp m : f32[20]
+  c[n] = 0
+  repeat t in 0..5 {
+    @fused[n] {
+      m[n] = max[k:5] x[k, n]
+      c[n] = c[n] * 0.5 + x[t, n] * m[n]
+    }
+  }
+  y[n] = c[n]
+)")),
+                   {}, kSmallTiles);
+}
+
+TEST(RegionTest, ValuesOfCutLoopsAreThoseOfTheWholeRegion) {
+  expect_same_bits(case_of(text_of(R"(
+  arg x : f32[9, 11, 6] in
+  arg y : i64[9, 11] out
+  arg z : f32[9, 11, 6] out
+  temp m : i64[9, 11]
+  @fused[a, b] {
+    m[a, b] = argmax[k] x[a, b, k]
+    y[a, b] = m[a, b] + 100 * a + b
+    z[a, b, k] = (x[a - 1, b, k] else 0) + (x[(a + b) / 2, b, k] else 7) + f32(a * k)
+  }
+)")),
+                   {}, kSmallTiles);
+}
+
+// Sums over many terms with few targets, in each order of loops in memory.
+const std::string kReductions = R"(
+  arg x : f32[3000, 70] in
+  arg w : f32[70, 3000] in
+  arg d : f64[40000] in
+  arg i : i32[50000] in
+  arg whole : f32[] out
+  arg columns : f32[70] out
+  arg rows : f32[70] out
+  arg both : f32[] inout
+  arg product : f64[] out
+  arg top : f32[70] out
+  arg place : i64[] out
+  arg places : i32[70] out
+  arg found : bool[] out
+  arg count : i32[] out
+  whole[] = sum[n, k] x[n, k]
+  columns[k] = sum[n] x[n, k]
+  rows[k] = sum[n] w[k, n] * x[n, k]
+  both[] += sum[k, n] x[n, k] * w[k, n]
+  product[] = prod[n] d[n]
+  top[k] = max[n] x[n, k]
+  place[] = argmax[n] d[n]
+  places[k] = argmin[n] x[n, k]
+  found[] = any[n] i[n] == 77
+  count[] = sum[n] i[n]
+)";
+
+TEST(ReductionTest, ResultsHaveTheSameBitsForAnyNumberOfThreads) {
+  expect_like_reference(text_of(kReductions), 1, {conformance::DataKind::kUnit, {}, 3});
+  const conformance::Case one = case_of(text_of(kReductions));
+  const std::vector<Guarded> start = start_of(one);
+  const auto serial = compile(one.program, 1);
+  const std::vector<Guarded> expected = run_guarded(serial, start, {});
+  for (const int threads : {2, 3, 4}) {
+    const auto compiled = compile(one.program, threads);
+    EXPECT_GE(compiled->workspace_byte_count, serial->workspace_byte_count + 10000)
+        << "nothing runs in parts";
+    EXPECT_TRUE(same_bytes(expected, run_guarded(compiled, start, {}))) << threads << " threads";
+  }
+}
+
+TEST(ReductionTest, OrderOfTermsDoesNotDependOnTheTile) {
+  // The tiles hold one to 90 targets; the sums run along rows, along columns, and over two loops.
+  const conformance::Case one = case_of(text_of(R"(
+  arg x : f32[700, 90] in
+  arg v : f32[90, 700] in
+  arg u : f32[90, 30, 30] in
+  arg a : f32[90] out
+  arg b : f32[90] out
+  arg c : f32[90] out
+  arg d : f32[90] out
+  temp t : f32[30, 90, 30]
+  @fused[k] {
+    a[k] = sum[n] x[n, k]
+    b[k] = sum[n] v[k, n]
+    t[i, k, j] = u[k, i, j] * v[k, i]
+    c[k] = sum[i, j] t[i, k, j]
+    d[k] = prod[j, i] (1 + 0.01 * u[k, i, j])
+  }
+)"));
+  for (const std::int64_t tile_bytes : {64, 5000, 20000, 60000, 200000}) {
+    expect_same_bits(one, {}, tile_bytes);
+    expect_same_bits(one, {}, tile_bytes, 2);
+  }
+}
+
+}  // namespace
+}  // namespace yoke::cc::test
