@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "groups.h"
+#include "program/corpus.h"
 #include "program/mutate.h"
 #include "program/run/batch.h"
 #include "program/run/random_programs.h"
@@ -239,12 +240,40 @@ void fingerprints_differ(Kit& kit) {
   check(plain == fingerprint(type, "x[i] + 1"), "the same program has two fingerprints");
 }
 
+// Sums of many numbers with all bits of their type, so that the order of summation shows in the result.
+constexpr std::string_view kSums[] = {
+    "arg y : f32[64] out\n  y[i] = sum[k] x[i, k]\n",
+    "arg y : f32[300] out\n  y[k] = sum[i] x[i, k]\n",
+    "arg y : f32[] out\n  y[] = sum[i, k] x[i, k]\n",
+    "arg w : f32[300, 5] in\n  arg y : f32[64, 5] out\n  y[i, j] = sum[k] x[i, k] * w[k, j]\n",
+    "arg y : f32[64] out\n  y[i] = sum:f64[k] exp(f64(x[i, k]))\n",
+    "arg bin : i32[64] in  # below 4\n  arg y : f32[4] inout\n  y[bin[i]] += sum[k] x[i, k]\n"};
+
+std::vector<Case> inexact_sums(Device& device) {
+  std::vector<Case> cases;
+  for (const std::string_view sum : kSums) {
+    Case one = corpus_case(text("yoke.program 1\nprogram total() {\n  arg x : f32[64, 300] in\n  ", sum, "}\n"),
+                           device.kit().settings().seed);
+    for (Data& data : one.data) {
+      data.kind = data.kind == DataKind::kDyadic ? DataKind::kUniform : data.kind;
+    }
+    one.program.name += std::to_string(cases.size());
+    cases.push_back(std::move(one));
+  }
+  return cases;
+}
+
 // A deterministic entry must have the same results, bit for bit, in
 // every launch, link, memory layout and stream.
 void deterministic_entries(Kit& kit) {
   Device& device = kit.device();
   device.plugin().table<yoke_program_api>();
-  const std::vector<Case> cases = supported_cases(device, 32);
+  std::vector<Case> cases = supported_cases(device, 32);
+  const std::vector<Case> sums = inexact_sums(device);
+  Tally tally;
+  for (const std::size_t number : BatchRunner(device).supported(sums, tally)) {
+    cases.push_back(sums[number]);
+  }
   const Code code = compile(device, text_of(cases));
   const std::optional<Stream> stream = stream_if_any(device);
   Arena::Pool pool;
