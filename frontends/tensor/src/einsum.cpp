@@ -224,6 +224,9 @@ class Labels {
   std::vector<Tensor> owners_;
 };
 
+// The best order of the products is searched among all subsets of the operands.
+constexpr std::size_t kMaxOperands = 12;
+
 Tensor einsum_of(std::string_view spec, std::vector<Tensor> args) {
   const Spec parsed = Parser(spec).parse();
   if (parsed.operands.size() != args.size()) {
@@ -238,6 +241,10 @@ Tensor einsum_of(std::string_view spec, std::vector<Tensor> args) {
                    " is " + std::string(program::type_name(arg.type())) +
                    "; all operands must have the same numeric type");
     }
+  }
+  if (args.size() > kMaxOperands) {
+    detail::fail(parsed.text + ": " + std::to_string(args.size()) + " operands; the limit is " +
+                 std::to_string(kMaxOperands) + ", multiply some of them first");
   }
   Labels labels(parsed, args);
   std::vector<std::vector<int>> of_args;
@@ -256,14 +263,8 @@ Tensor einsum_of(std::string_view spec, std::vector<Tensor> args) {
 
 }  // namespace
 
-Tensor einsum(std::string_view spec, const Tensor& a) {
-  return einsum_of(spec, {a});
-}
-Tensor einsum(std::string_view spec, const Tensor& a, const Tensor& b) {
-  return einsum_of(spec, {a, b});
-}
-Tensor einsum(std::string_view spec, const Tensor& a, const Tensor& b, const Tensor& c) {
-  return einsum_of(spec, {a, b, c});
+Tensor einsum(std::string_view spec, const std::vector<Tensor>& operands) {
+  return einsum_of(spec, operands);
 }
 Tensor matmul(const Tensor& a, const Tensor& b) {
   return einsum_of("... i k; ... k j => ... i j", {a, b});

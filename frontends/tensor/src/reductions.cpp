@@ -4,6 +4,7 @@
 #include <yoke/ops.h>
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -48,6 +49,12 @@ struct Operands {
 
   bool has(int label) const {
     return std::any_of(labels.begin(), labels.end(), [&](const auto& own) { return contains(own, label); });
+  }
+  // Whether there are labels to sum over.
+  bool sums(const std::vector<int>& kept) const {
+    return std::any_of(labels.begin(), labels.end(), [&](const auto& own) {
+      return std::any_of(own.begin(), own.end(), [&](int label) { return !contains(kept, label); });
+    });
   }
 };
 
@@ -122,6 +129,87 @@ Tensor sum_of_products(const Operands& operands, const std::vector<int>& kept, c
   return finish(std::move(node));
 }
 
+// Cuts a sum of products of more than two operands into products of pairs, with as few multiplications as
+// possible: the best of all orders, found by dynamic programming over subsets of the operands.
+class PairwiseOrder {
+ public:
+  PairwiseOrder(const Operands& operands, const std::vector<int>& kept, const Dims& extents)
+      : operands_(operands), kept_(kept), extents_(extents), best_(std::size_t{1} << operands.args.size()) {
+    for (std::size_t set = 1; set < best_.size(); ++set) {
+      Best& best = best_[set];
+      best.labels = labels_of(set);
+      for (std::size_t part = (set - 1) & set; part > set - part; part = (part - 1) & set) {
+        const Best& one = best_[part];
+        const Best& other = best_[set - part];
+        double cost = one.cost + other.cost + 1;
+        double size = 1;
+        for (const int label : one.labels) {
+          size *= extent(label);
+        }
+        for (const int label : other.labels) {
+          size *= contains(one.labels, label) ? 1 : extent(label);
+        }
+        cost += size;
+        if (best.part == 0 || cost < best.cost) {
+          best.cost = cost;
+          best.part = part;
+        }
+      }
+    }
+  }
+
+  Tensor build() const { return build(best_.size() - 1); }
+
+ private:
+  struct Best {
+    double cost = 0;
+    std::size_t part = 0;     // the second factor of the last product; 0: a single operand
+    std::vector<int> labels;  // of the result
+  };
+
+  double extent(int label) const { return static_cast<double>(extents_[static_cast<std::size_t>(label)]); }
+
+  // The labels that remain when the operands of the set are multiplied and summed.
+  std::vector<int> labels_of(std::size_t set) const {
+    if (set + 1 == best_.size()) {
+      return kept_;
+    }
+    std::vector<int> labels;
+    for (std::size_t i = 0; i < operands_.labels.size(); ++i) {
+      for (const int label : operands_.labels[i]) {
+        bool stays = contains(kept_, label);
+        for (std::size_t other = 0; other < operands_.labels.size(); ++other) {
+          stays = stays || ((set >> other & 1) == 0 && contains(operands_.labels[other], label));
+        }
+        if ((set >> i & 1) != 0 && stays && !contains(labels, label)) {
+          labels.push_back(label);
+        }
+      }
+    }
+    return labels;
+  }
+
+  Tensor build(std::size_t set) const {
+    const Best& best = best_[set];
+    Operands now;
+    now.type = operands_.type;
+    if (best.part == 0) {
+      const auto i = static_cast<std::size_t>(std::countr_zero(set));
+      now.args = {operands_.args[i]};
+      now.labels = {operands_.labels[i]};
+    } else {
+      now.args = {build(set - best.part), build(best.part)};
+      now.labels = {best_[set - best.part].labels, best_[best.part].labels};
+    }
+    return sum_of_products(now, best.labels, extents_);
+  }
+
+  const Operands& operands_;
+  const std::vector<int>& kept_;
+  const Dims& extents_;
+  std::vector<Best> best_;  // by set of operands
+};
+
 }  // namespace
 
 Tensor contract(std::vector<Tensor> args, std::vector<std::vector<int>> labels, const std::vector<int>& out,
@@ -142,7 +230,9 @@ Tensor contract(std::vector<Tensor> args, std::vector<std::vector<int>> labels, 
       axes.push_back(static_cast<int>(k));
     }
   }
-  Tensor result = sum_of_products(operands, kept, extents);
+  Tensor result = operands.sums(kept) && operands.args.size() > 1
+                      ? PairwiseOrder(operands, kept, extents).build()
+                      : sum_of_products(operands, kept, extents);
   if (operands.factor != 1) {
     result = result * (program::is_float(operands.type)
                            ? constant(operands.type, operands.factor)

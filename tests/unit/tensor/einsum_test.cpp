@@ -95,6 +95,94 @@ TEST(EinsumTest, ThreeOperands) {
             (Values{78, 177}));
 }
 
+// The sum over all indices of the product, as einsum is defined.
+Values by_definition(const std::vector<std::string>& operands, const std::string& result,
+                     const std::vector<Tensor>& args, const std::string& letters, const Dims& extents) {
+  const auto place = [&](const std::string& indices, const Dims& at) {
+    std::size_t number = 0;
+    for (const char letter : indices) {
+      const std::size_t i = letters.find(letter);
+      number = number * extents[i] + at[i];
+    }
+    return number;
+  };
+  std::vector<Values> numbers;
+  for (const Tensor& arg : args) {
+    numbers.push_back(values<double>(arg));
+  }
+  Dims last = extents;
+  for (auto& extent : last) {
+    --extent;
+  }
+  Values sums(place(result, last) + 1);
+  for (Dims at(extents.size());;) {
+    double product = 1;
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      product *= numbers[i][place(operands[i], at)];
+    }
+    sums[place(result, at)] += product;
+    std::size_t next = extents.size();
+    while (next > 0 && at[next - 1] == last[next - 1]) {
+      at[--next] = 0;
+    }
+    if (next == 0) {
+      return sums;
+    }
+    ++at[next - 1];
+  }
+}
+
+TEST(EinsumTest, ManyOperandsEqualTheDefinition) {
+  const std::string letters = "abcde";
+  const Dims extents = {2, 3, 2, 1, 4};
+  const std::vector<std::vector<std::string>> specs = {
+      {"ab", "bc", "ce", "ae"}, {"ab", "bcd", "ce", "e", "da"}, {"a", "b", "c"}, {"abe", "e", "e", "cb"}};
+  for (const std::vector<std::string>& operands : specs) {
+    for (const std::string result : {"a", "", "ea", "bc"}) {
+      std::string all;
+      std::vector<Tensor> args;
+      for (const std::string& operand : operands) {
+        Dims dims;
+        for (const char letter : operand) {
+          dims.push_back(extents[letters.find(letter)]);
+        }
+        args.push_back(counting(dims, static_cast<double>(args.size())));
+        all += (all.empty() ? "" : ",") + operand;
+      }
+      if (result.find_first_not_of(all) != std::string::npos) {
+        continue;
+      }
+      Dims used = extents;
+      for (std::size_t i = 0; i < letters.size(); ++i) {
+        used[i] = all.find(letters[i]) == std::string::npos ? 1 : extents[i];
+      }
+      EXPECT_EQ(values<double>(einsum(all + "->" + result, args)),
+                by_definition(operands, result, args, letters, used))
+          << all << "->" << result;
+    }
+  }
+}
+
+TEST(EinsumTest, OperandsAreMultipliedInPairsInTheCheapestOrder) {
+  const auto statements_of = [](const std::vector<Dims>& dims) {
+    const auto leaf = [&](std::size_t i) {
+      return placeholder(std::string(1, "xyz"[i]), Type::kF32, dims[i]);
+    };
+    return testing::text_of(einsum("ab,bc,cd->ad", leaf(0), leaf(1), leaf(2)));
+  };
+  const std::string left = statements_of({{2, 50}, {50, 50}, {50, 50}});
+  EXPECT_NE(left.find("sum[k] x[i, k] * y_2[k, j]"), std::string::npos) << left;
+  const std::string right = statements_of({{50, 50}, {50, 50}, {50, 2}});
+  EXPECT_NE(right.find("sum[k] y_2[i, k] * z[k, j]"), std::string::npos) << right;
+  EXPECT_THROW(einsum("a,a,a,a,a,a,a,a,a,a,a,a,a->a", std::vector<Tensor>(13, counting({2}))), Error);
+}
+
+TEST(EinsumTest, IndexOfOneOperandIsSummedFirst) {
+  const std::string text = testing::text_of(
+      einsum("ab,bc->c", placeholder("x", Type::kF32, {4, 5}), placeholder("y", Type::kF32, {5, 6})));
+  EXPECT_NE(text.find("sum[j] x[j, i]"), std::string::npos) << text;
+}
+
 TEST(EinsumTest, ConstantOperandsScaleTheSum) {
   EXPECT_EQ(values<double>(einsum("a b; a b => a", counting({2, 3}), full(Type::kF64, {2, 3}, 2))),
             (Values{12, 30}));

@@ -11,6 +11,7 @@
 
 #include <yoke/tensor.h>
 
+#include <concepts>
 #include <cstdint>
 #include <string_view>
 #include <type_traits>
@@ -68,9 +69,12 @@ Tensor argmin(const Tensor& x, int axis = -1, bool keep_dims = false);
 //     separates operands. A specification with `=>` or `;` is in this notation.
 // Indices that are missing in the result are summed over. An index that occurs twice in an operand selects
 // its diagonal. `...` stands for any further axes, aligned at the last one and broadcast.
-Tensor einsum(std::string_view spec, const Tensor& a);
-Tensor einsum(std::string_view spec, const Tensor& a, const Tensor& b);
-Tensor einsum(std::string_view spec, const Tensor& a, const Tensor& b, const Tensor& c);
+// Up to 12 operands; they are multiplied in pairs, in the order that needs the fewest multiplications.
+Tensor einsum(std::string_view spec, const std::vector<Tensor>& operands);
+template <std::convertible_to<Tensor>... Tensors>
+Tensor einsum(std::string_view spec, const Tensors&... operands) {
+  return einsum(spec, std::vector<Tensor>{operands...});
+}
 Tensor matmul(const Tensor& a, const Tensor& b);  // "...ik,...kj->...ij"
 
 // Shape operations. They are index arithmetic in the program and
