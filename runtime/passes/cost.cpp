@@ -127,6 +127,23 @@ bool is_contraction(const Statement& statement) {
   return a.op == Op::kRead && b.op == Op::kRead && loops_of(a.access, count) != loops_of(b.access, count);
 }
 
+bool is_matrix_product(const Statement& statement) {
+  if (!is_contraction(statement)) {
+    return false;
+  }
+  const std::vector<Expr>& factors = without_guard(statement.value).args;
+  const std::size_t count = statement.loops.size();
+  const std::vector<bool> a = loops_of(without_casts(factors[0]).access, count);
+  const std::vector<bool> b = loops_of(without_casts(factors[1]).access, count);
+  bool only_a = false;
+  bool only_b = false;
+  for (std::size_t i = 0; i < count; ++i) {
+    only_a = only_a || (a[i] && !b[i]);
+    only_b = only_b || (b[i] && !a[i]);
+  }
+  return only_a && only_b;
+}
+
 bool keeps_loops(const Statement& before, const Statement& after) {
   for (std::uint32_t loop = 0; loop < before.loops.size(); ++loop) {
     if (mentions(before.target, loop) && !mentions(after.target, loop)) {

@@ -43,6 +43,9 @@ bool keeps_loops(const Statement& before, const Statement& after);
 // nothing.
 bool is_contraction(const Statement& statement);
 
+// Whether both operands of the contraction have a loop that the other one lacks.
+bool is_matrix_product(const Statement& statement);
+
 // Whether `after` is still a contraction with plain operands and all the loops that the product needs.
 bool stays_contraction(const Statement& before, const Statement& after);
 

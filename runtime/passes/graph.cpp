@@ -112,6 +112,11 @@ void Graph::rename(std::uint32_t from, std::uint32_t to) {
   }
 }
 
+std::int32_t Graph::add_hint(program::Hint hint) {
+  program_.hints.push_back(std::move(hint));
+  return static_cast<std::int32_t>(program_.hints.size()) - 1;
+}
+
 void Graph::reorder(const Places& order) {
   std::vector<Statement> ordered;
   ordered.reserve(order.size());

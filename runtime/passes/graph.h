@@ -79,6 +79,8 @@ class Graph {
   void refresh(Place i) { update(i, at(i).target.tensor); }
   // Replaces every use of `from` by one of `to`.
   void rename(std::uint32_t from, std::uint32_t to);
+  // Returns the number of a new hint. finish() numbers hints in the order of the statements.
+  std::int32_t add_hint(program::Hint hint);
   // Puts the statements into this order. Afterwards only finish() may be called.
   void reorder(const Places& order);
   // Removes the removed statements, hints without statements, and unused temporaries from the program.
@@ -106,5 +108,6 @@ bool fuse_in(Graph& graph);
 bool schedule_in(Graph& graph);
 bool recompute_in(Graph& graph);
 bool share_in(Graph& graph);
+bool form_regions_in(Graph& graph);
 
 }  // namespace yoke::passes

@@ -25,6 +25,7 @@ constexpr Pass kFuse = {fuse_in, "fuse"};
 constexpr Pass kRecompute = {recompute_in, "recompute"};
 constexpr Pass kShare = {share_in, "share"};
 constexpr Pass kSchedule = {schedule_in, "schedule"};
+constexpr Pass kRegions = {form_regions_in, "form_regions"};
 
 // Applies the pass to `graph`, which is built if it is empty, and emptied if the program changes.
 bool run(const Pass& pass, Program& program, Report& report, std::optional<Graph>& graph,
@@ -55,10 +56,27 @@ Program once(const Pass& pass, Program program) {
   return program;
 }
 
+// Regions belong to the passes, which form them again in the end. Other hints stay.
+void dissolve_regions(Program& program) {
+  for (Statement& statement : program.statements) {
+    if (statement.hint >= 0 && program.hints[static_cast<std::size_t>(statement.hint)].name == "fused") {
+      statement.hint = -1;
+    }
+  }
+  remove_statements(program, std::vector<bool>(program.statements.size(), false));  // numbers the hints
+}
+
 std::vector<std::uint32_t> final_after(const Program& program) {
+  const std::vector<Statement>& statements = program.statements;
+  const auto count = static_cast<std::uint32_t>(statements.size());
   std::vector<std::uint32_t> last(program.tensors.size(), 0);
-  for (std::uint32_t i = 0; i < program.statements.size(); ++i) {
-    last[program.statements[i].target.tensor] = i + 1;
+  std::uint32_t end = count;  // of the group: the statements before may run again until then
+  for (std::uint32_t i = count; i-- > 0;) {
+    const Statement& one = statements[i];
+    const bool continues = i + 1 < count && ((one.hint >= 0 && one.hint == statements[i + 1].hint) ||
+                                             (one.repeat >= 0 && one.repeat == statements[i + 1].repeat));
+    end = continues ? end : i + 1;
+    last[one.target.tensor] = std::max(last[one.target.tensor], end);
   }
   std::vector<std::uint32_t> result;
   for (const std::uint32_t tensor : program.arguments()) {
@@ -97,9 +115,14 @@ Program share(Program program) {
   return once(kShare, std::move(program));
 }
 
+Program form_regions(Program program) {
+  return once(kRegions, std::move(program));
+}
+
 Optimized optimize(Program program, Explain explain) {
   Optimized result;
   std::optional<Graph> graph;
+  dissolve_regions(program);
   for (bool changed = true; changed && result.report.rounds < kMaxRounds;) {
     changed = false;
     ++result.report.rounds;
@@ -109,6 +132,8 @@ Optimized optimize(Program program, Explain explain) {
     // Last, because other passes cannot tell which value a tensor holds once it is shared.
     changed = changed || run(kShare, program, result.report, graph, explain);
   }
+  graph.reset();
+  run(kRegions, program, result.report, graph, explain);
   result.final_after = final_after(program);
   result.program = std::move(program);
   return result;

@@ -68,23 +68,23 @@ TEST(Optimize, TrainingStepBecomesContractionsWithEpilogues) {
       "temp e : f32[100, 10]; temp s : f32[100]; temp ls : f32[100]; temp row_loss : f32[100]; "
       "temp dh1 : f32[100, 500];"
       "x[n, i] = f32(images[row + n, i]) * 0.003921569; "
-      "z1[n, o] = sum[i] x[n, i] * w1[o, i]; "
-      "z1[n, o] = max(z1[n, o] + b1[o], 0); "
-      "z2[n, o] = sum[i] z1[n, i] * w2[o, i]; "
+      "@fused[n] {z1[n, o] = sum[i] x[n, i] * w1[o, i]; "
+      "z1[n, o] = max(z1[n, o] + b1[o], 0); }; "
+      "@fused[n] {z2[n, o] = sum[i] z1[n, i] * w2[o, i]; "
       "z2[n, o] = z2[n, o] + b2[o]; "
       "top[n] = max[o] z2[n, o]; "
       "z2[n, o] = z2[n, o] - top[n]; "
       "e[n, o] = exp(z2[n, o]); "
       "s[n] = sum[o] e[n, o]; "
       "ls[n] = log(s[n]); "
-      "row_loss[n] = sum[o] (z2[n, o] - ls[n]) * f32(i64(labels[row + n]) == o); "
+      "row_loss[n] = sum[o] (z2[n, o] - ls[n]) * f32(i64(labels[row + n]) == o); }; "
       "loss[] = sum[n] row_loss[n]; "
       "loss[] = -loss[] / 100.0; "
       "e[n, o] = (e[n, o] / s[n] - f32(i64(labels[row + n]) == o)) * 0.01; "
       "db2[o] = sum[n] e[n, o]; "
       "dw2[o, i] = sum[n] e[n, o] * z1[n, i]; "
-      "dh1[n, i] = sum[o] e[n, o] * w2[o, i]; "
-      "z1[n, o] = select(z1[n, o] > 0, dh1[n, o], 0); "
+      "@fused[n] {dh1[n, i] = sum[o] e[n, o] * w2[o, i]; "
+      "z1[n, o] = select(z1[n, o] > 0, dh1[n, o], 0); }; "
       "db1[o] = sum[n] z1[n, o]; "
       "dw1[o, i] = sum[n] z1[n, o] * x[n, i]",
       kSymbols);
@@ -111,7 +111,7 @@ TEST(Optimize, RepeatBlocksStayWholeAndTheRestIsOptimized) {
                "h[i] = a[i]; s[i] = 0; repeat r in 0..5 {s[i] = s[i] + w[r, i]; }; "
                "repeat t in 0..10 {u[i] = tanh(h[i]); h[i] = u[i] * w[t, i]; }; y[i] = h[i]",
                "temp u : f32[4]; y[i] = x[i]; "
-               "repeat t in 0..10 {u[i] = tanh(y[i]); y[i] = u[i] * w[t, i]; }");
+               "repeat t in 0..10 {@fused[i] {u[i] = tanh(y[i]); y[i] = u[i] * w[t, i]; }; }");
 }
 
 TEST(Optimize, KeepsTheInterface) {

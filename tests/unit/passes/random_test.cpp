@@ -89,7 +89,8 @@ INSTANTIATE_TEST_SUITE_P(Passes, RandomPrograms,
                                          NamedPass{"fold_constants", fold_constants},
                                          NamedPass{"eliminate_common", eliminate_common},
                                          NamedPass{"fuse", fuse}, NamedPass{"schedule", schedule},
-                                         NamedPass{"share", share}, NamedPass{"optimize", optimized}),
+                                         NamedPass{"share", share}, NamedPass{"form_regions", form_regions},
+                                         NamedPass{"optimize", optimized}),
                          [](const auto& named) { return std::string(named.param.name); });
 
 TEST(CorpusOptimize, GivesTheSameBits) {

@@ -33,6 +33,10 @@ program::Program recompute(program::Program program);
 // Lets an elementwise statement write its result where it reads a temporary for the last time.
 program::Program share(program::Program program);
 
+// Groups consecutive statements into regions, `@fused[n] { .. }`, that a backend can run together for each
+// iteration of the loops, so that what is between stays in registers or in a cache.
+program::Program form_regions(program::Program program);
+
 // What a pass did with the statement that stood at `at` in the text.
 struct Note {
   program::Location at;
@@ -48,6 +52,9 @@ struct Report {
   std::uint64_t substituted = 0;  // reads of temporaries replaced by their values
   std::uint64_t recomputed = 0;   // reads replaced because the temporary would take memory at the peak
   std::uint64_t removed = 0;      // statements
+  std::uint64_t regions = 0;
+  std::uint64_t grouped = 0;      // statements in regions
+  std::uint64_t saved_bytes = 0;  // stores and loads that regions make unnecessary
   std::vector<Note> notes;        // in order of time; empty unless asked for
 };
 
@@ -55,13 +62,14 @@ enum class Explain : bool { kNo, kYes };
 
 struct Optimized {
   program::Program program;
-  // Per argument, in order of declaration: its contents are final after this many statements; 0 if none
-  // writes it.
+  // Per argument, in order of declaration: its contents are final after this many statements, which end a
+  // group if the last write is in it; 0 if no statement writes it.
   std::vector<std::uint32_t> final_after;
   Report report;
 };
 
-// Runs all passes until none changes the program. kYes fills Report::notes.
+// Runs all passes until none changes the program, then forms regions; `@fused` hints of the program give way to
+// them. kYes fills Report::notes.
 Optimized optimize(program::Program program, Explain explain = Explain::kNo);
 
 }  // namespace yoke::passes

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/passes/regions_test.cpp: which statements become a region, and which loops it names.
+#include "pass_text.h"
+
+namespace yoke::passes {
+namespace {
+
+TEST(Regions, ElementwiseStatementsNameAllLoops) {
+  expect_turns(form_regions, "arg x : f32[4, 8] in; arg y : f32[4, 8] out; arg z : f32[4, 8] out",
+               "y[i, j] = exp(x[i, j]); z[k, l] = y[k, l] * x[k, l]",
+               "@fused[i, j] {y[i, j] = exp(x[i, j]); z[i, j] = y[i, j] * x[i, j]; }");
+}
+
+TEST(Regions, ReductionsNameTheRows) {
+  expect_turns(form_regions, "arg x : f32[4, 8] in; arg y : f32[4, 8] out",
+               "temp m : f32[4]; temp s : f32[4]; m[n] = max[k] x[n, k]; "
+               "y[i, j] = exp(x[i, j] - m[i]); s[a] = sum[b] y[a, b]; y[i, j] = y[i, j] / s[i]",
+               "temp m : f32[4]; temp s : f32[4]; @fused[n] {m[n] = max[k] x[n, k]; "
+               "y[n, j] = exp(x[n, j] - m[n]); s[n] = sum[b] y[n, b]; y[n, j] = y[n, j] / s[n]; }");
+}
+
+TEST(Regions, SumsAlongColumnsStayOutside) {
+  expect_turns(form_regions, "arg x : f32[4, 8] in; arg y : f32[4, 8] out; arg s : f32[8] out",
+               "temp t : f32[4, 8]; t[i, j] = exp(x[i, j]); y[i, j] = t[i, j] * x[i, j]; "
+               "s[j] = sum[i] y[i, j]",
+               "temp t : f32[4, 8]; @fused[i, j] {t[i, j] = exp(x[i, j]); y[i, j] = t[i, j] * x[i, j]; }; "
+               "s[j] = sum[i] y[i, j]");
+}
+
+constexpr const char* kLayer =
+    "arg x : f32[4, 8] in; arg w : f32[8, 5] in; arg b : f32[5] in; arg y : f32[4, 5] out";
+
+TEST(Regions, ProductStartsARegionWithItsEpilogue) {
+  expect_turns(
+      form_regions, std::string(kLayer) + "; arg u : f32[4, 8] out",
+      "u[n, k] = x[n, k] * x[n, k]; y[n, m] = sum[k] u[n, k] * w[k, m]; y[n, m] = max(y[n, m] + b[m], 0)",
+      "u[n, k] = x[n, k] * x[n, k]; @fused[n] {y[n, m] = sum[k] u[n, k] * w[k, m]; "
+      "y[n, m] = max(y[n, m] + b[m], 0); }");
+}
+
+TEST(Regions, ProductWhoseResultIsNotUsedNextStaysAlone) {
+  expect_keeps(form_regions, std::string(kLayer) + "; arg m : f32[4] out",
+               "y[n, m2] = sum[k] x[n, k] * w[k, m2]; m[n] = max[k] x[n, k]");
+  expect_keeps(form_regions, std::string(kLayer) + "; arg z : f32[4, 4] out",
+               "y[n, m] = sum[k] x[n, k] * w[k, m]; z[n, l] = sum[m] y[n, m] * y[l, m]");
+}
+
+TEST(Regions, ColumnsOfAProductAreNoLoopOfItsRegion) {
+  expect_keeps(form_regions, std::string(kLayer) + "; arg z : f32[5, 4] out",
+               "y[n, m] = sum[k] x[n, k] * w[k, m]; z[m, n] = y[n, m] + b[m]");
+}
+
+TEST(Regions, StatementsThatShareNothingStayApart) {
+  expect_keeps(form_regions, "arg a : f32[4] inout; arg b : f32[4] inout; arg rate : f32[] in",
+               "a[i] = a[i] * rate[]; b[i] = b[i] * rate[]");
+}
+
+TEST(Regions, ElementsOfOtherIterationsEndARegion) {
+  const char* const arguments = "arg x : f32[4, 4] in; arg y : f32[4, 4] out";
+  expect_keeps(form_regions, arguments,
+               "temp t : f32[4, 4]; t[i, j] = exp(x[i, j]); y[i, j] = t[j, i] + t[i, j]");
+  expect_keeps(form_regions, arguments, "temp t : f32[4]; t[i] = exp(x[i, 0]); y[i, j] = t[j] + x[i, j]");
+  // An earlier read of what a later statement writes.
+  expect_keeps(form_regions, "arg x : f32[4] inout; arg y : f32[4] out",
+               "y[i] = x[-i + 3]; x[i] = x[i] * 2.0");
+  // One loop is left.
+  expect_turns(form_regions, arguments,
+               "temp t : f32[4, 4]; t[i, j] = exp(x[i, j]); y[i, j] = t[i, -j + 3] + t[i, j]",
+               "temp t : f32[4, 4]; @fused[i] {t[i, j] = exp(x[i, j]); y[i, j] = t[i, -j + 3] + t[i, j]; }");
+}
+
+TEST(Regions, ElementsOfAnIndexTensorEndARegion) {
+  expect_keeps(form_regions, "arg x : f32[4] in; arg y : f32[4] out",
+               "temp t : i32[4]; t[i] = i32(x[i]); y[i] = (x[t[-i + 3]] else 0)");
+  expect_turns(form_regions, "arg x : f32[4] in; arg y : f32[4] out",
+               "temp t : i32[4]; t[i] = i32(x[i]); y[i] = (x[t[i]] else 0)",
+               "temp t : i32[4]; @fused[i] {t[i] = i32(x[i]); y[i] = (x[t[i]] else 0); }");
+}
+
+TEST(Regions, OtherLoopsGetNewNamesWhereTheyWouldClash) {
+  expect_turns(form_regions, "arg x : f32[4, 8] in; arg y : f32[4, 8] out; arg j2 : f32[4] out",
+               "j2[j] = max[i] x[j, i]; y[i, j] = x[i, j] - j2[i]",
+               "@fused[j] {j2[j] = max[i] x[j, i]; y[j, j3] = x[j, j3] - j2[j]; }");
+}
+
+TEST(Regions, FewerLoopsAreTakenIfThatSavesMore) {
+  // The row sum reads the large tensor, which then stays in a cache.
+  expect_turns(form_regions, "arg x : f32[4, 8] in; arg s : f32[4] out",
+               "temp t : f32[4, 8]; temp u : f32[4, 8]; t[i, j] = exp(x[i, j]); u[i, j] = t[i, j] * x[i, j]; "
+               "s[i] = sum[j] t[i, j] * u[i, j]",
+               "temp t : f32[4, 8]; temp u : f32[4, 8]; @fused[i] {t[i, j] = exp(x[i, j]); "
+               "u[i, j] = t[i, j] * x[i, j]; s[i] = sum[j] t[i, j] * u[i, j]; }");
+  // Four bytes per row are not worth it.
+  expect_turns(form_regions,
+               "arg x : f32[4, 64] in; arg a : f32[4] in; arg s : f32[4] out; arg y : f32[4, 64] out",
+               "temp t : f32[4, 64]; t[i, j] = exp(x[i, j] * a[i]); y[i, j] = t[i, j] * x[i, j]; "
+               "s[i] = a[i] * 2.0",
+               "temp t : f32[4, 64]; @fused[i, j] {t[i, j] = exp(x[i, j] * a[i]); "
+               "y[i, j] = t[i, j] * x[i, j]; }; s[i] = a[i] * 2.0");
+}
+
+TEST(Regions, NamedHintsAndOtherRoundsStayOutside) {
+  expect_keeps(form_regions, "arg x : f32[4] in; arg y : f32[4] out; arg z : f32[4] out",
+               "@softmax {y[i] = exp(x[i]); }; z[i] = y[i] * x[i]");
+  expect_turns(
+      form_regions, "arg x : f32[9, 4] in; arg h : f32[10, 4] out; arg z : f32[4] out",
+      "temp u : f32[4]; h[0, i] = x[0, i]; z[i] = x[0, i]; repeat t in 0..9 {u[i] = h[t, i] * x[t, i]; "
+      "h[t + 1, i] = tanh(u[i]); }",
+      "temp u : f32[4]; @fused[i] {h[0, i] = x[0, i]; z[i] = x[0, i]; }; "
+      "repeat t in 0..9 {@fused[i] {u[i] = h[t, i] * x[t, i]; h[t + 1, i] = tanh(u[i]); }; }");
+}
+
+TEST(Regions, HaveAtMost64Statements) {
+  std::string body = "y[i] = x[i]";
+  for (int i = 0; i < 99; ++i) {
+    body += "; y[i] = sin(y[i]) + x[i]";
+  }
+  const program::Program program =
+      form_regions(program_of(program_text("arg x : f32[4] in; arg y : f32[4] out; " + body)));
+  ASSERT_EQ(program.hints.size(), 2U);
+  const auto in_first = std::count_if(program.statements.begin(), program.statements.end(),
+                                      [](const auto& one) { return one.hint == 0; });
+  EXPECT_LE(in_first, 64);
+  EXPECT_GE(in_first, 36);
+}
+
+TEST(Regions, OptimizeFormsThemAgain) {
+  const char* const text =
+      "arg x : f32[4] in; arg y : f32[4] out; temp t : f32[4]; "
+      "@fused[i] {t[i] = x[i] * 1.0; y[i] = exp(t[i]); }";
+  const Optimized result = optimize(program_of(program_text(text)));
+  EXPECT_TRUE(result.program.hints.empty()) << program::print(result.program);
+  EXPECT_EQ(result.program.statements.size(), 1U) << "a region is no barrier to the passes";
+}
+
+TEST(Regions, ReportSaysWhatTheySave) {
+  // t is neither stored nor read again, and x is read once.
+  const char* const text =
+      "arg x : f32[4, 8] in; arg y : f32[4] out; arg z : f32[4] out; temp t : f32[4, 8]; "
+      "t[i, j] = exp(x[i, j]); y[i] = sum[j] t[i, j] * x[i, j]; z[i] = max[j] t[i, j]";
+  const Optimized result = optimize(program_of(program_text(text)), Explain::kYes);
+  EXPECT_EQ(result.report.regions, 1U);
+  EXPECT_EQ(result.report.grouped, 3U);
+  EXPECT_EQ(result.report.saved_bytes, 4U * 8U * 4U * 4U);
+  ASSERT_GE(result.report.notes.size(), 3U);
+  EXPECT_NE(result.report.notes.rbegin()[2].text.find("3 statements"), std::string::npos);
+}
+
+TEST(Regions, ArgumentsAreFinalWhereTheRegionEnds) {
+  const char* const text =
+      "arg x : f32[4, 8] in; arg y : f32[4] out; arg z : f32[4] out; "
+      "y[i] = sum[j] x[i, j]; z[i] = max[j] x[i, j] * y[i]";
+  const Optimized result = optimize(program_of(program_text(text)));
+  EXPECT_EQ(result.final_after, (std::vector<std::uint32_t>{0, 2, 2}));
+}
+
+}  // namespace
+}  // namespace yoke::passes
