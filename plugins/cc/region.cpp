@@ -5,6 +5,7 @@
 #include <yoke/program/access.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <string>
 #include <utility>
@@ -343,6 +344,43 @@ Program Cutter::tile(const Cut& cut, std::int64_t low, std::int64_t high,
   return result;
 }
 
+// The dense parts of arguments that the statements of a tile access.
+std::vector<Region::Slice> slices_of(const Program& tile, std::size_t first_symbol) {
+  std::map<std::uint32_t, Region::Slice> slices;
+  for (const Statement& statement : tile.statements) {
+    visit_target_and_reads(statement, [&](const Access& access) {
+      const program::Tensor& tensor = tile.tensors[access.tensor];
+      Form form = linear_form(tile, statement, access);
+      const auto moves = [](std::int64_t c) { return c != 0; };
+      if (tensor.role == program::Role::kTemp || may_be_out_of_range(tile, statement, access) ||
+          std::none_of(form.symbols.begin() + static_cast<std::ptrdiff_t>(first_symbol), form.symbols.end(),
+                       moves)) {
+        return;
+      }
+      std::int64_t span = 1;
+      std::int64_t count = 1;
+      for (std::size_t i = 0; i < statement.loops.size(); ++i) {
+        const auto extent = static_cast<std::int64_t>(statement.loops[i].extent);
+        count *= form.loops[i] != 0 ? extent : 1;
+        span += std::abs(form.loops[i]) * (extent - 1);
+        form.constant += std::min<std::int64_t>(form.loops[i], 0) * (extent - 1);
+      }
+      Region::Slice& slice = slices[access.tensor];
+      const auto bytes = span * static_cast<std::int64_t>(byte_size(tensor.type));
+      if (span <= 2 * count && bytes > slice.byte_count) {
+        slice = {access.tensor, std::move(form), bytes};
+      }
+    });
+  }
+  std::vector<Region::Slice> result;
+  for (auto& [tensor, slice] : slices) {
+    if (slice.byte_count != 0) {
+      result.push_back(std::move(slice));
+    }
+  }
+  return result;
+}
+
 std::optional<Region> Cutter::cut(const RegionOptions& options) const {
   const std::optional<Cut> where = choose(options);
   if (!where) {
@@ -358,6 +396,7 @@ std::optional<Region> Cutter::cut(const RegionOptions& options) const {
   if (rest != 0) {
     region.tail = tile({where->loop, rest}, region.extent - rest, region.extent, region.tensors);
   }
+  region.slices = slices_of(region.tile, program_.symbols.size());
   return region;
 }
 

@@ -10,6 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "access.h"
+
 namespace yoke::cc {
 
 // A tile takes one value of each outer loop and `chunk` values of the next loop.
@@ -24,6 +26,14 @@ struct Region {
   program::Program tile;
   std::optional<program::Program> tail;  // the last tile along the cut loop, if it is shorter
   std::vector<std::uint32_t> tensors;    // of the tile: their numbers in the whole program
+
+  // What a tile touches of an argument and the tile before it did not.
+  struct Slice {
+    std::uint32_t tensor = 0;  // of the tile
+    Form form;                 // only the constant and the symbols count
+    std::int64_t byte_count = 0;
+  };
+  std::vector<Slice> slices;
 
   std::int64_t chunk_count() const { return (extent + chunk - 1) / chunk; }
   std::int64_t tile_count() const;

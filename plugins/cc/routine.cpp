@@ -40,6 +40,7 @@ BoundProgram::BoundProgram(std::shared_ptr<const CompiledProgram> compiled,
       }
       for (std::size_t i = 0; i < static_cast<std::size_t>(compiled_->threads); ++i) {
         bound.tiles.push_back(std::make_unique<BoundProgram>(region->tile, used, scratch(i)));
+        bound.tiles.back()->fetch_ahead(region->region.slices.size());
         if (region->tail) {
           bound.tails.push_back(std::make_unique<BoundProgram>(region->tail, used, scratch(i)));
         }
@@ -56,6 +57,15 @@ BoundProgram::BoundProgram(std::shared_ptr<const CompiledProgram> compiled,
 std::byte* BoundProgram::address(const Operand& operand) const {
   return tensors_[operand.tensor] +
          operand.form.base(symbols_) * static_cast<std::int64_t>(program::byte_size(operand.type));
+}
+
+void BoundProgram::fetch_ahead(std::size_t slice_count) {
+  ahead_.reserve(slice_count);
+  for (BoundStep& step : steps_) {
+    for (TileState& state : step.states) {
+      state.ahead = &ahead_;
+    }
+  }
 }
 
 void BoundProgram::launch(std::span<const std::int64_t> symbol_values) {
@@ -116,8 +126,24 @@ void BoundProgram::run(const RegionStep& step, BoundStep& bound) {
         });
 }
 
-// Precondition: this program is a tile of the region, in a program with these symbols.
+// Precondition of both: this program is a tile of the region, in a program with these symbols.
 void BoundProgram::run_tile(const Region& region, std::int64_t tile, std::span<const std::int64_t> symbols) {
+  ahead_.clear();
+  if (tile + 1 < region.tile_count()) {
+    set_tile(region, tile + 1, symbols);
+    for (const Region::Slice& slice : region.slices) {
+      const program::Tensor& tensor = compiled_->program.tensors[slice.tensor];
+      ahead_.add(tensors_[slice.tensor] +
+                     slice.form.base(symbols_) * static_cast<std::int64_t>(program::byte_size(tensor.type)),
+                 slice.byte_count);
+    }
+  }
+  ahead_.start();
+  set_tile(region, tile, symbols);
+  run(0, steps_.size());
+}
+
+void BoundProgram::set_tile(const Region& region, std::int64_t tile, std::span<const std::int64_t> symbols) {
   std::copy(symbols.begin(), symbols.end(), symbols_.begin());
   const std::int64_t chunks = region.chunk_count();
   symbols_.back() = tile % chunks * region.chunk;
@@ -126,7 +152,6 @@ void BoundProgram::run_tile(const Region& region, std::int64_t tile, std::span<c
     symbols_[symbols.size() + i] = rest % region.outer[i];
     rest /= region.outer[i];
   }
-  run(0, steps_.size());
 }
 
 void BoundProgram::run(const MatmulStep& matmul, BoundStep& bound) {

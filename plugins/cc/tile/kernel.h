@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "../access.h"
+#include "ahead.h"
 #include "kernels.h"
 
 namespace yoke::cc {
@@ -187,6 +188,7 @@ struct TileState {
   std::vector<std::int64_t> index;  // per loop: the tile's first iteration
   std::int64_t nr = 1;
   std::int64_t nc = 1;
+  Ahead* ahead = nullptr;
 };
 TileState make_state(const TileKernel& kernel);
 

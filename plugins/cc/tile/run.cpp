@@ -39,7 +39,7 @@ class Run {
       } else {
         measure();
         move_streams();
-        execute(kernel_.body);
+        execute_body();
       }
       step();
     }
@@ -180,6 +180,13 @@ class Run {
   }
   int64_t column_step(const Form& form) const {
     return schedule_.columns < 0 ? 0 : form.loops[static_cast<std::size_t>(schedule_.columns)];
+  }
+
+  void execute_body() {
+    if (state_.ahead != nullptr) {
+      state_.ahead->step();
+    }
+    execute(kernel_.body);
   }
 
   void execute(const std::vector<Instr>& segment) {
@@ -406,7 +413,7 @@ class Run {
         state_.nr = std::min(state_.nr, last - unit);
       }
       move_streams();
-      execute(kernel_.body);
+      execute_body();
       unit += rows && !columns ? state_.nr : 1;
       // If rows and columns are both reduced, or both kept, the tile counts as a single row.
       const int64_t nr = rows == columns ? 1 : state_.nr;

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/cc/tile/ahead.h: fetches the next tile of a region into the cache while this one is computed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace yoke::cc {
+
+// Kernels call `step` once per tile of their own; each call asks for as many cache lines as the last tile of the region
+// took calls to fetch all.
+class Ahead {
+ public:
+  // The next tile touches these bytes.
+  void clear() {
+    ranges_.clear();
+    line_count_ = 0;
+  }
+  void add(const std::byte* from, std::int64_t byte_count) {
+    const std::int64_t lines = (byte_count + kLine - 1) / kLine;
+    ranges_.push_back({from, lines});
+    line_count_ += lines;
+  }
+  void reserve(std::size_t count) { ranges_.reserve(count); }
+  void start() {
+    quota_ = calls_ == 0 ? 0 : (line_count_ + calls_ - 1) / calls_;
+    range_ = 0;
+    line_ = 0;
+    calls_ = 0;
+  }
+
+  void step() {
+    ++calls_;
+    for (std::int64_t left = quota_; left > 0 && range_ < ranges_.size(); --left) {
+      __builtin_prefetch(ranges_[range_].from + line_ * kLine, 0, 2);
+      if (++line_ == ranges_[range_].lines) {
+        line_ = 0;
+        ++range_;
+      }
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kLine = 64;
+  struct Range {
+    const std::byte* from;
+    std::int64_t lines;
+  };
+  std::vector<Range> ranges_;
+  std::int64_t line_count_ = 0;
+  std::int64_t quota_ = 0;
+  std::int64_t calls_ = 0;
+  std::size_t range_ = 0;
+  std::int64_t line_ = 0;
+};
+
+}  // namespace yoke::cc
