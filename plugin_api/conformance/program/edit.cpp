@@ -2,6 +2,7 @@
 // plugin_api/conformance/program/edit.cpp: keeps a case consistent after parts of it were removed.
 #include "edit.h"
 
+#include <yoke/program/access.h>
 #include <yoke/program/text.h>
 
 #include <algorithm>
@@ -340,9 +341,15 @@ double weight(const Case& one) {
     for (const program::Loop& loop : statement.loops) {
       sum += std::log2(static_cast<double>(loop.extent));
     }
+    const auto add_index = [&](const program::Affine& affine) {
+      sum += 0.1 * std::log2(1 + std::abs(static_cast<double>(affine.constant)));
+    };
+    program::visit_affines(statement.target, add_index);
+    program::visit_affines(statement.value, add_index);
   }
   for (std::size_t i = 0; i < one.program.tensors.size(); ++i) {
-    sum += (one.data[i].kind == DataKind::kDyadic ? 0 : 0.5) + (one.data[i].shared >= 0 ? 1 : 0);
+    sum += (one.data[i].kind == DataKind::kDyadic ? 0 : 0.5) + (one.data[i].shared >= 0 ? 1 : 0) +
+           0.1 * std::log2(static_cast<double>(one.data[i].limit));
     for (const std::uint64_t dim : one.program.tensors[i].dims) {
       sum += std::log2(static_cast<double>(dim));
     }

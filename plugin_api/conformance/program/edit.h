@@ -29,7 +29,7 @@ bool is_valid(const program::Program& program);
 bool tidy(Case& one);
 
 // The size that the shrinker minimizes: first the number of statements, then the length of the text and the
-// sizes of loops and tensors.
+// sizes of loops and tensors, then the numbers in indices.
 double weight(const Case& one);
 
 }  // namespace yoke::conformance

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/program/shrink.cpp: tries edits, large ones first, until none makes the case
-// smaller.
+// plugin_api/conformance/program/shrink.cpp: tries edits, large ones first, until none makes the case smaller.
 #include "shrink.h"
 
 #include <algorithm>
@@ -20,8 +19,6 @@ using program::Expr;
 using program::Index;
 using program::Op;
 using program::Statement;
-using program::Tensor;
-using program::Type;
 
 namespace {
 
@@ -85,16 +82,18 @@ Places<std::uint64_t> sizes_of(Case& one) {
       found.push_back(&loop.extent);
     }
   }
-  for (Tensor& tensor : one.program.tensors) {
+  for (program::Tensor& tensor : one.program.tensors) {
     add(tensor.dims, found);
   }
   return found;
 }
 
-// Returns candidate `number` for a smaller size, from the smallest up, or 0 if it is not smaller.
-constexpr std::size_t kSmaller = 6;
+// Returns candidate `number` for a smaller size, from the smallest up, or 0 if it is not smaller. The initial data
+// change with the sizes, so a wrong element may be visible for some small sizes only.
+constexpr std::size_t kSmaller = 12;
 std::uint64_t smaller(std::uint64_t size, std::size_t number) {
-  const std::uint64_t sizes[kSmaller] = {1, 2, size / 4, size / 2, size - size / 4, size - 1};
+  const std::uint64_t sizes[kSmaller] = {1,       2, 3, 4, 5, 6, 7, 8, size / 4, size / 2, size - size / 4,
+                                         size - 1};
   return sizes[number] < size ? sizes[number] : 0;
 }
 
@@ -180,22 +179,27 @@ class Shrinker {
     return progress;
   }
 
-  // Replaces a symbol by its value in the first launch, and a repeat block by its first round.
+  // Replaces a symbol by its value in the first launch, and a repeat block by its first or its last round.
   bool symbols() {
     bool progress = false;
     for (std::uint32_t i = static_cast<std::uint32_t>(best_.program.symbols.size()); i-- > 0;) {
-      progress |= attempt([&](Case& one) {
-        const program::Symbol& symbol = one.program.symbols[i];
-        const std::int64_t value = symbol.is_variable ? symbol.low : one.launches[0][i];
-        for (Statement& each : one.program.statements) {
-          replace_term(each, true, i, value);
-          each.repeat = each.repeat == static_cast<std::int32_t>(i) ? -1 : each.repeat;
-        }
-        one.launches.resize(1);
-        return true;
-      });
+      progress |= attempt([&](Case& one) { return replace_symbol(one, i, false); }) ||
+                  attempt([&](Case& one) { return replace_symbol(one, i, true); });
     }
     return progress;
+  }
+
+  static bool replace_symbol(Case& one, std::uint32_t number, bool last_round) {
+    const program::Symbol& symbol = one.program.symbols[number];
+    const std::int64_t rounds = last_round ? (symbol.high - 1 - symbol.low) / symbol.step : 0;
+    const std::int64_t value =
+        symbol.is_variable ? symbol.low + rounds * symbol.step : one.launches[0][number];
+    for (Statement& each : one.program.statements) {
+      replace_term(each, true, number, value);
+      each.repeat = each.repeat == static_cast<std::int32_t>(number) ? -1 : each.repeat;
+    }
+    one.launches.resize(1);
+    return symbol.is_variable || !last_round;
   }
 
   // Replaces an operation by one of its subexpressions or by a constant.
@@ -247,10 +251,21 @@ class Shrinker {
     for (const std::uint64_t size : all) {
       for (std::size_t number = 0; number < kSmaller; ++number) {
         progress |= attempt([&](Case& one) {
+          const std::uint64_t to = smaller(size, number);
           for (std::uint64_t* each : sizes_of(one)) {
-            *each = *each == size ? smaller(size, number) : *each;
+            *each = *each == size ? to : *each;
           }
-          return smaller(size, number) != 0;
+          const auto shorten = [&](std::int64_t& value, std::int64_t before_end) {
+            const bool equal = value == static_cast<std::int64_t>(size) - before_end;
+            value = equal ? static_cast<std::int64_t>(to) - before_end : value;
+          };
+          for (Affine* affine : affines_of(one)) {  // the last element: x[-i + 9] or x[9]
+            shorten(affine->constant, 1);
+          }
+          for (Data& data : one.data) {
+            shorten(data.limit, 0);
+          }
+          return to != 0;
         });
       }
     }
@@ -260,7 +275,32 @@ class Shrinker {
         return size != 0;
       });
     }
+    for (std::size_t i = 0; i < best_.program.statements.size(); ++i) {
+      for (std::uint32_t loop = 0; loop < best_.program.statements[i].loops.size(); ++loop) {
+        for (std::size_t number = 0; number < kSmaller; ++number) {
+          progress |= loop < best_.program.statements[i].loops.size() &&
+                      attempt([&](Case& one) { return shrink_loop(one, i, loop, number); });
+        }
+      }
+    }
     return progress;
+  }
+
+  // Reduces a loop together with the dimensions that it indexes.
+  static bool shrink_loop(Case& one, std::size_t statement, std::uint32_t loop, std::size_t number) {
+    std::uint64_t& extent = one.program.statements[statement].loops[loop].extent;
+    const std::uint64_t to = smaller(extent, number);
+    const auto is_loop = [&](const Affine::Term& term) { return !term.is_symbol && term.id == loop; };
+    visit_accesses(one.program.statements[statement], [&](Access& access) {
+      for (std::size_t dim = 0; dim < access.indices.size(); ++dim) {
+        const auto& terms = access.indices[dim].affine.terms;
+        std::uint64_t& size = one.program.tensors[access.tensor].dims[dim];
+        const bool is_indexed = std::any_of(terms.begin(), terms.end(), is_loop);
+        size = size == extent && is_indexed ? to : size;
+      }
+    });
+    extent = to;
+    return to != 0;
   }
 
   // Removes a dimension and its index in every access.

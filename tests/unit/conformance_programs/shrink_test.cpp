@@ -32,10 +32,16 @@ void change_ops(Program& program, Op from, Op to) {
   }
 }
 
+constexpr int kPrograms = 20;
+// The initial data change with the sizes, so a few wrong elements are only visible in larger tensors.
+constexpr int kFewLarger = 4;
+constexpr std::uint64_t kLarger = 64;
+
 void expect_small(const std::function<void(Program&)>& bug, std::size_t most_statements,
                   std::uint64_t most_elements, const char* what) {
   int shrunk = 0;
-  for (std::uint64_t index = 0; index < 600 && shrunk < 5; ++index) {
+  int larger = 0;
+  for (std::uint64_t index = 0; index < 2000 && shrunk < kPrograms; ++index) {
     const Case drawn = generate_case(10, index, {0x3FE, false});
     const auto fails = [&](const Case& one) { return fails_with(one, bug); };
     if (!fails(drawn)) {
@@ -52,9 +58,11 @@ void expect_small(const std::function<void(Program&)>& bug, std::size_t most_sta
     for (const program::Tensor& tensor : small.program.tensors) {
       elements = std::max(elements, tensor.element_count());
     }
-    EXPECT_LE(elements, most_elements) << what << "\n" << program::print(small.program);
+    EXPECT_LE(elements, kLarger) << what << "\n" << program::print(small.program);
+    larger += elements > most_elements ? 1 : 0;
   }
-  EXPECT_EQ(shrunk, 5) << what << ": too few random programs have the bug";
+  EXPECT_LE(larger, kFewLarger) << what;
+  EXPECT_EQ(shrunk, kPrograms) << what << ": too few random programs have the bug";
 }
 
 TEST(Shrinker, IsolatesAWrongOperation) {
