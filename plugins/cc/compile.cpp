@@ -67,45 +67,53 @@ class Compiler {
 
   // Returns how many statements run tile by tile, from `first` on; 0 if none do.
   std::uint32_t region(std::uint32_t first) {
-    const std::vector<Statement>& statements = program().statements;
-    const std::int32_t hint = statements[first].hint;
-    if (hint < 0 || options_.tile_bytes == 0 || (first > 0 && statements[first - 1].hint == hint) ||
-        program().hints[static_cast<std::size_t>(hint)].loops.empty()) {
+    const Statement& statement = program().statements[first];
+    const bool starts = statement.hint >= 0 &&
+                        (first == 0 || program().statements[first - 1].hint != statement.hint) &&
+                        !program().hints[static_cast<std::size_t>(statement.hint)].loops.empty();
+    if (options_.tile_bytes == 0 || options_.original.program != nullptr || (!starts && !statement.reduce)) {
       return 0;
     }
-    std::uint32_t last = first;
-    while (last < statements.size() && statements[last].hint == hint) {
-      ++last;
+    const RegionOptions options{options_.threads, options_.tile_bytes};
+    RegionRun run = find_run(program(), first);
+    auto count = static_cast<std::uint32_t>(run.loops.size());
+    const std::uint32_t region_count = starts ? end_of_region(program(), first) - first : 0;
+    std::optional<Region> cut;
+    if (count > region_count) {
+      cut = cut_run(program(), first, run, lives_, options);
     }
-    if (first + group_from(program(), first).size() >= last) {
-      return 0;  // one kernel, which keeps intermediate values in registers
+    // A group that is one kernel keeps intermediate values in registers.
+    if (!cut && starts && group_from(program(), first).size() < region_count) {
+      count = region_count;
+      run.carried.assign(count, false);
+      cut = cut_region(program(), first, first + count, lives_, options);
     }
-    std::optional<Region> cut =
-        cut_region(program(), first, last, lives_, {options_.threads, options_.tile_bytes});
     if (!cut) {
       return 0;
     }
     RegionStep step;
-    step.tile = part(std::move(cut->tile), first);
+    step.tile = part(std::move(cut->tile), first, run.carried);
     if (cut->tail) {
-      step.tail = part(std::move(*cut->tail), first);
+      step.tail = part(std::move(*cut->tail), first, run.carried);
     }
     step.region = std::move(*cut);
+    step.carried = std::move(run.carried);
     const std::string tiles = std::to_string(step.region.tile_count()) + " tiles";
-    for (std::uint32_t id = first; id < last; ++id) {
-      const Note& one = step.tile->notes[id - first];
-      note(id, one.native, one.reason + ", tile by tile in a region of " + tiles);
+    std::vector<std::uint32_t> ids;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const Note& one = step.tile->notes[i];
+      note(first + i, one.native, one.reason + ", tile by tile in a region of " + tiles);
+      ids.push_back(first + i);
     }
-    std::vector<std::uint32_t> ids(last - first);
-    std::iota(ids.begin(), ids.end(), first);
     result_.steps.push_back({std::move(ids), -1, std::move(step)});
-    return last - first;
+    return count;
   }
 
-  std::shared_ptr<const CompiledProgram> part(Program tile, std::uint32_t first) const {
+  std::shared_ptr<const CompiledProgram> part(Program tile, std::uint32_t first,
+                                              const std::vector<bool>& carried) const {
     CompileOptions options = options_;
     options.threads = 1;
-    options.original = {&program(), first};
+    options.original = {&program(), first, &carried};
     return std::make_shared<const CompiledProgram>(Compiler(std::move(tile), options, plan_only_).compile());
   }
 
@@ -115,7 +123,10 @@ class Compiler {
     const Statement& statement = program().statements[id];
     std::string why_not;
     auto contraction = recognize(program(), statement, why_not);
-    if (!contraction || contraction->multiplications() < kSmallProduct) {
+    // In a tile, a call for the product of a matrix and a vector costs more than it saves.
+    const bool is_vector = contraction && options_.original.program != nullptr &&
+                           (contraction->m.empty() || contraction->n.empty());
+    if (!contraction || is_vector || contraction->multiplications() < kSmallProduct) {
       note(id, true, contraction ? "tile kernel: the product is too small for a library call" : "");
       return 0;
     }
@@ -211,6 +222,7 @@ class Compiler {
       kept[tensor] = uses_->is_needed_after(tensor, group.back());
     }
     TileKernel kernel = build_tile_kernel(program(), group, kept, *options_.table, options_.original);
+    kernel.carried = options_.original.carried != nullptr && (*options_.original.carried)[first];
     const bool after_matmul = !result_.steps.empty() && reads_result_of_last(group);
     for (const std::uint32_t id : group) {
       const Statement& statement = program().statements[id];
@@ -255,8 +267,13 @@ class Compiler {
     std::vector<bool> stored(tensors);
     std::uint64_t scratch = 0;
     std::uint64_t parts = 0;
-    for (const Step& step : result_.steps) {
-      if (const auto* kernel = std::get_if<TileKernel>(&step.work)) {
+    std::uint64_t carry = 0;
+    for (Step& step : result_.steps) {
+      if (auto* kernel = std::get_if<TileKernel>(&step.work)) {
+        kernel->carry_offset = carry;
+        kernel->results_offset = result_.results_byte_count;
+        carry += carry_byte_count(*kernel);
+        result_.results_byte_count += results_byte_count(*kernel);
         for (const Stream& stream : kernel->streams) {
           stored[stream.tensor] = true;
         }
@@ -273,6 +290,7 @@ class Compiler {
           const std::uint32_t tensor = region->region.tensors[i];
           stored[tensor] = stored[tensor] || tile.tensors[i].role != program::Role::kTemp;
         }
+        parts = std::max(parts, region->tile->results_byte_count);
         scratch = std::max({scratch, region->tile->workspace_byte_count,
                             region->tail ? region->tail->workspace_byte_count : 0});
         continue;
@@ -306,7 +324,7 @@ class Compiler {
     result_.scratch_stride = round_up(scratch);
     result_.parts_offset =
         result_.scratch_offset + result_.scratch_stride * static_cast<std::uint64_t>(options_.threads);
-    result_.workspace_byte_count = result_.parts_offset + parts;
+    result_.workspace_byte_count = result_.parts_offset + std::max(parts, carry);
   }
 
   CompileOptions options_;

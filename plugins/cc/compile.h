@@ -41,6 +41,7 @@ struct CompiledProgram;
 // A region runs tile by tile; every thread has its own tiles and temporaries.
 struct RegionStep {
   Region region;  // its programs are moved to `tile` and `tail`
+  std::vector<bool> carried;
   std::shared_ptr<const CompiledProgram> tile;
   std::shared_ptr<const CompiledProgram> tail;  // null if all tiles have the same size
 };
@@ -76,6 +77,7 @@ struct CompiledProgram {
   std::uint64_t scratch_stride = 0;  // per thread
   std::uint64_t parts_offset = 0;    // of the results of parts of reductions
   std::uint64_t workspace_byte_count = 0;
+  std::uint64_t results_byte_count = 0;  // of sums carried over the tiles of a region
   int threads = 1;
 
   static constexpr std::uint64_t kNotInMemory = ~std::uint64_t{0};

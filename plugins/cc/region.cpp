@@ -5,22 +5,20 @@
 #include <yoke/program/access.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "contraction.h"
+#include "region_tile.h"
 #include "tile/kernel.h"
 
 namespace yoke::cc {
 
 using program::Access;
 using program::Affine;
-using program::Expr;
 using program::Index;
-using program::Op;
 using program::Program;
 using program::Statement;
 
@@ -49,18 +47,19 @@ struct Touched {
 
 class Cutter {
  public:
-  Cutter(const Program& program, std::uint32_t first, std::uint32_t last,
-         std::span<const program::Lifetime> lives)
+  // places: per statement and loop, the place among the cut loops; their number for other loops.
+  using Places = std::vector<std::vector<std::size_t>>;
+  Cutter(const Program& program, std::uint32_t first, std::span<const program::Lifetime> lives, Places places,
+         std::size_t loop_count, const std::vector<bool>* carried)
       : program_(program),
         first_(first),
-        last_(last),
         lives_(lives),
-        names_(program.hints[static_cast<std::size_t>(program.statements[first].hint)].loops) {
-    for (const std::string& name : names_) {
-      for (const program::Loop& loop : program.statements[first].loops) {
-        if (loop.name == name) {
-          extents_.push_back(static_cast<std::int64_t>(loop.extent));
-        }
+        places_(std::move(places)),
+        extents_(loop_count),
+        carried_(carried) {
+    for (std::size_t i = 0; i < places_[0].size(); ++i) {
+      if (places_[0][i] < loop_count) {
+        extents_[places_[0][i]] = static_cast<std::int64_t>(statements()[0].loops[i].extent);
       }
     }
   }
@@ -69,16 +68,15 @@ class Cutter {
 
  private:
   std::span<const Statement> statements() const {
-    return std::span(program_.statements).subspan(first_, last_ - first_);
+    return std::span(program_.statements).subspan(first_, places_.size());
   }
+  bool is_carried(std::size_t statement) const { return carried_ != nullptr && (*carried_)[statement]; }
 
-  // The place of a loop among the region's loops; the number of these if it is another loop.
   std::size_t place_of(const Statement& statement, std::uint32_t loop) const {
-    const auto found = std::find(names_.begin(), names_.end(), statement.loops[loop].name);
-    return static_cast<std::size_t>(found - names_.begin());
+    return places_[static_cast<std::size_t>(&statement - statements().data())][loop];
   }
   bool is_cut(const Cut& cut, const Statement& statement, std::uint32_t loop) const {
-    return place_of(statement, loop) <= cut.loop && !statement.reduces(loop);
+    return place_of(statement, loop) <= cut.loop;
   }
   std::int64_t extent_in(const Cut& cut, const Statement& statement, std::uint32_t loop) const {
     if (!is_cut(cut, statement, loop)) {
@@ -91,6 +89,7 @@ class Cutter {
   std::vector<Touched> touched(std::size_t loop) const;
   std::int64_t iterations() const;
   std::int64_t fewest(std::size_t loop) const;
+  bool fit_parts(std::int64_t& chunk) const;
   std::optional<Cut> choose(const RegionOptions& options) const;
 
   // Rewriting statements.
@@ -99,10 +98,10 @@ class Cutter {
 
   const Program& program_;
   std::uint32_t first_;
-  std::uint32_t last_;
   std::span<const program::Lifetime> lives_;
-  const std::vector<std::string>& names_;
+  Places places_;
   std::vector<std::int64_t> extents_;
+  const std::vector<bool>* carried_;
 };
 
 std::vector<Touched> Cutter::touched(std::size_t loop) const {
@@ -162,7 +161,7 @@ std::int64_t Cutter::fewest(std::size_t loop) const {
   for (const Statement& statement : statements()) {
     std::string why_not;
     const auto product = recognize(program_, statement, why_not);
-    if (!product || product->multiplications() < kSmallProduct) {
+    if (!product || product->multiplications() < kSmallProduct || product->m.empty() || product->n.empty()) {
       continue;
     }
     for (const Operand* packed : {&product->a, &product->b}) {
@@ -180,6 +179,18 @@ std::int64_t Cutter::fewest(std::size_t loop) const {
     }
   }
   return fewest;
+}
+
+// Makes the chunk smaller until a part of a sum of rows consists of whole tiles. Returns false if that takes too much.
+bool Cutter::fit_parts(std::int64_t& chunk) const {
+  if (carried_ == nullptr || std::none_of(carried_->begin(), carried_->end(), [](bool one) { return one; })) {
+    return true;
+  }
+  const std::int64_t least = (chunk + 3) / 4;
+  while (extents_[0] % chunk != 0 || rows_per_part(extents_[0]) % chunk != 0) {
+    --chunk;
+  }
+  return chunk >= least;
 }
 
 std::optional<Cut> Cutter::choose(const RegionOptions& options) const {
@@ -207,82 +218,13 @@ std::optional<Cut> Cutter::choose(const RegionOptions& options) const {
     }
     const std::int64_t tiles = outer * ((extent + chunk - 1) / chunk);
     const bool is_too_large = chunk > low && chunk > 1 && bytes_of(bytes, chunk) > 2 * options.tile_bytes;
-    if (tiles < 2 || is_too_large || (is_parallel && tiles < options.threads)) {
+    if (tiles < 2 || is_too_large || (is_parallel && tiles < options.threads) || !fit_parts(chunk)) {
       return std::nullopt;
     }
     return Cut{loop, chunk};
   }
   return std::nullopt;
 }
-
-// Rewrites accesses and loop values of one program to those of a tile.
-class Rewriter {
- public:
-  Rewriter(Statement& statement, std::vector<std::int32_t> symbol_of,
-           const std::map<std::uint32_t, std::uint32_t>& numbers,
-           const std::map<std::uint32_t, std::vector<std::size_t>>& kept)
-      : statement_(statement), symbol_of_(std::move(symbol_of)), numbers_(numbers), kept_(kept) {}
-
-  void run() {
-    rewrite(statement_.target);
-    rewrite(statement_.value);
-  }
-
- private:
-  Affine shifted(Affine affine) const {
-    const std::size_t count = affine.terms.size();
-    for (std::size_t i = 0; i < count; ++i) {
-      const Affine::Term term = affine.terms[i];
-      if (!term.is_symbol && symbol_of_[term.id] >= 0) {
-        affine.terms.push_back({true, static_cast<std::uint32_t>(symbol_of_[term.id]), term.coefficient});
-      }
-    }
-    std::sort(affine.terms.begin(), affine.terms.end(), [](const Affine::Term& a, const Affine::Term& b) {
-      return std::pair(a.is_symbol, a.id) < std::pair(b.is_symbol, b.id);
-    });
-    return affine;
-  }
-
-  bool keeps(std::uint32_t tensor, std::size_t dim) const {
-    const auto dims = kept_.find(tensor);
-    return dims != kept_.end() && std::count(dims->second.begin(), dims->second.end(), dim) != 0;
-  }
-
-  void rewrite(Access& access) const {
-    for (std::size_t dim = 0; dim < access.indices.size(); ++dim) {
-      Index& index = access.indices[dim];
-      if (index.element_of) {
-        for (std::size_t i = 0; i < index.element_indices.size(); ++i) {
-          if (!keeps(*index.element_of, i)) {
-            index.element_indices[i] = shifted(index.element_indices[i]);
-          }
-        }
-        index.element_of = numbers_.at(*index.element_of);
-      } else if (!keeps(access.tensor, dim)) {
-        index.affine = shifted(index.affine);
-      }
-    }
-    access.tensor = numbers_.at(access.tensor);
-  }
-
-  void rewrite(Expr& expr) const {
-    if (expr.op == Op::kRead) {
-      rewrite(expr.access);
-    } else if (expr.op == Op::kIndex) {
-      const Affine affine = shifted(expr.affine);
-      expr = affine.terms.size() == 1 ? std::move(expr) : program::value_of(affine);
-      return;
-    }
-    for (Expr& arg : expr.args) {
-      rewrite(arg);
-    }
-  }
-
-  Statement& statement_;
-  std::vector<std::int32_t> symbol_of_;  // per loop: the symbol that gives its first value, or -1
-  const std::map<std::uint32_t, std::uint32_t>& numbers_;
-  const std::map<std::uint32_t, std::vector<std::size_t>>& kept_;
-};
 
 Program Cutter::tile(const Cut& cut, std::int64_t low, std::int64_t high,
                      std::vector<std::uint32_t>& tensors) const {
@@ -292,7 +234,7 @@ Program Cutter::tile(const Cut& cut, std::int64_t low, std::int64_t high,
   for (std::size_t i = 0; i <= cut.loop; ++i) {
     const bool is_outer = i < cut.loop;
     result.symbols.push_back(
-        {names_[i], is_outer ? 0 : low, is_outer ? extents_[i] : high, is_outer ? 1 : cut.chunk, {}, false});
+        {"tile", is_outer ? 0 : low, is_outer ? extents_[i] : high, is_outer ? 1 : cut.chunk, {}, false});
   }
   std::map<std::uint32_t, std::uint32_t> numbers;
   tensors.clear();
@@ -300,21 +242,25 @@ Program Cutter::tile(const Cut& cut, std::int64_t low, std::int64_t high,
     if (numbers.emplace(tensor, static_cast<std::uint32_t>(tensors.size())).second) {
       tensors.push_back(tensor);
       result.tensors.push_back(program_.tensors[tensor]);
-      const bool is_local =
-          lives_[tensor].byte_count != 0 && lives_[tensor].first >= first_ && lives_[tensor].last < last_;
+      const bool is_local = lives_[tensor].byte_count != 0 && lives_[tensor].first >= first_ &&
+                            lives_[tensor].last < first_ + places_.size();
       program::Tensor& copy = result.tensors.back();
       copy.role = is_local ? program::Role::kTemp : program::Role::kInOut;
     }
   };
   std::map<std::uint32_t, std::vector<std::size_t>>
       kept;  // local temporaries: the dimensions of the tile's size
-  for (const Statement& statement : statements()) {
+  for (std::size_t number = 0; number < places_.size(); ++number) {
+    const Statement& statement = statements()[number];
     visit_target_and_reads(statement, [&](const Access& access) {
       use(access.tensor);
       visit_index_tensors(access, use);
     });
     const std::uint32_t tensor = statement.target.tensor;
     program::Tensor& target = result.tensors[numbers.at(tensor)];
+    if (is_carried(number)) {
+      target.role = program::Role::kInOut;  // written after the last tile
+    }
     if (target.role != program::Role::kTemp || kept.contains(tensor)) {
       continue;
     }
@@ -329,54 +275,18 @@ Program Cutter::tile(const Cut& cut, std::int64_t low, std::int64_t high,
       target.dims[dim] = i < cut.loop ? 1 : static_cast<std::uint64_t>(cut.chunk);
     }
   }
-  for (Statement statement : statements()) {
+  for (const Statement& source : statements()) {
+    Statement statement = source;
     std::vector<std::int32_t> symbol_of(statement.loops.size(), -1);
     for (std::uint32_t i = 0; i < statement.loops.size(); ++i) {
-      if (is_cut(cut, statement, i)) {
-        symbol_of[i] = static_cast<std::int32_t>(program_.symbols.size() + place_of(statement, i));
-        statement.loops[i].extent = static_cast<std::uint64_t>(extent_in(cut, statement, i));
+      if (is_cut(cut, source, i)) {
+        symbol_of[i] = static_cast<std::int32_t>(program_.symbols.size() + place_of(source, i));
+        statement.loops[i].extent = static_cast<std::uint64_t>(extent_in(cut, source, i));
       }
     }
     statement.hint = statement.repeat = -1;
-    Rewriter(statement, std::move(symbol_of), numbers, kept).run();
+    rewrite_for_tile(statement, {symbol_of, numbers, kept});
     result.statements.push_back(std::move(statement));
-  }
-  return result;
-}
-
-// The dense parts of arguments that the statements of a tile access.
-std::vector<Region::Slice> slices_of(const Program& tile, std::size_t first_symbol) {
-  std::map<std::uint32_t, Region::Slice> slices;
-  for (const Statement& statement : tile.statements) {
-    visit_target_and_reads(statement, [&](const Access& access) {
-      const program::Tensor& tensor = tile.tensors[access.tensor];
-      Form form = linear_form(tile, statement, access);
-      const auto moves = [](std::int64_t c) { return c != 0; };
-      if (tensor.role == program::Role::kTemp || may_be_out_of_range(tile, statement, access) ||
-          std::none_of(form.symbols.begin() + static_cast<std::ptrdiff_t>(first_symbol), form.symbols.end(),
-                       moves)) {
-        return;
-      }
-      std::int64_t span = 1;
-      std::int64_t count = 1;
-      for (std::size_t i = 0; i < statement.loops.size(); ++i) {
-        const auto extent = static_cast<std::int64_t>(statement.loops[i].extent);
-        count *= form.loops[i] != 0 ? extent : 1;
-        span += std::abs(form.loops[i]) * (extent - 1);
-        form.constant += std::min<std::int64_t>(form.loops[i], 0) * (extent - 1);
-      }
-      Region::Slice& slice = slices[access.tensor];
-      const auto bytes = span * static_cast<std::int64_t>(byte_size(tensor.type));
-      if (span <= 2 * count && bytes > slice.byte_count) {
-        slice = {access.tensor, std::move(form), bytes};
-      }
-    });
-  }
-  std::vector<Region::Slice> result;
-  for (auto& [tensor, slice] : slices) {
-    if (slice.byte_count != 0) {
-      result.push_back(std::move(slice));
-    }
   }
   return result;
 }
@@ -391,6 +301,12 @@ std::optional<Region> Cutter::cut(const RegionOptions& options) const {
   region.extent = extents_[where->loop];
   region.chunk = where->chunk;
   region.parallel = iterations() >= kParallelElements;
+  if (carried_ != nullptr && std::count(carried_->begin(), carried_->end(), true) != 0) {
+    region.part_tiles = rows_per_part(region.extent) / region.chunk;
+    if (region.parallel && region.piece_count() < options.threads) {
+      return std::nullopt;
+    }
+  }
   const std::int64_t rest = region.extent % region.chunk;
   region.tile = tile(*where, 0, region.extent - rest, region.tensors);
   if (rest != 0) {
@@ -410,9 +326,31 @@ std::int64_t Region::tile_count() const {
   return count;
 }
 
+std::int64_t Region::piece_count() const {
+  return part_tiles == 0 ? tile_count() : (tile_count() + part_tiles - 1) / part_tiles;
+}
+
 std::optional<Region> cut_region(const Program& program, std::uint32_t first, std::uint32_t last,
                                  std::span<const program::Lifetime> lives, const RegionOptions& options) {
-  return Cutter(program, first, last, lives).cut(options);
+  const auto& names = program.hints[static_cast<std::size_t>(program.statements[first].hint)].loops;
+  Cutter::Places places;
+  for (std::uint32_t id = first; id < last; ++id) {
+    std::vector<std::size_t>& of = places.emplace_back();
+    for (const program::Loop& loop : program.statements[id].loops) {
+      of.push_back(
+          static_cast<std::size_t>(std::find(names.begin(), names.end(), loop.name) - names.begin()));
+    }
+  }
+  return Cutter(program, first, lives, std::move(places), names.size(), nullptr).cut(options);
+}
+
+std::optional<Region> cut_run(const Program& program, std::uint32_t first, const RegionRun& run,
+                              std::span<const program::Lifetime> lives, const RegionOptions& options) {
+  Cutter::Places places;
+  for (std::size_t i = 0; i < run.loops.size(); ++i) {
+    places.emplace_back(program.statements[first + i].loops.size(), 1)[run.loops[i]] = 0;
+  }
+  return Cutter(program, first, lives, std::move(places), 1, &run.carried).cut(options);
 }
 
 }  // namespace yoke::cc

@@ -98,6 +98,12 @@ void BoundProgram::run(std::size_t first, std::size_t last) {
 }
 
 void BoundProgram::run(const TileKernel& kernel, BoundStep& bound) {
+  if (kernel.carried) {
+    PlaceInPart place = place_;
+    place.results += kernel.results_offset;
+    run_carried(kernel, bound.states[0], tensors_, symbols_, scratch(0), parts_ + kernel.carry_offset, place);
+    return;
+  }
   const bool by_parts = part_byte_count(kernel, compiled_->threads) != 0;
   const int threads = kernel.parallel && kernel.element_count >= kParallelElements ? compiled_->threads : 1;
   const std::int64_t pieces = kernel.tile_count * (by_parts ? kernel.reduction->part_count : 1);
@@ -115,19 +121,26 @@ void BoundProgram::run(const TileKernel& kernel, BoundStep& bound) {
 }
 
 void BoundProgram::run(const RegionStep& step, BoundStep& bound) {
-  const std::int64_t chunks = step.region.chunk_count();
-  share(step.region.parallel ? compiled_->threads : 1, step.region.tile_count(),
+  const Region& region = step.region;
+  const std::int64_t chunks = region.chunk_count();
+  const std::int64_t part_tiles = std::max<std::int64_t>(region.part_tiles, 1);
+  share(region.parallel ? compiled_->threads : 1, region.piece_count(),
         [&](int thread, std::int64_t first, std::int64_t last) {
           const auto i = static_cast<std::size_t>(thread);
-          for (std::int64_t tile = first; tile < last; ++tile) {
+          last = std::min(last * part_tiles, region.tile_count());
+          for (std::int64_t tile = first * part_tiles; tile < last; ++tile) {
             const bool is_tail = step.tail && tile % chunks == chunks - 1;
-            (is_tail ? bound.tails : bound.tiles)[i]->run_tile(step.region, tile, symbols_);
+            (is_tail ? bound.tails : bound.tiles)[i]->run_tile(region, tile, symbols_, parts_);
           }
         });
+  if (region.part_tiles != 0) {
+    bound.tiles[0]->combine_carried(symbols_, parts_);
+  }
 }
 
-// Precondition of both: this program is a tile of the region, in a program with these symbols.
-void BoundProgram::run_tile(const Region& region, std::int64_t tile, std::span<const std::int64_t> symbols) {
+// Precondition of these: this program is a tile of the region, in a program with these symbols.
+void BoundProgram::run_tile(const Region& region, std::int64_t tile, std::span<const std::int64_t> symbols,
+                            std::byte* results) {
   ahead_.clear();
   if (tile + 1 < region.tile_count()) {
     set_tile(region, tile + 1, symbols);
@@ -139,8 +152,24 @@ void BoundProgram::run_tile(const Region& region, std::int64_t tile, std::span<c
     }
   }
   ahead_.start();
+  if (region.part_tiles != 0) {
+    const std::int64_t in_part = tile % region.part_tiles;
+    place_ = {tile / region.part_tiles, in_part * region.chunk, in_part == 0,
+              in_part + 1 == region.part_tiles || tile + 1 == region.tile_count(), results};
+  }
   set_tile(region, tile, symbols);
   run(0, steps_.size());
+}
+
+void BoundProgram::combine_carried(std::span<const std::int64_t> symbols, std::byte* results) {
+  std::copy(symbols.begin(), symbols.end(), symbols_.begin());
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    const auto* kernel = std::get_if<TileKernel>(&compiled_->steps[i].work);
+    if (kernel != nullptr && kernel->carried) {
+      combine_parts(*kernel, steps_[i].states[0], tensors_, symbols_, scratch(0),
+                    results + kernel->results_offset);
+    }
+  }
 }
 
 void BoundProgram::set_tile(const Region& region, std::int64_t tile, std::span<const std::int64_t> symbols) {

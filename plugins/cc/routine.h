@@ -30,12 +30,14 @@ class BoundProgram {
     std::vector<std::unique_ptr<BoundProgram>> tails;
   };
 
+  void combine_carried(std::span<const std::int64_t> symbols, std::byte* results);
   void fetch_ahead(std::size_t slice_count);      // while it runs a tile
   void run(std::size_t first, std::size_t last);  // steps
   void run(const TileKernel& kernel, BoundStep& bound);
   void run(const MatmulStep& matmul, BoundStep& bound);
   void run(const RegionStep& region, BoundStep& bound);
-  void run_tile(const Region& region, std::int64_t tile, std::span<const std::int64_t> symbols);
+  void run_tile(const Region& region, std::int64_t tile, std::span<const std::int64_t> symbols,
+                std::byte* results);
   void set_tile(const Region& region, std::int64_t tile, std::span<const std::int64_t> symbols);
   std::byte* address(const Operand& operand) const;
   std::byte* scratch(std::size_t thread) const { return scratch_ + thread * compiled_->scratch_stride; }
@@ -47,6 +49,7 @@ class BoundProgram {
   std::byte* scratch_;
   std::byte* parts_;
   Ahead ahead_;
+  PlaceInPart place_;
 };
 
 }  // namespace yoke::cc

@@ -119,6 +119,10 @@ class Registers {
 
 }  // namespace
 
+std::int64_t rows_per_part(std::int64_t rows) {
+  return std::max(kPartRows, (rows + kMostParts * kFoldRows - 1) / (kMostParts * kFoldRows) * kFoldRows);
+}
+
 void KernelBuilder::reduction() {
   const program::Statement& statement = *statement_;
   const Schedule& schedule = kernel_.schedule;
@@ -133,8 +137,13 @@ void KernelBuilder::reduction() {
   const bool float_sum = op == ReduceOp::kSum && (value.reg == Reg::kF32 || value.reg == Reg::kF64);
   std::int64_t terms = 1;
   std::int64_t tiles = 1;
+  const program::Statement& original = original_.program == nullptr
+                                           ? statement
+                                           : original_.program->statements[original_.first + statements_[0]];
+  for (const std::uint32_t loop : original.reduce_loops) {
+    terms *= static_cast<std::int64_t>(original.loops[loop].extent);
+  }
   for (const TileLoop& loop : schedule.loops) {
-    terms *= loop.reduce ? loop.extent : 1;
     tiles *= loop.reduce ? (loop.extent + loop.chunk - 1) / loop.chunk : 1;
   }
   reduce.by_columns = columns;
@@ -147,9 +156,8 @@ void KernelBuilder::reduction() {
   reduce.result_type = reduce.folds ? Reg::kF64 : reduce.acc_type;
   reduce.combine = table_.reduce(op, reduce.result_type, false);
   reduce.units = columns ? tiles : terms;
-  const std::int64_t even = (reduce.units + kMostParts - 1) / kMostParts;
-  reduce.part_units = columns ? std::max(kPartTiles, even)
-                              : std::max(kPartRows, (even + kFoldRows - 1) / kFoldRows * kFoldRows);
+  reduce.part_units = columns ? std::max(kPartTiles, (reduce.units + kMostParts - 1) / kMostParts)
+                              : rows_per_part(reduce.units);
   reduce.part_count = (reduce.units + reduce.part_units - 1) / reduce.part_units;
   reduce.by_parts = reduce.part_count > 1 && (op == ReduceOp::kSum || op == ReduceOp::kProd) &&
                     (value.reg == Reg::kF32 || value.reg == Reg::kF64);

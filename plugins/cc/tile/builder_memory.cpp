@@ -84,6 +84,12 @@ void collect(const program::Program& program, const program::Statement& statemen
 
 }  // namespace
 
+bool reduces_rows(const program::Program& program, const program::Statement& statement) {
+  ScheduleInput input;
+  collect(program, statement, true, input);
+  return statement.reduce && !input.ordered && !make_schedule(input).columns_reduced();
+}
+
 void KernelBuilder::schedule() {
   ScheduleInput input;
   for (const std::uint32_t id : statements_) {

@@ -36,6 +36,8 @@ constexpr std::int64_t kFoldRows = 64;
 struct Original {
   const program::Program* program = nullptr;
   std::uint32_t first = 0;
+  const std::vector<bool>* carried =
+      nullptr;  // per statement of the tile: a sum of rows that runs over all tiles
 };
 
 struct TileLoop {
@@ -171,14 +173,32 @@ struct TileKernel {
   bool parallel = true;                        // tiles of the target are independent
   std::int64_t tile_count = 1;                 // tiles of the target
   std::int64_t element_count = 1;              // iterations of all loops
-  bool element_wise = false;                   // some gather or scatter is done one element at a time
+  // A sum over the rows of all tiles of a region. Offsets into the thread's sums so far and into the results of parts.
+  bool carried = false;
+  std::uint64_t carry_offset = 0;
+  std::uint64_t results_offset = 0;
+  bool element_wise = false;  // some gather or scatter is done one element at a time
 };
+
+// Whether the statement reduces by combining whole rows of values, in any order of its targets.
+bool reduces_rows(const program::Program& program, const program::Statement& statement);
+// The rows of one part of such a reduction.
+std::int64_t rows_per_part(std::int64_t rows);
 
 // Builds one kernel that runs the statements in order. Precondition: a reducing statement is the only one.
 // `kept` states for each tensor whether written values must reach memory.
 TileKernel build_tile_kernel(const program::Program& program, std::span<const std::uint32_t> statements,
                              const std::vector<bool>& kept, const KernelTable& table,
                              const Original& original = {});
+
+// Where a tile of a region is in the part of a sum of rows that it belongs to.
+struct PlaceInPart {
+  std::int64_t part = 0;
+  std::int64_t row = 0;
+  bool begins = true;
+  bool ends = true;
+  std::byte* results = nullptr;  // of all parts
+};
 
 // A thread's working data for one kernel. Created at link time, so that a launch allocates nothing.
 struct TileState {
@@ -204,6 +224,12 @@ std::uint64_t part_byte_count(const TileKernel& kernel, int threads);
 void run_parts(const TileKernel& kernel, TileState& state, std::span<std::byte* const> tensors,
                std::span<const std::int64_t> symbol_values, std::byte* scratch, std::byte* parts,
                std::int64_t first, std::int64_t last);
+// Adds the rows of one tile of a region. `carry` has carry_byte_count bytes, which last for a part.
+std::uint64_t carry_byte_count(const TileKernel& kernel);
+std::uint64_t results_byte_count(const TileKernel& kernel);
+void run_carried(const TileKernel& kernel, TileState& state, std::span<std::byte* const> tensors,
+                 std::span<const std::int64_t> symbol_values, std::byte* scratch, std::byte* carry,
+                 const PlaceInPart& place);
 void combine_parts(const TileKernel& kernel, TileState& state, std::span<std::byte* const> tensors,
                    std::span<const std::int64_t> symbol_values, std::byte* scratch, std::byte* parts);
 

@@ -114,9 +114,72 @@ TEST(RegionTest, LastTileMayBeShorterAndThreadsShareTiles) {
 }
 
 TEST(RegionTest, TemporariesOfATileTakeNoMemoryOfTheirFullSize) {
-  const program::Program program = read(norms(2000));  // h is needed after the region: 2.4 MB
+  const program::Program program = read(norms(2000));  // e, h and u have 2.4 MB each
   EXPECT_GT(compile(program, 1, nullptr, 0)->workspace_byte_count, 3 * 2400000U);
-  EXPECT_LT(compile(program)->workspace_byte_count, 2400000U + 300000U);
+  EXPECT_LT(compile(program)->workspace_byte_count, 500000U);
+}
+
+TEST(RegionTest, SumsOfRowsAreCarriedFromTileToTile) {
+  const conformance::Case one = case_of(norms(960));  // parts of 128 rows, the last one of 64
+  const auto compiled = compile(one.program);
+  for (const Note& note : compiled->notes) {
+    EXPECT_NE(note.reason.find("tile by tile"), std::string::npos) << note.reason;
+  }
+  for (const int threads : {1, 2, 3, 4}) {
+    for (const std::int64_t tile_bytes : {5000, 30000, 100000, 262144}) {
+      expect_same_bits(one, {}, tile_bytes, threads);
+    }
+  }
+}
+
+TEST(RegionTest, NeighborsShareAPassOnlyIfNoTileNeedsAnother) {
+  const auto text = [](const std::string& statements) {
+    return text_of(R"(
+  arg x : f32[640, 40] in
+  arg z : f32[640, 40] inout
+  arg y : f32[640, 40] out
+  arg m : f32[40] inout
+  arg c : f32[40] inout
+  arg r : f32[640] out
+)" + statements);
+  };
+  const std::string first = "@fused[a] { z[a, d] = x[a, d] * 2\n r[a] = sum[d] z[a, d] }\n";
+  const std::string second = "@fused[b] { y[b, d] = z[b, d] - r[b]\n z[b, d] = y[b, d] + x[b, d] * m[d] }\n";
+  const std::string reversed = "@fused[b] { y[b, d] = z[639 - b, d] - r[b]\n y[b, d] = y[b, d] * r[b] }\n";
+  const std::string sum = "c[d] += sum[n] abs(z[n, d]) * r[n]\n";
+  const std::string used = "m[d] = max[n] z[n, d]\n";
+  const std::string shifted = "c[d] = sum[n:640] (z[n + 1, d] else 0)\n";
+  const std::string part = "c[d] = sum[n:640] z[n, 0] + x[n, d]\n";
+  struct Expected {
+    std::string statements;
+    bool in_one_pass;
+  };
+  const Expected cases[] = {{first + sum + second, true},
+                            {first + second, true},
+                            {sum + first + second, true},
+                            {first + used + second, false},
+                            {first + reversed, false},
+                            {first + shifted + second, false},
+                            {first + part + second, true},
+                            {sum + "c[d] = min[n] x[n, d]\n" + first, false},
+                            {first + "r[a] = c[0]\n" + second, false}};
+  for (const Expected& each : cases) {
+    // r is written in full before it is read.
+    const std::string statements = "y[n, d] = 0\n r[n] = f32(n)\n" + each.statements;
+    SCOPED_TRACE(statements);
+    const conformance::Case one = case_of(text(statements));
+    const auto compiled = compile(one.program, 1, nullptr, 8000);
+    const auto in_tiles = [](const Step& step) { return std::holds_alternative<RegionStep>(step.work); };
+    const auto passes = std::count_if(compiled->steps.begin(), compiled->steps.end(), in_tiles);
+    const std::size_t statements_in_tiles = static_cast<std::size_t>(std::count_if(
+        compiled->notes.begin(), compiled->notes.end(),
+        [](const Note& one_note) { return one_note.reason.find("tile by") != std::string::npos; }));
+    EXPECT_EQ(passes == 1 && statements_in_tiles == compiled->notes.size() - 2, each.in_one_pass);
+    for (const int threads : {1, 2}) {
+      expect_same_bits(one, {}, 8000, threads);
+      expect_same_bits(one, {}, 3000, threads);
+    }
+  }
 }
 
 TEST(RegionTest, ProductWithBiasAndReluRunsInTiles) {

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/cc/region_run.cpp: finds neighboring regions and sums along columns that can share one pass over their rows.
+#include <yoke/program/access.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "contraction.h"
+#include "region.h"
+#include "tile/kernel.h"
+
+namespace yoke::cc {
+
+using program::Access;
+using program::Index;
+using program::Program;
+using program::Statement;
+
+namespace {
+
+constexpr std::size_t kLongestRun = 64;
+
+bool is_product(const Program& program, const Statement& statement) {
+  std::string why_not;
+  const auto product = recognize(program, statement, why_not);
+  return product && product->multiplications() >= kSmallProduct && !product->m.empty() && !product->n.empty();
+}
+
+// True for sums and the like over one loop that add whole rows to their targets.
+bool is_sum_of_rows(const Program& program, const Statement& statement) {
+  return statement.reduce && statement.reduce != program::Reduce::kArgMax &&
+         statement.reduce != program::Reduce::kArgMin && statement.reduce_loops.size() == 1 &&
+         statement.hint < 0 && !has_element_index(statement.target) && reduces_rows(program, statement) &&
+         !is_product(program, statement);
+}
+
+// Collects statements and checks that a tile of rows needs nothing that other tiles write.
+class Collector {
+ public:
+  explicit Collector(const Program& program) : program_(program) {}
+
+  // Adds statements that each have the loop `loops[i]` over rows. Returns false, and changes nothing, if they do not
+  // fit.
+  bool add(std::span<const Statement> statements, std::span<const std::uint32_t> loops, bool is_sum) {
+    std::map<std::uint32_t, Use> uses = uses_;
+    bool shares = is_sum || !has_region_;
+    for (std::size_t i = 0; i < statements.size(); ++i) {
+      const Statement& statement = statements[i];
+      const auto use = [&](std::uint32_t tensor, std::uint32_t dims) {
+        const auto [known, is_new] = uses.try_emplace(tensor);
+        shares = shares || uses_.contains(tensor);
+        known->second.dims &= dims;
+        known->second.is_mixed = known->second.is_mixed || known->second.is_result;
+      };
+      visit_target_and_reads(statement, [&](const Access& access) {
+        if (!is_sum || &access != &statement.target) {
+          use(access.tensor, dims_at(access.indices, loops[i]));
+        }
+        for (const Index& index : access.indices) {
+          if (index.element_of) {
+            use(*index.element_of, dims_at(index.element_indices, loops[i]));
+          }
+        }
+      });
+      Use& target = uses[statement.target.tensor];
+      if (is_sum) {
+        target.is_mixed =
+            target.is_mixed || uses_.contains(statement.target.tensor) || target.dims != kAllDims;
+        target.is_result = true;
+      }
+      target.is_written = target.is_written || !is_sum;
+    }
+    const bool fits = std::all_of(uses.begin(), uses.end(), [](const auto& entry) {
+      const Use& one = entry.second;
+      return !one.is_mixed && (!one.is_written || one.dims != 0);
+    });
+    if (fits && shares) {
+      uses_ = std::move(uses);
+      has_region_ = has_region_ || !is_sum;
+    }
+    return fits && shares;
+  }
+
+  bool has_region() const { return has_region_; }
+
+ private:
+  static constexpr std::uint32_t kAllDims = ~0U;
+  struct Use {
+    std::uint32_t dims = kAllDims;  // those that the rows' loop alone indexes in every access
+    bool is_written = false;        // by a region
+    bool is_result = false;         // of a sum
+    bool is_mixed = false;          // used in more than one way
+  };
+
+  static std::uint32_t dims_at(const std::vector<Index>& indices, std::uint32_t loop) {
+    std::uint32_t dims = 0;
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      const bool is_loop =
+          !indices[i].element_of && indices[i].divisor == 1 && indices[i].affine.single_loop() == loop;
+      dims |= is_loop ? 1U << i : 0U;
+    }
+    return dims;
+  }
+  static std::uint32_t dims_at(const std::vector<program::Affine>& indices, std::uint32_t loop) {
+    std::uint32_t dims = 0;
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      dims |= indices[i].single_loop() == loop ? 1U << i : 0U;
+    }
+    return dims;
+  }
+
+  const Program& program_;
+  std::map<std::uint32_t, Use> uses_;
+  bool has_region_ = false;
+};
+
+}  // namespace
+
+std::uint32_t end_of_region(const Program& program, std::uint32_t first) {
+  std::uint32_t last = first;
+  while (last < program.statements.size() &&
+         program.statements[last].hint == program.statements[first].hint) {
+    ++last;
+  }
+  return last;
+}
+
+RegionRun find_run(const Program& program, std::uint32_t first) {
+  const std::span<const Statement> statements = program.statements;
+  RegionRun run;
+  Collector collector(program);
+  std::uint64_t rows = 0;
+  for (std::uint32_t next = first; next < statements.size() && run.loops.size() < kLongestRun;) {
+    const Statement& statement = statements[next];
+    if (statement.repeat != statements[first].repeat) {
+      break;
+    }
+    std::uint32_t last = next + 1;
+    std::vector<std::uint32_t> loops;
+    const bool is_sum = is_sum_of_rows(program, statement);
+    if (is_sum) {
+      loops = statement.reduce_loops;
+    } else if (statement.hint >= 0 &&
+               !program.hints[static_cast<std::size_t>(statement.hint)].loops.empty()) {
+      last = end_of_region(program, next);
+      const std::string& name = program.hints[static_cast<std::size_t>(statement.hint)].loops[0];
+      for (const Statement& one : statements.subspan(next, last - next)) {
+        const auto at = std::find_if(one.loops.begin(), one.loops.end(),
+                                     [&](const program::Loop& loop) { return loop.name == name; });
+        if (is_product(program, one)) {
+          return collector.has_region() ? run : RegionRun{};
+        }
+        loops.push_back(static_cast<std::uint32_t>(at - one.loops.begin()));
+      }
+    } else {
+      break;
+    }
+    const std::uint64_t extent = statement.loops[loops[0]].extent;
+    if ((rows != 0 && extent != rows) ||
+        !collector.add(statements.subspan(next, last - next), loops, is_sum)) {
+      break;
+    }
+    rows = extent;
+    run.loops.insert(run.loops.end(), loops.begin(), loops.end());
+    run.carried.insert(run.carried.end(), loops.size(), is_sum);
+    next = last;
+  }
+  return collector.has_region() ? run : RegionRun{};
+}
+
+}  // namespace yoke::cc

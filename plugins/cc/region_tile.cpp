@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/cc/region_tile.cpp: rewrites the statements of a region to those of one tile.
+#include "region_tile.h"
+
+#include <yoke/program/access.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+namespace yoke::cc {
+
+using program::Access;
+using program::Affine;
+using program::Expr;
+using program::Index;
+using program::Op;
+using program::Program;
+using program::Statement;
+
+namespace {
+
+class Rewriter {
+ public:
+  explicit Rewriter(const TileNames& names) : names_(names) {}
+
+  Affine shifted(Affine affine) const {
+    const std::size_t count = affine.terms.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      const Affine::Term term = affine.terms[i];
+      if (!term.is_symbol && names_.symbol_of[term.id] >= 0) {
+        affine.terms.push_back(
+            {true, static_cast<std::uint32_t>(names_.symbol_of[term.id]), term.coefficient});
+      }
+    }
+    std::sort(affine.terms.begin(), affine.terms.end(), [](const Affine::Term& a, const Affine::Term& b) {
+      return std::pair(a.is_symbol, a.id) < std::pair(b.is_symbol, b.id);
+    });
+    return affine;
+  }
+
+  bool keeps(std::uint32_t tensor, std::size_t dim) const {
+    const auto dims = names_.kept.find(tensor);
+    return dims != names_.kept.end() && std::count(dims->second.begin(), dims->second.end(), dim) != 0;
+  }
+
+  void rewrite(Access& access) const {
+    for (std::size_t dim = 0; dim < access.indices.size(); ++dim) {
+      Index& index = access.indices[dim];
+      if (index.element_of) {
+        for (std::size_t i = 0; i < index.element_indices.size(); ++i) {
+          if (!keeps(*index.element_of, i)) {
+            index.element_indices[i] = shifted(index.element_indices[i]);
+          }
+        }
+        index.element_of = names_.numbers.at(*index.element_of);
+      } else if (!keeps(access.tensor, dim)) {
+        index.affine = shifted(index.affine);
+      }
+    }
+    access.tensor = names_.numbers.at(access.tensor);
+  }
+
+  void rewrite(Expr& expr) const {
+    if (expr.op == Op::kRead) {
+      rewrite(expr.access);
+    } else if (expr.op == Op::kIndex) {
+      const Affine affine = shifted(expr.affine);
+      expr = affine.terms.size() == 1 ? std::move(expr) : program::value_of(affine);
+      return;
+    }
+    for (Expr& arg : expr.args) {
+      rewrite(arg);
+    }
+  }
+
+ private:
+  const TileNames& names_;
+};
+
+}  // namespace
+
+void rewrite_for_tile(Statement& statement, const TileNames& names) {
+  const Rewriter rewriter(names);
+  rewriter.rewrite(statement.target);
+  rewriter.rewrite(statement.value);
+}
+
+std::vector<Region::Slice> slices_of(const Program& tile, std::size_t first_symbol) {
+  std::map<std::uint32_t, Region::Slice> slices;
+  for (const Statement& statement : tile.statements) {
+    visit_target_and_reads(statement, [&](const Access& access) {
+      const program::Tensor& tensor = tile.tensors[access.tensor];
+      Form form = linear_form(tile, statement, access);
+      const auto moves = [](std::int64_t c) { return c != 0; };
+      if (tensor.role == program::Role::kTemp || may_be_out_of_range(tile, statement, access) ||
+          std::none_of(form.symbols.begin() + static_cast<std::ptrdiff_t>(first_symbol), form.symbols.end(),
+                       moves)) {
+        return;
+      }
+      std::int64_t span = 1;
+      std::int64_t count = 1;
+      for (std::size_t i = 0; i < statement.loops.size(); ++i) {
+        const auto extent = static_cast<std::int64_t>(statement.loops[i].extent);
+        count *= form.loops[i] != 0 ? extent : 1;
+        span += std::abs(form.loops[i]) * (extent - 1);
+        form.constant += std::min<std::int64_t>(form.loops[i], 0) * (extent - 1);
+      }
+      Region::Slice& slice = slices[access.tensor];
+      const auto bytes = span * static_cast<std::int64_t>(byte_size(tensor.type));
+      if (span <= 2 * count && bytes > slice.byte_count) {
+        slice = {access.tensor, std::move(form), bytes};
+      }
+    });
+  }
+  std::vector<Region::Slice> result;
+  for (auto& [tensor, slice] : slices) {
+    if (slice.byte_count != 0) {
+      result.push_back(std::move(slice));
+    }
+  }
+  return result;
+}
+
+}  // namespace yoke::cc
