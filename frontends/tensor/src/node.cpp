@@ -3,6 +3,7 @@
 #include "node.h"
 
 #include <atomic>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -125,29 +126,51 @@ std::optional<double> number_of(const Tensor& x) {
   return program::is_float(node->type) ? node->literal.number : static_cast<double>(node->literal.integer);
 }
 
-std::vector<const Node*> topological(std::span<const Tensor> roots) {
+namespace {
+
+using Arguments = std::unordered_map<const Loop*, std::vector<Tensor>>;
+
+// `of_loops` has the arguments of a loop's results; each result is treated as if it had all of them.
+std::vector<const Node*> in_order(std::span<const Tensor> roots, std::uint64_t floor,
+                                  const Arguments& of_loops) {
   std::vector<const Node*> order;
   std::unordered_set<const Node*> seen;
   std::vector<std::pair<const Node*, std::size_t>> stack;  // a node, and the number of arguments visited
-  for (const Tensor& root : roots) {
-    if (!root || !seen.insert(root.node().get()).second) {
-      continue;
+  const auto visit = [&](const Tensor& tensor) {
+    const Node* node = tensor.node().get();
+    if (node != nullptr && node->order >= floor && seen.insert(node).second) {
+      stack.emplace_back(node, 0);
     }
-    stack.emplace_back(root.node().get(), 0);
+  };
+  for (const Tensor& root : roots) {
+    visit(root);
     while (!stack.empty()) {
       const Node* node = stack.back().first;
-      if (stack.back().second == node->args.size()) {
+      const auto of_loop = is_loop_result(*node) ? of_loops.find(node->loop.get()) : of_loops.end();
+      const std::vector<Tensor>& args = of_loop != of_loops.end() ? of_loop->second : node->args;
+      if (stack.back().second == args.size()) {
         order.push_back(node);
         stack.pop_back();
-        continue;
-      }
-      const Node* arg = node->args[stack.back().second++].node().get();
-      if (seen.insert(arg).second) {
-        stack.emplace_back(arg, 0);
+      } else {
+        visit(args[stack.back().second++]);
       }
     }
   }
   return order;
+}
+
+}  // namespace
+
+std::vector<const Node*> topological(std::span<const Tensor> roots, std::uint64_t floor) {
+  std::vector<const Node*> order = in_order(roots, floor, {});
+  Arguments of_loops;
+  for (const Node* node : order) {
+    if (is_loop_result(*node)) {
+      std::vector<Tensor>& all = of_loops[node->loop.get()];
+      all.insert(all.end(), node->args.begin(), node->args.end());
+    }
+  }
+  return of_loops.empty() ? order : in_order(roots, floor, of_loops);
 }
 
 }  // namespace yoke::detail

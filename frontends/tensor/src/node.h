@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,7 @@ enum class Kind : std::uint8_t {
   kSymbol,    // i64 scalar
   kIota,      // the index along `axis`
   kRandom,    // random bits
+  kCarry,     // carry `axis` at the start of a round of `loop`
   kMap,       // `op` on every element; the arguments are broadcast
   // Computed from other elements, by index arithmetic
   kView,    // see view.h
@@ -36,9 +38,23 @@ enum class Kind : std::uint8_t {
             // with `axis` >= 0: args[0][i], except that axis is indexed by ids[i]
   kReshape,
   // Nodes that need memory
-  kReduce,  // `reduce` over the product of the args, indexed by `labels`; labels 0..rank-1 are out's axes
-  kConcat,  // along `axis`
-  kScatter  // zeros, then with ids = args[0]: out[ids[i], j] += args[1][i, j]; with `axis` as kGather
+  kReduce,   // `reduce` over the product of the args, indexed by `labels`; labels 0..rank-1 are out's axes
+  kConcat,   // along `axis`
+  kScatter,  // zeros, then with ids = args[0]: out[ids[i], j] += args[1][i, j]; with `axis` as kGather
+  // Results of `loop`; args: its first carries, its next carries, and a value of its body
+  kHistory,  // carry `axis` before each round and after the last one: [rounds + 1, ...]; has no value
+  kStacked,  // the value in every round: [rounds, ...]
+  kSummed    // the sum of the value over the rounds
+};
+
+// A scan. Its body is the expressions that use its variable or its carries; other expressions in it are
+// computed before the loop.
+inline constexpr std::string_view kVariablePrefix = "round of scan ";
+struct Loop {
+  Symbol variable;          // 0, 1, ...; the name is the prefix and a number
+  std::uint64_t order = 0;  // less than that of all nodes that depend on the variable and the carries
+  std::size_t carry_count = 0;
+  std::uint64_t rounds() const { return static_cast<std::uint64_t>(variable.high); }
 };
 
 struct ParameterState {
@@ -88,6 +104,7 @@ struct Node : std::enable_shared_from_this<Node> {
   std::vector<std::byte> bytes;               // of a literal
   std::shared_ptr<ParameterState> parameter;  // mutable; shared by all handles
   std::shared_ptr<ScalarState> scalar;        // the same
+  std::shared_ptr<const Loop> loop;           // of kCarry and the results of loops
 };
 
 // Error kInvalidArgument: programs cannot hold a tensor of this shape. `name` appears in the message.
@@ -163,7 +180,12 @@ Tensor reduce_node(program::Reduce reduce, Type type, const Tensor& x, const std
 Tensor keep_axes(const Tensor& reduced, const Dims& before, const std::vector<std::size_t>& axes);
 std::vector<std::size_t> normal_axes(const std::vector<int>& axes, const Tensor& x, const char* operation);
 
-// All nodes of the expressions `roots`, arguments before users, in a deterministic order.
-std::vector<const Node*> topological(std::span<const Tensor> roots);
+// All nodes of the expressions `roots`, arguments before users, in a deterministic order. The arguments of
+// all results of a loop come before the first of these results. Nodes whose `order` is below `floor` are left
+// out.
+std::vector<const Node*> topological(std::span<const Tensor> roots, std::uint64_t floor = 0);
+inline bool is_loop_result(const Node& node) {
+  return node.kind == Kind::kHistory || node.kind == Kind::kStacked || node.kind == Kind::kSummed;
+}
 
 }  // namespace yoke::detail

@@ -45,7 +45,8 @@ std::map<std::string, Bytes> run(const Lowered& lowered, Leaves& leaves, const S
     pointers.push_back(bytes.data());
   }
   std::vector<std::int64_t> symbol_values;
-  for (const program::Symbol& symbol : lowered.program.symbols) {
+  for (std::size_t i = 0; i < lowered.program.launch_symbol_count(); ++i) {
+    const program::Symbol& symbol = lowered.program.symbols[i];
     const auto found = symbols.find(symbol.name);
     symbol_values.push_back(found == symbols.end() ? symbol.low : found->second);
   }

@@ -9,6 +9,7 @@
 #include <yoke/nn.h>
 #include <yoke/ops.h>
 #include <yoke/random.h>
+#include <yoke/scan.h>
 
 #include <cstddef>
 #include <cstdint>

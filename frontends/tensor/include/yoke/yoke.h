@@ -13,5 +13,6 @@
 #include <yoke/optimizer.h>
 #include <yoke/parameter.h>
 #include <yoke/random.h>
+#include <yoke/scan.h>
 #include <yoke/tensor.h>
 #include <yoke/train_helpers.h>

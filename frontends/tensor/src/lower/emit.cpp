@@ -36,6 +36,16 @@ Expr integer(std::int64_t value) {
   return expr;
 }
 
+// The indices of an element of the value in the value's tensor.
+std::vector<Index> in_tensor(const Graph& graph, const Value& value, std::vector<Index> indices) {
+  if (value.round) {
+    Affine first = Affine::symbol(graph.variable(value.loop));
+    first.constant = *value.round;
+    indices.insert(indices.begin(), index_of(std::move(first)));
+  }
+  return indices;
+}
+
 // Builds the expression of a value's element at given indices.
 class Writer {
  public:
@@ -46,7 +56,7 @@ class Writer {
           const std::optional<program::Literal>& outside = std::nullopt) const {
     const Value& value = graph_.values[id];
     if (value.storage && id != root_) {
-      return Expr::read(value.node->type, {value.tensor, indices, outside});
+      return Expr::read(value.node->type, {value.tensor, in_tensor(graph_, value, indices), outside});
     }
     const Node& node = *value.node;
     switch (node.kind) {
@@ -204,6 +214,10 @@ std::vector<Index> loops_over(const Dims& dims, Statement& statement) {
   return indices;
 }
 
+Access target_of(const Graph& graph, Id id, std::vector<Index> indices) {
+  return {graph.values[id].tensor, in_tensor(graph, graph.values[id], std::move(indices)), std::nullopt};
+}
+
 bool has_16_bits(Type type) {
   return type == Type::kF16 || type == Type::kBF16;
 }
@@ -218,7 +232,7 @@ Statement reduction(const Graph& graph, Id id, const Writer& writer) {
   const Value& value = graph.values[id];
   Statement statement;
   std::vector<Index> of_label = loops_over(value.dims(), statement);
-  statement.target = {graph.values[id].tensor, of_label, std::nullopt};
+  statement.target = target_of(graph, id, of_label);
   const std::vector<Index> reduced = loops_over(value.node->reduced, statement);
   for (const Index& index : reduced) {
     statement.reduce_loops.push_back(index.affine.terms[0].id);
@@ -260,7 +274,7 @@ std::vector<Statement> concatenation(const Graph& graph, Id id, const Writer& wr
     std::vector<Index> indices = loops_over(graph.values[part].dims(), statement);
     statement.value = writer.at(part, indices);
     indices[axis].affine.constant = begin;
-    statement.target = {graph.values[id].tensor, std::move(indices), std::nullopt};
+    statement.target = target_of(graph, id, std::move(indices));
     statements.push_back(std::move(statement));
     begin += static_cast<std::int64_t>(graph.values[part].dims()[axis]);
   }
@@ -269,9 +283,8 @@ std::vector<Statement> concatenation(const Graph& graph, Id id, const Writer& wr
 
 std::vector<Statement> scattering(const Graph& graph, Id id, const Writer& writer) {
   const Value& value = graph.values[id];
-  Statement zero;
-  zero.target = {graph.values[id].tensor, loops_over(value.dims(), zero), std::nullopt};
-  zero.value = Expr::constant(value.node->type, 0);
+  Statement zero = emit_zero(value.tensor, value.node->type, value.dims());
+  zero.target.indices = in_tensor(graph, value, std::move(zero.target.indices));
   Statement add;
   const std::vector<Index> indices = loops_over(graph.values[value.args[1]].dims(), add);
   const auto ids_rank = static_cast<std::ptrdiff_t>(graph.values[value.args[0]].dims().size());
@@ -284,7 +297,7 @@ std::vector<Statement> scattering(const Graph& graph, Id id, const Writer& write
     target = indices;
     target[static_cast<std::size_t>(value.node->axis)] = std::move(element);
   }
-  add.target = {graph.values[id].tensor, std::move(target), std::nullopt};
+  add.target = target_of(graph, id, std::move(target));
   add.assign = program::Assign::kAdd;
   add.value = writer.at(value.args[1], indices);
   return {std::move(zero), std::move(add)};
@@ -306,14 +319,12 @@ Statement joining(const Graph& graph, Id id, const Writer& writer) {
     }
     return indices;
   };
-  statement.target = {graph.values[id].tensor, indices_of(refinement.result), std::nullopt};
+  statement.target = target_of(graph, id, indices_of(refinement.result));
   statement.value = writer.at(value.args[0], indices_of(refinement.source));
   return statement;
 }
 
-}  // namespace
-
-std::vector<Statement> emit(const Graph& graph, Id id) {
+std::vector<Statement> computed(const Graph& graph, Id id) {
   const Writer writer(graph, id);
   const Value& value = graph.values[id];
   switch (value.node->kind) {
@@ -331,9 +342,45 @@ std::vector<Statement> emit(const Graph& graph, Id id) {
   }
   Statement statement;
   const std::vector<Index> indices = loops_over(value.dims(), statement);
-  statement.target = {value.tensor, indices, std::nullopt};
+  statement.target = target_of(graph, id, indices);
   statement.value = writer.at(id, indices);
   return {std::move(statement)};
+}
+
+}  // namespace
+
+std::vector<Statement> emit(const Graph& graph, Id id) {
+  std::vector<Statement> statements = computed(graph, id);
+  for (Statement& statement : statements) {
+    const std::int32_t loop = graph.values[id].loop;
+    statement.repeat = loop >= 0 ? static_cast<std::int32_t>(graph.variable(loop)) : -1;
+  }
+  return statements;
+}
+
+// An id that no value has, so that Writer reads every value that has memory.
+constexpr Id kNone = ~Id{0};
+
+Statement emit_round(const Graph& graph, Id id, std::uint32_t tensor, std::int32_t loop,
+                     std::optional<std::int64_t> round) {
+  Statement statement;
+  std::vector<Index> indices = loops_over(graph.values[id].dims(), statement);
+  statement.value = Writer(graph, kNone).at(id, indices);
+  if (round) {
+    Affine first = loop >= 0 ? Affine::symbol(graph.variable(loop)) : Affine();
+    first.constant = *round;
+    indices.insert(indices.begin(), index_of(std::move(first)));
+  }
+  statement.target = {tensor, std::move(indices), std::nullopt};
+  statement.repeat = loop >= 0 ? static_cast<std::int32_t>(graph.variable(loop)) : -1;
+  return statement;
+}
+
+Statement emit_zero(std::uint32_t target, Type type, const Dims& dims) {
+  Statement statement;
+  statement.target = {target, loops_over(dims, statement), std::nullopt};
+  statement.value = Expr::constant(type, 0);
+  return statement;
 }
 
 Statement emit_copy(std::uint32_t target, std::uint32_t source, Type type, const Dims& dims) {

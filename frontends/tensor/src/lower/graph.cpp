@@ -2,16 +2,26 @@
 // frontends/tensor/src/lower/graph.cpp: numbers expressions, symbols and random draws.
 #include "graph.h"
 
+#include <algorithm>
+
 namespace yoke::detail::lowering {
 namespace {
 
 constexpr std::int64_t kFirstDraw = std::int64_t{1} << 32U;
+
+[[noreturn]] void fail_outside_of_body() {
+  fail(
+      "lower: an argument of the body of a scan is used outside of the body, but exists only there; return "
+      "what "
+      "you need from the body");
+}
 
 }  // namespace
 
 Graph::Graph(std::span<const Tensor> roots) {
   const std::vector<const Node*> nodes = topological(roots);
   number_draws(nodes);
+  add_loops(nodes);
   for (const Node* node : nodes) {
     if (node->symbol) {
       add_symbol(*node->symbol, false);
@@ -31,12 +41,77 @@ Graph::Graph(std::span<const Tensor> roots) {
     for (const Tensor& arg : node->args) {
       value.args.push_back(of(arg));
     }
+    value.loop = loop_of(value);
     ids_[node] = static_cast<Id>(values.size());
+    if (is_loop_result(*node)) {
+      loops[static_cast<std::size_t>(variables_.at(node->loop->variable.name))].results.push_back(ids_[node]);
+    }
     values.push_back(std::move(value));
+  }
+  for (const LoopResults& one : loops) {
+    symbol_ids_[one.loop->variable.name] = static_cast<std::uint32_t>(symbols.size());
+    symbols.push_back({"", 0, one.loop->variable.high, 1, {}, true});
+  }
+  for (const Tensor& root : roots) {
+    if (values[of(root)].loop >= 0) {
+      fail_outside_of_body();
+    }
   }
 }
 
+void Graph::add_loops(const std::vector<const Node*>& nodes) {
+  for (const Node* node : nodes) {
+    if (is_loop_result(*node) &&
+        variables_.try_emplace(node->loop->variable.name, static_cast<std::int32_t>(loops.size())).second) {
+      loops.push_back({node->loop.get(), {}});
+    }
+  }
+}
+
+std::int32_t Graph::loop_of(const Value& value) const {
+  const Node& node = *value.node;
+  const bool is_result = is_loop_result(node);
+  std::int32_t loop = is_result ? variables_.at(node.loop->variable.name) : -1;
+  const auto join = [&](std::int32_t other) {
+    if (other >= 0 && loop >= 0 && other != loop) {
+      fail(
+          "lower: a scan depends on the carry or xs of another scan in whose body it is, but programs have "
+          "no "
+          "nested repeat blocks; unroll the inner scan with a C++ loop");
+    }
+    loop = std::max(loop, other);
+  };
+  const auto join_variable = [&](const Symbol& symbol) {
+    const auto found = variables_.find(symbol.name);
+    join(found == variables_.end() ? -1 : found->second);
+  };
+  if (node.kind == Kind::kCarry) {
+    if (!variables_.contains(node.loop->variable.name)) {
+      fail_outside_of_body();
+    }
+    join_variable(node.loop->variable);
+  }
+  if (node.symbol) {
+    join_variable(*node.symbol);
+  }
+  for (const ViewIndex& index : node.view) {
+    for (const auto& term : index.symbols) {
+      join_variable(term.symbol);
+    }
+  }
+  for (const Id arg : value.args) {
+    join(values[arg].loop);
+  }
+  return is_result ? -1 : loop;
+}
+
 void Graph::add_symbol(const Symbol& symbol, bool is_implicit) {
+  if (variables_.contains(symbol.name)) {
+    return;
+  }
+  if (symbol.name.starts_with(kVariablePrefix)) {
+    fail_outside_of_body();
+  }
   const auto [found, is_new] =
       symbol_ids_.try_emplace(symbol.name, static_cast<std::uint32_t>(symbols.size()));
   if (is_new) {

@@ -4,7 +4,7 @@
 // In order, each in a file of its name:
 //   graph  numbers the expressions, their symbols and their random draws
 //   plan   decides which values get memory: all but constants and views
-//   emit   emits the statements of those values, one per operation
+//   emit   emits the statements of those values, one per operation; the body of a scan is one repeat block
 //   names  chooses identifiers
 // Everything that makes a program fast is left to the runtime's passes.
 #pragma once
@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -29,8 +30,16 @@ struct Value {
   std::vector<Id> args;
   bool storage = false;      // set by plan(): has memory; otherwise it is inlined in its readers' statements
   std::uint32_t tensor = 0;  // of the program, if it has memory
+  std::int32_t loop = -1;    // into Graph::loops: it varies from round to round
+  // It is tensor[variable + *round, ...].
+  std::optional<std::int64_t> round = {};
 
   const Dims& dims() const { return node->parameter ? node->parameter->dims : node->dims; }
+};
+
+struct LoopResults {
+  const Loop* loop = nullptr;
+  std::vector<Id> results;
 };
 
 class Graph {
@@ -40,17 +49,24 @@ class Graph {
   Id of(const Tensor& tensor) const { return ids_.at(tensor.node().get()); }
   std::int64_t stream_of(const Node& random) const;
   std::uint32_t symbol(const Symbol& symbol) const { return symbol_ids_.at(symbol.name); }
+  std::uint32_t variable(std::int32_t loop) const {
+    return symbol(loops[static_cast<std::size_t>(loop)].loop->variable);
+  }
   bool is_leaf(Id id) const;
 
-  std::vector<Value> values;  // arguments before users
-  std::vector<program::Symbol> symbols;
+  std::vector<Value> values;             // arguments before users
+  std::vector<program::Symbol> symbols;  // the variables of the loops come last
+  std::vector<LoopResults> loops;        // in order of their first results
 
  private:
+  void add_loops(const std::vector<const Node*>& nodes);
   void add_symbol(const Symbol& symbol, bool is_implicit);
+  std::int32_t loop_of(const Value& value) const;
   void number_draws(const std::vector<const Node*>& nodes);
 
   std::unordered_map<const Node*, Id> ids_;
   std::map<std::string, std::uint32_t> symbol_ids_;
+  std::map<std::string, std::int32_t> variables_;  // the loop of each variable
   std::map<std::string, bool> implicit_;
   std::map<std::uint64_t, std::int64_t> streams_;  // assigned to draws without a stream, by Node::order
 };
@@ -60,6 +76,11 @@ void plan(Graph& graph, const std::vector<Id>& roots);
 
 // The statements that compute a value with memory. Precondition: its arguments have tensors.
 std::vector<program::Statement> emit(const Graph& graph, Id value);
+// Copies the value of a body to tensor[variable + round, ...], or to tensor[...] without a round. With `loop`
+// -1, copies a value to tensor[round, ...].
+program::Statement emit_round(const Graph& graph, Id value, std::uint32_t tensor, std::int32_t loop,
+                              std::optional<std::int64_t> round);
+program::Statement emit_zero(std::uint32_t target, Type type, const Dims& dims);
 program::Statement emit_copy(std::uint32_t target, std::uint32_t source, Type type, const Dims& dims);
 
 // A future tensor of the program.
@@ -71,8 +92,9 @@ struct Slot {
   Tensor leaf;
 };
 
-// Give slots and loops unique identifiers.
+// Give slots, the variables of repeat blocks, and loops unique identifiers, in this order.
 void name_slots(std::vector<Slot>& slots, const std::vector<program::Symbol>& symbols);
+void name_variables(std::vector<program::Symbol>& symbols, const std::vector<Slot>& slots);
 void name_loops(program::Program& program);
 
 }  // namespace yoke::detail::lowering

@@ -4,6 +4,7 @@
 #include <yoke/ops.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -92,6 +93,7 @@ class Assembly {
     lowered.program.symbols = graph_.symbols;
     lowered.program.statements = std::move(statements_);
     name_slots(slots_, graph_.symbols);
+    name_variables(lowered.program.symbols, slots_);
     for (const Slot& slot : slots_) {
       lowered.program.tensors.push_back({slot.name, slot.type, slot.dims, slot.role, {}});
       if (slot.role != Role::kTemp) {
@@ -111,6 +113,10 @@ class Assembly {
   std::uint32_t add(Slot slot) {
     slots_.push_back(std::move(slot));
     return static_cast<std::uint32_t>(slots_.size() - 1);
+  }
+
+  std::uint32_t add_temporary(const detail::Node& node, const Dims& dims) {
+    return add({node.name, node.type, dims, Role::kTemp, {}});
   }
 
   program::Statement copy_of(std::uint32_t target, std::uint32_t source) const {
@@ -137,14 +143,105 @@ class Assembly {
   void add_statements() {
     for (Id id = 0; id < graph_.values.size(); ++id) {
       Value& value = graph_.values[id];
-      if (!value.storage || graph_.is_leaf(id)) {
+      if (detail::is_loop_result(*value.node)) {
+        if (next_loop_ < graph_.loops.size() && graph_.loops[next_loop_].results[0] == id) {
+          add_loop(graph_.loops[next_loop_], static_cast<std::int32_t>(next_loop_));
+          ++next_loop_;
+        }
+      } else if (value.storage && value.loop < 0 && !graph_.is_leaf(id)) {
+        add_value(id);
+      }
+    }
+  }
+
+  void add_value(Id id) {
+    Value& value = graph_.values[id];
+    if (placed_.insert(id).second) {
+      value.tensor = add_temporary(*value.node, value.dims());
+    }
+    for (program::Statement& statement : emit(graph_, id)) {
+      statements_.push_back(std::move(statement));
+    }
+  }
+
+  // Assigns tensors to the results of a loop; equal results share one. Returns those of the carries' histories.
+  std::vector<std::uint32_t> add_results(const LoopResults& one) {
+    std::map<std::pair<detail::Kind, Id>, std::uint32_t> known;
+    for (const Id id : one.results) {
+      Value& value = graph_.values[id];
+      const bool is_history = value.node->kind == detail::Kind::kHistory;
+      const Id key = is_history ? static_cast<Id>(value.node->axis) : value.args.back();
+      const auto [found, is_new] = known.try_emplace({value.node->kind, key}, value.tensor);
+      if (placed_.insert(id).second) {
+        found->second = is_new ? add_temporary(*value.node, value.dims()) : found->second;
+      } else if (!is_new) {
+        copies_.push_back({value.tensor, id});
+      }
+      value.tensor = found->second;
+    }
+    std::vector<std::uint32_t> histories;
+    for (std::size_t k = 0; k < one.loop->carry_count; ++k) {
+      const auto found = known.find({detail::Kind::kHistory, static_cast<Id>(k)});
+      const Value& first = graph_.values[graph_.values[one.results[0]].args[k]];
+      Dims dims = first.dims();
+      dims.insert(dims.begin(), one.loop->rounds() + 1);
+      histories.push_back(found != known.end() ? found->second : add_temporary(*first.node, dims));
+    }
+    return histories;
+  }
+
+  // The first carries, then a repeat block. Values of the body that the loop returns are computed in their
+  // place in the result, unless they have another place.
+  void add_loop(const LoopResults& one, std::int32_t loop) {
+    const std::vector<std::uint32_t> histories = add_results(one);
+    const std::vector<Id>& args = graph_.values[one.results[0]].args;
+    std::vector<program::Statement> last;
+    std::vector<std::pair<Id, std::pair<std::uint32_t, std::int64_t>>> moved;
+    const auto place = [&](Id id, std::uint32_t tensor, std::int64_t round) {
+      Value& value = graph_.values[id];
+      if (value.loop == loop && value.node->kind != detail::Kind::kCarry && placed_.insert(id).second) {
+        value.tensor = tensor;
+        value.round = round;
+      } else {
+        moved.push_back({id, {tensor, round}});
+      }
+    };
+    for (std::size_t k = 0; k < histories.size(); ++k) {
+      statements_.push_back(emit_round(graph_, args[k], histories[k], -1, 0));
+      place(args[histories.size() + k], histories[k], 1);
+    }
+    for (const Id id : one.results) {
+      const Value& result = graph_.values[id];
+      if (result.node->kind == detail::Kind::kStacked) {
+        place(result.args.back(), result.tensor, 0);
+      } else if (result.node->kind == detail::Kind::kSummed) {
+        statements_.push_back(emit_zero(result.tensor, result.node->type, result.dims()));
+      }
+    }
+    add_body(loop, histories);
+    for (const auto& [id, to] : moved) {
+      statements_.push_back(emit_round(graph_, id, to.first, loop, to.second));
+    }
+    for (const Id id : one.results) {
+      const Value& result = graph_.values[id];
+      if (result.node->kind == detail::Kind::kSummed) {
+        statements_.push_back(emit_round(graph_, result.args.back(), result.tensor, loop, std::nullopt));
+        statements_.back().assign = program::Assign::kAdd;
+      }
+    }
+  }
+
+  void add_body(std::int32_t loop, const std::vector<std::uint32_t>& histories) {
+    for (Id id = 0; id < graph_.values.size(); ++id) {
+      Value& value = graph_.values[id];
+      if (value.loop != loop) {
         continue;
       }
-      if (!placed_.contains(id)) {
-        value.tensor = add({value.node->name, value.node->type, value.dims(), Role::kTemp, {}});
-      }
-      for (program::Statement& statement : emit(graph_, id)) {
-        statements_.push_back(std::move(statement));
+      if (value.node->kind == detail::Kind::kCarry) {
+        value.tensor = histories[static_cast<std::size_t>(value.node->axis)];
+        value.round = 0;
+      } else if (value.storage) {
+        add_value(id);
       }
     }
   }
@@ -190,6 +287,7 @@ class Assembly {
   std::set<Id> placed_;      // values that have an argument as their tensor
   std::vector<Slot> slots_;  // the program's tensors
   std::vector<Copy> copies_;
+  std::size_t next_loop_ = 0;
   std::vector<program::Statement> statements_;
 };
 

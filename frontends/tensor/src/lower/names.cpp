@@ -64,6 +64,19 @@ void name_slots(std::vector<Slot>& slots, const std::vector<program::Symbol>& sy
   }
 }
 
+void name_variables(std::vector<program::Symbol>& symbols, const std::vector<Slot>& slots) {
+  std::set<std::string> taken;
+  for (const program::Symbol& symbol : symbols) {
+    taken.insert(symbol.name);
+  }
+  for (const Slot& slot : slots) {
+    taken.insert(slot.name);
+  }
+  for (program::Symbol& symbol : symbols) {
+    symbol.name = symbol.is_variable ? unique_name("t", taken) : symbol.name;
+  }
+}
+
 void name_loops(program::Program& program) {
   constexpr std::array kLetters = {"i", "j", "k", "l", "m", "n", "p", "q", "r", "s", "u", "v"};
   std::set<std::string> taken;

@@ -23,6 +23,16 @@ class Planner {
     for (const Id root : roots) {
       require(root);
     }
+    // The body's values that loops return have memory in the result.
+    for (const LoopResults& one : graph_.loops) {
+      for (const Id result : one.results) {
+        for (const Id arg : value(result).args) {
+          if (value(arg).loop >= 0) {
+            require(arg);
+          }
+        }
+      }
+    }
     for (auto id = static_cast<Id>(graph_.values.size()); id-- > 0;) {
       narrow(id);
       require_operands(value(id));
@@ -63,7 +73,8 @@ class Planner {
     while (is_inlined(*value(base).node) && !value(base).args.empty()) {
       base = value(base).args[0];
     }
-    return value(base).node->kind == Kind::kMap;
+    // What is the same in all rounds of a loop is computed before it.
+    return value(base).node->kind == Kind::kMap && value(base).loop == part.loop;
   }
 
   // Precondition: all users of the value are done.
@@ -74,7 +85,8 @@ class Planner {
       own.storage = false;
     }
     for (const Id arg : own.args) {
-      is_narrowed_[arg] = is_narrowed_[arg] && (own.storage ? narrows(own) : narrowed);
+      is_narrowed_[arg] =
+          is_narrowed_[arg] && value(arg).loop == own.loop && (own.storage ? narrows(own) : narrowed);
       depth_[arg] = std::max(depth_[arg], own.storage ? 1 : depth_[id] + 1);
     }
   }

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/src/loop.cpp: the body and the results of a scan.
+#include "loop.h"
+
+#include <yoke/ops.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace yoke::detail {
+
+std::shared_ptr<const Loop> new_loop(std::uint64_t rounds, std::size_t carry_count) {
+  const std::uint64_t order = next_order();
+  const Symbol variable{std::string(kVariablePrefix) + std::to_string(order), 0,
+                        static_cast<std::int64_t>(rounds), 1};
+  return std::make_shared<const Loop>(Loop{variable, order, carry_count});
+}
+
+Tensor carry_node(const std::shared_ptr<const Loop>& loop, std::size_t number, Type type, const Dims& dims) {
+  auto node = new_node(Kind::kCarry, type, dims);
+  node->loop = loop;
+  node->axis = static_cast<int>(number);
+  return finish(std::move(node));
+}
+
+Tensor element_in_round(const Tensor& source, const Symbol& variable, std::int64_t scale,
+                        std::int64_t offset) {
+  std::vector<ViewIndex> indices = same_axes(source.rank() - 1);
+  ViewIndex first;
+  first.constant = offset;
+  if (scale != 0) {
+    first.symbols.push_back({variable, scale});
+  }
+  indices.insert(indices.begin(), std::move(first));
+  return view_node(source, {source.dims().begin() + 1, source.dims().end()}, std::move(indices));
+}
+
+std::vector<const Node*> varying_nodes(std::span<const Tensor> roots, const Loop& loop, std::uint64_t floor,
+                                       const NodeSet& known) {
+  std::vector<const Node*> varying;
+  NodeSet found = known;
+  const auto has_variable = [&](const Node& node) {
+    return (node.kind == Kind::kCarry && node.loop.get() == &loop) ||
+           (node.symbol && *node.symbol == loop.variable) ||
+           std::any_of(node.view.begin(), node.view.end(), [&](const ViewIndex& index) {
+             return std::any_of(index.symbols.begin(), index.symbols.end(),
+                                [&](const auto& term) { return term.symbol == loop.variable; });
+           });
+  };
+  for (const Node* node : topological(roots, floor)) {
+    const bool varies = has_variable(*node) ||
+                        std::any_of(node->args.begin(), node->args.end(),
+                                    [&](const Tensor& arg) { return found.contains(arg.node().get()); });
+    if (varies && !known.contains(node) && !(is_loop_result(*node) && node->loop.get() == &loop)) {
+      found.insert(node);
+      varying.push_back(node);
+    }
+  }
+  return varying;
+}
+
+ViewIndex with_variable(ViewIndex index, const Symbol& variable, const Symbol& by, std::int64_t scale,
+                        std::int64_t offset) {
+  for (auto& term : index.symbols) {
+    if (term.symbol == variable) {
+      index.constant += term.coefficient * offset;
+      term = {by, term.coefficient * scale};
+    }
+  }
+  return index;
+}
+
+std::vector<ViewIndex> view_over_rounds(const Node& view, const Loop& loop) {
+  std::vector<ViewIndex> indices;
+  for (ViewIndex index : view.view) {
+    for (auto& term : index.terms) {
+      ++term.axis;
+    }
+    for (const auto& [symbol, coefficient] : index.symbols) {
+      if (symbol == loop.variable) {
+        index.terms.push_back({0, coefficient});
+      }
+    }
+    std::erase_if(index.symbols, [&](const auto& term) { return term.symbol == loop.variable; });
+    indices.push_back(std::move(index));
+  }
+  return indices;
+}
+
+Results::Results(std::shared_ptr<const Loop> loop, std::vector<Tensor> first, std::vector<Tensor> next,
+                 NodeSet varying)
+    : loop_(std::move(loop)), args_(std::move(first)), varying_(std::move(varying)) {
+  args_.insert(args_.end(), next.begin(), next.end());
+  for (const Node* node : varying_) {
+    for (const Tensor& arg : node->args) {
+      used_.insert(arg.node().get());
+    }
+  }
+}
+
+void Results::use(const Tensor& result) {
+  const Node& node = *result.node();
+  if (node.kind == Kind::kHistory) {
+    histories_[static_cast<std::size_t>(node.axis)] = result;
+  } else if (node.kind == Kind::kStacked) {
+    stacked_[node.args.back().node().get()] = result;
+  }
+}
+
+Tensor Results::result(Kind kind, const Tensor& value, Dims dims, std::size_t axis) const {
+  auto node = new_node(kind, value.type(), std::move(dims));
+  node->args = args_;
+  if (kind != Kind::kHistory) {
+    node->args.push_back(value);
+  }
+  node->loop = loop_;
+  node->axis = static_cast<int>(axis);
+  return finish(std::move(node));
+}
+
+Tensor Results::history(std::size_t carry) {
+  Tensor& known = histories_[carry];
+  if (!known) {
+    Dims dims = args_[carry].dims();
+    dims.insert(dims.begin(), loop_->rounds() + 1);
+    known = result(Kind::kHistory, args_[carry], std::move(dims), carry);
+  }
+  return known;
+}
+
+Tensor Results::last(std::size_t carry) {
+  return element_in_round(history(carry), loop_->variable, 0, static_cast<std::int64_t>(loop_->rounds()));
+}
+
+std::optional<std::size_t> Results::carry_after(const Tensor& x) const {
+  for (std::size_t k = 0; k < loop_->carry_count; ++k) {
+    if (args_[loop_->carry_count + k].is(x)) {
+      return k;
+    }
+  }
+  return std::nullopt;
+}
+
+// Whether over_rounds(x) needs no memory besides that of results that exist.
+bool Results::is_stored(const Tensor& x) const {
+  return !varies(x) || x.node()->kind == Kind::kCarry || carry_after(x) ||
+         stacked_.contains(x.node().get()) || x.node()->kind == Kind::kView;
+}
+
+Tensor Results::over_rounds(const Tensor& x) {
+  const Node& node = *x.node();
+  Dims dims = x.dims();
+  dims.insert(dims.begin(), loop_->rounds());
+  if (!varies(x)) {
+    std::vector<int> axes(x.rank());
+    std::iota(axes.begin(), axes.end(), 1);
+    return permute_node(x, std::move(dims), axes);
+  }
+  if (const auto carry = carry_after(x)) {
+    return slice(history(*carry), 0, 1, loop_->rounds() + 1);
+  }
+  if (node.kind == Kind::kCarry) {
+    return slice(history(static_cast<std::size_t>(node.axis)), 0, 0, loop_->rounds());
+  }
+  if (node.kind == Kind::kView &&
+      (is_stored(node.args[0]) || x.element_count() >= node.args[0].element_count())) {
+    const Tensor& source = node.args[0];
+    std::vector<ViewIndex> indices = view_over_rounds(node, *loop_);
+    if (varies(source)) {
+      indices.insert(indices.begin(), ViewIndex::of_axis(0));
+    }
+    return view_node(varies(source) ? over_rounds(source) : source, std::move(dims), std::move(indices),
+                     node.literal);
+  }
+  Tensor& known = stacked_[&node];
+  if (!known) {
+    known = result(Kind::kStacked, x, std::move(dims), 0);
+  }
+  return known;
+}
+
+Tensor product_over_rounds(const Node& node, std::vector<Tensor> args, const Loop& loop,
+                           const NodeSet& varying, bool is_summed) {
+  Dims extents = node.dims;
+  extents.insert(extents.end(), node.reduced.begin(), node.reduced.end());
+  const int round = static_cast<int>(extents.size());
+  extents.push_back(loop.rounds());
+  std::vector<std::vector<int>> labels = node.labels;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (varying.contains(node.args[i].node().get())) {
+      labels[i].insert(labels[i].begin(), round);
+    }
+  }
+  std::vector<int> out(node.dims.size());
+  std::iota(out.begin(), out.end(), 0);
+  if (!is_summed) {
+    out.insert(out.begin(), round);
+  }
+  return contract(std::move(args), std::move(labels), out, extents);
+}
+
+Tensor Results::product(const Node& node, bool is_summed) {
+  std::vector<Tensor> args;
+  for (const Tensor& arg : node.args) {
+    args.push_back(varies(arg) ? over_rounds(arg) : arg);
+  }
+  return product_over_rounds(node, std::move(args), *loop_, varying_, is_summed);
+}
+
+Tensor Results::after_loop(const Tensor& x) {
+  const Node& node = *x.node();
+  const bool is_product =
+      node.kind == Kind::kReduce && node.reduce == program::Reduce::kSum && node.args.size() > 1;
+  return varies(x) && is_product && !used_.contains(&node) && !carry_after(x) ? product(node, false)
+                                                                              : over_rounds(x);
+}
+
+Tensor Results::sum_of_rounds(const Tensor& x) {
+  const Node& node = *x.node();
+  if (!varies(x)) {
+    return x * constant(x.type(), static_cast<double>(loop_->rounds()));
+  }
+  if (node.kind == Kind::kReduce && node.reduce == program::Reduce::kSum) {
+    return product(node, true);
+  }
+  const bool has_variable = std::any_of(node.view.begin(), node.view.end(), [&](const ViewIndex& index) {
+    return index != with_variable(index, loop_->variable, loop_->variable, 0, 0);
+  });
+  if (node.kind == Kind::kView && !has_variable && program::same(node.type, node.literal, {})) {
+    return view_node(sum_of_rounds(node.args[0]), node.dims, node.view);
+  }
+  if (node.kind == Kind::kReshape) {
+    return reshape(sum_of_rounds(node.args[0]), node.dims);
+  }
+  if (node.kind == Kind::kScatter && node.axis < 0 && node.args[1].rank() < 8) {
+    return scatter_node(over_rounds(node.args[0]), over_rounds(node.args[1]), node.dims, -1);
+  }
+  if (node.kind == Kind::kMap && node.op == program::Op::kNeg) {
+    return -sum_of_rounds(node.args[0]);
+  }
+  if (node.kind == Kind::kMap && node.op == program::Op::kMul && node.args[0].dims() == node.dims &&
+      constant_of(node.args[1]) != nullptr) {
+    return sum_of_rounds(node.args[0]) * node.args[1];
+  }
+  return result(Kind::kSummed, x, node.dims, 0);
+}
+
+}  // namespace yoke::detail

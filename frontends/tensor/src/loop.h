@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/src/loop.h: scans: which nodes vary from round to round, and values over all rounds.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "node.h"
+
+namespace yoke::detail {
+
+using NodeSet = std::unordered_set<const Node*>;
+
+std::shared_ptr<const Loop> new_loop(std::uint64_t rounds, std::size_t carry_count);
+Tensor carry_node(const std::shared_ptr<const Loop>& loop, std::size_t number, Type type, const Dims& dims);
+// source[scale * variable + offset, ...]: one element of axis 0.
+Tensor element_in_round(const Tensor& source, const Symbol& variable, std::int64_t scale,
+                        std::int64_t offset);
+
+// The nodes below `roots` that depend on the variable or the carries of the loop, arguments before users.
+// `known` are such nodes too; they and what they depend on are left out. Nodes below `floor` are invariant.
+std::vector<const Node*> varying_nodes(std::span<const Tensor> roots, const Loop& loop, std::uint64_t floor,
+                                       const NodeSet& known = {});
+
+// Replaces the variable in the terms of the index by scale * `by` + offset.
+ViewIndex with_variable(ViewIndex index, const Symbol& variable, const Symbol& by, std::int64_t scale,
+                        std::int64_t offset);
+
+// The indices of a view in all rounds: axis 0 is the variable, and the view's axes follow. If the source
+// varies, too, its axis 0 is left to the caller.
+std::vector<ViewIndex> view_over_rounds(const Node& view, const Loop& loop);
+
+// A sum of products in all rounds, or summed over the rounds. `args` are the node's arguments; those in
+// `varying` have the rounds as axis 0.
+Tensor product_over_rounds(const Node& node, std::vector<Tensor> args, const Loop& loop,
+                           const NodeSet& varying, bool is_summed);
+
+// The values of a body. Sums of products that depend on the variable, but not on the carries, are replaced by
+// parts of one product over all rounds, which is computed before the loop.
+std::vector<Tensor> with_products_hoisted(const std::vector<Tensor>& values, const Loop& loop);
+
+// The results of a loop. `varying` are the nodes of its body that may be asked for.
+class Results {
+ public:
+  Results(std::shared_ptr<const Loop> loop, std::vector<Tensor> first, std::vector<Tensor> next,
+          NodeSet varying);
+
+  bool varies(const Tensor& x) const { return varying_.contains(x.node().get()); }
+  Tensor history(std::size_t carry);      // [rounds + 1, ...]
+  Tensor last(std::size_t carry);         // the carry after the last round
+  Tensor over_rounds(const Tensor& x);    // x in every round: [rounds, ...]
+  Tensor sum_of_rounds(const Tensor& x);  // formed after the loop where x is itself a sum
+  Tensor after_loop(const Tensor& x);  // over_rounds; a product that only the result needs is formed after it
+  void use(const Tensor& result);      // a result of the loop that exists
+
+ private:
+  Tensor result(Kind kind, const Tensor& value, Dims dims, std::size_t axis) const;
+  std::optional<std::size_t> carry_after(const Tensor& x) const;  // the carry whose next value x is
+  bool is_stored(const Tensor& x) const;
+  Tensor product(const Node& node, bool is_summed);
+
+  std::shared_ptr<const Loop> loop_;
+  std::vector<Tensor> args_;  // first carries, then next carries
+  NodeSet varying_;
+  NodeSet used_;  // arguments of nodes that vary
+  std::unordered_map<std::size_t, Tensor> histories_;
+  std::unordered_map<const Node*, Tensor> stacked_;
+};
+
+// What the results of one loop contribute to the gradients of other nodes. The gradient of a result may be
+// empty. `active` are the nodes outside of the loop that need gradients.
+struct Contribution {
+  Tensor to;
+  Tensor gradient;
+};
+std::vector<Contribution> loop_gradients(const std::vector<Tensor>& results,
+                                         const std::vector<Tensor>& gradients, const NodeSet& active);
+
+}  // namespace yoke::detail

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/tensor/scan_test.cpp: values, programs and errors of scans, compared with plain loops.
+#include <gtest/gtest.h>
+#include <yoke/program/text.h>
+
+#include "recurrent.h"
+
+namespace yoke::testing {
+namespace {
+
+using Doubles = std::vector<double>;
+
+template <class Call>
+std::string message_of(const Call& call) {
+  return test::error_of(call).what();
+}
+
+std::size_t count(const std::string& text, const std::string& word) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
+    ++found;
+  }
+  return found;
+}
+
+// Operations of the program with two operands, over all loops and rounds.
+std::uint64_t operations(const program::Program& program) {
+  std::uint64_t total = 0;
+  for (const program::Statement& statement : program.statements) {
+    std::uint64_t times =
+        statement.repeat < 0 ? 1 : program.symbols[static_cast<std::size_t>(statement.repeat)].value_count();
+    for (const program::Loop& loop : statement.loops) {
+      times *= loop.extent;
+    }
+    std::uint64_t each = (statement.assign == program::Assign::kSet ? 0U : 1U) + (statement.reduce ? 1U : 0U);
+    std::vector<const program::Expr*> pending = {&statement.value};
+    while (!pending.empty()) {
+      const program::Expr* expr = pending.back();
+      pending.pop_back();
+      each += expr->op == program::Op::kAdd || expr->op == program::Op::kMul ? 1 : 0;
+      for (const program::Expr& arg : expr->args) {
+        pending.push_back(&arg);
+      }
+    }
+    total += each * times;
+  }
+  return total;
+}
+
+TEST(Scan, SumsAndStacksLikeAPlainLoop) {
+  const Tensor x = tensor<double>({1, 2, 3, 4, 5, 6}, {3, 2});
+  const Tensor scale = tensor<double>({2, 3}, {2});
+  const Scan result = scan(
+      [&](const auto& carry, const auto& slice) {
+        const Tensor next = carry[0] * scale + slice[0];
+        return Scan{{next}, {next * next, slice[0]}};
+      },
+      {tensor<double>({1, -1}, {2})}, {x});
+  Doubles carry = {1, -1};
+  Doubles squares;
+  for (std::size_t t = 0; t < 3; ++t) {
+    for (std::size_t i = 0; i < 2; ++i) {
+      carry[i] = carry[i] * (i == 0 ? 2 : 3) + static_cast<double>(2 * t + i + 1);
+      squares.push_back(carry[i] * carry[i]);
+    }
+  }
+  EXPECT_EQ(values<double>(result.carry[0]), carry);
+  EXPECT_EQ(values<double>(result.ys[0]), squares);
+  EXPECT_EQ(values<double>(result.ys[1]), values<double>(x));
+}
+
+TEST(Scan, SeveralCarriesMayBePassedOn) {
+  // The Fibonacci numbers, and the round in which they are computed.
+  const Scan result = scan(
+      [](const auto& carry, const auto& round) {
+        return Scan{{carry[1], carry[0] + carry[1], 7}, {carry[0], round[0] * 10, carry[2]}};
+      },
+      {tensor<std::int64_t>({0}, {}), tensor<std::int64_t>({1}, {}), tensor<std::int64_t>({5}, {})},
+      {iota({6}, 0)});
+  using Integers = std::vector<std::int64_t>;
+  EXPECT_EQ(values<std::int64_t>(result.ys[0]), (Integers{0, 1, 1, 2, 3, 5}));
+  EXPECT_EQ(values<std::int64_t>(result.ys[1]), (Integers{0, 10, 20, 30, 40, 50}));
+  EXPECT_EQ(values<std::int64_t>(result.ys[2]), (Integers{5, 7, 7, 7, 7, 7}));
+  EXPECT_EQ(values<std::int64_t>(result.carry[1]), (Integers{13}));
+}
+
+TEST(Scan, WithoutXsTheLengthIsGiven) {
+  const Scan result = scan(
+      [](const auto& carry, const auto&) {
+        return Scan{{carry[0] * 2.0}, {}};
+      },
+      {tensor<double>({1}, {})}, {}, 10);
+  EXPECT_EQ(values<double>(result.carry[0]), Doubles{1024});
+}
+
+TEST(Scan, OneRoundAndSeveralScansInOneProgram) {
+  const Tensor x = tensor<double>({1, 2, 3, 4}, {1, 4}, "x");
+  const Tensor once = cumsum(x, 0);
+  const Tensor both = cumsum(cumsum(once, 1), 1);
+  EXPECT_EQ(values<double>(both), (Doubles{1, 4, 10, 20}));
+  EXPECT_EQ(count(text_of(both), "repeat"), 3U);
+}
+
+TEST(Scan, InvariantWorkIsHoistedOutOfTheBlock) {
+  const Tensor w = placeholder("w", Type::kF32, {3, 3});
+  const Tensor x = placeholder("x", Type::kF32, {5, 3});
+  const Scan result = scan(
+      [&](const auto& carry, const auto& slice) {
+        const Tensor next = tanh(carry[0] + slice[0]) * sum(exp(w), {0});
+        return Scan{{next}, {}};
+      },
+      {zeros(Type::kF32, {3})}, {x});
+  const std::string text = text_of(result.carry[0]);
+  EXPECT_LT(text.find("exp("), text.find("repeat")) << text;
+  EXPECT_LT(text.find("sum["), text.find("repeat")) << text;
+  EXPECT_GT(text.find("tanh("), text.find("repeat")) << text;
+}
+
+TEST(Scan, AnLstmOver1000StepsHasTheStatementsOfOneOver10) {
+  const Lowered ten = Lstm(10, 2, 3, 4).lowered_gradients();
+  const Lowered thousand = Lstm(1000, 2, 3, 4).lowered_gradients();
+  EXPECT_EQ(ten.program.statements.size(), thousand.program.statements.size());
+  EXPECT_EQ(ten.program.tensors.size(), thousand.program.tensors.size());
+  EXPECT_EQ(count(text_of(thousand), "repeat"), 2U);
+  program::verify(thousand.program);
+}
+
+TEST(Scan, WeightGradientsAreProductsOverAllRounds) {
+  const std::string text = text_of(Lstm(10, 2, 3, 4).lowered_gradients());
+  // Within the second block, only the gradient of the state is a product.
+  const std::size_t second = text.find("repeat", text.find("repeat") + 1);
+  const std::size_t end = text.find("\n  }", second);
+  EXPECT_EQ(count(text.substr(second, end - second), "sum["), 1U) << text;
+}
+
+TEST(Scan, CumsumIsLinearAndItsGradientIsAReversedOne) {
+  const auto lowered = [](std::uint64_t size) {
+    const Tensor x = placeholder("x", Type::kF64, {size});
+    const Tensor w = placeholder("w", Type::kF64, {size});
+    return lower("sums", {{"dx", gradients(sum(cumsum(x) * w), {x})[0]}});
+  };
+  const std::uint64_t hundred = operations(lowered(100).program);
+  EXPECT_LE(hundred, 600U);
+  EXPECT_LE(operations(lowered(1000).program), 10 * hundred);
+  EXPECT_EQ(lowered(100).program.statements.size(), lowered(1000).program.statements.size());
+  const Tensor x = tensor<double>({1, 2, 3, 4}, {4});
+  const Tensor w = tensor<double>({1, 10, 100, 1000}, {4});
+  EXPECT_EQ(values<double>(gradients(sum(cumsum(x) * w), {x})[0]), (Doubles{1111, 1110, 1100, 1000}));
+}
+
+TEST(Scan, CumulativeSumsAndProductsAlongAnyAxis) {
+  const Tensor x = tensor<double>({1, 2, 3, 4, 5, 6}, {2, 3});
+  EXPECT_EQ(values<double>(cumsum(x, 0)), (Doubles{1, 2, 3, 5, 7, 9}));
+  EXPECT_EQ(values<double>(cumsum(x, -1)), (Doubles{1, 3, 6, 4, 9, 15}));
+  EXPECT_EQ(values<double>(cumprod(x, 1)), (Doubles{1, 2, 6, 4, 20, 120}));
+  const Tensor bits = tensor<std::uint8_t>({200, 100}, {2});
+  EXPECT_EQ(values<std::int64_t>(cumsum(bits)), (std::vector<std::int64_t>{200, 300}));
+  // 300 additions of 1 in bf16 would stop at 256.
+  const Tensor ones = cast(full(Type::kF32, {300}, 1) * tensor<float>({1}, {}), Type::kBF16);
+  EXPECT_EQ(values<float>(cast(cumsum(ones), Type::kF32))[299], 300);
+}
+
+TEST(Scan, CumprodHasExactGradientsAtZeros) {
+  const Tensor x = tensor<double>({2, 0, 3, 0}, {4});
+  const Tensor w = tensor<double>({1, 10, 100, 1000}, {4});
+  // y = x0, x0 x1, x0 x1 x2, x0 x1 x2 x3
+  EXPECT_EQ(values<double>(gradients(sum(cumprod(x) * w), {x})[0]), (Doubles{1, 620, 0, 0}));
+}
+
+TEST(Scan, ErrorsNameWhatIsWrong) {
+  const Tensor x = placeholder("x", Type::kF32, {4, 3});
+  const Tensor h = placeholder("h", Type::kF32, {3});
+  const auto pass = [](const std::vector<Tensor>& carry, const std::vector<Tensor>&) {
+    return Scan{carry, {}};
+  };
+  EXPECT_EQ(message_of([&] { scan(pass, {h}, {}); }),
+            "scan: without xs, the length is required and must be at least 1");
+  EXPECT_EQ(message_of([&] {
+              scan(pass, {h}, {x, h});
+            }),
+            "scan: axis 0 of 'h' [3] has size 3, but that of 'x' [4, 3] is 4");
+  EXPECT_EQ(message_of([&] { scan(pass, {h}, {x}, 5); }),
+            "scan: axis 0 of 'x' [4, 3] has size 4, but the length is 5");
+  EXPECT_EQ(message_of([&] {
+              scan([&](const auto&, const auto& s) { return Scan{{sum(s[0])}, {}}; }, {h}, {x});
+            }),
+            "scan: the body returns carry 0 as f32[], but init has f32[3]; they must be equal");
+  EXPECT_EQ(message_of([&] {
+              scan([&](const auto& c, const auto&) { return Scan{{cast(c[0], Type::kF64)}, {}}; }, {h}, {x});
+            }),
+            "scan: the body returns carry 0 as f64[3], but init has f32[3]; they must be equal");
+  EXPECT_EQ(message_of([&] {
+              scan([&](const auto&, const auto&) { return Scan{{}, {}}; }, {h}, {x});
+            }),
+            "scan: the body returns 0 carries, but init has 1");
+}
+
+TEST(Scan, AScanInAScanIsAnErrorUnlessItIsInvariant) {
+  const Tensor x = placeholder("x", Type::kF32, {4, 3});
+  const Tensor h = placeholder("h", Type::kF32, {3});
+  const std::string nested = message_of([&] {
+    scan([](const auto& c, const auto& s) { return Scan{{c[0] + cumsum(s[0])}, {}}; }, {h}, {x});
+  });
+  EXPECT_NE(nested.find("unroll the inner scan"), std::string::npos) << nested;
+  const Scan hoisted = scan(
+      [&](const auto& c, const auto& s) {
+        return Scan{{c[0] + s[0] + cumsum(h)}, {}};
+      },
+      {h}, {x});
+  EXPECT_EQ(count(text_of(hoisted.carry[0]), "repeat"), 2U);
+}
+
+TEST(Scan, ArgumentsOfTheBodyDoNotExistOutsideOfIt) {
+  const Tensor x = placeholder("x", Type::kF32, {4, 3});
+  Tensor leaked;
+  scan(
+      [&](const auto& carry, const auto& slice) {
+        leaked = carry[0] + slice[0];
+        return Scan{{leaked}, {}};
+      },
+      {zeros(Type::kF32, {3})}, {x});
+  EXPECT_NE(message_of([&] { text_of(leaked); }).find("exists only there"), std::string::npos);
+}
+
+TEST(Scan, AnOperationWithoutADerivativeInTheBodyIsNamed) {
+  const Tensor x = placeholder("x", Type::kF32, {4, 3});
+  const Scan result = scan(
+      [](const auto& carry, const auto& slice) {
+        return Scan{{carry[0] + sum(cast(argmax(slice[0] * carry[0]), Type::kF32) * slice[0])}, {}};
+      },
+      {zeros(Type::kF32, {3})}, {x});
+  EXPECT_NO_THROW(gradients(sum(result.carry[0]), {x}));
+  const Scan bits = scan(
+      [](const auto& carry, const auto& slice) {
+        auto node = detail::new_node(detail::Kind::kMap, Type::kF32, {3});
+        node->op = program::Op::kBitAnd;
+        node->args = {carry[0], slice[0]};
+        return Scan{{detail::finish(node)}, {}};
+      },
+      {zeros(Type::kF32, {3})}, {x});
+  EXPECT_NE(message_of([&] { gradients(sum(bits.carry[0]), {x}); }).find("'&' of"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace yoke::testing
