@@ -106,6 +106,7 @@ bool fold_constants_in(Graph& graph);
 bool eliminate_common_in(Graph& graph);
 bool fuse_in(Graph& graph);
 bool schedule_in(Graph& graph);
+bool gather_in(Graph& graph);
 bool recompute_in(Graph& graph);
 bool share_in(Graph& graph);
 bool form_regions_in(Graph& graph);

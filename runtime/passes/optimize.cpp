@@ -25,6 +25,7 @@ constexpr Pass kFuse = {fuse_in, "fuse"};
 constexpr Pass kRecompute = {recompute_in, "recompute"};
 constexpr Pass kShare = {share_in, "share"};
 constexpr Pass kSchedule = {schedule_in, "schedule"};
+constexpr Pass kGather = {gather_in, "gather"};
 constexpr Pass kRegions = {form_regions_in, "form_regions"};
 
 // Applies the pass to `graph`, which is built if it is empty, and emptied if the program changes.
@@ -123,11 +124,17 @@ Optimized optimize(Program program, Explain explain) {
   Optimized result;
   std::optional<Graph> graph;
   dissolve_regions(program);
+  const Pass* order = &kSchedule;
   for (bool changed = true; changed && result.report.rounds < kMaxRounds;) {
     changed = false;
     ++result.report.rounds;
-    for (const Pass& pass : {kDead, kFold, kCommon, kFuse, kSchedule, kRecompute}) {
+    for (const Pass& pass : {kDead, kFold, kCommon, kFuse, *order, kRecompute}) {
       changed = run(pass, program, result.report, graph, explain) || changed;
+    }
+    if (!changed &&
+        order == &kSchedule) {  // later, because statements that may still be fused would move, too
+      order = &kGather;
+      changed = run(kGather, program, result.report, graph, explain);
     }
     // Last, because other passes cannot tell which value a tensor holds once it is shared.
     changed = changed || run(kShare, program, result.report, graph, explain);

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "order.h"
+#include "region.h"
 
 namespace yoke::passes {
 namespace {
@@ -151,15 +152,17 @@ Score score_of(const Graph& graph, const Places& order) {
   return score;
 }
 
-}  // namespace
-
-bool schedule_in(Graph& graph) {
+bool order(Graph& graph, bool gathers) {
   const std::vector<Block> blocks = blocks_of(graph);
+  const std::optional<Summaries> summaries = gathers ? std::optional<Summaries>(graph) : std::nullopt;
   Scheduler scheduler(graph, blocks);
   Places best;
   Score best_score;
   for (const Prefer prefer : kPreferences) {
     Places order = scheduler.run(prefer);
+    if (summaries) {
+      order = gathered(graph, *summaries, std::move(order));
+    }
     const Score score = score_of(graph, order);
     if (best.empty() || score < best_score) {
       best = std::move(order);
@@ -171,6 +174,16 @@ bool schedule_in(Graph& graph) {
   }
   graph.reorder(best);
   return true;
+}
+
+}  // namespace
+
+bool schedule_in(Graph& graph) {
+  return order(graph, false);
+}
+
+bool gather_in(Graph& graph) {
+  return order(graph, true);
 }
 
 }  // namespace yoke::passes

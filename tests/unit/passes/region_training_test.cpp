@@ -61,7 +61,7 @@ TEST(TrainingRegions, SoftmaxIsOne) {
   expect_regions(backward(softmax(x), {x}), "5 [i]");
 }
 
-TEST(TrainingRegions, LayerNormIsOneAndItsGradientTwoAndTwoSumsOfColumns) {
+TEST(TrainingRegions, LayerNormIsOneAndSoIsItsGradientButTheSumsOfColumns) {
   const Tensor x = input("x", {4096, 1024});
   const Tensor gamma = input("gamma", {1024});
   const Tensor beta = input("beta", {1024});
@@ -69,13 +69,13 @@ TEST(TrainingRegions, LayerNormIsOneAndItsGradientTwoAndTwoSumsOfColumns) {
   const Tensor y = centered * rsqrt(mean(square(centered), {-1}, true) + 1e-5) * gamma + beta;
   expect_regions(optimized_program({{"y", y}}), "5 [i]");
   expect_regions(backward(y, {x}), "10 [i]");
-  expect_regions(backward(y, {x, gamma, beta}), ". 4 [i] . 6 [i]");
+  expect_regions(backward(y, {x, gamma, beta}), ". 10 [i] .");
 }
 
-TEST(TrainingRegions, CrossEntropyIsOneBeforeTheLossAndOneAfterIt) {
+TEST(TrainingRegions, CrossEntropyIsOneWithItsGradient) {
   const Tensor x = input("x", {4096, 1024});
   const Tensor loss = cross_entropy(x, placeholder("labels", Type::kI32, {4096}));
-  expect_regions(optimized_program({{"loss", loss}, {"dx", gradients(loss, {x})[0]}}), "2 [i] . . 2 [i]");
+  expect_regions(optimized_program({{"loss", loss}, {"dx", gradients(loss, {x})[0]}}), "4 [i] . .");
 }
 
 TEST(TrainingRegions, LayerIsAProductWithItsBiasAndActivation) {

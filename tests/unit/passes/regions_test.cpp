@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/passes/regions_test.cpp: which statements become a region, and which loops it names.
+#include <yoke/program/memory.h>
+
 #include "pass_text.h"
 
 namespace yoke::passes {
@@ -131,6 +133,27 @@ TEST(Regions, OptimizeFormsThemAgain) {
   const Optimized result = optimize(program_of(program_text(text)));
   EXPECT_TRUE(result.program.hints.empty()) << program::print(result.program);
   EXPECT_EQ(result.program.statements.size(), 1U) << "a region is no barrier to the passes";
+}
+
+TEST(Regions, StatementsMoveUpToThem) {
+  const std::string arguments =
+      "arg x : f32[8, 8] in; arg l : f32[] out; arg y : f32[8, 8] out; temp m : f32[8]";
+  expect_turns(optimized, arguments, "m[n] = max[k] x[n, k]; l[] = sum[i] m[i]; y[n, k] = x[n, k] - m[n]",
+               "@fused[n] {m[n] = max[k] x[n, k]; y[n, k] = x[n, k] - m[n]; }; l[] = sum[i] m[i]");
+  expect_keeps(optimized, arguments,
+               "m[n] = max[k] x[n, k]; l[] = sum[i] m[i]; y[n, k] = x[n, k] - m[n] * l[]");
+}
+
+TEST(Regions, StatementsDoNotMoveIfThatTakesMoreMemory) {
+  // u fits the region of m, but would need memory at the same time as t.
+  const std::string text =
+      "arg x : f32[8, 8] in; arg l : f32[] out; arg z : f32[8] out; temp m : f32[8]; temp t : f32[8, 8]; "
+      "temp u : f32[8, 8]; m[n] = max[k] x[n, k]; t[i, j] = sum[k] x[i, k] * x[j, k]; l[] = max[i, j] t[i, "
+      "j]; "
+      "u[n, k] = exp(x[n, k] - m[n]); z[k] = sum[n] u[n, k] * u[k, n]";
+  const program::Program program = optimized(program_of(program_text(text)));
+  EXPECT_LE(program::plan_memory(program::lifetimes(program)).byte_count, 64U + 256U)
+      << program::print(program);
 }
 
 TEST(Regions, ReportSaysWhatTheySave) {

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/passes/gather.cpp: moves statements up to a region that they fit.
+#include "order.h"
+#include "region.h"
+
+namespace yoke::passes {
+namespace {
+
+// How many statements a statement may pass.
+constexpr std::size_t kWindow = 16;
+
+std::uint64_t highest(const std::vector<std::uint64_t>& bytes) {
+  return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
+}
+
+class Gathering {
+ public:
+  Gathering(const Graph& graph, const Summaries& summaries, const Places& order)
+      : graph_(graph),
+        order_(order),
+        bytes_(bytes_in_use(graph, order)),
+        peak_(static_cast<std::int64_t>(highest(bytes_))),
+        region_(graph, summaries),
+        is_done_(graph.size(), false),
+        first_(graph.program().tensors.size(), graph.size()),
+        last_(graph.program().tensors.size(), 0),
+        is_read_(graph.program().tensors.size(), 0),
+        is_written_(graph.program().tensors.size(), 0) {
+    for (std::uint32_t k = 0; k < order.size(); ++k) {
+      for_each_use(order[k], [&](std::uint32_t tensor) {
+        first_[tensor] = std::min(first_[tensor], k);
+        last_[tensor] = k;
+      });
+    }
+  }
+
+  // The new order. A window of 0 keeps the old one.
+  Places run(std::size_t window) {
+    for (std::size_t k = 0; k < order_.size(); ++k) {
+      if (!is_done_[order_[k]]) {
+        take(k);
+        if (!graph_.is_grouped(order_[k]) && region_.start(order_[k])) {
+          grow(k, window);
+        }
+      }
+    }
+    return std::move(result_);
+  }
+
+  std::uint64_t worth() const { return worth_; }
+
+ private:
+  template <class Visit>
+  void for_each_use(Place i, const Visit& visit) const {
+    const std::uint32_t target = graph_.at(i).target.tensor;
+    std::for_each(graph_.reads(i).begin(), graph_.reads(i).end(), visit);
+    if (!graph_.reads(i, target)) {
+      visit(target);
+    }
+  }
+
+  void take(std::size_t k) {
+    is_done_[order_[k]] = true;
+    result_.push_back(order_[k]);
+  }
+
+  void grow(std::size_t first, std::size_t window) {
+    ++version_;
+    extra_bytes_ = 0;
+    bytes_passed_ = 0;
+    std::size_t passed = 0;
+    std::size_t size = 1;  // before statements move
+    Numbers named;
+    for (std::size_t k = first + 1; k < order_.size() && passed <= window; ++k) {
+      const Place next = order_[k];
+      if (is_done_[next]) {
+        continue;
+      }
+      if (passed == 0 ? extends(next) : moves(k)) {
+        take(k);
+        continue;
+      }
+      if (passed++ == 0) {
+        size = region_.statements().size();
+        named = region_.named();
+      }
+      pass(next);
+      bytes_passed_ = std::max(bytes_passed_, static_cast<std::int64_t>(bytes_[k]));
+    }
+    if (passed != 0 && bytes_passed_ + extra_bytes_ > peak_) {
+      undo(size, named);
+    }
+    worth_ += region_.worth();
+  }
+
+  void pass(Place i) {
+    is_written_[graph_.at(i).target.tensor] = version_;
+    for (const std::uint32_t tensor : graph_.reads(i)) {
+      is_read_[tensor] = version_;
+    }
+  }
+
+  void undo(std::size_t size, const Numbers& named) {
+    for (; region_.statements().size() > size; region_.cut(region_.statements().size() - 1, named)) {
+      is_done_[result_.back()] = false;
+      result_.pop_back();
+    }
+  }
+
+  // Takes the statement that follows the region anyway, perhaps with fewer loops.
+  bool extends(Place next) {
+    const Numbers named = region_.named();
+    const std::size_t size = region_.statements().size();
+    const std::uint64_t before = region_.worth();
+    const bool added = !graph_.is_grouped(next) && region_.add(next);
+    if (!added || region_.worth() <= before) {
+      region_.cut(size, named);
+      return false;
+    }
+    return true;
+  }
+
+  // Moves a statement past those that the region does not take.
+  bool moves(std::size_t k) {
+    const Place next = order_[k];
+    const std::uint32_t target = graph_.at(next).target.tensor;
+    const std::vector<std::uint32_t>& reads = graph_.reads(next);
+    if (graph_.is_grouped(next) || is_read_[target] == version_ || is_written_[target] == version_ ||
+        std::any_of(reads.begin(), reads.end(),
+                    [&](std::uint32_t tensor) { return is_written_[tensor] == version_; })) {
+      return false;
+    }
+    std::int64_t allocated = 0;
+    std::int64_t freed = 0;
+    for_each_use(next, [&](std::uint32_t tensor) {
+      const Tensor& used = graph_.program().tensors[tensor];
+      if (used.role == Role::kTemp) {
+        const auto bytes = static_cast<std::int64_t>(used.byte_count());
+        allocated += first_[tensor] == k ? bytes : 0;
+        freed += last_[tensor] == k && is_read_[tensor] != version_ ? bytes : 0;
+      }
+    });
+    // More than the peak only by what passed statements allocate, if that is little.
+    if (bytes_passed_ + extra_bytes_ + allocated > peak_ + peak_ / 64 || !region_.fits(next) ||
+        !region_.add(next)) {
+      return false;
+    }
+    extra_bytes_ += allocated - freed;
+    return true;
+  }
+
+  const Graph& graph_;
+  const Places& order_;
+  std::vector<std::uint64_t> bytes_;  // in use during each statement of the order
+  std::int64_t peak_;
+  Region region_;
+  std::vector<bool> is_done_;
+  Places result_;
+  std::vector<std::uint32_t> first_;  // by tensor: its first and last use in the order
+  std::vector<std::uint32_t> last_;
+  // By tensor: the last region for which a passed statement reads or writes it.
+  std::vector<std::uint64_t> is_read_;
+  std::vector<std::uint64_t> is_written_;
+  std::uint64_t version_ = 0;
+  std::int64_t bytes_passed_ = 0;  // the most that is in use during a passed statement
+  std::int64_t extra_bytes_ = 0;   // that moved statements add to those in use during the passed ones
+  std::uint64_t worth_ = 0;
+};
+
+}  // namespace
+
+Places gathered(const Graph& graph, const Summaries& summaries, Places order) {
+  Gathering before(graph, summaries, order);
+  before.run(0);
+  Gathering after(graph, summaries, order);
+  Places result = after.run(kWindow);
+  const bool is_better = after.worth() > before.worth() &&
+                         highest(bytes_in_use(graph, result)) <= highest(bytes_in_use(graph, order));
+  return is_better ? result : order;
+}
+
+}  // namespace yoke::passes

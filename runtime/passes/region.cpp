@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/passes/region.cpp: statements that a backend can run tile by tile, and what that saves.
+#include "region.h"
+
+#include "cost.h"
+
+namespace yoke::passes {
+namespace {
+
+Use use_of(const Access& access) {
+  Use use = {access.tensor, {}};
+  for (const Index& index : access.indices) {
+    const bool is_plain = !index.element_of && index.divisor == 1;
+    use.loops.push_back(is_plain ? index.affine.single_loop().value_or(kNoLoop) : kNoLoop);
+  }
+  return use;
+}
+
+void add_uses(const Access& access, std::vector<Use>& uses) {
+  uses.push_back(use_of(access));
+  for (const Index& index : access.indices) {
+    if (index.element_of) {
+      Use& use = uses.emplace_back(Use{*index.element_of, {}});
+      for (const Affine& affine : index.element_indices) {
+        use.loops.push_back(affine.single_loop().value_or(kNoLoop));
+      }
+    }
+  }
+}
+
+bool mentions_reduced_loop(const Statement& statement, const Access& access) {
+  bool found = false;
+  program::visit_affines(access, [&](const Affine& affine) {
+    for (const Affine::Term& term : affine.terms) {
+      found = found || (!term.is_symbol && statement.reduces(term.id));
+    }
+  });
+  return found;
+}
+
+// The rows of a product: the leading loops of the target that index the same operand by themselves, but not the
+// last dimension of the target. A backend computes a range of rows by one library call.
+void keep_rows(const Statement& statement, Summary& summary) {
+  std::uint32_t rows = 0;
+  for (const Use& operand : summary.uses) {
+    if (&operand == &summary.uses[0]) {
+      continue;
+    }
+    std::uint32_t count = 0;
+    const Numbers& target = summary.uses[0].loops;
+    while (count + 1 < target.size() && target[count] != kNoLoop &&
+           std::count(operand.loops.begin(), operand.loops.end(), target[count]) == 1) {
+      ++count;
+    }
+    rows = std::max(rows, count);
+  }
+  for (std::uint32_t loop = 0; loop < statement.loops.size(); ++loop) {
+    if (summary.dims[loop] != kNoLoop && summary.dims[loop] >= rows) {
+      summary.dims[loop] = kNoLoop;
+    }
+  }
+}
+
+// A reduction along rows of memory does not name the loop along the columns: each iteration would read a few
+// bytes of every row.
+void drop_columns(const Statement& statement, Summary& summary) {
+  program::visit_target_and_reads(statement.value, [&](const Access& access) {
+    if (!access.indices.empty() && mentions_reduced_loop(statement, access)) {
+      const std::uint32_t last = use_of(access).loops.back();
+      if (last != kNoLoop) {
+        summary.dims[last] = kNoLoop;
+      }
+    }
+  });
+}
+
+Summary summary_of(const Statement& statement) {
+  Summary summary;
+  summary.dims.assign(statement.loops.size(), kNoLoop);
+  for (const Loop& loop : statement.loops) {
+    summary.iterations *= loop.extent;
+  }
+  program::visit_target_and_reads(statement, [&](const Access& access) { add_uses(access, summary.uses); });
+  if (has_element_index(statement.target)) {
+    return summary;
+  }
+  const Numbers& target = summary.uses[0].loops;
+  for (std::uint32_t dim = static_cast<std::uint32_t>(target.size()); dim-- > 0;) {
+    if (target[dim] != kNoLoop) {
+      summary.dims[target[dim]] = dim;
+    }
+  }
+  if (is_matrix_product(statement)) {
+    summary.is_product = true;
+    keep_rows(statement, summary);
+  } else if (statement.reduce) {
+    drop_columns(statement, summary);
+  }
+  return summary;
+}
+
+std::uint32_t lowest_bit(std::uint8_t bits) {
+  return bits == 0 ? kNoLoop : static_cast<std::uint32_t>(__builtin_ctz(bits));
+}
+
+// The dimensions that the loop indexes by itself, as bits.
+std::uint8_t dims_of(const Use& use, std::uint32_t loop) {
+  std::uint8_t dims = 0;
+  for (std::size_t dim = 0; dim < use.loops.size(); ++dim) {
+    dims = static_cast<std::uint8_t>(dims | (use.loops[dim] == loop ? 1U << dim : 0U));
+  }
+  return dims;
+}
+
+// A region that named only the innermost loop of a target would run along columns of memory.
+void drop_innermost(const Statement& statement, Numbers& loops) {
+  std::uint32_t innermost = kNoLoop;
+  bool names_all = true;
+  for (std::uint32_t loop = 0; loop < statement.loops.size() && !statement.reduces(loop); ++loop) {
+    if (statement.loops[loop].extent > 1) {
+      innermost = loop;
+      names_all = names_all && std::find(loops.begin(), loops.end(), loop) != loops.end();
+    }
+  }
+  if (!names_all) {
+    std::replace(loops.begin(), loops.end(), innermost, kNoLoop);
+  }
+}
+
+}  // namespace
+
+Summaries::Summaries(const Graph& graph) : user_count(graph.program().tensors.size(), 0) {
+  for (Place i = 0; i < graph.size(); ++i) {
+    of.push_back(summary_of(graph.at(i)));
+    for (const std::uint32_t tensor : graph.reads(i)) {
+      ++user_count[tensor];
+    }
+    const std::uint32_t target = graph.at(i).target.tensor;
+    user_count[target] += graph.reads(i, target) ? 0U : 1U;
+  }
+}
+
+bool Region::start(Place first) {
+  named_.clear();
+  const Summary& summary = summaries_.of[first];
+  for (std::uint32_t loop = 0; loop < summary.dims.size(); ++loop) {
+    if (summary.dims[loop] != kNoLoop) {
+      named_.push_back(loop);
+    }
+  }
+  statements_ = {first};
+  reset();
+  return !named_.empty() && graph_.at(first).hint < 0 && enter(first);
+}
+
+bool Region::may_add(Place next) const {
+  return statements_.size() < kMaxSize && graph_.at(next).hint < 0 &&
+         graph_.at(next).repeat == graph_.at(statements_[0]).repeat && !summaries_.of[next].is_product;
+}
+
+bool Region::add(Place next) {
+  if (!may_add(next)) {
+    return false;
+  }
+  statements_.push_back(next);
+  for (bool entered = enter(next); !entered;) {  // the saved bytes may be fewer, too
+    if (named_.empty()) {
+      return false;
+    }
+    reset();
+    entered = std::all_of(statements_.begin(), statements_.end(), [&](Place i) { return enter(i); });
+  }
+  return true;
+}
+
+bool Region::fits(Place next) const {
+  if (!may_add(next)) {
+    return false;
+  }
+  const Numbers loops = match(next);
+  if (std::find(loops.begin(), loops.end(), kNoLoop) != loops.end()) {
+    return false;
+  }
+  const Summary& first = summaries_.of[statements_[0]];
+  const std::vector<Use>& uses = summaries_.of[next].uses;
+  return std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
+    const Known* known = find(use.tensor);
+    bool is_shared = known != nullptr && known->is_written;
+    for (std::size_t c = 0; known != nullptr && c < loops.size(); ++c) {
+      is_shared = is_shared || (known->dims[c] & dims_of(use, loops[c])) != 0;
+    }
+    return is_shared && (!first.is_product || uses_product_ || use.tensor == first.uses[0].tensor);
+  });
+}
+
+void Region::cut(std::size_t size, const Numbers& named) {
+  statements_.resize(size);
+  named_ = named;
+  reset();
+  for (const Place i : statements_) {
+    enter(i);
+  }
+}
+
+std::uint64_t Region::saved_bytes() const {
+  return summaries_.of[statements_[0]].is_product && !uses_product_ ? 0 : saved_bytes_;
+}
+
+void Region::reset() {
+  ++version_;
+  loops_.clear();
+  saved_bytes_ = 0;
+  uses_product_ = false;
+  names_all_loops_ = true;
+}
+
+const Region::Known* Region::find(std::uint32_t tensor) const {
+  const Known& known = known_[tensor];
+  return known.version == version_ ? &known : nullptr;
+}
+
+// Returns false, and gives up the loops that do not fit, if there are any.
+bool Region::enter(Place i) {
+  ++graph_.report().visits;
+  Numbers loops = match(i);
+  if (std::find(loops.begin(), loops.end(), kNoLoop) != loops.end()) {
+    Numbers kept;
+    for (std::size_t c = 0; c < named_.size(); ++c) {
+      if (loops[c] != kNoLoop) {
+        kept.push_back(named_[c]);
+      }
+    }
+    named_ = std::move(kept);
+    return false;
+  }
+  names_all_loops_ = names_all_loops_ && loops.size() == graph_.at(i).loops.size();
+  const Summary& summary = summaries_.of[i];
+  for (const Use& use : summary.uses) {
+    Known& known = known_[use.tensor];
+    const bool is_target = &use == &summary.uses[0];
+    const bool is_new = known.version != version_;
+    if (is_new) {
+      known = {version_, i, 1, is_target, false, {}};
+      known.dims.fill(0xFF);
+    }
+    bool is_shared = known.is_written;
+    for (std::size_t c = 0; c < named_.size(); ++c) {
+      if (!known.is_written) {
+        known.dims[c] = is_target ? static_cast<std::uint8_t>(1U << summary.dims[loops[c]])
+                                  : static_cast<std::uint8_t>(known.dims[c] & dims_of(use, loops[c]));
+      }
+      is_shared = is_shared || known.dims[c] != 0;
+    }
+    known.is_written = known.is_written || is_target;
+    if (known.seen_by != i) {
+      known.seen_by = i;
+      ++known.user_count;
+      if (is_shared) {
+        count(summary, use.tensor, known);
+      }
+    }
+  }
+  loops_.push_back(std::move(loops));
+  return true;
+}
+
+void Region::count(const Summary& summary, std::uint32_t tensor, const Known& known) {
+  const Tensor& used = graph_.program().tensors[tensor];
+  const std::uint64_t bytes = std::min(used.element_count(), summary.iterations) * byte_size(used.type);
+  const bool needs_no_memory = used.role == Role::kTemp && known.starts_written &&
+                               known.user_count == summaries_.user_count[tensor] &&
+                               graph_.at(statements_[0]).repeat < 0;
+  saved_bytes_ += needs_no_memory ? 2 * bytes : bytes;
+  uses_product_ = uses_product_ || tensor == summaries_.of[statements_[0]].uses[0].tensor;
+}
+
+// The loops of statement i that stand for the named loops; kNoLoop where none can.
+Numbers Region::match(Place i) const {
+  const Summary& summary = summaries_.of[i];
+  Numbers loops;
+  std::int64_t previous = -1;
+  for (std::uint32_t c = 0; c < named_.size(); ++c) {
+    const std::uint32_t loop = choose(summary, c);
+    const bool fits = loop < summary.dims.size() && summary.dims[loop] != kNoLoop &&
+                      std::int64_t{loop} > previous &&
+                      graph_.at(i).loops[loop].extent == graph_.at(statements_[0]).loops[named_[c]].extent &&
+                      target_fits(summary, c, loop);
+    previous = fits ? std::int64_t{loop} : previous;
+    loops.push_back(fits ? loop : kNoLoop);
+  }
+  drop_innermost(graph_.at(i), loops);
+  return loops;
+}
+
+// The loop that indexes what the region writes where the named loop does; else what it reads; else the loop with
+// the same number. kNoLoop if uses contradict each other.
+std::uint32_t Region::choose(const Summary& summary, std::uint32_t named) const {
+  std::uint32_t forced = kNoLoop;
+  std::uint32_t proposed = kNoLoop;
+  for (const Use& use : summary.uses) {
+    const Known* known = find(use.tensor);
+    if (known == nullptr) {
+      continue;
+    }
+    const std::uint32_t dim = lowest_bit(known->dims[named]);
+    if (known->is_written) {
+      const std::uint32_t loop = use.loops[dim];
+      if (loop == kNoLoop || (forced != kNoLoop && forced != loop)) {
+        return kNoLoop;
+      }
+      forced = loop;
+    } else if (dim != kNoLoop && proposed == kNoLoop && use.loops[dim] != kNoLoop &&
+               summary.dims[use.loops[dim]] != kNoLoop) {
+      proposed = use.loops[dim];
+    }
+  }
+  return forced != kNoLoop ? forced : proposed != kNoLoop ? proposed : named_[named];
+}
+
+// Whether all uses of the target, here and earlier in the region, are at the loop's current value.
+bool Region::target_fits(const Summary& summary, std::uint32_t named, std::uint32_t loop) const {
+  const std::uint32_t target = summary.uses[0].tensor;
+  const std::uint32_t dim = summary.dims[loop];
+  const Known* known = find(target);
+  if (known != nullptr &&
+      (known->is_written ? lowest_bit(known->dims[named]) != dim : (known->dims[named] >> dim & 1) == 0)) {
+    return false;
+  }
+  return std::all_of(summary.uses.begin(), summary.uses.end(),
+                     [&](const Use& use) { return use.tensor != target || use.loops[dim] == loop; });
+}
+
+}  // namespace yoke::passes

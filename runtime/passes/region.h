@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/passes/region.h: statements that a backend can run tile by tile, and what that saves.
+#pragma once
+
+#include <array>
+
+#include "graph.h"
+
+namespace yoke::passes {
+
+inline constexpr std::uint32_t kNoLoop = ~std::uint32_t{0};
+using Numbers = std::vector<std::uint32_t>;
+
+// One use of a tensor: for each dimension, the loop that indexes it by itself, or kNoLoop.
+struct Use {
+  std::uint32_t tensor = 0;
+  Numbers loops;
+};
+
+// What matters of one statement.
+struct Summary {
+  std::vector<Use> uses;  // the target comes first
+  // For each loop that a region may name, the dimension of the target that it indexes; kNoLoop for others.
+  Numbers dims;
+  std::uint64_t iterations = 1;
+  bool is_product = false;
+};
+
+struct Summaries {
+  explicit Summaries(const Graph& graph);
+  std::vector<Summary> of;        // by statement
+  std::vector<Place> user_count;  // by tensor: the statements that use it
+};
+
+// A region that grows statement by statement. Its loops are numbered as in its first statement.
+class Region {
+ public:
+  static constexpr std::size_t kMaxSize = 64;
+
+  Region(const Graph& graph, const Summaries& summaries)
+      : graph_(graph), summaries_(summaries), known_(graph.program().tensors.size()) {}
+
+  // Returns false if no region starts with this statement.
+  bool start(Place first);
+  // Takes a statement in, and gives up the loops that do not fit. After false, start() or cut() must follow.
+  bool add(Place next);
+  // Whether the statement can be added without giving up a loop, and shares a tensor with the region.
+  bool fits(Place next) const;
+  // Keeps the first `size` statements, which these loops must fit.
+  void cut(std::size_t size, const Numbers& named);
+
+  const Places& statements() const { return statements_; }
+  const Numbers& named() const { return named_; }
+  // For the statement with this number in the region, the loops that stand for named().
+  const Numbers& loops_of(std::size_t number) const { return loops_[number]; }
+  // The bytes that need not go through memory.
+  std::uint64_t saved_bytes() const;
+  // Where a region does not name every loop, values stay in a cache and not in registers.
+  std::uint64_t worth() const { return saved_bytes() * (names_all_loops_ ? 16 : 15); }
+
+ private:
+  // A tensor that the region uses. Per named loop: the dimensions that it indexes by itself in every use, as bits.
+  // Of a tensor that the region writes, the lowest is the one where it must.
+  struct Known {
+    std::uint64_t version = 0;  // that of the region; other entries are out of date
+    Place seen_by = 0;
+    Place user_count = 0;
+    bool starts_written = false;
+    bool is_written = false;
+    std::array<std::uint8_t, 8> dims = {};  // as many as a tensor can have
+  };
+
+  void reset();
+  const Known* find(std::uint32_t tensor) const;
+  bool may_add(Place next) const;
+  bool enter(Place i);
+  Numbers match(Place i) const;
+  std::uint32_t choose(const Summary& summary, std::uint32_t named) const;
+  bool target_fits(const Summary& summary, std::uint32_t named, std::uint32_t loop) const;
+  void count(const Summary& summary, std::uint32_t tensor, const Known& known);
+
+  const Graph& graph_;
+  const Summaries& summaries_;
+  std::vector<Known> known_;  // by tensor
+  std::uint64_t version_ = 0;
+  Places statements_;
+  std::vector<Numbers> loops_;
+  Numbers named_;  // loops of the first statement
+  std::uint64_t saved_bytes_ = 0;
+  bool uses_product_ = false;
+  bool names_all_loops_ = true;
+};
+
+// The order with statements moved up to regions that they fit, if regions then save more and the peak of temporaries
+// is not higher. No product moves, and arguments become final after as many products as before.
+Places gathered(const Graph& graph, const Summaries& summaries, Places order);
+
+}  // namespace yoke::passes
