@@ -5,7 +5,6 @@
 #include <yoke/program/memory.h>
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <utility>
 
@@ -19,8 +18,6 @@ using program::Statement;
 
 namespace {
 
-// Threads share products of at least this many multiplications.
-constexpr std::int64_t kParallelProduct = 1 << 18;
 // Gemm (gemm.h) builds offset tables only for extents below this.
 constexpr std::int64_t kLargestTable = std::int64_t{1} << 22;
 
@@ -123,11 +120,14 @@ class Compiler {
     const Statement& statement = program().statements[id];
     std::string why_not;
     auto contraction = recognize(program(), statement, why_not);
+    if (!contraction) {
+      return convolution(id) ? 1 : 0;
+    }
     // In a tile, a call for the product of a matrix and a vector costs more than it saves.
-    const bool is_vector = contraction && options_.original.program != nullptr &&
-                           (contraction->m.empty() || contraction->n.empty());
-    if (!contraction || is_vector || contraction->multiplications() < kSmallProduct) {
-      note(id, true, contraction ? "tile kernel: the product is too small for a library call" : "");
+    const bool is_vector =
+        options_.original.program != nullptr && (contraction->m.empty() || contraction->n.empty());
+    if (is_vector || contraction->multiplications() < kSmallProduct) {
+      note(id, true, "tile kernel: the product is too small for a library call");
       return 0;
     }
     MatmulStep step;
@@ -143,19 +143,21 @@ class Compiler {
          !uses_->is_needed_after(contraction->t.tensor, id + 1))) {
       Contraction whole = *contraction;
       whole.t = bias->target;
-      step.parts = library_product(whole, true, why_not);
+      step.parts = divide(library(), whole, true, why_not);
       if (!step.parts.empty()) {
         step.bias = bias->bias;
         step.contraction = std::move(whole);
-        note(id, true, description(step) + " with the bias of the next statement");
+        note(id, true, step.parts[0].dnnl->description() + " with the bias of the next statement");
         note(id + 1, true, "bias of the preceding oneDNN matmul");
         result_.steps.push_back({{id, id + 1}, -1, std::move(step)});
         return 2;
       }
     }
-    step.parts = library_product(*contraction, false, why_not);
+    step.parts = divide(library(), *contraction, false, why_not);
     if (!step.parts.empty()) {
-      note(id, true, description(step));
+      note(id, true, step.parts[0].dnnl->description());
+    } else if (convolution(id)) {
+      return 1;
     } else if (fits_tables(*contraction)) {
       if (!plan_only_) {
         step.own = std::make_unique<const Gemm>(*contraction, *options_.table);
@@ -170,44 +172,27 @@ class Compiler {
     return 1;
   }
 
-  static std::string description(const MatmulStep& step) {
-    return "oneDNN matmul (" + step.parts[0].dnnl->implementation() + ")";
-  }
+  LibraryOptions library() const { return {*options_.engine, options_.threads, plan_only_}; }
 
-  // Divides the product among the threads along its longest axis that is not summed. Returns nothing and sets
-  // `why_not` if oneDNN does not support it.
-  std::vector<MatmulPart> library_product(Contraction c, bool with_bias, std::string& why_not) const {
-    Axis* longest = nullptr;
-    for (std::vector<Axis>* axes : {&c.batch, &c.m, &c.n}) {
-      for (Axis& axis : *axes) {
-        longest = longest == nullptr || axis.extent > longest->extent ? &axis : longest;
-      }
+  // Returns whether the statement is a convolution that oneDNN computes.
+  bool convolution(std::uint32_t id) {
+    std::string why_not;
+    const auto found = recognize_convolution(program(), program().statements[id], why_not);
+    if (!found || found->multiplications() < kSmallProduct) {
+      return false;
     }
-    const Axis axis = *longest;
-    const auto threads = c.multiplications() >= kParallelProduct ? std::int64_t{options_.threads} : 1;
-    const bool is_along_n = !c.n.empty() && longest >= &c.n.front() && longest <= &c.n.back();
-    // Whole vectors, where there are enough.
-    const std::int64_t unit = is_along_n && axis.extent >= 64 * threads ? 64 : 1;
-    const std::int64_t units = (axis.extent + unit - 1) / unit;
-    std::vector<MatmulPart> parts;
-    std::map<std::int64_t, std::shared_ptr<const DnnlMatmul>> made;  // by extent
-    for (std::int64_t i = 0; i < std::min(threads, units); ++i) {
-      const std::int64_t first = units * i / std::min(threads, units) * unit;
-      longest->extent = std::min(units * (i + 1) / std::min(threads, units) * unit, axis.extent) - first;
-      std::shared_ptr<const DnnlMatmul>& product = made[longest->extent];
-      if (!product) {
-        product = DnnlMatmul::create(*options_.engine, c, with_bias, plan_only_, why_not);
-      }
-      if (!product) {
-        return {};
-      }
-      const auto bytes = [&](const Operand& operand, std::int64_t stride) {
-        return first * stride * static_cast<std::int64_t>(program::byte_size(operand.type));
-      };
-      parts.push_back({product, bytes(c.a, axis.a), bytes(c.b, axis.b), is_along_n ? bytes(c.t, axis.t) : 0,
-                       bytes(c.t, axis.t)});
+    MatmulStep step;
+    step.parts = divide(library(), *found, why_not);
+    if (step.parts.empty()) {
+      note(id, true, "tile kernel: " + why_not);
+      return false;
     }
-    return parts;
+    note(id, true, step.parts[0].dnnl->description());
+    step.contraction.a = found->a;
+    step.contraction.b = found->b;
+    step.contraction.t = found->t;
+    result_.steps.push_back({{id}, -1, std::move(step)});
+    return true;
   }
 
   static bool fits_tables(const Contraction& c) {
@@ -230,7 +215,7 @@ class Compiler {
       if (group.size() > 1) {
         reason += ", one of " + std::to_string(group.size()) + " fused statements";
       }
-      reason += after_matmul ? ", right after the matmul that it reads" : "";
+      reason += after_matmul ? ", right after the product that it reads" : "";
       reason += kept[statement.target.tensor] ? "" : ", result stays in registers";
       reason += kernel.element_wise ? ", some accesses are done one element at a time" : "";
       reason = result_.notes[id].reason.empty() ? reason : result_.notes[id].reason;
@@ -302,7 +287,7 @@ class Compiler {
       if (matmul.bias) {
         stored[matmul.bias->tensor] = true;
       }
-      for (const MatmulPart& part : matmul.parts) {
+      for (const LibraryPart& part : matmul.parts) {
         scratch = std::max(scratch, part.dnnl->scratch_byte_count());
       }
       scratch = std::max(scratch, matmul.own ? matmul.own->scratch_byte_count() : 0);

@@ -13,25 +13,18 @@
 #include <vector>
 
 #include "contraction.h"
-#include "dnnl_matmul.h"
+#include "dnnl_call.h"
 #include "gemm.h"
+#include "library.h"
 #include "region.h"
 #include "tile/kernel.h"
 
 namespace yoke::cc {
 
-// One thread's part of a product by oneDNN. The distances in bytes are from the start of the whole operands.
-struct MatmulPart {
-  std::shared_ptr<const DnnlMatmul> dnnl;
-  std::int64_t a = 0;
-  std::int64_t b = 0;
-  std::int64_t bias = 0;
-  std::int64_t t = 0;
-};
-
+// A product or a convolution.
 struct MatmulStep {
-  Contraction contraction;
-  std::vector<MatmulPart> parts;  // empty if `own` computes the product
+  Contraction contraction;         // of a convolution only the operands
+  std::vector<LibraryPart> parts;  // empty if `own` computes the product
   std::unique_ptr<const Gemm> own;
   std::optional<Operand> bias;
 };

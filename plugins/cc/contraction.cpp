@@ -27,14 +27,9 @@ std::int64_t Contraction::multiplications() const {
   return extent_of(batch) * extent_of(m) * extent_of(n) * extent_of(k);
 }
 
-namespace {
-
-// Matches a read of a tensor, cast or not, whose address is a linear
-// form that is in range in every iteration.
-std::optional<Operand> operand(const Program& program, const Statement& statement, const Expr& expr) {
+std::optional<Operand> factor(const Program& program, const Statement& statement, const Expr& expr) {
   const Expr& read = expr.op == Op::kCast ? expr.args[0] : expr;
-  if (read.op != Op::kRead || may_be_out_of_range(program, statement, read.access) ||
-      read.type == Type::kBool) {
+  if (read.op != Op::kRead || read.type == Type::kBool) {
     return std::nullopt;
   }
   // Only casts that preserve every value may be skipped: the product is then the same.
@@ -47,7 +42,6 @@ std::optional<Operand> operand(const Program& program, const Statement& statemen
   return Operand{read.access.tensor, read.type, linear_form(program, statement, read.access)};
 }
 
-// Merges an outer loop with the next inner one if every tensor steps over both with a single stride.
 std::vector<Axis> merged(const std::vector<Axis>& axes) {
   std::vector<Axis> result;
   for (const Axis& inner : axes) {
@@ -62,6 +56,17 @@ std::vector<Axis> merged(const std::vector<Axis>& axes) {
     result.push_back(inner);
   }
   return result;
+}
+
+namespace {
+
+// A factor whose address is a linear form that is in range in every iteration.
+std::optional<Operand> operand(const Program& program, const Statement& statement, const Expr& expr) {
+  const Expr& read = expr.op == Op::kCast ? expr.args[0] : expr;
+  if (read.op != Op::kRead || may_be_out_of_range(program, statement, read.access)) {
+    return std::nullopt;
+  }
+  return factor(program, statement, expr);
 }
 
 bool is_product_type(Type type) {

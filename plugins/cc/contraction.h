@@ -49,6 +49,14 @@ struct Contraction {
 std::optional<Contraction> recognize(const program::Program& program, const program::Statement& statement,
                                      std::string& why_not);
 
+// The tensor that a factor of a product reads, cast or not; its range is not checked. Returns nothing if the product
+// depends on more than the values in memory.
+std::optional<Operand> factor(const program::Program& program, const program::Statement& statement,
+                              const program::Expr& expr);
+
+// Merges an outer loop with the next inner one if every tensor steps over both with a single stride.
+std::vector<Axis> merged(const std::vector<Axis>& axes);
+
 // `t = z + bias[n]` right after the contraction that writes `z`.
 struct BiasAdd {
   Operand bias;  // contiguous along n

@@ -3,38 +3,15 @@
 #include "dnnl_matmul.h"
 
 #include <algorithm>
-#include <array>
-#include <oneapi/dnnl/dnnl.hpp>
-#include <stdexcept>
 #include <utility>
 #include <vector>
+
+#include "dnnl_call_impl.h"
 
 namespace yoke::cc {
 
 using dnnl::memory;
 using program::Type;
-
-DnnlEngine::DnnlEngine() : handle_(new dnnl::engine(dnnl::engine::kind::cpu, 0)) {}
-DnnlEngine::~DnnlEngine() {
-  delete static_cast<dnnl::engine*>(handle_);
-}
-
-struct DnnlMatmul::Impl {
-  dnnl::engine engine;
-  dnnl::matmul::primitive_desc desc;
-  dnnl::matmul primitive;
-  std::string implementation;
-  bool with_bias = false;
-};
-
-DnnlMatmul::DnnlMatmul() : impl_(std::make_unique<Impl>()) {}
-DnnlMatmul::~DnnlMatmul() = default;
-std::uint64_t DnnlMatmul::scratch_byte_count() const {
-  return impl_->desc.scratchpad_desc().get_size();
-}
-const std::string& DnnlMatmul::implementation() const {
-  return impl_->implementation;
-}
 
 namespace {
 
@@ -109,16 +86,14 @@ memory::desc describe(const Shape& shape, memory::data_type type, std::int64_t A
   return {dims, type, strides};
 }
 
-memory::data_type data_type(Type type) {
-  return type == Type::kBF16 ? memory::data_type::bf16 : memory::data_type::f32;
-}
-
 }  // namespace
 
-std::shared_ptr<const DnnlMatmul> DnnlMatmul::create(const DnnlEngine& engine, const Contraction& c,
-                                                     bool with_bias, bool plan_only, std::string& why_not) {
-  const bool types = c.type == Type::kF32 && c.t.type == Type::kF32 && c.a.type == c.b.type &&
-                     (c.a.type == Type::kF32 || c.a.type == Type::kBF16);
+std::shared_ptr<const DnnlCall> dnnl_matmul(const DnnlEngine& engine, const Contraction& c, bool with_bias,
+                                            bool plan_only, std::string& why_not) {
+  const bool types = c.type == Type::kF32 && c.a.type == c.b.type &&
+                     (c.a.type == Type::kF32 || c.a.type == Type::kBF16) &&
+                     (c.t.type == Type::kF32 || (c.t.type == Type::kBF16 && c.a.type == Type::kBF16 &&
+                                                 c.assign == program::Assign::kSet && !with_bias));
   Shape shape;
   if (!types || (c.assign != program::Assign::kSet && c.assign != program::Assign::kAdd)) {
     why_not = "oneDNN has no matmul for these types";
@@ -129,21 +104,16 @@ std::shared_ptr<const DnnlMatmul> DnnlMatmul::create(const DnnlEngine& engine, c
     return nullptr;
   }
   try {
+    auto impl = std::make_unique<DnnlCall::Impl>(engine);
     const memory::desc a = describe(shape, data_type(c.a.type), &Axis::a, shape.m, shape.k);
     const memory::desc b = describe(shape, data_type(c.b.type), &Axis::b, shape.k, shape.n);
-    const memory::desc t = describe(shape, memory::data_type::f32, &Axis::t, shape.m, shape.n);
-    dnnl::primitive_attr attributes;
-    // oneDNN's default scratchpad belongs to the primitive, which routines on several threads share.
-    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    if (c.assign == program::Assign::kAdd) {
-      dnnl::post_ops ops;
-      ops.append_sum(1.0F);
-      attributes.set_post_ops(ops);
-    }
-    std::shared_ptr<DnnlMatmul> result(new DnnlMatmul);
-    Impl& impl = *result->impl_;
-    impl.engine = *static_cast<dnnl::engine*>(engine.handle());
-    impl.with_bias = with_bias;
+    const memory::desc t = describe(shape, data_type(c.t.type), &Axis::t, shape.m, shape.n);
+    DnnlCall::Impl::Stage stage;
+    stage.memory = {{DNNL_ARG_SRC, impl->add(a, DnnlCall::Impl::kA)},
+                    {DNNL_ARG_WEIGHTS, impl->add(b, DnnlCall::Impl::kB)},
+                    {DNNL_ARG_DST, impl->add(t, DnnlCall::Impl::kT)}};
+    const dnnl::primitive_attr attributes = attributes_of(c.assign);
+    dnnl::matmul::primitive_desc desc;
     if (with_bias) {
       const std::size_t last = shape.batch.size() + 1;
       memory::dims dims(last + 1, 1);
@@ -151,68 +121,26 @@ std::shared_ptr<const DnnlMatmul> DnnlMatmul::create(const DnnlEngine& engine, c
       memory::dims strides(last + 1, shape.n.extent);
       strides[last] = 1;
       const memory::desc dense(dims, memory::data_type::f32, strides);
-      impl.desc = dnnl::matmul::primitive_desc(dnnl::matmul::desc(a, b, dense, t), attributes, impl.engine);
+      stage.memory.emplace_back(DNNL_ARG_BIAS, impl->add(dense, DnnlCall::Impl::kBias));
+      desc = dnnl::matmul::primitive_desc(dnnl::matmul::desc(a, b, dense, t), attributes, impl->engine);
     } else {
-      impl.desc = dnnl::matmul::primitive_desc(dnnl::matmul::desc(a, b, t), attributes, impl.engine);
+      desc = dnnl::matmul::primitive_desc(dnnl::matmul::desc(a, b, t), attributes, impl->engine);
     }
-    impl.implementation = impl.desc.impl_info_str();
-    if (impl.implementation.find("ref") != std::string::npos) {
+    const std::string implementation = desc.impl_info_str();
+    if (is_reference(implementation)) {
       why_not = "oneDNN has only its reference implementation for these strides";
       return nullptr;
     }
+    impl->description = "oneDNN matmul (" + implementation + ")";
+    stage.memory.emplace_back(DNNL_ARG_SCRATCHPAD, impl->add_scratch(desc.scratchpad_desc()));
     if (!plan_only) {
-      impl.primitive = dnnl::matmul(impl.desc);
+      stage.primitive = dnnl::matmul(desc);
     }
-    return result;
+    impl->stages.push_back(std::move(stage));
+    return std::make_shared<const DnnlCall>(std::move(impl));
   } catch (const dnnl::error& error) {
     why_not = std::string("oneDNN rejected the matmul: ") + error.what();
     return nullptr;
-  }
-}
-
-struct DnnlMatmul::Bound::Impl {
-  dnnl::stream stream;
-  dnnl_primitive_t primitive = nullptr;
-  memory a;
-  memory b;
-  memory bias;
-  memory t;
-  memory scratch;
-  std::array<dnnl_exec_arg_t, 5> args{};
-  int arg_count = 0;
-};
-
-DnnlMatmul::Bound::Bound(const DnnlMatmul& matmul, void* scratch) : impl_(std::make_unique<Impl>()) {
-  const DnnlMatmul::Impl& from = *matmul.impl_;
-  impl_->stream = dnnl::stream(from.engine);
-  impl_->primitive = from.primitive.get();
-  const auto add = [&](int role, memory& object, const memory::desc& desc, void* address) {
-    object = memory(desc, from.engine, address);
-    impl_->args[static_cast<std::size_t>(impl_->arg_count++)] = {role, object.get()};
-  };
-  add(DNNL_ARG_SRC, impl_->a, from.desc.src_desc(), nullptr);
-  add(DNNL_ARG_WEIGHTS, impl_->b, from.desc.weights_desc(), nullptr);
-  add(DNNL_ARG_DST, impl_->t, from.desc.dst_desc(), nullptr);
-  add(DNNL_ARG_SCRATCHPAD, impl_->scratch, from.desc.scratchpad_desc(), scratch);
-  if (from.with_bias) {
-    add(DNNL_ARG_BIAS, impl_->bias, from.desc.bias_desc(), nullptr);
-  }
-}
-
-DnnlMatmul::Bound::Bound(Bound&&) noexcept = default;
-DnnlMatmul::Bound::~Bound() = default;
-
-void DnnlMatmul::Bound::execute(const void* a, const void* b, const void* bias, void* t) {
-  // oneDNN takes non-const pointers, but only reads through these.
-  impl_->a.set_data_handle(const_cast<void*>(a));
-  impl_->b.set_data_handle(const_cast<void*>(b));
-  impl_->t.set_data_handle(t);
-  if (bias != nullptr) {
-    impl_->bias.set_data_handle(const_cast<void*>(bias));
-  }
-  if (dnnl_primitive_execute(impl_->primitive, impl_->stream.get(), impl_->arg_count, impl_->args.data()) !=
-      dnnl_success) {
-    throw std::runtime_error("oneDNN failed to execute a matmul");
   }
 }
 

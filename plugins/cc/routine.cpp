@@ -46,7 +46,7 @@ BoundProgram::BoundProgram(std::shared_ptr<const CompiledProgram> compiled,
         }
       }
     } else {
-      for (const MatmulPart& part : std::get<MatmulStep>(step.work).parts) {
+      for (const LibraryPart& part : std::get<MatmulStep>(step.work).parts) {
         bound.parts.emplace_back(*part.dnnl, scratch(bound.parts.size()));
       }
     }
@@ -192,7 +192,7 @@ void BoundProgram::run(const MatmulStep& matmul, BoundStep& bound) {
     const std::byte* bias = matmul.bias ? address(*matmul.bias) : nullptr;
     share(static_cast<int>(matmul.parts.size()), static_cast<std::int64_t>(matmul.parts.size()),
           [&](int i, std::int64_t, std::int64_t) {
-            const MatmulPart& part = matmul.parts[static_cast<std::size_t>(i)];
+            const LibraryPart& part = matmul.parts[static_cast<std::size_t>(i)];
             bound.parts[static_cast<std::size_t>(i)].execute(
                 a + part.a, b + part.b, bias == nullptr ? nullptr : bias + part.bias, t + part.t);
           });

@@ -24,7 +24,7 @@ class BoundProgram {
  private:
   // The last three have one element per thread.
   struct BoundStep {
-    std::vector<DnnlMatmul::Bound> parts;
+    std::vector<DnnlCall::Bound> parts;
     std::vector<TileState> states;
     std::vector<std::unique_ptr<BoundProgram>> tiles;
     std::vector<std::unique_ptr<BoundProgram>> tails;

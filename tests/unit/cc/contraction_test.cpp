@@ -17,7 +17,7 @@ using ::testing::AnyOf;
 using ::testing::EndsWith;
 using ::testing::StartsWith;
 
-constexpr char kAfterMatmul[] = "tile kernel, right after the matmul that it reads";
+constexpr char kAfterMatmul[] = "tile kernel, right after the product that it reads";
 
 // The text of `statement` with the target t, declared by "f32[6, 25] out",
 // and the inputs a and b, by "f32[6, 20]".

@@ -122,7 +122,7 @@ TEST_F(CcPluginTest, CanCompileReportsHowEachStatementRuns) {
   EXPECT_EQ(rows[0].verdict, YOKE_VERDICT_NATIVE);
   EXPECT_THAT(rows[0].reason, testing::StartsWith("oneDNN matmul ("));
   EXPECT_EQ(rows[1].verdict, YOKE_VERDICT_NATIVE);
-  EXPECT_STREQ(rows[1].reason, "tile kernel, right after the matmul that it reads");
+  EXPECT_STREQ(rows[1].reason, "tile kernel, right after the product that it reads");
   EXPECT_EQ(rows[2].verdict, YOKE_VERDICT_DECOMPOSED);
   EXPECT_STREQ(rows[2].reason, "tile kernel, some accesses are done one element at a time");
   plugin_.close(device);

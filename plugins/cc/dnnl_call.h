@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/cc/dnnl_call.h: a statement that oneDNN computes. Only the sources dnnl_*.cpp use oneDNN (2.x descriptors).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace yoke::cc {
+
+class DnnlEngine {
+ public:
+  DnnlEngine();
+  ~DnnlEngine();
+  DnnlEngine(const DnnlEngine&) = delete;
+  DnnlEngine& operator=(const DnnlEngine&) = delete;
+  void* handle() const { return handle_; }
+
+ private:
+  void* handle_ = nullptr;
+};
+
+// Computes t from a, b and perhaps a bias, by one or several primitives. All routines linked from one code share it,
+// so the caller provides the scratchpad. Precondition: a OneOpenMpThread exists in each execution.
+class DnnlCall {
+ public:
+  struct Impl;  // dnnl_call_impl.h
+  explicit DnnlCall(std::unique_ptr<Impl> impl);
+  ~DnnlCall();
+  DnnlCall(const DnnlCall&) = delete;
+  DnnlCall& operator=(const DnnlCall&) = delete;
+
+  std::uint64_t scratch_byte_count() const;
+  const std::string& description() const;  // "oneDNN matmul (brg:avx512_core)"
+
+  // One routine's memory objects and arguments. A launch only sets their pointers and executes.
+  class Bound {
+   public:
+    Bound(const DnnlCall& call, void* scratch);
+    ~Bound();
+    Bound(Bound&&) noexcept;
+    Bound& operator=(Bound&&) = delete;
+    void execute(const void* a, const void* b, const void* bias, void* t);
+
+   private:
+    struct State;
+    std::unique_ptr<State> state_;
+  };
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace yoke::cc

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/cc/dnnl_call_impl.h: what a DnnlCall consists of, for the sources that make one.
+#pragma once
+
+#include <oneapi/dnnl/dnnl.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "contraction.h"
+#include "dnnl_call.h"
+
+namespace yoke::cc {
+
+struct DnnlCall::Impl {
+  enum Place : std::uint8_t { kA, kB, kBias, kT, kScratch };
+  struct Memory {
+    dnnl::memory::desc desc;
+    Place place = kScratch;
+    std::uint64_t offset = 0;  // kScratch
+  };
+  struct Stage {
+    dnnl::primitive primitive;                        // empty in a plan
+    std::vector<std::pair<int, std::size_t>> memory;  // the role and the number of each argument
+  };
+
+  dnnl::engine engine;
+  std::vector<Memory> memories;
+  std::vector<Stage> stages;
+  std::string description;
+  std::uint64_t scratch_byte_count = 0;
+
+  explicit Impl(const DnnlEngine& from) : engine(*static_cast<dnnl::engine*>(from.handle())) {}
+  std::size_t add(const dnnl::memory::desc& desc, Place place);
+  // The same for memory in the scratchpad, which nothing else uses.
+  std::size_t add_scratch(const dnnl::memory::desc& desc);
+};
+
+bool is_reference(const std::string& implementation);
+// bf16 for bf16, otherwise f32.
+dnnl::memory::data_type data_type(program::Type type);
+// Adds the new value to the old one, if the assignment is +=. The scratchpad is the caller's.
+dnnl::primitive_attr attributes_of(program::Assign assign);
+
+}  // namespace yoke::cc

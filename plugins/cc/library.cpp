@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/cc/library.cpp: divides products and convolutions by oneDNN among threads.
+#include "library.h"
+
+#include <algorithm>
+#include <map>
+
+#include "dnnl_convolution.h"
+#include "dnnl_matmul.h"
+
+namespace yoke::cc {
+namespace {
+
+// Threads share products of at least this many multiplications.
+constexpr std::int64_t kParallelProduct = 1 << 18;
+// Channels that oneDNN computes together.
+constexpr std::int64_t kChannelBlock = 16;
+
+std::int64_t byte_size(const Operand& operand) {
+  return static_cast<std::int64_t>(program::byte_size(operand.type));
+}
+
+// Divides `extent` in multiples of `unit`. `step` has the distances in bytes between neighbors; `make` returns the
+// call for the current value of `extent`.
+template <class Make>
+std::vector<LibraryPart> parts_of(std::int64_t& extent, std::int64_t unit, std::int64_t threads,
+                                  const LibraryPart& step, const Make& make) {
+  const std::int64_t whole = extent;
+  const std::int64_t units = (whole + unit - 1) / unit;
+  const std::int64_t count = std::min(threads, units);
+  std::vector<LibraryPart> parts;
+  std::map<std::int64_t, std::shared_ptr<const DnnlCall>> made;  // by extent
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t first = units * i / count * unit;
+    extent = std::min(units * (i + 1) / count * unit, whole) - first;
+    std::shared_ptr<const DnnlCall>& call = made[extent];
+    if (!call) {
+      call = make();
+    }
+    if (!call) {
+      return {};
+    }
+    parts.push_back({call, first * step.a, first * step.b, first * step.bias, first * step.t});
+  }
+  return parts;
+}
+
+}  // namespace
+
+std::vector<LibraryPart> divide(const LibraryOptions& options, Contraction c, bool with_bias,
+                                std::string& why_not) {
+  Axis* longest = nullptr;
+  for (std::vector<Axis>* axes : {&c.batch, &c.m, &c.n}) {
+    for (Axis& axis : *axes) {
+      longest = longest == nullptr || axis.extent > longest->extent ? &axis : longest;
+    }
+  }
+  const auto threads = c.multiplications() >= kParallelProduct ? std::int64_t{options.threads} : 1;
+  const bool is_along_n = !c.n.empty() && longest >= &c.n.front() && longest <= &c.n.back();
+  // Whole vectors, where there are enough.
+  const std::int64_t unit = is_along_n && longest->extent >= 64 * threads ? 64 : 1;
+  const std::int64_t t = longest->t * byte_size(c.t);
+  const LibraryPart step{nullptr, longest->a * byte_size(c.a), longest->b * byte_size(c.b),
+                         is_along_n ? t : 0, t};
+  return parts_of(longest->extent, unit, threads, step,
+                  [&] { return dnnl_matmul(options.engine, c, with_bias, options.plan_only, why_not); });
+}
+
+std::vector<LibraryPart> divide(const LibraryOptions& options, Convolution c, std::string& why_not) {
+  using Kind = Convolution::Kind;
+  const auto threads = c.multiplications() >= kParallelProduct ? std::int64_t{options.threads} : 1;
+  std::vector<Channels*> candidates = {&c.group};
+  if (c.kind != Kind::kWeightGradient) {
+    candidates.insert(candidates.begin(), &c.batch);
+  }
+  for (Channels* channels : {&c.out, &c.in}) {
+    if (channels != (c.kind == Kind::kForward ? &c.in : c.kind == Kind::kInputGradient ? &c.out : nullptr)) {
+      candidates.push_back(channels);
+    }
+  }
+  const auto unit_of = [&](const Channels* axis) {
+    return axis == &c.out || axis == &c.in ? kChannelBlock : std::int64_t{1};
+  };
+  const auto units_of = [&](const Channels* axis) { return axis->extent / unit_of(axis); };
+  Channels* chosen = candidates[0];
+  for (Channels* axis : candidates) {
+    if (units_of(axis) >= threads) {
+      chosen = axis;
+      break;
+    }
+    chosen = units_of(axis) > units_of(chosen) ? axis : chosen;
+  }
+  const Channels along = *chosen;
+  const bool input = c.kind == Kind::kInputGradient;
+  const bool weights = c.kind == Kind::kWeightGradient;
+  const LibraryPart step{nullptr, (input ? along.y : along.x) * byte_size(c.a),
+                         (weights ? along.y : along.w) * byte_size(c.b), 0,
+                         (input     ? along.x
+                          : weights ? along.w
+                                    : along.y) *
+                             byte_size(c.t)};
+  return parts_of(chosen->extent, unit_of(chosen), threads, step,
+                  [&] { return dnnl_convolution(options.engine, c, options.plan_only, why_not); });
+}
+
+}  // namespace yoke::cc

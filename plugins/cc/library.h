@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/cc/library.h: divides products and convolutions by oneDNN among threads.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "contraction.h"
+#include "convolution.h"
+#include "dnnl_call.h"
+
+namespace yoke::cc {
+
+// One thread's part. The distances in bytes are from the start of the whole operands.
+struct LibraryPart {
+  std::shared_ptr<const DnnlCall> dnnl;
+  std::int64_t a = 0;
+  std::int64_t b = 0;
+  std::int64_t bias = 0;
+  std::int64_t t = 0;
+};
+
+struct LibraryOptions {
+  const DnnlEngine& engine;
+  int threads = 1;
+  bool plan_only = false;  // as for dnnl_matmul
+};
+
+// Return nothing and set `why_not` if oneDNN does not support the statement. A product is divided along its longest
+// axis that is not summed, a convolution along its batch, groups or channels.
+std::vector<LibraryPart> divide(const LibraryOptions& options, Contraction product, bool with_bias,
+                                std::string& why_not);
+std::vector<LibraryPart> divide(const LibraryOptions& options, Convolution convolution, std::string& why_not);
+
+}  // namespace yoke::cc

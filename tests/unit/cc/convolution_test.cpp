@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/cc/convolution_test.cpp: convolutions and their gradients are recognized, run in oneDNN, and give
+// correct results.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <random>
+
+#include "../../support/count_allocations.h"
+#include "corpus.h"
+#include "harness.h"
+
+namespace yoke::cc::test {
+namespace {
+
+using ::testing::Each;
+using ::testing::StartsWith;
+
+constexpr char kOneDnn[] = "oneDNN convolution (";
+
+TEST(ConvolutionTest, TheCorpusRunsInOneDnn) {
+  for (const char* name : {"convolution", "convolution_strided", "convolution_groups"}) {
+    const std::string_view text = conformance::corpus_text(name);
+    std::vector<std::string> notes = notes_of(text);
+    if (std::string_view(name) == "convolution_strided") {
+      EXPECT_EQ(notes.back(), "tile kernel: oneDNN has no fast convolution of this shape");
+      notes.pop_back();
+    }
+    EXPECT_THAT(notes, Each(StartsWith(kOneDnn))) << name;
+    for (const int threads : {1, 3}) {
+      for (const std::uint64_t seed : {1U, 2U, 3U}) {
+        check_launch(conformance::corpus_case(text, seed), {}, threads, best_kernels());
+      }
+    }
+  }
+}
+
+// The geometry of one spatial dimension.
+struct Dimension {
+  int in, out, kernel, stride, dilation, before;
+};
+
+struct Shape {
+  std::vector<Dimension> dimensions;
+  int batch = 1;
+  int groups = 0;  // 0: no loop of groups
+  int in = 1;
+  int out = 1;
+  bool channels_last = false;
+  std::string types[3] = {"f32", "f32", "f32"};  // of the factors and the target
+  std::string assign = "=";
+};
+
+using Names = std::vector<std::string>;
+
+std::string joined(const Names& names) {
+  std::string text;
+  for (const std::string& name : names) {
+    text += (text.empty() ? "" : ", ") + name;
+  }
+  return "[" + text + "]";
+}
+
+// The indices of one tensor: of the batch or the output channel, the group, the channel, and the image.
+std::string list(const Shape& shape, const std::string& first, const std::string& group,
+                 const std::string& channel, const Names& image, bool weights) {
+  Names names;
+  if (weights && shape.groups != 0) {
+    names.push_back(group);
+  }
+  names.push_back(first);
+  const bool last = shape.channels_last && !weights;
+  if (last) {
+    names.insert(names.end(), image.begin(), image.end());
+  }
+  if (!weights && shape.groups != 0) {
+    names.push_back(group);
+  }
+  names.push_back(channel);
+  if (!last) {
+    names.insert(names.end(), image.begin(), image.end());
+  }
+  return joined(names);
+}
+
+std::string term(int coefficient, const std::string& loop) {
+  return coefficient == 1 ? loop : std::to_string(coefficient) + "*" + loop;
+}
+std::string shifted(const std::string& index, int constant) {
+  return constant == 0  ? index
+         : constant > 0 ? index + " + " + std::to_string(constant)
+                        : index + " - " + std::to_string(-constant);
+}
+
+enum class Kind { kForward, kInputGradient, kWeightGradient };
+
+// A program with one convolution.
+std::string text_of(const Shape& shape, Kind kind, const std::string& otherwise = "0") {
+  Names in, out, kernel, h, i, direct, inverse;
+  for (std::size_t at = 0; at < shape.dimensions.size(); ++at) {
+    const Dimension& one = shape.dimensions[at];
+    in.push_back(std::to_string(one.in));
+    out.push_back(std::to_string(one.out));
+    kernel.push_back(std::to_string(one.kernel));
+    h.push_back("h" + std::to_string(at));
+    i.push_back("i" + std::to_string(at));
+    direct.push_back(shifted(term(one.stride, h[at]) + " + " + term(one.dilation, i[at]), -one.before));
+    const std::string dividend = shifted(h[at] + " - " + term(one.dilation, i[at]), one.before);
+    inverse.push_back(one.stride == 1 ? dividend : "(" + dividend + ") / " + std::to_string(one.stride));
+  }
+  const std::string number[] = {std::to_string(shape.batch), std::to_string(shape.groups),
+                                std::to_string(shape.in), std::to_string(shape.out)};
+  const std::string dims[] = {list(shape, number[0], number[1], number[2], in, false),
+                              list(shape, number[3], number[1], number[2], kernel, true),
+                              list(shape, number[0], number[1], number[3], out, false)};
+  const std::string plain[] = {list(shape, "n", "g", "c", h, false), list(shape, "o", "g", "c", i, true),
+                               list(shape, "n", "g", "o", h, false)};
+  const std::string x = "x" + list(shape, "n", "g", "c", direct, false);
+  const std::string y = "y" + list(shape, "n", "g", "o", inverse, false);
+  const auto declared = [&](const char* name, int which, int tensor) {
+    return std::string("  arg ") + name + " : " + shape.types[which] + dims[tensor] +
+           (which != 2            ? " in\n"
+            : shape.assign == "=" ? " out\n"
+                                  : " inout\n");
+  };
+  const auto cast = [&](int which, const std::string& read) {
+    return shape.types[which] == "f32" ? read : "f32(" + read + ")";
+  };
+  const auto body = [&](const std::string& target, const Names& summed, const std::string& a,
+                        const std::string& b) {
+    const std::string names = joined(summed);
+    return "  " + target + " " + shape.assign + " sum:f32" + names + " (" + cast(0, a) + " * " + cast(1, b) +
+           " else " + otherwise + ")\n";
+  };
+  const auto with = [](Names names, const Names& more) {
+    names.insert(names.end(), more.begin(), more.end());
+    return names;
+  };
+  switch (kind) {
+    case Kind::kForward:
+      return test::text_of(declared("x", 0, 0) + declared("w", 1, 1) + declared("y", 2, 2) +
+                           body("y" + plain[2], with({"c"}, i), x, "w" + plain[1]));
+    case Kind::kInputGradient:
+      return test::text_of(declared("y", 0, 2) + declared("w", 1, 1) + declared("x", 2, 0) +
+                           body("x" + plain[0], with({"o"}, i), y, "w" + plain[1]));
+    default:
+      return test::text_of(declared("x", 1, 0) + declared("y", 0, 2) + declared("w", 2, 1) +
+                           body("w" + plain[1], with({"n"}, h), "y" + plain[2], x));
+  }
+}
+
+std::uint64_t seed() {
+  const char* text = std::getenv("YOKE_TEST_SEED");
+  return text == nullptr ? 11 : std::strtoull(text, nullptr, 10);
+}
+
+Shape random_shape(std::mt19937_64& random) {
+  const auto pick = [&](int low, int high) {
+    return low + static_cast<int>(random() % static_cast<std::uint64_t>(high - low + 1));
+  };
+  Shape shape;
+  const int rank = pick(1, 3);
+  for (int i = 0; i < rank; ++i) {
+    Dimension one{};
+    one.kernel = pick(rank == 1 ? 2 : 1, 4);
+    one.stride = pick(1, 3);
+    one.dilation = pick(1, 2);
+    one.out = pick(2, rank == 1 ? 20 : 6);
+    const int reach = (one.kernel - 1) * one.dilation;
+    one.before = pick(0, reach);
+    const int after = pick(0, reach);
+    one.in = std::max((one.out - 1) * one.stride + reach + 1 - one.before - after, 1);
+    shape.dimensions.push_back(one);
+  }
+  shape.batch = pick(1, 4);
+  shape.groups = pick(0, 3);
+  constexpr int kChannels[] = {1, 2, 3, 7, 16, 17};
+  shape.in = kChannels[pick(0, 5)];
+  shape.out = kChannels[pick(0, 5)];
+  shape.channels_last = pick(0, 2) == 0;
+  shape.assign = pick(0, 3) == 0 ? "+=" : "=";
+  return shape;
+}
+
+// Products, so that the reference executor takes milliseconds.
+double work_of(const Shape& shape) {
+  double work = shape.batch * std::max(shape.groups, 1) * shape.in * shape.out;
+  for (const Dimension& one : shape.dimensions) {
+    work *= one.out * one.kernel;
+  }
+  return work;
+}
+
+TEST(ConvolutionTest, RandomShapesMatchTheReference) {
+  constexpr int kCount = 150;
+  const std::uint64_t first = seed();
+  std::mt19937_64 random(first);
+  int by_library = 0;
+  for (int count = 0; count < kCount && !HasFailure(); ++count) {
+    Shape shape = random_shape(random);
+    while (work_of(shape) > 100000) {
+      shape = random_shape(random);
+    }
+    for (const Kind kind : {Kind::kForward, Kind::kInputGradient, Kind::kWeightGradient}) {
+      const std::string text = text_of(shape, kind);
+      SCOPED_TRACE("YOKE_TEST_SEED=" + std::to_string(first) + ", shape " + std::to_string(count) + "\n" +
+                   text);
+      const std::vector<std::string> notes = notes_of(text);
+      by_library += static_cast<int>(notes[0].starts_with("oneDNN"));
+      conformance::Case one;
+      one.seed = first + static_cast<std::uint64_t>(count);
+      one.program = read(text);
+      one.data.assign(one.program.tensors.size(), {conformance::DataKind::kUniform, 1, -1});
+      for (const int threads : {1, 3}) {
+        check_launch(one, {}, threads, best_kernels());
+      }
+    }
+  }
+  EXPECT_GT(by_library, kCount * 3 / 2);  // the others are too small, or oneDNN lacks the shape
+}
+
+}  // namespace
+}  // namespace yoke::cc::test
