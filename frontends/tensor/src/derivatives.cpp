@@ -30,6 +30,9 @@ std::vector<Tensor> map_gradients(const Node& node, const Tensor& y, const Tenso
     }
     return gradients;
   };
+  const auto times = [&](const Tensor& factor) {
+    return number_of(dy) == 1.0 && factor.dims() == dy.dims() ? factor : dy * factor;
+  };
   // Where the operands are equal, the first gets the gradient. Comparing with y instead of b gives the same
   // result, and b can be freed earlier.
   const auto choice = [&](const Rule& takes_second) {
@@ -45,9 +48,9 @@ std::vector<Tensor> map_gradients(const Node& node, const Tensor& y, const Tenso
       return rules({[&] { return dy; }, [&] { return -dy; }});
     case Op::kMul:
       if (a.is(b)) {
-        return rules({[&] { return dy * 2 * a; }});
+        return rules({[&] { return times(2 * a); }});
       }
-      return rules({[&] { return dy * b; }, [&] { return dy * a; }});
+      return rules({[&] { return times(b); }, [&] { return times(a); }});
     case Op::kDiv:
       // Sums before dividing, which saves divisions if b is broadcast.
       return rules({[&] { return dy / b; }, [&] { return -(sum_to(dy * y, b.dims()) / b); }});
@@ -60,7 +63,7 @@ std::vector<Tensor> map_gradients(const Node& node, const Tensor& y, const Tenso
     case Op::kMax:
       return choice([&] { return y > a; });
     case Op::kAbs:
-      return rules({[&] { return dy * sign(a); }});
+      return rules({[&] { return times(sign(a)); }});
     case Op::kSign:
     case Op::kFloor:
     case Op::kCeil:
@@ -68,11 +71,11 @@ std::vector<Tensor> map_gradients(const Node& node, const Tensor& y, const Tenso
     case Op::kTrunc:
       return rules({});  // 0 between the steps
     case Op::kExp:
-      return rules({[&] { return dy * y; }});
+      return rules({[&] { return times(y); }});
     case Op::kExp2:
-      return rules({[&] { return dy * (y * 0.6931471805599453); }});
+      return rules({[&] { return times(y * 0.6931471805599453); }});
     case Op::kExpm1:
-      return rules({[&] { return dy * (y + 1); }});
+      return rules({[&] { return times(y + 1); }});
     case Op::kLog:
       return rules({[&] { return dy / a; }});
     case Op::kLog2:
@@ -84,24 +87,24 @@ std::vector<Tensor> map_gradients(const Node& node, const Tensor& y, const Tenso
     case Op::kRsqrt:
       return rules({[&] { return dy * -0.5 * (y * y * y); }});
     case Op::kRecip:
-      return rules({[&] { return -(dy * (y * y)); }});
+      return rules({[&] { return -times(y * y); }});
     case Op::kPow:  // for a base of 0 the power does not depend on the exponent
-      return rules({[&] { return dy * (b * pow(a, b - 1)); },
+      return rules({[&] { return times(b * pow(a, b - 1)); },
                     [&] { return dy * where(equal(a, 0), zero, y * log(a)); }});
     case Op::kSin:
-      return rules({[&] { return dy * cos(a); }});
+      return rules({[&] { return times(cos(a)); }});
     case Op::kCos:
-      return rules({[&] { return -(dy * sin(a)); }});
+      return rules({[&] { return -times(sin(a)); }});
     case Op::kTanh:
-      return rules({[&] { return dy * (1 - y * y); }});
+      return rules({[&] { return times(1 - y * y); }});
     case Op::kSigmoid:
-      return rules({[&] { return dy * (y * (1 - y)); }});
+      return rules({[&] { return times(y * (1 - y)); }});
     case Op::kErf:
-      return rules({[&] { return dy * (1.1283791670955126 * exp(-(a * a))); }});
+      return rules({[&] { return times(1.1283791670955126 * exp(-(a * a))); }});
     case Op::kErfc:
-      return rules({[&] { return dy * (-1.1283791670955126 * exp(-(a * a))); }});
+      return rules({[&] { return times(-1.1283791670955126 * exp(-(a * a))); }});
     case Op::kFma:
-      return rules({[&] { return dy * b; }, [&] { return dy * a; }, [&] { return dy; }});
+      return rules({[&] { return times(b); }, [&] { return times(a); }, [&] { return dy; }});
     case Op::kSelect:
       return rules({Rule(), [&] { return where(a, dy, zero); }, [&] { return where(a, zero, dy); }});
     case Op::kLess:

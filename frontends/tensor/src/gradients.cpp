@@ -103,6 +103,9 @@ void Reverse::visit(const Node& node) {
     case Kind::kView:
       visit_view(node);
       return;
+    case Kind::kRoll:
+      pass(node.args[0], [&] { return roll(dy_, -node.literal.integer, node.axis); });
+      return;
     case Kind::kReshape:
       pass(node.args[0], [&] { return reshape(dy_, node.args[0].dims()); });
       return;
@@ -190,19 +193,41 @@ void Reverse::visit_reduce(const Node& node) {
   }
 }
 
-// The derivative by an element is the product of the others. If one element is zero, all other derivatives
-// are 0; if several are zero, all derivatives are 0.
+// The derivative by an element is the product of those before it and those after it. These are formed without
+// a division, in steps of doubling length, so that they can be differentiated again where elements are 0.
 Tensor Reverse::prod_adjoint(const Node& node) const {
   const Tensor& x = node.args[0];
   const std::vector<std::size_t> axes = reduced_axes(node);
-  const Axes reduced(axes.begin(), axes.end());
-  const Tensor zero = constant(x.type(), 0);
-  const Tensor is_zero = equal(x, zero);
-  const Tensor zero_count = keep_axes(sum(cast(is_zero, x.type()), reduced), x.dims(), axes);
-  const Tensor rest = keep_axes(prod(where(is_zero, constant(x.type(), 1), x), reduced), x.dims(), axes);
-  const Tensor at_zero = where(equal(zero_count, 1), rest, zero);
-  const Tensor elsewhere = where(equal(zero_count, 0), rest / x, zero);
-  return keep_axes(dy_, x.dims(), axes) * where(is_zero, at_zero, elsewhere);
+  Axes order;
+  Dims joined;
+  for (std::size_t k = 0; k < x.rank(); ++k) {
+    if (std::find(axes.begin(), axes.end(), k) == axes.end()) {
+      order.push_back(static_cast<int>(k));
+      joined.push_back(x.dims()[k]);
+    }
+  }
+  order.insert(order.end(), axes.begin(), axes.end());
+  const Tensor last = permute(x, order);  // the reduced axes come last
+  joined.push_back(x.element_count() / element_count(joined));
+  const Tensor row = reshape(last, joined);
+  const auto product_beside = [&](std::int64_t direction) {
+    const auto moved = [&](const Tensor& of, std::int64_t distance) {
+      std::vector<ViewIndex> indices = same_axes(joined.size());
+      indices.back().constant = -direction * distance;
+      return view_node(of, joined, std::move(indices), full(x.type(), {}, 1).node()->literal);
+    };
+    Tensor product = moved(row, 1);
+    for (std::int64_t length = 1; length < static_cast<std::int64_t>(joined.back()); length *= 2) {
+      product = product * moved(product, length);
+    }
+    return product;
+  };
+  Axes back(order.size());
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    back[static_cast<std::size_t>(order[k])] = static_cast<int>(k);
+  }
+  const Tensor others = permute(reshape(product_beside(1) * product_beside(-1), last.dims()), back);
+  return keep_axes(dy_, x.dims(), axes) * others;
 }
 
 Tensor Reverse::extremum_adjoint(const Node& node) const {

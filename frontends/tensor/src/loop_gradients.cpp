@@ -212,7 +212,7 @@ class LoopGradients {
     }
     const bool is_cast = node.kind == Kind::kMap && node.op == program::Op::kCast;
     if (is_cast || node.kind == Kind::kSymbol || node.kind == Kind::kView || node.kind == Kind::kStop ||
-        node.kind == Kind::kReshape) {
+        node.kind == Kind::kRoll || node.kind == Kind::kReshape) {
       std::vector<Tensor> args;
       for (const Tensor& arg : node.args) {
         args.push_back(rewritten(arg));

@@ -33,6 +33,7 @@ enum class Kind : std::uint8_t {
   kMap,       // `op` on every element; the arguments are broadcast
   // Computed from other elements, by index arithmetic
   kView,    // see view.h
+  kRoll,    // element i of `axis` moves to (i + literal.integer) % size; the number is in [1, size)
   kStop,    // args[0], without a gradient
   kGather,  // with ids = args[1], i the axes of ids and j the other axes: args[0][ids[i], j], 0 outside;
             // with `axis` >= 0: args[0][i], except that axis is indexed by ids[i]

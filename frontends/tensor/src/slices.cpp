@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/slices.cpp: parts of tensors: slices, padding, windows. All but roll are views.
+// frontends/tensor/src/slices.cpp: parts of tensors: slices, padding, windows.
 #include <yoke/ops.h>
 
 #include <algorithm>
@@ -100,14 +100,17 @@ Tensor flip(const Tensor& x, const Axes& axes) {
 
 Tensor roll(const Tensor& x, std::int64_t shift, int axis) {
   detail::require(x, "roll");
-  const auto extent = static_cast<std::int64_t>(x.dims()[normal_axis(axis, x.rank(), "roll", x)]);
+  const std::size_t at = normal_axis(axis, x.rank(), "roll", x);
+  const auto extent = static_cast<std::int64_t>(x.dims()[at]);
   const std::int64_t forward = (shift % extent + extent) % extent;
   if (forward == 0) {
     return x;
   }
-  const auto size = static_cast<std::uint64_t>(extent);
-  const auto cut = static_cast<std::uint64_t>(extent - forward);
-  return concat({slice(x, axis, cut, size), slice(x, axis, 0, cut)}, axis);
+  auto node = detail::new_node(detail::Kind::kRoll, x.type(), x.dims());
+  node->args = {x};
+  node->axis = static_cast<int>(at);
+  node->literal.integer = forward;
+  return detail::finish(std::move(node));
 }
 
 Tensor pad(const Tensor& x, const std::vector<Padding>& widths, double value) {

@@ -63,6 +63,9 @@ std::vector<Case> reduction_cases() {
       {"sum_middle", "a b c", [](Inputs x) { return sum(x[0] * x[0], {1}, true); }},
       {"mean", "a b c", [](Inputs x) { return mean(x[0] * x[0], kOuterAxes); }},
       {"prod", "a b c", [](Inputs x) { return prod(x[0], kLastAxes); }},
+      {"prod_outer", "a b c", [](Inputs x) { return prod(x[0], kOuterAxes); }},
+      {"prod_second_order", "a 4",
+       [](Inputs x) { return gradients(sum(prod(x[0], {1})), {x[0]})[0] * x[0]; }},
       {"max", "a b c", [](Inputs x) { return max(x[0], kOuterAxes); }},
       {"max_keep", "a b c", [](Inputs x) { return x[0] * max(x[0], {-1}, true); }},
       {"min", "a b c", [](Inputs x) { return min(x[0]); }},
@@ -182,6 +185,17 @@ TEST(Gradients, MaxSharesItsGradientBetweenEqualElements) {
 TEST(Gradients, ProdHandlesZeros) {
   const Tensor x = tensor<float>({0, 2, 3, 0, 0, 5, 1, 2, 4}, {3, 3});
   EXPECT_EQ(values<float>(gradients(sum(prod(x, {1})), {x})[0]), (Floats{6, 0, 0, 0, 0, 0, 8, 4, 2}));
+}
+
+TEST(Gradients, ProdCanBeDifferentiatedAgainAtZeros) {
+  const auto second = [](const std::vector<double>& numbers) {
+    const Tensor x = tensor<double>(numbers, {numbers.size()});
+    const Tensor first = gradients(prod(x), {x})[0];
+    return values<double>(gradients(sum(first * tensor<double>({1, 10, 100, 1000}, {4})), {x})[0]);
+  };
+  // The derivative by elements i and j is the product of the others.
+  EXPECT_EQ(second({2, 0, 3, 5}), (std::vector<double>{150, 7015, 100, 60}));
+  EXPECT_EQ(second({2, 0, 3, 0}), (std::vector<double>{0, 6000, 0, 60}));
 }
 
 TEST(Gradients, IsZeroForTensorsThatTheLossDoesNotDependOn) {

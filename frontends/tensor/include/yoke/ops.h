@@ -78,7 +78,7 @@ Tensor einsum(std::string_view spec, const Tensors&... operands) {
 Tensor matmul(const Tensor& a, const Tensor& b);  // "...ik,...kj->...ij"
 
 // Shape operations. They are index arithmetic in the program and
-// copy nothing, except concat, stack, roll and reshapes that join axes.
+// copy nothing, except concat, stack and reshapes that join axes.
 Tensor reshape(const Tensor& x, const Dims& dims);
 Tensor flatten(const Tensor& x);    // keeps axis 0 and joins the others
 Tensor transpose(const Tensor& x);  // swaps the last two axes

@@ -127,6 +127,8 @@ class Writer {
     switch (node.kind) {
       case Kind::kView:
         return at(value.args[0], viewed(node, indices), node.is_filled ? node.literal : outside);
+      case Kind::kRoll:
+        return rolled(value, indices);
       case Kind::kStop:
         return at(value.args[0], indices, outside);
       case Kind::kReshape:
@@ -134,6 +136,20 @@ class Writer {
       default:
         return at(value.args[0], gathered(value, indices), program::Literal{});
     }
+  }
+
+  // Reads either part with an index that is out of range for the other part.
+  Expr rolled(const Value& value, const std::vector<Index>& indices) const {
+    const auto axis = static_cast<std::size_t>(value.node->axis);
+    const std::int64_t shift = value.node->literal.integer;
+    const auto moved = [&](std::int64_t by) {
+      std::vector<Index> source = indices;
+      source[axis].affine.constant += by;
+      return at(value.args[0], source, program::Literal{});
+    };
+    Expr is_first = Expr::make(Op::kLess, {value_of(indices[axis].affine), integer(shift)});
+    const auto size = static_cast<std::int64_t>(value.dims()[axis]);
+    return Expr::make(Op::kSelect, {std::move(is_first), moved(size - shift), moved(-shift)});
   }
 
   std::vector<Index> viewed(const Node& node, const std::vector<Index>& indices) const {

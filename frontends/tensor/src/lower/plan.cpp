@@ -53,6 +53,7 @@ class Planner {
       case Kind::kSymbol:
       case Kind::kIota:
       case Kind::kView:
+      case Kind::kRoll:
       case Kind::kStop:
       case Kind::kGather:
         return true;
@@ -103,6 +104,9 @@ class Planner {
         if (own.node->is_filled) {
           require_source(own.args[0]);
         }
+        break;
+      case Kind::kRoll:
+        require_source(own.args[0]);
         break;
       case Kind::kGather:
         require_source(own.args[0]);
