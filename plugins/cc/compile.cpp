@@ -58,6 +58,14 @@ class Compiler {
  private:
   const Program& program() const { return result_.program; }
 
+  // Statements are compiled together only if they are in the same hint. A tile is one as a whole.
+  std::uint32_t last_of_hint(std::uint32_t id) const {
+    if (options_.original.program != nullptr) {
+      return static_cast<std::uint32_t>(program().statements.size());
+    }
+    return program().statements[id].hint < 0 ? id + 1 : end_of_region(program(), id);
+  }
+
   void note(std::uint32_t statement, bool native, std::string reason) {
     result_.notes[statement] = {native, std::move(reason)};
   }
@@ -80,7 +88,7 @@ class Compiler {
       cut = cut_run(program(), first, run, lives_, options);
     }
     // A group that is one kernel keeps intermediate values in registers.
-    if (!cut && starts && group_from(program(), first).size() < region_count) {
+    if (!cut && starts && group_from(program(), first, first + region_count).size() < region_count) {
       count = region_count;
       run.carried.assign(count, false);
       cut = cut_region(program(), first, first + count, lives_, options);
@@ -132,7 +140,7 @@ class Compiler {
     }
     MatmulStep step;
     std::optional<BiasAdd> bias;
-    if (id + 1 < program().statements.size() && program().statements[id + 1].repeat == statement.repeat) {
+    if (id + 1 < last_of_hint(id)) {
       bias = recognize_bias(program(), statement, *contraction, program().statements[id + 1]);
     }
     // oneDNN reads the operands while it writes the sum.
@@ -200,7 +208,7 @@ class Compiler {
   }
 
   std::uint32_t tile_group(std::uint32_t first) {
-    const std::vector<std::uint32_t> group = group_from(program(), first);
+    const std::vector<std::uint32_t> group = group_from(program(), first, last_of_hint(first));
     std::vector<bool> kept(program().tensors.size(), true);
     for (const std::uint32_t id : group) {
       const std::uint32_t tensor = program().statements[id].target.tensor;

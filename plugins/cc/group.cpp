@@ -14,8 +14,6 @@ using program::Statement;
 
 namespace {
 
-constexpr std::size_t kLargestGroup = 64;
-
 bool is_elementwise(const Program& program, const Statement& statement) {
   return !statement.reduce && !has_element_index(statement.target) &&
          is_injective(linear_form(program, statement, statement.target), statement.loops);
@@ -59,18 +57,13 @@ bool joins(const Program& program, const std::vector<std::uint32_t>& group, cons
 
 }  // namespace
 
-std::vector<std::uint32_t> group_from(const Program& program, std::uint32_t first) {
+std::vector<std::uint32_t> group_from(const Program& program, std::uint32_t first, std::uint32_t last) {
   std::vector<std::uint32_t> group = {first};
-  if (!is_elementwise(program, program.statements[first])) {
-    return group;
-  }
-  const std::int32_t repeat = program.statements[first].repeat;
-  for (std::uint32_t next = first + 1; next < program.statements.size() && group.size() < kLargestGroup;
-       ++next) {
-    if (program.statements[next].repeat != repeat || !joins(program, group, program.statements[next])) {
-      break;
+  if (is_elementwise(program, program.statements[first])) {
+    for (std::uint32_t next = first + 1; next < last && joins(program, group, program.statements[next]);
+         ++next) {
+      group.push_back(next);
     }
-    group.push_back(next);
   }
   return group;
 }

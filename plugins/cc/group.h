@@ -11,9 +11,10 @@
 
 namespace yoke::cc {
 
-// The statements from `first` on that can share one loop: they are elementwise, have the same loops, and
+// The statements from `first` on, before `last`, that can share one loop: they are elementwise, have the same loops, and
 // access each other's targets only at the same element.
-std::vector<std::uint32_t> group_from(const program::Program& program, std::uint32_t first);
+std::vector<std::uint32_t> group_from(const program::Program& program, std::uint32_t first,
+                                      std::uint32_t last);
 
 // Where a program reads each tensor, and where it overwrites a whole one.
 class Uses {

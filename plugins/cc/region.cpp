@@ -5,12 +5,14 @@
 #include <yoke/program/access.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "contraction.h"
+#include "convolution.h"
 #include "region_tile.h"
 #include "tile/kernel.h"
 
@@ -155,11 +157,14 @@ std::int64_t Cutter::iterations() const {
 }
 
 // The fewest values of the loop in a tile, so that products have enough rows for each packing of an operand that
-// does not depend on the loop.
+// does not depend on the loop. Convolutions are not divided.
 std::int64_t Cutter::fewest(std::size_t loop) const {
   std::int64_t fewest = 1;
   for (const Statement& statement : statements()) {
     std::string why_not;
+    if (recognize_convolution(program_, statement, why_not)) {
+      return std::numeric_limits<std::int64_t>::max();
+    }
     const auto product = recognize(program_, statement, why_not);
     if (!product || product->multiplications() < kSmallProduct || product->m.empty() || product->n.empty()) {
       continue;
@@ -206,7 +211,10 @@ std::optional<Cut> Cutter::choose(const RegionOptions& options) const {
       const std::int64_t middle = low + (high - low) / 2;
       (bytes_of(bytes, middle) <= options.tile_bytes ? low : high) = middle;
     }
-    const std::int64_t least = std::min(fewest(loop), extent);
+    const std::int64_t least = fewest(loop);
+    if (least > extent) {
+      return std::nullopt;
+    }
     const bool is_parallel = options.threads > 1 && iterations() >= kParallelElements;
     const std::int64_t pieces = is_parallel ? (options.threads + outer - 1) / outer : 1;
     std::int64_t chunk = std::max(std::min(low, (extent + pieces - 1) / pieces), least);

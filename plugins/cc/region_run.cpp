@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "contraction.h"
+#include "convolution.h"
 #include "region.h"
 #include "tile/kernel.h"
 
@@ -24,7 +25,9 @@ constexpr std::size_t kLongestRun = 64;
 bool is_product(const Program& program, const Statement& statement) {
   std::string why_not;
   const auto product = recognize(program, statement, why_not);
-  return product && product->multiplications() >= kSmallProduct && !product->m.empty() && !product->n.empty();
+  return (product && product->multiplications() >= kSmallProduct && !product->m.empty() &&
+          !product->n.empty()) ||
+         recognize_convolution(program, statement, why_not).has_value();
 }
 
 // True for sums and the like over one loop that add whole rows to their targets.

@@ -66,11 +66,15 @@ TEST(ContractionTest, AllProductsOfAnMlpStepRunInOneDnn) {
   temp dh : f32[50, 64]
   temp dz1 : f32[50, 64]
   temp z : f32[50, 10]
-  z1[n, o] = sum[i] x[row + n, i] * w1[o, i]
-  z1[n, o] = z1[n, o] + b1[o]
-  h[n, o] = max(z1[n, o], 0)
-  z[n, o] = sum[i] h[n, i] * w2[o, i]
-  z2[n, o] = z[n, o] + b2[o]
+  @fused[n, o] {
+    z1[n, o] = sum[i] x[row + n, i] * w1[o, i]
+    z1[n, o] = z1[n, o] + b1[o]
+    h[n, o] = max(z1[n, o], 0)
+  }
+  @fused[n, o] {
+    z[n, o] = sum[i] h[n, i] * w2[o, i]
+    z2[n, o] = z[n, o] + b2[o]
+  }
   dw2[o, i] = sum[n] z2[n, o] * h[n, i]
   dh[n, i] = sum[o] z2[n, o] * w2[o, i]
   dz1[n, i] = dh[n, i] * f32(z1[n, i] > 0)
@@ -98,8 +102,10 @@ TEST(ContractionTest, BiasIsAddedLaterIfTheSumReplacesAnOperand) {
   arg w : f32[1024, 1024] in
   arg b : f32[1024] in
   temp t : f32[4, 1024]
-  t[i, j] = sum[k] h[i, k] * w[k, j]
-  h[i, j] = t[i, j] + b[j]
+  @dense {
+    t[i, j] = sum[k] h[i, k] * w[k, j]
+    h[i, j] = t[i, j] + b[j]
+  }
 )");
   EXPECT_EQ(notes_of(text)[1], kAfterMatmul);
   expect_like_reference(text, 3, {.kind = conformance::DataKind::kDyadic});

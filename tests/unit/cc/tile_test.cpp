@@ -92,13 +92,13 @@ TEST(ReductionTest, SumsOfAMillionF32TermsAreAccurate) {
   check(rows, 16, 16);
 }
 
-TEST(GroupTest, AdjacentElementwiseStatementsBecomeOneKernel) {
+TEST(GroupTest, ElementwiseStatementsOfARegionBecomeOneKernel) {
   const std::string text = text_of(
       "  arg w : f32[400, 100] inout\n  arg v : f32[400, 100] inout\n  arg g : f32[400, 100] in\n  arg h : "
       "f32[400, 100] in\n"
-      "  temp s : f32[400, 100]\n  temp d : f32[400, 100]\n"
+      "  temp s : f32[400, 100]\n  temp d : f32[400, 100]\n  @fused[i, j] {\n"
       "  s[i, j] = (g[i, j] + h[i, j]) * 0.5\n  d[i, j] = s[i, j] + 0.0005 * w[i, j]\n"
-      "  v[i, j] = 0.9 * v[i, j] + d[i, j]\n  w[i, j] = w[i, j] - 0.1 * v[i, j]\n");
+      "  v[i, j] = 0.9 * v[i, j] + d[i, j]\n  w[i, j] = w[i, j] - 0.1 * v[i, j]\n  }\n");
   const std::vector<std::string> notes = notes_of(text);
   EXPECT_EQ(notes[0], "tile kernel, one of 4 fused statements, result stays in registers");
   EXPECT_EQ(notes[1], "tile kernel, one of 4 fused statements, result stays in registers");
@@ -117,8 +117,10 @@ TEST(GroupTest, StatementsThatAccessOtherElementsAreNotFused) {
         "t[i, j] * (x[i, j] + 1)\n",
         "  t[i, j] = x[i, j]\n  t[i, 3] = x[3, i]\n  y[i, j] = t[i, j]\n"}) {
     expect_like_reference(
-        text_of(std::string("  arg x : f32[30, 30] in\n  arg y : f32[30, 30] out\n  temp t : f32[30, 30]\n") +
-                body),
+        text_of(
+            std::string(
+                "  arg x : f32[30, 30] in\n  arg y : f32[30, 30] out\n  temp t : f32[30, 30]\n  @group {\n") +
+            body + "  }\n"),
         31);
   }
 }
