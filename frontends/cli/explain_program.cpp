@@ -17,6 +17,15 @@ std::string size_text(const program::Program& program) {
          std::to_string(program::plan_memory(program::lifetimes(program)).byte_count) + " bytes";
 }
 
+// "@fused[n]"
+std::string hint_text(const program::Hint& hint) {
+  std::string loops;
+  for (const std::string& loop : hint.loops) {
+    loops += (loops.empty() ? "" : ", ") + loop;
+  }
+  return "@" + hint.name + (loops.empty() ? "" : "[" + loops + "]");
+}
+
 }  // namespace
 
 void explain_program(const program::Program& program) {
@@ -34,11 +43,18 @@ void explain_program(const program::Program& program) {
     }
   }
   std::cout << "optimized in " << after.report.rounds << " rounds: " << size_text(after.program) << '\n';
+  std::int32_t open = -1;
   for (std::size_t i = 0; i < after.program.statements.size(); ++i) {
     const program::Statement& statement = after.program.statements[i];
-    std::cout << "  " << i + 1 << ": " << program::print(after.program, statement) << "  # line "
-              << statement.at.line << '\n';
+    if (statement.hint >= 0 && statement.hint != open) {
+      std::cout << "  " << hint_text(after.program.hints[static_cast<std::size_t>(statement.hint)]) << '\n';
+    }
+    open = statement.hint;
+    std::cout << (open >= 0 ? "    " : "  ") << i + 1 << ": " << program::print(after.program, statement)
+              << "  # line " << statement.at.line << '\n';
   }
+  std::cout << after.report.regions << " regions of " << after.report.grouped
+            << " statements: " << after.report.saved_bytes << " bytes need not go through memory\n";
   const std::vector<std::uint32_t> arguments = after.program.arguments();
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (after.final_after[i] != 0) {

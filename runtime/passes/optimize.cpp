@@ -124,17 +124,19 @@ Optimized optimize(Program program, Explain explain) {
   Optimized result;
   std::optional<Graph> graph;
   dissolve_regions(program);
-  const Pass* order = &kSchedule;
+  // Statements that may still be fused do not gather, and what gathers is not computed again.
+  std::vector<Pass> passes = {kDead, kFold, kCommon, kFuse, kSchedule};
+  bool gathers = false;
   for (bool changed = true; changed && result.report.rounds < kMaxRounds;) {
     changed = false;
     ++result.report.rounds;
-    for (const Pass& pass : {kDead, kFold, kCommon, kFuse, *order, kRecompute}) {
+    for (const Pass& pass : passes) {
       changed = run(pass, program, result.report, graph, explain) || changed;
     }
-    if (!changed &&
-        order == &kSchedule) {  // later, because statements that may still be fused would move, too
-      order = &kGather;
-      changed = run(kGather, program, result.report, graph, explain);
+    if (!changed && !gathers) {
+      passes = {kDead, kFold, kCommon, kFuse, kGather, kRecompute};
+      changed = gathers = true;
+      continue;
     }
     // Last, because other passes cannot tell which value a tensor holds once it is shared.
     changed = changed || run(kShare, program, result.report, graph, explain);

@@ -91,6 +91,14 @@ class Region {
   bool names_all_loops_ = true;
 };
 
+// Statements [first, end).
+struct Span {
+  Place first = 0;
+  Place end = 0;
+};
+// The regions of statements in a row that save the most, from the last to the first.
+std::vector<Span> best_regions(const Graph& graph, const Summaries& summaries);
+
 // The order with statements moved up to regions that they fit, if regions then save more and the peak of temporaries
 // is not higher. No product moves, and arguments become final after as many products as before.
 Places gathered(const Graph& graph, const Summaries& summaries, Places order);

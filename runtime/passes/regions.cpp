@@ -32,87 +32,81 @@ void rename_loops(const Program& program, Statement& statement, const Numbers& l
   }
 }
 
-// The cuts between statements that save the most.
-class Cuts {
- public:
-  explicit Cuts(Graph& graph)
-      : graph_(graph), summaries_(graph), best_(graph.size() + 1, 0), from_(graph.size() + 1, 0) {
-    Region region(graph, summaries_);
-    for (Place i = 0; i < graph.size(); ++i) {
-      consider(i, i + 1, 0);
-      Place next = i + 1;
-      for (bool grows = region.start(i); grows && next < graph.size() && region.add(next); ++next) {
-        consider(i, next + 1, region.worth());
-      }
-    }
-  }
-
-  bool apply() {
-    Region region(graph_, summaries_);
-    bool changed = false;
-    for (Place end = graph_.size(); end > 0; end = from_[end]) {
-      if (best_[end] == best_[from_[end]]) {
-        continue;  // a single statement
-      }
-      region.start(from_[end]);
-      for (Place next = from_[end] + 1; next < end; ++next) {
-        region.add(next);
-      }
-      mark(region);
-      changed = true;
-    }
-    return changed;
-  }
-
- private:
-  // Among equals, the shortest last region is best: nothing is gained by statements that share nothing.
-  void consider(Place first, Place end, std::uint64_t worth) {
-    if (best_[first] + worth >= best_[end]) {
-      best_[end] = best_[first] + worth;
-      from_[end] = first;
-    }
-  }
-
-  void mark(const Region& region) {
-    const Place first = region.statements()[0];
-    program::Hint hint = {"fused", {}};
-    std::string names;
-    for (const std::uint32_t loop : region.named()) {
-      hint.loops.push_back(graph_.at(first).loops[loop].name);
-      names += (names.empty() ? "" : ", ") + hint.loops.back();
-    }
-    const std::int32_t number = graph_.add_hint(hint);
-    for (std::size_t k = 0; k < region.statements().size(); ++k) {
-      const Place i = region.statements()[k];
-      graph_.note(i, [&] {
-        return i != first
-                   ? "runs with " + line_of(graph_.at(first)) + " for each [" + names + "]"
-                   : "starts a region of " + std::to_string(region.statements().size()) +
-                         " statements, which run together for each [" + names +
-                         "]: " + std::to_string(region.saved_bytes()) + " bytes need not go through memory";
-      });
-      graph_.edit(i, [&](Statement& statement) {
-        statement.hint = number;
-        rename_loops(graph_.program(), statement, region.loops_of(k), hint.loops);
-        return true;
-      });
-    }
-    Report& report = graph_.report();
-    ++report.regions;
-    report.grouped += region.statements().size();
-    report.saved_bytes += region.saved_bytes();
-  }
-
-  Graph& graph_;
-  Summaries summaries_;
-  std::vector<std::uint64_t> best_;  // by number of statements from the start: what the best cuts save
-  std::vector<Place> from_;          // the first statement of the last region
+// By the number of statements from the start: what the best regions save, and the first statement of the last one.
+struct Best {
+  std::uint64_t worth = 0;
+  Place first = 0;
 };
+
+void mark(Graph& graph, const Region& region) {
+  const Place first = region.statements()[0];
+  program::Hint hint = {"fused", {}};
+  std::string names;
+  for (const std::uint32_t loop : region.named()) {
+    hint.loops.push_back(graph.at(first).loops[loop].name);
+    names += (names.empty() ? "" : ", ") + hint.loops.back();
+  }
+  const std::int32_t number = graph.add_hint(hint);
+  for (std::size_t k = 0; k < region.statements().size(); ++k) {
+    const Place i = region.statements()[k];
+    graph.note(i, [&] {
+      return i != first
+                 ? "runs with " + line_of(graph.at(first)) + " for each [" + names + "]"
+                 : "starts a region of " + std::to_string(region.statements().size()) +
+                       " statements, which run together for each [" + names +
+                       "]: " + std::to_string(region.saved_bytes()) + " bytes need not go through memory";
+    });
+    graph.edit(i, [&](Statement& statement) {
+      statement.hint = number;
+      rename_loops(graph.program(), statement, region.loops_of(k), hint.loops);
+      return true;
+    });
+  }
+  Report& report = graph.report();
+  ++report.regions;
+  report.grouped += region.statements().size();
+  report.saved_bytes += region.saved_bytes();
+}
 
 }  // namespace
 
+std::vector<Span> best_regions(const Graph& graph, const Summaries& summaries) {
+  std::vector<Best> best(graph.size() + 1);
+  // Among equals, the shortest last region is best: nothing is gained by statements that share nothing.
+  const auto consider = [&](Place first, Place end, std::uint64_t worth) {
+    if (best[first].worth + worth >= best[end].worth) {
+      best[end] = {best[first].worth + worth, first};
+    }
+  };
+  Region region(graph, summaries);
+  for (Place i = 0; i < graph.size(); ++i) {
+    consider(i, i + 1, 0);
+    Place next = i + 1;
+    for (bool grows = region.start(i); grows && next < graph.size() && region.add(next); ++next) {
+      consider(i, next + 1, region.worth());
+    }
+  }
+  std::vector<Span> regions;
+  for (Place end = graph.size(); end > 0; end = best[end].first) {
+    if (best[end].worth > best[best[end].first].worth) {  // more than a single statement
+      regions.push_back({best[end].first, end});
+    }
+  }
+  return regions;
+}
+
 bool form_regions_in(Graph& graph) {
-  return Cuts(graph).apply();
+  const Summaries summaries(graph);
+  const std::vector<Span> regions = best_regions(graph, summaries);
+  Region region(graph, summaries);
+  for (const Span& span : regions) {
+    region.start(span.first);
+    for (Place next = span.first + 1; next < span.end; ++next) {
+      region.add(next);
+    }
+    mark(graph, region);
+  }
+  return !regions.empty();
 }
 
 }  // namespace yoke::passes

@@ -59,6 +59,8 @@ TEST_F(YokeProgram, ExplainSaysWhatHappensToEachStatement) {
               HasSubstr("line 11: c[i, j] = tanh(x[i, j])\n      removed: its result is not read\n"));
   EXPECT_THAT(outcome.out, HasSubstr("      removed: s is computed in y\n"));
   EXPECT_THAT(outcome.out, HasSubstr("y[i] = sum[j] a[i, j] + a[i, j]  # line 12\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("  @fused[i]\n    1: a[i, j] = exp(x[i, j])  # line 9\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("1 regions of 2 statements: 256 bytes need not go through memory\n"));
   EXPECT_THAT(outcome.out, HasSubstr("y is final after statement 2\n"));
 }
 

@@ -11,7 +11,7 @@ void expect_recomputes(const std::string& dims, const std::string& value, const 
   const std::string declared = " : f32" + dims;
   const std::string before =
       "temp t" + declared + "; temp u" + declared + "; temp v" + declared + "; t[i, j] = " + value +
-      "; s[i] = sum[j] t[i, j]; u[i, j] = sin(x[i, j] * w[i, j]); v[i, j] = u[i, j] * cos(u[i, j]); ";
+      "; s[i] = sum[j] t[i, j]; u[i, j] = sin(x[i, j] * w[i, j]); v[i, j] = u[-i + 511, j] * cos(u[i, j]); ";
   expect_turns(
       recompute,
       "arg x" + declared + " in; arg w" + declared + " in; arg s : f32[512] out; arg y" + declared + " out",
@@ -34,7 +34,15 @@ TEST(Recompute, KeepsAValueWhoseOperandWouldHaveToBeKept) {
       "out",
       "temp a : f32[512, 1024]; temp t : f32[512, 1024]; temp u : f32[512, 1024]; "
       "temp v : f32[512, 1024]; a[i, j] = sin(x[i, j]); t[i, j] = exp(a[i, j]); s[i] = sum[j] t[i, j]; "
-      "u[i, j] = cos(x[i, j] * w[i, j]); v[i, j] = u[i, j] * tanh(u[i, j]); y[i, j] = t[i, j] * v[i, j]");
+      "u[i, j] = cos(x[i, j] * w[i, j]); v[i, j] = u[-i + 511, j] * tanh(u[i, j]); y[i, j] = t[i, j] * v[i, "
+      "j]");
+}
+
+TEST(Recompute, KeepsAValueThatOnlyOneRegionUses) {
+  expect_keeps(
+      recompute, "arg x : f32[512, 1024] in; arg w : f32[512, 1024] in; arg y : f32[512, 1024] out",
+      "temp t : f32[512, 1024]; temp s : f32[512]; temp u : f32[512, 1024]; t[i, j] = exp(x[i, j]); "
+      "s[i] = sum[j] t[i, j]; u[i, j] = tanh(x[i, j] * w[i, j]); y[i, j] = t[i, j] / s[i] * u[i, j]");
 }
 
 TEST(Share, ResultTakesThePlaceOfAnOperandThatIsReadForTheLastTime) {
