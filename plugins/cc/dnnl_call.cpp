@@ -32,7 +32,9 @@ bool is_reference(const std::string& implementation) {
 }
 
 memory::data_type data_type(program::Type type) {
-  return type == program::Type::kBF16 ? memory::data_type::bf16 : memory::data_type::f32;
+  return type == program::Type::kBF16  ? memory::data_type::bf16
+         : type == program::Type::kF16 ? memory::data_type::f16
+                                       : memory::data_type::f32;
 }
 
 dnnl::primitive_attr attributes_of(program::Assign assign) {

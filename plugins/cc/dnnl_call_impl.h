@@ -37,7 +37,7 @@ struct DnnlCall::Impl {
 };
 
 bool is_reference(const std::string& implementation);
-// bf16 for bf16, otherwise f32.
+// bf16 and f16 for these types, otherwise f32.
 dnnl::memory::data_type data_type(program::Type type);
 // Adds the new value to the old one, if the assignment is +=. The scratchpad is the caller's.
 dnnl::primitive_attr attributes_of(program::Assign assign);

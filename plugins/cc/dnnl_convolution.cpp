@@ -257,7 +257,7 @@ class CallBuilder {
 };
 
 bool is_library_type(Type type) {
-  return type == Type::kF32 || type == Type::kBF16;
+  return type == Type::kF32 || type == Type::kBF16 || type == Type::kF16;
 }
 
 std::shared_ptr<const DnnlCall> build(const DnnlEngine& engine, const Convolution& c, const Tensors& user,
@@ -311,8 +311,8 @@ std::shared_ptr<const DnnlCall> dnnl_convolution(const DnnlEngine& engine, const
       return nullptr;
     }
     const dnnl::engine& on = *static_cast<dnnl::engine*>(engine.handle());
-    auto choice = a == b ? best_choice(c, on, *user, a, plan_only) : std::nullopt;
-    if (!choice) {
+    auto choice = a == b && c.a.type != Type::kF16 ? best_choice(c, on, *user, a, plan_only) : std::nullopt;
+    if (!choice) {  // f32 has every product of 16-bit floats
       choice = best_choice(c, on, *user, memory::data_type::f32, plan_only);
     }
     auto call = choice ? build(engine, c, *user, *choice, plan_only) : nullptr;

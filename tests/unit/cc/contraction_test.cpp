@@ -3,6 +3,7 @@
 // oneDNN or a blocked matmul, and give correct results.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <yoke/program/execute.h>
 
 #include <cmath>
 #include <limits>
@@ -223,6 +224,31 @@ TEST(ContractionTest, OtherTypesRunInTheBlockedMatmul) {
       expect_like_reference(text, 60);
     }
   }
+}
+
+// With small integers, the sum is exact in f32, and many sums lie in the middle of two bf16 numbers.
+TEST(ContractionTest, SumsAreRoundedOnceToBF16) {
+  const auto text = [](const std::string& target) {
+    return product(target + "[45, 37] out", "bf16[45, 290]", "bf16[37, 290]",
+                   "t[m, n] = sum:f32[k] f32(a[m, k]) * f32(b[n, k])");
+  };
+  EXPECT_EQ(notes_of(text("bf16"))[0].substr(0, 14), notes_of(text("f32"))[0].substr(0, 14));
+  const program::Program p = read(text("bf16"));
+  const auto values = [](std::size_t count, std::uint32_t seed) {
+    std::vector<std::uint16_t> bits;
+    for (std::size_t i = 0; i < count; ++i) {
+      seed = seed * 1664525U + 1013904223U;
+      bits.push_back(program::f32_to_bf16(static_cast<float>(seed >> 28) - 5.0F));
+    }
+    return bits;
+  };
+  std::vector<std::uint16_t> a = values(45 * 290, 1), b = values(37 * 290, 2), got(45 * 37), wanted(45 * 37);
+  program::execute(p, std::vector<void*>{a.data(), b.data(), wanted.data()}, {});
+  run_on_cc(p,
+            {reinterpret_cast<std::byte*>(a.data()), reinterpret_cast<std::byte*>(b.data()),
+             reinterpret_cast<std::byte*>(got.data())},
+            {});
+  EXPECT_EQ(got, wanted);
 }
 
 TEST(ContractionTest, LaunchAllocatesNothing) {

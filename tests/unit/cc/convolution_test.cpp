@@ -3,6 +3,7 @@
 // correct results.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <yoke/program/execute.h>
 
 #include <cmath>
 #include <cstdlib>
@@ -220,6 +221,133 @@ TEST(ConvolutionTest, RandomShapesMatchTheReference) {
     }
   }
   EXPECT_GT(by_library, kCount * 3 / 2);  // the others are too small, or oneDNN lacks the shape
+}
+
+// The bytes of the result if all elements of `a` have one value, and all of `b` another one.
+std::vector<float> result_of(const program::Program& p, float a, float b, bool on_cc) {
+  std::vector<std::vector<float>> values;
+  std::vector<std::byte*> bytes;
+  std::vector<void*> arguments;
+  for (const program::Tensor& tensor : p.tensors) {
+    const bool is_target = tensor.role != program::Role::kIn;
+    values.emplace_back(tensor.element_count(), is_target ? 0 : values.empty() ? a : b);
+  }
+  for (std::vector<float>& each : values) {
+    bytes.push_back(reinterpret_cast<std::byte*>(each.data()));
+    arguments.push_back(each.data());
+  }
+  if (on_cc) {
+    run_on_cc(p, bytes, {});
+  } else {
+    program::execute(p, arguments, {});
+  }
+  return values.back();
+}
+
+// 0 times infinity is NaN: a library that multiplies the padding, or the padding of its layouts, is not right.
+TEST(ConvolutionTest, PaddingIsLeftOutOfSumsWithInfinity) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  std::mt19937_64 random(seed());
+  int by_library = 0;
+  for (int count = 0; count < 100 && !HasFailure(); ++count) {
+    Shape shape = random_shape(random);
+    while (work_of(shape) > 50000) {
+      shape = random_shape(random);
+    }
+    for (const Kind kind : {Kind::kForward, Kind::kInputGradient, Kind::kWeightGradient}) {
+      const std::string text = text_of(shape, kind);
+      SCOPED_TRACE("YOKE_TEST_SEED=" + std::to_string(seed()) + "\n" + text + notes_of(text)[0]);
+      by_library += static_cast<int>(notes_of(text)[0].starts_with("oneDNN"));
+      const program::Program p = read(text);
+      EXPECT_EQ(result_of(p, kInfinity, 1, true), result_of(p, kInfinity, 1, false));
+      EXPECT_EQ(result_of(p, 1, kInfinity, true), result_of(p, 1, kInfinity, false));
+    }
+  }
+  EXPECT_GT(by_library, 100);
+}
+
+TEST(ConvolutionTest, HalfPrecisionMatchesTheReference) {
+  Shape shape;
+  shape.dimensions = {{9, 5, 3, 2, 1, 1}, {8, 8, 3, 1, 1, 1}};
+  shape.batch = 2;
+  shape.in = 18;
+  shape.out = 5;
+  for (const std::string type : {"bf16", "f16"}) {
+    for (const std::string target : {"f32", "bf16", "f16"}) {
+      for (const Kind kind : {Kind::kForward, Kind::kInputGradient, Kind::kWeightGradient}) {
+        shape.types[0] = shape.types[1] = type;
+        shape.types[2] = target;
+        const std::string text = text_of(shape, kind);
+        EXPECT_THAT(notes_of(text)[0], StartsWith(kOneDnn)) << text;
+        expect_like_reference(text, 5, {.threads = 2});
+      }
+    }
+  }
+}
+
+// Statements that are almost a convolution.
+TEST(ConvolutionTest, OtherStatementsAreNotTakenForOne) {
+  const char* statements[] = {
+      "y[n, o, h, v] = sum[c, i, j] (x[n, c, h + i - 1, v + j - 1] * w[o, c, i, j] else 1)",
+      "y[n, o, h, v] = sum[c, i, j] (x[n, c, h + i - 1, v + j - 1] else 0) * w[o, c, i, j]",
+      "y[n, o, h, v] = sum[c, i, j] ((x[n, c, h + i - 1, v + j - 1] else 2) * w[o, c, i, j] else 0)",
+      "y[n, o, h, v] = max[c, i, j] (x[n, c, h + i - 1, v + j - 1] * w[o, c, i, j] else 0)",
+      "y[n, o, h, v] = sum[c, i, j] (x[n, c, h + i - 1, v + j - 1] + w[o, c, i, j] else 0)",
+      "y[n, o, h, v] = sum[c, i, j] (2 * x[n, c, h + i - 1, v + j - 1] * w[o, c, i, j] else 0)",
+      // One dimension of a forward pass and one of a gradient.
+      "y[n, o, h, v] = sum[c, i, j] (x[n, c, 2*h + i - 1, v - j + 1] * w[o, c, i, j] else 0)",
+      // Division and the sign of a forward pass, or another step.
+      "y[n, o, h, v] = sum[c, i, j] (x[n, c, (h + i - 1) / 2, v - j + 1] * w[o, c, i, j] else 0)",
+      "y[n, o, h, v] = sum[c, i, j] (x[n, c, (2*h - i + 1) / 3, v - j + 1] * w[o, c, i, j] else 0)",
+      "y[n, o, h, v] = sum[c, i, j] (x[n, c, 5 - h - i, v + j - 1] * w[o, c, i, j] else 0)",
+      // A loop in two dimensions, or in both factors beside the window.
+      "y[n, o, h, v] = sum[c, i, j] (x[n, c, h + i - 1, h + j - 1] * w[o, c, i, j] else 0)",
+      "y[n, o, h, v] = sum[c, i, j] (x[n, c, h + i - 1, v + i - 1] * w[o, c, i, j] else 0)",
+      "y[n, o, h, v] = sum[c, i] (x[n, c, h + i - 1, v] * w[o, c, i, n] else 0)",
+      "y[n, o, h, v] = sum[c, i] (x[n, c, h + i + v - 2, v] * w[o, c, i, 1] else 0)",
+      // Both are padded, the padding depends on a symbol, a summed loop is in one factor.
+      "y[n, o, h, v] = sum[c, i:3, j] (x[n, c, h + i - 1, v + j - 1] * w[o, c, i - 1, j] else 0)",
+      "y[n, o, h, v] = sum[c, i, j] (x[n, c, h + i - row, v + j - 1] * w[o, c, i, j] else 0)",
+      "y[n, o, h, v] = sum[c, i, j, k:2] (x[n, c, h + i - 1, v + j - 1] * w[o, c, i, j] else 0)",
+  };
+  std::uint64_t count = 0;
+  for (const char* statement : statements) {
+    const std::string text = test::text_of(
+        "  arg x : f32[3, 8, 6, 5] in\n  arg w : f32[4, 8, 3, 3] in\n  arg y : f32[3, 4, 6, 5] out\n  " +
+            std::string(statement) + "\n",
+        "symbol row in 1..3");
+    EXPECT_THAT(notes_of(text)[0], ::testing::Not(StartsWith("oneDNN"))) << statement;
+    expect_like_reference(text, ++count, {.symbols = {2}});
+  }
+}
+
+TEST(ConvolutionTest, OffsetsAndOtherOrdersOfLoopsRunInOneDnn) {
+  const char* statements[] = {
+      // In range, at a symbol; dimensions in another order; padding on one side; only one padded dimension.
+      "y[n, o, h, v] = sum[c, i, j] x[n, c, h + i + row, v + j] * w[o, c, i, j]",
+      "y[n, o, h, v] = sum[j, i, c] (w[o, c, i, j] * x[n, c, h + i - 2, v + j] else 0)",
+      "y[n, o, h, v] = sum[i, c, j] (x[n, c, h + i + 1, v + j + 3] * w[o, c, i, j] else 0)",
+      "y[n, o, h, v] = sum[c, j] (x[n, c, h, v + j - 1] * w[o, c, 1, j] else 0)",
+      "y[n, o, h, v] = sum[c] (x[n, c, 2*h - 1, 2*v - 1] * w[o, c, 1, 0] else 0)",
+      "y[n, o, h, v] = sum[c, i, j] (x[n, c, (h + 2 - i) / 2, (v - j) / 2] * w[o, c, i, j] else 0)",
+  };
+  std::uint64_t count = 20;
+  for (const char* statement : statements) {
+    const std::string text = test::text_of(
+        "  arg x : f32[3, 8, 12, 10] in\n  arg w : f32[4, 8, 3, 3] in\n  arg y : f32[3, 4, 6, 5] out\n  " +
+            std::string(statement) + "\n",
+        "symbol row in 0..4");
+    EXPECT_THAT(notes_of(text)[0], StartsWith(kOneDnn)) << statement;
+    expect_like_reference(text, ++count, {.symbols = {3}, .threads = 2});
+  }
+}
+
+TEST(ConvolutionTest, LaunchAllocatesOnlyTheListsOfOneDnn) {
+  Launchable launchable(read(conformance::corpus_text("convolution")));
+  launchable.launch();
+  const std::uint64_t before = yoke::test::allocation_count();
+  launchable.launch();
+  EXPECT_LE(yoke::test::allocation_count() - before, 3U * 4U * 16U);  // four primitives for each convolution
 }
 
 }  // namespace
