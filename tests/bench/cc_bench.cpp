@@ -3,113 +3,27 @@
 // compared with direct calls of oneDNN and with plain loops.
 //
 // Counters: "cc_us" and "peer_us" are the best times of both in microseconds, and "ratio" is their quotient.
+#include "cc_bench.h"
+
 #include <benchmark/benchmark.h>
-#include <yoke/program/text.h>
-#include <yoke/runtime/passes.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstring>
-#include <functional>
-#include <memory>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string>
-#include <utility>
+#include <unordered_map>
 #include <vector>
 
 #include "pool.h"
-#include "routine.h"
 
 namespace {
 
-using yoke::cc::BoundProgram;
-
-using Values = std::vector<float>;
-
-Values values(std::size_t count, float seed) {
-  Values result(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    result[i] = std::sin(seed + static_cast<float>(i) * 0.7F);
-  }
-  return result;
-}
-
-// A program on cc, bound to its arguments and to its own workspace.
-class OnCc {
- public:
-  OnCc(const std::string& body, std::vector<Values*> arguments, int thread_count = 1) {
-    static const yoke::cc::DnnlEngine engine;
-    auto module = yoke::program::parse_and_verify("yoke.program 1\nprogram p() {\n" + body + "}\n");
-    auto program = yoke::passes::optimize(std::move(module.programs[0])).program;
-    auto compiled = std::make_shared<const yoke::cc::CompiledProgram>(
-        yoke::cc::compile_program(std::move(program), {&engine, &yoke::cc::best_kernels(), thread_count}));
-    workspace_.reset(static_cast<std::byte*>(std::aligned_alloc(64, compiled->workspace_byte_count + 64)));
-    std::vector<std::byte*> pointers;
-    for (Values* argument : arguments) {
-      pointers.push_back(reinterpret_cast<std::byte*>(argument->data()));
-    }
-    bound_ = std::make_unique<BoundProgram>(std::move(compiled), pointers, workspace_.get());
-  }
-  void run() { bound_->launch({}); }
-
- private:
-  struct Free {
-    void operator()(std::byte* memory) const { std::free(memory); }
-  };
-  std::unique_ptr<std::byte, Free> workspace_;
-  std::unique_ptr<BoundProgram> bound_;
-};
-
-// The best time of `work` in microseconds. The measured intervals are short, so that the best one is
-// comparable even on a machine with other load.
-double best_of(const std::function<void()>& work) {
-  using Clock = std::chrono::steady_clock;
-  double best = 1e30;
-  int repeats = 1;
-  for (int batch = 0; batch < 100; ++batch) {
-    const auto start = Clock::now();
-    for (int i = 0; i < repeats; ++i) {
-      work();
-    }
-    best = std::min(best, std::chrono::duration<double, std::micro>(Clock::now() - start).count() / repeats);
-    repeats = best < 20 ? 10 : 1;
-  }
-  return best;
-}
-
-// Times `cc` against `peer`. `is_right` checks the results of one call of each.
-void compare(
-    benchmark::State& state, const std::function<void()>& cc, const std::function<void()>& peer,
-    const std::function<bool()>& is_right = [] { return true; }) {
-  cc();
-  peer();
-  if (!is_right()) {
-    state.SkipWithError("wrong result");
-    return;
-  }
-  double cc_time = 1e30;
-  double peer_time = 1e30;
-  for (int round = 0; round < 3; ++round) {
-    cc_time = std::min(cc_time, best_of(cc));
-    peer_time = std::min(peer_time, best_of(peer));
-  }
-  for (auto _ : state) {
-    cc();
-  }
-  state.counters["cc_us"] = cc_time;
-  state.counters["peer_us"] = peer_time;
-  state.counters["ratio"] = cc_time / peer_time;
-}
-
-bool close(const Values& x, const Values& y, float tolerance) {
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    if (!(std::fabs(x[i] - y[i]) <= tolerance)) {
-      return false;
-    }
-  }
-  return true;
-}
+using yoke::bench::close;
+using yoke::bench::compare;
+using yoke::bench::OnCc;
+using yoke::bench::Values;
+using yoke::bench::values;
 
 // A matrix product by direct calls of oneDNN. `ta` and `tb`: whether the operand is transposed in memory.
 class BareMatmul {
