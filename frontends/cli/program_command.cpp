@@ -72,13 +72,15 @@ std::vector<std::int64_t> symbol_values(const program::Program& program,
 }
 
 void check_symbols(const program::Module& module, const std::vector<std::string>& given) {
-  for (const std::string& word : given) {
-    const std::string name = word.substr(0, word.find('='));
-    if (std::none_of(module.programs.begin(), module.programs.end(), [&](const program::Program& program) {
-          return program.find_symbol(name).has_value();
-        })) {
-      throw UsageError("--symbol " + word + ": no program in the file has a symbol '" + name + "'");
-    }
+  const auto name_of = [](const std::string& word) { return word.substr(0, word.find('=')); };
+  const auto unknown = std::find_if(given.begin(), given.end(), [&](const std::string& word) {
+    return std::none_of(module.programs.begin(), module.programs.end(), [&](const program::Program& program) {
+      return program.find_symbol(name_of(word)).has_value();
+    });
+  });
+  if (unknown != given.end()) {
+    throw UsageError("--symbol " + *unknown + ": no program in the file has a symbol '" + name_of(*unknown) +
+                     "'");
   }
 }
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "../../support/rounds.h"
 #include "error_units.h"
 #include "evaluate.h"
 #include "generator.h"
@@ -28,7 +29,7 @@ TEST(Bounds, ContainTheReferenceResultAndAreMostlyExact) {
   std::uint64_t elements = 0;
   std::uint64_t exact = 0;
   std::uint64_t anything = 0;
-  for (std::uint64_t index = 0; index < 1500; ++index) {
+  for (std::uint64_t index = 0; index < test::rounds(1500); ++index) {
     const Case one = generate_case(11, index, {0x3FE, false});
     const Contents start = initial_arguments(one);
     const Contents expected = reference_results(one, one.launches[0]);

@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 
+#include "../../support/rounds.h"
 #include "edit.h"
 #include "mutate.h"
 
@@ -24,7 +25,7 @@ constexpr Type kTypes[] = {Type::kF64, Type::kF32, Type::kF16, Type::kBF16, Type
 
 TEST(Generator, UsesOnlyTypesOfTheMask) {
   for (const std::uint64_t mask : {0x3FEU, 0x44U, 0x4U, 0x40U, 0x208U, 0x244U}) {
-    for (std::uint64_t index = 0; index < 600; ++index) {
+    for (std::uint64_t index = 0; index < test::rounds(600); ++index) {
       const Case one = generate_case(7, index, {mask, true});
       ASSERT_NO_THROW(program::parse_and_verify(program::print(one.program)));
       ASSERT_EQ(one.data.size(), one.program.tensors.size());

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "../../support/rounds.h"
 #include "common.h"
 
 namespace yoke::testing {
@@ -135,7 +136,7 @@ TEST(Training, GivesTheSameBitsWithRandomDelays) {
     setting.merge = strategy;
     const Outcome calm = run(setting);
     setting.delay_us = 300;
-    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    for (std::uint64_t seed = 1; seed <= test::rounds(20); ++seed) {
       setting.delay_seed = seed;
       const Outcome delayed = run(setting);
       ASSERT_EQ(delayed.values, calm.values) << merge_strategy_name(strategy) << ", delay seed " << seed;

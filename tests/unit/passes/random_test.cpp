@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "../../support/rounds.h"
 #include "corpus.h"
 #include "generator.h"
 #include "pass_text.h"
@@ -27,7 +28,7 @@ class RandomPrograms : public testing::TestWithParam<NamedPass> {};
 // YOKE_FUZZ_COUNT runs more programs than a unit test should.
 std::uint64_t program_count() {
   const char* const text = std::getenv("YOKE_FUZZ_COUNT");
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : 500;
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : test::rounds(500);
 }
 
 Case random_case(std::uint64_t index) {
@@ -106,7 +107,7 @@ TEST(CorpusOptimize, GivesTheSameBits) {
 }
 
 TEST(RandomOptimize, IsIdempotent) {
-  for (std::uint64_t index = 0; index < 300; ++index) {
+  for (std::uint64_t index = 0; index < test::rounds(300); ++index) {
     const program::Program once = optimized(random_case(index).program);
     ASSERT_EQ(program::print(optimized(once)), program::print(once)) << "index " << index;
   }

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "../../fuzz/harness.h"
+#include "../../support/rounds.h"
 #include "corpus.h"
 #include "generator.h"
 #include "mutate.h"
@@ -25,7 +26,7 @@ std::uint32_t seed() {
 
 TEST(RandomPrograms, RoundTripThroughText) {
   SCOPED_TRACE("YOKE_TEST_SEED=" + std::to_string(seed()));
-  for (std::uint32_t i = 0; i < 3000 && !testing::Test::HasFailure(); ++i) {
+  for (std::uint32_t i = 0; i < test::rounds(3000) && !testing::Test::HasFailure(); ++i) {
     const Program program = conformance::generate_case(seed(), i).program;
     const std::string text = print(program);
     Module again;
@@ -44,7 +45,7 @@ void expect_fuzzer_accepts(const std::string& text) {
 TEST(RandomPrograms, PassTheFuzzer) {
   SCOPED_TRACE("YOKE_TEST_SEED=" + std::to_string(seed()));
   const conformance::GeneratorOptions small{.large = false, .chains = true};
-  for (std::uint32_t i = 0; i < 1000 && !testing::Test::HasFailure(); ++i) {
+  for (std::uint32_t i = 0; i < test::rounds(1000) && !testing::Test::HasFailure(); ++i) {
     expect_fuzzer_accepts(print(conformance::generate_case(seed(), i, small).program));
   }
 }
@@ -65,7 +66,7 @@ TEST(InvalidTexts, EveryPrefixParsesOrThrows) {
 TEST(InvalidTexts, MutationsPassTheFuzzer) {
   SCOPED_TRACE("YOKE_TEST_SEED=" + std::to_string(seed()));
   conformance::Random random(seed(), "mutations");
-  for (int round = 0; round < 10000 && !testing::Test::HasFailure(); ++round) {
+  for (std::uint64_t round = 0; round < test::rounds(10000) && !testing::Test::HasFailure(); ++round) {
     std::string text = corpus()[random.below(corpus().size())];
     for (std::uint64_t changes = random.below(4); changes != 0; --changes) {
       text[random.below(text.size())] = static_cast<char>(random.next());
