@@ -14,7 +14,6 @@
 namespace yoke::conformance {
 namespace {
 
-using program::Role;
 using program::Tensor;
 
 void check_argument(const Case& one, const Tensor& tensor, const yoke_argument_info& info) {
@@ -60,6 +59,7 @@ void many_links(Kit& kit) {
   Device& device = kit.device();
   const Counter counter(device);
   std::vector<std::unique_ptr<CounterRun>> runs;
+  runs.reserve(20);
   for (int i = 0; i < 20; ++i) {
     runs.push_back(std::make_unique<CounterRun>(counter, i));
   }

@@ -131,6 +131,7 @@ void set_roles(Program& program, const std::vector<Use>& uses) {
 // The new numbers of the items that are kept.
 std::vector<std::uint32_t> renumbered(const std::vector<bool>& kept) {
   std::vector<std::uint32_t> numbers;
+  numbers.reserve(kept.size());
   std::uint32_t next = 0;
   for (const bool keep : kept) {
     numbers.push_back(keep ? next++ : 0);
@@ -154,6 +155,7 @@ void keep(std::vector<T>& values, const std::vector<bool>& kept) {
 
 void drop_tensors(Case& one, const std::vector<Use>& uses) {
   std::vector<bool> kept;
+  kept.reserve(uses.size());
   for (const Use& use : uses) {
     kept.push_back(use.read || use.written);
   }

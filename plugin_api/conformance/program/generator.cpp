@@ -13,9 +13,7 @@
 namespace yoke::conformance {
 
 using program::Access;
-using program::Affine;
 using program::Assign;
-using program::Expr;
 using program::Reduce;
 using program::Role;
 using program::Statement;

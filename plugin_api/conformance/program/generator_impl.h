@@ -84,6 +84,7 @@ class Generator {
   void arg_form(program::Reduce reduce);
   void bool_reduce_form(program::Reduce reduce);
   void contraction_form();
+  std::vector<std::uint64_t> loop_kinds();
   void convolution_form();
   void gather_form();
   void scatter_form();

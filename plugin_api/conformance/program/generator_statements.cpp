@@ -8,14 +8,11 @@
 namespace yoke::conformance {
 
 using program::Access;
-using program::Affine;
 using program::Assign;
 using program::Expr;
 using program::Index;
-using program::Op;
 using program::Reduce;
 using program::Role;
-using program::Statement;
 using program::Tensor;
 using program::Type;
 

@@ -9,15 +9,10 @@
 namespace yoke::conformance {
 
 using program::Access;
-using program::Affine;
 using program::Assign;
 using program::Expr;
-using program::Index;
-using program::Op;
 using program::Reduce;
 using program::Role;
-using program::Tensor;
-using program::Type;
 
 namespace {
 
@@ -30,13 +25,9 @@ void shuffle(std::vector<T>& values, Random& random) {
 
 }  // namespace
 
-// sum[k..] a * b with any number of batch, row, column and inner indices, in any order in each tensor.
-void Generator::contraction_form() {
-  const auto types = accumulation({});
-  if (!types) {
-    return map_form({}, number_type());
-  }
-  std::vector<std::uint64_t> kinds;  // of the target's loops: 0 in both, 1 in a, 2 in b
+// Of the loops of a contraction's target: 0 in both factors, 1 in the left one, 2 in the right one.
+std::vector<std::uint64_t> Generator::loop_kinds() {
+  std::vector<std::uint64_t> kinds;
   for (std::uint64_t kind = 0; kind < 3; ++kind) {
     kinds.insert(
         kinds.end(),
@@ -45,6 +36,16 @@ void Generator::contraction_form() {
   }
   kinds.resize(std::min<std::size_t>(kinds.size(), 6));
   shuffle(kinds, random_);
+  return kinds;
+}
+
+// sum[k..] a * b with any number of batch, row, column and inner indices, in any order in each tensor.
+void Generator::contraction_form() {
+  const auto types = accumulation({});
+  if (!types) {
+    return map_form({}, number_type());
+  }
+  const std::vector<std::uint64_t> kinds = loop_kinds();
   const Dims sizes = dims(kinds.size(), iteration_limit_ / 8);
   const std::uint32_t target = add_result(types->target, sizes);
   plain_target(target);

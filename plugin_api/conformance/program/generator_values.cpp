@@ -18,7 +18,6 @@ using program::Index;
 using program::Literal;
 using program::Op;
 using program::Role;
-using program::Tensor;
 using program::Type;
 
 namespace {

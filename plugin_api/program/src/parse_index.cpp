@@ -93,12 +93,12 @@ Affine Parser::affine(bool declares_loops) {
     }
     sum.terms.push_back(term);
   }
-  for (const Affine::Term& term : sum.terms) {
-    if (term.coefficient == 0) {
-      const std::string& name =
-          term.is_symbol ? program_.symbols[term.id].name : statement_.loops[term.id].name;
-      fail(at, "the coefficient of '" + name + "' in this index is 0; remove '" + name + "'");
-    }
+  const auto zero = std::find_if(sum.terms.begin(), sum.terms.end(),
+                                 [](const Affine::Term& term) { return term.coefficient == 0; });
+  if (zero != sum.terms.end()) {
+    const std::string& name =
+        zero->is_symbol ? program_.symbols[zero->id].name : statement_.loops[zero->id].name;
+    fail(at, "the coefficient of '" + name + "' in this index is 0; remove '" + name + "'");
   }
   return sum;
 }
