@@ -127,6 +127,17 @@ void drop_innermost(const Statement& statement, Numbers& loops) {
   }
 }
 
+// The rows of a product that do not lead its target lie apart in memory, which makes the product slow.
+void drop_scattered_rows(const Statement& statement, Numbers& loops) {
+  std::uint32_t next = 0;
+  for (std::uint32_t& loop : loops) {
+    while (next != loop && next < statement.loops.size() && statement.loops[next].extent == 1) {
+      ++next;
+    }
+    loop = next++ == loop ? loop : kNoLoop;
+  }
+}
+
 }  // namespace
 
 Summaries::Summaries(const Graph& graph) : user_count(graph.program().tensors.size(), 0) {
@@ -287,6 +298,9 @@ Numbers Region::match(Place i) const {
                       target_fits(summary, c, loop);
     previous = fits ? std::int64_t{loop} : previous;
     loops.push_back(fits ? loop : kNoLoop);
+  }
+  if (summary.is_product) {
+    drop_scattered_rows(graph_.at(i), loops);
   }
   drop_innermost(graph_.at(i), loops);
   return loops;

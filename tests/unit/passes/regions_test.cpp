@@ -52,6 +52,17 @@ TEST(Regions, ColumnsOfAProductAreNoLoopOfItsRegion) {
                "y[n, m] = sum[k] x[n, k] * w[k, m]; z[m, n] = y[n, m] + b[m]");
 }
 
+TEST(Regions, RowsOfAProductLeadItsTarget) {
+  const std::string arguments =
+      "arg x : f32[2, 4, 8] in; arg w : f32[8, 6] in; arg z : f32[4, 4, 3] out; "
+      "temp y : f32[2, 4, 6]";
+  expect_turns(form_regions, arguments,
+               "y[i, n, m] = sum[k] x[i, n, k] * w[k, m]; y[i, n, m] = max(y[i, n, m], 0); "
+               "z[2*i + h, n, d] for[i:2, h:2] = y[i, n, 3*h + d]",
+               "@fused[i, n] {y[i, n, m] = sum[k] x[i, n, k] * w[k, m]; y[i, n, m] = max(y[i, n, m], 0); }; "
+               "z[2*i + h, n, d] for[i:2, h:2] = y[i, n, 3*h + d]");
+}
+
 TEST(Regions, StatementsThatShareNothingStayApart) {
   expect_keeps(form_regions, "arg a : f32[4] inout; arg b : f32[4] inout; arg rate : f32[] in",
                "a[i] = a[i] * rate[]; b[i] = b[i] * rate[]");

@@ -174,6 +174,7 @@ TEST(Training, GradientOfATwelveLayerTransformerIsOptimizedQuickly) {
   EXPECT_LT(spent.count(), 2.0);  // 0.5 s on an idle machine
 #endif
   EXPECT_LT(after.report.rounds, 8U);
+  EXPECT_EQ(program::print(optimize(after.program).program), program::print(after.program));
 }
 
 }  // namespace
