@@ -213,18 +213,41 @@ KernelBuilder::Value KernelBuilder::expression(const Expr& expr) {
   }
 }
 
-KernelBuilder::Value KernelBuilder::operation(const Expr& expr) {
-  // Computes a * b + c and c - a * b in one pass over the tile; product and sum are rounded separately.
-  if ((expr.op == Op::kAdd || expr.op == Op::kSub) && (expr.type == Type::kF32 || expr.type == Type::kF64)) {
-    for (const std::size_t product : {std::size_t{1}, std::size_t{0}}) {
-      const Expr& factor = expr.args[product];
-      if (factor.op != Op::kMul || (expr.op == Op::kSub && product == 0)) {
+// Computes a float operation and one of its operands in one pass over the tile.
+std::optional<KernelBuilder::Value> KernelBuilder::operation_pair(const Expr& expr) {
+  struct Pair {
+    Op outer;
+    Op inner;
+    bool on_the_left;  // the inner operation may be the left operand
+    MapOp both;
+  };
+  constexpr Pair kPairs[] = {{Op::kAdd, Op::kMul, true, MapOp::kMulAdd},
+                             {Op::kSub, Op::kMul, false, MapOp::kMulSub},
+                             {Op::kMul, Op::kSub, true, MapOp::kSubMul},
+                             {Op::kMul, Op::kMul, true, MapOp::kMulMul},
+                             {Op::kExp, Op::kSub, true, MapOp::kSubExp}};
+  for (const Pair& pair : kPairs) {
+    for (std::size_t i = expr.args.size(); pair.outer == expr.op && i-- > (pair.on_the_left ? 0U : 1U);) {
+      const Expr& inner = expr.args[i];
+      if (inner.op != pair.inner || (expr.args.size() == 2 && program::same(expr.args[0], expr.args[1]))) {
         continue;
       }
-      const Value a = expression(factor.args[0]);
-      const Value b = expression(factor.args[1]);
-      const Value c = expression(expr.args[1 - product]);
-      return map(expr.op == Op::kAdd ? MapOp::kMulAdd : MapOp::kMulSub, a.reg, a, &b, &c);
+      const Value a = expression(inner.args[0]);
+      const Value b = expression(inner.args[1]);
+      if (expr.args.size() == 1) {
+        return map(pair.both, a.reg, a, &b);
+      }
+      const Value c = expression(expr.args[1 - i]);
+      return map(pair.both, a.reg, a, &b, &c);
+    }
+  }
+  return std::nullopt;
+}
+
+KernelBuilder::Value KernelBuilder::operation(const Expr& expr) {
+  if (expr.type == Type::kF32 || expr.type == Type::kF64) {
+    if (const auto pair = operation_pair(expr)) {
+      return *pair;
     }
   }
   Value args[3];

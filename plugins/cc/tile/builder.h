@@ -64,6 +64,7 @@ class KernelBuilder {
   Value loop_value(const Form& form);
   Value expression(const program::Expr& expr);
   Value operation(const program::Expr& expr);
+  std::optional<Value> operation_pair(const program::Expr& expr);
   Value guarded(const program::Expr& expr);
   Value rounded(Value value, program::Type type);
   Value combine(program::Assign assign, program::Type type, Value old, Value value);

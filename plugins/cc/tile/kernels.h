@@ -30,8 +30,12 @@ enum class MapOp : uint8_t {
   kWidenBF16,
   kNarrowF16,
   kNarrowBF16,
-  kMulAdd,  // a * b + c, rounded twice
-  kMulSub   // c - a * b, rounded twice
+  // Two operations in one pass over the tile; each rounds its result.
+  kMulAdd,  // a * b + c
+  kMulSub,  // c - a * b
+  kMulMul,  // a * b * c
+  kSubMul,  // (a - b) * c
+  kSubExp   // exp(a - b)
 };
 
 // dst[i] = op(a[i], b[i], c[i]) for i < n. dst may be one of the operands if the elements have the same size.

@@ -196,6 +196,12 @@ MapFn map_of(MapOp op, unsigned scalars) {
       return loops_if<is_float_v<T>, T, MulAdd, Loops3>(scalars);
     case MapOp::kMulSub:
       return loops_if<is_float_v<T>, T, MulSub, Loops3>(scalars);
+    case MapOp::kMulMul:
+      return loops_if<is_float_v<T>, T, MulMul, Loops3>(scalars);
+    case MapOp::kSubMul:
+      return loops_if<is_float_v<T>, T, SubMul, Loops3>(scalars);
+    case MapOp::kSubExp:
+      return loops_if<is_float_v<T>, T, SubExp, Loops2>(scalars);
     case MapOp::kRoundF16:
       return map1<float, float, RoundF16>;
     case MapOp::kRoundBF16:

@@ -247,6 +247,14 @@ struct MulSub {
   static inline T apply(T x, T y, T z) { return z - x * y; }
 };
 template <class T>
+struct MulMul {
+  static inline T apply(T x, T y, T z) { return x * y * z; }
+};
+template <class T>
+struct SubMul {
+  static inline T apply(T x, T y, T z) { return (x - y) * z; }
+};
+template <class T>
 struct Select {
   static inline T apply(uint8_t condition, T x, T y) { return condition != 0 ? x : y; }
 };
@@ -387,6 +395,10 @@ struct Cast {
       return static_cast<To>(x);
     }
   }
+};
+template <class T>
+struct SubExp {
+  static inline T apply(T x, T y) { return Exp<T>::apply(x - y); }
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "harness.h"
 
@@ -148,6 +149,40 @@ TEST(GroupTest, ResultsHaveTheSameBitsForAnyThreadCount) {
       first = out;
     }
     EXPECT_EQ(out, first) << threads << " threads";
+  }
+}
+
+TEST(GroupTest, TwoOperationsInOnePassRoundTheirResultsSeparately) {
+  struct Pair {
+    const char* inner;
+    const char* whole;
+    const char* outer;  // with t for the inner operation
+  };
+  for (const std::string type : {"f32", "f64"}) {
+    for (const Pair& pair : {Pair{"x[i] * y[i]", "x[i] * y[i] + z[i]", "t[i] + z[i]"},
+                             {"x[i] * y[i]", "z[i] - x[i] * y[i]", "z[i] - t[i]"},
+                             {"x[i] * y[i]", "z[i] * (x[i] * y[i])", "z[i] * t[i]"},
+                             {"x[i] - y[i]", "(x[i] - y[i]) * z[i]", "t[i] * z[i]"},
+                             {"x[i] - y[i]", "exp(x[i] - y[i])", "exp(t[i])"},
+                             {"x[i] - y[0]", "(x[i] - y[0]) * (x[i] - y[0])", "t[i] * t[i]"}}) {
+      std::string text;
+      for (const char* name : {"x", "y", "z"}) {
+        text += std::string("  arg ") + name + " : " + type + "[3000] in\n";
+      }
+      for (const char* name : {"t", "u", "v"}) {
+        text += std::string("  arg ") + name + " : " + type + "[3000] out\n";
+      }
+      conformance::Case one;
+      one.seed = 3;
+      one.program = read(text_of(text + "  t[i] = " + pair.inner + "\n  u[i] = " + pair.outer +
+                                 "\n  v[i] = " + pair.whole + "\n"));
+      one.data.assign(6, {conformance::DataKind::kUniform, 1, -1});
+      for (const KernelTable* table : all_tables()) {
+        const std::vector<Guarded> got = run_guarded(compile(one.program, 1, table), start_of(one), {});
+        EXPECT_EQ(std::memcmp(got[4].data(), got[5].data(), got[4].byte_count()), 0)
+            << pair.whole << " " << table->name;
+      }
+    }
   }
 }
 
