@@ -105,6 +105,85 @@ std::vector<Case> scan_cases() {
                     {zeros(Type::kF64, {3})}, {x[0]})
              .ys[0];
        }},
+      {"shift_register", "a 2; 3 2",
+       [](Inputs x) {
+         return scan(
+                    [](Pair c, Pair s) {
+                      const Tensor kept = concat({slice(c[0], 0, 1, 3), unsqueeze(s[0], 0)}, 0);
+                      return Scan{{kept}, {prod(kept, {0})}};
+                    },
+                    {x[1]}, {x[0]})
+             .ys[0];
+       }},
+      {"elements_of_the_carry", "4 2; 3 2",
+       [](Inputs x) {
+         const Tensor ids = tensor<std::int64_t>({1, 1, 2, 0, 2, 3, 0, 1}, {4, 2});
+         return scan(
+                    [](Pair c, Pair s) {
+                      const Tensor some = take(c[0], s[1]) * s[0];
+                      return Scan{{c[0] * sum(some) * 0.1}, {some}};
+                    },
+                    {x[1]}, {x[0], ids})
+             .ys[0];
+       }},
+      {"choices", "a b; b",
+       [](Inputs x) {
+         return scan(
+                    [](Pair c, Pair s) {
+                      const Tensor h = where(s[0] > c[0] * 0.3, sin(s[0]) * c[0], maximum(c[0], -s[0]));
+                      return Scan{{h}, {roll(flip(h), 1)}};
+                    },
+                    {x[1]}, {x[0]})
+             .ys[0];
+       }},
+      {"rows_by_symbol", "6 b; b",
+       [](Inputs x) {
+         const Tensor part = rows(x[0], Symbol{"row", 0, 3, 1}, 4);
+         const auto body = [](Pair c, Pair s) { return Scan{{tanh(c[0] + s[0])}, {c[0] * s[0]}}; };
+         return scan(body, {x[1]}, {part * part}).ys[0] + scan(body, {x[1]}, {part}).ys[0];
+       }},
+      {"one_round", "1 b; b",
+       [](Inputs x) {
+         return scan([](Pair c, Pair s) { return Scan{{c[0] * s[0]}, {}}; }, {x[1]}, {x[0]}).carry[0];
+       }},
+      {"dot_products", "a 2 3; 3 2; 2",
+       [](Inputs x) {
+         return scan(
+                    [&](Pair c, Pair s) {
+                      const Tensor scores = einsum("ij,ij->i", tanh(s[0]), transpose(x[1]));
+                      return Scan{{c[0] * scores}, {sum(c[0] * scores)}};
+                    },
+                    {x[2]}, {x[0]})
+             .ys[0];
+       }},
+      {"integers_besides", "a b",
+       [](Inputs x) {
+         return scan(
+                    [](Pair c, Pair s) {
+                      return Scan{{c[0] + 1, c[1] + s[0] * cast(c[0], Type::kF64)}, {c[1] * s[0]}};
+                    },
+                    {tensor<std::int64_t>({1}, {}), sum(x[0], {0})}, {x[0]})
+             .ys[0];
+       }},
+      {"gradient_in_the_body", "a b; b",
+       [](Inputs x) {
+         return scan(
+                    [](Pair c, Pair s) {
+                      const Tensor slope = gradients(sum(sin(c[0] * s[0])), {c[0]})[0];
+                      return Scan{{c[0] - slope * 0.5}, {}};
+                    },
+                    {x[1]}, {x[0]})
+             .carry[0];
+       }},
+      {"two_layers", "a b; b",
+       [](Inputs x) {
+         const auto body = [&](Pair c, Pair s) {
+           const Tensor h = tanh(c[0] * x[1] + s[0]);
+           return Scan{{h}, {h}};
+         };
+         const Tensor below = scan(body, {x[1]}, {x[0]}).ys[0];
+         return scan(body, {zeros(Type::kF64, x[1].dims())}, {flip(below, {0})}).ys[0];
+       }},
       {"gradient_of_gradient", "3 2; 2 2",
        [](Inputs x) {
          const Tensor y = scan(

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <yoke/program/text.h>
 
+#include <cmath>
+
 #include "recurrent.h"
 
 namespace yoke::testing {
@@ -116,6 +118,42 @@ TEST(Scan, InvariantWorkIsHoistedOutOfTheBlock) {
   EXPECT_GT(text.find("tanh("), text.find("repeat")) << text;
 }
 
+// From torch 2 in f64, where every tensor has the elements sin(start + 0.7 * i):
+//   l = torch.nn.LSTM(2, 2); y = l(x)[0]; (y * y).sum().backward()
+TEST(Scan, AnLstmHasTheValuesAndGradientsOfPyTorch) {
+  const Lstm lstm(3, 2, 2, 2, Type::kF64);
+  const auto slopes = gradients(sum(lstm.ys * lstm.ys), {lstm.x, lstm.wh, lstm.bias});
+  Leaves leaves;
+  double start = 0;
+  for (const Tensor& leaf : {lstm.x, lstm.wx, lstm.wh, lstm.bias}) {
+    start += 0.1;
+    Doubles numbers(leaf.element_count());
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      numbers[i] = std::sin(start + 0.7 * static_cast<double>(i));
+    }
+    leaves.bind(leaf, numbers);
+  }
+  const auto expect = [&](const Tensor& tensor, const Doubles& expected) {
+    const Doubles got = values<double>(tensor, leaves);
+    ASSERT_EQ(got.size(), expected.size());
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      EXPECT_NEAR(got[i], expected[i], 1e-14) << "element " << i;  // printed with 15 digits
+    }
+  };
+  expect(lstm.ys, {0.0108938125457855, 0.0151526261454464, -0.116237862747774, 0.0608918825865414,
+                   -0.0318915782208886, -0.151075456593203, -0.0163132127815533, 0.19369709044794,
+                   0.0051138453228083, -0.2573113001621, -0.0690411858765872, 0.0570939650410606});
+  expect(slopes[0], {-0.08574320740831, -0.124241443940497, 0.145780985731325, 0.0815062034905187,
+                     -0.028906706173232, -0.0774548467268938, -0.0623072114879081, -0.0712716274792822,
+                     -0.0465415752484847, -0.0887851724873995, 0.0236386727076519, -0.0128843548930274});
+  expect(slopes[1], {0.000217016616252811, 9.61126463498449e-05, 0.00493681568713902, -0.00556960291983056,
+                     -0.000206428208159272, 0.000412073193170863, -0.00159105027827859, -0.000636582236341272,
+                     0.00198302584516428, -0.00986094267314288, -0.00038354225265174, 0.00242405484746369,
+                     -8.60803956052054e-05, 0.00112464524102542, -0.00524320488691166, -0.00906394701162278});
+  expect(slopes[2], {0.0102797812345496, 0.0156075763985236, 0.00291295669196045, 0.0159766044020352,
+                     -0.201971057622727, -0.11004628120957, 0.0270605872248749, 0.153117514701845});
+}
+
 TEST(Scan, AnLstmOver1000StepsHasTheStatementsOfOneOver10) {
   const Lowered ten = Lstm(10, 2, 3, 4).lowered_gradients();
   const Lowered thousand = Lstm(1000, 2, 3, 4).lowered_gradients();
@@ -123,6 +161,15 @@ TEST(Scan, AnLstmOver1000StepsHasTheStatementsOfOneOver10) {
   EXPECT_EQ(ten.program.tensors.size(), thousand.program.tensors.size());
   EXPECT_EQ(count(text_of(thousand), "repeat"), 2U);
   program::verify(thousand.program);
+}
+
+TEST(Scan, TheNumberOfNodesDoesNotDependOnTheRounds) {
+  const auto nodes = [](std::uint64_t rounds) {
+    const Lstm lstm(rounds, 2, 3, 4);
+    const auto slopes = gradients(sum(lstm.ys * lstm.ys), {lstm.x, lstm.wx, lstm.wh, lstm.bias});
+    return detail::topological(slopes).size();
+  };
+  EXPECT_EQ(nodes(10), nodes(1000));
 }
 
 TEST(Scan, WeightGradientsAreProductsOverAllRounds) {
