@@ -223,6 +223,35 @@ TEST(ConvolutionTest, RandomShapesMatchTheReference) {
   EXPECT_GT(by_library, kCount * 3 / 2);  // the others are too small, or oneDNN lacks the shape
 }
 
+TEST(ConvolutionTest, ThreadsDivideBatchesGroupsAndChannels) {
+  const DnnlEngine engine;
+  const auto shape_of = [](int batch, int groups, int in, int out, int image) {
+    Shape shape;
+    shape.dimensions = {{image, image, 3, 1, 1, 1}, {image, image, 3, 1, 1, 1}};
+    shape.batch = batch;
+    shape.groups = groups;
+    shape.in = in;
+    shape.out = out;
+    return shape;
+  };
+  struct {
+    Shape shape;
+    std::size_t parts[3];  // forward, by the input, by the weights
+  } const cases[] = {{shape_of(4, 0, 16, 16, 7), {3, 3, 1}},
+                     {shape_of(1, 0, 8, 50, 9), {3, 1, 3}},
+                     {shape_of(1, 0, 50, 8, 9), {1, 3, 3}},
+                     {shape_of(2, 4, 8, 8, 9), {3, 3, 3}}};
+  for (const auto& [shape, parts] : cases) {
+    for (const Kind kind : {Kind::kForward, Kind::kInputGradient, Kind::kWeightGradient}) {
+      const std::string text = text_of(shape, kind);
+      const CompiledProgram compiled = compile_program(read(text), {&engine, &best_kernels(), 3});
+      EXPECT_EQ(std::get<MatmulStep>(compiled.steps.at(0).work).parts.size(), parts[static_cast<int>(kind)])
+          << text;
+      expect_like_reference(text, 9, {.threads = 3});
+    }
+  }
+}
+
 // The bytes of the result if all elements of `a` have one value, and all of `b` another one.
 std::vector<float> result_of(const program::Program& p, float a, float b, bool on_cc) {
   std::vector<std::vector<float>> values;
