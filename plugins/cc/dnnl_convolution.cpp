@@ -19,7 +19,7 @@ namespace {
 using Kind = Convolution::Kind;
 using Impl = DnnlCall::Impl;
 
-// Below this many input channels per group, oneDNN's fast gradients by the input mostly multiply padding.
+// With at most this many input channels, oneDNN's fast gradients by the input mostly multiply padding.
 constexpr std::int64_t kFewChannels = 8;
 
 enum class Layout : std::uint8_t { kAny, kChannelsLast, kPlain };
@@ -173,7 +173,7 @@ std::vector<Layout> layouts_of(const Convolution& c) {
   const bool channels_last = (c.in.extent > 1 && c.in.x == 1) || (c.out.extent > 1 && c.out.y == 1);
   const bool one_tap =
       std::all_of(c.windows.begin(), c.windows.end(), [](const Window& w) { return w.kernel == 1; });
-  const bool few = c.kind == Kind::kInputGradient && c.group.extent == 1 && c.in.extent < kFewChannels;
+  const bool few = c.kind == Kind::kInputGradient && c.group.extent == 1 && c.in.extent <= kFewChannels;
   if (channels_last) {
     return {Layout::kChannelsLast, Layout::kAny, Layout::kPlain};
   }
