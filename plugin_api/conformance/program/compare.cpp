@@ -102,19 +102,26 @@ std::string describe(const Program& program, const Mismatch& mismatch) {
          std::to_string(tensor.element_count()) + " elements are wrong";
 }
 
-std::string compare_results(const Case& one, std::span<const std::int64_t> symbols, const Contents& got) {
+AllowedResults::AllowedResults(const Case& one, std::span<const std::int64_t> symbols)
+    : program_(one.program), expected_(reference_results(one, symbols)) {
   const Contents start = initial_arguments(one);
-  const Contents expected = reference_results(one, symbols);
   const std::vector<std::span<const std::byte>> spans(start.begin(), start.end());
-  const std::vector<Bounds> bounds = evaluate_bounds(one.program, spans, symbols);
-  const std::vector<std::uint32_t> arguments = one.program.arguments();
+  bounds_ = evaluate_bounds(program_, spans, symbols);
+}
+
+std::string AllowedResults::compare(const Contents& got) const {
+  const std::vector<std::uint32_t> arguments = program_.arguments();
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     Mismatch mismatch;
-    if (find_mismatch(one.program, arguments[i], bounds[arguments[i]], expected[i], got[i], mismatch)) {
-      return describe(one.program, mismatch);
+    if (find_mismatch(program_, arguments[i], bounds_[arguments[i]], expected_[i], got[i], mismatch)) {
+      return describe(program_, mismatch);
     }
   }
   return {};
+}
+
+std::string compare_results(const Case& one, std::span<const std::int64_t> symbols, const Contents& got) {
+  return AllowedResults(one, symbols).compare(got);
 }
 
 }  // namespace yoke::conformance

@@ -44,8 +44,19 @@ std::string describe(const program::Program& program, const Mismatch& mismatch);
 bool find_mismatch(const program::Program& program, std::uint32_t tensor, const Bounds& bounds,
                    std::span<const std::byte> expected, std::span<const std::byte> got, Mismatch& mismatch);
 
-// Compares the arguments after a launch with the allowed results. Returns a description of the first mismatch,
-// or nothing.
+// The results that one launch of a case may have, for several comparisons.
+class AllowedResults {
+ public:
+  AllowedResults(const Case& one, std::span<const std::int64_t> symbols);
+  // Returns a description of the first mismatch, or nothing.
+  std::string compare(const Contents& got) const;
+
+ private:
+  const program::Program& program_;  // of the case, which must outlive this
+  Contents expected_;
+  std::vector<Bounds> bounds_;
+};
+// The same for one comparison.
 std::string compare_results(const Case& one, std::span<const std::int64_t> symbols, const Contents& got);
 
 }  // namespace yoke::conformance

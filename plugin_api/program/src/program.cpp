@@ -40,7 +40,7 @@ constexpr OpInfo kOps[] = {
 #define YOKE_SPECIAL_OP(id, text, arity) {text, arity},
 #define YOKE_OP(id, function, text, arity, precedence, operands, result, family, commutes, exact, cost, f32, \
                 f64)                                                                                         \
-  {text, arity, precedence, Operands::operands, Result::result, Family::family, commutes != 0, exact != 0,   \
+  {text, arity, precedence, Operands::operands, Result::result, Family::family, commutes, exact,             \
    cost, f32,   f64},
 #include <yoke/program/ops.def>
 };

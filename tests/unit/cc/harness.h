@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,10 +39,15 @@ std::vector<const KernelTable*> all_tables();
 std::string text_of(const std::string& body, const std::string& symbols = "");
 program::Program read(std::string_view text);
 
-// Runs a launch on cc twice. Checks that it writes only its outputs, that the conformance kit allows the results,
-// and that both runs write the same bits.
+// Runs a launch on cc twice with each table. Checks that it writes only its outputs, that the conformance kit
+// allows the results, and that both runs write the same bits.
 void check_launch(const conformance::Case& one, const std::vector<std::int64_t>& symbols, int threads,
-                  const KernelTable& table);
+                  std::span<const KernelTable* const> tables);
+inline void check_launch(const conformance::Case& one, const std::vector<std::int64_t>& symbols, int threads,
+                         const KernelTable& table) {
+  const KernelTable* const tables[] = {&table};
+  check_launch(one, symbols, threads, tables);
+}
 // Calls check_launch for a text with every kernel table. `data` selects the kind of the arguments.
 struct Data {
   conformance::DataKind kind = conformance::DataKind::kUniform;
