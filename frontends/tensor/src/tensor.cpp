@@ -77,8 +77,8 @@ std::span<const std::byte> Tensor::host_bytes() const {
 Tensor Tensor::named(std::string name) const {
   const Node& node = node_of(*this);
   std::shared_ptr<Node> copy;
-  if (is_leaf()) {
-    // A copy of a leaf would be a different leaf, so this makes a view of it.
+  if (is_leaf() || node.kind == Kind::kCarry) {
+    // A copy would be a different leaf or carry, so this makes a view of it.
     copy = detail::new_node(Kind::kView, node.type, dims());
     copy->args = {*this};
     copy->view = detail::same_axes(rank());

@@ -126,6 +126,21 @@ std::vector<Case> scan_cases() {
                     {x[1]}, {x[0], ids})
              .ys[0];
        }},
+      {"named_values", "a b; b",
+       [](Inputs x) {
+         return scan(
+                    [](Pair c, Pair s) {
+                      const Tensor h = (c[0].named("h") * s[0].named("s") + c[0]).named("next");
+                      return Scan{{h}, {h, h * s[0]}};
+                    },
+                    {x[1]}, {x[0]})
+             .ys[1]
+             .named("ys");
+       }},
+      {"no_carry", "a b; b",
+       [](Inputs x) {
+         return scan([&](Pair, Pair s) { return Scan{{}, {sin(s[0]) * x[1], x[1]}}; }, {}, {x[0]}).ys[0];
+       }},
       {"choices", "a b; b",
        [](Inputs x) {
          return scan(
