@@ -2,8 +2,10 @@
 // frontends/tensor/src/nn.cpp: layers.
 #include <yoke/losses.h>
 #include <yoke/nn.h>
+#include <yoke/scan.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -69,6 +71,49 @@ class Embedding final : public Layer {
 
  private:
   Parameter table_;
+};
+
+class Lstm final : public Layer {
+ public:
+  Lstm(std::uint64_t hidden, const LstmOptions& options)
+      : hidden_(hidden),
+        input_(Parameter::deferred(path(options.name, "weight_ih"), initializer(hidden), options.type)),
+        state_(path(options.name, "weight_hh"), {4 * hidden, hidden}, initializer(hidden), options.type),
+        bias_(path(options.name, "bias"), {4 * hidden}, initializer(hidden), options.type) {}
+
+  Tensor forward(const Tensor& x) override {
+    const std::string layer = "lstm(" + std::to_string(hidden_) + ")";
+    detail::require(x, layer.c_str());
+    if (x.rank() != 3 || x.type() != input_.type()) {
+      detail::fail(layer + ": the input " + detail::describe(x) + " is " +
+                   std::string(program::type_name(x.type())) + "; it must be " +
+                   std::string(program::type_name(input_.type())) + " [batch, time, in]");
+    }
+    input_.set_dims({4 * hidden_, x.dims()[2]}, layer);
+    const auto step = [&](const std::vector<Tensor>& carry, const std::vector<Tensor>& now) {
+      const Tensor sums = einsum("bi,gi->bg", now[0], input_.tensor()) +
+                          einsum("bh,gh->bg", carry[0], state_.tensor()) + bias_.tensor();
+      const std::vector<Tensor> gates = split(sums, 4, 1);
+      const Tensor cell = yoke::sigmoid(gates[1]) * carry[1] + yoke::sigmoid(gates[0]) * yoke::tanh(gates[2]);
+      const Tensor output = yoke::sigmoid(gates[3]) * yoke::tanh(cell);
+      return Scan{{output, cell}, {output}};
+    };
+    const Tensor zero = zeros(x.type(), {x.dims()[0], hidden_});
+    return permute(scan(step, {zero, zero}, {permute(x, {1, 0, 2})}).ys[0], {1, 0, 2});
+  }
+
+  std::vector<Parameter> parameters() const override { return {input_, state_, bias_}; }
+
+ private:
+  static Initializer initializer(std::uint64_t hidden) {
+    const double bound = 1 / std::sqrt(static_cast<double>(hidden));
+    return Initializer::uniform(-bound, bound);
+  }
+
+  std::uint64_t hidden_;
+  Parameter input_;
+  Parameter state_;
+  Parameter bias_;
 };
 
 // A layer without parameters.
@@ -154,6 +199,10 @@ Module linear(std::uint64_t out, const LinearOptions& options) {
 
 Module embedding(std::uint64_t count, std::uint64_t dim, const EmbeddingOptions& options) {
   return Module(std::make_shared<Embedding>(count, dim, options));
+}
+
+Module lstm(std::uint64_t hidden, const LstmOptions& options) {
+  return Module(std::make_shared<Lstm>(hidden, options));
 }
 
 Module relu() {

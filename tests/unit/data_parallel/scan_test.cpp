@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/data_parallel/scan_test.cpp: recurrent networks, written with scan, train on a backend as on the
+// tests/unit/data_parallel/scan_test.cpp: a recurrent layer, which is a scan, trains on a backend as on the
 // reference executor.
 #include <gtest/gtest.h>
 
@@ -13,30 +13,6 @@ namespace {
 
 constexpr std::uint64_t kRows = 8;
 constexpr std::uint64_t kRounds = 12;
-constexpr std::uint64_t kSize = 5;
-
-// The logits of an LSTM's last state. x: [rows, rounds, 3].
-struct Recurrent {
-  Parameter input{"input", {4, kSize, 3}, Initializer::normal(0, 0.5)};
-  Parameter state{"state", {4, kSize, kSize}, Initializer::normal(0, 0.4)};
-  Parameter bias{"bias", {4, kSize}, Initializer::zeros()};
-  Parameter head{"head", {2, kSize}, Initializer::normal(0, 0.5)};
-
-  Tensor operator()(const Tensor& x) const {
-    const Tensor zero = zeros(Type::kF32, {x.dims()[0], kSize});
-    const Scan steps = scan(
-        [&](const std::vector<Tensor>& carry, const std::vector<Tensor>& now) {
-          const Tensor z = einsum("bj,gij->bgi", now[0], input.tensor()) +
-                           einsum("bk,gik->bgi", carry[0], state.tensor()) + bias.tensor();
-          const std::vector<Tensor> gates = split(z, 4, 1);
-          const auto gate = [&](std::size_t g) { return squeeze(gates[g], 1); };
-          const Tensor c = sigmoid(gate(1)) * carry[1] + sigmoid(gate(0)) * tanh(gate(2));
-          return Scan{{sigmoid(gate(3)) * tanh(c), c}, {}};
-        },
-        {zero, zero}, {permute(x, {1, 0, 2})});
-    return einsum("bi,oi->bo", steps.carry[0], head.tensor());
-  }
-};
 
 struct Trained {
   std::vector<float> losses;
@@ -56,11 +32,15 @@ Trained trained_on(const std::string& backend, const std::vector<Option>& device
   for (std::size_t i = 0; i < kRows; ++i) {
     labels[i] = numbers[i * kRounds * 3] > 0 ? 1 : 0;
   }
-  const Recurrent network;
+  const nn::Module recurrent = nn::lstm(5, {.name = "lstm"});
+  const nn::Module head = nn::linear(2, {.name = "head"});
   Trained trained;
   data_parallel(
       options, tensor(numbers, {kRows, kRounds, 3}), tensor(labels, {kRows}),
-      [&](const Tensor& x, const Tensor& y) { return cross_entropy(network(x), y); },
+      [&](const Tensor& x, const Tensor& y) {
+        const Tensor last = slice(recurrent(x), 1, kRounds - 1, kRounds);
+        return cross_entropy(head(squeeze(last, 1)), y);
+      },
       [&](Trainer& trainer) {
         for (int i = 0; i < 20; ++i) {
           trainer.step();

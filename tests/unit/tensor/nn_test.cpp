@@ -5,7 +5,7 @@
 #include <cmath>
 #include <thread>
 
-#include "evaluate.h"
+#include "recurrent.h"
 
 namespace yoke {
 namespace {
@@ -53,6 +53,33 @@ TEST(NnTest, LinearReportsInputsOfAnotherSize) {
       "linear(5): the last axis of the input 'x' [50, 4] has size 4, but parameter '0.weight' [5, 3] "
       "expects 3");
   EXPECT_THROW((void)model(placeholder("x", Type::kU8, {50, 3})), Error);
+}
+
+TEST(NnTest, LstmHasTheGatesOfPyTorch) {
+  const nn::Module layer = nn::lstm(2, {.type = Type::kF64, .name = "cell"});
+  const testing::Lstm expected(3, 2, 2, 2, Type::kF64);  // compared with PyTorch in scan_test.cpp
+  const Tensor y = layer(permute(expected.x, {1, 0, 2}));
+  EXPECT_EQ(y.dims(), (Dims{2, 3, 2}));
+  EXPECT_EQ(names_of(layer), (std::vector<std::string>{"cell.weight_ih", "cell.weight_hh", "cell.bias"}));
+  testing::Leaves leaves;
+  const auto parameters = nn::parameters(layer);
+  const std::vector<Tensor> same = {expected.wx, expected.wh, expected.bias};
+  std::vector<double> numbers;
+  for (int i = 0; i < 16; ++i) {
+    numbers.push_back(std::sin(0.7 * i));
+  }
+  leaves.bind(expected.x, std::vector<double>(numbers.begin(), numbers.begin() + 12));
+  for (std::size_t i = 0; i < same.size(); ++i) {
+    numbers.resize(same[i].element_count());
+    leaves.bind(same[i], numbers).bind(parameters[i].tensor(), numbers);
+  }
+  const std::vector<double> got = values<double>(permute(y, {1, 0, 2}), leaves);
+  const std::vector<double> wanted = values<double>(expected.ys, leaves);
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    EXPECT_NEAR(got[i], wanted[i], 1e-15) << "element " << i;
+  }
+  const Error error = test::error_of([&] { layer(placeholder("x", Type::kF64, {50, 4})); });
+  EXPECT_STREQ(error.what(), "lstm(2): the input 'x' [50, 4] is f64; it must be f64 [batch, time, in]");
 }
 
 TEST(NnTest, ParameterNamesArePaths) {

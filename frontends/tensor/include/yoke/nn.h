@@ -85,6 +85,15 @@ struct EmbeddingOptions {
 // Looks up rows of a table: ids [...] -> [..., dim]. weight: [count, dim]. Ids out of range give zeros.
 Module embedding(std::uint64_t count, std::uint64_t dim, const EmbeddingOptions& options = {});
 
+struct LstmOptions {
+  Type type = Type::kF32;
+  std::string name = "";
+};
+// A recurrent layer, as torch.nn.LSTM with batch_first and one bias, from states of 0: [batch, time, in] ->
+// [batch, time, hidden]. weight_ih: [4 * hidden, in]; weight_hh: [4 * hidden, hidden]; bias: [4 * hidden];
+// each in the order input, forget, cell and output gate, from U(-b, b) with b = 1 / sqrt(hidden).
+Module lstm(std::uint64_t hidden, const LstmOptions& options = {});
+
 Module relu();
 Module tanh();
 Module sigmoid();
