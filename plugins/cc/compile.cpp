@@ -247,62 +247,69 @@ class Compiler {
     return found;
   }
 
+  // What the steps need in the workspace.
+  struct Needs {
+    std::vector<bool> stored;  // per tensor
+    std::uint64_t scratch = 0;
+    std::uint64_t parts = 0;
+    std::uint64_t carry = 0;
+  };
+
+  void add(TileKernel& kernel, Needs& needs) {
+    kernel.carry_offset = needs.carry;
+    kernel.results_offset = result_.results_byte_count;
+    needs.carry += carry_byte_count(kernel);
+    result_.results_byte_count += results_byte_count(kernel);
+    for (const Stream& stream : kernel.streams) {
+      needs.stored[stream.tensor] = true;
+    }
+    for (const Bounded& bounded : kernel.bounded) {
+      needs.stored[bounded.tensor] = true;
+    }
+    needs.scratch = std::max(needs.scratch, kernel.scratch_byte_count);
+    needs.parts = std::max(needs.parts, part_byte_count(kernel, options_.threads));
+  }
+
+  void add(const RegionStep& step, Needs& needs) {
+    const Program& tile = step.tile->program;
+    for (std::size_t i = 0; i < tile.tensors.size(); ++i) {
+      const std::uint32_t tensor = step.region.tensors[i];
+      needs.stored[tensor] = needs.stored[tensor] || tile.tensors[i].role != program::Role::kTemp;
+    }
+    needs.parts = std::max(needs.parts, step.tile->results_byte_count);
+    needs.scratch = std::max(
+        {needs.scratch, step.tile->workspace_byte_count, step.tail ? step.tail->workspace_byte_count : 0});
+  }
+
+  void add(const MatmulStep& matmul, Needs& needs) {
+    for (const Operand* operand : {&matmul.contraction.a, &matmul.contraction.b, &matmul.contraction.t}) {
+      needs.stored[operand->tensor] = true;
+    }
+    if (matmul.bias) {
+      needs.stored[matmul.bias->tensor] = true;
+    }
+    for (const LibraryPart& part : matmul.parts) {
+      needs.scratch = std::max(needs.scratch, part.dnnl->scratch_byte_count());
+    }
+    needs.scratch = std::max(needs.scratch, matmul.own ? matmul.own->scratch_byte_count() : 0);
+  }
+
   // Lays out the workspace: temporaries by liveness over the steps, then the scratch that all steps share.
   void place_memory() {
     const std::size_t tensors = program().tensors.size();
     std::vector<program::Lifetime> lives = lives_;
     std::vector<std::uint64_t> step_of(program().statements.size());
+    Needs needs;
+    needs.stored.resize(tensors);
     for (std::size_t i = 0; i < result_.steps.size(); ++i) {
       for (const std::uint32_t id : result_.steps[i].statements) {
         step_of[id] = i;
       }
-    }
-    std::vector<bool> stored(tensors);
-    std::uint64_t scratch = 0;
-    std::uint64_t parts = 0;
-    std::uint64_t carry = 0;
-    for (Step& step : result_.steps) {
-      if (auto* kernel = std::get_if<TileKernel>(&step.work)) {
-        kernel->carry_offset = carry;
-        kernel->results_offset = result_.results_byte_count;
-        carry += carry_byte_count(*kernel);
-        result_.results_byte_count += results_byte_count(*kernel);
-        for (const Stream& stream : kernel->streams) {
-          stored[stream.tensor] = true;
-        }
-        for (const Bounded& bounded : kernel->bounded) {
-          stored[bounded.tensor] = true;
-        }
-        scratch = std::max(scratch, kernel->scratch_byte_count);
-        parts = std::max(parts, part_byte_count(*kernel, options_.threads));
-        continue;
-      }
-      if (const auto* region = std::get_if<RegionStep>(&step.work)) {
-        const Program& tile = region->tile->program;
-        for (std::size_t i = 0; i < tile.tensors.size(); ++i) {
-          const std::uint32_t tensor = region->region.tensors[i];
-          stored[tensor] = stored[tensor] || tile.tensors[i].role != program::Role::kTemp;
-        }
-        parts = std::max(parts, region->tile->results_byte_count);
-        scratch = std::max({scratch, region->tile->workspace_byte_count,
-                            region->tail ? region->tail->workspace_byte_count : 0});
-        continue;
-      }
-      const auto& matmul = std::get<MatmulStep>(step.work);
-      for (const Operand* operand : {&matmul.contraction.a, &matmul.contraction.b, &matmul.contraction.t}) {
-        stored[operand->tensor] = true;
-      }
-      if (matmul.bias) {
-        stored[matmul.bias->tensor] = true;
-      }
-      for (const LibraryPart& part : matmul.parts) {
-        scratch = std::max(scratch, part.dnnl->scratch_byte_count());
-      }
-      scratch = std::max(scratch, matmul.own ? matmul.own->scratch_byte_count() : 0);
+      std::visit([&](auto& work) { add(work, needs); }, result_.steps[i].work);
     }
     for (std::size_t i = 0; i < tensors; ++i) {
       program::Lifetime& life = lives[i];
-      life = stored[i] && life.byte_count != 0
+      life = needs.stored[i] && life.byte_count != 0
                  ? program::Lifetime{life.byte_count, step_of[life.first], step_of[life.last]}
                  : program::Lifetime{};
     }
@@ -314,10 +321,10 @@ class Compiler {
       }
     }
     result_.scratch_offset = round_up(plan.byte_count);
-    result_.scratch_stride = round_up(scratch);
+    result_.scratch_stride = round_up(needs.scratch);
     result_.parts_offset =
         result_.scratch_offset + result_.scratch_stride * static_cast<std::uint64_t>(options_.threads);
-    result_.workspace_byte_count = result_.parts_offset + std::max(parts, carry);
+    result_.workspace_byte_count = result_.parts_offset + std::max(needs.parts, needs.carry);
   }
 
   CompileOptions options_;

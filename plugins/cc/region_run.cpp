@@ -39,10 +39,8 @@ bool is_sum_of_rows(const Program& program, const Statement& statement) {
 }
 
 // Collects statements and checks that a tile of rows needs nothing that other tiles write.
-class Collector {
+class RowUses {
  public:
-  explicit Collector(const Program& program) : program_(program) {}
-
   // Adds statements that each have the loop `loops[i]` over rows. Returns false, and changes nothing, if they do not
   // fit.
   bool add(std::span<const Statement> statements, std::span<const std::uint32_t> loops, bool is_sum) {
@@ -113,7 +111,6 @@ class Collector {
     return dims;
   }
 
-  const Program& program_;
   std::map<std::uint32_t, Use> uses_;
   bool has_region_ = false;
 };
@@ -132,7 +129,7 @@ std::uint32_t end_of_region(const Program& program, std::uint32_t first) {
 RegionRun find_run(const Program& program, std::uint32_t first) {
   const std::span<const Statement> statements = program.statements;
   RegionRun run;
-  Collector collector(program);
+  RowUses uses;
   std::uint64_t rows = 0;
   for (std::uint32_t next = first; next < statements.size() && run.loops.size() < kLongestRun;) {
     const Statement& statement = statements[next];
@@ -152,7 +149,7 @@ RegionRun find_run(const Program& program, std::uint32_t first) {
         const auto at = std::find_if(one.loops.begin(), one.loops.end(),
                                      [&](const program::Loop& loop) { return loop.name == name; });
         if (is_product(program, one)) {
-          return collector.has_region() ? run : RegionRun{};
+          return uses.has_region() ? run : RegionRun{};
         }
         loops.push_back(static_cast<std::uint32_t>(at - one.loops.begin()));
       }
@@ -160,8 +157,7 @@ RegionRun find_run(const Program& program, std::uint32_t first) {
       break;
     }
     const std::uint64_t extent = statement.loops[loops[0]].extent;
-    if ((rows != 0 && extent != rows) ||
-        !collector.add(statements.subspan(next, last - next), loops, is_sum)) {
+    if ((rows != 0 && extent != rows) || !uses.add(statements.subspan(next, last - next), loops, is_sum)) {
       break;
     }
     rows = extent;
@@ -169,7 +165,7 @@ RegionRun find_run(const Program& program, std::uint32_t first) {
     run.carried.insert(run.carried.end(), loops.size(), is_sum);
     next = last;
   }
-  return collector.has_region() ? run : RegionRun{};
+  return uses.has_region() ? run : RegionRun{};
 }
 
 }  // namespace yoke::cc

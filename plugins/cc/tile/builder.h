@@ -82,6 +82,7 @@ class KernelBuilder {
 
   void elementwise();
   void reduction();
+  Reduction& begin_reduction(Value value);
   void finish();
   void allocate();
   std::vector<std::size_t> last_uses(const std::vector<const Instr*>& order) const;

@@ -123,29 +123,26 @@ std::int64_t rows_per_part(std::int64_t rows) {
   return std::max(kPartRows, (rows + kMostParts * kFoldRows - 1) / (kMostParts * kFoldRows) * kFoldRows);
 }
 
-void KernelBuilder::reduction() {
+// Decides how a reduction of `value` runs.
+Reduction& KernelBuilder::begin_reduction(Value value) {
   const program::Statement& statement = *statement_;
-  const Schedule& schedule = kernel_.schedule;
-  const bool rows = schedule.rows_reduced();
-  const bool columns = schedule.columns_reduced();
-  segment_ = &kernel_.body;
-  Value value = cast(expression(statement.value), statement.value.type, statement.accumulator_type());
-  value = expand(value, present_);
-
-  Reduction& reduce = kernel_.reduction.emplace();
-  const ReduceOp op = reduce_op(*statement.reduce);
-  const bool float_sum = op == ReduceOp::kSum && (value.reg == Reg::kF32 || value.reg == Reg::kF64);
-  std::int64_t terms = 1;
-  std::int64_t tiles = 1;
   const program::Statement& original = original_.program == nullptr
                                            ? statement
                                            : original_.program->statements[original_.first + statements_[0]];
+  const Schedule& schedule = kernel_.schedule;
+  const bool columns = schedule.columns_reduced();
+  const ReduceOp op = reduce_op(*statement.reduce);
+  const bool is_float = value.reg == Reg::kF32 || value.reg == Reg::kF64;
+  const bool float_sum = op == ReduceOp::kSum && is_float;
+  std::int64_t terms = 1;
+  std::int64_t tiles = 1;
   for (const std::uint32_t loop : original.reduce_loops) {
     terms *= static_cast<std::int64_t>(original.loops[loop].extent);
   }
   for (const TileLoop& loop : schedule.loops) {
     tiles *= loop.reduce ? (loop.extent + loop.chunk - 1) / loop.chunk : 1;
   }
+  Reduction& reduce = kernel_.reduction.emplace();
   reduce.by_columns = columns;
   reduce.fn = table_.reduce(op, value.reg, columns);
   reduce.type = value.reg;
@@ -156,14 +153,21 @@ void KernelBuilder::reduction() {
   reduce.result_type = reduce.folds ? Reg::kF64 : reduce.acc_type;
   reduce.combine = table_.reduce(op, reduce.result_type, false);
   reduce.units = columns ? tiles : terms;
-  reduce.part_units = columns ? std::max(kPartTiles, (reduce.units + kMostParts - 1) / kMostParts)
-                              : rows_per_part(reduce.units);
+  reduce.part_units =
+      columns ? std::max(kPartTiles, (tiles + kMostParts - 1) / kMostParts) : rows_per_part(terms);
   reduce.part_count = (reduce.units + reduce.part_units - 1) / reduce.part_units;
-  reduce.by_parts = reduce.part_count > 1 && (op == ReduceOp::kSum || op == ReduceOp::kProd) &&
-                    (value.reg == Reg::kF32 || value.reg == Reg::kF64);
-  reduce.value_mask = present_;
-  reduce.mask = rows || columns ? target_mask_ : present_;
+  reduce.by_parts = reduce.part_count > 1 && is_float && (float_sum || op == ReduceOp::kProd);
+  reduce.mask = schedule.rows_reduced() || columns ? target_mask_ : present_;
   reduce.value = value.id;
+  return reduce;
+}
+
+void KernelBuilder::reduction() {
+  const program::Statement& statement = *statement_;
+  segment_ = &kernel_.body;
+  Value value = cast(expression(statement.value), statement.value.type, statement.accumulator_type());
+  value = expand(value, present_);
+  Reduction& reduce = begin_reduction(value);
   // Accumulators keep their values from tile to tile.
   Value result = fresh(reduce.acc_type, reduce.mask, true);
   reduce.acc = result.id;

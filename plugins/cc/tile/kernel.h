@@ -144,10 +144,9 @@ struct Reduction {
   std::uint64_t neutral = 0;  // bytes of one accumulator
   bool by_columns = false;
   bool arg = false;
-  bool folds = false;           // rows of floats are summed in blocks, and the blocks in f64
-  std::uint8_t value_mask = 0;  // of the values
-  std::uint8_t mask = 0;        // of the accumulators
-  std::uint16_t value = 0;      // slots
+  bool folds = false;       // rows of floats are summed in blocks, and the blocks in f64
+  std::uint8_t mask = 0;    // of the accumulators
+  std::uint16_t value = 0;  // slots
   std::uint16_t acc = 0;
   std::uint16_t total = 0;  // of blocks, if it folds
   std::uint16_t whole = 0;  // of parts, if it runs by parts
