@@ -78,7 +78,6 @@ class Matcher {
   bool loops();
   bool kind();
   bool geometry();
-  bool window_of(const Slide& slide);
   bool inverse_window(const Slide& slide, Window& window);
   bool direct_window(const Slide& slide, Window& window);
   void trivial_windows(std::vector<Axis>& axes);
@@ -258,8 +257,10 @@ void Matcher::trivial_windows(std::vector<Axis>& axes) {
 }
 
 bool Matcher::geometry() {
+  const bool input = result_.kind == Kind::kInputGradient;
   for (const Slide& slide : slides_) {
-    if (!window_of(slide)) {
+    Window& window = result_.windows.emplace_back();
+    if (!(input ? inverse_window(slide, window) : direct_window(slide, window))) {
       return false;
     }
   }
@@ -271,26 +272,9 @@ bool Matcher::geometry() {
   }
   const auto [a, b, t] = roles_of(result_.kind);
   result_.group = channels_of(group_, a, b, t);
-  const Channels summed = channels_of(summed_, a, b, t);
-  const Channels only_a = channels_of(only_a_, a, b, t);
-  const Channels only_b = channels_of(only_b_, a, b, t);
-  switch (result_.kind) {
-    case Kind::kForward:
-      result_.batch = only_a;
-      result_.in = summed;
-      result_.out = only_b;
-      break;
-    case Kind::kInputGradient:
-      result_.batch = only_a;
-      result_.out = summed;
-      result_.in = only_b;
-      break;
-    case Kind::kWeightGradient:
-      result_.batch = summed;
-      result_.in = only_a;
-      result_.out = only_b;
-      break;
-  }
+  result_.batch = channels_of(weights ? summed_ : only_a_, a, b, t);
+  (input ? result_.out : result_.in) = channels_of(single, a, b, t);
+  (input ? result_.in : result_.out) = channels_of(only_b_, a, b, t);
   const auto ascends = [](const auto& one) { return one.x >= 0 && one.w >= 0 && one.y >= 0; };
   return ascends(result_.batch) && ascends(result_.group) && ascends(result_.in) && ascends(result_.out) &&
          std::all_of(result_.windows.begin(), result_.windows.end(), ascends);
@@ -298,14 +282,6 @@ bool Matcher::geometry() {
 
 bool has_symbols(const Form& form) {
   return std::any_of(form.symbols.begin(), form.symbols.end(), [](std::int64_t c) { return c != 0; });
-}
-
-bool Matcher::window_of(const Slide& slide) {
-  Window window;
-  const bool fits =
-      result_.kind == Kind::kInputGradient ? inverse_window(slide, window) : direct_window(slide, window);
-  result_.windows.push_back(window);
-  return fits;
 }
 
 // dy at (i + before - dilation * k) / stride, for dx at i.

@@ -49,10 +49,10 @@ std::vector<LibraryPart> parts_of(std::int64_t& extent, std::int64_t unit, std::
 
 std::vector<LibraryPart> divide(const LibraryOptions& options, Contraction c, bool with_bias,
                                 std::string& why_not) {
-  Axis* longest = nullptr;
+  Axis* longest = c.m.empty() ? &c.n.front() : &c.m.front();
   for (std::vector<Axis>* axes : {&c.batch, &c.m, &c.n}) {
     for (Axis& axis : *axes) {
-      longest = longest == nullptr || axis.extent > longest->extent ? &axis : longest;
+      longest = axis.extent > longest->extent ? &axis : longest;
     }
   }
   const auto threads = c.multiplications() >= kParallelProduct ? std::int64_t{options.threads} : 1;
