@@ -42,7 +42,8 @@ class Compiler {
       const std::size_t first_step = result_.steps.size();
       for (auto next = static_cast<std::uint32_t>(block.first); next < block.last;) {
         std::uint32_t taken = region(next);
-        taken = taken != 0 ? taken : matrix_product(next);
+        // A sum that is carried from tile to tile is no product of its own in a tile.
+        taken = taken != 0 || is_carried(next) ? taken : matrix_product(next);
         next += taken != 0 ? taken : tile_group(next);
       }
       for (std::size_t i = first_step; i < result_.steps.size(); ++i) {
@@ -57,6 +58,10 @@ class Compiler {
 
  private:
   const Program& program() const { return result_.program; }
+
+  bool is_carried(std::uint32_t id) const {
+    return options_.original.carried != nullptr && (*options_.original.carried)[id];
+  }
 
   // Statements are compiled together only if they are in the same hint. A tile is one as a whole.
   std::uint32_t last_of_hint(std::uint32_t id) const {
@@ -215,7 +220,7 @@ class Compiler {
       kept[tensor] = uses_->is_needed_after(tensor, group.back());
     }
     TileKernel kernel = build_tile_kernel(program(), group, kept, *options_.table, options_.original);
-    kernel.carried = options_.original.carried != nullptr && (*options_.original.carried)[first];
+    kernel.carried = is_carried(first);
     const bool after_matmul = !result_.steps.empty() && reads_result_of_last(group);
     for (const std::uint32_t id : group) {
       const Statement& statement = program().statements[id];

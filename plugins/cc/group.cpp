@@ -14,6 +14,9 @@ using program::Statement;
 
 namespace {
 
+// A kernel has at most 2^15 registers, and finding common values takes time.
+constexpr std::size_t kLargestGroup = 64;
+
 bool is_elementwise(const Program& program, const Statement& statement) {
   return !statement.reduce && !has_element_index(statement.target) &&
          is_injective(linear_form(program, statement, statement.target), statement.loops);
@@ -60,7 +63,8 @@ bool joins(const Program& program, const std::vector<std::uint32_t>& group, cons
 std::vector<std::uint32_t> group_from(const Program& program, std::uint32_t first, std::uint32_t last) {
   std::vector<std::uint32_t> group = {first};
   if (is_elementwise(program, program.statements[first])) {
-    for (std::uint32_t next = first + 1; next < last && joins(program, group, program.statements[next]);
+    for (std::uint32_t next = first + 1;
+         next < last && group.size() < kLargestGroup && joins(program, group, program.statements[next]);
          ++next) {
       group.push_back(next);
     }

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <system_error>
+#include <exception>
 #include <utility>
 
 // Compilers without OpenMP link GNU OpenMP by name.
@@ -57,17 +57,29 @@ Pool& Pool::mine() {
 }
 
 Pool::~Pool() {
+  forget_helpers_of_parent();
   stops_ = true;
   ++news_;
   news_.notify_all();
-  const bool is_fork = ::getpid() != process_;  // which has no helpers
   for (std::thread& helper : helpers_) {
-    is_fork ? helper.detach() : helper.join();
+    helper.join();
+  }
+}
+
+// A forked process has a copy of this object, but not its helpers.
+void Pool::forget_helpers_of_parent() {
+  if (::getpid() != process_) {
+    for (std::thread& helper : helpers_) {
+      helper.detach();
+    }
+    helpers_.clear();
+    sleepers_ = 0;
+    process_ = ::getpid();
   }
 }
 
 void Pool::start_helpers(std::size_t count) {
-  process_ = ::getpid();
+  forget_helpers_of_parent();
   // Helpers leave the application's signals to its own threads.
   sigset_t all;
   sigset_t before;
@@ -77,8 +89,8 @@ void Pool::start_helpers(std::size_t count) {
     while (helpers_.size() < count) {
       helpers_.emplace_back([this] { help(); });
     }
-  } catch (const std::system_error&) {
-    // The threads that exist do the work.
+  } catch (const std::exception&) {
+    // No thread or memory: the threads that exist do the work.
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
@@ -136,8 +148,11 @@ bool Pool::run_piece() {
 
 void Pool::help() {
   omp_set_num_threads(1);
-  while (!stops_.load()) {
+  for (;;) {
     const int news = news_.load();
+    if (stops_.load()) {  // set before the news that wakes this thread
+      return;
+    }
     while (run_piece()) {
     }
     if (spin([&] { return news_.load(std::memory_order_relaxed) != news; })) {

@@ -41,6 +41,7 @@ class Pool {
  private:
   using Call = void (*)(const void*, int);
   void run(int count, Call call, const void* work);
+  void forget_helpers_of_parent();
   void start_helpers(std::size_t count);
   void help();
   bool run_piece();

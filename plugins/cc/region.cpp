@@ -72,6 +72,7 @@ class Cutter {
   std::span<const Statement> statements() const {
     return std::span(program_.statements).subspan(first_, places_.size());
   }
+  bool is_local(std::uint32_t tensor) const;
   bool is_carried(std::size_t statement) const { return carried_ != nullptr && (*carried_)[statement]; }
 
   std::size_t place_of(const Statement& statement, std::uint32_t loop) const {
@@ -234,6 +235,24 @@ std::optional<Cut> Cutter::choose(const RegionOptions& options) const {
   return std::nullopt;
 }
 
+// Whether only the statements use the tensor's values, each within a tile. In a repeat block the next round must
+// not read them, so the first use has to be a write of the whole tensor.
+bool Cutter::is_local(std::uint32_t tensor) const {
+  const program::Lifetime& life = lives_[tensor];
+  if (life.byte_count == 0 || life.first < first_ || life.last >= first_ + places_.size()) {
+    return false;
+  }
+  for (const Statement& statement : statements()) {
+    bool reads = false;
+    visit_read_tensors(statement.value, [&](std::uint32_t one) { reads = reads || one == tensor; });
+    visit_index_tensors(statement.target, [&](std::uint32_t one) { reads = reads || one == tensor; });
+    if (reads || statement.target.tensor == tensor) {
+      return statement.repeat < 0 || (!reads && overwrites_target(program_, statement));
+    }
+  }
+  return false;
+}
+
 Program Cutter::tile(const Cut& cut, std::int64_t low, std::int64_t high,
                      std::vector<std::uint32_t>& tensors) const {
   Program result;
@@ -250,10 +269,7 @@ Program Cutter::tile(const Cut& cut, std::int64_t low, std::int64_t high,
     if (numbers.emplace(tensor, static_cast<std::uint32_t>(tensors.size())).second) {
       tensors.push_back(tensor);
       result.tensors.push_back(program_.tensors[tensor]);
-      const bool is_local = lives_[tensor].byte_count != 0 && lives_[tensor].first >= first_ &&
-                            lives_[tensor].last < first_ + places_.size();
-      program::Tensor& copy = result.tensors.back();
-      copy.role = is_local ? program::Role::kTemp : program::Role::kInOut;
+      result.tensors.back().role = is_local(tensor) ? program::Role::kTemp : program::Role::kInOut;
     }
   };
   std::map<std::uint32_t, std::vector<std::size_t>>

@@ -75,14 +75,16 @@ TEST(PoolTest, SharesAllOfTheWorkAmongTheThreads) {
   }
 }
 
-// A forked child has no helpers, and must not wait for them when it exits.
-TEST(PoolTest, ForkedChildExits) {
+// A forked child has no helpers at first, and must not wait for its parent's when it exits.
+TEST(PoolTest, ForkedChildRunsJobsAndExits) {
   Pool::mine().run(3, [](int) {});
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
+    std::atomic<int> runs = 0;
+    Pool::mine().run(5, [&](int) { ++runs; });
     Pool::mine().~Pool();
-    ::_exit(0);
+    ::_exit(runs == 5 ? 0 : 1);
   }
   int status = 0;
   for (int wait = 0; wait < 2000 && ::waitpid(child, &status, WNOHANG) == 0; ++wait) {

@@ -281,6 +281,50 @@ TEST(RegionTest, ATemporaryThatCarriesValuesBetweenRoundsKeepsItsSize) {
                    {}, kSmallTiles);
 }
 
+TEST(RegionTest, ATemporaryThatIsReadInALaterRoundBeforeItsFirstWriteKeepsItsSize) {
+  for (const int threads : {1, 2}) {
+    expect_same_bits(case_of(text_of(R"(
+  arg x : f32[6, 512, 16] in
+  arg y : f32[6, 512] out
+  temp h : f32[6, 512, 16]
+  repeat t in 0..6 {
+    @fused[n] {
+      h[t, n, c] = (h[t - 1, n, c] else 0) + x[t, n, c]
+      y[t, n] = sum[c] h[t, n, c]
+    }
+  }
+)")),
+                     {}, 5000, threads);
+  }
+}
+
+TEST(RegionTest, CarriedSumsAreNoProductsOfTheirOwn) {
+  const std::string text = text_of(R"(
+  arg x : f32[40, 40] in
+  arg w : f32[50] in
+  arg y : f32[40, 40] out
+  arg dw : f32[40, 50] out
+  temp m : f32[40]
+  @fused[n] {
+    m[n] = max[c] x[n, c]
+    y[n, c] = x[n, c] - m[n]
+  }
+  dw[k, c] = sum[n:40] (x[n, k - 1] * w[c] else 0)
+)");
+  expect_same_bits(case_of(text), {}, kSmallTiles);
+  expect_same_bits(case_of(text), {}, kSmallTiles, 2);
+}
+
+TEST(RegionTest, LongGroupsAreCutIntoKernels) {
+  std::string body = "  arg x : f32[64] in\n  arg y : f32[64] inout\n  @long {\n";
+  for (int i = 0; i < 300; ++i) {
+    body += "    y[i] = y[i] * 0.5 + sin(x[i] + " + std::to_string(i) + ")\n";
+  }
+  const auto compiled = compile(read(text_of(body + "  }\n")), 1);
+  EXPECT_GE(compiled->steps.size(), 300U / 64);
+  EXPECT_LT(compiled->steps.size(), 300U / 16);
+}
+
 TEST(RegionTest, ValuesOfCutLoopsAreThoseOfTheWholeRegion) {
   expect_same_bits(case_of(text_of(R"(
   arg x : f32[9, 11, 6] in
