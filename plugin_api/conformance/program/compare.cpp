@@ -40,7 +40,7 @@ std::string allowed_text(Type type, const Bound& bound) {
 std::string indices_text(const Tensor& tensor, std::uint64_t element) {
   std::string text = "]";
   for (std::size_t i = tensor.dims.size(); i-- > 0;) {
-    text = (i == 0 ? "" : ", ") + std::to_string(element % tensor.dims[i]) + text;
+    text.insert(0, (i == 0 ? "" : ", ") + std::to_string(element % tensor.dims[i]));
     element /= tensor.dims[i];
   }
   return "[" + text;

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <yoke/program/text.h>
 
+#include "../../support/rounds.h"
 #include "edit.h"
 #include "evaluate.h"
 #include "generator.h"
@@ -32,7 +33,7 @@ void change_ops(Program& program, Op from, Op to) {
   }
 }
 
-constexpr int kPrograms = 20;
+constexpr int kPrograms = static_cast<int>(test::rounds(20));
 // The initial data change with the sizes, so a few wrong elements are only visible in larger tensors.
 constexpr int kFewLarger = 4;
 constexpr std::uint64_t kLarger = 64;
