@@ -169,7 +169,7 @@ class Gathering {
 
 }  // namespace
 
-Places gathered(const Graph& graph, const Summaries& summaries, Places order) {
+Places gathered(const Graph& graph, const Summaries& summaries, const Places& order) {
   Gathering before(graph, summaries, order);
   before.run(0);
   Gathering after(graph, summaries, order);

@@ -101,6 +101,6 @@ std::vector<Span> best_regions(const Graph& graph, const Summaries& summaries);
 
 // The order with statements moved up to regions that they fit, if regions then save more and the peak of temporaries
 // is not higher. No product moves, and arguments become final after as many products as before.
-Places gathered(const Graph& graph, const Summaries& summaries, Places order);
+Places gathered(const Graph& graph, const Summaries& summaries, const Places& order);
 
 }  // namespace yoke::passes

@@ -161,7 +161,7 @@ bool order(Graph& graph, bool gathers) {
   for (const Prefer prefer : kPreferences) {
     Places order = scheduler.run(prefer);
     if (summaries) {
-      order = gathered(graph, *summaries, std::move(order));
+      order = gathered(graph, *summaries, order);
     }
     const Score score = score_of(graph, order);
     if (best.empty() || score < best_score) {
