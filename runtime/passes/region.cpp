@@ -38,6 +38,11 @@ bool mentions_reduced_loop(const Statement& statement, const Access& access) {
   return found;
 }
 
+bool has_no_loop(const Index& index) {
+  return !index.element_of && std::all_of(index.affine.terms.begin(), index.affine.terms.end(),
+                                          [](const Affine::Term& term) { return term.is_symbol; });
+}
+
 // The rows of a product: the leading loops of the target that index the same operand by themselves, but not the
 // last dimension of the target. A backend computes a range of rows by one library call.
 void keep_rows(const Statement& statement, Summary& summary) {
@@ -48,8 +53,12 @@ void keep_rows(const Statement& statement, Summary& summary) {
     }
     std::uint32_t count = 0;
     const Numbers& target = summary.uses[0].loops;
-    while (count + 1 < target.size() && target[count] != kNoLoop &&
-           std::count(operand.loops.begin(), operand.loops.end(), target[count]) == 1) {
+    const auto is_row = [&](std::uint32_t dim) {
+      return target[dim] == kNoLoop
+                 ? has_no_loop(statement.target.indices[dim])
+                 : std::count(operand.loops.begin(), operand.loops.end(), target[dim]) == 1;
+    };
+    while (count + 1 < target.size() && is_row(count)) {
       ++count;
     }
     rows = std::max(rows, count);

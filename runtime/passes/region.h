@@ -56,7 +56,7 @@ class Region {
   // The bytes that need not go through memory.
   std::uint64_t saved_bytes() const;
   // Where a region does not name every loop, values stay in a cache and not in registers.
-  std::uint64_t worth() const { return saved_bytes() * (names_all_loops_ ? 16 : 15); }
+  std::uint64_t worth() const { return saved_bytes() * (names_all_loops_ ? 64 : 63); }
 
  private:
   // A tensor that the region uses. Per named loop: the dimensions that it indexes by itself in every use, as bits.

@@ -155,11 +155,22 @@ TEST(Regions, StatementsMoveUpToThem) {
                "m[n] = max[k] x[n, k]; l[] = sum[i] m[i]; y[n, k] = x[n, k] - m[n] * l[]");
 }
 
+TEST(Regions, ProductsInRepeatBlocksNameTheirRows) {
+  const std::string arguments = "arg x : f32[4, 8] in; arg w : f32[8, 8] in; arg h : f32[6, 4, 8] out";
+  expect_turns(form_regions, arguments + "; temp u : f32[6, 4, 8]",
+               "h[0, n, i] = x[n, i]; repeat t in 0..5 {u[t, n, i] = sum[k] h[t, n, k] * w[k, i]; "
+               "h[t + 1, n, i] = tanh(u[t, n, i]); }",
+               "h[0, n, i] = x[n, i]; repeat t in 0..5 {@fused[n] {u[t, n, i] = sum[k] h[t, n, k] * w[k, i]; "
+               "h[t + 1, n, i] = tanh(u[t, n, i]); }; }");
+}
+
 TEST(Regions, StatementsDoNotMoveIfThatTakesMoreMemory) {
   // u fits the region of m, but would need memory at the same time as t.
   const std::string text =
-      "arg x : f32[8, 8] in; arg l : f32[] out; arg z : f32[8] out; temp m : f32[8]; temp t : f32[8, 8]; "
-      "temp u : f32[8, 8]; m[n] = max[k] x[n, k]; t[i, j] = sum[k] x[i, k] * x[j, k]; l[] = max[i, j] t[i, "
+      "arg x : f32[8, 8] in; arg l : f32[] out; arg z : f32[8] out; temp m : f32[8]; temp t : "
+      "f32[8, 8]; "
+      "temp u : f32[8, 8]; m[n] = max[k] x[n, k]; t[i, j] = sum[k] x[i, k] * x[j, k]; l[] = max[i, j] "
+      "t[i, "
       "j]; "
       "u[n, k] = exp(x[n, k] - m[n]); z[k] = sum[n] u[n, k] * u[k, n]";
   const program::Program program = optimized(program_of(program_text(text)));
