@@ -17,7 +17,7 @@ std::string size_text(const program::Program& program) {
          std::to_string(program::plan_memory(program::lifetimes(program)).byte_count) + " bytes";
 }
 
-// "@fused[n]"
+// For example "@fused[n]".
 std::string hint_text(const program::Hint& hint) {
   std::string loops;
   for (const std::string& loop : hint.loops) {
@@ -53,8 +53,8 @@ void explain_program(const program::Program& program) {
     std::cout << (open >= 0 ? "    " : "  ") << i + 1 << ": " << program::print(after.program, statement)
               << "  # line " << statement.at.line << '\n';
   }
-  std::cout << after.report.regions << " regions of " << after.report.grouped
-            << " statements: " << after.report.saved_bytes << " bytes need not go through memory\n";
+  std::cout << "regions: " << after.report.regions << ", with " << after.report.grouped
+            << " statements; bytes that need not go through memory: " << after.report.saved_bytes << '\n';
   const std::vector<std::uint32_t> arguments = after.program.arguments();
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (after.final_after[i] != 0) {

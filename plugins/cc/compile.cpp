@@ -42,7 +42,7 @@ class Compiler {
       const std::size_t first_step = result_.steps.size();
       for (auto next = static_cast<std::uint32_t>(block.first); next < block.last;) {
         std::uint32_t taken = region(next);
-        // A sum that is carried from tile to tile is no product of its own in a tile.
+        // A sum that is carried from tile to tile must not become a product within a tile.
         taken = taken != 0 || is_carried(next) ? taken : matrix_product(next);
         next += taken != 0 ? taken : tile_group(next);
       }
@@ -63,7 +63,8 @@ class Compiler {
     return options_.original.carried != nullptr && (*options_.original.carried)[id];
   }
 
-  // Statements are compiled together only if they are in the same hint. A tile is one as a whole.
+  // Statements are compiled together only if they are in the same hint. The program of a tile counts as one
+  // hint.
   std::uint32_t last_of_hint(std::uint32_t id) const {
     if (options_.original.program != nullptr) {
       return static_cast<std::uint32_t>(program().statements.size());
@@ -92,7 +93,7 @@ class Compiler {
     if (count > region_count) {
       cut = cut_run(program(), first, run, lives_, options);
     }
-    // A group that is one kernel keeps intermediate values in registers.
+    // If the whole group is one kernel, intermediate values stay in registers, which is better than tiles.
     if (!cut && starts && group_from(program(), first, first + region_count).size() < region_count) {
       count = region_count;
       run.carried.assign(count, false);
@@ -252,7 +253,7 @@ class Compiler {
     return found;
   }
 
-  // What the steps need in the workspace.
+  // The memory that the steps need in the workspace.
   struct Needs {
     std::vector<bool> stored;  // per tensor
     std::uint64_t scratch = 0;

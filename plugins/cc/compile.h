@@ -23,7 +23,7 @@ namespace yoke::cc {
 
 // A product or a convolution.
 struct MatmulStep {
-  Contraction contraction;         // of a convolution only the operands
+  Contraction contraction;         // for a convolution, only the operands are set
   std::vector<LibraryPart> parts;  // empty if `own` computes the product
   std::unique_ptr<const Gemm> own;
   std::optional<Operand> bias;
@@ -33,7 +33,7 @@ struct CompiledProgram;
 
 // A region runs tile by tile; every thread has its own tiles and temporaries.
 struct RegionStep {
-  Region region;  // its programs are moved to `tile` and `tail`
+  Region region;  // without its programs, which are compiled into `tile` and `tail`
   std::vector<bool> carried;
   std::shared_ptr<const CompiledProgram> tile;
   std::shared_ptr<const CompiledProgram> tail;  // null if all tiles have the same size
@@ -56,8 +56,8 @@ struct CompileOptions {
   const DnnlEngine* engine = nullptr;
   const KernelTable* table = nullptr;
   int threads = 1;                                    // per launch
-  std::int64_t tile_bytes = std::int64_t{256} << 10;  // what a tile of a region may touch; 0: no regions
-  Original original{};                                // of the tile of a region
+  std::int64_t tile_bytes = std::int64_t{256} << 10;  // bytes that a tile may touch; 0: no regions
+  Original original{};                                // set if the program is a tile of a region
 };
 
 struct CompiledProgram {
@@ -68,9 +68,9 @@ struct CompiledProgram {
   std::vector<std::uint64_t> temp_offset;
   std::uint64_t scratch_offset = 0;  // into the workspace; shared by the steps
   std::uint64_t scratch_stride = 0;  // per thread
-  std::uint64_t parts_offset = 0;    // of the results of parts of reductions
+  std::uint64_t parts_offset = 0;    // into the workspace: results of parts of reductions
   std::uint64_t workspace_byte_count = 0;
-  std::uint64_t results_byte_count = 0;  // of sums carried over the tiles of a region
+  std::uint64_t results_byte_count = 0;  // of the sums carried over the tiles of a region
   int threads = 1;
 
   static constexpr std::uint64_t kNotInMemory = ~std::uint64_t{0};

@@ -49,8 +49,8 @@ struct Contraction {
 std::optional<Contraction> recognize(const program::Program& program, const program::Statement& statement,
                                      std::string& why_not);
 
-// The tensor that a factor of a product reads, cast or not; its range is not checked. Returns nothing if the product
-// depends on more than the values in memory.
+// The tensor that a factor of a product reads, with or without a cast. Does not check that the indices are in
+// range. Returns nothing if the factor is not a read, or if its cast may change a value.
 std::optional<Operand> factor(const program::Program& program, const program::Statement& statement,
                               const program::Expr& expr);
 

@@ -25,18 +25,18 @@ namespace {
 
 using Kind = Convolution::Kind;
 
-// One dimension of `a` at (kept_step * kept + summed_step * summed + constant) / divisor, for a loop of the target
-// and a summed one. A step is 0 if the dimension has no such loop.
+// One dimension of `a`, indexed by (kept_step * kept + summed_step * summed + rest) / divisor, where `kept`
+// is a loop of the target and `summed` is a reduced loop. A step is 0 if the index has no such loop.
 struct Slide {
-  std::int64_t kept = 1;  // extents
+  std::int64_t kept = 1;  // extents of the loops
   std::int64_t summed = 1;
   std::int64_t kept_step = 0;
   std::int64_t summed_step = 0;
   std::int64_t divisor = 1;
-  Form rest;  // constant and symbols of the dividend
+  Form rest;  // the constant and the symbols of the dividend
   bool may_be_outside = false;
   std::int64_t extent = 1;  // of the dimension
-  std::int64_t a = 0;  // strides of the dimension of `a`, the summed loop in `b`, and the other loop in `t`
+  std::int64_t a = 0;       // strides: of the dimension in `a`, of `summed` in `b`, of `kept` in `t`
   std::int64_t b = 0;
   std::int64_t t = 0;
 
@@ -145,7 +145,7 @@ bool Matcher::dimension(const program::Index& index, std::uint64_t extent, std::
   return true;
 }
 
-// Sorts the loops that are no windows.
+// Groups the loops that are not windows by the tensors that they index.
 bool Matcher::loops() {
   for (std::uint32_t i = 0; i < statement_.loops.size(); ++i) {
     const Axis axis{static_cast<std::int64_t>(statement_.loops[i].extent), result_.a.form.loops[i],
@@ -184,8 +184,9 @@ std::int64_t widest_step(const std::vector<Axis>& axes) {
   return widest;
 }
 
-// The forward pass and the gradient by the weights differ only in names: both sum over some channels and one loop of
-// each window. A batch is outside the channels in memory, and a kernel is smaller than an image.
+// The forward pass and the weight gradient have the same form: both sum over some channels and one loop of
+// each window. This tells them apart: in memory, the batch is the outer axis and the channels are inner ones;
+// a kernel is smaller than an image.
 bool Matcher::kind() {
   const bool inverse =
       std::any_of(slides_.begin(), slides_.end(), [](const Slide& s) { return s.is_inverse(); });
@@ -206,7 +207,7 @@ bool Matcher::kind() {
     forward = kept >= summed;
   }
   if (slides_.empty()) {
-    forward = false;  // a gradient by weights of extent 1, or nothing
+    forward = false;  // a weight gradient with kernels of extent 1, or not a convolution
   }
   result_.kind = forward ? Kind::kForward : Kind::kWeightGradient;
   return !slides_.empty() || summed_.size() > 1;
@@ -224,7 +225,7 @@ Channels channels_of(const std::vector<Axis>& axes, std::int64_t Channels::*a, s
   return channels;
 }
 
-// Which tensor of the convolution each operand is.
+// The strides in `Channels` of the tensor that each operand is.
 struct Roles {
   std::int64_t Channels::*a;
   std::int64_t Channels::*b;
@@ -284,7 +285,7 @@ bool has_symbols(const Form& form) {
   return std::any_of(form.symbols.begin(), form.symbols.end(), [](std::int64_t c) { return c != 0; });
 }
 
-// dy at (i + before - dilation * k) / stride, for dx at i.
+// dx at i uses dy at (i + before - dilation * k) / stride.
 bool Matcher::inverse_window(const Slide& slide, Window& window) {
   window.in = slide.kept;
   window.kernel = slide.summed;
@@ -311,7 +312,7 @@ bool Matcher::inverse_window(const Slide& slide, Window& window) {
   return (slide.kept_step == 1 || window.in == 1) && after > -window.stride;
 }
 
-// x at stride * o + dilation * k - before.
+// y at o uses x at stride * o + dilation * k - before.
 bool Matcher::direct_window(const Slide& slide, Window& window) {
   const bool forward = result_.kind == Kind::kForward;
   const std::int64_t kept_step = slide.kept_step == 0 ? 1 : slide.kept_step;
@@ -343,7 +344,7 @@ bool Matcher::direct_window(const Slide& slide, Window& window) {
   return window.in > 0;
 }
 
-// A factor that reads a tensor. Precondition: it is one for `factor`.
+// The read of a factor, without its cast. Precondition: factor() accepts the expression.
 const program::Access& access_of(const Expr& expr) {
   return expr.op == Op::kCast ? expr.args[0].access : expr.access;
 }
@@ -363,7 +364,7 @@ std::optional<Convolution> recognize_convolution(const Program& program, const S
     return no("not a sum of f32 products");
   }
   if (guarded && statement.value.literal.number != 0) {
-    return no("what is outside does not count as 0");
+    return no("the guard's else value is not 0");
   }
   if (has_element_index(statement.target)) {
     return no("the target is a scatter");
@@ -375,7 +376,7 @@ std::optional<Convolution> recognize_convolution(const Program& program, const S
   }
   for (const Expr& read : value.args) {
     if (access_of(read).otherwise && may_be_out_of_range(program, statement, access_of(read))) {
-      return no("a factor is padded by itself");
+      return no("a factor has its own else value");
     }
   }
   const char* reason = nullptr;

@@ -13,7 +13,7 @@
 
 namespace yoke::cc {
 
-// A dimension that is no window, and its strides in elements.
+// A dimension that is not a window, and its strides in elements.
 struct Channels {
   std::int64_t extent = 1;
   std::int64_t x = 0;
@@ -35,8 +35,8 @@ struct Window {
   std::int64_t y = 0;
 };
 
-// y[batch, group, out, o] = sum over in and k of x[batch, group, in, window at o and k] * w[group, out, in, k], or
-// one of its gradients. Terms with x in the padding are left out.
+// y[batch, group, out, o] = sum over in and k of x[batch, group, in, window at o and k] * w[group, out, in,
+// k], or one of its gradients. The sum leaves out terms whose x is in the padding.
 struct Convolution {
   enum class Kind : std::uint8_t { kForward, kInputGradient, kWeightGradient };
   Kind kind = Kind::kForward;

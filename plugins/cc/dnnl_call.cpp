@@ -66,7 +66,7 @@ struct DnnlCall::Bound::State {
   };
   dnnl::stream stream;
   std::vector<memory> memories;
-  std::array<std::vector<std::size_t>, 4> at;  // by place: the memories there
+  std::array<std::vector<std::size_t>, 4> at;  // by place: the indices of its memories
   std::vector<Stage> stages;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/dnnl_call.h: a statement that oneDNN computes. Only the sources dnnl_*.cpp use oneDNN (2.x descriptors).
+// plugins/cc/dnnl_call.h: a statement that oneDNN computes. Only the sources dnnl_*.cpp use oneDNN (2.x
+// descriptors).
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,9 @@ class DnnlEngine {
   void* handle_ = nullptr;
 };
 
-// Computes t from a, b and perhaps a bias, by one or several primitives. All routines linked from one code share it,
-// so the caller provides the scratchpad. Precondition: a OneOpenMpThread exists in each execution.
+// Computes t from a, b and perhaps a bias, with one or more primitives. All routines linked from one code
+// share it, so the caller provides the scratchpad. Precondition: a OneOpenMpThread exists during each
+// execution.
 class DnnlCall {
  public:
   struct Impl;  // dnnl_call_impl.h
@@ -31,7 +33,7 @@ class DnnlCall {
   DnnlCall& operator=(const DnnlCall&) = delete;
 
   std::uint64_t scratch_byte_count() const;
-  const std::string& description() const;  // "oneDNN matmul (brg:avx512_core)"
+  const std::string& description() const;  // for example "oneDNN matmul (brg:avx512_core)"
 
   // One routine's memory objects and arguments. A launch only sets their pointers and executes.
   class Bound {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/dnnl_call_impl.h: what a DnnlCall consists of, for the sources that make one.
+// plugins/cc/dnnl_call_impl.h: the contents of a DnnlCall, for the sources that create one.
 #pragma once
 
 #include <oneapi/dnnl/dnnl.hpp>
@@ -17,7 +17,7 @@ struct DnnlCall::Impl {
   struct Memory {
     dnnl::memory::desc desc;
     Place place = kScratch;
-    std::uint64_t offset = 0;  // kScratch
+    std::uint64_t offset = 0;  // into the scratchpad; kScratch only
   };
   struct Stage {
     dnnl::primitive primitive;                        // empty in a plan
@@ -32,14 +32,14 @@ struct DnnlCall::Impl {
 
   explicit Impl(const DnnlEngine& from) : engine(*static_cast<dnnl::engine*>(from.handle())) {}
   std::size_t add(const dnnl::memory::desc& desc, Place place);
-  // The same for memory in the scratchpad, which nothing else uses.
+  // Adds memory in the scratchpad that nothing else uses.
   std::size_t add_scratch(const dnnl::memory::desc& desc);
 };
 
 bool is_reference(const std::string& implementation);
-// bf16 and f16 for these types, otherwise f32.
+// oneDNN's bf16 or f16 for these types, f32 for any other type.
 dnnl::memory::data_type data_type(program::Type type);
-// Adds the new value to the old one, if the assignment is +=. The scratchpad is the caller's.
+// The new value is added to the old one if the assignment is +=. The caller provides the scratchpad.
 dnnl::primitive_attr attributes_of(program::Assign assign);
 
 }  // namespace yoke::cc

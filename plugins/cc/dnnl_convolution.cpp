@@ -19,12 +19,12 @@ namespace {
 using Kind = Convolution::Kind;
 using Impl = DnnlCall::Impl;
 
-// With at most this many input channels, oneDNN's fast gradients by the input mostly multiply padding.
+// With at most this many input channels, oneDNN's fast input gradients mostly multiply padding.
 constexpr std::int64_t kFewChannels = 8;
 
 enum class Layout : std::uint8_t { kAny, kChannelsLast, kPlain };
 
-// A dimension of extent 1 may have any stride; it gets that of a dense tensor.
+// A dimension of extent 1 may have any stride; it gets the stride of a dense tensor.
 memory::desc describe(const memory::dims& dims, memory::dims strides, memory::data_type type) {
   std::int64_t whole = 1;
   for (std::size_t i = dims.size(); i-- > 0;) {
@@ -41,7 +41,8 @@ struct Tensors {
   memory::desc y;
 };
 
-// oneDNN has one dimension for the channels of all groups. Returns nothing if it cannot have a single stride.
+// oneDNN has one dimension for the channels of all groups. Returns nothing if no single stride fits this
+// dimension.
 std::optional<Tensors> tensors_of(const Convolution& c, memory::data_type x, memory::data_type w,
                                   memory::data_type y) {
   const auto joined = [](std::int64_t group, std::int64_t groups, std::int64_t channel, std::int64_t channels,
@@ -90,7 +91,7 @@ memory::desc with_layout(const memory::desc& from, Layout layout, bool is_weight
   return {dims, type, kLast[dims.size() - 3]};
 }
 
-// A primitive, and the layouts that it wants.
+// A primitive, and the layouts that it requires.
 struct Choice {
   Tensors tensors;
   memory::desc scratchpad;
@@ -111,7 +112,7 @@ bool take(Choice& choice, const Desc& desc, bool plan_only) {
   return true;
 }
 
-// `type` is that of the operands; sums are f32.
+// `type` is the type of the operands; sums are f32.
 std::optional<Choice> choose(const Convolution& c, const dnnl::engine& engine, const Tensors& user,
                              Layout layout, memory::data_type type, bool plan_only) {
   constexpr auto kDirect = dnnl::algorithm::convolution_direct;
@@ -133,7 +134,7 @@ std::optional<Choice> choose(const Convolution& c, const dnnl::engine& engine, c
                                         dilations, before, after),
         attributes, engine);
   };
-  // The gradients need that of a forward pass. They use only its shape.
+  // oneDNN's gradients need the description of a forward pass. They use only its shape.
   const auto shape = [&] {
     const auto any = [&](const memory::desc& of) { return with_layout(of, Layout::kAny, true, f32); };
     return forward(any(user.x), any(user.w), any(user.y));
@@ -167,8 +168,8 @@ bool is_padded(const Convolution& c) {
                      [](const Window& window) { return window.before > 0 || window.after > 0; });
 }
 
-// The order in which layouts are tried. Blocked layouts are the fastest, even with the copies. Exceptions: tensors
-// that are channels-last already, kernels of one element, and few channels.
+// The layouts, in the order to try them. oneDNN's own layouts (kAny) are the fastest, even with the copies,
+// except for tensors that are channels-last already, kernels of one element, and few channels.
 std::vector<Layout> layouts_of(const Convolution& c) {
   const bool channels_last = (c.in.extent > 1 && c.in.x == 1) || (c.out.extent > 1 && c.out.y == 1);
   const bool one_tap =
@@ -190,8 +191,8 @@ std::optional<Choice> best_choice(const Convolution& c, const dnnl::engine& engi
     if (!choice) {
       continue;
     }
-    // Products of matrices that oneDNN copies from the images. Its sums include padding: 0 times infinity is NaN.
-    // Gradients by the input leave it out.
+    // oneDNN copies parts of the images to matrices and multiplies these. The sums include padding, and 0
+    // times infinity is NaN. Only its input gradients leave padding out.
     const bool by_copies = choice->implementation.find("gemm") != std::string::npos;
     if (!by_copies || (layout == Layout::kPlain && (!is_padded(c) || c.kind == Kind::kInputGradient))) {
       return choice;
@@ -200,13 +201,13 @@ std::optional<Choice> best_choice(const Convolution& c, const dnnl::engine& engi
   return std::nullopt;
 }
 
-// Makes the call from a choice and the copies to and from its layouts.
+// Builds the call from a choice and the copies to and from its layouts.
 class CallBuilder {
  public:
   CallBuilder(const DnnlEngine& engine, bool plan_only)
       : impl_(std::make_unique<Impl>(engine)), plan_only_(plan_only) {}
 
-  // Returns the memory of an operand in the layout that the primitive wants.
+  // Returns the memory of an operand in the layout that the primitive requires.
   std::size_t in(const memory::desc& user, const memory::desc& wanted, Impl::Place place) {
     const std::size_t from = impl_->add(user, place);
     if (user == wanted) {
@@ -307,12 +308,12 @@ std::shared_ptr<const DnnlCall> dnnl_convolution(const DnnlEngine& engine, const
                                         : c.kind == Kind::kInputGradient ? tensors_of(c, t, b, a)
                                                                          : tensors_of(c, a, t, b);
     if (!user) {
-      why_not = "the groups' channels do not follow each other in memory";
+      why_not = "the channels of all groups do not have a single stride";
       return nullptr;
     }
     const dnnl::engine& on = *static_cast<dnnl::engine*>(engine.handle());
     auto choice = a == b && c.a.type != Type::kF16 ? best_choice(c, on, *user, a, plan_only) : std::nullopt;
-    if (!choice) {  // f32 has every product of 16-bit floats
+    if (!choice) {  // f32 is exact for every product of two 16-bit floats
       choice = best_choice(c, on, *user, memory::data_type::f32, plan_only);
     }
     auto call = choice ? build(engine, c, *user, *choice, plan_only) : nullptr;

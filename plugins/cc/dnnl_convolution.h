@@ -10,8 +10,8 @@
 
 namespace yoke::cc {
 
-// As dnnl_matmul. The call copies its operands to the layouts that oneDNN prefers, and its result back, in the
-// scratchpad.
+// Has the contract of dnnl_matmul(). The call copies its operands to the layouts that oneDNN prefers, and its
+// result back; these copies are in the scratchpad.
 std::shared_ptr<const DnnlCall> dnnl_convolution(const DnnlEngine& engine, const Convolution& convolution,
                                                  bool plan_only, std::string& why_not);
 

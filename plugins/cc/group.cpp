@@ -14,7 +14,7 @@ using program::Statement;
 
 namespace {
 
-// A kernel has at most 2^15 registers, and finding common values takes time.
+// Limits the registers of a kernel, at most 2^15, and the time to find common values.
 constexpr std::size_t kLargestGroup = 64;
 
 bool is_elementwise(const Program& program, const Statement& statement) {

@@ -11,8 +11,8 @@
 
 namespace yoke::cc {
 
-// The statements from `first` on, before `last`, that can share one loop: they are elementwise, have the same loops, and
-// access each other's targets only at the same element.
+// The statements from `first` on and before `last` that can share one loop: they are elementwise, have the
+// same loops, and access each other's targets only at the same element.
 std::vector<std::uint32_t> group_from(const program::Program& program, std::uint32_t first,
                                       std::uint32_t last);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/library.cpp: divides products and convolutions by oneDNN among threads.
+// plugins/cc/library.cpp: divides the products and convolutions that oneDNN computes among threads.
 #include "library.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace yoke::cc {
 namespace {
 
-// Threads share products of at least this many multiplications.
+// Threads share a product only if it has at least this many multiplications.
 constexpr std::int64_t kParallelProduct = 1 << 18;
 // Channels that oneDNN computes together.
 constexpr std::int64_t kChannelBlock = 16;
@@ -20,8 +20,8 @@ std::int64_t byte_size(const Operand& operand) {
   return static_cast<std::int64_t>(program::byte_size(operand.type));
 }
 
-// Divides `extent` in multiples of `unit`. `step` has the distances in bytes between neighbors; `make` returns the
-// call for the current value of `extent`.
+// Divides `extent` into multiples of `unit`. `step` holds the distances in bytes between neighbors along the
+// divided axis; `make` returns the call for the current value of `extent`.
 template <class Make>
 std::vector<LibraryPart> parts_of(std::int64_t& extent, std::int64_t unit, std::int64_t threads,
                                   const LibraryPart& step, const Make& make) {
@@ -57,7 +57,7 @@ std::vector<LibraryPart> divide(const LibraryOptions& options, Contraction c, bo
   }
   const auto threads = c.multiplications() >= kParallelProduct ? std::int64_t{options.threads} : 1;
   const bool is_along_n = !c.n.empty() && longest >= &c.n.front() && longest <= &c.n.back();
-  // Whole vectors, where there are enough.
+  // Parts consist of whole vectors if there are enough of them.
   const std::int64_t unit = is_along_n && longest->extent >= 64 * threads ? 64 : 1;
   const std::int64_t t = longest->t * byte_size(c.t);
   const LibraryPart step{nullptr, longest->a * byte_size(c.a), longest->b * byte_size(c.b),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/library.h: divides products and convolutions by oneDNN among threads.
+// plugins/cc/library.h: divides the products and convolutions that oneDNN computes among threads.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace yoke::cc {
 
-// One thread's part. The distances in bytes are from the start of the whole operands.
+// One thread's part. a, b, bias and t are its distances in bytes from the start of the whole operands.
 struct LibraryPart {
   std::shared_ptr<const DnnlCall> dnnl;
   std::int64_t a = 0;
@@ -25,11 +25,11 @@ struct LibraryPart {
 struct LibraryOptions {
   const DnnlEngine& engine;
   int threads = 1;
-  bool plan_only = false;  // as for dnnl_matmul
+  bool plan_only = false;  // as in dnnl_matmul()
 };
 
-// Return nothing and set `why_not` if oneDNN does not support the statement. A product is divided along its longest
-// axis that is not summed, a convolution along its batch, groups or channels.
+// These return no parts and set `why_not` if oneDNN does not support the statement. A product is divided
+// along its longest axis that is not summed, a convolution along its batch, groups or channels.
 std::vector<LibraryPart> divide(const LibraryOptions& options, Contraction product, bool with_bias,
                                 std::string& why_not);
 std::vector<LibraryPart> divide(const LibraryOptions& options, Convolution convolution, std::string& why_not);

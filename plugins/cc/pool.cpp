@@ -30,7 +30,7 @@ void pause() {
 #endif
 }
 
-// Waits until `is_over()` or about kSpin is over; returns is_over().
+// Waits until is_over() returns true, but only for about kSpin. Returns the last result of is_over().
 template <class IsOver>
 bool spin(const IsOver& is_over) {
   static const bool has_other_cores = std::thread::hardware_concurrency() > 1;
@@ -80,7 +80,7 @@ void Pool::forget_helpers_of_parent() {
 
 void Pool::start_helpers(std::size_t count) {
   forget_helpers_of_parent();
-  // Helpers leave the application's signals to its own threads.
+  // The application's own threads handle its signals, not the helpers.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -90,7 +90,7 @@ void Pool::start_helpers(std::size_t count) {
       helpers_.emplace_back([this] { help(); });
     }
   } catch (const std::exception&) {
-    // No thread or memory: the threads that exist do the work.
+    // No thread or no memory is left: the threads that exist do the work.
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }

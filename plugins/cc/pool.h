@@ -11,9 +11,9 @@
 namespace yoke::cc {
 
 // Runs the pieces of one job at a time. The calling thread works too and takes every piece that no helper has
-// started, so a job never waits for a thread that the operating system has not scheduled yet. Idle helpers spin
-// for a moment and then sleep. OpenMP's threads spin much longer: on a busy machine that made training 15 times
-// slower.
+// started, so a job never waits for a thread that the operating system has not scheduled yet. Idle helpers
+// spin for a moment and then sleep. OpenMP's threads spin much longer, which made training 15 times slower on
+// a busy machine.
 class Pool {
  public:
   Pool() = default;
@@ -25,7 +25,8 @@ class Pool {
   static Pool& mine();
 
   // Calls work(piece) once for every piece in [0, count), on up to `count` threads, and returns when all are
-  // done. Starts missing helpers; if the system refuses, fewer threads do the work. Rethrows the first exception.
+  // done. Starts missing helpers; if the system refuses, fewer threads do the work. Rethrows the first
+  // exception.
   template <class Work>
   void run(int count, const Work& work) {
     if (count <= 1) {
@@ -46,28 +47,30 @@ class Pool {
   void help();
   bool run_piece();
 
-  // The number of the job, its number of pieces, and the next piece that nobody has taken, in 32, 16 and 16 bits.
+  // From the highest bits to the lowest: the job's number (32 bits), its piece count (16), its next free
+  // piece (16).
   std::atomic<std::uint64_t> job_ = 0;
-  std::atomic<int> done_ = 0;      // pieces of the job
-  std::atomic<int> news_ = 0;      // counts jobs; sleeping helpers wait for a change
-  std::atomic<int> sleepers_ = 0;  // helpers
+  std::atomic<int> done_ = 0;      // finished pieces of the job
+  std::atomic<int> news_ = 0;      // counts jobs; sleeping helpers wait until it changes
+  std::atomic<int> sleepers_ = 0;  // helpers that sleep
   std::atomic<bool> stops_ = false;
-  Call call_ = nullptr;  // valid while a taken piece is not done
+  Call call_ = nullptr;  // valid until all pieces are done
   const void* work_ = nullptr;
   std::atomic<bool> failed_ = false;
   std::exception_ptr error_;
   std::vector<std::thread> helpers_;
-  int process_ = 0;  // that started them
+  int process_ = 0;  // the process that started the helpers
 };
 
-// Divides `count` pieces evenly among `threads` and calls work(thread, first, last) for each part.
+// Divides [0, count) into equal parts, at most one for each thread, and calls work(thread, first, last) for
+// each.
 template <class Work>
 void share(int threads, std::int64_t count, const Work& work) {
   const int parts = static_cast<int>(threads < count ? threads : count);
   Pool::mine().run(parts, [&](int part) { work(part, count * part / parts, count * (part + 1) / parts); });
 }
 
-// While it exists, oneDNN uses one OpenMP thread: the calling one.
+// While it exists, oneDNN uses only the calling thread.
 class OneOpenMpThread {
  public:
   OneOpenMpThread();

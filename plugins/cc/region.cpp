@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/region.cpp: cuts a region, the statements of a hint that names loops, into tiles that fit in the cache.
+// plugins/cc/region.cpp: cuts a region (the statements of a hint that names loops) into tiles that fit in the
+// cache.
 #include "region.h"
 
 #include <yoke/program/access.h>
@@ -26,10 +27,12 @@ using program::Statement;
 
 namespace {
 
-// With fewer rows, packing the other operand of a product again for every tile costs more than the cache saves.
+// With fewer rows, packing the other operand of a product again for every tile costs more than the cache
+// saves.
 constexpr std::int64_t kProductRows = 64;
 
-// Where the loops of a region are cut: those before `loop` have one value per tile.
+// How the loops of a region are cut: a tile has one value of each loop before `loop`, and `chunk` values of
+// `loop`.
 struct Cut {
   std::size_t loop = 0;
   std::int64_t chunk = 1;
@@ -39,8 +42,8 @@ struct Cut {
 struct Touched {
   std::uint32_t tensor = 0;
   std::int64_t bytes = 0;
-  std::uint64_t all = 0;  // of the tensor
-  bool scales = false;    // with the number of values
+  std::uint64_t all = 0;  // bytes of the whole tensor
+  bool scales = false;    // `bytes` grows with the number of values of the cut loop
 
   std::int64_t at_most(std::int64_t count) const {
     return static_cast<std::int64_t>(std::min(static_cast<std::uint64_t>(count), all));
@@ -49,7 +52,8 @@ struct Touched {
 
 class Cutter {
  public:
-  // places: per statement and loop, the place among the cut loops; their number for other loops.
+  // places: for each statement and loop, the loop's place among the loops of the region; for a loop that is
+  // not among them, `loop_count`.
   using Places = std::vector<std::vector<std::size_t>>;
   Cutter(const Program& program, std::uint32_t first, std::span<const program::Lifetime> lives, Places places,
          std::size_t loop_count, const std::vector<bool>* carried)
@@ -88,14 +92,14 @@ class Cutter {
     return place_of(statement, loop) < cut.loop ? 1 : cut.chunk;
   }
 
-  // Choosing tiles.
+  // These choose the tiles.
   std::vector<Touched> touched(std::size_t loop) const;
   std::int64_t iterations() const;
   std::int64_t fewest(std::size_t loop) const;
   bool fit_parts(std::int64_t& chunk) const;
   std::optional<Cut> choose(const RegionOptions& options) const;
 
-  // Rewriting statements.
+  // Rewrites the statements.
   Program tile(const Cut& cut, std::int64_t low, std::int64_t high,
                std::vector<std::uint32_t>& tensors) const;
 
@@ -157,8 +161,8 @@ std::int64_t Cutter::iterations() const {
   return most;
 }
 
-// The fewest values of the loop in a tile, so that products have enough rows for each packing of an operand that
-// does not depend on the loop. Convolutions are not divided.
+// The fewest values of the loop that a tile may have: if an operand of a product does not depend on the loop,
+// it is packed again for every tile, so each tile needs enough rows. Convolutions are not divided.
 std::int64_t Cutter::fewest(std::size_t loop) const {
   std::int64_t fewest = 1;
   for (const Statement& statement : statements()) {
@@ -187,7 +191,8 @@ std::int64_t Cutter::fewest(std::size_t loop) const {
   return fewest;
 }
 
-// Makes the chunk smaller until a part of a sum of rows consists of whole tiles. Returns false if that takes too much.
+// Makes the chunk smaller until each part of a sum of rows consists of whole tiles. Returns false if the
+// chunk gets too small.
 bool Cutter::fit_parts(std::int64_t& chunk) const {
   if (carried_ == nullptr || std::none_of(carried_->begin(), carried_->end(), [](bool one) { return one; })) {
     return true;
@@ -207,7 +212,7 @@ std::optional<Cut> Cutter::choose(const RegionOptions& options) const {
     if (loop + 1 < extents_.size() && bytes_of(bytes, 1) > options.tile_bytes) {
       continue;
     }
-    std::int64_t low = 1;  // fits, or there is no smaller tile
+    std::int64_t low = 1;  // the largest chunk known to fit, or 1
     for (std::int64_t high = extent + 1; high - low > 1;) {
       const std::int64_t middle = low + (high - low) / 2;
       (bytes_of(bytes, middle) <= options.tile_bytes ? low : high) = middle;
@@ -235,8 +240,8 @@ std::optional<Cut> Cutter::choose(const RegionOptions& options) const {
   return std::nullopt;
 }
 
-// Whether only the statements use the tensor's values, each within a tile. In a repeat block the next round must
-// not read them, so the first use has to be a write of the whole tensor.
+// Whether only statements of the region use the tensor, and each value only in one tile. In a repeat block,
+// the next round must not read the values, so the first use must overwrite the whole tensor.
 bool Cutter::is_local(std::uint32_t tensor) const {
   const program::Lifetime& life = lives_[tensor];
   if (life.byte_count == 0 || life.first < first_ || life.last >= first_ + places_.size()) {
@@ -272,8 +277,8 @@ Program Cutter::tile(const Cut& cut, std::int64_t low, std::int64_t high,
       result.tensors.back().role = is_local(tensor) ? program::Role::kTemp : program::Role::kInOut;
     }
   };
-  std::map<std::uint32_t, std::vector<std::size_t>>
-      kept;  // local temporaries: the dimensions of the tile's size
+  // For each temporary that only the region uses: the dimensions that have the tile's size.
+  std::map<std::uint32_t, std::vector<std::size_t>> kept;
   for (std::size_t number = 0; number < places_.size(); ++number) {
     const Statement& statement = statements()[number];
     visit_target_and_reads(statement, [&](const Access& access) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/region_run.cpp: finds neighboring regions and sums along columns that can share one pass over their rows.
+// plugins/cc/region_run.cpp: finds neighboring regions and sums along columns that can share one pass over
+// their rows.
 #include <yoke/program/access.h>
 
 #include <algorithm>
@@ -30,7 +31,7 @@ bool is_product(const Program& program, const Statement& statement) {
          recognize_convolution(program, statement, why_not).has_value();
 }
 
-// True for sums and the like over one loop that add whole rows to their targets.
+// Returns true for a reduction over one loop that combines whole rows with its target.
 bool is_sum_of_rows(const Program& program, const Statement& statement) {
   return statement.reduce && statement.reduce != program::Reduce::kArgMax &&
          statement.reduce != program::Reduce::kArgMin && statement.reduce_loops.size() == 1 &&
@@ -41,8 +42,8 @@ bool is_sum_of_rows(const Program& program, const Statement& statement) {
 // Collects statements and checks that a tile of rows needs nothing that other tiles write.
 class RowUses {
  public:
-  // Adds statements that each have the loop `loops[i]` over rows. Returns false, and changes nothing, if they do not
-  // fit.
+  // Adds statements; loops[i] is the loop of statements[i] over rows. Returns false and changes nothing if
+  // the statements do not fit.
   bool add(std::span<const Statement> statements, std::span<const std::uint32_t> loops, bool is_sum) {
     std::map<std::uint32_t, Use> uses = uses_;
     bool shares = is_sum || !has_region_;
@@ -88,10 +89,10 @@ class RowUses {
  private:
   static constexpr std::uint32_t kAllDims = ~0U;
   struct Use {
-    std::uint32_t dims = kAllDims;  // those that the rows' loop alone indexes in every access
-    bool is_written = false;        // by a region
-    bool is_result = false;         // of a sum
-    bool is_mixed = false;          // used in more than one way
+    std::uint32_t dims = kAllDims;  // the dimensions that only the loop over rows indexes in every access
+    bool is_written = false;        // a region writes it
+    bool is_result = false;         // it is the target of a sum
+    bool is_mixed = false;          // it is the target of a sum and used in another way
   };
 
   static std::uint32_t dims_at(const std::vector<Index>& indices, std::uint32_t loop) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/region_tile.cpp: rewrites the statements of a region to those of one tile.
+// plugins/cc/region_tile.cpp: rewrites the statements of a region as the statements of one tile.
 #include "region_tile.h"
 
 #include <yoke/program/access.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/region_tile.h: rewrites the statements of a region to those of one tile.
+// plugins/cc/region_tile.h: rewrites the statements of a region as the statements of one tile.
 #pragma once
 
 #include <map>
@@ -10,16 +10,17 @@
 namespace yoke::cc {
 
 struct TileNames {
-  const std::vector<std::int32_t>&
-      symbol_of;  // per loop of the statement: the symbol that gives its first value, or -1
-  const std::map<std::uint32_t, std::uint32_t>& numbers;  // of tensors in the tile's program
-  // Temporaries of the tile's size: the dimensions whose indices count from the start of the tile.
+  // For each loop of the statement: the symbol that gives its first value, or -1.
+  const std::vector<std::int32_t>& symbol_of;
+  // For each tensor: its number in the tile's program.
+  const std::map<std::uint32_t, std::uint32_t>& numbers;
+  // For each temporary of the tile's size: the dimensions whose indices count from the start of the tile.
   const std::map<std::uint32_t, std::vector<std::size_t>>& kept;
 };
 void rewrite_for_tile(program::Statement& statement, const TileNames& names);
 
-// The dense parts of arguments that the statements of a tile access and that differ from tile to tile. The symbols of
-// the tile start at `first_symbol`.
+// The dense parts of arguments that the statements of a tile access and that differ from tile to tile. The
+// symbols of the tile start at `first_symbol`.
 std::vector<Region::Slice> slices_of(const program::Program& tile, std::size_t first_symbol);
 
 }  // namespace yoke::cc

@@ -138,7 +138,8 @@ void BoundProgram::run(const RegionStep& step, BoundStep& bound) {
   }
 }
 
-// Precondition of these: this program is a tile of the region, in a program with these symbols.
+// Precondition of the next functions: this program is a tile of the region, and `symbols` are the whole
+// program's.
 void BoundProgram::run_tile(const Region& region, std::int64_t tile, std::span<const std::int64_t> symbols,
                             std::byte* results) {
   ahead_.clear();

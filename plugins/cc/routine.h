@@ -22,7 +22,7 @@ class BoundProgram {
   void launch(std::span<const std::int64_t> symbol_values);
 
  private:
-  // The last three have one element per thread.
+  // The last three members have one element per thread.
   struct BoundStep {
     std::vector<DnnlCall::Bound> parts;
     std::vector<TileState> states;
@@ -31,8 +31,8 @@ class BoundProgram {
   };
 
   void combine_carried(std::span<const std::int64_t> symbols, std::byte* results);
-  void fetch_ahead(std::size_t slice_count);      // while it runs a tile
-  void run(std::size_t first, std::size_t last);  // steps
+  void fetch_ahead(std::size_t slice_count);      // makes the kernels fetch the next tile
+  void run(std::size_t first, std::size_t last);  // runs steps [first, last)
   void run(const TileKernel& kernel, BoundStep& bound);
   void run(const MatmulStep& matmul, BoundStep& bound);
   void run(const RegionStep& region, BoundStep& bound);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/passes/gather.cpp: moves statements up to a region that they fit.
+// runtime/passes/gather.cpp: moves statements up to an earlier region that they fit.
 #include "order.h"
 #include "region.h"
 
 namespace yoke::passes {
 namespace {
 
-// How many statements a statement may pass.
+// The most statements that a statement may move past.
 constexpr std::size_t kWindow = 16;
 
 std::uint64_t highest(const std::vector<std::uint64_t>& bytes) {
@@ -34,7 +34,7 @@ class Gathering {
     }
   }
 
-  // The new order. A window of 0 keeps the old one.
+  // Returns the new order. With a window of 0, the order stays the same.
   Places run(std::size_t window) {
     for (std::size_t k = 0; k < order_.size(); ++k) {
       if (!is_done_[order_[k]]) {
@@ -69,7 +69,7 @@ class Gathering {
     extra_bytes_ = 0;
     bytes_passed_ = 0;
     std::size_t passed = 0;
-    std::size_t size = 1;  // before statements move
+    std::size_t size = 1;  // statements of the region before others move to it
     Numbers named;
     for (std::size_t k = first + 1; k < order_.size() && passed <= window; ++k) {
       const Place next = order_[k];
@@ -107,7 +107,7 @@ class Gathering {
     }
   }
 
-  // Takes the statement that follows the region anyway, perhaps with fewer loops.
+  // Adds the statement that directly follows the region, even if the region must give up loops.
   bool extends(Place next) {
     const Numbers named = region_.named();
     const std::size_t size = region_.statements().size();
@@ -120,7 +120,7 @@ class Gathering {
     return true;
   }
 
-  // Moves a statement past those that the region does not take.
+  // Moves a statement to the region, past statements that the region does not take.
   bool moves(std::size_t k) {
     const Place next = order_[k];
     const std::uint32_t target = graph_.at(next).target.tensor;
@@ -140,7 +140,8 @@ class Gathering {
         freed += last_[tensor] == k && is_read_[tensor] != version_ ? bytes : 0;
       }
     });
-    // More than the peak only by what passed statements allocate, if that is little.
+    // While the moved statement runs, memory may exceed the peak by 1/64. grow() undoes moves if the total
+    // stays higher.
     if (bytes_passed_ + extra_bytes_ + allocated > peak_ + peak_ / 64 || !region_.fits(next) ||
         !region_.add(next)) {
       return false;
@@ -151,19 +152,19 @@ class Gathering {
 
   const Graph& graph_;
   const Places& order_;
-  std::vector<std::uint64_t> bytes_;  // in use during each statement of the order
+  std::vector<std::uint64_t> bytes_;  // bytes in use during each statement of the order
   std::int64_t peak_;
   Region region_;
   std::vector<bool> is_done_;
   Places result_;
-  std::vector<std::uint32_t> first_;  // by tensor: its first and last use in the order
+  std::vector<std::uint32_t> first_;  // by tensor: the place of its first and last use in the order
   std::vector<std::uint32_t> last_;
-  // By tensor: the last region for which a passed statement reads or writes it.
+  // By tensor: the version_ of the last region for which a passed statement reads or writes it.
   std::vector<std::uint64_t> is_read_;
   std::vector<std::uint64_t> is_written_;
   std::uint64_t version_ = 0;
-  std::int64_t bytes_passed_ = 0;  // the most that is in use during a passed statement
-  std::int64_t extra_bytes_ = 0;   // that moved statements add to those in use during the passed ones
+  std::int64_t bytes_passed_ = 0;  // the most bytes in use during a passed statement
+  std::int64_t extra_bytes_ = 0;   // bytes that the moved statements add to bytes_passed_
   std::uint64_t worth_ = 0;
 };
 

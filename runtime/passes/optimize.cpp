@@ -57,7 +57,7 @@ Program once(const Pass& pass, Program program) {
   return program;
 }
 
-// Regions belong to the passes, which form them again in the end. Other hints stay.
+// The passes form all regions again at the end. Other hints stay.
 void dissolve_regions(Program& program) {
   for (Statement& statement : program.statements) {
     if (statement.hint >= 0 && program.hints[static_cast<std::size_t>(statement.hint)].name == "fused") {
@@ -71,7 +71,7 @@ std::vector<std::uint32_t> final_after(const Program& program) {
   const std::vector<Statement>& statements = program.statements;
   const auto count = static_cast<std::uint32_t>(statements.size());
   std::vector<std::uint32_t> last(program.tensors.size(), 0);
-  std::uint32_t end = count;  // of the group: the statements before may run again until then
+  std::uint32_t end = count;  // of the group, whose statements may run again until then
   for (std::uint32_t i = count; i-- > 0;) {
     const Statement& one = statements[i];
     const bool continues = i + 1 < count && ((one.hint >= 0 && one.hint == statements[i + 1].hint) ||
@@ -124,7 +124,8 @@ Optimized optimize(Program program, Explain explain) {
   Optimized result;
   std::optional<Graph> graph;
   dissolve_regions(program);
-  // Statements that may still be fused do not gather, and what gathers is not computed again.
+  // kGather waits until kFuse changes nothing, so that it does not move statements that may still be fused.
+  // kRecompute runs after kGather, so that it does not recompute values within a region.
   std::vector<Pass> passes = {kDead, kFold, kCommon, kFuse, kSchedule};
   bool gathers = false;
   for (bool changed = true; changed && result.report.rounds < kMaxRounds;) {

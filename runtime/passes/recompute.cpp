@@ -13,7 +13,7 @@ namespace {
 // Smaller temporaries stay in a cache, and reading them is faster than computing them again.
 constexpr std::uint64_t kWorthwhileBytes = 1 << 20;
 
-// For each statement, the number of its region; 0 for statements outside.
+// For each statement, the number of its region; 0 for statements outside regions.
 std::vector<std::size_t> region_numbers(const Graph& graph) {
   std::vector<std::size_t> numbers(graph.size(), 0);
   const std::vector<Span> regions = best_regions(graph, Summaries(graph));
@@ -25,7 +25,7 @@ std::vector<std::size_t> region_numbers(const Graph& graph) {
 }
 
 // Lets the statements from `peak` on compute the value of temporary t, if none of its operands has to be kept
-// for that. What only one region uses stays in a cache, and takes no memory.
+// for that. A temporary that only one region uses stays in a cache and takes no memory.
 bool recompute(Graph& graph, Place i, Place peak, const std::vector<std::size_t>& regions) {
   const std::uint32_t tensor = graph.at(i).target.tensor;
   const Places readers = graph.readers(tensor);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/passes/region.cpp: statements that a backend can run tile by tile, and what that saves.
+// runtime/passes/region.cpp: statements that a backend can run tile by tile, and the bytes that this saves.
 #include "region.h"
 
 #include "cost.h"
@@ -43,8 +43,9 @@ bool has_no_loop(const Index& index) {
                                           [](const Affine::Term& term) { return term.is_symbol; });
 }
 
-// The rows of a product: the leading loops of the target that index the same operand by themselves, but not the
-// last dimension of the target. A backend computes a range of rows by one library call.
+// Keeps only the rows of a product: the leading loops of the target that index the same operand by
+// themselves, without the last dimension of the target. A backend computes a range of rows with one library
+// call.
 void keep_rows(const Statement& statement, Summary& summary) {
   std::uint32_t rows = 0;
   for (const Use& operand : summary.uses) {
@@ -183,7 +184,7 @@ bool Region::add(Place next) {
     return false;
   }
   statements_.push_back(next);
-  for (bool entered = enter(next); !entered;) {  // the saved bytes may be fewer, too
+  for (bool entered = enter(next); !entered;) {  // with fewer loops, the region may also save fewer bytes
     if (named_.empty()) {
       return false;
     }
@@ -239,7 +240,7 @@ const Region::Known* Region::find(std::uint32_t tensor) const {
   return known.version == version_ ? &known : nullptr;
 }
 
-// Returns false, and gives up the loops that do not fit, if there are any.
+// If loops do not fit, gives them up and returns false.
 bool Region::enter(Place i) {
   ++graph_.report().visits;
   Numbers loops = match(i);
@@ -294,7 +295,7 @@ void Region::count(const Summary& summary, std::uint32_t tensor, const Known& kn
   uses_product_ = uses_product_ || tensor == summaries_.of[statements_[0]].uses[0].tensor;
 }
 
-// The loops of statement i that stand for the named loops; kNoLoop where none can.
+// The loops of statement i that correspond to the named loops; kNoLoop where no loop does.
 Numbers Region::match(Place i) const {
   const Summary& summary = summaries_.of[i];
   Numbers loops;
@@ -315,8 +316,9 @@ Numbers Region::match(Place i) const {
   return loops;
 }
 
-// The loop that indexes what the region writes where the named loop does; else what it reads; else the loop with
-// the same number. kNoLoop if uses contradict each other.
+// The loop that indexes a tensor in the same dimension as the named loop does: a tensor that the region
+// writes, else one that it reads. If there is no such tensor, the loop with the same number. kNoLoop if the
+// uses of written tensors contradict each other.
 std::uint32_t Region::choose(const Summary& summary, std::uint32_t named) const {
   std::uint32_t forced = kNoLoop;
   std::uint32_t proposed = kNoLoop;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/passes/region.h: statements that a backend can run tile by tile, and what that saves.
+// runtime/passes/region.h: statements that a backend can run tile by tile, and the bytes that this saves.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ struct Use {
   Numbers loops;
 };
 
-// What matters of one statement.
+// The properties of one statement that decide which regions it fits.
 struct Summary {
   std::vector<Use> uses;  // the target comes first
   // For each loop that a region may name, the dimension of the target that it indexes; kNoLoop for others.
@@ -29,7 +29,7 @@ struct Summary {
 struct Summaries {
   explicit Summaries(const Graph& graph);
   std::vector<Summary> of;        // by statement
-  std::vector<Place> user_count;  // by tensor: the statements that use it
+  std::vector<Place> user_count;  // by tensor: the number of statements that use it
 };
 
 // A region that grows statement by statement. Its loops are numbered as in its first statement.
@@ -42,27 +42,29 @@ class Region {
 
   // Returns false if no region starts with this statement.
   bool start(Place first);
-  // Takes a statement in, and gives up the loops that do not fit. After false, start() or cut() must follow.
+  // Adds a statement, and gives up the loops that do not fit it. After it returns false, call start() or
+  // cut().
   bool add(Place next);
   // Whether the statement can be added without giving up a loop, and shares a tensor with the region.
   bool fits(Place next) const;
-  // Keeps the first `size` statements, which these loops must fit.
+  // Keeps the first `size` statements. Precondition: these loops fit them.
   void cut(std::size_t size, const Numbers& named);
 
   const Places& statements() const { return statements_; }
   const Numbers& named() const { return named_; }
-  // For the statement with this number in the region, the loops that stand for named().
+  // The loops that correspond to named() in the statement with this number in the region.
   const Numbers& loops_of(std::size_t number) const { return loops_[number]; }
-  // The bytes that need not go through memory.
+  // The bytes that the region need not load or store.
   std::uint64_t saved_bytes() const;
-  // Where a region does not name every loop, values stay in a cache and not in registers.
+  // If a region does not name every loop, values stay in a cache and not in registers, which saves less time.
   std::uint64_t worth() const { return saved_bytes() * (names_all_loops_ ? 64 : 63); }
 
  private:
-  // A tensor that the region uses. Per named loop: the dimensions that it indexes by itself in every use, as bits.
-  // Of a tensor that the region writes, the lowest is the one where it must.
+  // A tensor that the region uses. `dims` has, per named loop, the dimensions that the loop indexes by itself
+  // in every use, as bits. If the region writes the tensor, the loop must index the lowest of them in every
+  // use.
   struct Known {
-    std::uint64_t version = 0;  // that of the region; other entries are out of date
+    std::uint64_t version = 0;  // the region's version_; entries with another version are out of date
     Place seen_by = 0;
     Place user_count = 0;
     bool starts_written = false;
@@ -96,11 +98,12 @@ struct Span {
   Place first = 0;
   Place end = 0;
 };
-// The regions of statements in a row that save the most, from the last to the first.
+// The regions of consecutive statements that save the most, from the last region to the first.
 std::vector<Span> best_regions(const Graph& graph, const Summaries& summaries);
 
-// The order with statements moved up to regions that they fit, if regions then save more and the peak of temporaries
-// is not higher. No product moves, and arguments become final after as many products as before.
+// Moves statements up to regions that they fit, if the regions then save more and the peak of temporaries is
+// not higher, and returns the new order. No product moves, and arguments become final after as many products
+// as before.
 Places gathered(const Graph& graph, const Summaries& summaries, const Places& order);
 
 }  // namespace yoke::passes

@@ -5,7 +5,7 @@
 namespace yoke::passes {
 namespace {
 
-// Names `loops` of the statement, and gives other loops with these names new ones.
+// Gives `loops` of the statement these names, and new names to other loops that have one of these names.
 void rename_loops(const Program& program, Statement& statement, const Numbers& loops,
                   const std::vector<std::string>& names) {
   const auto is_taken = [&](const std::string& name) {
@@ -32,7 +32,7 @@ void rename_loops(const Program& program, Statement& statement, const Numbers& l
   }
 }
 
-// By the number of statements from the start: what the best regions save, and the first statement of the last one.
+// For the first n statements: the worth of the best regions, and the first statement of the last region.
 struct Best {
   std::uint64_t worth = 0;
   Place first = 0;
@@ -72,7 +72,7 @@ void mark(Graph& graph, const Region& region) {
 
 std::vector<Span> best_regions(const Graph& graph, const Summaries& summaries) {
   std::vector<Best> best(graph.size() + 1);
-  // Among equals, the shortest last region is best: nothing is gained by statements that share nothing.
+  // Among equals, the shortest last region is best: statements that share nothing stay outside.
   const auto consider = [&](Place first, Place end, std::uint64_t worth) {
     if (best[first].worth + worth >= best[end].worth) {
       best[end] = {best[first].worth + worth, first};
@@ -88,7 +88,7 @@ std::vector<Span> best_regions(const Graph& graph, const Summaries& summaries) {
   }
   std::vector<Span> regions;
   for (Place end = graph.size(); end > 0; end = best[end].first) {
-    if (best[end].worth > best[best[end].first].worth) {  // more than a single statement
+    if (best[end].worth > best[best[end].first].worth) {  // a single statement saves nothing
       regions.push_back({best[end].first, end});
     }
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/bench/cc_bench.h: runs a program on cc and times it beside a peer.
+// tests/bench/cc_bench.h: runs a program on cc and compares its time with a peer's.
 #pragma once
 
 #include <benchmark/benchmark.h>

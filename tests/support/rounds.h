@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/support/rounds.h: how often a test with random input repeats.
+// tests/support/rounds.h: the number of repetitions of a test with random input.
 #pragma once
 
 #include <cstdint>
 
 namespace yoke::test {
 
-// `full` in a release build, a sixth of it with a sanitizer or without optimization, which makes a round about ten
-// times slower. There, a round is one more chance to find a wrong access; release shows that all results are right.
+// Returns `full` in a release build, and a sixth of it in other builds, where sanitizers or missing
+// optimization make a repetition about ten times slower. Release builds check the results; the others look
+// for invalid accesses.
 constexpr std::uint64_t rounds(std::uint64_t full) {
 #if defined(NDEBUG)
   return full;

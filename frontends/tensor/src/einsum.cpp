@@ -224,7 +224,7 @@ class Labels {
   std::vector<Tensor> owners_;
 };
 
-// The best order of the products is searched among all subsets of the operands.
+// The search for the best order of the products visits all subsets of the operands.
 constexpr std::size_t kMaxOperands = 12;
 
 Tensor einsum_of(std::string_view spec, std::vector<Tensor> args) {
@@ -243,8 +243,8 @@ Tensor einsum_of(std::string_view spec, std::vector<Tensor> args) {
     }
   }
   if (args.size() > kMaxOperands) {
-    detail::fail(parsed.text + ": " + std::to_string(args.size()) + " operands; the limit is " +
-                 std::to_string(kMaxOperands) + ", multiply some of them first");
+    detail::fail(parsed.text + ": " + std::to_string(args.size()) + " operands exceed the limit of " +
+                 std::to_string(kMaxOperands) + "; multiply some of them first");
   }
   Labels labels(parsed, args);
   std::vector<std::vector<int>> of_args;

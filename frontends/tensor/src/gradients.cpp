@@ -67,7 +67,7 @@ void Reverse::run() {
   }
   for (auto node = order_.rbegin(); node != order_.rend(); ++node) {
     if (is_loop_result(**node)) {
-      // By the first result, the gradients of all of them are known.
+      // When the walk reaches the loop's first result, the gradients of all its results are known.
       if (const auto& all = results.at((*node)->loop.get()); all.front() == *node) {
         visit_loop(all);
       }
@@ -88,7 +88,7 @@ void Reverse::pass(const Tensor& arg, const Rule& rule) {
   }
 }
 
-// Every kind has a rule here, or an error.
+// Every kind has a rule here or is an error.
 void Reverse::visit(const Node& node) {
   switch (node.kind) {
     case Kind::kMap:
@@ -155,7 +155,7 @@ Tensor Reverse::gather_adjoint(const Node& node) const {
   if (node.axis < 0 || ids.dims()[static_cast<std::size_t>(node.axis)] != 1) {
     return scatter_node(ids, dy_, x.dims(), node.axis);
   }
-  // One element along the axis: comparing with the index is independent for each element of x.
+  // With one index along the axis, a comparison with this index decides for each element of x by itself.
   return where(equal(iota(x.dims(), node.axis), cast(ids, Type::kI64)), dy_, constant(x.type(), 0));
 }
 
@@ -193,8 +193,9 @@ void Reverse::visit_reduce(const Node& node) {
   }
 }
 
-// The derivative by an element is the product of those before it and those after it. These are formed without
-// a division, in steps of doubling length, so that they can be differentiated again where elements are 0.
+// The derivative by an element is the product of all elements before it and all elements after it. These
+// products are computed in steps of doubling length and without a division, so that they can be
+// differentiated again where elements are 0.
 Tensor Reverse::prod_adjoint(const Node& node) const {
   const Tensor& x = node.args[0];
   const std::vector<std::size_t> axes = reduced_axes(node);

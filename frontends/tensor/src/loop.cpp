@@ -142,7 +142,7 @@ std::optional<std::size_t> Results::carry_after(const Tensor& x) const {
   return std::nullopt;
 }
 
-// Whether over_rounds(x) needs no memory besides that of results that exist.
+// Whether over_rounds(x) needs no memory besides that of existing results.
 bool Results::is_stored(const Tensor& x) const {
   return !varies(x) || x.node()->kind == Kind::kCarry || carry_after(x) ||
          stacked_.contains(x.node().get()) || x.node()->kind == Kind::kView;

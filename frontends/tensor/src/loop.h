@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/loop.h: scans: which nodes vary from round to round, and values over all rounds.
+// frontends/tensor/src/loop.h: which nodes of a scan vary from round to round, and their values in all
+// rounds.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +23,9 @@ Tensor carry_node(const std::shared_ptr<const Loop>& loop, std::size_t number, T
 Tensor element_in_round(const Tensor& source, const Symbol& variable, std::int64_t scale,
                         std::int64_t offset);
 
-// The nodes below `roots` that depend on the variable or the carries of the loop, arguments before users.
-// `known` are such nodes too; they and what they depend on are left out. Nodes below `floor` are invariant.
+// The nodes of the expressions `roots` that depend on the variable or the carries of the loop, arguments
+// before users. Leaves out the nodes in `known`, which vary too, and the nodes that they depend on. Nodes
+// whose order is below `floor` do not vary.
 std::vector<const Node*> varying_nodes(std::span<const Tensor> roots, const Loop& loop, std::uint64_t floor,
                                        const NodeSet& known = {});
 
@@ -31,20 +33,20 @@ std::vector<const Node*> varying_nodes(std::span<const Tensor> roots, const Loop
 ViewIndex with_variable(ViewIndex index, const Symbol& variable, const Symbol& by, std::int64_t scale,
                         std::int64_t offset);
 
-// The indices of a view in all rounds: axis 0 is the variable, and the view's axes follow. If the source
-// varies, too, its axis 0 is left to the caller.
+// The indices of a view in all rounds: axis 0 is the variable, and the view's axes follow. If the source also
+// varies, the caller adds the index of the source's axis 0.
 std::vector<ViewIndex> view_over_rounds(const Node& view, const Loop& loop);
 
-// A sum of products in all rounds, or summed over the rounds. `args` are the node's arguments; those in
-// `varying` have the rounds as axis 0.
+// A sum of products in all rounds, or its sum over the rounds. `args` are the node's arguments; axis 0 of
+// those in `varying` is the rounds.
 Tensor product_over_rounds(const Node& node, std::vector<Tensor> args, const Loop& loop,
                            const NodeSet& varying, bool is_summed);
 
-// The values of a body. Sums of products that depend on the variable, but not on the carries, are replaced by
-// parts of one product over all rounds, which is computed before the loop.
+// Returns the values of a body, in which slices of one product over all rounds, computed before the loop,
+// replace the sums of products that depend on the variable but not on the carries.
 std::vector<Tensor> with_products_hoisted(const std::vector<Tensor>& values, const Loop& loop);
 
-// The results of a loop. `varying` are the nodes of its body that may be asked for.
+// Creates the results of a loop. `varying` are the nodes of its body that callers may request.
 class Results {
  public:
   Results(std::shared_ptr<const Loop> loop, std::vector<Tensor> first, std::vector<Tensor> next,
@@ -54,9 +56,10 @@ class Results {
   Tensor history(std::size_t carry);      // [rounds + 1, ...]
   Tensor last(std::size_t carry);         // the carry after the last round
   Tensor over_rounds(const Tensor& x);    // x in every round: [rounds, ...]
-  Tensor sum_of_rounds(const Tensor& x);  // formed after the loop where x is itself a sum
-  Tensor after_loop(const Tensor& x);  // over_rounds; a product that only the result needs is formed after it
-  void use(const Tensor& result);      // a result of the loop that exists
+  Tensor sum_of_rounds(const Tensor& x);  // computed after the loop if x is itself a sum
+  // Like over_rounds(), but computes a product after the loop if only the result needs it.
+  Tensor after_loop(const Tensor& x);
+  void use(const Tensor& result);  // registers a result of the loop that exists already
 
  private:
   Tensor result(Kind kind, const Tensor& value, Dims dims, std::size_t axis) const;
@@ -65,19 +68,20 @@ class Results {
   Tensor product(const Node& node, bool is_summed);
 
   std::shared_ptr<const Loop> loop_;
-  std::vector<Tensor> args_;  // first carries, then next carries
+  std::vector<Tensor> args_;  // the first carries, then the next carries
   NodeSet varying_;
   NodeSet used_;  // arguments of nodes that vary
   std::unordered_map<std::size_t, Tensor> histories_;
   std::unordered_map<const Node*, Tensor> stacked_;
 };
 
-// What the results of one loop contribute to the gradients of other nodes. The gradient of a result may be
-// empty. `active` are the nodes outside of the loop that need gradients.
+// A term of the gradient of the node `to`.
 struct Contribution {
   Tensor to;
   Tensor gradient;
 };
+// What the results of one loop contribute to the gradients of other nodes. The gradient of a result may be
+// empty. `active` are the nodes outside the loop that need gradients.
 std::vector<Contribution> loop_gradients(const std::vector<Tensor>& results,
                                          const std::vector<Tensor>& gradients, const NodeSet& active);
 

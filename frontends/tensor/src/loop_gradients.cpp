@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/loop_gradients.cpp: the gradient of a scan, a scan backwards over its rounds.
+// frontends/tensor/src/loop_gradients.cpp: the gradient of a scan, which is a scan from the last round to the
+// first.
 //
-// In round s, the second loop differentiates round t = rounds - 1 - s of the first. Its carries are the
-// gradients of the first one's carries; what it reads of the first loop's body is stacked there. Gradients of
-// what is the same in all rounds are summed after it.
+// Round s of the second loop differentiates round t = rounds - 1 - s of the first loop. The carries of the
+// second loop are the gradients of the first loop's carries. The first loop stacks the values of its body
+// that the second loop reads. Gradients of values that are the same in all rounds are summed after the second
+// loop.
 #include <yoke/ops.h>
 
 #include <algorithm>
@@ -65,7 +67,7 @@ class LoopGradients {
  private:
   bool is_active(std::size_t carry) const { return active_.contains(carries_[carry].node().get()); }
 
-  // A carry is active if its first value or its next value is.
+  // A carry is active if its first value or its next value is active.
   void spread() {
     carries_.resize(next_.size());
     for (const Node* node : body_) {
@@ -91,8 +93,8 @@ class LoopGradients {
     }
   }
 
-  // Differentiates the body, given which carries receive gradients from later rounds; returns whether the
-  // result is that others do, too.
+  // Differentiates the body, given which carries receive gradients from later rounds. Returns true if this
+  // shows that other carries receive gradients, too.
   bool differentiates_further() {
     second_ = new_loop(loop_->rounds(), reached_.size());
     body_gradients_.emplace(body_, active_, &in_body_);
@@ -169,7 +171,7 @@ class LoopGradients {
         contributions.push_back({to, results.sum_of_rounds(gradient)});
         continue;
       }
-      // A part of a tensor that every round selects with the variable. All of them together are a view, too.
+      // Each round selects a slice of a tensor with the variable. All these slices together are also a view.
       Dims dims = to.dims();
       dims.insert(dims.begin(), loop_->rounds());
       const auto parts = new_node(Kind::kView, to.type(), std::move(dims));
@@ -182,8 +184,8 @@ class LoopGradients {
     return contributions;
   }
 
-  // The nodes of the gradients read values of round t of the first loop. Creates nodes of the second loop in
-  // their place.
+  // The nodes of the gradients read values of round t of the first loop. This creates nodes of the second
+  // loop that replace them.
   void rewrite_all(const std::vector<Tensor>& roots) {
     for (const Node* node : varying_nodes(roots, *loop_, floor_, in_body_)) {
       std::vector<Tensor> args;
@@ -202,7 +204,7 @@ class LoopGradients {
     return in_body_.contains(node) ? rewritten_[node] = residual(x) : x;
   }
 
-  // A value of round t of the first loop's body.
+  // The value of a node of the first loop's body in round t.
   Tensor residual(const Tensor& x) {
     const Node& node = *x.node();
     for (std::size_t k = 0; k < next_.size(); ++k) {
@@ -245,7 +247,7 @@ class LoopGradients {
   std::shared_ptr<const Loop> loop_;
   NodeSet active_;
   std::int64_t last_;    // the last round
-  std::uint64_t floor_;  // nodes from here on are created by this object
+  std::uint64_t floor_;  // this object created the nodes whose order is not below this
   std::vector<Tensor> first_;
   std::vector<Tensor> next_;
   std::vector<Tensor> carries_;
@@ -253,7 +255,8 @@ class LoopGradients {
   std::vector<const Node*> body_;
   NodeSet in_body_;
   std::optional<Results> residuals_;
-  std::vector<std::size_t> reached_;  // carries with gradients from later rounds: those of the second loop
+  // The carries that receive gradients from later rounds. These gradients are the second loop's carries.
+  std::vector<std::size_t> reached_;
   std::shared_ptr<const Loop> second_;
   std::optional<Reverse> body_gradients_;
   std::unordered_map<const Node*, Tensor> rewritten_;

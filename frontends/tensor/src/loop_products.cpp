@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/loop_products.cpp: moves products out of a loop, such as a recurrent layer's weights
-// times its inputs: one large product is faster than one for each round, and so are its gradients.
+// times its inputs. One large product is faster than one product for each round, and so are its gradients.
 #include <yoke/ops.h>
 
 #include <algorithm>
@@ -135,7 +135,7 @@ class Products {
   const Loop& loop_;
   std::vector<const Node*> body_;
   NodeSet varying_;
-  NodeSet carried_;  // depend on the carries
+  NodeSet carried_;  // nodes that depend on the carries
   std::unordered_map<const Node*, Tensor> over_rounds_;
   std::unordered_map<const Node*, Tensor> replaced_;
 };

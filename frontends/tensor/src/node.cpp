@@ -130,7 +130,8 @@ namespace {
 
 using Arguments = std::unordered_map<const Loop*, std::vector<Tensor>>;
 
-// `of_loops` has the arguments of a loop's results; each result is treated as if it had all of them.
+// `of_loops` holds, for each loop, the arguments of all its results; each result is visited as if it had them
+// all.
 std::vector<const Node*> in_order(std::span<const Tensor> roots, std::uint64_t floor,
                                   const Arguments& of_loops) {
   std::vector<const Node*> order;

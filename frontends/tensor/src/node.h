@@ -42,14 +42,14 @@ enum class Kind : std::uint8_t {
   kReduce,   // `reduce` over the product of the args, indexed by `labels`; labels 0..rank-1 are out's axes
   kConcat,   // along `axis`
   kScatter,  // zeros, then with ids = args[0]: out[ids[i], j] += args[1][i, j]; with `axis` as kGather
-  // Results of `loop`; args: its first carries, its next carries, and a value of its body
-  kHistory,  // carry `axis` before each round and after the last one: [rounds + 1, ...]; has no value
-  kStacked,  // the value in every round: [rounds, ...]
+  // Results of `loop`; args: its first carries, its next carries, and (kStacked, kSummed) a value of its body
+  kHistory,  // carry `axis` before each round and after the last one: [rounds + 1, ...]
+  kStacked,  // the value in each round: [rounds, ...]
   kSummed    // the sum of the value over the rounds
 };
 
-// A scan. Its body is the expressions that use its variable or its carries; other expressions in it are
-// computed before the loop.
+// A scan. Its body consists of the expressions that use its variable or its carries; all other expressions
+// are computed before the loop.
 inline constexpr std::string_view kVariablePrefix = "round of scan ";
 struct Loop {
   Symbol variable;          // 0, 1, ...; the name is the prefix and a number
@@ -182,8 +182,8 @@ Tensor keep_axes(const Tensor& reduced, const Dims& before, const std::vector<st
 std::vector<std::size_t> normal_axes(const std::vector<int>& axes, const Tensor& x, const char* operation);
 
 // All nodes of the expressions `roots`, arguments before users, in a deterministic order. The arguments of
-// all results of a loop come before the first of these results. Nodes whose `order` is below `floor` are left
-// out.
+// all results of a loop come before the first of these results. Leaves out nodes whose `order` is below
+// `floor`.
 std::vector<const Node*> topological(std::span<const Tensor> roots, std::uint64_t floor = 0);
 inline bool is_loop_result(const Node& node) {
   return node.kind == Kind::kHistory || node.kind == Kind::kStacked || node.kind == Kind::kSummed;

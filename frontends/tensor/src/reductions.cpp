@@ -129,8 +129,8 @@ Tensor sum_of_products(const Operands& operands, const std::vector<int>& kept, c
   return finish(std::move(node));
 }
 
-// Cuts a sum of products of more than two operands into products of pairs, with as few multiplications as
-// possible: the best of all orders, found by dynamic programming over subsets of the operands.
+// Splits a sum of products of more than two operands into products of pairs. Dynamic programming over the
+// subsets of the operands finds the order with the fewest multiplications.
 class PairwiseOrder {
  public:
   PairwiseOrder(const Operands& operands, const std::vector<int>& kept, const Dims& extents)
@@ -163,7 +163,7 @@ class PairwiseOrder {
  private:
   struct Best {
     double cost = 0;
-    std::size_t part = 0;     // the second factor of the last product; 0: a single operand
+    std::size_t part = 0;     // the set of the last product's second factor; 0: the set is one operand
     std::vector<int> labels;  // of the result
   };
 

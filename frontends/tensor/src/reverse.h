@@ -10,13 +10,13 @@
 
 namespace yoke::detail {
 
-// Adds to `active` the nodes of `order` that gradients flow through, given those that are active already.
+// Adds to `active` the nodes of `order` that gradients flow through because of nodes that are active already.
 void spread_activity(const std::vector<const Node*>& order, NodeSet& active);
 
 class Reverse {
  public:
-  // `order` lists arguments before users. With `body`, only nodes in it are differentiated; what they
-  // contribute to other nodes is kept apart.
+  // `order` lists arguments before users. With `body`, only nodes in it are differentiated; outside() returns
+  // their contributions to other nodes.
   Reverse(std::vector<const Node*> order, NodeSet active, const NodeSet* body = nullptr)
       : order_(std::move(order)), active_(std::move(active)), body_(body) {}
 
@@ -24,7 +24,7 @@ class Reverse {
   void add(const Tensor& arg, const Tensor& gradient);
   void run();
   Tensor of(const Node* node) const;  // empty if nothing was added
-  // To nodes that are not in the body. For a view of such a node, `to` is the view.
+  // Contributions to nodes that are not in the body. For a view of such a node, `to` is the view.
   const std::vector<Contribution>& outside() const { return outside_; }
 
  private:

@@ -53,7 +53,7 @@ std::string text_of(const Tensor& x) {
   return std::string(program::type_name(x.type())) + dims_text(x.dims());
 }
 
-// The next carry, with the shape and type of the carry. Plain numbers are converted.
+// Returns the next carry after a check of its shapes and types. Plain numbers are converted.
 std::vector<Tensor> checked(std::vector<Tensor> next, const std::vector<Tensor>& init) {
   if (next.size() != init.size()) {
     fail("scan: the body returns " + std::to_string(next.size()) + " carries, but init has " +
@@ -76,9 +76,8 @@ void refuse_nested(const std::vector<Tensor>& roots) {
   for (const auto& outer : loops_being_traced()) {
     if (!detail::varying_nodes(roots, *outer, outer->order).empty()) {
       fail(
-          "scan: a scan in the body of another scan depends on the outer one's carry or xs, but programs "
-          "have "
-          "no nested repeat blocks; unroll the inner scan with a C++ loop");
+          "scan: a scan in the body of another scan depends on the outer scan's carry or xs, "
+          "but repeat blocks do not nest; unroll the inner scan with a C++ loop");
     }
   }
 }

@@ -78,7 +78,7 @@ Tensor Tensor::named(std::string name) const {
   const Node& node = node_of(*this);
   std::shared_ptr<Node> copy;
   if (is_leaf() || node.kind == Kind::kCarry) {
-    // A copy would be a different leaf or carry, so this makes a view of it.
+    // A copy of the node would be a different leaf or carry, so this creates a view of the node.
     copy = detail::new_node(Kind::kView, node.type, dims());
     copy->args = {*this};
     copy->view = detail::same_axes(rank());

@@ -240,7 +240,7 @@ void fingerprints_differ(Kit& kit) {
   check(plain == fingerprint(type, "x[i] + 1"), "the same program has two fingerprints");
 }
 
-// Sums of many numbers with all bits of their type, so that the order of summation shows in the result.
+// Sums of many numbers that use all bits of their type, so that the result depends on the order of summation.
 constexpr std::string_view kSums[] = {
     "arg y : f32[64] out\n  y[i] = sum[k] x[i, k]\n",
     "arg y : f32[300] out\n  y[k] = sum[i] x[i, k]\n",
@@ -252,8 +252,9 @@ constexpr std::string_view kSums[] = {
 std::vector<Case> inexact_sums(Device& device) {
   std::vector<Case> cases;
   for (const std::string_view sum : kSums) {
-    Case one = corpus_case(text("yoke.program 1\nprogram total() {\n  arg x : f32[64, 300] in\n  ", sum, "}\n"),
-                           device.kit().settings().seed);
+    Case one =
+        corpus_case(text("yoke.program 1\nprogram total() {\n  arg x : f32[64, 300] in\n  ", sum, "}\n"),
+                    device.kit().settings().seed);
     for (Data& data : one.data) {
       data.kind = data.kind == DataKind::kDyadic ? DataKind::kUniform : data.kind;
     }

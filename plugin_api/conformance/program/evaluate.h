@@ -44,7 +44,7 @@ std::string describe(const program::Program& program, const Mismatch& mismatch);
 bool find_mismatch(const program::Program& program, std::uint32_t tensor, const Bounds& bounds,
                    std::span<const std::byte> expected, std::span<const std::byte> got, Mismatch& mismatch);
 
-// The results that one launch of a case may have, for several comparisons.
+// The results that one launch of a case may have. Use it for several comparisons.
 class AllowedResults {
  public:
   AllowedResults(const Case& one, std::span<const std::int64_t> symbols);
@@ -56,7 +56,7 @@ class AllowedResults {
   Contents expected_;
   std::vector<Bounds> bounds_;
 };
-// The same for one comparison.
+// Does the same for a single comparison.
 std::string compare_results(const Case& one, std::span<const std::int64_t> symbols, const Contents& got);
 
 }  // namespace yoke::conformance

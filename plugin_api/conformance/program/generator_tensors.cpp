@@ -25,7 +25,8 @@ void shuffle(std::vector<T>& values, Random& random) {
 
 }  // namespace
 
-// Of the loops of a contraction's target: 0 in both factors, 1 in the left one, 2 in the right one.
+// For each loop of a contraction's target: 0 if both factors use it, 1 if only the left one does, 2 if only
+// the right one does.
 std::vector<std::uint64_t> Generator::loop_kinds() {
   std::vector<std::uint64_t> kinds;
   for (std::uint64_t kind = 0; kind < 3; ++kind) {
@@ -95,8 +96,8 @@ void Generator::contraction_form() {
   }
 }
 
-// y[n, o, h..] = sum[c, kh..] (x[n, c, stride * h + dilation * kh - pad] else 0) * w[o, c, kh..], or the gradient's
-// form, x[n, c, (h + pad - dilation * kh) / stride]
+// y[n, o, h..] = sum[c, kh..] (x[n, c, stride * h + dilation * kh - pad] else 0) * w[o, c, kh..], or the
+// gradient's form, x[n, c, (h + pad - dilation * kh) / stride]
 void Generator::convolution_form() {
   const auto types = accumulation({});
   if (!types) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/program/shrink.cpp: tries edits, large ones first, until none makes the case smaller.
+// plugin_api/conformance/program/shrink.cpp: tries edits, large ones first, until none makes the case
+// smaller.
 #include "shrink.h"
 
 #include <algorithm>
@@ -88,8 +89,8 @@ Places<std::uint64_t> sizes_of(Case& one) {
   return found;
 }
 
-// Returns candidate `number` for a smaller size, from the smallest up, or 0 if it is not smaller. The initial data
-// change with the sizes, so a wrong element may be visible for some small sizes only.
+// Returns candidate `number` for a smaller size, from the smallest up, or 0 if it is not smaller. The initial
+// data depend on the sizes, so a wrong element may show only at some of the small sizes.
 constexpr std::size_t kSmaller = 12;
 std::uint64_t smaller(std::uint64_t size, std::size_t number) {
   const std::uint64_t sizes[kSmaller] = {1,       2, 3, 4, 5, 6, 7, 8, size / 4, size / 2, size - size / 4,
@@ -259,7 +260,7 @@ class Shrinker {
             const bool equal = value == static_cast<std::int64_t>(size) - before_end;
             value = equal ? static_cast<std::int64_t>(to) - before_end : value;
           };
-          for (Affine* affine : affines_of(one)) {  // the last element: x[-i + 9] or x[9]
+          for (Affine* affine : affines_of(one)) {  // indices of the last element: x[-i + 9] or x[9]
             shorten(affine->constant, 1);
           }
           for (Data& data : one.data) {
@@ -286,7 +287,7 @@ class Shrinker {
     return progress;
   }
 
-  // Reduces a loop together with the dimensions that it indexes.
+  // Makes a loop smaller, together with the dimensions that it indexes.
   static bool shrink_loop(Case& one, std::size_t statement, std::uint32_t loop, std::size_t number) {
     std::uint64_t& extent = one.program.statements[statement].loops[loop].extent;
     const std::uint64_t to = smaller(extent, number);
@@ -335,7 +336,8 @@ class Shrinker {
     return true;
   }
 
-  // Simplifies indices: no offset, no terms, stride 1, fewer terms, no division, no gather, no `else` or a plain one.
+  // Simplifies indices: no offset, no terms, stride 1, fewer terms, no division, no gather, no `else` or a
+  // plain one.
   bool indices() {
     bool progress = each(affines_of, [](Affine& affine) { return std::exchange(affine.constant, 0) != 0; });
     progress |= each(affines_of, [](Affine& affine) { return !std::exchange(affine, {}).terms.empty(); });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/program/src/memory.cpp: places blocks in one arena, in several orders, each block in the smallest gap
-// that holds it, and keeps the smallest arena.
+// plugin_api/program/src/memory.cpp: places blocks in one arena, in several orders, each block in the
+// smallest gap that holds it, and keeps the smallest arena.
 #include <yoke/program/access.h>
 #include <yoke/program/memory.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kAlignment = 64;
 constexpr std::uint64_t kAddressSpace = std::numeric_limits<std::uint64_t>::max() / 2;
-constexpr std::size_t kMostBySize = 1000;  // blocks placed in quadratic time
+constexpr std::size_t kMostBySize = 1000;  // the most blocks that place_by_size() places, in quadratic time
 
 std::uint64_t aligned(std::uint64_t byte_count) {
   if (byte_count > kAddressSpace) {
@@ -56,7 +56,8 @@ std::uint64_t best_offset(const std::vector<Extent>& taken, std::uint64_t byte_c
   return found ? best : cursor;
 }
 
-// The largest block first, each in the smallest gap that is free during its whole life. Takes quadratic time.
+// Places the largest block first, each block in the smallest gap that is free during its whole life. Takes
+// quadratic time.
 MemoryPlan place_by_size(std::span<const Lifetime> blocks) {
   std::vector<std::size_t> order(blocks.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -87,7 +88,8 @@ MemoryPlan place_by_size(std::span<const Lifetime> blocks) {
 // An arena that grows at its end. Neighboring gaps are merged.
 class Arena {
  public:
-  // Takes the smallest gap that holds the bytes, or grows the arena, starting in the gap at its end.
+  // Takes bytes from the smallest gap that holds them. If there is none, grows the arena; the bytes then
+  // start in the gap at its end, if it ends with a gap.
   std::uint64_t take(std::uint64_t byte_count) {
     const auto smallest = by_size_.lower_bound({byte_count, 0});
     if (smallest != by_size_.end()) {
@@ -146,7 +148,7 @@ class Arena {
   std::uint64_t end_ = 0;
 };
 
-// Each block when its life begins, in the smallest gap that is free then.
+// Places each block when its life begins, in the smallest gap that is free then.
 MemoryPlan place_by_time(std::span<const Lifetime> blocks) {
   std::vector<std::size_t> begins(blocks.size());
   std::iota(begins.begin(), begins.end(), std::size_t{0});
@@ -171,7 +173,7 @@ MemoryPlan place_by_time(std::span<const Lifetime> blocks) {
   return plan;
 }
 
-// The same from the last statement to the first.
+// Does the same from the last statement to the first.
 MemoryPlan place_against_time(std::span<const Lifetime> blocks) {
   std::vector<Lifetime> mirrored(blocks.begin(), blocks.end());
   for (Lifetime& block : mirrored) {
@@ -182,7 +184,7 @@ MemoryPlan place_against_time(std::span<const Lifetime> blocks) {
   return place_by_time(mirrored);
 }
 
-// The most bytes that are in use at a time: no plan needs less.
+// The most bytes that are in use at a time; no plan needs fewer.
 std::uint64_t bytes_in_use(std::span<const Lifetime> blocks) {
   std::vector<std::pair<std::uint64_t, std::int64_t>> changes;
   for (const Lifetime& block : blocks) {

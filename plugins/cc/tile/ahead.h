@@ -8,11 +8,11 @@
 
 namespace yoke::cc {
 
-// Kernels call `step` once per tile of their own; each call asks for as many cache lines as the last tile of the region
-// took calls to fetch all.
+// Kernels call step() once per tile of their own. Each call fetches an equal share of the next tile of the
+// region, as if a tile of the region took as many calls as the previous one.
 class Ahead {
  public:
-  // The next tile touches these bytes.
+  // clear() and add() state the bytes that the next tile touches.
   void clear() {
     ranges_.clear();
     line_count_ = 0;

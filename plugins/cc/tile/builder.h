@@ -12,7 +12,7 @@
 
 namespace yoke::cc {
 
-// Whether the elements of an access are checked one by one, or row by row.
+// Whether the access needs a check of its elements, one by one or row by row.
 bool is_bounded(const program::Program& program, const program::Statement& statement,
                 const program::Access& access, bool is_target);
 

@@ -31,13 +31,13 @@ constexpr std::int64_t kParallelElements = std::int64_t{1} << 15;
 // Rows that a sum adds in its own type before it adds the block to an f64 total.
 constexpr std::int64_t kFoldRows = 64;
 
-// The program that a tile's program was cut from: statement i of the tile is its statement first + i. Sums add their
-// terms in the same order in both.
+// The program that a region's tile was cut from: statement i of the tile is its statement first + i. Sums add
+// their terms in the same order in both programs.
 struct Original {
   const program::Program* program = nullptr;
   std::uint32_t first = 0;
-  const std::vector<bool>* carried =
-      nullptr;  // per statement of the tile: a sum of rows that runs over all tiles
+  // For each statement of the tile: whether it is a sum of rows over all tiles.
+  const std::vector<bool>* carried = nullptr;
 };
 
 struct TileLoop {
@@ -63,8 +63,8 @@ struct ScheduleInput {
   std::vector<Form> streams;  // forms of the accesses; columns are the loop along which most are contiguous
   bool ordered = false;       // iterations must run in order
 };
-// The order in which a reduction adds its terms depends only on its reduced loops and, with `original`, on that
-// statement.
+// The order in which a reduction adds its terms depends only on its reduced loops and, if `original` is
+// given, on that statement's loops.
 Schedule make_schedule(const ScheduleInput& input, const ScheduleInput* original = nullptr);
 
 // A tensor that a slot points into, at the tile's first element.
@@ -129,15 +129,15 @@ struct Instr {
   CopyFn copy = nullptr;
 };
 
-// A reduction runs in parts, which several threads may share. Sums and products of floats are always computed part by
-// part, so that the number of threads does not change the result.
+// A reduction runs in parts, which several threads may share. Sums and products of floats are always computed
+// part by part, so that the number of threads does not change the result.
 struct Reduction {
   ReduceFn fn = nullptr;
-  ReduceFn combine = nullptr;  // adds the results of parts, one per row
+  ReduceFn combine = nullptr;  // combines the results of the parts, one part per row
   std::int64_t units = 1;      // iterations of the reduced loops, or tiles if columns are reduced
   std::int64_t part_units = 1;
   std::int64_t part_count = 1;
-  bool by_parts = false;     // also on one thread
+  bool by_parts = false;     // runs in parts on one thread, too
   Reg type = Reg::kF32;      // of the values
   Reg acc_type = Reg::kF32;  // of the accumulators
   Reg result_type = Reg::kF32;
@@ -148,8 +148,8 @@ struct Reduction {
   std::uint8_t mask = 0;    // of the accumulators
   std::uint16_t value = 0;  // slots
   std::uint16_t acc = 0;
-  std::uint16_t total = 0;  // of blocks, if it folds
-  std::uint16_t whole = 0;  // of parts, if it runs by parts
+  std::uint16_t total = 0;  // the total of the blocks, if `folds`
+  std::uint16_t whole = 0;  // the total of the parts, if `by_parts`
   std::uint16_t index = 0;
   std::uint16_t result() const { return folds ? total : acc; }
 };
@@ -172,14 +172,16 @@ struct TileKernel {
   bool parallel = true;                        // tiles of the target are independent
   std::int64_t tile_count = 1;                 // tiles of the target
   std::int64_t element_count = 1;              // iterations of all loops
-  // A sum over the rows of all tiles of a region. Offsets into the thread's sums so far and into the results of parts.
+  // If `carried`: a sum over the rows of all tiles of a region. The offsets are into the thread's current
+  // sums and into the results of the parts.
   bool carried = false;
   std::uint64_t carry_offset = 0;
   std::uint64_t results_offset = 0;
-  bool element_wise = false;  // some gather or scatter is done one element at a time
+  bool element_wise = false;  // a gather or a scatter runs one element at a time
 };
 
-// Whether the statement reduces by combining whole rows of values, in any order of its targets.
+// Whether the statement is a reduction that combines whole rows of values and may compute its targets in any
+// order.
 bool reduces_rows(const program::Program& program, const program::Statement& statement);
 // The rows of one part of such a reduction.
 std::int64_t rows_per_part(std::int64_t rows);
@@ -190,13 +192,13 @@ TileKernel build_tile_kernel(const program::Program& program, std::span<const st
                              const std::vector<bool>& kept, const KernelTable& table,
                              const Original& original = {});
 
-// Where a tile of a region is in the part of a sum of rows that it belongs to.
+// The part of a sum of rows that a tile of a region belongs to, and the tile's place in it.
 struct PlaceInPart {
   std::int64_t part = 0;
   std::int64_t row = 0;
-  bool begins = true;
-  bool ends = true;
-  std::byte* results = nullptr;  // of all parts
+  bool begins = true;            // the tile is the first of the part
+  bool ends = true;              // the tile is the last of the part
+  std::byte* results = nullptr;  // the results of all parts
 };
 
 // A thread's working data for one kernel. Created at link time, so that a launch allocates nothing.
@@ -216,14 +218,16 @@ void run_tiles(const TileKernel& kernel, TileState& state, std::span<std::byte* 
                std::span<const std::int64_t> symbol_values, std::byte* scratch, std::int64_t first,
                std::int64_t last);
 
-// A reduction with few targets and many terms: threads run its parts, and then add their results.
-// Returns the bytes that the results of the parts need; 0 if tiles of the target keep the threads busy.
+// If a reduction has few targets and many terms, threads run its parts, and one thread then combines the
+// results. Returns the bytes that the results of the parts need; 0 if the target has enough tiles for all
+// threads.
 std::uint64_t part_byte_count(const TileKernel& kernel, int threads);
 // Runs pieces [first, last); piece i is part i % part_count of tile i / part_count.
 void run_parts(const TileKernel& kernel, TileState& state, std::span<std::byte* const> tensors,
                std::span<const std::int64_t> symbol_values, std::byte* scratch, std::byte* parts,
                std::int64_t first, std::int64_t last);
-// Adds the rows of one tile of a region. `carry` has carry_byte_count bytes, which last for a part.
+// Adds the rows of one tile of a region to the sums in `carry`, which has carry_byte_count() bytes and keeps
+// its contents from the first tile of a part to the last.
 std::uint64_t carry_byte_count(const TileKernel& kernel);
 std::uint64_t results_byte_count(const TileKernel& kernel);
 void run_carried(const TileKernel& kernel, TileState& state, std::span<std::byte* const> tensors,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/tile/run.cpp: the operations of a tile that are more than a loop over registers.
+// plugins/cc/tile/run.cpp: the instructions of a kernel that are more than a loop over registers.
 #include "run.h"
 
 #include <cstring>

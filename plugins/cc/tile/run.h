@@ -10,7 +10,7 @@ namespace yoke::cc {
 
 using std::int64_t;
 
-// The largest accumulators of one tile.
+// The most bytes that the accumulators of one tile need.
 constexpr int64_t kCarryBytes = kTileElements * static_cast<int64_t>(sizeof(double));
 
 class Run {
@@ -173,7 +173,7 @@ class Run {
     return (mask & kRows) == 0 ? 0 : (mask & kColumns) != 0 ? nc : 1;
   }
 
-  // Copies a single column as one row: the inner loop is the fast one.
+  // Copies a single column as one row, because the inner loop is the fast one.
   static void copy(CopyFn fn, void* dst, const void* src, int64_t nr, int64_t nc, int64_t drs, int64_t dcs,
                    int64_t srs, int64_t scs) {
     if (nc == 1) {
@@ -194,7 +194,7 @@ class Run {
   }
   void gather(const Bounded& bounded, void* dst, int64_t nr, int64_t nc) const;
   Lines lines_of(const Bounded& bounded, int64_t r, int64_t nc) const;
-  // The columns of a row that are in range are evenly spaced, so not every element needs a check.
+  // The columns of a row that are in range are evenly spaced, so the elements need no checks one by one.
   void gather_row(const Bounded& bounded, std::byte* dst, int64_t r, int64_t nc) const;
 
   void fill_register(void* target, std::uint64_t bytes, Reg type, int64_t n) const {
@@ -203,8 +203,8 @@ class Run {
   int64_t target_count(const Reduction& reduction);
   void reduce(const Reduction& reduction);
   void accumulate(const Reduction& reduction, int64_t part, int64_t count);
-  // Reduces units [first, last). Unless they begin a part, `pending` rows are in the accumulators already; unless they
-  // end one, the accumulators keep the rows of the last block.
+  // Reduces units [first, last) of a part. If they are not the first of the part, `pending` rows are in the
+  // accumulators already. If they are not the last, the accumulators keep the rows of the last block.
   void accumulate(const Reduction& reduction, int64_t first, int64_t last, int64_t count, int64_t pending = 0,
                   bool begins = true, bool ends = true);
   int64_t reduced_index() const;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/tile/run_reduce.cpp: runs reductions: whole, in parts that threads share, and carried over tiles.
+// plugins/cc/tile/run_reduce.cpp: runs reductions as a whole, in parts that threads share, or carried over
+// tiles.
 #include <cstring>
 
 #include "run.h"

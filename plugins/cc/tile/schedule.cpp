@@ -37,8 +37,8 @@ std::int64_t stride_of(const Form& form, const Schedule& schedule, std::size_t l
   return form.loops[static_cast<std::size_t>(schedule.source[loop])];
 }
 
-// Picks the loop along which most accesses are contiguous, the innermost one of equals.
-// `reduced`: only among these.
+// Picks the loop along which most accesses are contiguous, the innermost one of equals. With `reduced`, picks
+// only among the loops that are reduced, or only among those that are not.
 std::int32_t pick_columns(const ScheduleInput& input, const Schedule& schedule, std::optional<bool> reduced) {
   std::int32_t best = -1;
   std::int64_t best_cost = 0;
@@ -59,9 +59,9 @@ std::int32_t pick_columns(const ScheduleInput& input, const Schedule& schedule, 
   return best;
 }
 
-// Picks the loop that continues the columns in memory for most accesses. The order of reduced terms must not depend on
-// other loops: next to reduced columns, rows are the last other reduced loop if there is one; next to other columns,
-// they are the last reduced loop or not reduced.
+// Picks the loop that continues the columns in memory for most accesses. The order of reduced terms must not
+// depend on other loops. Therefore, if columns are reduced, rows are the last other reduced loop, if one
+// exists; otherwise, rows are the last reduced loop or a loop that is not reduced.
 std::int32_t pick_rows(const ScheduleInput& input, const Schedule& schedule) {
   const auto columns = static_cast<std::size_t>(schedule.columns);
   std::size_t last_reduced = schedule.loops.size();

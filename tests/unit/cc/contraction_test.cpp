@@ -176,7 +176,8 @@ TEST(ContractionTest, BatchesOffsetsAccumulationAndVectorsMatchTheReference) {
       {"[8, 18, 18] out", "[3, 20, 20]", "[8, 3, 3, 3]",
        "t[o, y, x] = sum[c, i, j] a[c, y + i, x + j] * b[o, c, i, j]"},
       {"[40, 40] out", "[40, 30]", "[1]", "t[m, n] = sum[k] a[m, k] * a[n, k]"},
-      // Products that threads divide: along the rows, the columns, with a remainder, and the batch.
+      // Products that threads divide along the rows, the columns, the columns with a remainder, and the
+      // batch.
       {"[300, 40] out", "[300, 30]", "[30, 40]", "t[m, n] = sum[k] a[m, k] * b[k, n]"},
       {"[20, 500] out", "[20, 37]", "[500, 37]", "t[m, n] = sum[k] a[m, k] * b[n, k]"},
       {"[20, 301] inout", "[49, 20]", "[49, 301]", "t[m, n] += sum[k] a[k, m] * b[k, n]"},
@@ -226,7 +227,7 @@ TEST(ContractionTest, OtherTypesRunInTheBlockedMatmul) {
   }
 }
 
-// With small integers, the sum is exact in f32, and many sums lie in the middle of two bf16 numbers.
+// With small integers, sums are exact in f32, and many of them lie halfway between two bf16 numbers.
 TEST(ContractionTest, SumsAreRoundedOnceToBF16) {
   const auto text = [](const std::string& target) {
     return product(target + "[45, 37] out", "bf16[45, 290]", "bf16[37, 290]",

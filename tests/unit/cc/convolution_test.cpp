@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/cc/convolution_test.cpp: convolutions and their gradients are recognized, run in oneDNN, and give
-// correct results.
+// tests/unit/cc/convolution_test.cpp: cc recognizes convolutions and their gradients, runs them in oneDNN,
+// and computes correct results.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <yoke/program/execute.h>
@@ -54,7 +54,7 @@ struct Dimension {
 struct Shape {
   std::vector<Dimension> dimensions;
   int batch = 1;
-  int groups = 0;  // 0: no loop of groups
+  int groups = 0;  // 0: there is no loop over groups
   int in = 1;
   int out = 1;
   bool channels_last = false;
@@ -72,7 +72,8 @@ std::string joined(const Names& names) {
   return "[" + text + "]";
 }
 
-// The indices of one tensor: of the batch or the output channel, the group, the channel, and the image.
+// The indices of one tensor: the batch or the output channel, the group, the channel, and the place in the
+// image.
 std::string list(const Shape& shape, const std::string& first, const std::string& group,
                  const std::string& channel, const Names& image, bool weights) {
   Names names;
@@ -193,7 +194,7 @@ Shape random_shape(std::mt19937_64& random) {
   return shape;
 }
 
-// Products, so that the reference executor takes milliseconds.
+// The number of multiplications. Small ones keep the reference executor's time to milliseconds.
 double work_of(const Shape& shape) {
   double work = shape.batch * std::max(shape.groups, 1) * shape.in * shape.out;
   for (const Dimension& one : shape.dimensions) {
@@ -227,8 +228,8 @@ TEST(ConvolutionTest, RandomShapesMatchTheReference) {
       }
     }
   }
-  EXPECT_GT(by_library,
-            library_has_all() ? kCount * 3 / 2 : 0);  // the others are too small, or oneDNN lacks the shape
+  // The others are too small, or oneDNN does not support the shape.
+  EXPECT_GT(by_library, library_has_all() ? kCount * 3 / 2 : 0);
 }
 
 TEST(ConvolutionTest, ThreadsDivideBatchesGroupsAndChannels) {
@@ -244,7 +245,7 @@ TEST(ConvolutionTest, ThreadsDivideBatchesGroupsAndChannels) {
   };
   struct {
     Shape shape;
-    std::size_t parts[3];  // forward, by the input, by the weights
+    std::size_t parts[3];  // forward pass, input gradient, weight gradient
   } const cases[] = {{shape_of(4, 0, 16, 16, 7), {3, 3, 1}},
                      {shape_of(1, 0, 8, 50, 9), {3, 1, 3}},
                      {shape_of(1, 0, 50, 8, 9), {1, 3, 3}},
@@ -262,7 +263,7 @@ TEST(ConvolutionTest, ThreadsDivideBatchesGroupsAndChannels) {
   }
 }
 
-// The bytes of the result if all elements of `a` have one value, and all of `b` another one.
+// The result if all elements of the first factor are `a`, and all elements of the second one are `b`.
 std::vector<float> result_of(const program::Program& p, float a, float b, bool on_cc) {
   std::vector<std::vector<float>> values;
   std::vector<std::byte*> bytes;
@@ -283,7 +284,7 @@ std::vector<float> result_of(const program::Program& p, float a, float b, bool o
   return values.back();
 }
 
-// 0 times infinity is NaN: a library that multiplies the padding, or the padding of its layouts, is not right.
+// 0 times infinity is NaN, so a library must not multiply the padding, nor the padding of its own layouts.
 TEST(ConvolutionTest, PaddingIsLeftOutOfSumsWithInfinity) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   std::mt19937_64 random(seed());
@@ -326,8 +327,7 @@ TEST(ConvolutionTest, HalfPrecisionMatchesTheReference) {
   }
 }
 
-// Statements that are almost a convolution.
-TEST(ConvolutionTest, OtherStatementsAreNotTakenForOne) {
+TEST(ConvolutionTest, SimilarStatementsAreNotConvolutions) {
   const char* statements[] = {
       "y[n, o, h, v] = sum[c, i, j] (x[n, c, h + i - 1, v + j - 1] * w[o, c, i, j] else 1)",
       "y[n, o, h, v] = sum[c, i, j] (x[n, c, h + i - 1, v + j - 1] else 0) * w[o, c, i, j]",
@@ -335,18 +335,18 @@ TEST(ConvolutionTest, OtherStatementsAreNotTakenForOne) {
       "y[n, o, h, v] = max[c, i, j] (x[n, c, h + i - 1, v + j - 1] * w[o, c, i, j] else 0)",
       "y[n, o, h, v] = sum[c, i, j] (x[n, c, h + i - 1, v + j - 1] + w[o, c, i, j] else 0)",
       "y[n, o, h, v] = sum[c, i, j] (2 * x[n, c, h + i - 1, v + j - 1] * w[o, c, i, j] else 0)",
-      // One dimension of a forward pass and one of a gradient.
+      // One dimension of a forward pass and one dimension of an input gradient.
       "y[n, o, h, v] = sum[c, i, j] (x[n, c, 2*h + i - 1, v - j + 1] * w[o, c, i, j] else 0)",
-      // Division and the sign of a forward pass, or another step.
+      // A division with the sign of a forward pass; a step that is not the divisor; a negative step.
       "y[n, o, h, v] = sum[c, i, j] (x[n, c, (h + i - 1) / 2, v - j + 1] * w[o, c, i, j] else 0)",
       "y[n, o, h, v] = sum[c, i, j] (x[n, c, (2*h - i + 1) / 3, v - j + 1] * w[o, c, i, j] else 0)",
       "y[n, o, h, v] = sum[c, i, j] (x[n, c, 5 - h - i, v + j - 1] * w[o, c, i, j] else 0)",
-      // A loop in two dimensions, or in both factors beside the window.
+      // A loop that indexes two dimensions, or both factors outside of a window.
       "y[n, o, h, v] = sum[c, i, j] (x[n, c, h + i - 1, h + j - 1] * w[o, c, i, j] else 0)",
       "y[n, o, h, v] = sum[c, i, j] (x[n, c, h + i - 1, v + i - 1] * w[o, c, i, j] else 0)",
       "y[n, o, h, v] = sum[c, i] (x[n, c, h + i - 1, v] * w[o, c, i, n] else 0)",
       "y[n, o, h, v] = sum[c, i] (x[n, c, h + i + v - 2, v] * w[o, c, i, 1] else 0)",
-      // Both are padded, the padding depends on a symbol, a summed loop is in one factor.
+      // Both factors are padded; the padding depends on a symbol; no factor has the reduced loop k.
       "y[n, o, h, v] = sum[c, i:3, j] (x[n, c, h + i - 1, v + j - 1] * w[o, c, i - 1, j] else 0)",
       "y[n, o, h, v] = sum[c, i, j] (x[n, c, h + i - row, v + j - 1] * w[o, c, i, j] else 0)",
       "y[n, o, h, v] = sum[c, i, j, k:2] (x[n, c, h + i - 1, v + j - 1] * w[o, c, i, j] else 0)",
@@ -364,7 +364,8 @@ TEST(ConvolutionTest, OtherStatementsAreNotTakenForOne) {
 
 TEST(ConvolutionTest, OffsetsAndOtherOrdersOfLoopsRunInOneDnn) {
   const char* statements[] = {
-      // In range, at a symbol; dimensions in another order; padding on one side; only one padded dimension.
+      // All in range, at an offset with a symbol; loops in another order; padding on one side; one padded
+      // dimension; kernels of one element; an input gradient.
       "y[n, o, h, v] = sum[c, i, j] x[n, c, h + i + row, v + j] * w[o, c, i, j]",
       "y[n, o, h, v] = sum[j, i, c] (w[o, c, i, j] * x[n, c, h + i - 2, v + j] else 0)",
       "y[n, o, h, v] = sum[i, c, j] (x[n, c, h + i + 1, v + j + 3] * w[o, c, i, j] else 0)",
@@ -385,7 +386,7 @@ TEST(ConvolutionTest, OffsetsAndOtherOrdersOfLoopsRunInOneDnn) {
   }
 }
 
-TEST(ConvolutionTest, LaunchAllocatesOnlyTheListsOfOneDnn) {
+TEST(ConvolutionTest, LaunchAllocatesOnlyInsideOneDnn) {
   Launchable launchable(read(conformance::corpus_text("convolution")));
   launchable.launch();
   const std::uint64_t before = yoke::test::allocation_count();

@@ -59,7 +59,7 @@ void expect_like_reference(std::string_view text, std::uint64_t seed, const Data
 // Returns how cc runs each statement.
 std::vector<std::string> notes_of(std::string_view text);
 
-// The compiled program; null `table`: the best kernels.
+// Compiles the program. If `table` is null, uses the best kernels.
 std::shared_ptr<const CompiledProgram> compile(const program::Program& program, int threads = 1,
                                                const KernelTable* table = nullptr,
                                                std::int64_t tile_bytes = CompileOptions{}.tile_bytes);

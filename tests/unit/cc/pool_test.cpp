@@ -75,7 +75,7 @@ TEST(PoolTest, SharesAllOfTheWorkAmongTheThreads) {
   }
 }
 
-// A forked child has no helpers at first, and must not wait for its parent's when it exits.
+// A forked child has no helpers at first. When it exits, it must not wait for its parent's helpers.
 TEST(PoolTest, ForkedChildRunsJobsAndExits) {
   Pool::mine().run(3, [](int) {});
   const pid_t child = ::fork();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/cc/region_test.cpp: regions run tile by tile, and reductions divided over threads.
+// tests/unit/cc/region_test.cpp: regions that run tile by tile, and reductions that threads share.
 #include <gtest/gtest.h>
 #include <yoke/program/text.h>
 
@@ -27,7 +27,7 @@ bool has_note(const CompiledProgram& compiled, const std::string& part) {
                      [&](const Note& note) { return note.reason.find(part) != std::string::npos; });
 }
 
-// Checks that the tiles write the same bits as the statements one by one.
+// Checks that the tiles write the same bits as the statements do when they run one by one.
 void expect_same_bits(const conformance::Case& one, const std::vector<std::int64_t>& symbols,
                       std::int64_t tile_bytes, int threads = 1) {
   const auto whole = compile(one.program, 1, nullptr, 0);
@@ -38,8 +38,8 @@ void expect_same_bits(const conformance::Case& one, const std::vector<std::int64
       << program::print(one.program) << "\nin tiles of " << tile_bytes << " bytes, " << threads << " threads";
 }
 
-// How many launches of the case were compared: none if no region is cut, or if a product is, because products may add
-// their terms in another order.
+// Returns the number of launches compared: 0 if no region is cut, or if oneDNN computes a product, which may
+// add terms in another order.
 int compare_with_statements(const conformance::Case& one) {
   int count = 0;
   for (const std::int64_t tile_bytes : {kSmallTiles, std::int64_t{700}, std::int64_t{5000}}) {
@@ -55,7 +55,7 @@ int compare_with_statements(const conformance::Case& one) {
   return count;
 }
 
-TEST(RegionTest, TilesOfRandomRegionsWriteTheBitsOfTheStatementsOneByOne) {
+TEST(RegionTest, TilesWriteTheSameBitsAsSingleStatementsInRandomPrograms) {
   int compared = 0;
   for (std::uint64_t index = 0; index < 3000 && !HasFailure(); ++index) {
     SCOPED_TRACE("program " + std::to_string(index));
@@ -113,8 +113,8 @@ TEST(RegionTest, LastTileMayBeShorterAndThreadsShareTiles) {
   }
 }
 
-TEST(RegionTest, TemporariesOfATileTakeNoMemoryOfTheirFullSize) {
-  const program::Program program = read(norms(2000));  // e, h and u have 2.4 MB each
+TEST(RegionTest, TemporariesNeedOnlyTheMemoryOfATile) {
+  const program::Program program = read(norms(2000));  // e, h and u take 2.4 MB each
   EXPECT_GT(compile(program, 1, nullptr, 0)->workspace_byte_count, 3 * 2400000U);
   EXPECT_LT(compile(program)->workspace_byte_count, 500000U);
 }
@@ -132,7 +132,7 @@ TEST(RegionTest, SumsOfRowsAreCarriedFromTileToTile) {
   }
 }
 
-TEST(RegionTest, NeighborsShareAPassOnlyIfNoTileNeedsAnother) {
+TEST(RegionTest, NeighborsShareAPassOnlyIfTilesAreIndependent) {
   const auto text = [](const std::string& statements) {
     return text_of(R"(
   arg x : f32[640, 40] in
@@ -263,7 +263,7 @@ TEST(RegionTest, RegionInARepeatBlockUsesItsVariable) {
   expect_same_bits(one, {}, 3000);
 }
 
-TEST(RegionTest, ATemporaryThatCarriesValuesBetweenRoundsKeepsItsSize) {
+TEST(RegionTest, TemporaryThatCarriesValuesBetweenRoundsKeepsItsSize) {
   expect_same_bits(case_of(text_of(R"(
   arg x : f32[5, 20] in
   arg y : f32[20] out
@@ -281,7 +281,7 @@ TEST(RegionTest, ATemporaryThatCarriesValuesBetweenRoundsKeepsItsSize) {
                    {}, kSmallTiles);
 }
 
-TEST(RegionTest, ATemporaryThatIsReadInALaterRoundBeforeItsFirstWriteKeepsItsSize) {
+TEST(RegionTest, TemporaryThatALaterRoundReadsKeepsItsSize) {
   for (const int threads : {1, 2}) {
     expect_same_bits(case_of(text_of(R"(
   arg x : f32[6, 512, 16] in
@@ -298,7 +298,7 @@ TEST(RegionTest, ATemporaryThatIsReadInALaterRoundBeforeItsFirstWriteKeepsItsSiz
   }
 }
 
-TEST(RegionTest, CarriedSumsAreNoProductsOfTheirOwn) {
+TEST(RegionTest, CarriedSumsDoNotBecomeProducts) {
   const std::string text = text_of(R"(
   arg x : f32[40, 40] in
   arg w : f32[50] in
@@ -340,7 +340,7 @@ TEST(RegionTest, ValuesOfCutLoopsAreThoseOfTheWholeRegion) {
                    {}, kSmallTiles);
 }
 
-// Sums over many terms with few targets, in each order of loops in memory.
+// Reductions of many terms to few targets, in each order of loops in memory.
 const std::string kReductions = R"(
   arg x : f32[3000, 70] in
   arg w : f32[70, 3000] in
@@ -377,7 +377,7 @@ TEST(ReductionTest, ResultsHaveTheSameBitsForAnyNumberOfThreads) {
   for (const int threads : {2, 3, 4}) {
     const auto compiled = compile(one.program, threads);
     EXPECT_GE(compiled->workspace_byte_count, serial->workspace_byte_count + 10000)
-        << "nothing runs in parts";
+        << "no reduction runs in parts";
     EXPECT_TRUE(same_bytes(expected, run_guarded(compiled, start, {}))) << threads << " threads";
   }
 }

@@ -156,7 +156,7 @@ TEST(GroupTest, TwoOperationsInOnePassRoundTheirResultsSeparately) {
   struct Pair {
     const char* inner;
     const char* whole;
-    const char* outer;  // with t for the inner operation
+    const char* outer;  // like `whole`, but reads t for `inner`
   };
   for (const std::string type : {"f32", "f64"}) {
     for (const Pair& pair : {Pair{"x[i] * y[i]", "x[i] * y[i] + z[i]", "t[i] + z[i]"},

@@ -60,7 +60,8 @@ TEST_F(YokeProgram, ExplainSaysWhatHappensToEachStatement) {
   EXPECT_THAT(outcome.out, HasSubstr("      removed: s is computed in y\n"));
   EXPECT_THAT(outcome.out, HasSubstr("y[i] = sum[j] a[i, j] + a[i, j]  # line 12\n"));
   EXPECT_THAT(outcome.out, HasSubstr("  @fused[i]\n    1: a[i, j] = exp(x[i, j])  # line 9\n"));
-  EXPECT_THAT(outcome.out, HasSubstr("1 regions of 2 statements: 256 bytes need not go through memory\n"));
+  EXPECT_THAT(outcome.out,
+              HasSubstr("regions: 1, with 2 statements; bytes that need not go through memory: 256\n"));
   EXPECT_THAT(outcome.out, HasSubstr("y is final after statement 2\n"));
 }
 

@@ -34,7 +34,7 @@ void change_ops(Program& program, Op from, Op to) {
 }
 
 constexpr int kPrograms = static_cast<int>(test::rounds(20));
-// The initial data change with the sizes, so a few wrong elements are only visible in larger tensors.
+// The initial data depend on the sizes, so a few programs fail only with larger tensors.
 constexpr int kFewLarger = 4;
 constexpr std::uint64_t kLarger = 64;
 

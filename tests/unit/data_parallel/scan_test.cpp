@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/data_parallel/scan_test.cpp: a recurrent layer, which is a scan, trains on a backend as on the
-// reference executor.
+// tests/unit/data_parallel/scan_test.cpp: a recurrent layer, which is a scan, trains on a backend as it does
+// on the reference executor.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -51,16 +51,16 @@ Trained trained_on(const std::string& backend, const std::vector<Option>& device
   return trained;
 }
 
-TEST(Scan, ARecurrentNetworkTrainsAsOnTheReferenceExecutor) {
+TEST(Scan, RecurrentNetworkTrainsAsOnTheReferenceExecutor) {
   const Trained expected = trained_on("test0");
   const Trained got = trained_on(backend_name());
   ASSERT_EQ(got.values.size(), expected.values.size());
   for (std::size_t i = 0; i < got.values.size(); ++i) {
-    // 20 steps of 12 rounds, whose differences of a few units in the last place add up.
+    // 20 steps of 12 rounds, each with a relative difference of up to 4 * 2^-24.
     EXPECT_NEAR(got.values[i], expected.values[i], 20 * 12 * 4 * 6e-8 * (1 + std::abs(expected.values[i])))
         << "element " << i;
   }
-  EXPECT_TRUE(std::is_sorted(got.losses.rbegin(), got.losses.rend())) << "the loss falls in every step";
+  EXPECT_TRUE(std::is_sorted(got.losses.rbegin(), got.losses.rend())) << "the loss must fall in every step";
   EXPECT_LT(got.losses.back(), got.losses.front());
 }
 

@@ -85,8 +85,8 @@ std::uint64_t bytes_in_use(const std::vector<Lifetime>& lives, std::uint64_t end
   return static_cast<std::uint64_t>(most);
 }
 
-// Training: a third of the blocks of the forward pass is short-lived, the others live until the same place of
-// the backward pass.
+// The lifetimes of a training step: a third of the blocks of the forward pass are short-lived; the others
+// live until the corresponding statement of the backward pass.
 std::vector<Lifetime> training_lives(std::uint64_t statements) {
   std::mt19937 random(1);
   std::vector<Lifetime> lives;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/passes/region_training_test.cpp: the regions of usual layers, losses and updates.
+// tests/unit/passes/region_training_test.cpp: the regions of common layers, losses and updates.
 #include <yoke/yoke.h>
 
 #include "pass_text.h"
@@ -11,8 +11,8 @@ Tensor input(const std::string& name, const Dims& dims) {
   return placeholder(name, Type::kF32, dims);
 }
 
-// The regions of a program in order, "2 [n]" for two statements that share the loop n, and a "." for each statement
-// outside.
+// The regions of a program in order: "2 [n]" for a region of two statements that names the loop n, and "."
+// for each statement outside regions.
 std::string regions_of(const program::Program& program) {
   std::string text;
   for (std::size_t i = 0; i < program.statements.size();) {
@@ -54,14 +54,14 @@ void expect_regions(const program::Program& program, const std::string& regions)
   EXPECT_EQ(regions_of(program), regions) << program::print(program);
 }
 
-TEST(TrainingRegions, SoftmaxIsOne) {
+TEST(TrainingRegions, SoftmaxIsOneRegion) {
   const Tensor x = input("x", {4096, 1024});
   expect_regions(optimized_program({{"y", softmax(x)}}), "4 [i]");
   expect_regions(optimized_program({{"y", log_softmax(x)}}), "4 [i]");
   expect_regions(backward(softmax(x), {x}), "6 [i]");
 }
 
-TEST(TrainingRegions, LayerNormIsOneAndSoIsItsGradientButTheSumsOfColumns) {
+TEST(TrainingRegions, LayerNormAndItsGradientExceptColumnSumsAreOneRegionEach) {
   const Tensor x = input("x", {4096, 1024});
   const Tensor gamma = input("gamma", {1024});
   const Tensor beta = input("beta", {1024});
@@ -72,13 +72,13 @@ TEST(TrainingRegions, LayerNormIsOneAndSoIsItsGradientButTheSumsOfColumns) {
   expect_regions(backward(y, {x, gamma, beta}), ". 10 [i] .");
 }
 
-TEST(TrainingRegions, CrossEntropyIsOneWithItsGradient) {
+TEST(TrainingRegions, CrossEntropyAndItsGradientAreOneRegion) {
   const Tensor x = input("x", {4096, 1024});
   const Tensor loss = cross_entropy(x, placeholder("labels", Type::kI32, {4096}));
   expect_regions(optimized_program({{"loss", loss}, {"dx", gradients(loss, {x})[0]}}), "4 [i] . .");
 }
 
-TEST(TrainingRegions, LayerIsAProductWithItsBiasAndActivation) {
+TEST(TrainingRegions, ProductBiasAndActivationAreOneRegion) {
   const Tensor x = input("x", {100, 784});
   const Tensor w = input("w", {784, 500});
   const Tensor b = input("b", {500});
@@ -86,7 +86,7 @@ TEST(TrainingRegions, LayerIsAProductWithItsBiasAndActivation) {
   expect_regions(optimized_program({{"y", gelu(matmul(x, w) + b)}}), "2 [i]");
 }
 
-TEST(TrainingRegions, ScoresOfAttentionAreOneWithTheirSoftmax) {
+TEST(TrainingRegions, AttentionScoresAndTheirSoftmaxAreOneRegion) {
   const Tensor q = input("q", {8, 256, 64});
   const Tensor k = input("k", {8, 256, 64});
   const Tensor v = input("v", {8, 256, 64});
@@ -95,7 +95,7 @@ TEST(TrainingRegions, ScoresOfAttentionAreOneWithTheirSoftmax) {
                  "6 [i, j] .");
 }
 
-TEST(TrainingRegions, UpdateIsOnePerParameter) {
+TEST(TrainingRegions, UpdateIsOneRegionPerParameter) {
   std::vector<Output> outputs;
   for (const char* name : {"a", "b"}) {
     const Tensor value = input(name, {500, 100});
@@ -108,7 +108,7 @@ TEST(TrainingRegions, UpdateIsOnePerParameter) {
   expect_regions(optimized_program(outputs), "2 [i, j] 2 [i, j]");
 }
 
-TEST(TrainingRegions, AdamWIsOne) {
+TEST(TrainingRegions, AdamWIsOneRegion) {
   const Tensor value = input("w", {500, 100});
   const Tensor gradient = input("g", {500, 100});
   const Tensor m = 0.9 * input("m", {500, 100}) + 0.1 * gradient;

@@ -47,7 +47,7 @@ TEST(Regions, ProductWhoseResultIsNotUsedNextStaysAlone) {
                "y[n, m] = sum[k] x[n, k] * w[k, m]; z[n, l] = sum[m] y[n, m] * y[l, m]");
 }
 
-TEST(Regions, ColumnsOfAProductAreNoLoopOfItsRegion) {
+TEST(Regions, RegionOfAProductDoesNotNameItsColumns) {
   expect_keeps(form_regions, std::string(kLayer) + "; arg z : f32[5, 4] out",
                "y[n, m] = sum[k] x[n, k] * w[k, m]; z[m, n] = y[n, m] + b[m]");
 }
@@ -73,10 +73,10 @@ TEST(Regions, ElementsOfOtherIterationsEndARegion) {
   expect_keeps(form_regions, arguments,
                "temp t : f32[4, 4]; t[i, j] = exp(x[i, j]); y[i, j] = t[j, i] + t[i, j]");
   expect_keeps(form_regions, arguments, "temp t : f32[4]; t[i] = exp(x[i, 0]); y[i, j] = t[j] + x[i, j]");
-  // An earlier read of what a later statement writes.
+  // A statement reads elements that a later statement writes in other iterations.
   expect_keeps(form_regions, "arg x : f32[4] inout; arg y : f32[4] out",
                "y[i] = x[-i + 3]; x[i] = x[i] * 2.0");
-  // One loop is left.
+  // Only the outer loop can be shared.
   expect_turns(form_regions, arguments,
                "temp t : f32[4, 4]; t[i, j] = exp(x[i, j]); y[i, j] = t[i, -j + 3] + t[i, j]",
                "temp t : f32[4, 4]; @fused[i] {t[i, j] = exp(x[i, j]); y[i, j] = t[i, -j + 3] + t[i, j]; }");
@@ -97,13 +97,13 @@ TEST(Regions, OtherLoopsGetNewNamesWhereTheyWouldClash) {
 }
 
 TEST(Regions, FewerLoopsAreTakenIfThatSavesMore) {
-  // The row sum reads the large tensor, which then stays in a cache.
+  // The row sum reads the large tensors, which stay in a cache if they share a region.
   expect_turns(form_regions, "arg x : f32[4, 8] in; arg s : f32[4] out",
                "temp t : f32[4, 8]; temp u : f32[4, 8]; t[i, j] = exp(x[i, j]); u[i, j] = t[i, j] * x[i, j]; "
                "s[i] = sum[j] t[i, j] * u[i, j]",
                "temp t : f32[4, 8]; temp u : f32[4, 8]; @fused[i] {t[i, j] = exp(x[i, j]); "
                "u[i, j] = t[i, j] * x[i, j]; s[i] = sum[j] t[i, j] * u[i, j]; }");
-  // Four bytes per row are not worth it.
+  // To add the last statement would save only four bytes per row.
   expect_turns(form_regions,
                "arg x : f32[4, 64] in; arg a : f32[4] in; arg s : f32[4] out; arg y : f32[4, 64] out",
                "temp t : f32[4, 64]; t[i, j] = exp(x[i, j] * a[i]); y[i, j] = t[i, j] * x[i, j]; "
@@ -123,7 +123,7 @@ TEST(Regions, NamedHintsAndOtherRoundsStayOutside) {
       "repeat t in 0..9 {@fused[i] {u[i] = h[t, i] * x[t, i]; h[t + 1, i] = tanh(u[i]); }; }");
 }
 
-TEST(Regions, HaveAtMost64Statements) {
+TEST(Regions, RegionsHaveAtMost64Statements) {
   std::string body = "y[i] = x[i]";
   for (int i = 0; i < 99; ++i) {
     body += "; y[i] = sin(y[i]) + x[i]";
@@ -137,16 +137,16 @@ TEST(Regions, HaveAtMost64Statements) {
   EXPECT_GE(in_first, 36);
 }
 
-TEST(Regions, OptimizeFormsThemAgain) {
+TEST(Regions, OptimizeFormsRegionsAgain) {
   const char* const text =
       "arg x : f32[4] in; arg y : f32[4] out; temp t : f32[4]; "
       "@fused[i] {t[i] = x[i] * 1.0; y[i] = exp(t[i]); }";
   const Optimized result = optimize(program_of(program_text(text)));
   EXPECT_TRUE(result.program.hints.empty()) << program::print(result.program);
-  EXPECT_EQ(result.program.statements.size(), 1U) << "a region is no barrier to the passes";
+  EXPECT_EQ(result.program.statements.size(), 1U) << "a region must not be a barrier to the passes";
 }
 
-TEST(Regions, StatementsMoveUpToThem) {
+TEST(Regions, StatementsMoveUpToRegions) {
   const std::string arguments =
       "arg x : f32[8, 8] in; arg l : f32[] out; arg y : f32[8, 8] out; temp m : f32[8]";
   expect_turns(optimized, arguments, "m[n] = max[k] x[n, k]; l[] = sum[i] m[i]; y[n, k] = x[n, k] - m[n]",
@@ -178,8 +178,8 @@ TEST(Regions, StatementsDoNotMoveIfThatTakesMoreMemory) {
       << program::print(program);
 }
 
-TEST(Regions, ReportSaysWhatTheySave) {
-  // t is neither stored nor read again, and x is read once.
+TEST(Regions, ReportCountsSavedBytes) {
+  // t is neither stored nor loaded, and x is loaded only once.
   const char* const text =
       "arg x : f32[4, 8] in; arg y : f32[4] out; arg z : f32[4] out; temp t : f32[4, 8]; "
       "t[i, j] = exp(x[i, j]); y[i] = sum[j] t[i, j] * x[i, j]; z[i] = max[j] t[i, j]";

@@ -95,7 +95,7 @@ TEST(EinsumTest, ThreeOperands) {
             (Values{78, 177}));
 }
 
-// The sum over all indices of the product, as einsum is defined.
+// The definition of einsum: the sum of the product of all operands over all indices that the result lacks.
 Values by_definition(const std::vector<std::string>& operands, const std::string& result,
                      const std::vector<Tensor>& args, const std::string& letters, const Dims& extents) {
   const auto place = [&](const std::string& indices, const Dims& at) {

@@ -193,7 +193,7 @@ TEST(Gradients, ProdCanBeDifferentiatedAgainAtZeros) {
     const Tensor first = gradients(prod(x), {x})[0];
     return values<double>(gradients(sum(first * tensor<double>({1, 10, 100, 1000}, {4})), {x})[0]);
   };
-  // The derivative by elements i and j is the product of the others.
+  // The second derivative by elements i and j is the product of the other elements.
   EXPECT_EQ(second({2, 0, 3, 5}), (std::vector<double>{150, 7015, 100, 60}));
   EXPECT_EQ(second({2, 0, 3, 0}), (std::vector<double>{0, 6000, 0, 60}));
 }

@@ -57,7 +57,7 @@ TEST(NnTest, LinearReportsInputsOfAnotherSize) {
 
 TEST(NnTest, LstmHasTheGatesOfPyTorch) {
   const nn::Module layer = nn::lstm(2, {.type = Type::kF64, .name = "cell"});
-  const testing::Lstm expected(3, 2, 2, 2, Type::kF64);  // compared with PyTorch in scan_test.cpp
+  const testing::Lstm expected(3, 2, 2, 2, Type::kF64);  // scan_test.cpp compares it with PyTorch
   const Tensor y = layer(permute(expected.x, {1, 0, 2}));
   EXPECT_EQ(y.dims(), (Dims{2, 3, 2}));
   EXPECT_EQ(names_of(layer), (std::vector<std::string>{"cell.weight_ih", "cell.weight_hh", "cell.bias"}));

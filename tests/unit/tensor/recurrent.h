@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/tensor/recurrent.h: an LSTM over time, as PyTorch defines it.
+// tests/unit/tensor/recurrent.h: an LSTM over a sequence, as PyTorch defines it.
 #pragma once
 
 #include "evaluate.h"

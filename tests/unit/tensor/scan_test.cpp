@@ -25,7 +25,7 @@ std::size_t count(const std::string& text, const std::string& word) {
   return found;
 }
 
-// Operations of the program with two operands, over all loops and rounds.
+// The number of additions and multiplications that the program performs, over all loops and rounds.
 std::uint64_t operations(const program::Program& program) {
   std::uint64_t total = 0;
   for (const program::Statement& statement : program.statements) {
@@ -86,7 +86,7 @@ TEST(Scan, SeveralCarriesMayBePassedOn) {
   EXPECT_EQ(values<std::int64_t>(result.carry[1]), (Integers{13}));
 }
 
-TEST(Scan, WithoutXsTheLengthIsGiven) {
+TEST(Scan, LengthReplacesXs) {
   const Scan result = scan(
       [](const auto& carry, const auto&) {
         return Scan{{carry[0] * 2.0}, {}};
@@ -95,7 +95,7 @@ TEST(Scan, WithoutXsTheLengthIsGiven) {
   EXPECT_EQ(values<double>(result.carry[0]), Doubles{1024});
 }
 
-TEST(Scan, OneRoundAndSeveralScansInOneProgram) {
+TEST(Scan, ScansOfOneRoundAndSeveralScansWork) {
   const Tensor x = tensor<double>({1, 2, 3, 4}, {1, 4}, "x");
   const Tensor once = cumsum(x, 0);
   const Tensor both = cumsum(cumsum(once, 1), 1);
@@ -103,7 +103,7 @@ TEST(Scan, OneRoundAndSeveralScansInOneProgram) {
   EXPECT_EQ(count(text_of(both), "repeat"), 3U);
 }
 
-TEST(Scan, InvariantWorkIsHoistedOutOfTheBlock) {
+TEST(Scan, InvariantStatementsPrecedeTheRepeatBlock) {
   const Tensor w = placeholder("w", Type::kF32, {3, 3});
   const Tensor x = placeholder("x", Type::kF32, {5, 3});
   const Scan result = scan(
@@ -118,7 +118,7 @@ TEST(Scan, InvariantWorkIsHoistedOutOfTheBlock) {
   EXPECT_GT(text.find("tanh("), text.find("repeat")) << text;
 }
 
-// From torch 2 in f64, where every tensor has the elements sin(start + 0.7 * i):
+// Computed with PyTorch 2 in f64; every tensor has the elements sin(start + 0.7 * i):
 //   l = torch.nn.LSTM(2, 2); y = l(x)[0]; (y * y).sum().backward()
 TEST(Scan, AnLstmHasTheValuesAndGradientsOfPyTorch) {
   const Lstm lstm(3, 2, 2, 2, Type::kF64);
@@ -137,7 +137,7 @@ TEST(Scan, AnLstmHasTheValuesAndGradientsOfPyTorch) {
     const Doubles got = values<double>(tensor, leaves);
     ASSERT_EQ(got.size(), expected.size());
     for (std::size_t i = 0; i < got.size(); ++i) {
-      EXPECT_NEAR(got[i], expected[i], 1e-14) << "element " << i;  // printed with 15 digits
+      EXPECT_NEAR(got[i], expected[i], 1e-14) << "element " << i;  // the expected values have 15 digits
     }
   };
   expect(lstm.ys, {0.0108938125457855, 0.0151526261454464, -0.116237862747774, 0.0608918825865414,
@@ -154,7 +154,7 @@ TEST(Scan, AnLstmHasTheValuesAndGradientsOfPyTorch) {
                      -0.201971057622727, -0.11004628120957, 0.0270605872248749, 0.153117514701845});
 }
 
-TEST(Scan, AnLstmOver1000StepsHasTheStatementsOfOneOver10) {
+TEST(Scan, LstmsOver10And1000RoundsHaveEquallyManyStatements) {
   const Lowered ten = Lstm(10, 2, 3, 4).lowered_gradients();
   const Lowered thousand = Lstm(1000, 2, 3, 4).lowered_gradients();
   EXPECT_EQ(ten.program.statements.size(), thousand.program.statements.size());
@@ -180,7 +180,7 @@ TEST(Scan, WeightGradientsAreProductsOverAllRounds) {
   EXPECT_EQ(count(text.substr(second, end - second), "sum["), 1U) << text;
 }
 
-TEST(Scan, CumsumIsLinearAndItsGradientIsAReversedOne) {
+TEST(Scan, CostOfTheGradientOfCumsumIsLinear) {
   const auto lowered = [](std::uint64_t size) {
     const Tensor x = placeholder("x", Type::kF64, {size});
     const Tensor w = placeholder("w", Type::kF64, {size});
@@ -195,7 +195,7 @@ TEST(Scan, CumsumIsLinearAndItsGradientIsAReversedOne) {
   EXPECT_EQ(values<double>(gradients(sum(cumsum(x) * w), {x})[0]), (Doubles{1111, 1110, 1100, 1000}));
 }
 
-TEST(Scan, CumulativeSumsAndProductsAlongAnyAxis) {
+TEST(Scan, CumulativeSumsAndProductsRunAlongAnyAxis) {
   const Tensor x = tensor<double>({1, 2, 3, 4, 5, 6}, {2, 3});
   EXPECT_EQ(values<double>(cumsum(x, 0)), (Doubles{1, 2, 3, 5, 7, 9}));
   EXPECT_EQ(values<double>(cumsum(x, -1)), (Doubles{1, 3, 6, 4, 9, 15}));
@@ -242,7 +242,7 @@ TEST(Scan, ErrorsNameWhatIsWrong) {
             "scan: the body returns 0 carries, but init has 1");
 }
 
-TEST(Scan, AScanInAScanIsAnErrorUnlessItIsInvariant) {
+TEST(Scan, NestedScanIsAnErrorUnlessItIsInvariant) {
   const Tensor x = placeholder("x", Type::kF32, {4, 3});
   const Tensor h = placeholder("h", Type::kF32, {3});
   const std::string nested = message_of([&] {
@@ -257,7 +257,7 @@ TEST(Scan, AScanInAScanIsAnErrorUnlessItIsInvariant) {
   EXPECT_EQ(count(text_of(hoisted.carry[0]), "repeat"), 2U);
 }
 
-TEST(Scan, ArgumentsOfTheBodyDoNotExistOutsideOfIt) {
+TEST(Scan, UseOfBodyArgumentsOutsideTheBodyIsAnError) {
   const Tensor x = placeholder("x", Type::kF32, {4, 3});
   Tensor leaked;
   scan(
@@ -269,7 +269,7 @@ TEST(Scan, ArgumentsOfTheBodyDoNotExistOutsideOfIt) {
   EXPECT_NE(message_of([&] { text_of(leaked); }).find("exists only there"), std::string::npos);
 }
 
-TEST(Scan, AnOperationWithoutADerivativeInTheBodyIsNamed) {
+TEST(Scan, ErrorNamesAnOperationWithoutADerivative) {
   const Tensor x = placeholder("x", Type::kF32, {4, 3});
   const Scan result = scan(
       [](const auto& carry, const auto& slice) {

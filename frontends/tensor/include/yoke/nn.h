@@ -89,9 +89,10 @@ struct LstmOptions {
   Type type = Type::kF32;
   std::string name = "";
 };
-// A recurrent layer, as torch.nn.LSTM with batch_first and one bias, from states of 0: [batch, time, in] ->
-// [batch, time, hidden]. weight_ih: [4 * hidden, in]; weight_hh: [4 * hidden, hidden]; bias: [4 * hidden];
-// each in the order input, forget, cell and output gate, from U(-b, b) with b = 1 / sqrt(hidden).
+// A recurrent layer, [batch, time, in] -> [batch, time, hidden]: PyTorch's torch.nn.LSTM with batch_first,
+// with a single bias, and with initial states of 0. Parameters: weight_ih [4 * hidden, in], weight_hh [4 *
+// hidden, hidden] and bias [4 * hidden], each with the gates in the order input, forget, cell, output. Their
+// initial values are uniform in (-b, b), where b = 1 / sqrt(hidden).
 Module lstm(std::uint64_t hidden, const LstmOptions& options = {});
 
 Module relu();

@@ -69,7 +69,7 @@ Tensor argmin(const Tensor& x, int axis = -1, bool keep_dims = false);
 //     separates operands. A specification with `=>` or `;` is in this notation.
 // Indices that are missing in the result are summed over. An index that occurs twice in an operand selects
 // its diagonal. `...` stands for any further axes, aligned at the last one and broadcast.
-// Up to 12 operands; they are multiplied in pairs, in the order that needs the fewest multiplications.
+// einsum takes up to 12 operands and multiplies them in pairs, in the order with the fewest multiplications.
 Tensor einsum(std::string_view spec, const std::vector<Tensor>& operands);
 template <std::convertible_to<Tensor>... Tensors>
 Tensor einsum(std::string_view spec, const Tensors&... operands) {

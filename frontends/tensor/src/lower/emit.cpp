@@ -36,7 +36,7 @@ Expr integer(std::int64_t value) {
   return expr;
 }
 
-// The indices of an element of the value in the value's tensor.
+// The indices, in the value's tensor, of the element that has these indices in the value.
 std::vector<Index> in_tensor(const Graph& graph, const Value& value, std::vector<Index> indices) {
   if (value.round) {
     Affine first = Affine::symbol(graph.variable(value.loop));
@@ -138,7 +138,7 @@ class Writer {
     }
   }
 
-  // Reads either part with an index that is out of range for the other part.
+  // A roll reads one of two parts of the source. The index is out of range for the part that is not selected.
   Expr rolled(const Value& value, const std::vector<Index>& indices) const {
     const auto axis = static_cast<std::size_t>(value.node->axis);
     const std::int64_t shift = value.node->literal.integer;

@@ -11,9 +11,8 @@ constexpr std::int64_t kFirstDraw = std::int64_t{1} << 32U;
 
 [[noreturn]] void fail_outside_of_body() {
   fail(
-      "lower: an argument of the body of a scan is used outside of the body, but exists only there; return "
-      "what "
-      "you need from the body");
+      "lower: an argument of a scan's body is used outside the body, but exists only there; "
+      "return the values that you need from the body");
 }
 
 }  // namespace
@@ -75,9 +74,8 @@ std::int32_t Graph::loop_of(const Value& value) const {
   const auto join = [&](std::int32_t other) {
     if (other >= 0 && loop >= 0 && other != loop) {
       fail(
-          "lower: a scan depends on the carry or xs of another scan in whose body it is, but programs have "
-          "no "
-          "nested repeat blocks; unroll the inner scan with a C++ loop");
+          "lower: a scan in the body of another scan depends on the outer scan's carry or xs, "
+          "but repeat blocks do not nest; unroll the inner scan with a C++ loop");
     }
     loop = std::max(loop, other);
   };

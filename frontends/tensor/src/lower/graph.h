@@ -30,8 +30,8 @@ struct Value {
   std::vector<Id> args;
   bool storage = false;      // set by plan(): has memory; otherwise it is inlined in its readers' statements
   std::uint32_t tensor = 0;  // of the program, if it has memory
-  std::int32_t loop = -1;    // into Graph::loops: it varies from round to round
-  // It is tensor[variable + *round, ...].
+  std::int32_t loop = -1;    // index into Graph::loops if the value varies from round to round
+  // If set, the value is tensor[variable + *round, ...].
   std::optional<std::int64_t> round = {};
 
   const Dims& dims() const { return node->parameter ? node->parameter->dims : node->dims; }
@@ -76,8 +76,8 @@ void plan(Graph& graph, const std::vector<Id>& roots);
 
 // The statements that compute a value with memory. Precondition: its arguments have tensors.
 std::vector<program::Statement> emit(const Graph& graph, Id value);
-// Copies the value of a body to tensor[variable + round, ...], or to tensor[...] without a round. With `loop`
-// -1, copies a value to tensor[round, ...].
+// Copies a value of a body to tensor[variable + round, ...], or to tensor[...] if `round` is empty. If `loop`
+// is -1, copies a value to tensor[round, ...].
 program::Statement emit_round(const Graph& graph, Id value, std::uint32_t tensor, std::int32_t loop,
                               std::optional<std::int64_t> round);
 program::Statement emit_zero(std::uint32_t target, Type type, const Dims& dims);
@@ -92,7 +92,7 @@ struct Slot {
   Tensor leaf;
 };
 
-// Give slots, the variables of repeat blocks, and loops unique identifiers, in this order.
+// These give unique names to slots, to the variables of repeat blocks, and to loops. Call them in this order.
 void name_slots(std::vector<Slot>& slots, const std::vector<program::Symbol>& symbols);
 void name_variables(std::vector<program::Symbol>& symbols, const std::vector<Slot>& slots);
 void name_loops(program::Program& program);

@@ -164,7 +164,8 @@ class Assembly {
     }
   }
 
-  // Assigns tensors to the results of a loop; equal results share one. Returns those of the carries' histories.
+  // Assigns tensors to the results of a loop; equal results share one. Returns the tensors of the carries'
+  // histories.
   std::vector<std::uint32_t> add_results(const LoopResults& one) {
     std::map<std::pair<detail::Kind, Id>, std::uint32_t> known;
     for (const Id id : one.results) {
@@ -190,8 +191,8 @@ class Assembly {
     return histories;
   }
 
-  // The first carries, then a repeat block. Values of the body that the loop returns are computed in their
-  // place in the result, unless they have another place.
+  // Adds the copies of the first carries, and then a repeat block. The block computes the values that the
+  // loop returns directly in the tensors of the results, unless a value has another tensor already.
   void add_loop(const LoopResults& one, std::int32_t loop) {
     const std::vector<std::uint32_t> histories = add_results(one);
     const std::vector<Id>& args = graph_.values[one.results[0]].args;

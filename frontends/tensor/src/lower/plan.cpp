@@ -23,7 +23,7 @@ class Planner {
     for (const Id root : roots) {
       require(root);
     }
-    // The body's values that loops return have memory in the result.
+    // Values of a body that its loop returns are stored in the tensors of the results.
     for (const LoopResults& one : graph_.loops) {
       for (const Id result : one.results) {
         for (const Id arg : value(result).args) {
@@ -74,7 +74,7 @@ class Planner {
     while (is_inlined(*value(base).node) && !value(base).args.empty()) {
       base = value(base).args[0];
     }
-    // What is the same in all rounds of a loop is computed before it.
+    // A value that is the same in all rounds of a loop must be computed before the loop.
     return value(base).node->kind == Kind::kMap && value(base).loop == part.loop;
   }
 

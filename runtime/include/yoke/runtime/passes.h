@@ -34,7 +34,7 @@ program::Program recompute(program::Program program);
 program::Program share(program::Program program);
 
 // Groups consecutive statements into regions, `@fused[n] { .. }`, that a backend can run together for each
-// iteration of the loops, so that what is between stays in registers or in a cache.
+// iteration of the named loops, so that intermediate values stay in registers or in a cache.
 program::Program form_regions(program::Program program);
 
 // What a pass did with the statement that stood at `at` in the text.
@@ -62,14 +62,14 @@ enum class Explain : bool { kNo, kYes };
 
 struct Optimized {
   program::Program program;
-  // Per argument, in order of declaration: its contents are final after this many statements, which end a
-  // group if the last write is in it; 0 if no statement writes it.
+  // Per argument, in order of declaration: its contents are final after this many statements; 0 if no
+  // statement writes it. If the last write is in a group, this is the end of the group.
   std::vector<std::uint32_t> final_after;
   Report report;
 };
 
-// Runs all passes until none changes the program, then forms regions; `@fused` hints of the program give way to
-// them. kYes fills Report::notes.
+// Runs all passes until none changes the program, then forms regions, which replace the `@fused` hints of the
+// program. kYes fills Report::notes.
 Optimized optimize(program::Program program, Explain explain = Explain::kNo);
 
 }  // namespace yoke::passes
