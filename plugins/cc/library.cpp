@@ -38,6 +38,7 @@ std::vector<LibraryPart> parts_of(std::int64_t& extent, std::int64_t unit, std::
       call = make();
     }
     if (!call) {
+      extent = whole;
       return {};
     }
     parts.push_back({call, first * step.a, first * step.b, first * step.bias, first * step.t});
@@ -74,7 +75,10 @@ std::vector<LibraryPart> divide(const LibraryOptions& options, Convolution c, st
     candidates.insert(candidates.begin(), &c.batch);
   }
   for (Channels* channels : {&c.out, &c.in}) {
-    if (channels != (c.kind == Kind::kForward ? &c.in : c.kind == Kind::kInputGradient ? &c.out : nullptr)) {
+    // oneDNN has one stride for the channels of all groups.
+    if (c.group.extent == 1 && channels != (c.kind == Kind::kForward         ? &c.in
+                                            : c.kind == Kind::kInputGradient ? &c.out
+                                                                             : nullptr)) {
       candidates.push_back(channels);
     }
   }
@@ -99,8 +103,13 @@ std::vector<LibraryPart> divide(const LibraryOptions& options, Convolution c, st
                           : weights ? along.w
                                     : along.y) *
                              byte_size(c.t)};
-  return parts_of(chosen->extent, unit_of(chosen), threads, step,
-                  [&] { return dnnl_convolution(options.engine, c, options.plan_only, why_not); });
+  // oneDNN may support fewer and larger parts only.
+  std::vector<LibraryPart> parts;
+  for (std::int64_t count = threads; count > 0 && parts.empty(); count /= 2) {
+    parts = parts_of(chosen->extent, unit_of(chosen), count, step,
+                     [&] { return dnnl_convolution(options.engine, c, options.plan_only, why_not); });
+  }
+  return parts;
 }
 
 }  // namespace yoke::cc
