@@ -88,6 +88,29 @@ std::vector<ViewIndex> view_over_rounds(const Node& view, const Loop& loop) {
   return indices;
 }
 
+double elements_in_all_rounds(const Dims& dims, const Loop& loop) {
+  return static_cast<double>(element_count(dims)) * static_cast<double>(loop.rounds());
+}
+
+double movable_elements(const NodeSet& body, std::span<const Tensor> returned, const Loop& loop) {
+  constexpr double kMultiple = 4;  // the gates of an LSTM
+  double total = 0;
+  for (const Tensor& one : returned) {
+    total += elements_in_all_rounds(one.dims(), loop);
+  }
+  std::unordered_map<const Node*, double> unread;
+  for (const Node* node : body) {
+    if (node->kind == Kind::kView && !body.contains(node->args[0].node().get())) {
+      const Tensor& source = node->args[0];
+      const auto left = unread.try_emplace(source.node().get(), static_cast<double>(source.element_count()));
+      const double count = std::min(left.first->second, elements_in_all_rounds(node->dims, loop));
+      left.first->second -= count;
+      total += count;
+    }
+  }
+  return kMultiple * total;
+}
+
 Results::Results(std::shared_ptr<const Loop> loop, std::vector<Tensor> first, std::vector<Tensor> next,
                  NodeSet varying)
     : loop_(std::move(loop)), args_(std::move(first)), varying_(std::move(varying)) {
@@ -97,6 +120,7 @@ Results::Results(std::shared_ptr<const Loop> loop, std::vector<Tensor> first, st
       used_.insert(arg.node().get());
     }
   }
+  limit_ = movable_elements(varying_, next, *loop_);
 }
 
 void Results::use(const Tensor& result) {
@@ -208,12 +232,27 @@ Tensor Results::product(const Node& node, bool is_summed) {
   return product_over_rounds(node, std::move(args), *loop_, varying_, is_summed);
 }
 
+// Whether over_rounds() of the arguments is not too large to be stored.
+bool Results::may_store_operands(const Node& node, double more) const {
+  return std::all_of(node.args.begin(), node.args.end(), [&](const Tensor& arg) {
+    const Tensor* base = &arg;
+    while (varies(*base) && base->node()->kind == Kind::kView) {
+      base = &base->node()->args[0];
+    }
+    const double count =
+        std::min(elements_in_all_rounds(arg.dims(), *loop_), elements_in_all_rounds(base->dims(), *loop_));
+    return !varies(arg) || (arg.rank() < 8 && (is_stored(*base) || count <= limit_ + more));
+  });
+}
+
 Tensor Results::after_loop(const Tensor& x) {
   const Node& node = *x.node();
   const bool is_product =
       node.kind == Kind::kReduce && node.reduce == program::Reduce::kSum && node.args.size() > 1;
-  return varies(x) && is_product && !used_.contains(&node) && !carry_after(x) ? product(node, false)
-                                                                              : over_rounds(x);
+  return varies(x) && is_product && !used_.contains(&node) && !carry_after(x) &&
+                 may_store_operands(node, movable_elements({}, {&x, 1}, *loop_))
+             ? product(node, false)
+             : over_rounds(x);
 }
 
 Tensor Results::sum_of_rounds(const Tensor& x) {
@@ -221,7 +260,7 @@ Tensor Results::sum_of_rounds(const Tensor& x) {
   if (!varies(x)) {
     return x * constant(x.type(), static_cast<double>(loop_->rounds()));
   }
-  if (node.kind == Kind::kReduce && node.reduce == program::Reduce::kSum) {
+  if (node.kind == Kind::kReduce && node.reduce == program::Reduce::kSum && may_store_operands(node)) {
     return product(node, true);
   }
   const bool has_variable = std::any_of(node.view.begin(), node.view.end(), [&](const ViewIndex& index) {

@@ -42,8 +42,14 @@ std::vector<ViewIndex> view_over_rounds(const Node& view, const Loop& loop);
 Tensor product_over_rounds(const Node& node, std::vector<Tensor> args, const Loop& loop,
                            const NodeSet& varying, bool is_summed);
 
+double elements_in_all_rounds(const Dims& dims, const Loop& loop);
+// Returns a few times the number of elements that the loop reads and returns in all rounds; `returned` are
+// its next carries and ys. No larger tensor is stored to move a product out of the loop.
+double movable_elements(const NodeSet& body, std::span<const Tensor> returned, const Loop& loop);
+
 // Returns the values of a body, in which slices of one product over all rounds, computed before the loop,
-// replace the sums of products that depend on the variable but not on the carries.
+// replace the sums of products that depend on the variable but not on the carries. Products
+// whose results for all rounds are too large stay.
 std::vector<Tensor> with_products_hoisted(const std::vector<Tensor>& values, const Loop& loop);
 
 // Creates the results of a loop. `varying` are the nodes of its body that callers may request.
@@ -65,12 +71,14 @@ class Results {
   Tensor result(Kind kind, const Tensor& value, Dims dims, std::size_t axis) const;
   std::optional<std::size_t> carry_after(const Tensor& x) const;  // the carry whose next value x is
   bool is_stored(const Tensor& x) const;
+  bool may_store_operands(const Node& node, double more = 0) const;
   Tensor product(const Node& node, bool is_summed);
 
   std::shared_ptr<const Loop> loop_;
   std::vector<Tensor> args_;  // the first carries, then the next carries
   NodeSet varying_;
   NodeSet used_;  // arguments of nodes that vary
+  double limit_ = 0;
   std::unordered_map<std::size_t, Tensor> histories_;
   std::unordered_map<const Node*, Tensor> stacked_;
 };

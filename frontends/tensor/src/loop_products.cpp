@@ -23,12 +23,16 @@ class Products {
       }
     }
     varying_ = {body_.begin(), body_.end()};
+    limit_ = movable_elements(varying_, values, loop);
+    find_operands();
   }
 
   std::vector<Tensor> replaced_in(std::vector<Tensor> values) {
     for (const Node* node : body_) {
-      const bool is_product = node->kind == Kind::kReduce && node->args.size() > 1;
-      if (const Tensor all = is_product ? over_rounds(*node) : Tensor()) {
+      if (operands_.contains(node)) {
+        over_rounds_[node] = all_rounds(*node);
+      }
+      if (const Tensor all = is_product(*node) ? over_rounds(*node) : Tensor()) {
         replaced_[node] = element_in_round(all, loop_.variable, 1, 0);
       } else {
         replace_args(*node);
@@ -41,6 +45,7 @@ class Products {
   }
 
  private:
+  static bool is_product(const Node& node) { return node.kind == Kind::kReduce && node.args.size() > 1; }
   bool varies(const Tensor& x) const { return varying_.contains(x.node().get()); }
 
   Tensor replaced(const Tensor& x) const {
@@ -68,25 +73,47 @@ class Products {
     replaced_[&node] = finish(std::move(copy));
   }
 
-  // The node's value in all rounds, [rounds, ...], computed without the loop. Empty if that is not possible.
-  Tensor over_rounds(const Node& node) {
-    if (carried_.contains(&node) || node.dims.size() == 8) {
+  // Products that do not depend on the carries, and what they are computed from.
+  void find_operands() {
+    for (auto node = body_.rbegin(); node != body_.rend(); ++node) {
+      if (carried_.contains(*node) || (!is_product(**node) && !operands_.contains(*node))) {
+        continue;
+      }
+      operands_.insert(*node);
+      for (const Tensor& arg : (*node)->args) {
+        if (varies(arg)) {
+          operands_.insert(arg.node().get());
+        }
+      }
+    }
+  }
+
+  // The node's value in all rounds, [rounds, ...], computed without the loop. Empty if that is not possible
+  // or takes too much memory.
+  Tensor over_rounds(const Node& node) const {
+    const auto known = over_rounds_.find(&node);
+    return known == over_rounds_.end() ? Tensor() : known->second;
+  }
+
+  // The same, computed from that of the node's arguments.
+  Tensor all_rounds(const Node& node) const {
+    if (node.dims.size() == 8) {
       return {};
     }
     if (node.kind == Kind::kSymbol) {
       return iota({loop_.rounds()}, 0);
     }
-    if (const auto known = over_rounds_.find(&node); known != over_rounds_.end()) {
-      return known->second;
+    if (node.kind != Kind::kView && elements_in_all_rounds(node.dims, loop_) > limit_) {
+      return {};
     }
     std::vector<Tensor> args;
     for (const Tensor& arg : node.args) {
       args.push_back(varies(arg) ? over_rounds(*arg.node()) : arg);
       if (!args.back()) {
-        return over_rounds_[&node] = {};
+        return {};
       }
     }
-    return over_rounds_[&node] = with_args(node, std::move(args));
+    return with_args(node, std::move(args));
   }
 
   Tensor with_args(const Node& node, std::vector<Tensor> args) const {
@@ -135,7 +162,9 @@ class Products {
   const Loop& loop_;
   std::vector<const Node*> body_;
   NodeSet varying_;
-  NodeSet carried_;  // nodes that depend on the carries
+  NodeSet carried_;   // nodes that depend on the carries
+  NodeSet operands_;  // products that do not depend on the carries, and nodes below them
+  double limit_ = 0;
   std::unordered_map<const Node*, Tensor> over_rounds_;
   std::unordered_map<const Node*, Tensor> replaced_;
 };

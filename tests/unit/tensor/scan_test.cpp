@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <yoke/program/text.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "recurrent.h"
@@ -116,6 +117,65 @@ TEST(Scan, InvariantStatementsPrecedeTheRepeatBlock) {
   EXPECT_LT(text.find("exp("), text.find("repeat")) << text;
   EXPECT_LT(text.find("sum["), text.find("repeat")) << text;
   EXPECT_GT(text.find("tanh("), text.find("repeat")) << text;
+}
+
+TEST(Scan, ADeepBodyBeforeAProductDoesNotOverflowTheStack) {
+  const Tensor x = placeholder("x", Type::kF32, {4, 3});
+  const Tensor w = placeholder("w", Type::kF32, {3, 3});
+  const auto deep = [](Tensor h) {
+    for (int i = 0; i < 100000; ++i) {
+      h = h + static_cast<float>(i % 7 + 1);
+    }
+    return h;
+  };
+  const Scan result = scan(
+      [&](const auto&, const auto& slice) {
+        return Scan{{}, {einsum("i,ij->j", deep(slice[0]), w)}};
+      },
+      {}, {x});
+  EXPECT_EQ(count(text_of(result.ys[0]), "repeat"), 0U) << "the product is computed without the loop";
+}
+
+// The most elements of a tensor that is not an argument.
+std::uint64_t largest_temporary(const Lowered& lowered) {
+  std::uint64_t largest = 0;
+  for (const program::Tensor& tensor : lowered.program.tensors) {
+    if (tensor.role == program::Role::kTemp) {
+      largest = std::max(largest, tensor.element_count());
+    }
+  }
+  return largest;
+}
+
+TEST(Scan, AttentionOverBlocksOfRowsStoresOneBlockOfScores) {
+  const auto attention = [](std::uint64_t blocks, std::uint64_t rows, std::uint64_t keys) {
+    const Tensor q = placeholder("q", Type::kF32, {blocks, rows, 32});
+    const Tensor k = placeholder("k", Type::kF32, {keys, 32});
+    return lower("attention", {{"y", scan(
+                                         [&](const auto&, const auto& slice) {
+                                           const Tensor p = softmax(einsum("qd,kd->qk", slice[0], k));
+                                           return Scan{{}, {einsum("qk,kd->qd", p, k)}};
+                                         },
+                                         {}, {q})
+                                         .ys[0]}});
+  };
+  EXPECT_EQ(largest_temporary(attention(64, 16, 1024)), 16U * 1024U);
+  // The scores of few keys are smaller than the queries.
+  const Lowered few = attention(64, 16, 8);
+  EXPECT_EQ(largest_temporary(few), 64U * 16U * 8U);
+}
+
+TEST(Scan, TheGradientOfAttentionOverBlocksSumsWeightsInTheLoop) {
+  const Tensor q = placeholder("q", Type::kF32, {64, 16, 4});
+  const Tensor k = placeholder("k", Type::kF32, {1024, 4});
+  // The scores are linear in k, so the gradient reads none of them.
+  const Scan result = scan(
+      [&](const auto& carry, const auto& slice) {
+        return Scan{{carry[0] + sum(einsum("qd,kd->qk", slice[0], k) * 3.0)}, {}};
+      },
+      {zeros(Type::kF32, {})}, {q});
+  const auto slopes = gradients(result.carry[0], {q, k});
+  EXPECT_LE(largest_temporary(lower("slopes", {{"dq", slopes[0]}, {"dk", slopes[1]}})), 16U * 1024U);
 }
 
 // Computed with PyTorch 2 in f64; every tensor has the elements sin(start + 0.7 * i):

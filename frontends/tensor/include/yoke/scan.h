@@ -30,6 +30,9 @@ using ScanBody = std::function<Scan(const std::vector<Tensor>& carry, const std:
 // not depend on the number of rounds. Values that depend neither on the carry nor on xs are computed before
 // the loop, so random draws in the body are the same in every round. For a new draw in each round, draw
 // before the scan, with an axis for the rounds, and pass the draws in xs.
+// scan() moves a product that depends only on xs before the loop, and one that only ys need after it, if no
+// tensor stored for this has more than 4 times the elements of the xs, carries and ys of all rounds. So a
+// scan over blocks of rows, such as the queries of attention, bounds the memory.
 //
 // The gradient is a second scan, from the last round to the first. The first scan stacks the values of its
 // body that the second one reads. The gradient of a weight is one product over all rounds.
