@@ -204,7 +204,8 @@ class LoopGradients {
     return in_body_.contains(node) ? rewritten_[node] = residual(x) : x;
   }
 
-  // The value of a node of the first loop's body in round t.
+  // The value of a node of the first loop's body in round t. A value of
+  // rank 8 cannot be stacked; the second loop computes it again.
   Tensor residual(const Tensor& x) {
     const Node& node = *x.node();
     for (std::size_t k = 0; k < next_.size(); ++k) {
@@ -214,7 +215,7 @@ class LoopGradients {
     }
     const bool is_cast = node.kind == Kind::kMap && node.op == program::Op::kCast;
     if (is_cast || node.kind == Kind::kSymbol || node.kind == Kind::kView || node.kind == Kind::kStop ||
-        node.kind == Kind::kRoll || node.kind == Kind::kReshape) {
+        node.kind == Kind::kRoll || node.kind == Kind::kReshape || node.dims.size() == 8) {
       std::vector<Tensor> args;
       for (const Tensor& arg : node.args) {
         args.push_back(rewritten(arg));

@@ -77,6 +77,30 @@ std::vector<Case> scan_cases() {
                     {sum(x[0], {0})}, {x[0], iota({3}, 0)})
              .ys[0];
        }},
+      {"eight_dimensions", "2 1 3 1 1 1 1 1; 2 1 3; ",
+       [](Inputs x) {
+         const Dims dims = {2, 1, 2, 1, 3, 1, 2, 1};
+         return scan(
+                    [&](Pair c, Pair s) {
+                      const Tensor wide = broadcast_to(reshape(s[0], {3, 1, 1, 1}), dims);
+                      const Tensor all =
+                          sin(wide) * broadcast_to(reshape(x[1], {2, 1, 1, 1, 3, 1, 1, 1}), dims);
+                      return Scan{{c[0] + sum(all * all * c[0])}, {sum(wide * all, {0, 4, 6})}};
+                    },
+                    {x[2]}, {x[0]})
+             .ys[0];
+       }},
+      {"last_carry_of_eight_dimensions", "3 2; ",
+       [](Inputs x) {
+         const Dims dims = {2, 1, 2, 1, 1, 1, 1, 2};
+         return scan(
+                    [&](Pair c, Pair s) {
+                      const Tensor wide = broadcast_to(s[0], dims);
+                      return Scan{{c[0] * 0.5 + sum(wide * wide * exp(wide) * c[0])}, {}};
+                    },
+                    {x[1]}, {x[0]})
+             .carry[0];
+       }},
       {"delay_line", "a b; b; b",
        [](Inputs x) {
          return scan(
