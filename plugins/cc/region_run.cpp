@@ -31,12 +31,39 @@ bool is_product(const Program& program, const Statement& statement) {
          recognize_convolution(program, statement, why_not).has_value();
 }
 
-// Returns true for a reduction over one loop that combines whole rows with its target.
-bool is_sum_of_rows(const Program& program, const Statement& statement) {
+// Returns true for a reduction over one loop, also for a product.
+bool reduces_one_loop(const Statement& statement) {
   return statement.reduce && statement.reduce != program::Reduce::kArgMax &&
          statement.reduce != program::Reduce::kArgMin && statement.reduce_loops.size() == 1 &&
-         statement.hint < 0 && !has_element_index(statement.target) && reduces_rows(program, statement) &&
-         !is_product(program, statement);
+         statement.hint < 0 && !has_element_index(statement.target);
+}
+
+// Returns true if the reduction also combines whole rows with its target.
+bool is_sum_of_rows(const Program& program, const Statement& statement) {
+  return reduces_one_loop(statement) && reduces_rows(program, statement) && !is_product(program, statement);
+}
+
+// Returns true if the hint of the statement makes a region.
+bool is_in_region(const Program& program, const Statement& statement) {
+  return statement.hint >= 0 && !program.hints[static_cast<std::size_t>(statement.hint)].loops.empty();
+}
+
+// Returns whether a region follows the reductions that start at a statement, without the work of collecting
+// a run.
+bool may_reach_region(const Program& program, std::uint32_t first) {
+  const Statement& start = program.statements[first];
+  const std::size_t last = std::min(first + kLongestRun, program.statements.size());
+  for (std::size_t id = first; id < last; ++id) {
+    const Statement& one = program.statements[id];
+    if (one.repeat != start.repeat || is_in_region(program, one)) {
+      return one.repeat == start.repeat;
+    }
+    if (!reduces_one_loop(one) ||
+        one.loops[one.reduce_loops[0]].extent != start.loops[start.reduce_loops[0]].extent) {
+      return false;
+    }
+  }
+  return false;
 }
 
 // Collects statements and checks that a tile of rows needs nothing that other tiles write.
@@ -45,15 +72,19 @@ class RowUses {
   // Adds statements; loops[i] is the loop of statements[i] over rows. Returns false and changes nothing if
   // the statements do not fit.
   bool add(std::span<const Statement> statements, std::span<const std::uint32_t> loops, bool is_sum) {
-    std::map<std::uint32_t, Use> uses = uses_;
+    std::map<std::uint32_t, Use> changed;
+    const auto find = [&](std::uint32_t tensor) -> Use& {
+      const auto known = uses_.find(tensor);
+      return changed.try_emplace(tensor, known == uses_.end() ? Use{} : known->second).first->second;
+    };
     bool shares = is_sum || !has_region_;
     for (std::size_t i = 0; i < statements.size(); ++i) {
       const Statement& statement = statements[i];
       const auto use = [&](std::uint32_t tensor, std::uint32_t dims) {
-        const auto [known, is_new] = uses.try_emplace(tensor);
+        Use& one = find(tensor);
         shares = shares || uses_.contains(tensor);
-        known->second.dims &= dims;
-        known->second.is_mixed = known->second.is_mixed || known->second.is_result;
+        one.dims &= dims;
+        one.is_mixed = one.is_mixed || one.is_result;
       };
       visit_target_and_reads(statement, [&](const Access& access) {
         if (!is_sum || &access != &statement.target) {
@@ -65,7 +96,7 @@ class RowUses {
           }
         }
       });
-      Use& target = uses[statement.target.tensor];
+      Use& target = find(statement.target.tensor);
       if (is_sum) {
         target.is_mixed =
             target.is_mixed || uses_.contains(statement.target.tensor) || target.dims != kAllDims;
@@ -73,12 +104,14 @@ class RowUses {
       }
       target.is_written = target.is_written || !is_sum;
     }
-    const bool fits = std::all_of(uses.begin(), uses.end(), [](const auto& entry) {
+    const bool fits = std::all_of(changed.begin(), changed.end(), [](const auto& entry) {
       const Use& one = entry.second;
       return !one.is_mixed && (!one.is_written || one.dims != 0);
     });
     if (fits && shares) {
-      uses_ = std::move(uses);
+      for (const auto& [tensor, use] : changed) {
+        uses_[tensor] = use;
+      }
       has_region_ = has_region_ || !is_sum;
     }
     return fits && shares;
@@ -130,6 +163,9 @@ std::uint32_t end_of_region(const Program& program, std::uint32_t first) {
 RegionRun find_run(const Program& program, std::uint32_t first) {
   const std::span<const Statement> statements = program.statements;
   RegionRun run;
+  if (!may_reach_region(program, first)) {
+    return run;
+  }
   RowUses uses;
   std::uint64_t rows = 0;
   for (std::uint32_t next = first; next < statements.size() && run.loops.size() < kLongestRun;) {
@@ -142,8 +178,7 @@ RegionRun find_run(const Program& program, std::uint32_t first) {
     const bool is_sum = is_sum_of_rows(program, statement);
     if (is_sum) {
       loops = statement.reduce_loops;
-    } else if (statement.hint >= 0 &&
-               !program.hints[static_cast<std::size_t>(statement.hint)].loops.empty()) {
+    } else if (is_in_region(program, statement)) {
       last = end_of_region(program, next);
       const std::string& name = program.hints[static_cast<std::size_t>(statement.hint)].loops[0];
       for (const Statement& one : statements.subspan(next, last - next)) {

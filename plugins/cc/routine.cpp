@@ -43,6 +43,7 @@ BoundProgram::BoundProgram(std::shared_ptr<const CompiledProgram> compiled,
         bound.tiles.back()->fetch_ahead(region->region.slices.size());
         if (region->tail) {
           bound.tails.push_back(std::make_unique<BoundProgram>(region->tail, used, scratch(i)));
+          bound.tails.back()->fetch_ahead(region->region.slices.size());
         }
       }
     } else {
