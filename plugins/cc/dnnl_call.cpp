@@ -11,6 +11,14 @@ namespace yoke::cc {
 
 using dnnl::memory;
 
+namespace {
+
+std::uint64_t round_up(std::uint64_t byte_count) {
+  return (byte_count + 63) / 64 * 64;
+}
+
+}  // namespace
+
 DnnlEngine::DnnlEngine() : handle_(new dnnl::engine(dnnl::engine::kind::cpu, 0)) {}
 DnnlEngine::~DnnlEngine() {
   delete static_cast<dnnl::engine*>(handle_);
@@ -23,7 +31,7 @@ std::size_t DnnlCall::Impl::add(const memory::desc& desc, Place place) {
 
 std::size_t DnnlCall::Impl::add_scratch(const memory::desc& desc) {
   memories.push_back({desc, kScratch, scratch_byte_count});
-  scratch_byte_count += (desc.get_size() + 63) / 64 * 64;
+  scratch_byte_count += round_up(desc.get_size());
   return memories.size() - 1;
 }
 
@@ -53,7 +61,20 @@ DnnlCall::DnnlCall(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 DnnlCall::~DnnlCall() = default;
 
 std::uint64_t DnnlCall::scratch_byte_count() const {
+  const auto sharers = static_cast<std::uint64_t>(impl_->sharers);
+  return impl_->scratch_byte_count + round_up((shared_byte_count() + sharers - 1) / sharers);
+}
+std::uint64_t DnnlCall::own_byte_count() const {
   return impl_->scratch_byte_count;
+}
+DnnlCall::Shared DnnlCall::shared() const {
+  return !impl_->shared ? Shared::kNone : impl_->shared->place == Impl::kA ? Shared::kA : Shared::kB;
+}
+std::uint64_t DnnlCall::shared_byte_count() const {
+  return impl_->shared ? round_up(impl_->shared->to.get_size()) : 0;
+}
+bool DnnlCall::shares_with(const DnnlCall& other) const {
+  return shared() == other.shared() && (!impl_->shared || impl_->shared->to == other.impl_->shared->to);
 }
 const std::string& DnnlCall::description() const {
   return impl_->description;

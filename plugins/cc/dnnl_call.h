@@ -31,9 +31,18 @@ class DnnlCall {
   ~DnnlCall();
   DnnlCall(const DnnlCall&) = delete;
   DnnlCall& operator=(const DnnlCall&) = delete;
+  const Impl& impl() const { return *impl_; }
 
-  std::uint64_t scratch_byte_count() const;
-  const std::string& description() const;  // for example "oneDNN matmul (brg:avx512_core)"
+  std::uint64_t scratch_byte_count() const;  // including this call's share of the memory of a shared copy
+  std::uint64_t own_byte_count() const;      // without that share
+  const std::string& description() const;    // for example "oneDNN matmul (brg:avx512_core)"
+
+  // Names an operand that several calls read in a layout other than the caller's. execute() takes the address of
+  // the copy in that layout.
+  enum class Shared : std::uint8_t { kNone, kA, kB };
+  Shared shared() const;
+  std::uint64_t shared_byte_count() const;
+  bool shares_with(const DnnlCall& other) const;  // whether both can read the same copy, or share nothing
 
   // One routine's memory objects and arguments. A launch only sets their pointers and executes.
   class Bound {

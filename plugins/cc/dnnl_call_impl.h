@@ -3,6 +3,7 @@
 #pragma once
 
 #include <oneapi/dnnl/dnnl.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,11 +25,20 @@ struct DnnlCall::Impl {
     std::vector<std::pair<int, std::size_t>> memory;  // the role and the number of each argument
   };
 
+  // Describes an operand that the caller copies to another layout for several calls.
+  struct Shared {
+    Place place = kA;
+    dnnl::memory::desc from;
+    dnnl::memory::desc to;
+  };
+
   dnnl::engine engine;
   std::vector<Memory> memories;
   std::vector<Stage> stages;
   std::string description;
-  std::uint64_t scratch_byte_count = 0;
+  std::uint64_t scratch_byte_count = 0;  // without shared memory
+  std::optional<Shared> shared;
+  std::int64_t sharers = 1;  // how many calls provide the memory of the copy
 
   explicit Impl(const DnnlEngine& from) : engine(*static_cast<dnnl::engine*>(from.handle())) {}
   std::size_t add(const dnnl::memory::desc& desc, Place place);

@@ -204,11 +204,18 @@ std::optional<Choice> best_choice(const Convolution& c, const dnnl::engine& engi
 // Builds the call from a choice and the copies to and from its layouts.
 class CallBuilder {
  public:
-  CallBuilder(const DnnlEngine& engine, bool plan_only)
-      : impl_(std::make_unique<Impl>(engine)), plan_only_(plan_only) {}
+  CallBuilder(const DnnlEngine& engine, const Sharing& sharing, bool plan_only)
+      : impl_(std::make_unique<Impl>(engine)), sharing_(sharing), plan_only_(plan_only) {
+    impl_->sharers = sharing.count;
+  }
 
   // Returns the memory of an operand in the layout that the primitive requires.
   std::size_t in(const memory::desc& user, const memory::desc& wanted, Impl::Place place) {
+    using Shared = DnnlCall::Shared;
+    if (user != wanted && sharing_.operand == (place == Impl::kA ? Shared::kA : Shared::kB)) {
+      impl_->shared = {place, user, wanted};
+      return impl_->add(wanted, place);
+    }
     const std::size_t from = impl_->add(user, place);
     if (user == wanted) {
       return from;
@@ -231,8 +238,14 @@ class CallBuilder {
     }
     impl_->description = "oneDNN convolution (" + choice.implementation + ")";
   }
-  bool fits() const { return fits_; }
-  std::shared_ptr<const DnnlCall> call() { return std::make_shared<const DnnlCall>(std::move(impl_)); }
+  // Returns null if oneDNN has no fast copy.
+  std::shared_ptr<const DnnlCall> call() {
+    return fits_ ? std::make_shared<const DnnlCall>(std::move(impl_)) : nullptr;
+  }
+
+  void copy(const memory::desc& from, const memory::desc& to) {
+    copy(impl_->add(from, Impl::kA), impl_->add(to, Impl::kT), program::Assign::kSet);
+  }
 
  private:
   void copy(std::size_t from, std::size_t to, program::Assign assign) {
@@ -250,6 +263,7 @@ class CallBuilder {
   }
 
   std::unique_ptr<Impl> impl_;
+  Sharing sharing_;
   bool plan_only_;
   bool fits_ = true;
   std::size_t result_ = 0;  // the caller's memory of t
@@ -262,8 +276,8 @@ bool is_library_type(Type type) {
 }
 
 std::shared_ptr<const DnnlCall> build(const DnnlEngine& engine, const Convolution& c, const Tensors& user,
-                                      Choice& choice, bool plan_only) {
-  CallBuilder builder(engine, plan_only);
+                                      Choice& choice, const Sharing& sharing, bool plan_only) {
+  CallBuilder builder(engine, sharing, plan_only);
   switch (c.kind) {
     case Kind::kForward: {
       const std::size_t x = builder.in(user.x, choice.tensors.x, Impl::kA);
@@ -287,13 +301,26 @@ std::shared_ptr<const DnnlCall> build(const DnnlEngine& engine, const Convolutio
       break;
     }
   }
-  return builder.fits() ? builder.call() : nullptr;
+  return builder.call();
+}
+
+// The images of a batch from the first one on.
+memory::desc first_images(const memory::desc& all, std::int64_t count) {
+  memory::dims dims = all.dims();
+  dims[0] = count;
+  return all.submemory_desc(dims, memory::dims(dims.size(), 0));
+}
+
+std::int64_t bytes_per_image(const memory::desc& desc) {
+  return desc.data.format_desc.blocking.strides[0] *
+         static_cast<std::int64_t>(memory::data_type_size(desc.data_type()));
 }
 
 }  // namespace
 
 std::shared_ptr<const DnnlCall> dnnl_convolution(const DnnlEngine& engine, const Convolution& c,
-                                                 bool plan_only, std::string& why_not) {
+                                                 const Sharing& sharing, bool plan_only,
+                                                 std::string& why_not) {
   const bool assigns =
       c.assign == program::Assign::kSet || (c.assign == program::Assign::kAdd && c.t.type == Type::kF32);
   if (!is_library_type(c.a.type) || !is_library_type(c.b.type) || !is_library_type(c.t.type) || !assigns) {
@@ -316,7 +343,7 @@ std::shared_ptr<const DnnlCall> dnnl_convolution(const DnnlEngine& engine, const
     if (!choice) {  // f32 is exact for every product of two 16-bit floats
       choice = best_choice(c, on, *user, memory::data_type::f32, plan_only);
     }
-    auto call = choice ? build(engine, c, *user, *choice, plan_only) : nullptr;
+    auto call = choice ? build(engine, c, *user, *choice, sharing, plan_only) : nullptr;
     if (!call) {
       why_not = "oneDNN has no fast convolution of this shape";
     }
@@ -325,6 +352,22 @@ std::shared_ptr<const DnnlCall> dnnl_convolution(const DnnlEngine& engine, const
     why_not = std::string("oneDNN rejected the convolution: ") + error.what();
     return nullptr;
   }
+}
+
+SharedCopy copy_shared(const DnnlEngine& engine, const DnnlCall& call, std::int64_t first, std::int64_t last,
+                       bool plan_only) {
+  const Impl::Shared& shared = *call.impl().shared;
+  const auto& layout = shared.to.data.format_desc.blocking;
+  if (std::count(layout.inner_idxs, layout.inner_idxs + layout.inner_nblks, 0) != 0) {
+    return {};  // blocks of images
+  }
+  CallBuilder builder(engine, {}, plan_only);
+  try {
+    builder.copy(first_images(shared.from, last - first), first_images(shared.to, last - first));
+  } catch (const dnnl::error&) {
+    return {};  // not implemented for these layouts
+  }
+  return {builder.call(), first * bytes_per_image(shared.from), first * bytes_per_image(shared.to)};
 }
 
 }  // namespace yoke::cc

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "dnnl_convolution.h"
 #include "dnnl_matmul.h"
@@ -44,6 +45,35 @@ std::vector<LibraryPart> parts_of(std::int64_t& extent, std::int64_t unit, std::
     parts.push_back({call, first * step.a, first * step.b, first * step.bias, first * step.t});
   }
   return parts;
+}
+
+// Adds the pieces of the shared copy to the parts. Returns false if the parts cannot share one.
+bool add_copies(const LibraryOptions& options, std::int64_t batch, std::vector<LibraryPart>& parts) {
+  for (const LibraryPart& part : parts) {
+    if (!part.dnnl->shares_with(*parts[0].dnnl)) {
+      return false;
+    }
+  }
+  if (parts[0].dnnl->shared() == DnnlCall::Shared::kNone) {
+    return true;
+  }
+  const auto count = static_cast<std::int64_t>(parts.size());
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t first = batch * i / count;
+    const std::int64_t last = batch * (i + 1) / count;
+    if (first == last) {
+      continue;
+    }
+    SharedCopy copy = copy_shared(options.engine, *parts[0].dnnl, first, last, options.plan_only);
+    LibraryPart& part = parts[static_cast<std::size_t>(i)];
+    if (!copy.call || copy.call->own_byte_count() > part.dnnl->own_byte_count()) {
+      return false;
+    }
+    part.copy = std::move(copy.call);
+    part.copy_from = copy.from;
+    part.copy_to = copy.to;
+  }
+  return true;
 }
 
 }  // namespace
@@ -103,11 +133,22 @@ std::vector<LibraryPart> divide(const LibraryOptions& options, Convolution c, st
                           : weights ? along.w
                                     : along.y) *
                              byte_size(c.t)};
+  const auto divided = [&](std::int64_t count, DnnlCall::Shared shared) {
+    return parts_of(chosen->extent, unit_of(chosen), count, step, [&] {
+      return dnnl_convolution(options.engine, c, {shared, count}, options.plan_only, why_not);
+    });
+  };
+  // All parts of a gradient by the weights read the whole operand that is not divided.
+  const auto shared = !weights || chosen == &c.group ? DnnlCall::Shared::kNone
+                      : chosen == &c.out             ? DnnlCall::Shared::kA
+                                                     : DnnlCall::Shared::kB;
   // oneDNN may support fewer and larger parts only.
   std::vector<LibraryPart> parts;
   for (std::int64_t count = threads; count > 0 && parts.empty(); count /= 2) {
-    parts = parts_of(chosen->extent, unit_of(chosen), count, step,
-                     [&] { return dnnl_convolution(options.engine, c, options.plan_only, why_not); });
+    parts = divided(count, count > 1 ? shared : DnnlCall::Shared::kNone);
+    if (!parts.empty() && !add_copies(options, c.batch.extent, parts)) {
+      parts = divided(count, DnnlCall::Shared::kNone);
+    }
   }
   return parts;
 }

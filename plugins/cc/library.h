@@ -20,6 +20,11 @@ struct LibraryPart {
   std::int64_t b = 0;
   std::int64_t bias = 0;
   std::int64_t t = 0;
+  // A piece of the copy that all parts share (DnnlCall::shared); null: none. Before any part runs, the threads copy
+  // all pieces to memory before the parts' scratchpads.
+  std::shared_ptr<const DnnlCall> copy = nullptr;
+  std::int64_t copy_from = 0;
+  std::int64_t copy_to = 0;
 };
 
 struct LibraryOptions {

@@ -47,11 +47,25 @@ BoundProgram::BoundProgram(std::shared_ptr<const CompiledProgram> compiled,
         }
       }
     } else {
-      for (const LibraryPart& part : std::get<MatmulStep>(step.work).parts) {
-        bound.parts.emplace_back(*part.dnnl, scratch(bound.parts.size()));
-      }
+      bind(std::get<MatmulStep>(step.work), bound);
     }
     steps_.push_back(std::move(bound));
+  }
+}
+
+void BoundProgram::bind(const MatmulStep& matmul, BoundStep& bound) {
+  const bool shares = !matmul.parts.empty() && matmul.parts[0].dnnl->shared() != DnnlCall::Shared::kNone;
+  std::byte* own = shares ? scratch_ + matmul.parts[0].dnnl->shared_byte_count() : nullptr;
+  for (const LibraryPart& part : matmul.parts) {
+    bound.parts.emplace_back(*part.dnnl, shares ? own : scratch(bound.parts.size()));
+    if (!shares) {
+      continue;
+    }
+    std::optional<DnnlCall::Bound>& copy = bound.copies.emplace_back();
+    if (part.copy) {
+      copy.emplace(*part.copy, own);
+    }
+    own += part.dnnl->own_byte_count();
   }
 }
 
@@ -191,13 +205,24 @@ void BoundProgram::run(const MatmulStep& matmul, BoundStep& bound) {
   std::byte* b = address(c.b);
   std::byte* t = address(c.t);
   if (!matmul.parts.empty()) {
+    const auto count = static_cast<int>(matmul.parts.size());
+    if (!bound.copies.empty()) {
+      std::byte*& operand = matmul.parts[0].dnnl->shared() == DnnlCall::Shared::kA ? a : b;
+      share(count, count, [&](int i, std::int64_t, std::int64_t) {
+        const LibraryPart& part = matmul.parts[static_cast<std::size_t>(i)];
+        if (part.copy) {
+          bound.copies[static_cast<std::size_t>(i)]->execute(operand + part.copy_from, nullptr, nullptr,
+                                                             scratch_ + part.copy_to);
+        }
+      });
+      operand = scratch_;
+    }
     const std::byte* bias = matmul.bias ? address(*matmul.bias) : nullptr;
-    share(static_cast<int>(matmul.parts.size()), static_cast<std::int64_t>(matmul.parts.size()),
-          [&](int i, std::int64_t, std::int64_t) {
-            const LibraryPart& part = matmul.parts[static_cast<std::size_t>(i)];
-            bound.parts[static_cast<std::size_t>(i)].execute(
-                a + part.a, b + part.b, bias == nullptr ? nullptr : bias + part.bias, t + part.t);
-          });
+    share(count, count, [&](int i, std::int64_t, std::int64_t) {
+      const LibraryPart& part = matmul.parts[static_cast<std::size_t>(i)];
+      bound.parts[static_cast<std::size_t>(i)].execute(
+          a + part.a, b + part.b, bias == nullptr ? nullptr : bias + part.bias, t + part.t);
+    });
     return;
   }
   const int threads = c.multiplications() >= kParallelElements ? compiled_->threads : 1;

@@ -37,5 +37,35 @@ TEST(LibraryTest, GroupedConvolutionsRunInOneDnnWithMoreThreadsThanGroups) {
   }
 }
 
+std::string weight_gradient(const std::string& batch, const std::string& in, const std::string& out) {
+  return text_of("  arg x : f32[" + batch + ", " + in + ", 28, 28] in\n  arg y : f32[" + batch + ", " + out +
+                 ", 28, 28] in\n  arg w : f32[" + out + ", " + in +
+                 ", 3, 3] out\n"
+                 "  w[o, c, i, j] = sum[n, h, v] (x[n, c, h + i - 1, v + j - 1] * y[n, o, h, v] else 0)\n");
+}
+
+TEST(LibraryTest, ThreadsShareTheCopyOfAnOperandOfAWeightGradient) {
+  for (const char* channels : {"64", "128"}) {  // which all threads divide evenly
+    const program::Program p = read(weight_gradient("8", channels, channels));
+    const std::uint64_t alone = compile(p, 1)->workspace_byte_count;
+    for (const int threads : {2, 4}) {
+      const auto compiled = compile(p, threads);
+      EXPECT_THAT(compiled->notes[0].reason, StartsWith("oneDNN convolution ("));
+      EXPECT_LT(compiled->workspace_byte_count, alone + alone / 8) << channels << ", " << threads;
+    }
+  }
+}
+
+TEST(LibraryTest, WeightGradientsWithASharedCopyMatchTheReference) {
+  // Divided along the output or the input channels; images fewer than threads; channels that need padding.
+  const std::string texts[] = {weight_gradient("2", "16", "48"), weight_gradient("2", "64", "5"),
+                               weight_gradient("1", "18", "72")};
+  for (const std::string& text : texts) {
+    for (const int threads : kThreads) {
+      expect_like_reference(text, 11, {.threads = threads});
+    }
+  }
+}
+
 }  // namespace
 }  // namespace yoke::cc::test
