@@ -255,7 +255,49 @@ Tensor Results::after_loop(const Tensor& x) {
              : over_rounds(x);
 }
 
+// Whether the sum of the node over the rounds is the node applied to the sum of its first argument.
+bool Results::is_linear(const Node& node) const {
+  switch (node.kind) {
+    case Kind::kView:
+      return program::same(node.type, node.literal, {}) &&
+             std::all_of(node.view.begin(), node.view.end(), [&](const ViewIndex& index) {
+               return index == with_variable(index, loop_->variable, loop_->variable, 0, 0);
+             });
+    case Kind::kReshape:
+      return true;
+    case Kind::kMap:
+      return node.op == program::Op::kNeg ||
+             (node.op == program::Op::kMul && node.args[0].dims() == node.dims &&
+              constant_of(node.args[1]) != nullptr);
+    default:
+      return false;
+  }
+}
+
 Tensor Results::sum_of_rounds(const Tensor& x) {
+  std::vector<const Node*> linear;
+  const Tensor* inner = &x;
+  while (varies(*inner) && is_linear(*inner->node())) {
+    linear.push_back(inner->node().get());
+    inner = &inner->node()->args[0];
+  }
+  Tensor total = sum_of_terms(*inner);
+  for (auto node = linear.rbegin(); node != linear.rend(); ++node) {
+    switch ((*node)->kind) {
+      case Kind::kView:
+        total = view_node(total, (*node)->dims, (*node)->view);
+        break;
+      case Kind::kReshape:
+        total = reshape(total, (*node)->dims);
+        break;
+      default:
+        total = (*node)->op == program::Op::kNeg ? -total : total * (*node)->args[1];
+    }
+  }
+  return total;
+}
+
+Tensor Results::sum_of_terms(const Tensor& x) {
   const Node& node = *x.node();
   if (!varies(x)) {
     return x * constant(x.type(), static_cast<double>(loop_->rounds()));
@@ -263,24 +305,8 @@ Tensor Results::sum_of_rounds(const Tensor& x) {
   if (node.kind == Kind::kReduce && node.reduce == program::Reduce::kSum && may_store_operands(node)) {
     return product(node, true);
   }
-  const bool has_variable = std::any_of(node.view.begin(), node.view.end(), [&](const ViewIndex& index) {
-    return index != with_variable(index, loop_->variable, loop_->variable, 0, 0);
-  });
-  if (node.kind == Kind::kView && !has_variable && program::same(node.type, node.literal, {})) {
-    return view_node(sum_of_rounds(node.args[0]), node.dims, node.view);
-  }
-  if (node.kind == Kind::kReshape) {
-    return reshape(sum_of_rounds(node.args[0]), node.dims);
-  }
   if (node.kind == Kind::kScatter && node.axis < 0 && node.args[1].rank() < 8) {
     return scatter_node(over_rounds(node.args[0]), over_rounds(node.args[1]), node.dims, -1);
-  }
-  if (node.kind == Kind::kMap && node.op == program::Op::kNeg) {
-    return -sum_of_rounds(node.args[0]);
-  }
-  if (node.kind == Kind::kMap && node.op == program::Op::kMul && node.args[0].dims() == node.dims &&
-      constant_of(node.args[1]) != nullptr) {
-    return sum_of_rounds(node.args[0]) * node.args[1];
   }
   return result(Kind::kSummed, x, node.dims, 0);
 }

@@ -48,8 +48,8 @@ double elements_in_all_rounds(const Dims& dims, const Loop& loop);
 double movable_elements(const NodeSet& body, std::span<const Tensor> returned, const Loop& loop);
 
 // Returns the values of a body, in which slices of one product over all rounds, computed before the loop,
-// replace the sums of products that depend on the variable but not on the carries. Products
-// whose results for all rounds are too large stay.
+// replace the sums of products that depend on the variable but not on the carries. Products whose results for
+// all rounds are too large stay.
 std::vector<Tensor> with_products_hoisted(const std::vector<Tensor>& values, const Loop& loop);
 
 // Creates the results of a loop. `varying` are the nodes of its body that callers may request.
@@ -71,6 +71,8 @@ class Results {
   Tensor result(Kind kind, const Tensor& value, Dims dims, std::size_t axis) const;
   std::optional<std::size_t> carry_after(const Tensor& x) const;  // the carry whose next value x is
   bool is_stored(const Tensor& x) const;
+  bool is_linear(const Node& node) const;
+  Tensor sum_of_terms(const Tensor& x);
   bool may_store_operands(const Node& node, double more = 0) const;
   Tensor product(const Node& node, bool is_summed);
 

@@ -204,8 +204,8 @@ class LoopGradients {
     return in_body_.contains(node) ? rewritten_[node] = residual(x) : x;
   }
 
-  // The value of a node of the first loop's body in round t. A value of
-  // rank 8 cannot be stacked; the second loop computes it again.
+  // The value of a node of the first loop's body in round t. A value of rank 8 cannot be stacked; the
+  // second loop computes it again.
   Tensor residual(const Tensor& x) {
     const Node& node = *x.node();
     for (std::size_t k = 0; k < next_.size(); ++k) {

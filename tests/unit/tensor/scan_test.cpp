@@ -136,6 +136,21 @@ TEST(Scan, ADeepBodyBeforeAProductDoesNotOverflowTheStack) {
   EXPECT_EQ(count(text_of(result.ys[0]), "repeat"), 0U) << "the product is computed without the loop";
 }
 
+TEST(Scan, TheGradientOfADeepBodyDoesNotOverflowTheStack) {
+  const Tensor x = placeholder("x", Type::kF32, {4, 3});
+  const Tensor w = placeholder("w", Type::kF32, {3});
+  const Scan result = scan(
+      [&](const auto& carry, const auto& slice) {
+        Tensor h = w + slice[0];
+        for (int i = 0; i < 30000; ++i) {
+          h = h * 1.5;
+        }
+        return Scan{{carry[0] * h}, {}};
+      },
+      {zeros(Type::kF32, {3})}, {x});
+  EXPECT_EQ(count(text_of(gradients(sum(result.carry[0]), {w})[0]), "repeat"), 2U);
+}
+
 // The most elements of a tensor that is not an argument.
 std::uint64_t largest_temporary(const Lowered& lowered) {
   std::uint64_t largest = 0;
