@@ -1,19 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/passes/regions.cpp: groups statements that a backend can run tile by tile into `@fused[n] { .. }`.
+#include <unordered_set>
+
 #include "region.h"
 
 namespace yoke::passes {
 namespace {
 
+using Names = std::unordered_set<std::string>;  // of tensors and symbols
+
+Names declared_in(const Program& program) {
+  Names names;
+  for (const Tensor& one : program.tensors) {
+    names.insert(one.name);
+  }
+  for (const program::Symbol& one : program.symbols) {
+    names.insert(one.name);
+  }
+  return names;
+}
+
 // Gives `loops` of the statement these names, and new names to other loops that have one of these names.
-void rename_loops(const Program& program, Statement& statement, const Numbers& loops,
+void rename_loops(const Names& declared, Statement& statement, const Numbers& loops,
                   const std::vector<std::string>& names) {
   const auto is_taken = [&](const std::string& name) {
     const auto has_name = [&](const auto& one) { return one.name == name; };
     return std::find(names.begin(), names.end(), name) != names.end() ||
-           std::any_of(statement.loops.begin(), statement.loops.end(), has_name) ||
-           std::any_of(program.symbols.begin(), program.symbols.end(), has_name) ||
-           program.find_tensor(name).has_value();
+           std::any_of(statement.loops.begin(), statement.loops.end(), has_name) || declared.contains(name);
   };
   for (std::size_t c = 0; c < loops.size(); ++c) {
     statement.loops[loops[c]].name = names[c];
@@ -38,7 +51,7 @@ struct Best {
   Place first = 0;
 };
 
-void mark(Graph& graph, const Region& region) {
+void mark(Graph& graph, const Region& region, const Names& declared) {
   const Place first = region.statements()[0];
   program::Hint hint = {"fused", {}};
   std::string names;
@@ -58,7 +71,7 @@ void mark(Graph& graph, const Region& region) {
     });
     graph.edit(i, [&](Statement& statement) {
       statement.hint = number;
-      rename_loops(graph.program(), statement, region.loops_of(k), hint.loops);
+      rename_loops(declared, statement, region.loops_of(k), hint.loops);
       return true;
     });
   }
@@ -98,13 +111,14 @@ std::vector<Span> best_regions(const Graph& graph, const Summaries& summaries) {
 bool form_regions_in(Graph& graph) {
   const Summaries summaries(graph);
   const std::vector<Span> regions = best_regions(graph, summaries);
+  const Names declared = declared_in(graph.program());
   Region region(graph, summaries);
   for (const Span& span : regions) {
     region.start(span.first);
     for (Place next = span.first + 1; next < span.end; ++next) {
       region.add(next);
     }
-    mark(graph, region);
+    mark(graph, region, declared);
   }
   return !regions.empty();
 }
