@@ -49,7 +49,9 @@ class DnnlCall {
    public:
     Bound(const DnnlCall& call, void* scratch);
     ~Bound();
+    Bound(const Bound&) = delete;
     Bound(Bound&&) noexcept;
+    Bound& operator=(const Bound&) = delete;
     Bound& operator=(Bound&&) = delete;
     void execute(const void* a, const void* b, const void* bias, void* t);
 

@@ -63,6 +63,7 @@ struct RuntimeState : std::enable_shared_from_this<RuntimeState> {
 struct BackendState : loader::EnteredPlugin {
   BackendState(std::shared_ptr<RuntimeState> owner, loader::EnteredPlugin entered)
       : EnteredPlugin(std::move(entered)), runtime(std::move(owner)) {}
+  ~BackendState() = default;
   BackendState(const BackendState&) = delete;
   BackendState& operator=(const BackendState&) = delete;
 

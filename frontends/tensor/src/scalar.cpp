@@ -13,7 +13,7 @@ Scalar scalar(std::string name, double value, Type type) {
     detail::fail("scalar '" + name + "': it needs a name, and the type f32 or f64");
   }
   auto node = detail::new_node(detail::Kind::kScalar, type, {});
-  node->name = name;
+  node->name = std::move(name);
   node->scalar = std::make_shared<detail::ScalarState>();
   node->scalar->value = value;
   Scalar made;

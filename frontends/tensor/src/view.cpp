@@ -237,6 +237,7 @@ Tensor view_node(const Tensor& x, Dims dims, std::vector<ViewIndex> indices, pro
 
 Tensor permute_node(const Tensor& x, Dims dims, const std::vector<int>& axes) {
   std::vector<ViewIndex> indices;
+  indices.reserve(axes.size());
   for (const int axis : axes) {
     indices.push_back(axis < 0 ? ViewIndex{} : ViewIndex::of_axis(static_cast<std::size_t>(axis)));
   }

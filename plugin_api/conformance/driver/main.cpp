@@ -33,7 +33,7 @@ int run_one_main(const std::vector<std::string>& words) {
   const rlimit file_size{kMostOutput, kMostOutput};
   ::setrlimit(RLIMIT_FSIZE, &file_size);
 
-  const std::string name = words.at(1);
+  const std::string& name = words.at(1);
   const auto options = parse_options({words.begin() + 2, words.end()});
   Settings settings = options.value().settings;
   settings.plugin = options->plugins.at(0);

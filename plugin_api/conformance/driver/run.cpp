@@ -16,6 +16,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <stdexcept>
@@ -36,7 +37,9 @@ class Descriptor {
       throw std::system_error(errno, std::generic_category(), what);
     }
   }
+  Descriptor(const Descriptor&) = delete;
   Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(const Descriptor&) = delete;
   Descriptor& operator=(Descriptor&& other) noexcept {
     std::swap(number_, other.number_);
     return *this;
@@ -93,6 +96,7 @@ class FileActions {
 // Starts the program as the leader of a new process group.
 pid_t spawn(const std::string& program, const std::vector<std::string>& words, const FileActions& actions) {
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (const std::string& word : words) {
     arguments.push_back(const_cast<char*>(word.c_str()));
   }
@@ -264,9 +268,8 @@ void Running::judge_end(int status_code, int status) {
     return;  // errors during unwinding came later
   }
   if (too_late_) {
-    outcome_.text = "the test exceeded its deadline of " +
-                    std::to_string(static_cast<long>(allowed_s_ + 0.5)) + " s" + where() +
-                    "; its process was killed";
+    outcome_.text = "the test exceeded its deadline of " + std::to_string(std::lround(allowed_s_)) + " s" +
+                    where() + "; its process was killed";
     return;
   }
   if (status_code == CLD_KILLED || status_code == CLD_DUMPED) {

@@ -22,7 +22,9 @@ constexpr MergeStrategy kStrategies[] = {MergeStrategy::kOwner, MergeStrategy::k
 std::vector<Option> typed_options(const Backend& backend, const Settings& settings) {
   std::vector<std::string> texts;
   for (const auto& [name, value] : settings.options) {
-    texts.push_back(name + "=" + value);
+    texts.push_back(name);
+    texts.back() += "=";
+    texts.back() += value;
   }
   return texts.empty() ? std::vector<Option>() : backend.parse_options(texts);
 }

@@ -149,7 +149,8 @@ int64_t Run::reduced_index() const {
 
 std::uint64_t part_byte_count(const TileKernel& kernel, int threads) {
   if (!kernel.reduction || kernel.reduction->part_count == 1 || !kernel.parallel ||
-      kernel.tile_count >= 2 * threads || threads == 1 || kernel.element_count < kParallelElements) {
+      kernel.tile_count >= std::int64_t{2} * threads || threads == 1 ||
+      kernel.element_count < kParallelElements) {
     return 0;
   }
   const std::int64_t slots =
