@@ -215,7 +215,7 @@ void all_reduce(Kit& kit) {
 // MLP 2-16-16-1, hinge loss, batch 20, 400 points, weight decay 2e-4, 120 epochs.
 void half_moons(Kit& kit) {
   TrainingRuntime runtime(kit);
-  const auto moons = datasets::half_moons(200, 0.05, 6);
+  const auto moons = datasets::half_moons(400, 0.05, 6);
   for (const std::int64_t shards : {1, 2}) {
     ExampleLoop loop;
     loop.options = runtime.options(shards, 0.1F);

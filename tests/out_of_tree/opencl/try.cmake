@@ -46,11 +46,11 @@ elseif(what MATCHES "^Conforms")
   # core. The kit allows two thirds of --timeout for a text of 24 programs, and six times
   # --timeout for each of the 8 processes that share the programs.
   if(what STREQUAL "ConformsInPrograms")
-    set(programs 512)  # enough for every operation on every type, and as many others
+    set(programs 1000)
     set(chosen --filter program.* --seed 1)
   elseif(what STREQUAL "ConformsInOptimizedPrograms")
     # Uses tiles and the optimizer even for small statements, and different programs.
-    set(programs 96)
+    set(programs 160)
     set(chosen --filter program.random-* --option optimize_from=0 --seed 2)
   else()
     set(programs 160)
