@@ -14,8 +14,6 @@
 
 namespace yoke::cc {
 
-using program::Access;
-using program::Index;
 using program::Program;
 using program::Statement;
 
@@ -80,22 +78,13 @@ class RowUses {
     bool shares = is_sum || !has_region_;
     for (std::size_t i = 0; i < statements.size(); ++i) {
       const Statement& statement = statements[i];
-      const auto use = [&](std::uint32_t tensor, std::uint32_t dims) {
-        Use& one = find(tensor);
-        shares = shares || uses_.contains(tensor);
-        one.dims &= dims;
+      const std::vector<program::Use> all = uses_of(statement);
+      for (const program::Use& use : std::span(all).subspan(is_sum ? 1 : 0)) {
+        Use& one = find(use.tensor);
+        shares = shares || uses_.contains(use.tensor);
+        one.dims &= use.dims_at(loops[i]);
         one.is_mixed = one.is_mixed || one.is_result;
-      };
-      visit_target_and_reads(statement, [&](const Access& access) {
-        if (!is_sum || &access != &statement.target) {
-          use(access.tensor, dims_at(access.indices, loops[i]));
-        }
-        for (const Index& index : access.indices) {
-          if (index.element_of) {
-            use(*index.element_of, dims_at(index.element_indices, loops[i]));
-          }
-        }
-      });
+      }
       Use& target = find(statement.target.tensor);
       if (is_sum) {
         target.is_mixed =
@@ -127,23 +116,6 @@ class RowUses {
     bool is_result = false;         // it is the target of a sum
     bool is_mixed = false;          // it is the target of a sum and used in another way
   };
-
-  static std::uint32_t dims_at(const std::vector<Index>& indices, std::uint32_t loop) {
-    std::uint32_t dims = 0;
-    for (std::size_t i = 0; i < indices.size(); ++i) {
-      const bool is_loop =
-          !indices[i].element_of && indices[i].divisor == 1 && indices[i].affine.single_loop() == loop;
-      dims |= is_loop ? 1U << i : 0U;
-    }
-    return dims;
-  }
-  static std::uint32_t dims_at(const std::vector<program::Affine>& indices, std::uint32_t loop) {
-    std::uint32_t dims = 0;
-    for (std::size_t i = 0; i < indices.size(); ++i) {
-      dims |= indices[i].single_loop() == loop ? 1U << i : 0U;
-    }
-    return dims;
-  }
 
   std::map<std::uint32_t, Use> uses_;
   bool has_region_ = false;

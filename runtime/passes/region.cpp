@@ -7,27 +7,6 @@
 namespace yoke::passes {
 namespace {
 
-Use use_of(const Access& access) {
-  Use use = {access.tensor, {}};
-  for (const Index& index : access.indices) {
-    const bool is_plain = !index.element_of && index.divisor == 1;
-    use.loops.push_back(is_plain ? index.affine.single_loop().value_or(kNoLoop) : kNoLoop);
-  }
-  return use;
-}
-
-void add_uses(const Access& access, std::vector<Use>& uses) {
-  uses.push_back(use_of(access));
-  for (const Index& index : access.indices) {
-    if (index.element_of) {
-      Use& use = uses.emplace_back(Use{*index.element_of, {}});
-      for (const Affine& affine : index.element_indices) {
-        use.loops.push_back(affine.single_loop().value_or(kNoLoop));
-      }
-    }
-  }
-}
-
 bool mentions_reduced_loop(const Statement& statement, const Access& access) {
   bool found = false;
   program::visit_affines(access, [&](const Affine& affine) {
@@ -90,7 +69,7 @@ Summary summary_of(const Statement& statement) {
   for (const Loop& loop : statement.loops) {
     summary.iterations *= loop.extent;
   }
-  program::visit_target_and_reads(statement, [&](const Access& access) { add_uses(access, summary.uses); });
+  summary.uses = uses_of(statement);
   if (has_element_index(statement.target)) {
     return summary;
   }
@@ -115,11 +94,7 @@ std::uint32_t lowest_bit(std::uint8_t bits) {
 
 // The dimensions that the loop indexes by itself, as bits.
 std::uint8_t dims_of(const Use& use, std::uint32_t loop) {
-  std::uint8_t dims = 0;
-  for (std::size_t dim = 0; dim < use.loops.size(); ++dim) {
-    dims = static_cast<std::uint8_t>(dims | (use.loops[dim] == loop ? 1U << dim : 0U));
-  }
-  return dims;
+  return static_cast<std::uint8_t>(use.dims_at(loop));
 }
 
 // A region that named only the innermost loop of a target would run along columns of memory.

@@ -8,14 +8,9 @@
 
 namespace yoke::passes {
 
-inline constexpr std::uint32_t kNoLoop = ~std::uint32_t{0};
+using program::kNoLoop;
+using program::Use;
 using Numbers = std::vector<std::uint32_t>;
-
-// One use of a tensor: for each dimension, the loop that indexes it by itself, or kNoLoop.
-struct Use {
-  std::uint32_t tensor = 0;
-  Numbers loops;
-};
 
 // The properties of one statement that decide which regions it fits.
 struct Summary {

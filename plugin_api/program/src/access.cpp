@@ -3,6 +3,7 @@
 #include <yoke/program/access.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -23,6 +24,10 @@ std::uint64_t largest_value(const Program& program, const Statement& statement, 
   }
   const Symbol& symbol = program.symbols[term.id];
   return std::max(magnitude(symbol.low), magnitude(symbol.high - 1));
+}
+
+std::uint32_t loop_of(const Affine& affine) {
+  return affine.single_loop().value_or(kNoLoop);
 }
 
 }  // namespace
@@ -165,6 +170,37 @@ std::vector<std::uint64_t> strides_of(const Tensor& tensor) {
 bool has_element_index(const Access& access) {
   return std::any_of(access.indices.begin(), access.indices.end(),
                      [](const Index& index) { return index.element_of.has_value(); });
+}
+
+std::uint32_t Use::dims_at(std::uint32_t loop) const {
+  std::uint32_t dims = 0;
+  for (std::size_t dim = 0; dim < loops.size(); ++dim) {
+    dims |= loops[dim] == loop ? 1U << dim : 0U;
+  }
+  return dims;
+}
+
+Use use_of(const Access& access) {
+  Use use = {access.tensor, {}};
+  for (const Index& index : access.indices) {
+    use.loops.push_back(index.element_of || index.divisor != 1 ? kNoLoop : loop_of(index.affine));
+  }
+  return use;
+}
+
+std::vector<Use> uses_of(const Statement& statement) {
+  std::vector<Use> uses;
+  visit_target_and_reads(statement, [&](const Access& access) {
+    uses.push_back(use_of(access));
+    for (const Index& index : access.indices) {
+      if (index.element_of) {
+        Use& use = uses.emplace_back(Use{*index.element_of, {}});
+        std::transform(index.element_indices.begin(), index.element_indices.end(),
+                       std::back_inserter(use.loops), loop_of);
+      }
+    }
+  });
+  return uses;
 }
 
 }  // namespace yoke::program

@@ -20,10 +20,6 @@ std::optional<std::uint32_t> loop_by_name(const Statement& statement, const std:
   return std::nullopt;
 }
 
-bool is_loop(const Index& index, std::uint32_t loop) {
-  return !index.element_of && index.divisor == 1 && index.affine.single_loop() == loop;
-}
-
 }  // namespace
 
 void Verifier::hints_with_loops() {
@@ -62,11 +58,10 @@ void Verifier::shared_loop(const Hint& hint, const std::string& name,
       fail(one->at, "the loop " + what + " has different extents in different statements");
     }
     extent = one->loops[*loop].extent;
-    const auto& indices = one->target.indices;
-    const auto found = std::find_if(indices.begin(), indices.end(),
-                                    [&](const Index& index) { return is_loop(index, *loop); });
-    const auto dim = static_cast<std::size_t>(found - indices.begin());
-    if (found == indices.end() || written.emplace(one->target.tensor, dim).first->second != dim) {
+    const std::vector<std::uint32_t> loops = use_of(one->target).loops;
+    const auto found = std::find(loops.begin(), loops.end(), *loop);
+    const auto dim = static_cast<std::size_t>(found - loops.begin());
+    if (found == loops.end() || written.emplace(one->target.tensor, dim).first->second != dim) {
       fail(one->at, "the loop " + what + " does not index '" + tensor_of(one->target).name +
                         "' by itself, in the same dimension in every statement");
     }
@@ -74,22 +69,13 @@ void Verifier::shared_loop(const Hint& hint, const std::string& name,
   for (const Statement* one : group) {
     statement_ = one;
     const std::uint32_t loop = *loop_by_name(*one, name);
-    const auto check = [&](std::uint32_t tensor, const auto& is_at_loop) {
-      const auto dim = written.find(tensor);
-      if (dim != written.end() && !is_at_loop(dim->second)) {
-        fail(one->at, "the statement uses elements of '" + program_.tensors[tensor].name +
+    for (const Use& use : uses_of(*one)) {
+      const auto dim = written.find(use.tensor);
+      if (dim != written.end() && use.loops[dim->second] != loop) {
+        fail(one->at, "the statement uses elements of '" + program_.tensors[use.tensor].name +
                           "' that the group writes in other iterations of the loop " + what);
       }
-    };
-    visit_target_and_reads(*one, [&](const Access& access) {
-      check(access.tensor, [&](std::size_t dim) { return is_loop(access.indices[dim], loop); });
-      for (const Index& index : access.indices) {
-        if (index.element_of) {
-          check(*index.element_of,
-                [&](std::size_t dim) { return index.element_indices[dim].single_loop() == loop; });
-        }
-      }
-    });
+    }
   }
 }
 

@@ -101,5 +101,21 @@ TEST(Access, VisitorsIncludeIndexTensors) {
   EXPECT_EQ(affines, 6);
 }
 
+TEST(Access, UsesNameTheLoopThatIndexesADimensionByItself) {
+  const Program program =
+      program_with("  y[i, j] = (x[k[i, 0], j] else 0) * (x[(i + 0) / 2, 2*j] else 0) * a[i]");
+  std::vector<std::uint32_t> tensors;
+  std::vector<std::vector<std::uint32_t>> loops;
+  for (const Use& use : uses_of(program.statements[0])) {
+    tensors.push_back(use.tensor);
+    loops.push_back(use.loops);
+  }
+
+  EXPECT_THAT(tensors, ElementsAre(3, 0, 1, 0, 2));
+  EXPECT_THAT(loops, ElementsAre(ElementsAre(0, 1), ElementsAre(kNoLoop, 1), ElementsAre(0, kNoLoop),
+                                 ElementsAre(kNoLoop, kNoLoop), ElementsAre(0)));
+  EXPECT_EQ(Use({0, {2, 0, kNoLoop, 2}}).dims_at(2), 0b1001U);
+}
+
 }  // namespace
 }  // namespace yoke::program

@@ -156,6 +156,18 @@ void visit_target_and_reads(const Statement& statement, const Visit& visit) {
   visit_target_and_reads(statement.value, visit);
 }
 
+// One use of a tensor: for each dimension, the loop that indexes it by itself, or kNoLoop.
+inline constexpr std::uint32_t kNoLoop = ~std::uint32_t{0};
+struct Use {
+  std::uint32_t tensor = 0;
+  std::vector<std::uint32_t> loops;
+
+  std::uint32_t dims_at(std::uint32_t loop) const;  // the dimensions that the loop indexes by itself, as bits
+};
+Use use_of(const Access& access);
+// The target, each read of the statement, and the index tensors of each of them. The target comes first.
+std::vector<Use> uses_of(const Statement& statement);
+
 // Calls `visit(affine)` for each affine index of the access, or of every access in the expression, including
 // the indices into index tensors.
 template <class Visit>
