@@ -144,7 +144,7 @@ class Compiler {
       note(id, true, "tile kernel: the product is too small for a library call");
       return 0;
     }
-    MatmulStep step;
+    LibraryStep step{.a = contraction->a, .b = contraction->b, .t = contraction->t};
     std::optional<BiasAdd> bias;
     if (id + 1 < last_of_hint(id)) {
       bias = recognize_bias(program(), statement, *contraction, program().statements[id + 1]);
@@ -159,8 +159,8 @@ class Compiler {
       whole.t = bias->target;
       step.parts = divide(library(), whole, true, why_not);
       if (!step.parts.empty()) {
-        step.bias = bias->bias;
-        step.contraction = std::move(whole);
+        step.t = std::move(bias->target);
+        step.bias = std::move(bias->bias);
         note(id, true, step.parts[0].dnnl->description() + " with the bias of the next statement");
         note(id + 1, true, "bias of the preceding oneDNN matmul");
         result_.steps.push_back({{id, id + 1}, -1, std::move(step)});
@@ -181,7 +181,6 @@ class Compiler {
       note(id, true, "tile kernel: " + why_not);
       return 0;
     }
-    step.contraction = std::move(*contraction);
     result_.steps.push_back({{id}, -1, std::move(step)});
     return 1;
   }
@@ -195,16 +194,13 @@ class Compiler {
     if (!found || found->multiplications() < kSmallProduct) {
       return false;
     }
-    MatmulStep step;
+    LibraryStep step{.a = found->a, .b = found->b, .t = found->t};
     step.parts = divide(library(), *found, why_not);
     if (step.parts.empty()) {
       note(id, true, "tile kernel: " + why_not);
       return false;
     }
     note(id, true, step.parts[0].dnnl->description());
-    step.contraction.a = found->a;
-    step.contraction.b = found->b;
-    step.contraction.t = found->t;
     result_.steps.push_back({{id}, -1, std::move(step)});
     return true;
   }
@@ -240,15 +236,14 @@ class Compiler {
   }
 
   bool reads_result_of_last(const std::vector<std::uint32_t>& group) const {
-    const auto* matmul = std::get_if<MatmulStep>(&result_.steps.back().work);
-    if (matmul == nullptr) {
+    const auto* call = std::get_if<LibraryStep>(&result_.steps.back().work);
+    if (call == nullptr) {
       return false;
     }
     bool found = false;
     for (const std::uint32_t id : group) {
-      visit_read_tensors(program().statements[id].value, [&](std::uint32_t tensor) {
-        found = found || tensor == matmul->contraction.t.tensor;
-      });
+      visit_read_tensors(program().statements[id].value,
+                         [&](std::uint32_t tensor) { found = found || tensor == call->t.tensor; });
     }
     return found;
   }
@@ -287,17 +282,17 @@ class Compiler {
         {needs.scratch, step.tile->workspace_byte_count, step.tail ? step.tail->workspace_byte_count : 0});
   }
 
-  void add(const MatmulStep& matmul, Needs& needs) {
-    for (const Operand* operand : {&matmul.contraction.a, &matmul.contraction.b, &matmul.contraction.t}) {
+  void add(const LibraryStep& call, Needs& needs) {
+    for (const Operand* operand : {&call.a, &call.b, &call.t}) {
       needs.stored[operand->tensor] = true;
     }
-    if (matmul.bias) {
-      needs.stored[matmul.bias->tensor] = true;
+    if (call.bias) {
+      needs.stored[call.bias->tensor] = true;
     }
-    for (const LibraryPart& part : matmul.parts) {
+    for (const LibraryPart& part : call.parts) {
       needs.scratch = std::max(needs.scratch, part.dnnl->scratch_byte_count());
     }
-    needs.scratch = std::max(needs.scratch, matmul.own ? matmul.own->scratch_byte_count() : 0);
+    needs.scratch = std::max(needs.scratch, call.own ? call.own->scratch_byte_count() : 0);
   }
 
   // Lays out the workspace: temporaries by liveness over the steps, then the scratch that all steps share.

@@ -22,11 +22,13 @@
 namespace yoke::cc {
 
 // A product or a convolution.
-struct MatmulStep {
-  Contraction contraction;         // for a convolution, only the operands are set
-  std::vector<LibraryPart> parts;  // empty if `own` computes the product
-  std::unique_ptr<const Gemm> own;
-  std::optional<Operand> bias;
+struct LibraryStep {
+  Operand a;
+  Operand b;
+  Operand t;
+  std::optional<Operand> bias{};
+  std::vector<LibraryPart> parts{};  // empty if `own` computes the product
+  std::unique_ptr<const Gemm> own{};
 };
 
 struct CompiledProgram;
@@ -42,7 +44,7 @@ struct RegionStep {
 struct Step {
   std::vector<std::uint32_t> statements;
   std::int32_t repeat = -1;  // as in program::Statement
-  std::variant<MatmulStep, TileKernel, RegionStep> work;
+  std::variant<LibraryStep, TileKernel, RegionStep> work;
 };
 
 // How a statement was compiled.

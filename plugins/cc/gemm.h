@@ -20,6 +20,7 @@ class Gemm {
   std::uint64_t scratch_byte_count() const { return scratch_byte_count_; }  // per thread
   // Pieces of the target that threads may divide; the result has the same bits for any division.
   std::int64_t piece_count() const { return batch_count_ * row_blocks_; }
+  std::int64_t multiplications() const { return shape_.multiplications(); }
   void run(const std::byte* a, const std::byte* b, std::byte* t, std::byte* scratch, std::int64_t first,
            std::int64_t last) const;
 

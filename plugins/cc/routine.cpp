@@ -47,16 +47,16 @@ BoundProgram::BoundProgram(std::shared_ptr<const CompiledProgram> compiled,
         }
       }
     } else {
-      bind(std::get<MatmulStep>(step.work), bound);
+      bind(std::get<LibraryStep>(step.work), bound);
     }
     steps_.push_back(std::move(bound));
   }
 }
 
-void BoundProgram::bind(const MatmulStep& matmul, BoundStep& bound) {
-  const bool shares = !matmul.parts.empty() && matmul.parts[0].dnnl->shared() != DnnlCall::Shared::kNone;
-  std::byte* own = shares ? scratch_ + matmul.parts[0].dnnl->shared_byte_count() : nullptr;
-  for (const LibraryPart& part : matmul.parts) {
+void BoundProgram::bind(const LibraryStep& call, BoundStep& bound) {
+  const bool shares = !call.parts.empty() && call.parts[0].dnnl->shared() != DnnlCall::Shared::kNone;
+  std::byte* own = shares ? scratch_ + call.parts[0].dnnl->shared_byte_count() : nullptr;
+  for (const LibraryPart& part : call.parts) {
     bound.parts.emplace_back(*part.dnnl, shares ? own : scratch(bound.parts.size()));
     if (!shares) {
       continue;
@@ -199,17 +199,16 @@ void BoundProgram::set_tile(const Region& region, std::int64_t tile, std::span<c
   }
 }
 
-void BoundProgram::run(const MatmulStep& matmul, BoundStep& bound) {
-  const Contraction& c = matmul.contraction;
-  std::byte* a = address(c.a);
-  std::byte* b = address(c.b);
-  std::byte* t = address(c.t);
-  if (!matmul.parts.empty()) {
-    const auto count = static_cast<int>(matmul.parts.size());
+void BoundProgram::run(const LibraryStep& call, BoundStep& bound) {
+  std::byte* a = address(call.a);
+  std::byte* b = address(call.b);
+  std::byte* t = address(call.t);
+  if (!call.parts.empty()) {
+    const auto count = static_cast<int>(call.parts.size());
     if (!bound.copies.empty()) {
-      std::byte*& operand = matmul.parts[0].dnnl->shared() == DnnlCall::Shared::kA ? a : b;
+      std::byte*& operand = call.parts[0].dnnl->shared() == DnnlCall::Shared::kA ? a : b;
       share(count, count, [&](int i, std::int64_t, std::int64_t) {
-        const LibraryPart& part = matmul.parts[static_cast<std::size_t>(i)];
+        const LibraryPart& part = call.parts[static_cast<std::size_t>(i)];
         if (part.copy) {
           bound.copies[static_cast<std::size_t>(i)]->execute(operand + part.copy_from, nullptr, nullptr,
                                                              scratch_ + part.copy_to);
@@ -217,17 +216,17 @@ void BoundProgram::run(const MatmulStep& matmul, BoundStep& bound) {
       });
       operand = scratch_;
     }
-    const std::byte* bias = matmul.bias ? address(*matmul.bias) : nullptr;
+    const std::byte* bias = call.bias ? address(*call.bias) : nullptr;
     share(count, count, [&](int i, std::int64_t, std::int64_t) {
-      const LibraryPart& part = matmul.parts[static_cast<std::size_t>(i)];
+      const LibraryPart& part = call.parts[static_cast<std::size_t>(i)];
       bound.parts[static_cast<std::size_t>(i)].execute(
           a + part.a, b + part.b, bias == nullptr ? nullptr : bias + part.bias, t + part.t);
     });
     return;
   }
-  const int threads = c.multiplications() >= kParallelElements ? compiled_->threads : 1;
-  share(threads, matmul.own->piece_count(), [&](int thread, std::int64_t first, std::int64_t last) {
-    matmul.own->run(a, b, t, scratch(static_cast<std::size_t>(thread)), first, last);
+  const int threads = call.own->multiplications() >= kParallelElements ? compiled_->threads : 1;
+  share(threads, call.own->piece_count(), [&](int thread, std::int64_t first, std::int64_t last) {
+    call.own->run(a, b, t, scratch(static_cast<std::size_t>(thread)), first, last);
   });
 }
 

@@ -35,9 +35,9 @@ class BoundProgram {
   void combine_carried(std::span<const std::int64_t> symbols, std::byte* results);
   void fetch_ahead(std::size_t slice_count);      // makes the kernels fetch the next tile
   void run(std::size_t first, std::size_t last);  // runs steps [first, last)
-  void bind(const MatmulStep& matmul, BoundStep& bound);
+  void bind(const LibraryStep& call, BoundStep& bound);
   void run(const TileKernel& kernel, BoundStep& bound);
-  void run(const MatmulStep& matmul, BoundStep& bound);
+  void run(const LibraryStep& call, BoundStep& bound);
   void run(const RegionStep& region, BoundStep& bound);
   void run_tile(const Region& region, std::int64_t tile, std::span<const std::int64_t> symbols,
                 std::byte* results);

@@ -255,7 +255,8 @@ TEST(ConvolutionTest, ThreadsDivideBatchesGroupsAndChannels) {
       const std::string text = text_of(shape, kind);
       const CompiledProgram compiled = compile_program(read(text), {&engine, &best_kernels(), 3});
       if (library_has_all()) {
-        EXPECT_EQ(std::get<MatmulStep>(compiled.steps.at(0).work).parts.size(), parts[static_cast<int>(kind)])
+        EXPECT_EQ(std::get<LibraryStep>(compiled.steps.at(0).work).parts.size(),
+                  parts[static_cast<int>(kind)])
             << text;
       }
       expect_like_reference(text, 9, {.threads = 3});
