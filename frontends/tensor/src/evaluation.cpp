@@ -94,10 +94,7 @@ Evaluation Trainer::evaluation(const Tensor& inputs, const Tensor& targets, cons
           context.allocate(name, {YOKE_TYPE_F64, {}});
         }
       }
-      impl_->upload_data(context, program);
-      const auto code = impl_->compile_timed(context.stream()->device(), program.text);
-      (is_tail ? made->tail : made->full)[k] =
-          BoundRoutine(context.link(code, program.name, program.rename), made->symbols[k]);
+      (is_tail ? made->tail : made->full)[k] = impl_->link(context, program, made->symbols[k]);
     }
     made->contexts.push_back(context);
   }

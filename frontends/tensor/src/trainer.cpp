@@ -46,30 +46,46 @@ void Trainer::Impl::advance_bindings() {
   }
 }
 
-void Trainer::Impl::queue_gradients() {
+Variant& Trainer::Impl::begin_step() {
   set_symbols();
   scalars->send();
-  Variant& now = variant();
-  for (std::uint32_t k = 0; k < now.active; ++k) {
-    now.gradients[k].run((*symbols)[k]);
+  Variant& now = variants[batch_number < plan.full_batches ? 0 : 1];
+  for (std::size_t k = 0; k < shards.size(); ++k) {
     shards[k].rows = static_cast<std::int64_t>(now.rows[k]);
-  }
-  for (std::size_t k = now.active; k < shards.size(); ++k) {
-    shards[k].rows = 0;
   }
   last = &now;
   merged = false;
   ++steps_in_loss_total;
+  return now;
+}
+
+void Trainer::Impl::queue_step() {
+  if (is_single()) {
+    begin_step().step.run((*symbols)[0]);
+    return;
+  }
+  queue_gradients();
+  queue_merge_and_update();
+}
+
+void Trainer::Impl::queue_gradients() {
+  link_parts();
+  Variant& now = begin_step();
+  for (std::uint32_t k = 0; k < now.active; ++k) {
+    now.gradients[k].run((*symbols)[k]);
+  }
 }
 
 void Trainer::Impl::queue_merge() {
-  for (const GradientMerge& merge : (last != nullptr ? *last : variant()).merges) {
+  link_parts();
+  for (const GradientMerge& merge : (last != nullptr ? *last : variants[0]).merges) {
     merge.run();
   }
 }
 
 void Trainer::Impl::queue_merge_and_update() {
-  Variant& now = last != nullptr ? *last : variant();
+  link_parts();
+  Variant& now = last != nullptr ? *last : variants[0];
   scalars->send();
   if (strategy == MergeStrategy::kDirect && !merged) {
     for (detail::BoundRoutine& slice : now.fused) {
@@ -142,6 +158,7 @@ const std::vector<std::int64_t>& Trainer::shard_seeds() const {
   return impl_->seeds;
 }
 std::span<const Shard> Trainer::shard_list() const {
+  impl_->link_parts();
   return impl_->shards;
 }
 double Trainer::compile_seconds() const {
@@ -152,10 +169,7 @@ double Trainer::setup_seconds() const {
 }
 
 void Trainer::step() {
-  impl_->at_step("step()", [&] {
-    impl_->queue_gradients();
-    impl_->queue_merge_and_update();
-  });
+  impl_->at_step("step()", [&] { impl_->queue_step(); });
   advance();
 }
 

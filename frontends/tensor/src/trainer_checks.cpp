@@ -80,6 +80,15 @@ void Trainer::Impl::check_arguments() {
     fail("data_parallel: learning_rate has shape " + dims_text(options.learning_rate.dims()) +
          "; it must be a scalar");
   }
+  for (const LoweredArgument& argument : lower("rate", {{"rate", options.learning_rate}}).arguments) {
+    if (argument.kind == LoweredArgument::Kind::kLiteral ||
+        argument.kind == LoweredArgument::Kind::kParameter) {
+      fail(
+          "data_parallel: learning_rate may use numbers, scalars and symbols such as the step, but no "
+          "tensors "
+          "with data");
+    }
+  }
   if (options.optimizer.nesterov && options.optimizer.momentum == 0) {
     fail("data_parallel: nesterov requires a momentum greater than 0");
   }

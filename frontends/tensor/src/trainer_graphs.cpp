@@ -63,7 +63,8 @@ constexpr const char* kTailLossTotal = "loss_total_of_last_batch";
 
 }  // namespace
 
-NamedProgram Trainer::Impl::build_gradient(std::size_t k, bool is_tail, double weight) {
+// The loss of shard k's part of a batch, and the gradients of the weighted loss.
+Trainer::Impl::LossGraph Trainer::Impl::build_loss(std::size_t k, bool is_tail, double weight) {
   const auto all_of = [&](const char* name, const Tensor& data) {
     Dims dims = data.dims();
     dims[0] = plan.shard_rows(k);
@@ -96,18 +97,30 @@ NamedProgram Trainer::Impl::build_gradient(std::size_t k, bool is_tail, double w
     }
   }
   // Weights the loss before the backward pass, so that merging the gradients is a plain sum.
-  const std::vector<Tensor> slopes = gradients(weight == 1 ? loss : loss * weight, leaves);
+  return {loss, gradients(weight == 1 ? loss : loss * weight, leaves)};
+}
+
+// The program that computes the loss and the gradients, or instead of the gradients the new parameters.
+NamedProgram Trainer::Impl::build_program(const LossGraph& graph, bool is_tail, bool with_update) {
   const Tensor total = placeholder("loss_total", Type::kF64, {});
-  std::vector<Output> outputs = {{"loss", loss}};
-  std::map<std::string, std::string> given;
-  for (std::size_t i = 0; i < slopes.size(); ++i) {
-    outputs.push_back({"gradient_" + std::to_string(i), slopes[i]});
-    given[outputs.back().name] = "gradient/" + parameters[i].name();
+  std::vector<Output> outputs = {{"loss", graph.loss}};
+  std::vector<Update> stores = {{total, total + cast(graph.loss, Type::kF64)}};
+  std::map<std::string, std::string> given = {{total.name(), is_tail ? kTailLossTotal : kLossTotal}};
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const Parameter& parameter = parameters[i];
+    if (!with_update) {
+      outputs.push_back({"gradient_" + std::to_string(i), graph.gradients[i]});
+      given[outputs.back().name] = "gradient/" + parameter.name();
+      continue;
+    }
+    const std::string momentum = "momentum_" + std::to_string(i);
+    given[momentum] = "momentum/" + parameter.name();
+    for (const Update& update : update_of(parameter.tensor(), graph.gradients[i], momentum)) {
+      stores.push_back(update);
+    }
   }
-  given[total.name()] = is_tail ? kTailLossTotal : kLossTotal;
-  const std::vector<Update> sums = {{total, total + cast(loss, Type::kF64)}};
-  const std::string name = is_tail ? "gradient_of_last_batch" : "gradient";
-  return detail::name_program(lower(name, outputs, sums), given, "literal/" + name + "/");
+  const std::string name = std::string(with_update ? "step" : "gradient") + (is_tail ? "_of_last_batch" : "");
+  return detail::name_program(lower(name, outputs, stores), given, "literal/" + name + "/");
 }
 
 void Trainer::Impl::build_variant(bool is_tail) {
@@ -122,8 +135,16 @@ void Trainer::Impl::build_variant(bool is_tail) {
     }
     made.active = static_cast<std::uint32_t>(k) + 1;
     const auto [found, is_new] = same_shape.try_emplace({plan.rows[k], plan.tail[k]}, k);
-    made.programs.push_back(is_new ? build_gradient(k, is_tail, made.weights[k])
-                                   : made.programs[found->second]);
+    if (!is_new) {
+      made.programs.push_back(made.programs[found->second]);
+      continue;
+    }
+    const LossGraph graph = build_loss(k, is_tail, made.weights[k]);
+    made.programs.push_back(build_program(graph, is_tail, false));
+    made.loss_type = graph.loss.type();
+    if (is_single()) {
+      made.step_program = build_program(graph, is_tail, true);
+    }
   }
   variants.push_back(std::move(made));
 }
@@ -147,36 +168,31 @@ void Trainer::Impl::build_graphs() {
   }
 }
 
-// The program that sums `gradient_count` gradients of `count`
-// elements and updates the parameters with the sum.
+// The optimizer's updates of a parameter, or of a part of an arena.
+std::vector<Update> Trainer::Impl::update_of(const Tensor& value, const Tensor& gradient,
+                                             const std::string& momentum_name) {
+  const Tensor momentum =
+      options.optimizer.needs_state() ? placeholder(momentum_name, value.type(), value.dims()) : Tensor();
+  const Tensor& rate = options.learning_rate;
+  return sgd_one(value, gradient, momentum, rate.type() == value.type() ? rate : cast(rate, value.type()),
+                 options.optimizer);
+}
+
+// The program that sums `gradient_count` gradients of `count` elements and updates the parameters with the sum.
 NamedProgram Trainer::Impl::build_update(const Arena& arena, std::uint64_t count,
                                          std::size_t gradient_count) {
   const Tensor value = placeholder("value", arena.type, {count});
-  const Tensor momentum =
-      options.optimizer.needs_state() ? placeholder("momentum", arena.type, {count}) : Tensor();
   Tensor gradient;
   for (std::size_t k = 0; k < gradient_count; ++k) {
     const Tensor term = placeholder("gradient_" + std::to_string(k), arena.type, {count});
     gradient = k == 0 ? term : gradient + term;
   }
-  Tensor rate = options.learning_rate;
-  if (rate.type() != arena.type) {
-    rate = cast(rate, arena.type);
-  }
-  const Lowered lowered = lower("update", {}, sgd_one(value, gradient, momentum, rate, options.optimizer));
+  const Lowered lowered = lower("update", {}, update_of(value, gradient, "momentum"));
   std::map<std::string, std::string> given;
   for (const LoweredArgument& argument : lowered.arguments) {
     if (argument.kind == LoweredArgument::Kind::kPlaceholder) {
       given[argument.name] = argument.leaf.name();
     }
-  }
-  if (std::any_of(lowered.arguments.begin(), lowered.arguments.end(), [](const LoweredArgument& argument) {
-        return argument.kind == LoweredArgument::Kind::kLiteral ||
-               argument.kind == LoweredArgument::Kind::kParameter;
-      })) {
-    fail(
-        "data_parallel: learning_rate may use numbers, scalars and symbols such as the step, but no tensors "
-        "with data");
   }
   return detail::name_program(lowered, given, "literal/update/");
 }

@@ -44,14 +44,17 @@ struct NamedProgram {
 
 // The routines for one size of batch: variant 0 for full batches, variant 1 for the smaller last batch.
 struct Variant {
-  std::vector<std::uint64_t> rows;      // per shard
-  std::vector<double> weights;          // of the shards' losses in the reduced loss
-  std::uint32_t active = 0;             // number of shards with rows; they come first
-  const char* loss_total = "";          // name of the tensor that sums up a shard's losses
+  std::vector<std::uint64_t> rows;  // per shard
+  std::vector<double> weights;      // of the shards' losses in the reduced loss
+  std::uint32_t active = 0;         // number of shards with rows; they come first
+  const char* loss_total = "";      // name of the tensor that sums up a shard's losses
+  Type loss_type = Type::kF32;
   std::vector<NamedProgram> programs;   // per active shard
   std::vector<BoundRoutine> gradients;  // per active shard
   std::vector<GradientMerge> merges;    // per arena
   std::vector<BoundRoutine> fused;      // with kDirect: merge and update of a slice in one pass
+  NamedProgram step_program;            // with a single shard: gradients and update
+  BoundRoutine step;
 };
 
 // The weight of each shard's loss and gradient in the reduction; 0 for shards without rows.
@@ -91,30 +94,45 @@ struct Trainer::Impl {
   // In trainer_graphs.cpp:
   void build_graphs();
   void build_variant(bool is_tail);
-  detail::NamedProgram build_gradient(std::size_t k, bool is_tail, double weight);
+  struct LossGraph {
+    Tensor loss;
+    std::vector<Tensor> gradients;  // per parameter, of the weighted loss
+  };
+  LossGraph build_loss(std::size_t k, bool is_tail, double weight);
+  detail::NamedProgram build_program(const LossGraph& graph, bool is_tail, bool with_update);
+  std::vector<Update> update_of(const Tensor& value, const Tensor& gradient,
+                                const std::string& momentum_name);
   detail::NamedProgram build_update(const detail::Arena& arena, std::uint64_t count,
                                     std::size_t gradient_count);
   // In trainer_setup.cpp:
   void lay_out_parameters();
   void make_shards();
+  void make_arena(std::size_t k, const detail::Arena& arena, const char* what, const char* prefix);
   void make_symbols();
   void upload(const Tensor& all, const char* name);
   void start_parameters();
+  void link_steps();
   void link_gradients();
   void link_updates();
   void link_direct(const detail::Arena& arena);
+  void link_parts();
   void set_up();
 
-  std::shared_ptr<const Code> compile_timed(const std::shared_ptr<Device>& device, const std::string& text);
-  void upload_data(Context& context, const detail::NamedProgram& program);
+  detail::BoundRoutine link(Context& context, const detail::NamedProgram& program,
+                            const detail::SymbolTable& table);
   detail::BoundRoutine link_update(std::size_t k, const detail::Arena& arena, const Slice& part,
                                    std::span<const std::size_t> gradient_shards);
   BufferView arena_part(std::size_t k, const detail::Arena& arena, const char* what, const Slice& part) const;
 
+  // A single shard runs each step as one program, so a gradient may never be stored. The parts of a step are
+  // linked when a hand-written loop first calls one.
+  bool is_single() const { return shard_backends.size() == 1; }
+
   // A step, in trainer.cpp:
-  detail::Variant& variant() { return variants[batch_number < plan.full_batches ? 0 : 1]; }
   void set_symbols();
   void advance_bindings();
+  detail::Variant& begin_step();
+  void queue_step();
   void queue_gradients();
   void queue_merge();
   void queue_merge_and_update();

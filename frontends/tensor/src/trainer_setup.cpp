@@ -63,36 +63,39 @@ void Trainer::Impl::make_shards() {
     seeds.push_back(shards.back().seed);
   }
   strategy = shards.size() == 1 ? MergeStrategy::kOwner : resolve_strategy(options.merge, contexts);
-  const std::uint64_t zero = 0;
-  const auto make = [&](std::size_t k, const Arena& arena, const char* what, bool shared) {
-    const std::string name = arena.name(what);
-    if (shared && k > 0) {
-      contexts[k].adopt(name, arena.spec(), contexts[0].tensor(name).view);
-      return;
-    }
-    contexts[k].allocate(name, arena.spec());
-    contexts[k].stream()->fill(contexts[k].tensor(name).view, &zero, 1);
-  };
-  const bool is_shared = strategy == MergeStrategy::kDirect;
   for (std::size_t k = 0; k < shards.size(); ++k) {
     for (const Arena& arena : arenas) {
-      make(k, arena, "parameters", is_shared);
-      make(k, arena, "gradients", false);
-      if (options.optimizer.needs_state() && (is_shared || k == 0)) {
-        make(k, arena, "momentum", is_shared);
-      }
-      for (std::size_t m = 0; m < arena.members.size(); ++m) {
-        const Parameter& parameter = parameters[arena.members[m]];
-        const Slice part{arena.offsets[m], arena.offsets[m] + element_count(parameter.dims())};
-        const TensorSpec spec{static_cast<std::int32_t>(arena.type), parameter.dims()};
-        contexts[k].adopt(parameter.name(), spec, arena_part(k, arena, "parameters", part));
-        contexts[k].adopt("gradient/" + parameter.name(), spec, arena_part(k, arena, "gradients", part));
+      make_arena(k, arena, "parameters", "");
+      if (options.optimizer.needs_state() && (strategy == MergeStrategy::kDirect || k == 0)) {
+        make_arena(k, arena, "momentum", "momentum/");
       }
     }
+    const std::uint64_t zero = 0;
     for (const Variant& variant : variants) {
       contexts[k].allocate(variant.loss_total, {YOKE_TYPE_F64, {}});
       contexts[k].stream()->fill(contexts[k].tensor(variant.loss_total).view, &zero, 1);
     }
+    contexts[k].allocate("loss", {static_cast<std::int32_t>(variants[0].loss_type), {}});
+  }
+}
+
+// Allocates an arena of shard k and names its parts after the parameters. With the strategy kDirect, all shards
+// share the first shard's arena, unless it holds gradients.
+void Trainer::Impl::make_arena(std::size_t k, const Arena& arena, const char* what, const char* prefix) {
+  const std::string name = arena.name(what);
+  const bool is_shared = strategy == MergeStrategy::kDirect && std::string_view(what) != "gradients";
+  if (is_shared && k > 0) {
+    contexts[k].adopt(name, arena.spec(), contexts[0].tensor(name).view);
+  } else {
+    const std::uint64_t zero = 0;
+    contexts[k].allocate(name, arena.spec());
+    contexts[k].stream()->fill(contexts[k].tensor(name).view, &zero, 1);
+  }
+  for (std::size_t m = 0; m < arena.members.size(); ++m) {
+    const Parameter& parameter = parameters[arena.members[m]];
+    const Slice part{arena.offsets[m], arena.offsets[m] + element_count(parameter.dims())};
+    const TensorSpec spec{static_cast<std::int32_t>(arena.type), parameter.dims()};
+    contexts[k].adopt(prefix + parameter.name(), spec, arena_part(k, arena, what, part));
   }
 }
 
@@ -129,14 +132,6 @@ void Trainer::Impl::upload(const Tensor& all, const char* name) {
   }
 }
 
-std::shared_ptr<const Code> Trainer::Impl::compile_timed(const std::shared_ptr<Device>& device,
-                                                         const std::string& text) {
-  const detail::Stopwatch watch;
-  auto code = compile(device, text);
-  compile_seconds += watch.seconds();
-  return code;
-}
-
 // Keeps the values of parameters that have some, such as restored ones, and
 // initializes the others on the owner, with its seed.
 void Trainer::Impl::start_parameters() {
@@ -153,9 +148,7 @@ void Trainer::Impl::start_parameters() {
   }
   if (!drawn.empty()) {
     const NamedProgram start = detail::name_program(lower("start", drawn), given, "literal/start/");
-    upload_data(contexts[0], start);
-    const auto code = compile_timed(shards[0].stream->device(), start.text);
-    BoundRoutine(contexts[0].link(code, start.name, start.rename), (*symbols)[0]).run((*symbols)[0]);
+    link(contexts[0], start, (*symbols)[0]).run((*symbols)[0]);
   }
   for (const Arena& arena : arenas) {
     broadcasts.emplace_back(contexts, arena.name("parameters"));
@@ -164,8 +157,9 @@ void Trainer::Impl::start_parameters() {
   shards[0].stream->wait();
 }
 
-// Uploads the literals and the scalars that the program reads.
-void Trainer::Impl::upload_data(Context& context, const NamedProgram& program) {
+// Uploads the literals and scalars that the program reads, compiles it for the context's device and links it.
+BoundRoutine Trainer::Impl::link(Context& context, const NamedProgram& program,
+                                 const detail::SymbolTable& table) {
   scalars->add(contexts, program.scalars);
   for (const auto& [name, tensor] : program.literals) {
     if (!context.has(name)) {
@@ -173,21 +167,22 @@ void Trainer::Impl::upload_data(Context& context, const NamedProgram& program) {
       context.stream()->wait();
     }
   }
+  const detail::Stopwatch watch;
+  const auto code = compile(context.stream()->device(), program.text);
+  compile_seconds += watch.seconds();
+  return {context.link(code, program.name, program.rename), table};
+}
+
+void Trainer::Impl::link_steps() {
+  for (Variant& variant : variants) {
+    variant.step = link(contexts[0], variant.step_program, (*symbols)[0]);
+  }
 }
 
 void Trainer::Impl::link_gradients() {
   for (Variant& variant : variants) {
     for (std::uint32_t k = 0; k < variant.active; ++k) {
-      const NamedProgram& program = variant.programs[k];
-      Context& context = contexts[k];
-      if (!context.has("loss")) {
-        const auto module = program::parse(program.text);
-        const auto number = module.programs[0].find_tensor("loss");
-        context.allocate("loss", {static_cast<std::int32_t>(module.programs[0].tensors[*number].type), {}});
-      }
-      upload_data(context, program);
-      const auto code = compile_timed(shards[k].stream->device(), program.text);
-      variant.gradients.emplace_back(context.link(code, program.name, program.rename), (*symbols)[k]);
+      variant.gradients.push_back(link(contexts[k], variant.programs[k], (*symbols)[k]));
     }
     for (const Arena& arena : arenas) {
       variant.merges.emplace_back(std::span(contexts).first(variant.active), arena.name("gradients"),
@@ -202,9 +197,7 @@ void Trainer::Impl::link_gradients() {
 BoundRoutine Trainer::Impl::link_update(std::size_t k, const Arena& arena, const Slice& part,
                                         std::span<const std::size_t> gradient_shards) {
   const std::uint64_t count = part.end - part.begin;
-  const NamedProgram update = build_update(arena, count, gradient_shards.size());
   const TensorSpec spec{static_cast<std::int32_t>(arena.type), {count}};
-  upload_data(contexts[k], update);
   Context own = contexts[k].child();
   own.adopt("value", spec, arena_part(k, arena, "parameters", part));
   if (options.optimizer.needs_state()) {
@@ -214,8 +207,7 @@ BoundRoutine Trainer::Impl::link_update(std::size_t k, const Arena& arena, const
     own.adopt("gradient_" + std::to_string(i), spec,
               arena_part(gradient_shards[i], arena, "gradients", part));
   }
-  return {own.link(compile_timed(shards[k].stream->device(), update.text), update.name, update.rename),
-          (*symbols)[k]};
+  return link(own, build_update(arena, count, gradient_shards.size()), (*symbols)[k]);
 }
 
 void Trainer::Impl::link_direct(const Arena& arena) {
@@ -248,6 +240,20 @@ void Trainer::Impl::link_updates() {
   }
 }
 
+// Links the parts of a step, unless that has been done.
+void Trainer::Impl::link_parts() {
+  if (!updates.empty()) {
+    return;
+  }
+  for (std::size_t k = 0; k < shards.size(); ++k) {
+    for (const Arena& arena : arenas) {
+      make_arena(k, arena, "gradients", "gradient/");
+    }
+  }
+  link_gradients();
+  link_updates();
+}
+
 void Trainer::Impl::set_up() {
   const detail::Stopwatch watch;
   check_arguments();
@@ -259,8 +265,7 @@ void Trainer::Impl::set_up() {
   upload(inputs, "inputs");
   upload(targets, "targets");
   start_parameters();
-  link_gradients();
-  link_updates();
+  is_single() ? link_steps() : link_parts();
   for (const Shard& shard : shards) {
     shard.stream->wait();
   }

@@ -82,7 +82,9 @@ class Evaluation {
 // A training run in progress. Not thread-safe: use it from one thread at a time.
 //
 // step() and its parts only queue work on the shards' streams. They compile and allocate nothing, and do
-// not wait for the devices, except for the check that `check_replicas_every` requests. Functions that
+// not wait for the devices, except for the check that `check_replicas_every` requests. A single shard runs
+// step() as one program that stores no gradients; the first call of one of the parts, or of shard_list(),
+// allocates the gradients and compiles the parts. Functions that
 // read a value block until it is available. If work on a device has failed, they throw an Error that
 // names the shard, the device, the step and the call.
 class Trainer {
@@ -123,7 +125,8 @@ class Trainer {
   void wait();  // blocks until all shards have finished the queued work
   // Copies the owner's parameters into the model (Parameter::values). data_parallel() calls it at the end.
   void sync_params_to_host();
-  // Values of a parameter, or of any tensor in the owner's context, such as "loss" or "gradient/0.weight".
+  // Values of a parameter, or of any tensor in the owner's context, such as "loss" or, after
+  // launch_gradients(), "gradient/0.weight".
   // All element types are converted to float. Error kNotFound: the tensor does not exist.
   std::vector<float> read_values(const Tensor& parameter);
   std::vector<float> read_values(std::string_view name);
