@@ -4,10 +4,12 @@
 #include <yoke/ops.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <unordered_map>
 #include <utility>
 
+#include "composite.h"
 #include "reverse.h"
 
 namespace yoke {
@@ -59,17 +61,26 @@ Tensor Reverse::of(const Node* node) const {
 }
 
 void Reverse::run() {
-  std::unordered_map<const Loop*, std::vector<const Node*>> results;
+  // The results of one loop, or of one application of a composite.
+  std::map<std::pair<const void*, const void*>, std::vector<const Node*>> results;
+  const auto has_results = [](const Node& node) {
+    return is_loop_result(node) || node.kind == Kind::kResult;
+  };
+  const auto key = [](const Node& node) {
+    return node.kind == Kind::kResult
+               ? std::pair<const void*, const void*>(node.composite.get(), node.args[0].node().get())
+               : std::pair<const void*, const void*>(node.loop.get(), nullptr);
+  };
   for (const Node* node : order_) {
-    if (is_loop_result(*node)) {
-      results[node->loop.get()].push_back(node);
+    if (has_results(*node)) {
+      results[key(*node)].push_back(node);
     }
   }
   for (auto node = order_.rbegin(); node != order_.rend(); ++node) {
-    if (is_loop_result(**node)) {
-      // When the walk reaches the loop's first result, the gradients of all its results are known.
-      if (const auto& all = results.at((*node)->loop.get()); all.front() == *node) {
-        visit_loop(all);
+    if (has_results(**node)) {
+      // When the walk reaches the first result, the gradients of all results are known.
+      if (const auto& all = results.at(key(**node)); all.front() == *node) {
+        visit_results(all);
       }
       continue;
     }
@@ -117,10 +128,12 @@ void Reverse::visit(const Node& node) {
         return node.axis < 0 ? take(dy_, node.args[0]) : take_along_axis(dy_, node.args[0], node.axis);
       });
       return;
+    case Kind::kResult:
     case Kind::kHistory:
     case Kind::kStacked:
     case Kind::kSummed:
-      break;  // run() handles them
+      break;            // run() handles them
+    case Kind::kEntry:  // its gradient is that of the composite's input
     case Kind::kStop:
     case Kind::kPlaceholder:
     case Kind::kLiteral:
@@ -270,14 +283,16 @@ void Reverse::visit_view(const Node& node) {
   }
 }
 
-void Reverse::visit_loop(const std::vector<const Node*>& results) {
+void Reverse::visit_results(const std::vector<const Node*>& results) {
   std::vector<Tensor> tensors;
   std::vector<Tensor> gradients;
   for (const Node* node : results) {
     tensors.emplace_back(node->shared_from_this());
     gradients.push_back(of(node));
   }
-  for (const Contribution& one : loop_gradients(tensors, gradients, active_)) {
+  const bool is_loop = is_loop_result(*results.front());
+  for (const Contribution& one : is_loop ? loop_gradients(tensors, gradients, active_)
+                                         : composite_gradients(tensors, gradients, active_)) {
     add(one.to, one.gradient);
   }
 }

@@ -215,7 +215,8 @@ class LoopGradients {
     }
     const bool is_cast = node.kind == Kind::kMap && node.op == program::Op::kCast;
     if (is_cast || node.kind == Kind::kSymbol || node.kind == Kind::kView || node.kind == Kind::kStop ||
-        node.kind == Kind::kRoll || node.kind == Kind::kReshape || node.dims.size() == 8) {
+        node.kind == Kind::kRoll || node.kind == Kind::kReshape ||
+        (node.dims.size() == 8 && node.kind != Kind::kResult)) {
       std::vector<Tensor> args;
       for (const Tensor& arg : node.args) {
         args.push_back(rewritten(arg));
@@ -228,6 +229,7 @@ class LoopGradients {
 
   Tensor copied(const Node& node, std::vector<Tensor> args) const {
     if (node.kind == Kind::kView) {
+      const InComposite same(node.composite);
       std::vector<ViewIndex> indices;
       for (const ViewIndex& index : node.view) {
         indices.push_back(with_variable(index, loop_->variable, second_->variable, -1, last_));

@@ -64,6 +64,7 @@ class Products {
       return;
     }
     if (node.kind == Kind::kView) {
+      const InComposite same(node.composite);
       replaced_[&node] = view_node(args[0], node.dims, node.view, node.literal);
       return;
     }

@@ -53,8 +53,14 @@ std::shared_ptr<Node> new_node(Kind kind, Type type, Dims dims) {
   node->kind = kind;
   node->type = type;
   node->dims = std::move(dims);
-  node->order = next_order();
+  node->order = node->draw = next_order();
+  node->composite = current_composite();
   return node;
+}
+
+std::shared_ptr<const Composite>& current_composite() {
+  thread_local std::shared_ptr<const Composite> composite;
+  return composite;
 }
 
 void fail(const std::string& sentence) {
@@ -128,18 +134,21 @@ std::optional<double> number_of(const Tensor& x) {
 
 namespace {
 
+using Includes = std::function<bool(const Node&)>;
 using Arguments = std::unordered_map<const Loop*, std::vector<Tensor>>;
+
+enum class Inputs : std::uint8_t { kAll, kUsed };  // of composites
 
 // `of_loops` holds, for each loop, the arguments of all its results; each result is visited as if it had them
 // all.
-std::vector<const Node*> in_order(std::span<const Tensor> roots, std::uint64_t floor,
+std::vector<const Node*> in_order(std::span<const Tensor> roots, const Includes& includes, Inputs inputs,
                                   const Arguments& of_loops) {
   std::vector<const Node*> order;
   std::unordered_set<const Node*> seen;
   std::vector<std::pair<const Node*, std::size_t>> stack;  // a node, and the number of arguments visited
   const auto visit = [&](const Tensor& tensor) {
     const Node* node = tensor.node().get();
-    if (node != nullptr && node->order >= floor && seen.insert(node).second) {
+    if (node != nullptr && includes(*node) && seen.insert(node).second) {
       stack.emplace_back(node, 0);
     }
   };
@@ -149,7 +158,8 @@ std::vector<const Node*> in_order(std::span<const Tensor> roots, std::uint64_t f
       const Node* node = stack.back().first;
       const auto of_loop = is_loop_result(*node) ? of_loops.find(node->loop.get()) : of_loops.end();
       const std::vector<Tensor>& args = of_loop != of_loops.end() ? of_loop->second : node->args;
-      if (stack.back().second == args.size()) {
+      const bool is_result = node->kind == Kind::kResult && inputs == Inputs::kUsed;
+      if (stack.back().second == (is_result ? node->composite->output_count : args.size())) {
         order.push_back(node);
         stack.pop_back();
       } else {
@@ -160,10 +170,8 @@ std::vector<const Node*> in_order(std::span<const Tensor> roots, std::uint64_t f
   return order;
 }
 
-}  // namespace
-
-std::vector<const Node*> topological(std::span<const Tensor> roots, std::uint64_t floor) {
-  std::vector<const Node*> order = in_order(roots, floor, {});
+std::vector<const Node*> in_order(std::span<const Tensor> roots, const Includes& includes, Inputs inputs) {
+  std::vector<const Node*> order = in_order(roots, includes, inputs, {});
   Arguments of_loops;
   for (const Node* node : order) {
     if (is_loop_result(*node)) {
@@ -171,7 +179,22 @@ std::vector<const Node*> topological(std::span<const Tensor> roots, std::uint64_
       all.insert(all.end(), node->args.begin(), node->args.end());
     }
   }
-  return of_loops.empty() ? order : in_order(roots, floor, of_loops);
+  return of_loops.empty() ? order : in_order(roots, includes, inputs, of_loops);
+}
+
+}  // namespace
+
+std::vector<const Node*> topological(std::span<const Tensor> roots, std::uint64_t floor) {
+  return topological(roots, [floor](const Node& node) { return node.order >= floor; });
+}
+
+std::vector<const Node*> topological(std::span<const Tensor> roots, const Includes& includes) {
+  return in_order(roots, includes, Inputs::kAll);
+}
+
+std::vector<const Node*> used_nodes(std::span<const Tensor> roots) {
+  return in_order(
+      roots, [](const Node&) { return true; }, Inputs::kUsed);
 }
 
 }  // namespace yoke::detail

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,6 +36,8 @@ enum class Kind : std::uint8_t {
   kView,    // see view.h
   kRoll,    // element i of `axis` moves to (i + literal.integer) % size; the number is in [1, size)
   kStop,    // args[0], without a gradient
+  kEntry,   // args[0], as input `axis` of `composite`
+  kResult,  // args[axis], as an output of `composite`; args: what its body returns, then its inputs
   kGather,  // with ids = args[1], i the axes of ids and j the other axes: args[0][ids[i], j], 0 outside;
             // with `axis` >= 0: args[0][i], except that axis is indexed by ids[i]
   kReshape,
@@ -56,6 +59,17 @@ struct Loop {
   std::uint64_t order = 0;  // less than that of all nodes that depend on the variable and the carries
   std::size_t carry_count = 0;
   std::uint64_t rounds() const { return static_cast<std::uint64_t>(variable.high); }
+};
+
+// Operations with a name (composite.h). Its body consists of the nodes that are created while its forward or
+// backward function runs.
+struct Composite {
+  std::string name;
+  std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                                    const std::vector<Tensor>& gradients)>
+      backward;                             // empty: derived
+  std::shared_ptr<const Composite> parent;  // whose body uses this one; empty: none
+  std::size_t output_count = 0;
 };
 
 struct ParameterState {
@@ -99,18 +113,37 @@ struct Node : std::enable_shared_from_this<Node> {
   Dims reduced;                          // sizes of the labels rank, rank + 1, ...
 
   RandomKey key;
-  int lane = 0;  // the counter of an element's draw is element * lanes + lane
+  std::uint64_t draw = 0;  // of kRandom: equal draws have equal streams; copies keep the number
+  int lane = 0;            // the counter of an element's draw is element * lanes + lane
   int lanes = 1;
 
   std::vector<std::byte> bytes;               // of a literal
   std::shared_ptr<ParameterState> parameter;  // mutable; shared by all handles
   std::shared_ptr<ScalarState> scalar;        // the same
   std::shared_ptr<const Loop> loop;           // of kCarry and the results of loops
+  // Whose body has the node; of kResult, whose output it is.
+  std::shared_ptr<const Composite> composite;
 };
 
 // Error kInvalidArgument: programs cannot hold a tensor of this shape. `name` appears in the message.
 void check_dims(const Dims& dims, const std::string& name = {});
 std::shared_ptr<Node> new_node(Kind kind, Type type, Dims dims);  // calls check_dims
+// The composite whose body new nodes of this thread belong to.
+std::shared_ptr<const Composite>& current_composite();
+// While it lives, that is `composite`.
+class InComposite {
+ public:
+  explicit InComposite(std::shared_ptr<const Composite> composite)
+      : before_(std::exchange(current_composite(), std::move(composite))) {}
+  ~InComposite() { current_composite() = std::move(before_); }
+  InComposite(const InComposite&) = delete;
+  InComposite& operator=(const InComposite&) = delete;
+  InComposite(InComposite&&) = delete;
+  InComposite& operator=(InComposite&&) = delete;
+
+ private:
+  std::shared_ptr<const Composite> before_;
+};
 std::uint64_t next_order();
 inline std::uint64_t order_of(const Node& node) {
   return node.parameter ? node.parameter->order : node.order;
@@ -185,6 +218,11 @@ std::vector<std::size_t> normal_axes(const std::vector<int>& axes, const Tensor&
 // all results of a loop come before the first of these results. Leaves out nodes whose `order` is below
 // `floor`.
 std::vector<const Node*> topological(std::span<const Tensor> roots, std::uint64_t floor = 0);
+// The same; leaves out nodes for which `includes` is false.
+std::vector<const Node*> topological(std::span<const Tensor> roots,
+                                     const std::function<bool(const Node&)>& includes);
+// As topological(), without the inputs of composites that their bodies do not use.
+std::vector<const Node*> used_nodes(std::span<const Tensor> roots);
 inline bool is_loop_result(const Node& node) {
   return node.kind == Kind::kHistory || node.kind == Kind::kStacked || node.kind == Kind::kSummed;
 }

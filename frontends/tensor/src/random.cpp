@@ -17,13 +17,13 @@ Tensor bits(const Dims& dims, const RandomKey& key, int lane, int lanes, std::ui
   node->lane = lane;
   node->lanes = lanes;
   if (order != 0) {
-    node->order = order;  // all lanes of a draw share its stream
+    node->draw = order;  // all lanes of a draw share its stream
   }
   return detail::finish(std::move(node));
 }
 
 std::uint64_t draw_of(const Tensor& x) {
-  return x.node()->order;
+  return x.node()->draw;
 }
 
 // Uniform multiples of 2^-24 (f32) or 2^-53 (f64) in [0, 1), from lane `first` and, for f64, the next lane.

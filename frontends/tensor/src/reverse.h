@@ -37,7 +37,7 @@ class Reverse {
   void visit_reduce(const Node& node);
   void visit_sum(const Node& node);
   void visit_view(const Node& node);
-  void visit_loop(const std::vector<const Node*>& results);
+  void visit_results(const std::vector<const Node*>& results);
   Tensor gather_adjoint(const Node& node) const;
   Tensor prod_adjoint(const Node& node) const;
   Tensor extremum_adjoint(const Node& node) const;

@@ -2,6 +2,7 @@
 // frontends/tensor/include/yoke/yoke.h: includes all public headers of the tensor frontend.
 #pragma once
 
+#include <yoke/composite.h>
 #include <yoke/data_parallel.h>
 #include <yoke/datasets.h>
 #include <yoke/gradients.h>

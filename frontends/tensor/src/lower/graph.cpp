@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "../composite.h"
+
 namespace yoke::detail::lowering {
 namespace {
 
@@ -15,12 +17,18 @@ constexpr std::int64_t kFirstDraw = std::int64_t{1} << 32U;
       "return the values that you need from the body");
 }
 
+// Other nodes are leaves, or inlined wherever they are used.
+bool has_statements(const Node& node) {
+  return !node.args.empty() || node.kind == Kind::kRandom || node.kind == Kind::kIota;
+}
+
 }  // namespace
 
 Graph::Graph(std::span<const Tensor> roots) {
-  const std::vector<const Node*> nodes = topological(roots);
+  const std::vector<const Node*> nodes = used_nodes(roots);
   number_draws(nodes);
   add_loops(nodes);
+  refuse_escaped(roots, nodes);
   for (const Node* node : nodes) {
     if (node->symbol) {
       add_symbol(*node->symbol, false);
@@ -36,6 +44,15 @@ Graph::Graph(std::span<const Tensor> roots) {
         add_symbol(step_symbol(), true);
       }
     }
+    if (node->kind == Kind::kEntry) {
+      ids_[node] = of(node->args[0]);
+      continue;
+    }
+    if (node->kind == Kind::kResult) {
+      add_group(*node);
+      ids_[node] = of(node->args[static_cast<std::size_t>(node->axis)]);
+      continue;
+    }
     Value value{node, {}};
     for (const Tensor& arg : node->args) {
       value.args.push_back(of(arg));
@@ -44,6 +61,9 @@ Graph::Graph(std::span<const Tensor> roots) {
     ids_[node] = static_cast<Id>(values.size());
     if (is_loop_result(*node)) {
       loops[static_cast<std::size_t>(variables_.at(node->loop->variable.name))].results.push_back(ids_[node]);
+    }
+    if (const Composite* own = outermost_composite_of(*node); own != nullptr && has_statements(*node)) {
+      members_[own].push_back(ids_[node]);
     }
     values.push_back(std::move(value));
   }
@@ -103,6 +123,50 @@ std::int32_t Graph::loop_of(const Value& value) const {
   return is_result ? -1 : loop;
 }
 
+void Graph::add_group(const Node& result) {
+  std::vector<Id>& members = members_[result.composite.get()];
+  if (members.empty() || values[members[0]].group >= 0) {
+    return;
+  }
+  Group group;
+  group.name = result.composite->name;
+  group.members = members;
+  for (const Id id : members) {
+    values[id].group = static_cast<std::int32_t>(groups.size());
+    group.loop = std::max(group.loop, values[id].loop);
+  }
+  // The whole hint is in the repeat block, also what does not vary.
+  for (const Id id : members) {
+    values[id].loop = group.loop;
+  }
+  for (std::size_t k = 0; k < result.composite->output_count; ++k) {
+    if (const Id id = of(result.args[k]); values[id].group == static_cast<std::int32_t>(groups.size())) {
+      group.outputs.push_back(id);
+    }
+  }
+  groups.push_back(std::move(group));
+}
+
+void Graph::refuse_escaped(std::span<const Tensor> roots, const std::vector<const Node*>& nodes) const {
+  const auto check = [](const Composite* user, const Node& used) {
+    const Composite* own = outermost_composite_of(used);
+    if (own != nullptr && own != user && has_statements(used)) {
+      fail("lower: a tensor that the composite '" + own->name +
+           "' creates is used outside of it; return it from the composite");
+    }
+  };
+  for (const Tensor& root : roots) {
+    check(nullptr, *root.node());
+  }
+  for (const Node* node : nodes) {
+    for (const Tensor& arg : node->args) {
+      if (node->kind != Kind::kResult) {
+        check(outermost_composite_of(*node), *arg.node());
+      }
+    }
+  }
+}
+
 void Graph::add_symbol(const Symbol& symbol, bool is_implicit) {
   if (variables_.contains(symbol.name)) {
     return;
@@ -136,7 +200,7 @@ void Graph::add_symbol(const Symbol& symbol, bool is_implicit) {
 void Graph::number_draws(const std::vector<const Node*>& nodes) {
   for (const Node* node : nodes) {
     if (node->kind == Kind::kRandom && !node->key.stream) {
-      streams_[node->order] = 0;
+      streams_[node->draw] = 0;
     }
   }
   std::int64_t next = kFirstDraw;
@@ -146,7 +210,7 @@ void Graph::number_draws(const std::vector<const Node*>& nodes) {
 }
 
 std::int64_t Graph::stream_of(const Node& random) const {
-  return random.key.stream ? *random.key.stream : streams_.at(random.order);
+  return random.key.stream ? *random.key.stream : streams_.at(random.draw);
 }
 
 bool Graph::is_leaf(Id id) const {

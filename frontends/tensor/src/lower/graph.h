@@ -31,6 +31,7 @@ struct Value {
   bool storage = false;      // set by plan(): has memory; otherwise it is inlined in its readers' statements
   std::uint32_t tensor = 0;  // of the program, if it has memory
   std::int32_t loop = -1;    // index into Graph::loops if the value varies from round to round
+  std::int32_t group = -1;   // index into Graph::groups
   // If set, the value is tensor[variable + *round, ...].
   std::optional<std::int64_t> round = {};
 
@@ -40,6 +41,14 @@ struct Value {
 struct LoopResults {
   const Loop* loop = nullptr;
   std::vector<Id> results;
+};
+
+// The values of a composite's body. Their statements are one hint.
+struct Group {
+  std::string name;
+  std::int32_t loop = -1;   // as in Value
+  std::vector<Id> members;  // ascending
+  std::vector<Id> outputs;
 };
 
 class Graph {
@@ -57,18 +66,23 @@ class Graph {
   std::vector<Value> values;             // arguments before users
   std::vector<program::Symbol> symbols;  // the variables of the loops come last
   std::vector<LoopResults> loops;        // in order of their first results
+  std::vector<Group> groups;
 
  private:
   void add_loops(const std::vector<const Node*>& nodes);
   void add_symbol(const Symbol& symbol, bool is_implicit);
   std::int32_t loop_of(const Value& value) const;
+  // Precondition: `result` is the first of its composite; all values of the body exist.
+  void add_group(const Node& result);
+  void refuse_escaped(std::span<const Tensor> roots, const std::vector<const Node*>& nodes) const;
   void number_draws(const std::vector<const Node*>& nodes);
 
   std::unordered_map<const Node*, Id> ids_;
   std::map<std::string, std::uint32_t> symbol_ids_;
   std::map<std::string, std::int32_t> variables_;  // the loop of each variable
   std::map<std::string, bool> implicit_;
-  std::map<std::uint64_t, std::int64_t> streams_;  // assigned to draws without a stream, by Node::order
+  std::map<const Composite*, std::vector<Id>> members_;
+  std::map<std::uint64_t, std::int64_t> streams_;  // assigned to draws without a stream, by Node::draw
 };
 
 // Sets Value::storage. `roots` have memory in any case.

@@ -92,6 +92,7 @@ class Assembly {
     lowered.program.name = program_identifier(program_name);
     lowered.program.symbols = graph_.symbols;
     lowered.program.statements = std::move(statements_);
+    lowered.program.hints = std::move(hints_);
     name_slots(slots_, graph_.symbols);
     name_variables(lowered.program.symbols, slots_);
     for (const Slot& slot : slots_) {
@@ -148,9 +149,37 @@ class Assembly {
           add_loop(graph_.loops[next_loop_], static_cast<std::int32_t>(next_loop_));
           ++next_loop_;
         }
-      } else if (value.storage && value.loop < 0 && !graph_.is_leaf(id)) {
+      } else if (value.loop < 0 && !graph_.is_leaf(id)) {
+        add_computed(id);
+      }
+    }
+  }
+
+  // Adds the statements of a value that has memory. Those of a composite are added together, after all values
+  // that they read.
+  void add_computed(Id id) {
+    const Value& value = graph_.values[id];
+    if (value.group < 0) {
+      if (value.storage) {
         add_value(id);
       }
+      return;
+    }
+    const Group& group = graph_.groups[static_cast<std::size_t>(value.group)];
+    if (id != group.members.back()) {
+      return;
+    }
+    const std::size_t before = statements_.size();
+    for (const Id member : group.members) {
+      if (graph_.values[member].storage) {
+        add_value(member);
+      }
+    }
+    if (statements_.size() != before) {
+      hints_.push_back({group.name, {}});
+    }
+    for (std::size_t i = before; i < statements_.size(); ++i) {
+      statements_[i].hint = static_cast<std::int32_t>(hints_.size()) - 1;
     }
   }
 
@@ -241,8 +270,8 @@ class Assembly {
       if (value.node->kind == detail::Kind::kCarry) {
         value.tensor = histories[static_cast<std::size_t>(value.node->axis)];
         value.round = 0;
-      } else if (value.storage) {
-        add_value(id);
+      } else {
+        add_computed(id);
       }
     }
   }
@@ -290,6 +319,7 @@ class Assembly {
   std::vector<Copy> copies_;
   std::size_t next_loop_ = 0;
   std::vector<program::Statement> statements_;
+  std::vector<program::Hint> hints_;
 };
 
 }  // namespace

@@ -23,6 +23,9 @@ class Planner {
     for (const Id root : roots) {
       require(root);
     }
+    for (const Group& group : graph_.groups) {
+      std::for_each(group.outputs.begin(), group.outputs.end(), [&](Id id) { require(id); });
+    }
     // Values of a body that its loop returns are stored in the tensors of the results.
     for (const LoopResults& one : graph_.loops) {
       for (const Id result : one.results) {
@@ -64,6 +67,10 @@ class Planner {
     }
   }
 
+  // A value that is the same in all rounds of a loop must be computed before the loop, and a value of a
+  // composite in its hint.
+  static bool are_together(const Value& a, const Value& b) { return a.loop == b.loop && a.group == b.group; }
+
   // Of a map of which only a part is used, the part gets memory instead.
   bool narrows(const Value& part) {
     if (part.node->kind != Kind::kView || part.node->is_filled ||
@@ -74,8 +81,7 @@ class Planner {
     while (is_inlined(*value(base).node) && !value(base).args.empty()) {
       base = value(base).args[0];
     }
-    // A value that is the same in all rounds of a loop must be computed before the loop.
-    return value(base).node->kind == Kind::kMap && value(base).loop == part.loop;
+    return value(base).node->kind == Kind::kMap && are_together(value(base), part);
   }
 
   // Precondition: all users of the value are done.
@@ -87,7 +93,7 @@ class Planner {
     }
     for (const Id arg : own.args) {
       is_narrowed_[arg] =
-          is_narrowed_[arg] && value(arg).loop == own.loop && (own.storage ? narrows(own) : narrowed);
+          is_narrowed_[arg] && are_together(value(arg), own) && (own.storage ? narrows(own) : narrowed);
       depth_[arg] = std::max(depth_[arg], own.storage ? 1 : depth_[id] + 1);
     }
   }
