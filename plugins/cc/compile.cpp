@@ -94,7 +94,9 @@ class Compiler {
       cut = cut_run(program(), first, run, lives_, options);
     }
     // If the whole group is one kernel, intermediate values stay in registers, which is better than tiles.
-    if (!cut && starts && group_from(program(), first, first + region_count).size() < region_count) {
+    const auto none = [](std::uint32_t) { return false; };
+    if (!cut && starts &&
+        group_from(program(), first, first + region_count, {}, none).size() < region_count) {
       count = region_count;
       run.carried.assign(count, false);
       cut = cut_region(program(), first, first + count, lives_, options);
@@ -126,6 +128,18 @@ class Compiler {
     options.threads = 1;
     options.original = {&program(), first, &carried};
     return std::make_shared<const CompiledProgram>(Compiler(std::move(tile), options, plan_only_).compile());
+  }
+
+  bool is_vector(const Contraction& contraction) const {
+    // In a tile, a call for the product of a matrix and a vector costs more than it saves.
+    return options_.original.program != nullptr && (contraction.m.empty() || contraction.n.empty());
+  }
+  // Returns whether a statement is a product or a convolution that oneDNN or Gemm may compute.
+  bool is_product(std::uint32_t id) const {
+    std::string why_not;
+    const auto product = recognize(program(), program().statements[id], why_not);
+    return product ? product->multiplications() >= kSmallProduct && !is_vector(*product)
+                   : recognize_convolution(program(), program().statements[id], why_not).has_value();
   }
 
   // Returns how many statements the product covers: 0 (statement `id` is not a
@@ -210,14 +224,25 @@ class Compiler {
   }
 
   std::uint32_t tile_group(std::uint32_t first) {
-    const std::vector<std::uint32_t> group = group_from(program(), first, last_of_hint(first));
+    const std::vector<std::uint32_t> group =
+        group_from(program(), first, last_of_hint(first), options_.original,
+                   [&](std::uint32_t id) { return is_carried(id) || !is_product(id); });
     std::vector<bool> kept(program().tensors.size(), true);
     for (const std::uint32_t id : group) {
       const std::uint32_t tensor = program().statements[id].target.tensor;
       kept[tensor] = uses_->is_needed_after(tensor, group.back());
     }
     TileKernel kernel = build_tile_kernel(program(), group, kept, *options_.table, options_.original);
-    kernel.carried = is_carried(first);
+    kernel.carried = group.size() == 1 && is_carried(first);
+    for (const std::uint32_t id : group) {
+      if (group.size() > 1 && is_carried(id)) {
+        const std::uint32_t alone[] = {id};
+        TileKernel sum = build_tile_kernel(program(), alone, kept, *options_.table, options_.original);
+        sum.carried = sum.fed = true;
+        kernel.carries.push_back(result_.steps.size());
+        result_.steps.push_back({{id}, -1, std::move(sum)});
+      }
+    }
     const bool after_matmul = !result_.steps.empty() && reads_result_of_last(group);
     for (const std::uint32_t id : group) {
       const Statement& statement = program().statements[id];
@@ -262,10 +287,10 @@ class Compiler {
     needs.carry += carry_byte_count(kernel);
     result_.results_byte_count += results_byte_count(kernel);
     for (const Stream& stream : kernel.streams) {
-      needs.stored[stream.tensor] = true;
+      needs.stored[stream.tensor] = needs.stored[stream.tensor] || !kernel.fed;
     }
     for (const Bounded& bounded : kernel.bounded) {
-      needs.stored[bounded.tensor] = true;
+      needs.stored[bounded.tensor] = needs.stored[bounded.tensor] || !kernel.fed;
     }
     needs.scratch = std::max(needs.scratch, kernel.scratch_byte_count);
     needs.parts = std::max(needs.parts, part_byte_count(kernel, options_.threads));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 
 #include "access.h"
 
@@ -41,16 +42,9 @@ bool only_at(const Statement& statement, std::uint32_t tensor, const std::vector
          reads_only_at(statement.value, tensor, indices);
 }
 
-bool joins(const Program& program, const std::vector<std::uint32_t>& group, const Statement& next) {
-  const Statement& first = program.statements[group[0]];
-  if (!is_elementwise(program, next) || next.loops.size() != first.loops.size()) {
-    return false;
-  }
-  for (std::size_t i = 0; i < next.loops.size(); ++i) {
-    if (next.loops[i].extent != first.loops[i].extent) {
-      return false;
-    }
-  }
+// True if the statements access each other's targets only at the same element. Their loops have the same
+// numbers.
+bool share_elements(const Program& program, const std::vector<std::uint32_t>& group, const Statement& next) {
   return std::all_of(group.begin(), group.end(), [&](std::uint32_t id) {
     const Statement& earlier = program.statements[id];
     return only_at(next, earlier.target.tensor, earlier.target.indices) &&
@@ -58,16 +52,44 @@ bool joins(const Program& program, const std::vector<std::uint32_t>& group, cons
   });
 }
 
+bool same_loops(const Statement& a, const Statement& b) {
+  return std::equal(a.loops.begin(), a.loops.end(), b.loops.begin(), b.loops.end(),
+                    [](const program::Loop& x, const program::Loop& y) { return x.extent == y.extent; });
+}
+
 }  // namespace
 
-std::vector<std::uint32_t> group_from(const Program& program, std::uint32_t first, std::uint32_t last) {
+std::vector<std::uint32_t> group_from(const Program& program, std::uint32_t first, std::uint32_t last,
+                                      const Original& original,
+                                      const std::function<bool(std::uint32_t)>& may_join) {
   std::vector<std::uint32_t> group = {first};
-  if (is_elementwise(program, program.statements[first])) {
-    for (std::uint32_t next = first + 1;
-         next < last && group.size() < kLargestGroup && joins(program, group, program.statements[next]);
-         ++next) {
-      group.push_back(next);
+  const auto has_role = [&](std::uint32_t id, std::span<const program::Loop> loops) {
+    return row_role(program, id, loops, original) != RowRole::kNone;
+  };
+  // Whether every statement has a row role; otherwise all are elementwise over the same loops.
+  bool spans_rows = program.statements[first].reduce.has_value();
+  const Statement* longest = &program.statements[first];
+  if (spans_rows ? !has_role(first, longest->loops) : !is_elementwise(program, *longest)) {
+    return group;
+  }
+  for (std::uint32_t id = first + 1; id < last && group.size() < kLargestGroup; ++id) {
+    const Statement& next = program.statements[id];
+    if (!share_elements(program, group, next)) {
+      break;
     }
+    if (!spans_rows && is_elementwise(program, next) && same_loops(next, *longest)) {
+      group.push_back(id);
+      continue;
+    }
+    const Statement* all = next.loops.size() > longest->loops.size() ? &next : longest;
+    const auto fits = [&](std::uint32_t one) { return has_role(one, all->loops); };
+    if (!may_join(id) || !fits(id) ||
+        ((!spans_rows || all != longest) && !std::all_of(group.begin(), group.end(), fits))) {
+      break;
+    }
+    spans_rows = true;
+    longest = all;
+    group.push_back(id);
   }
   return group;
 }

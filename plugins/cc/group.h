@@ -6,15 +6,20 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
+#include "tile/kernel.h"
+
 namespace yoke::cc {
 
-// The statements from `first` on and before `last` that can share one loop: they are elementwise, have the
-// same loops, and access each other's targets only at the same element.
+// The statements from `first` on and before `last` that can share one loop: they access each other's targets
+// only at the same element, and they are elementwise and have the same loops, or all have a row role and
+// `may_join` allows each but the first.
 std::vector<std::uint32_t> group_from(const program::Program& program, std::uint32_t first,
-                                      std::uint32_t last);
+                                      std::uint32_t last, const Original& original,
+                                      const std::function<bool(std::uint32_t)>& may_join);
 
 // Where a program reads each tensor, and where it overwrites a whole one.
 class Uses {

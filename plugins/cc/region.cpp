@@ -306,6 +306,7 @@ Program Cutter::tile(const Cut& cut, std::int64_t low, std::int64_t high,
   }
   for (const Statement& source : statements()) {
     Statement statement = source;
+    const bool rows_first = is_carried(static_cast<std::size_t>(&source - statements().data()));
     std::vector<std::int32_t> symbol_of(statement.loops.size(), -1);
     for (std::uint32_t i = 0; i < statement.loops.size(); ++i) {
       if (is_cut(cut, source, i)) {
@@ -314,7 +315,7 @@ Program Cutter::tile(const Cut& cut, std::int64_t low, std::int64_t high,
       }
     }
     statement.hint = statement.repeat = -1;
-    rewrite_for_tile(statement, {symbol_of, numbers, kept});
+    rewrite_for_tile(statement, {symbol_of, loops_in_tile(source, rows_first), numbers, kept});
     result.statements.push_back(std::move(statement));
   }
   return result;

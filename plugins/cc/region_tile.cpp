@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 #include <utility>
 
 namespace yoke::cc {
@@ -24,14 +25,18 @@ class Rewriter {
  public:
   explicit Rewriter(const TileNames& names) : names_(names) {}
 
-  Affine shifted(Affine affine) const {
+  Affine rewritten(Affine affine, bool shifts) const {
     const std::size_t count = affine.terms.size();
     for (std::size_t i = 0; i < count; ++i) {
       const Affine::Term term = affine.terms[i];
-      if (!term.is_symbol && names_.symbol_of[term.id] >= 0) {
+      if (term.is_symbol) {
+        continue;
+      }
+      if (shifts && names_.symbol_of[term.id] >= 0) {
         affine.terms.push_back(
             {true, static_cast<std::uint32_t>(names_.symbol_of[term.id]), term.coefficient});
       }
+      affine.terms[i].id = names_.loop_of[term.id];
     }
     std::sort(affine.terms.begin(), affine.terms.end(), [](const Affine::Term& a, const Affine::Term& b) {
       return std::pair(a.is_symbol, a.id) < std::pair(b.is_symbol, b.id);
@@ -49,13 +54,11 @@ class Rewriter {
       Index& index = access.indices[dim];
       if (index.element_of) {
         for (std::size_t i = 0; i < index.element_indices.size(); ++i) {
-          if (!keeps(*index.element_of, i)) {
-            index.element_indices[i] = shifted(index.element_indices[i]);
-          }
+          index.element_indices[i] = rewritten(index.element_indices[i], !keeps(*index.element_of, i));
         }
         index.element_of = names_.numbers.at(*index.element_of);
-      } else if (!keeps(access.tensor, dim)) {
-        index.affine = shifted(index.affine);
+      } else {
+        index.affine = rewritten(index.affine, !keeps(access.tensor, dim));
       }
     }
     access.tensor = names_.numbers.at(access.tensor);
@@ -65,8 +68,7 @@ class Rewriter {
     if (expr.op == Op::kRead) {
       rewrite(expr.access);
     } else if (expr.op == Op::kIndex) {
-      const Affine affine = shifted(expr.affine);
-      expr = affine.terms.size() == 1 ? std::move(expr) : program::value_of(affine);
+      expr = program::value_of(rewritten(expr.affine, true));
       return;
     }
     for (Expr& arg : expr.args) {
@@ -80,10 +82,28 @@ class Rewriter {
 
 }  // namespace
 
+std::vector<std::uint32_t> loops_in_tile(const Statement& statement, bool rows_first) {
+  std::vector<std::uint32_t> numbers(statement.loops.size());
+  std::iota(numbers.begin(), numbers.end(), 0U);
+  if (rows_first) {
+    const auto rows = numbers.begin() + static_cast<std::ptrdiff_t>(statement.reduce_loops[0]);
+    std::for_each(numbers.begin(), rows, [](std::uint32_t& number) { ++number; });
+    *rows = 0;
+  }
+  return numbers;
+}
+
 void rewrite_for_tile(Statement& statement, const TileNames& names) {
   const Rewriter rewriter(names);
   rewriter.rewrite(statement.target);
   rewriter.rewrite(statement.value);
+  const std::vector<program::Loop> loops = statement.loops;
+  for (std::size_t i = 0; i < loops.size(); ++i) {
+    statement.loops[names.loop_of[i]] = loops[i];
+  }
+  for (std::uint32_t& loop : statement.reduce_loops) {
+    loop = names.loop_of[loop];
+  }
 }
 
 std::vector<Region::Slice> slices_of(const Program& tile, std::size_t first_symbol) {

@@ -9,9 +9,15 @@
 
 namespace yoke::cc {
 
+// The new number of each loop: its own, or for a sum of rows those that put the loop over rows first, as in the
+// other statements of a run.
+std::vector<std::uint32_t> loops_in_tile(const program::Statement& statement, bool rows_first);
+
 struct TileNames {
   // For each loop of the statement: the symbol that gives its first value, or -1.
   const std::vector<std::int32_t>& symbol_of;
+  // For each loop of the statement: its number in the tile's statement.
+  const std::vector<std::uint32_t>& loop_of;
   // For each tensor: its number in the tile's program.
   const std::map<std::uint32_t, std::uint32_t>& numbers;
   // For each temporary of the tile's size: the dimensions whose indices count from the start of the tile.

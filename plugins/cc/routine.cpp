@@ -30,6 +30,10 @@ BoundProgram::BoundProgram(std::shared_ptr<const CompiledProgram> compiled,
     if (const auto* kernel = std::get_if<TileKernel>(&step.work)) {
       for (int i = 0; i < compiled_->threads; ++i) {
         bound.states.push_back(make_state(*kernel));
+        for (const std::size_t number : kernel->carries) {
+          const auto& sum = std::get<TileKernel>(compiled_->steps[number].work);
+          bound.states.back().carries.push_back({&sum, parts_ + sum.carry_offset});
+        }
       }
     } else if (const auto* region = std::get_if<RegionStep>(&step.work)) {
       std::vector<std::byte*> used;
@@ -113,6 +117,9 @@ void BoundProgram::run(std::size_t first, std::size_t last) {
 }
 
 void BoundProgram::run(const TileKernel& kernel, BoundStep& bound) {
+  if (kernel.fed) {
+    return;
+  }
   if (kernel.carried) {
     PlaceInPart place = place_;
     place.results += kernel.results_offset;
@@ -127,7 +134,7 @@ void BoundProgram::run(const TileKernel& kernel, BoundStep& bound) {
     if (first < last && by_parts) {
       run_parts(kernel, bound.states[i], tensors_, symbols_, scratch(i), parts_, first, last);
     } else if (first < last) {
-      run_tiles(kernel, bound.states[i], tensors_, symbols_, scratch(i), first, last);
+      run_tiles(kernel, bound.states[i], tensors_, symbols_, scratch(i), first, last, place_);
     }
   });
   if (by_parts) {

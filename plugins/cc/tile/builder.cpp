@@ -293,11 +293,33 @@ KernelBuilder::Value KernelBuilder::combine(program::Assign assign, Type type, V
 
 void KernelBuilder::elementwise() {
   segment_ = &kernel_.body;
-  for (const std::uint32_t id : statements_) {
-    statement_ = &program_.statements[id];
+  for (place_ = 0; place_ < statements_.size(); ++place_) {
+    statement_ = &program_.statements[statements_[place_]];
     const std::size_t first = kernel_.body.size();
     const Type type = program_.tensors[statement_->target.tensor].type;
-    Value value = cast(expression(statement_->value), statement_->value.type, type);
+    Value value = expression(statement_->value);
+    if (statement_->reduce) {
+      const Type sum_type = statement_->accumulator_type();
+      value = expand(cast(value, statement_->value.type, sum_type), present_);
+      if (statement_->reduce_loops[0] + 1 != statement_->loops.size()) {
+        Instr instr;
+        instr.kind = Instr::Kind::kCarry;
+        instr.mask = present_;
+        instr.dst = instr.a = value.id;
+        instr.extra = carry_count_++;
+        emit(instr, false);
+        continue;
+      }
+      // Later statements of the kernel read what the tensor would hold.
+      value = rounded(cast_reg(row_reduction(value), reg_of(sum_type)), sum_type);
+      value = cast(value, sum_type, type);
+    } else {
+      value = cast(value, statement_->value.type, type);
+    }
+    if (spans_rows_) {
+      const bool has_columns = !statement_->reduce && statement_->loops.size() == loop_count_;
+      target_mask_ = static_cast<std::uint8_t>(row_mask_ | (has_columns ? kColumns : 0));
+    }
     if (is_bounded(statement_->target, true)) {
       scatter(*statement_, value);
       continue;
@@ -313,7 +335,7 @@ TileKernel KernelBuilder::build() {
   kernel_.table = &table_;
   statement_ = &program_.statements[statements_[0]];
   schedule();
-  if (statement_->reduce) {
+  if (statement_->reduce && !spans_rows_) {
     reduction();
   } else {
     elementwise();

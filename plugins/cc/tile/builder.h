@@ -82,6 +82,7 @@ class KernelBuilder {
 
   void elementwise();
   void reduction();
+  Value row_reduction(Value value);
   Reduction& begin_reduction(Value value);
   void finish();
   void allocate();
@@ -96,11 +97,16 @@ class KernelBuilder {
   TileKernel kernel_;
   std::vector<Instr>* segment_ = nullptr;
   std::vector<Virtual> virtuals_;
-  std::map<Key, Value> known_;  // values by operation: equal ones are computed once
-  std::map<std::uint32_t, std::pair<int, Value>> written_;  // per tensor: number of writes, current value
-  std::vector<Value>* inside_ = nullptr;  // of the reads that the guard being translated covers
-  std::uint8_t present_ = 0;              // mask of the tile
-  std::uint8_t target_mask_ = 0;          // mask of the target
+  std::map<Key, Value> known_;              // values by operation: equal ones are computed once
+  std::map<std::uint32_t, Value> written_;  // per tensor: the current value
+  std::vector<Value>* inside_ = nullptr;    // of the reads that the guard being translated covers
+  std::uint8_t present_ = 0;                // mask of the tile
+  std::uint8_t target_mask_ = 0;            // mask of the target
+  std::uint8_t row_mask_ = 0;               // mask of a value per row
+  bool spans_rows_ = false;                 // the statements have row roles
+  std::size_t loop_count_ = 0;              // of the statement with the most loops
+  std::size_t place_ = 0;                   // of statement_ among statements_
+  std::uint32_t carry_count_ = 0;
 };
 
 }  // namespace yoke::cc

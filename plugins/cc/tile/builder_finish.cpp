@@ -162,6 +162,23 @@ Reduction& KernelBuilder::begin_reduction(Value value) {
   return reduce;
 }
 
+// Reduces each row of the tile to one value. Adds in the same order as a kernel of its own.
+KernelBuilder::Value KernelBuilder::row_reduction(Value value) {
+  const ReduceOp op = reduce_op(*statement_->reduce);
+  const bool float_sum = op == ReduceOp::kSum && (value.reg == Reg::kF32 || value.reg == Reg::kF64);
+  const Reg acc_type = float_sum ? Reg::kF64 : value.reg;
+  const Value acc = fresh(acc_type, row_mask_, false);
+  Instr instr;
+  instr.kind = Instr::Kind::kReduce;
+  instr.mask = present_;
+  instr.dst = acc.id;
+  instr.a = value.id;
+  instr.extra = static_cast<std::uint32_t>(kernel_.row_reductions.size());
+  kernel_.row_reductions.push_back({table_.reduce(op, value.reg, true), acc_type, neutral(op, acc_type)});
+  emit(instr, false);
+  return acc;
+}
+
 void KernelBuilder::reduction() {
   const program::Statement& statement = *statement_;
   segment_ = &kernel_.body;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/tile/builder_memory.cpp: a kernel's loops, loads and stores.
+// plugins/cc/tile/builder_memory.cpp: loads and stores of a kernel.
 #include <yoke/program/execute.h>
 
 #include <algorithm>
@@ -14,144 +14,6 @@ using program::Access;
 using program::Expr;
 using program::Op;
 using program::Type;
-
-bool is_bounded(const program::Program& program, const program::Statement& statement, const Access& access,
-                bool is_target) {
-  return may_be_out_of_range(program, statement, access) ||
-         (is_target && !is_injective(linear_form(program, statement, access), statement.loops));
-}
-
-namespace {
-
-// Collects the forms of a statement's accesses and loop values.
-struct Collector {
-  const program::Program& program;
-  const program::Statement& statement;
-  ScheduleInput& input;
-
-  Form form(const program::Affine& affine) const {
-    return form_of(affine, statement.loops.size(), program.symbols.size());
-  }
-
-  void add(const Access& access, bool is_target) const {
-    const Form linear = linear_form(program, statement, access);
-    input.streams.push_back(linear);
-    if (!is_bounded(program, statement, access, is_target)) {
-      input.all.push_back(linear);
-      return;
-    }
-    input.ordered = input.ordered || is_target;
-    for (const program::Index& index : access.indices) {
-      if (!index.element_of) {
-        input.all.push_back(form(index.affine));
-        continue;
-      }
-      Access element;
-      element.tensor = *index.element_of;
-      for (const program::Affine& affine : index.element_indices) {
-        element.indices.push_back({affine, std::nullopt, {}});
-      }
-      add(element, false);
-    }
-  }
-
-  void add(const Expr& expr) const {
-    if (expr.op == Op::kRead) {
-      add(expr.access, false);
-    } else if (expr.op == Op::kIndex) {
-      input.all.push_back(form(expr.affine));
-    }
-    for (const Expr& arg : expr.args) {
-      add(arg);
-    }
-  }
-};
-
-void collect(const program::Program& program, const program::Statement& statement, bool is_stored,
-             ScheduleInput& input) {
-  const Collector collector{program, statement, input};
-  if (input.loops.empty()) {
-    input.loops = statement.loops;
-    for (std::uint32_t i = 0; i < input.loops.size(); ++i) {
-      input.reduce.push_back(statement.reduces(i));
-    }
-  }
-  if (is_stored) {
-    collector.add(statement.target, true);
-  }
-  collector.add(statement.value);
-}
-
-}  // namespace
-
-bool reduces_rows(const program::Program& program, const program::Statement& statement) {
-  ScheduleInput input;
-  collect(program, statement, true, input);
-  return statement.reduce && !input.ordered && !make_schedule(input).columns_reduced();
-}
-
-void KernelBuilder::schedule() {
-  ScheduleInput input;
-  for (const std::uint32_t id : statements_) {
-    const program::Statement& statement = program_.statements[id];
-    collect(program_, statement, statement.reduce || kept_[statement.target.tensor], input);
-  }
-  if (statement_->reduce && original_.program != nullptr) {
-    ScheduleInput original;
-    collect(*original_.program, original_.program->statements[original_.first + statements_[0]], true,
-            original);
-    kernel_.schedule = make_schedule(input, &original);
-  } else {
-    kernel_.schedule = make_schedule(input);
-  }
-  kernel_.parallel = !input.ordered;
-  const Schedule& schedule = kernel_.schedule;
-  present_ =
-      static_cast<std::uint8_t>((schedule.rows >= 0 ? kRows : 0) | (schedule.columns >= 0 ? kColumns : 0));
-  target_mask_ =
-      static_cast<std::uint8_t>((schedule.rows >= 0 && !schedule.rows_reduced() ? kRows : 0) |
-                                (schedule.columns >= 0 && !schedule.columns_reduced() ? kColumns : 0));
-  for (const TileLoop& loop : schedule.loops) {
-    kernel_.element_count *= loop.extent;
-    kernel_.tile_count *= loop.reduce ? 1 : (loop.extent + loop.chunk - 1) / loop.chunk;
-  }
-}
-
-Form KernelBuilder::to_kernel(const Form& form) const {
-  Form result{form.constant, {}, form.symbols};
-  for (const std::int32_t source : kernel_.schedule.source) {
-    result.loops.push_back(form.loops[static_cast<std::size_t>(source)]);
-  }
-  return result;
-}
-
-std::int64_t KernelBuilder::row_step(const Form& form) const {
-  const std::int32_t rows = kernel_.schedule.rows;
-  return rows < 0 ? 0 : form.loops[static_cast<std::size_t>(rows)];
-}
-
-std::int64_t KernelBuilder::column_step(const Form& form) const {
-  const std::int32_t columns = kernel_.schedule.columns;
-  return columns < 0 ? 0 : form.loops[static_cast<std::size_t>(columns)];
-}
-
-std::uint8_t KernelBuilder::mask_of(const Form& form) const {
-  return static_cast<std::uint8_t>((row_step(form) != 0 ? kRows : 0) |
-                                   (column_step(form) != 0 ? kColumns : 0));
-}
-
-// True if a tile's elements are contiguous in memory, in register order.
-bool KernelBuilder::in_place(const Form& form, std::uint8_t mask) const {
-  if (mask != mask_of(form)) {
-    return false;
-  }
-  if (mask == (kRows | kColumns)) {
-    const Schedule& schedule = kernel_.schedule;
-    return column_step(form) == 1 &&
-           row_step(form) == schedule.loops[static_cast<std::size_t>(schedule.columns)].extent;
-  }
-  return mask == 0 || (mask == kRows ? row_step(form) : column_step(form)) == 1;
-}
 
 std::uint16_t KernelBuilder::stream(std::uint32_t tensor, const Form& form) {
   const auto found = std::find_if(kernel_.streams.begin(), kernel_.streams.end(), [&](const Stream& other) {
@@ -176,7 +38,7 @@ KernelBuilder::Value KernelBuilder::widened(Value raw, Type type) {
 KernelBuilder::Value KernelBuilder::load(const Access& access) {
   const auto forwarded = written_.find(access.tensor);
   if (forwarded != written_.end()) {
-    return forwarded->second.second;
+    return forwarded->second;
   }
   if (is_bounded(access, false)) {
     return load_bounded(access);
@@ -310,10 +172,16 @@ KernelBuilder::Value KernelBuilder::load_bounded(const Access& access) {
 
 void KernelBuilder::store(const Access& access, Value value, std::size_t first_instr) {
   const Type type = program_.tensors[access.tensor].type;
-  auto [entry, is_new] = written_.try_emplace(access.tensor, 0, value);
-  ++entry->second.first;
-  entry->second.second = value;
-  if (!kept_[access.tensor]) {
+  const auto writes_later = [&](std::uint32_t tensor) {
+    return std::any_of(statements_.begin() + static_cast<std::ptrdiff_t>(place_) + 1, statements_.end(),
+                       [&](std::uint32_t id) { return program_.statements[id].target.tensor == tensor; });
+  };
+  const bool is_stream = (value.id & kStreamBit) != 0;
+  if (is_stream && writes_later(kernel_.streams[value.id & static_cast<std::uint16_t>(~kStreamBit)].tensor)) {
+    value = map(MapOp::kCopy, value.reg, value);
+  }
+  written_[access.tensor] = value;
+  if (!kept_[access.tensor] || writes_later(access.tensor)) {
     return;
   }
   if (is_half(type)) {
@@ -323,14 +191,9 @@ void KernelBuilder::store(const Access& access, Value value, std::size_t first_i
   const std::uint8_t mask = target_mask_;
   const auto number = stream(access.tensor, form);
   value = expand(value, mask);
-  // A value that was just computed, for a tensor that this kernel writes
-  // only once, goes directly into the tensor.
-  int writes = 0;
-  for (const std::uint32_t id : statements_) {
-    writes += program_.statements[id].target.tensor == access.tensor ? 1 : 0;
-  }
+  // A value that was just computed goes directly into the tensor.
   const bool just_made = segment_->size() > first_instr && segment_->back().dst == value.id;
-  if (in_place(form, mask) && writes == 1 && just_made) {
+  if (in_place(form, mask) && just_made) {
     virtuals_[value.id].home = number;
     return;
   }

@@ -62,6 +62,8 @@ struct ScheduleInput {
   std::vector<Form> all;      // every form; loops are merged only if all of them allow it
   std::vector<Form> streams;  // forms of the accesses; columns are the loop along which most are contiguous
   bool ordered = false;       // iterations must run in order
+  std::int32_t columns = -1;  // the loop that must be the columns; -1: any
+  std::optional<bool> reduces_columns{};  // whether the columns must be reduced
 };
 // The order in which a reduction adds its terms depends only on its reduced loops and, if `original` is
 // given, on that statement's loops.
@@ -115,7 +117,18 @@ struct Columns {
 Columns columns_inside(const Bounded& bounded, const Lines& lines, std::int64_t column_count);
 
 struct Instr {
-  enum class Kind : std::uint8_t { kMap, kConst, kCopyIn, kCopyOut, kExpand, kBounded, kScatter, kIota };
+  enum class Kind : std::uint8_t {
+    kMap,
+    kConst,
+    kCopyIn,
+    kCopyOut,
+    kExpand,
+    kBounded,
+    kScatter,
+    kIota,
+    kReduce,  // each row to one value
+    kCarry    // adds the rows to a sum that is carried from tile to tile
+  };
   Kind kind = Kind::kMap;
   std::uint8_t mask = 0;    // of the result
   std::uint8_t a_mask = 0;  // kExpand, kCopyOut: of the source
@@ -123,7 +136,8 @@ struct Instr {
   std::uint16_t a = 0;
   std::uint16_t b = 0;
   std::uint16_t c = 0;
-  // Index into constants (kConst), bounded (kBounded, kScatter), forms (kIota) or streams (copies).
+  // Index into constants (kConst), bounded (kBounded, kScatter), forms (kIota), streams (copies), row_reductions
+  // (kReduce) or carries (kCarry).
   std::uint32_t extra = 0;
   MapFn map = nullptr;
   CopyFn copy = nullptr;
@@ -154,6 +168,13 @@ struct Reduction {
   std::uint16_t result() const { return folds ? total : acc; }
 };
 
+// A reduction of each row within a tile.
+struct RowReduction {
+  ReduceFn fn = nullptr;
+  Reg acc_type = Reg::kF32;
+  std::uint64_t neutral = 0;
+};
+
 struct TileKernel {
   Schedule schedule;
   std::vector<Form> forms;  // of bounded accesses and loop values, over the kernel's loops
@@ -163,6 +184,7 @@ struct TileKernel {
   std::vector<Instr> prologue;  // once per launch
   std::vector<Instr> body;      // per tile
   std::vector<Instr> epilogue;  // per tile of targets, after a reduction
+  std::vector<RowReduction> row_reductions;
   std::optional<Reduction> reduction;
   const KernelTable* table = nullptr;
 
@@ -175,10 +197,24 @@ struct TileKernel {
   // If `carried`: a sum over the rows of all tiles of a region. The offsets are into the thread's current
   // sums and into the results of the parts.
   bool carried = false;
+  bool fed = false;  // another kernel of the tile adds the rows
   std::uint64_t carry_offset = 0;
   std::uint64_t results_offset = 0;
-  bool element_wise = false;  // a gather or a scatter runs one element at a time
+  std::vector<std::size_t> carries;  // the steps of the sums that this kernel adds rows to
+  bool element_wise = false;         // a gather or a scatter runs one element at a time
 };
+
+// What a statement does in a kernel whose tiles hold whole rows, that is all values of the last loop.
+enum class RowRole : std::uint8_t {
+  kNone,        // cannot be part of the kernel
+  kElements,    // computes every element
+  kRowValues,   // computes one value per row
+  kReduction,   // reduces each row
+  kCarriedSum,  // adds rows to a sum that is carried from tile to tile
+};
+// Precondition: `loops` are those of the statement, or one more.
+RowRole row_role(const program::Program& program, std::uint32_t statement,
+                 std::span<const program::Loop> loops, const Original& original);
 
 // Whether the statement is a reduction that combines whole rows of values and may compute its targets in any
 // order.
@@ -186,7 +222,8 @@ bool reduces_rows(const program::Program& program, const program::Statement& sta
 // The rows of one part of such a reduction.
 std::int64_t rows_per_part(std::int64_t rows);
 
-// Builds one kernel that runs the statements in order. Precondition: a reducing statement is the only one.
+// Builds one kernel that runs the statements in order. Precondition: they have the same loops and none reduces,
+// or all have a row role.
 // `kept` states for each tensor whether written values must reach memory.
 TileKernel build_tile_kernel(const program::Program& program, std::span<const std::uint32_t> statements,
                              const std::vector<bool>& kept, const KernelTable& table,
@@ -201,6 +238,13 @@ struct PlaceInPart {
   std::byte* results = nullptr;  // the results of all parts
 };
 
+// A sum that a kernel of the same tile adds rows to.
+struct Carry {
+  const TileKernel* kernel = nullptr;
+  std::byte* sums = nullptr;
+  std::int64_t pending = 0;  // rows since the last fold
+};
+
 // A thread's working data for one kernel. Created at link time, so that a launch allocates nothing.
 struct TileState {
   std::vector<void*> slots;
@@ -210,13 +254,15 @@ struct TileState {
   std::int64_t nr = 1;
   std::int64_t nc = 1;
   Ahead* ahead = nullptr;
+  std::vector<Carry> carries;
 };
 TileState make_state(const TileKernel& kernel);
 
-// Runs tiles [first, last) of the target. `tensors` holds one address per tensor of the program.
+// Runs tiles [first, last) of the target. `tensors` holds one address per tensor of the program. `place` is used
+// only if the kernel adds rows to sums.
 void run_tiles(const TileKernel& kernel, TileState& state, std::span<std::byte* const> tensors,
                std::span<const std::int64_t> symbol_values, std::byte* scratch, std::int64_t first,
-               std::int64_t last);
+               std::int64_t last, const PlaceInPart& place = {});
 
 // If a reduction has few targets and many terms, threads run its parts, and one thread then combines the
 // results. Returns the bytes that the results of the parts need; 0 if the target has enough tiles for all

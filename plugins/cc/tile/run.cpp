@@ -45,6 +45,17 @@ void Run::special(const Instr& instr) {
       bounded.scatter(tensors_[bounded.tensor], offsets, a, nr * nc);
       break;
     }
+    case Instr::Kind::kReduce: {
+      const RowReduction& reduction = kernel_.row_reductions[instr.extra];
+      fill_register(dst, reduction.neutral, reduction.acc_type, nr);
+      reduction.fn(dst, a, nr, nc, nullptr, 0);
+      break;
+    }
+    case Instr::Kind::kCarry: {
+      Carry& carry = state_.carries[instr.extra];
+      carry.pending = add_rows(*carry.kernel->reduction, sums_at(carry.sums), a, nr, nc, carry.pending, 0);
+      break;
+    }
     case Instr::Kind::kMap:
       break;
   }
@@ -151,10 +162,12 @@ TileState make_state(const TileKernel& kernel) {
 
 void run_tiles(const TileKernel& kernel, TileState& state, std::span<std::byte* const> tensors,
                std::span<const std::int64_t> symbol_values, std::byte* scratch, std::int64_t first,
-               std::int64_t last) {
+               std::int64_t last, const PlaceInPart& place) {
   Run run(kernel, state, tensors);
   run.start(symbol_values, scratch);
+  run.begin_carries(place);
   run.tiles(first, last);
+  run.end_carries(place);
 }
 
 }  // namespace yoke::cc

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstring>
 
 #include "kernel.h"
 
@@ -49,26 +50,50 @@ class Run {
   }
   void parts(std::byte* results, int64_t first, int64_t last);
   void carry(std::byte* sums, const PlaceInPart& place);
+  void begin_carries(const PlaceInPart& place);
+  void end_carries(const PlaceInPart& place);
   void combine(std::byte* results);
 
  private:
+  // Where a reduction keeps its values.
+  struct Sums {
+    void* acc = nullptr;
+    double* total = nullptr;  // used if it folds
+    int64_t* index = nullptr;
+  };
+  static Sums sums_at(std::byte* bytes) {
+    return {bytes, reinterpret_cast<double*>(bytes + kCarryBytes), nullptr};
+  }
+  Sums sums_in_slots(const Reduction& reduction) const {
+    return {state_.slots[reduction.acc], static_cast<double*>(state_.slots[reduction.total]),
+            static_cast<int64_t*>(state_.slots[reduction.index])};
+  }
+
   // The results of the parts of one tile: `count` values per part.
   class Results {
    public:
     Results(const TileKernel& kernel, std::byte* base, int64_t tile, int64_t count)
-        : row_(count * reg_size(kernel.reduction->result_type)), count_(count) {
-      const int64_t parts = kernel.reduction->part_count;
-      const int64_t room = parts * kCarryBytes;
+        : reduction_(*kernel.reduction), count_(count) {
+      const int64_t room = reduction_.part_count * kCarryBytes;
       values_ = base + tile * room;
       index_ = base + (kernel.tile_count + tile) * room;
     }
-    std::byte* values(int64_t part) const { return values_ + part * row_; }
+    std::byte* values(int64_t part) const { return values_ + part * byte_count(); }
     int64_t* index(int64_t part) const { return reinterpret_cast<int64_t*>(index_) + part * count_; }
+    void put(int64_t part, const Sums& sums) const {
+      std::memcpy(values(part), reduction_.folds ? sums.total : sums.acc,
+                  static_cast<std::size_t>(byte_count()));
+      if (reduction_.arg) {
+        std::memcpy(index(part), sums.index, static_cast<std::size_t>(count_) * sizeof(int64_t));
+      }
+    }
 
    private:
+    int64_t byte_count() const { return count_ * reg_size(reduction_.result_type); }
+
+    const Reduction& reduction_;
     std::byte* values_;
     std::byte* index_;
-    int64_t row_;
     int64_t count_;
   };
 
@@ -202,11 +227,16 @@ class Run {
   }
   int64_t target_count(const Reduction& reduction);
   void reduce(const Reduction& reduction);
-  void accumulate(const Reduction& reduction, int64_t part, int64_t count);
-  // Reduces units [first, last) of a part. If they are not the first of the part, `pending` rows are in the
-  // accumulators already. If they are not the last, the accumulators keep the rows of the last block.
-  void accumulate(const Reduction& reduction, int64_t first, int64_t last, int64_t count, int64_t pending = 0,
-                  bool begins = true, bool ends = true);
+  void begin(const Reduction& reduction, const Sums& sums, int64_t count) const;
+  // Adds nr rows; the first one is number `place` of the reduced loop. `pending` rows are in the block already.
+  // Returns how many are then.
+  int64_t add_rows(const Reduction& reduction, const Sums& sums, const void* values, int64_t nr, int64_t nc,
+                   int64_t pending, int64_t place) const;
+  void end(const Reduction& reduction, const Sums& sums, int64_t count, int64_t pending) const;
+  // Adds units [first, last) of a reduction. Returns the rows in the last block.
+  int64_t add_units(const Reduction& reduction, const Sums& sums, int64_t first, int64_t last,
+                    int64_t pending);
+  Sums accumulate(const Reduction& reduction, int64_t part, int64_t count);
   int64_t reduced_index() const;
 
   const TileKernel& kernel_;

@@ -14,35 +14,48 @@ void Run::parts(std::byte* results, int64_t first, int64_t last) {
     const int64_t part = piece % reduction.part_count;
     move_to(tile);
     const int64_t count = target_count(reduction);
-    accumulate(reduction, part, count);
-    const auto results_of = Results(kernel_, results, tile, count);
-    std::memcpy(results_of.values(part), state_.slots[reduction.result()],
-                static_cast<std::size_t>(count * reg_size(reduction.result_type)));
-    if (reduction.arg) {
-      std::memcpy(results_of.index(part), state_.slots[reduction.index],
-                  static_cast<std::size_t>(count) * sizeof(int64_t));
-    }
+    const Sums sums = accumulate(reduction, part, count);
+    Results(kernel_, results, tile, count).put(part, sums);
   }
 }
 
-void Run::carry(std::byte* sums, const PlaceInPart& place) {
+void Run::carry(std::byte* bytes, const PlaceInPart& place) {
   const Reduction& reduction = *kernel_.reduction;
   int64_t rows = 1;
   for (const TileLoop& loop : schedule_.loops) {
     rows *= loop.reduce ? loop.extent : 1;
   }
-  for (int64_t tile = 0; tile < kernel_.tile_count; ++tile, sums += 2 * kCarryBytes) {
+  for (int64_t tile = 0; tile < kernel_.tile_count; ++tile, bytes += 2 * kCarryBytes) {
     move_to(tile);
     const int64_t count = target_count(reduction);
-    state_.slots[reduction.acc] = sums;
-    if (reduction.folds) {
-      state_.slots[reduction.total] = sums + kCarryBytes;
+    const Sums sums = sums_at(bytes);
+    if (place.begins) {
+      begin(reduction, sums, count);
     }
-    accumulate(reduction, 0, rows, count, place.row % kFoldRows, place.begins, place.ends);
+    const int64_t pending = add_units(reduction, sums, 0, rows, place.row % kFoldRows);
     if (place.ends) {
-      std::memcpy(Results(kernel_, place.results, tile, count).values(place.part),
-                  state_.slots[reduction.result()],
-                  static_cast<std::size_t>(count * reg_size(reduction.result_type)));
+      end(reduction, sums, count, pending);
+      Results(kernel_, place.results, tile, count).put(place.part, sums);
+    }
+  }
+}
+
+void Run::begin_carries(const PlaceInPart& place) {
+  measure();
+  for (Carry& carry : state_.carries) {
+    carry.pending = place.row % kFoldRows;
+    if (place.begins) {
+      begin(*carry.kernel->reduction, sums_at(carry.sums), state_.nc);
+    }
+  }
+}
+
+void Run::end_carries(const PlaceInPart& place) {
+  for (const Carry& carry : state_.carries) {
+    if (place.ends) {
+      end(*carry.kernel->reduction, sums_at(carry.sums), state_.nc, carry.pending);
+      Results(*carry.kernel, place.results + carry.kernel->results_offset, 0, state_.nc)
+          .put(place.part, sums_at(carry.sums));
     }
   }
 }
@@ -85,31 +98,56 @@ void Run::reduce(const Reduction& reduction) {
     }
     std::memcpy(result, whole, static_cast<std::size_t>(count * reg_size(reduction.result_type)));
   } else {
-    accumulate(reduction, 0, reduction.units, count);
+    const Sums sums = sums_in_slots(reduction);
+    begin(reduction, sums, count);
+    end(reduction, sums, count, add_units(reduction, sums, 0, reduction.units, 0));
   }
   move_streams();
   execute(kernel_.epilogue);
 }
 
-void Run::accumulate(const Reduction& reduction, int64_t part, int64_t count) {
+Run::Sums Run::accumulate(const Reduction& reduction, int64_t part, int64_t count) {
+  const Sums sums = sums_in_slots(reduction);
   const int64_t first = part * reduction.part_units;
-  accumulate(reduction, first, std::min(first + reduction.part_units, reduction.units), count);
+  begin(reduction, sums, count);
+  end(reduction, sums, count,
+      add_units(reduction, sums, first, std::min(first + reduction.part_units, reduction.units), 0));
+  return sums;
 }
 
-void Run::accumulate(const Reduction& reduction, int64_t first, int64_t last, int64_t count, int64_t pending,
-                     bool begins, bool ends) {
-  void* acc = state_.slots[reduction.acc];
-  auto* total = static_cast<double*>(state_.slots[reduction.total]);
-  auto* index = static_cast<int64_t*>(state_.slots[reduction.index]);
-  if (begins) {
-    fill_register(acc, reduction.neutral, reduction.acc_type, count);
+void Run::begin(const Reduction& reduction, const Sums& sums, int64_t count) const {
+  fill_register(sums.acc, reduction.neutral, reduction.acc_type, count);
+  if (reduction.folds) {
+    fill_register(sums.total, 0, Reg::kF64, count);
   }
-  if (begins && reduction.folds) {
-    fill_register(total, 0, Reg::kF64, count);
+  if (reduction.arg) {
+    fill_register(sums.index, 0, Reg::kI64, count);
   }
-  if (begins && reduction.arg) {
-    fill_register(index, 0, Reg::kI64, count);
+}
+
+void Run::end(const Reduction& reduction, const Sums& sums, int64_t count, int64_t pending) const {
+  if (reduction.folds && pending != 0) {
+    kernel_.table->fold(sums.total, sums.acc, reduction.type, count);
   }
+}
+
+int64_t Run::add_rows(const Reduction& reduction, const Sums& sums, const void* values, int64_t nr,
+                      int64_t nc, int64_t pending, int64_t place) const {
+  const auto* value = static_cast<const std::byte*>(values);
+  for (int64_t r = 0, count = 0; r < nr; r += count) {
+    count = reduction.folds ? std::min(nr - r, kFoldRows - pending) : nr;
+    reduction.fn(sums.acc, value + r * nc * reg_size(reduction.type), count, nc, sums.index, place + r);
+    pending += count;
+    if (reduction.folds && pending == kFoldRows) {
+      kernel_.table->fold(sums.total, sums.acc, reduction.type, nc);
+      pending = 0;
+    }
+  }
+  return pending;
+}
+
+int64_t Run::add_units(const Reduction& reduction, const Sums& sums, int64_t first, int64_t last,
+                       int64_t pending) {
   const bool rows = schedule_.rows_reduced();
   const bool columns = schedule_.columns_reduced();
   for (int64_t unit = first; unit < last;) {
@@ -124,18 +162,10 @@ void Run::accumulate(const Reduction& reduction, int64_t first, int64_t last, in
     // If rows and columns are both reduced, or both kept, the tile counts as a single row.
     const int64_t nr = rows == columns ? 1 : state_.nr;
     const int64_t nc = rows == columns ? state_.nr * state_.nc : state_.nc;
-    const auto* value = static_cast<const std::byte*>(state_.slots[reduction.value]);
-    const int64_t place = reduction.arg ? reduced_index() : 0;
-    for (int64_t r = 0, count_of_rows = 0; r < nr; r += count_of_rows) {
-      count_of_rows = reduction.folds ? std::min(nr - r, kFoldRows - pending) : nr;
-      reduction.fn(acc, value + r * nc * reg_size(reduction.type), count_of_rows, nc, index, place + r);
-      pending += count_of_rows;
-      if (reduction.folds && (pending == kFoldRows || (unit == last && ends))) {
-        kernel_.table->fold(total, acc, reduction.type, count);
-        pending = 0;
-      }
-    }
+    pending = add_rows(reduction, sums, state_.slots[reduction.value], nr, nc, pending,
+                       reduction.arg ? reduced_index() : 0);
   }
+  return pending;
 }
 
 int64_t Run::reduced_index() const {

@@ -95,7 +95,7 @@ std::int32_t pick_rows(const ScheduleInput& input, const Schedule& schedule) {
 
 Schedule make_schedule(const ScheduleInput& own, const ScheduleInput* original) {
   ScheduleInput input = own;
-  std::optional<bool> reduced;
+  std::optional<bool> reduced = own.reduces_columns;
   if (original != nullptr) {
     input.all.insert(input.all.end(), original->all.begin(), original->all.end());
     input.streams = original->streams;
@@ -112,6 +112,10 @@ Schedule make_schedule(const ScheduleInput& own, const ScheduleInput* original) 
   // To keep the order, the tile must span the innermost loops. (A reduction visits its targets in order for
   // any columns, as long as the tile spans no target loop but the last.)
   schedule.columns = input.ordered ? last : pick_columns(input, schedule, reduced);
+  if (input.columns >= 0) {
+    const auto found = std::find(schedule.source.begin(), schedule.source.end(), input.columns);
+    schedule.columns = static_cast<std::int32_t>(found - schedule.source.begin());
+  }
   std::int64_t width = 1;
   if (schedule.columns >= 0) {
     TileLoop& columns = schedule.loops[static_cast<std::size_t>(schedule.columns)];

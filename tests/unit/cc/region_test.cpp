@@ -30,7 +30,11 @@ bool has_note(const CompiledProgram& compiled, const std::string& part) {
 // Checks that the tiles write the same bits as the statements do when they run one by one.
 void expect_same_bits(const conformance::Case& one, const std::vector<std::int64_t>& symbols,
                       std::int64_t tile_bytes, int threads = 1) {
-  const auto whole = compile(one.program, 1, nullptr, 0);
+  program::Program without_hints = one.program;
+  for (program::Statement& statement : without_hints.statements) {
+    statement.hint = -1;
+  }
+  const auto whole = compile(without_hints, 1, nullptr, 0);
   const auto tiles = compile(one.program, threads, nullptr, tile_bytes);
   ASSERT_TRUE(has_note(*tiles, "tile by tile"));
   const std::vector<Guarded> start = start_of(one);
@@ -96,11 +100,16 @@ const std::string kNorms = R"(
   dbeta[d] = sum[n] g[n, d]
 )";
 
-std::string norms(int rows) {
+std::string norms(int rows, int columns = 300) {
   std::string text = kNorms;
-  for (std::size_t at = 0; (at = text.find("[R", at)) != std::string::npos;) {
-    text.replace(at + 1, 1, std::to_string(rows));
-  }
+  const auto replace = [&](const std::string& what, int count) {
+    const std::string number = std::to_string(count);
+    for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += number.size()) {
+      text.replace(at, what.size(), number);
+    }
+  };
+  replace("300", columns);
+  replace("R", rows);
   return text_of(text);
 }
 
@@ -114,20 +123,24 @@ TEST(RegionTest, LastTileMayBeShorterAndThreadsShareTiles) {
 }
 
 TEST(RegionTest, TemporariesNeedOnlyTheMemoryOfATile) {
-  const program::Program program = read(norms(2000));  // e, h and u take 2.4 MB each
+  const program::Program program = read(norms(500, 1200));  // e, h and u take 2.4 MB each
   EXPECT_GT(compile(program, 1, nullptr, 0)->workspace_byte_count, 3 * 2400000U);
   EXPECT_LT(compile(program)->workspace_byte_count, 500000U);
 }
 
 TEST(RegionTest, SumsOfRowsAreCarriedFromTileToTile) {
-  const conformance::Case one = case_of(norms(960));  // parts of 128 rows, the last one of 64
-  const auto compiled = compile(one.program);
-  for (const Note& note : compiled->notes) {
-    EXPECT_NE(note.reason.find("tile by tile"), std::string::npos) << note.reason;
-  }
-  for (const int threads : {1, 2, 3, 4}) {
-    for (const std::int64_t tile_bytes : {5000, 30000, 100000, 262144}) {
-      expect_same_bits(one, {}, tile_bytes, threads);
+  for (const int columns : {40, 300, 1100}) {  // several rows per kernel tile, one row, and part of a row
+    const conformance::Case one = case_of(norms(960, columns));  // parts of 128 rows, the last one of 64
+    const auto compiled = compile(one.program);
+    for (const Note& note : compiled->notes) {
+      EXPECT_NE(note.reason.find("tile by tile"), std::string::npos) << note.reason;
+      EXPECT_EQ(note.reason.find("of 10 fused statements") != std::string::npos, columns < 1024)
+          << note.reason;
+    }
+    for (const int threads : {1, 2, 3, 4}) {
+      for (const std::int64_t tile_bytes : {5000, 30000, 100000, 262144}) {
+        expect_same_bits(one, {}, tile_bytes, threads);
+      }
     }
   }
 }
