@@ -3,7 +3,6 @@
 #include "order.h"
 
 #include <numeric>
-#include <set>
 
 namespace yoke::passes {
 namespace {
@@ -39,149 +38,52 @@ std::vector<Places> followers_of(const Graph& graph) {
   return followers;
 }
 
+Place first_after(Place i, const Places& places) {
+  const auto found = std::upper_bound(places.begin(), places.end(), i);
+  return found == places.end() ? kNone : *found;
+}
+
+// The statement that should follow statement i: the next one of its group, or the next user of its result, if
+// it uses the result element by element and no other statement reads it.
+Place successor(const Graph& graph, Place i) {
+  if (graph.is_grouped(i)) {
+    return i + 1 < graph.size() && graph.continues_group(i + 1) ? i + 1 : kNone;
+  }
+  const std::uint32_t fed = graph.at(i).target.tensor;
+  const Place j = std::min(first_after(i, graph.readers(fed)), first_after(i, graph.writers(fed)));
+  if (j == kNone || graph.is_grouped(j) || !graph.reads(j, fed)) {
+    return kNone;
+  }
+  const Statement& user = graph.at(j);
+  const bool is_epilogue = !user.reduce && user.assign == Assign::kSet && !has_element_index(user.target) &&
+                           reads_only_at(user.value, fed, user.target.indices) &&
+                           (user.target.tensor == fed || graph.readers(fed).size() == 1);
+  return is_epilogue ? j : kNone;
+}
+
 // For each statement, the next one of its chain or group.
-class Links {
- public:
-  explicit Links(const Graph& graph)
-      : graph_(graph), next_(graph.size(), kNone), is_fed_(graph.size(), false) {
-    for (Place i = graph.size(); i-- > 0;) {
-      if (const Place j = link_of(i); j != kNone) {
-        next_[i] = j;
-        is_fed_[j] = true;
-      }
-    }
-    for (Place i = 0; i < graph.size(); ++i) {  // a chain starts with a reduction
-      if (next_[i] != kNone && !is_fed_[i] && !graph.at(i).reduce && !graph.is_grouped(i)) {
-        is_fed_[next_[i]] = false;
-        next_[i] = kNone;
-      }
+Places links_of(const Graph& graph) {
+  Places next(graph.size(), kNone);
+  Places tail(graph.size());  // the last statement of the chain or group
+  std::vector<bool> is_fed(graph.size(), false);
+  for (Place i = graph.size(); i-- > 0;) {
+    tail[i] = i;
+    // A chain only forms if all its statements could move down to the last. So chains never wait for each other.
+    const Place j = successor(graph, i);
+    if (j != kNone && !is_fed[j] && (graph.is_grouped(i) || !graph.is_disturbed(i, i + 1, tail[j]))) {
+      next[i] = j;
+      tail[i] = tail[j];
+      is_fed[j] = true;
     }
   }
-
-  Places take() { return std::move(next_); }
-
- private:
-  Place link_of(Place i) const {
-    if (graph_.is_grouped(i)) {
-      return i + 1 < graph_.size() && graph_.continues_group(i + 1) ? i + 1 : kNone;
-    }
-    // The next user of the result, if no other statement reads it.
-    const std::uint32_t fed = graph_.at(i).target.tensor;
-    const Place j = std::min(first_after(i, graph_.readers(fed)), first_after(i, graph_.writers(fed)));
-    if (j == kNone || is_fed_[j] || !is_epilogue(j, fed) ||
-        (graph_.at(j).target.tensor != fed && graph_.readers(fed).size() > 1)) {
-      return kNone;
-    }
-    return j;
-  }
-
-  static Place first_after(Place i, const Places& places) {
-    const auto found = std::upper_bound(places.begin(), places.end(), i);
-    return found == places.end() ? kNone : *found;
-  }
-
-  // Whether statement j uses `fed` element by element.
-  bool is_epilogue(Place j, std::uint32_t fed) const {
-    const Statement& statement = graph_.at(j);
-    return !statement.reduce && !graph_.is_grouped(j) && statement.assign == Assign::kSet &&
-           graph_.reads(j, fed) && !has_element_index(statement.target) &&
-           reads_only_at(statement.value, fed, statement.target.indices);
-  }
-
-  const Graph& graph_;
-  Places next_;
-  std::vector<bool> is_fed_;  // by the previous statement of its chain or group
-};
-
-// Takes each whole chain as soon as all statements that must precede it are done, in the order of the
-// program. If all remaining chains wait for each other, splits the first into statements.
-class Separation {
- public:
-  Separation(const Graph& graph, const std::vector<Places>& followers)
-      : followers_(followers),
-        next_(Links(graph).take()),
-        head_(graph.size()),
-        waits_(graph.size(), 0),
-        chain_waits_(graph.size(), 0),
-        done_(graph.size(), false) {
-    std::vector<bool> is_fed(graph.size(), false);
-    for (const Place next : next_) {
-      if (next != kNone) {
-        is_fed[next] = true;
-      }
-    }
-    for (Place i = 0; i < graph.size(); ++i) {
-      for (Place j = i; !is_fed[i] && j != kNone; j = next_[j]) {
-        head_[j] = i;
-      }
-    }
-    for (Place i = 0; i < graph.size(); ++i) {
-      for (const Place j : followers_[i]) {
-        ++waits_[j];
-        chain_waits_[head_[j]] += head_[i] == head_[j] ? 0U : 1U;
-      }
-    }
-    for (Place i = 0; i < graph.size(); ++i) {
-      consider(i);
+  for (Place i = 0; i < graph.size(); ++i) {  // a chain starts with a reduction
+    if (next[i] != kNone && !is_fed[i] && !graph.at(i).reduce && !graph.is_grouped(i)) {
+      is_fed[next[i]] = false;
+      next[i] = kNone;
     }
   }
-
-  std::vector<Places> run() {
-    std::vector<Places> blocks;
-    for (Place lowest = 0; lowest < done_.size();) {
-      if (done_[lowest]) {
-        ++lowest;
-        continue;
-      }
-      if (ready_.empty()) {
-        fall_apart(head_[lowest]);
-      }
-      const Place head = *ready_.begin();
-      ready_.erase(ready_.begin());
-      blocks.emplace_back();
-      for (Place i = head; i != kNone; i = next_[i]) {
-        blocks.back().push_back(i);
-        finish(i);
-      }
-    }
-    return blocks;
-  }
-
- private:
-  void consider(Place i) {
-    if (head_[i] == i && chain_waits_[i] == 0 && !done_[i]) {
-      ready_.insert(i);
-    }
-  }
-
-  void finish(Place i) {
-    done_[i] = true;
-    for (const Place j : followers_[i]) {
-      --waits_[j];
-      if (head_[i] != head_[j]) {
-        --chain_waits_[head_[j]];
-        consider(head_[j]);
-      }
-    }
-  }
-
-  void fall_apart(Place head) {
-    for (Place i = head; i != kNone;) {
-      head_[i] = i;
-      chain_waits_[i] = waits_[i];
-      consider(i);
-      i = std::exchange(next_[i], kNone);
-    }
-  }
-
-  const std::vector<Places>& followers_;
-  Places next_;
-  Places head_;                             // the first statement of the chain
-  std::vector<std::uint32_t> waits_;        // statements that must come before
-  std::vector<std::uint32_t> chain_waits_;  // by head: statements outside the chain that must come before it
-  std::vector<bool> done_;
-  std::set<Place> ready_;  // heads
-};
+  return next;
+}
 
 void add_temporaries(const Graph& graph, Block& block) {
   const std::vector<Tensor>& tensors = graph.program().tensors;
@@ -199,15 +101,19 @@ void add_temporaries(const Graph& graph, Block& block) {
 }  // namespace
 
 std::vector<Block> blocks_of(const Graph& graph) {
-  const std::vector<Places> followers = followers_of(graph);
+  const Places next = links_of(graph);
   std::vector<Block> blocks;
-  std::vector<std::uint32_t> block_of(graph.size());
-  for (Places& statements : Separation(graph, followers).run()) {
-    for (const Place i : statements) {
-      block_of[i] = static_cast<std::uint32_t>(blocks.size());
+  std::vector<std::uint32_t> block_of(graph.size(), kNone);
+  for (Place head = 0; head < graph.size(); ++head) {
+    for (Place i = head; i != kNone && block_of[i] == kNone; i = next[i]) {
+      if (i == head) {
+        blocks.emplace_back();
+      }
+      block_of[i] = static_cast<std::uint32_t>(blocks.size() - 1);
+      blocks.back().statements.push_back(i);
     }
-    blocks.emplace_back().statements = std::move(statements);
   }
+  const std::vector<Places> followers = followers_of(graph);
   for (std::uint32_t b = 0; b < blocks.size(); ++b) {
     for (const Place i : blocks[b].statements) {
       for (const Place j : followers[i]) {

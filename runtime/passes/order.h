@@ -16,7 +16,7 @@ struct Block {
   bool writes_argument = false;
 };
 
-// The blocks in a valid order, close to that of the program.
+// The blocks in the order of their first statements.
 std::vector<Block> blocks_of(const Graph& graph);
 
 // The bytes of temporaries that are in use during each statement of the order.
