@@ -26,6 +26,10 @@ std::uint64_t largest_value(const Program& program, const Statement& statement, 
   return std::max(magnitude(symbol.low), magnitude(symbol.high - 1));
 }
 
+Expr integer(std::int64_t value) {
+  return Expr::constant(Type::kI64, {0, value});
+}
+
 std::uint32_t loop_of(const Affine& affine) {
   return affine.single_loop().value_or(kNoLoop);
 }
@@ -125,22 +129,14 @@ Expr value_of(const Affine& affine) {
   for (const Affine::Term& term : affine.terms) {
     Expr value = term.is_symbol ? Expr::index_symbol(term.id) : Expr::index_loop(term.id);
     if (term.coefficient != 1) {
-      Expr factor = Expr::constant(Type::kI64, 0);
-      factor.literal.integer = term.coefficient;
-      value = Expr::make(Op::kMul, {std::move(value), std::move(factor)});
+      value = Expr::make(Op::kMul, {std::move(value), integer(term.coefficient)});
     }
-    if (sum) {
-      sum = Expr::make(Op::kAdd, {std::move(*sum), std::move(value)});
-    } else {
-      sum = std::move(value);
-    }
+    sum = sum ? Expr::make(Op::kAdd, {std::move(*sum), std::move(value)}) : std::move(value);
   }
-  Expr constant = Expr::constant(Type::kI64, 0);
-  constant.literal.integer = affine.constant;
   if (!sum) {
-    return constant;
+    return integer(affine.constant);
   }
-  return affine.constant == 0 ? *sum : Expr::make(Op::kAdd, {std::move(*sum), std::move(constant)});
+  return affine.constant == 0 ? *sum : Expr::make(Op::kAdd, {std::move(*sum), integer(affine.constant)});
 }
 
 bool overwrites_target(const Program& program, const Statement& statement) {

@@ -80,6 +80,20 @@ bool is_integer(Type type) {
   return type == Type::kI64 || type == Type::kI32 || type == Type::kU32 || type == Type::kU8;
 }
 
+bool holds_all(Type wide, Type narrow) {
+  if (wide == narrow || narrow == Type::kBool) {
+    return true;
+  }
+  if (wide == Type::kF64) {
+    return narrow != Type::kI64;
+  }
+  if (is_float(wide)) {
+    return narrow == Type::kU8 || (wide == Type::kF32 && byte_size(narrow) == 2);
+  }
+  return is_integer(wide) && is_integer(narrow) && lowest_integer(wide) <= lowest_integer(narrow) &&
+         highest_integer(wide) >= highest_integer(narrow);
+}
+
 std::uint64_t Tensor::element_count() const {
   std::uint64_t count = 1;
   for (const std::uint64_t dim : dims) {
@@ -140,6 +154,13 @@ Expr Expr::constant(Type type, double value) {
   } else {
     expr.literal.integer = float_to_integer(type, value);
   }
+  return expr;
+}
+
+Expr Expr::constant(Type type, const Literal& literal) {
+  Expr expr;
+  expr.type = type;
+  expr.literal = literal;
   return expr;
 }
 

@@ -30,15 +30,6 @@ std::string name_of(Type type) {
   return std::string(type_name(type));
 }
 
-// Whether `to` can represent every value of `from`.
-bool widens(Type from, Type to) {
-  if (is_float(from)) {
-    return to == Type::kF64 || (to == Type::kF32 && from != Type::kF64);
-  }
-  return is_integer(from) && is_integer(to) && lowest_integer(to) <= lowest_integer(from) &&
-         highest_integer(to) >= highest_integer(from);
-}
-
 }  // namespace
 
 void verify(const Program& program) {
@@ -159,26 +150,6 @@ void Verifier::tensor(const Tensor& tensor) const {
     if (bytes > kHighestSize) {
       fail(tensor.at, "tensor " + quoted(tensor.name) + " is larger than 2^63 - 1 bytes");
     }
-  }
-}
-
-void Verifier::hints() const {
-  std::int32_t next = 0;
-  std::int32_t open = -1;
-  std::int32_t repeat = -1;
-  for (const Statement& one : program_.statements) {
-    if (one.hint != open && one.hint >= 0 && one.hint != next++) {
-      fail(one.at, "the statements of a hint must be consecutive, and hints numbered in order");
-    }
-    const bool continues = one.hint >= 0 && one.hint == open;
-    if (continues && one.repeat != repeat) {
-      fail(one.at, "the statements of a hint must be in the same repeat block");
-    }
-    open = one.hint;
-    repeat = one.repeat;
-  }
-  if (static_cast<std::size_t>(next) != program_.hints.size()) {
-    fail({}, "a hint contains no statements");
   }
 }
 
@@ -338,7 +309,7 @@ void Verifier::accumulator() const {
     return;
   }
   const Type type = *statement.accumulator;
-  if (!is_type(type) || !widens(value, type)) {
+  if (!is_type(type) || is_float(type) != is_float(value) || !holds_all(type, value)) {
     fail(statement.at, "accumulator type " + (is_type(type) ? name_of(type) : "") +
                            " cannot hold every value of type " + name_of(value));
   }

@@ -32,7 +32,6 @@ class Verifier {
   void names();
   void symbol(const Symbol& symbol) const;
   void tensor(const Tensor& tensor) const;
-  void hints() const;
   void repeats() const;
   void statement();
   void loops() const;
@@ -66,6 +65,7 @@ class Verifier {
   void outputs_are_written() const;
 
   // verify_hint.cpp: hints that name loops.
+  void hints() const;
   void hints_with_loops();
   void shared_loop(const Hint& hint, const std::string& name, const std::vector<const Statement*>& group);
 

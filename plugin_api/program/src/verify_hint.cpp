@@ -22,6 +22,26 @@ std::optional<std::uint32_t> loop_by_name(const Statement& statement, const std:
 
 }  // namespace
 
+void Verifier::hints() const {
+  std::int32_t next = 0;
+  std::int32_t open = -1;
+  std::int32_t repeat = -1;
+  for (const Statement& one : program_.statements) {
+    if (one.hint != open && one.hint >= 0 && one.hint != next++) {
+      fail(one.at, "the statements of a hint must be consecutive, and hints numbered in order");
+    }
+    const bool continues = one.hint >= 0 && one.hint == open;
+    if (continues && one.repeat != repeat) {
+      fail(one.at, "the statements of a hint must be in the same repeat block");
+    }
+    open = one.hint;
+    repeat = one.repeat;
+  }
+  if (static_cast<std::size_t>(next) != program_.hints.size()) {
+    fail({}, "a hint contains no statements");
+  }
+}
+
 void Verifier::hints_with_loops() {
   std::vector<std::vector<const Statement*>> groups(program_.hints.size());
   for (const Statement& one : program_.statements) {

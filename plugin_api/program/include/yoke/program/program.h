@@ -25,6 +25,8 @@ bool is_integer(Type type);  // i64 i32 u32 u8; bool is neither
 // The range of an integer type; for bool, 0 and 1.
 std::int64_t lowest_integer(Type type);
 std::int64_t highest_integer(Type type);
+// Whether every value of `narrow` is a value of `wide`. bool counts as the numbers 0 and 1.
+bool holds_all(Type wide, Type narrow);
 
 // A place in the text, counted from 1. Line 0 means that the object was built by code, not parsed.
 struct Location {
@@ -180,6 +182,7 @@ struct Expr {
 
   // `value` is rounded to a float type, and truncated to an integer type.
   static Expr constant(Type type, double value);
+  static Expr constant(Type type, const Literal& literal);
   static Expr read(Type type, Access access);
   static Expr index_loop(std::uint32_t loop);
   static Expr index_symbol(std::uint32_t symbol);
