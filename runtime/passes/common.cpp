@@ -56,8 +56,7 @@ class Commoner {
 
   std::uint64_t number_of(const Key& key) { return numbers_.try_emplace(key, numbers_.size()).first->second; }
 
-  void append_access(Key& key, const Access& access) {
-    key.push_back(contents_[access.tensor]);
+  void append_indices(Key& key, const Access& access) {
     for (const Index& index : access.indices) {
       append(key, index.affine);
       append(key, index.divisor);
@@ -83,7 +82,8 @@ class Commoner {
         append_literal(key, expr.type, expr.literal);
         break;
       case Op::kRead:
-        append_access(key, expr.access);
+        key.push_back(contents_[expr.access.tensor]);
+        append_indices(key, expr.access);
         if (expr.access.otherwise) {
           append_literal(key, expr.type, *expr.access.otherwise);
         }
@@ -132,10 +132,7 @@ class Commoner {
     if (!whole) {
       key.insert(key.end(), {target, contents_[target]});
     }
-    for (const Index& index : statement.target.indices) {
-      append(key, index.affine);
-      key.push_back(index.element_of ? contents_[*index.element_of] + 1 : 0);
-    }
+    append_indices(key, statement.target);
     for (const Loop& loop : statement.loops) {
       key.push_back(loop.extent);
     }
@@ -152,7 +149,7 @@ class Commoner {
       return false;
     }
     const bool merged = merge(known->second, i);
-    if (!merged || graph_.is_removed(known->second)) {
+    if (!merged) {
       known->second = i;  // the latest is the most likely to be unchanged
     }
     graph_.report().merged += merged ? 1 : 0;
@@ -165,28 +162,22 @@ class Commoner {
     if (graph_.is_written(a, earlier + 1, later)) {
       return false;
     }
-    const auto same = [&] { return "removed: " + line_of(graph_.at(earlier)) + " computes the same value"; };
-    if (a == b) {
-      graph_.note(later, same);
-      graph_.remove(later);
-      return true;
+    const auto is_own_temporary = [&](Place i) {
+      return graph_.target_of(i).role == Role::kTemp && graph_.is_written_only_by(i);
+    };
+    const bool drops_b = is_own_temporary(later) && !graph_.is_written(a, later + 1, graph_.end_of(b));
+    const bool drops_a = is_own_temporary(earlier) && !graph_.is_touched(b, earlier, later) &&
+                         !graph_.is_written(b, later + 1, graph_.end_of(a));
+    if (a != b && !drops_b && !drops_a) {
+      return copy_result(earlier, later);
     }
-    if (graph_.target_of(later).role == Role::kTemp && graph_.is_written_only_by(later) &&
-        !graph_.is_written(a, later + 1, std::max(later + 1, graph_.end_of(b)))) {
-      graph_.note(later, same);
-      graph_.remove(later);
-      graph_.rename(b, a);
-      return true;
+    graph_.note(later,
+                [&] { return "removed: " + line_of(graph_.at(earlier)) + " computes the same value"; });
+    graph_.remove(later);
+    if (a != b) {
+      graph_.rename(drops_b ? b : a, drops_b ? a : b);
     }
-    if (graph_.target_of(earlier).role == Role::kTemp && graph_.is_written_only_by(earlier) &&
-        !graph_.is_touched(b, earlier, later) &&
-        !graph_.is_written(b, later + 1, std::max(later + 1, graph_.end_of(a)))) {
-      graph_.note(later, same);
-      graph_.remove(later);
-      graph_.rename(a, b);
-      return true;
-    }
-    return copy_result(earlier, later);
+    return true;
   }
 
   // If two arguments receive the same result, the second becomes a copy of the first if that saves a reduction.
@@ -217,7 +208,7 @@ class Commoner {
 
 }  // namespace
 
-bool eliminate_common_in(Graph& graph) {
+bool merge_equal_in(Graph& graph) {
   return Commoner(graph).run();
 }
 

@@ -24,8 +24,7 @@ class Composer {
     Affine result = Affine::number(inner.constant);
     for (const Affine::Term& term : inner.terms) {
       if (term.is_symbol) {
-        Affine symbol = Affine::symbol(term.id);
-        if (!add_scaled(result, symbol, term.coefficient)) {
+        if (!add_scaled(result, Affine::symbol(term.id), term.coefficient)) {
           return std::nullopt;
         }
         continue;
@@ -61,35 +60,22 @@ class Composer {
     return result;
   }
 
-  bool access(Access& inner) const {
-    for (Index& inner_index : inner.indices) {
-      std::optional<Index> composed_inner = index(inner_index);
-      if (!composed_inner) {
-        return false;
-      }
-      inner_index = std::move(*composed_inner);
-    }
-    return true;
-  }
-
   bool expr(Expr& inner) const {
-    if (inner.op == Op::kRead) {
-      return access(inner.access);
-    }
     if (inner.op == Op::kIndex) {
       const std::optional<Affine> value = affine(inner.affine);
-      if (!value) {
+      if (value) {
+        inner = value_of(*value);
+      }
+      return value.has_value();
+    }
+    for (Index& own : inner.access.indices) {
+      std::optional<Index> direct = index(own);
+      if (!direct) {
         return false;
       }
-      inner = value_of(*value);
-      return true;
+      own = std::move(*direct);
     }
-    for (Expr& arg : inner.args) {
-      if (!expr(arg)) {
-        return false;
-      }
-    }
-    return true;
+    return std::all_of(inner.args.begin(), inner.args.end(), [&](Expr& arg) { return expr(arg); });
   }
 
   // Whether an access is out of range in the temporary exactly if the
@@ -156,7 +142,7 @@ bool substitute(const Producer& producer, Expr& expr, Substitution& result) {
     return true;
   }
   ++result.sites;
-  result.each_once = result.each_once && reads_each_once(expr.access, loops);
+  result.each_once = result.each_once && reads_each_once(expr.access, result.statement);
   std::optional<Expr> value = composed(producer, expr.access, loops);
   if (!value) {
     return false;
@@ -222,7 +208,8 @@ std::optional<Substitution> substitution(const Graph& graph, Place i, Place j) {
   const Producer producer{graph.program(), graph.at(i)};
   Substitution result{before};
   Statement& after = result.statement;
-  if (!substitute_index(producer, after.target, after.loops) || !keeps_loops(before, after) ||
+  if (!substitute_index(producer, after.target, after.loops) ||
+      loops_of(before.target, before) != loops_of(after.target, after) ||  // an index of one element
       !substitute(producer, after.value, result) ||
       (graph.reads(i, after.target.tensor) && !works_in_place(after)) ||
       node_count(after.value) > std::max(kMaxNodes, node_count(before.value))) {

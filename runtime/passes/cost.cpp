@@ -10,81 +10,64 @@ const Expr& without_casts(const Expr& expr) {
   return expr.op == Op::kCast ? without_casts(expr.args[0]) : expr;
 }
 
-std::vector<bool> loops_of(const Access& access, std::size_t loop_count) {
-  std::vector<bool> loops(loop_count, false);
-  for (const Index& index : access.indices) {
-    for (const Affine::Term& term : index.affine.terms) {
-      if (!term.is_symbol) {
-        loops[term.id] = true;
-      }
-    }
+// Of a slice, a transpose or a broadcast: the loop in each index, or kNoLoop. Returns nothing for other values.
+std::optional<std::vector<std::uint32_t>> copied_loops(const Expr& value) {
+  if (value.op != Op::kRead || value.access.otherwise || has_element_index(value.access)) {
+    return std::nullopt;
   }
-  return loops;
-}
-
-bool mentions(const Access& access, std::uint32_t loop) {
-  const auto has_loop = [&](const Affine& affine) {
-    return std::any_of(affine.terms.begin(), affine.terms.end(),
-                       [&](const Affine::Term& term) { return !term.is_symbol && term.id == loop; });
-  };
-  return std::any_of(access.indices.begin(), access.indices.end(), [&](const Index& index) {
-    return has_loop(index.affine) ||
-           std::any_of(index.element_indices.begin(), index.element_indices.end(), has_loop);
-  });
-}
-
-// A slice, a transpose or a broadcast: at most one loop per index, unscaled, and no loop in two indices.
-bool is_plain_copy(const Expr& value, std::size_t loop_count) {
-  if (value.op != Op::kRead || value.access.otherwise) {
-    return false;
-  }
-  std::vector<bool> used(loop_count, false);
+  std::vector<std::uint32_t> loops;
   for (const Index& index : value.access.indices) {
-    if (index.element_of) {
-      return false;
-    }
-    bool has_loop = false;
+    std::uint32_t own = kNoLoop;
     for (const Affine::Term& term : index.affine.terms) {
       if (term.is_symbol) {
         continue;
       }
-      if (has_loop || term.coefficient != 1 || used[term.id]) {
-        return false;
+      if (own != kNoLoop || term.coefficient != 1 ||
+          std::find(loops.begin(), loops.end(), term.id) != loops.end()) {
+        return std::nullopt;
       }
-      has_loop = used[term.id] = true;
+      own = term.id;
     }
+    loops.push_back(own);
   }
-  return true;
+  return loops;
 }
 
-// Whether a plain copy reads its source in the order in which it writes, so that neighbors stay neighbors.
-bool keeps_order(const Statement& statement, const Expr& read) {
-  std::optional<std::uint32_t> last;
-  bool last_index_has_loop = false;
-  for (const Index& index : read.access.indices) {
-    last_index_has_loop = false;
-    for (const Affine::Term& term : index.affine.terms) {
-      if (!term.is_symbol) {
-        // Loops of an elementwise statement are numbered in the order of its target's dimensions.
-        if (last && term.id < *last) {
-          return false;
-        }
-        last = term.id;
-        last_index_has_loop = true;
-      }
-    }
-  }
-  const bool reads_innermost = last && *last + 1 == statement.loops.size();
-  return !reads_innermost || last_index_has_loop;
+// Whether a copy reads its source in the order in which it writes, so that neighbors stay neighbors.
+bool keeps_order(const Statement& statement, const std::vector<std::uint32_t>& copied) {
+  std::vector<std::uint32_t> loops = copied;
+  std::erase(loops, kNoLoop);
+  // Loops of an elementwise statement are numbered in the order of its target's dimensions.
+  const bool reads_innermost = !loops.empty() && loops.back() + 1 == statement.loops.size();
+  return std::is_sorted(loops.begin(), loops.end()) && (!reads_innermost || copied.back() != kNoLoop);
 }
 
-const Expr& without_guard(const Expr& expr) {
-  return expr.op == Op::kGuard ? expr.args[0] : expr;
+// A sum of products of two reads.
+struct Product {
+  const Expr* factors[2];
+  std::vector<bool> loops[2];  // that each factor depends on
+};
+
+std::optional<Product> product_of(const Statement& statement) {
+  const Expr& value = statement.value.op == Op::kGuard ? statement.value.args[0] : statement.value;
+  if (statement.reduce != Reduce::kSum || value.op != Op::kMul) {
+    return std::nullopt;
+  }
+  Product product;
+  for (std::size_t i = 0; i < 2; ++i) {
+    product.factors[i] = &value.args[i];
+    const Expr& read = without_casts(value.args[i]);
+    if (read.op != Op::kRead) {
+      return std::nullopt;
+    }
+    product.loops[i] = loops_of(read.access, statement);
+  }
+  return product;
 }
 
 bool is_plain_operand(const Expr& operand) {
   const Expr& read = without_casts(operand);
-  return read.op == Op::kRead && !read.access.otherwise && !has_element_index(read.access);
+  return !read.access.otherwise && !has_element_index(read.access);
 }
 
 // The time that each element takes, in additions. Elements of index tensors point anywhere in memory.
@@ -116,41 +99,31 @@ bool inputs_live_until(const Graph& graph, Place producer, Place last) {
          });
 }
 
+std::vector<bool> loops_of(const Access& access, const Statement& statement) {
+  std::vector<bool> loops(statement.loops.size(), false);
+  program::visit_affines(access, [&](const Affine& affine) {
+    for (const Affine::Term& term : affine.terms) {
+      if (!term.is_symbol) {
+        loops[term.id] = true;
+      }
+    }
+  });
+  return loops;
+}
+
 bool is_contraction(const Statement& statement) {
-  const Expr& product = without_guard(statement.value);
-  if (statement.reduce != Reduce::kSum || product.op != Op::kMul) {
-    return false;
-  }
-  const Expr& a = without_casts(product.args[0]);
-  const Expr& b = without_casts(product.args[1]);
-  const std::size_t count = statement.loops.size();
-  return a.op == Op::kRead && b.op == Op::kRead && loops_of(a.access, count) != loops_of(b.access, count);
+  const std::optional<Product> product = product_of(statement);
+  return product && product->loops[0] != product->loops[1];
 }
 
 bool is_matrix_product(const Statement& statement) {
-  if (!is_contraction(statement)) {
-    return false;
+  const std::optional<Product> product = product_of(statement);
+  bool only[2] = {false, false};
+  for (std::size_t loop = 0; product && loop < statement.loops.size(); ++loop) {
+    only[0] = only[0] || (product->loops[0][loop] && !product->loops[1][loop]);
+    only[1] = only[1] || (product->loops[1][loop] && !product->loops[0][loop]);
   }
-  const std::vector<Expr>& factors = without_guard(statement.value).args;
-  const std::size_t count = statement.loops.size();
-  const std::vector<bool> a = loops_of(without_casts(factors[0]).access, count);
-  const std::vector<bool> b = loops_of(without_casts(factors[1]).access, count);
-  bool only_a = false;
-  bool only_b = false;
-  for (std::size_t i = 0; i < count; ++i) {
-    only_a = only_a || (a[i] && !b[i]);
-    only_b = only_b || (b[i] && !a[i]);
-  }
-  return only_a && only_b;
-}
-
-bool keeps_loops(const Statement& before, const Statement& after) {
-  for (std::uint32_t loop = 0; loop < before.loops.size(); ++loop) {
-    if (mentions(before.target, loop) && !mentions(after.target, loop)) {
-      return false;
-    }
-  }
-  return true;
+  return only[0] && only[1];
 }
 
 Cost cost_of(const Program& program, const Statement& statement) {
@@ -164,29 +137,28 @@ Cost cost_of(const Program& program, const Statement& statement) {
   if ((leaf->op == Op::kConst || leaf->op == Op::kIndex || is_scalar) && depth <= 2) {
     return Cost::kFree;
   }
-  if (!is_plain_copy(*leaf, statement.loops.size()) || depth > 1) {
+  const auto copied = copied_loops(*leaf);
+  if (!copied || depth > 1) {
     return work_of(statement.value) <= kLightWork ? Cost::kLight : Cost::kWork;
   }
-  const bool in_order = keeps_order(statement, *leaf);
+  const bool in_order = keeps_order(statement, *copied);
   if (depth == 1) {
     return in_order ? Cost::kCheap : Cost::kWork;
   }
   return in_order ? Cost::kCopy : Cost::kMoved;
 }
 
-bool reads_each_once(const Access& access, const std::vector<Loop>& loops) {
+bool reads_each_once(const Access& access, const Statement& statement) {
   for (const Index& index : access.indices) {
-    std::size_t loop_count = 0;
-    for (const Affine::Term& term : index.affine.terms) {
-      loop_count += term.is_symbol ? 0 : 1;
-    }
-    if (index.element_of || loop_count > 1) {
+    const auto& terms = index.affine.terms;
+    if (index.element_of || std::count_if(terms.begin(), terms.end(),
+                                          [](const Affine::Term& term) { return !term.is_symbol; }) > 1) {
       return false;
     }
   }
-  const std::vector<bool> present = loops_of(access, loops.size());
-  for (std::size_t i = 0; i < loops.size(); ++i) {
-    if (!present[i] && loops[i].extent > 1) {
+  const std::vector<bool> present = loops_of(access, statement);
+  for (std::size_t i = 0; i < present.size(); ++i) {
+    if (!present[i] && statement.loops[i].extent > 1) {
       return false;
     }
   }
@@ -194,23 +166,17 @@ bool reads_each_once(const Access& access, const std::vector<Loop>& loops) {
 }
 
 bool stays_contraction(const Statement& before, const Statement& after) {
-  if (!is_contraction(after)) {
+  const std::optional<Product> was = product_of(before);
+  const std::optional<Product> now = product_of(after);
+  if (!was || !now || now->loops[0] == now->loops[1]) {
     return false;
   }
-  const std::size_t loop_count = before.loops.size();
-  const std::vector<Expr>& factors_before = without_guard(before.value).args;
-  const std::vector<Expr>& factors = without_guard(after.value).args;
-  std::vector<bool> now[2];
   for (std::size_t i = 0; i < 2; ++i) {
-    now[i] = loops_of(without_casts(factors[i]).access, loop_count);
-  }
-  for (std::size_t i = 0; i < 2; ++i) {
-    if (!program::same(factors_before[i], factors[i]) && !is_plain_operand(factors[i])) {
+    if (!program::same(*was->factors[i], *now->factors[i]) && !is_plain_operand(*now->factors[i])) {
       return false;
     }
-    const std::vector<bool> was = loops_of(without_casts(factors_before[i]).access, loop_count);
-    for (std::uint32_t loop = 0; loop < loop_count; ++loop) {
-      if (was[loop] && !now[i][loop] && (before.reduces(loop) || !now[1 - i][loop])) {
+    for (std::uint32_t loop = 0; loop < before.loops.size(); ++loop) {
+      if (was->loops[i][loop] && !now->loops[i][loop] && (before.reduces(loop) || !now->loops[1 - i][loop])) {
         return false;
       }
     }

@@ -31,12 +31,11 @@ Cost cost_of(const Program& program, const Statement& statement);
 // if no statement computes the producer's value again.
 bool inputs_live_until(const Graph& graph, Place producer, Place last);
 
-// Whether no two iterations read the same element.
-bool reads_each_once(const Access& access, const std::vector<Loop>& loops);
+// For each loop of the statement, whether the access depends on it.
+std::vector<bool> loops_of(const Access& access, const Statement& statement);
 
-// Whether the target still contains every loop. It loses one if an
-// index tensor was replaced by a single element.
-bool keeps_loops(const Statement& before, const Statement& after);
+// Whether no two iterations of the statement read the same element.
+bool reads_each_once(const Access& access, const Statement& statement);
 
 // Whether the statement is a sum of products of two reads, possibly guarded, which backends implement with a
 // matrix library. If both operands have the same loops, each element is read once, and a library would gain
@@ -46,7 +45,8 @@ bool is_contraction(const Statement& statement);
 // Whether both operands of the contraction have a loop that the other one lacks.
 bool is_matrix_product(const Statement& statement);
 
-// Whether `after` is still a contraction with plain operands and all the loops that the product needs.
+// Whether a contraction, after a substitution, is still one, with plain operands and all the loops that the
+// product needs.
 bool stays_contraction(const Statement& before, const Statement& after);
 
 }  // namespace yoke::passes

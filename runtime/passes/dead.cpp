@@ -14,7 +14,7 @@ bool is_self_copy(const Statement& statement) {
 
 }  // namespace
 
-bool remove_dead_statements_in(Graph& graph) {
+bool remove_dead_in(Graph& graph) {
   const std::vector<Tensor>& tensors = graph.program().tensors;
   std::vector<bool> live;
   bool changed = false;

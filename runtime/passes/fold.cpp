@@ -9,19 +9,13 @@
 namespace yoke::passes {
 namespace {
 
-Expr constant_from(Type type, const Literal& literal) {
-  Expr constant = Expr::constant(type, 0);
-  constant.literal = literal;
-  return constant;
-}
-
 // The constant for a loop or symbol that has only one value.
 std::optional<Expr> known_index(const Program& program, const std::vector<Loop>& loops, const Expr& expr) {
   const auto range = range_of(program, loops, expr.affine);
   if (!range || range->low != range->high) {
     return std::nullopt;
   }
-  return constant_from(Type::kI64, {0, range->low});
+  return Expr::constant(Type::kI64, {0, range->low});
 }
 
 bool is_out_of_range(const Program& program, const std::vector<Loop>& loops, const Access& access) {
@@ -38,7 +32,7 @@ bool is_out_of_range(const Program& program, const std::vector<Loop>& loops, con
 std::optional<Expr> known_read(const Program& program, const std::vector<Loop>& loops, const Expr& expr) {
   const Access& access = expr.access;
   if (access.otherwise && is_out_of_range(program, loops, access)) {
-    return constant_from(expr.type, *access.otherwise);
+    return Expr::constant(expr.type, *access.otherwise);
   }
   Expr plain = expr;
   bool changed = false;
@@ -67,7 +61,7 @@ std::optional<Expr> known_guard(const Program& program, const std::vector<Loop>&
   bool always = false;
   visit_open_reads(
       value, [&](const Expr& read) { always = always || is_out_of_range(program, loops, read.access); });
-  return always ? std::optional(constant_from(expr.type, expr.literal)) : std::nullopt;
+  return always ? std::optional(Expr::constant(expr.type, expr.literal)) : std::nullopt;
 }
 
 // Whether `after` lacks a read of `before` that may be out of range, and so decides about the guard around both.
@@ -118,7 +112,7 @@ std::uint64_t fold(Graph& graph, const std::vector<Loop>& loops, Expr& expr, boo
 
 }  // namespace
 
-bool fold_constants_in(Graph& graph) {
+bool fold_in(Graph& graph) {
   const std::uint64_t before = graph.report().folded;
   for (Place i = 0; i < graph.size(); ++i) {
     if (const std::uint64_t applied = fold(graph, graph.at(i).loops, graph.value(i))) {

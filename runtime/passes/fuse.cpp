@@ -28,98 +28,77 @@ bool may_hold(const Graph& graph, std::uint32_t from, std::uint32_t to, Place j)
          works_in_place(in_place) && !graph.is_touched(to, first + 1, j);
 }
 
-class Fuser {
- public:
-  explicit Fuser(Graph& graph) : graph_(graph), program_(graph.program()) {}
-
-  bool run() {
-    bool changed = false;
-    for (Place i = 0; i < graph_.size(); ++i) {
-      changed = fuse_producer(i) || changed;
-    }
-    for (Place i = 0; i < graph_.size(); ++i) {
-      changed = forward_target(i) || changed;
-    }
-    return changed;
+// Statement j with the value of producer i in place of its temporary; nothing if that costs more.
+std::optional<Statement> fused_into(const Graph& graph, Place i, Place j, Cost cost, bool is_only_reader) {
+  std::optional<Substitution> result = substitution(graph, i, j);
+  if (!result) {
+    return std::nullopt;
   }
-
- private:
-  const Statement& at(Place i) const { return graph_.at(i); }
-
-  bool fuse_producer(Place i) {
-    if (!is_producer(graph_, i)) {
-      return false;
-    }
-    const Cost cost = cost_of(program_, at(i));
-    const Places& readers = graph_.readers(at(i).target.tensor);
-    if (readers.empty() || (readers.size() > 1 && (cost == Cost::kCheap || cost == Cost::kWork)) ||
-        (readers.size() > 1 && cost == Cost::kLight && !inputs_live_until(graph_, i, readers.back()))) {
-      return false;
-    }
-    std::vector<std::pair<Place, Statement>> fused;
-    for (const Place j : readers) {
-      std::optional<Statement> statement = fused_into(i, j, cost, readers.size());
-      if (statement) {
-        fused.emplace_back(j, std::move(*statement));
-      } else if (cost != Cost::kFree) {
-        return false;  // the temporary would stay, so nothing is gained
-      }
-    }
-    for (auto& [j, statement] : fused) {
-      graph_.note(i, [&, at = line_of(at(j))] { return "computed in " + at + " instead of being stored"; });
-      graph_.replace(j, std::move(statement));
-    }
-    graph_.report().substituted += fused.size();
-    if (readers.empty()) {
-      graph_.remove(i);
-    }
-    return !fused.empty();
+  const bool contraction = is_contraction(graph.at(j));
+  const bool repeats = result->sites > 1 || !result->each_once;
+  const bool allowed = contraction            ? cost == Cost::kCopy || cost == Cost::kMoved
+                       : cost == Cost::kWork  ? !repeats
+                       : cost == Cost::kLight ? result->each_once
+                       : cost == Cost::kMoved ? !repeats && is_only_reader
+                                              : true;
+  if (!allowed || (contraction && !stays_contraction(graph.at(j), result->statement))) {
+    return std::nullopt;
   }
+  return std::move(result->statement);
+}
 
-  std::optional<Statement> fused_into(Place i, Place j, Cost cost, std::size_t reader_count) const {
-    std::optional<Substitution> result = substitution(graph_, i, j);
-    if (!result) {
-      return std::nullopt;
-    }
-    const bool contraction = is_contraction(at(j));
-    const bool repeats = result->sites > 1 || !result->each_once;
-    const bool allowed = contraction            ? cost == Cost::kCopy || cost == Cost::kMoved
-                         : cost == Cost::kWork  ? !repeats
-                         : cost == Cost::kLight ? result->each_once
-                         : cost == Cost::kMoved ? !repeats && reader_count == 1
-                                                : true;
-    if (!allowed || (contraction && !stays_contraction(at(j), result->statement))) {
-      return std::nullopt;
-    }
-    return std::move(result->statement);
+bool fuse_producer(Graph& graph, Place i) {
+  if (!is_producer(graph, i)) {
+    return false;
   }
-
-  // `y[i] = t[i]` of whole tensors: y replaces t.
-  bool forward_target(Place j) {
-    const Statement& copy = at(j);
-    if (graph_.is_removed(j) || graph_.is_grouped(j) || copy.value.op != Op::kRead ||
-        copy.value.access.otherwise || !is_elementwise(program_, copy) ||
-        copy.value.access.indices != copy.target.indices) {
-      return false;
-    }
-    const std::uint32_t from = copy.value.access.tensor;
-    const std::uint32_t to = copy.target.tensor;
-    if (!may_hold(graph_, from, to, j) || graph_.is_written(from, j + 1, graph_.size()) ||
-        graph_.is_written(to, j + 1, graph_.size())) {
-      return false;
-    }
-    graph_.note(j, [&] {
-      return "removed: " + program_.tensors[from].name + " is computed in " + program_.tensors[to].name;
-    });
-    graph_.remove(j);
-    graph_.rename(from, to);
-    ++graph_.report().substituted;
-    return true;
+  const Cost cost = cost_of(graph.program(), graph.at(i));
+  const Places& readers = graph.readers(graph.at(i).target.tensor);
+  if (readers.empty() || (readers.size() > 1 && (cost == Cost::kCheap || cost == Cost::kWork)) ||
+      (readers.size() > 1 && cost == Cost::kLight && !inputs_live_until(graph, i, readers.back()))) {
+    return false;
   }
+  std::vector<std::pair<Place, Statement>> fused;
+  for (const Place j : readers) {
+    std::optional<Statement> statement = fused_into(graph, i, j, cost, readers.size() == 1);
+    if (statement) {
+      fused.emplace_back(j, std::move(*statement));
+    } else if (cost != Cost::kFree) {
+      return false;  // the temporary would stay, so nothing is gained
+    }
+  }
+  for (auto& [j, statement] : fused) {
+    graph.note(i,
+               [&, at = line_of(graph.at(j))] { return "computed in " + at + " instead of being stored"; });
+    graph.replace(j, std::move(statement));
+  }
+  graph.report().substituted += fused.size();
+  if (readers.empty()) {
+    graph.remove(i);
+  }
+  return !fused.empty();
+}
 
-  Graph& graph_;
-  const Program& program_;
-};
+// `y[i] = t[i]` of whole tensors: y replaces t.
+bool forward_target(Graph& graph, Place j) {
+  const Statement& copy = graph.at(j);
+  if (graph.is_removed(j) || graph.is_grouped(j) || copy.value.op != Op::kRead ||
+      copy.value.access.otherwise || !is_elementwise(graph.program(), copy) ||
+      copy.value.access.indices != copy.target.indices) {
+    return false;
+  }
+  const std::uint32_t from = copy.value.access.tensor;
+  const std::uint32_t to = copy.target.tensor;
+  if (!may_hold(graph, from, to, j) || graph.is_written(from, j + 1, graph.size()) ||
+      graph.is_written(to, j + 1, graph.size())) {
+    return false;
+  }
+  const std::vector<Tensor>& tensors = graph.program().tensors;
+  graph.note(j, [&] { return "removed: " + tensors[from].name + " is computed in " + tensors[to].name; });
+  graph.remove(j);
+  graph.rename(from, to);
+  ++graph.report().substituted;
+  return true;
+}
 
 // `y[i] = f(t[i], ..)`, which uses t for the last time: y holds t too, and the statement works in place.
 bool share(Graph& graph, Place j) {
@@ -144,21 +123,26 @@ bool share(Graph& graph, Place j) {
   return false;
 }
 
-}  // namespace
-
-bool share_in(Graph& graph) {
+bool for_each_place(Graph& graph, bool (*apply)(Graph&, Place)) {
   bool changed = false;
-  for (Place j = 0; j < graph.size(); ++j) {
-    changed = share(graph, j) || changed;
+  for (Place i = 0; i < graph.size(); ++i) {
+    changed = apply(graph, i) || changed;
   }
   return changed;
 }
 
+}  // namespace
+
+bool share_in(Graph& graph) {
+  return for_each_place(graph, share);
+}
+
 bool fuse_in(Graph& graph) {
   bool changed = false;
-  // Terminates, because each round removes a statement or a read of a temporary. Usually one round suffices.
-  while (Fuser(graph).run()) {
-    changed = true;
+  // Terminates, because each run removes a statement or a read of a temporary. Usually one suffices.
+  for (bool again = true; again; changed = changed || again) {
+    again = for_each_place(graph, fuse_producer);
+    again = for_each_place(graph, forward_target) || again;
   }
   return changed;
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/passes/gather.cpp: moves statements up to an earlier region that they fit.
-#include "order.h"
 #include "region.h"
 
 namespace yoke::passes {
@@ -9,30 +8,18 @@ namespace {
 // The most statements that a statement may move past.
 constexpr std::size_t kWindow = 16;
 
-std::uint64_t highest(const std::vector<std::uint64_t>& bytes) {
-  return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
-}
-
 class Gathering {
  public:
   Gathering(const Graph& graph, const Summaries& summaries, const Places& order)
       : graph_(graph),
         order_(order),
         bytes_(bytes_in_use(graph, order)),
-        peak_(static_cast<std::int64_t>(highest(bytes_))),
+        peak_(static_cast<std::int64_t>(peak_bytes(graph, order))),
         region_(graph, summaries),
         is_done_(graph.size(), false),
-        first_(graph.program().tensors.size(), graph.size()),
-        last_(graph.program().tensors.size(), 0),
+        lives_(lives_in(graph, order)),
         is_read_(graph.program().tensors.size(), 0),
-        is_written_(graph.program().tensors.size(), 0) {
-    for (std::uint32_t k = 0; k < order.size(); ++k) {
-      for_each_use(order[k], [&](std::uint32_t tensor) {
-        first_[tensor] = std::min(first_[tensor], k);
-        last_[tensor] = k;
-      });
-    }
-  }
+        is_written_(graph.program().tensors.size(), 0) {}
 
   // Returns the new order. With a window of 0, the order stays the same.
   Places run(std::size_t window) {
@@ -50,15 +37,6 @@ class Gathering {
   std::uint64_t worth() const { return worth_; }
 
  private:
-  template <class Visit>
-  void for_each_use(Place i, const Visit& visit) const {
-    const std::uint32_t target = graph_.at(i).target.tensor;
-    std::for_each(graph_.reads(i).begin(), graph_.reads(i).end(), visit);
-    if (!graph_.reads(i, target)) {
-      visit(target);
-    }
-  }
-
   void take(std::size_t k) {
     is_done_[order_[k]] = true;
     result_.push_back(order_[k]);
@@ -132,12 +110,12 @@ class Gathering {
     }
     std::int64_t allocated = 0;
     std::int64_t freed = 0;
-    for_each_use(next, [&](std::uint32_t tensor) {
+    graph_.for_each_use(next, [&](std::uint32_t tensor) {
       const Tensor& used = graph_.program().tensors[tensor];
       if (used.role == Role::kTemp) {
         const auto bytes = static_cast<std::int64_t>(used.byte_count());
-        allocated += first_[tensor] == k ? bytes : 0;
-        freed += last_[tensor] == k && is_read_[tensor] != version_ ? bytes : 0;
+        allocated += lives_[tensor].first == k ? bytes : 0;
+        freed += lives_[tensor].end == k + 1 && is_read_[tensor] != version_ ? bytes : 0;
       }
     });
     // While the moved statement runs, memory may exceed the peak by 1/64. grow() undoes moves if the total
@@ -157,8 +135,7 @@ class Gathering {
   Region region_;
   std::vector<bool> is_done_;
   Places result_;
-  std::vector<std::uint32_t> first_;  // by tensor: the place of its first and last use in the order
-  std::vector<std::uint32_t> last_;
+  std::vector<Span> lives_;  // by tensor, in the order
   // By tensor: the version_ of the last region for which a passed statement reads or writes it.
   std::vector<std::uint64_t> is_read_;
   std::vector<std::uint64_t> is_written_;
@@ -175,8 +152,8 @@ Places gathered(const Graph& graph, const Summaries& summaries, const Places& or
   before.run(0);
   Gathering after(graph, summaries, order);
   Places result = after.run(kWindow);
-  const bool is_better = after.worth() > before.worth() &&
-                         highest(bytes_in_use(graph, result)) <= highest(bytes_in_use(graph, order));
+  const bool is_better =
+      after.worth() > before.worth() && peak_bytes(graph, result) <= peak_bytes(graph, order);
   return is_better ? result : order;
 }
 

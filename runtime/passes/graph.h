@@ -43,6 +43,15 @@ class Graph {
   // The tensors that the statement reads; its target too, if it accumulates. Sorted and unique.
   const std::vector<std::uint32_t>& reads(Place i) const { return reads_[i]; }
   bool reads(Place i, std::uint32_t tensor) const { return contains(reads_[i], tensor); }
+  // Calls visit(tensor) once for each tensor that the statement reads or writes.
+  template <class Visit>
+  void for_each_use(Place i, const Visit& visit) const {
+    const std::uint32_t target = at(i).target.tensor;
+    std::for_each(reads_[i].begin(), reads_[i].end(), visit);
+    if (!reads(i, target)) {
+      visit(target);
+    }
+  }
 
   // Ascending.
   const Places& writers(std::uint32_t tensor) const { return writers_[tensor]; }
@@ -101,9 +110,9 @@ class Graph {
 };
 
 // The passes without verification. Each returns whether it changed the program.
-bool remove_dead_statements_in(Graph& graph);
-bool fold_constants_in(Graph& graph);
-bool eliminate_common_in(Graph& graph);
+bool remove_dead_in(Graph& graph);
+bool fold_in(Graph& graph);
+bool merge_equal_in(Graph& graph);
 bool fuse_in(Graph& graph);
 bool schedule_in(Graph& graph);
 bool gather_in(Graph& graph);

@@ -10,31 +10,27 @@
 namespace yoke::passes {
 namespace {
 
-// Every round that changes a program removes or shrinks statements. The
-// limit guards against passes that undo each other.
-constexpr int kMaxRounds = 16;
+// Every iteration that changes a program removes or shrinks statements. The limit guards against passes that
+// undo each other.
+constexpr int kMaxIterations = 16;
 
-struct Pass {
+// By Pass.
+constexpr struct {
   bool (*apply)(Graph&);
   const char* name;
-};
-constexpr Pass kDead = {remove_dead_statements_in, "remove_dead_statements"};
-constexpr Pass kFold = {fold_constants_in, "fold_constants"};
-constexpr Pass kCommon = {eliminate_common_in, "eliminate_common"};
-constexpr Pass kFuse = {fuse_in, "fuse"};
-constexpr Pass kRecompute = {recompute_in, "recompute"};
-constexpr Pass kShare = {share_in, "share"};
-constexpr Pass kSchedule = {schedule_in, "schedule"};
-constexpr Pass kGather = {gather_in, "gather"};
-constexpr Pass kRegions = {form_regions_in, "form_regions"};
+} kPasses[] = {{remove_dead_in, "remove dead"},  {fold_in, "fold"},
+               {merge_equal_in, "merge equal"},  {fuse_in, "fuse"},
+               {schedule_in, "schedule"},        {gather_in, "gather"},
+               {recompute_in, "recompute"},      {share_in, "share"},
+               {form_regions_in, "form regions"}};
 
 // Applies the pass to `graph`, which is built if it is empty, and emptied if the program changes.
-bool run(const Pass& pass, Program& program, Report& report, std::optional<Graph>& graph,
-         Explain explain = Explain::kNo) {
+bool apply(Pass pass, Program& program, Report& report, std::optional<Graph>& graph, Explain explain) {
   if (!graph) {
     graph.emplace(program, report, explain);
   }
-  if (!pass.apply(*graph)) {
+  const auto& [apply, name] = kPasses[static_cast<std::size_t>(pass)];
+  if (!apply(*graph)) {
     return false;
   }
   graph->finish();
@@ -43,18 +39,10 @@ bool run(const Pass& pass, Program& program, Report& report, std::optional<Graph
     program::verify(program);
   } catch (const program::ProgramError& error) {
     throw Error(ErrorCode::kInternal,
-                "program '" + program.name + "': pass " + pass.name +
-                    " produced an invalid program: " + error.reason() +
-                    "; this is a bug in yoke: please report it with the text of the program");
+                "program '" + program.name + "': pass '" + name + "' produced an invalid program: " +
+                    error.reason() + "; this is a bug in yoke: please report it with the program's text");
   }
   return true;
-}
-
-Program once(const Pass& pass, Program program) {
-  Report report;
-  std::optional<Graph> graph;
-  run(pass, program, report, graph);
-  return program;
 }
 
 // The passes form all regions again at the end. Other hints stay.
@@ -88,62 +76,40 @@ std::vector<std::uint32_t> final_after(const Program& program) {
 
 }  // namespace
 
-Program remove_dead_statements(Program program) {
-  return once(kDead, std::move(program));
-}
-
-Program fold_constants(Program program) {
-  return once(kFold, std::move(program));
-}
-
-Program eliminate_common(Program program) {
-  return once(kCommon, std::move(program));
-}
-
-Program fuse(Program program) {
-  return once(kFuse, std::move(program));
-}
-
-Program schedule(Program program) {
-  return once(kSchedule, std::move(program));
-}
-
-Program recompute(Program program) {
-  return once(kRecompute, std::move(program));
-}
-
-Program share(Program program) {
-  return once(kShare, std::move(program));
-}
-
-Program form_regions(Program program) {
-  return once(kRegions, std::move(program));
+Program run(Pass pass, Program program) {
+  Report report;
+  std::optional<Graph> graph;
+  apply(pass, program, report, graph, Explain::kNo);
+  return program;
 }
 
 Optimized optimize(Program program, Explain explain) {
   Optimized result;
   std::optional<Graph> graph;
   dissolve_regions(program);
+  const auto run = [&](Pass pass) { return apply(pass, program, result.report, graph, explain); };
   // kGather waits until kFuse changes nothing, so that it does not move statements that may still be fused.
-  // kRecompute runs after kGather, so that it does not recompute values within a region.
-  std::vector<Pass> passes = {kDead, kFold, kCommon, kFuse, kSchedule};
+  // kRecompute runs after kGather, so that it does not recompute values within a region. kShare is last, because
+  // other passes cannot tell which value a tensor holds once it is shared.
+  std::vector<Pass> passes = {Pass::kRemoveDead, Pass::kFold, Pass::kMergeEqual, Pass::kFuse,
+                              Pass::kSchedule};
   bool gathers = false;
-  for (bool changed = true; changed && result.report.rounds < kMaxRounds;) {
+  for (bool changed = true; changed && result.report.iterations < kMaxIterations;) {
     changed = false;
-    ++result.report.rounds;
-    for (const Pass& pass : passes) {
-      changed = run(pass, program, result.report, graph, explain) || changed;
+    ++result.report.iterations;
+    for (const Pass pass : passes) {
+      changed = run(pass) || changed;
     }
     if (!changed && !gathers) {
-      passes = {kDead, kFold, kCommon, kFuse, kGather, kRecompute};
+      passes.back() = Pass::kGather;
+      passes.push_back(Pass::kRecompute);
       changed = gathers = true;
       continue;
     }
-    // Last, because other passes cannot tell which value a tensor holds once it is shared.
-    changed = changed || run(kShare, program, result.report, graph, explain);
+    changed = changed || run(Pass::kShare);
   }
   graph.reset();
-  run(kRegions, program, result.report, graph, explain);
+  run(Pass::kFormRegions);
   result.final_after = final_after(program);
   result.program = std::move(program);
   return result;

@@ -86,16 +86,17 @@ Places links_of(const Graph& graph) {
 }
 
 void add_temporaries(const Graph& graph, Block& block) {
-  const std::vector<Tensor>& tensors = graph.program().tensors;
   std::vector<std::uint32_t>& used = block.temporaries;
   for (const Place i : block.statements) {
-    used.push_back(graph.at(i).target.tensor);
     block.writes_argument = block.writes_argument || graph.target_of(i).role != Role::kTemp;
-    used.insert(used.end(), graph.reads(i).begin(), graph.reads(i).end());
+    graph.for_each_use(i, [&](std::uint32_t tensor) {
+      if (graph.program().tensors[tensor].role == Role::kTemp) {
+        used.push_back(tensor);
+      }
+    });
   }
   std::sort(used.begin(), used.end());
   used.erase(std::unique(used.begin(), used.end()), used.end());
-  std::erase_if(used, [&](std::uint32_t tensor) { return tensors[tensor].role != Role::kTemp; });
 }
 
 }  // namespace
@@ -128,29 +129,35 @@ std::vector<Block> blocks_of(const Graph& graph) {
   return blocks;
 }
 
+std::vector<Span> lives_in(const Graph& graph, const Places& order) {
+  std::vector<Span> lives(graph.program().tensors.size());
+  for (Place k = 0; k < order.size(); ++k) {
+    graph.for_each_use(order[k], [&](std::uint32_t tensor) {
+      lives[tensor].first = lives[tensor].end == 0 ? k : lives[tensor].first;
+      lives[tensor].end = k + 1;
+    });
+  }
+  return lives;
+}
+
 std::vector<std::uint64_t> bytes_in_use(const Graph& graph, const Places& order) {
   const std::vector<Tensor>& tensors = graph.program().tensors;
-  const std::size_t count = order.size();
-  std::vector<std::size_t> first(tensors.size(), count);
-  std::vector<std::size_t> last(tensors.size(), 0);
-  for (std::size_t k = 0; k < count; ++k) {
-    const auto use = [&](std::uint32_t tensor) {
-      first[tensor] = std::min(first[tensor], k);
-      last[tensor] = k;
-    };
-    use(graph.at(order[k]).target.tensor);
-    std::for_each(graph.reads(order[k]).begin(), graph.reads(order[k]).end(), use);
-  }
-  std::vector<std::uint64_t> bytes(count + 1, 0);  // differences modulo 2^64, then sums
+  const std::vector<Span> lives = lives_in(graph, order);
+  std::vector<std::uint64_t> bytes(order.size() + 1, 0);  // differences modulo 2^64, then sums
   for (std::size_t t = 0; t < tensors.size(); ++t) {
-    if (tensors[t].role == Role::kTemp && first[t] < count) {
-      bytes[first[t]] += tensors[t].byte_count();
-      bytes[last[t] + 1] -= tensors[t].byte_count();
+    if (tensors[t].role == Role::kTemp) {
+      bytes[lives[t].first] += tensors[t].byte_count();
+      bytes[lives[t].end] -= tensors[t].byte_count();
     }
   }
   std::partial_sum(bytes.begin(), bytes.end(), bytes.begin());
   bytes.pop_back();
   return bytes;
+}
+
+std::uint64_t peak_bytes(const Graph& graph, const Places& order) {
+  const std::vector<std::uint64_t> bytes = bytes_in_use(graph, order);
+  return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
 }
 
 }  // namespace yoke::passes

@@ -19,7 +19,15 @@ struct Block {
 // The blocks in the order of their first statements.
 std::vector<Block> blocks_of(const Graph& graph);
 
-// The bytes of temporaries that are in use during each statement of the order.
+// Statements [first, end).
+struct Span {
+  Place first = 0;
+  Place end = 0;
+};
+// For each tensor, from its first use in the order to its last; empty for unused tensors.
+std::vector<Span> lives_in(const Graph& graph, const Places& order);
+// The bytes of temporaries that are in use during each statement of the order, and the most of them.
 std::vector<std::uint64_t> bytes_in_use(const Graph& graph, const Places& order);
+std::uint64_t peak_bytes(const Graph& graph, const Places& order);
 
 }  // namespace yoke::passes

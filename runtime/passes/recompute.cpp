@@ -4,7 +4,6 @@
 
 #include "compose.h"
 #include "cost.h"
-#include "order.h"
 #include "region.h"
 
 namespace yoke::passes {

@@ -128,11 +128,7 @@ void drop_scattered_rows(const Statement& statement, Numbers& loops) {
 Summaries::Summaries(const Graph& graph) : user_count(graph.program().tensors.size(), 0) {
   for (Place i = 0; i < graph.size(); ++i) {
     of.push_back(summary_of(graph.at(i)));
-    for (const std::uint32_t tensor : graph.reads(i)) {
-      ++user_count[tensor];
-    }
-    const std::uint32_t target = graph.at(i).target.tensor;
-    user_count[target] += graph.reads(i, target) ? 0U : 1U;
+    graph.for_each_use(i, [&](std::uint32_t tensor) { ++user_count[tensor]; });
   }
 }
 

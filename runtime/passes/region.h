@@ -4,11 +4,10 @@
 
 #include <array>
 
-#include "graph.h"
+#include "order.h"
 
 namespace yoke::passes {
 
-using program::kNoLoop;
 using program::Use;
 using Numbers = std::vector<std::uint32_t>;
 
@@ -88,11 +87,6 @@ class Region {
   bool names_all_loops_ = true;
 };
 
-// Statements [first, end).
-struct Span {
-  Place first = 0;
-  Place end = 0;
-};
 // The regions of consecutive statements that save the most, from the last region to the first.
 std::vector<Span> best_regions(const Graph& graph, const Summaries& summaries);
 

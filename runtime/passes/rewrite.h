@@ -18,6 +18,7 @@ using program::Affine;
 using program::Assign;
 using program::Expr;
 using program::Index;
+using program::kNoLoop;
 using program::Literal;
 using program::Loop;
 using program::Op;

@@ -7,8 +7,6 @@
 
 #include <array>
 #include <cmath>
-#include <limits>
-#include <mutex>
 
 namespace yoke::passes {
 namespace {
@@ -60,14 +58,16 @@ constexpr Rule kRules[] = {
     {"pow(x, 1)", "x", kFloats},
     {"abs(-x)", "abs(x)", kFloats | kSigned},  // unsigned: -x has another magnitude
     {"abs(abs(x))", "abs(x)", kNumbers},
-    {"max(x, lowest)", "x", kNumbers},
-    {"min(x, highest)", "x", kNumbers},
-    {"max(x, highest)", "highest", kIntegers},
-    {"min(x, lowest)", "lowest", kIntegers},
-    {"max(x, highest)", "highest", kFloats, kAtNans},
+    {"max(x, -inf)", "x", kFloats},
+    {"min(x, inf)", "x", kFloats},
+    {"max(x, inf)", "inf", kFloats, kAtNans},
+    {"max(x, 0)", "x", kUnsigned},
+    {"max(x, ~0)", "~0", kUnsigned},
+    {"min(x, 0)", "0", kUnsigned},
+    {"min(x, ~0)", "x", kUnsigned},
     {"max(x, x)", "x", kNumbers},
     {"min(x, x)", "x", kNumbers},
-    {"x & ones", "x", kIntegers},
+    {"x & ~0", "x", kIntegers},
     {"x & 0", "0", kIntegers},
     {"x & x", "x", kIntegers},
     {"x | 0", "x", kIntegers},
@@ -105,37 +105,16 @@ constexpr Rule kRules[] = {
     {"!(x < y)", "x >= y", kFloats, kAtNans, kNothing, true},
 };
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::uint32_t kFirstConstant = 3;  // c in kRuleNames
 constexpr std::uint32_t kLastConstant = 4;   // d
 
-// "lowest" and the like are read from tensors after those of kRuleNames until folded() replaces them.
-constexpr std::string_view kWords[] = {"lowest", "highest", "ones"};
-
-Expr word_value(std::size_t word, Type type) {
-  Expr value = Expr::constant(type, 0);
-  if (program::is_float(type)) {
-    value.literal.number = word == 1 ? kInfinity : -kInfinity;
-  } else if (word == 2) {
-    value.literal.integer = lowest_integer(type) < 0 ? -1 : highest_integer(type);
-  } else {
-    value.literal.integer = word == 0 ? lowest_integer(type) : highest_integer(type);
-  }
-  return value;
-}
-
-// Replaces words by their values, and evaluates constant parts.
-void fold_pattern(Expr& expr, Type type) {
-  if (expr.op == Op::kRead && expr.access.tensor >= kRuleNames.size()) {
-    expr = word_value(expr.access.tensor - kRuleNames.size(), type);
-  }
+// Evaluates constant parts.
+void fold_pattern(Expr& expr) {
   for (Expr& arg : expr.args) {
-    fold_pattern(arg, type);
+    fold_pattern(arg);
   }
-  if (!expr.args.empty()) {
-    if (std::optional<Expr> value = computed(expr)) {
-      expr = std::move(*value);
-    }
+  if (std::optional<Expr> value = computed(expr)) {
+    expr = std::move(*value);
   }
 }
 
@@ -147,9 +126,8 @@ std::string with_indices(std::string_view text) {
     while (end < text.size() && std::isalpha(static_cast<unsigned char>(text[end])) != 0) {
       ++end;
     }
-    const std::string_view word = text.substr(i, end - i);
-    result += end == i ? text.substr(i, 1) : word;
-    if (word.size() == 1 || std::find(std::begin(kWords), std::end(kWords), word) != std::end(kWords)) {
+    result += text.substr(i, std::max<std::size_t>(end - i, 1));
+    if (end - i == 1) {
       result += "[]";
     }
     i = std::max(end, i + 1);
@@ -202,12 +180,7 @@ Expr built(const Expr& pattern, const Bindings& bindings) {
   for (Expr& arg : expr.args) {
     arg = built(arg, bindings);
   }
-  if (!expr.args.empty()) {
-    if (std::optional<Expr> value = computed(expr)) {
-      return *std::move(value);
-    }
-  }
-  return expr;
+  return computed(expr).value_or(expr);
 }
 
 bool is_power_of_two(const Expr& constant) {
@@ -235,48 +208,23 @@ struct Candidate {
   Pattern pattern;
   RuleNeeds needs;
 };
-using CandidatesByOp = std::vector<std::vector<Candidate>>;
 
-// The exact rules for operands of a type, by the operation that they replace.
-const CandidatesByOp& candidates(Type type) {
-  static std::array<CandidatesByOp, 10> by_type;
-  static std::array<std::once_flag, 10> made;
-  const auto number = static_cast<std::size_t>(type);
-  CandidatesByOp& by_op = by_type[number];
-  std::call_once(made[number], [&] {
-    by_op.resize(std::size_t{1} << 8);
-    for (const Rule& rule : kRules) {
-      if (rule.differs == kNowhere && applies_to(rule, type)) {
-        Pattern pattern = pattern_of(rule, type);
-        std::vector<Candidate>& same_op = by_op[static_cast<std::size_t>(pattern.from.op)];
-        same_op.push_back({std::move(pattern), rule.needs});
+// The exact rules for all types, by the operation that they replace.
+const std::vector<Candidate>& candidates(Op op) {
+  static const auto by_op = [] {
+    std::vector<std::vector<Candidate>> result(program::kOpCount);
+    for (auto type = Type::kF64; type <= Type::kBool; type = static_cast<Type>(static_cast<int>(type) + 1)) {
+      for (const Rule& rule : kRules) {
+        if (rule.differs == kNowhere && applies_to(rule, type)) {
+          Pattern pattern = pattern_of(rule, type);
+          const auto number = static_cast<std::size_t>(pattern.from.op);
+          result[number].push_back({std::move(pattern), rule.needs});
+        }
       }
     }
-  });
-  return by_op;
-}
-
-// Whether every value of `narrow` is a value of `wide`.
-bool contains_type(Type wide, Type narrow) {
-  if (wide == narrow || narrow == Type::kBool) {
-    return true;
-  }
-  switch (wide) {
-    case Type::kF64:
-      return narrow != Type::kI64;
-    case Type::kF32:
-      return narrow == Type::kF16 || narrow == Type::kBF16 || narrow == Type::kU8;
-    case Type::kF16:
-    case Type::kBF16:
-      return narrow == Type::kU8;
-    case Type::kI64:
-      return program::is_integer(narrow);
-    case Type::kI32:
-    case Type::kU32:
-      return narrow == Type::kU8;
-    default:
-      return false;
-  }
+    return result;
+  }();
+  return by_op[static_cast<std::size_t>(op)];
 }
 
 std::optional<Expr> simplified_cast(const Expr& expr) {
@@ -288,12 +236,12 @@ std::optional<Expr> simplified_cast(const Expr& expr) {
     return std::nullopt;
   }
   const Expr& source = inner.args[0];
-  if (!contains_type(inner.type, source.type)) {
+  if (!program::holds_all(inner.type, source.type)) {
     return std::nullopt;
   }
   // A cast from integer through float to integer saturates; a direct cast would wrap around.
   const bool saturates = program::is_float(inner.type) && program::is_integer(source.type) &&
-                         program::is_integer(expr.type) && !contains_type(expr.type, source.type);
+                         program::is_integer(expr.type) && !program::holds_all(expr.type, source.type);
   return saturates ? std::nullopt : std::optional(Expr::cast(expr.type, source));
 }
 
@@ -317,15 +265,12 @@ Pattern pattern_of(const Rule& rule, Type type) {
   for (const char variable : kRuleNames) {
     text += std::string("arg ") + variable + " : " + (variable == 'p' ? "bool" : name) + "[] in\n";
   }
-  for (const std::string_view word : kWords) {
-    text.append("arg ").append(word).append(" : " + name + "[] in\n");
-  }
   text += "arg result : " + (rule.gives_bool ? "bool" : name) + "[] out\n";
   text += "result[] = " + with_indices(rule.from) + "\nresult[] = " + with_indices(rule.to) + "\n}\n";
   Program program = program::parse(text).programs[0];
   Pattern pattern{std::move(program.statements[0].value), std::move(program.statements[1].value)};
-  fold_pattern(pattern.from, type);
-  fold_pattern(pattern.to, type);
+  fold_pattern(pattern.from);
+  fold_pattern(pattern.to);
   return pattern;
 }
 
@@ -353,13 +298,11 @@ bool is_never_minus_zero(const Expr& expr) {
 }
 
 std::optional<Expr> computed(const Expr& expr) {
-  for (const Expr& arg : expr.args) {
-    if (arg.op != Op::kConst) {
-      return std::nullopt;
-    }
+  const auto is_constant = [](const Expr& arg) { return arg.op == Op::kConst; };
+  if (expr.args.empty() || !std::all_of(expr.args.begin(), expr.args.end(), is_constant)) {
+    return std::nullopt;
   }
-  Expr value = Expr::constant(expr.type, 0);
-  value.literal = program::evaluate(expr);
+  Expr value = Expr::constant(expr.type, program::evaluate(expr));
   if (program::is_float(expr.type) && std::isnan(value.literal.number)) {
     return std::nullopt;
   }
@@ -370,18 +313,10 @@ std::optional<Expr> simplified(const Expr& expr) {
   if (expr.op == Op::kCast) {
     return simplified_cast(expr);
   }
-  // The operands' type is that of the result, or of an argument, or of an argument's argument: !(x == y).
-  const Expr& inner = expr.args.empty() ? expr : expr.args[0];
-  const Type types[] = {expr.type, inner.type, inner.args.empty() ? inner.type : inner.args[0].type};
-  for (std::size_t i = 0; i < std::size(types); ++i) {
-    if (std::find(types, types + i, types[i]) != types + i) {
-      continue;
-    }
-    for (const Candidate& candidate : candidates(types[i])[static_cast<std::size_t>(expr.op)]) {
-      Bindings bindings{};
-      if (match(candidate.pattern.from, expr, bindings) && holds(candidate.needs, bindings)) {
-        return built(candidate.pattern.to, bindings);
-      }
+  for (const Candidate& candidate : candidates(expr.op)) {
+    Bindings bindings{};
+    if (match(candidate.pattern.from, expr, bindings) && holds(candidate.needs, bindings)) {
+      return built(candidate.pattern.to, bindings);
     }
   }
   return std::nullopt;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/passes/rules.h: the identities that fold_constants applies, as a table that a test walks.
+// runtime/passes/rules.h: the identities that Pass::kFold applies, as a table that a test walks.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ enum class RuleNeeds : std::uint8_t {
 
 struct Rule {
   // Expressions of the program format. x, y and z stand for any expression, p for any bool, c and d for
-  // constants; lowest, highest (for floats, the infinities) and ones are constants of the type.
+  // constants.
   const char* from;
   const char* to;
   unsigned types;

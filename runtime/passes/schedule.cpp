@@ -5,7 +5,6 @@
 #include <set>
 #include <tuple>
 
-#include "order.h"
 #include "region.h"
 
 namespace yoke::passes {
@@ -131,9 +130,7 @@ struct Score {
   std::uint64_t peak_bytes = 0;  // of temporaries in use during one statement
   std::uint64_t final_at = 0;    // the sum of the places where arguments are written last
   std::uint64_t moved = 0;       // how many statements moved
-  bool operator<(const Score& other) const {
-    return std::tie(peak_bytes, final_at, moved) < std::tie(other.peak_bytes, other.final_at, other.moved);
-  }
+  auto operator<=>(const Score&) const = default;
 };
 
 Score score_of(const Graph& graph, const Places& order) {
@@ -146,21 +143,18 @@ Score score_of(const Graph& graph, const Places& order) {
     score.moved += order[k] != k ? 1U : 0U;
   }
   score.final_at = std::accumulate(written.begin(), written.end(), std::uint64_t{0});
-  for (const std::uint64_t bytes : bytes_in_use(graph, order)) {
-    score.peak_bytes = std::max(score.peak_bytes, bytes);
-  }
+  score.peak_bytes = peak_bytes(graph, order);
   return score;
 }
 
-bool order(Graph& graph, bool gathers) {
+bool order(Graph& graph, const Summaries* summaries) {
   const std::vector<Block> blocks = blocks_of(graph);
-  const std::optional<Summaries> summaries = gathers ? std::optional<Summaries>(graph) : std::nullopt;
   Scheduler scheduler(graph, blocks);
   Places best;
   Score best_score;
   for (const Prefer prefer : kPreferences) {
     Places order = scheduler.run(prefer);
-    if (summaries) {
+    if (summaries != nullptr) {
       order = gathered(graph, *summaries, order);
     }
     const Score score = score_of(graph, order);
@@ -179,11 +173,12 @@ bool order(Graph& graph, bool gathers) {
 }  // namespace
 
 bool schedule_in(Graph& graph) {
-  return order(graph, false);
+  return order(graph, nullptr);
 }
 
 bool gather_in(Graph& graph) {
-  return order(graph, true);
+  const Summaries summaries(graph);
+  return order(graph, &summaries);
 }
 
 }  // namespace yoke::passes

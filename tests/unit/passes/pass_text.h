@@ -10,7 +10,20 @@
 
 namespace yoke::passes {
 
-using Pass = program::Program (*)(program::Program);
+using Function = program::Program (*)(program::Program);
+
+template <Pass kPass>
+program::Program only(program::Program program) {
+  return run(kPass, std::move(program));
+}
+inline constexpr Function remove_dead_statements = only<Pass::kRemoveDead>;
+inline constexpr Function fold_constants = only<Pass::kFold>;
+inline constexpr Function eliminate_common = only<Pass::kMergeEqual>;
+inline constexpr Function fuse = only<Pass::kFuse>;
+inline constexpr Function schedule = only<Pass::kSchedule>;
+inline constexpr Function recompute = only<Pass::kRecompute>;
+inline constexpr Function share = only<Pass::kShare>;
+inline constexpr Function form_regions = only<Pass::kFormRegions>;
 
 inline program::Program optimized(program::Program program) {
   return optimize(std::move(program)).program;
@@ -30,7 +43,7 @@ inline program::Program program_of(const std::string& text) {
 }
 
 // Expects that the pass changes `before` to `after`, and does not change `after`. `arguments` belong to both.
-inline void expect_turns(Pass pass, const std::string& arguments, const std::string& before,
+inline void expect_turns(Function pass, const std::string& arguments, const std::string& before,
                          const std::string& after, const std::string& symbols = "") {
   SCOPED_TRACE(before);
   const program::Program result = pass(program_of(program_text(arguments + "; " + before, symbols)));
@@ -40,7 +53,7 @@ inline void expect_turns(Pass pass, const std::string& arguments, const std::str
   EXPECT_EQ(program::print(pass(result)), expected);
 }
 
-inline void expect_keeps(Pass pass, const std::string& arguments, const std::string& body,
+inline void expect_keeps(Function pass, const std::string& arguments, const std::string& body,
                          const std::string& symbols = "") {
   expect_turns(pass, arguments, body, body, symbols);
 }

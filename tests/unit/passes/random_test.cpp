@@ -20,7 +20,7 @@ using conformance::Case;
 
 struct NamedPass {
   const char* name;
-  Pass pass;
+  Function pass;
 };
 
 class RandomPrograms : public testing::TestWithParam<NamedPass> {};

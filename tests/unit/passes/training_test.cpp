@@ -166,14 +166,14 @@ TEST(Training, GradientOfATwelveLayerTransformerIsOptimizedQuickly) {
   const Optimized after = optimize(lowered.program);
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
   std::cout << lowered.program.statements.size() << " -> " << after.program.statements.size()
-            << " statements in " << after.report.rounds << " rounds, " << after.report.visits << " visits, "
-            << after.report.recomputed << " recomputed, " << after.report.grouped << " in "
+            << " statements in " << after.report.iterations << " iterations, " << after.report.visits
+            << " visits, " << after.report.recomputed << " recomputed, " << after.report.grouped << " in "
             << after.report.regions << " regions, which save " << (after.report.saved_bytes >> 20) << " MiB, "
             << spent.count() << " s\n";
 #if defined(NDEBUG)               // not with sanitizers
   EXPECT_LT(spent.count(), 2.0);  // 0.5 s on an idle machine
 #endif
-  EXPECT_LT(after.report.rounds, 8U);
+  EXPECT_LT(after.report.iterations, 8U);
   EXPECT_EQ(program::print(optimize(after.program).program), program::print(after.program));
 }
 

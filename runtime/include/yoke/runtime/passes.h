@@ -11,31 +11,34 @@
 
 namespace yoke::passes {
 
-// Removes statements whose results are not read, and unused temporaries.
-program::Program remove_dead_statements(program::Program program);
-// Evaluates operations on constants, and applies identities that are exact for every input, NaN and
-// -0.0 included: x*1, select(true,..).
-program::Program fold_constants(program::Program program);
-// Computes equal statements over equal inputs once. Equal expressions within a statement are written alike,
-// so that the backend computes them once.
-program::Program eliminate_common(program::Program program);
-// Substitutes elementwise temporaries in their only consumer, or in several if that costs hardly more
-// than reading them. A contraction's operands never become computed values.
-program::Program fuse(program::Program program);
-// Orders statements so that temporaries need little memory and arguments become final early. An elementwise
-// statement directly follows the reduction whose result it reads, so that a backend can merge the two.
-program::Program schedule(program::Program program);
-
-// Recomputes large temporaries instead of keeping them through the peak of memory, if they can be computed
-// from tensors that are in memory anyway.
-program::Program recompute(program::Program program);
-
-// Lets an elementwise statement write its result where it reads a temporary for the last time.
-program::Program share(program::Program program);
-
-// Groups consecutive statements into regions, `@fused[n] { .. }`, that a backend can run together for each
-// iteration of the named loops, so that intermediate values stay in registers or in a cache.
-program::Program form_regions(program::Program program);
+enum class Pass : std::uint8_t {
+  // Removes statements whose results are not read, and unused temporaries.
+  kRemoveDead,
+  // Evaluates operations on constants, and applies identities that are exact for every input, NaN and -0.0
+  // included: x*1, select(true,..).
+  kFold,
+  // Computes equal statements over equal inputs once. Equal expressions within a statement are written alike,
+  // so that the backend computes them once.
+  kMergeEqual,
+  // Substitutes elementwise temporaries in their only consumer, or in several if that costs hardly more than
+  // reading them. A contraction's operands never become computed values.
+  kFuse,
+  // Orders statements so that temporaries need little memory and arguments become final early. An elementwise
+  // statement directly follows the reduction whose result it reads, so that a backend can merge the two.
+  kSchedule,
+  // The same, but also moves statements up to regions that they fit.
+  kGather,
+  // Recomputes large temporaries instead of keeping them through the peak of memory, if they can be computed
+  // from tensors that are in memory anyway.
+  kRecompute,
+  // Lets an elementwise statement write its result where it reads a temporary for the last time.
+  kShare,
+  // Groups consecutive statements into regions, `@fused[n] { .. }`, that a backend can run together for each
+  // iteration of the named loops, so that intermediate values stay in registers or in a cache.
+  kFormRegions
+};
+// Runs one pass.
+program::Program run(Pass pass, program::Program program);
 
 // What a pass did with the statement that stood at `at` in the text.
 struct Note {
@@ -45,7 +48,7 @@ struct Note {
 
 // What optimize() did. Counts do not depend on the machine.
 struct Report {
-  std::uint64_t rounds = 0;
+  std::uint64_t iterations = 0;   // of all passes
   std::uint64_t visits = 0;       // statements and expressions that a pass looked at: the work done
   std::uint64_t folded = 0;       // operations evaluated, and rules applied
   std::uint64_t merged = 0;       // statements that computed a known value
