@@ -179,8 +179,8 @@ std::vector<Tensor> map_gradients(const Node& node, const Tensor& y, const Tenso
 // zeros(dims), then out[ids[i], j] += value[i, j]; with `axis` >= 0, that axis is indexed by ids.
 Tensor scatter_node(const Tensor& ids, const Tensor& value, Dims dims, int axis);
 
-// Removes the axes for which `is_dropped(axis)` holds from
-// `arg` and its labels. Precondition: their size is 1.
+std::vector<int> labels_up_to(std::size_t count);  // 0, 1, ..., count - 1
+// Removes the axes for which `is_dropped(axis)` holds from `arg` and its labels. Precondition: their size is 1.
 template <class IsDropped>
 void drop_axes(Tensor& arg, std::vector<int>& labels, const IsDropped& is_dropped) {
   std::vector<int> kept;

@@ -36,8 +36,17 @@ void take_diagonal(Tensor& arg, std::vector<int>& labels) {
   }
 }
 
-bool contains(const std::vector<int>& labels, int label) {
-  return std::find(labels.begin(), labels.end(), label) != labels.end();
+template <class T>
+bool contains(const std::vector<T>& all, T one) {
+  return std::find(all.begin(), all.end(), one) != all.end();
+}
+
+Dims sizes_of(const std::vector<int>& labels, const Dims& extents) {
+  Dims sizes;
+  for (const int label : labels) {
+    sizes.push_back(extents[static_cast<std::size_t>(label)]);
+  }
+  return sizes;
 }
 
 // The operands of contract() that are not constant, and the product of the constant factors.
@@ -91,19 +100,12 @@ Operands split_constants(std::vector<Tensor> args, std::vector<std::vector<int>>
 // Builds the sum, with labels renumbered so that the result's axes come first.
 Tensor sum_of_products(const Operands& operands, const std::vector<int>& kept, const Dims& extents) {
   std::vector<int> order = kept;
-  Dims reduced;
   for (const auto& own : operands.labels) {
-    for (const int label : own) {
-      if (!contains(order, label)) {
-        order.push_back(label);
-        reduced.push_back(extents[static_cast<std::size_t>(label)]);
-      }
-    }
+    std::copy_if(own.begin(), own.end(), std::back_inserter(order),
+                 [&](int label) { return !contains(order, label); });
   }
-  Dims dims;
-  for (const int label : kept) {
-    dims.push_back(extents[static_cast<std::size_t>(label)]);
-  }
+  Dims dims = sizes_of(kept, extents);
+  Dims reduced = sizes_of({order.begin() + static_cast<std::ptrdiff_t>(kept.size()), order.end()}, extents);
   std::vector<std::vector<int>> renumbered = operands.labels;
   for (auto& own : renumbered) {
     for (int& label : own) {
@@ -212,13 +214,16 @@ class PairwiseOrder {
 
 }  // namespace
 
+std::vector<int> labels_up_to(std::size_t count) {
+  std::vector<int> labels(count);
+  std::iota(labels.begin(), labels.end(), 0);
+  return labels;
+}
+
 Tensor contract(std::vector<Tensor> args, std::vector<std::vector<int>> labels, const std::vector<int>& out,
                 const Dims& extents) {
   const Operands operands = split_constants(std::move(args), std::move(labels), out, extents);
-  Dims dims;
-  for (const int label : out) {
-    dims.push_back(extents[static_cast<std::size_t>(label)]);
-  }
+  Dims dims = sizes_of(out, extents);
   if (operands.args.empty()) {
     return full(operands.type, dims, operands.factor);
   }
@@ -246,8 +251,6 @@ Tensor sum_to(const Tensor& x, const Dims& dims) {
     return x;
   }
   const std::size_t extra = x.rank() - dims.size();
-  std::vector<int> labels(x.rank());
-  std::iota(labels.begin(), labels.end(), 0);
   std::vector<int> kept;
   std::vector<int> axes;  // of the result in `dims`
   for (std::size_t k = 0; k < dims.size(); ++k) {
@@ -256,7 +259,7 @@ Tensor sum_to(const Tensor& x, const Dims& dims) {
       axes.push_back(static_cast<int>(k));
     }
   }
-  return permute_node(contract({x}, {labels}, kept, x.dims()), dims, axes);
+  return permute_node(contract({x}, {labels_up_to(x.rank())}, kept, x.dims()), dims, axes);
 }
 
 Tensor reduce_node(program::Reduce reduce, Type type, const Tensor& x, const std::vector<std::size_t>& axes) {
@@ -267,7 +270,7 @@ Tensor reduce_node(program::Reduce reduce, Type type, const Tensor& x, const std
   Dims dims;
   Dims reduced;
   for (std::size_t k = 0; k < x.rank(); ++k) {
-    if (std::find(axes.begin(), axes.end(), k) != axes.end()) {
+    if (contains(axes, k)) {
       labels.push_back(next_reduced++);
       reduced.push_back(x.dims()[k]);
     } else {
@@ -287,7 +290,7 @@ Tensor keep_axes(const Tensor& reduced, const Dims& before, const std::vector<st
   Dims dims = before;
   std::vector<int> kept;
   for (std::size_t k = 0; k < before.size(); ++k) {
-    if (std::find(axes.begin(), axes.end(), k) != axes.end()) {
+    if (contains(axes, k)) {
       dims[k] = 1;
     } else {
       kept.push_back(static_cast<int>(k));
@@ -300,7 +303,7 @@ std::vector<std::size_t> normal_axes(const std::vector<int>& axes, const Tensor&
   std::vector<std::size_t> normal;
   for (const int axis : axes) {
     const std::size_t at = normal_axis(axis, x.rank(), operation, x);
-    if (std::find(normal.begin(), normal.end(), at) != normal.end()) {
+    if (contains(normal, at)) {
       fail(std::string(operation) + ": axis " + std::to_string(axis) + " of " + describe(x) +
            " is listed twice");
     }
@@ -331,18 +334,19 @@ Tensor reduced(program::Reduce reduce, const Tensor& x, const Axes& axes, bool k
          (logic ? ", but must be bool, such as the result of a comparison"
                 : ", but must be numeric; cast it first"));
   }
-  Tensor result = x;
-  if (!normal.empty()) {
-    std::vector<int> labels(x.rank());
-    std::iota(labels.begin(), labels.end(), 0);
-    std::vector<int> kept;
-    for (const int label : labels) {
-      if (std::find(normal.begin(), normal.end(), static_cast<std::size_t>(label)) == normal.end()) {
-        kept.push_back(label);
-      }
-    }
-    result = reduce == program::Reduce::kSum ? detail::contract({x}, {labels}, kept, x.dims())
-                                             : detail::reduce_node(reduce, x.type(), x, normal);
+  if (normal.empty()) {
+    return x;
+  }
+  Tensor result;
+  if (reduce == program::Reduce::kSum) {
+    const std::vector<int> labels = detail::labels_up_to(x.rank());
+    std::vector<int> kept = labels;
+    std::erase_if(kept, [&](int label) {
+      return std::binary_search(normal.begin(), normal.end(), static_cast<std::size_t>(label));
+    });
+    result = detail::contract({x}, {labels}, kept, x.dims());
+  } else {
+    result = detail::reduce_node(reduce, x.type(), x, normal);
   }
   return keep_dims ? detail::keep_axes(result, x.dims(), normal) : result;
 }

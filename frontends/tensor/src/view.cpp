@@ -107,14 +107,7 @@ std::optional<ViewIndex> substituted(const ViewIndex& inner, const std::vector<V
         term.coefficient *= by.divisor;
       }
     }
-    bool fits = add_product(result.constant, by.constant, coefficient);
-    for (const auto& term : by.terms) {
-      fits = fits && add_term(result.terms, term.axis, term.coefficient, coefficient);
-    }
-    for (const auto& term : by.symbols) {
-      fits = fits && add_term(result.symbols, term.symbol, term.coefficient, coefficient);
-    }
-    if (!fits) {
+    if (!add_scaled(result, by, coefficient)) {
       return std::nullopt;
     }
   }
@@ -195,6 +188,24 @@ bool is_identity(const Tensor& x, const Dims& dims, const std::vector<ViewIndex>
 }
 
 }  // namespace
+
+bool add_scaled(ViewIndex& sum, const ViewIndex& other, std::int64_t scale) {
+  bool fits = add_product(sum.constant, other.constant, scale);
+  for (const auto& [axis, coefficient] : other.terms) {
+    fits = fits && add_term(sum.terms, axis, coefficient, scale);
+  }
+  for (const auto& [symbol, coefficient] : other.symbols) {
+    fits = fits && add_term(sum.symbols, symbol, coefficient, scale);
+  }
+  return fits;
+}
+
+std::size_t use_count(const std::vector<ViewIndex>& indices, int axis) {
+  return static_cast<std::size_t>(std::count_if(indices.begin(), indices.end(), [&](const ViewIndex& index) {
+    return std::any_of(index.terms.begin(), index.terms.end(),
+                       [&](const auto& term) { return term.axis == axis; });
+  }));
+}
 
 std::int64_t last_value(const Symbol& symbol) {
   return symbol.low + (symbol.high - 1 - symbol.low) / symbol.step * symbol.step;

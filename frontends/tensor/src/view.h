@@ -42,6 +42,11 @@ struct ViewIndex {
   friend bool operator==(const ViewIndex&, const ViewIndex&) = default;
 };
 
+// Adds scale * other, without its divisor. Returns false on overflow; the value of `sum` is then unspecified.
+[[nodiscard]] bool add_scaled(ViewIndex& sum, const ViewIndex& other, std::int64_t scale);
+// How many of the indices have the axis.
+std::size_t use_count(const std::vector<ViewIndex>& indices, int axis);
+
 // The symbol's highest value.
 std::int64_t last_value(const Symbol& symbol);
 

@@ -38,27 +38,25 @@ class Solution {
 
   // The gradient, as a sum of terms over the free axes.
   Tensor sum_of(Tensor dy) const {
-    dy = permute_node(dy, dims_, labels_of(dy.rank()));  // appends the axes of size 1
+    dy = permute_node(dy, dims_, labels_up_to(dy.rank()));  // appends the axes of size 1
     if (conditions_.empty() && free_count() > 0) {
       if (Tensor folded = sum_of_products(*dy.node())) {
         return folded;
       }
     }
-    Tensor terms = view_node(dy, all_dims_, axes_of_view());
+    std::vector<ViewIndex> axes;
+    std::transform(axes_.begin(), axes_.end(), std::back_inserter(axes),
+                   [](const auto& axis) { return *axis; });
+    Tensor terms = view_node(dy, all_dims_, std::move(axes));
     for (const std::size_t k : conditions_) {
       const Tensor left = iota(all_dims_, static_cast<int>(k)) * indices_[k].divisor;
       terms = where(equal(left, numerator_of(indices_[k])), terms, constant(dy.type(), 0));
     }
-    return contract({terms}, {labels_of(all_dims_.size())}, labels_of(source_.size()), all_dims_);
+    return contract({terms}, {labels_up_to(all_dims_.size())}, labels_up_to(source_.size()), all_dims_);
   }
 
  private:
   std::size_t free_count() const { return all_dims_.size() - source_.size(); }
-  static std::vector<int> labels_of(std::size_t count) {
-    std::vector<int> labels(count);
-    std::iota(labels.begin(), labels.end(), 0);
-    return labels;
-  }
 
   // A source axis that no axis of the view indexes gets an axis of size 1 that does.
   void add_unit_axes() {
@@ -70,14 +68,6 @@ class Solution {
     }
   }
 
-  std::size_t use_count(int axis) const {
-    return static_cast<std::size_t>(
-        std::count_if(indices_.begin(), indices_.end(), [&](const ViewIndex& index) {
-          return std::any_of(index.terms.begin(), index.terms.end(),
-                             [&](const auto& term) { return term.axis == axis; });
-        }));
-  }
-
   // The term to solve the equation for: the longest axis that no other equation has, or an axis that it
   // equals.
   const ViewIndex::Term* pivot(const ViewIndex& index) const {
@@ -86,7 +76,7 @@ class Solution {
       const auto axis = static_cast<std::size_t>(term.axis);
       const bool is_open = !axes_[axis] && !is_free_[axis];
       const bool is_whole = std::abs(term.coefficient) == 1 && index.divisor == 1;
-      if (is_open && (use_count(term.axis) == 1 || (is_whole && index.terms.size() == 1)) &&
+      if (is_open && (use_count(indices_, term.axis) == 1 || (is_whole && index.terms.size() == 1)) &&
           (best == nullptr || dims_[axis] > dims_[static_cast<std::size_t>(best->axis)])) {
         best = &term;
       }
@@ -109,38 +99,24 @@ class Solution {
       return;
     }
     const std::int64_t sign = chosen->coefficient > 0 ? 1 : -1;
-    ViewIndex solved = ViewIndex::of_axis(k, -sign * index.constant, sign * index.divisor);
+    ViewIndex solved = ViewIndex::of_axis(k, 0, sign * index.divisor);
     solved.divisor = std::abs(chosen->coefficient);
-    for (const auto& [symbol, coefficient] : index.symbols) {
-      solved.symbols.push_back({symbol, -sign * coefficient});
-    }
+    bool fits = add_scaled(solved, {{}, index.constant, index.symbols, 1}, -sign);
     for (const auto& term : index.terms) {
-      if (&term != chosen) {
-        add(solved, term.axis, -sign * term.coefficient);
-      }
+      fits =
+          fits && (&term == chosen || add_scaled(solved, solution_of(term.axis), -sign * term.coefficient));
+    }
+    if (!fits) {
+      fail("gradients: an index of a view does not fit in 64 bits");
     }
     axes_[static_cast<std::size_t>(chosen->axis)] = std::move(solved);
   }
 
-  // Adds factor * the axis of the view, which has a solution without a divisor or is free. Until they are
-  // numbered, free axes have the numbers from source_.size().
-  void add(ViewIndex& sum, int axis, std::int64_t factor) const {
-    const auto& known = axes_[static_cast<std::size_t>(axis)];
-    const ViewIndex by = known ? *known : ViewIndex::of_axis(source_.size() + static_cast<std::size_t>(axis));
-    sum.constant += factor * by.constant;
-    for (const auto& term : by.terms) {
-      const auto same = std::find_if(sum.terms.begin(), sum.terms.end(),
-                                     [&](const auto& own) { return own.axis == term.axis; });
-      if (same != sum.terms.end()) {
-        same->coefficient += factor * term.coefficient;
-      } else {
-        sum.terms.push_back({term.axis, factor * term.coefficient});
-      }
-    }
-    std::erase_if(sum.terms, [](const auto& term) { return term.coefficient == 0; });
-    for (const auto& [symbol, coefficient] : by.symbols) {
-      sum.symbols.push_back({symbol, factor * coefficient});
-    }
+  // The axis of the view, which has a solution without a divisor or is free. Until they are numbered, free axes
+  // have the numbers from source_.size().
+  ViewIndex solution_of(int axis) const {
+    const auto at = static_cast<std::size_t>(axis);
+    return axes_[at] ? *axes_[at] : ViewIndex::of_axis(source_.size() + at);
   }
 
   void number_free_axes() {
@@ -162,31 +138,23 @@ class Solution {
     }
   }
 
-  std::vector<ViewIndex> axes_of_view() const {
-    std::vector<ViewIndex> axes;
-    for (const auto& index : axes_) {
-      axes.push_back(*index);
-    }
-    return axes;
-  }
-
   // An index of the view before the division, as an i64 tensor over the axes of the solution. The solutions
   // of its axes have no divisor, because other equations have these axes too.
   Tensor numerator_of(const ViewIndex& index) const {
-    Tensor sum = constant_integer(Type::kI64, index.constant);
+    ViewIndex total = {{}, index.constant, index.symbols, 1};
+    bool fits = true;
     for (const auto& [axis, coefficient] : index.terms) {
-      const ViewIndex& by = *axes_[static_cast<std::size_t>(axis)];
-      Tensor value = constant_integer(Type::kI64, by.constant);
-      for (const auto& term : by.terms) {
-        value = value + iota(all_dims_, term.axis) * term.coefficient;
-      }
-      for (const auto& term : by.symbols) {
-        value = value + symbol_value(term.symbol) * term.coefficient;
-      }
-      sum = sum + value * coefficient;
+      fits = fits && add_scaled(total, *axes_[static_cast<std::size_t>(axis)], coefficient);
     }
-    for (const auto& term : index.symbols) {
-      sum = sum + symbol_value(term.symbol) * term.coefficient;
+    if (!fits) {
+      fail("gradients: an index of a view does not fit in 64 bits");
+    }
+    Tensor sum = constant_integer(Type::kI64, total.constant);
+    for (const auto& [axis, coefficient] : total.terms) {
+      sum = sum + iota(all_dims_, axis) * coefficient;
+    }
+    for (const auto& [symbol, coefficient] : total.symbols) {
+      sum = sum + symbol_value(symbol) * coefficient;
     }
     return sum;
   }
@@ -229,7 +197,7 @@ class Solution {
       factors.push_back(view_node(dy.args[i], std::move(dims), std::move(indices)));
       labels.push_back(std::move(used));
     }
-    return contract(std::move(factors), std::move(labels), labels_of(source_.size()), extents);
+    return contract(std::move(factors), std::move(labels), labels_up_to(source_.size()), extents);
   }
 
   Dims source_;
@@ -245,17 +213,13 @@ class Solution {
 
 Tensor view_adjoint(const Node& view, const Tensor& dy) {
   // Sums over the axes that are repeated.
-  std::vector<int> labels(view.dims.size());
-  std::iota(labels.begin(), labels.end(), 0);
+  const std::vector<int> labels = labels_up_to(view.dims.size());
   std::vector<int> kept;
   std::vector<int> numbers(labels.size(), -1);
   Dims dims;
   for (const int axis : labels) {
     const auto at = static_cast<std::size_t>(axis);
-    if (std::any_of(view.view.begin(), view.view.end(), [&](const ViewIndex& index) {
-          return std::any_of(index.terms.begin(), index.terms.end(),
-                             [&](const auto& term) { return term.axis == axis; });
-        })) {
+    if (use_count(view.view, axis) != 0) {
       numbers[at] = static_cast<int>(kept.size());
       kept.push_back(axis);
       dims.push_back(view.dims[at]);

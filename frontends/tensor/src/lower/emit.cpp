@@ -31,9 +31,21 @@ Index index_of(Affine affine) {
 }
 
 Expr integer(std::int64_t value) {
-  Expr expr = Expr::constant(Type::kI64, 0);
-  expr.literal.integer = value;  // exact beyond 2^53, unlike Expr::constant
-  return expr;
+  return Expr::constant(Type::kI64, {0, value});
+}
+
+// For each axis, the sum of coefficient * the index of the loop.
+std::vector<Index> sums_of(const std::vector<std::vector<Refinement::Term>>& axes,
+                           const std::vector<Index>& loops) {
+  std::vector<Index> indices;
+  for (const auto& terms : axes) {
+    Affine affine;
+    for (const auto& term : terms) {
+      affine = sum_of(affine, loops[term.loop].affine, term.coefficient);
+    }
+    indices.push_back(index_of(std::move(affine)));
+  }
+  return indices;
 }
 
 // The indices, in the value's tensor, of the element that has these indices in the value.
@@ -60,13 +72,9 @@ class Writer {
     }
     const Node& node = *value.node;
     switch (node.kind) {
-      case Kind::kConstant: {
-        Expr expr = Expr::constant(node.type, node.literal.number);
-        if (!program::is_float(node.type)) {
-          expr.literal.integer = node.literal.integer;
-        }
-        return expr;
-      }
+      case Kind::kConstant:
+        return program::is_float(node.type) ? Expr::constant(node.type, node.literal.number)
+                                            : Expr::constant(node.type, node.literal);
       case Kind::kSymbol:
         return Expr::index_symbol(graph_.symbol(*node.symbol));
       case Kind::kIota:
@@ -134,7 +142,7 @@ class Writer {
       case Kind::kReshape:
         return at(value.args[0], reshaped(value, indices), outside);
       default:
-        return at(value.args[0], gathered(value, indices), program::Literal{});
+        return at(value.args[0], indexed_by(value.args[1], node.axis, indices), program::Literal{});
     }
   }
 
@@ -172,48 +180,37 @@ class Writer {
     return source;
   }
 
-  std::vector<Index> gathered(const Value& value, const std::vector<Index>& indices) const {
-    const auto ids_rank = static_cast<std::ptrdiff_t>(graph_.values[value.args[1]].dims().size());
-    Index element_index = element(value.args[1], {indices.begin(), indices.begin() + ids_rank});
-    if (value.node->axis < 0) {
-      std::vector<Index> source = {std::move(element_index)};
-      source.insert(source.end(), indices.begin() + ids_rank, indices.end());
-      return source;
-    }
-    std::vector<Index> source = indices;
-    source[static_cast<std::size_t>(value.node->axis)] = std::move(element_index);
-    return source;
-  }
-
   std::vector<Index> reshaped(const Value& value, const std::vector<Index>& indices) const {
     const Refinement refinement = *refine(graph_.values[value.args[0]].dims(), value.dims());
-    std::vector<std::size_t> axis_of(refinement.loops.size());
+    std::vector<Index> loops(refinement.loops.size());
     for (std::size_t axis = 0; axis < refinement.result.size(); ++axis) {
       for (const auto& term : refinement.result[axis]) {
-        axis_of[term.loop] = axis;
+        loops[term.loop] = indices[axis];
       }
     }
-    std::vector<Index> source;
-    for (const auto& terms : refinement.source) {
-      Affine affine;
-      for (const auto& term : terms) {
-        affine = sum_of(affine, indices[axis_of[term.loop]].affine, term.coefficient);
-      }
-      source.push_back(index_of(std::move(affine)));
-    }
-    return source;
+    return sums_of(refinement.source, loops);
   }
 
  public:
-  // An index that is an element of the integer tensor `ids`.
-  Index element(Id ids, const std::vector<Index>& indices) const {
-    Expr read = at(ids, indices);  // plan() ensures that this is a plain read
-    Index index;
-    index.element_of = read.access.tensor;
+  // The indices with those of the integer tensor `ids`, which come first, replaced by its element; or, if `axis`
+  // is not negative, with only that index replaced.
+  std::vector<Index> indexed_by(Id ids, int axis, const std::vector<Index>& indices) const {
+    const auto rank = static_cast<std::ptrdiff_t>(graph_.values[ids].dims().size());
+    Expr read =
+        at(ids, {indices.begin(), indices.begin() + rank});  // plan() ensures that this is a plain read
+    Index element;
+    element.element_of = read.access.tensor;
     for (Index& own : read.access.indices) {
-      index.element_indices.push_back(std::move(own.affine));
+      element.element_indices.push_back(std::move(own.affine));
     }
-    return index;
+    std::vector<Index> result = indices;
+    if (axis >= 0) {
+      result[static_cast<std::size_t>(axis)] = std::move(element);
+    } else {
+      result.erase(result.begin(), result.begin() + rank);
+      result.insert(result.begin(), std::move(element));
+    }
+    return result;
   }
 
  private:
@@ -303,17 +300,7 @@ std::vector<Statement> scattering(const Graph& graph, Id id, const Writer& write
   zero.target.indices = in_tensor(graph, value, std::move(zero.target.indices));
   Statement add;
   const std::vector<Index> indices = loops_over(graph.values[value.args[1]].dims(), add);
-  const auto ids_rank = static_cast<std::ptrdiff_t>(graph.values[value.args[0]].dims().size());
-  Index element = writer.element(value.args[0], {indices.begin(), indices.begin() + ids_rank});
-  std::vector<Index> target;
-  if (value.node->axis < 0) {
-    target.push_back(std::move(element));
-    target.insert(target.end(), indices.begin() + ids_rank, indices.end());
-  } else {
-    target = indices;
-    target[static_cast<std::size_t>(value.node->axis)] = std::move(element);
-  }
-  add.target = target_of(graph, id, std::move(target));
+  add.target = target_of(graph, id, writer.indexed_by(value.args[0], value.node->axis, indices));
   add.assign = program::Assign::kAdd;
   add.value = writer.at(value.args[1], indices);
   return {std::move(zero), std::move(add)};
@@ -324,19 +311,8 @@ Statement joining(const Graph& graph, Id id, const Writer& writer) {
   const Refinement refinement = *refine(graph.values[value.args[0]].dims(), value.dims());
   Statement statement;
   const std::vector<Index> loops = loops_over(refinement.loops, statement);
-  const auto indices_of = [&](const std::vector<std::vector<Refinement::Term>>& axes) {
-    std::vector<Index> indices;
-    for (const auto& terms : axes) {
-      Affine affine;
-      for (const auto& term : terms) {
-        affine = sum_of(affine, loops[term.loop].affine, term.coefficient);
-      }
-      indices.push_back(index_of(std::move(affine)));
-    }
-    return indices;
-  };
-  statement.target = target_of(graph, id, indices_of(refinement.result));
-  statement.value = writer.at(value.args[0], indices_of(refinement.source));
+  statement.target = target_of(graph, id, sums_of(refinement.result, loops));
+  statement.value = writer.at(value.args[0], sums_of(refinement.source, loops));
   return statement;
 }
 

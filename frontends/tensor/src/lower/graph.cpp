@@ -11,6 +11,18 @@ namespace {
 
 constexpr std::int64_t kFirstDraw = std::int64_t{1} << 32U;
 
+template <class Visit>
+void for_each_symbol(const Node& node, const Visit& visit) {
+  if (node.symbol) {
+    visit(*node.symbol);
+  }
+  for (const ViewIndex& index : node.view) {
+    for (const auto& term : index.symbols) {
+      visit(term.symbol);
+    }
+  }
+}
+
 [[noreturn]] void fail_outside_of_body() {
   fail(
       "lower: an argument of a scan's body is used outside the body, but exists only there; "
@@ -30,14 +42,7 @@ Graph::Graph(std::span<const Tensor> roots) {
   add_loops(nodes);
   refuse_escaped(roots, nodes);
   for (const Node* node : nodes) {
-    if (node->symbol) {
-      add_symbol(*node->symbol, false);
-    }
-    for (const ViewIndex& index : node->view) {
-      for (const auto& term : index.symbols) {
-        add_symbol(term.symbol, false);
-      }
-    }
+    for_each_symbol(*node, [&](const Symbol& symbol) { add_symbol(symbol, false); });
     if (node->kind == Kind::kRandom) {
       add_symbol(seed_symbol(), true);
       if (node->key.every_step) {
@@ -99,24 +104,16 @@ std::int32_t Graph::loop_of(const Value& value) const {
     }
     loop = std::max(loop, other);
   };
-  const auto join_variable = [&](const Symbol& symbol) {
-    const auto found = variables_.find(symbol.name);
-    join(found == variables_.end() ? -1 : found->second);
-  };
   if (node.kind == Kind::kCarry) {
     if (!variables_.contains(node.loop->variable.name)) {
       fail_outside_of_body();
     }
-    join_variable(node.loop->variable);
+    join(variables_.at(node.loop->variable.name));
   }
-  if (node.symbol) {
-    join_variable(*node.symbol);
-  }
-  for (const ViewIndex& index : node.view) {
-    for (const auto& term : index.symbols) {
-      join_variable(term.symbol);
-    }
-  }
+  for_each_symbol(node, [&](const Symbol& symbol) {
+    const auto found = variables_.find(symbol.name);
+    join(found == variables_.end() ? -1 : found->second);
+  });
   for (const Id arg : value.args) {
     join(values[arg].loop);
   }

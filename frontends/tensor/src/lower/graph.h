@@ -106,9 +106,7 @@ struct Slot {
   Tensor leaf;
 };
 
-// These give unique names to slots, to the variables of repeat blocks, and to loops. Call them in this order.
-void name_slots(std::vector<Slot>& slots, const std::vector<program::Symbol>& symbols);
-void name_variables(std::vector<program::Symbol>& symbols, const std::vector<Slot>& slots);
-void name_loops(program::Program& program);
+// Gives unique names to slots, to the variables of repeat blocks, and to loops.
+void choose_names(std::vector<Slot>& slots, program::Program& program);
 
 }  // namespace yoke::detail::lowering

@@ -93,15 +93,13 @@ class Assembly {
     lowered.program.symbols = graph_.symbols;
     lowered.program.statements = std::move(statements_);
     lowered.program.hints = std::move(hints_);
-    name_slots(slots_, graph_.symbols);
-    name_variables(lowered.program.symbols, slots_);
+    choose_names(slots_, lowered.program);
     for (const Slot& slot : slots_) {
       lowered.program.tensors.push_back({slot.name, slot.type, slot.dims, slot.role, {}});
       if (slot.role != Role::kTemp) {
         lowered.arguments.push_back({slot.name, slot.role, kind_of(slot), slot.leaf});
       }
     }
-    name_loops(lowered.program);
     return lowered;
   }
 

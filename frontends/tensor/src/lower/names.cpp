@@ -30,25 +30,48 @@ std::string program_identifier(const std::string& name) {
 namespace detail::lowering {
 namespace {
 
-std::string unique_name(const std::string& base, std::set<std::string>& taken) {
-  std::string name = base;
-  for (int number = 2; !taken.insert(name).second; ++number) {
-    name = base + "_" + std::to_string(number);
+class Names {
+ public:
+  explicit Names(const std::vector<program::Symbol>& symbols) {
+    for (const program::Symbol& symbol : symbols) {
+      taken_.insert(symbol.name);
+    }
   }
-  return name;
-}
+
+  std::string unique(const std::string& base) {
+    std::string name = base;
+    for (int number = 2; !taken_.insert(name).second; ++number) {
+      name = base + "_" + std::to_string(number);
+    }
+    return name;
+  }
+
+  // The name of a statement's loop with this number.
+  const std::string& loop(std::size_t number) {
+    constexpr std::array kLetters = {"i", "j", "k", "l", "m", "n", "p", "q", "r", "s", "u", "v"};
+    for (; loops_.size() <= number; ++next_) {
+      std::string name = next_ < kLetters.size() ? kLetters[next_] : "i" + std::to_string(next_);
+      if (taken_.insert(name).second) {
+        loops_.push_back(std::move(name));
+      }
+    }
+    return loops_[number];
+  }
+
+ private:
+  std::set<std::string> taken_;
+  std::vector<std::string> loops_;
+  std::size_t next_ = 0;  // the number of the next letter to try
+};
 
 }  // namespace
 
-void name_slots(std::vector<Slot>& slots, const std::vector<program::Symbol>& symbols) {
-  std::set<std::string> taken;
-  for (const program::Symbol& symbol : symbols) {
-    taken.insert(symbol.name);
-  }
+void choose_names(std::vector<Slot>& slots, program::Program& program) {
+  Names names(program.symbols);
   const auto name_group = [&](program::Role role, bool leaves) {
     for (Slot& slot : slots) {
-      if ((slot.role == role) && static_cast<bool>(slot.leaf) == leaves) {
-        slot.name = unique_name(program_identifier(slot.name), taken);
+      if (slot.role == role && static_cast<bool>(slot.leaf) == leaves) {
+        slot.name = names.unique(program_identifier(slot.name));
       }
     }
   };
@@ -58,47 +81,16 @@ void name_slots(std::vector<Slot>& slots, const std::vector<program::Symbol>& sy
   int number = 0;
   for (Slot& slot : slots) {
     if (slot.role == program::Role::kTemp) {
-      slot.name = unique_name(
-          slot.name.empty() ? "t" + std::to_string(++number) : program_identifier(slot.name), taken);
+      const bool has_name = !slot.name.empty();
+      slot.name = names.unique(has_name ? program_identifier(slot.name) : "t" + std::to_string(++number));
     }
   }
-}
-
-void name_variables(std::vector<program::Symbol>& symbols, const std::vector<Slot>& slots) {
-  std::set<std::string> taken;
-  for (const program::Symbol& symbol : symbols) {
-    taken.insert(symbol.name);
+  for (program::Symbol& symbol : program.symbols) {
+    symbol.name = symbol.is_variable ? names.unique("t") : symbol.name;
   }
-  for (const Slot& slot : slots) {
-    taken.insert(slot.name);
-  }
-  for (program::Symbol& symbol : symbols) {
-    symbol.name = symbol.is_variable ? unique_name("t", taken) : symbol.name;
-  }
-}
-
-void name_loops(program::Program& program) {
-  constexpr std::array kLetters = {"i", "j", "k", "l", "m", "n", "p", "q", "r", "s", "u", "v"};
-  std::set<std::string> taken;
-  for (const program::Tensor& tensor : program.tensors) {
-    taken.insert(tensor.name);
-  }
-  for (const program::Symbol& symbol : program.symbols) {
-    taken.insert(symbol.name);
-  }
-  std::vector<std::string> names;
-  const auto name = [&](std::size_t loop) {
-    for (std::size_t next = 0; names.size() <= loop; ++next) {
-      std::string candidate = next < kLetters.size() ? kLetters[next] : "i" + std::to_string(next);
-      if (taken.insert(candidate).second) {
-        names.push_back(std::move(candidate));
-      }
-    }
-    return names[loop];
-  };
   for (program::Statement& statement : program.statements) {
     for (std::size_t loop = 0; loop < statement.loops.size(); ++loop) {
-      statement.loops[loop].name = name(loop);
+      statement.loops[loop].name = names.loop(loop);
     }
   }
 }
