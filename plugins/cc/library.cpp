@@ -14,6 +14,8 @@ namespace {
 
 // Threads share a product only if it has at least this many multiplications.
 constexpr std::int64_t kParallelProduct = 1 << 18;
+// An axis of this length per thread is long enough to be divided even if another is longer, or into whole vectors.
+constexpr std::int64_t kLongAxis = 64;
 // Channels that oneDNN computes together.
 constexpr std::int64_t kChannelBlock = 16;
 
@@ -78,22 +80,29 @@ bool add_copies(const LibraryOptions& options, std::int64_t batch, std::vector<L
 
 }  // namespace
 
-std::vector<LibraryPart> divide(const LibraryOptions& options, Contraction c, bool with_bias,
-                                std::string& why_not) {
-  Axis* longest = c.m.empty() ? &c.n.front() : &c.m.front();
+Axis& divided_axis(Contraction& c, std::int64_t threads) {
+  const bool transposes_a = c.k.back().a != 1 && c.k.back().b != 1;
+  Axis* longest = nullptr;
   for (std::vector<Axis>* axes : {&c.batch, &c.m, &c.n}) {
+    if (axes == &c.n && transposes_a && extent_of(c.m) >= kLongAxis * threads) {
+      continue;
+    }
     for (Axis& axis : *axes) {
-      longest = axis.extent > longest->extent ? &axis : longest;
+      longest = longest == nullptr || axis.extent > longest->extent ? &axis : longest;
     }
   }
+  return *longest;
+}
+
+std::vector<LibraryPart> divide(const LibraryOptions& options, Contraction c, bool with_bias,
+                                std::string& why_not) {
   const auto threads = c.multiplications() >= kParallelProduct ? std::int64_t{options.threads} : 1;
-  const bool is_along_n = !c.n.empty() && longest >= &c.n.front() && longest <= &c.n.back();
-  // Parts consist of whole vectors if there are enough of them.
-  const std::int64_t unit = is_along_n && longest->extent >= 64 * threads ? 64 : 1;
-  const std::int64_t t = longest->t * byte_size(c.t);
-  const LibraryPart step{nullptr, longest->a * byte_size(c.a), longest->b * byte_size(c.b),
-                         is_along_n ? t : 0, t};
-  return parts_of(longest->extent, unit, threads, step,
+  Axis& axis = divided_axis(c, threads);
+  const bool is_along_n = axis.a == 0;
+  const std::int64_t unit = is_along_n && axis.extent >= kLongAxis * threads ? kLongAxis : 1;
+  const std::int64_t t = axis.t * byte_size(c.t);
+  const LibraryPart step{nullptr, axis.a * byte_size(c.a), axis.b * byte_size(c.b), is_along_n ? t : 0, t};
+  return parts_of(axis.extent, unit, threads, step,
                   [&] { return dnnl_matmul(options.engine, c, with_bias, options.plan_only, why_not); });
 }
 

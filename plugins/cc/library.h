@@ -33,8 +33,12 @@ struct LibraryOptions {
   bool plan_only = false;  // as in dnnl_matmul()
 };
 
-// These return no parts and set `why_not` if oneDNN does not support the statement. A product is divided
-// along its longest axis that is not summed, a convolution along its batch, groups or channels.
+// The axis along which a product is divided: its longest that is not summed, but if oneDNN has to transpose only
+// `a`, rows of the target, because each part along n would transpose the whole of `a` again.
+Axis& divided_axis(Contraction& product, std::int64_t threads);
+
+// These return no parts and set `why_not` if oneDNN does not support the statement. A convolution is
+// divided along its batch, groups or channels.
 std::vector<LibraryPart> divide(const LibraryOptions& options, Contraction product, bool with_bias,
                                 std::string& why_not);
 std::vector<LibraryPart> divide(const LibraryOptions& options, Convolution convolution, std::string& why_not);

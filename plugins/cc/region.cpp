@@ -14,6 +14,7 @@
 
 #include "contraction.h"
 #include "convolution.h"
+#include "library.h"
 #include "region_tile.h"
 #include "tile/kernel.h"
 
@@ -27,9 +28,10 @@ using program::Statement;
 
 namespace {
 
-// With fewer rows, packing the other operand of a product again for every tile costs more than the cache
-// saves.
-constexpr std::int64_t kProductRows = 64;
+// An operand of a product that is packed again for every tile costs little if a tile touches this many times its
+// bytes, and not too much if the product has this many rows, and a quarter of the summed extent.
+constexpr std::int64_t kBytesPerPacked = 8;
+constexpr std::int64_t kRowsPerPacked = 64;
 
 // How the loops of a region are cut: a tile has one value of each loop before `loop`, and `chunk` values of
 // `loop`.
@@ -48,6 +50,11 @@ struct Touched {
   std::int64_t at_most(std::int64_t count) const {
     return static_cast<std::int64_t>(std::min(static_cast<std::uint64_t>(count), all));
   }
+};
+
+struct Packing {
+  std::int64_t bytes = 0;
+  std::int64_t least = 1;  // values of the cut loop in a tile
 };
 
 class Cutter {
@@ -95,7 +102,8 @@ class Cutter {
   // These choose the tiles.
   std::vector<Touched> touched(std::size_t loop) const;
   std::int64_t iterations() const;
-  std::int64_t fewest(std::size_t loop) const;
+  std::optional<Packing> packing(std::size_t loop) const;
+  bool is_divided_along(std::size_t loop, int threads) const;
   bool fit_parts(std::int64_t& chunk) const;
   std::optional<Cut> choose(const RegionOptions& options) const;
 
@@ -161,34 +169,63 @@ std::int64_t Cutter::iterations() const {
   return most;
 }
 
-// The fewest values of the loop that a tile may have: if an operand of a product does not depend on the loop,
-// it is packed again for every tile, so each tile needs enough rows. Convolutions are not divided.
-std::int64_t Cutter::fewest(std::size_t loop) const {
-  std::int64_t fewest = 1;
+// What products pack again for every tile: operands that do not depend on the loop. Returns nothing if the loop
+// must not be cut: a convolution, or a product that would have a vector as an operand.
+std::optional<Packing> Cutter::packing(std::size_t loop) const {
+  Packing packing;
   for (const Statement& statement : statements()) {
     std::string why_not;
     if (recognize_convolution(program_, statement, why_not)) {
-      return std::numeric_limits<std::int64_t>::max();
+      return std::nullopt;
     }
     const auto product = recognize(program_, statement, why_not);
     if (!product || product->multiplications() < kSmallProduct || product->m.empty() || product->n.empty()) {
       continue;
     }
     for (const Operand* packed : {&product->a, &product->b}) {
-      std::int64_t rows = 1;
+      auto bytes = static_cast<std::int64_t>(byte_size(packed->type));
+      std::int64_t rows = 1;  // of the other operand, for each value of the loop
       bool is_packed_again = true;
+      bool has_rows = false;
       for (std::uint32_t i = 0; i < statement.loops.size(); ++i) {
-        if (statement.reduces(i) || packed->form.loops[i] != 0) {
-          is_packed_again = is_packed_again && place_of(statement, i) != loop;
-        } else {
+        if (packed->form.loops[i] == 0) {
           rows *= extent_in({loop, 1}, statement, i);
+          has_rows = has_rows || place_of(statement, i) >= loop;
+        } else {
+          bytes *= extent_in({loop, 1}, statement, i);
+          is_packed_again = is_packed_again && place_of(statement, i) != loop;
         }
       }
-      const std::int64_t needed = std::max(kProductRows, extent_of(product->k) / 4);
-      fewest = is_packed_again ? std::max(fewest, (needed + rows - 1) / rows) : fewest;
+      if (!has_rows) {
+        return std::nullopt;
+      }
+      if (is_packed_again) {
+        packing.bytes += bytes;
+        const std::int64_t needed = std::max(kRowsPerPacked, extent_of(product->k) / 4);
+        packing.least = std::max(packing.least, (needed + rows - 1) / rows);
+      }
     }
   }
-  return fewest;
+  return packing;
+}
+
+// Whether threads divide the products of the region along this loop, also without a region.
+bool Cutter::is_divided_along(std::size_t loop, int threads) const {
+  return std::all_of(statements().begin(), statements().end(), [&](const Statement& statement) {
+    std::string why_not;
+    auto product = recognize(program_, statement, why_not);
+    if (!product) {
+      return true;
+    }
+    const Axis& axis = divided_axis(*product, threads);
+    for (std::uint32_t i = 0; i < statement.loops.size(); ++i) {
+      if (place_of(statement, i) == loop) {
+        return (axis.a != 0) == (product->a.form.loops[i] != 0) &&
+               (axis.b != 0) == (product->b.form.loops[i] != 0);
+      }
+    }
+    return false;
+  });
 }
 
 // Makes the chunk smaller until each part of a sum of rows consists of whole tiles. Returns false if the
@@ -209,7 +246,11 @@ std::optional<Cut> Cutter::choose(const RegionOptions& options) const {
   for (std::size_t loop = 0; loop < extents_.size(); outer *= extents_[loop++]) {
     const std::int64_t extent = extents_[loop];
     const std::vector<Touched> bytes = touched(loop);
-    if (loop + 1 < extents_.size() && bytes_of(bytes, 1) > options.tile_bytes) {
+    const std::optional<Packing> packing = this->packing(loop);
+    if (!packing) {
+      return std::nullopt;
+    }
+    if (loop + 1 < extents_.size() && bytes_of(bytes, 1) > options.tile_bytes && packing->bytes == 0) {
       continue;
     }
     std::int64_t low = 1;  // the largest chunk known to fit, or 1
@@ -217,22 +258,30 @@ std::optional<Cut> Cutter::choose(const RegionOptions& options) const {
       const std::int64_t middle = low + (high - low) / 2;
       (bytes_of(bytes, middle) <= options.tile_bytes ? low : high) = middle;
     }
-    const std::int64_t least = fewest(loop);
-    if (least > extent) {
-      return std::nullopt;
-    }
     const bool is_parallel = options.threads > 1 && iterations() >= kParallelElements;
     const std::int64_t pieces = is_parallel ? (options.threads + outer - 1) / outer : 1;
-    std::int64_t chunk = std::max(std::min(low, (extent + pieces - 1) / pieces), least);
-    for (std::int64_t divisor = chunk; divisor > chunk / 2 && divisor >= least; --divisor) {
+    const std::int64_t share = (extent + pieces - 1) / pieces;
+    std::int64_t chunk = std::min(low, share);
+    std::int64_t least = 1;
+    if (packing->bytes * kBytesPerPacked > bytes_of(bytes, chunk)) {
+      if (is_parallel && outer == 1 && is_divided_along(loop, options.threads)) {
+        chunk = share;  // packs nothing again
+      } else {
+        least = packing->least;
+        chunk = std::max(chunk, least);
+        if (chunk > extent || (chunk > low && chunk > 1 && bytes_of(bytes, chunk) > 2 * options.tile_bytes)) {
+          return std::nullopt;
+        }
+      }
+    }
+    for (std::int64_t divisor = chunk; divisor > chunk / 2 && divisor >= least && chunk < share; --divisor) {
       if (extent % divisor == 0) {
         chunk = divisor;
         break;
       }
     }
     const std::int64_t tiles = outer * ((extent + chunk - 1) / chunk);
-    const bool is_too_large = chunk > low && chunk > 1 && bytes_of(bytes, chunk) > 2 * options.tile_bytes;
-    if (tiles < 2 || is_too_large || (is_parallel && tiles < options.threads) || !fit_parts(chunk)) {
+    if (tiles < 2 || (is_parallel && tiles < options.threads) || !fit_parts(chunk)) {
       return std::nullopt;
     }
     return Cut{loop, chunk};

@@ -22,27 +22,32 @@ bool has_no_loop(const Index& index) {
                                           [](const Affine::Term& term) { return term.is_symbol; });
 }
 
+// Whether the index is this loop, perhaps after a number and symbols, which move all rows alike.
+bool is_row_of(std::uint32_t loop, Index index) {
+  index.affine.constant = 0;
+  std::erase_if(index.affine.terms, [](const Affine::Term& term) { return term.is_symbol; });
+  return !index.element_of && index.divisor == 1 && index.affine.single_loop() == loop;
+}
+
 // Keeps only the rows of a product: the leading loops of the target that index the same operand by
 // themselves, without the last dimension of the target. A backend computes a range of rows with one library
 // call.
 void keep_rows(const Statement& statement, Summary& summary) {
   std::uint32_t rows = 0;
-  for (const Use& operand : summary.uses) {
-    if (&operand == &summary.uses[0]) {
-      continue;
-    }
+  program::visit_target_and_reads(statement.value, [&](const Access& operand) {
     std::uint32_t count = 0;
     const Numbers& target = summary.uses[0].loops;
     const auto is_row = [&](std::uint32_t dim) {
       return target[dim] == kNoLoop
                  ? has_no_loop(statement.target.indices[dim])
-                 : std::count(operand.loops.begin(), operand.loops.end(), target[dim]) == 1;
+                 : std::count_if(operand.indices.begin(), operand.indices.end(),
+                                 [&](const Index& index) { return is_row_of(target[dim], index); }) == 1;
     };
     while (count + 1 < target.size() && is_row(count)) {
       ++count;
     }
     rows = std::max(rows, count);
-  }
+  });
   for (std::uint32_t loop = 0; loop < statement.loops.size(); ++loop) {
     if (summary.dims[loop] != kNoLoop && summary.dims[loop] >= rows) {
       summary.dims[loop] = kNoLoop;

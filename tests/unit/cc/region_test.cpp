@@ -216,18 +216,27 @@ TEST(RegionTest, ProductWithBiasAndReluRunsInTiles) {
   EXPECT_LT(compiled->workspace_byte_count, 2000U * 48 * 4);
 }
 
-TEST(RegionTest, LargeWeightsAreNotPackedAgainForEveryTile) {
-  const std::string text = text_of(R"(
-  arg x : f32[400, 784] in
-  arg w : f32[500, 784] in
-  arg y : f32[400, 500] out
-  temp z : f32[400, 500]
+std::string linear_layer(int rows) {
+  const std::string n = std::to_string(rows);
+  return text_of("\n  arg x : f32[" + n + ", 784] in\n  arg w : f32[500, 784] in\n  arg y : f32[" + n +
+                 ", 500] out\n  temp z : f32[" + n + R"(, 500]
   @fused[n, o] {
     z[n, o] = sum[i] x[n, i] * w[o, i]
     y[n, o] = max(z[n, o], 0)
   }
 )");
-  EXPECT_FALSE(has_note(*compile(read(text)), "tile by tile"));
+}
+
+TEST(RegionTest, LargeWeightsArePackedOncePerThread) {
+  EXPECT_FALSE(has_note(*compile(read(linear_layer(600)), 1), "tile by tile"));
+  EXPECT_TRUE(has_note(*compile(read(linear_layer(600)), 3), "tile by tile in a region of 3 tiles"));
+  for (const int threads : {2, 3}) {
+    expect_same_bits(case_of(linear_layer(500)), {}, CompileOptions{}.tile_bytes, threads);
+  }
+}
+
+TEST(RegionTest, FewRowsAreNotDividedIfTheProductHasMoreColumns) {
+  EXPECT_FALSE(has_note(*compile(read(linear_layer(200)), 2), "tile by tile"));
 }
 
 TEST(RegionTest, AttentionScoresRunHeadByHead) {
