@@ -40,6 +40,15 @@ TEST(Regions, ProductStartsARegionWithItsEpilogue) {
       "y[n, m] = max(y[n, m] + b[m], 0); }");
 }
 
+TEST(Regions, RowsOfAProductMayStartAtASymbolOrANumber) {
+  const std::string arguments =
+      "arg x : f32[20, 8] in; arg w : f32[8, 5] in; arg y : f32[4, 5] out; temp z : f32[4, 5]";
+  const std::string product = "z[n, m] = sum[k] x[row + n + 2, k] * w[k, m]; ";
+  expect_turns(form_regions, arguments, product + "y[n, m] = max(z[n, m], 0)",
+               "@fused[n] {" + product + "y[n, m] = max(z[n, m], 0); }", "symbol row in 0..16 step 4");
+  expect_keeps(form_regions, arguments, "z[n, m] = sum[k] x[2 * n, k] * w[k, m]; y[n, m] = max(z[n, m], 0)");
+}
+
 TEST(Regions, ProductWhoseResultIsNotUsedNextStaysAlone) {
   expect_keeps(form_regions, std::string(kLayer) + "; arg m : f32[4] out",
                "y[n, m2] = sum[k] x[n, k] * w[k, m2]; m[n] = max[k] x[n, k]");
