@@ -8,15 +8,15 @@
 namespace yoke::testing {
 namespace {
 
-class Steps : public ::testing::TestWithParam<std::tuple<MergeStrategy, MergeUse>> {};
+class Steps : public ::testing::TestWithParam<std::tuple<std::int64_t, MergeStrategy, MergeUse>> {};
 
 TEST_P(Steps, AllocateNothingAndCompileNothing) {
   if (std::string(backend_name()) != "cc") {
     GTEST_SKIP() << "only cc runs without allocation; the reference executor allocates";
   }
-  DataParallelOptions options = options_for(3, 0.05F);
-  options.merge = std::get<0>(GetParam());
-  options.merge_use = std::get<1>(GetParam());
+  DataParallelOptions options = options_for(std::get<0>(GetParam()), 0.05F);
+  options.merge = std::get<1>(GetParam());
+  options.merge_use = std::get<2>(GetParam());
   options.batch_size = 12;
   options.optimizer = {0.9, 1e-4, false};
   const auto model = nn::sequential(nn::linear(64), nn::relu(), nn::dropout(0.1), nn::linear(10));
@@ -46,7 +46,8 @@ TEST_P(Steps, AllocateNothingAndCompileNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Strategies, Steps,
-                         ::testing::Combine(::testing::Values(MergeStrategy::kOwner, MergeStrategy::kTree,
+                         ::testing::Combine(::testing::Values(1, 3),
+                                            ::testing::Values(MergeStrategy::kOwner, MergeStrategy::kTree,
                                                               MergeStrategy::kDirect),
                                             ::testing::Values(MergeUse::kCopy, MergeUse::kStreaming)));
 

@@ -7,6 +7,7 @@
 
 #include "../../support/rounds.h"
 #include "common.h"
+#include "error_of.h"
 
 namespace yoke::testing {
 namespace {
@@ -120,13 +121,38 @@ TEST(OwnerAndDirect, GiveEqualBits) {
 
 TEST(PartsOfAStep, GiveTheSameBitsAsStep) {
   for (const auto strategy : {MergeStrategy::kOwner, MergeStrategy::kTree, MergeStrategy::kDirect}) {
-    Setting setting;
-    setting.shards = 3;
-    setting.merge = strategy;
-    const Outcome whole = run(setting);
-    setting.calls_parts = true;
-    EXPECT_EQ(run(setting).values, whole.values) << merge_strategy_name(strategy);
+    for (const std::int64_t shards : {1, 3}) {
+      Setting setting;
+      setting.shards = shards;
+      setting.merge = strategy;
+      const Outcome whole = run(setting);
+      setting.calls_parts = true;
+      const Outcome parts = run(setting);
+      EXPECT_EQ(parts.values, whole.values) << merge_strategy_name(strategy) << ", " << shards << " shards";
+      EXPECT_EQ(parts.losses, whole.losses) << merge_strategy_name(strategy) << ", " << shards << " shards";
+    }
   }
+}
+
+TEST(PartsOfAStep, OfASingleShardAreCompiledAtTheFirstCall) {
+  DataParallelOptions options = options_for(1, 0.1F);
+  const auto model = nn::linear(2);
+  data_parallel(
+      options, tensor(some_numbers(12, 1), {4, 3}), tensor(some_numbers(8, 2), {4, 2}),
+      [&](const Tensor& x, const Tensor& y) { return mean((model(x) - y) * (model(x) - y)); },
+      [&](Trainer& trainer) {
+        const std::string gradient = "gradient/" + trainer.owner_params()[0].name();
+        trainer.step();
+        EXPECT_ERROR(ErrorCode::kNotFound, trainer.read_values(gradient));
+        const std::uint64_t compiled = compile_count(*options.runtime);
+        trainer.launch_gradients();
+        EXPECT_GT(compile_count(*options.runtime), compiled);
+        EXPECT_EQ(trainer.read_values(gradient).size(), 6U);
+        const std::vector<float> before = trainer.read_values(trainer.owner_params()[0].name());
+        trainer.update();
+        EXPECT_NE(trainer.read_values(trainer.owner_params()[0].name()), before);
+        EXPECT_EQ(trainer.shard_list()[0].rows, 4);
+      });
 }
 
 TEST(Training, GivesTheSameBitsWithRandomDelays) {
