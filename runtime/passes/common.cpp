@@ -52,7 +52,7 @@ class Commoner {
 
  private:
   // First elements of keys, beyond those of operations.
-  enum : std::uint64_t { kInitial = 1000, kChanged, kStatement };
+  enum : std::uint64_t { kInitial = 1000, kChanged, kEntered, kStatement };
 
   std::uint64_t number_of(const Key& key) { return numbers_.try_emplace(key, numbers_.size()).first->second; }
 
@@ -115,12 +115,24 @@ class Commoner {
     return number;
   }
 
+  // At the start of a round, what the block writes may be from the round before. Within a round, its
+  // statements run once, in order.
+  void enter_block(Place first) {
+    for (Place i = first; i < graph_.end_of_group(first); ++i) {
+      const std::uint32_t target = graph_.at(i).target.tensor;
+      contents_[target] = number_of({kEntered, first, target});
+    }
+  }
+
   bool visit(Place i) {
     const Statement& statement = graph_.at(i);
     const std::uint32_t target = statement.target.tensor;
+    if (graph_.is_repeated(i) && !graph_.continues_group(i)) {
+      enter_block(i);
+    }
     parts_.clear();
     const std::uint64_t value = number_of(graph_.value(i));
-    if (statement.assign != Assign::kSet || graph_.is_grouped(i)) {
+    if (statement.assign != Assign::kSet) {
       contents_[target] = number_of({kChanged, i});
       return false;
     }
@@ -159,7 +171,7 @@ class Commoner {
   bool merge(Place earlier, Place later) {
     const std::uint32_t a = graph_.at(earlier).target.tensor;
     const std::uint32_t b = graph_.at(later).target.tensor;
-    if (graph_.is_written(a, earlier + 1, later)) {
+    if (!graph_.are_together(earlier, later) || graph_.is_written(a, earlier + 1, later)) {
       return false;
     }
     const auto is_own_temporary = [&](Place i) {

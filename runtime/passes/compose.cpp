@@ -129,6 +129,17 @@ bool substitute_index(const Producer& producer, Access& access, const std::vecto
   return true;
 }
 
+// Whether a statement, which reads each element of the temporary at most once, is out of range
+// in most iterations. A guard does not save the work of the value that it discards.
+bool is_mostly_out_of_range(const Producer& producer, const Statement& reader) {
+  const std::uint64_t count = producer.program.tensors[producer.tensor()].element_count();
+  std::uint64_t iterations = 1;
+  for (const Loop& loop : reader.loops) {
+    iterations *= loop.extent;
+  }
+  return iterations / 2 > count;
+}
+
 bool substitute(const Producer& producer, Expr& expr, Substitution& result) {
   if (expr.op != Op::kRead) {
     return std::all_of(expr.args.begin(), expr.args.end(),
@@ -142,7 +153,8 @@ bool substitute(const Producer& producer, Expr& expr, Substitution& result) {
     return true;
   }
   ++result.sites;
-  result.each_once = result.each_once && reads_each_once(expr.access, result.statement);
+  result.each_once = result.each_once && reads_each_once(expr.access, result.statement) &&
+                     !is_mostly_out_of_range(producer, result.statement);
   std::optional<Expr> value = composed(producer, expr.access, loops);
   if (!value) {
     return false;
@@ -194,15 +206,33 @@ bool works_in_place(const Statement& statement) {
          reads_only_at(statement.value, target.tensor, target.indices);
 }
 
+// Whether no iteration writes what another iteration reads.
+bool keeps_what_it_reads(const Statement& statement) {
+  bool keeps = !has_element_index(statement.target);
+  visit_expr(statement.value, [&](const Expr& node) {
+    if (node.op != Op::kRead) {
+      return;
+    }
+    const Access& access = node.access;
+    const std::uint32_t target = statement.target.tensor;
+    const bool is_own = !statement.reduce && !access.otherwise && access.indices == statement.target.indices;
+    keeps = keeps && (access.tensor != target || is_own || are_apart(access, statement.target));
+    program::visit_index_tensors(access, [&](std::uint32_t index) { keeps = keeps && index != target; });
+  });
+  return keeps;
+}
+
 bool is_producer(const Graph& graph, Place i) {
-  return !graph.is_removed(i) && !graph.is_grouped(i) && graph.target_of(i).role == Role::kTemp &&
-         graph.is_written_only_by(i) && !graph.reads(i, graph.at(i).target.tensor) &&
-         is_elementwise(graph.program(), graph.at(i));
+  return !graph.is_removed(i) && graph.target_of(i).role == Role::kTemp && graph.is_written_only_by(i) &&
+         !graph.reads(i, graph.at(i).target.tensor) && is_elementwise(graph.program(), graph.at(i));
 }
 
 std::optional<Substitution> substitution(const Graph& graph, Place i, Place j) {
   const Statement& before = graph.at(j);
-  if (j < i || graph.is_grouped(j) || graph.is_disturbed(i, i + 1, j)) {
+  // In a group, the value that a later statement reads is that of the same round.
+  const bool enters_block = !graph.is_grouped(i) && graph.is_repeated(j) && before.hint < 0;
+  if (j < i || (!enters_block && !graph.are_together(i, j)) ||
+      graph.is_disturbed(i, i + 1, enters_block ? graph.end_of_group(j) : j)) {
     return std::nullopt;
   }
   const Producer producer{graph.program(), graph.at(i)};
@@ -211,7 +241,7 @@ std::optional<Substitution> substitution(const Graph& graph, Place i, Place j) {
   if (!substitute_index(producer, after.target, after.loops) ||
       loops_of(before.target, before) != loops_of(after.target, after) ||  // an index of one element
       !substitute(producer, after.value, result) ||
-      (graph.reads(i, after.target.tensor) && !works_in_place(after)) ||
+      (graph.reads(i, after.target.tensor) && !keeps_what_it_reads(after)) ||
       node_count(after.value) > std::max(kMaxNodes, node_count(before.value))) {
     return std::nullopt;
   }

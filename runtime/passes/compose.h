@@ -33,10 +33,11 @@ bool is_producer(const Graph& graph, Place i);
 struct Substitution {
   Statement statement;
   std::size_t sites = 0;  // how many reads were replaced
-  bool each_once = true;  // whether each read visits each element once
+  bool each_once = true;  // whether each read visits each element once, and little else
 };
 // Statement j after the substitution of producer i's value. Returns nothing if the value cannot be computed
-// there, or if the statement would exceed the size limit.
+// there, or if the statement would exceed the size limit. In a group, only a producer of the same group and,
+// from before a repeat block, a value that all rounds compute alike can be substituted.
 std::optional<Substitution> substitution(const Graph& graph, Place i, Place j);
 
 // The expression for the value that `access` reads: a read of the producer's temporary in a statement with

@@ -27,8 +27,8 @@ bool remove_dead_in(Graph& graph) {
       live[tensor] = true;
     }
   };
-  // In a group, each statement may run again after any other: if one is live, all tensors read are live.
-  const auto enter_group = [&](Place last) {
+  // In a repeat block, each statement runs again after any other: if one is live, all tensors read are live.
+  const auto enter_block = [&](Place last) {
     Place first = last;
     bool is_live = live[graph.at(last).target.tensor];
     for (; graph.continues_group(first); --first) {
@@ -39,8 +39,8 @@ bool remove_dead_in(Graph& graph) {
     }
   };
   for (Place i = graph.size(); i-- > 0;) {
-    if (graph.is_grouped(i) && (i + 1 == graph.size() || !graph.continues_group(i + 1))) {
-      enter_group(i);
+    if (graph.is_repeated(i) && (i + 1 == graph.size() || !graph.continues_group(i + 1))) {
+      enter_block(i);
     }
     const Statement& statement = graph.at(i);
     const std::uint32_t target = statement.target.tensor;
@@ -52,7 +52,7 @@ bool remove_dead_in(Graph& graph) {
       continue;
     }
     // A partial or accumulating write keeps earlier elements, so the tensor stays live.
-    if (overwrites_target(graph.program(), statement) && !graph.is_grouped(i)) {
+    if (overwrites_target(graph.program(), statement) && !graph.is_repeated(i)) {
       live[target] = false;
     }
     read(i);

@@ -36,7 +36,9 @@ std::optional<Statement> fused_into(const Graph& graph, Place i, Place j, Cost c
   }
   const bool contraction = is_contraction(graph.at(j));
   const bool repeats = result->sites > 1 || !result->each_once;
-  const bool allowed = contraction            ? cost == Cost::kCopy || cost == Cost::kMoved
+  const bool enters_block = !graph.are_together(i, j);
+  const bool allowed = enters_block           ? cost == Cost::kFree && !contraction
+                       : contraction          ? cost == Cost::kCopy || cost == Cost::kMoved
                        : cost == Cost::kWork  ? !repeats
                        : cost == Cost::kLight ? result->each_once
                        : cost == Cost::kMoved ? !repeats && is_only_reader
@@ -81,14 +83,17 @@ bool fuse_producer(Graph& graph, Place i) {
 // `y[i] = t[i]` of whole tensors: y replaces t.
 bool forward_target(Graph& graph, Place j) {
   const Statement& copy = graph.at(j);
-  if (graph.is_removed(j) || graph.is_grouped(j) || copy.value.op != Op::kRead ||
+  if (graph.is_removed(j) || graph.is_repeated(j) || copy.value.op != Op::kRead ||
       copy.value.access.otherwise || !is_elementwise(graph.program(), copy) ||
       copy.value.access.indices != copy.target.indices) {
     return false;
   }
   const std::uint32_t from = copy.value.access.tensor;
   const std::uint32_t to = copy.target.tensor;
-  if (!may_hold(graph, from, to, j) || graph.is_written(from, j + 1, graph.size()) ||
+  const Places& writers = graph.writers(from);
+  const auto is_elsewhere = [&](Place writer) { return !graph.are_together(writer, j); };
+  if ((graph.is_grouped(j) && std::any_of(writers.begin(), writers.end(), is_elsewhere)) ||
+      !may_hold(graph, from, to, j) || graph.is_written(from, j + 1, graph.size()) ||
       graph.is_written(to, j + 1, graph.size())) {
     return false;
   }

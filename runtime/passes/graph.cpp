@@ -24,6 +24,17 @@ void erase(Places& places, Place i) {
   }
 }
 
+// Whether the statement reads none of the elements of this access in the same round.
+bool never_reads(const Statement& statement, const Access& access) {
+  bool never = statement.assign == Assign::kSet || statement.target.tensor != access.tensor;
+  program::visit_target_and_reads(statement, [&](const Access& own) {
+    const bool is_read = &own != &statement.target;
+    never = never && (!is_read || own.tensor != access.tensor || are_apart(own, access));
+    program::visit_index_tensors(own, [&](std::uint32_t index) { never = never && index != access.tensor; });
+  });
+  return never;
+}
+
 }  // namespace
 
 Graph::Graph(Program& program, Report& report, Explain explain)
@@ -31,11 +42,15 @@ Graph::Graph(Program& program, Report& report, Explain explain)
       report_(report),
       explain_(explain),
       removed_(program.statements.size(), false),
+      ends_(program.statements.size()),
       reads_(program.statements.size()),
       writers_(program.tensors.size()),
       readers_(program.tensors.size()) {
   for (Place i = 0; i < size(); ++i) {
     enter(i);
+  }
+  for (Place i = size(); i-- > 0;) {
+    ends_[i] = i + 1 < size() && continues_group(i + 1) ? ends_[i + 1] : i + 1;
   }
 }
 
@@ -77,8 +92,14 @@ bool Graph::is_touched(std::uint32_t tensor, Place first, Place last) const {
 }
 
 bool Graph::is_disturbed(Place i, Place first, Place last) const {
-  return std::any_of(reads_[i].begin(), reads_[i].end(),
-                     [&](std::uint32_t tensor) { return is_written(tensor, first, last); });
+  return std::any_of(reads_[i].begin(), reads_[i].end(), [&](std::uint32_t tensor) {
+    const Places& places = writers_[tensor];
+    auto writer = std::lower_bound(places.begin(), places.end(), first);
+    while (writer != places.end() && *writer < last && never_reads(at(i), at(*writer).target)) {
+      ++writer;
+    }
+    return writer != places.end() && *writer < last;
+  });
 }
 
 Place Graph::end_of(std::uint32_t tensor) const {

@@ -31,13 +31,13 @@ bool recompute(Graph& graph, Place i, Place peak, const std::vector<std::size_t>
   if (readers.empty() || readers.back() < peak ||
       graph.program().tensors[tensor].byte_count() < kWorthwhileBytes ||
       (regions[i] != 0 && regions[i] == regions[readers.back()]) || !is_producer(graph, i) ||
-      !inputs_live_until(graph, i, readers.back())) {
+      graph.is_grouped(i) || !inputs_live_until(graph, i, readers.back())) {
     return false;
   }
   std::vector<std::pair<Place, Statement>> changed;
   for (auto j = std::lower_bound(readers.begin(), readers.end(), peak); j != readers.end(); ++j) {
     std::optional<Substitution> result = substitution(graph, i, *j);
-    if (!result || !result->each_once || is_contraction(graph.at(*j))) {
+    if (!result || graph.is_grouped(*j) || !result->each_once || is_contraction(graph.at(*j))) {
       return false;
     }
     changed.emplace_back(*j, std::move(result->statement));

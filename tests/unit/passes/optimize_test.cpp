@@ -105,13 +105,12 @@ TEST(Optimize, OperandsOfContractionsArePlainReads) {
   EXPECT_EQ(contractions, 5U);
 }
 
-TEST(Optimize, RepeatBlocksStayWholeAndTheRestIsOptimized) {
+TEST(Optimize, RepeatBlocksAreOptimizedInsideAndAround) {
   expect_turns(optimized, "arg x : f32[4] in; arg w : f32[10, 4] in; arg y : f32[4] out",
                "temp a : f32[4]; temp h : f32[4]; temp u : f32[4]; temp s : f32[4]; a[i] = x[i] * 1.0; "
                "h[i] = a[i]; s[i] = 0; repeat r in 0..5 {s[i] = s[i] + w[r, i]; }; "
                "repeat t in 0..10 {u[i] = tanh(h[i]); h[i] = u[i] * w[t, i]; }; y[i] = h[i]",
-               "temp u : f32[4]; y[i] = x[i]; "
-               "repeat t in 0..10 {@fused[i] {u[i] = tanh(y[i]); y[i] = u[i] * w[t, i]; }; }");
+               "y[i] = x[i]; repeat t in 0..10 {y[i] = tanh(y[i]) * w[t, i]; }");
 }
 
 TEST(Optimize, KeepsTheInterface) {

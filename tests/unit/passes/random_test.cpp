@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <string>
 #include <vector>
 
 #include "../../support/rounds.h"
@@ -104,6 +105,32 @@ TEST(CorpusOptimize, GivesTheSameBits) {
           << program::print(after);
     }
   }
+}
+
+std::vector<std::string> named_hints(const program::Program& program) {
+  std::vector<std::string> names;
+  for (const program::Hint& hint : program.hints) {
+    if (hint.name != "fused") {
+      names.push_back(hint.name);
+    }
+  }
+  return names;
+}
+
+TEST(RandomOptimize, NamedHintsStay) {
+  std::size_t kept = 0;
+  std::size_t lost = 0;
+  for (std::uint64_t index = 0; index < program_count(); ++index) {
+    // A hint may only vanish with all its results.
+    const program::Program before = remove_dead_statements(random_case(index).program);
+    const std::size_t count = named_hints(before).size();
+    const std::size_t left = named_hints(optimized(before)).size();
+    ASSERT_LE(left, count) << "index " << index;
+    kept += left;
+    lost += count - left;
+  }
+  EXPECT_GT(kept, program_count() / 20);
+  EXPECT_LE(lost, kept / 20);
 }
 
 TEST(RandomOptimize, IsIdempotent) {

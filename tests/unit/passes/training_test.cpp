@@ -177,5 +177,29 @@ TEST(Training, GradientOfATwelveLayerTransformerIsOptimizedQuickly) {
   EXPECT_EQ(program::print(optimize(after.program).program), program::print(after.program));
 }
 
+TEST(Training, LstmGradientHasFewStatementsInItsLoops) {
+  const nn::Module lstm = nn::lstm(16, {.name = "lstm"});
+  const Tensor loss = mean(square(lstm(input("x", {4, 10, 8}))));
+  std::vector<Tensor> weights;
+  for (const Parameter& parameter : nn::parameters(lstm)) {
+    weights.push_back(parameter.tensor());
+  }
+  const auto counts = [](const program::Program& program) {
+    std::vector<std::size_t> sizes;
+    for (const program::Block& block : program.blocks()) {
+      if (block.repeat >= 0) {
+        sizes.push_back(block.last - block.first);
+      }
+    }
+    return sizes;
+  };
+  const Lowered lowered = gradient_of(loss, weights);
+  EXPECT_EQ(counts(lowered.program), (std::vector<std::size_t>{14, 27}));
+  const program::Program after = optimize(lowered.program).program;
+  // A product, the gates and the tanh of the cell, which the gradient reads, and the two carries. Backward, a
+  // product, the gradients of the gates and of the cell, and the two carries.
+  EXPECT_EQ(counts(after), (std::vector<std::size_t>{8, 9})) << program::print(after);
+}
+
 }  // namespace
 }  // namespace yoke::passes

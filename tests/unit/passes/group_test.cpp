@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/passes/group_test.cpp: the passes work within repeat blocks and hints, and do not move statements
+// into them or out of them.
+#include "pass_text.h"
+
+namespace yoke::passes {
+namespace {
+
+const std::string kRows = "arg w : f32[10, 4] in; arg y : f32[10, 4] out";
+
+TEST(FuseInRepeatBlocks, ValuesOfTheSameRoundAreSubstituted) {
+  expect_turns(fuse, kRows,
+               "temp a : f32[4]; temp b : f32[4]; repeat t in 0..10 {a[i] = exp(w[t, i]); "
+               "b[i] = a[i] * 3.0; y[t, i] = sin(b[i]); }",
+               "repeat t in 0..10 {y[t, i] = sin(exp(w[t, i]) * 3.0); }");
+}
+
+TEST(FuseInRepeatBlocks, AValueOfThisRoundMayEnterARowThatIsWrittenForTheNext) {
+  expect_turns(
+      fuse, kRows,
+      "temp h : f32[11, 4]; temp a : f32[4]; h[0, i] = 1.0; repeat t in 0..10 {a[i] = tanh(h[t, i]); "
+      "h[t + 1, i] = a[i] * w[t, i]; y[t, i] = h[t + 1, i]; }",
+      "temp h : f32[11, 4]; h[0, i] = 1.0; repeat t in 0..10 {"
+      "h[t + 1, i] = tanh(h[t, i]) * w[t, i]; y[t, i] = h[t + 1, i]; }");
+  // A product may read the row before the one that it writes.
+  expect_turns(fuse, kRows + "; arg u : f32[4, 4] in",
+               "temp h : f32[11, 4]; temp a : f32[4]; h[0, i] = 1.0; repeat t in 0..10 {a[i] = h[t, i]; "
+               "h[t + 1, i] = sum[k] a[k] * u[i, k]; y[t, i] = h[t + 1, i]; }",
+               "temp h : f32[11, 4]; h[0, i] = 1.0; repeat t in 0..10 {"
+               "h[t + 1, i] = sum[k] h[t, k] * u[i, k]; y[t, i] = h[t + 1, i]; }");
+}
+
+TEST(FuseInRepeatBlocks, AWriteToAnotherRowInBetweenDoesNotMatter) {
+  expect_turns(
+      fuse, kRows,
+      "temp h : f32[11, 4]; temp a : f32[4]; h[0, i] = 1.0; repeat t in 0..10 {a[i] = tanh(h[t, i]); "
+      "h[t + 1, i] = w[t, i]; y[t, i] = a[i] + h[t + 1, i]; }",
+      "temp h : f32[11, 4]; h[0, i] = 1.0; repeat t in 0..10 {"
+      "h[t + 1, i] = w[t, i]; y[t, i] = tanh(h[t, i]) + h[t + 1, i]; }");
+  // The same row.
+  expect_keeps(
+      fuse, kRows,
+      "temp h : f32[11, 4]; temp a : f32[4]; h[0, i] = 1.0; h[1, i] = 2.0; repeat t in 0..9 {"
+      "a[i] = tanh(h[t + 1, i]); h[t + 1, i] = w[t, i]; y[t, i] = a[i] + h[t, i]; h[t + 2, i] = 1.0; "
+      "}; y[9, i] = w[9, i]");
+  // All rows.
+  expect_keeps(fuse, kRows,
+               "temp h : f32[4]; temp a : f32[4]; h[i] = 1.0; repeat t in 0..10 {a[i] = tanh(h[i]); "
+               "h[i] = w[t, i]; y[t, i] = a[i] + h[i]; }");
+}
+
+TEST(FuseInRepeatBlocks, AValueThatIsReadAfterTheBlockStays) {
+  expect_keeps(
+      fuse, kRows + "; arg z : f32[4] out",
+      "temp a : f32[4]; repeat t in 0..10 {a[i] = exp(w[t, i]); y[t, i] = a[i] * 2.0; }; z[i] = a[i] + 1.0");
+}
+
+TEST(FuseInRepeatBlocks, AValueOfTheRoundBeforeStays) {
+  expect_keeps(
+      fuse, kRows,
+      "temp a : f32[4]; a[i] = 1.0; repeat t in 0..10 {y[t, i] = a[i] * 2.0; a[i] = exp(w[t, i]); }");
+}
+
+TEST(FuseInRepeatBlocks, OnlyConstantsAndScalarsEnterABlock) {
+  const std::string arguments = kRows + "; arg x : f32[4] in; arg s : f32[] inout";
+  expect_turns(fuse, arguments, "temp a : f32[4]; a[i] = 2.0; repeat t in 0..10 {y[t, i] = w[t, i] * a[i]; }",
+               "repeat t in 0..10 {y[t, i] = w[t, i] * 2.0; }");
+  expect_turns(fuse, arguments,
+               "temp a : f32[4]; a[i] = -s[]; repeat t in 0..10 {y[t, i] = w[t, i] * a[i]; }; s[] = 0",
+               "repeat t in 0..10 {y[t, i] = w[t, i] * -s[]; }; s[] = 0");
+  expect_keeps(fuse, arguments,
+               "temp a : f32[4]; a[i] = exp(x[i]); repeat t in 0..10 {y[t, i] = w[t, i] * a[i]; }");
+  // The block writes the scalar after the value is read.
+  expect_keeps(fuse, arguments,
+               "temp a : f32[4]; a[i] = -s[]; repeat t in 0..10 {y[t, i] = w[t, i] * a[i]; s[] = w[t, 0]; }");
+  expect_keeps(fuse, arguments,
+               "temp a : f32[4]; a[i] = 2.0; repeat t in 0..10 {@group {y[t, i] = w[t, i] * a[i]; }; }");
+}
+
+TEST(Fuse, AValueIsNotComputedWhereAGuardMostlyDiscardsIt) {
+  const std::string arguments = "arg x : f32[4] in; arg y : f32[16] out";
+  expect_keeps(fuse, arguments, "temp a : f32[4]; a[i] = exp(x[i]); y[i] = (a[i - 4] else 0)");
+  // A copy costs no more than the read.
+  expect_turns(fuse, arguments, "temp a : f32[4]; a[i] = x[i]; y[i] = (a[i - 4] else 0)",
+               "y[i] = (x[i - 4] else 0)");
+  expect_turns(fuse, "arg x : f32[4] in; arg y : f32[8] out",
+               "temp a : f32[4]; a[i] = exp(x[i]); y[i] = (a[i - 4] else 0)",
+               "y[i] = (exp(x[i - 4]) else 0)");
+}
+
+TEST(FuseInHints, ValuesOfTheSameHintAreSubstituted) {
+  const std::string arguments = "arg x : f32[4, 8] in; arg y : f32[4] out";
+  expect_turns(fuse, arguments,
+               "temp a : f32[4, 8]; temp b : f32[4]; @group {a[i, j] = exp(x[i, j]); b[i] = sum[j] a[i, j]; "
+               "y[i] = b[i]; }",
+               "@group {y[i] = sum[j] exp(x[i, j]); }");
+  expect_turns(fuse, kRows,
+               "temp a : f32[4]; repeat t in 0..10 {@group {a[i] = exp(w[t, i]); y[t, i] = a[i] * 2.0; }; }",
+               "repeat t in 0..10 {@group {y[t, i] = exp(w[t, i]) * 2.0; }; }");
+}
+
+TEST(FuseInHints, NothingMovesIntoAHintOrOutOfIt) {
+  const std::string arguments = "arg x : f32[4] in; arg y : f32[4] out";
+  expect_keeps(fuse, arguments, "temp a : f32[4]; a[i] = 2.0; @group {y[i] = a[i] * x[i]; }");
+  expect_keeps(fuse, arguments, "temp a : f32[4]; @group {a[i] = exp(x[i]); }; y[i] = a[i] * 2.0");
+  expect_keeps(fuse, arguments, "temp a : f32[4]; @one {a[i] = exp(x[i]); }; @two {y[i] = a[i] * 2.0; }");
+  expect_keeps(fuse, arguments, "temp a : f32[4]; a[i] = exp(x[i]) + 1.0; @group {y[i] = a[i]; }");
+  expect_keeps(fuse, kRows,
+               "temp a : f32[4]; repeat t in 0..10 {a[i] = exp(w[t, i]); @group {y[t, i] = a[i] * 2.0; }; }");
+}
+
+TEST(CommonInGroups, EqualStatementsOfOneRoundAreComputedOnce) {
+  expect_turns(eliminate_common, kRows,
+               "temp a : f32[4]; temp b : f32[4]; repeat t in 0..10 {a[i] = exp(w[t, i]); "
+               "b[i] = exp(w[t, i]); y[t, i] = a[i] * b[i]; }",
+               "temp a : f32[4]; repeat t in 0..10 {a[i] = exp(w[t, i]); y[t, i] = a[i] * a[i]; }");
+  expect_turns(eliminate_common, "arg x : f32[4] in; arg y : f32[4] out",
+               "temp a : f32[4]; temp b : f32[4]; @group {a[i] = exp(x[i]); b[i] = exp(x[i]); "
+               "y[i] = a[i] * b[i]; }",
+               "temp a : f32[4]; @group {a[i] = exp(x[i]); y[i] = a[i] * a[i]; }");
+}
+
+TEST(CommonInGroups, WhatABlockChangesIsNotTheValueBeforeIt) {
+  expect_keeps(eliminate_common, kRows,
+               "temp h : f32[4]; temp a : f32[4]; temp b : f32[4]; temp c : f32[4]; temp d : f32[4]; "
+               "h[i] = 1.0; b[i] = exp(h[i]); repeat t in 0..10 {a[i] = exp(h[i]); c[i] = sin(a[i]); "
+               "d[i] = sin(b[i]); y[t, i] = c[i] * d[i]; h[i] = h[i] * w[t, i]; }");
+  // Rounds differ.
+  expect_keeps(eliminate_common, kRows,
+               "temp h : f32[4]; temp a : f32[4]; temp b : f32[4]; h[i] = 1.0; repeat t in 0..10 {"
+               "a[i] = exp(h[i]); h[i] = a[i] * w[t, i]; b[i] = exp(h[i]); y[t, i] = a[i] * b[i]; }");
+}
+
+TEST(CommonInGroups, EqualStatementsOfDifferentGroupsAreKept) {
+  expect_keeps(eliminate_common, kRows + "; arg x : f32[4] in",
+               "temp a : f32[4]; temp b : f32[4]; a[i] = exp(x[i]); repeat t in 0..10 {b[i] = exp(x[i]); "
+               "y[t, i] = a[i] * b[i]; }");
+}
+
+TEST(DeadInHints, OverwrittenValuesAreRemoved) {
+  expect_turns(remove_dead_statements, "arg x : f32[4] in; arg y : f32[4] out",
+               "@group {y[i] = exp(x[i]); y[i] = sin(x[i]); }", "@group {y[i] = sin(x[i]); }");
+  // In a repeat block, the next round may read it.
+  expect_keeps(remove_dead_statements, kRows,
+               "temp h : f32[4]; h[i] = 1.0; repeat t in 0..10 {y[t, i] = h[i]; h[i] = exp(w[t, i]); }");
+}
+
+}  // namespace
+}  // namespace yoke::passes
