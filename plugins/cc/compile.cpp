@@ -43,7 +43,7 @@ class Compiler {
       for (auto next = static_cast<std::uint32_t>(block.first); next < block.last;) {
         std::uint32_t taken = region(next);
         // A sum that is carried from tile to tile must not become a product within a tile.
-        taken = taken != 0 || is_carried(next) ? taken : matrix_product(next);
+        taken = taken != 0 || is_carried(next) ? taken : product(next);
         next += taken != 0 ? taken : tile_group(next);
       }
       for (std::size_t i = first_step; i < result_.steps.size(); ++i) {
@@ -130,73 +130,62 @@ class Compiler {
     return std::make_shared<const CompiledProgram>(Compiler(std::move(tile), options, plan_only_).compile());
   }
 
-  bool is_vector(const Contraction& contraction) const {
-    // In a tile, a call for the product of a matrix and a vector costs more than it saves.
-    return options_.original.program != nullptr && (contraction.m.empty() || contraction.n.empty());
-  }
-  // Returns whether a statement is a product or a convolution that oneDNN or Gemm may compute.
-  bool is_product(std::uint32_t id) const {
+  // Returns how many statements the product covers: 0 (statement `id` is not a product), 1, or 2 if the next
+  // statement adds a bias.
+  std::uint32_t product(std::uint32_t id) {
     std::string why_not;
-    const auto product = recognize(program(), program().statements[id], why_not);
-    return product ? product->multiplications() >= kSmallProduct && !is_vector(*product)
-                   : recognize_convolution(program(), program().statements[id], why_not).has_value();
-  }
-
-  // Returns how many statements the product covers: 0 (statement `id` is not a
-  // product), 1, or 2 if the next statement adds a bias.
-  std::uint32_t matrix_product(std::uint32_t id) {
-    const Statement& statement = program().statements[id];
-    std::string why_not;
-    auto contraction = recognize(program(), statement, why_not);
-    if (!contraction) {
+    auto found = recognize(program(), program().statements[id], why_not);
+    if (!found) {
       return convolution(id) ? 1 : 0;
     }
-    // In a tile, a call for the product of a matrix and a vector costs more than it saves.
-    const bool is_vector =
-        options_.original.program != nullptr && (contraction->m.empty() || contraction->n.empty());
-    if (is_vector || contraction->multiplications() < kSmallProduct) {
+    if (found->multiplications() < kSmallProduct) {
       note(id, true, "tile kernel: the product is too small for a library call");
       return 0;
     }
-    LibraryStep step{.a = contraction->a, .b = contraction->b, .t = contraction->t};
-    std::optional<BiasAdd> bias;
-    if (id + 1 < last_of_hint(id)) {
-      bias = recognize_bias(program(), statement, *contraction, program().statements[id + 1]);
+    if (product_with_bias(id, *found)) {
+      return 2;
     }
-    // oneDNN reads the operands while it writes the sum.
-    const bool overwrites_operand = bias && (bias->target.tensor == contraction->a.tensor ||
-                                             bias->target.tensor == contraction->b.tensor);
-    if (bias && !overwrites_operand &&
-        (bias->target.tensor == contraction->t.tensor ||
-         !uses_->is_needed_after(contraction->t.tensor, id + 1))) {
-      Contraction whole = *contraction;
-      whole.t = bias->target;
-      step.parts = divide(library(), whole, true, why_not);
-      if (!step.parts.empty()) {
-        step.t = std::move(bias->target);
-        step.bias = std::move(bias->bias);
-        note(id, true, step.parts[0].dnnl->description() + " with the bias of the next statement");
-        note(id + 1, true, "bias of the preceding oneDNN matmul");
-        result_.steps.push_back({{id, id + 1}, -1, std::move(step)});
-        return 2;
-      }
-    }
-    step.parts = divide(library(), *contraction, false, why_not);
-    if (!step.parts.empty()) {
-      note(id, true, step.parts[0].dnnl->description());
-    } else if (convolution(id)) {
+    LibraryCalls calls = divide(library(), *found, false, why_not);
+    if (!calls.parts.empty()) {
+      add_calls({id}, *found, std::nullopt, std::move(calls));
       return 1;
-    } else if (fits_tables(*contraction)) {
-      if (!plan_only_) {
-        step.own = std::make_unique<const Gemm>(*contraction, *options_.table);
-      }
-      note(id, true, "cc blocked matmul: " + why_not);
-    } else {
+    }
+    if (convolution(id)) {
+      return 1;
+    }
+    if (!fits_tables(*found)) {
       note(id, true, "tile kernel: " + why_not);
       return 0;
     }
+    note(id, true, "cc blocked matmul: " + why_not);
+    LibraryStep step{.a = found->a, .b = found->b, .t = found->t};
+    if (!plan_only_) {
+      step.own = std::make_unique<const Gemm>(*found, *options_.table);
+    }
     result_.steps.push_back({{id}, -1, std::move(step)});
     return 1;
+  }
+
+  bool product_with_bias(std::uint32_t id, const Contraction& product) {
+    if (id + 1 >= last_of_hint(id)) {
+      return false;
+    }
+    const Statement& statement = program().statements[id];
+    auto bias = recognize_bias(program(), statement, product, program().statements[id + 1]);
+    // oneDNN reads the operands while it writes the sum.
+    if (!bias || bias->target.tensor == product.a.tensor || bias->target.tensor == product.b.tensor ||
+        (bias->target.tensor != product.t.tensor && uses_->is_needed_after(product.t.tensor, id + 1))) {
+      return false;
+    }
+    Contraction whole = product;
+    whole.t = std::move(bias->target);
+    std::string why_not;
+    LibraryCalls calls = divide(library(), whole, true, why_not);
+    if (calls.parts.empty()) {
+      return false;
+    }
+    add_calls({id, id + 1}, whole, std::move(bias->bias), std::move(calls));
+    return true;
   }
 
   LibraryOptions library() const { return {*options_.engine, options_.threads, plan_only_}; }
@@ -208,15 +197,24 @@ class Compiler {
     if (!found || found->multiplications() < kSmallProduct) {
       return false;
     }
-    LibraryStep step{.a = found->a, .b = found->b, .t = found->t};
-    step.parts = divide(library(), *found, why_not);
-    if (step.parts.empty()) {
+    LibraryCalls calls = divide(library(), *found, why_not);
+    if (calls.parts.empty()) {
       note(id, true, "tile kernel: " + why_not);
       return false;
     }
-    note(id, true, step.parts[0].dnnl->description());
-    result_.steps.push_back({{id}, -1, std::move(step)});
+    add_calls({id}, *found, std::nullopt, std::move(calls));
     return true;
+  }
+
+  void add_calls(std::vector<std::uint32_t> statements, const SumOfProducts& sum, std::optional<Operand> bias,
+                 LibraryCalls calls) {
+    const std::string& description = calls.parts[0].call.description;
+    note(statements[0], true, description + (bias ? " with the bias of the next statement" : ""));
+    if (bias) {
+      note(statements[1], true, "bias of the preceding oneDNN matmul");
+    }
+    result_.steps.push_back(
+        {std::move(statements), -1, LibraryStep{sum.a, sum.b, sum.t, std::move(bias), std::move(calls)}});
   }
 
   static bool fits_tables(const Contraction& c) {
@@ -224,9 +222,9 @@ class Compiler {
   }
 
   std::uint32_t tile_group(std::uint32_t first) {
-    const std::vector<std::uint32_t> group =
-        group_from(program(), first, last_of_hint(first), options_.original,
-                   [&](std::uint32_t id) { return is_carried(id) || !is_product(id); });
+    const std::vector<std::uint32_t> group = group_from(
+        program(), first, last_of_hint(first), options_.original,
+        [&](std::uint32_t id) { return is_carried(id) || !is_product(program(), program().statements[id]); });
     std::vector<bool> kept(program().tensors.size(), true);
     for (const std::uint32_t id : group) {
       const std::uint32_t tensor = program().statements[id].target.tensor;
@@ -314,9 +312,12 @@ class Compiler {
     if (call.bias) {
       needs.stored[call.bias->tensor] = true;
     }
-    for (const LibraryPart& part : call.parts) {
-      needs.scratch = std::max(needs.scratch, part.dnnl->scratch_byte_count());
+    for (const std::vector<LibraryPart>* parts : {&call.calls.parts, &call.calls.copy.parts}) {
+      for (const LibraryPart& part : *parts) {
+        needs.scratch = std::max(needs.scratch, part.call.scratch_byte_count);
+      }
     }
+    needs.parts = std::max(needs.parts, call.calls.copy.byte_count);
     needs.scratch = std::max(needs.scratch, call.own ? call.own->scratch_byte_count() : 0);
   }
 

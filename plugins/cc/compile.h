@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "contraction.h"
-#include "dnnl_call.h"
 #include "gemm.h"
 #include "library.h"
 #include "region.h"
@@ -27,7 +26,7 @@ struct LibraryStep {
   Operand b;
   Operand t;
   std::optional<Operand> bias{};
-  std::vector<LibraryPart> parts{};  // empty if `own` computes the product
+  LibraryCalls calls{};  // without parts if `own` computes the product
   std::unique_ptr<const Gemm> own{};
 };
 

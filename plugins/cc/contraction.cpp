@@ -27,21 +27,9 @@ std::int64_t Contraction::multiplications() const {
   return extent_of(batch) * extent_of(m) * extent_of(n) * extent_of(k);
 }
 
-std::optional<Operand> factor(const Program& program, const Statement& statement, const Expr& expr) {
-  const Expr& read = expr.op == Op::kCast ? expr.args[0] : expr;
-  if (read.op != Op::kRead || read.type == Type::kBool) {
-    return std::nullopt;
-  }
-  // Only casts that preserve every value may be skipped: the product is then the same.
-  const bool wider = expr.type == read.type ||
-                     (program::is_float(expr.type) && program::is_float(read.type)) ||
-                     (program::is_integer(expr.type) && program::is_integer(read.type));
-  if (!wider || (read.type == Type::kF64 && expr.type != Type::kF64)) {
-    return std::nullopt;
-  }
-  return Operand{read.access.tensor, read.type, linear_form(program, statement, read.access)};
-}
+namespace {
 
+// Merges an outer loop with the next inner one if every tensor steps over both with a single stride.
 std::vector<Axis> merged(const std::vector<Axis>& axes) {
   std::vector<Axis> result;
   for (const Axis& inner : axes) {
@@ -58,15 +46,25 @@ std::vector<Axis> merged(const std::vector<Axis>& axes) {
   return result;
 }
 
-namespace {
+Operand operand(const Program& program, const Statement& statement, const program::Access& access) {
+  return {access.tensor, program.tensors[access.tensor].type, linear_form(program, statement, access)};
+}
 
-// A factor whose address is a linear form that is in range in every iteration.
-std::optional<Operand> operand(const Program& program, const Statement& statement, const Expr& expr) {
+// A product without its guard.
+const Expr& product_of(const Statement& statement) {
+  return statement.value.op == Op::kGuard ? statement.value.args[0] : statement.value;
+}
+
+bool is_factor(const Expr& expr) {
   const Expr& read = expr.op == Op::kCast ? expr.args[0] : expr;
-  if (read.op != Op::kRead || may_be_out_of_range(program, statement, read.access)) {
-    return std::nullopt;
+  if (read.op != Op::kRead || read.type == Type::kBool) {
+    return false;
   }
-  return factor(program, statement, expr);
+  // Only casts that preserve every value may be skipped: the product is then the same.
+  const bool wider = expr.type == read.type ||
+                     (program::is_float(expr.type) && program::is_float(read.type)) ||
+                     (program::is_integer(expr.type) && program::is_integer(read.type));
+  return wider && (read.type != Type::kF64 || expr.type == Type::kF64);
 }
 
 bool is_product_type(Type type) {
@@ -80,8 +78,7 @@ bool contiguous_in_target(const std::vector<Axis>& axes) {
 
 // Swaps the operands if that makes rows of the target contiguous along n.
 void orient(Contraction& c) {
-  const bool swap = contiguous_in_target(c.m) || (!contiguous_in_target(c.n) && c.n.empty() && !c.m.empty());
-  if (!swap) {
+  if (!contiguous_in_target(c.m)) {
     return;
   }
   std::swap(c.a, c.b);
@@ -95,62 +92,79 @@ void orient(Contraction& c) {
 
 }  // namespace
 
-std::optional<Contraction> recognize(const Program& program, const Statement& statement,
-                                     std::string& why_not) {
+const program::Access& read_of(const Statement& statement, std::size_t factor) {
+  const Expr& expr = product_of(statement).args[factor];
+  return expr.op == Op::kCast ? expr.args[0].access : expr.access;
+}
+
+std::optional<SumOfProducts> sum_of_products(const Program& program, const Statement& statement,
+                                             std::string& why_not) {
   const auto no = [&](const char* reason) {
     why_not = reason;
     return std::nullopt;
   };
-  const bool guarded = statement.value.op == Op::kGuard;
-  const Expr& value = guarded ? statement.value.args[0] : statement.value;
+  const Expr& value = product_of(statement);
   if (statement.reduce != program::Reduce::kSum || value.op != Op::kMul) {
     return no("not a sum of products");
   }
   if (!is_product_type(value.type) || statement.accumulator_type() != value.type) {
     return no("unsupported type of products or sums");
   }
-  auto a = operand(program, statement, value.args[0]);
-  auto b = operand(program, statement, value.args[1]);
-  if (!a || !b) {
+  if (!is_factor(value.args[0]) || !is_factor(value.args[1])) {
     return no("a factor is not a plain read");
   }
   if (has_element_index(statement.target)) {
     return no("the target is a scatter");
   }
-  Contraction c;
-  c.type = value.type;
-  c.assign = statement.assign;
-  c.a = std::move(*a);
-  c.b = std::move(*b);
-  c.t = {statement.target.tensor, program.tensors[statement.target.tensor].type,
-         linear_form(program, statement, statement.target)};
+  return SumOfProducts{operand(program, statement, read_of(statement, 0)),
+                       operand(program, statement, read_of(statement, 1)),
+                       operand(program, statement, statement.target), value.type, statement.assign};
+}
+
+const char* set_axes(const Statement& statement, const std::vector<bool>& skipped, Contraction& product) {
   for (std::uint32_t i = 0; i < statement.loops.size(); ++i) {
-    const Axis axis{static_cast<std::int64_t>(statement.loops[i].extent), c.a.form.loops[i],
-                    c.b.form.loops[i], c.t.form.loops[i]};
-    if (axis.extent == 1) {
+    const Axis axis{static_cast<std::int64_t>(statement.loops[i].extent), product.a.form.loops[i],
+                    product.b.form.loops[i], product.t.form.loops[i]};
+    if (axis.extent == 1 || skipped[i]) {
       continue;
     }
     if (statement.reduces(i)) {
       if (axis.a == 0 || axis.b == 0) {
-        return no("a summed loop appears in only one factor");
+        return "a summed loop appears in only one factor";
       }
-      c.k.push_back(axis);
-    } else if (axis.a != 0 && axis.b != 0) {
-      c.batch.push_back(axis);
+      product.k.push_back(axis);
     } else if (axis.a == 0 && axis.b == 0) {
-      return no("a loop of the target appears in neither factor");
+      return "a loop of the target appears in neither factor";
     } else {
-      (axis.a != 0 ? c.m : c.n).push_back(axis);
+      (axis.b == 0 ? product.m : axis.a == 0 ? product.n : product.batch).push_back(axis);
     }
   }
-  if (c.k.empty() || (c.m.empty() && c.n.empty())) {
-    return no("not a matrix product");
-  }
-  for (std::vector<Axis>* axes : {&c.batch, &c.m, &c.n, &c.k}) {
+  for (std::vector<Axis>* axes : {&product.batch, &product.m, &product.n, &product.k}) {
     *axes = merged(*axes);
   }
-  orient(c);
-  return c;
+  return nullptr;
+}
+
+std::optional<Contraction> recognize(const Program& program, const Statement& statement,
+                                     std::string& why_not) {
+  auto sum = sum_of_products(program, statement, why_not);
+  if (!sum) {
+    return std::nullopt;
+  }
+  Contraction product{std::move(*sum), {}, {}, {}, {}};
+  const char* reason = set_axes(statement, std::vector<bool>(statement.loops.size()), product);
+  if (may_be_out_of_range(program, statement, read_of(statement, 0)) ||
+      may_be_out_of_range(program, statement, read_of(statement, 1))) {
+    reason = "a factor is not a plain read";
+  } else if (reason == nullptr && (product.k.empty() || product.m.empty() || product.n.empty())) {
+    reason = "not a product of two matrices";
+  }
+  if (reason != nullptr) {
+    why_not = reason;
+    return std::nullopt;
+  }
+  orient(product);
+  return product;
 }
 
 std::optional<BiasAdd> recognize_bias(const Program& program, const Statement& contraction,
@@ -178,9 +192,8 @@ std::optional<BiasAdd> recognize_bias(const Program& program, const Statement& c
       continue;
     }
     BiasAdd result;
-    result.bias = {bias.access.tensor, bias.type, linear_form(program, next, bias.access)};
-    result.target = {next.target.tensor, program.tensors[next.target.tensor].type,
-                     linear_form(program, next, next.target)};
+    result.bias = operand(program, next, bias.access);
+    result.target = operand(program, next, next.target);
     bool fits = bias.access.tensor != next.target.tensor;
     for (std::size_t i = 0; i < loops; ++i) {
       const std::int64_t t = shape.t.form.loops[i];

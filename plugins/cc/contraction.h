@@ -30,13 +30,23 @@ struct Operand {
   Form form;  // over the statement's loops; its constant and symbols give the offset
 };
 
-// t[batch, m, n] assign sum over k of a[batch, m, k] * b[batch, n, k].
-struct Contraction {
+// t assign sum of a * b.
+struct SumOfProducts {
   Operand a;
   Operand b;
   Operand t;
   program::Type type = program::Type::kF32;  // of products and sums
   program::Assign assign = program::Assign::kSet;
+};
+// Factors may have casts that preserve every value. Does not check that their indices are in range. Returns
+// nothing and sets `why_not` if the statement does something else.
+std::optional<SumOfProducts> sum_of_products(const program::Program& program,
+                                             const program::Statement& statement, std::string& why_not);
+// The read of factor 0 or 1 of a sum of products.
+const program::Access& read_of(const program::Statement& statement, std::size_t factor);
+
+// t[batch, m, n] assign sum over k of a[batch, m, k] * b[batch, n, k].
+struct Contraction : SumOfProducts {
   std::vector<Axis> batch;  // in both operands and the target. All axes are listed from outer to inner.
   std::vector<Axis> m;      // in a and the target
   std::vector<Axis> n;  // in b and the target; if any axis is contiguous in the target, the last one here is
@@ -45,17 +55,15 @@ struct Contraction {
   std::int64_t multiplications() const;
 };
 
-// Returns nothing and sets `why_not` if the statement is not a contraction.
+// Returns nothing and sets `why_not` if the statement is not a product of matrices. Tile kernels compute the
+// products of a matrix and a vector.
 std::optional<Contraction> recognize(const program::Program& program, const program::Statement& statement,
                                      std::string& why_not);
 
-// The tensor that a factor of a product reads, with or without a cast. Does not check that the indices are in
-// range. Returns nothing if the factor is not a read, or if its cast may change a value.
-std::optional<Operand> factor(const program::Program& program, const program::Statement& statement,
-                              const program::Expr& expr);
-
-// Merges an outer loop with the next inner one if every tensor steps over both with a single stride.
-std::vector<Axis> merged(const std::vector<Axis>& axes);
+// Sets the axes of `product` from the statement's loops, except from those in `skipped`, and merges the axes
+// over which every tensor steps with a single stride. Returns null, or why a loop does not fit.
+const char* set_axes(const program::Statement& statement, const std::vector<bool>& skipped,
+                     Contraction& product);
 
 // `t = z + bias[n]` right after the contraction that writes `z`.
 struct BiasAdd {

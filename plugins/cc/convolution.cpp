@@ -8,8 +8,6 @@
 namespace yoke::cc {
 
 using program::Affine;
-using program::Expr;
-using program::Op;
 using program::Program;
 using program::Statement;
 
@@ -35,10 +33,7 @@ struct Slide {
   std::int64_t divisor = 1;
   Form rest;  // the constant and the symbols of the dividend
   bool may_be_outside = false;
-  std::int64_t extent = 1;  // of the dimension
-  std::int64_t a = 0;       // strides: of the dimension in `a`, of `summed` in `b`, of `kept` in `t`
-  std::int64_t b = 0;
-  std::int64_t t = 0;
+  Axis axis;  // the dimension in `a`, `summed` in `b`, and `kept` in `t`; the extent is the dimension's
 
   bool is_inverse() const { return divisor > 1 || summed_step < 0; }
   bool is_direct() const { return kept_step > 1 || summed_step > 0; }
@@ -47,76 +42,75 @@ struct Slide {
 // Matches t = sum a * b, where `a` is the factor whose dimensions may combine two loops.
 class Matcher {
  public:
-  Matcher(const Program& program, const Statement& statement, Operand a, Operand b)
-      : program_(program), statement_(statement) {
-    result_.a = std::move(a);
-    result_.b = std::move(b);
-    result_.t = {statement.target.tensor, program.tensors[statement.target.tensor].type,
-                 linear_form(program, statement, statement.target)};
-    result_.assign = statement.assign;
-  }
+  Matcher(const Program& program, const Statement& statement, SumOfProducts sum)
+      : program_(program),
+        statement_(statement),
+        plain_{std::move(sum), {}, {}, {}, {}},
+        slides_along_(statement.loops.size()) {}
 
   // Returns null, or why the statement does not match.
   const char* match(const program::Access& a, const program::Access& b) {
+    constexpr const char* kOther = "the indices are not those of a convolution";
     if (may_be_out_of_range(program_, statement_, b)) {
       return "both factors are padded";
     }
-    if (!dimensions(a) || !loops()) {
-      return "the indices are not those of a convolution";
+    if (!dimensions(a) || set_axes(statement_, slides_along_, plain_) != nullptr || plain_.batch.size() > 1 ||
+        plain_.n.size() > 1) {
+      return kOther;
     }
     if (!kind()) {
       return "no dimension is a window";
     }
-    return geometry() ? nullptr : "the indices are not those of a convolution";
+    return geometry() ? nullptr : kOther;
   }
 
   Convolution take() { return std::move(result_); }
 
  private:
   bool dimensions(const program::Access& a);
-  bool dimension(const program::Index& index, std::uint64_t extent, std::int64_t stride);
-  bool loops();
+  bool dimension(program::Index index, std::uint64_t extent, std::int64_t stride);
   bool kind();
   bool geometry();
   bool inverse_window(const Slide& slide, Window& window);
   bool direct_window(const Slide& slide, Window& window);
-  void trivial_windows(std::vector<Axis>& axes);
 
   const Program& program_;
   const Statement& statement_;
-  Convolution result_;
+  Contraction plain_;  // the sum over the loops that are not windows; the form of `a` has only these
   std::vector<Slide> slides_;
   std::vector<bool> slides_along_;  // by loop
-  std::vector<Axis> group_;
-  std::vector<Axis> summed_;
-  std::vector<Axis> only_a_;
-  std::vector<Axis> only_b_;
+  Convolution result_;
 };
 
 bool Matcher::dimensions(const program::Access& a) {
   const program::Tensor& tensor = program_.tensors[a.tensor];
   const std::vector<std::uint64_t> strides = strides_of(tensor);
-  result_.a.form = form_of(Affine{}, statement_.loops.size(), program_.symbols.size());
-  slides_along_.assign(statement_.loops.size(), false);
+  plain_.a.form = form_of(Affine{}, statement_.loops.size(), program_.symbols.size());
   for (std::size_t i = 0; i < a.indices.size(); ++i) {
     if (a.indices[i].element_of ||
         !dimension(a.indices[i], tensor.dims[i], static_cast<std::int64_t>(strides[i]))) {
       return false;
     }
   }
+  for (std::size_t i = 0; i < slides_along_.size(); ++i) {
+    if (slides_along_[i] && plain_.a.form.loops[i] != 0) {
+      return false;
+    }
+  }
   return true;
 }
 
-bool Matcher::dimension(const program::Index& index, std::uint64_t extent, std::int64_t stride) {
-  const std::optional<Affine> quotient = exact_quotient(index);
+bool Matcher::dimension(program::Index index, std::uint64_t extent, std::int64_t stride) {
+  if (const std::optional<Affine> quotient = exact_quotient(index)) {
+    index = {*quotient, {}, {}, 1};
+  }
   const std::size_t loop_count = statement_.loops.size();
   Slide slide;
-  slide.rest = form_of(quotient ? *quotient : index.affine, loop_count, program_.symbols.size());
-  slide.divisor = quotient ? 1 : index.divisor;
-  slide.may_be_outside = may_be_out_of_range(program_, statement_,
-                                             quotient ? program::Index{*quotient, {}, {}, 1} : index, extent);
-  slide.extent = static_cast<std::int64_t>(extent);
-  slide.a = stride;
+  slide.rest = form_of(index.affine, loop_count, program_.symbols.size());
+  slide.divisor = index.divisor;
+  slide.may_be_outside = may_be_out_of_range(program_, statement_, index, extent);
+  slide.axis.extent = static_cast<std::int64_t>(extent);
+  slide.axis.a = stride;
   std::vector<std::uint32_t> used;
   for (std::uint32_t i = 0; i < loop_count; ++i) {
     if (slide.rest.loops[i] != 0 && statement_.loops[i].extent > 1) {
@@ -124,56 +118,26 @@ bool Matcher::dimension(const program::Index& index, std::uint64_t extent, std::
     }
   }
   if (used.size() <= 1 && !slide.may_be_outside) {
-    add_scaled(result_.a.form, slide.rest, stride);
+    add_scaled(plain_.a.form, slide.rest, stride);
     return true;
   }
   for (const std::uint32_t i : used) {
     const bool summed = statement_.reduces(i);
-    if ((summed ? slide.summed_step : slide.kept_step) != 0 || slides_along_[i]) {
+    std::int64_t& step = summed ? slide.summed_step : slide.kept_step;
+    if (step != 0 || slides_along_[i]) {
       return false;
     }
     slides_along_[i] = true;
-    (summed ? slide.summed_step : slide.kept_step) = slide.rest.loops[i];
+    step = slide.rest.loops[i];
     (summed ? slide.summed : slide.kept) = static_cast<std::int64_t>(statement_.loops[i].extent);
-    (summed ? slide.b : slide.t) = (summed ? result_.b : result_.t).form.loops[i];
-    if (summed ? slide.b == 0 : slide.t == 0 || result_.b.form.loops[i] != 0) {
+    (summed ? slide.axis.b : slide.axis.t) = (summed ? plain_.b : plain_.t).form.loops[i];
+    if (summed ? slide.axis.b == 0 : slide.axis.t == 0 || plain_.b.form.loops[i] != 0) {
       return false;
     }
   }
   slide.rest.loops.assign(loop_count, 0);
   slides_.push_back(std::move(slide));
   return true;
-}
-
-// Groups the loops that are not windows by the tensors that they index.
-bool Matcher::loops() {
-  for (std::uint32_t i = 0; i < statement_.loops.size(); ++i) {
-    const Axis axis{static_cast<std::int64_t>(statement_.loops[i].extent), result_.a.form.loops[i],
-                    result_.b.form.loops[i], result_.t.form.loops[i]};
-    if (axis.extent == 1) {
-      continue;
-    }
-    if (slides_along_[i]) {
-      if (axis.a != 0) {
-        return false;
-      }
-    } else if (statement_.reduces(i)) {
-      if (axis.a == 0 || axis.b == 0) {
-        return false;
-      }
-      summed_.push_back(axis);
-    } else if (axis.a != 0) {
-      (axis.b != 0 ? group_ : only_a_).push_back(axis);
-    } else if (axis.b != 0) {
-      only_b_.push_back(axis);
-    } else {
-      return false;
-    }
-  }
-  for (std::vector<Axis>* axes : {&group_, &summed_, &only_a_, &only_b_}) {
-    *axes = merged(*axes);
-  }
-  return group_.size() <= 1 && only_b_.size() <= 1;
 }
 
 std::int64_t widest_step(const std::vector<Axis>& axes) {
@@ -196,8 +160,8 @@ bool Matcher::kind() {
     result_.kind = Kind::kInputGradient;
     return !direct;
   }
-  bool forward = widest_step(summed_) < widest_step(only_a_);
-  if (summed_.empty() || only_a_.empty()) {
+  bool forward = widest_step(plain_.k) < widest_step(plain_.m);
+  if (plain_.k.empty() || plain_.m.empty()) {
     std::int64_t kept = 1;
     std::int64_t summed = 1;
     for (const Slide& slide : slides_) {
@@ -210,75 +174,40 @@ bool Matcher::kind() {
     forward = false;  // a weight gradient with kernels of extent 1, or not a convolution
   }
   result_.kind = forward ? Kind::kForward : Kind::kWeightGradient;
-  return !slides_.empty() || summed_.size() > 1;
-}
-
-Channels channels_of(const std::vector<Axis>& axes, std::int64_t Channels::*a, std::int64_t Channels::*b,
-                     std::int64_t Channels::*t) {
-  Channels channels;
-  if (!axes.empty()) {
-    channels.extent = axes[0].extent;
-    channels.*a = axes[0].a;
-    channels.*b = axes[0].b;
-    channels.*t = axes[0].t;
-  }
-  return channels;
-}
-
-// The strides in `Channels` of the tensor that each operand is.
-struct Roles {
-  std::int64_t Channels::*a;
-  std::int64_t Channels::*b;
-  std::int64_t Channels::*t;
-};
-
-Roles roles_of(Kind kind) {
-  switch (kind) {
-    case Kind::kForward:
-      return {&Channels::x, &Channels::w, &Channels::y};
-    case Kind::kInputGradient:
-      return {&Channels::y, &Channels::w, &Channels::x};
-    default:
-      return {&Channels::x, &Channels::y, &Channels::w};
-  }
-}
-
-// All batch axes but the outermost become windows of extent 1.
-void Matcher::trivial_windows(std::vector<Axis>& axes) {
-  std::sort(axes.begin(), axes.end(), [](const Axis& one, const Axis& other) { return one.a > other.a; });
-  const Roles roles = roles_of(result_.kind);
-  for (std::size_t i = 1; i < axes.size(); ++i) {
-    const Channels as = channels_of({axes[i]}, roles.a, roles.b, roles.t);
-    Window window;
-    window.in = window.out = as.extent;
-    window.x = as.x;
-    window.y = as.y;
-    result_.windows.push_back(window);
-  }
+  return !slides_.empty() || plain_.k.size() > 1;
 }
 
 bool Matcher::geometry() {
-  const bool input = result_.kind == Kind::kInputGradient;
   for (const Slide& slide : slides_) {
     Window& window = result_.windows.emplace_back();
-    if (!(input ? inverse_window(slide, window) : direct_window(slide, window))) {
+    window.axis = slide.axis;
+    if (!(result_.kind == Kind::kInputGradient ? inverse_window(slide, window)
+                                               : direct_window(slide, window))) {
       return false;
     }
   }
+  static_cast<SumOfProducts&>(result_) = plain_;
   const bool weights = result_.kind == Kind::kWeightGradient;
-  trivial_windows(weights ? summed_ : only_a_);
-  const std::vector<Axis>& single = weights ? only_a_ : summed_;
+  std::vector<Axis>& batch = weights ? plain_.k : plain_.m;
+  const std::vector<Axis>& single = weights ? plain_.m : plain_.k;
+  // All batch axes but the outermost become windows of extent 1.
+  std::sort(batch.begin(), batch.end(), [](const Axis& one, const Axis& other) { return one.a > other.a; });
+  for (std::size_t i = 1; i < batch.size(); ++i) {
+    result_.windows.push_back({.in = batch[i].extent, .out = batch[i].extent, .axis = batch[i]});
+  }
   if (single.size() > 1 || result_.windows.empty() || result_.windows.size() > 3) {
     return false;
   }
-  const auto [a, b, t] = roles_of(result_.kind);
-  result_.group = channels_of(group_, a, b, t);
-  result_.batch = channels_of(weights ? summed_ : only_a_, a, b, t);
-  (input ? result_.out : result_.in) = channels_of(single, a, b, t);
-  (input ? result_.in : result_.out) = channels_of(only_b_, a, b, t);
-  const auto ascends = [](const auto& one) { return one.x >= 0 && one.w >= 0 && one.y >= 0; };
+  const auto first_of = [](const std::vector<Axis>& axes) { return axes.empty() ? Axis{} : axes[0]; };
+  const bool input = result_.kind == Kind::kInputGradient;
+  result_.batch = first_of(batch);
+  result_.group = first_of(plain_.batch);
+  (input ? result_.out : result_.in) = first_of(single);
+  (input ? result_.in : result_.out) = first_of(plain_.n);
+  const auto ascends = [](const Axis& axis) { return axis.a >= 0 && axis.b >= 0 && axis.t >= 0; };
   return ascends(result_.batch) && ascends(result_.group) && ascends(result_.in) && ascends(result_.out) &&
-         std::all_of(result_.windows.begin(), result_.windows.end(), ascends);
+         std::all_of(result_.windows.begin(), result_.windows.end(),
+                     [&](const Window& window) { return ascends(window.axis); });
 }
 
 bool has_symbols(const Form& form) {
@@ -291,19 +220,16 @@ bool Matcher::inverse_window(const Slide& slide, Window& window) {
   window.kernel = slide.summed;
   window.stride = slide.divisor;
   window.dilation = slide.summed_step == 0 ? 1 : -slide.summed_step;
-  window.x = slide.t;
-  window.w = slide.b;
-  window.y = slide.a;
   const std::int64_t reach = window.dilation * (window.kernel - 1);
   if (slide.may_be_outside) {
     window.before = slide.rest.constant;
     if (window.before < 0 || has_symbols(slide.rest)) {
       return false;
     }
-    window.out = std::min(slide.extent, (window.in - 1 + window.before) / window.stride + 1);
+    window.out = std::min(slide.axis.extent, (window.in - 1 + window.before) / window.stride + 1);
   } else {
-    add_scaled(result_.a.form, slide.rest, slide.a);
-    result_.a.form.constant -= reach * slide.a;
+    add_scaled(plain_.a.form, slide.rest, slide.axis.a);
+    plain_.a.form.constant -= reach * slide.axis.a;
     window.before = reach;
     window.out = window.in + reach;
   }
@@ -314,22 +240,19 @@ bool Matcher::inverse_window(const Slide& slide, Window& window) {
 
 // y at o uses x at stride * o + dilation * k - before.
 bool Matcher::direct_window(const Slide& slide, Window& window) {
-  const bool forward = result_.kind == Kind::kForward;
-  const std::int64_t kept_step = slide.kept_step == 0 ? 1 : slide.kept_step;
-  const std::int64_t summed_step = slide.summed_step == 0 ? 1 : slide.summed_step;
-  window.out = forward ? slide.kept : slide.summed;
-  window.kernel = forward ? slide.summed : slide.kept;
-  window.stride = forward ? kept_step : summed_step;
-  window.dilation = forward ? summed_step : kept_step;
-  window.x = slide.a;
-  window.w = forward ? slide.b : slide.t;
-  window.y = forward ? slide.t : slide.b;
-  if (kept_step < 1 || summed_step < 1) {
+  window = {.out = slide.kept, .kernel = slide.summed, .axis = slide.axis};
+  window.stride = slide.kept_step == 0 ? 1 : slide.kept_step;
+  window.dilation = slide.summed_step == 0 ? 1 : slide.summed_step;
+  if (window.stride < 1 || window.dilation < 1) {
     return false;
+  }
+  if (result_.kind == Kind::kWeightGradient) {  // which sums over the image
+    std::swap(window.out, window.kernel);
+    std::swap(window.stride, window.dilation);
   }
   const std::int64_t reach = (window.out - 1) * window.stride + (window.kernel - 1) * window.dilation + 1;
   if (!slide.may_be_outside) {
-    add_scaled(result_.a.form, slide.rest, slide.a);
+    add_scaled(plain_.a.form, slide.rest, slide.axis.a);
     window.in = reach;
     return true;
   }
@@ -337,16 +260,11 @@ bool Matcher::direct_window(const Slide& slide, Window& window) {
     return false;
   }
   const std::int64_t skipped = std::max<std::int64_t>(slide.rest.constant, 0);
-  result_.a.form.constant += skipped * slide.a;
+  plain_.a.form.constant += skipped * slide.axis.a;
   window.before = skipped - slide.rest.constant;
-  window.in = std::min(slide.extent - skipped, reach - window.before);
+  window.in = std::min(slide.axis.extent - skipped, reach - window.before);
   window.after = reach - window.before - window.in;
   return window.in > 0;
-}
-
-// The read of a factor, without its cast. Precondition: factor() accepts the expression.
-const program::Access& access_of(const Expr& expr) {
-  return expr.op == Op::kCast ? expr.args[0].access : expr.access;
 }
 
 }  // namespace
@@ -357,37 +275,42 @@ std::optional<Convolution> recognize_convolution(const Program& program, const S
     why_not = reason;
     return std::nullopt;
   };
-  const bool guarded = statement.value.op == Op::kGuard;
-  const Expr& value = guarded ? statement.value.args[0] : statement.value;
-  if (statement.reduce != program::Reduce::kSum || value.op != Op::kMul ||
-      value.type != program::Type::kF32 || statement.accumulator_type() != value.type) {
+  const auto sum = sum_of_products(program, statement, why_not);
+  if (!sum) {
+    return std::nullopt;
+  }
+  if (sum->type != program::Type::kF32) {
     return no("not a sum of f32 products");
   }
-  if (guarded && statement.value.literal.number != 0) {
+  if (statement.value.op == program::Op::kGuard && statement.value.literal.number != 0) {
     return no("the guard's else value is not 0");
   }
-  if (has_element_index(statement.target)) {
-    return no("the target is a scatter");
-  }
-  const auto a = factor(program, statement, value.args[0]);
-  const auto b = factor(program, statement, value.args[1]);
-  if (!a || !b) {
-    return no("a factor is not a plain read");
-  }
-  for (const Expr& read : value.args) {
-    if (access_of(read).otherwise && may_be_out_of_range(program, statement, access_of(read))) {
+  for (const std::size_t factor : {0U, 1U}) {
+    const program::Access& read = read_of(statement, factor);
+    if (read.otherwise && may_be_out_of_range(program, statement, read)) {
       return no("a factor has its own else value");
     }
   }
   const char* reason = nullptr;
-  for (const bool swap : {false, true}) {
-    Matcher matcher(program, statement, swap ? *b : *a, swap ? *a : *b);
-    reason = matcher.match(access_of(value.args[swap ? 1 : 0]), access_of(value.args[swap ? 0 : 1]));
+  for (const std::size_t first : {0U, 1U}) {
+    SumOfProducts ordered = *sum;
+    if (first == 1) {
+      std::swap(ordered.a, ordered.b);
+    }
+    Matcher matcher(program, statement, std::move(ordered));
+    reason = matcher.match(read_of(statement, first), read_of(statement, 1 - first));
     if (reason == nullptr) {
       return matcher.take();
     }
   }
   return no(reason);
+}
+
+bool is_product(const Program& program, const Statement& statement) {
+  std::string why_not;
+  const auto product = recognize(program, statement, why_not);
+  return (product && product->multiplications() >= kSmallProduct) ||
+         recognize_convolution(program, statement, why_not);
 }
 
 }  // namespace yoke::cc

@@ -13,14 +13,6 @@
 
 namespace yoke::cc {
 
-// A dimension that is not a window, and its strides in elements.
-struct Channels {
-  std::int64_t extent = 1;
-  std::int64_t x = 0;
-  std::int64_t w = 0;
-  std::int64_t y = 0;
-};
-
 // A spatial dimension: y at o uses x at stride * o + dilation * k - before.
 struct Window {
   std::int64_t in = 1;
@@ -30,25 +22,23 @@ struct Window {
   std::int64_t dilation = 1;
   std::int64_t before = 0;  // padding
   std::int64_t after = 0;
-  std::int64_t x = 0;  // strides in elements
-  std::int64_t w = 0;
-  std::int64_t y = 0;
+  Axis axis{};  // only its strides count
 };
 
 // y[batch, group, out, o] = sum over in and k of x[batch, group, in, window at o and k] * w[group, out, in,
 // k], or one of its gradients. The sum leaves out terms whose x is in the padding.
-struct Convolution {
-  enum class Kind : std::uint8_t { kForward, kInputGradient, kWeightGradient };
+struct Convolution : SumOfProducts {
+  enum class Kind : std::uint8_t {
+    kForward,        // a is x, b is w, t is y
+    kInputGradient,  // y, w, x
+    kWeightGradient  // x, y, w
+  };
   Kind kind = Kind::kForward;
-  Operand a;  // x, or dy in kInputGradient
-  Operand b;  // w, or dy in kWeightGradient
-  Operand t;
-  program::Assign assign = program::Assign::kSet;
-  Channels batch;
-  Channels group;
-  Channels in;
-  Channels out;
-  std::vector<Window> windows;  // one to three
+  Axis batch{};
+  Axis group{};
+  Axis in{};
+  Axis out{};
+  std::vector<Window> windows{};  // one to three
 
   std::int64_t multiplications() const;
 };
@@ -56,5 +46,8 @@ struct Convolution {
 // Returns nothing and sets `why_not` if the statement is not a convolution.
 std::optional<Convolution> recognize_convolution(const program::Program& program,
                                                  const program::Statement& statement, std::string& why_not);
+
+// Whether the statement is a convolution, or a product of matrices that is worth a call of a library.
+bool is_product(const program::Program& program, const program::Statement& statement);
 
 }  // namespace yoke::cc

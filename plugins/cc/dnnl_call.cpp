@@ -19,10 +19,7 @@ std::uint64_t round_up(std::uint64_t byte_count) {
 
 }  // namespace
 
-DnnlEngine::DnnlEngine() : handle_(new dnnl::engine(dnnl::engine::kind::cpu, 0)) {}
-DnnlEngine::~DnnlEngine() {
-  delete static_cast<dnnl::engine*>(handle_);
-}
+DnnlEngine::DnnlEngine() : handle(std::make_shared<dnnl::engine>(dnnl::engine::kind::cpu, 0)) {}
 
 std::size_t DnnlCall::Impl::add(const memory::desc& desc, Place place) {
   memories.push_back({desc, place, 0});
@@ -33,6 +30,11 @@ std::size_t DnnlCall::Impl::add_scratch(const memory::desc& desc) {
   memories.push_back({desc, kScratch, scratch_byte_count});
   scratch_byte_count += round_up(desc.get_size());
   return memories.size() - 1;
+}
+
+void DnnlCall::Impl::add_stage(const dnnl::primitive_desc_base& desc, Arguments arguments) {
+  arguments.emplace_back(DNNL_ARG_SCRATCHPAD, add_scratch(desc.scratchpad_desc()));
+  stages.push_back({plan_only ? dnnl::primitive() : dnnl::primitive(desc.get()), std::move(arguments)});
 }
 
 bool is_reference(const std::string& implementation) {
@@ -57,30 +59,7 @@ dnnl::primitive_attr attributes_of(program::Assign assign) {
   return attributes;
 }
 
-DnnlCall::DnnlCall(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-DnnlCall::~DnnlCall() = default;
-
-std::uint64_t DnnlCall::scratch_byte_count() const {
-  const auto sharers = static_cast<std::uint64_t>(impl_->sharers);
-  return impl_->scratch_byte_count + round_up((shared_byte_count() + sharers - 1) / sharers);
-}
-std::uint64_t DnnlCall::own_byte_count() const {
-  return impl_->scratch_byte_count;
-}
-DnnlCall::Shared DnnlCall::shared() const {
-  return !impl_->shared ? Shared::kNone : impl_->shared->place == Impl::kA ? Shared::kA : Shared::kB;
-}
-std::uint64_t DnnlCall::shared_byte_count() const {
-  return impl_->shared ? round_up(impl_->shared->to.get_size()) : 0;
-}
-bool DnnlCall::shares_with(const DnnlCall& other) const {
-  return shared() == other.shared() && (!impl_->shared || impl_->shared->to == other.impl_->shared->to);
-}
-const std::string& DnnlCall::description() const {
-  return impl_->description;
-}
-
-struct DnnlCall::Bound::State {
+struct BoundCall::State {
   struct Stage {
     dnnl_primitive_t primitive = nullptr;
     std::vector<dnnl_exec_arg_t> arguments;
@@ -91,8 +70,9 @@ struct DnnlCall::Bound::State {
   std::vector<Stage> stages;
 };
 
-DnnlCall::Bound::Bound(const DnnlCall& call, void* scratch) : state_(std::make_unique<State>()) {
-  const Impl& from = *call.impl_;
+BoundCall::BoundCall(const DnnlCall& call, void* scratch) : state_(std::make_shared<State>()) {
+  using Impl = DnnlCall::Impl;
+  const Impl& from = *call.impl;
   state_->stream = dnnl::stream(from.engine);
   for (const Impl::Memory& one : from.memories) {
     const bool is_scratch = one.place == Impl::kScratch;
@@ -104,17 +84,14 @@ DnnlCall::Bound::Bound(const DnnlCall& call, void* scratch) : state_(std::make_u
   }
   for (const Impl::Stage& stage : from.stages) {
     State::Stage bound{stage.primitive.get(), {}};
-    for (const auto& [role, number] : stage.memory) {
+    for (const auto& [role, number] : stage.arguments) {
       bound.arguments.push_back({role, state_->memories[number].get()});
     }
     state_->stages.push_back(std::move(bound));
   }
 }
 
-DnnlCall::Bound::Bound(Bound&&) noexcept = default;
-DnnlCall::Bound::~Bound() = default;
-
-void DnnlCall::Bound::execute(const void* a, const void* b, const void* bias, void* t) {
+void BoundCall::execute(const void* a, const void* b, const void* bias, void* t) {
   // oneDNN takes non-const pointers, but only reads through the first three.
   const std::array<void*, 4> addresses = {const_cast<void*>(a), const_cast<void*>(b), const_cast<void*>(bias),
                                           t};

@@ -5,63 +5,74 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
+
+#include "contraction.h"
+#include "convolution.h"
 
 namespace yoke::cc {
 
-class DnnlEngine {
- public:
+struct DnnlEngine {
   DnnlEngine();
-  ~DnnlEngine();
-  DnnlEngine(const DnnlEngine&) = delete;
-  DnnlEngine& operator=(const DnnlEngine&) = delete;
-  void* handle() const { return handle_; }
-
- private:
-  void* handle_ = nullptr;
+  std::shared_ptr<void> handle;
 };
 
-// Computes t from a, b and perhaps a bias, with one or more primitives. All routines linked from one code
-// share it, so the caller provides the scratchpad. Precondition: a OneOpenMpThread exists during each
-// execution.
-class DnnlCall {
- public:
+struct LibraryOptions {
+  const DnnlEngine& engine;
+  int threads = 1;
+  bool plan_only = false;  // oneDNN generates no code, and the calls must not be bound
+};
+
+// Computes t from a, b and perhaps a bias, with one or more primitives. All routines linked from one code share
+// it, so the caller provides the scratchpad.
+struct DnnlCall {
   struct Impl;  // dnnl_call_impl.h
-  explicit DnnlCall(std::unique_ptr<Impl> impl);
-  ~DnnlCall();
-  DnnlCall(const DnnlCall&) = delete;
-  DnnlCall& operator=(const DnnlCall&) = delete;
-  const Impl& impl() const { return *impl_; }
+  std::shared_ptr<const Impl> impl;
+  std::string description;  // for example "oneDNN matmul (brg:avx512_core)"
+  std::uint64_t scratch_byte_count = 0;
+};
 
-  std::uint64_t scratch_byte_count() const;  // including this call's share of the memory of a shared copy
-  std::uint64_t own_byte_count() const;      // without that share
-  const std::string& description() const;    // for example "oneDNN matmul (brg:avx512_core)"
-
-  // Names an operand that several calls read in a layout other than the caller's. execute() takes the address of
-  // the copy in that layout.
-  enum class Shared : std::uint8_t { kNone, kA, kB };
-  Shared shared() const;
-  std::uint64_t shared_byte_count() const;
-  bool shares_with(const DnnlCall& other) const;  // whether both can read the same copy, or share nothing
-
-  // One routine's memory objects and arguments. A launch only sets their pointers and executes.
-  class Bound {
-   public:
-    Bound(const DnnlCall& call, void* scratch);
-    ~Bound();
-    Bound(const Bound&) = delete;
-    Bound(Bound&&) noexcept;
-    Bound& operator=(const Bound&) = delete;
-    Bound& operator=(Bound&&) = delete;
-    void execute(const void* a, const void* b, const void* bias, void* t);
-
-   private:
-    struct State;
-    std::unique_ptr<State> state_;
-  };
+// One routine's memory objects and arguments. A launch only sets their pointers and executes. Precondition: a
+// OneOpenMpThread exists during each execution.
+class BoundCall {
+ public:
+  BoundCall(const DnnlCall& call, void* scratch);
+  void execute(const void* a, const void* b, const void* bias, void* t);
 
  private:
-  std::unique_ptr<Impl> impl_;
+  struct State;
+  std::shared_ptr<State> state_;
 };
+
+// One thread's part. a, b, bias and t are its distances in bytes from the start of the whole operands.
+struct LibraryPart {
+  DnnlCall call;
+  std::int64_t a = 0;
+  std::int64_t b = 0;
+  std::int64_t bias = 0;
+  std::int64_t t = 0;
+};
+
+// A copy of an operand in a layout that oneDNN prefers.
+enum class Shared : std::uint8_t { kNone, kA, kB };
+struct SharedCopy {
+  Shared operand = Shared::kNone;
+  std::vector<LibraryPart> parts{};  // copy from `a` to `t`
+  std::uint64_t byte_count = 0;
+};
+
+// These return nothing and set `why_not` if oneDNN has no fast implementation. Precondition: a OneOpenMpThread
+// exists. A call for a convolution copies its operands to the layouts that oneDNN prefers, and its result back, in
+// the scratchpad. The caller copies the `shared` operand; see shared_copy().
+std::optional<DnnlCall> dnnl_matmul(const LibraryOptions& options, const Contraction& contraction,
+                                    bool with_bias, std::string& why_not);
+std::optional<DnnlCall> dnnl_convolution(const LibraryOptions& options, const Convolution& convolution,
+                                         Shared shared, std::string& why_not);
+
+// Sets `copy` to the copy that all `parts` read; one without parts if they read the operand itself. Returns false if
+// they need different copies or oneDNN has no fast one.
+bool shared_copy(const LibraryOptions& options, const std::vector<LibraryPart>& parts, SharedCopy& copy);
 
 }  // namespace yoke::cc

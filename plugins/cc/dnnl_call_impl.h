@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "contraction.h"
 #include "dnnl_call.h"
 
 namespace yoke::cc {
@@ -20,30 +19,33 @@ struct DnnlCall::Impl {
     Place place = kScratch;
     std::uint64_t offset = 0;  // into the scratchpad; kScratch only
   };
+  using Arguments = std::vector<std::pair<int, std::size_t>>;  // the role and the memory of each argument
   struct Stage {
-    dnnl::primitive primitive;                        // empty in a plan
-    std::vector<std::pair<int, std::size_t>> memory;  // the role and the number of each argument
+    dnnl::primitive primitive;  // empty in a plan
+    Arguments arguments;
   };
 
-  // Describes an operand that the caller copies to another layout for several calls.
-  struct Shared {
-    Place place = kA;
+  // The operand that the caller copies to another layout.
+  struct Copied {
+    Shared operand = Shared::kNone;
     dnnl::memory::desc from;
     dnnl::memory::desc to;
+    friend bool operator==(const Copied&, const Copied&) = default;
   };
 
   dnnl::engine engine;
+  bool plan_only;
   std::vector<Memory> memories;
   std::vector<Stage> stages;
-  std::string description;
-  std::uint64_t scratch_byte_count = 0;  // without shared memory
-  std::optional<Shared> shared;
-  std::int64_t sharers = 1;  // how many calls provide the memory of the copy
+  std::uint64_t scratch_byte_count = 0;
+  std::optional<Copied> copied;
 
-  explicit Impl(const DnnlEngine& from) : engine(*static_cast<dnnl::engine*>(from.handle())) {}
+  explicit Impl(const LibraryOptions& options)
+      : engine(*static_cast<dnnl::engine*>(options.engine.handle.get())), plan_only(options.plan_only) {}
   std::size_t add(const dnnl::memory::desc& desc, Place place);
   // Adds memory in the scratchpad that nothing else uses.
   std::size_t add_scratch(const dnnl::memory::desc& desc);
+  void add_stage(const dnnl::primitive_desc_base& desc, Arguments arguments);
 };
 
 bool is_reference(const std::string& implementation);

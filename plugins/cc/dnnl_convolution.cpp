@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // plugins/cc/dnnl_convolution.cpp: convolutions and their gradients through oneDNN 2.x.
-#include "dnnl_convolution.h"
-
 #include <algorithm>
+#include <array>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -34,47 +34,71 @@ memory::desc describe(const memory::dims& dims, memory::dims strides, memory::da
   return {dims, type, strides};
 }
 
-// The tensors x, w and y, or their gradients, as the caller stores them.
-struct Tensors {
-  memory::desc x;
-  memory::desc w;
-  memory::desc y;
-};
+// By operand: a, b and t.
+using Tensors = std::array<memory::desc, 3>;
+constexpr std::int64_t Axis::*kStrides[] = {&Axis::a, &Axis::b, &Axis::t};
 
-// oneDNN has one dimension for the channels of all groups. Returns nothing if no single stride fits this
-// dimension.
-std::optional<Tensors> tensors_of(const Convolution& c, memory::data_type x, memory::data_type w,
-                                  memory::data_type y) {
-  const auto joined = [](std::int64_t group, std::int64_t groups, std::int64_t channel, std::int64_t channels,
-                         std::int64_t& stride) {
-    stride = channels == 1 ? group : channel;
-    return groups == 1 || channels == 1 || group == channel * channels;
-  };
-  const bool has_groups = c.group.extent > 1;
-  memory::dims x_dims = {c.batch.extent, c.group.extent * c.in.extent};
-  memory::dims y_dims = {c.batch.extent, c.group.extent * c.out.extent};
-  memory::dims w_dims = {c.out.extent, c.in.extent};
-  memory::dims x_strides = {c.batch.x, 0};
-  memory::dims y_strides = {c.batch.y, 0};
-  memory::dims w_strides = {c.out.w, c.in.w};
-  if (has_groups) {
-    w_dims.insert(w_dims.begin(), c.group.extent);
-    w_strides.insert(w_strides.begin(), c.group.w);
-  }
-  if (!joined(c.group.x, c.group.extent, c.in.x, c.in.extent, x_strides[1]) ||
-      !joined(c.group.y, c.group.extent, c.out.y, c.out.extent, y_strides[1])) {
+// Which operands are the tensors x, w and y, or their gradients, and oneDNN's names of the arguments a, b and t.
+struct Roles {
+  std::size_t x, w, y;
+  std::array<int, 3> arguments;
+};
+constexpr Roles kRoles[] = {{0, 1, 2, {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}},
+                            {2, 1, 0, {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC}},
+                            {0, 2, 1, {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS}}};
+const Roles& roles_of(const Convolution& c) {
+  return kRoles[static_cast<std::size_t>(c.kind)];
+}
+
+// x or y as the caller stores it. oneDNN has one dimension for the channels of all groups. Returns nothing if no
+// single stride fits this dimension.
+std::optional<memory::desc> images_of(const Convolution& c, std::int64_t Axis::*stride, const Axis& channels,
+                                      std::int64_t Window::*extent, memory::data_type type) {
+  const bool is_joined = c.group.extent > 1 && channels.extent > 1;
+  if (is_joined && c.group.*stride != channels.*stride * channels.extent) {
     return std::nullopt;
   }
+  memory::dims dims = {c.batch.extent, c.group.extent * channels.extent};
+  memory::dims strides = {c.batch.*stride, channels.extent == 1 ? c.group.*stride : channels.*stride};
   for (const Window& window : c.windows) {
-    x_dims.push_back(window.in);
-    x_strides.push_back(window.x);
-    w_dims.push_back(window.kernel);
-    w_strides.push_back(window.w);
-    y_dims.push_back(window.out);
-    y_strides.push_back(window.y);
+    dims.push_back(window.*extent);
+    strides.push_back(window.axis.*stride);
   }
-  return Tensors{describe(x_dims, x_strides, x), describe(w_dims, w_strides, w),
-                 describe(y_dims, y_strides, y)};
+  return describe(dims, strides, type);
+}
+
+memory::desc weights_of(const Convolution& c, std::int64_t Axis::*stride, memory::data_type type) {
+  memory::dims dims;
+  memory::dims strides;
+  const auto add = [&](std::int64_t extent, const Axis& axis) {
+    dims.push_back(extent);
+    strides.push_back(axis.*stride);
+  };
+  if (c.group.extent > 1) {
+    add(c.group.extent, c.group);
+  }
+  add(c.out.extent, c.out);
+  add(c.in.extent, c.in);
+  for (const Window& window : c.windows) {
+    add(window.kernel, window.axis);
+  }
+  return describe(dims, strides, type);
+}
+
+// The operands as the caller stores them.
+std::optional<Tensors> tensors_of(const Convolution& c) {
+  const Roles& roles = roles_of(c);
+  const memory::data_type types[] = {data_type(c.a.type), data_type(c.b.type), data_type(c.t.type)};
+  const auto x = images_of(c, kStrides[roles.x], c.in, &Window::in, types[roles.x]);
+  const auto y = images_of(c, kStrides[roles.y], c.out, &Window::out, types[roles.y]);
+  if (!x || !y) {
+    return std::nullopt;
+  }
+  Tensors tensors;
+  tensors[roles.x] = *x;
+  tensors[roles.w] = weights_of(c, kStrides[roles.w], types[roles.w]);
+  tensors[roles.y] = *y;
+  return tensors;
 }
 
 memory::desc with_layout(const memory::desc& from, Layout layout, bool is_weights, memory::data_type type) {
@@ -91,32 +115,11 @@ memory::desc with_layout(const memory::desc& from, Layout layout, bool is_weight
   return {dims, type, kLast[dims.size() - 3]};
 }
 
-// A primitive, and the layouts that it requires.
-struct Choice {
-  Tensors tensors;
-  memory::desc scratchpad;
-  std::string implementation;
-  dnnl::primitive primitive;
-};
-
-template <class Primitive, class Desc>
-bool take(Choice& choice, const Desc& desc, bool plan_only) {
-  choice.scratchpad = desc.scratchpad_desc();
-  choice.implementation = desc.impl_info_str();
-  if (is_reference(choice.implementation)) {
-    return false;
-  }
-  if (!plan_only) {
-    choice.primitive = Primitive(desc);
-  }
-  return true;
-}
-
-// `type` is the type of the operands; sums are f32.
-std::optional<Choice> choose(const Convolution& c, const dnnl::engine& engine, const Tensors& user,
-                             Layout layout, memory::data_type type, bool plan_only) {
+// The primitive for the layouts of `tensors`, and of `like` if it needs the description of a forward pass, of which
+// it uses only the shape.
+dnnl::primitive_desc_base primitive_of(const Convolution& c, const dnnl::engine& engine,
+                                       const Tensors& tensors, const Tensors& like) {
   constexpr auto kDirect = dnnl::algorithm::convolution_direct;
-  const auto f32 = memory::data_type::f32;
   memory::dims strides, dilations, before, after;
   for (const Window& window : c.windows) {
     strides.push_back(window.stride);
@@ -124,42 +127,43 @@ std::optional<Choice> choose(const Convolution& c, const dnnl::engine& engine, c
     before.push_back(window.before);
     after.push_back(window.after);
   }
-  const memory::desc x = with_layout(user.x, layout, false, c.kind == Kind::kInputGradient ? f32 : type);
-  const memory::desc w = with_layout(user.w, layout, true, c.kind == Kind::kWeightGradient ? f32 : type);
-  const memory::desc y = with_layout(user.y, layout, false, c.kind == Kind::kForward ? f32 : type);
+  const Roles& is = roles_of(c);
   const dnnl::primitive_attr attributes = attributes_of(program::Assign::kSet);
-  const auto forward = [&](const memory::desc& fx, const memory::desc& fw, const memory::desc& fy) {
-    return dnnl::convolution_forward::primitive_desc(
-        dnnl::convolution_forward::desc(dnnl::prop_kind::forward_training, kDirect, fx, fw, fy, strides,
-                                        dilations, before, after),
-        attributes, engine);
+  const auto forward = [&](const Tensors& of) {
+    return dnnl::convolution_forward::primitive_desc({dnnl::prop_kind::forward_training, kDirect, of[is.x],
+                                                      of[is.w], of[is.y], strides, dilations, before, after},
+                                                     attributes, engine);
   };
-  // oneDNN's gradients need the description of a forward pass. They use only its shape.
-  const auto shape = [&] {
-    const auto any = [&](const memory::desc& of) { return with_layout(of, Layout::kAny, true, f32); };
-    return forward(any(user.x), any(user.w), any(user.y));
-  };
+  switch (c.kind) {
+    case Kind::kForward:
+      return forward(tensors);
+    case Kind::kInputGradient:
+      return dnnl::convolution_backward_data::primitive_desc(
+          {kDirect, tensors[is.x], tensors[is.w], tensors[is.y], strides, dilations, before, after},
+          attributes, engine, forward(like));
+    default:
+      return dnnl::convolution_backward_weights::primitive_desc(
+          {kDirect, tensors[is.x], tensors[is.w], tensors[is.y], strides, dilations, before, after},
+          attributes, engine, forward(like));
+  }
+}
+
+// `type` is the type of the factors; sums are f32. Returns nothing if oneDNN lacks these layouts and types.
+std::optional<dnnl::primitive_desc_base> choose(const Convolution& c, const dnnl::engine& engine,
+                                                const Tensors& user, Layout layout, memory::data_type type) {
+  const auto f32 = memory::data_type::f32;
+  Tensors tensors;
+  Tensors like;
+  for (std::size_t i = 0; i < user.size(); ++i) {
+    const bool is_weights = i == roles_of(c).w;
+    tensors[i] = with_layout(user[i], layout, is_weights, i == 2 ? f32 : type);
+    like[i] = with_layout(user[i], Layout::kAny, is_weights, f32);
+  }
   try {
-    Choice choice;
-    bool fits = false;
-    if (c.kind == Kind::kForward) {
-      const auto desc = forward(x, w, y);
-      choice.tensors = {desc.src_desc(), desc.weights_desc(), desc.dst_desc()};
-      fits = take<dnnl::convolution_forward>(choice, desc, plan_only);
-    } else if (c.kind == Kind::kInputGradient) {
-      const dnnl::convolution_backward_data::primitive_desc desc(
-          {kDirect, x, w, y, strides, dilations, before, after}, attributes, engine, shape());
-      choice.tensors = {desc.diff_src_desc(), desc.weights_desc(), desc.diff_dst_desc()};
-      fits = take<dnnl::convolution_backward_data>(choice, desc, plan_only);
-    } else {
-      const dnnl::convolution_backward_weights::primitive_desc desc(
-          {kDirect, x, w, y, strides, dilations, before, after}, attributes, engine, shape());
-      choice.tensors = {desc.src_desc(), desc.diff_weights_desc(), desc.diff_dst_desc()};
-      fits = take<dnnl::convolution_backward_weights>(choice, desc, plan_only);
-    }
-    return fits ? std::optional(std::move(choice)) : std::nullopt;
+    const dnnl::primitive_desc_base desc = primitive_of(c, engine, tensors, like);
+    return is_reference(desc.impl_info_str()) ? std::nullopt : std::optional(desc);
   } catch (const dnnl::error&) {
-    return std::nullopt;  // not implemented for these layouts and types
+    return std::nullopt;
   }
 }
 
@@ -171,7 +175,9 @@ bool is_padded(const Convolution& c) {
 // The layouts, in the order to try them. oneDNN's own layouts (kAny) are the fastest, even with the copies,
 // except for tensors that are channels-last already, kernels of one element, and few channels.
 std::vector<Layout> layouts_of(const Convolution& c) {
-  const bool channels_last = (c.in.extent > 1 && c.in.x == 1) || (c.out.extent > 1 && c.out.y == 1);
+  const Roles& roles = roles_of(c);
+  const bool channels_last = (c.in.extent > 1 && c.in.*kStrides[roles.x] == 1) ||
+                             (c.out.extent > 1 && c.out.*kStrides[roles.y] == 1);
   const bool one_tap =
       std::all_of(c.windows.begin(), c.windows.end(), [](const Window& w) { return w.kernel == 1; });
   const bool few = c.kind == Kind::kInputGradient && c.group.extent == 1 && c.in.extent <= kFewChannels;
@@ -184,16 +190,16 @@ std::vector<Layout> layouts_of(const Convolution& c) {
   return {Layout::kAny, Layout::kChannelsLast, Layout::kPlain};
 }
 
-std::optional<Choice> best_choice(const Convolution& c, const dnnl::engine& engine, const Tensors& user,
-                                  memory::data_type type, bool plan_only) {
+std::optional<dnnl::primitive_desc_base> best_choice(const Convolution& c, const dnnl::engine& engine,
+                                                     const Tensors& user, memory::data_type type) {
   for (const Layout layout : layouts_of(c)) {
-    auto choice = choose(c, engine, user, layout, type, plan_only);
+    const auto choice = choose(c, engine, user, layout, type);
     if (!choice) {
       continue;
     }
     // oneDNN copies parts of the images to matrices and multiplies these. The sums include padding, and 0
     // times infinity is NaN. Only its input gradients leave padding out.
-    const bool by_copies = choice->implementation.find("gemm") != std::string::npos;
+    const bool by_copies = std::string(choice->impl_info_str()).find("gemm") != std::string::npos;
     if (!by_copies || (layout == Layout::kPlain && (!is_padded(c) || c.kind == Kind::kInputGradient))) {
       return choice;
     }
@@ -201,107 +207,44 @@ std::optional<Choice> best_choice(const Convolution& c, const dnnl::engine& engi
   return std::nullopt;
 }
 
-// Builds the call from a choice and the copies to and from its layouts.
-class CallBuilder {
- public:
-  CallBuilder(const DnnlEngine& engine, const Sharing& sharing, bool plan_only)
-      : impl_(std::make_unique<Impl>(engine)), sharing_(sharing), plan_only_(plan_only) {
-    impl_->sharers = sharing.count;
-  }
+// Returns false if oneDNN has no fast copy.
+bool add_copy(Impl& impl, std::size_t from, std::size_t to, program::Assign assign) {
+  const dnnl::reorder::primitive_desc desc(impl.engine, impl.memories[from].desc, impl.engine,
+                                           impl.memories[to].desc, attributes_of(assign));
+  impl.add_stage(desc, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+  return !is_reference(desc.impl_info_str());
+}
 
-  // Returns the memory of an operand in the layout that the primitive requires.
-  std::size_t in(const memory::desc& user, const memory::desc& wanted, Impl::Place place) {
-    using Shared = DnnlCall::Shared;
-    if (user != wanted && sharing_.operand == (place == Impl::kA ? Shared::kA : Shared::kB)) {
-      impl_->shared = {place, user, wanted};
-      return impl_->add(wanted, place);
+// Adds the primitive and the copies to and from its layouts. Returns false if oneDNN has no fast copy.
+bool build(Impl& impl, const Convolution& c, const Tensors& user, const dnnl::primitive_desc_base& desc,
+           Shared shared) {
+  const std::array<int, 3>& names = roles_of(c).arguments;
+  const auto wanted = [&](std::size_t i) { return desc.query_md(dnnl::query::exec_arg_md, names[i]); };
+  Impl::Arguments arguments;
+  bool fits = true;
+  for (const auto& [i, place, operand] :
+       {std::tuple(0U, Impl::kA, Shared::kA), std::tuple(1U, Impl::kB, Shared::kB)}) {
+    const bool is_copied = user[i] != wanted(i);
+    if (is_copied && operand == shared) {
+      impl.copied = {operand, user[i], wanted(i)};
     }
-    const std::size_t from = impl_->add(user, place);
-    if (user == wanted) {
-      return from;
+    std::size_t number = impl.add(operand == shared ? wanted(i) : user[i], place);
+    if (is_copied && operand != shared) {
+      const std::size_t from = std::exchange(number, impl.add_scratch(wanted(i)));
+      fits = add_copy(impl, from, number, program::Assign::kSet) && fits;
     }
-    const std::size_t to = impl_->add_scratch(wanted);
-    copy(from, to, program::Assign::kSet);
-    return to;
+    arguments.emplace_back(names[i], number);
   }
-  std::size_t out(const memory::desc& user, const memory::desc& wanted, program::Assign assign) {
-    result_ = impl_->add(user, Impl::kT);
-    assign_ = assign;
-    made_ = user == wanted && assign == program::Assign::kSet ? result_ : impl_->add_scratch(wanted);
-    return made_;
-  }
-  void compute(Choice& choice, std::vector<std::pair<int, std::size_t>> memory) {
-    memory.emplace_back(DNNL_ARG_SCRATCHPAD, impl_->add_scratch(choice.scratchpad));
-    impl_->stages.push_back({std::move(choice.primitive), std::move(memory)});
-    if (made_ != result_) {
-      copy(made_, result_, assign_);
-    }
-    impl_->description = "oneDNN convolution (" + choice.implementation + ")";
-  }
-  // Returns null if oneDNN has no fast copy.
-  std::shared_ptr<const DnnlCall> call() {
-    return fits_ ? std::make_shared<const DnnlCall>(std::move(impl_)) : nullptr;
-  }
-
-  void copy(const memory::desc& from, const memory::desc& to) {
-    copy(impl_->add(from, Impl::kA), impl_->add(to, Impl::kT), program::Assign::kSet);
-  }
-
- private:
-  void copy(std::size_t from, std::size_t to, program::Assign assign) {
-    const dnnl::reorder::primitive_desc desc(impl_->engine, impl_->memories[from].desc, impl_->engine,
-                                             impl_->memories[to].desc, attributes_of(assign));
-    fits_ = fits_ && !is_reference(desc.impl_info_str());
-    Impl::Stage stage;
-    stage.memory = {{DNNL_ARG_FROM, from},
-                    {DNNL_ARG_TO, to},
-                    {DNNL_ARG_SCRATCHPAD, impl_->add_scratch(desc.scratchpad_desc())}};
-    if (!plan_only_) {
-      stage.primitive = dnnl::reorder(desc);
-    }
-    impl_->stages.push_back(std::move(stage));
-  }
-
-  std::unique_ptr<Impl> impl_;
-  Sharing sharing_;
-  bool plan_only_;
-  bool fits_ = true;
-  std::size_t result_ = 0;  // the caller's memory of t
-  std::size_t made_ = 0;    // where the primitive writes t
-  program::Assign assign_ = program::Assign::kSet;
-};
+  const std::size_t target = impl.add(user[2], Impl::kT);
+  const bool is_direct = user[2] == wanted(2) && c.assign == program::Assign::kSet;
+  const std::size_t result = is_direct ? target : impl.add_scratch(wanted(2));
+  arguments.emplace_back(names[2], result);
+  impl.add_stage(desc, std::move(arguments));
+  return (is_direct || add_copy(impl, result, target, c.assign)) && fits;
+}
 
 bool is_library_type(Type type) {
   return type == Type::kF32 || type == Type::kBF16 || type == Type::kF16;
-}
-
-std::shared_ptr<const DnnlCall> build(const DnnlEngine& engine, const Convolution& c, const Tensors& user,
-                                      Choice& choice, const Sharing& sharing, bool plan_only) {
-  CallBuilder builder(engine, sharing, plan_only);
-  switch (c.kind) {
-    case Kind::kForward: {
-      const std::size_t x = builder.in(user.x, choice.tensors.x, Impl::kA);
-      const std::size_t w = builder.in(user.w, choice.tensors.w, Impl::kB);
-      const std::size_t y = builder.out(user.y, choice.tensors.y, c.assign);
-      builder.compute(choice, {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}});
-      break;
-    }
-    case Kind::kInputGradient: {
-      const std::size_t y = builder.in(user.y, choice.tensors.y, Impl::kA);
-      const std::size_t w = builder.in(user.w, choice.tensors.w, Impl::kB);
-      const std::size_t x = builder.out(user.x, choice.tensors.x, c.assign);
-      builder.compute(choice, {{DNNL_ARG_DIFF_DST, y}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DIFF_SRC, x}});
-      break;
-    }
-    case Kind::kWeightGradient: {
-      const std::size_t x = builder.in(user.x, choice.tensors.x, Impl::kA);
-      const std::size_t y = builder.in(user.y, choice.tensors.y, Impl::kB);
-      const std::size_t w = builder.out(user.w, choice.tensors.w, c.assign);
-      builder.compute(choice, {{DNNL_ARG_SRC, x}, {DNNL_ARG_DIFF_DST, y}, {DNNL_ARG_DIFF_WEIGHTS, w}});
-      break;
-    }
-  }
-  return builder.call();
 }
 
 // The images of a batch from the first one on.
@@ -316,58 +259,83 @@ std::int64_t bytes_per_image(const memory::desc& desc) {
          static_cast<std::int64_t>(memory::data_type_size(desc.data_type()));
 }
 
+bool has_blocks_of_images(const memory::desc& desc) {
+  const auto& layout = desc.data.format_desc.blocking;
+  return std::count(layout.inner_idxs, layout.inner_idxs + layout.inner_nblks, 0) != 0;
+}
+
 }  // namespace
 
-std::shared_ptr<const DnnlCall> dnnl_convolution(const DnnlEngine& engine, const Convolution& c,
-                                                 const Sharing& sharing, bool plan_only,
-                                                 std::string& why_not) {
+std::optional<DnnlCall> dnnl_convolution(const LibraryOptions& options, const Convolution& c, Shared shared,
+                                         std::string& why_not) {
   const bool assigns =
       c.assign == program::Assign::kSet || (c.assign == program::Assign::kAdd && c.t.type == Type::kF32);
   if (!is_library_type(c.a.type) || !is_library_type(c.b.type) || !is_library_type(c.t.type) || !assigns) {
     why_not = "oneDNN has no convolution for these types";
-    return nullptr;
+    return std::nullopt;
   }
-  const auto a = data_type(c.a.type);
-  const auto b = data_type(c.b.type);
-  const auto t = data_type(c.t.type);
   try {
-    const std::optional<Tensors> user = c.kind == Kind::kForward         ? tensors_of(c, a, b, t)
-                                        : c.kind == Kind::kInputGradient ? tensors_of(c, t, b, a)
-                                                                         : tensors_of(c, a, t, b);
+    const std::optional<Tensors> user = tensors_of(c);
     if (!user) {
       why_not = "the channels of all groups do not have a single stride";
-      return nullptr;
+      return std::nullopt;
     }
-    const dnnl::engine& on = *static_cast<dnnl::engine*>(engine.handle());
-    auto choice = a == b && c.a.type != Type::kF16 ? best_choice(c, on, *user, a, plan_only) : std::nullopt;
+    auto impl = std::make_shared<Impl>(options);
+    std::optional<dnnl::primitive_desc_base> choice;
+    if (c.a.type == c.b.type && c.a.type != Type::kF16) {
+      choice = best_choice(c, impl->engine, *user, data_type(c.a.type));
+    }
     if (!choice) {  // f32 is exact for every product of two 16-bit floats
-      choice = best_choice(c, on, *user, memory::data_type::f32, plan_only);
+      choice = best_choice(c, impl->engine, *user, memory::data_type::f32);
     }
-    auto call = choice ? build(engine, c, *user, *choice, sharing, plan_only) : nullptr;
-    if (!call) {
-      why_not = "oneDNN has no fast convolution of this shape";
+    if (choice && build(*impl, c, *user, *choice, shared)) {
+      return DnnlCall{impl, std::string("oneDNN convolution (") + choice->impl_info_str() + ")",
+                      impl->scratch_byte_count};
     }
-    return call;
+    why_not = "oneDNN has no fast convolution of this shape";
   } catch (const dnnl::error& error) {
     why_not = std::string("oneDNN rejected the convolution: ") + error.what();
-    return nullptr;
   }
+  return std::nullopt;
 }
 
-SharedCopy copy_shared(const DnnlEngine& engine, const DnnlCall& call, std::int64_t first, std::int64_t last,
-                       bool plan_only) {
-  const Impl::Shared& shared = *call.impl().shared;
-  const auto& layout = shared.to.data.format_desc.blocking;
-  if (std::count(layout.inner_idxs, layout.inner_idxs + layout.inner_nblks, 0) != 0) {
-    return {};  // blocks of images
+bool shared_copy(const LibraryOptions& options, const std::vector<LibraryPart>& parts, SharedCopy& copy) {
+  const std::optional<Impl::Copied>& copied = parts[0].call.impl->copied;
+  if (std::any_of(parts.begin(), parts.end(),
+                  [&](const LibraryPart& part) { return part.call.impl->copied != copied; })) {
+    return false;
   }
-  CallBuilder builder(engine, {}, plan_only);
-  try {
-    builder.copy(first_images(shared.from, last - first), first_images(shared.to, last - first));
-  } catch (const dnnl::error&) {
-    return {};  // not implemented for these layouts
+  copy = {};
+  if (!copied) {
+    return true;
   }
-  return {builder.call(), first * bytes_per_image(shared.from), first * bytes_per_image(shared.to)};
+  if (has_blocks_of_images(copied->to)) {
+    return false;
+  }
+  copy = {copied->operand, {}, copied->to.get_size()};
+  const auto count = static_cast<std::int64_t>(parts.size());
+  const std::int64_t images = copied->from.dims()[0];
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t first = images * i / count;
+    const std::int64_t last = images * (i + 1) / count;
+    if (first == last) {
+      continue;
+    }
+    auto impl = std::make_shared<Impl>(options);
+    try {
+      const std::size_t from = impl->add(first_images(copied->from, last - first), Impl::kA);
+      const std::size_t to = impl->add(first_images(copied->to, last - first), Impl::kT);
+      if (!add_copy(*impl, from, to, program::Assign::kSet)) {
+        return false;
+      }
+    } catch (const dnnl::error&) {
+      return false;  // not implemented for these layouts
+    }
+    copy.parts.push_back({.call = {impl, {}, impl->scratch_byte_count},
+                          .a = first * bytes_per_image(copied->from),
+                          .t = first * bytes_per_image(copied->to)});
+  }
+  return true;
 }
 
 }  // namespace yoke::cc

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // plugins/cc/dnnl_matmul.cpp: contractions through oneDNN 2.x.
-#include "dnnl_matmul.h"
-
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -22,35 +20,21 @@ struct Shape {
   Axis k;
 };
 
-// Keeps the longest axis of m and of n; the other axes become batch
-// dimensions that broadcast the other operand.
+// Keeps the longest axis of m and a contiguous one of n; the other axes become batch dimensions that broadcast
+// the other operand.
 bool shape_of(const Contraction& c, Shape& shape) {
-  shape.batch = c.batch;
-  const auto take = [&](const std::vector<Axis>& axes, bool last) {
-    if (axes.empty()) {
-      return Axis{};
-    }
-    auto chosen = last ? axes.end() - 1
-                       : std::max_element(axes.begin(), axes.end(),
-                                          [](const Axis& x, const Axis& y) { return x.extent < y.extent; });
-    if (last) {
-      const auto contiguous =
-          std::find_if(axes.begin(), axes.end(), [](const Axis& axis) { return axis.t == 1; });
-      chosen = contiguous == axes.end() ? chosen : contiguous;
-    }
-    for (auto axis = axes.begin(); axis != axes.end(); ++axis) {
-      if (axis != chosen) {
-        shape.batch.push_back(*axis);
-      }
-    }
-    return *chosen;
-  };
-  shape.m = take(c.m, false);
-  shape.n = take(c.n, true);
-  if (c.k.size() != 1 || shape.batch.size() + 2 > DNNL_MAX_NDIMS) {
+  const auto m = std::max_element(c.m.begin(), c.m.end(),
+                                  [](const Axis& x, const Axis& y) { return x.extent < y.extent; });
+  auto n = std::find_if(c.n.begin(), c.n.end(), [](const Axis& axis) { return axis.t == 1; });
+  n = n == c.n.end() ? n - 1 : n;
+  if (c.k.size() != 1 || c.batch.size() + c.m.size() + c.n.size() > DNNL_MAX_NDIMS) {
     return false;
   }
-  shape.k = c.k[0];
+  shape = {c.batch, *m, *n, c.k[0]};
+  for (const auto& [axes, kept] : {std::pair(&c.m, m), std::pair(&c.n, n)}) {
+    shape.batch.insert(shape.batch.end(), axes->begin(), kept);
+    shape.batch.insert(shape.batch.end(), kept + 1, axes->end());
+  }
   return true;
 }
 
@@ -88,8 +72,8 @@ memory::desc describe(const Shape& shape, memory::data_type type, std::int64_t A
 
 }  // namespace
 
-std::shared_ptr<const DnnlCall> dnnl_matmul(const DnnlEngine& engine, const Contraction& c, bool with_bias,
-                                            bool plan_only, std::string& why_not) {
+std::optional<DnnlCall> dnnl_matmul(const LibraryOptions& options, const Contraction& c, bool with_bias,
+                                    std::string& why_not) {
   const bool types = c.type == Type::kF32 && c.a.type == c.b.type &&
                      (c.a.type == Type::kF32 || c.a.type == Type::kBF16) &&
                      (c.t.type == Type::kF32 || (c.t.type == Type::kBF16 && c.a.type == Type::kBF16 &&
@@ -97,21 +81,20 @@ std::shared_ptr<const DnnlCall> dnnl_matmul(const DnnlEngine& engine, const Cont
   Shape shape;
   if (!types || (c.assign != program::Assign::kSet && c.assign != program::Assign::kAdd)) {
     why_not = "oneDNN has no matmul for these types";
-    return nullptr;
+    return std::nullopt;
   }
   if (!shape_of(c, shape)) {
     why_not = "the summed loops do not have a single stride in memory";
-    return nullptr;
+    return std::nullopt;
   }
   try {
-    auto impl = std::make_unique<DnnlCall::Impl>(engine);
+    auto impl = std::make_shared<DnnlCall::Impl>(options);
     const memory::desc a = describe(shape, data_type(c.a.type), &Axis::a, shape.m, shape.k);
     const memory::desc b = describe(shape, data_type(c.b.type), &Axis::b, shape.k, shape.n);
     const memory::desc t = describe(shape, data_type(c.t.type), &Axis::t, shape.m, shape.n);
-    DnnlCall::Impl::Stage stage;
-    stage.memory = {{DNNL_ARG_SRC, impl->add(a, DnnlCall::Impl::kA)},
-                    {DNNL_ARG_WEIGHTS, impl->add(b, DnnlCall::Impl::kB)},
-                    {DNNL_ARG_DST, impl->add(t, DnnlCall::Impl::kT)}};
+    DnnlCall::Impl::Arguments arguments = {{DNNL_ARG_SRC, impl->add(a, DnnlCall::Impl::kA)},
+                                           {DNNL_ARG_WEIGHTS, impl->add(b, DnnlCall::Impl::kB)},
+                                           {DNNL_ARG_DST, impl->add(t, DnnlCall::Impl::kT)}};
     const dnnl::primitive_attr attributes = attributes_of(c.assign);
     dnnl::matmul::primitive_desc desc;
     if (with_bias) {
@@ -121,7 +104,7 @@ std::shared_ptr<const DnnlCall> dnnl_matmul(const DnnlEngine& engine, const Cont
       memory::dims strides(last + 1, shape.n.extent);
       strides[last] = 1;
       const memory::desc dense(dims, memory::data_type::f32, strides);
-      stage.memory.emplace_back(DNNL_ARG_BIAS, impl->add(dense, DnnlCall::Impl::kBias));
+      arguments.emplace_back(DNNL_ARG_BIAS, impl->add(dense, DnnlCall::Impl::kBias));
       desc = dnnl::matmul::primitive_desc(dnnl::matmul::desc(a, b, dense, t), attributes, impl->engine);
     } else {
       desc = dnnl::matmul::primitive_desc(dnnl::matmul::desc(a, b, t), attributes, impl->engine);
@@ -129,18 +112,13 @@ std::shared_ptr<const DnnlCall> dnnl_matmul(const DnnlEngine& engine, const Cont
     const std::string implementation = desc.impl_info_str();
     if (is_reference(implementation)) {
       why_not = "oneDNN has only its reference implementation for these strides";
-      return nullptr;
+      return std::nullopt;
     }
-    impl->description = "oneDNN matmul (" + implementation + ")";
-    stage.memory.emplace_back(DNNL_ARG_SCRATCHPAD, impl->add_scratch(desc.scratchpad_desc()));
-    if (!plan_only) {
-      stage.primitive = dnnl::matmul(desc);
-    }
-    impl->stages.push_back(std::move(stage));
-    return std::make_shared<const DnnlCall>(std::move(impl));
+    impl->add_stage(desc, std::move(arguments));
+    return DnnlCall{impl, "oneDNN matmul (" + implementation + ")", impl->scratch_byte_count};
   } catch (const dnnl::error& error) {
     why_not = std::string("oneDNN rejected the matmul: ") + error.what();
-    return nullptr;
+    return std::nullopt;
   }
 }
 

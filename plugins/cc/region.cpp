@@ -179,7 +179,7 @@ std::optional<Packing> Cutter::packing(std::size_t loop) const {
       return std::nullopt;
     }
     const auto product = recognize(program_, statement, why_not);
-    if (!product || product->multiplications() < kSmallProduct || product->m.empty() || product->n.empty()) {
+    if (!product || product->multiplications() < kSmallProduct) {
       continue;
     }
     for (const Operand* packed : {&product->a, &product->b}) {

@@ -21,14 +21,6 @@ namespace {
 
 constexpr std::size_t kLongestRun = 64;
 
-bool is_product(const Program& program, const Statement& statement) {
-  std::string why_not;
-  const auto product = recognize(program, statement, why_not);
-  return (product && product->multiplications() >= kSmallProduct && !product->m.empty() &&
-          !product->n.empty()) ||
-         recognize_convolution(program, statement, why_not).has_value();
-}
-
 // Returns true for a reduction over one loop, also for a product.
 bool reduces_one_loop(const Statement& statement) {
   return statement.reduce && statement.reduce != program::Reduce::kArgMax &&

@@ -51,25 +51,15 @@ BoundProgram::BoundProgram(std::shared_ptr<const CompiledProgram> compiled,
         }
       }
     } else {
-      bind(std::get<LibraryStep>(step.work), bound);
+      const LibraryCalls& calls = std::get<LibraryStep>(step.work).calls;
+      for (const LibraryPart& part : calls.parts) {
+        bound.parts.emplace_back(part.call, scratch(bound.parts.size()));
+      }
+      for (const LibraryPart& part : calls.copy.parts) {
+        bound.copies.emplace_back(part.call, scratch(bound.copies.size()));
+      }
     }
     steps_.push_back(std::move(bound));
-  }
-}
-
-void BoundProgram::bind(const LibraryStep& call, BoundStep& bound) {
-  const bool shares = !call.parts.empty() && call.parts[0].dnnl->shared() != DnnlCall::Shared::kNone;
-  std::byte* own = shares ? scratch_ + call.parts[0].dnnl->shared_byte_count() : nullptr;
-  for (const LibraryPart& part : call.parts) {
-    bound.parts.emplace_back(*part.dnnl, shares ? own : scratch(bound.parts.size()));
-    if (!shares) {
-      continue;
-    }
-    std::optional<DnnlCall::Bound>& copy = bound.copies.emplace_back();
-    if (part.copy) {
-      copy.emplace(*part.copy, own);
-    }
-    own += part.dnnl->own_byte_count();
   }
 }
 
@@ -206,35 +196,38 @@ void BoundProgram::set_tile(const Region& region, std::int64_t tile, std::span<c
   }
 }
 
-void BoundProgram::run(const LibraryStep& call, BoundStep& bound) {
-  std::byte* a = address(call.a);
-  std::byte* b = address(call.b);
-  std::byte* t = address(call.t);
-  if (!call.parts.empty()) {
-    const auto count = static_cast<int>(call.parts.size());
-    if (!bound.copies.empty()) {
-      std::byte*& operand = call.parts[0].dnnl->shared() == DnnlCall::Shared::kA ? a : b;
-      share(count, count, [&](int i, std::int64_t, std::int64_t) {
-        const LibraryPart& part = call.parts[static_cast<std::size_t>(i)];
-        if (part.copy) {
-          bound.copies[static_cast<std::size_t>(i)]->execute(operand + part.copy_from, nullptr, nullptr,
-                                                             scratch_ + part.copy_to);
-        }
-      });
-      operand = scratch_;
-    }
-    const std::byte* bias = call.bias ? address(*call.bias) : nullptr;
-    share(count, count, [&](int i, std::int64_t, std::int64_t) {
-      const LibraryPart& part = call.parts[static_cast<std::size_t>(i)];
-      bound.parts[static_cast<std::size_t>(i)].execute(
-          a + part.a, b + part.b, bias == nullptr ? nullptr : bias + part.bias, t + part.t);
+namespace {
+
+void run_calls(const std::vector<LibraryPart>& parts, std::vector<BoundCall>& calls, const std::byte* a,
+               const std::byte* b, const std::byte* bias, std::byte* t) {
+  const auto count = static_cast<int>(parts.size());
+  share(count, count, [&](int thread, std::int64_t, std::int64_t) {
+    const auto i = static_cast<std::size_t>(thread);
+    const LibraryPart& part = parts[i];
+    calls[i].execute(a + part.a, b + part.b, bias == nullptr ? nullptr : bias + part.bias, t + part.t);
+  });
+}
+
+}  // namespace
+
+void BoundProgram::run(const LibraryStep& step, BoundStep& bound) {
+  const std::byte* a = address(step.a);
+  const std::byte* b = address(step.b);
+  std::byte* t = address(step.t);
+  if (step.own) {
+    const int threads = step.own->multiplications() >= kParallelElements ? compiled_->threads : 1;
+    share(threads, step.own->piece_count(), [&](int thread, std::int64_t first, std::int64_t last) {
+      step.own->run(a, b, t, scratch(static_cast<std::size_t>(thread)), first, last);
     });
     return;
   }
-  const int threads = call.own->multiplications() >= kParallelElements ? compiled_->threads : 1;
-  share(threads, call.own->piece_count(), [&](int thread, std::int64_t first, std::int64_t last) {
-    call.own->run(a, b, t, scratch(static_cast<std::size_t>(thread)), first, last);
-  });
+  const SharedCopy& copy = step.calls.copy;
+  if (!copy.parts.empty()) {
+    const std::byte*& operand = copy.operand == Shared::kA ? a : b;
+    run_calls(copy.parts, bound.copies, operand, nullptr, nullptr, parts_);
+    operand = parts_;
+  }
+  run_calls(step.calls.parts, bound.parts, a, b, step.bias ? address(*step.bias) : nullptr, t);
 }
 
 }  // namespace yoke::cc

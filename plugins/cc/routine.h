@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -25,8 +24,8 @@ class BoundProgram {
  private:
   // The last three members have one element per thread.
   struct BoundStep {
-    std::vector<DnnlCall::Bound> parts;
-    std::vector<std::optional<DnnlCall::Bound>> copies;  // of an operand that the parts share
+    std::vector<BoundCall> parts;
+    std::vector<BoundCall> copies;  // of an operand that the parts share
     std::vector<TileState> states;
     std::vector<std::unique_ptr<BoundProgram>> tiles;
     std::vector<std::unique_ptr<BoundProgram>> tails;
@@ -35,9 +34,8 @@ class BoundProgram {
   void combine_carried(std::span<const std::int64_t> symbols, std::byte* results);
   void fetch_ahead(std::size_t slice_count);      // makes the kernels fetch the next tile
   void run(std::size_t first, std::size_t last);  // runs steps [first, last)
-  void bind(const LibraryStep& call, BoundStep& bound);
   void run(const TileKernel& kernel, BoundStep& bound);
-  void run(const LibraryStep& call, BoundStep& bound);
+  void run(const LibraryStep& step, BoundStep& bound);
   void run(const RegionStep& region, BoundStep& bound);
   void run_tile(const Region& region, std::int64_t tile, std::span<const std::int64_t> symbols,
                 std::byte* results);

@@ -69,5 +69,28 @@ TEST(LibraryTest, WeightGradientsWithASharedCopyMatchTheReference) {
   }
 }
 
+// oneDNN may add the terms of parts of another size in another order.
+TEST(LibraryTest, ProductsWithoutOneDnnHaveTheSameBitsForAnyNumberOfThreads) {
+  for (const char* types : {"f64", "f16"}) {
+    std::string text = text_of(
+        "  arg a : T[150, 301] in\n  arg b : T[67, 301] in\n  arg t : T[150, 67] out\n"
+        "  t[m, n] = sum:A[k] A(a[m, k]) * A(b[n, k])\n");
+    for (std::size_t at = 0; (at = text.find_first_of("TA", at)) != std::string::npos;) {
+      text.replace(at, 1, text[at] == 'A' && types == std::string("f16") ? "f32" : types);
+    }
+    conformance::Case one;
+    one.program = read(text);
+    one.data.assign(one.program.tensors.size(), {conformance::DataKind::kUniform, 1, -1});
+    const std::vector<Guarded> start = start_of(one);
+    const auto alone = compile(one.program, 1);
+    EXPECT_THAT(alone->notes[0].reason, StartsWith("cc blocked matmul"));
+    for (const int threads : {2, 3, 4}) {
+      EXPECT_TRUE(
+          same_bytes(run_guarded(alone, start, {}), run_guarded(compile(one.program, threads), start, {})))
+          << types << ", " << threads << " threads";
+    }
+  }
+}
+
 }  // namespace
 }  // namespace yoke::cc::test

@@ -122,6 +122,24 @@ TEST(RegionTest, LastTileMayBeShorterAndThreadsShareTiles) {
   }
 }
 
+TEST(RegionTest, SumsOfAMatrixTimesAVectorHaveTheSameBitsInTilesAndForAnyNumberOfThreads) {
+  const conformance::Case one = case_of(text_of(R"(
+  arg x : f32[1009, 300] in
+  arg w : f32[300] in
+  arg y : f32[1009, 300] out
+  temp u : f32[1009, 300]
+  temp s : f32[1009]
+  @fused[n] {
+    u[n, d] = exp(x[n, d])
+    s[n] = sum[d] u[n, d] * w[d]
+    y[n, d] = u[n, d] * s[n]
+  }
+)"));
+  for (const int threads : {1, 2, 3}) {
+    expect_same_bits(one, {}, CompileOptions{}.tile_bytes, threads);
+  }
+}
+
 TEST(RegionTest, TemporariesNeedOnlyTheMemoryOfATile) {
   const program::Program program = read(norms(500, 1200));  // e, h and u take 2.4 MB each
   EXPECT_GT(compile(program, 1, nullptr, 0)->workspace_byte_count, 3 * 2400000U);
