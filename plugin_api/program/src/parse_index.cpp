@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/program/src/parse_index.cpp: parses accesses and their indices.
+// plugin_api/program/src/parse_index.cpp: parses accesses, their indices and their loops.
 #include <algorithm>
 
 #include "parser.h"
@@ -165,6 +165,53 @@ Affine::Term Parser::index_name(const Token& name, bool declares_loops) {
                       "': not a symbol and not a loop of the target or the reduction");
   }
   return {false, add_loop(name), 1};
+}
+
+std::optional<std::uint32_t> Parser::find_loop(std::string_view name) const {
+  for (std::size_t i = 0; i < statement_.loops.size(); ++i) {
+    if (statement_.loops[i].name == name) {
+      return static_cast<std::uint32_t>(i);
+    }
+  }
+  return std::nullopt;
+}
+
+std::uint32_t Parser::add_loop(const Token& name) {
+  const std::string text(name.text);
+  if (symbols_.contains(name.text)) {
+    fail(name.at, "loop '" + text + "' has the name of a symbol");
+  }
+  if (tensors_.contains(name.text)) {
+    fail(name.at, "loop '" + text + "' has the name of a tensor");
+  }
+  loop_names_.insert(name.text);
+  if (const std::string fault = name_fault(name.text); !fault.empty()) {
+    fail(name.at, fault);
+  }
+  if (statement_.loops.size() == kMaxLoops) {
+    fail(name.at, "the statement has more than " + std::to_string(kMaxLoops) + " loops");
+  }
+  statement_.loops.push_back({text, 1});
+  extents_.emplace_back();
+  loop_places_.push_back(name.at);
+  return static_cast<std::uint32_t>(statement_.loops.size() - 1);
+}
+
+void Parser::settle_extents() {
+  const auto inferred = inferred_extents(program_, statement_);
+  for (std::uint32_t i = 0; i < statement_.loops.size(); ++i) {
+    const std::string& name = statement_.loops[i].name;
+    if (!extents_[i] && !inferred[i]) {
+      std::string reason = "cannot infer the extent of loop '" + name;
+      reason.append("', because it is not an index by itself; state it, as in ")
+          .append(statement_.reduces(i) ? reduce_name(*statement_.reduce) : "for")
+          .append("[")
+          .append(name)
+          .append(statement_.reduces(i) ? ":10]" : ":10] after the target");
+      fail(loop_places_[i], reason);
+    }
+    statement_.loops[i].extent = extents_[i] ? *extents_[i] : *inferred[i];
+  }
 }
 
 }  // namespace yoke::program

@@ -53,6 +53,14 @@ Token Parser::expect_name(std::string_view what) {
   return take_token();
 }
 
+bool Parser::take_word(std::string_view word) {
+  if (!lexer_.peek().is_name(word)) {
+    return false;
+  }
+  take_token();
+  return true;
+}
+
 bool Parser::take(std::string_view mark) {
   if (!lexer_.peek().is(mark)) {
     return false;
@@ -89,10 +97,9 @@ Module Parser::module() {
   Module module;
   std::unordered_set<std::string_view> names;
   while (lexer_.peek().kind != Token::Kind::kEnd) {
-    if (!lexer_.peek().is_name("program")) {
+    if (!take_word("program")) {
       fail(lexer_.peek().at, "expected 'program', found " + lexer_.peek().description());
     }
-    take_token();
     const Token name = lexer_.peek();
     if (!names.insert(name.text).second) {
       fail(name.at, "program '" + std::string(name.text) + "' is defined twice");
@@ -117,35 +124,43 @@ Program Parser::program_block() {
   }
   expect(")", "after the symbols");
   expect("{", "before the program's tensors and statements");
-  for (bool is_first = true; !lexer_.peek().is("}"); is_first = false) {
-    check_new_line(is_first);
+  items([&] {
     if (lexer_.peek().is_name("arg") || lexer_.peek().is_name("temp")) {
       tensor();
     } else if (lexer_.peek().is_name("repeat")) {
       repeat();
-    } else if (lexer_.peek().is("@")) {
-      hint();
     } else {
-      statement(-1);
+      statement_or_hint();
     }
-  }
-  take_token();
+  });
   return std::move(program_);
 }
 
-// Each statement and declaration starts on a new line.
-void Parser::check_new_line(bool is_first) const {
-  const Token& token = lexer_.peek();
-  if (token.kind != Token::Kind::kEnd && token.at.line == last_line_ && !is_first) {
-    fail(token.at, "expected an operator or a new line, found " + token.description());
+// Calls item() until the closing brace. Each statement and declaration starts on a new line.
+template <class Item>
+void Parser::items(const Item& item) {
+  for (bool is_first = true; !lexer_.peek().is("}"); is_first = false) {
+    const Token& token = lexer_.peek();
+    if (token.kind != Token::Kind::kEnd && token.at.line == last_line_ && !is_first) {
+      fail(token.at, "expected an operator or a new line, found " + token.description());
+    }
+    item();
+  }
+  take_token();
+}
+
+void Parser::statement_or_hint() {
+  if (lexer_.peek().is("@")) {
+    hint();
+  } else {
+    statement(-1);
   }
 }
 
 void Parser::symbol() {
-  if (!lexer_.peek().is_name("symbol")) {
+  if (!take_word("symbol")) {
     fail(lexer_.peek().at, "expected 'symbol', found " + lexer_.peek().description());
   }
-  take_token();
   const std::string_view name = lexer_.peek().text;
   program_.symbols.push_back(ranged_name("symbol"));
   symbols_.emplace(name, static_cast<std::uint32_t>(program_.symbols.size() - 1));
@@ -156,16 +171,14 @@ Symbol Parser::ranged_name(std::string_view what) {
   const std::string owner = std::string(what) + "'s";
   Symbol symbol;
   symbol.name = declared_name("the " + owner + " name", symbol.at);
-  if (!lexer_.peek().is_name("in")) {
+  if (!take_word("in")) {
     fail(lexer_.peek().at,
          "expected 'in' and the " + owner + " range, as in 0..10, found " + lexer_.peek().description());
   }
-  take_token();
   symbol.low = integer();
   expect("..", "between the bounds of the " + owner + " range");
   symbol.high = integer();
-  if (lexer_.peek().is_name("step")) {
-    take_token();
+  if (take_word("step")) {
     symbol.step = integer();
   }
   return symbol;
@@ -183,18 +196,12 @@ void Parser::repeat() {
   if (lexer_.peek().is("}")) {
     fail(lexer_.peek().at, "the repeat block of '" + std::string(name.text) + "' contains no statements");
   }
-  for (bool is_first = true; !lexer_.peek().is("}"); is_first = false) {
-    check_new_line(is_first);
+  items([&] {
     if (lexer_.peek().is_name("repeat")) {
       fail(lexer_.peek().at, "repeat blocks cannot be nested");
     }
-    if (lexer_.peek().is("@")) {
-      hint();
-    } else {
-      statement(-1);
-    }
-  }
-  take_token();
+    statement_or_hint();
+  });
   symbols_.erase(name.text);
   repeat_ = -1;
 }
@@ -208,13 +215,7 @@ void Parser::tensor() {
     fail(tensor.at, "tensor '" + tensor.name + "' has the name of a loop above");
   }
   expect(":", "after the tensor's name");
-  const Token type = expect_name("an element type");
-  const std::optional<Type> known = type_by_name(type.text);
-  if (!known) {
-    fail(type.at,
-         "unknown type '" + std::string(type.text) + "'; the types are f64 f32 f16 bf16 i64 i32 u32 u8 bool");
-  }
-  tensor.type = *known;
+  tensor.type = type("an element type");
   tensor.dims = dims();
   if (is_arg) {
     const Token role = lexer_.peek();
@@ -226,6 +227,16 @@ void Parser::tensor() {
   }
   tensors_.emplace(name, static_cast<std::uint32_t>(program_.tensors.size()));
   program_.tensors.push_back(std::move(tensor));
+}
+
+Type Parser::type(std::string_view what) {
+  const Token name = expect_name(what);
+  const std::optional<Type> known = type_by_name(name.text);
+  if (!known) {
+    fail(name.at,
+         "unknown type '" + std::string(name.text) + "'; the types are f64 f32 f16 bf16 i64 i32 u32 u8 bool");
+  }
+  return *known;
 }
 
 std::vector<std::uint64_t> Parser::dims() {
@@ -290,11 +301,7 @@ void Parser::hint() {
   }
   const auto number = static_cast<std::int32_t>(program_.hints.size());
   program_.hints.push_back(std::move(hint));
-  for (bool is_first = true; !lexer_.peek().is("}"); is_first = false) {
-    check_new_line(is_first);
-    statement(number);
-  }
-  take_token();
+  items([&] { statement(number); });
 }
 
 void Parser::statement(std::int32_t hint) {
@@ -310,7 +317,7 @@ void Parser::statement(std::int32_t hint) {
     fail(name.at, "unknown tensor '" + std::string(name.text) + "'");
   }
   statement_.target = access(found->second, name.at, true);
-  if (lexer_.peek().is_name("for")) {
+  if (take_word("for")) {
     loops_of_target();
   }
   statement_.assign = assign();
@@ -321,7 +328,6 @@ void Parser::statement(std::int32_t hint) {
 }
 
 void Parser::loops_of_target() {
-  take_token();
   expect("[", "after 'for'");
   do {
     const Token name = expect_name("a loop of the target");
@@ -365,12 +371,7 @@ void Parser::reduction() {
   take_token();
   statement_.reduce = reduce;
   if (take(":")) {
-    const Token type = expect_name("the accumulator's type");
-    statement_.accumulator = type_by_name(type.text);
-    if (!statement_.accumulator) {
-      fail(type.at, "unknown type '" + std::string(type.text) +
-                        "'; the types are f64 f32 f16 bf16 i64 i32 u32 u8 bool");
-    }
+    statement_.accumulator = type("the accumulator's type");
   }
   reduction_loops();
 }
@@ -391,53 +392,6 @@ void Parser::reduction_loops() {
     }
   } while (take(","));
   expect("]", "after the loops of '" + reduce + "'");
-}
-
-std::optional<std::uint32_t> Parser::find_loop(std::string_view name) const {
-  for (std::size_t i = 0; i < statement_.loops.size(); ++i) {
-    if (statement_.loops[i].name == name) {
-      return static_cast<std::uint32_t>(i);
-    }
-  }
-  return std::nullopt;
-}
-
-std::uint32_t Parser::add_loop(const Token& name) {
-  const std::string text(name.text);
-  if (symbols_.contains(name.text)) {
-    fail(name.at, "loop '" + text + "' has the name of a symbol");
-  }
-  if (tensors_.contains(name.text)) {
-    fail(name.at, "loop '" + text + "' has the name of a tensor");
-  }
-  loop_names_.insert(name.text);
-  if (const std::string fault = name_fault(name.text); !fault.empty()) {
-    fail(name.at, fault);
-  }
-  if (statement_.loops.size() == kMaxLoops) {
-    fail(name.at, "the statement has more than " + std::to_string(kMaxLoops) + " loops");
-  }
-  statement_.loops.push_back({text, 1});
-  extents_.emplace_back();
-  loop_places_.push_back(name.at);
-  return static_cast<std::uint32_t>(statement_.loops.size() - 1);
-}
-
-void Parser::settle_extents() {
-  const auto inferred = inferred_extents(program_, statement_);
-  for (std::uint32_t i = 0; i < statement_.loops.size(); ++i) {
-    const std::string& name = statement_.loops[i].name;
-    if (!extents_[i] && !inferred[i]) {
-      std::string reason = "cannot infer the extent of loop '" + name;
-      reason.append("', because it is not an index by itself; state it, as in ")
-          .append(statement_.reduces(i) ? reduce_name(*statement_.reduce) : "for")
-          .append("[")
-          .append(name)
-          .append(statement_.reduces(i) ? ":10]" : ":10] after the target");
-      fail(loop_places_[i], reason);
-    }
-    statement_.loops[i].extent = extents_[i] ? *extents_[i] : *inferred[i];
-  }
 }
 
 }  // namespace yoke::program

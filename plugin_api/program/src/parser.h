@@ -37,8 +37,11 @@ class Parser {
   void symbol();
   Symbol ranged_name(std::string_view what);
   void tensor();
+  Type type(std::string_view what);
   std::vector<std::uint64_t> dims();
-  void check_new_line(bool is_first) const;
+  template <class Item>
+  void items(const Item& item);
+  void statement_or_hint();
   void repeat();
   void hint();
   void statement(std::int32_t hint);
@@ -46,7 +49,6 @@ class Parser {
   void reduction();
   void reduction_loops();
   Assign assign();
-  void settle_extents();
   std::uint64_t extent();
   std::int64_t integer();
 
@@ -58,6 +60,9 @@ class Parser {
   void affine_term(std::vector<Affine::Term>& terms, std::int64_t& constant, bool negative,
                    bool declares_loops);
   Affine::Term index_name(const Token& name, bool declares_loops);
+  std::optional<std::uint32_t> find_loop(std::string_view name) const;
+  std::uint32_t add_loop(const Token& name);
+  void settle_extents();
 
   // parse_expression.cpp
   Expr value();
@@ -81,9 +86,8 @@ class Parser {
   Token expect(std::string_view mark, std::string_view where);
   Token expect_name(std::string_view what);
   bool take(std::string_view mark);
+  bool take_word(std::string_view word);
   std::string declared_name(std::string_view what, Location& at);
-  std::optional<std::uint32_t> find_loop(std::string_view name) const;
-  std::uint32_t add_loop(const Token& name);
 
   Lexer lexer_;
   std::uint32_t last_line_ = 0;  // of the last token taken

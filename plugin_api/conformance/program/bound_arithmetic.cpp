@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/conformance/program/bound_arithmetic.cpp: the range of + * / % min max pow and fma.
+#include <algorithm>
+#include <cmath>
+
+#include "bound_parts.h"
+#include "error_units.h"
+#include "number.h"
+
+namespace yoke::conformance {
+
+using program::Op;
+using program::Scalar;
+using program::Type;
+
+namespace {
+
+bool spans_zero(const Bound& x) {
+  return x.low <= 0 && x.high >= 0;
+}
+
+// Whether x * y may be 0 * infinity, which is NaN. The 0 may lie between the ends.
+bool may_be_zero_times_infinity(const Bound& x, const Bound& y) {
+  return (spans_zero(x) && (y.low == -kInfinity || y.high == kInfinity)) ||
+         (spans_zero(y) && (x.low == -kInfinity || x.high == kInfinity));
+}
+
+template <class Apply>
+bool corners(const Bound& x, const Bound& y, Bound& result, Apply apply) {
+  const double values[] = {apply(x.low, y.low), apply(x.low, y.high), apply(x.high, y.low),
+                           apply(x.high, y.high)};
+  result = point(*std::min_element(std::begin(values), std::end(values)));
+  result.high = *std::max_element(std::begin(values), std::end(values));
+  result.nan = x.nan || y.nan;
+  return std::none_of(std::begin(values), std::end(values), [](double value) { return std::isnan(value); });
+}
+
+}  // namespace
+
+// The range of a sum: the sums of the ends, widened by one double because they are rounded themselves.
+Bound added(Type type, const Bound& x, const Bound& y) {
+  if (x.is_point() && y.is_point()) {
+    return rounded_to(type, point(x.low + y.low));
+  }
+  const double low = x.low + y.low;
+  const double high = x.high + y.high;
+  const bool opposite =
+      (x.high == kInfinity && y.low == -kInfinity) || (x.low == -kInfinity && y.high == kInfinity);
+  if (opposite || std::isnan(low) || std::isnan(high)) {
+    return anything(type);
+  }
+  Bound result = point(std::nextafter(low, -kInfinity));
+  result.high = std::nextafter(high, kInfinity);
+  result.nan = x.nan || y.nan;
+  return rounded_to(type, result);
+}
+
+Bound multiplied(Type type, const Bound& x, const Bound& y) {
+  Bound result;
+  if (!x.is_point() || !y.is_point()) {
+    if (may_be_zero_times_infinity(x, y) ||
+        !corners(x, y, result, [](double a, double b) { return a * b; })) {
+      return anything(type);
+    }
+    result.low = std::nextafter(result.low, -kInfinity);
+    result.high = std::nextafter(result.high, kInfinity);
+    return rounded_to(type, result);
+  }
+  const double whole = x.low * y.low;  // exact for all but f64
+  result = point(program::round_to_type(type, whole));
+  if (program::byte_size(type) == 2 || !std::isfinite(x.low) || !std::isfinite(y.low)) {
+    return result;
+  }
+  result.rounded = result.low;
+  if (!std::isfinite(result.low)) {  // without rounding, the product is finite
+    result.product = true;
+    (whole > 0 ? result.low : result.high) = std::copysign(largest(type), whole);
+    return result;
+  }
+  if (type == Type::kF32 && whole != result.low) {
+    result.product = true;
+    result.low = std::min(whole, result.rounded);
+    result.high = std::max(whole, result.rounded);
+  } else if (type == Type::kF64 && std::fma(x.low, y.low, -whole) != 0) {
+    result.product = true;
+    result.low = std::nextafter(whole, -kInfinity);
+    result.high = std::nextafter(whole, kInfinity);
+  }
+  return result;
+}
+
+Bound divided(Type type, const Bound& x, const Bound& y) {
+  const double units = error_units(Op::kDiv, type);
+  if (x.is_point() && y.is_point()) {
+    const double value = x.low / y.low;
+    if (y.low == 0 && !std::isnan(value) && !(y.zero_is_signed && (x.low != 0))) {
+      return hull(point(kInfinity), point(-kInfinity));
+    }
+    const bool special =
+        value == 0 ? x.low == 0 || std::isinf(y.low)
+                   : !std::isfinite(value) && (std::isinf(x.low) || y.low == 0 || std::isnan(value));
+    return special ? point(value) : widened(type, point(value), units);
+  }
+  Bound result;
+  if ((y.low <= 0 && y.high >= 0) || !corners(x, y, result, [](double a, double b) { return a / b; })) {
+    return anything(type);
+  }
+  return widened(type, result, units);
+}
+
+Bound power(Type type, const Bound& x, const Bound& y) {
+  const auto apply = [](double a, double b) { return std::pow(a, b); };
+  const double units = error_units(Op::kPow, type);
+  if (x.is_point() && y.is_point()) {
+    const double value = std::pow(x.low, y.low);
+    const bool odd_zero = x.low == 0 && y.low < 0 && !x.zero_is_signed;
+    if (odd_zero) {
+      return hull(point(kInfinity), point(-kInfinity));
+    }
+    const bool special =
+        std::isnan(value) || y.low == 0 || x.low == 1 || x.low == 0 || std::isinf(x.low) || std::isinf(y.low);
+    return special ? point(program::round_to_type(type, value)) : widened(type, point(value), units);
+  }
+  Bound result;
+  if (x.is_nan() || y.is_nan() || x.low <= 0 || !corners(x, y, result, apply)) {
+    return anything(type);
+  }
+  return widened(type, result, units);
+}
+
+Bound extreme(Op op, Type type, const Bound* a) {
+  const bool has_sign = (a[0].low != 0 || a[0].zero_is_signed) && (a[1].low != 0 || a[1].zero_is_signed);
+  if (a[0].is_point() && a[1].is_point() && has_sign) {
+    const Scalar arguments[] = {{a[0].low, 0}, {a[1].low, 0}};
+    return bound_of(type, program::apply(op, type, arguments));
+  }
+  Bound result;
+  const bool highest = op == Op::kMax;
+  result.low = highest ? std::max(a[0].low, a[1].low) : std::min(a[0].low, a[1].low);
+  result.high = highest ? std::max(a[0].high, a[1].high) : std::min(a[0].high, a[1].high);
+  result.nan = a[0].nan || a[1].nan;
+  return result;
+}
+
+// x % y of floats is exact, but it jumps: a range of operands may give any remainder.
+Bound remainder(Type type, const Bound* a) {
+  if (!a[0].is_point() || !a[1].is_point()) {
+    return anything(type);
+  }
+  const Scalar arguments[] = {{a[0].low, 0}, {a[1].low, 0}};
+  return point(program::apply(Op::kMod, type, arguments).number);
+}
+
+Bound fused(Type type, const Bound* a) {
+  if (a[0].is_point() && a[1].is_point() && a[2].is_point()) {
+    const Scalar arguments[] = {{a[0].low, 0}, {a[1].low, 0}, {a[2].low, 0}};
+    return point(program::apply(Op::kFma, type, arguments).number);
+  }
+  Bound product;
+  if (may_be_zero_times_infinity(a[0], a[1]) ||
+      !corners(a[0], a[1], product, [](double x, double y) { return x * y; })) {
+    return anything(type);
+  }
+  product.low = std::nextafter(product.low, -kInfinity);
+  product.high = std::nextafter(product.high, kInfinity);
+  return added(type, product, a[2]);
+}
+
+}  // namespace yoke::conformance
