@@ -173,6 +173,27 @@ bool Results::is_stored(const Tensor& x) const {
 }
 
 Tensor Results::over_rounds(const Tensor& x) {
+  std::vector<const Node*> views;  // each is a view of the next; the last is a view of `base`
+  Tensor base = x;
+  while (varies(base) && !carry_after(base) && base.node()->kind == Kind::kView &&
+         (is_stored(base.node()->args[0]) || base.element_count() >= base.node()->args[0].element_count())) {
+    views.push_back(base.node().get());
+    base = Tensor(views.back()->args[0]);
+  }
+  Tensor all = varies(base) || views.empty() ? stored_over_rounds(base) : base;
+  for (auto view = views.rbegin(); view != views.rend(); ++view) {
+    std::vector<ViewIndex> indices = view_over_rounds(**view, *loop_);
+    if (varies((*view)->args[0])) {
+      indices.insert(indices.begin(), ViewIndex::of_axis(0));
+    }
+    Dims dims = (*view)->dims;
+    dims.insert(dims.begin(), loop_->rounds());
+    all = view_node(all, std::move(dims), std::move(indices), (*view)->literal);
+  }
+  return all;
+}
+
+Tensor Results::stored_over_rounds(const Tensor& x) {
   const Node& node = *x.node();
   Dims dims = x.dims();
   dims.insert(dims.begin(), loop_->rounds());
@@ -186,16 +207,6 @@ Tensor Results::over_rounds(const Tensor& x) {
   }
   if (node.kind == Kind::kCarry) {
     return slice(history(static_cast<std::size_t>(node.axis)), 0, 0, loop_->rounds());
-  }
-  if (node.kind == Kind::kView &&
-      (is_stored(node.args[0]) || x.element_count() >= node.args[0].element_count())) {
-    const Tensor& source = node.args[0];
-    std::vector<ViewIndex> indices = view_over_rounds(node, *loop_);
-    if (varies(source)) {
-      indices.insert(indices.begin(), ViewIndex::of_axis(0));
-    }
-    return view_node(varies(source) ? over_rounds(source) : source, std::move(dims), std::move(indices),
-                     node.literal);
   }
   Tensor& known = stacked_[&node];
   if (!known) {

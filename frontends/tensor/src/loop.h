@@ -70,6 +70,8 @@ class Results {
  private:
   Tensor result(Kind kind, const Tensor& value, Dims dims, std::size_t axis) const;
   std::optional<std::size_t> carry_after(const Tensor& x) const;  // the carry whose next value x is
+  // over_rounds() of a value that is not read through views.
+  Tensor stored_over_rounds(const Tensor& x);
   bool is_stored(const Tensor& x) const;
   bool is_linear(const Node& node) const;
   Tensor sum_of_terms(const Tensor& x);

@@ -196,27 +196,51 @@ class LoopGradients {
     }
   }
 
+  // Not recursive: a long chain of views would overflow the stack.
   Tensor rewritten(const Tensor& x) {
-    const Node* node = x.node().get();
-    if (const auto found = rewritten_.find(node); found != rewritten_.end()) {
-      return found->second;
-    }
-    return in_body_.contains(node) ? rewritten_[node] = residual(x) : x;
-  }
-
-  // The value of a node of the first loop's body in round t. A value of rank 8 cannot be stacked; the
-  // second loop computes it again.
-  Tensor residual(const Tensor& x) {
-    const Node& node = *x.node();
-    for (std::size_t k = 0; k < next_.size(); ++k) {
-      if (next_[k].is(x)) {
-        return reversed(residuals_->history(k), 1);
+    const auto is_open = [&](const Tensor& one) {
+      return in_body_.contains(one.node().get()) && !rewritten_.contains(one.node().get());
+    };
+    for (std::vector<Tensor> open = {x}; !open.empty();) {
+      const Tensor last = open.back();
+      const std::size_t before = open.size();
+      if (is_open(last) && is_computed_again(last)) {
+        std::copy_if(last.node()->args.begin(), last.node()->args.end(), std::back_inserter(open), is_open);
+      }
+      if (open.size() == before) {
+        if (is_open(last)) {
+          rewritten_[last.node().get()] = residual(last);
+        }
+        open.pop_back();
       }
     }
+    const auto found = rewritten_.find(x.node().get());
+    return found != rewritten_.end() ? found->second : x;
+  }
+
+  std::optional<std::size_t> carry_after(const Tensor& x) const {
+    const auto found = std::find_if(next_.begin(), next_.end(), [&](const Tensor& one) { return one.is(x); });
+    return found == next_.end() ? std::nullopt
+                                : std::optional(static_cast<std::size_t>(found - next_.begin()));
+  }
+
+  // Whether the second loop computes the value again. A value of rank 8 cannot be stacked.
+  bool is_computed_again(const Tensor& x) const {
+    const Node& node = *x.node();
     const bool is_cast = node.kind == Kind::kMap && node.op == program::Op::kCast;
-    if (is_cast || node.kind == Kind::kSymbol || node.kind == Kind::kView || node.kind == Kind::kStop ||
-        node.kind == Kind::kRoll || node.kind == Kind::kReshape ||
-        (node.dims.size() == 8 && node.kind != Kind::kResult)) {
+    return !carry_after(x) &&
+           (is_cast || node.kind == Kind::kSymbol || node.kind == Kind::kView || node.kind == Kind::kStop ||
+            node.kind == Kind::kRoll || node.kind == Kind::kReshape ||
+            (node.dims.size() == 8 && node.kind != Kind::kResult));
+  }
+
+  // The value of a node of the first loop's body in round t.
+  Tensor residual(const Tensor& x) {
+    const Node& node = *x.node();
+    if (const auto carry = carry_after(x)) {
+      return reversed(residuals_->history(*carry), 1);
+    }
+    if (is_computed_again(x)) {
       std::vector<Tensor> args;
       for (const Tensor& arg : node.args) {
         args.push_back(rewritten(arg));

@@ -148,9 +148,6 @@ bool is_part_of_map(const Node& view) {
 // The indices of `inner`'s source, if a view by `outer` of the view `inner` is one view.
 std::optional<std::vector<ViewIndex>> composed(const std::vector<ViewIndex>& outer, const Dims& dims,
                                                const program::Literal& fill, const Node& inner) {
-  if (is_part_of_map(inner)) {
-    return std::nullopt;
-  }
   bool is_filled = false;
   for (std::size_t axis = 0; axis < outer.size(); ++axis) {
     if (may_be_outside(outer[axis], dims, inner.dims[axis])) {
@@ -160,7 +157,8 @@ std::optional<std::vector<ViewIndex>> composed(const std::vector<ViewIndex>& out
       }
     }
   }
-  if (is_filled && inner.is_filled && !program::same(inner.type, fill, inner.literal)) {
+  if ((is_filled && inner.is_filled && !program::same(inner.type, fill, inner.literal)) ||
+      is_part_of_map(inner)) {
     return std::nullopt;
   }
   std::vector<ViewIndex> indices;
