@@ -54,7 +54,7 @@ class Gathering {
       if (is_done_[next]) {
         continue;
       }
-      if (passed == 0 ? extends(next) : moves(k)) {
+      if (passed == 0 ? adds(next, true) : moves(k)) {
         take(k);
         continue;
       }
@@ -85,17 +85,20 @@ class Gathering {
     }
   }
 
-  // Adds the statement that directly follows the region, even if the region must give up loops.
-  bool extends(Place next) {
+  // Adds a statement if the region is then worth more. It gives up loops only for the statement that directly
+  // follows it.
+  bool adds(Place next, bool follows) {
     const Numbers named = region_.named();
     const std::size_t size = region_.statements().size();
     const std::uint64_t before = region_.worth();
-    const bool added = !graph_.is_grouped(next) && region_.add(next);
-    if (!added || region_.worth() <= before) {
-      region_.cut(size, named);
-      return false;
+    if (!graph_.is_grouped(next) && region_.add(next) && region_.worth() > before &&
+        (follows || region_.named().size() == named.size())) {
+      return true;
     }
-    return true;
+    if (region_.statements().size() != size) {
+      region_.cut(size, named);
+    }
+    return false;
   }
 
   // Moves a statement to the region, past statements that the region does not take.
@@ -103,7 +106,7 @@ class Gathering {
     const Place next = order_[k];
     const std::uint32_t target = graph_.at(next).target.tensor;
     const std::vector<std::uint32_t>& reads = graph_.reads(next);
-    if (graph_.is_grouped(next) || is_read_[target] == version_ || is_written_[target] == version_ ||
+    if (is_read_[target] == version_ || is_written_[target] == version_ ||
         std::any_of(reads.begin(), reads.end(),
                     [&](std::uint32_t tensor) { return is_written_[tensor] == version_; })) {
       return false;
@@ -120,8 +123,7 @@ class Gathering {
     });
     // While the moved statement runs, memory may exceed the peak by 1/64. grow() undoes moves if the total
     // stays higher.
-    if (bytes_passed_ + extra_bytes_ + allocated > peak_ + peak_ / 64 || !region_.fits(next) ||
-        !region_.add(next)) {
+    if (bytes_passed_ + extra_bytes_ + allocated > peak_ + peak_ / 64 || !adds(next, false)) {
       return false;
     }
     extra_bytes_ += allocated - freed;

@@ -93,13 +93,8 @@ Summary summary_of(const Statement& statement) {
   return summary;
 }
 
-std::uint32_t lowest_bit(std::uint8_t bits) {
+std::uint32_t lowest_bit(std::uint32_t bits) {
   return bits == 0 ? kNoLoop : static_cast<std::uint32_t>(__builtin_ctz(bits));
-}
-
-// The dimensions that the loop indexes by itself, as bits.
-std::uint8_t dims_of(const Use& use, std::uint32_t loop) {
-  return static_cast<std::uint8_t>(use.dims_at(loop));
 }
 
 // A region that named only the innermost loop of a target would run along columns of memory.
@@ -150,13 +145,9 @@ bool Region::start(Place first) {
   return !named_.empty() && graph_.at(first).hint < 0 && enter(first);
 }
 
-bool Region::may_add(Place next) const {
-  return statements_.size() < kMaxSize && graph_.at(next).hint < 0 &&
-         graph_.at(next).repeat == graph_.at(statements_[0]).repeat && !summaries_.of[next].is_product;
-}
-
 bool Region::add(Place next) {
-  if (!may_add(next)) {
+  if (statements_.size() == kMaxSize || graph_.at(next).hint >= 0 ||
+      graph_.at(next).repeat != graph_.at(statements_[0]).repeat || summaries_.of[next].is_product) {
     return false;
   }
   statements_.push_back(next);
@@ -168,26 +159,6 @@ bool Region::add(Place next) {
     entered = std::all_of(statements_.begin(), statements_.end(), [&](Place i) { return enter(i); });
   }
   return true;
-}
-
-bool Region::fits(Place next) const {
-  if (!may_add(next)) {
-    return false;
-  }
-  const Numbers loops = match(next);
-  if (std::find(loops.begin(), loops.end(), kNoLoop) != loops.end()) {
-    return false;
-  }
-  const Summary& first = summaries_.of[statements_[0]];
-  const std::vector<Use>& uses = summaries_.of[next].uses;
-  return std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
-    const Known* known = find(use.tensor);
-    bool is_shared = known != nullptr && known->is_written;
-    for (std::size_t c = 0; known != nullptr && c < loops.size(); ++c) {
-      is_shared = is_shared || (known->dims[c] & dims_of(use, loops[c])) != 0;
-    }
-    return is_shared && (!first.is_product || uses_product_ || use.tensor == first.uses[0].tensor);
-  });
 }
 
 void Region::cut(std::size_t size, const Numbers& named) {
@@ -238,13 +209,12 @@ bool Region::enter(Place i) {
     const bool is_new = known.version != version_;
     if (is_new) {
       known = {version_, i, 1, is_target, false, {}};
-      known.dims.fill(0xFF);
+      known.dims.fill(~0U);
     }
     bool is_shared = known.is_written;
     for (std::size_t c = 0; c < named_.size(); ++c) {
       if (!known.is_written) {
-        known.dims[c] = is_target ? static_cast<std::uint8_t>(1U << summary.dims[loops[c]])
-                                  : static_cast<std::uint8_t>(known.dims[c] & dims_of(use, loops[c]));
+        known.dims[c] = is_target ? 1U << summary.dims[loops[c]] : known.dims[c] & use.dims_at(loops[c]);
       }
       is_shared = is_shared || known.dims[c] != 0;
     }

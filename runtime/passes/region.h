@@ -39,8 +39,6 @@ class Region {
   // Adds a statement, and gives up the loops that do not fit it. After it returns false, call start() or
   // cut().
   bool add(Place next);
-  // Whether the statement can be added without giving up a loop, and shares a tensor with the region.
-  bool fits(Place next) const;
   // Keeps the first `size` statements. Precondition: these loops fit them.
   void cut(std::size_t size, const Numbers& named);
 
@@ -63,12 +61,11 @@ class Region {
     Place user_count = 0;
     bool starts_written = false;
     bool is_written = false;
-    std::array<std::uint8_t, 8> dims = {};  // as many as a tensor can have
+    std::array<std::uint32_t, 8> dims = {};  // as many as a tensor can have
   };
 
   void reset();
   const Known* find(std::uint32_t tensor) const;
-  bool may_add(Place next) const;
   bool enter(Place i);
   Numbers match(Place i) const;
   std::uint32_t choose(const Summary& summary, std::uint32_t named) const;
