@@ -116,6 +116,18 @@ class Composer {
 // The size limit of a statement with substituted values, which keeps passes and the backends' compilers fast.
 constexpr std::size_t kMaxNodes = 64;
 
+// The element of another tensor that holds the same value; nothing unless the producer copies it.
+std::optional<Index> composed_index(const Producer& producer, const Index& index,
+                                    const std::vector<Loop>& loops) {
+  Access access = {producer.tensor(), {}, std::nullopt};
+  for (const Affine& element : index.element_indices) {
+    access.indices.push_back({element, std::nullopt, {}});
+  }
+  const std::optional<Expr> value = composed(producer, access, loops);
+  const bool is_plain = value && value->op == Op::kRead && !value->access.otherwise;
+  return is_plain ? program::element_of(value->access) : std::nullopt;
+}
+
 bool substitute_index(const Producer& producer, Access& access, const std::vector<Loop>& loops) {
   for (Index& index : access.indices) {
     if (index.element_of == producer.tensor()) {
@@ -269,29 +281,6 @@ std::optional<Expr> composed(const Producer& producer, const Access& access, con
     return std::nullopt;
   }
   return otherwise ? Expr::guard(std::move(value), *otherwise) : std::move(value);
-}
-
-std::optional<Index> composed_index(const Producer& producer, const Index& index,
-                                    const std::vector<Loop>& loops) {
-  const Expr& value = producer.statement.value;
-  if (value.op != Op::kRead || value.access.otherwise || has_element_index(value.access)) {
-    return std::nullopt;
-  }
-  std::vector<Index> outer;
-  for (const Affine& element : index.element_indices) {
-    outer.push_back({element, std::nullopt, {}});
-  }
-  const Composer composer(producer, outer, loops);
-  Index result;
-  result.element_of = value.access.tensor;
-  for (const Index& inner : value.access.indices) {
-    std::optional<Affine> element = composer.affine(inner.affine);
-    if (!element) {
-      return std::nullopt;
-    }
-    result.element_indices.push_back(std::move(*element));
-  }
-  return result;
 }
 
 }  // namespace yoke::passes

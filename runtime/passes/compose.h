@@ -45,8 +45,4 @@ std::optional<Substitution> substitution(const Graph& graph, Place i, Place j);
 // index that is not affine.
 std::optional<Expr> composed(const Producer& producer, const Access& access, const std::vector<Loop>& loops);
 
-// The same for an element of an index tensor. Returns nothing unless the producer is a plain copy.
-std::optional<Index> composed_index(const Producer& producer, const Index& index,
-                                    const std::vector<Loop>& loops);
-
 }  // namespace yoke::passes

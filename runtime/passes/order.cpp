@@ -70,7 +70,9 @@ Places links_of(const Graph& graph) {
     tail[i] = i;
     // A chain only forms if all its statements could move down to the last. So chains never wait for each other.
     const Place j = successor(graph, i);
-    if (j != kNone && !is_fed[j] && (graph.is_grouped(i) || !graph.is_disturbed(i, i + 1, tail[j]))) {
+    const auto stops_move = [&](std::uint32_t tensor) { return graph.is_written(tensor, i + 1, tail[j]); };
+    if (j != kNone && !is_fed[j] &&
+        (graph.is_grouped(i) || std::none_of(graph.reads(i).begin(), graph.reads(i).end(), stops_move))) {
       next[i] = j;
       tail[i] = tail[j];
       is_fed[j] = true;

@@ -168,6 +168,18 @@ bool has_element_index(const Access& access) {
                      [](const Index& index) { return index.element_of.has_value(); });
 }
 
+std::optional<Index> element_of(const Access& access) {
+  Index element;
+  element.element_of = access.tensor;
+  for (const Index& index : access.indices) {
+    if (index.element_of || index.divisor != 1) {
+      return std::nullopt;
+    }
+    element.element_indices.push_back(index.affine);
+  }
+  return element;
+}
+
 std::uint32_t Use::dims_at(std::uint32_t loop) const {
   std::uint32_t dims = 0;
   for (std::size_t dim = 0; dim < loops.size(); ++dim) {

@@ -196,13 +196,8 @@ class Writer {
   // is not negative, with only that index replaced.
   std::vector<Index> indexed_by(Id ids, int axis, const std::vector<Index>& indices) const {
     const auto rank = static_cast<std::ptrdiff_t>(graph_.values[ids].dims().size());
-    Expr read =
-        at(ids, {indices.begin(), indices.begin() + rank});  // plan() ensures that this is a plain read
-    Index element;
-    element.element_of = read.access.tensor;
-    for (Index& own : read.access.indices) {
-      element.element_indices.push_back(std::move(own.affine));
-    }
+    // plan() ensures that this is a plain read.
+    Index element = *program::element_of(at(ids, {indices.begin(), indices.begin() + rank}).access);
     std::vector<Index> result = indices;
     if (axis >= 0) {
       result[static_cast<std::size_t>(axis)] = std::move(element);

@@ -98,6 +98,9 @@ std::vector<std::uint64_t> strides_of(const Tensor& tensor);
 // Whether some index of the access is an element of an integer tensor: a gather or a scatter.
 bool has_element_index(const Access& access);
 
+// The element that the access reads, as an index. Returns nothing unless all its indices are affine.
+std::optional<Index> element_of(const Access& access);
+
 // For each loop of the statement: whether iterations that differ in it always write different elements,
 // whatever values a scatter's index tensor holds. Such iterations may run in parallel; along the other
 // loops, writes happen in loop order, as in execute(). Reduction loops and loops of extent 1 count as
