@@ -52,7 +52,7 @@ bool remove_dead_in(Graph& graph) {
       continue;
     }
     // A partial or accumulating write keeps earlier elements, so the tensor stays live.
-    if (overwrites_target(graph.program(), statement) && !graph.is_repeated(i)) {
+    if (overwrites_target(graph.program(), statement)) {
       live[target] = false;
     }
     read(i);

@@ -43,6 +43,10 @@ TEST(FuseInRepeatBlocks, AWriteToAnotherRowInBetweenDoesNotMatter) {
       "temp h : f32[11, 4]; temp a : f32[4]; h[0, i] = 1.0; h[1, i] = 2.0; repeat t in 0..9 {"
       "a[i] = tanh(h[t + 1, i]); h[t + 1, i] = w[t, i]; y[t, i] = a[i] + h[t, i]; h[t + 2, i] = 1.0; "
       "}; y[9, i] = w[9, i]");
+  // Rows that other iterations write.
+  expect_keeps(fuse, kRows,
+               "temp h : f32[5]; temp a : f32[4]; h[i] = 1.0; repeat t in 0..10 {a[i] = tanh(h[i + 1]); "
+               "h[i] for[i:4] = w[t, i]; y[t, i] = a[i] + h[i + 1]; }");
   // All rows.
   expect_keeps(fuse, kRows,
                "temp h : f32[4]; temp a : f32[4]; h[i] = 1.0; repeat t in 0..10 {a[i] = tanh(h[i]); "
@@ -137,10 +141,14 @@ TEST(CommonInGroups, EqualStatementsOfDifferentGroupsAreKept) {
                "y[t, i] = a[i] * b[i]; }");
 }
 
-TEST(DeadInHints, OverwrittenValuesAreRemoved) {
+TEST(DeadInGroups, OverwrittenValuesAreRemoved) {
   expect_turns(remove_dead_statements, "arg x : f32[4] in; arg y : f32[4] out",
                "@group {y[i] = exp(x[i]); y[i] = sin(x[i]); }", "@group {y[i] = sin(x[i]); }");
-  // In a repeat block, the next round may read it.
+  expect_turns(
+      remove_dead_statements, kRows,
+      "temp h : f32[4]; repeat t in 0..10 {h[i] = exp(w[t, i]); h[i] = sin(w[t, i]); y[t, i] = h[i]; }",
+      "temp h : f32[4]; repeat t in 0..10 {h[i] = sin(w[t, i]); y[t, i] = h[i]; }");
+  // The next round reads it.
   expect_keeps(remove_dead_statements, kRows,
                "temp h : f32[4]; h[i] = 1.0; repeat t in 0..10 {y[t, i] = h[i]; h[i] = exp(w[t, i]); }");
 }

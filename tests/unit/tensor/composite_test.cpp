@@ -195,6 +195,27 @@ program p() {
 )");
 }
 
+TEST_F(CompositeTest, ADerivedGradientReadsOutputs) {
+  const CompositeOptions options = {"half", [](Inputs x) {
+                                      const Tensor e = exp(x[0] * 0.5);
+                                      return std::vector<Tensor>{sin(e), e};
+                                    }};
+  const Tensor y = composite(options, {x_})[0];
+  const std::string text = text_of(lower("p", {{"y", y}, {"dx", gradients(sum(y), {x_})[0]}}));
+  EXPECT_EQ(text.find("exp("), text.rfind("exp(")) << text;
+}
+
+TEST_F(CompositeTest, ViewsAreStatementsOfTheHintIfTheyAreOutputs) {
+  const CompositeOptions options = {
+      "part", [](Inputs x) { return std::vector<Tensor>{transpose(slice(x[0], 1, 1, 3))}; }};
+  // What the view does not read is computed nevertheless: the input is not part of the hint.
+  EXPECT_THAT(text_of(exp(composite(options, {sin(x_)})[0])), HasSubstr(R"(  t1[i, j] = sin(x[i, j])
+  @part {
+    t2[i, j] = t1[j, i + 1]
+  }
+)"));
+}
+
 TEST_F(CompositeTest, TheValuesAreThoseOfForward) {
   EXPECT_EQ(values_of(composite(kDerivedSoftmax, {x_})[0]), values_of(softmax_forward({x_})[0]));
 }
