@@ -87,27 +87,26 @@ class Compiler {
     }
     const RegionOptions options{options_.threads, options_.tile_bytes};
     RegionRun run = find_run(program(), first);
-    auto count = static_cast<std::uint32_t>(run.loops.size());
     const std::uint32_t region_count = starts ? end_of_region(program(), first) - first : 0;
     std::optional<Region> cut;
-    if (count > region_count) {
+    if (run.places.size() > region_count) {
       cut = cut_run(program(), first, run, lives_, options);
     }
     // If the whole group is one kernel, intermediate values stay in registers, which is better than tiles.
     const auto none = [](std::uint32_t) { return false; };
     if (!cut && starts &&
         group_from(program(), first, first + region_count, {}, none).size() < region_count) {
-      count = region_count;
-      run.carried.assign(count, false);
-      cut = cut_region(program(), first, first + count, lives_, options);
+      run = run_of_hint(program(), first);
+      cut = cut_run(program(), first, run, lives_, options);
     }
     if (!cut) {
       return 0;
     }
+    const auto count = static_cast<std::uint32_t>(run.places.size());
     RegionStep step;
-    step.tile = part(std::move(cut->tile), first, run.carried);
+    step.tile = compile_tile(std::move(cut->tile), first, run.carried);
     if (cut->tail) {
-      step.tail = part(std::move(*cut->tail), first, run.carried);
+      step.tail = compile_tile(std::move(*cut->tail), first, run.carried);
     }
     step.region = std::move(*cut);
     step.carried = std::move(run.carried);
@@ -122,8 +121,8 @@ class Compiler {
     return count;
   }
 
-  std::shared_ptr<const CompiledProgram> part(Program tile, std::uint32_t first,
-                                              const std::vector<bool>& carried) const {
+  std::shared_ptr<const CompiledProgram> compile_tile(Program tile, std::uint32_t first,
+                                                      const std::vector<bool>& carried) const {
     CompileOptions options = options_;
     options.threads = 1;
     options.original = {&program(), first, &carried};
@@ -146,7 +145,7 @@ class Compiler {
       return 2;
     }
     LibraryCalls calls = divide(library(), *found, false, why_not);
-    if (!calls.parts.empty()) {
+    if (!calls.pieces.empty()) {
       add_calls({id}, *found, std::nullopt, std::move(calls));
       return 1;
     }
@@ -181,7 +180,7 @@ class Compiler {
     whole.t = std::move(bias->target);
     std::string why_not;
     LibraryCalls calls = divide(library(), whole, true, why_not);
-    if (calls.parts.empty()) {
+    if (calls.pieces.empty()) {
       return false;
     }
     add_calls({id, id + 1}, whole, std::move(bias->bias), std::move(calls));
@@ -198,7 +197,7 @@ class Compiler {
       return false;
     }
     LibraryCalls calls = divide(library(), *found, why_not);
-    if (calls.parts.empty()) {
+    if (calls.pieces.empty()) {
       note(id, true, "tile kernel: " + why_not);
       return false;
     }
@@ -208,7 +207,7 @@ class Compiler {
 
   void add_calls(std::vector<std::uint32_t> statements, const SumOfProducts& sum, std::optional<Operand> bias,
                  LibraryCalls calls) {
-    const std::string& description = calls.parts[0].call.description;
+    const std::string& description = calls.pieces[0].call.description;
     note(statements[0], true, description + (bias ? " with the bias of the next statement" : ""));
     if (bias) {
       note(statements[1], true, "bias of the preceding oneDNN matmul");
@@ -275,7 +274,7 @@ class Compiler {
   struct Needs {
     std::vector<bool> stored;  // per tensor
     std::uint64_t scratch = 0;
-    std::uint64_t parts = 0;
+    std::uint64_t shared = 0;
     std::uint64_t carry = 0;
   };
 
@@ -291,7 +290,7 @@ class Compiler {
       needs.stored[bounded.tensor] = needs.stored[bounded.tensor] || !kernel.fed;
     }
     needs.scratch = std::max(needs.scratch, kernel.scratch_byte_count);
-    needs.parts = std::max(needs.parts, part_byte_count(kernel, options_.threads));
+    needs.shared = std::max(needs.shared, part_byte_count(kernel, options_.threads));
   }
 
   void add(const RegionStep& step, Needs& needs) {
@@ -300,7 +299,7 @@ class Compiler {
       const std::uint32_t tensor = step.region.tensors[i];
       needs.stored[tensor] = needs.stored[tensor] || tile.tensors[i].role != program::Role::kTemp;
     }
-    needs.parts = std::max(needs.parts, step.tile->results_byte_count);
+    needs.shared = std::max(needs.shared, step.tile->results_byte_count);
     needs.scratch = std::max(
         {needs.scratch, step.tile->workspace_byte_count, step.tail ? step.tail->workspace_byte_count : 0});
   }
@@ -312,12 +311,12 @@ class Compiler {
     if (call.bias) {
       needs.stored[call.bias->tensor] = true;
     }
-    for (const std::vector<LibraryPart>* parts : {&call.calls.parts, &call.calls.copy.parts}) {
-      for (const LibraryPart& part : *parts) {
-        needs.scratch = std::max(needs.scratch, part.call.scratch_byte_count);
+    for (const std::vector<LibraryPiece>* pieces : {&call.calls.pieces, &call.calls.copy.pieces}) {
+      for (const LibraryPiece& piece : *pieces) {
+        needs.scratch = std::max(needs.scratch, piece.call.scratch_byte_count);
       }
     }
-    needs.parts = std::max(needs.parts, call.calls.copy.byte_count);
+    needs.shared = std::max(needs.shared, call.calls.copy.byte_count);
     needs.scratch = std::max(needs.scratch, call.own ? call.own->scratch_byte_count() : 0);
   }
 
@@ -349,9 +348,9 @@ class Compiler {
     }
     result_.scratch_offset = round_up(plan.byte_count);
     result_.scratch_stride = round_up(needs.scratch);
-    result_.parts_offset =
+    result_.shared_offset =
         result_.scratch_offset + result_.scratch_stride * static_cast<std::uint64_t>(options_.threads);
-    result_.workspace_byte_count = result_.parts_offset + std::max(needs.parts, needs.carry);
+    result_.workspace_byte_count = result_.shared_offset + std::max(needs.shared, needs.carry);
   }
 
   CompileOptions options_;

@@ -26,7 +26,7 @@ struct LibraryStep {
   Operand b;
   Operand t;
   std::optional<Operand> bias{};
-  LibraryCalls calls{};  // without parts if `own` computes the product
+  LibraryCalls calls{};  // without pieces if `own` computes the product
   std::unique_ptr<const Gemm> own{};
 };
 
@@ -69,7 +69,8 @@ struct CompiledProgram {
   std::vector<std::uint64_t> temp_offset;
   std::uint64_t scratch_offset = 0;  // into the workspace; shared by the steps
   std::uint64_t scratch_stride = 0;  // per thread
-  std::uint64_t parts_offset = 0;    // into the workspace: results of parts of reductions
+  std::uint64_t shared_offset =
+      0;  // into the workspace: what the threads share, such as results of parts of reductions
   std::uint64_t workspace_byte_count = 0;
   std::uint64_t results_byte_count = 0;  // of the sums carried over the tiles of a region
   int threads = 1;

@@ -46,8 +46,8 @@ class BoundCall {
   std::shared_ptr<State> state_;
 };
 
-// One thread's part. a, b, bias and t are its distances in bytes from the start of the whole operands.
-struct LibraryPart {
+// One thread's piece of work. a, b, bias and t are its distances in bytes from the start of the whole operands.
+struct LibraryPiece {
   DnnlCall call;
   std::int64_t a = 0;
   std::int64_t b = 0;
@@ -59,7 +59,7 @@ struct LibraryPart {
 enum class Shared : std::uint8_t { kNone, kA, kB };
 struct SharedCopy {
   Shared operand = Shared::kNone;
-  std::vector<LibraryPart> parts{};  // copy from `a` to `t`
+  std::vector<LibraryPiece> pieces{};  // copy from `a` to `t`
   std::uint64_t byte_count = 0;
 };
 
@@ -71,8 +71,8 @@ std::optional<DnnlCall> dnnl_matmul(const LibraryOptions& options, const Contrac
 std::optional<DnnlCall> dnnl_convolution(const LibraryOptions& options, const Convolution& convolution,
                                          Shared shared, std::string& why_not);
 
-// Sets `copy` to the copy that all `parts` read; one without parts if they read the operand itself. Returns false if
+// Sets `copy` to the copy that all `pieces` read; one without pieces if they read the operand itself. Returns false if
 // they need different copies or oneDNN has no fast one.
-bool shared_copy(const LibraryOptions& options, const std::vector<LibraryPart>& parts, SharedCopy& copy);
+bool shared_copy(const LibraryOptions& options, const std::vector<LibraryPiece>& pieces, SharedCopy& copy);
 
 }  // namespace yoke::cc

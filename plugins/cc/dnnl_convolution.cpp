@@ -299,10 +299,10 @@ std::optional<DnnlCall> dnnl_convolution(const LibraryOptions& options, const Co
   return std::nullopt;
 }
 
-bool shared_copy(const LibraryOptions& options, const std::vector<LibraryPart>& parts, SharedCopy& copy) {
-  const std::optional<Impl::Copied>& copied = parts[0].call.impl->copied;
-  if (std::any_of(parts.begin(), parts.end(),
-                  [&](const LibraryPart& part) { return part.call.impl->copied != copied; })) {
+bool shared_copy(const LibraryOptions& options, const std::vector<LibraryPiece>& pieces, SharedCopy& copy) {
+  const std::optional<Impl::Copied>& copied = pieces[0].call.impl->copied;
+  if (std::any_of(pieces.begin(), pieces.end(),
+                  [&](const LibraryPiece& piece) { return piece.call.impl->copied != copied; })) {
     return false;
   }
   copy = {};
@@ -313,7 +313,7 @@ bool shared_copy(const LibraryOptions& options, const std::vector<LibraryPart>& 
     return false;
   }
   copy = {copied->operand, {}, copied->to.get_size()};
-  const auto count = static_cast<std::int64_t>(parts.size());
+  const auto count = static_cast<std::int64_t>(pieces.size());
   const std::int64_t images = copied->from.dims()[0];
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t first = images * i / count;
@@ -331,9 +331,9 @@ bool shared_copy(const LibraryOptions& options, const std::vector<LibraryPart>& 
     } catch (const dnnl::error&) {
       return false;  // not implemented for these layouts
     }
-    copy.parts.push_back({.call = {impl, {}, impl->scratch_byte_count},
-                          .a = first * bytes_per_image(copied->from),
-                          .t = first * bytes_per_image(copied->to)});
+    copy.pieces.push_back({.call = {impl, {}, impl->scratch_byte_count},
+                           .a = first * bytes_per_image(copied->from),
+                           .t = first * bytes_per_image(copied->to)});
   }
   return true;
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "tile/op_map.h"
 
@@ -19,19 +20,61 @@ std::int64_t round_up(std::int64_t value, std::int64_t step) {
   return (value + step - 1) / step * step;
 }
 
+// How a type is stored, and its values in memory.
 template <class T>
 struct Plain {
   using Stored = T;
   static T load(T value) { return value; }
+  static T store(T value) { return value; }
 };
 struct F16 {
   using Stored = std::uint16_t;
   static float load(std::uint16_t bits) { return program::f16_to_f32(bits); }
+  static std::uint16_t store(float value) { return program::f32_to_f16(value); }
 };
 struct BF16 {
   using Stored = std::uint16_t;
   static float load(std::uint16_t bits) { return program::bf16_to_f32(bits); }
+  static std::uint16_t store(float value) { return program::f32_to_bf16(value); }
 };
+
+// These call `use` with a value of the type that stores a tensor's elements, or of the type of sums.
+template <class Use>
+void with_stored(Type type, const Use& use) {
+  switch (type) {
+    case Type::kF64:
+      return use(Plain<double>{});
+    case Type::kF32:
+      return use(Plain<float>{});
+    case Type::kF16:
+      return use(F16{});
+    case Type::kBF16:
+      return use(BF16{});
+    case Type::kI64:
+      return use(Plain<std::int64_t>{});
+    case Type::kI32:
+      return use(Plain<std::int32_t>{});
+    case Type::kU32:
+      return use(Plain<std::uint32_t>{});
+    default:
+      return use(Plain<std::uint8_t>{});
+  }
+}
+template <class Use>
+void with_sum(Type type, const Use& use) {
+  switch (type) {
+    case Type::kF64:
+      return use(double{});
+    case Type::kF32:
+      return use(float{});
+    case Type::kI64:
+      return use(std::int64_t{});
+    case Type::kU32:
+      return use(std::uint32_t{});
+    default:
+      return use(std::int32_t{});
+  }
+}
 
 // Packs lines (rows of a, columns of b) in panels of `width` lines. A panel stores one element of each line
 // for each depth. The last panel is padded with zeros.
@@ -53,36 +96,16 @@ void pack_lines(const std::byte* from, std::span<const std::int64_t> lines,
   }
 }
 
-template <class To>
-void pack_any(Type type, const std::byte* from, std::span<const std::int64_t> lines,
-              std::span<const std::int64_t> depth, std::int64_t width, std::byte* to) {
-  switch (type) {
-    case Type::kF64:
-      return pack_lines<Plain<double>, To>(from, lines, depth, width, to);
-    case Type::kF32:
-      return pack_lines<Plain<float>, To>(from, lines, depth, width, to);
-    case Type::kF16:
-      return pack_lines<F16, To>(from, lines, depth, width, to);
-    case Type::kBF16:
-      return pack_lines<BF16, To>(from, lines, depth, width, to);
-    case Type::kI64:
-      return pack_lines<Plain<std::int64_t>, To>(from, lines, depth, width, to);
-    case Type::kI32:
-      return pack_lines<Plain<std::int32_t>, To>(from, lines, depth, width, to);
-    case Type::kU32:
-      return pack_lines<Plain<std::uint32_t>, To>(from, lines, depth, width, to);
-    default:
-      return pack_lines<Plain<std::uint8_t>, To>(from, lines, depth, width, to);
-  }
-}
-
 template <class T>
 T combined(program::Assign assign, T old, T value) {
+  // Sums and products of integers wrap, so they are computed as unsigned.
+  using Wraps =
+      typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
   switch (assign) {
     case program::Assign::kAdd:
-      return static_cast<T>(old + value);
+      return static_cast<T>(static_cast<Wraps>(old) + static_cast<Wraps>(value));
     case program::Assign::kMul:
-      return static_cast<T>(old * value);
+      return static_cast<T>(static_cast<Wraps>(old) * static_cast<Wraps>(value));
     case program::Assign::kMax:
       return old > value || old != old ? old : value;
     case program::Assign::kMin:
@@ -92,60 +115,17 @@ T combined(program::Assign assign, T old, T value) {
   }
 }
 
-// Combines sums of type S into a target of type T, in T (unsigned for integers that wrap).
-template <class S, class T>
+// Rounds sums of type S to the target's type and combines them with the target in this type.
+template <class S, class To>
 void store_row(std::byte* t, const std::byte* sums, std::span<const std::int64_t> at,
                program::Assign assign) {
-  auto* target = reinterpret_cast<T*>(t);
+  using Value = decltype(To::load({}));
+  auto* target = reinterpret_cast<typename To::Stored*>(t);
   const auto* source = reinterpret_cast<const S*>(sums);
   for (std::size_t i = 0; i < at.size(); ++i) {
-    T& place = target[at[i]];
-    place = combined(assign, place, static_cast<T>(source[i]));
-  }
-}
-
-template <class S, bool kBF16>
-void store_half_row(std::byte* t, const std::byte* sums, std::span<const std::int64_t> at,
-                    program::Assign assign) {
-  auto* target = reinterpret_cast<std::uint16_t*>(t);
-  const auto* source = reinterpret_cast<const S*>(sums);
-  const auto round = [](float value) {
-    return kBF16 ? program::f32_to_bf16(value) : program::f32_to_f16(value);
-  };
-  const auto widen = [](std::uint16_t bits) {
-    return kBF16 ? program::bf16_to_f32(bits) : program::f16_to_f32(bits);
-  };
-  for (std::size_t i = 0; i < at.size(); ++i) {
-    std::uint16_t& place = target[at[i]];
-    place = round(combined(assign, widen(place), widen(round(static_cast<float>(source[i])))));
-  }
-}
-
-template <class S>
-void store_any(Type type, std::byte* t, const std::byte* sums, std::span<const std::int64_t> at,
-               program::Assign assign) {
-  switch (type) {
-    case Type::kF64:
-      return store_row<S, double>(t, sums, at, assign);
-    case Type::kF32:
-      return store_row<S, float>(t, sums, at, assign);
-    case Type::kF16:
-      return store_half_row<S, false>(t, sums, at, assign);
-    case Type::kBF16:
-      return store_half_row<S, true>(t, sums, at, assign);
-    case Type::kI64:
-      // Sums and products wrap as unsigned; max and min need the sign.
-      return assign == program::Assign::kMax || assign == program::Assign::kMin
-                 ? store_row<S, std::int64_t>(t, sums, at, assign)
-                 : store_row<S, std::uint64_t>(t, sums, at, assign);
-    case Type::kI32:
-      return assign == program::Assign::kMax || assign == program::Assign::kMin
-                 ? store_row<S, std::int32_t>(t, sums, at, assign)
-                 : store_row<S, std::uint32_t>(t, sums, at, assign);
-    case Type::kU32:
-      return store_row<S, std::uint32_t>(t, sums, at, assign);
-    default:
-      return store_row<S, std::uint8_t>(t, sums, at, assign);
+    auto& place = target[at[i]];
+    const Value value = To::load(To::store(static_cast<Value>(source[i])));
+    place = To::store(combined(assign, To::load(place), value));
   }
 }
 
@@ -173,9 +153,8 @@ Gemm::Offsets Gemm::offsets_of(const std::vector<Axis>& axes) {
 
 Gemm::Gemm(const Contraction& contraction, const KernelTable& table)
     : shape_(contraction),
-      reg_(reg_of(contraction.type)),
-      size_(reg_size(reg_)),
-      block_(table.block_product(reg_)),
+      size_(reg_size(reg_of(contraction.type))),
+      block_(table.block_product(reg_of(contraction.type))),
       batch_(offsets_of(contraction.batch)),
       m_(offsets_of(contraction.m)),
       n_(offsets_of(contraction.n)),
@@ -196,16 +175,11 @@ Gemm::Gemm(const Contraction& contraction, const KernelTable& table)
 
 void Gemm::pack(const Operand& operand, const std::byte* from, std::span<const std::int64_t> lines,
                 std::span<const std::int64_t> depth, std::int64_t width, std::byte* to) const {
-  switch (reg_) {
-    case Reg::kF64:
-      return pack_any<double>(operand.type, from, lines, depth, width, to);
-    case Reg::kF32:
-      return pack_any<float>(operand.type, from, lines, depth, width, to);
-    case Reg::kI64:
-      return pack_any<std::int64_t>(operand.type, from, lines, depth, width, to);
-    default:
-      return pack_any<std::int32_t>(operand.type, from, lines, depth, width, to);
-  }
+  with_sum(shape_.type, [&](auto sum) {
+    with_stored(operand.type, [&](auto stored) {
+      pack_lines<decltype(stored), decltype(sum)>(from, lines, depth, width, to);
+    });
+  });
 }
 
 void Gemm::multiply(const std::byte* a, const std::byte* b, std::byte* sums, std::int64_t rows,
@@ -225,23 +199,11 @@ void Gemm::store(std::byte* t, const std::byte* sums, std::int64_t row, std::int
   for (std::int64_t i = 0; i < rows; ++i) {
     std::byte* target = t + m_.t[static_cast<std::size_t>(row + i)] * size;
     const std::byte* source = sums + i * block_columns_ * size_;
-    switch (reg_) {
-      case Reg::kF64:
-        store_any<double>(shape_.t.type, target, source, at, shape_.assign);
-        break;
-      case Reg::kF32:
-        store_any<float>(shape_.t.type, target, source, at, shape_.assign);
-        break;
-      case Reg::kI64:
-        store_any<std::int64_t>(shape_.t.type, target, source, at, shape_.assign);
-        break;
-      case Reg::kU32:
-        store_any<std::uint32_t>(shape_.t.type, target, source, at, shape_.assign);
-        break;
-      default:
-        store_any<std::int32_t>(shape_.t.type, target, source, at, shape_.assign);
-        break;
-    }
+    with_sum(shape_.type, [&](auto sum) {
+      with_stored(shape_.t.type, [&](auto stored) {
+        store_row<decltype(sum), decltype(stored)>(target, source, at, shape_.assign);
+      });
+    });
   }
 }
 
@@ -252,7 +214,7 @@ void Gemm::piece(const std::byte* a, const std::byte* b, std::byte* t, std::byte
   std::byte* packed_b = packed_a + round_up(block_rows_ * block_depth_ * size_, 64);
   const auto n = static_cast<std::int64_t>(n_.b.size());
   const auto k = static_cast<std::int64_t>(k_.a.size());
-  const auto part = [](const std::vector<std::int64_t>& list, std::int64_t first, std::int64_t count) {
+  const auto slice = [](const std::vector<std::int64_t>& list, std::int64_t first, std::int64_t count) {
     return std::span<const std::int64_t>(list.data() + first, static_cast<std::size_t>(count));
   };
   for (std::int64_t column = 0; column < n; column += block_columns_) {
@@ -260,8 +222,8 @@ void Gemm::piece(const std::byte* a, const std::byte* b, std::byte* t, std::byte
     std::memset(sums, 0, static_cast<std::size_t>(block_rows_ * block_columns_ * size_));
     for (std::int64_t depth = 0; depth < k; depth += block_depth_) {
       const std::int64_t deep = std::min(block_depth_, k - depth);
-      pack(shape_.a, a, part(m_.a, row, rows), part(k_.a, depth, deep), block_.rows, packed_a);
-      pack(shape_.b, b, part(n_.b, column, columns), part(k_.b, depth, deep), block_.columns, packed_b);
+      pack(shape_.a, a, slice(m_.a, row, rows), slice(k_.a, depth, deep), block_.rows, packed_a);
+      pack(shape_.b, b, slice(n_.b, column, columns), slice(k_.b, depth, deep), block_.columns, packed_b);
       multiply(packed_a, packed_b, sums, rows, columns, deep);
     }
     store(t, sums, row, rows, column, columns);

@@ -41,7 +41,6 @@ class Gemm {
              std::int64_t columns) const;
 
   Contraction shape_;
-  Reg reg_;
   std::int64_t size_;  // bytes of one sum
   BlockProduct block_;
   Offsets batch_;

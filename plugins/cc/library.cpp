@@ -22,12 +22,12 @@ std::int64_t byte_size(const Operand& operand) {
 
 // Divides an axis of `sum` into multiples of `unit`. `make` returns the call for the current value of its extent.
 template <class Make>
-std::vector<LibraryPart> parts_of(const SumOfProducts& sum, Axis& axis, std::int64_t unit,
-                                  std::int64_t threads, const Make& make) {
+std::vector<LibraryPiece> pieces_of(const SumOfProducts& sum, Axis& axis, std::int64_t unit,
+                                    std::int64_t threads, const Make& make) {
   const std::int64_t whole = axis.extent;
   const std::int64_t units = (whole + unit - 1) / unit;
   const std::int64_t count = std::min(threads, units);
-  std::vector<LibraryPart> parts;
+  std::vector<LibraryPiece> pieces;
   std::map<std::int64_t, std::optional<DnnlCall>> made;  // by extent
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t first = units * i / count * unit;
@@ -37,18 +37,18 @@ std::vector<LibraryPart> parts_of(const SumOfProducts& sum, Axis& axis, std::int
       call = make();
     }
     if (!call) {
-      parts.clear();
+      pieces.clear();
       break;
     }
     const std::int64_t t = first * axis.t * byte_size(sum.t);
-    parts.push_back({.call = *call,
-                     .a = first * axis.a * byte_size(sum.a),
-                     .b = first * axis.b * byte_size(sum.b),
-                     .bias = axis.a == 0 ? t : 0,
-                     .t = t});
+    pieces.push_back({.call = *call,
+                      .a = first * axis.a * byte_size(sum.a),
+                      .b = first * axis.b * byte_size(sum.b),
+                      .bias = axis.a == 0 ? t : 0,
+                      .t = t});
   }
   axis.extent = whole;
-  return parts;
+  return pieces;
 }
 
 }  // namespace
@@ -72,7 +72,7 @@ LibraryCalls divide(const LibraryOptions& options, Contraction c, bool with_bias
   Axis& axis = divided_axis(c, threads);
   // Parts consist of whole vectors if there are enough of them.
   const std::int64_t unit = axis.a == 0 && axis.extent >= kLongAxis * threads ? kLongAxis : 1;
-  return {parts_of(c, axis, unit, threads, [&] { return dnnl_matmul(options, c, with_bias, why_not); })};
+  return {pieces_of(c, axis, unit, threads, [&] { return dnnl_matmul(options, c, with_bias, why_not); })};
 }
 
 LibraryCalls divide(const LibraryOptions& options, Convolution c, std::string& why_not) {
@@ -97,19 +97,19 @@ LibraryCalls divide(const LibraryOptions& options, Convolution c, std::string& w
   Axis* const axis =
       *std::max_element(candidates.begin(), candidates.end(),
                         [&](const Axis* x, const Axis* y) { return units_of(x) < units_of(y); });
-  // All parts of a gradient by the weights read the whole operand that is not divided.
+  // All pieces of a gradient by the weights read the whole operand that is not divided.
   const Shared shared = c.kind != Kind::kWeightGradient || axis == &c.group ? Shared::kNone
                         : axis == &c.out                                    ? Shared::kA
                                                                             : Shared::kB;
   const auto divided = [&](std::int64_t count, Shared operand) {
-    return LibraryCalls{parts_of(c, *axis, unit_of(axis), count,
-                                 [&] { return dnnl_convolution(options, c, operand, why_not); })};
+    return LibraryCalls{pieces_of(c, *axis, unit_of(axis), count,
+                                  [&] { return dnnl_convolution(options, c, operand, why_not); })};
   };
-  // oneDNN may support fewer and larger parts only.
+  // oneDNN may support fewer and larger pieces only.
   LibraryCalls calls;
-  for (std::int64_t count = threads; count > 0 && calls.parts.empty(); count /= 2) {
+  for (std::int64_t count = threads; count > 0 && calls.pieces.empty(); count /= 2) {
     calls = divided(count, count > 1 ? shared : Shared::kNone);
-    if (!calls.parts.empty() && !shared_copy(options, calls.parts, calls.copy)) {
+    if (!calls.pieces.empty() && !shared_copy(options, calls.pieces, calls.copy)) {
       calls = divided(count, Shared::kNone);
     }
   }

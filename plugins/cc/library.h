@@ -10,15 +10,15 @@
 namespace yoke::cc {
 
 struct LibraryCalls {
-  std::vector<LibraryPart> parts;
-  SharedCopy copy{};  // which the threads make before any part runs
+  std::vector<LibraryPiece> pieces;
+  SharedCopy copy{};  // which the threads make before any piece runs
 };
 
 // The axis along which a product is divided: its longest that is not summed, but if oneDNN has to transpose only
-// `a`, rows of the target, because each part along n would transpose the whole of `a` again.
+// `a`, rows of the target, because each piece along n would transpose the whole of `a` again.
 Axis& divided_axis(Contraction& product, std::int64_t threads);
 
-// These return no parts and set `why_not` if oneDNN does not support the statement. A convolution is
+// These return no pieces and set `why_not` if oneDNN does not support the statement. A convolution is
 // divided along its batch, groups or channels.
 LibraryCalls divide(const LibraryOptions& options, Contraction product, bool with_bias, std::string& why_not);
 LibraryCalls divide(const LibraryOptions& options, Convolution convolution, std::string& why_not);

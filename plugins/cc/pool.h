@@ -62,12 +62,13 @@ class Pool {
   int process_ = 0;  // the process that started the helpers
 };
 
-// Divides [0, count) into equal parts, at most one for each thread, and calls work(thread, first, last) for
+// Divides [0, count) into equal pieces, at most one for each thread, and calls work(thread, first, last) for
 // each.
 template <class Work>
 void share(int threads, std::int64_t count, const Work& work) {
-  const int parts = static_cast<int>(threads < count ? threads : count);
-  Pool::mine().run(parts, [&](int part) { work(part, count * part / parts, count * (part + 1) / parts); });
+  const int pieces = static_cast<int>(threads < count ? threads : count);
+  Pool::mine().run(pieces,
+                   [&](int piece) { work(piece, count * piece / pieces, count * (piece + 1) / pieces); });
 }
 
 // While it exists, oneDNN uses only the calling thread.

@@ -22,7 +22,6 @@ namespace yoke::cc {
 
 using program::Access;
 using program::Affine;
-using program::Index;
 using program::Program;
 using program::Statement;
 
@@ -59,20 +58,12 @@ struct Packing {
 
 class Cutter {
  public:
-  // places: for each statement and loop, the loop's place among the loops of the region; for a loop that is
-  // not among them, `loop_count`.
-  using Places = std::vector<std::vector<std::size_t>>;
-  Cutter(const Program& program, std::uint32_t first, std::span<const program::Lifetime> lives, Places places,
-         std::size_t loop_count, const std::vector<bool>* carried)
-      : program_(program),
-        first_(first),
-        lives_(lives),
-        places_(std::move(places)),
-        extents_(loop_count),
-        carried_(carried) {
-    for (std::size_t i = 0; i < places_[0].size(); ++i) {
-      if (places_[0][i] < loop_count) {
-        extents_[places_[0][i]] = static_cast<std::int64_t>(statements()[0].loops[i].extent);
+  Cutter(const Program& program, std::uint32_t first, const RegionRun& run,
+         std::span<const program::Lifetime> lives)
+      : program_(program), first_(first), run_(run), lives_(lives), extents_(run.loop_count) {
+    for (std::uint32_t i = 0; i < run.places[0].size(); ++i) {
+      if (run.places[0][i] < run.loop_count) {
+        extents_[run.places[0][i]] = static_cast<std::int64_t>(statements()[0].loops[i].extent);
       }
     }
   }
@@ -81,13 +72,13 @@ class Cutter {
 
  private:
   std::span<const Statement> statements() const {
-    return std::span(program_.statements).subspan(first_, places_.size());
+    return std::span(program_.statements).subspan(first_, run_.places.size());
   }
   bool is_local(std::uint32_t tensor) const;
-  bool is_carried(std::size_t statement) const { return carried_ != nullptr && (*carried_)[statement]; }
+  bool has_sums_of_rows() const { return std::count(run_.carried.begin(), run_.carried.end(), true) != 0; }
 
   std::size_t place_of(const Statement& statement, std::uint32_t loop) const {
-    return places_[static_cast<std::size_t>(&statement - statements().data())][loop];
+    return run_.places[static_cast<std::size_t>(&statement - statements().data())][loop];
   }
   bool is_cut(const Cut& cut, const Statement& statement, std::uint32_t loop) const {
     return place_of(statement, loop) <= cut.loop;
@@ -113,10 +104,9 @@ class Cutter {
 
   const Program& program_;
   std::uint32_t first_;
+  const RegionRun& run_;
   std::span<const program::Lifetime> lives_;
-  Places places_;
   std::vector<std::int64_t> extents_;
-  const std::vector<bool>* carried_;
 };
 
 std::vector<Touched> Cutter::touched(std::size_t loop) const {
@@ -231,7 +221,7 @@ bool Cutter::is_divided_along(std::size_t loop, int threads) const {
 // Makes the chunk smaller until each part of a sum of rows consists of whole tiles. Returns false if the
 // chunk gets too small.
 bool Cutter::fit_parts(std::int64_t& chunk) const {
-  if (carried_ == nullptr || std::none_of(carried_->begin(), carried_->end(), [](bool one) { return one; })) {
+  if (!has_sums_of_rows()) {
     return true;
   }
   const std::int64_t least = (chunk + 3) / 4;
@@ -293,14 +283,14 @@ std::optional<Cut> Cutter::choose(const RegionOptions& options) const {
 // the next round must not read the values, so the first use must overwrite the whole tensor.
 bool Cutter::is_local(std::uint32_t tensor) const {
   const program::Lifetime& life = lives_[tensor];
-  if (life.byte_count == 0 || life.first < first_ || life.last >= first_ + places_.size()) {
+  if (life.byte_count == 0 || life.first < first_ || life.last >= first_ + run_.places.size()) {
     return false;
   }
   for (const Statement& statement : statements()) {
-    bool reads = false;
-    visit_read_tensors(statement.value, [&](std::uint32_t one) { reads = reads || one == tensor; });
-    visit_index_tensors(statement.target, [&](std::uint32_t one) { reads = reads || one == tensor; });
-    if (reads || statement.target.tensor == tensor) {
+    const std::vector<program::Use> uses = uses_of(statement);
+    const bool reads = std::any_of(uses.begin() + 1, uses.end(),
+                                   [&](const program::Use& use) { return use.tensor == tensor; });
+    if (reads || uses[0].tensor == tensor) {
       return statement.repeat < 0 || (!reads && overwrites_target(program_, statement));
     }
   }
@@ -319,43 +309,39 @@ Program Cutter::tile(const Cut& cut, std::int64_t low, std::int64_t high,
   }
   std::map<std::uint32_t, std::uint32_t> numbers;
   tensors.clear();
-  const auto use = [&](std::uint32_t tensor) {
-    if (numbers.emplace(tensor, static_cast<std::uint32_t>(tensors.size())).second) {
-      tensors.push_back(tensor);
-      result.tensors.push_back(program_.tensors[tensor]);
-      result.tensors.back().role = is_local(tensor) ? program::Role::kTemp : program::Role::kInOut;
-    }
-  };
   // For each temporary that only the region uses: the dimensions that have the tile's size.
   std::map<std::uint32_t, std::vector<std::size_t>> kept;
-  for (std::size_t number = 0; number < places_.size(); ++number) {
+  for (std::size_t number = 0; number < run_.places.size(); ++number) {
     const Statement& statement = statements()[number];
-    visit_target_and_reads(statement, [&](const Access& access) {
-      use(access.tensor);
-      visit_index_tensors(access, use);
-    });
+    const std::vector<program::Use> uses = uses_of(statement);
+    for (const program::Use& use : uses) {
+      if (numbers.emplace(use.tensor, static_cast<std::uint32_t>(tensors.size())).second) {
+        tensors.push_back(use.tensor);
+        result.tensors.push_back(program_.tensors[use.tensor]);
+        result.tensors.back().role = is_local(use.tensor) ? program::Role::kTemp : program::Role::kInOut;
+      }
+    }
     const std::uint32_t tensor = statement.target.tensor;
     program::Tensor& target = result.tensors[numbers.at(tensor)];
-    if (is_carried(number)) {
+    if (run_.carried[number]) {
       target.role = program::Role::kInOut;  // written after the last tile
     }
     if (target.role != program::Role::kTemp || kept.contains(tensor)) {
       continue;
     }
     for (std::size_t i = 0; i <= cut.loop; ++i) {
-      const auto& indices = statement.target.indices;
-      const auto found = std::find_if(indices.begin(), indices.end(), [&](const Index& index) {
-        const auto loop = index.element_of ? std::nullopt : index.affine.single_loop();
-        return loop && place_of(statement, *loop) == i;
+      const std::vector<std::uint32_t>& loops = uses[0].loops;
+      const auto found = std::find_if(loops.begin(), loops.end(), [&](std::uint32_t loop) {
+        return loop != program::kNoLoop && place_of(statement, loop) == i;
       });
-      const auto dim = static_cast<std::size_t>(found - indices.begin());
+      const auto dim = static_cast<std::size_t>(found - loops.begin());
       kept[tensor].push_back(dim);
       target.dims[dim] = i < cut.loop ? 1 : static_cast<std::uint64_t>(cut.chunk);
     }
   }
   for (const Statement& source : statements()) {
     Statement statement = source;
-    const bool rows_first = is_carried(static_cast<std::size_t>(&source - statements().data()));
+    const bool rows_first = run_.carried[result.statements.size()];
     std::vector<std::int32_t> symbol_of(statement.loops.size(), -1);
     for (std::uint32_t i = 0; i < statement.loops.size(); ++i) {
       if (is_cut(cut, source, i)) {
@@ -380,7 +366,7 @@ std::optional<Region> Cutter::cut(const RegionOptions& options) const {
   region.extent = extents_[where->loop];
   region.chunk = where->chunk;
   region.parallel = iterations() >= kParallelElements;
-  if (carried_ != nullptr && std::count(carried_->begin(), carried_->end(), true) != 0) {
+  if (has_sums_of_rows()) {
     region.part_tiles = rows_per_part(region.extent) / region.chunk;
     if (region.parallel && region.piece_count() < options.threads) {
       return std::nullopt;
@@ -397,39 +383,9 @@ std::optional<Region> Cutter::cut(const RegionOptions& options) const {
 
 }  // namespace
 
-std::int64_t Region::tile_count() const {
-  std::int64_t count = chunk_count();
-  for (const std::int64_t one : outer) {
-    count *= one;
-  }
-  return count;
-}
-
-std::int64_t Region::piece_count() const {
-  return part_tiles == 0 ? tile_count() : (tile_count() + part_tiles - 1) / part_tiles;
-}
-
-std::optional<Region> cut_region(const Program& program, std::uint32_t first, std::uint32_t last,
-                                 std::span<const program::Lifetime> lives, const RegionOptions& options) {
-  const auto& names = program.hints[static_cast<std::size_t>(program.statements[first].hint)].loops;
-  Cutter::Places places;
-  for (std::uint32_t id = first; id < last; ++id) {
-    std::vector<std::size_t>& of = places.emplace_back();
-    for (const program::Loop& loop : program.statements[id].loops) {
-      of.push_back(
-          static_cast<std::size_t>(std::find(names.begin(), names.end(), loop.name) - names.begin()));
-    }
-  }
-  return Cutter(program, first, lives, std::move(places), names.size(), nullptr).cut(options);
-}
-
 std::optional<Region> cut_run(const Program& program, std::uint32_t first, const RegionRun& run,
                               std::span<const program::Lifetime> lives, const RegionOptions& options) {
-  Cutter::Places places;
-  for (std::size_t i = 0; i < run.loops.size(); ++i) {
-    places.emplace_back(program.statements[first + i].loops.size(), 1)[run.loops[i]] = 0;
-  }
-  return Cutter(program, first, lives, std::move(places), 1, &run.carried).cut(options);
+  return Cutter(program, first, run, lives).cut(options);
 }
 
 }  // namespace yoke::cc

@@ -7,6 +7,8 @@
 #include <yoke/program/program.h>
 
 #include <cstdint>
+#include <functional>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <vector>
@@ -39,17 +41,28 @@ struct Region {
   std::vector<Slice> slices;
 
   std::int64_t chunk_count() const { return (extent + chunk - 1) / chunk; }
-  std::int64_t tile_count() const;
-  std::int64_t piece_count() const;  // pieces of work that threads share
+  std::int64_t tile_count() const {
+    return std::accumulate(outer.begin(), outer.end(), chunk_count(), std::multiplies<>());
+  }
+  // Pieces of work that threads share.
+  std::int64_t piece_count() const {
+    return part_tiles == 0 ? tile_count() : (tile_count() + part_tiles - 1) / part_tiles;
+  }
 };
 
-// Consecutive statements that share one pass over their rows: regions and sums of rows (bias gradients,
-// gradients of norms), which are carried from tile to tile.
+// Consecutive statements that may run tile by tile.
 struct RegionRun {
-  std::vector<std::uint32_t> loops;  // per statement: the loop over rows
-  std::vector<bool> carried;         // per statement: whether it is a sum of rows
+  // For each statement and loop: the loop's place among the `loop_count` loops that may be cut; for other loops,
+  // loop_count.
+  std::vector<std::vector<std::size_t>> places;
+  std::size_t loop_count = 1;
+  std::vector<bool>
+      carried;  // per statement: whether it is a sum of rows, which is carried from tile to tile
 };
-// Returns the run that starts at statement `first`; empty if none does, or if it would contain a product.
+// The statements of the hint of statement `first`, which names loops.
+RegionRun run_of_hint(const program::Program& program, std::uint32_t first);
+// Returns the run that starts at statement `first` and shares one pass over its rows: regions and sums of rows
+// (bias gradients, gradients of norms). Empty if none does, or if it would contain a product.
 RegionRun find_run(const program::Program& program, std::uint32_t first);
 
 // The end of the consecutive statements that have the hint of statement `first`.
@@ -60,10 +73,7 @@ struct RegionOptions {
   std::int64_t tile_bytes = 0;  // bytes that a tile may touch
 };
 
-// These cut the loops of the hint of statements [first, last), or the rows of a run. They return nothing if
-// the statements run as fast one after another.
-std::optional<Region> cut_region(const program::Program& program, std::uint32_t first, std::uint32_t last,
-                                 std::span<const program::Lifetime> lives, const RegionOptions& options);
+// Returns nothing if the statements from `first` on run as fast one after another.
 std::optional<Region> cut_run(const program::Program& program, std::uint32_t first, const RegionRun& run,
                               std::span<const program::Lifetime> lives, const RegionOptions& options);
 

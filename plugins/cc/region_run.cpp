@@ -124,6 +124,21 @@ std::uint32_t end_of_region(const Program& program, std::uint32_t first) {
   return last;
 }
 
+RegionRun run_of_hint(const Program& program, std::uint32_t first) {
+  const auto& names = program.hints[static_cast<std::size_t>(program.statements[first].hint)].loops;
+  RegionRun run;
+  run.loop_count = names.size();
+  for (std::uint32_t id = first; id < end_of_region(program, first); ++id) {
+    std::vector<std::size_t>& places = run.places.emplace_back();
+    for (const program::Loop& loop : program.statements[id].loops) {
+      const auto place = std::find(names.begin(), names.end(), loop.name) - names.begin();
+      places.push_back(static_cast<std::size_t>(place));
+    }
+  }
+  run.carried.assign(run.places.size(), false);
+  return run;
+}
+
 RegionRun find_run(const Program& program, std::uint32_t first) {
   const std::span<const Statement> statements = program.statements;
   RegionRun run;
@@ -132,7 +147,7 @@ RegionRun find_run(const Program& program, std::uint32_t first) {
   }
   RowUses uses;
   std::uint64_t rows = 0;
-  for (std::uint32_t next = first; next < statements.size() && run.loops.size() < kLongestRun;) {
+  for (std::uint32_t next = first; next < statements.size() && run.places.size() < kLongestRun;) {
     const Statement& statement = statements[next];
     if (statement.repeat != statements[first].repeat) {
       break;
@@ -161,7 +176,9 @@ RegionRun find_run(const Program& program, std::uint32_t first) {
       break;
     }
     rows = extent;
-    run.loops.insert(run.loops.end(), loops.begin(), loops.end());
+    for (std::size_t i = 0; i < loops.size(); ++i) {
+      run.places.emplace_back(statements[next + i].loops.size(), 1)[loops[i]] = 0;
+    }
     run.carried.insert(run.carried.end(), loops.size(), is_sum);
     next = last;
   }

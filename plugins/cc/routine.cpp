@@ -14,7 +14,7 @@ BoundProgram::BoundProgram(std::shared_ptr<const CompiledProgram> compiled,
     : compiled_(std::move(compiled)),
       symbols_(compiled_->program.symbols.size()),
       scratch_(workspace + compiled_->scratch_offset),
-      parts_(workspace + compiled_->parts_offset) {
+      shared_(workspace + compiled_->shared_offset) {
   const program::Program& program = compiled_->program;
   std::size_t next = 0;
   for (std::size_t i = 0; i < program.tensors.size(); ++i) {
@@ -32,7 +32,7 @@ BoundProgram::BoundProgram(std::shared_ptr<const CompiledProgram> compiled,
         bound.states.push_back(make_state(*kernel));
         for (const std::size_t number : kernel->carries) {
           const auto& sum = std::get<TileKernel>(compiled_->steps[number].work);
-          bound.states.back().carries.push_back({&sum, parts_ + sum.carry_offset});
+          bound.states.back().carries.push_back({&sum, shared_ + sum.carry_offset});
         }
       }
     } else if (const auto* region = std::get_if<RegionStep>(&step.work)) {
@@ -52,11 +52,11 @@ BoundProgram::BoundProgram(std::shared_ptr<const CompiledProgram> compiled,
       }
     } else {
       const LibraryCalls& calls = std::get<LibraryStep>(step.work).calls;
-      for (const LibraryPart& part : calls.parts) {
-        bound.parts.emplace_back(part.call, scratch(bound.parts.size()));
+      for (const LibraryPiece& piece : calls.pieces) {
+        bound.calls.emplace_back(piece.call, scratch(bound.calls.size()));
       }
-      for (const LibraryPart& part : calls.copy.parts) {
-        bound.copies.emplace_back(part.call, scratch(bound.copies.size()));
+      for (const LibraryPiece& piece : calls.copy.pieces) {
+        bound.copies.emplace_back(piece.call, scratch(bound.copies.size()));
       }
     }
     steps_.push_back(std::move(bound));
@@ -113,7 +113,8 @@ void BoundProgram::run(const TileKernel& kernel, BoundStep& bound) {
   if (kernel.carried) {
     PlaceInPart place = place_;
     place.results += kernel.results_offset;
-    run_carried(kernel, bound.states[0], tensors_, symbols_, scratch(0), parts_ + kernel.carry_offset, place);
+    run_carried(kernel, bound.states[0], tensors_, symbols_, scratch(0), shared_ + kernel.carry_offset,
+                place);
     return;
   }
   const bool by_parts = part_byte_count(kernel, compiled_->threads) != 0;
@@ -122,13 +123,13 @@ void BoundProgram::run(const TileKernel& kernel, BoundStep& bound) {
   share(threads, pieces, [&](int thread, std::int64_t first, std::int64_t last) {
     const auto i = static_cast<std::size_t>(thread);
     if (first < last && by_parts) {
-      run_parts(kernel, bound.states[i], tensors_, symbols_, scratch(i), parts_, first, last);
+      run_parts(kernel, bound.states[i], tensors_, symbols_, scratch(i), shared_, first, last);
     } else if (first < last) {
       run_tiles(kernel, bound.states[i], tensors_, symbols_, scratch(i), first, last, place_);
     }
   });
   if (by_parts) {
-    combine_parts(kernel, bound.states[0], tensors_, symbols_, scratch(0), parts_);
+    combine_parts(kernel, bound.states[0], tensors_, symbols_, scratch(0), shared_);
   }
 }
 
@@ -142,11 +143,11 @@ void BoundProgram::run(const RegionStep& step, BoundStep& bound) {
           last = std::min(last * part_tiles, region.tile_count());
           for (std::int64_t tile = first * part_tiles; tile < last; ++tile) {
             const bool is_tail = step.tail && tile % chunks == chunks - 1;
-            (is_tail ? bound.tails : bound.tiles)[i]->run_tile(region, tile, symbols_, parts_);
+            (is_tail ? bound.tails : bound.tiles)[i]->run_tile(region, tile, symbols_, shared_);
           }
         });
   if (region.part_tiles != 0) {
-    bound.tiles[0]->combine_carried(symbols_, parts_);
+    bound.tiles[0]->combine_carried(symbols_, shared_);
   }
 }
 
@@ -198,13 +199,13 @@ void BoundProgram::set_tile(const Region& region, std::int64_t tile, std::span<c
 
 namespace {
 
-void run_calls(const std::vector<LibraryPart>& parts, std::vector<BoundCall>& calls, const std::byte* a,
+void run_calls(const std::vector<LibraryPiece>& pieces, std::vector<BoundCall>& calls, const std::byte* a,
                const std::byte* b, const std::byte* bias, std::byte* t) {
-  const auto count = static_cast<int>(parts.size());
+  const auto count = static_cast<int>(pieces.size());
   share(count, count, [&](int thread, std::int64_t, std::int64_t) {
     const auto i = static_cast<std::size_t>(thread);
-    const LibraryPart& part = parts[i];
-    calls[i].execute(a + part.a, b + part.b, bias == nullptr ? nullptr : bias + part.bias, t + part.t);
+    const LibraryPiece& piece = pieces[i];
+    calls[i].execute(a + piece.a, b + piece.b, bias == nullptr ? nullptr : bias + piece.bias, t + piece.t);
   });
 }
 
@@ -222,12 +223,12 @@ void BoundProgram::run(const LibraryStep& step, BoundStep& bound) {
     return;
   }
   const SharedCopy& copy = step.calls.copy;
-  if (!copy.parts.empty()) {
+  if (!copy.pieces.empty()) {
     const std::byte*& operand = copy.operand == Shared::kA ? a : b;
-    run_calls(copy.parts, bound.copies, operand, nullptr, nullptr, parts_);
-    operand = parts_;
+    run_calls(copy.pieces, bound.copies, operand, nullptr, nullptr, shared_);
+    operand = shared_;
   }
-  run_calls(step.calls.parts, bound.parts, a, b, step.bias ? address(*step.bias) : nullptr, t);
+  run_calls(step.calls.pieces, bound.calls, a, b, step.bias ? address(*step.bias) : nullptr, t);
 }
 
 }  // namespace yoke::cc

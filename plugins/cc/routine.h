@@ -24,8 +24,8 @@ class BoundProgram {
  private:
   // The last three members have one element per thread.
   struct BoundStep {
-    std::vector<BoundCall> parts;
-    std::vector<BoundCall> copies;  // of an operand that the parts share
+    std::vector<BoundCall> calls;
+    std::vector<BoundCall> copies;  // of an operand that the calls share
     std::vector<TileState> states;
     std::vector<std::unique_ptr<BoundProgram>> tiles;
     std::vector<std::unique_ptr<BoundProgram>> tails;
@@ -48,7 +48,7 @@ class BoundProgram {
   std::vector<BoundStep> steps_;
   std::vector<std::int64_t> symbols_;  // of the launch, and the variables of repeat blocks
   std::byte* scratch_;
-  std::byte* parts_;
+  std::byte* shared_;
   Ahead ahead_;
   PlaceInPart place_;
 };

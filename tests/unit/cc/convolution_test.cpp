@@ -255,7 +255,7 @@ TEST(ConvolutionTest, ThreadsDivideBatchesGroupsAndChannels) {
       const std::string text = text_of(shape, kind);
       const CompiledProgram compiled = compile_program(read(text), {&engine, &best_kernels(), 3});
       if (library_has_all()) {
-        EXPECT_EQ(std::get<LibraryStep>(compiled.steps.at(0).work).calls.parts.size(),
+        EXPECT_EQ(std::get<LibraryStep>(compiled.steps.at(0).work).calls.pieces.size(),
                   parts[static_cast<int>(kind)])
             << text;
       }

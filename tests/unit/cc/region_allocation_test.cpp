@@ -30,7 +30,7 @@ TEST(RegionAllocationTest, NoRunIsCollectedFromSumsThatNoRegionFollows) {
   }
   const program::Program p = read(text_of(text));
   const std::uint64_t before = yoke::test::allocation_count();
-  EXPECT_TRUE(find_run(p, 0).loops.empty());
+  EXPECT_TRUE(find_run(p, 0).places.empty());
   EXPECT_EQ(yoke::test::allocation_count() - before, 0U);
 }
 
