@@ -247,21 +247,12 @@ bool is_library_type(Type type) {
   return type == Type::kF32 || type == Type::kBF16 || type == Type::kF16;
 }
 
-// The images of a batch from the first one on.
-memory::desc first_images(const memory::desc& all, std::int64_t count) {
+memory::desc some_images(const memory::desc& all, std::int64_t first, std::int64_t last) {
   memory::dims dims = all.dims();
-  dims[0] = count;
-  return all.submemory_desc(dims, memory::dims(dims.size(), 0));
-}
-
-std::int64_t bytes_per_image(const memory::desc& desc) {
-  return desc.data.format_desc.blocking.strides[0] *
-         static_cast<std::int64_t>(memory::data_type_size(desc.data_type()));
-}
-
-bool has_blocks_of_images(const memory::desc& desc) {
-  const auto& layout = desc.data.format_desc.blocking;
-  return std::count(layout.inner_idxs, layout.inner_idxs + layout.inner_nblks, 0) != 0;
+  memory::dims offsets(dims.size(), 0);
+  dims[0] = last - first;
+  offsets[0] = first;
+  return all.submemory_desc(dims, offsets);
 }
 
 }  // namespace
@@ -309,9 +300,6 @@ bool shared_copy(const LibraryOptions& options, const std::vector<LibraryPiece>&
   if (!copied) {
     return true;
   }
-  if (has_blocks_of_images(copied->to)) {
-    return false;
-  }
   copy = {copied->operand, {}, copied->to.get_size()};
   const auto count = static_cast<std::int64_t>(pieces.size());
   const std::int64_t images = copied->from.dims()[0];
@@ -323,17 +311,15 @@ bool shared_copy(const LibraryOptions& options, const std::vector<LibraryPiece>&
     }
     auto impl = std::make_shared<Impl>(options);
     try {
-      const std::size_t from = impl->add(first_images(copied->from, last - first), Impl::kA);
-      const std::size_t to = impl->add(first_images(copied->to, last - first), Impl::kT);
+      const std::size_t from = impl->add(some_images(copied->from, first, last), Impl::kA);
+      const std::size_t to = impl->add(some_images(copied->to, first, last), Impl::kT);
       if (!add_copy(*impl, from, to, program::Assign::kSet)) {
         return false;
       }
     } catch (const dnnl::error&) {
-      return false;  // not implemented for these layouts
+      return false;  // not implemented for these layouts, or for a part of a block of images
     }
-    copy.pieces.push_back({.call = {impl, {}, impl->scratch_byte_count},
-                           .a = first * bytes_per_image(copied->from),
-                           .t = first * bytes_per_image(copied->to)});
+    copy.pieces.push_back({.call = {impl, {}, impl->scratch_byte_count}});
   }
   return true;
 }

@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "access.h"
+#include "contraction.h"
 
 namespace yoke::cc {
 
@@ -34,8 +34,7 @@ struct Region {
 
   // A range of an argument that a tile touches and the previous tile does not.
   struct Slice {
-    std::uint32_t tensor = 0;  // of `tile`
-    Form form;                 // only the constant and the symbols count
+    Operand operand;  // of `tile`; only the constant and the symbols of its form count
     std::int64_t byte_count = 0;
   };
   std::vector<Slice> slices;

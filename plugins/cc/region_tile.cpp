@@ -129,7 +129,7 @@ std::vector<Region::Slice> slices_of(const Program& tile, std::size_t first_symb
       Region::Slice& slice = slices[access.tensor];
       const auto bytes = span * static_cast<std::int64_t>(byte_size(tensor.type));
       if (span <= 2 * count && bytes > slice.byte_count) {
-        slice = {access.tensor, std::move(form), bytes};
+        slice = {{access.tensor, tensor.type, std::move(form)}, bytes};
       }
     });
   }

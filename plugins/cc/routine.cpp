@@ -159,10 +159,7 @@ void BoundProgram::run_tile(const Region& region, std::int64_t tile, std::span<c
   if (tile + 1 < region.tile_count()) {
     set_tile(region, tile + 1, symbols);
     for (const Region::Slice& slice : region.slices) {
-      const program::Tensor& tensor = compiled_->program.tensors[slice.tensor];
-      ahead_.add(tensors_[slice.tensor] +
-                     slice.form.base(symbols_) * static_cast<std::int64_t>(program::byte_size(tensor.type)),
-                 slice.byte_count);
+      ahead_.add(address(slice.operand), slice.byte_count);
     }
   }
   ahead_.start();

@@ -17,20 +17,15 @@
 
 #include "pool.h"
 
+namespace yoke::bench {
 namespace {
-
-using yoke::bench::close;
-using yoke::bench::compare;
-using yoke::bench::OnCc;
-using yoke::bench::Values;
-using yoke::bench::values;
 
 // A matrix product by direct calls of oneDNN. `ta` and `tb`: whether the operand is transposed in memory.
 class BareMatmul {
  public:
   BareMatmul(dnnl::memory::dims a, bool ta, dnnl::memory::dims b, bool tb, Values& x, Values& y, Values& z)
       : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
-    const yoke::cc::OneOpenMpThread one;
+    const cc::OneOpenMpThread one;
     const auto strides = [](const dnnl::memory::dims& d, bool t) {
       return t ? dnnl::memory::dims{1, d[0]} : dnnl::memory::dims{d[1], 1};
     };
@@ -50,7 +45,7 @@ class BareMatmul {
                   {DNNL_ARG_SCRATCHPAD, dnnl::memory(desc.scratchpad_desc(), engine_, scratch_.data())}};
   }
   void run() {
-    const yoke::cc::OneOpenMpThread one;
+    const cc::OneOpenMpThread one;
     matmul_.execute(stream_, arguments_);
   }
 
@@ -367,3 +362,4 @@ void launch_overhead(benchmark::State& state) {
 BENCHMARK(launch_overhead)->UseRealTime();
 
 }  // namespace
+}  // namespace yoke::bench

@@ -10,13 +10,8 @@
 #include "cc_bench.h"
 #include "pool.h"
 
+namespace yoke::bench {
 namespace {
-
-using yoke::bench::close;
-using yoke::bench::compare;
-using yoke::bench::OnCc;
-using yoke::bench::Values;
-using yoke::bench::values;
 
 struct ConvolutionSize {
   std::int64_t batch, in, out, image, stride;  // 3 x 3, padding 1
@@ -30,7 +25,7 @@ class BareConvolution {
   using Desc = dnnl::memory::desc;
   BareConvolution(const ConvolutionSize& size, Pass pass, Values& x, Values& w, Values& y)
       : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
-    const yoke::cc::OneOpenMpThread one;
+    const cc::OneOpenMpThread one;
     const auto f32 = dnnl::memory::data_type::f32;
     const auto direct = dnnl::algorithm::convolution_direct;
     const std::int64_t small = (size.image - 1) / size.stride + 1;
@@ -78,7 +73,7 @@ class BareConvolution {
                   f32, dnnl::memory::format_tag::abcd);
   }
   void run() {
-    const yoke::cc::OneOpenMpThread one;
+    const cc::OneOpenMpThread one;
     primitive_.execute(stream_, arguments_);
   }
   Values result() {
@@ -135,3 +130,4 @@ BENCHMARK_CAPTURE(convolution, input_gradient, Pass::kInputGradient)->DenseRange
 BENCHMARK_CAPTURE(convolution, weight_gradient, Pass::kWeightGradient)->DenseRange(0, 2)->UseRealTime();
 
 }  // namespace
+}  // namespace yoke::bench
