@@ -104,10 +104,16 @@ class Compiler {
     }
     const auto count = static_cast<std::uint32_t>(run.places.size());
     RegionStep step;
-    step.tile = compile_tile(std::move(cut->tile), first, run.carried);
-    if (cut->tail) {
-      step.tail = compile_tile(std::move(*cut->tail), first, run.carried);
+    std::vector<Store> stores;
+    for (const std::uint32_t tensor : cut->tensors) {
+      stores.push_back(store_of(tensor, first + count - 1));
     }
+    const Original original{&program(), first, &run.carried, &stores};
+    step.tile = compile_tile(std::move(cut->tile), original);
+    if (cut->tail) {
+      step.tail = compile_tile(std::move(*cut->tail), original);
+    }
+    std::erase_if(cut->slices, [&](const Region::Slice& slice) { return !caches(*step.tile, slice.tensor); });
     step.region = std::move(*cut);
     step.carried = std::move(run.carried);
     const std::string tiles = std::to_string(step.region.tile_count()) + " tiles";
@@ -121,11 +127,30 @@ class Compiler {
     return count;
   }
 
-  std::shared_ptr<const CompiledProgram> compile_tile(Program tile, std::uint32_t first,
-                                                      const std::vector<bool>& carried) const {
+  // What happens to a value that a statement up to `last` writes.
+  Store store_of(std::uint32_t tensor, std::uint32_t last) const {
+    if (!uses_->is_needed_after(tensor, last)) {
+      return Store::kNever;
+    }
+    const bool is_large = program().tensors[tensor].byte_count() >= options_.large_result_bytes;
+    const bool past_caches = options_.original.stores == nullptr
+                                 ? is_large
+                                 : (*options_.original.stores)[tensor] == Store::kPastCaches;
+    return past_caches && !uses_->is_read_after(tensor, last) ? Store::kPastCaches : Store::kMemory;
+  }
+
+  // Returns false if the program only writes the tensor, past the caches.
+  static bool caches(const CompiledProgram& compiled, std::uint32_t tensor) {
+    return std::any_of(compiled.steps.begin(), compiled.steps.end(), [&](const Step& step) {
+      const auto* kernel = std::get_if<TileKernel>(&step.work);
+      return kernel == nullptr || caches_tensor(*kernel, tensor);
+    });
+  }
+
+  std::shared_ptr<const CompiledProgram> compile_tile(Program tile, const Original& original) const {
     CompileOptions options = options_;
     options.threads = 1;
-    options.original = {&program(), first, &carried};
+    options.original = original;
     return std::make_shared<const CompiledProgram>(Compiler(std::move(tile), options, plan_only_).compile());
   }
 
@@ -224,17 +249,17 @@ class Compiler {
     const std::vector<std::uint32_t> group = group_from(
         program(), first, last_of_hint(first), options_.original,
         [&](std::uint32_t id) { return is_carried(id) || !is_product(program(), program().statements[id]); });
-    std::vector<bool> kept(program().tensors.size(), true);
+    std::vector<Store> stores(program().tensors.size(), Store::kMemory);
     for (const std::uint32_t id : group) {
       const std::uint32_t tensor = program().statements[id].target.tensor;
-      kept[tensor] = uses_->is_needed_after(tensor, group.back());
+      stores[tensor] = store_of(tensor, group.back());
     }
-    TileKernel kernel = build_tile_kernel(program(), group, kept, *options_.table, options_.original);
+    TileKernel kernel = build_tile_kernel(program(), group, stores, *options_.table, options_.original);
     kernel.carried = group.size() == 1 && is_carried(first);
     for (const std::uint32_t id : group) {
       if (group.size() > 1 && is_carried(id)) {
         const std::uint32_t alone[] = {id};
-        TileKernel sum = build_tile_kernel(program(), alone, kept, *options_.table, options_.original);
+        TileKernel sum = build_tile_kernel(program(), alone, stores, *options_.table, options_.original);
         sum.carried = sum.fed = true;
         kernel.carries.push_back(result_.steps.size());
         result_.steps.push_back({{id}, -1, std::move(sum)});
@@ -248,7 +273,7 @@ class Compiler {
         reason += ", one of " + std::to_string(group.size()) + " fused statements";
       }
       reason += after_matmul ? ", right after the product that it reads" : "";
-      reason += kept[statement.target.tensor] ? "" : ", result stays in registers";
+      reason += stores[statement.target.tensor] == Store::kNever ? ", result stays in registers" : "";
       reason += kernel.element_wise ? ", some accesses are done one element at a time" : "";
       reason = result_.notes[id].reason.empty() ? reason : result_.notes[id].reason;
       note(id, !kernel.element_wise, reason);

@@ -58,7 +58,9 @@ struct CompileOptions {
   const KernelTable* table = nullptr;
   int threads = 1;                                    // per launch
   std::int64_t tile_bytes = std::int64_t{256} << 10;  // bytes that a tile may touch; 0: no regions
-  Original original{};                                // set if the program is a tile of a region
+  // Results of at least this many bytes that the program does not read again are written past the caches.
+  std::uint64_t large_result_bytes = std::uint64_t{8} << 20;
+  Original original{};  // set if the program is a tile of a region
 };
 
 struct CompiledProgram {

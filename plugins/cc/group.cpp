@@ -111,10 +111,7 @@ Uses::Uses(const Program& program) : blocks_(program.blocks()), uses_(program.te
   }
 }
 
-bool Uses::is_needed_after(std::uint32_t tensor, std::uint32_t last) const {
-  if (is_argument_[tensor]) {
-    return true;
-  }
+bool Uses::is_read_after(std::uint32_t tensor, std::uint32_t last) const {
   const auto block = std::upper_bound(blocks_.begin(), blocks_.end(), last,
                                       [](std::size_t id, const auto& one) { return id < one.last; });
   if (block->repeat >= 0) {

@@ -26,7 +26,10 @@ class Uses {
  public:
   explicit Uses(const program::Program& program);
   // True if the program or its caller may read the value that `tensor` has after statement `last`.
-  bool is_needed_after(std::uint32_t tensor, std::uint32_t last) const;
+  bool is_needed_after(std::uint32_t tensor, std::uint32_t last) const {
+    return is_argument_[tensor] || is_read_after(tensor, last);
+  }
+  bool is_read_after(std::uint32_t tensor, std::uint32_t last) const;  // by the program
 
  private:
   struct Use {

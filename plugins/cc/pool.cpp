@@ -10,6 +10,8 @@
 #include <exception>
 #include <utility>
 
+#include "tile/kernels.h"
+
 // Compilers without OpenMP link GNU OpenMP by name.
 extern "C" int omp_get_max_threads();
 extern "C" void omp_set_num_threads(int count);
@@ -140,6 +142,7 @@ bool Pool::run_piece() {
       error_ = std::current_exception();
     }
   }
+  stores_are_visible();
   if (done_.fetch_add(1, std::memory_order_acq_rel) + 1 == count) {
     done_.notify_one();
   }

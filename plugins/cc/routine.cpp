@@ -97,6 +97,7 @@ void BoundProgram::launch(std::span<const std::int64_t> symbol_values) {
       run(first, last);
     }
   }
+  stores_are_visible();
 }
 
 void BoundProgram::run(std::size_t first, std::size_t last) {

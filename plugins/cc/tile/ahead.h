@@ -8,7 +8,7 @@
 
 namespace yoke::cc {
 
-// Kernels call step() once per tile of their own. Each call fetches an equal share of the next tile of the
+// Kernels call step() once per operation. Each call fetches an equal share of the next tile of the
 // region, as if a tile of the region took as many calls as the previous one.
 class Ahead {
  public:
@@ -32,9 +32,16 @@ class Ahead {
 
   void step() {
     ++calls_;
-    for (std::int64_t left = quota_; left > 0 && range_ < ranges_.size(); --left) {
-      __builtin_prefetch(ranges_[range_].from + line_ * kLine, 0, 2);
-      if (++line_ == ranges_[range_].lines) {
+    for (std::int64_t left = quota_; left > 0 && range_ < ranges_.size();) {
+      const Range& range = ranges_[range_];
+      const std::int64_t count = left < range.lines - line_ ? left : range.lines - line_;
+      const std::byte* from = range.from + line_ * kLine;
+      for (std::int64_t i = 0; i < count; ++i) {
+        __builtin_prefetch(from + i * kLine, 0, 2);
+      }
+      left -= count;
+      line_ += count;
+      if (line_ == range.lines) {
         line_ = 0;
         ++range_;
       }

@@ -297,24 +297,18 @@ void KernelBuilder::elementwise() {
     statement_ = &program_.statements[statements_[place_]];
     const std::size_t first = kernel_.body.size();
     const Type type = program_.tensors[statement_->target.tensor].type;
-    Value value = expression(statement_->value);
+    Value value;
     if (statement_->reduce) {
       const Type sum_type = statement_->accumulator_type();
-      value = expand(cast(value, statement_->value.type, sum_type), present_);
-      if (statement_->reduce_loops[0] + 1 != statement_->loops.size()) {
-        Instr instr;
-        instr.kind = Instr::Kind::kCarry;
-        instr.mask = present_;
-        instr.dst = instr.a = value.id;
-        instr.extra = carry_count_++;
-        emit(instr, false);
+      const std::optional<Value> sum = row_reduction();
+      if (!sum) {
         continue;
       }
       // Later statements of the kernel read what the tensor would hold.
-      value = rounded(cast_reg(row_reduction(value), reg_of(sum_type)), sum_type);
+      value = rounded(cast_reg(*sum, reg_of(sum_type)), sum_type);
       value = cast(value, sum_type, type);
     } else {
-      value = cast(value, statement_->value.type, type);
+      value = cast(expression(statement_->value), statement_->value.type, type);
     }
     if (spans_rows_) {
       const bool has_columns = !statement_->reduce && statement_->loops.size() == loop_count_;
@@ -345,14 +339,14 @@ TileKernel KernelBuilder::build() {
 }
 
 KernelBuilder::KernelBuilder(const program::Program& program, std::span<const std::uint32_t> statements,
-                             const std::vector<bool>& kept, const KernelTable& table,
+                             const std::vector<Store>& stores, const KernelTable& table,
                              const Original& original)
-    : program_(program), statements_(statements), kept_(kept), table_(table), original_(original) {}
+    : program_(program), statements_(statements), stores_(stores), table_(table), original_(original) {}
 
 TileKernel build_tile_kernel(const program::Program& program, std::span<const std::uint32_t> statements,
-                             const std::vector<bool>& kept, const KernelTable& table,
+                             const std::vector<Store>& stores, const KernelTable& table,
                              const Original& original) {
-  return KernelBuilder(program, statements, kept, table, original).build();
+  return KernelBuilder(program, statements, stores, table, original).build();
 }
 
 }  // namespace yoke::cc

@@ -19,7 +19,7 @@ bool is_bounded(const program::Program& program, const program::Statement& state
 class KernelBuilder {
  public:
   KernelBuilder(const program::Program& program, std::span<const std::uint32_t> statements,
-                const std::vector<bool>& kept, const KernelTable& table, const Original& original);
+                const std::vector<Store>& stores, const KernelTable& table, const Original& original);
   TileKernel build();
 
  private:
@@ -82,7 +82,7 @@ class KernelBuilder {
 
   void elementwise();
   void reduction();
-  Value row_reduction(Value value);
+  std::optional<Value> row_reduction();
   Reduction& begin_reduction(Value value);
   void finish();
   void allocate();
@@ -90,7 +90,7 @@ class KernelBuilder {
 
   const program::Program& program_;
   std::span<const std::uint32_t> statements_;
-  const std::vector<bool>& kept_;
+  const std::vector<Store>& stores_;
   const KernelTable& table_;
   const Original& original_;
   const program::Statement* statement_ = nullptr;  // being translated

@@ -162,17 +162,36 @@ Reduction& KernelBuilder::begin_reduction(Value value) {
   return reduce;
 }
 
-// Reduces each row of the tile to one value. Adds in the same order as a kernel of its own.
-KernelBuilder::Value KernelBuilder::row_reduction(Value value) {
+// Reduces each row of the tile to one value, in the same order as a kernel of its own. If the statement is a
+// carried sum, adds the rows to it and returns nothing.
+std::optional<KernelBuilder::Value> KernelBuilder::row_reduction() {
+  const program::Expr& expr = statement_->value;
+  const Type type = statement_->accumulator_type();
+  const bool columns = statement_->reduce_loops[0] + 1 == statement_->loops.size();
   const ReduceOp op = reduce_op(*statement_->reduce);
-  const bool float_sum = op == ReduceOp::kSum && (value.reg == Reg::kF32 || value.reg == Reg::kF64);
+  const bool float_sum = op == ReduceOp::kSum && is_float(type);
+  Instr instr;
+  instr.kind = columns ? Instr::Kind::kReduce : Instr::Kind::kCarry;
+  instr.mask = present_;
+  Value value;
+  if (float_sum && !is_half(type) && expr.op == program::Op::kMul && expr.type == type) {
+    value = expand(expression(expr.args[0]), present_);
+    instr.b = expand(expression(expr.args[1]), present_).id;
+    instr.product_sum = table_.product_sum(value.reg, columns);
+  } else {
+    value = expand(cast(expression(expr), expr.type, type), present_);
+    instr.b = value.id;
+  }
+  instr.a = instr.c = value.id;
+  if (!columns) {
+    instr.dst = value.id;
+    instr.extra = carry_count_++;
+    emit(instr, false);
+    return std::nullopt;
+  }
   const Reg acc_type = float_sum ? Reg::kF64 : value.reg;
   const Value acc = fresh(acc_type, row_mask_, false);
-  Instr instr;
-  instr.kind = Instr::Kind::kReduce;
-  instr.mask = present_;
   instr.dst = acc.id;
-  instr.a = value.id;
   instr.extra = static_cast<std::uint32_t>(kernel_.row_reductions.size());
   kernel_.row_reductions.push_back({table_.reduce(op, value.reg, true), acc_type, neutral(op, acc_type)});
   emit(instr, false);

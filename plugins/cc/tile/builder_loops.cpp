@@ -176,8 +176,8 @@ void KernelBuilder::schedule() {
       input.columns = static_cast<std::int32_t>(loop_count_) - 1;
     }
     for (const std::uint32_t id : statements_) {
-      collect(program_, statement_of(id), statement_of(id).reduce || kept_[statement_of(id).target.tensor],
-              input);
+      collect(program_, statement_of(id),
+              statement_of(id).reduce || stores_[statement_of(id).target.tensor] != Store::kNever, input);
     }
     kernel_.schedule = make_schedule(input);
     is_ordered = input.ordered;

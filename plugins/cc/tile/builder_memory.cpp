@@ -15,6 +15,13 @@ using program::Expr;
 using program::Op;
 using program::Type;
 
+bool caches_tensor(const TileKernel& kernel, std::uint32_t tensor) {
+  const auto caches = [&](const Stream& one) { return one.tensor == tensor && !one.past_caches; };
+  const auto checks = [&](const Bounded& one) { return one.tensor == tensor; };
+  return !kernel.fed && (std::any_of(kernel.streams.begin(), kernel.streams.end(), caches) ||
+                         std::any_of(kernel.bounded.begin(), kernel.bounded.end(), checks));
+}
+
 std::uint16_t KernelBuilder::stream(std::uint32_t tensor, const Form& form) {
   const auto found = std::find_if(kernel_.streams.begin(), kernel_.streams.end(), [&](const Stream& other) {
     return other.tensor == tensor && other.form == form;
@@ -181,7 +188,7 @@ void KernelBuilder::store(const Access& access, Value value, std::size_t first_i
     value = map(MapOp::kCopy, value.reg, value);
   }
   written_[access.tensor] = value;
-  if (!kept_[access.tensor] || writes_later(access.tensor)) {
+  if (stores_[access.tensor] == Store::kNever || writes_later(access.tensor)) {
     return;
   }
   if (is_half(type)) {
@@ -189,19 +196,28 @@ void KernelBuilder::store(const Access& access, Value value, std::size_t first_i
   }
   const Form form = to_kernel(linear_form(program_, *statement_, access));
   const std::uint8_t mask = target_mask_;
+  const std::size_t stream_count = kernel_.streams.size();
   const auto number = stream(access.tensor, form);
   value = expand(value, mask);
+  Instr instr;
+  instr.mask = mask;
+  instr.a = value.id;
+  instr.dst = static_cast<std::uint16_t>(number | kStreamBit);
+  instr.extra = number;
+  const bool is_unread = kernel_.streams.size() > stream_count;
+  if (stores_[access.tensor] == Store::kPastCaches && is_unread && in_place(form, mask) &&
+      (mask & kColumns) != 0) {
+    kernel_.streams[number].past_caches = true;
+    instr.kind = Instr::Kind::kCopyPast;
+    emit(instr, false);
+    return;
+  }
   // A value that was just computed goes directly into the tensor.
   const bool just_made = segment_->size() > first_instr && segment_->back().dst == value.id;
   if (in_place(form, mask) && just_made) {
     virtuals_[value.id].home = number;
     return;
   }
-  Instr instr;
-  instr.mask = mask;
-  instr.a = value.id;
-  instr.dst = static_cast<std::uint16_t>(number | kStreamBit);
-  instr.extra = number;
   instr.kind = Instr::Kind::kCopyOut;
   instr.a_mask = mask;
   instr.copy = table_.copy(kernel_.streams[number].element_size);

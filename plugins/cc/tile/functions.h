@@ -61,6 +61,13 @@ inline float exp_f32(float x) {
   return scale(1.0F + parts.q, parts.k);
 }
 
+// The same bits as exp_f32 where |x| <= kExpLimit: the result is normal, so that scaling adds to its exponent.
+inline constexpr float kExpLimit = 87.0F;
+inline float exp_f32_within(float x) {
+  const ExpParts parts = exp_parts(x);
+  return as_f32(as_u32(1.0F + parts.q) + (parts.k << 23U));
+}
+
 inline float exp2_f32(float x) {
   const float y = clamp(x, -151.0F, 129.0F);
   const float shifted = y + kRoundMagic;

@@ -31,6 +31,13 @@ constexpr std::int64_t kParallelElements = std::int64_t{1} << 15;
 // Rows that a sum adds in its own type before it adds the block to an f64 total.
 constexpr std::int64_t kFoldRows = 64;
 
+// What happens to the values that a kernel writes.
+enum class Store : std::uint8_t {
+  kNever,      // nothing reads them later
+  kMemory,     // they go to memory
+  kPastCaches  // they go to memory, but nothing reads them soon
+};
+
 // The program that a region's tile was cut from: statement i of the tile is its statement first + i. Sums add
 // their terms in the same order in both programs.
 struct Original {
@@ -38,6 +45,8 @@ struct Original {
   std::uint32_t first = 0;
   // For each statement of the tile: whether it is a sum of rows over all tiles.
   const std::vector<bool>* carried = nullptr;
+  // For each tensor of the tile.
+  const std::vector<Store>* stores = nullptr;
 };
 
 struct TileLoop {
@@ -73,7 +82,8 @@ Schedule make_schedule(const ScheduleInput& input, const ScheduleInput* original
 struct Stream {
   std::uint32_t tensor = 0;
   std::int64_t element_size = 4;
-  Form form;  // over the kernel's loops
+  Form form;                 // over the kernel's loops
+  bool past_caches = false;  // only written, past the caches
 };
 
 // An access that may be out of range. Its elements are checked one by one, or row by row.
@@ -122,6 +132,7 @@ struct Instr {
     kConst,
     kCopyIn,
     kCopyOut,
+    kCopyPast,  // like kCopyOut, but contiguous and past the caches
     kExpand,
     kBounded,
     kScatter,
@@ -141,6 +152,7 @@ struct Instr {
   std::uint32_t extra = 0;
   MapFn map = nullptr;
   CopyFn copy = nullptr;
+  ProductSumFn product_sum = nullptr;  // kReduce, kCarry: if not null, adds a * b
 };
 
 // A reduction runs in parts, which several threads may share. Sums and products of floats are always computed
@@ -224,10 +236,13 @@ std::int64_t rows_per_part(std::int64_t rows);
 
 // Builds one kernel that runs the statements in order. Precondition: they have the same loops and none reduces,
 // or all have a row role.
-// `kept` states for each tensor whether written values must reach memory.
+// `stores` states for each tensor what happens to written values.
 TileKernel build_tile_kernel(const program::Program& program, std::span<const std::uint32_t> statements,
-                             const std::vector<bool>& kept, const KernelTable& table,
+                             const std::vector<Store>& stores, const KernelTable& table,
                              const Original& original = {});
+
+// Returns false if a kernel does not access the tensor, or only writes it past the caches.
+bool caches_tensor(const TileKernel& kernel, std::uint32_t tensor);
 
 // The part of a sum of rows that a tile of a region belongs to, and the tile's place in it.
 struct PlaceInPart {

@@ -54,6 +54,9 @@ enum class ReduceOp : uint8_t { kSum, kProd, kMin, kMax, kAny, kAll, kArgMin, kA
 using ReduceFn = void (*)(void* acc, const void* values, int64_t nr, int64_t nc, int64_t* index,
                           int64_t first);
 
+// Adds the products of two tiles of floats, like a ReduceFn.
+using ProductSumFn = void (*)(void* acc, const void* a, const void* b, int64_t nr, int64_t nc);
+
 // dst[r * drs + c * dcs] = src[r * srs + c * scs]; strides in elements.
 using CopyFn = void (*)(void* dst, const void* src, int64_t nr, int64_t nc, int64_t drs, int64_t dcs,
                         int64_t srs, int64_t scs);
@@ -82,13 +85,24 @@ struct KernelTable {
   // Sums of floats over columns accumulate in f64 (blocked summation),
   // all other reductions in the values' type.
   ReduceFn (*reduce)(ReduceOp op, Reg type, bool columns);
+  ProductSumFn (*product_sum)(Reg type, bool columns);           // the same bits as a product and a sum
   void (*fold)(double* total, void* part, Reg type, int64_t n);  // total += part; part = 0
   CopyFn (*copy)(int64_t element_size);
+  // Writes past the caches, so that memory is not read before it is overwritten. Other threads see the bytes after
+  // stores_are_visible().
+  void (*copy_past_caches)(void* dst, const void* src, int64_t byte_count);
   GatherFn (*gather)(int64_t element_size);
   ScatterFn (*scatter)(MapOp op, Reg type, Stored stored);  // kCopy, kAdd, kMul, kMin, kMax
   void (*iota)(int64_t* dst, int64_t first, int64_t row_step, int64_t column_step, int64_t nr, int64_t nc);
   BlockProduct (*block_product)(Reg type);
 };
+
+// Makes the calling thread's stores past the caches visible to the threads that it synchronizes with.
+inline void stores_are_visible() {
+#if defined(__SSE2__)
+  __builtin_ia32_sfence();
+#endif
+}
 
 // Returns the best table that this machine can run.
 const KernelTable& best_kernels();

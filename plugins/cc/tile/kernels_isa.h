@@ -26,7 +26,9 @@ struct Pick<false, A, B> {
 MapFn find_map(MapOp op, Reg type, unsigned scalars);
 MapFn find_cast(Reg from, Reg to, bool to_bool);
 ReduceFn find_reduce(ReduceOp op, Reg type, bool columns);
+ProductSumFn find_product_sum(Reg type, bool columns);
 CopyFn find_copy(int64_t element_size);
+void copy_past_caches(void* dst, const void* src, int64_t byte_count);
 GatherFn find_gather(int64_t element_size);
 ScatterFn find_scatter(MapOp op, Reg type, Stored stored);
 void fold(double* total, void* part, Reg type, int64_t n);

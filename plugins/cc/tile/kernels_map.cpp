@@ -83,6 +83,43 @@ void trig(void* dst, const void* a, const void*, const void*, int64_t n) {
   }
 }
 
+// exp(a), or exp(a - b): pieces without large arguments need fewer operations.
+template <class F>
+void exp_pieces(float* out, int64_t n, F argument) {
+  constexpr int64_t kPiece = 256;
+  for (int64_t start = 0; start < n; start += kPiece) {
+    alignas(64) float kept[kPiece];  // a copy of the arguments: `out` may be an operand
+    const int64_t count = n - start < kPiece ? n - start : kPiece;
+    uint32_t large = 0;
+    YOKE_CC_VECTORIZE
+    for (int64_t i = 0; i < count; ++i) {
+      const float x = argument(start + i);
+      kept[i] = x;
+      large |= __builtin_fabsf(x) <= kExpLimit ? 0U : 1U;
+      out[start + i] = exp_f32_within(x);
+    }
+    for (int64_t i = 0; large != 0 && i < count; ++i) {
+      out[start + i] = exp_f32(kept[i]);
+    }
+  }
+}
+
+void exp_map(void* dst, const void* a, const void*, const void*, int64_t n) {
+  const float* x = static_cast<const float*>(a);
+  exp_pieces(static_cast<float*>(dst), n, [=](int64_t i) { return x[i]; });
+}
+
+template <unsigned kScalars>
+void sub_exp_map(void* dst, const void* a, const void* b, const void*, int64_t n) {
+  const float* x = static_cast<const float*>(a);
+  const float* y = static_cast<const float*>(b);
+  const float x0 = *x;
+  const float y0 = *y;
+  exp_pieces(static_cast<float*>(dst), n, [=](int64_t i) {
+    return ((kScalars & kScalarA) != 0 ? x0 : x[i]) - ((kScalars & kScalarB) != 0 ? y0 : y[i]);
+  });
+}
+
 // Random bits of one seed and stream: where counters are consecutive, each block gives four words.
 void random_run(void* dst, const void* a, const void* b, const void* c, int64_t n) {
   constexpr int64_t kPiece = 64;
@@ -140,9 +177,20 @@ template <>
 struct Loops1<float, Cos> {
   static MapFn find(unsigned) { return trig<true>; }
 };
+template <>
+struct Loops1<float, Exp> {
+  static MapFn find(unsigned) { return exp_map; }
+};
 template <class T, template <class> class F>
 struct Loops2 {
   static MapFn find(unsigned scalars) { return pick2<T, decltype(F<T>::apply(T{}, T{})), F<T>>(scalars); }
+};
+template <>
+struct Loops2<float, SubExp> {
+  static MapFn find(unsigned scalars) {
+    constexpr MapFn kLoops[] = {sub_exp_map<0>, sub_exp_map<1>, sub_exp_map<2>, sub_exp_map<3>};
+    return kLoops[scalars & 3U];
+  }
 };
 template <class T, template <class> class F>
 struct Loops3 {

@@ -35,6 +35,9 @@ void Run::special(const Instr& instr) {
       copy(instr.copy, dst, a, nr, nc, row_step(form), column_step(form), nc, 1);
       break;
     }
+    case Instr::Kind::kCopyPast:
+      kernel_.table->copy_past_caches(dst, a, nr * nc * kernel_.streams[instr.extra].element_size);
+      break;
     case Instr::Kind::kBounded:
       gather(kernel_.bounded[instr.extra], dst, nr, nc);
       break;
@@ -48,12 +51,17 @@ void Run::special(const Instr& instr) {
     case Instr::Kind::kReduce: {
       const RowReduction& reduction = kernel_.row_reductions[instr.extra];
       fill_register(dst, reduction.neutral, reduction.acc_type, nr);
-      reduction.fn(dst, a, nr, nc, nullptr, 0);
+      if (instr.product_sum != nullptr) {
+        instr.product_sum(dst, a, state_.slots[instr.b], nr, nc);
+      } else {
+        reduction.fn(dst, a, nr, nc, nullptr, 0);
+      }
       break;
     }
     case Instr::Kind::kCarry: {
       Carry& carry = state_.carries[instr.extra];
-      carry.pending = add_rows(*carry.kernel->reduction, sums_at(carry.sums), a, nr, nc, carry.pending, 0);
+      const Rows rows{a, state_.slots[instr.b], instr.product_sum, nr, nc};
+      carry.pending = add_rows(*carry.kernel->reduction, sums_at(carry.sums), rows, carry.pending, 0);
       break;
     }
     case Instr::Kind::kMap:

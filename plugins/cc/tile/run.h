@@ -174,15 +174,13 @@ class Run {
     return schedule_.columns < 0 ? 0 : form.loops[static_cast<std::size_t>(schedule_.columns)];
   }
 
-  void execute_body() {
-    if (state_.ahead != nullptr) {
-      state_.ahead->step();
-    }
-    execute(kernel_.body);
-  }
+  void execute_body() { execute(kernel_.body); }
 
   void execute(const std::vector<Instr>& segment) {
     for (const Instr& instr : segment) {
+      if (state_.ahead != nullptr) {
+        state_.ahead->step();
+      }
       if (instr.kind == Instr::Kind::kMap) {
         void* const* slots = state_.slots.data();
         instr.map(slots[instr.dst], slots[instr.a], slots[instr.b], slots[instr.c],
@@ -228,10 +226,18 @@ class Run {
   int64_t target_count(const Reduction& reduction);
   void reduce(const Reduction& reduction);
   void begin(const Reduction& reduction, const Sums& sums, int64_t count) const;
-  // Adds nr rows; the first one is number `place` of the reduced loop. `pending` rows are in the block already.
+  // nr rows of values, or of products.
+  struct Rows {
+    const void* a;
+    const void* b;
+    ProductSumFn product_sum;  // null: `a` alone
+    int64_t nr;
+    int64_t nc;
+  };
+  // Adds rows; the first one is number `place` of the reduced loop. `pending` rows are in the block already.
   // Returns how many are then.
-  int64_t add_rows(const Reduction& reduction, const Sums& sums, const void* values, int64_t nr, int64_t nc,
-                   int64_t pending, int64_t place) const;
+  int64_t add_rows(const Reduction& reduction, const Sums& sums, const Rows& rows, int64_t pending,
+                   int64_t place) const;
   void end(const Reduction& reduction, const Sums& sums, int64_t count, int64_t pending) const;
   // Adds units [first, last) of a reduction. Returns the rows in the last block.
   int64_t add_units(const Reduction& reduction, const Sums& sums, int64_t first, int64_t last,

@@ -131,15 +131,20 @@ void Run::end(const Reduction& reduction, const Sums& sums, int64_t count, int64
   }
 }
 
-int64_t Run::add_rows(const Reduction& reduction, const Sums& sums, const void* values, int64_t nr,
-                      int64_t nc, int64_t pending, int64_t place) const {
-  const auto* value = static_cast<const std::byte*>(values);
-  for (int64_t r = 0, count = 0; r < nr; r += count) {
-    count = reduction.folds ? std::min(nr - r, kFoldRows - pending) : nr;
-    reduction.fn(sums.acc, value + r * nc * reg_size(reduction.type), count, nc, sums.index, place + r);
+int64_t Run::add_rows(const Reduction& reduction, const Sums& sums, const Rows& rows, int64_t pending,
+                      int64_t place) const {
+  for (int64_t r = 0, count = 0; r < rows.nr; r += count) {
+    count = reduction.folds ? std::min(rows.nr - r, kFoldRows - pending) : rows.nr;
+    const int64_t offset = r * rows.nc * reg_size(reduction.type);
+    const std::byte* a = static_cast<const std::byte*>(rows.a) + offset;
+    if (rows.product_sum != nullptr) {
+      rows.product_sum(sums.acc, a, static_cast<const std::byte*>(rows.b) + offset, count, rows.nc);
+    } else {
+      reduction.fn(sums.acc, a, count, rows.nc, sums.index, place + r);
+    }
     pending += count;
     if (reduction.folds && pending == kFoldRows) {
-      kernel_.table->fold(sums.total, sums.acc, reduction.type, nc);
+      kernel_.table->fold(sums.total, sums.acc, reduction.type, rows.nc);
       pending = 0;
     }
   }
@@ -162,8 +167,8 @@ int64_t Run::add_units(const Reduction& reduction, const Sums& sums, int64_t fir
     // If rows and columns are both reduced, or both kept, the tile counts as a single row.
     const int64_t nr = rows == columns ? 1 : state_.nr;
     const int64_t nc = rows == columns ? state_.nr * state_.nc : state_.nc;
-    pending = add_rows(reduction, sums, state_.slots[reduction.value], nr, nc, pending,
-                       reduction.arg ? reduced_index() : 0);
+    const Rows values{state_.slots[reduction.value], nullptr, nullptr, nr, nc};
+    pending = add_rows(reduction, sums, values, pending, reduction.arg ? reduced_index() : 0);
   }
   return pending;
 }

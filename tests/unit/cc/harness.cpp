@@ -89,6 +89,7 @@ std::shared_ptr<const CompiledProgram> compile(const Program& program, int threa
                                                std::int64_t tile_bytes) {
   CompileOptions options{&engine(), table == nullptr ? &best_kernels() : table, threads};
   options.tile_bytes = tile_bytes;
+  options.large_result_bytes = 256;
   return std::make_shared<const CompiledProgram>(compile_program(program, options));
 }
 
