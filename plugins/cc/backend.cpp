@@ -6,8 +6,14 @@
 #include <yoke/sdk/program.h>
 
 #include <algorithm>
+#include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
+
+#include "compile.h"
+#include "routine.h"
 
 namespace yoke::cc {
 namespace {
@@ -64,66 +70,92 @@ std::string unique_id(const std::vector<Cell>& cells, std::uint32_t ordinal) {
   return same == 0 ? id : id + "#" + std::to_string(same);  // if devices share cores
 }
 
-}  // namespace
-
-Code::Code(std::string_view text, const CompileOptions& options, const Cell* pinned) : pinned_(pinned) {
-  for (program::Program& source : sdk::read_program(text).programs) {
-    sdk::Entry entry = sdk::entry_of(source);
-    entry.fingerprint = "cc-" + std::string(options.table->name) + "-" + std::to_string(options.threads) +
-                        "-" + program::fingerprint(program::Module{{source}});
-    programs_.push_back(std::make_shared<const CompiledProgram>(compile_program(std::move(source), options)));
-    entry.workspace_byte_count = programs_.back()->workspace_byte_count;
-    entries_.push_back(std::move(entry));
-  }
-}
-
-std::unique_ptr<sdk::Routine> Code::link(std::uint32_t entry, std::span<const sdk::Binding> bindings,
-                                         const sdk::Binding& workspace) {
-  std::vector<std::byte*> arguments;
-  for (const sdk::Binding& binding : bindings) {
-    arguments.push_back(static_cast<std::byte*>(binding.host_address()));
-  }
-  return std::make_unique<Routine>(programs_[entry], arguments,
-                                   static_cast<std::byte*>(workspace.host_address()), pinned_);
-}
-
-Device::Device(Cell cell, const DeviceOptions& options) : cell_(std::move(cell)), options_(options) {}
-
-std::unique_ptr<sdk::Buffer> Device::create_buffer(std::uint64_t byte_count, std::int32_t) {
-  auto buffer = std::make_unique<sdk::HostBuffer>(byte_count, host());
-  if (byte_count >= kLargeBuffer) {
-    auto* start = static_cast<std::byte*>(buffer->host_address());
-    const std::uint64_t skipped =
-        (kLargePage - reinterpret_cast<std::uintptr_t>(start) % kLargePage) % kLargePage;
-    static_cast<void>(
-        ::madvise(start + skipped, (byte_count - skipped) / kLargePage * kLargePage, MADV_HUGEPAGE));
-  }
-  if (options_.pin) {
-    prefer_node(buffer->host_address(), byte_count, cell_.node);
-  }
-  return buffer;
-}
-
-std::unique_ptr<sdk::Buffer> Device::import_buffer(const sdk::Import& memory) {
-  return std::make_unique<sdk::HostBuffer>(memory);
-}
-
-std::unique_ptr<sdk::Code> Device::compile(std::string_view text) {
-  return std::make_unique<Code>(text, compile_options(), options_.pin ? &cell_ : nullptr);
-}
-
-std::vector<sdk::Verdict> Device::can_compile(std::string_view text) {
-  std::vector<sdk::Verdict> verdicts;
-  program::Module module = sdk::read_program(text);
-  for (std::uint32_t p = 0; p < module.programs.size(); ++p) {
-    const std::vector<Note> notes = plan_program(std::move(module.programs[p]), compile_options());
-    for (std::uint32_t s = 0; s < notes.size(); ++s) {
-      verdicts.push_back(
-          {p, s, notes[s].native ? YOKE_VERDICT_NATIVE : YOKE_VERDICT_DECOMPOSED, notes[s].reason});
+// Precondition: the device, which owns `pinned`, outlives its code. Null: threads are not pinned.
+class Code : public sdk::Code {
+ public:
+  Code(std::string_view text, const CompileOptions& options, const Cell* pinned) : pinned_(pinned) {
+    for (program::Program& source : sdk::read_program(text).programs) {
+      sdk::Entry entry = sdk::entry_of(source);
+      entry.fingerprint = "cc-" + std::string(options.table->name) + "-" + std::to_string(options.threads) +
+                          "-" + program::fingerprint(program::Module{{source}});
+      programs_.push_back(
+          std::make_shared<const CompiledProgram>(compile_program(std::move(source), options)));
+      entry.workspace_byte_count = programs_.back()->workspace_byte_count;
+      entries_.push_back(std::move(entry));
     }
   }
-  return verdicts;
-}
+  std::span<const sdk::Entry> entries() const override { return entries_; }
+  std::unique_ptr<sdk::Routine> link(std::uint32_t entry, std::span<const sdk::Binding> bindings,
+                                     const sdk::Binding& workspace) override {
+    std::vector<std::byte*> arguments;
+    for (const sdk::Binding& binding : bindings) {
+      arguments.push_back(static_cast<std::byte*>(binding.host_address()));
+    }
+    return std::make_unique<Routine>(programs_[entry], arguments,
+                                     static_cast<std::byte*>(workspace.host_address()), pinned_);
+  }
+
+ private:
+  std::vector<sdk::Entry> entries_;
+  std::vector<std::shared_ptr<const CompiledProgram>> programs_;
+  const Cell* pinned_;
+};
+
+class Device : public sdk::Device {
+ public:
+  Device(const Cell& cell, const sdk::Options& options)
+      : cell_(cell),
+        pins_(options.flag("pin") && cell.node >= 0),
+        memory_limit_(static_cast<std::uint64_t>(options.integer("memory_limit"))),
+        compile_options_{&engine_, table_by_name(options.text("kernels")),
+                         static_cast<int>(options.integer("threads"))} {}
+  std::uint64_t memory_limit() override { return memory_limit_; }
+  std::unique_ptr<sdk::Buffer> create_buffer(std::uint64_t byte_count, std::int32_t) override {
+    auto buffer = std::make_unique<sdk::HostBuffer>(byte_count, host());
+    if (byte_count >= kLargeBuffer) {
+      auto* start = static_cast<std::byte*>(buffer->host_address());
+      const std::uint64_t skipped =
+          (kLargePage - reinterpret_cast<std::uintptr_t>(start) % kLargePage) % kLargePage;
+      static_cast<void>(
+          ::madvise(start + skipped, (byte_count - skipped) / kLargePage * kLargePage, MADV_HUGEPAGE));
+    }
+    if (pins_) {
+      prefer_node(buffer->host_address(), byte_count, cell_.node);
+    }
+    return buffer;
+  }
+  std::unique_ptr<sdk::Buffer> import_buffer(const sdk::Import& memory) override {
+    return std::make_unique<sdk::HostBuffer>(memory);
+  }
+  // The CPU has no driver and hence no handles: device addresses are host addresses.
+  sdk::Native native() override { return {.api = "host"}; }
+  // Every cc device can address all memory of the process.
+  bool peer_access(sdk::Device&) override { return true; }
+  std::unique_ptr<sdk::Code> compile(std::string_view text) override {
+    return std::make_unique<Code>(text, compile_options_, pins_ ? &cell_ : nullptr);
+  }
+  std::vector<sdk::Verdict> can_compile(std::string_view text) override {
+    std::vector<sdk::Verdict> verdicts;
+    program::Module module = sdk::read_program(text);
+    for (std::uint32_t p = 0; p < module.programs.size(); ++p) {
+      const std::vector<Note> notes = plan_program(std::move(module.programs[p]), compile_options_);
+      for (std::uint32_t s = 0; s < notes.size(); ++s) {
+        verdicts.push_back(
+            {p, s, notes[s].native ? YOKE_VERDICT_NATIVE : YOKE_VERDICT_DECOMPOSED, notes[s].reason});
+      }
+    }
+    return verdicts;
+  }
+
+ private:
+  Cell cell_;
+  bool pins_;  // memory and threads stay on the device's node
+  std::uint64_t memory_limit_;
+  DnnlEngine engine_;
+  CompileOptions compile_options_;
+};
+
+}  // namespace
 
 void Backend::configure(const sdk::Options& options) {
   wanted_device_count_ = static_cast<std::size_t>(options.integer("devices"));
@@ -170,12 +202,7 @@ std::vector<sdk::OptionSpec> Backend::option_specs() {
 }
 
 std::unique_ptr<sdk::Device> Backend::open_device(std::uint32_t ordinal, const sdk::Options& options) {
-  DeviceOptions chosen;
-  chosen.threads = static_cast<int>(options.integer("threads"));
-  chosen.pin = options.flag("pin") && cells()[ordinal].node >= 0;
-  chosen.memory_limit = static_cast<std::uint64_t>(options.integer("memory_limit"));
-  chosen.table = table_by_name(options.text("kernels"));
-  return std::make_unique<Device>(cells()[ordinal], chosen);
+  return std::make_unique<Device>(cells()[ordinal], options);
 }
 
 }  // namespace yoke::cc

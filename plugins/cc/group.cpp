@@ -115,14 +115,11 @@ bool Uses::is_read_after(std::uint32_t tensor, std::uint32_t last) const {
   const auto block = std::upper_bound(blocks_.begin(), blocks_.end(), last,
                                       [](std::size_t id, const auto& one) { return id < one.last; });
   if (block->repeat >= 0) {
-    const auto in_this_round = read_in(tensor, last + std::size_t{1}, block->last);
-    if (in_this_round) {
+    if (const auto in_this_round = read_in(tensor, last + std::size_t{1}, block->last)) {
       return *in_this_round;
     }
-    if (read_in(tensor, block->first, last + std::size_t{1}).value_or(false)) {
-      return true;  // in the next round
-    }
-    return read_in(tensor, block->last, SIZE_MAX).value_or(false);
+    const bool in_next_round = read_in(tensor, block->first, last + std::size_t{1}).value_or(false);
+    return in_next_round || read_in(tensor, block->last, SIZE_MAX).value_or(false);
   }
   return read_in(tensor, last + std::size_t{1}, SIZE_MAX).value_or(false);
 }

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <span>
+#include <string>
 #include <utility>
 
 #include "contraction.h"
@@ -62,36 +65,31 @@ class RowUses {
   // Adds statements; loops[i] is the loop of statements[i] over rows. Returns false and changes nothing if
   // the statements do not fit.
   bool add(std::span<const Statement> statements, std::span<const std::uint32_t> loops, bool is_sum) {
+    const std::uint32_t target = statements[0].target.tensor;
     std::map<std::uint32_t, Use> changed;
-    const auto find = [&](std::uint32_t tensor) -> Use& {
-      const auto known = uses_.find(tensor);
-      return changed.try_emplace(tensor, known == uses_.end() ? Use{} : known->second).first->second;
-    };
     bool shares = is_sum || !has_region_;
+    bool fits = !is_sum || (!uses_.contains(target) && !sums_.contains(target));
     for (std::size_t i = 0; i < statements.size(); ++i) {
-      const Statement& statement = statements[i];
-      const std::vector<program::Use> all = uses_of(statement);
+      const std::vector<program::Use> all = uses_of(statements[i]);
       for (const program::Use& use : std::span(all).subspan(is_sum ? 1 : 0)) {
-        Use& one = find(use.tensor);
-        shares = shares || uses_.contains(use.tensor);
+        const auto known = uses_.find(use.tensor);
+        const bool is_known = known != uses_.end();
+        Use& one = changed.try_emplace(use.tensor, is_known ? known->second : Use{}).first->second;
         one.dims &= use.dims_at(loops[i]);
-        one.is_mixed = one.is_mixed || one.is_result;
+        one.is_written = one.is_written || &use == &all[0];
+        shares = shares || is_known;
+        fits = fits && !sums_.contains(use.tensor);
       }
-      Use& target = find(statement.target.tensor);
-      if (is_sum) {
-        target.is_mixed =
-            target.is_mixed || uses_.contains(statement.target.tensor) || target.dims != kAllDims;
-        target.is_result = true;
-      }
-      target.is_written = target.is_written || !is_sum;
     }
-    const bool fits = std::all_of(changed.begin(), changed.end(), [](const auto& entry) {
-      const Use& one = entry.second;
-      return !one.is_mixed && (!one.is_written || one.dims != 0);
-    });
+    fits = fits && !(is_sum && changed.contains(target)) &&
+           std::all_of(changed.begin(), changed.end(),
+                       [](const auto& entry) { return !entry.second.is_written || entry.second.dims != 0; });
     if (fits && shares) {
       for (const auto& [tensor, use] : changed) {
         uses_[tensor] = use;
+      }
+      if (is_sum) {
+        sums_.insert(target);
       }
       has_region_ = has_region_ || !is_sum;
     }
@@ -101,15 +99,12 @@ class RowUses {
   bool has_region() const { return has_region_; }
 
  private:
-  static constexpr std::uint32_t kAllDims = ~0U;
   struct Use {
-    std::uint32_t dims = kAllDims;  // the dimensions that only the loop over rows indexes in every access
-    bool is_written = false;        // a region writes it
-    bool is_result = false;         // it is the target of a sum
-    bool is_mixed = false;          // it is the target of a sum and used in another way
+    std::uint32_t dims = ~0U;  // the dimensions that only the loop over rows indexes in every access
+    bool is_written = false;
   };
-
-  std::map<std::uint32_t, Use> uses_;
+  std::map<std::uint32_t, Use> uses_;  // of tensors by row
+  std::set<std::uint32_t> sums_;       // the targets of sums, which nothing else may use
   bool has_region_ = false;
 };
 
