@@ -112,8 +112,8 @@ double movable_elements(const NodeSet& body, std::span<const Tensor> returned, c
 }
 
 Results::Results(std::shared_ptr<const Loop> loop, std::vector<Tensor> first, std::vector<Tensor> next,
-                 NodeSet varying)
-    : loop_(std::move(loop)), args_(std::move(first)), varying_(std::move(varying)) {
+                 NodeSet varying, Order order)
+    : loop_(std::move(loop)), order_(order), args_(std::move(first)), varying_(std::move(varying)) {
   args_.insert(args_.end(), next.begin(), next.end());
   for (const Node* node : varying_) {
     for (const Tensor& arg : node->args) {
@@ -128,7 +128,7 @@ void Results::use(const Tensor& result) {
   if (node.kind == Kind::kHistory) {
     histories_[static_cast<std::size_t>(node.axis)] = result;
   } else if (node.kind == Kind::kStacked) {
-    stacked_[node.args.back().node().get()] = result;
+    stacked_[node.args.back().node().get()] = node.axis == 0 ? result : flip(result, {0});
   }
 }
 
@@ -210,7 +210,7 @@ Tensor Results::stored_over_rounds(const Tensor& x) {
   }
   Tensor& known = stacked_[&node];
   if (!known) {
-    known = result(Kind::kStacked, x, std::move(dims), 0);
+    known = in_order(result(Kind::kStacked, x, std::move(dims), order_ == Order::kReversed ? 1 : 0));
   }
   return known;
 }
@@ -238,9 +238,10 @@ Tensor product_over_rounds(const Node& node, std::vector<Tensor> args, const Loo
 Tensor Results::product(const Node& node, bool is_summed) {
   std::vector<Tensor> args;
   for (const Tensor& arg : node.args) {
-    args.push_back(varies(arg) ? over_rounds(arg) : arg);
+    args.push_back(varies(arg) ? in_order(over_rounds(arg)) : arg);
   }
-  return product_over_rounds(node, std::move(args), *loop_, varying_, is_summed);
+  const Tensor all = product_over_rounds(node, std::move(args), *loop_, varying_, is_summed);
+  return is_summed ? all : in_order(all);
 }
 
 // Whether over_rounds() of the arguments is not too large to be stored.
@@ -317,7 +318,8 @@ Tensor Results::sum_of_terms(const Tensor& x) {
     return product(node, true);
   }
   if (node.kind == Kind::kScatter && node.axis < 0 && node.args[1].rank() < 8) {
-    return scatter_node(over_rounds(node.args[0]), over_rounds(node.args[1]), node.dims, -1);
+    return scatter_node(in_order(over_rounds(node.args[0])), in_order(over_rounds(node.args[1])), node.dims,
+                        -1);
   }
   return result(Kind::kSummed, x, node.dims, 0);
 }

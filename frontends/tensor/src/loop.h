@@ -3,6 +3,8 @@
 // rounds.
 #pragma once
 
+#include <yoke/ops.h>
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -52,11 +54,14 @@ double movable_elements(const NodeSet& body, std::span<const Tensor> returned, c
 // all rounds are too large stay.
 std::vector<Tensor> with_products_hoisted(const std::vector<Tensor>& values, const Loop& loop);
 
-// Creates the results of a loop. `varying` are the nodes of its body that callers may request.
+// Creates the results of a loop. `varying` are the nodes of its body that callers may request. The gradient of
+// a loop, which runs from the last round of that loop to the first, stores values in the order of that loop:
+// both are then read in the same order.
+enum class Order : std::uint8_t { kOfRounds, kReversed };
 class Results {
  public:
   Results(std::shared_ptr<const Loop> loop, std::vector<Tensor> first, std::vector<Tensor> next,
-          NodeSet varying);
+          NodeSet varying, Order order = Order::kOfRounds);
 
   bool varies(const Tensor& x) const { return varying_.contains(x.node().get()); }
   Tensor history(std::size_t carry);      // [rounds + 1, ...]
@@ -78,7 +83,10 @@ class Results {
   bool may_store_operands(const Node& node, double more = 0) const;
   Tensor product(const Node& node, bool is_summed);
 
+  Tensor in_order(const Tensor& x) const { return order_ == Order::kReversed ? flip(x, {0}) : x; }
+
   std::shared_ptr<const Loop> loop_;
+  Order order_;
   std::vector<Tensor> args_;  // the first carries, then the next carries
   NodeSet varying_;
   NodeSet used_;  // arguments of nodes that vary

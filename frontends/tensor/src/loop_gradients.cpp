@@ -110,7 +110,9 @@ class LoopGradients {
     for (std::size_t i = 0; i < results_.size(); ++i) {
       const Node& result = *results_[i].node();
       if (result.kind != Kind::kHistory && gradients_[i]) {
-        seed(result.args.back(), result.kind == Kind::kSummed ? gradients_[i] : reversed(gradients_[i], 0));
+        seed(result.args.back(), result.kind == Kind::kSummed ? gradients_[i]
+                                 : result.axis == 0           ? reversed(gradients_[i], 0)
+                                                              : in_round(gradients_[i]));
       }
     }
     body_gradients_->run();
@@ -128,6 +130,9 @@ class LoopGradients {
   Tensor reversed(const Tensor& source, std::int64_t offset) const {
     return element_in_round(source, second_->variable, -1, last_ + offset);
   }
+
+  // source[s]
+  Tensor in_round(const Tensor& source) const { return element_in_round(source, second_->variable, 1, 0); }
 
   std::vector<Contribution> finish() {
     std::vector<Tensor> roots;
@@ -157,7 +162,7 @@ class LoopGradients {
     std::vector<Tensor> all = next;
     all.insert(all.end(), roots.begin(), roots.end());
     const auto varying = varying_nodes(all, *second_, floor_);
-    Results results(second_, first, next, {varying.begin(), varying.end()});
+    Results results(second_, first, next, {varying.begin(), varying.end()}, Order::kReversed);
     std::vector<Contribution> contributions;
     for (std::size_t i = 0; i < reached_.size(); ++i) {
       if (active_.contains(first_[reached_[i]].node().get())) {

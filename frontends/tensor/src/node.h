@@ -47,7 +47,7 @@ enum class Kind : std::uint8_t {
   kScatter,  // zeros, then with ids = args[0]: out[ids[i], j] += args[1][i, j]; with `axis` as kGather
   // Results of `loop`; args: its first carries, its next carries, and (kStacked, kSummed) a value of its body
   kHistory,  // carry `axis` before each round and after the last one: [rounds + 1, ...]
-  kStacked,  // the value in each round: [rounds, ...]
+  kStacked,  // the value in each round: [rounds, ...]; if `axis` is 1, from the last round to the first
   kSummed    // the sum of the value over the rounds
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/passes/training_test.cpp: memory, order and time of the optimized gradients of usual networks.
+#include <yoke/program/access.h>
 #include <yoke/program/memory.h>
 #include <yoke/yoke.h>
 
@@ -199,6 +200,17 @@ TEST(Training, LstmGradientHasFewStatementsInItsLoops) {
   // A product, the gates and the tanh of the cell, which the gradient reads, and the two carries. Backward, a
   // product, the gradients of the gates and of the cell, and the two carries.
   EXPECT_EQ(counts(after), (std::vector<std::size_t>{8, 9})) << program::print(after);
+  // The block that runs backward stores the gradients of the gates in the order of the forward rounds, so that
+  // the gradients of the weights are plain products.
+  for (const program::Statement& statement : after.statements) {
+    program::visit_target_and_reads(statement, [&](const program::Access& access) {
+      program::visit_affines(access, [&](const program::Affine& affine) {
+        for (const program::Affine::Term& term : affine.terms) {
+          EXPECT_TRUE(term.is_symbol || term.coefficient > 0) << program::print(after, statement);
+        }
+      });
+    });
+  }
 }
 
 }  // namespace

@@ -48,12 +48,15 @@ std::vector<Index> sums_of(const std::vector<std::vector<Refinement::Term>>& axe
   return indices;
 }
 
+Affine row_of(const Graph& graph, std::int32_t loop, Row row) {
+  return loop < 0 ? Affine::number(row.first)
+                  : sum_of(Affine::number(row.first), Affine::symbol(graph.variable(loop)), row.step);
+}
+
 // The indices, in the value's tensor, of the element that has these indices in the value.
 std::vector<Index> in_tensor(const Graph& graph, const Value& value, std::vector<Index> indices) {
-  if (value.round) {
-    Affine first = Affine::symbol(graph.variable(value.loop));
-    first.constant = *value.round;
-    indices.insert(indices.begin(), index_of(std::move(first)));
+  if (value.row) {
+    indices.insert(indices.begin(), index_of(row_of(graph, value.loop, *value.row)));
   }
   return indices;
 }
@@ -349,14 +352,12 @@ std::vector<Statement> emit(const Graph& graph, Id id) {
 constexpr Id kNone = ~Id{0};
 
 Statement emit_round(const Graph& graph, Id id, std::uint32_t tensor, std::int32_t loop,
-                     std::optional<std::int64_t> round) {
+                     std::optional<Row> row) {
   Statement statement;
   std::vector<Index> indices = loops_over(graph.values[id].dims(), statement);
   statement.value = Writer(graph, kNone).at(id, indices);
-  if (round) {
-    Affine first = loop >= 0 ? Affine::symbol(graph.variable(loop)) : Affine();
-    first.constant = *round;
-    indices.insert(indices.begin(), index_of(std::move(first)));
+  if (row) {
+    indices.insert(indices.begin(), index_of(row_of(graph, loop, *row)));
   }
   statement.target = {tensor, std::move(indices), std::nullopt};
   statement.repeat = loop >= 0 ? static_cast<std::int32_t>(graph.variable(loop)) : -1;

@@ -25,6 +25,12 @@ namespace yoke::detail::lowering {
 
 using Id = std::uint32_t;
 
+// The row of a tensor that a round of a loop writes: first + step * variable.
+struct Row {
+  std::int64_t first = 0;
+  std::int64_t step = 1;
+};
+
 struct Value {
   const Node* node = nullptr;
   std::vector<Id> args;
@@ -32,8 +38,7 @@ struct Value {
   std::uint32_t tensor = 0;  // of the program, if it has memory
   std::int32_t loop = -1;    // index into Graph::loops if the value varies from round to round
   std::int32_t group = -1;   // index into Graph::groups
-  // If set, the value is tensor[variable + *round, ...].
-  std::optional<std::int64_t> round = {};
+  std::optional<Row> row = {};  // if set, the value is tensor[row, ...]
 
   const Dims& dims() const { return node->parameter ? node->parameter->dims : node->dims; }
 };
@@ -90,10 +95,10 @@ void plan(Graph& graph, const std::vector<Id>& roots);
 
 // The statements that compute a value with memory. Precondition: its arguments have tensors.
 std::vector<program::Statement> emit(const Graph& graph, Id value);
-// Copies a value of a body to tensor[variable + round, ...], or to tensor[...] if `round` is empty. If `loop`
-// is -1, copies a value to tensor[round, ...].
+// Copies a value of a body to tensor[row, ...], or to tensor[...] if `row` is empty. If `loop` is -1, copies a
+// value to tensor[row->first, ...].
 program::Statement emit_round(const Graph& graph, Id value, std::uint32_t tensor, std::int32_t loop,
-                              std::optional<std::int64_t> round);
+                              std::optional<Row> row);
 program::Statement emit_zero(std::uint32_t target, Type type, const Dims& dims);
 program::Statement emit_copy(std::uint32_t target, std::uint32_t source, Type type, const Dims& dims);
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "graph.h"
@@ -194,12 +195,13 @@ class Assembly {
   // Assigns tensors to the results of a loop; equal results share one. Returns the tensors of the carries'
   // histories.
   std::vector<std::uint32_t> add_results(const LoopResults& one) {
-    std::map<std::pair<detail::Kind, Id>, std::uint32_t> known;
+    using Key = std::tuple<detail::Kind, Id, int>;
+    std::map<Key, std::uint32_t> known;
     for (const Id id : one.results) {
       Value& value = graph_.values[id];
       const bool is_history = value.node->kind == detail::Kind::kHistory;
-      const Id key = is_history ? static_cast<Id>(value.node->axis) : value.args.back();
-      const auto [found, is_new] = known.try_emplace({value.node->kind, key}, value.tensor);
+      const Key key = {value.node->kind, is_history ? 0 : value.args.back(), value.node->axis};
+      const auto [found, is_new] = known.try_emplace(key, value.tensor);
       if (placed_.insert(id).second) {
         found->second = is_new ? add_temporary(*value.node, value.dims()) : found->second;
       } else if (!is_new) {
@@ -209,7 +211,7 @@ class Assembly {
     }
     std::vector<std::uint32_t> histories;
     for (std::size_t k = 0; k < one.loop->carry_count; ++k) {
-      const auto found = known.find({detail::Kind::kHistory, static_cast<Id>(k)});
+      const auto found = known.find({detail::Kind::kHistory, 0, static_cast<int>(k)});
       const Value& first = graph_.values[graph_.values[one.results[0]].args[k]];
       Dims dims = first.dims();
       dims.insert(dims.begin(), one.loop->rounds() + 1);
@@ -223,25 +225,25 @@ class Assembly {
   void add_loop(const LoopResults& one, std::int32_t loop) {
     const std::vector<std::uint32_t> histories = add_results(one);
     const std::vector<Id>& args = graph_.values[one.results[0]].args;
-    std::vector<program::Statement> last;
-    std::vector<std::pair<Id, std::pair<std::uint32_t, std::int64_t>>> moved;
-    const auto place = [&](Id id, std::uint32_t tensor, std::int64_t round) {
+    std::vector<std::pair<Id, std::pair<std::uint32_t, Row>>> moved;
+    const auto place = [&](Id id, std::uint32_t tensor, Row row) {
       Value& value = graph_.values[id];
       if (value.loop == loop && value.node->kind != detail::Kind::kCarry && placed_.insert(id).second) {
         value.tensor = tensor;
-        value.round = round;
+        value.row = row;
       } else {
-        moved.push_back({id, {tensor, round}});
+        moved.push_back({id, {tensor, row}});
       }
     };
     for (std::size_t k = 0; k < histories.size(); ++k) {
-      statements_.push_back(emit_round(graph_, args[k], histories[k], -1, 0));
-      place(args[histories.size() + k], histories[k], 1);
+      statements_.push_back(emit_round(graph_, args[k], histories[k], -1, Row{0}));
+      place(args[histories.size() + k], histories[k], {1});
     }
     for (const Id id : one.results) {
       const Value& result = graph_.values[id];
       if (result.node->kind == detail::Kind::kStacked) {
-        place(result.args.back(), result.tensor, 0);
+        const auto last = static_cast<std::int64_t>(one.loop->rounds()) - 1;
+        place(result.args.back(), result.tensor, result.node->axis == 0 ? Row{0} : Row{last, -1});
       } else if (result.node->kind == detail::Kind::kSummed) {
         statements_.push_back(emit_zero(result.tensor, result.node->type, result.dims()));
       }
@@ -267,7 +269,7 @@ class Assembly {
       }
       if (value.node->kind == detail::Kind::kCarry) {
         value.tensor = histories[static_cast<std::size_t>(value.node->axis)];
-        value.round = 0;
+        value.row = Row{0};
       } else {
         add_computed(id);
       }
