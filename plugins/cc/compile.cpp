@@ -113,7 +113,8 @@ class Compiler {
     if (cut->tail) {
       step.tail = compile_tile(std::move(*cut->tail), original);
     }
-    std::erase_if(cut->slices, [&](const Region::Slice& slice) { return !caches(*step.tile, slice.tensor); });
+    std::erase_if(cut->slices,
+                  [&](const Region::Slice& slice) { return !caches(*step.tile, slice.operand.tensor); });
     step.region = std::move(*cut);
     step.carried = std::move(run.carried);
     const std::string tiles = std::to_string(step.region.tile_count()) + " tiles";
