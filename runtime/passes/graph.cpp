@@ -150,8 +150,6 @@ void Graph::reorder(const Places& order) {
 
 void Graph::finish() {
   remove_statements(program_, removed_);
-  order_variables(program_);
-  remove_unused_temporaries(program_);
 }
 
 }  // namespace yoke::passes

@@ -2,28 +2,73 @@
 // runtime/passes/rewrite.cpp: queries and edits that the passes share.
 #include "rewrite.h"
 
-#include <numeric>
-
 namespace yoke::passes {
 namespace {
 
 // Calls visit(tensor number) for every use of a tensor, by reference, so that it can be changed.
 template <typename Visit>
-void visit_mentions(Access& access, const Visit& visit) {
-  visit(access.tensor);
-  for (Index& index : access.indices) {
-    if (index.element_of) {
-      visit(*index.element_of);
-    }
-  }
-}
-template <typename Visit>
 void visit_mentions(Statement& statement, const Visit& visit) {
-  visit_mentions(statement.target, visit);
+  const auto visit_access = [&](Access& access) {
+    visit(access.tensor);
+    for (Index& index : access.indices) {
+      if (index.element_of) {
+        visit(*index.element_of);
+      }
+    }
+  };
+  visit_access(statement.target);
   visit_expr(statement.value, [&](Expr& node) {
     if (node.op == Op::kRead) {
-      visit_mentions(node.access, visit);
+      visit_access(node.access);
     }
+  });
+}
+
+// The items to keep, in their new order.
+class Kept {
+ public:
+  explicit Kept(std::size_t count) : numbers_(count, -1) {}
+  // Keeps the item with this number, if it is not negative and not kept already.
+  void keep(std::int64_t item) {
+    if (item >= 0 && numbers_[static_cast<std::size_t>(item)] < 0) {
+      numbers_[static_cast<std::size_t>(item)] = static_cast<std::int32_t>(order_.size());
+      order_.push_back(static_cast<std::size_t>(item));
+    }
+  }
+  // Its new number; -1 stays -1.
+  std::int32_t operator[](std::int64_t item) const {
+    return item < 0 ? -1 : numbers_[static_cast<std::size_t>(item)];
+  }
+  template <class Item>
+  void apply(std::vector<Item>& items) const {
+    std::vector<Item> kept;
+    for (const std::size_t item : order_) {
+      kept.push_back(std::move(items[item]));
+    }
+    items = std::move(kept);
+  }
+
+ private:
+  std::vector<std::int32_t> numbers_;
+  std::vector<std::size_t> order_;
+};
+
+void renumber_symbols(Statement& statement, const Kept& symbols) {
+  const auto renumber = [&](Affine& affine) {
+    for (Affine::Term& term : affine.terms) {
+      term.id = term.is_symbol ? static_cast<std::uint32_t>(symbols[term.id]) : term.id;
+    }
+  };
+  const auto renumber_all = [&](Access& access) {
+    for (Index& index : access.indices) {
+      renumber(index.affine);
+      std::for_each(index.element_indices.begin(), index.element_indices.end(), renumber);
+    }
+  };
+  renumber_all(statement.target);
+  visit_expr(statement.value, [&](Expr& node) {
+    renumber(node.affine);
+    renumber_all(node.access);
   });
 }
 
@@ -86,86 +131,39 @@ void rename_tensor(Statement& statement, std::uint32_t from, std::uint32_t to) {
 }
 
 void remove_statements(Program& program, const std::vector<bool>& marked) {
-  std::vector<Statement> kept;
-  std::vector<std::int32_t> hint_numbers(program.hints.size(), -1);
-  std::vector<program::Hint> hints;
+  Kept statements(program.statements.size());
+  Kept hints(program.hints.size());
+  Kept symbols(program.symbols.size());
+  std::vector<bool> is_used(program.tensors.size(), false);
+  for (std::size_t s = 0; s < program.launch_symbol_count(); ++s) {
+    symbols.keep(static_cast<std::int64_t>(s));
+  }
   for (std::size_t i = 0; i < program.statements.size(); ++i) {
-    if (marked[i]) {
-      continue;
-    }
-    Statement& statement = program.statements[i];
-    if (statement.hint >= 0) {
-      const auto old = static_cast<std::size_t>(statement.hint);
-      if (hint_numbers[old] < 0) {
-        hint_numbers[old] = static_cast<std::int32_t>(hints.size());
-        hints.push_back(program.hints[old]);
+    if (const Statement& statement = program.statements[i]; !marked[i]) {
+      statements.keep(static_cast<std::int64_t>(i));
+      hints.keep(statement.hint);
+      symbols.keep(statement.repeat);
+      is_used[statement.target.tensor] = true;
+      for (const std::uint32_t tensor : tensors_read(statement)) {
+        is_used[tensor] = true;
       }
-      statement.hint = hint_numbers[old];
-    }
-    kept.push_back(std::move(statement));
-  }
-  program.statements = std::move(kept);
-  program.hints = std::move(hints);
-}
-
-void order_variables(Program& program) {
-  const std::size_t first = program.launch_symbol_count();
-  if (first == program.symbols.size()) {
-    return;
-  }
-  std::vector<std::uint32_t> numbers(program.symbols.size());
-  std::iota(numbers.begin(), numbers.end(), 0U);
-  std::vector<program::Symbol> symbols(program.symbols.begin(),
-                                       program.symbols.begin() + static_cast<std::ptrdiff_t>(first));
-  for (const program::Block& block : program.blocks()) {
-    if (block.repeat >= 0) {
-      numbers[static_cast<std::size_t>(block.repeat)] = static_cast<std::uint32_t>(symbols.size());
-      symbols.push_back(program.symbols[static_cast<std::size_t>(block.repeat)]);
     }
   }
-  program.symbols = std::move(symbols);
-  const auto renumber = [&](Affine& affine) {
-    for (Affine::Term& term : affine.terms) {
-      term.id = term.is_symbol ? numbers[term.id] : term.id;
+  Kept tensors(program.tensors.size());
+  for (std::size_t t = 0; t < program.tensors.size(); ++t) {
+    if (is_used[t] || program.tensors[t].role != Role::kTemp) {
+      tensors.keep(static_cast<std::int64_t>(t));
     }
-  };
-  const auto renumber_all = [&](Access& access) {
-    for (Index& index : access.indices) {
-      renumber(index.affine);
-      std::for_each(index.element_indices.begin(), index.element_indices.end(), renumber);
-    }
-  };
+  }
+  statements.apply(program.statements);
+  hints.apply(program.hints);
+  symbols.apply(program.symbols);
+  tensors.apply(program.tensors);
   for (Statement& statement : program.statements) {
-    if (statement.repeat >= 0) {
-      statement.repeat = static_cast<std::int32_t>(numbers[static_cast<std::size_t>(statement.repeat)]);
-    }
-    renumber_all(statement.target);
-    visit_expr(statement.value, [&](Expr& node) {
-      renumber(node.affine);
-      renumber_all(node.access);
-    });
-  }
-}
-
-void remove_unused_temporaries(Program& program) {
-  std::vector<bool> used(program.tensors.size(), false);
-  for (const Statement& statement : program.statements) {
-    used[statement.target.tensor] = true;
-    for (const std::uint32_t tensor : tensors_read(statement)) {
-      used[tensor] = true;
-    }
-  }
-  std::vector<std::uint32_t> numbers(program.tensors.size(), 0);
-  std::vector<Tensor> kept;
-  for (std::size_t i = 0; i < program.tensors.size(); ++i) {
-    numbers[i] = static_cast<std::uint32_t>(kept.size());
-    if (used[i] || program.tensors[i].role != Role::kTemp) {
-      kept.push_back(std::move(program.tensors[i]));
-    }
-  }
-  program.tensors = std::move(kept);
-  for (Statement& statement : program.statements) {
-    visit_mentions(statement, [&](std::uint32_t& tensor) { tensor = numbers[tensor]; });
+    statement.hint = hints[statement.hint];
+    statement.repeat = symbols[statement.repeat];
+    renumber_symbols(statement, symbols);
+    visit_mentions(statement, [&](std::uint32_t& t) { t = static_cast<std::uint32_t>(tensors[t]); });
   }
 }
 

@@ -60,11 +60,8 @@ bool are_apart(const Access& a, const Access& b);
 // Replaces every read and write of `from` by one of `to`.
 void rename_tensor(Statement& statement, std::uint32_t from, std::uint32_t to);
 
-// Removes the marked statements, and hints that are left without statements.
+// Removes the marked statements, and then hints and variables without statements and temporaries that no
+// statement uses. Numbers hints and variables in the order of the statements.
 void remove_statements(Program& program, const std::vector<bool>& marked);
-// Numbers the variables of repeat blocks in the order of the blocks, and removes those without a block.
-void order_variables(Program& program);
-// Removes temporaries that no statement uses.
-void remove_unused_temporaries(Program& program);
 
 }  // namespace yoke::passes
