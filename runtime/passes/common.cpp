@@ -198,7 +198,7 @@ class Commoner {
       return false;
     }
     graph_.note(later, [&] { return "copies the same value from " + line_of(graph_.at(earlier)); });
-    return graph_.edit(later, [&](Statement& statement) {
+    graph_.edit(later, [&](Statement& statement) {
       statement.loops.resize(statement.loops.size() - statement.reduce_loops.size());
       statement.reduce.reset();
       statement.reduce_loops.clear();
@@ -206,8 +206,8 @@ class Commoner {
       Access source = statement.target;
       source.tensor = graph_.at(earlier).target.tensor;
       statement.value = Expr::read(graph_.target_of(later).type, std::move(source));
-      return true;
     });
+    return true;
   }
 
   Graph& graph_;

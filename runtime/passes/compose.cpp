@@ -191,25 +191,18 @@ bool is_elementwise(const Program& program, const Statement& statement) {
     return false;
   }
   const std::vector<std::uint64_t>& dims = program.tensors[statement.target.tensor].dims;
-  std::vector<bool> seen(statement.loops.size(), false);
+  std::vector<int> use_counts(statement.loops.size(), 0);
   for (std::size_t d = 0; d < dims.size(); ++d) {
     const Index& index = statement.target.indices[d];
-    if (index.element_of) {
+    const auto loop = index.element_of ? std::nullopt : index.affine.single_loop();
+    if (loop ? statement.loops[*loop].extent != dims[d] : dims[d] != 1 || index != Index{}) {
       return false;
     }
-    const std::optional<std::uint32_t> loop = index.affine.single_loop();
-    if (!loop) {
-      if (dims[d] == 1 && index.affine == Affine::number(0)) {
-        continue;
-      }
-      return false;
+    if (loop) {
+      ++use_counts[*loop];
     }
-    if (seen[*loop] || statement.loops[*loop].extent != dims[d]) {
-      return false;
-    }
-    seen[*loop] = true;
   }
-  return std::find(seen.begin(), seen.end(), false) == seen.end();
+  return std::all_of(use_counts.begin(), use_counts.end(), [](int count) { return count == 1; });
 }
 
 bool works_in_place(const Statement& statement) {

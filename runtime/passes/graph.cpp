@@ -116,20 +116,11 @@ void Graph::remove(Place i) {
   ++report_.removed;
 }
 
-void Graph::replace(Place i, Statement statement) {
-  const std::uint32_t old_target = at(i).target.tensor;
-  program_.statements[i] = std::move(statement);
-  update(i, old_target);
-}
-
 void Graph::rename(std::uint32_t from, std::uint32_t to) {
   Places users = writers_[from];
   users.insert(users.end(), readers_[from].begin(), readers_[from].end());
   for (const Place i : users) {
-    edit(i, [&](Statement& statement) {
-      rename_tensor(statement, from, to);
-      return true;
-    });
+    edit(i, [&](Statement& statement) { rename_tensor(statement, from, to); });
   }
 }
 

@@ -80,15 +80,15 @@ class Graph {
     }
   }
   void remove(Place i);
-  void replace(Place i, Statement statement);
-  // Calls edit(statement), which returns whether it changed the statement.
+  void replace(Place i, Statement statement) {
+    edit(i, [&](Statement& old) { old = std::move(statement); });
+  }
+  // Calls edit(statement), which changes the statement.
   template <class Edit>
-  bool edit(Place i, const Edit& edit) {
-    ++report_.visits;
+  void edit(Place i, const Edit& edit) {
     const std::uint32_t old_target = at(i).target.tensor;
-    const bool changed = edit(program_.statements[i]);
+    edit(program_.statements[i]);
     update(i, old_target);
-    return changed;
   }
   // The value, to be changed in place. Call refresh() if it may read other tensors afterwards.
   Expr& value(Place i) { return program_.statements[i].value; }

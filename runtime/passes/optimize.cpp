@@ -55,21 +55,11 @@ void dissolve_regions(Program& program) {
   remove_statements(program, std::vector<bool>(program.statements.size(), false));  // numbers the hints
 }
 
-std::vector<std::uint32_t> final_after(const Program& program) {
-  const std::vector<Statement>& statements = program.statements;
-  const auto count = static_cast<std::uint32_t>(statements.size());
-  std::vector<std::uint32_t> last(program.tensors.size(), 0);
-  std::uint32_t end = count;  // of the group, whose statements may run again until then
-  for (std::uint32_t i = count; i-- > 0;) {
-    const Statement& one = statements[i];
-    const bool continues = i + 1 < count && ((one.hint >= 0 && one.hint == statements[i + 1].hint) ||
-                                             (one.repeat >= 0 && one.repeat == statements[i + 1].repeat));
-    end = continues ? end : i + 1;
-    last[one.target.tensor] = std::max(last[one.target.tensor], end);
-  }
+std::vector<std::uint32_t> final_after(const Graph& graph) {
   std::vector<std::uint32_t> result;
-  for (const std::uint32_t tensor : program.arguments()) {
-    result.push_back(last[tensor]);
+  for (const std::uint32_t tensor : graph.program().arguments()) {
+    const Places& writers = graph.writers(tensor);
+    result.push_back(writers.empty() ? 0 : graph.end_of_group(writers.back()));
   }
   return result;
 }
@@ -110,7 +100,7 @@ Optimized optimize(Program program, Explain explain) {
   }
   graph.reset();
   run(Pass::kFormRegions);
-  result.final_after = final_after(program);
+  result.final_after = final_after(Graph(program, result.report, Explain::kNo));
   result.program = std::move(program);
   return result;
 }

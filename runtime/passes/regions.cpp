@@ -72,7 +72,6 @@ void mark(Graph& graph, const Region& region, const Names& declared) {
     graph.edit(i, [&](Statement& statement) {
       statement.hint = number;
       rename_loops(declared, statement, region.loops_of(k), hint.loops);
-      return true;
     });
   }
   Report& report = graph.report();

@@ -38,7 +38,6 @@ class Scheduler {
     started_.assign(left_.size(), false);
     done_.assign(blocks_.size(), false);
     waits_.clear();
-    keys_.assign(blocks_.size(), std::nullopt);
     for (Number b = 0; b < blocks_.size(); ++b) {
       waits_.push_back(blocks_[b].waits_for);
       update(b);
@@ -47,8 +46,10 @@ class Scheduler {
     while (!ready_.empty()) {
       const Number b = std::get<Number>(*ready_.begin());
       ready_.erase(ready_.begin());
-      order.insert(order.end(), blocks_[b].statements.begin(), blocks_[b].statements.end());
-      finish(b);
+      if (!done_[b]) {
+        order.insert(order.end(), blocks_[b].statements.begin(), blocks_[b].statements.end());
+        finish(b);
+      }
     }
     return order;
   }
@@ -81,15 +82,11 @@ class Scheduler {
     return {net > 0, counts ? net : 0, counts && !blocks_[b].writes_argument, b};
   }
 
+  // Keys only get better, so the worse keys of a block may stay in the set.
   void update(Number b) {
-    if (waits_[b] != 0 || done_[b]) {
-      return;
+    if (waits_[b] == 0 && !done_[b]) {
+      ready_.insert(key_of(b));
     }
-    if (keys_[b]) {
-      ready_.erase(*keys_[b]);
-    }
-    keys_[b] = key_of(b);
-    ready_.insert(*keys_[b]);
   }
 
   void finish(Number b) {
@@ -107,9 +104,7 @@ class Scheduler {
       }
     }
     for (const Number follower : blocks_[b].followers) {
-      if (!keys_[follower]) {
-        update(follower);
-      }
+      update(follower);
     }
   }
 
@@ -121,7 +116,6 @@ class Scheduler {
   std::vector<bool> started_;
   std::vector<bool> done_;
   std::vector<std::uint32_t> waits_;
-  std::vector<std::optional<Key>> keys_;
   std::set<Key> ready_;
 };
 

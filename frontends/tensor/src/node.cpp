@@ -2,7 +2,9 @@
 // frontends/tensor/src/node.cpp: creation, description and traversal of nodes.
 #include "node.h"
 
+#include <algorithm>
 #include <atomic>
+#include <numeric>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -90,6 +92,24 @@ std::size_t normal_axis(int axis, std::size_t rank, const char* operation, const
     fail(std::string(operation) + ": axis " + std::to_string(axis) + " is out of range for " + describe(x));
   }
   return static_cast<std::size_t>(normal);
+}
+
+std::vector<std::size_t> normal_axes(const std::vector<int>& axes, const Tensor& x, const char* operation) {
+  std::vector<std::size_t> normal;
+  for (const int axis : axes) {
+    const std::size_t at = normal_axis(axis, x.rank(), operation, x);
+    if (std::find(normal.begin(), normal.end(), at) != normal.end()) {
+      fail(std::string(operation) + ": axis " + std::to_string(axis) + " of " + describe(x) +
+           " is listed twice");
+    }
+    normal.push_back(at);
+  }
+  if (axes.empty()) {
+    normal.resize(x.rank());
+    std::iota(normal.begin(), normal.end(), std::size_t{0});
+  }
+  std::sort(normal.begin(), normal.end());
+  return normal;
 }
 
 Tensor constant(Type type, double value, bool weak) {

@@ -158,6 +158,8 @@ void require(const Tensor& x, const char* operation);  // fails if x is empty
 
 // `axis` in [0, rank), counted from the last axis if negative. Fails if it is out of range.
 std::size_t normal_axis(int axis, std::size_t rank, const char* operation, const Tensor& x);
+// The same for distinct axes, sorted; all axes if there are none.
+std::vector<std::size_t> normal_axes(const std::vector<int>& axes, const Tensor& x, const char* operation);
 
 // Constants.
 Tensor constant(Type type, double value, bool weak = false);
@@ -212,7 +214,6 @@ Tensor sum_to(const Tensor& x, const Dims& dims);
 Tensor reduce_node(program::Reduce reduce, Type type, const Tensor& x, const std::vector<std::size_t>& axes);
 // Inserts axes of size 1 where a reduction over `axes` removed them; `before` is the shape before it.
 Tensor keep_axes(const Tensor& reduced, const Dims& before, const std::vector<std::size_t>& axes);
-std::vector<std::size_t> normal_axes(const std::vector<int>& axes, const Tensor& x, const char* operation);
 
 // All nodes of the expressions `roots`, arguments before users, in a deterministic order. The arguments of
 // all results of a loop come before the first of these results. Leaves out nodes whose `order` is below

@@ -299,24 +299,6 @@ Tensor keep_axes(const Tensor& reduced, const Dims& before, const std::vector<st
   return permute_node(reduced, std::move(dims), kept);
 }
 
-std::vector<std::size_t> normal_axes(const std::vector<int>& axes, const Tensor& x, const char* operation) {
-  std::vector<std::size_t> normal;
-  for (const int axis : axes) {
-    const std::size_t at = normal_axis(axis, x.rank(), operation, x);
-    if (contains(normal, at)) {
-      fail(std::string(operation) + ": axis " + std::to_string(axis) + " of " + describe(x) +
-           " is listed twice");
-    }
-    normal.push_back(at);
-  }
-  if (axes.empty()) {
-    normal.resize(x.rank());
-    std::iota(normal.begin(), normal.end(), std::size_t{0});
-  }
-  std::sort(normal.begin(), normal.end());
-  return normal;
-}
-
 }  // namespace detail
 
 using detail::fail;
