@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "graph.h"
@@ -195,13 +194,12 @@ class Assembly {
   // Assigns tensors to the results of a loop; equal results share one. Returns the tensors of the carries'
   // histories.
   std::vector<std::uint32_t> add_results(const LoopResults& one) {
-    using Key = std::tuple<detail::Kind, Id, int>;
-    std::map<Key, std::uint32_t> known;
+    std::map<std::pair<detail::Kind, Id>, std::uint32_t> known;
     for (const Id id : one.results) {
       Value& value = graph_.values[id];
       const bool is_history = value.node->kind == detail::Kind::kHistory;
-      const Key key = {value.node->kind, is_history ? 0 : value.args.back(), value.node->axis};
-      const auto [found, is_new] = known.try_emplace(key, value.tensor);
+      const Id key = is_history ? static_cast<Id>(value.node->axis) : value.args.back();
+      const auto [found, is_new] = known.try_emplace({value.node->kind, key}, value.tensor);
       if (placed_.insert(id).second) {
         found->second = is_new ? add_temporary(*value.node, value.dims()) : found->second;
       } else if (!is_new) {
@@ -211,7 +209,7 @@ class Assembly {
     }
     std::vector<std::uint32_t> histories;
     for (std::size_t k = 0; k < one.loop->carry_count; ++k) {
-      const auto found = known.find({detail::Kind::kHistory, 0, static_cast<int>(k)});
+      const auto found = known.find({detail::Kind::kHistory, static_cast<Id>(k)});
       const Value& first = graph_.values[graph_.values[one.results[0]].args[k]];
       Dims dims = first.dims();
       dims.insert(dims.begin(), one.loop->rounds() + 1);
