@@ -86,10 +86,10 @@ double ulp_distance(Type type, double x, double y) {
 }
 
 std::shared_ptr<const CompiledProgram> compile(const Program& program, int threads, const KernelTable* table,
-                                               std::int64_t tile_bytes) {
+                                               std::int64_t tile_bytes, std::uint64_t large_result_bytes) {
   CompileOptions options{&engine(), table == nullptr ? &best_kernels() : table, threads};
   options.tile_bytes = tile_bytes;
-  options.large_result_bytes = 256;
+  options.large_result_bytes = large_result_bytes;
   return std::make_shared<const CompiledProgram>(compile_program(program, options));
 }
 

@@ -59,10 +59,11 @@ void expect_like_reference(std::string_view text, std::uint64_t seed, const Data
 // Returns how cc runs each statement.
 std::vector<std::string> notes_of(std::string_view text);
 
-// Compiles the program. If `table` is null, uses the best kernels.
+// Compiles the program. If `table` is null, uses the best kernels. Results of several KiB are large.
 std::shared_ptr<const CompiledProgram> compile(const program::Program& program, int threads = 1,
                                                const KernelTable* table = nullptr,
-                                               std::int64_t tile_bytes = CompileOptions{}.tile_bytes);
+                                               std::int64_t tile_bytes = CompileOptions{}.tile_bytes,
+                                               std::uint64_t large_result_bytes = 4096);
 
 // Runs the program on cc with these arguments. Checks that it stays within its workspace.
 void run_on_cc(const std::shared_ptr<const CompiledProgram>& compiled,

@@ -93,6 +93,44 @@ TEST(ReductionTest, SumsOfAMillionF32TermsAreAccurate) {
   check(rows, 16, 16);
 }
 
+// Rows of 501 elements start at any byte of a cache line.
+TEST(StoreTest, ResultsWrittenPastTheCachesHaveTheSameBits) {
+  conformance::Case one;
+  one.program = read(text_of(
+      "  arg x : f32[37, 501] in\n  arg y : f32[37, 501] out\n  arg h : f16[37, 501] out\n"
+      "  arg b : bool[37, 501] out\n  arg s : f32[37] out\n  arg z : f32[501, 37] out\n  @fused[i] {\n"
+      "  y[i, j] = exp(x[i, j]) * 2\n  h[i, j] = f16(y[i, j])\n  b[i, j] = x[i, j] > 0\n"
+      "  s[i] = sum[j] y[i, j] * x[i, j]\n  z[j, i] = y[i, j] + s[i]\n  }\n"));
+  one.data.assign(one.program.tensors.size(), {conformance::DataKind::kUniform, 1, -1});
+  const std::vector<Guarded> start = start_of(one);
+  const std::vector<Guarded> expected =
+      run_guarded(compile(one.program, 1, nullptr, 0, ~std::uint64_t{0}), start, {});
+  for (const KernelTable* table : all_tables()) {
+    for (const std::int64_t tile_bytes : {0, 9000}) {
+      const auto compiled = compile(one.program, 1, table, tile_bytes, 1);
+      EXPECT_TRUE(same_bytes(expected, run_guarded(compiled, start, {}))) << table->name;
+    }
+  }
+}
+
+TEST(StoreTest, OverwrittenOperandsKeepTheirValuesForLaterStatements) {
+  expect_like_reference(
+      text_of("  arg a : f32[40, 30] inout\n  arg b : f32[40, 30] out\n  arg c : f32[40, 30] out\n"
+              "  arg r : f32[40] out\n  @fused[i] {\n  b[i, j] = a[i, j]\n"
+              "  a[i, j] = a[i, j] * 2\n  r[i] = sum[j] a[i, j] * b[i, j]\n"
+              "  a[i, j] = a[i, j] + r[i]\n  c[i, j] = b[i, j] - a[i, j]\n  }\n"),
+      31);
+}
+
+// Pieces with an argument beyond +-87 take another path, which must read the operand that it overwrites.
+TEST(MapTest, ExpOverwritesLargeArguments) {
+  const std::string text = text_of(
+      "  arg x : f32[2000] inout\n  arg y : f32[2000] inout\n  x[i] = exp(x[i] * 60)\n  y[i] = exp(y[i] - "
+      "0.5)\n");
+  expect_like_reference(text, 32, {.kind = conformance::DataKind::kSpecial});
+  expect_like_reference(text, 33, {.kind = conformance::DataKind::kUniform});
+}
+
 TEST(GroupTest, ElementwiseStatementsOfARegionBecomeOneKernel) {
   const std::string text = text_of(
       "  arg w : f32[400, 100] inout\n  arg v : f32[400, 100] inout\n  arg g : f32[400, 100] in\n  arg h : "
