@@ -201,4 +201,31 @@ std::vector<std::string> notes_of(std::string_view text) {
   return notes;
 }
 
+conformance::Case case_of(const std::string& text) {
+  conformance::Case one;
+  one.seed = 5;
+  one.program = read(text);
+  one.data.assign(one.program.tensors.size(), {conformance::DataKind::kUniform, 1, -1});
+  return one;
+}
+
+bool has_note(const CompiledProgram& compiled, const std::string& part) {
+  return std::any_of(compiled.notes.begin(), compiled.notes.end(),
+                     [&](const Note& note) { return note.reason.find(part) != std::string::npos; });
+}
+
+void expect_same_bits(const conformance::Case& one, const std::vector<std::int64_t>& symbols,
+                      std::int64_t tile_bytes, int threads) {
+  program::Program without_hints = one.program;
+  for (program::Statement& statement : without_hints.statements) {
+    statement.hint = -1;
+  }
+  const auto whole = compile(without_hints, 1, nullptr, 0);
+  const auto tiles = compile(one.program, threads, nullptr, tile_bytes);
+  ASSERT_TRUE(has_note(*tiles, "tile by tile"));
+  const std::vector<Guarded> start = start_of(one);
+  EXPECT_TRUE(same_bytes(run_guarded(whole, start, symbols), run_guarded(tiles, start, symbols)))
+      << program::print(one.program) << "\nin tiles of " << tile_bytes << " bytes, " << threads << " threads";
+}
+
 }  // namespace yoke::cc::test

@@ -81,6 +81,13 @@ std::vector<Guarded> run_guarded(const std::shared_ptr<const CompiledProgram>& c
 std::vector<Guarded> start_of(const conformance::Case& one);
 bool same_bytes(const std::vector<Guarded>& a, const std::vector<Guarded>& b);
 
+// A case with uniform arguments.
+conformance::Case case_of(const std::string& text);
+bool has_note(const CompiledProgram& compiled, const std::string& part);
+// Checks that the tiles write the same bits as the statements do when they run one by one.
+void expect_same_bits(const conformance::Case& one, const std::vector<std::int64_t>& symbols,
+                      std::int64_t tile_bytes, int threads = 1);
+
 // A program linked to its own zeroed memory.
 class Launchable {
  public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/cc/region_test.cpp: regions that run tile by tile, and reductions that threads share.
+// tests/unit/cc/region_test.cpp: regions that run tile by tile.
 #include <gtest/gtest.h>
 #include <yoke/program/text.h>
 
@@ -13,34 +13,6 @@ namespace yoke::cc::test {
 namespace {
 
 constexpr std::int64_t kSmallTiles = 64;  // bytes: one iteration per tile, unless products need more rows
-
-conformance::Case case_of(const std::string& text) {
-  conformance::Case one;
-  one.seed = 5;
-  one.program = read(text);
-  one.data.assign(one.program.tensors.size(), {conformance::DataKind::kUniform, 1, -1});
-  return one;
-}
-
-bool has_note(const CompiledProgram& compiled, const std::string& part) {
-  return std::any_of(compiled.notes.begin(), compiled.notes.end(),
-                     [&](const Note& note) { return note.reason.find(part) != std::string::npos; });
-}
-
-// Checks that the tiles write the same bits as the statements do when they run one by one.
-void expect_same_bits(const conformance::Case& one, const std::vector<std::int64_t>& symbols,
-                      std::int64_t tile_bytes, int threads = 1) {
-  program::Program without_hints = one.program;
-  for (program::Statement& statement : without_hints.statements) {
-    statement.hint = -1;
-  }
-  const auto whole = compile(without_hints, 1, nullptr, 0);
-  const auto tiles = compile(one.program, threads, nullptr, tile_bytes);
-  ASSERT_TRUE(has_note(*tiles, "tile by tile"));
-  const std::vector<Guarded> start = start_of(one);
-  EXPECT_TRUE(same_bytes(run_guarded(whole, start, symbols), run_guarded(tiles, start, symbols)))
-      << program::print(one.program) << "\nin tiles of " << tile_bytes << " bytes, " << threads << " threads";
-}
 
 // Returns the number of launches compared: 0 if no region is cut, or if oneDNN computes a product, which may
 // add terms in another order.
@@ -378,73 +350,6 @@ TEST(RegionTest, ValuesOfCutLoopsAreThoseOfTheWholeRegion) {
   }
 )")),
                    {}, kSmallTiles);
-}
-
-// Reductions of many terms to few targets, in each order of loops in memory.
-const std::string kReductions = R"(
-  arg x : f32[3000, 70] in
-  arg w : f32[70, 3000] in
-  arg d : f64[40000] in
-  arg i : i32[50000] in
-  arg whole : f32[] out
-  arg columns : f32[70] out
-  arg rows : f32[70] out
-  arg both : f32[] inout
-  arg product : f64[] out
-  arg top : f32[70] out
-  arg place : i64[] out
-  arg places : i32[70] out
-  arg found : bool[] out
-  arg count : i32[] out
-  whole[] = sum[n, k] x[n, k]
-  columns[k] = sum[n] x[n, k]
-  rows[k] = sum[n] w[k, n] * x[n, k]
-  both[] += sum[k, n] x[n, k] * w[k, n]
-  product[] = prod[n] d[n]
-  top[k] = max[n] x[n, k]
-  place[] = argmax[n] d[n]
-  places[k] = argmin[n] x[n, k]
-  found[] = any[n] i[n] == 77
-  count[] = sum[n] i[n]
-)";
-
-TEST(ReductionTest, ResultsHaveTheSameBitsForAnyNumberOfThreads) {
-  expect_like_reference(text_of(kReductions), 1, {conformance::DataKind::kUnit, {}, 3});
-  const conformance::Case one = case_of(text_of(kReductions));
-  const std::vector<Guarded> start = start_of(one);
-  const auto serial = compile(one.program, 1);
-  const std::vector<Guarded> expected = run_guarded(serial, start, {});
-  for (const int threads : {2, 3, 4}) {
-    const auto compiled = compile(one.program, threads);
-    EXPECT_GE(compiled->workspace_byte_count, serial->workspace_byte_count + 10000)
-        << "no reduction runs in parts";
-    EXPECT_TRUE(same_bytes(expected, run_guarded(compiled, start, {}))) << threads << " threads";
-  }
-}
-
-TEST(ReductionTest, OrderOfTermsDoesNotDependOnTheTile) {
-  // The tiles hold one to 90 targets; the sums run along rows, along columns, and over two loops.
-  const conformance::Case one = case_of(text_of(R"(
-  arg x : f32[700, 90] in
-  arg v : f32[90, 700] in
-  arg u : f32[90, 30, 30] in
-  arg a : f32[90] out
-  arg b : f32[90] out
-  arg c : f32[90] out
-  arg d : f32[90] out
-  temp t : f32[30, 90, 30]
-  @fused[k] {
-    a[k] = sum[n] x[n, k]
-    b[k] = sum[n] v[k, n]
-    t[i, k, j] = u[k, i, j] * v[k, i]
-    c[k] = sum[i, j] t[i, k, j]
-    d[k] = prod[j, i] (1 + 0.01 * u[k, i, j])
-  }
-)"));
-  for (const std::int64_t tile_bytes : {64, 5000, 20000, 60000, 200000}) {
-    expect_same_bits(one, {}, tile_bytes);
-    expect_same_bits(one, {}, tile_bytes, 2);
-  }
 }
 
 }  // namespace

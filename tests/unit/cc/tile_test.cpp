@@ -95,13 +95,11 @@ TEST(ReductionTest, SumsOfAMillionF32TermsAreAccurate) {
 
 // Rows of 501 elements start at any byte of a cache line.
 TEST(StoreTest, ResultsWrittenPastTheCachesHaveTheSameBits) {
-  conformance::Case one;
-  one.program = read(text_of(
+  const conformance::Case one = case_of(text_of(
       "  arg x : f32[37, 501] in\n  arg y : f32[37, 501] out\n  arg h : f16[37, 501] out\n"
       "  arg b : bool[37, 501] out\n  arg s : f32[37] out\n  arg z : f32[501, 37] out\n  @fused[i] {\n"
       "  y[i, j] = exp(x[i, j]) * 2\n  h[i, j] = f16(y[i, j])\n  b[i, j] = x[i, j] > 0\n"
       "  s[i] = sum[j] y[i, j] * x[i, j]\n  z[j, i] = y[i, j] + s[i]\n  }\n"));
-  one.data.assign(one.program.tensors.size(), {conformance::DataKind::kUniform, 1, -1});
   const std::vector<Guarded> start = start_of(one);
   const std::vector<Guarded> expected =
       run_guarded(compile(one.program, 1, nullptr, 0, ~std::uint64_t{0}), start, {});
