@@ -49,23 +49,29 @@ void Trainer::Impl::advance_bindings() {
 Variant& Trainer::Impl::begin_step() {
   set_symbols();
   scalars->send();
-  Variant& now = variants[batch_number < plan.full_batches ? 0 : 1];
+  return variants[batch_number < plan.full_batches ? 0 : 1];
+}
+
+// Takes note of a step whose launches have been queued.
+void Trainer::Impl::finish_step(Variant& now) {
   for (std::size_t k = 0; k < shards.size(); ++k) {
     shards[k].rows = static_cast<std::int64_t>(now.rows[k]);
   }
   last = &now;
   merged = false;
   ++steps_in_loss_total;
-  return now;
 }
 
 void Trainer::Impl::queue_step() {
   if (is_single()) {
-    begin_step().step.run((*symbols)[0]);
-    return;
+    Variant& now = begin_step();
+    now.step.run((*symbols)[0]);
+    finish_step(now);
+  } else {
+    queue_gradients();
+    queue_merge_and_update();
   }
-  queue_gradients();
-  queue_merge_and_update();
+  has_gradients = false;
 }
 
 void Trainer::Impl::queue_gradients() {
@@ -74,21 +80,27 @@ void Trainer::Impl::queue_gradients() {
   for (std::uint32_t k = 0; k < now.active; ++k) {
     now.gradients[k].run((*symbols)[k]);
   }
+  finish_step(now);
+  has_gradients = true;
+}
+
+void Trainer::Impl::require_gradients(const char* what) const {
+  if (!has_gradients) {
+    throw Error(ErrorCode::kFailedPrecondition,
+                std::string("there are no gradients to ") + what + "; call launch_gradients() first");
+  }
 }
 
 void Trainer::Impl::queue_merge() {
-  link_parts();
-  for (const GradientMerge& merge : (last != nullptr ? *last : variants[0]).merges) {
+  for (const GradientMerge& merge : last->merges) {
     merge.run();
   }
 }
 
 void Trainer::Impl::queue_merge_and_update() {
-  link_parts();
-  Variant& now = last != nullptr ? *last : variants[0];
   scalars->send();
   if (strategy == MergeStrategy::kDirect && !merged) {
-    for (detail::BoundRoutine& slice : now.fused) {
+    for (detail::BoundRoutine& slice : last->fused) {
       slice.run((*symbols)[0]);
     }
     return;
@@ -189,6 +201,7 @@ void Trainer::launch_gradients() {
 
 void Trainer::grad_sync() {
   impl_->at_step("grad_sync()", [&] {
+    impl_->require_gradients("merge");
     if (impl_->merged) {
       throw Error(ErrorCode::kFailedPrecondition,
                   "the gradients are already merged; call update(), or launch_gradients() for new ones");
@@ -199,7 +212,10 @@ void Trainer::grad_sync() {
 }
 
 void Trainer::update() {
-  impl_->at_step("update()", [&] { impl_->queue_merge_and_update(); });
+  impl_->at_step("update()", [&] {
+    impl_->require_gradients("update the parameters with");
+    impl_->queue_merge_and_update();
+  });
 }
 
 void Trainer::advance() {

@@ -26,24 +26,36 @@ std::vector<double> shard_weights(std::span<const std::uint64_t> rows, Reduction
   return weights;
 }
 
-NamedProgram name_program(const Lowered& lowered, const std::map<std::string, std::string>& given,
+NamedProgram name_program(const Lowered& lowered, const std::map<std::string, std::string>& names,
                           const std::string& literal_prefix) {
+  const auto name_of = [&](const std::string& own) {
+    const auto found = names.find(own);
+    return found != names.end() ? found->second : own;
+  };
   NamedProgram named;
   named.name = lowered.program.name;
   named.text = program::print(lowered.program);
   for (const LoweredArgument& argument : lowered.arguments) {
-    std::string tensor = argument.name;
-    if (argument.kind == LoweredArgument::Kind::kParameter) {
-      tensor = Parameter::of(argument.leaf).name();
-    } else if (argument.kind == LoweredArgument::Kind::kLiteral) {
-      tensor = literal_prefix + argument.name;
-      named.literals.emplace_back(tensor, argument.leaf);
-    } else if (argument.kind == LoweredArgument::Kind::kScalar) {
-      tensor = scalar_name(argument.leaf);
-      named.scalars.push_back(argument.leaf);
+    std::string& tensor = named.rename[argument.name];
+    switch (argument.kind) {
+      case LoweredArgument::Kind::kParameter:
+        tensor = Parameter::of(argument.leaf).name();
+        break;
+      case LoweredArgument::Kind::kLiteral:
+        tensor = literal_prefix + argument.name;
+        named.literals.emplace_back(tensor, argument.leaf);
+        break;
+      case LoweredArgument::Kind::kScalar:
+        tensor = scalar_name(argument.leaf);
+        named.scalars.push_back(argument.leaf);
+        break;
+      case LoweredArgument::Kind::kPlaceholder:
+        tensor = name_of(argument.leaf.name());
+        break;
+      case LoweredArgument::Kind::kOutput:
+        tensor = name_of(argument.name);
+        break;
     }
-    const auto found = given.find(argument.name);
-    named.rename[argument.name] = found != given.end() ? found->second : tensor;
   }
   return named;
 }
@@ -52,6 +64,7 @@ NamedProgram name_program(const Lowered& lowered, const std::map<std::string, st
 
 using detail::Arena;
 using detail::fail;
+using detail::LossGraph;
 using detail::NamedProgram;
 using detail::RowPlan;
 using detail::Variant;
@@ -63,8 +76,8 @@ constexpr const char* kTailLossTotal = "loss_total_of_last_batch";
 
 }  // namespace
 
-// The loss of shard k's part of a batch, and the gradients of the weighted loss.
-Trainer::Impl::LossGraph Trainer::Impl::build_loss(std::size_t k, bool is_tail, double weight) {
+// The loss of shard k's rows of a batch, and the gradients of the weighted loss.
+LossGraph Trainer::Impl::build_loss(std::size_t k, bool is_tail, double weight) {
   const auto all_of = [&](const char* name, const Tensor& data) {
     Dims dims = data.dims();
     dims[0] = plan.shard_rows(k);
@@ -100,27 +113,26 @@ Trainer::Impl::LossGraph Trainer::Impl::build_loss(std::size_t k, bool is_tail, 
   return {loss, gradients(weight == 1 ? loss : loss * weight, leaves)};
 }
 
-// The program that computes the loss and the gradients, or instead of the gradients the new parameters.
+// Computes the loss and either the gradients or, with `with_update`, the new parameters.
 NamedProgram Trainer::Impl::build_program(const LossGraph& graph, bool is_tail, bool with_update) {
-  const Tensor total = placeholder("loss_total", Type::kF64, {});
+  const Tensor total = placeholder(is_tail ? kTailLossTotal : kLossTotal, Type::kF64, {});
   std::vector<Output> outputs = {{"loss", graph.loss}};
   std::vector<Update> stores = {{total, total + cast(graph.loss, Type::kF64)}};
-  std::map<std::string, std::string> given = {{total.name(), is_tail ? kTailLossTotal : kLossTotal}};
+  std::map<std::string, std::string> names;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Parameter& parameter = parameters[i];
     if (!with_update) {
       outputs.push_back({"gradient_" + std::to_string(i), graph.gradients[i]});
-      given[outputs.back().name] = "gradient/" + parameter.name();
+      names[outputs.back().name] = "gradient/" + parameter.name();
       continue;
     }
-    const std::string momentum = "momentum_" + std::to_string(i);
-    given[momentum] = "momentum/" + parameter.name();
-    for (const Update& update : update_of(parameter.tensor(), graph.gradients[i], momentum)) {
+    for (const Update& update :
+         update_of(parameter.tensor(), graph.gradients[i], "momentum/" + parameter.name())) {
       stores.push_back(update);
     }
   }
   const std::string name = std::string(with_update ? "step" : "gradient") + (is_tail ? "_of_last_batch" : "");
-  return detail::name_program(lower(name, outputs, stores), given, "literal/" + name + "/");
+  return detail::name_program(lower(name, outputs, stores), names, "literal/" + name + "/");
 }
 
 void Trainer::Impl::build_variant(bool is_tail) {
@@ -139,12 +151,8 @@ void Trainer::Impl::build_variant(bool is_tail) {
       made.programs.push_back(made.programs[found->second]);
       continue;
     }
-    const LossGraph graph = build_loss(k, is_tail, made.weights[k]);
-    made.programs.push_back(build_program(graph, is_tail, false));
-    made.loss_type = graph.loss.type();
-    if (is_single()) {
-      made.step_program = build_program(graph, is_tail, true);
-    }
+    made.graph = build_loss(k, is_tail, made.weights[k]);
+    made.programs.push_back(build_program(made.graph, is_tail, is_single()));
   }
   variants.push_back(std::move(made));
 }
@@ -168,7 +176,7 @@ void Trainer::Impl::build_graphs() {
   }
 }
 
-// The optimizer's updates of a parameter, or of a part of an arena.
+// The optimizer's updates of a parameter, or of a slice of an arena.
 std::vector<Update> Trainer::Impl::update_of(const Tensor& value, const Tensor& gradient,
                                              const std::string& momentum_name) {
   const Tensor momentum =
@@ -178,7 +186,7 @@ std::vector<Update> Trainer::Impl::update_of(const Tensor& value, const Tensor& 
                  options.optimizer);
 }
 
-// The program that sums `gradient_count` gradients of `count` elements and updates the parameters with the sum.
+// Sums `gradient_count` gradients of `count` elements, and updates the parameters with the sum.
 NamedProgram Trainer::Impl::build_update(const Arena& arena, std::uint64_t count,
                                          std::size_t gradient_count) {
   const Tensor value = placeholder("value", arena.type, {count});
@@ -187,14 +195,8 @@ NamedProgram Trainer::Impl::build_update(const Arena& arena, std::uint64_t count
     const Tensor term = placeholder("gradient_" + std::to_string(k), arena.type, {count});
     gradient = k == 0 ? term : gradient + term;
   }
-  const Lowered lowered = lower("update", {}, update_of(value, gradient, "momentum"));
-  std::map<std::string, std::string> given;
-  for (const LoweredArgument& argument : lowered.arguments) {
-    if (argument.kind == LoweredArgument::Kind::kPlaceholder) {
-      given[argument.name] = argument.leaf.name();
-    }
-  }
-  return detail::name_program(lowered, given, "literal/update/");
+  return detail::name_program(lower("update", {}, update_of(value, gradient, "momentum")), {},
+                              "literal/update/");
 }
 
 }  // namespace yoke

@@ -42,19 +42,23 @@ struct NamedProgram {
   std::vector<Tensor> scalars;
 };
 
+struct LossGraph {
+  Tensor loss;
+  std::vector<Tensor> gradients;  // per parameter, of the weighted loss
+};
+
 // The routines for one size of batch: variant 0 for full batches, variant 1 for the smaller last batch.
 struct Variant {
-  std::vector<std::uint64_t> rows;  // per shard
-  std::vector<double> weights;      // of the shards' losses in the reduced loss
-  std::uint32_t active = 0;         // number of shards with rows; they come first
-  const char* loss_total = "";      // name of the tensor that sums up a shard's losses
-  Type loss_type = Type::kF32;
-  std::vector<NamedProgram> programs;   // per active shard
+  std::vector<std::uint64_t> rows;      // per shard
+  std::vector<double> weights;          // of the shards' losses in the reduced loss
+  std::uint32_t active = 0;             // number of shards with rows; they come first
+  const char* loss_total = "";          // name of the tensor that sums up a shard's losses
+  LossGraph graph;                      // of the last active shard
+  std::vector<NamedProgram> programs;   // per active shard; with a single shard, gradients and update
   std::vector<BoundRoutine> gradients;  // per active shard
   std::vector<GradientMerge> merges;    // per arena
   std::vector<BoundRoutine> fused;      // with kDirect: merge and update of a slice in one pass
-  NamedProgram step_program;            // with a single shard: gradients and update
-  BoundRoutine step;
+  BoundRoutine step;                    // with a single shard
 };
 
 // The weight of each shard's loss and gradient in the reduction; 0 for shards without rows.
@@ -67,9 +71,9 @@ struct Placement {
 // Parses "cuda:1,cc:2", or a single name. Error kInvalidArgument: the text is malformed.
 std::vector<Placement> parse_placements(const std::string& text);
 
-// Names the tensors of the program's arguments: as in `given`, or else a parameter by its name, a literal
-// by the prefix and its name, and other arguments by their name.
-NamedProgram name_program(const Lowered& lowered, const std::map<std::string, std::string>& given,
+// Names the tensors of the program's arguments. Placeholders and outputs have the name that `names` has for theirs, or
+// their own; parameters and scalars their own; literals the prefix and the argument's name.
+NamedProgram name_program(const Lowered& lowered, const std::map<std::string, std::string>& names,
                           const std::string& literal_prefix);
 
 class Stopwatch {
@@ -94,12 +98,8 @@ struct Trainer::Impl {
   // In trainer_graphs.cpp:
   void build_graphs();
   void build_variant(bool is_tail);
-  struct LossGraph {
-    Tensor loss;
-    std::vector<Tensor> gradients;  // per parameter, of the weighted loss
-  };
-  LossGraph build_loss(std::size_t k, bool is_tail, double weight);
-  detail::NamedProgram build_program(const LossGraph& graph, bool is_tail, bool with_update);
+  detail::LossGraph build_loss(std::size_t k, bool is_tail, double weight);
+  detail::NamedProgram build_program(const detail::LossGraph& graph, bool is_tail, bool with_update);
   std::vector<Update> update_of(const Tensor& value, const Tensor& gradient,
                                 const std::string& momentum_name);
   detail::NamedProgram build_update(const detail::Arena& arena, std::uint64_t count,
@@ -124,14 +124,16 @@ struct Trainer::Impl {
                                    std::span<const std::size_t> gradient_shards);
   BufferView arena_part(std::size_t k, const detail::Arena& arena, const char* what, const Slice& part) const;
 
-  // A single shard runs each step as one program, so a gradient may never be stored. The parts of a step are
-  // linked when a hand-written loop first calls one.
+  // A single shard runs each step as one program, so its gradients may have no memory. A hand-written loop's first
+  // call of a part links the parts.
   bool is_single() const { return shard_backends.size() == 1; }
 
   // A step, in trainer.cpp:
   void set_symbols();
   void advance_bindings();
   detail::Variant& begin_step();
+  void finish_step(detail::Variant& now);
+  void require_gradients(const char* what) const;
   void queue_step();
   void queue_gradients();
   void queue_merge();
@@ -181,6 +183,8 @@ struct Trainer::Impl {
   std::vector<std::int64_t> binding_values;
   detail::Variant* last = nullptr;  // the variant of the latest gradients
   bool merged = false;              // whether grad_sync has run since the latest gradients
+  bool has_gradients = false;       // whether launch_gradients has run for the latest step
+  bool has_parts = false;           // whether link_parts has succeeded
   std::uint64_t steps_in_loss_total = 0;
   std::uint64_t evaluation_count = 0;
   double compile_seconds = 0;

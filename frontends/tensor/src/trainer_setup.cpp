@@ -75,7 +75,7 @@ void Trainer::Impl::make_shards() {
       contexts[k].allocate(variant.loss_total, {YOKE_TYPE_F64, {}});
       contexts[k].stream()->fill(contexts[k].tensor(variant.loss_total).view, &zero, 1);
     }
-    contexts[k].allocate("loss", {static_cast<std::int32_t>(variants[0].loss_type), {}});
+    contexts[k].allocate("loss", {static_cast<std::int32_t>(variants[0].graph.loss.type()), {}});
   }
 }
 
@@ -175,14 +175,19 @@ BoundRoutine Trainer::Impl::link(Context& context, const NamedProgram& program,
 
 void Trainer::Impl::link_steps() {
   for (Variant& variant : variants) {
-    variant.step = link(contexts[0], variant.step_program, (*symbols)[0]);
+    variant.step = link(contexts[0], variant.programs[0], (*symbols)[0]);
   }
 }
 
 void Trainer::Impl::link_gradients() {
   for (Variant& variant : variants) {
+    variant.gradients.clear();
+    variant.merges.clear();
     for (std::uint32_t k = 0; k < variant.active; ++k) {
-      variant.gradients.push_back(link(contexts[k], variant.programs[k], (*symbols)[k]));
+      variant.gradients.push_back(link(
+          contexts[k],
+          is_single() ? build_program(variant.graph, &variant != &variants[0], false) : variant.programs[k],
+          (*symbols)[k]));
     }
     for (const Arena& arena : arenas) {
       variant.merges.emplace_back(std::span(contexts).first(variant.active), arena.name("gradients"),
@@ -230,6 +235,10 @@ void Trainer::Impl::link_direct(const Arena& arena) {
 }
 
 void Trainer::Impl::link_updates() {
+  updates.clear();
+  for (Variant& variant : variants) {
+    variant.fused.clear();
+  }
   const std::vector<std::size_t> owner = {0};
   for (const Arena& arena : arenas) {
     if (strategy == MergeStrategy::kDirect) {
@@ -240,18 +249,21 @@ void Trainer::Impl::link_updates() {
   }
 }
 
-// Links the parts of a step, unless that has been done.
+// Links the functions that make up a step, unless that has been done. After an Error, the next call tries again.
 void Trainer::Impl::link_parts() {
-  if (!updates.empty()) {
+  if (has_parts) {
     return;
   }
   for (std::size_t k = 0; k < shards.size(); ++k) {
     for (const Arena& arena : arenas) {
-      make_arena(k, arena, "gradients", "gradient/");
+      if (!contexts[k].has(arena.name("gradients"))) {
+        make_arena(k, arena, "gradients", "gradient/");
+      }
     }
   }
   link_gradients();
   link_updates();
+  has_parts = true;
 }
 
 void Trainer::Impl::set_up() {

@@ -31,7 +31,9 @@ class Run {
     }
     std::fill(state_.index.begin(), state_.index.end(), 0);
     move_streams();
-    execute(kernel_.prologue);
+    if (!kernel_.fed) {  // it may read temporaries that are not stored
+      execute(kernel_.prologue);
+    }
   }
 
   // Runs tiles [first, last) of the target. Its loops advance in chunks, the last one fastest.

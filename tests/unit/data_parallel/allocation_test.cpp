@@ -45,8 +45,10 @@ TEST_P(Steps, AllocateNothingAndCompileNothing) {
       });
 }
 
+INSTANTIATE_TEST_SUITE_P(SingleShard, Steps,
+                         ::testing::Values(std::tuple(1, MergeStrategy::kAuto, MergeUse::kStreaming)));
 INSTANTIATE_TEST_SUITE_P(Strategies, Steps,
-                         ::testing::Combine(::testing::Values(1, 3),
+                         ::testing::Combine(::testing::Values(3),
                                             ::testing::Values(MergeStrategy::kOwner, MergeStrategy::kTree,
                                                               MergeStrategy::kDirect),
                                             ::testing::Values(MergeUse::kCopy, MergeUse::kStreaming)));

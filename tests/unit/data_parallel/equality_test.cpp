@@ -29,7 +29,7 @@ struct Setting {
   int steps = 9;
   Sgd optimizer = {0.9, 1e-3, true};
   std::int64_t batch = 12;
-  bool calls_parts = false;  // calls launch_gradients, grad_sync, update and advance instead of step
+  int parts_every = 0;  // 2: every second step calls launch_gradients, grad_sync, update and advance; 0: none
 };
 
 Outcome run(const Setting& setting) {
@@ -58,7 +58,7 @@ Outcome run(const Setting& setting) {
       [&](const Tensor& x, const Tensor& y) { return cross_entropy(model(x), y, reduce); },
       [&](Trainer& trainer) {
         for (int i = 0; i < setting.steps; ++i) {
-          if (setting.calls_parts) {
+          if (setting.parts_every != 0 && i % setting.parts_every == 0) {
             trainer.launch_gradients();
             trainer.grad_sync();
             trainer.update();
@@ -119,40 +119,99 @@ TEST(OwnerAndDirect, GiveEqualBits) {
   EXPECT_EQ(owner.values, direct.values);
 }
 
-TEST(PartsOfAStep, GiveTheSameBitsAsStep) {
-  for (const auto strategy : {MergeStrategy::kOwner, MergeStrategy::kTree, MergeStrategy::kDirect}) {
-    for (const std::int64_t shards : {1, 3}) {
-      Setting setting;
-      setting.shards = shards;
-      setting.merge = strategy;
-      const Outcome whole = run(setting);
-      setting.calls_parts = true;
-      const Outcome parts = run(setting);
-      EXPECT_EQ(parts.values, whole.values) << merge_strategy_name(strategy) << ", " << shards << " shards";
-      EXPECT_EQ(parts.losses, whole.losses) << merge_strategy_name(strategy) << ", " << shards << " shards";
-    }
+void expect_parts_like_step(std::int64_t shards, MergeStrategy strategy) {
+  Setting setting;
+  setting.shards = shards;
+  setting.merge = strategy;
+  const Outcome whole = run(setting);
+  for (const int every : {1, 2}) {
+    setting.parts_every = every;
+    const Outcome parts = run(setting);
+    EXPECT_EQ(parts.values, whole.values) << merge_strategy_name(strategy) << ", " << shards << " shards";
+    EXPECT_EQ(parts.losses, whole.losses) << merge_strategy_name(strategy) << ", " << shards << " shards";
   }
 }
 
-TEST(PartsOfAStep, OfASingleShardAreCompiledAtTheFirstCall) {
-  DataParallelOptions options = options_for(1, 0.1F);
+TEST(PartsOfAStep, GiveTheSameBitsAsStep) {
+  expect_parts_like_step(1, MergeStrategy::kAuto);
+  for (const auto strategy : {MergeStrategy::kOwner, MergeStrategy::kTree, MergeStrategy::kDirect}) {
+    expect_parts_like_step(3, strategy);
+  }
+}
+
+// Calls body(trainer, options) for a linear layer with 4 rows of data and the learning rate 0.1.
+template <class Body>
+void train_a_layer(std::int64_t shards, const Body& body, std::vector<Symbol> bindings = {},
+                   Tensor factor = {}) {
+  DataParallelOptions options = options_for(shards, 0.1F);
+  options.bindings = std::move(bindings);
   const auto model = nn::linear(2);
   data_parallel(
       options, tensor(some_numbers(12, 1), {4, 3}), tensor(some_numbers(8, 2), {4, 2}),
-      [&](const Tensor& x, const Tensor& y) { return mean((model(x) - y) * (model(x) - y)); },
-      [&](Trainer& trainer) {
-        const std::string gradient = "gradient/" + trainer.owner_params()[0].name();
+      [&](const Tensor& x, const Tensor& y) {
+        const Tensor loss = mean((model(x) - y) * (model(x) - y));
+        return factor ? loss * factor : loss;
+      },
+      [&](Trainer& trainer) { body(trainer, options); });
+}
+
+TEST(PartsOfAStep, NeedGradientsOfTheirOwnStep) {
+  for (const std::int64_t shards : {1, 2}) {
+    train_a_layer(shards, [](Trainer& trainer, const DataParallelOptions&) {
+      EXPECT_ERROR(ErrorCode::kFailedPrecondition, trainer.update());
+      trainer.launch_gradients();
+      trainer.update();
+      trainer.step();
+      EXPECT_ERROR(ErrorCode::kFailedPrecondition, trainer.grad_sync());
+      EXPECT_ERROR(ErrorCode::kFailedPrecondition, trainer.update());
+    });
+  }
+}
+
+TEST(AStepThatFails, DoesNotCount) {
+  const auto step_up_to_3 = Symbol{"step", 0, 3, 1};
+  for (const std::int64_t shards : {1, 2}) {
+    train_a_layer(
+        shards,
+        [](Trainer& trainer, const DataParallelOptions&) {
+          double sum = 0;
+          for (int i = 0; i < 3; ++i) {
+            trainer.step();
+            sum += trainer.loss_value();
+          }
+          EXPECT_ERROR(ErrorCode::kOutOfRange, trainer.step());
+          EXPECT_NEAR(trainer.mean_loss(), sum / 3, 1e-6);
+        },
+        {step_up_to_3}, 1.0F + 0.0F * cast(symbol_value(step_up_to_3), Type::kF32));
+  }
+}
+
+TEST(SingleShard, AcceptsAScalarWithTheNameOfAnArgument) {
+  train_a_layer(
+      1,
+      [](Trainer& trainer, const DataParallelOptions&) {
         trainer.step();
-        EXPECT_ERROR(ErrorCode::kNotFound, trainer.read_values(gradient));
-        const std::uint64_t compiled = compile_count(*options.runtime);
         trainer.launch_gradients();
-        EXPECT_GT(compile_count(*options.runtime), compiled);
-        EXPECT_EQ(trainer.read_values(gradient).size(), 6U);
-        const std::vector<float> before = trainer.read_values(trainer.owner_params()[0].name());
         trainer.update();
-        EXPECT_NE(trainer.read_values(trainer.owner_params()[0].name()), before);
-        EXPECT_EQ(trainer.shard_list()[0].rows, 4);
-      });
+        EXPECT_GT(trainer.loss_value(), 0);
+      },
+      {}, scalar("momentum_0", 0.5));
+}
+
+TEST(PartsOfAStep, OfASingleShardAreCompiledAtTheFirstCall) {
+  train_a_layer(1, [](Trainer& trainer, const DataParallelOptions& options) {
+    const std::string weight = trainer.owner_params()[0].name();
+    trainer.step();
+    EXPECT_ERROR(ErrorCode::kNotFound, trainer.read_values("gradient/" + weight));
+    const std::uint64_t compiled = compile_count(*options.runtime);
+    trainer.launch_gradients();
+    EXPECT_GT(compile_count(*options.runtime), compiled);
+    EXPECT_EQ(trainer.read_values("gradient/" + weight).size(), 6U);
+    const std::vector<float> before = trainer.read_values(weight);
+    trainer.update();
+    EXPECT_NE(trainer.read_values(weight), before);
+    EXPECT_EQ(trainer.shard_list()[0].rows, 4);
+  });
 }
 
 TEST(Training, GivesTheSameBitsWithRandomDelays) {

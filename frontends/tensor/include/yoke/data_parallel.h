@@ -81,12 +81,13 @@ class Evaluation {
 
 // A training run in progress. Not thread-safe: use it from one thread at a time.
 //
-// step() and its parts only queue work on the shards' streams. They compile and allocate nothing, and do
-// not wait for the devices, except for the check that `check_replicas_every` requests. A single shard runs
-// step() as one program that stores no gradients; the first call of one of the parts, or of shard_list(),
-// allocates the gradients and compiles the parts. Functions that
-// read a value block until it is available. If work on a device has failed, they throw an Error that
-// names the shard, the device, the step and the call.
+// step() and the functions that make it up only queue work on the shards' streams. They do not wait for the
+// devices, except for the check that `check_replicas_every` requests. They compile and allocate nothing, with
+// one exception: a single shard runs step() as one program that stores no gradients, so its first call of
+// launch_gradients() or shard_list() allocates the gradients and compiles the other functions.
+//
+// Functions that read a value block until it is available. If work on a device has failed, they throw an Error
+// that names the shard, the device, the step and the call.
 class Trainer {
  public:
   using MetricsOf = std::function<std::vector<Tensor>(const Tensor& inputs, const Tensor& targets)>;
@@ -103,7 +104,8 @@ class Trainer {
   // false, and stops early, if `after_step` returns false.
   bool run_epoch(const std::function<bool(std::int64_t step_in_epoch)>& after_step = {});
 
-  // The parts of step(), for hand-written loops. Call them in this order.
+  // The functions that make up step(), for hand-written loops. Call them in this order. Error kFailedPrecondition:
+  // grad_sync() or update() without launch_gradients() after the latest step().
   void launch_gradients();  // loss and gradients on every shard
   void grad_sync();         // merges the gradients on the owner; optional, update() merges if needed
   void update();            // updates the parameters on all shards
