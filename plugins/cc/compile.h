@@ -71,8 +71,8 @@ struct CompiledProgram {
   std::vector<std::uint64_t> temp_offset;
   std::uint64_t scratch_offset = 0;  // into the workspace; shared by the steps
   std::uint64_t scratch_stride = 0;  // per thread
-  std::uint64_t shared_offset =
-      0;  // into the workspace: what the threads share, such as results of parts of reductions
+  // Into the workspace: what the threads share, such as the results of parts of reductions.
+  std::uint64_t shared_offset = 0;
   std::uint64_t workspace_byte_count = 0;
   std::uint64_t results_byte_count = 0;  // of the sums carried over the tiles of a region
   int threads = 1;

@@ -186,7 +186,7 @@ bool Matcher::geometry() {
       return false;
     }
   }
-  static_cast<SumOfProducts&>(result_) = plain_;
+  static_cast<SumOfProducts&>(result_) = static_cast<const SumOfProducts&>(plain_);
   const bool weights = result_.kind == Kind::kWeightGradient;
   std::vector<Axis>& batch = weights ? plain_.k : plain_.m;
   const std::vector<Axis>& single = weights ? plain_.m : plain_.k;

@@ -134,17 +134,18 @@ dnnl::primitive_desc_base primitive_of(const Convolution& c, const dnnl::engine&
                                                       of[is.w], of[is.y], strides, dilations, before, after},
                                                      attributes, engine);
   };
+  const auto any = [](const dnnl::primitive_desc_base& desc) { return desc; };
   switch (c.kind) {
     case Kind::kForward:
-      return forward(tensors);
+      return any(forward(tensors));
     case Kind::kInputGradient:
-      return dnnl::convolution_backward_data::primitive_desc(
+      return any(dnnl::convolution_backward_data::primitive_desc(
           {kDirect, tensors[is.x], tensors[is.w], tensors[is.y], strides, dilations, before, after},
-          attributes, engine, forward(like));
+          attributes, engine, forward(like)));
     default:
-      return dnnl::convolution_backward_weights::primitive_desc(
+      return any(dnnl::convolution_backward_weights::primitive_desc(
           {kDirect, tensors[is.x], tensors[is.w], tensors[is.y], strides, dilations, before, after},
-          attributes, engine, forward(like));
+          attributes, engine, forward(like)));
   }
 }
 
@@ -193,7 +194,7 @@ std::vector<Layout> layouts_of(const Convolution& c) {
 std::optional<dnnl::primitive_desc_base> best_choice(const Convolution& c, const dnnl::engine& engine,
                                                      const Tensors& user, memory::data_type type) {
   for (const Layout layout : layouts_of(c)) {
-    const auto choice = choose(c, engine, user, layout, type);
+    auto choice = choose(c, engine, user, layout, type);
     if (!choice) {
       continue;
     }

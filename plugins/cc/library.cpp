@@ -70,7 +70,7 @@ Axis& divided_axis(Contraction& c, std::int64_t threads) {
 LibraryCalls divide(const LibraryOptions& options, Contraction c, bool with_bias, std::string& why_not) {
   const auto threads = c.multiplications() >= kParallelProduct ? std::int64_t{options.threads} : 1;
   Axis& axis = divided_axis(c, threads);
-  // Parts consist of whole vectors if there are enough of them.
+  // Pieces consist of whole vectors if there are enough of them.
   const std::int64_t unit = axis.a == 0 && axis.extent >= kLongAxis * threads ? kLongAxis : 1;
   return {pieces_of(c, axis, unit, threads, [&] { return dnnl_matmul(options, c, with_bias, why_not); })};
 }

@@ -21,64 +21,56 @@ using program::Statement;
 
 namespace {
 
-class Rewriter {
- public:
-  explicit Rewriter(const TileNames& names) : names_(names) {}
+Affine rewritten(const TileNames& names, Affine affine, bool shifts) {
+  const std::size_t count = affine.terms.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const Affine::Term term = affine.terms[i];
+    if (term.is_symbol) {
+      continue;
+    }
+    if (shifts && names.symbol_of[term.id] >= 0) {
+      affine.terms.push_back({true, static_cast<std::uint32_t>(names.symbol_of[term.id]), term.coefficient});
+    }
+    affine.terms[i].id = names.loop_of[term.id];
+  }
+  std::sort(affine.terms.begin(), affine.terms.end(), [](const Affine::Term& a, const Affine::Term& b) {
+    return std::pair(a.is_symbol, a.id) < std::pair(b.is_symbol, b.id);
+  });
+  return affine;
+}
 
-  Affine rewritten(Affine affine, bool shifts) const {
-    const std::size_t count = affine.terms.size();
-    for (std::size_t i = 0; i < count; ++i) {
-      const Affine::Term term = affine.terms[i];
-      if (term.is_symbol) {
-        continue;
+bool keeps(const TileNames& names, std::uint32_t tensor, std::size_t dim) {
+  const auto dims = names.kept.find(tensor);
+  return dims != names.kept.end() && std::count(dims->second.begin(), dims->second.end(), dim) != 0;
+}
+
+void rewrite(const TileNames& names, Access& access) {
+  for (std::size_t dim = 0; dim < access.indices.size(); ++dim) {
+    Index& index = access.indices[dim];
+    if (index.element_of) {
+      for (std::size_t i = 0; i < index.element_indices.size(); ++i) {
+        index.element_indices[i] =
+            rewritten(names, index.element_indices[i], !keeps(names, *index.element_of, i));
       }
-      if (shifts && names_.symbol_of[term.id] >= 0) {
-        affine.terms.push_back(
-            {true, static_cast<std::uint32_t>(names_.symbol_of[term.id]), term.coefficient});
-      }
-      affine.terms[i].id = names_.loop_of[term.id];
-    }
-    std::sort(affine.terms.begin(), affine.terms.end(), [](const Affine::Term& a, const Affine::Term& b) {
-      return std::pair(a.is_symbol, a.id) < std::pair(b.is_symbol, b.id);
-    });
-    return affine;
-  }
-
-  bool keeps(std::uint32_t tensor, std::size_t dim) const {
-    const auto dims = names_.kept.find(tensor);
-    return dims != names_.kept.end() && std::count(dims->second.begin(), dims->second.end(), dim) != 0;
-  }
-
-  void rewrite(Access& access) const {
-    for (std::size_t dim = 0; dim < access.indices.size(); ++dim) {
-      Index& index = access.indices[dim];
-      if (index.element_of) {
-        for (std::size_t i = 0; i < index.element_indices.size(); ++i) {
-          index.element_indices[i] = rewritten(index.element_indices[i], !keeps(*index.element_of, i));
-        }
-        index.element_of = names_.numbers.at(*index.element_of);
-      } else {
-        index.affine = rewritten(index.affine, !keeps(access.tensor, dim));
-      }
-    }
-    access.tensor = names_.numbers.at(access.tensor);
-  }
-
-  void rewrite(Expr& expr) const {
-    if (expr.op == Op::kRead) {
-      rewrite(expr.access);
-    } else if (expr.op == Op::kIndex) {
-      expr = program::value_of(rewritten(expr.affine, true));
-      return;
-    }
-    for (Expr& arg : expr.args) {
-      rewrite(arg);
+      index.element_of = names.numbers.at(*index.element_of);
+    } else {
+      index.affine = rewritten(names, index.affine, !keeps(names, access.tensor, dim));
     }
   }
+  access.tensor = names.numbers.at(access.tensor);
+}
 
- private:
-  const TileNames& names_;
-};
+void rewrite(const TileNames& names, Expr& expr) {
+  if (expr.op == Op::kRead) {
+    rewrite(names, expr.access);
+  } else if (expr.op == Op::kIndex) {
+    expr = program::value_of(rewritten(names, expr.affine, true));
+    return;
+  }
+  for (Expr& arg : expr.args) {
+    rewrite(names, arg);
+  }
+}
 
 }  // namespace
 
@@ -94,9 +86,8 @@ std::vector<std::uint32_t> loops_in_tile(const Statement& statement, bool rows_f
 }
 
 void rewrite_for_tile(Statement& statement, const TileNames& names) {
-  const Rewriter rewriter(names);
-  rewriter.rewrite(statement.target);
-  rewriter.rewrite(statement.value);
+  rewrite(names, statement.target);
+  rewrite(names, statement.value);
   const std::vector<program::Loop> loops = statement.loops;
   for (std::size_t i = 0; i < loops.size(); ++i) {
     statement.loops[names.loop_of[i]] = loops[i];

@@ -245,18 +245,18 @@ TEST(ConvolutionTest, ThreadsDivideBatchesGroupsAndChannels) {
   };
   struct {
     Shape shape;
-    std::size_t parts[3];  // forward pass, input gradient, weight gradient
+    std::size_t pieces[3];  // forward pass, input gradient, weight gradient
   } const cases[] = {{shape_of(4, 0, 16, 16, 7), {3, 3, 1}},
                      {shape_of(1, 0, 8, 50, 9), {3, 1, 3}},
                      {shape_of(1, 0, 50, 8, 9), {1, 3, 3}},
                      {shape_of(2, 4, 8, 8, 9), {3, 3, 3}}};
-  for (const auto& [shape, parts] : cases) {
+  for (const auto& [shape, pieces] : cases) {
     for (const Kind kind : {Kind::kForward, Kind::kInputGradient, Kind::kWeightGradient}) {
       const std::string text = text_of(shape, kind);
       const CompiledProgram compiled = compile_program(read(text), {&engine, &best_kernels(), 3});
       if (library_has_all()) {
         EXPECT_EQ(std::get<LibraryStep>(compiled.steps.at(0).work).calls.pieces.size(),
-                  parts[static_cast<int>(kind)])
+                  pieces[static_cast<int>(kind)])
             << text;
       }
       expect_like_reference(text, 9, {.threads = 3});
