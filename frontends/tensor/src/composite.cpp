@@ -159,6 +159,12 @@ class CompositeGradients {
       fail("gradients: the composite '" + own_->name + "' uses " + describe(x) +
            ", which needs a gradient, but is not one of its inputs; add it to the inputs");
     };
+    const auto check = [&](const Tensor& used) {
+      if (!is_within(*used.node(), *own_) && active.contains(used.node().get())) {
+        refuse(used);
+      }
+    };
+    std::for_each(returned_.begin(), returned_.end(), check);
     for (const Node* node : body_of(*own_, returned_)) {
       if (is_entry_of(*node, *own_)) {
         continue;
@@ -166,11 +172,7 @@ class CompositeGradients {
       if (node->args.empty() && active.contains(node)) {
         refuse(Tensor(node->shared_from_this()));
       }
-      for (const Tensor& arg : node->args) {
-        if (!is_within(*arg.node(), *own_) && active.contains(arg.node().get())) {
-          refuse(arg);
-        }
-      }
+      std::for_each(node->args.begin(), node->args.end(), check);
     }
   }
 

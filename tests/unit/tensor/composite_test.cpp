@@ -351,6 +351,18 @@ TEST_F(CompositeTest, AnInputThatIsNotDeclaredIsAnErrorIfItNeedsAGradient) {
   }
 }
 
+TEST_F(CompositeTest, ATensorThatIsOnlyReturnedMustBeDeclaredToo) {
+  const Tensor w = placeholder("w", Type::kF64, {3});
+  const auto outputs = composite({"pass",
+                                  [&](Inputs x) {
+                                    return std::vector<Tensor>{x[0] * 2.0, w, x_};
+                                  }},
+                                 {x_});
+  for (const Tensor& loss : {sum(outputs[1]), sum(outputs[2])}) {
+    EXPECT_ERROR(ErrorCode::kInvalidArgument, (void)gradients(loss, {w, x_}));
+  }
+}
+
 TEST_F(CompositeTest, ATensorThatLeavesTheCompositeIsAnError) {
   Tensor inner;
   const CompositeOptions options = {"leaky", [&](Inputs x) {
