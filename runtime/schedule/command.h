@@ -77,6 +77,9 @@ struct Command {
 class CommandRing {
  public:
   static constexpr std::uint64_t kCapacity = 1024;
+  // A caller that waits for room is woken when this many commands fit: waking it for each command would take a core
+  // from the backend's threads each time.
+  static constexpr std::uint64_t kWakeRoom = 16;
 
   CommandRing() : slots_(kCapacity) {}
 

@@ -67,7 +67,8 @@ void StreamState::wait_for_room() {
   if (is_native_ && !worker_.joinable()) {
     start_worker();
   }
-  if (!room_.sleep_until(deadline_after(wait_timeout), [this] { return ring_.room() > 0; })) {
+  const auto has_room = [this] { return ring_.room() >= CommandRing::kWakeRoom; };
+  if (!room_.sleep_until(deadline_after(wait_timeout), has_room) && ring_.room() == 0) {
     const std::string sentence = "stream '" + name + "': the queue of " +
                                  std::to_string(CommandRing::kCapacity) +
                                  " commands stayed full; the running command does not finish";

@@ -100,7 +100,9 @@ void StreamState::run(Command& command) noexcept {
   }
   if (!is_inline) {
     ring_.pop();
-    room_.notify();
+    if (ring_.room() >= CommandRing::kWakeRoom) {
+      room_.notify();
+    }
   }
 }
 

@@ -162,8 +162,9 @@ class Run {
   void move_streams() {
     for (std::size_t i = 0; i < kernel_.streams.size(); ++i) {
       const Stream& stream = kernel_.streams[i];
+      std::byte* base = tensors_[stream.tensor];  // null if only a fed kernel's skipped instructions use it
       state_.slots[kernel_.register_count + i] =
-          tensors_[stream.tensor] + at(stream.form, state_.stream_bases[i]) * stream.element_size;
+          base == nullptr ? nullptr : base + at(stream.form, state_.stream_bases[i]) * stream.element_size;
     }
   }
 

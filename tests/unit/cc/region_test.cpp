@@ -135,6 +135,25 @@ TEST(RegionTest, SumsOfRowsAreCarriedFromTileToTile) {
   }
 }
 
+// The sum reads values per row that stay in registers, also when it combines its parts.
+TEST(RegionTest, SumsOfRowsMayReadRowValuesWithoutMemory) {
+  const std::string text = text_of(R"(
+  arg x : f32[257, 1024] in
+  arg g : f32[257, 1024] in
+  arg y : f32[257, 1024] out
+  arg db : f32[1024] out
+  temp r : f32[257]
+  @fused[n] {
+    r[n] = sum[d] x[n, d]
+    y[n, d] = x[n, d] * r[n]
+  }
+  db[d] = sum[n] g[n, d] * exp(r[n] * 0.001)
+)");
+  for (const int threads : {1, 2}) {
+    expect_same_bits(case_of(text), {}, 8000, threads);  // tiles of one row
+  }
+}
+
 TEST(RegionTest, NeighborsShareAPassOnlyIfTilesAreIndependent) {
   const auto text = [](const std::string& statements) {
     return text_of(R"(
