@@ -42,8 +42,7 @@ void explain_program(const program::Program& program) {
       std::cout << "      " << note->second << '\n';
     }
   }
-  std::cout << "optimized in " << after.report.iterations << " iterations: " << size_text(after.program)
-            << '\n';
+  std::cout << "optimized in " << after.report.sweeps << " sweeps: " << size_text(after.program) << '\n';
   std::int32_t open = -1;
   for (std::size_t i = 0; i < after.program.statements.size(); ++i) {
     const program::Statement& statement = after.program.statements[i];

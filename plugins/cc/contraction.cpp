@@ -60,7 +60,7 @@ bool is_factor(const Expr& expr) {
   if (read.op != Op::kRead || read.type == Type::kBool) {
     return false;
   }
-  // Only casts that preserve every value may be skipped: the product is then the same.
+  // Only these casts may be skipped: between floats without losing a value, or between integers, which wrap.
   const bool wider = expr.type == read.type ||
                      (program::is_float(expr.type) && program::is_float(read.type)) ||
                      (program::is_integer(expr.type) && program::is_integer(read.type));

@@ -38,8 +38,9 @@ struct SumOfProducts {
   program::Type type = program::Type::kF32;  // of products and sums
   program::Assign assign = program::Assign::kSet;
 };
-// Factors may have casts that preserve every value. Does not check that their indices are in range. Returns
-// nothing and sets `why_not` if the statement does something else.
+// A factor may be cast between float types without losing a value, or between integer types, which wrap.
+// Does not check that the factors' indices are in range. Returns nothing and sets `why_not` if the
+// statement does something else.
 std::optional<SumOfProducts> sum_of_products(const program::Program& program,
                                              const program::Statement& statement, std::string& why_not);
 // The read of factor 0 or 1 of a sum of products.

@@ -33,7 +33,9 @@ struct Slide {
   std::int64_t divisor = 1;
   Form rest;  // the constant and the symbols of the dividend
   bool may_be_outside = false;
-  Axis axis;  // the dimension in `a`, `summed` in `b`, and `kept` in `t`; the extent is the dimension's
+  // Strides: of the dimension in `a`, of loop `summed` in `b`, of loop `kept` in `t`. Extent: of the
+  // dimension.
+  Axis axis;
 
   bool is_inverse() const { return divisor > 1 || summed_step < 0; }
   bool is_direct() const { return kept_step > 1 || summed_step > 0; }
@@ -76,7 +78,7 @@ class Matcher {
 
   const Program& program_;
   const Statement& statement_;
-  Contraction plain_;  // the sum over the loops that are not windows; the form of `a` has only these
+  Contraction plain_;  // the sum without the window loops; `a.form` covers only the other loops
   std::vector<Slide> slides_;
   std::vector<bool> slides_along_;  // by loop
   Convolution result_;
@@ -246,7 +248,8 @@ bool Matcher::direct_window(const Slide& slide, Window& window) {
   if (window.stride < 1 || window.dilation < 1) {
     return false;
   }
-  if (result_.kind == Kind::kWeightGradient) {  // which sums over the image
+  // A weight gradient sums over the image, so output and kernel change places.
+  if (result_.kind == Kind::kWeightGradient) {
     std::swap(window.out, window.kernel);
     std::swap(window.stride, window.dilation);
   }

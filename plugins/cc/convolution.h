@@ -30,8 +30,8 @@ struct Window {
 struct Convolution : SumOfProducts {
   enum class Kind : std::uint8_t {
     kForward,        // a is x, b is w, t is y
-    kInputGradient,  // y, w, x
-    kWeightGradient  // x, y, w
+    kInputGradient,  // a is dy, b is w, t is dx
+    kWeightGradient  // a is x, b is dy, t is dw
   };
   Kind kind = Kind::kForward;
   Axis batch{};

@@ -25,8 +25,8 @@ struct LibraryOptions {
   bool plan_only = false;  // oneDNN generates no code, and the calls must not be bound
 };
 
-// Computes t from a, b and perhaps a bias, with one or more primitives. All routines linked from one code share
-// it, so the caller provides the scratchpad.
+// Computes t from a, b and perhaps a bias, with one or more primitives. All routines linked from one code
+// share it, so the caller provides the scratchpad.
 struct DnnlCall {
   struct Impl;  // dnnl_call_impl.h
   std::shared_ptr<const Impl> impl;
@@ -46,7 +46,8 @@ class BoundCall {
   std::shared_ptr<State> state_;
 };
 
-// One thread's piece of work. a, b, bias and t are its distances in bytes from the start of the whole operands.
+// One thread's piece of work. a, b, bias and t are its distances in bytes from the start of the whole
+// operands.
 struct LibraryPiece {
   DnnlCall call;
   std::int64_t a = 0;
@@ -55,24 +56,26 @@ struct LibraryPiece {
   std::int64_t t = 0;
 };
 
-// A copy of an operand in a layout that oneDNN prefers.
+// The operand that several calls read from one copy.
 enum class Shared : std::uint8_t { kNone, kA, kB };
+// A copy of an operand in a layout that oneDNN prefers.
 struct SharedCopy {
   Shared operand = Shared::kNone;
   std::vector<LibraryPiece> pieces{};  // copy from `a` to `t`
   std::uint64_t byte_count = 0;
 };
 
-// These return nothing and set `why_not` if oneDNN has no fast implementation. Precondition: a OneOpenMpThread
-// exists. A call for a convolution copies its operands to the layouts that oneDNN prefers, and its result back, in
-// the scratchpad. The caller copies the `shared` operand; see shared_copy().
+// These return nothing and set `why_not` if oneDNN has no fast implementation. Precondition: a
+// OneOpenMpThread exists. A call for a convolution copies its operands to the layouts that oneDNN prefers,
+// and its result back, in the scratchpad. The caller copies the `shared` operand; see shared_copy().
 std::optional<DnnlCall> dnnl_matmul(const LibraryOptions& options, const Contraction& contraction,
                                     bool with_bias, std::string& why_not);
 std::optional<DnnlCall> dnnl_convolution(const LibraryOptions& options, const Convolution& convolution,
                                          Shared shared, std::string& why_not);
 
-// Sets `copy` to the copy that all `pieces` read; one without pieces if they read the operand itself. Returns false if
-// they need different copies or oneDNN has no fast one.
+// Describes the copy that all `pieces` read. `copy.pieces` is empty if they read the operand itself.
+// Returns false if no single copy suits all pieces, or if threads cannot make it image by image with a fast
+// oneDNN copy.
 bool shared_copy(const LibraryOptions& options, const std::vector<LibraryPiece>& pieces, SharedCopy& copy);
 
 }  // namespace yoke::cc

@@ -38,7 +38,8 @@ memory::desc describe(const memory::dims& dims, memory::dims strides, memory::da
 using Tensors = std::array<memory::desc, 3>;
 constexpr std::int64_t Axis::*kStrides[] = {&Axis::a, &Axis::b, &Axis::t};
 
-// Which operands are the tensors x, w and y, or their gradients, and oneDNN's names of the arguments a, b and t.
+// Which operands are the tensors x, w and y, or their gradients, and oneDNN's names of the arguments a, b
+// and t.
 struct Roles {
   std::size_t x, w, y;
   std::array<int, 3> arguments;
@@ -50,8 +51,8 @@ const Roles& roles_of(const Convolution& c) {
   return kRoles[static_cast<std::size_t>(c.kind)];
 }
 
-// x or y as the caller stores it. oneDNN has one dimension for the channels of all groups. Returns nothing if no
-// single stride fits this dimension.
+// x or y as the caller stores it. oneDNN has one dimension for the channels of all groups. Returns nothing
+// if no single stride fits this dimension.
 std::optional<memory::desc> images_of(const Convolution& c, std::int64_t Axis::*stride, const Axis& channels,
                                       std::int64_t Window::*extent, memory::data_type type) {
   const bool is_joined = c.group.extent > 1 && channels.extent > 1;
@@ -115,8 +116,8 @@ memory::desc with_layout(const memory::desc& from, Layout layout, bool is_weight
   return {dims, type, kLast[dims.size() - 3]};
 }
 
-// The primitive for the layouts of `tensors`, and of `like` if it needs the description of a forward pass, of which
-// it uses only the shape.
+// The primitive for the layouts of `tensors`, and of `like` if it needs the description of a forward pass,
+// of which it uses only the shape.
 dnnl::primitive_desc_base primitive_of(const Convolution& c, const dnnl::engine& engine,
                                        const Tensors& tensors, const Tensors& like) {
   constexpr auto kDirect = dnnl::algorithm::convolution_direct;

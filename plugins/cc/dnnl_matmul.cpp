@@ -20,8 +20,8 @@ struct Shape {
   Axis k;
 };
 
-// Keeps the longest axis of m and a contiguous one of n; the other axes become batch dimensions that broadcast
-// the other operand.
+// Keeps the longest axis of m and a contiguous one of n; the other axes become batch dimensions that
+// broadcast the other operand.
 bool shape_of(const Contraction& c, Shape& shape) {
   const auto m = std::max_element(c.m.begin(), c.m.end(),
                                   [](const Axis& x, const Axis& y) { return x.extent < y.extent; });

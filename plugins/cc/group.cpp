@@ -42,8 +42,8 @@ bool only_at(const Statement& statement, std::uint32_t tensor, const std::vector
          reads_only_at(statement.value, tensor, indices);
 }
 
-// True if the statements access each other's targets only at the same element. Their loops have the same
-// numbers.
+// True if the statements access each other's targets only at the same element. Precondition: equal loops
+// have equal numbers.
 bool share_elements(const Program& program, const std::vector<std::uint32_t>& group, const Statement& next) {
   return std::all_of(group.begin(), group.end(), [&](std::uint32_t id) {
     const Statement& earlier = program.statements[id];

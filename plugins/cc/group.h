@@ -14,9 +14,9 @@
 
 namespace yoke::cc {
 
-// The statements from `first` on and before `last` that can share one loop: they access each other's targets
-// only at the same element, and they are elementwise and have the same loops, or all have a row role and
-// `may_join` allows each but the first.
+// The longest run of statements in [first, last) that starts with `first` and can share one loop. They
+// access each other's targets only at the same element. Either all are elementwise over the same loops; or
+// all have a row role, and `may_join` is true for those that join because of it.
 std::vector<std::uint32_t> group_from(const program::Program& program, std::uint32_t first,
                                       std::uint32_t last, const Original& original,
                                       const std::function<bool(std::uint32_t)>& may_join);

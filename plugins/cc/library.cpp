@@ -11,7 +11,8 @@ namespace {
 
 // Threads share a product only if it has at least this many multiplications.
 constexpr std::int64_t kParallelProduct = 1 << 18;
-// An axis of this length per thread is long enough to be divided even if another is longer, or into whole vectors.
+// With this many elements per thread, the rows may be divided although n is longer, and an axis of n is
+// divided into multiples of this length.
 constexpr std::int64_t kLongAxis = 64;
 // Channels that oneDNN computes together.
 constexpr std::int64_t kChannelBlock = 16;
@@ -20,7 +21,8 @@ std::int64_t byte_size(const Operand& operand) {
   return static_cast<std::int64_t>(program::byte_size(operand.type));
 }
 
-// Divides an axis of `sum` into multiples of `unit`. `make` returns the call for the current value of its extent.
+// Divides an axis of `sum` into multiples of `unit`. `make` returns the call for the current extent of
+// `axis`.
 template <class Make>
 std::vector<LibraryPiece> pieces_of(const SumOfProducts& sum, Axis& axis, std::int64_t unit,
                                     std::int64_t threads, const Make& make) {

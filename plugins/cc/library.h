@@ -14,8 +14,9 @@ struct LibraryCalls {
   SharedCopy copy{};  // which the threads make before any piece runs
 };
 
-// The axis along which a product is divided: its longest that is not summed, but if oneDNN has to transpose only
-// `a`, rows of the target, because each piece along n would transpose the whole of `a` again.
+// The axis along which threads divide a product: the longest one that is not summed. If oneDNN must
+// transpose only `a` and there are enough rows, it is not an axis of n, because with pieces along n each
+// thread would transpose all of `a`.
 Axis& divided_axis(Contraction& product, std::int64_t threads);
 
 // These return no pieces and set `why_not` if oneDNN does not support the statement. A convolution is

@@ -27,9 +27,10 @@ using program::Statement;
 
 namespace {
 
-// An operand of a product that is packed again for every tile costs little if a tile touches this many times its
-// bytes, and not too much if the product has this many rows, and a quarter of the summed extent.
+// Packing an operand of a product again for every tile is cheap if a tile touches this many times the
+// packed bytes.
 constexpr std::int64_t kBytesPerPacked = 8;
+// Otherwise a tile needs at least this many rows of the product, and at least a quarter of the summed extent.
 constexpr std::int64_t kRowsPerPacked = 64;
 
 // How the loops of a region are cut: a tile has one value of each loop before `loop`, and `chunk` values of
@@ -53,7 +54,7 @@ struct Touched {
 
 struct Packing {
   std::int64_t bytes = 0;
-  std::int64_t least = 1;  // values of the cut loop in a tile
+  std::int64_t least = 1;  // the fewest values of the cut loop in a tile
 };
 
 class Cutter {
@@ -159,8 +160,8 @@ std::int64_t Cutter::iterations() const {
   return most;
 }
 
-// What products pack again for every tile: operands that do not depend on the loop. Returns nothing if the loop
-// must not be cut: a convolution, or a product that would have a vector as an operand.
+// What products pack again for every tile: operands that do not depend on the loop. Returns nothing if the
+// loop must not be cut: a convolution, or a product that would have a vector as an operand.
 std::optional<Packing> Cutter::packing(std::size_t loop) const {
   Packing packing;
   for (const Statement& statement : statements()) {

@@ -51,8 +51,8 @@ struct Region {
 
 // Consecutive statements that may run tile by tile.
 struct RegionRun {
-  // For each statement and loop: the loop's place among the `loop_count` loops that may be cut; for other loops,
-  // loop_count.
+  // For each statement and loop: the loop's place among the `loop_count` loops that may be cut; for other
+  // loops, loop_count.
   std::vector<std::vector<std::size_t>> places;
   std::size_t loop_count = 1;
   std::vector<bool>
@@ -60,8 +60,8 @@ struct RegionRun {
 };
 // The statements of the hint of statement `first`, which names loops.
 RegionRun run_of_hint(const program::Program& program, std::uint32_t first);
-// Returns the run that starts at statement `first` and shares one pass over its rows: regions and sums of rows
-// (bias gradients, gradients of norms). Empty if none does, or if it would contain a product.
+// Returns the run that starts at statement `first` and shares one pass over its rows: regions and sums of
+// rows (bias gradients, gradients of norms). Empty if none does, or if it would contain a product.
 RegionRun find_run(const program::Program& program, std::uint32_t first);
 
 // The end of the consecutive statements that have the hint of statement `first`.

@@ -9,8 +9,8 @@
 
 namespace yoke::cc {
 
-// The new number of each loop: its own, or for a sum of rows those that put the loop over rows first, as in the
-// other statements of a run.
+// The new number of each loop: its own, or for a sum of rows those that put the loop over rows first, as in
+// the other statements of a run.
 std::vector<std::uint32_t> loops_in_tile(const program::Statement& statement, bool rows_first);
 
 struct TileNames {

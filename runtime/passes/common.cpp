@@ -72,8 +72,8 @@ class Commoner {
                                           : static_cast<std::uint64_t>(literal.integer));
   }
 
-  // Also writes equal parts of a value alike, so that rules and backends find them: of `a + b` and `b + a`, the
-  // second becomes the first. Loops count by their numbers, so their names do not matter.
+  // Also writes equal parts of a value alike, so that rules and backends find them: of `a + b` and `b + a`,
+  // the second becomes the first. Loops count by their numbers, so their names do not matter.
   std::uint64_t number_of(Expr& expr) {
     ++graph_.report().visits;
     Key key = {static_cast<std::uint64_t>(expr.op), static_cast<std::uint64_t>(expr.type)};
@@ -192,7 +192,8 @@ class Commoner {
     return true;
   }
 
-  // If two arguments receive the same result, the second becomes a copy of the first if that saves a reduction.
+  // If two arguments receive the same result, the second becomes a copy of the first if that saves a
+  // reduction.
   bool copy_result(Place earlier, Place later) {
     if (!graph_.at(later).reduce) {
       return false;

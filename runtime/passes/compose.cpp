@@ -141,8 +141,8 @@ bool substitute_index(const Producer& producer, Access& access, const std::vecto
   return true;
 }
 
-// Whether a statement, which reads each element of the temporary at most once, is out of range
-// in most iterations. A guard does not save the work of the value that it discards.
+// Whether most iterations of the reader read out of range. Precondition: it reads each element at most
+// once. A guard computes the value before discarding it, so substitution would add work.
 bool is_mostly_out_of_range(const Producer& producer, const Statement& reader) {
   const std::uint64_t count = producer.program.tensors[producer.tensor()].element_count();
   std::uint64_t iterations = 1;
@@ -234,7 +234,7 @@ bool is_producer(const Graph& graph, Place i) {
 
 std::optional<Substitution> substitution(const Graph& graph, Place i, Place j) {
   const Statement& before = graph.at(j);
-  // In a group, the value that a later statement reads is that of the same round.
+  // Within a group, a later statement reads the value of the same round.
   const bool enters_block = !graph.is_grouped(i) && graph.is_repeated(j) && before.hint < 0;
   if (j < i || (!enters_block && !graph.are_together(i, j)) ||
       graph.is_disturbed(i, i + 1, enters_block ? graph.end_of_group(j) : j)) {
@@ -244,7 +244,7 @@ std::optional<Substitution> substitution(const Graph& graph, Place i, Place j) {
   Substitution result{before};
   Statement& after = result.statement;
   if (!substitute_index(producer, after.target, after.loops) ||
-      loops_of(before.target, before) != loops_of(after.target, after) ||  // an index of one element
+      loops_of(before.target, before) != loops_of(after.target, after) ||  // an element index lost a loop
       !substitute(producer, after.value, result) ||
       (graph.reads(i, after.target.tensor) && !keeps_what_it_reads(after)) ||
       node_count(after.value) > std::max(kMaxNodes, node_count(before.value))) {

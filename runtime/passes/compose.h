@@ -33,7 +33,7 @@ bool is_producer(const Graph& graph, Place i);
 struct Substitution {
   Statement statement;
   std::size_t sites = 0;  // how many reads were replaced
-  bool each_once = true;  // whether each read visits each element once, and little else
+  bool each_once = true;  // whether each read visits each element once, and most iterations read in range
 };
 // Statement j after the substitution of producer i's value. Returns nothing if the value cannot be computed
 // there, or if the statement would exceed the size limit. In a group, only a producer of the same group and,

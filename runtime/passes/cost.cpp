@@ -10,7 +10,8 @@ const Expr& without_casts(const Expr& expr) {
   return expr.op == Op::kCast ? without_casts(expr.args[0]) : expr;
 }
 
-// Of a slice, a transpose or a broadcast: the loop in each index, or kNoLoop. Returns nothing for other values.
+// Of a slice, a transpose or a broadcast: the loop in each index, or kNoLoop. Returns nothing for other
+// values.
 std::optional<std::vector<std::uint32_t>> copied_loops(const Expr& value) {
   if (value.op != Op::kRead || value.access.otherwise || has_element_index(value.access)) {
     return std::nullopt;

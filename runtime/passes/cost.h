@@ -45,8 +45,8 @@ bool is_contraction(const Statement& statement);
 // Whether both operands of the contraction have a loop that the other one lacks.
 bool is_matrix_product(const Statement& statement);
 
-// Whether a contraction, after a substitution, is still one, with plain operands and all the loops that the
-// product needs.
+// Whether `before`, a contraction, is still one after a substitution, with plain operands and all the loops
+// that the product needs.
 bool stays_contraction(const Statement& before, const Statement& after);
 
 }  // namespace yoke::passes

@@ -64,7 +64,8 @@ std::optional<Expr> known_guard(const Program& program, const std::vector<Loop>&
   return always ? std::optional(Expr::constant(expr.type, expr.literal)) : std::nullopt;
 }
 
-// Whether `after` lacks a read of `before` that may be out of range, and so decides about the guard around both.
+// Whether `after` lacks a read of `before` that may be out of range, and so decides about the guard around
+// both.
 bool loses_reads(const Program& program, const std::vector<Loop>& loops, const Expr& before,
                  const Expr& after) {
   bool loses = false;

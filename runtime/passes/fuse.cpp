@@ -7,8 +7,8 @@
 namespace yoke::passes {
 namespace {
 
-// Whether tensor `to` can hold the value of the temporary `from` until statement j: its old value is not needed
-// from where the temporary is first written.
+// Whether tensor `to` can hold the value of the temporary `from` until statement j: its old value is not
+// needed from where the temporary is first written.
 bool may_hold(const Graph& graph, std::uint32_t from, std::uint32_t to, Place j) {
   const Tensor& source = graph.program().tensors[from];
   const Tensor& target = graph.program().tensors[to];

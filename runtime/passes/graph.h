@@ -30,17 +30,18 @@ class Graph {
   }
   const Tensor& target_of(Place i) const { return program_.tensors[at(i).target.tensor]; }
   bool is_removed(Place i) const { return removed_[i]; }
-  // The group of consecutive statements that it belongs to: a repeat block, or a hint; -1: none. Groups keep their
-  // statements and their order; only whole groups move.
+  // The group of consecutive statements that statement i belongs to: a repeat block, or a hint; -1: none.
+  // Groups keep their statements and their order; only whole groups move.
   std::int32_t group(Place i) const {
     const Statement& statement = at(i);
     const auto hint_count = static_cast<std::int32_t>(program_.hints.size());
     return statement.repeat >= 0 ? hint_count + statement.repeat : statement.hint;
   }
   bool is_grouped(Place i) const { return group(i) >= 0; }
-  // Whether it belongs to a repeat block, and so runs again after the statements that follow it in the block.
+  // Whether statement i is in a repeat block, and so runs again after the statements that follow it in the
+  // block.
   bool is_repeated(Place i) const { return at(i).repeat >= 0; }
-  // Whether both are in the same repeat block and the same hint, or in none.
+  // Whether statements i and j are in the same repeat block and the same hint, or in none.
   bool are_together(Place i, Place j) const {
     return at(i).repeat == at(j).repeat && at(i).hint == at(j).hint;
   }
@@ -65,7 +66,7 @@ class Graph {
   // Whether a statement in [first, last) writes, or uses, the tensor.
   bool is_written(std::uint32_t tensor, Place first, Place last) const;
   bool is_touched(std::uint32_t tensor, Place first, Place last) const;
-  // One past the last statement of the group of statement i, or i + 1.
+  // One past the last statement of the group of statement i, or i + 1 if statement i has no group.
   Place end_of_group(Place i) const { return ends_[i]; }
   // Whether a statement in [first, last) may write an element that statement i reads in the same round.
   bool is_disturbed(Place i, Place first, Place last) const;
@@ -111,7 +112,7 @@ class Graph {
   Report& report_;
   Explain explain_;
   std::vector<bool> removed_;
-  Places ends_;                                    // of groups
+  Places ends_;                                    // by statement: the end of its group
   std::vector<std::vector<std::uint32_t>> reads_;  // by statement
   std::vector<Places> writers_;                    // by tensor
   std::vector<Places> readers_;

@@ -10,11 +10,11 @@
 namespace yoke::passes {
 namespace {
 
-// Every iteration that changes a program removes or shrinks statements. The limit guards against passes that
+// Every sweep that changes a program removes or shrinks statements. The limit guards against passes that
 // undo each other.
-constexpr int kMaxIterations = 16;
+constexpr int kMaxSweeps = 16;
 
-// By Pass.
+// Indexed by Pass.
 constexpr struct {
   bool (*apply)(Graph&);
   const char* name;
@@ -79,14 +79,14 @@ Optimized optimize(Program program, Explain explain) {
   dissolve_regions(program);
   const auto run = [&](Pass pass) { return apply(pass, program, result.report, graph, explain); };
   // kGather waits until kFuse changes nothing, so that it does not move statements that may still be fused.
-  // kRecompute runs after kGather, so that it does not recompute values within a region. kShare is last, because
-  // other passes cannot tell which value a tensor holds once it is shared.
+  // kRecompute runs after kGather, so that it does not recompute values within a region. kShare is last,
+  // because other passes cannot tell which value a tensor holds once it is shared.
   std::vector<Pass> passes = {Pass::kRemoveDead, Pass::kFold, Pass::kMergeEqual, Pass::kFuse,
                               Pass::kSchedule};
   bool gathers = false;
-  for (bool changed = true; changed && result.report.iterations < kMaxIterations;) {
+  for (bool changed = true; changed && result.report.sweeps < kMaxSweeps;) {
     changed = false;
-    ++result.report.iterations;
+    ++result.report.sweeps;
     for (const Pass pass : passes) {
       changed = run(pass) || changed;
     }

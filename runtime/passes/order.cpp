@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/passes/order.cpp: what must come before what, and what belongs together, when statements are ordered.
+// runtime/passes/order.cpp: what must come before what, and what belongs together, when statements are
+// ordered.
 #include "order.h"
 
 #include <numeric>
@@ -43,8 +44,8 @@ Place first_after(Place i, const Places& places) {
   return found == places.end() ? kNone : *found;
 }
 
-// The statement that should follow statement i: the next one of its group, or the next user of its result, if
-// it uses the result element by element and no other statement reads it.
+// The statement that should follow statement i. In a group, that is the next one. Otherwise it is the next
+// user of i's result, if it uses the result element by element and no other statement reads it.
 Place successor(const Graph& graph, Place i) {
   if (graph.is_grouped(i)) {
     return i + 1 < graph.size() && graph.continues_group(i + 1) ? i + 1 : kNone;
@@ -68,7 +69,8 @@ Places links_of(const Graph& graph) {
   std::vector<bool> is_fed(graph.size(), false);
   for (Place i = graph.size(); i-- > 0;) {
     tail[i] = i;
-    // A chain only forms if all its statements could move down to the last. So chains never wait for each other.
+    // A chain forms only if all its statements can move down to the last one. Then dependencies between
+    // chains have no cycle.
     const Place j = successor(graph, i);
     const auto stops_move = [&](std::uint32_t tensor) { return graph.is_written(tensor, i + 1, tail[j]); };
     if (j != kNone && !is_fed[j] &&

@@ -26,7 +26,7 @@ struct Span {
 };
 // For each tensor, from its first use in the order to its last; empty for unused tensors.
 std::vector<Span> lives_in(const Graph& graph, const Places& order);
-// The bytes of temporaries that are in use during each statement of the order, and the most of them.
+// The bytes of temporaries that are in use during each statement of the order, and their peak.
 std::vector<std::uint64_t> bytes_in_use(const Graph& graph, const Places& order);
 std::uint64_t peak_bytes(const Graph& graph, const Places& order);
 

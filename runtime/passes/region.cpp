@@ -22,7 +22,7 @@ bool has_no_loop(const Index& index) {
                                           [](const Affine::Term& term) { return term.is_symbol; });
 }
 
-// Whether the index is this loop, perhaps after a number and symbols, which move all rows alike.
+// Whether the index is this loop, optionally plus a constant and symbols, which shift all rows equally.
 bool is_row_of(std::uint32_t loop, Index index) {
   index.affine.constant = 0;
   std::erase_if(index.affine.terms, [](const Affine::Term& term) { return term.is_symbol; });

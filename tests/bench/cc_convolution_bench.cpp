@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/bench/cc_convolution_bench.cpp: convolutions and their gradients on cc, compared with direct calls of oneDNN.
+// tests/bench/cc_convolution_bench.cpp: convolutions and their gradients on cc, compared with direct calls
+// of oneDNN.
 #include <benchmark/benchmark.h>
 
 #include <array>
@@ -92,7 +93,8 @@ class BareConvolution {
   Desc plain_;
 };
 
-// A convolution of plain tensors on cc, with all copies to the layouts of oneDNN, compared with the call alone.
+// A convolution of plain tensors on cc, with all copies to the layouts of oneDNN, compared with the call
+// alone.
 void convolution(benchmark::State& state, Pass pass) {
   const ConvolutionSize& size = kConvolutions[state.range(0)];
   const std::int64_t small = (size.image - 1) / size.stride + 1;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/composite.cpp: traces composites, and differentiates them.
 //
-// An entry hides the operations that compute an input, and a result those that compute an output: no view is
-// composed with a view on the other side, and no product moves out of a loop. So the body stays as it was
-// traced.
+// kEntry and kResult nodes separate the body from other nodes: views are not composed across them, and
+// products do not move out of a loop. The body thus stays as it was traced.
 #include "composite.h"
 
 #include <yoke/composite.h>
@@ -58,8 +57,8 @@ Tensors traced(const std::shared_ptr<Composite>& own, const Tensors& inputs, con
   for (const Node* node : body_of(*own, args)) {
     if (is_loop_result(*node)) {
       fail("composite '" + own->name +
-           "': its body uses a scan, but a hint cannot contain a repeat block; "
-           "scan over the composite instead, or unroll the scan with a C++ loop");
+           "': forward or backward uses a scan; call the composite in the scan's body instead, or "
+           "unroll the scan with a C++ loop");
     }
   }
   args.insert(args.end(), inputs.begin(), inputs.end());
@@ -74,7 +73,7 @@ Tensors traced(const std::shared_ptr<Composite>& own, const Tensors& inputs, con
   return outputs;
 }
 
-// The gradient of an application of a composite: an application of another composite.
+// The gradient of one call of a composite is a call of another composite.
 class CompositeGradients {
  public:
   CompositeGradients(const Tensors& outputs, const Tensors& gradients, const NodeSet& active)
@@ -311,7 +310,8 @@ std::vector<Contribution> composite_gradients(const Tensors& outputs, const Tens
 }  // namespace detail
 
 std::vector<Tensor> composite(const CompositeOptions& options, const std::vector<Tensor>& inputs) {
-  constexpr std::size_t kLongestName = 100;  // leaves room for "_gradient", for some derivatives
+  // Names have at most 127 bytes, so `_gradient` can be appended three times.
+  constexpr std::size_t kLongestName = 100;
   const std::string fault = program::name_fault(options.name);
   if (!fault.empty() || options.name == "fused" || options.name.size() > kLongestName) {
     detail::fail("composite: '" + options.name.substr(0, kLongestName) + "' is not a valid name; " +
@@ -322,9 +322,15 @@ std::vector<Tensor> composite(const CompositeOptions& options, const std::vector
   if (!options.forward) {
     detail::fail("composite '" + options.name + "': no forward function is given");
   }
-  for (const Tensor& input : inputs) {
-    detail::require(input, "composite: an input");
-  }
+  const auto require_all = [&](const std::vector<Tensor>& tensors, const std::string& what) {
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (!tensors[i]) {
+        detail::fail("composite '" + options.name + "': " + what + std::to_string(i) +
+                     " is an empty Tensor; assign an expression to it first");
+      }
+    }
+  };
+  require_all(inputs, "input ");
   const auto own = std::make_shared<detail::Composite>(
       detail::Composite{options.name, options.backward, detail::current_composite()});
   return detail::traced(own, inputs, [&](const std::vector<Tensor>& entries) {
@@ -332,9 +338,7 @@ std::vector<Tensor> composite(const CompositeOptions& options, const std::vector
     if (outputs.empty()) {
       detail::fail("composite '" + options.name + "': forward returns no outputs");
     }
-    for (const Tensor& output : outputs) {
-      detail::require(output, "composite: an output");
-    }
+    require_all(outputs, "output ");
     return outputs;
   });
 }

@@ -61,7 +61,7 @@ Tensor Reverse::of(const Node* node) const {
 }
 
 void Reverse::run() {
-  // The results of one loop, or of one application of a composite.
+  // The results of one loop or of one call of composite().
   std::map<std::pair<const void*, const void*>, std::vector<const Node*>> results;
   const auto has_results = [](const Node& node) {
     return is_loop_result(node) || node.kind == Kind::kResult;

@@ -54,9 +54,9 @@ double movable_elements(const NodeSet& body, std::span<const Tensor> returned, c
 // all rounds are too large stay.
 std::vector<Tensor> with_products_hoisted(const std::vector<Tensor>& values, const Loop& loop);
 
-// Creates the results of a loop. `varying` are the nodes of its body that callers may request. The gradient of
-// a loop, which runs from the last round of that loop to the first, stores values in the order of that loop:
-// both are then read in the same order.
+// Creates the results of a loop. `varying` are the nodes of its body that callers may request. The gradient
+// of a loop, which runs from the last round of that loop to the first, stores values in the order of that
+// loop: both are then read in the same order.
 enum class Order : std::uint8_t { kOfRounds, kReversed };
 class Results {
  public:

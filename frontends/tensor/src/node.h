@@ -61,14 +61,14 @@ struct Loop {
   std::uint64_t rounds() const { return static_cast<std::uint64_t>(variable.high); }
 };
 
-// Operations with a name (composite.h). Its body consists of the nodes that are created while its forward or
-// backward function runs.
+// One call of composite(), or the gradient of one. Its body is the nodes that `forward`, `backward` or the
+// derived gradient creates.
 struct Composite {
   std::string name;
   std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
                                     const std::vector<Tensor>& gradients)>
       backward;                             // empty: derived
-  std::shared_ptr<const Composite> parent;  // whose body uses this one; empty: none
+  std::shared_ptr<const Composite> parent;  // the composite whose body contains this one, or null
   std::size_t output_count = 0;
 };
 
@@ -121,16 +121,16 @@ struct Node : std::enable_shared_from_this<Node> {
   std::shared_ptr<ParameterState> parameter;  // mutable; shared by all handles
   std::shared_ptr<ScalarState> scalar;        // the same
   std::shared_ptr<const Loop> loop;           // of kCarry and the results of loops
-  // Whose body has the node; of kResult, whose output it is.
+  // The composite whose body contains the node; of kResult, the composite whose output it is.
   std::shared_ptr<const Composite> composite;
 };
 
 // Error kInvalidArgument: programs cannot hold a tensor of this shape. `name` appears in the message.
 void check_dims(const Dims& dims, const std::string& name = {});
 std::shared_ptr<Node> new_node(Kind kind, Type type, Dims dims);  // calls check_dims
-// The composite whose body new nodes of this thread belong to.
+// The composite that new nodes of this thread join.
 std::shared_ptr<const Composite>& current_composite();
-// While it lives, that is `composite`.
+// Sets current_composite() until it is destroyed.
 class InComposite {
  public:
   explicit InComposite(std::shared_ptr<const Composite> composite)
@@ -182,7 +182,8 @@ std::vector<Tensor> map_gradients(const Node& node, const Tensor& y, const Tenso
 Tensor scatter_node(const Tensor& ids, const Tensor& value, Dims dims, int axis);
 
 std::vector<int> labels_up_to(std::size_t count);  // 0, 1, ..., count - 1
-// Removes the axes for which `is_dropped(axis)` holds from `arg` and its labels. Precondition: their size is 1.
+// Removes the axes for which `is_dropped(axis)` holds from `arg` and its labels. Precondition: their size
+// is 1.
 template <class IsDropped>
 void drop_axes(Tensor& arg, std::vector<int>& labels, const IsDropped& is_dropped) {
   std::vector<int> kept;
@@ -219,10 +220,10 @@ Tensor keep_axes(const Tensor& reduced, const Dims& before, const std::vector<st
 // all results of a loop come before the first of these results. Leaves out nodes whose `order` is below
 // `floor`.
 std::vector<const Node*> topological(std::span<const Tensor> roots, std::uint64_t floor = 0);
-// The same; leaves out nodes for which `includes` is false.
+// The same; leaves out nodes for which `includes` returns false.
 std::vector<const Node*> topological(std::span<const Tensor> roots,
                                      const std::function<bool(const Node&)>& includes);
-// As topological(), without the inputs of composites that their bodies do not use.
+// Like topological(), but skips inputs that a composite's body does not use.
 std::vector<const Node*> used_nodes(std::span<const Tensor> roots);
 inline bool is_loop_result(const Node& node) {
   return node.kind == Kind::kHistory || node.kind == Kind::kStacked || node.kind == Kind::kSummed;

@@ -85,8 +85,7 @@ void Trainer::Impl::check_arguments() {
         argument.kind == LoweredArgument::Kind::kParameter) {
       fail(
           "data_parallel: learning_rate may use numbers, scalars and symbols such as the step, but no "
-          "tensors "
-          "with data");
+          "tensors with data");
     }
   }
   if (options.optimizer.nesterov && options.optimizer.momentum == 0) {

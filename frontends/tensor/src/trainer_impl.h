@@ -71,8 +71,8 @@ struct Placement {
 // Parses "cuda:1,cc:2", or a single name. Error kInvalidArgument: the text is malformed.
 std::vector<Placement> parse_placements(const std::string& text);
 
-// Names the tensors of the program's arguments. Placeholders and outputs have the name that `names` has for theirs, or
-// their own; parameters and scalars their own; literals the prefix and the argument's name.
+// Names the tensors of the program's arguments. Placeholders and outputs have the name that `names` has for
+// theirs, or their own; parameters and scalars their own; literals the prefix and the argument's name.
 NamedProgram name_program(const Lowered& lowered, const std::map<std::string, std::string>& names,
                           const std::string& literal_prefix);
 
@@ -124,8 +124,8 @@ struct Trainer::Impl {
                                    std::span<const std::size_t> gradient_shards);
   BufferView arena_part(std::size_t k, const detail::Arena& arena, const char* what, const Slice& part) const;
 
-  // A single shard runs each step as one program, so its gradients may have no memory. A hand-written loop's first
-  // call of a part links the parts.
+  // A single shard runs each step as one program, so its gradients may have no memory. A hand-written
+  // loop's first call of a part links the parts.
   bool is_single() const { return shard_backends.size() == 1; }
 
   // A step, in trainer.cpp:

@@ -79,8 +79,8 @@ void Trainer::Impl::make_shards() {
   }
 }
 
-// Allocates an arena of shard k and names its parts after the parameters. With the strategy kDirect, all shards
-// share the first shard's arena, unless it holds gradients.
+// Allocates an arena of shard k and names its parts after the parameters. With the strategy kDirect, all
+// shards share the first shard's arena, unless it holds gradients.
 void Trainer::Impl::make_arena(std::size_t k, const Arena& arena, const char* what, const char* prefix) {
   const std::string name = arena.name(what);
   const bool is_shared = strategy == MergeStrategy::kDirect && std::string_view(what) != "gradients";
@@ -249,7 +249,8 @@ void Trainer::Impl::link_updates() {
   }
 }
 
-// Links the functions that make up a step, unless that has been done. After an Error, the next call tries again.
+// Links the functions that make up a step, unless that has been done. After an Error, the next call tries
+// again.
 void Trainer::Impl::link_parts() {
   if (has_parts) {
     return;

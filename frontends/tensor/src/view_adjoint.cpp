@@ -112,8 +112,8 @@ class Solution {
     axes_[static_cast<std::size_t>(chosen->axis)] = std::move(solved);
   }
 
-  // The axis of the view, which has a solution without a divisor or is free. Until they are numbered, free axes
-  // have the numbers from source_.size().
+  // The axis of the view, which has a solution without a divisor or is free. Until they are numbered, free
+  // axes have the numbers from source_.size().
   ViewIndex solution_of(int axis) const {
     const auto at = static_cast<std::size_t>(axis);
     return axes_[at] ? *axes_[at] : ViewIndex::of_axis(source_.size() + at);

@@ -28,7 +28,7 @@ void Verifier::hints() const {
   std::int32_t repeat = -1;
   for (const Statement& one : program_.statements) {
     if (one.hint != open && one.hint >= 0 && one.hint != next++) {
-      fail(one.at, "the statements of a hint must be consecutive, and hints numbered in order");
+      fail(one.at, "the statements of a hint must be consecutive, and hints must be numbered in order");
     }
     const bool continues = one.hint >= 0 && one.hint == open;
     if (continues && one.repeat != repeat) {

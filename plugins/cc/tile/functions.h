@@ -61,7 +61,8 @@ inline float exp_f32(float x) {
   return scale(1.0F + parts.q, parts.k);
 }
 
-// The same bits as exp_f32 where |x| <= kExpLimit: the result is normal, so that scaling adds to its exponent.
+// The same bits as exp_f32 where |x| <= kExpLimit: the result is normal, so that scaling adds to its
+// exponent.
 inline constexpr float kExpLimit = 87.0F;
 inline float exp_f32_within(float x) {
   const ExpParts parts = exp_parts(x);

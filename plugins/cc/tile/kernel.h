@@ -147,8 +147,8 @@ struct Instr {
   std::uint16_t a = 0;
   std::uint16_t b = 0;
   std::uint16_t c = 0;
-  // Index into constants (kConst), bounded (kBounded, kScatter), forms (kIota), streams (copies), row_reductions
-  // (kReduce) or carries (kCarry).
+  // Index into constants (kConst), bounded (kBounded, kScatter), forms (kIota), streams (copies),
+  // row_reductions (kReduce) or carries (kCarry).
   std::uint32_t extra = 0;
   MapFn map = nullptr;
   CopyFn copy = nullptr;
@@ -224,7 +224,7 @@ enum class RowRole : std::uint8_t {
   kReduction,   // reduces each row
   kCarriedSum,  // adds rows to a sum that is carried from tile to tile
 };
-// Precondition: `loops` are those of the statement, or one more.
+// `loops` are those of the kernel. Returns kNone unless the statement has all of them, or all but the last.
 RowRole row_role(const program::Program& program, std::uint32_t statement,
                  std::span<const program::Loop> loops, const Original& original);
 
@@ -234,9 +234,9 @@ bool reduces_rows(const program::Program& program, const program::Statement& sta
 // The rows of one part of such a reduction.
 std::int64_t rows_per_part(std::int64_t rows);
 
-// Builds one kernel that runs the statements in order. Precondition: they have the same loops and none reduces,
-// or all have a row role.
-// `stores` states for each tensor what happens to written values.
+// Builds one kernel that runs the statements in order. Precondition: there is only one statement; or all
+// have the same loops and none reduces; or all have a row role. `stores` states for each tensor what
+// happens to written values.
 TileKernel build_tile_kernel(const program::Program& program, std::span<const std::uint32_t> statements,
                              const std::vector<Store>& stores, const KernelTable& table,
                              const Original& original = {});
@@ -273,8 +273,8 @@ struct TileState {
 };
 TileState make_state(const TileKernel& kernel);
 
-// Runs tiles [first, last) of the target. `tensors` holds one address per tensor of the program. `place` is used
-// only if the kernel adds rows to sums.
+// Runs tiles [first, last) of the target. `tensors` holds one address per tensor of the program. `place` is
+// used only if the kernel adds rows to sums.
 void run_tiles(const TileKernel& kernel, TileState& state, std::span<std::byte* const> tensors,
                std::span<const std::int64_t> symbol_values, std::byte* scratch, std::int64_t first,
                std::int64_t last, const PlaceInPart& place = {});

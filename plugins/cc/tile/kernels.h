@@ -88,8 +88,8 @@ struct KernelTable {
   ProductSumFn (*product_sum)(Reg type, bool columns);           // the same bits as a product and a sum
   void (*fold)(double* total, void* part, Reg type, int64_t n);  // total += part; part = 0
   CopyFn (*copy)(int64_t element_size);
-  // Writes past the caches, so that memory is not read before it is overwritten. Other threads see the bytes after
-  // stores_are_visible().
+  // Writes past the caches, so that memory is not read before it is overwritten. Other threads see the
+  // bytes after stores_are_visible().
   void (*copy_past_caches)(void* dst, const void* src, int64_t byte_count);
   GatherFn (*gather)(int64_t element_size);
   ScatterFn (*scatter)(MapOp op, Reg type, Stored stored);  // kCopy, kAdd, kMul, kMin, kMax

@@ -237,12 +237,12 @@ class Run {
     int64_t nr;
     int64_t nc;
   };
-  // Adds rows; the first one is number `place` of the reduced loop. `pending` rows are in the block already.
-  // Returns how many are then.
+  // Adds rows.nr rows, starting with row `place` of the reduced loop. Before the call, the current block
+  // holds `pending` rows; returns how many it holds after it.
   int64_t add_rows(const Reduction& reduction, const Sums& sums, const Rows& rows, int64_t pending,
                    int64_t place) const;
   void end(const Reduction& reduction, const Sums& sums, int64_t count, int64_t pending) const;
-  // Adds units [first, last) of a reduction. Returns the rows in the last block.
+  // Adds units [first, last) of a reduction. Returns the number of rows in the last block.
   int64_t add_units(const Reduction& reduction, const Sums& sums, int64_t first, int64_t last,
                     int64_t pending);
   Sums accumulate(const Reduction& reduction, int64_t part, int64_t count);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/cc/region_allocation_test.cpp: counts allocations where regions run and where they are looked for.
+// tests/unit/cc/region_allocation_test.cpp: counts allocations where regions run and where they are looked
+// for.
 #include <gtest/gtest.h>
 
 #include "../../support/count_allocations.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/data_parallel/composite_test.cpp: a network with a composite trains as one without.
+// tests/unit/data_parallel/composite_test.cpp: a network with a composite trains like one without.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -55,7 +55,7 @@ void expect_close(const std::vector<float>& got, const std::vector<float>& expec
   }
 }
 
-TEST(Composite, TrainsAsItsOperations) {
+TEST(Composite, TrainsLikeItsOperations) {
   const std::vector<float> expected = trained(false);
   expect_close(trained(true), expected);
   expect_close(trained(true, 1), expected);

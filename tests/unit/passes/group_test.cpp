@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/passes/group_test.cpp: the passes work within repeat blocks and hints, and do not move statements
-// into them or out of them.
+// tests/unit/passes/group_test.cpp: the passes work within repeat blocks and hints, and do not move
+// statements into them or out of them.
 #include "pass_text.h"
 
 namespace yoke::passes {
@@ -30,7 +30,7 @@ TEST(FuseInRepeatBlocks, AValueOfThisRoundMayEnterARowThatIsWrittenForTheNext) {
                "h[t + 1, i] = sum[k] h[t, k] * u[i, k]; y[t, i] = h[t + 1, i]; }");
 }
 
-TEST(FuseInRepeatBlocks, AWriteToAnotherRowInBetweenDoesNotMatter) {
+TEST(FuseInRepeatBlocks, AWriteToAnotherRowDoesNotPreventFusion) {
   expect_turns(
       fuse, kRows,
       "temp h : f32[11, 4]; temp a : f32[4]; h[0, i] = 1.0; repeat t in 0..10 {a[i] = tanh(h[t, i]); "
@@ -81,7 +81,7 @@ TEST(FuseInRepeatBlocks, OnlyConstantsAndScalarsEnterABlock) {
                "temp a : f32[4]; a[i] = 2.0; repeat t in 0..10 {@group {y[t, i] = w[t, i] * a[i]; }; }");
 }
 
-TEST(Fuse, AValueIsNotComputedWhereAGuardMostlyDiscardsIt) {
+TEST(Fuse, ValuesThatAGuardMostlyDiscardsAreStored) {
   const std::string arguments = "arg x : f32[4] in; arg y : f32[16] out";
   expect_keeps(fuse, arguments, "temp a : f32[4]; a[i] = exp(x[i]); y[i] = (a[i - 4] else 0)");
   // A copy costs no more than the read.
@@ -124,7 +124,7 @@ TEST(CommonInGroups, EqualStatementsOfOneRoundAreComputedOnce) {
                "temp a : f32[4]; @group {a[i] = exp(x[i]); y[i] = a[i] * a[i]; }");
 }
 
-TEST(CommonInGroups, WhatABlockChangesIsNotTheValueBeforeIt) {
+TEST(CommonInGroups, ValuesThatABlockOverwritesAreNotMerged) {
   expect_keeps(eliminate_common, kRows,
                "temp h : f32[4]; temp a : f32[4]; temp b : f32[4]; temp c : f32[4]; temp d : f32[4]; "
                "h[i] = 1.0; b[i] = exp(h[i]); repeat t in 0..10 {a[i] = exp(h[i]); c[i] = sin(a[i]); "

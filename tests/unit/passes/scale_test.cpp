@@ -114,8 +114,8 @@ Work work_for(const Shape& shape, int count, const char* size) {
   const Work work = {result.report.visits, test::allocation_count() - allocations};
   const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - begin;
   std::cout << shape.name << ", " << size << ": " << before << " -> " << result.program.statements.size()
-            << " statements, " << result.report.iterations << " iterations, " << result.report.visits
-            << " visits, " << work.allocations << " allocations, " << spent.count() << " ms\n";
+            << " statements, " << result.report.sweeps << " sweeps, " << result.report.visits << " visits, "
+            << work.allocations << " allocations, " << spent.count() << " ms\n";
   return work;
 }
 

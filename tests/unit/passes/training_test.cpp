@@ -167,14 +167,14 @@ TEST(Training, GradientOfATwelveLayerTransformerIsOptimizedQuickly) {
   const Optimized after = optimize(lowered.program);
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
   std::cout << lowered.program.statements.size() << " -> " << after.program.statements.size()
-            << " statements in " << after.report.iterations << " iterations, " << after.report.visits
-            << " visits, " << after.report.recomputed << " recomputed, " << after.report.grouped << " in "
+            << " statements in " << after.report.sweeps << " sweeps, " << after.report.visits << " visits, "
+            << after.report.recomputed << " recomputed, " << after.report.grouped << " in "
             << after.report.regions << " regions, which save " << (after.report.saved_bytes >> 20) << " MiB, "
             << spent.count() << " s\n";
 #if defined(NDEBUG)               // not with sanitizers
   EXPECT_LT(spent.count(), 2.0);  // 0.5 s on an idle machine
 #endif
-  EXPECT_LT(after.report.iterations, 8U);
+  EXPECT_LT(after.report.sweeps, 8U);
   EXPECT_EQ(program::print(optimize(after.program).program), program::print(after.program));
 }
 
@@ -200,8 +200,8 @@ TEST(Training, LstmGradientHasFewStatementsInItsLoops) {
   // A product, the gates and the tanh of the cell, which the gradient reads, and the two carries. Backward, a
   // product, the gradients of the gates and of the cell, and the two carries.
   EXPECT_EQ(counts(after), (std::vector<std::size_t>{8, 9})) << program::print(after);
-  // The block that runs backward stores the gradients of the gates in the order of the forward rounds, so that
-  // the gradients of the weights are plain products.
+  // The block that runs backward stores the gradients of the gates in the order of the forward rounds, so
+  // that the gradients of the weights are plain products.
   for (const program::Statement& statement : after.statements) {
     program::visit_target_and_reads(statement, [&](const program::Access& access) {
       program::visit_affines(access, [&](const program::Affine& affine) {

@@ -99,7 +99,7 @@ TEST_F(VerifierOfBuiltPrograms, RejectsNumbersThatDoNotExist) {
   EXPECT_EQ(broken([](Program& p) { p.statements[0].target.indices.clear(); }),
             kInStatement + "tensor 'y' has 1 dimension, got 0 indices");
   EXPECT_EQ(broken([](Program& p) { p.statements[0].hint = 3; }),
-            "program 'p': the statements of a hint must be consecutive, and hints numbered in order");
+            "program 'p': the statements of a hint must be consecutive, and hints must be numbered in order");
   EXPECT_EQ(broken([](Program& p) {
               p.hints = {{"softmax", {}}};
             }),

@@ -24,7 +24,7 @@ std::vector<Tensor> softmax_backward(Inputs, Inputs y, Inputs dy) {
 const CompositeOptions kDerivedSoftmax = {"softmax", softmax_forward, {}};
 const CompositeOptions kGivenSoftmax = {"softmax", softmax_forward, softmax_backward};
 
-// Attention that applies another composite.
+// Attention that calls another composite.
 std::vector<Tensor> attention(Inputs x) {
   const Tensor p = composite(kGivenSoftmax, {einsum("qd,kd->qk", x[0], x[1])})[0];
   return {einsum("qk,kd->qd", p, x[2])};
@@ -260,7 +260,7 @@ TEST_F(CompositeTest, BackwardMayPassAGradientToAnInputThatForwardDoesNotUse) {
   EXPECT_EQ(values_of(slopes[1]), std::vector<double>(2, 2));
 }
 
-TEST_F(CompositeTest, OutputsWithoutAGradientHaveZerosOrNone) {
+TEST_F(CompositeTest, UnusedOutputsHaveZeroGradientsAndIntegersHaveNone) {
   const CompositeOptions best = {
       "best",
       [](Inputs x) {
@@ -275,7 +275,7 @@ TEST_F(CompositeTest, OutputsWithoutAGradientHaveZerosOrNone) {
   EXPECT_EQ(values_of(gradients(sum(y), {x_})[0]), (std::vector<double>{0, 0, 1, 0, 1, 0}));
 }
 
-TEST_F(CompositeTest, TheGradientSeesTheRandomNumbersOfForward) {
+TEST_F(CompositeTest, TheGradientUsesTheRandomNumbersOfForward) {
   const CompositeOptions dropout = {"dropout", [](Inputs x) {
                                       const Tensor kept = uniform(x[0].dims(), {}, Type::kF64) < 0.5;
                                       return std::vector<Tensor>{where(kept, x[0], 0.0)};
@@ -363,7 +363,7 @@ TEST_F(CompositeTest, ATensorThatIsOnlyReturnedMustBeDeclaredToo) {
   }
 }
 
-TEST_F(CompositeTest, ATensorThatLeavesTheCompositeIsAnError) {
+TEST_F(CompositeTest, UsingAnInnerTensorOutsideIsAnError) {
   Tensor inner;
   const CompositeOptions options = {"leaky", [&](Inputs x) {
                                       inner = exp(x[0]);
@@ -386,9 +386,10 @@ TEST_F(CompositeTest, InvalidCompositesAreErrors) {
   refuses({std::string(101, 'a'), softmax_forward}, "more than 100 characters");
   refuses({"softmax", {}}, "'softmax': no forward function is given");
   refuses({"none", [](Inputs) { return std::vector<Tensor>(); }}, "'none': forward returns no outputs");
-  refuses({"empty", [](Inputs) { return std::vector<Tensor>(1); }}, "empty Tensor");
+  refuses({"empty", [](Inputs) { return std::vector<Tensor>(1); }},
+          "composite 'empty': output 0 is an empty Tensor");
   refuses({"summed", [](Inputs x) { return std::vector<Tensor>{cumsum(x[0], 0)}; }},
-          "'summed': its body uses a scan, but a hint cannot contain a repeat block");
+          "'summed': forward or backward uses a scan; call the composite in the scan's body instead");
 }
 
 }  // namespace

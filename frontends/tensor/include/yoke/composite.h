@@ -11,7 +11,7 @@
 namespace yoke {
 
 struct CompositeOptions {
-  // Of the hint: letters, digits and `_`, at most 100 characters. "fused" is reserved.
+  // The hint's name: letters, digits and `_`, at most 100 characters. "fused" is reserved.
   std::string name;
   // Computes one or more outputs from the inputs.
   std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)> forward;
@@ -24,9 +24,10 @@ struct CompositeOptions {
       backward = {};
 };
 
-// The outputs of forward(inputs). In the program, its statements are in a hint @name, and the statements of its
-// gradient in a hint @name_gradient; the gradient of that is @name_gradient_gradient. Backends may replace a
-// hint by a call of a library. The values are the same for backends that do not.
+// Returns the outputs of forward(inputs). The statements of `forward` are in a hint @name, those of its
+// gradient in @name_gradient, and those of that gradient's gradient in @name_gradient_gradient. A backend
+// may call a library instead. Other backends run the statements, and get the values that they would get
+// without the hint.
 //   const auto silu = yoke::composite({.name = "silu", .forward = [](const auto& x) {
 //     return std::vector<yoke::Tensor>{x[0] * sigmoid(x[0])};
 //   }}, {x})[0];
@@ -35,14 +36,15 @@ struct CompositeOptions {
 // values of `forward` that a derived gradient needs are computed again there. So return what should be
 // kept, for example the maximum and the sum of a softmax. Gradients that are not needed are not computed.
 //
-// composite() calls `forward` once; gradients() calls `backward`. Both may use other composites, which then
-// become part of the hint, but no scan. Tensors that they create must not be used elsewhere, except for those
-// that they return; lower() checks that. The optimizer works within a hint, but moves nothing into it or out
-// of it, and does not form regions there.
+// composite() calls `forward` once; gradients() calls `backward`. Neither may use a scan. Both may use
+// other composites, whose statements then join the hint. Use the tensors that they create only through the
+// outputs of composite(): lower() refuses any other use outside of the outermost composite. The optimizer
+// works within a hint, but moves nothing into it or out of it, and does not form regions there.
 //
 // Error kInvalidArgument: the name is not valid; `forward` returns nothing, or uses a scan. gradients()
 // throws it if the gradients that `backward` returns differ from the inputs in number, shape or type, or if
-// `forward` uses a tensor that needs a gradient but is not an input.
+// `forward` uses a tensor that needs a gradient but is not an input. gradients() also throws it if
+// `backward` uses a scan, or if the name with `_gradient` is too long.
 std::vector<Tensor> composite(const CompositeOptions& options, const std::vector<Tensor>& inputs);
 
 }  // namespace yoke

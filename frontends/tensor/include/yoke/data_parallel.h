@@ -86,8 +86,8 @@ class Evaluation {
 // one exception: a single shard runs step() as one program that stores no gradients, so its first call of
 // launch_gradients() or shard_list() allocates the gradients and compiles the other functions.
 //
-// Functions that read a value block until it is available. If work on a device has failed, they throw an Error
-// that names the shard, the device, the step and the call.
+// Functions that read a value block until it is available. If work on a device has failed, they throw an
+// Error that names the shard, the device, the step and the call.
 class Trainer {
  public:
   using MetricsOf = std::function<std::vector<Tensor>(const Tensor& inputs, const Tensor& targets)>;
@@ -104,8 +104,8 @@ class Trainer {
   // false, and stops early, if `after_step` returns false.
   bool run_epoch(const std::function<bool(std::int64_t step_in_epoch)>& after_step = {});
 
-  // The functions that make up step(), for hand-written loops. Call them in this order. Error kFailedPrecondition:
-  // grad_sync() or update() without launch_gradients() after the latest step().
+  // The functions that make up step(), for hand-written loops. Call them in this order. Error
+  // kFailedPrecondition: grad_sync() or update() without launch_gradients() after the latest step().
   void launch_gradients();  // loss and gradients on every shard
   void grad_sync();         // merges the gradients on the owner; optional, update() merges if needed
   void update();            // updates the parameters on all shards

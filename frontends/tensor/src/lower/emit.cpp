@@ -34,7 +34,7 @@ Expr integer(std::int64_t value) {
   return Expr::constant(Type::kI64, {0, value});
 }
 
-// For each axis, the sum of coefficient * the index of the loop.
+// For each axis, the sum of coefficient * loop index over its terms.
 std::vector<Index> sums_of(const std::vector<std::vector<Refinement::Term>>& axes,
                            const std::vector<Index>& loops) {
   std::vector<Index> indices;
@@ -195,8 +195,8 @@ class Writer {
   }
 
  public:
-  // The indices with those of the integer tensor `ids`, which come first, replaced by its element; or, if `axis`
-  // is not negative, with only that index replaced.
+  // The indices of a gather or a scatter. The element of `ids` replaces the leading indices, which are
+  // those of `ids`. If `axis` is not negative, it replaces only the index of that axis.
   std::vector<Index> indexed_by(Id ids, int axis, const std::vector<Index>& indices) const {
     const auto rank = static_cast<std::ptrdiff_t>(graph_.values[ids].dims().size());
     // plan() ensures that this is a plain read.

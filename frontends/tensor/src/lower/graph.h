@@ -77,7 +77,8 @@ class Graph {
   void add_loops(const std::vector<const Node*>& nodes);
   void add_symbol(const Symbol& symbol, bool is_implicit);
   std::int32_t loop_of(const Value& value) const;
-  // Precondition: `result` is the first of its composite; all values of the body exist.
+  // Makes the group of the composite that `result` belongs to, unless it exists or is empty. Precondition:
+  // all values of the body exist.
   void add_group(const Node& result);
   void refuse_escaped(std::span<const Tensor> roots, const std::vector<const Node*>& nodes) const;
   void number_draws(const std::vector<const Node*>& nodes);
@@ -95,8 +96,8 @@ void plan(Graph& graph, const std::vector<Id>& roots);
 
 // The statements that compute a value with memory. Precondition: its arguments have tensors.
 std::vector<program::Statement> emit(const Graph& graph, Id value);
-// Copies a value of a body to tensor[row, ...], or to tensor[...] if `row` is empty. If `loop` is -1, copies a
-// value to tensor[row->first, ...].
+// Copies a value of a body to tensor[row, ...], or to tensor[...] if `row` is empty. If `loop` is -1,
+// copies a value to tensor[row->first, ...].
 program::Statement emit_round(const Graph& graph, Id value, std::uint32_t tensor, std::int32_t loop,
                               std::optional<Row> row);
 program::Statement emit_zero(std::uint32_t target, Type type, const Dims& dims);

@@ -17,16 +17,16 @@ enum class Pass : std::uint8_t {
   // Evaluates operations on constants, and applies identities that are exact for every input, NaN and -0.0
   // included: x*1, select(true,..).
   kFold,
-  // Computes equal statements over equal inputs once. Equal expressions within a statement are written alike,
-  // so that the backend computes them once.
+  // Computes equal statements over equal inputs once. Writes equal expressions of a statement in the same
+  // form, so that the backend computes them once.
   kMergeEqual,
-  // Substitutes elementwise temporaries in their only consumer, or in several if that costs hardly more than
-  // reading them. A contraction's operands never become computed values.
+  // Substitutes elementwise temporaries in their only consumer, or in several if that costs little more
+  // than reading them. A contraction's operands never become computed values.
   kFuse,
   // Orders statements so that temporaries need little memory and arguments become final early. An elementwise
   // statement directly follows the reduction whose result it reads, so that a backend can merge the two.
   kSchedule,
-  // The same, but also moves statements up to regions that they fit.
+  // Like kSchedule, but also moves statements up to regions that they fit.
   kGather,
   // Recomputes large temporaries instead of keeping them through the peak of memory, if they can be computed
   // from tensors that are in memory anyway.
@@ -48,7 +48,7 @@ struct Note {
 
 // What optimize() did. Counts do not depend on the machine.
 struct Report {
-  std::uint64_t iterations = 0;   // of all passes
+  std::uint64_t sweeps = 0;       // how often optimize() ran the passes
   std::uint64_t visits = 0;       // statements and expressions that a pass looked at: the work done
   std::uint64_t folded = 0;       // operations evaluated, and rules applied
   std::uint64_t merged = 0;       // statements that computed a known value

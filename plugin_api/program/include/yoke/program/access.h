@@ -128,8 +128,8 @@ void visit_read_tensors(const Expr& expr, const Visit& visit) {
   }
 }
 
-// Calls `visit(read)` for each read without an `else` of its own that is not inside an inner guard. A guard around
-// the expression yields its literal if one of them is out of range.
+// Calls `visit(read)` for each read without an `else` of its own that is not inside an inner guard. A guard
+// around the expression yields its literal if one of them is out of range.
 template <class Visit>
 void visit_open_reads(const Expr& expr, const Visit& visit) {
   if (expr.op == Op::kRead && !expr.access.otherwise) {

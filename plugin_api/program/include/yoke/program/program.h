@@ -88,8 +88,8 @@ struct Affine {
   std::optional<std::uint32_t> single_loop() const;
 };
 
-// One index of an access: affine, affine divided by a number, or an element of an integer tensor (`idx[b]`, in a
-// gather or scatter).
+// One index of an access: affine, affine divided by a number, or an element of an integer tensor (`idx[b]`,
+// in a gather or scatter).
 struct Index {
   Affine affine;                            // if element_of is empty
   std::optional<std::uint32_t> element_of;  // into Program::tensors
@@ -187,7 +187,8 @@ struct Expr {
   static Expr index_loop(std::uint32_t loop);
   static Expr index_symbol(std::uint32_t symbol);
   static Expr cast(Type type, Expr value);
-  // `(value else otherwise)`. A read without an `else` gets one; any other value becomes the argument of kGuard.
+  // `(value else otherwise)`. A read without an `else` gets one; any other value becomes the argument of
+  // kGuard.
   static Expr guard(Expr value, Literal otherwise);
   // The result type follows from the operation and its first value argument.
   static Expr make(Op op, std::vector<Expr> args);
