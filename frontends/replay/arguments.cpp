@@ -70,7 +70,7 @@ bool ArgumentBuilder::build_info(const Value& value, std::size_t i, Arguments& o
 
 bool ArgumentBuilder::build_rows(const abi::Argument& argument, const Record& record, std::size_t i,
                                  Arguments& out) const {
-  const auto number = [&](std::int8_t of) {
+  const auto number = [&](std::int16_t of) {
     return of < 0 ? 1 : record.values[static_cast<std::size_t>(of)].number;
   };
   const std::uint64_t count = number(argument.count_argument);

@@ -136,8 +136,12 @@ Stream::Stream(Device& device, std::int32_t priority) : device_(&device) {
 }
 
 Stream::~Stream() {
-  if (handle_.get() != nullptr) {
-    wait();
+  try {
+    if (handle_.get() != nullptr) {
+      wait();
+    }
+  } catch (const std::exception&) {
+    // The plugin lacks the function; another test reports that.
   }
 }
 

@@ -39,7 +39,8 @@ YOKE_ABI_KIND(yoke_error*, kStatus)
 template <class Type>
 constexpr Argument field(std::string_view name, std::size_t offset, Kind kind = kKindOf<Type>) {
   const Ownership ownership = kind == Kind::kNumber ? Ownership::kNone : Ownership::kCall;
-  Argument argument{name, kind, ownership, true, std::is_signed_v<Type>, sizeof(Type)};
+  constexpr std::size_t kByteCount = sizeof(Type);  // NOLINT(bugprone-sizeof-expression): pointers, too
+  Argument argument{name, kind, ownership, true, std::is_signed_v<Type>, kByteCount};
   argument.field = static_cast<std::int16_t>(offset);
   return argument;
 }
@@ -99,25 +100,25 @@ constexpr Argument parameter(std::string_view word) {
 
 // Sets the arguments that hold the count and the stride of argument `i`, which are next to it.
 constexpr void find_counts(Argument& argument, std::size_t i) {
-  const auto at = static_cast<std::int8_t>(i);
+  const auto at = static_cast<std::int16_t>(i);
   switch (argument.kind) {
     case Kind::kOutRows:
-      argument.count_argument = static_cast<std::int8_t>(at - 2);
-      argument.stride_argument = static_cast<std::int8_t>(at - 1);
+      argument.count_argument = static_cast<std::int16_t>(at - 2);
+      argument.stride_argument = static_cast<std::int16_t>(at - 1);
       return;
     case Kind::kWorkspace:
-      argument.stride_argument = static_cast<std::int8_t>(at - 1);
+      argument.stride_argument = static_cast<std::int16_t>(at - 1);
       return;
     case Kind::kOptions:
     case Kind::kBindings:
-      argument.stride_argument = static_cast<std::int8_t>(at + 2);
+      argument.stride_argument = static_cast<std::int16_t>(at + 2);
       [[fallthrough]];
     case Kind::kSymbols:
     case Kind::kProgramText:
     case Kind::kSource:
     case Kind::kTarget:
     case Kind::kOutText:
-      argument.count_argument = static_cast<std::int8_t>(at + 1);
+      argument.count_argument = static_cast<std::int16_t>(at + 1);
       return;
     default:
       return;
@@ -128,7 +129,7 @@ constexpr void add(Row& row, Argument argument) {
   argument.parameter = row.parameter_count;
   find_counts(argument, row.argument_count);
   if (argument.ownership == Ownership::kEnded) {
-    row.ended = static_cast<std::int8_t>(row.argument_count);
+    row.ended = static_cast<std::int16_t>(row.argument_count);
   }
   row.arguments[row.argument_count++] = argument;
 }

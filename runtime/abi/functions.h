@@ -91,12 +91,12 @@ struct Argument {
   Ownership ownership = Ownership::kNone;
   bool nullable = false;
   bool is_signed = false;
-  std::uint8_t byte_count = 8;       // of the value; out-numbers: of what is written
-  Kind makes = Kind::kNumber;        // kOutHandle: the kind of handle
-  std::uint8_t parameter = 0;        // of the function, from 0
-  std::int16_t field = -1;           // the offset in the struct; -1: the parameter itself
-  std::int8_t count_argument = -1;   // the argument that counts this one: elements or bytes
-  std::int8_t stride_argument = -1;  // the argument with the bytes from one element to the next
+  std::uint8_t byte_count = 8;        // of the value; out-numbers: of what is written
+  Kind makes = Kind::kNumber;         // kOutHandle: the kind of handle
+  std::uint8_t parameter = 0;         // of the function, from 0
+  std::int16_t field = -1;            // the offset in the struct; -1: the parameter itself
+  std::int16_t count_argument = -1;   // the argument that counts this one: elements or bytes
+  std::int16_t stride_argument = -1;  // the argument with the bytes from one element to the next
 };
 
 constexpr std::size_t kMostArguments = 12;
@@ -111,7 +111,7 @@ struct Row {
   std::uint8_t parameter_count = 0;
   std::uint8_t argument_count = 0;   // the status object included
   std::uint8_t args_byte_count = 0;  // of the struct with the fields; 0: none
-  std::int8_t ended = -1;            // the argument whose handle is invalid after the call
+  std::int16_t ended = -1;           // the argument whose handle is invalid after the call
   std::array<Argument, kMostArguments> arguments{};
 
   bool has_status() const { return arguments[argument_count - 1U].kind == Kind::kStatus; }

@@ -122,7 +122,7 @@ template <class T>
 std::vector<T> Call::rows_at(std::size_t i) const {
   const Argument& argument = row.arguments[i];
   const auto* at = pointer<const std::byte>(i);
-  const auto of = [&](std::int8_t other, std::uint64_t fallback) {
+  const auto of = [&](std::int16_t other, std::uint64_t fallback) {
     return other < 0 ? fallback : words[static_cast<std::size_t>(other)];
   };
   const std::uint64_t stride = of(argument.stride_argument, sizeof(T));

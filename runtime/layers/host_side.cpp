@@ -42,9 +42,15 @@ class Callback {
   }
 
  private:
-  struct Mark {
-    const Interposer* before;
-    ~Mark() { current_callback = before; }
+  class Mark {
+   public:
+    explicit Mark(const Interposer* before) : before_(before) {}
+    Mark(const Mark&) = delete;
+    Mark& operator=(const Mark&) = delete;
+    ~Mark() { current_callback = before_; }
+
+   private:
+    const Interposer* before_;
   };
   Interposer& plugin_;
 };

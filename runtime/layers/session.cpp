@@ -24,16 +24,18 @@ bool contains(const std::vector<std::string>& names, std::string_view name) {
 }
 
 std::vector<std::string> split(const std::string& names, const std::string& from) {
+  const auto refuse = [&](std::string_view what, const std::string& part, std::string_view why) {
+    throw Error(ErrorCode::kInvalidArgument, std::string(from).append(what).append(part).append(why));
+  };
   std::vector<std::string> parts;
   for (std::size_t begin = 0; begin <= names.size() && !names.empty();) {
     const std::size_t end = std::min(names.find(',', begin), names.size());
     const std::string part = names.substr(begin, end - begin);
     if (part != "validate" && part != "trace") {
-      throw Error(ErrorCode::kInvalidArgument,
-                  from + ": unknown layer '" + part + "'; the layers are validate and trace");
+      refuse(": unknown layer '", part, "'; the layers are validate and trace");
     }
     if (contains(parts, part)) {
-      throw Error(ErrorCode::kInvalidArgument, from + ": the layer '" + part + "' is listed twice");
+      refuse(": the layer '", part, "' is listed twice");
     }
     parts.push_back(part);
     begin = end + 1;

@@ -124,7 +124,9 @@ struct Score {
   std::uint64_t peak_bytes = 0;  // of temporaries in use during one statement
   std::uint64_t final_at = 0;    // the sum of the places where arguments are written last
   std::uint64_t moved = 0;       // how many statements moved
-  auto operator<=>(const Score&) const = default;
+  friend bool operator<(const Score& a, const Score& b) {
+    return std::tie(a.peak_bytes, a.final_at, a.moved) < std::tie(b.peak_bytes, b.final_at, b.moved);
+  }
 };
 
 Score score_of(const Graph& graph, const Places& order) {

@@ -89,6 +89,23 @@ const Impl& held(const std::shared_ptr<const Impl>& impl) {
   return *impl;
 }
 
+// `transfer` is null for an empty Transfer.
+template <class Impl, class Stream>
+void check_transfer(const Linker& linker, std::string_view argument, const Impl* transfer,
+                    const Stream* stream) {
+  if (transfer == nullptr || transfer->use == MergeUse::kNone) {
+    linker.refuse(ErrorCode::kInvalidArgument,
+                  "the transfer for '" + std::string(argument) +
+                      "' is empty or a plain copy; use one with kCopy or kStreaming");
+  }
+  linker.check_merge(argument, *transfer->node, transfer->spec);
+  if (transfer->stream.get() != stream) {
+    linker.refuse(ErrorCode::kFailedPrecondition, "the transfer of '" + *transfer->node + "' is to stream '" +
+                                                      transfer->stream->name() +
+                                                      "', but the routine runs on another");
+  }
+}
+
 }  // namespace
 
 LinkedRoutine Context::link(const std::shared_ptr<const Code>& code, std::string_view entry,
@@ -113,17 +130,7 @@ LinkedRoutine Context::link_merge(const std::shared_ptr<const Code>& code, std::
 
   const Transfer::Impl* transfer = source.impl_.get();
   if (!merge_argument.empty()) {
-    if (transfer == nullptr || transfer->use == MergeUse::kNone) {
-      linker.refuse(ErrorCode::kInvalidArgument,
-                    "the transfer for '" + std::string(merge_argument) +
-                        "' is empty or a plain copy; use one with kCopy or kStreaming");
-    }
-    linker.check_merge(merge_argument, *transfer->node, transfer->spec);
-    if (transfer->stream != impl_->stream) {
-      linker.refuse(ErrorCode::kFailedPrecondition, "the transfer of '" + *transfer->node +
-                                                        "' is to stream '" + transfer->stream->name() +
-                                                        "', but the routine runs on another");
-    }
+    check_transfer(linker, merge_argument, transfer, impl_->stream.get());
   }
 
   auto linked = std::make_shared<LinkedRoutine::Impl>();

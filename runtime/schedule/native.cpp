@@ -261,9 +261,14 @@ void StreamState::close_native() noexcept {
     native_ = nullptr;
   } else {
     // Work may still use memory and call back, so leak the backend's stream and this object.
-    (void)new (std::nothrow) std::shared_ptr<StreamState>(shared_from_this());
-    backend().runtime->logger.log(LogLevel::kError, "stream.abandon stream=" + name +
-                                                        " reason=\"its work did not finish; it stays open\"");
+    (void)new (std::nothrow) std::shared_ptr<StreamState>(weak_from_this().lock());
+    try {
+      backend().runtime->logger.log(
+          LogLevel::kError,
+          "stream.abandon stream=" + name + " reason=\"its work did not finish; it stays open\"");
+    } catch (const std::exception&) {
+      // There is no memory for the message.
+    }
   }
 }
 

@@ -239,7 +239,7 @@ class CompositeGradients {
   // become nodes of back_.
   Tensor rewritten(const Node& node) {
     const bool moves = is_within(node, *own_);
-    const Tensor self(node.shared_from_this());
+    Tensor self(node.shared_from_this());
     if (is_entry_of(node, *own_)) {
       return x_[static_cast<std::size_t>(node.axis)];
     }
@@ -334,7 +334,7 @@ std::vector<Tensor> composite(const CompositeOptions& options, const std::vector
   const auto own = std::make_shared<detail::Composite>(
       detail::Composite{options.name, options.backward, detail::current_composite()});
   return detail::traced(own, inputs, [&](const std::vector<Tensor>& entries) {
-    const std::vector<Tensor> outputs = options.forward(entries);
+    std::vector<Tensor> outputs = options.forward(entries);
     if (outputs.empty()) {
       detail::fail("composite '" + options.name + "': forward returns no outputs");
     }

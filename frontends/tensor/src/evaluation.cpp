@@ -10,7 +10,6 @@
 
 namespace yoke {
 
-using detail::BoundRoutine;
 using detail::NamedProgram;
 using detail::RowPlan;
 

@@ -155,12 +155,14 @@ std::optional<Options> parse_options(const std::vector<std::string>& words) {
 
 std::vector<std::string> child_words(const Options& options, const std::string& plugin) {
   std::vector<std::string> words = {plugin, "--seed", std::to_string(options.settings.seed)};
-  for (const auto& [name, value] : options.settings.options) {
-    words.insert(words.end(), {"--option", name + "=" + value});
-  }
-  for (const auto& [name, value] : options.settings.plugin_options) {
-    words.insert(words.end(), {"--plugin-option", name + "=" + value});
-  }
+  const auto add = [&](const char* word, const auto& pairs) {
+    for (const auto& [name, value] : pairs) {
+      words.insert(words.end(), {word, name});
+      words.back().append("=").append(value);
+    }
+  };
+  add("--option", options.settings.options);
+  add("--plugin-option", options.settings.plugin_options);
   const Settings defaults;
   if (options.settings.device != defaults.device) {
     words.insert(words.end(), {"--device", std::to_string(options.settings.device)});

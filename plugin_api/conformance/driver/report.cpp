@@ -24,7 +24,7 @@ std::string seconds_text(double seconds, int digits) {
   return {buffer.data(), result.ptr};
 }
 
-std::string padded(std::string text, std::size_t width, bool right = false) {
+std::string padded(const std::string& text, std::size_t width, bool right = false) {
   const std::string blanks(width > text.size() ? width - text.size() : 0, ' ');
   return right ? blanks + text : text + blanks;
 }

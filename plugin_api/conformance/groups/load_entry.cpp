@@ -127,7 +127,7 @@ std::uint32_t check_reason(const Plugin& plugin) {
   for (const std::uint64_t capacity :
        {std::uint64_t{YOKE_REASON_CAPACITY}, std::uint64_t{20}, std::uint64_t{1}, std::uint64_t{0}}) {
     constexpr char kUntouched = '\x7f';
-    std::vector<char> reason(2 * YOKE_REASON_CAPACITY, kUntouched);
+    std::vector<char> reason(std::size_t{2} * YOKE_REASON_CAPACITY, kUntouched);
     std::uint32_t again = UINT32_MAX;
     const Answer answer = plugin.call<&yoke_backend_api::device_count>(
         plugin.get(), &again, capacity == 0 ? nullptr : reason.data(), capacity);

@@ -27,7 +27,11 @@ struct Pinned {
     bytes = {static_cast<std::byte*>(raw), byte_count};
   }
   ~Pinned() {
-    device.plugin().call<&yoke_memory_api::pinned_free>(device.get(), static_cast<void*>(bytes.data()));
+    try {
+      device.plugin().call<&yoke_memory_api::pinned_free>(device.get(), static_cast<void*>(bytes.data()));
+    } catch (const std::exception&) {
+      // The plugin lacks the function; another test reports that.
+    }
   }
   Pinned(const Pinned&) = delete;
   Pinned& operator=(const Pinned&) = delete;
@@ -278,7 +282,7 @@ void import_routine(Kit& kit) {
   yoke_argument_info info = sized<yoke_argument_info>();
   expect_ok(plugin.call<&yoke_program_api::code_argument>(code.get(), 0U, 1U, &info),
             "describing an argument");
-  Lent lent{Bytes(kBytes + 3 * YOKE_BUFFER_ALIGNMENT)};
+  Lent lent{Bytes(kBytes + std::uint64_t{3} * YOKE_BUFFER_ALIGNMENT)};
   const std::uint64_t aligned =
       (YOKE_BUFFER_ALIGNMENT - number_of(lent.memory.data()) % YOKE_BUFFER_ALIGNMENT) % YOKE_BUFFER_ALIGNMENT;
   const auto try_at = [&](std::uint64_t shift) {
@@ -286,7 +290,7 @@ void import_routine(Kit& kit) {
     const BufferHandle y = imported(device, lent.args(aligned + shift, kBytes));
     const yoke_binding bindings[] = {binding(add.x), {y.get(), 0, kBytes, 0}};
     yoke_routine* raw = nullptr;
-    const Answer answer = plugin.routine_link(code.get(), 0, bindings, binding(add.workspace), &raw);
+    Answer answer = plugin.routine_link(code.get(), 0, bindings, binding(add.workspace), &raw);
     if (answer.ok()) {
       const Routine routine(plugin, raw);
       launch(plugin, routine);

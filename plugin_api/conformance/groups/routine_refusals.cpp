@@ -16,7 +16,7 @@ using Bindings = std::vector<yoke_binding>;
 Answer try_link(const Plugin& plugin, const Code& code, const Bindings& bindings,
                 const yoke_binding& workspace, std::uint32_t entry = 0) {
   yoke_routine* raw = nullptr;
-  const Answer answer = plugin.routine_link(code.get(), entry, bindings, workspace, &raw);
+  Answer answer = plugin.routine_link(code.get(), entry, bindings, workspace, &raw);
   const Routine owner(plugin, answer.ok() ? raw : nullptr);
   check(answer.ok() || raw == nullptr, "routine_link failed but wrote its out-parameter");
   return answer;
@@ -152,7 +152,7 @@ void alignments(Kit& kit) {
   const Counter counter(device);
   const ValidBindings valid(counter);
   const std::uint64_t element = counter.element_byte_count();
-  const Buffer room(device, (Counter::kReach + 1) * element + 2 * YOKE_BUFFER_ALIGNMENT);
+  const Buffer room(device, (Counter::kReach + 1) * element + std::uint64_t{2} * YOKE_BUFFER_ALIGNMENT);
   for (std::uint32_t i = 0; i < valid.bindings.size(); ++i) {
     const std::uint32_t alignment = describe_argument(device, counter.code(), 0, i).alignment;
     check(alignment >= element && alignment <= YOKE_BUFFER_ALIGNMENT && (alignment & (alignment - 1)) == 0,

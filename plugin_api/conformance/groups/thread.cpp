@@ -310,6 +310,7 @@ void shared_workspace(Kit& kit) {
   const Code code = compile(device, kByTemporaries);
   const Buffer workspace = workspace_for(device, code);
   std::vector<ByTemporaries> bound;
+  bound.reserve(4);
   for (int i = 0; i < 4; ++i) {
     bound.emplace_back(device, code, workspace, i);
   }

@@ -11,8 +11,6 @@
 namespace yoke::cc {
 
 using program::Access;
-using program::Expr;
-using program::Op;
 using program::Type;
 
 bool caches_tensor(const TileKernel& kernel, std::uint32_t tensor) {

@@ -48,16 +48,9 @@ void Run::special(const Instr& instr) {
       bounded.scatter(tensors_[bounded.tensor], offsets, a, nr * nc);
       break;
     }
-    case Instr::Kind::kReduce: {
-      const RowReduction& reduction = kernel_.row_reductions[instr.extra];
-      fill_register(dst, reduction.neutral, reduction.acc_type, nr);
-      if (instr.product_sum != nullptr) {
-        instr.product_sum(dst, a, state_.slots[instr.b], nr, nc);
-      } else {
-        reduction.fn(dst, a, nr, nc, nullptr, 0);
-      }
+    case Instr::Kind::kReduce:
+      reduce(instr, dst, a, nr, nc);
       break;
-    }
     case Instr::Kind::kCarry: {
       Carry& carry = state_.carries[instr.extra];
       const Rows rows{a, state_.slots[instr.b], instr.product_sum, nr, nc};
@@ -66,6 +59,16 @@ void Run::special(const Instr& instr) {
     }
     case Instr::Kind::kMap:
       break;
+  }
+}
+
+void Run::reduce(const Instr& instr, void* dst, const void* a, int64_t nr, int64_t nc) const {
+  const RowReduction& reduction = kernel_.row_reductions[instr.extra];
+  fill_register(dst, reduction.neutral, reduction.acc_type, nr);
+  if (instr.product_sum != nullptr) {
+    instr.product_sum(dst, a, state_.slots[instr.b], nr, nc);
+  } else {
+    reduction.fn(dst, a, nr, nc, nullptr, 0);
   }
 }
 

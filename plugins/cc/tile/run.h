@@ -194,6 +194,7 @@ class Run {
     }
   }
   void special(const Instr& instr);
+  void reduce(const Instr& instr, void* dst, const void* a, int64_t nr, int64_t nc) const;
 
   static int64_t register_rows(std::uint8_t mask, int64_t nc) {
     return (mask & kRows) == 0 ? 0 : (mask & kColumns) != 0 ? nc : 1;

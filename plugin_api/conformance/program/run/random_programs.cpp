@@ -110,7 +110,7 @@ class Worker {
     }
   }
 
-  void report(BatchRunner& runner, const Case& drawn, std::string what) {
+  void report(BatchRunner& runner, const Case& drawn, const std::string& what) {
     outlet_.send('W', failure_text(drawn, drawn, what));  // in case shrinking crashes or hangs
     runner.before = nullptr;
     const auto failure_of = [&](const Case& one) {
