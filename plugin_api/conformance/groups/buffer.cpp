@@ -93,7 +93,8 @@ void kinds(Kit& kit) {
 }
 
 std::byte* address_of(const Buffer& buffer) {
-  return reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(buffer.describe().host_address));
+  const auto address = static_cast<std::uintptr_t>(buffer.describe().host_address);
+  return reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)
 }
 
 void host_addresses(Kit& kit) {
