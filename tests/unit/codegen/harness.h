@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/codegen/harness.h: runs programs on generated kernels and compares the results.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "case.h"
+#include "runner.h"
+
+#define SKIP_WITHOUT_COMPILER()                           \
+  if (!::yoke::codegen::test::no_compiler().empty()) {    \
+    GTEST_SKIP() << ::yoke::codegen::test::no_compiler(); \
+  }
+
+namespace yoke::codegen::test {
+
+// Runs every launch of every case twice, on arguments aligned to 256 bytes and on arguments aligned to their
+// elements only. Checks that the conformance kit allows the results, that both runs write the same bits, and
+// that nothing outside the arguments and the workspace is written.
+void check_cases(std::span<const conformance::Case> cases);
+
+// A case with a program `p` and uniform arguments.
+conformance::Case case_of(std::string_view text);
+
+// The launches of a program, one line each.
+std::string launches_of(std::string_view text);
+
+}  // namespace yoke::codegen::test
