@@ -4,6 +4,7 @@
 
 #include "builder.h"
 #include "codegen.h"
+#include "contraction.h"
 #include "general.h"
 
 namespace yoke::codegen {
@@ -19,7 +20,10 @@ Plan generate(const program::Program& program, const Target& target) {
     round.first_launch = builder.launch_count();
     for (std::size_t i = block.first; i < block.last; ++i) {
       builder.begin_step(i, i + 1);
-      plan_general(builder, i);
+      std::string why_not;
+      if (!plan_contraction(builder, program.statements[i], why_not)) {
+        plan_general(builder, i);
+      }
     }
     round.last_launch = builder.launch_count();
     if (block.repeat >= 0) {

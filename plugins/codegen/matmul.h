@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/codegen/matmul.h: how plan_contraction describes a product, and the parts of its kernels' text.
+#pragma once
+
+#include <yoke/program/program.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "codegen.h"
+
+namespace yoke::codegen::matmul {
+
+// constant + sum of loops[i] * loop i + sum of symbols[i] * symbol i.
+struct Form {
+  std::int64_t constant = 0;
+  std::vector<std::int64_t> loops;
+  std::vector<std::int64_t> symbols;
+  friend bool operator==(const Form&, const Form&) = default;
+};
+
+// An index that may be out of range: valid if 0 <= value < divisor * extent and the divisor divides it. A
+// divided index contributes `stride` * quotient to the address; others are part of it already.
+struct Check {
+  std::size_t form = 0;  // into Product::forms
+  std::int64_t divisor = 1;
+  std::int64_t extent = 1;
+  std::int64_t stride = 1;
+};
+
+struct Factor {
+  std::uint32_t tensor = 0;
+  program::Type type = program::Type::kF32;
+  std::size_t address = 0;  // into Product::forms
+  std::vector<Check> checks;
+  bool is_skipped = false;  // if out of range, the term is left out; otherwise the element counts as `fill`
+  double fill = 0;
+};
+
+// One loop, or several that every form steps over with a single stride.
+struct Axis {
+  std::int64_t extent = 1;
+  std::vector<std::int64_t> steps;  // by form
+};
+
+inline constexpr std::size_t kTarget = 0;  // the form of the target's address
+
+// target assign sum over k of a * b. Axes are listed from outer to inner.
+struct Product {
+  Factor a;
+  Factor b;
+  std::uint32_t target = 0;
+  program::Type target_type = program::Type::kF32;
+  program::Type sum = program::Type::kF32;  // f32 or f64
+  program::Assign assign = program::Assign::kSet;
+  std::vector<Form> forms;
+  std::vector<Axis> batch;
+  std::vector<Axis> m;
+  std::vector<Axis> n;
+  std::vector<Axis> k;
+  bool is_wide = false;  // indices or addresses need 64 bits
+  std::size_t launch_symbols = 0;
+
+  bool uses(bool variable) const;  // the repeat block's variable, or launch symbols
+  std::string integer() const { return is_wide ? "long long" : "int"; }
+};
+std::int64_t extent_of(const std::vector<Axis>& axes);
+
+// Returns nothing and sets `why_not` if the statement is not a sum of products in f32 or f64.
+std::optional<Product> recognize(const program::Program& program, const program::Statement& statement,
+                                 std::string& why_not);
+
+// What a block computes at once, and how its threads share it.
+struct Tile {
+  std::int64_t rows = 64;
+  std::int64_t columns = 64;
+  std::int64_t depth = 16;
+  std::int64_t thread_rows = 4;  // of a warp, with matrix units
+  std::int64_t thread_columns = 4;
+  std::int64_t threads = 256;
+  std::int64_t parts = 1;  // of the sums, each of `part_depth` terms, a multiple of `depth`
+  std::int64_t part_depth = 0;
+};
+
+// Text in which values replace the $name$ that they are for, also within values.
+using Values = std::vector<std::pair<std::string_view, std::string>>;
+std::string fill_in(std::string_view text, const Values& values);
+
+std::string element_name(program::Type type);  // in memory: "float", "unsigned short"
+std::string number_text(double value, program::Type type);
+std::string load_text(program::Type from, program::Type sum, const std::string& element);
+// Declares `name`: the part of a form that depends on no loop.
+std::string base_text(const Product& product, std::size_t form, const std::string& name);
+// Declares PREFIX0, PREFIX1, ...: the values of `axes` at `index`.
+std::string split_text(const std::vector<Axis>& axes, const std::string& index, const std::string& prefix);
+// The sum of the form's steps times these values.
+std::string steps_text(const Product& product, const std::vector<Axis>& axes, std::size_t form,
+                       const std::string& prefix);
+// A statement that combines a sum with an element of the target.
+std::string assign_text(const Product& product, const std::string& element, const std::string& sum);
+
+// How a tile keeps its elements in shared memory.
+struct Storage {
+  std::string type;
+  std::string place;         // the index of an element, from the variables stage, row and depth
+  std::string mark;          // the value that stands for an element out of range
+  std::string special;       // a function: whether a value is infinite or NaN
+  bool is_converted = true;  // to the type of the sums
+};
+
+// Text that moves one factor's part of a tile. The names in it start with "a" or "b".
+class Loader {
+ public:
+  Loader(const Product& product, const Tile& tile, bool is_a, Storage storage);
+
+  std::string setup() const;  // declares the places of the thread's elements
+  // From memory into registers, from the depth `from` on. Elements out of range of a skipped factor become 0, or
+  // marks if the load is careful.
+  std::string load(const std::string& from, bool is_careful) const;
+  std::string store() const;  // from registers into the shared tile `stage`
+
+ private:
+  std::string text(std::string_view pattern, Values more = {}) const;
+
+  const Product& product_;
+  const Factor& factor_;
+  const Factor& other_;
+  const std::vector<Axis>& axes_;
+  Storage storage_;
+  bool is_along_depth_ = false;  // neighboring threads load neighbors along the depth
+  bool is_ragged_ = false;
+  bool has_tail_ = false;
+  std::int64_t rows_ = 1;  // of one thread
+  std::int64_t depths_ = 1;
+  Values values_;
+};
+
+// Functions that the kernels call.
+std::string_view helper_functions();
+// The list of parameters and the opening brace.
+std::string parameters(const Product& product, const std::string& pointers);
+std::string pointers_text(const Product& product, const Tile& tile);
+// Declares the block's place: m0, n0, part, first and last of the depth, and the values of the batch.
+std::string block_text(const Product& product, const Tile& tile);
+// Stores the sums of a thread.
+struct ResultPlaces {
+  std::string rows;  // how many sums: i below `rows`, j below `columns`
+  std::string columns;
+  std::string row;  // within the tile, from i and j
+  std::string column;
+  std::string sum;
+};
+std::string result_text(const Product& product, const Tile& tile, const ResultPlaces& places);
+
+std::string tile_kernel(const Product& product, const Tile& tile);
+// Adds the parts of each sum in order.
+std::string fold_kernel(const Product& product, const Tile& tile);
+inline constexpr std::int64_t kFoldThreads = 256;
+
+}  // namespace yoke::codegen::matmul
