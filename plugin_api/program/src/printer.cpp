@@ -369,12 +369,12 @@ std::string index_text(const Program& program, const Statement& statement, const
   return Printer(program).index_of(statement, index);
 }
 
-std::string fingerprint(const Module& module) {
+std::string digest(std::string_view bytes) {
   // FNV-1a, 128 bits.
   __extension__ using Wide = unsigned __int128;
   const Wide prime = (Wide{1} << 88) + 0x13b;
   Wide hash = (Wide{0x6c62272e07bb0142U} << 64) + 0x62b821756295c58dU;
-  for (const char c : print(module)) {
+  for (const char c : bytes) {
     hash = (hash ^ static_cast<unsigned char>(c)) * prime;
   }
   std::string digits;
@@ -382,6 +382,10 @@ std::string fingerprint(const Module& module) {
     digits += "0123456789abcdef"[static_cast<unsigned>(hash >> shift) & 15U];
   }
   return digits;
+}
+
+std::string fingerprint(const Module& module) {
+  return digest(print(module));
 }
 
 }  // namespace yoke::program

@@ -45,5 +45,7 @@ Module parse_and_verify(std::string_view text);
 
 // A 128-bit hash of the canonical text as 32 hexadecimal digits: the key of compile caches.
 std::string fingerprint(const Module& module);
+// The same hash of any bytes.
+std::string digest(std::string_view bytes);
 
 }  // namespace yoke::program
