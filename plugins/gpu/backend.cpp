@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/gpu/backend.cpp: opens devices and creates their objects.
+#include "backend.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "buffer.h"
+#include "code_cache.h"
+#include "context.h"
+#include "routine.h"
+#include "stream.h"
+
+namespace yoke::gpu {
+namespace {
+
+struct DeviceOptions {
+  std::uint64_t memory_limit = 0;
+  CodeOptions code;
+};
+
+class Device final : public sdk::Device {
+ public:
+  Device(std::shared_ptr<Context> context, DeviceOptions options)
+      : context_(std::move(context)), options_(std::move(options)) {}
+
+  std::uint64_t memory_limit() override { return options_.memory_limit; }
+  std::unique_ptr<sdk::Buffer> create_buffer(std::uint64_t byte_count, std::int32_t kind) override {
+    if (kind != YOKE_MEMORY_DEVICE) {
+      throw sdk::Failure(YOKE_STATUS_UNIMPLEMENTED,
+                         "the backend has no unified memory; use device memory and copies");
+    }
+    return std::make_unique<Buffer>(context_, byte_count);
+  }
+  bool peer_access(sdk::Device& other) override {
+    return context_->can_access(*static_cast<Device&>(other).context_);
+  }
+  std::unique_ptr<sdk::Code> compile(std::string_view text) override {
+    return std::make_unique<Code>(context_, text, options_.code);
+  }
+  std::vector<sdk::Verdict> can_compile(std::string_view text) override { return verdicts(*context_, text); }
+  std::unique_ptr<sdk::Stream> create_stream(std::int32_t priority) override;
+  void abort() override;
+
+  void* pinned_allocate(std::uint64_t byte_count) override {
+    context_->enter();
+    return context_->machine().host_memory().allocate(byte_count);
+  }
+  void pinned_free(void* memory) noexcept override {
+    if (context_->try_enter()) {
+      context_->machine().host_memory().free(memory);
+    }
+  }
+  std::unique_ptr<sdk::Buffer> import_buffer(const sdk::Import& memory) override {
+    return std::make_unique<Buffer>(context_, memory);
+  }
+  sdk::Native native() override {
+    const Peer peer = context_->peer();
+    return {context_->vendor().facts().name, static_cast<std::uint64_t>(peer.device),
+            reinterpret_cast<std::uintptr_t>(peer.context)};
+  }
+  bool can_fail(std::int32_t) override { return true; }
+
+ private:
+  std::shared_ptr<Context> context_;
+  DeviceOptions options_;
+  std::mutex mutex_;
+  std::optional<sdk::Failure> failure_;  // the abort of this handle
+  std::vector<std::weak_ptr<Timeline>> timelines_;
+};
+
+std::unique_ptr<sdk::Stream> Device::create_stream(std::int32_t priority) {
+  context_->enter();
+  int least = 0;
+  int greatest = 0;  // the highest priority has the lowest number
+  context_->call(context_->driver().stream_priorities, &least, &greatest);
+  const int level = priority >= 0 ? std::max(greatest, -std::min(priority, 1000)) : least;
+  const std::lock_guard lock(mutex_);
+  auto timeline = std::make_shared<Timeline>(context_, std::clamp(level, greatest, least), failure_);
+  std::erase_if(timelines_, [](const auto& weak) { return weak.expired(); });
+  timelines_.push_back(timeline);
+  context_->add(timeline);
+  return std::make_unique<Stream>(std::move(timeline));
+}
+
+void Device::abort() {
+  const sdk::Failure failure(YOKE_STATUS_ABORTED, "the device was aborted; close it and open it again");
+  std::vector<std::weak_ptr<Timeline>> timelines;
+  {
+    const std::lock_guard lock(mutex_);
+    failure_.emplace(failure);
+    timelines = timelines_;
+  }
+  for (const auto& weak : timelines) {
+    if (const auto timeline = weak.lock()) {
+      timeline->cancel(failure);
+    }
+  }
+}
+
+}  // namespace
+
+Machine& Backend::machine() {
+  std::call_once(made_, [this] { machine_ = std::make_shared<Machine>(make_vendor(), host()); });
+  return *machine_;
+}
+
+std::vector<sdk::OptionSpec> Backend::option_specs() {
+  return {
+      sdk::OptionSpec::integer("memory_limit",
+                               "Maximum number of bytes that the device's buffers may use; 0: no limit.", 0,
+                               0, INT64_MAX),
+      sdk::OptionSpec::integer(
+          "kept_memory",
+          "Bytes of freed device memory that are kept for later buffers; -1: an eighth of "
+          "the device's memory.",
+          -1, -1, INT64_MAX),
+      sdk::OptionSpec::text(
+          "cache", "Cache of compiled kernels on disk: on ($XDG_CACHE_HOME/yoke), off, or a folder.", "on"),
+      sdk::OptionSpec::integer("cache_limit", "Maximum size of the cache on disk, in bytes.",
+                               std::int64_t{1} << 28, 0, INT64_MAX),
+      sdk::OptionSpec::flag("graphs",
+                            "Launch routines with several kernels as graphs, from their third launch.", true),
+  };
+}
+
+std::unique_ptr<sdk::Device> Backend::open_device(std::uint32_t ordinal, const sdk::Options& options) {
+  std::shared_ptr<Context> context = machine().context(ordinal);
+  const Hardware& hardware = context->hardware();
+  const std::int64_t kept = options.integer("kept_memory");
+  context->enter();
+  context->pool().set_limit(kept < 0 ? hardware.info.memory_bytes / 8 : static_cast<std::uint64_t>(kept));
+  const std::string name = machine().vendor().facts().name;
+  DeviceOptions chosen;
+  chosen.memory_limit = static_cast<std::uint64_t>(options.integer("memory_limit"));
+  chosen.code.graphs = options.flag("graphs");
+  chosen.code.cache = std::make_shared<CodeCache>(host(), CodeCache::folder_of(options.text("cache"), name),
+                                                  static_cast<std::uint64_t>(options.integer("cache_limit")));
+  host().log(YOKE_LOG_INFO, "device.open backend=" + name + " device=" + std::to_string(ordinal) +
+                                " name=\"" + hardware.info.name +
+                                "\" memory=" + std::to_string(hardware.info.memory_bytes));
+  return std::make_unique<Device>(std::move(context), std::move(chosen));
+}
+
+}  // namespace yoke::gpu

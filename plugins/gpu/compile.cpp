@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/gpu/compile.cpp: calls the run-time compiler, loads modules, and explains compile errors.
+#include "compile.h"
+
+#include <yoke/program/text.h>
+
+#include <algorithm>
+#include <charconv>
+#include <mutex>
+#include <string_view>
+#include <utility>
+
+namespace yoke::gpu {
+namespace {
+
+constexpr const char* kFileName = "yoke_kernels";
+
+// The line number in "yoke_kernels(12): error: ..." or "yoke_kernels:12:5: error: ..."; 0: none.
+std::size_t line_of(std::string_view log) {
+  const std::size_t error = log.find("error");
+  const std::size_t at = log.rfind(kFileName, error);
+  if (error == std::string_view::npos || at == std::string_view::npos) {
+    return 0;
+  }
+  const std::size_t digits = log.find_first_of("0123456789", at);
+  std::size_t line = 0;
+  if (digits != std::string_view::npos) {
+    (void)std::from_chars(log.data() + digits, log.data() + log.size(), line);
+  }
+  return line;
+}
+
+// The kernel whose text includes the line; null: none.
+const codegen::Kernel* kernel_at(const codegen::Plan& plan, std::size_t line) {
+  std::size_t offset = 0;
+  for (; line > 1 && offset != std::string::npos; --line) {
+    offset = plan.source.find('\n', offset);
+    offset += offset == std::string::npos ? 0 : 1;
+  }
+  const codegen::Kernel* found = nullptr;
+  std::size_t found_at = 0;
+  for (const codegen::Kernel& kernel : plan.kernels) {
+    const std::size_t name = plan.source.find(" " + kernel.name + "(");
+    const std::size_t end = plan.source.find('\n', offset);
+    if (name != std::string::npos && name <= end && name >= found_at) {
+      found = &kernel;
+      found_at = name;
+    }
+  }
+  return found;
+}
+
+std::string place_of(const program::Program& program, const codegen::Plan& plan, std::string_view log) {
+  std::string text = "program '" + program.name + "'";
+  const std::size_t line = line_of(log);
+  const codegen::Kernel* kernel = line != 0 ? kernel_at(plan, line) : nullptr;
+  if (kernel != nullptr && kernel->statement < program.statements.size()) {
+    text += ", statement " + std::to_string(kernel->statement) + " '" +
+            program::print(program, program.statements[kernel->statement]) + "'";
+  }
+  return text;
+}
+
+// One program of the run-time compiler.
+class Compilation {
+ public:
+  Compilation(const Compiler& compiler, const std::string& source) : compiler_(compiler) {
+    check(compiler_.create.name, compiler_.create(&program_, source.c_str(), kFileName, 0, nullptr, nullptr));
+  }
+  ~Compilation() {
+    if (program_ != nullptr) {
+      (void)compiler_.destroy(&program_);
+    }
+  }
+  Compilation(const Compilation&) = delete;
+  Compilation& operator=(const Compilation&) = delete;
+
+  int compile(const std::vector<std::string>& options) {
+    std::vector<const char*> texts;
+    for (const std::string& option : options) {
+      texts.push_back(option.c_str());
+    }
+    return compiler_.compile(program_, static_cast<int>(texts.size()), texts.data());
+  }
+  std::string log() {
+    std::size_t size = 0;
+    if (compiler_.log_size(program_, &size) != 0 || size == 0) {
+      return {};
+    }
+    std::string text(size, '\0');
+    if (compiler_.log(program_, text.data()) != 0) {
+      return {};
+    }
+    text.resize(std::min(text.find('\0'), text.size()));
+    return text;
+  }
+  std::string code() {
+    std::size_t size = 0;
+    check(compiler_.code_size.name, compiler_.code_size(program_, &size));
+    std::string bytes(size, '\0');
+    check(compiler_.code.name, compiler_.code(program_, bytes.data()));
+    return bytes;
+  }
+
+ private:
+  static void check(const char* name, int code) {
+    if (code != 0) {
+      throw sdk::Failure(YOKE_STATUS_INTERNAL,
+                         std::string(name) + " failed with error " + std::to_string(code), code);
+    }
+  }
+
+  const Compiler& compiler_;
+  void* program_ = nullptr;
+};
+
+std::string compile(Context& context, const program::Program& program, const codegen::Plan& plan,
+                    const std::vector<std::string>& options) {
+  constexpr std::size_t kLongestLog = 2000;
+  constexpr int kInvalidOption = 5;
+  const codegen::Target& target = context.hardware().target;
+  const Compiler& compiler = context.machine().library().compiler();
+  // hiprtc takes one lock for all compilations, and is not known to be safe without it.
+  static std::mutex one_at_a_time;
+  std::unique_lock lock(one_at_a_time, std::defer_lock);
+  if (target.dialect == codegen::Dialect::kHip) {
+    lock.lock();
+  }
+  Compilation compilation(compiler, plan.source);
+  const int code = compilation.compile(options);
+  if (code == 0) {
+    return compilation.code();
+  }
+  const std::string log = compilation.log().substr(0, kLongestLog);
+  if (code == kInvalidOption) {
+    throw sdk::Failure(YOKE_STATUS_FAILED_PRECONDITION,
+                       std::string("the compiler of kernels does not support ") + target.architecture + ": " +
+                           log + "; " + context.vendor().facts().compiler_hint,
+                       code);
+  }
+  throw sdk::Failure(YOKE_STATUS_INTERNAL,
+                     place_of(program, plan, log) + ": " + compiler.compile.name +
+                         " rejects its kernel, which " +
+                         "is a defect of the backend; run the program on another backend. The log: " + log,
+                     code);
+}
+
+}  // namespace
+
+Kernels::Kernels(std::shared_ptr<Context> context, const program::Program& program, const CodeCache& cache)
+    : context_(std::move(context)), plan_(codegen::generate(program, context_->hardware().target)) {
+  const codegen::Target& target = context_->hardware().target;
+  Machine& machine = context_->machine();
+  const std::string fault = context_->vendor().architecture_fault(target, machine.driver_version());
+  if (!fault.empty()) {
+    throw sdk::Failure(YOKE_STATUS_FAILED_PRECONDITION, fault);
+  }
+  const std::vector<std::string> options = context_->vendor().compile_options(target);
+  std::string identity = machine.library().compiler_identity() + "\n";
+  int major = 0;
+  int minor = 0;
+  (void)machine.library().compiler().version(&major, &minor);
+  identity += std::to_string(major) + "." + std::to_string(minor) + "\n";
+  for (const std::string& option : options) {
+    identity += option + "\n";
+  }
+  key_ = program::digest(identity + plan_.source);
+
+  image_ = machine.image(key_);
+  context_->enter();
+  {
+    const std::lock_guard lock(image_->mutex);
+    bool is_stored = false;
+    if (image_->bytes.empty()) {
+      std::optional<std::string> stored = cache.find(key_);
+      is_stored = stored.has_value();
+      image_->bytes = is_stored ? std::move(*stored) : compile(*context_, program, plan_, options);
+      if (!is_stored) {
+        cache.store(key_, image_->bytes);
+      }
+    }
+    int code = load(image_->bytes);
+    if (is_stored && (code == kInvalidImage || code == kNoImageForDevice)) {
+      // Another driver may have stored it. It is compiled again, once.
+      cache.remove(key_);
+      image_->bytes = compile(*context_, program, plan_, options);
+      cache.store(key_, image_->bytes);
+      code = load(image_->bytes);
+    }
+    context_->check(context_->driver().module_load.name, code);
+  }
+  try {
+    for (const codegen::Kernel& kernel : plan_.kernels) {
+      context_->call(context_->driver().module_function, &functions_.emplace_back(), module_,
+                     kernel.name.c_str());
+    }
+  } catch (...) {
+    (void)context_->driver().module_unload(module_);
+    throw;
+  }
+  plan_.source = {};
+}
+
+int Kernels::load(const std::string& bytes) {
+  return context_->driver().module_load(&module_, static_cast<const void*>(bytes.data()));
+}
+
+Kernels::~Kernels() {
+  if (context_->try_enter()) {
+    (void)context_->driver().module_unload(module_);
+  }
+}
+
+}  // namespace yoke::gpu

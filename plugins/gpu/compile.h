@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/gpu/compile.h: kernels to code of the device, through the run-time compiler and the cache.
+#pragma once
+
+#include <yoke/program/program.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "code_cache.h"
+#include "codegen.h"
+#include "context.h"
+
+namespace yoke::gpu {
+
+// A generated program whose kernels are loaded on one device.
+class Kernels {
+ public:
+  // Throws YOKE_STATUS_UNIMPLEMENTED for a statement that the device does not support, and
+  // YOKE_STATUS_INTERNAL with program, statement and log for a kernel that does not compile.
+  Kernels(std::shared_ptr<Context> context, const program::Program& program, const CodeCache& cache);
+  ~Kernels();
+  Kernels(const Kernels&) = delete;
+  Kernels& operator=(const Kernels&) = delete;
+
+  Context& context() const noexcept { return *context_; }
+  const std::shared_ptr<Context>& shared_context() const noexcept { return context_; }
+  const codegen::Plan& plan() const noexcept { return plan_; }
+  void* function(std::uint32_t kernel) const { return functions_[kernel]; }
+  // Changes with the source, the options, the compiler and the architecture.
+  const std::string& key() const noexcept { return key_; }
+
+ private:
+  int load(const std::string& bytes);
+
+  std::shared_ptr<Context> context_;
+  codegen::Plan plan_;  // without the source
+  std::string key_;
+  std::shared_ptr<Image> image_;
+  void* module_ = nullptr;
+  std::vector<void*> functions_;
+};
+
+}  // namespace yoke::gpu

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/gpu/context.cpp: opens a device, passes on errors of its driver, and captures graphs.
+#include "context.h"
+
+#include <utility>
+
+#include "timeline.h"
+
+namespace yoke::gpu {
+
+Context::Context(std::shared_ptr<Machine> machine, const Hardware& hardware)
+    : machine_(std::move(machine)), hardware_(hardware), pool_(vendor(), driver()) {
+  check(driver().context_retain.name, driver().context_retain(&handle_, hardware.device));
+  try {
+    enter();
+    call(driver().stream_create, &immediate_, kNonBlockingStream, 0);
+    call(driver().stream_create, &capturing_, kNonBlockingStream, 0);
+  } catch (...) {
+    (void)driver().context_release(hardware.device);
+    throw;
+  }
+}
+
+Context::~Context() {
+  if (driver().context_set(handle_) == 0) {
+    pool_.trim();
+    for (const std::vector<void*>& events : events_) {
+      for (void* event : events) {
+        (void)driver().event_destroy(event);
+      }
+    }
+    (void)driver().stream_destroy(immediate_);
+    (void)driver().stream_destroy(capturing_);
+  }
+  (void)driver().context_release(hardware_.device);
+}
+
+void Context::enter() {
+  if (lost()) [[unlikely]] {
+    const std::lock_guard lock(mutex_);
+    throw sdk::Failure(*loss_);
+  }
+  check(driver().context_set.name, driver().context_set(handle_));
+}
+
+bool Context::try_enter() noexcept {
+  return !lost() && driver().context_set(handle_) == 0;
+}
+
+void Context::fail(const char* name, int code) {
+  const sdk::Failure plain = failure_of(vendor(), name, code);
+  const sdk::Failure failure(plain.code(), hardware_.info.name + ": " + plain.text(), code);
+  if (failure.code() == YOKE_STATUS_DEVICE_LOST) {
+    std::vector<std::shared_ptr<Timeline>> timelines;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!loss_) {
+        loss_.emplace(failure);
+        is_lost_.store(true, std::memory_order_release);
+        for (const std::weak_ptr<Timeline>& weak : timelines_) {
+          if (auto timeline = weak.lock()) {
+            timelines.push_back(std::move(timeline));
+          }
+        }
+      }
+    }
+    if (!timelines.empty()) {
+      machine_->host().log(YOKE_LOG_ERROR, "device.lost backend=" + std::string(vendor().facts().name) +
+                                               " device=" + std::to_string(hardware_.ordinal) +
+                                               " call=" + name);
+    }
+    for (const auto& timeline : timelines) {
+      timeline->cancel(failure);
+    }
+  }
+  throw sdk::Failure(failure);
+}
+
+bool Context::is_done(const Function<int(void*)>& query, void* handle) {
+  const int code = query(handle);
+  if (code == kNotReady) {
+    return false;
+  }
+  check(query.name, code);
+  return true;
+}
+
+void Context::finish(void* stream) {
+  void* event = take_event(false);
+  const int code = driver().event_record(event, stream);
+  if (code == 0) {
+    try {
+      poll_until(~std::uint64_t{0}, [&] { return is_done(driver().event_query, event); });
+    } catch (...) {
+      give_event(event, false);
+      throw;
+    }
+  }
+  give_event(event, false);
+  check(driver().event_record.name, code);
+}
+
+void* Context::take_event(bool timing) {
+  {
+    const std::lock_guard lock(mutex_);
+    std::vector<void*>& events = events_[timing ? 1 : 0];
+    if (!events.empty()) {
+      void* event = events.back();
+      events.pop_back();
+      return event;
+    }
+  }
+  void* event = nullptr;
+  call(driver().event_create, &event, timing ? 0U : kEventWithoutTiming);
+  return event;
+}
+
+void Context::give_event(void* event, bool timing) noexcept {
+  try {
+    const std::lock_guard lock(mutex_);
+    events_[timing ? 1 : 0].push_back(event);
+  } catch (const std::bad_alloc&) {
+    if (try_enter()) {
+      (void)driver().event_destroy(event);
+    }
+  }
+}
+
+bool Context::can_access(Context& other) {
+  if (this == &other) {
+    return true;
+  }
+  const std::lock_guard lock(mutex_);
+  const auto known = peers_.find(other.hardware_.device);
+  if (known != peers_.end()) {
+    return known->second;
+  }
+  int allowed = 0;
+  bool enabled =
+      driver().peer_can_access(&allowed, hardware_.device, other.hardware_.device) == 0 && allowed != 0;
+  if (enabled && try_enter()) {
+    const int code = vendor().enable_peer(other.peer());
+    enabled = code == 0 || code == kPeerAlreadyEnabled;
+  }
+  return peers_[other.hardware_.device] = enabled;
+}
+
+void Context::add(const std::shared_ptr<Timeline>& timeline) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(timelines_, [](const auto& weak) { return weak.expired(); });
+  timelines_.push_back(timeline);
+}
+
+void* Context::capture(const std::function<void(void* stream)>& work, std::string& why_not) {
+  const std::lock_guard lock(capture_mutex_);
+  if (const int code = driver().capture_begin(capturing_, kCaptureOfThread); code != 0) {
+    why_not = failure_of(vendor(), driver().capture_begin.name, code).text();
+    return nullptr;
+  }
+  try {
+    work(capturing_);
+  } catch (const sdk::Failure& failure) {
+    why_not = failure.text();
+  }
+  void* graph = nullptr;
+  int code = driver().capture_end(capturing_, &graph);
+  if (code != 0 && why_not.empty()) {
+    why_not = failure_of(vendor(), driver().capture_end.name, code).text();
+  }
+  void* executable = nullptr;
+  if (why_not.empty()) {
+    code = driver().graph_instantiate(&executable, graph, 0ULL);
+    if (code != 0) {
+      why_not = failure_of(vendor(), driver().graph_instantiate.name, code).text();
+      executable = nullptr;
+    }
+  }
+  if (graph != nullptr) {
+    (void)driver().graph_destroy(graph);
+  }
+  return executable;
+}
+
+}  // namespace yoke::gpu

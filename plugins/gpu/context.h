@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/gpu/context.h: the primary context of one device, and what all handles of the device share.
+#pragma once
+
+#include <yoke/sdk/failure.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "machine.h"
+#include "pool.h"
+
+namespace yoke::gpu {
+
+class Timeline;
+
+// Every function is thread-safe. Functions that call the driver make the context current on their thread.
+class Context {
+ public:
+  Context(std::shared_ptr<Machine> machine, const Hardware& hardware);
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  // Makes the context current on this thread. Throws YOKE_STATUS_DEVICE_LOST on a lost device.
+  void enter();
+  // As enter, for destructors. Returns whether the device works.
+  bool try_enter() noexcept;
+
+  // Calls a function of the driver and throws its error. Precondition: the context is current.
+  template <class... P, class... A>
+  void call(const Function<int(P...)>& function, A... arguments) {
+    check(function.name, function(arguments...));
+  }
+  void check(const char* name, int code) {
+    if (code != 0) [[unlikely]] {
+      fail(name, code);
+    }
+  }
+  // Throws. A sticky error loses the device.
+  [[noreturn]] void fail(const char* name, int code);
+  // Whether the work before `handle`, a stream or event, is done.
+  bool is_done(const Function<int(void*)>& query, void* handle);
+  // Waits for all work of the stream, without a limit.
+  void finish(void* stream);
+
+  bool lost() const noexcept { return is_lost_.load(std::memory_order_acquire); }
+
+  void* take_event(bool timing);
+  void give_event(void* event, bool timing) noexcept;
+
+  // Whether kernels of this device may access memory of `other`.
+  bool can_access(Context& other);
+
+  // For loss: a sticky error fails every timeline of the device.
+  void add(const std::shared_ptr<Timeline>& timeline);
+
+  Machine& machine() noexcept { return *machine_; }
+  const Driver& driver() const noexcept { return machine_->driver(); }
+  const Vendor& vendor() const noexcept { return machine_->vendor(); }
+  const Hardware& hardware() const noexcept { return hardware_; }
+  Pool& pool() noexcept { return pool_; }
+  Peer peer() const noexcept { return {handle_, hardware_.device}; }
+  // The stream of work without a stream.
+  void* immediate() const noexcept { return immediate_; }
+
+  // Records the driver calls of `work` on an internal stream. Returns an executable graph, or null with the
+  // reason in `why_not`.
+  void* capture(const std::function<void(void* stream)>& work, std::string& why_not);
+
+ private:
+  std::shared_ptr<Machine> machine_;
+  const Hardware& hardware_;
+  void* handle_ = nullptr;
+  void* immediate_ = nullptr;
+  void* capturing_ = nullptr;
+  Pool pool_;
+  std::atomic<bool> is_lost_{false};
+  std::mutex mutex_;
+  std::optional<sdk::Failure> loss_;
+  std::vector<std::weak_ptr<Timeline>> timelines_;
+  std::vector<void*> events_[2];  // free ones, without and with timing
+  std::map<int, bool> peers_;     // by device: whether access is enabled
+  std::mutex capture_mutex_;
+};
+
+}  // namespace yoke::gpu

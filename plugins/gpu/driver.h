@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/gpu/driver.h: the functions of a GPU driver and of its run-time compiler, and what differs between
+// vendors.
+#pragma once
+
+#include <yoke/sdk/failure.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "codegen.h"
+
+namespace yoke::gpu {
+
+using Address = unsigned long long;  // CUdeviceptr; a pointer in HIP, which is passed alike
+
+// A function of a library, with its name for messages.
+template <class Signature>
+struct Function;
+template <class... P>
+struct Function<int(P...)> {
+  int (*address)(P...) = nullptr;
+  const char* name = "";
+
+  int operator()(P... arguments) const { return address(arguments...); }
+  explicit operator bool() const noexcept { return address != nullptr; }
+};
+
+struct Driver {
+#define YOKE_DRIVER(member, parameters, cuda, hip) Function<int parameters> member;
+#define YOKE_DRIVER_OPTIONAL(member, parameters, cuda, hip) Function<int parameters> member;
+#include "driver.def"
+};
+
+struct Compiler {
+#define YOKE_COMPILER(member, parameters, nvrtc, hiprtc) Function<int parameters> member;
+#include "driver.def"
+};
+
+// Error numbers that CUDA and HIP share.
+inline constexpr int kInvalidValue = 1;
+inline constexpr int kOutOfMemory = 2;
+inline constexpr int kNoDevice = 100;
+inline constexpr int kInvalidImage = 200;
+inline constexpr int kNoImageForDevice = 209;
+inline constexpr int kNotReady = 600;
+inline constexpr int kPeerAlreadyEnabled = 704;
+inline constexpr int kAlreadyRegistered = 712;
+inline constexpr int kNotSupported = 801;
+// Whether every later call for the device fails.
+bool is_sticky(int code);
+
+inline constexpr unsigned kNonBlockingStream = 1;
+inline constexpr unsigned kEventWithoutTiming = 2;
+inline constexpr unsigned kPortableHostMemory = 1;
+inline constexpr unsigned kMappedHostMemory = 2;
+inline constexpr int kCaptureOfThread = 1;
+
+// The primary context of one device.
+struct Peer {
+  void* context = nullptr;
+  int device = 0;
+};
+
+// Names and numbers of a vendor. The texts complete sentences of messages.
+struct VendorFacts {
+  const char* name;     // of the backend: "cuda"
+  const char* display;  // "CUDA"
+  codegen::Dialect dialect;
+  const char* driver_variable;
+  const char* compiler_variable;
+  std::vector<const char*> driver_files;    // in the order in which they are tried
+  std::vector<const char*> compiler_files;  // empty: only the driver's file
+  std::vector<const char*> visible_variables;
+  std::vector<const char*> nodes;
+  const char* driver_hint;
+  const char* permission_hint;
+  const char* compiler_hint;
+  int oldest_driver;  // 13.2 is 13 * major_unit + 2 * minor_unit
+  int major_unit;
+  int minor_unit;
+  // Attributes of devices.
+  int multiprocessor_count;
+  int warp_size;
+  int threads_per_block;
+  int shared_bytes_per_block;
+};
+
+std::string version_text(const VendorFacts& facts, int version);  // "13.2"
+
+using Lookup = void* (*)(void* library, const char* name);
+
+// A pointer to a function that is looked up by name.
+struct Binding {
+  const char* name;
+  void* pointer;
+  template <class R, class... P>
+  Binding(const char* function, R (**address)(P...)) : name(function), pointer(static_cast<void*>(address)) {}
+};
+// Looks up all functions. Returns the name of the first that is missing, or null.
+const char* bind_all(Lookup lookup, void* library, std::initializer_list<Binding> functions);
+
+// What differs between vendors by more than names. One object per loaded driver.
+class Vendor {
+ public:
+  virtual ~Vendor() = default;
+  virtual const VendorFacts& facts() const = 0;
+  // Looks up the functions that driver.def lists at its end. Returns the name of a missing one, or null.
+  virtual const char* bind(Lookup lookup, void* library) = 0;
+  virtual std::string error_text(int code) const = 0;  // "CUDA_ERROR_INVALID_VALUE (invalid argument)"
+  // Sets target.dialect, capability and architecture.
+  virtual int identify(const Driver& driver, int device, codegen::Target& target) const = 0;
+  // Why the compiler of this version supports no such device; empty if it may support it.
+  virtual std::string architecture_fault(const codegen::Target& target, int driver_version) const = 0;
+  virtual std::vector<std::string> compile_options(const codegen::Target& target) const = 0;
+  // Calls function(user) when all earlier work of the stream is done.
+  virtual int launch_host(void* stream, void (*function)(void*), void* user) const = 0;
+  // Lets kernels of the current context access memory of `other`.
+  virtual int enable_peer(Peer other) const = 0;
+  virtual int copy_peer(Address target, Peer to, Address source, Peer from, std::size_t byte_count,
+                        void* stream) const = 0;
+
+ protected:
+  Vendor() = default;
+  Vendor(const Vendor&) = delete;
+  Vendor& operator=(const Vendor&) = delete;
+};
+
+// The failure of a call that returned `code`. `name` is the function's name in the vendor's library.
+sdk::Failure failure_of(const Vendor& vendor, const char* name, int code);
+
+}  // namespace yoke::gpu

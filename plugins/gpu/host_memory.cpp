@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/gpu/host_memory.cpp: pins host memory and registers memory of others.
+#include "host_memory.h"
+
+#include <yoke/plugin.h>
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+
+namespace yoke::gpu {
+namespace {
+
+constexpr std::uintptr_t kPage = 4096;
+
+}  // namespace
+
+void* HostMemory::allocate(std::uint64_t byte_count) {
+  void* memory = nullptr;
+  const int code =
+      driver_.host_allocate(&memory, std::max<std::uint64_t>(byte_count, 1), kPortableHostMemory);
+  if (code == kOutOfMemory || code == kInvalidValue) {  // some drivers call a huge size invalid
+    return nullptr;
+  }
+  if (code != 0) {
+    throw failure_of(vendor_, driver_.host_allocate.name, code);
+  }
+  const auto address = reinterpret_cast<std::uintptr_t>(memory);
+  const std::lock_guard lock(mutex_);
+  ranges_[address] = {address + byte_count, 1, false};
+  return memory;
+}
+
+void HostMemory::free(void* memory) noexcept {
+  if (memory != nullptr) {
+    const std::lock_guard lock(mutex_);
+    ranges_.erase(reinterpret_cast<std::uintptr_t>(memory));
+    (void)driver_.host_free(memory);
+  }
+}
+
+std::map<std::uintptr_t, HostMemory::Range>::const_iterator HostMemory::find(std::uintptr_t address) const {
+  auto next = ranges_.upper_bound(address);
+  if (next == ranges_.begin()) {
+    return ranges_.end();
+  }
+  --next;
+  return address < next->second.end ? next : ranges_.end();
+}
+
+std::uintptr_t HostMemory::add(std::uintptr_t address, std::uint64_t byte_count) {
+  const std::uintptr_t first = address / kPage * kPage;
+  const std::uintptr_t end = (address + byte_count + kPage - 1) / kPage * kPage;
+  const std::lock_guard lock(mutex_);
+  if (const auto found = find(address); found != ranges_.end() && address + byte_count <= found->second.end) {
+    ++ranges_[found->first].uses;
+    return found->first;
+  }
+  const auto next = ranges_.lower_bound(end);
+  if (next != ranges_.begin() && std::prev(next)->second.end > first) {
+    throw sdk::Failure(YOKE_STATUS_UNIMPLEMENTED,
+                       "a part of this host memory is registered with the driver already; import memory that "
+                       "shares no page with other imported memory, or copy it");
+  }
+  const int code = driver_.host_register(reinterpret_cast<void*>(first), end - first,
+                                         kPortableHostMemory | kMappedHostMemory);
+  if (code != 0 && code != kAlreadyRegistered) {
+    throw failure_of(vendor_, driver_.host_register.name, code);
+  }
+  ranges_[first] = {end, 1, code == 0};
+  return first;
+}
+
+void HostMemory::remove(std::uintptr_t address) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = find(address);
+  if (found == ranges_.end()) {
+    return;
+  }
+  Range& range = ranges_[found->first];
+  if (--range.uses == 0) {
+    if (range.is_registered_here) {
+      (void)driver_.host_unregister(reinterpret_cast<void*>(found->first));
+    }
+    ranges_.erase(found);
+  }
+}
+
+bool HostMemory::covers(const void* memory, std::uint64_t byte_count) const {
+  const auto address = reinterpret_cast<std::uintptr_t>(memory);
+  const std::lock_guard lock(mutex_);
+  const auto found = find(address);
+  return found != ranges_.end() && byte_count <= found->second.end - address;
+}
+
+}  // namespace yoke::gpu

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/gpu/host_memory.h: host memory that devices access directly: pinned here, or registered in place.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+#include "driver.h"
+
+namespace yoke::gpu {
+
+// Memory of all devices of the driver. Thread-safe.
+// Precondition of functions that call the driver: a context is current on this thread.
+class HostMemory {
+ public:
+  HostMemory(const Vendor& vendor, const Driver& driver) : vendor_(vendor), driver_(driver) {}
+
+  // Returns null if there is not enough memory.
+  void* allocate(std::uint64_t byte_count);
+  void free(void* memory) noexcept;
+
+  // Registers the pages of a range, or counts another use of them. Throws YOKE_STATUS_UNIMPLEMENTED if only
+  // a part of them is registered. Returns the first registered address.
+  std::uintptr_t add(std::uintptr_t address, std::uint64_t byte_count);
+  void remove(std::uintptr_t address) noexcept;
+
+  // Whether devices copy from and to the range directly.
+  bool covers(const void* memory, std::uint64_t byte_count) const;
+
+ private:
+  struct Range {
+    std::uintptr_t end = 0;
+    std::uint64_t uses = 1;
+    bool is_registered_here = false;  // not by another library, and not by allocate()
+  };
+  // The range that includes the address, or the end.
+  std::map<std::uintptr_t, Range>::const_iterator find(std::uintptr_t address) const;
+
+  const Vendor& vendor_;
+  const Driver& driver_;
+  mutable std::mutex mutex_;
+  std::map<std::uintptr_t, Range> ranges_;  // by their first address
+};
+
+}  // namespace yoke::gpu

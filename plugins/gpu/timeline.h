@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/gpu/timeline.h: what the host knows about the work of one stream of the driver: which of it has
+// failed, who waits for it, and which functions of the host it calls.
+#pragma once
+
+#include <yoke/sdk/plugin.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "context.h"
+
+namespace yoke::gpu {
+
+// Calls `is_done` until it returns true or the time is over: first in a loop, then with growing pauses.
+// Returns its last result.
+bool poll_until(std::uint64_t timeout_ns, const std::function<bool()>& is_done);
+
+class Timeline;
+
+// A recorded event.
+class Point {
+ public:
+  Point(std::shared_ptr<Timeline> timeline, void* event, bool timing, std::uint64_t number)
+      : timeline_(std::move(timeline)), event_(event), timing_(timing), number_(number) {}
+  ~Point();
+  Point(const Point&) = delete;
+  Point& operator=(const Point&) = delete;
+
+  // Whether the work before the point is quiescent: done, or on a lost device.
+  bool is_quiescent();
+  std::int32_t state();
+  void wait(std::uint64_t timeout_ns);
+  std::uint64_t elapsed_since(const Point& start) const;
+
+ private:
+  friend class Timeline;
+  struct Waiter {
+    std::weak_ptr<Timeline> timeline;
+    std::uint64_t number;  // of the first work that waits
+  };
+
+  std::shared_ptr<Timeline> timeline_;
+  void* event_;
+  bool timing_;
+  std::uint64_t number_;
+  std::atomic<bool> is_done_{false};
+  std::vector<Waiter> waiters_;  // guarded by the mutex of the timeline
+};
+
+// Points and host functions are numbered from 1. A failure has the number of the first of them that it
+// affects. Failures that yoke causes are known when work is queued, so that later work is not queued; only
+// an abort fails work that the driver already has, and that work runs to its end.
+class Timeline : public std::enable_shared_from_this<Timeline> {
+ public:
+  Timeline(std::shared_ptr<Context> context, int priority, std::optional<sdk::Failure> failure);
+  ~Timeline();
+  Timeline(const Timeline&) = delete;
+  Timeline& operator=(const Timeline&) = delete;
+  // Called when the stream is destroyed; its points stay valid. Precondition: no work is pending.
+  void close() noexcept;
+
+  // Calls work(stream), unless the timeline has failed. An exception fails the timeline and is passed on.
+  template <class Work>
+  void submit(const Work& work) {
+    context_->enter();
+    if (has_failed_.load(std::memory_order_acquire)) [[unlikely]] {
+      return;
+    }
+    try {
+      work(stream_);
+    } catch (const sdk::Failure& failure) {
+      poison(failure);
+      throw;
+    }
+  }
+  // Queues a call of the host. It gets the code of the first error before it, or YOKE_STATUS_OK. Unless
+  // `always` is set, it is called on timelines without an error only.
+  void post(std::function<void(std::int32_t status)> work, bool always);
+
+  std::shared_ptr<Point> record(bool timing);
+  void wait_for(const std::shared_ptr<Point>& point);
+  // Work queued from now on fails.
+  void poison(const sdk::Failure& failure);
+  // Unfinished work and work queued from now on fails, and so does work that waits for it.
+  void cancel(const sdk::Failure& failure);
+  // Sleeps for `delay_ns` in stream order, or until the timeline fails.
+  void pause(std::uint64_t delay_ns);
+
+  std::int32_t state();
+  void wait(std::uint64_t timeout_ns);
+  std::optional<sdk::Failure> failure_at(std::uint64_t number) const;
+  std::string debug_text() const;
+
+  Context& context() const noexcept { return *context_; }
+  void* stream() const noexcept { return stream_; }
+
+ private:
+  friend class Point;
+  struct Task {
+    std::shared_ptr<Timeline> timeline;
+    std::uint64_t number;
+    bool always;
+    std::function<void(std::int32_t status)> work;
+    std::atomic<bool> is_claimed{false};
+    std::list<Task>::iterator place;
+  };
+  struct Spread;
+
+  static void run_task(void* task);
+  void run(Task& task);
+  void note_done(std::uint64_t number);
+  void prune();
+  // Fails from `number`, or from the first unfinished point if `number` is 0. Returns the waiters to fail next.
+  std::vector<Point::Waiter> fail_from(const sdk::Failure& failure, std::uint64_t number);
+  void rescue_tasks();
+
+  std::shared_ptr<Context> context_;
+  void* stream_ = nullptr;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t posted_ = 0;
+  std::uint64_t done_ = 0;  // everything up to this number is known to be done
+  std::optional<sdk::Failure> failure_;
+  std::uint64_t failed_from_ = 0;
+  std::atomic<bool> has_failed_{false};
+  std::deque<std::shared_ptr<Point>> points_;  // that may be unfinished, in order
+  std::size_t prune_at_ = 64;
+  std::list<Task> tasks_;
+  std::thread rescue_;  // calls host functions that a lost device would not call
+};
+
+}  // namespace yoke::gpu
