@@ -9,7 +9,6 @@
 #include <limits>
 
 #include "../../support/count_allocations.h"
-#include "../../support/rounds.h"
 #include "harness.h"
 
 namespace yoke::cc::test {
@@ -217,9 +216,7 @@ TEST(ContractionTest, OtherTypesRunInTheBlockedMatmul) {
     const std::string type = c.factor_type;
     const std::string cast = c.cast;
     const std::string target = c.target_type;
-    const std::vector<std::string> assigns = {"=", "+=", "min="};
-    for (std::uint64_t i = 0; i < yoke::test::rounds(assigns.size()); ++i) {
-      const std::string& assign = assigns[(i + static_cast<std::uint64_t>(&c - cases)) % assigns.size()];
+    for (const std::string assign : {"=", "+=", "min="}) {
       const std::string text =
           product(target + "[45, 37] inout", type + "[45, 290]", type + "[37, 290]",
                   "t[m, n] " + assign + " " + c.reduce + "[k] " + cast + "(a[m, k]) * " + cast + "(b[n, k])");

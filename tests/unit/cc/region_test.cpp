@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "../../support/rounds.h"
 #include "corpus.h"
 #include "generator.h"
 #include "harness.h"
@@ -34,8 +33,7 @@ int compare_with_statements(const conformance::Case& one) {
 
 TEST(RegionTest, TilesWriteTheSameBitsAsSingleStatementsInRandomPrograms) {
   int compared = 0;
-  constexpr std::uint64_t kPrograms = yoke::test::rounds(3000);
-  for (std::uint64_t index = 0; index < kPrograms && !HasFailure(); ++index) {
+  for (std::uint64_t index = 0; index < 3000 && !HasFailure(); ++index) {
     SCOPED_TRACE("program " + std::to_string(index));
     const conformance::Case one = conformance::generate_case(11, index);
     const auto names_loops = [](const program::Hint& hint) { return !hint.loops.empty(); };
@@ -43,7 +41,7 @@ TEST(RegionTest, TilesWriteTheSameBitsAsSingleStatementsInRandomPrograms) {
       compared += compare_with_statements(one);
     }
   }
-  EXPECT_GT(compared, static_cast<int>(kPrograms / 10));
+  EXPECT_GT(compared, 300);
 }
 
 const std::string kNorms = R"(

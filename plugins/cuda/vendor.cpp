@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/cuda/vendor.cpp: what the CUDA driver API does differently from HIP.
+#include "vendor.h"
+
+namespace yoke::cuda {
+
+const gpu::VendorFacts& Vendor::facts() const {
+  static const gpu::VendorFacts facts = {
+      .name = "cuda",
+      .display = "CUDA",
+      .dialect = codegen::Dialect::kCuda,
+      .driver_variable = "YOKE_CUDA_LIBRARY",
+      .compiler_variable = "YOKE_NVRTC_LIBRARY",
+      .driver_files = {"libcuda.so.1"},
+      .compiler_files = {"libnvrtc.so.13", "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so"},
+      .visible_variables = {"CUDA_VISIBLE_DEVICES"},
+      .nodes = {"/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-uvm"},
+      .driver_hint =
+          "install or update the NVIDIA driver, which brings libcuda.so.1 (nvidia-smi shows its version)",
+      .permission_hint = "give the user access to /dev/nvidia*, for example through the group video",
+      .compiler_hint =
+          "install NVRTC of a CUDA toolkit that is new enough for the device, or set "
+          "YOKE_NVRTC_LIBRARY to its libnvrtc.so",
+      .oldest_driver = 12000,
+      .major_unit = 1000,
+      .minor_unit = 10,
+      .multiprocessor_count = 16,
+      .warp_size = 10,
+      .threads_per_block = 1,
+      .shared_bytes_per_block = 8,
+  };
+  return facts;
+}
+
+const char* Vendor::bind(gpu::Lookup lookup, void* library) {
+  return gpu::bind_all(lookup, library,
+                       {{"cuGetErrorName", &error_name_},
+                        {"cuGetErrorString", &error_string_},
+                        {"cuLaunchHostFunc", &launch_host_},
+                        {"cuCtxEnablePeerAccess", &enable_peer_},
+                        {"cuMemcpyPeerAsync", &copy_peer_}});
+}
+
+std::string Vendor::error_text(int code) const {
+  const char* name = nullptr;
+  const char* text = nullptr;
+  if (error_name_ == nullptr || error_name_(code, &name) != 0 || error_string_(code, &text) != 0) {
+    return "error " + std::to_string(code);
+  }
+  return std::string(name) + " (" + text + ")";
+}
+
+int Vendor::identify(const gpu::Driver& driver, int device, codegen::Target& target) const {
+  constexpr int kCapabilityMajor = 75;
+  constexpr int kCapabilityMinor = 76;
+  int major = 0;
+  int minor = 0;
+  if (const int code = driver.device_attribute(&major, kCapabilityMajor, device); code != 0) {
+    return code;
+  }
+  const int code = driver.device_attribute(&minor, kCapabilityMinor, device);
+  target.dialect = codegen::Dialect::kCuda;
+  target.capability = static_cast<std::uint32_t>(10 * major + minor);
+  target.architecture = "sm_" + std::to_string(target.capability);
+  return code;
+}
+
+std::vector<std::string> Vendor::compile_options(const codegen::Target& target) const {
+  return {"--gpu-architecture=" + target.architecture, "--fmad=false", "--std=c++17"};
+}
+
+}  // namespace yoke::cuda

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/cuda/vendor.h: names, numbers and functions of the CUDA driver API and of NVRTC.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "driver.h"
+
+namespace yoke::cuda {
+
+class Vendor final : public gpu::Vendor {
+ public:
+  const gpu::VendorFacts& facts() const override;
+  const char* bind(gpu::Lookup lookup, void* library) override;
+  std::string error_text(int code) const override;
+  int identify(const gpu::Driver& driver, int device, codegen::Target& target) const override;
+  // The compiler itself reports architectures that it does not know.
+  std::string architecture_fault(const codegen::Target&, int) const override { return {}; }
+  std::vector<std::string> compile_options(const codegen::Target& target) const override;
+  int launch_host(void* stream, void (*function)(void*), void* user) const override {
+    return launch_host_(stream, function, user);
+  }
+  int enable_peer(gpu::Peer other) const override { return enable_peer_(other.context, 0); }
+  int copy_peer(gpu::Address target, gpu::Peer to, gpu::Address source, gpu::Peer from,
+                std::size_t byte_count, void* stream) const override {
+    return copy_peer_(target, to.context, source, from.context, byte_count, stream);
+  }
+
+ private:
+  int (*error_name_)(int code, const char** name) = nullptr;
+  int (*error_string_)(int code, const char** text) = nullptr;
+  int (*launch_host_)(void* stream, void (*function)(void*), void* user) = nullptr;
+  int (*enable_peer_)(void* context, unsigned flags) = nullptr;
+  int (*copy_peer_)(gpu::Address target, void* to, gpu::Address source, void* from, std::size_t byte_count,
+                    void* stream) = nullptr;
+};
+
+}  // namespace yoke::cuda

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/hip/vendor.cpp: what the HIP runtime does differently from the CUDA driver API.
+#include "vendor.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+#include <string_view>
+
+namespace yoke::hip {
+namespace {
+
+// ROCm 6 changed the layout of hipDeviceProp_t, and gave the function for the new layout a new name.
+constexpr std::size_t kArchitectureOffset = 396;
+constexpr std::size_t kArchitectureOffsetR0600 = 1160;
+constexpr std::size_t kArchitectureBytes = 256;
+constexpr std::size_t kPropertyBytes = 8192;  // more than any layout has
+
+// A function of the host and its argument, for the callback of a stream, which has more parameters.
+struct HostCall {
+  void (*function)(void*);
+  void* user;
+};
+
+void call_host(void*, int, void* user) {
+  const std::unique_ptr<HostCall> call(static_cast<HostCall*>(user));
+  call->function(call->user);
+}
+
+}  // namespace
+
+const gpu::VendorFacts& Vendor::facts() const {
+  static const gpu::VendorFacts facts = {
+      .name = "hip",
+      .display = "HIP",
+      .dialect = codegen::Dialect::kHip,
+      .driver_variable = "YOKE_HIP_LIBRARY",
+      .compiler_variable = "YOKE_HIPRTC_LIBRARY",
+      .driver_files = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5",
+                       "/opt/rocm/lib/libamdhip64.so"},
+      .compiler_files = {"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5", "/opt/rocm/lib/libhiprtc.so"},
+      .visible_variables = {"HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"},
+      .nodes = {"/dev/kfd", "/dev/dri/renderD128"},
+      .driver_hint = "install ROCm's HIP runtime (Debian: libamdhip64-5) and the amdgpu kernel module",
+      .permission_hint = "add the user to the groups render and video",
+      .compiler_hint =
+          "install hiprtc of a ROCm release that is new enough for the device, or set "
+          "YOKE_HIPRTC_LIBRARY to its libhiprtc.so",
+      .oldest_driver = 50000000,
+      .major_unit = 10000000,
+      .minor_unit = 100000,
+      .multiprocessor_count = 63,
+      .warp_size = 87,
+      .threads_per_block = 56,
+      .shared_bytes_per_block = 74,
+  };
+  return facts;
+}
+
+const char* Vendor::bind(gpu::Lookup lookup, void* library) {
+  const bool is_new = lookup(library, "hipGetDevicePropertiesR0600") != nullptr;
+  architecture_offset_ = is_new ? kArchitectureOffsetR0600 : kArchitectureOffset;
+  return gpu::bind_all(lookup, library,
+                       {{"hipGetErrorName", &error_name_},
+                        {"hipGetErrorString", &error_string_},
+                        {"hipStreamAddCallback", &add_callback_},
+                        {"hipDeviceEnablePeerAccess", &enable_peer_},
+                        {"hipMemcpyPeerAsync", &copy_peer_},
+                        {is_new ? "hipGetDevicePropertiesR0600" : "hipGetDeviceProperties", &properties_}});
+}
+
+std::string Vendor::error_text(int code) const {
+  if (error_name_ == nullptr || error_string_ == nullptr) {
+    return "error " + std::to_string(code);
+  }
+  return std::string(error_name_(code)) + " (" + error_string_(code) + ")";
+}
+
+int Vendor::identify(const gpu::Driver&, int device, codegen::Target& target) const {
+  std::vector<char> properties(kPropertyBytes);
+  if (const int code = properties_(properties.data(), device); code != 0) {
+    return code;
+  }
+  const char* name = properties.data() + architecture_offset_;
+  target.dialect = codegen::Dialect::kHip;
+  target.architecture.assign(name, ::strnlen(name, kArchitectureBytes));
+  return 0;
+}
+
+// hiprtc ends the process if it does not know an architecture, so it is not asked.
+std::string Vendor::architecture_fault(const codegen::Target& target, int driver_version) const {
+  static constexpr std::array<std::string_view, 30> kRocm5 = {
+      "gfx700",  "gfx701",  "gfx702",  "gfx703",  "gfx704",  "gfx705",  "gfx801",  "gfx802",
+      "gfx803",  "gfx805",  "gfx810",  "gfx900",  "gfx902",  "gfx904",  "gfx906",  "gfx908",
+      "gfx909",  "gfx90a",  "gfx90c",  "gfx1010", "gfx1011", "gfx1012", "gfx1013", "gfx1030",
+      "gfx1031", "gfx1032", "gfx1033", "gfx1034", "gfx1035", "gfx1036"};
+  static constexpr std::array<std::string_view, 9> kRocm6 = {
+      "gfx940", "gfx941", "gfx942", "gfx1100", "gfx1101", "gfx1102", "gfx1103", "gfx1150", "gfx1151"};
+  static constexpr std::array<std::string_view, 4> kRocm64 = {"gfx950", "gfx1152", "gfx1200", "gfx1201"};
+  constexpr int kFirstRocm6 = 60000000;
+  constexpr int kFirstRocm64 = 60400000;
+  const std::string_view base =
+      std::string_view(target.architecture).substr(0, target.architecture.find(':'));
+  const auto has = [&](const auto& list) { return std::find(list.begin(), list.end(), base) != list.end(); };
+  if (has(kRocm5) || (driver_version >= kFirstRocm6 && has(kRocm6)) ||
+      (driver_version >= kFirstRocm64 && has(kRocm64))) {
+    return {};
+  }
+  return "hiprtc of HIP " + gpu::version_text(facts(), driver_version) + " does not support " +
+         std::string(base) + "; " + facts().compiler_hint;
+}
+
+std::vector<std::string> Vendor::compile_options(const codegen::Target& target) const {
+  return {"--offload-arch=" + target.architecture, "-ffp-contract=off", "-std=c++17", "-O3"};
+}
+
+int Vendor::launch_host(void* stream, void (*function)(void*), void* user) const {
+  auto call = std::make_unique<HostCall>(HostCall{function, user});
+  const int code = add_callback_(stream, call_host, call.get(), 0);
+  if (code == 0) {
+    (void)call.release();  // call_host owns it now
+  }
+  return code;
+}
+
+}  // namespace yoke::hip
