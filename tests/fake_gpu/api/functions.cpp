@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/fake_gpu/api/functions.cpp: refers to every exported function, so that the library does not link or
+// load without.
+#include "functions.h"
+
+namespace fake_gpu {
+namespace {
+
+#ifdef FAKE_GPU_DRIVER
+__attribute__((used)) const void* const kDriverFunctions[] = {
+#define YOKE_DRIVER(member, parameters, cuda, hip) reinterpret_cast<const void*>(&fake_##member),
+#define YOKE_DRIVER_OPTIONAL YOKE_DRIVER
+#include "gpu/driver.def"
+    reinterpret_cast<const void*>(&fake_copy_peer), reinterpret_cast<const void*>(&fake_peer_enable),
+    reinterpret_cast<const void*>(&fake_host_function), reinterpret_cast<const void*>(&fake_error_name),
+    reinterpret_cast<const void*>(&fake_error_string)};
+#endif
+
+#ifdef FAKE_GPU_COMPILER
+__attribute__((used)) const void* const kCompilerFunctions[] = {
+#define YOKE_COMPILER(member, parameters, nvrtc, hiprtc) \
+  reinterpret_cast<const void*>(&fake_compiler_##member),
+#include "gpu/driver.def"
+    reinterpret_cast<const void*>(&fake_compiler_error_string)};
+#endif
+
+}  // namespace
+}  // namespace fake_gpu
