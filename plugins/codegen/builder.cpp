@@ -26,11 +26,14 @@ Builder::Builder(const program::Program& program, const Target& target)
   }
 }
 
-void Builder::begin_step(std::size_t first, std::size_t last) {
-  for (std::size_t i = first; i < last; ++i) {
-    step_of_[i] = static_cast<std::uint32_t>(steps_.size());
+void Builder::begin_step(std::span<const std::size_t> statements) {
+  Step step = {~std::uint32_t{0}, 0};
+  for (const std::size_t statement : statements) {
+    step_of_[statement] = static_cast<std::uint32_t>(steps_.size());
+    step.first = std::min(step.first, static_cast<std::uint32_t>(statement));
+    step.last = std::max(step.last, static_cast<std::uint32_t>(statement) + 1);
   }
-  steps_.push_back({static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(last)});
+  steps_.push_back(step);
 }
 
 Slot Builder::slot(std::uint32_t tensor) {
@@ -81,8 +84,12 @@ Plan Builder::finish() {
     program::Lifetime life = {aligned(block.byte_count), block.step, block.step};
     if (block.tensor >= 0) {
       const program::Lifetime& of = by_statement[static_cast<std::size_t>(block.tensor)];
-      life.first = step_of_[of.first];
-      life.last = step_of_[of.last];
+      // Steps may reorder statements.
+      const auto [first, last] =
+          std::minmax_element(step_of_.begin() + static_cast<std::ptrdiff_t>(of.first),
+                              step_of_.begin() + static_cast<std::ptrdiff_t>(of.last) + 1);
+      life.first = *first;
+      life.last = *last;
     }
     lifetimes.push_back(life);
   }

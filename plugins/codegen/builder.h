@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,8 @@
 
 namespace yoke::codegen {
 
-// Statements [first, last) that are computed together are a step. Every launch and every block of scratch
-// memory belongs to the current step.
+// Statements that are computed together are a step. Every launch and every block of scratch memory belongs to
+// the current step.
 class Builder {
  public:
   Builder(const program::Program& program, const Target& target);
@@ -24,7 +25,8 @@ class Builder {
   const program::Program& program() const { return program_; }
   const Target& target() const { return target_; }
 
-  void begin_step(std::size_t first, std::size_t last);
+  void begin_step(std::span<const std::size_t> statements);
+  void begin_step(std::size_t statement) { begin_step(std::span(&statement, 1)); }
 
   // The memory of a tensor, 256-byte aligned if it is a temporary, else aligned to its elements. The slots of
   // different tensors do not overlap while a step uses them. Until finish(), the offset in a slot of the

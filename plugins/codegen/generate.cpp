@@ -1,13 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/codegen/generate.cpp: plans the kernels of a program, statement by statement.
+// plugins/codegen/generate.cpp: decides which statements are planned together, and how.
 #include <yoke/program/access.h>
 
 #include "builder.h"
 #include "codegen.h"
 #include "contraction.h"
+#include "elementwise.h"
 #include "general.h"
+#include "group.h"
 
 namespace yoke::codegen {
+namespace {
+
+void plan_block(Builder& builder, const program::Block& block) {
+  const program::Program& program = builder.program();
+  std::size_t at = block.first;
+  while (at < block.last) {
+    std::size_t end = at;
+    while (end < block.last && is_elementwise(program.statements[end])) {
+      ++end;
+    }
+    if (end > at) {
+      plan_elementwise(builder, at, end);
+      at = end;
+      continue;
+    }
+    builder.begin_step(at);
+    std::string why_not;
+    if (!plan_contraction(builder, program.statements[at], why_not)) {
+      plan_general(builder, at);
+    }
+    ++at;
+  }
+}
+
+}  // namespace
 
 std::string_view revision() {
   return "1";
@@ -18,13 +45,7 @@ Plan generate(const program::Program& program, const Target& target) {
   for (const program::Block& block : program.blocks()) {
     Round round;
     round.first_launch = builder.launch_count();
-    for (std::size_t i = block.first; i < block.last; ++i) {
-      builder.begin_step(i, i + 1);
-      std::string why_not;
-      if (!plan_contraction(builder, program.statements[i], why_not)) {
-        plan_general(builder, i);
-      }
-    }
+    plan_block(builder, block);
     round.last_launch = builder.launch_count();
     if (block.repeat >= 0) {
       const program::Symbol& variable = program.symbols[static_cast<std::size_t>(block.repeat)];

@@ -31,6 +31,22 @@ constexpr std::string_view kNumbers = R"(
 
 struct __attribute__((aligned(16))) yk_16_bytes { unsigned a, b, c, d; };
 struct __attribute__((aligned(8))) yk_8_bytes { unsigned a, b; };
+// Loads and stores `lanes` neighboring elements, in pieces if the whole vector is in range and aligned.
+#define YK_VECTOR(name, type, lanes, piece, pieces)                                                          \
+  YK_DEVICE void yk_load_##name(type* to, const type* from, bool whole, int count) {                         \
+    if (whole) {                                                                                             \
+      for (int i = 0; i < pieces; ++i) ((piece*)to)[i] = ((const piece*)from)[i];                            \
+    } else {                                                                                                 \
+      for (int i = 0; i < lanes; ++i) to[i] = i < count ? from[i] : (type)0;                                 \
+    }                                                                                                        \
+  }                                                                                                          \
+  YK_DEVICE void yk_store_##name(type* to, const type* from, bool whole, int count) {                        \
+    if (whole) {                                                                                             \
+      for (int i = 0; i < pieces; ++i) ((piece*)to)[i] = ((const piece*)from)[i];                            \
+    } else {                                                                                                 \
+      for (int i = 0; i < lanes; ++i) if (i < count) to[i] = from[i];                                        \
+    }                                                                                                        \
+  }
 
 // 16-bit floats are stored as unsigned short.
 #if defined(__CUDA_ARCH__) && !defined(YOKE_FAKE_GPU)

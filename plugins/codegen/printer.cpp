@@ -14,9 +14,6 @@ using program::Reduce;
 using program::Statement;
 using program::Type;
 
-namespace {
-
-// The row-major number of the element, if all indices are affine and undivided and nothing overflows.
 std::optional<Affine> flat_element(const program::Program& program, const Access& access) {
   const program::Tensor& tensor = program.tensors[access.tensor];
   const std::vector<std::uint64_t> strides = program::strides_of(tensor);
@@ -30,8 +27,6 @@ std::optional<Affine> flat_element(const program::Program& program, const Access
   }
   return sum;
 }
-
-}  // namespace
 
 bool fits_in_int(const program::Program& program, const Statement& statement) {
   // Leaves room for a stride of the grid beyond the last element.
@@ -111,9 +106,8 @@ void Printer::open_loop(std::uint32_t loop) {
 const std::string& Printer::tensor(std::uint32_t id) {
   std::string& name = tensors_[id];
   if (name.empty()) {
-    name = "s" + std::to_string(slots_.size());
-    parameters_.push_back(std::string(memory_type(program_.tensors[id].type)) + "* __restrict__ " + name);
-    slots_.push_back(builder_.slot(id));
+    name = "s" + std::to_string(parameters_.size());
+    parameters_.push_back({std::string(memory_type(program_.tensors[id].type)), builder_.slot(id)});
   }
   return name;
 }
@@ -137,6 +131,9 @@ std::string Printer::index(const Affine& affine) {
   std::string text;
   for (const Affine::Term& term : affine.terms) {
     std::string name = term.is_symbol ? symbol(term.id) : loops_[term.id];
+    if (name == "0") {
+      continue;
+    }
     if (term.is_symbol && !wide_) {
       name = "(int)" + name;
     }
@@ -263,8 +260,13 @@ std::string Printer::assigned(const Place& target, const std::string& value) {
 void Printer::store(std::uint32_t tensor_id, const std::string& element, const std::string& value) {
   const Type type = program_.tensors[tensor_id].type;
   const std::string name = named(type, value);
-  line(tensor(tensor_id) + "[" + element + "] = " + to_memory(type, name) + ";");
   wrote(tensor_id, element, name);
+  if (!defers_) {
+    line(tensor(tensor_id) + "[" + element + "] = " + to_memory(type, name) + ";");
+    return;
+  }
+  std::erase_if(pending_, [&](const Pending& one) { return one.tensor == tensor_id; });
+  pending_.push_back({tensor_id, element, name});
 }
 
 void Printer::one_element() {
@@ -325,8 +327,8 @@ std::string Printer::arg_reduced() {
 
 std::string Printer::text() const {
   std::string parameters;
-  for (const std::string& parameter : parameters_) {
-    parameters += (parameters.empty() ? "" : ", ") + parameter;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    parameters += (i == 0 ? "" : ", ") + parameters_[i].type + "* __restrict__ s" + std::to_string(i);
   }
   for (const auto& [is_used, name] : {std::pair(reads_symbols_, "const long long* __restrict__ symbols"),
                                       std::pair(reads_variable_, "const long long variable")}) {
@@ -339,7 +341,9 @@ std::string Printer::text() const {
 
 Launch Printer::launch() const {
   Launch launch;
-  launch.slots = slots_;
+  for (const Parameter& parameter : parameters_) {
+    launch.slots.push_back(parameter.slot);
+  }
   launch.reads_symbols = reads_symbols_;
   launch.reads_variable = reads_variable_;
   return launch;

@@ -33,6 +33,8 @@ program::Op fold_of(program::Reduce reduce);
 
 // Whether all index arithmetic of the statement fits in 32 bits.
 bool fits_in_int(const program::Program& program, const program::Statement& statement);
+// The row-major number of the element, if all indices are affine and undivided and nothing overflows.
+std::optional<program::Affine> flat_element(const program::Program& program, const program::Access& access);
 
 class Printer {
  public:
@@ -83,6 +85,26 @@ class Printer {
   std::string applied(program::Op op, program::Type type, const std::vector<std::string>& args);
   std::string converted(program::Type from, program::Type to, const std::string& value);
 
+  // From now on, store() prints nothing: pending() has the last value written to each tensor, for the caller to
+  // store. Precondition: an iteration writes one element of a tensor at most, and reads no other element that
+  // any iteration writes.
+  void defer_stores() { defers_ = true; }
+  struct Pending {
+    std::uint32_t tensor = 0;
+    std::string element;
+    std::string value;
+  };
+  const std::vector<Pending>& pending() const { return pending_; }
+  // What a kernel needs: its parameters are the slots, named s0, s1, ..., "symbols" and "variable".
+  struct Parameter {
+    std::string type;  // of an element in memory
+    Slot slot;
+  };
+  const std::vector<Parameter>& parameters() const { return parameters_; }
+  bool reads_symbols() const { return reads_symbols_; }
+  bool reads_variable() const { return reads_variable_; }
+  std::string body() const { return head_ + text_; }
+
   // The text for Builder::kernel, and a launch with the slots that it uses.
   std::string text() const;
   Launch launch() const;
@@ -114,8 +136,9 @@ class Printer {
   std::vector<Known> known_ = std::vector<Known>(1);
   std::map<std::uint32_t, std::string> tensors_;
   std::map<std::uint32_t, std::string> symbols_;
-  std::vector<std::string> parameters_;
-  std::vector<Slot> slots_;
+  std::vector<Parameter> parameters_;
+  bool defers_ = false;
+  std::vector<Pending> pending_;
   bool reads_symbols_ = false;
   bool reads_variable_ = false;
 };
