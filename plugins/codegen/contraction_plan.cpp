@@ -32,6 +32,16 @@ constexpr Choice kTiles[] = {
     {{.rows = 16, .columns = 64, .depth = 16, .thread_rows = 4, .thread_columns = 4, .threads = 64}, 0.35},
 };
 
+// Tensor cores make about 8 times as many products in the same time.
+constexpr Choice kUnitTiles[] = {
+    {{.rows = 128, .columns = 128, .depth = 32, .thread_rows = 64, .thread_columns = 64, .threads = 128}, 8},
+    {{.rows = 128, .columns = 64, .depth = 32, .thread_rows = 64, .thread_columns = 32, .threads = 128}, 6},
+    {{.rows = 64, .columns = 64, .depth = 32, .thread_rows = 32, .thread_columns = 32, .threads = 128}, 4.5},
+    {{.rows = 64, .columns = 32, .depth = 32, .thread_rows = 16, .thread_columns = 32, .threads = 128}, 3},
+    {{.rows = 32, .columns = 64, .depth = 32, .thread_rows = 16, .thread_columns = 32, .threads = 128}, 3},
+    {{.rows = 16, .columns = 64, .depth = 64, .thread_rows = 16, .thread_columns = 16, .threads = 128}, 1.5},
+};
+
 std::int64_t divided_up(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
@@ -68,13 +78,16 @@ void split_depth(const Product& product, Tile& tile, double efficiency, double& 
   }
 }
 
-Tile choose_tile(const Product& product) {
-  const bool is_double = product.sum == program::Type::kF64;
+Tile choose_tile(const Product& product, bool on_units) {
   double best = std::numeric_limits<double>::infinity();
   Tile best_tile;
-  for (const Choice& choice : kTiles) {
-    // The largest tile does not fit in shared memory in f64.
-    if (!is_double || choice.tile.thread_rows == 4) {
+  const std::span<const Choice> choices =
+      on_units ? std::span<const Choice>(kUnitTiles) : std::span<const Choice>(kTiles);
+  // The largest tile does not fit in shared memory in f64, nor in registers with loads of single halves.
+  const bool is_limited = on_units ? !has_runs_of_8(product, true) || !has_runs_of_8(product, false)
+                                   : product.sum == program::Type::kF64;
+  for (const Choice& choice : choices) {
+    if (!is_limited || choice.tile.rows * choice.tile.columns < 128 * 128) {
       Tile tile = choice.tile;
       split_depth(product, tile, choice.efficiency, best, best_tile);
     }
@@ -113,8 +126,12 @@ bool plan_contraction(Builder& builder, const program::Statement& statement, std
     why_not = reason;
     return false;
   }
-  const Tile tile = choose_tile(*product);
+  const bool on_units = matmul::has_matrix_units(*product, builder.target());
+  const Tile tile = choose_tile(*product, on_units);
   builder.function(std::string(matmul::helper_functions()));
+  if (on_units) {
+    builder.function(std::string(matmul::matrix_unit_functions()));
+  }
   const auto add = [&](std::int64_t blocks, std::int64_t threads, const std::string& text,
                        std::vector<Slot> slots) {
     Launch launch;
@@ -136,7 +153,8 @@ bool plan_contraction(Builder& builder, const program::Statement& statement, std
                                     : builder.scratch(static_cast<std::uint64_t>(tile.parts * results) *
                                                       program::byte_size(product->sum));
   add(divided_up(m, tile.rows) * divided_up(n, tile.columns) * batch * tile.parts, tile.threads,
-      matmul::tile_kernel(*product, tile), {a, b, sums});
+      on_units ? matmul::matrix_unit_kernel(*product, tile) : matmul::tile_kernel(*product, tile),
+      {a, b, sums});
   if (tile.parts > 1) {
     add(divided_up(results, matmul::kFoldThreads), matmul::kFoldThreads, matmul::fold_kernel(*product, tile),
         {sums, target});

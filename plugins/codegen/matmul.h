@@ -104,13 +104,21 @@ std::string steps_text(const Product& product, const std::vector<Axis>& axes, st
 // A statement that combines a sum with an element of the target.
 std::string assign_text(const Product& product, const std::string& element, const std::string& sum);
 
+// Whether neighboring threads load neighbors along the depth, not along the rows, of a factor.
+bool is_along_depth(const Product& product, bool is_a);
+// Whether 8 neighbors in that direction are always neighbors in memory, and all within the factor or all not.
+bool has_runs_of_8(const Product& product, bool is_a);
+
 // How a tile keeps its elements in shared memory.
 struct Storage {
   std::string type;
-  std::string place;         // the index of an element, from the variables stage, row and depth
+  std::string place;         // the index of an element, from the variables row, depth and the stage
+  std::string stage;         // the variable that is the number of the stage to store to
   std::string mark;          // the value that stands for an element out of range
   std::string special;       // a function: whether a value is infinite or NaN
   bool is_converted = true;  // to the type of the sums
+  bool in_registers = true;  // loads go to registers, and store() moves them on; otherwise to the shared tile
+  std::int64_t run = 1;      // elements that move at once: 1, or 8 of 16 bits
 };
 
 // Text that moves one factor's part of a tile. The names in it start with "a" or "b".
@@ -119,24 +127,26 @@ class Loader {
   Loader(const Product& product, const Tile& tile, bool is_a, Storage storage);
 
   std::string setup() const;  // declares the places of the thread's elements
-  // From memory into registers, from the depth `from` on. Elements out of range of a skipped factor become 0, or
-  // marks if the load is careful.
+  // Loads from the depth `from` on. Elements out of range of a skipped factor become 0, or marks if the load is
+  // careful.
   std::string load(const std::string& from, bool is_careful) const;
-  std::string store() const;  // from registers into the shared tile `stage`
+  std::string store() const;  // from registers into the shared tile
 
  private:
   std::string text(std::string_view pattern, Values more = {}) const;
+  std::string row_text() const;  // declares the parts of the places that belong to row `r`
+  std::string value_text(bool is_careful, const std::string& in) const;
 
   const Product& product_;
   const Factor& factor_;
   const Factor& other_;
   const std::vector<Axis>& axes_;
   Storage storage_;
-  bool is_along_depth_ = false;  // neighboring threads load neighbors along the depth
+  bool is_along_depth_ = false;
   bool is_ragged_ = false;
   bool has_tail_ = false;
-  std::int64_t rows_ = 1;  // of one thread
-  std::int64_t depths_ = 1;
+  bool keeps_rows_ = true;  // in registers; otherwise each load computes them again
+  std::int64_t rows_ = 1;   // of one thread
   Values values_;
 };
 
@@ -158,6 +168,10 @@ struct ResultPlaces {
 std::string result_text(const Product& product, const Tile& tile, const ResultPlaces& places);
 
 std::string tile_kernel(const Product& product, const Tile& tile);
+// The same on tensor cores. Precondition: has_matrix_units().
+bool has_matrix_units(const Product& product, const Target& target);
+std::string_view matrix_unit_functions();
+std::string matrix_unit_kernel(const Product& product, const Tile& tile);
 // Adds the parts of each sum in order.
 std::string fold_kernel(const Product& product, const Tile& tile);
 inline constexpr std::int64_t kFoldThreads = 256;

@@ -159,7 +159,7 @@ std::string tile_kernel(const Product& product, const Tile& tile) {
     return Storage{
         element_name(product.sum),
         "stage * " + std::to_string(pitch * tile.depth) + " + depth * " + std::to_string(pitch) + " + row",
-        is_double ? "YK_MARK_F64" : "YK_MARK_F32", "yk_is_special", true};
+        "stage", is_double ? "YK_MARK_F64" : "YK_MARK_F32", "yk_is_special"};
   };
   const Loader a(product, tile, true, storage(a_pitch));
   const Loader b(product, tile, false, storage(b_pitch));

@@ -69,10 +69,10 @@ conformance::Contents run(const CpuPlans& plans, std::size_t number, const confo
 
 }  // namespace
 
-void check_cases(std::span<const conformance::Case> cases) {
+void check_cases(std::span<const conformance::Case> cases, const Target& target) {
   std::vector<Plan> made;
   for (const conformance::Case& one : cases) {
-    made.push_back(generate(one.program, Target{}));
+    made.push_back(generate(one.program, target));
   }
   const CpuPlans plans(std::move(made));
   for (std::size_t i = 0; i < cases.size(); ++i) {

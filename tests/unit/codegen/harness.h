@@ -22,7 +22,7 @@ namespace yoke::codegen::test {
 // Runs every launch of every case twice, on arguments aligned to 256 bytes and on arguments aligned to their
 // elements only. Checks that the conformance kit allows the results, that both runs write the same bits, and
 // that nothing outside the arguments and the workspace is written.
-void check_cases(std::span<const conformance::Case> cases);
+void check_cases(std::span<const conformance::Case> cases, const Target& target = {});
 
 // A case with a program `p` and uniform arguments.
 conformance::Case case_of(std::string_view text);
