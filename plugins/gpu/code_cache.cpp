@@ -106,13 +106,14 @@ bool CodeCache::prepare_folder() const {
 }
 
 void CodeCache::store(const std::string& key, std::string_view image) const {
+  constexpr unsigned kStoresPerEviction = 16;
   static std::atomic<unsigned> counter{0};
   if (folder_.empty() || image.size() > limit_bytes_ || !prepare_folder()) {
     return;
   }
   const std::string path = folder_ + "/" + key;
-  const std::string aside =
-      path + "." + std::to_string(::getpid()) + "." + std::to_string(counter++) + ".new";
+  const unsigned number = counter++;
+  const std::string aside = path + "." + std::to_string(::getpid()) + "." + std::to_string(number) + ".new";
   const int file = ::open(aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (file < 0) {
     return;
@@ -123,7 +124,9 @@ void CodeCache::store(const std::string& key, std::string_view image) const {
     (void)::unlink(aside.c_str());
     return;
   }
-  evict();
+  if (number % kStoresPerEviction == 0) {
+    evict();
+  }
 }
 
 void CodeCache::remove(const std::string& key) const noexcept {

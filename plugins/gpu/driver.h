@@ -44,6 +44,7 @@ struct Compiler {
 inline constexpr int kInvalidValue = 1;
 inline constexpr int kOutOfMemory = 2;
 inline constexpr int kNoDevice = 100;
+inline constexpr int kInvalidDevice = 101;
 inline constexpr int kInvalidImage = 200;
 inline constexpr int kNoImageForDevice = 209;
 inline constexpr int kNotReady = 600;

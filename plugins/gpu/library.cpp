@@ -53,6 +53,7 @@ void* open_first(const char* variable, std::vector<const char*> files, std::stri
   }
   for (const char* file : files) {
     if (void* library = ::dlopen(file, RTLD_NOW | RTLD_LOCAL)) {
+      fault.clear();
       return library;
     }
     if (fault.empty()) {

@@ -57,7 +57,7 @@ std::string Machine::why_driver_fails(const char* function, int code) const {
     return std::string(variable) +
            " hides every device; unset it, or set it to the numbers of the devices to use";
   }
-  if (code == 0 || code == kNoDevice) {
+  if (code == 0 || code == kNoDevice || code == kInvalidDevice) {
     return std::string("the ") + facts.display +
            " driver finds no device; check that the machine has one and that its kernel module is loaded";
   }

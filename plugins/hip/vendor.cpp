@@ -74,7 +74,9 @@ std::string Vendor::error_text(int code) const {
   if (error_name_ == nullptr || error_string_ == nullptr) {
     return "error " + std::to_string(code);
   }
-  return std::string(error_name_(code)) + " (" + error_string_(code) + ")";
+  const std::string name = error_name_(code);
+  const std::string text = error_string_(code);  // ROCm 5 has no texts and returns the name
+  return name == text ? name : name + " (" + text + ")";
 }
 
 int Vendor::identify(const gpu::Driver&, int device, codegen::Target& target) const {
