@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/bench/gpu/cases.cpp: what is measured, with the bars of plugins/cuda/README.md.
+#include <yoke/ext/memory.h>
+
 #include <sstream>
 
 #include "gpu_bench.h"
@@ -81,9 +83,12 @@ Row pinned_copy(Bench& bench, bool to_device) {
   const std::uint64_t bytes = bench.size(std::uint64_t{256} << 20, 1 << 16);
   const BufferView view{std::make_shared<Buffer>(bench.stream().device(), bytes), 0, bytes};
   const Address address = view.buffer->device_address();
+  yoke_device* handle = bench.device().get();
+  const auto* memory = bench.device().backend()->extension<yoke_memory_api>(YOKE_MEMORY_TABLE);
+  const yoke_pinned_args pinned = {sizeof pinned, 0, bytes};
   void* host = nullptr;
-  if (driver.host_allocate(&host, bytes, 0) != 0) {
-    return not_measured("the driver cannot pin memory");
+  if (memory == nullptr || memory->pinned_allocate(handle, &pinned, &host, nullptr) != YOKE_STATUS_OK) {
+    return not_measured("the backend cannot pin memory");
   }
   const double yoke = bench.seconds_of(
       [&] { to_device ? bench.stream().from_host(view, host) : bench.stream().to_host(host, view); });
@@ -91,7 +96,7 @@ Row pinned_copy(Bench& bench, bool to_device) {
     (void)(to_device ? driver.copy_from_host(address, host, bytes, bench.native_stream())
                      : driver.copy_to_host(host, address, bytes, bench.native_stream()));
   });
-  (void)driver.host_free(host);
+  memory->pinned_free(handle, host);
   const auto size = static_cast<double>(bytes);
   return share(100 * peer / yoke, 90, text_of(size / yoke, size / peer, 1e9, "GB/s"));
 }

@@ -89,7 +89,7 @@ def last_line(run):
 
 def gpu_of(backend):
     """A text that describes the GPU, or None and why there is none."""
-    if backend == "cuda":
+    if backend == "cuda" or "YOKE_HIP_LIBRARY" in os.environ:  # hip on the CUDA driver: tests/hip_on_cuda
         if not shutil.which("nvidia-smi"):
             return None, "nvidia-smi is missing; install the NVIDIA driver"
         run = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)
