@@ -91,10 +91,11 @@ static inline double rsqrt(double x) {
   static inline float name(float x) { \
     return name##f(x);                \
   }
-FGPU_OVERLOAD(exp)
-FGPU_OVERLOAD(log)
-FGPU_OVERLOAD(sqrt) FGPU_OVERLOAD(tanh) FGPU_OVERLOAD(sin) FGPU_OVERLOAD(cos) FGPU_OVERLOAD(floor)
-    FGPU_OVERLOAD(ceil) FGPU_OVERLOAD(fabs) FGPU_OVERLOAD(trunc) FGPU_OVERLOAD(rint) FGPU_OVERLOAD(erf)
+// clang-format off
+FGPU_OVERLOAD(exp) FGPU_OVERLOAD(log) FGPU_OVERLOAD(sqrt) FGPU_OVERLOAD(tanh) FGPU_OVERLOAD(sin) FGPU_OVERLOAD(cos)
+FGPU_OVERLOAD(floor) FGPU_OVERLOAD(ceil) FGPU_OVERLOAD(fabs) FGPU_OVERLOAD(trunc) FGPU_OVERLOAD(rint)
+FGPU_OVERLOAD(erf)
+// clang-format on
 #define isnan(x) __builtin_isnan(x)
 #define isinf(x) __builtin_isinf(x)
 #define isfinite(x) __builtin_isfinite(x)
@@ -107,8 +108,8 @@ FGPU_OVERLOAD(sqrt) FGPU_OVERLOAD(tanh) FGPU_OVERLOAD(sin) FGPU_OVERLOAD(cos) FG
   static inline type max(type x, type y) { \
     return x < y ? y : x;                  \
   }
-        FGPU_LESSER(int) FGPU_LESSER(unsigned) FGPU_LESSER(long long)
-            FGPU_LESSER(unsigned long long) static inline float min(float x, float y) {
+            FGPU_LESSER(int) FGPU_LESSER(unsigned) FGPU_LESSER(long long)
+                FGPU_LESSER(unsigned long long) static inline float min(float x, float y) {
   return fminf(x, y);
 }
 static inline float max(float x, float y) {
@@ -125,10 +126,11 @@ static inline double max(double x, double y) {
   static inline to name(from x) {     \
     return __builtin_bit_cast(to, x); \
   }
-FGPU_BITS(__float_as_uint, unsigned, float)
-FGPU_BITS(__uint_as_float, float, unsigned)
+// clang-format off
+FGPU_BITS(__float_as_uint, unsigned, float) FGPU_BITS(__uint_as_float, float, unsigned)
 FGPU_BITS(__float_as_int, int, float) FGPU_BITS(__int_as_float, float, int)
-    FGPU_BITS(__double_as_longlong, long long, double) FGPU_BITS(__longlong_as_double, double, long long)
+FGPU_BITS(__double_as_longlong, long long, double) FGPU_BITS(__longlong_as_double, double, long long)
+// clang-format on
 #define FGPU_ROUNDED(type, prefix)                    \
   static inline type prefix##add_rn(type x, type y) { \
     return x + y;                                     \
@@ -145,7 +147,7 @@ FGPU_BITS(__float_as_int, int, float) FGPU_BITS(__int_as_float, float, int)
   static inline type prefix##rcp_rn(type x) {         \
     return 1 / x;                                     \
   }
-        FGPU_ROUNDED(float, __f) FGPU_ROUNDED(double, __d) static inline float __fsqrt_rn(float x) {
+            FGPU_ROUNDED(float, __f) FGPU_ROUNDED(double, __d) static inline float __fsqrt_rn(float x) {
   return sqrtf(x);
 }
 static inline double __dsqrt_rn(double x) {
@@ -239,14 +241,14 @@ struct fgpu_same {
   static inline T name(T* p, typename fgpu_same<T>::type y) {    \
     return fgpu_update(p, [=](T x) -> T { return expression; }); \
   }
-FGPU_ATOMIC(atomicAdd, x + y)
-FGPU_ATOMIC(atomicSub, x - y)
-FGPU_ATOMIC(atomicExch, y) FGPU_ATOMIC(atomicMin, y < x ? y : x) FGPU_ATOMIC(atomicMax, x < y ? y : x)
-    FGPU_ATOMIC(atomicAnd, x& y) FGPU_ATOMIC(atomicOr, x | y) FGPU_ATOMIC(atomicXor, x ^ y)
-        FGPU_ATOMIC(atomicInc, x >= y ? 0 : x + 1)
-            FGPU_ATOMIC(atomicDec, x == 0 || x > y ? y : x - 1) template <class T>
-            static inline T
-    atomicCAS(T* p, typename fgpu_same<T>::type compare, typename fgpu_same<T>::type value) {
+// clang-format off
+FGPU_ATOMIC(atomicAdd, x + y) FGPU_ATOMIC(atomicSub, x - y) FGPU_ATOMIC(atomicExch, y)
+FGPU_ATOMIC(atomicMin, y < x ? y : x) FGPU_ATOMIC(atomicMax, x < y ? y : x)
+FGPU_ATOMIC(atomicAnd, x & y) FGPU_ATOMIC(atomicOr, x | y) FGPU_ATOMIC(atomicXor, x ^ y)
+FGPU_ATOMIC(atomicInc, x >= y ? 0 : x + 1) FGPU_ATOMIC(atomicDec, x == 0 || x > y ? y : x - 1)
+    // clang-format on
+    template <class T>
+    static inline T atomicCAS(T* p, typename fgpu_same<T>::type compare, typename fgpu_same<T>::type value) {
   T old = compare;
   __atomic_compare_exchange(p, &old, &value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
   return old;
