@@ -307,7 +307,10 @@ static inline unsigned long long fgpu_ballot(unsigned long long mask, bool vote,
 #define __ballot_sync(mask, vote) ((unsigned)fgpu_ballot(mask, (vote) != 0, __LINE__))
 #define __any_sync(mask, vote) (__ballot_sync(mask, vote) != 0)
 #define __all_sync(mask, vote) (__ballot_sync(mask, !(vote)) == 0)
-#define __syncwarp(...) ((void)fgpu_ballot((0xffffffffu, ##__VA_ARGS__), false, __LINE__))
+static inline void fgpu_syncwarp(int line, unsigned mask = 0xffffffffu) {
+  fgpu_ballot(mask, false, line);
+}
+#define __syncwarp(...) fgpu_syncwarp(__LINE__ __VA_OPT__(, ) __VA_ARGS__)
 static inline void __trap() {
   fgpu.fail("the kernel called __trap()");
 }

@@ -14,10 +14,14 @@ namespace {
 
 constexpr std::size_t kAlignment = 512;
 constexpr std::size_t kCanary = 64;
+constexpr std::size_t kMostBytes = std::size_t{16} << 30;
 constexpr std::size_t kFilled = std::size_t{8} << 20;  // of large allocations, the first and the last bytes
 
 // Memory that starts with garbage and ends with bytes that nobody may change.
 char* storage(std::size_t byte_count) {
+  if (byte_count > kMostBytes) {
+    throw Error{kOutOfMemory};
+  }
   const std::size_t all = (byte_count + kCanary + kAlignment - 1) / kAlignment * kAlignment;
   auto* memory = static_cast<char*>(std::aligned_alloc(kAlignment, all));
   if (memory == nullptr) {

@@ -4,6 +4,7 @@
 // next thread gets another.
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 
 #include "fiber.h"
 #include "module.h"
@@ -265,8 +266,9 @@ const unsigned long long* Runner::exchange(unsigned long long value, unsigned lo
   auto at = std::find_if(warp.exchanges.begin(), warp.exchanges.end(),
                          [&](const Exchange& other) { return other.mask == mask; });
   if (at == warp.exchanges.end()) {
-    warp.exchanges.reserve(64);  // references stay valid: lanes keep them while they wait
-    at = warp.exchanges.insert(at, Exchange{.mask = mask});
+    warp.exchanges.reserve(64);  // a mask per lane; waiting lanes keep references
+    warp.exchanges.push_back({.mask = mask});
+    at = std::prev(warp.exchanges.end());
   }
   Exchange& exchange = *at;
   if (exchange.arrived != 0 && exchange.line != line) {
