@@ -127,15 +127,15 @@ class Loader {
   Loader(const Product& product, const Tile& tile, bool is_a, Storage storage);
 
   std::string setup() const;  // declares the places of the thread's elements
-  // Loads from the depth `from` on. Elements out of range of a skipped factor become 0, or marks if the load is
-  // careful.
-  std::string load(const std::string& from, bool is_careful) const;
+  // Loads from the depth `from` on. Elements out of range of a skipped factor become 0, or marks if the variable
+  // is_careful is true.
+  std::string load(const std::string& from) const;
   std::string store() const;  // from registers into the shared tile
 
  private:
   std::string text(std::string_view pattern, Values more = {}) const;
   std::string row_text() const;  // declares the parts of the places that belong to row `r`
-  std::string value_text(bool is_careful, const std::string& in) const;
+  std::string value_text(const std::string& in) const;
 
   const Product& product_;
   const Factor& factor_;
@@ -150,6 +150,8 @@ class Loader {
   Values values_;
 };
 
+// Whether the marks say that a term x * y exists.
+std::string exists_text(const Product& product, const std::string& x, const std::string& y);
 // Functions that the kernels call.
 std::string_view helper_functions();
 // The list of parameters and the opening brace.
@@ -157,6 +159,8 @@ std::string parameters(const Product& product, const std::string& pointers);
 std::string pointers_text(const Product& product, const Tile& tile);
 // Declares the block's place: m0, n0, part, first and last of the depth, and the values of the batch.
 std::string block_text(const Product& product, const Tile& tile);
+// Declares is_careful and special[] if terms may be left out.
+std::string special_text(const Product& product, const std::string& stages);
 // Stores the sums of a thread.
 struct ResultPlaces {
   std::string rows;  // how many sums: i below `rows`, j below `columns`

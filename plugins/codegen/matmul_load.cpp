@@ -134,7 +134,7 @@ std::string Loader::setup() const {
 }
 
 // The statements that move one element, or one run. `in` is the condition that it exists.
-std::string Loader::value_text(bool is_careful, const std::string& in) const {
+std::string Loader::value_text(const std::string& in) const {
   const std::string report = text(other_.is_skipped ? " if ($special$(value)) special[$stage$] = 1;" : "");
   if (storage_.run > 1) {
     return text(
@@ -149,15 +149,16 @@ std::string Loader::value_text(bool is_careful, const std::string& in) const {
                "        *to = value;" +
                    report + "\n"));
   }
-  std::string outside = is_careful && factor_.is_skipped ? storage_.mark
-                        : storage_.is_converted          ? number_text(factor_.fill, product_.sum)
-                                                         : "0";
+  std::string outside = storage_.is_converted ? number_text(factor_.fill, product_.sum) : "0";
+  if (factor_.is_skipped) {
+    outside = "is_careful ? ($stored$)" + storage_.mark + " : ($stored$)0";
+  }
   if (has_tail_ && outside != "0") {
-    outside = text("k < $k_extent$ ? ($stored$)" + outside + " : ($stored$)0");
+    outside = "k < $k_extent$ ? ($stored$)(" + outside + ") : ($stored$)0";
   }
   std::string value = text("$x$_from[at]");
   value = storage_.is_converted ? load_text(factor_.type, product_.sum, value) : value;
-  value = is_careful ? "yk_unmarked(" + value + ")" : value;
+  value = factor_.is_skipped ? "yk_unmarked(" + value + ")" : value;
   const std::string move = storage_.in_registers ? "        $x$_next[e] = value;\n"
                                                  : "        const int row = $row$, depth = $depth$;\n"
                                                    "        $x$_tile[$place$] = value;" +
@@ -166,7 +167,7 @@ std::string Loader::value_text(bool is_careful, const std::string& in) const {
               move);
 }
 
-std::string Loader::load(const std::string& from, bool is_careful) const {
+std::string Loader::load(const std::string& from) const {
   std::string checks;
   std::string in = text(has_tail_ ? "k < $k_extent$" : "true");
   const std::string kept = keeps_rows_ ? (is_along_depth_ ? "[e]" : "[0]") : "";
@@ -198,8 +199,8 @@ std::string Loader::load(const std::string& from, bool is_careful) const {
       {
 )";
   const std::string row = keeps_rows_ ? "" : "    " + row_text();
-  return text(loop + row + "        $int$ at = " + name + kept + " + $step$;\n" + checks +
-                  value_text(is_careful, in) + "      }\n    }\n",
+  return text(loop + row + "        $int$ at = " + name + kept + " + $step$;\n" + checks + value_text(in) +
+                  "      }\n    }\n",
               {{"from", from},
                {"unroll", storage_.in_registers ? "" : " 8"},  // more loads at once do not fit in registers
                {"split", split_text(product_.k, "k", "d")},

@@ -126,4 +126,10 @@ std::string number_text(double value, Type type) {
   return text;
 }
 
+std::string exists_text(const Product& product, const std::string& x, const std::string& y) {
+  const std::string has_x = "!yk_is_mark(" + x + ")";
+  const std::string has_y = "!yk_is_mark(" + y + ")";
+  return !product.b.is_skipped ? has_x : !product.a.is_skipped ? has_y : has_x + " && " + has_y;
+}
+
 }  // namespace yoke::codegen::matmul

@@ -11,27 +11,6 @@ namespace yoke::codegen::matmul {
 
 using program::Type;
 
-std::string_view helper_functions() {
-  // A term that is left out is marked by a NaN that no factor has.
-  return R"(
-#define YK_MARK_F32 YK_BITS(float, 0x7fe5a5a5u)
-#define YK_MARK_F64 YK_BITS(double, 0x7ffca5a5a5a5a5a5ull)
-YK_DEVICE bool yk_is_mark(float x) { return YK_BITS(unsigned, x) == 0x7fe5a5a5u; }
-YK_DEVICE bool yk_is_mark(double x) { return YK_BITS(unsigned long long, x) == 0x7ffca5a5a5a5a5a5ull; }
-YK_DEVICE float yk_unmarked(float x) { return yk_is_mark(x) ? YK_NAN_F32 : x; }
-YK_DEVICE double yk_unmarked(double x) { return yk_is_mark(x) ? YK_NAN_F64 : x; }
-YK_DEVICE bool yk_is_special(float x) { return !(x - x == 0); }
-YK_DEVICE bool yk_is_special(double x) { return !(x - x == 0); }
-#ifdef YOKE_FAKE_GPU
-YK_DEVICE float yk_multiply_add(float x, float y, float z) { return x * y + z; }
-YK_DEVICE double yk_multiply_add(double x, double y, double z) { return x * y + z; }
-#else
-YK_DEVICE float yk_multiply_add(float x, float y, float z) { return fmaf(x, y, z); }
-YK_DEVICE double yk_multiply_add(double x, double y, double z) { return fma(x, y, z); }
-#endif
-)";
-}
-
 std::string parameters(const Product& product, const std::string& pointers) {
   std::string text = "(" + pointers;
   text += product.uses(false) ? ", const long long* symbols" : "";
@@ -129,99 +108,113 @@ std::string pointers_text(const Product& product, const Tile& tile) {
 namespace {
 
 // Sums of one thread: rows and columns in runs of 16 bytes, so that shared memory is read 16 bytes at a time.
-std::string multiply_text(bool is_careful) {
-  return std::string(R"(#pragma unroll
+constexpr std::string_view kMultiply = R"(#pragma unroll $unroll$
     for (int depth = 0; depth < $depth$; ++depth) {
       $s$ x[$tm$], y[$tn$];
+      const $s$* a_line = a_tile + stage * $a_stage$ + depth * $a_pitch$;
+      const $s$* b_line = b_tile + stage * $b_stage$ + depth * $b_pitch$;
 #pragma unroll
       for (int i = 0; i < $tm$; i += $w$)
-        *(yk_16_bytes*)(x + i) = *(const yk_16_bytes*)(a_tile + stage * $a_stage$ + depth * $a_pitch$ + (i / $w$ * $ty$ + ty) * $w$);
+        *(yk_16_bytes*)(x + i) = *(const yk_16_bytes*)(a_line + (i / $w$ * $ty$ + ty) * $w$);
 #pragma unroll
       for (int j = 0; j < $tn$; j += $w$)
-        *(yk_16_bytes*)(y + j) = *(const yk_16_bytes*)(b_tile + stage * $b_stage$ + depth * $b_pitch$ + (j / $w$ * $tx$ + tx) * $w$);
+        *(yk_16_bytes*)(y + j) = *(const yk_16_bytes*)(b_line + (j / $w$ * $tx$ + tx) * $w$);
 #pragma unroll
       for (int i = 0; i < $tm$; ++i)
 #pragma unroll
         for (int j = 0; j < $tn$; ++j)
-)") + (is_careful ? "          if (!yk_is_mark(x[i]) && !yk_is_mark(y[j])) " : "          ") +
-         "sums[i][j] = yk_multiply_add(x[i], y[j], sums[i][j]);\n    }\n";
-}
+          $if$sums[i][j] = yk_multiply_add(x[i], y[j], sums[i][j]);
+    }
+)";
 
-}  // namespace
-
-std::string tile_kernel(const Product& product, const Tile& tile) {
-  const bool is_double = product.sum == Type::kF64;
-  const std::int64_t width = is_double ? 2 : 4;
-  const std::int64_t a_pitch =
-      tile.rows + width;  // the padding spreads stores along the depth over the banks
-  const std::int64_t b_pitch = tile.columns + width;
-  const auto storage = [&](std::int64_t pitch) {
-    return Storage{
-        element_name(product.sum),
-        "stage * " + std::to_string(pitch * tile.depth) + " + depth * " + std::to_string(pitch) + " + row",
-        "stage", is_double ? "YK_MARK_F64" : "YK_MARK_F32", "yk_is_special"};
-  };
-  const Loader a(product, tile, true, storage(a_pitch));
-  const Loader b(product, tile, false, storage(b_pitch));
-  const std::string next = "k0 + " + std::to_string(tile.depth);
-  const bool may_skip = product.a.is_skipped || product.b.is_skipped;
-  const Values values = {{"s", element_name(product.sum)},
-                         {"w", std::to_string(width)},
-                         {"tm", std::to_string(tile.thread_rows)},
-                         {"tn", std::to_string(tile.thread_columns)},
-                         {"tx", std::to_string(tile.columns / tile.thread_columns)},
-                         {"ty", std::to_string(tile.rows / tile.thread_rows)},
-                         {"depth", std::to_string(tile.depth)},
-                         {"a_pitch", std::to_string(a_pitch)},
-                         {"b_pitch", std::to_string(b_pitch)},
-                         {"a_stage", std::to_string(a_pitch * tile.depth)},
-                         {"b_stage", std::to_string(b_pitch * tile.depth)},
-                         {"a_units", std::to_string(2 * a_pitch * tile.depth / width)},
-                         {"b_units", std::to_string(2 * b_pitch * tile.depth / width)},
-                         {"load_first", a.load("first", false) + b.load("first", false)},
-                         {"load", a.load(next, false) + b.load(next, false)},
-                         {"load_careful", a.load("k0", true) + b.load("k0", true)},
-                         {"store", a.store() + b.store()},
-                         {"multiply", multiply_text(false)},
-                         {"multiply_careful", multiply_text(true)}};
-  std::string text =
-      parameters(product, pointers_text(product, tile)) + block_text(product, tile) + R"(
+constexpr std::string_view kDeclarations = R"(
   YK_SHARED yk_16_bytes a_shared[$a_units$];
   YK_SHARED yk_16_bytes b_shared[$b_units$];
   $s$* a_tile = ($s$*)a_shared;
   $s$* b_tile = ($s$*)b_shared;
   const int tx = tid % $tx$, ty = tid / $tx$;
-)" + a.setup() +
-      b.setup() + R"(  $s$ sums[$tm$][$tn$] = {};
-)" +
-      (may_skip ? R"(  YK_SHARED int special[2];  // whether the stage has a value that is not finite
-  if (tid < 2) special[tid] = 0;
-  YK_SYNC();
-)"
-                : "") +
-      R"(  int stage = 0, k0 = first;
-  {
-$load_first$$store$  }
-  YK_SYNC();
-  for (; k0 < last; k0 += $depth$) {
-)" + (may_skip ? "    if (special[stage]) break;\n" : "") +
-      R"(    const bool has_more = k0 + $depth$ < last;
+)";
+
+// The next tile is loaded into registers while this one is multiplied. Each round stores one tile; the first one
+// has no tile to multiply. 0 times infinity is NaN: once a tile has a value that is not finite, it and all later
+// ones are loaded with marks where terms are left out.
+constexpr std::string_view kLoop = R"(  int stage = 0;
+  for (int k0 = first - $depth$; k0 < last; k0 += $depth$) {
+    bool has_tile = k0 >= first;
+$check$    const int k1 = k0 + $depth$;
+    const bool has_more = k1 < last;
     if (has_more) {
 $load$    }
-$multiply$    stage ^= 1;
+    if (has_tile) {
+$multiply$    }
+    stage ^= 1;
     if (has_more) {
 $store$    }
     YK_SYNC();
   }
-)" +
-      (may_skip
-           ? R"(  // 0 times infinity is NaN: once a factor is not finite, terms out of range are skipped one by one.
-  for (; k0 < last; k0 += $depth$) {
-$load_careful$    YK_SYNC();
-$store$    YK_SYNC();
-$multiply_careful$  }
-)"
-           : "");
+)";
+
+constexpr std::string_view kCheck = R"(    if (has_tile && !is_careful && special[stage]) {
+      is_careful = true;
+      has_tile = false;
+      k0 -= $depth$;
+    }
+)";
+
+}  // namespace
+
+std::string special_text(const Product& product, const std::string& stages) {
+  return !product.a.is_skipped && !product.b.is_skipped ? ""
+                                                        : fill_in(R"(  bool is_careful = false;
+  YK_SHARED int special[$stages$];  // whether the stage has a value that is not finite
+  if (tid < $stages$) special[tid] = 0;
+  YK_SYNC();
+)",
+                                                                  {{"stages", stages}});
+}
+
+std::string tile_kernel(const Product& product, const Tile& tile) {
+  const bool is_double = product.sum == Type::kF64;
+  const std::int64_t width = is_double ? 2 : 4;
+  // The padding spreads stores along the depth over the banks.
+  const std::int64_t a_pitch = tile.rows + width;
+  const std::int64_t b_pitch = tile.columns + width;
+  const auto storage = [&](std::int64_t pitch) {
+    const std::string line = std::to_string(pitch);
+    return Storage{.type = element_name(product.sum),
+                   .place = "stage * " + std::to_string(pitch * tile.depth) + " + depth * " + line + " + row",
+                   .stage = "stage",
+                   .mark = is_double ? "YK_MARK_F64" : "YK_MARK_F32",
+                   .special = "yk_is_special"};
+  };
+  const Loader a(product, tile, true, storage(a_pitch));
+  const Loader b(product, tile, false, storage(b_pitch));
+  const bool may_skip = product.a.is_skipped || product.b.is_skipped;
+  const std::string multiply = fill_in(kMultiply, {{"unroll", ""}, {"if", ""}});
+  const std::string carefully =
+      fill_in(kMultiply, {{"unroll", "1"}, {"if", "if (" + exists_text(product, "x[i]", "y[j]") + ") "}});
+  const Values values = {
+      {"s", element_name(product.sum)},
+      {"w", std::to_string(width)},
+      {"tm", std::to_string(tile.thread_rows)},
+      {"tn", std::to_string(tile.thread_columns)},
+      {"tx", std::to_string(tile.columns / tile.thread_columns)},
+      {"ty", std::to_string(tile.rows / tile.thread_rows)},
+      {"depth", std::to_string(tile.depth)},
+      {"a_pitch", std::to_string(a_pitch)},
+      {"b_pitch", std::to_string(b_pitch)},
+      {"a_stage", std::to_string(a_pitch * tile.depth)},
+      {"b_stage", std::to_string(b_pitch * tile.depth)},
+      {"a_units", std::to_string(2 * a_pitch * tile.depth / width)},
+      {"b_units", std::to_string(2 * b_pitch * tile.depth / width)},
+      {"load", a.load("k1") + b.load("k1")},
+      {"store", a.store() + b.store()},
+      {"check", may_skip ? std::string(kCheck) : ""},
+      {"multiply", may_skip ? "    if (is_careful) {\n" + carefully + "    } else {\n" + multiply + "    }\n"
+                            : multiply}};
+  std::string text = parameters(product, pointers_text(product, tile)) + block_text(product, tile);
+  text.append(kDeclarations).append(a.setup()).append(b.setup());
+  text.append("  $s$ sums[$tm$][$tn$] = {};\n").append(special_text(product, "2")).append(kLoop);
   text += result_text(product, tile,
                       {"$tm$", "$tn$", "(i / $w$ * $ty$ + ty) * $w$ + i % $w$",
                        "(j / $w$ * $tx$ + tx) * $w$ + j % $w$", "sums[i][j]"});
