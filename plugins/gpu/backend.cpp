@@ -26,7 +26,9 @@ class Device final : public sdk::Device {
   Device(std::shared_ptr<Context> context, DeviceOptions options)
       : context_(std::move(context)), options_(std::move(options)) {}
 
-  std::uint64_t memory_limit() override { return options_.memory_limit; }
+  std::uint64_t memory_limit() override {
+    return options_.memory_limit != 0 ? options_.memory_limit : context_->hardware().info.memory_bytes;
+  }
   std::unique_ptr<sdk::Buffer> create_buffer(std::uint64_t byte_count, std::int32_t kind) override {
     if (kind != YOKE_MEMORY_DEVICE) {
       throw sdk::Failure(YOKE_STATUS_UNIMPLEMENTED,
@@ -110,7 +112,7 @@ Machine& Backend::machine() {
 std::vector<sdk::OptionSpec> Backend::option_specs() {
   return {
       sdk::OptionSpec::integer("memory_limit",
-                               "Maximum number of bytes that the device's buffers may use; 0: no limit.", 0,
+                               "Maximum number of bytes that the device's buffers may use; 0: its memory.", 0,
                                0, INT64_MAX),
       sdk::OptionSpec::integer(
           "kept_memory",

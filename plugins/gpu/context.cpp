@@ -44,7 +44,7 @@ void Context::enter() {
 }
 
 bool Context::try_enter() noexcept {
-  return !lost() && driver().context_set(handle_) == 0;
+  return driver().context_set(handle_) == 0;
 }
 
 void Context::fail(const char* name, int code) {
@@ -153,30 +153,33 @@ void Context::add(const std::shared_ptr<Timeline>& timeline) {
 
 void* Context::capture(const std::function<void(void* stream)>& work, std::string& why_not) {
   const std::lock_guard lock(capture_mutex_);
-  if (const int code = driver().capture_begin(capturing_, kCaptureOfThread); code != 0) {
-    why_not = failure_of(vendor(), driver().capture_begin.name, code).text();
+  // A device that cannot capture still launches kernel by kernel.
+  const auto succeeds = [&](const char* name, int code) {
+    if (is_sticky(code)) {
+      fail(name, code);
+    }
+    why_not = code != 0 ? failure_of(vendor(), name, code).text() : why_not;
+    return code == 0;
+  };
+  if (!succeeds(driver().capture_begin.name, driver().capture_begin(capturing_, kCaptureOfThread))) {
     return nullptr;
   }
+  std::optional<sdk::Failure> failure;
   try {
     work(capturing_);
-  } catch (const sdk::Failure& failure) {
-    why_not = failure.text();
+  } catch (const sdk::Failure& thrown) {
+    failure.emplace(thrown);
   }
   void* graph = nullptr;
-  int code = driver().capture_end(capturing_, &graph);
-  if (code != 0 && why_not.empty()) {
-    why_not = failure_of(vendor(), driver().capture_end.name, code).text();
-  }
   void* executable = nullptr;
-  if (why_not.empty()) {
-    code = driver().graph_instantiate(&executable, graph, 0ULL);
-    if (code != 0) {
-      why_not = failure_of(vendor(), driver().graph_instantiate.name, code).text();
-      executable = nullptr;
-    }
-  }
-  if (graph != nullptr) {
-    (void)driver().graph_destroy(graph);
+  const int ended = driver().capture_end(capturing_, &graph);
+  const std::unique_ptr<void, std::function<void(void*)>> owned(
+      graph, [this](void* one) { (void)driver().graph_destroy(one); });
+  if (failure) {
+    why_not = failure->text();
+  } else if (succeeds(driver().capture_end.name, ended)) {
+    const int code = driver().graph_instantiate(&executable, graph, 0ULL);
+    executable = succeeds(driver().graph_instantiate.name, code) ? executable : nullptr;
   }
   return executable;
 }

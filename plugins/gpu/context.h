@@ -30,7 +30,7 @@ class Context {
 
   // Makes the context current on this thread. Throws YOKE_STATUS_DEVICE_LOST on a lost device.
   void enter();
-  // As enter, for destructors. Returns whether the device works.
+  // As enter, for destructors: also on a lost device, whose objects are destroyed as far as the driver can.
   bool try_enter() noexcept;
 
   // Calls a function of the driver and throws its error. Precondition: the context is current.

@@ -255,7 +255,7 @@ std::vector<Point::Waiter> Timeline::fail_from(const sdk::Failure& failure, std:
   std::vector<Point::Waiter> waiters;
   const std::lock_guard lock(mutex_);
   if (number == 0) {
-    const bool can_ask = context_->try_enter();
+    const bool can_ask = !context_->lost() && context_->try_enter();
     for (const auto& point : points_) {
       if (point->is_done_ || (can_ask && context_->driver().event_query(point->event_) == 0)) {
         done_ = std::max(done_, point->number_);

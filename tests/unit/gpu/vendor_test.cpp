@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/gpu/vendor_test.cpp: what the vendors say about libraries, versions and architectures.
+#include <cuda/vendor.h>
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <hip/vendor.h>
+#include <yoke/plugin.h>
+
+#include <cstring>
+#include <string>
+
+namespace yoke::gpu {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+std::string hip_fault(const std::string& architecture, int driver_version) {
+  codegen::Target target;
+  target.architecture = architecture;
+  return hip::Vendor().architecture_fault(target, driver_version);
+}
+
+TEST(VendorTest, ArchitectureThatHiprtcDoesNotKnowIsNotCompiledFor) {
+  constexpr int kRocm52 = 50221153;
+  constexpr int kRocm62 = 60241133;
+  EXPECT_THAT(hip_fault("gfx90a:sramecc+:xnack-", kRocm52), IsEmpty());
+  EXPECT_THAT(hip_fault("gfx1030", kRocm52), IsEmpty());
+  EXPECT_THAT(hip_fault("gfx942:sramecc+:xnack-", kRocm52), HasSubstr("HIP 5.2 does not support gfx942"));
+  EXPECT_THAT(hip_fault("gfx942:sramecc+:xnack-", kRocm62), IsEmpty());
+  EXPECT_THAT(hip_fault("gfx1201", kRocm62), HasSubstr("gfx1201"));
+  EXPECT_THAT(hip_fault("gfx1201", 70000000), IsEmpty());
+  EXPECT_THAT(hip_fault("gfx", 70000000), HasSubstr("does not support"));
+}
+
+TEST(VendorTest, VersionsAreWrittenAsTheVendorsWriteThem) {
+  EXPECT_EQ(version_text(cuda::Vendor().facts(), 13020), "13.2");
+  EXPECT_EQ(version_text(hip::Vendor().facts(), 60241133), "6.2");
+}
+
+TEST(VendorTest, OptionsForbidContractionAndNameTheArchitecture) {
+  codegen::Target target;
+  target.architecture = "sm_90";
+  EXPECT_THAT(cuda::Vendor().compile_options(target), Contains("--fmad=false"));
+  EXPECT_THAT(cuda::Vendor().compile_options(target), Contains("--gpu-architecture=sm_90"));
+  target.architecture = "gfx90a";
+  EXPECT_THAT(hip::Vendor().compile_options(target), Contains("-ffp-contract=off"));
+  EXPECT_THAT(hip::Vendor().compile_options(target), Contains("--offload-arch=gfx90a"));
+}
+
+TEST(VendorTest, MissingFunctionIsNamed) {
+  cuda::Vendor vendor;
+  const char* missing = vendor.bind(
+      [](void*, const char* name) {
+        return std::strcmp(name, "cuLaunchHostFunc") == 0 ? nullptr : ::dlsym(RTLD_DEFAULT, "malloc");
+      },
+      nullptr);
+  EXPECT_STREQ(missing, "cuLaunchHostFunc");
+}
+
+TEST(VendorTest, FailureNamesTheCallAndStickyErrorsLoseTheDevice) {
+  const cuda::Vendor vendor;
+  const sdk::Failure sticky = failure_of(vendor, "cuLaunchKernel", 700);
+  EXPECT_EQ(sticky.code(), YOKE_STATUS_DEVICE_LOST);
+  EXPECT_EQ(sticky.vendor_code(), 700);
+  EXPECT_THAT(sticky.text(), HasSubstr("cuLaunchKernel failed"));
+  EXPECT_EQ(failure_of(vendor, "cuMemAlloc_v2", kOutOfMemory).code(), YOKE_STATUS_OUT_OF_DEVICE_MEMORY);
+  EXPECT_EQ(failure_of(vendor, "cuEventQuery", kNotSupported).code(), YOKE_STATUS_UNIMPLEMENTED);
+  EXPECT_FALSE(is_sticky(kNotReady));
+}
+
+}  // namespace
+}  // namespace yoke::gpu
