@@ -60,16 +60,16 @@ bool Axes::is_vector(const Linear& one) const {
   return !axes.empty() && one.coefficients[axes.back().loops.back()] == 1;
 }
 
-Axes axes_of(const Program& program, const Group& group) {
+Axes axes_of(const Program& program, const Group& group, std::optional<std::size_t> boundary) {
   Axes result;
   std::set<std::uint32_t> used;  // loops whose own value is needed
   for (const std::size_t number : group.statements) {
     add_index_values(program.statements[number].value, used);
   }
-  const program::Statement& first = program.statements[group.statements.front()];
   for (const Touch& touch : group.touches) {
     const std::optional<Affine> element = flat_element(program, touch.access);
-    if (!element || program::may_be_out_of_range(program, first.loops, touch.access)) {
+    if (!element ||
+        program::may_be_out_of_range(program, program.statements[touch.statement], touch.access)) {
       program::visit_affines(touch.access, [&](const Affine& affine) { add_loops(affine, used); });
       continue;
     }
@@ -90,7 +90,8 @@ Axes axes_of(const Program& program, const Group& group) {
       return one.coefficients[result.axes.back().loops.back()] ==
              one.coefficients[loop] * static_cast<std::int64_t>(extent);
     };
-    if (!result.axes.empty() && !used.contains(loop) && !used.contains(result.axes.back().loops.back()) &&
+    if (!result.axes.empty() && loop != boundary && !used.contains(loop) &&
+        !used.contains(result.axes.back().loops.back()) &&
         std::all_of(result.linear.begin(), result.linear.end(), merges)) {
       result.axes.back().loops.push_back(loop);
       result.axes.back().extent *= extent;
@@ -99,8 +100,8 @@ Axes axes_of(const Program& program, const Group& group) {
     }
   }
   result.lanes = most_lanes(program, result);
-  // With one axis, the last vector may be incomplete.
-  while (result.lanes > 1 && ((result.axes.size() > 1 && result.axes.back().extent % result.lanes != 0) ||
+  const bool must_divide = boundary.has_value() || result.axes.size() > 1;
+  while (result.lanes > 1 && ((must_divide && result.axes.back().extent % result.lanes != 0) ||
                               !keeps_alignment(result, result.lanes))) {
     result.lanes /= 2;
   }

@@ -5,6 +5,7 @@
 #include <yoke/program/program.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "group.h"
@@ -34,6 +35,8 @@ struct Axes {
   bool is_vector(const Linear& one) const;
 };
 
-Axes axes_of(const program::Program& program, const Group& group);
+// With a boundary, no axis has loops on both sides of it, and the lanes divide the last axis. Without, the last
+// vector may be incomplete if there is one axis only.
+Axes axes_of(const program::Program& program, const Group& group, std::optional<std::size_t> boundary);
 
 }  // namespace yoke::codegen

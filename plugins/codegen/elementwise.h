@@ -3,14 +3,15 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 
 #include "builder.h"
 
 namespace yoke::codegen {
 
-// Plans the statements [first, last), which are elementwise and belong to one block. Statements over the same
+// Plans elementwise statements of one block, in this order. Statements over the same
 // loops that use each other's elements share threads; independent ones share launches. A thread computes
 // several neighboring elements with accesses of up to 16 bytes.
-void plan_elementwise(Builder& builder, std::size_t first, std::size_t last);
+void plan_elementwise(Builder& builder, std::span<const std::size_t> statements);
 
 }  // namespace yoke::codegen

@@ -2,36 +2,54 @@
 // plugins/codegen/generate.cpp: decides which statements are planned together, and how.
 #include <yoke/program/access.h>
 
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <vector>
+
 #include "builder.h"
 #include "codegen.h"
 #include "contraction.h"
 #include "elementwise.h"
 #include "general.h"
 #include "group.h"
+#include "rows.h"
 
 namespace yoke::codegen {
 namespace {
 
-void plan_block(Builder& builder, const program::Block& block) {
+// Plans the first statements of the list, and removes them from it.
+void plan_first(Builder& builder, std::vector<std::size_t>& statements) {
   const program::Program& program = builder.program();
-  std::size_t at = block.first;
-  while (at < block.last) {
-    std::size_t end = at;
-    while (end < block.last && is_elementwise(program.statements[end])) {
-      ++end;
-    }
-    if (end > at) {
-      plan_elementwise(builder, at, end);
-      at = end;
-      continue;
-    }
-    builder.begin_step(at);
-    std::string why_not;
-    if (!plan_contraction(builder, program.statements[at], why_not)) {
-      plan_general(builder, at);
-    }
-    ++at;
+  std::size_t end = 0;
+  while (end < statements.size() && is_elementwise(program.statements[statements[end]])) {
+    ++end;
   }
+  std::optional<RowGroup> rows;
+  for (std::size_t skipped = 0; skipped <= end && end < statements.size() && !rows; ++skipped) {
+    rows = find_rows(program, std::span(statements).subspan(skipped));
+    end = rows ? skipped : end;
+  }
+  if (end > 0) {
+    plan_elementwise(builder, std::span(statements).first(end));
+    statements.erase(statements.begin(), statements.begin() + static_cast<std::ptrdiff_t>(end));
+    return;
+  }
+  if (rows) {
+    plan_rows(builder, *rows);
+    std::erase_if(statements, [&](std::size_t number) {
+      const std::vector<std::size_t>& planned = rows->group.statements;
+      return std::find(planned.begin(), planned.end(), number) != planned.end();
+    });
+    return;
+  }
+  builder.begin_step(statements[0]);
+  std::string why_not;
+  if (!plan_contraction(builder, program.statements[statements[0]], why_not)) {
+    plan_general(builder, statements[0]);
+  }
+  statements.erase(statements.begin());
 }
 
 }  // namespace
@@ -45,7 +63,11 @@ Plan generate(const program::Program& program, const Target& target) {
   for (const program::Block& block : program.blocks()) {
     Round round;
     round.first_launch = builder.launch_count();
-    plan_block(builder, block);
+    std::vector<std::size_t> statements(block.last - block.first);
+    std::iota(statements.begin(), statements.end(), block.first);
+    while (!statements.empty()) {
+      plan_first(builder, statements);
+    }
     round.last_launch = builder.launch_count();
     if (block.repeat >= 0) {
       const program::Symbol& variable = program.symbols[static_cast<std::size_t>(block.repeat)];

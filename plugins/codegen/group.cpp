@@ -56,7 +56,8 @@ bool never_overlap(const Access& a, const Access& b) {
 }  // namespace
 
 // Reads come first. A compound assignment reads its target.
-std::vector<Touch> touches_of(const Statement& statement) {
+std::vector<Touch> touches_of(const Program& program, std::size_t number) {
+  const Statement& statement = program.statements[number];
   std::vector<Touch> touches;
   add_reads(statement.value, touches);
   add_reads(statement.target, touches);
@@ -64,6 +65,9 @@ std::vector<Touch> touches_of(const Statement& statement) {
     touches.push_back({statement.target, false});
   }
   touches.push_back({statement.target, true});
+  for (Touch& touch : touches) {
+    touch.statement = number;
+  }
   return touches;
 }
 
@@ -78,7 +82,7 @@ void Group::add(const Program& program, std::size_t number) {
     extents.push_back(loop.extent);
   }
   statements.push_back(number);
-  for (Touch& touch : touches_of(statement)) {
+  for (Touch& touch : touches_of(program, number)) {
     touches.push_back(std::move(touch));
   }
 }
@@ -111,8 +115,7 @@ std::set<std::uint32_t> private_tensors(const Program& program, const std::vecto
   std::set<std::uint32_t> candidates;
   std::map<std::uint32_t, Access> seen;
   for (const std::size_t number : statements) {
-    const Statement& statement = program.statements[number];
-    for (const Touch& touch : touches_of(statement)) {
+    for (const Touch& touch : touches_of(program, number)) {
       const std::uint32_t tensor = touch.access.tensor;
       // The first use writes it, and does not read it.
       const auto [first, is_first] = seen.emplace(tensor, touch.access);
@@ -125,7 +128,7 @@ std::set<std::uint32_t> private_tensors(const Program& program, const std::vecto
   }
   for (std::size_t i = 0; i < program.statements.size() && !candidates.empty(); ++i) {
     if (std::find(statements.begin(), statements.end(), i) == statements.end()) {
-      for (const Touch& touch : touches_of(program.statements[i])) {
+      for (const Touch& touch : touches_of(program, i)) {
         candidates.erase(touch.access.tensor);
       }
     }

@@ -18,8 +18,9 @@ namespace yoke::codegen {
 struct Touch {
   program::Access access;
   bool is_write = false;
+  std::size_t statement = 0;  // its number
 };
-std::vector<Touch> touches_of(const program::Statement& statement);
+std::vector<Touch> touches_of(const program::Program& program, std::size_t number);
 
 // Whether the statement computes each element of its target from one value, without a scatter.
 bool is_elementwise(const program::Statement& statement);

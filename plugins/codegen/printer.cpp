@@ -219,7 +219,6 @@ void Printer::wrote(std::uint32_t tensor, const std::string& element, const std:
   know(tensor, element, value);
 }
 
-// The element, as a name that later loads of it yield too.
 std::string Printer::loaded(std::uint32_t tensor_id, const std::string& element) {
   if (const auto value = known(tensor_id, element)) {
     return *value;

@@ -69,7 +69,9 @@ class Printer {
 
   // Makes later reads of the element yield `value`. Forgets all other elements of the tensor.
   void wrote(std::uint32_t tensor, const std::string& element, const std::string& value);
-  // As above, without forgetting others.
+  // A name of the element, loaded unless it is known.
+  std::string loaded(std::uint32_t tensor, const std::string& element);
+  // As wrote(), without forgetting others.
   void know(std::uint32_t tensor, const std::string& element, const std::string& value);
 
   std::string value(const program::Expr& expr);
@@ -85,7 +87,7 @@ class Printer {
   std::string applied(program::Op op, program::Type type, const std::vector<std::string>& args);
   std::string converted(program::Type from, program::Type to, const std::string& value);
 
-  // From now on, store() prints nothing: pending() has the last value written to each tensor, for the caller to
+  // From now on, store() prints nothing: take_pending() returns the last value written to each tensor, for the caller to
   // store. Precondition: an iteration writes one element of a tensor at most, and reads no other element that
   // any iteration writes.
   void defer_stores() { defers_ = true; }
@@ -94,7 +96,7 @@ class Printer {
     std::string element;
     std::string value;
   };
-  const std::vector<Pending>& pending() const { return pending_; }
+  std::vector<Pending> take_pending() { return std::exchange(pending_, {}); }
   // What a kernel needs: its parameters are the slots, named s0, s1, ..., "symbols" and "variable".
   struct Parameter {
     std::string type;  // of an element in memory
@@ -116,7 +118,6 @@ class Printer {
   std::string float_applied(program::Op op, program::Type type, const std::vector<std::string>& args);
   std::string integer_applied(program::Op op, program::Type type, const std::vector<std::string>& args);
   std::string rounded(program::Type type, const std::string& value);
-  std::string loaded(std::uint32_t tensor, const std::string& element);
   std::string arg_reduced();
   std::string symbol(std::uint32_t id);
   std::optional<std::string> known(std::uint32_t tensor, const std::string& element) const;

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/codegen/rows.cpp: finds statements that compute rows together.
+#include "rows.h"
+
+#include <algorithm>
+
+#include "printer.h"
+
+namespace yoke::codegen {
+
+using program::Program;
+using program::Statement;
+
+namespace {
+
+constexpr std::size_t kMostRowStatements = 32;
+constexpr std::size_t kMostLeftOut = 8;
+// Few long rows leave most of a GPU idle.
+constexpr std::uint64_t kFewRows = 16;
+constexpr std::uint64_t kLongRow = 32768;
+constexpr std::uint64_t kMostRows = std::uint64_t{1} << 30U;
+
+std::vector<std::uint64_t> extents_of(const Statement& statement, std::size_t first, std::size_t last) {
+  std::vector<std::uint64_t> extents;
+  for (std::size_t i = first; i < last; ++i) {
+    extents.push_back(statement.loops[i].extent);
+  }
+  return extents;
+}
+
+std::size_t target_loops(const Statement& statement) {
+  return statement.loops.size() - statement.reduce_loops.size();
+}
+
+bool is_row_reduction(const Statement& statement) {
+  return statement.reduce && *statement.reduce != program::Reduce::kArgMax &&
+         *statement.reduce != program::Reduce::kArgMin && !program::has_element_index(statement.target);
+}
+
+// Loops with more than one iteration that an access of the expression indexes, by access.
+void add_loops(const Statement& statement, const program::Expr& expr,
+               std::vector<std::set<std::uint32_t>>& all) {
+  if (expr.op == program::Op::kRead) {
+    std::set<std::uint32_t>& loops = all.emplace_back();
+    program::visit_affines(expr.access, [&](const program::Affine& affine) {
+      for (const program::Affine::Term& term : affine.terms) {
+        if (!term.is_symbol && statement.loops[term.id].extent > 1) {
+          loops.insert(term.id);
+        }
+      }
+    });
+  }
+  for (const program::Expr& arg : expr.args) {
+    add_loops(statement, arg, all);
+  }
+}
+
+// Whether two reads each have a target loop that the other lacks, so that rows would be read many times.
+bool is_product(const Statement& statement) {
+  std::vector<std::set<std::uint32_t>> reads;
+  add_loops(statement, statement.value, reads);
+  const auto has_own = [&](const std::set<std::uint32_t>& a, const std::set<std::uint32_t>& b) {
+    return std::any_of(a.begin(), a.end(), [&](std::uint32_t loop) {
+      return loop < target_loops(statement) && !b.contains(loop);
+    });
+  };
+  return std::any_of(reads.begin(), reads.end(), [&](const auto& a) {
+    return std::any_of(reads.begin(), reads.end(),
+                       [&](const auto& b) { return has_own(a, b) && has_own(b, a); });
+  });
+}
+
+// Whether a read of the reduction has neighbors along the last target loop, and none has any along the last
+// reduction loop: lanes should then be targets.
+bool is_by_column(const Program& program, std::size_t number) {
+  const Statement& statement = program.statements[number];
+  const auto last_target = static_cast<std::uint32_t>(target_loops(statement)) - 1;
+  const auto last_inner = static_cast<std::uint32_t>(statement.loops.size()) - 1;
+  bool inner = false;
+  bool target = false;
+  for (const Touch& touch : touches_of(program, number)) {
+    const auto element = flat_element(program, touch.access);
+    if (touch.is_write || !element) {
+      continue;
+    }
+    for (const program::Affine::Term& term : element->terms) {
+      inner = inner || (!term.is_symbol && term.id == last_inner && term.coefficient == 1);
+      target = target || (!term.is_symbol && term.id == last_target && term.coefficient == 1);
+    }
+  }
+  return target && !inner && target_loops(statement) > 0;
+}
+
+class Finder {
+ public:
+  Finder(const Program& program, std::span<const std::size_t> statements)
+      : program_(program), statements_(statements) {}
+
+  std::optional<RowGroup> find() {
+    const auto first = std::find_if(statements_.begin(), statements_.end(), [&](std::size_t number) {
+      return !is_elementwise(program_.statements[number]);
+    });
+    if (first == statements_.end() || !starts(*first)) {
+      return std::nullopt;
+    }
+    const Statement& reduction = program_.statements[*first];
+    found_.rows = extents_of(reduction, 0, target_loops(reduction));
+    found_.inner = extents_of(reduction, target_loops(reduction), reduction.loops.size());
+    if (found_.row_count() > kMostRows || found_.inner_count() < 2 ||
+        (found_.row_count() < kFewRows && found_.inner_count() > kLongRow)) {
+      return std::nullopt;
+    }
+    // All statements before the reduction must join, so that it can come first.
+    for (auto at = statements_.begin(); at <= first; ++at) {
+      if (!joins(*at)) {
+        return std::nullopt;
+      }
+      found_.group.add(program_, *at);
+    }
+    for (auto at = first + 1; at < statements_.end() && found_.group.statements.size() < kMostRowStatements &&
+                              left_out_count_ < kMostLeftOut;
+         ++at) {
+      if (joins(*at) && !left_out_.conflicts_with(touches_of(program_, *at))) {
+        found_.group.add(program_, *at);
+      } else {
+        left_out_.add(program_, *at);
+        ++left_out_count_;
+      }
+    }
+    found_.group.extents = found_.rows;
+    found_.group.extents.insert(found_.group.extents.end(), found_.inner.begin(), found_.inner.end());
+    return std::move(found_);
+  }
+
+ private:
+  bool starts(std::size_t number) const {
+    const Statement& statement = program_.statements[number];
+    return is_row_reduction(statement) && !is_product(statement) && !is_by_column(program_, number);
+  }
+
+  bool joins(std::size_t number) const {
+    const Statement& statement = program_.statements[number];
+    const std::size_t rows = found_.rows.size();
+    const std::size_t own = target_loops(statement);
+    const bool is_over_rows = own >= rows && extents_of(statement, 0, rows) == found_.rows;
+    if (!is_over_rows || (statement.reduce && !starts(number)) ||
+        (!statement.reduce && !is_elementwise(statement))) {
+      return false;
+    }
+    const bool is_whole = extents_of(statement, rows, statement.loops.size()) == found_.inner;
+    const bool fits = statement.reduce ? own == rows && is_whole : own == rows || is_whole;
+    return fits && found_.group.may_add(touches_of(program_, number));
+  }
+
+  const Program& program_;
+  std::span<const std::size_t> statements_;
+  RowGroup found_;
+  Group left_out_;
+  std::size_t left_out_count_ = 0;
+};
+
+std::uint64_t product(const std::vector<std::uint64_t>& extents) {
+  std::uint64_t count = 1;
+  for (const std::uint64_t extent : extents) {
+    count *= extent;
+  }
+  return count;
+}
+
+}  // namespace
+
+std::uint64_t RowGroup::row_count() const {
+  return product(rows);
+}
+
+std::uint64_t RowGroup::inner_count() const {
+  return product(inner);
+}
+
+std::optional<RowGroup> find_rows(const Program& program, std::span<const std::size_t> statements) {
+  return Finder(program, statements).find();
+}
+
+}  // namespace yoke::codegen

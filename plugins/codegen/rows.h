@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/codegen/rows.h: kernels for computations over rows: softmax, norms, cross entropy, reductions.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "builder.h"
+#include "group.h"
+
+namespace yoke::codegen {
+
+// Statements whose target's first loops are the rows. Each is one of
+//   a row value      m[n] = ...
+//   a row reduction  m[n] = max[o] ...
+//   a map            y[n, o] = ...
+// with the same extents of rows and of the inner loops. A thread reads only elements that it wrote itself.
+struct RowGroup {
+  Group group;
+  std::vector<std::uint64_t> rows;   // extents
+  std::vector<std::uint64_t> inner;  // extents
+
+  std::uint64_t row_count() const;
+  std::uint64_t inner_count() const;
+};
+
+// The longest group at the start of `statements`, which belong to one block in this order. Statements may be
+// left out of the group: they run after it. Empty if the first statements are better planned otherwise.
+std::optional<RowGroup> find_rows(const program::Program& program, std::span<const std::size_t> statements);
+
+// Plans the group as one launch.
+void plan_rows(Builder& builder, const RowGroup& rows);
+
+}  // namespace yoke::codegen

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/codegen/rows_test.cpp: computations over rows are one launch and match the reference.
+#include <gtest/gtest.h>
+
+#include <ostream>
+
+#include "harness.h"
+
+namespace yoke::codegen::test {
+namespace {
+
+// A program with dimensions N and E, which each test replaces.
+struct Example {
+  const char* name;
+  std::size_t launches;
+  const char* text;
+};
+
+std::string with_sizes(std::string text, std::uint64_t rows, std::uint64_t elements) {
+  for (const auto& [mark, size] : {std::pair('N', rows), std::pair('E', elements)}) {
+    for (std::size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at)) {
+      text.replace(at, 1, std::to_string(size));
+    }
+  }
+  return "yoke.program 1\nprogram p" + text;
+}
+
+constexpr Example kExamples[] = {
+    {"Softmax", 1, R"(() {
+  arg x : f32[N, E] in
+  arg y : f32[N, E] out
+  temp top : f32[N]
+  temp e : f32[N, E]
+  temp sum_ : f32[N]
+  top[n] = max[i] x[n, i]
+  e[n, i] = exp(x[n, i] - top[n])
+  sum_[n] = sum[i] e[n, i]
+  y[n, i] = e[n, i] / sum_[n]
+})"},
+    {"SoftmaxInPlaceOfHalves", 1, R"(() {
+  arg x : bf16[N, E] inout
+  temp top : f32[N]
+  temp total : f32[N]
+  top[n] = max:f32[i] x[n, i]
+  total[n] = sum[i] exp(f32(x[n, i]) - top[n])
+  x[n, i] = bf16(exp(f32(x[n, i]) - top[n]) / total[n])
+})"},
+    {"LayerNorm", 1, R"(() {
+  arg x : f32[N, E] in
+  arg gamma : f32[E] in
+  arg beta : f32[E] in
+  arg y : f32[N, E] out
+  arg mean : f32[N] out
+  arg r : f32[N] out
+  mean[n] = sum[i] x[n, i]
+  mean[n] = mean[n] * 0.125
+  r[n] = sum[i] (x[n, i] - mean[n]) * (x[n, i] - mean[n])
+  r[n] = rsqrt(r[n] * 0.125 + 1e-05)
+  y[n, i] = (x[n, i] - mean[n]) * r[n] * gamma[i] + beta[i]
+})"},
+    {"CrossEntropyWithGradient", 1, R"((symbol row in 2..5) {
+  arg x : f32[N, E] in
+  arg labels : u8[20] in
+  arg loss : f32[N] out
+  arg dx : f32[N, E] out
+  temp top : f32[N]
+  temp total : f32[N]
+  top[n] = max[i] x[n, i]
+  total[n] = sum[i] exp(x[n, i] - top[n])
+  loss[n] = log(total[n]) + top[n] - (x[n, labels[row + n]] else 0)
+  dx[n, i] = exp(x[n, i] - top[n]) / total[n] - select(i == i64(labels[row + n]), f32(1.0), 0.0)
+})"},
+    {"AccumulatesAndCounts", 1, R"(() {
+  arg x : f32[N, E] in
+  arg w : f32[E] in
+  arg s : f32[N] inout
+  arg c : i64[N] out
+  arg b : bool[N] out
+  arg u : u8[N] out
+  arg d : f64[N] out
+  s[n] += sum[i] x[n, i] * w[i]
+  c[n] = sum[i] select(x[n, i] > 0.5, i64(1), 0)
+  b[n] = all[i] x[n, i] < 1.9
+  u[n] = max[i:E] u8(i)
+  d[n] = prod:f64[i] 1.0 + x[n, i] * 0.001
+})"},
+};
+
+struct Size {
+  std::uint64_t rows;
+  std::uint64_t elements;
+};
+
+void PrintTo(const Size& size, std::ostream* out) {
+  *out << size.rows << " x " << size.elements;
+}
+
+class RowsTest : public testing::TestWithParam<Size> {};
+
+TEST_P(RowsTest, AreOneLaunchAndMatchTheReference) {
+  SKIP_WITHOUT_COMPILER();
+  std::vector<conformance::Case> cases;
+  for (const Example& example : kExamples) {
+    const std::string text = with_sizes(example.text, GetParam().rows, GetParam().elements);
+    cases.push_back(case_of(text));
+    EXPECT_EQ(generate(cases.back().program, Target{}).launches.size(), example.launches)
+        << example.name << "\n"
+        << launches_of(text);
+  }
+  check_cases(cases);
+}
+
+// Rows of a thread, of some lanes, of a warp, of blocks in registers, and of blocks that read them again.
+INSTANTIATE_TEST_SUITE_P(Sizes, RowsTest,
+                         testing::Values(Size{5, 2}, Size{7, 10}, Size{3, 16}, Size{6, 17}, Size{9, 100},
+                                         Size{4, 1000}, Size{3, 1024}, Size{2, 1500}, Size{2, 8192},
+                                         Size{1, 30001}));
+
+struct Single {
+  const char* name;
+  const char* text;
+};
+
+class ReductionTest : public testing::TestWithParam<Single> {};
+
+TEST_P(ReductionTest, MatchesTheReference) {
+  SKIP_WITHOUT_COMPILER();
+  const conformance::Case one = case_of(std::string("yoke.program 1\nprogram p") + GetParam().text);
+  check_cases({&one, 1});
+}
+
+constexpr Single kReductions[] = {
+    {"BatchNorm", R"(() {
+  arg x : f32[4, 3, 5, 6] in
+  arg y : f32[4, 3, 5, 6] out
+  temp mean : f32[3]
+  temp var : f32[3]
+  mean[c] = sum[n, i, j] x[n, c, i, j]
+  mean[c] = mean[c] / 120.0
+  var[c] = sum[n, i, j] (x[n, c, i, j] - mean[c]) * (x[n, c, i, j] - mean[c])
+  y[n, c, i, j] = (x[n, c, i, j] - mean[c]) * rsqrt(var[c] / 120.0 + 1e-05)
+})"},
+    {"MaxPooling", R"(() {
+  arg x : f32[2, 3, 8, 8] in
+  arg y : f32[2, 3, 4, 4] out
+  y[n, c, i, j] = max[k:3, l:3] (x[n, c, 2*i + k - 1, 2*j + l - 1] else -inf)
+})"},
+    {"MaskedAttention", R"(() {
+  arg s : f32[2, 9, 40] in
+  arg p : f32[2, 9, 40] out
+  temp top : f32[2, 9]
+  temp total : f32[2, 9]
+  temp m : f32[2, 9, 40]
+  m[h, t, u] = select(u <= t, s[h, t, u] * 0.5, -inf)
+  @softmax {
+    top[h, t] = max[u] m[h, t, u]
+    m[h, t, u] = exp(m[h, t, u] - top[h, t])
+    total[h, t] = sum[u] m[h, t, u]
+    p[h, t, u] = m[h, t, u] / total[h, t]
+  }
+})"},
+    {"ReadsOfOtherRowsEndTheGroup", R"(() {
+  arg x : f32[8, 64] in
+  arg y : f32[8, 64] out
+  temp s : f32[8]
+  s[n] = sum[i] x[n, i]
+  y[n, i] = x[n, i] - s[7 - n]
+})"},
+    {"OldValuesAreReadBeforeTheyAreStored", R"(() {
+  arg x : f32[8, 300] in
+  arg s : f32[8] inout
+  arg y : f32[8, 300] out
+  y[n, i] = x[n, i] * s[n]
+  s[n] = sum[i] y[n, i]
+})"},
+    {"LeftOutStatementsRunLater", R"(() {
+  arg x : f32[6, 48] in
+  arg d : f32[48] out
+  arg y : f32[6, 48] out
+  temp s : f32[6]
+  temp h : f32[6, 48]
+  s[n] = sum[i] x[n, i]
+  h[n, i] = x[n, i] * s[n]
+  d[i] = sum[n] h[n, i]
+  y[n, i] = h[n, i] + 1.0
+})"},
+    {"WholeTensor", R"(() {
+  arg x : f32[100, 70] in
+  arg s : f32[] out
+  s[] = sum[i, j] x[i, j] * x[i, j]
+  s[] = sqrt(s[])
+})"},
+    {"LargeWholeTensor", R"(() {
+  arg x : f32[300, 700] in
+  arg s : f32[] inout
+  arg m : f32[2] out
+  s[] += sum[i, j] x[i, j] * x[i, j]
+  m[k] = max[i, j] x[i, j] * f32(k)
+})"},
+    {"Columns", R"(() {
+  arg x : f32[130, 70] in
+  arg b : f32[70] inout
+  arg y : f16[70] out
+  b[j] += sum[i] x[i, j]
+  y[j] = f16(b[j])
+})"},
+    {"LongColumns", R"(() {
+  arg x : bf16[5000, 33] in
+  arg b : f32[33] out
+  b[j] = sum:f32[i] x[i, j]
+})"},
+    {"ArgMax", R"(() {
+  arg x : f32[20, 100] in
+  arg best : i32[20] out
+  arg worst : i64[20] out
+  best[n] = argmax[i] x[n, i]
+  worst[n] = argmin[i] x[n, i]
+})"},
+};
+
+void PrintTo(const Single& single, std::ostream* out) {
+  *out << single.name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Examples, ReductionTest, testing::ValuesIn(kReductions),
+                         [](const auto& example) { return example.param.name; });
+
+}  // namespace
+}  // namespace yoke::codegen::test
