@@ -10,6 +10,7 @@
 
 #include "group.h"
 #include "pool.h"
+#include "workspace.h"
 
 namespace yoke::cc {
 
@@ -20,10 +21,6 @@ namespace {
 
 // Gemm (gemm.h) builds offset tables only for extents below this.
 constexpr std::int64_t kLargestTable = std::int64_t{1} << 22;
-
-std::uint64_t round_up(std::uint64_t value) {
-  return (value + 63) / 64 * 64;
-}
 
 class Compiler {
  public:
@@ -41,7 +38,8 @@ class Compiler {
     for (const program::Block& block : program().blocks()) {
       const std::size_t first_step = result_.steps.size();
       for (auto next = static_cast<std::uint32_t>(block.first); next < block.last;) {
-        std::uint32_t taken = region(next);
+        std::uint32_t taken = updated_product(next);
+        taken = taken != 0 ? taken : region(next);
         // A sum that is carried from tile to tile must not become a product within a tile.
         taken = taken != 0 || is_carried(next) ? taken : product(next);
         next += taken != 0 ? taken : tile_group(next);
@@ -51,7 +49,7 @@ class Compiler {
       }
     }
     if (!plan_only_) {
-      place_memory();
+      place_memory(result_, lives_);
     }
     return std::move(result_);
   }
@@ -170,6 +168,11 @@ class Compiler {
     if (product_with_bias(id, *found)) {
       return 2;
     }
+    if (auto panel = PanelProduct::make(*found, *options_.table, options_.threads, false)) {
+      note(id, true, "cc product in panels");
+      add_panel_product({id}, *found, std::move(panel), std::nullopt);
+      return 1;
+    }
     LibraryCalls calls = divide(library(), *found, false, why_not);
     if (!calls.pieces.empty()) {
       add_calls({id}, *found, std::nullopt, std::move(calls));
@@ -211,6 +214,38 @@ class Compiler {
     }
     add_calls({id, id + 1}, whole, std::move(bias->bias), std::move(calls));
     return true;
+  }
+
+  void add_panel_product(std::vector<std::uint32_t> statements, const Contraction& product,
+                         std::unique_ptr<const PanelProduct> panel, std::optional<ScaledUpdate> update) {
+    LibraryStep step{.a = product.a, .b = product.b, .t = update ? update->target : product.t};
+    step.panel = std::move(panel);
+    step.update = std::move(update);
+    result_.steps.push_back({std::move(statements), -1, std::move(step)});
+  }
+
+  // A product whose result the next statement, in the same hint, scales and subtracts from its target. Returns how
+  // many statements it covers: 0 or 2.
+  std::uint32_t updated_product(std::uint32_t id) {
+    std::string why_not;
+    const auto found = recognize(program(), program().statements[id], why_not);
+    if (!found || id + 1 >= last_of_hint(id) || is_carried(id) ||
+        uses_->is_needed_after(found->t.tensor, id + 1)) {
+      return 0;
+    }
+    auto update = recognize_update(program(), program().statements[id], *found, program().statements[id + 1]);
+    // The kernel reads the operands while it writes the target.
+    if (!update || update->target.tensor == found->a.tensor || update->target.tensor == found->b.tensor) {
+      return 0;
+    }
+    auto panel = PanelProduct::make(*found, *options_.table, options_.threads, true);
+    if (!panel) {
+      return 0;
+    }
+    note(id, true, "cc product in panels with the update of the next statement");
+    note(id + 1, true, "update of the preceding product");
+    add_panel_product({id, id + 1}, *found, std::move(panel), std::move(update));
+    return 2;
   }
 
   LibraryOptions library() const { return {*options_.engine, options_.threads, plan_only_}; }
@@ -294,89 +329,6 @@ class Compiler {
                          [&](std::uint32_t tensor) { found = found || tensor == call->t.tensor; });
     }
     return found;
-  }
-
-  // The memory that the steps need in the workspace.
-  struct Needs {
-    std::vector<bool> stored;  // per tensor
-    std::uint64_t scratch = 0;
-    std::uint64_t shared = 0;
-    std::uint64_t carry = 0;
-  };
-
-  void add(TileKernel& kernel, Needs& needs) {
-    kernel.carry_offset = needs.carry;
-    kernel.results_offset = result_.results_byte_count;
-    needs.carry += carry_byte_count(kernel);
-    result_.results_byte_count += results_byte_count(kernel);
-    for (const Stream& stream : kernel.streams) {
-      needs.stored[stream.tensor] = needs.stored[stream.tensor] || !kernel.fed;
-    }
-    for (const Bounded& bounded : kernel.bounded) {
-      needs.stored[bounded.tensor] = needs.stored[bounded.tensor] || !kernel.fed;
-    }
-    needs.scratch = std::max(needs.scratch, kernel.scratch_byte_count);
-    needs.shared = std::max(needs.shared, part_byte_count(kernel, options_.threads));
-  }
-
-  void add(const RegionStep& step, Needs& needs) {
-    const Program& tile = step.tile->program;
-    for (std::size_t i = 0; i < tile.tensors.size(); ++i) {
-      const std::uint32_t tensor = step.region.tensors[i];
-      needs.stored[tensor] = needs.stored[tensor] || tile.tensors[i].role != program::Role::kTemp;
-    }
-    needs.shared = std::max(needs.shared, step.tile->results_byte_count);
-    needs.scratch = std::max(
-        {needs.scratch, step.tile->workspace_byte_count, step.tail ? step.tail->workspace_byte_count : 0});
-  }
-
-  void add(const LibraryStep& call, Needs& needs) {
-    for (const Operand* operand : {&call.a, &call.b, &call.t}) {
-      needs.stored[operand->tensor] = true;
-    }
-    if (call.bias) {
-      needs.stored[call.bias->tensor] = true;
-    }
-    for (const std::vector<LibraryPiece>* pieces : {&call.calls.pieces, &call.calls.copy.pieces}) {
-      for (const LibraryPiece& piece : *pieces) {
-        needs.scratch = std::max(needs.scratch, piece.call.scratch_byte_count);
-      }
-    }
-    needs.shared = std::max(needs.shared, call.calls.copy.byte_count);
-    needs.scratch = std::max(needs.scratch, call.own ? call.own->scratch_byte_count() : 0);
-  }
-
-  // Lays out the workspace: temporaries by liveness over the steps, then the scratch that all steps share.
-  void place_memory() {
-    const std::size_t tensors = program().tensors.size();
-    std::vector<program::Lifetime> lives = lives_;
-    std::vector<std::uint64_t> step_of(program().statements.size());
-    Needs needs;
-    needs.stored.resize(tensors);
-    for (std::size_t i = 0; i < result_.steps.size(); ++i) {
-      for (const std::uint32_t id : result_.steps[i].statements) {
-        step_of[id] = i;
-      }
-      std::visit([&](auto& work) { add(work, needs); }, result_.steps[i].work);
-    }
-    for (std::size_t i = 0; i < tensors; ++i) {
-      program::Lifetime& life = lives[i];
-      life = needs.stored[i] && life.byte_count != 0
-                 ? program::Lifetime{life.byte_count, step_of[life.first], step_of[life.last]}
-                 : program::Lifetime{};
-    }
-    const program::MemoryPlan plan = program::plan_memory(lives);
-    result_.temp_offset.assign(tensors, CompiledProgram::kNotInMemory);
-    for (std::size_t i = 0; i < tensors; ++i) {
-      if (lives[i].byte_count != 0) {
-        result_.temp_offset[i] = plan.offsets[i];
-      }
-    }
-    result_.scratch_offset = round_up(plan.byte_count);
-    result_.scratch_stride = round_up(needs.scratch);
-    result_.shared_offset =
-        result_.scratch_offset + result_.scratch_stride * static_cast<std::uint64_t>(options_.threads);
-    result_.workspace_byte_count = result_.shared_offset + std::max(needs.shared, needs.carry);
   }
 
   CompileOptions options_;

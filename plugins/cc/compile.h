@@ -15,6 +15,7 @@
 #include "contraction.h"
 #include "gemm.h"
 #include "library.h"
+#include "panel.h"
 #include "region.h"
 #include "tile/kernel.h"
 
@@ -26,8 +27,10 @@ struct LibraryStep {
   Operand b;
   Operand t;
   std::optional<Operand> bias{};
-  LibraryCalls calls{};  // without pieces if `own` computes the product
+  LibraryCalls calls{};  // without pieces if `own` or `panel` computes the product
   std::unique_ptr<const Gemm> own{};
+  std::unique_ptr<const PanelProduct> panel{};
+  std::optional<ScaledUpdate> update{};  // of t, with the result of `panel`
 };
 
 struct CompiledProgram;

@@ -213,6 +213,20 @@ void BoundProgram::run(const LibraryStep& step, BoundStep& bound) {
   const std::byte* a = address(step.a);
   const std::byte* b = address(step.b);
   std::byte* t = address(step.t);
+  if (step.panel) {
+    const float* scale = nullptr;
+    if (step.update) {
+      scale = step.update->scale ? reinterpret_cast<const float*>(address(*step.update->scale))
+                                 : &step.update->constant;
+    }
+    share(compiled_->threads, step.panel->piece_count(),
+          [&](int thread, std::int64_t first, std::int64_t last) {
+            step.panel->run(reinterpret_cast<const float*>(a), reinterpret_cast<const float*>(b),
+                            reinterpret_cast<float*>(t), scale,
+                            reinterpret_cast<float*>(scratch(static_cast<std::size_t>(thread))), first, last);
+          });
+    return;
+  }
   if (step.own) {
     const int threads = step.own->multiplications() >= kParallelElements ? compiled_->threads : 1;
     share(threads, step.own->piece_count(), [&](int thread, std::int64_t first, std::int64_t last) {

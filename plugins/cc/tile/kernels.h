@@ -76,6 +76,35 @@ struct BlockProduct {
   void (*run)(int64_t k, const void* a, const void* b, void* c, int64_t ldc) = nullptr;
 };
 
+// A block of a product of floats whose sums stay in registers: for `PanelKernels::rows` rows and all columns of a
+// panel, the sum over p of rows[r * row_stride + p * row_step] * panel[p * panel_step + column].
+struct PanelBlock {
+  int64_t depth;
+  const float* rows;
+  int64_t row_stride;
+  int64_t row_step;
+  const float* panel;
+  int64_t panel_step;
+  float* out;  // of the block's first row and column; columns are contiguous
+  int64_t out_stride;
+  int64_t skipped;     // the first rows, which are not stored
+  const float* scale;  // null: out = sum. Otherwise out = out - *scale * sum; each operation rounds.
+};
+
+// The kernels of panel.h. `rows` is 0 if the instruction set has too few registers for them.
+struct PanelKernels {
+  int64_t rows = 0;
+  // For panels of 32, 16, 8 and 4 columns.
+  void (*block[4])(const PanelBlock& block) = {};
+  // to[p * width + line] = from[line * stride + p] for p < depth, and 0 for the lines from `lines` to `width`.
+  void (*pack)(float* to, const float* from, int64_t stride, int64_t lines, int64_t width,
+               int64_t depth) = nullptr;
+  // out[column * out_stride + row] = sums[row * width + column] for all rows of a block from `skipped` on, and
+  // `columns` columns.
+  void (*store_transposed)(float* out, int64_t out_stride, const float* sums, int64_t width, int64_t columns,
+                           int64_t skipped) = nullptr;
+};
+
 struct KernelTable {
   const char* name;  // "x86-64-v3"
   // Returns nullptr if the combination does not exist. `type` is the type
@@ -95,6 +124,7 @@ struct KernelTable {
   ScatterFn (*scatter)(MapOp op, Reg type, Stored stored);  // kCopy, kAdd, kMul, kMin, kMax
   void (*iota)(int64_t* dst, int64_t first, int64_t row_step, int64_t column_step, int64_t nr, int64_t nc);
   BlockProduct (*block_product)(Reg type);
+  PanelKernels panel;
 };
 
 // Makes the calling thread's stores past the caches visible to the threads that it synchronizes with.

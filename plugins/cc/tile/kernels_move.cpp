@@ -193,7 +193,8 @@ const KernelTable& table() {
                                          .gather = find_gather,
                                          .scatter = find_scatter,
                                          .iota = iota,
-                                         .block_product = find_block_product};
+                                         .block_product = find_block_product,
+                                         .panel = kPanelKernels};
   return kTable;
 }
 

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/cc/tile/kernels_panel.cpp: the inner loops of products of floats with one operand in the cache
+// (panel.h). Only for AVX-512: other instruction sets have too few registers to be faster than oneDNN.
+#include "kernels_isa.h"
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+
+namespace yoke::cc::YOKE_CC_ISA {
+namespace {
+
+// Keeps a * b and the subtraction after it two roundings, also where the compiler may fuse them.
+template <class V>
+inline V rounded(V value) {
+  asm("" : "+v"(value));
+  return value;
+}
+
+// kCount vectors of kBytes hold one row of the panel. kAdjacent: the elements of neighboring rows are adjacent.
+template <int64_t kBytes, uint64_t kCount, bool kAdjacent>
+void block(const PanelBlock& of) {
+  typedef float V __attribute__((vector_size(kBytes)));
+  typedef float Unaligned __attribute__((vector_size(kBytes), aligned(4), may_alias));
+  constexpr uint64_t kLanes = kBytes / 4;
+  V sums[kPanelRows][kCount] = {};
+  const float* panel = of.panel;
+  const int64_t stride = of.row_stride;
+  // The rows in groups of three, so that few registers hold their addresses.
+  const float* row[kAdjacent ? 1 : 4];
+  for (int64_t i = 0; i < (kAdjacent ? 1 : 4); ++i) {
+    row[i] = of.rows + 3 * i * stride;
+  }
+  if (of.scale != nullptr) {
+    for (int64_t i = 0; i < kPanelRows; ++i) {
+      for (uint64_t j = 0; j < kCount; ++j) {
+        __builtin_prefetch(of.out + i * of.out_stride + j * kLanes, 1);
+      }
+    }
+  }
+#pragma GCC unroll 4
+  for (int64_t p = 0; p < of.depth; ++p) {
+    V columns[kCount];
+#pragma GCC unroll 2
+    for (uint64_t j = 0; j < kCount; ++j) {
+      columns[j] = *reinterpret_cast<const Unaligned*>(panel + j * kLanes);
+    }
+    panel += of.panel_step;
+#pragma GCC unroll 12
+    for (int64_t i = 0; i < kPanelRows; ++i) {
+      const float factor = kAdjacent ? row[0][i] : row[i / 3][i % 3 * stride];
+#pragma GCC unroll 2
+      for (uint64_t j = 0; j < kCount; ++j) {
+        sums[i][j] += columns[j] * factor;
+      }
+    }
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < (kAdjacent ? 1 : 4); ++i) {
+      row[i] += of.row_step;
+    }
+  }
+  const float scale = of.scale == nullptr ? 0 : *of.scale;
+#pragma GCC unroll 12
+  for (int64_t i = 0; i < kPanelRows; ++i) {
+    if (i < of.skipped) {
+      continue;
+    }
+    float* out = of.out + i * of.out_stride;
+#pragma GCC unroll 2
+    for (uint64_t j = 0; j < kCount; ++j) {
+      Unaligned* to = reinterpret_cast<Unaligned*>(out + j * kLanes);
+      *to = of.scale == nullptr ? sums[i][j] : *to - rounded<V>(sums[i][j] * scale);
+    }
+  }
+}
+
+template <int64_t kBytes, uint64_t kCount>
+void any_block(const PanelBlock& of) {
+  (of.row_stride == 1 ? block<kBytes, kCount, true> : block<kBytes, kCount, false>)(of);
+}
+
+typedef float V16 __attribute__((vector_size(64)));
+
+// These take elements from each quarter q of a and b.
+inline V16 low_pairs(V16 a, V16 b) {  // a[4q], b[4q], a[4q + 1], b[4q + 1]
+  return __builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);
+}
+inline V16 high_pairs(V16 a, V16 b) {
+  return __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
+}
+inline V16 low_halves(V16 a, V16 b) {  // a[4q], a[4q + 1], b[4q], b[4q + 1]
+  return __builtin_shufflevector(a, b, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29);
+}
+inline V16 high_halves(V16 a, V16 b) {
+  return __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
+}
+// Quarters 0 and 2 of a, then of b.
+inline V16 even_quarters(V16 a, V16 b) {
+  return __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27);
+}
+inline V16 odd_quarters(V16 a, V16 b) {
+  return __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+}
+
+// Transposes 16 vectors of 16 floats.
+inline void transpose(V16* rows) {
+  V16 fours[16];  // [4 * i + j]: of rows 4 * i to 4 * i + 3, element j of each quarter
+#pragma GCC unroll 4
+  for (int i = 0; i < 16; i += 4) {
+    const V16 low = low_pairs(rows[i], rows[i + 1]);
+    const V16 high = high_pairs(rows[i], rows[i + 1]);
+    const V16 next_low = low_pairs(rows[i + 2], rows[i + 3]);
+    const V16 next_high = high_pairs(rows[i + 2], rows[i + 3]);
+    fours[i] = low_halves(low, next_low);
+    fours[i + 1] = high_halves(low, next_low);
+    fours[i + 2] = low_halves(high, next_high);
+    fours[i + 3] = high_halves(high, next_high);
+  }
+#pragma GCC unroll 4
+  for (int j = 0; j < 4; ++j) {
+    const V16 even = even_quarters(fours[j], fours[j + 4]);
+    const V16 odd = odd_quarters(fours[j], fours[j + 4]);
+    const V16 next_even = even_quarters(fours[j + 8], fours[j + 12]);
+    const V16 next_odd = odd_quarters(fours[j + 8], fours[j + 12]);
+    rows[j] = even_quarters(even, next_even);
+    rows[j + 4] = even_quarters(odd, next_odd);
+    rows[j + 8] = odd_quarters(even, next_even);
+    rows[j + 12] = odd_quarters(odd, next_odd);
+  }
+}
+
+}  // namespace
+
+void panel_block_32(const PanelBlock& block) {
+  any_block<64, 2>(block);
+}
+void panel_block_16(const PanelBlock& block) {
+  any_block<64, 1>(block);
+}
+void panel_block_8(const PanelBlock& block) {
+  any_block<32, 1>(block);
+}
+void panel_block_4(const PanelBlock& block) {
+  any_block<16, 1>(block);
+}
+
+void pack_panel(float* to, const float* from, int64_t stride, int64_t lines, int64_t width, int64_t depth) {
+  for (int64_t line = 0; line < width; line += 16) {
+    const int64_t here = width - line < 16 ? width - line : 16;
+    const __mmask16 columns = static_cast<__mmask16>((1U << here) - 1);
+    for (int64_t p = 0; p < depth; p += 16) {
+      const int64_t deep = depth - p < 16 ? depth - p : 16;
+      const __mmask16 mask = static_cast<__mmask16>((1U << deep) - 1);
+      V16 rows[16];
+#pragma GCC unroll 16
+      for (int64_t i = 0; i < 16; ++i) {
+        rows[i] = line + i < lines ? _mm512_maskz_loadu_ps(mask, from + (line + i) * stride + p) : V16{};
+      }
+      transpose(rows);
+      for (int64_t i = 0; i < deep; ++i) {
+        _mm512_mask_storeu_ps(to + (p + i) * width + line, columns, rows[i]);
+      }
+    }
+  }
+}
+
+void store_transposed(float* out, int64_t out_stride, const float* sums, int64_t width, int64_t columns,
+                      int64_t skipped) {
+  const __mmask16 kept = static_cast<__mmask16>((1U << kPanelRows) - (1U << skipped));
+  for (int64_t column = 0; column < columns; column += 16) {
+    const int64_t here = columns - column < 16 ? columns - column : 16;
+    const __mmask16 mask = static_cast<__mmask16>((1U << here) - 1);
+    V16 rows[16];
+#pragma GCC unroll 16
+    for (int64_t i = 0; i < 16; ++i) {
+      rows[i] = i < kPanelRows ? _mm512_maskz_loadu_ps(mask, sums + i * width + column) : V16{};
+    }
+    transpose(rows);
+    for (int64_t i = 0; i < here; ++i) {
+      _mm512_mask_storeu_ps(out + (column + i) * out_stride, kept, rows[i]);
+    }
+  }
+}
+
+}  // namespace yoke::cc::YOKE_CC_ISA
+#endif
