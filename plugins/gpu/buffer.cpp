@@ -46,11 +46,11 @@ Buffer::Buffer(std::shared_ptr<Context> context, const sdk::Import& memory)
   if (memory.kind != YOKE_MEMORY_HOST || byte_count_ == 0) {
     return;
   }
-  host_address_ = reinterpret_cast<void*>(static_cast<std::uintptr_t>(memory.address));
+  host_address_ = pointer_to(memory.address);
   context_->enter();
   HostMemory& host_memory = context_->machine().host_memory();
   const std::uintptr_t first = host_memory.add(memory.address, byte_count_);
-  const int code = context_->driver().host_device_address(&address_, reinterpret_cast<void*>(first), 0U);
+  const int code = context_->driver().host_device_address(&address_, pointer_to(first), 0U);
   if (code != 0) {
     host_memory.remove(memory.address);
     context_->fail(context_->driver().host_device_address.name, code);

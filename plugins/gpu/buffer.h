@@ -17,6 +17,8 @@ class Buffer final : public sdk::Buffer {
   Buffer(std::shared_ptr<Context> context, std::uint64_t byte_count);
   Buffer(std::shared_ptr<Context> context, const sdk::Import& memory);
   ~Buffer() override;
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
 
   void* host_address() noexcept override { return host_address_; }
   std::uint64_t device_address() override { return address_; }

@@ -77,6 +77,7 @@ class Compilation {
 
   int compile(const std::vector<std::string>& options) {
     std::vector<const char*> texts;
+    texts.reserve(options.size());
     for (const std::string& option : options) {
       texts.push_back(option.c_str());
     }

@@ -17,8 +17,8 @@ constexpr std::uintptr_t kPage = 4096;
 
 void* HostMemory::allocate(std::uint64_t byte_count) {
   void* memory = nullptr;
-  const int code =
-      driver_.host_allocate(&memory, std::max<std::uint64_t>(byte_count, 1), kPortableHostMemory);
+  const int code = driver_.host_allocate(&memory, std::max<std::uint64_t>(byte_count, 1),
+                                         kPortableHostMemory | kMappedHostMemory);
   if (code == kOutOfMemory || code == kInvalidValue) {  // some drivers call a huge size invalid
     return nullptr;
   }
@@ -27,7 +27,7 @@ void* HostMemory::allocate(std::uint64_t byte_count) {
   }
   const auto address = reinterpret_cast<std::uintptr_t>(memory);
   const std::lock_guard lock(mutex_);
-  ranges_[address] = {address + byte_count, 1, false};
+  ranges_[address] = {address + byte_count, 1, Origin::kAllocated};
   return memory;
 }
 
@@ -62,12 +62,12 @@ std::uintptr_t HostMemory::add(std::uintptr_t address, std::uint64_t byte_count)
                        "a part of this host memory is registered with the driver already; import memory that "
                        "shares no page with other imported memory, or copy it");
   }
-  const int code = driver_.host_register(reinterpret_cast<void*>(first), end - first,
-                                         kPortableHostMemory | kMappedHostMemory);
+  const int code =
+      driver_.host_register(pointer_to(first), end - first, kPortableHostMemory | kMappedHostMemory);
   if (code != 0 && code != kAlreadyRegistered) {
     throw failure_of(vendor_, driver_.host_register.name, code);
   }
-  ranges_[first] = {end, 1, code == 0};
+  ranges_[first] = {end, 1, code == 0 ? Origin::kRegistered : Origin::kForeign};
   return first;
 }
 
@@ -79,8 +79,8 @@ void HostMemory::remove(std::uintptr_t address) noexcept {
   }
   Range& range = ranges_[found->first];
   if (--range.uses == 0) {
-    if (range.is_registered_here) {
-      (void)driver_.host_unregister(reinterpret_cast<void*>(found->first));
+    if (range.origin == Origin::kRegistered) {
+      (void)driver_.host_unregister(pointer_to(found->first));
     }
     ranges_.erase(found);
   }
@@ -90,7 +90,8 @@ bool HostMemory::covers(const void* memory, std::uint64_t byte_count) const {
   const auto address = reinterpret_cast<std::uintptr_t>(memory);
   const std::lock_guard lock(mutex_);
   const auto found = find(address);
-  return found != ranges_.end() && byte_count <= found->second.end - address;
+  return found != ranges_.end() && found->second.origin == Origin::kAllocated &&
+         byte_count <= found->second.end - address;
 }
 
 }  // namespace yoke::gpu

@@ -11,6 +11,10 @@
 
 namespace yoke::gpu {
 
+inline void* pointer_to(std::uintptr_t address) {
+  return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
+}
+
 // Memory of all devices of the driver. Thread-safe.
 // Precondition of functions that call the driver: a context is current on this thread.
 class HostMemory {
@@ -26,14 +30,16 @@ class HostMemory {
   std::uintptr_t add(std::uintptr_t address, std::uint64_t byte_count);
   void remove(std::uintptr_t address) noexcept;
 
-  // Whether devices copy from and to the range directly.
+  // Whether the range is in memory that allocate() returned, which devices copy directly. Registered pages do
+  // not count: others may have memory in them, and the registration may end during a copy of that memory.
   bool covers(const void* memory, std::uint64_t byte_count) const;
 
  private:
+  enum class Origin : std::uint8_t { kAllocated, kRegistered, kForeign };  // kForeign: of another library
   struct Range {
     std::uintptr_t end = 0;
     std::uint64_t uses = 1;
-    bool is_registered_here = false;  // not by another library, and not by allocate()
+    Origin origin = Origin::kAllocated;
   };
   // The range that includes the address, or the end.
   std::map<std::uintptr_t, Range>::const_iterator find(std::uintptr_t address) const;

@@ -189,7 +189,8 @@ void Routine::update_symbols(void* stream, std::span<const std::int64_t> symbol_
     for (unsigned half = 0; half < 2; ++half) {
       const auto word = static_cast<std::uint32_t>(new_bits >> (32 * half));
       if (!symbols_are_known_ || word != static_cast<std::uint32_t>(old_bits >> (32 * half))) {
-        context.call(context.driver().fill_words, symbols_ + 8 * i + 4 * half, word, std::size_t{1}, stream);
+        context.call(context.driver().fill_words, symbols_ + 8 * i + std::size_t{4} * half, word,
+                     std::size_t{1}, stream);
       }
     }
     known_symbols_[i] = symbol_values[i];

@@ -44,6 +44,8 @@ class Routine final : public sdk::Routine {
   Routine(std::shared_ptr<const Kernels> kernels, std::span<const sdk::Binding> bindings,
           const sdk::Binding& workspace, std::size_t symbol_count, bool graphs);
   ~Routine() override;
+  Routine(const Routine&) = delete;
+  Routine& operator=(const Routine&) = delete;
   void launch(sdk::Stream* stream, std::span<const std::int64_t> symbol_values) override;
 
  private:

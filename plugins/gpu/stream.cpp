@@ -113,7 +113,8 @@ void Stream::upload_kept(Address target, std::vector<std::byte> bytes) {
 }
 
 // The chunk is filled by a host function and copied to the device in stream order, so it needs no waiting.
-void Stream::upload_chunks(Address target, std::shared_ptr<const void> source, std::uint64_t byte_count) {
+void Stream::upload_chunks(Address target, const std::shared_ptr<const void>& source,
+                           std::uint64_t byte_count) {
   Context& context = timeline_->context();
   std::byte* staging = chunk();
   for (std::uint64_t done = 0; done < byte_count;) {

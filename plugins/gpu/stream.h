@@ -34,6 +34,8 @@ class Stream final : public sdk::Stream {
  public:
   explicit Stream(std::shared_ptr<Timeline> timeline) : timeline_(std::move(timeline)) {}
   ~Stream() override;
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
 
   std::int32_t state() override { return timeline_->state(); }
   void wait(std::uint64_t timeout_ns) override { timeline_->wait(timeout_ns); }
@@ -65,7 +67,7 @@ class Stream final : public sdk::Stream {
   // The slot that is free, or null.
   Slot* free_slot();
   std::byte* chunk();
-  void upload_chunks(Address target, std::shared_ptr<const void> source, std::uint64_t byte_count);
+  void upload_chunks(Address target, const std::shared_ptr<const void>& source, std::uint64_t byte_count);
 
   std::shared_ptr<Timeline> timeline_;
   std::byte* slot_memory_ = nullptr;
