@@ -167,6 +167,8 @@ bool ArgumentBuilder::build_one(const abi::Row& row, const Record& record, std::
     case Kind::kBindings:
     case Kind::kWorkspace:
       return build_bindings(argument, record, i, out);
+    case Kind::kCollectives:
+      return false;  // groups of the recorded process do not exist in another one
     case Kind::kSymbols:
       set_array(argument, value.list, i, out);
       return true;
@@ -196,7 +198,8 @@ std::string ArgumentBuilder::build(const abi::Row& row, const Record& record, Ar
   for (std::size_t i = 0; i < record.values.size(); ++i) {
     const Kind kind = row.arguments[i].kind;
     if (!build_one(row, record, i, out)) {
-      const bool is_object = abi::is_handle(kind) || kind == Kind::kBindings || kind == Kind::kWorkspace;
+      const bool is_object = abi::is_handle(kind) || kind == Kind::kBindings || kind == Kind::kWorkspace ||
+                             kind == Kind::kCollectives;
       return is_object ? "an object that it uses was not created"
              : kind == Kind::kOpaque || kind == Kind::kCallback
                  ? "it refers to memory of the recorded process"

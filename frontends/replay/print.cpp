@@ -84,6 +84,8 @@ std::string value_text(const RecordedFunction::Argument& argument, const Value& 
     case Kind::kBindings:
     case Kind::kWorkspace:
       return list_text(value, kBindingWords);
+    case Kind::kCollectives:
+      return list_text(value, kCollectiveWords);
     case Kind::kSymbols:
       return list_text(value, 1);
     case Kind::kProgramText:

@@ -112,13 +112,18 @@ void read_value(Decoder& from, Kind kind, Value& value) {
     case Kind::kBindings:
     case Kind::kWorkspace:
     case Kind::kSymbols:
+    case Kind::kCollectives: {
+      const std::size_t words = kind == Kind::kSymbols       ? 1
+                                : kind == Kind::kCollectives ? kCollectiveWords
+                                                             : kBindingWords;
       value.number = from.number();
       for (std::uint64_t i = 0; i < value.number; ++i) {
-        for (std::size_t k = 0; k < (kind == Kind::kSymbols ? 1 : kBindingWords); ++k) {
+        for (std::size_t k = 0; k < words; ++k) {
           value.list.push_back(from.number());
         }
       }
       return;
+    }
     case Kind::kProgramText:
       value.hash = from.hash();
       return;

@@ -37,7 +37,8 @@ struct Value {
   Hash hash;
 };
 
-constexpr std::size_t kBindingWords = 4;  // of a binding in Value::list
+constexpr std::size_t kBindingWords = 4;      // of a binding in Value::list
+constexpr std::size_t kCollectiveWords = 12;  // of a row of collectives_queue
 
 struct RecordedFunction {
   struct Argument {

@@ -21,6 +21,8 @@ std::vector<Test> buffer_tests();
 std::vector<Test> copy_tests();
 std::vector<Test> copy_refusal_tests();
 std::vector<Test> memory_tests();
+std::vector<Test> collectives_tests();
+std::vector<Test> collectives_failure_tests();
 std::vector<Test> stream_tests();
 std::vector<Test> stream_graph_tests();
 std::vector<Test> stream_time_tests();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <yoke/backend.h>
+#include <yoke/ext/collectives.h>
 #include <yoke/ext/fault.h>
 #include <yoke/ext/memory.h>
 #include <yoke/ext/peer.h>
@@ -32,7 +33,8 @@ namespace yoke::conformance {
   YOKE_PROGRAM_API_FUNCTIONS(X)       \
   YOKE_PEER_API_FUNCTIONS(X)          \
   YOKE_MEMORY_API_FUNCTIONS(X)        \
-  YOKE_FAULT_API_FUNCTIONS(X)
+  YOKE_FAULT_API_FUNCTIONS(X)         \
+  YOKE_COLLECTIVES_API_FUNCTIONS(X)
 enum FunctionId : std::uint32_t {
   kNoFunction = 0,
   kDlopen,
@@ -76,6 +78,8 @@ template <>
 inline constexpr const char* kTableId<yoke_fault_api> = YOKE_FAULT_TABLE;
 template <>
 inline constexpr const char* kTableId<yoke_memory_api> = YOKE_MEMORY_TABLE;
+template <>
+inline constexpr const char* kTableId<yoke_collectives_api> = YOKE_COLLECTIVES_TABLE;
 
 // A struct with its struct_size set.
 template <class T>
@@ -273,7 +277,7 @@ class Plugin {
   std::unique_ptr<Host> host_;
   yoke_plugin* plugin_ = nullptr;
   std::tuple<Slot<yoke_backend_api>, Slot<yoke_stream_api>, Slot<yoke_program_api>, Slot<yoke_peer_api>,
-             Slot<yoke_fault_api>, Slot<yoke_memory_api>>
+             Slot<yoke_fault_api>, Slot<yoke_memory_api>, Slot<yoke_collectives_api>>
       tables_;
 };
 

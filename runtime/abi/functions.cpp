@@ -24,6 +24,8 @@ YOKE_ABI_KIND(yoke_stream*, kStream)
 YOKE_ABI_KIND(yoke_event*, kEvent)
 YOKE_ABI_KIND(yoke_code*, kCode)
 YOKE_ABI_KIND(yoke_routine*, kRoutine)
+YOKE_ABI_KIND(yoke_communicator*, kCommunicator)
+YOKE_ABI_KIND(const yoke_collective*, kCollectives)
 YOKE_ABI_KIND(void (*)(void*), kOpaque)
 YOKE_ABI_KIND(yoke_host_callback_fn, kCallback)
 YOKE_ABI_KIND(const yoke_option*, kOptions)
@@ -64,6 +66,7 @@ YOKE_ABI_FIELDS(yoke_link_args, F(flags), F(bindings), F(binding_count), F(bindi
 YOKE_ABI_FIELDS(yoke_pinned_args, F(flags), F(byte_count))
 YOKE_ABI_FIELDS(yoke_import_args, F(flags), F(address), F(byte_count), F(kind), F(release),
                 F(user, Kind::kOpaque))
+YOKE_ABI_FIELDS(yoke_communicator_args, F(flags), F(id, Kind::kOpaque), F(rank), F(size))
 #undef YOKE_ABI_FIELDS
 #undef F
 
@@ -88,7 +91,8 @@ constexpr Argument parameter(std::string_view word) {
                        : argument.kind == Kind::kNumber    ? Ownership::kNone
                        : argument.kind == Kind::kOutHandle ? Ownership::kOwned
                                                            : Ownership::kCall;
-  argument.nullable = mark == '?' || mark == '~' || mark == '!' || argument.kind >= Kind::kOutRows;
+  argument.nullable = mark == '?' || mark == '~' || mark == '!' ||
+                      (argument.kind >= Kind::kOutRows && argument.kind <= Kind::kStatus);
   if constexpr (kKindOf<Type> == Kind::kOutHandle) {
     constexpr Kind kMade = kKindOf<std::remove_pointer_t<Type>>;
     argument.makes = kMade == Kind::kTarget ? Kind::kPinned : kMade;
@@ -111,6 +115,7 @@ constexpr void find_counts(Argument& argument, std::size_t i) {
       return;
     case Kind::kOptions:
     case Kind::kBindings:
+    case Kind::kCollectives:
       argument.stride_argument = static_cast<std::int16_t>(at + 2);
       [[fallthrough]];
     case Kind::kSymbols:
@@ -169,6 +174,7 @@ using enum Time;
 #define S(member, ...) YOKE_ABI_ROW(yoke_stream_api, YOKE_STREAM_TABLE, member, __VA_ARGS__)
 #define P(member, ...) YOKE_ABI_ROW(yoke_program_api, YOKE_PROGRAM_TABLE, member, __VA_ARGS__)
 #define M(member, ...) YOKE_ABI_ROW(yoke_memory_api, YOKE_MEMORY_TABLE, member, __VA_ARGS__)
+#define C(member, ...) YOKE_ABI_ROW(yoke_collectives_api, YOKE_COLLECTIVES_TABLE, member, __VA_ARGS__)
 
 constexpr Row kRows[] = {
     B(device_count, kAny, kMayBlock, "plugin out_count out_reason reason_capacity error"),
@@ -227,11 +233,21 @@ constexpr Row kRows[] = {
     YOKE_ABI_ROW(yoke_fault_api, YOKE_FAULT_TABLE, fault_arm, kAny, kBounded,
                  "device kind nth delay_ns error"),
     YOKE_ABI_ROW(yoke_fault_api, YOKE_FAULT_TABLE, fault_clear, kAny, kBounded, "device error"),
+
+    C(collectives_describe, kAny, kBounded, "device info error"),
+    C(group_id_create, kAny, kMayBlock, "device id error"),
+    C(communicator_create, kAny, kMayBlock, "device args out_communicator error"),
+    C(communicator_destroy, kAny, kMayBlock, "communicator~"),
+    C(communicator_query, kAny, kBounded, "communicator out_state error"),
+    C(communicator_wait, kAny, kMayBlock, "communicator timeout_ns error"),
+    C(communicator_abort, kAny, kBounded, "communicator error"),
+    C(collectives_queue, kStreamSerial, kAsynchronous, "rows count stride error"),
 };
 #undef B
 #undef S
 #undef P
 #undef M
+#undef C
 
 constexpr bool is_in_order() {
   for (std::size_t i = 0; i < std::size(kRows); ++i) {
@@ -288,6 +304,9 @@ std::int32_t call(Function function, Slot slot, const std::uint64_t* words) {
 }
 
 const char* kind_name(Kind kind) {
+  if (kind == Kind::kCommunicator) {
+    return "communicator";
+  }
   constexpr const char* kNames[] = {"plugin", "device", "buffer",  "stream",
                                     "event",  "code",   "routine", "pinned memory"};
   const auto index = static_cast<std::size_t>(kind);

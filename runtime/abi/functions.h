@@ -4,6 +4,7 @@
 #pragma once
 
 #include <yoke/backend.h>
+#include <yoke/ext/collectives.h>
 #include <yoke/ext/fault.h>
 #include <yoke/ext/memory.h>
 #include <yoke/ext/peer.h>
@@ -22,7 +23,8 @@
   X(yoke_program_api, YOKE_PROGRAM_TABLE, YOKE_PROGRAM_API_FUNCTIONS) \
   X(yoke_peer_api, YOKE_PEER_TABLE, YOKE_PEER_API_FUNCTIONS)          \
   X(yoke_memory_api, YOKE_MEMORY_TABLE, YOKE_MEMORY_API_FUNCTIONS)    \
-  X(yoke_fault_api, YOKE_FAULT_TABLE, YOKE_FAULT_API_FUNCTIONS)
+  X(yoke_fault_api, YOKE_FAULT_TABLE, YOKE_FAULT_API_FUNCTIONS)       \
+  X(yoke_collectives_api, YOKE_COLLECTIVES_TABLE, YOKE_COLLECTIVES_API_FUNCTIONS)
 
 // Their functions, in that order.
 #define YOKE_ABI_FUNCTIONS(X)   \
@@ -31,7 +33,8 @@
   YOKE_PROGRAM_API_FUNCTIONS(X) \
   YOKE_PEER_API_FUNCTIONS(X)    \
   YOKE_MEMORY_API_FUNCTIONS(X)  \
-  YOKE_FAULT_API_FUNCTIONS(X)
+  YOKE_FAULT_API_FUNCTIONS(X)   \
+  YOKE_COLLECTIVES_API_FUNCTIONS(X)
 
 namespace yoke::abi {
 
@@ -73,7 +76,9 @@ enum class Kind : std::uint8_t {
   kSource,       // host memory that is read
   kTarget,       // host memory that is written
   kOutText,      // char*
-  kStatus
+  kStatus,
+  kCommunicator,  // a handle
+  kCollectives    // const yoke_collective*
 };
 
 enum class Ownership : std::uint8_t {
@@ -133,13 +138,15 @@ inline const Row& row_of(Function function) {
 }
 
 constexpr bool is_handle(Kind kind) {
-  return kind >= Kind::kDevice && kind <= Kind::kPinned;
+  return (kind >= Kind::kDevice && kind <= Kind::kPinned) || kind == Kind::kCommunicator;
 }
 constexpr bool is_wait(Function function) {
-  return function == Function::stream_wait || function == Function::event_wait;
+  return function == Function::stream_wait || function == Function::event_wait ||
+         function == Function::communicator_wait;
 }
 constexpr bool is_query(Function function) {
-  return function == Function::stream_query || function == Function::event_query;
+  return function == Function::stream_query || function == Function::event_query ||
+         function == Function::communicator_query;
 }
 const char* kind_name(Kind kind);        // "device"
 const char* thread_name(Thread thread);  // "stream-serial"

@@ -30,6 +30,13 @@ Interposer* owner_of(const Row& row, const std::uint64_t* given) {
     if (argument.kind == Kind::kPlugin) {
       // NOLINTNEXTLINE(performance-no-int-to-ptr)
       owner = Interposer::find(reinterpret_cast<const yoke_plugin*>(word));
+    } else if (argument.kind == Kind::kCollectives && word != 0 && given[argument.parameter + 1U] != 0) {
+      std::uint64_t communicator = 0;  // of the first row
+      // NOLINTNEXTLINE(performance-no-int-to-ptr)
+      std::memcpy(&communicator, reinterpret_cast<const void*>(word), sizeof(communicator));
+      const auto object =
+          Handles::instance().find(Kind::kCommunicator, communicator, !Interposer::is_any_forked_child());
+      owner = object == nullptr ? nullptr : &object->owner;
     } else if (abi::is_handle(argument.kind) && word != 0) {
       const bool may_wait = !Interposer::is_any_forked_child();
       auto object = Handles::instance().find(argument.kind, word, may_wait);
@@ -122,11 +129,27 @@ bool find_bindings(Call& call, std::size_t i) {
   return true;
 }
 
+bool find_members(Call& call, std::size_t i) {
+  for (const yoke_collective& row : call.rows_at<yoke_collective>(i)) {
+    Member& member = call.members.emplace_back(Member{row, nullptr, nullptr, nullptr, nullptr});
+    const auto find = [&](Kind kind, const void* handle, std::shared_ptr<Object>& out) {
+      return (handle == nullptr && kind == Kind::kBuffer) || find_handle(call, i, kind, word_of(handle), out);
+    };
+    if (!find(Kind::kCommunicator, row.communicator, member.communicator) ||
+        !find(Kind::kStream, row.stream, member.stream) || !find(Kind::kBuffer, row.source, member.source) ||
+        !find(Kind::kBuffer, row.target, member.target)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 bool find_handles(Call& call) {
   for (std::size_t i = 0; i < call.row.argument_count; ++i) {
     const Kind kind = call.row.arguments[i].kind;
     const bool is_found = abi::is_handle(kind) ? find_handle(call, i, kind, call.words[i], call.objects[i])
                           : kind == Kind::kBindings || kind == Kind::kWorkspace ? find_bindings(call, i)
+                          : kind == Kind::kCollectives                          ? find_members(call, i)
                                                                                 : true;
     if (!is_found) {
       return false;
@@ -230,8 +253,12 @@ void adopt_handle(Call& call, std::size_t i) {
 
 // Counts queued work, and work that has ended as far as the host can tell.
 void note_progress(Call& call) {
+  for (Member& member : call.members) {
+    const std::lock_guard lock(member.stream->mutex);
+    member.ticket = call.is_ok() ? ++member.stream->issued : 0;
+  }
   const auto& first = call.objects[0];
-  if (first == nullptr || call.code == YOKE_STATUS_DEADLINE_EXCEEDED) {
+  if (first == nullptr || first->kind == Kind::kCommunicator || call.code == YOKE_STATUS_DEADLINE_EXCEEDED) {
     return;
   }
   if (first->kind == Kind::kStream && call.is_ok() && call.row.time == abi::Time::kAsynchronous) {

@@ -72,6 +72,16 @@ struct Bound {
   std::shared_ptr<Object> buffer;  // null: the handle is NULL
 };
 
+// One row of a collectives_queue.
+struct Member {
+  yoke_collective row;
+  std::shared_ptr<Object> communicator;
+  std::shared_ptr<Object> stream;
+  std::shared_ptr<Object> source;  // null: the handle is NULL
+  std::shared_ptr<Object> target;
+  std::uint64_t ticket = 0;  // of the work that was queued; 0: none
+};
+
 struct Call {
   Call(Interposer& to, const Row& of, const std::uint64_t* given);
 
@@ -108,6 +118,7 @@ struct Call {
   std::array<Shadow, abi::kMostArguments> shadows;
   std::vector<Bound> bindings;  // of a routine_link: one per argument
   Bound workspace{};
+  std::vector<Member> members;  // of a collectives_queue
   std::shared_ptr<Object> made;
   std::shared_ptr<Object> replaced;  // the live object that had the handle of `made`
   std::int32_t code = YOKE_STATUS_OK;

@@ -28,7 +28,7 @@ std::shared_ptr<Object> Handles::find(Kind kind, std::uint64_t word, bool may_wa
 
 std::shared_ptr<Object> Handles::find_alive(std::uint64_t word) {
   const std::lock_guard lock(mutex_);
-  for (auto kind = Kind::kDevice; kind != Kind::kNumber;
+  for (auto kind = Kind::kDevice; kind != Kind::kCollectives;
        kind = static_cast<Kind>(static_cast<std::uint8_t>(kind) + 1)) {
     const auto found = all_.find({kind, word});
     if (found != all_.end() && found->second->is_alive) {

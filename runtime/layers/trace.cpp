@@ -49,6 +49,20 @@ void encode_bindings(std::span<const Bound> bindings, Encoder& to) {
   }
 }
 
+void encode_members(std::span<const Member> members, Encoder& to) {
+  const auto number = [](const std::shared_ptr<Object>& object) {
+    return object == nullptr ? 0 : object->number;
+  };
+  to.number(members.size());
+  for (const Member& member : members) {
+    const yoke_collective& row = member.row;
+    to.numbers({number(member.communicator), number(member.stream), number(member.source), row.source_offset,
+                number(member.target), row.target_offset, row.count, static_cast<std::uint32_t>(row.kind),
+                static_cast<std::uint32_t>(row.type), static_cast<std::uint32_t>(row.reduction), row.root,
+                row.flags});
+  }
+}
+
 void encode_program(const Call& call, std::size_t i, Encoder& to, TraceWriter& writer) {
   const auto* const text = call.pointer<const char>(i);
   const std::uint64_t byte_count = text == nullptr ? 0 : call.number(i + 1);
@@ -105,6 +119,8 @@ void encode_argument(const Call& call, std::size_t i, Encoder& to, TraceWriter& 
       return encode_bindings(call.bindings, to);
     case Kind::kWorkspace:
       return encode_bindings({&call.workspace, call.words[i] == 0 ? 0U : 1U}, to);
+    case Kind::kCollectives:
+      return encode_members(call.members, to);
     case Kind::kSymbols: {
       const auto values = call.rows_at<std::int64_t>(i);
       to.number(values.size());

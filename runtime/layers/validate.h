@@ -113,6 +113,8 @@ struct Checked {
 
   std::vector<std::shared_ptr<Object>> buffers;  // routines
   std::uint32_t symbol_count = 0;                // routines
+  std::uint32_t rank = 0;                        // communicators
+  std::uint32_t member_count = 0;
 };
 
 inline Checked& checked(const std::shared_ptr<Object>& object) {

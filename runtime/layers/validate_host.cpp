@@ -112,7 +112,8 @@ void check_destroy(Call& call) {
       blame_host(call, Rule::kStreamOrder, object->name(),
                  " is destroyed while work may be pending; wait for it first");
     }
-  } else if (object->kind == Kind::kBuffer || object->kind == Kind::kRoutine) {
+  } else if (object->kind == Kind::kBuffer || object->kind == Kind::kRoutine ||
+             object->kind == Kind::kCommunicator) {
     const auto uses = uses_of(object);
     if (const auto use = std::find_if(uses.begin(), uses.end(), is_pending); use != uses.end()) {
       blame_host(call, Rule::kOwnership, object->name(), " is destroyed while work on ", use->stream->name(),
@@ -219,6 +220,48 @@ void check_launch(Call& call) {
   }
 }
 
+// A source or target of a collective, which has `parts` parts.
+void check_parts(Call& call, const Member& member, const std::shared_ptr<Object>& buffer,
+                 std::uint64_t offset, std::uint64_t parts) {
+  constexpr std::uint64_t kBytes[] = {0, 8, 4, 2, 2, 8, 4, 4, 1, 1};  // by YOKE_TYPE_*
+  const yoke_collective& row = member.row;
+  if (buffer == nullptr || row.type < YOKE_TYPE_F64 || row.type > YOKE_TYPE_BOOL) {
+    return;  // the plugin refuses it
+  }
+  const std::uint64_t element = kBytes[row.type] * parts;
+  const std::uint64_t most = std::uint64_t{1} << 62U;
+  const std::uint64_t byte_count = row.count > most / element ? most : row.count * element;
+  if (exceeds(offset, byte_count, *buffer)) {
+    call.note->out_of_range = true;
+    blame_host(call, Rule::kCopy, range_text(offset, byte_count, *buffer));
+  }
+  if (buffer->ordinal != member.stream->ordinal) {
+    blame_host(call, Rule::kStreamOrder, member.stream->name(), " belongs to device ", member.stream->ordinal,
+               ", but ", buffer->name(), " to device ", buffer->ordinal);
+  }
+}
+
+void check_collectives(Call& call) {
+  for (const Member& member : call.members) {
+    const yoke_collective& row = member.row;
+    const std::uint64_t size = checked(member.communicator).member_count;
+    const bool reads = row.kind != YOKE_COLLECTIVE_BROADCAST || row.root == checked(member.communicator).rank;
+    check_parts(call, member, reads ? member.source : nullptr, row.source_offset,
+                row.kind == YOKE_COLLECTIVE_REDUCE_SCATTER ? size : 1);
+    check_parts(call, member, member.target, row.target_offset,
+                row.kind == YOKE_COLLECTIVE_ALL_GATHER ? size : 1);
+    if (member.communicator->ordinal != member.stream->ordinal) {
+      blame_host(call, Rule::kStreamOrder, member.communicator->name(), " belongs to device ",
+                 member.communicator->ordinal, ", but ", member.stream->name(), " to device ",
+                 member.stream->ordinal);
+    }
+    call.note->has_unknown_flags = call.note->has_unknown_flags || row.flags != 0;
+  }
+  if (call.note->has_unknown_flags) {
+    blame_host(call, Rule::kFlags, "unknown flags in a row");
+  }
+}
+
 void check_elapsed(Call& call) {
   for (std::size_t i = 0; i < 2; ++i) {
     if (!call.objects[i]->has_timing) {
@@ -286,6 +329,7 @@ void check_host(Call& call) {
     case F::buffer_destroy:
     case F::stream_destroy:
     case F::routine_destroy:
+    case F::communicator_destroy:
       return check_destroy(call);
     case F::routine_link:
       return check_link(call);
@@ -293,6 +337,8 @@ void check_host(Call& call) {
       return check_launch(call);
     case F::event_elapsed:
       return check_elapsed(call);
+    case F::collectives_queue:
+      return check_collectives(call);
     default:
       return;
   }

@@ -135,7 +135,7 @@ void check_sticky(Call& call) {
     return;
   }
   const auto& device = first->kind == Kind::kDevice ? first : first->device;
-  const bool is_stream = first->kind == Kind::kStream;
+  const bool can_be_aborted = first->kind == Kind::kStream || first->kind == Kind::kCommunicator;
   const bool waits = abi::is_wait(call.function());
   const bool is_good =
       call.is_ok() && (waits || (abi::is_query(call.function()) && call.out(1) == YOKE_STATE_DONE));
@@ -145,7 +145,7 @@ void check_sticky(Call& call) {
             : abi::is_query(call.function()) && call.is_ok() && call.out(1) == YOKE_STATE_FAILED;
   if (is_good && call.note->failure != YOKE_STATUS_OK) {
     blame_plugin(call, Rule::kStickyError, first->name(), " failed before, but now the call reports success");
-  } else if (is_good && is_stream && (checked(first).is_aborted || checked(device).is_aborted)) {
+  } else if (is_good && can_be_aborted && (checked(first).is_aborted || checked(device).is_aborted)) {
     blame_plugin(call, Rule::kAbort, first->name(), " was aborted, but the call reports success");
   } else if (has_failed) {
     const std::lock_guard lock(first->mutex);

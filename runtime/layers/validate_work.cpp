@@ -54,6 +54,9 @@ void note_handles(Call& call) {
     }
     if (call.function() == F::routine_link) {
       note_routine(call);
+    } else if (call.function() == F::communicator_create) {
+      checked(call.made).rank = static_cast<std::uint32_t>(call.number("rank"));
+      checked(call.made).member_count = static_cast<std::uint32_t>(call.number("size"));
     }
   }
   if (const auto ended = call.ended(); ended != nullptr && call.is_ok()) {
@@ -65,7 +68,8 @@ void note_handles(Call& call) {
     }
     checked(ended).buffers.clear();
   }
-  const bool is_abort = call.function() == F::stream_abort || call.function() == F::device_abort;
+  const bool is_abort = call.function() == F::stream_abort || call.function() == F::device_abort ||
+                        call.function() == F::communicator_abort;
   if (is_abort && call.is_ok()) {
     checked(call.objects[0]).is_aborted = true;
   }
@@ -78,6 +82,13 @@ void note_work(Call& call, HostMemory& memory) {
     Order& order = checked(call.made).order;
     order = checked(stream).order;
     order[stream->number] = call.made->ticket;
+  }
+  for (const Member& member : call.members) {
+    for (const auto& object : {member.communicator, member.source, member.target}) {
+      if (object != nullptr && member.ticket != 0) {
+        add_use(object, {member.stream, member.ticket});
+      }
+    }
   }
   if (call.ticket == 0) {
     return;

@@ -132,7 +132,7 @@ TEST_F(ForgedPluginTest, CompatibleMinorsLoadAndOthersAreRefusedWithBothRanges) 
       EXPECT_EQ(message, "");
     } else {
       EXPECT_THAT(message, HasSubstr("0." + std::to_string(minor)));
-      EXPECT_THAT(message, HasSubstr("0.3 to 0.3"));
+      EXPECT_THAT(message, HasSubstr("0.3 to 0.4"));
     }
   }
 }

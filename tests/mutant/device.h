@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "collective.h"
 #include "fault.h"
 #include "stream.h"
 
@@ -58,6 +59,12 @@ class Device final : public sdk::Device {
   void pinned_free(void* memory) noexcept override;
   std::unique_ptr<sdk::Buffer> import_buffer(const sdk::Import& memory) override;
   sdk::Native native() override;
+  sdk::CollectivesInfo collectives() override { return collectives_info(); }
+  sdk::GroupId create_group_id() override { return mutant::create_group_id(); }
+  std::unique_ptr<sdk::Communicator> join_group(const sdk::GroupId& id, std::uint32_t rank,
+                                                std::uint32_t size) override {
+    return mutant::join_group(id, rank, size);
+  }
 
   DeviceState& state() { return *state_; }
 
@@ -69,7 +76,7 @@ class Device final : public sdk::Device {
 class Backend final : public sdk::Backend {
  public:
   sdk::Provides provides() const override {
-    return {.streams = true, .programs = true, .peers = true, .memory = true};
+    return {.streams = true, .programs = true, .peers = true, .memory = true, .collectives = true};
   }
   void configure(const sdk::Options& options) override;
   std::uint32_t device_count() override;
@@ -77,6 +84,7 @@ class Backend final : public sdk::Backend {
   sdk::DeviceInfo describe(std::uint32_t ordinal) override;
   std::vector<sdk::OptionSpec> option_specs() override;
   std::unique_ptr<sdk::Device> open_device(std::uint32_t ordinal, const sdk::Options& options) override;
+  void queue_collectives(std::span<const sdk::Collective> rows) override { mutant::queue_collectives(rows); }
 
  private:
   std::shared_ptr<Hub> hub_ = std::make_shared<Hub>();

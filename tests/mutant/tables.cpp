@@ -40,6 +40,7 @@ yoke_stream_api stream_table() {
   yoke_stream_api table = detail::kStreamTable;
   plant_in_stream(table);
   plant_in_abort(table);
+  plant_in_aborts_of_groups(table);
   return table;
 }
 
@@ -60,6 +61,12 @@ yoke_program_api program_table() {
 yoke_memory_api memory_table() {
   yoke_memory_api table = detail::kMemoryTable;
   plant_in_memory(table);
+  return table;
+}
+
+yoke_collectives_api collectives_table() {
+  yoke_collectives_api table = detail::kCollectivesTable;
+  plant_in_collectives(table);
   return table;
 }
 
@@ -88,13 +95,12 @@ const void* get_table(yoke_plugin* plugin, const char* id) noexcept {
   static const yoke_stream_api stream = stream_table();
   static const yoke_program_api program = program_table();
   static const yoke_memory_api memory = memory_table();
+  static const yoke_collectives_api collectives = collectives_table();
   static constexpr yoke_fault_api kFaults = {
       .struct_size = sizeof(yoke_fault_api), .fault_arm = fault_arm, .fault_clear = fault_clear};
-  static constexpr std::pair<const char*, const void*> kTables[] = {{YOKE_BACKEND_TABLE, &backend},
-                                                                    {YOKE_STREAM_TABLE, &stream},
-                                                                    {YOKE_PROGRAM_TABLE, &program},
-                                                                    {YOKE_MEMORY_TABLE, &memory},
-                                                                    {YOKE_FAULT_TABLE, &kFaults}};
+  static constexpr std::pair<const char*, const void*> kTables[] = {
+      {YOKE_BACKEND_TABLE, &backend}, {YOKE_STREAM_TABLE, &stream},           {YOKE_PROGRAM_TABLE, &program},
+      {YOKE_MEMORY_TABLE, &memory},   {YOKE_COLLECTIVES_TABLE, &collectives}, {YOKE_FAULT_TABLE, &kFaults}};
   if (id == nullptr) {
     return nullptr;
   }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <yoke/backend.h>
+#include <yoke/ext/collectives.h>
 #include <yoke/ext/fault.h>
 #include <yoke/ext/memory.h>
 
@@ -53,6 +54,8 @@ void plant_in_counts(yoke_backend_api& table);
 void plant_in_release(yoke_backend_api& table);
 void plant_in_handles(yoke_backend_api& table);
 void plant_in_memory(yoke_memory_api& table);
+void plant_in_collectives(yoke_collectives_api& table);
+void plant_in_aborts_of_groups(yoke_stream_api& table);
 void plant_in_stream(yoke_stream_api& table);
 void plant_in_abort(yoke_stream_api& table);
 void plant_in_program(yoke_program_api& table);

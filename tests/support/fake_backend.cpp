@@ -178,6 +178,21 @@ class Code final : public sdk::Code {
   ControlPointer control_;
 };
 
+// A member of a group whose other members are always there. Its collectives compute nothing.
+class Communicator final : public sdk::Communicator {
+ public:
+  std::int32_t state() override { return is_aborted_ ? YOKE_STATE_FAILED : YOKE_STATE_DONE; }
+  void wait(std::uint64_t) override {
+    if (is_aborted_) {
+      throw sdk::Failure(YOKE_STATUS_ABORTED, "the communicator was aborted");
+    }
+  }
+  void abort() override { is_aborted_ = true; }
+
+ private:
+  std::atomic<bool> is_aborted_{false};
+};
+
 class Device final : public sdk::Device {
  public:
   explicit Device(ControlPointer control) : control_(std::move(control)) {}
@@ -230,6 +245,13 @@ class Device final : public sdk::Device {
     return std::make_unique<Buffer>(memory, control_);
   }
   sdk::Native native() override { return {.api = "fake", .handle = 1}; }
+  sdk::CollectivesInfo collectives() override {
+    return {.sum_types = {YOKE_TYPE_F32}, .order_types = {YOKE_TYPE_F32}};
+  }
+  sdk::GroupId create_group_id() override { return {}; }
+  std::unique_ptr<sdk::Communicator> join_group(const sdk::GroupId&, std::uint32_t, std::uint32_t) override {
+    return std::make_unique<Communicator>();
+  }
   std::unique_ptr<sdk::Stream> create_stream(std::int32_t) override {
     return std::make_unique<sdk::WorkerStream>(streams_);
   }
@@ -269,6 +291,11 @@ class Backend final : public sdk::Backend {
   std::unique_ptr<sdk::Device> open_device(std::uint32_t, const sdk::Options& options) override {
     run_hook(control_->on_open, options);
     return control_->opens_nothing ? nullptr : std::make_unique<Device>(control_);
+  }
+  void queue_collectives(std::span<const sdk::Collective> rows) override {
+    for (const sdk::Collective& row : rows) {
+      sdk::WorkerStream::run(row.stream, [control = control_] { begin_call(*control); });
+    }
   }
 
  private:

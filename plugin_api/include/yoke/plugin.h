@@ -37,7 +37,7 @@ extern "C" {
 /* The version of the ABI in this header. Until 1.0 a minor version may break the ABI: YOKE_ABI_MIN_MINOR is
  * the oldest one that is still compatible. CHANGELOG.md, beside the guide, lists the changes. */
 #define YOKE_ABI_MAJOR 0
-#define YOKE_ABI_MINOR 3
+#define YOKE_ABI_MINOR 4
 #define YOKE_ABI_MIN_MINOR 3
 
 /* "yoke" in memory order on a little-endian machine. */

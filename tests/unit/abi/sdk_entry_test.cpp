@@ -69,7 +69,7 @@ TEST_F(SdkTest, HostRangesAreNegotiated) {
                                    {{0, minor, 0, minor + 7}, ""},
                                    {{0, 0, 7, 0}, ""},
                                    {{0, 0, 0, 2}, "0.0 to 0.2"},
-                                   {{0, minor + 1, 0, minor + 9}, "0.4 to 0.12"},
+                                   {{0, minor + 1, 0, minor + 9}, "0.5 to 0.13"},
                                    {{1, 0, 1, 3}, "1.0 to 1.3"}};
   TestHost host;
   for (const Case& one : cases) {
@@ -88,7 +88,7 @@ TEST_F(SdkTest, HostRangesAreNegotiated) {
     } else {
       EXPECT_EQ(code, YOKE_STATUS_FAILED_PRECONDITION);
       EXPECT_EQ(plugin, nullptr) << "out parameters must stay untouched on failure";
-      EXPECT_EQ(error.text, "plugin 'fake' supports ABI 0.3 to 0.3, the host " + one.refusal +
+      EXPECT_EQ(error.text, "plugin 'fake' supports ABI 0.3 to 0.4, the host " + one.refusal +
                                 "; update the older of the two");
     }
   }
@@ -158,7 +158,7 @@ TEST_F(SdkTest, OnlyProvidedTablesAreOffered) {
 
   EXPECT_NE(entered.backend, nullptr);
   for (const char* id : {YOKE_STREAM_TABLE, YOKE_PROGRAM_TABLE, YOKE_PEER_TABLE, YOKE_MEMORY_TABLE,
-                         "yoke.backend/2", "yoke.backend", ""}) {
+                         YOKE_COLLECTIVES_TABLE, "yoke.backend/2", "yoke.backend", ""}) {
     EXPECT_EQ(entered.table<void>(id), nullptr) << id;
   }
 }

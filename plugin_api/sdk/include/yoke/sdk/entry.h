@@ -5,6 +5,7 @@
 #pragma once
 
 #include <yoke/sdk/detail/backend_table.h>
+#include <yoke/sdk/detail/collectives_table.h>
 #include <yoke/sdk/detail/fault_table.h>
 #include <yoke/sdk/detail/memory_table.h>
 #include <yoke/sdk/detail/program_table.h>
@@ -90,6 +91,9 @@ inline const void* plugin_table(yoke_plugin* plugin, const char* id) noexcept {
   }
   if (provides.faults && is(YOKE_FAULT_TABLE)) {
     return &kFaultTable;
+  }
+  if (provides.collectives && is(YOKE_COLLECTIVES_TABLE)) {
+    return &kCollectivesTable;
   }
   try {
     return state_of(plugin).backend->table(id);

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -157,6 +158,19 @@ inline std::unique_ptr<Buffer> Device::import_buffer(const Import&) {
 }
 inline Native Device::native() {
   detail::unimplemented("device_native");
+}
+
+inline CollectivesInfo Device::collectives() {
+  detail::unimplemented("collectives");
+}
+inline GroupId Device::create_group_id() {
+  detail::unimplemented("collectives");
+}
+inline std::unique_ptr<Communicator> Device::join_group(const GroupId&, std::uint32_t, std::uint32_t) {
+  detail::unimplemented("collectives");
+}
+inline void Backend::queue_collectives(std::span<const Collective>) {
+  detail::unimplemented("collectives");
 }
 
 inline void Stream::abort() {

@@ -8,12 +8,14 @@
 #pragma once
 
 #include <yoke/backend.h>
+#include <yoke/ext/collectives.h>
 #include <yoke/ext/fault.h>
 #include <yoke/ext/memory.h>
 #include <yoke/sdk/failure.h>
 #include <yoke/sdk/host.h>
 #include <yoke/sdk/options.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -190,6 +192,51 @@ struct Import {
   std::int32_t kind = YOKE_MEMORY_HOST;
 };
 
+// What a device offers in "yoke.collectives/1" (ext/collectives.h).
+struct CollectivesInfo {
+  std::vector<std::int32_t> sum_types;    // YOKE_TYPE_*
+  std::vector<std::int32_t> order_types;  // of maxima and minima
+  std::int32_t sum_order = YOKE_SUM_ORDER_ANY;
+  std::uint64_t features = 0;      // YOKE_COLLECTIVES_*
+  std::uint32_t member_limit = 0;  // of a group; 0: none
+};
+
+using GroupId = std::array<std::uint8_t, YOKE_GROUP_ID_BYTES>;
+
+// A member of a group of devices.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  // Returns YOKE_STATE_*: pending until all members have joined.
+  virtual std::int32_t state() = 0;
+  // Waits until all members have joined. Throws the first error of the communicator, and
+  // YOKE_STATUS_DEADLINE_EXCEEDED after `timeout_ns` nanoseconds.
+  virtual void wait(std::uint64_t timeout_ns) = 0;
+  // Cancels the communicator's work without waiting for it. The SDK also calls it when a stream or device
+  // with work of the communicator is aborted.
+  virtual void abort() = 0;
+
+ protected:
+  Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+};
+
+// The part of one member in a collective. Kinds, ranges and types are valid.
+struct Collective {
+  Communicator* communicator = nullptr;
+  Stream* stream = nullptr;
+  Buffer* source = nullptr;  // may be null in a broadcast of another member
+  std::uint64_t source_offset = 0;
+  Buffer* target = nullptr;
+  std::uint64_t target_offset = 0;
+  std::uint64_t count = 0;  // elements of a part
+  std::int32_t kind = YOKE_COLLECTIVE_ALL_REDUCE;
+  std::int32_t type = YOKE_TYPE_F32;
+  std::int32_t reduction = YOKE_REDUCTION_SUM;
+  std::uint32_t root = 0;
+};
+
 // An opened device.
 class Device {
  public:
@@ -218,6 +265,11 @@ class Device {
   virtual void pinned_free(void* memory) noexcept;
   virtual std::unique_ptr<Buffer> import_buffer(const Import& memory);
   virtual Native native();
+
+  // "yoke.collectives/1". join_group does not wait for other members.
+  virtual CollectivesInfo collectives();
+  virtual GroupId create_group_id();
+  virtual std::unique_ptr<Communicator> join_group(const GroupId& id, std::uint32_t rank, std::uint32_t size);
 
   // "yoke.fault/1": whether the backend can simulate faults of `kind` (YOKE_FAULT_*). The
   // SDK makes calls fail, and calls Stream::poison and Stream::pause for queued work.
@@ -254,8 +306,9 @@ struct Provides {
   bool streams = false;
   bool programs = false;
   bool peers = false;
-  bool memory = false;  // "yoke.memory/1"
-  bool faults = false;  // "yoke.fault/1"
+  bool memory = false;       // "yoke.memory/1"
+  bool faults = false;       // "yoke.fault/1"
+  bool collectives = false;  // "yoke.collectives/1"; needs streams
 };
 
 // The plugin, constructed when the plugin is entered. It must not start a thread or load a driver before the
@@ -275,6 +328,8 @@ class Backend {
   // Called once when the plugin is entered, with the options of the whole plugin.
   virtual void configure(const Options&) {}
   virtual std::unique_ptr<Device> open_device(std::uint32_t ordinal, const Options& options) = 0;
+  // Queues the rows of one call of "yoke.collectives/1", all or none: on failure it throws before the first.
+  virtual void queue_collectives(std::span<const Collective> rows);
   // Returns an additional table, or null. It starts with its struct_size and must
   // live as long as the plugin. Its functions receive the handles of backend.h;
   // object_of (detail/handles.h) returns the object of such a handle.

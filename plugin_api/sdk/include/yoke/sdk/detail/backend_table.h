@@ -103,8 +103,8 @@ inline std::int32_t device_open(yoke_plugin* plugin, const yoke_device_args* arg
 
 // "2 buffers, 1 routine"; empty if no object is alive.
 inline std::string live_text(const Counters& live) {
-  static constexpr const char* kNames[kKindCount] = {"device", "buffer",  "stream",      "event",
-                                                     "code",   "routine", "pinned block"};
+  static constexpr const char* kNames[kKindCount] = {"device", "buffer",  "stream",       "event",
+                                                     "code",   "routine", "pinned block", "communicator"};
   std::string text;
   for (std::size_t kind = 0; kind < kKindCount; ++kind) {
     const std::uint64_t count = live[kind].load(std::memory_order_acquire);

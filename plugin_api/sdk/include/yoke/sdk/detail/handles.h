@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <span>
 #include <string>
@@ -21,7 +22,17 @@
 
 namespace yoke::sdk::detail {
 
-enum Kind : std::size_t { kDevice, kBuffer, kStream, kEvent, kCode, kRoutine, kPinned, kKindCount };
+enum Kind : std::size_t {
+  kDevice,
+  kBuffer,
+  kStream,
+  kEvent,
+  kCode,
+  kRoutine,
+  kPinned,
+  kCommunicator,
+  kKindCount
+};
 
 using Counters = std::array<std::atomic<std::uint64_t>, kKindCount>;
 
@@ -35,6 +46,8 @@ struct PluginState final : yoke_plugin {
   std::vector<OptionSpec> option_specs;  // owns the strings of the rows that option_specs() returns
   Counters live{};
   ForkGuard fork_guard;
+  std::mutex communicators_mutex;  // guards the list and each communicator's streams
+  std::vector<yoke_communicator*> communicators;
 };
 
 inline PluginState& state_of(yoke_plugin* plugin) noexcept {
@@ -215,6 +228,46 @@ struct yoke_routine {
   std::span<const yoke::sdk::SymbolRange> symbols;
   std::unique_ptr<yoke::sdk::Routine> object;
 };
+
+struct yoke_communicator : yoke::sdk::detail::Child<yoke::sdk::Communicator> {
+  yoke_communicator(yoke_device& device, const yoke::sdk::GroupId& id, std::uint32_t its_rank,
+                    std::uint32_t group_size)
+      : Child(device, yoke::sdk::detail::kCommunicator),
+        rank(its_rank),
+        size(group_size),
+        info(device.object->collectives()) {
+    object = yoke::sdk::detail::made(device.object->join_group(id, rank, size), "join_group");
+    const std::lock_guard lock(plugin().communicators_mutex);
+    plugin().communicators.push_back(this);
+  }
+  ~yoke_communicator() {
+    {
+      const std::lock_guard lock(plugin().communicators_mutex);
+      std::erase(plugin().communicators, this);
+    }
+    object.reset();
+  }
+
+  std::uint32_t rank;
+  std::uint32_t size;
+  yoke::sdk::CollectivesInfo info;
+  std::vector<const yoke_stream*> streams;  // where its work was queued
+};
+
+namespace yoke::sdk::detail {
+
+// Calls `visit` for each communicator and each stream where its work was queued.
+template <class Visit>
+void for_each_used_stream(PluginState& plugin, const Visit& visit) {
+  const std::lock_guard lock(plugin.communicators_mutex);
+  for (yoke_communicator* communicator : plugin.communicators) {
+    for (std::size_t i = communicator->streams.size(); i-- > 0;) {
+      visit(*communicator, i);
+    }
+  }
+}
+
+}  // namespace yoke::sdk::detail
 
 namespace yoke::sdk {
 

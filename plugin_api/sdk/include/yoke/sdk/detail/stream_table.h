@@ -5,6 +5,7 @@
 
 #include <yoke/sdk/detail/backend_table.h>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace yoke::sdk::detail {
@@ -40,7 +41,24 @@ std::int32_t state_of_work(const yoke_device& device, Waited& waited) {
   return state == YOKE_STATE_DONE && device.faults.lost() ? YOKE_STATE_FAILED : state;
 }
 
+// The members of a group wait for each other, so aborted work aborts its communicators.
+template <class IsAborted>
+void abort_communicators(PluginState& plugin, const IsAborted& is_aborted) {
+  for_each_used_stream(plugin, [&](yoke_communicator& communicator, std::size_t i) {
+    if (is_aborted(*communicator.streams[i])) {
+      communicator.object->abort();
+    }
+  });
+}
+
 inline void stream_destroy(yoke_stream* stream) noexcept {
+  if (stream != nullptr && !stream->plugin().fork_guard.forked()) {
+    for_each_used_stream(stream->plugin(), [&](yoke_communicator& communicator, std::size_t i) {
+      if (communicator.streams[i] == stream) {
+        communicator.streams.erase(communicator.streams.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+    });
+  }
   destroy(stream);
 }
 
@@ -122,14 +140,20 @@ inline std::int32_t stream_abort(yoke_stream* stream, yoke_error* error) noexcep
   if (stream == nullptr) {
     return YOKE_STATUS_INVALID_ARGUMENT;
   }
-  return guarded(stream->plugin(), error, [&] { stream->object->abort(); });
+  return guarded(stream->plugin(), error, [&] {
+    stream->object->abort();
+    abort_communicators(stream->plugin(), [&](const yoke_stream& one) { return &one == stream; });
+  });
 }
 
 inline std::int32_t device_abort(yoke_device* device, yoke_error* error) noexcept {
   if (device == nullptr) {
     return YOKE_STATUS_INVALID_ARGUMENT;
   }
-  return guarded(device->plugin, error, [&] { device->object->abort(); });
+  return guarded(device->plugin, error, [&] {
+    device->object->abort();
+    abort_communicators(device->plugin, [&](const yoke_stream& one) { return &one.device() == device; });
+  });
 }
 
 inline std::int32_t stream_host_callback(yoke_stream* stream, yoke_host_callback_fn callback, void* user,
