@@ -3,7 +3,10 @@
 #include "general.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
+
+#include "group.h"
 
 namespace yoke::codegen {
 
@@ -48,6 +51,28 @@ std::vector<std::string> split(Printer& printer, const std::string& number,
   return names;
 }
 
+namespace {
+
+// Puts the loop last along which most accesses have neighbors: consecutive threads differ in it.
+void order_for_lanes(const program::Program& program, std::size_t number, std::vector<std::uint32_t>& loops) {
+  std::map<std::uint32_t, int> neighbors;
+  for (const Touch& touch : touches_of(program, number)) {
+    if (const auto element = flat_element(program, touch.access)) {
+      for (const program::Affine::Term& term : element->terms) {
+        neighbors[term.id] += !term.is_symbol && term.coefficient == 1 && !touch.is_write ? 1 : 0;
+      }
+    }
+  }
+  const auto best = std::max_element(loops.rbegin(), loops.rend(), [&](std::uint32_t a, std::uint32_t b) {
+    return neighbors[a] < neighbors[b];
+  });
+  if (best != loops.rend()) {
+    std::rotate(best.base() - 1, best.base(), loops.end());
+  }
+}
+
+}  // namespace
+
 void plan_general(Builder& builder, std::size_t number) {
   constexpr std::uint32_t kThreads = 256;
   const program::Statement& statement = builder.program().statements[number];
@@ -55,20 +80,18 @@ void plan_general(Builder& builder, std::size_t number) {
   printer.select(statement);
   const std::vector<bool> independent = program::independent_loops(statement);
   std::vector<std::uint32_t> parallel;
-  std::vector<std::uint64_t> extents;
   std::vector<std::uint32_t> serial;
-  std::uint64_t count = 1;
   for (std::uint32_t i = 0; i < statement.loops.size(); ++i) {
-    if (statement.reduces(i)) {
-      continue;
+    if (!statement.reduces(i)) {
+      (independent[i] ? parallel : serial).push_back(i);
     }
-    if (independent[i]) {
-      parallel.push_back(i);
-      extents.push_back(statement.loops[i].extent);
-      count *= statement.loops[i].extent;
-    } else {
-      serial.push_back(i);
-    }
+  }
+  order_for_lanes(builder.program(), number, parallel);
+  std::vector<std::uint64_t> extents;
+  std::uint64_t count = 1;
+  for (const std::uint32_t loop : parallel) {
+    extents.push_back(statement.loops[loop].extent);
+    count *= extents.back();
   }
   const std::uint32_t threads = count < kThreads ? builder.target().warp_size : kThreads;
   const std::uint32_t blocks = open_elements(printer, count, threads, "e");

@@ -15,6 +15,7 @@
 #include "general.h"
 #include "group.h"
 #include "rows.h"
+#include "split.h"
 
 namespace yoke::codegen {
 namespace {
@@ -59,8 +60,9 @@ std::string_view revision() {
 }
 
 Plan generate(const program::Program& program, const Target& target) {
-  Builder builder(program, target);
-  for (const program::Block& block : program.blocks()) {
+  const SplitProgram split = split_reductions(program);
+  Builder builder(split.program, target);
+  for (const program::Block& block : split.program.blocks()) {
     Round round;
     round.first_launch = builder.launch_count();
     std::vector<std::size_t> statements(block.last - block.first);
@@ -77,7 +79,15 @@ Plan generate(const program::Program& program, const Target& target) {
     }
     builder.round(round);
   }
-  return builder.finish();
+  Plan plan = builder.finish();
+  for (Launch& launch : plan.launches) {
+    launch.first_statement = split.origins[launch.first_statement];
+    launch.last_statement = split.origins[launch.last_statement - 1] + 1;
+  }
+  for (Kernel& kernel : plan.kernels) {
+    kernel.statement = split.origins[kernel.statement];
+  }
+  return plan;
 }
 
 }  // namespace yoke::codegen

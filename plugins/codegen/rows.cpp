@@ -15,9 +15,6 @@ namespace {
 
 constexpr std::size_t kMostRowStatements = 32;
 constexpr std::size_t kMostLeftOut = 8;
-// Few long rows leave most of a GPU idle.
-constexpr std::uint64_t kFewRows = 16;
-constexpr std::uint64_t kLongRow = 32768;
 constexpr std::uint64_t kMostRows = std::uint64_t{1} << 30U;
 
 std::vector<std::uint64_t> extents_of(const Statement& statement, std::size_t first, std::size_t last) {
@@ -30,11 +27,6 @@ std::vector<std::uint64_t> extents_of(const Statement& statement, std::size_t fi
 
 std::size_t target_loops(const Statement& statement) {
   return statement.loops.size() - statement.reduce_loops.size();
-}
-
-bool is_row_reduction(const Statement& statement) {
-  return statement.reduce && *statement.reduce != program::Reduce::kArgMax &&
-         *statement.reduce != program::Reduce::kArgMin && !program::has_element_index(statement.target);
 }
 
 // Loops with more than one iteration that an access of the expression indexes, by access.
@@ -55,7 +47,13 @@ void add_loops(const Statement& statement, const program::Expr& expr,
   }
 }
 
-// Whether two reads each have a target loop that the other lacks, so that rows would be read many times.
+}  // namespace
+
+bool is_row_reduction(const Statement& statement) {
+  return statement.reduce && *statement.reduce != program::Reduce::kArgMax &&
+         *statement.reduce != program::Reduce::kArgMin && !program::has_element_index(statement.target);
+}
+
 bool is_product(const Statement& statement) {
   std::vector<std::set<std::uint32_t>> reads;
   add_loops(statement, statement.value, reads);
@@ -70,8 +68,6 @@ bool is_product(const Statement& statement) {
   });
 }
 
-// Whether a read of the reduction has neighbors along the last target loop, and none has any along the last
-// reduction loop: lanes should then be targets.
 bool is_by_column(const Program& program, std::size_t number) {
   const Statement& statement = program.statements[number];
   const auto last_target = static_cast<std::uint32_t>(target_loops(statement)) - 1;
@@ -90,6 +86,8 @@ bool is_by_column(const Program& program, std::size_t number) {
   }
   return target && !inner && target_loops(statement) > 0;
 }
+
+namespace {
 
 class Finder {
  public:

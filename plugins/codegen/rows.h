@@ -12,6 +12,18 @@
 
 namespace yoke::codegen {
 
+// A GPU is busy with this many rows; longer rows are too long for a block if there are fewer of them.
+constexpr std::uint64_t kFewRows = 16;
+constexpr std::uint64_t kLongRow = 32768;
+
+// Whether the statement folds values to an element: not argmax, argmin, or a scatter.
+bool is_row_reduction(const program::Statement& statement);
+// Whether two reads each have a target loop that the other lacks, so that rows would be read many times.
+bool is_product(const program::Statement& statement);
+// Whether a read of the reduction has neighbors along the last target loop, and none has any along the last
+// reduction loop: lanes should then be targets.
+bool is_by_column(const program::Program& program, std::size_t statement);
+
 // Statements whose target's first loops are the rows. Each is one of
 //   a row value      m[n] = ...
 //   a row reduction  m[n] = max[o] ...

@@ -209,6 +209,18 @@ constexpr Single kReductions[] = {
   arg b : f32[33] out
   b[j] = sum:f32[i] x[i, j]
 })"},
+    {"LongColumnsWithSymbolAndIndex", R"((symbol row in 5..9) {
+  arg x : f32[4, 60, 37] in
+  arg n : i32[1001] in
+  arg b : f64[37] inout
+  b[j] += sum:f64[k:3, i:47] f64(x[k, row + i, j]) * f64(i + 2 * k) + f64((n[i * 3 + row] else 1))
+})"},
+    {"FewLongRows", R"(() {
+  arg x : f32[2, 40000] in
+  arg lowest : f32[2] out
+  lowest[n] = min[i] x[n, i]
+  lowest[n] = lowest[n] * 2.0
+})"},
     {"ArgMax", R"(() {
   arg x : f32[20, 100] in
   arg best : i32[20] out

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/codegen/split.h: rewrites long reductions as two shorter ones.
+#pragma once
+
+#include <yoke/program/program.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace yoke::codegen {
+
+// A program with the same arguments and meaning, except for the order of long reductions: each is split into
+// parts that a second statement folds in order. The parts depend on extents only.
+struct SplitProgram {
+  program::Program program;
+  std::vector<std::uint32_t> origins;  // by statement: its number in the original program
+};
+SplitProgram split_reductions(const program::Program& program);
+
+}  // namespace yoke::codegen
