@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <charconv>
 #include <mutex>
-#include <string_view>
 #include <utility>
 
 namespace yoke::gpu {
@@ -37,6 +36,9 @@ const codegen::Kernel* kernel_at(const codegen::Plan& plan, std::size_t line) {
     offset = plan.source.find('\n', offset);
     offset += offset == std::string::npos ? 0 : 1;
   }
+  if (offset == std::string::npos) {
+    return nullptr;
+  }
   const codegen::Kernel* found = nullptr;
   std::size_t found_at = 0;
   for (const codegen::Kernel& kernel : plan.kernels) {
@@ -48,17 +50,6 @@ const codegen::Kernel* kernel_at(const codegen::Plan& plan, std::size_t line) {
     }
   }
   return found;
-}
-
-std::string place_of(const program::Program& program, const codegen::Plan& plan, std::string_view log) {
-  std::string text = "program '" + program.name + "'";
-  const std::size_t line = line_of(log);
-  const codegen::Kernel* kernel = line != 0 ? kernel_at(plan, line) : nullptr;
-  if (kernel != nullptr && kernel->statement < program.statements.size()) {
-    text += ", statement " + std::to_string(kernel->statement) + " '" +
-            program::print(program, program.statements[kernel->statement]) + "'";
-  }
-  return text;
 }
 
 // One program of the run-time compiler.
@@ -93,6 +84,7 @@ class Compilation {
       return {};
     }
     text.resize(std::min(text.find('\0'), text.size()));
+    text.resize(text.find_last_not_of(" \n") + 1);
     return text;
   }
   std::string code() {
@@ -147,6 +139,17 @@ std::string compile(Context& context, const program::Program& program, const cod
 }
 
 }  // namespace
+
+std::string place_of(const program::Program& program, const codegen::Plan& plan, std::string_view log) {
+  std::string text = "program '" + program.name + "'";
+  const std::size_t line = line_of(log);
+  const codegen::Kernel* kernel = line != 0 ? kernel_at(plan, line) : nullptr;
+  if (kernel != nullptr && kernel->statement < program.statements.size()) {
+    text += ", statement " + std::to_string(kernel->statement) + " '" +
+            program::print(program, program.statements[kernel->statement]) + "'";
+  }
+  return text;
+}
 
 Kernels::Kernels(std::shared_ptr<Context> context, const program::Program& program, const CodeCache& cache)
     : context_(std::move(context)), plan_(codegen::generate(program, context_->hardware().target)) {

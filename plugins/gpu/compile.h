@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "code_cache.h"
@@ -42,5 +43,8 @@ class Kernels {
   void* module_ = nullptr;
   std::vector<void*> functions_;
 };
+
+// "program 'p', statement 3 '...'", from the first line number in the compiler's log.
+std::string place_of(const program::Program& program, const codegen::Plan& plan, std::string_view log);
 
 }  // namespace yoke::gpu

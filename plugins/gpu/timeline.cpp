@@ -9,30 +9,26 @@
 namespace yoke::gpu {
 
 bool poll_until(std::uint64_t timeout_ns, const std::function<bool()>& is_done) {
-  constexpr std::chrono::microseconds kSpin(50);
-  constexpr std::chrono::microseconds kLongestPause(200);
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::nanoseconds kSpin = std::chrono::microseconds(200);
+  constexpr std::chrono::nanoseconds kLongestPause = std::chrono::microseconds(200);
   constexpr std::uint64_t kTenYears = 315'360'000'000'000'000;  // now plus more would overflow
   if (is_done()) {
     return true;
   }
-  const auto begin = std::chrono::steady_clock::now();
-  const auto end = begin + std::chrono::nanoseconds(std::min(timeout_ns, kTenYears));
-  std::chrono::nanoseconds pause = std::chrono::microseconds(5);
-  for (;;) {
-    const auto now = std::chrono::steady_clock::now();
-    if (now >= end) {
-      return is_done();
-    }
+  const Clock::time_point begin = Clock::now();
+  const Clock::time_point end = begin + std::chrono::nanoseconds(std::min(timeout_ns, kTenYears));
+  for (Clock::time_point now = begin; now < end; now = Clock::now()) {
     if (now - begin < kSpin) {
       std::this_thread::yield();
-    } else {
-      std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(pause, end - now));
-      pause = std::min<std::chrono::nanoseconds>(pause * 2, kLongestPause);
+    } else {  // at most an eighth longer than the work
+      std::this_thread::sleep_for(std::min({(now - begin) / 8, kLongestPause, end - now}));
     }
     if (is_done()) {
       return true;
     }
   }
+  return is_done();
 }
 
 namespace {
