@@ -27,7 +27,7 @@ constexpr Choice kTiles[] = {
     {{.rows = 64, .columns = 64, .depth = 16, .thread_rows = 4, .thread_columns = 4, .threads = 256}, 0.7},
     {{.rows = 128, .columns = 32, .depth = 16, .thread_rows = 4, .thread_columns = 4, .threads = 256}, 0.6},
     {{.rows = 32, .columns = 128, .depth = 16, .thread_rows = 4, .thread_columns = 4, .threads = 256}, 0.6},
-    {{.rows = 32, .columns = 32, .depth = 32, .thread_rows = 4, .thread_columns = 4, .threads = 64}, 0.4},
+    {{.rows = 32, .columns = 32, .depth = 16, .thread_rows = 4, .thread_columns = 4, .threads = 64}, 0.4},
     {{.rows = 64, .columns = 16, .depth = 16, .thread_rows = 4, .thread_columns = 4, .threads = 64}, 0.35},
     {{.rows = 16, .columns = 64, .depth = 16, .thread_rows = 4, .thread_columns = 4, .threads = 64}, 0.35},
 };
@@ -89,6 +89,7 @@ Tile choose_tile(const Product& product, bool on_units) {
   for (const Choice& choice : choices) {
     if (!is_limited || choice.tile.rows * choice.tile.columns < 128 * 128) {
       Tile tile = choice.tile;
+      tile.depth = product.sum == program::Type::kF64 ? 8 : tile.depth;  // more does not fit in registers
       split_depth(product, tile, choice.efficiency, best, best_tile);
     }
   }

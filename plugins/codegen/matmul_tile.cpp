@@ -190,7 +190,7 @@ std::string tile_kernel(const Product& product, const Tile& tile) {
   const Loader a(product, tile, true, storage(a_pitch));
   const Loader b(product, tile, false, storage(b_pitch));
   const bool may_skip = product.a.is_skipped || product.b.is_skipped;
-  const std::string multiply = fill_in(kMultiply, {{"unroll", ""}, {"if", ""}});
+  const std::string multiply = fill_in(kMultiply, {{"unroll", "8"}, {"if", ""}});
   const std::string carefully =
       fill_in(kMultiply, {{"unroll", "1"}, {"if", "if (" + exists_text(product, "x[i]", "y[j]") + ") "}});
   const Values values = {

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/codegen_resources/compiler.h: NVRTC and hiprtc, which compile without a GPU.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "codegen.h"
+
+namespace yoke::codegen::test {
+
+// What a kernel uses on a device, in order of display: "registers", "shared", "spilled".
+struct Resources {
+  long registers = 0;  // of a thread
+  long shared = 0;     // bytes of a block
+  long spilled = 0;    // NVRTC: bytes of stores; hiprtc: registers
+};
+
+// The version of the compiler, such as "NVRTC 13.0"; empty where it is not installed.
+std::string compiler_version(Dialect dialect);
+
+// Compiles for the target and returns the resources of each kernel by name. Throws std::runtime_error with the
+// compiler's messages.
+std::map<std::string, Resources> resources_of(const std::string& source, const Target& target);
+
+}  // namespace yoke::codegen::test
