@@ -130,6 +130,10 @@ void Trainer::Impl::check_replicas() {
     std::vector<std::byte> owner(contexts[0].tensor(parameter.name()).view.byte_count);
     detail::read_now(contexts[0], parameter.name(), owner);
     for (std::size_t k = 1; k < contexts.size(); ++k) {
+      const auto& buffer = contexts[k].tensor(parameter.name()).view.buffer;
+      if (buffer == contexts[0].tensor(parameter.name()).view.buffer) {
+        continue;  // the shard uses the owner's memory, which may be on another device
+      }
       std::vector<std::byte> replica(owner.size());
       detail::read_now(contexts[k], parameter.name(), replica);
       if (replica != owner) {
