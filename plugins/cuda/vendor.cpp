@@ -21,6 +21,8 @@ const gpu::VendorFacts& Vendor::facts() const {
       .compiler_hint =
           "install NVRTC of a CUDA toolkit that is new enough for the device, or set "
           "YOKE_NVRTC_LIBRARY to its libnvrtc.so",
+      .identify_function = "cuDeviceGetAttribute",
+      .host_function = "cuLaunchHostFunc",
       .oldest_driver = 12000,
       .major_unit = 1000,
       .minor_unit = 10,

@@ -16,6 +16,9 @@ Context::Context(std::shared_ptr<Machine> machine, const Hardware& hardware)
     call(driver().stream_create, &immediate_, kNonBlockingStream, 0);
     call(driver().stream_create, &capturing_, kNonBlockingStream, 0);
   } catch (...) {
+    if (immediate_ != nullptr) {
+      (void)driver().stream_destroy(immediate_);
+    }
     (void)driver().context_release(hardware.device);
     throw;
   }

@@ -80,6 +80,8 @@ struct VendorFacts {
   const char* driver_hint;
   const char* permission_hint;
   const char* compiler_hint;
+  const char* identify_function;  // what Vendor::identify and launch_host call, for messages
+  const char* host_function;
   int oldest_driver;  // 13.2 is 13 * major_unit + 2 * minor_unit
   int major_unit;
   int minor_unit;

@@ -127,7 +127,7 @@ Hardware Machine::describe(std::uint32_t ordinal) const {
 
   codegen::Target& target = hardware.target;
   if (const int code = vendor_->identify(driver(), hardware.device, target); code != 0) {
-    throw failure_of(*vendor_, "identifying a device", code);
+    throw failure_of(*vendor_, facts.identify_function, code);
   }
   target.warp_size = static_cast<std::uint32_t>(attribute(facts.warp_size, hardware.device, 32));
   target.max_threads = static_cast<std::uint32_t>(attribute(facts.threads_per_block, hardware.device, 1024));

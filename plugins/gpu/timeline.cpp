@@ -169,7 +169,7 @@ void Timeline::post(std::function<void(std::int32_t status)> work, bool always) 
       const std::lock_guard lock(mutex_);
       removed.splice(removed.begin(), tasks_, task->place);
     }
-    context_->fail("queueing a host function", code);
+    context_->fail(context_->vendor().facts().host_function, code);
   }
 }
 

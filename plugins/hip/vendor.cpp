@@ -47,6 +47,8 @@ const gpu::VendorFacts& Vendor::facts() const {
       .compiler_hint =
           "install hiprtc of a ROCm release that is new enough for the device, or set "
           "YOKE_HIPRTC_LIBRARY to its libhiprtc.so",
+      .identify_function = "hipGetDeviceProperties",
+      .host_function = "hipStreamAddCallback",
       .oldest_driver = 50000000,
       .major_unit = 10000000,
       .minor_unit = 100000,
