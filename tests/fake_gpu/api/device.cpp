@@ -224,7 +224,9 @@ int fake_context_release(int device) {
       throw Error{kInvalidContext};
     }
     if (--device_at(device).retained == 0) {
-      report_leaks(device);
+      if (device_at(device).error == 0) {  // the memory of a lost device is gone
+        report_leaks(device);
+      }
       device_at(device).error = 0;  // the next context is new
     }
   });
@@ -303,6 +305,7 @@ const char* error_text(int code, bool name) {
       {kNotReady, FAKE_GPU_NAME("CUDA_ERROR_NOT_READY", "hipErrorNotReady"), "device not ready"},
       {kIllegalAddress, FAKE_GPU_NAME("CUDA_ERROR_ILLEGAL_ADDRESS", "hipErrorIllegalAddress"),
        "an illegal memory access was encountered"},
+      {999, FAKE_GPU_NAME("CUDA_ERROR_UNKNOWN", "hipErrorUnknown"), "unknown error"},
       {kLaunchFailed, FAKE_GPU_NAME("CUDA_ERROR_LAUNCH_FAILED", "hipErrorLaunchFailure"),
        "unspecified launch failure"},
   };

@@ -25,6 +25,9 @@ int run_on_stream(const char* name, void* handle, const Body& body) {
     body(*stream);
     throw_sticky(stream->device);
   });
+  if (is_sticky(code)) {  // injected, or already known
+    (void)run("", [&] { device_at(stream_of(handle)->device).error = code; });
+  }
   return code;
 }
 
@@ -255,7 +258,7 @@ int fake_graph_launch(void* handle, void* stream_handle) {
       const std::scoped_lock lock(executable->runs);
       for (const Work& node : executable->graph->nodes) {
         if (const int code = count_call(node.name); code != 0) {
-          device_at(executable->device).error = code;
+          device_at(executable->device).error = is_sticky(code) ? code : kLaunchFailed;
           return;
         }
         node.run();

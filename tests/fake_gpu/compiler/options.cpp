@@ -80,9 +80,11 @@ Options read_nvrtc(const std::vector<std::string>& words) {
 
 Options read_hiprtc(const std::vector<std::string>& words) {
   // What ROCm 5.2 knows; the real library ends the process for others.
-  static constexpr std::array kKnown = {"gfx803",  "gfx900",  "gfx906",  "gfx908",  "gfx90a",  "gfx90c",
-                                        "gfx1010", "gfx1011", "gfx1012", "gfx1013", "gfx1030", "gfx1031",
-                                        "gfx1032", "gfx1033", "gfx1034", "gfx1035", "gfx1036"};
+  static constexpr std::array kKnown = {
+      "gfx600",  "gfx601",  "gfx602",  "gfx700",  "gfx701",  "gfx702",  "gfx703",  "gfx704",  "gfx705",
+      "gfx801",  "gfx802",  "gfx803",  "gfx805",  "gfx810",  "gfx900",  "gfx902",  "gfx904",  "gfx906",
+      "gfx908",  "gfx909",  "gfx90a",  "gfx90c",  "gfx1010", "gfx1011", "gfx1012", "gfx1013", "gfx1030",
+      "gfx1031", "gfx1032", "gfx1033", "gfx1034", "gfx1035", "gfx1036"};
   Options result;
   bool fused = true;
   for (const std::string& word : words) {

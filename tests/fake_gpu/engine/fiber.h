@@ -9,17 +9,7 @@
 #include <memory>
 #include <vector>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define FAKE_GPU_ASAN 1
-#elif defined(__SANITIZE_THREAD__)
-#define FAKE_GPU_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define FAKE_GPU_ASAN 1
-#elif __has_feature(thread_sanitizer)
-#define FAKE_GPU_TSAN 1
-#endif
-#endif
+#include "vendor.h"
 
 namespace fake_gpu {
 

@@ -9,11 +9,19 @@
 
 #include "settings.h"
 
+#ifdef FAKE_GPU_ASAN
+#include <sanitizer/asan_interface.h>
+#endif
+
 namespace fake_gpu {
 namespace {
 
-constexpr std::size_t kAlignment = 512;
+constexpr std::size_t kPage = 4096;  // no page has memory of the program too, which it may register
+#ifdef FAKE_GPU_ASAN
+constexpr std::size_t kCanary = 0;  // the sanitizer finds stores behind the end
+#else
 constexpr std::size_t kCanary = 64;
+#endif
 constexpr std::size_t kMostBytes = std::size_t{16} << 30;
 constexpr std::size_t kFilled = std::size_t{8} << 20;  // of large allocations, the first and the last bytes
 
@@ -22,15 +30,19 @@ char* storage(std::size_t byte_count) {
   if (byte_count > kMostBytes) {
     throw Error{kOutOfMemory};
   }
-  const std::size_t all = (byte_count + kCanary + kAlignment - 1) / kAlignment * kAlignment;
-  auto* memory = static_cast<char*>(std::aligned_alloc(kAlignment, all));
+  const std::size_t all = (byte_count + kCanary + kPage) / kPage * kPage;
+  auto* memory = static_cast<char*>(std::aligned_alloc(kPage, all));
   if (memory == nullptr) {
     throw Error{kOutOfMemory};
   }
   const std::size_t filled = std::min(byte_count, kFilled);
   std::memset(memory, 0xcd, filled);
   std::memset(memory + byte_count - filled, 0xcd, filled);
+#ifdef FAKE_GPU_ASAN
+  __asan_poison_memory_region(memory + byte_count, all - byte_count);
+#else
   std::memset(memory + byte_count, 0xa5, kCanary);
+#endif
   return memory;
 }
 

@@ -102,7 +102,7 @@ void Stream::run(Queued& queued) const {
   Device& state = device_at(device);
   if (queued.work.name[0] != '\0') {
     if (const int code = count_call(queued.work.name); code != 0) {
-      state.error = code;
+      state.error = is_sticky(code) ? code : kLaunchFailed;
     }
   }
   if (state.error != 0 && !queued.work.also_when_lost) {

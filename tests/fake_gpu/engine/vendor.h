@@ -4,6 +4,18 @@
 
 #include <cstddef>
 
+#if defined(__SANITIZE_ADDRESS__)
+#define FAKE_GPU_ASAN 1
+#elif defined(__SANITIZE_THREAD__)
+#define FAKE_GPU_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define FAKE_GPU_ASAN 1
+#elif __has_feature(thread_sanitizer)
+#define FAKE_GPU_TSAN 1
+#endif
+#endif
+
 namespace fake_gpu {
 
 #ifdef FAKE_GPU_HIP

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/fake_gpu/tests/kernel_test.cpp: kernels on the fakes: barriers, shuffles, shared memory, limits, wrong
-// kernels.
+// tests/fake_gpu/tests/kernel_test.cpp: kernels on the fakes: barriers, shuffles, shared memory, limits,
+// wrong kernels.
 #include <numeric>
 
 #include "gpu.h"

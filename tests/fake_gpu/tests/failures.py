@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# tests/fake_gpu/tests/failures.py FAKES YOKE VENDOR: missing and old libraries, hidden devices, unknown architectures, too little memory, kernels
+# that do not compile, lost devices, and the plugins' cache of kernels on disk when it is broken, shared or read-only.
+import argparse
+import os
+import shutil
+import sys
+
+import fakes
+
+CACHE = ("--option", "cache=on")
+
+
+class Failures:
+    def __init__(self, arguments):
+        self.fakes = fakes.Fakes(arguments.fakes, arguments.yoke, arguments.vendor)
+        self.is_cuda = arguments.vendor == "cuda"
+        self.faults = []
+
+    def expect(self, condition, what, output=""):
+        if not condition:
+            self.faults.append(what)
+            print(f"FAILED: {what}\n{output[-2000:]}", flush=True)
+
+    # The training must fail with a sentence that has all of the words.
+    def expect_sentence(self, what, words, arguments=("--option", "cache=off"), complaint="", **variables):
+        status, output, complaints = self.fakes.train(*arguments, **variables)
+        self.expect(status == 1, f"{what}: the training fails with status 1, not {status}", output)
+        for word in words:
+            self.expect(word in output, f"{what}: the message contains '{word}'", output)
+        self.expect(complaint in complaints if complaint else not complaints, f"{what}: {complaints}", output)
+
+    def libraries(self):
+        driver, compiler = ("CUDA", "NVRTC") if self.is_cuda else ("HIP", "HIPRTC")
+        hint = "NVIDIA driver" if self.is_cuda else "ROCm"
+        self.expect_sentence("missing driver", ["has no devices", "/nonexistent.so", hint],
+                             **{f"YOKE_{driver}_LIBRARY": "/nonexistent.so"})
+        self.expect_sentence("missing compiler", ["compiler of kernels is missing", "/nonexistent.so", f"YOKE_{compiler}_LIBRARY"],
+                             **{f"YOKE_{compiler}_LIBRARY": "/nonexistent.so"})
+        self.expect_sentence("library without the functions", ["too old", "Init"], **{f"YOKE_{driver}_LIBRARY": "libm.so.6"})
+        old = "11080" if self.is_cuda else "40300000"
+        self.expect_sentence("old driver", ["the driver is too old", "11.8" if self.is_cuda else "4.3"], FAKE_GPU_DRIVER=old)
+
+    def devices(self):
+        self.expect_sentence("no device", ["has no devices", "finds no device"], FAKE_GPU_DEVICES="0")
+        for variable in ["CUDA_VISIBLE_DEVICES"] if self.is_cuda else ["HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"]:
+            self.expect_sentence(variable, [f"{variable} hides every device"], **{variable: ""})
+        unknown = {"FAKE_GPU_CAPABILITY": "42"} if self.is_cuda else {"FAKE_GPU_ARCHITECTURE": "gfx942"}
+        self.expect_sentence("unknown architecture", ["does not support", list(unknown.values())[0]], **unknown)
+        self.expect_sentence("too little memory", ["out of memory", "bytes requested", "in use"], FAKE_GPU_MEMORY="40000")
+        self.expect_sentence("memory used by others", ["out of device memory", "bytes requested", "in use", "free"],
+                             FAKE_GPU_FAIL="memory_allocate:3:2")
+        self.expect_sentence("kernel that does not compile", ["program 'start'", self.fakes.names()["compile"]],
+                             FAKE_GPU_FAIL="compile:1:6")
+        self.expect_sentence("lost device", ["step", "shard", "is lost"], FAKE_GPU_FAIL="kernel:700:719")
+
+    def files(self):
+        return sorted(file for file in self.fakes.folder.glob("yoke/**/*") if file.is_file())
+
+    # Trains with the cache; returns how many programs were compiled.
+    def compiled(self, what):
+        (status, output, complaints), counts = self.fakes.count_calls(*CACHE)
+        self.expect(status == 0 and not complaints, f"{what}: the training succeeds {complaints}", output)
+        self.expect(fakes.result_of(output) == self.expected, f"{what}: the result is right", output)
+        return counts.get("compile", 0)
+
+    def cache(self):
+        status, output, _ = self.fakes.train("--option", "cache=off")
+        self.expected = fakes.result_of(output)
+        self.expect(status == 0 and self.files() == [], "a training without the cache writes no file", output)
+        # Several processes fill an empty cache at once.
+        running = [self.fakes.start(["train", "--backend", self.fakes.vendor, "--shards", "2", "--epochs", "1", *CACHE], {})
+                   for _ in range(3)]
+        for process in running:
+            output = process.communicate(timeout=fakes.SECONDS)[0]
+            self.expect(process.returncode == 0 and fakes.result_of(output) == self.expected, "a cache can be shared", output)
+        files = self.files()
+        self.expect(len(files) > 0, "the cache has files")
+        self.expect(self.compiled("full cache") == 0, "a full cache saves every compilation")
+        self.expect(self.files() == files, "nothing but results is left in the cache")
+        for file in files:
+            self.expect(file.stat().st_mode & 0o077 == 0, f"{file.name} is private to the user")
+        damages = [lambda bytes: b"", lambda bytes: bytes[:len(bytes) // 2], lambda bytes: bytes[:-1] + b"?",
+                   lambda bytes: bytes + b"?", lambda bytes: bytes[::-1]]
+        for number, file in enumerate(files):
+            file.write_bytes(damages[number % len(damages)](file.read_bytes()))
+        self.expect(self.compiled("broken cache") == len(files), "each broken file is compiled again")
+        self.expect(self.compiled("repaired cache") == 0, "broken files are replaced")
+
+    def unusable_cache(self):
+        shutil.rmtree(self.fakes.folder / "yoke", ignore_errors=True)
+        (self.fakes.folder / "yoke").write_text("a file where the folder should be")
+        self.expect(self.compiled("unusable cache") > 0, "a training does without a cache")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for name in ["fakes", "yoke"]:
+        parser.add_argument(name)
+    parser.add_argument("vendor", choices=["cuda", "hip"])
+    failures = Failures(parser.parse_args())
+    os.umask(0o022)
+    failures.libraries()
+    failures.devices()
+    failures.cache()
+    failures.unusable_cache()
+    shutil.rmtree(failures.fakes.folder)
+    sys.exit(1 if failures.faults else 0)
+
+
+main()

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/fake_gpu/tests/training_test.cpp: an MLP of MNIST's size trains on fake devices as on cc, on any
+// number of shards, on several backends at once, with and without graphs.
+#include <gtest/gtest.h>
+#include <yoke/yoke.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+namespace yoke::testing {
+namespace {
+
+constexpr std::uint64_t kImages = 96;
+constexpr std::uint64_t kPixels = 784;
+constexpr int kSteps = 9;
+
+// Images of ten digits: a random pattern for each digit, with noise.
+struct Digits {
+  std::vector<float> images;
+  std::vector<std::int32_t> labels;
+
+  Digits() {
+    std::uint32_t state = 1;
+    const auto number = [&state] {
+      state = state * 1664525U + 1013904223U;
+      return static_cast<float>(state >> 8) / static_cast<float>(1U << 24);
+    };
+    std::vector<float> patterns(10 * kPixels);
+    for (float& pixel : patterns) {
+      pixel = number() < 0.2F ? number() : 0.0F;
+    }
+    for (std::uint64_t i = 0; i < kImages; ++i) {
+      labels.push_back(static_cast<std::int32_t>(i * 7 % 10));
+      const auto* pattern = patterns.data() + static_cast<std::uint64_t>(labels.back()) * kPixels;
+      for (std::uint64_t pixel = 0; pixel < kPixels; ++pixel) {
+        images.push_back(0.9F * pattern[pixel] + 0.1F * number());
+      }
+    }
+  }
+};
+
+struct Outcome {
+  std::vector<double> losses;
+  std::vector<float> values;
+};
+
+Outcome train(const std::string& backends, std::int64_t shards, const std::vector<Option>& options = {}) {
+  RuntimeOptions runtime;
+  runtime.plugin_dirs = {YOKE_TEST_PLUGIN_DIR};
+  runtime.search_environment = false;
+  DataParallelOptions settings;
+  settings.backend_name = backends;
+  settings.shards = shards;
+  settings.learning_rate = 0.1F;
+  settings.optimizer = {0.9, 1e-4, true};
+  settings.batch_size = 32;
+  settings.check_replicas_every = 3;
+  settings.device_options = options;
+  settings.runtime = std::make_shared<Runtime>(runtime);
+  const Digits digits;
+  const auto model = nn::sequential(nn::linear(64), nn::relu(), nn::linear(10));
+  Outcome result;
+  data_parallel(
+      settings, tensor(digits.images, {kImages, kPixels}), tensor(digits.labels, {kImages}),
+      [&](const Tensor& x, const Tensor& y) { return cross_entropy(model(x), y); },
+      [&](Trainer& trainer) {
+        for (int step = 0; step < kSteps; ++step) {
+          trainer.step();
+          result.losses.push_back(trainer.loss_value());
+        }
+        for (const Parameter& parameter : trainer.owner_params()) {
+          const auto part = trainer.read_values(parameter.name());
+          result.values.insert(result.values.end(), part.begin(), part.end());
+        }
+      });
+  return result;
+}
+
+// Sums of 784 and 64 f32 terms over 9 steps, relative to values around 1.
+constexpr double kTolerance = (784 + 64) * 5.96e-8 * kSteps;
+
+void expect_near(const Outcome& got, const Outcome& expected, const std::string& what) {
+  ASSERT_EQ(got.losses.size(), expected.losses.size()) << what;
+  for (std::size_t i = 0; i < expected.losses.size(); ++i) {
+    ASSERT_NEAR(got.losses[i], expected.losses[i], kTolerance * (1 + std::abs(expected.losses[i])))
+        << what << ", step " << i;
+  }
+  ASSERT_EQ(got.values.size(), expected.values.size()) << what;
+  for (std::size_t i = 0; i < expected.values.size(); ++i) {
+    ASSERT_NEAR(got.values[i], expected.values[i], kTolerance * (1 + std::abs(expected.values[i])))
+        << what << ", value " << i;
+  }
+}
+
+class FakeTraining : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string folder = FAKE_GPU_FOLDER;
+    report_ = ::testing::TempDir() + "/fake_training_" + std::to_string(getpid());
+    const std::pair<const char*, std::string> variables[] = {
+        {"YOKE_CUDA_LIBRARY", folder + "/cuda/libcuda.so.1"},
+        {"YOKE_NVRTC_LIBRARY", folder + "/cuda/libnvrtc.so.13"},
+        {"YOKE_HIP_LIBRARY", folder + "/hip/libamdhip64.so.5"},
+        {"YOKE_HIPRTC_LIBRARY", folder + "/hip/libamdhip64.so.5"},
+        {"FAKE_GPU_DEVICES", "4"},
+        {"FAKE_GPU_SEED", "5"},
+        {"FAKE_GPU_REPORT", report_},
+        {"XDG_CACHE_HOME", ::testing::TempDir() + "/fake_training_cache"}};
+    for (const auto& [name, value] : variables) {
+      setenv(name, value.c_str(), 1);
+    }
+    std::filesystem::remove(report_);
+  }
+
+  void TearDown() override {
+    std::ifstream file(report_);
+    const std::string complaints(std::istreambuf_iterator<char>(file), {});
+    EXPECT_EQ(complaints, "");
+    std::filesystem::remove(report_);
+  }
+
+ private:
+  std::string report_;
+};
+
+TEST_F(FakeTraining, ShardsOnFakeDevicesTrainLikeOneShardOnCc) {
+  const Outcome expected = train("cc", 1);
+  EXPECT_LT(expected.losses.back(), expected.losses.front() / 2) << "the model learns";
+  for (const char* backend : {"cuda", "hip"}) {
+    for (const std::int64_t shards : {1, 2, 4}) {
+      expect_near(train(backend, shards), expected, backend + (" on shards: " + std::to_string(shards)));
+    }
+  }
+}
+
+TEST_F(FakeTraining, ShardsOnSeveralBackendsTrainLikeOneShardOnCc) {
+  expect_near(train("cuda:1,hip:1,cc:2", 4), train("cc", 1), "cuda:1,hip:1,cc:2");
+}
+
+TEST_F(FakeTraining, ResultsRepeatBitForBitWithAndWithoutGraphs) {
+  for (const char* backend : {"cuda", "hip"}) {
+    const Outcome graphs = train(backend, 2);
+    const Outcome again = train(backend, 2);
+    const Outcome launches = train(backend, 2, {{"graphs", false}});
+    EXPECT_EQ(again.losses, graphs.losses) << backend;
+    EXPECT_EQ(again.values, graphs.values) << backend;
+    EXPECT_EQ(launches.losses, graphs.losses) << backend;
+    EXPECT_EQ(launches.values, graphs.values) << backend;
+  }
+}
+
+}  // namespace
+}  // namespace yoke::testing
