@@ -2,6 +2,8 @@
 // frontends/replay/print.cpp: prints a trace as text, or as JSON for trace viewers.
 #include <cinttypes>
 #include <cstdio>
+#include <set>
+#include <utility>
 
 #include "replay/trace.h"
 
@@ -185,6 +187,11 @@ void print(std::span<const std::byte> file, std::ostream& out) {
       case Record::Type::kSpan:
         out << head << "span " << record.text;
         break;
+      case Record::Type::kWork:
+        out << format("s%-3" PRIu64 " %12.1f %10.1f  ", record.number, microseconds(record.begin_ns),
+                      microseconds(record.duration_ns))
+            << "device " << record.text;
+        break;
       case Record::Type::kLog:
         out << head << "log level=" << record.level << " " << record.text;
         break;
@@ -212,7 +219,13 @@ void write_chrome(std::span<const std::byte> file, std::ostream& out) {
   Record record;
   out << R"({"displayTimeUnit": "ns", "traceEvents": [)";
   const char* separator = "\n";
+  std::set<std::pair<std::uint64_t, std::uint64_t>> lanes;  // of streams that have a name
   while (reader.next(record)) {
+    if (record.type == Record::Type::kWork && lanes.insert({record.plugin, record.thread}).second) {
+      out << std::exchange(separator, ",\n") << R"({"ph": "M", "name": "thread_name", "pid": )"
+          << record.plugin << R"(, "tid": )" << record.thread << R"(, "args": {"name": "stream )"
+          << record.number << R"("}})";
+    }
     if (record.type != Record::Type::kContent && record.type != Record::Type::kLog) {
       out << std::exchange(separator, ",\n");
       write_event(record, out);

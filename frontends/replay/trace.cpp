@@ -290,6 +290,16 @@ bool Reader::read(std::span<const std::byte> payload, Record& out) {
       out.level = static_cast<std::int32_t>(static_cast<std::uint32_t>(from.number()));
       out.text = from.text();
       return true;
+    case RecordType::kWork:
+      out.type = Record::Type::kWork;
+      out.plugin = from.number();
+      out.number = from.number();
+      out.thread = kStreamLanes + out.number;
+      out.begin_ns = from.number();
+      out.duration_ns = from.number();
+      from.number();  // the kind
+      out.text = from.text();
+      return true;
     case RecordType::kEnd:
       from.number();
       lost_ = from.number();

@@ -37,8 +37,9 @@ struct Value {
   Hash hash;
 };
 
-constexpr std::size_t kBindingWords = 4;      // of a binding in Value::list
-constexpr std::size_t kCollectiveWords = 12;  // of a row of collectives_queue
+constexpr std::uint64_t kStreamLanes = 1'000'000;  // the thread of work on stream 0, for viewers
+constexpr std::size_t kBindingWords = 4;           // of a binding in Value::list
+constexpr std::size_t kCollectiveWords = 12;       // of a row of collectives_queue
 
 struct RecordedFunction {
   struct Argument {
@@ -53,14 +54,14 @@ struct RecordedFunction {
 
 // One record. Views point into the file.
 struct Record {
-  enum class Type { kPlugin, kCall, kContent, kSpan, kLog };
+  enum class Type { kPlugin, kCall, kContent, kSpan, kLog, kWork };
   Type type = Type::kCall;
   std::uint64_t plugin = 0;
   std::uint64_t thread = 0;
   std::uint64_t begin_ns = 0;     // since the trace began
-  std::uint64_t duration_ns = 0;  // calls, spans
-  std::string_view text;          // calls: the error; plugins: the backend; spans: the name; logs: the line
-  std::uint64_t number = 0;       // calls count from 0; contents: the call that they belong to
+  std::uint64_t duration_ns = 0;  // calls, spans, work
+  std::string_view text;     // calls: the error; plugins: the backend; spans, work: the name; logs: the line
+  std::uint64_t number = 0;  // calls count from 0; contents: the call that they belong to; work: the stream
   const RecordedFunction* function = nullptr;  // calls
   std::int32_t code = 0;
   std::vector<Value> values;

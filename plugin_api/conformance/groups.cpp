@@ -36,6 +36,7 @@ constexpr Group kGroups[] = {
     {"routine", routine_refusal_tests},
     {"fault", fault_tests},
     {"fault", fault_runtime_tests},
+    {"profile", profile_tests},
     {"collectives", collectives_tests},
     {"collectives", collectives_failure_tests},
     {"thread", thread_tests},

@@ -21,6 +21,7 @@ std::vector<Test> buffer_tests();
 std::vector<Test> copy_tests();
 std::vector<Test> copy_refusal_tests();
 std::vector<Test> memory_tests();
+std::vector<Test> profile_tests();
 std::vector<Test> collectives_tests();
 std::vector<Test> collectives_failure_tests();
 std::vector<Test> stream_tests();

@@ -185,6 +185,7 @@ void Plugin::enter(const Library& library, const yoke_entry_args& args) {
   read_table<yoke_fault_api>();
   read_table<yoke_memory_api>();
   read_table<yoke_collectives_api>();
+  read_table<yoke_profile_api>();
   check(has_table<yoke_backend_api>(), "the plugin does not have the required table " YOKE_BACKEND_TABLE);
 }
 

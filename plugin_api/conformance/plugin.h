@@ -8,6 +8,7 @@
 #include <yoke/ext/fault.h>
 #include <yoke/ext/memory.h>
 #include <yoke/ext/peer.h>
+#include <yoke/ext/profile.h>
 
 #include <atomic>
 #include <cstdint>
@@ -34,7 +35,8 @@ namespace yoke::conformance {
   YOKE_PEER_API_FUNCTIONS(X)          \
   YOKE_MEMORY_API_FUNCTIONS(X)        \
   YOKE_FAULT_API_FUNCTIONS(X)         \
-  YOKE_COLLECTIVES_API_FUNCTIONS(X)
+  YOKE_COLLECTIVES_API_FUNCTIONS(X)   \
+  YOKE_PROFILE_API_FUNCTIONS(X)
 enum FunctionId : std::uint32_t {
   kNoFunction = 0,
   kDlopen,
@@ -80,6 +82,8 @@ template <>
 inline constexpr const char* kTableId<yoke_memory_api> = YOKE_MEMORY_TABLE;
 template <>
 inline constexpr const char* kTableId<yoke_collectives_api> = YOKE_COLLECTIVES_TABLE;
+template <>
+inline constexpr const char* kTableId<yoke_profile_api> = YOKE_PROFILE_TABLE;
 
 // A struct with its struct_size set.
 template <class T>
@@ -277,7 +281,7 @@ class Plugin {
   std::unique_ptr<Host> host_;
   yoke_plugin* plugin_ = nullptr;
   std::tuple<Slot<yoke_backend_api>, Slot<yoke_stream_api>, Slot<yoke_program_api>, Slot<yoke_peer_api>,
-             Slot<yoke_fault_api>, Slot<yoke_memory_api>, Slot<yoke_collectives_api>>
+             Slot<yoke_fault_api>, Slot<yoke_memory_api>, Slot<yoke_collectives_api>, Slot<yoke_profile_api>>
       tables_;
 };
 

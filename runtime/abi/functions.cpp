@@ -66,6 +66,7 @@ YOKE_ABI_FIELDS(yoke_link_args, F(flags), F(bindings), F(binding_count), F(bindi
 YOKE_ABI_FIELDS(yoke_pinned_args, F(flags), F(byte_count))
 YOKE_ABI_FIELDS(yoke_import_args, F(flags), F(address), F(byte_count), F(kind), F(release),
                 F(user, Kind::kOpaque))
+YOKE_ABI_FIELDS(yoke_profile_args, F(flags), F(capacity))
 YOKE_ABI_FIELDS(yoke_communicator_args, F(flags), F(id, Kind::kOpaque), F(rank), F(size))
 #undef YOKE_ABI_FIELDS
 #undef F
@@ -242,6 +243,11 @@ constexpr Row kRows[] = {
     C(communicator_wait, kAny, kMayBlock, "communicator timeout_ns error"),
     C(communicator_abort, kAny, kBounded, "communicator error"),
     C(collectives_queue, kStreamSerial, kAsynchronous, "rows count stride error"),
+
+    YOKE_ABI_ROW(yoke_profile_api, YOKE_PROFILE_TABLE, profile_start, kAny, kBounded, "device args error"),
+    YOKE_ABI_ROW(yoke_profile_api, YOKE_PROFILE_TABLE, profile_stop, kAny, kBounded, "device error"),
+    YOKE_ABI_ROW(yoke_profile_api, YOKE_PROFILE_TABLE, profile_fetch, kAny, kMayBlock,
+                 "device capacity stride records* out_count out_lost error"),
 };
 #undef B
 #undef S

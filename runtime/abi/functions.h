@@ -8,6 +8,7 @@
 #include <yoke/ext/fault.h>
 #include <yoke/ext/memory.h>
 #include <yoke/ext/peer.h>
+#include <yoke/ext/profile.h>
 
 #include <array>
 #include <cstddef>
@@ -17,24 +18,26 @@
 #include <type_traits>
 
 // Every table of plugin_api: X(struct, id, list of functions).
-#define YOKE_ABI_TABLES(X)                                            \
-  X(yoke_backend_api, YOKE_BACKEND_TABLE, YOKE_BACKEND_API_FUNCTIONS) \
-  X(yoke_stream_api, YOKE_STREAM_TABLE, YOKE_STREAM_API_FUNCTIONS)    \
-  X(yoke_program_api, YOKE_PROGRAM_TABLE, YOKE_PROGRAM_API_FUNCTIONS) \
-  X(yoke_peer_api, YOKE_PEER_TABLE, YOKE_PEER_API_FUNCTIONS)          \
-  X(yoke_memory_api, YOKE_MEMORY_TABLE, YOKE_MEMORY_API_FUNCTIONS)    \
-  X(yoke_fault_api, YOKE_FAULT_TABLE, YOKE_FAULT_API_FUNCTIONS)       \
-  X(yoke_collectives_api, YOKE_COLLECTIVES_TABLE, YOKE_COLLECTIVES_API_FUNCTIONS)
+#define YOKE_ABI_TABLES(X)                                                        \
+  X(yoke_backend_api, YOKE_BACKEND_TABLE, YOKE_BACKEND_API_FUNCTIONS)             \
+  X(yoke_stream_api, YOKE_STREAM_TABLE, YOKE_STREAM_API_FUNCTIONS)                \
+  X(yoke_program_api, YOKE_PROGRAM_TABLE, YOKE_PROGRAM_API_FUNCTIONS)             \
+  X(yoke_peer_api, YOKE_PEER_TABLE, YOKE_PEER_API_FUNCTIONS)                      \
+  X(yoke_memory_api, YOKE_MEMORY_TABLE, YOKE_MEMORY_API_FUNCTIONS)                \
+  X(yoke_fault_api, YOKE_FAULT_TABLE, YOKE_FAULT_API_FUNCTIONS)                   \
+  X(yoke_collectives_api, YOKE_COLLECTIVES_TABLE, YOKE_COLLECTIVES_API_FUNCTIONS) \
+  X(yoke_profile_api, YOKE_PROFILE_TABLE, YOKE_PROFILE_API_FUNCTIONS)
 
 // Their functions, in that order.
-#define YOKE_ABI_FUNCTIONS(X)   \
-  YOKE_BACKEND_API_FUNCTIONS(X) \
-  YOKE_STREAM_API_FUNCTIONS(X)  \
-  YOKE_PROGRAM_API_FUNCTIONS(X) \
-  YOKE_PEER_API_FUNCTIONS(X)    \
-  YOKE_MEMORY_API_FUNCTIONS(X)  \
-  YOKE_FAULT_API_FUNCTIONS(X)   \
-  YOKE_COLLECTIVES_API_FUNCTIONS(X)
+#define YOKE_ABI_FUNCTIONS(X)       \
+  YOKE_BACKEND_API_FUNCTIONS(X)     \
+  YOKE_STREAM_API_FUNCTIONS(X)      \
+  YOKE_PROGRAM_API_FUNCTIONS(X)     \
+  YOKE_PEER_API_FUNCTIONS(X)        \
+  YOKE_MEMORY_API_FUNCTIONS(X)      \
+  YOKE_FAULT_API_FUNCTIONS(X)       \
+  YOKE_COLLECTIVES_API_FUNCTIONS(X) \
+  YOKE_PROFILE_API_FUNCTIONS(X)
 
 namespace yoke::abi {
 

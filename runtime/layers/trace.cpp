@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -140,6 +141,13 @@ void encode_argument(const Call& call, std::size_t i, Encoder& to, TraceWriter& 
   }
 }
 
+// The plugin's own table "yoke.profile/1", or null.
+const yoke_profile_api* profile_of(const Interposer& plugin) {
+  yoke_plugin* const inner = plugin.inner();
+  const auto* const table = static_cast<const yoke_profile_api*>(inner->get_table(inner, YOKE_PROFILE_TABLE));
+  return table != nullptr && table->struct_size >= sizeof(yoke_profile_api) ? table : nullptr;
+}
+
 // Host memory that a copy on a stream writes.
 struct Target {
   std::uint64_t call = 0;
@@ -153,6 +161,13 @@ class Trace final : public Layer {
   Trace(const Interposer& plugin, std::shared_ptr<TraceWriter> writer)
       : plugin_(plugin), number_(writer->next_plugin()), writer_(std::move(writer)), last_writer_(writer_) {}
 
+  // The last records of a device.
+  bool before(Call& call) override {
+    if (call.function() == Function::device_close && call.objects[0] != nullptr) {
+      fetch_work(*call.objects[0]);
+    }
+    return true;
+  }
   void issuing(const Call& call) override {
     begin(static_cast<std::uint64_t>(call.function()) + kFirstFunction, "", call.begin_ns);
   }
@@ -229,6 +244,8 @@ class Trace final : public Layer {
     }
   }
   static void record(const Target& target, TraceWriter& to_file);
+  void profile(const Call& call);
+  void fetch_work(const Object& device);
 
   const Interposer& plugin_;
   const std::uint64_t number_;  // of the plugin in the file
@@ -236,6 +253,8 @@ class Trace final : public Layer {
   std::shared_ptr<TraceWriter> writer_;
   const std::weak_ptr<TraceWriter> last_writer_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, Target> targets_;  // by stream and ticket
+  const yoke_profile_api* profile_ = nullptr;
+  std::set<std::uint64_t> profiled_;  // devices whose records this layer fetches; guarded by mutex_
 };
 
 void Trace::after(Call& call) {
@@ -253,10 +272,72 @@ void Trace::after(Call& call) {
     encode_argument(call, i, to, *to_file);
   }
   const std::uint64_t number = to_file->add(payload);
+  profile(call);
   if (call.function() == Function::to_host && call.ticket != 0 && call.words[kTargetArgument] != 0) {
     const std::lock_guard lock(mutex_);
     targets_[{call.objects[0]->number, call.ticket}] = {number, call.pointer<const void>(kTargetArgument),
                                                         call.number(kTargetArgument + 1)};
+  }
+}
+
+// Records the work of each device that the host opens, unless the host itself does.
+void Trace::profile(const Call& call) {
+  const auto& first = call.objects[0];
+  if (!call.is_ok()) {
+    return;
+  }
+  if (call.function() == Function::device_open && call.made != nullptr) {
+    profile_ = profile_of(plugin_);
+    constexpr yoke_profile_args kArgs = {sizeof(yoke_profile_args), 0, 0};
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): the plugin's own pointer
+    auto* const device = reinterpret_cast<yoke_device*>(call.made->word);
+    if (profile_ != nullptr && profile_->profile_start(device, &kArgs, nullptr) == YOKE_STATUS_OK) {
+      const std::lock_guard lock(mutex_);
+      profiled_.insert(call.made->word);
+    }
+  } else if (call.function() == Function::profile_start || call.function() == Function::device_close) {
+    const std::lock_guard lock(mutex_);
+    profiled_.erase(first == nullptr ? 0 : first->word);
+  } else if (first != nullptr && first->device != nullptr && abi::is_wait(call.function())) {
+    fetch_work(*first->device);
+  }
+}
+
+void Trace::fetch_work(const Object& device) {
+  constexpr std::uint32_t kMost = 256;
+  const auto to_file = writer();
+  {
+    const std::lock_guard lock(mutex_);
+    if (to_file == nullptr || profiled_.count(device.word) == 0) {
+      return;
+    }
+  }
+  std::vector<yoke_profile_record> records(kMost);
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the plugin's own pointer
+  auto* const handle = reinterpret_cast<yoke_device*>(device.word);
+  std::uint32_t count = kMost;
+  std::vector<std::byte> payload;
+  while (count == kMost) {
+    std::uint64_t lost = 0;
+    count = 0;
+    if (profile_->profile_fetch(handle, kMost, sizeof(yoke_profile_record), records.data(), &count, &lost,
+                                nullptr) != YOKE_STATUS_OK ||
+        count > kMost) {
+      return;
+    }
+    for (const yoke_profile_record& one : std::span(records).first(count)) {
+      const auto stream =
+          Handles::instance().find(Kind::kStream, reinterpret_cast<std::uint64_t>(one.stream));
+      const std::uint64_t begin = std::max(one.begin_ns, to_file->start_ns());
+      Encoder to(payload, RecordType::kWork);
+      to.numbers({number_, stream == nullptr ? 0 : stream->number, begin - to_file->start_ns(),
+                  std::max(one.end_ns, begin) - begin, static_cast<std::uint32_t>(one.kind)});
+      to.text({one.name, strnlen(one.name, sizeof one.name)});
+      to_file->add(payload);
+    }
+    if (lost != 0) {
+      log(YOKE_LOG_WARN, concat("the device dropped ", lost, " records of its work"));
+    }
   }
 }
 

@@ -45,7 +45,8 @@ enum class RecordType : std::uint8_t {
   kContent,
   kBlob,
   kLog,
-  kEnd
+  kEnd,
+  kWork  // that a device has finished
 };
 // The event that begins: a span of the plugin; its entry, get_table or
 // destroy; or a function, numbered from kFirstFunction.

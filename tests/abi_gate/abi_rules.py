@@ -5,7 +5,7 @@ import re
 
 PREFIX = "yoke_plugin"  # rule 3: never changes, not even in a new major
 # Rows of arrays, which are passed with their stride (rule 41) and have no struct_size.
-ROWS = {"yoke_binding", "yoke_collective", "yoke_format", "yoke_option", "yoke_option_spec", "yoke_verdict"}
+ROWS = {"yoke_binding", "yoke_collective", "yoke_format", "yoke_option", "yoke_option_spec", "yoke_profile_record", "yoke_verdict"}
 FIXED = re.compile(r"u?int(8|16|32|64)_t$")
 SCALARS = {"char", "void", "double", "float"}
 

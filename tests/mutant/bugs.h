@@ -149,6 +149,19 @@ inline constexpr Bug kBugs[] = {
     {"collectives_are_queued_before_all_are_checked", "collectives.refusals", "after the call was refused"},
     {"communicators_are_not_counted", "collectives.lifetime", "with a live communicator"},
 
+    // yoke.profile/1.
+    {"profile_has_another_clock", "profile.records", "ends .* us after the host had waited"},
+    {"profile_forgets_the_begin", "profile.records", "us before the work before it ended"},
+    {"profile_ends_before_it_begins", "profile.records", "ends before it begins"},
+    {"profile_names_no_work", "profile.launches", "has the name ''"},
+    {"profile_forgets_the_stream", "profile.records", "has another stream"},
+    {"profile_never_stops", "profile.switches", "between profile_start and profile_stop is 6"},
+    {"profile_times_are_those_of_the_call", "profile.pending",
+     "time when it was queued|is pending has a record"},
+    {"profile_ignores_the_stride", "profile.batches", "past the end of a row|past the rows"},
+    {"profile_ignores_its_capacity", "profile.lost", "25 records and 0 lost"},
+    {"profile_loses_a_record", "profile.batches", "number of records in batches|past the rows"},
+
     // Streams.
     {"source_is_read_after_copied", "stream.source-lifetime", "returned YOKE_SOURCE_COPIED, but"},
     {"stream_ignores_wait_event", "stream.wait-event-orders", "ran before the event was done"},

@@ -76,7 +76,12 @@ class Device final : public sdk::Device {
 class Backend final : public sdk::Backend {
  public:
   sdk::Provides provides() const override {
-    return {.streams = true, .programs = true, .peers = true, .memory = true, .collectives = true};
+    return {.streams = true,
+            .programs = true,
+            .peers = true,
+            .memory = true,
+            .collectives = true,
+            .profile = true};
   }
   void configure(const sdk::Options& options) override;
   std::uint32_t device_count() override;

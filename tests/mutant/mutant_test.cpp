@@ -130,8 +130,8 @@ TEST(Mutant, PassesTheKitWithoutABug) {
   for (const KitTest& test : run.tests) {
     groups.insert(test.name.substr(0, test.name.find('.')));
   }
-  EXPECT_EQ(groups.size(), 15U) << "load args device buffer copy memory stream event program routine fault "
-                                   "collectives thread lifetime train";
+  EXPECT_EQ(groups.size(), 16U) << "load args device buffer copy memory stream event program routine fault "
+                                   "profile collectives thread lifetime train";
 }
 
 TEST(Mutant, PassesTheKitWithPluginOptions) {

@@ -123,6 +123,14 @@ std::uint64_t Event::elapsed_since(sdk::Event& start) {
   return on<"event_elapsed_in_microseconds">() ? ns / 1000 : ns;
 }
 
+std::uint64_t Event::time_ns() {
+  if (on<"profile_times_are_those_of_the_call">()) {
+    return static_cast<std::uint64_t>(std::chrono::nanoseconds(recorded_.time_since_epoch()).count());
+  }
+  const std::lock_guard lock(mark_->timeline->device->hub.mutex);
+  return static_cast<std::uint64_t>(std::chrono::nanoseconds(mark_->reached.time_since_epoch()).count());
+}
+
 Stream::Stream(std::shared_ptr<DeviceState> device)
     : timeline_(std::make_shared<Timeline>(std::move(device))) {
   thread_ = std::thread([timeline = timeline_] { run(*timeline); });

@@ -63,10 +63,12 @@ class Event final : public sdk::Event {
   std::int32_t state() override;
   void wait(std::uint64_t timeout_ns) override;
   std::uint64_t elapsed_since(sdk::Event& start) override;
+  std::uint64_t time_ns() override;
   const std::shared_ptr<Mark>& mark() const { return mark_; }
 
  private:
   std::shared_ptr<Mark> mark_;
+  Clock::time_point recorded_ = Clock::now();
 };
 
 class Stream final : public sdk::Stream {

@@ -64,6 +64,12 @@ yoke_memory_api memory_table() {
   return table;
 }
 
+yoke_profile_api profile_table() {
+  yoke_profile_api table = detail::kProfileTable;
+  plant_in_profile(table);
+  return table;
+}
+
 yoke_collectives_api collectives_table() {
   yoke_collectives_api table = detail::kCollectivesTable;
   plant_in_collectives(table);
@@ -96,11 +102,13 @@ const void* get_table(yoke_plugin* plugin, const char* id) noexcept {
   static const yoke_program_api program = program_table();
   static const yoke_memory_api memory = memory_table();
   static const yoke_collectives_api collectives = collectives_table();
+  static const yoke_profile_api profile = profile_table();
   static constexpr yoke_fault_api kFaults = {
       .struct_size = sizeof(yoke_fault_api), .fault_arm = fault_arm, .fault_clear = fault_clear};
   static constexpr std::pair<const char*, const void*> kTables[] = {
       {YOKE_BACKEND_TABLE, &backend}, {YOKE_STREAM_TABLE, &stream},           {YOKE_PROGRAM_TABLE, &program},
-      {YOKE_MEMORY_TABLE, &memory},   {YOKE_COLLECTIVES_TABLE, &collectives}, {YOKE_FAULT_TABLE, &kFaults}};
+      {YOKE_MEMORY_TABLE, &memory},   {YOKE_COLLECTIVES_TABLE, &collectives}, {YOKE_PROFILE_TABLE, &profile},
+      {YOKE_FAULT_TABLE, &kFaults}};
   if (id == nullptr) {
     return nullptr;
   }

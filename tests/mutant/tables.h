@@ -7,6 +7,7 @@
 #include <yoke/ext/collectives.h>
 #include <yoke/ext/fault.h>
 #include <yoke/ext/memory.h>
+#include <yoke/ext/profile.h>
 
 #include "bug.h"
 
@@ -54,6 +55,7 @@ void plant_in_counts(yoke_backend_api& table);
 void plant_in_release(yoke_backend_api& table);
 void plant_in_handles(yoke_backend_api& table);
 void plant_in_memory(yoke_memory_api& table);
+void plant_in_profile(yoke_profile_api& table);
 void plant_in_collectives(yoke_collectives_api& table);
 void plant_in_aborts_of_groups(yoke_stream_api& table);
 void plant_in_stream(yoke_stream_api& table);

@@ -107,7 +107,7 @@ class Device final : public sdk::Device {
 class Backend final : public sdk::Backend {
  public:
   sdk::Provides provides() const override {
-    return {.streams = true, .programs = true, .memory = true, .faults = true};
+    return {.streams = true, .programs = true, .memory = true, .faults = true, .profile = true};
   }
   std::uint32_t device_count() override { return 1; }
 

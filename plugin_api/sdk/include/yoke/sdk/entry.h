@@ -8,6 +8,7 @@
 #include <yoke/sdk/detail/collectives_table.h>
 #include <yoke/sdk/detail/fault_table.h>
 #include <yoke/sdk/detail/memory_table.h>
+#include <yoke/sdk/detail/profile_table.h>
 #include <yoke/sdk/detail/program_table.h>
 #include <yoke/sdk/detail/stream_table.h>
 
@@ -94,6 +95,9 @@ inline const void* plugin_table(yoke_plugin* plugin, const char* id) noexcept {
   }
   if (provides.collectives && is(YOKE_COLLECTIVES_TABLE)) {
     return &kCollectivesTable;
+  }
+  if (provides.profile && is(YOKE_PROFILE_TABLE)) {
+    return &kProfileTable;
   }
   try {
     return state_of(plugin).backend->table(id);

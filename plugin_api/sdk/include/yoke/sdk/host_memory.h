@@ -84,6 +84,10 @@ inline std::uint64_t Event::elapsed_since(Event&) {
   detail::unimplemented("event_elapsed");
 }
 
+inline std::uint64_t Event::time_ns() {
+  detail::unimplemented("times of events (Event::time_ns)");
+}
+
 inline void Stream::poison(const Failure&) {
   detail::unimplemented("faults on streams");
 }

@@ -45,6 +45,8 @@ class Event {
   // Nanoseconds from `start`, an event of the same backend, to this event.
   // Both are done and were recorded with timing.
   virtual std::uint64_t elapsed_since(Event& start);
+  // The time of the event on the host's steady clock, for "yoke.profile/1". It is done and has timing.
+  virtual std::uint64_t time_ns();
 
  protected:
   Event() = default;
@@ -309,6 +311,7 @@ struct Provides {
   bool memory = false;       // "yoke.memory/1"
   bool faults = false;       // "yoke.fault/1"
   bool collectives = false;  // "yoke.collectives/1"; needs streams
+  bool profile = false;      // "yoke.profile/1"; override Event::time_ns
 };
 
 // The plugin, constructed when the plugin is entered. It must not start a thread or load a driver before the

@@ -293,6 +293,8 @@ class WorkerEvent final : public Event {
     return static_cast<std::uint64_t>(std::max<std::int64_t>(0, *stamp_ - *begin.stamp_));
   }
 
+  std::uint64_t time_ns() override { return static_cast<std::uint64_t>(*stamp_); }
+
  private:
   friend class WorkerStream;
   WorkerEvent(std::shared_ptr<detail::WorkerTimeline> timeline, bool timing)

@@ -191,9 +191,11 @@ inline std::int32_t from_host(yoke_stream* stream, yoke_buffer* dst, std::uint64
       throw Failure(YOKE_STATUS_INVALID_ARGUMENT, "src is NULL");
     }
     Stream* queue = stream_for(stream, dst->device());
-    const std::int32_t source = fault_strikes(dst->device(), queue, YOKE_FAULT_COPY)
-                                    ? YOKE_SOURCE_COPIED
-                                    : dst->object->from_host(queue, dst_offset, src, byte_count);
+    std::int32_t source = YOKE_SOURCE_COPIED;
+    if (!fault_strikes(dst->device(), queue, YOKE_FAULT_COPY)) {
+      profiled(dst->device(), stream, queue, YOKE_WORK_COPY, "from_host",
+               [&] { source = dst->object->from_host(queue, dst_offset, src, byte_count); });
+    }
     if (out_source != nullptr) {
       *out_source = source;
     }
@@ -212,7 +214,8 @@ inline std::int32_t to_host(yoke_stream* stream, yoke_buffer* src, std::uint64_t
     }
     Stream* queue = stream_for(stream, src->device());
     if (!fault_strikes(src->device(), queue, YOKE_FAULT_COPY)) {
-      src->object->to_host(queue, src_offset, dst, byte_count);
+      profiled(src->device(), stream, queue, YOKE_WORK_COPY, "to_host",
+               [&] { src->object->to_host(queue, src_offset, dst, byte_count); });
     }
   });
 }
@@ -233,7 +236,8 @@ inline std::int32_t device_to_device(yoke_stream* stream, yoke_buffer* dst, std:
     Stream* queue = stream_for(stream, of_source ? src->device() : dst->device());
     src->device().faults.check_alive();
     if (!fault_strikes(dst->device(), queue, YOKE_FAULT_COPY)) {
-      dst->object->copy_from(queue, dst_offset, *src->object, src_offset, byte_count);
+      profiled(dst->device(), stream, queue, YOKE_WORK_COPY, "device_to_device",
+               [&] { dst->object->copy_from(queue, dst_offset, *src->object, src_offset, byte_count); });
     }
   });
 }
@@ -256,8 +260,10 @@ inline std::int32_t fill(yoke_stream* stream, yoke_buffer* dst, std::uint64_t ds
     }
     Stream* queue = stream_for(stream, dst->device());
     if (!fault_strikes(dst->device(), queue, YOKE_FAULT_COPY)) {
-      dst->object->fill(queue, dst_offset, byte_count,
-                        {static_cast<const std::byte*>(pattern), pattern_byte_count});
+      profiled(dst->device(), stream, queue, YOKE_WORK_FILL, "fill", [&] {
+        dst->object->fill(queue, dst_offset, byte_count,
+                          {static_cast<const std::byte*>(pattern), pattern_byte_count});
+      });
     }
   });
 }

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace yoke::sdk::detail {
@@ -221,6 +222,22 @@ inline Collective checked_collective(const yoke_collective& given, std::uint32_t
           given.root};
 }
 
+// One item for each stream of a profiled device: rows of one stream may run at the same time.
+inline std::vector<std::pair<yoke_stream*, Profile::Item>> begin_profile(
+    std::span<const yoke_collective> rows) {
+  static constexpr const char* kNames[] = {"", "all_reduce", "reduce_scatter", "all_gather", "broadcast"};
+  std::vector<std::pair<yoke_stream*, Profile::Item>> items;
+  for (const yoke_collective& row : rows) {
+    const bool is_known =
+        std::any_of(items.begin(), items.end(), [&](const auto& item) { return item.first == row.stream; });
+    if (row.stream->device().profile.is_on() && !is_known) {
+      items.emplace_back(row.stream, Profile::begin(row.stream, row.stream->object.get(),
+                                                    YOKE_WORK_COLLECTIVE, kNames[row.kind]));
+    }
+  }
+  return items;
+}
+
 inline std::int32_t collectives_queue(const yoke_collective* rows, std::uint32_t count, std::uint32_t stride,
                                       yoke_error* error) noexcept {
   if (rows == nullptr || count == 0 || rows->communicator == nullptr) {
@@ -246,7 +263,11 @@ inline std::int32_t collectives_queue(const yoke_collective* rows, std::uint32_t
         }
       }
     }
+    std::vector<std::pair<yoke_stream*, Profile::Item>> profiled = begin_profile(given);
     plugin.backend->queue_collectives(checked);
+    for (auto& [stream, item] : profiled) {
+      stream->device().profile.end(std::move(item), stream->object.get());
+    }
   });
 }
 

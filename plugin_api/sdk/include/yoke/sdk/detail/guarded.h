@@ -13,6 +13,8 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 namespace yoke::sdk::detail {
 
@@ -109,6 +111,20 @@ inline bool fault_strikes(yoke_device& device, Stream* stream, std::int32_t kind
   }
   stream->poison(*due);
   return true;
+}
+
+// Runs `work`, which queues on `queue`, the object of `stream`, and records it if the device is profiled.
+template <class Work>
+void profiled(yoke_device& device, yoke_stream* stream, Stream* queue, std::int32_t kind,
+              std::string_view name, const Work& work) {
+  Profile& profile = stream == nullptr ? device.profile : stream->device().profile;
+  if (!profile.is_on()) [[likely]] {
+    work();
+  } else {
+    Profile::Item item = Profile::begin(stream, queue, kind, name);
+    work();
+    profile.end(std::move(item), queue);
+  }
 }
 
 // Throws for flags that are not in `known`.

@@ -4,6 +4,7 @@
 
 #include <yoke/sdk/detail/faults.h>
 #include <yoke/sdk/detail/fork_guard.h>
+#include <yoke/sdk/detail/profile.h>
 #include <yoke/sdk/plugin.h>
 
 #include <algorithm>
@@ -64,6 +65,7 @@ struct yoke_device {
     plugin.live[yoke::sdk::detail::kDevice].fetch_add(1, std::memory_order_relaxed);
   }
   ~yoke_device() {
+    profile.clear();
     object.reset();
     plugin.live[yoke::sdk::detail::kDevice].fetch_sub(1, std::memory_order_release);
   }
@@ -75,6 +77,7 @@ struct yoke_device {
   std::unique_ptr<yoke::sdk::Device> object;
   yoke::sdk::detail::Counters live{};
   yoke::sdk::detail::Faults faults;
+  yoke::sdk::detail::Profile profile;
   std::atomic<std::uint64_t> used_bytes{0};
   std::atomic<std::uint64_t> peak_bytes{0};
 };
@@ -218,6 +221,7 @@ struct yoke_routine {
                const yoke::sdk::Binding& workspace)
       : pin(from.device(), yoke::sdk::detail::kRoutine),
         code(from.object),
+        name(code->entries()[entry].name),
         symbols(code->entries()[entry].symbols),
         object(yoke::sdk::detail::made(code->link(entry, bindings, workspace), "link")) {}
   yoke_device& device() const noexcept { return pin.device(); }
@@ -225,6 +229,7 @@ struct yoke_routine {
 
   yoke::sdk::detail::Pin pin;
   std::shared_ptr<yoke::sdk::Code> code;  // outlives `object`, as it is declared before it
+  std::string_view name;                  // of the program
   std::span<const yoke::sdk::SymbolRange> symbols;
   std::unique_ptr<yoke::sdk::Routine> object;
 };

@@ -279,7 +279,8 @@ inline std::int32_t routine_launch(yoke_stream* stream, yoke_routine* routine,
     check_symbols(routine->symbols, values);
     Stream* queue = stream_for(stream, routine->device());
     if (!fault_strikes(routine->device(), queue, YOKE_FAULT_LAUNCH)) [[likely]] {
-      routine->object->launch(queue, values);
+      profiled(routine->device(), stream, queue, YOKE_WORK_LAUNCH, routine->name,
+               [&] { routine->object->launch(queue, values); });
     }
   });
 }
