@@ -8,6 +8,7 @@
 
 #include "general.h"
 #include "group.h"
+#include "transpose.h"
 #include "vectors.h"
 
 namespace yoke::codegen {
@@ -17,7 +18,6 @@ using program::Type;
 
 namespace {
 
-constexpr std::uint32_t kGroupThreads = 256;
 constexpr std::size_t kMostStatements = 48;
 
 // Prints the kernel of a group.
@@ -215,7 +215,8 @@ void plan_elementwise(Builder& builder, std::span<const std::size_t> all) {
         begin = other->conflicts_with(group.touches) ? i + 1 : begin;
       }
     }
-    Section section = GroupPrinter(builder, group).print();
+    std::optional<Section> transposed = print_transposed(builder, group);
+    Section section = transposed ? std::move(*transposed) : GroupPrinter(builder, group).print();
     bool is_placed = false;
     for (std::size_t i = begin; i < launches.size() && !is_placed; ++i) {
       launches[i].sections.push_back(section);

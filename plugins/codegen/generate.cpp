@@ -15,6 +15,7 @@
 #include "general.h"
 #include "group.h"
 #include "rows.h"
+#include "scatter.h"
 #include "split.h"
 
 namespace yoke::codegen {
@@ -47,7 +48,8 @@ void plan_first(Builder& builder, std::vector<std::size_t>& statements) {
   }
   builder.begin_step(statements[0]);
   std::string why_not;
-  if (!plan_contraction(builder, program.statements[statements[0]], why_not)) {
+  if (!plan_contraction(builder, program.statements[statements[0]], why_not) &&
+      !plan_scatter(builder, statements[0])) {
     plan_general(builder, statements[0]);
   }
   statements.erase(statements.begin());

@@ -285,6 +285,9 @@ bool fit_in_a_launch(const std::vector<Section>& sections) {
   std::set<std::pair<std::uint32_t, std::uint64_t>> pointers;
   std::uint64_t blocks = 0;
   for (const Section& section : sections) {
+    if (section.is_alone && sections.size() > 1) {
+      return false;
+    }
     bodies.insert(key_of(section));
     blocks += section.blocks;
     for (const auto& [type, slot] : section.parameters) {

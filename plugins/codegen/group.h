@@ -54,6 +54,7 @@ struct Section {
   std::uint64_t count = 1;
   std::uint32_t blocks = 1;  // the body sees `block` and `blocks`
   std::vector<std::size_t> statements;
+  bool is_alone = false;  // uses shared memory, which sections of a launch would add up
 };
 // Whether a launch may have all of them.
 bool fit_in_a_launch(const std::vector<Section>& sections);

@@ -70,7 +70,7 @@ void Printer::line(const std::string& text) {
 }
 
 void Printer::open(const std::string& text) {
-  line(text + " {");
+  line(text.empty() ? "{" : text + " {");
   ++depth_;
   known_.emplace_back();
 }

@@ -74,6 +74,19 @@ constexpr Example kExamples[] = {
   arg y : f32[40, 12] out
   y[j, i] = x[i, j]
 })"},
+    {"TransposedWithBatch", 1, R"(() {
+  arg x : f16[3, 45, 70] in
+  arg s : f32[2, 70] in
+  arg y : f32[3, 70, 45] inout
+  arg z : f32[3, 70, 45] out
+  y[b, j, i] += f32(x[b, i, j]) * s[1, j]
+  z[b, j, i] = y[b, j, i] * f32(x[b, i, j])
+})"},
+    {"TransposedMiddle", 1, R"((symbol row in 1..3) {
+  arg x : u8[4, 33, 5, 40] in
+  arg y : u8[40, 5, 33] out
+  y[j, k, i] = x[row, i, k, j]
+})"},
     {"GatherAndPadding", 1, R"(() {
   arg t : f32[10, 16] in
   arg w : i32[6] in
@@ -154,6 +167,17 @@ TEST(ElementwiseTest, RandomChainsMatchTheReference) {
     cases.push_back(conformance::generate_case(17, i, options));
   }
   check_cases(cases);
+}
+
+TEST(ElementwiseTest, TransposesUseSharedMemory) {
+  const auto source = [](const std::string& value) {
+    const std::string text =
+        "yoke.program 1\nprogram p() {\narg x : f32[64, 64] in\narg y : f32[64, 64] out\n";
+    return generate(program::parse_and_verify(text + "y[i, j] = " + value + "\n}\n").programs[0], Target{})
+        .source;
+  };
+  EXPECT_NE(source("x[j, i]").find("YK_SHARED float tile0"), std::string::npos);
+  EXPECT_EQ(source("x[i, j]").find("YK_SHARED float tile0"), std::string::npos);
 }
 
 TEST(ElementwiseTest, UpdatesOfManyTensorsAreOneBody) {

@@ -221,6 +221,29 @@ constexpr Single kReductions[] = {
   lowest[n] = min[i] x[n, i]
   lowest[n] = lowest[n] * 2.0
 })"},
+    {"ScatterInLoopOrder", R"(() {
+  arg words : i32[9, 70] in
+  arg d : f32[9, 70, 20] in
+  arg table : f32[50, 20] inout
+  arg counts : u8[50] inout
+  arg best : f16[50, 20] inout
+  table[words[b, t], k] += d[b, t, k] * 0.1
+  counts[words[b, 3]] += 1
+  best[words[b, t], k] max= f16(d[b, t, k])
+})"},
+    {"ScatterWithAnIndexPerElement", R"(() {
+  arg at : i64[24] in
+  arg to : i32[7] in
+  arg x : f32[7, 24] in
+  arg y : f32[24, 40, 5] inout
+  y[i, at[i], to[j]] += x[j, i]
+})"},
+    {"ScatterOfSums", R"(() {
+  arg to : i64[300] in
+  arg x : f32[300, 5, 8] in
+  arg y : f32[3, 40, 5] inout
+  y[2, to[b], i] *= sum[j] x[b, i, j]
+})"},
     {"ArgMax", R"(() {
   arg x : f32[20, 100] in
   arg best : i32[20] out

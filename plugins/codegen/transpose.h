@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/codegen/transpose.h: kernels for elementwise statements that read along another axis than they write.
+#pragma once
+
+#include <optional>
+
+#include "group.h"
+
+namespace yoke::codegen {
+
+// Threads of a section of elementwise statements.
+constexpr std::uint32_t kGroupThreads = 256;
+
+// Blocks compute tiles: reads with neighbors along another axis than the last go through shared memory. Empty
+// if the group has none.
+std::optional<Section> print_transposed(Builder& builder, const Group& group);
+
+}  // namespace yoke::codegen
