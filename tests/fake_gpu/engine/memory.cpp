@@ -120,7 +120,9 @@ void Memory::free(Address address, bool host, int used_by) {
   const std::string range = name(address, found->byte_count);
   if (found->pending > used_by) {
     complain("memory " + range + " is freed while queued work uses it");
-    return;  // the work may still use the memory, so it is not returned to the system
+    const std::scoped_lock lock(mutex_);
+    kept_.push_back(std::move(found));  // the work may still use it
+    return;
   }
   const char* end = pointer(address) + found->byte_count;
   if (std::any_of(end, end + kCanary, [](char byte) { return byte != '\xa5'; })) {

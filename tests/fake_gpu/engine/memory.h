@@ -74,6 +74,7 @@ class Memory {
 
   std::mutex mutex_;
   std::map<Address, std::shared_ptr<Allocation>> all_;
+  std::vector<std::shared_ptr<Allocation>> kept_;  // freed too early
   std::array<std::size_t, 8> used_ = {};
   std::array<std::array<bool, 8>, 8> peers_ = {};
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
+#include <utility>
 
 #include "fiber.h"
 #include "module.h"
@@ -41,7 +42,7 @@ class Runner {
   void barrier(int line);
   const unsigned long long* exchange(unsigned long long value, unsigned long long mask,
                                      unsigned long long* lanes, int line);
-  void fail(const std::string& sentence);
+  void fail(std::string sentence);
 
   static thread_local Runner* active;
 
@@ -308,8 +309,8 @@ void Runner::complete(Warp& warp, unsigned warp_index, Exchange& exchange) {
   exchange.turn ^= 1;
 }
 
-void Runner::fail(const std::string& sentence) {
-  fault_ = sentence;
+void Runner::fail(std::string sentence) {
+  fault_ = std::move(sentence);
   sleep();  // for ever
 }
 
