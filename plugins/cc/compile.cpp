@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "group.h"
@@ -153,8 +154,8 @@ class Compiler {
     return std::make_shared<const CompiledProgram>(Compiler(std::move(tile), options, plan_only_).compile());
   }
 
-  // Returns how many statements the product covers: 0 (statement `id` is not a product), 1, or 2 if the next
-  // statement adds a bias.
+  // Returns how many statements the product covers: 0 (statement `id` is not a product), 1, or 2 with the
+  // next statement, which adds a bias.
   std::uint32_t product(std::uint32_t id) {
     std::string why_not;
     auto found = recognize(program(), program().statements[id], why_not);
@@ -168,10 +169,8 @@ class Compiler {
     if (product_with_bias(id, *found)) {
       return 2;
     }
-    if (auto panel = PanelProduct::make(*found, *options_.table, options_.threads, false)) {
-      note(id, true, "cc product in panels");
-      add_panel_product({id}, *found, std::move(panel), std::nullopt);
-      return 1;
+    if (const std::uint32_t taken = panel_product(id, *found); taken != 0) {
+      return taken;
     }
     LibraryCalls calls = divide(library(), *found, false, why_not);
     if (!calls.pieces.empty()) {
@@ -200,9 +199,7 @@ class Compiler {
     }
     const Statement& statement = program().statements[id];
     auto bias = recognize_bias(program(), statement, product, program().statements[id + 1]);
-    // oneDNN reads the operands while it writes the sum.
-    if (!bias || bias->target.tensor == product.a.tensor || bias->target.tensor == product.b.tensor ||
-        (bias->target.tensor != product.t.tensor && uses_->is_needed_after(product.t.tensor, id + 1))) {
+    if (!bias || !may_replace(id, product, bias->target)) {
       return false;
     }
     Contraction whole = product;
@@ -216,36 +213,65 @@ class Compiler {
     return true;
   }
 
-  void add_panel_product(std::vector<std::uint32_t> statements, const Contraction& product,
-                         std::unique_ptr<const PanelProduct> panel, std::optional<ScaledUpdate> update) {
-    LibraryStep step{.a = product.a, .b = product.b, .t = update ? update->target : product.t};
-    step.panel = std::move(panel);
-    step.update = std::move(update);
-    result_.steps.push_back({std::move(statements), -1, std::move(step)});
+  // Whether the product in statement `id` may write the target of the next statement instead of its own. It
+  // reads the operands while it writes the target.
+  bool may_replace(std::uint32_t id, const Contraction& product, const Operand& target) const {
+    return target.tensor != product.a.tensor && target.tensor != product.b.tensor &&
+           (target.tensor == product.t.tensor || !uses_->is_needed_after(product.t.tensor, id + 1));
   }
 
-  // A product whose result the next statement, in the same hint, scales and subtracts from its target. Returns how
-  // many statements it covers: 0 or 2.
+  // Returns how many statements the product covers: 0 (panels do not suit it), 1, or 2 with a bias and relu.
+  std::uint32_t panel_product(std::uint32_t id, const Contraction& product) {
+    LibraryStep step{.a = product.a, .b = product.b, .t = product.t};
+    step.panel = PanelProduct::make(product, *options_.table, options_.threads, false);
+    if (!step.panel) {
+      return 0;
+    }
+    const std::span<const Statement> statements = program().statements;
+    std::optional<BiasAdd> relu;
+    if (id + 1 < last_of_hint(id) && step.panel->is_transposed()) {
+      relu = recognize_relu(program(), statements[id], product, statements[id + 1]);
+    }
+    if (relu && may_replace(id, product, relu->target)) {
+      step.t = std::move(relu->target);
+      step.bias = std::move(relu->bias);
+      note(id + 1, true, "bias and maximum of the preceding product");
+    }
+    return add_panel_product(id, std::move(step));
+  }
+
+  // A product whose result the next statement, in the same hint, scales and subtracts from its target.
+  // Returns how many statements it covers: 0 or 2.
   std::uint32_t updated_product(std::uint32_t id) {
     std::string why_not;
-    const auto found = recognize(program(), program().statements[id], why_not);
-    if (!found || id + 1 >= last_of_hint(id) || is_carried(id) ||
-        uses_->is_needed_after(found->t.tensor, id + 1)) {
+    const std::span<const Statement> statements = program().statements;
+    const auto found = recognize(program(), statements[id], why_not);
+    if (!found || id + 1 >= last_of_hint(id) || is_carried(id)) {
       return 0;
     }
-    auto update = recognize_update(program(), program().statements[id], *found, program().statements[id + 1]);
-    // The kernel reads the operands while it writes the target.
-    if (!update || update->target.tensor == found->a.tensor || update->target.tensor == found->b.tensor) {
+    auto update = recognize_update(program(), statements[id], *found, statements[id + 1]);
+    if (!update || !may_replace(id, *found, update->target)) {
       return 0;
     }
-    auto panel = PanelProduct::make(*found, *options_.table, options_.threads, true);
-    if (!panel) {
+    LibraryStep step{.a = found->a, .b = found->b, .t = update->target};
+    step.panel = PanelProduct::make(*found, *options_.table, options_.threads, true);
+    if (!step.panel) {
       return 0;
     }
-    note(id, true, "cc product in panels with the update of the next statement");
+    step.update = std::move(update);
     note(id + 1, true, "update of the preceding product");
-    add_panel_product({id, id + 1}, *found, std::move(panel), std::move(update));
-    return 2;
+    return add_panel_product(id, std::move(step));
+  }
+
+  std::uint32_t add_panel_product(std::uint32_t id, LibraryStep step) {
+    const bool covers_next = step.update || step.bias;
+    note(id, true, covers_next ? "cc product in panels, with the next statement" : "cc product in panels");
+    std::vector<std::uint32_t> ids = {id};
+    if (covers_next) {
+      ids.push_back(id + 1);
+    }
+    result_.steps.push_back({std::move(ids), -1, std::move(step)});
+    return covers_next ? 2 : 1;
   }
 
   LibraryOptions library() const { return {*options_.engine, options_.threads, plan_only_}; }

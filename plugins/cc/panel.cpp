@@ -3,7 +3,7 @@
 #include "panel.h"
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 #include <utility>
 
 namespace yoke::cc {
@@ -77,6 +77,19 @@ std::optional<ScaledUpdate> recognize_update(const Program& program, const State
     return update;
   }
   return std::nullopt;
+}
+
+std::optional<BiasAdd> recognize_relu(const Program& program, const Statement& contraction,
+                                      const Contraction& shape, const Statement& next) {
+  const auto is_zero = [](const Expr& expr) {
+    return expr.op == Op::kConst && expr.literal.number == 0 && !std::signbit(expr.literal.number);
+  };
+  if (next.value.op != Op::kMax || next.value.type != Type::kF32 || !is_zero(next.value.args[1])) {
+    return std::nullopt;
+  }
+  Statement sum = next;
+  sum.value = Expr(next.value.args[0]);
+  return recognize_bias(program, contraction, shape, sum);
 }
 
 std::unique_ptr<const PanelProduct> PanelProduct::make(const Contraction& c, const KernelTable& table,
@@ -167,16 +180,17 @@ void PanelProduct::pack_rows(const float* operand, float* packed) const {
   }
 }
 
-void PanelProduct::run(const float* a, const float* b, float* t, const float* scale, float* scratch,
-                       std::int64_t first, std::int64_t last) const {
-  const float* columns = columns_are_a_ ? a : b;
-  const float* rows = columns_are_a_ ? b : a;
+void PanelProduct::run(const PanelArguments& arguments, float* scratch, std::int64_t first,
+                       std::int64_t last) const {
+  const float* columns = columns_are_a_ ? arguments.a : arguments.b;
+  const float* rows = columns_are_a_ ? arguments.b : arguments.a;
   float* const sums = scratch + packed_count_;
   float* const short_rows = sums + kernels_.rows * kWidest;
   if (is_short_) {
     pack_rows(rows, short_rows);
   }
-  const Operands of{is_short_ ? short_rows : rows, columns, t, scale, scratch, sums};
+  const Operands of{
+      is_short_ ? short_rows : rows, columns, arguments.t, arguments.scale, arguments.bias, scratch, sums};
   if (panel_groups_ == 1) {
     for (const Panel& panel : panels_) {
       pack(panel, of);
@@ -217,8 +231,15 @@ void PanelProduct::run_block(const Panel& panel, std::int64_t row_block, const O
   if (is_direct) {
     return;
   }
-  if (of.scale == nullptr && rows_.t == 1) {
-    kernels_.store_transposed(out, columns_.t, of.sums, panel.width, panel.used, skipped);
+  if (is_transposed() && of.scale == nullptr) {
+    kernels_.store_transposed({.out = out,
+                               .out_stride = columns_.t,
+                               .sums = of.sums,
+                               .width = panel.width,
+                               .columns = panel.used,
+                               .skipped = skipped,
+                               .bias = of.bias == nullptr ? nullptr : of.bias + row,
+                               .is_relu = of.bias != nullptr});
     return;
   }
   for (std::int64_t i = skipped; i < kernels_.rows; ++i) {

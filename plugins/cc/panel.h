@@ -22,9 +22,22 @@ std::optional<ScaledUpdate> recognize_update(const program::Program& program,
                                              const program::Statement& contraction, const Contraction& shape,
                                              const program::Statement& next);
 
-// Panels of one operand stay in the cache. Each block of rows of the other operand is read once, in place, and its
-// sums stay in registers. For small batches this is faster than oneDNN, which packs operands. Each sum is added in
-// the order of the summed loop, so results have the same bits for any number of threads.
+// `target = max(z + bias[n], 0)` right after the contraction that writes `z`.
+std::optional<BiasAdd> recognize_relu(const program::Program& program, const program::Statement& contraction,
+                                      const Contraction& shape, const program::Statement& next);
+
+// What a launch works on. At most one of `scale` and `bias` is given.
+struct PanelArguments {
+  const float* a;
+  const float* b;
+  float* t;
+  const float* scale = nullptr;  // t = t - *scale * product
+  const float* bias = nullptr;   // t = max(product + bias, 0), if is_transposed()
+};
+
+// Panels of one operand stay in the cache. Each block of rows of the other operand is read once, in place,
+// and its sums stay in registers. For small batches this is faster than oneDNN, which packs operands. Each sum is
+// added in the order of the summed loop, so results have the same bits for any number of threads.
 class PanelProduct {
  public:
   // Returns null if oneDNN suits the shape better. `is_update`: for run() with a scale.
@@ -34,9 +47,10 @@ class PanelProduct {
   std::uint64_t scratch_byte_count() const;  // per thread
   // Pieces of the target that threads may divide.
   std::int64_t piece_count() const { return row_blocks_ * panel_groups_; }
-  // Computes pieces [first, last). With `scale`, it subtracts *scale times the product from t.
-  void run(const float* a, const float* b, float* t, const float* scale, float* scratch, std::int64_t first,
-           std::int64_t last) const;
+  // Whether blocks are transposed when they are stored, so that rows are contiguous in t.
+  bool is_transposed() const { return rows_.t == 1 && columns_.t != 1; }
+  // Computes pieces [first, last).
+  void run(const PanelArguments& arguments, float* scratch, std::int64_t first, std::int64_t last) const;
 
  private:
   // Panel columns are the loop of one operand, rows that of the other.
@@ -63,6 +77,7 @@ class PanelProduct {
     const float* columns;
     float* t;
     const float* scale;
+    const float* bias;
     float* scratch;
     float* sums;  // of one block
   };

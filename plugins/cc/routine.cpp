@@ -214,16 +214,16 @@ void BoundProgram::run(const LibraryStep& step, BoundStep& bound) {
   const std::byte* b = address(step.b);
   std::byte* t = address(step.t);
   if (step.panel) {
-    const float* scale = nullptr;
+    const auto floats = [&](const Operand& operand) { return reinterpret_cast<float*>(address(operand)); };
+    PanelArguments arguments{floats(step.a), floats(step.b), floats(step.t)};
     if (step.update) {
-      scale = step.update->scale ? reinterpret_cast<const float*>(address(*step.update->scale))
-                                 : &step.update->constant;
+      arguments.scale = step.update->scale ? floats(*step.update->scale) : &step.update->constant;
     }
+    arguments.bias = step.bias ? floats(*step.bias) : nullptr;
     share(compiled_->threads, step.panel->piece_count(),
           [&](int thread, std::int64_t first, std::int64_t last) {
-            step.panel->run(reinterpret_cast<const float*>(a), reinterpret_cast<const float*>(b),
-                            reinterpret_cast<float*>(t), scale,
-                            reinterpret_cast<float*>(scratch(static_cast<std::size_t>(thread))), first, last);
+            auto* memory = reinterpret_cast<float*>(scratch(static_cast<std::size_t>(thread)));
+            step.panel->run(arguments, memory, first, last);
           });
     return;
   }

@@ -10,8 +10,8 @@
 
 namespace yoke::cc {
 
-// Places temporaries by liveness over the steps, then the scratch that all steps share. `lives` are counted in
-// statements.
+// Places temporaries by liveness over the steps, then the scratch that all steps share. `lives` are counted
+// in statements.
 void place_memory(CompiledProgram& compiled, std::vector<program::Lifetime> lives);
 
 }  // namespace yoke::cc

@@ -40,8 +40,7 @@ void panel_block_16(const PanelBlock& block);
 void panel_block_8(const PanelBlock& block);
 void panel_block_4(const PanelBlock& block);
 void pack_panel(float* to, const float* from, int64_t stride, int64_t lines, int64_t width, int64_t depth);
-void store_transposed(float* out, int64_t out_stride, const float* sums, int64_t width, int64_t columns,
-                      int64_t skipped);
+void store_transposed(const TransposedBlock& block);
 inline constexpr int64_t kPanelRows = 12;
 inline constexpr PanelKernels kPanelKernels = {
     kPanelRows, {panel_block_32, panel_block_16, panel_block_8, panel_block_4}, pack_panel, store_transposed};

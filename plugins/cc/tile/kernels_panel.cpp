@@ -16,7 +16,7 @@ inline V rounded(V value) {
   return value;
 }
 
-// kCount vectors of kBytes hold one row of the panel. kAdjacent: the elements of neighboring rows are adjacent.
+// kCount vectors of kBytes hold one row of the panel. kAdjacent: elements of neighboring rows are adjacent.
 template <int64_t kBytes, uint64_t kCount, bool kAdjacent>
 void block(const PanelBlock& of) {
   typedef float V __attribute__((vector_size(kBytes)));
@@ -163,20 +163,27 @@ void pack_panel(float* to, const float* from, int64_t stride, int64_t lines, int
   }
 }
 
-void store_transposed(float* out, int64_t out_stride, const float* sums, int64_t width, int64_t columns,
-                      int64_t skipped) {
-  const __mmask16 kept = static_cast<__mmask16>((1U << kPanelRows) - (1U << skipped));
-  for (int64_t column = 0; column < columns; column += 16) {
-    const int64_t here = columns - column < 16 ? columns - column : 16;
+void store_transposed(const TransposedBlock& of) {
+  const __mmask16 kept = static_cast<__mmask16>((1U << kPanelRows) - (1U << of.skipped));
+  const __m512 bias = of.bias == nullptr ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(kept, of.bias);
+  for (int64_t column = 0; column < of.columns; column += 16) {
+    const int64_t here = of.columns - column < 16 ? of.columns - column : 16;
     const __mmask16 mask = static_cast<__mmask16>((1U << here) - 1);
     V16 rows[16];
 #pragma GCC unroll 16
     for (int64_t i = 0; i < 16; ++i) {
-      rows[i] = i < kPanelRows ? _mm512_maskz_loadu_ps(mask, sums + i * width + column) : V16{};
+      rows[i] = i < kPanelRows ? _mm512_maskz_loadu_ps(mask, of.sums + i * of.width + column) : V16{};
     }
     transpose(rows);
     for (int64_t i = 0; i < here; ++i) {
-      _mm512_mask_storeu_ps(out + (column + i) * out_stride, kept, rows[i]);
+      __m512 value = rows[i];
+      if (of.bias != nullptr) {
+        value += bias;
+      }
+      if (of.is_relu) {  // NaN stays NaN
+        value = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(value, _mm512_setzero_ps(), _CMP_NLE_UQ), value);
+      }
+      _mm512_mask_storeu_ps(of.out + (column + i) * of.out_stride, kept, value);
     }
   }
 }

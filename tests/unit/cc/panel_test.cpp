@@ -152,6 +152,47 @@ TEST(PanelTest, UpdatesOfAllShapesMatchTheReference) {
   }
 }
 
+TEST(PanelTest, BiasAndReluRunInTheProductWithTheSameBitsAsAlone) {
+  const auto text = [](const std::string& role, const std::string& statement) {
+    return text_of(
+        "  arg a : f32[52, 70] in\n  arg b : f32[301, 70] in\n  arg c : f32[301] in\n"
+        "  arg y : f32[52, 301] out\n  " +
+        role + " t : f32[52, 301]" + (role == "arg" ? " out" : "") +
+        "\n  @dense {\n    t[m, n] = sum[k] a[m, k] * b[n, k]\n    y[m, n] = " + statement + "\n  }\n");
+  };
+  struct Case {
+    const char* statement;
+    bool is_fused = true;
+  };
+  const Case cases[] = {{"max(t[m, n] + c[n], 0)"},        {"max(c[n] + t[m, n], 0)"},
+                        {"max(t[m, n] + c[m], 0)", false}, {"max(t[m, n] + c[n], -0.0)", false},
+                        {"max(t[m, n] + c[n], 1)", false}, {"max(t[m, n] - c[n], 0)", false},
+                        {"min(t[m, n] + c[n], 0)", false}};
+  for (const Case& c : cases) {
+    const std::string whole = text("temp", c.statement);
+    for (const conformance::DataKind kind :
+         {conformance::DataKind::kUniform, conformance::DataKind::kSpecial}) {
+      expect_like_reference(whole, 10, {.kind = kind, .threads = 2});
+    }
+    ASSERT_FALSE(HasFailure()) << whole;
+    if (!has_panels()) {
+      continue;
+    }
+    const conformance::Case fused = case_of(whole);
+    const conformance::Case alone = case_of(text("arg", c.statement));
+    EXPECT_EQ(compile(fused.program)->notes[1].reason == "bias and maximum of the preceding product",
+              c.is_fused)
+        << whole;
+    std::vector<Guarded> start = start_of(alone);
+    const std::vector<Guarded> wanted = run_guarded(compile(alone.program), start, {});
+    start.pop_back();
+    const std::vector<Guarded> got = run_guarded(compile(fused.program), start, {});
+    EXPECT_EQ(std::string(reinterpret_cast<const char*>(got[3].data()), got[3].byte_count()),
+              std::string(reinterpret_cast<const char*>(wanted[3].data()), wanted[3].byte_count()))
+        << whole;
+  }
+}
+
 TEST(PanelTest, UpdatesOfAnOperandRunAfterTheProduct) {
   const std::string text = text_of(R"(
   arg w : f32[96, 96] inout
