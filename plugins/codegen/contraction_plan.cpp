@@ -127,25 +127,30 @@ bool plan_contraction(Builder& builder, const program::Statement& statement, std
     why_not = reason;
     return false;
   }
+  const std::int64_t m = extent_of(product->m);
+  const std::int64_t n = extent_of(product->n);
+  const std::int64_t batch = extent_of(product->batch);
   const bool on_units = matmul::has_matrix_units(*product, builder.target());
   const Tile tile = choose_tile(*product, on_units);
+  const std::int64_t blocks = divided_up(m, tile.rows) * divided_up(n, tile.columns) * batch * tile.parts;
+  if (blocks * tile.threads >= std::int64_t{1} << 32) {  // HIP allows no more threads
+    why_not = "too many blocks";
+    return false;
+  }
   builder.function(std::string(matmul::helper_functions()));
   if (on_units) {
     builder.function(std::string(matmul::matrix_unit_functions()));
   }
-  const auto add = [&](std::int64_t blocks, std::int64_t threads, const std::string& text,
+  const auto add = [&](std::int64_t count, std::int64_t threads, const std::string& text,
                        std::vector<Slot> slots) {
     Launch launch;
     launch.kernel = builder.kernel(static_cast<std::uint32_t>(threads), text);
-    launch.grid[0] = static_cast<std::uint32_t>(blocks);
+    launch.grid[0] = static_cast<std::uint32_t>(count);
     launch.slots = std::move(slots);
     launch.reads_symbols = product->uses(false);
     launch.reads_variable = product->uses(true);
     builder.launch(std::move(launch));
   };
-  const std::int64_t m = extent_of(product->m);
-  const std::int64_t n = extent_of(product->n);
-  const std::int64_t batch = extent_of(product->batch);
   const std::int64_t results = batch * m * n;
   const Slot a = builder.slot(product->a.tensor);
   const Slot b = builder.slot(product->b.tensor);
@@ -153,7 +158,7 @@ bool plan_contraction(Builder& builder, const program::Statement& statement, std
   const Slot sums = tile.parts == 1 ? target
                                     : builder.scratch(static_cast<std::uint64_t>(tile.parts * results) *
                                                       program::byte_size(product->sum));
-  add(divided_up(m, tile.rows) * divided_up(n, tile.columns) * batch * tile.parts, tile.threads,
+  add(blocks, tile.threads,
       on_units ? matmul::matrix_unit_kernel(*product, tile) : matmul::tile_kernel(*product, tile),
       {a, b, sums});
   if (tile.parts > 1) {

@@ -140,7 +140,7 @@ namespace {
 
 constexpr std::size_t kMostPointers = 480;  // of 512 in the 4 KiB of parameters of older drivers
 constexpr std::size_t kMostBodies = 8;
-constexpr std::uint32_t kMostSectionBlocks = 1U << 30U;
+constexpr std::uint32_t kMostSectionBlocks = 1U << 23U;  // HIP allows less than 2^32 threads
 
 std::string key_of(const Section& section) {
   std::string key = section.body + section.count_type;

@@ -65,7 +65,8 @@ YK_DEVICE unsigned yk_shared_address(const void* x) {
 YK_DEVICE void yk_copy_async(yk_16_bytes* to, const void* from, bool in) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(yk_shared_address(to)), "l"(from), "r"(in ? 16 : 0) : "memory");
 }
-YK_DEVICE void yk_commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Lanes may have branched to start copies. ldmatrix and mma, which follow, need all lanes at once.
+YK_DEVICE void yk_commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); __syncwarp(); }
 #define YK_WAIT_FOR_COPIES(pending) asm volatile("cp.async.wait_group %0;" :: "n"(pending) : "memory")
 YK_DEVICE void yk_load_matrices(unsigned* r, const yk_16_bytes* chunk) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"

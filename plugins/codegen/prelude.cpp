@@ -29,8 +29,11 @@ constexpr std::string_view kNumbers = R"(
 #define YK_INF_F64 YK_BITS(double, 0x7ff0000000000000ull)
 #define YK_NAN_F64 YK_BITS(double, 0x7ff8000000000000ull)
 
-struct __attribute__((aligned(16))) yk_16_bytes { unsigned a, b, c, d; };
-struct __attribute__((aligned(8))) yk_8_bytes { unsigned a, b; };
+// They may stand for elements of any type.
+struct __attribute__((aligned(16), may_alias)) yk_16_bytes { unsigned a, b, c, d; };
+struct __attribute__((aligned(8), may_alias)) yk_8_bytes { unsigned a, b; };
+typedef unsigned __attribute__((may_alias)) yk_4_bytes;
+typedef unsigned short __attribute__((may_alias)) yk_2_bytes;
 // Loads and stores `lanes` neighboring elements, in pieces if the whole vector is in range and aligned.
 #define YK_VECTOR(name, type, lanes, piece, pieces)                                                          \
   YK_DEVICE void yk_load_##name(type* to, const type* from, bool whole, int count) {                         \

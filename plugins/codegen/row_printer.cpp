@@ -17,7 +17,9 @@ namespace {
 constexpr std::uint64_t kMostInWarp = 1024;  // elements of a row that lanes of a warp share
 constexpr std::uint64_t kMostAlone = 16;     // elements of a row that a thread computes alone
 constexpr std::uint64_t kMostCached = 32;    // elements of a row that a thread keeps in registers, per tensor
-constexpr std::uint64_t kMostCachedAll = 96;  // and of all tensors
+// Registers of a thread, and of all threads of a block, that hold elements at the same time.
+constexpr std::uint64_t kMostCachedAll = 96;
+constexpr std::uint64_t kMostCachedInBlock = 32768;
 constexpr std::uint32_t kWarpRowThreads = 128;
 
 std::uint64_t power_of_two(std::uint64_t least) {
@@ -94,7 +96,9 @@ std::size_t RowPrinter::phase_of(std::size_t number) const {
 }
 
 void RowPrinter::choose_caches() {
+  const std::uint64_t elements = per_thread_ * axes_.lanes;
   std::vector<Cache> caches;
+  std::vector<std::uint64_t> registers(phases_.size());  // in use between a phase and the next
   for (const Linear& one : axes_.linear) {
     const auto same = [&](const Cache& cache) { return same_element(cache.access, one); };
     if (!uses_inner_loops(one) || std::any_of(caches.begin(), caches.end(), same)) {
@@ -108,10 +112,14 @@ void RowPrinter::choose_caches() {
     }
     if (loops.size() > 1) {
       caches.push_back({one, {}, false});
+      const bool is_wide = program::byte_size(program_.tensors[one.touch->access.tensor].type) == 8;
+      for (std::size_t phase = *loops.begin(); phase < *loops.rbegin(); ++phase) {
+        registers[phase] += elements * (is_wide ? 2 : 1);
+      }
     }
   }
-  const std::uint64_t elements = per_thread_ * axes_.lanes;
-  is_cached_ = elements <= kMostCached && elements * caches.size() <= kMostCachedAll;
+  const std::uint64_t most = registers.empty() ? 0 : *std::max_element(registers.begin(), registers.end());
+  is_cached_ = elements <= kMostCached && most <= std::min(kMostCachedAll, kMostCachedInBlock / threads_);
   if (is_cached_) {
     caches_ = std::move(caches);
   }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMostRowStatements = 32;
 constexpr std::size_t kMostLeftOut = 8;
-constexpr std::uint64_t kMostRows = std::uint64_t{1} << 30U;
+constexpr std::uint64_t kMostRows = std::uint64_t{1} << 25U;  // HIP allows less than 2^32 threads
 
 std::vector<std::uint64_t> extents_of(const Statement& statement, std::size_t first, std::size_t last) {
   std::vector<std::uint64_t> extents;

@@ -101,8 +101,8 @@ std::string VectorPrinter::function(const std::string& verb, std::uint32_t tenso
   const std::uint64_t bytes = vector_bytes(tensor);
   const std::string piece = bytes >= 16  ? "yk_16_bytes"
                             : bytes == 8 ? "yk_8_bytes"
-                            : bytes == 4 ? "unsigned"
-                                         : "unsigned short";
+                            : bytes == 4 ? "yk_4_bytes"
+                                         : "yk_2_bytes";
   printer_.builder().function("YK_VECTOR(" + name + ", " + std::string(memory_type(type)) + ", " + lanes +
                               ", " + piece + ", " + std::to_string(std::max<std::uint64_t>(bytes / 16, 1)) +
                               ")\n");

@@ -187,7 +187,7 @@ std::vector<std::string> command_for(const fs::path& source, const fs::path& out
                                     "-fno-math-errno",
                                     "-ffp-contract=off",
                                     "-fvisibility=hidden",
-                                    "-fno-strict-aliasing"};
+                                    "-fstrict-aliasing"};
   for (std::string_view flags = FAKE_GPU_KERNEL_FLAGS; !flags.empty();) {
     const std::size_t end = std::min(flags.find(' '), flags.size());
     words.emplace_back(flags.substr(0, end));

@@ -24,6 +24,32 @@ TEST(CodegenTest, CorpusMatchesTheReference) {
   check_cases(cases);
 }
 
+// HIP refuses a launch of 2^32 threads.
+TEST(CodegenTest, LaunchesHaveLessThanTwoToThe32Threads) {
+  Target target;
+  target.dialect = Dialect::kHip;
+  target.architecture = "gfx90a";
+  target.warp_size = 64;
+  for (const char* text : {R"(yoke.program 1
+program rows() {
+  arg x : bf16[134217728, 600] in
+  arg y : f32[134217728] out
+  y[n] = sum:f32[i] f32(x[n, i])
+})",
+                           R"(yoke.program 1
+program elements() {
+  arg x : f32[8589934592, 64] inout
+  x[n, i] = x[n, i] + 1.0
+})"}) {
+    const program::Program program = program::parse_and_verify(text).programs.at(0);
+    const Plan plan = generate(program, target);
+    for (const Launch& launch : plan.launches) {
+      const std::uint64_t threads = plan.kernels[launch.kernel].threads;
+      EXPECT_LT(launch.grid[0] * threads, std::uint64_t{1} << 32U) << launches_of(text);
+    }
+  }
+}
+
 class RandomProgramTest : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(RandomProgramTest, MatchesTheReference) {

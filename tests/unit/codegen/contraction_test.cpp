@@ -250,6 +250,11 @@ TEST(ContractionTest, OtherSumsHaveReasons) {
             "a factor is not a read of floats");
   EXPECT_EQ(reason("f32[64]", "t[m] = sum[k] a[m, k] * b[0, k]"), "a factor is a vector");
   EXPECT_EQ(reason("f32[15, 15]", "t[m, n] = sum[k:16] a[m, k] * b[k, n]"), "too few products");
+  // HIP refuses a launch of 2^32 threads.
+  EXPECT_EQ(reason_of("  arg a : f32[67108864, 16, 16] in\n  arg b : f32[67108864, 16, 16] in\n"
+                      "  arg t : f32[67108864, 16, 16] out\n"
+                      "  t[i, m, n] = sum[k] a[i, m, k] * b[i, k, n]\n"),
+            "too many blocks");
 }
 
 }  // namespace
