@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "arg_rows.h"
 #include "group.h"
 
 namespace yoke::codegen {
@@ -74,6 +75,9 @@ void order_for_lanes(const program::Program& program, std::size_t number, std::v
 }  // namespace
 
 void plan_general(Builder& builder, std::size_t number) {
+  if (plan_arg_rows(builder, number)) {
+    return;
+  }
   constexpr std::uint32_t kThreads = 256;
   const program::Statement& statement = builder.program().statements[number];
   Printer printer(builder, !fits_in_int(builder.program(), statement));

@@ -251,6 +251,22 @@ constexpr Single kReductions[] = {
   best[n] = argmax[i] x[n, i]
   worst[n] = argmin[i] x[n, i]
 })"},
+    // Warps and blocks that share rows with equal elements and with NaN.
+    {"ArgMaxOfRows", R"(() {
+  arg x : f32[5, 3, 200] in
+  arg z : f16[2, 5000] in
+  arg b : u8[9, 64] in
+  arg equal : i32[3, 5] out
+  arg undefined : i64[5, 3] out
+  arg long : i32[2] out
+  arg first : i32[2] out
+  arg bytes : i32[9] out
+  equal[k, n] = argmax[i] floor(x[n, k, i] * 4.0)
+  undefined[n, k] = argmin[i] sqrt(x[n, k, i] + 0.999)
+  long[n] = argmin[i] z[n, i]
+  first[n] = argmax[i] sqrt(z[n, i]) + f16(i)
+  bytes[n] = argmax[i] b[n, i] / 16
+})"},
 };
 
 void PrintTo(const Single& single, std::ostream* out) {
