@@ -36,8 +36,8 @@ struct PanelArguments {
 };
 
 // Panels of one operand stay in the cache. Each block of rows of the other operand is read once, in place,
-// and its sums stay in registers. For small batches this is faster than oneDNN, which packs operands. Each sum is
-// added in the order of the summed loop, so results have the same bits for any number of threads.
+// and its sums stay in registers. For small batches this is faster than oneDNN, which packs operands. Each
+// sum is added in the order of the summed loop, so results have the same bits for any number of threads.
 class PanelProduct {
  public:
   // Returns null if oneDNN suits the shape better. `is_update`: for run() with a scale.

@@ -110,7 +110,7 @@ struct PanelKernels {
   // to[p * width + line] = from[line * stride + p] for p < depth, and 0 for the lines from `lines` on.
   void (*pack)(float* to, const float* from, int64_t stride, int64_t lines, int64_t width,
                int64_t depth) = nullptr;
-  // out[column * out_stride + row] = sums[row * width + column], for all rows of a block from `skipped` on and
+  // out[column * out_stride + row] = sums[row * width + column], for all rows from `skipped` on and
   // `columns` columns. Adds bias[row] first if there is a bias. With `is_relu`, negative values become 0.
   void (*store_transposed)(const TransposedBlock& block) = nullptr;
 };
