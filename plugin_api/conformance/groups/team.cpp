@@ -284,8 +284,9 @@ void Exercise::check_targets() const {
 
 // Sums of three members fit every type; members never have the same value.
 double Exercise::value(std::uint32_t rank, std::uint64_t i) const {
-  return shape_.type == YOKE_TYPE_BOOL ? static_cast<double>((i + rank + shape_.salt) % 2)
-                                       : static_cast<double>((i * 3 + rank * 5 + shape_.salt * 7) % 16);
+  return shape_.type == YOKE_TYPE_BOOL
+             ? static_cast<double>((i + rank + shape_.salt) % 2)
+             : static_cast<double>((i * 3 + rank * std::uint64_t{5} + shape_.salt * std::uint64_t{7}) % 16);
 }
 
 double Exercise::result(std::uint32_t rank, std::uint64_t i) const {
