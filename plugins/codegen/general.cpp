@@ -43,9 +43,9 @@ std::vector<std::string> split(Printer& printer, const std::string& number,
       names[i] = rest;
     } else {
       names[i] = printer.fresh("i");
-      printer.line("const " + type + " " + names[i] + " = " + rest + " % " + extent + ";");
+      printer.line(joined({"const ", type, " ", names[i], " = ", rest, " % ", extent, ";"}));
       const std::string quotient = printer.fresh("q");
-      printer.line("const " + type + " " + quotient + " = " + rest + " / " + extent + ";");
+      printer.line(joined({"const ", type, " ", quotient, " = ", rest, " / ", extent, ";"}));
       rest = quotient;
     }
   }

@@ -203,8 +203,7 @@ class Assembler {
       for (std::size_t i = 0; i < shared_.size(); ++i) {
         const bool is_last = i + 1 == shared_.size();
         body += std::string(i == 0 ? "  " : " else ") +
-                (is_last ? (i == 0 ? "{\n" : "{\n")
-                         : "if (block < " + std::to_string(first + shared_[i].blocks) + "u) {\n");
+                (is_last ? "{\n" : "if (block < " + std::to_string(first + shared_[i].blocks) + "u) {\n");
         body += body_of(shared_[i], first) + "  }";
         first += shared_[i].blocks;
       }
@@ -230,7 +229,7 @@ class Assembler {
   std::string pointer(const std::pair<std::string, Slot>& parameter) {
     const auto [at, is_new] =
         pointers_.emplace(std::pair(parameter.second.argument, parameter.second.offset), launch.slots.size());
-    const std::string name = "g" + std::to_string(at->second);
+    std::string name = "g" + std::to_string(at->second);
     if (is_new) {
       launch.slots.push_back(parameter.second);
       parameters_.push_back(parameter.first + "* __restrict__ " + name);

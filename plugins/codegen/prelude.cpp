@@ -165,15 +165,15 @@ YK_DEVICE unsigned yk_random_bits(long long seed, long long stream, long long co
 }
 )";
 
-std::string joined(std::string_view dialect) {
+std::string prelude_of(std::string_view dialect) {
   return std::string(dialect).append(kNumbers).append(kIntegers);
 }
 
 }  // namespace
 
 std::string_view prelude(Dialect dialect) {
-  static const std::string cuda = joined(kCuda);
-  static const std::string hip = joined(kHip);
+  static const std::string cuda = prelude_of(kCuda);
+  static const std::string hip = prelude_of(kHip);
   return dialect == Dialect::kHip ? hip : cuda;
 }
 

@@ -28,6 +28,14 @@ std::optional<Affine> flat_element(const program::Program& program, const Access
   return sum;
 }
 
+std::string joined(std::initializer_list<std::string_view> texts) {
+  std::string result;
+  for (const std::string_view text : texts) {
+    result.append(text);
+  }
+  return result;
+}
+
 bool fits_in_int(const program::Program& program, const Statement& statement) {
   // Leaves room for a stride of the grid beyond the last element.
   constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max() - (1U << 25U);
@@ -66,7 +74,7 @@ bool fits_in_int(const program::Program& program, const Statement& statement) {
 Printer::Printer(Builder& builder, bool wide) : builder_(builder), program_(builder.program()), wide_(wide) {}
 
 void Printer::line(const std::string& text) {
-  text_.append(static_cast<std::size_t>(2 * depth_), ' ').append(text).append("\n");
+  text_.append(2 * depth_, ' ').append(text).append("\n");
 }
 
 void Printer::open(const std::string& text) {
@@ -86,7 +94,7 @@ std::string Printer::fresh(std::string_view prefix) {
 }
 
 std::string Printer::named(Type type, const std::string& text) {
-  const std::string name = fresh("v");
+  std::string name = fresh("v");
   line("const " + std::string(value_type(type)) + " " + name + " = " + text + ";");
   return name;
 }
@@ -137,8 +145,11 @@ std::string Printer::index(const Affine& affine) {
     if (term.is_symbol && !wide_) {
       name = "(int)" + name;
     }
-    const std::string factor = std::to_string(term.coefficient) + (wide_ ? "ll" : "");
-    text += (text.empty() ? "" : " + ") + (term.coefficient == 1 ? name : factor + " * " + name);
+    text.append(text.empty() ? "" : " + ");
+    if (term.coefficient != 1) {
+      text.append(std::to_string(term.coefficient)).append(wide_ ? "ll * " : " * ");
+    }
+    text.append(name);
   }
   if (text.empty() || affine.constant != 0) {
     text += (text.empty() ? "" : " + ") + std::to_string(affine.constant) + (wide_ ? "ll" : "");
@@ -166,26 +177,26 @@ Printer::Place Printer::place(const Access& access) {
       }
       at = fresh("x");
       // In 64 bits, because the element may have any value.
-      line("const long long " + at + " = (long long)" + loaded(at_element.tensor, place(at_element).element) +
-           ";");
-      require("(unsigned long long)" + at + " < " + std::to_string(to.dims[dim]) + "ull");
+      const std::string number = loaded(at_element.tensor, place(at_element).element);
+      line(joined({"const long long ", at, " = (long long)", number, ";"}));
+      require(joined({"(unsigned long long)", at, " < ", std::to_string(to.dims[dim]), "ull"}));
       at = wide_ ? at : "(int)" + at;
     } else {
       const bool checked = program::may_be_out_of_range(program_, *statement_, one, to.dims[dim]);
       at = "(" + index(one.affine) + ")";
       if (checked && one.affine.terms.size() + (one.affine.constant != 0 ? 1 : 0) > 1) {
         const std::string name = fresh("x");
-        line("const " + std::string(index_type()) + " " + name + " = " + index(one.affine) + ";");
+        line(joined({"const ", index_type(), " ", name, " = ", index(one.affine), ";"}));
         at = name;
       }
       if (checked) {
         const std::uint64_t end = to.dims[dim] * static_cast<std::uint64_t>(one.divisor);
-        require(unsigned_type + at + " < " + std::to_string(end) + (wide_ ? "ull" : "u"));
+        require(joined({unsigned_type, at, " < ", std::to_string(end), wide_ ? "ull" : "u"}));
       }
       if (one.divisor != 1) {
         const std::string divisor = std::to_string(one.divisor);
-        require(at + " % " + divisor + " == 0");
-        at = "(" + at + " / " + divisor + ")";
+        require(joined({at, " % ", divisor, " == 0"}));
+        at = joined({"(", at, " / ", divisor, ")"});
       }
     }
     if (!element) {
@@ -224,7 +235,7 @@ std::string Printer::loaded(std::uint32_t tensor_id, const std::string& element)
     return *value;
   }
   const Type type = program_.tensors[tensor_id].type;
-  const std::string name = named(type, from_memory(type, tensor(tensor_id) + "[" + element + "]"));
+  std::string name = named(type, from_memory(type, tensor(tensor_id) + "[" + element + "]"));
   know(tensor_id, element, name);
   return name;
 }

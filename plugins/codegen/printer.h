@@ -7,6 +7,7 @@
 #include <yoke/program/program.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string>
@@ -31,6 +32,7 @@ std::string to_memory(program::Type type, const std::string& value);
 program::Literal neutral(program::Reduce reduce, program::Type type);
 program::Op fold_of(program::Reduce reduce);
 
+std::string joined(std::initializer_list<std::string_view> texts);
 // Whether all index arithmetic of the statement fits in 32 bits.
 bool fits_in_int(const program::Program& program, const program::Statement& statement);
 // The row-major number of the element, if all indices are affine and undivided and nothing overflows.
@@ -131,7 +133,7 @@ class Printer {
   std::vector<std::string> loops_;
   std::string head_;
   std::string text_;
-  int depth_ = 1;
+  std::size_t depth_ = 1;
   int names_ = 0;
   std::string inside_;  // whether the reads of the innermost guard so far are in range; empty: always
   std::vector<Known> known_ = std::vector<Known>(1);

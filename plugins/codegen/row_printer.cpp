@@ -9,13 +9,11 @@
 
 namespace yoke::codegen {
 
-using program::Statement;
-using program::Type;
-
 namespace {
 
 constexpr std::uint64_t kMostInWarp = 1024;  // elements of a row that lanes of a warp share
 constexpr std::uint64_t kMostAlone = 16;     // elements of a row that a thread computes alone
+constexpr std::uint64_t kPerThread = 16;     // elements of a row that a thread of a block has, if it can
 constexpr std::uint64_t kMostCached = 32;    // elements of a row that a thread keeps in registers, per tensor
 // Registers of a thread, and of all threads of a block, that hold elements at the same time.
 constexpr std::uint64_t kMostCachedAll = 96;
@@ -44,7 +42,7 @@ RowPrinter::RowPrinter(Builder& builder, const RowGroup& rows)
     per_row_ = std::min<std::uint64_t>(power_of_two(vectors_), warp_);
   } else {
     const std::uint64_t most = power_of_two(target.max_threads + 1) / 2;
-    per_row_ = std::clamp<std::uint64_t>(power_of_two((vectors_ + 3) / 4), kWarpRowThreads, most);
+    per_row_ = std::clamp<std::uint64_t>(power_of_two(count / kPerThread), kWarpRowThreads, most);
   }
   threads_ = std::max<std::uint64_t>(per_row_, kWarpRowThreads);
   per_thread_ = (vectors_ + per_row_ - 1) / per_row_;

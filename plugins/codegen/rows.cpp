@@ -70,8 +70,6 @@ bool is_product(const Statement& statement) {
 
 bool is_by_column(const Program& program, std::size_t number) {
   const Statement& statement = program.statements[number];
-  const auto last_target = static_cast<std::uint32_t>(target_loops(statement)) - 1;
-  const auto last_inner = static_cast<std::uint32_t>(statement.loops.size()) - 1;
   bool inner = false;
   bool target = false;
   for (const Touch& touch : touches_of(program, number)) {
@@ -80,11 +78,13 @@ bool is_by_column(const Program& program, std::size_t number) {
       continue;
     }
     for (const program::Affine::Term& term : element->terms) {
-      inner = inner || (!term.is_symbol && term.id == last_inner && term.coefficient == 1);
-      target = target || (!term.is_symbol && term.id == last_target && term.coefficient == 1);
+      if (!term.is_symbol && term.coefficient == 1 && statement.loops[term.id].extent > 1) {
+        target = target || term.id < target_loops(statement);
+        inner = inner || term.id + 1 == statement.loops.size();
+      }
     }
   }
-  return target && !inner && target_loops(statement) > 0;
+  return target && !inner;
 }
 
 namespace {
@@ -95,10 +95,10 @@ class Finder {
       : program_(program), statements_(statements) {}
 
   std::optional<RowGroup> find() {
-    const auto first = std::find_if(statements_.begin(), statements_.end(), [&](std::size_t number) {
-      return !is_elementwise(program_.statements[number]);
-    });
-    if (first == statements_.end() || !starts(*first)) {
+    const auto first = std::find_if(statements_.begin(), statements_.end(),
+                                    [&](std::size_t number) { return starts(number); });
+    if (first == statements_.end() ||
+        first - statements_.begin() > static_cast<std::ptrdiff_t>(kMostRowStatements)) {
       return std::nullopt;
     }
     const Statement& reduction = program_.statements[*first];
@@ -108,22 +108,23 @@ class Finder {
         (found_.row_count() < kFewRows && found_.inner_count() > kLongRow)) {
       return std::nullopt;
     }
-    // All statements before the reduction must join, so that it can come first.
-    for (auto at = statements_.begin(); at <= first; ++at) {
-      if (!joins(*at)) {
-        return std::nullopt;
-      }
-      found_.group.add(program_, *at);
+    if (!joins(statements_[0])) {
+      return std::nullopt;
     }
-    for (auto at = first + 1; at < statements_.end() && found_.group.statements.size() < kMostRowStatements &&
-                              left_out_count_ < kMostLeftOut;
-         ++at) {
-      if (joins(*at) && !left_out_.conflicts_with(touches_of(program_, *at))) {
-        found_.group.add(program_, *at);
+    for (const std::size_t number : statements_) {
+      if (found_.group.statements.size() == kMostRowStatements || left_out_count_ == kMostLeftOut) {
+        break;
+      }
+      if (joins(number) && !left_out_.conflicts_with(touches_of(program_, number))) {
+        found_.group.add(program_, number);
       } else {
-        left_out_.add(program_, *at);
+        left_out_.add(program_, number);
         ++left_out_count_;
       }
+    }
+    const auto is_folded = [&](std::size_t number) { return program_.statements[number].reduce.has_value(); };
+    if (std::none_of(found_.group.statements.begin(), found_.group.statements.end(), is_folded)) {
+      return std::nullopt;
     }
     found_.group.extents = found_.rows;
     found_.group.extents.insert(found_.group.extents.end(), found_.inner.begin(), found_.inner.end());

@@ -88,7 +88,7 @@ void VectorPrinter::print_alignment(const std::vector<Linear>& accesses) {
 }
 
 std::string VectorPrinter::array(const std::string& prefix, std::uint32_t tensor) {
-  const std::string name = printer_.fresh(prefix);
+  std::string name = printer_.fresh(prefix);
   printer_.line("__attribute__((aligned(16))) " + std::string(memory_type(program_.tensors[tensor].type)) +
                 " " + name + "[" + std::to_string(axes_.lanes) + "];");
   return name;

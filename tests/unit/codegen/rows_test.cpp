@@ -70,6 +70,25 @@ constexpr Example kExamples[] = {
   loss[n] = log(total[n]) + top[n] - (x[n, labels[row + n]] else 0)
   dx[n, i] = exp(x[n, i] - top[n]) / total[n] - select(i == i64(labels[row + n]), f32(1.0), 0.0)
 })"},
+    {"LayerNormGradient", 3, R"(() {
+  arg x : f32[N, E] in
+  arg gamma : f32[E] in
+  arg dy : bf16[N, E] in
+  arg mean : f32[N] in
+  arg r : f32[N] in
+  arg dx : bf16[N, E] out
+  arg dgamma : f32[E] out
+  arg dbeta : f32[E] out
+  temp xhat : f32[N, E]
+  temp mu : f32[N]
+  temp muh : f32[N]
+  xhat[n, d] = (x[n, d] - mean[n]) * r[n]
+  dbeta[d] = sum[n] f32(dy[n, d])
+  dgamma[d] = sum[n] f32(dy[n, d]) * xhat[n, d]
+  mu[n] = sum[d] f32(dy[n, d]) * gamma[d]
+  muh[n] = sum[d] f32(dy[n, d]) * gamma[d] * xhat[n, d]
+  dx[n, d] = bf16(r[n] * (f32(dy[n, d]) * gamma[d] - 0.125 * (mu[n] + xhat[n, d] * muh[n])))
+})"},
     {"AccumulatesAndCounts", 1, R"(() {
   arg x : f32[N, E] in
   arg w : f32[E] in
