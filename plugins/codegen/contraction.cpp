@@ -150,7 +150,10 @@ std::vector<Axis> Recognizer::merged(std::vector<Axis> axes, bool by_target) con
       fits = result.back().steps[form] == inner.steps[form] * inner.extent;
     }
     if (fits) {
-      result.back() = {result.back().extent * inner.extent, inner.steps};
+      Axis& outer = result.back();
+      outer.extent *= inner.extent;
+      outer.steps = inner.steps;
+      outer.loops.insert(outer.loops.end(), inner.loops.begin(), inner.loops.end());
     } else {
       result.push_back(inner);
     }
@@ -160,7 +163,8 @@ std::vector<Axis> Recognizer::merged(std::vector<Axis> axes, bool by_target) con
 
 const char* Recognizer::axes() {
   for (std::size_t loop = 0; loop < statement_.loops.size(); ++loop) {
-    Axis axis = {static_cast<std::int64_t>(statement_.loops[loop].extent), {}};
+    Axis axis = {
+        static_cast<std::int64_t>(statement_.loops[loop].extent), {}, {static_cast<std::uint32_t>(loop)}};
     if (axis.extent == 1) {
       continue;
     }
@@ -236,9 +240,7 @@ const char* Recognizer::run(Product& product) {
     return "the target is a scatter";
   }
   product_.sum = value.type;
-  product_.assign = statement_.assign;
   product_.target = statement_.target.tensor;
-  product_.target_type = program_.tensors[product_.target].type;
   product_.launch_symbols = program_.launch_symbol_count();
   address(statement_.target, nullptr);
   for (const bool first : {true, false}) {

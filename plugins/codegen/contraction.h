@@ -9,15 +9,18 @@
 
 #include <yoke/program/program.h>
 
+#include <cstddef>
+#include <span>
 #include <string>
 
 #include "builder.h"
 
 namespace yoke::codegen {
 
-// Adds the kernels and launches of a sum of products to the current step. The parts of a sum depend on extents
-// and on the target only: results have the same bits from run to run. Returns false and sets `why_not` if the
-// statement is something else, too small for tiles, or has a vector as a factor.
-bool plan_contraction(Builder& builder, const program::Statement& statement, std::string& why_not);
+// Plans the first of these statements of one block, which is a sum of products, and those after it that use each
+// element of the result by itself. Returns how many statements it planned; none if the first is something else,
+// too small for tiles, or has a vector as a factor: `why_not` is then the reason. The parts of a sum depend on
+// extents and on the target only: results have the same bits from run to run.
+std::size_t plan_contraction(Builder& builder, std::span<const std::size_t> statements, std::string& why_not);
 
 }  // namespace yoke::codegen

@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "contraction.h"
+#include "group.h"
 #include "matmul.h"
+#include "printer.h"
 
 namespace yoke::codegen {
 namespace {
@@ -86,14 +90,23 @@ Tile choose_tile(const Product& product, bool on_units) {
   // The largest tile does not fit in shared memory in f64, nor in registers with loads of single halves.
   const bool is_limited = on_units ? !has_runs_of_8(product, true) || !has_runs_of_8(product, false)
                                    : product.sum == program::Type::kF64;
+  constexpr std::int64_t kLargest = 16384;
   for (const Choice& choice : choices) {
-    if (!is_limited || choice.tile.rows * choice.tile.columns < 128 * 128) {
+    if (!is_limited || choice.tile.rows * choice.tile.columns < kLargest) {
       Tile tile = choice.tile;
       tile.depth = product.sum == program::Type::kF64 ? 8 : tile.depth;  // more does not fit in registers
       split_depth(product, tile, choice.efficiency, best, best_tile);
     }
   }
   return best_tile;
+}
+
+int cost_of(const program::Expr& expr) {
+  int cost = program::op_info(expr.op).cost;
+  for (const program::Expr& arg : expr.args) {
+    cost += cost_of(arg);
+  }
+  return cost;
 }
 
 // Why tiles do not pay, or null.
@@ -116,56 +129,142 @@ const char* too_small(const Product& product) {
              : nullptr;
 }
 
+// How many statements after the first can use each sum as soon as it is there.
+std::size_t count_followers(const program::Program& program, std::span<const std::size_t> statements,
+                            const Product& product) {
+  constexpr std::size_t kMost = 6;
+  constexpr int kMostCost = 48;  // for each of the sums of a thread, which the compiler unrolls
+  const program::Statement& first = program.statements[statements[0]];
+  Group group;
+  for (const Touch& touch : touches_of(program, statements[0])) {
+    if (touch.access.tensor == product.target) {
+      group.touches.push_back(touch);
+    }
+  }
+  int cost = 0;
+  std::size_t count = 0;
+  while (count < kMost && count + 1 < statements.size()) {
+    const std::size_t number = statements[count + 1];
+    const program::Statement& next = program.statements[number];
+    const std::vector<Touch> touches = touches_of(program, number);
+    const std::uint32_t target = next.target.tensor;
+    cost += cost_of(next.value);
+    bool fits = is_elementwise(next) && cost <= kMostCost && target != product.a.tensor &&
+                target != product.b.tensor && group.may_add(touches) &&
+                next.loops.size() + first.reduce_loops.size() == first.loops.size();
+    for (std::size_t i = 0; fits && i < next.loops.size(); ++i) {
+      fits = next.loops[i].extent == first.loops[i].extent && !first.reduces(static_cast<std::uint32_t>(i));
+    }
+    if (!fits) {
+      break;
+    }
+    group.add(program, number);
+    ++count;
+  }
+  return count;
+}
+
+matmul::Epilogue epilogue_of(Builder& builder, std::span<const std::size_t> statements,
+                             const Product& product) {
+  const program::Program& program = builder.program();
+  matmul::Epilogue epilogue;
+  for (const std::size_t number : statements) {
+    epilogue.is_wide = epilogue.is_wide || !fits_in_int(program, program.statements[number]);
+  }
+  Printer printer(builder, epilogue.is_wide);
+  printer.defer_stores();
+  for (const std::size_t number : statements) {
+    const program::Statement& statement = program.statements[number];
+    printer.select(statement);
+    for (std::uint32_t loop = 0; loop < statement.loops.size(); ++loop) {
+      printer.bind(loop, statement.loops[loop].extent == 1 ? "0" : "loop" + std::to_string(loop));
+    }
+    if (number != statements[0]) {
+      printer.one_element();
+      continue;
+    }
+    const program::Type type = program.tensors[product.target].type;
+    const Printer::Place place = printer.place(statement.target);
+    const std::string sum = printer.named(type, printer.converted(product.sum, type, "sum"));
+    printer.store(product.target, place.element, printer.assigned(place, sum));
+  }
+  const std::set<std::uint32_t> kept =
+      private_tensors(program, std::vector<std::size_t>(statements.begin(), statements.end()));
+  for (const Printer::Pending& pending : printer.take_pending()) {
+    if (!kept.contains(pending.tensor)) {
+      printer.line(printer.tensor(pending.tensor) + "[" + pending.element +
+                   "] = " + to_memory(program.tensors[pending.tensor].type, pending.value) + ";");
+    }
+  }
+  epilogue.body = matmul::loops_text(program.statements[statements[0]], product, epilogue) + printer.body();
+  for (std::size_t i = 0; i < printer.parameters().size(); ++i) {
+    epilogue.parameters += ", " + printer.parameters()[i].type + "* s" + std::to_string(i);
+    epilogue.slots.push_back(printer.parameters()[i].slot);
+  }
+  epilogue.reads_symbols = printer.reads_symbols();
+  epilogue.reads_variable = printer.reads_variable();
+  return epilogue;
+}
+
+std::int64_t block_count(const Product& product, const Tile& tile) {
+  return divided_up(extent_of(product.m), tile.rows) * divided_up(extent_of(product.n), tile.columns) *
+         extent_of(product.batch) * tile.parts;
+}
+
+void add_launch(Builder& builder, const Product& product, const matmul::Epilogue& epilogue,
+                std::int64_t blocks, std::int64_t threads, const std::string& text, std::vector<Slot> slots) {
+  Launch launch;
+  launch.kernel = builder.kernel(static_cast<std::uint32_t>(threads), text);
+  launch.grid[0] = static_cast<std::uint32_t>(blocks);
+  launch.slots = std::move(slots);
+  launch.slots.insert(launch.slots.end(), epilogue.slots.begin(), epilogue.slots.end());
+  launch.reads_symbols = product.uses(false) || epilogue.reads_symbols;
+  launch.reads_variable = product.uses(true) || epilogue.reads_variable;
+  builder.launch(std::move(launch));
+}
+
 }  // namespace
 
-bool plan_contraction(Builder& builder, const program::Statement& statement, std::string& why_not) {
-  const auto product = matmul::recognize(builder.program(), statement, why_not);
+std::size_t plan_contraction(Builder& builder, std::span<const std::size_t> statements,
+                             std::string& why_not) {
+  const program::Program& program = builder.program();
+  const auto product = matmul::recognize(program, program.statements[statements[0]], why_not);
   if (!product) {
-    return false;
+    return 0;
   }
-  if (const char* reason = too_small(*product)) {
-    why_not = reason;
-    return false;
-  }
-  const std::int64_t m = extent_of(product->m);
-  const std::int64_t n = extent_of(product->n);
-  const std::int64_t batch = extent_of(product->batch);
+  const char* reason = too_small(*product);
   const bool on_units = matmul::has_matrix_units(*product, builder.target());
-  const Tile tile = choose_tile(*product, on_units);
-  const std::int64_t blocks = divided_up(m, tile.rows) * divided_up(n, tile.columns) * batch * tile.parts;
-  if (blocks * tile.threads >= std::int64_t{1} << 32) {  // HIP allows no more threads
-    why_not = "too many blocks";
-    return false;
+  const Tile tile = reason == nullptr ? choose_tile(*product, on_units) : Tile{};
+  const std::int64_t blocks = block_count(*product, tile);
+  if (reason == nullptr && blocks * tile.threads >= std::int64_t{1} << 32) {  // HIP allows no more threads
+    reason = "too many blocks";
   }
+  if (reason != nullptr) {
+    why_not = reason;
+    return 0;
+  }
+  const std::span<const std::size_t> planned =
+      statements.first(1 + count_followers(program, statements, *product));
+  builder.begin_step(planned);
   builder.function(std::string(matmul::helper_functions()));
   if (on_units) {
     builder.function(std::string(matmul::matrix_unit_functions()));
   }
-  const auto add = [&](std::int64_t count, std::int64_t threads, const std::string& text,
-                       std::vector<Slot> slots) {
-    Launch launch;
-    launch.kernel = builder.kernel(static_cast<std::uint32_t>(threads), text);
-    launch.grid[0] = static_cast<std::uint32_t>(count);
-    launch.slots = std::move(slots);
-    launch.reads_symbols = product->uses(false);
-    launch.reads_variable = product->uses(true);
-    builder.launch(std::move(launch));
-  };
-  const std::int64_t results = batch * m * n;
-  const Slot a = builder.slot(product->a.tensor);
-  const Slot b = builder.slot(product->b.tensor);
-  const Slot target = builder.slot(product->target);
-  const Slot sums = tile.parts == 1 ? target
-                                    : builder.scratch(static_cast<std::uint64_t>(tile.parts * results) *
-                                                      program::byte_size(product->sum));
-  add(blocks, tile.threads,
-      on_units ? matmul::matrix_unit_kernel(*product, tile) : matmul::tile_kernel(*product, tile),
-      {a, b, sums});
-  if (tile.parts > 1) {
-    add(divided_up(results, matmul::kFoldThreads), matmul::kFoldThreads, matmul::fold_kernel(*product, tile),
-        {sums, target});
+  const matmul::Epilogue epilogue = epilogue_of(builder, planned, *product);
+  const auto kernel = on_units ? matmul::matrix_unit_kernel : matmul::tile_kernel;
+  std::vector<Slot> slots = {builder.slot(product->a.tensor), builder.slot(product->b.tensor)};
+  if (tile.parts == 1) {
+    add_launch(builder, *product, epilogue, blocks, tile.threads, kernel(*product, tile, epilogue), slots);
+    return planned.size();
   }
-  return true;
+  const std::int64_t results = extent_of(product->batch) * extent_of(product->m) * extent_of(product->n);
+  const Slot sums =
+      builder.scratch(static_cast<std::uint64_t>(tile.parts * results) * program::byte_size(product->sum));
+  slots.push_back(sums);
+  add_launch(builder, *product, {}, blocks, tile.threads, kernel(*product, tile, {}), slots);
+  add_launch(builder, *product, epilogue, divided_up(results, matmul::kFoldThreads), matmul::kFoldThreads,
+             matmul::fold_kernel(*product, tile, epilogue), {sums});
+  return planned.size();
 }
 
 }  // namespace yoke::codegen

@@ -46,13 +46,16 @@ void plan_first(Builder& builder, std::vector<std::size_t>& statements) {
     });
     return;
   }
-  builder.begin_step(statements[0]);
   std::string why_not;
-  if (!plan_contraction(builder, program.statements[statements[0]], why_not) &&
-      !plan_scatter(builder, statements[0])) {
-    plan_general(builder, statements[0]);
+  std::size_t planned = plan_contraction(builder, statements, why_not);
+  if (planned == 0) {
+    builder.begin_step(statements[0]);
+    if (!plan_scatter(builder, statements[0])) {
+      plan_general(builder, statements[0]);
+    }
+    planned = 1;
   }
-  statements.erase(statements.begin());
+  statements.erase(statements.begin(), statements.begin() + static_cast<std::ptrdiff_t>(planned));
 }
 
 }  // namespace

@@ -45,7 +45,8 @@ struct Factor {
 // One loop, or several that every form steps over with a single stride.
 struct Axis {
   std::int64_t extent = 1;
-  std::vector<std::int64_t> steps;  // by form
+  std::vector<std::int64_t> steps;   // by form
+  std::vector<std::uint32_t> loops;  // from outer to inner
 };
 
 inline constexpr std::size_t kTarget = 0;  // the form of the target's address
@@ -55,9 +56,7 @@ struct Product {
   Factor a;
   Factor b;
   std::uint32_t target = 0;
-  program::Type target_type = program::Type::kF32;
   program::Type sum = program::Type::kF32;  // f32 or f64
-  program::Assign assign = program::Assign::kSet;
   std::vector<Form> forms;
   std::vector<Axis> batch;
   std::vector<Axis> m;
@@ -101,8 +100,18 @@ std::string split_text(const std::vector<Axis>& axes, const std::string& index, 
 // The sum of the form's steps times these values.
 std::string steps_text(const Product& product, const std::vector<Axis>& axes, std::size_t form,
                        const std::string& prefix);
-// A statement that combines a sum with an element of the target.
-std::string assign_text(const Product& product, const std::string& element, const std::string& sum);
+
+// What happens with a sum: statements that use the value `sum` at the loops' values loop0, loop1, ...
+struct Epilogue {
+  std::string body;
+  std::string parameters;  // pointers, each with ", " before it
+  std::vector<Slot> slots;
+  bool is_wide = false;  // the loops' values are long long
+  bool reads_symbols = false;
+  bool reads_variable = false;
+};
+// Declares the loops' values at row, column and batch.
+std::string loops_text(const program::Statement& statement, const Product& product, const Epilogue& epilogue);
 
 // Whether neighboring threads load neighbors along the depth, not along the rows, of a factor.
 bool is_along_depth(const Product& product, bool is_a);
@@ -154,14 +163,14 @@ class Loader {
 std::string exists_text(const Product& product, const std::string& x, const std::string& y);
 // Functions that the kernels call.
 std::string_view helper_functions();
-// The list of parameters and the opening brace.
-std::string parameters(const Product& product, const std::string& pointers);
+// The list of parameters and the opening brace. `pointers` are those before the epilogue's.
+std::string parameters(const Product& product, const Epilogue& epilogue, const std::string& pointers);
 std::string pointers_text(const Product& product, const Tile& tile);
 // Declares the block's place: m0, n0, part, first and last of the depth, and the values of the batch.
 std::string block_text(const Product& product, const Tile& tile);
 // Declares is_careful and special[] if terms may be left out.
 std::string special_text(const Product& product, const std::string& stages);
-// Stores the sums of a thread.
+// Runs the epilogue for the sums of a thread, or stores parts of sums.
 struct ResultPlaces {
   std::string rows;  // how many sums: i below `rows`, j below `columns`
   std::string columns;
@@ -169,15 +178,16 @@ struct ResultPlaces {
   std::string column;
   std::string sum;
 };
-std::string result_text(const Product& product, const Tile& tile, const ResultPlaces& places);
+std::string result_text(const Product& product, const Tile& tile, const Epilogue& epilogue,
+                        const ResultPlaces& places);
 
-std::string tile_kernel(const Product& product, const Tile& tile);
+std::string tile_kernel(const Product& product, const Tile& tile, const Epilogue& epilogue);
 // The same on tensor cores. Precondition: has_matrix_units().
 bool has_matrix_units(const Product& product, const Target& target);
 std::string_view matrix_unit_functions();
-std::string matrix_unit_kernel(const Product& product, const Tile& tile);
+std::string matrix_unit_kernel(const Product& product, const Tile& tile, const Epilogue& epilogue);
 // Adds the parts of each sum in order.
-std::string fold_kernel(const Product& product, const Tile& tile);
+std::string fold_kernel(const Product& product, const Tile& tile, const Epilogue& epilogue);
 inline constexpr std::int64_t kFoldThreads = 256;
 
 }  // namespace yoke::codegen::matmul

@@ -25,8 +25,9 @@ YK_DEVICE double yk_multiply_add(double x, double y, double z) { return fma(x, y
 )";
 }
 
-std::string_view matrix_unit_functions() {
-  return R"(
+namespace {
+
+constexpr std::string_view kMatrixUnitFunctions = R"(
 YK_DEVICE bool yk_is_mark(unsigned short x) { return x == 0x7fe5; }
 YK_DEVICE unsigned short yk_unmarked(unsigned short x) { return yk_is_mark(x) ? (unsigned short)0x7fff : x; }
 YK_DEVICE bool yk_is_special_f16(unsigned short x) { return (x & 0x7c00) == 0x7c00; }
@@ -125,6 +126,11 @@ YK_MULTIPLY(yk_multiply_bf16, yk_from_bf16)
 YK_MULTIPLY(yk_multiply_f16, yk_from_f16)
 #endif
 )";
+
+}  // namespace
+
+std::string_view matrix_unit_functions() {
+  return kMatrixUnitFunctions;
 }
 
 }  // namespace yoke::codegen::matmul

@@ -100,8 +100,8 @@ std::string Loader::row_text() const {
       "    " + split_text(axes_, "r", "r") + "\n    const $int$ row_at = " + part(factor_.address) + ";\n";
   for (std::size_t c = 0; c < factor_.checks.size(); ++c) {
     const std::string number = std::to_string(c);
-    result += "    const $int$ row_at" + number + " = ($int$)$x$_base" + number + " + " +
-              part(factor_.checks[c].form) + ";\n";
+    result += fill_in("    const $int$ row_at$c$ = ($int$)$x$_base$c$ + $part$;\n",
+                      {{"c", number}, {"part", part(factor_.checks[c].form)}});
   }
   return text(result);
 }
@@ -113,8 +113,8 @@ std::string Loader::setup() const {
   for (std::size_t c = 0; c < factor_.checks.size(); ++c) {
     const std::string number = std::to_string(c);
     result += base_text(product_, factor_.checks[c].form, text("$x$_base") + number);
-    arrays += ", $x$_at" + number + "[$rows$]";
-    kept += "    $x$_at" + number + "[e] = row_at" + number + ";\n";
+    arrays += fill_in(", $x$_at$c$[$rows$]", {{"c", number}});
+    kept += fill_in("    $x$_at$c$[e] = row_at$c$;\n", {{"c", number}});
   }
   result += text("  const $element$* $x$_from = $pointer$ + $x$_base;\n");
   if (storage_.in_registers) {
@@ -175,15 +175,18 @@ std::string Loader::load(const std::string& from) const {
   for (std::size_t c = 0; c < factor_.checks.size(); ++c) {
     const Check& check = factor_.checks[c];
     const std::string number = std::to_string(c);
-    const std::string q = "q" + number;
-    const std::string divisor = std::to_string(check.divisor);
-    checks += "        const $int$ " + q + " = " + name + number + kept + " + " +
-              steps_text(product_, product_.k, check.form, "d") + ";\n";
-    in += text(" && ($unsigned$)") + q + " < " + std::to_string(check.extent * check.divisor);
+    const Values values = {{"c", number},
+                           {"name", name},
+                           {"kept", kept},
+                           {"part", steps_text(product_, product_.k, check.form, "d")},
+                           {"limit", std::to_string(check.extent * check.divisor)},
+                           {"divisor", std::to_string(check.divisor)},
+                           {"stride", std::to_string(check.stride)}};
+    checks += fill_in("        const $int$ q$c$ = $name$$c$$kept$ + $part$;\n", values);
+    in += fill_in(" && ($unsigned$)q$c$ < $limit$", values);
     if (check.divisor > 1) {
-      in += " && " + q + " % " + divisor + " == 0";
-      checks +=
-          "        at += ($int$)" + std::to_string(check.stride) + " * (" + q + " / " + divisor + ");\n";
+      in += fill_in(" && q$c$ % $divisor$ == 0", values);
+      checks += fill_in("        at += ($int$)$stride$ * (q$c$ / $divisor$);\n", values);
     }
   }
   const std::string loop = is_along_depth_ ? R"(    {

@@ -12,7 +12,6 @@
 
 namespace yoke::codegen::matmul {
 
-using program::Assign;
 using program::Type;
 
 std::string fill_in(std::string_view text, const Values& values) {
@@ -61,11 +60,11 @@ std::string split_text(const std::vector<Axis>& axes, const std::string& index, 
   std::string text;
   std::int64_t inner = 1;
   for (std::size_t i = axes.size(); i-- > 0;) {
-    std::string value = inner == 1 ? index : index + " / " + std::to_string(inner);
-    if (i > 0) {
-      value = (inner == 1 ? value : "(" + value + ")") + " % " + std::to_string(axes[i].extent);
-    }
-    text += "const int " + prefix + std::to_string(i) + " = " + value + "; ";
+    std::string value = index;
+    value += inner == 1 ? "" : " / " + std::to_string(inner);
+    value += i == 0 ? "" : " % " + std::to_string(axes[i].extent);
+    text += fill_in("const int $prefix$$i$ = $value$; ",
+                    {{"prefix", prefix}, {"i", std::to_string(i)}, {"value", value}});
     inner *= axes[i].extent;
   }
   return text;
@@ -77,40 +76,39 @@ std::string steps_text(const Product& product, const std::vector<Axis>& axes, st
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const std::int64_t step = axes[i].steps[form];
     if (step != 0) {
-      const std::string value = prefix + std::to_string(i);
-      text += (text.empty() ? "" : " + ") +
-              (step == 1 ? value : "(" + product.integer() + ")" + std::to_string(step) + " * " + value);
+      text += text.empty() ? "" : " + ";
+      text += step == 1
+                  ? ""
+                  : fill_in("($int$)$step$ * ", {{"int", product.integer()}, {"step", std::to_string(step)}});
+      text.append(prefix).append(std::to_string(i));
     }
   }
   return text.empty() ? "0" : text;
 }
 
-std::string assign_text(const Product& product, const std::string& element, const std::string& sum) {
-  const Type type = product.target_type;
-  const bool is_half = type == Type::kF16 || type == Type::kBF16;
-  const Type computed = is_half ? Type::kF32 : type;
-  const std::string half = type == Type::kF16 ? "f16" : "bf16";
-  const std::string cast = product.sum == computed ? sum : "(" + element_name(computed) + ")(" + sum + ")";
-  const auto stored = [&](const std::string& value) {
-    return element + " = " + (is_half ? "yk_to_" + half + "(" + value + ")" : value) + ";";
+std::string loops_text(const program::Statement& statement, const Product& product,
+                       const Epilogue& epilogue) {
+  const std::string type = epilogue.is_wide ? "long long" : "int";
+  std::string text = split_text(product.batch, "batch", "z") + split_text(product.m, "row", "r") +
+                     split_text(product.n, "column", "c");
+  const auto declare = [&](const std::vector<Axis>& axes, const std::string& prefix) {
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      std::uint64_t inner = 1;
+      for (std::size_t l = axes[i].loops.size(); l-- > 0;) {
+        const std::uint32_t loop = axes[i].loops[l];
+        std::string value = prefix + std::to_string(i);
+        value += inner == 1 ? "" : " / " + std::to_string(inner);
+        value += l == 0 ? "" : " % " + std::to_string(statement.loops[loop].extent);
+        text += fill_in("const $type$ loop$loop$ = $value$; ",
+                        {{"type", type}, {"loop", std::to_string(loop)}, {"value", value}});
+        inner *= statement.loops[loop].extent;
+      }
+    }
   };
-  if (product.assign == Assign::kSet) {
-    return stored(cast);
-  }
-  const std::string value = is_half ? "yk_round_" + half + "(" + cast + ")" : cast;
-  const std::string old = load_text(type, computed, element);
-  switch (product.assign) {
-    case Assign::kMul:
-      return stored(old + " * (" + value + ")");
-    case Assign::kMax:
-      return stored("yk_max(" + old + ", " + value + ")");
-    case Assign::kMin:
-      return stored("yk_min(" + old + ", " + value + ")");
-    case Assign::kSet:
-    case Assign::kAdd:
-      break;
-  }
-  return stored(old + " + (" + value + ")");
+  declare(product.batch, "z");
+  declare(product.m, "r");
+  declare(product.n, "c");
+  return text + "\n";
 }
 
 std::string number_text(double value, Type type) {

@@ -11,10 +11,10 @@ namespace yoke::codegen::matmul {
 
 using program::Type;
 
-std::string parameters(const Product& product, const std::string& pointers) {
-  std::string text = "(" + pointers;
-  text += product.uses(false) ? ", const long long* symbols" : "";
-  text += product.uses(true) ? ", long long variable" : "";
+std::string parameters(const Product& product, const Epilogue& epilogue, const std::string& pointers) {
+  std::string text = "(" + pointers + epilogue.parameters;
+  text += product.uses(false) || epilogue.reads_symbols ? ", const long long* symbols" : "";
+  text += product.uses(true) || epilogue.reads_variable ? ", long long variable" : "";
   return text + ") {\n";
 }
 
@@ -46,63 +46,37 @@ std::string block_text(const Product& product, const Tile& tile) {
                   {"split", split_text(product.batch, "batch", "z")}});
 }
 
-std::string result_text(const Product& product, const Tile& tile, const ResultPlaces& places) {
-  const std::string m = std::to_string(extent_of(product.m));
-  const std::string n = std::to_string(extent_of(product.n));
-  Values values = {{"m", m},
-                   {"n", n},
-                   {"int", product.integer()},
-                   {"rows", places.rows},
-                   {"columns", places.columns},
-                   {"row", places.row},
-                   {"column", places.column},
-                   {"sum", places.sum}};
-  std::string text;
-  if (tile.parts > 1) {
-    const std::int64_t batch = extent_of(product.batch);
-    text = R"(  $type$* results = p2 + (part * $batch$ll + batch) * ($m$ll * $n$);
-#pragma unroll
+std::string result_text(const Product& product, const Tile& tile, const Epilogue& epilogue,
+                        const ResultPlaces& places) {
+  const std::string part = R"(results[row * $n$ll + column] = sum;
+)";
+  const std::string results = "  $type$* results = p2 + (part * $batch$ll + batch) * ($m$ll * $n$);\n";
+  return fill_in((tile.parts > 1 ? results : "") + R"(#pragma unroll
   for (int i = 0; i < $rows$; ++i) {
 #pragma unroll
     for (int j = 0; j < $columns$; ++j) {
       const int row = m0 + $row$, column = n0 + $column$;
-      if (row < $m$ && column < $n$) results[row * $n$ll + column] = $sum$;
+      if (row < $m$ && column < $n$) {
+        const $type$ sum = $sum$;
+        $store$      }
     }
   }
-)";
-    values.emplace_back("type", element_name(product.sum));
-    values.emplace_back("batch", std::to_string(batch));
-  } else {
-    text = base_text(product, kTarget, "t_base") + R"(  $type$* results = p2 + t_base;
-  const $int$ z_at = $z_steps$;
-#pragma unroll
-  for (int i = 0; i < $rows$; ++i) {
-    const int row = m0 + $row$;
-    $r_split$
-    const $int$ row_at = z_at + $r_steps$;
-#pragma unroll
-    for (int j = 0; j < $columns$; ++j) {
-      const int column = n0 + $column$;
-      $c_split$
-      const $int$ at = row_at + $c_steps$;
-      if (row < $m$ && column < $n$) { $assign$ }
-    }
-  }
-)";
-    values.emplace_back("type", element_name(product.target_type));
-    values.emplace_back("z_steps", steps_text(product, product.batch, kTarget, "z"));
-    values.emplace_back("r_split", split_text(product.m, "row", "r"));
-    values.emplace_back("r_steps", steps_text(product, product.m, kTarget, "r"));
-    values.emplace_back("c_split", split_text(product.n, "column", "c"));
-    values.emplace_back("c_steps", steps_text(product, product.n, kTarget, "c"));
-    values.emplace_back("assign", assign_text(product, "results[at]", "$sum$"));
-  }
-  return fill_in(text, values);
+)",
+                 {{"m", std::to_string(extent_of(product.m))},
+                  {"n", std::to_string(extent_of(product.n))},
+                  {"batch", std::to_string(extent_of(product.batch))},
+                  {"rows", places.rows},
+                  {"columns", places.columns},
+                  {"row", places.row},
+                  {"column", places.column},
+                  {"sum", places.sum},
+                  {"type", element_name(product.sum)},
+                  {"store", tile.parts > 1 ? part : epilogue.body}});
 }
 
 std::string pointers_text(const Product& product, const Tile& tile) {
-  return "const " + element_name(product.a.type) + "* p0, const " + element_name(product.b.type) + "* p1, " +
-         element_name(tile.parts > 1 ? product.sum : product.target_type) + "* p2";
+  return "const " + element_name(product.a.type) + "* p0, const " + element_name(product.b.type) + "* p1" +
+         (tile.parts > 1 ? ", " + element_name(product.sum) + "* p2" : "");
 }
 
 namespace {
@@ -173,7 +147,7 @@ std::string special_text(const Product& product, const std::string& stages) {
                                                                   {{"stages", stages}});
 }
 
-std::string tile_kernel(const Product& product, const Tile& tile) {
+std::string tile_kernel(const Product& product, const Tile& tile, const Epilogue& epilogue) {
   const bool is_double = product.sum == Type::kF64;
   const std::int64_t width = is_double ? 2 : 4;
   // The padding spreads stores along the depth over the banks.
@@ -212,33 +186,27 @@ std::string tile_kernel(const Product& product, const Tile& tile) {
       {"check", may_skip ? std::string(kCheck) : ""},
       {"multiply", may_skip ? "    if (is_careful) {\n" + carefully + "    } else {\n" + multiply + "    }\n"
                             : multiply}};
-  std::string text = parameters(product, pointers_text(product, tile)) + block_text(product, tile);
+  std::string text = parameters(product, epilogue, pointers_text(product, tile)) + block_text(product, tile);
   text.append(kDeclarations).append(a.setup()).append(b.setup());
   text.append("  $s$ sums[$tm$][$tn$] = {};\n").append(special_text(product, "2")).append(kLoop);
-  text += result_text(product, tile,
+  text += result_text(product, tile, epilogue,
                       {"$tm$", "$tn$", "(i / $w$ * $ty$ + ty) * $w$ + i % $w$",
                        "(j / $w$ * $tx$ + tx) * $w$ + j % $w$", "sums[i][j]"});
   return fill_in(text + "}\n", values);
 }
 
-std::string fold_kernel(const Product& product, const Tile& tile) {
+std::string fold_kernel(const Product& product, const Tile& tile, const Epilogue& epilogue) {
   const std::int64_t m = extent_of(product.m);
   const std::int64_t n = extent_of(product.n);
   const std::int64_t total = extent_of(product.batch) * m * n;
-  return parameters(product, "const " + element_name(product.sum) + "* p0, " +
-                                 element_name(product.target_type) + "* p1") +
-         fill_in(base_text(product, kTarget, "t_base") + R"(
-  const int index = blockIdx.x * $threads$ + threadIdx.x;
+  return parameters(product, epilogue, "const " + element_name(product.sum) + "* p0") +
+         fill_in(R"(  const int index = blockIdx.x * $threads$ + threadIdx.x;
   if (index >= $total$) return;
   $s$ sum = 0;
   for (int part = 0; part < $parts$; ++part) sum += p0[part * $total$ll + index];
   const int column = index % $n$, row = index / $n$ % $m$;
   [[maybe_unused]] const int batch = index / ($n$ * $m$);
-  $split$
-  $type$* results = p1 + t_base;
-  const $int$ at = $at$;
-  $assign$
-}
+  $store$}
 )",
                  {{"threads", std::to_string(kFoldThreads)},
                   {"total", std::to_string(total)},
@@ -246,14 +214,7 @@ std::string fold_kernel(const Product& product, const Tile& tile) {
                   {"m", std::to_string(m)},
                   {"n", std::to_string(n)},
                   {"s", element_name(product.sum)},
-                  {"type", element_name(product.target_type)},
-                  {"int", product.integer()},
-                  {"split", split_text(product.batch, "batch", "z") + split_text(product.m, "row", "r") +
-                                split_text(product.n, "column", "c")},
-                  {"at", steps_text(product, product.batch, kTarget, "z") + " + " +
-                             steps_text(product, product.m, kTarget, "r") + " + " +
-                             steps_text(product, product.n, kTarget, "c")},
-                  {"assign", assign_text(product, "results[at]", "sum")}});
+                  {"store", epilogue.body}});
 }
 
 }  // namespace yoke::codegen::matmul

@@ -118,7 +118,7 @@ bool has_matrix_units(const Product& product, const Target& target) {
          product.b.fill == 0;
 }
 
-std::string matrix_unit_kernel(const Product& product, const Tile& tile) {
+std::string matrix_unit_kernel(const Product& product, const Tile& tile, const Epilogue& epilogue) {
   const std::string type = product.a.type == Type::kF16 ? "f16" : "bf16";
   const bool may_skip = product.a.is_skipped || product.b.is_skipped;
   const bool has_runs = has_runs_of_8(product, true) && has_runs_of_8(product, false);
@@ -165,7 +165,8 @@ std::string matrix_unit_kernel(const Product& product, const Tile& tile) {
       {"multiply", may_skip ? "    if (is_careful) {\n" + std::string(kUnitMultiplyCarefully) +
                                   "    } else {\n" + std::string(kUnitMultiply) + "    }\n"
                             : std::string(kUnitMultiply)}};
-  std::string text = parameters(product, pointers_text(product, tile)) + block_text(product, tile) + R"(
+  std::string text = parameters(product, epilogue, pointers_text(product, tile)) + block_text(product, tile) +
+                     R"(
   YK_SHARED yk_16_bytes a_shared[$stages$ * $a_stage$ / 8];
   YK_SHARED yk_16_bytes b_shared[$stages$ * $b_stage$ / 8];
   unsigned short* a_tile = (unsigned short*)a_shared;
@@ -175,7 +176,7 @@ std::string matrix_unit_kernel(const Product& product, const Tile& tile) {
 )" + a.setup() + b.setup() +
                      "  float sums[$tm$][$tn$ * 2][4] = {};\n";
   text.append(special_text(product, std::to_string(stages))).append(kUnitLoop);
-  text += result_text(product, tile, {"$tm$ * 2", "$tn$ * 4", row, column, sum});
+  text += result_text(product, tile, epilogue, {"$tm$ * 2", "$tn$ * 4", row, column, sum});
   return fill_in(text + "}\n", values);
 }
 

@@ -73,6 +73,7 @@ Compiled compile(const Functions& functions, const std::string& source,
     throw std::runtime_error("the compiler cannot create a program");
   }
   std::vector<const char*> arguments;
+  arguments.reserve(options.size());
   for (const std::string& option : options) {
     arguments.push_back(option.c_str());
   }

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <yoke/program/text.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
@@ -118,6 +120,42 @@ constexpr Text kProducts[] = {
   arg t : f32[40, 40] out
   t[m, n] = sum[k:50] (a[m, k - 5] * b[k - 8, n] else 0)
 )"},
+    {"bias_and_activation", R"(
+  arg a : f32[3, 37, 45] in
+  arg b : f32[45, 70] in
+  arg bias : f32[70] in
+  arg t : f32[3, 37, 70] out
+  arg u : bf16[3, 37, 70] out
+  temp z : f32[3, 37, 70]
+  z[i, m, n] = sum[k] a[i, m, k] * b[k, n]
+  t[i, m, n] = max(z[i, m, n] + bias[n], 0)
+  u[i, m, n] = bf16(t[i, m, n] * f32(i + s))
+)"},
+    {"update_after_long_sums", R"(
+  arg dy : f32[1500, 9] in
+  arg x : f32[1500, 21] in
+  arg w : f32[9, 21] inout
+  arg v : f32[9, 21] inout
+  temp g : f32[9, 21]
+  g[o, i] = sum[n] dy[n, o] * x[n, i]
+  v[o, i] = 0.9 * v[o, i] + g[o, i]
+  w[o, i] = w[o, i] - 0.1 * v[o, i]
+)"},
+    {"a_factor_changes_after", R"(
+  arg a : f32[40, 40] inout
+  arg b : f32[40, 40] in
+  arg t : f32[40, 40] out
+  t[m, n] = sum[k] a[m, k] * b[k, n]
+  a[m, n] = a[m, n] + t[m, n]
+)"},
+    {"other_elements_after", R"(
+  arg a : f32[40, 40] in
+  arg b : f32[40, 40] in
+  arg t : f32[40, 40] out
+  arg u : f32[40, 40] out
+  t[m, n] = sum[k] a[m, k] * b[k, n]
+  u[m, n] = t[n, m]
+)"},
     {"long_sums", R"(
   arg a : f32[9, 1500] in
   arg b : f32[1500, 21] in
@@ -222,14 +260,30 @@ TEST(ContractionTest, TensorCoresMatchTheReference) {
   check(kHalfProducts, target, "YK_WAIT_FOR_COPIES");
 }
 
+TEST(ContractionTest, StatementsThatUseASumRunWithIt) {
+  const auto launches = [](std::string_view name) {
+    for (const Text& text : kProducts) {
+      if (text.name == name) {
+        const std::string lines = launches_of(program_text(text.body));
+        return std::count(lines.begin(), lines.end(), '\n');
+      }
+    }
+    return std::ptrdiff_t{-1};
+  };
+  EXPECT_EQ(launches("bias_and_activation"), 1);
+  EXPECT_EQ(launches("update_after_long_sums"), 2) << "parts of sums, then the rest";
+  EXPECT_EQ(launches("a_factor_changes_after"), 2);
+  EXPECT_EQ(launches("other_elements_after"), 2);
+}
+
 // Why the statements of the program are not computed in tiles.
 std::string reason_of(const std::string& body) {
   const program::Program program = program::parse_and_verify(program_text(body)).programs.at(0);
   const Target target;
   Builder builder(program, target);
-  builder.begin_step(0);
   std::string why_not = "tiles";
-  plan_contraction(builder, program.statements[0], why_not);
+  const std::size_t first = 0;
+  plan_contraction(builder, std::span(&first, 1), why_not);
   return why_not;
 }
 
