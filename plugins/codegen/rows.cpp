@@ -70,6 +70,7 @@ bool is_product(const Statement& statement) {
 
 bool is_by_column(const Program& program, std::size_t number) {
   const Statement& statement = program.statements[number];
+  std::uint64_t largest = 0;  // reads count: a vector that the rows are multiplied by is small
   bool inner = false;
   bool target = false;
   for (const Touch& touch : touches_of(program, number)) {
@@ -77,11 +78,21 @@ bool is_by_column(const Program& program, std::size_t number) {
     if (touch.is_write || !element) {
       continue;
     }
+    std::uint64_t size = 1;
+    bool steps_inner = false;
+    bool steps_target = false;
     for (const program::Affine::Term& term : element->terms) {
-      if (!term.is_symbol && term.coefficient == 1 && statement.loops[term.id].extent > 1) {
-        target = target || term.id < target_loops(statement);
-        inner = inner || term.id + 1 == statement.loops.size();
+      const std::uint64_t extent = term.is_symbol ? 1 : statement.loops[term.id].extent;
+      size *= extent;
+      if (term.coefficient == 1 && extent > 1) {
+        steps_target = steps_target || term.id < target_loops(statement);
+        steps_inner = steps_inner || term.id + 1 == statement.loops.size();
       }
+    }
+    if (size >= largest) {
+      inner = steps_inner || (size == largest && inner);
+      target = steps_target || (size == largest && target);
+      largest = size;
     }
   }
   return target && !inner;

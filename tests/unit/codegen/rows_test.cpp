@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/codegen/rows_test.cpp: computations over rows are one launch and match the reference.
 #include <gtest/gtest.h>
+#include <yoke/program/text.h>
 
 #include <ostream>
 
@@ -228,6 +229,12 @@ constexpr Single kReductions[] = {
   arg b : f32[33] out
   b[j] = sum:f32[i] x[i, j]
 })"},
+    {"WeightedColumns", R"(() {
+  arg x : f32[3000, 33] in
+  arg w : f32[3000] in
+  arg b : f32[33] out
+  b[j] = sum[i] x[i, j] * w[i]
+})"},
     {"LongColumnsWithSymbolAndIndex", R"((symbol row in 5..9) {
   arg x : f32[4, 60, 37] in
   arg n : i32[1001] in
@@ -294,6 +301,22 @@ void PrintTo(const Single& single, std::ostream* out) {
 
 INSTANTIATE_TEST_SUITE_P(Examples, ReductionTest, testing::ValuesIn(kReductions),
                          [](const auto& example) { return example.param.name; });
+
+// Lanes are columns in the parts of the sums, too: a warp must not read a column with a stride.
+TEST(ColumnTest, PartsOfLongColumnsHaveNoShuffles) {
+  const std::string text = R"(yoke.program 1
+program p() {
+  arg x : f32[8192, 3072] in
+  arg w : f32[8192] in
+  arg b : f32[3072] out
+  b[j] = sum[i] x[i, j] * w[i]
+})";
+  const Plan plan = generate(program::parse_and_verify(text).programs.at(0), Target{});
+  ASSERT_GE(plan.launches.size(), 2) << launches_of(text);
+  const std::size_t first = plan.source.find("YK_KERNEL(", plan.source.find("yk_random_bits"));
+  const std::string kernel = plan.source.substr(first, plan.source.find("YK_KERNEL(", first + 1) - first);
+  EXPECT_EQ(kernel.find("YK_SHUFFLE"), std::string::npos) << kernel;
+}
 
 }  // namespace
 }  // namespace yoke::codegen::test
