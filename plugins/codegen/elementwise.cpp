@@ -26,24 +26,18 @@ class GroupPrinter : private VectorPrinter {
   GroupPrinter(Builder& builder, const Group& group) : VectorPrinter(builder, group, std::nullopt) {}
 
   Section print() {
-    Section section;
-    section.count_type = printer_.index_type();
+    std::uint64_t count = 1;
     for (const std::uint64_t extent : group_.extents) {
-      section.count *= extent;
+      count *= extent;
     }
     // With one axis, kernels for different extents have the same text.
     is_flat_ = axes_.axes.size() <= 1;
-    const std::uint64_t vectors = (section.count + axes_.lanes - 1) / axes_.lanes;
+    const std::uint64_t vectors = (count + axes_.lanes - 1) / axes_.lanes;
+    print_body();
+    Section section = section_of(printer_, group_.statements);
+    section.count = count;
     section.blocks =
         static_cast<std::uint32_t>(std::min((vectors + kGroupThreads - 1) / kGroupThreads, kMostBlocks));
-    section.statements = group_.statements;
-    print_body();
-    section.body = printer_.body();
-    for (const Printer::Parameter& parameter : printer_.parameters()) {
-      section.parameters.emplace_back(parameter.type, parameter.slot);
-    }
-    section.reads_symbols = printer_.reads_symbols();
-    section.reads_variable = printer_.reads_variable();
     return section;
   }
 

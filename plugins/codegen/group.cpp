@@ -6,6 +6,8 @@
 #include <map>
 #include <utility>
 
+#include "printer.h"
+
 namespace yoke::codegen {
 
 using program::Access;
@@ -128,9 +130,11 @@ std::set<std::uint32_t> private_tensors(const Program& program, const std::vecto
   }
   for (std::size_t i = 0; i < program.statements.size() && !candidates.empty(); ++i) {
     if (std::find(statements.begin(), statements.end(), i) == statements.end()) {
-      for (const Touch& touch : touches_of(program, i)) {
-        candidates.erase(touch.access.tensor);
-      }
+      const Statement& statement = program.statements[i];
+      const auto is_used = [&](std::uint32_t tensor) { candidates.erase(tensor); };
+      is_used(statement.target.tensor);
+      program::visit_index_tensors(statement.target, is_used);
+      program::visit_read_tensors(statement.value, is_used);
     }
   }
   return candidates;
@@ -141,14 +145,6 @@ namespace {
 constexpr std::size_t kMostPointers = 480;  // of 512 in the 4 KiB of parameters of older drivers
 constexpr std::size_t kMostBodies = 8;
 constexpr std::uint32_t kMostSectionBlocks = 1U << 23U;  // HIP allows less than 2^32 threads
-
-std::string key_of(const Section& section) {
-  std::string key = section.body + section.count_type;
-  for (const auto& [type, slot] : section.parameters) {
-    key += "," + type;
-  }
-  return key;
-}
 
 // Sections of the same body, in order, and the numbers of their pointers in the kernel.
 struct Shared {
@@ -171,9 +167,9 @@ std::string indented(const std::string& text, const std::string& space) {
 class Assembler {
  public:
   explicit Assembler(const std::vector<Section>& sections) {
-    std::map<std::string, std::size_t> known;
+    std::map<std::string_view, std::size_t> known;
     for (const Section& section : sections) {
-      const auto [at, is_new] = known.emplace(key_of(section), shared_.size());
+      const auto [at, is_new] = known.emplace(section.key, shared_.size());
       if (is_new) {
         shared_.push_back({&section, {}, 0});
       }
@@ -279,15 +275,30 @@ class Assembler {
 
 }  // namespace
 
+Section section_of(const Printer& printer, const std::vector<std::size_t>& statements) {
+  Section section;
+  section.body = printer.body();
+  section.count_type = printer.index_type();
+  section.key = section.body + section.count_type;
+  for (const Printer::Parameter& parameter : printer.parameters()) {
+    section.parameters.emplace_back(parameter.type, parameter.slot);
+    section.key.append(",").append(parameter.type);
+  }
+  section.reads_symbols = printer.reads_symbols();
+  section.reads_variable = printer.reads_variable();
+  section.statements = statements;
+  return section;
+}
+
 bool fit_in_a_launch(const std::vector<Section>& sections) {
-  std::set<std::string> bodies;
+  std::set<std::string_view> bodies;
   std::set<std::pair<std::uint32_t, std::uint64_t>> pointers;
   std::uint64_t blocks = 0;
   for (const Section& section : sections) {
     if (section.is_alone && sections.size() > 1) {
       return false;
     }
-    bodies.insert(key_of(section));
+    bodies.insert(section.key);
     blocks += section.blocks;
     for (const auto& [type, slot] : section.parameters) {
       pointers.emplace(slot.argument, slot.offset);

@@ -47,6 +47,7 @@ std::set<std::uint32_t> private_tensors(const program::Program& program,
 // Independent parts that share a launch: each has its own blocks.
 struct Section {
   std::string body;
+  std::string key;  // equal for sections that differ in slots, count and blocks only
   std::vector<std::pair<std::string, Slot>> parameters;  // element type; named s0, s1, ...
   bool reads_symbols = false;
   bool reads_variable = false;
@@ -56,6 +57,9 @@ struct Section {
   std::vector<std::size_t> statements;
   bool is_alone = false;  // uses shared memory, which sections of a launch would add up
 };
+class Printer;
+// What the printer has printed; without count and blocks.
+Section section_of(const Printer& printer, const std::vector<std::size_t>& statements);
 // Whether a launch may have all of them.
 bool fit_in_a_launch(const std::vector<Section>& sections);
 void add_launch(Builder& builder, std::uint32_t threads, const std::vector<Section>& sections);

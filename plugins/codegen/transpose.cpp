@@ -27,10 +27,6 @@ class TransposePrinter : private VectorPrinter {
   bool is_useful() const { return !reads_.empty() && reads_.size() <= kMostTiles; }
 
   Section print() {
-    Section section;
-    section.count_type = printer_.index_type();
-    section.statements = group_.statements;
-    section.is_alone = true;
     // Other axes, then tiles across, then tiles along the last axis.
     std::vector<std::uint64_t> extents;
     std::vector<std::size_t> others;
@@ -43,10 +39,10 @@ class TransposePrinter : private VectorPrinter {
     for (const std::uint64_t extent : {across(), along()}) {
       extents.push_back((extent + kSide - 1) / kSide);
     }
+    std::uint64_t count = 1;
     for (const std::uint64_t extent : extents) {
-      section.count *= extent;
+      count *= extent;
     }
-    section.blocks = static_cast<std::uint32_t>(std::min(section.count, kMostBlocks));
     const std::string type(printer_.index_type());
     for (std::size_t i = 0; i < reads_.size(); ++i) {
       printer_.line("YK_SHARED " +
@@ -64,12 +60,10 @@ class TransposePrinter : private VectorPrinter {
     }
     print_tile(names[others.size()], names[others.size() + 1]);
     printer_.close();
-    section.body = printer_.body();
-    for (const Printer::Parameter& parameter : printer_.parameters()) {
-      section.parameters.emplace_back(parameter.type, parameter.slot);
-    }
-    section.reads_symbols = printer_.reads_symbols();
-    section.reads_variable = printer_.reads_variable();
+    Section section = section_of(printer_, group_.statements);
+    section.count = count;
+    section.blocks = static_cast<std::uint32_t>(std::min(count, kMostBlocks));
+    section.is_alone = true;
     return section;
   }
 

@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 #include <yoke/program/text.h>
 
+#include <ostream>
+
 #include "generator.h"
 #include "harness.h"
+#include "printer.h"
 
 namespace yoke::codegen::test {
 namespace {
@@ -16,8 +19,8 @@ struct Example {
   const char* text;
 };
 
-void PrintTo(const Example& example, std::ostream* out) {
-  *out << example.name;
+std::ostream& operator<<(std::ostream& out, const Example& example) {
+  return out << example.name;
 }
 
 class ElementwiseTest : public testing::TestWithParam<Example> {};
@@ -185,9 +188,9 @@ TEST(ElementwiseTest, UpdatesOfManyTensorsAreOneBody) {
   std::string statements;
   for (int i = 0; i < 100; ++i) {
     const std::string n = std::to_string(i);
-    const std::string dims = ": f32[" + std::to_string(i + 2) + "]";
-    arguments += "arg g" + n + dims + " in\narg w" + n + dims + " inout\n";
-    statements += "w" + n + "[i] = w" + n + "[i] - 0.1 * g" + n + "[i]\n";
+    const std::string type = joined({": f32[", std::to_string(i + 2), "]"});
+    arguments += joined({"arg g", n, type, " in\narg w", n, type, " inout\n"});
+    statements += joined({"w", n, "[i] = w", n, "[i] - 0.1 * g", n, "[i]\n"});
   }
   const program::Program program =
       program::parse_and_verify("yoke.program 1\nprogram p() {\n" + arguments + statements + "}\n")

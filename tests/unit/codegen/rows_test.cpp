@@ -111,8 +111,8 @@ struct Size {
   std::uint64_t elements;
 };
 
-void PrintTo(const Size& size, std::ostream* out) {
-  *out << size.rows << " x " << size.elements;
+std::ostream& operator<<(std::ostream& out, const Size& size) {
+  return out << size.rows << " x " << size.elements;
 }
 
 class RowsTest : public testing::TestWithParam<Size> {};
@@ -295,8 +295,8 @@ constexpr Single kReductions[] = {
 })"},
 };
 
-void PrintTo(const Single& single, std::ostream* out) {
-  *out << single.name;
+std::ostream& operator<<(std::ostream& out, const Single& single) {
+  return out << single.name;
 }
 
 INSTANTIATE_TEST_SUITE_P(Examples, ReductionTest, testing::ValuesIn(kReductions),
