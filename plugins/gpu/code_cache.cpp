@@ -35,6 +35,14 @@ bool is_private(const std::string& folder) {
          (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
+// A key, which is a digest, or a file that is being written.
+bool is_own_name(std::string_view name) {
+  constexpr std::size_t kKeyLength = 32;
+  return name.substr(0, kKeyLength).find_first_not_of("0123456789abcdef") == std::string_view::npos &&
+         (name.size() == kKeyLength ||
+          (name.size() > kKeyLength && name[kKeyLength] == '.' && name.ends_with(".new")));
+}
+
 bool write_all(int file, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(file, bytes.data(), bytes.size());
@@ -143,6 +151,9 @@ void CodeCache::evict() const {
   std::uint64_t total = 0;
   std::error_code error;
   for (fs::directory_iterator at(folder_, error), end; !error && at != end; at.increment(error)) {
+    if (!is_own_name(at->path().filename().string())) {
+      continue;  // the folder is the user's choice and may contain other files
+    }
     std::error_code gone;  // another process may remove the file now
     const std::uint64_t byte_count = at->file_size(gone);
     const fs::file_time_type time = at->last_write_time(gone);

@@ -114,6 +114,27 @@ TEST_F(CodeCacheTest, FilesThatWereNotUsedForTheLongestTimeAreRemovedFirst) {
   EXPECT_TRUE(small.find(program::digest("more")));
 }
 
+TEST_F(CodeCacheTest, FilesOfOthersInTheFolderAreKept) {
+  cache().store(key_, image_);
+  const std::string big(4000, 'x');
+  const std::vector<std::string> names = {"thesis.tex", key_ + ".backup", "0" + key_, key_.substr(1)};
+  for (const std::string& name : names) {
+    write(name, big);
+    fs::last_write_time(folder_ / name, fs::file_time_type::clock::now() - std::chrono::hours(1000));
+  }
+  for (int i = 0; i < 40; ++i) {
+    cache(1000).store(program::digest(std::to_string(i)), image_);
+  }
+  for (const std::string& name : names) {
+    EXPECT_EQ(contents(name), big) << name;
+  }
+  std::uint64_t total = 0;
+  for (const auto& entry : fs::directory_iterator(folder_)) {
+    total += entry.file_size() == big.size() ? 0 : entry.file_size();
+  }
+  EXPECT_LE(total, 1000U + 16 * 200U);  // up to 16 files are stored between two evictions
+}
+
 TEST_F(CodeCacheTest, WritersAtTheSameTimeLeaveOneWholeFile) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
