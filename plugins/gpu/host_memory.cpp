@@ -33,9 +33,11 @@ void* HostMemory::allocate(std::uint64_t byte_count) {
 
 void HostMemory::free(void* memory) noexcept {
   if (memory != nullptr) {
-    const std::lock_guard lock(mutex_);
-    ranges_.erase(reinterpret_cast<std::uintptr_t>(memory));
-    (void)driver_.host_free(memory);
+    {
+      const std::lock_guard lock(mutex_);
+      ranges_.erase(reinterpret_cast<std::uintptr_t>(memory));
+    }
+    (void)driver_.host_free(memory);  // may wait for the device, and copies of other threads need the lock
   }
 }
 
@@ -48,13 +50,32 @@ std::map<std::uintptr_t, HostMemory::Range>::const_iterator HostMemory::find(std
   return address < next->second.end ? next : ranges_.end();
 }
 
+bool HostMemory::is_mapped(std::uintptr_t address, std::uint64_t byte_count) const {
+  Address first = 0;
+  Address last = 0;
+  return driver_.host_device_address(&first, pointer_to(address), 0U) == 0 &&
+         driver_.host_device_address(&last, pointer_to(address + byte_count - 1), 0U) == 0 &&
+         last - first == byte_count - 1;
+}
+
+std::uintptr_t HostMemory::add_foreign(std::uintptr_t address, std::uint64_t byte_count) const {
+  if (!is_mapped(address, byte_count)) {
+    throw sdk::Failure(YOKE_STATUS_UNIMPLEMENTED,
+                       "another library has registered a part of this host memory with the driver; let it "
+                       "register all of it, or copy it");
+  }
+  return address;
+}
+
 std::uintptr_t HostMemory::add(std::uintptr_t address, std::uint64_t byte_count) {
   const std::uintptr_t first = address / kPage * kPage;
   const std::uintptr_t end = (address + byte_count + kPage - 1) / kPage * kPage;
   const std::lock_guard lock(mutex_);
   if (const auto found = find(address); found != ranges_.end() && address + byte_count <= found->second.end) {
+    const bool is_foreign = found->second.origin == Origin::kForeign;
+    const std::uintptr_t known = is_foreign ? add_foreign(address, byte_count) : found->first;
     ++ranges_[found->first].uses;
-    return found->first;
+    return known;
   }
   const auto next = ranges_.lower_bound(end);
   if (next != ranges_.begin() && std::prev(next)->second.end > first) {
@@ -64,10 +85,22 @@ std::uintptr_t HostMemory::add(std::uintptr_t address, std::uint64_t byte_count)
   }
   const int code =
       driver_.host_register(pointer_to(first), end - first, kPortableHostMemory | kMappedHostMemory);
-  if (code != 0 && code != kAlreadyRegistered) {
+  if (code == kAlreadyRegistered) {
+    const std::uintptr_t known = add_foreign(address, byte_count);
+    ranges_[first] = {end, 1, Origin::kForeign};
+    return known;
+  }
+  if (code == kInvalidValue || code == kOutOfMemory || code == kNotSupported) {
+    throw sdk::Failure(YOKE_STATUS_UNIMPLEMENTED,
+                       failure_of(vendor_, driver_.host_register.name, code).text() +
+                           "; the driver cannot pin this host memory, for example because it is read-only or "
+                           "beyond the limit of locked memory (ulimit -l): copy it",
+                       code);
+  }
+  if (code != 0) {
     throw failure_of(vendor_, driver_.host_register.name, code);
   }
-  ranges_[first] = {end, 1, code == 0 ? Origin::kRegistered : Origin::kForeign};
+  ranges_[first] = {end, 1, Origin::kRegistered};
   return first;
 }
 

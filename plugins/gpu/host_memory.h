@@ -26,7 +26,8 @@ class HostMemory {
   void free(void* memory) noexcept;
 
   // Registers the pages of a range, or counts another use of them. Throws YOKE_STATUS_UNIMPLEMENTED if only
-  // a part of them is registered. Returns the first registered address.
+  // a part of them is registered, or the driver cannot register them. Returns an address for which the driver
+  // has a device address: the first one of the registration, or `address` if it is of another library.
   std::uintptr_t add(std::uintptr_t address, std::uint64_t byte_count);
   void remove(std::uintptr_t address) noexcept;
 
@@ -43,6 +44,9 @@ class HostMemory {
   };
   // The range that includes the address, or the end.
   std::map<std::uintptr_t, Range>::const_iterator find(std::uintptr_t address) const;
+
+  bool is_mapped(std::uintptr_t address, std::uint64_t byte_count) const;
+  std::uintptr_t add_foreign(std::uintptr_t address, std::uint64_t byte_count) const;
 
   const Vendor& vendor_;
   const Driver& driver_;
