@@ -138,6 +138,23 @@ std::string compile(Context& context, const program::Program& program, const cod
                      code);
 }
 
+// Whether the driver cannot run the code, as opposed to any other failure of loading it.
+bool is_refused_image(int code) {
+  return code == kInvalidImage || code == kNoImageForDevice || code == kInvalidPtx || code == kUnsupportedPtx;
+}
+
+sdk::Failure too_new(const Context& context, int code, int major, int minor) {
+  const Machine& machine = context.machine();
+  const VendorFacts& facts = context.vendor().facts();
+  return {YOKE_STATUS_FAILED_PRECONDITION,
+          context.hardware().info.name + ": the driver, which supports " + facts.display + " " +
+              version_text(facts, machine.driver_version()) + ", refuses the code of compiler " +
+              std::to_string(major) + "." + std::to_string(minor) + ": " + context.vendor().error_text(code) +
+              "; update the driver, or set " + facts.compiler_variable +
+              " to a compiler that is not newer than the driver",
+          code};
+}
+
 }  // namespace
 
 std::string place_of(const program::Program& program, const codegen::Plan& plan, std::string_view log) {
@@ -184,12 +201,15 @@ Kernels::Kernels(std::shared_ptr<Context> context, const program::Program& progr
       }
     }
     int code = load(image_->bytes);
-    if (is_stored && (code == kInvalidImage || code == kNoImageForDevice)) {
+    if (is_stored && is_refused_image(code)) {
       // Another driver may have stored it. It is compiled again, once.
       cache.remove(key_);
       image_->bytes = compile(*context_, program, plan_, options);
       cache.store(key_, image_->bytes);
       code = load(image_->bytes);
+    }
+    if (is_refused_image(code)) {
+      throw too_new(*context_, code, major, minor);
     }
     context_->check(context_->driver().module_load.name, code);
   }

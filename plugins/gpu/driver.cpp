@@ -11,9 +11,10 @@
 namespace yoke::gpu {
 
 bool is_sticky(int code) {
-  // Device unavailable, ECC and NVLink errors, illegal accesses and instructions, assertions, timeouts of
-  // kernels, a destroyed context, a failed launch.
-  static constexpr std::array kSticky = {46, 214, 220, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719};
+  // ECC and NVLink errors, illegal accesses and instructions, assertions, timeouts of kernels, a destroyed
+  // context, a failed launch, a terminated client of MPS, an error of an external device.
+  static constexpr std::array kSticky = {214, 220, 226, 700, 702, 709, 710, 714,
+                                         715, 716, 717, 718, 719, 721, 810, 911};
   return std::find(kSticky.begin(), kSticky.end(), code) != kSticky.end();
 }
 
@@ -32,8 +33,8 @@ const char* bind_all(Lookup lookup, void* library, std::initializer_list<Binding
   return missing;
 }
 
-sdk::Failure failure_of(const Vendor& vendor, const char* name, int code) {
-  const std::int32_t status = is_sticky(code)         ? YOKE_STATUS_DEVICE_LOST
+sdk::Failure failure_of(const Vendor& vendor, const char* name, int code, bool is_loss) {
+  const std::int32_t status = is_loss                 ? YOKE_STATUS_DEVICE_LOST
                               : code == kOutOfMemory  ? YOKE_STATUS_OUT_OF_DEVICE_MEMORY
                               : code == kNotSupported ? YOKE_STATUS_UNIMPLEMENTED
                               : code == kInvalidValue ? YOKE_STATUS_INTERNAL
@@ -41,6 +42,8 @@ sdk::Failure failure_of(const Vendor& vendor, const char* name, int code) {
   std::string text = std::string(name) + " failed: " + vendor.error_text(code);
   if (status == YOKE_STATUS_DEVICE_LOST) {
     text += "; the device is lost to this process: restart the process";
+  } else if (code == kDeviceUnavailable) {
+    text += "; another process has the device to itself, or its compute mode forbids its use";
   }
   return {status, std::move(text), code};
 }

@@ -43,14 +43,18 @@ struct Compiler {
 // Error numbers that CUDA and HIP share.
 inline constexpr int kInvalidValue = 1;
 inline constexpr int kOutOfMemory = 2;
+inline constexpr int kDeviceUnavailable = 46;
 inline constexpr int kNoDevice = 100;
 inline constexpr int kInvalidDevice = 101;
 inline constexpr int kInvalidImage = 200;
 inline constexpr int kNoImageForDevice = 209;
+inline constexpr int kInvalidPtx = 218;
+inline constexpr int kUnsupportedPtx = 222;
 inline constexpr int kNotReady = 600;
 inline constexpr int kPeerAlreadyEnabled = 704;
 inline constexpr int kAlreadyRegistered = 712;
 inline constexpr int kNotSupported = 801;
+inline constexpr int kCaptureUnsupported = 900;
 // Whether every later call for the device fails.
 bool is_sticky(int code);
 
@@ -133,6 +137,9 @@ class Vendor {
 };
 
 // The failure of a call that returned `code`. `name` is the function's name in the vendor's library.
-sdk::Failure failure_of(const Vendor& vendor, const char* name, int code);
+sdk::Failure failure_of(const Vendor& vendor, const char* name, int code, bool is_loss);
+inline sdk::Failure failure_of(const Vendor& vendor, const char* name, int code) {
+  return failure_of(vendor, name, code, is_sticky(code));
+}
 
 }  // namespace yoke::gpu

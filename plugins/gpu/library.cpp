@@ -6,9 +6,10 @@
 #include <sys/stat.h>
 #include <yoke/plugin.h>
 
-#include <array>
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 namespace yoke::gpu {
 namespace {
@@ -81,6 +82,14 @@ std::string identity_of(void* function) {
 
 }  // namespace
 
+std::vector<const char*> compiler_files_for(const VendorFacts& facts, int driver_version) {
+  std::vector<const char*> files = facts.compiler_files;
+  const std::string own = ".so." + std::to_string(driver_version / facts.major_unit);
+  std::stable_partition(files.begin(), files.end(),
+                        [&](std::string_view file) { return file.ends_with(own); });
+  return files;
+}
+
 const std::string& Library::open_driver() {
   std::call_once(driver_once_, [this] {
     const VendorFacts& facts = vendor_.facts();
@@ -111,7 +120,9 @@ void Library::open_compiler() {
     compiler_identity_ = identity_of(reinterpret_cast<void*>(compiler_.create.address));
     return;
   }
-  void* library = open_first(facts.compiler_variable, facts.compiler_files, compiler_fault_);
+  int version = 0;
+  (void)driver_.driver_version(&version);
+  void* library = open_first(facts.compiler_variable, compiler_files_for(facts, version), compiler_fault_);
   if (library == nullptr) {
     compiler_fault_ = "the compiler of kernels is missing: " + compiler_fault_ + "; " + facts.compiler_hint;
     return;

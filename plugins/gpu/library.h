@@ -4,10 +4,15 @@
 
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "driver.h"
 
 namespace yoke::gpu {
+
+// The files in which the compiler is looked for, in order: first those of the driver's own release. A driver may
+// refuse the code of a newer compiler.
+std::vector<const char*> compiler_files_for(const VendorFacts& facts, int driver_version);
 
 // The libraries stay open until the process ends: their threads and exit handlers need them.
 class Library {

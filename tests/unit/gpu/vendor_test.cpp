@@ -3,6 +3,7 @@
 #include <cuda/vendor.h>
 #include <dlfcn.h>
 #include <gmock/gmock.h>
+#include <gpu/library.h>
 #include <gtest/gtest.h>
 #include <hip/vendor.h>
 #include <yoke/plugin.h>
@@ -68,7 +69,24 @@ TEST(VendorTest, FailureNamesTheCallAndStickyErrorsLoseTheDevice) {
   EXPECT_THAT(sticky.text(), HasSubstr("cuLaunchKernel failed"));
   EXPECT_EQ(failure_of(vendor, "cuMemAlloc_v2", kOutOfMemory).code(), YOKE_STATUS_OUT_OF_DEVICE_MEMORY);
   EXPECT_EQ(failure_of(vendor, "cuEventQuery", kNotSupported).code(), YOKE_STATUS_UNIMPLEMENTED);
-  EXPECT_FALSE(is_sticky(kNotReady));
+  for (const int code : {214, 220, 226, 702, 709, 719, 721, 810, 911}) {
+    EXPECT_TRUE(is_sticky(code)) << code;
+  }
+  for (const int code : {kNotReady, kDeviceUnavailable, kOutOfMemory, kCaptureUnsupported, 701}) {
+    EXPECT_FALSE(is_sticky(code)) << code;
+  }
+  EXPECT_THAT(failure_of(vendor, "cuDevicePrimaryCtxRetain", kDeviceUnavailable).text(),
+              HasSubstr("another process"));
+}
+
+TEST(VendorTest, CompilerOfTheDriversReleaseIsPreferred) {
+  const VendorFacts& cuda = cuda::Vendor().facts();
+  EXPECT_STREQ(compiler_files_for(cuda, 12040).front(), "libnvrtc.so.12");
+  EXPECT_STREQ(compiler_files_for(cuda, 13010).front(), "libnvrtc.so.13");
+  EXPECT_STREQ(compiler_files_for(cuda, 14000).front(), "libnvrtc.so.13");
+  const VendorFacts& hip = hip::Vendor().facts();
+  EXPECT_STREQ(compiler_files_for(hip, 60241133).front(), "libhiprtc.so.6");
+  EXPECT_EQ(compiler_files_for(hip, 60241133).size(), hip.compiler_files.size());
 }
 
 }  // namespace
