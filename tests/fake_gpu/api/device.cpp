@@ -228,6 +228,9 @@ int fake_context_release(int device) {
         report_leaks(device);
       }
       device_at(device).error = 0;  // the next context is new
+      if (!kHip) {                  // HIP never ends a primary context
+        memory().disable_peers(device);
+      }
     }
   });
 }

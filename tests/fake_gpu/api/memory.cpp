@@ -92,7 +92,9 @@ int fake_memory_allocate(Address* address, std::size_t byte_count) {
 int fake_memory_free(Address address) {
   return run_to_free("memory_free", [&] {
     if (address != 0) {
+      const auto allocation = memory().find(address, 0);
       memory().free(address, false);
+      wait_for_device(allocation->device);
     }
   });
 }

@@ -128,6 +128,7 @@ int fake_event_query(void* handle) {
   return run("event_query", [&] {
     require_driver("event_query");
     refuse_during_capture("event_query");
+    { const std::scoped_lock served(driver_lock()); }
     const auto event = events().get(handle);
     const auto recording = recording_of(*event);
     throw_sticky(event->device);
@@ -191,6 +192,9 @@ int fake_host_function(void* handle, Callback callback, void* data) {
     // CUDA calls no host function on a lost device.
     stream.push({.run =
                      [=] {
+                       // The drivers call the host functions of all streams on one thread.
+                       static auto* const one_at_a_time = new std::mutex;
+                       const std::scoped_lock lock(*one_at_a_time);
                        in_host_function() = true;
                        call();
                        in_host_function() = false;

@@ -216,6 +216,15 @@ void Memory::enable_peer(int device, int peer) {
   enabled = true;
 }
 
+void Memory::disable_peers(int device) {
+  const std::scoped_lock lock(mutex_);
+  const auto ended = static_cast<std::size_t>(device);
+  peers_.at(ended) = {};
+  for (auto& row : peers_) {
+    row.at(ended) = false;
+  }
+}
+
 bool Memory::has_peer(int device, int peer) {
   const std::scoped_lock lock(mutex_);
   return peers_.at(static_cast<std::size_t>(device)).at(static_cast<std::size_t>(peer));

@@ -67,6 +67,8 @@ class Memory {
   // The number of allocations on a device.
   std::size_t count(int device);
   void enable_peer(int device, int peer);
+  // Ends the access from and to a device.
+  void disable_peers(int device);
   bool has_peer(int device, int peer);
 
  private:

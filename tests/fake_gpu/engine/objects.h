@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "settings.h"
 #include "vendor.h"
@@ -53,6 +54,17 @@ class Objects {
     std::size_t result = 0;
     for (const auto& [handle, object] : all_) {
       result += device < 0 || object->device == device ? std::size_t{1} : 0;
+    }
+    return result;
+  }
+
+  std::vector<std::shared_ptr<T>> of_device(int device) {
+    const std::scoped_lock lock(mutex_);
+    std::vector<std::shared_ptr<T>> result;
+    for (const auto& [handle, object] : all_) {
+      if (object->device == device) {
+        result.push_back(object);
+      }
     }
     return result;
   }

@@ -171,6 +171,19 @@ void refuse_during_capture(const char* call) {
   }
 }
 
+std::mutex& driver_lock() {
+  static auto* const lock = new std::mutex;
+  return *lock;
+}
+
+void wait_for_device(int device) {
+  const auto all = streams().of_device(device);
+  const std::scoped_lock lock(driver_lock());
+  for (const auto& stream : all) {
+    stream->wait();
+  }
+}
+
 Objects<Stream>& streams() {
   static auto* const all = new Objects<Stream>("stream", 0x51);
   return *all;
