@@ -48,7 +48,7 @@ class Device final : public sdk::Device {
 
   void* pinned_allocate(std::uint64_t byte_count) override {
     context_->enter();
-    return context_->machine().host_memory().allocate(byte_count);
+    return context_->watch([&] { return context_->machine().host_memory().allocate(byte_count); });
   }
   void pinned_free(void* memory) noexcept override {
     if (context_->try_enter()) {
@@ -123,8 +123,8 @@ std::vector<sdk::OptionSpec> Backend::option_specs() {
           "cache", "Cache of compiled kernels on disk: on ($XDG_CACHE_HOME/yoke), off, or a folder.", "on"),
       sdk::OptionSpec::integer("cache_limit", "Maximum size of the cache on disk, in bytes.",
                                std::int64_t{1} << 28, 0, INT64_MAX),
-      sdk::OptionSpec::flag("graphs",
-                            "Launch routines with several kernels as graphs, from their third launch.", true),
+      sdk::OptionSpec::flag(
+          "graphs", "Launch routines with several kernels as graphs, from their second launch.", true),
   };
 }
 

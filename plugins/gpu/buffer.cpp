@@ -31,7 +31,7 @@ void run(sdk::Stream* stream, Context& context, const Work& work) {
 Buffer::Buffer(std::shared_ptr<Context> context, std::uint64_t byte_count)
     : context_(std::move(context)), byte_count_(byte_count) {
   context_->enter();
-  address_ = context_->pool().allocate(byte_count);
+  address_ = context_->watch([&] { return context_->pool().allocate(byte_count); });
 }
 
 Buffer::Buffer(std::shared_ptr<Context> context, const sdk::Import& memory)
@@ -49,7 +49,7 @@ Buffer::Buffer(std::shared_ptr<Context> context, const sdk::Import& memory)
   host_address_ = pointer_to(memory.address);
   context_->enter();
   HostMemory& host_memory = context_->machine().host_memory();
-  const std::uintptr_t first = host_memory.add(memory.address, byte_count_);
+  const std::uintptr_t first = context_->watch([&] { return host_memory.add(memory.address, byte_count_); });
   const int code = context_->driver().host_device_address(&address_, pointer_to(first), 0U);
   if (code != 0) {
     host_memory.remove(memory.address);

@@ -8,8 +8,17 @@
 
 namespace yoke::gpu {
 
+namespace {
+
+std::uint64_t next_serial() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
+}  // namespace
+
 Context::Context(std::shared_ptr<Machine> machine, const Hardware& hardware)
-    : machine_(std::move(machine)), hardware_(hardware), pool_(vendor(), driver()) {
+    : machine_(std::move(machine)), hardware_(hardware), serial_(next_serial()), pool_(vendor(), driver()) {
   check(driver().context_retain.name, driver().context_retain(&handle_, hardware.device));
   try {
     enter();
@@ -50,41 +59,51 @@ bool Context::try_enter() noexcept {
   return driver().context_set(handle_) == 0;
 }
 
+sdk::Failure Context::with_name(const sdk::Failure& failure) const {
+  return {failure.code(), hardware_.info.name + ": " + failure.text(), failure.vendor_code()};
+}
+
 void Context::fail(const char* name, int code) {
-  const sdk::Failure plain = failure_of(vendor(), name, code);
-  const sdk::Failure failure(plain.code(), hardware_.info.name + ": " + plain.text(), code);
+  const sdk::Failure failure = with_name(failure_of(vendor(), name, code));
   if (failure.code() == YOKE_STATUS_DEVICE_LOST) {
-    std::vector<std::shared_ptr<Timeline>> timelines;
-    {
-      const std::lock_guard lock(mutex_);
-      if (!loss_) {
-        loss_.emplace(failure);
-        is_lost_.store(true, std::memory_order_release);
-        for (const std::weak_ptr<Timeline>& weak : timelines_) {
-          if (auto timeline = weak.lock()) {
-            timelines.push_back(std::move(timeline));
-          }
-        }
-      }
-    }
-    if (!timelines.empty()) {
-      machine_->host().log(YOKE_LOG_ERROR, "device.lost backend=" + std::string(vendor().facts().name) +
-                                               " device=" + std::to_string(hardware_.ordinal) +
-                                               " call=" + name);
-    }
-    for (const auto& timeline : timelines) {
-      timeline->cancel(failure);
-    }
+    lose(failure, name);
   }
   throw sdk::Failure(failure);
 }
 
+void Context::lose(const sdk::Failure& failure, const char* call) {
+  std::vector<std::shared_ptr<Timeline>> timelines;
+  {
+    const std::lock_guard lock(mutex_);
+    if (loss_) {
+      return;
+    }
+    loss_.emplace(failure);
+    is_lost_.store(true, std::memory_order_release);
+    for (const std::weak_ptr<Timeline>& weak : timelines_) {
+      if (auto timeline = weak.lock()) {
+        timelines.push_back(std::move(timeline));
+      }
+    }
+  }
+  machine_->host().log(YOKE_LOG_ERROR, "device.lost backend=" + std::string(vendor().facts().name) +
+                                           " device=" + std::to_string(hardware_.ordinal) + " call=" + call);
+  for (const auto& timeline : timelines) {
+    timeline->cancel(failure);
+  }
+}
+
 bool Context::is_done(const Function<int(void*)>& query, void* handle) {
   const int code = query(handle);
-  if (code == kNotReady) {
+  // Another library may capture a graph in a mode that forbids queries on every thread.
+  if (code == kNotReady || code == kCaptureUnsupported) {
     return false;
   }
-  check(query.name, code);
+  if (code != 0) [[unlikely]] {
+    const sdk::Failure failure = with_name(failure_of(vendor(), query.name, code, true));
+    lose(failure, query.name);
+    throw sdk::Failure(failure);
+  }
   return true;
 }
 
@@ -134,7 +153,7 @@ bool Context::can_access(Context& other) {
     return true;
   }
   const std::lock_guard lock(mutex_);
-  const auto known = peers_.find(other.hardware_.device);
+  const auto known = peers_.find(other.serial_);  // a context that was closed and opened again is another
   if (known != peers_.end()) {
     return known->second;
   }
@@ -145,7 +164,7 @@ bool Context::can_access(Context& other) {
     const int code = vendor().enable_peer(other.peer());
     enabled = code == 0 || code == kPeerAlreadyEnabled;
   }
-  return peers_[other.hardware_.device] = enabled;
+  return peers_[other.serial_] = enabled;
 }
 
 void Context::add(const std::shared_ptr<Timeline>& timeline) {

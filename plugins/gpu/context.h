@@ -45,7 +45,20 @@ class Context {
   }
   // Throws. A sticky error loses the device.
   [[noreturn]] void fail(const char* name, int code);
-  // Whether the work before `handle`, a stream or event, is done.
+  // Returns work(). A failure of it that loses the device is noted.
+  template <class Work>
+  auto watch(const Work& work) {
+    try {
+      return work();
+    } catch (const sdk::Failure& failure) {
+      if (failure.code() == YOKE_STATUS_DEVICE_LOST) {
+        lose(failure, "allocating memory");
+      }
+      throw;
+    }
+  }
+  // Whether the work before `handle`, a stream or event, is done. If the driver does not say, nobody can know
+  // what the device still does, so the device is lost.
   bool is_done(const Function<int(void*)>& query, void* handle);
   // Waits for all work of the stream, without a limit.
   void finish(void* stream);
@@ -61,7 +74,7 @@ class Context {
   // For loss: a sticky error fails every timeline of the device.
   void add(const std::shared_ptr<Timeline>& timeline);
 
-  Machine& machine() noexcept { return *machine_; }
+  Machine& machine() const noexcept { return *machine_; }
   const Driver& driver() const noexcept { return machine_->driver(); }
   const Vendor& vendor() const noexcept { return machine_->vendor(); }
   const Hardware& hardware() const noexcept { return hardware_; }
@@ -75,8 +88,13 @@ class Context {
   void* capture(const std::function<void(void* stream)>& work, std::string& why_not);
 
  private:
+  // Fails every timeline of the device, the first time.
+  void lose(const sdk::Failure& failure, const char* call);
+  sdk::Failure with_name(const sdk::Failure& failure) const;
+
   std::shared_ptr<Machine> machine_;
   const Hardware& hardware_;
+  const std::uint64_t serial_;  // no other context of the process has it
   void* handle_ = nullptr;
   void* immediate_ = nullptr;
   void* capturing_ = nullptr;
@@ -85,8 +103,8 @@ class Context {
   std::mutex mutex_;
   std::optional<sdk::Failure> loss_;
   std::vector<std::weak_ptr<Timeline>> timelines_;
-  std::vector<void*> events_[2];  // free ones, without and with timing
-  std::map<int, bool> peers_;     // by device: whether access is enabled
+  std::vector<void*> events_[2];         // free ones, without and with timing
+  std::map<std::uint64_t, bool> peers_;  // by serial of the context: whether access is enabled
   std::mutex capture_mutex_;
 };
 

@@ -107,8 +107,9 @@ Routine::Routine(std::shared_ptr<const Kernels> kernels, std::span<const sdk::Bi
     address_count += launch.slots.size();
   }
   if (reads_symbols && symbol_count != 0) {
-    kernels_->context().enter();
-    symbols_ = kernels_->context().pool().allocate(symbol_count * sizeof(std::int64_t));
+    Context& context = kernels_->context();
+    context.enter();
+    symbols_ = context.watch([&] { return context.pool().allocate(symbol_count * sizeof(std::int64_t)); });
   }
   addresses_.reserve(address_count);  // parameters_ points into it
   for (const codegen::Launch& launch : plan.launches) {
@@ -183,12 +184,13 @@ void Routine::launch_on(void* stream, std::span<const std::int64_t> symbol_value
 // A fill carries its value, so the copy of a symbol needs no host memory that must outlive the launch.
 void Routine::update_symbols(void* stream, std::span<const std::int64_t> symbol_values) {
   Context& context = kernels_->context();
+  const bool are_known = std::exchange(symbols_are_known_, false);  // stays false if a fill fails
   for (std::size_t i = 0; i < symbol_values.size(); ++i) {
     const auto old_bits = static_cast<std::uint64_t>(known_symbols_[i]);
     const auto new_bits = static_cast<std::uint64_t>(symbol_values[i]);
     for (unsigned half = 0; half < 2; ++half) {
       const auto word = static_cast<std::uint32_t>(new_bits >> (32 * half));
-      if (!symbols_are_known_ || word != static_cast<std::uint32_t>(old_bits >> (32 * half))) {
+      if (!are_known || word != static_cast<std::uint32_t>(old_bits >> (32 * half))) {
         context.call(context.driver().fill_words, symbols_ + 8 * i + std::size_t{4} * half, word,
                      std::size_t{1}, stream);
       }

@@ -12,7 +12,7 @@ constexpr std::uint64_t kSlotBytes = std::uint64_t{64} << 10;
 constexpr std::uint64_t kChunkBytes = std::uint64_t{4} << 20;
 
 std::byte* pinned(Context& context, std::uint64_t byte_count) {
-  void* memory = context.machine().host_memory().allocate(byte_count);
+  void* memory = context.watch([&] { return context.machine().host_memory().allocate(byte_count); });
   if (memory == nullptr) {
     throw sdk::Failure(YOKE_STATUS_RESOURCE_EXHAUSTED,
                        "the machine is out of memory to pin: " + std::to_string(byte_count) +

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/gpu/timeline.cpp: states, failures and waits of streams and events.
+// plugins/gpu/timeline.cpp: states, failures and waits of streams.
 #include "timeline.h"
 
 #include <yoke/sdk/worker_stream.h>
@@ -7,87 +7,6 @@
 #include <algorithm>
 
 namespace yoke::gpu {
-
-bool poll_until(std::uint64_t timeout_ns, const std::function<bool()>& is_done) {
-  using Clock = std::chrono::steady_clock;
-  constexpr std::chrono::nanoseconds kSpin = std::chrono::microseconds(200);
-  constexpr std::chrono::nanoseconds kLongestPause = std::chrono::microseconds(200);
-  constexpr std::uint64_t kTenYears = 315'360'000'000'000'000;  // now plus more would overflow
-  if (is_done()) {
-    return true;
-  }
-  const Clock::time_point begin = Clock::now();
-  const Clock::time_point end = begin + std::chrono::nanoseconds(std::min(timeout_ns, kTenYears));
-  for (Clock::time_point now = begin; now < end; now = Clock::now()) {
-    if (now - begin < kSpin) {
-      std::this_thread::yield();
-    } else {  // at most an eighth longer than the work
-      std::this_thread::sleep_for(std::min({(now - begin) / 8, kLongestPause, end - now}));
-    }
-    if (is_done()) {
-      return true;
-    }
-  }
-  return is_done();
-}
-
-namespace {
-
-[[noreturn]] void throw_late(std::uint64_t timeout_ns) {
-  throw sdk::Failure(YOKE_STATUS_DEADLINE_EXCEEDED,
-                     "queued work did not finish within " + std::to_string(timeout_ns / 1'000'000) + " ms");
-}
-
-}  // namespace
-
-Point::~Point() {
-  timeline_->context().give_event(event_, timing_);
-}
-
-bool Point::is_quiescent() {
-  if (is_done_.load(std::memory_order_acquire)) {
-    return true;
-  }
-  Context& context = timeline_->context();
-  try {
-    context.enter();
-    if (!context.is_done(context.driver().event_query, event_)) {
-      return false;
-    }
-  } catch (const sdk::Failure& failure) {
-    if (failure.code() != YOKE_STATUS_DEVICE_LOST) {
-      throw;
-    }
-    return true;
-  }
-  timeline_->note_done(number_);
-  is_done_.store(true, std::memory_order_release);
-  return true;
-}
-
-std::int32_t Point::state() {
-  if (!is_quiescent()) {
-    return YOKE_STATE_PENDING;
-  }
-  return timeline_->failure_at(number_) ? YOKE_STATE_FAILED : YOKE_STATE_DONE;
-}
-
-void Point::wait(std::uint64_t timeout_ns) {
-  if (!poll_until(timeout_ns, [&] { return is_quiescent(); })) {
-    throw_late(timeout_ns);
-  }
-  if (const auto failure = timeline_->failure_at(number_)) {
-    throw sdk::Failure(*failure);
-  }
-}
-
-std::uint64_t Point::elapsed_since(const Point& start) const {
-  Context& context = timeline_->context();
-  context.enter();
-  float milliseconds = 0;
-  context.call(context.driver().event_elapsed, &milliseconds, start.event_, event_);
-  return static_cast<std::uint64_t>(std::max(0.0, static_cast<double>(milliseconds) * 1e6));
-}
 
 Timeline::Timeline(std::shared_ptr<Context> context, int priority, std::optional<sdk::Failure> failure)
     : context_(std::move(context)), failure_(std::move(failure)) {
@@ -114,9 +33,25 @@ void Timeline::close() noexcept {
     tasks.swap(tasks_);
     std::swap(stream, stream_);
   }
+  if (context_->lost()) {
+    keep_forever(tasks);
+  }
   if (stream != nullptr && context_->try_enter()) {
     (void)context_->driver().stream_destroy(stream);
   }
+}
+
+// A lost driver may still call run_task.
+void Timeline::keep_forever(std::list<Task>& tasks) noexcept {
+  static std::mutex mutex;
+  static auto* const kept = new std::list<Task>;
+  for (Task& task : tasks) {
+    task.is_claimed = true;
+    task.work = {};
+    task.timeline.reset();
+  }
+  const std::lock_guard lock(mutex);
+  kept->splice(kept->end(), tasks);
 }
 
 void Timeline::note_done(std::uint64_t number) {
@@ -163,13 +98,17 @@ void Timeline::post(std::function<void(std::int32_t status)> work, bool always) 
     task->work = std::move(work);
   }
   const int code = context_->vendor().launch_host(stream_, run_task, task);
-  if (code != 0) {
+  // If the device was lost meanwhile, another thread may have called the function.
+  if (code != 0 && !task->is_claimed.exchange(true)) {
     std::list<Task> removed;
     {
       const std::lock_guard lock(mutex_);
       removed.splice(removed.begin(), tasks_, task->place);
     }
     context_->fail(context_->vendor().facts().host_function, code);
+  }
+  if (context_->lost()) {
+    rescue_tasks();
   }
 }
 
@@ -193,19 +132,34 @@ std::shared_ptr<Point> Timeline::record(bool timing) {
   return point;
 }
 
+bool Timeline::is_finished(const Point& point) const {
+  return point.is_done_ || context_->driver().event_query(point.event_) == 0;
+}
+
 // Forgets finished points at the front. Amortized: the list doubles between two calls that do work.
 void Timeline::prune() {
-  std::vector<std::shared_ptr<Point>> finished;  // destroyed without the lock
+  {
+    const std::lock_guard lock(mutex_);
+    if (points_.size() < prune_at_) {
+      return;
+    }
+  }
+  for (;;) {
+    std::shared_ptr<Point> first;  // destroyed without the lock
+    {
+      const std::lock_guard lock(mutex_);
+      first = points_.empty() ? nullptr : points_.front();
+    }
+    if (first == nullptr || !is_finished(*first)) {
+      break;
+    }
+    const std::lock_guard lock(mutex_);
+    done_ = std::max(done_, first->number_);
+    if (!points_.empty() && points_.front() == first) {
+      points_.pop_front();
+    }
+  }
   const std::lock_guard lock(mutex_);
-  if (points_.size() < prune_at_) {
-    return;
-  }
-  while (!points_.empty() &&
-         (points_.front()->is_done_ || context_->driver().event_query(points_.front()->event_) == 0)) {
-    done_ = std::max(done_, points_.front()->number_);
-    finished.push_back(std::move(points_.front()));
-    points_.pop_front();
-  }
   prune_at_ = std::max<std::size_t>(64, 2 * points_.size());
 }
 
@@ -247,18 +201,30 @@ void Timeline::poison(const sdk::Failure& failure) {
   }
 }
 
+std::uint64_t Timeline::first_unfinished() {
+  std::vector<std::shared_ptr<Point>> points;  // destroyed without the lock
+  {
+    const std::lock_guard lock(mutex_);
+    points.assign(points_.begin(), points_.end());
+  }
+  const bool can_ask = !context_->lost() && context_->try_enter();
+  std::uint64_t done = 0;
+  for (const auto& point : points) {
+    if (can_ask ? is_finished(*point) : point->is_done_.load()) {
+      done = point->number_;
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  done_ = std::max(done_, done);
+  return done_ + 1;
+}
+
 std::vector<Point::Waiter> Timeline::fail_from(const sdk::Failure& failure, std::uint64_t number) {
+  if (number == 0) {
+    number = first_unfinished();
+  }
   std::vector<Point::Waiter> waiters;
   const std::lock_guard lock(mutex_);
-  if (number == 0) {
-    const bool can_ask = !context_->lost() && context_->try_enter();
-    for (const auto& point : points_) {
-      if (point->is_done_ || (can_ask && context_->driver().event_query(point->event_) == 0)) {
-        done_ = std::max(done_, point->number_);
-      }
-    }
-    number = done_ + 1;
-  }
   if (failure_ && failed_from_ <= number) {
     return waiters;
   }
@@ -293,21 +259,29 @@ void Timeline::cancel(const sdk::Failure& failure) {
 }
 
 void Timeline::rescue_tasks() {
+  const auto next = [this]() -> Task* {  // precondition: the lock is held
+    const auto found = std::find_if(tasks_.begin(), tasks_.end(),
+                                    [](Task& task) { return !task.is_claimed.exchange(true); });
+    return found != tasks_.end() ? &*found : nullptr;
+  };
   const std::lock_guard lock(mutex_);
-  std::vector<Task*> left;
-  for (Task& task : tasks_) {
-    if (!task.is_claimed.exchange(true)) {
-      left.push_back(&task);
+  Task* const first = is_rescuing_ ? nullptr : next();
+  if (first == nullptr) {
+    return;  // the thread runs new tasks too
+  }
+  if (rescue_.joinable()) {
+    rescue_.join();  // it has no task left and does not take the lock again
+  }
+  is_rescuing_ = true;
+  const sdk::detail::SignalsBlocked inherited;
+  rescue_ = std::thread([this, first, next] {
+    for (Task* task = first; task != nullptr;) {
+      run(*task);
+      const std::lock_guard taken(mutex_);
+      task = next();
+      is_rescuing_ = task != nullptr;
     }
-  }
-  if (!left.empty() && !rescue_.joinable()) {
-    const sdk::detail::SignalsBlocked inherited;
-    rescue_ = std::thread([this, left] {
-      for (Task* task : left) {
-        run(*task);
-      }
-    });
-  }
+  });
 }
 
 void Timeline::pause(std::uint64_t delay_ns) {

@@ -26,6 +26,8 @@ namespace yoke::gpu {
 // Calls `is_done` until it returns true or the time is over: first in a loop, then with growing pauses.
 // Returns its last result.
 bool poll_until(std::uint64_t timeout_ns, const std::function<bool()>& is_done);
+// Throws YOKE_STATUS_DEADLINE_EXCEEDED.
+[[noreturn]] void throw_late(std::uint64_t timeout_ns);
 
 class Timeline;
 
@@ -122,12 +124,17 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   void run(Task& task);
   void note_done(std::uint64_t number);
   void prune();
+  bool is_finished(const Point& point) const;
+  static void keep_forever(std::list<Task>& tasks) noexcept;
+  std::uint64_t first_unfinished();
   // Fails from `number`, or from the first unfinished point if `number` is 0. Returns the waiters to fail next.
   std::vector<Point::Waiter> fail_from(const sdk::Failure& failure, std::uint64_t number);
   void rescue_tasks();
 
   std::shared_ptr<Context> context_;
   void* stream_ = nullptr;
+  // Host functions take it, so no thread may call the driver while it holds it: the driver may make that
+  // thread wait for another one, which waits for the device, which waits for the host function.
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::uint64_t posted_ = 0;
@@ -139,6 +146,7 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   std::size_t prune_at_ = 64;
   std::list<Task> tasks_;
   std::thread rescue_;  // calls host functions that a lost device would not call
+  bool is_rescuing_ = false;
 };
 
 }  // namespace yoke::gpu

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/fake_gpu/tests/context_test.cpp: contexts of plugins/gpu on the fake driver of CUDA. Each test runs in a
+// process of its own, because the fake reads its variables once.
+#include <cuda/vendor.h>
+#include <gpu/context.h>
+#include <gpu/timeline.h>
+#include <gtest/gtest.h>
+#include <yoke/plugin.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+
+namespace yoke::gpu {
+namespace {
+
+std::shared_ptr<Machine> machine(const char* devices, const char* failure = "") {
+  ::setenv("YOKE_CUDA_LIBRARY", FAKE_GPU_FOLDER "/cuda/libcuda.so.1", 1);
+  ::setenv("FAKE_GPU_DEVICES", devices, 1);
+  ::setenv("FAKE_GPU_FAIL", failure, 1);
+  ::unsetenv("CUDA_VISIBLE_DEVICES");
+  return std::make_shared<Machine>(std::make_unique<cuda::Vendor>(), sdk::Host());
+}
+
+// Runs body() in a process of its own; it returns what is wrong.
+template <class Body>
+void expect_ok(const Body& body) {
+  const auto run = [&] {
+    std::string fault;
+    try {
+      fault = body();
+    } catch (const sdk::Failure& failure) {
+      fault = failure.text();
+    }
+    std::fputs(fault.c_str(), stderr);
+    std::exit(fault.empty() ? 0 : 1);
+  };
+  EXPECT_EXIT(run(), testing::ExitedWithCode(0), "");
+}
+
+template <class Body>
+std::int32_t code_of(const Body& body) {
+  try {
+    body();
+  } catch (const sdk::Failure& failure) {
+    return failure.code();
+  }
+  return YOKE_STATUS_OK;
+}
+
+TEST(ContextTest, PeerAccessIsEnabledAgainWhenThePeerWasClosed) {
+  expect_ok([]() -> std::string {
+    const auto all = machine("2");
+    const auto one = all->context(0);
+    for (int round = 0; round < 2; ++round) {
+      const auto other = all->context(1);
+      if (!one->can_access(*other)) {
+        return "the devices are peers";
+      }
+      other->enter();
+      const Address there = other->pool().allocate(512);
+      one->enter();
+      const Address here = one->pool().allocate(512);
+      one->call(one->driver().copy_on_device, here, there, std::size_t{512}, one->immediate());
+      one->finish(one->immediate());
+      one->pool().free(here, 512);
+      other->enter();
+      other->pool().free(there, 512);
+    }
+    return {};
+  });
+}
+
+TEST(ContextTest, StickyErrorOfAnAllocationLosesTheDevice) {
+  expect_ok([]() -> std::string {
+    const auto context = machine("1", "memory_allocate:1:700")->context(0);
+    const auto timeline = std::make_shared<Timeline>(context, 0, std::nullopt);
+    context->add(timeline);
+    const std::int32_t code = code_of([&] { context->watch([&] { return context->pool().allocate(512); }); });
+    const std::int32_t later = code_of([&] { timeline->wait(1); });
+    timeline->close();
+    return code == YOKE_STATUS_DEVICE_LOST && context->lost() && later == YOKE_STATUS_DEVICE_LOST
+               ? ""
+               : "the device is not lost";
+  });
+}
+
+TEST(ContextTest, QueryThatFailsLosesTheDevice) {
+  expect_ok([]() -> std::string {
+    const auto context = machine("1", "event_query:1:999")->context(0);
+    context->enter();
+    const std::int32_t code = code_of([&] { context->finish(context->immediate()); });
+    return code == YOKE_STATUS_DEVICE_LOST && context->lost() ? "" : "the work counts as finished";
+  });
+}
+
+TEST(ContextTest, QueryDuringTheCaptureOfAnotherLibraryIsRepeated) {
+  expect_ok([]() -> std::string {
+    const auto context = machine("1", "event_query:1:900")->context(0);
+    context->enter();
+    context->finish(context->immediate());
+    return {};
+  });
+}
+
+TEST(ContextTest, BusyDeviceIsNotCalledLost) {
+  expect_ok([]() -> std::string {
+    const auto all = machine("1", "context_retain:1:46");
+    const std::int32_t code = code_of([&] { all->context(0); });
+    return code == YOKE_STATUS_UNAVAILABLE ? "" : "the code is " + std::to_string(code);
+  });
+}
+
+TEST(ContextTest, HostFunctionsOfALostDeviceAreCalledOnce) {
+  expect_ok([]() -> std::string {
+    static std::atomic<int> calls{0};
+    const auto context = machine("1", "fill:1:700")->context(0);
+    const auto timeline = std::make_shared<Timeline>(context, 0, std::nullopt);
+    context->add(timeline);
+    const Address memory = context->pool().allocate(512);
+    timeline->submit([&](void* stream) {
+      context->call(context->driver().fill_bytes, memory, static_cast<unsigned char>(0), std::size_t{512},
+                    stream);
+    });
+    for (int i = 0; i < 100; ++i) {
+      if (code_of([&] { timeline->post([](std::int32_t) { ++calls; }, true); }) != YOKE_STATUS_OK) {
+        ++calls;  // refused, so nothing calls it
+      }
+    }
+    (void)code_of([&] { timeline->wait(~std::uint64_t{0}); });
+    const bool is_lost = context->lost();
+    timeline->close();
+    if (context->try_enter()) {
+      context->pool().free(memory, 512);
+    }
+    return is_lost && calls == 100 ? "" : std::to_string(calls) + " calls";
+  });
+}
+
+// Freeing memory waits for the device, which waits for the host function; meanwhile the driver serves no other
+// call. So a thread that calls the driver must not hold what the host function needs.
+template <class Call>
+std::string call_while_freeing(const Call& call) {
+  constexpr int kMany = 200;  // enough that a record looks for finished points
+  const auto context = machine("1")->context(0);
+  const auto timeline = std::make_shared<Timeline>(context, 0, std::nullopt);
+  context->add(timeline);
+  const Address memory = context->pool().allocate(512);
+  for (int i = 0; i < kMany; ++i) {
+    (void)timeline->record(false);
+  }
+  std::atomic<bool> is_open{false};
+  timeline->post(
+      [&](std::int32_t) {
+        while (!is_open) {
+          std::this_thread::yield();
+        }
+      },
+      true);
+  const auto after_a_while = [](const auto& work) {
+    return std::thread([&work] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      work();
+    });
+  };
+  const auto free_memory = [&] {
+    context->enter();
+    context->pool().free(memory, 512);
+  };
+  std::thread freeing(free_memory);
+  const auto call_now = [&] { call(*timeline); };
+  std::thread calling = after_a_while(call_now);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  is_open = true;
+  freeing.join();
+  calling.join();
+  (void)code_of([&] { timeline->wait(~std::uint64_t{0}); });
+  timeline->close();
+  return {};
+}
+
+TEST(ContextTest, RecordingDoesNotStopHostFunctionsThatTheDriverWaitsFor) {
+  expect_ok([] {
+    return call_while_freeing([](Timeline& timeline) {
+      for (int i = 0; i < 200; ++i) {
+        (void)timeline.record(false);
+      }
+    });
+  });
+}
+
+TEST(ContextTest, AbortDoesNotStopHostFunctionsThatTheDriverWaitsFor) {
+  expect_ok([] {
+    return call_while_freeing(
+        [](Timeline& timeline) { timeline.cancel(sdk::Failure(YOKE_STATUS_ABORTED, "aborted")); });
+  });
+}
+
+}  // namespace
+}  // namespace yoke::gpu
