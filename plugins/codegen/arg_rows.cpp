@@ -102,7 +102,7 @@ class ArgPrinter {
     printer_.close();
   }
 
-  // Keeps the other element if it is before the best one in the order of results.
+  // Keeps the other element if it ranks before the best one so far.
   void print_comparison(const std::string& always = "") {
     const bool is_max = statement_.reduce == Reduce::kArgMax;
     const std::string beyond = is_max ? "other > best" : "other < best";

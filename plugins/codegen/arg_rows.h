@@ -9,7 +9,7 @@
 namespace yoke::codegen {
 
 // Plans an argmax or argmin as one launch: the lanes of a warp, or a block, share a row. Returns false if the
-// statement is something else, or does better in the general form.
+// statement is something else, or runs faster in the general form.
 bool plan_arg_rows(Builder& builder, std::size_t statement);
 
 }  // namespace yoke::codegen

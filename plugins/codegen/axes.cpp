@@ -31,7 +31,7 @@ void add_index_values(const program::Expr& expr, std::set<std::uint32_t>& loops)
   }
 }
 
-// As many elements as 16 bytes hold of the smallest type, but not more than 32 bytes of the largest.
+// As many elements of the smallest type as fit in 16 bytes, but at most 32 bytes of the largest type.
 std::uint32_t most_lanes(const Program& program, const Axes& axes) {
   std::uint64_t smallest = 64;
   std::uint64_t largest = 0;

@@ -12,7 +12,7 @@
 
 namespace yoke::codegen {
 
-// Adjacent loops that every access of a group treats as one. The index of the last loop stands for all; the
+// Adjacent loops that every access of a group treats as one. The last loop carries the index of all; the
 // others are 0.
 struct Axis {
   std::vector<std::uint32_t> loops;
@@ -31,12 +31,12 @@ struct Axes {
   // How many neighboring elements of the last axis a thread computes; 1: no vectors.
   std::uint32_t lanes = 1;
 
-  // Whether the access means neighboring elements for neighboring iterations of the last axis.
+  // Whether neighboring iterations of the last axis access neighboring elements.
   bool is_vector(const Linear& one) const;
 };
 
-// With a boundary, no axis has loops on both sides of it, and the lanes divide the last axis. Without, the last
-// vector may be incomplete if there is one axis only.
+// With a boundary, no axis has loops on both sides of it, and the lanes divide the last axis. Without one,
+// the last vector may be incomplete, but only if there is a single axis.
 Axes axes_of(const program::Program& program, const Group& group, std::optional<std::size_t> boundary);
 
 }  // namespace yoke::codegen

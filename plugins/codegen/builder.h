@@ -35,7 +35,7 @@ class Builder {
   // Memory that only the launches of the current step use, 256-byte aligned. Its contents are undefined.
   Slot scratch(std::uint64_t byte_count);
 
-  // Declares a function before all kernels, once for equal texts.
+  // Declares a function before all kernels. Equal texts are declared once.
   void function(const std::string& text);
   // A kernel with this text: "(<parameters>) {...}\n". Equal kernels are emitted once. The parameters are those
   // of Launch: the pointers, "const long long* symbols", "long long variable".

@@ -120,7 +120,8 @@ bool Recognizer::steps(const Factor& factor, std::size_t loop) const {
                      [&](const Check& check) { return product_.forms[check.form].loops[loop] != 0; });
 }
 
-// An iteration may read the element that it writes; then blocks would overwrite what others still read.
+// An iteration may read the element that it writes. In tiles, a block could overwrite an element that another
+// block has yet to read.
 bool Recognizer::reads_target(const Factor& factor) const {
   if (factor.tensor != product_.target) {
     return false;

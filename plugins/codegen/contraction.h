@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // plugins/codegen/contraction.h: tiled kernels for sums of products: matrix products and convolutions.
 //
-// Every sum of products of two reads is one: its loops are those of the batch (in both factors), the rows m
-// (in the first factor), the columns n (in the second) and the depth k (summed). A convolution is one too
+// Any sum of products of two reads qualifies. Its loops are those of the batch (in both factors), the rows m
+// (in the first factor), the columns n (in the second) and the depth k (summed). A convolution qualifies too
 // (implicit GEMM): the address of an element has a part for the row and a part for the depth, and elements in
 // the padding count as 0.
 #pragma once

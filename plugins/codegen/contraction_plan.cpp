@@ -23,7 +23,7 @@ using matmul::Tile;
 
 struct Choice {
   Tile tile;
-  double efficiency = 1;  // products per time on one multiprocessor, from the loads per product
+  double efficiency = 1;  // relative speed of one multiprocessor, from the loads per product
 };
 
 constexpr Choice kTiles[] = {
@@ -36,7 +36,7 @@ constexpr Choice kTiles[] = {
     {{.rows = 16, .columns = 64, .depth = 16, .thread_rows = 4, .thread_columns = 4, .threads = 64}, 0.35},
 };
 
-// Tensor cores make about 8 times as many products in the same time.
+// Tensor cores compute about 8 times as many products per second.
 constexpr Choice kUnitTiles[] = {
     {{.rows = 128, .columns = 128, .depth = 32, .thread_rows = 64, .thread_columns = 64, .threads = 128}, 8},
     {{.rows = 128, .columns = 64, .depth = 32, .thread_rows = 64, .thread_columns = 32, .threads = 128}, 6},
@@ -50,15 +50,15 @@ std::int64_t divided_up(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
-// The model counts products on a GPU of 132 multiprocessors. It must not depend on the device at hand, so that
-// sums have the same parts everywhere.
+// The model counts products on a GPU of 132 multiprocessors. It must not depend on the actual device, so
+// that sums have the same parts everywhere.
 void split_depth(const Product& product, Tile& tile, double efficiency, double& best, Tile& best_tile) {
   constexpr std::int64_t kProcessors = 132;
   constexpr std::int64_t kShortestPart = 128;
   constexpr std::int64_t kMostParts = 64;
-  constexpr double kLaunch = 650e3;  // products in the time of a launch
-  constexpr double kStart = 64;      // depth in the time in which a block starts and ends
-  constexpr double kFold = 8;        // products in the time in which one element of a part moves
+  constexpr double kLaunch = 650e3;  // products in the time that a launch takes
+  constexpr double kStart = 64;      // depth in the time that a block takes to start and end
+  constexpr double kFold = 8;        // products in the time that moving an element of a part takes
   const std::int64_t depth = extent_of(product.k);
   const std::int64_t results = extent_of(product.batch) * extent_of(product.m) * extent_of(product.n);
   const std::int64_t blocks = extent_of(product.batch) * divided_up(extent_of(product.m), tile.rows) *
@@ -109,7 +109,7 @@ int cost_of(const program::Expr& expr) {
   return cost;
 }
 
-// Why tiles do not pay, or null.
+// Returns why tiles are not worthwhile, or null.
 const char* too_small(const Product& product) {
   constexpr double kFewest = 4096;
   const std::int64_t m = extent_of(product.m);

@@ -54,7 +54,7 @@ std::vector<std::string> split(Printer& printer, const std::string& number,
 
 namespace {
 
-// Puts the loop last along which most accesses have neighbors: consecutive threads differ in it.
+// Puts last the loop along which most accesses have neighbors: consecutive threads differ in its index.
 void order_for_lanes(const program::Program& program, std::size_t number, std::vector<std::uint32_t>& loops) {
   std::map<std::uint32_t, int> neighbors;
   for (const Touch& touch : touches_of(program, number)) {

@@ -39,8 +39,8 @@ void add_reads(const program::Expr& expr, std::vector<Touch>& touches) {
   }
 }
 
-// Whether the accesses mean different elements for all values of the loops: some index differs by a constant and
-// depends on symbols only, as in h[t, i] and h[t + 1, i].
+// Whether the accesses never touch the same element: some index differs by a constant and depends on symbols
+// only, as in h[t, i] and h[t + 1, i].
 bool never_overlap(const Access& a, const Access& b) {
   for (std::size_t dim = 0; dim < a.indices.size(); ++dim) {
     const program::Index& x = a.indices[dim];
@@ -243,7 +243,7 @@ class Assembler {
     return text + indented(one.body, "  ");
   }
 
-  // Selects one of the sections [begin, end), whose blocks start at `first`, by halves.
+  // Selects one of the sections [begin, end), whose blocks start at `first`, by bisection.
   void select(const Shared& shared, std::size_t begin, std::size_t end, std::uint32_t first,
               const std::string& space, std::string& text) {
     if (end - begin == 1) {

@@ -14,7 +14,7 @@
 
 namespace yoke::codegen {
 
-// One use of a tensor. The element of an index tensor counts as a read of its own.
+// One use of a tensor. The element of an index tensor counts as a separate read.
 struct Touch {
   program::Access access;
   bool is_write = false;
@@ -55,12 +55,12 @@ struct Section {
   std::uint64_t count = 1;
   std::uint32_t blocks = 1;  // the body sees `block` and `blocks`
   std::vector<std::size_t> statements;
-  bool is_alone = false;  // uses shared memory, which sections of a launch would add up
+  bool is_alone = false;  // uses shared memory; the sections of a launch would need the sum of theirs
 };
 class Printer;
 // What the printer has printed; without count and blocks.
 Section section_of(const Printer& printer, const std::vector<std::size_t>& statements);
-// Whether a launch may have all of them.
+// Whether one launch may contain all of these sections.
 bool fit_in_a_launch(const std::vector<Section>& sections);
 void add_launch(Builder& builder, std::uint32_t threads, const std::vector<Section>& sections);
 

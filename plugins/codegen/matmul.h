@@ -86,7 +86,7 @@ struct Tile {
   std::int64_t part_depth = 0;
 };
 
-// Text in which values replace the $name$ that they are for, also within values.
+// Replaces each $name$ in the text by its value. Values may contain names too.
 using Values = std::vector<std::pair<std::string_view, std::string>>;
 std::string fill_in(std::string_view text, const Values& values);
 
@@ -115,7 +115,7 @@ std::string loops_text(const program::Statement& statement, const Product& produ
 
 // Whether neighboring threads load neighbors along the depth, not along the rows, of a factor.
 bool is_along_depth(const Product& product, bool is_a);
-// Whether 8 neighbors in that direction are always neighbors in memory, and all within the factor or all not.
+// Whether 8 neighbors in that direction are always neighbors in memory, and either all in range or none.
 bool has_runs_of_8(const Product& product, bool is_a);
 
 // How a tile keeps its elements in shared memory.
@@ -126,7 +126,7 @@ struct Storage {
   std::string mark;          // the value that stands for an element out of range
   std::string special;       // a function: whether a value is infinite or NaN
   bool is_converted = true;  // to the type of the sums
-  bool in_registers = true;  // loads go to registers, and store() moves them on; otherwise to the shared tile
+  bool in_registers = true;  // loads go to registers and store() to the tile; otherwise loads go to the tile
   std::int64_t run = 1;      // elements that move at once: 1, or 8 of 16 bits
 };
 

@@ -60,7 +60,7 @@ class Printer {
   void bind(std::uint32_t loop, std::string text) { loops_[loop] = std::move(text); }
   void open_loop(std::uint32_t loop);
 
-  // The element of a tensor that an access means.
+  // The element that an access refers to.
   struct Place {
     std::string element;
     std::string inside;  // the condition that it is in range; empty if it always is
@@ -71,9 +71,9 @@ class Printer {
 
   // Makes later reads of the element yield `value`. Forgets all other elements of the tensor.
   void wrote(std::uint32_t tensor, const std::string& element, const std::string& value);
-  // A name of the element, loaded unless it is known.
+  // The name of the element's value, loaded unless it is known.
   std::string loaded(std::uint32_t tensor, const std::string& element);
-  // As wrote(), without forgetting others.
+  // Like wrote(), but forgets no other element.
   void know(std::uint32_t tensor, const std::string& element, const std::string& value);
 
   std::string value(const program::Expr& expr);
@@ -89,9 +89,9 @@ class Printer {
   std::string applied(program::Op op, program::Type type, const std::vector<std::string>& args);
   std::string converted(program::Type from, program::Type to, const std::string& value);
 
-  // From now on, store() prints nothing: take_pending() returns the last value written to each tensor, for the caller to
-  // store. Precondition: an iteration writes one element of a tensor at most, and reads no other element that
-  // any iteration writes.
+  // From now on, store() prints nothing: take_pending() returns the last value written to each tensor, and
+  // the caller stores it. Precondition: an iteration writes at most one element of a tensor, and reads no
+  // other element that any iteration writes.
   void defer_stores() { defers_ = true; }
   struct Pending {
     std::uint32_t tensor = 0;

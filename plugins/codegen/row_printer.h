@@ -35,7 +35,7 @@ class RowPrinter : private VectorPrinter {
 
   // Whether the statement computes one value per row.
   bool is_row_value(std::size_t number) const;
-  // Whether the access means an element of each iteration of the inner loops.
+  // Whether each iteration of the inner loops accesses an element of its own.
   bool uses_inner_loops(const Linear& one) const;
 
   void make_phases();
@@ -57,7 +57,7 @@ class RowPrinter : private VectorPrinter {
   void open_elements_of_row();
   void close_elements_of_row();
 
-  // What a loop loads and stores, without what is in registers already or stays there.
+  // What a loop loads and stores, except what is in registers already or stays there.
   struct Traffic {
     std::vector<Linear> loads;
     std::vector<Linear> stores;
@@ -74,7 +74,7 @@ class RowPrinter : private VectorPrinter {
   void know_elements(const Traffic& traffic, const std::vector<std::string>& arrays);
   void fold_term(std::size_t number, const std::string& sum);
 
-  // Puts what the statements wrote where it belongs: registers, the vector to store, or memory.
+  // Moves what the statements wrote to where it belongs: registers, the vector to store, or memory.
   void keep_elements(const Traffic& traffic, const std::vector<std::string>& arrays);
   void store_vectors(const Traffic& traffic, const std::vector<std::string>& arrays);
   std::string shuffled(program::Type type, const std::string& value, std::uint64_t mask) const;

@@ -11,8 +11,8 @@ namespace yoke::codegen {
 // Threads of a section of elementwise statements.
 constexpr std::uint32_t kGroupThreads = 256;
 
-// Blocks compute tiles: reads with neighbors along another axis than the last go through shared memory. Empty
-// if the group has none.
+// A section whose blocks compute tiles. Reads whose neighbors lie along an axis other than the last go
+// through shared memory. Empty if the group has no such read.
 std::optional<Section> print_transposed(Builder& builder, const Group& group);
 
 }  // namespace yoke::codegen

@@ -24,7 +24,7 @@ class VectorPrinter {
   std::string element(const Linear& one, const std::string& last);
   std::string pointer(const Linear& one, const std::string& last);
 
-  // Declares whether all of these accesses are aligned: arguments are aligned to their elements only.
+  // Declares whether all of these accesses are aligned: arguments are aligned only to their elements.
   void print_alignment(const std::vector<Linear>& accesses);
   // Declares an array for the lanes, as in memory.
   std::string array(const std::string& prefix, std::uint32_t tensor);
@@ -42,7 +42,7 @@ class VectorPrinter {
   std::uint64_t vector_bytes(std::uint32_t tensor) const;
 };
 
-// Whether both accesses mean the same element.
+// Whether both accesses refer to the same element.
 bool same_element(const Linear& a, const Linear& b);
 bool contains(const std::vector<Linear>& list, const Linear& one);
 

@@ -16,7 +16,7 @@ const gpu::VendorFacts& Vendor::facts() const {
       .visible_variables = {"CUDA_VISIBLE_DEVICES"},
       .nodes = {"/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-uvm"},
       .driver_hint =
-          "install or update the NVIDIA driver, which brings libcuda.so.1 (nvidia-smi shows its version)",
+          "install or update the NVIDIA driver, which includes libcuda.so.1 (nvidia-smi shows its version)",
       .permission_hint = "give the user access to /dev/nvidia*, for example through the group video",
       .compiler_hint =
           "install NVRTC of a CUDA toolkit that is new enough for the device, or set "

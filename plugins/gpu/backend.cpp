@@ -111,9 +111,9 @@ Machine& Backend::machine() {
 
 std::vector<sdk::OptionSpec> Backend::option_specs() {
   return {
-      sdk::OptionSpec::integer("memory_limit",
-                               "Maximum number of bytes that the device's buffers may use; 0: its memory.", 0,
-                               0, INT64_MAX),
+      sdk::OptionSpec::integer(
+          "memory_limit", "Maximum number of bytes that the device's buffers may use; 0: all its memory.", 0,
+          0, INT64_MAX),
       sdk::OptionSpec::integer(
           "kept_memory",
           "Bytes of freed device memory that are kept for later buffers; -1: an eighth of "

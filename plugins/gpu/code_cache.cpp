@@ -97,7 +97,7 @@ std::optional<std::string> CodeCache::find(const std::string& key) const {
     remove(key);
     return std::nullopt;
   }
-  (void)::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);  // for the eviction
+  (void)::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);  // eviction goes by this time
   return std::string(image);
 }
 

@@ -11,15 +11,15 @@
 
 namespace yoke::gpu {
 
-// Files named after keys in a folder of the user. Several processes may use it at once: a file is written
-// aside and renamed. A file that is broken counts as missing. No error of the disk is an error of the program.
+// Files named after keys in a folder of the user. Several processes may use it at once: a writer
+// renames a finished temporary file. A broken file counts as missing. Disk errors never fail a compilation.
 class CodeCache {
  public:
-  // `folder` empty: disabled. The folder is created with mode 0700 at the first write.
+  // An empty `folder` disables the cache. The folder is created with mode 0700 at the first write.
   CodeCache(sdk::Host host, std::string folder, std::uint64_t limit_bytes);
 
   std::optional<std::string> find(const std::string& key) const;
-  // Stores an image, and removes the files that were not used for the longest time beyond the limit.
+  // Stores an image, then removes the least recently used files beyond the limit.
   void store(const std::string& key, std::string_view image) const;
   void remove(const std::string& key) const noexcept;
 

@@ -127,14 +127,13 @@ std::string compile(Context& context, const program::Program& program, const cod
   const std::string log = compilation.log().substr(0, kLongestLog);
   if (code == kInvalidOption) {
     throw sdk::Failure(YOKE_STATUS_FAILED_PRECONDITION,
-                       std::string("the compiler of kernels does not support ") + target.architecture + ": " +
+                       std::string("the kernel compiler does not support ") + target.architecture + ": " +
                            log + "; " + context.vendor().facts().compiler_hint,
                        code);
   }
   throw sdk::Failure(YOKE_STATUS_INTERNAL,
-                     place_of(program, plan, log) + ": " + compiler.compile.name +
-                         " rejects its kernel, which " +
-                         "is a defect of the backend; run the program on another backend. The log: " + log,
+                     place_of(program, plan, log) + ": " + compiler.compile.name + " rejects its kernel; " +
+                         "this is a bug in the backend, so run the program on another one. The log: " + log,
                      code);
 }
 
@@ -202,7 +201,7 @@ Kernels::Kernels(std::shared_ptr<Context> context, const program::Program& progr
     }
     int code = load(image_->bytes);
     if (is_stored && is_refused_image(code)) {
-      // Another driver may have stored it. It is compiled again, once.
+      // A different driver may have stored it: compile it again, once.
       cache.remove(key_);
       image_->bytes = compile(*context_, program, plan_, options);
       cache.store(key_, image_->bytes);

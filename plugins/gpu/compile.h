@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/gpu/compile.h: kernels to code of the device, through the run-time compiler and the cache.
+// plugins/gpu/compile.h: compiles kernels for a device, with the run-time compiler and the cache.
 #pragma once
 
 #include <yoke/program/program.h>

@@ -30,7 +30,7 @@ class Context {
 
   // Makes the context current on this thread. Throws YOKE_STATUS_DEVICE_LOST on a lost device.
   void enter();
-  // As enter, for destructors: also on a lost device, whose objects are destroyed as far as the driver can.
+  // Like enter, for destructors: also works on a lost device, whose objects the driver destroys if it can.
   bool try_enter() noexcept;
 
   // Calls a function of the driver and throws its error. Precondition: the context is current.
@@ -80,7 +80,7 @@ class Context {
   const Hardware& hardware() const noexcept { return hardware_; }
   Pool& pool() noexcept { return pool_; }
   Peer peer() const noexcept { return {handle_, hardware_.device}; }
-  // The stream of work without a stream.
+  // The stream for work that names no stream.
   void* immediate() const noexcept { return immediate_; }
 
   // Records the driver calls of `work` on an internal stream. Returns an executable graph, or null with the

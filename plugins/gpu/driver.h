@@ -15,7 +15,7 @@
 
 namespace yoke::gpu {
 
-using Address = unsigned long long;  // CUdeviceptr; a pointer in HIP, which is passed alike
+using Address = unsigned long long;  // CUdeviceptr; a pointer in HIP, which is passed the same way
 
 // A function of a library, with its name for messages.
 template <class Signature>
@@ -70,7 +70,7 @@ struct Peer {
   int device = 0;
 };
 
-// Names and numbers of a vendor. The texts complete sentences of messages.
+// Names and numbers of a vendor. The texts are parts of messages.
 struct VendorFacts {
   const char* name;     // of the backend: "cuda"
   const char* display;  // "CUDA"
@@ -110,7 +110,7 @@ struct Binding {
 // Looks up all functions. Returns the name of the first that is missing, or null.
 const char* bind_all(Lookup lookup, void* library, std::initializer_list<Binding> functions);
 
-// What differs between vendors by more than names. One object per loaded driver.
+// What differs between vendors in more than names. One object per loaded driver.
 class Vendor {
  public:
   virtual ~Vendor() = default;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/gpu/host_memory.cpp: pins host memory and registers memory of others.
+// plugins/gpu/host_memory.cpp: pins host memory and registers memory that callers own.
 #include "host_memory.h"
 
 #include <yoke/plugin.h>
@@ -80,7 +80,7 @@ std::uintptr_t HostMemory::add(std::uintptr_t address, std::uint64_t byte_count)
   const auto next = ranges_.lower_bound(end);
   if (next != ranges_.begin() && std::prev(next)->second.end > first) {
     throw sdk::Failure(YOKE_STATUS_UNIMPLEMENTED,
-                       "a part of this host memory is registered with the driver already; import memory that "
+                       "a part of this host memory is already registered with the driver; import memory that "
                        "shares no page with other imported memory, or copy it");
   }
   const int code =

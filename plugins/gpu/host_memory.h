@@ -32,7 +32,7 @@ class HostMemory {
   void remove(std::uintptr_t address) noexcept;
 
   // Whether the range is in memory that allocate() returned, which devices copy directly. Registered pages do
-  // not count: others may have memory in them, and the registration may end during a copy of that memory.
+  // not count: memory with other owners may share them, and a registration may end during a copy of it.
   bool covers(const void* memory, std::uint64_t byte_count) const;
 
  private:

@@ -115,7 +115,7 @@ void Library::open_compiler() {
   const VendorFacts& facts = vendor_.facts();
   const bool is_hip = vendor_.facts().dialect == codegen::Dialect::kHip;
   const char* chosen = ::secure_getenv(facts.compiler_variable);
-  // hiprtc is a part of the driver's library in ROCm 5.
+  // In ROCm 5, hiprtc is part of the driver's library.
   if ((chosen == nullptr || *chosen == '\0') && is_hip && fill(handle_, true, compiler_).empty()) {
     compiler_identity_ = identity_of(reinterpret_cast<void*>(compiler_.create.address));
     return;
@@ -124,12 +124,12 @@ void Library::open_compiler() {
   (void)driver_.driver_version(&version);
   void* library = open_first(facts.compiler_variable, compiler_files_for(facts, version), compiler_fault_);
   if (library == nullptr) {
-    compiler_fault_ = "the compiler of kernels is missing: " + compiler_fault_ + "; " + facts.compiler_hint;
+    compiler_fault_ = "the kernel compiler is missing: " + compiler_fault_ + "; " + facts.compiler_hint;
     return;
   }
   const std::string missing = fill(library, is_hip, compiler_);
   if (!missing.empty()) {
-    compiler_fault_ = "the compiler of kernels is too old: it has no " + missing + "; " + facts.compiler_hint;
+    compiler_fault_ = "the kernel compiler is too old: it has no " + missing + "; " + facts.compiler_hint;
   }
   compiler_identity_ = identity_of(reinterpret_cast<void*>(compiler_.create.address));
 }

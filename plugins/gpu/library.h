@@ -19,11 +19,11 @@ class Library {
  public:
   explicit Library(Vendor& vendor) : vendor_(vendor) {}
 
-  // Opens the driver. Returns why it cannot be used and how to fix that; empty: it can.
+  // Opens the driver. Returns why it cannot be used and how to fix that; empty if it can be used.
   const std::string& open_driver();
   // Opens the compiler at the first call. Throws YOKE_STATUS_FAILED_PRECONDITION if it is missing.
   const Compiler& compiler();
-  // The file of the compiler, its size and its time of change: changes with every other build of it.
+  // The compiler's path, size and modification time, which identify its build.
   const std::string& compiler_identity();
 
   const Driver& driver() const noexcept { return driver_; }

@@ -15,7 +15,7 @@
 namespace yoke::gpu {
 namespace {
 
-// The variable that hides all devices; null: none does.
+// The variable that hides all devices, or null.
 const char* hiding_variable(const VendorFacts& facts) {
   for (const char* name : facts.visible_variables) {
     const char* value = ::getenv(name);
@@ -26,7 +26,7 @@ const char* hiding_variable(const VendorFacts& facts) {
   return nullptr;
 }
 
-// The device node that exists and that this process may not use; null: there is none.
+// A device node that exists but that this process may not use, or null.
 const char* forbidden_node(const VendorFacts& facts) {
   for (const char* node : facts.nodes) {
     if (::access(node, F_OK) == 0 && ::access(node, R_OK | W_OK) != 0 && errno == EACCES) {

@@ -44,9 +44,9 @@ class Machine : public std::enable_shared_from_this<Machine> {
   // The first call starts the driver.
   const std::vector<Hardware>& devices();
   const std::string& why_none() const noexcept { return why_none_; }
-  // The context of a device, shared by all handles of it.
+  // The context of a device, shared by all its handles.
   std::shared_ptr<Context> context(std::uint32_t ordinal);
-  // The image with this key. It lives as long as someone holds it.
+  // The image with this key. It lives as long as a caller holds it.
   std::shared_ptr<Image> image(const std::string& key);
 
   const sdk::Host& host() const noexcept { return host_; }

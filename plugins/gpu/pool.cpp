@@ -84,7 +84,7 @@ void Pool::trim() noexcept {
   release(0);
 }
 
-// Frees large blocks first, because few calls free much.
+// Frees large blocks first: that takes fewer calls.
 void Pool::release(std::uint64_t most_kept) noexcept {
   while (kept_bytes_ > most_kept) {
     const auto last = std::prev(blocks_.end());

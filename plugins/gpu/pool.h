@@ -26,7 +26,7 @@ class Pool {
   void trim() noexcept;
   void set_limit(std::uint64_t byte_count) noexcept;
 
-  // Sizes up to 1 MiB are multiples of 512 bytes; beyond, of an eighth of the next lower power of two.
+  // Rounds up to a multiple of 512 bytes, or of an eighth of the next lower power of two beyond 1 MiB.
   static std::uint64_t size_class(std::uint64_t byte_count) noexcept;
 
  private:

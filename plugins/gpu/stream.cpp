@@ -14,9 +14,8 @@ constexpr std::uint64_t kChunkBytes = std::uint64_t{4} << 20;
 std::byte* pinned(Context& context, std::uint64_t byte_count) {
   void* memory = context.watch([&] { return context.machine().host_memory().allocate(byte_count); });
   if (memory == nullptr) {
-    throw sdk::Failure(YOKE_STATUS_RESOURCE_EXHAUSTED,
-                       "the machine is out of memory to pin: " + std::to_string(byte_count) +
-                           " bytes requested for a staging buffer");
+    throw sdk::Failure(YOKE_STATUS_RESOURCE_EXHAUSTED, "out of memory to pin: " + std::to_string(byte_count) +
+                                                           " bytes requested for a staging buffer");
   }
   return static_cast<std::byte*>(memory);
 }
@@ -112,7 +111,7 @@ void Stream::upload_kept(Address target, std::vector<std::byte> bytes) {
       [&](void*) { upload_chunks(target, std::shared_ptr<const void>(kept, kept->data()), kept->size()); });
 }
 
-// The chunk is filled by a host function and copied to the device in stream order, so it needs no waiting.
+// A host function fills the chunk. Stream order keeps the copy after it, so the host does not wait.
 void Stream::upload_chunks(Address target, const std::shared_ptr<const void>& source,
                            std::uint64_t byte_count) {
   Context& context = timeline_->context();

@@ -41,7 +41,7 @@ class Stream final : public sdk::Stream {
   void wait(std::uint64_t timeout_ns) override { timeline_->wait(timeout_ns); }
   std::unique_ptr<sdk::Event> record(bool timing) override;
   void wait_event(sdk::Event& event) override { timeline_->wait_for(static_cast<Event&>(event).point()); }
-  // Work that the driver has runs to its end, and the waits for it last until then.
+  // Work that the driver already has still runs to its end; waits for it last until then.
   void abort() override;
   void host_callback(yoke_host_callback_fn callback, void* user) override;
   sdk::Native native() override;
@@ -55,11 +55,11 @@ class Stream final : public sdk::Stream {
   // staging memory, so that no call waits for the device. Returns YOKE_SOURCE_*.
   std::int32_t upload(Address target, const void* source, std::uint64_t byte_count);
   void download(void* target, Address source, std::uint64_t byte_count);
-  // As upload. The bytes are kept until they are copied.
+  // Like upload, but keeps the bytes until they are copied.
   void upload_kept(Address target, std::vector<std::byte> bytes);
 
  private:
-  // A small block of staging memory that is filled by the calling thread.
+  // A small block of staging memory that the calling thread fills.
   struct Slot {
     std::byte* memory = nullptr;
     void* event = nullptr;  // the copy out of it

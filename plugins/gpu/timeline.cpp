@@ -317,7 +317,7 @@ void Timeline::wait(std::uint64_t timeout_ns) {
       if (timeout_ns == 0) {
         throw_late(timeout_ns);
       }
-      // Work that other threads queue during the wait does not prolong it.
+      // Work that other threads queue during the wait does not extend it.
       const Point now(shared_from_this(), context_->take_event(false), false, 0);
       context_->call(context_->driver().event_record, now.event_, stream_);
       if (!poll_until(timeout_ns,

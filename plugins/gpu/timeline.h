@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // plugins/gpu/timeline.h: what the host knows about the work of one stream of the driver: which of it has
-// failed, who waits for it, and which functions of the host it calls.
+// failed, what waits for it, and which host functions it calls.
 #pragma once
 
 #include <yoke/sdk/plugin.h>
@@ -23,7 +23,7 @@
 
 namespace yoke::gpu {
 
-// Calls `is_done` until it returns true or the time is over: first in a loop, then with growing pauses.
+// Calls `is_done` until it returns true or the time limit passes: first in a loop, then with growing pauses.
 // Returns its last result.
 bool poll_until(std::uint64_t timeout_ns, const std::function<bool()>& is_done);
 // Throws YOKE_STATUS_DEADLINE_EXCEEDED.
@@ -87,8 +87,8 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
       throw;
     }
   }
-  // Queues a call of the host. It gets the code of the first error before it, or YOKE_STATUS_OK. Unless
-  // `always` is set, it is called on timelines without an error only.
+  // Queues a host function. It gets the code of the first error before it, or YOKE_STATUS_OK. Unless
+  // `always` is set, it is called only on timelines without an error.
   void post(std::function<void(std::int32_t status)> work, bool always);
 
   std::shared_ptr<Point> record(bool timing);

@@ -92,7 +92,7 @@ int Vendor::identify(const gpu::Driver&, int device, codegen::Target& target) co
   return 0;
 }
 
-// hiprtc ends the process if it does not know an architecture, so it is not asked.
+// hiprtc ends the process if it does not know an architecture, so the plugin checks first.
 std::string Vendor::architecture_fault(const codegen::Target& target, int driver_version) const {
   static constexpr std::array<std::string_view, 30> kRocm5 = {
       "gfx700",  "gfx701",  "gfx702",  "gfx703",  "gfx704",  "gfx705",  "gfx801",  "gfx802",

@@ -36,7 +36,7 @@ class Failures:
         hint = "NVIDIA driver" if self.is_cuda else "ROCm"
         self.expect_sentence("missing driver", ["has no devices", "/nonexistent.so", hint],
                              **{f"YOKE_{driver}_LIBRARY": "/nonexistent.so"})
-        self.expect_sentence("missing compiler", ["compiler of kernels is missing", "/nonexistent.so", f"YOKE_{compiler}_LIBRARY"],
+        self.expect_sentence("missing compiler", ["kernel compiler is missing", "/nonexistent.so", f"YOKE_{compiler}_LIBRARY"],
                              **{f"YOKE_{compiler}_LIBRARY": "/nonexistent.so"})
         self.expect_sentence("library without the functions", ["too old", "Init"], **{f"YOKE_{driver}_LIBRARY": "libm.so.6"})
         old = "11080" if self.is_cuda else "40300000"
