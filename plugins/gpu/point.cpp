@@ -10,7 +10,7 @@ bool poll_until(std::uint64_t timeout_ns, const std::function<bool()>& is_done) 
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::nanoseconds kSpin = std::chrono::microseconds(200);
   constexpr std::chrono::nanoseconds kLongestPause = std::chrono::microseconds(200);
-  constexpr std::uint64_t kTenYears = 315'360'000'000'000'000;  // now plus more would overflow
+  constexpr std::uint64_t kTenYears = 315'360'000'000'000'000;  // more could overflow the clock
   if (is_done()) {
     return true;
   }

@@ -117,7 +117,7 @@ class Programs {
 
 class ResourcesTest : public testing::TestWithParam<const char*> {};
 
-TEST_P(ResourcesTest, KernelsCompileAndUseWhatTheTableSays) {
+TEST_P(ResourcesTest, KernelsCompileAndMatchTheTable) {
   const Target target = target_of(GetParam());
   const std::string version = compiler_version(target.dialect);
   if (version.empty()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/bench/gpu/cases.cpp: what is measured, with the bars of plugins/cuda/README.md.
+// tests/bench/gpu/cases.cpp: what is measured, with the bars of the README.
 #include <yoke/ext/memory.h>
 
 #include <sstream>
@@ -129,7 +129,7 @@ Row bf16_product(Bench& bench, double bar) {
   return share(100 * peer / yoke, bar, text_of(operations / yoke, operations / peer, 1e12, "TFLOP/s"));
 }
 
-// Rows of 8192 values. `bytes`: that must be moved, in units of the matrix.
+// Rows of 8192 values. `matrices`: how many times the bytes of one matrix must move.
 Row rows(Bench& bench, const std::string& arguments, const std::string& statements, double matrices) {
   const std::uint64_t n = bench.size(8192, 64);
   std::string text = "program p() {\n" + arguments + statements + "}\n";

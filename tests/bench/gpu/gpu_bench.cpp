@@ -77,7 +77,7 @@ Bench::Bench(std::shared_ptr<Device> device, bool small)
       check(driver_->event_create(&stop_, 0), "creating an event");
     }
   } catch (const Error&) {
-    driver_.reset();  // not a GPU: times are the clock's
+    driver_.reset();  // not a GPU: the host's clock measures
   }
 }
 

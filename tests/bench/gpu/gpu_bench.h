@@ -24,7 +24,7 @@ struct DriverCalls {
 // Throws std::runtime_error if the library or a function is missing.
 DriverCalls open_driver(const std::string& api);
 
-// One measurement. It is met if `value` is at most the bar, or at least for `at_least`.
+// One measurement. It is met if `value` is at most `bar`, or at least `bar` if `at_least` is set.
 struct Row {
   std::string name;
   double value = 0;
@@ -45,7 +45,7 @@ struct Linked {
 
 class Bench {
  public:
-  // `small`: sizes that a CPU runs in a moment, to test the benchmark itself. Their figures mean nothing.
+  // `small`: tiny sizes, to test the benchmark itself on a CPU. Their figures mean nothing.
   Bench(std::shared_ptr<Device> device, bool small);
   ~Bench();
   Bench(const Bench&) = delete;

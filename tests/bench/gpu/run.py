@@ -75,7 +75,7 @@ class Steps:
     def command(self, words, **more):
         left = self.deadline - time.monotonic()
         if left <= 0:
-            return subprocess.CompletedProcess(words, 124, "", "the time of the whole run is over")
+            return subprocess.CompletedProcess(words, 124, "", "the whole run exceeded its time limit")
         try:
             return subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False, timeout=left, **more)
         except subprocess.TimeoutExpired:

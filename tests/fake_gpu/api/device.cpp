@@ -14,7 +14,7 @@ namespace {
 std::atomic<bool> initialized = false;
 thread_local int current = kHip ? 0 : -1;  // HIP uses device 0 unless told otherwise
 
-// Contexts are numbers that are no address, as all handles.
+// Contexts are numbers, not addresses, like all handles.
 constexpr std::uintptr_t kContext = std::uintptr_t{0x50} << 44;
 
 int count() {

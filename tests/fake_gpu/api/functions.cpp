@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/fake_gpu/api/functions.cpp: refers to every exported function, so that the library does not link or
-// load without.
+// load if one is missing.
 #include "functions.h"
 
 namespace fake_gpu {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/fake_gpu/api/functions.h: the exported functions, declared from plugins/gpu/driver.def: fake_<member>
 // has the name that the vendor's library exports. functions.cpp refers to all of them, so none can be
-// forgotten.
+// missing.
 #pragma once
 
 #include <cstddef>

@@ -47,7 +47,7 @@ std::size_t skip_space(std::string_view text, std::size_t at) {
   return at;
 }
 
-// Reads "(...)" at `at` and moves behind it.
+// Reads "(...)" at `at` and moves past it.
 std::string parenthesized(std::string_view text, std::size_t& at) {
   const std::size_t begin = at + 1;
   int depth = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/fake_gpu/compiler/device_prelude.h: stands before the text of kernels, after engine/kernel_abi.h:
-// what NVRTC and hiprtc define by themselves, for the compiler of the CPU. What only one of them knows is
-// defined only for that one. FGPU_HIP is 0 or 1; FGPU_WARP_SIZE is the number of lanes.
+// tests/fake_gpu/compiler/device_prelude.h: placed before the text of kernels, after engine/kernel_abi.h:
+// what NVRTC and hiprtc predefine, for the CPU's compiler. A name that only one of them knows is defined only
+// for that one. FGPU_HIP is 0 or 1; FGPU_WARP_SIZE is the number of lanes.
 #pragma once
 
 static fgpu_state fgpu;  // of the thread that runs now

@@ -79,7 +79,7 @@ Options read_nvrtc(const std::vector<std::string>& words) {
 }
 
 Options read_hiprtc(const std::vector<std::string>& words) {
-  // What ROCm 5.2 knows; the real library ends the process for others.
+  // The architectures that ROCm 5.2 knows; the real library ends the process for others.
   static constexpr std::array kKnown = {
       "gfx600",  "gfx601",  "gfx602",  "gfx700",  "gfx701",  "gfx702",  "gfx703",  "gfx704",  "gfx705",
       "gfx801",  "gfx802",  "gfx803",  "gfx805",  "gfx810",  "gfx900",  "gfx902",  "gfx904",  "gfx906",

@@ -22,7 +22,7 @@ struct fgpu_state {
   unsigned warp_size;
   unsigned char* dynamic_shared;
   void (*barrier)(int line);
-  // Waits for the lanes of `mask` (0: of the whole warp), which give a value each. Returns the values by
+  // Waits for the lanes of `mask` (0: of the whole warp), each of which gives a value. Returns the values by
   // lane; *lanes receives the lanes that gave one.
   const unsigned long long* (*exchange)(unsigned long long value, unsigned long long mask,
                                         unsigned long long* lanes, int line);

@@ -16,16 +16,16 @@
 namespace fake_gpu {
 namespace {
 
-constexpr std::size_t kPage = 4096;  // no page has memory of the program too, which it may register
+constexpr std::size_t kPage = 4096;  // no page also holds memory that the program may register
 #ifdef FAKE_GPU_ASAN
-constexpr std::size_t kCanary = 0;  // the sanitizer finds stores behind the end
+constexpr std::size_t kCanary = 0;  // the sanitizer finds stores past the end
 #else
 constexpr std::size_t kCanary = 64;
 #endif
 constexpr std::size_t kMostBytes = std::size_t{16} << 30;
 constexpr std::size_t kFilled = std::size_t{8} << 20;  // of large allocations, the first and the last bytes
 
-// Memory that starts with garbage and ends with bytes that nobody may change.
+// Memory that starts with garbage and ends with guard bytes.
 char* storage(std::size_t byte_count) {
   if (byte_count > kMostBytes) {
     throw Error{kOutOfMemory};

@@ -14,7 +14,7 @@
 
 namespace fake_gpu {
 
-// The live objects of one kind. A handle is a number that is no address; a caller that dereferences it
+// The live objects of one kind. A handle is a number, not an address; a caller that dereferences it
 // crashes.
 template <class T>
 class Objects {

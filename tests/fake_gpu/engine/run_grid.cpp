@@ -36,7 +36,7 @@ class Runner {
   Runner(Module& module, const fgpu_kernel& kernel, const Shape& shape, void** arguments, Fibers& fibers);
 
   void run();
-  // The life of a fiber: runs threads until none is left, then sleeps.
+  // The body of a fiber: runs threads until none is left, then sleeps.
   [[noreturn]] void live(Fiber& fiber);
 
   void barrier(int line);
@@ -311,7 +311,7 @@ void Runner::complete(Warp& warp, unsigned warp_index, Exchange& exchange) {
 
 void Runner::fail(std::string sentence) {
   fault_ = std::move(sentence);
-  sleep();  // for ever
+  sleep();  // forever
 }
 
 std::string Runner::stuck() const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/fake_gpu/engine/settings.h: the environment variables of the fake, and the report of wrong use.
+// tests/fake_gpu/engine/settings.h: the environment variables of the fake, and the report of misuse.
 #pragma once
 
 #include <cstddef>
@@ -22,11 +22,11 @@ struct Settings {
 };
 const Settings& settings();
 
-// Reports wrong use of the driver, or a wrong kernel: one line on stderr and in the file FAKE_GPU_REPORT. If
-// the process ends by itself after that, and no report file is set, it ends with status 99.
+// Reports misuse of the driver, or a wrong kernel: one line on stderr and in the file FAKE_GPU_REPORT. If
+// no report file is set and the process then exits normally, its status is 99.
 void complain(const std::string& sentence);
 
-// Counts a call and answers the error that FAKE_GPU_FAIL injects into it, or 0. `name` is the member of
+// Counts a call and returns the error that FAKE_GPU_FAIL injects into it, or 0. `name` is the member of
 // driver.def, or "kernel", "copy" or "fill" for work on a stream.
 int count_call(const char* name);
 

@@ -36,7 +36,7 @@ struct Work {
   bool also_when_lost = false;
 };
 
-// Thrown by a kernel that does what a GPU would not survive.
+// Thrown when a kernel does something that hangs or fails on a GPU.
 struct KernelFault {
   std::string sentence;
 };

@@ -30,7 +30,7 @@ TEST_P(Compiler, ErrorsAreReportedWithTheLineOfTheText) {
   EXPECT_EQ(image_, "");
 }
 
-TEST_P(Compiler, WhatTheRealCompilerLacksIsMissing) {
+TEST_P(Compiler, NamesThatTheRealCompilerLacksAreMissing) {
   Gpu gpu(GetParam());
   const auto in_body = [](const std::string& text) {
     return "extern \"C\" __global__ void test(int* x) { " + text + " }";

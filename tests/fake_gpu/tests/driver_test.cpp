@@ -41,7 +41,7 @@ TEST_P(FakeGpu, NewMemoryHoldsAPatternAndKeepsWhatIsCopied) {
   EXPECT_EQ(gpu.context_release(0), 0);
 }
 
-TEST_P(FakeGpu, ReportsWhatLivesWhenTheContextIsReleased) {
+TEST_P(FakeGpu, ReportsLiveObjectsWhenTheContextIsReleased) {
   Gpu gpu(GetParam());
   gpu.use();
   const Address memory = gpu.new_memory(16);

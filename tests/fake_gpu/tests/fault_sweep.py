@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # tests/fake_gpu/tests/fault_sweep.py FAKES YOKE VENDOR ERROR [--stride N]: in each run of a short training, one call of one driver function fails: its
 # first, its second or its last call. The training must end with an error that names the function, or with the same
-# result as without the failure; it must not hang, leak or use the driver in a wrong way.
+# result as without the failure; it must not hang, leak or misuse the driver.
 import argparse
 import shutil
 import sys
 
 import fakes
 
-# Failures of these functions do not end a training: the plugin does without what they offer, or nothing is left to do.
+# Failures of these functions do not end a training: the plugin can do without them.
 OPTIONAL = {"capture_begin", "capture_end", "graph_instantiate", "graph_destroy", "graph_executable_destroy", "peer_can_access",
             "peer_enable", "destroy", "version", "memory_free", "host_free", "event_destroy", "stream_destroy", "module_unload",
             "context_release", "device_attribute", "memory_info", "host_unregister"}

@@ -209,7 +209,7 @@ TEST_P(Kernel, LimitsOfLaunchesAreChecked) {
   EXPECT_THAT(gpu.complaints(), HasSubstr("launch of a function of an unloaded module"));
 }
 
-TEST_P(Kernel, StoreBehindAnAllocationIsFoundWhenItIsFreed) {
+TEST_P(Kernel, StorePastAnAllocationIsFoundWhenItIsFreed) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "the address sanitizer ends the process at the store";
 #endif

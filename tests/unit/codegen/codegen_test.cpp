@@ -25,7 +25,7 @@ TEST(CodegenTest, CorpusMatchesTheReference) {
 }
 
 // HIP refuses a launch of 2^32 threads.
-TEST(CodegenTest, LaunchesHaveLessThanTwoToThe32Threads) {
+TEST(CodegenTest, LaunchesHaveFewerThanTwoToThe32Threads) {
   Target target;
   target.dialect = Dialect::kHip;
   target.architecture = "gfx90a";

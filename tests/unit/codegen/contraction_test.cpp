@@ -287,7 +287,7 @@ std::string reason_of(const std::string& body) {
   return why_not;
 }
 
-TEST(ContractionTest, OtherSumsHaveReasons) {
+TEST(ContractionTest, SumsWithoutTilesHaveReasons) {
   const std::string arguments = "  arg a : f32[64, 64] in\n  arg b : f32[64, 64] in\n  arg i : i32[64] in\n";
   const auto reason = [&](const std::string& target, const std::string& statement) {
     return reason_of(arguments + "  arg t : " + target + " out\n  " + statement + "\n");

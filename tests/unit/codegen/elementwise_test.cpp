@@ -25,7 +25,7 @@ std::ostream& operator<<(std::ostream& out, const Example& example) {
 
 class ElementwiseTest : public testing::TestWithParam<Example> {};
 
-TEST_P(ElementwiseTest, MatchesTheReferenceInSoManyLaunches) {
+TEST_P(ElementwiseTest, MatchesTheReferenceInTheExpectedLaunches) {
   SKIP_WITHOUT_COMPILER();
   const std::string text = std::string("yoke.program 1\nprogram p") + GetParam().text;
   const conformance::Case one = case_of(text);
@@ -183,7 +183,7 @@ TEST(ElementwiseTest, TransposesUseSharedMemory) {
   EXPECT_EQ(source("x[i, j]").find("YK_SHARED float tile0"), std::string::npos);
 }
 
-TEST(ElementwiseTest, UpdatesOfManyTensorsAreOneBody) {
+TEST(ElementwiseTest, UpdatesOfManyTensorsShareOneBody) {
   std::string arguments;
   std::string statements;
   for (int i = 0; i < 100; ++i) {

@@ -95,7 +95,7 @@ TEST_F(CodeCacheTest, FileOfAnotherKeyCountsAsMissing) {
   EXPECT_EQ(cache().find(other), std::nullopt);
 }
 
-TEST_F(CodeCacheTest, FilesThatWereNotUsedForTheLongestTimeAreRemovedFirst) {
+TEST_F(CodeCacheTest, LeastRecentlyUsedFilesAreRemovedFirst) {
   const CodeCache small = cache(2000);
   const std::string image(150, 'x');  // about 250 bytes with its header
   std::vector<std::string> keys;
@@ -135,7 +135,7 @@ TEST_F(CodeCacheTest, FilesOfOthersInTheFolderAreKept) {
   EXPECT_LE(total, 1000U + 16 * 200U);  // up to 16 files are stored between two evictions
 }
 
-TEST_F(CodeCacheTest, WritersAtTheSameTimeLeaveOneWholeFile) {
+TEST_F(CodeCacheTest, ConcurrentWritersLeaveOneWholeFile) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {

@@ -27,7 +27,7 @@ program one() {
 }
 )";
 
-// A statement that reads the result of another at other indices needs a kernel of its own.
+// A statement that reads the result of another at other indices needs its own kernel.
 constexpr const char* kThreeKernels = R"(yoke.program 1
 program three(symbol shift in 0..1000) {
   arg x: f32[64] inout
@@ -115,7 +115,7 @@ TEST(LaunchTest, OneKernelWithoutSymbolsIsOneCall) {
   EXPECT_EQ(one_more(kOneKernel, {0, 0, 0}, 0), (Calls{{"launch", 1}, {"kernel", 1}}));
 }
 
-TEST(LaunchTest, SecondLaunchRecordsTheGraphThatLaterLaunchesLaunch) {
+TEST(LaunchTest, SecondLaunchRecordsTheGraphThatLaterLaunchesUse) {
   EXPECT_EQ(one_more(kThreeKernels, {7}, 7), (Calls{{"capture_begin", 1},
                                                     {"capture_end", 1},
                                                     {"graph_instantiate", 1},

@@ -110,7 +110,7 @@ TEST_F(PoolTest, BlocksBeyondTheLimitReturnToTheDriver) {
   EXPECT_EQ(memory_.used(), 0U);
 }
 
-TEST_F(PoolTest, FullDeviceGetsTheKeptBlocksBackBeforeAnAllocationFails) {
+TEST_F(PoolTest, KeptBlocksAreFreedBeforeAnAllocationFails) {
   const Address kept = pool_.allocate(6 * kMiB);
   pool_.free(kept, 6 * kMiB);
   const Address large = pool_.allocate(14 * kMiB);

@@ -24,7 +24,7 @@ std::string hip_fault(const std::string& architecture, int driver_version) {
   return hip::Vendor().architecture_fault(target, driver_version);
 }
 
-TEST(VendorTest, ArchitectureThatHiprtcDoesNotKnowIsNotCompiledFor) {
+TEST(VendorTest, ArchitectureUnknownToHiprtcIsRefused) {
   constexpr int kRocm52 = 50221153;
   constexpr int kRocm62 = 60241133;
   EXPECT_THAT(hip_fault("gfx90a:sramecc+:xnack-", kRocm52), IsEmpty());

@@ -8,7 +8,7 @@
  * yet.
  *
  * Order. All members of a group queue the same collectives, with the same kind, type, reduction, root and
- * count, in the same order; each member on a stream of its own. Where groups share devices, the host queues
+ * count, in the same order; each member on its own stream. Where groups share devices, the host queues
  * their work in the same order on each of these devices.
  *
  * Work. A collective is work of its stream like a launch: it starts after the work queued before it, and its
@@ -17,12 +17,13 @@
  * the part is part `rank` of the N parts.
  *
  * Bits. All members receive the same bits. yoke_collectives_info.sum_order says more about sums. Whether the
- * maximum or minimum of a NaN and a number is the NaN, is undefined.
+ * maximum or minimum of a NaN and a number is the NaN is unspecified.
  *
  * Failure. A communicator that has failed stays failed. A member that cannot do its part, because its stream
  * has failed or was aborted, makes its communicator fail. The others may not notice: their work may then
- * stay pending until their communicators are aborted. When a member fails, abort all. Waits for streams and
- * events with aborted work return YOKE_STATUS_ABORTED, or the first error, once the work is quiescent.
+ * stay pending until their communicators are aborted. When one member fails, abort all of them. Waits for
+ * streams and events with aborted work return YOKE_STATUS_ABORTED, or the first error, once the work is
+ * quiescent.
  */
 #ifndef YOKE_EXT_COLLECTIVES_H_
 #define YOKE_EXT_COLLECTIVES_H_
@@ -50,7 +51,7 @@ typedef struct yoke_communicator yoke_communicator;
 #define YOKE_REDUCTION_MIN 3
 
 /* What a sum of floating-point elements depends on. */
-#define YOKE_SUM_ORDER_ANY 1   /* the same collective may give other bits when it is repeated */
+#define YOKE_SUM_ORDER_ANY 1   /* repeating a collective may give different bits */
 #define YOKE_SUM_ORDER_FIXED 2 /* the same size, count, type and sources give the same bits in every run */
 #define YOKE_SUM_ORDER_RANKS 3 /* ((rank 0 + rank 1) + rank 2) + ..., each sum rounded to the type */
 
@@ -77,7 +78,7 @@ typedef struct yoke_group_id {
 typedef struct yoke_communicator_args {
   uint64_t struct_size;
   uint64_t flags;    /* 0 */
-  const uint8_t* id; /* YOKE_GROUP_ID_BYTES bytes from group_id_create, perhaps of another process */
+  const uint8_t* id; /* YOKE_GROUP_ID_BYTES bytes from group_id_create, possibly in another process */
   uint32_t rank;
   uint32_t size; /* of the group */
 } yoke_communicator_args;
@@ -149,7 +150,7 @@ typedef struct yoke_collectives_api {
    * Precondition: communicator_wait has returned YOKE_STATUS_OK for each communicator.
    * Errors: YOKE_STATUS_OUT_OF_RANGE         a range exceeds its buffer, or `root` the group.
    *         YOKE_STATUS_INVALID_ARGUMENT     a handle is NULL or of another device; a kind, type or reduction
-   *                                          is unknown; source and target overlap, not in place.
+   *                                          is unknown; source and target overlap but are not in place.
    *         YOKE_STATUS_UNIMPLEMENTED        the device does not reduce this type; a flag is unknown.
    *         YOKE_STATUS_FAILED_PRECONDITION  members are missing.
    *         the first error of a communicator that has failed. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin_api/include/yoke/ext/profile.h: "yoke.profile/1", when the device ran which work, for traces. */
+/* plugin_api/include/yoke/ext/profile.h: "yoke.profile/1", when the device ran each piece of work, for traces. */
 #ifndef YOKE_EXT_PROFILE_H_
 #define YOKE_EXT_PROFILE_H_
 
