@@ -143,7 +143,7 @@ std::string Printer::index(const Affine& affine) {
       continue;
     }
     if (term.is_symbol && !wide_) {
-      name = "(int)" + name;
+      name.insert(0, "(int)");
     }
     text.append(text.empty() ? "" : " + ");
     if (term.coefficient != 1) {
@@ -180,10 +180,10 @@ Printer::Place Printer::place(const Access& access) {
       const std::string number = loaded(at_element.tensor, place(at_element).element);
       line(joined({"const long long ", at, " = (long long)", number, ";"}));
       require(joined({"(unsigned long long)", at, " < ", std::to_string(to.dims[dim]), "ull"}));
-      at = wide_ ? at : "(int)" + at;
+      at.insert(0, wide_ ? "" : "(int)");
     } else {
       const bool checked = program::may_be_out_of_range(program_, *statement_, one, to.dims[dim]);
-      at = "(" + index(one.affine) + ")";
+      at = joined({"(", index(one.affine), ")"});
       if (checked && one.affine.terms.size() + (one.affine.constant != 0 ? 1 : 0) > 1) {
         const std::string name = fresh("x");
         line(joined({"const ", index_type(), " ", name, " = ", index(one.affine), ";"}));
