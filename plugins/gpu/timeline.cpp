@@ -42,7 +42,7 @@ void Timeline::close() noexcept {
 }
 
 // A lost driver may still call run_task.
-void Timeline::keep_forever(std::list<Task>& tasks) noexcept {
+void Timeline::keep_forever(std::list<Task>& tasks) {
   static std::mutex mutex;
   static auto* const kept = new std::list<Task>;
   for (Task& task : tasks) {

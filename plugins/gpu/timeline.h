@@ -125,7 +125,7 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   void note_done(std::uint64_t number);
   void prune();
   bool is_finished(const Point& point) const;
-  static void keep_forever(std::list<Task>& tasks) noexcept;
+  static void keep_forever(std::list<Task>& tasks);
   std::uint64_t first_unfinished();
   // Fails from `number`, or from the first unfinished point if `number` is 0. Returns the waiters to fail next.
   std::vector<Point::Waiter> fail_from(const sdk::Failure& failure, std::uint64_t number);
