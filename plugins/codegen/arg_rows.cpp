@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/codegen/arg_rows.cpp: kernels for argmax and argmin over rows. Each thread searches some elements of a
-// row; then threads compare what they found. NaN beats every number, and the lowest index wins ties, so that
-// results do not depend on how elements are shared.
+// plugins/codegen/arg_rows.cpp: kernels for argmax and argmin over rows. Each thread searches some elements
+// of a row; then threads compare what they found. NaN beats every number, and the lowest index wins ties, so
+// that results do not depend on how elements are shared.
 #include "arg_rows.h"
 
 #include <algorithm>

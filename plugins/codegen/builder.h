@@ -37,8 +37,8 @@ class Builder {
 
   // Declares a function before all kernels. Equal texts are declared once.
   void function(const std::string& text);
-  // A kernel with this text: "(<parameters>) {...}\n". Equal kernels are emitted once. The parameters are those
-  // of Launch: the pointers, "const long long* symbols", "long long variable".
+  // A kernel with this text: "(<parameters>) {...}\n". Equal kernels are emitted once. The parameters are
+  // those of Launch: the pointers, "const long long* symbols", "long long variable".
   std::uint32_t kernel(std::uint32_t threads, const std::string& text,
                        std::uint32_t dynamic_shared_bytes = 0);
   void launch(Launch launch);

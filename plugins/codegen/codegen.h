@@ -2,8 +2,8 @@
 // plugins/codegen/codegen.h: translates a program to the source of GPU kernels and a list of launches.
 //
 // The text is CUDA C++ without includes and templates. A prelude per dialect (prelude.h) defines what differs
-// between NVRTC, hiprtc and the host compiler of the tests. The generator calls no driver; results depend only
-// on its arguments. Every function is safe to call from any thread.
+// between NVRTC, hiprtc and the host compiler of the tests. The generator calls no driver; results depend
+// only on its arguments. Every function is safe to call from any thread.
 #pragma once
 
 #include <yoke/program/program.h>

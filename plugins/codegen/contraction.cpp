@@ -69,8 +69,8 @@ void Recognizer::add(Form& form, const program::Affine& affine, std::int64_t sca
   }
 }
 
-// Appends the form of the access' address and, if `checks` is not null, the forms of indices that may be out of
-// range.
+// Appends the form of the access' address and, if `checks` is not null, the forms of indices that may be out
+// of range.
 std::size_t Recognizer::address(const program::Access& access, std::vector<Check>* checks) {
   const program::Tensor& tensor = program_.tensors[access.tensor];
   const std::vector<std::uint64_t> strides = strides_of(tensor);
@@ -136,8 +136,8 @@ bool Recognizer::reads_target(const Factor& factor) const {
   return !factor.checks.empty() || read == write;
 }
 
-// Sorts by stride in the target, and merges an outer axis with the next inner one if every form steps over both
-// with a single stride.
+// Sorts by stride in the target, and merges an outer axis with the next inner one if every form steps over
+// both with a single stride.
 std::vector<Axis> Recognizer::merged(std::vector<Axis> axes, bool by_target) const {
   if (by_target) {
     std::stable_sort(axes.begin(), axes.end(), [](const Axis& one, const Axis& other) {

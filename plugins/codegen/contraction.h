@@ -17,10 +17,10 @@
 
 namespace yoke::codegen {
 
-// Plans the first of these statements of one block, which is a sum of products, and those after it that use each
-// element of the result by itself. Returns how many statements it planned; none if the first is something else,
-// too small for tiles, or has a vector as a factor: `why_not` is then the reason. The parts of a sum depend on
-// extents and on the target only: results have the same bits from run to run.
+// Plans the first of these statements of one block, which is a sum of products, and those after it that use
+// each element of the result by itself. Returns how many statements it planned; none if the first is
+// something else, too small for tiles, or has a vector as a factor: `why_not` is then the reason. The parts
+// of a sum depend on extents and on the target only: results have the same bits from run to run.
 std::size_t plan_contraction(Builder& builder, std::span<const std::size_t> statements, std::string& why_not);
 
 }  // namespace yoke::codegen

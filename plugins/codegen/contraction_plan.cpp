@@ -129,7 +129,7 @@ const char* too_small(const Product& product) {
              : nullptr;
 }
 
-// How many statements after the first can use each sum as soon as it is there.
+// How many statements after the first can use each sum as soon as it is computed.
 std::size_t count_followers(const program::Program& program, std::span<const std::size_t> statements,
                             const Product& product) {
   constexpr std::size_t kMost = 6;

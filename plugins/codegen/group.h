@@ -25,8 +25,8 @@ std::vector<Touch> touches_of(const program::Program& program, std::size_t numbe
 // Whether the statement computes each element of its target from one value, without a scatter.
 bool is_elementwise(const program::Statement& statement);
 
-// Statements over the same loops, which one thread runs for one combination of the loops. They have one target
-// element in a tensor, and read no other element that the group writes.
+// Statements over the same loops, which one thread runs for one combination of the loops. They have one
+// target element in a tensor, and read no other element that the group writes.
 struct Group {
   std::vector<std::size_t> statements;
   std::vector<std::uint64_t> extents;  // of the loops
@@ -36,7 +36,7 @@ struct Group {
   bool touches_tensor(std::uint32_t tensor) const;
   // Whether they must run in this order.
   bool conflicts_with(const std::vector<Touch>& others) const;
-  // Whether a thread may run a statement with these touches after the group, for the same values of the loops.
+  // Whether a thread may run a statement with these touches after the group, in the same iteration.
   bool may_add(const std::vector<Touch>& others) const;
 };
 

@@ -101,7 +101,7 @@ std::string split_text(const std::vector<Axis>& axes, const std::string& index, 
 std::string steps_text(const Product& product, const std::vector<Axis>& axes, std::size_t form,
                        const std::string& prefix);
 
-// What happens with a sum: statements that use the value `sum` at the loops' values loop0, loop1, ...
+// What the kernel does with a sum: statements that use the value `sum` at the loops' values loop0, loop1, ...
 struct Epilogue {
   std::string body;
   std::string parameters;  // pointers, each with ", " before it
@@ -136,8 +136,8 @@ class Loader {
   Loader(const Product& product, const Tile& tile, bool is_a, Storage storage);
 
   std::string setup() const;  // declares the places of the thread's elements
-  // Loads from the depth `from` on. Elements out of range of a skipped factor become 0, or marks if the variable
-  // is_careful is true.
+  // Loads from the depth `from` on. Elements out of range of a skipped factor become 0, or marks if the
+  // variable is_careful is true.
   std::string load(const std::string& from) const;
   std::string store() const;  // from registers into the shared tile
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/codegen/matmul_load.cpp: the text that moves a factor's part of a tile from memory to shared memory.
+// plugins/codegen/matmul_load.cpp: the text that loads a factor's part of a tile into shared memory.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

@@ -109,9 +109,9 @@ constexpr std::string_view kDeclarations = R"(
   const int tx = tid % $tx$, ty = tid / $tx$;
 )";
 
-// The next tile is loaded into registers while this one is multiplied. Each round stores one tile; the first one
-// has no tile to multiply. 0 times infinity is NaN: once a tile has a value that is not finite, it and all later
-// ones are loaded with marks where terms are left out.
+// The next tile is loaded into registers while this one is multiplied. Each round stores one tile; the first
+// one has no tile to multiply. 0 times infinity is NaN: once a tile has a value that is not finite, it and
+// all later ones are loaded with marks where terms are left out.
 constexpr std::string_view kLoop = R"(  int stage = 0;
   for (int k0 = first - $depth$; k0 < last; k0 += $depth$) {
     bool has_tile = k0 >= first;

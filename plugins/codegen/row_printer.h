@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/codegen/row_printer.h: prints the kernel of a RowGroup. Some lanes of a warp, or a block, share a row.
-// Folds run in a fixed order: each thread over its elements, then lanes in a tree, then warps one after another.
+// plugins/codegen/row_printer.h: prints the kernel of a RowGroup. Some lanes of a warp, or a block, share a
+// row. Folds run in a fixed order: each thread over its elements, then lanes in a tree, then warps one after
+// another.
 #pragma once
 
 #include <cstdint>
@@ -64,7 +65,8 @@ class RowPrinter : private VectorPrinter {
   };
   Traffic traffic_of(std::size_t phase);
 
-  // Whether the loop must store what it writes: not if only registers are read, or a later loop overwrites it.
+  // Whether the loop must store what it writes: not if only registers are read or a later
+  // loop overwrites it.
   bool is_stored(const Linear& one, std::size_t phase);
 
   void print_loop(std::size_t number);

@@ -20,8 +20,8 @@ constexpr std::uint64_t kLongRow = 32768;
 bool is_row_reduction(const program::Statement& statement);
 // Whether two reads each have a target loop that the other lacks, so that rows would be read many times.
 bool is_product(const program::Statement& statement);
-// Whether a read of the reduction has neighbors along a target loop, and none has any along the last reduction
-// loop: lanes should then be targets.
+// Whether a read of the reduction has neighbors along a target loop, and none has any along the last
+// reduction loop: lanes should then be targets.
 bool is_by_column(const program::Program& program, std::size_t statement);
 
 // Statements whose target's first loops are the rows. Each statement is one of
@@ -38,8 +38,8 @@ struct RowGroup {
   std::uint64_t inner_count() const;
 };
 
-// A group that starts with the first of `statements`, which belong to one block in this order. Statements that
-// are left out of the group may run after it. Empty if the first one is better planned otherwise.
+// A group that starts with the first of `statements`, which belong to one block in this order. Statements
+// that are left out of the group may run after it. Empty if the first one is better planned otherwise.
 std::optional<RowGroup> find_rows(const program::Program& program, std::span<const std::size_t> statements);
 
 // Plans the group as one launch.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/codegen/scatter.cpp: kernels for scatters. The loops that may write an element twice count updates; a
-// block belongs to an update and some iterations of the other loops. If an earlier update has the same indices,
-// the block ends. Otherwise, it owns the elements and searches the later updates for these indices.
+// plugins/codegen/scatter.cpp: kernels for scatters. The loops that may write an element twice count updates;
+// a block belongs to an update and some iterations of the other loops. If an earlier update has the same
+// indices, the block ends. Otherwise, it owns the elements and searches the later updates for these indices.
 #include "scatter.h"
 
 #include <algorithm>
@@ -78,7 +78,7 @@ class ScatterPrinter {
     }
   }
 
-  // Declares the number of the first element that an update writes; -1: none, because an index is out of range.
+  // Declares the number of the first element that an update writes; -1 if an index is out of range.
   void print_key(const std::string& name, const std::string& update) {
     printer_.line("long long " + name + ";");
     printer_.open("");

@@ -8,9 +8,9 @@
 
 namespace yoke::codegen {
 
-// Plans a scatter: each element has one owner, which applies all updates of the element in loop order, so that
-// results have the bits of the reference executor. Returns false if the statement is not a scatter, or runs
-// faster in the general form.
+// Plans a scatter: each element has one owner, which applies all updates of the element in loop order, so
+// that results equal those of the reference executor bit for bit. Returns false if the statement is not a
+// scatter, or runs faster in the general form.
 bool plan_scatter(Builder& builder, std::size_t statement);
 
 }  // namespace yoke::codegen

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/codegen/transpose.h: kernels for elementwise statements that read along another axis than they write.
+// plugins/codegen/transpose.h: kernels for elementwise statements that read and write along different axes.
 #pragma once
 
 #include <optional>

@@ -45,7 +45,7 @@ class Context {
   }
   // Throws. A sticky error loses the device.
   [[noreturn]] void fail(const char* name, int code);
-  // Returns work(). A failure of it that loses the device is noted.
+  // Returns work(). Records a failure that loses the device.
   template <class Work>
   auto watch(const Work& work) {
     try {
@@ -57,8 +57,8 @@ class Context {
       throw;
     }
   }
-  // Whether the work before `handle`, a stream or event, is done. If the driver does not say, nobody can know
-  // what the device still does, so the device is lost.
+  // Whether the work before `handle`, a stream or event, is done. If the driver does not say, the state of
+  // the device is unknown, so the device is lost.
   bool is_done(const Function<int(void*)>& query, void* handle);
   // Waits for all work of the stream, without a limit.
   void finish(void* stream);
@@ -94,7 +94,7 @@ class Context {
 
   std::shared_ptr<Machine> machine_;
   const Hardware& hardware_;
-  const std::uint64_t serial_;  // no other context of the process has it
+  const std::uint64_t serial_;  // unique in the process
   void* handle_ = nullptr;
   void* immediate_ = nullptr;
   void* capturing_ = nullptr;

@@ -10,8 +10,8 @@
 
 namespace yoke::gpu {
 
-// The files in which the compiler is looked for, in order: first those of the driver's own release. A driver may
-// refuse the code of a newer compiler.
+// The files in which the compiler is looked for, in order: first those of the driver's own release. A driver
+// may refuse the code of a newer compiler.
 std::vector<const char*> compiler_files_for(const VendorFacts& facts, int driver_version);
 
 // The libraries stay open until the process ends: their threads and exit handlers need them.

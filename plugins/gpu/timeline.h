@@ -127,7 +127,7 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   bool is_finished(const Point& point) const;
   static void keep_forever(std::list<Task>& tasks);
   std::uint64_t first_unfinished();
-  // Fails from `number`, or from the first unfinished point if `number` is 0. Returns the waiters to fail next.
+  // Fails from `number`; 0: from the first unfinished point. Returns the waiters to fail next.
   std::vector<Point::Waiter> fail_from(const sdk::Failure& failure, std::uint64_t number);
   void rescue_tasks();
 

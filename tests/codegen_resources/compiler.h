@@ -20,8 +20,8 @@ struct Resources {
 // The version of the compiler, such as "NVRTC 13.0"; empty where it is not installed.
 std::string compiler_version(Dialect dialect);
 
-// Compiles for the target and returns the resources of each kernel by name. Throws std::runtime_error with the
-// compiler's messages.
+// Compiles for the target and returns the resources of each kernel by name. Throws std::runtime_error with
+// the compiler's messages.
 std::map<std::string, Resources> resources_of(const std::string& source, const Target& target);
 
 }  // namespace yoke::codegen::test

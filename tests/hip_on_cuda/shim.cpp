@@ -112,8 +112,8 @@ int hipDeviceGetAttribute(int* value, int attribute, int device) {
   return kInvalidValue;
 }
 
-// The layout of HIP 6: the name of the architecture is at byte 1160. "gfx1030" has warps of 32 lanes and no matrix
-// cores, so the kernels for it need nothing that NVIDIA's devices lack.
+// The layout of HIP 6: the name of the architecture is at byte 1160. "gfx1030" has warps of 32 lanes and no
+// matrix cores, so the kernels for it need nothing that NVIDIA's devices lack.
 int hipGetDevicePropertiesR0600(void* properties, int) {
   std::strcpy(static_cast<char*>(properties) + 1160, "gfx1030");
   return 0;

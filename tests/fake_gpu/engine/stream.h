@@ -99,8 +99,8 @@ class Stream {
 // in thread-local mode.
 void refuse_during_capture(const char* call);
 
-// The driver serves one call at a time, so a call may wait for another one that waits for the device. Threads must
-// not hold what host functions need while they call the driver.
+// The driver serves one call at a time, so a call may wait for another one that waits for the device. Threads
+// must not hold what host functions need while they call the driver.
 std::mutex& driver_lock();
 // Waits for all streams of the device, as functions do that free memory. No other call is served meanwhile.
 void wait_for_device(int device);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/fake_gpu/tests/context_test.cpp: contexts of plugins/gpu on the fake driver of CUDA. Each test runs in a
-// process of its own, because the fake reads its variables once.
+// tests/fake_gpu/tests/context_test.cpp: contexts of plugins/gpu on the fake driver of CUDA. Each test runs
+// in its own process, because the fake reads its variables once.
 #include <cuda/vendor.h>
 #include <gpu/context.h>
 #include <gpu/timeline.h>
@@ -141,8 +141,8 @@ TEST(ContextTest, HostFunctionsOfALostDeviceAreCalledOnce) {
   });
 }
 
-// Freeing memory waits for the device, which waits for the host function; meanwhile the driver serves no other
-// call. So a thread that calls the driver must not hold what the host function needs.
+// Freeing memory waits for the device, which waits for the host function; meanwhile the driver serves no
+// other call. So a thread that calls the driver must not hold what the host function needs.
 template <class Call>
 std::string call_while_freeing(const Call& call) {
   constexpr int kMany = 200;  // enough that a record looks for finished points

@@ -64,8 +64,8 @@ class Gpu {
   Gpu& operator=(const Gpu&) = delete;
   ~Gpu() {
     EXPECT_EQ(complaints(), "");
-    // Under the sanitizers the libraries stay open, because what a closed library still holds counts as a leak;
-    // ctest then runs each test in its own process.
+    // Under the sanitizers the libraries stay open, because what a closed library still holds counts as a
+    // leak; ctest then runs each test in its own process.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     if (!hip) {
       dlclose(compiler_);

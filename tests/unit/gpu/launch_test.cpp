@@ -66,8 +66,8 @@ void launch(const char* text, const std::vector<std::int64_t>& values) {
   stream->wait(UINT64_MAX);
 }
 
-// The number of calls of each function of the driver, by its name in driver.def. The fake driver writes them when
-// the process ends, so a child runs the launches.
+// The number of calls of each function of the driver, by its name in driver.def. The fake driver writes them
+// when the process ends, so a child runs the launches.
 std::map<std::string, int> calls_of(const char* text, const std::vector<std::int64_t>& values) {
   const std::string file = testing::TempDir() + "yoke-calls-" + std::to_string(::getpid());
   std::filesystem::remove(file);
