@@ -181,7 +181,7 @@ void bits(Kit& kit) {
   }
 }
 
-// The event of a member must not be done before its result is there, nor before the other members came.
+// A member's event must not be done before its result is written, nor before the others queue their parts.
 void completion(Kit& kit) {
   Team team(kit);
   for (std::uint32_t round = 0; round < 30; ++round) {
@@ -290,7 +290,7 @@ std::vector<Test> collectives_tests() {
       {"broadcast", "every member receives the source of the root", {62}, broadcast, 2},
       {"in-place", "source and target may be the same memory, as the header states", {62}, in_place},
       {"bits", "members receive the same bits, and sums have the order that is stated", {62}, bits},
-      {"completion", "an event after a collective is done when its result is there", {18, 62}, completion},
+      {"completion", "an event after a collective is done when its result is written", {18, 62}, completion},
       {"stream-order",
        "a collective starts after earlier work and before later work",
        {18, 62},

@@ -31,7 +31,7 @@ struct Teammate {
 class Team {
  public:
   explicit Team(Kit& kit);
-  // Further groups of the same devices, with streams of their own.
+  // Further groups of the same devices, with their own streams.
   Team(Kit& kit, const Team& other);
   ~Team();
   Team(const Team&) = delete;
