@@ -17,7 +17,8 @@ namespace yoke::gpu {
 class Backend : public sdk::Backend {
  public:
   sdk::Provides provides() const override {
-    return {.streams = true, .programs = true, .peers = true, .memory = true, .faults = true};
+    return {
+        .streams = true, .programs = true, .peers = true, .memory = true, .faults = true, .profile = true};
   }
   std::uint32_t device_count() override { return static_cast<std::uint32_t>(machine().devices().size()); }
   std::string why_no_device() override { return machine().why_none(); }

@@ -2,6 +2,7 @@
 // plugins/gpu/context.cpp: opens a device, passes on errors of its driver, and captures graphs.
 #include "context.h"
 
+#include <chrono>
 #include <utility>
 
 #include "timeline.h"
@@ -34,6 +35,7 @@ Context::Context(std::shared_ptr<Machine> machine, const Hardware& hardware)
 }
 
 Context::~Context() {
+  anchor_.reset();
   if (driver().context_set(handle_) == 0) {
     pool_.trim();
     for (const std::vector<void*>& events : events_) {
@@ -146,6 +148,46 @@ void Context::give_event(void* event, bool timing) noexcept {
       (void)driver().event_destroy(event);
     }
   }
+}
+
+Anchor::Anchor(Context& of) : context(of), event(of.take_event(true)) {}
+
+Anchor::~Anchor() {
+  context.give_event(event, true);
+}
+
+std::shared_ptr<const Anchor> Context::anchor() {
+  constexpr std::chrono::seconds kLifetime(
+      10);  // times in milliseconds are floats, exact to 1 microsecond then
+  constexpr std::uint64_t kFirstWait = 1'000'000'000;
+  constexpr std::uint64_t kLongestWait = 1'000'000;  // an old anchor is better than a late event
+  constexpr std::uint64_t kExactEnough = 50'000;
+  constexpr int kTries = 5;
+  const auto now_ns = [] {
+    return static_cast<std::uint64_t>(
+        std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
+  };
+  const std::lock_guard lock(anchor_mutex_);
+  if (anchor_ != nullptr &&
+      now_ns() - anchor_->host_ns < static_cast<std::uint64_t>(std::chrono::nanoseconds(kLifetime).count())) {
+    return anchor_;
+  }
+  const auto next = std::make_shared<Anchor>(*this);
+  for (int i = 0; i < kTries; ++i) {
+    const std::uint64_t before = now_ns();
+    call(driver().event_record, next->event, immediate_);
+    if (!poll_until(anchor_ == nullptr ? kFirstWait : kLongestWait,
+                    [&] { return is_done(driver().event_query, next->event); })) {
+      return anchor_;
+    }
+    const std::uint64_t after = now_ns();
+    next->host_ns = before + (after - before) / 2;
+    if (after - before < kExactEnough) {
+      break;
+    }
+  }
+  anchor_ = next;
+  return anchor_;
 }
 
 bool Context::can_access(Context& other) {

@@ -19,6 +19,19 @@
 namespace yoke::gpu {
 
 class Timeline;
+class Context;
+
+// A moment that the device and the host both know, so that times of the device become times of the host.
+struct Anchor {
+  explicit Anchor(Context& of);
+  ~Anchor();
+  Anchor(const Anchor&) = delete;
+  Anchor& operator=(const Anchor&) = delete;
+
+  Context& context;
+  void* event;
+  std::uint64_t host_ns = 0;
+};
 
 // Every function is thread-safe. Functions that call the driver make the context current on their thread.
 class Context {
@@ -67,6 +80,9 @@ class Context {
 
   void* take_event(bool timing);
   void give_event(void* event, bool timing) noexcept;
+  // An anchor that is at most some seconds old, or null if the device is too busy to record one.
+  // Precondition: the context is current.
+  std::shared_ptr<const Anchor> anchor();
 
   // Whether kernels of this device may access memory of `other`.
   bool can_access(Context& other);
@@ -106,6 +122,8 @@ class Context {
   std::vector<void*> events_[2];         // free ones, without and with timing
   std::map<std::uint64_t, bool> peers_;  // by serial of the context: whether access is enabled
   std::mutex capture_mutex_;
+  std::mutex anchor_mutex_;
+  std::shared_ptr<const Anchor> anchor_;
 };
 
 }  // namespace yoke::gpu

@@ -83,4 +83,17 @@ std::uint64_t Point::elapsed_since(const Point& start) const {
   return static_cast<std::uint64_t>(std::max(0.0, static_cast<double>(milliseconds) * 1e6));
 }
 
+std::uint64_t Point::time_ns() const {
+  if (anchor_ == nullptr) {
+    throw sdk::Failure(YOKE_STATUS_UNAVAILABLE,
+                       "the device was too busy to compare its clock with the host's; profile again");
+  }
+  Context& context = timeline_->context();
+  context.enter();
+  float milliseconds = 0;
+  context.call(context.driver().event_elapsed, &milliseconds, anchor_->event, event_);
+  return anchor_->host_ns +
+         static_cast<std::uint64_t>(std::max(0.0, static_cast<double>(milliseconds) * 1e6));
+}
+
 }  // namespace yoke::gpu

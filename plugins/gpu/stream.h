@@ -24,6 +24,7 @@ class Event final : public sdk::Event {
   std::uint64_t elapsed_since(sdk::Event& start) override {
     return point_->elapsed_since(*static_cast<Event&>(start).point_);
   }
+  std::uint64_t time_ns() override { return point_->time_ns(); }
   const std::shared_ptr<Point>& point() const noexcept { return point_; }
 
  private:

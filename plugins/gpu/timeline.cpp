@@ -114,6 +114,7 @@ void Timeline::post(std::function<void(std::int32_t status)> work, bool always) 
 
 std::shared_ptr<Point> Timeline::record(bool timing) {
   context_->enter();
+  const std::shared_ptr<const Anchor> anchor = timing ? context_->anchor() : nullptr;
   void* event = context_->take_event(timing);
   const int code = context_->driver().event_record(event, stream_);
   if (code != 0) {
@@ -125,7 +126,7 @@ std::shared_ptr<Point> Timeline::record(bool timing) {
     const std::lock_guard lock(mutex_);
     number = ++posted_;
   }
-  auto point = std::make_shared<Point>(shared_from_this(), event, timing, number);
+  auto point = std::make_shared<Point>(shared_from_this(), event, timing, number, anchor);
   prune();
   const std::lock_guard lock(mutex_);
   points_.push_back(point);

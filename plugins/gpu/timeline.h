@@ -34,8 +34,14 @@ class Timeline;
 // A recorded event.
 class Point {
  public:
-  Point(std::shared_ptr<Timeline> timeline, void* event, bool timing, std::uint64_t number)
-      : timeline_(std::move(timeline)), event_(event), timing_(timing), number_(number) {}
+  // `anchor` is not null if the point has a time.
+  Point(std::shared_ptr<Timeline> timeline, void* event, bool timing, std::uint64_t number,
+        std::shared_ptr<const Anchor> anchor = nullptr)
+      : timeline_(std::move(timeline)),
+        event_(event),
+        timing_(timing),
+        number_(number),
+        anchor_(std::move(anchor)) {}
   ~Point();
   Point(const Point&) = delete;
   Point& operator=(const Point&) = delete;
@@ -45,6 +51,8 @@ class Point {
   std::int32_t state();
   void wait(std::uint64_t timeout_ns);
   std::uint64_t elapsed_since(const Point& start) const;
+  // On the host's steady clock.
+  std::uint64_t time_ns() const;
 
  private:
   friend class Timeline;
@@ -57,6 +65,7 @@ class Point {
   void* event_;
   bool timing_;
   std::uint64_t number_;
+  std::shared_ptr<const Anchor> anchor_;
   std::atomic<bool> is_done_{false};
   std::vector<Waiter> waiters_;  // guarded by the mutex of the timeline
 };
