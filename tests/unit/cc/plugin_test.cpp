@@ -120,8 +120,8 @@ TEST_F(CcPluginTest, CanCompileReportsHowEachStatementRuns) {
       << plugin_.error.text;
   ASSERT_EQ(count, 3U);
   EXPECT_EQ(rows[0].verdict, YOKE_VERDICT_NATIVE);
-  EXPECT_THAT(rows[0].reason,
-              testing::AnyOf(testing::StartsWith("oneDNN matmul ("), testing::StartsWith("cc product in panels")));
+  EXPECT_THAT(rows[0].reason, testing::AnyOf(testing::StartsWith("oneDNN matmul ("),
+                                             testing::StartsWith("cc product in panels")));
   EXPECT_EQ(rows[1].verdict, YOKE_VERDICT_NATIVE);
   EXPECT_STREQ(rows[1].reason, "tile kernel, right after the product that it reads");
   EXPECT_EQ(rows[2].verdict, YOKE_VERDICT_DECOMPOSED);

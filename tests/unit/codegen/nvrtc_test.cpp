@@ -8,7 +8,6 @@
 #include <string>
 
 #include "codegen.h"
-#include "corpus.h"
 #include "generator.h"
 
 namespace yoke::codegen::test {
@@ -83,13 +82,6 @@ class NvrtcTest : public testing::TestWithParam<const char*> {
     EXPECT_EQ(Nvrtc::get().error_of(plan.source, GetParam()), "") << plan.source;
   }
 };
-
-TEST_P(NvrtcTest, CompilesTheCorpus) {
-  for (const conformance::CorpusText& text : conformance::corpus()) {
-    SCOPED_TRACE(text.name);
-    expect_compiles(conformance::corpus_case(text.text, 7).program);
-  }
-}
 
 TEST_P(NvrtcTest, CompilesRandomPrograms) {
   constexpr std::uint64_t kCount = 24;
