@@ -3,6 +3,7 @@
 #include "context.h"
 
 #include <chrono>
+#include <limits>
 #include <utility>
 
 #include "timeline.h"
@@ -162,7 +163,7 @@ std::shared_ptr<const Anchor> Context::anchor() {
   constexpr std::uint64_t kFirstWait = 1'000'000'000;
   constexpr std::uint64_t kLongestWait = 1'000'000;  // an old anchor is better than a late event
   constexpr std::uint64_t kExactEnough = 50'000;
-  constexpr int kTries = 5;
+  constexpr int kTries = 64;  // on a busy machine, another thread may run between the two times of the host
   const auto now_ns = [] {
     return static_cast<std::uint64_t>(
         std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
@@ -172,21 +173,26 @@ std::shared_ptr<const Anchor> Context::anchor() {
       now_ns() - anchor_->host_ns < static_cast<std::uint64_t>(std::chrono::nanoseconds(kLifetime).count())) {
     return anchor_;
   }
-  const auto next = std::make_shared<Anchor>(*this);
-  for (int i = 0; i < kTries; ++i) {
+  std::shared_ptr<Anchor> best;
+  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
+  for (int i = 0; i < kTries && least > kExactEnough; ++i) {
+    const auto next = std::make_shared<Anchor>(*this);
     const std::uint64_t before = now_ns();
     call(driver().event_record, next->event, immediate_);
     if (!poll_until(anchor_ == nullptr ? kFirstWait : kLongestWait,
                     [&] { return is_done(driver().event_query, next->event); })) {
-      return anchor_;
-    }
-    const std::uint64_t after = now_ns();
-    next->host_ns = before + (after - before) / 2;
-    if (after - before < kExactEnough) {
       break;
     }
+    const std::uint64_t span = now_ns() - before;
+    if (span < least) {
+      next->host_ns = before + span / 2;
+      least = span;
+      best = next;
+    }
   }
-  anchor_ = next;
+  if (best != nullptr) {
+    anchor_ = best;
+  }
   return anchor_;
 }
 

@@ -236,10 +236,14 @@ int fake_context_release(int device) {
 }
 
 int fake_context_set(void* context) {
-  return run("context_set", [&] {
+  const int code = run("context_set", [&] {
     require_driver("context_set");
     current = context == nullptr ? (kHip ? 0 : -1) : device_of_context(context);
   });
+  if (is_sticky(code) && context != nullptr) {  // injected
+    (void)run("", [&] { device_at(device_of_context(context)).error = code; });
+  }
+  return code;
 }
 
 int fake_peer_can_access(int* allowed, int device, int other) {

@@ -31,6 +31,22 @@ int run_on_stream(const char* name, void* handle, const Body& body) {
   return code;
 }
 
+// As run_on_stream, for a call that no stream captures.
+template <class Body>
+int run_on_event(const char* name, void* handle, const Body& body) {
+  const int code = run(name, [&] {
+    require_driver(name);
+    refuse_during_capture(name);
+    const auto event = events().get(handle);
+    body(*event);
+    throw_sticky(event->device);
+  });
+  if (is_sticky(code)) {
+    (void)run("", [&] { device_at(events().get(handle)->device).error = code; });
+  }
+  return code;
+}
+
 }  // namespace
 
 int fake_stream_create(void** handle, unsigned flags, int) {
@@ -125,13 +141,10 @@ int fake_event_record(void* handle, void* stream_handle) {
 }
 
 int fake_event_query(void* handle) {
-  return run("event_query", [&] {
-    require_driver("event_query");
-    refuse_during_capture("event_query");
+  return run_on_event("event_query", handle, [](Event& event) {
     { const std::scoped_lock served(driver_lock()); }
-    const auto event = events().get(handle);
-    const auto recording = recording_of(*event);
-    throw_sticky(event->device);
+    const auto recording = recording_of(event);
+    throw_sticky(event.device);
     if (recording != nullptr && !recording->is_done()) {
       throw Error{kNotReady};
     }
@@ -139,14 +152,10 @@ int fake_event_query(void* handle) {
 }
 
 int fake_event_synchronize(void* handle) {
-  return run("event_synchronize", [&] {
-    require_driver("event_synchronize");
-    refuse_during_capture("event_synchronize");
-    const auto event = events().get(handle);
-    if (const auto recording = recording_of(*event)) {
+  return run_on_event("event_synchronize", handle, [](Event& event) {
+    if (const auto recording = recording_of(event)) {
       recording->wait();
     }
-    throw_sticky(event->device);
   });
 }
 
@@ -155,14 +164,12 @@ int fake_event_destroy(void* handle) {
 }
 
 int fake_event_elapsed(float* milliseconds, void* start, void* stop) {
-  return run("event_elapsed", [&] {
-    require_driver("event_elapsed");
+  return run_on_event("event_elapsed", stop, [&](Event& last) {
     const auto first = events().get(start);
-    const auto last = events().get(stop);
     const auto began = recording_of(*first);
-    const auto ended = recording_of(*last);
-    if (!first->timing || !last->timing || began == nullptr || ended == nullptr ||
-        first->device != last->device) {
+    const auto ended = recording_of(last);
+    if (!first->timing || !last.timing || began == nullptr || ended == nullptr ||
+        first->device != last.device) {
       complain("event_elapsed: an event was never recorded, has no timing or is of another device");
       throw Error{kInvalidHandle};
     }
