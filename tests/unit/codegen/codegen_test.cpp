@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "../../support/rounds.h"
 #include "corpus.h"
 #include "evaluate.h"
 #include "generator.h"
@@ -54,7 +55,7 @@ class RandomProgramTest : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(RandomProgramTest, MatchesTheReference) {
   SKIP_WITHOUT_COMPILER();
-  constexpr std::uint64_t kBatch = 64;
+  constexpr std::uint64_t kBatch = yoke::test::rounds(64);
   std::vector<conformance::Case> cases;
   for (std::uint64_t i = 0; i < kBatch; ++i) {
     cases.push_back(conformance::generate_case(11, GetParam() * kBatch + i));
