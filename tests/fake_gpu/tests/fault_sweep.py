@@ -31,7 +31,10 @@ def fault_of(function, code, nth, status, output, complaints, expected, names):
         return "the training hangs"
     if status not in (0, 1):
         return f"the training ends with status {status}"
-    # Without its context a thread cannot free anything.
+    # Without its context a thread cannot free anything. A device whose queries fail is lost to the plugin, but not to the
+    # fake, so the plugin does not wait for the work that the fake still does.
+    if function in ("event_query", "stream_query"):
+        complaints = "\n".join(line for line in complaints.splitlines() if "while queued work" not in line)
     if complaints and function != "context_set":
         return "the fake complains: " + complaints.strip()
     if status == 0:
@@ -63,7 +66,8 @@ def main():
         sys.exit(f"the training fails without a failure:\n{output}{complaints}")
     is_sticky = arguments.error in STICKY
     failures = [(function, nth) for function, count in sorted(counts.items()) for nth in sorted({1, 2, count})
-                if nth <= count and (is_sticky or function not in ON_STREAMS)]
+                if nth <= count and (is_sticky or function not in ON_STREAMS)
+                and not (function == "context_set" and nth > 2)]  # see "Missing" in the README
     faults = 0
     for function, nth in failures[::arguments.stride]:
         run = driver.train(*off, FAKE_GPU_FAIL=f"{function}:{nth}:{arguments.error}")
