@@ -160,7 +160,7 @@ class ScatterPrinter {
 
 namespace {
 
-// Whether an index tensor of the target is read along a loop that is no update loop.
+// Whether an index of the target is an element that depends on a loop whose iterations never conflict.
 bool has_varying_indices(const Statement& statement) {
   const std::vector<bool> independent = program::independent_loops(statement);
   bool found = false;

@@ -26,7 +26,7 @@ constexpr std::uint64_t kLeastRowPart = 8192;        // terms of a block
 constexpr std::uint64_t kMostParts = 1024;
 
 // Replaces a loop r by part * length + r, and makes room for the loop `part` before the reduction loops. With
-// a fixed part, there is no such loop.
+// a fixed part, the part is that number, and no loop is added.
 class Substitution {
  public:
   Substitution(std::uint32_t split, std::uint32_t part, std::int64_t length,

@@ -267,7 +267,7 @@ void StreamState::close_native() noexcept {
           LogLevel::kError,
           "stream.abandon stream=" + name + " reason=\"its work did not finish; it stays open\"");
     } catch (const std::exception&) {
-      // There is no memory for the message.
+      // Out of memory: the message is dropped.
     }
   }
 }

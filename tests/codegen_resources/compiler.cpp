@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <regex>
 #include <sstream>
@@ -134,14 +135,14 @@ std::string output_of(const std::string& command) {
 
 // The notes of a code object describe each kernel in YAML: keys in alphabetical order, some before its name.
 std::map<std::string, Resources> from_notes(const std::string& code) {
-  char path[] = "/tmp/yoke_code_XXXXXX";
-  const int file = mkstemp(path);
+  std::string path = (std::filesystem::temp_directory_path() / "yoke_code_XXXXXX").string();
+  const int file = mkstemp(path.data());
   if (file < 0 || write(file, code.data(), code.size()) != static_cast<ssize_t>(code.size())) {
     throw std::runtime_error("cannot write a temporary file");
   }
   close(file);
-  const std::string notes = output_of(std::string("llvm-readelf --notes ") + path);
-  unlink(path);
+  const std::string notes = output_of("llvm-readelf --notes '" + path + "'");
+  unlink(path.c_str());
   static const std::regex pattern(
       R"(\.(group_segment_fixed_size|symbol|vgpr_count|vgpr_spill_count):\s+'?([A-Za-z0-9_]+))");
   std::map<std::string, Resources> result;

@@ -158,8 +158,8 @@ TEST_F(CodeCacheTest, OptionSelectsTheFolder) {
   EXPECT_EQ(CodeCache::folder_of("/mine", "hip"), "/mine");
   EXPECT_EQ(CodeCache::folder_of("off", "hip"), "");
   ::setenv("XDG_CACHE_HOME", "relative", 1);
-  ::setenv("HOME", "/home/someone", 1);
-  EXPECT_EQ(CodeCache::folder_of("on", "cuda"), "/home/someone/.cache/yoke/cuda");
+  ::setenv("HOME", "/of_user", 1);
+  EXPECT_EQ(CodeCache::folder_of("on", "cuda"), "/of_user/.cache/yoke/cuda");
   const CodeCache disabled(sdk::Host(), "", 1000);
   disabled.store(key_, image_);
   EXPECT_EQ(disabled.find(key_), std::nullopt);
