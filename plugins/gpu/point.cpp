@@ -44,8 +44,7 @@ bool Point::is_quiescent() {
   }
   Context& context = timeline_->context();
   try {
-    context.enter();
-    if (!context.is_done(context.driver().event_query, event_)) {
+    if (!context.lost() && !context.is_done(context.driver().event_query, event_)) {
       return false;
     }
   } catch (const sdk::Failure& failure) {

@@ -299,8 +299,7 @@ void Timeline::pause(std::uint64_t delay_ns) {
 
 std::int32_t Timeline::state() {
   try {
-    context_->enter();
-    if (!context_->is_done(context_->driver().stream_query, stream_)) {
+    if (!context_->lost() && !context_->is_done(context_->driver().stream_query, stream_)) {
       return YOKE_STATE_PENDING;
     }
   } catch (const sdk::Failure& failure) {
@@ -313,10 +312,17 @@ std::int32_t Timeline::state() {
 
 void Timeline::wait(std::uint64_t timeout_ns) {
   try {
-    context_->enter();
-    if (!context_->is_done(context_->driver().stream_query, stream_)) {
+    const auto is_idle = [&] { return context_->is_done(context_->driver().stream_query, stream_); };
+    if (!context_->lost() && !is_idle()) {
       if (timeout_ns == 0) {
         throw_late(timeout_ns);
+      }
+      // Queries need no current context. A wait must not end with an error before the work has ended.
+      if (!context_->try_enter()) {
+        if (!poll_until(timeout_ns, is_idle)) {
+          throw_late(timeout_ns);
+        }
+        return wait(0);
       }
       // Work that other threads queue during the wait does not extend it.
       const Point now(shared_from_this(), context_->take_event(false), false, 0);

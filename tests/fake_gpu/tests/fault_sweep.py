@@ -66,8 +66,7 @@ def main():
         sys.exit(f"the training fails without a failure:\n{output}{complaints}")
     is_sticky = arguments.error in STICKY
     failures = [(function, nth) for function, count in sorted(counts.items()) for nth in sorted({1, 2, count})
-                if nth <= count and (is_sticky or function not in ON_STREAMS)
-                and not (function == "context_set" and nth > 2)]  # see "Missing" in the README
+                if nth <= count and (is_sticky or function not in ON_STREAMS)]
     faults = 0
     for function, nth in failures[::arguments.stride]:
         run = driver.train(*off, FAKE_GPU_FAIL=f"{function}:{nth}:{arguments.error}")
