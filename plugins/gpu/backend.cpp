@@ -47,11 +47,11 @@ class Device final : public sdk::Device {
   void abort() override;
 
   void* pinned_allocate(std::uint64_t byte_count) override {
-    context_->enter();
+    const Current current = context_->enter();
     return context_->watch([&] { return context_->machine().host_memory().allocate(byte_count); });
   }
   void pinned_free(void* memory) noexcept override {
-    if (context_->try_enter()) {
+    if (const Current current = context_->try_enter()) {
       context_->machine().host_memory().free(memory);
     }
   }
@@ -74,7 +74,7 @@ class Device final : public sdk::Device {
 };
 
 std::unique_ptr<sdk::Stream> Device::create_stream(std::int32_t priority) {
-  context_->enter();
+  const Current current = context_->enter();
   int least = 0;
   int greatest = 0;  // the highest priority has the lowest number
   context_->call(context_->driver().stream_priorities, &least, &greatest);
@@ -132,7 +132,7 @@ std::unique_ptr<sdk::Device> Backend::open_device(std::uint32_t ordinal, const s
   std::shared_ptr<Context> context = machine().context(ordinal);
   const Hardware& hardware = context->hardware();
   const std::int64_t kept = options.integer("kept_memory");
-  context->enter();
+  const Current current = context->enter();
   context->pool().set_limit(kept < 0 ? hardware.info.memory_bytes / 8 : static_cast<std::uint64_t>(kept));
   const std::string name = machine().vendor().facts().name;
   DeviceOptions chosen;

@@ -20,7 +20,7 @@ void run(sdk::Stream* stream, Context& context, const Work& work) {
     Timeline& timeline = static_cast<Stream*>(stream)->timeline();
     timeline.submit([&](void* queue) { work(timeline.context(), queue); });
   } else {
-    context.enter();
+    const Current current = context.enter();
     work(context, context.immediate());
     context.finish(context.immediate());
   }
@@ -30,7 +30,7 @@ void run(sdk::Stream* stream, Context& context, const Work& work) {
 
 Buffer::Buffer(std::shared_ptr<Context> context, std::uint64_t byte_count)
     : context_(std::move(context)), byte_count_(byte_count) {
-  context_->enter();
+  const Current current = context_->enter();
   address_ = context_->watch([&] { return context_->pool().allocate(byte_count); });
 }
 
@@ -47,7 +47,7 @@ Buffer::Buffer(std::shared_ptr<Context> context, const sdk::Import& memory)
     return;
   }
   host_address_ = pointer_to(memory.address);
-  context_->enter();
+  const Current current = context_->enter();
   HostMemory& host_memory = context_->machine().host_memory();
   const std::uintptr_t first = context_->watch([&] { return host_memory.add(memory.address, byte_count_); });
   const int code = context_->driver().host_device_address(&address_, pointer_to(first), 0U);
@@ -60,11 +60,13 @@ Buffer::Buffer(std::shared_ptr<Context> context, const sdk::Import& memory)
 
 Buffer::~Buffer() {
   if (host_address_ != nullptr) {
-    if (context_->try_enter()) {
+    if (const Current current = context_->try_enter()) {
       context_->machine().host_memory().remove(reinterpret_cast<std::uintptr_t>(host_address_));
     }
-  } else if (!is_imported_ && context_->try_enter()) {
-    context_->pool().free(address_, byte_count_);
+  } else if (!is_imported_) {
+    if (const Current current = context_->try_enter()) {
+      context_->pool().free(address_, byte_count_);
+    }
   }
 }
 

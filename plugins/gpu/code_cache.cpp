@@ -114,7 +114,6 @@ bool CodeCache::prepare_folder() const {
 }
 
 void CodeCache::store(const std::string& key, std::string_view image) const {
-  constexpr unsigned kStoresPerEviction = 16;
   static std::atomic<unsigned> counter{0};
   if (folder_.empty() || image.size() > limit_bytes_ || !prepare_folder()) {
     return;
@@ -132,9 +131,7 @@ void CodeCache::store(const std::string& key, std::string_view image) const {
     (void)::unlink(aside.c_str());
     return;
   }
-  if (number % kStoresPerEviction == 0) {
-    evict();
-  }
+  evict();
 }
 
 void CodeCache::remove(const std::string& key) const noexcept {

@@ -187,7 +187,7 @@ Kernels::Kernels(std::shared_ptr<Context> context, const program::Program& progr
   key_ = program::digest(identity + plan_.source);
 
   image_ = machine.image(key_);
-  context_->enter();
+  const Current current = context_->enter();
   {
     const std::lock_guard lock(image_->mutex);
     bool is_stored = false;
@@ -229,7 +229,7 @@ int Kernels::load(const std::string& bytes) {
 }
 
 Kernels::~Kernels() {
-  if (context_->try_enter()) {
+  if (const Current current = context_->try_enter()) {
     (void)context_->driver().module_unload(module_);
   }
 }

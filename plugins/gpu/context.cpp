@@ -19,15 +19,30 @@ std::uint64_t next_serial() {
 
 }  // namespace
 
+Current::Current(const Driver& driver, void* context) noexcept
+    : driver_(driver), call_(driver.context_get.name), code_(driver.context_get(&earlier_)) {
+  if (code_ == 0 && earlier_ != context) [[unlikely]] {
+    call_ = driver.context_set.name;
+    code_ = driver.context_set(context);
+    has_changed_ = code_ == 0;
+  }
+}
+
+Current::~Current() {
+  if (has_changed_) {
+    (void)driver_.context_set(earlier_);
+  }
+}
+
 Context::Context(std::shared_ptr<Machine> machine, const Hardware& hardware)
     : machine_(std::move(machine)), hardware_(hardware), serial_(next_serial()), pool_(vendor(), driver()) {
   check(driver().context_retain.name, driver().context_retain(&handle_, hardware.device));
   try {
-    enter();
+    const Current current = enter();
     call(driver().stream_create, &immediate_, kNonBlockingStream, 0);
     call(driver().stream_create, &capturing_, kNonBlockingStream, 0);
   } catch (...) {
-    if (immediate_ != nullptr) {
+    if (const Current current = try_enter(); immediate_ != nullptr) {
       (void)driver().stream_destroy(immediate_);
     }
     (void)driver().context_release(hardware.device);
@@ -37,7 +52,7 @@ Context::Context(std::shared_ptr<Machine> machine, const Hardware& hardware)
 
 Context::~Context() {
   anchor_.reset();
-  if (driver().context_set(handle_) == 0) {
+  if (const Current current = try_enter()) {
     pool_.trim();
     for (const std::vector<void*>& events : events_) {
       for (void* event : events) {
@@ -50,16 +65,14 @@ Context::~Context() {
   (void)driver().context_release(hardware_.device);
 }
 
-void Context::enter() {
+Current Context::enter() {
   if (lost()) [[unlikely]] {
     const std::lock_guard lock(mutex_);
     throw sdk::Failure(*loss_);
   }
-  check(driver().context_set.name, driver().context_set(handle_));
-}
-
-bool Context::try_enter() noexcept {
-  return driver().context_set(handle_) == 0;
+  Current current = try_enter();
+  check(current.call(), current.code());
+  return current;
 }
 
 sdk::Failure Context::with_name(const sdk::Failure& failure) const {
@@ -99,15 +112,29 @@ void Context::lose(const sdk::Failure& failure, const char* call) {
 bool Context::is_done(const Function<int(void*)>& query, void* handle) {
   const int code = query(handle);
   // Another library may capture a graph in a mode that forbids queries on every thread.
-  if (code == kNotReady || code == kCaptureUnsupported) {
-    return false;
+  const bool is_answer = code == 0 || code == kNotReady || code == kCaptureUnsupported;
+  if (is_answer && has_failing_.load(std::memory_order_relaxed)) [[unlikely]] {
+    const std::lock_guard lock(mutex_);
+    failing_.erase(handle);
+    has_failing_ = !failing_.empty();
   }
-  if (code != 0) [[unlikely]] {
+  if (!is_answer) [[unlikely]] {
+    if (!is_sticky(code) && !keeps_failing(handle)) {
+      return false;
+    }
     const sdk::Failure failure = with_name(failure_of(vendor(), query.name, code, true));
     lose(failure, query.name);
     throw sdk::Failure(failure);
   }
-  return true;
+  return code == 0;
+}
+
+bool Context::keeps_failing(void* handle) {
+  const auto now = std::chrono::steady_clock::now();
+  const std::lock_guard lock(mutex_);
+  const auto since = failing_.emplace(handle, now).first->second;
+  has_failing_ = true;
+  return now - since >= kPatience;
 }
 
 void Context::finish(void* stream) {
@@ -145,7 +172,7 @@ void Context::give_event(void* event, bool timing) noexcept {
     const std::lock_guard lock(mutex_);
     events_[timing ? 1 : 0].push_back(event);
   } catch (const std::bad_alloc&) {
-    if (try_enter()) {
+    if (const Current current = try_enter()) {
       (void)driver().event_destroy(event);
     }
   }
@@ -208,7 +235,7 @@ bool Context::can_access(Context& other) {
   int allowed = 0;
   bool enabled =
       driver().peer_can_access(&allowed, hardware_.device, other.hardware_.device) == 0 && allowed != 0;
-  if (enabled && try_enter()) {
+  if (const Current current = try_enter(); enabled && current) {
     const int code = vendor().enable_peer(other.peer());
     enabled = code == 0 || code == kPeerAlreadyEnabled;
   }

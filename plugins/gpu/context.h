@@ -5,12 +5,14 @@
 #include <yoke/sdk/failure.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "machine.h"
@@ -33,7 +35,33 @@ struct Anchor {
   std::uint64_t host_ns = 0;
 };
 
-// Every function is thread-safe. Functions that call the driver make the context current on their thread.
+// A context is current on this thread while the object lives. Then the earlier one is current again: other
+// libraries use the thread too.
+class [[nodiscard]] Current {
+ public:
+  Current(const Driver& driver, void* context) noexcept;
+  Current(Current&& other) noexcept
+      : driver_(other.driver_),
+        earlier_(other.earlier_),
+        has_changed_(std::exchange(other.has_changed_, false)),
+        call_(other.call_),
+        code_(other.code_) {}
+  Current& operator=(Current&&) = delete;
+  ~Current();
+
+  explicit operator bool() const noexcept { return code_ == 0; }
+  const char* call() const noexcept { return call_; }  // that failed
+  int code() const noexcept { return code_; }
+
+ private:
+  const Driver& driver_;
+  void* earlier_ = nullptr;
+  bool has_changed_ = false;
+  const char* call_ = "";
+  int code_ = 0;
+};
+
+// Every function is thread-safe, and leaves the current context of its thread as it was.
 class Context {
  public:
   Context(std::shared_ptr<Machine> machine, const Hardware& hardware);
@@ -41,10 +69,11 @@ class Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  // Makes the context current on this thread. Throws YOKE_STATUS_DEVICE_LOST on a lost device.
-  void enter();
+  // Makes the context current. Throws YOKE_STATUS_DEVICE_LOST on a lost device.
+  Current enter();
   // Like enter, for destructors: also works on a lost device, whose objects the driver destroys if it can.
-  bool try_enter() noexcept;
+  // The result is false if the driver refuses.
+  Current try_enter() noexcept { return {driver(), handle_}; }
 
   // Calls a function of the driver and throws its error. Precondition: the context is current.
   template <class... P, class... A>
@@ -70,8 +99,8 @@ class Context {
       throw;
     }
   }
-  // Whether the work before `handle`, a stream or event, is done. If the driver does not say, the state of
-  // the device is unknown, so the device is lost.
+  // Whether the work before `handle`, a stream or event, is done. A query that fails says nothing about the
+  // work, so the work counts as pending. The device is lost if the query fails for kPatience.
   bool is_done(const Function<int(void*)>& query, void* handle);
   // Waits for all work of the stream, without a limit.
   void finish(void* stream);
@@ -104,6 +133,8 @@ class Context {
   void* capture(const std::function<void(void* stream)>& work, std::string& why_not);
 
  private:
+  static constexpr std::chrono::seconds kPatience{2};
+  bool keeps_failing(void* handle);
   // Fails every timeline of the device, the first time.
   void lose(const sdk::Failure& failure, const char* call);
   sdk::Failure with_name(const sdk::Failure& failure) const;
@@ -119,7 +150,9 @@ class Context {
   std::mutex mutex_;
   std::optional<sdk::Failure> loss_;
   std::vector<std::weak_ptr<Timeline>> timelines_;
-  std::vector<void*> events_[2];         // free ones, without and with timing
+  std::vector<void*> events_[2];                                    // free ones, without and with timing
+  std::map<void*, std::chrono::steady_clock::time_point> failing_;  // queries by handle, since when
+  std::atomic<bool> has_failing_{false};
   std::map<std::uint64_t, bool> peers_;  // by serial of the context: whether access is enabled
   std::mutex capture_mutex_;
   std::mutex anchor_mutex_;

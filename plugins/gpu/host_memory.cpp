@@ -58,64 +58,82 @@ bool HostMemory::is_mapped(std::uintptr_t address, std::uint64_t byte_count) con
          last - first == byte_count - 1;
 }
 
-std::uintptr_t HostMemory::add_foreign(std::uintptr_t address, std::uint64_t byte_count) const {
+void HostMemory::check_foreign(std::uintptr_t address, std::uint64_t byte_count) const {
   if (!is_mapped(address, byte_count)) {
     throw sdk::Failure(YOKE_STATUS_UNIMPLEMENTED,
                        "another library has registered a part of this host memory with the driver; let it "
                        "register all of it, or copy it");
   }
-  return address;
 }
 
 std::uintptr_t HostMemory::add(std::uintptr_t address, std::uint64_t byte_count) {
   const std::uintptr_t first = address / kPage * kPage;
   const std::uintptr_t end = (address + byte_count + kPage - 1) / kPage * kPage;
-  const std::lock_guard lock(mutex_);
-  if (const auto found = find(address); found != ranges_.end() && address + byte_count <= found->second.end) {
-    const bool is_foreign = found->second.origin == Origin::kForeign;
-    const std::uintptr_t known = is_foreign ? add_foreign(address, byte_count) : found->first;
-    ++ranges_[found->first].uses;
+  const std::lock_guard registering(registering_);
+  if (const std::uintptr_t known = reuse(address, byte_count, first, end); known != 0) {
     return known;
-  }
-  const auto next = ranges_.lower_bound(end);
-  if (next != ranges_.begin() && std::prev(next)->second.end > first) {
-    throw sdk::Failure(YOKE_STATUS_UNIMPLEMENTED,
-                       "a part of this host memory is already registered with the driver; import memory that "
-                       "shares no page with other imported memory, or copy it");
   }
   const int code =
       driver_.host_register(pointer_to(first), end - first, kPortableHostMemory | kMappedHostMemory);
-  if (code == kAlreadyRegistered) {
-    const std::uintptr_t known = add_foreign(address, byte_count);
-    ranges_[first] = {end, 1, Origin::kForeign};
-    return known;
-  }
-  if (code == kInvalidValue || code == kOutOfMemory || code == kNotSupported) {
+  const bool is_foreign = code == kAlreadyRegistered;
+  if (is_foreign) {
+    check_foreign(address, byte_count);
+  } else if (code == kInvalidValue || code == kOutOfMemory || code == kNotSupported) {
     throw sdk::Failure(YOKE_STATUS_UNIMPLEMENTED,
                        failure_of(vendor_, driver_.host_register.name, code).text() +
                            "; the driver cannot pin this host memory, for example because it is read-only or "
                            "beyond the limit of locked memory (ulimit -l): copy it",
                        code);
-  }
-  if (code != 0) {
+  } else if (code != 0) {
     throw failure_of(vendor_, driver_.host_register.name, code);
   }
-  ranges_[first] = {end, 1, Origin::kRegistered};
-  return first;
+  const std::lock_guard lock(mutex_);
+  ranges_[first] = {end, 1, is_foreign ? Origin::kForeign : Origin::kRegistered};
+  return is_foreign ? address : first;
+}
+
+// The address of a registration that covers the range, which gets another use; 0: none does.
+std::uintptr_t HostMemory::reuse(std::uintptr_t address, std::uint64_t byte_count, std::uintptr_t first_page,
+                                 std::uintptr_t end) {
+  std::unique_lock lock(mutex_);
+  const auto found = find(address);
+  if (found == ranges_.end() || address + byte_count > found->second.end) {
+    const auto next = ranges_.lower_bound(end);
+    if (next != ranges_.begin() && std::prev(next)->second.end > first_page) {
+      throw sdk::Failure(
+          YOKE_STATUS_UNIMPLEMENTED,
+          "a part of this host memory is already registered with the driver; import memory that "
+          "shares no page with other imported memory, or copy it");
+    }
+    return 0;
+  }
+  const std::uintptr_t known = found->first;
+  const bool is_foreign = found->second.origin == Origin::kForeign;
+  if (is_foreign) {
+    lock.unlock();
+    check_foreign(address, byte_count);
+    lock.lock();
+  }
+  ++ranges_[known].uses;
+  return is_foreign ? address : known;
 }
 
 void HostMemory::remove(std::uintptr_t address) noexcept {
-  const std::lock_guard lock(mutex_);
-  const auto found = find(address);
-  if (found == ranges_.end()) {
-    return;
-  }
-  Range& range = ranges_[found->first];
-  if (--range.uses == 0) {
-    if (range.origin == Origin::kRegistered) {
-      (void)driver_.host_unregister(pointer_to(found->first));
+  const std::lock_guard registering(registering_);
+  Range removed;
+  std::uintptr_t first = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = find(address);
+    if (found == ranges_.end() || --ranges_[found->first].uses != 0) {
+      return;
     }
+    first = found->first;
+    removed = found->second;
     ranges_.erase(found);
+  }
+  if (removed.origin == Origin::kRegistered) {
+    (void)driver_.host_unregister(pointer_to(first));
   }
 }
 

@@ -46,10 +46,15 @@ class HostMemory {
   std::map<std::uintptr_t, Range>::const_iterator find(std::uintptr_t address) const;
 
   bool is_mapped(std::uintptr_t address, std::uint64_t byte_count) const;
-  std::uintptr_t add_foreign(std::uintptr_t address, std::uint64_t byte_count) const;
+  void check_foreign(std::uintptr_t address, std::uint64_t byte_count) const;
+  std::uintptr_t reuse(std::uintptr_t address, std::uint64_t byte_count, std::uintptr_t first_page,
+                       std::uintptr_t end);
 
   const Vendor& vendor_;
   const Driver& driver_;
+  // Registering pages takes long, and copies of other threads need the ranges meanwhile: `registering_` is held
+  // during calls of the driver, `mutex_` is not.
+  std::mutex registering_;
   mutable std::mutex mutex_;
   std::map<std::uintptr_t, Range> ranges_;  // by their first address
 };

@@ -76,7 +76,7 @@ void Point::wait(std::uint64_t timeout_ns) {
 
 std::uint64_t Point::elapsed_since(const Point& start) const {
   Context& context = timeline_->context();
-  context.enter();
+  const Current current = context.enter();
   float milliseconds = 0;
   context.call(context.driver().event_elapsed, &milliseconds, start.event_, event_);
   return static_cast<std::uint64_t>(std::max(0.0, static_cast<double>(milliseconds) * 1e6));
@@ -88,7 +88,7 @@ std::uint64_t Point::time_ns() const {
                        "the device was too busy to compare its clock with the host's; profile again");
   }
   Context& context = timeline_->context();
-  context.enter();
+  const Current current = context.enter();
   float milliseconds = 0;
   context.call(context.driver().event_elapsed, &milliseconds, anchor_->event, event_);
   return anchor_->host_ns +

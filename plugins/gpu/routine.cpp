@@ -108,7 +108,7 @@ Routine::Routine(std::shared_ptr<const Kernels> kernels, std::span<const sdk::Bi
   }
   if (reads_symbols && symbol_count != 0) {
     Context& context = kernels_->context();
-    context.enter();
+    const Current current = context.enter();
     symbols_ = context.watch([&] { return context.pool().allocate(symbol_count * sizeof(std::int64_t)); });
   }
   addresses_.reserve(address_count);  // parameters_ points into it
@@ -137,7 +137,7 @@ Routine::Routine(std::shared_ptr<const Kernels> kernels, std::span<const sdk::Bi
 
 Routine::~Routine() {
   Context& context = kernels_->context();
-  if (context.try_enter()) {
+  if (const Current current = context.try_enter()) {
     if (graph_ != nullptr) {
       (void)context.driver().graph_executable_destroy(graph_);
     }
@@ -153,7 +153,7 @@ void Routine::launch(sdk::Stream* stream, std::span<const std::int64_t> symbol_v
     return;
   }
   Context& context = kernels_->context();
-  context.enter();
+  const Current current = context.enter();
   launch_on(context.immediate(), symbol_values);
   context.finish(context.immediate());
 }

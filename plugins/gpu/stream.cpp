@@ -30,7 +30,7 @@ Stream::~Stream() {
       context.give_event(slot.event, false);
     }
   }
-  if (context.try_enter()) {
+  if (const Current current = context.try_enter()) {
     context.machine().host_memory().free(slot_memory_);
     context.machine().host_memory().free(chunk_);
   }

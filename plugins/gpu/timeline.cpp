@@ -12,7 +12,7 @@ Timeline::Timeline(std::shared_ptr<Context> context, int priority, std::optional
     : context_(std::move(context)), failure_(std::move(failure)) {
   has_failed_ = failure_.has_value();
   failed_from_ = 1;
-  context_->enter();
+  const Current current = context_->enter();
   context_->call(context_->driver().stream_create, &stream_, kNonBlockingStream, priority);
 }
 
@@ -36,8 +36,10 @@ void Timeline::close() noexcept {
   if (context_->lost()) {
     keep_forever(tasks);
   }
-  if (stream != nullptr && context_->try_enter()) {
-    (void)context_->driver().stream_destroy(stream);
+  if (stream != nullptr) {
+    if (const Current current = context_->try_enter()) {
+      (void)context_->driver().stream_destroy(stream);
+    }
   }
 }
 
@@ -85,7 +87,7 @@ void Timeline::run(Task& task) {
 }
 
 void Timeline::post(std::function<void(std::int32_t status)> work, bool always) {
-  context_->enter();
+  const Current current = context_->enter();
   Task* task = nullptr;
   {
     const std::lock_guard lock(mutex_);
@@ -113,7 +115,7 @@ void Timeline::post(std::function<void(std::int32_t status)> work, bool always) 
 }
 
 std::shared_ptr<Point> Timeline::record(bool timing) {
-  context_->enter();
+  const Current current = context_->enter();
   const std::shared_ptr<const Anchor> anchor = timing ? context_->anchor() : nullptr;
   void* event = context_->take_event(timing);
   const int code = context_->driver().event_record(event, stream_);
@@ -208,7 +210,8 @@ std::uint64_t Timeline::first_unfinished() {
     const std::lock_guard lock(mutex_);
     points.assign(points_.begin(), points_.end());
   }
-  const bool can_ask = !context_->lost() && context_->try_enter();
+  const Current current = context_->try_enter();
+  const bool can_ask = !context_->lost() && current;
   std::uint64_t done = 0;
   for (const auto& point : points) {
     if (can_ask ? is_finished(*point) : point->is_done_.load()) {
@@ -318,7 +321,8 @@ void Timeline::wait(std::uint64_t timeout_ns) {
         throw_late(timeout_ns);
       }
       // Queries need no current context. A wait must not end with an error before the work has ended.
-      if (!context_->try_enter()) {
+      const Current current = context_->try_enter();
+      if (!current) {
         if (!poll_until(timeout_ns, is_idle)) {
           throw_late(timeout_ns);
         }

@@ -85,7 +85,7 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   // Calls work(stream), unless the timeline has failed. An exception fails the timeline and is passed on.
   template <class Work>
   void submit(const Work& work) {
-    context_->enter();
+    const Current current = context_->enter();
     if (has_failed_.load(std::memory_order_acquire)) [[unlikely]] {
       return;
     }

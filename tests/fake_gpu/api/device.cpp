@@ -2,6 +2,7 @@
 // tests/fake_gpu/api/device.cpp: initialization, devices, contexts and peers.
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 
@@ -12,10 +13,27 @@ namespace fake_gpu {
 namespace {
 
 std::atomic<bool> initialized = false;
-thread_local int current = kHip ? 0 : -1;  // HIP uses device 0 unless told otherwise
+constexpr int kNoCurrent = kHip ? 0 : -1;  // HIP uses device 0 unless told otherwise
+
+// The device of the thread's current context.
+struct CurrentDevice {
+  int index = kNoCurrent;
+  ~CurrentDevice() {
+    if (index != kNoCurrent && std::getenv("FAKE_GPU_RESTORED") != nullptr) {
+      complain("a thread ends while the context of device " + std::to_string(index) +
+               " is current, so a call did not restore the earlier context");
+    }
+  }
+};
+thread_local CurrentDevice current_of_thread;
 
 // Contexts are numbers, not addresses, like all handles.
 constexpr std::uintptr_t kContext = std::uintptr_t{0x50} << 44;
+
+void* context_of(int device) {
+  return reinterpret_cast<void*>(kContext + static_cast<std::uintptr_t>(device) *
+                                                16);  // NOLINT(performance-no-int-to-ptr)
+}
 
 int count() {
   return static_cast<int>(settings().devices.size());
@@ -107,11 +125,12 @@ void throw_sticky(int device) {
 
 int current_device(const char* call) {
   require_driver(call);
-  if (current < 0) {
+  const int device = current_of_thread.index;
+  if (device < 0) {
     throw Error{kInvalidContext};
   }
-  throw_sticky(current);
-  return current;
+  throw_sticky(device);
+  return device;
 }
 
 std::shared_ptr<Stream> stream_of(void* handle) {
@@ -125,7 +144,7 @@ std::shared_ptr<Stream> stream_of(void* handle) {
 int device_of_context(void* context) {
   const auto device = static_cast<int>((reinterpret_cast<std::uintptr_t>(context) - kContext) / 16);
   if (reinterpret_cast<std::uintptr_t>(context) < kContext || device >= count() ||
-      device_at(device).retained == 0) {
+      (!kHip && device_at(device).retained == 0)) {  // a context of HIP is its device
     complain("a handle is not a context, or its context was released");
     throw Error{kInvalidContext};
   }
@@ -210,8 +229,7 @@ int fake_context_retain(void** context, int device) {
   return run("context_retain", [&] {
     require_driver("context_retain");
     ++device_at(device).retained;
-    *context = reinterpret_cast<void*>(kContext + static_cast<std::uintptr_t>(device) *
-                                                      16);  // NOLINT(performance-no-int-to-ptr)
+    *context = context_of(device);
   });
 }
 
@@ -235,10 +253,18 @@ int fake_context_release(int device) {
   });
 }
 
+int fake_context_get(void** context) {
+  return run("context_get", [&] {
+    require_driver("context_get");
+    const int device = current_of_thread.index;
+    *context = device < 0 ? nullptr : context_of(device);
+  });
+}
+
 int fake_context_set(void* context) {
   const int code = run("context_set", [&] {
     require_driver("context_set");
-    current = context == nullptr ? (kHip ? 0 : -1) : device_of_context(context);
+    current_of_thread.index = context == nullptr ? kNoCurrent : device_of_context(context);
   });
   if (is_sticky(code) && context != nullptr) {  // injected
     (void)run("", [&] { device_at(device_of_context(context)).error = code; });

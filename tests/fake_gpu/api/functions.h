@@ -59,6 +59,7 @@ int run(const char* name, const Body& body) {
   if (const int code = count_call(name); code != 0) {
     return code;
   }
+  wait_if_held(name);
   try {
     body();
     return 0;

@@ -34,7 +34,8 @@ void check_shape(const fgpu_kernel& kernel, const Shape& shape) {
     if (shape.grid[axis] == 0 || shape.block[axis] == 0) {
       refuse(kernel, "a size of the grid or of the block is 0", kInvalidValue);
     }
-    if (shape.grid[axis] > (axis == 0 ? 0x7fffffffU : 65535U)) {
+    if (kHip ? std::uint64_t{shape.grid[axis]} * shape.block[axis] > 0xffffffffU
+             : shape.grid[axis] > (axis == 0 ? 0x7fffffffU : 65535U)) {
       refuse(
           kernel,
           "the grid has " + std::to_string(shape.grid[axis]) + " blocks along axis " + std::to_string(axis),

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -77,10 +78,11 @@ void append_to_file(const char* path, const std::string& line) {
   }
 }
 
-// What FAKE_GPU_FAIL=call:nth:error asks for.
+// What FAKE_GPU_FAIL=call:nth:error asks for; call:nth+:error also fails the calls after it.
 struct Injection {
   std::string call;
   long nth = 0;
+  bool is_lasting = false;
   int code = 0;
 };
 
@@ -91,6 +93,7 @@ Injection read_injection() {
   std::string code;
   if (std::getline(words, result.call, ':') && std::getline(words, nth, ':') && std::getline(words, code)) {
     result.nth = std::atol(nth.c_str());
+    result.is_lasting = nth.ends_with('+');
     result.code = std::atoi(code.c_str());
   }
   return result;
@@ -116,6 +119,18 @@ struct Calls {
 Calls& calls() {
   static Calls all;
   return all;
+}
+
+struct Held {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::string call;
+  int count = 0;
+};
+
+Held& held() {
+  static auto* const all = new Held;
+  return *all;
 }
 
 __attribute__((destructor)) void end_of_process() {
@@ -145,7 +160,18 @@ int count_call(const char* name) {
   Calls& all = calls();
   const std::scoped_lock lock(all.mutex);
   const long count = ++all.counts[name];
-  return all.injection.nth == count && all.injection.call == name ? all.injection.code : 0;
+  const Injection& injection = all.injection;
+  const bool fails = injection.nth == count || (injection.is_lasting && count > injection.nth);
+  return fails && injection.call == name ? injection.code : 0;
+}
+
+void wait_if_held(const char* name) {
+  std::unique_lock lock(held().mutex);
+  if (!held().call.empty() && held().call == name) {
+    ++held().count;
+    held().changed.wait(lock, [&] { return held().call != name; });
+    --held().count;
+  }
 }
 
 std::uint64_t chance(std::uint64_t bound) {
@@ -167,6 +193,17 @@ void delay() {
 }
 
 }  // namespace fake_gpu
+
+void fake_gpu_hold(const char* call) {
+  const std::scoped_lock lock(fake_gpu::held().mutex);
+  fake_gpu::held().call = call != nullptr ? call : "";
+  fake_gpu::held().changed.notify_all();
+}
+
+int fake_gpu_held() {
+  const std::scoped_lock lock(fake_gpu::held().mutex);
+  return fake_gpu::held().count;
+}
 
 int fake_gpu_report(int clear) {
   const int count = fake_gpu::complaints;

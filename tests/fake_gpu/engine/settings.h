@@ -29,6 +29,8 @@ void complain(const std::string& sentence);
 // Counts a call and returns the error that FAKE_GPU_FAIL injects into it, or 0. `name` is the member of
 // driver.def, or "kernel", "copy" or "fill" for work on a stream.
 int count_call(const char* name);
+// Waits while fake_gpu_hold holds this call.
+void wait_if_held(const char* name);
 
 // A number from 0 to bound - 1 that depends on FAKE_GPU_SEED and on the numbers drawn before; 0 without a
 // seed.
@@ -40,3 +42,7 @@ void delay();
 
 // Returns how often the library complained, and clears the count if `clear` is not 0.
 extern "C" __attribute__((visibility("default"))) int fake_gpu_report(int clear);
+// Calls of this function of driver.def wait until another one, or null, is held.
+extern "C" __attribute__((visibility("default"))) void fake_gpu_hold(const char* call);
+// The number of calls that wait.
+extern "C" __attribute__((visibility("default"))) int fake_gpu_held();

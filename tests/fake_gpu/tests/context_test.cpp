@@ -2,6 +2,7 @@
 // tests/fake_gpu/tests/context_test.cpp: contexts of plugins/gpu on the fake driver of CUDA. Each test runs
 // in its own process, because the fake reads its variables once.
 #include <cuda/vendor.h>
+#include <dlfcn.h>
 #include <gpu/context.h>
 #include <gpu/timeline.h>
 #include <gtest/gtest.h>
@@ -9,11 +10,14 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace yoke::gpu {
 namespace {
@@ -52,6 +56,11 @@ std::int32_t code_of(const Body& body) {
   return YOKE_STATUS_OK;
 }
 
+Address allocate(Context& context) {
+  const Current current = context.enter();
+  return context.pool().allocate(512);
+}
+
 TEST(ContextTest, PeerAccessIsEnabledAgainWhenThePeerWasClosed) {
   expect_ok([]() -> std::string {
     const auto all = machine("2");
@@ -61,14 +70,13 @@ TEST(ContextTest, PeerAccessIsEnabledAgainWhenThePeerWasClosed) {
       if (!one->can_access(*other)) {
         return "the devices are peers";
       }
-      other->enter();
-      const Address there = other->pool().allocate(512);
-      one->enter();
+      const Address there = allocate(*other);
+      const Current current = one->enter();
       const Address here = one->pool().allocate(512);
       one->call(one->driver().copy_on_device, here, there, std::size_t{512}, one->immediate());
       one->finish(one->immediate());
       one->pool().free(here, 512);
-      other->enter();
+      const Current of_other = other->enter();
       other->pool().free(there, 512);
     }
     return {};
@@ -89,19 +97,82 @@ TEST(ContextTest, StickyErrorOfAnAllocationLosesTheDevice) {
   });
 }
 
-TEST(ContextTest, QueryThatFailsLosesTheDevice) {
+TEST(ContextTest, QueryThatFailsOnceIsRepeated) {
   expect_ok([]() -> std::string {
     const auto context = machine("1", "event_query:1:999")->context(0);
-    context->enter();
+    const Current current = context->enter();
+    context->finish(context->immediate());
+    return context->lost() ? "the device is lost" : "";
+  });
+}
+
+TEST(ContextTest, QueriesThatKeepFailingLoseTheDevice) {
+  expect_ok([]() -> std::string {
+    const auto context = machine("1", "event_query:1+:999")->context(0);
+    const Current current = context->enter();
+    const auto begin = std::chrono::steady_clock::now();
     const std::int32_t code = code_of([&] { context->finish(context->immediate()); });
+    if (std::chrono::steady_clock::now() - begin < std::chrono::seconds(1)) {
+      return "the wait ended although the work may be running";
+    }
     return code == YOKE_STATUS_DEVICE_LOST && context->lost() ? "" : "the work counts as finished";
+  });
+}
+
+TEST(ContextTest, ContextOfAnotherLibraryStaysCurrent) {
+  expect_ok([]() -> std::string {
+    const auto all = machine("2");
+    const auto context = all->context(0);
+    const auto other = all->context(1);
+    void* first = nullptr;
+    (void)all->driver().context_get(&first);
+    if (first != nullptr) {
+      return "opening a device leaves its context current";
+    }
+    const Current current = other->enter();
+    const auto timeline = std::make_shared<Timeline>(context, 0, std::nullopt);
+    context->add(timeline);
+    timeline->submit([](void*) {});
+    (void)timeline->record(true)->time_ns();
+    timeline->post([](std::int32_t) {}, true);
+    timeline->wait(~std::uint64_t{0});
+    timeline->close();
+    void* last = nullptr;
+    (void)all->driver().context_get(&last);
+    return last == other->peer().context ? "" : "the context of the thread has changed";
+  });
+}
+
+TEST(ContextTest, CopiesGoOnWhileHostMemoryIsRegistered) {
+  expect_ok([]() -> std::string {
+    const auto context = machine("1")->context(0);
+    void* const fake = ::dlopen(FAKE_GPU_FOLDER "/cuda/libcuda.so.1", RTLD_NOW);
+    const auto hold = reinterpret_cast<void (*)(const char*)>(::dlsym(fake, "fake_gpu_hold"));
+    const auto held = reinterpret_cast<int (*)()>(::dlsym(fake, "fake_gpu_held"));
+    std::vector<std::byte> bytes(4096);
+    HostMemory& memory = context->machine().host_memory();
+    hold("host_register");
+    std::thread registering([&] {
+      const Current current = context->enter();
+      const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
+      (void)memory.add(address, bytes.size());
+      memory.remove(address);
+    });
+    while (held() == 0) {
+      std::this_thread::yield();
+    }
+    auto asked = std::async(std::launch::async, [&] { return memory.covers(bytes.data(), bytes.size()); });
+    const bool is_served = asked.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
+    hold(nullptr);
+    registering.join();
+    return is_served ? "" : "the lock is held during the registration";
   });
 }
 
 TEST(ContextTest, QueryDuringTheCaptureOfAnotherLibraryIsRepeated) {
   expect_ok([]() -> std::string {
     const auto context = machine("1", "event_query:1:900")->context(0);
-    context->enter();
+    const Current current = context->enter();
     context->finish(context->immediate());
     return {};
   });
@@ -121,7 +192,7 @@ TEST(ContextTest, HostFunctionsOfALostDeviceAreCalledOnce) {
     const auto context = machine("1", "fill:1:700")->context(0);
     const auto timeline = std::make_shared<Timeline>(context, 0, std::nullopt);
     context->add(timeline);
-    const Address memory = context->pool().allocate(512);
+    const Address memory = allocate(*context);
     timeline->submit([&](void* stream) {
       context->call(context->driver().fill_bytes, memory, static_cast<unsigned char>(0), std::size_t{512},
                     stream);
@@ -134,7 +205,7 @@ TEST(ContextTest, HostFunctionsOfALostDeviceAreCalledOnce) {
     (void)code_of([&] { timeline->wait(~std::uint64_t{0}); });
     const bool is_lost = context->lost();
     timeline->close();
-    if (context->try_enter()) {
+    if (const Current current = context->try_enter()) {
       context->pool().free(memory, 512);
     }
     return is_lost && calls == 100 ? "" : std::to_string(calls) + " calls";
@@ -149,7 +220,7 @@ std::string call_while_freeing(const Call& call) {
   const auto context = machine("1")->context(0);
   const auto timeline = std::make_shared<Timeline>(context, 0, std::nullopt);
   context->add(timeline);
-  const Address memory = context->pool().allocate(512);
+  const Address memory = allocate(*context);
   for (int i = 0; i < kMany; ++i) {
     (void)timeline->record(false);
   }
@@ -168,7 +239,7 @@ std::string call_while_freeing(const Call& call) {
     });
   };
   const auto free_memory = [&] {
-    context->enter();
+    const Current current = context->enter();
     context->pool().free(memory, 512);
   };
   std::thread freeing(free_memory);

@@ -100,8 +100,8 @@ std::map<std::string, int> one_more(const char* text, std::vector<std::int64_t> 
   std::map<std::string, int> more = calls_of(text, before);
   std::map<std::string, int> difference;
   for (const auto& [name, count] : more) {
-    const bool is_counted =
-        !name.empty() && name != "context_set" && name != "stream_query" && !name.starts_with("event_");
+    const bool is_counted = !name.empty() && !name.starts_with("context_") && name != "stream_query" &&
+                            !name.starts_with("event_");
     if (is_counted && count != calls[name]) {
       difference[name] = count - calls[name];
     }
