@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/mutant/handmade/buffer.cpp: copies by words, and fills from a block of repeated patterns.
+#include "buffer.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "bugs.h"
+#include "stream.h"
+
+namespace yoke::handmade {
+namespace {
+
+constexpr std::uint64_t kChunk = 256 * 1024;
+
+bool is_cancelled(const Timeline* timeline) {
+  return timeline != nullptr && timeline->is_cancelled();
+}
+
+void copy_words(std::byte* target, const std::byte* source, std::uint64_t byte_count) {
+  std::uint64_t done = 0;
+  const auto copy = [&](std::uint64_t size) {
+    std::memcpy(target + done, source + done, size);
+    done += size;
+  };
+  while (done + 8 <= byte_count) {
+    copy(8);
+  }
+  if (byte_count - done >= 4) {
+    copy(4);
+    if (bug("copy_tail")) {
+      return;
+    }
+  }
+  while (done < byte_count) {
+    copy(1);
+  }
+}
+
+void copy_chunks(std::byte* target, const std::byte* source, std::uint64_t byte_count,
+                 const Timeline* timeline) {
+  for (std::uint64_t done = 0; done < byte_count && !is_cancelled(timeline); done += kChunk) {
+    copy_words(target + done, source + done, std::min(kChunk, byte_count - done));
+  }
+}
+
+void fill_range(std::byte* target, std::uint64_t byte_count, const std::array<std::byte, 8>& pattern,
+                std::uint64_t size, const Timeline* timeline) {
+  if (byte_count == 0) {
+    if (bug("fill_empty")) {
+      std::memcpy(target, pattern.data(), size);
+    }
+    return;
+  }
+  constexpr std::uint64_t kBlock = 4096;
+  std::array<std::byte, kBlock + 8> block;
+  std::memcpy(block.data(), pattern.data(), size);
+  for (std::uint64_t filled = size; filled < block.size();) {
+    const std::uint64_t more = std::min<std::uint64_t>(filled, block.size() - filled);
+    std::memcpy(block.data() + filled, block.data(), more);
+    filled += more;
+  }
+  // The head ends at a multiple of 64 bytes, maybe within a pattern.
+  const std::uint64_t head =
+      std::min<std::uint64_t>(byte_count, (0 - reinterpret_cast<std::uintptr_t>(target)) % 64);
+  copy_words(target, block.data(), head);
+  const std::uint64_t phase = bug("fill_phase") ? 0 : head % size;
+  for (std::uint64_t done = head; done < byte_count && !is_cancelled(timeline); done += kBlock) {
+    copy_words(target + done, block.data() + phase, std::min(kBlock, byte_count - done));
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<Staging::Block> Staging::take() {
+  std::unique_ptr<Block> block;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!free_.empty()) {
+      block = std::move(free_.back());
+      free_.pop_back();
+    }
+  }
+  if (block == nullptr) {
+    block = std::make_unique<Block>();
+  }
+  return {block.release(), [self = shared_from_this()](Block* used) {
+            const std::lock_guard lock(self->mutex_);
+            self->free_.emplace_back(used);
+          }};
+}
+
+std::int32_t Buffer::from_host(sdk::Stream* stream, std::uint64_t offset, const void* source,
+                               std::uint64_t byte_count) {
+  const auto* bytes = static_cast<const std::byte*>(source);
+  std::byte* target = at(offset);
+  if (stream == nullptr || byte_count > sizeof(Staging::Block)) {
+    Stream::run(stream, [=](const Timeline* timeline) { copy_chunks(target, bytes, byte_count, timeline); });
+    return stream == nullptr ? YOKE_SOURCE_COPIED : YOKE_SOURCE_UNTIL_EVENT;
+  }
+  std::shared_ptr<Staging::Block> held = staging_->take();
+  const std::byte* staged = held->data();
+  copy_words(held->data(), bytes, byte_count);
+  if (bug("staging_free")) {
+    held.reset();
+  }
+  Stream::run(stream, [held, target, staged, byte_count](const Timeline*) {
+    copy_words(target, staged, byte_count);
+  });
+  return YOKE_SOURCE_COPIED;
+}
+
+void Buffer::to_host(sdk::Stream* stream, std::uint64_t offset, void* target, std::uint64_t byte_count) {
+  Stream::run(stream, [=, source = at(offset)](const Timeline* timeline) {
+    copy_chunks(static_cast<std::byte*>(target), source, byte_count, timeline);
+  });
+}
+
+void Buffer::copy_from(sdk::Stream* stream, std::uint64_t offset, sdk::Buffer& source,
+                       std::uint64_t source_offset, std::uint64_t byte_count) {
+  const std::byte* from = static_cast<Buffer&>(source).at(source_offset);
+  Stream::run(stream, [=, target = at(offset)](const Timeline* timeline) {
+    copy_chunks(target, from, byte_count, timeline);
+  });
+}
+
+void Buffer::fill(sdk::Stream* stream, std::uint64_t offset, std::uint64_t byte_count,
+                  std::span<const std::byte> pattern) {
+  std::array<std::byte, 8> copy{};  // the caller's pattern is valid during the call only
+  std::copy(pattern.begin(), pattern.end(), copy.begin());
+  Stream::run(stream, [=, target = at(offset), size = pattern.size()](const Timeline* timeline) {
+    fill_range(target, byte_count, copy, size, timeline);
+  });
+}
+
+}  // namespace yoke::handmade

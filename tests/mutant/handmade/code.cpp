@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/mutant/handmade/code.cpp: which kernel runs a statement, the workspace, and launches.
+#include "code.h"
+
+#include <yoke/program/access.h>
+#include <yoke/program/execute.h>
+#include <yoke/sdk/program.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "bugs.h"
+#include "stream.h"
+
+namespace yoke::handmade {
+namespace {
+
+using program::Program;
+using program::Statement;
+
+// A program of one statement whose arguments are all tensors.
+class InterpretedKernel final : public Kernel {
+ public:
+  InterpretedKernel(const Program& program, const Statement& statement) {
+    source_.name = program.name;
+    source_.symbols = program.symbols;
+    source_.tensors = program.tensors;
+    source_.statements = {statement};
+    source_.statements[0].repeat = source_.statements[0].hint = -1;
+    for (program::Symbol& symbol : source_.symbols) {
+      symbol.is_variable = false;
+    }
+    for (program::Tensor& tensor : source_.tensors) {
+      tensor.role = program::Role::kInOut;
+    }
+  }
+  void run(const Launch& launch) const override {
+    const std::vector<void*> arguments(launch.tensors.begin(), launch.tensors.end());
+    program::execute(source_, arguments, launch.symbols);
+  }
+  bool is_native() const override { return false; }
+
+ private:
+  Program source_;
+};
+
+std::unique_ptr<Kernel> kernel_of(const Program& program, const Statement& statement, PlanCache& plans) {
+  if (auto kernel = contraction_kernel(program, statement, plans)) {
+    return kernel;
+  }
+  if (auto kernel = map_kernel(program, statement)) {
+    return kernel;
+  }
+  if (auto kernel = reduce_kernel(program, statement)) {
+    return kernel;
+  }
+  return interpreted_kernel(program, statement);
+}
+
+std::unique_ptr<Unit> unit_of(const Program& source, PlanCache& plans) {
+  auto unit = std::make_unique<Unit>();
+  unit->source = source;
+  unit->memory = program::plan_memory(program::lifetimes(source));
+  for (const Statement& statement : source.statements) {
+    unit->kernels.push_back(kernel_of(source, statement, plans));
+    unit->scratch_byte_count = std::max(unit->scratch_byte_count, unit->kernels.back()->scratch_byte_count());
+  }
+  unit->scratch_offset = bug("scratch_overlap") ? 0 : (unit->memory.byte_count + 63) / 64 * 64;
+  if (bug("shared_scratch")) {
+    unit->own_scratch.resize(unit->scratch_byte_count);
+  }
+  return unit;
+}
+
+class Routine final : public sdk::Routine {
+ public:
+  Routine(const Unit& unit, std::shared_ptr<Engine> engine, std::vector<std::byte*> tensors,
+          std::byte* scratch)
+      : unit_(unit), engine_(std::move(engine)), tensors_(std::move(tensors)), scratch_(scratch) {}
+
+  void launch(sdk::Stream* stream, std::span<const std::int64_t> symbol_values) override {
+    std::shared_ptr<Parameters> parameters =
+        bug("shared_symbols") && last_ != nullptr ? last_ : make_parameters();
+    std::copy(symbol_values.begin(), symbol_values.end(), parameters->symbols.begin());
+    last_ = bug("shared_symbols") ? parameters : nullptr;
+    Stream::run(stream, [this, parameters](const Timeline* timeline) { run(*parameters, timeline); });
+  }
+
+ private:
+  // Of one launch.
+  struct Parameters {
+    std::vector<std::byte*> tensors;
+    std::vector<std::int64_t> symbols;  // the variables of repeat blocks included
+  };
+
+  std::shared_ptr<Parameters> make_parameters() const {
+    std::vector<std::int64_t> symbols;
+    for (const program::Symbol& symbol : unit_.source.symbols) {
+      symbols.push_back(symbol.low);
+    }
+    return {new Parameters{tensors_, std::move(symbols)}, [](Parameters* used) {
+              if (!bug("launch_leak")) {
+                delete used;
+              }
+            }};
+  }
+
+  void run(const Parameters& parameters, const Timeline* timeline) {
+    std::vector<std::int64_t> symbols = parameters.symbols;
+    const bool is_first = std::exchange(is_first_, false);
+    program::run_in_order(unit_.source, symbols, [&](std::size_t i) {
+      if (timeline != nullptr && timeline->is_cancelled()) {
+        return;
+      }
+      const Kernel& kernel = *unit_.kernels[i];
+      const bool is_stale = bug("hoisted_offsets") && kernel.is_native();
+      kernel.run({.tensors = parameters.tensors,
+                  .symbols = is_stale ? parameters.symbols : symbols,
+                  .scratch = scratch_,
+                  .pool = &engine_->pool,
+                  .is_first = is_first});
+    });
+  }
+
+  const Unit& unit_;  // owned by Code, which the SDK keeps alive as long as its routines
+  std::shared_ptr<Engine> engine_;
+  std::vector<std::byte*> tensors_;
+  std::byte* scratch_;
+  bool is_first_ = true;
+  std::shared_ptr<Parameters> last_;  // with the bug shared_symbols
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> interpreted_kernel(const Program& program, const Statement& statement) {
+  return std::make_unique<InterpretedKernel>(program, statement);
+}
+
+Code::Code(std::string_view text, std::shared_ptr<Engine> engine) : engine_(std::move(engine)) {
+  for (const Program& source : sdk::read_program(text).programs) {
+    units_.push_back(unit_of(source, engine_->plans));
+    const Unit& unit = *units_.back();
+    entries_.push_back(sdk::entry_of(source));
+    const std::uint64_t needed = unit.memory.byte_count + unit.scratch_byte_count;
+    entries_.back().workspace_byte_count = needed == 0 ? 0 : needed + 64;
+  }
+}
+
+std::unique_ptr<sdk::Routine> Code::link(std::uint32_t entry, std::span<const sdk::Binding> bindings,
+                                         const sdk::Binding& workspace) {
+  Unit& unit = *units_[entry];
+  auto* const memory = static_cast<std::byte*>(workspace.host_address());
+  std::vector<std::byte*> tensors;
+  std::size_t argument = 0;
+  for (std::size_t i = 0; i < unit.source.tensors.size(); ++i) {
+    const bool is_temporary = unit.source.tensors[i].role == program::Role::kTemp;
+    tensors.push_back(is_temporary ? memory + unit.memory.offsets[i]
+                                   : static_cast<std::byte*>(bindings[argument++].host_address()));
+  }
+  std::byte* const scratch = bug("shared_scratch") ? unit.own_scratch.data() : memory + unit.scratch_offset;
+  return std::make_unique<Routine>(unit, engine_, std::move(tensors), scratch);
+}
+
+std::vector<sdk::Verdict> verdicts(std::string_view text) {
+  std::vector<sdk::Verdict> all;
+  PlanCache plans;
+  const program::Module module = sdk::read_program(text);
+  for (std::uint32_t p = 0; p < module.programs.size(); ++p) {
+    const Program& source = module.programs[p];
+    for (std::uint32_t s = 0; s < source.statements.size(); ++s) {
+      const bool is_native = kernel_of(source, source.statements[s], plans)->is_native();
+      all.push_back({p, s, is_native ? YOKE_VERDICT_NATIVE : YOKE_VERDICT_DECOMPOSED,
+                     is_native ? "" : "no kernel computes this value; the reference executor interprets it"});
+    }
+  }
+  return all;
+}
+
+}  // namespace yoke::handmade

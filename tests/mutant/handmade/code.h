@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/mutant/handmade/code.h: programs as lists of kernels.
+#pragma once
+
+#include <yoke/program/memory.h>
+#include <yoke/sdk/plugin.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "kernels.h"
+
+namespace yoke::handmade {
+
+// What the codes of a device share. Routines keep it alive.
+struct Engine {
+  explicit Engine(std::size_t thread_count) : pool(thread_count) {}
+  Pool pool;
+  PlanCache plans;
+};
+
+// A compiled program.
+struct Unit {
+  program::Program source;
+  std::vector<std::unique_ptr<Kernel>> kernels;  // one per statement
+  program::MemoryPlan memory;                    // of the temporaries
+  std::uint64_t scratch_offset = 0;              // in the workspace
+  std::uint64_t scratch_byte_count = 0;
+  std::vector<std::byte> own_scratch;  // with the bug shared_scratch
+};
+
+class Code final : public sdk::Code {
+ public:
+  Code(std::string_view text, std::shared_ptr<Engine> engine);
+  std::span<const sdk::Entry> entries() const override { return entries_; }
+  std::unique_ptr<sdk::Routine> link(std::uint32_t entry, std::span<const sdk::Binding> bindings,
+                                     const sdk::Binding& workspace) override;
+
+ private:
+  std::shared_ptr<Engine> engine_;
+  std::vector<std::unique_ptr<Unit>> units_;
+  std::vector<sdk::Entry> entries_;
+};
+
+std::vector<sdk::Verdict> verdicts(std::string_view text);
+
+}  // namespace yoke::handmade

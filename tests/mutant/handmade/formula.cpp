@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/mutant/handmade/formula.cpp: which values the kernels compute, and the operations on lanes.
+#include "formula.h"
+
+#include <yoke/program/access.h>
+
+namespace yoke::handmade {
+namespace {
+
+using program::Expr;
+using program::Op;
+using program::Type;
+
+template <class T>
+T divided(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return a / b;
+  } else {
+    if (b == 0) {
+      return 0;
+    }
+    if constexpr (std::is_signed_v<T>) {
+      if (b == -1 && !bug("divide_trap")) {
+        return multiply<T>(a, -1);
+      }
+    }
+    return a / b;
+  }
+}
+
+// Calls `row(op, function)` for each operation that the kernels compute.
+template <class T, class Row>
+void visit_operations(const Row& row) {
+  const auto minus = [](T x) { return multiply(x, static_cast<T>(-1)); };
+  row(Op::kAdd, [](T x, T y, T) { return add(x, y); });
+  row(Op::kSub, [=](T x, T y, T) { return add(x, minus(y)); });
+  row(Op::kMul, [](T x, T y, T) { return multiply(x, y); });
+  row(Op::kDiv, [](T x, T y, T) { return divided(x, y); });
+  row(Op::kNeg, [=](T x, T, T) { return minus(x); });
+  row(Op::kMin, [](T x, T y, T) { return minimum(x, y); });
+  row(Op::kMax, [](T x, T y, T) { return maximum(x, y); });
+  row(Op::kSelect, [](T x, T y, T z) { return x != 0 ? y : z; });
+  row(Op::kLess, [](T x, T y, T) { return x < y; });
+  row(Op::kLessEqual, [](T x, T y, T) { return x <= y; });
+  row(Op::kGreater, [](T x, T y, T) { return x > y; });
+  row(Op::kGreaterEqual, [](T x, T y, T) { return x >= y; });
+  row(Op::kEqual, [](T x, T y, T) { return x == y; });
+  row(Op::kNotEqual, [](T x, T y, T) { return x != y; });
+  row(Op::kAnd, [](T x, T y, T) { return x != 0 && y != 0; });
+  row(Op::kOr, [](T x, T y, T) { return x != 0 || y != 0; });
+  row(Op::kNot, [](T x, T, T) { return x == 0; });
+  if constexpr (std::is_floating_point_v<T>) {
+    row(Op::kAbs, [](T x, T, T) { return std::fabs(x); });
+    row(Op::kFloor, [](T x, T, T) { return std::floor(x); });
+    row(Op::kCeil, [](T x, T, T) { return std::ceil(x); });
+    row(Op::kRound, [](T x, T, T) { return std::nearbyint(x); });
+    row(Op::kTrunc, [](T x, T, T) { return std::trunc(x); });
+    row(Op::kExp, [](T x, T, T) { return std::exp(x); });
+    row(Op::kExpm1, [](T x, T, T) { return std::expm1(x); });
+    row(Op::kLog, [](T x, T, T) { return std::log(x); });
+    row(Op::kLog1p, [](T x, T, T) { return std::log1p(x); });
+    row(Op::kSqrt, [](T x, T, T) { return std::sqrt(x); });
+    row(Op::kRsqrt, [](T x, T, T) { return 1 / std::sqrt(x); });
+    row(Op::kRecip, [](T x, T, T) { return 1 / x; });
+    row(Op::kPow, [](T x, T y, T) { return std::pow(x, y); });
+    row(Op::kTanh, [](T x, T, T) { return std::tanh(x); });
+    row(Op::kErf, [](T x, T, T) { return std::erf(x); });
+    row(Op::kSigmoid, [](T x, T, T) {
+      return bug("sigmoid_overflow") ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x));
+    });
+  }
+}
+
+bool is_supported(Op op, Type type) {
+  bool found = false;
+  with_type(type, [&](auto zero) {
+    visit_operations<decltype(zero)>([&](Op row, const auto&) { found = found || row == op; });
+  });
+  return found;
+}
+
+class Builder {
+ public:
+  Builder(const program::Program& program, const program::Statement& statement, Formula& formula)
+      : program_(program), statement_(statement), formula_(formula) {}
+
+  // Returns the number of the node.
+  std::optional<std::uint32_t> add(const Expr& expr) {
+    Formula::Node node{.op = expr.op, .literal = expr.literal};
+    if (expr.op == Op::kRead) {
+      std::optional<Walk> walk = walk_of(program_, statement_, expr.access);
+      if (expr.type != formula_.type || !walk) {
+        return std::nullopt;
+      }
+      node.read = static_cast<std::uint32_t>(formula_.reads.size());
+      formula_.reads_target = formula_.reads_target || walk->tensor == statement_.target.tensor;
+      formula_.reads.push_back(std::move(*walk));
+    } else if (expr.op == Op::kConst ? expr.type != formula_.type : !can_apply(expr)) {
+      return std::nullopt;
+    }
+    for (std::size_t i = 0; i < expr.args.size(); ++i) {
+      const std::optional<std::uint32_t> arg = add(expr.args[i]);
+      if (!arg) {
+        return std::nullopt;
+      }
+      node.args[i] = *arg;
+    }
+    formula_.nodes.push_back(node);
+    return static_cast<std::uint32_t>(formula_.nodes.size() - 1);
+  }
+
+ private:
+  bool can_apply(const Expr& expr) const {
+    const auto is_known = [&](const Expr& arg) {
+      return arg.type == formula_.type || arg.type == Type::kBool;
+    };
+    return is_supported(expr.op, formula_.type) && is_known(expr) &&
+           std::all_of(expr.args.begin(), expr.args.end(), is_known);
+  }
+
+  const program::Program& program_;
+  const program::Statement& statement_;
+  Formula& formula_;
+};
+
+}  // namespace
+
+std::optional<Walk> walk_of(const program::Program& program, const program::Statement& statement,
+                            const program::Access& access) {
+  const program::Tensor& tensor = program.tensors[access.tensor];
+  if (program::has_element_index(access) || program::may_be_out_of_range(program, statement, access)) {
+    return std::nullopt;
+  }
+  Walk walk{.tensor = access.tensor,
+            .element_size = static_cast<std::int64_t>(program::byte_size(tensor.type)),
+            .strides = std::vector<std::int64_t>(statement.loops.size())};
+  const std::vector<std::uint64_t> distances = program::strides_of(tensor);
+  for (std::size_t dim = 0; dim < distances.size(); ++dim) {
+    const program::Index& index = access.indices[dim];
+    const auto distance = static_cast<std::int64_t>(distances[dim]);
+    if (index.divisor != 1) {
+      return std::nullopt;
+    }
+    walk.constant += index.affine.constant * distance;
+    for (const program::Affine::Term& term : index.affine.terms) {
+      if (term.is_symbol) {
+        walk.symbols.emplace_back(term.id, term.coefficient * distance);
+      } else {
+        walk.strides[term.id] += term.coefficient * distance;
+      }
+    }
+  }
+  return walk;
+}
+
+std::optional<Formula> formula_of(const program::Program& program, const program::Statement& statement) {
+  Formula formula{.type = statement.value.type};
+  const Type type = formula.type;
+  if (type != Type::kF64 && type != Type::kF32 && type != Type::kI32 && type != Type::kU32) {
+    return std::nullopt;
+  }
+  return Builder(program, statement, formula).add(statement.value) ? std::optional(std::move(formula))
+                                                                   : std::nullopt;
+}
+
+template <class T>
+void apply(Op op, const T* a, const T* b, const T* c, T* out, std::size_t count) {
+  visit_operations<T>([&](Op row, const auto& function) {
+    for (std::size_t i = 0; row == op && i < count; ++i) {
+      out[i] = static_cast<T>(function(a[i], b[i], c[i]));
+    }
+  });
+}
+template void apply(Op, const float*, const float*, const float*, float*, std::size_t);
+template void apply(Op, const double*, const double*, const double*, double*, std::size_t);
+template void apply(Op, const std::int32_t*, const std::int32_t*, const std::int32_t*, std::int32_t*,
+                    std::size_t);
+template void apply(Op, const std::uint32_t*, const std::uint32_t*, const std::uint32_t*, std::uint32_t*,
+                    std::size_t);
+
+}  // namespace yoke::handmade

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/mutant/handmade/plugin.cpp: the backend and its devices.
+#include <yoke/sdk/entry.h>
+
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+
+#include "buffer.h"
+#include "bugs.h"
+#include "code.h"
+#include "stream.h"
+
+namespace yoke::handmade {
+
+std::size_t active_bug = kNoBug;
+
+std::size_t read_bug() {
+  const char* name = std::getenv("YOKE_HANDMADE_BUG");
+  if (name == nullptr || *name == '\0') {
+    return kNoBug;
+  }
+  for (std::size_t i = 0; i < std::size(kBugs); ++i) {
+    if (kBugs[i].name == name) {
+      return i;
+    }
+  }
+  throw std::invalid_argument("YOKE_HANDMADE_BUG is '" + std::string(name) +
+                              "', which is not a bug of tests/mutant/handmade/bugs.h");
+}
+
+namespace {
+
+constexpr std::size_t kThreads = 3;  // that help the thread of a stream
+
+class Device final : public sdk::Device {
+ public:
+  explicit Device(std::shared_ptr<Hub> hub) : streams_(std::make_shared<Group>(std::move(hub))) {}
+
+  std::unique_ptr<sdk::Buffer> create_buffer(std::uint64_t byte_count, std::int32_t) override {
+    if (!sdk::machine_holds(byte_count)) {
+      throw sdk::Failure(
+          bug("memory_code") ? YOKE_STATUS_RESOURCE_EXHAUSTED : YOKE_STATUS_OUT_OF_DEVICE_MEMORY,
+          "a buffer of " + std::to_string(byte_count) + " bytes exceeds the machine's memory");
+    }
+    return std::make_unique<Buffer>(staging_, byte_count, host());
+  }
+  std::unique_ptr<sdk::Buffer> import_buffer(const sdk::Import& memory) override {
+    return std::make_unique<Buffer>(staging_, memory);
+  }
+  sdk::Native native() override { return {.api = "host"}; }
+
+  std::unique_ptr<sdk::Code> compile(std::string_view text) override {
+    return std::make_unique<Code>(text, engine_);
+  }
+  std::vector<sdk::Verdict> can_compile(std::string_view text) override { return verdicts(text); }
+
+  std::unique_ptr<sdk::Stream> create_stream(std::int32_t) override {
+    return std::make_unique<Stream>(streams_);
+  }
+  void abort() override {
+    streams_->fail(sdk::Failure(YOKE_STATUS_ABORTED, "the device was aborted; close it and open it again"));
+  }
+  bool can_fail(std::int32_t) override { return true; }
+
+ private:
+  std::shared_ptr<Group> streams_;
+  std::shared_ptr<Staging> staging_ = std::make_shared<Staging>();
+  std::shared_ptr<Engine> engine_ = std::make_shared<Engine>(kThreads);
+};
+
+class Backend final : public sdk::Backend {
+ public:
+  Backend() { active_bug = read_bug(); }
+  sdk::Provides provides() const override {
+    return {.streams = true, .programs = true, .memory = true, .faults = true, .profile = true};
+  }
+  std::uint32_t device_count() override { return 2; }
+  sdk::DeviceInfo describe(std::uint32_t ordinal) override {
+    sdk::DeviceInfo info;
+    info.name = "handmade loops";
+    info.unique_id = "handmade:" + std::to_string(ordinal);
+    info.types = {YOKE_TYPE_F64, YOKE_TYPE_F32, YOKE_TYPE_F16, YOKE_TYPE_BF16, YOKE_TYPE_I64,
+                  YOKE_TYPE_I32, YOKE_TYPE_U32, YOKE_TYPE_U8,  YOKE_TYPE_BOOL};
+    info.kind = YOKE_DEVICE_CPU;
+    info.compute_unit_count = kThreads + 1;
+    info.suggested_stream_count = 2;
+    info.host_visible = true;
+    return info;
+  }
+  std::unique_ptr<sdk::Device> open_device(std::uint32_t, const sdk::Options&) override {
+    return std::make_unique<Device>(hub_);
+  }
+
+ private:
+  std::shared_ptr<Hub> hub_ = std::make_shared<Hub>();
+};
+
+}  // namespace
+}  // namespace yoke::handmade
+
+YOKE_SDK_PLUGIN(yoke::handmade::Backend, "handmade", "1.0.0", "yoke")

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/mutant/handmade/reduce.cpp: reductions with an accumulator per lane. The order of terms depends
+// on the extents only.
+#include <atomic>
+
+#include "kernels.h"
+
+namespace yoke::handmade {
+namespace {
+
+using program::Reduce;
+using program::Type;
+
+constexpr std::int64_t kLong = 1024;
+constexpr std::int64_t kParts = 8;
+
+template <class T>
+struct Partial {
+  T value;
+  std::int64_t index = -1;  // of argmax and argmin; -1: no element yet
+};
+
+bool is_arg(Reduce reduce) {
+  return reduce == Reduce::kArgMax || reduce == Reduce::kArgMin;
+}
+
+template <class T>
+T initial(Reduce reduce) {
+  constexpr bool is_float = std::is_floating_point_v<T>;
+  using Limits = std::numeric_limits<T>;
+  switch (reduce) {
+    case Reduce::kMax:
+      return is_float && !bug("lowest_maximum") ? -Limits::infinity() : Limits::lowest();
+    case Reduce::kMin:
+      return is_float ? Limits::infinity() : Limits::max();
+    default:
+      return reduce == Reduce::kProd ? T{1} : T{0};
+  }
+}
+
+template <class T>
+T folded(Reduce reduce, T a, T b) {
+  switch (reduce) {
+    case Reduce::kMax:
+      return maximum(a, b);
+    case Reduce::kMin:
+      return minimum(a, b);
+    case Reduce::kProd:
+      return multiply(a, b);
+    default:
+      return add(a, b);
+  }
+}
+
+template <class T>
+bool beats(Reduce reduce, T value, T best) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (std::isnan(best) || std::isnan(value)) {
+      return !std::isnan(best);
+    }
+  }
+  return reduce == Reduce::kArgMax ? value > best : value < best;
+}
+
+// Combines lanes or parts.
+template <class T>
+Partial<T> combined(Reduce reduce, const Partial<T>& a, const Partial<T>& b) {
+  if (!is_arg(reduce)) {
+    if (bug("nan_lanes") && (reduce == Reduce::kMax || reduce == Reduce::kMin)) {
+      return {(reduce == Reduce::kMax) == (a.value < b.value) ? b.value : a.value};
+    }
+    return {folded(reduce, a.value, b.value)};
+  }
+  if (a.index < 0 || b.index < 0) {
+    return a.index < 0 ? b : a;
+  }
+  const bool is_tie = !beats(reduce, a.value, b.value) && !beats(reduce, b.value, a.value);
+  if (is_tie) {
+    return a.index < b.index || bug("argmax_tie") ? a : b;
+  }
+  return beats(reduce, b.value, a.value) ? b : a;
+}
+
+class ReduceKernel final : public Kernel {
+ public:
+  ReduceKernel(const program::Statement& statement, Formula formula, Walk target, Type target_type)
+      : loops_(statement.loops),
+        reduce_(*statement.reduce),
+        assign_(statement.assign),
+        accumulator_(statement.accumulator_type()),
+        formula_(std::move(formula)),
+        target_(std::move(target)),
+        target_type_(target_type),
+        rows_(statement.reduce_loops.begin(), statement.reduce_loops.end() - 1),
+        inner_(statement.reduce_loops.back()) {
+    for (std::uint32_t i = 0; i < loops_.size(); ++i) {
+      if (!statement.reduces(i)) {
+        outer_.push_back(i);
+      }
+    }
+    count_ = extent(inner_);
+    for (const std::uint32_t loop : rows_) {
+      count_ *= extent(loop);
+    }
+  }
+
+  std::uint64_t scratch_byte_count() const override { return kParts * sizeof(Partial<double>); }
+  void run(const Launch& launch) const override {
+    with_type(formula_.type, [&](auto zero) {
+      if (accumulator_ == Type::kF64) {
+        run_typed<decltype(zero), double>(launch);
+      } else {
+        run_typed<decltype(zero), decltype(zero)>(launch);
+      }
+    });
+  }
+
+ private:
+  std::int64_t extent(std::uint32_t loop) const { return static_cast<std::int64_t>(loops_[loop].extent); }
+
+  template <class T, class Sum>
+  void run_typed(const Launch& launch) const {
+    const Lanes<T> lanes(formula_, launch, inner_);
+    std::vector<std::int64_t> counters(loops_.size());
+    do {
+      const Partial<Sum> result = reduced<T, Sum>(lanes, counters, launch);
+      const std::int64_t element = target_.at(counters);
+      if (!is_arg(reduce_)) {
+        T& to = target_.base<T>(launch)[element];
+        to = assigned(assign_, to, static_cast<T>(result.value));
+      } else if (target_type_ == Type::kI64) {
+        target_.base<std::int64_t>(launch)[element] = result.index;
+      } else {
+        target_.base<std::int32_t>(launch)[element] = static_cast<std::int32_t>(result.index);
+      }
+    } while (advance(loops_, outer_, counters));
+  }
+
+  template <class T, class Sum>
+  Partial<Sum> reduced(const Lanes<T>& lanes, const std::vector<std::int64_t>& counters,
+                       const Launch& launch) const {
+    if (count_ < kLong) {
+      return part<T, Sum>(lanes, counters, 0, count_);
+    }
+    auto* partials = reinterpret_cast<Partial<Sum>*>(launch.scratch);
+    const std::int64_t size = (count_ + kParts - 1) / kParts;
+    std::atomic<std::size_t> finished{0};
+    launch.pool->run(kParts, [&](std::size_t number) {
+      const std::int64_t next = std::min(count_, static_cast<std::int64_t>(number) * size);
+      const bool is_shifted = bug("overlapping_parts") && number == kParts - 1;
+      const std::int64_t begin = is_shifted ? count_ - size : next;
+      const Partial<Sum> mine = part<T, Sum>(lanes, counters, begin, std::min(count_, begin + size));
+      partials[bug("completion_order") ? finished++ : number] = mine;
+    });
+    Partial<Sum> total = partials[0];
+    for (std::int64_t i = 1; i < kParts; ++i) {
+      total = combined(reduce_, total, partials[i]);
+    }
+    return total;
+  }
+
+  // Reduces the iterations [begin, end), counted over all loops of the reduction. Lane l takes every 16th
+  // of a row.
+  template <class T, class Sum>
+  Partial<Sum> part(Lanes<T> lanes, std::vector<std::int64_t> counters, std::int64_t begin,
+                    std::int64_t end) const {
+    std::array<Partial<Sum>, kLanes> sums;
+    sums.fill({initial<Sum>(reduce_)});
+    const std::int64_t width = extent(inner_);
+    for (std::int64_t position = begin; position < end;) {
+      std::int64_t row = position / width;
+      for (std::size_t i = rows_.size(); i-- > 0; row /= extent(rows_[i])) {
+        counters[rows_[i]] = row % extent(rows_[i]);
+      }
+      lanes.start(counters);
+      const std::int64_t first = position % width;
+      const std::int64_t last = std::min(width, first + end - position);
+      for (std::int64_t i = first; i < last; i += kLanes) {
+        const std::size_t count = static_cast<std::size_t>(std::min(kLanes, last - i));
+        std::array<T, kLanes> values{};
+        lanes.evaluate(i, count, values.data());
+        for (std::size_t lane = 0; lane < count; ++lane) {
+          fold(sums[lane], static_cast<Sum>(values[lane]), i + static_cast<std::int64_t>(lane));
+        }
+      }
+      position += last - first;
+    }
+    Partial<Sum> total{initial<Sum>(reduce_)};
+    for (const Partial<Sum>& sum : sums) {
+      total = combined(reduce_, total, sum);
+    }
+    return total;
+  }
+
+  template <class Sum>
+  void fold(Partial<Sum>& sum, Sum value, std::int64_t index) const {
+    if (!is_arg(reduce_)) {
+      sum.value = folded(reduce_, sum.value, value);
+    } else if (sum.index < 0 || beats(reduce_, value, sum.value)) {
+      sum = {value, index};
+    }
+  }
+
+  std::vector<program::Loop> loops_;
+  Reduce reduce_;
+  program::Assign assign_;
+  Type accumulator_;
+  Formula formula_;
+  Walk target_;
+  Type target_type_;
+  std::vector<std::uint32_t> outer_;
+  std::vector<std::uint32_t> rows_;  // the loops of the reduction but the last
+  std::uint32_t inner_;
+  std::int64_t count_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> reduce_kernel(const program::Program& program, const program::Statement& statement) {
+  if (!statement.reduce || *statement.reduce == Reduce::kAny || *statement.reduce == Reduce::kAll) {
+    return nullptr;
+  }
+  const Type type = statement.value.type;
+  const Type target_type = program.tensors[statement.target.tensor].type;
+  const bool is_wide =
+      *statement.reduce == Reduce::kSum && type == Type::kF32 && statement.accumulator_type() == Type::kF64;
+  std::optional<Walk> target = walk_of(program, statement, statement.target);
+  std::optional<Formula> formula = formula_of(program, statement);
+  if (!target || !formula || (!is_wide && statement.accumulator_type() != type) ||
+      (!is_arg(*statement.reduce) && target_type != type)) {
+    return nullptr;
+  }
+  return std::make_unique<ReduceKernel>(statement, std::move(*formula), std::move(*target), target_type);
+}
+
+}  // namespace yoke::handmade
