@@ -169,7 +169,7 @@ bool reads_each_once(const Access& access, const Statement& statement) {
 bool stays_contraction(const Statement& before, const Statement& after) {
   const std::optional<Product> was = product_of(before);
   const std::optional<Product> now = product_of(after);
-  if (!was || !now || now->loops[0] == now->loops[1]) {
+  if (!was || !now) {
     return false;
   }
   for (std::size_t i = 0; i < 2; ++i) {

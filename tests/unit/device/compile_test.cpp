@@ -32,6 +32,7 @@ TEST_F(CompileTest, EntriesDescribeThePrograms) {
   control_->on_describe = [](std::vector<sdk::Entry>& entries) {
     entries[0].workspace_byte_count = 640;
     entries[0].fingerprint = "print";
+    entries[1].deterministic = false;
   };
   const auto code = compile(device(), kTwoPrograms);
 
@@ -50,6 +51,8 @@ TEST_F(CompileTest, EntriesDescribeThePrograms) {
   EXPECT_EQ(first.symbols[0].step, 10);
   EXPECT_EQ(first.workspace_byte_count, 640U);
   EXPECT_EQ(first.fingerprint, "print");
+  EXPECT_TRUE(first.deterministic);
+  EXPECT_FALSE(code->entry("second").deterministic);
   EXPECT_EQ(code->entry_number("second"), 1U);
   EXPECT_EQ(code->entry("second").arguments[1].access, YOKE_ACCESS_INOUT);
 }

@@ -65,6 +65,19 @@ TEST(CommonStatements, StatementsWithDifferentAccumulatorsAreKept) {
                "y[i] = sum[k] x[i, k]; z[i] = sum:f64[k] x[i, k]");
 }
 
+TEST(CommonStatements, StatementsWithDifferentReductionsAreKept) {
+  expect_keeps(eliminate_common, "arg x : f32[4, 8] in; arg y : f32[4] out; arg z : f32[4] out",
+               "y[i] = sum[k] x[i, k]; z[i] = max[k] x[i, k]");
+}
+
+TEST(CommonStatements, ThirdIsReplacedByTheSecondIfTheFirstResultIsOverwritten) {
+  expect_turns(eliminate_common, "arg x : f32[4] in; arg y : f32[4] out",
+               "temp a : f32[4]; temp b : f32[4]; temp c : f32[4]; a[i] = exp(x[i]); a[i] = a[i] + 1.0; "
+               "b[i] = exp(x[i]); c[i] = exp(x[i]); y[i] = a[i] * b[i] - c[i]",
+               "temp a : f32[4]; temp b : f32[4]; a[i] = exp(x[i]); a[i] = a[i] + 1.0; "
+               "b[i] = exp(x[i]); y[i] = a[i] * b[i] - b[i]");
+}
+
 TEST(CommonStatements, DifferentGuardsAndDivisorsAreKept) {
   const std::string arguments =
       "arg x : f32[4] in; arg z : f32[4] in; arg y : f32[4] out; arg v : f32[4] out; arg w : f32[4] out";

@@ -12,6 +12,11 @@ TEST(DeadStatements, AreRemovedWithTheirTemporaries) {
                "y[i] = x[i]");
 }
 
+TEST(DeadStatements, UnusedTemporariesAreRemovedEvenIfAllStatementsAreLive) {
+  expect_turns(remove_dead_statements, "arg x : f32[4] in; arg y : f32[4] out",
+               "temp never : f32[9]; y[i] = x[i]", "y[i] = x[i]");
+}
+
 TEST(DeadStatements, StatementBeforeAWholeWriteIsRemoved) {
   expect_turns(remove_dead_statements, "arg x : f32[2, 4] in; arg y : f32[4, 2] out",
                "y[i, j] = 1.0; y[3 - i, j] for[i:4] = x[j, i]", "y[-i + 3, j] for[i:4] = x[j, i]");

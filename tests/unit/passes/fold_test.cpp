@@ -79,6 +79,19 @@ TEST(FoldConstants, InexactIdentitiesAreNotApplied) {
   expect_stays("f32", "x[i] * (inf - inf)");  // a literal does not keep the bits of a NaN
 }
 
+TEST(FoldConstants, ZeroIsAddedOnlyToWhatMayBeMinusZero) {
+  expect_folds("f32", "abs(x[i]) + z[i] + 0.0", "abs(x[i]) + z[i]");
+  expect_folds("f32", "x[i] + exp(z[i]) + 0.0", "x[i] + exp(z[i])");
+  expect_folds("f32", "x[i] * x[i] + 0.0", "x[i] * x[i]");
+  expect_folds("f32", "f32(i) + 0.0", "f32(i)");
+  expect_folds("f32", "select(c[i], abs(x[i]), abs(z[i])) + 0.0", "select(c[i], abs(x[i]), abs(z[i]))");
+  expect_stays("f32", "x[i] + z[i] + 0.0");
+  expect_stays("f32", "x[i] * z[i] + 0.0");
+  expect_stays("f16", "f16(f32(x[i]) - 1.0) + 0.0");
+  expect_stays("f32", "select(c[i], x[i], abs(z[i])) + 0.0");
+  expect_stays("f32", "select(c[i], abs(x[i]), z[i]) + 0.0");
+}
+
 TEST(FoldConstants, LosslessCastsAreRemoved) {
   expect_folds("f32", "f32(f64(x[i]))", "x[i]");
   expect_folds("f16", "f16(f32(x[i]) * 1.0)", "x[i]");

@@ -34,6 +34,24 @@ TEST(FuseRefuses, ToComputeAnElementInEveryIterationOfAnotherLoop) {
                "temp t : f32[8]; t[i] = x[i] * 2.0; y[i] = max[k:3] t[i + k]");
 }
 
+TEST(FuseRefuses, ToComputeAnElementInOverlappingWindows) {
+  expect_keeps(fuse, "arg x : f32[8] in; arg y : f32[7] out",
+               "temp t : f32[8]; t[i] = exp(x[i]); y[i] = max[k:2] t[i + k]");
+  expect_keeps(fuse, "arg x : f32[8] in; arg n : i32[8] in; arg y : f32[8] out",
+               "temp t : f32[8]; t[i] = exp(x[i]); y[i] = (t[n[i]] else 0)");
+}
+
+TEST(FuseRefuses, StridedCopiesAndCastsWithSeveralReaders) {
+  // Neighbors in t are 16 elements apart in x.
+  expect_keeps(fuse, "arg x : f32[4, 8, 16] in; arg y : f32[4, 8] out; arg z : f32[4, 8] out",
+               "temp t : f32[4, 8]; t[i, j] = x[i, j, 3]; y[i, j] = t[i, j] + 1.0; z[i, j] = exp(t[i, j])");
+  expect_turns(fuse, "arg x : f32[16, 4, 8] in; arg y : f32[4, 8] out; arg z : f32[4, 8] out",
+               "temp t : f32[4, 8]; t[i, j] = x[3, i, j]; y[i, j] = t[i, j] + 1.0; z[i, j] = exp(t[i, j])",
+               "y[i, j] = x[3, i, j] + 1.0; z[i, j] = exp(x[3, i, j])");
+  expect_keeps(fuse, "arg x : u8[4, 8] in; arg y : f32[4, 8] out; arg z : f32[4, 8] out",
+               "temp t : f32[4, 8]; t[i, j] = f32(x[i, j]); y[i, j] = t[i, j] + 1.0; z[i, j] = exp(t[i, j])");
+}
+
 TEST(FuseRefuses, ToComputeAnElementForEachReader) {
   expect_keeps(fuse, "arg x : f32[4] in; arg y : f32[4] out; arg z : f32[4] out",
                "temp t : f32[4]; t[i] = exp(x[i]); y[i] = t[i] + 1.0; z[i] = t[i] - 1.0");
@@ -61,6 +79,19 @@ TEST(FuseRefuses, ProducersWithAnOverwrittenInput) {
 TEST(FuseRefuses, ConsumersThatWouldReadOtherElementsOfTheirTarget) {
   expect_keeps(fuse, "arg w : f32[4] inout", "temp t : f32[4]; t[i] = w[i] * 2.0; w[i] = t[-i + 3]");
   expect_keeps(fuse, "arg w : f32[4] inout", "temp t : f32[4]; t[i] = w[i] * 2.0; w[i] += sum[j] t[j]");
+}
+
+TEST(FuseRefuses, ReductionsThatWouldReadTheirTarget) {
+  expect_keeps(fuse, "arg x : f32[4, 8] in; arg w : f32[4] inout",
+               "temp t : f32[4]; t[i] = w[i]; w[i] = sum[j] max(t[i], x[i, j])");
+}
+
+TEST(FuseRefuses, ComputedIndices) {
+  expect_keeps(fuse, "arg table : f32[9] in; arg words : i32[4] in; arg y : f32[4] out",
+               "temp n : i32[4]; n[b] = words[b] + 1; y[b] = (table[n[b]] else 0)");
+  // An index out of range in words would be 0 in n.
+  expect_keeps(fuse, "arg table : f32[9] in; arg words : i32[4] in; arg y : f32[5] out",
+               "temp n : i32[5]; n[b] = (words[b - 1] else 0); y[b] = (table[n[b]] else 0)");
 }
 
 TEST(FuseRefuses, ToRemoveALoopFromAScatter) {
@@ -139,6 +170,13 @@ TEST(FuseRefuses, ToReplaceATemporaryByAnArgumentThatIsStillLive) {
   expect_keeps(fuse, "arg x : f32[4, 8] in; arg y : f32[4] out; arg z : f32[4] out",
                "temp t : f32[4]; t[i] = sum[j] x[i, j]; y[i] = t[i]; t[i] = t[i] + y[i]; "
                "z[i] = exp(t[i])");
+  // y has another shape, or other elements of t.
+  expect_keeps(fuse, "arg x : f32[8, 8] in; arg y : f32[4] out",
+               "temp t : f32[8]; t[i] = sum[j] x[i, j]; y[i] = t[i]");
+  expect_keeps(fuse, "arg x : f32[4, 8] in; arg y : f32[4] out",
+               "temp t : f32[4]; t[i] = sum[j] x[i, j]; y[i] = t[-i + 3]");
+  expect_keeps(fuse, "arg x : f32[4, 8] in; arg y : f32[4] out",
+               "temp t : f32[4]; t[i] = sum[j] x[i, j]; @layer { y[i] = t[i]; y[i] = exp(y[i]); }");
   // y is written again.
   expect_keeps(fuse, "arg x : f32[4, 8] in; arg y : f32[4] out; arg z : f32[4] out",
                "temp t : f32[4]; t[i] = sum[j] x[i, j]; y[i] = t[i]; y[i] = y[i] * 2.0; "

@@ -61,6 +61,17 @@ const char* const kTraining =
     "unused[n, i] = sum[o] dz1[n, o] * w1[o, i]; "
     "dw1[o, i] = sum[n] dz1[n, o] * x[n, i]";
 
+TEST(Optimize, StopsWhenNoPassChangesTheProgram) {
+  // t is large, but is not needed any more at the peak, when u and v are.
+  const program::Program program = program_of(program_text(
+      "arg x : f32[1024, 1024] in; arg r : f32[1024] out; arg s : f32[1024] out; "
+      "arg y : f32[1024, 1024] out; temp t : f32[1024, 1024]; temp u : f32[1024, 1024]; "
+      "temp v : f32[1024, 1024]; t[i, j] = exp(x[i, j]); r[i] = max[j] t[j, i]; s[i] = sum[j] t[j, i]; "
+      "u[i, j] = sin(x[i, j]); v[i, j] = u[-i + 1023, j] * cos(u[i, j]); "
+      "y[i, j] = v[-i + 1023, j] * cos(v[i, j])"));
+  EXPECT_LE(optimize(program).report.sweeps, 4U);
+}
+
 TEST(Optimize, TrainingStepBecomesContractionsWithEpilogues) {
   expect_turns(
       optimized, kArguments, kTraining,

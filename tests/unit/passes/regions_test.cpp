@@ -187,6 +187,37 @@ TEST(Regions, StatementsDoNotMoveIfThatTakesMoreMemory) {
       << program::print(program);
 }
 
+TEST(Regions, OneMoveThatTakesMoreMemoryDoesNotPreventOthers) {
+  // At its old place, u needs memory after t; next to m, at the same time. If u is small, only the memory
+  // after the move is too much.
+  for (const std::string columns : {"2", "64"}) {
+    const std::string text =
+        "arg x : f32[8, " + columns +
+        "] in; arg a : f32[32, 8] in; arg w : f32[8, 8] in; arg l : f32[] out; arg z : f32[] out; "
+        "arg k : f32[] out; arg l2 : f32[] out; arg y : f32[8, 8] out; temp m : f32[8]; "
+        "temp t : f32[32, 32]; temp u : f32[8, " +
+        columns +
+        "]; temp m2 : f32[8]; m[n] = max[k2] x[n, k2]; t[i, j] = max[k2] a[i, k2] * a[j, k2] * m[k2]; "
+        "l[] = max[i, j] t[i, j] * t[j, i]; u[n, k2] = exp(x[n, k2] - m[n]); "
+        "z[] = sum[n, k2] u[n, k2] * u[-n + 7, k2]; k[] = min[n] m[n] * l[]; "
+        "m2[n] = max[k2] w[n, k2]; l2[] = sum[i] m2[i]; y[n, k2] = w[n, k2] - m2[n]";
+    const std::string optimal = program::print(optimized(program_of(program_text(text))));
+    EXPECT_NE(optimal.find("    m2[n] = max[k2] w[n, k2]\n    y[n, k2]"), std::string::npos) << optimal;
+    EXPECT_LT(optimal.find("t[i, j] = max"), optimal.find("u[n, k2] = exp")) << optimal;
+  }
+}
+
+TEST(Regions, StatementsThatWouldCostLoopsDoNotMove) {
+  expect_turns(
+      optimized,
+      "arg x : f32[8, 8] in; arg q : f32[8, 8] in; arg l : f32[] out; arg s : f32[8] out; "
+      "arg y : f32[8, 8] out; arg z : f32[8, 8] out",
+      "y[i, j] = exp(x[i, j]); z[i, j] = y[i, j] * x[i, j]; l[] = max[i, j] q[i, j]; "
+      "s[i] = sum[j] y[i, j] * z[i, j]",
+      "@fused[i, j] {y[i, j] = exp(x[i, j]); z[i, j] = y[i, j] * x[i, j]; }; l[] = max[i, j] q[i, j]; "
+      "s[i] = sum[j] y[i, j] * z[i, j]");
+}
+
 TEST(Regions, ReportCountsSavedBytes) {
   // t is neither stored nor loaded, and x is loaded only once.
   const char* const text =

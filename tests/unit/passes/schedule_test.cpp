@@ -42,6 +42,20 @@ TEST(Schedule, InPlaceEpilogueIsKept) {
                "z[n, o] = max(z[n, o] + b[o], 0.0); y[n] = max[o] z[n, o]");
 }
 
+TEST(Schedule, EpilogueMovesUpToAnAccumulation) {
+  expect_turns(schedule, "arg x : f32[4, 8] in; arg m : f32[4] out; arg z : f32[4] inout",
+               "z[n] += sum[k] x[n, k]; m[n] = max[k] x[n, k]; z[n] = max(z[n], 0.0)",
+               "z[n] += sum[k] x[n, k]; z[n] = max(z[n], 0.0); m[n] = max[k] x[n, k]");
+}
+
+TEST(Schedule, AmongStatementsThatAllocateNothingThoseThatWriteArgumentsComeFirst) {
+  const std::string arguments = "arg x : f32[4] in; arg y : f32[4] out; arg z : f32[4] out";
+  const std::string temporaries = "temp u : f32[4]; temp t : f32[4]; u[i] = exp(x[i]); t[i] = sin(x[i]); ";
+  expect_turns(schedule, arguments,
+               temporaries + "u[i] = u[i] * t[-i + 3]; y[i] = t[i] + x[i]; z[i] = u[i] - t[i]",
+               temporaries + "y[i] = t[i] + x[i]; u[i] = u[i] * t[-i + 3]; z[i] = u[i] - t[i]");
+}
+
 // A long program in which every epilogue is far from its contraction.
 TEST(Schedule, ManyEpiloguesMoveUp) {
   constexpr int kLayers = 700;

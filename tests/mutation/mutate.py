@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""tests/mutation/mutate.py: plants random mistakes in the product and counts how many of them the tests find."""
+import argparse
+import json
+import random
+import sys
+from pathlib import Path
+
+from mistakes import SHARES, Finder
+from rooms import ROOMS
+from text import Source
+from tree import ROOT, Tree
+
+SLOWEST_FACTOR = 6  # a test that takes this many times longer than without a mutant has found it
+
+
+def diff_of(source, mutant):
+    """The line before, and the lines without and with the mistake."""
+    first, last = source.line(mutant.start), source.line(max(mutant.start, mutant.end - 1))
+    start, end = source.line_span(first, last)
+    before = source.text[start:end]
+    after = source.text[start:mutant.start] + mutant.mistake + source.text[mutant.end:end]
+    old, new = ([line.strip() for line in text.splitlines() if line.strip()] for text in (before, after))
+    while old and new and old[0] == new[0]:
+        del old[0], new[0]
+    while old and new and old[-1] == new[-1]:
+        del old[-1], new[-1]
+    context = source.text[:start].rstrip().rsplit("\n", 1)[-1].strip()
+    return [context] + ["- " + line for line in old] + ["+ " + line for line in new] if old + new else []
+
+
+def identity(mutant):
+    return "\n".join([mutant.path, *mutant.diff])
+
+
+class Sample:
+    """Mutants of a room in the random order of a seed, by kind in the shares of SHARES."""
+
+    def __init__(self, room, seed, known):
+        paths = sorted(p for glob in ROOMS[room]["sources"] for p in ROOT.glob(glob))
+        self.sources = {str(p.relative_to(ROOT)): Source(str(p.relative_to(ROOT)), p.read_text()) for p in paths}
+        self.random = random.Random(f"{room} {seed}")
+        self.known = set(known)  # identities that are not taken any more
+        self.by_kind = {kind: [] for kind in SHARES}
+        for source in self.sources.values():
+            for mutant in Finder(source).all():
+                mutant.line = source.line(mutant.start)
+                mutant.diff = diff_of(source, mutant)
+                self.by_kind[mutant.kind].append(mutant)
+        for mutants in self.by_kind.values():
+            self.random.shuffle(mutants)
+        self.taken = []
+
+    def next(self):
+        """The next mutant that does not cross one that was taken; None if there is none."""
+        while any(self.by_kind.values()):
+            kinds = [kind for kind in SHARES if self.by_kind[kind]]
+            mutant = self.by_kind[self.random.choices(kinds, [SHARES[k] for k in kinds])[0]].pop()
+            if mutant.diff and identity(mutant) not in self.known and not self._collides(mutant):
+                self.known.add(identity(mutant))
+                return mutant
+        return None
+
+    def _collides(self, mutant):
+        return any(m.path == mutant.path and (m.crosses(mutant) or m.line == mutant.line) for m in self.taken)
+
+    def take(self, identities):
+        """Takes the mutants with these identities, those of an earlier run."""
+        for mutant in [m for mutants in self.by_kind.values() for m in mutants if identity(m) in identities]:
+            if identity(mutant) not in self.known and not self._collides(mutant):
+                self.known.add(identity(mutant))
+                self.taken.append(mutant)
+
+    def fill(self, count):
+        while len(self.taken) < count:
+            mutant = self.next()
+            if mutant is None:
+                return
+            self.taken.append(mutant)
+
+    def number(self):
+        for number, mutant in enumerate(self.taken, 1):
+            mutant.number = number
+
+    def drop_broken(self, places):
+        """Drops mutants that do not compile: those on a line with an error, or else the smallest around it."""
+        broken = []
+        for path, line, _ in places:
+            own = [m for m in self.taken if m.path == path]
+            at = [m for m in own if m.line == line]
+            source = self.sources.get(path)
+            if not at and source:
+                around = [m for m in own if m.line <= line <= source.line(m.end)]
+                at = sorted(around, key=lambda m: m.end - m.start)[:1]
+            broken += at
+        if not broken:
+            raise SystemExit(f"errors without a mutant: {places[:5]}; see build-mutation/build.log")
+        self.taken = [m for m in self.taken if all(m is not other for other in broken)]
+        return {identity(m) for m in broken}
+
+
+def build(tree, room, sample, count):
+    """Builds the room's tests with `count` mutants; those that do not compile are replaced by others, at first.
+    Returns the identities of those that do not compile."""
+    broken = set()
+    for attempt in range(12):
+        if attempt < 3:
+            sample.fill(count)
+        sample.number()
+        tree.write(sample.sources.values(), sample.taken)
+        places = tree.compile(ROOMS[room]["targets"])
+        if not places:
+            return broken
+        broken |= sample.drop_broken(places)
+    raise SystemExit("the mutants do not compile; see build-mutation/build.log")
+
+
+def baseline(tree, room, size, limit_s):
+    """Runs every test without a mutant. Returns {test: (seconds, reached mutants)} and the tests."""
+    tests = tree.tests(ROOMS[room]["tests"])
+    facts = {}
+    for name, test in tests.items():
+        passed, seconds = tree.run(test, 0, limit_s, record=size + 1)
+        if not passed:
+            print(f"{room}: {name} fails without a mutant and is not used", file=sys.stderr)
+            continue
+        table = tree.reached.read_bytes()
+        facts[name] = (seconds, {n for n in range(1, size + 1) if table[n]})
+    return tests, facts
+
+
+def judge(tree, tests, facts, mutant):
+    """Runs the tests that reach the mutant, the cheapest first, until one fails. Returns its name, or None."""
+    reaching = sorted((seconds, name) for name, (seconds, reached) in facts.items() if mutant.number in reached)
+    for seconds, name in reaching:
+        if not tree.run(tests[name], mutant.number, SLOWEST_FACTOR * seconds + 5)[0]:
+            return name, len(reaching)
+    return None, len(reaching)
+
+
+def load_equivalent():
+    """The mutants of equivalent.txt, as {identity: reason}."""
+    found, block = {}, []
+    for line in [*(Path(__file__).parent / "equivalent.txt").read_text().splitlines(), ""]:
+        if line.startswith("#"):
+            continue
+        if line.strip():
+            block.append(line.rstrip())
+        elif block:
+            found["\n".join(l for l in block if not l.startswith("reason:"))] = block[-1]
+            block = []
+    return found
+
+
+def run_room(tree, room, options, results):
+    equivalent = load_equivalent()
+    own = {r["identity"]: r for r in results if r["room"] == room}
+    again = {i for i, r in own.items() if options.retry and not r["found_by"] and i not in equivalent}
+    # Mutants that do not compile are remembered, because each attempt costs a build.
+    memory = tree.folder.parent / f"broken-{room}.json"
+    broken = set(json.loads(memory.read_text())) if memory.exists() else set()
+    sample = Sample(room, options.seed, broken | own.keys() - again)
+    sample.take(again)
+    wanted = len(sample.taken) + max(0, options.count - len(own))
+    if wanted == 0:
+        return
+    broken |= build(tree, room, sample, wanted)
+    save(memory, sorted(broken))
+    tests, facts = baseline(tree, room, len(sample.taken), options.seconds)
+    for mutant in sample.taken:
+        test, reaching = None, 0
+        if identity(mutant) not in equivalent:
+            test, reaching = judge(tree, tests, facts, mutant)
+        results[:] = [r for r in results if r["identity"] != identity(mutant) or r["room"] != room]
+        results.append({"room": room, "identity": identity(mutant), "path": mutant.path, "line": mutant.line,
+                        "kind": mutant.kind, "diff": mutant.diff, "found_by": test, "reaching_tests": reaching})
+        save(options.json, results)
+        if test is None and identity(mutant) not in equivalent:
+            print(f"\nsurvivor {mutant.path}:{mutant.line} ({mutant.kind}, reached by {reaching} tests)", *mutant.diff,
+                  sep="\n  ", flush=True)
+
+
+def save(path, results):
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(json.dumps(results, indent=1) + "\n")
+
+
+def report(results):
+    equivalent = load_equivalent()
+    print(f"\n{'room':10} {'mutants':>8} {'found':>6} {'equivalent':>11} {'survivors':>10} {'score':>7}")
+    for room in ROOMS:
+        own = [r for r in results if r["room"] == room]
+        found = sum(1 for r in own if r["found_by"])
+        same = sum(1 for r in own if not r["found_by"] and r["identity"] in equivalent)
+        if own:
+            score = 100.0 * found / max(1, len(own) - same)
+            print(f"{room:10} {len(own):8} {found:6} {same:11} {len(own) - found - same:10} {score:6.1f}%")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--room", action="append", choices=ROOMS, help="a room; may be repeated; default: all")
+    parser.add_argument("--count", type=int, default=40, help="mutants per room (40)")
+    parser.add_argument("--seed", type=int, default=1, help="selects the sample (1)")
+    parser.add_argument("--json", default=str(ROOT / "build-mutation/results.json"), help="the file with the results")
+    parser.add_argument("--resume", action="store_true", help="keep the results in the file; run only the mutants that are missing")
+    parser.add_argument("--retry", action="store_true", help="with --resume: run earlier survivors again")
+    parser.add_argument("--seconds", type=float, default=300, help="limit for one test without a mutant (300)")
+    parser.add_argument("--report", action="store_true", help="print the scores of the file and run nothing")
+    options = parser.parse_args()
+    kept = (options.resume or options.report) and Path(options.json).exists()
+    results = json.loads(Path(options.json).read_text()) if kept else []
+    if not options.report:
+        tree = Tree(ROOT / "build-mutation")
+        for room in options.room or ROOMS:
+            run_room(tree, room, options, results)
+            save(options.json, results)
+    report(results)
+
+
+if __name__ == "__main__":
+    main()

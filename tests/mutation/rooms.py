@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tests/mutation/rooms.py: for each room, its sources and the tests that must find mistakes in them."""
+
+# sources: globs. targets: what ninja builds. tests: an expression for names of ctest, which excludes tests of speed.
+ROOMS = {
+    "passes": {
+        "sources": ["runtime/passes/*.cpp"],
+        "targets": ["passes_tests", "device_test"],
+        "tests": r"^(passes_tests\.|device_test\.)",
+    },
+    "schedule": {
+        "sources": ["runtime/schedule/*.cpp"],
+        "targets": ["schedule_tests", "schedule_allocation_tests", "device_test", "data_parallel_fallback_test"],
+        "tests": r"^(schedule_tests|schedule_allocation_tests|device_test|data_parallel_fallback_test)\.",
+    },
+    "loader": {
+        "sources": ["runtime/loader/*.cpp"],
+        "targets": ["loader_test", "device_test"],
+        "tests": r"^(loader_test|device_test)\.",
+    },
+    "layers": {
+        "sources": ["runtime/layers/*.cpp"],
+        "targets": ["layers_validate_test", "layers_trace_test", "layers_replay_test"],
+        "tests": r"^layers_(validate|trace|replay)_test\.",
+    },
+    "device": {
+        "sources": ["runtime/device/*.cpp"],
+        "targets": ["device_test", "device_call_test", "schedule_tests", "loader_test"],
+        "tests": r"^(device_test|device_call_test|schedule_tests|loader_test)\.",
+    },
+    "cc": {
+        "sources": ["plugins/cc/*.cpp", "plugins/cc/tile/builder*.cpp", "plugins/cc/tile/run*.cpp",
+                    "plugins/cc/tile/schedule.cpp", "plugins/cc/tile/bounded.cpp"],
+        "targets": ["cc_test", "cc_plugin_test"],
+        "tests": r"^(cc_test|cc_plugin_test)\.",
+    },
+    "tensor": {
+        "sources": ["frontends/tensor/src/*.cpp", "frontends/tensor/src/lower/*.cpp"],
+        "targets": ["tensor_tests"] + [f"data_parallel_{part}_test" for part in (
+            "equality", "argument", "helpers", "scalar")],
+        "tests": r"^(tensor_tests|data_parallel_(equality|argument|helpers|scalar)_test)\.",
+    },
+    "program": {
+        "sources": ["plugin_api/program/src/*.cpp"],
+        "targets": ["program_tests"],
+        "tests": r"^program_tests\.",
+    },
+    "sdk": {
+        "sources": ["plugin_api/sdk/include/yoke/sdk/*.h", "plugin_api/sdk/include/yoke/sdk/detail/*.h"],
+        "targets": ["sdk_test", "sdk_worker_stream_test", "null_test"],
+        "tests": r"^(sdk_test|sdk_worker_stream_test|null_test)\.",
+    },
+    "codegen": {
+        "sources": ["plugins/codegen/*.cpp"],
+        "targets": ["codegen_test", "contraction_test"],
+        "tests": r"^(codegen_test|contraction_test)\.",
+    },
+}
