@@ -21,6 +21,7 @@ using program::Type;
 namespace {
 
 constexpr std::uint32_t kScatterThreads = 256;
+constexpr std::uint64_t kMostScatterBlocks = (std::uint64_t{1} << 32U) / kScatterThreads;  // of HIP
 constexpr std::uint64_t kMostUpdates = 1U << 17U;  // every owner looks at all of them
 
 class ScatterPrinter {
@@ -188,7 +189,7 @@ bool plan_scatter(Builder& builder, std::size_t number) {
   });
   ScatterPrinter printer(builder, number);
   if (reads_target || printer.update_count() < 2 || printer.update_count() > kMostUpdates ||
-      printer.blocks_each() > (std::uint64_t{1} << 30U) / printer.update_count()) {
+      printer.blocks_each() >= kMostScatterBlocks / printer.update_count()) {
     return false;
   }
   printer.plan();

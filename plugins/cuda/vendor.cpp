@@ -2,6 +2,8 @@
 // plugins/cuda/vendor.cpp: what the CUDA driver API does differently from HIP.
 #include "vendor.h"
 
+#include <algorithm>
+
 namespace yoke::cuda {
 
 const gpu::VendorFacts& Vendor::facts() const {
@@ -67,8 +69,39 @@ int Vendor::identify(const gpu::Driver& driver, int device, codegen::Target& tar
   return code;
 }
 
-std::vector<std::string> Vendor::compile_options(const codegen::Target& target) const {
-  return {"--gpu-architecture=" + target.architecture, "--fmad=false", "--std=c++17"};
+void Vendor::bind_compiler(gpu::Lookup lookup, void* library) {
+  const char* missing = gpu::bind_all(lookup, library,
+                                      {{"nvrtcGetNumSupportedArchs", &architecture_count_},
+                                       {"nvrtcGetSupportedArchs", &architectures_},
+                                       {"nvrtcGetPTXSize", &ptx_size_},
+                                       {"nvrtcGetPTX", &ptx_}});
+  int count = 0;
+  if (missing == nullptr && architecture_count_(&count) == 0 && count > 0) {
+    capabilities_.resize(static_cast<std::size_t>(count));
+    if (architectures_(capabilities_.data()) != 0) {
+      capabilities_.clear();
+    }
+  }
+}
+
+gpu::CodeRequest Vendor::code_request(const codegen::Target& target) const {
+  const auto capability = static_cast<int>(target.capability);
+  int newest = 0;  // that is not newer than the device
+  for (const int known : capabilities_) {
+    newest = known <= capability ? std::max(newest, known) : newest;
+  }
+  const bool is_portable = newest != 0 && newest != capability;
+  const std::string architecture = is_portable ? "compute_" + std::to_string(newest) : target.architecture;
+  return {{"--gpu-architecture=" + architecture, "--fmad=false", "--std=c++17"}, is_portable};
+}
+
+int Vendor::portable_code(void* program, std::string& bytes) const {
+  std::size_t byte_count = 0;
+  if (const int code = ptx_size_(program, &byte_count); code != 0) {
+    return code;
+  }
+  bytes.resize(byte_count);
+  return ptx_(program, bytes.data());
 }
 
 }  // namespace yoke::cuda

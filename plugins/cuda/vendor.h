@@ -2,6 +2,7 @@
 // plugins/cuda/vendor.h: names, numbers and functions of the CUDA driver API and of NVRTC.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -9,15 +10,18 @@
 
 namespace yoke::cuda {
 
-class Vendor final : public gpu::Vendor {
+class Vendor : public gpu::Vendor {
  public:
   const gpu::VendorFacts& facts() const override;
   const char* bind(gpu::Lookup lookup, void* library) override;
+  void bind_compiler(gpu::Lookup lookup, void* library) override;
   std::string error_text(int code) const override;
   int identify(const gpu::Driver& driver, int device, codegen::Target& target) const override;
   // The compiler itself reports architectures that it does not know.
   std::string architecture_fault(const codegen::Target&, int) const override { return {}; }
-  std::vector<std::string> compile_options(const codegen::Target& target) const override;
+  // A compiler that is older than the device compiles PTX for the newest architecture that it knows.
+  gpu::CodeRequest code_request(const codegen::Target& target) const override;
+  int portable_code(void* program, std::string& bytes) const override;
   int launch_host(void* stream, void (*function)(void*), void* user) const override {
     return launch_host_(stream, function, user);
   }
@@ -34,6 +38,12 @@ class Vendor final : public gpu::Vendor {
   int (*enable_peer_)(void* context, unsigned flags) = nullptr;
   int (*copy_peer_)(gpu::Address target, void* to, gpu::Address source, void* from, std::size_t byte_count,
                     void* stream) = nullptr;
+  // Of NVRTC.
+  int (*architecture_count_)(int* count) = nullptr;
+  int (*architectures_)(int* capabilities) = nullptr;
+  int (*ptx_size_)(void* program, std::size_t* byte_count) = nullptr;
+  int (*ptx_)(void* program, char* text) = nullptr;
+  std::vector<int> capabilities_;  // that the compiler knows
 };
 
 }  // namespace yoke::cuda

@@ -87,8 +87,13 @@ class Compilation {
     text.resize(text.find_last_not_of(" \n") + 1);
     return text;
   }
-  std::string code() {
+  std::string code(const Vendor& vendor, bool is_portable) {
     std::size_t size = 0;
+    if (is_portable) {
+      std::string bytes;
+      check("reading portable code", vendor.portable_code(program_, bytes));
+      return bytes;
+    }
     check(compiler_.code_size.name, compiler_.code_size(program_, &size));
     std::string bytes(size, '\0');
     check(compiler_.code.name, compiler_.code(program_, bytes.data()));
@@ -108,7 +113,7 @@ class Compilation {
 };
 
 std::string compile(Context& context, const program::Program& program, const codegen::Plan& plan,
-                    const std::vector<std::string>& options) {
+                    const CodeRequest& request) {
   constexpr std::size_t kLongestLog = 2000;
   constexpr int kInvalidOption = 5;
   const codegen::Target& target = context.hardware().target;
@@ -120,9 +125,13 @@ std::string compile(Context& context, const program::Program& program, const cod
     lock.lock();
   }
   Compilation compilation(compiler, plan.source);
-  const int code = compilation.compile(options);
+  const int code = compilation.compile(request.options);
   if (code == 0) {
-    return compilation.code();
+    if (request.is_portable) {
+      context.machine().host().log(YOKE_LOG_INFO, "code.portable program=" + program.name + " device=" +
+                                                      target.architecture + " options=" + request.options[0]);
+    }
+    return compilation.code(context.vendor(), request.is_portable);
   }
   const std::string log = compilation.log().substr(0, kLongestLog);
   if (code == kInvalidOption) {
@@ -175,13 +184,13 @@ Kernels::Kernels(std::shared_ptr<Context> context, const program::Program& progr
   if (!fault.empty()) {
     throw sdk::Failure(YOKE_STATUS_FAILED_PRECONDITION, fault);
   }
-  const std::vector<std::string> options = context_->vendor().compile_options(target);
   std::string identity = machine.library().compiler_identity() + "\n";
+  const CodeRequest request = context_->vendor().code_request(target);
   int major = 0;
   int minor = 0;
   (void)machine.library().compiler().version(&major, &minor);
   identity += std::to_string(major) + "." + std::to_string(minor) + "\n";
-  for (const std::string& option : options) {
+  for (const std::string& option : request.options) {
     identity += option + "\n";
   }
   key_ = program::digest(identity + plan_.source);
@@ -194,7 +203,7 @@ Kernels::Kernels(std::shared_ptr<Context> context, const program::Program& progr
     if (image_->bytes.empty()) {
       std::optional<std::string> stored = cache.find(key_);
       is_stored = stored.has_value();
-      image_->bytes = is_stored ? std::move(*stored) : compile(*context_, program, plan_, options);
+      image_->bytes = is_stored ? std::move(*stored) : compile(*context_, program, plan_, request);
       if (!is_stored) {
         cache.store(key_, image_->bytes);
       }
@@ -203,7 +212,7 @@ Kernels::Kernels(std::shared_ptr<Context> context, const program::Program& progr
     if (is_stored && is_refused_image(code)) {
       // A different driver may have stored it: compile it again, once.
       cache.remove(key_);
-      image_->bytes = compile(*context_, program, plan_, options);
+      image_->bytes = compile(*context_, program, plan_, request);
       cache.store(key_, image_->bytes);
       code = load(image_->bytes);
     }

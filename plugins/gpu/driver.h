@@ -110,6 +110,12 @@ struct Binding {
 // Looks up all functions. Returns the name of the first that is missing, or null.
 const char* bind_all(Lookup lookup, void* library, std::initializer_list<Binding> functions);
 
+// What the run-time compiler is asked for.
+struct CodeRequest {
+  std::vector<std::string> options;
+  bool is_portable = false;  // code that the driver translates for the device
+};
+
 // What differs between vendors in more than names. One object per loaded driver.
 class Vendor {
  public:
@@ -117,12 +123,17 @@ class Vendor {
   virtual const VendorFacts& facts() const = 0;
   // Looks up the functions that driver.def lists at its end. Returns the name of a missing one, or null.
   virtual const char* bind(Lookup lookup, void* library) = 0;
+  // Looks up functions of the run-time compiler that not every release has.
+  virtual void bind_compiler(Lookup, void*) {}
   virtual std::string error_text(int code) const = 0;  // "CUDA_ERROR_INVALID_VALUE (invalid argument)"
   // Sets target.dialect, capability and architecture.
   virtual int identify(const Driver& driver, int device, codegen::Target& target) const = 0;
   // Why the compiler of this version supports no such device; empty if it may support it.
   virtual std::string architecture_fault(const codegen::Target& target, int driver_version) const = 0;
-  virtual std::vector<std::string> compile_options(const codegen::Target& target) const = 0;
+  // Precondition: the compiler is open.
+  virtual CodeRequest code_request(const codegen::Target& target) const = 0;
+  // The portable code of a compiled program. Returns an error number of the compiler.
+  virtual int portable_code(void*, std::string&) const { return kNotSupported; }
   // Calls function(user) when all earlier work of the stream is done.
   virtual int launch_host(void* stream, void (*function)(void*), void* user) const = 0;
   // Lets kernels of the current context access memory of `other`.

@@ -46,23 +46,34 @@ std::string fill(void* library, bool is_hip, Compiler& compiler) {
   return missing;
 }
 
-// The first file that opens. An environment variable replaces the whole list.
-void* open_first(const char* variable, std::vector<const char*> files, std::string& fault) {
+// Opens the files in order until look_up_all(library) finds every function; it returns the name of a missing
+// one. An environment variable replaces the whole list. `fault` says why `what` cannot be used.
+template <class LookUpAll>
+void* open_first(const char* variable, std::vector<const char*> files, const std::string& what,
+                 const LookUpAll& look_up_all, std::string& fault) {
   const char* chosen = ::secure_getenv(variable);
   if (chosen != nullptr && *chosen != '\0') {
     files = {chosen};
   }
   for (const char* file : files) {
     if (void* library = ::dlopen(file, RTLD_NOW | RTLD_LOCAL)) {
-      fault.clear();
-      return library;
-    }
-    if (fault.empty()) {
+      const std::string missing = look_up_all(library);
+      if (missing.empty()) {
+        fault.clear();
+        return library;
+      }
+      fault = what + " is too old: " + file + " has no " + missing;
+      (void)::dlclose(library);
+    } else if (fault.empty()) {
       const char* text = ::dlerror();
-      fault = text != nullptr ? text : std::string(file) + " cannot be opened";
+      fault = what + " is missing: " + (text != nullptr ? text : std::string(file) + " cannot be opened");
     }
   }
   return nullptr;
+}
+
+void* find_symbol(void* library, const char* name) {
+  return ::dlsym(library, name);
 }
 
 // The file that defines a function.
@@ -93,27 +104,20 @@ std::vector<const char*> compiler_files_for(const VendorFacts& facts, int driver
 const std::string& Library::open_driver() {
   std::call_once(driver_once_, [this] {
     const VendorFacts& facts = vendor_.facts();
-    handle_ = open_first(facts.driver_variable, facts.driver_files, driver_fault_);
-    if (handle_ == nullptr) {
-      driver_fault_ += "; " + std::string(facts.driver_hint);
-      return;
-    }
-    std::string missing = fill(handle_, vendor_.facts().dialect == codegen::Dialect::kHip, driver_);
-    if (missing.empty()) {
-      const char* name =
-          vendor_.bind([](void* library, const char* symbol) { return ::dlsym(library, symbol); }, handle_);
-      missing = name != nullptr ? name : "";
-    }
-    if (!missing.empty()) {
-      driver_fault_ = std::string("the driver is too old: it has no ") + missing + "; " + facts.driver_hint;
-    }
+    const auto look_up_all = [&](void* library) {
+      std::string missing = fill(library, facts.dialect == codegen::Dialect::kHip, driver_);
+      const char* name = vendor_.bind(&find_symbol, library);
+      return missing.empty() && name != nullptr ? name : missing;
+    };
+    handle_ = open_first(facts.driver_variable, facts.driver_files, "the driver", look_up_all, driver_fault_);
+    driver_fault_ += handle_ == nullptr ? "; " + std::string(facts.driver_hint) : "";
   });
   return driver_fault_;
 }
 
 void Library::open_compiler() {
   const VendorFacts& facts = vendor_.facts();
-  const bool is_hip = vendor_.facts().dialect == codegen::Dialect::kHip;
+  const bool is_hip = facts.dialect == codegen::Dialect::kHip;
   const char* chosen = ::secure_getenv(facts.compiler_variable);
   // In ROCm 5, hiprtc is part of the driver's library.
   if ((chosen == nullptr || *chosen == '\0') && is_hip && fill(handle_, true, compiler_).empty()) {
@@ -122,15 +126,14 @@ void Library::open_compiler() {
   }
   int version = 0;
   (void)driver_.driver_version(&version);
-  void* library = open_first(facts.compiler_variable, compiler_files_for(facts, version), compiler_fault_);
+  void* library = open_first(
+      facts.compiler_variable, compiler_files_for(facts, version), "the kernel compiler",
+      [&](void* opened) { return fill(opened, is_hip, compiler_); }, compiler_fault_);
   if (library == nullptr) {
-    compiler_fault_ = "the kernel compiler is missing: " + compiler_fault_ + "; " + facts.compiler_hint;
+    compiler_fault_ += "; " + std::string(facts.compiler_hint);
     return;
   }
-  const std::string missing = fill(library, is_hip, compiler_);
-  if (!missing.empty()) {
-    compiler_fault_ = "the kernel compiler is too old: it has no " + missing + "; " + facts.compiler_hint;
-  }
+  vendor_.bind_compiler(&find_symbol, library);
   compiler_identity_ = identity_of(reinterpret_cast<void*>(compiler_.create.address));
 }
 

@@ -90,13 +90,19 @@ void Machine::start() {
     why_none_ = why_driver_fails(driver().device_count.name, code);
     return;
   }
-  try {
-    for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(count); ++i) {
-      devices_.push_back(describe(i));
+  for (int i = 0; i < count; ++i) {
+    try {
+      Hardware hardware = describe(i);
+      hardware.ordinal = static_cast<std::uint32_t>(devices_.size());
+      devices_.push_back(std::move(hardware));
+    } catch (const sdk::Failure& failure) {
+      why_none_ = why_none_.empty() ? failure.text() : why_none_;
+      host_.log(YOKE_LOG_WARN, "device.skip backend=" + std::string(facts.name) +
+                                   " device=" + std::to_string(i) + " reason=\"" + failure.text() + "\"");
     }
-  } catch (const sdk::Failure& failure) {
-    devices_.clear();
-    why_none_ = failure.text();
+  }
+  if (!devices_.empty()) {
+    why_none_.clear();
   }
 }
 
@@ -105,17 +111,16 @@ int Machine::attribute(int number, int device, int otherwise) const {
   return driver().device_attribute(&value, number, device) == 0 && value > 0 ? value : otherwise;
 }
 
-Hardware Machine::describe(std::uint32_t ordinal) const {
+Hardware Machine::describe(int number) const {
   const auto check = [&](const auto& function, auto... arguments) {
     if (const int code = function(arguments...); code != 0) {
       const sdk::Failure failure = failure_of(*vendor_, function.name, code);
-      throw sdk::Failure(failure.code(), "device " + std::to_string(ordinal) + ": " + failure.text(), code);
+      throw sdk::Failure(failure.code(), "device " + std::to_string(number) + ": " + failure.text(), code);
     }
   };
   const VendorFacts& facts = vendor_->facts();
   Hardware hardware;
-  hardware.ordinal = ordinal;
-  check(driver().device_get, &hardware.device, static_cast<int>(ordinal));
+  check(driver().device_get, &hardware.device, number);
   std::array<char, 100> name = {};
   check(driver().device_name, name.data(), static_cast<int>(name.size() - 1), hardware.device);
   std::array<unsigned char, 16> uuid = {};

@@ -20,8 +20,8 @@ namespace yoke::gpu {
 class Context;
 
 struct Hardware {
-  std::uint32_t ordinal = 0;
-  int device = 0;  // the driver's number
+  std::uint32_t ordinal = 0;  // among the devices that can be described
+  int device = 0;             // the driver's number
   codegen::Target target;
   sdk::DeviceInfo info;
 };
@@ -59,7 +59,7 @@ class Machine : public std::enable_shared_from_this<Machine> {
  private:
   void start();
   std::string why_driver_fails(const char* function, int code) const;
-  Hardware describe(std::uint32_t ordinal) const;
+  Hardware describe(int number) const;
   int attribute(int number, int device, int otherwise) const;
 
   sdk::Host host_;

@@ -115,8 +115,8 @@ std::string Vendor::architecture_fault(const codegen::Target& target, int driver
          std::string(base) + "; " + facts().compiler_hint;
 }
 
-std::vector<std::string> Vendor::compile_options(const codegen::Target& target) const {
-  return {"--offload-arch=" + target.architecture, "-ffp-contract=off", "-std=c++17", "-O3"};
+gpu::CodeRequest Vendor::code_request(const codegen::Target& target) const {
+  return {{"--offload-arch=" + target.architecture, "-ffp-contract=off", "-std=c++17", "-O3"}};
 }
 
 int Vendor::launch_host(void* stream, void (*function)(void*), void* user) const {

@@ -16,7 +16,7 @@ class Vendor final : public gpu::Vendor {
   std::string error_text(int code) const override;
   int identify(const gpu::Driver& driver, int device, codegen::Target& target) const override;
   std::string architecture_fault(const codegen::Target& target, int driver_version) const override;
-  std::vector<std::string> compile_options(const codegen::Target& target) const override;
+  gpu::CodeRequest code_request(const codegen::Target& target) const override;
   int launch_host(void* stream, void (*function)(void*), void* user) const override;
   int enable_peer(gpu::Peer other) const override { return enable_peer_(other.device, 0); }
   int copy_peer(gpu::Address target, gpu::Peer to, gpu::Address source, gpu::Peer from,

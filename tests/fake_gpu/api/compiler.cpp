@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/fake_gpu/api/compiler.cpp: the functions of NVRTC and hiprtc.
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "compile.h"
 #include "functions.h"
 #include "objects.h"
+#include "options.h"
 
 namespace fake_gpu {
 namespace {
@@ -16,6 +18,7 @@ constexpr int kInvalidProgram = 4;
 struct Program {
   int device = -1;
   std::string source;
+  std::string name;
   std::mutex mutex;
   Compiled compiled;
 };
@@ -30,6 +33,17 @@ template <class Body>
 int run_compiler(const char* name, const Body& body) {
   const int code = run(name, body);
   return code == kInvalidHandle ? kInvalidProgram : code;
+}
+
+// An injected failure has a log too: it blames the first line of the last kernel.
+void add_log(Program& program) {
+  const std::scoped_lock lock(program.mutex);
+  if (program.compiled.log.empty()) {
+    const std::size_t kernel = std::min(program.source.rfind("YK_KERNEL("), program.source.size());
+    const auto begin = program.source.begin();
+    const auto line = 1 + std::count(begin, begin + static_cast<std::ptrdiff_t>(kernel), '\n');
+    program.compiled.log = program.name + "(" + std::to_string(line) + "): error: injected\n";
+  }
 }
 
 // Sizes count the final zero of the log.
@@ -48,7 +62,7 @@ int fake_compiler_version(int* major, int* minor) {
   });
 }
 
-int fake_compiler_create(void** program, const char* source, const char*, int header_count,
+int fake_compiler_create(void** program, const char* source, const char* name, int header_count,
                          const char* const*, const char* const*) {
   return run_compiler("create", [&] {
     if (source == nullptr || header_count != 0) {
@@ -56,12 +70,13 @@ int fake_compiler_create(void** program, const char* source, const char*, int he
     }
     auto created = std::make_shared<Program>();
     created->source = source;
+    created->name = name;
     *program = programs().add(std::move(created));
   });
 }
 
 int fake_compiler_compile(void* program, int option_count, const char* const* options) {
-  return run_compiler("compile", [&] {
+  const int code = run_compiler("compile", [&] {
     const auto found = programs().get(program);
     const std::scoped_lock lock(found->mutex);
     found->compiled = compile(found->source, {options, options + option_count});
@@ -69,6 +84,10 @@ int fake_compiler_compile(void* program, int option_count, const char* const* op
       throw Error{found->compiled.code};
     }
   });
+  if (code == kCompilationFailed) {
+    (void)run_compiler("", [&] { add_log(*programs().get(program)); });
+  }
+  return code;
 }
 
 int fake_compiler_log_size(void* program, std::size_t* byte_count) {
@@ -94,6 +113,33 @@ int fake_compiler_code(void* program, char* image) {
     std::memcpy(image, found->compiled.image.data(), found->compiled.image.size());
   });
 }
+
+#ifndef FAKE_GPU_HIP
+int fake_compiler_architecture_count(int* count) {
+  return run_compiler("architecture_count", [&] { *count = static_cast<int>(kCapabilities.size()); });
+}
+
+int fake_compiler_architectures(int* capabilities) {
+  return run_compiler("architectures",
+                      [&] { std::copy(kCapabilities.begin(), kCapabilities.end(), capabilities); });
+}
+
+int fake_compiler_ptx_size(void* program, std::size_t* byte_count) {
+  return run_compiler("ptx_size", [&] {
+    const auto found = programs().get(program);
+    const std::scoped_lock lock(found->mutex);
+    *byte_count = found->compiled.ptx.size();
+  });
+}
+
+int fake_compiler_ptx(void* program, char* text) {
+  return run_compiler("ptx", [&] {
+    const auto found = programs().get(program);
+    const std::scoped_lock lock(found->mutex);
+    std::memcpy(text, found->compiled.ptx.data(), found->compiled.ptx.size());
+  });
+}
+#endif
 
 int fake_compiler_destroy(void** program) {
   return run_compiler("destroy", [&] {

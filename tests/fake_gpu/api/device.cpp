@@ -39,13 +39,12 @@ int count() {
   return static_cast<int>(settings().devices.size());
 }
 
-int attribute(int number) {
+int attribute(int number, int device) {
+  const int capability = kHip ? 90 : std::stoi(architecture_of(device).substr(3));
   const int threads = 1024;
   const int shared = kHip ? 64 * 1024 : 48 * 1024;
   // {CUDA, HIP, value}
-  static const std::map<int, int> all = [&] {
-    const int major = kHip ? 9 : settings().capability / 10;
-    const int minor = kHip ? 0 : settings().capability % 10;
+  const std::map<int, int> all = [&] {
     const int rows[][3] = {{1, 56, threads},
                            {2, 26, threads},
                            {3, 27, threads},
@@ -54,7 +53,7 @@ int attribute(int number) {
                            {6, 30, 65535},
                            {7, 31, 65535},
                            {8, 74, shared},
-                           {10, 87, settings().warp_size},
+                           {10, 87, static_cast<int>(warp_size_of(architecture_of(device)))},
                            {12, 71, 65536},
                            {13, 5, 1500000},
                            {16, 63, 4},
@@ -65,8 +64,8 @@ int attribute(int number) {
                            {38, 19, 4 << 20},
                            {39, 57, 2048},
                            {40, 2, 2},
-                           {75, 23, major},
-                           {76, 61, minor},
+                           {75, 23, capability / 10},
+                           {76, 61, capability % 10},
                            {97, 75, shared},
                            {99, 90, 1},
                            {115, 88, 1},
@@ -214,7 +213,7 @@ int fake_device_pci_bus_id(char* text, int capacity, int device) {
 int fake_device_attribute(int* value, int number, int device) {
   return run("device_attribute", [&] {
     device_at(device);
-    *value = attribute(number);
+    *value = attribute(number, device);
   });
 }
 
@@ -303,7 +302,7 @@ int fake_properties(void* properties, int device) {
     auto* bytes = static_cast<char*>(properties);
     std::memset(bytes, 0, 396 + 256);
     (void)std::snprintf(bytes, 256, "Fake GPU %d", device);
-    (void)std::snprintf(bytes + 396, 256, "%s:sramecc+:xnack-", settings().architecture.c_str());
+    (void)std::snprintf(bytes + 396, 256, "%s:sramecc+:xnack-", architecture_of(device).c_str());
   });
 }
 #endif

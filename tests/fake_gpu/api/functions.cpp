@@ -21,6 +21,11 @@ __attribute__((used)) const void* const kCompilerFunctions[] = {
 #define YOKE_COMPILER(member, parameters, nvrtc, hiprtc) \
   reinterpret_cast<const void*>(&fake_compiler_##member),
 #include "gpu/driver.def"
+#ifndef FAKE_GPU_HIP
+    reinterpret_cast<const void*>(&fake_compiler_architecture_count),
+    reinterpret_cast<const void*>(&fake_compiler_architectures),
+    reinterpret_cast<const void*>(&fake_compiler_ptx_size), reinterpret_cast<const void*>(&fake_compiler_ptx),
+#endif
     reinterpret_cast<const void*>(&fake_compiler_error_string)};
 #endif
 

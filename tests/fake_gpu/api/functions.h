@@ -49,6 +49,12 @@ FAKE_GPU_FUNCTION(int, error_string, (int code, const char** text), "cuGetErrorS
 #define YOKE_COMPILER(member, parameters, nvrtc, hiprtc) \
   FAKE_GPU_FUNCTION(int, compiler_##member, parameters, FAKE_GPU_NAME(nvrtc, hiprtc))
 #include "gpu/driver.def"
+#ifndef FAKE_GPU_HIP
+FAKE_GPU_FUNCTION(int, compiler_architecture_count, (int* count), "nvrtcGetNumSupportedArchs")
+FAKE_GPU_FUNCTION(int, compiler_architectures, (int* capabilities), "nvrtcGetSupportedArchs")
+FAKE_GPU_FUNCTION(int, compiler_ptx_size, (void* program, std::size_t* byte_count), "nvrtcGetPTXSize")
+FAKE_GPU_FUNCTION(int, compiler_ptx, (void* program, char* text), "nvrtcGetPTX")
+#endif
 FAKE_GPU_FUNCTION(const char*, compiler_error_string, (int code),
                   FAKE_GPU_NAME("nvrtcGetErrorString", "hiprtcGetErrorString"))
 #endif

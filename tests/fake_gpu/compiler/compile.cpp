@@ -122,8 +122,9 @@ std::string with_dynamic_shared(std::string source) {
 }
 
 std::string full_text(const std::string& source, const std::string& architecture) {
+  const unsigned warp_size = warp_size_of(architecture);
   std::string text = "#define YOKE_FAKE_GPU 1\n#define FGPU_HIP " + std::to_string(kHip ? 1 : 0) +
-                     "\n#define FGPU_WARP_SIZE " + std::to_string(settings().warp_size) + "\n";
+                     "\n#define FGPU_WARP_SIZE " + std::to_string(warp_size) + "\n";
   if (kHip) {
     text += "#define __HIPCC_RTC__ 1\n#define __HIP_DEVICE_COMPILE__ 1\n#define __" + architecture + "__ 1\n";
   } else {
@@ -158,6 +159,22 @@ std::string make_image(const std::string& library, const std::string& architectu
   header.byte_count = library.size();
   header.hash = hash_bytes(library.data(), library.size());
   return std::string(reinterpret_cast<const char*>(&header), sizeof(header)) + library;
+}
+
+// "PTX" is an image for compute_90 instead of sm_90.
+Compiled compiled_from(const std::string& image, const Options& options) {
+  Compiled result;
+  result.image = options.is_virtual ? "" : image;
+  if (!kHip) {
+    ImageHeader header;
+    std::memcpy(&header, image.data(), sizeof(header));
+    header.architecture = {};
+    ("compute_" + options.architecture.substr(3))
+        .copy(header.architecture.data(), header.architecture.size() - 1);
+    result.ptx =
+        std::string(reinterpret_cast<const char*>(&header), sizeof(header)) + image.substr(sizeof(header));
+  }
+  return result;
 }
 
 bool is_image(const std::string& bytes) {
@@ -262,8 +279,8 @@ std::string key_of(const std::string& text) {
 
 Compiled compile(const std::string& source, const std::vector<std::string>& words) {
   const Options options = read_options(words);
-  if (options.code != 0 || options.architecture.empty()) {
-    return {options.code, options.log, ""};
+  if (options.code != 0) {
+    return {options.code, options.log, "", ""};
   }
   static std::atomic<unsigned> compilations = 0;
   const std::string text = full_text(source, options.architecture);
@@ -272,7 +289,7 @@ Compiled compile(const std::string& source, const std::vector<std::string>& word
   std::error_code ignored;
   if (std::string image = read_file(known); is_image(image)) {
     fs::last_write_time(known, fs::file_time_type::clock::now(), ignored);
-    return {0, "", std::move(image)};
+    return compiled_from(image, options);
   }
   const std::string stem = "new-" + std::to_string(getpid()) + "-" + FAKE_GPU_NAME("cuda", "hip") + "-" +
                            std::to_string(++compilations);
@@ -282,9 +299,10 @@ Compiled compile(const std::string& source, const std::vector<std::string>& word
   write_file(input, text);
   Compiled result;
   if (run_command(command_for(input, output), log) == 0) {
-    result.image = make_image(read_file(output), options.architecture);
-    write_file(output, result.image);
+    const std::string image = make_image(read_file(output), options.architecture);
+    write_file(output, image);
     fs::rename(output, known, ignored);
+    result = compiled_from(image, options);
   } else {
     result.code = kCompilationFailed;
     result.log = read_file(log);

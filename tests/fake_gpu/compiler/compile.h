@@ -11,7 +11,8 @@ namespace fake_gpu {
 struct Compiled {
   int code = 0;       // an error number of the run-time compiler
   std::string log;    // as the compiler would print it
-  std::string image;  // for cuModuleLoadData
+  std::string image;  // for cuModuleLoadData; empty if the architecture is virtual
+  std::string ptx;    // of CUDA
 };
 
 Compiled compile(const std::string& source, const std::vector<std::string>& options);

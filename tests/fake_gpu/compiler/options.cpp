@@ -28,8 +28,6 @@ bool take(const std::string& word, std::initializer_list<std::string_view> names
 }
 
 Options read_nvrtc(const std::vector<std::string>& words) {
-  static constexpr std::array kKnown = {"75", "80",  "86",  "87",  "88",  "89",
-                                        "90", "100", "103", "110", "120", "121"};
   static constexpr std::array kPlain = {"--std=",
                                         "-std=",
                                         "--ptxas-options=",
@@ -61,10 +59,12 @@ Options read_nvrtc(const std::vector<std::string>& words) {
         number.pop_back();
       }
       if ((!is_virtual && !starts_with(value, "sm_")) ||
-          std::find(kKnown.begin(), kKnown.end(), number) == kKnown.end()) {
+          std::none_of(kCapabilities.begin(), kCapabilities.end(),
+                       [&](int known) { return std::to_string(known) == number; })) {
         return {kInvalidOption, "nvrtc: error: invalid value for --gpu-architecture (-arch)\n", ""};
       }
-      result.architecture = is_virtual ? "" : "sm_" + number;
+      result.architecture = "sm_" + number;
+      result.is_virtual = is_virtual;
     } else if (take(word, {"--fmad=", "-fmad="}, value)) {
       fused = value != "false";
     } else if (std::none_of(kPlain.begin(), kPlain.end(),

@@ -25,10 +25,6 @@ void fill_with_pattern(char* begin, char* end) {
 
 }  // namespace
 
-std::string device_architecture() {
-  return kHip ? settings().architecture : "sm_" + std::to_string(settings().capability);
-}
-
 Module::~Module() {
   if (library != nullptr) {
     dlclose(library);
@@ -44,7 +40,10 @@ std::shared_ptr<Module> load_module(const void* image, int device) {
   }
   const std::string architecture(header.architecture.data(),
                                  strnlen(header.architecture.data(), header.architecture.size()));
-  if (architecture != device_architecture()) {
+  const std::string& own = architecture_of(device);
+  const bool is_portable =
+      architecture.rfind("compute_", 0) == 0 && std::stoi(architecture.substr(8)) <= std::stoi(own.substr(3));
+  if (architecture != own && !is_portable) {
     throw Error{kNoBinaryForGpu};
   }
   std::string path = (std::filesystem::temp_directory_path() / "fake_gpu_kernels_XXXXXX").string();

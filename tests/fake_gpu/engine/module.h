@@ -15,9 +15,6 @@
 
 namespace fake_gpu {
 
-// The architecture of the devices, such as sm_90.
-std::string device_architecture();
-
 struct Module {
   int device = 0;
   void* library = nullptr;

@@ -335,7 +335,7 @@ void run_grid(Module& module, const fgpu_kernel& kernel, const Shape& shape, voi
   fgpu_state& state = *module.table->state;
   state.block_dim = {shape.block[0], shape.block[1], shape.block[2]};
   state.grid_dim = {shape.grid[0], shape.grid[1], shape.grid[2]};
-  state.warp_size = static_cast<unsigned>(settings().warp_size);
+  state.warp_size = warp_size_of(architecture_of(module.device));
   state.barrier = hook_barrier;
   state.exchange = hook_exchange;
   state.fail = hook_fail;

@@ -55,6 +55,7 @@ Settings read_settings() {
   if (kHip) {
     restrict_devices(result.devices, std::getenv("ROCR_VISIBLE_DEVICES"));
     restrict_devices(result.devices, std::getenv("HIP_VISIBLE_DEVICES"));
+    restrict_devices(result.devices, std::getenv("CUDA_VISIBLE_DEVICES"));
   } else {
     restrict_devices(result.devices, std::getenv("CUDA_VISIBLE_DEVICES"));
   }
@@ -63,10 +64,12 @@ Settings read_settings() {
   }
   result.peers = std::atoi(variable("FAKE_GPU_PEERS", "1")) != 0;
   result.seed = std::strtoull(variable("FAKE_GPU_SEED", "0"), nullptr, 10);
-  result.capability = std::atoi(variable("FAKE_GPU_CAPABILITY", "90"));
-  result.architecture = variable("FAKE_GPU_ARCHITECTURE", "gfx90a");
+  std::istringstream words(kHip ? variable("FAKE_GPU_ARCHITECTURE", "gfx90a")
+                                : variable("FAKE_GPU_CAPABILITY", "90"));
+  for (std::string word; std::getline(words, word, ',');) {
+    result.architectures.push_back((kHip ? "" : "sm_") + word);
+  }
   result.driver_version = std::atoi(variable("FAKE_GPU_DRIVER", kHip ? "50221153" : "13000"));
-  result.warp_size = kHip && result.architecture.rfind("gfx9", 0) == 0 ? 64 : 32;
   return result;
 }
 
@@ -145,6 +148,15 @@ __attribute__((destructor)) void end_of_process() {
 const Settings& settings() {
   static const Settings all = read_settings();
   return all;
+}
+
+const std::string& architecture_of(int device) {
+  const auto number = static_cast<std::size_t>(settings().devices.at(static_cast<std::size_t>(device)));
+  return settings().architectures[std::min(number, settings().architectures.size() - 1)];
+}
+
+unsigned warp_size_of(const std::string& architecture) {
+  return architecture.rfind("gfx9", 0) == 0 ? 64 : 32;
 }
 
 void complain(const std::string& sentence) {

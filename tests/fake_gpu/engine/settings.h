@@ -15,12 +15,13 @@ struct Settings {
   std::size_t memory = std::size_t{1} << 30;
   bool peers = true;
   std::uint64_t seed = 0;
-  int capability = 90;
-  std::string architecture = "gfx90a";
+  std::vector<std::string> architectures;  // "sm_90" or "gfx90a", by physical number; the last is repeated
   int driver_version = 0;
-  int warp_size = 32;
 };
 const Settings& settings();
+// Of a visible device.
+const std::string& architecture_of(int device);
+unsigned warp_size_of(const std::string& architecture);
 
 // Reports misuse of the driver, or a wrong kernel: one line on stderr and in the file FAKE_GPU_REPORT. If
 // no report file is set and the process then exits normally, its status is 99.

@@ -6,6 +6,8 @@
 #include <gpu/context.h>
 #include <gpu/timeline.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <yoke/plugin.h>
 
 #include <atomic>
@@ -17,6 +19,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace yoke::gpu {
@@ -210,6 +213,60 @@ TEST(ContextTest, HostFunctionsOfALostDeviceAreCalledOnce) {
     }
     return is_lost && calls == 100 ? "" : std::to_string(calls) + " calls";
   });
+}
+
+// A vendor whose files and device nodes a test chooses.
+class ChosenVendor final : public cuda::Vendor {
+ public:
+  ChosenVendor(std::vector<const char*> files, std::vector<const char*> nodes) : facts_(Vendor::facts()) {
+    facts_.driver_files = std::move(files);
+    facts_.nodes = std::move(nodes);
+  }
+  const VendorFacts& facts() const override { return facts_; }
+
+ private:
+  VendorFacts facts_;
+};
+
+std::shared_ptr<Machine> machine_of(std::vector<const char*> files, std::vector<const char*> nodes) {
+  ::unsetenv("YOKE_CUDA_LIBRARY");
+  return std::make_shared<Machine>(std::make_unique<ChosenVendor>(std::move(files), std::move(nodes)),
+                                   sdk::Host());
+}
+
+TEST(ContextTest, DriverWithoutAFunctionIsReplacedByTheNextFile) {
+  expect_ok([]() -> std::string {
+    const auto all = machine_of({"/nonexistent.so", "libm.so.6", FAKE_GPU_FOLDER "/cuda/libcuda.so.1"}, {});
+    return all->devices().empty() ? all->why_none() : "";
+  });
+  expect_ok([]() -> std::string {
+    const auto all = machine_of({"/nonexistent.so", "libm.so.6"}, {});
+    return all->devices().empty() &&
+                   all->why_none().starts_with("the driver is too old: libm.so.6 has no cuInit")
+               ? ""
+               : all->why_none();
+  });
+}
+
+TEST(ContextTest, NodeThatTheUserMayNotUseIsNamed) {
+  std::string node = testing::TempDir() + "yoke-node-XXXXXX";
+  const int file = ::mkstemp(node.data());
+  ASSERT_EQ(::fchmod(file, 0), 0);
+  expect_ok([&]() -> std::string {
+    ::setenv("FAKE_GPU_DEVICES", "0", 1);
+    const auto all = machine_of({FAKE_GPU_FOLDER "/cuda/libcuda.so.1"}, {node.c_str()});
+    (void)all->library().open_driver();
+    constexpr uid_t kNobody = 65534;
+    if (::getuid() == 0 && ::setuid(kNobody) != 0) {  // root may use every node
+      return "the user cannot be changed";
+    }
+    const bool is_named = all->devices().empty() &&
+                          all->why_none().starts_with("this user may not use " + node) &&
+                          all->why_none().find("group video") != std::string::npos;
+    return is_named ? "" : all->why_none();
+  });
+  ::close(file);
+  ::unlink(node.c_str());
 }
 
 // Freeing memory waits for the device, which waits for the host function; meanwhile the driver serves no

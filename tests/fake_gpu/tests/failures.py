@@ -38,22 +38,47 @@ class Failures:
                              **{f"YOKE_{driver}_LIBRARY": "/nonexistent.so"})
         self.expect_sentence("missing compiler", ["kernel compiler is missing", "/nonexistent.so", f"YOKE_{compiler}_LIBRARY"],
                              **{f"YOKE_{compiler}_LIBRARY": "/nonexistent.so"})
-        self.expect_sentence("library without the functions", ["too old", "Init"], **{f"YOKE_{driver}_LIBRARY": "libm.so.6"})
+        self.expect_sentence("library without the functions", ["the driver is too old: libm.so.6 has no", "Init"], **{f"YOKE_{driver}_LIBRARY": "libm.so.6"})
         old = "11080" if self.is_cuda else "40300000"
         self.expect_sentence("old driver", ["the driver is too old", "11.8" if self.is_cuda else "4.3"], FAKE_GPU_DRIVER=old)
 
     def devices(self):
         self.expect_sentence("no device", ["has no devices", "finds no device"], FAKE_GPU_DEVICES="0")
-        for variable in ["CUDA_VISIBLE_DEVICES"] if self.is_cuda else ["HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"]:
+        variables = ["CUDA_VISIBLE_DEVICES"] + ([] if self.is_cuda else ["HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"])
+        for variable in variables:
             self.expect_sentence(variable, [f"{variable} hides every device"], **{variable: ""})
         unknown = {"FAKE_GPU_CAPABILITY": "42"} if self.is_cuda else {"FAKE_GPU_ARCHITECTURE": "gfx942"}
         self.expect_sentence("unknown architecture", ["does not support", list(unknown.values())[0]], **unknown)
         self.expect_sentence("too little memory", ["out of memory", "bytes requested", "in use"], FAKE_GPU_MEMORY="40000")
         self.expect_sentence("memory used by others", ["out of device memory", "bytes requested", "in use", "free"],
                              FAKE_GPU_FAIL="memory_allocate:3:2")
-        self.expect_sentence("kernel that does not compile", ["program 'start'", self.fakes.names()["compile"]],
+        self.expect_sentence("kernel that does not compile", ["program 'start', statement ", self.fakes.names()["compile"],
+                                                              "The log: yoke_kernels(", "error: injected"],
                              FAKE_GPU_FAIL="compile:1:6")
+        self.expect_sentence("code that the driver refuses", ["refuses the code of compiler", "update the driver"],
+                             FAKE_GPU_FAIL="module_load:1+:222")
+        self.expect_sentence("queries that fail", ["queued work failed", "shard", self.fakes.names()["event_query"]],
+                             FAKE_GPU_FAIL="event_query:100+:999")
         self.expect_sentence("lost device", ["step", "shard", "is lost"], FAKE_GPU_FAIL="kernel:700:719")
+
+    # The training must succeed, with the words in its log and with the result of `expected`.
+    def expect_result(self, what, expected, words, **variables):
+        status, output, complaints = self.fakes.train("--option", "cache=off", "--log-level", "info", **variables)
+        self.expect(status == 0 and not complaints, f"{what}: the training succeeds {complaints}", output)
+        for word in words:
+            self.expect(word in output, f"{what}: the log contains '{word}'", output)
+        self.expect(fakes.result_of(output) == expected, f"{what}: the result is right", output)
+
+    def architectures(self):
+        expected = fakes.result_of(self.fakes.train("--option", "cache=off")[1])
+        self.expect_result("device that cannot be described", expected, ["device.skip", "device=0", self.fakes.names()["device_name"]],
+                           FAKE_GPU_FAIL="device_name:1:999", FAKE_GPU_DEVICES="3")
+        if self.is_cuda:
+            self.expect_result("two architectures", expected, ["sm_80", "sm_90"], FAKE_GPU_CAPABILITY="80,90")
+            self.expect_result("device that is newer than the compiler", expected,
+                               ["code.portable", "device=sm_130", "compute_121"], FAKE_GPU_CAPABILITY="130")
+        else:
+            self.expect_result("two architectures", expected, ["gfx906", "gfx90a"], FAKE_GPU_ARCHITECTURE="gfx906,gfx90a")
 
     def files(self):
         return sorted(file for file in self.fakes.folder.glob("yoke/**/*") if file.is_file())
@@ -103,6 +128,7 @@ def main():
     os.umask(0o022)
     failures.libraries()
     failures.devices()
+    failures.architectures()
     failures.cache()
     failures.unusable_cache()
     shutil.rmtree(failures.fakes.folder)

@@ -41,6 +41,13 @@ program rows() {
 program elements() {
   arg x : f32[8589934592, 64] inout
   x[n, i] = x[n, i] + 1.0
+})",
+                           R"(yoke.program 1
+program updates() {
+  arg at : i32[131072] in
+  arg x : f32[131072, 65536] in
+  arg y : f32[1000, 65536] inout
+  y[at[n], i] += x[n, i]
 })"}) {
     const program::Program program = program::parse_and_verify(text).programs.at(0);
     const Plan plan = generate(program, target);

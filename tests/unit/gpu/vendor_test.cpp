@@ -8,6 +8,9 @@
 #include <hip/vendor.h>
 #include <yoke/plugin.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdint>
 #include <cstring>
 #include <string>
 
@@ -44,11 +47,41 @@ TEST(VendorTest, VersionsAreWrittenAsTheVendorsWriteThem) {
 TEST(VendorTest, OptionsForbidContractionAndNameTheArchitecture) {
   codegen::Target target;
   target.architecture = "sm_90";
-  EXPECT_THAT(cuda::Vendor().compile_options(target), Contains("--fmad=false"));
-  EXPECT_THAT(cuda::Vendor().compile_options(target), Contains("--gpu-architecture=sm_90"));
+  EXPECT_THAT(cuda::Vendor().code_request(target).options, Contains("--fmad=false"));
+  EXPECT_THAT(cuda::Vendor().code_request(target).options, Contains("--gpu-architecture=sm_90"));
   target.architecture = "gfx90a";
-  EXPECT_THAT(hip::Vendor().compile_options(target), Contains("-ffp-contract=off"));
-  EXPECT_THAT(hip::Vendor().compile_options(target), Contains("--offload-arch=gfx90a"));
+  EXPECT_THAT(hip::Vendor().code_request(target).options, Contains("-ffp-contract=off"));
+  EXPECT_THAT(hip::Vendor().code_request(target).options, Contains("--offload-arch=gfx90a"));
+}
+
+// An NVRTC that knows 7.5, 10.0 and 9.0.
+int count_architectures(int* count) {
+  *count = 3;
+  return 0;
+}
+int list_architectures(int* capabilities) {
+  std::copy_n(std::array{75, 100, 90}.begin(), 3, capabilities);
+  return 0;
+}
+void* symbol_of_nvrtc(void*, const char* name) {
+  return std::strcmp(name, "nvrtcGetNumSupportedArchs") == 0 ? reinterpret_cast<void*>(&count_architectures)
+                                                             : reinterpret_cast<void*>(&list_architectures);
+}
+
+TEST(VendorTest, DeviceThatIsNewerThanTheCompilerGetsPortableCode) {
+  cuda::Vendor vendor;
+  vendor.bind_compiler(&symbol_of_nvrtc, nullptr);
+  const auto request = [&](std::uint32_t capability) {
+    codegen::Target target;
+    target.capability = capability;
+    target.architecture = "sm_" + std::to_string(capability);
+    const CodeRequest made = vendor.code_request(target);
+    return std::string(made.is_portable ? "portable " : "") + made.options[0];
+  };
+  EXPECT_EQ(request(90), "--gpu-architecture=sm_90");
+  EXPECT_EQ(request(89), "portable --gpu-architecture=compute_75");
+  EXPECT_EQ(request(103), "portable --gpu-architecture=compute_100");
+  EXPECT_EQ(request(70), "--gpu-architecture=sm_70") << "the compiler refuses it";
 }
 
 TEST(VendorTest, MissingFunctionIsNamed) {
