@@ -38,12 +38,10 @@ int run_compiler(const char* name, const Body& body) {
 // An injected failure has a log too: it blames the first line of the last kernel.
 void add_log(Program& program) {
   const std::scoped_lock lock(program.mutex);
-  if (program.compiled.log.empty()) {
-    const std::size_t kernel = std::min(program.source.rfind("YK_KERNEL("), program.source.size());
-    const auto begin = program.source.begin();
-    const auto line = 1 + std::count(begin, begin + static_cast<std::ptrdiff_t>(kernel), '\n');
-    program.compiled.log = program.name + "(" + std::to_string(line) + "): error: injected\n";
-  }
+  const std::size_t kernel = std::min(program.source.rfind("YK_KERNEL("), program.source.size());
+  const auto begin = program.source.begin();
+  const auto line = 1 + std::count(begin, begin + static_cast<std::ptrdiff_t>(kernel), '\n');
+  program.compiled.log = program.name + "(" + std::to_string(line) + "): error: injected\n";
 }
 
 // Sizes count the final zero of the log.
@@ -76,7 +74,9 @@ int fake_compiler_create(void** program, const char* source, const char* name, i
 }
 
 int fake_compiler_compile(void* program, int option_count, const char* const* options) {
+  bool is_injected = true;
   const int code = run_compiler("compile", [&] {
+    is_injected = false;
     const auto found = programs().get(program);
     const std::scoped_lock lock(found->mutex);
     found->compiled = compile(found->source, {options, options + option_count});
@@ -84,7 +84,7 @@ int fake_compiler_compile(void* program, int option_count, const char* const* op
       throw Error{found->compiled.code};
     }
   });
-  if (code == kCompilationFailed) {
+  if (code == kCompilationFailed && is_injected) {
     (void)run_compiler("", [&] { add_log(*programs().get(program)); });
   }
   return code;

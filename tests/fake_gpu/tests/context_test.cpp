@@ -136,9 +136,10 @@ TEST(ContextTest, ContextOfAnotherLibraryStaysCurrent) {
     const auto timeline = std::make_shared<Timeline>(context, 0, std::nullopt);
     context->add(timeline);
     timeline->submit([](void*) {});
-    (void)timeline->record(true)->time_ns();
+    const auto point = timeline->record(true);
     timeline->post([](std::int32_t) {}, true);
     timeline->wait(~std::uint64_t{0});
+    (void)point->time_ns();
     timeline->close();
     void* last = nullptr;
     (void)all->driver().context_get(&last);

@@ -57,8 +57,8 @@ class Failures:
                              FAKE_GPU_FAIL="compile:1:6")
         self.expect_sentence("code that the driver refuses", ["refuses the code of compiler", "update the driver"],
                              FAKE_GPU_FAIL="module_load:1+:222")
-        self.expect_sentence("queries that fail", ["queued work failed", "shard", self.fakes.names()["event_query"]],
-                             FAKE_GPU_FAIL="event_query:100+:999")
+        self.expect_sentence("queries that fail", ["is lost", self.fakes.names()["event_query"]],
+                             FAKE_GPU_FAIL="event_query:1+:999")
         self.expect_sentence("lost device", ["step", "shard", "is lost"], FAKE_GPU_FAIL="kernel:700:719")
 
     # The training must succeed, with the words in its log and with the result of `expected`.
