@@ -12,6 +12,7 @@ from rooms import ROOMS
 from text import Source
 from tree import ROOT, Tree
 
+QUICK_S = 0.5  # tests below this share a process
 SLOWEST_FACTOR = 6  # a test that takes this many times longer than without a mutant has found it
 
 
@@ -130,11 +131,29 @@ def baseline(tree, room, size, limit_s):
     return tests, facts
 
 
+def batches(tests, names):
+    """The tests in this order, but all quick ones of a GoogleTest program in one process."""
+    alone, together = [], {}
+    for seconds, name in names:
+        command, folder, environment = tests[name]
+        filters = [word for word in command if word.startswith("--gtest_filter=")]
+        if seconds < QUICK_S and filters:
+            together.setdefault(command[0], []).append((seconds, filters[0].partition("=")[2], folder, environment))
+        else:
+            alone.append((seconds, name, tests[name]))
+    for program, quick in together.items():
+        command = [program, "--gtest_fail_fast", "--gtest_filter=" + ":".join(q[1] for q in quick)]
+        name = quick[0][1] if len(quick) == 1 else f"{len(quick)} tests of {program.rpartition('/')[2]}"
+        yield sum(q[0] for q in quick), name, (command, quick[0][2], quick[0][3])
+    yield from alone
+
+
 def judge(tree, tests, facts, mutant):
-    """Runs the tests that reach the mutant, the cheapest first, until one fails. Returns its name, or None."""
+    """Runs the tests that reach the mutant, the cheapest first, until one fails. Returns its name or None, and how
+    many tests reach the mutant."""
     reaching = sorted((seconds, name) for name, (seconds, reached) in facts.items() if mutant.number in reached)
-    for seconds, name in reaching:
-        if not tree.run(tests[name], mutant.number, SLOWEST_FACTOR * seconds + 5)[0]:
+    for seconds, name, test in batches(tests, reaching):
+        if not tree.run(test, mutant.number, SLOWEST_FACTOR * seconds + 5)[0]:
             return name, len(reaching)
     return None, len(reaching)
 

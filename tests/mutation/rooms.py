@@ -37,8 +37,8 @@ ROOMS = {
     "tensor": {
         "sources": ["frontends/tensor/src/*.cpp", "frontends/tensor/src/lower/*.cpp"],
         "targets": ["tensor_tests"] + [f"data_parallel_{part}_test" for part in (
-            "equality", "argument", "helpers", "scalar")],
-        "tests": r"^(tensor_tests|data_parallel_(equality|argument|helpers|scalar)_test)\.",
+            "equality", "argument", "helpers", "scalar", "trainer")],
+        "tests": r"^(tensor_tests|data_parallel_(equality|argument|helpers|scalar|trainer)_test)\.",
     },
     "program": {
         "sources": ["plugin_api/program/src/*.cpp"],

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/data_parallel/trainer_test.cpp: less usual uses of a trainer: stopped epochs, restored
+// parameters, replicas that differ, calls in a wrong order.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+#include <yoke/program/text.h>
+
+#include <cstring>
+#include <filesystem>
+
+#include "common.h"
+#include "error_of.h"
+
+namespace yoke::testing {
+namespace {
+
+using test::error_of;
+using test::is_error;
+using ::testing::HasSubstr;
+
+constexpr MergeStrategy kStrategies[] = {MergeStrategy::kOwner, MergeStrategy::kTree, MergeStrategy::kDirect};
+
+// Calls body(trainer) for a linear layer with momentum and 8 rows of data, in batches of 2 rows.
+void train(std::int64_t shards, MergeStrategy strategy, const std::function<void(Trainer&)>& body) {
+  DataParallelOptions options = options_for(shards, 0.1F);
+  options.merge = strategy;
+  options.optimizer.momentum = 0.9F;
+  options.batch_size = 2;
+  options.check_replicas_every = 1;
+  const auto model = nn::linear(2);
+  data_parallel(
+      options, tensor(some_numbers(24, 1), {8, 3}), tensor(some_numbers(16, 2), {8, 2}),
+      [&](const Tensor& x, const Tensor& y) { return mse(model(x), y); }, body);
+}
+
+TEST(RestoredParameters, ReachAllShardsUnderEveryStrategy) {
+  const auto path =
+      std::filesystem::temp_directory_path() / ("yoke_trainer_" + std::to_string(::getpid()) + ".npz");
+  for (const MergeStrategy strategy : kStrategies) {
+    train(2, strategy, [&](Trainer& trainer) {
+      trainer.step();
+      const std::vector<float> saved = all_values(trainer);
+      trainer.save_params(path);
+      trainer.step();
+      EXPECT_NE(all_values(trainer), saved);
+
+      trainer.restore_params(path);
+
+      EXPECT_EQ(all_values(trainer), saved);
+      for (const Shard& shard : trainer.shard_list()) {
+        for (const Parameter& parameter : trainer.owner_params()) {
+          std::vector<std::byte> replica(parameter.byte_count());
+          shard.context.to_host(parameter.name(), replica);
+          shard.context.stream()->wait();
+          const std::vector<float> owner = trainer.read_values(parameter.name());
+          EXPECT_EQ(std::memcmp(replica.data(), owner.data(), replica.size()), 0)
+              << parameter.name() << " of shard " << shard.number << ", " << merge_strategy_name(strategy);
+        }
+      }
+      trainer.step();
+    });
+  }
+  std::filesystem::remove(path);
+}
+
+TEST(CheckReplicas, NamesTheShardTheParameterAndTheElementThatDiffer) {
+  train(3, MergeStrategy::kOwner, [](Trainer& trainer) {
+    trainer.step();
+    const std::string name = trainer.owner_params()[0].name();
+    const Shard& shard = trainer.shard_list()[1];
+    std::vector<float> values = trainer.read_values(name);
+    values[4] += 1.0F;
+    shard.context.from_host(name, std::as_bytes(std::span(values)));
+    shard.context.stream()->wait();
+    EXPECT_THAT(error_of([&] { trainer.advance(); }),
+                is_error(ErrorCode::kDataLoss, "shard 1 and the owner differ", name, "first at element 4"));
+  });
+}
+
+TEST(RunEpoch, StopsWhenToldAndThenRunsTheRest) {
+  train(2, MergeStrategy::kAuto, [](Trainer& trainer) {
+    ASSERT_EQ(trainer.steps_per_epoch(), 4);
+    std::vector<std::int64_t> seen;
+    const auto note = [&](std::int64_t step) {
+      seen.push_back(step);
+      return step != 1;
+    };
+    EXPECT_FALSE(trainer.run_epoch(note));
+    EXPECT_EQ(trainer.step_count(), 2);
+    EXPECT_TRUE(trainer.run_epoch(note));
+    EXPECT_EQ(trainer.step_count(), 4);
+    EXPECT_EQ(seen, (std::vector<std::int64_t>{0, 1, 2, 3}));
+    EXPECT_TRUE(trainer.run_epoch());
+    EXPECT_EQ(trainer.step_count(), 8);
+  });
+}
+
+TEST(Losses, NeedAStep) {
+  train(2, MergeStrategy::kAuto, [](Trainer& trainer) {
+    EXPECT_THAT(error_of([&] { (void)trainer.owner_loss_value(); }),
+                is_error(ErrorCode::kFailedPrecondition, "no step has run yet"));
+    EXPECT_THAT(error_of([&] { (void)trainer.loss_value(); }),
+                is_error(ErrorCode::kFailedPrecondition, "no step has run yet"));
+    EXPECT_THAT(error_of([&] { (void)trainer.mean_loss(); }),
+                is_error(ErrorCode::kFailedPrecondition, "no step has run"));
+  });
+}
+
+TEST(GradSync, MergesOncePerStep) {
+  for (const MergeStrategy strategy : kStrategies) {
+    train(2, strategy, [](Trainer& trainer) {
+      trainer.launch_gradients();
+      trainer.grad_sync();
+      EXPECT_THAT(error_of([&] { trainer.grad_sync(); }),
+                  is_error(ErrorCode::kFailedPrecondition, "already merged"));
+      trainer.update();
+      trainer.advance();
+      trainer.launch_gradients();
+      trainer.grad_sync();
+    });
+  }
+}
+
+TEST(SetBatch, RejectsOtherTypesAndTensorsWithoutData) {
+  train(2, MergeStrategy::kAuto, [](Trainer& trainer) {
+    const Tensor inputs = tensor(some_numbers(24, 3), {8, 3});
+    const Tensor targets = tensor(some_numbers(16, 4), {8, 2});
+    const Tensor invalid[] = {Tensor(), placeholder("y", Type::kF32, {8, 2}),
+                              tensor(std::vector<double>(16), {8, 2}), tensor(some_numbers(16, 4), {2, 8})};
+    const std::vector<float> before = trainer.read_values("targets");
+    for (const Tensor& one : invalid) {
+      EXPECT_THAT(error_of([&] { trainer.set_batch(inputs, one); }),
+                  is_error(ErrorCode::kInvalidArgument, "targets must be host data of shape [8, 2]"));
+    }
+    EXPECT_EQ(trainer.read_values("targets"), before);
+    trainer.set_batch(inputs, targets);
+    EXPECT_NE(trainer.read_values("targets"), before);
+  });
+}
+
+TEST(SyncRun, BindsEachSymbolByItsName) {
+  const auto runtime = test_runtime();
+  Context context(Stream::create(runtime->backend(backend_name())->open_device(0)));
+  const Symbol outer{"m", 0, 3, 1};
+  const Symbol inner{"a", 10, 12, 1};
+  const Tensor value = cast(symbol_value(outer), Type::kF32) * 100.0F + cast(symbol_value(inner), Type::kF32);
+  const Lowered lowered = lower("number", {{"y", value}});
+  allocate_missing(context, lowered);
+  const auto routine = context.link(compile(context.stream()->device(), program::print(lowered.program)),
+                                    "number", context_names(lowered));
+  std::vector<float> seen;
+  const auto note = [&] {
+    float y = 0;
+    context.to_host("y", std::as_writable_bytes(std::span(&y, 1)));
+    context.stream()->wait();
+    seen.push_back(y);
+  };
+  std::vector<Binding> loop = {{outer, 0, true}, {inner, 10, true}};
+  sync_run(context, routine, lowered, loop, note);
+  EXPECT_EQ(seen, (std::vector<float>{10, 11, 110, 111, 210, 211}));
+
+  std::vector<Binding> without_inner = {{outer, 0, true}};
+  EXPECT_THAT(error_of([&] { sync_run(context, routine, lowered, without_inner, note); }).what(),
+              HasSubstr("symbol 'a' has no binding"));
+}
+
+}  // namespace
+}  // namespace yoke::testing
