@@ -3,31 +3,57 @@
 // Boost.Program_options, which is slow to compile.
 #include "command_line.h"
 
+#include <yoke/runtime/closest.h>
+
+#include <algorithm>
 #include <boost/program_options.hpp>
 #include <charconv>
-#include <cmath>
 #include <functional>
 #include <iostream>
 #include <string_view>
 #include <utility>
+
+#include "text.h"
 
 namespace yoke::cli {
 namespace {
 
 namespace po = boost::program_options;
 
-// Parses the whole text as a number. Throws UsageError, which names the option and `what` it takes.
-template <class Number>
-Number parse_number(const std::string& name, const std::string& text, const char* what) {
-  Number value{};
+double parse_number(const std::string& option, const std::string& text, Numbers range) {
+  double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    throw UsageError("--" + name + " takes " + what + ", not '" + text + "'");
+  const bool is_number = error == std::errc() && end == text.data() + text.size();
+  if (!is_number || !(value >= range.low) || !(range.is_open ? value < range.high : value <= range.high)) {
+    throw UsageError(option + " takes a number from " + shortest(range.low) + " to " +
+                     (range.is_open ? "less than " : "") + shortest(range.high) + ", not '" + text + "'");
   }
   return value;
 }
 
+[[noreturn]] void refuse_empty(const std::string& name) {
+  throw UsageError(name + " has an empty value; is a shell variable not set?");
+}
+
+void refuse_empty_values(const po::parsed_options& parsed) {
+  for (const auto& option : parsed.options) {
+    if (std::find(option.value.begin(), option.value.end(), "") != option.value.end()) {
+      refuse_empty((option.position_key < 0 ? "--" : "") + option.string_key);
+    }
+  }
+}
+
 }  // namespace
+
+std::int64_t parse_integer(const std::string& option, const std::string& text, Integers range) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < range.low || value > range.high) {
+    throw UsageError(option + " takes a whole number from " + std::to_string(range.low) + " to " +
+                     std::to_string(range.high) + ", not '" + text + "'");
+  }
+  return value;
+}
 
 constexpr unsigned kLineWidth = 120;
 
@@ -44,6 +70,14 @@ struct CommandLine::Impl {
            std::function<void(const po::variable_value&)> action) {
     visible.add_options()(name.c_str(), semantic, help.c_str());
     actions.emplace_back(name, std::move(action));
+  }
+
+  std::vector<std::string> option_names() const {
+    std::vector<std::string> names;
+    for (const auto& option : visible.options()) {
+      names.push_back("--" + option->long_name());
+    }
+    return names;
   }
 };
 
@@ -65,29 +99,27 @@ void CommandLine::text(const std::string& name, std::string* out, const std::str
              [out](const po::variable_value& value) { *out = value.as<std::string>(); });
 }
 
-void CommandLine::integer(const std::string& name, std::int64_t* out, const std::string& help) {
-  impl_->add(name, po::value<std::string>()->value_name("N"), help,
-             [name, out](const po::variable_value& value) {
-               *out = parse_number<std::int64_t>(name, value.as<std::string>(), "a whole number");
-             });
-}
-
-void CommandLine::integer(const std::string& name, std::optional<std::int64_t>* out,
+void CommandLine::integer(const std::string& name, std::int64_t* out, Integers range,
                           const std::string& help) {
   impl_->add(name, po::value<std::string>()->value_name("N"), help,
-             [name, out](const po::variable_value& value) {
-               *out = parse_number<std::int64_t>(name, value.as<std::string>(), "a whole number");
+             [name, out, range](const po::variable_value& value) {
+               *out = parse_integer("--" + name, value.as<std::string>(), range);
              });
 }
 
-void CommandLine::number(const std::string& name, double* out, const std::string& help) {
-  impl_->add(
-      name, po::value<std::string>()->value_name("X"), help, [name, out](const po::variable_value& value) {
-        *out = parse_number<double>(name, value.as<std::string>(), "a number");
-        if (!std::isfinite(*out)) {
-          throw UsageError("--" + name + " takes a finite number, not '" + value.as<std::string>() + "'");
-        }
-      });
+void CommandLine::integer(const std::string& name, std::optional<std::int64_t>* out, Integers range,
+                          const std::string& help) {
+  impl_->add(name, po::value<std::string>()->value_name("N"), help,
+             [name, out, range](const po::variable_value& value) {
+               *out = parse_integer("--" + name, value.as<std::string>(), range);
+             });
+}
+
+void CommandLine::number(const std::string& name, double* out, Numbers range, const std::string& help) {
+  impl_->add(name, po::value<std::string>()->value_name("X"), help,
+             [name, out, range](const po::variable_value& value) {
+               *out = parse_number("--" + name, value.as<std::string>(), range);
+             });
 }
 
 void CommandLine::texts(const std::string& name, std::vector<std::string>* out, const std::string& help,
@@ -123,10 +155,19 @@ bool CommandLine::parse(Arguments arguments) const {
   try {
     // No abbreviations: adding an option could change what an abbreviation means.
     constexpr int kStyle = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
-    po::store(po::command_line_parser(words).options(all).positional(impl_->positions).style(kStyle).run(),
-              values);
+    const auto parsed =
+        po::command_line_parser(words).options(all).positional(impl_->positions).style(kStyle).run();
+    refuse_empty_values(parsed);
+    po::store(parsed, values);
   } catch (const po::unknown_option& error) {
-    throw UsageError("unknown option '" + error.get_option_name() + "'" + hint);
+    const std::string similar = did_you_mean(error.get_option_name(), impl_->option_names());
+    throw UsageError("unknown option '" + error.get_option_name() + "'" + similar +
+                     (similar.empty() ? hint : hint.substr(1)));
+  } catch (const po::invalid_command_line_syntax& error) {
+    if (error.kind() == po::invalid_command_line_syntax::empty_adjacent_parameter) {
+      refuse_empty(error.get_option_name());
+    }
+    throw UsageError(std::string(error.what()) + hint);
   } catch (const po::too_many_positional_options_error&) {
     throw UsageError("too many arguments for '" + impl_->usage + "'" + hint);
   } catch (const po::error& error) {

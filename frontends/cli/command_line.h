@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,9 +13,23 @@
 
 namespace yoke::cli {
 
+// The values that an option accepts; both ends are included, except the upper one if `is_open`.
+struct Integers {
+  std::int64_t low = std::numeric_limits<std::int64_t>::min();
+  std::int64_t high = std::numeric_limits<std::int64_t>::max();
+};
+struct Numbers {
+  double low = 0;
+  double high = 1e38;  // fits in f32
+  bool is_open = false;
+};
+
+// "--seed takes a whole number from 0 to 9, not '10'". Throws UsageError.
+std::int64_t parse_integer(const std::string& option, const std::string& text, Integers range);
+
 // Each option writes to a variable, which keeps its value if the option is
 // absent. Names cannot be abbreviated. Values are written as --seed 3 or
-// --seed=3.
+// --seed=3, and may not be empty.
 class CommandLine {
  public:
   // `usage` is a line such as "yoke program FILE [OPTION...]". --help
@@ -27,9 +42,10 @@ class CommandLine {
   void flag(const std::string& name, bool* out, const std::string& help);
   // `what` is the placeholder for the value in --help.
   void text(const std::string& name, std::string* out, const std::string& help, const char* what = "TEXT");
-  void integer(const std::string& name, std::int64_t* out, const std::string& help);
-  void integer(const std::string& name, std::optional<std::int64_t>* out, const std::string& help);
-  void number(const std::string& name, double* out, const std::string& help);
+  void integer(const std::string& name, std::int64_t* out, Integers range, const std::string& help);
+  void integer(const std::string& name, std::optional<std::int64_t>* out, Integers range,
+               const std::string& help);
+  void number(const std::string& name, double* out, Numbers range, const std::string& help);
   // May be typed several times.
   void texts(const std::string& name, std::vector<std::string>* out, const std::string& help,
              const char* what = "TEXT");

@@ -2,6 +2,9 @@
 // frontends/cli/global_options.cpp: --layers, --data, --plugin-option, --plugin-allow-list and --probe.
 #include "global_options.h"
 
+#include <yoke/runtime/closest.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
@@ -31,6 +34,9 @@ void add_plugin_option(const std::string& option) {
 }
 
 void set_option(std::string_view name, const std::string& value) {
+  if (value.empty()) {
+    throw UsageError(std::string(name) + " has an empty value; is a shell variable not set?");
+  }
   if (name == "--layers") {
     set_layers(value);
     return;
@@ -40,9 +46,6 @@ void set_option(std::string_view name, const std::string& value) {
     return;
   }
   if (name == "--plugin-allow-list") {
-    if (value.empty()) {
-      throw UsageError("--plugin-allow-list needs a file");
-    }
     global.allow_list = std::filesystem::absolute(value);
     return;
   }
@@ -58,10 +61,11 @@ void set_option(std::string_view name, const std::string& value) {
   }
 }
 
-// True for the global options except --data, which is also an option of `yoke train`.
+// The global options except --data, which is also an option of `yoke train`.
+constexpr std::string_view kWithValue[] = {"--layers", "--plugin-option", "--plugin-allow-list", "--probe"};
+
 bool takes_a_value(std::string_view name) {
-  return name == "--layers" || name == "--plugin-option" || name == "--plugin-allow-list" ||
-         name == "--probe";
+  return std::find(std::begin(kWithValue), std::end(kWithValue), name) != std::end(kWithValue);
 }
 
 }  // namespace
@@ -79,6 +83,12 @@ const char* const kGlobalOptionsHelp =
     "  --probe none|untrusted|all  plugins to try in a child process first (default untrusted: all plugins\n"
     "                              outside the install folder)\n";
 
+std::vector<std::string> global_option_names() {
+  std::vector<std::string> names(std::begin(kWithValue), std::end(kWithValue));
+  names.insert(names.end(), {"--data", "--help", "--version"});
+  return names;
+}
+
 void refuse_global_options(Arguments arguments) {
   for (const std::string& word : arguments) {
     const std::string name = word.substr(0, word.find('='));
@@ -87,6 +97,29 @@ void refuse_global_options(Arguments arguments) {
     }
   }
 }
+
+namespace {
+
+// An option of a backend that does not exist would be ignored.
+void check_plugin_options() {
+  if (global.plugin_options.empty()) {
+    return;
+  }
+  std::vector<std::string> names;
+  RuntimeOptions silent = global;
+  silent.log_level = LogLevel::kOff;
+  for (const BackendCandidate& candidate : Runtime(silent).list_backends()) {
+    names.push_back(candidate.name);
+  }
+  for (const auto& [name, options] : global.plugin_options) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      throw UsageError("--plugin-option " + name + "." + options.front() + ": there is no backend '" + name +
+                       "'" + did_you_mean(name, names));
+    }
+  }
+}
+
+}  // namespace
 
 Arguments take_global_options(Arguments arguments) {
   while (!arguments.empty()) {
@@ -113,6 +146,7 @@ Arguments take_global_options(Arguments arguments) {
       throw UsageError(name + " needs a value; see yoke --help");
     }
   }
+  check_plugin_options();
   return arguments;
 }
 

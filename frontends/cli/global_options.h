@@ -5,12 +5,18 @@
 
 #include <yoke/runtime/runtime.h>
 
+#include <string>
+#include <vector>
+
 #include "subcommands.h"
 
 namespace yoke::cli {
 
 // Part of the usage text; each line is indented by two spaces.
 extern const char* const kGlobalOptionsHelp;
+
+// For suggestions: "--layers", ...
+std::vector<std::string> global_option_names();
 
 // Applies the global options at the front of `arguments` and returns the rest. Throws UsageError.
 Arguments take_global_options(Arguments arguments);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/cli/main.cpp: the yoke command: runs the subcommand and turns
 // exceptions into a message and an exit code.
-#include <stdlib.h>
+#include <fcntl.h>
+#include <unistd.h>
+#include <yoke/runtime/closest.h>
 
 #include <csignal>
 #include <exception>
@@ -12,6 +14,7 @@
 #include <vector>
 
 #include "global_options.h"
+#include "stop_request.h"
 #include "subcommands.h"
 
 namespace {
@@ -53,7 +56,7 @@ int run(yoke::cli::Arguments typed) {
     print_usage(std::cout);
     return yoke::cli::kDone;
   }
-  if (words[0] == "--version") {
+  if (words[0] == "--version" || words[0] == "version") {
     std::cout << "yoke " << YOKE_VERSION << '\n';
     return yoke::cli::kDone;
   }
@@ -63,7 +66,25 @@ int run(yoke::cli::Arguments typed) {
       return subcommand.run(words.subspan(1));
     }
   }
-  throw UsageError("unknown subcommand '" + words[0] + "'; yoke --help lists the subcommands");
+  std::vector<std::string> names;
+  for (const Subcommand& subcommand : kSubcommands) {
+    names.emplace_back(subcommand.name);
+  }
+  const bool is_option = words[0].starts_with('-');
+  const std::string similar =
+      yoke::did_you_mean(words[0], is_option ? yoke::cli::global_option_names() : names);
+  throw UsageError((is_option ? "unknown global option '" : "unknown subcommand '") + words[0] + "'" +
+                   similar + (similar.empty() ? ";" : "") + " yoke --help lists the " +
+                   (is_option ? "options" : "subcommands"));
+}
+
+// Opens /dev/null for each standard descriptor that is closed, so that no data file gets its number.
+void occupy_standard_descriptors() {
+  for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(number, F_GETFD) < 0) {
+      ::open("/dev/null", O_RDONLY);  // takes the lowest free number; writing to it fails
+    }
+  }
 }
 
 }  // namespace
@@ -71,11 +92,14 @@ int run(yoke::cli::Arguments typed) {
 int main(int argc, char** argv) {
   // Writing past the user's file size limit then fails instead of killing the process.
   std::signal(SIGXFSZ, SIG_IGN);
+  occupy_standard_descriptors();
   try {
     const std::vector<std::string> words(argv + 1, argv + argc);
     const int code = run(words);
     if (!std::cout.flush()) {
-      std::cerr << "yoke: cannot write to standard output; is the disk full?\n";
+      std::cerr << (yoke::cli::is_closed_pipe(STDOUT_FILENO)
+                        ? "yoke: standard output was closed\n"
+                        : "yoke: cannot write to standard output; is the disk full?\n");
       return yoke::cli::kFailed;
     }
     return code;

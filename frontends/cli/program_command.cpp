@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
 #include <limits>
+#include <system_error>
 
 #include "command_line.h"
 #include "global_options.h"
@@ -34,11 +36,21 @@ std::string read_text(const std::string& file) {
   if (file == "-") {
     return {std::istreambuf_iterator<char>(std::cin), {}};
   }
+  constexpr const char* kFix = "; give a file in yoke's program format, or - for standard input";
+  std::error_code ignored;
+  if (std::filesystem::is_directory(file, ignored)) {
+    throw Error(ErrorCode::kInvalidArgument, "cannot read " + file + ": it is a folder" + kFix);
+  }
+  constexpr std::size_t kLongest = std::size_t{64} << 20U;
+  std::string text(kLongest, '\0');
   std::ifstream in(file, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(in), {}};
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(in.gcount()));
   if (!in.is_open() || in.bad()) {
-    throw Error(ErrorCode::kNotFound,
-                "cannot read " + file + "; give a file in yoke's program format, or - for standard input");
+    throw Error(ErrorCode::kNotFound, "cannot read " + file + kFix);
+  }
+  if (text.size() == kLongest) {
+    throw Error(ErrorCode::kInvalidArgument, "cannot read " + file + ": it has more than 64 MiB" + kFix);
   }
   return text;
 }
@@ -150,7 +162,7 @@ int program_command(Arguments arguments) {
   line.flag("run", &options.run,
             "run every program of the file on random input and print its outputs instead of the text");
   line.text("backend", &options.backend, "for --run: a backend, or reference (default)", "NAME");
-  line.integer("seed", &options.seed, "for --run: seed of the random input, default 0");
+  line.integer("seed", &options.seed, {}, "for --run: seed of the random input, may be negative, default 0");
   line.texts("symbol", &options.symbols, "for --run: value of a symbol, default the lowest", "NAME=VALUE");
   if (!line.parse(arguments)) {
     return kDone;

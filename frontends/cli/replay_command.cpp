@@ -196,9 +196,8 @@ replay::Report run_with_progress(Runtime& runtime, std::span<const std::byte> fi
 int replay_file(const std::string& path, const replay::Options& options, bool as_json) {
   const MappedFile file(path);
   Runtime runtime(runtime_options());
-  const replay::Report report = ::isatty(STDERR_FILENO) == 1
-                                    ? run_with_progress(runtime, file.bytes(), options)
-                                    : replay::run(runtime, file.bytes(), options);
+  const replay::Report report = can_redraw() ? run_with_progress(runtime, file.bytes(), options)
+                                             : replay::run(runtime, file.bytes(), options);
   if (as_json) {
     print_json(report, options.backend);
   } else {
@@ -227,7 +226,7 @@ int replay_command(Arguments arguments) {
   line.positional("FILE", &path, "the trace");
   line.text("backend", &options.backend, "the backend to run it on", "NAME");
   line.number(
-      "tolerance", &options.tolerance,
+      "tolerance", &options.tolerance, Numbers{},
       "for floats, relative to the larger of 1 and the value, default 1e-5; other contents must be equal");
   line.flag("no-compare", &no_compare, "do not compare contents");
   line.flag("json", &as_json, "print one JSON object");

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/stop_request.cpp: a signal handler that sets a flag.
+// frontends/cli/stop_request.cpp: a signal handler that sets a flag, and a poll of the pipes.
 #include "stop_request.h"
+
+#include <poll.h>
+#include <unistd.h>
 
 #include <csignal>
 
@@ -14,21 +17,41 @@ void note_stop(int signal) {
   std::signal(signal, SIG_DFL);  // the second signal ends the process
 }
 
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
+
 }  // namespace
 
 StopRequest::StopRequest() {
   stop_made = 0;
-  std::signal(SIGINT, note_stop);
-  std::signal(SIGTERM, note_stop);
+  for (const int signal : kSignals) {
+    if (std::signal(signal, note_stop) == SIG_IGN) {
+      std::signal(signal, SIG_IGN);
+    }
+  }
+  std::signal(SIGPIPE, SIG_IGN);
 }
 
 StopRequest::~StopRequest() {
-  std::signal(SIGINT, SIG_DFL);
-  std::signal(SIGTERM, SIG_DFL);
+  for (const int signal : kSignals) {
+    if (std::signal(signal, SIG_DFL) == SIG_IGN) {
+      std::signal(signal, SIG_IGN);
+    }
+  }
 }
 
-bool StopRequest::made() const {
-  return stop_made != 0;
+bool StopRequest::made() {
+  constexpr std::chrono::milliseconds kBetweenChecks(100);
+  const auto now = std::chrono::steady_clock::now();
+  if (now - checked_ >= kBetweenChecks) {
+    checked_ = now;
+    pipe_closed_ = is_closed_pipe(STDOUT_FILENO) || is_closed_pipe(STDERR_FILENO);
+  }
+  return stop_made != 0 || pipe_closed_;
+}
+
+bool is_closed_pipe(int descriptor) {
+  pollfd file{.fd = descriptor, .events = 0, .revents = 0};
+  return ::poll(&file, 1, 0) == 1 && (file.revents & (POLLERR | POLLHUP)) != 0;
 }
 
 }  // namespace yoke::cli

@@ -2,10 +2,13 @@
 // frontends/cli/text.cpp: formats numbers, lists and tables, independent of the locale.
 #include "text.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <utility>
 
 #include "subcommands.h"
@@ -111,6 +114,11 @@ std::vector<std::string> split(std::string_view text, char at) {
     }
     text.remove_prefix(end + 1);
   }
+}
+
+bool can_redraw() {
+  const char* const type = std::getenv("TERM");  // NOLINT(concurrency-mt-unsafe): no thread sets it
+  return type != nullptr && *type != '\0' && std::string_view(type) != "dumb" && ::isatty(STDERR_FILENO) == 1;
 }
 
 LogLevel log_level_by_name(const std::string& name) {

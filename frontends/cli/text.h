@@ -22,6 +22,9 @@ std::string table_text(const std::vector<std::string>& heads,
                        const std::vector<std::vector<std::string>>& rows);
 std::vector<std::string> split(std::string_view text, char at);
 
+// Whether standard error is a terminal that can redraw a line. TERM=dumb and an unset TERM mean that it cannot.
+bool can_redraw();
+
 // Throws UsageError, which lists the valid names.
 LogLevel log_level_by_name(const std::string& name);
 

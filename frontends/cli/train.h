@@ -35,6 +35,8 @@ struct TrainOptions {
   std::vector<std::string> device_options;  // "threads=2", for every device
   std::filesystem::path save;               // empty: nothing is saved
   bool strict = false;
+  bool force = false;        // start although the memory does not suffice
+  bool stop_on_nan = false;  // end at the first loss that is not finite
   bool json = false;
   LogLevel log_level = LogLevel::kWarn;
 };

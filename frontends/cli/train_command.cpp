@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/cli/train_command.cpp: yoke train: one call of data_parallel, with progress and reports.
-#include <unistd.h>
 #include <yoke/data_parallel.h>
 #include <yoke/losses.h>
 #include <yoke/nn.h>
 #include <yoke/npz.h>
+#include <yoke/train_helpers.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <exception>
+#include <functional>
 #include <iostream>
 
 #include "global_options.h"
+#include "host_memory.h"
 #include "stop_request.h"
 #include "text.h"
 #include "train.h"
+#include "train_memory.h"
 #include "train_progress.h"
 #include "train_report.h"
+#include "train_watch.h"
 
 namespace yoke::cli {
 namespace {
@@ -60,20 +64,31 @@ class Run {
  public:
   Run(const TrainOptions& options, const TrainData& data, const nn::Module& model, std::ostream& out,
       TrainReport* report)
-      : options_(options), data_(data), model_(model), out_(out), report_(report) {}
+      : options_(options), data_(data), model_(model), out_(out), report_(report), watch_(options) {}
 
-  void train(Trainer& trainer) {
-    report_->compile_seconds = trainer.compile_seconds();
-    report_->setup_seconds = trainer.setup_seconds();
+  void train(Trainer& trainer, const MemoryCheck& memory) {
     report_->devices = trainer.device_names();
     report_->merge = merge_strategy_name(trainer.merge_strategy());
     report_->shards = trainer.shards();
     Evaluation evaluation = make_evaluation(trainer);
+    report_->memory = memory.needs();
+    report_->compile_seconds = trainer.compile_seconds();
+    report_->setup_seconds += trainer.setup_seconds() - trainer.compile_seconds();
     out_ << options_.model << " on " << report_->devices << ", " << report_->shards
          << (report_->shards == 1 ? " shard, " : " shards, ") << trainer.steps_per_epoch() << " steps of "
-         << options_.batch << " examples per epoch, gradient merge " << report_->merge << std::endl;
-    Progress progress(out_, isatty(STDERR_FILENO) == 1, options_.epochs, trainer.steps_per_epoch(),
-                      options_.batch, [&] { return loss_so_far(trainer); });
+         << options_.batch << " examples per epoch, gradient merge " << report_->merge << ", "
+         << byte_text(memory.total()) << " of memory" << std::endl;
+    Progress progress(out_, can_redraw(), options_.epochs, trainer.steps_per_epoch(), options_.batch,
+                      [&] { return loss_so_far(trainer, progress); });
+    if (const std::int64_t idle = report_->shards - options_.batch; idle > 0) {
+      progress.warn(std::to_string(idle) + " of " + std::to_string(report_->shards) +
+                    (idle == 1 ? " shards is idle" : " shards are idle") + ", because a batch has " +
+                    std::to_string(options_.batch) + (options_.batch == 1 ? " example" : " examples") +
+                    "; use a larger --batch, or fewer shards");
+    }
+    if (options_.stop_on_nan) {
+      watch_.before_training(trainer);
+    }
     for (std::int64_t epoch = 1; epoch <= options_.epochs && !report_->stopped; ++epoch) {
       run_epoch(trainer, evaluation, progress, epoch);
     }
@@ -81,6 +96,7 @@ class Run {
       save(trainer, progress);
     }
     report_->steps = trainer.step_count();
+    report_->first_bad_step = watch_.bad_step();
   }
 
  private:
@@ -93,13 +109,14 @@ class Run {
   }
 
   // The mean over the epoch's steps so far. Trainer::mean_loss covers only the steps since its last call.
-  double loss_so_far(Trainer& trainer) {
+  double loss_so_far(Trainer& trainer, Progress& progress) {
     const std::int64_t fresh = epoch_steps_ - loss_steps_;
     if (fresh > 0) {
       // Always the mean over the rows, so that the number is comparable for every reduction of the gradients.
       loss_sum_ += trainer.mean_loss(Reduction::kMean) * static_cast<double>(fresh);
       loss_steps_ = epoch_steps_;
     }
+    watch_.look(trainer, loss_sum_, progress);
     return loss_sum_ / static_cast<double>(loss_steps_);
   }
 
@@ -113,11 +130,15 @@ class Run {
       const Timed timed(&seconds);
       const bool whole = trainer.run_epoch([&](std::int64_t step) {
         ++epoch_steps_;
+        if (options_.stop_on_nan && !watch_.after_step(trainer)) {
+          return false;
+        }
+        watch_.look_sometimes(trainer, progress);
         progress.step_done(step);
         return !stop_.made();
       });
       report_->stopped = !whole || stop_.made();
-      report.train_loss = loss_so_far(trainer);
+      report.train_loss = loss_so_far(trainer, progress);
       trainer.wait();
     }
     const std::int64_t rows = std::min(epoch_steps_ * options_.batch,
@@ -127,6 +148,11 @@ class Run {
     report_->step_seconds += seconds;
     report_->finished_epochs += finished ? 1 : 0;
     report.examples_per_second = static_cast<double>(rows) / seconds;
+    if (options_.stop_on_nan && watch_.bad_step()) {
+      report_->epochs.push_back(report);
+      stop_at_bad_step(trainer, progress);
+      return;
+    }
     if (report_->stopped) {  // save first: the evaluation may take long
       progress.line("stopped after step " + std::to_string(trainer.step_count()) + ", in epoch " +
                     std::to_string(epoch) + " of " + std::to_string(options_.epochs));
@@ -139,18 +165,35 @@ class Run {
       // The accuracy is a fraction of the rows in f32; recover the exact number of rows.
       const auto count = static_cast<double>(data_.test_labels.element_count());
       report.test_accuracy = std::round(metrics.at(1) * count) / count;
+      watch_.look(trainer, report.test_loss, progress);
     }
     report_->epochs.push_back(report);
     progress.line(epoch_text(epoch, options_.epochs, report));
   }
 
-  // A failure to save is reported at the end, after the run's results.
+  // The metrics of parameters that are not numbers would be nan, so they are not computed.
+  void stop_at_bad_step(Trainer& trainer, Progress& progress) {
+    const bool has_good = watch_.restore_good(trainer);
+    progress.line("the loss became infinite or nan at " + watch_.bad_step_text(trainer) +
+                  "; stopped; try a smaller --lr");
+    if (!options_.save.empty() && !has_good) {
+      progress.warn("nothing was saved, because no step had a finite loss");
+    } else if (has_good) {
+      save(progress, [&] { save_params(options_.save, trainer.owner_params()); });
+    }
+  }
+
   void save(Trainer& trainer, Progress& progress) {
+    save(progress, [&] { trainer.save_params(options_.save); });
+  }
+
+  // A failure to save is reported at the end, after the run's results.
+  void save(Progress& progress, const std::function<void()>& write) {
     if (options_.save.empty()) {
       return;
     }
     try {
-      trainer.save_params(options_.save);
+      write();
       report_->saved = true;
       progress.line("saved the parameters to " + options_.save.string());
     } catch (const std::exception& error) {
@@ -164,20 +207,38 @@ class Run {
   std::ostream& out_;
   TrainReport* report_;
   StopRequest stop_;
+  LossWatch watch_;
   double loss_sum_ = 0;
   std::int64_t loss_steps_ = 0;   // in loss_sum_
   std::int64_t epoch_steps_ = 0;  // done in this epoch
 };
 
-// Loads the backends and parses the device options with their schemas. Throws UsageError and Error.
-std::vector<Option> device_options(const TrainOptions& options, Runtime& runtime) {
-  std::optional<std::vector<Option>> all;
+std::vector<Option> parse_options(const Backend& backend, const std::vector<std::string>& texts) {
+  try {
+    return backend.parse_options(texts);
+  } catch (const Error& error) {
+    throw UsageError(std::string("--option: ") + error.what());
+  }
+}
+
+// Loads the backends. Throws Error.
+std::vector<std::shared_ptr<Backend>> load_backends(const TrainOptions& options, Runtime& runtime) {
+  std::vector<std::shared_ptr<Backend>> backends;
   for (const std::string& part : split(options.backend, ',')) {
-    const auto backend = runtime.backend(part.substr(0, part.find(':')));
+    backends.push_back(runtime.backend(part.substr(0, part.find(':'))));
+  }
+  return backends;
+}
+
+// Parses the device options with the backends' schemas. Throws UsageError.
+std::vector<Option> device_options(const TrainOptions& options,
+                                   const std::vector<std::shared_ptr<Backend>>& backends) {
+  std::optional<std::vector<Option>> all;
+  for (const auto& backend : backends) {
     if (options.device_options.empty()) {
       continue;
     }
-    std::vector<Option> parsed = backend->parse_options(options.device_options);
+    std::vector<Option> parsed = parse_options(*backend, options.device_options);
     for (std::size_t i = 0; all && i < parsed.size(); ++i) {
       if (parsed[i].value != all->at(i).value) {
         throw UsageError("--option " + options.device_options[i] + " has a different type in " +
@@ -224,7 +285,8 @@ int train_command(Arguments arguments) {
   given.log_level = options->log_level;
   given.strict = options->strict;
   const auto runtime = std::make_shared<Runtime>(given);
-  const std::vector<Option> for_devices = device_options(*options, *runtime);
+  const auto backends = load_backends(*options, *runtime);
+  const std::vector<Option> for_devices = device_options(*options, backends);
   std::ostream& out = options->json ? std::cerr : std::cout;
   TrainData data;
   {
@@ -235,10 +297,13 @@ int train_command(Arguments arguments) {
 
   const nn::Module model = make_model(*options, data.class_count);
   Run run(*options, data, model, out, &report);
+  MemoryCheck memory(available_host_memory(), options->force);
+  DataParallelOptions parallel = parallel_options(*options, runtime, for_devices);
+  parallel.check_memory = std::ref(memory);
   data_parallel(
-      parallel_options(*options, runtime, for_devices), data.train_inputs, data.train_labels,
+      parallel, data.train_inputs, data.train_labels,
       [&](const Tensor& x, const Tensor& y) { return cross_entropy(model(x), y); },
-      [&](Trainer& trainer) { run.train(trainer); });
+      [&](Trainer& trainer) { run.train(trainer, memory); });
   report.seconds = whole.seconds();
   report.fallbacks = runtime->fallbacks();
   out << time_text(report) << std::endl << fallback_text(report) << std::flush;
@@ -248,7 +313,7 @@ int train_command(Arguments arguments) {
   if (!report.save_error.empty()) {
     throw Error(ErrorCode::kResourceExhausted, report.save_error);
   }
-  return kDone;
+  return options->stop_on_nan && report.first_bad_step ? kFailed : kDone;
 }
 
 }  // namespace yoke::cli

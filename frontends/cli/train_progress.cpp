@@ -48,17 +48,27 @@ void Progress::draw(std::int64_t steps_done, Clock::time_point now) {
   const double seconds = std::chrono::duration<double>(now - start_).count();
   const double per_second = static_cast<double>(steps_done_) / seconds;
   const auto left = static_cast<double>(epochs_ * steps_per_epoch_ - steps_done_);
+  const std::string loss = fixed(loss_(), 4);  // may print a warning
   std::cerr << "\r\033[Kepoch " << epoch_ << "/" << epochs_ << " ["
             << std::string(static_cast<std::size_t>(filled), '#')
-            << std::string(static_cast<std::size_t>(kWidth - filled), '.') << "] loss " << fixed(loss_(), 4)
-            << ", " << grouped(static_cast<std::uint64_t>(per_second * static_cast<double>(rows_per_step_)))
+            << std::string(static_cast<std::size_t>(kWidth - filled), '.') << "] loss " << loss << ", "
+            << grouped(static_cast<std::uint64_t>(per_second * static_cast<double>(rows_per_step_)))
             << " examples/s, " << duration(left / per_second) << " left" << std::flush;
 }
 
-void Progress::line(const std::string& text) {
+void Progress::clear() const {
   if (on_terminal_) {
     std::cerr << "\r\033[K" << std::flush;
   }
+}
+
+void Progress::warn(const std::string& text) {
+  clear();
+  std::cerr << "yoke: warning: " << text << std::endl;
+}
+
+void Progress::line(const std::string& text) {
+  clear();
   out_ << text << std::endl;  // flushed, so that it appears at once in a pipe, too
 }
 

@@ -20,8 +20,10 @@ class Progress {
   void begin_epoch(std::int64_t epoch);  // from 1
   void step_done(std::int64_t step_in_epoch);
   void line(const std::string& text);  // replaces the moving line
+  void warn(const std::string& text);  // "yoke: warning: ...", on standard error
 
  private:
+  void clear() const;
   void draw(std::int64_t steps_done, std::chrono::steady_clock::time_point now);
 
   std::ostream& out_;

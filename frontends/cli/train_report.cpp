@@ -2,6 +2,7 @@
 // frontends/cli/train_report.cpp: formats the results of a training run.
 #include "train_report.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -47,11 +48,30 @@ std::string fallback_text(const TrainReport& report) {
     rows.push_back({row.routine, row.device, row.to, grouped(row.launch_count), byte_text(row.byte_count),
                     fixed(seconds_of(row), 3), row.reason});
   }
+  const bool is_short = std::any_of(report.fallbacks.begin(), report.fallbacks.end(), [](const auto& row) {
+    return row.reason.find(" more statement") != std::string::npos;
+  });
   return "fallbacks: programs that ran on another backend\n" +
-         table_text({"routine", "device", "ran on", "launches", "copied", "seconds", "reason"}, rows);
+         table_text({"routine", "device", "ran on", "launches", "copied", "seconds", "reason"}, rows) +
+         (is_short ? "--log-level debug lists every statement\n" : "");
 }
 
 namespace {
+
+void write_memory(JsonWriter& json, const TrainReport& report) {
+  json.key("memory").begin_array();
+  for (const MemoryNeed& need : report.memory) {
+    json.begin_object()
+        .field("device", need.device)
+        .field("parameters", need.parameters)
+        .field("gradients", need.gradients)
+        .field("state", need.state)
+        .field("activations", need.activations)
+        .field("data", need.data)
+        .end_object();
+  }
+  json.end_array();
+}
 
 void write_fallbacks(JsonWriter& json, const TrainReport& report) {
   json.key("fallbacks").begin_array();
@@ -93,7 +113,9 @@ std::string json_text(const TrainOptions& options, const TrainData& data, const 
       .field("epochs_asked", options.epochs)
       .field("steps", report.steps)
       .field("stopped", report.stopped)
-      .field("train_loss", last.train_loss)
+      .key("first_bad_step");
+  report.first_bad_step ? json.value(*report.first_bad_step) : json.null();
+  json.field("train_loss", last.train_loss)
       .field("test_loss", last.test_loss)
       .field("test_accuracy", last.test_accuracy)
       .field("examples_per_second", report.examples_per_second())
@@ -113,6 +135,7 @@ std::string json_text(const TrainOptions& options, const TrainData& data, const 
       .field("steps", report.step_seconds)
       .field("evaluation", report.evaluation_seconds)
       .end_object();
+  write_memory(json, report);
   write_fallbacks(json, report);
   json.key("history").begin_array();
   for (const EpochReport& epoch : report.epochs) {

@@ -2,10 +2,12 @@
 // frontends/cli/train_report.h: the results of a training run, as text and as JSON.
 #pragma once
 
+#include <yoke/data_parallel.h>
 #include <yoke/runtime/runtime.h>
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,7 +30,9 @@ struct TrainReport {
   std::int64_t examples = 0;        // trained on, counted once per use
   std::vector<EpochReport> epochs;  // the last one may be unfinished
   std::int64_t finished_epochs = 0;
-  bool stopped = false;  // by a signal
+  bool stopped = false;                        // by a signal, a closed pipe or --stop-on-nan
+  std::optional<std::int64_t> first_bad_step;  // from 1, with an infinite or nan loss
+  std::vector<MemoryNeed> memory;              // per device
   bool saved = false;
   std::string save_error;                // why saving failed
   std::vector<FallbackCount> fallbacks;  // programs that ran on another backend

@@ -2,6 +2,8 @@
 // runtime/loader/registry.cpp: the first candidate of a name wins. If it is refused, get() fails.
 #include "loader/registry.h"
 
+#include <yoke/runtime/closest.h>
+
 #include <algorithm>
 #include <climits>
 #include <utility>
@@ -36,7 +38,7 @@ std::map<std::string, PluginOptions> parse_options(const RuntimeOptions& options
   std::map<std::string, PluginOptions> parsed;
   for (const auto& [name, texts] : options.plugin_options) {
     if (!is_backend_name(name)) {
-      throw Error(ErrorCode::kInvalidArgument, "RuntimeOptions::plugin_options: '" + printable(name) +
+      throw Error(ErrorCode::kInvalidArgument, "option of a plugin: '" + printable(name) +
                                                    "' is not a valid backend name: use " +
                                                    std::string(kNameForm));
     }
@@ -289,10 +291,12 @@ void Registry::log_shadowed(const std::vector<Candidate>& found) const {
 Error Registry::unknown(std::string_view name) const {
   std::string usable;
   std::string refused;
+  std::vector<std::string> names;
   for (const auto& report : list()) {
     if (!report.shadowed_by.empty() || report.name.empty()) {
       continue;
     }
+    names.push_back(report.name);
     if (report.usable) {
       usable.append(usable.empty() ? "" : ", ").append(report.name);
     } else {
@@ -300,7 +304,9 @@ Error Registry::unknown(std::string_view name) const {
       refused.append(place(report)).append(": ").append(report.verdict).append(")");
     }
   }
-  std::string text = "no backend '" + std::string(name) + "': found " + (usable.empty() ? "none" : usable);
+  const std::string hint = did_you_mean(name, names);
+  std::string text = "no backend '" + std::string(name) + "'" + hint +
+                     (hint.empty() ? ": found " : " Found ") + (usable.empty() ? "none" : usable);
   if (!refused.empty()) {
     text += "; " + refused;
   }

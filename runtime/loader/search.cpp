@@ -19,6 +19,21 @@ namespace {
 constexpr std::string_view kPrefix = "libyoke_backend_";
 constexpr std::string_view kSuffix = ".so";
 
+// Reports a folder of YOKE_PLUGIN_PATH that cannot be searched now. It is searched if it appears later.
+void check_folder(const std::string& entry, SearchPath& path) {
+  std::error_code failed;
+  const auto status = std::filesystem::status(entry, failed);
+  const std::string name = "YOKE_PLUGIN_PATH's entry '" + printable(entry) + "'";
+  if (status.type() == std::filesystem::file_type::not_found) {
+    path.ignored.push_back({entry, {name + " does not exist", "create the folder, or remove the entry"}});
+  } else if (status.type() == std::filesystem::file_type::none) {
+    path.ignored.push_back(
+        {entry, {name + " cannot be read (" + failed.message() + ")", "check its permissions"}});
+  } else if (status.type() != std::filesystem::file_type::directory) {
+    path.ignored.push_back({entry, {name + " is not a folder", "use the folder that contains the plugin"}});
+  }
+}
+
 void add_plugin_path(SearchPath& path) {
   const std::string value = environment("YOKE_PLUGIN_PATH");
   if (value.empty()) {
@@ -39,6 +54,7 @@ void add_plugin_path(SearchPath& path) {
             "use an absolute path"}});
     } else {
       path.after.push_back({std::filesystem::path(entry), "YOKE_PLUGIN_PATH"});
+      check_folder(std::string(entry), path);
     }
     if (colon == std::string_view::npos) {
       return;

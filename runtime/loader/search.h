@@ -27,7 +27,7 @@ struct Folder {
   std::string origin;  // "plugin_dirs", "YOKE_PLUGIN_PATH", ...
 };
 
-// An entry of an environment variable that is not searched.
+// An entry of an environment variable that is not searched, or cannot be searched now.
 struct Ignored {
   std::filesystem::path entry;  // as written; may be empty
   Refusal refusal;

@@ -33,10 +33,18 @@ yoke_compile_args compile_args(const std::string& text) {
   return args;
 }
 
-// Returns the first `most` statements whose verdict is `from` or worse, and the number of the rest:
+std::string shortened(std::string text, std::size_t longest) {
+  if (text.size() > longest) {
+    text.replace(longest, std::string::npos, "...");
+  }
+  return text;
+}
+
+// Returns the first `most` statements whose verdict is `from` or worse, and the number of the rest. Of each
+// statement it prints at most `longest` characters:
 // "program 'dense', statement 2 `...`: reason; ...; and 4 more statements".
 std::string verdict_text(const Device& device, const program::Module& module, const std::string& text,
-                         std::int32_t from, std::size_t most) {
+                         std::int32_t from, std::size_t most, std::size_t longest) {
   const auto args = compile_args(text);
   std::size_t statement_count = 0;
   for (const auto& program : module.programs) {
@@ -57,7 +65,8 @@ std::string verdict_text(const Device& device, const program::Module& module, co
     sentences.append(sentences.empty() ? "" : "; ").append("program '" + program.name + "', statement ");
     sentences.append(std::to_string(row.statement + 1));
     if (row.statement < program.statements.size()) {
-      sentences.append(" `" + program::print(program, program.statements[row.statement]) + "`");
+      sentences.append(" `" + shortened(program::print(program, program.statements[row.statement]), longest) +
+                       "`");
     }
     sentences.append(": ").append(text_of(row.reason));
   }
@@ -167,10 +176,10 @@ class Compilation {
   // Returns a description of the unsupported statements; empty if the text was compiled.
   std::string compile_here(Code& code) {
     if (runtime_.logger.logs(LogLevel::kDebug)) {
-      runtime_.logger.log(LogLevel::kDebug,
-                          "code.verdicts device=" + device_->name() + " not_native=\"" +
-                              verdict_text(*device_, module_, code.text_, YOKE_VERDICT_DECOMPOSED, SIZE_MAX) +
-                              "\"");
+      runtime_.logger.log(LogLevel::kDebug, "code.verdicts device=" + device_->name() + " not_native=\"" +
+                                                verdict_text(*device_, module_, code.text_,
+                                                             YOKE_VERDICT_DECOMPOSED, SIZE_MAX, SIZE_MAX) +
+                                                "\"");
     }
     ++runtime_.compile_count;
     const auto args = compile_args(code.text_);
@@ -203,12 +212,13 @@ class Compilation {
     return {};
   }
 
-  // Returns the first unsupported statements that can_compile lists, or the reason in `status` if it lists none.
+  // Returns the first unsupported statement that can_compile lists, or the reason in `status` if it lists none.
+  // The log lists all statements at the level debug.
   std::string unsupported_text(const std::string& text, const Status& status) const {
-    constexpr std::size_t kMostStatements = 3;
+    constexpr std::size_t kMostCharacters = 100;
     std::string unsupported;
     try {
-      unsupported = verdict_text(*device_, module_, text, YOKE_VERDICT_UNSUPPORTED, kMostStatements);
+      unsupported = verdict_text(*device_, module_, text, YOKE_VERDICT_UNSUPPORTED, 1, kMostCharacters);
     } catch (const Error&) {  // the failure in `status` is more useful than that of can_compile
     }
     if (unsupported.empty()) {

@@ -3,7 +3,7 @@
 #include <yoke/nn.h>
 #include <yoke/ops.h>
 
-#include <numeric>
+#include <array>
 
 #include "host_copy.h"
 #include "trainer_impl.h"
@@ -43,6 +43,31 @@ NamedProgram metrics_program(const RowPlan& plan, std::size_t k, bool is_tail, c
                               prefix + (is_tail ? "tail_literal/" : "literal/"));
 }
 
+// Per shard: the programs for full batches and for the last batch; empty for shards without rows in them.
+std::vector<std::array<NamedProgram, 2>> metrics_programs(const RowPlan& plan, const Tensor& inputs,
+                                                          const Tensor& targets,
+                                                          const Trainer::MetricsOf& metrics_of,
+                                                          const std::string& prefix,
+                                                          std::size_t& metric_count) {
+  std::vector<std::array<NamedProgram, 2>> programs;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> same_shape;  // rows and tail -> first shard
+  for (std::size_t k = 0; k < plan.rows.size(); ++k) {
+    const auto [found, is_new] = same_shape.try_emplace({plan.rows[k], plan.tail[k]}, k);
+    if (!is_new) {
+      programs.push_back(programs[found->second]);
+      continue;
+    }
+    programs.emplace_back();
+    for (const bool is_tail : {false, true}) {
+      if ((is_tail ? plan.tail[k] : plan.rows[k]) > 0) {
+        programs.back()[is_tail ? 1 : 0] =
+            metrics_program(plan, k, is_tail, inputs, targets, metrics_of, prefix, metric_count);
+      }
+    }
+  }
+  return programs;
+}
+
 void upload_rows(const RowPlan& plan, const Tensor& data, const std::string& name, std::size_t k,
                  Context& context) {
   TensorSpec spec{static_cast<std::int32_t>(data.type()), data.dims()};
@@ -67,33 +92,36 @@ Evaluation Trainer::evaluation(const Tensor& inputs, const Tensor& targets, cons
   const std::uint64_t total = inputs.dims()[0];
   made->plan = RowPlan::make(total, std::min(total, static_cast<std::uint64_t>(batch_rows)), shards());
   const std::string prefix = "evaluation/" + std::to_string(impl_->evaluation_count++) + "/";
-  const std::size_t shard_count = impl_->shards.size();
   made->trainer_symbols = impl_->symbols;
   made->symbols = *impl_->symbols;
   made->scalars = impl_->scalars;
-  made->full.resize(shard_count);
-  made->tail.resize(shard_count);
-  for (std::size_t k = 0; k < shard_count; ++k) {
+  const auto programs = metrics_programs(made->plan, inputs, targets, metrics_of, prefix, made->metric_count);
+  const std::uint64_t row_bytes = (inputs.host_bytes().size() + targets.host_bytes().size()) / total;
+  for (std::size_t k = 0; k < programs.size(); ++k) {
     made->has_full.push_back(made->plan.rows[k] > 0);
     made->has_tail.push_back(made->plan.tail[k] > 0);
+    impl_->need_of(*impl_->shards[k].stream->device()).data += made->plan.shard_rows(k) * row_bytes;
+    for (const NamedProgram& program : programs[k]) {
+      if (!program.text.empty()) {
+        impl_->count_routine(k, program);
+      }
+    }
+  }
+  impl_->check_memory();
+  for (std::size_t k = 0; k < programs.size(); ++k) {
     Context context = impl_->contexts[k].child();
     if (made->plan.shard_rows(k) > 0) {
       upload_rows(made->plan, inputs, prefix + "inputs", k, context);
       upload_rows(made->plan, targets, prefix + "targets", k, context);
+      for (std::size_t m = 0; m < made->metric_count; ++m) {
+        context.allocate(prefix + "total_" + std::to_string(m), {YOKE_TYPE_F64, {}});
+      }
     }
     for (const bool is_tail : {false, true}) {
-      if (!(is_tail ? made->has_tail[k] : made->has_full[k])) {
-        continue;
-      }
-      const NamedProgram program =
-          metrics_program(made->plan, k, is_tail, inputs, targets, metrics_of, prefix, made->metric_count);
-      for (std::size_t m = 0; m < made->metric_count; ++m) {
-        const std::string name = prefix + "total_" + std::to_string(m);
-        if (!context.has(name)) {
-          context.allocate(name, {YOKE_TYPE_F64, {}});
-        }
-      }
-      (is_tail ? made->tail : made->full)[k] = impl_->link(context, program, made->symbols[k]);
+      const NamedProgram& program = programs[k][is_tail ? 1 : 0];
+      (is_tail ? made->tail : made->full)
+          .push_back(program.text.empty() ? detail::BoundRoutine()
+                                          : impl_->link(context, program, made->symbols[k]));
     }
     made->contexts.push_back(context);
   }

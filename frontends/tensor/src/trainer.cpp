@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/trainer.cpp: steps of a training run, and
-// access to its values. Nothing here compiles or links.
+// frontends/tensor/src/trainer.cpp: steps of a training run, and access to its parameters. Nothing here
+// compiles or links.
 #include <yoke/train_helpers.h>
 
 #include "host_copy.h"
@@ -248,58 +248,6 @@ void Trainer::set_batch(const Tensor& inputs, const Tensor& targets) {
   impl_->at_step("set_batch()", [&] {
     impl_->upload(inputs, "inputs");
     impl_->upload(targets, "targets");
-  });
-}
-
-float Trainer::owner_loss_value() {
-  if (impl_->last == nullptr) {
-    throw Error(ErrorCode::kFailedPrecondition, "owner_loss_value(): no step has run yet");
-  }
-  return impl_->at_step("owner_loss_value()", [&] { return impl_->read(impl_->contexts[0], "loss").at(0); });
-}
-
-double Trainer::loss_value() {
-  if (impl_->last == nullptr) {
-    throw Error(ErrorCode::kFailedPrecondition, "loss_value(): no step has run yet");
-  }
-  return impl_->at_step("loss_value()", [&] {
-    double loss = 0;
-    for (std::uint32_t k = 0; k < impl_->last->active; ++k) {
-      loss += impl_->last->weights[k] * static_cast<double>(impl_->read(impl_->contexts[k], "loss").at(0));
-    }
-    return loss;
-  });
-}
-
-double Trainer::Impl::take_loss_total(std::size_t k, const char* name) {
-  const Context& context = contexts[k];
-  double total = 0;
-  detail::read_now(context, name, std::as_writable_bytes(std::span(&total, 1)));
-  const std::uint64_t zero = 0;
-  context.stream()->fill(context.tensor(name).view, &zero, 1);
-  context.stream()->wait();
-  return total;
-}
-
-double Trainer::mean_loss() {
-  return mean_loss(impl_->options.reduction);
-}
-
-double Trainer::mean_loss(Reduction reduction) {
-  if (impl_->steps_in_loss_total == 0) {
-    throw Error(ErrorCode::kFailedPrecondition, "mean_loss(): no step has run since the last call");
-  }
-  return impl_->at_step("mean_loss()", [&] {
-    double sum = 0;
-    for (const Variant& variant : impl_->variants) {
-      const std::vector<double> weights = detail::shard_weights(variant.rows, reduction);
-      for (std::uint32_t k = 0; k < variant.active; ++k) {
-        sum += weights[k] * impl_->take_loss_total(k, variant.loss_total);
-      }
-    }
-    const auto steps = static_cast<double>(impl_->steps_in_loss_total);
-    impl_->steps_in_loss_total = 0;
-    return sum / steps;
   });
 }
 

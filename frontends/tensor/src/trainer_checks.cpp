@@ -11,12 +11,6 @@ namespace yoke {
 
 namespace detail {
 
-namespace {
-
-constexpr std::int64_t kMaxShards = 4096;
-
-}  // namespace
-
 std::vector<Placement> parse_placements(const std::string& text) {
   std::vector<Placement> placements;
   std::size_t begin = 0;
@@ -103,11 +97,11 @@ void Trainer::Impl::check_arguments() {
     fail("data_parallel: batch_size " + std::to_string(options.batch_size) + " is out of range for data of " +
          std::to_string(rows) + " rows; choose 1 to " + std::to_string(rows) + ", or 0 for all");
   }
-  if (options.shards && (*options.shards < 1 || *options.shards > detail::kMaxShards)) {
+  if (options.shards && (*options.shards < 1 || *options.shards > kMaxShards)) {
     fail("data_parallel: shards is " + std::to_string(*options.shards) + "; choose 1 to " +
-         std::to_string(detail::kMaxShards));
+         std::to_string(kMaxShards));
   }
-  if (options.base_seed < 0 || options.base_seed > (std::int64_t{1} << 62) - detail::kMaxShards - 1) {
+  if (options.base_seed < 0 || options.base_seed > (std::int64_t{1} << 62) - kMaxShards - 1) {
     fail("data_parallel: base_seed " + std::to_string(options.base_seed) +
          " is out of range [0, 2^62 - 4097]");
   }
@@ -151,7 +145,7 @@ void Trainer::Impl::find_backends() {
         count += backend->device_info(ordinal).suggested_stream_count;
       }
     }
-    if (count + static_cast<std::int64_t>(shard_backends.size()) > detail::kMaxShards) {
+    if (count + static_cast<std::int64_t>(shard_backends.size()) > kMaxShards) {
       fail("data_parallel: backend_name '" + options.backend_name +
            "' requests more than 4096 shards; choose fewer");
     }

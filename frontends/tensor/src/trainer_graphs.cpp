@@ -73,6 +73,7 @@ namespace {
 
 constexpr const char* kLossTotal = "loss_total";
 constexpr const char* kTailLossTotal = "loss_total_of_last_batch";
+constexpr double kLargestLoss = 1e308;  // no finite loss that a training can recover from is larger
 
 }  // namespace
 
@@ -117,7 +118,11 @@ LossGraph Trainer::Impl::build_loss(std::size_t k, bool is_tail, double weight) 
 NamedProgram Trainer::Impl::build_program(const LossGraph& graph, bool is_tail, bool with_update) {
   const Tensor total = placeholder(is_tail ? kTailLossTotal : kLossTotal, Type::kF64, {});
   std::vector<Output> outputs = {{"loss", graph.loss}};
-  std::vector<Update> stores = {{total, total + cast(graph.loss, Type::kF64)}};
+  const Tensor loss = cast(graph.loss, Type::kF64);
+  const Tensor count = placeholder(detail::kFiniteSteps, Type::kF64, {});
+  std::vector<Update> stores = {
+      {total, total + loss},
+      {count, where(count < 0.0, count, where(abs(loss) <= kLargestLoss, count + 1.0, -1.0 - count))}};
   std::map<std::string, std::string> names;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Parameter& parameter = parameters[i];
@@ -167,7 +172,8 @@ void Trainer::Impl::build_graphs() {
   if (plan.tail_rows() > 0) {
     build_variant(true);
   }
-  std::set<std::string> names = {"loss", kLossTotal, kTailLossTotal, "inputs", "targets"};
+  std::set<std::string> names = {"loss",   kLossTotal, kTailLossTotal, detail::kFiniteSteps,
+                                 "inputs", "targets"};
   for (const Parameter& parameter : parameters) {
     if (!names.insert(parameter.name()).second) {
       fail("data_parallel: two tensors are named '" + parameter.name() +

@@ -64,6 +64,10 @@ struct Variant {
 // The weight of each shard's loss and gradient in the reduction; 0 for shards without rows.
 std::vector<double> shard_weights(std::span<const std::uint64_t> rows, Reduction reduction);
 
+// The tensor that counts a shard's steps with finite losses. After a loss that was not finite, it keeps
+// -1 - the number of such steps.
+inline constexpr const char* kFiniteSteps = "finite_steps";
+
 struct Placement {
   std::string backend_name;
   std::int64_t shard_count = -1;  // -1: not given
@@ -106,7 +110,8 @@ struct Trainer::Impl {
                                     std::size_t gradient_count);
   // In trainer_setup.cpp:
   void lay_out_parameters();
-  void make_shards();
+  void open_shards();
+  void make_tensors();
   void make_arena(std::size_t k, const detail::Arena& arena, const char* what, const char* prefix);
   void make_symbols();
   void upload(const Tensor& all, const char* name);
@@ -118,6 +123,16 @@ struct Trainer::Impl {
   void link_parts();
   void set_up();
 
+  // In trainer_memory.cpp:
+  MemoryNeed& need_of(const Device& device);
+  void count_routine(std::size_t k, const detail::NamedProgram& program);
+  void count_merge_buffers();
+  void count_updates();
+  void count_memory();
+  void check_memory() const;
+  // Compiles a text once per device.
+  std::shared_ptr<const Code> code_for(const std::shared_ptr<Device>& device, const std::string& text);
+
   detail::BoundRoutine link(Context& context, const detail::NamedProgram& program,
                             const detail::SymbolTable& table);
   detail::BoundRoutine link_update(std::size_t k, const detail::Arena& arena, const Slice& part,
@@ -128,7 +143,7 @@ struct Trainer::Impl {
   // loop's first call of a part links the parts.
   bool is_single() const { return shard_backends.size() == 1; }
 
-  // A step, in trainer.cpp:
+  // A step, in trainer.cpp; its loss, in trainer_loss.cpp:
   void set_symbols();
   void advance_bindings();
   detail::Variant& begin_step();
@@ -173,6 +188,8 @@ struct Trainer::Impl {
   const std::shared_ptr<detail::ScalarTable> scalars =
       std::make_shared<detail::ScalarTable>();  // also shared
   std::vector<std::int64_t> seeds;
+  std::map<std::pair<const Device*, std::string>, std::shared_ptr<const Code>> codes;  // by device and text
+  std::vector<MemoryNeed> needs;                                                       // per device
   // With kOwner and kTree: one per arena, on the owner. With kDirect: one
   // per arena and slice, from the owner's merged gradient.
   std::vector<detail::BoundRoutine> updates;

@@ -45,7 +45,7 @@ BufferView Trainer::Impl::arena_part(std::size_t k, const Arena& arena, const ch
   return {view.buffer, view.offset + part.begin * element, (part.end - part.begin) * element};
 }
 
-void Trainer::Impl::make_shards() {
+void Trainer::Impl::open_shards() {
   std::map<std::pair<Backend*, std::uint32_t>, std::shared_ptr<Device>> devices;
   for (std::size_t k = 0; k < shard_backends.size(); ++k) {
     auto& device = devices[{shard_backends[k].get(), shard_ordinals[k]}];
@@ -63,6 +63,9 @@ void Trainer::Impl::make_shards() {
     seeds.push_back(shards.back().seed);
   }
   strategy = shards.size() == 1 ? MergeStrategy::kOwner : resolve_strategy(options.merge, contexts);
+}
+
+void Trainer::Impl::make_tensors() {
   for (std::size_t k = 0; k < shards.size(); ++k) {
     for (const Arena& arena : arenas) {
       make_arena(k, arena, "parameters", "");
@@ -75,6 +78,8 @@ void Trainer::Impl::make_shards() {
       contexts[k].allocate(variant.loss_total, {YOKE_TYPE_F64, {}});
       contexts[k].stream()->fill(contexts[k].tensor(variant.loss_total).view, &zero, 1);
     }
+    contexts[k].allocate(detail::kFiniteSteps, {YOKE_TYPE_F64, {}});
+    contexts[k].stream()->fill(contexts[k].tensor(detail::kFiniteSteps).view, &zero, 1);
     contexts[k].allocate("loss", {static_cast<std::int32_t>(variants[0].graph.loss.type()), {}});
   }
 }
@@ -167,9 +172,7 @@ BoundRoutine Trainer::Impl::link(Context& context, const NamedProgram& program,
       context.stream()->wait();
     }
   }
-  const detail::Stopwatch watch;
-  const auto code = compile(context.stream()->device(), program.text);
-  compile_seconds += watch.seconds();
+  const auto code = code_for(context.stream()->device(), program.text);
   return {context.link(code, program.name, program.rename), table};
 }
 
@@ -255,7 +258,7 @@ void Trainer::Impl::link_parts() {
   if (has_parts) {
     return;
   }
-  for (std::size_t k = 0; k < shards.size(); ++k) {
+  for (std::size_t k = 0; k < variants[0].active; ++k) {
     for (const Arena& arena : arenas) {
       if (!contexts[k].has(arena.name("gradients"))) {
         make_arena(k, arena, "gradients", "gradient/");
@@ -273,7 +276,10 @@ void Trainer::Impl::set_up() {
   find_backends();
   build_graphs();
   lay_out_parameters();
-  make_shards();
+  open_shards();
+  count_memory();
+  check_memory();
+  make_tensors();
   make_symbols();
   upload(inputs, "inputs");
   upload(targets, "targets");

@@ -4,9 +4,12 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <yoke/runtime/closest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <fstream>
@@ -54,11 +57,31 @@ int run_one_main(const std::vector<std::string>& words) {
   throw UsageError("no test is named '" + name + "'");
 }
 
+volatile std::sig_atomic_t stop_signal = 0;
+
+// The first SIGINT, SIGTERM or SIGHUP ends the run with a report, the second one the process.
+void stop_on_signals() {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    const auto note = [](int received) {
+      stop_signal = received;
+      std::signal(received, SIG_DFL);
+    };
+    if (std::signal(number, note) == SIG_IGN) {
+      std::signal(number, SIG_IGN);  // as with nohup
+    }
+  }
+}
+
+// TERM=dumb and an unset TERM mean a terminal that cannot redraw a line.
+bool can_redraw() {
+  const char* const type = std::getenv("TERM");  // NOLINT(concurrency-mt-unsafe): no thread sets it
+  return type != nullptr && *type != '\0' && std::string_view(type) != "dumb" && ::isatty(STDERR_FILENO) == 1;
+}
+
 // The progress line: at most ten updates a second, and only on a terminal.
 class ProgressLine {
  public:
-  explicit ProgressLine(std::string plugin)
-      : plugin_(std::move(plugin)), on_terminal_(::isatty(STDERR_FILENO) == 1) {}
+  explicit ProgressLine(std::string plugin) : plugin_(std::move(plugin)), on_terminal_(can_redraw()) {}
   ~ProgressLine() {
     if (on_terminal_) {
       std::cerr << "\r\033[K" << std::flush;
@@ -127,8 +150,12 @@ Report run_plugin(const std::string& self, const Options& options, const std::st
     return report;
   }
   ProgressLine line(fs::path(plugin).filename().string());
-  std::vector<Outcome> outcomes = run_tests(self, options, plugin, tests, expectations,
-                                            [&](const Progress& progress) { line.draw(progress); });
+  std::vector<Outcome> outcomes =
+      run_tests(self, options, plugin, tests, expectations, [&](const Progress& progress) {
+        line.draw(progress);
+        return stop_signal == 0;
+      });
+  report.interrupted = stop_signal != 0;
   for (std::size_t i = 0; i < tests.size(); ++i) {
     report.results.push_back({tests[i], std::move(outcomes[i])});
   }
@@ -139,6 +166,22 @@ Report run_plugin(const std::string& self, const Options& options, const std::st
   return report;
 }
 
+// "; did you mean 'copy.*'?", or ";".
+std::string suggested_filter(const std::string& filter) {
+  std::vector<std::string> filters;
+  const std::string ending = filter.find('.') == std::string::npos ? "" : ".*";
+  for (const NamedTest& test : all_tests()) {
+    filters.push_back(test.name);
+    filters.push_back(test.group + ending);
+  }
+  std::string suggestion = yoke::closest(filter, filters);
+  if (suggestion.empty()) {
+    return ";";
+  }
+  suggestion += suggestion.find('.') == std::string::npos ? ".*" : "";
+  return "; did you mean '" + suggestion + "'?";
+}
+
 std::vector<NamedTest> selected_tests(const Options& options) {
   std::vector<NamedTest> tests;
   for (NamedTest& test : all_tests()) {
@@ -146,8 +189,12 @@ std::vector<NamedTest> selected_tests(const Options& options) {
       tests.push_back(std::move(test));
     }
   }
-  if (tests.empty()) {
-    throw UsageError("no test matches the filter; --list prints all tests");
+  for (const std::string& filter : options.filters) {
+    if (std::none_of(tests.begin(), tests.end(),
+                     [&](const NamedTest& test) { return selected({filter}, test.name); })) {
+      throw UsageError("no test matches --filter '" + filter + "'" + suggested_filter(filter) +
+                       " --list prints all tests");
+    }
   }
   return tests;
 }
@@ -186,10 +233,14 @@ int run_all(Options options) {
   }
   std::vector<Report> reports;
   bool passed = true;
+  stop_on_signals();
   for (const std::string& plugin : options.plugins) {
     reports.push_back(run_plugin(self, options, plugin, tests, expectations));
     passed = passed && reports.back().passed();
     (options.json ? std::cerr : std::cout) << as_text(reports.back(), options) << std::flush;
+    if (reports.back().interrupted) {
+      break;
+    }
   }
   if (options.json) {
     std::cout << as_json(reports, options);

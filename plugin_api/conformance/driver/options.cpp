@@ -3,6 +3,7 @@
 #include "options.h"
 
 #include <fnmatch.h>
+#include <yoke/runtime/closest.h>
 
 #include <algorithm>
 #include <boost/program_options.hpp>
@@ -99,10 +100,22 @@ po::variables_map parsed(const std::vector<std::string>& words, const po::option
   try {
     // No abbreviations: a new option could change the meaning of an abbreviation.
     constexpr int kStyle = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
-    po::store(po::command_line_parser(words).options(all).positional(positions).style(kStyle).run(), values);
+    const auto typed = po::command_line_parser(words).options(all).positional(positions).style(kStyle).run();
+    for (const auto& option : typed.options) {
+      if (std::find(option.value.begin(), option.value.end(), "") != option.value.end()) {
+        throw UsageError((option.position_key < 0 ? "--" : "") + option.string_key +
+                         " has an empty value; is a shell variable not set?");
+      }
+    }
+    po::store(typed, values);
     po::notify(values);
   } catch (const po::unknown_option& error) {
-    throw UsageError("unknown option '" + error.get_option_name() + "'" + kHint);
+    std::vector<std::string> names;
+    for (const auto& option : visible.options()) {
+      names.push_back("--" + option->long_name());
+    }
+    throw UsageError("unknown option '" + error.get_option_name() + "'" +
+                     did_you_mean(error.get_option_name(), names) + kHint);
   } catch (const po::error& error) {
     throw UsageError(std::string(error.what()) + kHint);
   }

@@ -18,7 +18,7 @@ enum class Verdict {
   kExpected,     // failed, and is listed as an expected failure
   kUnexpected,   // listed as an expected failure, but did not fail
   kUnsupported,  // the plugin does not offer the ability
-  kNotRun,       // the plugin cannot be loaded, or --fail-fast ended the run
+  kNotRun,       // the plugin cannot be loaded, or --fail-fast or a signal ended the run
 };
 
 // How the process of a test ended.

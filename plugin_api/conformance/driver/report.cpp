@@ -208,7 +208,8 @@ std::size_t Report::count(Verdict verdict) const {
 }
 
 bool Report::passed() const {
-  return std::none_of(results.begin(), results.end(), [](const Result& result) { return result.failed(); });
+  return !interrupted &&
+         std::none_of(results.begin(), results.end(), [](const Result& result) { return result.failed(); });
 }
 
 const char* verdict_name(Verdict verdict) {
@@ -273,6 +274,10 @@ std::string as_text(const Report& report, const Options& options) {
     text += row(report, group);
   }
   text += row(report, "");
+  if (report.interrupted) {
+    return text + "INTERRUPTED " + report.plugin + ": " + std::to_string(report.count(Verdict::kNotRun)) +
+           " tests were not run\n";
+  }
   return text + (report.passed() ? "PASSED " : "FAILED ") + report.plugin + " (seed " +
          std::to_string(options.settings.seed) + ", " + seconds_text(report.seconds, 1) + " s)\n";
 }

@@ -15,7 +15,8 @@ struct Report {
   std::string plugin;  // the file
   std::vector<Result> results;
   double seconds = 0;
-  bool loads = true;  // if false, the first result has the reason and no other test was run
+  bool interrupted = false;  // by a signal
+  bool loads = true;         // if false, the first result has the reason and no other test was run
 
   std::size_t count(Verdict verdict) const;
   bool passed() const;

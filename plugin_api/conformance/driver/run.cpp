@@ -357,8 +357,11 @@ class Pool {
 
 std::vector<Outcome> run_tests(const std::string& self, const Options& options, const std::string& plugin,
                                const std::vector<NamedTest>& tests, const Expectations& expectations,
-                               const std::function<void(const Progress&)>& on_progress) {
-  std::vector<Outcome> outcomes(tests.size());
+                               const std::function<bool(const Progress&)>& on_progress) {
+  Outcome not_run;
+  not_run.verdict = Verdict::kNotRun;
+  not_run.text = "the run was interrupted";
+  std::vector<Outcome> outcomes(tests.size(), not_run);
   Progress progress;
   progress.total = tests.size();
   Pool pool(outcomes, expectations, progress);
@@ -373,11 +376,12 @@ std::vector<Outcome> run_tests(const std::string& self, const Options& options, 
       pool.start(std::make_unique<Running>(self, options, plugin, tests[started], started));
       ++started;
     }
-    on_progress(progress);
+    if (!on_progress(progress)) {
+      return outcomes;
+    }
     pool.wait();
   }
   for (; started < tests.size(); ++started) {
-    outcomes[started].verdict = Verdict::kNotRun;
     outcomes[started].text = "--fail-fast ended the run";
   }
   on_progress(progress);
@@ -385,7 +389,8 @@ std::vector<Outcome> run_tests(const std::string& self, const Options& options, 
 }
 
 Outcome try_loading(const std::string& self, const Options& options, const std::string& plugin) {
-  return run_tests(self, options, plugin, {{"load", kLoading, {}}}, {}, [](const Progress&) {})[0];
+  return run_tests(self, options, plugin, {{"load", kLoading, {}}}, {},
+                   [](const Progress&) { return true; })[0];
 }
 
 }  // namespace yoke::conformance

@@ -21,9 +21,11 @@ struct Progress {
 
 // `self` is the path of this program. Returns the outcomes in the order of `tests`, compared with the
 // expected failures. A test that exceeds its deadline is killed together with the processes that it started.
+// `on_progress` is called at least once a second. If it returns false, the running tests are killed, and they
+// and the rest are reported as not run.
 std::vector<Outcome> run_tests(const std::string& self, const Options& options, const std::string& plugin,
                                const std::vector<NamedTest>& tests, const Expectations& expectations,
-                               const std::function<void(const Progress&)>& on_progress);
+                               const std::function<bool(const Progress&)>& on_progress);
 
 // Loads and enters the plugin in its own process; passes if both succeed.
 Outcome try_loading(const std::string& self, const Options& options, const std::string& plugin);

@@ -75,13 +75,14 @@ class Command {
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
 
+  pid_t process() const { return process_; }
   void signal(int number) const { kill(process_, number); }
 
-  // Waits until standard output contains `text`. Returns false after a minute.
-  bool wait_for_output(const std::string& text) const {
+  // Waits until standard output, or "err", contains `text`. Returns false after a minute.
+  bool wait_for_output(const std::string& text, const char* stream = "out") const {
     constexpr int kTries = 6000;
     for (int i = 0; i < kTries; ++i) {
-      if (read_whole(folder_ / "out").find(text) != std::string::npos) {
+      if (read_whole(folder_ / stream).find(text) != std::string::npos) {
         return true;
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(10));

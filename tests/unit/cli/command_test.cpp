@@ -39,12 +39,67 @@ TEST(YokeCommand, HelpGoesToStandardOutput) {
 TEST(YokeCommand, UnknownSubcommandsAndOptionsAreReported) {
   const auto subcommand = run({"trian"});
   EXPECT_EQ(subcommand.code, 2);
-  EXPECT_EQ(subcommand.err, "yoke: unknown subcommand 'trian'; yoke --help lists the subcommands\n");
-  for (const std::string name : {"backends", "devices", "train"}) {
-    const auto outcome = run({name, "--shard", "2"});
+  EXPECT_EQ(subcommand.err,
+            "yoke: unknown subcommand 'trian'; did you mean 'train'? yoke --help lists the subcommands\n");
+  EXPECT_EQ(run({"fly"}).err, "yoke: unknown subcommand 'fly'; yoke --help lists the subcommands\n");
+  EXPECT_EQ(
+      run({"--layer", "trace", "train"}).err,
+      "yoke: unknown global option '--layer'; did you mean '--layers'? yoke --help lists the options\n");
+  for (const std::string name : {"backends", "devices", "program", "replay", "train"}) {
+    const auto outcome = run({name, "--Help"});
     EXPECT_EQ(outcome.code, 2);
-    EXPECT_EQ(outcome.err, "yoke: unknown option '--shard'; yoke " + name + " --help lists the options\n");
+    EXPECT_EQ(outcome.err, "yoke: unknown option '--Help'; did you mean '--help'? yoke " + name +
+                               " --help lists the options\n");
+    EXPECT_EQ(run({name, "--quickly", "2"}).err,
+              "yoke: unknown option '--quickly'; yoke " + name + " --help lists the options\n");
   }
+}
+
+TEST(YokeCommand, EmptyValuesAreWrongUsageForEverySubcommand) {
+  for (const auto& [words, option] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"--layers", "", "devices"}, "--layers"},
+           {{"--plugin-allow-list=", "devices"}, "--plugin-allow-list"},
+           {{"devices", "--backend", ""}, "--backend"},
+           {{"backends", "--help-options", ""}, "--help-options"},
+           {{"program", ""}, "FILE"},
+           {{"program", "x", "--symbol", ""}, "--symbol"},
+           {{"replay", "x", "--chrome", ""}, "--chrome"}}) {
+    const auto outcome = run(words);
+    EXPECT_EQ(outcome.code, 2) << option;
+    EXPECT_EQ(outcome.err, "yoke: " + option + " has an empty value; is a shell variable not set?\n");
+  }
+}
+
+TEST(YokeCommand, ClosedStandardOutputIsAnError) {
+  const std::string command = YOKE_TEST_COMMAND " backends >&- 2>/dev/null";
+  EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 1);
+}
+
+TEST(YokeCommand, BackendsThatMightBeMeantAreSuggested) {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"train", "--backend", "nulll"},
+                                             {"backends", "--help-options", "nulll"},
+                                             {"devices", "--backend", "nulll"},
+                                             {"train", "--backend", "NULL"}}) {
+    const auto outcome = run(words);
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_THAT(outcome.out + outcome.err, HasSubstr("'; did you mean 'null'? Found cc"));
+  }
+}
+
+TEST(YokeBackends, MissingFoldersOfThePluginPathAreReported) {
+  // Command sets YOKE_PLUGIN_PATH, so a shell changes it.
+  const test::TemporaryFolder folder;
+  test::write_file(folder / "file", "");
+  const std::string entries = (folder / "none").string() + ":" + (folder / "file").string();
+  const auto outcome =
+      test::Command({"-c", "YOKE_PLUGIN_PATH=" + entries + " exec " YOKE_TEST_COMMAND " backends --json"},
+                    std::nullopt, false, "/bin/sh")
+          .wait();
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("entry '" + (folder / "none").string() + "' does not exist"),
+                                 HasSubstr("entry '" + (folder / "file").string() + "' is not a folder")));
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("does not exist"), HasSubstr("is not a folder")));
 }
 
 TEST(YokeBackends, ListsBackendsWithoutLoadingThem) {
@@ -192,6 +247,13 @@ TEST(YokeDevices, PluginOptionsReachThePlugin) {
   const auto usage = run({"--plugin-option", "cc", "devices"});
   EXPECT_EQ(usage.code, 2);
   EXPECT_EQ(usage.err, "yoke: --plugin-option takes BACKEND.NAME=VALUE (cc.devices=4), not 'cc'\n");
+}
+
+TEST(YokeDevices, PluginOptionsOfUnknownBackendsAreWrongUsage) {
+  const auto outcome = run({"--plugin-option", "nul.devices=1", "devices"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.err,
+            "yoke: --plugin-option nul.devices=1: there is no backend 'nul'; did you mean 'null'?\n");
 }
 
 TEST(YokeDevices, FailsIfNoDevicePasses) {

@@ -101,5 +101,11 @@ TEST_F(YokeProgram, MissingFileIsReported) {
   EXPECT_THAT(outcome.err, HasSubstr("cannot read " + (folder_ / "none").string()));
 }
 
+TEST_F(YokeProgram, FoldersAndEndlessFilesAreRefused) {
+  EXPECT_THAT(run({"program", folder_.path()}).err, HasSubstr(": it is a folder; give a file"));
+  EXPECT_THAT(run({"program", "/dev/zero"}).err,
+              HasSubstr("/dev/zero: it has more than 64 MiB; give a file"));
+}
+
 }  // namespace
 }  // namespace yoke

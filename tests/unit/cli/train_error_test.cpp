@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/cli/train_error_test.cpp: yoke train reports bad input in one line and leaves no partial files.
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include "command.h"
 
@@ -9,8 +10,10 @@ namespace {
 
 using test::run;
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 struct BadUsage {
@@ -40,16 +43,29 @@ TEST_P(YokeTrainUsage, ErrorIsOneLineAndExitCodeIsTwo) {
 INSTANTIATE_TEST_SUITE_P(
     All, YokeTrainUsage,
     ::testing::Values(
-        BadUsage{{"--shards", "0"}, "--shards is 0; it must be at least 1"},
-        BadUsage{{"--shards", "-2"}, "--shards is -2; it must be at least 1"},
-        BadUsage{{"--shards", "2.5"}, "--shards takes a whole number, not '2.5'"},
-        BadUsage{{"--shards", "99999999999999999999"}, "--shards takes a whole number"},
-        BadUsage{{"--shards", "1000000"}, "at most 1024"}, BadUsage{{"--shards"}, "--shards"},
-        BadUsage{{"--batch", "0"}, "--batch is 0"}, BadUsage{{"--epochs", "0"}, "--epochs is 0"},
-        BadUsage{{"--lr", "fast"}, "--lr takes a number, not 'fast'"},
-        BadUsage{{"--lr", "nan"}, "--lr takes a finite number"}, BadUsage{{"--lr", "-1"}, "--lr is -1"},
-        BadUsage{{"--momentum", "1"}, "--momentum is 1"},
-        BadUsage{{"--weight-decay", "-0.1"}, "--weight-decay is -0.1"},
+        BadUsage{{"--shards", "0"}, "--shards takes a whole number from 1 to 4096, not '0'"},
+        BadUsage{{"--shards", "-2"}, "from 1 to 4096, not '-2'"},
+        BadUsage{{"--shards", "2.5"}, "--shards takes a whole number from 1 to 4096, not '2.5'"},
+        BadUsage{{"--shards", "99999999999999999999"}, "--shards takes a whole number from 1 to 4096"},
+        BadUsage{{"--shards", "4097"}, "from 1 to 4096, not '4097'"}, BadUsage{{"--shards"}, "--shards"},
+        BadUsage{{"--backend", "cc:0"}, "--backend cc:N takes a whole number from 1 to 4096, not '0'"},
+        BadUsage{{"--backend", "cc:4097"}, "--backend cc:N takes a whole number from 1 to 4096, not '4097'"},
+        BadUsage{{"--backend", "cc:4096,null:1"}, "these are 4097 shards; at most 4096 are possible"},
+        BadUsage{{"--backend", "cc:x"}, "--backend cc:N takes a whole number"},
+        BadUsage{{"--backend", "cc:2,null"}, "'null' needs a number of shards, as in cuda:1,cc:2"},
+        BadUsage{{"--backend", "cc:2", "--shards", "3"}, "these are 2 shards, but --shards is 3"},
+        BadUsage{{"--backend", ":2"}, "--backend takes a name (cc) or names with shard counts"},
+        BadUsage{{"--backend", "cc,"}, "--backend takes a name"},
+        BadUsage{{"--option", "threads=abc"}, "--option: cc: option 'threads' must be an integer, not 'abc'"},
+        BadUsage{{"--batch", "0"}, "--batch takes a whole number from 1 to 1000000000, not '0'"},
+        BadUsage{{"--epochs", "0"}, "--epochs takes a whole number from 1 to 1000000000, not '0'"},
+        BadUsage{{"--epochs", "99999999999999999999"}, "--epochs takes a whole number from 1 to 1000000000"},
+        BadUsage{{"--seed", "-1"}, "--seed takes a whole number from 0 to 4611686018427383807, not '-1'"},
+        BadUsage{{"--lr", "fast"}, "--lr takes a number from 1e-38 to 1e+38, not 'fast'"},
+        BadUsage{{"--lr", "nan"}, "--lr takes a number"}, BadUsage{{"--lr", "0"}, "--lr takes a number"},
+        BadUsage{{"--lr", "1e39"}, "--lr takes a number"},
+        BadUsage{{"--momentum", "1"}, "--momentum takes a number from 0 to less than 1, not '1'"},
+        BadUsage{{"--weight-decay", "-0.1"}, "--weight-decay takes a number from 0 to 1e+38, not '-0.1'"},
         BadUsage{{"--nesterov"}, "--nesterov needs --momentum greater than 0"},
         BadUsage{{"--model", "cnn:3"}, "(mlp:500, mlp:300-100), not 'cnn:3'"},
         BadUsage{{"--model", "mlp:"}, "not 'mlp:'"}, BadUsage{{"--model", "mlp:0"}, "not 'mlp:0'"},
@@ -58,11 +74,44 @@ INSTANTIATE_TEST_SUITE_P(
         BadUsage{{"--reduction", "max"}, "--reduction takes mean or sum, not 'max'"},
         BadUsage{{"--merge", "star"}, "--merge"},
         BadUsage{{"--log-level", "loud"}, "--log-level takes trace"},
-        BadUsage{{"--backend", "cc:x"}, "--backend takes a name"}, BadUsage{{"--backend", ""}, "--backend"},
-        BadUsage{{"--classes", "0", "--data", "x"}, "--classes is 0"},
-        BadUsage{{"--classes", "300", "--data", "x"}, "--classes is 300"},
+        BadUsage{{"--classes", "0", "--data", "x"}, "--classes takes a whole number from 1 to 256, not '0'"},
+        BadUsage{{"--classes", "300", "--data", "x"}, "from 1 to 256, not '300'"},
+        BadUsage{{"--classes", "2"}, "--classes needs --data"},
         BadUsage{{"--layers", "trace"}, "--layers must come before the subcommand"},
-        BadUsage{{"--no-such"}, "unknown option '--no-such'"}, BadUsage{{"extra"}, "too many arguments"}));
+        BadUsage{{"--epoch", "2"}, "unknown option '--epoch'; did you mean '--epochs'?"},
+        BadUsage{{"--no-such"}, "unknown option '--no-such'; yoke train --help lists the options"},
+        BadUsage{{"extra"}, "too many arguments"}));
+
+TEST(YokeTrainError, EmptyValuesAreWrongUsage) {
+  for (const std::string name :
+       {"--save", "--data", "--model", "--backend", "--shards", "--lr", "--option"}) {
+    for (const std::vector<std::string>& words :
+         {std::vector<std::string>{"train", name, ""}, std::vector<std::string>{"train", name + "="}}) {
+      const auto outcome = run(words);
+      EXPECT_EQ(outcome.code, 2) << name;
+      EXPECT_EQ(outcome.err, "yoke: " + name + " has an empty value; is a shell variable not set?\n");
+    }
+  }
+}
+
+TEST(YokeTrainError, MessagesNameNoFieldsOfTheLibrary) {
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"train", "--backend", "cc:0"},
+           {"train", "--backend", "CC"},
+           {"train", "--backend", "cc:1,cc"},
+           {"train", "--batch", "3000"},
+           {"train", "--option", "x"},
+           {"train", "--merge", "none"},
+           {"--plugin-option", "CC.devices=2", "train"},
+           {"--plugin-option", "cc.devices=x", "train"},
+           {"--plugin-option", "cc.devices=1", "--plugin-option", "cc.devices=2", "train"},
+           {"--plugin-allow-list", "/nowhere", "train"}}) {
+    const auto outcome = run(words);
+    EXPECT_NE(outcome.code, 0) << words.back();
+    EXPECT_THAT(outcome.err, Not(AnyOf(HasSubstr("::"), HasSubstr("options."), HasSubstr("backend_name"),
+                                       HasSubstr("data_parallel"), HasSubstr("plugin_options"))));
+  }
+}
 
 TEST(YokeTrainError, UnknownBackendListsTheBackendsFound) {
   const auto outcome = run({"train", "--backend", "quantum"});
@@ -74,17 +123,18 @@ TEST(YokeTrainError, UnknownBackendListsTheBackendsFound) {
 TEST(YokeTrainError, InvalidDeviceOptionsFailBeforeTheDataIsRead) {
   const auto error_of = [](const std::string& option) {
     const auto outcome = run({"train", "--data", "/nowhere", "--option", "threads=1", "--option", option});
-    EXPECT_EQ(outcome.code, 1) << option;
+    EXPECT_EQ(outcome.code, 2) << option;
     EXPECT_EQ(outcome.out, "");
     return outcome.err;
   };
   EXPECT_EQ(error_of("thread=2"),
-            "yoke: cc: option 'thread' is unknown; the options are threads, kernels, pin, memory_limit\n");
+            "yoke: --option: cc: option 'thread' is unknown; the options are threads, kernels, pin, "
+            "memory_limit\n");
   EXPECT_EQ(error_of("kernels=sse9"),
-            "yoke: cc: option 'kernels' is 'sse9'; its values are best, plain, avx2, avx512\n");
-  EXPECT_EQ(error_of("pin=yes"), "yoke: cc: option 'pin' must be on or off, not 'yes'\n");
-  EXPECT_EQ(error_of("threads=2"), "yoke: cc: option 'threads' is given twice\n");
-  EXPECT_EQ(error_of("pin"), "yoke: cc: 'pin' is not an option; write name=value\n");
+            "yoke: --option: cc: option 'kernels' is 'sse9'; its values are best, plain, avx2, avx512\n");
+  EXPECT_EQ(error_of("pin=yes"), "yoke: --option: cc: option 'pin' must be on or off, not 'yes'\n");
+  EXPECT_EQ(error_of("threads=2"), "yoke: --option: cc: option 'threads' is given twice\n");
+  EXPECT_EQ(error_of("pin"), "yoke: --option: cc: 'pin' is not an option; write name=value\n");
 }
 
 TEST(YokeTrainError, OptionWithDifferentTypesInTwoBackendsFails) {
@@ -100,10 +150,28 @@ TEST(YokeTrainError, OptionWithDifferentTypesInTwoBackendsFails) {
                 "--backend good:1,text_option:1; use one backend, or leave the option out"));
 }
 
-TEST(YokeTrainError, DeviceOptionsReachTheDevices) {
-  const auto outcome = run({"train", "--epochs", "1", "--option", "memory_limit=1"});
+TEST(YokeTrainError, TooLittleMemoryIsRefusedWithTheNumbers) {
+  const auto outcome = run({"train", "--epochs", "1", "--shards", "1", "--option", "memory_limit=4096"});
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("device 0 is out of memory: 2304 bytes requested, 0 of 1 in use"));
+  EXPECT_THAT(outcome.err,
+              AllOf(StartsWith("yoke: this run needs "), HasSubstr(" KiB on cc:0, but 4.0 KiB are available"),
+                    HasSubstr("Needed: cc:0 "), HasSubstr("(parameters 2.2 KiB, gradients 0 bytes, "),
+                    HasSubstr("data 17.6 KiB)"), HasSubstr(" in sum; use fewer shards"),
+                    HasSubstr("--force to start anyway")));
+  EXPECT_EQ(test::line_count(outcome.err), 1U);
+  // The weights of the second layer alone have 4 TB.
+  const auto huge = run({"train", "--model", "mlp:1000000-1000000", "--shards", "4"});
+  EXPECT_EQ(huge.code, 1);
+  EXPECT_THAT(huge.err, AllOf(HasSubstr(" TiB of host memory, but "), HasSubstr("gradients ")));
+}
+
+TEST(YokeTrainError, ForceStartsInSpiteOfTooLittleMemory) {
+  const auto outcome = run({"train", "--epochs", "1", "--force", "--option", "memory_limit=1"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err,
+              AllOf(StartsWith("yoke: warning: this run needs "), HasSubstr("because of --force\n"),
+                    HasSubstr("yoke: "),
+                    HasSubstr("device 0 is out of memory: 2304 bytes requested, 0 of 1 in use")));
 }
 
 TEST(YokeTrainError, StrictFailsForABackendWithoutPrograms) {
@@ -140,6 +208,26 @@ TEST(YokeTrainError, UnusableDataFoldersAreReported) {
     GTEST_SKIP() << "an unprivileged user cannot start " << YOKE_TEST_COMMAND;
   }
   EXPECT_THAT(forbidden.err, HasSubstr("Permission denied"));
+}
+
+TEST(YokeTrainError, PipesDevicesAndFilesThatOnlyLookLikeGzipAreRefused) {
+  const test::TemporaryFolder folder;
+  const auto images = folder / "train-images-idx3-ubyte";
+  const auto error = [&] {
+    const auto outcome = run({"train", "--data", folder.path()});
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_EQ(test::line_count(outcome.err), 1U);
+    return outcome.err;
+  };
+  ASSERT_EQ(::mkfifo(images.c_str(), 0600), 0);
+  EXPECT_THAT(error(), HasSubstr("it is a pipe or a device, not a regular file"));
+  std::filesystem::remove(images);
+  std::filesystem::create_symlink("/dev/zero", images);
+  EXPECT_THAT(error(), HasSubstr("it is a pipe or a device, not a regular file"));
+  std::filesystem::remove(images);
+  test::write_file(images.string() + ".gz", "<html>Not found</html>");
+  EXPECT_THAT(error(), HasSubstr("train-images-idx3-ubyte.gz: it is not a gzip file, in spite of its name"));
+  EXPECT_THAT(run({"train", "--data", images.string() + ".gz"}).err, HasSubstr("Not a directory"));
 }
 
 TEST(YokeTrainError, LabelOutOfRangeIsReported) {

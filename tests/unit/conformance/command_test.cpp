@@ -48,7 +48,60 @@ TEST(Conformance, WrongUsageExitsWithTwo) {
   EXPECT_EQ(run({kGood, "--seed", "many"}).code, 2);
   EXPECT_EQ(run({kGood, "--option", "nameless"}).code, 2);
   EXPECT_EQ(run({kGood, "--expect", "/no/such/list"}).code, 2);
-  EXPECT_THAT(run({kGood, "--filter", "nothing.at-all"}).err, HasSubstr("no test matches"));
+  EXPECT_THAT(run({kGood, "--filter", "nothing.at-all"}).err,
+              HasSubstr("no test matches --filter 'nothing.at-all'; --list prints all tests"));
+  EXPECT_EQ(run({kGood, "--filter", ""}).code, 2);
+}
+
+TEST(Conformance, EveryFilterMustMatchAndSimilarTestsAreSuggested) {
+  const auto suggestion = [](const std::string& filter) {
+    const Outcome outcome = run({"--list", "--filter", "load.*", "--filter", filter});
+    EXPECT_EQ(outcome.code, 2);
+    return outcome.err;
+  };
+  EXPECT_THAT(suggestion("cpoy.*"),
+              HasSubstr("no test matches --filter 'cpoy.*'; did you mean 'copy.*'? --list"));
+  EXPECT_THAT(suggestion("copy"), HasSubstr("did you mean 'copy.*'?"));
+  EXPECT_THAT(suggestion("cpoy"), HasSubstr("did you mean 'copy.*'?"));
+  EXPECT_THAT(suggestion("copy.round_trip"), HasSubstr("did you mean 'copy.round-trip'?"));
+}
+
+TEST(Conformance, UnknownOptionsAndEmptyValuesAreExplained) {
+  EXPECT_THAT(run({kGood, "--filtre", "x"}).err,
+              HasSubstr("unknown option '--filtre'; did you mean '--filter'?"));
+  EXPECT_THAT(run({kGood, "--expect", ""}).err, HasSubstr("--expect has an empty value"));
+}
+
+// Waits, at most a minute, until the kit runs a test whose name starts with `name`.
+bool wait_for_test(pid_t kit, const std::string& name) {
+  const std::string words = std::string("--run-one") + '\0' + name;
+  const std::string parent = "\nPPid:\t" + std::to_string(kit) + "\n";
+  for (int i = 0; i < 6000; ++i) {
+    for (const auto& entry : fs::directory_iterator("/proc")) {
+      if (read_whole(entry.path() / "cmdline").find(words) != std::string::npos &&
+          read_whole(entry.path() / "status").find(parent) != std::string::npos) {
+        return true;
+      }
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+TEST(Conformance, InterruptedRunPrintsWhatPassed) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const Folder folder;
+    Command command({kMutant, "--filter", "load.enters", "--filter", "program.random-*", "--programs",
+                     "100000000", "--jobs", "1", "--verbose", "--junit", folder / "report.xml"});
+    ASSERT_TRUE(wait_for_test(command.process(), "program.random"));
+    command.signal(signal);
+    const Outcome outcome = command.wait();
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_THAT(outcome.out, HasSubstr("passed            load.enters"));
+    EXPECT_THAT(outcome.out, HasSubstr("INTERRUPTED " + kMutant + ": "));
+    EXPECT_THAT(outcome.out, HasSubstr(" tests were not run\n"));
+    EXPECT_THAT(read_whole(folder / "report.xml"), HasSubstr("the run was interrupted"));
+  }
 }
 
 TEST(Conformance, ReportsAFileThatCannotBeLoadedInOneSentence) {

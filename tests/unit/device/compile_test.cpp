@@ -179,9 +179,28 @@ TEST_F(CompileTest, FirstUnsupportedStatementsAreNamedAndTheOthersCounted) {
   const auto error_for = [&](int statement_count) {
     return std::string(error_of([&] { compile(device(), text_of(statement_count)); }).what());
   };
-  EXPECT_THAT(error_for(3), AllOf(HasSubstr("statement 3 "), Not(HasSubstr("more statement"))));
-  EXPECT_THAT(error_for(4), AllOf(HasSubstr("; and 1 more statement,"), Not(HasSubstr("statement 4 "))));
-  EXPECT_THAT(error_for(5), HasSubstr("; and 2 more statements,"));
+  EXPECT_THAT(error_for(1), AllOf(HasSubstr("statement 1 "), Not(HasSubstr("more statement"))));
+  EXPECT_THAT(error_for(2), AllOf(HasSubstr("; and 1 more statement,"), Not(HasSubstr("statement 2 "))));
+  EXPECT_THAT(error_for(5), HasSubstr("; and 4 more statements,"));
+}
+
+TEST_F(CompileTest, LongStatementIsShortenedInTheErrorAndPrintedWholeAtLevelDebug) {
+  options_.strict = true;
+  options_.log_level = LogLevel::kDebug;
+  std::string logged;
+  options_.log_sink = [&](LogLevel, std::string_view line) { logged.append(line).append("\n"); };
+  control_->unsupported = "tanh";
+  std::string value = "a[i]";
+  for (int i = 0; i < 40; ++i) {
+    value = "tanh(" + value + ")";
+  }
+  const auto error = error_of([&] {
+    compile(device(), "yoke.program 1\nprogram p() {\n  arg a : f32[2] in\n  arg b : f32[2] out\n  b[i] = " +
+                          value + "\n}\n");
+  });
+  EXPECT_THAT(error.what(),
+              AllOf(HasSubstr("statement 1 `b[i] = tanh(tanh("), HasSubstr("...`: there is no unit")));
+  EXPECT_THAT(logged, HasSubstr("`b[i] = " + value + "`: there is no unit"));
 }
 
 TEST_F(CompileTest, VerdictsAreRequestedOnceWithRoomForEveryStatement) {

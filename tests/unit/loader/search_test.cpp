@@ -164,6 +164,24 @@ TEST_F(SearchTest, PluginPathIsSearchedInOrderWithoutEmptyAndRelativeEntries) {
   EXPECT_THAT(ignored[1].fix, HasSubstr("remove the extra ':'"));
 }
 
+TEST_F(SearchTest, FolderOfThePluginPathThatDoesNotExistIsReportedAndSearchedLater) {
+  const auto late = root_ / "late";
+  write_file(root_ / "file", "");
+  const Variable path("YOKE_PLUGIN_PATH", late.string() + ":" + (root_ / "file").string());
+  Runtime runtime(with_environment());
+
+  const auto ignored = reports_of(runtime, "");
+  ASSERT_EQ(ignored.size(), 2U);
+  EXPECT_THAT(ignored[0].verdict, HasSubstr("entry '" + late.string() + "' does not exist"));
+  EXPECT_THAT(ignored[1].verdict, HasSubstr("file' is not a folder"));
+  EXPECT_THAT(lines_, Contains(AllOf(HasSubstr("3 plugin.path_skip"), HasSubstr("is not a folder"))));
+  const auto placed = place("good", late);
+  EXPECT_THAT(
+      error_of([&] { runtime.backend("goood"); }).what(),
+      AllOf(HasSubstr("no backend 'goood'; did you mean 'good'? Found "), HasSubstr("does not exist")));
+  EXPECT_EQ(reports_of(runtime, "good").front().path, placed);
+}
+
 TEST_F(SearchTest, WorkingDirectoryIsNeverSearched) {
   place("good");
   const auto before = std::filesystem::current_path();
@@ -207,7 +225,7 @@ TEST_F(SearchTest, ErrorForAnUnknownNameListsOthersAndFolders) {
   const auto error = error_of([&] { runtime.backend("cudaa"); });
   EXPECT_EQ(error.code(), ErrorCode::kNotFound);
   const auto install_folder = std::filesystem::canonical(LOADER_TEST_LIBYOKE).parent_path() / "yoke";
-  EXPECT_THAT(error.what(), AllOf(HasSubstr("no backend 'cudaa': found "), HasSubstr("good"),
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("no backend 'cudaa'"), HasSubstr("good"),
                                   HasSubstr("broken was refused ("), HasSubstr("it is a text file"),
                                   HasSubstr("put libyoke_backend_cudaa.so in"), HasSubstr(folder_.string()),
                                   HasSubstr(install_folder.string() + " (the install folder)")));

@@ -20,11 +20,27 @@
 
 namespace yoke {
 
+// A run has at most this many shards.
+inline constexpr std::int64_t kMaxShards = 4096;
+
+// The bytes that a run needs on one device.
+struct MemoryNeed {
+  std::string device;            // "cc:0"; "host": memory of the process that belongs to no device
+  bool in_host_memory = false;   // the device's memory is the host's
+  std::uint64_t available = 0;   // on the device, by its own report; 0: unknown, or as much as the host has
+  std::uint64_t parameters = 0;  // all replicas
+  std::uint64_t gradients = 0;
+  std::uint64_t state = 0;        // of the optimizer
+  std::uint64_t activations = 0;  // workspaces of the compiled programs
+  std::uint64_t data = 0;         // inputs and targets, for training and for evaluations
+  std::uint64_t total() const { return parameters + gradients + state + activations + data; }
+};
+
 struct DataParallelOptions {
   // The name of a backend, or a comma-separated list of names with shard counts, such as "cuda:1,cc:2".
   // With a list, `shards` must be empty or equal to the sum of the counts.
   std::string backend_name = "cc";
-  // Number of shards, 1 to 4096. They are distributed over the backend's devices in turn, each with its own
+  // Number of shards, 1 to kMaxShards. They are distributed over the backend's devices in turn, each with its own
   // stream. Empty: the sum of the stream counts that the devices suggest.
   std::optional<std::int64_t> shards = std::nullopt;
   // How the shards' losses and gradients are combined. kMean weights each shard by its number of rows.
@@ -52,13 +68,18 @@ struct DataParallelOptions {
   std::vector<Option> device_options = {};
   // Empty: data_parallel creates a Runtime with default options.
   std::shared_ptr<Runtime> runtime = nullptr;
+  // Called with the needs of all devices when everything is compiled and nothing is allocated yet. Called
+  // again by every Trainer::evaluation(), with what the evaluation adds included. May throw, to refuse.
+  std::function<void(std::span<const MemoryNeed>)> check_memory = {};
 };
 
 // The state of one shard, for hand-written loops. Valid as long as the trainer.
 struct Shard {
   std::uint32_t number = 0;
   std::shared_ptr<Stream> stream;
-  Context context;  // holds the parameters, "gradient/<parameter>", "loss", "inputs" and "targets"
+  // Holds the parameters, "loss" and, if the shard ever gets rows, "gradient/<parameter>", "inputs" and
+  // "targets".
+  Context context;
   std::int64_t seed = 0;
   std::int64_t rows = 0;   // of the current batch; 0: the shard is idle in this step
   LinkedRoutine gradient;  // for a full batch
@@ -123,6 +144,10 @@ class Trainer {
   // Error kFailedPrecondition: no step has run since the previous call.
   double mean_loss();
   double mean_loss(Reduction reduction);
+
+  // The first step, counted from 0, whose loss was infinite or NaN on any shard. Empty: every loss was
+  // finite. Precondition: each step had one launch_gradients().
+  std::optional<std::int64_t> first_bad_step();
 
   void wait();  // blocks until all shards have finished the queued work
   // Copies the owner's parameters into the model (Parameter::values). data_parallel() calls it at the end.

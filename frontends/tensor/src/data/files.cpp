@@ -64,7 +64,7 @@ std::vector<std::byte> read_file(const std::filesystem::path& path) {
   const auto failed = [&](int number) {
     return Error(code_of_errno(number), "cannot read " + path.string() + ": " + reason(number));
   };
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // does not wait for a pipe
   if (file.number() < 0) {
     throw failed(errno);
   }
@@ -76,7 +76,10 @@ std::vector<std::byte> read_file(const std::filesystem::path& path) {
     throw failed(EISDIR);
   }
   if (!S_ISREG(status.st_mode)) {
-    throw Error(ErrorCode::kInvalidArgument, "cannot read " + path.string() + ": it is not a regular file");
+    throw Error(ErrorCode::kInvalidArgument,
+                "cannot read " + path.string() +
+                    ": it is a pipe or a device, not a regular file; copy the data "
+                    "to a file first");
   }
   std::vector<std::byte> bytes(static_cast<std::size_t>(status.st_size));
   std::size_t done = 0;

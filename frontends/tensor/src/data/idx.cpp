@@ -36,6 +36,11 @@ IdxFile read_idx(const std::filesystem::path& path, std::size_t rank) {
   IdxFile file{.path = path, .dims = {}, .bytes = read_file(path), .data_offset = 4 + 4 * rank};
   if (is_gzip(file.bytes)) {
     file.bytes = gunzip(file.bytes, path.string());
+  } else if (path.extension() == ".gz" && file.bytes.size() >= 2) {
+    throw Error(ErrorCode::kDataLoss,
+                path.string() +
+                    ": it is not a gzip file, in spite of its name; fetch it again, or remove "
+                    ".gz from the name of a file that is already decompressed");
   }
   const std::size_t held = file.bytes.size();
   if (held < file.data_offset) {

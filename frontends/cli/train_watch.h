@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/cli/train_watch.h: notices a loss that is infinite or nan.
+#pragma once
+
+#include <yoke/data_parallel.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train.h"
+#include "train_progress.h"
+
+namespace yoke::cli {
+
+class LossWatch {
+ public:
+  explicit LossWatch(const TrainOptions& options) : options_(options) {}
+
+  // Prints a warning the first time that `loss`, a mean over recent steps or over the test data, is not finite.
+  void look(Trainer& trainer, double loss, Progress& progress);
+  // Looks at all losses so far, at most once a second. Reads no mean loss: its rounding would depend on when.
+  void look_sometimes(Trainer& trainer, Progress& progress);
+
+  // For --stop-on-nan. before_training() copies the parameters, after_step() waits for the step's loss, and
+  // returns whether it is finite; if so, it copies the parameters.
+  void before_training(Trainer& trainer);
+  bool after_step(Trainer& trainer);
+  // Makes the parameters of the last step with a finite loss the values of the model. Returns false if there
+  // is no such step.
+  bool restore_good(Trainer& trainer);
+
+  // The first step, counted from 1, whose loss was not finite.
+  std::optional<std::int64_t> bad_step() const { return bad_step_; }
+  std::string bad_step_text(Trainer& trainer) const;  // "step 37 (epoch 2)"
+
+ private:
+  using Values = std::vector<std::vector<std::byte>>;  // per parameter
+  static Values values_of(Trainer& trainer);
+
+  const TrainOptions& options_;
+  std::optional<std::int64_t> bad_step_;
+  bool said_ = false;
+  std::chrono::steady_clock::time_point looked_ = std::chrono::steady_clock::now();
+  Values latest_;  // with which the next step starts
+  Values good_;    // with which the last step with a finite loss started
+};
+
+}  // namespace yoke::cli

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/src/trainer_loss.cpp: the losses of a training run, read from the shards.
+#include <algorithm>
+
+#include "host_copy.h"
+#include "trainer_impl.h"
+
+namespace yoke {
+
+using detail::Variant;
+
+float Trainer::owner_loss_value() {
+  if (impl_->last == nullptr) {
+    throw Error(ErrorCode::kFailedPrecondition, "owner_loss_value(): no step has run yet");
+  }
+  return impl_->at_step("owner_loss_value()", [&] { return impl_->read(impl_->contexts[0], "loss").at(0); });
+}
+
+double Trainer::loss_value() {
+  if (impl_->last == nullptr) {
+    throw Error(ErrorCode::kFailedPrecondition, "loss_value(): no step has run yet");
+  }
+  return impl_->at_step("loss_value()", [&] {
+    double loss = 0;
+    for (std::uint32_t k = 0; k < impl_->last->active; ++k) {
+      loss += impl_->last->weights[k] * static_cast<double>(impl_->read(impl_->contexts[k], "loss").at(0));
+    }
+    return loss;
+  });
+}
+
+double Trainer::Impl::take_loss_total(std::size_t k, const char* name) {
+  const Context& context = contexts[k];
+  double total = 0;
+  detail::read_now(context, name, std::as_writable_bytes(std::span(&total, 1)));
+  const std::uint64_t zero = 0;
+  context.stream()->fill(context.tensor(name).view, &zero, 1);
+  context.stream()->wait();
+  return total;
+}
+
+double Trainer::mean_loss() {
+  return mean_loss(impl_->options.reduction);
+}
+
+double Trainer::mean_loss(Reduction reduction) {
+  if (impl_->steps_in_loss_total == 0) {
+    throw Error(ErrorCode::kFailedPrecondition, "mean_loss(): no step has run since the last call");
+  }
+  return impl_->at_step("mean_loss()", [&] {
+    double sum = 0;
+    for (const Variant& variant : impl_->variants) {
+      const std::vector<double> weights = detail::shard_weights(variant.rows, reduction);
+      for (std::uint32_t k = 0; k < variant.active; ++k) {
+        sum += weights[k] * impl_->take_loss_total(k, variant.loss_total);
+      }
+    }
+    const auto steps = static_cast<double>(impl_->steps_in_loss_total);
+    impl_->steps_in_loss_total = 0;
+    return sum / steps;
+  });
+}
+
+std::optional<std::int64_t> Trainer::first_bad_step() {
+  return impl_->at_step("first_bad_step()", [&] {
+    const detail::RowPlan& plan = impl_->plan;
+    std::optional<std::int64_t> first;
+    for (std::size_t k = 0; k < impl_->shards.size(); ++k) {
+      double count = 0;
+      detail::read_now(impl_->contexts[k], detail::kFiniteSteps,
+                       std::as_writable_bytes(std::span(&count, 1)));
+      if (count >= 0) {
+        continue;
+      }
+      const auto launches = static_cast<std::uint64_t>(-1 - count);
+      // A shard without rows in the last batch of an epoch has one step less per epoch.
+      const bool runs_always = plan.tail_rows() == 0 || plan.tail[k] > 0;
+      const std::uint64_t step =
+          runs_always ? launches
+                      : launches / plan.full_batches * plan.batch_count() + launches % plan.full_batches;
+      first = std::min(first.value_or(static_cast<std::int64_t>(step)), static_cast<std::int64_t>(step));
+    }
+    return first;
+  });
+}
+
+}  // namespace yoke

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/cli/train_stop_test.cpp: yoke train ends early on signals, closed pipes and losses that are not
+// finite, and draws only on terminals that can redraw.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <yoke/npz.h>
+
+#include <cstring>
+
+#include "command.h"
+
+namespace yoke {
+namespace {
+
+using test::json_value;
+using test::run;
+using ::testing::AllOf;
+using ::testing::FloatNear;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::Pointwise;
+
+// How often `part` occurs in `text`.
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
+    ++found;
+  }
+  return found;
+}
+
+std::vector<float> values_in(const std::filesystem::path& file) {
+  std::vector<float> values;
+  for (const NamedArray& array : load_npz(file)) {
+    const std::size_t before = values.size();
+    values.resize(before + array.bytes.size() / sizeof(float));
+    std::memcpy(&values[before], array.bytes.data(), array.bytes.size());
+  }
+  return values;
+}
+
+TEST(YokeTrainStop, SignalStopsAfterAStepAndSaves) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const test::TemporaryFolder folder;
+    test::Command command({"train", "--epochs", "1000000", "--save", folder / "a.npz"});
+    ASSERT_TRUE(command.wait_for_output("epoch 1/"));
+    command.signal(signal);
+    const auto outcome = command.wait();
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, AllOf(HasSubstr("stopped after step "), HasSubstr("saved the parameters to ")));
+    EXPECT_EQ(load_npz(folder / "a.npz").size(), 6U);
+  }
+}
+
+TEST(YokeTrainStop, SignalThatTheCallerIgnoresStaysIgnored) {
+  test::Command command({"-c", "trap '' HUP; exec " YOKE_TEST_COMMAND " train --epochs 1000000"},
+                        std::nullopt, false, "/bin/sh");
+  ASSERT_TRUE(command.wait_for_output("epoch 1/"));
+  command.signal(SIGHUP);
+  ASSERT_TRUE(command.wait_for_output("epoch 20/"));
+  command.signal(SIGTERM);
+  EXPECT_EQ(command.wait().code, 0);
+}
+
+TEST(YokeTrainStop, ClosedPipeStopsAfterAStepAndSaves) {
+  const test::TemporaryFolder folder;
+  const std::string script = "{ " YOKE_TEST_COMMAND " train --epochs 1000000 --save " +
+                             (folder / "a.npz").string() + "; echo code $? >&2; } | head -n 1";
+  const auto outcome = test::Command({"-c", script}, std::nullopt, false, "/bin/sh").wait();
+  EXPECT_THAT(outcome.out, HasSubstr("half-moons"));
+  EXPECT_EQ(outcome.err, "yoke: standard output was closed\ncode 1\n");
+  EXPECT_EQ(load_npz(folder / "a.npz").size(), 6U);
+}
+
+TEST(YokeTrainStop, LossThatIsNotFiniteIsMentionedOnceWithTheStep) {
+  const auto outcome = run({"train", "--lr", "1e30", "--epochs", "3", "--json"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.err,
+              HasSubstr("yoke: warning: the loss became infinite or nan at step 2 (epoch 1); try a "
+                        "smaller --lr; --stop-on-nan ends a run there"));
+  EXPECT_EQ(count(outcome.err, "warning"), 1U);
+  EXPECT_EQ(json_value(outcome.out, "first_bad_step"), "2");
+  EXPECT_EQ(json_value(outcome.out, "stopped"), "false");
+  EXPECT_EQ(json_value(run({"train", "--epochs", "1", "--json"}).out, "first_bad_step"), "null");
+}
+
+TEST(YokeTrainStop, LossThatIsNotFiniteIsMentionedBeforeALongEpochEnds) {
+  // An epoch has 200,000 steps, so it takes several seconds.
+  const test::TemporaryFolder folder;
+  for (const auto& [part, rows] : {std::pair("train", 200000U), std::pair("t10k", 2U)}) {
+    std::string pixels(rows, 'a');
+    std::vector<std::uint8_t> labels(rows);
+    pixels[1] = 'b';
+    labels[1] = 1;
+    test::write_file(folder / (std::string(part) + "-images-idx3-ubyte"),
+                     test::idx_images(rows, 1, 1, pixels));
+    test::write_file(folder / (std::string(part) + "-labels-idx1-ubyte"), test::idx_labels(labels));
+  }
+  test::Command command({"train", "--data", folder.path(), "--lr", "1e30", "--batch", "1", "--model", "mlp:4",
+                         "--shards", "1"});
+  ASSERT_TRUE(command.wait_for_output("warning: the loss became infinite or nan at step ", "err"));
+  command.signal(SIGTERM);
+  EXPECT_THAT(command.wait().out, HasSubstr(", in epoch 1 of 5\n"));
+}
+
+TEST(YokeTrainStop, StopOnNanSavesTheParametersOfTheLastGoodStep) {
+  const test::TemporaryFolder folder;
+  // The step that makes the parameters useless is the first one, so the last good ones are the initial ones.
+  const auto outcome = run(
+      {"train", "--lr", "1e30", "--stop-on-nan", "--json", "--save", folder / "good.npz", "--shards", "3"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("the loss became infinite or nan at step 2 (epoch 1); stopped"),
+                                 Not(HasSubstr("warning")), Not(HasSubstr("epoch 1/"))));
+  EXPECT_EQ(json_value(outcome.out, "first_bad_step"), "2");
+  EXPECT_EQ(json_value(outcome.out, "stopped"), "true");
+  const auto start = run({"train", "--lr", "1e-38", "--epochs", "1", "--batch", "2000", "--save",
+                          folder / "start.npz", "--shards", "3"});
+  ASSERT_EQ(start.code, 0) << start.err;
+  // The learning rate of the second run changes the biases, which start at 0, by less than 1e-37.
+  EXPECT_THAT(values_in(folder / "good.npz"), Pointwise(FloatNear(1e-30F), values_in(folder / "start.npz")));
+}
+
+TEST(YokeTrainStop, StopOnNanChangesNothingInAGoodRun) {
+  const auto loss = [](std::vector<std::string> words) {
+    words.insert(words.begin(), {"train", "--epochs", "2", "--json"});
+    const auto outcome = run(words);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return json_value(outcome.out, "train_loss") + json_value(outcome.out, "test_loss");
+  };
+  EXPECT_EQ(loss({"--stop-on-nan"}), loss({}));
+}
+
+TEST(YokeTrainStop, IdleShardsAreMentionedOnce) {
+  const auto outcome = run({"train", "--epochs", "2", "--batch", "3", "--shards", "5"});
+  EXPECT_EQ(
+      outcome.err,
+      "yoke: warning: 2 of 5 shards are idle, because a batch has 3 examples; use a larger --batch, or fewer "
+      "shards\n");
+}
+
+// Runs a short training with standard error on a new terminal, and returns what it wrote there.
+std::string written_to_terminal(const char* type) {
+  const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
+  EXPECT_EQ(::grantpt(terminal) + ::unlockpt(terminal), 0);
+  const std::string script =
+      std::string(type == nullptr ? "unset TERM" : "export TERM=" + std::string(type)) +
+      "; exec " YOKE_TEST_COMMAND " train --epochs 2 --shards 1 2> " + ::ptsname(terminal);
+  const int other_end = ::open(::ptsname(terminal), O_RDWR | O_NOCTTY);  // keeps the output for the read
+  const auto outcome = test::Command({"-c", script}, std::nullopt, false, "/bin/sh").wait();
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("epoch 2/2: "));
+  ::fcntl(terminal, F_SETFL, O_NONBLOCK);
+  std::string text(1 << 16, '\0');
+  const ssize_t size = ::read(terminal, text.data(), text.size());
+  text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+  ::close(other_end);
+  ::close(terminal);
+  return text;
+}
+
+TEST(YokeTrainStop, ProgressIsDrawnOnlyOnTerminalsThatCanRedraw) {
+  EXPECT_THAT(written_to_terminal("xterm"), HasSubstr("\r\033[K"));
+  EXPECT_EQ(written_to_terminal("dumb"), "");
+  EXPECT_EQ(written_to_terminal(nullptr), "");
+}
+
+}  // namespace
+}  // namespace yoke

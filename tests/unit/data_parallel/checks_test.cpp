@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/data_parallel/checks_test.cpp: the memory that a run needs, and the first loss that is not finite.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <stdexcept>
+
+#include "common.h"
+
+namespace yoke::testing {
+namespace {
+
+constexpr std::uint64_t kRows = 1010;
+constexpr std::uint64_t kWidth = 3;
+
+struct Problem {
+  Tensor inputs = tensor(some_numbers(kRows * kWidth, 1), {kRows, kWidth});
+  Tensor targets = tensor(some_numbers(kRows, 2), {kRows, 1});
+  nn::Module model = nn::sequential(nn::linear(10000), nn::relu(), nn::linear(1));
+
+  void run(const DataParallelOptions& options, const std::function<void(Trainer&)>& body) const {
+    data_parallel(options, inputs, targets, loss(), body);
+  }
+  std::function<Tensor(const Tensor&, const Tensor&)> loss() const {
+    return [this](const Tensor& x, const Tensor& y) { return mean(square(model(x) - y)); };
+  }
+};
+
+using Needs = std::vector<MemoryNeed>;
+
+std::uint64_t on_devices(const Needs& needs) {
+  std::uint64_t sum = 0;
+  for (const MemoryNeed& need : needs) {
+    sum += need.device == "host" ? 0 : need.total();
+  }
+  return sum;
+}
+
+std::uint64_t used_by(const Trainer& trainer) {
+  std::uint64_t sum = 0;
+  std::set<const Device*> seen;
+  for (const Shard& shard : trainer.shard_list()) {
+    const auto& device = shard.stream->device();
+    sum += seen.insert(device.get()).second ? device->memory().used_bytes : 0;
+  }
+  return sum;
+}
+
+class MemoryNeeds : public ::testing::TestWithParam<std::tuple<MergeStrategy, MergeUse>> {};
+INSTANTIATE_TEST_SUITE_P(Strategies, MemoryNeeds,
+                         ::testing::Combine(::testing::Values(MergeStrategy::kDirect, MergeStrategy::kOwner,
+                                                              MergeStrategy::kTree),
+                                            ::testing::Values(MergeUse::kStreaming, MergeUse::kCopy)));
+
+TEST_P(MemoryNeeds, AreWhatTheRunAllocates) {
+  const Problem problem;
+  DataParallelOptions options = options_for(5, 0.01F);
+  options.merge = std::get<0>(GetParam());
+  options.merge_use = std::get<1>(GetParam());
+  options.batch_size = 100;
+  options.optimizer = {0.9, 0, false};
+  std::vector<Needs> calls;
+  options.check_memory = [&](std::span<const MemoryNeed> needs) {
+    calls.emplace_back(needs.begin(), needs.end());
+  };
+  // Each of the 5 shards has some one-element tensors of 256 bytes, and merges gradients with a tile of less than
+  // 5 KiB for each size of batch. The parameters have 200 KB.
+  constexpr double kSmall = 5 * (16 * 256 + 2 * 5120);
+  problem.run(options, [&](Trainer& trainer) {
+    ASSERT_EQ(calls.size(), 1U);
+    EXPECT_NEAR(static_cast<double>(on_devices(calls[0])), static_cast<double>(used_by(trainer)), kSmall);
+    EXPECT_GT(calls[0][0].parameters, 0U);
+    EXPECT_GT(calls[0][0].gradients, 0U);
+    EXPECT_GT(calls[0][0].state, 0U);
+    EXPECT_GT(calls[0][0].activations, 0U);
+    EXPECT_GT(calls[0][0].data, 0U);
+    const Evaluation evaluation = trainer.evaluation(
+        problem.inputs, problem.targets,
+        [&](const Tensor& x, const Tensor& y) { return std::vector<Tensor>{problem.loss()(x, y)}; });
+    ASSERT_EQ(calls.size(), 2U);
+    EXPECT_GT(on_devices(calls[1]), on_devices(calls[0]));
+    EXPECT_NEAR(static_cast<double>(on_devices(calls[1])), static_cast<double>(used_by(trainer)), kSmall);
+  });
+}
+
+TEST(MemoryNeeds, OfASingleShardHaveNoGradients) {
+  const Problem problem;
+  DataParallelOptions options = options_for(1, 0.01F);
+  options.check_memory = [&](std::span<const MemoryNeed> needs) {
+    ASSERT_EQ(needs.size(), 2U);
+    EXPECT_EQ(needs[0].gradients, 0U);
+    EXPECT_EQ(needs[0].data, kRows * (kWidth + 1) * sizeof(float));
+    EXPECT_TRUE(needs[0].in_host_memory);
+    EXPECT_EQ(needs[1].device, "host");
+    EXPECT_EQ(needs[1].parameters, 50001 * sizeof(float));
+  };
+  problem.run(options, [](Trainer&) {});
+}
+
+TEST(MemoryNeeds, CheckRunsBeforeAnythingIsAllocatedAndMayRefuse) {
+  const Problem problem;
+  DataParallelOptions options = options_for(2, 0.01F);
+  const auto backend = options.runtime->backend(options.backend_name);
+  bool ran = false;
+  options.check_memory = [&](std::span<const MemoryNeed>) {
+    EXPECT_EQ(backend->live_counts().buffers, 0U);
+    throw std::runtime_error("too little");
+  };
+  EXPECT_THROW(problem.run(options, [&](Trainer&) { ran = true; }), std::runtime_error);
+  EXPECT_FALSE(ran);
+}
+
+TEST(FirstBadStep, IsEmptyWhileLossesAreFinite) {
+  const Problem problem;
+  DataParallelOptions options = options_for(2, 0.01F);
+  problem.run(options, [](Trainer& trainer) {
+    EXPECT_EQ(trainer.first_bad_step(), std::nullopt);
+    trainer.step();
+    EXPECT_EQ(trainer.first_bad_step(), std::nullopt);
+  });
+}
+
+// Ten rows in batches of 4, 4 and 2 on three shards: the third shard has no row in the last batch, and row 7 is
+// its row of the second batch.
+TEST(FirstBadStep, CountsStepsInWhichTheShardHasNoRows) {
+  for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    std::vector<float> numbers = some_numbers(10, 1);
+    const auto rows = [&] { return tensor(numbers, {10, 1}); };
+    const Tensor targets = tensor(some_numbers(10, 2), {10, 1});
+    DataParallelOptions options = options_for(3, 0.01F);
+    options.batch_size = 4;
+    const auto model = nn::linear(1);
+    data_parallel(
+        options, rows(), targets,
+        [&](const Tensor& x, const Tensor& y) { return mean(square(model(x) - y)); },
+        [&](Trainer& trainer) {
+          trainer.run_epoch();
+          numbers[7] = bad;
+          trainer.set_batch(rows(), targets);
+          trainer.run_epoch();
+          EXPECT_EQ(trainer.first_bad_step(), 4);
+          trainer.run_epoch();
+          EXPECT_EQ(trainer.first_bad_step(), 4);
+        });
+  }
+}
+
+}  // namespace
+}  // namespace yoke::testing
