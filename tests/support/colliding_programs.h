@@ -26,7 +26,7 @@ class CollidingProgram {
     std::uint64_t size = 0;
     for (std::uint64_t tries = 0; tries < 4 * count && size < count; ++tries) {
       const std::string before = body_;
-      body_ += expanded(random_() % 8 == 0 ? "group" : "statement") + "\n";
+      body_ += expanded(random_() % 5 == 0 ? "group" : "statement") + "\n";
       if (is_valid()) {
         ++size;
       } else {

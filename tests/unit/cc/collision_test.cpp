@@ -2,6 +2,9 @@
 // tests/unit/cc/collision_test.cpp: programs whose statements collide, with extents around those of tiles and
 // vectors.
 #include <gtest/gtest.h>
+#include <yoke/program/text.h>
+
+#include <utility>
 
 #include "../../support/colliding_programs.h"
 #include "corpus.h"
@@ -9,6 +12,28 @@
 
 namespace yoke::cc::test {
 namespace {
+
+// Groups as many consecutive statements as the verifier accepts as regions of rows.
+void form_regions(program::Program& program) {
+  for (std::size_t first = 0, next = 1; first < program.statements.size(); first = next++) {
+    const auto hint = static_cast<std::int32_t>(program.hints.size());
+    program.hints.push_back({"fused", {"i"}});
+    const std::int32_t alone = std::exchange(program.statements[first].hint, hint);
+    for (; next < program.statements.size() && alone < 0 && program.statements[next].hint < 0; ++next) {
+      program.statements[next].hint = hint;
+      try {
+        program::verify(program);
+      } catch (const program::ProgramError&) {
+        program.statements[next].hint = -1;
+        break;
+      }
+    }
+    if (next == first + 1) {
+      program.statements[first].hint = alone;
+      program.hints.pop_back();
+    }
+  }
+}
 
 TEST(CollisionTest, CollidingStatementsMatchTheReference) {
   constexpr std::uint64_t kExtents[] = {4, 15, 17, 31, 33, 4, 7, 16, 8, 36};
@@ -23,6 +48,32 @@ TEST(CollisionTest, CollidingStatementsMatchTheReference) {
       check_launch(one, symbols, index % 3 == 0 ? 2 : 1, table);
     }
   }
+}
+
+TEST(CollisionTest, CollidingStatementsInTilesGiveTheSameBits) {
+  std::uint64_t tiled = 0;
+  for (std::uint64_t index = 0; index < 300 && !HasFailure(); ++index) {
+    conformance::Case one =
+        conformance::corpus_case(yoke::test::CollidingProgram(1000 + index, 8 + index % 41).text(), index);
+    form_regions(one.program);
+    const auto tiles = compile(one.program, index % 2 == 0 ? 2 : 1, nullptr, 512);
+    if (!has_note(*tiles, "tile by tile") || has_note(*tiles, "oneDNN")) {
+      continue;
+    }
+    ++tiled;
+    program::Program without_hints = one.program;
+    for (program::Statement& statement : without_hints.statements) {
+      statement.hint = -1;
+    }
+    const std::vector<Guarded> start = start_of(one);
+    for (const std::vector<std::int64_t>& symbols : one.launches) {
+      EXPECT_TRUE(same_bytes(run_guarded(compile(without_hints, 1, nullptr, 0), start, symbols),
+                             run_guarded(tiles, start, symbols)))
+          << "program " << index << "\n"
+          << program::print(one.program);
+    }
+  }
+  EXPECT_GT(tiled, 30U);
 }
 
 }  // namespace

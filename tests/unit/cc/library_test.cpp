@@ -2,8 +2,10 @@
 // tests/unit/cc/library_test.cpp: how threads divide convolutions by oneDNN.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <omp.h>
 
 #include "harness.h"
+#include "pool.h"
 
 namespace yoke::cc::test {
 namespace {
@@ -90,6 +92,17 @@ TEST(LibraryTest, ProductsWithoutOneDnnHaveTheSameBitsForAnyNumberOfThreads) {
           << types << ", " << threads << " threads";
     }
   }
+}
+
+TEST(LibraryTest, OneDnnGetsOneThreadAndTheApplicationKeepsItsOwn) {
+  const int before = omp_get_max_threads();
+  omp_set_num_threads(3);
+  {
+    const OneOpenMpThread one;
+    EXPECT_EQ(omp_get_max_threads(), 1);
+  }
+  EXPECT_EQ(omp_get_max_threads(), 3);
+  omp_set_num_threads(before);
 }
 
 }  // namespace

@@ -44,6 +44,25 @@ TEST(RegionTest, TilesWriteTheSameBitsAsSingleStatementsInRandomPrograms) {
   EXPECT_GT(compared, 300);
 }
 
+// The first t needs memory, because the sum over columns reads it; the second lives only in tiles.
+TEST(RegionTest, TemporaryOfTilesKeepsTheMemoryThatEarlierStatementsNeed) {
+  const conformance::Case one = case_of(text_of(R"(
+  arg x : f32[40, 300] in
+  arg c : f32[300] out
+  arg r : f32[40] out
+  arg y : f32[40, 300] out
+  temp t : f32[40, 300]
+  t[i, j] = exp(x[i, j])
+  c[j] = sum[i] t[i, j]
+  @fused[i] {
+    t[i, j] = x[i, j] * c[j]
+    r[i] = max[j] t[i, j]
+    y[i, j] = t[i, j] - r[i]
+  }
+)"));
+  expect_same_bits(one, {}, 8192);
+}
+
 const std::string kNorms = R"(
   arg x : f32[R, 300] in
   arg gamma : f32[300] in

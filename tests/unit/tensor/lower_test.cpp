@@ -206,8 +206,8 @@ TEST(LowerTest, ChangesInvalidAndDuplicateNames) {
   const Tensor b = tensor<float>({2}, {1}, "0.weight");
   const Tensor c = tensor<float>({3}, {1}, "max");
   const Tensor d = tensor<float>({4}, {1}, "i");
-  const Lowered lowered = lower("my model!", {{"sum", a + b + c + d}});
-  EXPECT_EQ(lowered.program.name, "my_model_");
+  const Lowered lowered = lower("my Model-AZaz09!", {{"sum", a + b + c + d}});
+  EXPECT_EQ(lowered.program.name, "my_Model_AZaz09_");
   EXPECT_EQ(names_of(lowered), (std::vector<std::string>{"p_0_weight", "p_0_weight_2", "max_", "i", "sum_"}));
   testing::Leaves leaves;
   EXPECT_EQ(testing::from_bytes<float>(testing::run(lowered, leaves).at("sum_")), (Floats{10}));
