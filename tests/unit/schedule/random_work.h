@@ -17,7 +17,7 @@ inline std::string mix_program(std::size_t count) {
          "] inout\n  y[i] = y[i] * 3 + x[i]\n}\n";
 }
 
-// Queues random operations on random ranges of three buffers. Applies each to `model` immediately.
+// Queues random operations on random ranges of three buffers, some on two ranges of one buffer. Applies each to `model` immediately.
 class RandomWork {
  public:
   RandomWork(Rig& rig, std::uint64_t seed) : rig_(rig), random_(seed) {
@@ -64,8 +64,11 @@ class RandomWork {
         break;
       }
       default: {
-        const std::size_t src = (dst + 1 + below(buffers.size() - 1)) % buffers.size();
         const std::size_t from = below(kLength - count + 1);
+        std::size_t src = below(buffers.size());
+        if (src == dst && from < at + count && at < from + count) {
+          src = (dst + 1) % buffers.size();  // one buffer only if the ranges do not overlap
+        }
         const BufferView x = part<std::int64_t>(buffers[src], from, count);
         if (below(2) == 0) {
           std::copy_n(model[src].begin() + static_cast<std::ptrdiff_t>(from), count,
