@@ -149,6 +149,11 @@ bool CommandLine::parse(Arguments arguments) const {
   po::options_description all;
   all.add(impl_->visible).add(impl_->hidden);
   const std::vector<std::string> words(arguments.begin(), arguments.end());
+  const auto is_help = [](const std::string& word) { return word == "--help" || word == "-h"; };
+  if (std::any_of(words.begin(), words.end(), is_help)) {  // also beside mistakes
+    std::cout << "usage: " << impl_->usage << "\n\n" << impl_->about << "\n\n" << impl_->visible;
+    return false;
+  }
   po::variables_map values;
   const std::string hint = "; " + impl_->usage.substr(0, impl_->usage.find(' ', impl_->usage.find(' ') + 1)) +
                            " --help lists the options";
@@ -172,10 +177,6 @@ bool CommandLine::parse(Arguments arguments) const {
     throw UsageError("too many arguments for '" + impl_->usage + "'" + hint);
   } catch (const po::error& error) {
     throw UsageError(std::string(error.what()) + hint);
-  }
-  if (values.count("help") != 0) {
-    std::cout << "usage: " << impl_->usage << "\n\n" << impl_->about << "\n\n" << impl_->visible;
-    return false;
   }
   for (const std::string& name : impl_->required) {
     if (values.count(name) == 0) {

@@ -75,9 +75,10 @@ class Run {
     report_->compile_seconds = trainer.compile_seconds();
     report_->setup_seconds += trainer.setup_seconds() - trainer.compile_seconds();
     out_ << options_.model << " on " << report_->devices << ", " << report_->shards
-         << (report_->shards == 1 ? " shard, " : " shards, ") << trainer.steps_per_epoch() << " steps of "
-         << options_.batch << " examples per epoch, gradient merge " << report_->merge << ", "
-         << byte_text(memory.total()) << " of memory" << std::endl;
+         << (report_->shards == 1 ? " shard, " : " shards, ") << trainer.steps_per_epoch()
+         << (trainer.steps_per_epoch() == 1 ? " step of " : " steps of ") << options_.batch
+         << " examples per epoch, gradient merge " << report_->merge << ", " << byte_text(memory.total())
+         << " of memory" << std::endl;
     Progress progress(out_, can_redraw(), options_.epochs, trainer.steps_per_epoch(), options_.batch,
                       [&] { return loss_so_far(trainer, progress); });
     if (const std::int64_t idle = report_->shards - options_.batch; idle > 0) {

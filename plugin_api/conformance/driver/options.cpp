@@ -114,8 +114,9 @@ po::variables_map parsed(const std::vector<std::string>& words, const po::option
     for (const auto& option : visible.options()) {
       names.push_back("--" + option->long_name());
     }
-    throw UsageError("unknown option '" + error.get_option_name() + "'" +
-                     did_you_mean(error.get_option_name(), names) + kHint);
+    const std::string similar = did_you_mean(error.get_option_name(), names);
+    throw UsageError("unknown option '" + error.get_option_name() + "'" + similar +
+                     (similar.empty() ? kHint : kHint + 1));
   } catch (const po::error& error) {
     throw UsageError(std::string(error.what()) + kHint);
   }

@@ -55,6 +55,12 @@ TEST(YokeCommand, UnknownSubcommandsAndOptionsAreReported) {
   }
 }
 
+TEST(YokeCommand, HelpIsPrintedBesideMistakes) {
+  const auto outcome = run({"train", "extra", "--epoch", "--help"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.out, StartsWith("usage: yoke train"));
+}
+
 TEST(YokeCommand, EmptyValuesAreWrongUsageForEverySubcommand) {
   for (const auto& [words, option] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"--layers", "", "devices"}, "--layers"},
