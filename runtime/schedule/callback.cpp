@@ -10,7 +10,7 @@ void StreamState::queue_callback(std::function<void(ErrorCode)> callback) {
   auto owned = std::make_unique<HostCallback>();
   owned->function = std::move(callback);
   owned->stream = this;
-  begin({}, 1);
+  promise({}, 1);  // also on a failed stream, so that the callback can free what the work used
   const bool on_worker = is_native_ && !offers<&yoke_stream_api::stream_host_callback>(backend());
   emit(
       [&](Command& command) {
@@ -25,7 +25,8 @@ void StreamState::call_back(const HostCallback& callback, ErrorCode code) noexce
   try {
     callback.function(has_failed(callback.ticket) ? error().code() : code);
   } catch (...) {
-    fail(callback.ticket, ErrorCode::kUnknown, "stream '" + name + "': a host callback threw an exception");
+    fail(callback.ticket, ErrorCode::kUnknown,
+         title(callback.ticket) + ": a host callback threw an exception");
   }
 }
 
@@ -58,13 +59,19 @@ bool StreamState::issue_callback(Command& command) noexcept {
     return true;
   }
   native_failed(code, status);
-  Command& queued = ring_.next();
-  queued.kind = CommandKind::kCallback;
-  queued.completes = true;
-  queued.ticket = command.ticket;
-  queued.callback = std::move(command.callback);
-  hand_over(queued);
-  return false;
+  try {
+    Command& queued = next_slot();
+    queued.kind = CommandKind::kCallback;
+    queued.completes = true;
+    queued.ticket = command.ticket;
+    queued.callback = std::move(command.callback);
+    hand_over(queued);
+    return false;
+  } catch (const Error&) {  // no worker thread can be started
+    call_back(*command.callback, code_of(code));
+    command.callback.reset();
+    return true;
+  }
 }
 
 }  // namespace yoke::detail

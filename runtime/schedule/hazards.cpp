@@ -4,6 +4,7 @@
 #include "schedule/hazards.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 
 #include "schedule/routine_access.h"
@@ -90,8 +91,9 @@ void Hazards::find(const Access& access, const StreamState& stream, std::vector<
       continue;
     }
     const bool inherits = access.reads && record.is_write && !record.is_overwritten;
-    const bool failed = record.stream->has_failed(record.ticket);
+    // In this order, because work fails before it is complete.
     const bool done = record.stream->is_complete(record.ticket);
+    const bool failed = record.stream->has_failed(record.ticket);
     if (done && (!failed || record.is_overwritten)) {
       remove(i);
       continue;
@@ -165,8 +167,28 @@ bool Hazards::wait_all(std::chrono::nanoseconds timeout) noexcept {
 
 void sort_accesses(std::vector<Access>& accesses) {
   std::erase_if(accesses, [](const Access& access) { return access.begin == access.end; });
-  std::sort(accesses.begin(), accesses.end(),
-            [](const Access& a, const Access& b) { return std::less<>()(a.hazards, b.hazards); });
+  std::sort(accesses.begin(), accesses.end(), [](const Access& a, const Access& b) {
+    return a.hazards != b.hazards ? std::less<>()(a.hazards, b.hazards) : a.begin < b.begin;
+  });
+}
+
+void merge_accesses(std::vector<Access>& accesses) {
+  sort_accesses(accesses);
+  std::array<std::size_t, 4> latest{};  // by kind: one past the latest access that is kept
+  std::size_t kept = 0;
+  for (const Access& access : accesses) {
+    std::size_t& at = latest[(access.reads ? 1U : 0U) + (access.writes ? 2U : 0U)];
+    Access* before = at != 0 ? &accesses[at - 1] : nullptr;
+    // Tensors start at multiples of YOKE_BUFFER_ALIGNMENT, so what is between two of them is padding.
+    if (before != nullptr && before->hazards == access.hazards &&
+        access.begin < before->end + YOKE_BUFFER_ALIGNMENT) {
+      before->end = std::max(before->end, access.end);
+    } else {
+      accesses[kept] = access;
+      at = ++kept;
+    }
+  }
+  accesses.resize(kept);
 }
 
 RoutineAccess::RoutineAccess(const yoke::Code::Entry& entry, const std::vector<BufferView>& bindings,
@@ -179,7 +201,7 @@ RoutineAccess::RoutineAccess(const yoke::Code::Entry& entry, const std::vector<B
                         access != YOKE_ACCESS_IN, versions.empty() ? nullptr : &versions[i]});
   }
   accesses.push_back({&launches, 0, 1, false, true});
-  sort_accesses(accesses);
+  versions.empty() ? merge_accesses(accesses) : sort_accesses(accesses);
 }
 
 }  // namespace yoke::detail

@@ -81,5 +81,8 @@ class Hazards {
 
 // Sorts accesses in locking order and removes empty ones.
 void sort_accesses(std::vector<Access>& accesses);
+// Sorts accesses and joins those of one kind that are next to each other in a buffer.
+// Precondition: they have no versions.
+void merge_accesses(std::vector<Access>& accesses);
 
 }  // namespace yoke::detail

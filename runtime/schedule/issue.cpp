@@ -82,7 +82,7 @@ void StreamState::issue(const Command& command) {
   if (code != YOKE_STATUS_OK) [[unlikely]] {
     const std::string text = status.text().empty() ? "the plugin gave no reason" : std::string(status.text());
     fail(command.ticket, code_of(code),
-         "stream '" + name + "': " + describe(command) + " failed: " + text + " (" +
+         title(command.ticket) + ": " + describe(command) + " failed: " + text + " (" +
              code_name(code_of(code)) + ")");
   }
 }

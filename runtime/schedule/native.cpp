@@ -42,26 +42,29 @@ void StreamState::open_native() {
 
 bool StreamState::wait_on_device(const Dependency& dependency, std::uint64_t ticket) {
   StreamState& other = *dependency.stream;
-  if (other.has_failed(dependency.ticket)) {
+  const bool is_issued = other.issued_.load() >= dependency.ticket;
+  const auto handle_failure = [&] {  // returns whether nothing is left to wait for
     if (dependency.inherits) {
       inherit(ticket, other);
     }
     return dependency.inherits || other.is_complete(dependency.ticket);
+  };
+  if (other.has_failed(dependency.ticket)) {  // not earlier: work fails before it counts as issued
+    return handle_failure();
   }
-  if (!other.is_native_ || &other.backend() != &backend() || other.issued_.load() < dependency.ticket) {
+  if (!other.is_native_ || &other.backend() != &backend() || !is_issued) {
     return false;
   }
   std::scoped_lock lock(issue_mutex_, other.issue_mutex_);
   const NativeEvent* event = other.event_for(dependency.ticket);
   if (event == nullptr) {
-    return other.is_complete(dependency.ticket);
+    return other.has_failed(dependency.ticket) ? handle_failure() : other.is_complete(dependency.ticket);
   }
   Status status;
   const std::int32_t code =
       attempt<&yoke_stream_api::stream_wait_event>(backend(), status, native_, event->event);
   if (code != YOKE_STATUS_OK) {
-    fail(ticket, code_of(code),
-         make_error("stream '" + name + "'", "stream_wait_event", code, status).what());
+    fail(ticket, code_of(code), make_error(title(ticket), "stream_wait_event", code, status).what());
   }
   return true;
 }
@@ -161,8 +164,9 @@ void StreamState::mark() noexcept {
 
 void StreamState::native_failed(std::int32_t code, const Status& status) noexcept {
   const std::string text = status.text().empty() ? "the plugin gave no reason" : std::string(status.text());
-  fail(completed_.load() + 1, code_of(code),
-       "stream '" + name + "': queued work failed: " + text + " (" + code_name(code_of(code)) + ")");
+  fail(
+      completed_.load() + 1, code_of(code),
+      title(completed_.load() + 1) + ": queued work failed: " + text + " (" + code_name(code_of(code)) + ")");
 }
 
 // Precondition: issue_mutex_ is held. Completes the tickets of events that are done. Returns the first

@@ -7,12 +7,33 @@
 namespace yoke::detail {
 
 void StreamState::begin(std::span<const Access> accesses, std::uint64_t ticket_count) {
+  check_alive(kNever - 1);
+  promise(accesses, ticket_count);
+}
+
+void StreamState::promise(std::span<const Access> accesses, std::uint64_t ticket_count) {
   waits_.clear();
   promised_ = reserved_.load(std::memory_order_relaxed) + ticket_count;
   Hazards::enter(accesses, shared_from_this(), promised_, waits_);
-  for (Dependency& wait : waits_) {
-    depend(wait);
-    wait.stream.reset();
+  try {
+    for (Dependency& wait : waits_) {
+      depend(wait);
+      wait.stream.reset();
+    }
+  } catch (const Error& error) {
+    retire(error);
+    throw;
+  }
+}
+
+void StreamState::retire(const Error& error) noexcept {
+  fail(reserved_.load() + 1, error.code(), error.what());
+  try {
+    while (reserved_.load() < promised_) {
+      emit([](Command& command) { command.kind = CommandKind::kWait; });
+    }
+  } catch (const Error&) {
+    raise_to(reserved_, promised_);  // the ring is full; the worker completes the tickets later
   }
 }
 
@@ -28,8 +49,7 @@ void StreamState::depend(const Dependency& dependency) {
   if (is_native_ && ring_.is_empty() && wait_on_device(dependency, ticket)) {
     return;
   }
-  wait_for_room();
-  Command& command = ring_.next();
+  Command& command = next_slot();
   command.kind = CommandKind::kWait;
   command.completes = false;
   command.inherits = dependency.inherits;
@@ -44,6 +64,13 @@ Command& StreamState::next_command(bool on_worker) {
   if (is_native_ && !on_worker && ring_.is_empty()) {
     return inline_command_;
   }
+  return next_slot();
+}
+
+Command& StreamState::next_slot() {
+  if (is_native_ && !worker_.joinable()) {
+    start_worker();
+  }
   wait_for_room();
   return ring_.next();
 }
@@ -53,9 +80,6 @@ void StreamState::hand_over(Command& command) {
     run(command);
     return;
   }
-  if (is_native_ && !worker_.joinable()) {
-    start_worker();
-  }
   ring_.push();
   work_.notify();
 }
@@ -64,12 +88,9 @@ void StreamState::wait_for_room() {
   if (ring_.room() > 0) {
     return;
   }
-  if (is_native_ && !worker_.joinable()) {
-    start_worker();
-  }
   const auto has_room = [this] { return ring_.room() >= CommandRing::kWakeRoom; };
   if (!room_.sleep_until(deadline_after(wait_timeout), has_room) && ring_.room() == 0) {
-    const std::string sentence = "stream '" + name + "': the queue of " +
+    const std::string sentence = title(completed_.load() + 1) + ": the queue of " +
                                  std::to_string(CommandRing::kCapacity) +
                                  " commands stayed full; the running command does not finish";
     // Not kDeadlineExceeded, which waits return only while work is pending.

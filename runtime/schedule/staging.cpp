@@ -46,9 +46,7 @@ void StreamState::prepare_staging(const BufferView& dst, const BufferView& src) 
 void StreamState::stage(const BufferView& dst, const BufferView& src) {
   const bool writes_here = reaches(*dst.buffer);
   Staging& staging = staging_for(dst, src);
-  StreamState& far = staging.stream->state();
-  const std::uint64_t chunk = staging.chunk_byte_count;
-  const std::uint64_t count = (src.byte_count + chunk - 1) / chunk;
+  const std::uint64_t count = (src.byte_count + staging.chunk_byte_count - 1) / staging.chunk_byte_count;
 
   // In the hazards, the whole copy is one command of this stream: the other stream starts after its first
   // ticket and finishes before its last.
@@ -59,6 +57,19 @@ void StreamState::stage(const BufferView& dst, const BufferView& src) {
     std::swap(accesses[0], accesses[1]);
   }
   begin(accesses, count + (writes_here ? 1 : 2));
+  try {
+    queue_chunks(dst, src, staging);
+  } catch (const Error& error) {
+    retire(error);
+    throw;
+  }
+}
+
+void StreamState::queue_chunks(const BufferView& dst, const BufferView& src, Staging& staging) {
+  const bool writes_here = reaches(*dst.buffer);
+  StreamState& far = staging.stream->state();
+  const std::uint64_t chunk = staging.chunk_byte_count;
+  const std::uint64_t count = (src.byte_count + chunk - 1) / chunk;
   const auto nothing = [](Command& command) { command.kind = CommandKind::kWait; };
   const std::uint64_t start = emit(nothing);
 

@@ -275,6 +275,7 @@ void Stream::launch(const Routine& routine, std::span<const std::int64_t> symbol
     state_->emit(fill);
     return;
   }
+  state_->check_alive(std::numeric_limits<std::uint64_t>::max() - 1);
   StreamState& lane = state_->fallback_lane();
   const bool has_lane = &lane != state_.get();
   if (has_lane) {
@@ -319,6 +320,10 @@ void Stream::wait_for(const Event& event) {
   state_->begin({}, 1);
   state_->depend({event.stream_, event.ticket_, true});
   state_->emit([](Command& command) { command.kind = CommandKind::kWait; });
+}
+
+void Stream::begin_step(std::int64_t number) {
+  state_->begin_step(number);
 }
 
 bool Stream::is_idle() const {

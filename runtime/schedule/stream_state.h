@@ -74,15 +74,24 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   // Throws the error of the ticket. On a lost device every ticket fails.
   void check_alive(std::uint64_t ticket);
   void fail(std::uint64_t ticket, ErrorCode code, const std::string& sentence) noexcept;
+  void fail_as_lost(std::uint64_t ticket) noexcept;
   Error error() const;
+  // Later commands belong to this step. title() names the stream and the step of the ticket, for messages.
+  void begin_step(std::int64_t number) noexcept;
+  std::string title(std::uint64_t ticket) const;
   void abort() noexcept;
+  Clock::time_point abort_deadline() const noexcept;  // when close() stops waiting for aborted work
   // Records a native event, so that waits for this point do not include later work.
   void mark() noexcept;
   NativeHandle native_handle();  // throws kUnimplemented
 
-  // Queuing. Called from one thread at a time. begin() records the accesses of the next `ticket_count`
+  // Queuing. Called from one thread at a time. promise() records the accesses of the next `ticket_count`
   // tickets; each emit() queues one command with the next ticket; depend() makes the next emit() wait.
+  // begin() is a promise() that throws the stream's error if it has one. If a call after promise() throws,
+  // retire() fails and completes the promised tickets.
   void begin(std::span<const Access> accesses, std::uint64_t ticket_count);
+  void promise(std::span<const Access> accesses, std::uint64_t ticket_count);
+  void retire(const Error& error) noexcept;
   void depend(const Dependency& dependency);
   // `on_worker`: the worker thread runs the command, on a native stream too.
   template <class Fill>
@@ -125,6 +134,11 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
     yoke_event* event = nullptr;
     int users = 0;  // threads waiting for it
   };
+  // The first ticket of a step is the one after ticket_before.
+  struct StepMark {
+    std::uint64_t ticket_before = 0;
+    std::int64_t number = 0;
+  };
   // The stream of the other device and the host memory of staged copies.
   struct Staging {
     std::shared_ptr<Stream> stream;
@@ -134,8 +148,10 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
 
   const BackendState& backend() const;
   Staging& staging_for(const BufferView& dst, const BufferView& src);
+  void queue_chunks(const BufferView& dst, const BufferView& src, Staging& staging);
   // queue.cpp
   Command& next_command(bool on_worker);
+  Command& next_slot();
   void hand_over(Command& command);
   void wait_for_room();
   // worker.cpp
@@ -178,6 +194,9 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   mutable std::mutex error_mutex_;
   ErrorCode error_code_ = ErrorCode::kOk;
   std::string error_text_;
+  Clock::time_point abort_deadline_ = Clock::time_point::max();
+  std::array<StepMark, 64> steps_;  // the latest ones, in a ring
+  std::size_t step_count_ = 0;
 
   // Queue.
   CommandRing ring_;

@@ -57,15 +57,17 @@ StreamState& StreamState::fallback_lane() {
 }
 
 void StreamState::close() noexcept {
-  if (!wait_complete(last_ticket(), deadline_after(wait_timeout))) {
+  if (!wait_complete(last_ticket(), std::min(deadline_after(wait_timeout), abort_deadline())) &&
+      abort_deadline() == Clock::time_point::max()) {
     abort();
     wait_complete(last_ticket(), deadline_after(kGrace));
   }
   stopping_.store(true);
   work_.notify();
   if (worker_.joinable()) {
-    const Clock::time_point deadline = deadline_after(kGrace);
-    progress_.sleep_until(deadline, [this] { return stopped_.load(); });
+    const bool is_idle = is_complete(last_ticket());
+    progress_.sleep_until(is_idle ? deadline_after(kGrace) : Clock::now(),
+                          [this] { return stopped_.load(); });
     if (stopped_.load()) {
       worker_.join();
     } else {
@@ -121,11 +123,11 @@ void StreamState::wait(std::uint64_t ticket, std::chrono::nanoseconds timeout) {
     check_alive(ticket);
   } else if (has_failed(ticket)) {
     throw Error(ErrorCode::kDeadlineExceeded,
-                "stream '" + name + "': failed or aborted work still uses its memory after " +
+                title(ticket) + ": failed or aborted work still uses its memory after " +
                     milliseconds(timeout) + "; keep the memory, and wait again");
   } else {
     throw Error(ErrorCode::kDeadlineExceeded,
-                "stream '" + name + "': work did not finish within " + milliseconds(timeout) + " (" +
+                title(ticket) + ": work did not finish within " + milliseconds(timeout) + " (" +
                     std::to_string(ticket - std::min(ticket, completed_.load())) +
                     " commands are pending); wait longer, or abort the stream");
   }
@@ -133,12 +135,34 @@ void StreamState::wait(std::uint64_t ticket, std::chrono::nanoseconds timeout) {
 
 void StreamState::check_alive(std::uint64_t ticket) {
   if (device->is_lost() && !has_failed(ticket)) [[unlikely]] {
-    fail(ticket, ErrorCode::kDeviceLost,
-         "stream '" + name + "': device '" + device->name() + "' was lost; reopen it");
+    fail_as_lost(ticket);
   }
   if (has_failed(ticket)) [[unlikely]] {
     throw error();
   }
+}
+
+void StreamState::fail_as_lost(std::uint64_t ticket) noexcept {
+  fail(ticket, ErrorCode::kDeviceLost,
+       title(ticket) + ": device '" + device->name() + "' was lost; reopen it");
+}
+
+void StreamState::begin_step(std::int64_t number) noexcept {
+  const std::lock_guard lock(error_mutex_);
+  steps_[step_count_ % steps_.size()] = {last_ticket(), number};
+  ++step_count_;
+}
+
+std::string StreamState::title(std::uint64_t ticket) const {
+  const std::lock_guard lock(error_mutex_);
+  std::string text = "stream '" + name + "'";
+  for (std::size_t i = step_count_; i > 0 && step_count_ - i < steps_.size(); --i) {
+    const StepMark& mark = steps_[(i - 1) % steps_.size()];
+    if (mark.ticket_before < ticket) {
+      return text + ", step " + std::to_string(mark.number);
+    }
+  }
+  return text;
 }
 
 void StreamState::fail(std::uint64_t ticket, ErrorCode code, const std::string& sentence) noexcept {
@@ -161,7 +185,16 @@ Error StreamState::error() const {
   return {error_code_, error_text_};
 }
 
+Clock::time_point StreamState::abort_deadline() const noexcept {
+  const std::lock_guard lock(error_mutex_);
+  return abort_deadline_;
+}
+
 void StreamState::abort() noexcept {
+  {
+    const std::lock_guard lock(error_mutex_);
+    abort_deadline_ = std::min(abort_deadline_, deadline_after(wait_timeout));
+  }
   fail(completed_.load() + 1, ErrorCode::kAborted, "stream '" + name + "' was aborted");
   std::shared_ptr<StreamState> lane;
   {

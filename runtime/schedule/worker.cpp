@@ -69,8 +69,7 @@ void StreamState::run(Command& command) noexcept {
   const std::uint64_t ticket = command.ticket;
   const bool completes = command.completes;
   if (device->is_lost() && !has_failed(ticket)) [[unlikely]] {
-    fail(ticket, ErrorCode::kDeviceLost,
-         "stream '" + name + "': device '" + device->name() + "' was lost; reopen it");
+    fail_as_lost(ticket);
   }
   if (command.kind == CommandKind::kCallback) {
     if (is_inline && issue_callback(command)) {
@@ -137,7 +136,7 @@ void StreamState::wait_as_worker(const Command& command) noexcept {
       }
       if (Clock::now() >= deadline && !is_ready()) {
         fail(command.ticket, ErrorCode::kAborted,  // not kDeadlineExceeded, as in wait_for_room
-             "stream '" + name + "': stream '" + other.name + "' did not finish the awaited work within " +
+             title(command.ticket) + ": stream '" + other.name + "' did not finish the awaited work within " +
                  std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(wait_timeout).count()) +
                  " ms");
         return;
@@ -151,7 +150,7 @@ void StreamState::wait_as_worker(const Command& command) noexcept {
 
 void StreamState::inherit(std::uint64_t ticket, const StreamState& other) noexcept {
   const Error cause = other.error();
-  fail(ticket, cause.code(), "stream '" + name + "': it waited for work that failed: " + cause.what());
+  fail(ticket, cause.code(), title(ticket) + ": it waited for work that failed: " + cause.what());
 }
 
 }  // namespace yoke::detail

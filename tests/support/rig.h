@@ -31,15 +31,15 @@ inline void PrintTo(Streams streams, std::ostream* out) {
   *out << (streams == Streams::kWorker ? "Worker" : "Native");
 }
 
-inline std::string streams_name(const testing::TestParamInfo<Streams>& info) {
-  return testing::PrintToString(info.param);
+inline std::string streams_name(const ::testing::TestParamInfo<Streams>& info) {
+  return ::testing::PrintToString(info.param);
 }
 
 // Names a case after all its parameters: "WorkerNative".
 struct JoinedNames {
   template <class Info>
   std::string operator()(const Info& info) const {
-    return std::apply([](const auto&... each) { return (testing::PrintToString(each) + ...); }, info.param);
+    return std::apply([](const auto&... each) { return (::testing::PrintToString(each) + ...); }, info.param);
   }
 };
 

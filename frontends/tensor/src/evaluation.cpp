@@ -72,9 +72,8 @@ void upload_rows(const RowPlan& plan, const Tensor& data, const std::string& nam
                  Context& context) {
   TensorSpec spec{static_cast<std::int32_t>(data.type()), data.dims()};
   spec.dims[0] = plan.shard_rows(k);
-  const std::vector<std::byte> packed = plan.pack(data.host_bytes(), k);
   context.allocate(name, spec);
-  detail::write_now(context, name, packed);
+  detail::write_now(context, name, plan.pack(data.host_bytes(), k));
 }
 
 }  // namespace
@@ -171,9 +170,7 @@ std::vector<double> Evaluation::run() {
       continue;
     }
     for (std::size_t m = 0; m < sums.size(); ++m) {
-      double part = 0;
-      detail::read_now(impl.contexts[k], impl.totals[m], std::as_writable_bytes(std::span(&part, 1)));
-      sums[m] += part;
+      sums[m] += detail::read_scalar<double>(impl.contexts[k], impl.totals[m]);
     }
   }
   for (double& sum : sums) {

@@ -5,33 +5,46 @@
 #include <yoke/runtime/context.h>
 
 #include <cstddef>
-#include <span>
+#include <cstring>
+#include <memory>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace yoke::detail {
 
-// Waits for copies from or to the caller's memory. Aborts work that does not finish in time and waits again,
-// so that the work does not use the memory after the call.
-inline void wait_or_abort(Stream& stream) {
+// Waits for a copy that uses `memory`. After an Error, such as a missed deadline, the copy may still be
+// queued: then the stream keeps the memory until the copy has ended, and later copies can succeed.
+inline void wait_for_copy(Stream& stream, const std::shared_ptr<std::vector<std::byte>>& memory) {
   try {
     stream.wait();
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kDeadlineExceeded) {
-      stream.abort();
-      stream.wait();
+      stream.host_callback([memory](ErrorCode) {});
     }
     throw;
   }
 }
 
-inline void read_now(const Context& context, std::string_view name, std::span<std::byte> bytes) {
-  context.to_host(name, bytes);
-  wait_or_abort(*context.stream());
+inline std::vector<std::byte> read_now(const Context& context, std::string_view name) {
+  auto memory = std::make_shared<std::vector<std::byte>>(context.tensor(name).view.byte_count);
+  context.to_host(name, *memory);
+  wait_for_copy(*context.stream(), memory);
+  return std::move(*memory);
 }
 
-inline void write_now(const Context& context, std::string_view name, std::span<const std::byte> bytes) {
-  context.from_host(name, bytes);
-  wait_or_abort(*context.stream());
+// Reads a scalar.
+template <class T>
+T read_scalar(const Context& context, std::string_view name) {
+  T value;
+  std::memcpy(&value, read_now(context, name).data(), sizeof(T));
+  return value;
+}
+
+inline void write_now(const Context& context, std::string_view name, std::vector<std::byte> bytes) {
+  const auto memory = std::make_shared<std::vector<std::byte>>(std::move(bytes));
+  context.from_host(name, *memory);
+  wait_for_copy(*context.stream(), memory);
 }
 
 }  // namespace yoke::detail

@@ -74,9 +74,7 @@ std::size_t all_device_to_host(const Context& context, const Lowered& lowered) {
   for (const LoweredArgument& argument : lowered.arguments) {
     if (argument.kind == LoweredArgument::Kind::kParameter && context.has(context_name(argument))) {
       const Parameter parameter = Parameter::of(argument.leaf);
-      std::vector<std::byte> bytes(parameter.byte_count());
-      detail::read_now(context, parameter.name(), bytes);
-      parameter.set_values(bytes);
+      parameter.set_values(detail::read_now(context, parameter.name()));
       ++copied;
     }
   }
@@ -185,9 +183,7 @@ std::vector<double> forward_and_forget(const std::shared_ptr<Stream>& stream, co
   all_host_to_device(context, lowered);
   const auto code = compile(stream->device(), program::print(lowered.program));
   context.link(code, "forward", context_names(lowered)).run(symbol_values);
-  std::vector<std::byte> bytes(t.byte_count());
-  detail::read_now(context, "value", bytes);
-  return detail::numbers_of(t.type(), bytes);
+  return detail::numbers_of(t.type(), detail::read_now(context, "value"));
 }
 
 void save_params(const std::filesystem::path& npz, std::span<const Parameter> parameters) {

@@ -11,9 +11,9 @@ namespace yoke {
 
 using detail::Variant;
 
-void Trainer::Impl::rethrow(const Error& error, const char* call) const {
-  throw Error(error.code(),
-              std::string(call) + ", step " + std::to_string(step_number) + ": " + error.what());
+void Trainer::Impl::rethrow(const Error& error, const char* call) {
+  has_hung = has_hung || error.code() == ErrorCode::kDeadlineExceeded;
+  throw Error(error.code(), std::string(call) + ": " + error.what());
 }
 
 void Trainer::Impl::set_symbols() {
@@ -47,6 +47,10 @@ void Trainer::Impl::advance_bindings() {
 }
 
 Variant& Trainer::Impl::begin_step() {
+  for (std::size_t k = 0; k < shards.size(); ++k) {
+    step_end(k).wait();
+    shards[k].stream->begin_step(step_number);
+  }
   set_symbols();
   scalars->send();
   return variants[batch_number < plan.full_batches ? 0 : 1];
@@ -118,24 +122,26 @@ void Trainer::Impl::queue_merge_and_update() {
 }
 
 std::vector<float> Trainer::Impl::read(const Context& context, std::string_view name) {
-  const ContextTensor& tensor = context.tensor(name);
-  std::vector<std::byte> bytes(tensor.view.byte_count);
-  detail::read_now(context, name, bytes);
-  const std::vector<double> numbers = detail::numbers_of(static_cast<Type>(tensor.spec.type), bytes);
+  if (name.starts_with("gradient/") && !has_gradients) {
+    throw Error(
+        ErrorCode::kFailedPrecondition,
+        "there is no '" + std::string(name) +
+            "': a step may keep no gradients; call launch_gradients(), and read them before update()");
+  }
+  const auto type = static_cast<Type>(context.tensor(name).spec.type);
+  const std::vector<double> numbers = detail::numbers_of(type, detail::read_now(context, name));
   return {numbers.begin(), numbers.end()};
 }
 
 void Trainer::Impl::check_replicas() {
   for (const Parameter& parameter : parameters) {
-    std::vector<std::byte> owner(contexts[0].tensor(parameter.name()).view.byte_count);
-    detail::read_now(contexts[0], parameter.name(), owner);
+    const std::vector<std::byte> owner = detail::read_now(contexts[0], parameter.name());
     for (std::size_t k = 1; k < contexts.size(); ++k) {
       const auto& buffer = contexts[k].tensor(parameter.name()).view.buffer;
       if (buffer == contexts[0].tensor(parameter.name()).view.buffer) {
         continue;  // the shard uses the owner's memory, which may be on another device
       }
-      std::vector<std::byte> replica(owner.size());
-      detail::read_now(contexts[k], parameter.name(), replica);
+      const std::vector<std::byte> replica = detail::read_now(contexts[k], parameter.name());
       if (replica != owner) {
         std::size_t at = 0;
         while (replica[at] == owner[at]) {
@@ -219,11 +225,15 @@ void Trainer::update() {
   impl_->at_step("update()", [&] {
     impl_->require_gradients("update the parameters with");
     impl_->queue_merge_and_update();
+    impl_->has_gradients = false;  // the merge may have added them up
   });
 }
 
 void Trainer::advance() {
   Impl& impl = *impl_;
+  for (std::size_t k = 0; k < impl.shards.size(); ++k) {
+    impl.step_end(k) = impl.shards[k].stream->record();
+  }
   impl.batch_number = (impl.batch_number + 1) % impl.plan.batch_count();
   ++impl.step_number;
   impl.advance_bindings();
@@ -262,9 +272,7 @@ void Trainer::wait() {
 void Trainer::sync_params_to_host() {
   impl_->at_step("sync_params_to_host()", [&] {
     for (const Parameter& parameter : impl_->parameters) {
-      std::vector<std::byte> bytes(parameter.byte_count());
-      detail::read_now(impl_->contexts[0], parameter.name(), bytes);
-      parameter.set_values(bytes);
+      parameter.set_values(detail::read_now(impl_->contexts[0], parameter.name()));
     }
   });
 }

@@ -2,6 +2,8 @@
 // frontends/tensor/src/trainer_checks.cpp: checks the arguments of data_parallel and opens the backends.
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <optional>
 #include <set>
 
 #include "node.h"
@@ -10,6 +12,12 @@
 namespace yoke {
 
 namespace detail {
+
+namespace {
+
+constexpr std::uint32_t kMostStepsAhead = 64;  // errors name the step of work that is at most this old
+
+}  // namespace
 
 std::vector<Placement> parse_placements(const std::string& text) {
   std::vector<Placement> placements;
@@ -66,7 +74,7 @@ void check_data(const Tensor& tensor, const char* what) {
 
 }  // namespace
 
-void Trainer::Impl::check_arguments() {
+void Trainer::Impl::check_learning_rate() const {
   if (!options.learning_rate) {
     fail("data_parallel: learning_rate is missing; set options.learning_rate, e.g. 0.1F");
   }
@@ -74,7 +82,14 @@ void Trainer::Impl::check_arguments() {
     fail("data_parallel: learning_rate has shape " + dims_text(options.learning_rate.dims()) +
          "; it must be a scalar");
   }
-  for (const LoweredArgument& argument : lower("rate", {{"rate", options.learning_rate}}).arguments) {
+  const std::optional<double> number = detail::number_of(options.learning_rate);
+  if (number && !(std::isfinite(*number) && *number >= 0)) {
+    fail("data_parallel: learning_rate is " + std::to_string(*number) +
+         "; it must be a finite number that is at least 0");
+  }
+  const Lowered lowered = lower("rate", {{"rate", options.learning_rate}});
+  check_symbols(lowered);
+  for (const LoweredArgument& argument : lowered.arguments) {
     if (argument.kind == LoweredArgument::Kind::kLiteral ||
         argument.kind == LoweredArgument::Kind::kParameter) {
       fail(
@@ -82,10 +97,29 @@ void Trainer::Impl::check_arguments() {
           "tensors with data");
     }
   }
+}
+
+void Trainer::Impl::check_symbols(const Lowered& lowered) const {
+  for (const program::Symbol& symbol : lowered.program.symbols) {
+    const auto has_name = [&](const Symbol& binding) { return binding.name == symbol.name; };
+    if (!symbol.is_variable && symbol.name != detail::kRowSymbol && symbol.name != seed_symbol().name &&
+        symbol.name != step_symbol().name &&
+        std::none_of(options.bindings.begin(), options.bindings.end(), has_name)) {
+      fail("data_parallel: the symbol '" + symbol.name + "' has no value; add it to options.bindings");
+    }
+  }
+}
+
+void Trainer::Impl::check_arguments() {
+  check_bindings();
+  check_learning_rate();
+  if (options.steps_ahead < 1 || options.steps_ahead > detail::kMostStepsAhead) {
+    fail("data_parallel: steps_ahead is " + std::to_string(options.steps_ahead) + "; choose 1 to " +
+         std::to_string(detail::kMostStepsAhead));
+  }
   if (options.optimizer.nesterov && options.optimizer.momentum == 0) {
     fail("data_parallel: nesterov requires a momentum greater than 0");
   }
-  check_bindings();
   check_data(inputs, "inputs");
   check_data(targets, "targets");
   const std::uint64_t rows = inputs.dims()[0];

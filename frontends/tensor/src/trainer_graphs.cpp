@@ -137,7 +137,9 @@ NamedProgram Trainer::Impl::build_program(const LossGraph& graph, bool is_tail, 
     }
   }
   const std::string name = std::string(with_update ? "step" : "gradient") + (is_tail ? "_of_last_batch" : "");
-  return detail::name_program(lower(name, outputs, stores), names, "literal/" + name + "/");
+  const Lowered lowered = lower(name, outputs, stores);
+  check_symbols(lowered);
+  return detail::name_program(lowered, names, "literal/" + name + "/");
 }
 
 void Trainer::Impl::build_variant(bool is_tail) {

@@ -95,9 +95,16 @@ class Stopwatch {
 namespace yoke {
 
 struct Trainer::Impl {
+  Impl() = default;
+  ~Impl();
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
   // Setup, in this order. In trainer_checks.cpp:
   void check_arguments();
+  void check_learning_rate() const;
   void check_bindings() const;
+  void check_symbols(const Lowered& lowered) const;
   void find_backends();
   // In trainer_graphs.cpp:
   void build_graphs();
@@ -146,6 +153,10 @@ struct Trainer::Impl {
   // A step, in trainer.cpp; its loss, in trainer_loss.cpp:
   void set_symbols();
   void advance_bindings();
+  // The place for the end of this step, which holds the end of the step options.steps_ahead before.
+  Event& step_end(std::size_t k) {
+    return step_ends[k][static_cast<std::uint64_t>(step_number) % options.steps_ahead];
+  }
   detail::Variant& begin_step();
   void finish_step(detail::Variant& now);
   void require_gradients(const char* what) const;
@@ -156,7 +167,7 @@ struct Trainer::Impl {
   void check_replicas();
   std::vector<float> read(const Context& context, std::string_view name);
   double take_loss_total(std::size_t k, const char* name);
-  [[noreturn]] void rethrow(const Error& error, const char* call) const;
+  [[noreturn]] void rethrow(const Error& error, const char* call);
   template <class Function>
   auto at_step(const char* call, Function&& function) {
     try {
@@ -182,6 +193,8 @@ struct Trainer::Impl {
 
   std::vector<Shard> shards;
   std::vector<Context> contexts;  // one per shard
+  // Per shard: the ends of the latest steps, at the step number modulo options.steps_ahead.
+  std::vector<std::vector<Event>> step_ends;
   // Per shard, for the latest step. Shared with evaluations, which may outlive the trainer.
   const std::shared_ptr<std::vector<detail::SymbolTable>> symbols =
       std::make_shared<std::vector<detail::SymbolTable>>();
@@ -202,6 +215,7 @@ struct Trainer::Impl {
   bool merged = false;              // whether grad_sync has run since the latest gradients
   bool has_gradients = false;       // whether launch_gradients has run for the latest step
   bool has_parts = false;           // whether link_parts has succeeded
+  bool has_hung = false;            // whether a wait has missed its deadline
   std::uint64_t steps_in_loss_total = 0;
   std::uint64_t evaluation_count = 0;
   double compile_seconds = 0;

@@ -31,8 +31,7 @@ double Trainer::loss_value() {
 
 double Trainer::Impl::take_loss_total(std::size_t k, const char* name) {
   const Context& context = contexts[k];
-  double total = 0;
-  detail::read_now(context, name, std::as_writable_bytes(std::span(&total, 1)));
+  const auto total = detail::read_scalar<double>(context, name);
   const std::uint64_t zero = 0;
   context.stream()->fill(context.tensor(name).view, &zero, 1);
   context.stream()->wait();
@@ -66,9 +65,7 @@ std::optional<std::int64_t> Trainer::first_bad_step() {
     const detail::RowPlan& plan = impl_->plan;
     std::optional<std::int64_t> first;
     for (std::size_t k = 0; k < impl_->shards.size(); ++k) {
-      double count = 0;
-      detail::read_now(impl_->contexts[k], detail::kFiniteSteps,
-                       std::as_writable_bytes(std::span(&count, 1)));
+      const auto count = detail::read_scalar<double>(impl_->contexts[k], detail::kFiniteSteps);
       if (count >= 0) {
         continue;
       }

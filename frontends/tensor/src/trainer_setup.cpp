@@ -60,6 +60,7 @@ void Trainer::Impl::open_shards() {
                       options.base_seed + static_cast<std::int64_t>(k),
                       static_cast<std::int64_t>(plan.rows[k]),
                       {}});
+    step_ends.emplace_back(options.steps_ahead);
     seeds.push_back(shards.back().seed);
   }
   strategy = shards.size() == 1 ? MergeStrategy::kOwner : resolve_strategy(options.merge, contexts);
@@ -132,8 +133,7 @@ void Trainer::Impl::upload(const Tensor& all, const char* name) {
     if (!contexts[k].has(name)) {
       contexts[k].allocate(name, spec);
     }
-    const std::vector<std::byte> packed = plan.pack(all.host_bytes(), k);
-    detail::write_now(contexts[k], name, packed);
+    detail::write_now(contexts[k], name, plan.pack(all.host_bytes(), k));
   }
 }
 
@@ -268,6 +268,24 @@ void Trainer::Impl::link_parts() {
   link_gradients();
   link_updates();
   has_parts = true;
+}
+
+// Aborts all streams together if one of them hangs, because their destructors wait for them in turn.
+Trainer::Impl::~Impl() {
+  try {
+    for (const Shard& shard : shards) {
+      if (!has_hung) {
+        shard.stream->wait();
+      }
+    }
+  } catch (const Error& error) {
+    has_hung = error.code() == ErrorCode::kDeadlineExceeded;
+  }
+  for (const Shard& shard : shards) {
+    if (has_hung) {
+      shard.stream->abort();
+    }
+  }
 }
 
 void Trainer::Impl::set_up() {

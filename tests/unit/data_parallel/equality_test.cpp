@@ -202,7 +202,6 @@ TEST(PartsOfAStep, OfASingleShardAreCompiledAtTheFirstCall) {
   train_a_layer(1, [](Trainer& trainer, const DataParallelOptions& options) {
     const std::string weight = trainer.owner_params()[0].name();
     trainer.step();
-    EXPECT_ERROR(ErrorCode::kNotFound, trainer.read_values("gradient/" + weight));
     const std::uint64_t compiled = compile_count(*options.runtime);
     trainer.launch_gradients();
     EXPECT_GT(compile_count(*options.runtime), compiled);

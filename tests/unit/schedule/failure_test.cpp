@@ -53,21 +53,45 @@ TEST_P(FailureTest, FailureDoesNotAffectEarlierEvents) {
   good.wait();
 }
 
-TEST_P(FailureTest, CommandsAfterAFailureAreSkipped) {
+TEST_P(FailureTest, QueuingOnAFailedStreamIsAnError) {
   fill<std::uint8_t>(*first, buffer, 1);
   first->wait();
   rig.control->fail_after = 0;
   fill<std::uint8_t>(*first, buffer, 2);
   (void)error_of([&] { first->wait(); });
-  for (int i = 0; i < 3000; ++i) {
-    fill<std::uint8_t>(*first, buffer, 3);
+  const std::uint64_t calls = rig.control->call_count;
+  std::uint32_t value = 0;
+  for (const auto& queue : {std::function<void()>([&] { fill<std::uint8_t>(*first, buffer, 3); }),
+                            std::function<void()>([&] { first->to_host(&value, buffer); }),
+                            std::function<void()>([&] { first->from_host(buffer, &value); }),
+                            std::function<void()>([&] { first->copy(rig.buffer(4), buffer); }),
+                            std::function<void()>([&] { first->wait_for(second->record()); })}) {
+    EXPECT_THAT(error_of(queue), is_error(ErrorCode::kInternal, "'first'", "the test injected this failure"));
   }
-  (void)error_of([&] { first->wait(); });
+  EXPECT_EQ(rig.control->call_count, calls);
 
   EXPECT_EQ(read<std::uint8_t>(*rig.stream(), part<std::uint8_t>(buffer, 0, 0)).size(), 0U);
   const auto fresh = rig.stream();
   fill<std::uint8_t>(*fresh, buffer, 4);  // overwrites the result of the failed stream, so inherits no error
   EXPECT_EQ(read<std::uint8_t>(*fresh, buffer)[0], 4);
+}
+
+TEST_P(FailureTest, ErrorNamesTheStepOfTheFailedWork) {
+  for (std::int64_t step = 0; step < 200; ++step) {
+    first->begin_step(step);
+    fill<std::uint8_t>(*first, buffer, 1);
+  }
+  first->wait();
+  rig.control->is_blocked = true;
+  rig.control->fail_after = 2;
+  for (std::int64_t step = 200; step < 204; ++step) {
+    first->begin_step(step);
+    fill<std::uint8_t>(*first, buffer, 1);
+    (void)first->record();
+  }
+  rig.control->is_blocked = false;
+
+  EXPECT_THAT(error_of([&] { first->wait(); }), is_error(ErrorCode::kInternal, "stream 'first', step 202: "));
 }
 
 TEST_P(FailureTest, WaitForAFailedEventFailsTheWaiter) {

@@ -97,10 +97,12 @@ TEST_P(FallbackFailureTest, LaunchRunsAfterEverythingItsStreamWaitsFor) {
   other->from_host(buffer_of<std::int32_t>(rig_->device, 256), ones_.data());
   error_of([&] { other->wait(); });
 
-  stream_->wait_for(other->record());
-  launch(*stream_);
-
-  EXPECT_THAT(error_of([&] { stream_->wait(); }).what(), HasSubstr("the test injected this failure"));
+  EXPECT_THAT(error_of([&] {
+                stream_->wait_for(other->record());
+                launch(*stream_);
+                stream_->wait();
+              }).what(),
+              HasSubstr("the test injected this failure"));
   EXPECT_EQ(rig_->fallback_control->launch_count, 0U);
 }
 

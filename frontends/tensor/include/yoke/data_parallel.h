@@ -64,6 +64,8 @@ struct DataParallelOptions {
   // Compares all replicas bit for bit after every this many steps; 0 disables the check. A difference is an
   // Error kDataLoss that names the shard, the parameter and the first differing element.
   std::uint64_t check_replicas_every = 0;
+  // How many steps may be queued and not finished, 1 to 64; step() waits before it queues more.
+  std::uint32_t steps_ahead = 2;
   // Passed to every device that is opened. `yoke backends --help-options` lists a backend's options.
   std::vector<Option> device_options = {};
   // Empty: data_parallel creates a Runtime with default options.
@@ -103,7 +105,8 @@ class Evaluation {
 // A training run in progress. Not thread-safe: use it from one thread at a time.
 //
 // step() and the functions that make it up only queue work on the shards' streams. They do not wait for the
-// devices, except for the check that `check_replicas_every` requests. They compile and allocate nothing, with
+// devices, except for the work of `steps_ahead` steps before and the check that `check_replicas_every`
+// requests. They compile and allocate nothing, with
 // one exception: a single shard runs step() as one program that stores no gradients, so its first call of
 // launch_gradients() or shard_list() allocates the gradients and compiles the other functions.
 //
@@ -126,7 +129,7 @@ class Trainer {
   bool run_epoch(const std::function<bool(std::int64_t step_in_epoch)>& after_step = {});
 
   // The functions that make up step(), for hand-written loops. Call them in this order. Error
-  // kFailedPrecondition: grad_sync() or update() without launch_gradients() after the latest step().
+  // kFailedPrecondition: grad_sync() or update() without launch_gradients() after the latest step() or update().
   void launch_gradients();  // loss and gradients on every shard
   void grad_sync();         // merges the gradients on the owner; optional, update() merges if needed
   void update();            // updates the parameters on all shards
@@ -152,9 +155,9 @@ class Trainer {
   void wait();  // blocks until all shards have finished the queued work
   // Copies the owner's parameters into the model (Parameter::values). data_parallel() calls it at the end.
   void sync_params_to_host();
-  // Values of a parameter, or of any tensor in the owner's context, such as "loss" or, after
-  // launch_gradients(), "gradient/0.weight".
-  // All element types are converted to float. Error kNotFound: the tensor does not exist.
+  // Values of a parameter, or of any tensor in the owner's context, such as "loss" or "gradient/0.weight".
+  // All element types are converted to float. Errors: kNotFound: the tensor does not exist;
+  // kFailedPrecondition: a gradient, except between launch_gradients() and update().
   std::vector<float> read_values(const Tensor& parameter);
   std::vector<float> read_values(std::string_view name);
   const std::vector<Parameter>& owner_params() const;  // in order of creation

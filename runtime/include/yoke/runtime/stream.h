@@ -48,6 +48,9 @@ class Event {
 // A wait that throws any error but kDeadlineExceeded, and a query that throws, promise that the work no
 // longer uses memory, whether it ran, failed, was skipped or was aborted.
 //
+// Work that fails poisons its stream: work queued later is skipped. As soon as the failure is known, queuing
+// throws its error, and nothing is queued; only host_callback() still queues its callback.
+//
 // Every copy and launch first waits for conflicting work of other streams on the same bytes (read after
 // write, write after read, write after write), on whichever stream that work was queued.
 class Stream : public std::enable_shared_from_this<Stream> {
@@ -83,6 +86,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Event record();
   // Makes later work on this stream wait for the event, and fail if the event's work failed.
   void wait_for(const Event& event);
+  // The work queued from now on belongs to this step. Errors name the step of the work that failed.
+  void begin_step(std::int64_t number);
   // False while work is pending. Throws the stream's error.
   bool is_idle() const;
   // Throws the stream's error, or kDeadlineExceeded.

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/data_parallel/failing_test.cpp: trainers on devices that block or fail.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "common.h"
+#include "error_of.h"
+#include "expected_leak.h"
+#include "rig.h"
+
+namespace yoke::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using test::error_of;
+using test::is_error;
+using ::testing::HasSubstr;
+
+class FailingDevice : public ::testing::TestWithParam<test::Streams> {
+ protected:
+  void train(std::int64_t shards, const std::function<void(Trainer&)>& body) {
+    RuntimeOptions runtime_options;
+    runtime_options.wait_timeout = timeout;
+    runtime_options.log_level = LogLevel::kOff;
+    options.runtime = test_runtime(runtime_options);
+    test::register_backend(*options.runtime, 0, control);
+    options.backend_name = "test0";
+    options.shards = shards;
+    const auto model = nn::linear(1);
+    data_parallel(
+        options, tensor(some_numbers(24, 1), {8, 3}), tensor(some_numbers(8, 2), {8, 1}),
+        [&](const Tensor& x, const Tensor& y) { return mse(model(x), y); }, body);
+  }
+
+  const std::shared_ptr<test::Control> control = test::Rig::make_control(GetParam());
+  std::chrono::milliseconds timeout = 10s;
+  DataParallelOptions options = options_for(2, 0.1F);
+};
+INSTANTIATE_TEST_SUITE_P(Streams, FailingDevice,
+                         ::testing::Values(test::Streams::kWorker, test::Streams::kNative),
+                         test::streams_name);
+
+TEST_P(FailingDevice, ErrorNamesTheStepOfTheFailedWork) {
+  EXPECT_THAT(error_of([&] {
+                train(2, [&](Trainer& trainer) {
+                  for (int i = 0; i < 3; ++i) {
+                    trainer.step();
+                  }
+                  trainer.wait();
+                  control->fail_after = 0;
+                  for (int i = 0; i < 10; ++i) {
+                    trainer.step();
+                  }
+                });
+              }),
+              is_error(ErrorCode::kInternal, "'shard ", ", step 3", "injected"));
+}
+
+TEST_P(FailingDevice, AtMostStepsAheadStepsAreQueued) {
+  timeout = 300ms;
+  options.steps_ahead = 3;
+  train(2, [&](Trainer& trainer) {
+    control->is_blocked = true;
+    for (int i = 0; i < 3; ++i) {
+      trainer.step();
+    }
+    EXPECT_ERROR(ErrorCode::kDeadlineExceeded, trainer.step());
+    EXPECT_EQ(trainer.step_count(), 3);
+    control->is_blocked = false;
+    trainer.step();
+    EXPECT_EQ(trainer.step_count(), 4);
+  });
+}
+
+TEST_P(FailingDevice, ReadThatMissesItsDeadlineCanBeRepeated) {
+  timeout = 200ms;
+  train(2, [&](Trainer& trainer) {
+    trainer.step();
+    const double loss = trainer.loss_value();
+    control->is_blocked = true;
+    EXPECT_ERROR(ErrorCode::kDeadlineExceeded, trainer.loss_value());
+    control->is_blocked = false;
+    EXPECT_EQ(trainer.loss_value(), loss);
+    trainer.step();
+    EXPECT_LT(trainer.loss_value(), loss);
+  });
+}
+
+TEST_P(FailingDevice, HungShardsEndByOneDeadline) {
+  const test::ExpectedLeak leak;  // of memory that the hanging calls may still use
+  timeout = 400ms;
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_ERROR(ErrorCode::kDeadlineExceeded, train(6, [&](Trainer& trainer) {
+                 trainer.step();
+                 trainer.wait();
+                 control->is_blocked = true;
+                 trainer.step();
+                 trainer.wait();
+               }));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 10s) << "the calls themselves block for 20 s";
+  control->is_blocked = false;
+}
+
+TEST_P(FailingDevice, BadOptionsAreRefusedBeforeADeviceIsOpened) {
+  bool is_open = false;
+  control->on_open = [&](const sdk::Options&) { is_open = true; };
+  const auto message = [&](const Tensor& rate) {
+    options.learning_rate = rate;
+    return std::string(error_of([&] { train(2, [](Trainer&) { FAIL() << "training started"; }); }).what());
+  };
+  EXPECT_THAT(message(Tensor(std::nanf(""))), HasSubstr("learning_rate is nan; it must be a finite number"));
+  EXPECT_THAT(message(Tensor(-0.5F)), HasSubstr("learning_rate is -0.5"));
+  EXPECT_THAT(message(Tensor(INFINITY)), HasSubstr("learning_rate is inf"));
+  EXPECT_THAT(message(cast(symbol_value({"epoch", 0, 4, 1}), Type::kF32)),
+              HasSubstr("the symbol 'epoch' has no value; add it to options.bindings"));
+  options.steps_ahead = 0;
+  EXPECT_THAT(message(Tensor(0.1F)), HasSubstr("steps_ahead is 0; choose 1 to 64"));
+  EXPECT_FALSE(is_open);
+}
+
+class EveryStrategy : public ::testing::TestWithParam<std::pair<std::int64_t, MergeStrategy>> {};
+INSTANTIATE_TEST_SUITE_P(Strategies, EveryStrategy,
+                         ::testing::Values(std::pair{1, MergeStrategy::kAuto},
+                                           std::pair{2, MergeStrategy::kOwner},
+                                           std::pair{3, MergeStrategy::kTree},
+                                           std::pair{2, MergeStrategy::kDirect}));
+
+TEST_P(EveryStrategy, KeepsGradientsFromLaunchToUpdate) {
+  DataParallelOptions options = options_for(GetParam().first, 0.1F);
+  options.merge = GetParam().second;
+  const auto model = nn::linear(1);
+  data_parallel(
+      options, tensor(some_numbers(24, 1), {8, 3}), tensor(some_numbers(8, 2), {8, 1}),
+      [&](const Tensor& x, const Tensor& y) { return mse(model(x), y); },
+      [&](Trainer& trainer) {
+        const std::string gradient = "gradient/" + trainer.owner_params()[0].name();
+        trainer.step();
+        EXPECT_ERROR(ErrorCode::kFailedPrecondition, trainer.read_values(gradient));
+        trainer.launch_gradients();
+        trainer.grad_sync();
+        EXPECT_EQ(trainer.read_values(gradient).size(), 3U);
+        trainer.update();
+        const std::vector<float> updated = all_values(trainer);
+        EXPECT_ERROR(ErrorCode::kFailedPrecondition, trainer.update());
+        EXPECT_ERROR(ErrorCode::kFailedPrecondition, trainer.read_values(gradient));
+        EXPECT_EQ(all_values(trainer), updated);
+      });
+}
+
+}  // namespace
+}  // namespace yoke::testing
