@@ -289,5 +289,20 @@ TEST(ContractionTest, OtherStatementsRunInTileKernels) {
   }
 }
 
+TEST(ContractionTest, ProductsWithOneRowOrOneColumnUseTheirStrides) {
+  const char* const bodies[] = {
+      "  arg a : f32[70, 300] in\n  arg x : f32[300, 5] in\n  arg y : f32[70, 3] inout\n"
+      "  y[m, 1] = sum[k] a[m, k] * x[k, 3]\n",
+      "  arg a : f32[300, 70] in\n  arg x : f32[300, 5] in\n  arg y : f32[70] out\n"
+      "  y[m] = sum[k] a[k, m] * x[k, 3]\n",
+      "  arg a : f32[300, 7] in\n  arg b : f32[300, 70] in\n  arg y : f32[70, 4] inout\n"
+      "  y[n, 2] += sum[k] a[k, 3] * b[k, n]\n",
+      "  arg a : f32[9, 300, 7] in\n  arg b : f32[9, 70, 300] in\n  arg y : f32[9, 70] out\n"
+      "  y[g, n] = sum[k] a[g, k, 3] * b[g, n, k]\n"};
+  for (const char* const body : bodies) {
+    expect_like_reference(text_of(body), 3);
+  }
+}
+
 }  // namespace
 }  // namespace yoke::cc::test

@@ -26,7 +26,7 @@ class RandomPrograms : public testing::TestWithParam<NamedPass> {};
 // YOKE_FUZZ_COUNT runs more programs than a unit test should.
 std::uint64_t program_count() {
   const char* const text = std::getenv("YOKE_FUZZ_COUNT");
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : test::rounds(500);
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : test::rounds(250);
 }
 
 Case random_case(std::uint64_t index) {
