@@ -5,8 +5,8 @@
 ROOMS = {
     "passes": {
         "sources": ["runtime/passes/*.cpp"],
-        "targets": ["passes_tests", "device_test"],
-        "tests": r"^(passes_tests\.|device_test\.)",
+        "targets": ["passes_tests", "device_test", "schedule_tests"],
+        "tests": r"^(passes_tests\.|device_test\.|schedule_tests\..*Fallback)",
     },
     "schedule": {
         "sources": ["runtime/schedule/*.cpp"],
