@@ -18,6 +18,9 @@ namespace {
 
 template <class... Form>
 std::string number_text(double value, Form... form) {
+  if (std::isnan(value)) {
+    return "nan";  // without a sign, which differs between backends
+  }
   std::array<char, 400> buffer{};  // the largest double has 309 digits
   const auto [end, error] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, form...);
   return error == std::errc() ? std::string(buffer.data(), end) : "?";

@@ -49,10 +49,11 @@ class Failures:
             self.expect_sentence(variable, [f"{variable} hides every device"], **{variable: ""})
         unknown = {"FAKE_GPU_CAPABILITY": "42"} if self.is_cuda else {"FAKE_GPU_ARCHITECTURE": "gfx942"}
         self.expect_sentence("unknown architecture", ["does not support", list(unknown.values())[0]], **unknown)
-        self.expect_sentence("too little memory", ["out of memory", "bytes requested", "in use"], FAKE_GPU_MEMORY="40000")
+        self.expect_sentence("too little memory", ["this run needs ", ":0, but 39.1 KiB are available", "--force"],
+                             FAKE_GPU_MEMORY="40000")
         self.expect_sentence("memory used by others", ["out of device memory", "bytes requested", "in use", "free"],
                              FAKE_GPU_FAIL="memory_allocate:3:2")
-        self.expect_sentence("kernel that does not compile", ["program 'start', statement ", self.fakes.names()["compile"],
+        self.expect_sentence("kernel that does not compile", ["program 'gradient', statement ", self.fakes.names()["compile"],
                                                               "The log: yoke_kernels(", "error: injected"],
                              FAKE_GPU_FAIL="compile:1:6")
         self.expect_sentence("code that the driver refuses", ["refuses the code of compiler", "update the driver"],
