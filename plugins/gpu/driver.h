@@ -31,7 +31,6 @@ struct Function<int(P...)> {
 
 struct Driver {
 #define YOKE_DRIVER(member, parameters, cuda, hip) Function<int parameters> member;
-#define YOKE_DRIVER_OPTIONAL(member, parameters, cuda, hip) Function<int parameters> member;
 #include "driver.def"
 };
 

@@ -14,16 +14,14 @@
 namespace yoke::gpu {
 namespace {
 
-// `needed` is null for an optional function.
 template <class Signature>
-void look_up(void* library, const char* name, Function<Signature>& function, const char* needed,
-             std::string& missing) {
+void look_up(void* library, const char* name, Function<Signature>& function, std::string& missing) {
   void* symbol = ::dlsym(library, name);
   static_assert(sizeof symbol == sizeof function.address);
   std::memcpy(&function.address, &symbol, sizeof symbol);
   function.name = name;
-  if (symbol == nullptr && needed != nullptr && missing.empty()) {
-    missing = needed;
+  if (symbol == nullptr && missing.empty()) {
+    missing = name;
   }
 }
 
@@ -31,9 +29,7 @@ void look_up(void* library, const char* name, Function<Signature>& function, con
 std::string fill(void* library, bool is_hip, Driver& driver) {
   std::string missing;
 #define YOKE_DRIVER(member, parameters, cuda, hip) \
-  look_up(library, is_hip ? (hip) : (cuda), driver.member, is_hip ? (hip) : (cuda), missing);
-#define YOKE_DRIVER_OPTIONAL(member, parameters, cuda, hip) \
-  look_up(library, is_hip ? (hip) : (cuda), driver.member, nullptr, missing);
+  look_up(library, is_hip ? (hip) : (cuda), driver.member, missing);
 #include "driver.def"
   return missing;
 }
@@ -41,7 +37,7 @@ std::string fill(void* library, bool is_hip, Driver& driver) {
 std::string fill(void* library, bool is_hip, Compiler& compiler) {
   std::string missing;
 #define YOKE_COMPILER(member, parameters, nvrtc, hiprtc) \
-  look_up(library, is_hip ? (hiprtc) : (nvrtc), compiler.member, is_hip ? (hiprtc) : (nvrtc), missing);
+  look_up(library, is_hip ? (hiprtc) : (nvrtc), compiler.member, missing);
 #include "driver.def"
   return missing;
 }

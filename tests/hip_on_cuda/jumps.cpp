@@ -15,7 +15,6 @@
       "(%rip)\n.popsection\n");
 
 #define YOKE_DRIVER(member, parameters, cuda, hip) YOKE_SHIM_ROW(driver_##member, hip)
-#define YOKE_DRIVER_OPTIONAL(member, parameters, cuda, hip) YOKE_SHIM_ROW(driver_##member, hip)
 #define YOKE_COMPILER(member, parameters, nvrtc, hiprtc) YOKE_SHIM_ROW(compiler_##member, hiprtc)
 #include "driver.def"
 
@@ -25,8 +24,6 @@ namespace {
 // Runs before any function of the library can be called.
 [[gnu::constructor]] void fill_slots() {
 #define YOKE_DRIVER(member, parameters, cuda, hip) yk_slot_driver_##member = find(Library::kDriver, cuda);
-#define YOKE_DRIVER_OPTIONAL(member, parameters, cuda, hip) \
-  yk_slot_driver_##member = find(Library::kDriver, cuda);
 #define YOKE_COMPILER(member, parameters, nvrtc, hiprtc) \
   yk_slot_compiler_##member = find(Library::kCompiler, nvrtc);
 #include "driver.def"

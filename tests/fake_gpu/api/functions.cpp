@@ -9,7 +9,6 @@ namespace {
 #ifdef FAKE_GPU_DRIVER
 __attribute__((used)) const void* const kDriverFunctions[] = {
 #define YOKE_DRIVER(member, parameters, cuda, hip) reinterpret_cast<const void*>(&fake_##member),
-#define YOKE_DRIVER_OPTIONAL YOKE_DRIVER
 #include "gpu/driver.def"
     reinterpret_cast<const void*>(&fake_copy_peer), reinterpret_cast<const void*>(&fake_peer_enable),
     reinterpret_cast<const void*>(&fake_host_function), reinterpret_cast<const void*>(&fake_error_name),

@@ -21,7 +21,6 @@ namespace fake_gpu {
 #ifdef FAKE_GPU_DRIVER
 #define YOKE_DRIVER(member, parameters, cuda, hip) \
   FAKE_GPU_FUNCTION(int, member, parameters, FAKE_GPU_NAME(cuda, hip))
-#define YOKE_DRIVER_OPTIONAL YOKE_DRIVER
 #include "gpu/driver.def"
 
 FAKE_GPU_FUNCTION(int, copy_peer,

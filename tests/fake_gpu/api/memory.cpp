@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/fake_gpu/api/memory.cpp: allocations, pools, pinned memory, copies and fills.
+// tests/fake_gpu/api/memory.cpp: allocations, pinned memory, copies and fills.
 #include <cstring>
 
 #include "context.h"
@@ -9,16 +9,6 @@ namespace {
 
 Address address_of(const void* memory) {
   return reinterpret_cast<Address>(memory);
-}
-
-constexpr std::uintptr_t kPool = std::uintptr_t{0x58} << 44;
-
-void require_pool(void* pool) {
-  const auto device = (reinterpret_cast<std::uintptr_t>(pool) - kPool) / 16;
-  if (reinterpret_cast<std::uintptr_t>(pool) < kPool || device >= settings().devices.size()) {
-    complain("a handle is not a memory pool");
-    throw Error{kInvalidValue};
-  }
 }
 
 std::shared_ptr<Stream> usable_stream(void* handle) {
@@ -97,56 +87,6 @@ int fake_memory_free(Address address) {
       wait_for_device(allocation->device);
     }
   });
-}
-
-int fake_memory_allocate_async(Address* address, std::size_t byte_count, void* handle) {
-  return run_on_device("memory_allocate_async", [&](int) {
-    const auto stream = usable_stream(handle);
-    stream->refuse_capture("memory_allocate_async");
-    allocate(stream->device, address, byte_count);
-  });
-}
-
-int fake_memory_free_async(Address address, void* handle) {
-  return run_to_free("memory_free_async", [&] {
-    const auto stream = streams().get(handle);
-    stream->refuse_capture("memory_free_async");
-    const auto start = memory().find(address, 0);
-    if (start == nullptr || start->address != address || start->device == kHost) {
-      complain("memory_free_async: " + std::to_string(address) + " is not the start of an allocation");
-      throw Error{kInvalidValue};
-    }
-    const auto free = [=] {
-      try {
-        memory().free(address, false, 1);
-      } catch (const Error&) {
-        return;  // memory() complained
-      }
-    };
-    stream->push({.run = free, .ranges = {{address, 0}}, .also_when_lost = true});
-  });
-}
-
-int fake_pool_default(void** pool, int device) {
-  return run("pool_default", [&] {
-    device_at(device);
-    *pool = reinterpret_cast<void*>(kPool + static_cast<std::uintptr_t>(device) *
-                                                16);  // NOLINT(performance-no-int-to-ptr)
-  });
-}
-
-int fake_pool_set(void* pool, int attribute, void* value) {
-  return run("pool_set", [&] {
-    require_pool(pool);
-    if (attribute < 1 || attribute > 8 || value == nullptr) {
-      complain("pool attribute " + std::to_string(attribute) + " does not exist");
-      throw Error{kInvalidValue};
-    }
-  });
-}
-
-int fake_pool_trim(void* pool, std::size_t) {
-  return run("pool_trim", [&] { require_pool(pool); });
 }
 
 int fake_host_allocate(void** address, std::size_t byte_count, unsigned flags) {

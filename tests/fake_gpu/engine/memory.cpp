@@ -102,7 +102,7 @@ void* Memory::allocate_host(std::size_t byte_count) {
   return memory;
 }
 
-void Memory::free(Address address, bool host, int used_by) {
+void Memory::free(Address address, bool host) {
   std::shared_ptr<Allocation> found;
   {
     const std::scoped_lock lock(mutex_);
@@ -118,7 +118,7 @@ void Memory::free(Address address, bool host, int used_by) {
     }
   }
   const std::string range = name(address, found->byte_count);
-  if (found->pending > used_by) {
+  if (found->pending > 0) {
     complain("memory " + range + " is freed while queued work uses it");
     const std::scoped_lock lock(mutex_);
     kept_.push_back(std::move(found));  // the work may still use it

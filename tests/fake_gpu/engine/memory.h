@@ -54,9 +54,8 @@ class Memory {
  public:
   Address allocate(int device, std::size_t byte_count);
   void* allocate_host(std::size_t byte_count);
-  // Complains and throws if `address` is not the start of an allocation of that kind or is in use. `used_by`
-  // is the number of operations that may use it: 1 if a queued operation frees it.
-  void free(Address address, bool host, int used_by = 0);
+  // Complains and throws if `address` is not the start of an allocation of that kind or is in use.
+  void free(Address address, bool host);
   void register_host(Address address, std::size_t byte_count);
   void unregister_host(Address address);
   // The allocation that contains the whole range, or null.

@@ -39,7 +39,7 @@ TEST_P(FakeGpu, NewMemoryHoldsAPatternAndKeepsWhatIsCopied) {
   EXPECT_EQ(gpu.fill_halves(kept, 0x0102, 2, stream), 0);
   EXPECT_EQ(gpu.download<int>(stream, kept, 2), (std::vector<int>{0x01020102, 2}));
   EXPECT_EQ(gpu.memory_free(fresh), 0);
-  EXPECT_EQ(gpu.memory_free_async(kept, stream), 0);
+  EXPECT_EQ(gpu.memory_free(kept), 0);
   EXPECT_EQ(gpu.stream_destroy(stream), 0);
   EXPECT_EQ(gpu.context_release(0), 0);
 }

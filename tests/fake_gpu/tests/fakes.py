@@ -23,7 +23,7 @@ class Fakes:
 
     # Names of the functions of driver.def in the vendor's library.
     def names(self):
-        rows = re.findall(r'^YOKE_(?:DRIVER|DRIVER_OPTIONAL|COMPILER)\((\w+), .*"(\w+)", "(\w+)"\)$',
+        rows = re.findall(r'^YOKE_(?:DRIVER|COMPILER)\((\w+), .*"(\w+)", "(\w+)"\)$',
                           DRIVER_DEF.read_text(), re.MULTILINE)
         return {member: cuda if self.vendor == "cuda" else hip for member, cuda, hip in rows}
 

@@ -55,7 +55,6 @@ class Gpu {
     EXPECT_NE(compiler_, nullptr) << dlerror();
 #define YOKE_DRIVER(member, parameters, cuda, hip_name) \
   member = find<int parameters>(driver_, hip ? (hip_name) : (cuda));
-#define YOKE_DRIVER_OPTIONAL YOKE_DRIVER
 #define YOKE_COMPILER(member, parameters, nvrtc, hiprtc) \
   compiler_##member = find<int parameters>(compiler_, hip ? (hiprtc) : (nvrtc));
 #include "gpu/driver.def"
@@ -192,7 +191,6 @@ class Gpu {
   }
 
 #define YOKE_DRIVER(member, parameters, cuda, hip_name) int(*member) parameters = nullptr;
-#define YOKE_DRIVER_OPTIONAL YOKE_DRIVER
 #define YOKE_COMPILER(member, parameters, nvrtc, hiprtc) int(*compiler_##member) parameters = nullptr;
 #include "gpu/driver.def"
 
