@@ -22,7 +22,7 @@ std::string table_text(const std::vector<std::string>& heads,
                        const std::vector<std::vector<std::string>>& rows);
 std::vector<std::string> split(std::string_view text, char at);
 
-// Whether standard error is a terminal that can redraw a line. TERM=dumb and an unset TERM mean that it cannot.
+// Whether standard error is a terminal that can redraw a line. With TERM=dumb or without TERM it cannot.
 bool can_redraw();
 
 // Throws UsageError, which lists the valid names.

@@ -20,7 +20,7 @@ class LossWatch {
  public:
   explicit LossWatch(const TrainOptions& options) : options_(options) {}
 
-  // Prints a warning the first time that `loss`, a mean over recent steps or over the test data, is not finite.
+  // Prints a warning the first time that `loss`, a mean over recent steps or the test data, is not finite.
   void look(Trainer& trainer, double loss, Progress& progress);
   // Looks at all losses so far, at most once a second. Reads no mean loss: its rounding would depend on when.
   void look_sometimes(Trainer& trainer, Progress& progress);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/trainer_memory.cpp: counts the memory of a run from its compiled programs, before it is
-// allocated.
+// frontends/tensor/src/trainer_memory.cpp: counts the memory of a run from its compiled programs,
+// before it is allocated.
 #include <algorithm>
 
 #include "trainer_impl.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/data_parallel/checks_test.cpp: the memory that a run needs, and the first loss that is not finite.
+// tests/unit/data_parallel/checks_test.cpp: the memory that a run needs, and the first bad loss.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -65,8 +65,8 @@ TEST_P(MemoryNeeds, AreWhatTheRunAllocates) {
   options.check_memory = [&](std::span<const MemoryNeed> needs) {
     calls.emplace_back(needs.begin(), needs.end());
   };
-  // Each of the 5 shards has some one-element tensors of 256 bytes, and merges gradients with a tile of less than
-  // 5 KiB for each size of batch. The parameters have 200 KB.
+  // Each of the 5 shards has some one-element tensors of 256 bytes, and merges gradients with a tile of less
+  // than 5 KiB for each size of batch. The parameters have 200 KB.
   constexpr double kSmall = 5 * (16 * 256 + 2 * 5120);
   problem.run(options, [&](Trainer& trainer) {
     ASSERT_EQ(calls.size(), 1U);
@@ -122,8 +122,8 @@ TEST(FirstBadStep, IsEmptyWhileLossesAreFinite) {
   });
 }
 
-// Ten rows in batches of 4, 4 and 2 on three shards: the third shard has no row in the last batch, and row 7 is
-// its row of the second batch.
+// Ten rows in batches of 4, 4 and 2 on three shards: the third shard has no row in the last batch, and row 7
+// is its row of the second batch.
 TEST(FirstBadStep, CountsStepsInWhichTheShardHasNoRows) {
   for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
     std::vector<float> numbers = some_numbers(10, 1);
