@@ -287,7 +287,7 @@ void deterministic_entries(Kit& kit) {
     ++deterministic;
     std::vector<Bytes> first;
     for (std::uint64_t layout = 0; layout < 3; ++layout) {
-      Arena arena(device, pool, cases[i], info.workspace_byte_count, layout);
+      Arena arena(device, pool, cases[i], code, i, info.workspace_byte_count, layout);
       const Routine routine = link(device.plugin(), code, i, arena);
       for (int run = 0; run < 2; ++run) {
         arena.upload(initial_arguments(cases[i]));

@@ -125,7 +125,7 @@ void workspaces(Kit& kit) {
       continue;
     }
     ++tried;
-    const Arena arena(device, pool, one, 0, 0);
+    const Arena arena(device, pool, one, code, 0, 0, 0);
     const auto try_with = [&](const Buffer& workspace, std::uint64_t offset) {
       return try_link(plugin, code, arena.bindings(), {workspace.get(), offset, byte_count, 0});
     };

@@ -91,7 +91,7 @@ std::vector<std::size_t> BatchRunner::supported(std::span<const Case> cases, Tal
 
 void BatchRunner::run_case(const Case& one, const Code& code, std::uint32_t entry, Tally& tally) {
   const yoke_entry_info info = describe_entry(device_.plugin(), code, entry);
-  Arena arena(device_, pool_, one, info.workspace_byte_count, 0);
+  Arena arena(device_, pool_, one, code, entry, info.workspace_byte_count, 0);
   const Routine routine = link(device_.plugin(), code, entry, arena);
   const std::vector<Bytes> start = initial_arguments(one);
   bool on_stream = one.index % 2 == 1;

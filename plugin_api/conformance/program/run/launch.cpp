@@ -30,6 +30,26 @@ void require_supported(const Device& device, std::string_view bytes, std::size_t
   }
 }
 
+namespace {
+
+// The alignment that each argument needs. Arguments that share memory need the largest of theirs.
+std::vector<std::uint64_t> alignments_of(Device& device, const Case& one, const Code& code,
+                                         std::uint32_t entry) {
+  std::vector<std::uint64_t> by_tensor(one.program.tensors.size(), 1);
+  std::uint32_t argument = 0;
+  for (const std::uint32_t number : one.program.arguments()) {
+    std::size_t owner = number;
+    while (one.data[owner].shared >= 0) {
+      owner = static_cast<std::size_t>(one.data[owner].shared);
+    }
+    const std::uint64_t alignment = describe_argument(device, code, entry, argument++).alignment;
+    by_tensor[owner] = std::max(by_tensor[owner], alignment);
+  }
+  return by_tensor;
+}
+
+}  // namespace
+
 // Takes a buffer of at least `byte_count` bytes from the pool, or creates one.
 std::size_t Arena::take(std::uint64_t byte_count) {
   for (Buffer& free : pool_.buffers) {
@@ -46,11 +66,12 @@ std::size_t Arena::take(std::uint64_t byte_count) {
   return buffers_.size() - 1;
 }
 
-Arena::Arena(Device& device, Pool& pool, const Case& one, std::uint64_t workspace_byte_count,
-             std::uint64_t layout)
+Arena::Arena(Device& device, Pool& pool, const Case& one, const Code& code, std::uint32_t entry,
+             std::uint64_t workspace_byte_count, std::uint64_t layout)
     : device_(device), pool_(pool) {
   Random random(one.seed, "layout", one.index * 16 + layout);
   const std::vector<std::uint32_t> arguments = one.program.arguments();
+  const std::vector<std::uint64_t> alignments = alignments_of(device, one, code, entry);
   const std::size_t parts = 1 + random.below(3);
   std::vector<std::uint64_t> ends(parts, kGuardByteCount);
   std::vector<std::int64_t> place_of(one.program.tensors.size(), -1);
@@ -64,10 +85,11 @@ Arena::Arena(Device& device, Pool& pool, const Case& one, std::uint64_t workspac
       place.offset = other.offset;
     } else {
       place.buffer = random.below(parts);
-      const std::uint64_t element = program::byte_size(tensor.type);
+      const std::uint64_t unit = std::max(alignments[number], program::byte_size(tensor.type));
+      const std::uint64_t start = std::max<std::uint64_t>(unit, 64);
       std::uint64_t& end = ends[place.buffer];
-      end = (end + 63) / 64 * 64;
-      place.offset = end + (random.chance(2) ? 0 : element * random.below(17));
+      end = (end + start - 1) / start * start;
+      place.offset = end + (random.chance(2) ? 0 : unit * random.below(17));
       end = place.offset + place.byte_count + kGuardByteCount;
     }
     place_of[number] = static_cast<std::int64_t>(places_.size());

@@ -23,15 +23,15 @@ yoke_argument_info describe_argument(Device& device, const Code& code, std::uint
 void require_supported(const Device& device, std::string_view text, std::size_t statement_count);
 
 // Device memory for one program: its arguments in one to three buffers, separated by guard bytes, some at
-// odd multiples of the element size; and a workspace of the size that the entry needs.
+// odd multiples of the alignment that the entry states; and a workspace of the size that the entry needs.
 class Arena {
  public:
   // Each `layout` has different offsets. Takes buffers from `pool`; the destructor returns them.
   struct Pool {
     std::vector<Buffer> buffers;
   };
-  Arena(Device& device, Pool& pool, const Case& one, std::uint64_t workspace_byte_count,
-        std::uint64_t layout);
+  Arena(Device& device, Pool& pool, const Case& one, const Code& code, std::uint32_t entry,
+        std::uint64_t workspace_byte_count, std::uint64_t layout);
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
