@@ -10,8 +10,8 @@ ROOMS = {
     },
     "schedule": {
         "sources": ["runtime/schedule/*.cpp"],
-        "targets": ["schedule_tests", "schedule_allocation_tests", "device_test", "data_parallel_fallback_test"],
-        "tests": r"^(schedule_tests|schedule_allocation_tests|device_test|data_parallel_fallback_test)\.",
+        "targets": ["schedule_tests", "schedule_allocation_tests", "device_test"],
+        "tests": r"^(schedule_tests|schedule_allocation_tests|device_test)\.",
     },
     "loader": {
         "sources": ["runtime/loader/*.cpp"],
