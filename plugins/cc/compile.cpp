@@ -166,11 +166,11 @@ class Compiler {
       note(id, true, "tile kernel: the product is too small for a library call");
       return 0;
     }
-    if (product_with_bias(id, *found)) {
-      return 2;
-    }
     if (const std::uint32_t taken = panel_product(id, *found); taken != 0) {
       return taken;
+    }
+    if (product_with_bias(id, *found)) {
+      return 2;
     }
     LibraryCalls calls = divide(library(), *found, false, why_not);
     if (!calls.pieces.empty()) {
@@ -227,15 +227,19 @@ class Compiler {
     if (!step.panel) {
       return 0;
     }
-    const std::span<const Statement> statements = program().statements;
-    std::optional<BiasAdd> relu;
-    if (id + 1 < last_of_hint(id) && step.panel->is_transposed()) {
-      relu = recognize_relu(program(), statements[id], product, statements[id + 1]);
-    }
-    if (relu && may_replace(id, product, relu->target)) {
-      step.t = std::move(relu->target);
-      step.bias = std::move(relu->bias);
-      note(id + 1, true, "bias and maximum of the preceding product");
+    if (id + 1 < last_of_hint(id)) {
+      const Statement& statement = program().statements[id];
+      const Statement& next = program().statements[id + 1];
+      auto bias = recognize_relu(program(), statement, product, next);
+      const bool is_relu = bias.has_value();
+      bias = is_relu ? std::move(bias) : recognize_bias(program(), statement, product, next);
+      if (bias && may_replace(id, product, bias->target)) {
+        step.t = std::move(bias->target);
+        step.bias = std::move(bias->bias);
+        step.is_relu = is_relu;
+        note(id + 1, true,
+             is_relu ? "bias and maximum of the preceding product" : "bias of the preceding product");
+      }
     }
     return add_panel_product(id, std::move(step));
   }
@@ -300,7 +304,9 @@ class Compiler {
       note(statements[1], true, "bias of the preceding oneDNN matmul");
     }
     result_.steps.push_back(
-        {std::move(statements), -1, LibraryStep{sum.a, sum.b, sum.t, std::move(bias), std::move(calls)}});
+        {std::move(statements), -1,
+         LibraryStep{
+             .a = sum.a, .b = sum.b, .t = sum.t, .bias = std::move(bias), .calls = std::move(calls)}});
   }
 
   static bool fits_tables(const Contraction& c) {

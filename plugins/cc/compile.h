@@ -27,6 +27,7 @@ struct LibraryStep {
   Operand b;
   Operand t;
   std::optional<Operand> bias{};
+  bool is_relu = false;  // after the bias
   LibraryCalls calls{};  // without pieces if `own` or `panel` computes the product
   std::unique_ptr<const Gemm> own{};
   std::unique_ptr<const PanelProduct> panel{};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <utility>
 
 namespace yoke::cc {
@@ -16,22 +17,30 @@ using program::Type;
 
 namespace {
 
-// The operand in panels must stay in the second-level cache.
-constexpr std::int64_t kPanelBytes = std::int64_t{400} << 10;
-constexpr std::int64_t kLargestDepth = 1024;
+// A group of panels stays in the second-level cache.
+constexpr std::int64_t kGroupBytes = std::int64_t{400} << 10;
+constexpr std::int64_t kLargestDepth = 2048;
 constexpr std::int64_t kLeastDepth = 16;
 constexpr std::int64_t kLeastColumns = 16;
-// oneDNN packs the rows; with more columns, that pays. With several threads it packs them more often.
+// oneDNN packs both operands. For large products, this class does that faster if both are transposed; in
+// small ones it does not pack the rows. With several threads oneDNN packs them more often.
+constexpr std::int64_t kLargeProduct = std::int64_t{1} << 24;
 constexpr std::int64_t kMostPackedColumns = 64;
 constexpr std::int64_t kMostSharedColumns = 128;
-// Each thread packs the panels; this many blocks of rows per thread make up for it.
+// This many blocks of rows per thread make up for packing the panels.
 constexpr std::int64_t kBlocksPerThread = 4;
 // Of an update.
 constexpr std::int64_t kLeastRows = 8;
-// With fewer blocks of rows per thread, threads divide the panels too.
-constexpr std::int64_t kManyBlocksPerThread = 16;
 
 constexpr std::int64_t kWidest = 32;
+constexpr std::int64_t kLine = 16;  // floats of a cache line
+// The summed loop of a piece of the packing: whole vectors.
+constexpr std::int64_t kPackedDepth = 16;
+
+// Whether lines at this distance, in floats, compete for few places of the caches.
+bool is_crowded(std::int64_t distance) {
+  return distance * static_cast<std::int64_t>(sizeof(float)) % 2048 == 0;
+}
 
 bool is_read_of(const Expr& expr, std::uint32_t tensor) {
   return expr.op == Op::kRead && expr.access.tensor == tensor;
@@ -95,7 +104,7 @@ std::optional<BiasAdd> recognize_relu(const Program& program, const Statement& c
 std::unique_ptr<const PanelProduct> PanelProduct::make(const Contraction& c, const KernelTable& table,
                                                        int threads, bool is_update) {
   const auto is_f32 = [](const Operand& operand) { return operand.type == Type::kF32; };
-  if (table.panel.rows == 0 || c.type != Type::kF32 || !is_f32(c.a) || !is_f32(c.b) || !is_f32(c.t) ||
+  if (table.panel == nullptr || c.type != Type::kF32 || !is_f32(c.a) || !is_f32(c.b) || !is_f32(c.t) ||
       c.assign != program::Assign::kSet || !c.batch.empty() || c.m.size() != 1 || c.n.size() != 1 ||
       c.k.size() != 1) {
     return nullptr;
@@ -103,130 +112,202 @@ std::unique_ptr<const PanelProduct> PanelProduct::make(const Contraction& c, con
   const Axis& k = c.k[0];
   const Side m{c.m[0].extent, c.m[0].a, k.a, c.m[0].t};
   const Side n{c.n[0].extent, c.n[0].b, k.b, c.n[0].t};
-  const bool columns_are_a = is_update ? n.t != 1 : m.extent < n.extent;
+  const bool transposes = m.step == 1 && n.step == 1 && m.stride != 1 && n.stride != 1;
+  // Panels are contiguous in the target, unless only the smaller operand should be packed.
+  const bool is_small =
+      std::min(m.extent, n.extent) <= (threads > 1 ? kMostSharedColumns : kMostPackedColumns);
+  const bool columns_are_a = !is_update && is_small && m.extent < n.extent;
   const Side& columns = columns_are_a ? m : n;
   const Side& rows = columns_are_a ? n : m;
-  if (columns.extent < kLeastColumns || k.extent < kLeastDepth || k.extent > kLargestDepth ||
-      columns.extent * k.extent * static_cast<std::int64_t>(sizeof(float)) > kPanelBytes) {
+  if (columns.extent < kLeastColumns || k.extent < kLeastDepth || k.extent > kLargestDepth) {
     return nullptr;
   }
-  // The update reads and writes whole panels. Otherwise oneDNN is faster unless it must transpose an operand.
-  const bool is_faster =
-      is_update ? columns.t == 1 && columns.stride == 1 && rows.extent >= kLeastRows
-                : rows.step == 1 && columns.step == 1 && rows.stride != 1 && columns.stride != 1 &&
-                      columns.extent <= (threads > 1 ? kMostSharedColumns : kMostPackedColumns) &&
-                      rows.extent >= kBlocksPerThread * table.panel.rows * threads;
+  const bool is_large = c.multiplications() >= kLargeProduct && columns.t == 1;
+  const bool is_faster = is_update ? columns.stride == 1 && columns.t == 1 && rows.extent >= kLeastRows
+                                   : transposes && (is_small || is_large) &&
+                                         rows.extent >= kBlocksPerThread * table.panel->rows * threads;
   if (!is_faster) {
     return nullptr;
   }
   return std::unique_ptr<const PanelProduct>(
-      new PanelProduct(table.panel, rows, columns, columns_are_a, k.extent, threads));
+      new PanelProduct(*table.panel, rows, columns, columns_are_a, k.extent));
 }
 
 PanelProduct::PanelProduct(const PanelKernels& kernels, const Side& rows, const Side& columns,
-                           bool columns_are_a, std::int64_t depth, int threads)
+                           bool columns_are_a, std::int64_t depth)
     : kernels_(kernels),
       rows_(rows),
       columns_(columns),
       columns_are_a_(columns_are_a),
       depth_(depth),
       is_short_(rows.extent < kernels.rows),
+      packs_rows_(is_short_ || is_crowded(rows.stride == 1 ? rows.step : rows.stride)),
       row_blocks_((rows.extent + kernels.rows - 1) / kernels.rows) {
+  const std::int64_t bytes = kWidest * depth * static_cast<std::int64_t>(sizeof(float));
+  group_size_ = static_cast<std::size_t>(std::max<std::int64_t>(kGroupBytes / bytes, 1));
+  std::int64_t packed = 0;
   for (std::int64_t column = 0; column < columns.extent;) {
-    Panel panel{0, kWidest, column};
+    Panel panel{0, kWidest, 4, column};
     while (panel.kernel < 3 && column + panel.width > columns.extent) {
       panel.width /= 2;
+      panel.cost = std::max<std::int64_t>(panel.cost / 2, 1);
       ++panel.kernel;
     }
     panel.used = std::min(panel.width, columns.extent - column);
-    if (columns.stride != 1 || panel.used != panel.width) {
-      panel.packed = packed_count_;
-      packed_count_ += panel.width * depth;
+    packed = panels_.size() % group_size_ == 0 ? 0 : packed;
+    if (columns.stride != 1 || panel.used != panel.width || is_crowded(columns.step)) {
+      panel.packed = packed;
+      packed += panel.width * depth;
+      group_count_ = std::max(group_count_, packed);
     }
     column += panel.used;
+    cost_ += panel.cost;
     panels_.push_back(panel);
-  }
-  if (row_blocks_ < kManyBlocksPerThread * threads) {
-    panel_groups_ = static_cast<std::int64_t>(panels_.size());
   }
 }
 
 std::uint64_t PanelProduct::scratch_byte_count() const {
-  return static_cast<std::uint64_t>(packed_count_ + kernels_.rows * kWidest + packed_rows()) * sizeof(float);
+  return static_cast<std::uint64_t>(group_count_ + kernels_.rows * kWidest) * sizeof(float);
 }
 
-void PanelProduct::pack(const Panel& panel, const Operands& of) const {
-  if (panel.packed < 0) {
+std::uint64_t PanelProduct::shared_byte_count() const {
+  return packs_rows_ ? static_cast<std::uint64_t>(row_blocks_ * kernels_.rows * depth_) * sizeof(float) : 0;
+}
+
+std::int64_t PanelProduct::pack_count() const {
+  return packs_rows_ ? (depth_ + kPackedDepth - 1) / kPackedDepth : 0;
+}
+
+std::int64_t PanelProduct::first_row(std::int64_t row_block) const {
+  return std::min(row_block * kernels_.rows, rows_.extent - kernels_.rows);
+}
+
+PanelProduct::Group PanelProduct::group_from(std::size_t first) const {
+  return std::span(panels_).subspan(first, std::min(group_size_, panels_.size() - first));
+}
+
+void PanelProduct::pack(const PanelArguments& arguments, float* shared, std::int64_t first,
+                        std::int64_t last) const {
+  const float* rows = columns_are_a_ ? arguments.b : arguments.a;
+  const std::int64_t begin = first * kPackedDepth;
+  const std::int64_t end = std::min(last * kPackedDepth, depth_);
+  if (is_short_) {
+    pack_short_rows(rows, shared, begin, end);
     return;
   }
-  const float* from = of.columns + panel.column * columns_.stride;
-  float* to = of.scratch + panel.packed;
-  if (columns_.step == 1) {
-    kernels_.pack(to, from, columns_.stride, panel.used, panel.width, depth_);
-    return;
-  }
-  for (std::int64_t p = 0; p < depth_; ++p, to += panel.width) {
-    std::fill(std::copy_n(from + p * columns_.step, panel.used, to), to + panel.width, 0.0F);
+  // Lines are read as far as possible in the order of the memory.
+  const std::int64_t together = rows_.step == 1 ? end - begin : kPackedDepth;
+  for (std::int64_t p = begin; p < end; p += together) {
+    for (std::int64_t block = 0; block < row_blocks_; ++block) {
+      kernels_.pack({.to = shared + (block * depth_ + p) * kernels_.rows,
+                     .from = rows + first_row(block) * rows_.stride + p * rows_.step,
+                     .stride = rows_.stride,
+                     .step = rows_.step,
+                     .lines = kernels_.rows,
+                     .width = kernels_.rows,
+                     .depth = std::min(together, end - p)});
+    }
   }
 }
 
-void PanelProduct::pack_rows(const float* operand, float* packed) const {
+void PanelProduct::pack_short_rows(const float* rows, float* to, std::int64_t begin, std::int64_t end) const {
   const std::int64_t padding = kernels_.rows - rows_.extent;
-  for (std::int64_t p = 0; p < depth_; ++p, packed += kernels_.rows) {
+  for (std::int64_t p = begin; p < end; ++p) {
+    float* const packed = to + p * kernels_.rows;
     std::fill_n(packed, padding, 0.0F);
     for (std::int64_t i = 0; i < rows_.extent; ++i) {
-      packed[padding + i] = operand[i * rows_.stride + p * rows_.step];
+      packed[padding + i] = rows[i * rows_.stride + p * rows_.step];
     }
   }
 }
 
-void PanelProduct::run(const PanelArguments& arguments, float* scratch, std::int64_t first,
-                       std::int64_t last) const {
-  const float* columns = columns_are_a_ ? arguments.a : arguments.b;
-  const float* rows = columns_are_a_ ? arguments.b : arguments.a;
-  float* const sums = scratch + packed_count_;
-  float* const short_rows = sums + kernels_.rows * kWidest;
-  if (is_short_) {
-    pack_rows(rows, short_rows);
-  }
-  const Operands of{
-      is_short_ ? short_rows : rows, columns, arguments.t, arguments.scale, arguments.bias, scratch, sums};
-  if (panel_groups_ == 1) {
-    for (const Panel& panel : panels_) {
-      pack(panel, of);
-    }
-  }
-  for (std::int64_t piece = first; piece < last; ++piece) {
-    if (panel_groups_ == 1) {
-      for (const Panel& panel : panels_) {
-        run_block(panel, piece, of);
+void PanelProduct::pack_group(Group group, const Operands& of) const {
+  const std::int64_t together = columns_.step == 1 ? depth_ : kPackedDepth;
+  for (std::int64_t p = 0; p < depth_; p += together) {
+    for (const Panel& panel : group) {
+      if (panel.packed >= 0) {
+        kernels_.pack({.to = of.group + panel.packed + p * panel.width,
+                       .from = of.columns + panel.column * columns_.stride + p * columns_.step,
+                       .stride = columns_.stride,
+                       .step = columns_.step,
+                       .lines = panel.used,
+                       .width = panel.width,
+                       .depth = std::min(together, depth_ - p)});
       }
-      continue;
     }
-    const Panel& panel = panels_[static_cast<std::size_t>(piece / row_blocks_)];
-    if (piece == first || piece % row_blocks_ == 0) {
-      pack(panel, of);
-    }
-    run_block(panel, piece % row_blocks_, of);
   }
 }
 
-void PanelProduct::run_block(const Panel& panel, std::int64_t row_block, const Operands& of) const {
+void PanelProduct::run(const PanelArguments& arguments, const float* shared, float* scratch,
+                       std::int64_t first, std::int64_t last) const {
+  const Operands of{.rows = columns_are_a_ ? arguments.b : arguments.a,
+                    .packed_rows = shared,
+                    .columns = columns_are_a_ ? arguments.a : arguments.b,
+                    .group = scratch,
+                    .sums = scratch + group_count_,
+                    .t = arguments.t,
+                    .scale = arguments.scale,
+                    .bias = arguments.bias,
+                    .is_relu = arguments.is_relu};
+  std::int64_t start = 0;  // of the group
+  for (std::size_t begin = 0; begin < panels_.size() && start < last; begin += group_size_) {
+    const Group group = group_from(begin);
+    std::int64_t cost = 0;  // of the group and one block of rows
+    for (const Panel& panel : group) {
+      cost += panel.cost;
+    }
+    const std::int64_t end = start + cost * row_blocks_;
+    if (first < end) {
+      pack_group(group, of);
+    }
+    for (std::int64_t block = std::max<std::int64_t>(first - start, 0) / cost; block < row_blocks_; ++block) {
+      std::int64_t at = start + block * cost;
+      for (std::size_t i = 0; i < group.size() && at < last; at += group[i++].cost) {
+        if (at >= first) {
+          run_block(group, i, block, of);
+        }
+      }
+    }
+    start = end;
+  }
+}
+
+void PanelProduct::run_block(Group group, std::size_t number, std::int64_t row_block,
+                             const Operands& of) const {
+  const Panel& panel = group[number];
   // The last block also computes rows of the previous one, or padding, but does not store them.
-  const std::int64_t row = std::min(row_block * kernels_.rows, rows_.extent - kernels_.rows);
+  const std::int64_t row = first_row(row_block);
   const std::int64_t skipped = row_block * kernels_.rows - row;
   float* out = of.t + row * rows_.t + panel.column * columns_.t;
   const bool is_direct = columns_.t == 1 && panel.used == panel.width;
+  const float* packed_rows = of.packed_rows + row_block * kernels_.rows * depth_;
+  // The last blocks of a group fetch the next group, 16 columns each, the others the next rows.
+  const auto size = static_cast<std::int64_t>(group.size());
+  const std::int64_t rest = (row_blocks_ - row_block) * size - static_cast<std::int64_t>(number) - 1;
+  const std::int64_t next = group.back().column + group.back().used + rest * kLine;
+  const float* ahead = nullptr;
+  std::int64_t ahead_step = 0;
+  if (packs_rows_ && rest * kLine < size * kWidest && next < columns_.extent) {
+    ahead = of.columns + next * columns_.stride;
+    ahead_step = columns_.step == 1 ? kLine : columns_.step;
+  } else if (packs_rows_ && row_block + 1 < row_blocks_) {
+    ahead = packed_rows + kernels_.rows * depth_;
+    ahead_step = kernels_.rows;
+  }
   const PanelBlock block{.depth = depth_,
-                         .rows = is_short_ ? of.rows : of.rows + row * rows_.stride,
-                         .row_stride = is_short_ ? 1 : rows_.stride,
-                         .row_step = is_short_ ? kernels_.rows : rows_.step,
-                         .panel = panel.packed >= 0 ? of.scratch + panel.packed : of.columns + panel.column,
+                         .rows = packs_rows_ ? packed_rows : of.rows + row * rows_.stride,
+                         .row_stride = packs_rows_ ? 1 : rows_.stride,
+                         .row_step = packs_rows_ ? kernels_.rows : rows_.step,
+                         .panel = panel.packed >= 0 ? of.group + panel.packed : of.columns + panel.column,
                          .panel_step = panel.packed >= 0 ? panel.width : columns_.step,
                          .out = is_direct ? out : of.sums,
                          .out_stride = is_direct ? rows_.t : panel.width,
                          .skipped = is_direct ? skipped : 0,
-                         .scale = is_direct ? of.scale : nullptr};
+                         .scale = is_direct ? of.scale : nullptr,
+                         .bias = is_direct && of.bias != nullptr ? of.bias + panel.column : nullptr,
+                         .is_relu = of.is_relu,
+                         .ahead = ahead,
+                         .ahead_step = ahead_step};
   kernels_.block[panel.kernel](block);
   if (is_direct) {
     return;
@@ -239,14 +320,19 @@ void PanelProduct::run_block(const Panel& panel, std::int64_t row_block, const O
                                .columns = panel.used,
                                .skipped = skipped,
                                .bias = of.bias == nullptr ? nullptr : of.bias + row,
-                               .is_relu = of.bias != nullptr});
+                               .is_relu = of.is_relu});
     return;
   }
   for (std::int64_t i = skipped; i < kernels_.rows; ++i) {
     for (std::int64_t j = 0; j < panel.used; ++j) {
       const float sum = of.sums[i * panel.width + j];
       float& place = out[i * rows_.t + j * columns_.t];
-      place = of.scale == nullptr ? sum : place - *of.scale * sum;
+      if (of.bias != nullptr) {
+        const float value = sum + of.bias[panel.column + j];
+        place = of.is_relu && value <= 0 ? 0 : value;
+      } else {
+        place = of.scale == nullptr ? sum : place - *of.scale * sum;
+      }
     }
   }
 }

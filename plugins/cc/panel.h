@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "contraction.h"
 #include "tile/kernels.h"
+#include "tile/panel_kernels.h"
 
 namespace yoke::cc {
 
@@ -32,12 +34,14 @@ struct PanelArguments {
   const float* b;
   float* t;
   const float* scale = nullptr;  // t = t - *scale * product
-  const float* bias = nullptr;   // t = max(product + bias, 0), if is_transposed()
+  const float* bias = nullptr;   // t = product + bias[n]
+  bool is_relu = false;          // with a bias: t = max(product + bias[n], 0)
 };
 
-// Panels of one operand stay in the cache. Each block of rows of the other operand is read once, in place,
-// and its sums stay in registers. For small batches this is faster than oneDNN, which packs operands. Each
-// sum is added in the order of the summed loop, so results have the same bits for any number of threads.
+// Each thread takes groups of panels of one operand, which stay in its cache, and multiplies them by each
+// block of rows of the other operand, with the sums in registers. Operands are packed if they must be
+// transposed or if their strides suit no cache. Each sum is added in the order of the summed loop, so results
+// have the same bits for any number of threads.
 class PanelProduct {
  public:
   // Returns null if oneDNN suits the shape better. `is_update`: for run() with a scale.
@@ -45,12 +49,19 @@ class PanelProduct {
                                                   int threads, bool is_update);
 
   std::uint64_t scratch_byte_count() const;  // per thread
-  // Pieces of the target that threads may divide.
-  std::int64_t piece_count() const { return row_blocks_ * panel_groups_; }
+  std::uint64_t shared_byte_count() const;   // for the packed rows
   // Whether blocks are transposed when they are stored, so that rows are contiguous in t.
   bool is_transposed() const { return rows_.t == 1 && columns_.t != 1; }
-  // Computes pieces [first, last).
-  void run(const PanelArguments& arguments, float* scratch, std::int64_t first, std::int64_t last) const;
+
+  // Pieces of the packing that threads may divide: 0 if the product reads its rows in place.
+  std::int64_t pack_count() const;
+  // Packs pieces [first, last) of the rows. All of them must be packed before run().
+  void pack(const PanelArguments& arguments, float* shared, std::int64_t first, std::int64_t last) const;
+  // The cost of the product, which threads may divide.
+  std::int64_t cost() const { return cost_ * row_blocks_; }
+  // Computes the blocks that start in the part [first, last) of the cost.
+  void run(const PanelArguments& arguments, const float* shared, float* scratch, std::int64_t first,
+           std::int64_t last) const;
 
  private:
   // Panel columns are the loop of one operand, rows that of the other.
@@ -63,27 +74,32 @@ class PanelProduct {
   struct Panel {
     std::size_t kernel = 0;  // of PanelKernels::block
     std::int64_t width = 0;
+    std::int64_t cost = 0;  // of one block
     std::int64_t column = 0;
     std::int64_t used = 0;     // columns
-    std::int64_t packed = -1;  // place in the scratch memory, or -1: the kernel reads the operand itself
+    std::int64_t packed = -1;  // place in the memory of the group, or -1: the kernel reads the operand itself
   };
 
   PanelProduct(const PanelKernels& kernels, const Side& rows, const Side& columns, bool columns_are_a,
-               std::int64_t depth, int threads);
-  std::int64_t packed_rows() const { return is_short_ ? kernels_.rows * depth_ : 0; }
+               std::int64_t depth);
   // The operands of one launch, and memory of the thread.
   struct Operands {
     const float* rows;
+    const float* packed_rows;
     const float* columns;
+    float* group;  // packed panels
+    float* sums;   // of one block
     float* t;
     const float* scale;
     const float* bias;
-    float* scratch;
-    float* sums;  // of one block
+    bool is_relu;
   };
-  void pack_rows(const float* operand, float* packed) const;
-  void pack(const Panel& panel, const Operands& of) const;
-  void run_block(const Panel& panel, std::int64_t row_block, const Operands& of) const;
+  using Group = std::span<const Panel>;
+  Group group_from(std::size_t first) const;
+  std::int64_t first_row(std::int64_t row_block) const;
+  void pack_short_rows(const float* rows, float* to, std::int64_t first, std::int64_t last) const;
+  void pack_group(Group group, const Operands& of) const;
+  void run_block(Group group, std::size_t number, std::int64_t row_block, const Operands& of) const;
 
   PanelKernels kernels_;
   Side rows_;
@@ -91,9 +107,11 @@ class PanelProduct {
   bool columns_are_a_;
   std::int64_t depth_;
   bool is_short_;  // There are fewer rows than in a block. The block's first rows are padding.
+  bool packs_rows_;
   std::int64_t row_blocks_;
-  std::int64_t panel_groups_ = 1;  // pieces of a block of rows
-  std::int64_t packed_count_ = 0;  // floats
+  std::int64_t cost_ = 0;         // of one block of rows
+  std::int64_t group_count_ = 0;  // floats of the largest packed group
+  std::size_t group_size_ = 1;    // panels
   std::vector<Panel> panels_;
 };
 

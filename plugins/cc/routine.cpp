@@ -8,6 +8,12 @@
 #include "pool.h"
 
 namespace yoke::cc {
+namespace {
+
+// Threads share the packing of this many bytes.
+constexpr std::uint64_t kParallelPacking = std::uint64_t{64} << 10;
+
+}  // namespace
 
 BoundProgram::BoundProgram(std::shared_ptr<const CompiledProgram> compiled,
                            std::span<std::byte* const> arguments, std::byte* workspace)
@@ -220,11 +226,17 @@ void BoundProgram::run(const LibraryStep& step, BoundStep& bound) {
       arguments.scale = step.update->scale ? floats(*step.update->scale) : &step.update->constant;
     }
     arguments.bias = step.bias ? floats(*step.bias) : nullptr;
-    share(compiled_->threads, step.panel->piece_count(),
-          [&](int thread, std::int64_t first, std::int64_t last) {
-            auto* memory = reinterpret_cast<float*>(scratch(static_cast<std::size_t>(thread)));
-            step.panel->run(arguments, memory, first, last);
-          });
+    arguments.is_relu = step.is_relu;
+    auto* const packed = reinterpret_cast<float*>(shared_);
+    const std::int64_t pieces = step.panel->pack_count();
+    const int packers = step.panel->shared_byte_count() >= kParallelPacking ? compiled_->threads : 1;
+    share(packers, pieces, [&](int, std::int64_t first, std::int64_t last) {
+      step.panel->pack(arguments, packed, first, last);
+    });
+    share(compiled_->threads, step.panel->cost(), [&](int thread, std::int64_t first, std::int64_t last) {
+      auto* memory = reinterpret_cast<float*>(scratch(static_cast<std::size_t>(thread)));
+      step.panel->run(arguments, packed, memory, first, last);
+    });
     return;
   }
   if (step.own) {

@@ -64,7 +64,7 @@ struct Needs {
         scratch = std::max(scratch, piece.call.scratch_byte_count);
       }
     }
-    shared = std::max(shared, call.calls.copy.byte_count);
+    shared = std::max({shared, call.calls.copy.byte_count, call.panel ? call.panel->shared_byte_count() : 0});
     scratch = std::max({scratch, call.own ? call.own->scratch_byte_count() : 0,
                         call.panel ? call.panel->scratch_byte_count() : 0});
   }

@@ -76,44 +76,7 @@ struct BlockProduct {
   void (*run)(int64_t k, const void* a, const void* b, void* c, int64_t ldc) = nullptr;
 };
 
-// A block of a product of floats whose sums stay in registers: for `PanelKernels::rows` rows and all columns
-// of a panel, the sum over p of rows[r * row_stride + p * row_step] * panel[p * panel_step + column].
-struct PanelBlock {
-  int64_t depth;
-  const float* rows;
-  int64_t row_stride;
-  int64_t row_step;
-  const float* panel;
-  int64_t panel_step;
-  float* out;  // of the block's first row and column; columns are contiguous
-  int64_t out_stride;
-  int64_t skipped;     // the first rows, which are not stored
-  const float* scale;  // null: out = sum. Otherwise out = out - *scale * sum; each operation rounds.
-};
-
-struct TransposedBlock {
-  float* out;
-  int64_t out_stride;
-  const float* sums;
-  int64_t width;
-  int64_t columns;
-  int64_t skipped;
-  const float* bias;  // may be null
-  bool is_relu;
-};
-
-// The kernels of panel.h. `rows` is 0 if the instruction set has too few registers for them.
-struct PanelKernels {
-  int64_t rows = 0;
-  // For panels of 32, 16, 8 and 4 columns.
-  void (*block[4])(const PanelBlock& block) = {};
-  // to[p * width + line] = from[line * stride + p] for p < depth, and 0 for the lines from `lines` on.
-  void (*pack)(float* to, const float* from, int64_t stride, int64_t lines, int64_t width,
-               int64_t depth) = nullptr;
-  // out[column * out_stride + row] = sums[row * width + column], for all rows from `skipped` on and
-  // `columns` columns. Adds bias[row] first if there is a bias. With `is_relu`, negative values become 0.
-  void (*store_transposed)(const TransposedBlock& block) = nullptr;
-};
+struct PanelKernels;  // panel_kernels.h
 
 struct KernelTable {
   const char* name;  // "x86-64-v3"
@@ -134,7 +97,7 @@ struct KernelTable {
   ScatterFn (*scatter)(MapOp op, Reg type, Stored stored);  // kCopy, kAdd, kMul, kMin, kMax
   void (*iota)(int64_t* dst, int64_t first, int64_t row_step, int64_t column_step, int64_t nr, int64_t nc);
   BlockProduct (*block_product)(Reg type);
-  PanelKernels panel;
+  const PanelKernels* panel;  // null if the instruction set has too few registers for them
 };
 
 // Makes the calling thread's stores past the caches visible to the threads that it synchronizes with.

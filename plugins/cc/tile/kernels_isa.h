@@ -34,19 +34,7 @@ ScatterFn find_scatter(MapOp op, Reg type, Stored stored);
 void fold(double* total, void* part, Reg type, int64_t n);
 void iota(int64_t* dst, int64_t first, int64_t row_step, int64_t column_step, int64_t nr, int64_t nc);
 BlockProduct find_block_product(Reg type);
-#if defined(__AVX512F__)
-void panel_block_32(const PanelBlock& block);
-void panel_block_16(const PanelBlock& block);
-void panel_block_8(const PanelBlock& block);
-void panel_block_4(const PanelBlock& block);
-void pack_panel(float* to, const float* from, int64_t stride, int64_t lines, int64_t width, int64_t depth);
-void store_transposed(const TransposedBlock& block);
-inline constexpr int64_t kPanelRows = 12;
-inline constexpr PanelKernels kPanelKernels = {
-    kPanelRows, {panel_block_32, panel_block_16, panel_block_8, panel_block_4}, pack_panel, store_transposed};
-#else
-inline constexpr PanelKernels kPanelKernels = {};
-#endif
+const PanelKernels* panel_kernels();
 
 const KernelTable& table();
 

@@ -182,19 +182,19 @@ void iota(int64_t* dst, int64_t first, int64_t row_step, int64_t column_step, in
 #define YOKE_CC_TEXT(x) YOKE_CC_TEXT_OF(x)
 
 const KernelTable& table() {
-  static constexpr KernelTable kTable = {.name = YOKE_CC_TEXT(YOKE_CC_ISA),
-                                         .map = find_map,
-                                         .cast = find_cast,
-                                         .reduce = find_reduce,
-                                         .product_sum = find_product_sum,
-                                         .fold = fold,
-                                         .copy = find_copy,
-                                         .copy_past_caches = copy_past_caches,
-                                         .gather = find_gather,
-                                         .scatter = find_scatter,
-                                         .iota = iota,
-                                         .block_product = find_block_product,
-                                         .panel = kPanelKernels};
+  static const KernelTable kTable = {.name = YOKE_CC_TEXT(YOKE_CC_ISA),
+                                     .map = find_map,
+                                     .cast = find_cast,
+                                     .reduce = find_reduce,
+                                     .product_sum = find_product_sum,
+                                     .fold = fold,
+                                     .copy = find_copy,
+                                     .copy_past_caches = copy_past_caches,
+                                     .gather = find_gather,
+                                     .scatter = find_scatter,
+                                     .iota = iota,
+                                     .block_product = find_block_product,
+                                     .panel = panel_kernels()};
   return kTable;
 }
 

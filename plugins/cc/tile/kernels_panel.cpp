@@ -2,12 +2,15 @@
 // plugins/cc/tile/kernels_panel.cpp: the inner loops of products of floats with one operand in the cache
 // (panel.h). Only for AVX-512: other instruction sets have too few registers to be faster than oneDNN.
 #include "kernels_isa.h"
+#include "panel_kernels.h"
 
 #if defined(__AVX512F__)
 #include <immintrin.h>
 
 namespace yoke::cc::YOKE_CC_ISA {
 namespace {
+
+constexpr int64_t kPanelRows = 12;
 
 // Keeps a * b and the subtraction after it two roundings, also where the compiler may fuse them.
 template <class V>
@@ -16,8 +19,17 @@ inline V rounded(V value) {
   return value;
 }
 
+// NaN stays NaN.
+template <class V>
+inline V not_negative(V value) {
+  const auto is_negative = value <= V{};
+  using Bits = decltype(value <= V{});
+  return reinterpret_cast<V>(reinterpret_cast<Bits>(value) & ~is_negative);
+}
+
 // kCount vectors of kBytes hold one row of the panel. kAdjacent: elements of neighboring rows are adjacent.
-template <int64_t kBytes, uint64_t kCount, bool kAdjacent>
+// kFetches: there is an address `ahead`.
+template <int64_t kBytes, uint64_t kCount, bool kAdjacent, bool kFetches>
 void block(const PanelBlock& of) {
   typedef float V __attribute__((vector_size(kBytes)));
   typedef float Unaligned __attribute__((vector_size(kBytes), aligned(4), may_alias));
@@ -30,13 +42,12 @@ void block(const PanelBlock& of) {
   for (int64_t i = 0; i < (kAdjacent ? 1 : 4); ++i) {
     row[i] = of.rows + 3 * i * stride;
   }
-  if (of.scale != nullptr) {
-    for (int64_t i = 0; i < kPanelRows; ++i) {
-      for (uint64_t j = 0; j < kCount; ++j) {
-        __builtin_prefetch(of.out + i * of.out_stride + j * kLanes, 1);
-      }
+  for (int64_t i = 0; of.scale != nullptr && i < kPanelRows; ++i) {
+    for (uint64_t j = 0; j < kCount; ++j) {
+      __builtin_prefetch(of.out + i * of.out_stride + j * kLanes, 1);
     }
   }
+  [[maybe_unused]] const float* ahead = of.ahead;
 #pragma GCC unroll 4
   for (int64_t p = 0; p < of.depth; ++p) {
     V columns[kCount];
@@ -45,6 +56,10 @@ void block(const PanelBlock& of) {
       columns[j] = *reinterpret_cast<const Unaligned*>(panel + j * kLanes);
     }
     panel += of.panel_step;
+    if constexpr (kFetches) {
+      __builtin_prefetch(ahead, 0, 2);
+      ahead += of.ahead_step;
+    }
 #pragma GCC unroll 12
     for (int64_t i = 0; i < kPanelRows; ++i) {
       const float factor = kAdjacent ? row[0][i] : row[i / 3][i % 3 * stride];
@@ -56,6 +71,16 @@ void block(const PanelBlock& of) {
 #pragma GCC unroll 4
     for (int64_t i = 0; i < (kAdjacent ? 1 : 4); ++i) {
       row[i] += of.row_step;
+    }
+  }
+  if (of.bias != nullptr) {
+#pragma GCC unroll 2
+    for (uint64_t j = 0; j < kCount; ++j) {
+      const V bias = *reinterpret_cast<const Unaligned*>(of.bias + j * kLanes);
+#pragma GCC unroll 12
+      for (int64_t i = 0; i < kPanelRows; ++i) {
+        sums[i][j] = of.is_relu ? not_negative<V>(sums[i][j] + bias) : sums[i][j] + bias;
+      }
     }
   }
   const float scale = of.scale == nullptr ? 0 : *of.scale;
@@ -75,7 +100,13 @@ void block(const PanelBlock& of) {
 
 template <int64_t kBytes, uint64_t kCount>
 void any_block(const PanelBlock& of) {
-  (of.row_stride == 1 ? block<kBytes, kCount, true> : block<kBytes, kCount, false>)(of);
+  if (of.row_stride != 1) {
+    block<kBytes, kCount, false, false>(of);
+  } else if (of.ahead == nullptr) {
+    block<kBytes, kCount, true, false>(of);
+  } else {
+    block<kBytes, kCount, true, true>(of);
+  }
 }
 
 typedef float V16 __attribute__((vector_size(64)));
@@ -99,6 +130,10 @@ inline V16 even_quarters(V16 a, V16 b) {
 }
 inline V16 odd_quarters(V16 a, V16 b) {
   return __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+}
+
+inline __mmask16 first_lanes(int64_t count) {
+  return static_cast<__mmask16>(count >= 16 ? 0xFFFF : count <= 0 ? 0 : (1U << count) - 1);
 }
 
 // Transposes 16 vectors of 16 floats.
@@ -128,8 +163,6 @@ inline void transpose(V16* rows) {
   }
 }
 
-}  // namespace
-
 void panel_block_32(const PanelBlock& block) {
   any_block<64, 2>(block);
 }
@@ -143,21 +176,33 @@ void panel_block_4(const PanelBlock& block) {
   any_block<16, 1>(block);
 }
 
-void pack_panel(float* to, const float* from, int64_t stride, int64_t lines, int64_t width, int64_t depth) {
-  for (int64_t line = 0; line < width; line += 16) {
-    const int64_t here = width - line < 16 ? width - line : 16;
-    const __mmask16 columns = static_cast<__mmask16>((1U << here) - 1);
-    for (int64_t p = 0; p < depth; p += 16) {
-      const int64_t deep = depth - p < 16 ? depth - p : 16;
-      const __mmask16 mask = static_cast<__mmask16>((1U << deep) - 1);
+// Fetches this much of each line before it is used, in elements of the line.
+constexpr int64_t kPackedAhead = 64;
+
+void pack_panel(const PackedPanel& of) {
+  for (int64_t line = 0; line < of.width; line += 16) {
+    const __mmask16 stored = first_lanes(of.width - line);
+    if (of.step != 1) {
+      const __mmask16 loaded = first_lanes(of.lines - line);
+      for (int64_t p = 0; p < of.depth; ++p) {
+        __builtin_prefetch(of.from + (p + 16) * of.step + line);
+        _mm512_mask_storeu_ps(of.to + p * of.width + line, stored,
+                              _mm512_maskz_loadu_ps(loaded, of.from + p * of.step + line));
+      }
+      continue;
+    }
+    for (int64_t p = 0; p < of.depth; p += 16) {
+      const __mmask16 loaded = first_lanes(of.depth - p);
       V16 rows[16];
 #pragma GCC unroll 16
       for (int64_t i = 0; i < 16; ++i) {
-        rows[i] = line + i < lines ? _mm512_maskz_loadu_ps(mask, from + (line + i) * stride + p) : V16{};
+        __builtin_prefetch(of.from + (line + i) * of.stride + p + kPackedAhead);
+        rows[i] =
+            line + i < of.lines ? _mm512_maskz_loadu_ps(loaded, of.from + (line + i) * of.stride + p) : V16{};
       }
       transpose(rows);
-      for (int64_t i = 0; i < deep; ++i) {
-        _mm512_mask_storeu_ps(to + (p + i) * width + line, columns, rows[i]);
+      for (int64_t i = 0; i < 16 && p + i < of.depth; ++i) {
+        _mm512_mask_storeu_ps(of.to + (p + i) * of.width + line, stored, rows[i]);
       }
     }
   }
@@ -186,6 +231,25 @@ void store_transposed(const TransposedBlock& of) {
       _mm512_mask_storeu_ps(of.out + (column + i) * of.out_stride, kept, value);
     }
   }
+}
+
+}  // namespace
+
+const PanelKernels* panel_kernels() {
+  static constexpr PanelKernels kKernels = {kPanelRows,
+                                            {panel_block_32, panel_block_16, panel_block_8, panel_block_4},
+                                            pack_panel,
+                                            store_transposed};
+  return &kKernels;
+}
+
+}  // namespace yoke::cc::YOKE_CC_ISA
+#else
+
+namespace yoke::cc::YOKE_CC_ISA {
+
+const PanelKernels* panel_kernels() {
+  return nullptr;
 }
 
 }  // namespace yoke::cc::YOKE_CC_ISA

@@ -15,7 +15,6 @@ namespace yoke::cc::test {
 namespace {
 
 using ::testing::AnyOf;
-using ::testing::EndsWith;
 using ::testing::StartsWith;
 
 // In oneDNN or, with AVX-512, in panels.
@@ -86,8 +85,8 @@ TEST(ContractionTest, AllProductsOfAnMlpStepAreMatrixProducts) {
                                    "symbol row in 0..600 step 50");
   const std::vector<std::string> notes = notes_of(text);
   for (const std::size_t i : {std::size_t{0}, std::size_t{3}}) {
-    EXPECT_THAT(notes[i], EndsWith("with the bias of the next statement"));
-    EXPECT_EQ(notes[i + 1], "bias of the preceding oneDNN matmul");
+    EXPECT_THAT(notes[i], kIsMatrixProduct);
+    EXPECT_THAT(notes[i + 1], StartsWith("bias of the preceding "));
   }
   for (const std::size_t i : {std::size_t{5}, std::size_t{6}, std::size_t{8}}) {
     EXPECT_THAT(notes[i], kIsMatrixProduct);

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness.h"
@@ -16,7 +18,7 @@ using ::testing::StartsWith;
 
 // With other kernels, oneDNN computes these products.
 bool has_panels() {
-  return best_kernels().panel.rows != 0;
+  return best_kernels().panel != nullptr;
 }
 
 constexpr char kUpdate[] = "update of the preceding product";
@@ -70,16 +72,56 @@ TEST(PanelTest, ProductsOfSmallBatchesRunInPanels) {
               StartsWith("oneDNN matmul"));
   EXPECT_THAT(notes_of(product({500, 784, 32}, "[k, m]", "[k, n]", "[m, n]"))[0],
               StartsWith("oneDNN matmul"));
-  EXPECT_THAT(notes_of(product({500, 500, 784}, "[m, k]", "[n, k]", "[m, n]"))[0],
+  EXPECT_THAT(notes_of(product({150, 200, 100}, "[m, k]", "[n, k]", "[m, n]"))[0],
               StartsWith("oneDNN matmul"));
+}
+
+// The same product without panels.
+std::shared_ptr<const CompiledProgram> compile_without_panels(const program::Program& program) {
+  static const KernelTable table = [] {
+    KernelTable one = best_kernels();
+    one.panel = nullptr;
+    return one;
+  }();
+  return compile(program, 1, &table);
+}
+
+TEST(PanelTest, LargeProductsMatchOneDnnWhereSumsAreExact) {
+  if (!has_panels()) {
+    GTEST_SKIP() << "this machine's kernels have no panels";
+  }
+  // Several groups of panels; rows in place and packed; rows and columns left over.
+  const Shape shapes[] = {{133, 263, 512}, {500, 120, 300}, {64, 300, 1024}, {65, 150, 1731}};
+  for (const Shape& shape : shapes) {
+    for (const char* relu : {"t[m, n]", "max(t[m, n] + c[n], 0)", "t[m, n] + c[n]"}) {
+      const auto [m, n, k] = shape;
+      conformance::Case one = case_of(text_of(
+          "  arg a : " + dims("[m, k]", m, n, k) + " in\n  arg b : " + dims("[n, k]", m, n, k) +
+          " in\n  arg c : " + dims("[n]", m, n, k) + " in\n  arg y : " + dims("[m, n]", m, n, k) +
+          " out\n  temp t : " + dims("[m, n]", m, n, k) +
+          "\n  @dense {\n    t[m, n] = sum[k] a[m, k] * b[n, k]\n" + "    y[m, n] = " + relu + "\n  }\n"));
+      one.data.assign(one.data.size(), {conformance::DataKind::kDyadic});
+      const std::vector<Guarded> start = start_of(one);
+      const std::vector<Guarded> wanted = run_guarded(compile_without_panels(one.program), start, {});
+      for (const int threads : {1, 2, 3}) {
+        const auto compiled = compile(one.program, threads);
+        if (threads == 1) {
+          EXPECT_THAT(compiled->notes[0].reason, StartsWith("cc product in panels"));
+        }
+        EXPECT_TRUE(same_bytes(run_guarded(compiled, start, {}), wanted))
+            << m << " x " << n << " x " << k << ", " << threads << " threads, " << relu;
+      }
+    }
+  }
 }
 
 TEST(PanelTest, ResultsHaveTheSameBitsForAnyNumberOfThreads) {
   if (!has_panels()) {
     GTEST_SKIP() << "this machine's kernels have no panels";
   }
-  for (const char* t : {"[m, n]", "[n, m]"}) {
-    const conformance::Case one = case_of(product({601, 51, 77}, "[m, k]", "[n, k]", t));
+  for (const auto& [shape, t] :
+       {std::pair(Shape{601, 51, 77}, "[m, n]"), {{601, 51, 77}, "[n, m]"}, {{193, 200, 512}, "[m, n]"}}) {
+    const conformance::Case one = case_of(product(shape, "[m, k]", "[n, k]", t));
     const std::vector<Guarded> start = start_of(one);
     const auto alone = compile(one.program, 1);
     EXPECT_EQ(alone->notes[0].reason, "cc product in panels");
@@ -145,8 +187,8 @@ TEST(PanelTest, UpdatesRunInTheProductWithTheSameBitsAsAlone) {
 
 TEST(PanelTest, UpdatesOfAllShapesMatchTheReference) {
   // Also fewer rows than a block.
-  const Shape shapes[] = {{8, 61, 16},  {11, 500, 32}, {12, 16, 20},
-                          {13, 96, 31}, {300, 33, 17}, {100, 52, 140}};
+  const Shape shapes[] = {{8, 61, 16},   {11, 500, 32},  {12, 16, 20},   {13, 96, 31},
+                          {300, 33, 17}, {100, 52, 140}, {14, 512, 100}, {512, 70, 20}};
   for (const Shape& shape : shapes) {
     const std::string text = update("temp", "w[m, n] - lr[] * t[m, n]", "[m, n]", shape);
     EXPECT_EQ(notes_of(text)[1] == kUpdate, has_panels()) << text;
