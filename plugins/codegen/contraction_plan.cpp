@@ -11,6 +11,7 @@
 
 #include "contraction.h"
 #include "group.h"
+#include "library_product.h"
 #include "matmul.h"
 #include "printer.h"
 
@@ -212,8 +213,10 @@ std::int64_t block_count(const Product& product, const Tile& tile) {
 }
 
 void add_launch(Builder& builder, const Product& product, const matmul::Epilogue& epilogue,
-                std::int64_t blocks, std::int64_t threads, const std::string& text, std::vector<Slot> slots) {
+                std::int64_t blocks, std::int64_t threads, const std::string& text, std::vector<Slot> slots,
+                const std::string& remark) {
   Launch launch;
+  launch.remark = remark;
   launch.kernel = builder.kernel(static_cast<std::uint32_t>(threads), text);
   launch.grid[0] = static_cast<std::uint32_t>(blocks);
   launch.slots = std::move(slots);
@@ -243,6 +246,10 @@ std::size_t plan_contraction(Builder& builder, std::span<const std::size_t> stat
     why_not = reason;
     return 0;
   }
+  std::string remark;
+  if (const std::size_t count = plan_library_product(builder, statements, *product, remark); count != 0) {
+    return count;
+  }
   const std::span<const std::size_t> planned =
       statements.first(1 + count_followers(program, statements, *product));
   builder.begin_step(planned);
@@ -254,16 +261,17 @@ std::size_t plan_contraction(Builder& builder, std::span<const std::size_t> stat
   const auto kernel = on_units ? matmul::matrix_unit_kernel : matmul::tile_kernel;
   std::vector<Slot> slots = {builder.slot(product->a.tensor), builder.slot(product->b.tensor)};
   if (tile.parts == 1) {
-    add_launch(builder, *product, epilogue, blocks, tile.threads, kernel(*product, tile, epilogue), slots);
+    add_launch(builder, *product, epilogue, blocks, tile.threads, kernel(*product, tile, epilogue), slots,
+               remark);
     return planned.size();
   }
   const std::int64_t results = extent_of(product->batch) * extent_of(product->m) * extent_of(product->n);
   const Slot sums =
       builder.scratch(static_cast<std::uint64_t>(tile.parts * results) * program::byte_size(product->sum));
   slots.push_back(sums);
-  add_launch(builder, *product, {}, blocks, tile.threads, kernel(*product, tile, {}), slots);
+  add_launch(builder, *product, {}, blocks, tile.threads, kernel(*product, tile, {}), slots, remark);
   add_launch(builder, *product, epilogue, divided_up(results, matmul::kFoldThreads), matmul::kFoldThreads,
-             matmul::fold_kernel(*product, tile, epilogue), {sums});
+             matmul::fold_kernel(*product, tile, epilogue), {sums}, remark);
   return planned.size();
 }
 

@@ -64,9 +64,9 @@ std::string_view revision() {
   return "1";
 }
 
-Plan generate(const program::Program& program, const Target& target) {
+Plan generate(const program::Program& program, const Target& target, ProductLibrary* library) {
   const SplitProgram split = split_reductions(program);
-  Builder builder(split.program, target);
+  Builder builder(split.program, target, library);
   for (const program::Block& block : split.program.blocks()) {
     Round round;
     round.first_launch = builder.launch_count();

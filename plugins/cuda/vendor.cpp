@@ -32,6 +32,27 @@ const gpu::VendorFacts& Vendor::facts() const {
       .warp_size = 10,
       .threads_per_block = 1,
       .shared_bytes_per_block = 8,
+      .blas = {.name = "cublasLt",
+               .version_function = "cublasLtGetVersion",
+               .variable = "YOKE_CUBLASLT_LIBRARY",
+               .files = {"libcublasLt.so.13", "libcublasLt.so.12"},
+               .oldest = 120000,
+               .major_unit = 10000,
+               .minor_unit = 100,
+               .compute_f32 = 68,
+               .compute_tf32 = 77,
+               .plain = 0,
+               .transposed = 1,
+               .transpose_a = 3,
+               .transpose_b = 4,
+               .epilogue = 7,
+               .bias_pointer = 8,
+               .bias_type = 26,
+               .batch_count = 5,
+               .batch_stride = 6,
+               .reduction_schemes = 3,
+               .alignment = 5,
+               .algorithm_bytes = 64},
   };
   return facts;
 }
@@ -43,6 +64,16 @@ const char* Vendor::bind(gpu::Lookup lookup, void* library) {
                         {"cuLaunchHostFunc", &launch_host_},
                         {"cuCtxEnablePeerAccess", &enable_peer_},
                         {"cuMemcpyPeerAsync", &copy_peer_}});
+}
+
+int Vendor::blas_version(gpu::Lookup lookup, void* library, void*, int& version) const {
+  constexpr int kNotSupported = 15;
+  std::size_t (*get)() = nullptr;
+  if (gpu::bind_all(lookup, library, {{"cublasLtGetVersion", &get}}) != nullptr) {
+    return kNotSupported;
+  }
+  version = static_cast<int>(get());
+  return 0;
 }
 
 std::string Vendor::error_text(int code) const {

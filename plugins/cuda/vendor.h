@@ -22,6 +22,7 @@ class Vendor : public gpu::Vendor {
   // A compiler that is older than the device compiles PTX for the newest architecture that it knows.
   gpu::CodeRequest code_request(const codegen::Target& target) const override;
   int portable_code(void* program, std::string& bytes) const override;
+  int blas_version(gpu::Lookup lookup, void* library, void* handle, int& version) const override;
   int launch_host(void* stream, void (*function)(void*), void* user) const override {
     return launch_host_(stream, function, user);
   }

@@ -176,8 +176,14 @@ std::string place_of(const program::Program& program, const codegen::Plan& plan,
   return text;
 }
 
-Kernels::Kernels(std::shared_ptr<Context> context, const program::Program& program, const CodeCache& cache)
-    : context_(std::move(context)), plan_(codegen::generate(program, context_->hardware().target)) {
+codegen::Plan plan_for(Context& context, const program::Program& program, const ProductOptions& products) {
+  ProductChooser chooser(context.products(), products);
+  return codegen::generate(program, context.hardware().target, products.vendor ? &chooser : nullptr);
+}
+
+Kernels::Kernels(std::shared_ptr<Context> context, const program::Program& program, const CodeCache& cache,
+                 const ProductOptions& products)
+    : context_(std::move(context)), plan_(plan_for(*context_, program, products)) {
   const codegen::Target& target = context_->hardware().target;
   Machine& machine = context_->machine();
   const std::string fault = context_->vendor().architecture_fault(target, machine.driver_version());
@@ -231,6 +237,12 @@ Kernels::Kernels(std::shared_ptr<Context> context, const program::Program& progr
     throw;
   }
   plan_.source = {};
+  std::string identities;
+  for (const codegen::Launch& launch : plan_.launches) {
+    products_.push_back(launch.product ? context_->products().plan(*launch.product, products) : nullptr);
+    identities += launch.product ? context_->products().identity(*launch.product, products) + "\n" : "";
+  }
+  key_ = identities.empty() ? key_ : program::digest(key_ + "\n" + identities);
 }
 
 int Kernels::load(const std::string& bytes) {

@@ -21,7 +21,8 @@ class Kernels {
  public:
   // Throws YOKE_STATUS_UNIMPLEMENTED for a statement that the device does not support, and
   // YOKE_STATUS_INTERNAL with program, statement and log for a kernel that does not compile.
-  Kernels(std::shared_ptr<Context> context, const program::Program& program, const CodeCache& cache);
+  Kernels(std::shared_ptr<Context> context, const program::Program& program, const CodeCache& cache,
+          const ProductOptions& products);
   ~Kernels();
   Kernels(const Kernels&) = delete;
   Kernels& operator=(const Kernels&) = delete;
@@ -30,7 +31,9 @@ class Kernels {
   const std::shared_ptr<Context>& shared_context() const noexcept { return context_; }
   const codegen::Plan& plan() const noexcept { return plan_; }
   void* function(std::uint32_t kernel) const { return functions_[kernel]; }
-  // Changes with the source, the options, the compiler and the architecture.
+  // By launch: what the library computes; null for a kernel.
+  const std::vector<std::shared_ptr<const PlannedProduct>>& products() const noexcept { return products_; }
+  // Changes with the source, the options, the compiler, the architecture and the products of the library.
   const std::string& key() const noexcept { return key_; }
 
  private:
@@ -42,7 +45,11 @@ class Kernels {
   std::shared_ptr<Image> image_;
   void* module_ = nullptr;
   std::vector<void*> functions_;
+  std::vector<std::shared_ptr<const PlannedProduct>> products_;
 };
+
+// The plan of a program on a device.
+codegen::Plan plan_for(Context& context, const program::Program& program, const ProductOptions& products);
 
 // "program 'p', statement 3 '...'", from the first line number in the compiler's log.
 std::string place_of(const program::Program& program, const codegen::Plan& plan, std::string_view log);

@@ -35,7 +35,11 @@ Current::~Current() {
 }
 
 Context::Context(std::shared_ptr<Machine> machine, const Hardware& hardware)
-    : machine_(std::move(machine)), hardware_(hardware), serial_(next_serial()), pool_(vendor(), driver()) {
+    : machine_(std::move(machine)),
+      hardware_(hardware),
+      serial_(next_serial()),
+      pool_(vendor(), driver()),
+      products_(std::make_unique<Products>(*this)) {
   check(driver().context_retain.name, driver().context_retain(&handle_, hardware.device));
   try {
     const Current current = enter();
@@ -52,6 +56,7 @@ Context::Context(std::shared_ptr<Machine> machine, const Hardware& hardware)
 
 Context::~Context() {
   anchor_.reset();
+  products_.reset();
   if (const Current current = try_enter()) {
     pool_.trim();
     for (const std::vector<void*>& events : events_) {

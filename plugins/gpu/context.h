@@ -17,6 +17,7 @@
 
 #include "machine.h"
 #include "pool.h"
+#include "products.h"
 
 namespace yoke::gpu {
 
@@ -124,6 +125,7 @@ class Context {
   const Vendor& vendor() const noexcept { return machine_->vendor(); }
   const Hardware& hardware() const noexcept { return hardware_; }
   Pool& pool() noexcept { return pool_; }
+  Products& products() noexcept { return *products_; }
   Peer peer() const noexcept { return {handle_, hardware_.device}; }
   // The stream for work that names no stream.
   void* immediate() const noexcept { return immediate_; }
@@ -146,6 +148,7 @@ class Context {
   void* immediate_ = nullptr;
   void* capturing_ = nullptr;
   Pool pool_;
+  std::unique_ptr<Products> products_;
   std::atomic<bool> is_lost_{false};
   std::mutex mutex_;
   std::optional<sdk::Failure> loss_;

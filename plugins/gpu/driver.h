@@ -39,6 +39,11 @@ struct Compiler {
 #include "driver.def"
 };
 
+struct Blas {
+#define YOKE_BLAS(member, parameters, cublaslt, hipblaslt) Function<int parameters> member;
+#include "driver.def"
+};
+
 // Error numbers that CUDA and HIP share.
 inline constexpr int kInvalidValue = 1;
 inline constexpr int kOutOfMemory = 2;
@@ -69,6 +74,43 @@ struct Peer {
   int device = 0;
 };
 
+// Numbers that cublasLt and hipBLASLt share.
+inline constexpr int kBlasF32 = 0;
+inline constexpr int kBlasF16 = 2;
+inline constexpr int kBlasBF16 = 14;
+inline constexpr std::uint32_t kBlasRelu = 2;  // epilogues; 1 without any, else the sum of these
+inline constexpr std::uint32_t kBlasBias = 4;
+inline constexpr int kBlasMaxWorkspace = 1;  // a preference
+// A result of the search for an algorithm, in 8-byte words; at least as large as any library's.
+inline constexpr std::size_t kBlasResultWords = 16;
+// Of cublasLt only: sums have one part, or f32 parts that a second step adds.
+inline constexpr std::uint32_t kBlasFixedOrder = 2;
+
+// Numbers of the library of matrix products in which the vendors differ.
+struct BlasFacts {
+  const char* name;  // for display: "cublasLt"
+  const char* version_function;
+  const char* variable;
+  std::vector<const char*> files;  // in the order in which they are tried
+  int oldest;                      // 13.2 is 13 * major_unit + 2 * minor_unit
+  int major_unit;
+  int minor_unit;
+  int compute_f32;
+  int compute_tf32;
+  std::int32_t plain;  // operations
+  std::int32_t transposed;
+  int transpose_a;  // attributes of a product
+  int transpose_b;
+  int epilogue;
+  int bias_pointer;
+  int bias_type;
+  int batch_count;  // attributes of a layout
+  int batch_stride;
+  int reduction_schemes;        // preferences; -1: the library lacks it
+  int alignment;                // of a; those of b, c and d follow
+  std::size_t algorithm_bytes;  // of a heuristic result, before the size of its workspace
+};
+
 // Names and numbers of a vendor. The texts are parts of messages.
 struct VendorFacts {
   const char* name;     // of the backend: "cuda"
@@ -93,6 +135,7 @@ struct VendorFacts {
   int warp_size;
   int threads_per_block;
   int shared_bytes_per_block;
+  BlasFacts blas;
 };
 
 std::string version_text(const VendorFacts& facts, int version);  // "13.2"
@@ -137,6 +180,8 @@ class Vendor {
   virtual int launch_host(void* stream, void (*function)(void*), void* user) const = 0;
   // Lets kernels of the current context access memory of `other`.
   virtual int enable_peer(Peer other) const = 0;
+  // Sets the version of the open library of matrix products. Returns 0 or an error number of the library.
+  virtual int blas_version(Lookup lookup, void* library, void* handle, int& version) const = 0;
   virtual int copy_peer(Address target, Peer to, Address source, Peer from, std::size_t byte_count,
                         void* stream) const = 0;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/gpu/library.cpp: opens the driver and the run-time compiler.
+// plugins/gpu/library.cpp: opens the driver, the run-time compiler and the library of matrix products.
 #include "library.h"
 
 #include <dlfcn.h>
@@ -38,6 +38,14 @@ std::string fill(void* library, bool is_hip, Compiler& compiler) {
   std::string missing;
 #define YOKE_COMPILER(member, parameters, nvrtc, hiprtc) \
   look_up(library, is_hip ? (hiprtc) : (nvrtc), compiler.member, missing);
+#include "driver.def"
+  return missing;
+}
+
+std::string fill(void* library, bool is_hip, Blas& blas) {
+  std::string missing;
+#define YOKE_BLAS(member, parameters, cublaslt, hipblaslt) \
+  look_up(library, is_hip ? (hipblaslt) : (cublaslt), blas.member, missing);
 #include "driver.def"
   return missing;
 }
@@ -89,8 +97,8 @@ std::string identity_of(void* function) {
 
 }  // namespace
 
-std::vector<const char*> compiler_files_for(const VendorFacts& facts, int driver_version) {
-  std::vector<const char*> files = facts.compiler_files;
+std::vector<const char*> own_release_first(const VendorFacts& facts, std::vector<const char*> files,
+                                           int driver_version) {
   const std::string own = ".so." + std::to_string(driver_version / facts.major_unit);
   std::stable_partition(files.begin(), files.end(),
                         [&](std::string_view file) { return file.ends_with(own); });
@@ -123,7 +131,7 @@ void Library::open_compiler() {
   int version = 0;
   (void)driver_.driver_version(&version);
   void* library = open_first(
-      facts.compiler_variable, compiler_files_for(facts, version), "the kernel compiler",
+      facts.compiler_variable, own_release_first(facts, facts.compiler_files, version), "the kernel compiler",
       [&](void* opened) { return fill(opened, is_hip, compiler_); }, compiler_fault_);
   if (library == nullptr) {
     compiler_fault_ += "; " + std::string(facts.compiler_hint);
@@ -144,6 +152,25 @@ const Compiler& Library::compiler() {
 const std::string& Library::compiler_identity() {
   compiler();
   return compiler_identity_;
+}
+
+void Library::open_blas() {
+  const VendorFacts& facts = vendor_.facts();
+  const bool is_hip = facts.dialect == codegen::Dialect::kHip;
+  int version = 0;
+  (void)driver_.driver_version(&version);
+  blas_handle_ = open_first(
+      facts.blas.variable, own_release_first(facts, facts.blas.files, version), facts.blas.name,
+      [&](void* opened) { return fill(opened, is_hip, blas_); }, blas_fault_);
+}
+
+const Blas* Library::blas() {
+  std::call_once(blas_once_, [this] { open_blas(); });
+  return blas_fault_.empty() ? &blas_ : nullptr;
+}
+
+int Library::blas_version(void* handle, int& version) const {
+  return vendor_.blas_version(find_symbol, blas_handle_, handle, version);
 }
 
 }  // namespace yoke::gpu

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/gpu/library.h: opens the driver and the run-time compiler.
+// plugins/gpu/library.h: opens the driver, the run-time compiler and the library of matrix products.
 #pragma once
 
 #include <mutex>
@@ -10,9 +10,10 @@
 
 namespace yoke::gpu {
 
-// The files in which the compiler is looked for, in order: first those of the driver's own release. A driver
-// may refuse the code of a newer compiler.
-std::vector<const char*> compiler_files_for(const VendorFacts& facts, int driver_version);
+// Sorts files by release: first those of the driver's own. A driver may refuse the code of a newer compiler,
+// and may be too old for a newer library.
+std::vector<const char*> own_release_first(const VendorFacts& facts, std::vector<const char*> files,
+                                           int driver_version);
 
 // The libraries stay open until the process ends: their threads and exit handlers need them.
 class Library {
@@ -25,21 +26,31 @@ class Library {
   const Compiler& compiler();
   // The compiler's path, size and modification time, which identify its build.
   const std::string& compiler_identity();
+  // Opens the library of matrix products at the first call. Null, with the reason in blas_fault(): it cannot
+  // be used.
+  const Blas* blas();
+  const std::string& blas_fault() const noexcept { return blas_fault_; }
+  int blas_version(void* handle, int& version) const;
 
   const Driver& driver() const noexcept { return driver_; }
 
  private:
   void open_compiler();
+  void open_blas();
 
   Vendor& vendor_;
   void* handle_ = nullptr;  // of the driver
   Driver driver_;
   Compiler compiler_;
+  void* blas_handle_ = nullptr;
+  Blas blas_;
   std::string driver_fault_;
   std::string compiler_fault_;
   std::string compiler_identity_;
+  std::string blas_fault_;
   std::once_flag driver_once_;
   std::once_flag compiler_once_;
+  std::once_flag blas_once_;
 };
 
 }  // namespace yoke::gpu

@@ -29,13 +29,13 @@ std::string unsupported_reason(const Context& context, const program::Program& p
   }
 }
 
-void add_verdicts(const Context& context, const program::Program& program, std::uint32_t number,
-                  std::vector<sdk::Verdict>& all) {
+void add_verdicts(Context& context, const program::Program& program, const ProductOptions& products,
+                  std::uint32_t number, std::vector<sdk::Verdict>& all) {
   std::vector<std::uint32_t> launches(program.statements.size());
   std::vector<std::string> remarks(program.statements.size());
   std::string fault;
   try {
-    for (const codegen::Launch& launch : codegen::generate(program, context.hardware().target).launches) {
+    for (const codegen::Launch& launch : plan_for(context, program, products).launches) {
       for (std::uint32_t s = launch.first_statement; s < launch.last_statement; ++s) {
         ++launches[s];
         remarks[s] = launch.remark;
@@ -56,8 +56,8 @@ void add_verdicts(const Context& context, const program::Program& program, std::
     } else {
       const bool is_split = launches[s] > 1;
       std::string reason = remarks[s];
-      if (is_split && reason.empty()) {
-        reason = "in " + std::to_string(launches[s]) + " kernels";
+      if (is_split) {
+        reason = "in " + std::to_string(launches[s]) + " kernels" + (reason.empty() ? "" : "; " + reason);
       }
       all.push_back({number, s, is_split ? YOKE_VERDICT_DECOMPOSED : YOKE_VERDICT_NATIVE, std::move(reason)});
     }
@@ -70,11 +70,11 @@ void add_verdicts(const Context& context, const program::Program& program, std::
 
 }  // namespace
 
-std::vector<sdk::Verdict> verdicts(const Context& context, std::string_view text) {
+std::vector<sdk::Verdict> verdicts(Context& context, std::string_view text, const ProductOptions& products) {
   std::vector<sdk::Verdict> all;
   const program::Module module = sdk::read_program(text);
   for (std::uint32_t p = 0; p < module.programs.size(); ++p) {
-    add_verdicts(context, module.programs[p], p, all);
+    add_verdicts(context, module.programs[p], products, p, all);
   }
   return all;
 }
@@ -82,8 +82,15 @@ std::vector<sdk::Verdict> verdicts(const Context& context, std::string_view text
 Code::Code(const std::shared_ptr<Context>& context, std::string_view text, CodeOptions options)
     : options_(std::move(options)) {
   for (const program::Program& source : sdk::read_program(text).programs) {
-    programs_.push_back(std::make_shared<const Kernels>(context, source, *options_.cache));
+    programs_.push_back(std::make_shared<const Kernels>(context, source, *options_.cache, options_.products));
     sdk::Entry entry = sdk::entry_of(source);
+    for (const codegen::Launch& launch : programs_.back()->plan().launches) {
+      for (const codegen::Slot& slot : launch.product ? launch.slots : std::vector<codegen::Slot>()) {
+        if (slot.argument != codegen::Slot::kWorkspace) {
+          entry.arguments[slot.argument].alignment = codegen::kLibraryAlignment;
+        }
+      }
+    }
     entry.workspace_byte_count = programs_.back()->plan().workspace_byte_count;
     entry.fingerprint = std::string(context->vendor().facts().name) + "-" + programs_.back()->key();
     entries_.push_back(std::move(entry));
@@ -106,11 +113,6 @@ Routine::Routine(std::shared_ptr<const Kernels> kernels, std::span<const sdk::Bi
     reads_symbols = reads_symbols || launch.reads_symbols;
     address_count += launch.slots.size();
   }
-  if (reads_symbols && symbol_count != 0) {
-    Context& context = kernels_->context();
-    const Current current = context.enter();
-    symbols_ = context.watch([&] { return context.pool().allocate(symbol_count * sizeof(std::int64_t)); });
-  }
   addresses_.reserve(address_count);  // parameters_ points into it
   for (const codegen::Launch& launch : plan.launches) {
     first_parameter_.push_back(parameters_.size());
@@ -127,12 +129,37 @@ Routine::Routine(std::shared_ptr<const Kernels> kernels, std::span<const sdk::Bi
       parameters_.push_back(&variable_);
     }
   }
+  link_products();
   for (const codegen::Round& round : plan.rounds) {
     kernel_count_ += round.count * (round.last_launch - round.first_launch);
   }
   const Driver& driver = kernels_->context().driver();
   wants_graph_ = graphs && kernel_count_ > 1 && kernel_count_ <= kLargestGraph && driver.capture_begin &&
                  driver.capture_end && driver.graph_instantiate && driver.graph_launch;
+  // Last, because the destructor does not run if the constructor throws.
+  if (reads_symbols && symbol_count != 0) {
+    Context& context = kernels_->context();
+    const Current current = context.enter();
+    symbols_ = context.watch([&] { return context.pool().allocate(symbol_count * sizeof(std::int64_t)); });
+  }
+}
+
+void Routine::link_products() {
+  Products& library = kernels_->context().products();
+  const codegen::Plan& plan = kernels_->plan();
+  std::size_t first = 0;
+  for (std::size_t l = 0; l < plan.launches.size(); ++l) {
+    const std::size_t count = plan.launches[l].slots.size();
+    const auto& planned = kernels_->products()[l];
+    products_.push_back(planned == nullptr
+                            ? nullptr
+                            : std::make_unique<LinkedProduct>(library, planned, *plan.launches[l].product,
+                                                              std::span(addresses_).subspan(first, count)));
+    first += count;
+    if (planned != nullptr && products_handle_ == nullptr) {
+      products_handle_ = library.take_handle();
+    }
+  }
 }
 
 Routine::~Routine() {
@@ -208,6 +235,10 @@ void Routine::launch_kernels(void* stream) {
     for (std::uint64_t i = 0; i < round.count; ++i, variable_ += round.step) {
       for (std::uint32_t l = round.first_launch; l < round.last_launch; ++l) {
         const codegen::Launch& launch = plan.launches[l];
+        if (products_[l] != nullptr) {
+          products_[l]->launch(products_handle_.get(), stream);
+          continue;
+        }
         const codegen::Kernel& kernel = plan.kernels[launch.kernel];
         context.call(context.driver().launch, kernels_->function(launch.kernel), launch.grid[0],
                      launch.grid[1], launch.grid[2], kernel.threads, 1U, 1U, kernel.dynamic_shared_bytes,

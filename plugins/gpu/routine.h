@@ -19,6 +19,7 @@ class Stream;
 struct CodeOptions {
   std::shared_ptr<const CodeCache> cache;
   bool graphs = true;
+  ProductOptions products;
 };
 
 class Code final : public sdk::Code {
@@ -35,7 +36,7 @@ class Code final : public sdk::Code {
 };
 
 // How the device would run each statement of a text. Compiles nothing.
-std::vector<sdk::Verdict> verdicts(const Context& context, std::string_view text);
+std::vector<sdk::Verdict> verdicts(Context& context, std::string_view text, const ProductOptions& products);
 
 // The first launch calls the driver for each kernel. The second one records these calls as a graph, which
 // later launches launch as a whole. A routine with one kernel needs no graph.
@@ -50,6 +51,7 @@ class Routine final : public sdk::Routine {
 
  private:
   void launch_on(void* stream, std::span<const std::int64_t> symbol_values);
+  void link_products();
   void update_symbols(void* stream, std::span<const std::int64_t> symbol_values);
   void launch_kernels(void* stream);
 
@@ -60,6 +62,8 @@ class Routine final : public sdk::Routine {
   Address symbols_ = 0;                       // the launch symbols in device memory
   std::vector<std::int64_t> known_symbols_;   // their values there
   bool symbols_are_known_ = false;
+  std::vector<std::unique_ptr<LinkedProduct>> products_;  // by launch; null for a kernel
+  Products::Handle products_handle_;
   long long variable_ = 0;          // of the repeat block
   std::uint64_t kernel_count_ = 0;  // in one launch
   bool wants_graph_ = false;

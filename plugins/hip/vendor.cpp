@@ -56,6 +56,27 @@ const gpu::VendorFacts& Vendor::facts() const {
       .warp_size = 87,
       .threads_per_block = 56,
       .shared_bytes_per_block = 74,
+      .blas = {.name = "hipBLASLt",
+               .version_function = "hipblasLtGetVersion",
+               .variable = "YOKE_HIPBLASLT_LIBRARY",
+               .files = {"libhipblaslt.so.1", "libhipblaslt.so.0", "/opt/rocm/lib/libhipblaslt.so"},
+               .oldest = 1000,  // 0.10, of ROCm 6.3: older releases have other layouts and numbers
+               .major_unit = 100000,
+               .minor_unit = 100,
+               .compute_f32 = 2,
+               .compute_tf32 = 6,
+               .plain = 111,
+               .transposed = 112,
+               .transpose_a = 0,
+               .transpose_b = 1,
+               .epilogue = 2,
+               .bias_pointer = 3,
+               .bias_type = 4,
+               .batch_count = 0,
+               .batch_stride = 1,
+               .reduction_schemes = -1,
+               .alignment = -1,
+               .algorithm_bytes = 24},
   };
   return facts;
 }
@@ -70,6 +91,13 @@ const char* Vendor::bind(gpu::Lookup lookup, void* library) {
                         {"hipDeviceEnablePeerAccess", &enable_peer_},
                         {"hipMemcpyPeerAsync", &copy_peer_},
                         {is_new ? "hipGetDevicePropertiesR0600" : "hipGetDeviceProperties", &properties_}});
+}
+
+int Vendor::blas_version(gpu::Lookup lookup, void* library, void* handle, int& version) const {
+  constexpr int kNotSupported = 7;
+  int (*get)(void* handle, int* version) = nullptr;
+  return gpu::bind_all(lookup, library, {{"hipblasLtGetVersion", &get}}) == nullptr ? get(handle, &version)
+                                                                                    : kNotSupported;
 }
 
 std::string Vendor::error_text(int code) const {

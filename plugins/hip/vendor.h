@@ -17,6 +17,7 @@ class Vendor final : public gpu::Vendor {
   int identify(const gpu::Driver& driver, int device, codegen::Target& target) const override;
   std::string architecture_fault(const codegen::Target& target, int driver_version) const override;
   gpu::CodeRequest code_request(const codegen::Target& target) const override;
+  int blas_version(gpu::Lookup lookup, void* library, void* handle, int& version) const override;
   int launch_host(void* stream, void (*function)(void*), void* user) const override;
   int enable_peer(gpu::Peer other) const override { return enable_peer_(other.device, 0); }
   int copy_peer(gpu::Address target, gpu::Peer to, gpu::Address source, gpu::Peer from,

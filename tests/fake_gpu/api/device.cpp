@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 
+#include "blas.h"
 #include "context.h"
 #include "module.h"
 
@@ -91,11 +92,13 @@ int attribute(int number, int device) {
 
 // The objects that live when the last user of a device releases its context.
 void report_leaks(int device) {
-  const std::pair<const char*, std::size_t> counts[] = {{"allocations", memory().count(device)},
-                                                        {"streams", streams().count(device)},
-                                                        {"events", events().count(device)},
-                                                        {"graphs", graphs().count(device)},
-                                                        {"executable graphs", executables().count(device)}};
+  const std::pair<const char*, std::size_t> counts[] = {
+      {"allocations", memory().count(device)},
+      {"streams", streams().count(device)},
+      {"events", events().count(device)},
+      {"graphs", graphs().count(device)},
+      {"executable graphs", executables().count(device)},
+      {"handles of the library of products", blas_handles().count(device)}};
   for (const auto& [kind, number] : counts) {
     if (number != 0) {
       complain("the context of device " + std::to_string(device) + " is released with " +

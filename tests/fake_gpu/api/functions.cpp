@@ -9,10 +9,11 @@ namespace {
 #ifdef FAKE_GPU_DRIVER
 __attribute__((used)) const void* const kDriverFunctions[] = {
 #define YOKE_DRIVER(member, parameters, cuda, hip) reinterpret_cast<const void*>(&fake_##member),
+#define YOKE_BLAS(member, parameters, cublaslt, hipblaslt) reinterpret_cast<const void*>(&fake_blas_##member),
 #include "gpu/driver.def"
-    reinterpret_cast<const void*>(&fake_copy_peer), reinterpret_cast<const void*>(&fake_peer_enable),
+    reinterpret_cast<const void*>(&fake_copy_peer),     reinterpret_cast<const void*>(&fake_peer_enable),
     reinterpret_cast<const void*>(&fake_host_function), reinterpret_cast<const void*>(&fake_error_name),
-    reinterpret_cast<const void*>(&fake_error_string)};
+    reinterpret_cast<const void*>(&fake_error_string),  reinterpret_cast<const void*>(&fake_blas_version)};
 #endif
 
 #ifdef FAKE_GPU_COMPILER

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <new>
 #include <string_view>
 
@@ -21,6 +22,8 @@ namespace fake_gpu {
 #ifdef FAKE_GPU_DRIVER
 #define YOKE_DRIVER(member, parameters, cuda, hip) \
   FAKE_GPU_FUNCTION(int, member, parameters, FAKE_GPU_NAME(cuda, hip))
+#define YOKE_BLAS(member, parameters, cublaslt, hipblaslt) \
+  FAKE_GPU_FUNCTION(int, blas_##member, parameters, FAKE_GPU_NAME(cublaslt, hipblaslt))
 #include "gpu/driver.def"
 
 FAKE_GPU_FUNCTION(int, copy_peer,
@@ -36,11 +39,13 @@ FAKE_GPU_FUNCTION(int, host_function, (void* stream, Callback callback, void* da
 FAKE_GPU_FUNCTION(const char*, error_name, (int code), "hipGetErrorName")
 FAKE_GPU_FUNCTION(const char*, error_string, (int code), "hipGetErrorString")
 FAKE_GPU_FUNCTION(int, properties, (void* properties, int device), "hipGetDeviceProperties")
+FAKE_GPU_FUNCTION(int, blas_version, (void* handle, int* version), "hipblasLtGetVersion")
 #else
 using Callback = void (*)(void* data);
 FAKE_GPU_FUNCTION(int, host_function, (void* stream, Callback callback, void* data), "cuLaunchHostFunc")
 FAKE_GPU_FUNCTION(int, error_name, (int code, const char** text), "cuGetErrorName")
 FAKE_GPU_FUNCTION(int, error_string, (int code, const char** text), "cuGetErrorString")
+FAKE_GPU_FUNCTION(std::size_t, blas_version, (), "cublasLtGetVersion")
 #endif
 #endif  // FAKE_GPU_DRIVER
 

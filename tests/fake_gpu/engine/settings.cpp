@@ -70,6 +70,7 @@ Settings read_settings() {
     result.architectures.push_back((kHip ? "" : "sm_") + word);
   }
   result.driver_version = std::atoi(variable("FAKE_GPU_DRIVER", kHip ? "50221153" : "13000"));
+  result.blas_version = std::atoi(variable("FAKE_GPU_BLAS", kHip ? "100200" : "130100"));
   return result;
 }
 

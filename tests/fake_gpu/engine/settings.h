@@ -17,6 +17,7 @@ struct Settings {
   std::uint64_t seed = 0;
   std::vector<std::string> architectures;  // "sm_90" or "gfx90a", by physical number; the last is repeated
   int driver_version = 0;
+  int blas_version = 0;
 };
 const Settings& settings();
 // Of a visible device.

@@ -19,13 +19,15 @@ class Fakes:
         self.variables = {
             "YOKE_CUDA_LIBRARY": f"{folder}/cuda/libcuda.so.1", "YOKE_NVRTC_LIBRARY": f"{folder}/cuda/libnvrtc.so.13",
             "YOKE_HIP_LIBRARY": f"{folder}/hip/libamdhip64.so.5", "YOKE_HIPRTC_LIBRARY": f"{folder}/hip/libamdhip64.so.5",
+            "YOKE_CUBLASLT_LIBRARY": f"{folder}/cuda/libcuda.so.1", "YOKE_HIPBLASLT_LIBRARY": f"{folder}/hip/libamdhip64.so.5",
             "FAKE_GPU_DEVICES": "2", "FAKE_GPU_RESTORED": "1", "FAKE_GPU_REPORT": str(self.report), "XDG_CACHE_HOME": str(self.folder)}
 
     # Names of the functions of driver.def in the vendor's library.
     def names(self):
-        rows = re.findall(r'^YOKE_(?:DRIVER|COMPILER)\((\w+), .*"(\w+)", "(\w+)"\)$',
+        rows = re.findall(r'^YOKE_(DRIVER|COMPILER|BLAS)\((\w+), .*"(\w+)", "(\w+)"\)$',
                           DRIVER_DEF.read_text(), re.MULTILINE)
-        return {member: cuda if self.vendor == "cuda" else hip for member, cuda, hip in rows}
+        return {("blas_" if kind == "BLAS" else "") + member: cuda if self.vendor == "cuda" else hip
+                for kind, member, cuda, hip in rows}
 
     def start(self, arguments, variables):
         return subprocess.Popen([self.yoke, *arguments], env={**os.environ, **self.variables, **variables},

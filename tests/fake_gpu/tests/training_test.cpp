@@ -105,6 +105,8 @@ class FakeTraining : public ::testing::Test {
         {"YOKE_NVRTC_LIBRARY", folder + "/cuda/libnvrtc.so.13"},
         {"YOKE_HIP_LIBRARY", folder + "/hip/libamdhip64.so.5"},
         {"YOKE_HIPRTC_LIBRARY", folder + "/hip/libamdhip64.so.5"},
+        {"YOKE_CUBLASLT_LIBRARY", folder + "/cuda/libcuda.so.1"},
+        {"YOKE_HIPBLASLT_LIBRARY", folder + "/hip/libamdhip64.so.5"},
         {"FAKE_GPU_DEVICES", "4"},
         {"FAKE_GPU_SEED", "5"},
         {"FAKE_GPU_REPORT", report_},

@@ -114,12 +114,12 @@ TEST(VendorTest, FailureNamesTheCallAndStickyErrorsLoseTheDevice) {
 
 TEST(VendorTest, CompilerOfTheDriversReleaseIsPreferred) {
   const VendorFacts& cuda = cuda::Vendor().facts();
-  EXPECT_STREQ(compiler_files_for(cuda, 12040).front(), "libnvrtc.so.12");
-  EXPECT_STREQ(compiler_files_for(cuda, 13010).front(), "libnvrtc.so.13");
-  EXPECT_STREQ(compiler_files_for(cuda, 14000).front(), "libnvrtc.so.13");
+  EXPECT_STREQ(own_release_first(cuda, cuda.compiler_files, 12040).front(), "libnvrtc.so.12");
+  EXPECT_STREQ(own_release_first(cuda, cuda.compiler_files, 13010).front(), "libnvrtc.so.13");
+  EXPECT_STREQ(own_release_first(cuda, cuda.compiler_files, 14000).front(), "libnvrtc.so.13");
   const VendorFacts& hip = hip::Vendor().facts();
-  EXPECT_STREQ(compiler_files_for(hip, 60241133).front(), "libhiprtc.so.6");
-  EXPECT_EQ(compiler_files_for(hip, 60241133).size(), hip.compiler_files.size());
+  EXPECT_STREQ(own_release_first(hip, hip.compiler_files, 60241133).front(), "libhiprtc.so.6");
+  EXPECT_EQ(own_release_first(hip, hip.compiler_files, 60241133).size(), hip.compiler_files.size());
 }
 
 }  // namespace

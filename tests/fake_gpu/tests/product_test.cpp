@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/fake_gpu/tests/product_test.cpp: products that the fakes of cublasLt and hipBLASLt compute, and what the
+// plugins do without these libraries. Each test runs in its own process, because the fakes read variables once.
+#include <cuda/vendor.h>
+#include <gpu/buffer.h>
+#include <gpu/routine.h>
+#include <gtest/gtest.h>
+#include <hip/vendor.h>
+#include <yoke/plugin.h>
+#include <yoke/program/text.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "evaluate.h"
+
+namespace yoke::gpu {
+namespace {
+
+struct Product {
+  const char* name;
+  const char* body;
+  const char* by;  // what can_compile says about the first statement, after the name of the library
+};
+
+constexpr const char* kNone = "";
+constexpr Product kProducts[] = {
+    {"plain",
+     "arg a: f32[48, 72] in\n arg b: f32[72, 40] in\n arg c: f32[48, 40] out\n"
+     "c[m, n] = sum[k] a[m, k] * b[k, n]\n",
+     "48 x 40 x 72"},
+    {"left_transposed",
+     "arg a: f32[72, 48] in\n arg b: f32[72, 40] in\n arg c: f32[48, 40] out\n"
+     "c[m, n] = sum[k] a[k, m] * b[k, n]\n",
+     "48 x 40 x 72"},
+    {"right_transposed",
+     "arg a: f32[48, 72] in\n arg b: f32[40, 72] in\n arg c: f32[48, 40] out\n"
+     "c[m, n] = sum[k] a[m, k] * b[n, k]\n",
+     "48 x 40 x 72"},
+    {"target_transposed",
+     "arg a: f32[48, 72] in\n arg b: f32[72, 40] in\n arg c: f32[40, 48] out\n"
+     "c[n, m] = sum[k] a[m, k] * b[k, n]\n",
+     "40 x 48 x 72"},
+    {"batch",
+     "arg a: f32[3, 16, 32] in\n arg b: f32[3, 32, 24] in\n arg c: f32[3, 16, 24] out\n"
+     "c[i, m, n] = sum[k] a[i, m, k] * b[i, k, n]\n",
+     "16 x 24 x 32, batch 3"},
+    {"interleaved_batch",
+     "arg a: f32[16, 3, 32] in\n arg b: f32[24, 3, 32] in\n arg c: f32[16, 3, 24] out\n"
+     "c[m, i, n] = sum[k] a[m, i, k] * b[n, i, k]\n",
+     "16 x 24 x 32, batch 3"},
+    {"part_of_a_tensor",
+     "arg a: f32[50, 80] in\n arg b: f32[72, 40] in\n arg c: f32[48, 40] out\n"
+     "c[m, n] = sum[k:72] a[m + 2, k + 5] * b[k, n]\n",
+     "48 x 40 x 72"},
+    {"accumulates",
+     "arg a: f32[48, 72] in\n arg b: f32[72, 40] in\n arg c: f32[48, 40] inout\n"
+     "c[m, n] += sum[k] a[m, k] * b[k, n]\n",
+     "48 x 40 x 72"},
+    {"bias",
+     "arg a: f32[48, 72] in\n arg b: f32[72, 40] in\n arg v: f32[41] in\n arg c: f32[48, 40] out\n"
+     "temp y: f32[48, 40]\n y[m, n] = sum[k] a[m, k] * b[k, n]\n c[m, n] = v[n + 1] + y[m, n]\n",
+     "48 x 40 x 72, bias"},
+    {"row_bias_is_a_kernel",
+     "arg a: f32[48, 72] in\n arg b: f32[72, 40] in\n arg v: f32[48] in\n"
+     "arg c: f32[48, 40] out\n temp y: f32[48, 40]\n"
+     "y[m, n] = sum[k] a[m, k] * b[k, n]\n c[m, n] = y[m, n] + v[m]\n",
+     "48 x 40 x 72"},
+    {"mirrored_bias_is_a_kernel",
+     "arg a: f32[48, 72] in\n arg b: f32[72, 40] in\n arg v: f32[40] in\n"
+     "arg c: f32[48, 40] out\n temp y: f32[48, 40]\n"
+     "y[m, n] = sum[k] a[m, k] * b[k, n]\n c[m, n] = y[m, n] + v[39 - n]\n",
+     "48 x 40 x 72"},
+    {"mirrored_result_is_a_kernel",
+     "arg a: f32[48, 72] in\n arg b: f32[72, 40] in\n arg v: f32[40] in\n"
+     "arg c: f32[48, 40] out\n temp y: f32[48, 40]\n"
+     "y[m, n] = sum[k] a[m, k] * b[k, n]\n c[m, n] = y[m, 39 - n] + v[n]\n",
+     "48 x 40 x 72"},
+    {"result_is_kept",
+     "arg a: f32[48, 72] in\n arg b: f32[72, 40] in\n arg v: f32[40] in\n"
+     "arg y: f32[48, 40] out\n arg c: f32[48, 40] out\n"
+     "y[m, n] = sum[k] a[m, k] * b[k, n]\n c[m, n] = y[m, n] + v[n]\n",
+     "48 x 40 x 72"},
+    {"bf16",
+     "arg a: bf16[48, 72] in\n arg b: bf16[72, 40] in\n arg c: bf16[48, 40] out\n temp y: f32[48, 40]\n"
+     "y[m, n] = sum[k] f32(a[m, k]) * f32(b[k, n])\n c[m, n] = bf16(y[m, n])\n",
+     "48 x 40 x 72, rounded"},
+    {"bf16_to_f32",
+     "arg a: bf16[48, 72] in\n arg b: bf16[72, 40] in\n arg c: f32[48, 40] inout\n"
+     "c[m, n] += sum[k] f32(a[m, k]) * f32(b[k, n])\n",
+     "48 x 40 x 72"},
+    {"f16",
+     "arg a: f16[48, 72] in\n arg b: f16[72, 40] in\n arg c: f16[48, 40] out\n temp y: f32[48, 40]\n"
+     "y[m, n] = sum[k] f32(a[m, k]) * f32(b[k, n])\n c[m, n] = f16(y[m, n])\n",
+     "48 x 40 x 72, rounded"},
+    {"biased_bf16",
+     "arg a: bf16[48, 72] in\n arg b: bf16[72, 40] in\n arg v: f32[40] in\n"
+     "arg c: bf16[48, 40] out\n temp y: f32[48, 40]\n temp z: f32[48, 40]\n"
+     "y[m, n] = sum[k] f32(a[m, k]) * f32(b[k, n])\n z[m, n] = y[m, n] + v[n]\n"
+     "c[m, n] = bf16(z[m, n])\n",
+     "48 x 40 x 72, bias"},
+    {"long_sums",
+     "arg a: f32[16, 600] in\n arg b: f32[600, 24] in\n arg c: f32[16, 24] out\n"
+     "c[m, n] = sum[k] a[m, k] * b[k, n]\n",
+     "16 x 24 x 600"},
+    {"chain",
+     "arg a: f32[48, 72] in\n arg b: f32[72, 40] in\n arg c: f32[48, 40] out\n temp y: f32[48, 40]\n"
+     "y[m, n] = sum[k] a[m, k] * b[k, n]\n y[m, n] = exp(0.01 * y[m, n])\n"
+     "c[m, n] = sum[k:40] y[m, k] * b[k, n]\n",
+     "48 x 40 x 72"},
+    {"f64",
+     "arg a: f64[48, 72] in\n arg b: f64[72, 40] in\n arg c: f64[48, 40] out\n"
+     "c[m, n] = sum[k] a[m, k] * b[k, n]\n",
+     kNone},
+    {"padding",
+     "arg a: f32[48, 72] in\n arg b: f32[72, 40] in\n arg c: f32[48, 40] out\n"
+     "c[m, n] = sum[k] (a[m, k + 1] else 0) * b[k, n]\n",
+     kNone},
+    {"largest",
+     "arg a: f32[48, 72] in\n arg b: f32[72, 40] in\n arg c: f32[48, 40] inout\n"
+     "c[m, n] max= sum[k] a[m, k] * b[k, n]\n",
+     kNone},
+    {"different_types",
+     "arg a: bf16[48, 72] in\n arg b: f32[72, 40] in\n arg c: f32[48, 40] out\n"
+     "c[m, n] = sum[k] f32(a[m, k]) * b[k, n]\n",
+     kNone},
+    {"strided",
+     "arg a: f32[48, 144] in\n arg b: f32[72, 40] in\n arg c: f32[48, 40] out\n"
+     "c[m, n] = sum[k] a[m, 2 * k] * b[k, n]\n",
+     kNone},
+    {"two_row_loops",
+     "arg a: f32[6, 9, 72] in\n arg b: f32[72, 40] in\n arg c: f32[6, 8, 40] out\n"
+     "c[l, m, n] = sum[k] a[l, m, k] * b[k, n]\n",
+     kNone},
+};
+
+struct Conditions {
+  bool is_hip = false;
+  ProductOptions options;
+  std::map<std::string, std::string> variables;
+};
+
+std::string the_log;
+
+std::shared_ptr<Machine> machine_of(const Conditions& setup) {
+  const std::string cuda = FAKE_GPU_FOLDER "/cuda/libcuda.so.1";
+  const std::string hip = FAKE_GPU_FOLDER "/hip/libamdhip64.so.5";
+  std::map<std::string, std::string> variables = {
+      {"YOKE_CUDA_LIBRARY", cuda},
+      {"YOKE_HIP_LIBRARY", hip},
+      {"YOKE_CUBLASLT_LIBRARY", cuda},
+      {"YOKE_HIPBLASLT_LIBRARY", hip},
+      {"YOKE_HIPRTC_LIBRARY", hip},
+      {"FAKE_GPU_DEVICES", "1"},
+      {"YOKE_NVRTC_LIBRARY", FAKE_GPU_FOLDER "/cuda/libnvrtc.so.13"}};
+  for (const auto& [name, value] : setup.variables) {
+    variables[name] = value;
+  }
+  for (const auto& [name, value] : variables) {
+    ::setenv(name.c_str(), value.c_str(), 1);
+  }
+  static yoke_host_api api = {};
+  api.struct_size = sizeof api;
+  api.log = [](void*, int32_t, const char* line, uint64_t size) { the_log.append(line, size).append("\n"); };
+  if (setup.is_hip) {
+    return std::make_shared<Machine>(std::make_unique<hip::Vendor>(), sdk::Host(&api));
+  }
+  return std::make_shared<Machine>(std::make_unique<cuda::Vendor>(), sdk::Host(&api));
+}
+
+std::string text_of(const Product& product) {
+  std::string body = product.body;
+  return "yoke.program 1\nprogram p() {\n" + body + "}\n";
+}
+
+conformance::Case case_of(const Product& product) {
+  conformance::Case one;
+  one.seed = 5;
+  one.program = program::parse_and_verify(text_of(product)).programs.at(0);
+  one.data.assign(one.program.tensors.size(), {conformance::DataKind::kUniform, 1, -1});
+  one.launches.emplace_back();
+  return one;
+}
+
+// A program on a device, with a buffer for each argument.
+class Bound {
+ public:
+  Bound(const Conditions& setup, const Product& product)
+      : case_(case_of(product)),
+        context_(machine_of(setup)->context(0)),
+        code_(context_, text_of(product),
+              {std::make_shared<CodeCache>(sdk::Host(), "", 0), true, setup.options}),
+        reason_(verdicts(*context_, text_of(product), setup.options).at(0).reason) {
+    std::vector<sdk::Binding> bindings;
+    for (const sdk::Argument& argument : code_.entries()[0].arguments) {
+      alignments_.push_back(argument.alignment);
+      buffers_.push_back(std::make_unique<Buffer>(context_, argument.byte_count));
+      bindings.push_back({buffers_.back().get(), 0});
+    }
+    workspace_ = std::make_unique<Buffer>(context_, code_.entries()[0].workspace_byte_count);
+    routine_ = code_.link(0, bindings, {workspace_.get(), 0});
+  }
+
+  conformance::Contents run() {
+    conformance::Contents contents = conformance::initial_arguments(case_);
+    for (std::size_t i = 0; i < contents.size(); ++i) {
+      buffers_[i]->from_host(nullptr, 0, contents[i].data(), contents[i].size());
+    }
+    routine_->launch(nullptr, {});
+    for (std::size_t i = 0; i < contents.size(); ++i) {
+      buffers_[i]->to_host(nullptr, 0, contents[i].data(), contents[i].size());
+    }
+    return contents;
+  }
+  const conformance::Case& one() const { return case_; }
+  const std::string& reason() const { return reason_; }
+  std::string fingerprint() const { return code_.entries()[0].fingerprint; }
+  const std::vector<std::uint32_t>& alignments() const { return alignments_; }
+
+ private:
+  conformance::Case case_;
+  std::shared_ptr<Context> context_;
+  Code code_;
+  std::string reason_;
+  std::vector<std::uint32_t> alignments_;
+  std::vector<std::unique_ptr<Buffer>> buffers_;
+  std::unique_ptr<Buffer> workspace_;
+  std::unique_ptr<sdk::Routine> routine_;
+};
+
+// The third launch of a routine with several kernels is one of a graph.
+std::string fault_of(const Conditions& setup, const Product& product, const std::string& reason) {
+  Bound bound(setup, product);
+  if (bound.reason() != reason) {
+    return std::string(product.name) + ": '" + bound.reason() + "' instead of '" + reason + "'\n" + the_log;
+  }
+  const conformance::AllowedResults allowed(bound.one(), {});
+  const conformance::Contents first = bound.run();
+  std::string fault = allowed.compare(first);
+  for (int launch = 0; launch < 2 && fault.empty(); ++launch) {
+    fault = bound.run() == first ? "" : "a launch gives other results than the first";
+  }
+  return fault.empty() ? "" : std::string(product.name) + ": " + fault;
+}
+
+// Runs body() in a process of its own; it returns what is wrong.
+template <class Body>
+void expect_ok(const Body& body) {
+  const auto run = [&] {
+    std::string fault;
+    try {
+      fault = body();
+    } catch (const sdk::Failure& failure) {
+      fault = failure.text();
+    }
+    std::fputs(fault.c_str(), stderr);
+    std::exit(fault.empty() ? 0 : 1);
+  };
+  EXPECT_EXIT(run(), testing::ExitedWithCode(0), "");
+}
+
+std::string library_of(const Conditions& setup) {
+  return setup.is_hip ? "hipBLASLt" : "cublasLt";
+}
+
+class ProductTest : public testing::TestWithParam<bool> {
+ protected:
+  Conditions conditions(std::map<std::string, std::string> variables = {}) const {
+    return {GetParam(), {}, std::move(variables)};
+  }
+  std::string variable() const { return GetParam() ? "YOKE_HIPBLASLT_LIBRARY" : "YOKE_CUBLASLT_LIBRARY"; }
+};
+INSTANTIATE_TEST_SUITE_P(Vendors, ProductTest, testing::Bool(),
+                         [](const testing::TestParamInfo<bool>& one) { return one.param ? "Hip" : "Cuda"; });
+
+TEST_P(ProductTest, LibraryComputesProductsWithinTheReferencesBounds) {
+  expect_ok([&]() -> std::string {
+    std::string faults;
+    for (const Product& product : kProducts) {
+      const std::string by = product.by;
+      if (!by.empty()) {
+        faults += fault_of(conditions(), product, "by " + library_of(conditions()) + ": " + by);
+      }
+    }
+    return faults;
+  });
+}
+
+TEST_P(ProductTest, KernelsComputeWhatTheLibraryDoesNot) {
+  const std::string reasons[] = {"f64",
+                                 "elements out of range",
+                                 "how the result is assigned",
+                                 "the factors have different types",
+                                 "the strides are not those of matrices",
+                                 "the loops are not those of matrices"};
+  expect_ok([&]() -> std::string {
+    std::string faults;
+    std::size_t next = 0;
+    for (const Product& product : kProducts) {
+      if (product.by == kNone) {
+        faults +=
+            fault_of(conditions(), product, "not by " + library_of(conditions()) + ": " + reasons[next++]);
+      }
+    }
+    return faults;
+  });
+}
+
+TEST_P(ProductTest, KernelsComputeProductsWithoutTheLibrary) {
+  const std::map<std::string, std::map<std::string, std::string>> cases = {
+      {"nonexistent.so", {{variable(), "/nonexistent.so"}}},
+      {"is too old: libm.so.6 has no", {{variable(), "libm.so.6"}}},
+      {"version is 0.9", {{"FAKE_GPU_BLAS", GetParam() ? "900" : "9000"}}},
+      {"Create failed with status 1", {{"FAKE_GPU_FAIL", "blas_create:1:1"}}}};
+  for (const auto& [sign, variables] : cases) {
+    expect_ok([&]() -> std::string {
+      const std::string fault = fault_of(conditions(variables), kProducts[0], "");
+      const bool is_logged =
+          the_log.find("products.skip") != std::string::npos && the_log.find(sign) != std::string::npos;
+      return fault + (is_logged ? "" : "the log lacks '" + sign + "': " + the_log);
+    });
+  }
+  expect_ok([&]() -> std::string {
+    Conditions off = conditions();
+    off.options.vendor = false;
+    return fault_of(off, kProducts[0], "") + the_log;
+  });
+}
+
+TEST_P(ProductTest, KernelComputesAProductWithoutAnAlgorithm) {
+  for (const char* call : {"blas_find:1:15", "blas_layout_create:2:3", "blas_preference_set:1:7"}) {
+    expect_ok([&]() -> std::string {
+      const std::string reason = "not by " + library_of(conditions()) + ": it does not support the product";
+      const std::string fault = fault_of(conditions({{"FAKE_GPU_FAIL", call}}), kProducts[0], reason);
+      return fault + (the_log.find("products.plan") != std::string::npos ? "" : "the log lacks the reason");
+    });
+  }
+}
+
+TEST_P(ProductTest, ProductThatFailsIsAnErrorThatNamesTheCall) {
+  expect_ok([&]() -> std::string {
+    Bound bound(conditions({{"FAKE_GPU_FAIL", "blas_multiply:1:13"}}), kProducts[0]);
+    try {
+      bound.run();
+    } catch (const sdk::Failure& failure) {
+      const bool is_named = failure.text().find("LtMatmul failed with status 13") != std::string::npos;
+      return failure.code() == YOKE_STATUS_UNAVAILABLE && is_named ? "" : failure.text();
+    }
+    return "the launch succeeds";
+  });
+}
+
+TEST_P(ProductTest, ReluIsTheLibrarysOnlyIfAllowedAndTf32RoundsOnlyIfAllowed) {
+  constexpr Product kRelu = {
+      "relu",
+      "arg a: f32[48, 72] in\n arg b: f32[72, 40] in\n arg v: f32[40] in\n arg c: f32[48, 40] out\n"
+      "temp y: f32[48, 40]\n y[m, n] = sum[k] a[m, k] * b[k, n]\n c[m, n] = max(y[m, n] + v[n], 0)\n",
+      ""};
+  expect_ok([&]() -> std::string {
+    Conditions allowed = conditions();
+    allowed.options.relu = true;
+    return fault_of(conditions(), kRelu, "by " + library_of(allowed) + ": 48 x 40 x 72") +
+           fault_of(allowed, kRelu, "by " + library_of(allowed) + ": 48 x 40 x 72, bias, relu");
+  });
+  expect_ok([&]() -> std::string {
+    Conditions tf32 = conditions();
+    tf32.options.tf32 = true;
+    Bound exact(conditions(), kProducts[0]);
+    Bound rounded(tf32, kProducts[0]);
+    if (exact.fingerprint() == rounded.fingerprint()) {
+      return "the fingerprint does not change";
+    }
+    return exact.run() == rounded.run() ? "tf32 changes nothing" : "";
+  });
+}
+
+TEST_P(ProductTest, ArgumentsOfTheLibraryMustBeAligned) {
+  expect_ok([&]() -> std::string {
+    Conditions off = conditions();
+    off.options.vendor = false;
+    const std::vector<std::uint32_t> with = {16, 16, 16};
+    const std::vector<std::uint32_t> without = {4, 4, 4};
+    return Bound(conditions(), kProducts[0]).alignments() == with &&
+                   Bound(off, kProducts[0]).alignments() == without
+               ? ""
+               : "the alignments differ";
+  });
+}
+
+}  // namespace
+}  // namespace yoke::gpu
