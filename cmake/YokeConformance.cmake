@@ -2,7 +2,7 @@
 # includes this file if the kit is installed.
 #
 # yoke_add_conformance_test(<target> [NAME name] [EXPECT file] [SEED n] [TIMEOUT s] [OPTIONS name=value...]
-#                           [ARGUMENTS word...] [LABELS word...])
+#                           [REQUIRE table...] [ARGUMENTS word...] [LABELS word...])
 #   Adds the test conformance.<name>, which runs yoke-conformance on the plugin that <target> builds and writes
 #   conformance-<name>.xml (JUnit) to the current binary folder. Call include(CTest) or enable_testing() first.
 #   NAME       default: the target's name without yoke_backend_
@@ -11,6 +11,7 @@
 #   TIMEOUT    limit of the whole run in seconds, 900 by default; each test gets a fifth of it unless ARGUMENTS
 #              contains --timeout
 #   OPTIONS    options for device_open
+#   REQUIRE    tables that the plugin must have, for example yoke.program/1, so that none gets lost
 #   ARGUMENTS  more arguments for yoke-conformance, for example --filter 'copy.*' --programs 200
 #   LABELS     ctest labels in addition to conformance
 if(NOT TARGET yoke_conformance)
@@ -18,7 +19,7 @@ if(NOT TARGET yoke_conformance)
 endif()
 
 function(yoke_add_conformance_test target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "NAME;EXPECT;SEED;TIMEOUT" "OPTIONS;ARGUMENTS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "NAME;EXPECT;SEED;TIMEOUT" "OPTIONS;REQUIRE;ARGUMENTS;LABELS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "yoke_add_conformance_test(${target}): unknown arguments '${arg_UNPARSED_ARGUMENTS}'")
   endif()
@@ -49,6 +50,9 @@ function(yoke_add_conformance_test target)
   endif()
   foreach(option ${arg_OPTIONS})
     list(APPEND words --option ${option})
+  endforeach()
+  foreach(table ${arg_REQUIRE})
+    list(APPEND words --require ${table})
   endforeach()
   add_test(NAME conformance.${arg_NAME} COMMAND ${program} $<TARGET_FILE:${target}> ${words} ${arg_ARGUMENTS})
   # Join the labels with +, because CMake functions split a list that is passed on.

@@ -23,15 +23,18 @@ constexpr Group kGroups[] = {
     {"buffer", buffer_tests},
     {"copy", copy_tests},
     {"copy", copy_refusal_tests},
+    {"copy", copy_stress_tests},
     {"memory", memory_tests},
     {"stream", stream_tests},
     {"stream", stream_graph_tests},
+    {"stream", stream_stress_tests},
     {"stream", stream_time_tests},
     {"stream", stream_abort_tests},
     {"event", event_tests},
     {"event", event_time_tests},
     {"program", program_tests},
     {"program", program_text_tests},
+    {"contraction", contraction_tests},
     {"routine", routine_tests},
     {"routine", routine_refusal_tests},
     {"fault", fault_tests},
@@ -41,7 +44,9 @@ constexpr Group kGroups[] = {
     {"collectives", collectives_failure_tests},
     {"thread", thread_tests},
     {"lifetime", lifetime_tests},
+    {"lifetime", growth_tests},
     {"train", train_tests},
+    {"train", train_repeat_tests},
 };
 
 }  // namespace

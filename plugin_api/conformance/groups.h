@@ -20,6 +20,8 @@ std::vector<Test> device_handles_tests();
 std::vector<Test> buffer_tests();
 std::vector<Test> copy_tests();
 std::vector<Test> copy_refusal_tests();
+std::vector<Test> copy_stress_tests();
+std::vector<Test> stream_stress_tests();
 std::vector<Test> memory_tests();
 std::vector<Test> profile_tests();
 std::vector<Test> collectives_tests();
@@ -32,13 +34,16 @@ std::vector<Test> event_tests();
 std::vector<Test> event_time_tests();
 std::vector<Test> program_tests();
 std::vector<Test> program_text_tests();
+std::vector<Test> contraction_tests();
 std::vector<Test> routine_tests();
 std::vector<Test> routine_refusal_tests();
 std::vector<Test> fault_tests();
 std::vector<Test> fault_runtime_tests();
 std::vector<Test> thread_tests();
 std::vector<Test> lifetime_tests();
+std::vector<Test> growth_tests();
 std::vector<Test> train_tests();
+std::vector<Test> train_repeat_tests();
 
 struct NamedTest {
   std::string group;

@@ -46,9 +46,11 @@ struct Settings {
   std::filesystem::path plugin;  // absolute
   std::uint64_t seed = 0;
   std::uint32_t device = 0;
-  std::int64_t programs = 2000;   // number of random programs in all tests
-  NamesAndValues options;         // for device_open
-  NamesAndValues plugin_options;  // for the entry
+  std::int64_t programs = 2000;              // number of random programs in all tests
+  bool thorough = false;                     // tests that repeat something repeat it more often
+  std::vector<std::string> required_tables;  // ids that load.required-tables expects
+  NamesAndValues options;                    // for device_open
+  NamesAndValues plugin_options;             // for the entry
   double timeout_s = 60;
 };
 
@@ -73,6 +75,9 @@ class Kit {
   std::vector<yoke_option> device_options();
 
   Random random(std::uint64_t stream = 0) const { return {settings_.seed, test_name_, stream}; }
+
+  // The factor for numbers of repetitions.
+  int effort() const { return settings_.thorough ? 20 : 1; }
 
   // Shown on the terminal, and in the report if the test does not finish: "program 40 of 1000".
   void progress(const std::string& text) { send('P', text); }

@@ -175,6 +175,10 @@ void Stream::synchronize() const {
   expect_ok(wait(), "waiting for a stream");
 }
 
+void Stream::keep(std::vector<Bytes> bytes) {
+  std::move(bytes.begin(), bytes.end(), std::back_inserter(kept_));
+}
+
 void Stream::write(const Buffer& target, std::uint64_t offset, Bytes bytes) {
   kept_.push_back(std::move(bytes));
   const Bytes& kept = kept_.back();

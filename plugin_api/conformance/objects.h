@@ -170,6 +170,7 @@ class Stream {
 
   // Queue a copy. `bytes` stay alive as long as the stream.
   void write(const Buffer& target, std::uint64_t offset, Bytes bytes);
+  void keep(std::vector<Bytes> bytes);  // as long as the stream
   void read(const Buffer& source, std::uint64_t offset, std::span<std::byte> bytes) const;
   void copy(const Buffer& target, std::uint64_t target_offset, const Buffer& source,
             std::uint64_t source_offset, std::uint64_t byte_count) const;

@@ -77,10 +77,16 @@ po::options_description described(Options& options) {
   all.add_options()("option", texts("NAME=VALUE"),
                     "option for device_open (a flag is on or off); may be repeated");
   all.add_options()("plugin-option", texts("NAME=VALUE"), "option of the whole plugin; may be repeated");
+  all.add_options()("require", texts("TABLE"),
+                    "a table that the plugin must have, e.g. yoke.program/1; may be repeated");
   all.add_options()("device", text("N"), "ordinal of the device, default 0");
   all.add_options()("seed", text("N"), "seed of all random numbers; default: a new seed, which is printed");
   all.add_options()("programs", text("N"),
                     "number of random programs in all program.random-* tests, default 2000");
+  all.add_options()(
+      "thorough", flag(&options.settings.thorough),
+      "run 160,000 random programs and repeat other tests more often; every test may take 20 times as "
+      "long, and all take about ten minutes on two cores for a fast backend");
   all.add_options()("timeout", text("SECONDS"),
                     "time limit of one test, default 60; a few tests get a multiple of it");
   all.add_options()("jobs", text("N"), "tests to run at once, default one per CPU thread");
@@ -157,7 +163,10 @@ std::optional<Options> parse_options(const std::vector<std::string>& words) {
   for (const std::string& word : texts("plugin-option")) {
     settings.plugin_options.push_back(name_and_value("plugin-option", word));
   }
-  settings.programs = number_in<std::int64_t>(values, "programs", 1, 1'000'000'000, settings.programs);
+  settings.required_tables = texts("require");
+  constexpr std::int64_t kThoroughPrograms = 160'000;
+  settings.programs = number_in<std::int64_t>(values, "programs", 1, 1'000'000'000,
+                                              settings.thorough ? kThoroughPrograms : settings.programs);
   settings.device = number_in<std::uint32_t>(values, "device", 0, UINT32_MAX, 0);
   settings.timeout_s = number_in(values, "timeout", 0.001, 1e6, settings.timeout_s);
   settings.seed =
@@ -177,6 +186,12 @@ std::vector<std::string> child_words(const Options& options, const std::string& 
   };
   add("--option", options.settings.options);
   add("--plugin-option", options.settings.plugin_options);
+  for (const std::string& table : options.settings.required_tables) {
+    words.insert(words.end(), {"--require", table});
+  }
+  if (options.settings.thorough) {
+    words.emplace_back("--thorough");
+  }
   const Settings defaults;
   if (options.settings.device != defaults.device) {
     words.insert(words.end(), {"--device", std::to_string(options.settings.device)});

@@ -177,7 +177,8 @@ Running::Running(const std::string& self, const Options& options, const std::str
                  const NamedTest& test, std::size_t index)
     : index_(index),
       name_(test.name),
-      allowed_s_(options.settings.timeout_s * test.test.deadline_factor),
+      allowed_s_(options.settings.timeout_s * test.test.deadline_factor *
+                 (options.settings.thorough ? 20 : 1)),
       output_file_(shared_file("output", 0)),
       function_file_(shared_file("function", sizeof(std::atomic<std::uint32_t>))),
       started_(Clock::now()),

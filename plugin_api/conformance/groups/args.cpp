@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "add_one.h"
 #include "groups.h"
+#include "small_program.h"
 
 namespace yoke::conformance {
 namespace {
@@ -40,12 +40,12 @@ void each_creating_call(Kit& kit, const Visit& visit) {
     visit(Creator<yoke_event, &yoke_stream_api::event_record, &yoke_stream_api::event_destroy>(),
           stream.get(), sized<yoke_event_args>());
   }
-  if (plugin.has_table<yoke_program_api>()) {
-    const Code code = compile(device, kAddOne);
-    const AddOne add(device, code);
+  if (const auto program = SmallProgram::if_any(device)) {
+    const Code code = compile(device, program->text());
+    const SmallRun add(device, code);
     const yoke_binding bindings[] = {binding(add.x), binding(add.y)};
     visit(Creator<yoke_code, &yoke_program_api::code_compile, &yoke_program_api::code_destroy>(),
-          device.get(), program_text(kAddOne));
+          device.get(), program_text(program->text()));
     visit(Creator<yoke_routine, &yoke_program_api::routine_link, &yoke_program_api::routine_destroy>(),
           code.get(), link_args(0, bindings, binding(add.workspace)));
   }
@@ -59,17 +59,18 @@ void unknown_flags(Kit& kit) {
     expect_no_object<Object>(YOKE_STATUS_UNIMPLEMENTED, text(creator.kName, " with the unknown flag 1 << 40"),
                              [&](Object** out) { return creator.create(plugin, parent, &args, out); });
   });
-  if (!plugin.has_table<yoke_program_api>()) {
+  Device& device = kit.device();
+  const auto program = SmallProgram::if_any(device);
+  if (!program) {
     return;
   }
-  Device& device = kit.device();
-  yoke_compile_args source = program_text(kAddOne);
+  yoke_compile_args source = program_text(program->text());
   source.flags = kUnknownFlag;
   std::uint32_t count = 0;
   expect_code(plugin.can_compile(device.get(), source, {}, &count), YOKE_STATUS_UNIMPLEMENTED,
               "can_compile with the unknown flag 1 << 40");
-  const Code code = compile(device, kAddOne);
-  const AddOne add(device, code);
+  const Code code = compile(device, program->text());
+  const SmallRun add(device, code);
   yoke_binding bindings[] = {binding(add.x), binding(add.y)};
   bindings[1].flags = kUnknownFlag;
   expect_no_object<yoke_routine>(
@@ -130,9 +131,9 @@ void longer_options(Kit& kit) {
 void longer_bindings(Kit& kit) {
   Device& device = kit.device();
   const Plugin& plugin = kit.plugin();
-  plugin.table<yoke_program_api>();
-  const Code code = compile(device, kAddOne);
-  const AddOne add(device, code);
+  const SmallProgram program(device);
+  const Code code = compile(device, program.text());
+  const SmallRun add(device, code);
   constexpr std::uint32_t kStride = sizeof(yoke_binding) + 24;
   const auto rows = spread<yoke_binding>({binding(add.x), binding(add.y)}, kStride);
   const auto workspace = spread<yoke_binding>({binding(add.workspace)}, kStride);
@@ -199,7 +200,11 @@ void lists(Kit& kit) {
     check_rows<yoke_format>("formats", [&](std::uint32_t capacity, std::uint64_t stride, auto... rest) {
       return plugin.call<&yoke_program_api::formats>(plugin.get(), capacity, stride, rest...);
     });
-    const yoke_compile_args args = program_text(kAddOne);
+    const auto program = SmallProgram::if_any(kit.device());
+    if (!program) {
+      return;
+    }
+    const yoke_compile_args args = program_text(program->text());
     check_rows<yoke_verdict>("can_compile", [&](std::uint32_t capacity, std::uint64_t stride, auto... rest) {
       return plugin.call<&yoke_program_api::can_compile>(kit.device().get(), &args, capacity, stride,
                                                          rest...);

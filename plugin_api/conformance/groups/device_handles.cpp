@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // plugin_api/conformance/groups/device_handles.cpp: what two handles of one device share and what is
 // separate.
-#include "add_one.h"
 #include "groups.h"
+#include "small_program.h"
 
 namespace yoke::conformance {
 namespace {
@@ -38,22 +38,22 @@ void handles_share(Kit& kit) {
 
 void handles_routine(Kit& kit) {
   const Plugin& plugin = kit.plugin();
-  plugin.table<yoke_program_api>();
   Device& first = kit.device();
+  const SmallProgram program(first);
   Device second = another_handle(kit);
-  const Code code = compile(first, kAddOne);
-  const Buffer x(second, kAddCount * sizeof(float));
-  const Buffer y(first, kAddCount * sizeof(float));
+  const Code code = compile(first, program.text());
+  const Buffer x(second, kSmallCount * sizeof(float));
+  const Buffer y(first, kSmallCount * sizeof(float));
   const Buffer workspace = workspace_for(second, code);
-  const std::vector<float> values(kAddCount, 4.0F);
+  const std::vector<float> values(kSmallCount, 4.0F);
   x.write(0, std::as_bytes(std::span(values)));
   const yoke_binding bindings[] = {binding(x), binding(y)};
   const Routine routine = link(plugin, code, 0, bindings, binding(workspace));
   const std::optional<Stream> stream = stream_if_any(second);
   launch(plugin, routine, {}, stream ? &*stream : nullptr);
-  std::vector<float> results(kAddCount);
+  std::vector<float> results(kSmallCount);
   y.read(0, std::as_writable_bytes(std::span(results)));
-  check(results == std::vector<float>(kAddCount, 5.0F),
+  check(results == program.results(values),
         "a routine that uses two handles of one device has a wrong result");
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // plugin_api/conformance/groups/fault.cpp: injected faults: each error
 // is reported with a text, and nothing leaks.
-#include "add_one.h"
 #include "groups.h"
 #include "scenario.h"
+#include "small_program.h"
 
 namespace yoke::conformance {
 namespace {
@@ -69,7 +69,7 @@ void each_copy(Kit& kit) {
   each_fails(kit, YOKE_FAULT_COPY, YOKE_STATUS_UNAVAILABLE, "copy");
 }
 void each_launch(Kit& kit) {
-  kit.plugin().table<yoke_program_api>();
+  const SmallProgram check_that_one_runs(kit.device());
   each_fails(kit, YOKE_FAULT_LAUNCH, YOKE_STATUS_UNAVAILABLE, "launch");
 }
 void each_loss(Kit& kit) {
@@ -217,7 +217,8 @@ void late_event(Kit& kit) {
 }
 
 // Makes each call that uses the device.
-void check_lost(Device& device, const Buffer& buffer, const std::string& when) {
+void check_lost(Device& device, const Buffer& buffer, const std::optional<SmallProgram>& program,
+                const std::string& when) {
   const Plugin& plugin = device.plugin();
   Bytes host(16);
   const auto lost = [&](const Answer& answer) { expect_code(answer, YOKE_STATUS_DEVICE_LOST, when); };
@@ -234,9 +235,9 @@ void check_lost(Device& device, const Buffer& buffer, const std::string& when) {
     yoke_stream* stream = nullptr;
     lost(plugin.stream_create(device.get(), 0, &stream));
   }
-  if (plugin.has_table<yoke_program_api>()) {
+  if (program) {
     yoke_code* code = nullptr;
-    lost(plugin.code_compile(device.get(), program_text(kAddOne), &code));
+    lost(plugin.code_compile(device.get(), program_text(program->text()), &code));
   }
 }
 
@@ -246,6 +247,7 @@ void device_lost(Kit& kit) {
   plugin.need<&yoke_fault_api::fault_arm>();
   {
     Device device = another_handle(kit);
+    const std::optional<SmallProgram> program = SmallProgram::if_any(device);
     const Buffer buffer(device, 64);
     Bytes host(64);
     std::optional<Stream> stream = stream_if_any(device);
@@ -259,7 +261,7 @@ void device_lost(Kit& kit) {
     expect_code(plugin.to_host(nullptr, buffer.get(), 0, host.data(), 64), YOKE_STATUS_DEVICE_LOST,
                 "the copy for which DEVICE_LOST was armed");
     for (int i = 0; i < 3; ++i) {
-      check_lost(device, buffer, "after the device was lost");
+      check_lost(device, buffer, program, "after the device was lost");
       if (stream) {
         expect_code(stream->wait(), YOKE_STATUS_DEVICE_LOST, "waiting for a stream of a lost device");
         expect_code(event.wait(), YOKE_STATUS_DEVICE_LOST, "waiting for an event of a lost device");

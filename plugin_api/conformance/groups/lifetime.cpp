@@ -7,9 +7,9 @@
 #include <numeric>
 #include <thread>
 
-#include "add_one.h"
 #include "groups.h"
 #include "scenario.h"
+#include "small_program.h"
 
 namespace yoke::conformance {
 namespace {
@@ -128,8 +128,8 @@ Graph stream_graph(Device& device) {
 // Code may be destroyed before its routines. A routine borrows its buffers until routine_destroy.
 Graph routine_graph(Device& device) {
   Graph graph;
-  const auto code = shared(compile(device, kAddOne));
-  const auto add = std::make_shared<AddOne>(device, *code);
+  const auto code = shared(compile(device, SmallProgram(device).text()));
+  const auto add = std::make_shared<SmallRun>(device, *code);
   add->launch();
   graph.objects = {{"the routine", &yoke_live_counts::routines, [add] { add->routine.reset(); }},
                    {"the code", &yoke_live_counts::codes, [code] { code->reset(); }},
@@ -148,7 +148,7 @@ void stream_orders(Kit& kit) {
   every_order(kit, stream_graph);
 }
 void routine_orders(Kit& kit) {
-  kit.plugin().table<yoke_program_api>();
+  const SmallProgram check_that_one_runs(kit.device());
   every_order(kit, routine_graph);
 }
 
@@ -207,7 +207,7 @@ void threads_end(Kit& kit) {
 
 // Makes calls that must fail in a forked child. Returns the results of those that did not.
 std::string wrong_results_in_child(const Plugin& plugin, yoke_device* device, yoke_buffer* buffer,
-                                   yoke_stream* stream) {
+                                   yoke_stream* stream, const std::optional<SmallProgram>& program) {
   std::string wrong;
   const auto note = [&](const Answer& answer) {
     if (answer.code != YOKE_STATUS_FAILED_PRECONDITION || answer.status.text.empty()) {
@@ -231,9 +231,9 @@ std::string wrong_results_in_child(const Plugin& plugin, yoke_device* device, yo
     note(plugin.call<&yoke_stream_api::stream_wait>(stream, longest_wait_ns()));
     note(plugin.event_record(stream, &event));
   }
-  if (plugin.has_table<yoke_program_api>()) {
+  if (program) {
     yoke_code* code = nullptr;
-    note(plugin.code_compile(device, program_text(kAddOne), &code));
+    note(plugin.code_compile(device, program_text(program->text()), &code));
   }
   plugin.call<&yoke_backend_api::buffer_destroy>(buffer);
   note(plugin.device_close(device));
@@ -262,8 +262,9 @@ void forked_child(Kit& kit) {
   const Bytes sent = kit.random().bytes(64);
   buffer.write(0, sent);
   const std::optional<Stream> stream = stream_if_any(device);
-  const std::string wrong =
-      in_child([&] { return wrong_results_in_child(plugin, device.get(), buffer.get(), raw_of(stream)); });
+  const std::optional<SmallProgram> program = SmallProgram::if_any(device);
+  const std::string wrong = in_child(
+      [&] { return wrong_results_in_child(plugin, device.get(), buffer.get(), raw_of(stream), program); });
   check(wrong.empty(),
         "calls in a child that was forked after device_open must fail with FAILED_PRECONDITION and a text: ",
         wrong);

@@ -258,6 +258,18 @@ void two_instances(Kit& kit) {
         "a buffer changed while another instance of the plugin was used and destroyed");
 }
 
+// A table that gets lost would otherwise only be reported as unsupported.
+void required_tables(Kit& kit) {
+  if (kit.settings().required_tables.empty()) {
+    unsupported("no table is required; --require names one");
+  }
+  yoke_plugin* const plugin = kit.plugin().get();
+  for (const std::string& id : kit.settings().required_tables) {
+    check(plugin->get_table(plugin, id.c_str()) != nullptr, "the plugin does not have the table ", id,
+          ", which --require names");
+  }
+}
+
 }  // namespace
 
 std::vector<Test> load_tests() {
@@ -289,6 +301,7 @@ std::vector<Test> load_tests() {
        stable_tables},
       {"unknown-tables", "get_table returns NULL for unknown and random ids", {6}, unknown_tables},
       {"required-functions", "no required function of a table is NULL", {8, 9}, required_functions},
+      {"required-tables", "the plugin has every table that --require names", {6}, required_tables},
       {"repeated-entry",
        "the plugin can be entered and destroyed many times, and twice at a time",
        {3, 14},

@@ -4,9 +4,9 @@
 #include <cstring>
 #include <thread>
 
-#include "add_one.h"
 #include "groups.h"
 #include "sized.h"
+#include "small_program.h"
 
 namespace yoke::conformance {
 namespace {
@@ -276,9 +276,10 @@ void import_routine(Kit& kit) {
   kit.plugin().table<yoke_program_api>();
   Device& device = importing_device(kit);
   const Plugin& plugin = kit.plugin();
-  const Code code = compile(device, kAddOne);
-  const AddOne add(device, code);
-  constexpr std::uint64_t kBytes = kAddCount * sizeof(float);
+  const SmallProgram program(device);
+  const Code code = compile(device, program.text());
+  const SmallRun add(device, code);
+  constexpr std::uint64_t kBytes = kSmallCount * sizeof(float);
   yoke_argument_info info = sized<yoke_argument_info>();
   expect_ok(plugin.call<&yoke_program_api::code_argument>(code.get(), 0U, 1U, &info),
             "describing an argument");
@@ -294,9 +295,9 @@ void import_routine(Kit& kit) {
     if (answer.ok()) {
       const Routine routine(plugin, raw);
       launch(plugin, routine);
-      std::vector<float> results(kAddCount);
+      std::vector<float> results(kSmallCount);
       std::memcpy(results.data(), lent.memory.data() + aligned + shift, kBytes);
-      check(results == std::vector<float>(kAddCount, 1.0F),
+      check(results == program.results(SmallRun::start()),
             "a routine did not write its results to imported memory");
     }
     return answer;

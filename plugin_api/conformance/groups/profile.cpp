@@ -4,9 +4,9 @@
 #include <cstring>
 #include <string_view>
 
-#include "add_one.h"
 #include "groups.h"
 #include "host_callback.h"
+#include "small_program.h"
 
 namespace yoke::conformance {
 namespace {
@@ -134,15 +134,16 @@ void records(Kit& kit) {
 void launches(Kit& kit) {
   kit.plugin().table<yoke_program_api>();
   Recorder recorder(kit);
-  const Code code = compile(recorder.device, kAddOne);
-  const AddOne add(recorder.device, code);
+  const SmallProgram program(recorder.device);
+  const Code code = compile(recorder.device, program.text());
+  const SmallRun add(recorder.device, code);
   start(recorder.device);
   launch(recorder.device.plugin(), add.routine, {}, recorder.stream ? &*recorder.stream : nullptr);
   add.launch();  // on a NULL stream
   const Fetched fetched = fetch(recorder.device);
   check_equal(fetched.records.size(), 2U, "the number of records of two launches");
-  check_record(fetched.records[0], YOKE_WORK_LAUNCH, "add_one", raw_of(recorder.stream));
-  check_record(fetched.records[1], YOKE_WORK_LAUNCH, "add_one", nullptr);
+  check_record(fetched.records[0], YOKE_WORK_LAUNCH, program.name(), raw_of(recorder.stream));
+  check_record(fetched.records[1], YOKE_WORK_LAUNCH, program.name(), nullptr);
 }
 
 // Only work between profile_start and profile_stop has records.

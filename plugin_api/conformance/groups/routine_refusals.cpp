@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // plugin_api/conformance/groups/routine_refusals.cpp: bindings,
 // workspaces and symbol values that must be rejected.
-#include "add_one.h"
 #include "groups.h"
 #include "modelled.h"
 #include "program/run/batch.h"
 #include "program/run/counter.h"
 #include "program/run/random_programs.h"
+#include "small_program.h"
 
 namespace yoke::conformance {
 namespace {
@@ -99,9 +99,11 @@ void shared_inputs(Kit& kit) {
   Device& device = kit.device();
   const Counter counter(device);  // throws Unsupported if the device cannot run it
   const std::string type(program::type_name(counter.type()));
-  const Code code =
-      compile(device, "yoke.program 1\nprogram both() {\n  arg a : " + type + "[8] in\n  arg b : " + type +
-                          "[8] in\n  arg y : " + type + "[8] out\n  y[i] = a[i] + b[-i + 7]\n}\n");
+  const std::string both = "yoke.program 1\nprogram both() {\n  arg a : " + type +
+                           "[8] in\n  arg b : " + type + "[8] in\n  arg y : " + type +
+                           "[8] out\n  y[i] = a[i] + b[-i + 7]\n}\n";
+  require_supported(device, both, 1);
+  const Code code = compile(device, both);
   const std::uint64_t element = counter.element_byte_count();
   const Buffer in(device, 10 * element);
   const Buffer out(device, 8 * element);
@@ -204,12 +206,13 @@ void failed_launch(Kit& kit) {
   Device& device = kit.device();
   const Plugin& plugin = kit.plugin();
   plugin.table<yoke_program_api>();
-  constexpr std::uint64_t kSize = kAddCount * sizeof(float);
+  const SmallProgram program(device);
+  constexpr std::uint64_t kSize = kSmallCount * sizeof(float);
   Random random = kit.random();
   Modelled x(device, random, 3 * kSize);
   Modelled y(device, random, 3 * kSize);
   Modelled other(device, random, kSize);
-  const Code code = compile(device, kAddOne);
+  const Code code = compile(device, program.text());
   const Buffer workspace = workspace_for(device, code);
   const yoke_binding bindings[] = {{x.buffer.get(), kSize, kSize, 0}, {y.buffer.get(), kSize, kSize, 0}};
   const Routine routine = link(plugin, code, 0, bindings, binding(workspace));

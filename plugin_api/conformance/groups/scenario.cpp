@@ -3,7 +3,7 @@
 // before they are destroyed, even after a failed call.
 #include "scenario.h"
 
-#include "add_one.h"
+#include "small_program.h"
 
 namespace yoke::conformance {
 namespace {
@@ -33,7 +33,7 @@ void copies(const Plugin& plugin, const Stream* stream, const Buffer& a, const B
         "every copy returned OK, but the bytes are wrong");
 }
 
-void use_streams(Device& device, const Buffer& a, const Buffer& b, const std::optional<AddOne>& add) {
+void use_streams(Device& device, const Buffer& a, const Buffer& b, const std::optional<SmallRun>& add) {
   const Plugin& plugin = device.plugin();
   const Stream first(device);
   const Stream second(device);
@@ -65,9 +65,9 @@ void use_everything(Device& device) {
   a.describe();
   device.memory();
   Code code;
-  std::optional<AddOne> add;
-  if (plugin.has_table<yoke_program_api>()) {
-    code = compile(device, kAddOne);
+  std::optional<SmallRun> add;
+  if (const auto program = SmallProgram::if_any(device)) {
+    code = compile(device, program->text());
     add.emplace(device, code);
     add->launch();
   }

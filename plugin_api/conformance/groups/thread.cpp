@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <atomic>
 
-#include "add_one.h"
 #include "groups.h"
 #include "host_callback.h"
+#include "small_program.h"
 
 namespace yoke::conformance {
 namespace {
@@ -180,20 +180,21 @@ void relay(Kit& kit) {
   }
 }
 
-void run_add_one(Device& device, const Code& code, Random random) {
-  const AddOne add(device, code);
+void run_small(Device& device, const SmallProgram& program, const Code& code, Random random) {
+  const SmallRun add(device, code);
   for (int i = 0; i < 20; ++i) {
-    std::vector<float> values(kAddCount);
+    std::vector<float> values(kSmallCount);
     for (float& value : values) {
       value = static_cast<float>(random.below(1000));
     }
     add.x.write(0, std::as_bytes(std::span(values)));
     add.launch();
-    std::vector<float> results(kAddCount);
+    std::vector<float> results(kSmallCount);
     add.y.read(0, std::as_writable_bytes(std::span(results)));
+    const std::vector<float> expected = program.results(values);
     for (std::size_t k = 0; k < results.size(); ++k) {
-      check_equal(results[k], values[k] + 1, "element ", k,
-                  " of y[i] = x[i] + 1, computed on several threads,");
+      check_equal(results[k], expected[k], "element ", k, " of ", program.name(),
+                  "(x), computed on several threads,");
     }
   }
 }
@@ -201,15 +202,15 @@ void run_add_one(Device& device, const Code& code, Random random) {
 // One code and a routine per thread, while another thread compiles.
 void many_routines(Kit& kit) {
   Device& device = kit.device();
-  kit.plugin().table<yoke_program_api>();
-  const Code code = compile(device, kAddOne);
+  const SmallProgram program(device);
+  const Code code = compile(device, program.text());
   run_threads(kThreads, [&](unsigned thread) {
     if (thread == 0) {
       for (int i = 0; i < 10; ++i) {
-        describe_entry(kit.plugin(), compile(device, kAddOne));
+        describe_entry(kit.plugin(), compile(device, program.text()));
       }
     } else {
-      run_add_one(device, code, kit.random(thread));
+      run_small(device, program, code, kit.random(thread));
     }
   });
   check_equal(kit.plugin().live_counts().routines, 0U, "the number of live routines after all threads ended");
@@ -290,6 +291,7 @@ void temporaries(Kit& kit) {
   Device& device = kit.device();
   const Plugin& plugin = kit.plugin();
   plugin.table<yoke_program_api>();
+  require_supported(device, kByTemporaries, 4);
   const Code code = compile(device, kByTemporaries);
   run_threads(kThreads, [&](unsigned thread) {
     const Buffer workspace = workspace_for(device, code);
@@ -307,6 +309,9 @@ void temporaries(Kit& kit) {
 void shared_workspace(Kit& kit) {
   Device& device = kit.device();
   const Plugin& plugin = kit.plugin();
+  plugin.table<yoke_stream_api>();
+  plugin.table<yoke_program_api>();
+  require_supported(device, kByTemporaries, 4);
   const Code code = compile(device, kByTemporaries);
   const Buffer workspace = workspace_for(device, code);
   std::vector<ByTemporaries> bound;

@@ -8,6 +8,7 @@
 
 #include "groups.h"
 #include "train_oracles.h"
+#include "training.h"
 
 namespace yoke::conformance {
 namespace {
@@ -18,68 +19,6 @@ using testing::loss_of_line;
 using testing::weight_of;
 
 constexpr MergeStrategy kStrategies[] = {MergeStrategy::kOwner, MergeStrategy::kTree, MergeStrategy::kDirect};
-
-std::vector<Option> typed_options(const Backend& backend, const Settings& settings) {
-  std::vector<std::string> texts;
-  for (const auto& [name, value] : settings.options) {
-    texts.push_back(name);
-    texts.back() += "=";
-    texts.back() += value;
-  }
-  return texts.empty() ? std::vector<Option>() : backend.parse_options(texts);
-}
-
-// A runtime with this plugin registered under its backend name, and with the fallback backend.
-class TrainingRuntime {
- public:
-  explicit TrainingRuntime(Kit& kit) : kit_(kit) {
-    const std::string name = kit.plugin().name();
-    kit.plugin().some_devices();
-    yoke_device_info info = sized<yoke_device_info>();
-    expect_ok(kit.plugin().device_describe(0, &info), "describing device 0");
-    if ((info.type_mask >> YOKE_TYPE_F32 & 1U) == 0) {
-      unsupported("the device does not compute with f32");
-    }
-    RuntimeOptions options;
-    options.search_environment = false;
-    options.log_sink = [](LogLevel, std::string_view) {};  // check_fallbacks reports the reasons
-    runtime_ = std::make_shared<Runtime>(options);
-    runtime_->register_backend(name, kit.library().entry());
-    backend_ = runtime_->backend(name);
-    device_options_ = typed_options(*backend_, kit.settings());
-  }
-
-  DataParallelOptions options(std::int64_t shards, float rate) const {
-    DataParallelOptions made;
-    made.runtime = runtime_;
-    made.backend_name = backend_->name();
-    made.shards = shards;
-    made.learning_rate = rate;
-    made.device_options = device_options_;
-    return made;
-  }
-  std::shared_ptr<yoke::Device> device() const { return backend_->open_device(0, device_options_); }
-
-  // A plugin with programs must run them itself. For a plugin without
-  // programs the runtime must count its fallbacks.
-  void check_fallbacks() {
-    std::uint64_t launches = 0;
-    for (const FallbackCount& count : runtime_->fallbacks()) {
-      check(!backend_->has_programs(), "the plugin has programs, but '", count.routine, "' ran on ", count.to,
-            ": ", count.reason);
-      launches += count.launch_count;
-    }
-    check(backend_->has_programs() || launches > 0,
-          "the plugin has no programs, but the runtime counted no launch on another backend");
-    kit_.note(launches == 0 ? "no fallback" : text(launches, " launches ran on the fallback backend"));
-  }
-
- private:
-  Kit& kit_;
-  std::shared_ptr<Runtime> runtime_;
-  std::shared_ptr<Backend> backend_;
-  std::vector<Option> device_options_;
-};
 
 void check_near(double got, double expected, double tolerance, const std::string& what) {
   check(std::fabs(got - expected) <= tolerance, what, " is ", got, ", expected ", expected, " +- ",

@@ -44,12 +44,33 @@ Bound hull(const Bound& a, const Bound& b);
 Bound apply_bound(program::Op op, program::Type type, const Bound* arguments);
 Bound convert_bound(program::Type from, program::Type to, const Bound& value);
 
+// The exponent of the lowest set bit of a finite value, and the number of bits from there to the highest one.
+struct MantissaBits {
+  int lowest = 4096;
+  int span = 0;
+};
+MantissaBits mantissa_bits(double value);
+
+// Many terms of a sum of floats at once.
+struct SumTerms {
+  double low = 0;  // the range of their exact sum
+  double high = 0;
+  double magnitude = 0;  // sum of |x|
+  double count = 0;
+  int lowest_bit = 4096;  // a bit of this exponent or higher is the lowest one of each term
+  bool points = true;     // each term is one value
+  bool nan = false;
+  bool plus_infinity = false;
+  bool minus_infinity = false;
+};
+
 // Folds values in any order and grouping, as a reduction or a scatter may. Sums and products of floats
 // collect the figures for their error bound; every other fold is computed directly.
 class Fold {
  public:
   Fold(program::Op op, program::Type type);  // kAdd, kMul, kMin, kMax, kAnd, kOr
   void add(const Bound& value);
+  void add_terms(const SumTerms& terms);  // precondition: a sum of floats
   Bound result() const;
 
  private:

@@ -60,6 +60,13 @@ double float_of(const Data& data, Type type, Random& random) {
       return random.chance(2) ? specials[random.below(std::size(specials))]
                               : static_cast<double>(random.between(-32, 32)) / 8;
     }
+    case DataKind::kSparse: {
+      constexpr double kValues[] = {kInf, -kInf, std::numeric_limits<double>::quiet_NaN()};
+      if (random.below(static_cast<std::uint64_t>(data.limit)) == 0) {
+        return kValues[random.below(3)];
+      }
+      return random.chance(3) ? 0.0 : static_cast<double>(random.between(-32, 32)) / 8;
+    }
     default:
       return static_cast<double>(random.between(-32, 32)) / 8;
   }
@@ -109,14 +116,14 @@ std::int64_t integer_of(const Data& data, Type type, Random& random) {
 
 }  // namespace
 
-std::vector<std::byte> initial_bytes(const Case& one, std::uint32_t number) {
+std::vector<std::byte> initial_bytes(const Case& one, std::uint32_t number, std::uint64_t round) {
   const Tensor& tensor = one.program.tensors[number];
   const Data& data = one.data[number];
   if (data.shared >= 0) {
-    return initial_bytes(one, static_cast<std::uint32_t>(data.shared));
+    return initial_bytes(one, static_cast<std::uint32_t>(data.shared), round);
   }
   std::vector<std::byte> bytes(tensor.byte_count());
-  Random random(one.seed, tensor.name, one.index);
+  Random random(one.seed, tensor.name, one.index + (round << 40U));
   for (std::uint64_t i = 0; i < tensor.element_count(); ++i) {
     Scalar value;
     if (program::is_float(tensor.type)) {
@@ -131,19 +138,19 @@ std::vector<std::byte> initial_bytes(const Case& one, std::uint32_t number) {
   return bytes;
 }
 
-Contents initial_arguments(const Case& one) {
+Contents initial_arguments(const Case& one, std::uint64_t round) {
   Contents arguments;
   for (const std::uint32_t number : one.program.arguments()) {
     const Tensor& tensor = one.program.tensors[number];
     arguments.push_back(tensor.role == program::Role::kOut
                             ? std::vector<std::byte>(tensor.byte_count(), kPoisonByte)
-                            : initial_bytes(one, number));
+                            : initial_bytes(one, number, round));
   }
   return arguments;
 }
 
-Contents reference_results(const Case& one, std::span<const std::int64_t> symbols) {
-  Contents results = initial_arguments(one);
+Contents reference_results(const Case& one, std::span<const std::int64_t> symbols, std::uint64_t round) {
+  Contents results = initial_arguments(one, round);
   std::vector<void*> pointers;
   for (auto& bytes : results) {
     pointers.push_back(bytes.data());

@@ -20,12 +20,13 @@ enum class DataKind : std::uint8_t {
   kUnit,      // +-1/2, 1, 2: products stay in range; integers 1, 2, -1
   kWide,      // any exponent whose square is in range; integers with random bits
   kSpecial,   // NaN, infinities, both zeros, subnormals, the largest number; integers: the limits of the type
+  kSparse,    // one in `limit` is NaN or infinite; a third is 0, the rest as kDyadic; integers: as kDyadic
   kIndex      // mostly 0 .. limit - 1, some slightly out of range, some far out of range
 };
 
 struct Data {
   DataKind kind = DataKind::kDyadic;
-  std::int64_t limit = 1;  // for kIndex
+  std::int64_t limit = 1;  // for kIndex and kSparse
   // The number of an earlier `in` tensor with the same type and dimensions whose memory this one shares, or
   // -1.
   std::int32_t shared = -1;
@@ -40,18 +41,18 @@ struct Case {
   std::vector<std::vector<std::int64_t>> launches;  // the symbol values of each launch
 };
 
-// The initial bytes of argument `tensor`. They depend only on the case, the tensor's name and the
-// element's number, so they do not change when the shrinker removes other tensors.
-std::vector<std::byte> initial_bytes(const Case& one, std::uint32_t tensor);
+// The initial bytes of argument `tensor`, which differ in each round. They depend only on the case, the tensor's
+// name and the element's number, so they do not change when the shrinker removes other tensors.
+std::vector<std::byte> initial_bytes(const Case& one, std::uint32_t tensor, std::uint64_t round = 0);
 
 // Initial byte of `out` arguments: repeated, it is NaN in every float type, an index far out of range, and an
 // invalid bool.
 inline constexpr std::byte kPoisonByte{0xFF};
 
 using Contents = std::vector<std::vector<std::byte>>;  // one per argument, in order of declaration
-Contents initial_arguments(const Case& one);
+Contents initial_arguments(const Case& one, std::uint64_t round = 0);
 // The arguments after the reference executor has run the program.
-Contents reference_results(const Case& one, std::span<const std::int64_t> symbols);
+Contents reference_results(const Case& one, std::span<const std::int64_t> symbols, std::uint64_t round = 0);
 
 // The text of an element: "1.5", "nan", "-3".
 std::string element_text(program::Type type, std::span<const std::byte> bytes, std::uint64_t element);

@@ -11,6 +11,7 @@
 
 #include "error_units.h"
 #include "number.h"
+#include "plain_sum.h"
 
 namespace yoke::conformance {
 
@@ -249,6 +250,7 @@ class Evaluation {
   }
 
   void statement() {
+    plain_sum_ = PlainSum::of(program_, *statement_, symbols_, memory_);
     const Access& target = statement_->target;
     const bool scatters =
         std::any_of(target.indices.begin(), target.indices.end(),
@@ -302,6 +304,9 @@ class Evaluation {
   }
 
   Fold folded(std::size_t outer) {
+    if (plain_sum_) {
+      return plain_sum_->folded(counters_);
+    }
     const Type accumulator = statement_->accumulator_type();
     const Type from = statement_->value.type;
     Fold fold(program::fold_of(*statement_->reduce), accumulator);
@@ -338,6 +343,7 @@ class Evaluation {
   std::vector<std::int64_t> symbols_;  // the variables of repeat blocks included
   std::vector<Bounds> memory_;
   const Statement* statement_ = nullptr;
+  std::optional<PlainSum> plain_sum_;  // of the statement
   std::vector<std::int64_t> counters_;
 };
 

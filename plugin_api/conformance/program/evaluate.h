@@ -44,19 +44,21 @@ std::string describe(const program::Program& program, const Mismatch& mismatch);
 bool find_mismatch(const program::Program& program, std::uint32_t tensor, const Bounds& bounds,
                    std::span<const std::byte> expected, std::span<const std::byte> got, Mismatch& mismatch);
 
-// The results that one launch of a case may have. Use it for several comparisons.
+// The results that one launch of a case may have, with its initial data of `round`. Use it for several comparisons.
 class AllowedResults {
  public:
-  AllowedResults(const Case& one, std::span<const std::int64_t> symbols);
+  AllowedResults(const Case& one, std::span<const std::int64_t> symbols, std::uint64_t round = 0);
   // Returns a description of the first mismatch, or nothing.
   std::string compare(const Contents& got) const;
 
  private:
-  const program::Program& program_;  // of the case, which must outlive this
-  Contents expected_;
+  const Case& case_;  // must outlive this
+  std::vector<std::int64_t> symbols_;
+  std::uint64_t round_;
   std::vector<Bounds> bounds_;
 };
 // Does the same for a single comparison.
-std::string compare_results(const Case& one, std::span<const std::int64_t> symbols, const Contents& got);
+std::string compare_results(const Case& one, std::span<const std::int64_t> symbols, const Contents& got,
+                            std::uint64_t round = 0);
 
 }  // namespace yoke::conformance

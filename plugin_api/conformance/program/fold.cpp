@@ -15,24 +15,6 @@ using program::Type;
 
 namespace {
 
-// The exponent of the lowest set bit of a finite value, and the number
-// of bits from there to the highest set bit.
-struct Bits {
-  int lowest = 4096;
-  int span = 0;
-};
-
-Bits bits_of(double value) {
-  const auto raw = std::bit_cast<std::uint64_t>(value);
-  const int field = static_cast<int>(raw >> 52U & 0x7FFU);
-  const std::uint64_t mantissa = (raw & 0xFFFFFFFFFFFFFU) | (field != 0 ? 1ULL << 52U : 0);
-  if (mantissa == 0) {
-    return {};
-  }
-  const int zeros = std::countr_zero(mantissa);
-  return {std::max(field, 1) - 1075 + zeros, 64 - std::countl_zero(mantissa) - zeros};
-}
-
 Bound nan_bound() {
   return bound_of(Type::kF64, {std::numeric_limits<double>::quiet_NaN(), 0});
 }
@@ -46,6 +28,17 @@ Bound range(double low, double high, bool nan) {
 }
 
 }  // namespace
+
+MantissaBits mantissa_bits(double value) {
+  const auto raw = std::bit_cast<std::uint64_t>(value);
+  const int field = static_cast<int>(raw >> 52U & 0x7FFU);
+  const std::uint64_t mantissa = (raw & 0xFFFFFFFFFFFFFU) | (field != 0 ? 1ULL << 52U : 0);
+  if (mantissa == 0) {
+    return {};
+  }
+  const int zeros = std::countr_zero(mantissa);
+  return {std::max(field, 1) - 1075 + zeros, 64 - std::countl_zero(mantissa) - zeros};
+}
 
 Fold::Fold(Op op, Type type) : op_(op), type_(type) {
   const program::Reduce reduce = op == Op::kAdd   ? program::Reduce::kSum
@@ -93,8 +86,20 @@ void Fold::add_float(const Bound& value) {
   magnitude_ += std::max(std::fabs(value.low), std::fabs(value.high));
   points_ = points_ && value.is_point();
   if (points_) {
-    lowest_bit_ = std::min(lowest_bit_, bits_of(value.low).lowest);
+    lowest_bit_ = std::min(lowest_bit_, mantissa_bits(value.low).lowest);
   }
+}
+
+void Fold::add_terms(const SumTerms& terms) {
+  low_ += terms.low;
+  high_ += terms.high;
+  magnitude_ += terms.magnitude;
+  count_ += terms.count;
+  lowest_bit_ = std::min(lowest_bit_, terms.lowest_bit);
+  points_ = points_ && terms.points;
+  nan_ = nan_ || terms.nan;
+  plus_infinity_ = plus_infinity_ || terms.plus_infinity;
+  minus_infinity_ = minus_infinity_ || terms.minus_infinity;
 }
 
 Bound Fold::sum() const {
@@ -135,7 +140,7 @@ void Fold::add_factor(const Bound& value) {
   smallest_ *= std::min(1.0, smaller);
   points_ = points_ && value.is_point();
   if (points_ && std::isfinite(value.low)) {
-    bits_ += bits_of(value.low).span - 1;
+    bits_ += mantissa_bits(value.low).span - 1;
   }
 }
 

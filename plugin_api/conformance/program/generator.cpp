@@ -348,7 +348,7 @@ std::uint32_t Generator::add_tensor(Type type, Dims dims, Role role, DataKind ki
   tensor.dims = std::move(dims);
   tensor.role = role;
   case_.program.tensors.push_back(std::move(tensor));
-  case_.data.push_back({kind, limit, -1});
+  case_.data.push_back({kind, kind == DataKind::kSparse ? random_.between(4, 60) : limit, -1});
   known_.push_back({role == Role::kIn || role == Role::kInOut, true});
   return static_cast<std::uint32_t>(case_.program.tensors.size() - 1);
 }

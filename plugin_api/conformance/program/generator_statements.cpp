@@ -306,6 +306,9 @@ void Generator::accumulate_form() {
   const Type type = statement_.reduce ? types->value : types->target;
   Expr made = product || chance(40) ? read_new(type, product ? DataKind::kUnit : any_kind())
                                     : value(type, 1, chance(60));
+  if (type == types->target && !product && chance(20)) {  // the element that it accumulates to
+    made = Expr::make(one_of({Op::kMul, Op::kSub}), {Expr::read(type, statement_.target), std::move(made)});
+  }
   const bool exact = is_exact(made) && statement_.reduce != Reduce::kSum;
   finish(std::move(made), exact);
 }

@@ -48,12 +48,16 @@ void Generator::contraction_form() {
   }
   const std::vector<std::uint64_t> kinds = loop_kinds();
   const Dims sizes = dims(kinds.size(), iteration_limit_ / 8);
-  const std::uint32_t target = add_result(types->target, sizes);
+  const bool adds = chance(25);
+  const std::uint32_t target = adds ? add_tensor(types->target, sizes, Role::kInOut, DataKind::kDyadic)
+                                    : add_result(types->target, sizes);
   plain_target(target);
+  statement_.assign = adds ? Assign::kAdd : Assign::kSet;
   statement_.reduce = Reduce::kSum;
   statement_.accumulator = types->accumulator;
   add_reduce_loops(iteration_limit_);
-  const DataKind kind = chance(50) ? DataKind::kDyadic : DataKind::kUniform;
+  const DataKind kind = one_of(
+      {DataKind::kDyadic, DataKind::kDyadic, DataKind::kUniform, DataKind::kUniform, DataKind::kSparse});
   // Products of narrow types are usually computed in the accumulator's type.
   const bool widen = types->accumulator && chance(60);
   const Type product = widen ? *types->accumulator : types->value;

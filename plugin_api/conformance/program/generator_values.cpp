@@ -189,7 +189,8 @@ DataKind Generator::any_kind() {
          : draw < 65 ? DataKind::kUniform
          : draw < 77 ? DataKind::kPositive
          : draw < 85 ? DataKind::kWide
-         : draw < 95 ? DataKind::kSpecial
+         : draw < 93 ? DataKind::kSpecial
+         : draw < 96 ? DataKind::kSparse
                      : DataKind::kUnit;
 }
 

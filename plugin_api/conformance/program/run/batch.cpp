@@ -6,6 +6,10 @@
 
 #include <algorithm>
 
+#include "../edit.h"
+#include "../shrink.h"
+#include "random_programs.h"
+
 namespace yoke::conformance {
 
 std::string text_of(std::span<const Case> cases) {
@@ -14,6 +18,62 @@ std::string text_of(std::span<const Case> cases) {
     module.programs.push_back(one.program);
   }
   return program::print(module);
+}
+
+std::string failure_text(const Case& small, const Case& drawn, const std::string& what) {
+  return text("program ", drawn.index, " of seed ", drawn.seed, ": ", what, "\n",
+              program::print(small.program), "(", small.program.statements.size(), " of the ",
+              drawn.program.statements.size(),
+              " statements of the drawn program; the initial values of the arguments depend on the seed and "
+              "their names)");
+}
+
+bool uses_only(const Case& one, std::uint64_t type_mask) {
+  const auto has = [&](program::Type type) { return (type_mask >> static_cast<unsigned>(type) & 1U) != 0; };
+  bool all = true;
+  Case copy = one;
+  for (program::Statement& statement : copy.program.statements) {
+    all = all && (!statement.accumulator || has(*statement.accumulator));
+    visit_expressions(statement.value, [&](program::Expr& expr) { all = all && has(expr.type); });
+  }
+  return all && std::all_of(one.program.tensors.begin(), one.program.tensors.end(),
+                            [&](const program::Tensor& tensor) { return has(tensor.type); });
+}
+
+void require_some(const Tally& tally) {
+  if (tally.programs == 0) {
+    unsupported("no program of this test ran: " + tally.words());
+  }
+}
+
+std::uint64_t share_of_programs(const Kit& kit, std::uint64_t one_in, std::uint64_t least) {
+  return std::max(least, static_cast<std::uint64_t>(kit.settings().programs) / one_in);
+}
+
+void run_cases(Kit& kit, std::uint64_t count, const std::function<Case(std::uint64_t)>& make) {
+  constexpr std::uint64_t kBatch = 16;
+  constexpr double kShrinkSeconds = 15;
+  Device& device = kit.device();
+  device.plugin().table<yoke_program_api>();
+  const std::uint64_t type_mask = generator_options(device).type_mask;
+  BatchRunner runner(device);
+  Tally tally;
+  for (std::uint64_t first = 0; first < count; first += kBatch) {
+    kit.progress(text("program ", first, " of ", count));
+    std::vector<Case> cases;
+    for (std::uint64_t index = first; index < std::min(count, first + kBatch); ++index) {
+      Case one = make(index);
+      if (uses_only(one, type_mask)) {
+        cases.push_back(std::move(one));
+      }
+    }
+    const BatchRunner::Failure failure = runner.run(cases, tally);
+    if (!failure.text.empty()) {
+      fail(runner.shrunk(cases[failure.number], failure.text, kShrinkSeconds));
+    }
+  }
+  require_some(tally);
+  kit.note(tally.words());
 }
 
 void Tally::add(const Tally& other) {
@@ -93,14 +153,16 @@ void BatchRunner::run_case(const Case& one, const Code& code, std::uint32_t entr
   const yoke_entry_info info = describe_entry(device_.plugin(), code, entry);
   Arena arena(device_, pool_, one, code, entry, info.workspace_byte_count, 0);
   const Routine routine = link(device_.plugin(), code, entry, arena);
-  const std::vector<Bytes> start = initial_arguments(one);
   bool on_stream = one.index % 2 == 1;
-  for (const std::vector<std::int64_t>& symbols : one.launches) {
-    arena.upload(start);
+  // Each launch has other inputs; a program without symbols is launched twice.
+  const std::uint64_t rounds = std::max<std::uint64_t>(one.launches.size(), 2);
+  for (std::uint64_t round = 0; round < rounds; ++round) {
+    const std::vector<std::int64_t>& symbols = one.launches[round % one.launches.size()];
+    arena.upload(initial_arguments(one, round));
     launch(device_.plugin(), routine, symbols, on_stream && stream_ ? &*stream_ : nullptr);
-    const std::string wrong = compare_results(one, symbols, arena.download());
+    const std::string wrong = compare_results(one, symbols, arena.download(), round);
     if (!wrong.empty()) {
-      std::string values;
+      std::string values = round == 0 ? "" : text(" in launch ", round + 1, ", whose inputs differ");
       for (std::size_t i = 0; i < symbols.size(); ++i) {
         values += text(i == 0 ? " with " : ", ", one.program.symbols[i].name, " = ", symbols[i]);
       }
@@ -112,12 +174,30 @@ void BatchRunner::run_case(const Case& one, const Code& code, std::uint32_t entr
   ++tally.programs;
   for (const program::Tensor& tensor : one.program.tensors) {
     if (tensor.role == program::Role::kOut || tensor.role == program::Role::kInOut) {
-      tally.elements += tensor.element_count() * one.launches.size();
+      tally.elements += tensor.element_count() * rounds;
     }
   }
 }
 
+std::string BatchRunner::shrunk(const Case& drawn, const std::string& failure, double seconds) {
+  const auto failure_of = [&](const Case& one) {
+    Tally tally;
+    return run({&one, 1}, tally).text;
+  };
+  const Quiet quiet;
+  if (failure_of(drawn).empty()) {
+    return failure_text(drawn, drawn, "it fails after the programs before it, but not alone: " + failure);
+  }
+  const Case small =
+      shrink(drawn, [&](const Case& one) { return !failure_of(one).empty(); }, {seconds, 20000});
+  const std::string last = failure_of(small);
+  return failure_text(small, drawn, last.empty() ? failure : last);
+}
+
 BatchRunner::Failure BatchRunner::run(std::span<const Case> cases, Tally& tally) {
+  if (cases.empty()) {
+    return {};
+  }
   return run_halves(cases, 0, tally);
 }
 

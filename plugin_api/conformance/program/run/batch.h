@@ -43,6 +43,14 @@ class BatchRunner {
   // Checks the plugin's verdicts, and returns the numbers of the cases without unsupported statements.
   std::vector<std::size_t> supported(std::span<const Case> cases, Tally& tally);
 
+  // The failure of `drawn`, with the smallest program found that fails too. Runs programs for at most `seconds`.
+  std::string shrunk(const Case& drawn, const std::string& failure, double seconds);
+
+  // Runs a case in several memory layouts, repeatedly and on a stream, and describes the first difference of bits from
+  // its first result; empty if there is none, if its entry is not deterministic, or if it has unsupported statements.
+  // Counts the programs that it compared.
+  std::string difference(const Case& one, Tally& tally);
+
   // Called before each step that may crash or hang, with the range of cases that the step uses.
   std::function<void(std::size_t first, std::size_t last)> before;
 
@@ -58,5 +66,21 @@ class BatchRunner {
 
 // The text of several programs.
 std::string text_of(std::span<const Case> cases);
+
+// What a report says about a case that fails, and the case that it was drawn as.
+std::string failure_text(const Case& small, const Case& drawn, const std::string& what);
+
+// Whether the programs use only types of the mask; see GeneratorOptions.
+bool uses_only(const Case& one, std::uint64_t type_mask);
+
+// Runs the cases make(0) .. make(count - 1) that use only types of the device. Fails with the first one that has a wrong
+// result, after shrinking it. Throws Unsupported if none has run.
+void run_cases(Kit& kit, std::uint64_t count, const std::function<Case(std::uint64_t)>& make);
+
+// Throws Unsupported, with the plugin's reasons, if no program has run.
+void require_some(const Tally& tally);
+
+// One test's share of --programs: one in `one_in`, at least `least`.
+std::uint64_t share_of_programs(const Kit& kit, std::uint64_t one_in, std::uint64_t least);
 
 }  // namespace yoke::conformance

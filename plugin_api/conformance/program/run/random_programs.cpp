@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "../products.h"
 #include "../shrink.h"
 #include "batch.h"
 #include "isolate.h"
@@ -21,7 +22,7 @@ constexpr std::size_t kBatch = 24;
 // A process that sends no message for this part of --timeout has hung.
 constexpr double kSilencePart = 2.0 / 3;
 constexpr double kNoLimit = 1e9;
-constexpr ShrinkLimits kHere{20, 20000};    // in the process that found the failure
+constexpr double kShrinkSeconds = 20;
 constexpr ShrinkLimits kForking{40, 2000};  // each candidate in its own process
 
 std::string written(const Tally& tally) {
@@ -45,14 +46,6 @@ Tally read_tally(const std::string& text) {
     tally.reasons[reason] = count;
   }
   return tally;
-}
-
-std::string failure_text(const Case& small, const Case& drawn, const std::string& what) {
-  return text("program ", drawn.index, " of seed ", drawn.seed, ": ", what, "\n",
-              program::print(small.program), "(", small.program.statements.size(), " of the ",
-              drawn.program.statements.size(),
-              " statements of the drawn program; the initial values of the arguments depend on the seed and "
-              "their names)");
 }
 
 // In the child: runs programs until one fails, and announces each step.
@@ -113,20 +106,7 @@ class Worker {
   void report(BatchRunner& runner, const Case& drawn, const std::string& what) {
     outlet_.send('W', failure_text(drawn, drawn, what));  // in case shrinking crashes or hangs
     runner.before = nullptr;
-    const auto failure_of = [&](const Case& one) {
-      Tally tally;
-      return runner.run({&one, 1}, tally).text;
-    };
-    const std::string alone = failure_of(drawn);
-    if (alone.empty()) {
-      outlet_.send(
-          'F', failure_text(drawn, drawn, "it fails after the programs before it, but not alone: " + what));
-      return;
-    }
-    const Case small = shrink(
-        drawn, [&](const Case& one) { return !failure_of(one).empty(); }, kHere);
-    const std::string shrunk = failure_of(small);
-    outlet_.send('F', failure_text(small, drawn, shrunk.empty() ? what : shrunk));
+    outlet_.send('F', runner.shrunk(drawn, what, kShrinkSeconds));
   }
 
   Kit kit_;
@@ -179,6 +159,7 @@ class Parent {
     if (!ending.well()) {
       died(numbers, from, to, ending);
     }
+    require_some(tally_);
     kit_.note(tally_.words());
   }
 
@@ -261,11 +242,30 @@ std::vector<Case> supported_cases(Device& device, std::size_t count) {
       found.push_back(cases[number]);
     }
   }
+  // A backend that runs few statements may run products.
+  for (std::uint64_t index = 0; index < count && found.size() < count / 2; ++index) {
+    const Case one =
+        product_case(ProductFamily::kLayouts, device.kit().settings().seed, index, options.type_mask);
+    if (!runner.supported({&one, 1}, tally).empty()) {
+      found.push_back(one);
+    }
+  }
   if (found.empty()) {
     unsupported("every random program has an unsupported statement: " + tally.words());
   }
   found.resize(std::min(found.size(), count));
   return found;
+}
+
+bool runs_everything(Device& device) {
+  constexpr std::uint64_t kPrograms = 60;
+  const GeneratorOptions options = generator_options(device);
+  std::vector<Case> cases;
+  for (std::uint64_t index = 0; index < kPrograms; ++index) {
+    cases.push_back(generate_case(1, index, options));
+  }
+  Tally tally;
+  return BatchRunner(device).supported(cases, tally).size() == cases.size();
 }
 
 void run_random_programs(Kit& kit, std::uint64_t part, std::uint64_t parts) {

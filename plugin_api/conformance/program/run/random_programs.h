@@ -21,4 +21,7 @@ GeneratorOptions generator_options(Device& device);
 // Random cases without unsupported statements. Throws Unsupported if there are none among many.
 std::vector<Case> supported_cases(Device& device, std::size_t count);
 
+// Whether the backend supports every statement of many random programs.
+bool runs_everything(Device& device);
+
 }  // namespace yoke::conformance

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/conformance/groups/growth.cpp: what a process holds after 10,000 launches, copies and events.
+#include <malloc.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "groups.h"
+#include "small_program.h"
+
+namespace yoke::conformance {
+namespace {
+
+constexpr int kWarmUp = 2000;
+constexpr int kRounds = 10000;
+
+// What the process holds.
+struct Held {
+  std::uint64_t heap_bytes = 0;
+  std::uint64_t resident_bytes = 0;
+  std::uint64_t descriptors = 0;
+  std::uint64_t threads = 0;
+  std::uint64_t device_bytes = 0;
+};
+
+Held held(const Device& device) {
+  Held now;
+  const struct mallinfo2 heap = ::mallinfo2();
+  now.heap_bytes = heap.uordblks + heap.hblkhd;
+  std::uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages >> pages;
+  now.resident_bytes = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  now.descriptors = static_cast<std::uint64_t>(std::distance(
+      std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator()));
+  now.threads = thread_count();
+  now.device_bytes = device.memory().used_bytes;
+  return now;
+}
+
+void check_growth(const Held& before, const Held& after, const char* what) {
+  // Caches may still fill, so a few bytes per round are no leak.
+  constexpr std::uint64_t kHeapPerRound = 8;
+  constexpr std::uint64_t kResidentPerRound = 256;
+  const auto grown = [](std::uint64_t from, std::uint64_t to) { return to > from ? to - from : 0; };
+  check(grown(before.heap_bytes, after.heap_bytes) <= kHeapPerRound * kRounds, "the heap grew by ",
+        grown(before.heap_bytes, after.heap_bytes), " bytes in ", kRounds, " ", what);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  check(grown(before.resident_bytes, after.resident_bytes) <= kResidentPerRound * kRounds,
+        "the memory of the process grew by ", grown(before.resident_bytes, after.resident_bytes),
+        " bytes in ", kRounds, " ", what);
+#endif
+  check(after.descriptors <= before.descriptors, "the process opened ",
+        grown(before.descriptors, after.descriptors), " more files in ", kRounds, " ", what);
+  check(after.threads <= before.threads, "the process started ", grown(before.threads, after.threads),
+        " more threads in ", kRounds, " ", what);
+  check(after.device_bytes <= before.device_bytes, "used_bytes grew by ",
+        grown(before.device_bytes, after.device_bytes), " in ", kRounds, " ", what);
+}
+
+// Runs `round` many times; waits for the work after every 100 rounds.
+void watch(Kit& kit, const char* what, const std::function<void(int)>& round,
+           const std::function<void()>& wait) {
+  const auto run = [&](int count, int first) {
+    for (int i = 0; i < count; ++i) {
+      round(first + i);
+      if (i % 100 == 99) {
+        wait();
+        kit.progress(text(what, ": round ", first + i));
+      }
+    }
+    wait();
+  };
+  run(kWarmUp, 0);
+  const Held before = held(kit.device());
+  run(kRounds, kWarmUp);
+  check_growth(before, held(kit.device()), what);
+}
+
+void launches(Kit& kit) {
+  Device& device = kit.device();
+  const SmallProgram program(device);
+  const Code code = compile(device, program.text());
+  const SmallRun add(device, code);
+  const std::optional<Stream> stream = stream_if_any(device);
+  const auto check_result = [&](int round) {
+    const std::vector<float> values(kSmallCount, static_cast<float>(round % 997));
+    std::vector<float> results(kSmallCount);
+    add.x.write(0, std::as_bytes(std::span(values)));
+    launch(device.plugin(), add.routine, {}, stream ? &*stream : nullptr);
+    add.y.read(0, std::as_writable_bytes(std::span(results)));
+    check(results == program.results(values), "launch ", round, " of ", kWarmUp + kRounds,
+          " has a wrong result");
+  };
+  watch(
+      kit, "launches",
+      [&](int round) {
+        if (round % 100 == 0) {
+          check_result(round);
+        } else {
+          expect_ok(device.plugin().routine_launch(raw_of(stream), add.routine.get(), {}),
+                    "queueing a launch");
+        }
+      },
+      [&] {
+        if (stream) {
+          stream->synchronize();
+        }
+      });
+}
+
+void links(Kit& kit) {
+  Device& device = kit.device();
+  const SmallProgram program(device);
+  const Code code = compile(device, program.text());
+  const SmallRun add(device, code);
+  const yoke_binding bindings[] = {binding(add.x), binding(add.y)};
+  watch(
+      kit, "links", [&](int) { link(device.plugin(), code, 0, bindings, binding(add.workspace)); }, [] {});
+}
+
+void copies(Kit& kit) {
+  Device& device = kit.device();
+  const Plugin& plugin = device.plugin();
+  const Buffer a(device, 1000);
+  const Buffer b(device, 1000);
+  Bytes sent = kit.random().bytes(1000);
+  Bytes received(1000);
+  const std::optional<Stream> stream = stream_if_any(device);
+  std::optional<Event> last;
+  watch(
+      kit, "copies and events",
+      [&](int round) {
+        expect_ok(plugin.from_host(raw_of(stream), a.get(), 0, sent.data(), sent.size(), nullptr));
+        if (plugin.has<&yoke_backend_api::device_to_device>()) {
+          expect_ok(plugin.device_to_device(raw_of(stream), b.get(), 0, a.get(), 0, 1000));
+        }
+        if (plugin.has<&yoke_backend_api::fill>()) {
+          expect_ok(plugin.fill(raw_of(stream), b.get(), 0, 1000, &round, sizeof round));
+        }
+        expect_ok(plugin.to_host(raw_of(stream), a.get(), 0, received.data(), received.size()));
+        if (stream) {
+          last = stream->record();
+          stream->wait_for(*last);
+        }
+      },
+      [&] {
+        if (stream) {
+          stream->synchronize();
+        }
+        check(received == sent, "a copy returned other bytes after many copies");
+      });
+}
+
+}  // namespace
+
+std::vector<Test> growth_tests() {
+  return {
+      {"growth-launches",
+       "10,000 launches add no memory, files or threads, and stay right",
+       {14, 26},
+       launches,
+       3},
+      {"growth-links", "linking a code 10,000 times adds no memory, files or threads", {14, 26}, links, 3},
+      {"growth-copies",
+       "10,000 copies, fills and events add no memory, files or threads",
+       {14, 16},
+       copies,
+       3}};
+}
+
+}  // namespace yoke::conformance
