@@ -3,6 +3,7 @@
 // one element after another in loop order.
 #include <yoke/program/access.h>
 #include <yoke/program/execute.h>
+#include <yoke/program/execute_statement.h>
 
 #include <algorithm>
 #include <array>
@@ -126,6 +127,13 @@ class Executor {
       temporaries_.emplace_back(static_cast<std::size_t>((tensor.byte_count() + 7) / 8));
       data_.push_back(temporaries_.back().data());
     }
+  }
+
+  // One statement, with one pointer per tensor and one value per symbol.
+  Executor(const Program& program, std::span<void* const> tensors, std::span<const std::int64_t> symbols,
+           std::size_t number)
+      : program_(program), symbols_(symbols.begin(), symbols.end()), data_(tensors.begin(), tensors.end()) {
+    statement(program.statements[number]);
   }
 
   void run() {
@@ -268,6 +276,17 @@ class Executor {
   std::vector<void*> data_;                       // per tensor
 };
 
+void check_symbol(const Program& program, std::size_t number, std::int64_t value) {
+  const Symbol& symbol = program.symbols[number];
+  const auto beyond = static_cast<std::uint64_t>(value) - static_cast<std::uint64_t>(symbol.low);
+  if (value < symbol.low || value >= symbol.high || beyond % static_cast<std::uint64_t>(symbol.step) != 0) {
+    throw std::invalid_argument("program '" + program.name + "': symbol '" + symbol.name + "' is " +
+                                std::to_string(value) + "; its declared range is " +
+                                std::to_string(symbol.low) + ".." + std::to_string(symbol.high) + " step " +
+                                std::to_string(symbol.step));
+  }
+}
+
 void check_call(const Program& program, std::span<void* const> arguments,
                 std::span<const std::int64_t> symbol_values) {
   const auto wrong = [&](const std::string& reason) {
@@ -287,14 +306,7 @@ void check_call(const Program& program, std::span<void* const> arguments,
           std::to_string(symbol_values.size()));
   }
   for (std::size_t i = 0; i < symbol_values.size(); ++i) {
-    const Symbol& symbol = program.symbols[i];
-    const std::int64_t value = symbol_values[i];
-    const auto beyond = static_cast<std::uint64_t>(value) - static_cast<std::uint64_t>(symbol.low);
-    if (value < symbol.low || value >= symbol.high || beyond % static_cast<std::uint64_t>(symbol.step) != 0) {
-      wrong("symbol '" + symbol.name + "' is " + std::to_string(value) + "; its declared range is " +
-            std::to_string(symbol.low) + ".." + std::to_string(symbol.high) + " step " +
-            std::to_string(symbol.step));
-    }
+    check_symbol(program, i, symbol_values[i]);
   }
 }
 
@@ -316,6 +328,40 @@ void execute(const Program& program, std::span<void* const> arguments,
              std::span<const std::int64_t> symbol_values) {
   check_call(program, arguments, symbol_values);
   Executor(program, arguments, symbol_values).run();
+}
+
+void execute(const Program& program, std::size_t statement, std::span<void* const> tensors,
+             std::span<const std::int64_t> symbols) {
+  const auto wrong = [&](const std::string& reason) {
+    throw std::invalid_argument("program '" + program.name + "': " + reason);
+  };
+  if (statement >= program.statements.size()) {
+    wrong("statement " + std::to_string(statement) + " does not exist; there are " +
+          counted(program.statements.size(), "statement"));
+  }
+  if (tensors.size() != program.tensors.size()) {
+    wrong("expects " + counted(program.tensors.size(), "tensor") + ", got " + std::to_string(tensors.size()));
+  }
+  if (symbols.size() != program.symbols.size()) {
+    wrong("expects " + counted(program.symbols.size(), "symbol value") + ", got " +
+          std::to_string(symbols.size()));
+  }
+  for (std::size_t i = 0; i < symbols.size(); ++i) {
+    // A repeat variable has a value only in its block.
+    if (i < program.launch_symbol_count() ||
+        static_cast<std::int32_t>(i) == program.statements[statement].repeat) {
+      check_symbol(program, i, symbols[i]);
+    }
+  }
+  const auto check_tensor = [&](std::uint32_t number) {
+    if (tensors[number] == nullptr) {
+      wrong("tensor '" + program.tensors[number].name + "' is null");
+    }
+  };
+  check_tensor(program.statements[statement].target.tensor);
+  visit_index_tensors(program.statements[statement].target, check_tensor);
+  visit_read_tensors(program.statements[statement].value, check_tensor);
+  Executor(program, tensors, symbols, statement);
 }
 
 }  // namespace yoke::program
