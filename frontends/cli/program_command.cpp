@@ -29,6 +29,7 @@ struct ProgramOptions {
   bool run = false;
   std::string backend = "reference";
   std::int64_t seed = 0;
+  double tolerance = -1;  // negative: that of the program's types
   std::vector<std::string> symbols;
 };
 
@@ -127,7 +128,22 @@ void print_outputs(const program::Program& program, const ArgumentBytes& argumen
   }
 }
 
-void run_program(const program::Program& program, const std::shared_ptr<Device>& device,
+// What rounding and other orders of summation may change, relative to the larger of the value and 1.
+double usual_tolerance(const program::Program& program) {
+  double tolerance = 0;
+  for (const program::Tensor& tensor : program.tensors) {
+    const double one = tensor.type == program::Type::kBF16  ? 0.1
+                       : tensor.type == program::Type::kF16 ? 0.02
+                       : tensor.type == program::Type::kF32 ? 1e-3
+                       : tensor.type == program::Type::kF64 ? 1e-6
+                                                            : 0;
+    tolerance = std::max(tolerance, one);
+  }
+  return tolerance;
+}
+
+// Returns whether the device's results are those of the reference executor, within the tolerance.
+bool run_program(const program::Program& program, const std::shared_ptr<Device>& device,
                  const ProgramOptions& options) {
   const auto values = symbol_values(program, options.symbols);
   ArgumentBytes reference = random_arguments(program, options.seed);
@@ -137,7 +153,7 @@ void run_program(const program::Program& program, const std::shared_ptr<Device>&
   run_on_reference(program, reference, values);
   if (!device) {
     print_outputs(program, reference);
-    return;
+    return true;
   }
   const auto start = std::chrono::steady_clock::now();
   run_on_device(device, program::print(program), program, got, values);
@@ -147,6 +163,14 @@ void run_program(const program::Program& program, const std::shared_ptr<Device>&
   std::cout << "  compiled and run in " << fixed(seconds.count() * 1e3, 1)
             << " ms; largest difference from the reference executor: " << shortest(difference.relative)
             << (difference.place.empty() ? "" : ", " + difference.place) << '\n';
+  const double tolerance = options.tolerance < 0 ? usual_tolerance(program) : options.tolerance;
+  if (difference.relative <= tolerance) {
+    return true;
+  }
+  std::cerr << "yoke: program '" << program.name << "': " << device->name()
+            << " differs from the reference executor by " << shortest(difference.relative)
+            << ", more than the tolerance " << shortest(tolerance) << "; --tolerance sets another one\n";
+  return false;
 }
 
 }  // namespace
@@ -163,6 +187,10 @@ int program_command(Arguments arguments) {
             "run every program of the file on random input and print its outputs instead of the text");
   line.text("backend", &options.backend, "for --run: a backend, or reference (default)", "NAME");
   line.integer("seed", &options.seed, {}, "for --run: seed of the random input, may be negative, default 0");
+  line.number(
+      "tolerance", &options.tolerance, {},
+      "for --run: the largest relative difference from the reference executor; more exits with 1. Default: "
+      "1e-6 for f64, 1e-3 for f32, 0.02 for f16, 0.1 for bf16, 0 for integers");
   line.texts("symbol", &options.symbols, "for --run: value of a symbol, default the lowest", "NAME=VALUE");
   if (!line.parse(arguments)) {
     return kDone;
@@ -181,10 +209,11 @@ int program_command(Arguments arguments) {
       strict.strict = true;  // a fallback would show another backend's results
       device = Runtime(strict).backend(options.backend)->open_device(0);
     }
+    bool matches = true;
     for (const program::Program& program : module.programs) {
-      run_program(program, device, options);
+      matches = run_program(program, device, options) && matches;
     }
-    return kDone;
+    return matches ? kDone : kFailed;
   }
   if (options.explain) {
     for (const program::Program& program : module.programs) {

@@ -78,6 +78,15 @@ TEST_F(YokeProgram, RunOnCcMatchesTheReferenceExecutor) {
   EXPECT_NE(values(run({"program", file(), "--run", "--seed", "3"}).out), values(reference.out));
 }
 
+TEST_F(YokeProgram, DifferenceBeyondTheToleranceFails) {
+  const auto far = run({"program", file(), "--run", "--backend", "null"});  // null computes nothing
+  EXPECT_EQ(far.code, 1);
+  EXPECT_THAT(far.err, HasSubstr("program 'scaled': null:0 differs from the reference executor by "));
+  EXPECT_THAT(far.err, HasSubstr(", more than the tolerance 0.001; --tolerance sets another one"));
+  const auto near = run({"program", file(), "--run", "--backend", "null", "--tolerance", "1e9"});
+  EXPECT_EQ(near.code, 0) << near.err;
+}
+
 TEST_F(YokeProgram, ErrorNamesFileLineAndColumn) {
   test::write_file(file(), "yoke.program 1\nprogram bad() {\n  arg y : f32[4] out\n  y[i] = z[i]\n}\n");
   const auto outcome = run({"program", file()});
