@@ -99,7 +99,11 @@ std::shared_ptr<Session> open_session(const LayerOptions& options, LogSink sink)
   for (std::size_t i = 0; sink && i < names.size(); ++i) {
     sink(LogLevel::kInfo, "layer.on name=" + names[i]);
   }
-  const bool fail_calls = options.fail_calls || variable(options, "YOKE_VALIDATE") == "fail";
+  const std::string validate = variable(options, "YOKE_VALIDATE");
+  if (!validate.empty() && validate != "fail") {
+    throw Error(ErrorCode::kInvalidArgument, "YOKE_VALIDATE is '" + validate + "'; its only value is fail");
+  }
+  const bool fail_calls = options.fail_calls || validate == "fail";
   const auto ledger = std::make_shared<Ledger>(fail_calls, sink);
   std::shared_ptr<TraceWriter> writer;
   if (contains(names, "trace")) {

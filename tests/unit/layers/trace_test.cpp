@@ -121,6 +121,15 @@ TEST(LayerOptionsTest, UnknownLayerIsAnErrorThatListsTheLayers) {
       is_error(ErrorCode::kInvalidArgument, "unknown layer 'tarce'; the layers are validate and trace"));
 }
 
+TEST(LayerOptionsTest, UnknownValueOfTheVariableIsAnError) {
+  RuntimeOptions options;
+  options.layers.names = "validate";
+  ::setenv("YOKE_VALIDATE", "fial", 1);
+  EXPECT_THAT(error_of([&] { const Runtime runtime(options); }),
+              is_error(ErrorCode::kInvalidArgument, "YOKE_VALIDATE is 'fial'; its only value is fail"));
+  ::unsetenv("YOKE_VALIDATE");
+}
+
 TEST(LoaderEnter, ExceptionDuringEntryLeavesNothingAttached) {
   const yoke_plugin_entry_fn entry = entry_of(0);
   for (const std::string_view stage : {loader::kStageEntry, loader::kStageTables}) {
