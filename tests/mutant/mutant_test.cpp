@@ -120,7 +120,8 @@ KitRun run_kit(std::string_view bug, const std::vector<std::string>& options, do
 }
 
 TEST(Mutant, PassesTheKitWithoutABug) {
-  const KitRun run = run_kit("", {"--jobs", "2", "--programs", "400", "--option", "memory_limit=4000000000", "--require", "yoke.profile/1"});
+  const KitRun run = run_kit("", {"--jobs", "2", "--programs", "400", "--option", "memory_limit=4000000000",
+                                  "--require", "yoke.profile/1"});
 
   EXPECT_EQ(run.code, 0) << run.command << "\nfailed:\n" << list_of(run.with("failed"));
   EXPECT_TRUE(run.with("unsupported").empty())

@@ -279,7 +279,8 @@ TEST(Conformance, FailsIfARequiredTableIsMissing) {
   EXPECT_EQ(run({kGood, "--filter", "load.required-tables", "--require", "yoke.program/1"}).code, 0);
   const Outcome outcome = run({kGood, "--filter", "load.required-tables", "--require", "yoke.nothing/1"});
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_THAT(outcome.out, HasSubstr("the plugin does not have the table yoke.nothing/1, which --require names"));
+  EXPECT_THAT(outcome.out,
+              HasSubstr("the plugin does not have the table yoke.nothing/1, which --require names"));
 }
 
 TEST(Conformance, YokeCheckPluginRunsTheKit) {
