@@ -23,8 +23,11 @@ RuntimeState::RuntimeState(RuntimeOptions given)
 
 // Backends keep this object alive, so every plugin has been released here.
 RuntimeState::~RuntimeState() {
-  if (const std::string line = layers == nullptr ? "" : layers::summary(*layers); !line.empty()) {
-    logger.log(LogLevel::kInfo, line);
+  try {
+    if (const std::string line = layers == nullptr ? "" : layers::summary(*layers); !line.empty()) {
+      logger.log(LogLevel::kInfo, line);
+    }
+  } catch (...) {  // out of memory: the line is dropped
   }
 }
 
@@ -43,6 +46,15 @@ void RuntimeState::open_layers() {
                             yoke_error* error) {
     return layers::enter(layers, entry, args, out_plugin, error);
   };
+}
+
+void RuntimeState::check_fallback() {
+  const std::string& name = options.fallback_backend;
+  if (name.empty() || name == RuntimeOptions().fallback_backend || fallback_is_known_.load()) {
+    return;
+  }
+  registry->check_known(name, "RuntimeOptions::fallback_backend: ");
+  fallback_is_known_.store(true);
 }
 
 std::shared_ptr<Device> RuntimeState::fallback_device() {
@@ -72,16 +84,23 @@ Runtime::Runtime(RuntimeOptions options) {
   state_->open_layers();
 }
 
+const std::shared_ptr<detail::RuntimeState>& Runtime::state() const {
+  if (state_ == nullptr) {
+    throw Error(ErrorCode::kFailedPrecondition, "the Runtime is empty, because it was moved from");
+  }
+  return state_;
+}
+
 const RuntimeOptions& Runtime::options() const {
-  return state_->options;
+  return state()->options;
 }
 
 std::vector<BackendCandidate> Runtime::list_backends() const {
-  return state_->registry->list();
+  return state()->registry->list();
 }
 
 std::shared_ptr<Backend> Runtime::backend(std::string_view name) {
-  return load(state_, name);
+  return load(state(), name);
 }
 
 std::shared_ptr<Backend> Runtime::load(const std::shared_ptr<detail::RuntimeState>& state,
@@ -100,26 +119,26 @@ std::shared_ptr<Backend> Runtime::load(const std::shared_ptr<detail::RuntimeStat
 }
 
 void Runtime::register_backend(std::string_view name, yoke_plugin_entry_fn entry) {
-  state_->registry->add(name, entry);
+  state()->registry->add(name, entry);
 }
 
 std::vector<FallbackCount> Runtime::fallbacks() const {
-  return state_->fallbacks->counts();
+  return state()->fallbacks->counts();
 }
 
 ValidationReport Runtime::validation() const {
-  return state_->layers == nullptr ? ValidationReport() : layers::validation(*state_->layers);
+  return state()->layers == nullptr ? ValidationReport() : layers::validation(*state()->layers);
 }
 
 void Runtime::log(LogLevel level, std::string_view line) const {
-  state_->logger.log(level, line);
+  state()->logger.log(level, line);
 }
 bool Runtime::logs(LogLevel level) const {
-  return state_->logger.logs(level);
+  return state()->logger.logs(level);
 }
 
 std::uint64_t compile_count(const Runtime& runtime) {
-  return runtime.state_->compile_count;
+  return runtime.state()->compile_count;
 }
 
 }  // namespace yoke

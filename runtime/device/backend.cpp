@@ -29,16 +29,18 @@ Backend::Backend(std::unique_ptr<detail::BackendState> state) : state_(std::move
 Backend::~Backend() {
   if (state_->unclosed_devices > 0) {
     // The plugin still has devices and may use the host table, so plugin and state are leaked.
-    state_->runtime->logger.log(
-        LogLevel::kError, "plugin.leak name=" + state_->name +
-                              " unclosed_devices=" + std::to_string(state_->unclosed_devices.load()) +
-                              " reason=\"it was not destroyed, because objects of its devices are alive\"");
+    state_->runtime->logger.log_composed(LogLevel::kError, [&] {
+      return "plugin.leak name=" + state_->name +
+             " unclosed_devices=" + std::to_string(state_->unclosed_devices.load()) +
+             " reason=\"it was not destroyed, because objects of its devices are alive\"";
+    });
     (void)state_.release();  // NOLINT(bugprone-unused-return-value)
     return;
   }
   if (const auto failed = loader::release(*state_)) {
-    state_->runtime->logger.log(
-        LogLevel::kError, "plugin.release_failed name=" + state_->name + " reason=\"" + failed.reason + "\"");
+    state_->runtime->logger.log_composed(LogLevel::kError, [&] {
+      return "plugin.release_failed name=" + state_->name + " reason=\"" + failed.reason + "\"";
+    });
   }
 }
 
@@ -154,6 +156,9 @@ std::shared_ptr<Device> Backend::open_device(std::uint32_t ordinal, std::span<co
 }
 
 const void* Backend::extension_table(const char* id, std::size_t byte_count) const {
+  if (id == nullptr) {
+    throw Error(ErrorCode::kInvalidArgument, "backend '" + name() + "': extension: the id is null");
+  }
   const std::lock_guard lock(state_->extensions_mutex);
   auto& copy = state_->extensions[{id, byte_count}];
   if (copy.empty()) {

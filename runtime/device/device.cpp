@@ -32,9 +32,10 @@ Device::~Device() {
   const auto code = detail::attempt<&yoke_backend_api::device_close>(state, status, handle_);
   if (code != YOKE_STATUS_OK) {
     ++state.unclosed_devices;
-    state.runtime->logger.log(LogLevel::kError,
-                              "device.leak device=" + name_ + " reason=\"" +
-                                  detail::make_error(name_, "device_close", code, status).what() + "\"");
+    state.runtime->logger.log_composed(LogLevel::kError, [&] {
+      return "device.leak device=" + name_ + " reason=\"" +
+             detail::make_error(name_, "device_close", code, status).what() + "\"";
+    });
   }
 }
 

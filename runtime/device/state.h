@@ -52,10 +52,14 @@ struct RuntimeState : std::enable_shared_from_this<RuntimeState> {
 
   // The first device of options.fallback_backend: opened on demand, closed with its last user.
   std::shared_ptr<Device> fallback_device();
+  // Throws Error kNotFound if options.fallback_backend names no candidate. The default may be missing: an
+  // application that installs no `cc` may never need it.
+  void check_fallback();
 
  private:
   loader::Host host_{options, logger};
   std::mutex fallback_mutex_;
+  std::atomic<bool> fallback_is_known_{false};
   std::weak_ptr<Device> fallback_device_;  // weak: a device keeps this object alive
 };
 

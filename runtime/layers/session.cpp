@@ -72,7 +72,7 @@ void Ledger::report(Violation violation) noexcept {
     if (sink_) {
       sink_(is_warning ? LogLevel::kWarn : LogLevel::kError, line);
     }
-  } catch (const std::bad_alloc&) {  // the report is lost
+  } catch (...) {  // out of memory, or the sink threw: the report is lost
   }
 }
 
@@ -120,6 +120,9 @@ std::shared_ptr<Session> open_session(const LayerOptions& options, LogSink sink)
 
 std::int32_t enter(const std::shared_ptr<Session>& session, yoke_plugin_entry_fn entry,
                    const yoke_entry_args* args, yoke_plugin** out_plugin, yoke_error* error) {
+  if (entry == nullptr || args == nullptr || out_plugin == nullptr) {
+    return YOKE_STATUS_INVALID_ARGUMENT;
+  }
   return session == nullptr ? entry(args, out_plugin, error)
                             : Interposer::enter(*session, entry, args, out_plugin, error);
 }

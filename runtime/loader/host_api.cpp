@@ -127,7 +127,8 @@ void trace_end(void*) noexcept {}
 }  // namespace
 
 AttachedHost attach_host(const std::shared_ptr<const Host>& host, const std::string& name) {
-  auto* const link = new HostLink;
+  auto owned = std::make_unique<HostLink>();
+  auto* const link = owned.get();
   link->name = name;
   link->own_memory = static_cast<bool>(host->options.free_host_memory);
   link->host_when_late = host;
@@ -144,6 +145,7 @@ AttachedHost attach_host(const std::shared_ptr<const Host>& host, const std::str
   link->next = links.load();
   while (!links.compare_exchange_weak(link->next, link)) {
   }
+  (void)owned.release();  // NOLINT(bugprone-unused-return-value): `links` keeps it
   return AttachedHost(&link->table);
 }
 

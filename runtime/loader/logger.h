@@ -20,6 +20,17 @@ class Logger {
   bool logs(LogLevel level) const noexcept { return level >= level_ && level_ != LogLevel::kOff; }
   // Logs one line `event key=value ...`. Line breaks become spaces; failures to log are ignored.
   void log(LogLevel level, std::string_view line) noexcept;
+  // For functions that must not throw: logs the line that `compose()` returns, unless the level is off.
+  template <class Compose>
+  void log_composed(LogLevel level, const Compose& compose) noexcept {
+    if (!logs(level)) {
+      return;
+    }
+    try {
+      log(level, compose());
+    } catch (...) {  // out of memory: the line is dropped
+    }
+  }
 
  private:
   struct Impl;

@@ -288,7 +288,7 @@ void Registry::log_shadowed(const std::vector<Candidate>& found) const {
   }
 }
 
-Error Registry::unknown(std::string_view name) const {
+Error Registry::unknown(std::string_view name, const char* context) const {
   std::string usable;
   std::string refused;
   std::vector<std::string> names;
@@ -305,7 +305,7 @@ Error Registry::unknown(std::string_view name) const {
     }
   }
   const std::string hint = did_you_mean(name, names);
-  std::string text = "no backend '" + std::string(name) + "'" + hint +
+  std::string text = context + ("no backend '" + std::string(name)) + "'" + hint +
                      (hint.empty() ? ": found " : " Found ") + (usable.empty() ? "none" : usable);
   if (!refused.empty()) {
     text += "; " + refused;
@@ -326,6 +326,12 @@ Error Registry::unknown(std::string_view name) const {
     }
   }
   return {ErrorCode::kNotFound, text};
+}
+
+void Registry::check_known(std::string_view name, const char* context) const {
+  if (!is_backend_name(name) || find(name).empty()) {
+    throw unknown(name, context);
+  }
 }
 
 std::shared_ptr<Backend> Registry::get(std::string_view name, const std::shared_ptr<const Host>& host,

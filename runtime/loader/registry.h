@@ -35,6 +35,9 @@ class Registry {
   // Registers a plugin that is linked into the process. Throws Error kInvalidArgument or kAlreadyExists.
   void add(std::string_view name, yoke_plugin_entry_fn entry);
 
+  // Throws Error kNotFound, as get(), if there is no candidate. `context` starts the message.
+  void check_known(std::string_view name, const char* context) const;
+
   // Returns the backend `name`, and loads its plugin unless it is in use. `make` wraps an entered plugin.
   // Throws Error kNotFound if there is no candidate, kFailedPrecondition if the first candidate is refused.
   using Make = std::function<std::shared_ptr<Backend>(EnteredPlugin)>;
@@ -73,7 +76,7 @@ class Registry {
   void warn_once(const Candidate& candidate, const std::vector<std::string>& warnings);
   void remember(const Candidate& candidate, Outcome outcome);
   void log_shadowed(const std::vector<Candidate>& found) const;
-  Error unknown(std::string_view name) const;
+  Error unknown(std::string_view name, const char* context = "") const;
 
   const SearchPath path_;
   detail::Logger& logger_;

@@ -266,6 +266,10 @@ class Compilation {
 }  // namespace detail
 
 std::shared_ptr<const Code> compile(const std::shared_ptr<Device>& device, std::string_view program_text) {
+  if (device == nullptr) {
+    throw Error(ErrorCode::kInvalidArgument, "compile: the device is null");
+  }
+  device->backend()->state().runtime->check_fallback();
   auto module = read_program(*device, program_text);
   const std::string fingerprint = program::fingerprint(module);
   detail::Compilation compilation(device, program_text, std::move(module));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/schedule/callback.cpp: host callbacks in a stream, run by the
 // backend if it offers them, else by the worker thread.
+#include <exception>
+
 #include "device/call.h"
 #include "schedule/stream_state.h"
 
@@ -23,10 +25,10 @@ void StreamState::queue_callback(std::function<void(ErrorCode)> callback) {
 
 void StreamState::call_back(const HostCallback& callback, ErrorCode code) noexcept {
   try {
-    callback.function(has_failed(callback.ticket) ? error().code() : code);
+    callback.function(has_failed(callback.ticket) ? error_code() : code);
   } catch (...) {
     fail(callback.ticket, ErrorCode::kUnknown,
-         title(callback.ticket) + ": a host callback threw an exception");
+         [&] { return title(callback.ticket) + ": a host callback threw an exception"; });
   }
 }
 
@@ -41,7 +43,7 @@ void StreamState::run_callback(Command& command) noexcept {
 }
 
 // Runs on the caller's thread, for a native stream whose backend offers callbacks. If the backend refuses,
-// the command goes to the worker thread, and the result is false.
+// the command goes to the worker thread, and the result is false. Without a worker thread, it is called here.
 bool StreamState::issue_callback(Command& command) noexcept {
   constexpr yoke_host_callback_fn kRun = [](void* user, std::int32_t status) {
     const std::unique_ptr<HostCallback> callback(static_cast<HostCallback*>(user));
@@ -67,7 +69,7 @@ bool StreamState::issue_callback(Command& command) noexcept {
     queued.callback = std::move(command.callback);
     hand_over(queued);
     return false;
-  } catch (const Error&) {  // no worker thread can be started
+  } catch (const std::exception&) {  // no worker thread can be started
     call_back(*command.callback, code_of(code));
     command.callback.reset();
     return true;

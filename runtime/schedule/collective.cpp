@@ -6,6 +6,7 @@
 #include <yoke/runtime/collective.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace yoke {
 
@@ -99,7 +100,8 @@ void check_same_spec(std::span<const Context> contexts, std::string_view node) {
 
 const char* merge_strategy_name(MergeStrategy strategy) {
   constexpr const char* kNames[] = {"auto", "owner", "tree", "direct"};
-  return kNames[static_cast<int>(strategy)];
+  const auto number = static_cast<std::size_t>(strategy);
+  return number < std::size(kNames) ? kNames[number] : "unknown";
 }
 
 MergeStrategy merge_strategy_by_name(std::string_view name) {
@@ -129,6 +131,9 @@ std::vector<std::pair<std::uint32_t, std::uint32_t>> merge_pairs(std::uint32_t s
 
 void parallel_merge(std::uint32_t shard_count,
                     const std::function<void(std::uint32_t, std::uint32_t)>& merge) {
+  if (!merge) {
+    throw Error(ErrorCode::kInvalidArgument, "parallel_merge: the function is empty");
+  }
   for (const auto& [from, to] : merge_pairs(shard_count)) {
     merge(from, to);
   }
@@ -136,6 +141,10 @@ void parallel_merge(std::uint32_t shard_count,
 
 std::vector<Slice> slices(std::uint64_t element_count, std::uint64_t element_byte_count,
                           std::uint32_t shard_count) {
+  if (element_byte_count == 0 || element_byte_count > YOKE_BUFFER_ALIGNMENT) {
+    throw Error(ErrorCode::kInvalidArgument, "slices: an element of " + std::to_string(element_byte_count) +
+                                                 " bytes; use 1 to " + std::to_string(YOKE_BUFFER_ALIGNMENT));
+  }
   const std::uint64_t grain = YOKE_BUFFER_ALIGNMENT / element_byte_count;
   const std::uint64_t grains = (element_count + grain - 1) / grain;
   std::vector<Slice> result(shard_count);
@@ -296,6 +305,9 @@ AllReduce::AllReduce(std::span<Context> contexts, std::string_view input, std::s
 }
 
 std::vector<CollectiveTensor> AllReduce::run() const {
+  if (contexts_.empty()) {
+    throw Error(ErrorCode::kFailedPrecondition, "the AllReduce is empty, because it was moved from");
+  }
   contexts_[0].stream()->copy(owner_output_.view, owner_input_.view);
   for (const Step& step : steps_) {
     step.transfer.run();

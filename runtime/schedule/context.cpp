@@ -127,31 +127,39 @@ Context::Context(std::shared_ptr<Stream> stream) : impl_(std::make_shared<Impl>(
   impl_->stream = std::move(stream);
 }
 
+Context::Impl& Context::impl() const {
+  if (impl_ == nullptr) {
+    throw Error(ErrorCode::kFailedPrecondition, "the Context is empty, because it was moved from");
+  }
+  return *impl_;
+}
+
 Context Context::child() const {
+  (void)impl();
   Context result(impl_->stream);
   result.impl_->parent = impl_;
   return result;
 }
 
 const std::shared_ptr<Stream>& Context::stream() const {
-  return impl_->stream;
+  return impl().stream;
 }
 
 bool Context::has(std::string_view name) const {
-  return impl_->find(name) != nullptr;
+  return impl().find(name) != nullptr;
 }
 
 const ContextTensor& Context::tensor(std::string_view name) const {
-  const ContextTensor* found = impl_->find(name);
+  const ContextTensor* found = impl().find(name);
   if (found == nullptr) {
-    impl_->refuse(ErrorCode::kNotFound, "no tensor '" + std::string(name) + "'; " + impl_->listing());
+    impl().refuse(ErrorCode::kNotFound, "no tensor '" + std::string(name) + "'; " + impl().listing());
   }
   return *found;
 }
 
 std::vector<std::string> Context::names() const {
   std::set<std::string> all;
-  for (const Impl* context = impl_.get(); context != nullptr; context = context->parent.get()) {
+  for (const Impl* context = &impl(); context != nullptr; context = context->parent.get()) {
     for (const auto& [name, tensor] : context->tensors) {
       all.insert(name);
     }
@@ -160,55 +168,55 @@ std::vector<std::string> Context::names() const {
 }
 
 const ContextTensor& Context::allocate(std::string_view name, const TensorSpec& spec) {
-  impl_->check_spec(name, spec);
-  if (impl_->tensors.find(name) != impl_->tensors.end()) {
-    return impl_->add(name, {});  // throws before memory is allocated
+  impl().check_spec(name, spec);
+  if (impl().tensors.find(name) != impl().tensors.end()) {
+    return impl().add(name, {});  // throws before memory is allocated
   }
   const std::uint64_t byte_count = spec.byte_count();
-  return impl_->add(name,
-                    {spec, {std::make_shared<Buffer>(impl_->stream->device(), byte_count), 0, byte_count}});
+  return impl().add(name,
+                    {spec, {std::make_shared<Buffer>(impl().stream->device(), byte_count), 0, byte_count}});
 }
 
 const ContextTensor& Context::adopt(std::string_view name, const TensorSpec& spec, BufferView view) {
-  impl_->check_spec(name, spec);
+  impl().check_spec(name, spec);
   const std::string subject =
       "tensor '" + std::string(name) + "' of " + detail::spec_text(spec.type, spec.dims);
   const std::uint64_t byte_count = spec.byte_count();
   if (view.buffer == nullptr) {
-    impl_->refuse(ErrorCode::kInvalidArgument, subject + " has no buffer");
+    impl().refuse(ErrorCode::kInvalidArgument, subject + " has no buffer");
   }
   if (!detail::is_in_range(view)) {
-    impl_->refuse(ErrorCode::kOutOfRange, subject + ": " + detail::range_text(view));
+    impl().refuse(ErrorCode::kOutOfRange, subject + ": " + detail::range_text(view));
   }
   if (view.byte_count < byte_count) {
-    impl_->refuse(ErrorCode::kOutOfRange, subject + " needs " + std::to_string(byte_count) +
+    impl().refuse(ErrorCode::kOutOfRange, subject + " needs " + std::to_string(byte_count) +
                                               " bytes, but the view has " + std::to_string(view.byte_count));
   }
-  if (!impl_->stream->device()->can_access(*view.buffer->device())) {
-    impl_->refuse(ErrorCode::kInvalidArgument,
+  if (!impl().stream->device()->can_access(*view.buffer->device())) {
+    impl().refuse(ErrorCode::kInvalidArgument,
                   subject + " is in memory of '" + view.buffer->device()->name() + "', which '" +
-                      impl_->stream->device()->name() + "' cannot access; copy it instead");
+                      impl().stream->device()->name() + "' cannot access; copy it instead");
   }
   view.byte_count = byte_count;
-  return impl_->add(name, {spec, std::move(view)});
+  return impl().add(name, {spec, std::move(view)});
 }
 
 void Context::from_host(std::string_view name, std::span<const std::byte> bytes) const {
   const ContextTensor& to = tensor(name);
-  impl_->check_byte_count("from_host", name, to.spec, bytes.size());
-  detail::queue_from_host(impl_->stream->state(), to.view, bytes.data(), name);
+  impl().check_byte_count("from_host", name, to.spec, bytes.size());
+  detail::queue_from_host(impl().stream->state(), to.view, bytes.data(), name);
 }
 
 void Context::to_host(std::string_view name, std::span<std::byte> bytes) const {
   const ContextTensor& from = tensor(name);
-  impl_->check_byte_count("to_host", name, from.spec, bytes.size());
-  detail::queue_to_host(impl_->stream->state(), bytes.data(), from.view, name);
+  impl().check_byte_count("to_host", name, from.spec, bytes.size());
+  detail::queue_to_host(impl().stream->state(), bytes.data(), from.view, name);
 }
 
 const ContextTensor& Context::init_from_host(std::string_view name, const TensorSpec& spec,
                                              std::span<const std::byte> bytes) {
-  impl_->check_spec(name, spec);
-  impl_->check_byte_count("init_from_host", name, spec, bytes.size());
+  impl().check_spec(name, spec);
+  impl().check_byte_count("init_from_host", name, spec, bytes.size());
   const ContextTensor& result = allocate(name, spec);
   from_host(name, bytes);
   return result;
@@ -217,7 +225,7 @@ const ContextTensor& Context::init_from_host(std::string_view name, const Tensor
 const ContextTensor& Context::init_from_device(std::string_view name, const Context& src) {
   const ContextTensor& from = src.tensor(name);
   const ContextTensor& result = allocate(name, from.spec);
-  detail::queue_copy(impl_->stream->state(), result.view, from.view, name);
+  detail::queue_copy(impl().stream->state(), result.view, from.view, name);
   return result;
 }
 

@@ -43,6 +43,8 @@ class FallbackRoutine {
   // written since. (If that launch fails, the lane is poisoned, and this one does not run.) Arguments from
   // 64 on are always copied.
   std::uint64_t unchanged(const std::shared_ptr<StreamState>& lane);
+  // The launch was not queued after all, so the next one copies all arguments.
+  void forget() { last_lane_.reset(); }
 
   // Called on the lane's worker thread. On failure `status` has the text.
   std::int32_t run(Status& status, const std::int64_t* symbol_values, std::uint32_t symbol_count,

@@ -72,6 +72,12 @@ void Hazards::enter(std::span<const Access> accesses, const std::shared_ptr<Stre
       access.versions->before = access.hazards->version_;
     }
   }
+  for (auto first = accesses.begin(); first != accesses.end();) {
+    const auto last = std::find_if(first, accesses.end(),
+                                   [&](const Access& access) { return access.hazards != first->hazards; });
+    first->hazards->make_room(static_cast<std::size_t>(last - first));
+    first = last;
+  }
   for (const Access& access : accesses) {
     access.hazards->record(access, stream, ticket);
   }
@@ -122,18 +128,22 @@ void Hazards::record(const Access& access, const std::shared_ptr<StreamState>& s
     record.is_overwritten = record.is_overwritten || (inside && access.writes);
     ++i;
   }
-  add({access.begin, access.end, stream, ticket, access.writes, false});
+  records_.push_back({access.begin, access.end, stream, ticket, access.writes, false});  // make_room()
 }
 
-void Hazards::add(Record record) {
-  if (records_.size() == records_.capacity()) {
-    // Removes the records of finished work before the list grows.
-    std::erase_if(records_, [](const Record& old) {
-      old.stream->refresh();
-      return old.stream->is_complete(old.ticket) && (!old.is_write || !old.stream->has_failed(old.ticket));
-    });
+// Lets `count` calls of record() not allocate.
+void Hazards::make_room(std::size_t count) {
+  if (records_.capacity() - records_.size() >= count) {
+    return;
   }
-  records_.push_back(std::move(record));
+  // Removes the records of finished work before the list grows.
+  std::erase_if(records_, [](const Record& old) {
+    old.stream->refresh();
+    return old.stream->is_complete(old.ticket) && (!old.is_write || !old.stream->has_failed(old.ticket));
+  });
+  if (records_.capacity() - records_.size() < count) {
+    records_.reserve(std::max(2 * records_.capacity(), records_.size() + count));
+  }
 }
 
 void Hazards::remove(std::size_t index) {

@@ -54,7 +54,7 @@ class Hazards {
   // Appends to `waits` the work that `stream` must wait for, and records the accesses as those of the
   // stream's command `ticket`. Precondition: `accesses` are sorted (sort_accesses). The locks of all
   // their buffers are held together, which gives the commands of all streams one order: two commands
-  // never wait for each other.
+  // never wait for each other. If this throws, nothing is recorded.
   static void enter(std::span<const Access> accesses, const std::shared_ptr<StreamState>& stream,
                     std::uint64_t ticket, std::vector<Dependency>& waits);
 
@@ -71,7 +71,7 @@ class Hazards {
 
   void find(const Access& access, const StreamState& stream, std::vector<Dependency>& waits);
   void record(const Access& access, const std::shared_ptr<StreamState>& stream, std::uint64_t ticket);
-  void add(Record record);
+  void make_room(std::size_t count);
   void remove(std::size_t index);
 
   std::mutex mutex_;

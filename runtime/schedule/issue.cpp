@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <memory>
+#include <new>
 
 #include "device/call.h"
 #include "schedule/fallback_routine.h"
@@ -32,59 +34,72 @@ std::string describe(const Command& command) {
 
 }  // namespace
 
-void StreamState::issue(const Command& command) {
-  const BackendState& on = backend();
+void StreamState::issue(const Command& command) noexcept {
   Status status;
   std::int32_t code = YOKE_STATUS_OK;
-  {
-    // Calls on a native stream come from several threads; a worker's come from one.
-    std::unique_lock lock(issue_mutex_, std::defer_lock);
-    if (is_native_) {
-      lock.lock();
-    }
-    switch (command.kind) {
-      case CommandKind::kFromHost: {
-        std::int32_t source = 0;
-        code = attempt<&yoke_backend_api::from_host>(on, status, native_, command.dst, command.dst_offset,
-                                                     command.from, command.byte_count, &source);
-        break;
-      }
-      case CommandKind::kToHost:
-        code = attempt<&yoke_backend_api::to_host>(on, status, native_, command.src, command.src_offset,
-                                                   command.to, command.byte_count);
-        break;
-      case CommandKind::kDeviceToDevice:
-        code =
-            attempt<&yoke_backend_api::device_to_device>(on, status, native_, command.dst, command.dst_offset,
-                                                         command.src, command.src_offset, command.byte_count);
-        break;
-      case CommandKind::kFill:
-        code = offers<&yoke_backend_api::fill>(on)
-                   ? attempt<&yoke_backend_api::fill>(on, status, native_, command.dst, command.dst_offset,
-                                                      command.byte_count,
-                                                      static_cast<const void*>(command.pattern.data()),
-                                                      std::uint32_t{command.pattern_byte_count})
-                   : fill_by_copies(command, status, lock);
-        break;
-      case CommandKind::kLaunch:
-        code =
-            command.routine->fallback() != nullptr
-                ? command.routine->fallback()->run(status, command.symbol_values(), command.symbol_count,
-                                                   command.unchanged)
-                : attempt<&yoke_program_api::routine_launch>(on, status, native_, command.routine->get(),
-                                                             command.symbol_values(), command.symbol_count);
-        break;
-      case CommandKind::kCallback:  // callback.cpp
-      case CommandKind::kWait:
-        break;
-    }
+  try {
+    code = call_backend(command, status);
+  } catch (const std::bad_alloc&) {
+    code = YOKE_STATUS_RESOURCE_EXHAUSTED;
+    status.set(code, 0, "the host is out of memory");
+  } catch (const std::exception& error) {
+    code = YOKE_STATUS_INTERNAL;
+    status.set(code, 0, error.what());
   }
   if (code != YOKE_STATUS_OK) [[unlikely]] {
-    const std::string text = status.text().empty() ? "the plugin gave no reason" : std::string(status.text());
-    fail(command.ticket, code_of(code),
-         title(command.ticket) + ": " + describe(command) + " failed: " + text + " (" +
-             code_name(code_of(code)) + ")");
+    fail(command.ticket, code_of(code), [&] {
+      const std::string text =
+          status.text().empty() ? "the plugin gave no reason" : std::string(status.text());
+      return title(command.ticket) + ": " + describe(command) + " failed: " + text + " (" +
+             code_name(code_of(code)) + ")";
+    });
   }
+}
+
+std::int32_t StreamState::call_backend(const Command& command, Status& status) {
+  const BackendState& on = backend();
+  std::int32_t code = YOKE_STATUS_OK;
+  // Calls on a native stream come from several threads; a worker's come from one.
+  std::unique_lock lock(issue_mutex_, std::defer_lock);
+  if (is_native_) {
+    lock.lock();
+  }
+  switch (command.kind) {
+    case CommandKind::kFromHost: {
+      std::int32_t source = 0;
+      code = attempt<&yoke_backend_api::from_host>(on, status, native_, command.dst, command.dst_offset,
+                                                   command.from, command.byte_count, &source);
+      break;
+    }
+    case CommandKind::kToHost:
+      code = attempt<&yoke_backend_api::to_host>(on, status, native_, command.src, command.src_offset,
+                                                 command.to, command.byte_count);
+      break;
+    case CommandKind::kDeviceToDevice:
+      code =
+          attempt<&yoke_backend_api::device_to_device>(on, status, native_, command.dst, command.dst_offset,
+                                                       command.src, command.src_offset, command.byte_count);
+      break;
+    case CommandKind::kFill:
+      code = offers<&yoke_backend_api::fill>(on)
+                 ? attempt<&yoke_backend_api::fill>(on, status, native_, command.dst, command.dst_offset,
+                                                    command.byte_count,
+                                                    static_cast<const void*>(command.pattern.data()),
+                                                    std::uint32_t{command.pattern_byte_count})
+                 : fill_by_copies(command, status, lock);
+      break;
+    case CommandKind::kLaunch:
+      code = command.routine->fallback() != nullptr
+                 ? command.routine->fallback()->run(status, command.symbol_values(), command.symbol_count,
+                                                    command.unchanged)
+                 : attempt<&yoke_program_api::routine_launch>(on, status, native_, command.routine->get(),
+                                                              command.symbol_values(), command.symbol_count);
+      break;
+    case CommandKind::kCallback:  // callback.cpp
+    case CommandKind::kWait:
+      break;
+  }
+  return code;
 }
 
 std::int32_t StreamState::fill_by_copies(const Command& command, Status& status,

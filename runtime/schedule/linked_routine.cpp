@@ -117,24 +117,24 @@ LinkedRoutine Context::link_merge(const std::shared_ptr<const Code>& code, std::
                                   std::string_view merge_argument, const Transfer& source,
                                   const std::map<std::string, std::string>& rename) const {
   if (code == nullptr) {
-    impl_->refuse(ErrorCode::kInvalidArgument, "link of '" + std::string(entry) + "': the code is null");
+    impl().refuse(ErrorCode::kInvalidArgument, "link of '" + std::string(entry) + "': the code is null");
   }
   const std::uint32_t number = code->entry_number(entry);
   const Code::Entry& described = code->entries()[number];
-  const Linker linker(described, rename, "context on stream '" + impl_->stream->name() + "'");
-  if (!code->device()->is_same(*impl_->stream->device())) {
+  const Linker linker(described, rename, "context on stream '" + impl().stream->name() + "'");
+  if (!code->device()->is_same(*impl().stream->device())) {
     linker.refuse(ErrorCode::kInvalidArgument, "it was compiled for device '" + code->device()->name() +
                                                    "', but the context is on '" +
-                                                   impl_->stream->device()->name() + "'");
+                                                   impl().stream->device()->name() + "'");
   }
 
   const Transfer::Impl* transfer = source.impl_.get();
   if (!merge_argument.empty()) {
-    check_transfer(linker, merge_argument, transfer, impl_->stream.get());
+    check_transfer(linker, merge_argument, transfer, impl().stream.get());
   }
 
   auto linked = std::make_shared<LinkedRoutine::Impl>();
-  linked->stream = impl_->stream;
+  linked->stream = impl().stream;
   std::vector<BufferView> bindings;
   std::string missing;
   for (const ArgumentInfo& argument : described.arguments) {
@@ -145,7 +145,7 @@ LinkedRoutine Context::link_merge(const std::shared_ptr<const Code>& code, std::
       bindings.push_back(transfer->dst);
       continue;
     }
-    const ContextTensor* tensor = impl_->find(name);
+    const ContextTensor* tensor = impl().find(name);
     if (tensor == nullptr) {
       missing += (missing.empty() ? "'" : ", '") + name + "'";
       continue;
@@ -160,7 +160,7 @@ LinkedRoutine Context::link_merge(const std::shared_ptr<const Code>& code, std::
     }
   }
   if (!missing.empty()) {
-    linker.refuse(ErrorCode::kNotFound, "there are no tensors " + missing + "; " + impl_->listing());
+    linker.refuse(ErrorCode::kNotFound, "there are no tensors " + missing + "; " + impl().listing());
   }
   linked->routine = Routine::link(code, number, std::move(bindings));
   LinkedRoutine result;

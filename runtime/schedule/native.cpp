@@ -64,7 +64,9 @@ bool StreamState::wait_on_device(const Dependency& dependency, std::uint64_t tic
   const std::int32_t code =
       attempt<&yoke_stream_api::stream_wait_event>(backend(), status, native_, event->event);
   if (code != YOKE_STATUS_OK) {
-    fail(ticket, code_of(code), make_error(title(ticket), "stream_wait_event", code, status).what());
+    fail(ticket, code_of(code), [&]() -> std::string {
+      return make_error(title(ticket), "stream_wait_event", code, status).what();
+    });
   }
   return true;
 }
@@ -163,10 +165,11 @@ void StreamState::mark() noexcept {
 }
 
 void StreamState::native_failed(std::int32_t code, const Status& status) noexcept {
-  const std::string text = status.text().empty() ? "the plugin gave no reason" : std::string(status.text());
-  fail(
-      completed_.load() + 1, code_of(code),
-      title(completed_.load() + 1) + ": queued work failed: " + text + " (" + code_name(code_of(code)) + ")");
+  fail(completed_.load() + 1, code_of(code), [&] {
+    const std::string text = status.text().empty() ? "the plugin gave no reason" : std::string(status.text());
+    return title(completed_.load() + 1) + ": queued work failed: " + text + " (" + code_name(code_of(code)) +
+           ")";
+  });
 }
 
 // Precondition: issue_mutex_ is held. Completes the tickets of events that are done. Returns the first
@@ -266,13 +269,9 @@ void StreamState::close_native() noexcept {
   } else {
     // Work may still use memory and call back, so leak the backend's stream and this object.
     (void)new (std::nothrow) std::shared_ptr<StreamState>(weak_from_this().lock());
-    try {
-      backend().runtime->logger.log(
-          LogLevel::kError,
-          "stream.abandon stream=" + name + " reason=\"its work did not finish; it stays open\"");
-    } catch (const std::exception&) {
-      // Out of memory: the message is dropped.
-    }
+    backend().runtime->logger.log_composed(LogLevel::kError, [&] {
+      return "stream.abandon stream=" + name + " reason=\"its work did not finish; it stays open\"";
+    });
   }
 }
 

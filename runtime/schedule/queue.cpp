@@ -13,9 +13,10 @@ void StreamState::begin(std::span<const Access> accesses, std::uint64_t ticket_c
 
 void StreamState::promise(std::span<const Access> accesses, std::uint64_t ticket_count) {
   waits_.clear();
-  promised_ = reserved_.load(std::memory_order_relaxed) + ticket_count;
-  Hazards::enter(accesses, shared_from_this(), promised_, waits_);
+  const std::uint64_t last = reserved_.load(std::memory_order_relaxed) + ticket_count;
   try {
+    Hazards::enter(accesses, shared_from_this(), last, waits_);
+    promised_ = last;
     for (Dependency& wait : waits_) {
       depend(wait);
       wait.stream.reset();
@@ -23,18 +24,40 @@ void StreamState::promise(std::span<const Access> accesses, std::uint64_t ticket
   } catch (const Error& error) {
     retire(error);
     throw;
+  } catch (...) {  // out of memory
+    waits_.clear();
+    abandon();
+    throw;
+  }
+}
+
+// The hazards have the promised tickets, so other streams would wait for them forever.
+void StreamState::abandon() noexcept {
+  if (reserved_.load() >= promised_) {
+    return;
+  }
+  if (is_native_ && ring_.is_empty()) {
+    raise_to(reserved_, promised_);
+    finish(promised_);
+  } else if (ring_.room() > 0) {
+    Command& nothing = ring_.next();
+    nothing.kind = CommandKind::kWait;
+    nothing.completes = true;
+    nothing.ticket = promised_;
+    nothing.other.reset();
+    raise_to(reserved_, promised_);
+    hand_over(nothing);
+  } else {
+    fail(completed_.load() + 1, ErrorCode::kResourceExhausted,
+         [&] { return "stream '" + name + "': a command could not be queued, and the queue was full"; });
+    raise_to(reserved_, promised_);  // the worker completes it later
   }
 }
 
 void StreamState::retire(const Error& error) noexcept {
-  fail(reserved_.load() + 1, error.code(), error.what());
-  try {
-    while (reserved_.load() < promised_) {
-      emit([](Command& command) { command.kind = CommandKind::kWait; });
-    }
-  } catch (const Error&) {
-    raise_to(reserved_, promised_);  // the ring is full; the worker completes the tickets later
-  }
+  waits_.clear();  // streams must not keep each other alive
+  fail(reserved_.load() + 1, error.code(), [&]() -> std::string { return error.what(); });
+  abandon();
 }
 
 void StreamState::depend(const Dependency& dependency) {
@@ -68,14 +91,12 @@ Command& StreamState::next_command(bool on_worker) {
 }
 
 Command& StreamState::next_slot() {
-  if (is_native_ && !worker_.joinable()) {
-    start_worker();
-  }
+  ensure_worker();
   wait_for_room();
   return ring_.next();
 }
 
-void StreamState::hand_over(Command& command) {
+void StreamState::hand_over(Command& command) noexcept {
   if (&command == &inline_command_) {
     run(command);
     return;
@@ -90,13 +111,14 @@ void StreamState::wait_for_room() {
   }
   const auto has_room = [this] { return ring_.room() >= CommandRing::kWakeRoom; };
   if (!room_.sleep_until(deadline_after(wait_timeout), has_room) && ring_.room() == 0) {
-    const std::string sentence = title(completed_.load() + 1) + ": the queue of " +
-                                 std::to_string(CommandRing::kCapacity) +
-                                 " commands stayed full; the running command does not finish";
+    const auto sentence = [&] {
+      return title(completed_.load() + 1) + ": the queue of " + std::to_string(CommandRing::kCapacity) +
+             " commands stayed full; the running command does not finish";
+    };
     // Not kDeadlineExceeded, which waits return only while work is pending.
     fail(completed_.load() + 1, ErrorCode::kResourceExhausted, sentence);
     raise_to(reserved_, promised_);  // the hazards have this ticket, and the worker completes it later
-    throw Error(ErrorCode::kResourceExhausted, sentence);
+    throw Error(ErrorCode::kResourceExhausted, sentence());
   }
 }
 

@@ -74,6 +74,9 @@ void check_overlap(const Code& code, const Code::Entry& entry, const std::vector
 
 std::shared_ptr<const Routine> Routine::link(std::shared_ptr<const Code> code, std::uint32_t entry,
                                              std::vector<BufferView> bindings) {
+  if (code == nullptr) {
+    throw Error(ErrorCode::kInvalidArgument, "Routine::link: the code is null");
+  }
   const auto& entries = code->entries();
   if (entry >= entries.size()) {
     throw Error(ErrorCode::kOutOfRange, code->device()->name() + ": link: entry " + std::to_string(entry) +
@@ -138,9 +141,10 @@ void Routine::end(const Routine* routine) {
     return;
   }
   // Leaked, like a buffer in use: the pending launch reads the routine later.
-  runtime.logger.log(LogLevel::kError, "routine.leak device=" + device.name() +
-                                           " program=" + routine->entry().name +
-                                           " reason=\"a launch is still pending after wait_timeout\"");
+  runtime.logger.log_composed(LogLevel::kError, [&] {
+    return "routine.leak device=" + device.name() + " program=" + routine->entry().name +
+           " reason=\"a launch is still pending after wait_timeout\"";
+  });
 }
 
 }  // namespace yoke

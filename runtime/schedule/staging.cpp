@@ -36,6 +36,9 @@ StreamState::Staging& StreamState::staging_for(const BufferView& dst, const Buff
     }
     staging.chunk_byte_count = wanted;
   }
+  // Started now, so that stage() cannot fail between its commands.
+  ensure_worker();
+  staging.stream->state().ensure_worker();
   return staging;
 }
 

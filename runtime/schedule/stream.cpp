@@ -204,9 +204,11 @@ std::shared_ptr<Stream> Stream::create(std::shared_ptr<Device> device, std::stri
   if (name.empty()) {
     name = device->name() + "/stream" + std::to_string(device->next_stream_number());
   }
-  auto state = std::make_shared<StreamState>(std::move(device), std::move(name));
-  state->open();
-  return std::shared_ptr<Stream>(new Stream(std::move(state)));
+  // The Stream closes its state also if open() throws.
+  std::shared_ptr<Stream> stream(
+      new Stream(std::make_shared<StreamState>(std::move(device), std::move(name))));
+  stream->state().open();
+  return stream;
 }
 
 const std::shared_ptr<Device>& Stream::device() const {
@@ -287,10 +289,17 @@ void Stream::launch(const Routine& routine, std::span<const std::int64_t> symbol
     lane.begin(routine.access_->accesses, 1);
     unchanged = fallback->unchanged(lane.shared_from_this());
   }
-  const std::uint64_t ticket = lane.emit([&](Command& command) {
-    fill(command);
-    command.unchanged = unchanged;
-  });
+  std::uint64_t ticket = 0;
+  try {
+    ticket = lane.emit([&](Command& command) {
+      fill(command);
+      command.unchanged = unchanged;
+    });
+  } catch (...) {
+    const std::lock_guard lock(fallback->queuing());
+    fallback->forget();
+    throw;
+  }
   if (has_lane) {
     state_->begin({}, 1);
     state_->depend({lane.shared_from_this(), ticket, true});

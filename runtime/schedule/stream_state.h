@@ -73,9 +73,19 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   void wait(std::uint64_t ticket, std::chrono::nanoseconds timeout);
   // Throws the error of the ticket. On a lost device every ticket fails.
   void check_alive(std::uint64_t ticket);
-  void fail(std::uint64_t ticket, ErrorCode code, const std::string& sentence) noexcept;
+  // `compose()` returns the sentence of the error. It may throw: the error then has a fixed text.
+  template <class Compose>
+  void fail(std::uint64_t ticket, ErrorCode code, const Compose& compose) noexcept {
+    std::string sentence;
+    try {
+      sentence = compose();
+    } catch (...) {  // out of memory
+    }
+    set_failed(ticket, code, std::move(sentence));
+  }
   void fail_as_lost(std::uint64_t ticket) noexcept;
   Error error() const;
+  ErrorCode error_code() const noexcept;
   // Later commands belong to this step. title() names the stream and the step of the ticket, for messages.
   void begin_step(std::int64_t number) noexcept;
   std::string title(std::uint64_t ticket) const;
@@ -87,8 +97,8 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
 
   // Queuing. Called from one thread at a time. promise() records the accesses of the next `ticket_count`
   // tickets; each emit() queues one command with the next ticket; depend() makes the next emit() wait.
-  // begin() is a promise() that throws the stream's error if it has one. If a call after promise() throws,
-  // retire() fails and completes the promised tickets.
+  // begin() is a promise() that throws the stream's error if it has one. If one of them throws, the promised
+  // tickets that were not queued are completed; retire() fails the stream, too.
   void begin(std::span<const Access> accesses, std::uint64_t ticket_count);
   void promise(std::span<const Access> accesses, std::uint64_t ticket_count);
   void retire(const Error& error) noexcept;
@@ -97,13 +107,19 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   template <class Fill>
   std::uint64_t emit(const Fill& fill, bool on_worker = false) {
     const std::uint64_t ticket = reserved_.load(std::memory_order_relaxed) + 1;
-    Command& command = next_command(on_worker);
-    command.completes = true;
-    command.ticket = ticket;
-    command.label[0] = '\0';
-    fill(command);
+    Command* command = nullptr;
+    try {
+      command = &next_command(on_worker);
+      command->completes = true;
+      command->ticket = ticket;
+      command->label[0] = '\0';
+      fill(*command);
+    } catch (...) {
+      abandon();
+      throw;
+    }
     reserved_.store(ticket);
-    hand_over(command);
+    hand_over(*command);
     return ticket;
   }
   // Queues a callback; see Stream::host_callback.
@@ -147,15 +163,19 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   };
 
   const BackendState& backend() const;
+  void set_failed(std::uint64_t ticket, ErrorCode code, std::string sentence) noexcept;
   Staging& staging_for(const BufferView& dst, const BufferView& src);
   void queue_chunks(const BufferView& dst, const BufferView& src, Staging& staging);
   // queue.cpp
   Command& next_command(bool on_worker);
   Command& next_slot();
-  void hand_over(Command& command);
+  void hand_over(Command& command) noexcept;
   void wait_for_room();
+  void abandon() noexcept;
   // worker.cpp
   void start_worker();
+  // The worker of a native stream starts when the first command needs it.
+  void ensure_worker();
   void work() noexcept;
   void run(Command& command) noexcept;
   void finish(std::uint64_t ticket) noexcept;
@@ -167,7 +187,8 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   bool issue_callback(Command& command) noexcept;
   void call_back(const HostCallback& callback, ErrorCode code) noexcept;
   // issue.cpp
-  void issue(const Command& command);
+  void issue(const Command& command) noexcept;
+  std::int32_t call_backend(const Command& command, class Status& status);
   std::int32_t fill_by_copies(const Command& command, class Status& status,
                               std::unique_lock<std::mutex>& lock);
   // native.cpp

@@ -48,6 +48,7 @@ StreamState& StreamState::fallback_lane() {
     return *this;
   }
   if (lane_ == nullptr) {
+    ensure_worker();  // it waits for the lane
     auto lane = std::make_shared<StreamState>(device, name + "/fallback");
     lane->start_worker();
     const std::lock_guard lock(error_mutex_);
@@ -72,9 +73,9 @@ void StreamState::close() noexcept {
       worker_.join();
     } else {
       // The thread keeps this object alive and ends when the plugin's call returns.
-      backend().runtime->logger.log(
-          LogLevel::kError,
-          "stream.abandon stream=" + name + " reason=\"a call into the backend did not return\"");
+      backend().runtime->logger.log_composed(LogLevel::kError, [&] {
+        return "stream.abandon stream=" + name + " reason=\"a call into the backend did not return\"";
+      });
       worker_.detach();
     }
   }
@@ -144,7 +145,7 @@ void StreamState::check_alive(std::uint64_t ticket) {
 
 void StreamState::fail_as_lost(std::uint64_t ticket) noexcept {
   fail(ticket, ErrorCode::kDeviceLost,
-       title(ticket) + ": device '" + device->name() + "' was lost; reopen it");
+       [&] { return title(ticket) + ": device '" + device->name() + "' was lost; reopen it"; });
 }
 
 void StreamState::begin_step(std::int64_t number) noexcept {
@@ -165,12 +166,12 @@ std::string StreamState::title(std::uint64_t ticket) const {
   return text;
 }
 
-void StreamState::fail(std::uint64_t ticket, ErrorCode code, const std::string& sentence) noexcept {
+void StreamState::set_failed(std::uint64_t ticket, ErrorCode code, std::string sentence) noexcept {
   {
     const std::lock_guard lock(error_mutex_);
     if (failed_from_.load() == kNever) {
       error_code_ = code;
-      error_text_ = sentence;
+      error_text_ = std::move(sentence);
     }
     failed_from_.store(std::min(failed_from_.load(), ticket));
   }
@@ -182,7 +183,14 @@ void StreamState::fail(std::uint64_t ticket, ErrorCode code, const std::string& 
 
 Error StreamState::error() const {
   const std::lock_guard lock(error_mutex_);
-  return {error_code_, error_text_};
+  return {error_code_, error_text_.empty() ? "stream '" + name + "': queued work failed; the host had no " +
+                                                 "memory left for a description of the failure"
+                                           : error_text_};
+}
+
+ErrorCode StreamState::error_code() const noexcept {
+  const std::lock_guard lock(error_mutex_);
+  return error_code_;
 }
 
 Clock::time_point StreamState::abort_deadline() const noexcept {
@@ -195,7 +203,7 @@ void StreamState::abort() noexcept {
     const std::lock_guard lock(error_mutex_);
     abort_deadline_ = std::min(abort_deadline_, deadline_after(wait_timeout));
   }
-  fail(completed_.load() + 1, ErrorCode::kAborted, "stream '" + name + "' was aborted");
+  fail(completed_.load() + 1, ErrorCode::kAborted, [&] { return "stream '" + name + "' was aborted"; });
   std::shared_ptr<StreamState> lane;
   {
     const std::lock_guard lock(error_mutex_);

@@ -23,10 +23,10 @@ BufferView merge_view(detail::StreamState& state, std::uint64_t byte_count) {
 }  // namespace
 
 Transfer device_to_device(std::string_view name, MergeUse use, const Context& dst, const Context& src) {
-  const ContextTensor* from = src.impl_->find(name);
+  const ContextTensor* from = src.impl().find(name);
   if (from == nullptr) {
     throw Error(ErrorCode::kNotFound,
-                subject_of(name, dst, src) + ": the source has no such tensor; " + src.impl_->listing());
+                subject_of(name, dst, src) + ": the source has no such tensor; " + src.impl().listing());
   }
   auto linked = std::make_shared<Transfer::Impl>();
   linked->node = std::make_shared<const std::string>(name);
@@ -38,10 +38,10 @@ Transfer device_to_device(std::string_view name, MergeUse use, const Context& ds
   linked->use = use == MergeUse::kStreaming && !here->can_access(*there) ? MergeUse::kCopy : use;
 
   if (linked->use == MergeUse::kNone) {
-    const ContextTensor* to = dst.impl_->find(name);
+    const ContextTensor* to = dst.impl().find(name);
     if (to == nullptr) {
       throw Error(ErrorCode::kNotFound, subject_of(name, dst, src) +
-                                            ": the destination has no such tensor; " + dst.impl_->listing());
+                                            ": the destination has no such tensor; " + dst.impl().listing());
     }
     if (!(to->spec == from->spec)) {
       throw Error(ErrorCode::kInvalidArgument, subject_of(name, dst, src) + ": the source is " +

@@ -4,6 +4,9 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <array>
+#include <cstdio>
+
 #include "device/call.h"
 #include "schedule/stream_state.h"
 
@@ -18,27 +21,46 @@ std::uint64_t mix(std::uint64_t x) {  // splitmix64's finalizer
   return x ^ (x >> 31U);
 }
 
+// Signals are delivered to the application's threads, because workers block all of them.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
 }  // namespace
 
 void StreamState::start_worker() {
-  // Workers block all signals, so that they are delivered to the application's threads.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const SignalsBlocked inherited_by_the_worker;
   stopped_.store(false);
   try {
     worker_ = std::thread([self = shared_from_this()] { self->work(); });
   } catch (const std::system_error& error) {
     stopped_.store(true);
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     throw Error(ErrorCode::kResourceExhausted,
                 "stream '" + name + "': could not start a worker thread: " + error.what());
+  } catch (...) {  // out of memory
+    stopped_.store(true);
+    throw;
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  constexpr std::size_t kLongestName = 15;
-  const std::string title = "yk " + name;
-  pthread_setname_np(worker_.native_handle(), title.substr(0, kLongestName).c_str());
+  std::array<char, 16> title{};  // the system's limit
+  (void)std::snprintf(title.data(), title.size(), "yk %s", name.c_str());
+  pthread_setname_np(worker_.native_handle(), title.data());
+}
+
+void StreamState::ensure_worker() {
+  if (is_native_ && !worker_.joinable()) {
+    start_worker();
+  }
 }
 
 void StreamState::work() noexcept {
@@ -135,10 +157,11 @@ void StreamState::wait_as_worker(const Command& command) noexcept {
         return;  // aborted
       }
       if (Clock::now() >= deadline && !is_ready()) {
-        fail(command.ticket, ErrorCode::kAborted,  // not kDeadlineExceeded, as in wait_for_room
-             title(command.ticket) + ": stream '" + other.name + "' did not finish the awaited work within " +
-                 std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(wait_timeout).count()) +
-                 " ms");
+        fail(command.ticket, ErrorCode::kAborted, [&] {  // not kDeadlineExceeded, as in wait_for_room
+          const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(wait_timeout);
+          return title(command.ticket) + ": stream '" + other.name +
+                 "' did not finish the awaited work within " + std::to_string(limit.count()) + " ms";
+        });
         return;
       }
     }
@@ -149,8 +172,8 @@ void StreamState::wait_as_worker(const Command& command) noexcept {
 }
 
 void StreamState::inherit(std::uint64_t ticket, const StreamState& other) noexcept {
-  const Error cause = other.error();
-  fail(ticket, cause.code(), title(ticket) + ": it waited for work that failed: " + cause.what());
+  fail(ticket, other.error_code(),
+       [&] { return title(ticket) + ": it waited for work that failed: " + other.error().what(); });
 }
 
 }  // namespace yoke::detail

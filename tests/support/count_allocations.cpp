@@ -15,6 +15,11 @@ namespace {
 
 std::atomic<std::uint64_t> count{0};
 std::atomic<bool> ignores_vendors{false};
+// Of FailAllocations: calls [fail_from, fail_to) fail.
+std::atomic<bool> is_failing{false};
+std::atomic<std::uint64_t> fail_from{0};
+std::atomic<std::uint64_t> fail_to{0};
+std::atomic<std::uint64_t> calls{0};
 
 bool is_vendor_code(void* caller) {
   Dl_info info{};
@@ -31,8 +36,19 @@ void count_call(void* caller) {
   }
 }
 
+bool must_fail(void* caller) {
+  if (!is_failing.load(std::memory_order_relaxed)) {
+    return false;
+  }
+  const std::uint64_t number = calls.fetch_add(1);
+  return number >= fail_from.load() && number < fail_to.load() && !is_vendor_code(caller);
+}
+
 void* allocate(std::size_t byte_count, std::size_t alignment, void* caller) {
   count_call(caller);
+  if (must_fail(caller)) {
+    throw std::bad_alloc();
+  }
   const std::size_t rounded = (byte_count + alignment - 1) / alignment * alignment;
   void* memory = alignment <= alignof(std::max_align_t)
                      ? std::malloc(byte_count == 0 ? 1 : byte_count)
@@ -56,6 +72,19 @@ IgnoreVendorAllocations::IgnoreVendorAllocations() {
 IgnoreVendorAllocations::~IgnoreVendorAllocations() {
   ignores_vendors = false;
 }
+
+FailAllocations::FailAllocations(std::uint64_t first, Which which) {
+  fail_from = first;
+  fail_to = which == Which::kOne ? first + 1 : UINT64_MAX;
+  calls = 0;
+  is_failing = true;
+}
+FailAllocations::~FailAllocations() {
+  is_failing = false;
+}
+std::uint64_t FailAllocations::call_count() {
+  return calls;
+}
 }  // namespace yoke::test
 
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name)
@@ -73,13 +102,15 @@ __attribute__((visibility("default"))) void* operator new[](std::size_t size, st
 }
 // Used by library functions such as std::stable_sort that have a fallback if memory is short.
 __attribute__((visibility("default"))) void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-  count_call(__builtin_return_address(0));
-  return std::malloc(size == 0 ? 1 : size);
+  void* const caller = __builtin_return_address(0);
+  count_call(caller);
+  return must_fail(caller) ? nullptr : std::malloc(size == 0 ? 1 : size);
 }
 __attribute__((visibility("default"))) void* operator new[](std::size_t size,
                                                             const std::nothrow_t&) noexcept {
-  count_call(__builtin_return_address(0));
-  return std::malloc(size == 0 ? 1 : size);
+  void* const caller = __builtin_return_address(0);
+  count_call(caller);
+  return must_fail(caller) ? nullptr : std::malloc(size == 0 ? 1 : size);
 }
 __attribute__((visibility("default"))) void operator delete(void* memory) noexcept {
   std::free(memory);

@@ -30,9 +30,11 @@ NamedProgram metrics_program(const RowPlan& plan, std::size_t k, bool is_tail, c
   std::vector<Update> updates;
   std::map<std::string, std::string> given = {{"inputs", prefix + "inputs"}, {"targets", prefix + "targets"}};
   for (std::size_t m = 0; m < metrics.size(); ++m) {
-    if (metrics[m].rank() != 0) {
-      throw Error(ErrorCode::kInvalidArgument, "evaluation: metric " + std::to_string(m) + " has shape " +
-                                                   dims_text(metrics[m].dims()) + "; each must be a scalar");
+    if (!metrics[m] || metrics[m].rank() != 0) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "evaluation: metric " + std::to_string(m) +
+                      (metrics[m] ? " has shape " + dims_text(metrics[m].dims()) : " is an empty Tensor") +
+                      "; each must be a scalar");
     }
     const std::string name = "total_" + std::to_string(m);
     const Tensor total = placeholder(name, Type::kF64, {});
@@ -85,6 +87,9 @@ Evaluation Trainer::evaluation(const Tensor& inputs, const Tensor& targets, cons
     throw Error(ErrorCode::kInvalidArgument,
                 "evaluation: inputs and targets must be host data with the same number of rows, and "
                 "batch_rows must be at least 1");
+  }
+  if (!metrics_of) {
+    throw Error(ErrorCode::kInvalidArgument, "evaluation: metrics_of is an empty function");
   }
   const nn::ModeScope evaluating(nn::Mode::kEval);
   auto made = std::make_shared<Evaluation::Impl>();

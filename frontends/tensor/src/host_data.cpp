@@ -23,6 +23,9 @@ std::uint64_t product(const Dims& dims, std::size_t begin, std::size_t end) {
 }  // namespace
 
 std::vector<std::uint64_t> split_sizes(std::uint64_t size, std::uint32_t n) {
+  if (n == 0) {
+    fail("split_sizes: cannot split into 0 parts; choose at least 1");
+  }
   return detail::split_rows(size, n);
 }
 
@@ -60,6 +63,9 @@ std::vector<Tensor> shard_along(std::size_t axis, std::int64_t n, const Tensor& 
 Tensor gather(std::size_t axis, const std::vector<Tensor>& shards) {
   if (shards.empty()) {
     fail("gather: no shards were given");
+  }
+  for (const Tensor& shard : shards) {
+    detail::require(shard, "gather");
   }
   Dims dims = shards[0].dims();
   if (axis >= dims.size()) {

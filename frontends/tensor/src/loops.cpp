@@ -3,6 +3,7 @@
 #include <yoke/train_helpers.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "node.h"
 
@@ -26,18 +27,27 @@ void loop_over(std::vector<Binding>& bindings, std::size_t at, const std::functi
     fail("symbol '" + binding.symbol.name + "' has step " + std::to_string(binding.symbol.step) +
          "; the step must be at least 1");
   }
-  const std::int64_t before = binding.value;
+  // Restores the value also if `f` throws.
+  const auto restore = [&binding, before = binding.value](void*) { binding.value = before; };
+  const std::unique_ptr<void, decltype(restore)> restored(&binding, restore);
   for (std::int64_t value = binding.symbol.low; value < binding.symbol.high; value += binding.symbol.step) {
     binding.value = value;
     on_set(at);
     loop_over(bindings, at + 1, on_set, f);
   }
-  binding.value = before;
+}
+
+template <class Function>
+void require_function(const Function& function, const char* what) {
+  if (!function) {
+    fail(std::string(what) + " is empty");
+  }
 }
 
 }  // namespace
 
 void sequential_loop(std::vector<Binding>& bindings, const std::function<void()>& f) {
+  require_function(f, "sequential_loop: the function");
   loop_over(
       bindings, 0, [](std::size_t) {}, f);
 }
@@ -49,6 +59,10 @@ void round_robin(std::span<const std::function<void()>> workers,
   if (count == 0 || worker_bindings.size() != workers.size()) {
     fail("round_robin: expected at least one worker, and one list of bindings per worker");
   }
+  for (const std::function<void()>& worker : workers) {
+    require_function(worker, "round_robin: a worker");
+  }
+  require_function(sync, "round_robin: the function sync");
   for (const std::vector<Binding>& own : worker_bindings) {
     const bool same = std::equal(own.begin(), own.end(), bindings.begin(), bindings.end(),
                                  [](const Binding& a, const Binding& b) { return a.symbol == b.symbol; });
@@ -85,6 +99,7 @@ void round_robin_dry_run(std::uint32_t worker_count, const std::vector<Binding>&
   if (worker_count == 0) {
     fail("round_robin_dry_run: expected at least one worker");
   }
+  require_function(dry_sync, "round_robin_dry_run: the function dry_sync");
   std::vector<Binding> scratch = bindings;
   std::uint64_t position = 0;
   sequential_loop(scratch, [&] {

@@ -11,16 +11,24 @@
 
 namespace yoke::detail {
 
+// Nodes that only this expression uses go to a list that is linked through them, because a destructor cannot
+// report that memory is short.
 Node::~Node() {
-  std::vector<Tensor> pending = std::move(args);
-  while (!pending.empty()) {
-    const Tensor last = std::move(pending.back());
-    pending.pop_back();
-    if (last.node().use_count() == 1) {
-      auto& below = const_cast<Node&>(*last.node()).args;  // `last` is the only reference
-      pending.insert(pending.end(), below.begin(), below.end());
-      below.clear();
+  std::shared_ptr<const Node> first;
+  const auto drop = [&first](std::vector<Tensor>& tensors) {
+    for (Tensor& tensor : tensors) {
+      if (tensor.node().use_count() == 1) {
+        std::shared_ptr<const Node> last = tensor.node();
+        last->next_dropped = std::move(first);
+        first = std::move(last);
+      }
+      tensor = Tensor();
     }
+  };
+  drop(args);
+  while (first != nullptr) {
+    const std::shared_ptr<const Node> last = std::exchange(first, std::move(first->next_dropped));
+    drop(const_cast<Node&>(*last).args);  // `last` is the only reference
   }
 }
 

@@ -123,6 +123,7 @@ struct Node : std::enable_shared_from_this<Node> {
   std::shared_ptr<const Loop> loop;           // of kCarry and the results of loops
   // The composite whose body contains the node; of kResult, the composite whose output it is.
   std::shared_ptr<const Composite> composite;
+  mutable std::shared_ptr<const Node> next_dropped;  // of ~Node()
 };
 
 // Error kInvalidArgument: programs cannot hold a tensor of this shape. `name` appears in the message.

@@ -104,6 +104,9 @@ detail::ParameterState& state_of(const std::shared_ptr<const detail::Node>& node
 
 std::shared_ptr<const detail::Node> parameter_node(std::string name, const Initializer& initializer,
                                                    Type type) {
+  if (name.empty()) {
+    detail::fail("a parameter needs a name");
+  }
   if (!program::is_float(type)) {
     detail::fail("parameter '" + name + "' is " + std::string(program::type_name(type)) +
                  ", but parameters must be of floating-point type");
@@ -129,6 +132,9 @@ const std::string& Parameter::name() const {
   return state_of(node_).name;
 }
 void Parameter::rename(std::string name) const {
+  if (name.empty()) {
+    detail::fail("parameter '" + this->name() + "': the new name is empty");
+  }
   state_of(node_).name = std::move(name);
 }
 void Parameter::move_last() const {

@@ -10,7 +10,8 @@ namespace yoke {
 
 Scalar scalar(std::string name, double value, Type type) {
   if (name.empty() || (type != Type::kF32 && type != Type::kF64)) {
-    detail::fail("scalar '" + name + "': it needs a name, and the type f32 or f64");
+    detail::fail((name.empty() ? "scalar" : "scalar '" + name + "'") +
+                 ": it needs a name, and the type f32 or f64");
   }
   auto node = detail::new_node(detail::Kind::kScalar, type, {});
   node->name = std::move(name);
@@ -21,13 +22,23 @@ Scalar scalar(std::string name, double value, Type type) {
   return made;
 }
 
+namespace {
+
+detail::ScalarState& state_of(const Tensor& tensor) {
+  if (!tensor) {
+    throw Error(ErrorCode::kFailedPrecondition, "cannot use an empty Scalar; create it with scalar() first");
+  }
+  return *tensor.node()->scalar;
+}
+
+}  // namespace
+
 double Scalar::value() const {
-  return tensor_ ? tensor_.node()->scalar->value.load() : 0;
+  return state_of(tensor_).value;
 }
 
 void Scalar::set(double value) const {
-  detail::require(tensor_, "Scalar::set");
-  tensor_.node()->scalar->value = value;
+  state_of(tensor_).value = value;
 }
 
 }  // namespace yoke

@@ -112,6 +112,9 @@ Tensor cumulative(program::Op op, const Tensor& x, int axis, const char* operati
 
 Scan scan(const ScanBody& body, const std::vector<Tensor>& init, const std::vector<Tensor>& xs,
           std::optional<std::uint64_t> length) {
+  if (!body) {
+    fail("scan: the body is empty");
+  }
   const auto loop = detail::new_loop(rounds_of(xs, length), init.size());
   std::vector<Tensor> carry;
   for (const Tensor& one : init) {

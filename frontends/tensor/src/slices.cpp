@@ -20,6 +20,9 @@ namespace {
 // Checks that [symbol, symbol + count) is in range of the axis for each value of the symbol.
 void check_range(const Tensor& x, std::size_t axis, const Symbol& start, std::uint64_t count,
                  const std::string& call, const std::string& unit) {
+  if (start.name.empty()) {
+    fail(call + ": the symbol has no name");
+  }
   if (start.step < 1 || start.high <= start.low) {
     fail(call + ": the symbol's range [" + std::to_string(start.low) + ", " + std::to_string(start.high) +
          ") with step " + std::to_string(start.step) + " is empty");

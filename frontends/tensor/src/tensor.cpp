@@ -108,8 +108,9 @@ Tensor literal(Type type, Dims dims, std::vector<std::byte> bytes, std::string n
   detail::check_dims(dims, name);
   const std::uint64_t expected = element_count(dims) * program::byte_size(type);
   if (bytes.size() != expected) {
-    detail::fail("literal '" + name + "': " + std::string(program::type_name(type)) + dims_text(dims) +
-                 " needs " + std::to_string(expected) + " bytes, but got " + std::to_string(bytes.size()));
+    detail::fail((name.empty() ? "a literal of " : "literal '" + name + "': ") +
+                 std::string(program::type_name(type)) + dims_text(dims) + " needs " +
+                 std::to_string(expected) + " bytes, but got " + std::to_string(bytes.size()));
   }
   auto node = detail::new_node(Kind::kLiteral, type, std::move(dims));
   node->bytes = std::move(bytes);
@@ -118,6 +119,9 @@ Tensor literal(Type type, Dims dims, std::vector<std::byte> bytes, std::string n
 }
 
 Tensor symbol_value(const Symbol& symbol) {
+  if (symbol.name.empty()) {
+    detail::fail("symbol_value: the symbol has no name");
+  }
   auto node = detail::new_node(Kind::kSymbol, Type::kI64, {});
   node->symbol = symbol;
   return detail::finish(std::move(node));

@@ -20,6 +20,9 @@ using detail::fail;
 
 std::vector<std::shared_ptr<Stream>> get_all_suggested_streams(const std::shared_ptr<Backend>& backend,
                                                                std::uint32_t most) {
+  if (backend == nullptr) {
+    fail("get_all_suggested_streams: the backend is null");
+  }
   const std::uint32_t devices = std::min(backend->device_count(), most);
   std::vector<std::shared_ptr<Stream>> streams;
   for (std::uint32_t ordinal = 0; ordinal < devices; ++ordinal) {
@@ -39,6 +42,7 @@ std::string context_name(const LoweredArgument& argument) {
     case LoweredArgument::Kind::kParameter:
       return Parameter::of(argument.leaf).name();
     case LoweredArgument::Kind::kScalar:
+      detail::require(argument.leaf, "context_name");
       return detail::scalar_name(argument.leaf);
     default:
       return argument.name;
@@ -98,6 +102,9 @@ void allocate_missing(Context& context, const Lowered& lowered) {
     const std::string name = context_name(argument);
     if (!context.has(name)) {
       const auto number = lowered.program.find_tensor(argument.name);
+      if (!number) {
+        fail("allocate_missing: the program has no tensor '" + argument.name + "'");
+      }
       const program::Tensor& tensor = lowered.program.tensors[*number];
       context.allocate(name, {static_cast<std::int32_t>(tensor.type), tensor.dims});
     }
@@ -113,6 +120,9 @@ void sync_run(const Context& context, const LinkedRoutine& routine, const Lowere
 
 void sync_run(const Context& context, const LinkedRoutine& routine, const Lowered& lowered,
               std::vector<Binding>& loop, const std::function<void()>& after_each) {
+  if (!after_each) {
+    fail("sync_run: the function after_each is empty");
+  }
   all_host_to_device(context, lowered);
   std::vector<std::int64_t> values(routine.symbols().size());
   sequential_loop(loop, [&] {
@@ -136,6 +146,7 @@ Lowered forward(const Tensor& t) {
 }
 
 GradUpdate grad_update(const Tensor& loss) {
+  detail::require(loss, "grad_update");
   GradUpdate update{loss, parameters_of(loss), {}};
   if (update.params.empty()) {
     fail("grad_update: the loss does not depend on any Parameter, so there is nothing to train");
@@ -170,6 +181,9 @@ Lowered sgd_update(const GradUpdate& update, const Tensor& learning_rate, const 
 
 std::vector<double> forward_and_forget(const std::shared_ptr<Stream>& stream, const Tensor& t,
                                        std::span<const std::int64_t> symbol_values) {
+  if (stream == nullptr) {
+    fail("forward_and_forget: the stream is null");
+  }
   const Lowered lowered = forward(t);
   for (const LoweredArgument& argument : lowered.arguments) {
     if (argument.leaf && argument.leaf.host_bytes().empty() &&

@@ -306,6 +306,10 @@ void Trainer::restore_params(const std::filesystem::path& npz) {
 void data_parallel(const DataParallelOptions& options, const Tensor& inputs, const Tensor& targets,
                    const std::function<Tensor(const Tensor&, const Tensor&)>& loss_of,
                    const std::function<void(Trainer&)>& body) {
+  if (!loss_of || !body) {
+    throw Error(ErrorCode::kInvalidArgument,
+                std::string("data_parallel: ") + (loss_of ? "body" : "loss_of") + " is an empty function");
+  }
   auto impl = std::make_unique<Trainer::Impl>();
   impl->options = options;
   impl->inputs = inputs;

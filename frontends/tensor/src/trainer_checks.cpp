@@ -144,6 +144,9 @@ void Trainer::Impl::check_arguments() {
 void Trainer::Impl::check_bindings() const {
   std::set<std::string> names = {detail::kRowSymbol, seed_symbol().name};
   for (const Symbol& binding : options.bindings) {
+    if (binding.name.empty()) {
+      fail("data_parallel: a binding has no name");
+    }
     if (!names.insert(binding.name).second) {
       fail("data_parallel: the binding name '" + binding.name +
            "' is duplicate or reserved; choose another name");

@@ -3,6 +3,7 @@
 #include <yoke/program/text.h>
 
 #include <algorithm>
+#include <new>
 
 #include "host_copy.h"
 #include "trainer_impl.h"
@@ -280,6 +281,7 @@ Trainer::Impl::~Impl() {
     }
   } catch (const Error& error) {
     has_hung = error.code() == ErrorCode::kDeadlineExceeded;
+  } catch (const std::bad_alloc&) {  // no memory for an error; the streams' destructors wait
   }
   for (const Shard& shard : shards) {
     if (has_hung) {

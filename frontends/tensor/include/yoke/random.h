@@ -15,7 +15,7 @@ namespace yoke {
 struct RandomKey {
   // Draws with equal streams have equal numbers. If empty, lower() assigns streams from 2^32 up, in order of
   // creation: two draws of one program differ, and a graph that is built again has the same numbers.
-  std::optional<std::int64_t> stream;
+  std::optional<std::int64_t> stream = std::nullopt;
   bool every_step = false;  // draw new numbers for each value of the step symbol
 };
 

@@ -129,7 +129,8 @@ Tensor tensor(const std::vector<Number>& values, Dims dims, std::string name = "
 }
 
 // A scalar that the host sets between launches of a program, such as a learning rate; nothing is compiled
-// or linked again. A handle: copies share the value. Functions may be called from any thread.
+// or linked again. A handle: copies share the value. Functions may be called from any thread. value() and
+// set() of an empty Scalar throw Error kFailedPrecondition.
 class Scalar {
  public:
   const Tensor& tensor() const { return tensor_; }

@@ -22,7 +22,7 @@ namespace yoke {
 
 // ---- host data ----
 
-// The sizes of n contiguous parts of `size`; the first size % n parts are larger by one.
+// The sizes of n contiguous parts of `size`; the first size % n parts are larger by one. n must be at least 1.
 std::vector<std::uint64_t> split_sizes(std::uint64_t size, std::uint32_t n);
 // Splits a literal along an axis into n parts, by split_sizes. n must be between 1 and the size of the axis.
 std::vector<Tensor> shard_along(std::size_t axis, std::int64_t n, const Tensor& t);
@@ -40,8 +40,8 @@ struct Binding {
   bool iterate = true;
 };
 
-// Calls f for every combination of values of the iterated bindings, the last binding fastest. Afterwards the
-// bindings have their original values.
+// Calls f for every combination of values of the iterated bindings, the last binding fastest. Afterwards, and
+// if f throws, the bindings have their original values.
 void sequential_loop(std::vector<Binding>& bindings, const std::function<void()>& f);
 
 // Runs the loop of sequential_loop on N workers in turn: worker j mod N runs iteration j. Before it runs,
@@ -131,9 +131,9 @@ struct ExampleLoop {
   double init_lr = 0.1;
   std::int64_t epochs = 1;
   // Called after every step, once its loss is available. Setting it makes the host wait for every step.
-  std::function<void(Trainer&, std::int64_t step, double batch_loss)> per_batch;
+  std::function<void(Trainer&, std::int64_t step, double batch_loss)> per_batch = {};
   // Called after every epoch with the sum of the batch losses.
-  std::function<void(Trainer&, std::int64_t epoch, double epoch_loss)> per_epoch;
+  std::function<void(Trainer&, std::int64_t epoch, double epoch_loss)> per_epoch = {};
 };
 struct ExampleResult {
   std::vector<double> epoch_losses;

@@ -29,7 +29,7 @@ enum class MergeStrategy {
   // ((0 + 1) + 2) + 3: shard k sums slice k of all shards, reading them in place.
   kDirect
 };
-// "auto", "owner", "tree", "direct".
+// "auto", "owner", "tree", "direct"; "unknown" for another number.
 const char* merge_strategy_name(MergeStrategy strategy);
 // Throws Error kInvalidArgument, which lists the names.
 MergeStrategy merge_strategy_by_name(std::string_view name);
@@ -37,6 +37,7 @@ MergeStrategy merge_strategy_by_name(std::string_view name);
 // The pairs (from, to) of a tree that ends at shard 0; for 4 shards (2,0)
 // (3,1) (1,0). Every shard but 0 is `from` once.
 std::vector<std::pair<std::uint32_t, std::uint32_t>> merge_pairs(std::uint32_t shard_count);
+// Calls `merge` for each of these pairs, in order. Throws Error kInvalidArgument if it is empty.
 void parallel_merge(std::uint32_t shard_count,
                     const std::function<void(std::uint32_t from, std::uint32_t to)>& merge);
 
@@ -46,6 +47,7 @@ struct Slice {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
 };
+// Throws Error kInvalidArgument unless element_byte_count is between 1 and 256.
 std::vector<Slice> slices(std::uint64_t element_count, std::uint64_t element_byte_count,
                           std::uint32_t shard_count);
 
@@ -114,7 +116,7 @@ class AllReduce {
   // Allocates `output` in each context that has none.
   AllReduce(std::span<Context> contexts, std::string_view input, std::string_view output,
             Reduction reduction);
-  // Returns one result per shard.
+  // Returns one result per shard. A moved-from AllReduce throws Error kFailedPrecondition.
   std::vector<CollectiveTensor> run() const;
 
  private:

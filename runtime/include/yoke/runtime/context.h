@@ -18,7 +18,7 @@ namespace yoke {
 
 struct TensorSpec {
   std::int32_t type = YOKE_TYPE_F32;
-  std::vector<std::uint64_t> dims;
+  std::vector<std::uint64_t> dims = {};
   std::uint64_t byte_count() const;
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
 };
@@ -37,7 +37,8 @@ enum class MergeUse {
 
 class Context;
 
-// A linked routine, its stream, and the tensors that it reads and writes.
+// A linked routine, its stream, and the tensors that it reads and writes. Throws Error kFailedPrecondition if
+// it is empty: default-constructed, or moved from.
 class LinkedRoutine {
  public:
   // Queues a launch. `symbol_values` are in the order of symbols(). Precondition, else
@@ -58,7 +59,7 @@ class LinkedRoutine {
   std::shared_ptr<const Impl> impl_;
 };
 
-// A copy between contexts, linked once and run many times.
+// A copy between contexts, linked once and run many times. An empty one throws Error kFailedPrecondition.
 class Transfer {
  public:
   // Queues the copy on the destination's stream.
@@ -74,9 +75,10 @@ class Transfer {
 };
 
 // The named tensors on one stream's device. A child context also has its parent's tensors. Contexts are
-// cheap handles, and not thread-safe ([stream-serial]).
+// cheap handles, and not thread-safe ([stream-serial]). A moved-from Context throws Error kFailedPrecondition.
 class Context {
  public:
+  // Throws Error kInvalidArgument if the stream is null.
   explicit Context(std::shared_ptr<Stream> stream);
   // On the same stream. Tensors added to the child are not added to the parent.
   Context child() const;
@@ -116,6 +118,7 @@ class Context {
  private:
   friend Transfer device_to_device(std::string_view, MergeUse, const Context&, const Context&);
   struct Impl;
+  Impl& impl() const;
   std::shared_ptr<Impl> impl_;
 };
 

@@ -73,19 +73,20 @@ struct ForeignMemory {
   std::uint64_t address = 0;  // in the device's address space; for YOKE_MEMORY_HOST in the host's
   std::uint64_t byte_count = 0;
   std::int32_t kind = YOKE_MEMORY_DEVICE;
-  // Called once, when the buffer is destroyed. It must not use objects of yoke. May be empty.
-  std::function<void()> release;
+  // Called once, when the buffer is destroyed. It must not use objects of yoke. An exception is logged and
+  // dropped. May be empty.
+  std::function<void()> release = {};
 };
 
 // Owns one allocation on one device. The destructor waits, at most RuntimeOptions::wait_timeout, for queued
 // work that uses the buffer. If the work does not finish, the memory is leaked and an error is logged.
 class Buffer {
  public:
-  // Throws Error kOutOfDeviceMemory.
+  // Throws Error kOutOfDeviceMemory, or kInvalidArgument if the device is null.
   Buffer(std::shared_ptr<Device> device, std::uint64_t byte_count, std::int32_t kind = YOKE_MEMORY_DEVICE);
   // Makes a buffer of foreign memory, with the backend's yoke.memory/1. The memory must
   // stay valid until `release` is called. If this throws, `release` is not called. Throws
-  // Error kUnimplemented if the memory cannot be imported.
+  // Error kUnimplemented if the memory cannot be imported, kInvalidArgument if the device is null.
   static std::shared_ptr<Buffer> import(std::shared_ptr<Device> device, ForeignMemory memory);
   ~Buffer();
   Buffer(const Buffer&) = delete;
@@ -175,7 +176,8 @@ class Code {
 // Verifies, optimizes and compiles a text. Equal texts are compiled once per device while their code lives.
 // If the backend does not run one of its statements, the whole text is compiled for
 // RuntimeOptions::fallback_backend, unless the runtime is strict. Throws Error: kInvalidArgument with line,
-// column and reason, kUnimplemented with the unsupported statements, or the backend's failure.
+// column and reason, or if the device is null; kUnimplemented with the unsupported statements; kNotFound if
+// there is no backend fallback_backend; or the backend's failure.
 std::shared_ptr<const Code> compile(const std::shared_ptr<Device>& device, std::string_view program_text);
 
 // How many texts the runtime has passed to backends for compilation, without cache hits.

@@ -16,7 +16,7 @@ namespace yoke {
 // Layers that are off cost nothing: the host calls the plugin's own functions.
 struct LayerOptions {
   // "validate", "trace" or both, separated by a comma, in order from the host to the plugin. Empty: YOKE_LAYERS.
-  std::string names;
+  std::string names = {};
   // Use YOKE_LAYERS and the environment variables below for options that are not set here.
   bool use_environment = true;
   // validate: a call that breaks a rule fails with FAILED_PRECONDITION. Otherwise the violation is logged and
@@ -27,7 +27,7 @@ struct LayerOptions {
   bool strict = false;
   // trace: the file; by default yoke-trace-<pid>.yoketrace in the working directory. Environment:
   // YOKE_TRACE_FILE.
-  std::filesystem::path trace_file;
+  std::filesystem::path trace_file = {};
   // trace: record the contents of copies from and to the host, not only their hashes. Environment: YOKE_TRACE_DATA=1.
   bool trace_data = false;
 };
@@ -62,7 +62,8 @@ struct Session;  // the layers of one host: options, counters, the trace file
 std::shared_ptr<Session> open_session(const LayerOptions& options, LogSink sink);
 
 // Calls `entry` with the layers of the session around it; a null session calls `entry` itself. *out_plugin
-// has tables and handles of the layers. A plugin whose prefix is malformed is returned as it is.
+// has tables and handles of the layers. A plugin whose prefix is malformed is returned as it is. Returns
+// YOKE_STATUS_INVALID_ARGUMENT for a null entry, args or out_plugin.
 // Threads: as the entry, [load-time].
 std::int32_t enter(const std::shared_ptr<Session>& session, yoke_plugin_entry_fn entry,
                    const yoke_entry_args* args, yoke_plugin** out_plugin, yoke_error* error);

@@ -41,46 +41,47 @@ struct ProbeOptions {
   std::chrono::milliseconds timeout = std::chrono::seconds(10);
   bool required = false;  // refuse a plugin that cannot be probed; otherwise it is loaded and reported
   bool remember = true;   // keep verdicts on disk until the file changes
-  std::filesystem::path program;    // empty: libexec/yoke/yoke-probe beside libyoke
-  std::filesystem::path cache_dir;  // empty: $XDG_CACHE_HOME/yoke/probe or ~/.cache/yoke/probe
+  std::filesystem::path program = {};    // empty: libexec/yoke/yoke-probe beside libyoke
+  std::filesystem::path cache_dir = {};  // empty: $XDG_CACHE_HOME/yoke/probe or ~/.cache/yoke/probe
 };
 
 struct RuntimeOptions {
   // Absolute folders, searched first and in this order. YOKE_PLUGIN_PATH, the
   // user's folder and the install folder follow.
-  std::vector<std::filesystem::path> plugin_dirs;
+  std::vector<std::filesystem::path> plugin_dirs = {};
   bool search_environment = true;  // search YOKE_PLUGIN_PATH and the user's folder
   LogLevel log_level = LogLevel::kWarn;
-  LogSink log_sink;  // empty: spdlog on stderr
+  LogSink log_sink = {};  // empty: spdlog on stderr
   // The timeout of every wait that has no deadline argument.
   std::chrono::nanoseconds wait_timeout = std::chrono::minutes(10);
   // Allocate and free the host memory of plugins, to count, place or limit it. Set both or neither; if they
   // are empty, the system's allocator is used. `allocate_host_memory` takes a byte count and an alignment (a
   // power of two) and returns null on failure. Both are called from any thread until the last object made
   // from the runtime is destroyed.
-  std::function<void*(std::uint64_t, std::uint64_t)> allocate_host_memory;
-  std::function<void(void*)> free_host_memory;
+  std::function<void*(std::uint64_t, std::uint64_t)> allocate_host_memory = {};
+  std::function<void(void*)> free_host_memory = {};
   // Runs the programs that a device's backend cannot run, on its first device. Runtime::fallbacks() counts
-  // them. Empty: fallback is disabled.
+  // them. Empty: fallback is disabled. compile() throws Error kNotFound if there is no such backend, except
+  // for the default, which may be missing if no program needs it.
   std::string fallback_backend = "cc";
-  bool strict = false;  // compiling a program that needs the fallback is an error
-  LayerOptions layers;  // validation and tracing between the runtime and its plugins
+  bool strict = false;       // compiling a program that needs the fallback is an error
+  LayerOptions layers = {};  // validation and tracing between the runtime and its plugins
   // For tests: a worker-thread stream sleeps before each command, for 0 to
   // this many microseconds, drawn from the seed.
   std::uint32_t injected_delay_us = 0;
   std::uint64_t injected_delay_seed = 0;
-  ProbeOptions probe;
+  ProbeOptions probe = {};
   // A file in the format of sha256sum: lines `<sum>  <absolute path or file name>`. Plugins and private
   // libraries of plugins that are not listed are refused. If empty, YOKE_PLUGIN_ALLOW_LIST is used if
   // search_environment is set, else no list.
-  std::filesystem::path allow_list;
+  std::filesystem::path allow_list = {};
   // Options of whole plugins as "name=value" texts, by backend name. A plugin gets them when it is entered
   // and is refused if one is unknown or invalid. Backend::option_specs() lists those of a loaded plugin.
-  std::map<std::string, std::vector<std::string>> plugin_options;
+  std::map<std::string, std::vector<std::string>> plugin_options = {};
   // Tables that the application offers to plugins through yoke_host_api.get_table, by id. A table starts with
   // its own struct_size and must stay valid until the last object made from the runtime is destroyed.
   // yoke-probe enters a plugin without them, so a plugin must not fail at entry because one is missing.
-  std::map<std::string, const void*, std::less<>> host_tables;
+  std::map<std::string, const void*, std::less<>> host_tables = {};
 };
 
 // A file that may be a backend, found without loading it (rule 32).
@@ -137,7 +138,7 @@ class Backend;
 class Device;
 
 // Loads backends. Thread-safe. Objects made from it share ownership
-// of its state, so it may be destroyed first.
+// of its state, so it may be destroyed first. A moved-from Runtime throws Error kFailedPrecondition.
 class Runtime {
  public:
   explicit Runtime(RuntimeOptions options = {});
@@ -164,6 +165,7 @@ class Runtime {
   bool logs(LogLevel level) const;
 
  private:
+  const std::shared_ptr<detail::RuntimeState>& state() const;
   friend std::uint64_t compile_count(const Runtime& runtime);  // device.h
   friend struct detail::RuntimeState;
   static std::shared_ptr<Backend> load(const std::shared_ptr<detail::RuntimeState>& state,
@@ -205,7 +207,7 @@ class Backend : public std::enable_shared_from_this<Backend> {
 
   // The plugin's table `id`, as far as both sides know it: T is a struct of the extension's header that
   // starts with its struct_size, and functions that the plugin lacks are null. Returns null if the plugin
-  // does not have the table. Valid while the backend lives.
+  // does not have the table. Valid while the backend lives. Throws Error kInvalidArgument if `id` is null.
   template <class T>
   const T* extension(const char* id) const {
     return static_cast<const T*>(extension_table(id, sizeof(T)));

@@ -43,7 +43,7 @@ class Event {
 
 // An in-order queue on one device. Work is queued by one thread at a time ([stream-serial]); waits and
 // queries may come from any thread. If the backend has no streams, a worker thread runs the work.
-// Queuing does not allocate.
+// Queuing does not allocate. If a call that queues work throws, it has queued nothing.
 //
 // A wait that throws any error but kDeadlineExceeded, and a query that throws, promise that the work no
 // longer uses memory, whether it ran, failed, was skipped or was aborted.
@@ -55,6 +55,7 @@ class Event {
 // write, write after read, write after write), on whichever stream that work was queued.
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
+  // Throws Error kInvalidArgument if the device is null, kResourceExhausted if no thread can be started.
   static std::shared_ptr<Stream> create(std::shared_ptr<Device> device, std::string name = {});
   ~Stream();
   Stream(const Stream&) = delete;
@@ -79,8 +80,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
   // Calls `callback` once, after all work queued so far has finished, failed or been skipped; `status` is
   // kOk or the code of that work's first error. Work queued later waits until it returns. It runs on a
-  // thread of the backend or of the runtime, must return soon, and must not throw, wait for this stream or
-  // own it. If this call throws, nothing was queued.
+  // thread of the backend or of the runtime, must return soon, and must not wait for this stream or own it. If
+  // it throws, the stream fails with kUnknown. If this call throws, nothing was queued.
   void host_callback(std::function<void(ErrorCode status)> callback);
 
   Event record();
@@ -113,6 +114,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
 class Routine {
  public:
   // `bindings` are in the order of the entry's arguments. The runtime allocates the workspace on the device.
+  // Throws Error kInvalidArgument or kOutOfRange for code, an entry or bindings that do not fit.
   static std::shared_ptr<const Routine> link(std::shared_ptr<const Code> code, std::uint32_t entry,
                                              std::vector<BufferView> bindings);
   ~Routine();

@@ -99,9 +99,7 @@ class WorkerTimeline {
     std::unique_lock lock(mutex_);
     const auto is_finished = [&] { return finished_ >= number; };
     if (!is_finished() && !changed_.wait_for(lock, capped(timeout_ns), is_finished)) {
-      throw Failure(YOKE_STATUS_DEADLINE_EXCEEDED, std::to_string(number - finished_) +
-                                                       " items of queued work did not finish within " +
-                                                       std::to_string(timeout_ns / 1'000'000) + " ms");
+      throw_deadline(number - finished_, timeout_ns);
     }
     if (has_failed_at(number)) {
       throw Failure(*failure_);
@@ -188,7 +186,7 @@ class WorkerTimeline {
         }
         lock.lock();
         if (failure) {
-          set_failure(*failure);
+          set_failure(*std::move(failure));
         }
       }
       ++finished_;
@@ -197,12 +195,30 @@ class WorkerTimeline {
   }
 
  private:
+  // Any other code would mean that the work no longer uses memory, so a missing message must not change it.
+  [[noreturn]] static void throw_deadline(std::uint64_t count, std::uint64_t timeout_ns) {
+    std::string text;
+    try {
+      text = std::to_string(count) + " items of queued work did not finish within " +
+             std::to_string(timeout_ns / 1'000'000) + " ms";
+    } catch (const std::bad_alloc&) {  // the error has no text
+    }
+    throw Failure(YOKE_STATUS_DEADLINE_EXCEEDED, std::move(text));
+  }
   static std::chrono::nanoseconds capped(std::uint64_t timeout_ns) {
     constexpr std::uint64_t kTenYears = 315'360'000'000'000'000;  // a clock's now plus more would overflow
     return std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(timeout_ns, kTenYears)));
   }
 
-  static std::optional<Failure> attempt(const std::function<void()>& work) {
+  // Called on the timeline's thread, which must not end the process if there is no memory for a message.
+  std::optional<Failure> attempt(const std::function<void()>& work) {
+    try {
+      return failure_of(work);
+    } catch (const std::bad_alloc&) {
+      return std::move(out_of_memory_);
+    }
+  }
+  static std::optional<Failure> failure_of(const std::function<void()>& work) {
     try {
       work();
       return std::nullopt;
@@ -218,9 +234,9 @@ class WorkerTimeline {
   }
 
   // Precondition of the next two functions: the mutex is locked.
-  void set_failure(const Failure& failure) {
+  void set_failure(Failure failure) {
     if (!failure_) {
-      failure_.emplace(failure);
+      failure_.emplace(std::move(failure));
       failed_from_ = finished_ + 1;
       has_failed_ = true;
     }
@@ -237,6 +253,7 @@ class WorkerTimeline {
   std::uint64_t posted_ = 0;
   std::uint64_t finished_ = 0;
   std::optional<Failure> failure_;
+  Failure out_of_memory_{YOKE_STATUS_RESOURCE_EXHAUSTED, "the plugin is out of host memory"};
   std::uint64_t failed_from_ = 0;
   std::atomic<bool> has_failed_{false};  // wait_for reads it without the mutex
   std::shared_ptr<WorkerTimeline> awaited_;

@@ -59,7 +59,7 @@ inline PluginState& state_of(yoke_plugin* plugin) noexcept {
 
 struct yoke_device {
   yoke_device(yoke::sdk::detail::PluginState& owner, std::uint32_t number,
-              std::unique_ptr<yoke::sdk::Device> opened) noexcept
+              std::unique_ptr<yoke::sdk::Device> opened)
       : plugin(owner), ordinal(number), object(std::move(opened)) {
     object->set_host(plugin.host);
     plugin.live[yoke::sdk::detail::kDevice].fetch_add(1, std::memory_order_relaxed);

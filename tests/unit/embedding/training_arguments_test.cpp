@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/embedding/training_arguments_test.cpp: the functions for training with null, empty and moved-from
+// arguments, callbacks that throw, and objects that outlive their trainer or its runtime.
+#include <yoke/program/text.h>
+#include <yoke/yoke.h>
+
+#include <stdexcept>
+#include <utility>
+
+#include "rig.h"
+
+namespace yoke::test {
+namespace {
+
+constexpr ErrorCode kInvalid = ErrorCode::kInvalidArgument;
+constexpr ErrorCode kEmpty = ErrorCode::kFailedPrecondition;
+
+const Tensor kNone;
+const Tensor kInputs = tensor<float>({1, 2, 3, 4, 5, 6}, {3, 2});
+const Tensor kTargets = tensor<float>({1, 2, 3}, {3, 1});
+
+// A training run of two shards on the fake backend.
+struct Training {
+  Training() {
+    RuntimeOptions defaults;
+    options.runtime = std::make_shared<Runtime>(Rig::with_defaults(defaults));
+    control = register_backend(*options.runtime, 0);
+    options.backend_name = control->name;
+    options.shards = 2;
+    options.learning_rate = 0.01F;
+    options.batch_size = 2;
+  }
+  void operator()(const std::function<void(Trainer&)>& body) const {
+    data_parallel(options, kInputs, kTargets, loss_of, body);
+  }
+
+  std::shared_ptr<Control> control;
+  DataParallelOptions options;
+  std::function<Tensor(const Tensor&, const Tensor&)> loss_of =
+      [model = nn::linear(1)](const Tensor& x, const Tensor& y) { return mse(model(x), y); };
+};
+
+TEST(TrainingArguments, DataParallel) {
+  const auto unused = [](Trainer&) { FAIL() << "training started"; };
+  const Training run;
+  EXPECT_THAT(error_of([&] { data_parallel(run.options, kInputs, kTargets, {}, unused); }),
+              is_error(kInvalid, "loss_of is an empty function"));
+  EXPECT_THAT(error_of([&] { data_parallel(run.options, kInputs, kTargets, run.loss_of, {}); }),
+              is_error(kInvalid, "body is an empty function"));
+  EXPECT_ERROR(kInvalid, data_parallel(run.options, kNone, kTargets, run.loss_of, unused));
+  EXPECT_ERROR(kInvalid, data_parallel(run.options, kInputs, kNone, run.loss_of, unused));
+  const auto nothing = [](const Tensor&, const Tensor&) { return Tensor(); };
+  EXPECT_ERROR(kInvalid, data_parallel(run.options, kInputs, kTargets, nothing, unused));
+  EXPECT_ERROR(kInvalid, data_parallel({}, kInputs, kTargets, run.loss_of, unused));
+  Training nameless;
+  nameless.options.bindings = {Symbol()};
+  EXPECT_THAT(error_of([&] { nameless(unused); }), is_error(kInvalid, "a binding has no name"));
+  nameless.options.bindings = {};
+  nameless.options.backend_name = "";
+  EXPECT_ERROR(kInvalid, nameless(unused));
+}
+
+TEST(TrainingArguments, MemoryNeedOfNothing) {
+  EXPECT_EQ(MemoryNeed().total(), 0U);
+}
+
+TEST(TrainingArguments, FunctionsOfATrainer) {
+  const Training run;
+  run([](Trainer& trainer) {
+    EXPECT_ERROR(kEmpty, (void)trainer.loss_value());
+    EXPECT_ERROR(kEmpty, (void)trainer.owner_loss_value());
+    EXPECT_ERROR(kEmpty, (void)trainer.mean_loss());
+    EXPECT_FALSE(trainer.first_bad_step());
+    EXPECT_ERROR(kEmpty, trainer.grad_sync());
+    EXPECT_ERROR(kEmpty, trainer.update());
+    EXPECT_ERROR(kInvalid, trainer.set_batch(kNone, kTargets));
+    EXPECT_ERROR(kInvalid, trainer.set_batch(kInputs, kNone));
+    EXPECT_ERROR(kInvalid, (void)trainer.read_values(kNone));
+    EXPECT_ERROR(ErrorCode::kNotFound, (void)trainer.read_values(""));
+    EXPECT_THROW(trainer.save_params(""), Error);
+    EXPECT_THROW(trainer.restore_params(""), Error);
+    const auto loss = [](const Tensor& x, const Tensor&) { return std::vector<Tensor>{mean(x)}; };
+    EXPECT_ERROR(kInvalid, (void)trainer.evaluation(kNone, kTargets, loss));
+    EXPECT_ERROR(kInvalid, (void)trainer.evaluation(kInputs, kNone, loss));
+    EXPECT_ERROR(kInvalid, (void)trainer.evaluation(kInputs, kTargets, loss, 0));
+    EXPECT_ERROR(kInvalid, (void)trainer.evaluation(kInputs, kTargets, {}));
+    const auto nothing = [](const auto&, const auto&) { return std::vector<Tensor>(1); };
+    EXPECT_THAT(error_of([&] { (void)trainer.evaluation(kInputs, kTargets, nothing); }),
+                is_error(kInvalid, "metric 0 is an empty Tensor"));
+    const auto no_metric = [](const auto&, const auto&) { return std::vector<Tensor>(); };
+    EXPECT_TRUE(trainer.evaluation(kInputs, kTargets, no_metric).run().empty());
+    EXPECT_ERROR(kEmpty, (void)Evaluation().run());
+
+    EXPECT_TRUE(trainer.run_epoch());  // after all these errors
+    trainer.wait();
+    EXPECT_EQ(trainer.step_count(), trainer.steps_per_epoch());
+  });
+}
+
+TEST(TrainingArguments, HostDataAndLoops) {
+  EXPECT_ERROR(kInvalid, (void)split_sizes(4, 0));
+  EXPECT_EQ(split_sizes(0, 2).size(), 2U);
+  EXPECT_ERROR(kInvalid, (void)shard_along(0, 1, kNone));
+  EXPECT_ERROR(kInvalid, (void)shard_along(0, 0, kInputs));
+  EXPECT_ERROR(kInvalid, (void)gather(0, {}));
+  EXPECT_ERROR(kInvalid, (void)gather(0, {kNone}));
+  EXPECT_ERROR(kInvalid, (void)gather(0, {kInputs, kNone}));
+  EXPECT_ERROR(kInvalid, (void)host_values(kNone));
+  std::vector<Binding> bindings = {{{"row", 0, 4, 1}}};
+  EXPECT_ERROR(kInvalid, sequential_loop(bindings, {}));
+  const std::vector<std::function<void()>> workers = {[] {}};
+  const std::vector<std::function<void()>> empty_worker(1);
+  std::vector<std::vector<Binding>> own = {bindings};
+  EXPECT_ERROR(kInvalid, round_robin({}, {}, bindings, [](std::uint32_t) {}));
+  EXPECT_ERROR(kInvalid, round_robin(empty_worker, own, bindings, [](std::uint32_t) {}));
+  EXPECT_ERROR(kInvalid, round_robin(workers, own, bindings, {}));
+  EXPECT_ERROR(kInvalid, round_robin_dry_run(0, bindings, [](std::uint32_t) {}));
+  EXPECT_ERROR(kInvalid, round_robin_dry_run(1, bindings, {}));
+}
+
+TEST(TrainingArguments, BuildingBlocksOfHandWrittenLoops) {
+  Rig rig;
+  Context context(rig.stream());
+  const Lowered lowered = forward(kInputs + 1.0F);
+  LoweredArgument empty_leaf;
+  empty_leaf.kind = LoweredArgument::Kind::kParameter;
+  EXPECT_ERROR(kInvalid, (void)context_name(empty_leaf));
+  empty_leaf.kind = LoweredArgument::Kind::kScalar;
+  EXPECT_ERROR(kInvalid, (void)context_name(empty_leaf));
+  EXPECT_TRUE(context_names({}).empty());
+  EXPECT_ERROR(kInvalid, (void)get_all_suggested_streams(nullptr));
+  EXPECT_TRUE(get_all_suggested_streams(rig.backend, 0).empty());
+  EXPECT_EQ(all_host_to_device(context, {}), 0U);
+  EXPECT_EQ(all_device_to_host(context, {}), 0U);
+  EXPECT_TRUE(needs_prior_context({}).empty());
+  Lowered foreign = lowered;
+  foreign.program.tensors.clear();
+  EXPECT_ERROR(kInvalid, allocate_missing(context, foreign));
+  EXPECT_ERROR(kEmpty, sync_run(context, LinkedRoutine(), lowered));
+  std::vector<Binding> loop;
+  EXPECT_ERROR(kInvalid, sync_run(context, LinkedRoutine(), lowered, loop, {}));
+  EXPECT_ERROR(kEmpty, sync_run(context, LinkedRoutine(), lowered, loop, [] {}));
+
+  EXPECT_FALSE(is_param(kNone));
+  EXPECT_TRUE(get_params(kNone).empty());
+  EXPECT_ERROR(kInvalid, (void)forward(kNone));
+  EXPECT_ERROR(kInvalid, (void)grad_update(kNone));
+  EXPECT_ERROR(kInvalid, (void)grad_update(kInputs));
+  GradUpdate with_empty;
+  with_empty.params = {Parameter()};
+  EXPECT_ERROR(kEmpty, (void)sgd_update(with_empty, 0.1F));
+  EXPECT_ERROR(kInvalid, (void)forward_and_forget(nullptr, kInputs));
+  EXPECT_ERROR(kInvalid, (void)forward_and_forget(rig.stream(), kNone));
+  EXPECT_ERROR(kInvalid, (void)forward_and_forget(rig.stream(), placeholder("", Type::kF32, {})));
+  const std::vector<Parameter> empty_parameter(1);
+  EXPECT_ERROR(kEmpty, save_params("unused.npz", empty_parameter));
+  EXPECT_THROW(restore_params("", {}), Error);
+
+  Context taken = std::move(context);
+  // NOLINTBEGIN(bugprone-use-after-move): that is the test
+  EXPECT_ERROR(kEmpty, (void)all_host_to_device(context, lowered));
+  EXPECT_ERROR(kEmpty, (void)all_device_to_host(context, lowered));
+  EXPECT_ERROR(kEmpty, allocate_missing(context, lowered));
+  EXPECT_ERROR(kEmpty, sync_run(context, LinkedRoutine(), lowered));
+  // NOLINTEND(bugprone-use-after-move)
+}
+
+TEST(TrainingArguments, ExampleLoop) {
+  const Training run;
+  ExampleLoop loop{.options = run.options};
+  EXPECT_ERROR(kInvalid, (void)example_train_loop(loop, kInputs, kTargets, {}));
+  EXPECT_ERROR(kInvalid, (void)example_train_loop(loop, kNone, kTargets, run.loss_of));
+  loop.options.learning_rate = {};
+  EXPECT_ERROR(kInvalid, (void)example_train_loop(loop, kNone, kTargets, run.loss_of));
+  loop.epochs = 0;
+  EXPECT_TRUE(example_train_loop(loop, kInputs, kTargets, run.loss_of).epoch_losses.empty());
+}
+
+// ---- callbacks that throw ----
+
+struct Thrown {};  // not a std::exception, so nothing in between can handle it by accident
+
+TEST(ThrowingCallbacks, OfATrainerReachTheCallerAndTrainingCanContinue) {
+  Training run;
+  EXPECT_THROW(run([](Trainer&) { throw Thrown(); }), Thrown);
+  run([](Trainer& trainer) {
+    EXPECT_THROW(trainer.run_epoch([](std::int64_t) -> bool { throw Thrown(); }), Thrown);
+    EXPECT_EQ(trainer.step_count(), 1);
+    const auto throws = [](const Tensor&, const Tensor&) -> std::vector<Tensor> { throw Thrown(); };
+    EXPECT_THROW((void)trainer.evaluation(kInputs, kTargets, throws), Thrown);
+    EXPECT_EQ(nn::mode(), nn::Mode::kTrain);
+    EXPECT_TRUE(trainer.run_epoch());
+    EXPECT_EQ(trainer.step_count(), 2);
+  });
+  run.options.check_memory = [](std::span<const MemoryNeed>) { throw Thrown(); };
+  EXPECT_THROW(run([](Trainer&) {}), Thrown);
+  run.options.check_memory = {};
+  const auto before = run.loss_of;
+  run.loss_of = [](const Tensor&, const Tensor&) -> Tensor { throw Thrown(); };
+  EXPECT_THROW(run([](Trainer&) {}), Thrown);
+  run.loss_of = before;
+  run([](Trainer& trainer) { trainer.step(); });
+  EXPECT_EQ(run.options.runtime->backend(run.control->name)->live_counts().buffers, 0U);
+}
+
+TEST(ThrowingCallbacks, OfExpressionsLeaveNoTrace) {
+  const Tensor x = placeholder("x", Type::kF32, {2, 3});
+  EXPECT_THROW(
+      (void)composite({.name = "one", .forward = [](const auto&) -> std::vector<Tensor> { throw Thrown(); }},
+                      {x}),
+      Thrown);
+  EXPECT_THROW((void)scan([](const auto&, const auto&) -> Scan { throw Thrown(); }, {x}, {x}), Thrown);
+  // No hint of the composite, and a scan of an outer scan's values is still not nested.
+  const std::string text = program::print(forward(cumsum(x * 2.0F)).program);
+  EXPECT_EQ(text.find("@one"), std::string::npos) << text;
+
+  std::vector<Binding> bindings = {{{"row", 0, 4, 1}, 7}, {{"column", 0, 4, 1}, 8}};
+  EXPECT_THROW(sequential_loop(bindings, [] { throw Thrown(); }), Thrown);
+  EXPECT_EQ(bindings[0].value, 7);
+  EXPECT_EQ(bindings[1].value, 8);
+}
+
+TEST(ThrowingCallbacks, OfTheRuntime) {
+  RuntimeOptions options;
+  options.log_level = LogLevel::kTrace;
+  options.log_sink = [](LogLevel, std::string_view) { throw Thrown(); };
+  options.layers.names = "validate";
+  options.allocate_host_memory = [](std::uint64_t, std::uint64_t) -> void* { throw Thrown(); };
+  options.free_host_memory = [](void*) { throw Thrown(); };
+  Rig rig(Streams::kNative, options);
+  rig.runtime.log(LogLevel::kError, "line");
+  EXPECT_EQ(rig.control->host->allocate(rig.control->host->host, 8, 8), nullptr);
+  EXPECT_THROW(parallel_merge(2, [](std::uint32_t, std::uint32_t) { throw Thrown(); }), Thrown);
+  const auto stream = rig.stream();
+  stream->host_callback([](ErrorCode) { throw Thrown(); });
+  EXPECT_THAT(error_of([&] { stream->wait(); }),
+              is_error(ErrorCode::kUnknown, "a host callback threw an exception"));
+}
+
+TEST(ThrowingCallbacks, ReleaseOfImportedMemoryIsLogged) {
+  auto control = std::make_shared<Control>();
+  control->provides.memory = true;
+  Rig rig(control);
+  alignas(YOKE_BUFFER_ALIGNMENT) static std::array<std::byte, 256> memory;
+  int calls = 0;
+  {
+    const auto buffer = Buffer::import(
+        rig.device, {reinterpret_cast<std::uint64_t>(memory.data()), memory.size(), YOKE_MEMORY_HOST, [&] {
+                       ++calls;
+                       throw Thrown();
+                     }});
+  }
+  EXPECT_EQ(calls, 1);
+  EXPECT_THAT(rig.log.all(), ::testing::Contains(::testing::HasSubstr("buffer.release_failed")));
+}
+
+// ---- lifetimes ----
+
+TEST(Lifetimes, TheApplicationDropsTheRuntimeWhileATrainerLives) {
+  Evaluation evaluation;
+  std::weak_ptr<Runtime> runtime;
+  {
+    Training run;
+    runtime = run.options.runtime;
+    const auto loss_of = run.loss_of;
+    const DataParallelOptions options = std::exchange(run.options, {});
+    data_parallel(options, kInputs, kTargets, loss_of, [&](Trainer& trainer) {
+      const_cast<DataParallelOptions&>(options).runtime.reset();
+      EXPECT_TRUE(trainer.run_epoch());
+      EXPECT_GT(trainer.loss_value(), 0);
+      evaluation = trainer.evaluation(kInputs, kTargets, [&](const Tensor& x, const Tensor& y) {
+        return std::vector<Tensor>{loss_of(x, y)};
+      });
+    });
+  }
+  EXPECT_TRUE(runtime.expired());
+  EXPECT_GT(evaluation.run().at(0), 0);  // its objects keep the backend loaded
+}
+
+TEST(Lifetimes, ObjectsOutliveTheRuntimeInAnyOrder) {
+  Event event;
+  LinkedRoutine routine;
+  Transfer transfer;
+  std::shared_ptr<Buffer> buffer;
+  {
+    Rig rig;
+    Context context(rig.stream());
+    Context other(rig.stream());
+    set(context, "x", {1, 2, 3, 4});
+    set(other, "x", {0, 0, 0, 0});
+    buffer = context.tensor("x").view.buffer;
+    routine = context.link(compile(rig.device,
+                                   "yoke.program 1\nprogram p() {\n  arg x : f32[4] inout\n"
+                                   "  x[i] = x[i] + 1.0\n}\n"),
+                           "p");
+    transfer = device_to_device("x", MergeUse::kNone, other, context);
+    event = context.stream()->record();
+  }
+  routine.run();
+  transfer.run();
+  routine.stream()->wait();
+  EXPECT_EQ(read<float>(*routine.stream(), {buffer, 0, 16}), (std::vector<float>{2, 3, 4, 5}));
+  routine = {};
+  transfer = {};
+  EXPECT_TRUE(event.is_done());
+  buffer.reset();
+  event.wait();
+}
+
+}  // namespace
+}  // namespace yoke::test
