@@ -34,6 +34,12 @@ if(TARGET yoke_runtime AND TARGET yoke_frontend)
   set_target_properties(yoke_probe PROPERTIES INSTALL_RPATH "$ORIGIN/${probe_up_to_lib}")
   install(TARGETS yoke_probe RUNTIME DESTINATION ${YOKE_PROBE_FOLDER} COMPONENT runtime)
   install(TARGETS yoke_probe RUNTIME DESTINATION ${YOKE_PROBE_FOLDER} COMPONENT plugin)
+  # The guide for embedders, next to the guide for authors of backends.
+  install(FILES ${PROJECT_SOURCE_DIR}/frontends/guide/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development
+    RENAME embedders.md)
+  foreach(page runtimes programs training errors plugins)
+    install(FILES ${PROJECT_SOURCE_DIR}/frontends/guide/${page}.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development)
+  endforeach()
   # The conformance kit loads plugins through libyoke.
   install(TARGETS yoke_runtime LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT plugin NAMELINK_SKIP)
 endif()
