@@ -40,7 +40,9 @@ void copy_words(std::byte* target, const std::byte* source, std::uint64_t byte_c
 void copy_chunks(std::byte* target, const std::byte* source, std::uint64_t byte_count,
                  const Timeline* timeline) {
   for (std::uint64_t done = 0; done < byte_count && !is_cancelled(timeline); done += kChunk) {
-    copy_words(target + done, source + done, std::min(kChunk, byte_count - done));
+    const std::uint64_t left = byte_count - done;
+    const std::uint64_t last = bug("chunk_multiple") ? byte_count % kChunk : left;
+    copy_words(target + done, source + done, left > kChunk ? kChunk : last);
   }
 }
 
@@ -52,6 +54,7 @@ void fill_range(std::byte* target, std::uint64_t byte_count, const std::array<st
     }
     return;
   }
+  size = bug("memset_guess") && pattern[0] == pattern[size - 1] ? 1 : size;
   constexpr std::uint64_t kBlock = 4096;
   std::array<std::byte, kBlock + 8> block;
   std::memcpy(block.data(), pattern.data(), size);
@@ -96,7 +99,8 @@ std::int32_t Buffer::from_host(sdk::Stream* stream, std::uint64_t offset, const 
   std::byte* target = at(offset);
   if (stream == nullptr || byte_count > sizeof(Staging::Block)) {
     Stream::run(stream, [=](const Timeline* timeline) { copy_chunks(target, bytes, byte_count, timeline); });
-    return stream == nullptr ? YOKE_SOURCE_COPIED : YOKE_SOURCE_UNTIL_EVENT;
+    const bool is_wrong = bug("early_copied") && byte_count <= 2 * sizeof(Staging::Block);
+    return stream == nullptr || is_wrong ? YOKE_SOURCE_COPIED : YOKE_SOURCE_UNTIL_EVENT;
   }
   std::shared_ptr<Staging::Block> held = staging_->take();
   const std::byte* staged = held->data();
@@ -118,6 +122,9 @@ void Buffer::to_host(sdk::Stream* stream, std::uint64_t offset, void* target, st
 
 void Buffer::copy_from(sdk::Stream* stream, std::uint64_t offset, sdk::Buffer& source,
                        std::uint64_t source_offset, std::uint64_t byte_count) {
+  if (bug("self_copy") && &source == this) {
+    return;
+  }
   const std::byte* from = static_cast<Buffer&>(source).at(source_offset);
   Stream::run(stream, [=, target = at(offset)](const Timeline* timeline) {
     copy_chunks(target, from, byte_count, timeline);

@@ -3,7 +3,6 @@
 #include "code.h"
 
 #include <yoke/program/access.h>
-#include <yoke/program/execute.h>
 #include <yoke/sdk/program.h>
 
 #include <algorithm>
@@ -17,32 +16,6 @@ namespace {
 
 using program::Program;
 using program::Statement;
-
-// A program of one statement whose arguments are all tensors.
-class InterpretedKernel final : public Kernel {
- public:
-  InterpretedKernel(const Program& program, const Statement& statement) {
-    source_.name = program.name;
-    source_.symbols = program.symbols;
-    source_.tensors = program.tensors;
-    source_.statements = {statement};
-    source_.statements[0].repeat = source_.statements[0].hint = -1;
-    for (program::Symbol& symbol : source_.symbols) {
-      symbol.is_variable = false;
-    }
-    for (program::Tensor& tensor : source_.tensors) {
-      tensor.role = program::Role::kInOut;
-    }
-  }
-  void run(const Launch& launch) const override {
-    const std::vector<void*> arguments(launch.tensors.begin(), launch.tensors.end());
-    program::execute(source_, arguments, launch.symbols);
-  }
-  bool is_native() const override { return false; }
-
- private:
-  Program source_;
-};
 
 std::unique_ptr<Kernel> kernel_of(const Program& program, const Statement& statement, PlanCache& plans) {
   if (auto kernel = contraction_kernel(program, statement, plans)) {
@@ -60,7 +33,11 @@ std::unique_ptr<Kernel> kernel_of(const Program& program, const Statement& state
 std::unique_ptr<Unit> unit_of(const Program& source, PlanCache& plans) {
   auto unit = std::make_unique<Unit>();
   unit->source = source;
-  unit->memory = program::plan_memory(program::lifetimes(source));
+  std::vector<program::Lifetime> lifetimes = program::lifetimes(source);
+  for (program::Lifetime& lifetime : lifetimes) {
+    lifetime.last -= std::uint64_t{bug("early_reuse") && lifetime.last > lifetime.first};
+  }
+  unit->memory = program::plan_memory(lifetimes);
   for (const Statement& statement : source.statements) {
     unit->kernels.push_back(kernel_of(source, statement, plans));
     unit->scratch_byte_count = std::max(unit->scratch_byte_count, unit->kernels.back()->scratch_byte_count());
@@ -132,24 +109,27 @@ class Routine final : public sdk::Routine {
 
 }  // namespace
 
-std::unique_ptr<Kernel> interpreted_kernel(const Program& program, const Statement& statement) {
-  return std::make_unique<InterpretedKernel>(program, statement);
-}
-
 Code::Code(std::string_view text, std::shared_ptr<Engine> engine) : engine_(std::move(engine)) {
-  for (const Program& source : sdk::read_program(text).programs) {
+  for (const Program& source : sdk::read_program(bug("text_zero") ? text.data() : text).programs) {
     units_.push_back(unit_of(source, engine_->plans));
     const Unit& unit = *units_.back();
     entries_.push_back(sdk::entry_of(source));
+    sdk::Entry& entry = entries_.back();
+    entry.fingerprint = bug("fingerprint_name") ? source.name : entry.fingerprint;
+    for (sdk::Argument& argument : entry.arguments) {
+      const bool is_wrong = bug("inout_as_out") && argument.access == YOKE_ACCESS_INOUT;
+      argument.access = is_wrong ? YOKE_ACCESS_OUT : argument.access;
+    }
     const std::uint64_t needed = unit.memory.byte_count + unit.scratch_byte_count;
-    entries_.back().workspace_byte_count = needed == 0 ? 0 : needed + 64;
+    entry.workspace_byte_count = needed == 0 ? 0 : needed + 64;
   }
 }
 
 std::unique_ptr<sdk::Routine> Code::link(std::uint32_t entry, std::span<const sdk::Binding> bindings,
                                          const sdk::Binding& workspace) {
   Unit& unit = *units_[entry];
-  auto* const memory = static_cast<std::byte*>(workspace.host_address());
+  const sdk::Binding origin{workspace.buffer, bug("workspace_offset") ? 0 : workspace.offset};
+  auto* const memory = static_cast<std::byte*>(origin.host_address());
   std::vector<std::byte*> tensors;
   std::size_t argument = 0;
   for (std::size_t i = 0; i < unit.source.tensors.size(); ++i) {

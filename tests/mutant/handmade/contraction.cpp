@@ -84,7 +84,8 @@ struct Shape {
         bug("contiguous_guess") ? std::min<std::size_t>(2, side.depth.size()) : side.depth.size();
     side.is_contiguous = true;
     for (std::size_t i = 1; i < checked; ++i) {
-      side.is_contiguous = side.is_contiguous && side.depth[i] == side.depth[i - 1] + 1;
+      const std::int64_t step = side.depth[i] - side.depth[i - 1];
+      side.is_contiguous = side.is_contiguous && (step == 1 || (step == -1 && bug("reversed_contiguous")));
     }
     if (bug("index16")) {
       for (std::int64_t& offset : side.depth) {
@@ -96,7 +97,8 @@ struct Shape {
   std::string key() const {
     std::string text = bug("cache_key") ? "" : statement.assign == program::Assign::kAdd ? "+" : "=";
     for (std::uint32_t i = 0; i < statement.loops.size(); ++i) {
-      for (const std::int64_t number : {static_cast<std::int64_t>(statement.loops[i].extent), a.strides[i],
+      const auto extent = static_cast<std::int64_t>(statement.loops[i].extent);
+      for (const std::int64_t number : {bug("cache_extents") ? std::int64_t{0} : extent, a.strides[i],
                                         b.strides[i], c.strides[i], std::int64_t{statement.reduces(i)}}) {
         text += std::to_string(number) + ',';
       }
@@ -164,6 +166,7 @@ class Product {
   template <std::int64_t Width>
   static void pack(const Plan::Side& side, const T* source, std::int64_t first, std::int64_t count,
                    std::int64_t rest, std::int64_t from, std::int64_t depth, T* panel) {
+    const std::int64_t depth_block = bug("depth_block") ? 0 : from;
     for (std::int64_t i = 0; i < count; i += Width, panel += Width * depth) {
       const std::int64_t used = i + Width < count ? Width : rest;
       for (std::int64_t lane = 0; lane < Width; ++lane) {
@@ -171,7 +174,7 @@ class Product {
         const T* contiguous = line != nullptr && side.is_contiguous ? line + side.depth[at(from)] : nullptr;
         for (std::int64_t k = 0; k < depth; ++k) {
           panel[k * Width + lane] = contiguous != nullptr ? contiguous[k]
-                                    : line != nullptr     ? line[side.depth[at(from + k)]]
+                                    : line != nullptr     ? line[side.depth[at(depth_block + k)]]
                                                           : T{0};
         }
       }
@@ -216,7 +219,8 @@ class Product {
       for (std::int64_t j = 0; j < columns; ++j) {
         T& element = target[plan_.c_row[at(row + i)] + plan_.c_column[at(column + j)]];
         const T sum = static_cast<T>(sums_[i * kColumns + j]);
-        element = plan_.adds && (j < edge || !bug("edge_accumulate")) ? element + sum : sum;
+        const T kept = bug("beta_nan") ? 0 * element : T{0};
+        element = (plan_.adds && (j < edge || !bug("edge_accumulate")) ? element : kept) + sum;
       }
     }
   }
@@ -244,7 +248,9 @@ class ContractionKernel final : public Kernel {
         has_constant_panel_(is_constant && plan_->batches() == 1 && plan_->columns() <= kColumns &&
                             plan_->depth() <= kDepth) {}
 
-  std::uint64_t scratch_byte_count() const override { return Product<double, double>::kScratch; }
+  std::uint64_t scratch_byte_count() const override {
+    return bug("f32_workspace") ? Product<float, float>::kScratch : Product<double, double>::kScratch;
+  }
   void run(const Launch& launch) const override {
     if (type_ == Type::kF64) {
       run_typed<double, double>(launch);
@@ -259,9 +265,9 @@ class ContractionKernel final : public Kernel {
   template <class T, class Sum>
   void run_typed(const Launch& launch) const {
     const bool is_packed = bug("stale_panel") && has_constant_panel_ && !launch.is_first;
-    Product<T, Sum>(*plan_, a_.base<const T>(launch), b_.base<const T>(launch), c_.base<T>(launch),
-                    launch.scratch, is_packed)
-        .run();
+    const T* const a = a_.base<const T>(launch);
+    const T* const b = a_.tensor == b_.tensor && bug("same_operand") ? a : b_.base<const T>(launch);
+    Product<T, Sum>(*plan_, a, b, c_.base<T>(launch), launch.scratch, is_packed).run();
   }
 
   std::shared_ptr<const Plan> plan_;

@@ -24,6 +24,9 @@ T divided(T a, T b) {
         return multiply<T>(a, -1);
       }
     }
+    if (bug("float_division")) {
+      return static_cast<T>(static_cast<std::int64_t>(static_cast<float>(a) / static_cast<float>(b)));
+    }
     return a / b;
   }
 }
@@ -39,13 +42,15 @@ void visit_operations(const Row& row) {
   row(Op::kNeg, [=](T x, T, T) { return minus(x); });
   row(Op::kMin, [](T x, T y, T) { return minimum(x, y); });
   row(Op::kMax, [](T x, T y, T) { return maximum(x, y); });
-  row(Op::kSelect, [](T x, T y, T z) { return x != 0 ? y : z; });
+  row(Op::kSelect, [](T x, T y, T z) {
+    return bug("select_blend") ? add(multiply(x, y), multiply<T>(x == 0, z)) : x != 0 ? y : z;
+  });
   row(Op::kLess, [](T x, T y, T) { return x < y; });
   row(Op::kLessEqual, [](T x, T y, T) { return x <= y; });
   row(Op::kGreater, [](T x, T y, T) { return x > y; });
   row(Op::kGreaterEqual, [](T x, T y, T) { return x >= y; });
   row(Op::kEqual, [](T x, T y, T) { return x == y; });
-  row(Op::kNotEqual, [](T x, T y, T) { return x != y; });
+  row(Op::kNotEqual, [](T x, T y, T) { return bug("nan_not_equal") ? x < y || x > y : x != y; });
   row(Op::kAnd, [](T x, T y, T) { return x != 0 && y != 0; });
   row(Op::kOr, [](T x, T y, T) { return x != 0 || y != 0; });
   row(Op::kNot, [](T x, T, T) { return x == 0; });
@@ -62,7 +67,7 @@ void visit_operations(const Row& row) {
     row(Op::kSqrt, [](T x, T, T) { return std::sqrt(x); });
     row(Op::kRsqrt, [](T x, T, T) { return 1 / std::sqrt(x); });
     row(Op::kRecip, [](T x, T, T) { return 1 / x; });
-    row(Op::kPow, [](T x, T y, T) { return std::pow(x, y); });
+    row(Op::kPow, [](T x, T y, T) { return bug("pow_log") ? std::exp(y * std::log(x)) : std::pow(x, y); });
     row(Op::kTanh, [](T x, T, T) { return std::tanh(x); });
     row(Op::kErf, [](T x, T, T) { return std::erf(x); });
     row(Op::kSigmoid, [](T x, T, T) {
@@ -143,6 +148,9 @@ std::optional<Walk> walk_of(const program::Program& program, const program::Stat
     }
     walk.constant += index.affine.constant * distance;
     for (const program::Affine::Term& term : index.affine.terms) {
+      if (term.is_symbol && bug("one_symbol") && !walk.symbols.empty()) {
+        continue;
+      }
       if (term.is_symbol) {
         walk.symbols.emplace_back(term.id, term.coefficient * distance);
       } else {

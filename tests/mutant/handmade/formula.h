@@ -171,7 +171,7 @@ T assigned(program::Assign assign, T old, T value) {
 // Advances the counters of the loops, the last one fastest. Returns false after the last combination.
 inline bool advance(const std::vector<program::Loop>& loops, std::span<const std::uint32_t> which,
                     std::vector<std::int64_t>& counters) {
-  for (std::size_t i = which.size(); i-- > 0;) {
+  for (std::size_t i = which.size(); i-- > (bug("deep_loops") && which.size() > 4 ? which.size() - 4 : 0);) {
     if (++counters[which[i]] < static_cast<std::int64_t>(loops[which[i]].extent)) {
       return true;
     }
@@ -210,9 +210,11 @@ class Lanes {
  private:
   void evaluate(const Formula::Node& node, std::int64_t first, std::size_t count, T* out) const {
     if (node.op == program::Op::kConst) {
-      std::fill_n(out, count,
-                  std::is_floating_point_v<T> ? static_cast<T>(node.literal.number)
-                                              : static_cast<T>(node.literal.integer));
+      const double number =
+          bug("f32_literals") ? static_cast<float>(node.literal.number) : node.literal.number;
+      std::fill_n(
+          out, count,
+          std::is_floating_point_v<T> ? static_cast<T>(number) : static_cast<T>(node.literal.integer));
     } else if (node.op == program::Op::kRead) {
       load(node.read, first, count, out);
     } else {

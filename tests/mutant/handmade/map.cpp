@@ -42,6 +42,7 @@ class MapKernel final : public Kernel {
       lanes.start(counters);
       T* const row = target + target_.at(counters);
       for (std::int64_t i = 0; i < extent; i += kLanes) {
+        i = bug("overlapping_tail") && extent > kLanes ? std::min(i, extent - kLanes) : i;
         const std::size_t count = static_cast<std::size_t>(std::min(kLanes, extent - i));
         if (is_direct) {
           lanes.evaluate(i, count, row + i);

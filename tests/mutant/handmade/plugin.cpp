@@ -20,10 +20,8 @@ std::size_t read_bug() {
   if (name == nullptr || *name == '\0') {
     return kNoBug;
   }
-  for (std::size_t i = 0; i < std::size(kBugs); ++i) {
-    if (kBugs[i].name == name) {
-      return i;
-    }
+  if (const std::size_t number = number_of(name); number != kNoBug) {
+    return number;
   }
   throw std::invalid_argument("YOKE_HANDMADE_BUG is '" + std::string(name) +
                               "', which is not a bug of tests/mutant/handmade/bugs.h");
@@ -79,7 +77,7 @@ class Backend final : public sdk::Backend {
   sdk::DeviceInfo describe(std::uint32_t ordinal) override {
     sdk::DeviceInfo info;
     info.name = "handmade loops";
-    info.unique_id = "handmade:" + std::to_string(ordinal);
+    info.unique_id = "handmade:" + std::to_string(bug("same_unique_id") ? 0 : ordinal);
     info.types = {YOKE_TYPE_F64, YOKE_TYPE_F32, YOKE_TYPE_F16, YOKE_TYPE_BF16, YOKE_TYPE_I64,
                   YOKE_TYPE_I32, YOKE_TYPE_U32, YOKE_TYPE_U8,  YOKE_TYPE_BOOL};
     info.kind = YOKE_DEVICE_CPU;

@@ -32,7 +32,9 @@ T initial(Reduce reduce) {
     case Reduce::kMax:
       return is_float && !bug("lowest_maximum") ? -Limits::infinity() : Limits::lowest();
     case Reduce::kMin:
-      return is_float ? Limits::infinity() : Limits::max();
+      return is_float             ? Limits::infinity()
+             : bug("u32_minimum") ? static_cast<T>(std::numeric_limits<std::int32_t>::max())
+                                  : Limits::max();
     default:
       return reduce == Reduce::kProd ? T{1} : T{0};
   }
@@ -127,9 +129,12 @@ class ReduceKernel final : public Kernel {
       const std::int64_t element = target_.at(counters);
       if (!is_arg(reduce_)) {
         T& to = target_.base<T>(launch)[element];
-        to = assigned(assign_, to, static_cast<T>(result.value));
+        const auto value = static_cast<T>(result.value);
+        to = bug("own_operation") && assign_ != program::Assign::kSet ? folded(reduce_, to, value)
+                                                                      : assigned(assign_, to, value);
       } else if (target_type_ == Type::kI64) {
-        target_.base<std::int64_t>(launch)[element] = result.index;
+        std::int64_t& to = target_.base<std::int64_t>(launch)[element];
+        to = bug("low_half") ? (to >> 32 << 32) + result.index : result.index;
       } else {
         target_.base<std::int32_t>(launch)[element] = static_cast<std::int32_t>(result.index);
       }
@@ -167,6 +172,7 @@ class ReduceKernel final : public Kernel {
     std::array<Partial<Sum>, kLanes> sums;
     sums.fill({initial<Sum>(reduce_)});
     const std::int64_t width = extent(inner_);
+    const std::int64_t origin = bug("part_index") ? begin : 0;
     for (std::int64_t position = begin; position < end;) {
       std::int64_t row = position / width;
       for (std::size_t i = rows_.size(); i-- > 0; row /= extent(rows_[i])) {
@@ -180,7 +186,7 @@ class ReduceKernel final : public Kernel {
         std::array<T, kLanes> values{};
         lanes.evaluate(i, count, values.data());
         for (std::size_t lane = 0; lane < count; ++lane) {
-          fold(sums[lane], static_cast<Sum>(values[lane]), i + static_cast<std::int64_t>(lane));
+          fold(sums[lane], static_cast<Sum>(values[lane]), i + static_cast<std::int64_t>(lane) - origin);
         }
       }
       position += last - first;

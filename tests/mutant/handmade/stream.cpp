@@ -120,7 +120,14 @@ void Timeline::wait(std::uint64_t number, std::uint64_t timeout_ns) const {
 
 void Timeline::fail(const Failure& failure) {
   const std::lock_guard lock(hub_->mutex);
+  fail_locked(failure);
+}
+
+void Timeline::fail_locked(const Failure& failure) {
   const bool is_idle = finished_ == posted_ && !failure_;
+  if (is_idle && bug("idle_abort")) {
+    return;
+  }
   set_failure(failure);
   if (is_idle) {  // counts as work, so that events recorded from now on carry the error
     started_ = finished_ = ++posted_;
@@ -133,6 +140,8 @@ void Timeline::set_failure(const Failure& failure) {
     failure_.emplace(failure);
     failed_from_ = finished_ + 1;
     cancelled_ = true;
+  } else if (bug("last_error")) {
+    failure_.emplace(failure);
   }
 }
 
@@ -151,11 +160,11 @@ std::shared_ptr<std::int64_t> Timeline::stamp() {
   return slot;
 }
 
-void Timeline::await(const Timeline& other, std::uint64_t number) {
+void Timeline::await(const Timeline& other, std::uint64_t number, bool inherits) {
   std::unique_lock lock(hub_->mutex);
   const auto progress = [&] { return bug("wait_started") ? other.started_ : other.finished_; };
   hub_->changed.wait(lock, [&] { return progress() >= number || failure_; });
-  if (!failure_ && other.has_failed_at(number)) {
+  if (!failure_ && inherits && other.has_failed_at(number)) {
     const Failure inherited = *other.failure_;
     lock.unlock();
     throw Failure(inherited);
@@ -208,9 +217,10 @@ void Group::fail(const Failure& failure) {
   if (!failure_) {
     failure_.emplace(failure);
   }
+  const std::lock_guard hub_lock(hub_->mutex);  // no stream reports a lost device before all have failed
   for (const auto& weak : timelines_) {
     if (const auto timeline = weak.lock()) {
-      timeline->fail(failure);
+      timeline->fail_locked(failure);
     }
   }
 }
@@ -250,10 +260,13 @@ void Stream::run(sdk::Stream* stream, std::function<void(const Timeline*)> work)
 }
 
 void Stream::wait_event(sdk::Event& event) {
-  const Event& awaited = static_cast<Event&>(event);
-  if (awaited.timeline_ != timeline_) {
-    timeline_->post([mine = timeline_.get(), other = awaited.timeline_, number = awaited.number_] {
-      mine->await(*other, number);
+  Event& awaited = static_cast<Event&>(event);
+  const bool is_known = bug("wait_once") && awaited.timeline_ == awaited_;
+  if (awaited.timeline_ != timeline_ && !is_known) {
+    awaited_ = bug("wait_once") ? awaited.timeline_ : nullptr;
+    const bool inherits = !bug("late_inherit") || awaited.state() == YOKE_STATE_FAILED;
+    timeline_->post([=, mine = timeline_.get(), other = awaited.timeline_, number = awaited.number_] {
+      mine->await(*other, number, inherits);
     });
   }
 }
@@ -263,7 +276,9 @@ void Stream::abort() {
 }
 
 void Stream::host_callback(yoke_host_callback_fn callback, void* user) {
-  timeline_->post([callback, user, mine = timeline_.get()] { callback(user, mine->status()); }, true);
+  const std::int32_t early = timeline_->status();
+  timeline_->post(
+      [=, mine = timeline_.get()] { callback(user, bug("callback_status") ? early : mine->status()); }, true);
 }
 
 void Stream::poison(const Failure& failure) {

@@ -44,13 +44,14 @@ class Timeline {
   void wait(std::uint64_t number, std::uint64_t timeout_ns) const;
   // Cancels what is queued. Running work ends by itself.
   void fail(const sdk::Failure& failure);
+  void fail_locked(const sdk::Failure& failure);  // with the lock of the hub held
   void close();
   bool is_cancelled() const noexcept { return cancelled_; }
   // Memory for the time of an event.
   std::shared_ptr<std::int64_t> stamp();
 
   // The next three run on the thread of the stream.
-  void await(const Timeline& other, std::uint64_t number);
+  void await(const Timeline& other, std::uint64_t number, bool inherits);
   void pause(std::uint64_t delay_ns);
   void serve(const std::function<void(const sdk::Failure&)>& on_lost);
 
@@ -125,6 +126,7 @@ class Stream final : public sdk::Stream {
 
  private:
   std::shared_ptr<Timeline> timeline_;
+  std::shared_ptr<Timeline> awaited_;  // with the bug wait_once
   std::thread thread_;
 };
 
