@@ -141,7 +141,8 @@ PanelProduct::PanelProduct(const PanelKernels& kernels, const Side& rows, const 
       columns_are_a_(columns_are_a),
       depth_(depth),
       is_short_(rows.extent < kernels.rows),
-      packs_rows_(is_short_ || is_crowded(rows.stride == 1 ? rows.step : rows.stride)),
+      packs_rows_(is_short_ ||
+                  (rows.stride == 1 ? is_crowded(rows.step) : rows.step == 1 && is_crowded(rows.stride))),
       row_blocks_((rows.extent + kernels.rows - 1) / kernels.rows) {
   const std::int64_t bytes = kWidest * depth * static_cast<std::int64_t>(sizeof(float));
   group_size_ = static_cast<std::size_t>(std::max<std::int64_t>(kGroupBytes / bytes, 1));

@@ -198,6 +198,22 @@ TEST(PanelTest, UpdatesOfAllShapesMatchTheReference) {
   }
 }
 
+TEST(PanelTest, UpdatesByOperandsWithoutAdjacentElementsMatchTheReference) {
+  // The distance of 2048 bytes suits no cache, but only rows with adjacent elements can be packed.
+  const std::string text = text_of(R"(
+  arg a : f32[33, 20, 512] in
+  arg b : f32[33, 84] in
+  arg w : f32[20, 84] inout
+  temp t : f32[20, 84]
+  @dense {
+    t[m, n] = sum[k] a[k, m, 3] * b[k, n]
+    w[m, n] = w[m, n] - 0.5 * t[m, n]
+  }
+)");
+  EXPECT_EQ(notes_of(text)[1] == kUpdate, has_panels());
+  expect_like_reference(text, 11);
+}
+
 TEST(PanelTest, BiasAndReluRunInTheProductWithTheSameBitsAsAlone) {
   const auto text = [](const std::string& role, const std::string& statement) {
     return text_of(
