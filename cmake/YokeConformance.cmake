@@ -11,7 +11,7 @@
 #   TIMEOUT    limit of the whole run in seconds, 900 by default; each test gets a fifth of it unless ARGUMENTS
 #              contains --timeout
 #   OPTIONS    options for device_open
-#   REQUIRE    tables that the plugin must have, for example yoke.program/1, so that none gets lost
+#   REQUIRE    tables that the plugin must have, for example yoke.program/1; a missing table is a failure
 #   ARGUMENTS  more arguments for yoke-conformance, for example --filter 'copy.*' --programs 200
 #   LABELS     ctest labels in addition to conformance
 if(NOT TARGET yoke_conformance)

@@ -4,7 +4,7 @@ find_program(YOKE_DOXYGEN doxygen)
 mark_as_advanced(YOKE_DOXYGEN)
 if(NOT YOKE_DOXYGEN)
   add_custom_target(docs
-    COMMAND ${CMAKE_COMMAND} -E echo "docs: Doxygen is not installed, install the package doxygen and configure again"
+    COMMAND ${CMAKE_COMMAND} -E echo "docs: Doxygen is not installed; install the package doxygen and configure again"
     COMMAND ${CMAKE_COMMAND} -E false VERBATIM)
   return()
 endif()

@@ -150,7 +150,7 @@ bool CommandLine::parse(Arguments arguments) const {
   all.add(impl_->visible).add(impl_->hidden);
   const std::vector<std::string> words(arguments.begin(), arguments.end());
   const auto is_help = [](const std::string& word) { return word == "--help" || word == "-h"; };
-  if (std::any_of(words.begin(), words.end(), is_help)) {  // also beside mistakes
+  if (std::any_of(words.begin(), words.end(), is_help)) {  // even if other words are wrong
     std::cout << "usage: " << impl_->usage << "\n\n" << impl_->about << "\n\n" << impl_->visible;
     return false;
   }

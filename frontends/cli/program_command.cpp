@@ -29,7 +29,7 @@ struct ProgramOptions {
   bool run = false;
   std::string backend = "reference";
   std::int64_t seed = 0;
-  double tolerance = -1;  // negative: that of the program's types
+  double tolerance = -1;  // negative: the default for the program's types
   std::vector<std::string> symbols;
 };
 
@@ -128,7 +128,8 @@ void print_outputs(const program::Program& program, const ArgumentBytes& argumen
   }
 }
 
-// What rounding and other orders of summation may change, relative to the larger of the value and 1.
+// How much rounding and another order of summation may change a result, relative to the larger of the value
+// and 1.
 double usual_tolerance(const program::Program& program) {
   double tolerance = 0;
   for (const program::Tensor& tensor : program.tensors) {

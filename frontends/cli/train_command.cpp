@@ -172,7 +172,7 @@ class Run {
     progress.line(epoch_text(epoch, options_.epochs, report));
   }
 
-  // The metrics of parameters that are not numbers would be nan, so they are not computed.
+  // Computes no metrics, because those of nan parameters would be nan.
   void stop_at_bad_step(Trainer& trainer, Progress& progress) {
     const bool has_good = watch_.restore_good(trainer);
     progress.line("the loss became infinite or nan at " + watch_.bad_step_text(trainer) +

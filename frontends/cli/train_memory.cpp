@@ -57,7 +57,7 @@ void MemoryCheck::operator()(std::span<const MemoryNeed> needs) {
     rows.push_back(need_text(need));
   }
   const std::string text = "this run needs " + join(found, ", and ") + ". Needed: " + join(rows, ", ") +
-                           ", " + byte_text(total()) + " in sum";
+                           ", " + byte_text(total()) + " in total";
   if (!force_) {
     throw Error(ErrorCode::kResourceExhausted,
                 text + "; use fewer shards, a smaller model or a smaller batch, or --force to start anyway");

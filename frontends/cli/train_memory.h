@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/train_memory.h: refuses a run that needs more memory than there is.
+// frontends/cli/train_memory.h: refuses a run that needs more memory than is available.
 #pragma once
 
 #include <yoke/data_parallel.h>

@@ -54,10 +54,10 @@ void check_backend(const TrainOptions& options) {
     sum +=
         parse_integer("--backend " + part.substr(0, colon) + ":N", part.substr(colon + 1), {1, kMaxShards});
   }
-  check(sum <= kMaxShards, in_list + "these are " + std::to_string(sum) + " shards; at most " +
-                               std::to_string(kMaxShards) + " are possible");
+  check(sum <= kMaxShards, in_list + "the counts add up to " + std::to_string(sum) +
+                               " shards; the maximum is " + std::to_string(kMaxShards));
   check(sum == 0 || !options.shards || *options.shards == sum,
-        in_list + "these are " + std::to_string(sum) + " shards, but --shards is " +
+        in_list + "the counts add up to " + std::to_string(sum) + " shards, but --shards is " +
             std::to_string(options.shards.value_or(0)) + "; leave one of them out");
 }
 
@@ -126,7 +126,7 @@ void describe(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
              "NAME=VALUE");
   line.text("save", &typed.save, "write the parameters to this .npz file at the end", "FILE");
   line.flag("strict", &options.strict, "fail before training if the backend cannot run every program itself");
-  line.flag("force", &options.force, "start even if the run needs more memory than there is");
+  line.flag("force", &options.force, "start even if the run needs more memory than is available");
   line.flag(
       "stop-on-nan", &options.stop_on_nan,
       "end with exit code 1 at the first step whose loss is infinite or nan, and save the parameters from "
@@ -142,12 +142,13 @@ void describe(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
 std::optional<TrainOptions> parse_train_options(Arguments arguments) {
   TrainOptions options;
   TypedOptions typed;
-  CommandLine line("yoke train [OPTION...]",
-                   "Trains a classifier of fully connected layers with ReLU between them, data-parallel. "
-                   "Without --data it trains\n"
-                   "on generated half-moons. Ctrl-C ends training after the current step and saves if --save "
-                   "was given; a second\n"
-                   "one ends it at once. So do SIGTERM, SIGHUP and a closed output pipe.");
+  CommandLine line(
+      "yoke train [OPTION...]",
+      "Trains a classifier of fully connected layers with ReLU between them, data-parallel. "
+      "Without --data it trains\n"
+      "on generated half-moons. Ctrl-C ends training after the current step and saves if --save "
+      "was given; a second\n"
+      "Ctrl-C ends it at once. SIGTERM, SIGHUP and a closed output pipe have the effect of Ctrl-C.");
   describe(line, options, typed);
   if (!line.parse(arguments)) {
     return std::nullopt;

@@ -22,7 +22,8 @@ class LossWatch {
 
   // Prints a warning the first time that `loss`, a mean over recent steps or the test data, is not finite.
   void look(Trainer& trainer, double loss, Progress& progress);
-  // Looks at all losses so far, at most once a second. Reads no mean loss: its rounding would depend on when.
+  // Looks at all losses so far, at most once a second. Does not call mean_loss(), because the
+  // times of its calls change the rounding of the mean.
   void look_sometimes(Trainer& trainer, Progress& progress);
 
   // For --stop-on-nan. before_training() copies the parameters, after_step() waits for the step's loss, and

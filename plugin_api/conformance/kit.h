@@ -4,7 +4,7 @@
 //   void round_trip(Kit& kit) {
 //     const Buffer buffer(kit.device(), 64);
 //     ...
-//     check(received == sent, "to_host returned other bytes than from_host had written");
+//     check(received == sent, "to_host returned different bytes than from_host had written");
 //   }
 //   std::vector<Test> copy_tests() {
 //     return {{"round-trip", "to_host returns what from_host wrote", {16}, round_trip}};
@@ -47,7 +47,7 @@ struct Settings {
   std::uint64_t seed = 0;
   std::uint32_t device = 0;
   std::int64_t programs = 2000;              // number of random programs in all tests
-  bool thorough = false;                     // tests that repeat something repeat it more often
+  bool thorough = false;                     // tests that repeat their work repeat it more often
   std::vector<std::string> required_tables;  // ids that load.required-tables expects
   NamesAndValues options;                    // for device_open
   NamesAndValues plugin_options;             // for the entry
@@ -76,7 +76,7 @@ class Kit {
 
   Random random(std::uint64_t stream = 0) const { return {settings_.seed, test_name_, stream}; }
 
-  // The factor for numbers of repetitions.
+  // How many times as often a test repeats its work.
   int effort() const { return settings_.thorough ? 20 : 1; }
 
   // Shown on the terminal, and in the report if the test does not finish: "program 40 of 1000".

@@ -22,14 +22,14 @@ constexpr std::int64_t kGroupBytes = std::int64_t{400} << 10;
 constexpr std::int64_t kLargestDepth = 2048;
 constexpr std::int64_t kLeastDepth = 16;
 constexpr std::int64_t kLeastColumns = 16;
-// oneDNN packs both operands. For large products, this class does that faster if both are transposed; in
-// small ones it does not pack the rows. With several threads oneDNN packs them more often.
+// oneDNN packs both operands. For large products, PanelProduct packs faster if both are transposed; for small
+// ones it does not pack the rows. With several threads oneDNN packs the operands more often.
 constexpr std::int64_t kLargeProduct = std::int64_t{1} << 24;
 constexpr std::int64_t kMostPackedColumns = 64;
 constexpr std::int64_t kMostSharedColumns = 128;
 // This many blocks of rows per thread make up for packing the panels.
 constexpr std::int64_t kBlocksPerThread = 4;
-// Of an update.
+// For updates of weights.
 constexpr std::int64_t kLeastRows = 8;
 
 constexpr std::int64_t kWidest = 32;
@@ -37,7 +37,7 @@ constexpr std::int64_t kLine = 16;  // floats of a cache line
 // The summed loop of a piece of the packing: whole vectors.
 constexpr std::int64_t kPackedDepth = 16;
 
-// Whether lines at this distance, in floats, compete for few places of the caches.
+// Whether lines at this distance, in floats, compete for a few sets of the caches.
 bool is_crowded(std::int64_t distance) {
   return distance * static_cast<std::int64_t>(sizeof(float)) % 2048 == 0;
 }
@@ -196,7 +196,7 @@ void PanelProduct::pack(const PanelArguments& arguments, float* shared, std::int
     pack_short_rows(rows, shared, begin, end);
     return;
   }
-  // Lines are read as far as possible in the order of the memory.
+  // Reads lines in the order of the memory as far as possible.
   const std::int64_t together = rows_.step == 1 ? end - begin : kPackedDepth;
   for (std::int64_t p = begin; p < end; p += together) {
     for (std::int64_t block = 0; block < row_blocks_; ++block) {
@@ -282,7 +282,7 @@ void PanelProduct::run_block(Group group, std::size_t number, std::int64_t row_b
   float* out = of.t + row * rows_.t + panel.column * columns_.t;
   const bool is_direct = columns_.t == 1 && panel.used == panel.width;
   const float* packed_rows = of.packed_rows + row_block * kernels_.rows * depth_;
-  // The last blocks of a group fetch the next group, 16 columns each, the others the next rows.
+  // The last blocks of a group prefetch the next group, 16 columns each; the others prefetch the next rows.
   const auto size = static_cast<std::int64_t>(group.size());
   const std::int64_t rest = (row_blocks_ - row_block) * size - static_cast<std::int64_t>(number) - 1;
   const std::int64_t next = group.back().column + group.back().used + rest * kLine;

@@ -24,7 +24,7 @@ class Builder {
 
   const program::Program& program() const { return program_; }
   const Target& target() const { return target_; }
-  ProductLibrary* library() const { return library_; }  // null: it is not to be used
+  ProductLibrary* library() const { return library_; }  // null: kernels compute all products
 
   void begin_step(std::span<const std::size_t> statements);
   void begin_step(std::size_t statement) { begin_step(std::span(&statement, 1)); }

@@ -130,7 +130,7 @@ std::string_view revision();
 
 // Precondition: the program is verified. Throws sdk::Failure with YOKE_STATUS_UNIMPLEMENTED for a statement
 // that the target does not support; the text names the statement and the reason. Products that `library`
-// computes become launches of it; null: it is not to be used.
+// computes become launches of it; null: kernels compute all products.
 Plan generate(const program::Program& program, const Target& target, ProductLibrary* library = nullptr);
 
 }  // namespace yoke::codegen

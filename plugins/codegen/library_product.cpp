@@ -53,7 +53,8 @@ const char* Describer::types() const {
     return "the factors have different types";
   }
   const bool is_set = statement_.assign == program::Assign::kSet;
-  return is_set || statement_.assign == program::Assign::kAdd ? nullptr : "how the result is assigned";
+  return is_set || statement_.assign == program::Assign::kAdd ? nullptr
+                                                              : "the assignment is neither = nor +=";
 }
 
 std::optional<Matrix> Describer::matrix(Type type, std::size_t form, const std::vector<matmul::Axis>& rows,
@@ -81,7 +82,7 @@ const char* Describer::run(LibraryProduct& out) const {
     return reason;
   }
   if (!product_.a.checks.empty() || !product_.b.checks.empty()) {
-    return "elements out of range";
+    return "reads may be out of range";
   }
   if (product_.uses(false) || product_.uses(true)) {
     return "addresses depend on symbols";
@@ -212,7 +213,7 @@ bool Fuser::add(std::size_t number) {
   const Statement& next = program_.statements[number];
   const std::uint32_t target = next.target.tensor;
   const Type type = program_.tensors[target].type;
-  const bool is_rounded = type != Type::kF32;  // which is the last that a library does
+  const bool is_rounded = type != Type::kF32;  // a library rounds last
   if (!is_elementwise(next) || next.assign != program::Assign::kSet || fused_.product.accumulates ||
       fused_.product.result.type != Type::kF32 || !has_same_loops(next) ||
       element(program_, next.target) != element(program_, first().target) || target == product_.a.tensor ||
@@ -241,7 +242,7 @@ bool Fuser::add(std::size_t number) {
   return true;
 }
 
-// The product alone, and with one statement more each time.
+// The product alone, then with one more statement each time.
 std::vector<Fused> choices(const Program& program, std::span<const std::size_t> statements,
                            const Product& product, const LibraryProduct& alone) {
   std::vector<Fused> all = {{alone, {statements[0]}, product.target, 0}};

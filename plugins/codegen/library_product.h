@@ -11,9 +11,10 @@
 
 namespace yoke::codegen {
 
-// Plans the first of these statements, which computes `product`, as a launch of the builder's library, and the
-// statements after it that add a bias, apply relu or round the result. Returns how many statements it planned. If that is none,
-// `remark` says why the library is not used; it is empty if there is none.
+// Plans a launch of the builder's library for the first of these statements, which computes `product`, and
+// for the statements after it that add a bias, apply relu or round the result. Returns how many statements it
+// planned. If it planned none, `remark` says why the library does not compute the product; it is empty if no
+// library is available.
 std::size_t plan_library_product(Builder& builder, std::span<const std::size_t> statements,
                                  const matmul::Product& product, std::string& remark);
 

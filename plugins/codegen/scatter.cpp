@@ -21,7 +21,7 @@ using program::Type;
 namespace {
 
 constexpr std::uint32_t kScatterThreads = 256;
-constexpr std::uint64_t kMostScatterBlocks = (std::uint64_t{1} << 32U) / kScatterThreads;  // of HIP
+constexpr std::uint64_t kMostScatterBlocks = (std::uint64_t{1} << 32U) / kScatterThreads;  // HIP's limit
 constexpr std::uint64_t kMostUpdates = 1U << 17U;  // every owner looks at all of them
 
 class ScatterPrinter {

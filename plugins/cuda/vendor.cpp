@@ -117,7 +117,7 @@ void Vendor::bind_compiler(gpu::Lookup lookup, void* library) {
 
 gpu::CodeRequest Vendor::code_request(const codegen::Target& target) const {
   const auto capability = static_cast<int>(target.capability);
-  int newest = 0;  // that is not newer than the device
+  int newest = 0;  // the newest known one that the device can run
   for (const int known : capabilities_) {
     newest = known <= capability ? std::max(newest, known) : newest;
   }

@@ -39,12 +39,12 @@ class Vendor : public gpu::Vendor {
   int (*enable_peer_)(void* context, unsigned flags) = nullptr;
   int (*copy_peer_)(gpu::Address target, void* to, gpu::Address source, void* from, std::size_t byte_count,
                     void* stream) = nullptr;
-  // Of NVRTC.
+  // Functions of NVRTC.
   int (*architecture_count_)(int* count) = nullptr;
   int (*architectures_)(int* capabilities) = nullptr;
   int (*ptx_size_)(void* program, std::size_t* byte_count) = nullptr;
   int (*ptx_)(void* program, char* text) = nullptr;
-  std::vector<int> capabilities_;  // that the compiler knows
+  std::vector<int> capabilities_;  // those that the compiler knows
 };
 
 }  // namespace yoke::cuda

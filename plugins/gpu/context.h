@@ -36,8 +36,8 @@ struct Anchor {
   std::uint64_t host_ns = 0;
 };
 
-// A context is current on this thread while the object lives. Then the earlier one is current again: other
-// libraries use the thread too.
+// Makes a context current on this thread while the object lives, then restores the earlier one: other
+// libraries use the thread, too.
 class [[nodiscard]] Current {
  public:
   Current(const Driver& driver, void* context) noexcept;
@@ -51,7 +51,7 @@ class [[nodiscard]] Current {
   ~Current();
 
   explicit operator bool() const noexcept { return code_ == 0; }
-  const char* call() const noexcept { return call_; }  // that failed
+  const char* call() const noexcept { return call_; }  // the one that failed
   int code() const noexcept { return code_; }
 
  private:
@@ -154,7 +154,7 @@ class Context {
   std::optional<sdk::Failure> loss_;
   std::vector<std::weak_ptr<Timeline>> timelines_;
   std::vector<void*> events_[2];                                    // free ones, without and with timing
-  std::map<void*, std::chrono::steady_clock::time_point> failing_;  // queries by handle, since when
+  std::map<void*, std::chrono::steady_clock::time_point> failing_;  // by handle: when its query first failed
   std::atomic<bool> has_failing_{false};
   std::map<std::uint64_t, bool> peers_;  // by serial of the context: whether access is enabled
   std::mutex capture_mutex_;

@@ -81,7 +81,7 @@ inline constexpr int kBlasBF16 = 14;
 inline constexpr std::uint32_t kBlasRelu = 2;  // epilogues; 1 without any, else the sum of these
 inline constexpr std::uint32_t kBlasBias = 4;
 inline constexpr int kBlasMaxWorkspace = 1;  // a preference
-// A result of the search for an algorithm, in 8-byte words; at least as large as any library's.
+// The size of a result of the search for an algorithm, in 8-byte words; no library's result is larger.
 inline constexpr std::size_t kBlasResultWords = 16;
 // Of cublasLt only: sums have one part, or f32 parts that a second step adds.
 inline constexpr std::uint32_t kBlasFixedOrder = 2;
@@ -152,7 +152,7 @@ struct Binding {
 // Looks up all functions. Returns the name of the first that is missing, or null.
 const char* bind_all(Lookup lookup, void* library, std::initializer_list<Binding> functions);
 
-// What the run-time compiler is asked for.
+// What to request from the run-time compiler.
 struct CodeRequest {
   std::vector<std::string> options;
   bool is_portable = false;  // code that the driver translates for the device

@@ -92,7 +92,7 @@ std::uintptr_t HostMemory::add(std::uintptr_t address, std::uint64_t byte_count)
   return is_foreign ? address : first;
 }
 
-// The address of a registration that covers the range, which gets another use; 0: none does.
+// Counts one more use of the registration that covers the range. Returns its address, or 0 if there is none.
 std::uintptr_t HostMemory::reuse(std::uintptr_t address, std::uint64_t byte_count, std::uintptr_t first_page,
                                  std::uintptr_t end) {
   std::unique_lock lock(mutex_);

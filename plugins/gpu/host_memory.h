@@ -52,8 +52,8 @@ class HostMemory {
 
   const Vendor& vendor_;
   const Driver& driver_;
-  // Registering pages takes long, and copies of other threads need the ranges meanwhile: `registering_` is
-  // held during calls of the driver, `mutex_` is not.
+  // Registering pages takes long, and other threads' copies need the ranges meanwhile. So calls of the driver
+  // hold `registering_`, but not `mutex_`.
   std::mutex registering_;
   mutable std::mutex mutex_;
   std::map<std::uintptr_t, Range> ranges_;  // by their first address

@@ -26,8 +26,8 @@ class Library {
   const Compiler& compiler();
   // The compiler's path, size and modification time, which identify its build.
   const std::string& compiler_identity();
-  // Opens the library of matrix products at the first call. Null, with the reason in blas_fault(): it cannot
-  // be used.
+  // Opens the library of matrix products at the first call. If it returns null, blas_fault() says why it
+  // cannot be used.
   const Blas* blas();
   const std::string& blas_fault() const noexcept { return blas_fault_; }
   int blas_version(void* handle, int& version) const;

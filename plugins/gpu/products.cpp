@@ -119,7 +119,7 @@ void Products::check(const char* name, int code) const {
   if (code != 0) [[unlikely]] {
     throw sdk::Failure(YOKE_STATUS_UNAVAILABLE,
                        context_.hardware().info.name + ": " + name + " failed with status " +
-                           std::to_string(code) + "; the option vendor=off does without " + facts().name,
+                           std::to_string(code) + "; set the option vendor=off to do without " + facts().name,
                        code);
   }
 }

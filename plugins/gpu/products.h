@@ -68,10 +68,10 @@ class Products {
 
   // Whether the library can be used. The first call opens it, and logs its version or why it is not used.
   bool is_available();
-  // Null: the library does not compute the product. Calls with equal products return the same object.
+  // Returns null if the library does not compute the product. Equal products get the same object.
   std::shared_ptr<const PlannedProduct> plan(const codegen::LibraryProduct& product,
                                              const ProductOptions& options);
-  // Identifies the library and what it was asked for, because results may depend on both.
+  // Identifies the library and the options, because results may depend on both.
   std::string identity(const codegen::LibraryProduct& product, const ProductOptions& options) const;
 
   // A handle of the library. Work with the same handle must not run at the same time: handles may own memory.

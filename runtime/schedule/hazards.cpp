@@ -97,7 +97,7 @@ void Hazards::find(const Access& access, const StreamState& stream, std::vector<
       continue;
     }
     const bool inherits = access.reads && record.is_write && !record.is_overwritten;
-    // In this order, because work fails before it is complete.
+    // Completion is read first, because work is marked as failed before it is complete.
     const bool done = record.stream->is_complete(record.ticket);
     const bool failed = record.stream->has_failed(record.ticket);
     if (done && (!failed || record.is_overwritten)) {
@@ -131,7 +131,7 @@ void Hazards::record(const Access& access, const std::shared_ptr<StreamState>& s
   records_.push_back({access.begin, access.end, stream, ticket, access.writes, false});  // make_room()
 }
 
-// Lets `count` calls of record() not allocate.
+// Makes room for `count` records, so that record() does not allocate.
 void Hazards::make_room(std::size_t count) {
   if (records_.capacity() - records_.size() >= count) {
     return;

@@ -90,11 +90,11 @@ inline constexpr Bug kBugs[] = {
 
     // Copies.
     {"from_host_forgets_offset", "copy.edges", "from_host to range \\[1, 2\\)"},
-    {"to_host_forgets_offset", "copy.edges", "to_host from range \\[1, 2\\) returned other bytes"},
+    {"to_host_forgets_offset", "copy.edges", "to_host from range \\[1, 2\\) returned different bytes"},
     {"device_to_device_forgets_source_offset", "copy.random-ranges", "has the wrong value"},
     {"device_to_device_forgets_target_offset", "copy.random-ranges", "has the wrong value"},
-    {"device_to_device_swaps", "copy.random-ranges", "returned other bytes|has the wrong value"},
-    {"copy_loses_last_byte", "copy.round-trip", "returned other bytes"},
+    {"device_to_device_swaps", "copy.random-ranges", "returned different bytes|has the wrong value"},
+    {"copy_loses_last_byte", "copy.round-trip", "returned different bytes"},
     {"to_host_writes_one_byte_more", "copy.edges", "wrote past the end of its host memory"},
     {"copy_between_devices_is_skipped", "copy.across-handles", "after a copy to device"},
     {"fill_has_wrong_phase", "copy.fill-patterns", "2-byte pattern"},
@@ -104,7 +104,7 @@ inline constexpr Bug kBugs[] = {
     {"range_end_is_off_by_one", "copy.host-out-of-range", "to_host .* returned OK; expected OUT_OF_RANGE"},
     {"range_is_cut_silently", "copy.fill-out-of-range", "fill .* returned OK; expected OUT_OF_RANGE"},
     {"copy_fails_without_text", "copy.host-out-of-range", "without a text"},
-    {"null_stream_returns_early", "copy.edges", "returned other bytes|has the wrong value"},
+    {"null_stream_returns_early", "copy.edges", "returned different bytes|has the wrong value"},
     {"source_word_is_unknown", "copy.source-reuse", "out_source"},
 
     // yoke.memory/1.
@@ -250,7 +250,7 @@ inline constexpr Bug kBugs[] = {
     {"last_element_is_not_written", "program.random-*", "the reference executor has"},
     {"one_element_too_many_is_written", "program.random-*", "guard byte was written"},
     {"workspace_is_overrun", "program.random-*", "guard byte .* the workspace"},
-    {"sum_order_changes", "program.deterministic", "deterministic entry has other bits"},
+    {"sum_order_changes", "program.deterministic", "deterministic entry gives different bits"},
     {"can_compile_forgets_a_statement", "program.verdicts", "number of verdicts"},
     {"can_compile_reports_unsupported", "program.unsupported-statements",
      "reports as unsupported: code_compile returned OK"},

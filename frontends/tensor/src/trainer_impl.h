@@ -153,7 +153,7 @@ struct Trainer::Impl {
   // A step, in trainer.cpp; its loss, in trainer_loss.cpp:
   void set_symbols();
   void advance_bindings();
-  // The place for the end of this step, which holds the end of the step options.steps_ahead before.
+  // The slot for the end of this step; until then, it holds the end of the step options.steps_ahead before.
   Event& step_end(std::size_t k) {
     return step_ends[k][static_cast<std::uint64_t>(step_number) % options.steps_ahead];
   }

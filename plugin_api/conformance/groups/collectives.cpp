@@ -177,7 +177,7 @@ void bits(Kit& kit) {
   check(info.sum_order != YOKE_SUM_ORDER_RANKS || same_bits(first[0], by_rank),
         "sum_order is YOKE_SUM_ORDER_RANKS, but a sum is not ((rank 0 + rank 1) + rank 2) + ...");
   for (int round = 0; round < 20 && info.sum_order != YOKE_SUM_ORDER_ANY; ++round) {
-    check(same_bits(floats.run(team)[0], first[0]), "a repeated sum has other bits");
+    check(same_bits(floats.run(team)[0], first[0]), "a repeated sum gives different bits");
   }
 }
 

@@ -80,7 +80,7 @@ void same_bits(Kit& kit) {
         return !runner.difference(small, unused).empty();
       };
       fail(failure_text(shrink(one, differs, {kShrinkSeconds, 2000}), one,
-                        "a deterministic entry has other bits: " + difference));
+                        "a deterministic entry gives different bits: " + difference));
     }
   }
   if (tally.programs == 0) {
@@ -114,7 +114,7 @@ std::vector<Test> contraction_tests() {
        products<ProductFamily::kTypes, 12, 12>,
        3},
       {"special-values",
-       "infinities and NaN reach the results of products, also beside zeros",
+       "infinities and NaN reach the results of products, also when the other factor is zero",
        {25, 26},
        products<ProductFamily::kSpecial, 30, 8>,
        3},
@@ -124,17 +124,17 @@ std::vector<Test> contraction_tests() {
        products<ProductFamily::kOperands, 40, 10>,
        3},
       {"at-once",
-       "products of one code that run at the same time have the results that each has alone",
+       "products of one code that run at the same time give the results that each gives alone",
        {20, 26},
        at_once,
        3},
       {"queued",
-       "products between queued copies use the inputs that were copied before them, and changed ones later",
+       "products queued between copies use the inputs of the copies before them, not those of later copies",
        {16, 18, 26},
        queued,
        3},
       {"same-bits",
-       "a deterministic product has the same bits in every launch, link, memory layout and stream",
+       "a deterministic product gives the same bits in every launch, link, memory layout and stream",
        {26},
        same_bits,
        3}};

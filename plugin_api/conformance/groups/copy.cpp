@@ -21,7 +21,7 @@ void round_trip(Kit& kit) {
   const Buffer buffer(kit.device(), sent.size());
   for (int pass = 0; pass < 2; ++pass) {
     buffer.write(0, sent);
-    check(buffer.contents() == sent, "to_host returned other bytes than from_host had written");
+    check(buffer.contents() == sent, "to_host returned different bytes than from_host had written");
     for (std::byte& byte : sent) {
       byte = ~byte;  // a byte that equals what was there before by chance differs in the second pass
     }
@@ -73,7 +73,8 @@ void edges(Kit& kit) {
         Guarded target(count, offset % 3);
         model.buffer.read(offset, target.inside());
         const std::string what = "to_host from " + range_text(offset, count);
-        check(std::equal(sent.begin(), sent.end(), target.inside().begin()), what, " returned other bytes");
+        check(std::equal(sent.begin(), sent.end(), target.inside().begin()), what,
+              " returned different bytes");
         target.check_guards(what);
       }
     }
@@ -130,7 +131,7 @@ class RandomCopies {
     last_ = "to_host from " + range_text(range.offset, range.byte_count);
     model.buffer.read(range.offset, target.inside());
     check(std::equal(target.inside().begin(), target.inside().end(), at(model.bytes, range.offset)), last_,
-          " returned other bytes");
+          " returned different bytes");
     target.check_guards(last_);
   }
   void between() {

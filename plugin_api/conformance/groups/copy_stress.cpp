@@ -56,7 +56,7 @@ class LargeCopies {
     const auto end = begin + static_cast<std::ptrdiff_t>(range.byte_count);
     const std::string what = "to_host from " + range_text(range.offset, range.byte_count);
     check(std::equal(begin, end, model.bytes.begin() + static_cast<std::ptrdiff_t>(range.offset)), what,
-          " returned other bytes");
+          " returned different bytes");
     const auto is_mark = [](std::byte byte) { return byte == std::byte{0xc9}; };
     check(std::all_of(received.begin(), begin, is_mark) && std::all_of(end, received.end(), is_mark), what,
           " wrote outside its host memory");

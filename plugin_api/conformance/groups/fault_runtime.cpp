@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/groups/fault_runtime.cpp: trainings through
-// libyoke in which one copy or launch fails.
+// plugin_api/conformance/groups/fault_runtime.cpp: training runs through libyoke in which one copy or launch
+// fails.
 #include <atomic>
 #include <optional>
 #include <string>
@@ -131,7 +131,7 @@ void training_that_fails(Kit& kit, std::int32_t kind, ErrorCode code) {
     unsupported("every launch of the training ran on the fallback backend");
   }
   check(failures > 0, "a fault was armed, but a training of three steps on two shards succeeded");
-  kit.note(text(failures, " trainings failed, the last one with: ", last));
+  kit.note(text(failures, " training runs failed, the last one with: ", last));
 }
 
 void a_copy_fails(Kit& kit) {

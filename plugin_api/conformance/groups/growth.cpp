@@ -150,7 +150,7 @@ void copies(Kit& kit) {
         if (stream) {
           stream->synchronize();
         }
-        check(received == sent, "a copy returned other bytes after many copies");
+        check(received == sent, "a copy returned different bytes after many copies");
       });
 }
 
@@ -159,7 +159,7 @@ void copies(Kit& kit) {
 std::vector<Test> growth_tests() {
   return {
       {"growth-launches",
-       "10,000 launches add no memory, files or threads, and stay right",
+       "10,000 launches add no memory, files or threads, and stay correct",
        {14, 26},
        launches,
        3},

@@ -258,7 +258,7 @@ void two_instances(Kit& kit) {
         "a buffer changed while another instance of the plugin was used and destroyed");
 }
 
-// A table that gets lost would otherwise only be reported as unsupported.
+// Without this test, a table that a plugin no longer has would only be reported as unsupported.
 void required_tables(Kit& kit) {
   if (kit.settings().required_tables.empty()) {
     unsupported("no table is required; --require names one");

@@ -294,7 +294,7 @@ void deterministic_entries(Kit& kit) {
         shrink(one, [&](const Case& smaller) { return !differs(smaller).empty(); }, {kShrinkSeconds, 2000});
     const std::string last = differs(small);
     fail(failure_text(small, one,
-                      "a deterministic entry has other bits: " + (last.empty() ? difference : last)));
+                      "a deterministic entry gives different bits: " + (last.empty() ? difference : last)));
   }
   require_some(tally);
   kit.note(text(tally.programs, " of ", cases.size(), " entries are deterministic"));

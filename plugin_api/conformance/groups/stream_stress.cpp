@@ -62,7 +62,7 @@ class Storm {
     check_received();
     for (std::size_t i = 0; i < runs_.size(); ++i) {
       check(!launched_[i] || runs_[i]->y.contents() == bytes_of_floats(program_->results(inputs_[i])),
-            "a launch between copies on a stream used other inputs than those queued before it");
+            "a launch between copies on a stream used different inputs than those queued before it");
     }
   }
 
@@ -186,7 +186,7 @@ class Storm {
   void check_received() const {
     for (const Received& one : received_) {
       check(one.got == one.expected, "a to_host of ", one.got.size(),
-            " bytes on one of several streams returned other bytes than those of the work before it");
+            " bytes on one of several streams returned different bytes than those of the work before it");
     }
   }
 
@@ -290,7 +290,7 @@ std::vector<Test> stream_stress_tests() {
        {16, 18},
        storm,
        3},
-      {"many", "80 streams at a time work, each ordered after the one before it", {18}, many_streams, 2},
+      {"many", "80 streams work at once, each ordered after the one before it", {18}, many_streams, 2},
       {"long-queue", "5,000 copies and events queued without a wait run in order", {18}, long_queue, 2}};
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/groups/train.cpp: trainings through libyoke on the
+// plugin_api/conformance/groups/train.cpp: training runs through libyoke on the
 // plugin's devices, compared with known results.
 #include <yoke/datasets.h>
 #include <yoke/program/text.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/groups/train_oracles.h: known results of small trainings, the same for every
-// backend and number of shards: one weight, y = 2x.
+// plugin_api/conformance/groups/train_oracles.h: known results of small training runs, the same for
+// every backend and number of shards: one weight, y = 2x.
 #pragma once
 
 #include <yoke/yoke.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/groups/train_repeat.cpp: the same training several times, and on another backend.
+// plugin_api/conformance/groups/train_repeat.cpp: the same training run several times, and on another backend.
 #include <yoke/datasets.h>
 
 #include <cmath>
@@ -83,7 +83,7 @@ void repeated(Kit& kit) {
     const Result again = train_once(runtime.options(4, 0.1F));
     const std::string differs = difference("loss", first.losses, again.losses) +
                                 difference("parameter", first.parameters, again.parameters);
-    check(differs.empty(), "the same training on 4 shards has other bits: ", differs);
+    check(differs.empty(), "the same training run on 4 shards gives different bits: ", differs);
   }
   runtime.check_fallbacks();
 }
@@ -117,12 +117,12 @@ void like_cc(Kit& kit) {
 
 std::vector<Test> train_repeat_tests() {
   return {{"repeated",
-           "the same training on 4 shards has the same losses and parameters, bit for bit",
+           "a repeated training run on 4 shards gives the same losses and parameters, bit for bit",
            {26, 27},
            repeated,
            2},
           {"like-cc",
-           "a training on 4 shards has the losses and parameters of the same training on cc",
+           "a training run on 4 shards gives the losses and parameters of the same run on cc",
            {27},
            like_cc,
            2}};

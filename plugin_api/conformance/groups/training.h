@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/groups/training.h: the plugin under test in a runtime of libyoke, for trainings.
+// plugin_api/conformance/groups/training.h: the plugin under test in a runtime of libyoke, for training runs.
 #pragma once
 
 #include <yoke/data_parallel.h>

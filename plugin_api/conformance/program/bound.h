@@ -51,7 +51,7 @@ struct MantissaBits {
 };
 MantissaBits mantissa_bits(double value);
 
-// Many terms of a sum of floats at once.
+// Terms of a sum of floats, taken together.
 struct SumTerms {
   double low = 0;  // the range of their exact sum
   double high = 0;

@@ -16,8 +16,8 @@ namespace yoke::conformance {
 
 class PlainSum {
  public:
-  // Nothing if the statement is not `sum[..] x[..]` or `sum[..] x[..] * w[..]` with undivided affine indices (casts
-  // that keep every value are allowed), or if a value that it reads is not certain.
+  // Returns nothing if the statement is not `sum[..] x[..]` or `sum[..] x[..] * w[..]` with undivided affine
+  // indices (casts that keep every value are allowed), or if a value that it reads is not certain.
   static std::optional<PlainSum> of(const program::Program& program, const program::Statement& statement,
                                     std::span<const std::int64_t> symbols,
                                     std::span<const std::vector<Bound>> memory);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // plugin_api/conformance/program/products.h: plain products of two tensors, y[b, i, j] = sum[k] x[b, i, k] * w[b, k, j]
-// in every layout. Backends write these by hand and pack, tile, split and special-case them, so they have tests of
-// their own.
+// in every layout. Backends write these by hand and pack, tile, split and special-case them, so they have their own
+// tests.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ enum class ProductFamily : std::uint8_t {
   kBorders,   // one extent is at a border of tiles or a power of two, up to 4,097
   kBeyond16,  // an extent, or the number of elements, exceeds 2^16
   kTypes,     // element types, accumulators, casts, targets of another type
-  kSpecial,   // infinities and NaN beside zeros
+  kSpecial,   // infinities and NaN, also multiplied by zero
   kOperands   // one tensor as both factors, arguments that share memory, a target that is read
 };
 

@@ -22,8 +22,8 @@ struct PanelBlock {
   const float* scale;  // out = out - *scale * sum
   const float* bias;   // out = sum + bias[column]
   bool is_relu;        // with a bias: out = max(sum + bias[column], 0)
-  // Operands of later blocks, or null: if row_stride is 1, the kernel fetches ahead[p * ahead_step] into the
-  // second-level cache. Any address is valid.
+  // Operands of later blocks, or null: if row_stride is 1, the kernel prefetches ahead[p * ahead_step] into
+  // the second-level cache. Any address is valid.
   const float* ahead;
   int64_t ahead_step;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/fake_gpu/api/blas.cpp: what plugins call of cublasLt or hipBLASLt. Everything else is refused.
+// tests/fake_gpu/api/blas.cpp: the part of cublasLt and hipBLASLt that plugins use. Refuses the rest.
 #include "blas.h"
 
 #include <cstring>
@@ -38,7 +38,7 @@ void read(const char* name, T& to, const void* value, std::size_t byte_count) {
   std::memcpy(&to, value, sizeof to);
 }
 
-// What an algorithm was chosen for. A multiplication must use it for nothing else.
+// The product that an algorithm was chosen for. A multiplication must not use it for another product.
 struct Algorithm {
   std::uint64_t problem = 0;
   std::uint32_t alignments = 0;  // of a, b, the result and the bias, one byte each
@@ -255,7 +255,7 @@ int fake_blas_find(void* handle, void* product, void* a, void* b, void* c, void*
     const auto preference = preferences().get(preference_handle);
     const auto& [left, right, result] = call.layouts;
     if (wanted != 1) {
-      refuse(kName, "it is asked for " + std::to_string(wanted) + " algorithms, not for one");
+      refuse(kName, "it is asked for " + std::to_string(wanted) + " algorithms instead of one");
     }
     if (left.type != right.type || (result.type != left.type && result.type != kF32) ||
         (call.product.compute_type == kComputeTF32 && left.type != kF32)) {

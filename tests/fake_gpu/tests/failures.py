@@ -117,7 +117,7 @@ class Failures:
     def unusable_cache(self):
         shutil.rmtree(self.fakes.folder / "yoke", ignore_errors=True)
         (self.fakes.folder / "yoke").write_text("a file where the folder should be")
-        self.expect(self.compiled("unusable cache") > 0, "a training does without a cache")
+        self.expect(self.compiled("unusable cache") > 0, "training works without a cache")
 
 
 def main():

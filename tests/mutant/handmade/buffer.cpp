@@ -63,7 +63,7 @@ void fill_range(std::byte* target, std::uint64_t byte_count, const std::array<st
     std::memcpy(block.data() + filled, block.data(), more);
     filled += more;
   }
-  // The head ends at a multiple of 64 bytes, maybe within a pattern.
+  // The head ends at a multiple of 64 bytes, possibly within a pattern.
   const std::uint64_t head =
       std::min<std::uint64_t>(byte_count, (0 - reinterpret_cast<std::uintptr_t>(target)) % 64);
   copy_words(target, block.data(), head);

@@ -15,7 +15,7 @@ struct BugRow {
 };
 
 inline constexpr std::size_t kNoBug = ~std::size_t{0};
-// Set 1: the kit was extended by what it missed of these.
+// Set 1: the kit now has tests for those that it missed.
 inline constexpr BugRow kSet1[] = {
     // contraction.cpp
     {"k_tail", "the loop after the unrolled one ends one term early, so k % 4 != 0 loses a term"},

@@ -55,7 +55,7 @@ TEST(YokeCommand, UnknownSubcommandsAndOptionsAreReported) {
   }
 }
 
-TEST(YokeCommand, HelpIsPrintedBesideMistakes) {
+TEST(YokeCommand, HelpIsPrintedDespiteOtherErrors) {
   const auto outcome = run({"train", "extra", "--epoch", "--help"});
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.out, StartsWith("usage: yoke train"));

@@ -50,10 +50,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadUsage{{"--shards", "4097"}, "from 1 to 4096, not '4097'"}, BadUsage{{"--shards"}, "--shards"},
         BadUsage{{"--backend", "cc:0"}, "--backend cc:N takes a whole number from 1 to 4096, not '0'"},
         BadUsage{{"--backend", "cc:4097"}, "--backend cc:N takes a whole number from 1 to 4096, not '4097'"},
-        BadUsage{{"--backend", "cc:4096,null:1"}, "these are 4097 shards; at most 4096 are possible"},
+        BadUsage{{"--backend", "cc:4096,null:1"}, "the counts add up to 4097 shards; the maximum is 4096"},
         BadUsage{{"--backend", "cc:x"}, "--backend cc:N takes a whole number"},
         BadUsage{{"--backend", "cc:2,null"}, "'null' needs a number of shards, as in cuda:1,cc:2"},
-        BadUsage{{"--backend", "cc:2", "--shards", "3"}, "these are 2 shards, but --shards is 3"},
+        BadUsage{{"--backend", "cc:2", "--shards", "3"}, "the counts add up to 2 shards, but --shards is 3"},
         BadUsage{{"--backend", ":2"}, "--backend takes a name (cc) or names with shard counts"},
         BadUsage{{"--backend", "cc,"}, "--backend takes a name"},
         BadUsage{{"--option", "threads=abc"}, "--option: cc: option 'threads' must be an integer, not 'abc'"},
@@ -156,7 +156,7 @@ TEST(YokeTrainError, TooLittleMemoryIsRefusedWithTheNumbers) {
   EXPECT_THAT(outcome.err,
               AllOf(StartsWith("yoke: this run needs "), HasSubstr(" KiB on cc:0, but 4.0 KiB are available"),
                     HasSubstr("Needed: cc:0 "), HasSubstr("(parameters 2.2 KiB, gradients 0 bytes, "),
-                    HasSubstr("data 17.6 KiB)"), HasSubstr(" in sum; use fewer shards"),
+                    HasSubstr("data 17.6 KiB)"), HasSubstr(" in total; use fewer shards"),
                     HasSubstr("--force to start anyway")));
   EXPECT_EQ(test::line_count(outcome.err), 1U);
   // The weights of the second layer alone have 4 TB.

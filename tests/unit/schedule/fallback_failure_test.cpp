@@ -177,7 +177,7 @@ TEST(FallbackBackend, UnsupportedStatementOfTheFallbackIsNamed) {
                        "there is no unit for factor"));
 }
 
-TEST(FallbackBackend, FallbackIsNotNamedInTheErrorIfThereIsNoOther) {
+TEST(FallbackBackend, ErrorWithoutAFallbackDoesNotNameOne) {
   for (const std::string name : {"", "test0"}) {
     RuntimeOptions options;
     options.fallback_backend = name;

@@ -71,7 +71,7 @@ struct DataParallelOptions {
   // Empty: data_parallel creates a Runtime with default options.
   std::shared_ptr<Runtime> runtime = nullptr;
   // Called with the needs of all devices when everything is compiled and nothing is allocated yet. Called
-  // again by every Trainer::evaluation(), with what the evaluation adds included. May throw, to refuse.
+  // again by every Trainer::evaluation(), with the evaluation's needs included. Throw to refuse the run.
   std::function<void(std::span<const MemoryNeed>)> check_memory = {};
 };
 
@@ -106,9 +106,9 @@ class Evaluation {
 //
 // step() and the functions that make it up only queue work on the shards' streams. They do not wait for the
 // devices, except for the work of `steps_ahead` steps before and the check that `check_replicas_every`
-// requests. They compile and allocate nothing, with
-// one exception: a single shard runs step() as one program that stores no gradients, so its first call of
-// launch_gradients() or shard_list() allocates the gradients and compiles the other functions.
+// requests. They compile and allocate nothing, with one exception: a single shard runs step() as one program
+// that stores no gradients, so its first call of launch_gradients() or shard_list() allocates the gradients
+// and compiles the other functions.
 //
 // Functions that read a value block until it is available. If work on a device has failed, they throw an
 // Error that names the shard, the device, the step and the call.
@@ -124,8 +124,8 @@ class Trainer {
 
   // Queues one optimizer step on the current batch and advances to the next batch.
   void step();
-  // Steps from the current batch to the end of the data. Returns
-  // false, and stops early, if `after_step` returns false.
+  // Steps from the current batch to the end of the data. Stops early and returns false if `after_step`
+  // returns false.
   bool run_epoch(const std::function<bool(std::int64_t step_in_epoch)>& after_step = {});
 
   // The functions that make up step(), for hand-written loops. Call them in this order. Error

@@ -67,7 +67,7 @@ std::uint64_t fan_out(const Dims& dims);
 class Parameter {
  public:
   Parameter() = default;  // empty
-  // Error kInvalidArgument: the name is empty, or the type is not of floating point.
+  // Error kInvalidArgument: the name is empty, or the type is not a floating-point type.
   Parameter(std::string name, const Dims& dims, Initializer initializer, Type type = Type::kF32);
   // Creates a parameter without dims; set_dims sets them.
   static Parameter deferred(std::string name, Initializer initializer, Type type = Type::kF32);

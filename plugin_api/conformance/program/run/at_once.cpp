@@ -51,8 +51,8 @@ struct Linked {
     const std::vector<Bytes> now = arena.download();
     if (!first.empty() && info.deterministic != 0) {
       check(now == first,
-            "a deterministic entry has other bits than in its first launch while others run at the same "
-            "time:\n",
+            "a deterministic entry gives different bits than in its first launch while others run at the "
+            "same time:\n",
             program::print(one.program));
       return;
     }

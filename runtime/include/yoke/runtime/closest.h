@@ -31,10 +31,10 @@ inline std::size_t edit_distance(std::string_view a, std::string_view b) {
   return cost[a.size()][b.size()];
 }
 
-// The candidate closest to `word`, by letters without case; the first of several. Empty if none is close: a
-// third of the letters may differ, or `word` is the beginning of the candidate.
+// The candidate closest to `word`, ignoring case; the first of several. A candidate is close if at most a
+// third of the letters differ, or if `word` is its beginning. Empty if no candidate is close.
 inline std::string closest(std::string_view word, std::span<const std::string> candidates) {
-  constexpr std::size_t kLongest = 100;  // a longer word is no misspelled name
+  constexpr std::size_t kLongest = 100;  // a longer word is not a misspelled name
   if (word.empty() || word.size() > kLongest) {
     return {};
   }

@@ -43,7 +43,8 @@ class Event {
 
 // An in-order queue on one device. Work is queued by one thread at a time ([stream-serial]); waits and
 // queries may come from any thread. If the backend has no streams, a worker thread runs the work.
-// Queuing does not allocate. If a call that queues work throws, it has queued nothing.
+// Once the lists of pending work have grown, queuing copies and launches does not allocate. If a call that
+// queues work throws, it has queued nothing.
 //
 // A wait that throws any error but kDeadlineExceeded, and a query that throws, promise that the work no
 // longer uses memory, whether it ran, failed, was skipped or was aborted.
