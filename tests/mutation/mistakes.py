@@ -16,7 +16,7 @@ COMPARE = {"==", "!=", "<", "<=", ">", ">="}
 BELOW_COMPARE = BELOW_AND | {"&&", "|", "^", "&"}
 BORDERS = {"<": ("<=",), "<=": ("<",), ">": (">=",), ">=": (">",), "==": ("!=", "<=", ">="), "!=": ("==", "<", ">")}
 
-# Text that only words a message, or that changes speed alone, and declarations.
+# Text that affects only messages or speed, and declarations.
 SKIPPED = re.compile(r"\b(throw|assert|static_assert|constexpr|log|note|Error|error|fail|refuse|message|reserve|"
                      r"shrink_to_fit|using|typedef|static|reason|explain|describe|warn|trace|visits)\b|\bstd::to_string|\boperator")
 DECLARES = re.compile(r"(?:const |volatile |static )*[A-Za-z_][\w:]*(?:<.*>)?(?:::\w+)?[\s*&]+(?:const )?\w+\s*"
@@ -28,8 +28,8 @@ KEYWORDS = {"return", "throw", "if", "for", "while", "else", "case", "delete", "
 
 @dataclass
 class Mutant:
-    """Replaces text[start:end] by `mistake`. Alive or not at run time if it is replaced by before + original + after,
-    in which $ stands for the call that tells whether the mutant is alive."""
+    """Replaces text[start:end] by `mistake`. To choose at run time whether the mutant is alive, the text is replaced by
+    before + original + after, in which $ stands for the call that tells whether it is alive."""
     path: str
     kind: str
     start: int
@@ -136,7 +136,7 @@ class Finder:
                 start = self.source.left_operand(at, BELOW_COMPARE | COMPARE)
                 end = self.source.right_operand(after, BELOW_COMPARE | COMPARE)
                 if start is not None and end is not None:
-                    # The order of enumerators, pointers and iterators means nothing.
+                    # The order of enumerators, pointers and iterators has no meaning.
                     plain = re.search(r"\bk[A-Z]|null|end\(\)|begin\(\)|true|false|Op::", self.masked[start:end])
                     for other in BORDERS[op][:1] if plain else BORDERS[op]:
                         self._choice("border", start, end, self.text[start:at] + other + self.text[match.end():end])
@@ -198,7 +198,7 @@ class Finder:
                                  self.text[one[1]:two[0]] + a + self.text[two[1]:close + 1])
 
     def _split(self, start, end):
-        """The spans of what commas separate."""
+        """The spans between the commas of a list."""
         spans, first, at = [], start, start
         while at < end:
             if self.masked[at] in OPEN and at in self.source.partner:

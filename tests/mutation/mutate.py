@@ -12,7 +12,7 @@ from rooms import ROOMS
 from text import Source
 from tree import ROOT, Tree
 
-QUICK_S = 0.5  # tests below this share a process
+QUICK_S = 0.5  # tests that take less share a process
 SLOWEST_FACTOR = 6  # a test that takes this many times longer than without a mutant has found it
 
 
@@ -36,13 +36,13 @@ def identity(mutant):
 
 
 class Sample:
-    """Mutants of a room in the random order of a seed, by kind in the shares of SHARES."""
+    """The mutants of a room in random order, which depends on the seed. SHARES has the share of each kind."""
 
     def __init__(self, room, seed, known):
         paths = sorted(p for glob in ROOMS[room]["sources"] for p in ROOT.glob(glob))
         self.sources = {str(p.relative_to(ROOT)): Source(str(p.relative_to(ROOT)), p.read_text()) for p in paths}
         self.random = random.Random(f"{room} {seed}")
-        self.known = set(known)  # identities that are not taken any more
+        self.known = set(known)  # identities of mutants that must not be taken again
         self.by_kind = {kind: [] for kind in SHARES}
         for source in self.sources.values():
             for mutant in Finder(source).all():
@@ -54,7 +54,7 @@ class Sample:
         self.taken = []
 
     def next(self):
-        """The next mutant that does not cross one that was taken; None if there is none."""
+        """Returns the next mutant that shares no line with a taken one and does not cross one; None if there is none."""
         while any(self.by_kind.values()):
             kinds = [kind for kind in SHARES if self.by_kind[kind]]
             mutant = self.by_kind[self.random.choices(kinds, [SHARES[k] for k in kinds])[0]].pop()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tests/mutation/rooms.py: for each room, its sources and the tests that must find mistakes in them."""
+"""tests/mutation/rooms.py: the rooms: areas of sources with the tests that must find mistakes in them."""
 
 # sources: globs. targets: what ninja builds. tests: an expression for names of ctest, which excludes tests of speed.
 ROOMS = {

@@ -2,7 +2,7 @@
 """tests/mutation/text.py: finds statements, conditions and operands in formatted C++ text.
 
 Works on text that clang-format has formatted: binary operators have spaces around them, and template
-brackets do not. What it gets wrong does not compile, and is dropped by the build."""
+brackets do not. A wrong guess gives code that does not compile, which the build drops."""
 import bisect
 import re
 

@@ -29,7 +29,7 @@ struct Launch {
   std::span<const std::int64_t> symbols;
   std::byte* scratch = nullptr;
   Pool* pool = nullptr;
-  bool is_first = true;  // of the routine
+  bool is_first = true;  // the first launch of the routine
 };
 
 class Kernel {
