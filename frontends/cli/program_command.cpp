@@ -51,7 +51,7 @@ std::string read_text(const std::string& file) {
     throw Error(ErrorCode::kNotFound, "cannot read " + file + kFix);
   }
   if (text.size() == kLongest) {
-    throw Error(ErrorCode::kInvalidArgument, "cannot read " + file + ": it has more than 64 MiB" + kFix);
+    throw Error(ErrorCode::kInvalidArgument, "cannot read " + file + ": it is larger than 64 MiB" + kFix);
   }
   return text;
 }

@@ -34,7 +34,7 @@ constexpr std::int64_t kLeastRows = 8;
 
 constexpr std::int64_t kWidest = 32;
 constexpr std::int64_t kLine = 16;  // floats of a cache line
-// The summed loop of a piece of the packing: whole vectors.
+// How many terms of the summed loop one piece of the packing has: whole vectors.
 constexpr std::int64_t kPackedDepth = 16;
 
 // Whether lines at this distance, in floats, compete for a few sets of the caches.

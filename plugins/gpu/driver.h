@@ -83,7 +83,7 @@ inline constexpr std::uint32_t kBlasBias = 4;
 inline constexpr int kBlasMaxWorkspace = 1;  // a preference
 // The size of a result of the search for an algorithm, in 8-byte words; no library's result is larger.
 inline constexpr std::size_t kBlasResultWords = 16;
-// Of cublasLt only: sums have one part, or f32 parts that a second step adds.
+// Only for cublasLt: sums have one part, or f32 parts that a second step adds.
 inline constexpr std::uint32_t kBlasFixedOrder = 2;
 
 // Numbers of the library of matrix products in which the vendors differ.

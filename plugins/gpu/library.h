@@ -10,8 +10,8 @@
 
 namespace yoke::gpu {
 
-// Sorts files by release: first those of the driver's own. A driver may refuse the code of a newer compiler,
-// and may be too old for a newer library.
+// Sorts files by release; those of the driver's own release come first. A driver may refuse the code of a
+// newer compiler, and may be too old for a newer library.
 std::vector<const char*> own_release_first(const VendorFacts& facts, std::vector<const char*> files,
                                            int driver_version);
 

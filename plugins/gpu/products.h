@@ -85,8 +85,8 @@ class Products {
 
   // Throws YOKE_STATUS_UNAVAILABLE, with the name of the function, unless `code` is 0.
   void check(const char* name, int code) const;
-  // As check, for launches: they also fail if earlier work has lost the device. Precondition: the context is
-  // current.
+  // Like check, for launches, which also fail if earlier work has lost the device. Precondition: the context
+  // is current.
   void check_launch(const char* name, int code) const;
   const Blas& blas() const noexcept { return *blas_; }
   const BlasFacts& facts() const noexcept;
@@ -109,7 +109,7 @@ class Products {
   std::vector<void*> handles_;  // free ones
 };
 
-// The library as the generator of kernels sees it.
+// The interface to the library that the kernel generator uses.
 class ProductChooser final : public codegen::ProductLibrary {
  public:
   ProductChooser(Products& products, const ProductOptions& options)

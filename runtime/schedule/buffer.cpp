@@ -70,7 +70,7 @@ Buffer::Buffer(std::shared_ptr<Device> device, ForeignMemory memory)
 }
 
 std::shared_ptr<Buffer> Buffer::import(std::shared_ptr<Device> device, ForeignMemory memory) {
-  // The shared state is allocated first: nothing may fail once the backend would call `release`.
+  // Allocates the shared state first, because nothing may fail after the backend has accepted `release`.
   const auto owner = std::make_shared<std::unique_ptr<Buffer>>();
   owner->reset(new Buffer(std::move(device), std::move(memory)));
   return {owner, owner->get()};

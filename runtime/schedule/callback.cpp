@@ -43,7 +43,8 @@ void StreamState::run_callback(Command& command) noexcept {
 }
 
 // Runs on the caller's thread, for a native stream whose backend offers callbacks. If the backend refuses,
-// the command goes to the worker thread, and the result is false. Without a worker thread, it is called here.
+// the command goes to the worker thread, and the result is false. If there is no
+// worker thread, the callback is called here.
 bool StreamState::issue_callback(Command& command) noexcept {
   constexpr yoke_host_callback_fn kRun = [](void* user, std::int32_t status) {
     const std::unique_ptr<HostCallback> callback(static_cast<HostCallback*>(user));

@@ -204,7 +204,7 @@ std::shared_ptr<Stream> Stream::create(std::shared_ptr<Device> device, std::stri
   if (name.empty()) {
     name = device->name() + "/stream" + std::to_string(device->next_stream_number());
   }
-  // The Stream closes its state also if open() throws.
+  // The Stream closes its state even if open() throws.
   std::shared_ptr<Stream> stream(
       new Stream(std::make_shared<StreamState>(std::move(device), std::move(name))));
   stream->state().open();

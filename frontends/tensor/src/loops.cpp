@@ -27,7 +27,7 @@ void loop_over(std::vector<Binding>& bindings, std::size_t at, const std::functi
     fail("symbol '" + binding.symbol.name + "' has step " + std::to_string(binding.symbol.step) +
          "; the step must be at least 1");
   }
-  // Restores the value also if `f` throws.
+  // Restores the value even if `f` throws.
   const auto restore = [&binding, before = binding.value](void*) { binding.value = before; };
   const std::unique_ptr<void, decltype(restore)> restored(&binding, restore);
   for (std::int64_t value = binding.symbol.low; value < binding.symbol.high; value += binding.symbol.step) {

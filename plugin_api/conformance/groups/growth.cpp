@@ -41,7 +41,7 @@ Held held(const Device& device) {
 }
 
 void check_growth(const Held& before, const Held& after, const char* what) {
-  // Caches may still fill, so a few bytes per round are no leak.
+  // Caches may still fill, so a few bytes per round are not a leak.
   constexpr std::uint64_t kHeapPerRound = 8;
   constexpr std::uint64_t kResidentPerRound = 256;
   const auto grown = [](std::uint64_t from, std::uint64_t to) { return to > from ? to - from : 0; };

@@ -28,7 +28,7 @@ inline V not_negative(V value) {
 }
 
 // kCount vectors of kBytes hold one row of the panel. kAdjacent: elements of neighboring rows are adjacent.
-// kFetches: there is an address `ahead`.
+// kFetches: `ahead` is not null.
 template <int64_t kBytes, uint64_t kCount, bool kAdjacent, bool kFetches>
 void block(const PanelBlock& of) {
   typedef float V __attribute__((vector_size(kBytes)));
@@ -176,7 +176,7 @@ void panel_block_4(const PanelBlock& block) {
   any_block<16, 1>(block);
 }
 
-// Fetches this much of each line before it is used, in elements of the line.
+// How far ahead of its use each line is prefetched, in elements.
 constexpr int64_t kPackedAhead = 64;
 
 void pack_panel(const PackedPanel& of) {

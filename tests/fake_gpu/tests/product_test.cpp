@@ -232,7 +232,7 @@ class Bound {
   std::unique_ptr<sdk::Routine> routine_;
 };
 
-// The third launch of a routine with several kernels is one of a graph.
+// The third launch of a routine with several kernels launches a graph.
 std::string fault_of(const Conditions& setup, const Product& product, const std::string& reason) {
   Bound bound(setup, product);
   if (bound.reason() != reason) {
@@ -247,7 +247,7 @@ std::string fault_of(const Conditions& setup, const Product& product, const std:
   return fault.empty() ? "" : std::string(product.name) + ": " + fault;
 }
 
-// Runs body() in a process of its own; it returns what is wrong.
+// Runs body() in its own process; it returns what is wrong.
 template <class Body>
 void expect_ok(const Body& body) {
   const auto run = [&] {

@@ -113,7 +113,7 @@ TEST_F(YokeProgram, MissingFileIsReported) {
 TEST_F(YokeProgram, FoldersAndEndlessFilesAreRefused) {
   EXPECT_THAT(run({"program", folder_.path()}).err, HasSubstr(": it is a folder; give a file"));
   EXPECT_THAT(run({"program", "/dev/zero"}).err,
-              HasSubstr("/dev/zero: it has more than 64 MiB; give a file"));
+              HasSubstr("/dev/zero: it is larger than 64 MiB; give a file"));
 }
 
 }  // namespace

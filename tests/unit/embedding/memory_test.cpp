@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/embedding/memory_test.cpp: operator new fails at every call in turn, on whichever thread that is.
+// tests/unit/embedding/memory_test.cpp: operator new fails at every call in turn, on any thread.
 // The result is std::bad_alloc or an Error: no crash, no hang, no leaked object, and the next attempt succeeds.
 #include <yoke/yoke.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 using Which = FailAllocations::Which;
 
-// In the same runtime, the failures must not slow down later work until a timeout.
+// The failures must not make later work in the same runtime wait for a timeout.
 constexpr auto kSlow = 10s;
 
 constexpr std::string_view kProgram = R"(yoke.program 1
@@ -268,7 +268,7 @@ INSTANTIATE_TEST_SUITE_P(Exhausted, TrainingMemory,
                                   (std::get<1>(tested.param) == Which::kOne ? "OneCall" : "AllCallsFrom");
                          });
 
-// A long chain of nodes is destroyed without recursion and without memory.
+// A long chain of nodes is destroyed without recursion and without allocating.
 TEST(DestroyingAnExpression, NeedsNoMemory) {
   Tensor x = placeholder("x", Type::kF32, {2});
   for (int i = 0; i < 100000; ++i) {

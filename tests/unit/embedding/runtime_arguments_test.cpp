@@ -67,7 +67,7 @@ TEST(RuntimeArguments, AMovedFromRuntimeIsAnError) {
   EXPECT_TRUE(taken.fallbacks().empty());
 }
 
-// A misspelled name is found by the first program, also where the program needs no fallback.
+// A misspelled name is found by the first program, even if the program needs no fallback.
 TEST(RuntimeArguments, AnUnknownFallbackBackendIsAnError) {
   for (const char* name : {"nope", "no such name"}) {
     Rig rig(Streams::kWorker, with([&](auto& options) { options.fallback_backend = name; }));
@@ -94,7 +94,7 @@ TEST(RuntimeArguments, BackendsAndDevices) {
   EXPECT_TRUE(second->can_access(*rig.device));
 }
 
-// A lost device is closed for all work.
+// A lost device accepts no work.
 TEST(RuntimeArguments, ALostDevice) {
   Rig rig;
   const auto stream = rig.stream();

@@ -41,7 +41,7 @@ struct Board {
   }
 };
 
-// Copies, launches and waits on a stream of its own; then aborts it. Returns whether all results are right.
+// Copies, launches and waits on its own stream; then aborts it. Returns whether all results are right.
 bool use(sdk::Device& device, Board& board, std::uint64_t seed) {
   const auto code = device.compile(kProgram);
   const auto buffer = device.create_buffer(4 * kCount, YOKE_MEMORY_DEVICE);

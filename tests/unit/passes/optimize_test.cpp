@@ -62,7 +62,7 @@ const char* const kTraining =
     "dw1[o, i] = sum[n] dz1[n, o] * x[n, i]";
 
 TEST(Optimize, StopsWhenNoPassChangesTheProgram) {
-  // t is large, but is not needed any more at the peak, when u and v are.
+  // t is large, but is no longer needed at the peak, when u and v are.
   const program::Program program = program_of(program_text(
       "arg x : f32[1024, 1024] in; arg r : f32[1024] out; arg s : f32[1024] out; "
       "arg y : f32[1024, 1024] out; temp t : f32[1024, 1024]; temp u : f32[1024, 1024]; "
