@@ -200,6 +200,12 @@ Kernels::Kernels(std::shared_ptr<Context> context, const program::Program& progr
     identity += option + "\n";
   }
   key_ = program::digest(identity + plan_.source);
+  std::string identities;
+  for (const codegen::Launch& launch : plan_.launches) {
+    products_.push_back(launch.product ? context_->products().plan(*launch.product, products) : nullptr);
+    identities += launch.product ? context_->products().identity(*launch.product, products) + "\n" : "";
+  }
+  std::string full_key = identities.empty() ? key_ : program::digest(key_ + "\n" + identities);
 
   image_ = machine.image(key_);
   const Current current = context_->enter();
@@ -237,12 +243,7 @@ Kernels::Kernels(std::shared_ptr<Context> context, const program::Program& progr
     throw;
   }
   plan_.source = {};
-  std::string identities;
-  for (const codegen::Launch& launch : plan_.launches) {
-    products_.push_back(launch.product ? context_->products().plan(*launch.product, products) : nullptr);
-    identities += launch.product ? context_->products().identity(*launch.product, products) + "\n" : "";
-  }
-  key_ = identities.empty() ? key_ : program::digest(key_ + "\n" + identities);
+  key_ = std::move(full_key);
 }
 
 int Kernels::load(const std::string& bytes) {

@@ -175,6 +175,7 @@ void* Context::take_event(bool timing) {
 void Context::give_event(void* event, bool timing) noexcept {
   try {
     const std::lock_guard lock(mutex_);
+    failing_.erase(event);  // its next use is another query
     events_[timing ? 1 : 0].push_back(event);
   } catch (const std::bad_alloc&) {
     if (const Current current = try_enter()) {
@@ -232,10 +233,12 @@ bool Context::can_access(Context& other) {
   if (this == &other) {
     return true;
   }
-  const std::lock_guard lock(mutex_);
-  const auto known = peers_.find(other.serial_);  // a context that was closed and opened again is another
-  if (known != peers_.end()) {
-    return known->second;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = peers_.find(other.serial_);  // a context that was closed and opened again is another
+    if (known != peers_.end()) {
+      return known->second;
+    }
   }
   int allowed = 0;
   bool enabled =
@@ -244,6 +247,7 @@ bool Context::can_access(Context& other) {
     const int code = vendor().enable_peer(other.peer());
     enabled = code == 0 || code == kPeerAlreadyEnabled;
   }
+  const std::lock_guard lock(mutex_);
   return peers_[other.serial_] = enabled;
 }
 

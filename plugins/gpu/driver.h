@@ -26,7 +26,6 @@ struct Function<int(P...)> {
   const char* name = "";
 
   int operator()(P... arguments) const { return address(arguments...); }
-  explicit operator bool() const noexcept { return address != nullptr; }
 };
 
 struct Driver {

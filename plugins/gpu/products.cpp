@@ -228,17 +228,19 @@ std::shared_ptr<const PlannedProduct> Products::plan(const LibraryProduct& produ
     return known->second;
   }
   std::string fault = "it has no algorithm";
+  std::int32_t level = YOKE_LOG_DEBUG;
   std::shared_ptr<const PlannedProduct> made;
   try {
     made = make(product, options);
   } catch (const sdk::Failure& failure) {
     fault = failure.text();
+    level = YOKE_LOG_WARN;
   }
   context_.machine().host().log(
-      YOKE_LOG_DEBUG, "products.plan device=" + std::to_string(context_.hardware().ordinal) + " product=\"" +
-                          key + "\" " +
-                          (made != nullptr ? "workspace=" + std::to_string(made->product.workspace_byte_count)
-                                           : "skipped=\"" + fault + "\""));
+      level, "products.plan device=" + std::to_string(context_.hardware().ordinal) + " product=\"" + key +
+                 "\" " +
+                 (made != nullptr ? "workspace=" + std::to_string(made->product.workspace_byte_count)
+                                  : "skipped=\"" + fault + "\""));
   return planned_[key] = made;
 }
 

@@ -133,9 +133,7 @@ Routine::Routine(std::shared_ptr<const Kernels> kernels, std::span<const sdk::Bi
   for (const codegen::Round& round : plan.rounds) {
     kernel_count_ += round.count * (round.last_launch - round.first_launch);
   }
-  const Driver& driver = kernels_->context().driver();
-  wants_graph_ = graphs && kernel_count_ > 1 && kernel_count_ <= kLargestGraph && driver.capture_begin &&
-                 driver.capture_end && driver.graph_instantiate && driver.graph_launch;
+  wants_graph_ = graphs && kernel_count_ > 1 && kernel_count_ <= kLargestGraph;
   // Last, because the destructor does not run if the constructor throws.
   if (reads_symbols && symbol_count != 0) {
     Context& context = kernels_->context();
