@@ -84,9 +84,9 @@ class ProductLibrary {
   ProductLibrary& operator=(const ProductLibrary&) = default;
 };
 
-// One launch of a kernel, or a product of the library. The parameters of a kernel, in this order: a pointer for each slot; if `reads_symbols`, a
-// `const long long*` to the values of the program's launch symbols, in device memory; if `reads_variable`,
-// the value of the repeat block's variable as a `long long`.
+// One launch of a kernel, or a product of the library. The parameters of a kernel, in this order: a pointer for
+// each slot; if `reads_symbols`, a `const long long*` to the values of the program's launch symbols, in device
+// memory; if `reads_variable`, the value of the repeat block's variable as a `long long`.
 struct Launch {
   std::uint32_t kernel = 0;  // index into Plan::kernels
   // If set, no kernel is launched, and the slots are those of a, b, the result, the bias if there is one, and

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/fake_gpu/api/blas.h: objects of cublasLt and hipBLASLt, and the numbers in which the libraries differ.
+// tests/fake_gpu/api/blas.h: objects of cublasLt and hipBLASLt, and the numbers in which they differ.
 #pragma once
 
 #include <array>

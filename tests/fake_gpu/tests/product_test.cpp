@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/fake_gpu/tests/product_test.cpp: products that the fakes of cublasLt and hipBLASLt compute, and what the
-// plugins do without these libraries. Each test runs in its own process, because the fakes read variables once.
+// tests/fake_gpu/tests/product_test.cpp: products that the fakes of cublasLt and hipBLASLt compute, and what
+// the plugins do without these libraries. Each test runs in its own process, because the fakes read variables
+// once.
 #include <cuda/vendor.h>
 #include <gpu/buffer.h>
 #include <gpu/routine.h>
