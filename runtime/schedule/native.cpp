@@ -97,11 +97,14 @@ StreamState::NativeEvent* StreamState::event_for(std::uint64_t ticket) {
   const std::int32_t code =
       attempt<&yoke_stream_api::event_record>(backend(), status, native_, &args, &spare->event);
   if (code != YOKE_STATUS_OK) {
-    // Without events, waits are for the whole stream. The abort makes its work finish soon.
+    // Without events, waits are for the whole stream. The abort makes its work finish soon. The work of a lost
+    // device ends by itself, and other streams must inherit its error rather than that of an abort.
     spare->event = nullptr;
     cannot_record_ = true;
     native_failed(code, status);
-    abort_native();
+    if (code != YOKE_STATUS_DEVICE_LOST) {
+      abort_native();
+    }
     return nullptr;
   }
   spare->ticket = issued;

@@ -124,6 +124,27 @@ TEST(NativeQuiescenceTest, FailedEventRecordAbortsTheStreamAndKeepsItsMemory) {
   EXPECT_EQ(rig.control->call_count, 1U) << "the abort skips the second copy";
 }
 
+// An abort would replace the error that streams inherit from this one.
+TEST(NativeQuiescenceTest, FailedEventRecordOnALostDeviceDoesNotAbortTheStream) {
+  auto control = Rig::make_control(Streams::kNative);
+  control->stream.event_record = [](auto...) { return YOKE_STATUS_DEVICE_LOST; };
+  Rig rig(control);
+  const auto stream = rig.stream();
+  const BufferView buffer = rig.buffer(64);
+  std::vector<std::uint8_t> target(64);
+  rig.control->is_blocked = true;
+  stream->to_host(target.data(), buffer);
+  EXPECT_TRUE(wait_for_calls(*rig.control, 1));
+  stream->to_host(target.data(), buffer);
+
+  const Event event = stream->record();
+
+  EXPECT_ERROR(ErrorCode::kDeadlineExceeded, event.wait(20ms));
+  rig.control->is_blocked = false;
+  EXPECT_ERROR(ErrorCode::kDeviceLost, event.wait());
+  EXPECT_EQ(rig.control->call_count, 2U) << "an abort skips the second copy";
+}
+
 TEST(NativeQuiescenceTest, FailedStateOfAQueryIsTheErrorOfTheStream) {
   Rig rig(Streams::kNative);
   const auto stream = rig.stream();
