@@ -23,10 +23,12 @@ TEST_P(FailureTest, EveryLaterWaitReportsTheFirstFailure) {
   fill<std::uint8_t>(*first, buffer, 1);
   const Event good = first->record();
   good.wait();
+  rig.control->is_blocked = true;  // queuing throws a failure that is known
   rig.control->fail_after = 0;
   fill<std::uint8_t>(*first, buffer, 2);
   const Event bad = first->record();
   fill<std::uint8_t>(*first, buffer, 3);
+  rig.control->is_blocked = false;
 
   for (int round = 0; round < 2; ++round) {
     EXPECT_THAT(error_of([&] { first->wait(); }),
