@@ -60,7 +60,7 @@ Bytes left_in(const fs::path& group, const Names& names) {
 // The least that is left in a group and the groups that contain it.
 Bytes left_above(const fs::path& mount, std::string group, const Names& names) {
   Bytes left = left_in(mount, names);
-  while (group.size() > 1) {
+  while (group.size() > 1 && group.front() == '/') {
     left = smaller(left, left_in(mount / group.substr(1), names));
     group.resize(group.rfind('/'));
   }
