@@ -71,6 +71,7 @@ bool StreamState::issue_callback(Command& command) noexcept {
     hand_over(queued);
     return false;
   } catch (const std::exception&) {  // no worker thread can be started
+    wait_complete(command.ticket - 1, deadline_after(wait_timeout));
     call_back(*command.callback, code_of(code));
     command.callback.reset();
     return true;

@@ -47,6 +47,7 @@ struct Command {
   CommandKind kind = CommandKind::kWait;
   bool completes = true;  // false: a wait that belongs to the next command
   bool inherits = true;   // kWait: whether this stream fails if the other one failed
+  bool quiesces = false;  // kWait: see Dependency
   std::uint8_t pattern_byte_count = 0;
   std::uint32_t symbol_count = 0;
   std::uint64_t ticket = 0;

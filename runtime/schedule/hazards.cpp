@@ -169,7 +169,7 @@ bool Hazards::wait_all(std::chrono::nanoseconds timeout) noexcept {
       stream = busy->stream;
       ticket = busy->ticket;
     }
-    if (!stream->wait_complete(ticket, deadline)) {
+    if (!stream->wait_complete(ticket, std::min(deadline, stream->abort_deadline()))) {
       return false;
     }
   }
@@ -189,9 +189,8 @@ void merge_accesses(std::vector<Access>& accesses) {
   for (const Access& access : accesses) {
     std::size_t& at = latest[(access.reads ? 1U : 0U) + (access.writes ? 2U : 0U)];
     Access* before = at != 0 ? &accesses[at - 1] : nullptr;
-    // Tensors start at multiples of YOKE_BUFFER_ALIGNMENT, so what is between two of them is padding.
-    if (before != nullptr && before->hazards == access.hazards &&
-        access.begin < before->end + YOKE_BUFFER_ALIGNMENT) {
+    // No gaps: another stream may use the bytes between two tensors.
+    if (before != nullptr && before->hazards == access.hazards && access.begin <= before->end) {
       before->end = std::max(before->end, access.end);
     } else {
       accesses[kept] = access;

@@ -37,6 +37,7 @@ struct Dependency {
   std::shared_ptr<StreamState> stream;
   std::uint64_t ticket = 0;
   bool inherits = false;
+  bool quiesces = false;  // waits until the work is complete, also if either stream has failed
 };
 
 // The pending reads and writes of one buffer. Thread-safe.
@@ -81,7 +82,7 @@ class Hazards {
 
 // Sorts accesses in locking order and removes empty ones.
 void sort_accesses(std::vector<Access>& accesses);
-// Sorts accesses and joins those of one kind that are next to each other in a buffer.
+// Sorts accesses and joins those of one kind that touch or overlap.
 // Precondition: they have no versions.
 void merge_accesses(std::vector<Access>& accesses);
 

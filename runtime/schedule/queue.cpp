@@ -50,8 +50,15 @@ void StreamState::abandon() noexcept {
   } else {
     fail(completed_.load() + 1, ErrorCode::kResourceExhausted,
          [&] { return "stream '" + name + "': a command could not be queued, and the queue was full"; });
-    raise_to(reserved_, promised_);  // the worker completes it later
+    drop_promised();
   }
+}
+
+// The ring is full, so the worker completes the promised tickets after the commands in it.
+void StreamState::drop_promised() noexcept {
+  raise_to(reserved_, promised_);
+  dropped_.store(promised_);
+  work_.notify();
 }
 
 void StreamState::retire(const Error& error) noexcept {
@@ -69,13 +76,14 @@ void StreamState::depend(const Dependency& dependency) {
       !dependency.stream->has_failed(dependency.ticket)) {
     return;
   }
-  if (is_native_ && ring_.is_empty() && wait_on_device(dependency, ticket)) {
+  if (is_native_ && !dependency.quiesces && ring_.is_empty() && wait_on_device(dependency, ticket)) {
     return;
   }
   Command& command = next_slot();
   command.kind = CommandKind::kWait;
   command.completes = false;
   command.inherits = dependency.inherits;
+  command.quiesces = dependency.quiesces;
   command.ticket = ticket;
   command.other = dependency.stream;
   command.other_ticket = dependency.ticket;
@@ -117,7 +125,7 @@ void StreamState::wait_for_room() {
     };
     // Not kDeadlineExceeded, which waits return only while work is pending.
     fail(completed_.load() + 1, ErrorCode::kResourceExhausted, sentence);
-    raise_to(reserved_, promised_);  // the hazards have this ticket, and the worker completes it later
+    drop_promised();
     throw Error(ErrorCode::kResourceExhausted, sentence());
   }
 }

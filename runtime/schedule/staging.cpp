@@ -52,7 +52,7 @@ void StreamState::stage(const BufferView& dst, const BufferView& src) {
   const std::uint64_t count = (src.byte_count + staging.chunk_byte_count - 1) / staging.chunk_byte_count;
 
   // In the hazards, the whole copy is one command of this stream: the other stream starts after its first
-  // ticket and finishes before its last.
+  // ticket and finishes before its last, also after a failure: until then it uses the memory.
   std::array<Access, 2> accesses = {
       Access{&src.buffer->hazards(), src.offset, src.offset + src.byte_count, true, false},
       Access{&dst.buffer->hazards(), dst.offset, dst.offset + dst.byte_count, false, true}};
@@ -94,7 +94,7 @@ void StreamState::queue_chunks(const BufferView& dst, const BufferView& src, Sta
       command.to = memory;
       command.byte_count = byte_count;
     });
-    writer.depend({reader.shared_from_this(), read, true});
+    writer.depend({reader.shared_from_this(), read, true, writes_here && k + 1 == count});
     written[k % 2] = writer.emit([&](Command& command) {
       command.kind = CommandKind::kFromHost;
       command.dst = dst.buffer->get();
@@ -104,7 +104,7 @@ void StreamState::queue_chunks(const BufferView& dst, const BufferView& src, Sta
     });
   }
   if (!writes_here) {
-    depend({far.shared_from_this(), far.last_ticket(), true});
+    depend({far.shared_from_this(), far.last_ticket(), true, true});
     emit(nothing);
   }
 }

@@ -90,7 +90,7 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   void begin_step(std::int64_t number) noexcept;
   std::string title(std::uint64_t ticket) const;
   void abort() noexcept;
-  Clock::time_point abort_deadline() const noexcept;  // when close() stops waiting for aborted work
+  Clock::time_point abort_deadline() const noexcept;  // when destructors stop waiting for aborted work
   // Records a native event, so that waits for this point do not include later work.
   void mark() noexcept;
   NativeHandle native_handle();  // throws kUnimplemented
@@ -157,9 +157,9 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   };
   // The stream of the other device and the host memory of staged copies.
   struct Staging {
-    std::shared_ptr<Stream> stream;
     std::array<HostMemory, 2> chunks;
     std::uint64_t chunk_byte_count = 0;
+    std::shared_ptr<Stream> stream;  // last, so that it is closed before the chunks are freed
   };
 
   const BackendState& backend() const;
@@ -172,6 +172,7 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   void hand_over(Command& command) noexcept;
   void wait_for_room();
   void abandon() noexcept;
+  void drop_promised() noexcept;
   // worker.cpp
   void start_worker();
   // The worker of a native stream starts when the first command needs it.
@@ -223,9 +224,10 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   CommandRing ring_;
   Command inline_command_;
   std::vector<Dependency> waits_;
-  std::uint64_t promised_ = 0;  // the last ticket recorded in Hazards
-  Parking work_;                // the worker sleeps here while the ring is empty
-  Parking room_;                // the caller sleeps here while the ring is full
+  std::uint64_t promised_ = 0;             // the last ticket recorded in Hazards
+  std::atomic<std::uint64_t> dropped_{0};  // up to here, tickets may have no command
+  Parking work_;                           // the worker sleeps here while the ring is empty
+  Parking room_;                           // the caller sleeps here while the ring is full
 
   // Worker thread.
   std::thread worker_;

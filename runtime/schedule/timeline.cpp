@@ -59,7 +59,7 @@ StreamState& StreamState::fallback_lane() {
 
 void StreamState::close() noexcept {
   if (!wait_complete(last_ticket(), std::min(deadline_after(wait_timeout), abort_deadline())) &&
-      abort_deadline() == Clock::time_point::max()) {
+      Clock::now() < abort_deadline()) {
     abort();
     wait_complete(last_ticket(), deadline_after(kGrace));
   }
@@ -79,7 +79,9 @@ void StreamState::close() noexcept {
       worker_.detach();
     }
   }
-  stagings_.clear();
+  if (is_complete(last_ticket())) {  // else pending copies use their memory
+    stagings_.clear();
+  }
   if (lane_ != nullptr) {
     lane_->close();
   }

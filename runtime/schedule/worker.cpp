@@ -64,12 +64,14 @@ void StreamState::ensure_worker() {
 }
 
 void StreamState::work() noexcept {
-  const auto has_work = [this] { return !ring_.is_empty() || stopping_.load(); };
+  const auto has_work = [this] {
+    return !ring_.is_empty() || stopping_.load() || issued_.load() < dropped_.load();
+  };
   for (;;) {
+    const std::uint64_t dropped = dropped_.load();  // before is_empty(): earlier tickets are in the ring
     if (ring_.is_empty()) {
-      if (has_failed()) {
-        // wait_for_room() may have failed between the hazards and the command; such tickets have no command.
-        finish(reserved_.load());
+      if (issued_.load() < dropped) {
+        finish(dropped);
       }
       if (stopping_.load()) {
         break;
@@ -102,17 +104,15 @@ void StreamState::run(Command& command) noexcept {
       return;  // the worker runs it
     }
     run_callback(command);
-  } else if (!has_failed(ticket)) {
-    if (command.kind == CommandKind::kWait) {
-      if (command.other != nullptr) {
-        wait_as_worker(command);
-      }
-    } else {
-      if (delay_us_ != 0 && !is_inline) {
-        inject_delay(ticket);
-      }
-      issue(command);
+  } else if (command.kind == CommandKind::kWait) {
+    if (command.other != nullptr && (command.quiesces || !has_failed(ticket))) {
+      wait_as_worker(command);
     }
+  } else if (!has_failed(ticket)) {
+    if (delay_us_ != 0 && !is_inline) {
+      inject_delay(ticket);
+    }
+    issue(command);
   }
   command.other.reset();
   // Published before the pop, because the caller may issue its next command itself once the ring is empty.
@@ -146,23 +146,23 @@ void StreamState::wait_as_worker(const Command& command) noexcept {
   StreamState& other = *command.other;
   const std::uint64_t ticket = command.other_ticket;
   const auto is_ready = [&] {
-    return other.is_complete(ticket) || (command.inherits && other.has_failed(ticket));
+    return other.is_complete(ticket) || (command.inherits && !command.quiesces && other.has_failed(ticket));
   };
   const bool spun = !other.is_native_ && wait_spin_(is_ready);
   if (!spun && !is_ready()) {
     const Clock::time_point deadline = deadline_after(wait_timeout);
     while (!is_ready()) {
-      other.wait_slice(ticket, deadline);
-      if (has_failed(command.ticket)) {
-        return;  // aborted
+      const bool failed = has_failed(command.ticket);  // aborted, or late
+      if (failed && !command.quiesces) {
+        return;
       }
-      if (Clock::now() >= deadline && !is_ready()) {
+      other.wait_slice(ticket, failed ? Clock::time_point::max() : deadline);
+      if (!failed && Clock::now() >= deadline && !is_ready()) {
         fail(command.ticket, ErrorCode::kAborted, [&] {  // not kDeadlineExceeded, as in wait_for_room
           const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(wait_timeout);
           return title(command.ticket) + ": stream '" + other.name +
                  "' did not finish the awaited work within " + std::to_string(limit.count()) + " ms";
         });
-        return;
       }
     }
   }

@@ -97,6 +97,25 @@ TEST_P(CrossCopyTest, FailureOnTheOtherDeviceFailsTheStream) {
   EXPECT_THAT(error_of([&] { stream->wait(); }), is_error(ErrorCode::kDataLoss, "'near'", "near/staging"));
 }
 
+TEST_P(CrossCopyTest, AbortedCopyIsReportedWhenTheOtherDeviceHasEnded) {
+  for (const bool writes_there : {true, false}) {
+    const BufferView here = buffer_of<std::uint8_t>(rig.device, 64);
+    const BufferView there = buffer_of<std::uint8_t>(far, 64);
+    const auto aborted = rig.stream();
+    const std::uint64_t before = control->call_count;
+    control->is_blocked = true;
+    aborted->copy(writes_there ? there : here, writes_there ? here : there);
+    EXPECT_TRUE(wait_for_calls(*control, before + 1));
+
+    aborted->abort();
+
+    EXPECT_THAT(error_of([&] { aborted->wait(50ms); }),
+                is_error(ErrorCode::kDeadlineExceeded, "still uses its memory"));
+    control->is_blocked = false;
+    EXPECT_ERROR(ErrorCode::kAborted, aborted->wait());
+  }
+}
+
 TEST(CopyTest, ReadingAChunkOverlapsWritingThePreviousOne) {
   Rig rig;
   std::shared_ptr<Control> control;

@@ -109,6 +109,26 @@ TEST_P(RangeTest, LaunchesOfOneRoutineDoNotOverlap) {
   EXPECT_EQ(read<std::int64_t>(*second, y), (std::vector<std::int64_t>(4, 13)));
 }
 
+TEST_P(RangeTest, LaunchDoesNotUseTheBytesBetweenItsTensors) {
+  const BufferView shared = buffer_of<std::int64_t>(rig.device, 12);
+  const auto routine = link(rig.device,
+                            "yoke.program 1\nprogram both() {\n  arg a : i64[4] out\n  arg b : i64[4] out\n"
+                            "  a[i] = 1\n  b[i] = 2\n}\n",
+                            {part<std::int64_t>(shared, 0, 4), part<std::int64_t>(shared, 8, 4)});
+  const BufferView between = part<std::int64_t>(shared, 4, 4);
+  rig.control->fail_after = 0;
+  fill<std::int64_t>(*first, between, 3);
+  EXPECT_ERROR(ErrorCode::kInternal, first->wait());
+
+  second->launch(*routine);
+  second->wait();
+
+  const auto reader = rig.stream();
+  EXPECT_ERROR(ErrorCode::kInternal, read<std::int64_t>(*reader, between))
+      << "the launch did not overwrite it";
+  EXPECT_EQ(read<std::int64_t>(*second, part<std::int64_t>(shared, 8, 4)), std::vector<std::int64_t>(4, 2));
+}
+
 TEST_P(RangeTest, BufferIsFreedAfterItsWork) {
   rig.control->delay_us = 20000;
   fill<std::uint8_t>(*first, rig.buffer(1 << 16), 1);
