@@ -101,17 +101,23 @@ Evaluation Trainer::evaluation(const Tensor& inputs, const Tensor& targets, cons
   made->scalars = impl_->scalars;
   const auto programs = metrics_programs(made->plan, inputs, targets, metrics_of, prefix, made->metric_count);
   const std::uint64_t row_bytes = (inputs.host_bytes().size() + targets.host_bytes().size()) / total;
-  for (std::size_t k = 0; k < programs.size(); ++k) {
-    made->has_full.push_back(made->plan.rows[k] > 0);
-    made->has_tail.push_back(made->plan.tail[k] > 0);
-    impl_->need_of(*impl_->shards[k].stream->device()).data += made->plan.shard_rows(k) * row_bytes;
-    for (const NamedProgram& program : programs[k]) {
-      if (!program.text.empty()) {
-        impl_->count_routine(k, program);
+  const std::vector<MemoryNeed> before = impl_->needs;
+  try {
+    for (std::size_t k = 0; k < programs.size(); ++k) {
+      made->has_full.push_back(made->plan.rows[k] > 0);
+      made->has_tail.push_back(made->plan.tail[k] > 0);
+      impl_->need_of(*impl_->shards[k].stream->device()).data += made->plan.shard_rows(k) * row_bytes;
+      for (const NamedProgram& program : programs[k]) {
+        if (!program.text.empty()) {
+          impl_->count_routine(k, program);
+        }
       }
     }
+    impl_->check_memory();
+  } catch (...) {  // a refused evaluation needs nothing
+    impl_->needs = before;
+    throw;
   }
-  impl_->check_memory();
   for (std::size_t k = 0; k < programs.size(); ++k) {
     Context context = impl_->contexts[k].child();
     if (made->plan.shard_rows(k) > 0) {

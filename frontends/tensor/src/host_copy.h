@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -20,7 +21,11 @@ inline void wait_for_copy(Stream& stream, const std::shared_ptr<std::vector<std:
     stream.wait();
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kDeadlineExceeded) {
-      stream.host_callback([memory](ErrorCode) {});
+      try {
+        stream.host_callback([memory](ErrorCode) {});
+      } catch (...) {  // leaked, because it is in use
+        (void)new (std::nothrow) std::shared_ptr<std::vector<std::byte>>(memory);
+      }
     }
     throw;
   }

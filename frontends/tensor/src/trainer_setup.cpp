@@ -169,8 +169,8 @@ BoundRoutine Trainer::Impl::link(Context& context, const NamedProgram& program,
   scalars->add(contexts, program.scalars);
   for (const auto& [name, tensor] : program.literals) {
     if (!context.has(name)) {
-      context.init_from_host(name, spec_of(tensor), tensor.host_bytes());
-      context.stream()->wait();
+      context.allocate(name, spec_of(tensor));
+      detail::write_now(context, name, {tensor.host_bytes().begin(), tensor.host_bytes().end()});
     }
   }
   const auto code = code_for(context.stream()->device(), program.text);
@@ -273,15 +273,15 @@ void Trainer::Impl::link_parts() {
 
 // Aborts all streams together if one of them hangs, because their destructors wait for them in turn.
 Trainer::Impl::~Impl() {
-  try {
-    for (const Shard& shard : shards) {
+  for (const Shard& shard : shards) {
+    try {
       if (!has_hung) {
         shard.stream->wait();
       }
+    } catch (const Error& error) {
+      has_hung = error.code() == ErrorCode::kDeadlineExceeded;
+    } catch (const std::bad_alloc&) {  // no memory for an error; the streams' destructors wait
     }
-  } catch (const Error& error) {
-    has_hung = error.code() == ErrorCode::kDeadlineExceeded;
-  } catch (const std::bad_alloc&) {  // no memory for an error; the streams' destructors wait
   }
   for (const Shard& shard : shards) {
     if (has_hung) {

@@ -62,8 +62,12 @@ TEST_P(MemoryNeeds, AreWhatTheRunAllocates) {
   options.batch_size = 100;
   options.optimizer = {0.9, 0, false};
   std::vector<Needs> calls;
+  bool refuses = false;
   options.check_memory = [&](std::span<const MemoryNeed> needs) {
     calls.emplace_back(needs.begin(), needs.end());
+    if (refuses) {
+      throw std::runtime_error("too little");
+    }
   };
   // Each of the 5 shards has some one-element tensors of 256 bytes, and merges gradients with a tile of less
   // than 5 KiB for each size of batch. The parameters have 200 KB.
@@ -76,12 +80,19 @@ TEST_P(MemoryNeeds, AreWhatTheRunAllocates) {
     EXPECT_GT(calls[0][0].state, 0U);
     EXPECT_GT(calls[0][0].activations, 0U);
     EXPECT_GT(calls[0][0].data, 0U);
-    const Evaluation evaluation = trainer.evaluation(
-        problem.inputs, problem.targets,
-        [&](const Tensor& x, const Tensor& y) { return std::vector<Tensor>{problem.loss()(x, y)}; });
+    const auto evaluate = [&] {
+      return trainer.evaluation(problem.inputs, problem.targets, [&](const Tensor& x, const Tensor& y) {
+        return std::vector<Tensor>{problem.loss()(x, y)};
+      });
+    };
+    const Evaluation evaluation = evaluate();
     ASSERT_EQ(calls.size(), 2U);
     EXPECT_GT(on_devices(calls[1]), on_devices(calls[0]));
     EXPECT_NEAR(static_cast<double>(on_devices(calls[1])), static_cast<double>(used_by(trainer)), kSmall);
+    refuses = true;
+    EXPECT_THROW(evaluate(), std::runtime_error);
+    EXPECT_THROW(evaluate(), std::runtime_error);
+    EXPECT_EQ(on_devices(calls.at(3)), on_devices(calls.at(2))) << "a refused evaluation was counted";
   });
 }
 

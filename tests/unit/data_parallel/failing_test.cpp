@@ -99,7 +99,7 @@ TEST_P(FailingDevice, HungShardsEndByOneDeadline) {
                  trainer.step();
                  trainer.wait();
                }));
-  EXPECT_LT(std::chrono::steady_clock::now() - start, 10s) << "the calls themselves block for 20 s";
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 5s) << "six shards must share a deadline";
   control->is_blocked = false;
 }
 
