@@ -26,7 +26,8 @@ using program::Type;
 // The rows of a library's result are the columns n of the product: libraries store matrices column by column.
 class Describer {
  public:
-  Describer(const Statement& statement, const Product& product) : product_(product), statement_(statement) {}
+  Describer(const Program& program, const Statement& statement, const Product& product)
+      : product_(product), statement_(statement), result_type_(program.tensors[product.target].type) {}
 
   // Returns null, or why libraries do not compute the product.
   const char* run(LibraryProduct& out) const;
@@ -42,6 +43,7 @@ class Describer {
 
   const Product& product_;
   const Statement& statement_;
+  Type result_type_;
 };
 
 const char* Describer::types() const {
@@ -52,9 +54,16 @@ const char* Describer::types() const {
   if (type != product_.b.type) {
     return "the factors have different types";
   }
-  const bool is_set = statement_.assign == program::Assign::kSet;
-  return is_set || statement_.assign == program::Assign::kAdd ? nullptr
-                                                              : "the assignment is neither = nor +=";
+  if (result_type_ != Type::kF32 && result_type_ != type) {
+    return "the result has another type than the factors";
+  }
+  if (statement_.assign == program::Assign::kSet) {
+    return nullptr;
+  }
+  if (statement_.assign != program::Assign::kAdd) {
+    return "the assignment is neither = nor +=";
+  }
+  return result_type_ == Type::kF32 ? nullptr : "+= rounds the sum before it adds it";
 }
 
 std::optional<Matrix> Describer::matrix(Type type, std::size_t form, const std::vector<matmul::Axis>& rows,
@@ -93,7 +102,7 @@ const char* Describer::run(LibraryProduct& out) const {
   }
   const auto a = matrix(product_.b.type, product_.b.address, product_.n, product_.k);
   const auto b = matrix(product_.a.type, product_.a.address, product_.k, product_.m);
-  const auto result = matrix(Type::kF32, matmul::kTarget, product_.n, product_.m);
+  const auto result = matrix(result_type_, matmul::kTarget, product_.n, product_.m);
   if (!a || !b || !result || result->is_transposed) {
     return "the strides are not those of matrices";
   }
@@ -272,7 +281,7 @@ std::size_t plan_library_product(Builder& builder, std::span<const std::size_t> 
   }
   const Program& program = builder.program();
   LibraryProduct alone;
-  if (const char* reason = Describer(program.statements[statements[0]], product).run(alone)) {
+  if (const char* reason = Describer(program, program.statements[statements[0]], product).run(alone)) {
     remark = std::string("not by ") + library->name() + ": " + reason;
     return 0;
   }

@@ -98,6 +98,10 @@ constexpr Product kProducts[] = {
      "arg a: f16[48, 72] in\n arg b: f16[72, 40] in\n arg c: f16[48, 40] out\n temp y: f32[48, 40]\n"
      "y[m, n] = sum[k] f32(a[m, k]) * f32(b[k, n])\n c[m, n] = f16(y[m, n])\n",
      "48 x 40 x 72, rounded"},
+    {"bf16_result",
+     "arg a: bf16[48, 72] in\n arg b: bf16[72, 40] in\n arg c: bf16[48, 40] out\n"
+     "c[m, n] = sum:f32[k] f32(a[m, k]) * f32(b[k, n])\n",
+     "48 x 40 x 72, rounded"},
     {"biased_bf16",
      "arg a: bf16[48, 72] in\n arg b: bf16[72, 40] in\n arg v: f32[40] in\n"
      "arg c: bf16[48, 40] out\n temp y: f32[48, 40]\n temp z: f32[48, 40]\n"
@@ -128,6 +132,14 @@ constexpr Product kProducts[] = {
     {"different_types",
      "arg a: bf16[48, 72] in\n arg b: f32[72, 40] in\n arg c: f32[48, 40] out\n"
      "c[m, n] = sum[k] f32(a[m, k]) * b[k, n]\n",
+     kNone},
+    {"f32_to_bf16",
+     "arg a: f32[48, 72] in\n arg b: f32[72, 40] in\n arg c: bf16[48, 40] out\n"
+     "c[m, n] = sum:f32[k] a[m, k] * b[k, n]\n",
+     kNone},
+    {"accumulates_in_bf16",
+     "arg a: bf16[48, 72] in\n arg b: bf16[72, 40] in\n arg c: bf16[48, 40] inout\n"
+     "c[m, n] += sum:f32[k] f32(a[m, k]) * f32(b[k, n])\n",
      kNone},
     {"strided",
      "arg a: f32[48, 144] in\n arg b: f32[72, 40] in\n arg c: f32[48, 40] out\n"
@@ -296,6 +308,8 @@ TEST_P(ProductTest, KernelsComputeWhatTheLibraryDoesNot) {
                                  "reads may be out of range",
                                  "the assignment is neither = nor +=",
                                  "the factors have different types",
+                                 "the result has another type than the factors",
+                                 "+= rounds the sum before it adds it",
                                  "the strides are not those of matrices",
                                  "the loops are not those of matrices"};
   expect_ok([&]() -> std::string {
