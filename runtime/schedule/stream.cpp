@@ -302,7 +302,7 @@ void Stream::launch(const Routine& routine, std::span<const std::int64_t> symbol
   }
   if (has_lane) {
     state_->begin({}, 1);
-    state_->depend({lane.shared_from_this(), ticket, true});
+    state_->depend({lane.shared_from_this(), ticket, true, true});
     state_->emit([](Command& command) { command.kind = CommandKind::kWait; });
   }
 }

@@ -128,6 +128,7 @@ TEST_P(FallbackFailureTest, RoutineIsUsableAfterAnAbortedLaunch) {
   stream_->abort();
   other->from_host(buffers_[2], ones_.data());  // the argument that the aborted launch writes
   launch(*other);
+  EXPECT_ERROR(ErrorCode::kDeadlineExceeded, stream_->wait(20ms)) << "the launch still runs";
   rig_->fallback_control->is_blocked = false;
 
   EXPECT_ERROR(ErrorCode::kAborted, stream_->wait());
