@@ -34,24 +34,28 @@ bool PlainSum::add_factor(const Program& program, const Expr& expr, std::span<co
     return false;
   }
   const Tensor& tensor = program.tensors[read->access.tensor];
+  // Parts of an index may be far outside the tensor before they are added, so sums and products wrap.
   Factor factor;
   factor.steps.assign(statement_->loops.size(), 0);
-  std::int64_t stride = 1;
+  std::uint64_t start = 0;
+  std::uint64_t stride = 1;
   for (std::size_t dim = tensor.dims.size(); dim-- > 0;) {
     const program::Index& index = read->access.indices[dim];
     if (index.element_of || index.divisor != 1) {
       return false;
     }
-    factor.start += stride * index.affine.constant;
+    start += stride * static_cast<std::uint64_t>(index.affine.constant);
     for (const program::Affine::Term& term : index.affine.terms) {
+      const std::uint64_t step = stride * static_cast<std::uint64_t>(term.coefficient);
       if (term.is_symbol) {
-        factor.start += stride * term.coefficient * symbols[term.id];
+        start += step * static_cast<std::uint64_t>(symbols[term.id]);
       } else {
-        factor.steps[term.id] += stride * term.coefficient;
+        factor.steps[term.id] += static_cast<std::int64_t>(step);
       }
     }
-    stride *= static_cast<std::int64_t>(tensor.dims[dim]);
+    stride *= tensor.dims[dim];
   }
+  factor.start = static_cast<std::int64_t>(start);
   factor.largest = 0;
   factor.smallest = kInfinity;
   factor.lowest_bit = 4096;
