@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // plugin_api/conformance/groups/program_text.cpp: formats, verdicts,
 // invalid texts, fingerprints and determinism.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cstring>
+#include <string>
 
 #include "groups.h"
 #include "program/corpus.h"
@@ -241,6 +245,34 @@ void fingerprints_differ(Kit& kit) {
   check(plain == fingerprint(type, "x[i] + 1"), "the same program has two fingerprints");
 }
 
+// A text has a length and no terminating zero, so bytes after its end do not belong to it.
+void text_ends(Kit& kit) {
+  Device& device = kit.device();
+  device.plugin().table<yoke_program_api>();
+  const std::string bytes = text_of(supported_cases(device, 4));
+  const std::string fingerprint = describe_entry(device.plugin(), compile(device, bytes)).fingerprint;
+  const std::size_t page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const std::size_t room = (bytes.size() + page - 1) / page * page;
+  void* const mapped =
+      ::mmap(nullptr, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  check(mapped != MAP_FAILED, "mmap failed");
+  auto* const start = static_cast<char*>(mapped);
+  check(::mprotect(start + room, page, PROT_NONE) == 0, "mprotect failed");
+  const auto compile_at = [&](char* at, const char* where) {
+    std::copy(bytes.begin(), bytes.end(), at);
+    const std::string_view text(at, bytes.size());
+    require_supported(device, text, 64);
+    check_equal(std::string(describe_entry(device.plugin(), compile(device, text)).fingerprint), fingerprint,
+                "the fingerprint of a text ", where);
+  };
+  compile_at(start + room - bytes.size(), "at the end of a page");
+  ::munmap(mapped, room + page);
+  for (const char* rest : {"}\nprogram more() {\n", "\nprogram", "x", "# comment", "\xff\xfe"}) {
+    std::string longer = bytes + rest;
+    compile_at(longer.data(), "that is followed by other bytes");
+  }
+}
+
 // Sums of many numbers that use all bits of their type, so that the result depends on the order of summation.
 constexpr std::string_view kSums[] = {
     "arg y : f32[64] out\n  y[i] = sum[k] x[i, k]\n",
@@ -314,6 +346,7 @@ std::vector<Test> program_text_tests() {
        {10, 24},
        invalid_texts,
        2},
+      {"text-ends", "a text ends after byte_count bytes, whatever follows it", {24}, text_ends},
       {"verdicts",
        "can_compile returns one verdict per statement, in order, within the capacity",
        {12, 25},

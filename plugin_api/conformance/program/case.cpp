@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "../random.h"
+#include "borders.h"
 #include "error_units.h"
 #include "number.h"
 #include "scalar.h"
@@ -26,6 +27,17 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 
 double smallest_subnormal(Type type) {
   return std::ldexp(smallest_normal(type), 1 - digits(type));
+}
+
+// Products of two have all their bits in `type`; a sum of a few hundred of them fits a wider type.
+double spread_of(Type type, Random& random) {
+  const int bits = digits(type) / 2;
+  const int step = type == Type::kF32 ? 5 : 3;
+  const auto steps = static_cast<std::int64_t>(type == Type::kF32 ? 2 : 1);
+  const std::int64_t odd = random.between(0, (std::int64_t{1} << (bits - 1)) - 1) * 2 + 1;
+  const double value =
+      std::ldexp(static_cast<double>(odd), step * static_cast<int>(random.between(-steps, 0)));
+  return random.chance(2) ? value : -value;
 }
 
 double float_of(const Data& data, Type type, Random& random) {
@@ -67,9 +79,22 @@ double float_of(const Data& data, Type type, Random& random) {
       }
       return random.chance(3) ? 0.0 : static_cast<double>(random.between(-32, 32)) / 8;
     }
+    case DataKind::kSpread:
+      return spread_of(type, random);
     default:
       return static_cast<double>(random.between(-32, 32)) / 8;
   }
+}
+
+// The number of the border that element `i` has.
+std::size_t border_of(const Data& data, std::uint64_t i, std::uint64_t round, std::size_t count,
+                      Random& random) {
+  if (data.limit == 0) {
+    return random.below(count);
+  }
+  const std::uint64_t crossed = data.limit < 0 ? count : static_cast<std::uint64_t>(kCrossedBorders);
+  return (i / static_cast<std::uint64_t>(std::max<std::int64_t>(data.limit, 1)) + round) %
+         std::min<std::uint64_t>(crossed, count);
 }
 
 std::int64_t index_of(const Data& data, Random& random) {
@@ -93,6 +118,7 @@ std::int64_t integer_of(const Data& data, Type type, Random& random) {
       return kUnits[random.below(4)];
     }
     case DataKind::kWide:
+    case DataKind::kSpread:
       return static_cast<std::int64_t>(random.next());
     case DataKind::kSpecial: {
       const std::int64_t edges[] = {program::lowest_integer(type),
@@ -124,9 +150,17 @@ std::vector<std::byte> initial_bytes(const Case& one, std::uint32_t number, std:
   }
   std::vector<std::byte> bytes(tensor.byte_count());
   Random random(one.seed, tensor.name, one.index + (round << 40U));
+  const bool has_borders = data.kind == DataKind::kEdges;
+  const std::vector<double> floats = has_borders ? float_borders(tensor.type) : std::vector<double>();
+  const std::vector<std::int64_t> integers =
+      has_borders ? integer_borders(tensor.type) : std::vector<std::int64_t>();
   for (std::uint64_t i = 0; i < tensor.element_count(); ++i) {
     Scalar value;
-    if (program::is_float(tensor.type)) {
+    if (data.kind == DataKind::kEdges && tensor.type != Type::kBool) {
+      value = program::is_float(tensor.type)
+                  ? Scalar{floats[border_of(data, i, round, floats.size(), random)], 0}
+                  : Scalar{0, integers[border_of(data, i, round, integers.size(), random)]};
+    } else if (program::is_float(tensor.type)) {
       value.number = program::round_to_type(tensor.type, float_of(data, tensor.type, random));
     } else if (tensor.type == Type::kBool) {
       value.integer = static_cast<std::int64_t>(random.below(2));

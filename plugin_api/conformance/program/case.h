@@ -21,16 +21,21 @@ enum class DataKind : std::uint8_t {
   kWide,      // any exponent whose square is in range; integers with random bits
   kSpecial,   // NaN, infinities, both zeros, subnormals, the largest number; integers: the limits of the type
   kSparse,    // one in `limit` is NaN or infinite; a third is 0, the rest as kDyadic; integers: as kDyadic
-  kIndex      // mostly 0 .. limit - 1, some slightly out of range, some far out of range
+  kIndex,     // mostly 0 .. limit - 1, some slightly out of range, some far out of range
+  kSpread,    // few bits at several exponents: sums of products are exact in a wider type, not in their own
+  kEdges  // element i is border i / `limit` of the type, in a cycle of kCrossedBorders; -1: of all; 0: a random one
 };
 
 struct Data {
   DataKind kind = DataKind::kDyadic;
-  std::int64_t limit = 1;  // for kIndex and kSparse
+  std::int64_t limit = 1;  // for kIndex, kSparse and kEdges
   // The number of an earlier `in` tensor with the same type and dimensions whose memory this one shares, or
   // -1.
   std::int32_t shared = -1;
 };
+
+// Tensors with kEdges and the limits 1 and kCrossedBorders hold every pair of the first borders of their types.
+inline constexpr std::int64_t kCrossedBorders = 30;
 
 // A function of (seed, index): the same on every machine.
 struct Case {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "../random.h"
+#include "borders.h"
 
 namespace yoke::conformance {
 
@@ -37,10 +38,6 @@ constexpr Extents kBeyond16[] = {
 
 std::uint64_t product_of(const Extents& extents) {
   return std::max<std::uint64_t>(extents.batch, 1) * extents.rows * extents.columns * extents.depth;
-}
-
-std::string name_of(Type type) {
-  return std::string(program::type_name(type));
 }
 
 class Product {
@@ -238,11 +235,15 @@ class Product {
           chance(50) ? left + " * " + right : right + " * " + left);
   }
 
+  static constexpr std::uint64_t kOperandForms = 9;
   void choose_operands() {
     extents_.batch = 0;
     const std::uint64_t rows = extents_.rows;
     const std::uint64_t depth = extents_.depth;
-    switch (index_ % 5) {
+    if (index_ % kOperandForms > 4) {
+      return choose_one_operand();
+    }
+    switch (index_ % kOperandForms) {
       case 0:  // x * x^T
         extents_.columns = rows;
         text_ = declare("x", value_, {rows, depth}, "in") +
@@ -272,11 +273,42 @@ class Product {
     }
   }
 
+  // One tensor as both factors, at different places.
+  void choose_one_operand() {
+    const std::uint64_t rows = extents_.rows;
+    const std::uint64_t depth = extents_.depth;
+    const std::uint64_t more = 1 + index_ / kOperandForms % 3;
+    const std::string shift = std::to_string(more);
+    if (index_ % kOperandForms != 6) {
+      extents_.columns = rows;
+    }
+    switch (index_ % kOperandForms) {
+      case 5:  // x * x^T, other rows
+        text_ = declare("x", value_, {rows + more, depth}, "in") +
+                declare("y", value_, {rows, rows}, adds_ ? "inout" : "out");
+        return state("y[i, j]", "ij", read("x", x_, "i, k") + " * " + read("x", x_, "j + " + shift + ", k"));
+      case 6:  // x * x, other rows
+        text_ =
+            declare("x", value_, {std::max(rows, depth + more), std::max(depth, extents_.columns)}, "in") +
+            declare("y", value_, {rows, extents_.columns}, adds_ ? "inout" : "out");
+        return state("y[i, j]", "ij", read("x", x_, "i, k") + " * " + read("x", x_, "k + " + shift + ", j"));
+      case 7:  // x * x^T, other columns
+        text_ = declare("x", value_, {rows, depth + more}, "in") +
+                declare("y", value_, {rows, rows}, adds_ ? "inout" : "out");
+        return state("y[i, j]", "ij", read("x", x_, "i, k") + " * " + read("x", x_, "j, k + " + shift));
+      default:  // x * x^T, the second one reversed
+        text_ = declare("x", value_, {rows, depth}, "in") +
+                declare("y", value_, {rows, rows}, adds_ ? "inout" : "out");
+        return state("y[i, j]", "ij",
+                     read("x", x_, "i, k") + " * " + read("x", x_, "j, -k + " + std::to_string(depth - 1)));
+    }
+  }
+
   DataKind kind() {
     if (family_ == ProductFamily::kSpecial) {
       return DataKind::kSparse;
     }
-    if (family_ == ProductFamily::kOperands && index_ % 5 == 4) {
+    if (family_ == ProductFamily::kOperands && index_ % kOperandForms == 4) {
       return DataKind::kUnit;
     }
     // Sums of units are exact even if they are long, so that one missing term is found.

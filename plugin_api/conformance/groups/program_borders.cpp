@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/conformance/groups/program_borders.cpp: every operation, conversion and reduction at the borders of its
+// types; extents around vectors; symbols of 64 bits.
+#include <algorithm>
+
+#include "groups.h"
+#include "program/border_programs.h"
+#include "program/run/batch.h"
+#include "program/run/random_programs.h"
+
+namespace yoke::conformance {
+namespace {
+
+// Runs all programs of a family, or a share of them, if --programs is small.
+template <std::vector<Case> (*family)(std::uint64_t seed, std::uint64_t type_mask)>
+void run_family(Kit& kit) {
+  kit.device().plugin().table<yoke_program_api>();
+  const std::uint64_t seed = kit.settings().seed;
+  const std::vector<Case> cases = family(seed, generator_options(kit.device()).type_mask);
+  if (cases.empty()) {
+    unsupported("the device lacks the types of this test");
+  }
+  const std::uint64_t count = std::min<std::uint64_t>(cases.size(), share_of_programs(kit, 10, 6));
+  // Another part of the family with each seed.
+  run_cases(kit, count,
+            [&](std::uint64_t index) { return cases[(index + seed % cases.size()) % cases.size()]; });
+}
+
+}  // namespace
+
+std::vector<Test> program_border_tests() {
+  return {{"operators",
+           "every operation on every type is right at the borders of the type: limits, infinities, NaN, "
+           "signed zeros, "
+           "shifts by the width, divisions by zero",
+           {25, 26},
+           run_family<operator_programs>,
+           3},
+          {"casts",
+           "every conversion saturates, wraps or rounds as the format says",
+           {25, 26},
+           run_family<cast_programs>,
+           3},
+          {"reductions",
+           "every reduction and assignment is right for infinities, NaN, ties and the limits of the type",
+           {25, 26},
+           run_family<reduction_programs>,
+           3},
+          {"accumulators",
+           "a reduction with a wider accumulator keeps the digits that its elements' type cannot hold",
+           {25, 26},
+           run_family<accumulator_programs>,
+           3},
+          {"symbols",
+           "symbols are right as values and offsets in all of their range, beyond 32 and 53 bits",
+           {25, 26},
+           run_family<symbol_programs>,
+           3},
+          {"tails",
+           "loops of every small extent, and of extents around powers of two, write all elements and nothing "
+           "else",
+           {25, 26},
+           run_family<tail_programs>,
+           3}};
+}
+
+}  // namespace yoke::conformance

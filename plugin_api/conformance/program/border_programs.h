@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/conformance/program/border_programs.h: programs that apply every operation on every type to the borders of
+// the type, and programs whose extents, symbols or accumulators are at borders. The generator reaches these values by
+// chance only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "case.h"
+
+namespace yoke::conformance {
+
+// Each function returns valid programs that use only types of the mask; compare GeneratorOptions.
+
+// Every operation on every pair of borders, comparisons also inside select, and values that compilers simplify.
+std::vector<Case> operator_programs(std::uint64_t seed, std::uint64_t type_mask);
+// Every conversion.
+std::vector<Case> cast_programs(std::uint64_t seed, std::uint64_t type_mask);
+// Every reduction over rows, columns and all elements; every assignment.
+std::vector<Case> reduction_programs(std::uint64_t seed, std::uint64_t type_mask);
+// Sums and products in each accumulator that is wider than the elements, of data that need it.
+std::vector<Case> accumulator_programs(std::uint64_t seed, std::uint64_t type_mask);
+// Symbols as values, offsets and parts of larger offsets, with ranges beyond 32 and 53 bits.
+std::vector<Case> symbol_programs(std::uint64_t seed, std::uint64_t type_mask);
+// Loops of extent 1 to 33 and around powers of two, over elements of 1 to 8 bytes.
+std::vector<Case> tail_programs(std::uint64_t seed, std::uint64_t type_mask);
+
+// A program of the given declarations and statements.
+class ProgramText {
+ public:
+  explicit ProgramText(std::uint64_t seed, std::string name) : seed_(seed), name_(std::move(name)) {}
+
+  void symbol(const std::string& declaration);  // "s in 0..4"
+  void input(const std::string& name, program::Type type, const std::string& dims, Data data,
+             const char* role = "in");
+  // Declares an output y0, y1 ... and writes `value` to its element [indices].
+  void output(program::Type type, const std::string& dims, const std::string& indices,
+              const std::string& value, const std::string& assign = "=");
+  void statement(const std::string& line);
+  int outputs() const { return outputs_; }
+  bool is_empty() const { return body_.empty(); }
+  // Throws program::ParseError if the text is invalid.
+  Case finished() const;
+
+ private:
+  std::uint64_t seed_;
+  std::string name_;
+  std::string symbols_;
+  std::string arguments_;
+  std::string body_;
+  std::vector<Data> data_;
+  int outputs_ = 0;
+};
+
+}  // namespace yoke::conformance

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/conformance/program/border_shapes.cpp: border_programs.h, symbols and extents.
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
+#include "border_programs.h"
+#include "corpus.h"
+#include "products.h"
+
+namespace yoke::conformance {
+
+using program::Type;
+
+namespace {
+
+// Arguments and statements for one symbol s. The types are f32, f64, i64, i32, u8 and bool.
+struct SymbolForm {
+  std::string_view range;
+  std::string_view body;
+};
+
+constexpr SymbolForm kSymbolForms[] = {
+    {"-9007199254740993..9007199254740996",
+     "arg x : i64[40] in\n arg y : i64[40] out\n arg z : i64[40] out\n y[i] = x[i] + s\n z[i] = s - i\n"},
+    {"-5000000000..4611686018427387904 step 4294967297", "arg y : i64[] out\n y[] = s\n"},
+    {"-9007199254740993..9007199254740996",
+     "arg y : f64[3] out\n arg z : f32[3] out\n y[i] = f64(s)\n z[i] = f32(s)\n"},
+    {"-4294967299..4294967300",
+     "arg y : i32[40] out\n arg z : u8[40] out\n y[i] = i32(s + i)\n z[i] = u8(s * 3)\n"},
+    {"-3..9007199254740996",
+     "arg x : i64[9] in\n arg y : bool[9] out\n arg z : i64[9] out\n y[i] = x[i] < s\n z[i] = select(s > "
+     "4294967295, x[i], "
+     "s / 7)\n"},
+    {"4294967290..4294967301", "arg x : f32[50] in\n arg y : f32[40] out\n y[i] = x[s + i - 4294967290]\n"},
+    {"2147483640..2147483646", "arg x : f32[50] in\n arg y : f32[40] out\n y[i] = x[2*s + i - 4294967280]\n"},
+    {"-9007199254740999..-9007199254740990",
+     "arg x : i32[4, 50] in\n arg y : i32[4, 40] out\n y[i, j] = x[i, j - s - 9007199254740990]\n"},
+    {"-4294967296..4294967297", "arg x : f32[50] in\n arg y : f32[50] out\n y[i] = (x[i + s] else 7)\n"},
+    {"0..9007199254740996 step 3",
+     "arg x : f32[50] in\n arg y : f32[50] out\n y[i] = (x[(i + s) / 3] else 7)\n"},
+    {"0..4294967299",
+     "arg y : u32[64] out\n arg z : u32[64] out\n y[i] = random_bits(7, s, i)\n z[i] = random_bits(s, 2, 4 * "
+     "i "
+     "+ s)\n"},
+    {"0..4294967299",
+     "arg y : i64[] out\n arg z : i64[20] out\n y[] = sum[k:7] (k * 4294967296 + s)\n z[i] = i * 3000000000 "
+     "+ "
+     "s * s\n"},
+    {"0..5000000001 step 5", "arg y : i64[6] inout\n repeat t in 0..4 {\n y[i] = y[i] * 3 + t + s\n }\n"},
+    {"0..4294967297 step 2147483648",
+     "arg x : f32[30] in\n arg y : f32[30] inout\n repeat t in 4294967296..4294967300 {\n y[i] += x[i] * "
+     "f32(t - s)\n }\n"},
+    {"0..30", "arg x : f32[30] in\n arg y : f32[30] inout\n y[s] = x[s] * 2\n"},
+    {"-30..1",
+     "arg x : f32[30, 31] in\n arg y : f32[] out\n arg z : f32[30] out\n y[] = sum[k:1] x[k, -s]\n z[i] = "
+     "x[i, "
+     "-s]\n"}};
+
+// The first, the last and other values of the symbol's range, also at 32 bits.
+std::vector<std::vector<std::int64_t>> launches_of(const program::Symbol& symbol) {
+  const std::int64_t last = symbol.low + (symbol.high - 1 - symbol.low) / symbol.step * symbol.step;
+  std::vector<std::vector<std::int64_t>> launches = {{symbol.low}, {last}};
+  for (const std::int64_t about :
+       {std::int64_t{0}, std::int64_t{1}, std::int64_t{-1}, std::int64_t{2147483648},
+        std::int64_t{4294967295}, std::int64_t{4294967296}, std::int64_t{9007199254740993},
+        symbol.low / 2 + last / 2}) {
+    if (about < symbol.low || about > last) {
+      continue;
+    }
+    const std::int64_t value = symbol.low + (about - symbol.low) / symbol.step * symbol.step;
+    if (std::find(launches.begin(), launches.end(), std::vector{value}) == launches.end()) {
+      launches.push_back({value});
+    }
+  }
+  return launches;
+}
+
+std::uint64_t mask_of(std::initializer_list<Type> types) {
+  std::uint64_t mask = 0;
+  for (const Type type : types) {
+    mask |= std::uint64_t{1} << static_cast<unsigned>(type);
+  }
+  return mask;
+}
+
+bool uses_only_types(const program::Program& program, std::uint64_t mask) {
+  return std::all_of(program.tensors.begin(), program.tensors.end(), [&](const program::Tensor& tensor) {
+    return (mask >> static_cast<unsigned>(tensor.type) & 1U) != 0;
+  });
+}
+
+}  // namespace
+
+std::vector<Case> symbol_programs(std::uint64_t seed, std::uint64_t type_mask) {
+  std::vector<Case> all;
+  for (const SymbolForm& form : kSymbolForms) {
+    Case one = corpus_case("yoke.program 1\nprogram symbol" + std::to_string(all.size()) + "(symbol s in " +
+                               std::string(form.range) + ") {\n " + std::string(form.body) + "}\n",
+                           seed);
+    one.index = all.size();
+    one.launches = launches_of(one.program.symbols[0]);
+    for (std::size_t i = 0; i < one.data.size(); ++i) {
+      const bool is_integer = !program::is_float(one.program.tensors[i].type);
+      one.data[i].kind = is_integer ? DataKind::kEdges : DataKind::kDyadic;
+    }
+    if (uses_only_types(one.program, type_mask)) {
+      all.push_back(std::move(one));
+    }
+  }
+  return all;
+}
+
+namespace {
+
+constexpr std::uint64_t kTails[] = {1,   2,   3,   4,   5,   6,   7,   8,   9,   10,  11,   12,  13, 14,
+                                    15,  16,  17,  18,  19,  20,  21,  22,  23,  24,  25,   26,  27, 28,
+                                    29,  30,  31,  32,  33,  47,  48,  49,  63,  64,  65,   95,  96, 97,
+                                    127, 128, 129, 191, 192, 193, 255, 256, 257, 511, 1023, 1025};
+
+// Statements over `type` whose last loop has extent n.
+Case tail_program(std::uint64_t seed, Type type, std::uint64_t n, std::uint64_t number) {
+  const std::string count = std::to_string(n);
+  const std::string reversed = "-i + " + std::to_string(n - 1);
+  ProgramText text(seed, "tails" + std::to_string(number));
+  const Data plain{DataKind::kDyadic, 1, -1};
+  const Data any{DataKind::kUniform, 1, -1};
+  text.input("a", type, count, plain);
+  text.input("b", type, "3, " + count, any);
+  text.input("c", type, count + ", 3", plain);
+  text.input("d", type, std::to_string(2 * n + 2), plain);
+  text.input("e", type, count, plain, "inout");
+  text.input("f", type, std::to_string(n + 2), any, "inout");
+  text.output(type, count, "i", "a[i] * 3 + d[i]");
+  text.output(type, count, "i", "a[" + reversed + "] - d[2*i + 1]");
+  text.output(type, count, "i", "d[i + 1] + d[i + 2]");
+  text.output(type, "3, " + count, "j, i", "b[j, i] * 2 + a[i] + c[0, j]");
+  text.output(type, "3, " + count, "j, i", "c[i, j]");
+  text.output(type, count + ", 3", "i, j", "c[i, j] * a[i]");
+  text.statement("e[i] += a[i] * d[i]");
+  text.statement("f[i + 1] for[i:" + count + "] = a[i] * 2");
+  const bool is_narrow = program::byte_size(type) == 2;
+  if (!is_narrow) {
+    text.output(type, "3", "j", "sum[i] c[i, j]");
+    text.output(type, "3", "j", "sum[i] b[j, i] * a[i]", "+=");
+    text.output(type, "3", "j", "max[i] b[j, i]");
+  }
+  Case one = text.finished();
+  one.index = number;
+  return one;
+}
+
+}  // namespace
+
+std::vector<Case> tail_programs(std::uint64_t seed, std::uint64_t type_mask) {
+  std::vector<Type> types;
+  for (const Type type :
+       {Type::kF32, Type::kU8, Type::kF64, Type::kBF16, Type::kI32, Type::kI64, Type::kF16}) {
+    if ((mask_of({type}) & type_mask) != 0) {
+      types.push_back(type);
+    }
+  }
+  std::vector<Case> all;
+  for (std::size_t i = 0; i < std::size(kTails) && !types.empty(); ++i) {
+    // f32, and another type in turn.
+    all.push_back(tail_program(seed, types[0], kTails[i], all.size()));
+    if (types.size() > 1) {
+      all.push_back(tail_program(seed, types[1 + (i + seed) % (types.size() - 1)], kTails[i], all.size()));
+    }
+  }
+  return all;
+}
+
+}  // namespace yoke::conformance
