@@ -278,9 +278,9 @@ void one_difference(Kit& kit) {
 
 std::vector<Test> program_variant_tests() {
   return {{"one-difference",
-           "programs that differ in one extent, index, type, constant or operator have their own "
-           "fingerprints and "
-           "results, however they are compiled, destroyed and compiled again",
+           "programs that differ in one extent, index, type, constant or operator have their own results, "
+           "however they "
+           "are compiled, destroyed and compiled again",
            {26},
            one_difference,
            3}};

@@ -140,7 +140,8 @@ void Fold::add_factor(const Bound& value) {
   smallest_ *= std::min(1.0, smaller);
   points_ = points_ && value.is_point();
   if (points_ && std::isfinite(value.low)) {
-    bits_ += mantissa_bits(value.low).span - 1;
+    const int span = mantissa_bits(value.low).span;
+    bits_ += span > 1 ? span : 0;  // powers of two add no bits to a product
   }
 }
 
@@ -155,7 +156,7 @@ Bound Fold::prod() const {
   if (zero_) {
     return range(0, 0, false);
   }
-  if (points_ && bits_ + 1 <= digits(type_)) {
+  if (points_ && bits_ <= digits(type_)) {
     return rounded_to(type_, range(low_, high_, false));
   }
   const double own = type_ == Type::kF64 ? 2 : 1;
