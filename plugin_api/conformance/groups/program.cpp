@@ -82,7 +82,8 @@ void many(Kit& kit) {
   Device& device = kit.device();
   device.plugin().table<yoke_program_api>();
   const std::uint64_t seed = kit.settings().seed;
-  std::vector<Case> cases = {wide_program(seed, 40, 70, 9), wide_program(seed, 3, 150, 20)};
+  std::vector<Case> cases = {wide_program(seed, 40, 70, 9),
+                             wide_program(seed, 3, kit.settings().programs < 1000 ? 80 : 150, 20)};
   const auto count = static_cast<int>(std::min<std::uint64_t>(share_of_programs(kit, 7, 12), 270));
   for (int i = 0; i < count; ++i) {
     cases.push_back(

@@ -56,6 +56,11 @@ std::vector<Test> program_border_tests() {
            {25, 26},
            run_family<symbol_programs>,
            3},
+          {"axes",
+           "reductions over every set of dimensions, and every order and broadcast of dimensions, are right",
+           {25, 26},
+           run_family<axis_programs>,
+           3},
           {"tails",
            "loops of every small extent, and of extents around powers of two, write all elements and nothing "
            "else",

@@ -3,6 +3,7 @@
 // and the error that a stream keeps.
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <thread>
 
 #include "busy.h"
@@ -185,6 +186,59 @@ void abort_running(Kit& kit) {
   }
 }
 
+// Every way to learn that a launch is done. Each must find all of its results.
+void launch_completion(Kit& kit) {
+  kit.plugin().table<yoke_stream_api>();
+  kit.plugin().table<yoke_program_api>();
+  Device& device = kit.device();
+  const LongKernel kernel(device, kLongForms[0]);
+  const Bytes expected = kernel.y().contents();
+  const Bytes marks(expected.size(), std::byte{0x5c});
+  check(expected != marks, "a launch did not write its output");
+  const auto check_way = [&](const char* what, const std::function<void(const Stream&)>& wait) {
+    kit.progress(what);
+    kernel.y().write(0, marks);
+    const Stream stream(device);
+    kernel.queue(stream);
+    wait(stream);
+    check(kernel.y().contents() == expected, what,
+          " reported that a launch was done before all of its results were written");
+  };
+  check_way("stream_wait", [](const Stream& stream) { stream.synchronize(); });
+  check_way("event_wait",
+            [](const Stream& stream) { expect_ok(stream.record().wait(), "waiting for an event"); });
+  check_way("event_wait after short ones", [](const Stream& stream) {
+    const Event event = stream.record();
+    while (event.wait(kMillisecond / 4).code == YOKE_STATUS_DEADLINE_EXCEEDED) {
+    }
+    expect_ok(event.wait(0), "waiting again for an event that is done");
+  });
+  check_way("event_query", [](const Stream& stream) {
+    const Event event = stream.record();
+    Patience::wait_until([&] { return event.done(); }, "event_query never reports that a launch is done");
+  });
+  check_way("stream_query", [](const Stream& stream) {
+    Patience::wait_until([&] { return stream.done(); }, "stream_query never reports that a launch is done");
+  });
+  check_way("a stream that waits for an event", [&](const Stream& stream) {
+    const Stream other(device);
+    other.wait_for(stream.record());
+    other.synchronize();
+  });
+  check_way("a copy on a stream that waits for an event", [&](const Stream& stream) {
+    const Stream other(device);
+    Bytes now(expected.size());
+    other.wait_for(stream.record());
+    other.read(kernel.y(), 0, now);
+    other.synchronize();
+    check(now == expected,
+          "a copy on a stream that waits for the event of a launch ran before the launch was done");
+  });
+  if (kit.plugin().has<&yoke_stream_api::stream_host_callback>()) {
+    check_way("a host callback", [](const Stream& stream) { HostCallback(stream).wait(); });
+  }
+}
+
 void abort_stream(const Stream& stream) {
   expect_supported(stream.device().plugin().call<&yoke_stream_api::stream_abort>(stream.get()),
                    "aborting a stream");
@@ -241,6 +295,10 @@ std::vector<Test> stream_pending_tests() {
        "a wait with a timeout of many years returns when the work is done, not earlier",
        {21},
        longest_timeouts},
+      {"launch-completion",
+       "waits, queries, events and callbacks report a launch as done when all of its results are written",
+       {18, 44},
+       launch_completion},
       {"abort-running",
        "when a wait for an aborted stream ends, the kernel that was running no longer writes",
        {45, 46},

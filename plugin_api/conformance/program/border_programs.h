@@ -26,6 +26,9 @@ std::vector<Case> accumulator_programs(std::uint64_t seed, std::uint64_t type_ma
 std::vector<Case> symbol_programs(std::uint64_t seed, std::uint64_t type_mask);
 // Loops of extent 1 to 33 and around powers of two, over elements of 1 to 8 bytes.
 std::vector<Case> tail_programs(std::uint64_t seed, std::uint64_t type_mask);
+// Reductions of tensors of 4 dimensions over every set of dimensions, copies in every order of dimensions, and broadcasts
+// along every set of them. Extents are 1, small, or around vectors and tiles.
+std::vector<Case> axis_programs(std::uint64_t seed, std::uint64_t type_mask);
 
 // A program of the given declarations and statements.
 class ProgramText {

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // plugin_api/conformance/program/border_shapes.cpp: border_programs.h, symbols and extents.
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <string_view>
+#include <utility>
 
+#include "../random.h"
 #include "border_programs.h"
 #include "corpus.h"
 #include "products.h"
@@ -167,6 +170,86 @@ std::vector<Case> tail_programs(std::uint64_t seed, std::uint64_t type_mask) {
     if (types.size() > 1) {
       all.push_back(tail_program(seed, types[1 + (i + seed) % (types.size() - 1)], kTails[i], all.size()));
     }
+  }
+  return all;
+}
+
+namespace {
+
+constexpr std::string_view kLetters = "ijkl";
+
+// "i, k" for the letters whose bit is set, or their extents, in the order of `order`.
+std::string list_of(unsigned set, std::string_view order,
+                    const std::array<std::uint64_t, 4>* extents = nullptr) {
+  std::string text;
+  for (const char letter : order) {
+    const std::size_t number = kLetters.find(letter);
+    if ((set >> number & 1U) != 0) {
+      text += (text.empty() ? "" : ", ") +
+              (extents == nullptr ? std::string(1, letter) : std::to_string((*extents)[number]));
+    }
+  }
+  return text;
+}
+
+// The statements of one kind: 0 sums, 1 extremes, 2 orders of dimensions and broadcasts.
+Case axis_program(std::uint64_t seed, std::uint64_t number, Type type) {
+  constexpr std::uint64_t kExtents[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33};
+  constexpr unsigned kAll = 15;
+  Random random(seed, "axes", number);
+  std::array<std::uint64_t, 4> extents{};
+  do {
+    for (std::uint64_t& extent : extents) {
+      extent = kExtents[random.below(std::size(kExtents))];
+    }
+  } while (extents[0] * extents[1] * extents[2] * extents[3] > 9000);
+  const std::uint64_t kind = number % 3;
+  ProgramText text(seed, "axes" + std::to_string(number));
+  text.input("x", type, list_of(kAll, kLetters, &extents),
+             {kind == 1 ? DataKind::kUniform : DataKind::kDyadic, 1, -1});
+  const bool is_narrow = program::byte_size(type) == 2;
+  const std::string accumulator = is_narrow ? ":f32[" : "[";
+  for (unsigned set = 0; set < kAll; ++set) {  // the dimensions that stay
+    const std::string dims = list_of(set, kLetters, &extents);
+    const std::string loops = list_of(kAll & ~set, random.chance(2) ? kLetters : std::string_view("ljki"));
+    const std::string kept = list_of(set, kLetters);
+    if (kind == 0) {
+      text.output(type, dims, kept, "sum" + accumulator + loops + "] x[i, j, k, l]",
+                  random.chance(3) ? "+=" : "=");
+    } else if (kind == 1) {
+      const std::string reduce = random.chance(2) ? "max" : "min";
+      text.output(type, dims, kept, reduce + accumulator + loops + "] x[i, j, k, l]",
+                  random.chance(4) ? reduce + "=" : "=");
+    } else {
+      std::string order(kLetters);
+      for (std::size_t i = order.size(); i > 1; --i) {
+        std::swap(order[i - 1], order[random.below(i)]);
+      }
+      const std::string name = "b" + std::to_string(set);
+      text.input(name, type, dims, {DataKind::kDyadic, 1, -1});
+      text.output(type, list_of(kAll, order, &extents), list_of(kAll, order),
+                  "x[i, j, k, l] + " + name + "[" + kept + "]");
+    }
+  }
+  Case one = text.finished();
+  one.index = number;
+  return one;
+}
+
+}  // namespace
+
+std::vector<Case> axis_programs(std::uint64_t seed, std::uint64_t type_mask) {
+  std::vector<Type> types;
+  for (const Type type :
+       {Type::kF32, Type::kI32, Type::kF64, Type::kU8, Type::kBF16, Type::kI64, Type::kU32}) {
+    const bool sums = program::byte_size(type) != 2 || (mask_of({Type::kF32}) & type_mask) != 0;
+    if (sums && (mask_of({type}) & type_mask) != 0) {
+      types.push_back(type);
+    }
+  }
+  std::vector<Case> all;
+  for (std::uint64_t number = 0; number < 60 && !types.empty(); ++number) {
+    all.push_back(axis_program(seed, number, number % 2 == 0 ? types[0] : types[number / 2 % types.size()]));
   }
   return all;
 }
