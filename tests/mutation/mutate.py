@@ -85,15 +85,17 @@ class Sample:
             mutant.number = number
 
     def drop_broken(self, places):
-        """Drops mutants that do not compile: those on a line with an error, or else the smallest around it."""
+        """Drops mutants that do not compile: those on a line with an error, else the smallest around it, else the
+        dropped statement before it."""
         broken = []
         for path, line, _ in places:
-            own = [m for m in self.taken if m.path == path]
+            own = sorted((m for m in self.taken if m.path == path), key=lambda m: m.line)
             at = [m for m in own if m.line == line]
             source = self.sources.get(path)
             if not at and source:
                 around = [m for m in own if m.line <= line <= source.line(m.end)]
-                at = sorted(around, key=lambda m: m.end - m.start)[:1]
+                dropped = [m for m in own if m.kind == "drop" and m.line < line]  # maybe a declaration
+                at = sorted(around, key=lambda m: m.end - m.start)[:1] or dropped[-1:]
             broken += at
         if not broken:
             raise SystemExit(f"errors without a mutant: {places[:5]}; see build-mutation/build.log")

@@ -10,8 +10,8 @@ ROOMS = {
     },
     "schedule": {
         "sources": ["runtime/schedule/*.cpp"],
-        "targets": ["schedule_tests", "schedule_allocation_tests", "device_test"],
-        "tests": r"^(schedule_tests|schedule_allocation_tests|device_test)\.",
+        "targets": ["schedule_tests", "schedule_allocation_tests", "device_test", "data_parallel_equality_test"],
+        "tests": r"^(schedule_tests|schedule_allocation_tests|device_test|data_parallel_equality_test)\.",
     },
     "loader": {
         "sources": ["runtime/loader/*.cpp"],
@@ -37,13 +37,13 @@ ROOMS = {
     "tensor": {
         "sources": ["frontends/tensor/src/*.cpp", "frontends/tensor/src/lower/*.cpp"],
         "targets": ["tensor_tests"] + [f"data_parallel_{part}_test" for part in (
-            "equality", "argument", "helpers", "scalar", "trainer")],
-        "tests": r"^(tensor_tests|data_parallel_(equality|argument|helpers|scalar|trainer)_test)\.",
+            "equality", "argument", "checks", "helpers", "scalar", "trainer")] + ["embedding_tests"],
+        "tests": r"^(tensor_tests|embedding_tests|data_parallel_(equality|argument|checks|helpers|scalar|trainer)_test)\.",
     },
     "program": {
         "sources": ["plugin_api/program/src/*.cpp"],
-        "targets": ["program_tests"],
-        "tests": r"^program_tests\.",
+        "targets": ["program_tests", "passes_tests"],
+        "tests": r"^(program_tests\.|passes_tests\.(MemoryPlan|Lifetimes)\.)",
     },
     "sdk": {
         "sources": ["plugin_api/sdk/include/yoke/sdk/*.h", "plugin_api/sdk/include/yoke/sdk/detail/*.h"],
@@ -52,7 +52,7 @@ ROOMS = {
     },
     "codegen": {
         "sources": ["plugins/codegen/*.cpp"],
-        "targets": ["codegen_test", "contraction_test"],
-        "tests": r"^(codegen_test|contraction_test)\.",
+        "targets": ["codegen_test", "contraction_test", "gpu_product_test"],
+        "tests": r"^(codegen_test|contraction_test|gpu_product_test)\.",
     },
 }

@@ -75,9 +75,10 @@ class Tree:
         if done.returncode == 0:
             return []
         places = []
-        for path, line, column in re.findall(r"^(/[^\s:]+):(\d+):(\d+): (?:error|  required)", done.stdout, re.MULTILINE):
-            if path.startswith(str(self.folder) + "/"):
-                places.append((path[len(str(self.folder)) + 1:], int(line), int(column)))
+        for name, line, column in re.findall(r"^(\S+?):(\d+):(\d+): (?:error|  required)", done.stdout, re.MULTILINE):
+            path = (self.build / name).resolve()  # ccache makes names relative to the build
+            if path.is_relative_to(self.folder):
+                places.append((str(path.relative_to(self.folder)), int(line), int(column)))
         if not places:
             raise SystemExit("the build failed, but not because of a mistake:\n" + done.stdout[-3000:])
         return places
