@@ -147,9 +147,7 @@ void Hazards::make_room(std::size_t count) {
 }
 
 void Hazards::remove(std::size_t index) {
-  if (index + 1 != records_.size()) {
-    records_[index] = std::move(records_.back());
-  }
+  records_[index] = std::move(records_.back());
   records_.pop_back();
 }
 

@@ -260,8 +260,11 @@ bool is_permutation(const Node& view) {
     if (index == ViewIndex{}) {
       continue;
     }
-    const std::size_t axis = index.is_axis() ? static_cast<std::size_t>(index.terms[0].axis) : used.size();
-    if (axis == used.size() || used[axis] || view.dims[axis] != view.args[0].dims()[k]) {
+    if (!index.is_axis()) {
+      return false;
+    }
+    const auto axis = static_cast<std::size_t>(index.terms[0].axis);
+    if (used[axis] || view.dims[axis] != view.args[0].dims()[k]) {
       return false;
     }
     used[axis] = true;
