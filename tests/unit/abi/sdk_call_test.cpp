@@ -102,6 +102,9 @@ TEST_F(SdkTest, FunctionsThatAreNotOverriddenAreUnimplemented) {
   EXPECT_EQ(entered.programs->code_compile(device, &text, &code, nullptr), YOKE_STATUS_UNIMPLEMENTED);
   EXPECT_EQ(entered.programs->can_compile(device, &text, 0, 0, nullptr, &count, nullptr),
             YOKE_STATUS_UNIMPLEMENTED);
+  BareStream bare;
+  EXPECT_THROW(bare.pause(1), sdk::Failure);
+  EXPECT_THROW(bare.poison({YOKE_STATUS_INTERNAL, "a fault"}), sdk::Failure);
   EXPECT_EQ(entered.live_counts().streams, 1U);
   entered.streams->stream_destroy(stream);
   entered.close(device);

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "device_test.h"
+#include "expected_leak.h"
 
 namespace yoke::test {
 namespace {
@@ -135,6 +136,17 @@ TEST_F(BackendTest, HandlesHaveSeparateCountsAndAborts) {
   EXPECT_ERROR(ErrorCode::kAborted, theirs->wait());
   fill<std::uint8_t>(*mine, rig().buffer(1), 1);
   mine->wait();
+}
+
+TEST_F(BackendTest, EveryCodeButOkIsAFailedClose) {
+  control_->backend.device_close = [](yoke_device* on, yoke_error* error) {
+    EXPECT_EQ(sdk::detail::device_close(on, error), YOKE_STATUS_OK);
+    return -1;
+  };
+  const auto log = rig().log;
+  const ExpectedLeak leak;  // of the plugin
+  rig_.reset();
+  EXPECT_THAT(log.all(), testing::Contains(HasSubstr("device.leak device=test0:0")));
 }
 
 }  // namespace

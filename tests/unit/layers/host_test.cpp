@@ -33,43 +33,6 @@ TEST_F(ValidateHost, CorrectHostIsNotBlamed) {
   EXPECT_THAT(found(), IsEmpty());
 }
 
-TEST_F(ValidateHost, UseAfterDestroyNeverReachesPlugin) {
-  enter();
-  auto* buffer = make_buffer(16);
-  backend->buffer_destroy(buffer);
-  EXPECT_EQ(copy_in(nullptr, buffer, kData.data(), 16), YOKE_STATUS_FAILED_PRECONDITION);
-  EXPECT_THAT(status.text, HasSubstr("already destroyed"));
-  EXPECT_EQ(control->call_count, 0);
-  EXPECT_THAT(found(), ElementsAre("15 host from_host"));
-  EXPECT_THAT(lines, Contains(HasSubstr("rule=15 who=host call=from_host backend=fake")));
-  backend->buffer_destroy(buffer);
-  EXPECT_THAT(found(), ElementsAre("15 host from_host", "15 host buffer_destroy"));
-}
-
-TEST_F(ValidateHost, GarbageAndHandlesOfAnotherKindAreRefused) {
-  enter();
-  auto* stream = make_stream();
-  yoke_memory_info info{sizeof(info), 0, 0, 0};
-  EXPECT_EQ(backend->device_memory(reinterpret_cast<yoke_device*>(stream), &info, error()),
-            YOKE_STATUS_FAILED_PRECONDITION);
-  std::uint64_t garbage[8] = {};
-  yoke_event* event = nullptr;
-  const yoke_event_args event_args{sizeof(event_args), 0};
-  EXPECT_EQ(streams->event_record(reinterpret_cast<yoke_stream*>(garbage), &event_args, &event, error()),
-            YOKE_STATUS_INVALID_ARGUMENT);
-  EXPECT_EQ(event, nullptr);
-  EXPECT_THAT(found(), ElementsAre("15 host device_memory"));  // garbage belongs to no plugin
-}
-
-TEST_F(ValidateHost, HandleOfAnotherPluginIsNamed) {
-  enter();
-  auto* foreign = make_buffer(16);
-  enter();
-  EXPECT_EQ(copy_in(make_stream(), foreign, kData.data(), 16), YOKE_STATUS_FAILED_PRECONDITION);
-  EXPECT_THAT(status.text, HasSubstr("of another plugin"));
-  EXPECT_THAT(found(), ElementsAre("15 host from_host"));
-}
-
 TEST_F(ValidateHost, CloseWithLiveBufferIsReported) {
   enter();
   auto* buffer = make_buffer(16);

@@ -198,7 +198,7 @@ TEST_F(ValidatePlugin, WrongStatesAreReported) {
   EXPECT_THAT(found(), ElementsAre("19 plugin stream_query", "44 plugin stream_query"));
 }
 
-TEST_F(ValidatePlugin, SecondDeallocateAndLogLineAfterDestroyAreReported) {
+TEST_F(ValidatePlugin, SecondDeallocateAndLogLineAfterDestroyAreReportedAndNotPassedOn) {
   enter();
   void* const memory = plugin_host->allocate(plugin_host->host, 16, 8);
   plugin_host->deallocate(plugin_host->host, memory);
@@ -207,6 +207,7 @@ TEST_F(ValidatePlugin, SecondDeallocateAndLogLineAfterDestroyAreReported) {
   plugin->destroy(plugin);
   plugin_host->log(plugin_host->host, YOKE_LOG_INFO, "late", 4);
   EXPECT_THAT(found(), ElementsAre("15 plugin host.deallocate", "35 plugin log"));
+  EXPECT_THAT(host.lines(), ::testing::Not(::testing::Contains(::testing::HasSubstr("late"))));
 }
 
 TEST_F(ValidatePlugin, ErrorSetAfterTheCallOrFromAnotherThreadIsReported) {

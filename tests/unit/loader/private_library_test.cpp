@@ -16,6 +16,7 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::filesystem::path built_folder(const std::string& way) {
   return std::filesystem::path(LOADER_TEST_PLUGINS) / ("private_" + way);
@@ -85,6 +86,13 @@ TEST_P(PrivateLibraryTest, VariantForANewerProcessorIsCheckedToo) {
   write_file(variant, read_whole(outer()) + "more");
   EXPECT_THAT(error(allowing(line(plugin()) + line(outer()) + line(inner()))),
               HasSubstr("its library " + variant.string() + " is refused: it is not in the allow-list"));
+}
+
+TEST_P(PrivateLibraryTest, LibrariesThatNeedEachOtherAreCheckedOnce) {
+  std::filesystem::remove(inner());
+  std::filesystem::copy_file(outer(), inner());  // so that it needs itself
+  std::filesystem::create_directory_symlink(".", inner().parent_path() / "inner");
+  EXPECT_THAT(error(allowing(line(plugin()) + line(outer()) + line(inner()))), Not(HasSubstr("refused")));
 }
 
 TEST_P(PrivateLibraryTest, LibraryIsListedByItsNameOrTheNameOfALink) {

@@ -198,6 +198,9 @@ TEST_F(ProbeTest, DamagedOrForeignVerdictIsIgnored) {
   const auto whole = read_whole(verdict);
   write_file(verdict, whole.substr(0, whole.size() - 2));
   EXPECT_EQ(probed(with_probe()), "yes");
+  auto unknown = whole;
+  write_file(verdict, unknown.replace(unknown.find("passed"), 6, "sure"));
+  EXPECT_EQ(probed(with_probe()), "yes");
   write_file(verdict, whole);
   EXPECT_EQ(probed(with_probe()), "cached");
   ::chmod(verdict.c_str(), 0622);
@@ -212,17 +215,19 @@ TEST_F(ProbeTest, OldVerdictsAreRemovedAndOtherFilesAreKept) {
   for (int i = 0; i < 300; ++i) {
     write_file(cache() / ("letter-" + std::to_string(i)), "mine");
   }
+  write_file(cache() / "new.notes", "mine");
   place("one");
   place("two");
   Runtime runtime(with_probe());
   EXPECT_EQ(load(runtime, "one").report.probed, "yes");
-  EXPECT_EQ(verdicts().size(), 301U);
+  EXPECT_EQ(verdicts().size(), 302U);
   for (int i = 0; i < 300; ++i) {
     write_file(cache() / ("fd00-" + std::to_string(i)), "of a deleted file");
   }
   EXPECT_EQ(load(runtime, "two").report.probed, "yes");
-  EXPECT_EQ(verdicts().size(), 302U);
+  EXPECT_EQ(verdicts().size(), 303U);
   EXPECT_TRUE(std::filesystem::exists(cache() / "letter-299"));
+  EXPECT_TRUE(std::filesystem::exists(cache() / "new.notes"));
 }
 
 TEST_F(ProbeTest, MissingProgramIsARefusalOnlyIfTheProbeIsRequired) {

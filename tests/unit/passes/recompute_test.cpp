@@ -45,6 +45,17 @@ TEST(Recompute, KeepsAValueThatOnlyOneRegionUses) {
       "s[i] = sum[j] t[i, j]; u[i, j] = tanh(x[i, j] * w[i, j]); y[i, j] = t[i, j] / s[i] * u[i, j]");
 }
 
+TEST(Recompute, ValueThatIsNotReadFromThePeakOnChangesNothing) {
+  const Optimized result = optimize(program_of(program_text(
+      "arg x : f32[512, 1024] in; arg w : f32[512, 1024] in; arg s : f32[512, 1024] out; "
+      "arg y : f32[512, 1024] out; temp t : f32[512, 1024]; temp u : f32[512, 1024]; temp v : f32[512, "
+      "1024]; "
+      "t[i, j] = exp(x[i, j]); s[i, j] = t[-i + 511, j] * t[i, j]; u[i, j] = sin(x[i, j] * w[i, j]); "
+      "v[i, j] = u[-i + 511, j] * cos(u[i, j]); y[i, j] = v[-i + 511, j] * v[i, j]")));
+  EXPECT_EQ(result.report.recomputed, 0U);
+  EXPECT_LE(result.report.sweeps, 3) << "a pass that changes nothing must say so";
+}
+
 TEST(Share, ResultTakesThePlaceOfAnOperandThatIsReadForTheLastTime) {
   expect_turns(
       share, "arg x : f32[4, 8] in; arg b : f32[4] in; arg y : f32[] out",

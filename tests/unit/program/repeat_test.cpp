@@ -161,6 +161,8 @@ TEST(Repeat, LongBlocksAreProvedByInduction) {
             unwritten(12, 14));
   EXPECT_EQ(error_with("big[0] = 1\nrepeat t in 1..900000 step 2 {\nbig[t + 1] = big[t - 1] + big[t]\n}"),
             unwritten(11, 27));
+  // The writer moves more slowly than the reader.
+  EXPECT_EQ(error_with("repeat t in 0..450000 {\nbig[t] = 1\ns[i] = big[2*t]\n}"), unwritten(11, 8));
   // Further back than the proof looks.
   EXPECT_EQ(error_with("big[j] for[j:70] = 0\nrepeat t in 70..900000 {\nbig[t] = big[t - 65]\n}"),
             unwritten(11, 10));
@@ -227,6 +229,22 @@ TEST(Repeat, BuiltByCodeIsChecked) {
             "the statements of a repeat block must be consecutive, and its variable the next symbol");
 }
 
+TEST(Repeat, HintIsInsideOrOutsideOfABlock) {
+  Program program = parse_and_verify(with("arg y : f32[4] inout\n@group {\ny[i] = 1\n}\n"
+                                          "repeat t in 0..4 {\ny[t] = 1\n}\ny[i] = 2\n"))
+                        .programs[0];
+  for (const std::size_t last : {1U, 2U}) {
+    program.statements[last].hint = 0;
+    try {
+      verify(program);
+      ADD_FAILURE() << "accepted";
+    } catch (const ProgramError& error) {
+      EXPECT_EQ(error.reason(), "the statements of a hint must be in the same repeat block");
+    }
+    program.statements[0].hint = 0;
+  }
+}
+
 TEST(Repeat, TemporariesThatRoundsShareLiveThroughTheBlock) {
   const Module module =
       parse_and_verify(with("arg x : f32[8, 3] in\narg y : f32[8, 3] out\n"
@@ -243,6 +261,19 @@ TEST(Repeat, TemporariesThatRoundsShareLiveThroughTheBlock) {
   EXPECT_EQ(lives[2].last, 4U);
   EXPECT_EQ(lives[3].first, 1U);
   EXPECT_EQ(lives[3].last, 3U);
+}
+
+TEST(Repeat, TemporaryThatIsReadAfterTheBlockLivesFromItsFirstStatement) {
+  const Module module =
+      parse_and_verify(with("arg x : f32[8, 3] in\narg y : f32[8, 3] inout\ntemp last : f32[3]\n"
+                            "repeat t in 0..8 {\n"
+                            "y[t, i] = x[t, i]\n"
+                            "last[i] = x[t, i] + 1\n"
+                            "}\n"
+                            "y[j, i] = y[j, i] + last[i]\n"));
+  const std::vector<Lifetime> lives = lifetimes(module.programs[0]);
+  EXPECT_EQ(lives[2].first, 0U);
+  EXPECT_EQ(lives[2].last, 2U);
 }
 
 }  // namespace

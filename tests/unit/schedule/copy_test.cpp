@@ -135,6 +135,27 @@ TEST(CopyTest, ReadingAChunkOverlapsWritingThePreviousOne) {
   EXPECT_EQ(rig.control->call_count.load(), 2U);
 }
 
+TEST(CopyTest, SourceIsNotOverwrittenBeforeItIsRead) {
+  Rig rig;
+  const auto far = far_device(rig, Streams::kWorker);
+  const auto stream = rig.stream();
+  const auto other = rig.stream();
+  const BufferView here = buffer_of<std::uint8_t>(rig.device, 16);
+  const BufferView there = buffer_of<std::uint8_t>(far, 8);
+  fill<std::uint8_t>(*stream, here, 1);
+  stream->wait();
+  rig.control->is_blocked = true;
+
+  stream->copy(there, part<std::uint8_t>(here, 8, 8));
+  fill<std::uint8_t>(*other, part<std::uint8_t>(here, 8, 8), 2);
+
+  EXPECT_TRUE(wait_for_calls(*rig.control, 2));
+  std::this_thread::sleep_for(20ms);
+  EXPECT_EQ(rig.control->call_count, 2U) << "the second fill waits";
+  rig.control->is_blocked = false;
+  EXPECT_EQ(read<std::uint8_t>(*Stream::create(far), there), std::vector<std::uint8_t>(8, 1));
+}
+
 TEST(CopyTest, StreamOfAThirdBackendIsRefused) {
   Rig rig;
   const auto far = far_device(rig, Streams::kWorker);

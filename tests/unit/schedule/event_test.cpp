@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/schedule/event_test.cpp: order on a stream, events, deadlines, a full queue, invalid arguments.
+#include <set>
+
 #include "rig.h"
 
 namespace yoke::test {
@@ -121,12 +123,63 @@ TEST_P(EventTest, SeveralThreadsMayWaitForOneStream) {
   }
 }
 
+// A native stream has 16 events of the plugin, which it uses again.
+TEST(NativeEventTest, EventIsNotDestroyedWhileAThreadWaitsForIt) {
+  static std::mutex mutex;
+  static std::multiset<yoke_event*> waited_for;
+  static std::size_t destroyed_early = 0;
+  const auto control = Rig::make_control(Streams::kNative);
+  control->stream.event_wait = [](yoke_event* event, std::uint64_t timeout_ns, yoke_error* error) {
+    const auto held = [&] {
+      const std::lock_guard lock(mutex);
+      return waited_for.insert(event);
+    }();
+    const std::int32_t code = sdk::detail::event_wait(event, timeout_ns, error);
+    const std::lock_guard lock(mutex);
+    waited_for.erase(held);
+    return code;
+  };
+  control->stream.event_destroy = [](yoke_event* event) {
+    const std::lock_guard lock(mutex);
+    destroyed_early += waited_for.count(event);
+    if (waited_for.count(event) == 0) {
+      sdk::detail::event_destroy(event);
+    }
+  };
+  Rig rig(control);
+  const auto stream = rig.stream();
+  const BufferView buffer = rig.buffer(4);
+  control->is_blocked = true;
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < 16; ++i) {
+    fill<std::uint8_t>(*stream, buffer, 1);
+    threads.emplace_back([event = stream->record()] { event.wait(); });
+    const auto is_waiting = [&] {
+      const std::lock_guard lock(mutex);
+      return waited_for.size() == i + 1;
+    };
+    for (int round = 0; round < 5000 && !is_waiting(); ++round) {
+      std::this_thread::sleep_for(1ms);
+    }
+  }
+  fill<std::uint8_t>(*stream, buffer, 2);
+  const Event last = stream->record();
+  EXPECT_ERROR(ErrorCode::kDeadlineExceeded, last.wait(20ms));
+  control->is_blocked = false;
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  last.wait();
+  EXPECT_EQ(destroyed_early, 0U);
+}
+
 TEST_P(EventTest, InvalidArgumentsAreRefusedBeforeAnythingIsQueued) {
   std::vector<std::uint8_t> memory(32);
   const BufferView wide = rig.buffer(16);
   const std::uint64_t before = rig.control->call_count.load();
 
   EXPECT_ERROR(ErrorCode::kOutOfRange, stream->from_host({wide.buffer, 8, 16}, memory.data()));
+  EXPECT_ERROR(ErrorCode::kInvalidArgument, stream->from_host(wide, nullptr));
   EXPECT_ERROR(ErrorCode::kInvalidArgument, stream->to_host(nullptr, wide));
   EXPECT_ERROR(ErrorCode::kInvalidArgument, stream->to_host(memory.data(), {}));
   EXPECT_ERROR(ErrorCode::kInvalidArgument, stream->fill(wide, memory.data(), 3));

@@ -120,6 +120,19 @@ TEST_P(FailureTest, WriterDoesNotInheritTheErrorOfAFailedReader) {
   EXPECT_EQ(read<std::uint8_t>(*second, buffer)[0], 2);
 }
 
+TEST_P(FailureTest, WriteOfAPartKeepsTheErrorOfTheRest) {
+  rig.control->fail_after = 0;
+  fill<std::uint8_t>(*first, buffer, 1);
+  (void)error_of([&] { first->wait(); });
+
+  fill<std::uint8_t>(*second, part<std::uint8_t>(buffer, 0, 2), 2);
+  second->wait();
+
+  const auto third = rig.stream("third");
+  EXPECT_THAT(error_of([&] { read<std::uint8_t>(*third, part<std::uint8_t>(buffer, 2, 2)); }),
+              is_error(ErrorCode::kInternal, "'third'", "'first'"));
+}
+
 TEST_P(FailureTest, LostDeviceFailsEveryStream) {
   rig.control->fail_code = YOKE_STATUS_DEVICE_LOST;
   rig.control->fail_after = 0;

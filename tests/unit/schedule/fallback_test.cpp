@@ -104,9 +104,9 @@ TEST(Fallback, LaunchesAreCountedByRoutineAndEachReasonIsLoggedOnce) {
   const auto renamed = link(rig.device, text.replace(text.find("add_to"), 6, "add_up"), buffers);
   rig.fallback_control->delay_us = 2000;
 
-  for (int i = 0; i < 3; ++i) {
-    launch(*stream, *add);
-  }
+  launch(*stream, *add);
+  launch(*stream, *add);
+  launch(*stream, *link(rig.device, kAddTo, buffers));  // a second routine of the same program
   launch(*stream, *renamed);
   stream->wait();
 

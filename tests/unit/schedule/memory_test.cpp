@@ -53,7 +53,8 @@ TEST(PinnedStagingTest, DeviceThatTheHostCannotAddressPinsFirst) {
 
 TEST(PinnedStagingTest, HeapIsUsedIfNothingCanBePinned) {
   auto control = memory_control();
-  control->memory.pinned_allocate = [](yoke_device*, const yoke_pinned_args*, void**, yoke_error*) {
+  control->memory.pinned_allocate = [](yoke_device*, const yoke_pinned_args*, void** out, yoke_error*) {
+    *out = reinterpret_cast<void*>(std::uintptr_t{8});  // against the rules; the runtime must not use it
     return YOKE_STATUS_RESOURCE_EXHAUSTED;
   };
   Rig rig(control);

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/abi/sdk_stream_test.cpp: events, faults, collectives and null handles in the SDK's tables.
+#include <gmock/gmock.h>
+#include <yoke/ext/collectives.h>
+#include <yoke/ext/fault.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <thread>
+#include <tuple>
+
+#include "sdk_fixture.h"
+
+namespace yoke::test {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::uint64_t kTimeoutNs = 20'000'000'000;
+
+// An open device with a stream and a buffer of 64 bytes.
+class SdkStreamTest : public SdkTest {
+ protected:
+  void begin() {
+    entered_.emplace(entry());
+    device_ = entered_->open();
+    buffer_ = entered_->buffer(device_, 64);
+    const auto args = sized<yoke_stream_args>();
+    ASSERT_EQ(entered_->streams->stream_create(device_, &args, &stream_, error()), YOKE_STATUS_OK);
+  }
+  void TearDown() override {
+    if (entered_) {
+      entered_->streams->stream_destroy(stream_);
+      entered_->backend->buffer_destroy(buffer_);
+      entered_->close(device_);
+    }
+  }
+
+  yoke_error* error() { return &entered_->error; }
+  std::int32_t copy_in() {
+    std::int32_t source = 0;
+    return entered_->backend->from_host(stream_, buffer_, 0, "12345678", 8, &source, error());
+  }
+  std::int32_t wait() { return entered_->streams->stream_wait(stream_, kTimeoutNs, error()); }
+
+  std::optional<Entered> entered_;
+  yoke_device* device_ = nullptr;
+  yoke_buffer* buffer_ = nullptr;
+  yoke_stream* stream_ = nullptr;
+};
+
+TEST_F(SdkStreamTest, EventsAreDoneAfterTheWorkBeforeThemAndTellTheTime) {
+  begin();
+  auto args = sized<yoke_event_args>();
+  args.flags = YOKE_EVENT_TIMING;
+  yoke_event* start = nullptr;
+  yoke_event* stop = nullptr;
+  control_->is_blocked = true;
+  ASSERT_EQ(entered_->streams->event_record(stream_, &args, &start, error()), YOKE_STATUS_OK);
+  EXPECT_EQ(entered_->streams->event_wait(start, kTimeoutNs, error()), YOKE_STATUS_OK);
+  EXPECT_EQ(copy_in(), YOKE_STATUS_OK);
+  ASSERT_EQ(entered_->streams->event_record(stream_, &args, &stop, error()), YOKE_STATUS_OK);
+  std::int32_t state = -1;
+  EXPECT_EQ(entered_->streams->event_query(stop, &state, error()), YOKE_STATUS_OK);
+  EXPECT_EQ(state, YOKE_STATE_PENDING);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  control_->is_blocked = false;
+
+  EXPECT_EQ(entered_->streams->event_wait(stop, kTimeoutNs, error()), YOKE_STATUS_OK);
+  EXPECT_EQ(entered_->streams->event_query(stop, &state, error()), YOKE_STATUS_OK);
+  EXPECT_EQ(state, YOKE_STATE_DONE);
+  std::uint64_t elapsed_ns = 0;
+  EXPECT_EQ(entered_->streams->event_elapsed(start, stop, &elapsed_ns, error()), YOKE_STATUS_OK);
+  EXPECT_GE(elapsed_ns, 2'000'000U);
+  EXPECT_EQ(entered_->streams->event_elapsed(stop, start, &elapsed_ns, error()), YOKE_STATUS_OK);
+  EXPECT_EQ(elapsed_ns, 0U);
+  entered_->streams->event_destroy(start);
+  entered_->streams->event_destroy(stop);
+}
+
+TEST_F(SdkStreamTest, ArmedFaultFailsTheNthCallOfItsKind) {
+  control_->provides.faults = true;
+  begin();
+  const auto* faults = entered_->table<yoke_fault_api>(YOKE_FAULT_TABLE);
+  ASSERT_NE(faults, nullptr);
+  EXPECT_EQ(faults->fault_arm(device_, YOKE_FAULT_EVENT_LATE, 1, 1000, error()), YOKE_STATUS_UNIMPLEMENTED);
+  EXPECT_THAT(error()->text, HasSubstr("faults of kind 4 (late events)"));
+  EXPECT_EQ(faults->fault_arm(device_, YOKE_FAULT_COPY, 2, 0, error()), YOKE_STATUS_OK);
+  EXPECT_EQ(faults->fault_clear(device_, error()), YOKE_STATUS_OK);
+  EXPECT_EQ(copy_in(), YOKE_STATUS_OK);
+  EXPECT_EQ(copy_in(), YOKE_STATUS_OK);
+  EXPECT_EQ(wait(), YOKE_STATUS_OK);
+
+  EXPECT_EQ(faults->fault_arm(device_, YOKE_FAULT_COPY, 2, 0, error()), YOKE_STATUS_OK);
+  EXPECT_EQ(copy_in(), YOKE_STATUS_OK);
+  EXPECT_EQ(wait(), YOKE_STATUS_OK);
+  EXPECT_EQ(copy_in(), YOKE_STATUS_OK) << "on a stream the work fails";
+  EXPECT_EQ(wait(), YOKE_STATUS_UNAVAILABLE);
+}
+
+TEST_F(SdkStreamTest, RowsOfCollectivesAreChecked) {
+  control_->provides.collectives = true;
+  begin();
+  const auto* table = entered_->table<yoke_collectives_api>(YOKE_COLLECTIVES_TABLE);
+  ASSERT_NE(table, nullptr);
+  auto id = sized<yoke_group_id>();
+  ASSERT_EQ(table->group_id_create(device_, &id, error()), YOKE_STATUS_OK);
+  auto args = sized<yoke_communicator_args>();
+  args.id = &id.bytes[0];
+  args.rank = 1;
+  args.size = 2;
+  yoke_communicator* communicator = nullptr;
+  ASSERT_EQ(table->communicator_create(device_, &args, &communicator, error()), YOKE_STATUS_OK);
+  const auto code_of = [&](const auto& change) {
+    yoke_collective row{};
+    row.communicator = communicator;
+    row.stream = stream_;
+    row.source = row.target = buffer_;
+    row.count = 4;
+    row.kind = YOKE_COLLECTIVE_BROADCAST;
+    row.type = YOKE_TYPE_F32;
+    row.reduction = YOKE_REDUCTION_SUM;
+    change(row);
+    return table->collectives_queue(&row, 1, sizeof(row), error());
+  };
+
+  EXPECT_EQ(code_of([](yoke_collective& row) { row.source = nullptr; }), YOKE_STATUS_OK) << "of the root";
+  EXPECT_EQ(code_of([](yoke_collective& row) {
+              row.source = nullptr;
+              row.root = 1;
+            }),
+            YOKE_STATUS_INVALID_ARGUMENT);
+  EXPECT_EQ(code_of([](yoke_collective& row) { row.target = nullptr; }), YOKE_STATUS_INVALID_ARGUMENT);
+  EXPECT_EQ(code_of([](yoke_collective& row) { row.root = 2; }), YOKE_STATUS_OUT_OF_RANGE);
+  EXPECT_EQ(code_of([](yoke_collective& row) { row.count = 17; }), YOKE_STATUS_OUT_OF_RANGE);
+  for (const std::int32_t type : {-1'000'000'000, 0, YOKE_TYPE_BOOL + 1}) {
+    EXPECT_EQ(code_of([&](yoke_collective& row) { row.type = type; }), YOKE_STATUS_INVALID_ARGUMENT) << type;
+    EXPECT_THAT(error()->text, HasSubstr("element type " + std::to_string(type)));
+  }
+  EXPECT_EQ(code_of([](yoke_collective& row) {
+              row.kind = YOKE_COLLECTIVE_ALL_REDUCE;
+              row.type = YOKE_TYPE_F64;
+            }),
+            YOKE_STATUS_UNIMPLEMENTED);
+  EXPECT_EQ(wait(), YOKE_STATUS_OK);
+  table->communicator_destroy(communicator);
+}
+
+TEST_F(SdkStreamTest, NullHandlesAreRefused) {
+  control_->provides.memory = true;
+  begin();
+  const auto& [backend, streams, programs, memory] =
+      std::tie(*entered_->backend, *entered_->streams, *entered_->programs, *entered_->memory);
+  std::uint32_t count = 0;
+  std::int32_t state = 0;
+  auto info = sized<yoke_device_info>();
+  auto native = sized<yoke_native_info>();
+  auto entry_info = sized<yoke_entry_info>();
+  const auto event_args = sized<yoke_event_args>();
+  const auto link_args = sized<yoke_link_args>();
+  const auto compile_args = as_text("");
+  yoke_event* event = nullptr;
+  yoke_code* code = nullptr;
+  yoke_routine* routine = nullptr;
+  for (const std::int32_t result :
+       {backend.device_count(nullptr, &count, nullptr, 0, error()),
+        backend.device_describe(nullptr, 0, &info, error()),
+        backend.to_host(stream_, nullptr, 0, &count, 1, error()),
+        streams.event_record(nullptr, &event_args, &event, error()),
+        streams.event_query(nullptr, &state, error()), streams.event_wait(nullptr, 0, error()),
+        streams.stream_wait(nullptr, 0, error()), memory.device_native(nullptr, &native, error()),
+        programs.code_compile(nullptr, &compile_args, &code, error()),
+        programs.code_describe(nullptr, 0, &entry_info, error()),
+        programs.routine_link(nullptr, &link_args, &routine, error()),
+        programs.routine_launch(stream_, nullptr, nullptr, 0, error())}) {
+    EXPECT_EQ(result, YOKE_STATUS_INVALID_ARGUMENT);
+  }
+}
+
+TEST(MachineHolds, WhatFitsItsMemory) {
+  EXPECT_TRUE(sdk::machine_holds(std::uint64_t{1} << 30));
+  EXPECT_FALSE(sdk::machine_holds(std::uint64_t{1} << 60));
+}
+
+}  // namespace
+}  // namespace yoke::test
