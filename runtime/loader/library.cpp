@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "loader/memory_reader.h"
+#include "loader/sanitizer.h"
 
 namespace yoke::loader {
 namespace {
@@ -143,6 +144,9 @@ Library open_library(const std::filesystem::path& path, const Admission& admitte
   if (library.refusal = check_unchanged(path, admitted); library.refusal) {
     return library;
   }
+  if (library.refusal = check_sanitizer(admitted); library.refusal) {
+    return library;
+  }
   const std::lock_guard lock(opening);
   // rtld_now: a missing symbol fails here and not in a later call. rtld_local: plugins do not see each
   // other's symbols. Boost.DLL has no name for RTLD_NODELETE but passes it on.
@@ -182,8 +186,13 @@ Library open_library(const std::filesystem::path& path, const Admission& admitte
       library.entry = entry;
     }
   } catch (const std::exception& failure) {
-    library.refusal = {"the dynamic linker refused it: " + printable(linker_text(failure), 1000),
-                       "install the libraries that it needs (ldd -r lists them), or a build for this system"};
+    const std::string text = linker_text(failure);
+    library.refusal = sanitizer_of(text);
+    if (!library.refusal) {
+      library.refusal = {
+          "the dynamic linker refused it: " + printable(text, 1000),
+          "install the libraries that it needs (ldd -r lists them), or a build for this system"};
+    }
   } catch (...) {
     library.refusal = {
         "one of its constructors threw an exception",

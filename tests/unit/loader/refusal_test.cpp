@@ -132,6 +132,12 @@ constexpr Defect kDefects[] = {
     {"missing_dependency",
      "the dynamic linker refused it: libloader_test_dependency.so: cannot open shared object", "checked"},
     {"undefined_symbol", "undefined symbol: loader_test_library", "checked"},
+    {"sanitizer_library",
+     "it was built with the thread sanitizer, and this process was started without its runtime, "
+     "libtsan.so.99; start the program with LD_PRELOAD=libtsan.so.99",
+     "checked"},
+    {"sanitizer_function",
+     "it was built with the address sanitizer, and this process was started without its runtime", "checked"},
     {"no_entry", "it does not export yoke_plugin_entry", "opened"},
     {"foreign_entry", "its yoke_plugin_entry is defined in another library that it links", "opened"},
     {"entry_is_data", "its yoke_plugin_entry is data, not a function", "opened"},
