@@ -22,11 +22,10 @@ constexpr std::int64_t kGroupBytes = std::int64_t{400} << 10;
 constexpr std::int64_t kLargestDepth = 2048;
 constexpr std::int64_t kLeastDepth = 16;
 constexpr std::int64_t kLeastColumns = 16;
-// oneDNN packs both operands. For large products, PanelProduct packs faster if both are transposed; for small
-// ones it does not pack the rows. With several threads oneDNN packs the operands more often.
+// oneDNN packs both operands. For large products, PanelProduct packs faster if both are transposed; for few
+// columns it does not pack the rows.
 constexpr std::int64_t kLargeProduct = std::int64_t{1} << 24;
-constexpr std::int64_t kMostPackedColumns = 64;
-constexpr std::int64_t kMostSharedColumns = 128;
+constexpr std::int64_t kFewColumns = 128;
 // This many blocks of rows per thread make up for packing the panels.
 constexpr std::int64_t kBlocksPerThread = 4;
 // For updates of weights.
@@ -34,12 +33,25 @@ constexpr std::int64_t kLeastRows = 8;
 
 constexpr std::int64_t kWidest = 32;
 constexpr std::int64_t kLine = 16;  // floats of a cache line
+// Places in PanelKernels::block.
+constexpr std::size_t kFourColumns = 3;
+constexpr std::size_t kFourTerms = 4;
 // How many terms of the summed loop one piece of the packing has: whole vectors.
 constexpr std::int64_t kPackedDepth = 16;
 
 // Whether lines at this distance, in floats, compete for a few sets of the caches.
 bool is_crowded(std::int64_t distance) {
   return distance * static_cast<std::int64_t>(sizeof(float)) % 2048 == 0;
+}
+
+// Packs a panel for kFourTerms. Missing columns and terms are 0.
+void pack_terms(const float* from, std::int64_t stride, std::int64_t columns, std::int64_t depth, float* to) {
+  std::fill_n(to, (depth + 3) / 4 * 16, 0.0F);
+  for (std::int64_t column = 0; column < columns; ++column) {
+    for (std::int64_t p = 0; p < depth; ++p) {
+      to[p / 4 * 16 + column * 4 + p % 4] = from[column * stride + p];
+    }
+  }
 }
 
 bool is_read_of(const Expr& expr, std::uint32_t tensor) {
@@ -114,8 +126,7 @@ std::unique_ptr<const PanelProduct> PanelProduct::make(const Contraction& c, con
   const Side n{c.n[0].extent, c.n[0].b, k.b, c.n[0].t};
   const bool transposes = m.step == 1 && n.step == 1 && m.stride != 1 && n.stride != 1;
   // Panels are contiguous in the target, unless only the smaller operand should be packed.
-  const bool is_small =
-      std::min(m.extent, n.extent) <= (threads > 1 ? kMostSharedColumns : kMostPackedColumns);
+  const bool is_small = std::min(m.extent, n.extent) <= kFewColumns;
   const bool columns_are_a = !is_update && is_small && m.extent < n.extent;
   const Side& columns = columns_are_a ? m : n;
   const Side& rows = columns_are_a ? n : m;
@@ -149,16 +160,19 @@ PanelProduct::PanelProduct(const PanelKernels& kernels, const Side& rows, const 
   std::int64_t packed = 0;
   for (std::int64_t column = 0; column < columns.extent;) {
     Panel panel{0, kWidest, 4, column};
-    while (panel.kernel < 3 && column + panel.width > columns.extent) {
+    while (panel.kernel < kFourColumns && column + panel.width > columns.extent) {
       panel.width /= 2;
       panel.cost = std::max<std::int64_t>(panel.cost / 2, 1);
       ++panel.kernel;
     }
     panel.used = std::min(panel.width, columns.extent - column);
+    if (panel.kernel == kFourColumns && columns.step == 1 && rows.step == 1 && !packs_rows_) {
+      panel.kernel = kFourTerms;
+    }
     packed = panels_.size() % group_size_ == 0 ? 0 : packed;
     if (columns.stride != 1 || panel.used != panel.width || is_crowded(columns.step)) {
       panel.packed = packed;
-      packed += panel.width * depth;
+      packed += panel.width * ((depth + 3) / 4 * 4);
       group_count_ = std::max(group_count_, packed);
     }
     column += panel.used;
@@ -226,7 +240,10 @@ void PanelProduct::pack_group(Group group, const Operands& of) const {
   const std::int64_t together = columns_.step == 1 ? depth_ : kPackedDepth;
   for (std::int64_t p = 0; p < depth_; p += together) {
     for (const Panel& panel : group) {
-      if (panel.packed >= 0) {
+      if (panel.kernel == kFourTerms) {
+        pack_terms(of.columns + panel.column * columns_.stride, columns_.stride, panel.used, depth_,
+                   of.group + panel.packed);
+      } else if (panel.packed >= 0) {
         kernels_.pack({.to = of.group + panel.packed + p * panel.width,
                        .from = of.columns + panel.column * columns_.stride + p * columns_.step,
                        .stride = columns_.stride,
@@ -280,7 +297,7 @@ void PanelProduct::run_block(Group group, std::size_t number, std::int64_t row_b
   const std::int64_t row = first_row(row_block);
   const std::int64_t skipped = row_block * kernels_.rows - row;
   float* out = of.t + row * rows_.t + panel.column * columns_.t;
-  const bool is_direct = columns_.t == 1 && panel.used == panel.width;
+  const bool is_direct = columns_.t == 1 && panel.used == panel.width && panel.kernel != kFourTerms;
   const float* packed_rows = of.packed_rows + row_block * kernels_.rows * depth_;
   // The last blocks of a group prefetch the next group, 16 columns each; the others prefetch the next rows.
   const auto size = static_cast<std::int64_t>(group.size());

@@ -40,8 +40,8 @@ struct PanelArguments {
 
 // Each thread takes groups of panels of one operand, which stay in its cache, and multiplies them by each
 // block of rows of the other operand, with the sums in registers. Operands are packed if they must be
-// transposed or if their strides use only a few sets of the caches. Each sum is added in the order of the
-// summed loop, so results have the same bits for any number of threads.
+// transposed or if their strides use only a few sets of the caches. The order of each sum depends only on the
+// shape, so results have the same bits for any number of threads.
 class PanelProduct {
  public:
   // Returns null if oneDNN suits the shape better. `is_update`: for run() with a scale.

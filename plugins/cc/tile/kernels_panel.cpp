@@ -176,10 +176,48 @@ void panel_block_4(const PanelBlock& block) {
   any_block<16, 1>(block);
 }
 
+inline V16 four_times(__m128 terms) {
+  return _mm512_maskz_broadcast_f32x4(0xFFFF, terms);
+}
+
+// Each vector has four sums for each of four columns.
+void panel_block_4_terms(const PanelBlock& of) {
+  V16 sums[kPanelRows] = {};
+  const float* panel = of.panel;
+  const float* row = of.rows;
+  const int64_t stride = of.row_stride;
+  const int64_t whole = of.depth / 4 * 4;
+  for (int64_t p = 0; p < whole; p += 4) {
+    const V16 columns = _mm512_loadu_ps(panel + p * 4);
+#pragma GCC unroll 12
+    for (int64_t i = 0; i < kPanelRows; ++i) {
+      sums[i] += columns * four_times(_mm_loadu_ps(row + i * stride + p));
+    }
+  }
+  if (whole < of.depth) {
+    const V16 columns = _mm512_loadu_ps(panel + whole * 4);
+    const auto used = static_cast<__mmask8>(first_lanes(of.depth - whole));
+#pragma GCC unroll 12
+    for (int64_t i = 0; i < kPanelRows; ++i) {
+      sums[i] += columns * four_times(_mm_maskz_loadu_ps(used, row + i * stride + whole));
+    }
+  }
+#pragma GCC unroll 12
+  for (int64_t i = 0; i < kPanelRows; ++i) {
+    const V16 of_pairs = sums[i] + __builtin_shufflevector(sums[i], sums[i], 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11,
+                                                           10, 13, 12, 15, 14);
+    const V16 of_fours = of_pairs + __builtin_shufflevector(of_pairs, of_pairs, 2, 3, 0, 1, 6, 7, 4, 5, 10,
+                                                            11, 8, 9, 14, 15, 12, 13);
+    const __m512 columns = _mm512_maskz_compress_ps(0x1111, of_fours);
+    _mm512_mask_storeu_ps(of.out + i * of.out_stride, 0xF, columns);
+  }
+}
+
 // How far ahead of its use each line is prefetched, in elements.
 constexpr int64_t kPackedAhead = 64;
 
-void pack_panel(const PackedPanel& of) {
+void pack_panel(const PackedPanel& panel) {
+  const PackedPanel of = panel;  // so that stores cannot change it
   for (int64_t line = 0; line < of.width; line += 16) {
     const __mmask16 stored = first_lanes(of.width - line);
     if (of.step != 1) {
@@ -208,7 +246,8 @@ void pack_panel(const PackedPanel& of) {
   }
 }
 
-void store_transposed(const TransposedBlock& of) {
+void store_transposed(const TransposedBlock& block) {
+  const TransposedBlock of = block;  // so that stores cannot change it
   const __mmask16 kept = static_cast<__mmask16>((1U << kPanelRows) - (1U << of.skipped));
   const __m512 bias = of.bias == nullptr ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(kept, of.bias);
   for (int64_t column = 0; column < of.columns; column += 16) {
@@ -236,10 +275,11 @@ void store_transposed(const TransposedBlock& of) {
 }  // namespace
 
 const PanelKernels* panel_kernels() {
-  static constexpr PanelKernels kKernels = {kPanelRows,
-                                            {panel_block_32, panel_block_16, panel_block_8, panel_block_4},
-                                            pack_panel,
-                                            store_transposed};
+  static constexpr PanelKernels kKernels = {
+      kPanelRows,
+      {panel_block_32, panel_block_16, panel_block_8, panel_block_4, panel_block_4_terms},
+      pack_panel,
+      store_transposed};
   return &kKernels;
 }
 
