@@ -150,7 +150,7 @@ void BoundProgram::run(const RegionStep& step, BoundStep& bound) {
           last = std::min(last * part_tiles, region.tile_count());
           for (std::int64_t tile = first * part_tiles; tile < last; ++tile) {
             const bool is_tail = step.tail && tile % chunks == chunks - 1;
-            (is_tail ? bound.tails : bound.tiles)[i]->run_tile(region, tile, symbols_, shared_);
+            (is_tail ? bound.tails : bound.tiles)[i]->run_tile(region, tile, last, symbols_, shared_);
           }
         });
   if (region.part_tiles != 0) {
@@ -159,11 +159,11 @@ void BoundProgram::run(const RegionStep& step, BoundStep& bound) {
 }
 
 // Precondition of the next functions: this program is a tile of the region, and `symbols` are the whole
-// program's.
-void BoundProgram::run_tile(const Region& region, std::int64_t tile, std::span<const std::int64_t> symbols,
-                            std::byte* results) {
+// program's. `last` is the end of the thread's tiles: fetching what another thread writes would slow it down.
+void BoundProgram::run_tile(const Region& region, std::int64_t tile, std::int64_t last,
+                            std::span<const std::int64_t> symbols, std::byte* results) {
   ahead_.clear();
-  if (tile + 1 < region.tile_count()) {
+  if (tile + 1 < last) {
     set_tile(region, tile + 1, symbols);
     for (const Region::Slice& slice : region.slices) {
       ahead_.add(address(slice.operand), slice.byte_count);

@@ -37,8 +37,8 @@ class BoundProgram {
   void run(const TileKernel& kernel, BoundStep& bound);
   void run(const LibraryStep& step, BoundStep& bound);
   void run(const RegionStep& region, BoundStep& bound);
-  void run_tile(const Region& region, std::int64_t tile, std::span<const std::int64_t> symbols,
-                std::byte* results);
+  void run_tile(const Region& region, std::int64_t tile, std::int64_t last,
+                std::span<const std::int64_t> symbols, std::byte* results);
   void set_tile(const Region& region, std::int64_t tile, std::span<const std::int64_t> symbols);
   std::byte* address(const Operand& operand) const;
   std::byte* scratch(std::size_t thread) const { return scratch_ + thread * compiled_->scratch_stride; }
