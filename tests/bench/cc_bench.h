@@ -3,6 +3,7 @@
 #pragma once
 
 #include <benchmark/benchmark.h>
+#include <sys/mman.h>
 #include <yoke/program/text.h>
 #include <yoke/runtime/passes.h>
 
@@ -12,6 +13,7 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,7 +22,27 @@
 
 namespace yoke::bench {
 
-using Values = std::vector<float>;
+// Allocates huge pages where they fit, like cc's buffers.
+template <class T>
+struct Pages {
+  using value_type = T;
+  Pages() = default;
+  template <class U>
+  Pages(const Pages<U>&) {}  // NOLINT(google-explicit-constructor): allocators convert
+  T* allocate(std::size_t count) {
+    void* const memory =
+        ::mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+      throw std::bad_alloc();
+    }
+    static_cast<void>(::madvise(memory, count * sizeof(T), MADV_HUGEPAGE));
+    return static_cast<T*>(memory);
+  }
+  void deallocate(T* memory, std::size_t count) { ::munmap(memory, count * sizeof(T)); }
+  bool operator==(const Pages&) const { return true; }
+};
+
+using Values = std::vector<float, Pages<float>>;
 
 inline Values values(std::size_t count, float seed) {
   Values result(count);
@@ -39,20 +61,17 @@ class OnCc {
     auto program = passes::optimize(std::move(module.programs[0])).program;
     auto compiled = std::make_shared<const cc::CompiledProgram>(
         cc::compile_program(std::move(program), {&engine, &cc::best_kernels(), thread_count}));
-    workspace_.reset(static_cast<std::byte*>(std::aligned_alloc(64, compiled->workspace_byte_count + 64)));
+    workspace_.resize(compiled->workspace_byte_count + 64);
     std::vector<std::byte*> pointers;
     for (Values* argument : arguments) {
       pointers.push_back(reinterpret_cast<std::byte*>(argument->data()));
     }
-    bound_ = std::make_unique<cc::BoundProgram>(std::move(compiled), pointers, workspace_.get());
+    bound_ = std::make_unique<cc::BoundProgram>(std::move(compiled), pointers, workspace_.data());
   }
   void run() { bound_->launch({}); }
 
  private:
-  struct Free {
-    void operator()(std::byte* memory) const { std::free(memory); }
-  };
-  std::unique_ptr<std::byte, Free> workspace_;
+  std::vector<std::byte, Pages<std::byte>> workspace_;
   std::unique_ptr<cc::BoundProgram> bound_;
 };
 
