@@ -276,6 +276,17 @@ TEST(ContractionTest, StatementsThatUseASumRunWithIt) {
   EXPECT_EQ(launches("other_elements_after"), 2);
 }
 
+TEST(ContractionTest, AddressesHave64BitsIfTheyNeedThem) {
+  const auto source_of = [](const std::string& rows) {
+    const std::string text =
+        program_text("  arg a : f32[" + rows + ", 100] in\n  arg b : f32[100, 64] in\n  arg t : f32[" + rows +
+                     ", 64] out\n  t[m, n] = sum[k] a[m, k] * b[k, n]\n");
+    return generate(program::parse_and_verify(text).programs.at(0), Target{}).source;
+  };
+  EXPECT_NE(source_of("10000000").find("const int row_at"), std::string::npos);
+  EXPECT_NE(source_of("30000000").find("const long long row_at"), std::string::npos);
+}
+
 // Why the statements of the program are not computed in tiles.
 std::string reason_of(const std::string& body) {
   const program::Program program = program::parse_and_verify(program_text(body)).programs.at(0);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
 #include <stdexcept>
 
@@ -53,6 +54,17 @@ INSTANTIATE_TEST_SUITE_P(Strategies, MemoryNeeds,
                          ::testing::Combine(::testing::Values(MergeStrategy::kDirect, MergeStrategy::kOwner,
                                                               MergeStrategy::kTree),
                                             ::testing::Values(MergeUse::kStreaming, MergeUse::kCopy)));
+
+TEST(MemoryOfTheOptimizer, IsAllocatedOnlyIfItHasState) {
+  const Problem problem;
+  std::map<double, std::uint64_t> used;
+  for (const double momentum : {0.0, 0.9}) {
+    DataParallelOptions options = options_for(2, 0.01F);
+    options.optimizer.momentum = momentum;
+    problem.run(options, [&](Trainer& trainer) { used[momentum] = used_by(trainer); });
+  }
+  EXPECT_GE(used[0.9], used[0.0] + 190'000) << "the parameters have 200 KB";
+}
 
 TEST_P(MemoryNeeds, AreWhatTheRunAllocates) {
   const Problem problem;

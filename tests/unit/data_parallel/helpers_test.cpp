@@ -137,6 +137,33 @@ TEST(HandWrittenLoop, FitsALineWithoutDataParallel) {
   EXPECT_NEAR(w.float_values()[0], 2.0F, 1e-3);
 }
 
+TEST(HandWrittenLoop, GivesEachSymbolTheValueOfItsOwnBinding) {
+  const auto runtime = test_runtime();
+  Context context(Stream::create(runtime->backend(backend_name())->open_device(0)));
+  const Symbol first{"first", 0, 2, 1};
+  const Symbol second{"second", 0, 3, 1};
+  const Tensor x = tensor<float>({1, 2, 3, 10, 20, 30}, {2, 3}, "x");
+  const Lowered lowered = lower("element", {{"value", dynamic_slice(x, {first, second}, {1, 1})}});
+  allocate_missing(context, lowered);
+  const auto routine = context.link(compile(context.stream()->device(), program::print(lowered.program)),
+                                    "element", context_names(lowered));
+  for (const bool in_order : {true, false}) {
+    std::vector<Binding> loop = {{first, 0, true}, {second, 0, true}};
+    if (!in_order) {
+      std::swap(loop[0], loop[1]);
+    }
+    std::vector<float> seen;
+    sync_run(context, routine, lowered, loop, [&] {
+      float value = 0;
+      context.to_host("value", std::as_writable_bytes(std::span(&value, 1)));
+      context.stream()->wait();
+      seen.push_back(value);
+    });
+    EXPECT_EQ(seen, in_order ? (std::vector<float>{1, 2, 3, 10, 20, 30})
+                             : (std::vector<float>{1, 10, 2, 20, 3, 30}));
+  }
+}
+
 TEST(SavedParameters, AreRestoredAndCheckedByName) {
   const auto path =
       std::filesystem::temp_directory_path() / ("yoke_params_" + std::to_string(::getpid()) + ".npz");

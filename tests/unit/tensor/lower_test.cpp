@@ -156,6 +156,22 @@ TEST(LowerTest, ContractionOfASliceComputesOnlyTheSlice) {
   }
 }
 
+TEST(LowerTest, ContractionReadsAPaddedViewInPlaceIfTheViewIsLarger) {
+  const Tensor x = placeholder("x", Type::kF32, {6});
+  const Tensor padded = pad(x, {{1, 1}});
+  const Tensor shifted = slice(padded, 0, 0, 6);  // as large as x
+  const auto product = [](const std::string& spec, const Tensor& operand) {
+    return lower("p",
+                 {{"y", einsum(spec, operand, placeholder("w", Type::kF32, {operand.dims().back(), 4}))}});
+  };
+  const Lowered stored = product("i; i j => j", shifted);
+  ASSERT_EQ(contractions(stored.program).size(), 1U) << testing::text_of(stored);
+  EXPECT_TRUE(is_plain(contractions(stored.program)[0]->value.args[0])) << testing::text_of(stored);
+  const Lowered in_place = product("o i; i j => o j", windows(padded, 0, 3));
+  EXPECT_EQ(in_place.program.statements.size(), 1U) << testing::text_of(in_place);
+  EXPECT_EQ(in_place.program.statements[0].value.op, Op::kGuard) << testing::text_of(in_place);
+}
+
 TEST(LowerTest, ExpensiveExpressionsAreNotRepeatedByBroadcasting) {
   const Tensor x = placeholder("x", Type::kF32, {4, 3});
   const Tensor rate = 0.1 / sqrt(cast(symbol_value(Symbol{"step", 0, 10, 1}), Type::kF32) + 1.0);
