@@ -41,6 +41,7 @@ constexpr Group kGroups[] = {
     {"program", program_load_tests},
     {"program", far_program_tests},
     {"contraction", contraction_tests},
+    {"contraction", contraction_loop_tests},
     {"routine", routine_tests},
     {"routine", routine_refusal_tests},
     {"fault", fault_tests},

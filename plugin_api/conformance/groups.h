@@ -41,6 +41,7 @@ std::vector<Test> far_copy_tests();
 std::vector<Test> far_program_tests();
 std::vector<Test> stream_pending_tests();
 std::vector<Test> contraction_tests();
+std::vector<Test> contraction_loop_tests();
 std::vector<Test> routine_tests();
 std::vector<Test> routine_refusal_tests();
 std::vector<Test> fault_tests();

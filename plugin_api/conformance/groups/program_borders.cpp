@@ -28,6 +28,15 @@ void run_family(Kit& kit) {
 
 }  // namespace
 
+std::vector<Test> contraction_loop_tests() {
+  return {{"loops",
+           "sums of products are right with any number of loops for the batch, the rows, the columns and the "
+           "reduction",
+           {25, 26},
+           run_family<loop_programs>,
+           3}};
+}
+
 std::vector<Test> program_border_tests() {
   return {{"operators",
            "every operation on every type is right at the borders of the type: limits, infinities, NaN, "

@@ -29,6 +29,13 @@ std::vector<Case> tail_programs(std::uint64_t seed, std::uint64_t type_mask);
 // Reductions of tensors of 4 dimensions over every set of dimensions, copies in every order of dimensions, and broadcasts
 // along every set of them. Extents are 1, small, or around vectors and tiles.
 std::vector<Case> axis_programs(std::uint64_t seed, std::uint64_t type_mask);
+// Sums of products with several loops for the batch, the rows, the columns and the reduction, in any order.
+std::vector<Case> loop_programs(std::uint64_t seed, std::uint64_t type_mask);
+
+// The types of a mask, in the order of their numbers.
+std::vector<program::Type> types_of(std::uint64_t type_mask);
+// Adds cases and numbers them.
+void append(std::vector<Case>& all, std::vector<Case> more);
 
 // A program of the given declarations and statements.
 class ProgramText {

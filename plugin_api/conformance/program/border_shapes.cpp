@@ -236,9 +236,8 @@ Case axis_program(std::uint64_t seed, std::uint64_t number, Type type) {
   return one;
 }
 
-}  // namespace
-
-std::vector<Case> axis_programs(std::uint64_t seed, std::uint64_t type_mask) {
+// The types whose sums a program can state.
+std::vector<Type> summed_types(std::uint64_t type_mask) {
   std::vector<Type> types;
   for (const Type type :
        {Type::kF32, Type::kI32, Type::kF64, Type::kU8, Type::kBF16, Type::kI64, Type::kU32}) {
@@ -247,9 +246,80 @@ std::vector<Case> axis_programs(std::uint64_t seed, std::uint64_t type_mask) {
       types.push_back(type);
     }
   }
+  return types;
+}
+
+}  // namespace
+
+std::vector<Case> axis_programs(std::uint64_t seed, std::uint64_t type_mask) {
   std::vector<Case> all;
+  const std::vector<Type> types = summed_types(type_mask);
   for (std::uint64_t number = 0; number < 60 && !types.empty(); ++number) {
     all.push_back(axis_program(seed, number, number % 2 == 0 ? types[0] : types[number / 2 % types.size()]));
+  }
+  return all;
+}
+
+namespace {
+
+// Which operands have a loop, and whether it is reduced.
+struct LoopRole {
+  bool in_x, in_w, is_kept;
+};
+
+Case loop_program(std::uint64_t seed, std::uint64_t number, Type type) {
+  constexpr LoopRole kRoles[] = {{true, true, false}, {true, false, true},  {false, true, true},
+                                 {true, true, true},  {true, true, false},  {true, false, true},
+                                 {false, true, true}, {true, false, false}, {false, true, false}};
+  constexpr std::uint64_t kExtents[] = {1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 33};
+  Random random(seed, "loops", number);
+  std::array<std::string, 4> letters;  // of x, w, y and the reduction
+  std::array<std::uint64_t, 26> extents{};
+  std::uint64_t size = 1;
+  const std::uint64_t count = 3 + random.below(5);
+  for (std::uint64_t loop = 0; loop < count; ++loop) {
+    const LoopRole& role = kRoles[loop < 3 ? loop : random.below(std::size(kRoles))];
+    do {
+      extents[loop] = kExtents[random.below(std::size(kExtents))];
+    } while (size * extents[loop] > 60'000);
+    size *= extents[loop];
+    const char letter = static_cast<char>('a' + loop);
+    for (std::size_t i = 0; i < letters.size(); ++i) {
+      const bool has = i == 0 ? role.in_x : i == 1 ? role.in_w : (i == 2) == role.is_kept;
+      letters[i].insert(random.below(letters[i].size() + 1), has ? 1 : 0, letter);
+    }
+  }
+  const auto listed = [&](const std::string& of, bool as_extents) {
+    std::string list;
+    for (const char letter : of) {
+      list += (list.empty() ? "" : ", ") +
+              (as_extents ? std::to_string(extents[static_cast<std::size_t>(letter - 'a')])
+                          : std::string(1, letter));
+    }
+    return list;
+  };
+  ProgramText text(seed, "loops" + std::to_string(number));
+  text.input("x", type, listed(letters[0], true), {DataKind::kDyadic, 1, -1});
+  text.input("w", type, listed(letters[1], true), {DataKind::kDyadic, 1, -1});
+  text.output(type, listed(letters[2], true), listed(letters[2], false),
+              (program::byte_size(type) == 2 ? "sum:f32[" : "sum[") + listed(letters[3], false) + "] x[" +
+                  listed(letters[0], false) + "] * w[" + listed(letters[1], false) + "]",
+              random.chance(3) ? "+=" : "=");
+  Case one = text.finished();
+  one.index = number;
+  for (Data& data : one.data) {
+    data = {DataKind::kDyadic, 1, -1};
+  }
+  return one;
+}
+
+}  // namespace
+
+std::vector<Case> loop_programs(std::uint64_t seed, std::uint64_t type_mask) {
+  std::vector<Case> all;
+  const std::vector<Type> types = summed_types(type_mask);
+  for (std::uint64_t number = 0; number < 120 && !types.empty(); ++number) {
+    all.push_back(loop_program(seed, number, number % 3 != 0 ? types[0] : types[number / 3 % types.size()]));
   }
   return all;
 }

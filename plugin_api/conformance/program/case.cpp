@@ -89,12 +89,26 @@ double float_of(const Data& data, Type type, Random& random) {
 // The number of the border that element `i` has.
 std::size_t border_of(const Data& data, std::uint64_t i, std::uint64_t round, std::size_t count,
                       Random& random) {
-  if (data.limit == 0) {
-    return random.below(count);
+  if (data.limit == 0 || data.limit == -2) {
+    return random.below(data.limit == 0 ? count : 2);
   }
   const std::uint64_t crossed = data.limit < 0 ? count : static_cast<std::uint64_t>(kCrossedBorders);
   return (i / static_cast<std::uint64_t>(std::max<std::int64_t>(data.limit, 1)) + round) %
          std::min<std::uint64_t>(crossed, count);
+}
+
+// kSpread: mostly true. kSparse: mostly false. kEdges: runs of `limit` equal values.
+bool bool_of(const Data& data, std::uint64_t i, std::uint64_t round, Random& random) {
+  if (data.kind == DataKind::kSpread) {
+    return !random.chance(40);
+  }
+  if (data.kind == DataKind::kSparse) {
+    return random.chance(static_cast<std::uint64_t>(data.limit));
+  }
+  if (data.kind == DataKind::kEdges && data.limit > 0) {
+    return (i / static_cast<std::uint64_t>(data.limit) + round) % 2 != 0;
+  }
+  return random.chance(2);
 }
 
 std::int64_t index_of(const Data& data, Random& random) {
@@ -163,7 +177,7 @@ std::vector<std::byte> initial_bytes(const Case& one, std::uint32_t number, std:
     } else if (program::is_float(tensor.type)) {
       value.number = program::round_to_type(tensor.type, float_of(data, tensor.type, random));
     } else if (tensor.type == Type::kBool) {
-      value.integer = static_cast<std::int64_t>(random.below(2));
+      value.integer = bool_of(data, i, round, random) ? 1 : 0;
     } else {
       value.integer = program::wrap_to_type(tensor.type, integer_of(data, tensor.type, random));
     }

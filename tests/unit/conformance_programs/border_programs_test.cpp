@@ -27,7 +27,8 @@ constexpr std::pair<const char*, Programs> kFamilies[] = {{"operators", operator
                                                           {"accumulators", accumulator_programs},
                                                           {"symbols", symbol_programs},
                                                           {"tails", tail_programs},
-                                                          {"axes", axis_programs}};
+                                                          {"axes", axis_programs},
+                                                          {"loops", loop_programs}};
 
 TEST(BorderPrograms, UseOnlyTypesOfTheMask) {
   for (const auto& [name, make] : kFamilies) {
