@@ -183,6 +183,8 @@ TEST(ContractionTest, BatchesOffsetsAccumulationAndVectorsMatchTheReference) {
       {"[20, 500] out", "[20, 37]", "[500, 37]", "t[m, n] = sum[k] a[m, k] * b[n, k]"},
       {"[20, 301] inout", "[49, 20]", "[49, 301]", "t[m, n] += sum[k] a[k, m] * b[k, n]"},
       {"[50, 20, 21] out", "[50, 20, 17]", "[50, 17, 21]", "t[h, m, n] = sum[k] a[h, m, k] * b[h, k, n]"},
+      // Each thread has one column.
+      {"[2, 3] out", "[2, 60000]", "[60000, 3]", "t[m, n] = sum[k] a[m, k] * b[k, n]"},
       // Extents of 1.
       {"[1, 1] out", "[1, 2000]", "[2000, 1]", "t[m, n] = sum[k] a[m, k] * b[k, n]"},
       {"[60, 70] out", "[60, 1]", "[1, 70]", "t[m, n] = sum[k] a[m, k] * b[k, n]"},

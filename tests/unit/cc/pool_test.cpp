@@ -13,6 +13,9 @@
 #include <thread>
 #include <vector>
 
+extern "C" int omp_get_max_threads();
+extern "C" void omp_set_num_threads(int count);
+
 namespace yoke::cc {
 namespace {
 
@@ -92,6 +95,16 @@ TEST(PoolTest, ForkedChildRunsJobsAndExits) {
     status = -1;
   }
   EXPECT_EQ(status, 0);
+}
+
+TEST(OneOpenMpThreadTest, LimitsOpenMpToThisThreadWhileItExists) {
+  omp_set_num_threads(3);
+  {
+    const OneOpenMpThread one;
+    EXPECT_EQ(omp_get_max_threads(), 1);
+  }
+  EXPECT_EQ(omp_get_max_threads(), 3);
+  omp_set_num_threads(1);
 }
 
 }  // namespace
