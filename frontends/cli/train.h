@@ -31,6 +31,7 @@ struct TrainOptions {
   bool nesterov = false;
   Reduction reduction = Reduction::kMean;
   MergeStrategy merge = MergeStrategy::kAuto;
+  Placement placement = Placement::kAuto;
   std::int64_t seed = 0;
   std::vector<std::string> device_options;  // "threads=2", for every device
   std::filesystem::path save;               // empty: nothing is saved

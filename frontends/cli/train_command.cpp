@@ -69,6 +69,7 @@ class Run {
   void train(Trainer& trainer, const MemoryCheck& memory) {
     report_->devices = trainer.device_names();
     report_->merge = merge_strategy_name(trainer.merge_strategy());
+    report_->placement = placement_name(trainer.placement());
     report_->shards = trainer.shards();
     Evaluation evaluation = make_evaluation(trainer);
     report_->memory = memory.needs();
@@ -264,6 +265,7 @@ DataParallelOptions parallel_options(const TrainOptions& options, std::shared_pt
   parallel.batch_size = options.batch;
   parallel.base_seed = options.seed;
   parallel.merge = options.merge;
+  parallel.placement = options.placement;
   parallel.device_options = std::move(device_options);
   parallel.runtime = std::move(runtime);
   return parallel;

@@ -28,11 +28,13 @@ Reduction reduction_by_name(const std::string& name) {
   return name == "mean" ? Reduction::kMean : Reduction::kSum;
 }
 
-MergeStrategy merge_by_name(const std::string& name) {
+// The value that `find` returns for an option's text.
+template <class Find>
+auto by_name(const char* option, const std::string& name, const Find& find) {
   try {
-    return merge_strategy_by_name(name);
+    return find(name);
   } catch (const Error& error) {
-    throw UsageError(std::string("--merge: ") + error.what());
+    throw UsageError(std::string(option) + ": " + error.what());
   }
 }
 
@@ -90,6 +92,7 @@ struct TypedOptions {
   std::string save;
   std::string reduction = "mean";
   std::string merge = "auto";
+  std::string placement = "auto";
   std::string log_level;
   std::optional<std::int64_t> batch;
   std::optional<std::int64_t> epochs;
@@ -118,7 +121,10 @@ void describe(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
   line.flag("nesterov", &options.nesterov, "use Nesterov momentum");
   line.text("reduction", &typed.reduction, "how to combine the shards' gradients: mean (default) or sum",
             "NAME");
-  line.text("merge", &typed.merge, "how to merge gradients: auto (default), owner, tree or direct", "NAME");
+  line.text("merge", &typed.merge, "how to merge gradients: auto (default), owner, tree, direct or ring",
+            "NAME");
+  line.text("placement", &typed.placement,
+            "which shards run the optimizer: auto (default), owner, everywhere or sharded", "NAME");
   line.integer("seed", &options.seed, {0, kMaxSeed},
                "seed of the weights and the half-moons, not negative, default 0");
   line.texts("option", &options.device_options,
@@ -161,7 +167,8 @@ std::optional<TrainOptions> parse_train_options(Arguments arguments) {
   options.epochs = typed.epochs.value_or(0);
   options.class_count = typed.classes.value_or(0);
   options.reduction = reduction_by_name(typed.reduction);
-  options.merge = merge_by_name(typed.merge);
+  options.merge = by_name("--merge", typed.merge, merge_strategy_by_name);
+  options.placement = by_name("--placement", typed.placement, placement_by_name);
   options.log_level =
       typed.log_level.empty() ? runtime_options().log_level : log_level_by_name(typed.log_level);
   if (!options.model.empty()) {

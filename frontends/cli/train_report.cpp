@@ -109,6 +109,7 @@ std::string json_text(const TrainOptions& options, const TrainData& data, const 
       .field("nesterov", options.nesterov)
       .field("reduction", options.reduction == Reduction::kMean ? "mean" : "sum")
       .field("merge", report.merge)
+      .field("placement", report.placement)
       .field("epochs", report.finished_epochs)
       .field("epochs_asked", options.epochs)
       .field("steps", report.steps)

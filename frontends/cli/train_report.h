@@ -25,6 +25,7 @@ struct EpochReport {
 struct TrainReport {
   std::string devices;
   std::string merge;
+  std::string placement;
   std::uint32_t shards = 0;
   std::int64_t steps = 0;
   std::int64_t examples = 0;        // trained on, counted once per use

@@ -197,6 +197,7 @@ const ContextTensor& Context::adopt(std::string_view name, const TensorSpec& spe
                   subject + " is in memory of '" + view.buffer->device()->name() + "', which '" +
                       impl().stream->device()->name() + "' cannot access; copy it instead");
   }
+  view.padding += view.byte_count - byte_count;
   view.byte_count = byte_count;
   return impl().add(name, {spec, std::move(view)});
 }

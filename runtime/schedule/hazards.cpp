@@ -203,9 +203,10 @@ RoutineAccess::RoutineAccess(const yoke::Code::Entry& entry, const std::vector<B
   accesses.reserve(bindings.size() + 1);
   for (std::size_t i = 0; i < bindings.size(); ++i) {
     const std::int32_t access = entry.arguments[i].access;
-    accesses.push_back({&bindings[i].buffer->hazards(), bindings[i].offset,
-                        bindings[i].offset + entry.arguments[i].byte_count, access != YOKE_ACCESS_OUT,
-                        access != YOKE_ACCESS_IN, versions.empty() ? nullptr : &versions[i]});
+    const std::uint64_t end = bindings[i].offset + entry.arguments[i].byte_count;
+    accesses.push_back({&bindings[i].buffer->hazards(), bindings[i].offset, end + bindings[i].padding,
+                        access != YOKE_ACCESS_OUT, access != YOKE_ACCESS_IN,
+                        versions.empty() ? nullptr : &versions[i]});
   }
   accesses.push_back({&launches, 0, 1, false, true});
   versions.empty() ? merge_accesses(accesses) : sort_accesses(accesses);

@@ -11,13 +11,14 @@ namespace yoke::detail {
 // Precondition: the view has a buffer, here and below.
 inline bool is_in_range(const BufferView& view) {
   const std::uint64_t capacity = view.buffer->byte_count();
-  return view.offset <= capacity && view.byte_count <= capacity - view.offset;
+  return view.offset <= capacity && view.byte_count <= capacity - view.offset &&
+         view.padding <= capacity - view.offset - view.byte_count;
 }
 
 // "range [8, 24) exceeds the 16-byte buffer", or the same without the end where that overflows.
 inline std::string range_text(const BufferView& view) {
   const std::string buffer = "the " + std::to_string(view.buffer->byte_count()) + "-byte buffer";
-  const std::uint64_t end = view.offset + view.byte_count;
+  const std::uint64_t end = view.offset + view.byte_count + view.padding;
   if (end < view.offset) {
     return std::to_string(view.byte_count) + " bytes from offset " + std::to_string(view.offset) +
            " exceed " + buffer;

@@ -130,8 +130,7 @@ Evaluation Trainer::evaluation(const Tensor& inputs, const Tensor& targets, cons
     for (const bool is_tail : {false, true}) {
       const NamedProgram& program = programs[k][is_tail ? 1 : 0];
       (is_tail ? made->tail : made->full)
-          .push_back(program.text.empty() ? detail::BoundRoutine()
-                                          : impl_->link(context, program, made->symbols[k]));
+          .push_back(program.text.empty() ? StepRoutine() : impl_->link(context, program, made->symbols[k]));
     }
     made->contexts.push_back(context);
   }

@@ -18,7 +18,7 @@ void Trainer::Impl::rethrow(const Error& error, const char* call) {
 
 void Trainer::Impl::set_symbols() {
   for (std::size_t k = 0; k < symbols->size(); ++k) {
-    detail::SymbolTable& table = (*symbols)[k];
+    SymbolTable& table = (*symbols)[k];
     if (batch_number < plan.full_batches) {
       table.set(detail::kRowSymbol, plan.first_row(k, batch_number));
     }
@@ -84,6 +84,7 @@ void Trainer::Impl::queue_gradients() {
   for (std::uint32_t k = 0; k < now.active; ++k) {
     now.gradients[k].run((*symbols)[k]);
   }
+  step_plan.clear_gradients(now.active);
   finish_step(now);
   has_gradients = true;
 }
@@ -95,29 +96,9 @@ void Trainer::Impl::require_gradients(const char* what) const {
   }
 }
 
-void Trainer::Impl::queue_merge() {
-  for (const GradientMerge& merge : last->merges) {
-    merge.run();
-  }
-}
-
 void Trainer::Impl::queue_merge_and_update() {
   scalars->send();
-  if (strategy == MergeStrategy::kDirect && !merged) {
-    for (detail::BoundRoutine& slice : last->fused) {
-      slice.run((*symbols)[0]);
-    }
-    return;
-  }
-  if (!merged) {
-    queue_merge();
-  }
-  for (detail::BoundRoutine& update : updates) {
-    update.run((*symbols)[0]);
-  }
-  for (const Broadcast& broadcast : broadcasts) {
-    broadcast.run();
-  }
+  merged ? step_plan.update(*symbols) : step_plan.step(*symbols);
   merged = false;
 }
 
@@ -168,7 +149,10 @@ std::int64_t Trainer::step_count() const {
   return impl_->step_number;
 }
 MergeStrategy Trainer::merge_strategy() const {
-  return impl_->strategy;
+  return impl_->step_plan.strategy();
+}
+Placement Trainer::placement() const {
+  return impl_->step_plan.placement();
 }
 const std::string& Trainer::device_names() const {
   return impl_->device_names;
@@ -184,7 +168,7 @@ std::span<const Shard> Trainer::shard_list() const {
   return impl_->shards;
 }
 double Trainer::compile_seconds() const {
-  return impl_->compile_seconds;
+  return impl_->codes->compile_seconds();
 }
 double Trainer::setup_seconds() const {
   return impl_->setup_seconds;
@@ -216,7 +200,7 @@ void Trainer::grad_sync() {
       throw Error(ErrorCode::kFailedPrecondition,
                   "the gradients are already merged; call update(), or launch_gradients() for new ones");
     }
-    impl_->queue_merge();
+    impl_->step_plan.merge();
     impl_->merged = true;
   });
 }
@@ -296,9 +280,7 @@ void Trainer::restore_params(const std::filesystem::path& npz) {
     for (const Parameter& parameter : impl_->parameters) {
       impl_->contexts[0].from_host(parameter.name(), parameter.values());
     }
-    for (const Broadcast& broadcast : impl_->broadcasts) {
-      broadcast.run();
-    }
+    impl_->step_plan.publish();
     impl_->shards[0].stream->wait();
   });
 }

@@ -19,14 +19,14 @@ constexpr std::uint32_t kMostStepsAhead = 64;  // errors name the step of work t
 
 }  // namespace
 
-std::vector<Placement> parse_placements(const std::string& text) {
-  std::vector<Placement> placements;
+std::vector<BackendCount> parse_backends(const std::string& text) {
+  std::vector<BackendCount> backends_named;
   std::size_t begin = 0;
   while (begin <= text.size()) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     const std::string item = text.substr(begin, end - begin);
     const std::size_t colon = item.find(':');
-    Placement placement{item.substr(0, colon), -1};
+    BackendCount placement{item.substr(0, colon), -1};
     if (colon != std::string::npos) {
       const char* first = item.data() + colon + 1;
       const char* last = item.data() + item.size();
@@ -41,24 +41,24 @@ std::vector<Placement> parse_placements(const std::string& text) {
       fail("backend_name '" + text +
            "': a name is missing; give one name, or names with counts as in cuda:1,cc:2");
     }
-    placements.push_back(placement);
+    backends_named.push_back(placement);
     begin = end + 1;
   }
-  if (placements.size() > 1) {
-    for (const Placement& placement : placements) {
+  if (backends_named.size() > 1) {
+    for (const BackendCount& placement : backends_named) {
       if (placement.shard_count < 0) {
         fail("backend_name '" + text +
              "': every backend of a list needs a number of shards, as in cuda:1,cc:2");
       }
     }
   }
-  return placements;
+  return backends_named;
 }
 
 }  // namespace detail
 
+using detail::BackendCount;
 using detail::fail;
-using detail::Placement;
 
 namespace {
 
@@ -160,16 +160,16 @@ void Trainer::Impl::check_bindings() const {
 
 void Trainer::Impl::find_backends() {
   runtime = options.runtime ? options.runtime : std::make_shared<Runtime>();
-  const std::vector<Placement> placements = detail::parse_placements(options.backend_name);
+  const std::vector<BackendCount> backends_named = detail::parse_backends(options.backend_name);
   std::int64_t requested = 0;
-  for (const Placement& placement : placements) {
+  for (const BackendCount& placement : backends_named) {
     requested += std::max<std::int64_t>(placement.shard_count, 0);
   }
   if (options.shards && requested > 0 && requested != *options.shards) {
     fail("data_parallel: backend_name '" + options.backend_name + "' requests " + std::to_string(requested) +
          " shards, but options.shards is " + std::to_string(*options.shards) + "; set only one of them");
   }
-  for (const Placement& placement : placements) {
+  for (const BackendCount& placement : backends_named) {
     const auto backend = runtime->backend(placement.backend_name);
     const std::uint32_t devices = backend->device_count();
     if (devices == 0) {

@@ -62,7 +62,6 @@ NamedProgram name_program(const Lowered& lowered, const std::map<std::string, st
 
 }  // namespace detail
 
-using detail::Arena;
 using detail::fail;
 using detail::LossGraph;
 using detail::NamedProgram;
@@ -194,17 +193,22 @@ std::vector<Update> Trainer::Impl::update_of(const Tensor& value, const Tensor& 
                  options.optimizer);
 }
 
-// Sums `gradient_count` gradients of `count` elements, and updates the parameters with the sum.
-NamedProgram Trainer::Impl::build_update(const Arena& arena, std::uint64_t count,
-                                         std::size_t gradient_count) {
-  const Tensor value = placeholder("value", arena.type, {count});
-  Tensor gradient;
-  for (std::size_t k = 0; k < gradient_count; ++k) {
-    const Tensor term = placeholder("gradient_" + std::to_string(k), arena.type, {count});
-    gradient = k == 0 ? term : gradient + term;
+// Sums `terms` gradients of `count` elements, and updates the parameters with the sum.
+const NamedProgram& Trainer::Impl::update_program(std::int32_t type, std::uint64_t count,
+                                                  std::uint32_t terms) {
+  const auto [found, is_new] = update_programs.try_emplace({type, count, terms});
+  if (is_new) {
+    const auto element = static_cast<Type>(type);
+    Tensor gradient;
+    for (std::uint32_t k = 0; k < terms; ++k) {
+      const Tensor term = placeholder("gradient_" + std::to_string(k), element, {count});
+      gradient = k == 0 ? term : gradient + term;
+    }
+    found->second = detail::name_program(
+        lower("update", {}, update_of(placeholder("value", element, {count}), gradient, "momentum")), {},
+        "literal/update/");
   }
-  return detail::name_program(lower("update", {}, update_of(value, gradient, "momentum")), {},
-                              "literal/update/");
+  return found->second;
 }
 
 }  // namespace yoke

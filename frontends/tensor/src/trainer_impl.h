@@ -4,34 +4,22 @@
 
 #include <yoke/data_parallel.h>
 #include <yoke/lower.h>
+#include <yoke/runtime/parallel.h>
 
 #include <chrono>
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "bound_routine.h"
 #include "row_plan.h"
 #include "scalar_table.h"
 
 namespace yoke::detail {
 
 using LossOf = std::function<Tensor(const Tensor&, const Tensor&)>;
-
-// All parameters of one type, in one flat tensor that is merged, updated and broadcast as a whole. Each
-// parameter starts at a multiple of YOKE_BUFFER_ALIGNMENT.
-struct Arena {
-  Type type = Type::kF32;
-  std::uint64_t element_count = 0;
-  std::vector<std::size_t> members;    // indices of parameters
-  std::vector<std::uint64_t> offsets;  // of the members, in elements
-  std::string name(const char* what) const {
-    return std::string(what) + "/" + std::string(program::type_name(type));
-  }
-  TensorSpec spec() const { return {static_cast<std::int32_t>(type), {element_count}}; }
-};
 
 // The text of a program, and the names of its arguments' tensors in a shard's context.
 struct NamedProgram {
@@ -49,16 +37,14 @@ struct LossGraph {
 
 // The routines for one size of batch: variant 0 for full batches, variant 1 for the smaller last batch.
 struct Variant {
-  std::vector<std::uint64_t> rows;      // per shard
-  std::vector<double> weights;          // of the shards' losses in the reduced loss
-  std::uint32_t active = 0;             // number of shards with rows; they come first
-  const char* loss_total = "";          // name of the tensor that sums up a shard's losses
-  LossGraph graph;                      // of the last active shard
-  std::vector<NamedProgram> programs;   // per active shard; with a single shard, gradients and update
-  std::vector<BoundRoutine> gradients;  // per active shard
-  std::vector<GradientMerge> merges;    // per arena
-  std::vector<BoundRoutine> fused;      // with kDirect: merge and update of a slice in one pass
-  BoundRoutine step;                    // with a single shard
+  std::vector<std::uint64_t> rows;     // per shard
+  std::vector<double> weights;         // of the shards' losses in the reduced loss
+  std::uint32_t active = 0;            // number of shards with rows; they come first
+  const char* loss_total = "";         // name of the tensor that sums up a shard's losses
+  LossGraph graph;                     // of the last active shard
+  std::vector<NamedProgram> programs;  // per active shard; with a single shard, gradients and update
+  std::vector<StepRoutine> gradients;  // per active shard
+  StepRoutine step;                    // with a single shard
 };
 
 // The weight of each shard's loss and gradient in the reduction; 0 for shards without rows.
@@ -68,12 +54,12 @@ std::vector<double> shard_weights(std::span<const std::uint64_t> rows, Reduction
 // -1 - the number of such steps.
 inline constexpr const char* kFiniteSteps = "finite_steps";
 
-struct Placement {
+struct BackendCount {
   std::string backend_name;
   std::int64_t shard_count = -1;  // -1: not given
 };
 // Parses "cuda:1,cc:2", or a single name. Error kInvalidArgument: the text is malformed.
-std::vector<Placement> parse_placements(const std::string& text);
+std::vector<BackendCount> parse_backends(const std::string& text);
 
 // Names the tensors of the program's arguments. Placeholders and outputs have the name that `names` has for
 // theirs, or their own; parameters and scalars their own; literals the prefix and the argument's name.
@@ -113,38 +99,28 @@ struct Trainer::Impl {
   detail::NamedProgram build_program(const detail::LossGraph& graph, bool is_tail, bool with_update);
   std::vector<Update> update_of(const Tensor& value, const Tensor& gradient,
                                 const std::string& momentum_name);
-  detail::NamedProgram build_update(const detail::Arena& arena, std::uint64_t count,
-                                    std::size_t gradient_count);
+  const detail::NamedProgram& update_program(std::int32_t type, std::uint64_t count, std::uint32_t terms);
   // In trainer_setup.cpp:
-  void lay_out_parameters();
   void open_shards();
+  void plan_steps();
   void make_tensors();
-  void make_arena(std::size_t k, const detail::Arena& arena, const char* what, const char* prefix);
   void make_symbols();
   void upload(const Tensor& all, const char* name);
   void start_parameters();
   void link_steps();
   void link_gradients();
-  void link_updates();
-  void link_direct(const detail::Arena& arena);
   void link_parts();
   void set_up();
 
   // In trainer_memory.cpp:
   MemoryNeed& need_of(const Device& device);
   void count_routine(std::size_t k, const detail::NamedProgram& program);
-  void count_merge_buffers();
-  void count_updates();
   void count_memory();
   void check_memory() const;
-  // Compiles a text once per device.
-  std::shared_ptr<const Code> code_for(const std::shared_ptr<Device>& device, const std::string& text);
 
-  detail::BoundRoutine link(Context& context, const detail::NamedProgram& program,
-                            const detail::SymbolTable& table);
-  detail::BoundRoutine link_update(std::size_t k, const detail::Arena& arena, const Slice& part,
-                                   std::span<const std::size_t> gradient_shards);
-  BufferView arena_part(std::size_t k, const detail::Arena& arena, const char* what, const Slice& part) const;
+  // Makes the context's tensors for the program's literals and scalars, where they are missing.
+  void prepare(Context& context, const detail::NamedProgram& program);
+  StepRoutine link(Context& context, const detail::NamedProgram& program, const SymbolTable& table);
 
   // A single shard runs each step as one program, so its gradients may have no memory. A hand-written
   // loop's first call of a part links the parts.
@@ -162,7 +138,6 @@ struct Trainer::Impl {
   void require_gradients(const char* what) const;
   void queue_step();
   void queue_gradients();
-  void queue_merge();
   void queue_merge_and_update();
   void check_replicas();
   std::vector<float> read(const Context& context, std::string_view name);
@@ -188,25 +163,21 @@ struct Trainer::Impl {
   detail::RowPlan plan;
   std::vector<detail::Variant> variants;
   std::vector<Parameter> parameters;
-  std::vector<detail::Arena> arenas;
-  MergeStrategy strategy = MergeStrategy::kOwner;
 
   std::vector<Shard> shards;
   std::vector<Context> contexts;  // one per shard
   // Per shard: the ends of the latest steps, at the step number modulo options.steps_ahead.
   std::vector<std::vector<Event>> step_ends;
   // Per shard, for the latest step. Shared with evaluations, which may outlive the trainer.
-  const std::shared_ptr<std::vector<detail::SymbolTable>> symbols =
-      std::make_shared<std::vector<detail::SymbolTable>>();
+  const std::shared_ptr<std::vector<SymbolTable>> symbols = std::make_shared<std::vector<SymbolTable>>();
   const std::shared_ptr<detail::ScalarTable> scalars =
       std::make_shared<detail::ScalarTable>();  // also shared
   std::vector<std::int64_t> seeds;
-  std::map<std::pair<const Device*, std::string>, std::shared_ptr<const Code>> codes;  // by device and text
-  std::vector<MemoryNeed> needs;                                                       // per device
-  // With kOwner and kTree: one per arena, on the owner. With kDirect: one
-  // per arena and slice, from the owner's merged gradient.
-  std::vector<detail::BoundRoutine> updates;
-  std::vector<Broadcast> broadcasts;
+  const std::shared_ptr<CodeCache> codes = std::make_shared<CodeCache>();
+  std::vector<MemoryNeed> needs;  // per device
+  // Of the optimizer, by type, element count and number of gradients.
+  std::map<std::tuple<std::int32_t, std::uint64_t, std::uint32_t>, detail::NamedProgram> update_programs;
+  StepPlan step_plan;
 
   std::uint64_t batch_number = 0;  // in the epoch
   std::int64_t step_number = 0;
@@ -218,16 +189,15 @@ struct Trainer::Impl {
   bool has_hung = false;            // whether a wait has missed its deadline
   std::uint64_t steps_in_loss_total = 0;
   std::uint64_t evaluation_count = 0;
-  double compile_seconds = 0;
   double setup_seconds = 0;
 };
 
 struct Evaluation::Impl {
   std::vector<Context> contexts;
-  std::shared_ptr<const std::vector<detail::SymbolTable>> trainer_symbols;
-  std::vector<detail::SymbolTable> symbols;      // the trainer's values, except for kRowSymbol
+  std::shared_ptr<const std::vector<SymbolTable>> trainer_symbols;
+  std::vector<SymbolTable> symbols;              // the trainer's values, except for kRowSymbol
   std::shared_ptr<detail::ScalarTable> scalars;  // the trainer's
-  std::vector<detail::BoundRoutine> full, tail;  // per shard; unused for shards without rows
+  std::vector<StepRoutine> full, tail;           // per shard; unused for shards without rows
   std::vector<bool> has_full, has_tail;
   detail::RowPlan plan;
   std::size_t metric_count = 0;

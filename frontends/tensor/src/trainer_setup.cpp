@@ -10,8 +10,6 @@
 
 namespace yoke {
 
-using detail::Arena;
-using detail::BoundRoutine;
 using detail::NamedProgram;
 using detail::Variant;
 
@@ -22,29 +20,6 @@ TensorSpec spec_of(const Tensor& tensor) {
 }
 
 }  // namespace
-
-void Trainer::Impl::lay_out_parameters() {
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const Parameter& parameter = parameters[i];
-    auto arena = std::find_if(arenas.begin(), arenas.end(),
-                              [&](const Arena& a) { return a.type == parameter.type(); });
-    if (arena == arenas.end()) {
-      arenas.push_back({parameter.type(), 0, {}, {}});
-      arena = arenas.end() - 1;
-    }
-    const std::uint64_t grain = YOKE_BUFFER_ALIGNMENT / program::byte_size(arena->type);
-    arena->members.push_back(i);
-    arena->offsets.push_back(arena->element_count);
-    arena->element_count += (element_count(parameter.dims()) + grain - 1) / grain * grain;
-  }
-}
-
-BufferView Trainer::Impl::arena_part(std::size_t k, const Arena& arena, const char* what,
-                                     const Slice& part) const {
-  BufferView view = contexts[k].tensor(arena.name(what)).view;
-  const std::uint64_t element = program::byte_size(arena.type);
-  return {view.buffer, view.offset + part.begin * element, (part.end - part.begin) * element};
-}
 
 void Trainer::Impl::open_shards() {
   std::map<std::pair<Backend*, std::uint32_t>, std::shared_ptr<Device>> devices;
@@ -64,17 +39,25 @@ void Trainer::Impl::open_shards() {
     step_ends.emplace_back(options.steps_ahead);
     seeds.push_back(shards.back().seed);
   }
-  strategy = shards.size() == 1 ? MergeStrategy::kOwner : resolve_strategy(options.merge, contexts);
+}
+
+void Trainer::Impl::plan_steps() {
+  std::vector<StepParameter> described;
+  for (const Parameter& parameter : parameters) {
+    described.push_back({parameter.name(), spec_of(parameter.tensor())});
+  }
+  std::vector<std::string> states;
+  if (options.optimizer.needs_state()) {
+    states.emplace_back("momentum");
+  }
+  step_plan =
+      StepPlan(contexts, variants[0].active, std::move(described), std::move(states),
+               {options.merge, options.placement, options.merge_use, options.bucket_byte_count}, codes);
 }
 
 void Trainer::Impl::make_tensors() {
+  step_plan.allocate();
   for (std::size_t k = 0; k < shards.size(); ++k) {
-    for (const Arena& arena : arenas) {
-      make_arena(k, arena, "parameters", "");
-      if (options.optimizer.needs_state() && (strategy == MergeStrategy::kDirect || k == 0)) {
-        make_arena(k, arena, "momentum", "momentum/");
-      }
-    }
     const std::uint64_t zero = 0;
     for (const Variant& variant : variants) {
       contexts[k].allocate(variant.loss_total, {YOKE_TYPE_F64, {}});
@@ -86,29 +69,9 @@ void Trainer::Impl::make_tensors() {
   }
 }
 
-// Allocates an arena of shard k and names its parts after the parameters. With the strategy kDirect, all
-// shards share the first shard's arena, unless it holds gradients.
-void Trainer::Impl::make_arena(std::size_t k, const Arena& arena, const char* what, const char* prefix) {
-  const std::string name = arena.name(what);
-  const bool is_shared = strategy == MergeStrategy::kDirect && std::string_view(what) != "gradients";
-  if (is_shared && k > 0) {
-    contexts[k].adopt(name, arena.spec(), contexts[0].tensor(name).view);
-  } else {
-    const std::uint64_t zero = 0;
-    contexts[k].allocate(name, arena.spec());
-    contexts[k].stream()->fill(contexts[k].tensor(name).view, &zero, 1);
-  }
-  for (std::size_t m = 0; m < arena.members.size(); ++m) {
-    const Parameter& parameter = parameters[arena.members[m]];
-    const Slice part{arena.offsets[m], arena.offsets[m] + element_count(parameter.dims())};
-    const TensorSpec spec{static_cast<std::int32_t>(arena.type), parameter.dims()};
-    contexts[k].adopt(prefix + parameter.name(), spec, arena_part(k, arena, what, part));
-  }
-}
-
 void Trainer::Impl::make_symbols() {
   for (std::size_t k = 0; k < shards.size(); ++k) {
-    detail::SymbolTable& table = symbols->emplace_back();
+    SymbolTable& table = symbols->emplace_back();
     table.add(detail::kRowSymbol, 0);
     table.add(seed_symbol().name, seeds[k]);
     table.add(step_symbol().name, 0);
@@ -156,16 +119,11 @@ void Trainer::Impl::start_parameters() {
     const NamedProgram start = detail::name_program(lower("start", drawn), given, "literal/start/");
     link(contexts[0], start, (*symbols)[0]).run((*symbols)[0]);
   }
-  for (const Arena& arena : arenas) {
-    broadcasts.emplace_back(contexts, arena.name("parameters"));
-    broadcasts.back().run();
-  }
+  step_plan.publish();
   shards[0].stream->wait();
 }
 
-// Uploads the literals and scalars that the program reads, compiles it for the context's device and links it.
-BoundRoutine Trainer::Impl::link(Context& context, const NamedProgram& program,
-                                 const detail::SymbolTable& table) {
+void Trainer::Impl::prepare(Context& context, const NamedProgram& program) {
   scalars->add(contexts, program.scalars);
   for (const auto& [name, tensor] : program.literals) {
     if (!context.has(name)) {
@@ -173,7 +131,11 @@ BoundRoutine Trainer::Impl::link(Context& context, const NamedProgram& program,
       detail::write_now(context, name, {tensor.host_bytes().begin(), tensor.host_bytes().end()});
     }
   }
-  const auto code = code_for(context.stream()->device(), program.text);
+}
+
+StepRoutine Trainer::Impl::link(Context& context, const NamedProgram& program, const SymbolTable& table) {
+  prepare(context, program);
+  const auto code = codes->get(context.stream()->device(), program.text);
   return {context.link(code, program.name, program.rename), table};
 }
 
@@ -186,70 +148,15 @@ void Trainer::Impl::link_steps() {
 void Trainer::Impl::link_gradients() {
   for (Variant& variant : variants) {
     variant.gradients.clear();
-    variant.merges.clear();
     for (std::uint32_t k = 0; k < variant.active; ++k) {
       variant.gradients.push_back(link(
           contexts[k],
           is_single() ? build_program(variant.graph, &variant != &variants[0], false) : variant.programs[k],
           (*symbols)[k]));
     }
-    for (const Arena& arena : arenas) {
-      variant.merges.emplace_back(std::span(contexts).first(variant.active), arena.name("gradients"),
-                                  strategy, options.merge_use);
-    }
   }
   for (std::uint32_t k = 0; k < variants[0].active; ++k) {
     shards[k].gradient = variants[0].gradients[k].routine();
-  }
-}
-
-BoundRoutine Trainer::Impl::link_update(std::size_t k, const Arena& arena, const Slice& part,
-                                        std::span<const std::size_t> gradient_shards) {
-  const std::uint64_t count = part.end - part.begin;
-  const TensorSpec spec{static_cast<std::int32_t>(arena.type), {count}};
-  Context own = contexts[k].child();
-  own.adopt("value", spec, arena_part(k, arena, "parameters", part));
-  if (options.optimizer.needs_state()) {
-    own.adopt("momentum", spec, arena_part(k, arena, "momentum", part));
-  }
-  for (std::size_t i = 0; i < gradient_shards.size(); ++i) {
-    own.adopt("gradient_" + std::to_string(i), spec,
-              arena_part(gradient_shards[i], arena, "gradients", part));
-  }
-  return link(own, build_update(arena, count, gradient_shards.size()), (*symbols)[k]);
-}
-
-void Trainer::Impl::link_direct(const Arena& arena) {
-  const auto parts =
-      slices(arena.element_count, program::byte_size(arena.type), static_cast<std::uint32_t>(shards.size()));
-  for (std::size_t k = 0; k < parts.size(); ++k) {
-    if (parts[k].begin == parts[k].end) {
-      continue;
-    }
-    const std::vector<std::size_t> owner = {0};
-    updates.push_back(link_update(k, arena, parts[k], owner));
-    for (Variant& variant : variants) {
-      std::vector<std::size_t> active(variant.active);
-      for (std::size_t i = 0; i < active.size(); ++i) {
-        active[i] = i;
-      }
-      variant.fused.push_back(link_update(k, arena, parts[k], active));
-    }
-  }
-}
-
-void Trainer::Impl::link_updates() {
-  updates.clear();
-  for (Variant& variant : variants) {
-    variant.fused.clear();
-  }
-  const std::vector<std::size_t> owner = {0};
-  for (const Arena& arena : arenas) {
-    if (strategy == MergeStrategy::kDirect) {
-      link_direct(arena);
-    } else {
-      updates.push_back(link_update(0, arena, {0, arena.element_count}, owner));
-    }
   }
 }
 
@@ -259,15 +166,15 @@ void Trainer::Impl::link_parts() {
   if (has_parts) {
     return;
   }
-  for (std::size_t k = 0; k < variants[0].active; ++k) {
-    for (const Arena& arena : arenas) {
-      if (!contexts[k].has(arena.name("gradients"))) {
-        make_arena(k, arena, "gradients", "gradient/");
-      }
-    }
-  }
+  step_plan.allocate_gradients();
   link_gradients();
-  link_updates();
+  step_plan.link(
+      [&](std::uint32_t k, std::int32_t type, std::uint64_t count, std::uint32_t terms) {
+        const NamedProgram& program = update_program(type, count, terms);
+        prepare(contexts[k], program);
+        return StepProgram{program.text, program.name, program.rename};
+      },
+      *symbols);
   has_parts = true;
 }
 
@@ -295,8 +202,8 @@ void Trainer::Impl::set_up() {
   check_arguments();
   find_backends();
   build_graphs();
-  lay_out_parameters();
   open_shards();
+  plan_steps();
   count_memory();
   check_memory();
   make_tensors();

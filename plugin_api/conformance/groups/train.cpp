@@ -18,7 +18,8 @@ using testing::kLineY;
 using testing::loss_of_line;
 using testing::weight_of;
 
-constexpr MergeStrategy kStrategies[] = {MergeStrategy::kOwner, MergeStrategy::kTree, MergeStrategy::kDirect};
+constexpr MergeStrategy kStrategies[] = {MergeStrategy::kOwner, MergeStrategy::kTree, MergeStrategy::kDirect,
+                                         MergeStrategy::kRing};
 
 void check_near(double got, double expected, double tolerance, const std::string& what) {
   check(std::fabs(got - expected) <= tolerance, what, " is ", got, ", expected ", expected, " +- ",
@@ -99,8 +100,7 @@ void merge(Kit& kit) {
       for (std::size_t k = 0; k < 2; ++k) {
         contexts[k].init_from_host("g", {YOKE_TYPE_F32, {2}}, std::as_bytes(std::span(values[k])));
       }
-      const GradientMerge merged(contexts, "g", strategy, MergeUse::kStreaming);
-      merged.run();
+      Collectives::create(strategy, contexts)->reduce("g").run();
       std::vector<float> sum(2);
       contexts[0].to_host("g", std::as_writable_bytes(std::span(sum)));
       contexts[0].stream()->wait();

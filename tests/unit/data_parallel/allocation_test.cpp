@@ -50,7 +50,7 @@ INSTANTIATE_TEST_SUITE_P(SingleShard, Steps,
 INSTANTIATE_TEST_SUITE_P(Strategies, Steps,
                          ::testing::Combine(::testing::Values(3),
                                             ::testing::Values(MergeStrategy::kOwner, MergeStrategy::kTree,
-                                                              MergeStrategy::kDirect),
+                                                              MergeStrategy::kDirect, MergeStrategy::kRing),
                                             ::testing::Values(MergeUse::kCopy, MergeUse::kStreaming)));
 
 TEST(AllocationCount, IncludesAllocationsOfTheFrontend) {

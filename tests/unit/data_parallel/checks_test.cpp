@@ -52,7 +52,7 @@ std::uint64_t used_by(const Trainer& trainer) {
 class MemoryNeeds : public ::testing::TestWithParam<std::tuple<MergeStrategy, MergeUse>> {};
 INSTANTIATE_TEST_SUITE_P(Strategies, MemoryNeeds,
                          ::testing::Combine(::testing::Values(MergeStrategy::kDirect, MergeStrategy::kOwner,
-                                                              MergeStrategy::kTree),
+                                                              MergeStrategy::kTree, MergeStrategy::kRing),
                                             ::testing::Values(MergeUse::kStreaming, MergeUse::kCopy)));
 
 TEST(MemoryOfTheOptimizer, IsAllocatedOnlyIfItHasState) {

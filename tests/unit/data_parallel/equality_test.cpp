@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <optional>
 
 #include "../../support/rounds.h"
 #include "common.h"
@@ -12,6 +14,9 @@
 namespace yoke::testing {
 namespace {
 
+constexpr MergeStrategy kStrategies[] = {MergeStrategy::kOwner, MergeStrategy::kTree, MergeStrategy::kDirect,
+                                         MergeStrategy::kRing};
+constexpr Placement kPlacements[] = {Placement::kOwner, Placement::kEverywhere, Placement::kSharded};
 constexpr std::uint64_t kRows = 44;  // three batches of 12, and one of 8
 
 struct Outcome {
@@ -22,6 +27,8 @@ struct Outcome {
 struct Setting {
   std::int64_t shards = 1;
   MergeStrategy merge = MergeStrategy::kAuto;
+  Placement placement = Placement::kAuto;
+  std::uint64_t bucket_byte_count = 4U << 20U;
   MergeUse use = MergeUse::kStreaming;
   Reduction reduction = Reduction::kMean;
   std::uint32_t delay_us = 0;
@@ -39,6 +46,8 @@ Outcome run(const Setting& setting) {
   DataParallelOptions options = options_for(setting.shards, 0.05F);
   options.runtime = test_runtime(delayed);
   options.merge = setting.merge;
+  options.placement = setting.placement;
+  options.bucket_byte_count = setting.bucket_byte_count;
   options.merge_use = setting.use;
   options.reduction = setting.reduction;
   options.optimizer = setting.optimizer;
@@ -105,7 +114,7 @@ TEST_P(Shards, MatchOneShard) {
 INSTANTIATE_TEST_SUITE_P(
     Strategies, Shards,
     ::testing::Combine(::testing::Values(2, 3, 4, 9),  // with 9, a shard has no rows in the last batch
-                       ::testing::Values(MergeStrategy::kOwner, MergeStrategy::kTree, MergeStrategy::kDirect),
+                       ::testing::ValuesIn(kStrategies),
                        ::testing::Values(MergeUse::kCopy, MergeUse::kStreaming),
                        ::testing::Values(Reduction::kMean, Reduction::kSum)));
 
@@ -119,23 +128,69 @@ TEST(OwnerAndDirect, GiveEqualBits) {
   EXPECT_EQ(owner.values, direct.values);
 }
 
-void expect_parts_like_step(std::int64_t shards, MergeStrategy strategy) {
-  Setting setting;
-  setting.shards = shards;
-  setting.merge = strategy;
+std::string text_of(const Setting& setting) {
+  return std::to_string(setting.shards) + " shards, merge " + merge_strategy_name(setting.merge) +
+         ", placement " + placement_name(setting.placement) + ", buckets of " +
+         std::to_string(setting.bucket_byte_count) + " bytes";
+}
+
+TEST(Placements, GiveEqualBits) {
+  for (const std::int64_t shards : {2, 3, 14}) {  // with 14, two shards never have rows
+    for (const MergeStrategy strategy : kStrategies) {
+      Setting setting;
+      setting.shards = shards;
+      setting.merge = strategy;
+      setting.placement = Placement::kOwner;
+      const Outcome owner = run(setting);
+      for (const Placement placement : kPlacements) {
+        setting.placement = placement;
+        EXPECT_EQ(run(setting).values, owner.values) << text_of(setting);
+      }
+    }
+  }
+}
+
+TEST(Placements, GiveEqualBitsInSmallBuckets) {
+  for (const MergeStrategy strategy : kStrategies) {
+    std::vector<float> values;
+    for (const Placement placement : kPlacements) {
+      Setting setting;
+      setting.shards = 3;
+      setting.merge = strategy;
+      setting.placement = placement;
+      if (strategy != MergeStrategy::kRing) {  // whose order of sums depends on the buckets
+        values = run(setting).values;
+      }
+      setting.bucket_byte_count = 256;
+      const Outcome small = run(setting);
+      if (!values.empty()) {
+        EXPECT_EQ(small.values, values) << text_of(setting);
+      }
+      values = small.values;
+    }
+  }
+}
+
+void expect_parts_like_step(Setting setting) {
   const Outcome whole = run(setting);
   for (const int every : {1, 2}) {
     setting.parts_every = every;
     const Outcome parts = run(setting);
-    EXPECT_EQ(parts.values, whole.values) << merge_strategy_name(strategy) << ", " << shards << " shards";
-    EXPECT_EQ(parts.losses, whole.losses) << merge_strategy_name(strategy) << ", " << shards << " shards";
+    EXPECT_EQ(parts.values, whole.values) << text_of(setting);
+    EXPECT_EQ(parts.losses, whole.losses) << text_of(setting);
   }
 }
 
 TEST(PartsOfAStep, GiveTheSameBitsAsStep) {
-  expect_parts_like_step(1, MergeStrategy::kAuto);
-  for (const auto strategy : {MergeStrategy::kOwner, MergeStrategy::kTree, MergeStrategy::kDirect}) {
-    expect_parts_like_step(3, strategy);
+  expect_parts_like_step({});
+  for (const MergeStrategy strategy : kStrategies) {
+    for (const Placement placement : kPlacements) {
+      Setting setting;
+      setting.shards = 3;
+      setting.merge = strategy;
+      setting.placement = placement;
+      expect_parts_like_step(setting);
+    }
   }
 }
 
@@ -214,50 +269,186 @@ TEST(PartsOfAStep, OfASingleShardAreCompiledAtTheFirstCall) {
 }
 
 TEST(Training, GivesTheSameBitsWithRandomDelays) {
-  for (const auto strategy : {MergeStrategy::kOwner, MergeStrategy::kTree, MergeStrategy::kDirect}) {
-    Setting setting;
-    setting.shards = 4;
-    setting.merge = strategy;
-    const Outcome calm = run(setting);
-    setting.delay_us = 300;
-    for (std::uint64_t seed = 1; seed <= test::rounds(20); ++seed) {
-      setting.delay_seed = seed;
-      const Outcome delayed = run(setting);
-      ASSERT_EQ(delayed.values, calm.values) << merge_strategy_name(strategy) << ", delay seed " << seed;
-      ASSERT_EQ(delayed.losses, calm.losses) << merge_strategy_name(strategy) << ", delay seed " << seed;
+  for (const MergeStrategy strategy : kStrategies) {
+    for (const Placement placement : kPlacements) {
+      Setting setting;
+      setting.shards = 4;
+      setting.merge = strategy;
+      setting.placement = placement;
+      setting.bucket_byte_count = 256;
+      const Outcome calm = run(setting);
+      setting.delay_us = 300;
+      for (std::uint64_t seed = 1; seed <= test::rounds(5); ++seed) {
+        setting.delay_seed = seed;
+        const Outcome delayed = run(setting);
+        ASSERT_EQ(delayed.values, calm.values) << text_of(setting) << ", delay seed " << seed;
+        ASSERT_EQ(delayed.losses, calm.losses) << text_of(setting) << ", delay seed " << seed;
+      }
     }
   }
 }
 
-// 250 shards exceed the number of operations in one expression, which is 200.
-TEST(GradientMerge, SumsManyShardsInOrder) {
+// The sum of the shards' values in the order of a strategy.
+std::vector<float> expected_sum(const std::vector<std::vector<float>>& values, MergeStrategy strategy) {
+  std::vector<std::vector<float>> terms = values;
+  const auto add = [](std::vector<float>& to, const std::vector<float>& from) {
+    std::transform(to.begin(), to.end(), from.begin(), to.begin(), std::plus<>());
+  };
+  if (strategy == MergeStrategy::kTree) {
+    for (const auto& [from, to] : merge_pairs(static_cast<std::uint32_t>(terms.size()))) {
+      add(terms[to], terms[from]);
+    }
+    return terms[0];
+  }
+  const std::size_t group = strategy == MergeStrategy::kDirect ? 16 : terms.size();
+  while (terms.size() > 1) {
+    std::vector<std::vector<float>> sums;
+    for (std::size_t k = 0; k < terms.size(); ++k) {
+      if (k % group == 0) {
+        sums.push_back(terms[k]);
+      } else {
+        add(sums.back(), terms[k]);
+      }
+    }
+    terms = sums;
+  }
+  return terms[0];
+}
+
+TEST(Collectives, SumManyShardsInTheOrderOfTheStrategy) {
 #if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a launch locks all of its 250 buffers, but the thread sanitizer supports at most 64 locks "
-                  "per thread";
+  constexpr std::size_t kShards = 40;  // the thread sanitizer supports at most 64 locks per thread
+#else
+  constexpr std::size_t kShards = 273;  // direct: 17 groups of 16 and one of 1, so three rounds
 #endif
-  constexpr std::size_t kShards = 250;
-  constexpr std::size_t kElements = 33;
+  constexpr std::size_t kElements = 133;
   const auto runtime = test_runtime();
   const auto device = runtime->backend(backend_name())->open_device(0);
   const auto stream = Stream::create(device);
-  for (const auto strategy : {MergeStrategy::kOwner, MergeStrategy::kDirect}) {
+  for (const auto strategy : {MergeStrategy::kOwner, MergeStrategy::kTree, MergeStrategy::kDirect}) {
     std::vector<Context> contexts;
-    std::vector<float> sum(kElements);
+    std::vector<std::vector<float>> values;
     for (std::uint32_t k = 0; k < kShards; ++k) {
-      const std::vector<float> values = some_numbers(kElements, k);
+      values.push_back(some_numbers(kElements, k));
       contexts.emplace_back(stream);
-      contexts[k].init_from_host("g", {YOKE_TYPE_F32, {kElements}}, std::as_bytes(std::span(values)));
-      stream->wait();
-      std::transform(values.begin(), values.end(), sum.begin(), sum.begin(),
-                     [&](float value, float before) { return k == 0 ? value : before + value; });
+      contexts[k].init_from_host("g", {YOKE_TYPE_F32, {kElements}}, std::as_bytes(std::span(values[k])));
     }
-    GradientMerge(contexts, "g", strategy, MergeUse::kStreaming).run();
+    Collectives::create(strategy, contexts)->reduce("g").run();
     std::vector<float> merged(kElements);
     contexts[0].to_host("g", std::as_writable_bytes(std::span(merged)));
     stream->wait();
-    EXPECT_EQ(merged, sum) << merge_strategy_name(strategy);
+    EXPECT_EQ(merged, expected_sum(values, strategy)) << merge_strategy_name(strategy);
   }
 }
+
+// The values of a group of shards: whole numbers, so that every order of sums is exact.
+class Group {
+ public:
+  Group(std::uint32_t size, std::uint64_t elements) {
+    const auto device = runtime_->backend(backend_name())->open_device(0);
+    for (std::uint32_t k = 0; k < size; ++k) {
+      contexts_.emplace_back(Stream::create(device));
+      std::vector<float> values(elements);
+      for (std::size_t i = 0; i < elements; ++i) {
+        values[i] = value(k, i);
+      }
+      contexts_[k].init_from_host("g", {YOKE_TYPE_F32, {elements}}, std::as_bytes(std::span(values)));
+      contexts_[k].stream()->wait();
+    }
+  }
+  static float value(std::uint32_t k, std::size_t i) { return static_cast<float>(k * 1000 + i); }
+  std::span<const Context> contexts() const { return contexts_; }
+  float sum(std::size_t i) const {
+    float result = 0;
+    for (std::uint32_t k = 0; k < contexts_.size(); ++k) {
+      result += value(k, i);
+    }
+    return result;
+  }
+  std::vector<float> read(std::uint32_t k) const {
+    std::vector<float> values(contexts_[k].tensor("g").spec.dims[0]);
+    contexts_[k].to_host("g", std::as_writable_bytes(std::span(values)));
+    contexts_[k].stream()->wait();
+    return values;
+  }
+
+ private:
+  std::shared_ptr<Runtime> runtime_ = test_runtime();
+  std::vector<Context> contexts_;
+};
+
+class CollectivesTest : public ::testing::TestWithParam<std::tuple<MergeStrategy, MergeUse, std::uint32_t>> {
+ protected:
+  static constexpr std::size_t kElements = 500;
+  static constexpr Slice kRange = {64, 436};  // other elements keep their values
+  static bool is_inside(std::size_t i) { return i >= kRange.begin && i < kRange.end; }
+  // Runs a collective, and expects `wanted(k, i)` in element i of shard k if it has a value.
+  template <class Link, class Wanted>
+  void expect(const Link& link, const Wanted& wanted) {
+    const auto [strategy, use, size] = GetParam();
+    const Group group(size, kElements);
+    const auto collectives = Collectives::create(strategy, group.contexts(), use);
+    const LinkedCollective linked = link(*collectives);
+    linked.run();
+    const std::vector<Slice> parts = slices(kRange.count(), sizeof(float), size);
+    for (std::uint32_t k = 0; k < size; ++k) {
+      const std::vector<float> got = group.read(k);
+      for (std::size_t i = 0; i < kElements; ++i) {
+        std::uint32_t part = 0;
+        while (is_inside(i) && i - kRange.begin >= parts[part].end) {
+          ++part;
+        }
+        const std::optional<float> value =
+            is_inside(i) ? wanted(group, k, part, i) : std::optional<float>(Group::value(k, i));
+        if (value) {
+          ASSERT_EQ(got[i], *value) << "shard " << k << ", element " << i;
+        }
+      }
+    }
+  }
+};
+
+TEST_P(CollectivesTest, Reduce) {
+  expect([](Collectives& all) { return all.reduce("g", kRange); },
+         [](const Group& group, std::uint32_t k, std::uint32_t, std::size_t i) {
+           return k == 0 ? std::optional(group.sum(i)) : std::nullopt;
+         });
+}
+TEST_P(CollectivesTest, ReduceScatter) {
+  expect([](Collectives& all) { return all.reduce_scatter("g", kRange); },
+         [](const Group& group, std::uint32_t k, std::uint32_t part, std::size_t i) {
+           return k == part ? std::optional(group.sum(i)) : std::nullopt;
+         });
+}
+TEST_P(CollectivesTest, AllReduce) {
+  expect([](Collectives& all) { return all.all_reduce("g", kRange); },
+         [](const Group& group, std::uint32_t, std::uint32_t, std::size_t i) {
+           return std::optional(group.sum(i));
+         });
+}
+TEST_P(CollectivesTest, AllGather) {
+  expect([](Collectives& all) { return all.all_gather("g", kRange); },
+         [](const Group&, std::uint32_t, std::uint32_t part, std::size_t i) {
+           return std::optional(Group::value(part, i));
+         });
+}
+TEST_P(CollectivesTest, Gather) {
+  expect([](Collectives& all) { return all.gather("g", kRange); },
+         [](const Group&, std::uint32_t k, std::uint32_t part, std::size_t i) {
+           return std::optional(Group::value(k == 0 ? part : k, i));
+         });
+}
+TEST_P(CollectivesTest, Broadcast) {
+  expect([](Collectives& all) { return all.broadcast("g", kRange); },
+         [](const Group&, std::uint32_t, std::uint32_t, std::size_t i) {
+           return std::optional(Group::value(0, i));
+         });
+}
+
+INSTANTIATE_TEST_SUITE_P(Strategies, CollectivesTest,
+                         ::testing::Combine(::testing::ValuesIn(kStrategies),
+                                            ::testing::Values(MergeUse::kCopy, MergeUse::kStreaming),
+                                            ::testing::Values(1, 2, 5, 18)));
 
 TEST(ShardSeeds, AreTheBaseSeedPlusTheShardNumber) {
   const auto owner_loss = [](std::int64_t seed) {

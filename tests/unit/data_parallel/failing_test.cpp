@@ -125,6 +125,7 @@ INSTANTIATE_TEST_SUITE_P(Strategies, EveryStrategy,
                          ::testing::Values(std::pair{1, MergeStrategy::kAuto},
                                            std::pair{2, MergeStrategy::kOwner},
                                            std::pair{3, MergeStrategy::kTree},
+                                           std::pair{3, MergeStrategy::kRing},
                                            std::pair{2, MergeStrategy::kDirect}));
 
 TEST_P(EveryStrategy, KeepsGradientsFromLaunchToUpdate) {

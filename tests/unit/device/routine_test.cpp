@@ -109,8 +109,9 @@ TEST_F(RoutineTest, ContextsAndSlicesAreAlignedForEveryBackend) {
     shards.emplace_back(rig().stream());
     shards.back().init_from_host("g", {YOKE_TYPE_F32, {values.size()}}, bytes(values));
   }
-  const GradientMerge merge(shards, "g", MergeStrategy::kDirect);  // shards merge slices of one buffer
-  merge.run();
+  Collectives::create(MergeStrategy::kDirect, shards)
+      ->reduce("g")
+      .run();  // shards merge slices of one buffer
   EXPECT_EQ(read<float>(*shards[0].stream(), shards[0].tensor("g").view), std::vector<float>(1000, 3));
 }
 

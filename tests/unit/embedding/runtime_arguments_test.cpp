@@ -2,7 +2,7 @@
 // tests/unit/embedding/runtime_arguments_test.cpp: every function of the runtime's public headers with null,
 // empty and moved-from arguments. public_functions.py checks that no function is missing.
 #include <yoke/runtime/closest.h>
-#include <yoke/runtime/collective.h>
+#include <yoke/runtime/parallel.h>
 #include <yoke/runtime/passes.h>
 
 #include <utility>
@@ -214,8 +214,9 @@ TEST(RuntimeArguments, AMovedFromContextIsAnError) {
   const std::vector<Context> both = {taken, context};
   EXPECT_ERROR(kEmpty, (void)memory_is_shared(both));
   EXPECT_ERROR(kEmpty, (void)resolve_strategy(MergeStrategy::kAuto, both));
-  EXPECT_ERROR(kEmpty, GradientMerge(both, "x", MergeStrategy::kOwner));
-  EXPECT_ERROR(kEmpty, Broadcast(both, "x"));
+  EXPECT_ERROR(kEmpty, (void)Collectives::create(MergeStrategy::kOwner, both)->reduce("x"));
+  EXPECT_ERROR(kEmpty, (void)Collectives::create(MergeStrategy::kOwner, both)->broadcast("x"));
+  EXPECT_ERROR(kEmpty, StepPlan(both, 2, {{"x", kSpec}}, {}, {}, nullptr).allocate());
   // NOLINTEND(bugprone-use-after-move)
 }
 
@@ -233,6 +234,53 @@ TEST(RuntimeArguments, EmptyRoutinesAndTransfers) {
   EXPECT_EQ(Transfer().use(), MergeUse::kNone);
 }
 
+TEST(RuntimeArguments, StepPlans) {
+  Rig rig;
+  StepPlan nothing;
+  EXPECT_ERROR(kEmpty, nothing.allocate());
+  EXPECT_ERROR(kEmpty, nothing.publish());
+  EXPECT_TRUE(nothing.arenas().empty());
+  EXPECT_EQ(nothing.placement(), Placement::kOwner);
+  EXPECT_FALSE(nothing.shares_parameters());
+  nothing.each_update([](auto...) { FAIL(); });
+
+  const std::vector<Context> contexts = {Context(rig.stream())};
+  EXPECT_ERROR(kInvalid, StepPlan({}, 1, {{"w", kSpec}}, {}, {}, nullptr));
+  EXPECT_ERROR(kInvalid, StepPlan(contexts, 0, {{"w", kSpec}}, {}, {}, nullptr));
+  EXPECT_ERROR(kInvalid, StepPlan(contexts, 2, {{"w", kSpec}}, {}, {}, nullptr));
+  EXPECT_ERROR(kInvalid, StepPlan(contexts, 1, {}, {}, {}, nullptr));
+  StepPlan plan(contexts, 1, {{"w", kSpec}}, {"momentum"}, {}, nullptr);
+  EXPECT_EQ(plan.memory(0).parameters, plan.memory(0).state);
+  EXPECT_ERROR(kEmpty, plan.allocate_gradients());
+  EXPECT_ERROR(kEmpty, plan.publish());
+  plan.allocate();
+  plan.publish();
+  EXPECT_ERROR(kEmpty, plan.clear_gradients(0));
+  EXPECT_ERROR(kEmpty, plan.link({}, {}));
+  plan.allocate_gradients();
+  plan.clear_gradients(0);
+  plan.clear_gradients(99);
+  const std::vector<SymbolTable> tables(1);
+  EXPECT_ERROR(kInvalid, plan.link({}, tables));
+  EXPECT_ERROR(kInvalid, plan.link([](auto...) { return StepProgram(); }, {}));
+  EXPECT_ERROR(kInvalid, plan.link([](auto...) { return StepProgram(); }, tables));
+  EXPECT_ERROR(kEmpty, plan.merge());
+  EXPECT_ERROR(kEmpty, plan.step(tables));
+  EXPECT_ERROR(kEmpty, plan.update(tables));
+  EXPECT_TRUE(contexts[0].has("w"));
+  EXPECT_TRUE(contexts[0].has("gradient/w"));
+  EXPECT_TRUE(contexts[0].has("momentum/w"));
+
+  SymbolTable table;
+  table.set("missing", 1);
+  table.add("", 1);
+  SymbolTable copy = table;
+  copy.take_values(table);
+  EXPECT_ERROR(kInvalid, (void)table.slot("missing", "program"));
+  StepRoutine routine;
+  EXPECT_ERROR(kEmpty, routine.run(table));
+}
+
 TEST(RuntimeArguments, Collectives) {
   Rig rig;
   EXPECT_ERROR(kInvalid, (void)merge_strategy_by_name(""));
@@ -246,19 +294,38 @@ TEST(RuntimeArguments, Collectives) {
   EXPECT_EQ(slices(0, 4, 2).back().end, 0U);
   EXPECT_TRUE(memory_is_shared({}));
   EXPECT_EQ(resolve_strategy(MergeStrategy::kOwner, {}), MergeStrategy::kOwner);
-  EXPECT_ERROR(kInvalid, GradientMerge({}, "x", MergeStrategy::kOwner));
-  EXPECT_ERROR(kInvalid, Broadcast({}, "x"));
+  EXPECT_ERROR(kInvalid, (void)Collectives::create(MergeStrategy::kOwner, {}));
   EXPECT_ERROR(kInvalid, AllReduce({}, "x", "y", Reduction::kSum));
 
   std::vector<Context> contexts = {Context(rig.stream())};
-  EXPECT_ERROR(ErrorCode::kNotFound, GradientMerge(contexts, "", MergeStrategy::kOwner));
-  EXPECT_ERROR(ErrorCode::kNotFound, Broadcast(contexts, ""));
+  const auto group = Collectives::create(MergeStrategy::kOwner, contexts);
+  EXPECT_EQ(group->strategy(), MergeStrategy::kOwner);
+  EXPECT_EQ(group->members().size(), 1U);
+  for (const std::string name : {"", "y"}) {
+    EXPECT_ERROR(ErrorCode::kNotFound, (void)group->reduce(name));
+    EXPECT_ERROR(ErrorCode::kNotFound, (void)group->reduce_scatter(name));
+    EXPECT_ERROR(ErrorCode::kNotFound, (void)group->all_reduce(name));
+    EXPECT_ERROR(ErrorCode::kNotFound, (void)group->all_gather(name));
+    EXPECT_ERROR(ErrorCode::kNotFound, (void)group->gather(name));
+    EXPECT_ERROR(ErrorCode::kNotFound, (void)group->broadcast(name));
+  }
   contexts[0].allocate("x", kSpec);
   EXPECT_ERROR(kInvalid, AllReduce(contexts, "x", "", Reduction::kSum));
-  GradientMerge merge(contexts, "x", MergeStrategy::kOwner);
-  const GradientMerge kept(std::move(merge));
-  merge.run();  // NOLINT(bugprone-use-after-move): it has no steps
-  EXPECT_EQ(kept.strategy(), MergeStrategy::kOwner);
+  EXPECT_ERROR(ErrorCode::kOutOfRange, (void)group->reduce("x", Slice{0, 1000}));
+  EXPECT_ERROR(ErrorCode::kOutOfRange, (void)group->reduce("x", Slice{1, 0}));
+  EXPECT_TRUE(group->reduce("x").is_empty());
+  EXPECT_ERROR(kInvalid, (void)placement_by_name(""));
+  CodeCache codes;
+  EXPECT_ERROR(kInvalid, (void)codes.get(nullptr, ""));
+  EXPECT_EQ(codes.compile_seconds(), 0);
+  EXPECT_EQ(Slice().count(), 0U);
+  LinkedCollective nothing;
+  nothing.run();
+  nothing.add(LinkedCollective());
+  EXPECT_TRUE(nothing.is_empty());
+  nothing.add(Transfer());
+  EXPECT_ERROR(kEmpty, nothing.run());
+  EXPECT_STREQ(placement_name(static_cast<Placement>(99)), "unknown");
   AllReduce reduce(contexts, "x", "y", Reduction::kSum);
   const AllReduce taken(std::move(reduce));
   EXPECT_ERROR(kEmpty, (void)reduce.run());  // NOLINT(bugprone-use-after-move): that is the test

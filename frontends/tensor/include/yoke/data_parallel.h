@@ -4,7 +4,7 @@
 
 #include <yoke/optimizer.h>
 #include <yoke/parameter.h>
-#include <yoke/runtime/collective.h>
+#include <yoke/runtime/parallel.h>
 #include <yoke/runtime/runtime.h>
 #include <yoke/tensor.h>
 
@@ -59,8 +59,12 @@ struct DataParallelOptions {
   // Shard i draws random numbers with the seed base_seed + i. Range: [0, 2^62 - 4097].
   std::int64_t base_seed = 0;
   MergeStrategy merge = MergeStrategy::kAuto;
-  // How gradients reach the merging shard; used by the strategies kOwner and kTree.
+  // Where the optimizer runs.
+  Placement placement = Placement::kAuto;
+  // How gradients reach the shard that adds them up; not used by the strategy kDirect.
   MergeUse merge_use = MergeUse::kStreaming;
+  // Gradients are merged in pieces of about this many bytes, at least 256. kDirect merges all at once.
+  std::uint64_t bucket_byte_count = 4U << 20U;
   // Compares all replicas bit for bit after every this many steps; 0 disables the check. A difference is an
   // Error kDataLoss that names the shard, the parameter and the first differing element.
   std::uint64_t check_replicas_every = 0;
@@ -120,6 +124,7 @@ class Trainer {
   std::int64_t steps_per_epoch() const;
   std::int64_t step_count() const;  // completed steps
   MergeStrategy merge_strategy() const;
+  Placement placement() const;
   const std::string& device_names() const;  // "cc x2"
 
   // Queues one optimizer step on the current batch and advances to the next batch.

@@ -1,35 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/include/yoke/runtime/collective.h: tensors merged over shards:
-// gradients on the owner, sums on all shards.
+// runtime/include/yoke/runtime/collective.h: tensors summed, gathered and broadcast over a group of shards.
 #pragma once
 
 #include <yoke/runtime/context.h>
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace yoke {
 
 enum class Reduction { kMean, kSum };
 
-// How gradients are summed. Each strategy fixes the order of the sum by shard number, independent of timing.
+// How tensors are summed over a group. Each strategy fixes the order of the sum by rank, independent of timing.
 enum class MergeStrategy {
-  // kDirect if every device can access every other's memory, else kOwner for two shards and kTree for more.
+  // kDirect if every device can access every other's memory, else kOwner for two members and kTree for more.
   kAuto,
   // ((0 + 1) + 2) + 3, on the owner.
   kOwner,
   // (0 + 2) + (1 + 3): in pairs, each on its receiver.
   kTree,
-  // ((0 + 1) + 2) + 3: shard k sums slice k of all shards, reading them in place.
-  kDirect
+  // ((0 + 1) + 2) + 3: member k sums part k of all members, reading them in place. More than 16 members sum up
+  // in groups of 16, then the groups' sums in groups of 16, and so on.
+  kDirect,
+  // ((1 + 2) + 3) + 0 for part 0: each part goes around the ring and ends at the member of its number.
+  kRing
 };
-// "auto", "owner", "tree", "direct"; "unknown" for another number.
+// "auto", "owner", "tree", "direct", "ring"; "unknown" for another number.
 const char* merge_strategy_name(MergeStrategy strategy);
 // Throws Error kInvalidArgument, which lists the names.
 MergeStrategy merge_strategy_by_name(std::string_view name);
@@ -41,13 +46,15 @@ std::vector<std::pair<std::uint32_t, std::uint32_t>> merge_pairs(std::uint32_t s
 void parallel_merge(std::uint32_t shard_count,
                     const std::function<void(std::uint32_t from, std::uint32_t to)>& merge);
 
-// The elements [begin, end) of a flat tensor that one shard works on. Slices begin at multiples of 256
-// bytes (YOKE_BUFFER_ALIGNMENT) and may be empty.
+// The elements [begin, end) of a flat tensor.
 struct Slice {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
+  std::uint64_t count() const { return end - begin; }
 };
-// Throws Error kInvalidArgument unless element_byte_count is between 1 and 256.
+// One slice per shard, which together are all elements. Slices begin at multiples of 256 bytes
+// (YOKE_BUFFER_ALIGNMENT) and may be empty. Throws Error kInvalidArgument unless element_byte_count is between 1
+// and 256.
 std::vector<Slice> slices(std::uint64_t element_count, std::uint64_t element_byte_count,
                           std::uint32_t shard_count);
 
@@ -57,37 +64,85 @@ bool memory_is_shared(std::span<const Context> contexts);
 // Resolves kAuto for these contexts. Throws Error kFailedPrecondition for kDirect if memory is not shared.
 MergeStrategy resolve_strategy(MergeStrategy strategy, std::span<const Context> contexts);
 
-// Sums the tensor `node` over contexts, one per shard, into the first context's. Linked once; run() only
-// queues, does not allocate, and leaves the other contexts' tensors undefined. Precondition: all tensors
-// have the same type and shape.
-class GradientMerge {
+// Compiles each text once per device. Not thread-safe.
+class CodeCache {
  public:
-  GradientMerge(std::span<const Context> contexts, std::string_view node, MergeStrategy strategy,
-                MergeUse use = MergeUse::kStreaming);
-  void run() const;
-  MergeStrategy strategy() const { return strategy_; }
+  std::shared_ptr<const Code> get(const std::shared_ptr<Device>& device, const std::string& text);
+  double compile_seconds() const { return seconds_; }
 
  private:
-  void link_pair(const Context& to, const Context& from, std::string_view node, MergeUse use);
-  void link_slices(std::span<const Context> contexts, std::string_view node);
-
-  struct Step {
-    Transfer transfer;
-    bool has_transfer = false;
-    LinkedRoutine add;
-  };
-  MergeStrategy strategy_;
-  std::vector<Step> steps_;
+  std::map<std::pair<const Device*, std::string>, std::shared_ptr<const Code>> codes_;
+  double seconds_ = 0;
 };
 
-// Copies the first context's tensor to the others. Skips contexts that share its memory.
-class Broadcast {
+// Copies and launches that were linked once. run() queues them on the members' streams; it allocates nothing.
+class LinkedCollective {
  public:
-  Broadcast(std::span<const Context> contexts, std::string_view node);
   void run() const;
+  void add(Transfer transfer) { steps_.emplace_back(std::move(transfer)); }
+  void add(LinkedRoutine routine) { steps_.emplace_back(std::move(routine)); }
+  void add(LinkedCollective other);
+  bool is_empty() const { return steps_.empty(); }
 
  private:
-  std::vector<Transfer> transfers_;
+  std::vector<std::variant<Transfer, LinkedRoutine>> steps_;
+};
+
+// Links collectives of a group. A member's rank is its position in `members`; member 0 is the owner. Each
+// collective is about the elements `range` (default: all) of the tensor `node`, which every member has with the
+// same type and shape, else Error kInvalidArgument. Part k of the range is slices(...)[k].
+//
+// Tensors of two members may be the same memory only where a collective says so. Not thread-safe.
+class Collectives {
+ public:
+  using Range = std::optional<Slice>;
+
+  // Throws Error kInvalidArgument if `members` is empty. `codes` may be shared, null creates a new one.
+  static std::unique_ptr<Collectives> create(MergeStrategy strategy, std::span<const Context> members,
+                                             MergeUse use = MergeUse::kStreaming,
+                                             std::shared_ptr<CodeCache> codes = nullptr);
+  // `strategy` is not kAuto.
+  Collectives(MergeStrategy strategy, std::span<const Context> members, MergeUse use,
+              std::shared_ptr<CodeCache> codes);
+  virtual ~Collectives() = default;
+  Collectives(const Collectives&) = delete;
+  Collectives& operator=(const Collectives&) = delete;
+
+  // The owner gets the sum; the other members' tensors are undefined afterwards.
+  virtual LinkedCollective reduce(std::string_view node, Range range = {}) = 0;
+  // Member k gets part k of the sum; the rest of its range is undefined afterwards.
+  virtual LinkedCollective reduce_scatter(std::string_view node, Range range = {});
+  // Every member gets the sum.
+  virtual LinkedCollective all_reduce(std::string_view node, Range range = {});
+  // Every member gets part k of member k.
+  virtual LinkedCollective all_gather(std::string_view node, Range range = {});
+  // The owner gets part k of member k.
+  LinkedCollective gather(std::string_view node, Range range = {});
+  // Every member gets the owner's elements. Members that share the owner's memory are left out.
+  virtual LinkedCollective broadcast(std::string_view node, Range range = {});
+
+  MergeStrategy strategy() const { return strategy_; }
+  std::span<const Context> members() const { return members_; }
+
+ protected:
+  std::uint32_t size() const { return static_cast<std::uint32_t>(members_.size()); }
+  // Checks the members' tensors. Returns the range, in elements.
+  Slice checked(std::string_view node, const Range& range) const;
+  std::vector<Slice> parts(std::string_view node, const Slice& range) const;
+  // Adds or copies a slice of member `from` to that of member `to`. An empty slice does nothing.
+  void add(LinkedCollective& all, std::uint32_t to, std::uint32_t from, std::string_view node,
+           const Slice& slice);
+  void copy(LinkedCollective& all, std::uint32_t to, std::uint32_t from, std::string_view node,
+            const Slice& slice);
+  // Member `on` computes target = sum over `sources` of a slice; the target is the first source.
+  void sum(LinkedCollective& all, std::uint32_t on, std::span<const std::uint32_t> sources,
+           std::string_view node, const Slice& slice);
+
+ private:
+  MergeStrategy strategy_;
+  std::vector<Context> members_;
+  MergeUse use_;
+  std::shared_ptr<CodeCache> codes_;
 };
 
 // The result of a collective that may still be running.
@@ -122,14 +177,8 @@ class AllReduce {
  private:
   std::vector<Context> contexts_;
   std::string output_;
-  ContextTensor owner_input_, owner_output_;
-  struct Step {
-    Transfer transfer;
-    LinkedRoutine add;
-  };
-  std::vector<Step> steps_;
-  std::vector<LinkedRoutine> scale_;  // empty for a sum
-  std::vector<Broadcast> broadcast_;
+  std::vector<std::pair<BufferView, BufferView>> copies_;  // per shard: to the output, from the input
+  LinkedCollective all_;
 };
 
 }  // namespace yoke

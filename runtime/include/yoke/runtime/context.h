@@ -93,7 +93,8 @@ class Context {
 
   // Throws Error kAlreadyExists if this context, not only a parent, has a tensor of that name.
   const ContextTensor& allocate(std::string_view name, const TensorSpec& spec);
-  // Adds a tensor in existing memory, for shared replicas and slices.
+  // Adds a tensor in existing memory, for shared replicas and slices. A larger view's other bytes become the
+  // tensor's padding: no other tensor may use them.
   const ContextTensor& adopt(std::string_view name, const TensorSpec& spec, BufferView view);
 
   // Queue copies of whole tensors on the stream. Precondition: the byte counts are equal.

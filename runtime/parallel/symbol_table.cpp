@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/bound_routine.cpp: symbol tables, and launches with their values.
-#include "bound_routine.h"
+// runtime/parallel/symbol_table.cpp: values of symbols by name, and launches with them.
+#include <yoke/runtime/parallel.h>
 
 #include <algorithm>
 
-namespace yoke::detail {
+namespace yoke {
 
 void SymbolTable::add(std::string name, std::int64_t value) {
   names_.push_back(std::move(name));
@@ -32,18 +32,18 @@ std::size_t SymbolTable::slot(std::string_view name, const std::string& program)
                                                "); add it to options.bindings");
 }
 
-BoundRoutine::BoundRoutine(LinkedRoutine routine, const SymbolTable& table) : routine_(std::move(routine)) {
+StepRoutine::StepRoutine(LinkedRoutine routine, const SymbolTable& table) : routine_(std::move(routine)) {
   for (const SymbolInfo& symbol : routine_.symbols()) {
     slots_.push_back(table.slot(symbol.name, routine_.name()));
   }
   values_.resize(slots_.size());
 }
 
-void BoundRoutine::run(const SymbolTable& table) {
+void StepRoutine::run(const SymbolTable& table) {
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     values_[i] = table.value(slots_[i]);
   }
   routine_.run(values_);
 }
 
-}  // namespace yoke::detail
+}  // namespace yoke

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/include/yoke/runtime/parallel.h: one data-parallel training step after its gradients are computed:
+// merging them, updating the parameters, and publishing these to all shards.
+#pragma once
+
+#include <yoke/runtime/collective.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace yoke {
+
+// The values of the symbols of one shard's programs.
+class SymbolTable {
+ public:
+  void add(std::string name, std::int64_t value);
+  void set(std::string_view name, std::int64_t value);  // does nothing if `name` was not added
+  // Precondition: `other` has the same names in the same order.
+  void take_values(const SymbolTable& other) { values_ = other.values_; }
+  std::int64_t value(std::size_t slot) const { return values_[slot]; }
+  // Error kInvalidArgument: the table has no such name; the message lists the known names.
+  std::size_t slot(std::string_view name, const std::string& program) const;
+
+ private:
+  std::vector<std::string> names_;
+  std::vector<std::int64_t> values_;
+};
+
+// A routine whose symbols are looked up by name once, when it is made.
+class StepRoutine {
+ public:
+  StepRoutine() = default;
+  StepRoutine(LinkedRoutine routine, const SymbolTable& table);
+  void run(const SymbolTable& table);  // queues a launch; allocates nothing
+  const LinkedRoutine& routine() const { return routine_; }
+
+ private:
+  LinkedRoutine routine_;
+  std::vector<std::size_t> slots_;
+  std::vector<std::int64_t> values_;
+};
+
+// Where the optimizer runs.
+enum class Placement {
+  kAuto,        // kSharded for the strategies kDirect and kRing, else kOwner
+  kOwner,       // on the owner, which then sends the parameters to all shards
+  kEverywhere,  // on each shard, after all shards have received the summed gradients
+  // Shard k updates part k of the parameters. It alone has the optimizer state of that part. With kDirect, all
+  // shards use the owner's parameters and state in place; else they gather the parts.
+  kSharded
+};
+// "auto", "owner", "everywhere", "sharded"; "unknown" for another number.
+const char* placement_name(Placement placement);
+// Throws Error kInvalidArgument, which lists the names.
+Placement placement_by_name(std::string_view name);
+
+struct StepParameter {
+  std::string name;
+  TensorSpec spec;
+};
+
+// A program, and the names in a context of the tensors that its arguments stand for, where they differ.
+struct StepProgram {
+  std::string text;
+  std::string entry;
+  std::map<std::string, std::string> rename = {};
+};
+
+struct StepOptions {
+  MergeStrategy merge = MergeStrategy::kAuto;
+  Placement placement = Placement::kAuto;
+  // How gradients reach the member that adds them up; not used by kDirect.
+  MergeUse merge_use = MergeUse::kStreaming;
+  // Gradients are merged in pieces of about this many bytes, at least 256. kDirect merges all at once.
+  std::uint64_t bucket_byte_count = 4U << 20U;
+};
+
+// All parameters of one type in one flat tensor per shard. Each parameter starts at a multiple of
+// YOKE_BUFFER_ALIGNMENT.
+struct Arena {
+  std::int32_t type = 0;
+  std::uint64_t element_count = 0;
+  std::vector<std::size_t> members;    // positions of parameters
+  std::vector<std::uint64_t> offsets;  // of the members, in elements
+  // "parameters/f32": the arena's tensor in a context; `what` is "parameters", "gradients" or a state's name.
+  std::string name(std::string_view what) const;
+  TensorSpec spec() const { return {type, {element_count}}; }
+};
+
+// The memory of one shard, in bytes.
+struct StepMemory {
+  std::uint64_t parameters = 0;
+  std::uint64_t gradients = 0;
+  std::uint64_t state = 0;
+  std::uint64_t merge_buffer = 0;
+};
+
+// What one training step does with the gradients of a group of shards. Set it up in the order of the members
+// below; a run then only queues work and allocates nothing. Not thread-safe.
+//
+// Each shard's context gets a tensor for each parameter, by its name; "gradient/<parameter>"; and, where the
+// state is whole, "<state>/<parameter>".
+class StepPlan {
+ public:
+  // The optimizer's program for `count` elements of a type on one shard: it updates "value" and the states,
+  // which have their own names, with the sum of "gradient_0" to "gradient_<terms - 1>". All are flat tensors. Its
+  // other arguments are tensors of the shard's context.
+  using UpdateOf = std::function<StepProgram(std::uint32_t shard, std::int32_t type, std::uint64_t count,
+                                             std::uint32_t terms)>;
+
+  StepPlan() = default;
+  // Lays out the memory, and allocates nothing. Only the first `merging` shards ever compute gradients.
+  // `states` are the names of the optimizer's states, each as large as the parameters.
+  // Throws Error kInvalidArgument: there are no shards or no parameters, or `merging` is not 1 to their number;
+  // kFailedPrecondition: the strategy does not work for these devices.
+  StepPlan(std::span<const Context> shards, std::uint32_t merging, std::vector<StepParameter> parameters,
+           std::vector<std::string> states, const StepOptions& options, std::shared_ptr<CodeCache> codes);
+
+  MergeStrategy strategy() const { return strategy_; }
+  Placement placement() const { return placement_; }
+  const std::vector<Arena>& arenas() const { return arenas_; }
+  // Whether all shards use the owner's parameters.
+  bool shares_parameters() const { return shares_parameters_; }
+  StepMemory memory(std::uint32_t shard) const;
+  // Calls `visit` with the arguments of UpdateOf for each program that link() will need.
+  void each_update(const std::function<void(std::uint32_t shard, std::int32_t type, std::uint64_t count,
+                                            std::uint32_t terms)>& visit) const;
+
+  // Errors of the functions below: kFailedPrecondition, the function before it in the order was not called;
+  // kInvalidArgument, `update` is empty, or there are not as many tables as shards.
+  //
+  // Allocates zeros. Without gradients, a single shard's program may update parameters and states itself.
+  void allocate();
+  void allocate_gradients();
+  // `tables` has the symbols of each shard.
+  void link(const UpdateOf& update, std::span<const SymbolTable> tables);
+
+  // Queues a step: merges the gradients, updates the parameters, and publishes them.
+  void step(std::span<const SymbolTable> tables);
+  // The same in two calls. After the first, the owner has the summed gradients.
+  void merge();
+  void update(std::span<const SymbolTable> tables);
+  // Sets the gradients of the merging shards from `first` on to zero: they had no rows in this step.
+  void clear_gradients(std::uint32_t first);
+  // Sends the owner's parameters to all shards.
+  void publish();
+
+ private:
+  struct Update {
+    std::uint32_t shard = 0;
+    StepRoutine routine;
+  };
+  // A range of an arena that is merged, updated and published as one.
+  struct Bucket {
+    std::size_t arena = 0;
+    Slice range;
+    LinkedCollective merge = {};
+    LinkedCollective collect = {};           // the rest of the sum, for the owner
+    std::vector<Update> updates = {};        // after `merge`
+    std::vector<Update> after_collect = {};  // instead; empty: `updates`
+    LinkedCollective publish = {};
+  };
+  // The part of a bucket that one shard updates.
+  struct Part {
+    std::uint32_t shard = 0;
+    Slice range;
+  };
+
+  enum class Stage { kEmpty, kPlanned, kAllocated, kReady, kLinked };
+  void require(Stage stage, const char* call) const;
+  void check_tables(std::span<const SymbolTable> tables) const;
+  void lay_out(std::uint64_t bucket_byte_count);
+  std::vector<Part> parts_of(const Bucket& bucket) const;
+  // The shards whose gradients an update of that shard's part adds up after `merge`.
+  std::vector<std::uint32_t> terms_of(std::uint32_t shard) const;
+  std::string part_name(std::string_view state, std::size_t bucket) const;
+  BufferView arena_part(std::uint32_t shard, const Arena& arena, std::string_view what,
+                        const Slice& part) const;
+  void make_arena(std::uint32_t shard, const Arena& arena, std::string_view what, const std::string& prefix);
+  void link_collectives(Bucket& bucket);
+  Update link_update(const UpdateOf& update, std::span<const SymbolTable> tables, std::size_t bucket,
+                     const Part& part, std::span<const std::uint32_t> terms);
+  void run_updates(std::vector<Update>& updates, std::span<const SymbolTable> tables);
+
+  Stage stage_ = Stage::kEmpty;
+  std::vector<Context> shards_;
+  std::uint32_t merging_ = 0;
+  std::vector<StepParameter> parameters_;
+  std::vector<std::string> states_;
+  std::shared_ptr<CodeCache> codes_;
+  MergeStrategy strategy_ = MergeStrategy::kOwner;
+  Placement placement_ = Placement::kOwner;
+  MergeUse merge_use_ = MergeUse::kStreaming;
+  bool shares_parameters_ = false;
+  std::vector<Arena> arenas_;
+  std::vector<Bucket> buckets_;
+  std::unique_ptr<Collectives> group_;     // of the merging shards
+  std::unique_ptr<Collectives> everyone_;  // of all shards
+  std::unique_ptr<Collectives> idle_;      // of the owner and the shards that never compute gradients
+  LinkedCollective publish_;               // everything
+};
+
+}  // namespace yoke

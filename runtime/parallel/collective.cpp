@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/parallel/collective.cpp: the parts of collectives that all strategies share, and AllReduce.
+#include <yoke/runtime/collective.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+
+#include "parallel/sum_program.h"
+
+namespace yoke {
+
+namespace {
+
+// A child context in which `as` is a slice of the tensor `name`, as a flat tensor.
+Context flat_view(const Context& context, std::string_view name, std::string_view as, const Slice& slice) {
+  Context child = context.child();
+  const ContextTensor& tensor = context.tensor(name);
+  const std::uint64_t element = program::byte_size(detail::type_of(tensor.spec));
+  child.adopt(as, {tensor.spec.type, {slice.count()}},
+              {tensor.view.buffer, tensor.view.offset + slice.begin * element, slice.count() * element});
+  return child;
+}
+
+bool is_same_memory(const Context& a, const Context& b, std::string_view node) {
+  const BufferView& one = a.tensor(node).view;
+  const BufferView& other = b.tensor(node).view;
+  return one.buffer == other.buffer && one.offset == other.offset;
+}
+
+void check_same_spec(std::span<const Context> contexts, std::string_view node) {
+  const TensorSpec& first = contexts.front().tensor(node).spec;
+  for (std::size_t k = 1; k < contexts.size(); ++k) {
+    if (!(contexts[k].tensor(node).spec == first)) {
+      throw Error(ErrorCode::kInvalidArgument, "collective of '" + std::string(node) + "': shard " +
+                                                   std::to_string(k) +
+                                                   " differs from shard 0 in type or shape");
+    }
+  }
+}
+
+}  // namespace
+
+const char* merge_strategy_name(MergeStrategy strategy) {
+  constexpr const char* kNames[] = {"auto", "owner", "tree", "direct", "ring"};
+  const auto number = static_cast<std::size_t>(strategy);
+  return number < std::size(kNames) ? kNames[number] : "unknown";
+}
+
+MergeStrategy merge_strategy_by_name(std::string_view name) {
+  for (const auto strategy : {MergeStrategy::kAuto, MergeStrategy::kOwner, MergeStrategy::kTree,
+                              MergeStrategy::kDirect, MergeStrategy::kRing}) {
+    if (name == merge_strategy_name(strategy)) {
+      return strategy;
+    }
+  }
+  throw Error(ErrorCode::kInvalidArgument,
+              "unknown merge strategy '" + std::string(name) + "'; use auto, owner, tree, direct or ring");
+}
+
+std::vector<std::pair<std::uint32_t, std::uint32_t>> merge_pairs(std::uint32_t shard_count) {
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
+  for (std::uint32_t live = shard_count; live > 1;) {
+    const std::uint32_t kept = (live + 1) / 2;
+    // With an odd count, shard 0 is not part of this round.
+    const std::uint32_t first = live % 2;
+    for (std::uint32_t to = first; to < kept; ++to) {
+      pairs.emplace_back(kept + to - first, to);
+    }
+    live = kept;
+  }
+  return pairs;
+}
+
+void parallel_merge(std::uint32_t shard_count,
+                    const std::function<void(std::uint32_t, std::uint32_t)>& merge) {
+  if (!merge) {
+    throw Error(ErrorCode::kInvalidArgument, "parallel_merge: the function is empty");
+  }
+  for (const auto& [from, to] : merge_pairs(shard_count)) {
+    merge(from, to);
+  }
+}
+
+std::vector<Slice> slices(std::uint64_t element_count, std::uint64_t element_byte_count,
+                          std::uint32_t shard_count) {
+  if (element_byte_count == 0 || element_byte_count > YOKE_BUFFER_ALIGNMENT) {
+    throw Error(ErrorCode::kInvalidArgument, "slices: an element of " + std::to_string(element_byte_count) +
+                                                 " bytes; use 1 to " + std::to_string(YOKE_BUFFER_ALIGNMENT));
+  }
+  const std::uint64_t grain = YOKE_BUFFER_ALIGNMENT / element_byte_count;
+  const std::uint64_t grains = (element_count + grain - 1) / grain;
+  std::vector<Slice> result(shard_count);
+  for (std::uint32_t k = 0; k < shard_count; ++k) {
+    result[k].begin = std::min(element_count, grains * k / shard_count * grain);
+    result[k].end = std::min(element_count, grains * (k + 1) / shard_count * grain);
+  }
+  return result;
+}
+
+bool memory_is_shared(std::span<const Context> contexts) {
+  for (const Context& a : contexts) {
+    for (const Context& b : contexts) {
+      if (!a.stream()->device()->can_access(*b.stream()->device())) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+MergeStrategy resolve_strategy(MergeStrategy strategy, std::span<const Context> contexts) {
+  if (strategy == MergeStrategy::kDirect && !memory_is_shared(contexts)) {
+    throw Error(
+        ErrorCode::kFailedPrecondition,
+        "merge strategy direct: the devices cannot access each other's memory; use owner, tree or ring");
+  }
+  if (strategy != MergeStrategy::kAuto) {
+    return strategy;
+  }
+  if (memory_is_shared(contexts)) {
+    return MergeStrategy::kDirect;
+  }
+  return contexts.size() > 2 ? MergeStrategy::kTree : MergeStrategy::kOwner;
+}
+
+std::shared_ptr<const Code> CodeCache::get(const std::shared_ptr<Device>& device, const std::string& text) {
+  std::shared_ptr<const Code>& code = codes_[{device.get(), text}];
+  if (code == nullptr) {
+    const auto start = std::chrono::steady_clock::now();
+    code = compile(device, text);
+    seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  return code;
+}
+
+void LinkedCollective::run() const {
+  for (const auto& step : steps_) {
+    if (const auto* transfer = std::get_if<Transfer>(&step)) {
+      transfer->run();
+    } else {
+      std::get<LinkedRoutine>(step).run();
+    }
+  }
+}
+
+void LinkedCollective::add(LinkedCollective other) {
+  std::move(other.steps_.begin(), other.steps_.end(), std::back_inserter(steps_));
+}
+
+Collectives::Collectives(MergeStrategy strategy, std::span<const Context> members, MergeUse use,
+                         std::shared_ptr<CodeCache> codes)
+    : strategy_(strategy),
+      members_(members.begin(), members.end()),
+      use_(use),
+      codes_(codes ? std::move(codes) : std::make_shared<CodeCache>()) {
+  if (members.empty()) {
+    throw Error(ErrorCode::kInvalidArgument, "collectives: the group has no members");
+  }
+}
+
+Slice Collectives::checked(std::string_view node, const Range& range) const {
+  check_same_spec(members_, node);
+  const std::uint64_t count = detail::flat_count(members_[0].tensor(node).spec);
+  const Slice result = range.value_or(Slice{0, count});
+  if (result.begin > result.end || result.end > count) {
+    throw Error(ErrorCode::kOutOfRange, "collective of '" + std::string(node) + "': elements " +
+                                            std::to_string(result.begin) + " to " +
+                                            std::to_string(result.end) + " of " + std::to_string(count));
+  }
+  return result;
+}
+
+std::vector<Slice> Collectives::parts(std::string_view node, const Slice& range) const {
+  const std::uint64_t element = program::byte_size(detail::type_of(members_[0].tensor(node).spec));
+  std::vector<Slice> result = slices(range.count(), element, size());
+  for (Slice& part : result) {
+    part = {range.begin + part.begin, range.begin + part.end};
+  }
+  return result;
+}
+
+void Collectives::add(LinkedCollective& all, std::uint32_t to, std::uint32_t from, std::string_view node,
+                      const Slice& slice) {
+  if (slice.count() == 0) {
+    return;
+  }
+  const Context& target = members_[to];
+  const auto code =
+      codes_->get(target.stream()->device(),
+                  detail::sum_text(detail::type_of(target.tensor(node).spec), slice.count(), 2));
+  const Context own = flat_view(target, node, node, slice);
+  Transfer transfer = device_to_device(node, use_, own, flat_view(members_[from], node, node, slice));
+  LinkedRoutine routine =
+      own.link_merge(code, detail::kSumEntry, "incoming1", transfer, {{"own", std::string(node)}});
+  all.add(std::move(transfer));
+  all.add(std::move(routine));
+}
+
+void Collectives::copy(LinkedCollective& all, std::uint32_t to, std::uint32_t from, std::string_view node,
+                       const Slice& slice) {
+  if (slice.count() != 0 && !is_same_memory(members_[to], members_[from], node)) {
+    all.add(device_to_device(node, MergeUse::kNone, flat_view(members_[to], node, node, slice),
+                             flat_view(members_[from], node, node, slice)));
+  }
+}
+
+void Collectives::sum(LinkedCollective& all, std::uint32_t on, std::span<const std::uint32_t> sources,
+                      std::string_view node, const Slice& slice) {
+  if (slice.count() == 0 || sources.size() < 2) {
+    return;
+  }
+  const TensorSpec& spec = members_[on].tensor(node).spec;
+  Context own = members_[on].child();
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const std::string name = i == 0 ? "own" : "incoming" + std::to_string(i);
+    own.adopt(name, {spec.type, {slice.count()}},
+              flat_view(members_[sources[i]], node, name, slice).tensor(name).view);
+  }
+  const auto code = codes_->get(
+      members_[on].stream()->device(),
+      detail::sum_text(detail::type_of(spec), slice.count(), static_cast<std::uint32_t>(sources.size())));
+  all.add(own.link(code, detail::kSumEntry));
+}
+
+LinkedCollective Collectives::gather(std::string_view node, Range range) {
+  LinkedCollective all;
+  const std::vector<Slice> cut = parts(node, checked(node, range));
+  for (std::uint32_t k = 1; k < size(); ++k) {
+    copy(all, 0, k, node, cut[k]);
+  }
+  return all;
+}
+
+LinkedCollective Collectives::reduce_scatter(std::string_view node, Range range) {
+  LinkedCollective all = reduce(node, range);
+  const std::vector<Slice> cut = parts(node, checked(node, range));
+  for (std::uint32_t k = 1; k < size(); ++k) {
+    copy(all, k, 0, node, cut[k]);
+  }
+  return all;
+}
+
+LinkedCollective Collectives::all_reduce(std::string_view node, Range range) {
+  LinkedCollective all = reduce(node, range);
+  all.add(broadcast(node, range));
+  return all;
+}
+
+LinkedCollective Collectives::all_gather(std::string_view node, Range range) {
+  LinkedCollective all = gather(node, range);
+  all.add(broadcast(node, range));
+  return all;
+}
+
+LinkedCollective Collectives::broadcast(std::string_view node, Range range) {
+  LinkedCollective all;
+  const Slice slice = checked(node, range);
+  for (std::uint32_t k = 1; k < size(); ++k) {
+    copy(all, k, 0, node, slice);
+  }
+  return all;
+}
+
+const ContextTensor& CollectiveTensor::resolve(Stream& consumer) const {
+  consumer.wait_for(filled_);
+  return tensor_;
+}
+
+AllReduce::AllReduce(std::span<Context> contexts, std::string_view input, std::string_view output,
+                     Reduction reduction)
+    : contexts_(contexts.begin(), contexts.end()), output_(output) {
+  const auto codes = std::make_shared<CodeCache>();
+  const auto group = Collectives::create(MergeStrategy::kOwner, contexts_, MergeUse::kStreaming, codes);
+  check_same_spec(contexts_, input);
+  const TensorSpec spec = contexts_[0].tensor(input).spec;
+  if (reduction == Reduction::kMean && !program::is_float(detail::type_of(spec))) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "all-reduce of '" + std::string(input) +
+                    "': a mean requires a floating-point type; use a sum, or cast first");
+  }
+  for (Context& context : contexts_) {
+    if (!context.has(output)) {
+      context.allocate(output, spec);
+    }
+    if (!(context.tensor(output).spec == spec)) {
+      throw Error(ErrorCode::kInvalidArgument, "all-reduce of '" + std::string(input) + "' into '" + output_ +
+                                                   "': the tensors differ in type or shape");
+    }
+    copies_.emplace_back(context.tensor(output).view, context.tensor(input).view);
+  }
+  all_ = group->reduce(output);
+  if (reduction == Reduction::kMean && contexts_.size() > 1) {
+    const std::uint64_t count = detail::flat_count(spec);
+    const auto code = codes->get(
+        contexts_[0].stream()->device(),
+        detail::sum_text(detail::type_of(spec), count, 1, 1.0 / static_cast<double>(contexts_.size())));
+    all_.add(flat_view(contexts_[0], output, output, {0, count})
+                 .link(code, detail::kSumEntry, {{"own", output_}}));
+  }
+  all_.add(group->broadcast(output));
+}
+
+std::vector<CollectiveTensor> AllReduce::run() const {
+  if (contexts_.empty()) {
+    throw Error(ErrorCode::kFailedPrecondition, "the AllReduce is empty, because it was moved from");
+  }
+  for (std::size_t k = 0; k < contexts_.size(); ++k) {
+    contexts_[k].stream()->copy(copies_[k].first, copies_[k].second);
+  }
+  all_.run();
+  std::vector<CollectiveTensor> result;
+  result.reserve(contexts_.size());
+  for (const Context& context : contexts_) {
+    result.emplace_back(context.tensor(output_), context.stream()->record());
+  }
+  return result;
+}
+
+}  // namespace yoke

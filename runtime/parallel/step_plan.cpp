@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/parallel/step_plan.cpp: the memory of a training step, and what it links and queues.
+#include <yoke/program/program.h>
+#include <yoke/runtime/parallel.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "parallel/strategies.h"
+#include "parallel/sum_program.h"
+
+namespace yoke {
+
+namespace {
+
+constexpr std::array<std::pair<Placement, const char*>, 4> kPlacements = {
+    {{Placement::kAuto, "auto"},
+     {Placement::kOwner, "owner"},
+     {Placement::kEverywhere, "everywhere"},
+     {Placement::kSharded, "sharded"}}};
+
+std::uint64_t element_bytes(const Arena& arena) {
+  return program::byte_size(static_cast<program::Type>(arena.type));
+}
+
+Placement resolve_placement(Placement placement, MergeStrategy strategy) {
+  if (placement != Placement::kAuto) {
+    return placement;
+  }
+  return strategy == MergeStrategy::kDirect || strategy == MergeStrategy::kRing ? Placement::kSharded
+                                                                                : Placement::kOwner;
+}
+
+void fill_with_zeros(const Context& context, std::string_view name) {
+  const std::uint64_t zero = 0;
+  context.stream()->fill(context.tensor(name).view, &zero, 1);
+}
+
+}  // namespace
+
+const char* placement_name(Placement placement) {
+  const auto found = std::find_if(kPlacements.begin(), kPlacements.end(),
+                                  [&](const auto& entry) { return entry.first == placement; });
+  return found != kPlacements.end() ? found->second : "unknown";
+}
+
+Placement placement_by_name(std::string_view name) {
+  const auto found = std::find_if(kPlacements.begin(), kPlacements.end(),
+                                  [&](const auto& entry) { return entry.second == name; });
+  if (found == kPlacements.end()) {
+    throw Error(ErrorCode::kInvalidArgument, "unknown placement of the update '" + std::string(name) +
+                                                 "'; use auto, owner, everywhere or sharded");
+  }
+  return found->first;
+}
+
+std::string Arena::name(std::string_view what) const {
+  return std::string(what) + "/" + std::string(program::type_name(static_cast<program::Type>(type)));
+}
+
+StepPlan::StepPlan(std::span<const Context> shards, std::uint32_t merging,
+                   std::vector<StepParameter> parameters, std::vector<std::string> states,
+                   const StepOptions& options, std::shared_ptr<CodeCache> codes)
+    : shards_(shards.begin(), shards.end()),
+      merging_(merging),
+      parameters_(std::move(parameters)),
+      states_(std::move(states)),
+      codes_(codes ? std::move(codes) : std::make_shared<CodeCache>()),
+      merge_use_(options.merge_use) {
+  if (shards_.empty() || merging == 0 || merging > shards_.size()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "step plan: " + std::to_string(merging) + " of " + std::to_string(shards_.size()) +
+                    " shards compute gradients; use at least one, and at most all");
+  }
+  if (parameters_.empty()) {
+    throw Error(ErrorCode::kInvalidArgument, "step plan: there are no parameters");
+  }
+  strategy_ = shards_.size() == 1 ? MergeStrategy::kOwner : resolve_strategy(options.merge, shards_);
+  placement_ = shards_.size() == 1 ? Placement::kOwner : resolve_placement(options.placement, strategy_);
+  shares_parameters_ = strategy_ == MergeStrategy::kDirect && placement_ == Placement::kSharded;
+  lay_out(options.bucket_byte_count);
+  stage_ = Stage::kPlanned;
+}
+
+void StepPlan::require(Stage stage, const char* call) const {
+  if (stage_ < stage) {
+    constexpr const char* kBefore[] = {"", "it is empty", "call allocate() first",
+                                       "call allocate_gradients() first", "call link() first"};
+    throw Error(ErrorCode::kFailedPrecondition,
+                std::string("step plan: ") + call + ": " +
+                    (stage_ == Stage::kEmpty ? kBefore[1] : kBefore[static_cast<std::size_t>(stage)]));
+  }
+}
+
+void StepPlan::check_tables(std::span<const SymbolTable> tables) const {
+  if (tables.size() != shards_.size()) {
+    throw Error(ErrorCode::kInvalidArgument, "step plan: " + std::to_string(tables.size()) +
+                                                 " tables of symbols for " + std::to_string(shards_.size()) +
+                                                 " shards");
+  }
+}
+
+void StepPlan::lay_out(std::uint64_t bucket_byte_count) {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const TensorSpec& spec = parameters_[i].spec;
+    auto arena =
+        std::find_if(arenas_.begin(), arenas_.end(), [&](const Arena& a) { return a.type == spec.type; });
+    if (arena == arenas_.end()) {
+      arena = arenas_.insert(arena, Arena{spec.type, 0, {}, {}});
+    }
+    const std::uint64_t grain = YOKE_BUFFER_ALIGNMENT / element_bytes(*arena);
+    arena->members.push_back(i);
+    arena->offsets.push_back(arena->element_count);
+    arena->element_count += (detail::flat_count(spec) + grain - 1) / grain * grain;
+  }
+  for (std::size_t a = 0; a < arenas_.size(); ++a) {
+    const std::uint64_t count = arenas_[a].element_count;
+    const std::uint64_t grain = YOKE_BUFFER_ALIGNMENT / element_bytes(arenas_[a]);
+    const std::uint64_t grains = std::max<std::uint64_t>(1, bucket_byte_count / YOKE_BUFFER_ALIGNMENT);
+    const std::uint64_t size = strategy_ == MergeStrategy::kDirect ? count : grains * grain;
+    for (std::uint64_t begin = 0; begin < count; begin += size) {
+      buckets_.push_back({.arena = a, .range = {begin, std::min(count, begin + size)}});
+    }
+  }
+}
+
+std::vector<StepPlan::Part> StepPlan::parts_of(const Bucket& bucket) const {
+  if (placement_ == Placement::kOwner) {
+    return {{0, bucket.range}};
+  }
+  std::vector<Part> parts;
+  if (placement_ == Placement::kEverywhere) {
+    for (std::uint32_t k = 0; k < merging_; ++k) {
+      parts.push_back({k, bucket.range});
+    }
+    return parts;
+  }
+  const auto workers = shares_parameters_ ? static_cast<std::uint32_t>(shards_.size()) : merging_;
+  const std::vector<Slice> cut = slices(bucket.range.count(), element_bytes(arenas_[bucket.arena]), workers);
+  for (std::uint32_t k = 0; k < workers; ++k) {
+    if (cut[k].count() != 0) {
+      parts.push_back({k, {bucket.range.begin + cut[k].begin, bucket.range.begin + cut[k].end}});
+    }
+  }
+  return parts;
+}
+
+std::vector<std::uint32_t> StepPlan::terms_of(std::uint32_t shard) const {
+  return shares_parameters_ ? detail::partial_terms(merging_) : std::vector<std::uint32_t>{shard};
+}
+
+void StepPlan::each_update(
+    const std::function<void(std::uint32_t, std::int32_t, std::uint64_t, std::uint32_t)>& visit) const {
+  for (const Bucket& bucket : buckets_) {
+    for (const Part& part : parts_of(bucket)) {
+      const auto terms = static_cast<std::uint32_t>(terms_of(part.shard).size());
+      visit(part.shard, arenas_[bucket.arena].type, part.range.count(), terms);
+      if (shares_parameters_ && terms != 1) {
+        visit(part.shard, arenas_[bucket.arena].type, part.range.count(), 1);
+      }
+    }
+  }
+}
+
+StepMemory StepPlan::memory(std::uint32_t shard) const {
+  StepMemory result;
+  for (const Arena& arena : arenas_) {
+    const std::uint64_t bytes = arena.spec().byte_count();
+    result.parameters += shard == 0 || !shares_parameters_ ? bytes : 0;
+    result.gradients += shard < merging_ ? bytes : 0;
+    result.state += shares_parameters_ && shard == 0 ? states_.size() * bytes : 0;
+  }
+  std::uint64_t largest = 0;
+  for (const Bucket& bucket : buckets_) {
+    const std::uint64_t element = element_bytes(arenas_[bucket.arena]);
+    largest = std::max(largest, bucket.range.count() * element);
+    for (const Part& part : parts_of(bucket)) {
+      result.state +=
+          !shares_parameters_ && part.shard == shard ? states_.size() * part.range.count() * element : 0;
+    }
+  }
+  // A shard that cannot read another's gradients in place copies them into its merge buffer.
+  const auto copies_from = [&](std::uint32_t from) {
+    return merge_use_ == MergeUse::kCopy ||
+           !shards_[shard].stream()->device()->can_access(*shards_[from].stream()->device());
+  };
+  bool copies = false;
+  if (strategy_ == MergeStrategy::kTree) {
+    for (const auto& [from, to] : merge_pairs(merging_)) {
+      copies = copies || (to == shard && copies_from(from));
+    }
+  } else if (strategy_ == MergeStrategy::kRing && merging_ > 1 && shard < merging_) {
+    copies = copies_from((shard + merging_ - 1) % merging_);
+    largest = (largest + merging_ - 1) / merging_;
+  } else if (strategy_ == MergeStrategy::kOwner && shard == 0) {
+    for (std::uint32_t from = 1; from < merging_; ++from) {
+      copies = copies || copies_from(from);
+    }
+  }
+  result.merge_buffer = copies ? largest : 0;
+  return result;
+}
+
+BufferView StepPlan::arena_part(std::uint32_t shard, const Arena& arena, std::string_view what,
+                                const Slice& part) const {
+  const BufferView& all = shards_[shard].tensor(arena.name(what)).view;
+  const std::uint64_t element = element_bytes(arena);
+  return {all.buffer, all.offset + part.begin * element, part.count() * element};
+}
+
+// Allocates an arena of a shard, or adopts the owner's, and names its parts after the parameters.
+void StepPlan::make_arena(std::uint32_t shard, const Arena& arena, std::string_view what,
+                          const std::string& prefix) {
+  Context& context = shards_[shard];
+  const std::string name = arena.name(what);
+  if (shares_parameters_ && shard > 0 && what != "gradients") {
+    context.adopt(name, arena.spec(), shards_[0].tensor(name).view);
+  } else {
+    context.allocate(name, arena.spec());
+    fill_with_zeros(context, name);
+  }
+  for (std::size_t m = 0; m < arena.members.size(); ++m) {
+    const StepParameter& parameter = parameters_[arena.members[m]];
+    // With the padding up to the next parameter, so that a program's parameters are one range of memory.
+    const std::uint64_t end = m + 1 < arena.offsets.size() ? arena.offsets[m + 1] : arena.element_count;
+    context.adopt(prefix + parameter.name, parameter.spec,
+                  arena_part(shard, arena, what, {arena.offsets[m], end}));
+  }
+}
+
+std::string StepPlan::part_name(std::string_view state, std::size_t bucket) const {
+  return arenas_[buckets_[bucket].arena].name(state) + "/part of bucket " + std::to_string(bucket);
+}
+
+void StepPlan::allocate() {
+  require(Stage::kPlanned, "allocate");
+  const auto has_whole_state = [&](std::uint32_t shard) {
+    return placement_ == Placement::kOwner ? shard == 0
+                                           : placement_ == Placement::kEverywhere || shares_parameters_;
+  };
+  for (std::uint32_t k = 0; k < shards_.size(); ++k) {
+    for (const Arena& arena : arenas_) {
+      make_arena(k, arena, "parameters", "");
+      for (const std::string& state : states_) {
+        if (has_whole_state(k) && (k < merging_ || shares_parameters_)) {
+          make_arena(k, arena, state, state + "/");
+        }
+      }
+    }
+  }
+  if (placement_ == Placement::kSharded && !shares_parameters_) {
+    for (std::size_t b = 0; b < buckets_.size(); ++b) {
+      for (const Part& part : parts_of(buckets_[b])) {
+        for (const std::string& state : states_) {
+          shards_[part.shard].allocate(part_name(state, b),
+                                       {arenas_[buckets_[b].arena].type, {part.range.count()}});
+          fill_with_zeros(shards_[part.shard], part_name(state, b));
+        }
+      }
+    }
+  }
+  everyone_ = Collectives::create(strategy_, shards_, merge_use_, codes_);
+  for (const Arena& arena : arenas_) {
+    publish_.add(everyone_->broadcast(arena.name("parameters")));
+  }
+  stage_ = Stage::kAllocated;
+}
+
+void StepPlan::allocate_gradients() {
+  require(Stage::kAllocated, "allocate_gradients");
+  for (std::uint32_t k = 0; k < merging_; ++k) {
+    for (const Arena& arena : arenas_) {
+      if (!shards_[k].has(arena.name("gradients"))) {
+        make_arena(k, arena, "gradients", "gradient/");
+      }
+    }
+  }
+  stage_ = std::max(stage_, Stage::kReady);
+}
+
+void StepPlan::link_collectives(Bucket& bucket) {
+  const std::string gradients = arenas_[bucket.arena].name("gradients");
+  const std::string parameters = arenas_[bucket.arena].name("parameters");
+  if (shares_parameters_) {
+    bucket.merge = detail::partial_sum(*group_, gradients, bucket.range);
+    return;
+  }
+  if (placement_ == Placement::kOwner) {
+    bucket.merge = group_->reduce(gradients, bucket.range);
+    bucket.publish = everyone_->broadcast(parameters, bucket.range);
+    return;
+  }
+  if (placement_ == Placement::kEverywhere) {
+    bucket.merge = group_->all_reduce(gradients, bucket.range);
+  } else {
+    bucket.merge = group_->reduce_scatter(gradients, bucket.range);
+    bucket.collect = group_->gather(gradients, bucket.range);
+    bucket.publish = group_->all_gather(parameters, bucket.range);
+  }
+  if (idle_) {
+    bucket.publish.add(idle_->broadcast(parameters, bucket.range));
+  }
+}
+
+StepPlan::Update StepPlan::link_update(const UpdateOf& update, std::span<const SymbolTable> tables,
+                                       std::size_t bucket, const Part& part,
+                                       std::span<const std::uint32_t> terms) {
+  const Arena& arena = arenas_[buckets_[bucket].arena];
+  const TensorSpec spec{arena.type, {part.range.count()}};
+  const StepProgram program =
+      update(part.shard, arena.type, part.range.count(), static_cast<std::uint32_t>(terms.size()));
+  Context own = shards_[part.shard].child();
+  own.adopt("value", spec, arena_part(part.shard, arena, "parameters", part.range));
+  for (const std::string& state : states_) {
+    own.adopt(state, spec,
+              shards_[part.shard].has(arena.name(state))
+                  ? arena_part(part.shard, arena, state, part.range)
+                  : shards_[part.shard].tensor(part_name(state, bucket)).view);
+  }
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    own.adopt("gradient_" + std::to_string(i), spec, arena_part(terms[i], arena, "gradients", part.range));
+  }
+  const auto code = codes_->get(own.stream()->device(), program.text);
+  return {part.shard, StepRoutine(own.link(code, program.entry, program.rename), tables[part.shard])};
+}
+
+void StepPlan::link(const UpdateOf& update, std::span<const SymbolTable> tables) {
+  require(Stage::kReady, "link");
+  check_tables(tables);
+  if (!update) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "step plan: link: the function for the optimizer's program is empty");
+  }
+  const std::span<const Context> all = shards_;
+  group_ = Collectives::create(strategy_, all.first(merging_), merge_use_, codes_);
+  if (merging_ < all.size()) {
+    std::vector<Context> idle = {all[0]};
+    idle.insert(idle.end(), all.begin() + merging_, all.end());
+    idle_ = Collectives::create(MergeStrategy::kOwner, idle, merge_use_, codes_);
+  }
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    Bucket linked{.arena = buckets_[b].arena, .range = buckets_[b].range};
+    link_collectives(linked);
+    for (const Part& part : parts_of(linked)) {
+      linked.updates.push_back(link_update(update, tables, b, part, terms_of(part.shard)));
+      if (shares_parameters_ && terms_of(part.shard).size() > 1) {
+        const std::vector<std::uint32_t> owner = {0};
+        linked.after_collect.push_back(link_update(update, tables, b, part, owner));
+      }
+    }
+    if (shares_parameters_) {
+      linked.collect = detail::final_sum(*group_, arenas_[linked.arena].name("gradients"), linked.range);
+    }
+    buckets_[b] = std::move(linked);
+  }
+  stage_ = Stage::kLinked;
+}
+
+void StepPlan::run_updates(std::vector<Update>& updates, std::span<const SymbolTable> tables) {
+  for (Update& update : updates) {
+    update.routine.run(tables[update.shard]);
+  }
+}
+
+void StepPlan::step(std::span<const SymbolTable> tables) {
+  require(Stage::kLinked, "step");
+  check_tables(tables);
+  for (Bucket& bucket : buckets_) {
+    bucket.merge.run();
+    run_updates(bucket.updates, tables);
+    bucket.publish.run();
+  }
+}
+
+void StepPlan::merge() {
+  require(Stage::kLinked, "merge");
+  for (const Bucket& bucket : buckets_) {
+    bucket.merge.run();
+    bucket.collect.run();
+  }
+}
+
+void StepPlan::update(std::span<const SymbolTable> tables) {
+  require(Stage::kLinked, "update");
+  check_tables(tables);
+  for (Bucket& bucket : buckets_) {
+    run_updates(bucket.after_collect.empty() ? bucket.updates : bucket.after_collect, tables);
+    bucket.publish.run();
+  }
+}
+
+void StepPlan::clear_gradients(std::uint32_t first) {
+  require(Stage::kReady, "clear_gradients");
+  for (std::uint32_t k = first; k < merging_; ++k) {
+    for (const Arena& arena : arenas_) {
+      fill_with_zeros(shards_[k], arena.name("gradients"));
+    }
+  }
+}
+
+void StepPlan::publish() {
+  require(Stage::kAllocated, "publish");
+  publish_.run();
+}
+
+}  // namespace yoke
