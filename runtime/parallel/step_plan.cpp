@@ -14,6 +14,8 @@ namespace yoke {
 
 namespace {
 
+constexpr std::size_t kFewShards = 8;
+
 constexpr std::array<std::pair<Placement, const char*>, 4> kPlacements = {
     {{Placement::kAuto, "auto"},
      {Placement::kOwner, "owner"},
@@ -350,6 +352,7 @@ void StepPlan::link(const UpdateOf& update, std::span<const SymbolTable> tables)
       }
     }
     if (shares_parameters_) {
+      linked.shared = arena_part(0, arenas_[linked.arena], "parameters", linked.range);
       linked.collect = detail::final_sum(*group_, arenas_[linked.arena].name("gradients"), linked.range);
     }
     buckets_[b] = std::move(linked);
@@ -357,9 +360,19 @@ void StepPlan::link(const UpdateOf& update, std::span<const SymbolTable> tables)
   stage_ = Stage::kLinked;
 }
 
-void StepPlan::run_updates(std::vector<Update>& updates, std::span<const SymbolTable> tables) {
+// Where many shards use the same parameters, each of them would wait for each of the others.
+void StepPlan::run_updates(const Bucket& bucket, std::vector<Update>& updates,
+                           std::span<const SymbolTable> tables) {
+  const bool joins = shares_parameters_ && shards_.size() > kFewShards;
+  const Context& owner = shards_[0];
+  if (joins) {
+    owner.stream()->join(bucket.shared);
+  }
   for (Update& update : updates) {
     update.routine.run(tables[update.shard]);
+  }
+  if (joins) {
+    owner.stream()->join(bucket.shared);
   }
 }
 
@@ -368,7 +381,7 @@ void StepPlan::step(std::span<const SymbolTable> tables) {
   check_tables(tables);
   for (Bucket& bucket : buckets_) {
     bucket.merge.run();
-    run_updates(bucket.updates, tables);
+    run_updates(bucket, bucket.updates, tables);
     bucket.publish.run();
   }
 }
@@ -385,7 +398,7 @@ void StepPlan::update(std::span<const SymbolTable> tables) {
   require(Stage::kLinked, "update");
   check_tables(tables);
   for (Bucket& bucket : buckets_) {
-    run_updates(bucket.after_collect.empty() ? bucket.updates : bucket.after_collect, tables);
+    run_updates(bucket, bucket.after_collect.empty() ? bucket.updates : bucket.after_collect, tables);
     bucket.publish.run();
   }
 }

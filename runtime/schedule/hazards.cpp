@@ -96,6 +96,10 @@ void Hazards::find(const Access& access, const StreamState& stream, std::vector<
       ++i;
       continue;
     }
+    if (record.is_joined && access.reads) {
+      ++i;
+      continue;
+    }
     const bool inherits = access.reads && record.is_write && !record.is_overwritten;
     // Completion is read first, because work is marked as failed before it is complete.
     const bool done = record.stream->is_complete(record.ticket);
@@ -126,9 +130,10 @@ void Hazards::record(const Access& access, const std::shared_ptr<StreamState>& s
       continue;
     }
     record.is_overwritten = record.is_overwritten || (inside && access.writes);
+    record.is_joined = record.is_joined || (inside && access.joins);
     ++i;
   }
-  records_.push_back({access.begin, access.end, stream, ticket, access.writes, false});  // make_room()
+  records_.push_back({access.begin, access.end, stream, ticket, access.writes, false, false});  // make_room()
 }
 
 // Makes room for `count` records, so that record() does not allocate.

@@ -29,6 +29,7 @@ struct Access {
   bool reads = false;
   bool writes = false;
   Versions* versions = nullptr;  // Hazards::enter fills it if it is not null
+  bool joins = false;            // see Stream::join
 };
 
 // Work of another stream that a command waits for. The command
@@ -68,6 +69,9 @@ class Hazards {
     std::uint64_t ticket;
     bool is_write;
     bool is_overwritten;  // completely, by later work: commands wait for it but do not inherit its error
+    // A later join covers it. Commands that read wait for the join instead, and inherit its error: a failed
+    // join has not waited.
+    bool is_joined;
   };
 
   void find(const Access& access, const StreamState& stream, std::vector<Dependency>& waits);

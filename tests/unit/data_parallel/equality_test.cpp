@@ -288,6 +288,19 @@ TEST(Training, GivesTheSameBitsWithRandomDelays) {
   }
 }
 
+TEST(Training, OfManyShardsGivesTheSameBitsWithRandomDelays) {
+  Setting setting;
+  setting.shards = 18;
+  setting.batch = 36;
+  setting.merge = MergeStrategy::kDirect;
+  const Outcome calm = run(setting);
+  setting.delay_us = 300;
+  for (std::uint64_t seed = 1; seed <= test::rounds(5); ++seed) {
+    setting.delay_seed = seed;
+    EXPECT_EQ(run(setting).values, calm.values) << "delay seed " << seed;
+  }
+}
+
 // The sum of the shards' values in the order of a strategy.
 std::vector<float> expected_sum(const std::vector<std::vector<float>>& values, MergeStrategy strategy) {
   std::vector<std::vector<float>> terms = values;

@@ -155,6 +155,7 @@ TEST(RuntimeArguments, Streams) {
   const auto routine = Routine::link(compile(rig.device, kDouble), 0, {view, rig.buffer(16)});
   const std::vector<std::int64_t> surplus = {1};
   EXPECT_ERROR(kInvalid, stream->launch(*routine, surplus));
+  EXPECT_ERROR(kInvalid, stream->join({}));
   EXPECT_ERROR(kInvalid, stream->host_callback({}));
   stream->begin_step(-1);
   stream->wait_for(Event());

@@ -129,6 +129,41 @@ TEST_P(RangeTest, LaunchDoesNotUseTheBytesBetweenItsTensors) {
   EXPECT_EQ(read<std::int64_t>(*second, part<std::int64_t>(shared, 8, 4)), std::vector<std::int64_t>(4, 2));
 }
 
+TEST_P(RangeTest, ReadersWaitForAJoinAndInheritItsError) {
+  const auto joining = rig.stream();
+  const auto reader = rig.stream();
+  rig.control->is_blocked = true;
+  fill<std::uint8_t>(*first, part<std::uint8_t>(buffer, 0, 8), 1);
+  fill<std::uint8_t>(*second, part<std::uint8_t>(buffer, 8, 8), 2);
+  joining->join(buffer);
+  std::vector<std::uint8_t> seen(16);
+  reader->to_host(seen.data(), buffer);
+  std::this_thread::sleep_for(20ms);
+  EXPECT_FALSE(joining->is_idle());
+  rig.control->is_blocked = false;
+  reader->wait();
+  EXPECT_EQ(seen, (std::vector<std::uint8_t>{1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2}));
+
+  rig.control->fail_after = 0;
+  fill<std::uint8_t>(*first, part<std::uint8_t>(buffer, 0, 8), 3);
+  joining->join(buffer);
+  reader->to_host(seen.data(), buffer);
+  EXPECT_ERROR(ErrorCode::kInternal, reader->wait());
+}
+
+TEST_P(RangeTest, WriterWaitsForWorkThatAFailedJoinDidNotWaitFor) {
+  const auto joining = rig.stream();
+  rig.control->is_blocked = true;
+  fill<std::uint8_t>(*first, buffer, 1);
+  joining->join(buffer);
+  joining->abort();
+  fill<std::uint8_t>(*second, buffer, 2);
+  std::this_thread::sleep_for(20ms);
+  EXPECT_FALSE(second->is_idle());
+  rig.control->is_blocked = false;
+  EXPECT_EQ(read<std::uint8_t>(*second, buffer)[0], 2);
+}
+
 TEST_P(RangeTest, BufferIsFreedAfterItsWork) {
   rig.control->delay_us = 20000;
   fill<std::uint8_t>(*first, rig.buffer(1 << 16), 1);

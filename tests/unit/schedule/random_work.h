@@ -41,6 +41,9 @@ class RandomWork {
     const std::size_t count = 1 + below(kLength / 2);
     const std::size_t at = below(kLength - count + 1);
     const BufferView to = part<std::int64_t>(buffers[dst], at, count);
+    if (below(8) == 0) {
+      stream.join(to);
+    }
     switch (below(5)) {
       case 0: {
         sources.emplace_back(count);

@@ -165,6 +165,7 @@ class StepPlan {
     std::vector<Update> updates = {};        // after `merge`
     std::vector<Update> after_collect = {};  // instead; empty: `updates`
     LinkedCollective publish = {};
+    BufferView shared = {};  // the parameters, if all shards use the owner's
   };
   // The part of a bucket that one shard updates.
   struct Part {
@@ -186,7 +187,7 @@ class StepPlan {
   void link_collectives(Bucket& bucket);
   Update link_update(const UpdateOf& update, std::span<const SymbolTable> tables, std::size_t bucket,
                      const Part& part, std::span<const std::uint32_t> terms);
-  void run_updates(std::vector<Update>& updates, std::span<const SymbolTable> tables);
+  void run_updates(const Bucket& bucket, std::vector<Update>& updates, std::span<const SymbolTable> tables);
 
   Stage stage_ = Stage::kEmpty;
   std::vector<Context> shards_;

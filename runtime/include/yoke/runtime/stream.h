@@ -79,6 +79,11 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // queued if a value is outside its declared range.
   void launch(const Routine& routine, std::span<const std::int64_t> symbol_values = {});
 
+  // Waits for all work queued so far on the bytes of `view`, on any stream. Work queued later that reads some of
+  // them then waits for this call only, not for each of the streams before it. Changes no memory. If the call
+  // throws, the stream has failed.
+  void join(const BufferView& view);
+
   // Calls `callback` once, after all work queued so far has finished, failed or been skipped; `status` is
   // kOk or the code of that work's first error. Work queued later waits until it returns. It runs on a
   // thread of the backend or of the runtime, must return soon, and must not wait for this stream or own it. If
