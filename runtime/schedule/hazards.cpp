@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <tuple>
+#include <utility>
 
 #include "schedule/routine_access.h"
 #include "schedule/stream_state.h"
@@ -18,16 +20,34 @@ bool overlap(std::uint64_t a_begin, std::uint64_t a_end, std::uint64_t b_begin, 
   return a_begin < b_end && b_begin < a_end;
 }
 
-// Keeps at most one wait per stream and kind: the latest.
+constexpr std::size_t kFewWaits = 16;
+
+// Keeps few waits free of duplicates; merge_waits() does so for many.
 void add_wait(std::vector<Dependency>& waits, const std::shared_ptr<StreamState>& stream,
               std::uint64_t ticket, bool inherits) {
-  for (Dependency& wait : waits) {
-    if (wait.stream == stream && wait.inherits == inherits) {
-      wait.ticket = std::max(wait.ticket, ticket);
-      return;
+  if (waits.size() <= kFewWaits) {
+    for (Dependency& wait : waits) {
+      if (wait.stream == stream && wait.inherits == inherits) {
+        wait.ticket = std::max(wait.ticket, ticket);
+        return;
+      }
     }
   }
   waits.push_back({stream, ticket, inherits});
+}
+
+// Keeps at most one wait per stream and kind: the latest.
+void merge_waits(std::vector<Dependency>& waits) {
+  if (waits.size() <= kFewWaits) {
+    return;
+  }
+  const auto key = [](const Dependency& wait) { return std::pair(wait.stream.get(), wait.inherits); };
+  std::sort(waits.begin(), waits.end(), [&](const Dependency& a, const Dependency& b) {
+    return std::pair(key(a), b.ticket) < std::pair(key(b), a.ticket);
+  });
+  waits.erase(std::unique(waits.begin(), waits.end(),
+                          [&](const Dependency& a, const Dependency& b) { return key(a) == key(b); }),
+              waits.end());
 }
 
 }  // namespace
@@ -59,7 +79,8 @@ class Hazards::HeldLocks {
 };
 
 Hazards::Hazards(std::size_t capacity) {
-  records_.reserve(capacity);
+  writes_.reserve(capacity);
+  reads_.reserve(capacity);
 }
 Hazards::~Hazards() = default;
 
@@ -67,19 +88,32 @@ void Hazards::enter(std::span<const Access> accesses, const std::shared_ptr<Stre
                     std::uint64_t ticket, std::vector<Dependency>& waits) {
   const HeldLocks locks(accesses);
   for (const Access& access : accesses) {
-    access.hazards->find(access, *stream, waits);
+    find(access.hazards->writes_, true, access, *stream, waits);
+    if (access.writes) {
+      find(access.hazards->reads_, false, access, *stream, waits);
+    }
     if (access.versions != nullptr) {
       access.versions->before = access.hazards->version_;
     }
   }
+  merge_waits(waits);
   for (auto first = accesses.begin(); first != accesses.end();) {
     const auto last = std::find_if(first, accesses.end(),
                                    [&](const Access& access) { return access.hazards != first->hazards; });
-    first->hazards->make_room(static_cast<std::size_t>(last - first));
+    const auto writes = std::count_if(first, last, [](const Access& access) { return access.writes; });
+    make_room(first->hazards->writes_, true, static_cast<std::size_t>(writes));
+    make_room(first->hazards->reads_, false, static_cast<std::size_t>(last - first - writes));
     first = last;
   }
   for (const Access& access : accesses) {
-    access.hazards->record(access, stream, ticket);
+    Hazards& hazards = *access.hazards;
+    if (access.writes) {
+      ++hazards.version_;
+      cover(hazards.writes_, access, *stream);
+      cover(hazards.reads_, access, *stream);
+    }
+    (access.writes ? hazards.writes_ : hazards.reads_)
+        .push_back({access.begin, access.end, stream, ticket, false, false});  // make_room()
   }
   for (const Access& access : accesses) {
     if (access.versions != nullptr) {
@@ -88,24 +122,21 @@ void Hazards::enter(std::span<const Access> accesses, const std::shared_ptr<Stre
   }
 }
 
-void Hazards::find(const Access& access, const StreamState& stream, std::vector<Dependency>& waits) {
-  for (std::size_t i = 0; i < records_.size();) {
-    const Record& record = records_[i];
-    if (record.stream.get() == &stream || !(access.writes || record.is_write) ||
-        !overlap(access.begin, access.end, record.begin, record.end)) {
+void Hazards::find(Records& records, bool are_writes, const Access& access, const StreamState& stream,
+                   std::vector<Dependency>& waits) {
+  for (std::size_t i = 0; i < records.size();) {
+    const Record& record = records[i];
+    if (record.stream.get() == &stream || !overlap(access.begin, access.end, record.begin, record.end) ||
+        (record.is_joined && access.reads)) {
       ++i;
       continue;
     }
-    if (record.is_joined && access.reads) {
-      ++i;
-      continue;
-    }
-    const bool inherits = access.reads && record.is_write && !record.is_overwritten;
+    const bool inherits = access.reads && are_writes && !record.is_overwritten;
     // Completion is read first, because work is marked as failed before it is complete.
     const bool done = record.stream->is_complete(record.ticket);
     const bool failed = record.stream->has_failed(record.ticket);
     if (done && (!failed || record.is_overwritten)) {
-      remove(i);
+      remove(records, i);
       continue;
     }
     if (!done || inherits) {
@@ -115,45 +146,50 @@ void Hazards::find(const Access& access, const StreamState& stream, std::vector<
   }
 }
 
-void Hazards::record(const Access& access, const std::shared_ptr<StreamState>& stream, std::uint64_t ticket) {
-  version_ += access.writes ? 1U : 0U;
-  // A record is removed if its work is complete, or if a new record of the same stream
-  // covers it. A record of a different stream does not cover it, because a failed
-  // stream skips its commands without waiting for others.
-  for (std::size_t i = 0; i < records_.size();) {
-    Record& record = records_[i];
-    const bool inside = access.begin <= record.begin && record.end <= access.end;
-    const bool ours = record.stream == stream;
-    if (inside && (ours ? access.writes || !record.is_write
-                        : access.writes && record.stream->is_complete(record.ticket))) {
-      remove(i);
-      continue;
+// Marks the records that a new write covers. One is removed if its work is complete or of the same stream. A
+// record of a different stream stays, because a failed stream skips its commands without waiting for others.
+void Hazards::cover(Records& records, const Access& access, const StreamState& stream) {
+  for (std::size_t i = 0; i < records.size();) {
+    Record& record = records[i];
+    if (access.begin > record.begin || record.end > access.end) {
+      ++i;
+    } else if (record.stream.get() == &stream || record.stream->is_complete(record.ticket)) {
+      remove(records, i);
+    } else {
+      record.is_overwritten = true;
+      record.is_joined = record.is_joined || access.joins;
+      ++i;
     }
-    record.is_overwritten = record.is_overwritten || (inside && access.writes);
-    record.is_joined = record.is_joined || (inside && access.joins);
-    ++i;
   }
-  records_.push_back({access.begin, access.end, stream, ticket, access.writes, false, false});  // make_room()
 }
 
-// Makes room for `count` records, so that record() does not allocate.
-void Hazards::make_room(std::size_t count) {
-  if (records_.capacity() - records_.size() >= count) {
+// Makes room for `count` records, so that adding them does not allocate. Before the list grows, removes the
+// records of finished work, and those that a later one of the same stream repeats.
+void Hazards::make_room(Records& records, bool are_writes, std::size_t count) {
+  if (records.capacity() - records.size() >= count) {
     return;
   }
-  // Removes the records of finished work before the list grows.
-  std::erase_if(records_, [](const Record& old) {
+  std::erase_if(records, [&](const Record& old) {
     old.stream->refresh();
-    return old.stream->is_complete(old.ticket) && (!old.is_write || !old.stream->has_failed(old.ticket));
+    return old.stream->is_complete(old.ticket) && !(are_writes && old.stream->has_failed(old.ticket));
   });
-  if (records_.capacity() - records_.size() < count) {
-    records_.reserve(std::max(2 * records_.capacity(), records_.size() + count));
+  const auto range = [](const Record& record) {
+    return std::tuple(record.stream.get(), record.begin, record.end);
+  };
+  std::sort(records.begin(), records.end(), [&](const Record& a, const Record& b) {
+    return std::pair(range(a), b.ticket) < std::pair(range(b), a.ticket);
+  });
+  records.erase(std::unique(records.begin(), records.end(),
+                            [&](const Record& a, const Record& b) { return range(a) == range(b); }),
+                records.end());
+  if (records.capacity() - records.size() < std::max(count, records.capacity() / 4)) {
+    records.reserve(std::max(2 * records.capacity(), records.size() + count));
   }
 }
 
-void Hazards::remove(std::size_t index) {
-  records_[index] = std::move(records_.back());
-  records_.pop_back();
+void Hazards::remove(Records& records, std::size_t index) {
+  records[index] = std::move(records.back());
+  records.pop_back();
 }
 
 bool Hazards::wait_all(std::chrono::nanoseconds timeout) noexcept {
@@ -163,14 +199,17 @@ bool Hazards::wait_all(std::chrono::nanoseconds timeout) noexcept {
     std::uint64_t ticket = 0;
     {
       const std::lock_guard lock(mutex_);
-      const auto busy = std::find_if(records_.begin(), records_.end(), [](const Record& record) {
-        return !record.stream->is_complete(record.ticket);
-      });
-      if (busy == records_.end()) {
+      for (const Records* records : {&writes_, &reads_}) {
+        for (const Record& record : *records) {
+          if (!record.stream->is_complete(record.ticket)) {
+            stream = record.stream;
+            ticket = record.ticket;
+          }
+        }
+      }
+      if (stream == nullptr) {
         return true;
       }
-      stream = busy->stream;
-      ticket = busy->ticket;
     }
     if (!stream->wait_complete(ticket, std::min(deadline, stream->abort_deadline()))) {
       return false;

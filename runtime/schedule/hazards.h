@@ -67,21 +67,24 @@ class Hazards {
     std::uint64_t end;
     std::shared_ptr<StreamState> stream;
     std::uint64_t ticket;
-    bool is_write;
     bool is_overwritten;  // completely, by later work: commands wait for it but do not inherit its error
     // A later join covers it. Commands that read wait for the join instead, and inherit its error: a failed
     // join has not waited.
     bool is_joined;
   };
+  // Reads do not conflict with each other, so most commands look at the writes only.
+  using Records = std::vector<Record>;
 
-  void find(const Access& access, const StreamState& stream, std::vector<Dependency>& waits);
-  void record(const Access& access, const std::shared_ptr<StreamState>& stream, std::uint64_t ticket);
-  void make_room(std::size_t count);
-  void remove(std::size_t index);
+  static void find(Records& records, bool are_writes, const Access& access, const StreamState& stream,
+                   std::vector<Dependency>& waits);
+  static void cover(Records& records, const Access& access, const StreamState& stream);
+  static void make_room(Records& records, bool are_writes, std::size_t count);
+  static void remove(Records& records, std::size_t index);
 
   std::mutex mutex_;
   std::uint64_t version_ = 0;  // counts writes
-  std::vector<Record> records_;
+  Records writes_;
+  Records reads_;
 };
 
 // Sorts accesses in locking order and removes empty ones.
