@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <utility>
 
 #include "parallel/strategies.h"
@@ -173,10 +174,13 @@ StepMemory StepPlan::memory(std::uint32_t shard) const {
     result.gradients += shard < merging_ ? bytes : 0;
     result.state += shares_parameters_ && shard == 0 ? states_.size() * bytes : 0;
   }
-  std::uint64_t largest = 0;
+  std::uint64_t largest = 0;  // that is added at once
   for (const Bucket& bucket : buckets_) {
     const std::uint64_t element = element_bytes(arenas_[bucket.arena]);
-    largest = std::max(largest, bucket.range.count() * element);
+    const std::uint32_t pieces = strategy_ == MergeStrategy::kRing ? merging_ : 1;
+    for (const Slice& piece : slices(bucket.range.count(), element, pieces)) {
+      largest = std::max(largest, piece.count() * element);
+    }
     for (const Part& part : parts_of(bucket)) {
       result.state +=
           !shares_parameters_ && part.shard == shard ? states_.size() * part.range.count() * element : 0;
@@ -194,7 +198,6 @@ StepMemory StepPlan::memory(std::uint32_t shard) const {
     }
   } else if (strategy_ == MergeStrategy::kRing && merging_ > 1 && shard < merging_) {
     copies = copies_from((shard + merging_ - 1) % merging_);
-    largest = (largest + merging_ - 1) / merging_;
   } else if (strategy_ == MergeStrategy::kOwner && shard == 0) {
     for (std::uint32_t from = 1; from < merging_; ++from) {
       copies = copies || copies_from(from);
@@ -341,7 +344,14 @@ void StepPlan::link(const UpdateOf& update, std::span<const SymbolTable> tables)
     idle.insert(idle.end(), all.begin() + merging_, all.end());
     idle_ = Collectives::create(MergeStrategy::kOwner, idle, merge_use_, codes_);
   }
-  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+  // The largest first, because a merge buffer that grows leaves the old one to what is linked with it.
+  std::vector<std::size_t> order(buckets_.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return buckets_[a].range.count() * element_bytes(arenas_[buckets_[a].arena]) >
+           buckets_[b].range.count() * element_bytes(arenas_[buckets_[b].arena]);
+  });
+  for (const std::size_t b : order) {
     Bucket linked{.arena = buckets_[b].arena, .range = buckets_[b].range};
     link_collectives(linked);
     for (const Part& part : parts_of(linked)) {

@@ -68,7 +68,13 @@ class RingCollectives final : public Collectives {
   }
   LinkedCollective reduce_scatter(std::string_view node, Range range) override {
     LinkedCollective all;
+    LinkedCollective largest_first;  // makes each merge buffer large enough for all parts
     const std::vector<Slice> cut = parts(node, checked(node, range));
+    const Slice largest = *std::max_element(
+        cut.begin(), cut.end(), [](const Slice& a, const Slice& b) { return a.count() < b.count(); });
+    for (std::uint32_t k = 0; k < size(); ++k) {
+      add(largest_first, k, before(k, 1), node, largest);
+    }
     for (std::uint32_t round = 0; round + 1 < size(); ++round) {
       for (std::uint32_t k = 0; k < size(); ++k) {
         add(all, k, before(k, 1), node, cut[before(k, round + 2)]);

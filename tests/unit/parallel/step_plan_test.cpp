@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/parallel/step_plan_test.cpp: trains with hand-written programs and a StepPlan alone.
+#include <yoke/runtime/parallel.h>
+
+#include <cmath>
+
+#include "rig.h"
+
+namespace yoke::test {
+namespace {
+
+constexpr MergeStrategy kStrategies[] = {MergeStrategy::kOwner, MergeStrategy::kTree, MergeStrategy::kDirect,
+                                         MergeStrategy::kRing};
+constexpr Placement kPlacements[] = {Placement::kOwner, Placement::kEverywhere, Placement::kSharded};
+constexpr float kMomentum = 0.5F;
+constexpr float kRate = 0.0625F;  // exact, as all numbers of these tests
+
+// The gradient of sum((w * x - y)^2) for `rows` rows.
+std::string gradient_text(std::uint64_t rows, const std::string& weight) {
+  const std::string n = std::to_string(rows);
+  return "yoke.program 1\nprogram gradient() {\n  arg w : f32[" + weight + "] in\n  arg x : f32[" + n +
+         "] in\n  arg y : f32[" + n + "] in\n  arg g : f32[" + weight + "] out\n  g[k] = sum[i:" + n +
+         "] 2 * (w[k] * x[i] - y[i]) * x[i]\n}\n";
+}
+
+// SGD with momentum for `count` weights and the sum of `terms` gradients.
+StepProgram sgd(std::uint64_t count, std::uint32_t terms) {
+  const std::string n = "f32[" + std::to_string(count) + "]";
+  std::string arguments;
+  std::string sum;
+  for (std::uint32_t k = 0; k < terms; ++k) {
+    const std::string name = "gradient_" + std::to_string(k);
+    arguments += "  arg " + name + " : " + n + " in\n";
+    sum += (k == 0 ? "" : " + ") + name + "[i]";
+  }
+  return {"yoke.program 1\nprogram sgd() {\n  arg value : " + n + " inout\n  arg momentum : " + n +
+              " inout\n" + arguments + "  momentum[i] = momentum[i] * " + std::to_string(kMomentum) + " + (" +
+              sum + ")\n  value[i] = value[i] - " + std::to_string(kRate) + " * momentum[i]\n}\n",
+          "sgd"};
+}
+
+// `shards` shards with one row each: x = 1, y = the shard's number. All weights are alike.
+class Training {
+ public:
+  Training(const Rig& rig, std::uint32_t shards, std::uint32_t weights, const StepOptions& options)
+      : tables_(shards) {
+    for (std::uint32_t k = 0; k < shards; ++k) {
+      contexts_.emplace_back(rig.stream());
+    }
+    plan_ = StepPlan(contexts_, shards, {{"w", {YOKE_TYPE_F32, {weights}}}}, {"momentum"}, options, nullptr);
+    plan_.allocate();
+    plan_.allocate_gradients();
+    plan_.link([](std::uint32_t, std::int32_t, std::uint64_t count,
+                  std::uint32_t terms) { return sgd(count, terms); },
+               tables_);
+    CodeCache codes;
+    for (std::uint32_t k = 0; k < shards; ++k) {
+      const float x = 1;
+      const auto y = static_cast<float>(k);
+      contexts_[k].init_from_host("x", {YOKE_TYPE_F32, {1}}, std::as_bytes(std::span(&x, 1)));
+      contexts_[k].init_from_host("y", {YOKE_TYPE_F32, {1}}, std::as_bytes(std::span(&y, 1)));
+      contexts_[k].stream()->wait();
+      const auto code = codes.get(rig.device, gradient_text(1, std::to_string(weights)));
+      gradients_.push_back(contexts_[k].link(code, "gradient", {{"g", "gradient/w"}}));
+    }
+  }
+  void compute() const {
+    for (const LinkedRoutine& gradient : gradients_) {
+      gradient.run();
+    }
+  }
+  std::vector<float> weights(std::uint32_t shard) const {
+    return read<float>(*contexts_[shard].stream(), contexts_[shard].tensor("w").view);
+  }
+  StepPlan& plan() { return plan_; }
+  std::span<const SymbolTable> tables() const { return tables_; }
+  std::span<const Context> contexts() const { return contexts_; }
+
+ private:
+  std::vector<Context> contexts_;
+  std::vector<SymbolTable> tables_;
+  StepPlan plan_;
+  std::vector<LinkedRoutine> gradients_;
+};
+
+// The weight after some steps, computed here.
+float expected(std::uint32_t shards, int steps) {
+  float weight = 0;
+  float momentum = 0;
+  for (int step = 0; step < steps; ++step) {
+    float gradient = 0;
+    for (std::uint32_t k = 0; k < shards; ++k) {
+      gradient += 2 * (weight - static_cast<float>(k));
+    }
+    momentum = momentum * kMomentum + gradient;
+    weight -= kRate * momentum;
+  }
+  return weight;
+}
+
+class StepPlanTest
+    : public ::testing::TestWithParam<std::tuple<Streams, MergeStrategy, Placement, std::uint32_t>> {
+ protected:
+  StepOptions options() const {
+    return {.merge = std::get<MergeStrategy>(GetParam()),
+            .placement = std::get<Placement>(GetParam()),
+            .bucket_byte_count = 512};
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, StepPlanTest,
+                         ::testing::Combine(::testing::Values(Streams::kWorker, Streams::kNative),
+                                            ::testing::ValuesIn(kStrategies),
+                                            ::testing::ValuesIn(kPlacements), ::testing::Values(1, 2, 4)));
+
+TEST_P(StepPlanTest, HandWrittenProgramsTrain) {
+  const Rig rig(std::get<Streams>(GetParam()));
+  const auto shards = std::get<std::uint32_t>(GetParam());
+  Training training(rig, shards, 300, options());
+  for (int step = 1; step <= 3; ++step) {
+    training.compute();
+    if (step == 2) {
+      training.plan().merge();
+      training.plan().update(training.tables());
+    } else {
+      training.plan().step(training.tables());
+    }
+    for (std::uint32_t k = 0; k < shards; ++k) {
+      ASSERT_EQ(training.weights(k), std::vector<float>(300, expected(shards, step)))
+          << "step " << step << ", shard " << k;
+    }
+  }
+}
+
+TEST(StepPlanMemory, StateIsDividedAmongTheShards) {
+  const Rig rig;
+  constexpr std::uint64_t kBytes = 4096 * sizeof(float);
+  for (const MergeStrategy strategy : kStrategies) {
+    const Training owner(rig, 4, 4096, {.merge = strategy, .placement = Placement::kOwner});
+    for (const Placement placement : kPlacements) {
+      Training training(rig, 4, 4096, {.merge = strategy, .placement = placement});
+      std::uint64_t all = 0;
+      for (std::uint32_t k = 0; k < 4; ++k) {
+        const std::uint64_t state = training.plan().memory(k).state;
+        all += state;
+        if (placement == Placement::kSharded && !training.plan().shares_parameters()) {
+          EXPECT_EQ(state, kBytes / 4) << merge_strategy_name(strategy);
+        }
+      }
+      EXPECT_EQ(all, placement == Placement::kEverywhere ? 4 * kBytes : kBytes);
+    }
+  }
+}
+
+TEST(StepPlanMemory, IsWhatThePlanAllocates) {
+  for (const MergeStrategy strategy : kStrategies) {
+    for (const Placement placement : kPlacements) {
+      for (const MergeUse use : {MergeUse::kCopy, MergeUse::kStreaming}) {
+        const Rig rig;
+        const std::uint64_t before = rig.device->memory().used_bytes;
+        Training training(
+            rig, 3, 5000,
+            {.merge = strategy, .placement = placement, .merge_use = use, .bucket_byte_count = 4096});
+        std::uint64_t planned = 3 * 2 * sizeof(float);  // x and y
+        for (std::uint32_t k = 0; k < 3; ++k) {
+          const StepMemory memory = training.plan().memory(k);
+          planned += memory.parameters + memory.gradients + memory.state + memory.merge_buffer;
+        }
+        EXPECT_EQ(rig.device->memory().used_bytes - before, planned)
+            << merge_strategy_name(strategy) << ", " << placement_name(placement);
+      }
+    }
+  }
+}
+
+TEST(StepPlanRows, ShardsWithoutRowsAddNothing) {
+  for (const MergeStrategy strategy : kStrategies) {
+    const Rig rig;
+    Training training(rig, 4, 10, {.merge = strategy});
+    training.compute();
+    training.plan().clear_gradients(2);  // as if only shards 0 and 1 had rows
+    training.plan().step(training.tables());
+    EXPECT_EQ(training.weights(3), std::vector<float>(10, expected(2, 1))) << merge_strategy_name(strategy);
+  }
+}
+
+}  // namespace
+}  // namespace yoke::test
