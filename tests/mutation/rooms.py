@@ -13,6 +13,11 @@ ROOMS = {
         "targets": ["schedule_tests", "schedule_allocation_tests", "device_test", "data_parallel_equality_test"],
         "tests": r"^(schedule_tests|schedule_allocation_tests|device_test|data_parallel_equality_test)\.",
     },
+    "parallel": {
+        "sources": ["runtime/parallel/*.cpp"],
+        "targets": ["parallel_tests", "data_parallel_equality_test"],
+        "tests": r"^(parallel_tests|data_parallel_equality_test)\.",
+    },
     "loader": {
         "sources": ["runtime/loader/*.cpp"],
         "targets": ["loader_test", "device_test"],

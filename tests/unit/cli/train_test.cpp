@@ -30,14 +30,15 @@ TEST(YokeTrain, DefaultsToHalfMoons) {
 }
 
 TEST(YokeTrain, JsonIsTheOnlyLineOnStandardOutput) {
-  const auto outcome =
-      run({"train", "--epochs", "20", "--json", "--seed", "4", "--shards", "3", "--merge", "tree"});
+  const auto outcome = run({"train", "--epochs", "20", "--json", "--seed", "4", "--shards", "3", "--merge",
+                            "tree", "--placement", "everywhere"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(test::line_count(outcome.out), 1U);
   const std::string json = outcome.last_line();
   EXPECT_THAT(json, AllOf(StartsWith("{\"backend\": \"cc\""), EndsWith("}")));
   EXPECT_EQ(json_value(json, "shards"), "3");
   EXPECT_EQ(json_value(json, "merge"), "\"tree\"");
+  EXPECT_EQ(json_value(json, "placement"), "\"everywhere\"");
   EXPECT_EQ(json_value(json, "epochs"), "20");
   EXPECT_EQ(json_value(json, "steps"), "2000");
   EXPECT_EQ(json_value(json, "seed"), "4");
@@ -50,6 +51,14 @@ TEST(YokeTrain, JsonIsTheOnlyLineOnStandardOutput) {
   EXPECT_GT(std::stod(json_value(json, "seconds")), 0);
   EXPECT_THAT(json, HasSubstr(R"("memory": [{"device": "cc:0", "parameters": )"));
   EXPECT_THAT(outcome.err, HasSubstr("epoch 20/20"));
+}
+
+TEST(YokeTrain, UnknownPlacementsAreUsageErrors) {
+  const auto outcome = run({"train", "--placement", "middle"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err,
+              HasSubstr("--placement: unknown placement of the update 'middle'; use auto, owner, "
+                        "everywhere or sharded"));
 }
 
 TEST(YokeTrain, StrictSucceedsOnABackendThatRunsEverything) {
