@@ -11,6 +11,7 @@
 #include <random>
 
 #include "../../support/count_allocations.h"
+#include "../../support/rounds.h"
 #include "corpus.h"
 #include "harness.h"
 
@@ -204,7 +205,7 @@ double work_of(const Shape& shape) {
 }
 
 TEST(ConvolutionTest, RandomShapesMatchTheReference) {
-  constexpr int kCount = 80;
+  constexpr int kCount = static_cast<int>(yoke::test::rounds(80));
   const std::uint64_t first = seed();
   std::mt19937_64 random(first);
   int by_library = 0;

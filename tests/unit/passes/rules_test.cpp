@@ -212,6 +212,9 @@ class Comparison {
 };
 
 TEST(Rules, DifferExactlyWhereTheTableSays) {
+#if !defined(NDEBUG)
+  GTEST_SKIP() << "it compares numbers only, and is slow without optimization";
+#endif
   std::uint64_t count = 0;
   for (const Rule& rule : rules()) {
     unsigned differs = 0;
