@@ -46,7 +46,7 @@ elseif(what MATCHES "^Conforms")
   # core. The kit allows two thirds of --timeout for a text of 24 programs, and six times
   # --timeout for each of the 8 processes that share the programs.
   if(what STREQUAL "ConformsInPrograms")
-    set(programs 1000)
+    set(programs 300)
     set(chosen --filter program.* --seed 1)
   elseif(what STREQUAL "ConformsInOptimizedPrograms")
     # Uses tiles and the optimizer even for small statements, and different programs.
