@@ -72,7 +72,7 @@ class RingCollectives final : public Collectives {
     const std::vector<Slice> cut = parts(node, checked(node, range));
     const Slice largest = *std::max_element(
         cut.begin(), cut.end(), [](const Slice& a, const Slice& b) { return a.count() < b.count(); });
-    for (std::uint32_t k = 0; k < size(); ++k) {
+    for (std::uint32_t k = 0; size() > 1 && k < size(); ++k) {
       add(largest_first, k, before(k, 1), node, largest);
     }
     for (std::uint32_t round = 0; round + 1 < size(); ++round) {
