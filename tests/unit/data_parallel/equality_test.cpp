@@ -390,78 +390,83 @@ class Group {
   std::vector<Context> contexts_;
 };
 
-class CollectivesTest : public ::testing::TestWithParam<std::tuple<MergeStrategy, MergeUse, std::uint32_t>> {
- protected:
-  static constexpr std::size_t kElements = 500;
-  static constexpr Slice kRange = {64, 436};  // other elements keep their values
-  static bool is_inside(std::size_t i) { return i >= kRange.begin && i < kRange.end; }
-  // Runs a collective, and expects `wanted(k, i)` in element i of shard k if it has a value.
-  template <class Link, class Wanted>
-  void expect(const Link& link, const Wanted& wanted) {
-    const auto [strategy, use, size] = GetParam();
-    const Group group(size, kElements);
-    const auto collectives = Collectives::create(strategy, group.contexts(), use);
-    const LinkedCollective linked = link(*collectives);
-    linked.run();
-    const std::vector<Slice> parts = slices(kRange.count(), sizeof(float), size);
-    for (std::uint32_t k = 0; k < size; ++k) {
-      const std::vector<float> got = group.read(k);
-      for (std::size_t i = 0; i < kElements; ++i) {
-        std::uint32_t part = 0;
-        while (is_inside(i) && i - kRange.begin >= parts[part].end) {
-          ++part;
-        }
-        const std::optional<float> value =
-            is_inside(i) ? wanted(group, k, part, i) : std::optional<float>(Group::value(k, i));
-        if (value) {
-          ASSERT_EQ(got[i], *value) << "shard " << k << ", element " << i;
-        }
+constexpr std::size_t kElements = 500;
+constexpr Slice kRange = {64, 436};  // other elements keep their values
+
+bool is_inside(std::size_t i) {
+  return i >= kRange.begin && i < kRange.end;
+}
+
+// Runs a collective, and expects `wanted(group, k, part, i)` in element i of shard k if it has a value.
+template <class Link, class Wanted>
+void expect_values(MergeStrategy strategy, MergeUse use, std::uint32_t size, const Link& link,
+                   const Wanted& wanted) {
+  const Group group(size, kElements);
+  const auto collectives = Collectives::create(strategy, group.contexts(), use);
+  link(*collectives).run();
+  const std::vector<Slice> parts = slices(kRange.count(), sizeof(float), size);
+  for (std::uint32_t k = 0; k < size; ++k) {
+    const std::vector<float> got = group.read(k);
+    for (std::size_t i = 0; i < kElements; ++i) {
+      std::uint32_t part = 0;
+      while (is_inside(i) && i - kRange.begin >= parts[part].end) {
+        ++part;
+      }
+      const std::optional<float> value =
+          is_inside(i) ? wanted(group, k, part, i) : std::optional<float>(Group::value(k, i));
+      ASSERT_EQ(got[i], value.value_or(got[i]))
+          << merge_strategy_name(strategy) << ", shard " << k << " of " << size << ", element " << i;
+    }
+  }
+}
+
+template <class Link, class Wanted>
+void expect(const Link& link, const Wanted& wanted) {
+  for (const MergeStrategy strategy : kStrategies) {
+    for (const MergeUse use : {MergeUse::kCopy, MergeUse::kStreaming}) {
+      for (const std::uint32_t size : {1U, 2U, 5U, 18U}) {
+        expect_values(strategy, use, size, link, wanted);
       }
     }
   }
-};
+}
 
-TEST_P(CollectivesTest, Reduce) {
+TEST(Collectives, Reduce) {
   expect([](Collectives& all) { return all.reduce("g", kRange); },
          [](const Group& group, std::uint32_t k, std::uint32_t, std::size_t i) {
            return k == 0 ? std::optional(group.sum(i)) : std::nullopt;
          });
 }
-TEST_P(CollectivesTest, ReduceScatter) {
+TEST(Collectives, ReduceScatter) {
   expect([](Collectives& all) { return all.reduce_scatter("g", kRange); },
          [](const Group& group, std::uint32_t k, std::uint32_t part, std::size_t i) {
            return k == part ? std::optional(group.sum(i)) : std::nullopt;
          });
 }
-TEST_P(CollectivesTest, AllReduce) {
+TEST(Collectives, AllReduce) {
   expect([](Collectives& all) { return all.all_reduce("g", kRange); },
          [](const Group& group, std::uint32_t, std::uint32_t, std::size_t i) {
            return std::optional(group.sum(i));
          });
 }
-TEST_P(CollectivesTest, AllGather) {
+TEST(Collectives, AllGather) {
   expect([](Collectives& all) { return all.all_gather("g", kRange); },
          [](const Group&, std::uint32_t, std::uint32_t part, std::size_t i) {
            return std::optional(Group::value(part, i));
          });
 }
-TEST_P(CollectivesTest, Gather) {
+TEST(Collectives, Gather) {
   expect([](Collectives& all) { return all.gather("g", kRange); },
          [](const Group&, std::uint32_t k, std::uint32_t part, std::size_t i) {
            return std::optional(Group::value(k == 0 ? part : k, i));
          });
 }
-TEST_P(CollectivesTest, Broadcast) {
+TEST(Collectives, Broadcast) {
   expect([](Collectives& all) { return all.broadcast("g", kRange); },
          [](const Group&, std::uint32_t, std::uint32_t, std::size_t i) {
            return std::optional(Group::value(0, i));
          });
 }
-
-INSTANTIATE_TEST_SUITE_P(Strategies, CollectivesTest,
-                         ::testing::Combine(::testing::ValuesIn(kStrategies),
-                                            ::testing::Values(MergeUse::kCopy, MergeUse::kStreaming),
-                                            ::testing::Values(1, 2, 5, 18)));
 
 TEST(ShardSeeds, AreTheBaseSeedPlusTheShardNumber) {
   const auto owner_loss = [](std::int64_t seed) {
