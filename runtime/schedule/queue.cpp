@@ -26,6 +26,11 @@ void StreamState::promise(std::span<const Access> accesses, std::uint64_t ticket
     throw;
   } catch (...) {  // out of memory
     waits_.clear();
+    if (promised_ == last) {  // the tickets are recorded, but do not wait for all that they should
+      fail(reserved_.load() + 1, ErrorCode::kResourceExhausted, [&] {
+        return title(reserved_.load() + 1) + ": the host is out of memory; a command was not queued";
+      });
+    }
     abandon();
     throw;
   }

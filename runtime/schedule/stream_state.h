@@ -98,7 +98,8 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   // Queuing. Called from one thread at a time. promise() records the accesses of the next `ticket_count`
   // tickets; each emit() queues one command with the next ticket; depend() makes the next emit() wait.
   // begin() is a promise() that throws the stream's error if it has one. If one of them throws, the promised
-  // tickets that were not queued are completed; retire() fails the stream, too.
+  // tickets that were not queued are completed; retire() fails the stream, too, and so does promise() where
+  // the tickets would be complete before the work that they wait for.
   void begin(std::span<const Access> accesses, std::uint64_t ticket_count);
   void promise(std::span<const Access> accesses, std::uint64_t ticket_count);
   void retire(const Error& error) noexcept;

@@ -86,5 +86,25 @@ TEST(AllocationTest, LinkedCopiesBetweenBackendsAllocateNothing) {
   EXPECT_EQ(allocation_count() - before, 0U);
 }
 
+TEST(AllocationTest, JoinWithoutMemoryForItsWaitsFails) {
+  Rig rig(Streams::kNative);
+  const auto first = rig.stream();
+  const auto joining = rig.stream();
+  const auto last = rig.stream();
+  const BufferView buffer = rig.buffer(16);
+  std::vector<std::uint8_t> target(16);
+  rig.control->is_blocked = true;
+  first->to_host(target.data(), buffer);
+  first->abort();  // a wait for failed work that is pending needs a thread
+  {
+    const FailAllocations failing(0, FailAllocations::Which::kAllFrom);
+    EXPECT_THROW(joining->join(buffer), std::bad_alloc);
+  }
+  last->join(buffer);  // in place of the read that the join before it covers
+  EXPECT_ERROR(ErrorCode::kResourceExhausted, last->wait(1s));
+  rig.control->is_blocked = false;
+  EXPECT_ERROR(ErrorCode::kAborted, first->wait());  // then nothing uses `target`
+}
+
 }  // namespace
 }  // namespace yoke::test

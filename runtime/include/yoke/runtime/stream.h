@@ -79,9 +79,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // queued if a value is outside its declared range.
   void launch(const Routine& routine, std::span<const std::int64_t> symbol_values = {});
 
-  // Waits for all work queued so far on the bytes of `view`, on any stream. Work queued later that reads some of
-  // them then waits for this call only, not for each of the streams before it. Changes no memory. If the call
-  // throws, the stream has failed.
+  // Waits for all work queued so far on the bytes of `view` and its padding, on any stream. Work queued later
+  // that reads some of them then waits for this call only, not for each of the streams before it. Changes no
+  // memory.
   void join(const BufferView& view);
 
   // Calls `callback` once, after all work queued so far has finished, failed or been skipped; `status` is
