@@ -35,6 +35,29 @@ Placement resolve_placement(Placement placement, MergeStrategy strategy) {
                                                                                 : Placement::kOwner;
 }
 
+// What the layout relies on. Contexts refuse other mistakes when they allocate.
+void check_parameters(const std::vector<StepParameter>& parameters) {
+  if (parameters.empty()) {
+    throw Error(ErrorCode::kInvalidArgument, "step plan: there are no parameters");
+  }
+  for (const StepParameter& parameter : parameters) {
+    if (parameter.spec.type < YOKE_TYPE_F64 || parameter.spec.type > YOKE_TYPE_BOOL) {
+      throw Error(ErrorCode::kInvalidArgument, "step plan: parameter '" + parameter.name +
+                                                   "' has the unknown element type " +
+                                                   std::to_string(parameter.spec.type));
+    }
+  }
+}
+
+void check_states(const std::vector<std::string>& states) {
+  for (const std::string& state : states) {
+    if (state == "parameters" || state == "gradients") {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "step plan: a state is named '" + state + "', which is reserved; choose another name");
+    }
+  }
+}
+
 void fill_with_zeros(const Context& context, std::string_view name) {
   const std::uint64_t zero = 0;
   context.stream()->fill(context.tensor(name).view, &zero, 1);
@@ -76,8 +99,10 @@ StepPlan::StepPlan(std::span<const Context> shards, std::uint32_t merging,
                 "step plan: " + std::to_string(merging) + " of " + std::to_string(shards_.size()) +
                     " shards compute gradients; use at least one, and at most all");
   }
-  if (parameters_.empty()) {
-    throw Error(ErrorCode::kInvalidArgument, "step plan: there are no parameters");
+  check_parameters(parameters_);
+  check_states(states_);
+  if (merge_use_ == MergeUse::kNone) {
+    throw Error(ErrorCode::kInvalidArgument, "step plan: merge_use is kNone; use kCopy or kStreaming");
   }
   strategy_ = shards_.size() == 1 ? MergeStrategy::kOwner : resolve_strategy(options.merge, shards_);
   placement_ = shards_.size() == 1 ? Placement::kOwner : resolve_placement(options.placement, strategy_);
@@ -167,6 +192,10 @@ void StepPlan::each_update(
 }
 
 StepMemory StepPlan::memory(std::uint32_t shard) const {
+  if (shard >= shards_.size()) {
+    throw Error(ErrorCode::kOutOfRange,
+                "step plan: shard " + std::to_string(shard) + " of " + std::to_string(shards_.size()));
+  }
   StepMemory result;
   for (const Arena& arena : arenas_) {
     const std::uint64_t bytes = arena.spec().byte_count();
@@ -389,6 +418,7 @@ void StepPlan::run_updates(const Bucket& bucket, std::vector<Update>& updates,
 void StepPlan::step(std::span<const SymbolTable> tables) {
   require(Stage::kLinked, "step");
   check_tables(tables);
+  merged_ = false;
   for (Bucket& bucket : buckets_) {
     bucket.merge.run();
     run_updates(bucket, bucket.updates, tables);
@@ -402,11 +432,16 @@ void StepPlan::merge() {
     bucket.merge.run();
     bucket.collect.run();
   }
+  merged_ = true;
 }
 
 void StepPlan::update(std::span<const SymbolTable> tables) {
   require(Stage::kLinked, "update");
   check_tables(tables);
+  if (!merged_) {
+    throw Error(ErrorCode::kFailedPrecondition, "step plan: update: call merge() first");
+  }
+  merged_ = false;
   for (Bucket& bucket : buckets_) {
     run_updates(bucket, bucket.after_collect.empty() ? bucket.updates : bucket.after_collect, tables);
     bucket.publish.run();

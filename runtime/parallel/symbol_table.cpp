@@ -41,6 +41,11 @@ StepRoutine::StepRoutine(LinkedRoutine routine, const SymbolTable& table) : rout
 
 void StepRoutine::run(const SymbolTable& table) {
   for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i] >= table.size()) {
+      throw Error(ErrorCode::kInvalidArgument, "launch of '" + routine_.name() + "': the table has only " +
+                                                   std::to_string(table.size()) +
+                                                   " symbols, fewer than the one that it was linked with");
+    }
     values_[i] = table.value(slots_[i]);
   }
   routine_.run(values_);

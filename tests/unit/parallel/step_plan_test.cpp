@@ -183,5 +183,46 @@ TEST(StepPlanRows, ShardsWithoutRowsAddNothing) {
   }
 }
 
+TEST(StepPlanMisuse, IsRefused) {
+  const Rig rig;
+  const std::vector<Context> contexts(1, Context(rig.stream()));
+  const auto plan = [&](std::int32_t type, const std::string& state, MergeUse use = MergeUse::kStreaming) {
+    return StepPlan(contexts, 1, {{"w", {type, {4}}}}, {state}, {.merge_use = use}, nullptr);
+  };
+  EXPECT_ERROR(ErrorCode::kInvalidArgument, plan(0, "momentum"));
+  EXPECT_ERROR(ErrorCode::kInvalidArgument, plan(YOKE_TYPE_F32, "gradients"));
+  EXPECT_ERROR(ErrorCode::kInvalidArgument, plan(YOKE_TYPE_F32, "parameters"));
+  EXPECT_ERROR(ErrorCode::kInvalidArgument, plan(YOKE_TYPE_F32, "momentum", MergeUse::kNone));
+  EXPECT_ERROR(ErrorCode::kOutOfRange, plan(YOKE_TYPE_F32, "momentum").memory(1));
+}
+
+TEST(StepPlanMisuse, UpdateWithoutMergeIsRefused) {
+  for (const MergeStrategy strategy : kStrategies) {
+    const Rig rig;
+    Training training(rig, 2, 10, {.merge = strategy});
+    training.compute();
+    EXPECT_ERROR(ErrorCode::kFailedPrecondition, training.plan().update(training.tables()));
+    training.plan().merge();
+    training.plan().update(training.tables());
+    EXPECT_ERROR(ErrorCode::kFailedPrecondition, training.plan().update(training.tables()));
+    EXPECT_EQ(training.weights(1), std::vector<float>(10, expected(2, 1))) << merge_strategy_name(strategy);
+  }
+}
+
+TEST(StepRoutineMisuse, TableWithFewerSymbolsIsRefused) {
+  const Rig rig;
+  Context context(rig.stream());
+  context.allocate("x", {YOKE_TYPE_F32, {1}});
+  const auto code = compile(rig.device,
+                            "yoke.program 1\nprogram set(symbol n in 0..8) {\n  arg x : f32[1] out\n"
+                            "  x[i] = f32(n)\n}\n");
+  SymbolTable table;
+  table.add("n", 3);
+  StepRoutine routine(context.link(code, "set"), table);
+  EXPECT_ERROR(ErrorCode::kInvalidArgument, routine.run(SymbolTable()));
+  routine.run(table);
+  EXPECT_EQ(read<float>(*context.stream(), context.tensor("x").view), std::vector<float>{3});
+}
+
 }  // namespace
 }  // namespace yoke::test

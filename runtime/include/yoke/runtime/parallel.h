@@ -23,6 +23,7 @@ class SymbolTable {
   void set(std::string_view name, std::int64_t value);  // does nothing if `name` was not added
   // Precondition: `other` has the same names in the same order.
   void take_values(const SymbolTable& other) { values_ = other.values_; }
+  std::size_t size() const { return values_.size(); }
   std::int64_t value(std::size_t slot) const { return values_[slot]; }
   // Error kInvalidArgument: the table has no such name; the message lists the known names.
   std::size_t slot(std::string_view name, const std::string& program) const;
@@ -37,7 +38,9 @@ class StepRoutine {
  public:
   StepRoutine() = default;
   StepRoutine(LinkedRoutine routine, const SymbolTable& table);
-  void run(const SymbolTable& table);  // queues a launch; allocates nothing
+  // Queues a launch; allocates nothing. Precondition: `table` begins with the names of the constructor's
+  // table, in the same order. Throws Error kInvalidArgument if it has fewer.
+  void run(const SymbolTable& table);
   const LinkedRoutine& routine() const { return routine_; }
 
  private:
@@ -117,8 +120,9 @@ class StepPlan {
   StepPlan() = default;
   // Lays out the memory, and allocates nothing. Only the first `merging` shards ever compute gradients.
   // `states` are the names of the optimizer's states, each as large as the parameters.
-  // Throws Error kInvalidArgument: there are no shards or no parameters, or `merging` is not 1 to their number;
-  // kFailedPrecondition: the strategy does not work for these devices.
+  // Throws Error kInvalidArgument: there are no shards or no parameters, `merging` is not 1 to the number of
+  // shards, a parameter's type is unknown, a state is named "parameters" or "gradients", or options.merge_use
+  // is kNone; kFailedPrecondition: the strategy does not work for these devices.
   StepPlan(std::span<const Context> shards, std::uint32_t merging, std::vector<StepParameter> parameters,
            std::vector<std::string> states, const StepOptions& options, std::shared_ptr<CodeCache> codes);
 
@@ -127,7 +131,7 @@ class StepPlan {
   const std::vector<Arena>& arenas() const { return arenas_; }
   // Whether all shards use the owner's parameters.
   bool shares_parameters() const { return shares_parameters_; }
-  StepMemory memory(std::uint32_t shard) const;
+  StepMemory memory(std::uint32_t shard) const;  // Error kOutOfRange: there is no such shard
   // Calls `visit` with the arguments of UpdateOf for each program that link() will need.
   void each_update(const std::function<void(std::uint32_t shard, std::int32_t type, std::uint64_t count,
                                             std::uint32_t terms)>& visit) const;
@@ -141,9 +145,11 @@ class StepPlan {
   // `tables` has the symbols of each shard.
   void link(const UpdateOf& update, std::span<const SymbolTable> tables);
 
-  // Queues a step: merges the gradients, updates the parameters, and publishes them.
+  // Queues a step: merges the gradients, updates the parameters, and publishes them. The gradients are
+  // undefined afterwards: compute new ones on all merging shards, or clear them, before the next step.
   void step(std::span<const SymbolTable> tables);
-  // The same in two calls. After the first, the owner has the summed gradients.
+  // The same in two calls. After the first, the owner has the summed gradients, until update(), which throws
+  // Error kFailedPrecondition if it does not follow a merge().
   void merge();
   void update(std::span<const SymbolTable> tables);
   // Sets the gradients of the merging shards from `first` on to zero: they had no rows in this step.
@@ -199,6 +205,7 @@ class StepPlan {
   Placement placement_ = Placement::kOwner;
   MergeUse merge_use_ = MergeUse::kStreaming;
   bool shares_parameters_ = false;
+  bool merged_ = false;  // whether merge() is the latest of merge(), update() and step()
   std::vector<Arena> arenas_;
   std::vector<Bucket> buckets_;
   std::unique_ptr<Collectives> group_;     // of the merging shards
