@@ -10,8 +10,6 @@
 namespace yoke::detail {
 
 inline constexpr const char* kSumEntry = "merge_sum";
-// Of one program, because an expression may be 200 operations deep.
-inline constexpr std::uint32_t kMostTerms = 100;
 
 inline program::Type type_of(const TensorSpec& spec) {
   return static_cast<program::Type>(spec.type);
@@ -19,7 +17,7 @@ inline program::Type type_of(const TensorSpec& spec) {
 std::uint64_t flat_count(const TensorSpec& spec);
 
 // A program over flat tensors: own = (((own + incoming1) + incoming2) + ...) * scale.
-// Precondition: `terms`, which counts `own`, is at most kMostTerms.
+// Precondition: `terms`, which counts `own`, is at most 100, because an expression may be 200 operations deep.
 std::string sum_text(program::Type type, std::uint64_t element_count, std::uint32_t terms, double scale = 1);
 
 }  // namespace yoke::detail

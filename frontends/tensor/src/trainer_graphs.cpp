@@ -196,17 +196,19 @@ std::vector<Update> Trainer::Impl::update_of(const Tensor& value, const Tensor& 
 // Sums `terms` gradients of `count` elements, and updates the parameters with the sum.
 const NamedProgram& Trainer::Impl::update_program(std::int32_t type, std::uint64_t count,
                                                   std::uint32_t terms) {
-  const auto [found, is_new] = update_programs.try_emplace({type, count, terms});
-  if (is_new) {
+  const std::tuple key(type, count, terms);
+  auto found = update_programs.find(key);
+  if (found == update_programs.end()) {
     const auto element = static_cast<Type>(type);
     Tensor gradient;
     for (std::uint32_t k = 0; k < terms; ++k) {
       const Tensor term = placeholder("gradient_" + std::to_string(k), element, {count});
       gradient = k == 0 ? term : gradient + term;
     }
-    found->second = detail::name_program(
+    NamedProgram program = detail::name_program(
         lower("update", {}, update_of(placeholder("value", element, {count}), gradient, "momentum")), {},
         "literal/update/");
+    found = update_programs.emplace(key, std::move(program)).first;  // not earlier: an Error leaves no entry
   }
   return found->second;
 }

@@ -89,8 +89,10 @@ class LinkedCollective {
 };
 
 // Links collectives of a group. A member's rank is its position in `members`; member 0 is the owner. Each
-// collective is about the elements `range` (default: all) of the tensor `node`, which every member has with the
-// same type and shape, else Error kInvalidArgument. Part k of the range is slices(...)[k].
+// collective is about the elements `range` (default: all) of the tensor `node`, which every member has with
+// the same type and shape, else Error kInvalidArgument. A range that exceeds the tensor is Error kOutOfRange;
+// one that does not begin at a multiple of 256 bytes may be refused by the device. Part k of the range is
+// slices(...)[k].
 //
 // Tensors of two members may be the same memory only where a collective says so. Not thread-safe.
 class Collectives {
