@@ -183,6 +183,73 @@ TEST(StepPlanRows, ShardsWithoutRowsAddNothing) {
   }
 }
 
+template <class T>
+void expect_all(const Context& context, const std::string& name, std::size_t count, T value,
+                const std::string& where) {
+  EXPECT_EQ(read<T>(*context.stream(), context.tensor(name).view), std::vector<T>(count, value))
+      << name << ", " << where;
+}
+
+// Shard k's gradients are k + 1 in f32 and 10 * (k + 1) in f64; the third shard never has any.
+void expect_types_apart(const StepOptions& options) {
+  const Rig rig;
+  std::vector<Context> contexts;
+  std::vector<SymbolTable> tables(3);
+  for (std::size_t k = 0; k < 3; ++k) {
+    contexts.emplace_back(rig.stream());
+  }
+  StepPlan plan(contexts, 2,
+                {{"a", {YOKE_TYPE_F32, {170}}}, {"b", {YOKE_TYPE_F64, {33}}}, {"c", {YOKE_TYPE_F32, {2}}}},
+                {}, options, nullptr);
+  plan.allocate();
+  plan.allocate_gradients();
+  plan.link(
+      [](std::uint32_t, std::int32_t type, std::uint64_t count, std::uint32_t terms) {
+        StepProgram program = sgd(count, terms);
+        std::string& text = program.text;
+        for (const char* line : {"  arg momentum", "  momentum["}) {
+          const std::size_t at = text.find(line);
+          text.erase(at, text.find('\n', at) + 1 - at);
+        }
+        const std::size_t at = text.find("momentum[i]");
+        text.replace(at, 11, terms == 1 ? "gradient_0[i]" : "(gradient_0[i] + gradient_1[i])");
+        for (std::size_t f = 0; type == YOKE_TYPE_F64 && (f = text.find("f32", f)) != std::string::npos;) {
+          text.replace(f, 3, "f64");
+        }
+        return program;
+      },
+      tables);
+  const std::string where =
+      std::string(merge_strategy_name(options.merge)) + ", " + placement_name(options.placement);
+  for (std::size_t k = 0; k < 2; ++k) {
+    fill<float>(*contexts[k].stream(), contexts[k].tensor("gradient/a").view, static_cast<float>(k + 1));
+    fill<double>(*contexts[k].stream(), contexts[k].tensor("gradient/b").view,
+                 10.0 * static_cast<double>(k + 1));
+    fill<float>(*contexts[k].stream(), contexts[k].tensor("gradient/c").view, static_cast<float>(k + 1));
+  }
+  plan.merge();
+  expect_all<float>(contexts[0], "gradient/a", 170, 3, where);
+  expect_all<double>(contexts[0], "gradient/b", 33, 30, where);
+  expect_all<float>(contexts[0], "gradient/c", 2, 3, where);
+  plan.update(tables);
+  for (const Context& context : contexts) {
+    expect_all<float>(context, "a", 170, -3 * kRate, where);
+    expect_all<double>(context, "b", 33, -30.0 * kRate, where);
+    expect_all<float>(context, "c", 2, -3 * kRate, where);
+  }
+}
+
+TEST(StepPlanTypes, AreMergedAndUpdatedApart) {
+  for (const MergeStrategy strategy : kStrategies) {
+    for (const Placement placement : kPlacements) {
+      for (const MergeUse use : {MergeUse::kCopy, MergeUse::kStreaming}) {
+        expect_types_apart(
+            {.merge = strategy, .placement = placement, .merge_use = use, .bucket_byte_count = 512});
+      }
+    }
+  }
+}
+
 TEST(StepPlanMisuse, IsRefused) {
   const Rig rig;
   const std::vector<Context> contexts(1, Context(rig.stream()));
