@@ -2,8 +2,6 @@
 // tests/mutant/handmade/plugin.cpp: the backend and its devices.
 #include <yoke/sdk/entry.h>
 
-#include <cstdlib>
-#include <stdexcept>
 #include <string>
 
 #include "buffer.h"
@@ -12,20 +10,6 @@
 #include "stream.h"
 
 namespace yoke::handmade {
-
-std::size_t active_bug = kNoBug;
-
-std::size_t read_bug() {
-  const char* name = std::getenv("YOKE_HANDMADE_BUG");
-  if (name == nullptr || *name == '\0') {
-    return kNoBug;
-  }
-  if (const std::size_t number = number_of(name); number != kNoBug) {
-    return number;
-  }
-  throw std::invalid_argument("YOKE_HANDMADE_BUG is '" + std::string(name) +
-                              "', which is not a bug of tests/mutant/handmade/bugs.h");
-}
 
 namespace {
 

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/mutant/handmade/board/plugin.cpp: programs, launches, devices.
+#include <unistd.h>
+#include <yoke/program/access.h>
+#include <yoke/program/memory.h>
+#include <yoke/sdk/entry.h>
+#include <yoke/sdk/program.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "memory.h"
+#include "warp.h"
+
+namespace yoke::board {
+namespace {
+
+// A compiled program.
+struct Unit {
+  explicit Unit(const program::Program& from) : source(from) {
+    program::Program planned = source;
+    for (program::Statement& statement : planned.statements) {
+      statement.repeat = bug("repeat_lifetime") ? -1 : statement.repeat;
+    }
+    memory = program::plan_memory(program::lifetimes(planned));
+    for (const program::Statement& statement : source.statements) {
+      is_checked.push_back(needs_checks(source, statement));
+    }
+  }
+  program::Program source;
+  program::MemoryPlan memory;    // of the temporaries
+  std::vector<bool> is_checked;  // one per statement
+};
+using Units = std::vector<Unit>;
+
+// The programs that a device compiled last.
+class Cache {
+ public:
+  std::shared_ptr<const Units> find_or_compile(std::string_view text) {
+    const std::uint64_t key = hash(text);
+    const std::lock_guard lock(mutex_);
+    if (const auto found = rows_.find(key);
+        found != rows_.end() && (found->second.text == text || bug("hash_prefix"))) {
+      return found->second.units;
+    }
+    auto units = std::make_shared<Units>();
+    for (const program::Program& source : sdk::read_program(text).programs) {
+      units->emplace_back(source);
+    }
+    if (rows_.size() >= 32 && !bug("cache_growth")) {
+      rows_.clear();
+    }
+    rows_.insert_or_assign(key, CachedText{std::string(text), units});
+    return units;
+  }
+
+ private:
+  struct CachedText {
+    std::string text;
+    std::shared_ptr<const Units> units;
+  };
+  static std::uint64_t hash(std::string_view text) {  // FNV-1a
+    std::uint64_t value = 14695981039346656037U;
+    for (const char character : bug("hash_prefix") ? text.substr(0, 1024) : text) {
+      value = (value ^ static_cast<unsigned char>(character)) * 1099511628211U;
+    }
+    return value;
+  }
+  std::mutex mutex_;
+  std::map<std::uint64_t, CachedText> rows_;
+};
+
+class Routine final : public sdk::Routine {
+ public:
+  Routine(const Unit& unit, std::vector<std::byte*> tensors) : unit_(unit), tensors_(std::move(tensors)) {}
+  void launch(sdk::Stream* stream, std::span<const std::int64_t> symbol_values) override {
+    std::vector<std::int64_t> values(symbol_values.begin(), symbol_values.end());
+    values.resize(unit_.source.symbols.size());
+    Stream::run(stream, [this, values = std::move(values)](const std::atomic<bool>& is_cancelled) {
+      std::vector<std::int64_t> symbols = values;
+      program::run_in_order(unit_.source, symbols, [&](std::size_t i) {
+        const Launch launch{unit_.source, tensors_, symbols, is_cancelled};
+        Warp(launch, unit_.source.statements[i], unit_.is_checked[i]).run();
+      });
+    });
+  }
+
+ private:
+  const Unit& unit_;  // owned by Code, which the SDK keeps alive as long as its routines
+  std::vector<std::byte*> tensors_;
+};
+
+class Code final : public sdk::Code {
+ public:
+  explicit Code(std::shared_ptr<const Units> units) : units_(std::move(units)) {
+    for (const Unit& unit : *units_) {
+      entries_.push_back(sdk::entry_of(unit.source));
+      entries_.back().workspace_byte_count =
+          (bug("entry_workspace") ? units_->front() : unit).memory.byte_count;
+    }
+  }
+  std::span<const sdk::Entry> entries() const override { return entries_; }
+  std::unique_ptr<sdk::Routine> link(std::uint32_t entry, std::span<const sdk::Binding> bindings,
+                                     const sdk::Binding& workspace) override {
+    const Unit& unit = (*units_)[entry];
+    const auto address = [](const sdk::Binding& binding) {
+      return binding.buffer == nullptr ? nullptr : static_cast<Buffer*>(binding.buffer)->at(binding.offset);
+    };
+    std::vector<std::byte*> tensors;
+    std::size_t argument = 0;
+    for (std::size_t i = 0; i < unit.source.tensors.size(); ++i) {
+      const bool is_temporary = unit.source.tensors[i].role == program::Role::kTemp;
+      tensors.push_back(is_temporary ? address(workspace) + unit.memory.offsets[i]
+                                     : address(bindings[argument++]));
+    }
+    return std::make_unique<Routine>(unit, std::move(tensors));
+  }
+
+ private:
+  std::shared_ptr<const Units> units_;
+  std::vector<sdk::Entry> entries_;
+};
+
+// What the handles of one ordinal share.
+struct Board : Engine {
+  using Engine::Engine;
+  Cache cache;
+  std::uint64_t limit = 0;  // with the bug shared_limit
+};
+
+class Device final : public sdk::Device {
+ public:
+  Device(std::shared_ptr<Board> board, std::uint64_t limit) : board_(std::move(board)), limit_(limit) {
+    board_->limit = limit;
+  }
+  std::uint64_t memory_limit() override { return bug("shared_limit") ? board_->limit : limit_; }
+  std::unique_ptr<sdk::Buffer> create_buffer(std::uint64_t byte_count, std::int32_t kind) override {
+    return std::make_unique<Buffer>(board_, byte_count, kind);
+  }
+  std::unique_ptr<sdk::Buffer> import_buffer(const sdk::Import& memory) override {
+    return std::make_unique<Buffer>(board_, memory);
+  }
+  sdk::Native native() override { return {.api = "host"}; }
+  std::unique_ptr<sdk::Code> compile(std::string_view text) override {
+    return std::make_unique<Code>(board_->cache.find_or_compile(text));
+  }
+  std::vector<sdk::Verdict> can_compile(std::string_view text) override {
+    std::vector<sdk::Verdict> all;
+    const program::Module module = sdk::read_program(text);
+    for (std::uint32_t p = 0; p < module.programs.size(); ++p) {
+      for (std::uint32_t s = 0; s < module.programs[p].statements.size(); ++s) {
+        all.push_back({p, s, YOKE_VERDICT_NATIVE, {}});
+      }
+    }
+    return all;
+  }
+  std::unique_ptr<sdk::Stream> create_stream(std::int32_t) override {
+    return std::make_unique<Stream>(board_->workers, this, is_aborted_);
+  }
+  void abort() override {
+    is_aborted_ = true;
+    board_->workers.fail(this, aborted());
+  }
+  bool can_fail(std::int32_t) override { return true; }
+
+ private:
+  std::shared_ptr<Board> board_;
+  std::uint64_t limit_;
+  std::atomic<bool> is_aborted_{false};
+};
+
+class Backend final : public sdk::Backend {
+ public:
+  Backend() { handmade::active_bug = handmade::read_bug(); }
+  sdk::Provides provides() const override {
+    return {.streams = true, .programs = true, .memory = true, .faults = true, .profile = true};
+  }
+  std::uint32_t device_count() override { return 2; }
+  sdk::DeviceInfo describe(std::uint32_t ordinal) override {
+    sdk::DeviceInfo info;
+    info.name = "handmade board";
+    info.unique_id =
+        "board:" + std::to_string(ordinal) + (bug("process_id") ? ":" + std::to_string(::getpid()) : "");
+    info.memory_bytes = Pool::kCapacity;
+    for (std::int32_t type = YOKE_TYPE_F64; type <= YOKE_TYPE_BOOL; ++type) {
+      info.types.push_back(type);
+    }
+    info.suggested_stream_count = 2;
+    return info;
+  }
+  std::vector<sdk::OptionSpec> option_specs() override {
+    return {sdk::OptionSpec::integer("memory_limit", "bytes that buffers may use; 0: no limit", 0, 0,
+                                     std::int64_t{1} << 50)};
+  }
+  std::unique_ptr<sdk::Device> open_device(std::uint32_t ordinal, const sdk::Options& options) override {
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<Board> board = boards_[ordinal].lock();
+    if (board == nullptr) {
+      boards_[ordinal] = board = std::make_shared<Board>(hub_);
+    }
+    return std::make_unique<Device>(std::move(board),
+                                    static_cast<std::uint64_t>(options.integer("memory_limit")));
+  }
+
+ private:
+  std::shared_ptr<Hub> hub_ = std::make_shared<Hub>();
+  std::mutex mutex_;
+  std::array<std::weak_ptr<Board>, 2> boards_;
+};
+
+}  // namespace
+}  // namespace yoke::board
+
+YOKE_SDK_PLUGIN(yoke::board::Backend, "board", "1.0.0", "yoke")

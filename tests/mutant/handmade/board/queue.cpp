@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/mutant/handmade/board/queue.cpp: order, errors and deadlines of queues.
+#include "queue.h"
+
+#include <yoke/sdk/worker_stream.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <new>
+#include <utility>
+
+namespace yoke::board {
+namespace {
+
+using sdk::Failure;
+using Clock = std::chrono::steady_clock;
+
+Clock::time_point after(std::uint64_t timeout_ns) {
+  constexpr std::uint64_t kTenYears = 315'360'000'000'000'000;  // now() plus more would overflow
+  return Clock::now() + std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(timeout_ns, kTenYears)));
+}
+
+std::optional<Failure> attempt(const std::function<void()>& run) {
+  try {
+    run();
+    return std::nullopt;
+  } catch (const Failure& failure) {
+    return failure;
+  } catch (const std::bad_alloc&) {
+    return Failure(YOKE_STATUS_RESOURCE_EXHAUSTED, "out of host memory");
+  } catch (const std::exception& exception) {
+    return Failure(YOKE_STATUS_INTERNAL, exception.what());
+  }
+}
+
+}  // namespace
+
+Failure aborted() {
+  return Failure(YOKE_STATUS_ABORTED,
+                 "the work was aborted; create another stream, or open the device again");
+}
+
+std::uint64_t Queue::post(Command command) {
+  std::unique_lock lock(hub.mutex);
+  hub.finished.wait(lock, [&] { return !bug("full_queue") || commands.size() < 1024; });
+  commands.push_back(std::move(command));
+  workers->wake(workers);
+  return ++posted;
+}
+
+bool Queue::has_reached(std::uint64_t number) const {
+  return bug("sequence16") ? static_cast<std::int16_t>(finished - number) >= 0 : finished >= number;
+}
+
+bool Queue::is_ready() const {
+  if (is_running || commands.empty()) {
+    return false;
+  }
+  const Command& next = commands.front();
+  return next.awaited == nullptr || next.awaited->has_reached(next.number) ||
+         (failure && !bug("abort_waiting"));
+}
+
+std::int32_t Queue::state(std::uint64_t number) {
+  const std::lock_guard lock(hub.mutex);
+  return !has_reached(number)    ? YOKE_STATE_PENDING
+         : has_failed_at(number) ? YOKE_STATE_FAILED
+                                 : YOKE_STATE_DONE;
+}
+
+void Queue::wait(std::uint64_t number, std::uint64_t timeout_ns) {
+  if (timeout_ns == 0 && bug("zero_timeout")) {
+    return;
+  }
+  const Clock::time_point deadline = after(timeout_ns);
+  std::unique_lock lock(hub.mutex);
+  while (!has_reached(number)) {
+    const Clock::time_point end = bug("restarted_timeout") ? after(timeout_ns) : deadline;
+    if (hub.finished.wait_until(lock, end) == std::cv_status::timeout && !has_reached(number)) {
+      throw Failure(YOKE_STATUS_DEADLINE_EXCEEDED, "queued work did not finish in time");
+    }
+  }
+  if (has_failed_at(number)) {
+    throw Failure(*failure);
+  }
+}
+
+void Queue::fail(const Failure& first) {
+  if (failure) {
+    return;
+  }
+  if (finished == posted) {  // counts as work, so that events recorded from now on carry the error
+    finished = ++posted;
+    failed_from = posted;
+  } else {
+    failed_from = finished + 1;
+  }
+  failure.emplace(first);
+  is_cancelled = true;
+  hub.finished.notify_all();
+  workers->wake(workers);
+}
+
+Workers::Workers(std::shared_ptr<Hub> hub) : hub_(std::move(hub)) {
+  const std::lock_guard lock(hub_->mutex);
+  hub_->engines.push_back(this);
+}
+
+Workers::~Workers() {
+  {
+    const std::lock_guard lock(hub_->mutex);
+    std::erase(hub_->engines, this);
+    is_closing_ = true;
+    ready_.notify_all();
+  }
+  for (std::thread& thread : threads_) {
+    thread.join();
+  }
+}
+
+std::shared_ptr<Queue> Workers::open(const void* owner, bool is_aborted) {
+  auto queue = std::make_shared<Queue>(*hub_, *this, owner);
+  const std::lock_guard lock(hub_->mutex);
+  if (is_aborted) {
+    queue->fail(aborted());
+  }
+  if (threads_.size() <= queues_.size()) {
+    const sdk::detail::SignalsBlocked inherited;
+    threads_.emplace_back([this] { serve(); });
+  }
+  queues_.push_back(queue);
+  return queue;
+}
+
+// Precondition: no work is pending. Commands that are still queued are skipped.
+void Workers::close(const std::shared_ptr<Queue>& queue) {
+  std::unique_lock lock(hub_->mutex);
+  if (queue->finished != queue->posted) {
+    queue->fail(aborted());
+  }
+  hub_->finished.wait(lock, [&] { return queue->finished == queue->posted; });  // commands are finite loops
+  std::erase(queues_, queue);
+}
+
+void Workers::fail(const void* owner, const Failure& failure) {
+  const std::lock_guard lock(hub_->mutex);
+  fail_locked(owner, failure);
+}
+
+void Workers::fail_locked(const void* owner, const Failure& failure) {
+  for (const std::shared_ptr<Queue>& queue : queues_) {
+    if (queue->owner == owner || bug("abort_both")) {
+      queue->fail(failure);
+    }
+  }
+}
+
+void Workers::wake(const Workers* by) {
+  for (Workers* engine : hub_->engines) {
+    if (engine == by || !bug("other_device_wake")) {
+      engine->ready_.notify_all();
+    }
+  }
+}
+
+void Workers::serve() {
+  std::unique_lock lock(hub_->mutex);
+  for (;;) {
+    std::shared_ptr<Queue> queue;
+    ready_.wait(lock, [&] {
+      const auto found =
+          std::find_if(queues_.begin(), queues_.end(), [](const auto& one) { return one->is_ready(); });
+      queue = found == queues_.end() ? nullptr : *found;
+      return is_closing_ || queue != nullptr;
+    });
+    if (queue == nullptr) {
+      return;
+    }
+    Queue::Command command = std::move(queue->commands.front());
+    queue->commands.pop_front();
+    const bool runs = !queue->failure || command.always;
+    const bool is_early = command.always && bug("callback_order");
+    queue->is_running = !is_early;
+    lock.unlock();
+    const std::optional<Failure> failure = runs ? attempt(command.run) : std::nullopt;
+    command = {};  // destroys what it holds before it counts as finished
+    lock.lock();
+    if (failure && failure->code() == YOKE_STATUS_DEVICE_LOST) {
+      fail_locked(queue->owner, *failure);
+    } else if (failure) {
+      queue->fail(*failure);
+    }
+    ++queue->finished;
+    queue->is_running = queue->is_running && is_early;
+    hub_->finished.notify_all();
+    wake(this);
+  }
+}
+
+Event::Event(std::shared_ptr<Queue> queue, bool timing) : queue_(std::move(queue)) {
+  if (!timing) {
+    const std::lock_guard lock(queue_->hub.mutex);
+    number_ = queue_->posted;
+    return;
+  }
+  stamp_ = std::make_shared<std::uint64_t>(0);
+  number_ = queue_->post({.run = [stamp = stamp_] {
+    *stamp = static_cast<std::uint64_t>(Clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
+  }});
+}
+
+void Stream::run(sdk::Stream* stream, std::function<void(const std::atomic<bool>&)> work) {
+  if (stream == nullptr) {
+    work(false);
+    return;
+  }
+  Queue* queue = static_cast<Stream*>(stream)->queue_.get();
+  queue->post({.run = [queue, work = std::move(work)] { work(queue->is_cancelled); }});
+}
+
+bool Stream::is_idle(sdk::Stream* stream) {
+  const std::int32_t state = stream == nullptr ? YOKE_STATE_DONE : stream->state();
+  return bug("failed_inline") ? state != YOKE_STATE_PENDING : state == YOKE_STATE_DONE;
+}
+
+std::uint64_t Stream::last() const {
+  const std::lock_guard lock(queue_->hub.mutex);
+  return queue_->posted;
+}
+
+void Stream::wait_event(sdk::Event& event) {
+  const Event& awaited = static_cast<Event&>(event);
+  if (awaited.queue_ == queue_) {
+    return;
+  }
+  queue_->post({.run =
+                    [queue = awaited.queue_, number = awaited.number_] {
+                      const std::lock_guard lock(queue->hub.mutex);
+                      if (queue->has_failed_at(number)) {
+                        throw Failure(*queue->failure);
+                      }
+                    },
+                .awaited = awaited.queue_,
+                .number = awaited.number_});
+}
+
+void Stream::abort() {
+  const std::lock_guard lock(queue_->hub.mutex);
+  queue_->fail(aborted());
+}
+
+void Stream::host_callback(yoke_host_callback_fn callback, void* user) {
+  queue_->post({.run =
+                    [callback, user, queue = queue_.get()] {
+                      std::unique_lock lock(queue->hub.mutex);
+                      const std::int32_t status = queue->failure ? queue->failure->code() : YOKE_STATUS_OK;
+                      lock.unlock();
+                      callback(user, status);
+                    },
+                .always = true});
+}
+
+void Stream::poison(const Failure& failure) {
+  queue_->post({.run = [failure] { throw Failure(failure); }});
+}
+
+void Stream::pause(std::uint64_t delay_ns) {
+  queue_->post({.run = [queue = queue_.get(), delay_ns] {
+    std::unique_lock lock(queue->hub.mutex);
+    queue->hub.finished.wait_until(lock, after(delay_ns), [&] { return queue->is_cancelled.load(); });
+  }});
+}
+
+}  // namespace yoke::board
