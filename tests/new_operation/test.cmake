@@ -96,7 +96,7 @@ int main() {
 ]])
 file(GLOB sources ${FOLDER}/plugin_api/program/src/*.cpp ${FOLDER}/plugin_api/conformance/program/generator*.cpp
   ${FOLDER}/plugin_api/conformance/program/case.cpp ${FOLDER}/plugin_api/conformance/program/edit.cpp
-  ${FOLDER}/plugin_api/conformance/program/error_units.cpp)
+  ${FOLDER}/plugin_api/conformance/program/borders.cpp ${FOLDER}/plugin_api/conformance/program/error_units.cpp)
 list(TRANSFORM sources REPLACE "(.+)" "#include \"\\1\"\n" OUTPUT_VARIABLE includes)
 file(WRITE ${FOLDER}/all.cpp ${includes})
 execute_process(COMMAND ${COMPILER} ${flags} -O0 ${FOLDER}/main.cpp ${FOLDER}/all.cpp -o ${FOLDER}/main

@@ -182,10 +182,12 @@ std::string suggested_filter(const std::string& filter) {
   return "; did you mean '" + suggestion + "'?";
 }
 
+// A required table is checked whatever the filters are.
 std::vector<NamedTest> selected_tests(const Options& options) {
   std::vector<NamedTest> tests;
+  const bool requires_tables = !options.settings.required_tables.empty();
   for (NamedTest& test : all_tests()) {
-    if (selected(options.filters, test.name)) {
+    if (selected(options.filters, test.name) || (requires_tables && test.name == "load.required-tables")) {
       tests.push_back(std::move(test));
     }
   }

@@ -281,6 +281,7 @@ TEST(Conformance, FailsIfARequiredTableIsMissing) {
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.out,
               HasSubstr("the plugin does not have the table yoke.nothing/1, which --require names"));
+  EXPECT_EQ(run({kGood, "--filter", "args.*", "--require", "yoke.nothing/1"}).code, 1);
 }
 
 TEST(Conformance, YokeCheckPluginRunsTheKit) {
