@@ -50,7 +50,8 @@ void check_backend(const TrainOptions& options) {
   for (const std::string& part : parts) {
     const std::size_t colon = part.find(':');
     if (colon == std::string::npos) {
-      check(parts.size() == 1, in_list + "'" + part + "' needs a number of shards, as in cuda:1,cc:2");
+      check(parts.size() == 1, std::string(in_list).append("'").append(part).append(
+                                   "' needs a number of shards, as in cuda:1,cc:2"));
       continue;
     }
     sum +=

@@ -118,6 +118,18 @@ Refusal check_unchanged(const std::filesystem::path& path, const Admission& admi
           "try again when its installation is complete"};
 }
 
+Refusal check_mapped(const std::filesystem::path& path, const Admission& admitted, const Mapped& mapped,
+                     bool was_loaded) {
+  if (unchanged(path, admitted) && same_bytes(mapped, admitted.descriptor.get())) {
+    return {};
+  }
+  return was_loaded
+             ? Refusal{"another version of this file is already loaded in this process",
+                       "restart the process to load the new one"}
+             : Refusal{"it was replaced while being loaded: the mapped file is not the one that was checked",
+                       "restart the process when its installation is complete"};
+}
+
 // Refuses an entry that is defined in a library that the plugin links, or that is data.
 Refusal check_entry(const void* entry, const link_map& object, const Mapped& mapped) {
   Dl_info info{};
@@ -165,13 +177,7 @@ Library open_library(const std::filesystem::path& path, const Admission& admitte
       return library;
     }
     const Mapped mapped = mapped_object(*object);
-    if (!unchanged(path, admitted) || !same_bytes(mapped, admitted.descriptor.get())) {
-      library.refusal =
-          before != nullptr
-              ? Refusal{"another version of this file is already loaded in this process",
-                        "restart the process to load the new one"}
-              : Refusal{"it was replaced while being loaded: the mapped file is not the one that was checked",
-                        "restart the process when its installation is complete"};
+    if (library.refusal = check_mapped(path, admitted, mapped, before != nullptr); library.refusal) {
       return library;
     }
     if (!handle.has(YOKE_PLUGIN_ENTRY_SYMBOL)) {

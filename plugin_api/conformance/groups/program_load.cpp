@@ -16,6 +16,7 @@ namespace yoke::conformance {
 namespace {
 
 // Each result depends on the order of its terms. None reads what it has written before.
+// NOLINTBEGIN(bugprone-suspicious-missing-comma)
 constexpr std::string_view kLongSums[] = {
     "arg x : f32[16, 65536] in\n arg y : f32[16] out\n y[i] = sum[k] x[i, k]\n",
     "arg x : f32[700000] in\n arg y : f32[] out\n arg z : f32[] out\n y[] = sum[k] x[k]\n z[] = sum[k] x[k] "
@@ -31,6 +32,7 @@ constexpr std::string_view kLongSums[] = {
     "arg x : f32[90, 2000] in\n arg y : f32[90] out\n temp m : f32[90]\n m[i] = max[k] x[i, k]\n y[i] = "
     "sum[k] exp(x[i, k] - "
     "m[i])\n"};
+// NOLINTEND(bugprone-suspicious-missing-comma)
 
 // The text with numbers above 1,000 divided by `divisor`.
 std::string smaller(std::string_view body, std::uint64_t divisor) {
@@ -97,7 +99,7 @@ class Load {
       threads_.emplace_back([this, i] {
         for (unsigned turn = i; !is_over_; ++turn) {
           const auto begin = Clock::now();
-          while (ns_since(begin) < (turn % 7 + 1) * 100'000) {
+          while (ns_since(begin) < std::uint64_t{turn % 7 + 1} * 100'000) {
           }
           std::this_thread::sleep_for(std::chrono::microseconds(turn % 5 * 60));
         }

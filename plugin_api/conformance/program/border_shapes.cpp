@@ -214,11 +214,13 @@ Case axis_program(std::uint64_t seed, std::uint64_t number, Type type) {
     const std::string loops = list_of(kAll & ~set, random.chance(2) ? kLetters : std::string_view("ljki"));
     const std::string kept = list_of(set, kLetters);
     if (kind == 0) {
-      text.output(type, dims, kept, "sum" + accumulator + loops + "] x[i, j, k, l]",
+      text.output(type, dims, kept,
+                  std::string("sum").append(accumulator).append(loops).append("] x[i, j, k, l]"),
                   random.chance(3) ? "+=" : "=");
     } else if (kind == 1) {
       const std::string reduce = random.chance(2) ? "max" : "min";
-      text.output(type, dims, kept, reduce + accumulator + loops + "] x[i, j, k, l]",
+      text.output(type, dims, kept,
+                  std::string(reduce).append(accumulator).append(loops).append("] x[i, j, k, l]"),
                   random.chance(4) ? reduce + "=" : "=");
     } else {
       std::string order(kLetters);
@@ -228,7 +230,7 @@ Case axis_program(std::uint64_t seed, std::uint64_t number, Type type) {
       const std::string name = "b" + std::to_string(set);
       text.input(name, type, dims, {DataKind::kDyadic, 1, -1});
       text.output(type, list_of(kAll, order, &extents), list_of(kAll, order),
-                  "x[i, j, k, l] + " + name + "[" + kept + "]");
+                  std::string("x[i, j, k, l] + ").append(name).append("[").append(kept).append("]"));
     }
   }
   Case one = text.finished();

@@ -22,25 +22,14 @@ struct PlainSum::Totals {
   std::int64_t integer = 0;
 };
 
-// Casts that change no value are skipped.
-bool PlainSum::add_factor(const Program& program, const Expr& expr, std::span<const std::int64_t> symbols,
-                          std::span<const std::vector<Bound>> memory) {
-  const Expr* read = &expr;
-  while (read->op == Op::kCast && program::holds_all(read->type, read->args[0].type)) {
-    read = &read->args[0];
-  }
-  if (read->op != Op::kRead || read->access.otherwise ||
-      program::is_float(read->type) != program::is_float(type_) || read->type == Type::kBool) {
-    return false;
-  }
-  const Tensor& tensor = program.tensors[read->access.tensor];
-  // Parts of an index may be far outside the tensor before they are added, so sums and products wrap.
-  Factor factor;
-  factor.steps.assign(statement_->loops.size(), 0);
+// Sets the factor's first element and steps. Parts of an index may be far outside the tensor before they are
+// added, so sums and products wrap.
+bool PlainSum::place(const Tensor& tensor, std::span<const program::Index> indices,
+                     std::span<const std::int64_t> symbols, Factor& factor) {
   std::uint64_t start = 0;
   std::uint64_t stride = 1;
   for (std::size_t dim = tensor.dims.size(); dim-- > 0;) {
-    const program::Index& index = read->access.indices[dim];
+    const program::Index& index = indices[dim];
     if (index.element_of || index.divisor != 1) {
       return false;
     }
@@ -56,6 +45,25 @@ bool PlainSum::add_factor(const Program& program, const Expr& expr, std::span<co
     stride *= tensor.dims[dim];
   }
   factor.start = static_cast<std::int64_t>(start);
+  return true;
+}
+
+// Casts that change no value are skipped.
+bool PlainSum::add_factor(const Program& program, const Expr& expr, std::span<const std::int64_t> symbols,
+                          std::span<const std::vector<Bound>> memory) {
+  const Expr* read = &expr;
+  while (read->op == Op::kCast && program::holds_all(read->type, read->args[0].type)) {
+    read = &read->args[0];
+  }
+  if (read->op != Op::kRead || read->access.otherwise ||
+      program::is_float(read->type) != program::is_float(type_) || read->type == Type::kBool) {
+    return false;
+  }
+  Factor factor;
+  factor.steps.assign(statement_->loops.size(), 0);
+  if (!place(program.tensors[read->access.tensor], read->access.indices, symbols, factor)) {
+    return false;
+  }
   factor.largest = 0;
   factor.smallest = kInfinity;
   factor.lowest_bit = 4096;

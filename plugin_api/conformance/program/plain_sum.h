@@ -40,6 +40,9 @@ class PlainSum {
   };
   struct Totals;
 
+  static bool place(const program::Tensor& tensor, std::span<const program::Index> indices,
+                    std::span<const std::int64_t> symbols, Factor& factor);
+
   PlainSum(const program::Statement& statement) : statement_(&statement) {}
   bool add_factor(const program::Program& program, const program::Expr& expr,
                   std::span<const std::int64_t> symbols, std::span<const std::vector<Bound>> memory);

@@ -167,13 +167,13 @@ class Product {
         dim += pad;
         made.padded = true;
       } else if (pads() && draw < 16) {
-        index = "-" + index + " + " + std::to_string(dim - 1);
+        index.insert(0, "-").append(" + ").append(std::to_string(dim - 1));
       } else if (pads() && draw < 22) {
-        index = "2*" + index + " + " + std::to_string(random_.below(2));
+        index.insert(0, "2*").append(" + ").append(std::to_string(random_.below(2)));
         dim *= 2;
         made.padded = true;
       } else if (pads() && draw < 30 && may_use_symbol) {
-        index = "base + " + index;
+        index.insert(0, "base + ");
         dim += 4;
         uses_symbol_ = made.padded = true;
       }
