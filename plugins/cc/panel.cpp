@@ -290,6 +290,22 @@ void PanelProduct::run(const PanelArguments& arguments, const float* shared, flo
   }
 }
 
+// The last blocks of a group prefetch the next group, 16 columns each; the others prefetch the next rows.
+std::pair<const float*, std::int64_t> PanelProduct::ahead_of(Group group, std::size_t number,
+                                                             std::int64_t row_block,
+                                                             const Operands& of) const {
+  const auto size = static_cast<std::int64_t>(group.size());
+  const std::int64_t rest = (row_blocks_ - row_block) * size - static_cast<std::int64_t>(number) - 1;
+  const std::int64_t next = group.back().column + group.back().used + rest * kLine;
+  if (packs_rows_ && rest * kLine < size * kWidest && next < columns_.extent) {
+    return {of.columns + next * columns_.stride, columns_.step == 1 ? kLine : columns_.step};
+  }
+  if (packs_rows_ && row_block + 1 < row_blocks_) {
+    return {of.packed_rows + (row_block + 1) * kernels_.rows * depth_, kernels_.rows};
+  }
+  return {nullptr, 0};
+}
+
 void PanelProduct::run_block(Group group, std::size_t number, std::int64_t row_block,
                              const Operands& of) const {
   const Panel& panel = group[number];
@@ -299,19 +315,7 @@ void PanelProduct::run_block(Group group, std::size_t number, std::int64_t row_b
   float* out = of.t + row * rows_.t + panel.column * columns_.t;
   const bool is_direct = columns_.t == 1 && panel.used == panel.width && panel.kernel != kFourTerms;
   const float* packed_rows = of.packed_rows + row_block * kernels_.rows * depth_;
-  // The last blocks of a group prefetch the next group, 16 columns each; the others prefetch the next rows.
-  const auto size = static_cast<std::int64_t>(group.size());
-  const std::int64_t rest = (row_blocks_ - row_block) * size - static_cast<std::int64_t>(number) - 1;
-  const std::int64_t next = group.back().column + group.back().used + rest * kLine;
-  const float* ahead = nullptr;
-  std::int64_t ahead_step = 0;
-  if (packs_rows_ && rest * kLine < size * kWidest && next < columns_.extent) {
-    ahead = of.columns + next * columns_.stride;
-    ahead_step = columns_.step == 1 ? kLine : columns_.step;
-  } else if (packs_rows_ && row_block + 1 < row_blocks_) {
-    ahead = packed_rows + kernels_.rows * depth_;
-    ahead_step = kernels_.rows;
-  }
+  const auto [ahead, ahead_step] = ahead_of(group, number, row_block, of);
   const PanelBlock block{.depth = depth_,
                          .rows = packs_rows_ ? packed_rows : of.rows + row * rows_.stride,
                          .row_stride = packs_rows_ ? 1 : rows_.stride,

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "contraction.h"
@@ -99,6 +100,9 @@ class PanelProduct {
   std::int64_t first_row(std::int64_t row_block) const;
   void pack_short_rows(const float* rows, float* to, std::int64_t first, std::int64_t last) const;
   void pack_group(Group group, const Operands& of) const;
+  // What a block prefetches, and the elements from one prefetch to the next; null: nothing.
+  std::pair<const float*, std::int64_t> ahead_of(Group group, std::size_t number, std::int64_t row_block,
+                                                 const Operands& of) const;
   void run_block(Group group, std::size_t number, std::int64_t row_block, const Operands& of) const;
 
   PanelKernels kernels_;

@@ -30,6 +30,7 @@ inline V not_negative(V value) {
 // kCount vectors of kBytes hold one row of the panel. kAdjacent: elements of neighboring rows are adjacent.
 // kFetches: `ahead` is not null.
 template <int64_t kBytes, uint64_t kCount, bool kAdjacent, bool kFetches>
+// NOLINTNEXTLINE(readability-function-size): all of it works on sums that are in registers
 void block(const PanelBlock& of) {
   typedef float V __attribute__((vector_size(kBytes)));
   typedef float Unaligned __attribute__((vector_size(kBytes), aligned(4), may_alias));
