@@ -139,12 +139,12 @@ TEST_F(BackendTest, HandlesHaveSeparateCountsAndAborts) {
 }
 
 TEST_F(BackendTest, EveryCodeButOkIsAFailedClose) {
+  const ExpectedLeak leak;  // of the plugin
   control_->backend.device_close = [](yoke_device* on, yoke_error* error) {
     EXPECT_EQ(sdk::detail::device_close(on, error), YOKE_STATUS_OK);
     return -1;
   };
   const auto log = rig().log;
-  const ExpectedLeak leak;  // of the plugin
   rig_.reset();
   EXPECT_THAT(log.all(), testing::Contains(HasSubstr("device.leak device=test0:0")));
 }
