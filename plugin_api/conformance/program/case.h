@@ -23,8 +23,9 @@ enum class DataKind : std::uint8_t {
   kSparse,    // one in `limit` is NaN or infinite; a third is 0, the rest as kDyadic; integers: as kDyadic
   kIndex,     // mostly 0 .. limit - 1, some slightly out of range, some far out of range
   kSpread,    // few bits at several exponents: sums of products are exact in a wider type, not in their own
-  kEdges      // element i is border i / `limit` of the type, in a cycle of kCrossedBorders; -1: of all; 0: a random
-              // one; -2: one of the first two at random, which are the zeros of floats
+  // Element i is border i / `limit` of the type, in a cycle of kCrossedBorders; -1: of all; 0: a random one;
+  // -2: one of the first two at random, which are the zeros of floats.
+  kEdges
 };
 
 struct Data {
