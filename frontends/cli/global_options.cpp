@@ -113,8 +113,14 @@ void check_plugin_options() {
   }
   for (const auto& [name, options] : global.plugin_options) {
     if (std::find(names.begin(), names.end(), name) == names.end()) {
-      throw UsageError("--plugin-option " + name + "." + options.front() + ": there is no backend '" + name +
-                       "'" + did_you_mean(name, names));
+      throw UsageError(std::string("--plugin-option ")
+                           .append(name)
+                           .append(".")
+                           .append(options.front())
+                           .append(": there is no backend '")
+                           .append(name)
+                           .append("'")
+                           .append(did_you_mean(name, names)));
     }
   }
 }

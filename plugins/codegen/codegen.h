@@ -81,7 +81,9 @@ class ProductLibrary {
  protected:
   ProductLibrary() = default;
   ProductLibrary(const ProductLibrary&) = default;
+  ProductLibrary(ProductLibrary&&) = default;
   ProductLibrary& operator=(const ProductLibrary&) = default;
+  ProductLibrary& operator=(ProductLibrary&&) = default;
 };
 
 // One launch of a kernel, or a product of the library. The parameters of a kernel, in this order: a pointer for

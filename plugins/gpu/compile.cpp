@@ -181,6 +181,7 @@ codegen::Plan plan_for(Context& context, const program::Program& program, const 
   return codegen::generate(program, context.hardware().target, products.vendor ? &chooser : nullptr);
 }
 
+// NOLINTNEXTLINE(readability-function-size): a list of steps
 Kernels::Kernels(std::shared_ptr<Context> context, const program::Program& program, const CodeCache& cache,
                  const ProductOptions& products)
     : context_(std::move(context)), plan_(plan_for(*context_, program, products)) {

@@ -47,6 +47,8 @@ class [[nodiscard]] Current {
         has_changed_(std::exchange(other.has_changed_, false)),
         call_(other.call_),
         code_(other.code_) {}
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
   Current& operator=(Current&&) = delete;
   ~Current();
 

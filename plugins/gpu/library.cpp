@@ -66,7 +66,7 @@ void* open_first(const char* variable, std::vector<const char*> files, const std
         fault.clear();
         return library;
       }
-      fault = what + " is too old: " + file + " has no " + missing;
+      fault = std::string(what).append(" is too old: ").append(file).append(" has no ").append(missing);
       (void)::dlclose(library);
     } else if (fault.empty()) {
       const char* text = ::dlerror();

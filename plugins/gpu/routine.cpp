@@ -57,7 +57,9 @@ void add_verdicts(Context& context, const program::Program& program, const Produ
       const bool is_split = launches[s] > 1;
       std::string reason = remarks[s];
       if (is_split) {
-        reason = "in " + std::to_string(launches[s]) + " kernels" + (reason.empty() ? "" : "; " + reason);
+        reason.insert(0, reason.empty() ? " kernels" : " kernels; ")
+            .insert(0, std::to_string(launches[s]))
+            .insert(0, "in ");
       }
       all.push_back({number, s, is_split ? YOKE_VERDICT_DECOMPOSED : YOKE_VERDICT_NATIVE, std::move(reason)});
     }

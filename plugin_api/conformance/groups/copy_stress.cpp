@@ -113,7 +113,7 @@ void large_fills(Kit& kit) {
   for (int repetition = 0; repetition < kit.effort(); ++repetition) {
     for (const std::uint32_t size : {1U, 2U, 4U, 8U}) {
       for (const Bytes& pattern : patterns_of(random, size)) {
-        for (const std::uint64_t about : {std::uint64_t{65536} - 2 * size, std::uint64_t{65536},
+        for (const std::uint64_t about : {65536 - std::uint64_t{2} * size, std::uint64_t{65536},
                                           65536 + random.below(200'000), 500'000 + random.below(500'000)}) {
           const std::uint64_t byte_count = about / size * size;
           const std::uint64_t offset = random.below(model.bytes.size() - byte_count + 1);

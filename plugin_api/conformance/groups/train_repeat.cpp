@@ -2,8 +2,9 @@
 // plugin_api/conformance/groups/train_repeat.cpp: the same training run several times, and on another backend.
 #include <yoke/datasets.h>
 
+#include <bit>
 #include <cmath>
-#include <cstring>
+#include <cstdint>
 
 #include "groups.h"
 #include "program/run/launch.h"
@@ -47,7 +48,7 @@ Result train_once(const DataParallelOptions& options) {
 // The first place where the bits differ.
 std::string difference(const char* what, const std::vector<float>& a, const std::vector<float>& b) {
   for (std::size_t i = 0; i < a.size(); ++i) {
-    if (std::memcmp(&a[i], &b[i], sizeof(float)) != 0) {
+    if (std::bit_cast<std::uint32_t>(a[i]) != std::bit_cast<std::uint32_t>(b[i])) {
       return text(what, " ", i, " is ", a[i], " in the first training and ", b[i], " in another one; ");
     }
   }
