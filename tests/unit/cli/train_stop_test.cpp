@@ -85,9 +85,9 @@ TEST(YokeTrainStop, LossThatIsNotFiniteIsMentionedOnceWithTheStep) {
 }
 
 TEST(YokeTrainStop, LossThatIsNotFiniteIsMentionedBeforeALongEpochEnds) {
-  // An epoch has 200,000 steps, so it takes several seconds.
+  // An epoch has 4,000,000 steps, so it takes several seconds.
   const test::TemporaryFolder folder;
-  for (const auto& [part, rows] : {std::pair("train", 200000U), std::pair("t10k", 2U)}) {
+  for (const auto& [part, rows] : {std::pair("train", 4000000U), std::pair("t10k", 2U)}) {
     std::string pixels(rows, 'a');
     std::vector<std::uint8_t> labels(rows);
     pixels[1] = 'b';
