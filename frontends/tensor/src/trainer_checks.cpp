@@ -20,39 +20,39 @@ constexpr std::uint32_t kMostStepsAhead = 64;  // errors name the step of work t
 }  // namespace
 
 std::vector<BackendCount> parse_backends(const std::string& text) {
-  std::vector<BackendCount> backends_named;
+  std::vector<BackendCount> named;
   std::size_t begin = 0;
   while (begin <= text.size()) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     const std::string item = text.substr(begin, end - begin);
     const std::size_t colon = item.find(':');
-    BackendCount placement{item.substr(0, colon), -1};
+    BackendCount backend{item.substr(0, colon), -1};
     if (colon != std::string::npos) {
       const char* first = item.data() + colon + 1;
       const char* last = item.data() + item.size();
-      const auto [stop, failure] = std::from_chars(first, last, placement.shard_count);
-      if (failure != std::errc{} || stop != last || placement.shard_count < 1 ||
-          placement.shard_count > kMaxShards) {
+      const auto [stop, failure] = std::from_chars(first, last, backend.shard_count);
+      if (failure != std::errc{} || stop != last || backend.shard_count < 1 ||
+          backend.shard_count > kMaxShards) {
         fail("backend '" + item +
              "': the colon must be followed by a number of shards, 1 to 4096, as in cuda:1,cc:2");
       }
     }
-    if (placement.backend_name.empty()) {
+    if (backend.backend_name.empty()) {
       fail("backend_name '" + text +
            "': a name is missing; give one name, or names with counts as in cuda:1,cc:2");
     }
-    backends_named.push_back(placement);
+    named.push_back(backend);
     begin = end + 1;
   }
-  if (backends_named.size() > 1) {
-    for (const BackendCount& placement : backends_named) {
-      if (placement.shard_count < 0) {
+  if (named.size() > 1) {
+    for (const BackendCount& backend : named) {
+      if (backend.shard_count < 0) {
         fail("backend_name '" + text +
              "': every backend of a list needs a number of shards, as in cuda:1,cc:2");
       }
     }
   }
-  return backends_named;
+  return named;
 }
 
 }  // namespace detail
@@ -160,23 +160,23 @@ void Trainer::Impl::check_bindings() const {
 
 void Trainer::Impl::find_backends() {
   runtime = options.runtime ? options.runtime : std::make_shared<Runtime>();
-  const std::vector<BackendCount> backends_named = detail::parse_backends(options.backend_name);
+  const std::vector<BackendCount> named = detail::parse_backends(options.backend_name);
   std::int64_t requested = 0;
-  for (const BackendCount& placement : backends_named) {
-    requested += std::max<std::int64_t>(placement.shard_count, 0);
+  for (const BackendCount& backend : named) {
+    requested += std::max<std::int64_t>(backend.shard_count, 0);
   }
   if (options.shards && requested > 0 && requested != *options.shards) {
     fail("data_parallel: backend_name '" + options.backend_name + "' requests " + std::to_string(requested) +
          " shards, but options.shards is " + std::to_string(*options.shards) + "; set only one of them");
   }
-  for (const BackendCount& placement : backends_named) {
-    const auto backend = runtime->backend(placement.backend_name);
+  for (const BackendCount& wanted : named) {
+    const auto backend = runtime->backend(wanted.backend_name);
     const std::uint32_t devices = backend->device_count();
     if (devices == 0) {
       throw Error(ErrorCode::kUnavailable,
                   "backend '" + backend->name() + "' has no devices: " + backend->no_device_reason());
     }
-    std::int64_t count = placement.shard_count > 0 ? placement.shard_count : options.shards.value_or(0);
+    std::int64_t count = wanted.shard_count > 0 ? wanted.shard_count : options.shards.value_or(0);
     if (count == 0) {
       for (std::uint32_t ordinal = 0; ordinal < devices; ++ordinal) {
         count += backend->device_info(ordinal).suggested_stream_count;
