@@ -15,8 +15,8 @@ ROOMS = {
     },
     "parallel": {
         "sources": ["runtime/parallel/*.cpp"],
-        "targets": ["parallel_tests", "data_parallel_equality_test"],
-        "tests": r"^(parallel_tests|data_parallel_equality_test)\.",
+        "targets": ["parallel_tests", "data_parallel_collectives_test", "data_parallel_equality_test"],
+        "tests": r"^(parallel_tests|data_parallel_(collectives|equality)_test)\.",
     },
     "loader": {
         "sources": ["runtime/loader/*.cpp"],
