@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/parallel/step_plan.cpp: the memory of a training step, and what it links and queues.
-#include <yoke/program/program.h>
+// runtime/parallel/step_plan.cpp: allocates the memory of a training step, links its work, and queues it.
 #include <yoke/runtime/parallel.h>
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <utility>
 
 #include "parallel/strategies.h"
-#include "parallel/sum_program.h"
 
 namespace yoke {
 
@@ -17,99 +14,12 @@ namespace {
 
 constexpr std::size_t kFewShards = 8;
 
-constexpr std::array<std::pair<Placement, const char*>, 4> kPlacements = {
-    {{Placement::kAuto, "auto"},
-     {Placement::kOwner, "owner"},
-     {Placement::kEverywhere, "everywhere"},
-     {Placement::kSharded, "sharded"}}};
-
-std::uint64_t element_bytes(const Arena& arena) {
-  return program::byte_size(static_cast<program::Type>(arena.type));
-}
-
-Placement resolve_placement(Placement placement, MergeStrategy strategy) {
-  if (placement != Placement::kAuto) {
-    return placement;
-  }
-  return strategy == MergeStrategy::kDirect || strategy == MergeStrategy::kRing ? Placement::kSharded
-                                                                                : Placement::kOwner;
-}
-
-// What the layout relies on. Contexts refuse other mistakes when they allocate.
-void check_parameters(const std::vector<StepParameter>& parameters) {
-  if (parameters.empty()) {
-    throw Error(ErrorCode::kInvalidArgument, "step plan: there are no parameters");
-  }
-  for (const StepParameter& parameter : parameters) {
-    if (parameter.spec.type < YOKE_TYPE_F64 || parameter.spec.type > YOKE_TYPE_BOOL) {
-      throw Error(ErrorCode::kInvalidArgument, "step plan: parameter '" + parameter.name +
-                                                   "' has the unknown element type " +
-                                                   std::to_string(parameter.spec.type));
-    }
-  }
-}
-
-void check_states(const std::vector<std::string>& states) {
-  for (const std::string& state : states) {
-    if (state == "parameters" || state == "gradients") {
-      throw Error(ErrorCode::kInvalidArgument,
-                  "step plan: a state is named '" + state + "', which is reserved; choose another name");
-    }
-  }
-}
-
 void fill_with_zeros(const Context& context, std::string_view name) {
   const std::uint64_t zero = 0;
   context.stream()->fill(context.tensor(name).view, &zero, 1);
 }
 
 }  // namespace
-
-const char* placement_name(Placement placement) {
-  const auto found = std::find_if(kPlacements.begin(), kPlacements.end(),
-                                  [&](const auto& entry) { return entry.first == placement; });
-  return found != kPlacements.end() ? found->second : "unknown";
-}
-
-Placement placement_by_name(std::string_view name) {
-  const auto found = std::find_if(kPlacements.begin(), kPlacements.end(),
-                                  [&](const auto& entry) { return entry.second == name; });
-  if (found == kPlacements.end()) {
-    throw Error(ErrorCode::kInvalidArgument, "unknown placement of the update '" + std::string(name) +
-                                                 "'; use auto, owner, everywhere or sharded");
-  }
-  return found->first;
-}
-
-std::string Arena::name(std::string_view what) const {
-  return std::string(what) + "/" + std::string(program::type_name(static_cast<program::Type>(type)));
-}
-
-StepPlan::StepPlan(std::span<const Context> shards, std::uint32_t merging,
-                   std::vector<StepParameter> parameters, std::vector<std::string> states,
-                   const StepOptions& options, std::shared_ptr<CodeCache> codes)
-    : shards_(shards.begin(), shards.end()),
-      merging_(merging),
-      parameters_(std::move(parameters)),
-      states_(std::move(states)),
-      codes_(codes ? std::move(codes) : std::make_shared<CodeCache>()),
-      merge_use_(options.merge_use) {
-  if (shards_.empty() || merging == 0 || merging > shards_.size()) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "step plan: " + std::to_string(merging) + " of " + std::to_string(shards_.size()) +
-                    " shards compute gradients; use at least one, and at most all");
-  }
-  check_parameters(parameters_);
-  check_states(states_);
-  if (merge_use_ == MergeUse::kNone) {
-    throw Error(ErrorCode::kInvalidArgument, "step plan: merge_use is kNone; use kCopy or kStreaming");
-  }
-  strategy_ = shards_.size() == 1 ? MergeStrategy::kOwner : resolve_strategy(options.merge, shards_);
-  placement_ = shards_.size() == 1 ? Placement::kOwner : resolve_placement(options.placement, strategy_);
-  shares_parameters_ = strategy_ == MergeStrategy::kDirect && placement_ == Placement::kSharded;
-  lay_out(options.bucket_byte_count);
-  stage_ = Stage::kPlanned;
-}
 
 void StepPlan::require(Stage stage, const char* call) const {
   if (stage_ < stage) {
@@ -129,117 +39,10 @@ void StepPlan::check_tables(std::span<const SymbolTable> tables) const {
   }
 }
 
-void StepPlan::lay_out(std::uint64_t bucket_byte_count) {
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const TensorSpec& spec = parameters_[i].spec;
-    auto arena =
-        std::find_if(arenas_.begin(), arenas_.end(), [&](const Arena& a) { return a.type == spec.type; });
-    if (arena == arenas_.end()) {
-      arena = arenas_.insert(arena, Arena{spec.type, 0, {}, {}});
-    }
-    const std::uint64_t grain = YOKE_BUFFER_ALIGNMENT / element_bytes(*arena);
-    arena->members.push_back(i);
-    arena->offsets.push_back(arena->element_count);
-    arena->element_count += (detail::flat_count(spec) + grain - 1) / grain * grain;
-  }
-  for (std::size_t a = 0; a < arenas_.size(); ++a) {
-    const std::uint64_t count = arenas_[a].element_count;
-    const std::uint64_t grain = YOKE_BUFFER_ALIGNMENT / element_bytes(arenas_[a]);
-    const std::uint64_t grains = std::max<std::uint64_t>(1, bucket_byte_count / YOKE_BUFFER_ALIGNMENT);
-    const std::uint64_t size = strategy_ == MergeStrategy::kDirect ? count : grains * grain;
-    for (std::uint64_t begin = 0; begin < count; begin += size) {
-      buckets_.push_back({.arena = a, .range = {begin, std::min(count, begin + size)}});
-    }
-  }
-}
-
-std::vector<StepPlan::Part> StepPlan::parts_of(const Bucket& bucket) const {
-  if (placement_ == Placement::kOwner) {
-    return {{0, bucket.range}};
-  }
-  std::vector<Part> parts;
-  if (placement_ == Placement::kEverywhere) {
-    for (std::uint32_t k = 0; k < merging_; ++k) {
-      parts.push_back({k, bucket.range});
-    }
-    return parts;
-  }
-  const auto workers = shares_parameters_ ? static_cast<std::uint32_t>(shards_.size()) : merging_;
-  const std::vector<Slice> cut = slices(bucket.range.count(), element_bytes(arenas_[bucket.arena]), workers);
-  for (std::uint32_t k = 0; k < workers; ++k) {
-    if (cut[k].count() != 0) {
-      parts.push_back({k, {bucket.range.begin + cut[k].begin, bucket.range.begin + cut[k].end}});
-    }
-  }
-  return parts;
-}
-
-std::vector<std::uint32_t> StepPlan::terms_of(std::uint32_t shard) const {
-  return shares_parameters_ ? detail::partial_terms(merging_) : std::vector<std::uint32_t>{shard};
-}
-
-void StepPlan::each_update(
-    const std::function<void(std::uint32_t, std::int32_t, std::uint64_t, std::uint32_t)>& visit) const {
-  for (const Bucket& bucket : buckets_) {
-    for (const Part& part : parts_of(bucket)) {
-      const auto terms = static_cast<std::uint32_t>(terms_of(part.shard).size());
-      visit(part.shard, arenas_[bucket.arena].type, part.range.count(), terms);
-      if (shares_parameters_ && terms != 1) {
-        visit(part.shard, arenas_[bucket.arena].type, part.range.count(), 1);
-      }
-    }
-  }
-}
-
-StepMemory StepPlan::memory(std::uint32_t shard) const {
-  if (shard >= shards_.size()) {
-    throw Error(ErrorCode::kOutOfRange,
-                "step plan: shard " + std::to_string(shard) + " of " + std::to_string(shards_.size()));
-  }
-  StepMemory result;
-  for (const Arena& arena : arenas_) {
-    const std::uint64_t bytes = arena.spec().byte_count();
-    result.parameters += shard == 0 || !shares_parameters_ ? bytes : 0;
-    result.gradients += shard < merging_ ? bytes : 0;
-    result.state += shares_parameters_ && shard == 0 ? states_.size() * bytes : 0;
-  }
-  std::uint64_t largest = 0;  // that is added at once
-  for (const Bucket& bucket : buckets_) {
-    const std::uint64_t element = element_bytes(arenas_[bucket.arena]);
-    const std::uint32_t pieces = strategy_ == MergeStrategy::kRing ? merging_ : 1;
-    for (const Slice& piece : slices(bucket.range.count(), element, pieces)) {
-      largest = std::max(largest, piece.count() * element);
-    }
-    for (const Part& part : parts_of(bucket)) {
-      result.state +=
-          !shares_parameters_ && part.shard == shard ? states_.size() * part.range.count() * element : 0;
-    }
-  }
-  // A shard that cannot read another's gradients in place copies them into its merge buffer.
-  const auto copies_from = [&](std::uint32_t from) {
-    return merge_use_ == MergeUse::kCopy ||
-           !shards_[shard].stream()->device()->can_access(*shards_[from].stream()->device());
-  };
-  bool copies = false;
-  if (strategy_ == MergeStrategy::kTree) {
-    for (const auto& [from, to] : merge_pairs(merging_)) {
-      copies = copies || (to == shard && copies_from(from));
-    }
-  } else if (strategy_ == MergeStrategy::kRing && merging_ > 1 && shard < merging_) {
-    copies = copies_from((shard + merging_ - 1) % merging_);
-  } else if (strategy_ == MergeStrategy::kOwner && shard == 0) {
-    for (std::uint32_t from = 1; from < merging_; ++from) {
-      copies = copies || copies_from(from);
-    }
-  }
-  result.merge_buffer = copies ? largest : 0;
-  return result;
-}
-
 BufferView StepPlan::arena_part(std::uint32_t shard, const Arena& arena, std::string_view what,
                                 const Slice& part) const {
   const BufferView& all = shards_[shard].tensor(arena.name(what)).view;
-  const std::uint64_t element = element_bytes(arena);
+  const std::uint64_t element = arena.element_byte_count();
   return {all.buffer, all.offset + part.begin * element, part.count() * element};
 }
 
@@ -261,10 +64,6 @@ void StepPlan::make_arena(std::uint32_t shard, const Arena& arena, std::string_v
     context.adopt(prefix + parameter.name, parameter.spec,
                   arena_part(shard, arena, what, {arena.offsets[m], end}));
   }
-}
-
-std::string StepPlan::part_name(std::string_view state, std::size_t bucket) const {
-  return arenas_[buckets_[bucket].arena].name(state) + "/part of bucket " + std::to_string(bucket);
 }
 
 void StepPlan::allocate() {
@@ -377,8 +176,8 @@ void StepPlan::link(const UpdateOf& update, std::span<const SymbolTable> tables)
   std::vector<std::size_t> order(buckets_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return buckets_[a].range.count() * element_bytes(arenas_[buckets_[a].arena]) >
-           buckets_[b].range.count() * element_bytes(arenas_[buckets_[b].arena]);
+    return buckets_[a].range.count() * arenas_[buckets_[a].arena].element_byte_count() >
+           buckets_[b].range.count() * arenas_[buckets_[b].arena].element_byte_count();
   });
   for (const std::size_t b : order) {
     Bucket linked{.arena = buckets_[b].arena, .range = buckets_[b].range};

@@ -94,6 +94,7 @@ struct Arena {
   // "parameters/f32": the arena's tensor in a context; `what` is "parameters", "gradients" or a state's name.
   std::string name(std::string_view what) const;
   TensorSpec spec() const { return {type, {element_count}}; }
+  std::uint64_t element_byte_count() const;
 };
 
 // The memory of one shard, in bytes.
