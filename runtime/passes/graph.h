@@ -118,6 +118,9 @@ class Graph {
   std::vector<Places> readers_;
 };
 
+// Throws Error kInternal, which names the pass, if the program is invalid.
+void verify_result(const Program& program, const char* pass);
+
 // The passes without verification. Each returns whether it changed the program.
 bool remove_dead_in(Graph& graph);
 bool fold_in(Graph& graph);

@@ -35,13 +35,7 @@ bool apply(Pass pass, Program& program, Report& report, std::optional<Graph>& gr
   }
   graph->finish();
   graph.reset();
-  try {
-    program::verify(program);
-  } catch (const program::ProgramError& error) {
-    throw Error(ErrorCode::kInternal,
-                "program '" + program.name + "': pass '" + name + "' produced an invalid program: " +
-                    error.reason() + "; this is a bug in yoke: please report it with the program's text");
-  }
+  verify_result(program, name);
   return true;
 }
 
@@ -65,6 +59,16 @@ std::vector<std::uint32_t> final_after(const Graph& graph) {
 }
 
 }  // namespace
+
+void verify_result(const Program& program, const char* pass) {
+  try {
+    program::verify(program);
+  } catch (const program::ProgramError& error) {
+    throw Error(ErrorCode::kInternal,
+                "program '" + program.name + "': pass '" + pass + "' produced an invalid program: " +
+                    error.reason() + "; this is a bug in yoke: please report it with the program's text");
+  }
+}
 
 Program run(Pass pass, Program program) {
   Report report;

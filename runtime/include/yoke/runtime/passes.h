@@ -6,6 +6,7 @@
 #include <yoke/program/program.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -74,5 +75,27 @@ struct Optimized {
 // Runs all passes until none changes the program, then forms regions, which replace the `@fused` hints of the
 // program. kYes fills Report::notes.
 Optimized optimize(program::Program program, Explain explain = Explain::kNo);
+
+// A program in parts.
+struct Cut {
+  // A temporary that several parts use, and so an argument of them, with its name, type and shape.
+  struct Carried {
+    program::Tensor tensor;
+    std::uint64_t offset = 0;  // in bytes, a multiple of YOKE_BUFFER_ALIGNMENT
+  };
+  // Run one after the other, they give the bits of the program. A part has those arguments of the program that
+  // it uses, and all launch symbols. Its name is that of the program with "_part_1" and so on. A part without
+  // statements has nothing to run.
+  std::vector<program::Program> parts;
+  // Together they need carried_byte_count bytes. Those that no part needs together may share bytes. Their
+  // initial contents do not matter.
+  std::vector<Carried> carried;
+  std::uint64_t carried_byte_count = 0;
+};
+
+// Cuts the program after each of these numbers of statements, or after the group that the place is in: a
+// repeat block or a hint stays whole. There is one part more than numbers; a number below the one before it
+// counts as that one. The program must be valid.
+Cut cut(program::Program program, std::span<const std::uint32_t> after);
 
 }  // namespace yoke::passes
