@@ -79,7 +79,7 @@ std::shared_ptr<Staging::Block> Staging::take() {
   std::unique_ptr<Block> block;
   {
     const std::lock_guard lock(mutex_);
-    if (!free_.empty()) {
+    if (!free_.empty() && !bug("staging_leak")) {
       block = std::move(free_.back());
       free_.pop_back();
     }
@@ -135,8 +135,12 @@ void Buffer::fill(sdk::Stream* stream, std::uint64_t offset, std::uint64_t byte_
                   std::span<const std::byte> pattern) {
   std::array<std::byte, 8> copy{};  // the caller's pattern is valid during the call only
   std::copy(pattern.begin(), pattern.end(), copy.begin());
-  Stream::run(stream, [=, target = at(offset), size = pattern.size()](const Timeline* timeline) {
-    fill_range(target, byte_count, copy, size, timeline);
+  Stream::run(stream, [=, target = at(offset)](const Timeline* timeline) {
+    std::array<std::byte, 8> used = copy;
+    if (bug("pattern_pointer")) {
+      std::copy(pattern.begin(), pattern.end(), used.begin());
+    }
+    fill_range(target, byte_count, used, pattern.size(), timeline);
   });
 }
 

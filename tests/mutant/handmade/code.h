@@ -30,7 +30,8 @@ struct Unit {
   program::MemoryPlan memory;                    // of the temporaries
   std::uint64_t scratch_offset = 0;              // in the workspace
   std::uint64_t scratch_byte_count = 0;
-  std::vector<std::byte> own_scratch;  // with the bug shared_scratch
+  std::vector<std::byte> own_scratch;     // with the bug shared_scratch
+  std::vector<bool> runs_in_first_round;  // one per statement; with the bug repeat_invariant
 };
 
 class Code final : public sdk::Code {

@@ -144,7 +144,8 @@ class Product {
       const std::int64_t rest =
           bug("block_edge") ? (plan_.rows() - 1) % kPanelRows + 1 : (rows - 1) % kPanelRows + 1;
       pack<kPanelRows>(plan_.a, a_ + plan_.a.batch[at(batch)], row, rows, rest, from, depth, a_panel_);
-      const bool is_kept = row > 0 && (plan_.depth() <= kDepth || bug("panel_reuse"));
+      const bool is_later = row > 0 || (column > 0 && bug("column_reuse"));
+      const bool is_kept = is_later && (plan_.depth() <= kDepth || bug("panel_reuse"));
       if (!is_kept && !is_packed_) {
         const auto& stride_of = batch > 0 && bug("batch_stride") ? plan_.a : plan_.b;
         pack<kPanelColumns>(plan_.b, b_ + stride_of.batch[at(batch)], column, columns,

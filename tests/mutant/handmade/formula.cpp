@@ -58,10 +58,11 @@ void visit_operations(const Row& row) {
     row(Op::kAbs, [](T x, T, T) { return std::fabs(x); });
     row(Op::kFloor, [](T x, T, T) { return std::floor(x); });
     row(Op::kCeil, [](T x, T, T) { return std::ceil(x); });
-    row(Op::kRound, [](T x, T, T) { return std::nearbyint(x); });
+    row(Op::kRound,
+        [](T x, T, T) { return bug("round_half_up") ? std::floor(x + T{1} / 2) : std::nearbyint(x); });
     row(Op::kTrunc, [](T x, T, T) { return std::trunc(x); });
     row(Op::kExp, [](T x, T, T) { return std::exp(x); });
-    row(Op::kExpm1, [](T x, T, T) { return std::expm1(x); });
+    row(Op::kExpm1, [](T x, T, T) { return bug("expm1_small") ? std::exp(x) - 1 : std::expm1(x); });
     row(Op::kLog, [](T x, T, T) { return std::log(x); });
     row(Op::kLog1p, [](T x, T, T) { return std::log1p(x); });
     row(Op::kSqrt, [](T x, T, T) { return std::sqrt(x); });
@@ -97,9 +98,8 @@ class Builder {
       if (expr.type != formula_.type || !walk) {
         return std::nullopt;
       }
-      node.read = static_cast<std::uint32_t>(formula_.reads.size());
       formula_.reads_target = formula_.reads_target || walk->tensor == statement_.target.tensor;
-      formula_.reads.push_back(std::move(*walk));
+      node.read = number_of_read(std::move(*walk));
     } else if (expr.op == Op::kConst ? expr.type != formula_.type : !can_apply(expr)) {
       return std::nullopt;
     }
@@ -115,6 +115,19 @@ class Builder {
   }
 
  private:
+  // Equal reads have one number.
+  std::uint32_t number_of_read(Walk walk) {
+    std::vector<Walk>& reads = formula_.reads;
+    const auto found = std::find_if(reads.begin(), reads.end(), [&](const Walk& read) {
+      return read.tensor == walk.tensor && read.constant == walk.constant && read.strides == walk.strides &&
+             (read.symbols == walk.symbols || bug("read_cse"));
+    });
+    const auto number = static_cast<std::uint32_t>(found - reads.begin());
+    if (found == reads.end()) {
+      reads.push_back(std::move(walk));
+    }
+    return number;
+  }
   bool can_apply(const Expr& expr) const {
     const auto is_known = [&](const Expr& arg) {
       return arg.type == formula_.type || arg.type == Type::kBool;
@@ -154,7 +167,8 @@ std::optional<Walk> walk_of(const program::Program& program, const program::Stat
       if (term.is_symbol) {
         walk.symbols.emplace_back(term.id, term.coefficient * distance);
       } else {
-        walk.strides[term.id] += term.coefficient * distance;
+        std::int64_t& stride = walk.strides[term.id];
+        stride = (bug("diagonal") ? 0 : stride) + term.coefficient * distance;
       }
     }
   }

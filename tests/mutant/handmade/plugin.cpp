@@ -17,7 +17,11 @@ constexpr std::size_t kThreads = 3;  // that help the thread of a stream
 
 class Device final : public sdk::Device {
  public:
-  explicit Device(std::shared_ptr<Hub> hub) : streams_(std::make_shared<Group>(std::move(hub))) {}
+  explicit Device(const std::shared_ptr<Hub>& hub) : hub_(hub), streams_(std::make_shared<Group>(hub)) {
+    if (hub_->was_aborted && bug("reopened_aborted")) {
+      abort();
+    }
+  }
 
   std::unique_ptr<sdk::Buffer> create_buffer(std::uint64_t byte_count, std::int32_t) override {
     if (!sdk::machine_holds(byte_count)) {
@@ -28,12 +32,23 @@ class Device final : public sdk::Device {
     return std::make_unique<Buffer>(staging_, byte_count, host());
   }
   std::unique_ptr<sdk::Buffer> import_buffer(const sdk::Import& memory) override {
-    return std::make_unique<Buffer>(staging_, memory);
+    sdk::Import used = memory;
+    used.address -= bug("import_aligned") ? used.address % YOKE_BUFFER_ALIGNMENT : 0;
+    return std::make_unique<Buffer>(staging_, used);
+  }
+  void* pinned_allocate(std::uint64_t byte_count) override {
+    return bug("pinned_alignment") && sdk::machine_holds(byte_count)
+               ? host().allocate(byte_count, 64)
+               : sdk::Device::pinned_allocate(byte_count);
   }
   sdk::Native native() override { return {.api = "host"}; }
 
   std::unique_ptr<sdk::Code> compile(std::string_view text) override {
-    return std::make_unique<Code>(text, engine_);
+    try {
+      return std::make_unique<Code>(text, engine_);
+    } catch (const sdk::Failure& failure) {
+      throw sdk::Failure(failure.code(), bug("no_reason") ? "the program is invalid" : failure.text());
+    }
   }
   std::vector<sdk::Verdict> can_compile(std::string_view text) override { return verdicts(text); }
 
@@ -41,11 +56,13 @@ class Device final : public sdk::Device {
     return std::make_unique<Stream>(streams_);
   }
   void abort() override {
+    hub_->was_aborted = true;
     streams_->fail(sdk::Failure(YOKE_STATUS_ABORTED, "the device was aborted; close it and open it again"));
   }
   bool can_fail(std::int32_t) override { return true; }
 
  private:
+  std::shared_ptr<Hub> hub_;
   std::shared_ptr<Group> streams_;
   std::shared_ptr<Staging> staging_ = std::make_shared<Staging>();
   std::shared_ptr<Engine> engine_ = std::make_shared<Engine>(kThreads);

@@ -58,7 +58,7 @@ template <class T>
 bool beats(Reduce reduce, T value, T best) {
   if constexpr (std::is_floating_point_v<T>) {
     if (std::isnan(best) || std::isnan(value)) {
-      return !std::isnan(best);
+      return bug("argmax_last_nan") ? std::isnan(value) : !std::isnan(best);
     }
   }
   return reduce == Reduce::kArgMax ? value > best : value < best;
@@ -185,7 +185,7 @@ class ReduceKernel final : public Kernel {
         const std::size_t count = static_cast<std::size_t>(std::min(kLanes, last - i));
         std::array<T, kLanes> values{};
         lanes.evaluate(i, count, values.data());
-        for (std::size_t lane = 0; lane < count; ++lane) {
+        for (std::size_t lane = 0; lane < (bug("tail_zero") ? kLanes : count); ++lane) {
           fold(sums[lane], static_cast<Sum>(values[lane]), i + static_cast<std::int64_t>(lane) - origin);
         }
       }

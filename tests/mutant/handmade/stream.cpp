@@ -113,7 +113,8 @@ void Timeline::wait(std::uint64_t number, std::uint64_t timeout_ns) const {
       !hub_->changed.wait_until(lock, std::chrono::steady_clock::now() + span_of(timeout_ns), is_over)) {
     throw Failure(YOKE_STATUS_DEADLINE_EXCEEDED, "queued work did not finish in time");
   }
-  if (has_failed_at(number)) {
+  if (has_failed_at(number) && !(was_reported_ && bug("error_once"))) {
+    was_reported_ = true;
     throw Failure(*failure_);
   }
 }
@@ -165,7 +166,7 @@ void Timeline::await(const Timeline& other, std::uint64_t number, bool inherits)
   const auto progress = [&] { return bug("wait_started") ? other.started_ : other.finished_; };
   hub_->changed.wait(lock, [&] { return progress() >= number || failure_; });
   if (!failure_ && inherits && other.has_failed_at(number)) {
-    const Failure inherited = *other.failure_;
+    const Failure inherited = bug("inherited_code") ? aborted() : *other.failure_;
     lock.unlock();
     throw Failure(inherited);
   }
@@ -265,8 +266,11 @@ void Stream::wait_event(sdk::Event& event) {
   if (awaited.timeline_ != timeline_ && !is_known) {
     awaited_ = bug("wait_once") ? awaited.timeline_ : nullptr;
     const bool inherits = !bug("late_inherit") || awaited.state() == YOKE_STATE_FAILED;
+    const std::weak_ptr<bool> alive = awaited.alive_;
     timeline_->post([=, mine = timeline_.get(), other = awaited.timeline_, number = awaited.number_] {
-      mine->await(*other, number, inherits);
+      if (!bug("destroyed_event") || !alive.expired()) {
+        mine->await(*other, bug("waits_for_all") ? other->posted() : number, inherits);
+      }
     });
   }
 }

@@ -20,6 +20,8 @@
 #include <thread>
 #include <vector>
 
+#include "bugs.h"
+
 namespace yoke::handmade {
 
 // Starts a thread that blocks all signals.
@@ -28,6 +30,7 @@ std::thread start_thread(std::function<void()> body);
 struct Hub {
   std::mutex mutex;
   std::condition_variable changed;
+  std::atomic<bool> was_aborted{false};  // some device; with the bug reopened_aborted
 };
 
 // The progress of one stream. Items of work are numbered from 1. Events share it, so it may outlive the
@@ -60,7 +63,9 @@ class Timeline {
     std::function<void()> run;
     bool always = false;
   };
-  bool has_failed_at(std::uint64_t number) const { return failure_ && number >= failed_from_; }
+  bool has_failed_at(std::uint64_t number) const {
+    return failure_ && (number >= failed_from_ || bug("old_event_fails"));
+  }
   void set_failure(const sdk::Failure& failure);
 
   std::shared_ptr<Hub> hub_;
@@ -70,6 +75,7 @@ class Timeline {
   std::uint64_t finished_ = 0;
   std::optional<sdk::Failure> failure_;
   std::uint64_t failed_from_ = 0;
+  mutable bool was_reported_ = false;  // with the bug error_once
   std::atomic<bool> cancelled_{false};
   bool closing_ = false;
   std::array<std::shared_ptr<std::int64_t>, 64> stamps_;
@@ -103,6 +109,7 @@ class Event final : public sdk::Event {
   std::shared_ptr<Timeline> timeline_;
   std::shared_ptr<std::int64_t> stamp_;  // null without timing
   std::uint64_t number_ = 0;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>();  // with the bug destroyed_event
 };
 
 class Stream final : public sdk::Stream {

@@ -17,7 +17,7 @@ void copy_chunks(std::byte* target, const std::byte* source, std::uint64_t byte_
                  const std::atomic<bool>& is_cancelled, std::byte* bounce = nullptr) {
   for (std::uint64_t done = 0; done < byte_count && !is_cancelled; done += kChunk) {
     const std::uint64_t size = std::min(kChunk, byte_count - done);
-    const std::byte* from = source + done;
+    const std::byte* from = source + (bug("bounce_chunk") && bounce != nullptr ? 0 : done);
     if (bounce != nullptr) {
       std::memcpy(bounce, from, size);
       from = bounce;
@@ -37,7 +37,10 @@ std::uint64_t Pool::block_size(std::uint64_t byte_count) {
 std::byte* Pool::take(std::uint64_t byte_count) {
   const std::lock_guard lock(mutex_);
   const std::uint64_t size = byte_count > kCapacity ? byte_count : block_size(byte_count);
-  if (std::vector<std::byte*>& blocks = free_[size]; !blocks.empty()) {
+  const auto larger = std::find_if(free_.lower_bound(size), free_.end(),
+                                   [](const auto& blocks) { return !blocks.second.empty(); });
+  const bool takes_larger = bug("shrunk_blocks") && larger != free_.end();
+  if (std::vector<std::byte*>& blocks = free_[takes_larger ? larger->first : size]; !blocks.empty()) {
     std::byte* block = blocks.back();
     blocks.pop_back();
     return block;
@@ -154,7 +157,8 @@ void Buffer::fill(sdk::Stream* stream, std::uint64_t offset, std::uint64_t byte_
   }
   Stream::run(stream, [=, target = at(offset)](const std::atomic<bool>& is_cancelled) {
     for (std::uint64_t done = 0; done < byte_count && !is_cancelled; done += word.size()) {
-      std::memcpy(target + done, word.data(), std::min<std::uint64_t>(word.size(), byte_count - done));
+      const std::uint64_t left = bug("fill_words") ? word.size() : byte_count - done;
+      std::memcpy(target + done, word.data(), std::min<std::uint64_t>(word.size(), left));
     }
   });
 }

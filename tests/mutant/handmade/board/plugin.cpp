@@ -24,8 +24,11 @@ struct Unit {
       statement.repeat = bug("repeat_lifetime") ? -1 : statement.repeat;
     }
     memory = program::plan_memory(program::lifetimes(planned));
-    for (const program::Statement& statement : source.statements) {
-      is_checked.push_back(needs_checks(source, statement));
+    for (std::size_t i = 0; i < source.statements.size(); ++i) {
+      const std::int32_t hint = source.statements[i].hint;
+      const bool is_later = hint >= 0 && i > 0 && source.statements[i - 1].hint == hint;
+      is_checked.push_back(is_later && bug("group_checks") ? is_checked.back()
+                                                           : needs_checks(source, source.statements[i]));
     }
   }
   program::Program source;
@@ -80,6 +83,13 @@ class Routine final : public sdk::Routine {
     Stream::run(stream, [this, values = std::move(values)](const std::atomic<bool>& is_cancelled) {
       std::vector<std::int64_t> symbols = values;
       program::run_in_order(unit_.source, symbols, [&](std::size_t i) {
+        const std::int32_t repeat = unit_.source.statements[i].repeat;
+        if (repeat >= 0 && bug("repeat_last")) {
+          const program::Symbol& variable = unit_.source.symbols[static_cast<std::size_t>(repeat)];
+          if (symbols[static_cast<std::size_t>(repeat)] + variable.step > variable.high) {
+            return;
+          }
+        }
         const Launch launch{unit_.source, tensors_, symbols, is_cancelled};
         Warp(launch, unit_.source.statements[i], unit_.is_checked[i]).run();
       });
@@ -159,7 +169,7 @@ class Device final : public sdk::Device {
     return std::make_unique<Stream>(board_->workers, this, is_aborted_);
   }
   void abort() override {
-    is_aborted_ = true;
+    is_aborted_ = !bug("abort_forgotten");
     board_->workers.fail(this, aborted());
   }
   bool can_fail(std::int32_t) override { return true; }
@@ -187,6 +197,7 @@ class Backend final : public sdk::Backend {
       info.types.push_back(type);
     }
     info.suggested_stream_count = 2;
+    info.host_visible = bug("host_visible");
     return info;
   }
   std::vector<sdk::OptionSpec> option_specs() override {
@@ -199,8 +210,8 @@ class Backend final : public sdk::Backend {
     if (board == nullptr) {
       boards_[ordinal] = board = std::make_shared<Board>(hub_);
     }
-    return std::make_unique<Device>(std::move(board),
-                                    static_cast<std::uint64_t>(options.integer("memory_limit")));
+    const auto limit = static_cast<std::uint64_t>(options.integer("memory_limit"));
+    return std::make_unique<Device>(std::move(board), bug("limit_mib") ? limit >> 20 << 20 : limit);
   }
 
  private:

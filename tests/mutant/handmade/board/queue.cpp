@@ -125,7 +125,7 @@ std::shared_ptr<Queue> Workers::open(const void* owner, bool is_aborted) {
   if (is_aborted) {
     queue->fail(aborted());
   }
-  if (threads_.size() <= queues_.size()) {
+  if (threads_.size() <= queues_.size() || bug("thread_growth")) {
     const sdk::detail::SignalsBlocked inherited;
     threads_.emplace_back([this] { serve(); });
   }
@@ -204,10 +204,12 @@ Event::Event(std::shared_ptr<Queue> queue, bool timing) : queue_(std::move(queue
     number_ = queue_->posted;
     return;
   }
-  stamp_ = std::make_shared<std::uint64_t>(0);
-  number_ = queue_->post({.run = [stamp = stamp_] {
-    *stamp = static_cast<std::uint64_t>(Clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
-  }});
+  const auto now = [] {
+    return static_cast<std::uint64_t>(Clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
+  };
+  stamp_ = std::make_shared<std::uint64_t>(now());
+  number_ =
+      queue_->post({.run = [now, stamp = stamp_] { *stamp = bug("time_when_queued") ? *stamp : now(); }});
 }
 
 void Stream::run(sdk::Stream* stream, std::function<void(const std::atomic<bool>&)> work) {
@@ -220,6 +222,11 @@ void Stream::run(sdk::Stream* stream, std::function<void(const std::atomic<bool>
 }
 
 bool Stream::is_idle(sdk::Stream* stream) {
+  if (stream != nullptr && bug("inline_running")) {
+    const Queue& queue = *static_cast<Stream*>(stream)->queue_;
+    const std::lock_guard lock(queue.hub.mutex);
+    return queue.commands.empty() && !queue.failure;
+  }
   const std::int32_t state = stream == nullptr ? YOKE_STATE_DONE : stream->state();
   return bug("failed_inline") ? state != YOKE_STATE_PENDING : state == YOKE_STATE_DONE;
 }

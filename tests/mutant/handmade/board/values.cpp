@@ -239,6 +239,10 @@ bool compared(Op op, T a, T b) {
 Word fused(Type type, double a, double b, double c) {
   const bool is_f64 = type == Type::kF64;
   const float narrow = std::fma(static_cast<float>(a), static_cast<float>(b), static_cast<float>(c));
+  if (bug("fma_split")) {
+    const Type steps = is_f64 ? type : Type::kF32;
+    return {.f = rounded(type, rounded(steps, rounded(steps, a * b) + c))};
+  }
   return {.f = is_f64 ? std::fma(a, b, c) : rounded(type, static_cast<double>(narrow))};
 }
 
@@ -301,7 +305,8 @@ Word converted(Type from, Type to, Word value) {
 
 Word applied(Op op, Type type, Word a, Word b) {
   if (is_float(type)) {
-    return {.f = rounded(type, float_result(op, a.f, b.f))};
+    return {.f = rounded(type == Type::kBF16 && bug("bf16_chain") ? Type::kF32 : type,
+                         float_result(op, a.f, b.f))};
   }
   return {.i = wrapped(type, integer_result(op, type, a.i, b.i))};
 }
@@ -309,13 +314,19 @@ Word applied(Op op, Type type, Word a, Word b) {
 void apply_lanes(const program::Expr& expr, Type type, Row& a, const Row& b, const Row& c) {
   const Type operands = expr.args[0].type;
   const bool compares = program::op_info(expr.op).family == program::Family::kComparison;
+  const std::size_t block = bug("random_block") ? 4 : 1;  // lanes that share the words of one Threefry block
+  Word seed{};
   for (std::size_t i = 0; i < kLanes; ++i) {
     if (expr.op == Op::kCast) {
       a[i] = converted(operands, type, a[i]);
     } else if (expr.op == Op::kSelect) {
       a[i] = a[i].i != 0 ? b[i] : c[i];
     } else if (expr.op == Op::kRandomBits) {
-      a[i].i = program::random_bits(a[i].i, b[i].i, c[i].i);
+      const std::size_t first = i - i % block;
+      seed = i == first ? a[i] : seed;
+      const std::int64_t counter =
+          block == 1 ? c[i].i : c[first].i / 4 * 4 + static_cast<std::int64_t>(i % 4);
+      a[i].i = program::random_bits(seed.i, b[first].i, counter);
     } else if (expr.op == Op::kFma) {
       a[i] = fused(type, a[i].f, b[i].f, c[i].f);
     } else if (compares) {

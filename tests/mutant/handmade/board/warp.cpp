@@ -110,12 +110,12 @@ void Warp::run() {
     const std::int64_t count = std::min(width, targets_ - first);
     decode(outer_, first, count);
     Row values{};
-    Mask outside{};
     if (is_shared) {
       const std::vector<Numbers> before = counters_;
       values.fill(result(reduced_by_lanes()));
       counters_ = before;
     } else if (!statement_.reduce) {
+      Mask outside{};
       evaluate(statement_.value, values, outside);
     } else {
       Partials partials;
@@ -123,6 +123,7 @@ void Warp::run() {
       decode(statement_.reduce_loops, 0, 1);
       std::int64_t term = 0;
       do {
+        Mask outside{};
         evaluate(statement_.value, values, outside);
         for (std::size_t lane = 0; lane < kLanes; ++lane) {
           fold(partials[lane], values[lane], term);
@@ -187,14 +188,19 @@ void Warp::add_affine(const program::Affine& affine, Numbers& to) const {
 // The elements that the access reads or writes. Those out of range are 0 and marked in `outside`.
 void Warp::locate(const program::Access& access, bool is_target, Numbers& element, Mask& outside) const {
   const program::Tensor& tensor = launch_.program.tensors[access.tensor];
+  const program::Index* gathered = nullptr;  // the first index that is an element of a tensor
   for (std::size_t dim = 0; dim < tensor.dims.size(); ++dim) {
     const program::Index& index = access.indices[dim];
     const auto extent = static_cast<std::int64_t>(tensor.dims[dim]);
     Numbers place{};
     if (index.element_of) {
-      program::Access inner{.tensor = *index.element_of, .indices{}, .otherwise{}};
-      for (const program::Affine& affine : index.element_indices) {
-        inner.indices.push_back({.affine = affine, .element_of{}, .element_indices{}});
+      gathered = bug("second_gather") && gathered != nullptr ? gathered : &index;
+      program::Access inner{.tensor = *gathered->element_of, .indices{}, .otherwise{}};
+      for (program::Affine affine : gathered->element_indices) {
+        std::erase_if(affine.terms, [&](const program::Affine::Term& term) {
+          return bug("hoisted_gather") && !term.is_symbol && statement_.reduces(term.id);
+        });
+        inner.indices.push_back({.affine = std::move(affine), .element_of{}, .element_indices{}});
       }
       Numbers at{};
       locate(inner, false, at, outside);
@@ -202,6 +208,7 @@ void Warp::locate(const program::Access& access, bool is_target, Numbers& elemen
       load(launch_.program.tensors[inner.tensor].type, launch_.tensors[inner.tensor], at, numbers);
       for (std::size_t lane = 0; lane < kLanes; ++lane) {
         place[lane] = bug("gather_low") ? static_cast<std::int32_t>(numbers[lane].i) : numbers[lane].i;
+        place[lane] += place[lane] < 0 && !is_target && bug("negative_from_end") ? extent : 0;
       }
     } else {
       add_affine(index.affine, place);
@@ -250,9 +257,10 @@ void Warp::evaluate(const program::Expr& expr, Row& out, Mask& outside) const {
                                         : Word{.i = other.integer};
     }
   } else if (expr.op == Op::kGuard) {
-    evaluate(expr.args[0], out, inner);
+    Mask& failed = bug("guard_mask") ? outside : inner;
+    evaluate(expr.args[0], out, failed);
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      out[lane] = inner[lane] ? literal : out[lane];
+      out[lane] = failed[lane] ? literal : out[lane];
     }
   } else {
     std::array<Row, 2> more;
@@ -344,13 +352,20 @@ void Warp::store(Row& values, std::int64_t count) const {
   load(target_type_, target, element, early);
   for (std::size_t lane = 0; lane < static_cast<std::size_t>(count); ++lane) {
     if (outside[lane]) {
+      if (bug("scatter_break")) {
+        break;
+      }
       continue;
     }
     Word value = values[lane];
     if (statement_.assign != Assign::kSet) {
       // Lanes may scatter to the same element.
       const Word old = bug("warp_conflict") ? early[lane] : load(target_type_, target, element[lane]);
-      value = applied(operation(statement_.assign), target_type_, old, value);
+      const bool is_kept = bug("assign_nan") && is_float(target_type_) &&
+                           (statement_.assign == Assign::kMax   ? !(value.f > old.f)
+                            : statement_.assign == Assign::kMin ? !(value.f < old.f)
+                                                                : false);
+      value = is_kept ? old : applied(operation(statement_.assign), target_type_, old, value);
     }
     store_word(target_type_, target, element[lane], value);
   }
