@@ -21,6 +21,18 @@ constexpr std::array<std::pair<Placement, const char*>, 4> kPlacements = {
      {Placement::kEverywhere, "everywhere"},
      {Placement::kSharded, "sharded"}}};
 
+constexpr std::array<std::pair<Overlap, const char*>, 3> kOverlaps = {
+    {{Overlap::kAuto, "auto"}, {Overlap::kOn, "on"}, {Overlap::kOff, "off"}}};
+
+bool resolve_overlap(Overlap overlap, std::span<const Context> shards) {
+  const auto is_on_cpu = [](const Context& shard) {
+    return shard.stream()->device()->info().kind == YOKE_DEVICE_CPU;
+  };
+  return shards.size() > 1 &&
+         (overlap == Overlap::kOn ||
+          (overlap == Overlap::kAuto && std::none_of(shards.begin(), shards.end(), is_on_cpu)));
+}
+
 Placement resolve_placement(Placement placement, MergeStrategy strategy) {
   if (placement != Placement::kAuto) {
     return placement;
@@ -70,6 +82,22 @@ Placement placement_by_name(std::string_view name) {
   return found->first;
 }
 
+const char* overlap_name(Overlap overlap) {
+  const auto found = std::find_if(kOverlaps.begin(), kOverlaps.end(),
+                                  [&](const auto& entry) { return entry.first == overlap; });
+  return found != kOverlaps.end() ? found->second : "unknown";
+}
+
+Overlap overlap_by_name(std::string_view name) {
+  const auto found = std::find_if(kOverlaps.begin(), kOverlaps.end(),
+                                  [&](const auto& entry) { return entry.second == name; });
+  if (found == kOverlaps.end()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "unknown overlap '" + std::string(name) + "'; use auto, on or off");
+  }
+  return found->first;
+}
+
 std::string Arena::name(std::string_view what) const {
   return std::string(what) + "/" + std::string(program::type_name(static_cast<program::Type>(type)));
 }
@@ -100,6 +128,7 @@ StepPlan::StepPlan(std::span<const Context> shards, std::uint32_t merging,
   strategy_ = shards_.size() == 1 ? MergeStrategy::kOwner : resolve_strategy(options.merge, shards_);
   placement_ = shards_.size() == 1 ? Placement::kOwner : resolve_placement(options.placement, strategy_);
   shares_parameters_ = strategy_ == MergeStrategy::kDirect && placement_ == Placement::kSharded;
+  overlaps_ = resolve_overlap(options.overlap, shards_);
   lay_out(options.bucket_byte_count);
   stage_ = Stage::kPlanned;
 }
@@ -121,11 +150,24 @@ void StepPlan::lay_out(std::uint64_t bucket_byte_count) {
     const std::uint64_t count = arenas_[a].element_count;
     const std::uint64_t grain = YOKE_BUFFER_ALIGNMENT / arenas_[a].element_byte_count();
     const std::uint64_t grains = std::max<std::uint64_t>(1, bucket_byte_count / YOKE_BUFFER_ALIGNMENT);
-    const std::uint64_t size = strategy_ == MergeStrategy::kDirect ? count : grains * grain;
+    const bool is_whole = strategy_ == MergeStrategy::kDirect && !overlaps_;
+    const std::uint64_t size = is_whole ? count : grains * grain;
     for (std::uint64_t begin = 0; begin < count; begin += size) {
       buckets_.push_back({.arena = a, .range = {begin, std::min(count, begin + size)}});
     }
   }
+}
+
+std::vector<std::size_t> StepPlan::parameters_of(std::size_t bucket) const {
+  const Arena& arena = arenas_[buckets_[bucket].arena];
+  std::vector<std::size_t> result;
+  for (std::size_t m = 0; m < arena.members.size(); ++m) {
+    const std::uint64_t end = arena.offsets[m] + detail::flat_count(parameters_[arena.members[m]].spec);
+    if (arena.offsets[m] < buckets_[bucket].range.end && end > buckets_[bucket].range.begin) {
+      result.push_back(arena.members[m]);
+    }
+  }
+  return result;
 }
 
 std::vector<StepPlan::Part> StepPlan::parts_of(const Bucket& bucket) const {

@@ -66,6 +66,17 @@ void StepPlan::make_arena(std::uint32_t shard, const Arena& arena, std::string_v
   }
 }
 
+// Shards that never compute gradients merge nothing, so their own stream is free.
+void StepPlan::open_streams() {
+  constexpr std::int32_t kHighPriority = 1;
+  workers_ = shards_;
+  for (std::uint32_t k = 0; overlaps_ && k < merging_; ++k) {
+    const Stream& own = *shards_[k].stream();
+    streams_.push_back(Stream::create(own.device(), own.name() + "/merge", kHighPriority));
+    workers_[k] = shards_[k].child(streams_.back());
+  }
+}
+
 void StepPlan::allocate() {
   require(Stage::kPlanned, "allocate");
   const auto has_whole_state = [&](std::uint32_t shard) {
@@ -93,7 +104,8 @@ void StepPlan::allocate() {
       }
     }
   }
-  everyone_ = Collectives::create(strategy_, shards_, merge_use_, codes_);
+  open_streams();
+  everyone_ = Collectives::create(strategy_, workers_, merge_use_, codes_);
   for (const Arena& arena : arenas_) {
     publish_.add(everyone_->broadcast(arena.name("parameters")));
   }
@@ -143,7 +155,7 @@ StepPlan::Update StepPlan::link_update(const UpdateOf& update, std::span<const S
   const TensorSpec spec{arena.type, {part.range.count()}};
   const StepProgram program =
       update(part.shard, arena.type, part.range.count(), static_cast<std::uint32_t>(terms.size()));
-  Context own = shards_[part.shard].child();
+  Context own = workers_[part.shard].child();
   own.adopt("value", spec, arena_part(part.shard, arena, "parameters", part.range));
   for (const std::string& state : states_) {
     own.adopt(state, spec,
@@ -165,7 +177,7 @@ void StepPlan::link(const UpdateOf& update, std::span<const SymbolTable> tables)
     throw Error(ErrorCode::kInvalidArgument,
                 "step plan: link: the function for the optimizer's program is empty");
   }
-  const std::span<const Context> all = shards_;
+  const std::span<const Context> all = workers_;
   group_ = Collectives::create(strategy_, all.first(merging_), merge_use_, codes_);
   if (merging_ < all.size()) {
     std::vector<Context> idle = {all[0]};
@@ -202,7 +214,7 @@ void StepPlan::link(const UpdateOf& update, std::span<const SymbolTable> tables)
 void StepPlan::run_updates(const Bucket& bucket, std::vector<Update>& updates,
                            std::span<const SymbolTable> tables) {
   const bool joins = shares_parameters_ && shards_.size() > kFewShards;
-  const Context& owner = shards_[0];
+  const Context& owner = workers_[0];
   if (joins) {
     owner.stream()->join(bucket.shared);
   }
@@ -217,12 +229,24 @@ void StepPlan::run_updates(const Bucket& bucket, std::vector<Update>& updates,
 void StepPlan::step(std::span<const SymbolTable> tables) {
   require(Stage::kLinked, "step");
   check_tables(tables);
-  merged_ = false;
-  for (Bucket& bucket : buckets_) {
-    bucket.merge.run();
-    run_updates(bucket, bucket.updates, tables);
-    bucket.publish.run();
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    merge_bucket(b);
+    update_bucket(b, tables);
   }
+}
+
+void StepPlan::merge_bucket(std::size_t bucket) {
+  require(Stage::kLinked, "merge_bucket");
+  merged_ = false;
+  buckets_[bucket].merge.run();
+}
+
+void StepPlan::update_bucket(std::size_t bucket, std::span<const SymbolTable> tables) {
+  require(Stage::kLinked, "update_bucket");
+  check_tables(tables);
+  Bucket& now = buckets_[bucket];
+  run_updates(now, now.updates, tables);
+  now.publish.run();
 }
 
 void StepPlan::merge() {

@@ -135,8 +135,17 @@ Context::Impl& Context::impl() const {
 }
 
 Context Context::child() const {
-  (void)impl();
-  Context result(impl_->stream);
+  return child(impl().stream);
+}
+
+Context Context::child(std::shared_ptr<Stream> stream) const {
+  const Device& device = *impl().stream->device();
+  Context result(std::move(stream));
+  if (!result.stream()->device()->is_same(device)) {
+    impl().refuse(ErrorCode::kInvalidArgument, "a child on stream '" + result.stream()->name() +
+                                                   "' of device '" + result.stream()->device()->name() +
+                                                   "'; use a stream of the same device");
+  }
   result.impl_->parent = impl_;
   return result;
 }

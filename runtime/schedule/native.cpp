@@ -35,8 +35,8 @@ class StreamState::NativeUse {
   yoke_stream* stream_;
 };
 
-void StreamState::open_native() {
-  const yoke_stream_args args = {sizeof(args), 0, 0, 0};
+void StreamState::open_native(std::int32_t priority) {
+  const yoke_stream_args args = {sizeof(args), 0, priority, 0};
   call<&yoke_stream_api::stream_create>(*device, device->get(), &args, &native_);
 }
 

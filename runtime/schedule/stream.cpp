@@ -197,7 +197,8 @@ Stream::~Stream() {
   state_->close();
 }
 
-std::shared_ptr<Stream> Stream::create(std::shared_ptr<Device> device, std::string name) {
+std::shared_ptr<Stream> Stream::create(std::shared_ptr<Device> device, std::string name,
+                                       std::int32_t priority) {
   if (device == nullptr) {
     throw Error(ErrorCode::kInvalidArgument, "Stream::create: the device is null");
   }
@@ -207,7 +208,7 @@ std::shared_ptr<Stream> Stream::create(std::shared_ptr<Device> device, std::stri
   // The Stream closes its state even if open() throws.
   std::shared_ptr<Stream> stream(
       new Stream(std::make_shared<StreamState>(std::move(device), std::move(name))));
-  stream->state().open();
+  stream->state().open(priority);
   return stream;
 }
 

@@ -56,7 +56,7 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   StreamState& operator=(const StreamState&) = delete;
 
   // Creates the backend's stream, or starts the worker thread.
-  void open();
+  void open(std::int32_t priority);
   // Waits for queued work, aborts it at the deadline, and returns in any case.
   void close() noexcept;
 
@@ -195,7 +195,7 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
                               std::unique_lock<std::mutex>& lock);
   // native.cpp
   class NativeUse;
-  void open_native();
+  void open_native(std::int32_t priority);
   void abort_native() noexcept;
   bool wait_on_device(const Dependency& dependency, std::uint64_t ticket);
   NativeEvent* event_for(std::uint64_t ticket);

@@ -34,10 +34,10 @@ const BackendState& StreamState::backend() const {
   return device->backend()->state();
 }
 
-void StreamState::open() {
+void StreamState::open(std::int32_t priority) {
   is_native_ = device->backend()->has_streams();
   if (is_native_) {
-    open_native();
+    open_native(priority);
   } else {
     start_worker();
   }

@@ -50,9 +50,9 @@ void Trainer::Impl::plan_steps() {
   if (options.optimizer.needs_state()) {
     states.emplace_back("momentum");
   }
-  step_plan =
-      StepPlan(contexts, variants[0].active, std::move(described), std::move(states),
-               {options.merge, options.placement, options.merge_use, options.bucket_byte_count}, codes);
+  step_plan = StepPlan(
+      contexts, variants[0].active, std::move(described), std::move(states),
+      {options.merge, options.placement, options.merge_use, options.bucket_byte_count, Overlap::kOff}, codes);
 }
 
 void Trainer::Impl::make_tensors() {

@@ -48,6 +48,21 @@ TEST_F(ContextTest, RenamedArgumentsAreBoundToTheGivenTensors) {
               testing::AllOf(testing::HasSubstr("no argument 'z'"), testing::HasSubstr("'x', 'y'")));
 }
 
+TEST_F(ContextTest, ChildOnAnotherStreamHasItsParentsTensors) {
+  context.init_from_host("x", {YOKE_TYPE_F32, {2, 3}}, bytes(kSix));
+  const auto stream = rig.stream();
+  Context child = context.child(stream);
+  context.allocate("y", {YOKE_TYPE_F32, {2, 3}});
+  const LinkedRoutine routine = child.link(compile(rig.device, kScale), "scale");
+  routine.run();
+  EXPECT_EQ(routine.stream(), stream);
+  EXPECT_EQ(get(context, "y")[5], 12.0F) << "the parent's stream waits for the child's";
+  EXPECT_THAT(
+      error_of([&] { context.child(Stream::create(rig.backend->open_device(1), "far")); }),
+      is_error(ErrorCode::kInvalidArgument, "a child on stream 'far'", "use a stream of the same device"));
+  EXPECT_ERROR(ErrorCode::kInvalidArgument, context.child(nullptr));
+}
+
 TEST_F(ContextTest, ChildHasItsParentsTensorsAndItsOwn) {
   context.init_from_host("x", {YOKE_TYPE_F32, {2, 3}}, bytes(kSix));
   Context child = context.child();

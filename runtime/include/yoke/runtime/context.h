@@ -82,6 +82,9 @@ class Context {
   explicit Context(std::shared_ptr<Stream> stream);
   // On the same stream. Tensors added to the child are not added to the parent.
   Context child() const;
+  // On another stream of the same device. Throws Error kInvalidArgument if the stream is null, or of another
+  // device.
+  Context child(std::shared_ptr<Stream> stream) const;
 
   const std::shared_ptr<Stream>& stream() const;
   // In this context or a parent.

@@ -63,6 +63,18 @@ const char* placement_name(Placement placement);
 // Throws Error kInvalidArgument, which lists the names.
 Placement placement_by_name(std::string_view name);
 
+// Whether gradients are merged on streams of their own, while other gradients are computed.
+enum class Overlap {
+  // kOn, unless one of the shards is on a CPU: merging would then take cores from computing.
+  kAuto,
+  kOn,  // with a single shard, as kOff: there is nothing to merge
+  kOff
+};
+// "auto", "on", "off"; "unknown" for another number.
+const char* overlap_name(Overlap overlap);
+// Throws Error kInvalidArgument, which lists the names.
+Overlap overlap_by_name(std::string_view name);
+
 struct StepParameter {
   std::string name;
   TensorSpec spec;
@@ -80,8 +92,11 @@ struct StepOptions {
   Placement placement = Placement::kAuto;
   // How gradients reach the member that adds them up; not used by kDirect.
   MergeUse merge_use = MergeUse::kStreaming;
-  // Gradients are merged in pieces of about this many bytes, at least 256. kDirect merges all at once.
+  // Gradients are merged in pieces, buckets, of about this many bytes, at least 256. Without overlap, kDirect
+  // merges all at once. The bits do not depend on it, except with kRing.
   std::uint64_t bucket_byte_count = 4U << 20U;
+  // Does not change the bits.
+  Overlap overlap = Overlap::kAuto;
 };
 
 // All parameters of one type in one flat tensor per shard. Each parameter starts at a multiple of
@@ -120,6 +135,7 @@ class StepPlan {
 
   StepPlan() = default;
   // Lays out the memory, and allocates nothing. Only the first `merging` shards ever compute gradients.
+  // `parameters` are best in the order in which their gradients become final: buckets are cut in this order.
   // `states` are the names of the optimizer's states, each as large as the parameters.
   // Throws Error kInvalidArgument: there are no shards or no parameters, `merging` is not 1 to the number of
   // shards, a parameter's type is unknown, a state is named "parameters" or "gradients", or options.merge_use
@@ -132,6 +148,13 @@ class StepPlan {
   const std::vector<Arena>& arenas() const { return arenas_; }
   // Whether all shards use the owner's parameters.
   bool shares_parameters() const { return shares_parameters_; }
+  bool overlaps() const { return overlaps_; }
+  // The streams that merge, made by allocate(): one per merging shard, or none without overlap. They are part of
+  // the shards: begin steps on them, wait for them and abort them as for the shards' own.
+  std::span<const std::shared_ptr<Stream>> streams() const { return streams_; }
+  std::size_t bucket_count() const { return buckets_.size(); }
+  // The positions of the parameters of which the bucket has elements. Precondition: bucket < bucket_count().
+  std::vector<std::size_t> parameters_of(std::size_t bucket) const;
   StepMemory memory(std::uint32_t shard) const;  // Error kOutOfRange: there is no such shard
   // Calls `visit` with the arguments of UpdateOf for each program that link() will need.
   void each_update(const std::function<void(std::uint32_t shard, std::int32_t type, std::uint64_t count,
@@ -149,6 +172,11 @@ class StepPlan {
   // Queues a step: merges the gradients, updates the parameters, and publishes them. The gradients are
   // undefined afterwards: compute new ones on all merging shards, or clear them, before the next step.
   void step(std::span<const SymbolTable> tables);
+  // The parts of step(), for gradients that are computed in parts. Call both once per bucket and step:
+  // merge_bucket() when all launches that write the bucket's gradients are queued, then update_bucket() when all
+  // launches that read its parameters are queued, too. Precondition: bucket < bucket_count().
+  void merge_bucket(std::size_t bucket);
+  void update_bucket(std::size_t bucket, std::span<const SymbolTable> tables);
   // The same in two calls. After the first, the owner has the summed gradients, until update(), which throws
   // Error kFailedPrecondition if it does not follow a merge().
   void merge();
@@ -191,6 +219,7 @@ class StepPlan {
   BufferView arena_part(std::uint32_t shard, const Arena& arena, std::string_view what,
                         const Slice& part) const;
   void make_arena(std::uint32_t shard, const Arena& arena, std::string_view what, const std::string& prefix);
+  void open_streams();
   void link_collectives(Bucket& bucket);
   Update link_update(const UpdateOf& update, std::span<const SymbolTable> tables, std::size_t bucket,
                      const Part& part, std::span<const std::uint32_t> terms);
@@ -198,6 +227,8 @@ class StepPlan {
 
   Stage stage_ = Stage::kEmpty;
   std::vector<Context> shards_;
+  std::vector<Context> workers_;  // per shard: where it merges, updates and publishes
+  std::vector<std::shared_ptr<Stream>> streams_;
   std::uint32_t merging_ = 0;
   std::vector<StepParameter> parameters_;
   std::vector<std::string> states_;
@@ -206,6 +237,7 @@ class StepPlan {
   Placement placement_ = Placement::kOwner;
   MergeUse merge_use_ = MergeUse::kStreaming;
   bool shares_parameters_ = false;
+  bool overlaps_ = false;
   bool merged_ = false;  // whether merge() is the latest of merge(), update() and step()
   std::vector<Arena> arenas_;
   std::vector<Bucket> buckets_;

@@ -56,8 +56,10 @@ class Event {
 // write, write after read, write after write), on whichever stream that work was queued.
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
+  // `priority` is a hint to devices: 0 is normal, and higher numbers run first.
   // Throws Error kInvalidArgument if the device is null, kResourceExhausted if no thread can be started.
-  static std::shared_ptr<Stream> create(std::shared_ptr<Device> device, std::string name = {});
+  static std::shared_ptr<Stream> create(std::shared_ptr<Device> device, std::string name = {},
+                                        std::int32_t priority = 0);
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
