@@ -101,6 +101,18 @@ void place_carried(const Graph& graph, const Places& ends, Cut& cut) {
 
 }  // namespace
 
+std::vector<std::uint32_t> used_until(const Program& program) {
+  Program copy = program;
+  Report report;
+  const Graph graph(copy, report, Explain::kNo);
+  std::vector<std::uint32_t> result;
+  for (const std::uint32_t tensor : program.arguments()) {
+    const Place end = graph.end_of(tensor);
+    result.push_back(end == 0 ? 0 : graph.end_of_group(end - 1));
+  }
+  return result;
+}
+
 Cut cut(Program program, std::span<const std::uint32_t> after) {
   Report report;
   const Graph graph(program, report, Explain::kNo);

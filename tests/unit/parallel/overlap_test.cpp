@@ -237,8 +237,10 @@ TEST_P(OverlapTest, AFailedMergeReachesTheShardsWithItsStep) {
   training.compute(0);
   training.wait();
   control->fail_after = 0;
-  training.plan().step(training.tables());
-  EXPECT_THAT(error_of([&] { training.values(1); }),
+  EXPECT_THAT(error_of([&] {
+                training.plan().step(training.tables());  // throws if the failure is known already
+                training.values(1);
+              }),
               is_error(ErrorCode::kInternal, "'shard ", ", step 5", "injected"));
   EXPECT_THAT(error_of([&] { training.plan().streams()[0]->wait(); }),
               is_error(ErrorCode::kInternal, "'shard 0/merge', step 5", "injected"));

@@ -118,6 +118,13 @@ TEST(CutPlaces, GroupsStayWhole) {
   EXPECT_TRUE(cut(program, After{3}).carried.empty()) << "only @fused uses t";
 }
 
+TEST(CutPlaces, ArgumentsAreUsedUntilTheEndOfAGroup) {
+  const program::Program program = program_of(
+      program_text("arg x : f32[8] in; arg y : f32[8] out; arg z : f32[8] out; arg u : f32[8] in; "
+                   "y[i] = x[i] * 2; @fused[i] {z[i] = y[i]; z[i] = z[i] + 1; }; z[i] = z[i] * 3"));
+  EXPECT_EQ(used_until(program), (After{1, 3, 4, 0})) << "z reads y after y is final";
+}
+
 TEST(CutMemory, TemporariesOfDifferentPartsShareBytes) {
   // a lives in parts 1 and 2, b in 2 and 3, c in 3 and 4.
   const program::Program program = program_of(

@@ -76,6 +76,10 @@ struct Optimized {
 // program. kYes fills Report::notes.
 Optimized optimize(program::Program program, Explain explain = Explain::kNo);
 
+// Per argument, in order of declaration: no statement after this many uses it, and no group that the last one is
+// in ends later. 0: no statement uses it.
+std::vector<std::uint32_t> used_until(const program::Program& program);
+
 // A program in parts.
 struct Cut {
   // A temporary that several parts use, and so an argument of them, with its name, type and shape.
