@@ -263,6 +263,8 @@ DataParallelOptions parallel_options(const TrainOptions& options, std::shared_pt
       .momentum = options.momentum, .weight_decay = options.weight_decay, .nesterov = options.nesterov};
   parallel.learning_rate = Tensor(static_cast<float>(options.learning_rate));
   parallel.batch_size = options.batch;
+  parallel.accumulate = options.accumulate;
+  parallel.reproducible = options.reproducible;
   parallel.base_seed = options.seed;
   parallel.merge = options.merge;
   parallel.placement = options.placement;

@@ -126,6 +126,11 @@ void describe(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
             "NAME");
   line.text("placement", &typed.placement,
             "which shards run the optimizer: auto (default), owner, everywhere or sharded", "NAME");
+  line.integer("accumulate", &options.accumulate, {1, kMaxShards},
+               "micro-batches in which each shard computes its part of a batch, default 1; saves memory");
+  line.integer(
+      "reproducible", &options.reproducible, {1, kMaxShards},
+      "micro-batches per step, a power of two: the same bits for every number of shards that divides it");
   line.integer("seed", &options.seed, {0, kMaxSeed},
                "seed of the weights and the half-moons, not negative, default 0");
   line.texts("option", &options.device_options,

@@ -243,8 +243,8 @@ void merge_accesses(std::vector<Access>& accesses) {
 }
 
 RoutineAccess::RoutineAccess(const yoke::Code::Entry& entry, const std::vector<BufferView>& bindings,
-                             std::span<Versions> versions) {
-  accesses.reserve(bindings.size() + 1);
+                             Buffer* workspace, std::span<Versions> versions) {
+  accesses.reserve(bindings.size() + 2);
   for (std::size_t i = 0; i < bindings.size(); ++i) {
     const std::int32_t access = entry.arguments[i].access;
     const std::uint64_t end = bindings[i].offset + entry.arguments[i].byte_count;
@@ -253,6 +253,9 @@ RoutineAccess::RoutineAccess(const yoke::Code::Entry& entry, const std::vector<B
                         versions.empty() ? nullptr : &versions[i]});
   }
   accesses.push_back({&launches, 0, 1, false, true});
+  if (workspace != nullptr) {
+    accesses.push_back({&workspace->hazards(), 0, workspace->byte_count(), false, true});
+  }
   versions.empty() ? merge_accesses(accesses) : sort_accesses(accesses);
 }
 

@@ -109,13 +109,21 @@ void check_transfer(const Linker& linker, std::string_view argument, const Impl*
 }  // namespace
 
 LinkedRoutine Context::link(const std::shared_ptr<const Code>& code, std::string_view entry,
-                            const std::map<std::string, std::string>& rename) const {
-  return link_merge(code, entry, {}, Transfer(), rename);
+                            const std::map<std::string, std::string>& rename,
+                            std::shared_ptr<Buffer> workspace) const {
+  return link(code, entry, {}, Transfer(), rename, std::move(workspace));
 }
 
 LinkedRoutine Context::link_merge(const std::shared_ptr<const Code>& code, std::string_view entry,
                                   std::string_view merge_argument, const Transfer& source,
                                   const std::map<std::string, std::string>& rename) const {
+  return link(code, entry, merge_argument, source, rename, nullptr);
+}
+
+LinkedRoutine Context::link(const std::shared_ptr<const Code>& code, std::string_view entry,
+                            std::string_view merge_argument, const Transfer& source,
+                            const std::map<std::string, std::string>& rename,
+                            std::shared_ptr<Buffer> workspace) const {
   if (code == nullptr) {
     impl().refuse(ErrorCode::kInvalidArgument, "link of '" + std::string(entry) + "': the code is null");
   }
@@ -162,7 +170,7 @@ LinkedRoutine Context::link_merge(const std::shared_ptr<const Code>& code, std::
   if (!missing.empty()) {
     linker.refuse(ErrorCode::kNotFound, "there are no tensors " + missing + "; " + impl().listing());
   }
-  linked->routine = Routine::link(code, number, std::move(bindings));
+  linked->routine = Routine::link(code, number, std::move(bindings), std::move(workspace));
   LinkedRoutine result;
   result.impl_ = std::move(linked);
   return result;

@@ -70,10 +70,29 @@ void check_overlap(const Code& code, const Code::Entry& entry, const std::vector
   }
 }
 
+void check_workspace(const Code& code, const Code::Entry& entry, const std::vector<BufferView>& views,
+                     const std::shared_ptr<Buffer>& workspace) {
+  if (workspace->byte_count() < entry.workspace_byte_count) {
+    refuse(code, entry,
+           "the workspace has " + std::to_string(workspace->byte_count()) + " bytes, but " +
+               std::to_string(entry.workspace_byte_count) + " are needed",
+           ErrorCode::kOutOfRange);
+  }
+  if (!code.device()->is_same(*workspace->device())) {
+    refuse(code, entry, "the workspace is memory of " + workspace->device()->name() + ", another device");
+  }
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    if (views[i].buffer == workspace) {
+      refuse(code, entry, "argument '" + entry.arguments[i].name + "' is bound to the workspace");
+    }
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<const Routine> Routine::link(std::shared_ptr<const Code> code, std::uint32_t entry,
-                                             std::vector<BufferView> bindings) {
+                                             std::vector<BufferView> bindings,
+                                             std::shared_ptr<Buffer> workspace) {
   if (code == nullptr) {
     throw Error(ErrorCode::kInvalidArgument, "Routine::link: the code is null");
   }
@@ -93,23 +112,29 @@ std::shared_ptr<const Routine> Routine::link(std::shared_ptr<const Code> code, s
     check_binding(*code, described, described.arguments[i], bindings[i]);
   }
   check_overlap(*code, described, bindings);
-  return {new Routine(std::move(code), entry, std::move(bindings)), &Routine::end};
+  if (workspace != nullptr) {
+    check_workspace(*code, described, bindings, workspace);
+  }
+  return {new Routine(std::move(code), entry, std::move(bindings), std::move(workspace)), &Routine::end};
 }
 
-Routine::Routine(std::shared_ptr<const Code> code, std::uint32_t entry, std::vector<BufferView> bindings)
+Routine::Routine(std::shared_ptr<const Code> code, std::uint32_t entry, std::vector<BufferView> bindings,
+                 std::shared_ptr<Buffer> shared_workspace)
     : code_(std::move(code)), entry_(entry), bindings_(std::move(bindings)) {
   if (code_->fallback() != nullptr) {
     fallback_ = std::make_unique<detail::FallbackRoutine>(*code_, entry, bindings_);
   }
-  access_ = std::make_unique<detail::RoutineAccess>(
-      code_->entries()[entry], bindings_, fallback_ ? fallback_->versions() : std::span<detail::Versions>());
-  if (fallback_ != nullptr) {
-    return;
-  }
   const auto& device = code_->device();
   const auto workspace_byte_count = code_->entries()[entry].workspace_byte_count;
-  if (workspace_byte_count > 0) {
-    workspace_ = std::make_shared<Buffer>(device, workspace_byte_count);
+  const bool needs_workspace = fallback_ == nullptr && workspace_byte_count > 0;
+  if (needs_workspace) {
+    workspace_ = shared_workspace ? shared_workspace : std::make_shared<Buffer>(device, workspace_byte_count);
+  }
+  access_ = std::make_unique<detail::RoutineAccess>(
+      code_->entries()[entry], bindings_, needs_workspace ? shared_workspace.get() : nullptr,
+      fallback_ ? fallback_->versions() : std::span<detail::Versions>());
+  if (fallback_ != nullptr) {
+    return;
   }
   const auto binding_of = [](const BufferView& view) {
     return yoke_binding{view.buffer ? view.buffer->get() : nullptr, view.offset, view.byte_count, 0};

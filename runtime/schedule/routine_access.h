@@ -14,9 +14,10 @@ namespace yoke::detail {
 
 // Owned by Routine, which is deleted only after all `launches` have finished.
 struct RoutineAccess {
-  // `versions` has one element per binding, or is empty.
-  RoutineAccess(const yoke::Code::Entry& entry, const std::vector<BufferView>& bindings,
-                std::span<Versions> versions = {});
+  // `workspace` is null unless other routines use it, too. `versions` has one element per binding, or is
+  // empty.
+  RoutineAccess(const yoke::Code::Entry& entry, const std::vector<BufferView>& bindings, Buffer* workspace,
+                std::span<Versions> versions);
 
   Hazards launches{4};  // launches of one routine never overlap, because they share its workspace
   std::vector<Access> accesses;

@@ -21,7 +21,7 @@ NamedProgram metrics_program(const RowPlan& plan, std::size_t k, bool is_tail, c
                              const std::string& prefix, std::size_t& metric_count) {
   const auto batch = [&](const char* name, const Tensor& data) {
     Dims dims = data.dims();
-    dims[0] = plan.shard_rows(k);
+    dims[0] = plan.part_rows(k);
     return plan.batch_of(placeholder(name, data.type(), dims), k, is_tail);
   };
   const std::vector<Tensor> metrics = metrics_of(batch("inputs", inputs), batch("targets", targets));
@@ -73,7 +73,7 @@ std::vector<std::array<NamedProgram, 2>> metrics_programs(const RowPlan& plan, c
 void upload_rows(const RowPlan& plan, const Tensor& data, const std::string& name, std::size_t k,
                  Context& context) {
   TensorSpec spec{static_cast<std::int32_t>(data.type()), data.dims()};
-  spec.dims[0] = plan.shard_rows(k);
+  spec.dims[0] = plan.part_rows(k);
   context.allocate(name, spec);
   detail::write_now(context, name, plan.pack(data.host_bytes(), k));
 }
@@ -106,7 +106,7 @@ Evaluation Trainer::evaluation(const Tensor& inputs, const Tensor& targets, cons
     for (std::size_t k = 0; k < programs.size(); ++k) {
       made->has_full.push_back(made->plan.rows[k] > 0);
       made->has_tail.push_back(made->plan.tail[k] > 0);
-      impl_->need_of(*impl_->shards[k].stream->device()).data += made->plan.shard_rows(k) * row_bytes;
+      impl_->need_of(*impl_->shards[k].stream->device()).data += made->plan.part_rows(k) * row_bytes;
       for (const NamedProgram& program : programs[k]) {
         if (!program.text.empty()) {
           impl_->count_routine(k, program);
@@ -120,7 +120,7 @@ Evaluation Trainer::evaluation(const Tensor& inputs, const Tensor& targets, cons
   }
   for (std::size_t k = 0; k < programs.size(); ++k) {
     Context context = impl_->contexts[k].child();
-    if (made->plan.shard_rows(k) > 0) {
+    if (made->plan.part_rows(k) > 0) {
       upload_rows(made->plan, inputs, prefix + "inputs", k, context);
       upload_rows(made->plan, targets, prefix + "targets", k, context);
       for (std::size_t m = 0; m < made->metric_count; ++m) {

@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/row_plan.cpp: the rows of each shard, batch by batch.
+// frontends/tensor/src/row_plan.cpp: the rows of each part, batch by batch.
 #include "row_plan.h"
 
 #include <yoke/ops.h>
 
 namespace yoke::detail {
 
-std::vector<std::uint64_t> split_rows(std::uint64_t rows, std::uint32_t shards) {
-  std::vector<std::uint64_t> parts(shards, rows / shards);
-  for (std::uint64_t k = 0; k < rows % shards; ++k) {
-    ++parts[k];
+std::vector<std::uint64_t> split_rows(std::uint64_t rows, std::uint32_t parts) {
+  std::vector<std::uint64_t> split(parts, rows / parts);
+  for (std::uint64_t k = 0; k < rows % parts; ++k) {
+    ++split[k];
   }
-  return parts;
+  return split;
 }
 
-RowPlan RowPlan::make(std::uint64_t total, std::uint64_t batch, std::uint32_t shards) {
+RowPlan RowPlan::make(std::uint64_t total, std::uint64_t batch, std::uint32_t parts) {
   RowPlan plan;
   plan.total = total;
   plan.batch = batch;
   plan.full_batches = total / batch;
-  plan.rows = split_rows(batch, shards);
-  plan.tail = split_rows(total % batch, shards);
+  plan.rows = split_rows(batch, parts);
+  plan.tail = split_rows(total % batch, parts);
   return plan;
 }
 
 std::vector<std::byte> RowPlan::pack(std::span<const std::byte> bytes, std::size_t k) const {
   const std::uint64_t row_bytes = bytes.size() / total;
   std::vector<std::byte> packed;
-  packed.reserve(shard_rows(k) * row_bytes);
+  packed.reserve(part_rows(k) * row_bytes);
   for (std::uint64_t b = 0; b < batch_count(); ++b) {
     const std::vector<std::uint64_t>& parts = b < full_batches ? rows : tail;
     std::uint64_t first = b * batch;
@@ -42,7 +42,7 @@ std::vector<std::byte> RowPlan::pack(std::span<const std::byte> bytes, std::size
 
 Tensor RowPlan::batch_of(const Tensor& all, std::size_t k, bool is_tail) const {
   if (is_tail) {
-    return slice(all, 0, full_rows(k), shard_rows(k));
+    return slice(all, 0, full_rows(k), part_rows(k));
   }
   if (full_batches == 1 && tail[k] == 0) {
     return all;

@@ -19,15 +19,23 @@ void Trainer::Impl::rethrow(const Error& error, const char* call) {
 void Trainer::Impl::set_symbols() {
   for (std::size_t k = 0; k < symbols->size(); ++k) {
     SymbolTable& table = (*symbols)[k];
-    if (batch_number < plan.full_batches) {
-      table.set(detail::kRowSymbol, plan.first_row(k, batch_number));
-    }
     table.set(step_symbol().name, step_number);
     for (std::size_t i = 0; i < options.bindings.size(); ++i) {
       const Symbol& binding = options.bindings[i];
       table.set(binding.name, binding.name == step_symbol().name ? binding.low + step_number * binding.step
                                                                  : binding_values[i]);
     }
+  }
+}
+
+// Sets the symbols that differ between the micro-batches of a shard.
+void Trainer::Impl::select(std::size_t s) {
+  SymbolTable& table = (*symbols)[micro_batches[s].shard];
+  if (batch_number < plan.full_batches) {
+    table.set(detail::kRowSymbol, plan.first_row(s, batch_number));
+  }
+  if (per_shard > 1) {
+    table.set(seed_symbol().name, options.base_seed + static_cast<std::int64_t>(s));
   }
 }
 
@@ -59,7 +67,7 @@ Variant& Trainer::Impl::begin_step() {
 // Takes note of a step whose launches have been queued.
 void Trainer::Impl::finish_step(Variant& now) {
   for (std::size_t k = 0; k < shards.size(); ++k) {
-    shards[k].rows = static_cast<std::int64_t>(now.rows[k]);
+    shards[k].rows = rows_of(now, k);
   }
   last = &now;
   merged = false;
@@ -69,6 +77,7 @@ void Trainer::Impl::finish_step(Variant& now) {
 void Trainer::Impl::queue_step() {
   if (is_single()) {
     Variant& now = begin_step();
+    select(0);
     now.step.run((*symbols)[0]);
     finish_step(now);
   } else {
@@ -78,13 +87,35 @@ void Trainer::Impl::queue_step() {
   has_gradients = false;
 }
 
+// In a reproducible run, a micro-batch without rows adds zeros, so that the sum does not depend on the shards.
+void Trainer::Impl::queue_micro_batch(Variant& now, std::uint32_t k, std::uint32_t number) {
+  const std::uint32_t s = first_micro[k] + number;
+  if (s < now.active) {
+    select(s);
+    now.gradients[s].run((*symbols)[k]);
+  } else if (is_reproducible()) {
+    sums[k].clear(number);
+  } else {
+    return;
+  }
+  if (has_sums()) {
+    sums[k].add(number);
+  }
+}
+
 void Trainer::Impl::queue_gradients() {
   link_parts();
   Variant& now = begin_step();
-  for (std::uint32_t k = 0; k < now.active; ++k) {
-    now.gradients[k].run((*symbols)[k]);
+  const std::uint32_t shard_count = active_shards(now);
+  for (std::uint32_t number = 0; number < per_shard; ++number) {  // of all shards, so that each starts early
+    for (std::uint32_t k = 0; k < shard_count; ++k) {
+      queue_micro_batch(now, k, number);
+    }
   }
-  step_plan.clear_gradients(now.active);
+  for (std::size_t k = 0; per_shard > 1 && k < shards.size(); ++k) {
+    (*symbols)[k].set(seed_symbol().name, seeds[k]);
+  }
+  step_plan.clear_gradients(shard_count);
   finish_step(now);
   has_gradients = true;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/trainer_checks.cpp: checks the arguments of data_parallel and opens the backends.
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -72,6 +73,15 @@ void check_data(const Tensor& tensor, const char* what) {
   }
 }
 
+// Precondition: count is a power of two, and k < count.
+std::uint32_t reverse_bits(std::uint32_t k, std::uint32_t count) {
+  std::uint32_t reversed = 0;
+  for (std::uint32_t bit = 1; bit < count; bit *= 2) {
+    reversed = reversed * 2 + ((k & bit) != 0 ? 1 : 0);
+  }
+  return reversed;
+}
+
 }  // namespace
 
 void Trainer::Impl::check_learning_rate() const {
@@ -113,12 +123,16 @@ void Trainer::Impl::check_symbols(const Lowered& lowered) const {
 void Trainer::Impl::check_arguments() {
   check_bindings();
   check_learning_rate();
+  check_reproducible();
   if (options.steps_ahead < 1 || options.steps_ahead > detail::kMostStepsAhead) {
     fail("data_parallel: steps_ahead is " + std::to_string(options.steps_ahead) + "; choose 1 to " +
          std::to_string(detail::kMostStepsAhead));
   }
   if (options.optimizer.nesterov && options.optimizer.momentum == 0) {
     fail("data_parallel: nesterov requires a momentum greater than 0");
+  }
+  if (options.accumulate < 1 || options.accumulate > kMaxShards) {
+    fail("data_parallel: accumulate is " + std::to_string(options.accumulate) + "; choose 1 to 4096");
   }
   check_data(inputs, "inputs");
   check_data(targets, "targets");
@@ -138,6 +152,44 @@ void Trainer::Impl::check_arguments() {
   if (options.base_seed < 0 || options.base_seed > (std::int64_t{1} << 62) - kMaxShards - 1) {
     fail("data_parallel: base_seed " + std::to_string(options.base_seed) +
          " is out of range [0, 2^62 - 4097]");
+  }
+}
+
+void Trainer::Impl::check_reproducible() const {
+  const std::int64_t slices = options.reproducible;
+  if (slices == 0) {
+    return;
+  }
+  const std::string text = "data_parallel: reproducible is " + std::to_string(slices);
+  if (slices < 0 || slices > kMaxShards || !std::has_single_bit(static_cast<std::uint64_t>(slices))) {
+    fail(text + "; choose a power of two up to 4096, or 0");
+  }
+  if (options.accumulate != 1) {
+    fail(text + " and accumulate is " + std::to_string(options.accumulate) +
+         "; set only one of them: reproducible / shards is the number of micro-batches per shard");
+  }
+  if (options.merge != MergeStrategy::kAuto && options.merge != MergeStrategy::kTree) {
+    fail(text + ", which needs the merge strategy tree, but merge is " + merge_strategy_name(options.merge));
+  }
+}
+
+// Assigns micro-batches to shards. A tree over the shards adds 0 + 2 and 1 + 3, so in a reproducible run shard 1 of 4
+// gets the third quarter of the micro-batches.
+void Trainer::Impl::plan_micro_batches() {
+  const auto shard_count = static_cast<std::uint32_t>(shard_backends.size());
+  const auto slices = static_cast<std::uint32_t>(options.reproducible);
+  if (is_reproducible() && slices % shard_count != 0) {
+    fail("data_parallel: reproducible is " + std::to_string(slices) + ", which the number of shards, " +
+         std::to_string(shard_count) + ", does not divide");
+  }
+  const std::int64_t count = is_reproducible() ? slices / shard_count : options.accumulate;
+  if (count * shard_count > kMaxShards) {
+    fail("data_parallel: accumulate is " + std::to_string(count) + " and there are " +
+         std::to_string(shard_count) + " shards; their product must be at most 4096");
+  }
+  per_shard = static_cast<std::uint32_t>(count);
+  for (std::uint32_t k = 0; k < shard_count; ++k) {
+    first_micro.push_back((is_reproducible() ? reverse_bits(k, shard_count) : k) * per_shard);
   }
 }
 

@@ -16,7 +16,7 @@ namespace yoke {
 
 namespace detail {
 
-std::vector<double> shard_weights(std::span<const std::uint64_t> rows, Reduction reduction) {
+std::vector<double> loss_weights(std::span<const std::uint64_t> rows, Reduction reduction) {
   const auto batch_rows = static_cast<double>(std::accumulate(rows.begin(), rows.end(), std::uint64_t{0}));
   std::vector<double> weights;
   for (const std::uint64_t own : rows) {
@@ -76,15 +76,15 @@ constexpr double kLargestLoss = 1e308;  // no finite loss that a training can re
 
 }  // namespace
 
-// The loss of shard k's rows of a batch, and the gradients of the weighted loss.
-LossGraph Trainer::Impl::build_loss(std::size_t k, bool is_tail, double weight) {
+// The loss of micro-batch s of a batch, and the gradients of the weighted loss.
+LossGraph Trainer::Impl::build_loss(std::size_t s, bool is_tail, double weight) {
   const auto all_of = [&](const char* name, const Tensor& data) {
     Dims dims = data.dims();
-    dims[0] = plan.shard_rows(k);
+    dims[0] = plan.part_rows(s);
     return placeholder(name, data.type(), dims);
   };
-  const Tensor x = plan.batch_of(all_of("inputs", inputs), k, is_tail);
-  const Tensor y = plan.batch_of(all_of("targets", targets), k, is_tail);
+  const Tensor x = plan.batch_of(all_of("inputs", inputs), s, is_tail);
+  const Tensor y = plan.batch_of(all_of("targets", targets), s, is_tail);
   const Tensor loss = loss_of(x, y);
   if (!loss || loss.rank() != 0 || !program::is_float(loss.type())) {
     fail("data_parallel: loss_of returned " +
@@ -113,8 +113,9 @@ LossGraph Trainer::Impl::build_loss(std::size_t k, bool is_tail, double weight) 
   return {loss, gradients(weight == 1 ? loss : loss * weight, leaves)};
 }
 
-// Computes the loss and either the gradients or, with `with_update`, the new parameters.
-NamedProgram Trainer::Impl::build_program(const LossGraph& graph, bool is_tail, bool with_update) {
+// Computes the loss and the gradients of micro-batch s or, for kWholeStep, the loss and the new parameters.
+NamedProgram Trainer::Impl::build_program(const LossGraph& graph, bool is_tail, std::size_t s) {
+  const bool with_update = s == detail::kWholeStep;
   const Tensor total = placeholder(is_tail ? kTailLossTotal : kLossTotal, Type::kF64, {});
   std::vector<Output> outputs = {{"loss", graph.loss}};
   const Tensor loss = cast(graph.loss, Type::kF64);
@@ -138,27 +139,29 @@ NamedProgram Trainer::Impl::build_program(const LossGraph& graph, bool is_tail, 
   const std::string name = std::string(with_update ? "step" : "gradient") + (is_tail ? "_of_last_batch" : "");
   const Lowered lowered = lower(name, outputs, stores);
   check_symbols(lowered);
-  return detail::name_program(lowered, names, "literal/" + name + "/");
+  // Micro-batches of one shard may differ in shape, and then in literals.
+  return detail::name_program(lowered, names,
+                              "literal/" + name + "/" + (with_update ? "" : std::to_string(s) + "/"));
 }
 
 void Trainer::Impl::build_variant(bool is_tail) {
   Variant made;
   made.rows = is_tail ? plan.tail : plan.rows;
-  made.weights = detail::shard_weights(made.rows, options.reduction);
+  made.weights = detail::loss_weights(made.rows, options.reduction);
   made.loss_total = is_tail ? kTailLossTotal : kLossTotal;
-  std::map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> same_shape;  // rows and tail -> first shard
-  for (std::size_t k = 0; k < made.rows.size(); ++k) {
-    if (made.rows[k] == 0) {
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> same_shape;  // rows and tail -> the first
+  for (std::size_t s = 0; s < made.rows.size(); ++s) {
+    if (made.rows[s] == 0) {
       continue;
     }
-    made.active = static_cast<std::uint32_t>(k) + 1;
-    const auto [found, is_new] = same_shape.try_emplace({plan.rows[k], plan.tail[k]}, k);
+    made.active = static_cast<std::uint32_t>(s) + 1;
+    const auto [found, is_new] = same_shape.try_emplace({plan.rows[s], plan.tail[s]}, s);
     if (!is_new) {
       made.programs.push_back(made.programs[found->second]);
       continue;
     }
-    made.graph = build_loss(k, is_tail, made.weights[k]);
-    made.programs.push_back(build_program(made.graph, is_tail, is_single()));
+    made.graph = build_loss(s, is_tail, made.weights[s]);
+    made.programs.push_back(build_program(made.graph, is_tail, is_single() ? detail::kWholeStep : s));
   }
   variants.push_back(std::move(made));
 }
@@ -167,7 +170,7 @@ void Trainer::Impl::build_graphs() {
   const auto shard_count = static_cast<std::uint32_t>(shard_backends.size());
   const std::uint64_t rows = inputs.dims()[0];
   plan = RowPlan::make(rows, options.batch_size == 0 ? rows : static_cast<std::uint64_t>(options.batch_size),
-                       shard_count);
+                       shard_count * per_shard);
   const nn::ModeScope training(nn::Mode::kTrain);
   build_variant(false);
   if (plan.tail_rows() > 0) {

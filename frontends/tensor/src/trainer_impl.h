@@ -4,11 +4,12 @@
 
 #include <yoke/data_parallel.h>
 #include <yoke/lower.h>
-#include <yoke/runtime/parallel.h>
+#include <yoke/runtime/gradient_sum.h>
 
 #include <chrono>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -30,27 +31,36 @@ struct NamedProgram {
   std::vector<Tensor> scalars;
 };
 
+inline constexpr std::size_t kWholeStep = static_cast<std::size_t>(-1);  // instead of a micro-batch
+
 struct LossGraph {
   Tensor loss;
   std::vector<Tensor> gradients;  // per parameter, of the weighted loss
 };
 
-// The routines for one size of batch: variant 0 for full batches, variant 1 for the smaller last batch.
-struct Variant {
-  std::vector<std::uint64_t> rows;     // per shard
-  std::vector<double> weights;         // of the shards' losses in the reduced loss
-  std::uint32_t active = 0;            // number of shards with rows; they come first
-  const char* loss_total = "";         // name of the tensor that sums up a shard's losses
-  LossGraph graph;                     // of the last active shard
-  std::vector<NamedProgram> programs;  // per active shard; with a single shard, gradients and update
-  std::vector<StepRoutine> gradients;  // per active shard
-  StepRoutine step;                    // with a single shard
+// The rows of every batch that one launch of a gradient program takes.
+struct MicroBatch {
+  std::uint32_t shard = 0;
+  // With its own data, losses and gradients: the shard's for the shard's first micro-batch, else a child of it.
+  Context context;
 };
 
-// The weight of each shard's loss and gradient in the reduction; 0 for shards without rows.
-std::vector<double> shard_weights(std::span<const std::uint64_t> rows, Reduction reduction);
+// The routines for one size of batch: variant 0 for full batches, variant 1 for the smaller last batch.
+struct Variant {
+  std::vector<std::uint64_t> rows;     // per micro-batch
+  std::vector<double> weights;         // of the micro-batches' losses in the reduced loss
+  std::uint32_t active = 0;            // number of micro-batches with rows; they come first
+  const char* loss_total = "";         // name of the tensor that sums up a micro-batch's losses
+  LossGraph graph;                     // of the last active micro-batch
+  std::vector<NamedProgram> programs;  // per active micro-batch; if `is_single`, gradients and update
+  std::vector<StepRoutine> gradients;  // per active micro-batch
+  StepRoutine step;                    // if `is_single`
+};
 
-// The tensor that counts a shard's steps with finite losses. After a loss that was not finite, it keeps
+// The weight of the loss and gradient of each part of a batch in the reduction; 0 for parts without rows.
+std::vector<double> loss_weights(std::span<const std::uint64_t> rows, Reduction reduction);
+
+// The tensor that counts a micro-batch's steps with finite losses. After a loss that was not finite, it keeps
 // -1 - the number of such steps.
 inline constexpr const char* kFiniteSteps = "finite_steps";
 
@@ -90,41 +100,59 @@ struct Trainer::Impl {
   void check_arguments();
   void check_learning_rate() const;
   void check_bindings() const;
+  void check_reproducible() const;
   void check_symbols(const Lowered& lowered) const;
   void find_backends();
+  void plan_micro_batches();
   // In trainer_graphs.cpp:
   void build_graphs();
   void build_variant(bool is_tail);
-  detail::LossGraph build_loss(std::size_t k, bool is_tail, double weight);
-  detail::NamedProgram build_program(const detail::LossGraph& graph, bool is_tail, bool with_update);
+  detail::LossGraph build_loss(std::size_t s, bool is_tail, double weight);
+  detail::NamedProgram build_program(const detail::LossGraph& graph, bool is_tail, std::size_t s);
   std::vector<Update> update_of(const Tensor& value, const Tensor& gradient,
                                 const std::string& momentum_name);
   const detail::NamedProgram& update_program(std::int32_t type, std::uint64_t count, std::uint32_t terms);
   // In trainer_setup.cpp:
   void open_shards();
+  std::int64_t rows_of(const detail::Variant& variant, std::size_t k) const;
   void plan_steps();
+  std::vector<StepParameter> step_parameters() const;
   void make_tensors();
   void make_symbols();
   void upload(const Tensor& all, const char* name);
   void start_parameters();
   void link_steps();
+  std::vector<std::shared_ptr<Buffer>> make_workspaces();
+  void make_sums();
   void link_gradients();
   void link_parts();
   void set_up();
 
   // In trainer_memory.cpp:
   MemoryNeed& need_of(const Device& device);
-  void count_routine(std::size_t k, const detail::NamedProgram& program);
+  void count_routine(std::size_t k, const detail::NamedProgram& program,
+                     std::set<std::string>* counted = nullptr);
+  void count_gradients(std::size_t k);
+  std::uint64_t workspace_of(std::uint32_t k);
   void count_memory();
   void check_memory() const;
 
   // Makes the context's tensors for the program's literals and scalars, where they are missing.
   void prepare(Context& context, const detail::NamedProgram& program);
-  StepRoutine link(Context& context, const detail::NamedProgram& program, const SymbolTable& table);
+  StepRoutine link(Context& context, const detail::NamedProgram& program, const SymbolTable& table,
+                   std::shared_ptr<Buffer> workspace = nullptr);
 
   // A single shard runs each step as one program, so its gradients may have no memory. A hand-written
   // loop's first call of a part links the parts.
-  bool is_single() const { return shard_backends.size() == 1; }
+  bool is_single() const { return shard_backends.size() == 1 && per_shard == 1 && !is_reproducible(); }
+  bool is_reproducible() const { return options.reproducible != 0; }
+  bool has_sums() const { return per_shard > 1 || is_reproducible(); }
+  // The number of shards that get rows of such a batch; they come first. All shards take part in a reproducible
+  // sum.
+  std::uint32_t active_shards(const detail::Variant& variant) const {
+    return is_reproducible() ? static_cast<std::uint32_t>(shard_backends.size())
+                             : (variant.active + per_shard - 1) / per_shard;
+  }
 
   // A step, in trainer.cpp; its loss, in trainer_loss.cpp:
   void set_symbols();
@@ -137,11 +165,14 @@ struct Trainer::Impl {
   void finish_step(detail::Variant& now);
   void require_gradients(const char* what) const;
   void queue_step();
+  void select(std::size_t s);
+  void queue_micro_batch(detail::Variant& now, std::uint32_t k, std::uint32_t number);
   void queue_gradients();
   void queue_merge_and_update();
   void check_replicas();
   std::vector<float> read(const Context& context, std::string_view name);
-  double take_loss_total(std::size_t k, const char* name);
+  double combined_loss(std::span<const double> weights);
+  double take_loss_total(std::size_t s, const char* name);
   [[noreturn]] void rethrow(const Error& error, const char* call);
   template <class Function>
   auto at_step(const char* call, Function&& function) {
@@ -160,12 +191,16 @@ struct Trainer::Impl {
   std::vector<std::shared_ptr<Backend>> shard_backends;  // per shard
   std::vector<std::uint32_t> shard_ordinals;
   std::string device_names;
-  detail::RowPlan plan;
+  std::uint32_t per_shard = 1;             // micro-batches
+  std::vector<std::uint32_t> first_micro;  // per shard: its first micro-batch; the others follow
+  detail::RowPlan plan;                    // by micro-batch
   std::vector<detail::Variant> variants;
   std::vector<Parameter> parameters;
 
   std::vector<Shard> shards;
   std::vector<Context> contexts;  // one per shard
+  std::vector<detail::MicroBatch> micro_batches;
+  std::vector<GradientSum> sums;  // if `has_sums`, per shard that computes gradients
   // Per shard: the ends of the latest steps, at the step number modulo options.steps_ahead.
   std::vector<std::vector<Event>> step_ends;
   // Per shard, for the latest step. Shared with evaluations, which may outlive the trainer.

@@ -13,24 +13,30 @@ float Trainer::owner_loss_value() {
   if (impl_->last == nullptr) {
     throw Error(ErrorCode::kFailedPrecondition, "owner_loss_value(): no step has run yet");
   }
-  return impl_->at_step("owner_loss_value()", [&] { return impl_->read(impl_->contexts[0], "loss").at(0); });
+  return impl_->at_step("owner_loss_value()", [&] {
+    const std::span rows = std::span(impl_->last->rows).first(impl_->per_shard);
+    return static_cast<float>(impl_->combined_loss(detail::loss_weights(rows, impl_->options.reduction)));
+  });
 }
 
 double Trainer::loss_value() {
   if (impl_->last == nullptr) {
     throw Error(ErrorCode::kFailedPrecondition, "loss_value(): no step has run yet");
   }
-  return impl_->at_step("loss_value()", [&] {
-    double loss = 0;
-    for (std::uint32_t k = 0; k < impl_->last->active; ++k) {
-      loss += impl_->last->weights[k] * static_cast<double>(impl_->read(impl_->contexts[k], "loss").at(0));
-    }
-    return loss;
-  });
+  return impl_->at_step("loss_value()", [&] { return impl_->combined_loss(impl_->last->weights); });
 }
 
-double Trainer::Impl::take_loss_total(std::size_t k, const char* name) {
-  const Context& context = contexts[k];
+// Of the first micro-batches that have a weight.
+double Trainer::Impl::combined_loss(std::span<const double> weights) {
+  double loss = 0;
+  for (std::size_t s = 0; s < weights.size() && s < last->active; ++s) {
+    loss += weights[s] * static_cast<double>(read(micro_batches[s].context, "loss").at(0));
+  }
+  return loss;
+}
+
+double Trainer::Impl::take_loss_total(std::size_t s, const char* name) {
+  const Context& context = micro_batches[s].context;
   const auto total = detail::read_scalar<double>(context, name);
   const std::uint64_t zero = 0;
   context.stream()->fill(context.tensor(name).view, &zero, 1);
@@ -49,9 +55,9 @@ double Trainer::mean_loss(Reduction reduction) {
   return impl_->at_step("mean_loss()", [&] {
     double sum = 0;
     for (const Variant& variant : impl_->variants) {
-      const std::vector<double> weights = detail::shard_weights(variant.rows, reduction);
-      for (std::uint32_t k = 0; k < variant.active; ++k) {
-        sum += weights[k] * impl_->take_loss_total(k, variant.loss_total);
+      const std::vector<double> weights = detail::loss_weights(variant.rows, reduction);
+      for (std::size_t s = 0; s < variant.active; ++s) {
+        sum += weights[s] * impl_->take_loss_total(s, variant.loss_total);
       }
     }
     const auto steps = static_cast<double>(impl_->steps_in_loss_total);
@@ -64,14 +70,14 @@ std::optional<std::int64_t> Trainer::first_bad_step() {
   return impl_->at_step("first_bad_step()", [&] {
     const detail::RowPlan& plan = impl_->plan;
     std::optional<std::int64_t> first;
-    for (std::size_t k = 0; k < impl_->shards.size(); ++k) {
-      const auto count = detail::read_scalar<double>(impl_->contexts[k], detail::kFiniteSteps);
+    for (std::size_t s = 0; s < impl_->micro_batches.size(); ++s) {
+      const auto count = detail::read_scalar<double>(impl_->micro_batches[s].context, detail::kFiniteSteps);
       if (count >= 0) {
         continue;
       }
       const auto launches = static_cast<std::uint64_t>(-1 - count);
-      // A shard without rows in the last batch of an epoch has one step less per epoch.
-      const bool runs_always = plan.tail_rows() == 0 || plan.tail[k] > 0;
+      // A micro-batch without rows in the last batch of an epoch has one step less per epoch.
+      const bool runs_always = plan.tail_rows() == 0 || plan.tail[s] > 0;
       const std::uint64_t step =
           runs_always ? launches
                       : launches / plan.full_batches * plan.batch_count() + launches % plan.full_batches;

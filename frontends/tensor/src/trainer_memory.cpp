@@ -27,14 +27,16 @@ MemoryNeed& Trainer::Impl::need_of(const Device& device) {
   return needs.emplace_back(std::move(need));
 }
 
-// Counts the workspace and the literals of a program that shard k runs.
-void Trainer::Impl::count_routine(std::size_t k, const NamedProgram& program) {
+// Counts the workspace of a program that shard k runs, and the literals that are not in `counted`.
+void Trainer::Impl::count_routine(std::size_t k, const NamedProgram& program,
+                                  std::set<std::string>* counted) {
   const std::shared_ptr<Device>& device = shards[k].stream->device();
   const auto code = codes->get(device, program.text);
   const Code::Entry& entry = code->entry(program.name);
   need_of(*device).activations += entry.workspace_byte_count;
   for (const auto& [name, tensor] : program.literals) {
-    need_of(*device).data += tensor.host_bytes().size();
+    const bool is_new = counted == nullptr || counted->insert(name).second;
+    need_of(*device).data += is_new ? tensor.host_bytes().size() : 0;
   }
   if (code->fallback() != nullptr) {  // the other device has a copy of every argument
     MemoryNeed& there = need_of(*code->fallback()->device());
@@ -45,20 +47,51 @@ void Trainer::Impl::count_routine(std::size_t k, const NamedProgram& program) {
   }
 }
 
+// The bytes of the largest workspace of shard k's gradient programs.
+std::uint64_t Trainer::Impl::workspace_of(std::uint32_t k) {
+  std::uint64_t bytes = 0;
+  for (const Variant& variant : variants) {
+    for (std::size_t s = first_micro[k]; s < std::min(variant.active, first_micro[k] + per_shard); ++s) {
+      const auto code = codes->get(shards[k].stream->device(), variant.programs[s].text);
+      bytes = std::max(bytes, code->entry(variant.programs[s].name).workspace_byte_count);
+    }
+  }
+  return bytes;
+}
+
+// The micro-batches of a shard share literals and a workspace.
+void Trainer::Impl::count_gradients(std::size_t k) {
+  std::uint64_t own = 0;
+  std::set<std::string> counted;
+  for (const Variant& variant : variants) {
+    for (std::size_t s = first_micro[k]; s < std::min(variant.active, first_micro[k] + per_shard); ++s) {
+      const NamedProgram& program = variant.programs[s];
+      count_routine(k, program, &counted);
+      own += codes->get(shards[k].stream->device(), program.text)->entry(program.name).workspace_byte_count;
+    }
+  }
+  if (per_shard > 1) {
+    MemoryNeed& need = need_of(*shards[k].stream->device());
+    need.activations = need.activations - own + workspace_of(static_cast<std::uint32_t>(k));
+  }
+}
+
 void Trainer::Impl::count_memory() {
   const std::uint64_t row_bytes = (inputs.host_bytes().size() + targets.host_bytes().size()) / plan.total;
   for (std::size_t k = 0; k < shards.size(); ++k) {
     const StepMemory bytes = step_plan.memory(static_cast<std::uint32_t>(k));
     MemoryNeed& need = need_of(*shards[k].stream->device());
     need.parameters += bytes.parameters;
-    need.gradients += is_single() ? 0 : bytes.gradients + bytes.merge_buffer;
+    const std::uint64_t levels =
+        has_sums()
+            ? GradientSum::extra_levels(per_shard, is_reproducible() ? SumOrder::kTree : SumOrder::kSequence)
+            : 0;
+    need.gradients += is_single() ? 0 : (1 + levels) * bytes.gradients + bytes.merge_buffer;
     need.state += bytes.state;
-    need_of(*shards[k].stream->device()).data += plan.shard_rows(k) * row_bytes;
-    for (const Variant& variant : variants) {
-      if (k < variant.active) {
-        count_routine(k, variant.programs[k]);
-      }
+    for (std::uint32_t number = 0; number < per_shard; ++number) {
+      need.data += plan.part_rows(first_micro[k] + number) * row_bytes;
     }
+    count_gradients(k);
   }
   if (!is_single()) {
     step_plan.each_update([&](std::uint32_t k, std::int32_t type, std::uint64_t count, std::uint32_t terms) {

@@ -2,8 +2,8 @@
 // frontends/tensor/src/trainer_setup.cpp: allocates, initializes and links everything that a trainer needs.
 #include <yoke/program/text.h>
 
-#include <algorithm>
 #include <new>
+#include <numeric>
 
 #include "host_copy.h"
 #include "trainer_impl.h"
@@ -30,42 +30,63 @@ void Trainer::Impl::open_shards() {
     }
     auto stream = Stream::create(device, "shard " + std::to_string(k) + " on " + device->name());
     contexts.emplace_back(stream);
-    shards.push_back({static_cast<std::uint32_t>(k),
-                      stream,
-                      contexts.back(),
-                      options.base_seed + static_cast<std::int64_t>(k),
-                      static_cast<std::int64_t>(plan.rows[k]),
-                      {}});
+    shards.push_back({static_cast<std::uint32_t>(k), stream, contexts.back(),
+                      options.base_seed + first_micro[k], rows_of(variants[0], k), LinkedRoutine()});
     step_ends.emplace_back(options.steps_ahead);
     seeds.push_back(shards.back().seed);
   }
+  micro_batches.resize(plan.rows.size(), {0, contexts[0]});
+  for (std::uint32_t k = 0; k < shards.size(); ++k) {
+    for (std::uint32_t number = 0; number < per_shard; ++number) {
+      micro_batches[first_micro[k] + number] = {k, number == 0 ? contexts[k] : contexts[k].child()};
+    }
+  }
+}
+
+std::int64_t Trainer::Impl::rows_of(const Variant& variant, std::size_t k) const {
+  const auto first = variant.rows.begin() + first_micro[k];
+  return static_cast<std::int64_t>(std::accumulate(first, first + per_shard, std::uint64_t{0}));
 }
 
 void Trainer::Impl::plan_steps() {
-  std::vector<StepParameter> described;
-  for (const Parameter& parameter : parameters) {
-    described.push_back({parameter.name(), spec_of(parameter.tensor())});
-  }
   std::vector<std::string> states;
   if (options.optimizer.needs_state()) {
     states.emplace_back("momentum");
   }
+  const MergeStrategy merge = is_reproducible() ? MergeStrategy::kTree : options.merge;
   step_plan = StepPlan(
-      contexts, variants[0].active, std::move(described), std::move(states),
-      {options.merge, options.placement, options.merge_use, options.bucket_byte_count, Overlap::kOff}, codes);
+      contexts, active_shards(variants[0]), step_parameters(), std::move(states),
+      {merge, options.placement, options.merge_use, options.bucket_byte_count, Overlap::kOff}, codes);
+}
+
+std::vector<StepParameter> Trainer::Impl::step_parameters() const {
+  std::vector<StepParameter> described;
+  for (const Parameter& parameter : parameters) {
+    described.push_back({parameter.name(), spec_of(parameter.tensor())});
+  }
+  return described;
 }
 
 void Trainer::Impl::make_tensors() {
   step_plan.allocate();
-  for (std::size_t k = 0; k < shards.size(); ++k) {
-    const std::uint64_t zero = 0;
+  for (std::size_t s = 0; s < micro_batches.size(); ++s) {
+    Context& context = micro_batches[s].context;
+    const auto zero_total = [&](const char* name) {
+      const std::uint64_t zero = 0;
+      context.stream()->fill(context.allocate(name, {YOKE_TYPE_F64, {}}).view, &zero, 1);
+    };
     for (const Variant& variant : variants) {
-      contexts[k].allocate(variant.loss_total, {YOKE_TYPE_F64, {}});
-      contexts[k].stream()->fill(contexts[k].tensor(variant.loss_total).view, &zero, 1);
+      zero_total(variant.loss_total);
     }
-    contexts[k].allocate(detail::kFiniteSteps, {YOKE_TYPE_F64, {}});
-    contexts[k].stream()->fill(contexts[k].tensor(detail::kFiniteSteps).view, &zero, 1);
-    contexts[k].allocate("loss", {static_cast<std::int32_t>(variants[0].graph.loss.type()), {}});
+    zero_total(detail::kFiniteSteps);
+    context.allocate("loss", {static_cast<std::int32_t>(variants[0].graph.loss.type()), {}});
+    for (const auto& [name, data] : {std::pair("inputs", inputs), std::pair("targets", targets)}) {
+      TensorSpec spec = spec_of(data);
+      spec.dims[0] = plan.part_rows(s);
+      if (spec.dims[0] > 0) {
+        context.allocate(name, spec);
+      }
+    }
   }
 }
 
@@ -88,16 +109,8 @@ void Trainer::Impl::make_symbols() {
 }
 
 void Trainer::Impl::upload(const Tensor& all, const char* name) {
-  for (std::size_t k = 0; k < shards.size(); ++k) {
-    if (plan.shard_rows(k) == 0) {
-      continue;
-    }
-    TensorSpec spec = spec_of(all);
-    spec.dims[0] = plan.shard_rows(k);
-    if (!contexts[k].has(name)) {
-      contexts[k].allocate(name, spec);
-    }
-    detail::write_now(contexts[k], name, plan.pack(all.host_bytes(), k));
+  for (std::size_t s = 0; s < variants[0].active; ++s) {
+    detail::write_now(micro_batches[s].context, name, plan.pack(all.host_bytes(), s));
   }
 }
 
@@ -133,10 +146,11 @@ void Trainer::Impl::prepare(Context& context, const NamedProgram& program) {
   }
 }
 
-StepRoutine Trainer::Impl::link(Context& context, const NamedProgram& program, const SymbolTable& table) {
+StepRoutine Trainer::Impl::link(Context& context, const NamedProgram& program, const SymbolTable& table,
+                                std::shared_ptr<Buffer> workspace) {
   prepare(context, program);
   const auto code = codes->get(context.stream()->device(), program.text);
-  return {context.link(code, program.name, program.rename), table};
+  return {context.link(code, program.name, program.rename, std::move(workspace)), table};
 }
 
 void Trainer::Impl::link_steps() {
@@ -145,18 +159,49 @@ void Trainer::Impl::link_steps() {
   }
 }
 
-void Trainer::Impl::link_gradients() {
-  for (Variant& variant : variants) {
-    variant.gradients.clear();
-    for (std::uint32_t k = 0; k < variant.active; ++k) {
-      variant.gradients.push_back(link(
-          contexts[k],
-          is_single() ? build_program(variant.graph, &variant != &variants[0], false) : variant.programs[k],
-          (*symbols)[k]));
+// Per shard, one workspace for all its micro-batches, which run one after the other; null if each shard has one
+// micro-batch.
+std::vector<std::shared_ptr<Buffer>> Trainer::Impl::make_workspaces() {
+  std::vector<std::shared_ptr<Buffer>> made(shards.size());
+  for (std::uint32_t k = 0; per_shard > 1 && k < shards.size(); ++k) {
+    if (const std::uint64_t bytes = workspace_of(k); bytes > 0) {
+      made[k] = std::make_shared<Buffer>(shards[k].stream->device(), bytes);
     }
   }
-  for (std::uint32_t k = 0; k < variants[0].active; ++k) {
-    shards[k].gradient = variants[0].gradients[k].routine();
+  return made;
+}
+
+// Makes each shard's micro-batches store and add up their gradients.
+void Trainer::Impl::make_sums() {
+  if (!has_sums()) {
+    return;
+  }
+  const SumOrder order = is_reproducible() ? SumOrder::kTree : SumOrder::kSequence;
+  for (std::uint32_t k = 0; k < active_shards(variants[0]); ++k) {
+    sums.emplace_back(contexts[k], step_plan.arenas(), step_parameters(), per_shard, order, *codes);
+    for (std::uint32_t number = 1; number < per_shard; ++number) {
+      sums[k].adopt_gradients(micro_batches[first_micro[k] + number].context, number);
+    }
+  }
+}
+
+void Trainer::Impl::link_gradients() {
+  const std::vector<std::shared_ptr<Buffer>> workspaces = make_workspaces();
+  for (Variant& variant : variants) {
+    variant.gradients.clear();
+    for (std::size_t s = 0; s < variant.active; ++s) {
+      detail::MicroBatch& micro = micro_batches[s];
+      const NamedProgram program =
+          is_single() ? build_program(variant.graph, &variant != &variants[0], s) : variant.programs[s];
+      prepare(contexts[micro.shard], program);  // shares the literals between the shard's micro-batches
+      variant.gradients.push_back(
+          link(micro.context, program, (*symbols)[micro.shard], workspaces[micro.shard]));
+    }
+  }
+  for (Shard& shard : shards) {
+    if (first_micro[shard.number] < variants[0].active) {
+      shard.gradient = variants[0].gradients[first_micro[shard.number]].routine();
+    }
   }
 }
 
@@ -167,6 +212,7 @@ void Trainer::Impl::link_parts() {
     return;
   }
   step_plan.allocate_gradients();
+  make_sums();
   link_gradients();
   step_plan.link(
       [&](std::uint32_t k, std::int32_t type, std::uint64_t count, std::uint32_t terms) {
@@ -201,6 +247,7 @@ void Trainer::Impl::set_up() {
   const detail::Stopwatch watch;
   check_arguments();
   find_backends();
+  plan_micro_batches();
   build_graphs();
   open_shards();
   plan_steps();

@@ -66,6 +66,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadUsage{{"--lr", "1e39"}, "--lr takes a number"},
         BadUsage{{"--momentum", "1"}, "--momentum takes a number from 0 to less than 1, not '1'"},
         BadUsage{{"--weight-decay", "-0.1"}, "--weight-decay takes a number from 0 to 1e+38, not '-0.1'"},
+        BadUsage{{"--accumulate", "0"}, "--accumulate takes a whole number from 1 to 4096, not '0'"},
+        BadUsage{{"--reproducible", "-2"}, "--reproducible takes a whole number from 1 to 4096, not '-2'"},
         BadUsage{{"--nesterov"}, "--nesterov needs --momentum greater than 0"},
         BadUsage{{"--model", "cnn:3"}, "(mlp:500, mlp:300-100), not 'cnn:3'"},
         BadUsage{{"--model", "mlp:"}, "not 'mlp:'"}, BadUsage{{"--model", "mlp:0"}, "not 'mlp:0'"},

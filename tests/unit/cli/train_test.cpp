@@ -53,6 +53,29 @@ TEST(YokeTrain, JsonIsTheOnlyLineOnStandardOutput) {
   EXPECT_THAT(outcome.err, HasSubstr("epoch 20/20"));
 }
 
+TEST(YokeTrain, ReproducibleRunsGiveTheSameLossForEveryNumberOfShards) {
+  std::string loss;
+  for (const std::string shards : {"1", "2", "4"}) {
+    const auto outcome =
+        run({"train", "--epochs", "1", "--json", "--shards", shards, "--reproducible", "4", "--batch", "30"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(json_value(outcome.last_line(), "reproducible"), "4");
+    loss = loss.empty() ? json_value(outcome.last_line(), "train_loss") : loss;
+    EXPECT_EQ(json_value(outcome.last_line(), "train_loss"), loss) << shards << " shards";
+  }
+  const auto refused = run({"train", "--shards", "3", "--reproducible", "4"});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("reproducible is 4, which the number of shards, 3, does not divide"));
+}
+
+TEST(YokeTrain, AccumulateTrainsInMicroBatches) {
+  const auto outcome = run({"train", "--epochs", "20", "--json", "--accumulate", "3"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(json_value(outcome.last_line(), "accumulate"), "3");
+  EXPECT_EQ(json_value(outcome.last_line(), "steps"), "2000");
+  EXPECT_GT(std::stod(json_value(outcome.last_line(), "test_accuracy")), 0.98);
+}
+
 TEST(YokeTrain, UnknownPlacementsAreUsageErrors) {
   const auto outcome = run({"train", "--placement", "middle"});
   EXPECT_EQ(outcome.code, 2);

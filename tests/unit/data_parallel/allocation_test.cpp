@@ -8,15 +8,11 @@
 namespace yoke::testing {
 namespace {
 
-class Steps : public ::testing::TestWithParam<std::tuple<std::int64_t, MergeStrategy, MergeUse>> {};
-
-TEST_P(Steps, AllocateNothingAndCompileNothing) {
+// Trains with batches of 12 rows, and one of 8.
+void expect_no_allocations(DataParallelOptions options) {
   if (std::string(backend_name()) != "cc") {
     GTEST_SKIP() << "only cc runs without allocation; the reference executor allocates";
   }
-  DataParallelOptions options = options_for(std::get<0>(GetParam()), 0.05F);
-  options.merge = std::get<1>(GetParam());
-  options.merge_use = std::get<2>(GetParam());
   options.batch_size = 12;
   options.optimizer = {0.9, 1e-4, false};
   const auto model = nn::sequential(nn::linear(64), nn::relu(), nn::dropout(0.1), nn::linear(10));
@@ -45,6 +41,15 @@ TEST_P(Steps, AllocateNothingAndCompileNothing) {
       });
 }
 
+class Steps : public ::testing::TestWithParam<std::tuple<std::int64_t, MergeStrategy, MergeUse>> {};
+
+TEST_P(Steps, AllocateNothingAndCompileNothing) {
+  DataParallelOptions options = options_for(std::get<0>(GetParam()), 0.05F);
+  options.merge = std::get<1>(GetParam());
+  options.merge_use = std::get<2>(GetParam());
+  expect_no_allocations(std::move(options));
+}
+
 INSTANTIATE_TEST_SUITE_P(SingleShard, Steps,
                          ::testing::Values(std::tuple(1, MergeStrategy::kAuto, MergeUse::kStreaming)));
 INSTANTIATE_TEST_SUITE_P(Strategies, Steps,
@@ -52,6 +57,15 @@ INSTANTIATE_TEST_SUITE_P(Strategies, Steps,
                                             ::testing::Values(MergeStrategy::kOwner, MergeStrategy::kTree,
                                                               MergeStrategy::kDirect, MergeStrategy::kRing),
                                             ::testing::Values(MergeUse::kCopy, MergeUse::kStreaming)));
+
+TEST(StepsOfMicroBatches, AllocateNothingAndCompileNothing) {
+  DataParallelOptions options = options_for(2, 0.05F);
+  options.accumulate = 3;
+  expect_no_allocations(options);
+  options.accumulate = 1;
+  options.reproducible = 8;
+  expect_no_allocations(options);
+}
 
 TEST(AllocationCount, IncludesAllocationsOfTheFrontend) {
   const test::IgnoreVendorAllocations ignore;

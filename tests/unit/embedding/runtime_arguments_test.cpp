@@ -2,7 +2,7 @@
 // tests/unit/embedding/runtime_arguments_test.cpp: every function of the runtime's public headers with null,
 // empty and moved-from arguments. public_functions.py checks that no function is missing.
 #include <yoke/runtime/closest.h>
-#include <yoke/runtime/parallel.h>
+#include <yoke/runtime/gradient_sum.h>
 #include <yoke/runtime/passes.h>
 
 #include <utility>
@@ -152,7 +152,9 @@ TEST(RuntimeArguments, Streams) {
   EXPECT_ERROR(kInvalid, stream->fill(view, nullptr, 4));
   const std::uint32_t zero = 0;
   EXPECT_ERROR(kInvalid, stream->fill(view, &zero, 0));
-  const auto routine = Routine::link(compile(rig.device, kDouble), 0, {view, rig.buffer(16)});
+  const auto twice = compile(rig.device, kDouble);
+  EXPECT_ERROR(kInvalid, Routine::link(twice, 0, {view, rig.buffer(16)}, view.buffer));
+  const auto routine = Routine::link(twice, 0, {view, rig.buffer(16)}, rig.buffer(16).buffer);
   const std::vector<std::int64_t> surplus = {1};
   EXPECT_ERROR(kInvalid, stream->launch(*routine, surplus));
   EXPECT_ERROR(kInvalid, stream->join({}));
@@ -280,6 +282,37 @@ TEST(RuntimeArguments, StepPlans) {
   EXPECT_ERROR(kInvalid, (void)table.slot("missing", "program"));
   StepRoutine routine;
   EXPECT_ERROR(kEmpty, routine.run(table));
+}
+
+TEST(RuntimeArguments, GradientSums) {
+  EXPECT_ERROR(kInvalid, (void)GradientSum::extra_levels(0, SumOrder::kSequence));
+  EXPECT_ERROR(kInvalid, (void)GradientSum::extra_levels(6, SumOrder::kTree));
+  EXPECT_EQ(GradientSum::extra_levels(1, SumOrder::kTree), 0U);
+  EXPECT_EQ(GradientSum::extra_levels(8, SumOrder::kTree), 3U);
+  EXPECT_EQ(GradientSum::extra_levels(8, SumOrder::kSequence), 1U);
+  Rig rig;
+  const std::vector<Context> contexts = {Context(rig.stream())};
+  Context micro = contexts[0].child();
+  const GradientSum nothing;
+  EXPECT_ERROR(ErrorCode::kOutOfRange, nothing.add(0));
+  EXPECT_ERROR(ErrorCode::kOutOfRange, nothing.clear(0));
+  EXPECT_ERROR(ErrorCode::kOutOfRange, nothing.adopt_gradients(micro, 0));
+
+  const std::vector<StepParameter> parameters = {{"w", kSpec}};
+  StepPlan plan(contexts, 1, parameters, {}, {}, nullptr);
+  plan.allocate();
+  CodeCache codes;
+  const auto make = [&](std::span<const Arena> arenas, std::uint32_t count) {
+    return GradientSum(contexts[0], arenas, parameters, count, SumOrder::kTree, codes);
+  };
+  EXPECT_ERROR(ErrorCode::kNotFound, make(plan.arenas(), 2));
+  plan.allocate_gradients();
+  EXPECT_ERROR(kInvalid, make(plan.arenas(), 3));
+  EXPECT_ERROR(kInvalid, make({}, 2));
+  const GradientSum sum = make(plan.arenas(), 2);
+  sum.adopt_gradients(micro, 1);
+  EXPECT_ERROR(ErrorCode::kAlreadyExists, sum.adopt_gradients(micro, 1));
+  EXPECT_ERROR(ErrorCode::kOutOfRange, sum.add(2));
 }
 
 TEST(RuntimeArguments, Collectives) {

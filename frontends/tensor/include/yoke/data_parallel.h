@@ -56,7 +56,17 @@ struct DataParallelOptions {
   // Rows of a global batch along axis 0 of the inputs and targets; 0 means all rows. If the batch size does
   // not divide the number of rows, the last batch of an epoch is smaller.
   std::int64_t batch_size = 0;
-  // Shard i draws random numbers with the seed base_seed + i. Range: [0, 2^62 - 4097].
+  // Each shard computes the gradients of its rows of a batch in this many micro-batches, one after the other, and
+  // adds them up in order. Activations then need the memory of one micro-batch, and gradients that of one more
+  // copy. The result is that of 1 up to rounding. shards * accumulate: at most kMaxShards.
+  std::int64_t accumulate = 1;
+  // K > 0, a power of two that the number of shards divides: every batch is cut into K micro-batches, whose gradients
+  // are computed alone and added up in one tree, (0 + 1) + (2 + 3). Parameters then have the same bits for each
+  // such number of shards, on devices of one kind with the same options. Needs the merge strategy kTree, which
+  // kAuto then is, and `accumulate` 1. 0: off.
+  std::int64_t reproducible = 0;
+  // Micro-batch i of a batch, and so shard i if each computes one, draws random numbers with the seed
+  // base_seed + i. Range: [0, 2^62 - 4097].
   std::int64_t base_seed = 0;
   MergeStrategy merge = MergeStrategy::kAuto;
   // Where the optimizer runs.
@@ -79,7 +89,8 @@ struct DataParallelOptions {
   std::function<void(std::span<const MemoryNeed>)> check_memory = {};
 };
 
-// The state of one shard, for hand-written loops. Valid as long as the trainer.
+// The state of one shard, for hand-written loops. Valid as long as the trainer. With several micro-batches per shard,
+// "loss", "inputs", "targets", `seed` and `gradient` are those of its first one.
 struct Shard {
   std::uint32_t number = 0;
   std::shared_ptr<Stream> stream;
@@ -87,7 +98,7 @@ struct Shard {
   // "targets".
   Context context;
   std::int64_t seed = 0;
-  std::int64_t rows = 0;   // of the current batch; 0: the shard is idle in this step
+  std::int64_t rows = 0;   // of all micro-batches of the current batch; 0: the shard is idle in this step
   LinkedRoutine gradient;  // for a full batch
 };
 

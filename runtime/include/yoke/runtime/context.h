@@ -109,8 +109,10 @@ class Context {
 
   // Binds each argument of the entry to the tensor of the same name, or of the name in `rename`. Throws
   // Error kNotFound, which lists the missing tensors, or kInvalidArgument if a type or shape differs.
+  // `workspace`: as for Routine::link.
   LinkedRoutine link(const std::shared_ptr<const Code>& code, std::string_view entry,
-                     const std::map<std::string, std::string>& rename = {}) const;
+                     const std::map<std::string, std::string>& rename = {},
+                     std::shared_ptr<Buffer> workspace = nullptr) const;
   // As link, with `merge_argument` bound to the destination of `source`, a transfer to this stream: the
   // merge buffer or, if it streams, the source's memory. The routine then accepts only that node from that
   // transfer. Precondition: `merge_argument` is only read. If `rename` has an entry for it, that is the
@@ -122,6 +124,10 @@ class Context {
  private:
   friend Transfer device_to_device(std::string_view, MergeUse, const Context&, const Context&);
   struct Impl;
+  LinkedRoutine link(const std::shared_ptr<const Code>& code, std::string_view entry,
+                     std::string_view merge_argument, const Transfer& source,
+                     const std::map<std::string, std::string>& rename,
+                     std::shared_ptr<Buffer> workspace) const;
   Impl& impl() const;
   std::shared_ptr<Impl> impl_;
 };

@@ -121,10 +121,13 @@ class Stream : public std::enable_shared_from_this<Stream> {
 // executable. Keeps code, buffers and workspace alive.
 class Routine {
  public:
-  // `bindings` are in the order of the entry's arguments. The runtime allocates the workspace on the device.
-  // Throws Error kInvalidArgument or kOutOfRange for code, an entry or bindings that do not fit.
+  // `bindings` are in the order of the entry's arguments. The runtime allocates the workspace on the device,
+  // unless `workspace` is given: memory that may be shared by routines, whose launches then never overlap, and
+  // that nothing else may use. Throws Error kInvalidArgument or kOutOfRange for code, an entry, bindings or a
+  // workspace that do not fit.
   static std::shared_ptr<const Routine> link(std::shared_ptr<const Code> code, std::uint32_t entry,
-                                             std::vector<BufferView> bindings);
+                                             std::vector<BufferView> bindings,
+                                             std::shared_ptr<Buffer> workspace = nullptr);
   ~Routine();
   Routine(const Routine&) = delete;
   Routine& operator=(const Routine&) = delete;
@@ -137,7 +140,8 @@ class Routine {
 
  private:
   friend class Stream;
-  Routine(std::shared_ptr<const Code> code, std::uint32_t entry, std::vector<BufferView> bindings);
+  Routine(std::shared_ptr<const Code> code, std::uint32_t entry, std::vector<BufferView> bindings,
+          std::shared_ptr<Buffer> workspace);
   // Deletes the routine, or leaks it if a launch does not finish in time.
   static void end(const Routine* routine);
   std::shared_ptr<const Code> code_;

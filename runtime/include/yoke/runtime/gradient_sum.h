@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/include/yoke/runtime/gradient_sum.h: the sum of the gradients of one shard's micro-batches.
+#pragma once
+
+#include <yoke/runtime/parallel.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace yoke {
+
+// The order in which gradients are added; left is the earlier micro-batch.
+enum class SumOrder {
+  kSequence,  // ((0 + 1) + 2) + 3, with one more arena
+  kTree       // (0 + 1) + (2 + 3), with log2(count) more arenas; `count` is a power of two
+};
+
+// Adds up the gradients of `count` micro-batches in a shard's gradient arenas. Each micro-batch stores its
+// gradients in an arena of its level; level 0 is the shard's own. In every step, and for every micro-batch in
+// turn, the caller launches its program or calls clear(), and then calls add(). Afterwards the shard's gradients
+// are the sum. Needs the gradients of a StepPlan to be allocated. The functions that take a number throw Error
+// kOutOfRange if it is not less than `count`. Not thread-safe.
+class GradientSum {
+ public:
+  // The number of arenas besides the shard's own, each as large as its gradients.
+  // Throws Error kInvalidArgument: `count` is 0, or not a power of two for kTree.
+  static std::uint32_t extra_levels(std::uint32_t count, SumOrder order);
+
+  GradientSum() = default;
+  // Allocates and links. `parameters` are all that the plan was made for. Throws Error as extra_levels(), and
+  // kNotFound if the shard has no gradients.
+  GradientSum(const Context& shard, std::span<const Arena> arenas, std::span<const StepParameter> parameters,
+              std::uint32_t count, SumOrder order, CodeCache& codes);
+
+  // Gives `context`, a child of the shard's, the tensors "gradient/<parameter>" that micro-batch `number` stores.
+  // Does nothing for level 0, whose tensors the shard has.
+  void adopt_gradients(Context& context, std::uint32_t number) const;
+  // Both queue work and allocate nothing.
+  void clear(std::uint32_t number) const;  // micro-batch `number` has no rows: its gradients are zero
+  void add(std::uint32_t number) const;
+
+ private:
+  std::uint32_t level_of(std::uint32_t number) const;
+
+  std::uint32_t count_ = 0;
+  SumOrder order_ = SumOrder::kSequence;
+  std::vector<StepParameter> parameters_;
+  std::vector<std::string> arena_names_;
+  std::vector<Context> levels_;         // the shard's context, then one child per extra level
+  std::vector<LinkedCollective> adds_;  // adds level i + 1 to level i
+};
+
+}  // namespace yoke

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/parallel/gradient_sum.cpp: adds up micro-batches like a binary counter: the levels that hold partial sums
+// are its digits.
+#include <yoke/runtime/gradient_sum.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "parallel/sum_program.h"
+
+namespace yoke {
+
+std::uint32_t GradientSum::extra_levels(std::uint32_t count, SumOrder order) {
+  if (count == 0 || (order == SumOrder::kTree && !std::has_single_bit(count))) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "gradient sum: " + std::to_string(count) + " micro-batches; " +
+                    (count == 0 ? "use at least 1" : "a tree needs a power of two"));
+  }
+  return order == SumOrder::kTree ? static_cast<std::uint32_t>(std::countr_zero(count))
+                                  : std::min(1U, count - 1);
+}
+
+GradientSum::GradientSum(const Context& shard, std::span<const Arena> arenas,
+                         std::span<const StepParameter> parameters, std::uint32_t count, SumOrder order,
+                         CodeCache& codes)
+    : count_(count), order_(order), parameters_(parameters.begin(), parameters.end()), levels_{shard} {
+  for (const Arena& arena : arenas) {
+    arena_names_.push_back(arena.name("gradients"));
+  }
+  for (std::uint32_t level = 1; level <= extra_levels(count, order); ++level) {
+    Context own = shard.child();
+    LinkedCollective add;
+    for (std::size_t a = 0; a < arenas.size(); ++a) {
+      const TensorSpec spec = arenas[a].spec();
+      const std::string& name = arena_names_[a];
+      own.allocate(name, spec);
+      const std::uint64_t zero = 0;  // the padding between parameters stays zero
+      own.stream()->fill(own.tensor(name).view, &zero, 1);
+      Context pair = shard.child();
+      pair.adopt("own", spec, levels_.back().tensor(name).view);
+      pair.adopt("incoming1", spec, own.tensor(name).view);
+      const auto code = codes.get(shard.stream()->device(),
+                                  detail::sum_text(detail::type_of(spec), arenas[a].element_count, 2));
+      add.add(pair.link(code, detail::kSumEntry));
+    }
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      const std::string name = "gradient/" + parameters_[i].name;
+      const ContextTensor& first = shard.tensor(name);
+      const auto arena = std::find_if(arenas.begin(), arenas.end(),
+                                      [&](const Arena& a) { return a.type == first.spec.type; });
+      if (arena == arenas.end()) {
+        throw Error(ErrorCode::kInvalidArgument, "gradient sum: there is no arena for '" + name + "'");
+      }
+      const BufferView& base = shard.tensor(arena->name("gradients")).view;
+      const BufferView& here = own.tensor(arena->name("gradients")).view;
+      own.adopt(name, first.spec,
+                {here.buffer, here.offset + first.view.offset - base.offset,
+                 first.view.byte_count + first.view.padding});
+    }
+    levels_.push_back(std::move(own));
+    adds_.push_back(std::move(add));
+  }
+}
+
+// Before micro-batch 6 of a tree, levels 0 and 1 hold the sums of 0 to 3 and of 4 and 5.
+std::uint32_t GradientSum::level_of(std::uint32_t number) const {
+  if (number >= count_) {
+    throw Error(ErrorCode::kOutOfRange,
+                "gradient sum: micro-batch " + std::to_string(number) + " of " + std::to_string(count_));
+  }
+  return order_ == SumOrder::kTree ? static_cast<std::uint32_t>(std::popcount(number)) : std::min(1U, number);
+}
+
+void GradientSum::adopt_gradients(Context& context, std::uint32_t number) const {
+  const std::uint32_t level = level_of(number);
+  for (std::size_t i = 0; level != 0 && i < parameters_.size(); ++i) {
+    const std::string name = "gradient/" + parameters_[i].name;
+    const auto& [spec, view] = levels_[level].tensor(name);
+    context.adopt(name, spec, {view.buffer, view.offset, view.byte_count + view.padding});
+  }
+}
+
+void GradientSum::clear(std::uint32_t number) const {
+  const Context& level = levels_[level_of(number)];
+  const std::uint64_t zero = 0;
+  for (const std::string& name : arena_names_) {
+    level.stream()->fill(level.tensor(name).view, &zero, 1);
+  }
+}
+
+void GradientSum::add(std::uint32_t number) const {
+  std::uint32_t level = level_of(number);
+  std::uint32_t sums =
+      order_ == SumOrder::kTree ? static_cast<std::uint32_t>(std::countr_one(number)) : level;
+  for (; sums > 0; --sums) {
+    adds_[--level].run();
+  }
+}
+
+}  // namespace yoke
