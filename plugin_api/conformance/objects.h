@@ -115,6 +115,8 @@ class Buffer {
  public:
   Buffer() = default;
   Buffer(Device& device, std::uint64_t byte_count, std::int32_t kind = YOKE_MEMORY_DEVICE);
+  Buffer(const Plugin& plugin, BufferHandle handle, std::uint64_t byte_count)
+      : plugin_(&plugin), byte_count_(byte_count), handle_(std::move(handle)) {}
 
   yoke_buffer* get() const { return handle_.get(); }
   std::uint64_t byte_count() const { return byte_count_; }

@@ -171,6 +171,58 @@ void memory_limit(Kit& kit) {
   check_equal(device.memory().used_bytes, memory.used_bytes, "used_bytes after a failed buffer_create");
 }
 
+// Creates `count` buffers of `byte_count` bytes together, and checks that they do not share memory. Returns false if the
+// device has too little memory.
+bool create_together(Device& device, std::uint64_t byte_count, std::uint64_t count) {
+  std::vector<Buffer> alive;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    yoke_buffer* raw = nullptr;
+    const Answer answer = device.plugin().buffer_create(device.get(), byte_count, YOKE_MEMORY_DEVICE, &raw);
+    if (answer.code == YOKE_STATUS_OUT_OF_DEVICE_MEMORY) {
+      return false;
+    }
+    alive.emplace_back(device.plugin(), BufferHandle(device.plugin(), answer, raw, "creating a buffer"),
+                       byte_count);
+  }
+  const auto mark_of = [](std::uint64_t i) { return Bytes(8, static_cast<std::byte>(i + 1)); };
+  for (std::uint64_t i = 0; i < count; ++i) {
+    alive[i].write(0, mark_of(i));
+    alive[i].write(byte_count - 8, mark_of(i));
+  }
+  for (std::uint64_t i = 0; i < count; ++i) {
+    Bytes there(16);
+    alive[i].read(0, std::span(there).first(8));
+    alive[i].read(byte_count - 8, std::span(there).last(8));
+    check(std::all_of(there.begin(), there.end(), [&](std::byte byte) { return byte == mark_of(i)[0]; }),
+          "buffer ", i, " of ", count, " of ", byte_count, " bytes shares memory with another");
+  }
+  return true;
+}
+
+// Uses most of the memory in buffers of one size after the other. What was freed must serve for every size.
+void reuse(Kit& kit) {
+  Device& device = kit.device();
+  const yoke_memory_info memory = device.memory();
+  const yoke_device_info info = device.info();
+  std::uint64_t total = memory.limit_bytes != 0 ? memory.limit_bytes - memory.used_bytes : info.memory_bytes;
+  // The memory of the host belongs to other processes, too.
+  if (total == 0 || (info.kind == YOKE_DEVICE_CPU && memory.limit_bytes == 0)) {
+    total = std::min(total == 0 ? 1024 * kMiB : total, 1024 * kMiB);
+  }
+  total = total / 8 * 7;
+  while (total > kMiB && !create_together(device, total, 1)) {
+    total /= 2;
+  }
+  for (const std::uint64_t count : {2U, 5U, 31U, 3U, 1U}) {
+    const std::uint64_t byte_count = total / count / kMiB * kMiB * 15 / 16 + 4096;
+    kit.progress(text(count, " buffers of ", byte_count, " bytes"));
+    check(byte_count * count > total || create_together(device, byte_count, count),
+          "the device has no memory for ", count, " buffers of ", byte_count,
+          " bytes, although one buffer of ", total, " bytes could be created before");
+  }
+  check_equal(device.memory().used_bytes, memory.used_bytes, "used_bytes after every buffer was destroyed");
+}
+
 }  // namespace
 
 std::vector<Test> buffer_tests() {
@@ -189,6 +241,7 @@ std::vector<Test> buffer_tests() {
        "used_bytes counts exactly the live buffers, and peak_bytes never falls",
        {26},
        memory_accounting},
+      {"reuse", "memory of destroyed buffers can be used for buffers of any other size", {26}, reuse},
       {"memory-limit", "a buffer that exceeds limit_bytes is OUT_OF_DEVICE_MEMORY", {26}, memory_limit},
   };
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/groups/growth.cpp: what a process holds after 10,000 launches, copies and events.
+// plugin_api/conformance/groups/growth.cpp: what a process holds after thousands of launches, copies, events and texts.
 #include <dlfcn.h>
 #include <malloc.h>
 #include <unistd.h>
@@ -41,32 +41,41 @@ Held held(const Device& device) {
   return now;
 }
 
-void check_growth(const Held& before, const Held& after, const char* what) {
-  // Caches may still fill, so a few bytes per round are not a leak.
-  constexpr std::uint64_t kHeapPerRound = 8;
-  constexpr std::uint64_t kResidentPerRound = 256;
+// How much the process may grow per round. Caches may still fill, so a few bytes per round are not a leak.
+struct Allowed {
+  std::uint64_t heap_bytes = 8;
+  std::uint64_t resident_bytes = 256;
+};
+
+void check_growth(const Held& before, const Held& after, const char* what, std::uint64_t rounds,
+                  const Allowed& allowed) {
   const auto grown = [](std::uint64_t from, std::uint64_t to) { return to > from ? to - from : 0; };
-  check(grown(before.heap_bytes, after.heap_bytes) <= kHeapPerRound * kRounds, "the heap grew by ",
-        grown(before.heap_bytes, after.heap_bytes), " bytes in ", kRounds, " ", what);
+  check(grown(before.heap_bytes, after.heap_bytes) <= allowed.heap_bytes * rounds, "the heap grew by ",
+        grown(before.heap_bytes, after.heap_bytes), " bytes in ", rounds, " ", what);
   // A sanitizer, of the kit or of the plugin, keeps freed memory.
   static const bool is_sanitized =
       ::dlsym(RTLD_DEFAULT, "__asan_init") != nullptr || ::dlsym(RTLD_DEFAULT, "__tsan_init") != nullptr;
   if (!is_sanitized) {
-    check(grown(before.resident_bytes, after.resident_bytes) <= kResidentPerRound * kRounds,
+    check(grown(before.resident_bytes, after.resident_bytes) <= allowed.resident_bytes * rounds,
           "the memory of the process grew by ", grown(before.resident_bytes, after.resident_bytes),
-          " bytes in ", kRounds, " ", what);
+          " bytes in ", rounds, " ", what);
   }
   check(after.descriptors <= before.descriptors, "the process opened ",
-        grown(before.descriptors, after.descriptors), " more files in ", kRounds, " ", what);
+        grown(before.descriptors, after.descriptors), " more files in ", rounds, " ", what);
   check(after.threads <= before.threads, "the process started ", grown(before.threads, after.threads),
-        " more threads in ", kRounds, " ", what);
+        " more threads in ", rounds, " ", what);
   check(after.device_bytes <= before.device_bytes, "used_bytes grew by ",
-        grown(before.device_bytes, after.device_bytes), " in ", kRounds, " ", what);
+        grown(before.device_bytes, after.device_bytes), " in ", rounds, " ", what);
 }
 
 // Runs `round` many times; waits for the work after every 100 rounds.
+struct Rounds {
+  int warm_up = kWarmUp;
+  int watched = kRounds;
+  Allowed allowed = {};
+};
 void watch(Kit& kit, const char* what, const std::function<void(int)>& round,
-           const std::function<void()>& wait) {
+           const std::function<void()>& wait, const Rounds& rounds = {}) {
   const auto run = [&](int count, int first) {
     for (int i = 0; i < count; ++i) {
       round(first + i);
@@ -77,10 +86,10 @@ void watch(Kit& kit, const char* what, const std::function<void(int)>& round,
     }
     wait();
   };
-  run(kWarmUp, 0);
+  run(rounds.warm_up, 0);
   const Held before = held(kit.device());
-  run(kRounds, kWarmUp);
-  check_growth(before, held(kit.device()), what);
+  run(rounds.watched, rounds.warm_up);
+  check_growth(before, held(kit.device()), what, static_cast<std::uint64_t>(rounds.watched), rounds.allowed);
 }
 
 void launches(Kit& kit) {
@@ -122,7 +131,40 @@ void links(Kit& kit) {
   const SmallRun add(device, code);
   const yoke_binding bindings[] = {binding(add.x), binding(add.y)};
   watch(
-      kit, "links", [&](int) { link(device.plugin(), code, 0, bindings, binding(add.workspace)); }, [] {});
+      kit, "links", [&](int) { link(device.plugin(), code, 0, bindings, binding(add.workspace)); }, [] {},
+      {6000, 60'000});
+}
+
+// Different texts of several KiB, each compiled, launched and destroyed.
+void texts(Kit& kit) {
+  Device& device = kit.device();
+  const SmallProgram program(device);
+  const std::string_view plain = program.text();
+  const std::string filler = "# " + std::string(6000, 'x') + "\n";
+  const Buffer x(device, kSmallCount * sizeof(float));
+  const Buffer y(device, kSmallCount * sizeof(float));
+  const std::vector<float> values(kSmallCount, 3.0F);
+  x.write(0, bytes_of_floats(values));
+  const yoke_binding bindings[] = {binding(x), binding(y)};
+  const Bytes expected = bytes_of_floats(program.results(values));
+  const Bytes marks(expected.size(), std::byte{0x5c});
+  watch(
+      kit, "different texts",
+      [&](int round) {
+        std::string other(plain);
+        other.replace(other.find(program.name()), program.name().size(), "p" + std::to_string(round));
+        const Code code = compile(device, other + filler);
+        if (round % 10 == 0) {
+          y.write(0, marks);
+          const Buffer workspace = workspace_for(device, code);
+          const Routine routine = link(device.plugin(), code, 0, bindings,
+                                       workspace.get() == nullptr ? yoke_binding{} : binding(workspace));
+          launch(device.plugin(), routine);
+          check(y.contents() == expected, "text ", round, " has a wrong result");
+        }
+      },
+      // A cache of 1,000 texts is full when the watch begins.
+      [] {}, {1000, 2000, {2048, 4096}});
 }
 
 void copies(Kit& kit) {
@@ -167,7 +209,12 @@ std::vector<Test> growth_tests() {
        {14, 26},
        launches,
        3},
-      {"growth-links", "linking a code 10,000 times adds no memory, files or threads", {14, 26}, links, 3},
+      {"growth-links", "linking a code 66,000 times adds no memory, files or threads", {14, 26}, links, 3},
+      {"growth-texts",
+       "compiling 3,000 different texts does not add memory for each of them",
+       {14, 26},
+       texts,
+       3},
       {"growth-copies",
        "10,000 copies, fills and events add no memory, files or threads",
        {14, 16},

@@ -6,47 +6,37 @@
 #include <functional>
 #include <thread>
 
-#include "busy.h"
 #include "groups.h"
-#include "host_callback.h"
+#include "held.h"
 #include "program/run/launch.h"
 
 namespace yoke::conformance {
 namespace {
 
-// Makes the stream busy for a while, and tells whether that work is done.
+// Opens a held stream after a while.
 class Pending {
  public:
-  explicit Pending(Device& device) : busy_(device, 1U << 20U), gate_(HostCallback::gate(busy_.stream)) {
-    if (gate_ == nullptr || !gate_->is_closed()) {
-      busy_.queue(64);
-    }
-    after_ = busy_.stream.record();
-    opener_ = std::thread([this] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(4));
-      is_opened_ = true;
-      if (gate_ != nullptr) {
-        gate_->open();
-      }
-    });
-  }
+  explicit Pending(Device& device)
+      : held_(device), opener_([this] {
+          std::this_thread::sleep_for(std::chrono::milliseconds(4));
+          is_opened_ = true;
+          held_.open();
+        }) {}
   ~Pending() { opener_.join(); }
   Pending(const Pending&) = delete;
   Pending& operator=(const Pending&) = delete;
 
-  const Stream& stream() const { return busy_.stream; }
-  const Event& event() const { return after_; }
+  const Stream& stream() const { return held_.stream(); }
+  const Event& event() const { return held_.event(); }
   void check_over(const Answer& answer, std::uint64_t timeout_ns, const char* what) const {
     const bool was_opened = is_opened_;
     expect_ok(answer, text("a wait of ", timeout_ns, " ns for ", what, " with pending work"));
-    check(was_opened || gate_ == nullptr || !gate_->is_closed(), "a wait of ", timeout_ns, " ns for ", what,
+    check(was_opened || !held_.is_closed(), "a wait of ", timeout_ns, " ns for ", what,
           " returned OK while its work was pending");
   }
 
  private:
-  Busy busy_;
-  std::unique_ptr<HostCallback> gate_;
-  Event after_;
+  Held held_;
   std::atomic<bool> is_opened_{false};
   std::thread opener_;
 };

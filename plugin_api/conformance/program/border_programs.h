@@ -32,6 +32,18 @@ std::vector<Case> axis_programs(std::uint64_t seed, std::uint64_t type_mask);
 // Sums of products with several loops for the batch, the rows, the columns and the reduction, in any order.
 std::vector<Case> loop_programs(std::uint64_t seed, std::uint64_t type_mask);
 
+// Every conversion and every operation of one float on every pattern of 16 bits and on bits of wider types that are hard
+// to round (DataKind::kBits).
+std::vector<Case> bit_programs(std::uint64_t seed, std::uint64_t type_mask);
+// Integers of any length: every operation on two of them, and divisions, remainders, products and shifts by constants.
+std::vector<Case> integer_programs(std::uint64_t seed, std::uint64_t type_mask);
+// random_bits at every seed, stream and counter of 64 bits.
+std::vector<Case> random_bits_programs(std::uint64_t seed, std::uint64_t type_mask);
+// Gathers and scatters with every type of index and element, and indices at and beyond both ends.
+std::vector<Case> index_programs(std::uint64_t seed, std::uint64_t type_mask);
+// Many temporaries that live before, in and after repeat blocks, from one round to the next and to the end.
+std::vector<Case> lifetime_programs(std::uint64_t seed, std::uint64_t type_mask);
+
 // The types of a mask, in the order of their numbers.
 std::vector<program::Type> types_of(std::uint64_t type_mask);
 // Adds cases and numbers them.

@@ -102,6 +102,9 @@ std::vector<Case> accumulator_programs(std::uint64_t seed, std::uint64_t type_ma
       add("70, 33", "70", "33", "j", "[k] x[k, j] * w[k]");
       add("40, 190", "", "40", "i", "[k] x[i, k]");
       add("1100, 3", "", "3", "i", "[k] x[k, i]");
+      // Long enough for every backend to sum in parts.
+      add("70001", "", "", "", "[k] x[k]");
+      add("2, 9000", "9000", "2", "i", "[k] x[i, k] * w[k]");
     }
   }
   return all;

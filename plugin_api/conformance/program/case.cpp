@@ -5,8 +5,10 @@
 #include <yoke/program/execute.h>
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "../random.h"
@@ -114,11 +116,96 @@ bool bool_of(const Data& data, std::uint64_t i, std::uint64_t round, Random& ran
 std::int64_t index_of(const Data& data, Random& random) {
   const std::uint64_t kind = random.below(16);
   if (kind == 0) {
-    constexpr std::int64_t kFar[] = {std::numeric_limits<std::int64_t>::max(),
-                                     std::numeric_limits<std::int64_t>::min(), 1'000'000'007, -1};
-    return kFar[random.below(4)];
+    const std::int64_t inside = random.between(0, data.limit - 1);
+    const std::int64_t far[] = {std::numeric_limits<std::int64_t>::max(),
+                                std::numeric_limits<std::int64_t>::min(),
+                                1'000'000'007,
+                                -1,
+                                -data.limit,
+                                inside + (std::int64_t{1} << 32U),
+                                inside - (std::int64_t{1} << 32U),
+                                inside + (std::int64_t{1} << 31U),
+                                inside + (std::int64_t{1} << 16U)};
+    return far[random.below(std::size(far))];
   }
   return kind == 1 ? random.between(-2, data.limit + 1) : random.between(0, data.limit - 1);
+}
+
+// A float of 32 or 64 bits.
+template <class Float, class Word>
+Word float_bits(Random& random) {
+  constexpr int kMantissa = std::numeric_limits<Float>::digits - 1;
+  constexpr Word kFraction = (Word{1} << kMantissa) - 1;
+  const Word any = static_cast<Word>(random.next());
+  const auto infinity = std::bit_cast<Word>(std::numeric_limits<Float>::infinity());
+  const auto sign = static_cast<Word>(Word{random.chance(2) ? 1U : 0U} << (sizeof(Word) * 8 - 1));
+  switch (random.below(8)) {
+    case 0:
+      return any;
+    case 1: {  // NaN; the payload is not 0
+      const Word payloads[] = {kFraction,
+                               1,
+                               static_cast<Word>(any & kFraction),
+                               (kFraction >> 1U) + 1,
+                               kFraction >> 1U,
+                               static_cast<Word>(Word{1} << random.below(kMantissa))};
+      const Word payload = payloads[random.below(std::size(payloads))];
+      return sign | infinity | (payload == 0 ? 1 : payload);
+    }
+    case 2:  // subnormals, and the smallest normal numbers
+      return sign | (any & kFraction & ((Word{1} << random.below(kMantissa + 1)) - 1)) |
+             (random.chance(4) ? Word{1} << kMantissa : 0);
+    case 3: {  // an integer, or half of one, and its neighbors
+      const Float whole =
+          std::floor(std::ldexp(static_cast<Float>(random.unit()), static_cast<int>(random.below(66))));
+      const auto bits = std::bit_cast<Word>(whole + (random.chance(2) ? Float{0.5} : Float{0}));
+      return sign | (bits + (bits > 1 ? static_cast<Word>(random.between(-1, 1)) : 0));
+    }
+    default: {  // beside a number of a narrower type, or half-way between two
+      const int narrow[] = {7, 10, 23, 23 - 7, 4};
+      const int kept = std::min(narrow[random.below(std::size(narrow))], kMantissa - 1);
+      const Word half = Word{1} << (kMantissa - kept - 1);
+      const Word rest[] = {half, half - 1, half + 1, 0, 1, 2 * half - 1};
+      const auto bias = static_cast<Word>(std::numeric_limits<Float>::max_exponent - 1);
+      // Every exponent of f16; now and then one of bf16 and f32.
+      const auto exponent =
+          static_cast<Word>(static_cast<std::int64_t>(bias) +
+                            (random.chance(4) ? random.between(-126, 127) : random.between(-26, 16)));
+      return sign | exponent << kMantissa |
+             ((any & kFraction & ~(2 * half - 1)) | rest[random.below(std::size(rest))]);
+    }
+  }
+}
+
+// An integer of any number of bits, often next to a number that a float type cannot hold.
+std::int64_t integer_bits(Random& random) {
+  const auto any = static_cast<std::int64_t>(random.next()) >> random.below(64);
+  if (random.chance(2)) {
+    return any;
+  }
+  const std::uint64_t digits[] = {8, 11, 24, 53};
+  const std::uint64_t kept = digits[random.below(std::size(digits))];
+  const std::uint64_t low = random.below(63 - kept);
+  const std::uint64_t value = ((random.next() >> (64 - kept)) | std::uint64_t{1} << (kept - 1)) << low;
+  const std::uint64_t half = low == 0 ? 0 : std::uint64_t{1} << (low - 1);
+  const auto near = static_cast<std::int64_t>(value + half) + random.between(-1, 1);
+  return random.chance(2) ? near : -near;
+}
+
+// kBits
+void store_bits(const Tensor& tensor, std::uint64_t i, std::uint64_t round, Random& random,
+                std::byte* bytes) {
+  const std::uint64_t size = program::byte_size(tensor.type);
+  std::uint64_t word =
+      i * 40503 + round * 32768;  // two rounds of 32768 elements have every pattern of 16 bits
+  if (tensor.type == Type::kF32) {
+    word = float_bits<float, std::uint32_t>(random);
+  } else if (tensor.type == Type::kF64) {
+    word = float_bits<double, std::uint64_t>(random);
+  } else if (size >= 4) {
+    word = static_cast<std::uint64_t>(integer_bits(random));
+  }
+  std::memcpy(bytes + i * size, &word, size);
 }
 
 std::int64_t integer_of(const Data& data, Type type, Random& random) {
@@ -170,6 +257,10 @@ std::vector<std::byte> initial_bytes(const Case& one, std::uint32_t number, std:
       has_borders ? integer_borders(tensor.type) : std::vector<std::int64_t>();
   for (std::uint64_t i = 0; i < tensor.element_count(); ++i) {
     Scalar value;
+    if (data.kind == DataKind::kBits && tensor.type != Type::kBool) {
+      store_bits(tensor, i, round, random, bytes.data());
+      continue;
+    }
     if (data.kind == DataKind::kEdges && tensor.type != Type::kBool) {
       value = program::is_float(tensor.type)
                   ? Scalar{floats[border_of(data, i, round, floats.size(), random)], 0}

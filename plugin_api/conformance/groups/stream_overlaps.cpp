@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/conformance/groups/stream_overlaps.cpp: short sequences of work on ranges that are equal, overlap or touch, so
+// that work that is joined, left out or put in another order has other results; large copies on all devices at once.
+#include <algorithm>
+#include <deque>
+
+#include "groups.h"
+#include "small_program.h"
+
+namespace yoke::conformance {
+namespace {
+
+// Two buffers of whole numbers, x and y, which a program may link, and their expected contents.
+class Sequence {
+ public:
+  Sequence(Device& device, Random& random) : plugin_(device.plugin()), random_(random) {
+    program_ = SmallProgram::if_any(device);
+    for (int i = 0; i < 2; ++i) {
+      streams_.emplace_back(device);
+    }
+    if (program_) {
+      code_ = compile(device, program_->text());
+      run_.emplace(device, code_);
+    } else {
+      own_[0] = Buffer(device, kSmallCount * sizeof(float));
+      own_[1] = Buffer(device, kSmallCount * sizeof(float));
+    }
+  }
+
+  void play(int length) {
+    start();
+    for (int i = 0; i < length; ++i) {
+      if (random_.chance(6)) {  // on the other stream, after the work so far
+        const Event event = streams_[now_].record();
+        now_ = 1 - now_;
+        streams_[now_].wait_for(event);
+      }
+      step();
+    }
+    for (const Stream& stream : streams_) {
+      expect_ok(stream.wait(), "waiting for a stream");
+    }
+    for (const Received& one : received_) {
+      check(one.got == one.expected, "a to_host returned other numbers than the work before it had written;",
+            history_);
+    }
+    for (std::size_t i = 0; i < 2; ++i) {
+      check(buffer(i).contents() == bytes_of_floats(values_[i]), "buffer ", i, " has wrong contents after",
+            history_);
+    }
+  }
+
+ private:
+  struct Received {
+    std::vector<float> got;
+    std::vector<float> expected;
+  };
+  struct Part {
+    std::size_t first;
+    std::size_t count;
+  };
+
+  const Buffer& buffer(std::size_t i) const { return run_ ? (i == 0 ? run_->x : run_->y) : own_[i]; }
+  void start() {
+    received_.clear();
+    sources_.clear();
+    history_.clear();
+    for (std::size_t i = 0; i < 2; ++i) {
+      values_[i] = numbers(kSmallCount);
+      buffer(i).write(0, bytes_of_floats(values_[i]));
+    }
+  }
+  std::vector<float> numbers(std::size_t count) {
+    std::vector<float> made(count);
+    for (float& value : made) {
+      value = static_cast<float>(random_.below(900));
+    }
+    return made;
+  }
+  // Near the range before it: the same, beside it, a part of it, or any.
+  Part part() {
+    Part next{random_.below(kSmallCount), 1 + random_.below(random_.chance(2) ? 8 : kSmallCount)};
+    switch (random_.below(6)) {
+      case 0:
+        next = last_;
+        break;
+      case 1:
+        next.first = last_.first + last_.count;
+        break;
+      case 2:
+        next.first = last_.first >= next.count ? last_.first - next.count : last_.first;
+        break;
+      case 3:
+        next = {last_.first, std::max<std::size_t>(1, last_.count / 2)};
+        break;
+      default:
+        break;
+    }
+    next.first = std::min<std::size_t>(next.first, kSmallCount - 1);
+    next.count = std::min<std::size_t>(next.count, kSmallCount - next.first);
+    last_ = next;
+    return next;
+  }
+  void note(const char* what, std::size_t i, const Part& where) {
+    history_ += text(" ", what, " ", i, "[", where.first, "..", where.first + where.count, ")");
+  }
+  auto at(std::size_t i, std::size_t first) {
+    return values_[i].begin() + static_cast<std::ptrdiff_t>(first);
+  }
+
+  void step() {
+    const std::size_t i = random_.below(2);
+    switch (random_.below(10)) {
+      case 0:
+      case 1:
+        return receive(i, part());
+      case 2:
+      case 3:
+        return fill(i, part());
+      case 4:
+      case 5:
+        return between(i, part());
+      case 6:
+        return run();
+      default:
+        return send(i, part());
+    }
+  }
+  void send(std::size_t i, const Part& where) {
+    note("send", i, where);
+    sources_.push_back(numbers(where.count));
+    std::copy(sources_.back().begin(), sources_.back().end(), at(i, where.first));
+    expect_ok(plugin_.from_host(streams_[now_].get(), buffer(i).get(), where.first * sizeof(float),
+                                sources_.back().data(), where.count * sizeof(float), nullptr),
+              "queueing a from_host");
+  }
+  void receive(std::size_t i, const Part& where) {
+    note("receive", i, where);
+    const auto from = at(i, where.first);
+    received_.push_back(
+        {std::vector<float>(where.count), {from, from + static_cast<std::ptrdiff_t>(where.count)}});
+    streams_[now_].read(buffer(i), where.first * sizeof(float),
+                        std::as_writable_bytes(std::span(received_.back().got)));
+  }
+  void fill(std::size_t i, const Part& where) {
+    if (!plugin_.has<&yoke_backend_api::fill>()) {
+      return send(i, where);
+    }
+    note("fill", i, where);
+    const auto value = static_cast<float>(random_.below(900));
+    std::fill_n(at(i, where.first), where.count, value);
+    expect_ok(plugin_.fill(streams_[now_].get(), buffer(i).get(), where.first * sizeof(float),
+                           where.count * sizeof(float), &value, sizeof value),
+              "queueing a fill");
+  }
+  void between(std::size_t i, const Part& where) {
+    // The squares of a product would grow.
+    const std::size_t source = program_ && program_->name() == "square" ? 0 : random_.below(2);
+    const std::size_t from = random_.below(kSmallCount - where.count + 1);
+    const bool overlap = source == i && from < where.first + where.count && where.first < from + where.count;
+    if (overlap || !plugin_.has<&yoke_backend_api::device_to_device>()) {
+      return send(i, where);
+    }
+    note(text("copy from ", source, "[", from, "] to").c_str(), i, where);
+    std::copy_n(at(source, from), where.count, at(i, where.first));
+    streams_[now_].copy(buffer(i), where.first * sizeof(float), buffer(source), from * sizeof(float),
+                        where.count * sizeof(float));
+  }
+  void run() {
+    if (!run_) {
+      return;
+    }
+    history_ += " launch";
+    values_[1] = program_->results(values_[0]);
+    expect_ok(plugin_.routine_launch(streams_[now_].get(), run_->routine.get(), {}), "queueing a launch");
+  }
+
+  const Plugin& plugin_;
+  Random& random_;
+  std::optional<SmallProgram> program_;
+  Code code_;
+  std::optional<SmallRun> run_;
+  Buffer own_[2];
+  std::vector<float> values_[2];
+  Part last_{0, 1};
+  std::string history_;
+  std::deque<Received> received_;  // its elements stay in place
+  std::deque<std::vector<float>> sources_;
+  std::size_t now_ = 0;
+  std::vector<Stream> streams_;
+};
+
+void overlaps(Kit& kit) {
+  const int count = 1500 * kit.effort();
+  kit.plugin().table<yoke_stream_api>();
+  Random random = kit.random();
+  Sequence sequence(kit.device(), random);
+  for (int i = 0; i < count; ++i) {
+    if (i % 50 == 0) {
+      kit.progress(text("sequence ", i, " of ", count));
+    }
+    sequence.play(2 + static_cast<int>(random.below(12)));
+  }
+  kit.note(text(count, " sequences"));
+}
+
+// One chain of copies through two devices or handles.
+struct Chain {
+  Chain(Device& first, Device& second, Random& random, std::uint64_t byte_count)
+      : a(first, byte_count),
+        b(second, byte_count),
+        c(first, byte_count),
+        sent(random.bytes(byte_count)),
+        received(byte_count),
+        stream(first) {}
+
+  void queue(const Plugin& plugin, yoke_stream* on) {
+    std::fill(received.begin(), received.end(), std::byte{0});
+    const bool copies = plugin.has<&yoke_backend_api::device_to_device>();
+    expect_ok(plugin.from_host(on, a.get(), 0, sent.data(), sent.size(), nullptr), "queueing a from_host");
+    if (copies) {
+      expect_ok(plugin.device_to_device(on, b.get(), 0, a.get(), 0, sent.size()),
+                "queueing a device_to_device");
+      expect_ok(plugin.device_to_device(on, c.get(), 0, b.get(), 0, sent.size()),
+                "queueing a device_to_device");
+    }
+    expect_ok(plugin.to_host(on, copies ? c.get() : a.get(), 0, received.data(), received.size()),
+              "queueing a to_host");
+  }
+  void check_same(const char* what) const {
+    const auto wrong = std::mismatch(sent.begin(), sent.end(), received.begin()).first;
+    check(wrong == sent.end(), what, ": byte ", wrong - sent.begin(), " of ", sent.size(),
+          " is wrong after copies to a device, to another and back");
+  }
+
+  Buffer a;
+  Buffer b;
+  Buffer c;
+  Bytes sent;
+  Bytes received;
+  Stream stream;
+};
+
+void large_at_once(Kit& kit) {
+  constexpr std::uint64_t kBytes = (4U << 20U) + 12345;
+  Device& device = kit.device();
+  Plugin& plugin = kit.plugin();
+  plugin.table<yoke_stream_api>();
+  Random random = kit.random();
+  std::deque<Device> devices;
+  for (std::uint32_t ordinal = 0; ordinal < std::min(plugin.device_count(), 3U); ++ordinal) {
+    devices.emplace_back(
+        kit, plugin, ordinal,
+        ordinal == kit.settings().device ? kit.device_options() : std::vector<yoke_option>());
+  }
+  std::deque<Chain> chains;
+  for (Device& other : devices) {
+    chains.emplace_back(device, other, random, kBytes + chains.size() * 4096);
+    chains.emplace_back(other, device, random, kBytes - chains.size() * 4096);
+  }
+  for (int round = 0; round < 3 * kit.effort(); ++round) {
+    kit.progress(text("round ", round));
+    for (Chain& chain : chains) {
+      chain.queue(plugin, chain.stream.get());
+    }
+    for (Chain& chain : chains) {
+      chain.stream.synchronize();
+    }
+    for (const Chain& chain : chains) {
+      chain.check_same("several streams at once");
+    }
+    run_threads(static_cast<unsigned>(chains.size()), [&](unsigned i) { chains[i].queue(plugin, nullptr); });
+    for (const Chain& chain : chains) {
+      chain.check_same("several threads at once, without streams");
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Test> stream_overlap_tests() {
+  return {
+      {"overlaps",
+       "short sequences of copies, fills and launches on ranges that overlap or touch have the results of "
+       "their order",
+       {16, 18, 26},
+       overlaps,
+       3},
+      {"large-at-once",
+       "large copies between all devices, on several streams and threads at once, copy the right bytes",
+       {16, 18, 20, 53},
+       large_at_once,
+       2},
+  };
+}
+
+}  // namespace yoke::conformance

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/conformance/program/index_programs.cpp: border_programs.h, gathers and scatters.
+#include <string_view>
+
+#include "border_programs.h"
+#include "borders.h"
+#include "corpus.h"
+
+namespace yoke::conformance {
+
+using program::Type;
+
+namespace {
+
+// T stands for the type of the elements, I for that of the indices, N for the extent that they index.
+constexpr std::string_view kGathers[] = {
+    "arg x : T[N] in\n arg p : I[400] in  # below N\n arg y : T[400] out\n y[i] = (x[p[i]] else 1)\n",
+    "arg x : T[N, 5] in\n arg p : I[90] in  # below N\n arg y : T[90, 5] out\n y[i, j] = (x[p[i], j] else "
+    "1)\n",
+    "arg x : T[5, N] in\n arg p : I[90] in  # below N\n arg y : T[90, 5] out\n y[i, j] = (x[j, p[i]] else "
+    "0)\n",
+    "arg x : T[N, N] in\n arg p : I[90] in  # below N\n arg q : I[90] in  # below N\n arg y : T[90] out\n "
+    "y[i] = "
+    "(x[p[i], q[-i + 89]] else 1)\n",
+    "arg x : T[N, 3] in\n arg p : I[20, 9] in  # below N\n arg y : T[20, 9, 3] out\n y[i, j, k] = (x[p[i, "
+    "j], -k + 2] "
+    "else 1)\n",
+    "arg x : T[N] in\n arg z : T[N] in\n arg p : I[200] in  # below N\n arg y : T[200] out\n y[i] = "
+    "(max(x[p[i]], "
+    "z[p[i]]) else 1)\n",
+    "arg x : T[N] in\n arg p : I[200] in  # below N\n arg y : T[200] out\n y[i] = max(x[0], (x[p[i]] else "
+    "1))\n"};
+constexpr std::string_view kScatters[] = {
+    "arg x : T[400] in\n arg p : I[400] in  # below N\n arg y : T[N] inout\n y[p[i]] A x[i]\n",
+    "arg x : T[90, 5] in\n arg p : I[90] in  # below N\n arg y : T[N, 5] inout\n y[p[i], j] A x[i, j]\n",
+    "arg x : T[90, 5] in\n arg p : I[90] in  # below N\n arg y : T[5, N] inout\n y[j, p[i]] A x[i, j]\n",
+    "arg x : T[90] in\n arg p : I[90] in  # below N\n arg q : I[90] in  # below N\n arg y : T[N, N] inout\n "
+    "y[p[i], "
+    "q[i]] A x[i]\n"};
+
+std::string filled(std::string_view body, Type element, Type index, std::uint64_t extent,
+                   std::string_view assign) {
+  std::string text;
+  for (const char character : body) {
+    switch (character) {
+      case 'T':
+        text += name_of(element);
+        break;
+      case 'I':
+        text += name_of(index);
+        break;
+      case 'N':
+        text += std::to_string(extent);
+        break;
+      case 'A':
+        text += assign;
+        break;
+      default:
+        text += character;
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<Case> index_programs(std::uint64_t seed, std::uint64_t type_mask) {
+  constexpr std::uint64_t kExtents[] = {1, 2, 31, 200, 257};
+  constexpr std::string_view kAssigns[] = {"+=", "max=", "min=", "*="};
+  std::vector<Case> all;
+  std::uint64_t draw = 0;
+  const auto add = [&](std::string_view body, Type element, Type index) {
+    ++draw;
+    const bool is_narrow = program::is_float(element) && program::byte_size(element) == 2;
+    // Sums and products of 16-bit floats depend on the order.
+    const std::string_view assign = kAssigns[is_narrow ? 1 + draw % 2 : draw % 4];
+    Case one =
+        corpus_case("yoke.program 1\nprogram indices" + std::to_string(all.size()) + "() {\n " +
+                        filled(body, element, index, kExtents[draw % std::size(kExtents)], assign) + "}\n",
+                    seed);
+    if (assign == "*=") {
+      for (Data& data : one.data) {
+        data.kind = data.kind == DataKind::kDyadic ? DataKind::kUnit : data.kind;
+      }
+    }
+    append(all, {std::move(one)});
+  };
+  const std::vector<Type> types = types_of(type_mask);
+  for (const Type element : types) {
+    for (const Type index : types) {
+      if (program::is_float(index) || index == Type::kBool || element == Type::kBool) {
+        continue;
+      }
+      for (const std::string_view body : kGathers) {
+        add(body, element, index);
+      }
+      for (const std::string_view body : kScatters) {
+        add(body, element, index);
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace yoke::conformance
