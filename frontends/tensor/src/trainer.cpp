@@ -276,6 +276,15 @@ void Trainer::set_batch(const Tensor& inputs, const Tensor& targets) {
   });
 }
 
+void Trainer::set_learning_rate(double rate) {
+  detail::check_rate(rate, "set_learning_rate");
+  if (!impl_->learning_rate.tensor()) {
+    throw Error(ErrorCode::kFailedPrecondition,
+                "set_learning_rate: options.learning_rate is an expression; change the Scalars that it uses");
+  }
+  impl_->learning_rate.set(rate);
+}
+
 void Trainer::wait() {
   impl_->at_step("wait()", [&] {
     for (const Shard& shard : impl_->shards) {

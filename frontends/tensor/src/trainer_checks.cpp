@@ -56,6 +56,13 @@ std::vector<BackendCount> parse_backends(const std::string& text) {
   return named;
 }
 
+void check_rate(double rate, const char* call) {
+  if (!(std::isfinite(rate) && rate >= 0)) {
+    fail(std::string(call) + ": learning_rate is " + std::to_string(rate) +
+         "; it must be a finite number that is at least 0");
+  }
+}
+
 }  // namespace detail
 
 using detail::BackendCount;
@@ -84,7 +91,8 @@ std::uint32_t reverse_bits(std::uint32_t k, std::uint32_t count) {
 
 }  // namespace
 
-void Trainer::Impl::check_learning_rate() const {
+// A rate that is a number becomes a scalar, so that the programs do not depend on its value.
+void Trainer::Impl::check_learning_rate() {
   if (!options.learning_rate) {
     fail("data_parallel: learning_rate is missing; set options.learning_rate, e.g. 0.1F");
   }
@@ -92,10 +100,11 @@ void Trainer::Impl::check_learning_rate() const {
     fail("data_parallel: learning_rate has shape " + dims_text(options.learning_rate.dims()) +
          "; it must be a scalar");
   }
-  const std::optional<double> number = detail::number_of(options.learning_rate);
-  if (number && !(std::isfinite(*number) && *number >= 0)) {
-    fail("data_parallel: learning_rate is " + std::to_string(*number) +
-         "; it must be a finite number that is at least 0");
+  if (const std::optional<double> number = detail::number_of(options.learning_rate)) {
+    detail::check_rate(*number, "data_parallel");
+    const Type type = options.learning_rate.type() == Type::kF64 ? Type::kF64 : Type::kF32;
+    learning_rate = scalar("yoke/learning_rate", *number, type);
+    options.learning_rate = learning_rate;
   }
   const Lowered lowered = lower("rate", {{"rate", options.learning_rate}});
   check_symbols(lowered);

@@ -72,6 +72,8 @@ namespace {
 
 constexpr const char* kLossTotal = "loss_total";
 constexpr const char* kTailLossTotal = "loss_total_of_last_batch";
+constexpr const char* kLossWeight = "loss_weight";
+constexpr const char* kTailLossWeight = "loss_weight_of_last_batch";
 constexpr double kLargestLoss = 1e308;  // no finite loss that a training can recover from is larger
 
 }  // namespace
@@ -110,7 +112,8 @@ LossGraph Trainer::Impl::build_loss(std::size_t s, bool is_tail, double weight) 
     }
   }
   // Weights the loss before the backward pass, so that merging the gradients is a plain sum.
-  return {loss, gradients(weight == 1 ? loss : loss * weight, leaves)};
+  const Tensor share = placeholder(is_tail ? kTailLossWeight : kLossWeight, Type::kF64, {});
+  return {loss, gradients(weight == 1 ? loss : loss * cast(share, loss.type()), leaves)};
 }
 
 // Computes the loss and the gradients of micro-batch s or, for kWholeStep, the loss and the new parameters.
@@ -149,6 +152,7 @@ void Trainer::Impl::build_variant(bool is_tail) {
   made.rows = is_tail ? plan.tail : plan.rows;
   made.weights = detail::loss_weights(made.rows, options.reduction);
   made.loss_total = is_tail ? kTailLossTotal : kLossTotal;
+  made.loss_weight = is_tail ? kTailLossWeight : kLossWeight;
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> same_shape;  // rows and tail -> the first
   for (std::size_t s = 0; s < made.rows.size(); ++s) {
     if (made.rows[s] == 0) {
@@ -176,8 +180,8 @@ void Trainer::Impl::build_graphs() {
   if (plan.tail_rows() > 0) {
     build_variant(true);
   }
-  std::set<std::string> names = {"loss",   kLossTotal, kTailLossTotal, detail::kFiniteSteps,
-                                 "inputs", "targets"};
+  std::set<std::string> names = {"loss",          kLossTotal,           kTailLossTotal, kLossWeight,
+                                 kTailLossWeight, detail::kFiniteSteps, "inputs",       "targets"};
   for (const Parameter& parameter : parameters) {
     if (!names.insert(parameter.name()).second) {
       fail("data_parallel: two tensors are named '" + parameter.name() +

@@ -51,6 +51,7 @@ struct Variant {
   std::vector<double> weights;         // of the micro-batches' losses in the reduced loss
   std::uint32_t active = 0;            // number of micro-batches with rows; they come first
   const char* loss_total = "";         // name of the tensor that sums up a micro-batch's losses
+  const char* loss_weight = "";        // name of the scalar with a micro-batch's weight
   LossGraph graph;                     // of the last active micro-batch
   std::vector<NamedProgram> programs;  // per active micro-batch; if `is_single`, gradients and update
   std::vector<StepRoutine> gradients;  // per active micro-batch
@@ -68,6 +69,9 @@ struct BackendCount {
   std::string backend_name;
   std::int64_t shard_count = -1;  // -1: not given
 };
+// Error kInvalidArgument: it is not a finite number that is at least 0.
+void check_rate(double rate, const char* call);
+
 // Parses "cuda:1,cc:2", or a single name. Error kInvalidArgument: the text is malformed.
 std::vector<BackendCount> parse_backends(const std::string& text);
 
@@ -98,7 +102,7 @@ struct Trainer::Impl {
 
   // Setup, in this order. In trainer_checks.cpp:
   void check_arguments();
-  void check_learning_rate() const;
+  void check_learning_rate();
   void check_bindings() const;
   void check_reproducible() const;
   void check_symbols(const Lowered& lowered) const;
@@ -184,6 +188,7 @@ struct Trainer::Impl {
   }
 
   DataParallelOptions options;
+  Scalar learning_rate;  // empty if options.learning_rate was an expression; else that is now this scalar
   Tensor inputs, targets;
   detail::LossOf loss_of;
 

@@ -77,6 +77,9 @@ void Trainer::Impl::make_tensors() {
     };
     for (const Variant& variant : variants) {
       zero_total(variant.loss_total);
+      const double weight = variant.weights[s];
+      context.stream()->fill(context.allocate(variant.loss_weight, {YOKE_TYPE_F64, {}}).view, &weight,
+                             sizeof(weight));
     }
     zero_total(detail::kFiniteSteps);
     context.allocate("loss", {static_cast<std::int32_t>(variants[0].graph.loss.type()), {}});

@@ -264,12 +264,22 @@ TEST(Accumulate, NeedsTheMemoryThatIsCountedAndLessForActivations) {
   EXPECT_GT(needs[8].gradients, needs[1].gradients);
 }
 
-class Reproducible : public ::testing::TestWithParam<nn::Module (*)()> {};
-INSTANTIATE_TEST_SUITE_P(Models, Reproducible, ::testing::Values(mlp, dropout_mlp, recurrent));
+struct Model {
+  const char* name;
+  nn::Module (*make)();
+};
+void PrintTo(const Model& model, std::ostream* out) {
+  *out << model.name;
+}
+
+class Reproducible : public ::testing::TestWithParam<Model> {};
+INSTANTIATE_TEST_SUITE_P(Models, Reproducible,
+                         ::testing::Values(Model{"Mlp", mlp}, Model{"Dropout", dropout_mlp},
+                                           Model{"Lstm", recurrent}));
 
 TEST_P(Reproducible, GivesTheSameBitsForEveryNumberOfShards) {
   Setting setting;
-  setting.model = GetParam();
+  setting.model = GetParam().make;
   for (const auto& [slices, batch] : {std::pair(4, 12), std::pair(8, 13), std::pair(8, 5)}) {
     setting.reproducible = slices;
     setting.batch = batch;  // 13: parts differ in size; 5: some have no rows

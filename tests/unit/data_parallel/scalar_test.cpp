@@ -50,6 +50,26 @@ TEST_P(ScalarTest, ANewLearningRateAppliesFromTheNextStepWithoutCompiling) {
   });
 }
 
+TEST_P(ScalarTest, ALearningRateThatIsANumberCanBeSet) {
+  train(0.25F, [&](Trainer& trainer) {
+    trainer.step();
+    EXPECT_EQ(weight_of(trainer), 0.75F);
+    const std::uint64_t compiled = compile_count(*options_.runtime);
+    trainer.set_learning_rate(0.5);
+    trainer.step();
+    EXPECT_EQ(weight_of(trainer), 0.25F);
+    EXPECT_EQ(compile_count(*options_.runtime), compiled);
+    EXPECT_THAT(test::error_of([&] { trainer.set_learning_rate(std::nan("")); }),
+                test::is_error(ErrorCode::kInvalidArgument, "set_learning_rate: learning_rate is nan"));
+    trainer.step();
+    EXPECT_EQ(weight_of(trainer), -0.25F);
+  });
+  train(scalar("lr", 0.25), [&](Trainer& trainer) {
+    EXPECT_THAT(test::error_of([&] { trainer.set_learning_rate(0.5); }),
+                test::is_error(ErrorCode::kFailedPrecondition, "learning_rate is an expression"));
+  });
+}
+
 TEST_P(ScalarTest, ExpressionsOfScalarsAreLearningRates) {
   const Scalar base = scalar("base", 0.5, Type::kF64);
   train(base * (1.0 - cast(symbol_value(step_symbol()), Type::kF64) * 0.5), [&](Trainer& trainer) {

@@ -74,6 +74,7 @@ TEST(TrainingArguments, FunctionsOfATrainer) {
     EXPECT_ERROR(kEmpty, trainer.grad_sync());
     EXPECT_ERROR(kEmpty, trainer.update());
     EXPECT_ERROR(kInvalid, trainer.set_batch(kNone, kTargets));
+    EXPECT_ERROR(kInvalid, trainer.set_learning_rate(-1));
     EXPECT_ERROR(kInvalid, trainer.set_batch(kInputs, kNone));
     EXPECT_ERROR(kInvalid, (void)trainer.read_values(kNone));
     EXPECT_ERROR(ErrorCode::kNotFound, (void)trainer.read_values(""));

@@ -151,6 +151,10 @@ class Trainer {
   void update();            // updates the parameters on all shards
   void advance();           // moves to the next batch and step
 
+  // Takes effect at the next update; compiles nothing. Errors: kInvalidArgument: the rate is not a finite number that is
+  // at least 0; kFailedPrecondition: options.learning_rate was not a number.
+  void set_learning_rate(double rate);
+
   // Replaces the training data. Error kInvalidArgument: the types or shapes differ from the original data.
   void set_batch(const Tensor& inputs, const Tensor& targets);
 
