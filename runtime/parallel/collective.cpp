@@ -138,8 +138,10 @@ void LinkedCollective::run() const {
   for (const auto& step : steps_) {
     if (const auto* transfer = std::get_if<Transfer>(&step)) {
       transfer->run();
+    } else if (const auto* routine = std::get_if<LinkedRoutine>(&step)) {
+      routine->run();
     } else {
-      std::get<LinkedRoutine>(step).run();
+      std::get<std::shared_ptr<Stream>>(step)->record();
     }
   }
 }
@@ -178,6 +180,12 @@ std::vector<Slice> Collectives::parts(std::string_view node, const Slice& range)
     part = {range.begin + part.begin, range.begin + part.end};
   }
   return result;
+}
+
+void Collectives::begin_round(LinkedCollective& all) const {
+  for (std::uint32_t k = 0; size() > 1 && k < size(); ++k) {
+    all.add(members_[k].stream());
+  }
 }
 
 void Collectives::add(LinkedCollective& all, std::uint32_t to, std::uint32_t from, std::string_view node,
@@ -243,6 +251,7 @@ LinkedCollective Collectives::reduce_scatter(std::string_view node, Range range)
 
 LinkedCollective Collectives::all_reduce(std::string_view node, Range range) {
   LinkedCollective all = reduce(node, range);
+  begin_round(all);
   all.add(broadcast(node, range));
   return all;
 }

@@ -210,19 +210,28 @@ void StepPlan::link(const UpdateOf& update, std::span<const SymbolTable> tables)
   stage_ = Stage::kLinked;
 }
 
-// Where many shards use the same parameters, each of them would wait for each of the others.
+// No shard waits for another's update or next gradient, so each records an event before them. Where many shards
+// use the same parameters, they wait for a join instead of all others.
 void StepPlan::run_updates(const Bucket& bucket, std::vector<Update>& updates,
                            std::span<const SymbolTable> tables) {
   const bool joins = shares_parameters_ && shards_.size() > kFewShards;
-  const Context& owner = workers_[0];
   if (joins) {
-    owner.stream()->join(bucket.shared);
+    workers_[0].stream()->join(bucket.shared);
+  }
+  const std::size_t recording = updates.size() > 1 ? workers_.size() : 0;
+  for (std::size_t k = 0; k < recording; ++k) {
+    workers_[k].stream()->record();
   }
   for (Update& update : updates) {
     update.routine.run(tables[update.shard]);
   }
   if (joins) {
-    owner.stream()->join(bucket.shared);
+    workers_[0].stream()->join(bucket.shared);
+    workers_[0].stream()->record();
+  } else if (shares_parameters_) {
+    for (std::size_t k = 0; k < recording; ++k) {
+      workers_[k].stream()->record();
+    }
   }
 }
 

@@ -76,6 +76,7 @@ class RingCollectives final : public Collectives {
       add(largest_first, k, before(k, 1), node, largest);
     }
     for (std::uint32_t round = 0; round + 1 < size(); ++round) {
+      begin_round(all);
       for (std::uint32_t k = 0; k < size(); ++k) {
         add(all, k, before(k, 1), node, cut[before(k, round + 2)]);
       }
@@ -91,6 +92,7 @@ class RingCollectives final : public Collectives {
     LinkedCollective all;
     const std::vector<Slice> cut = parts(node, checked(node, range));
     for (std::uint32_t round = 0; round + 1 < size(); ++round) {
+      begin_round(all);
       for (std::uint32_t k = 0; k < size(); ++k) {
         copy(all, k, before(k, 1), node, cut[before(k, round + 1)]);
       }
@@ -115,6 +117,7 @@ class DirectCollectives final : public Collectives {
     LinkedCollective result;
     const Slice all = checked(node, range);
     for (std::uint32_t stride = 1; size() > kGroup * stride; stride *= kGroup) {
+      begin_round(result);
       for (std::uint32_t first = 0; first < size(); first += kGroup * stride) {
         const std::uint32_t end = std::min(size(), first + kGroup * stride);
         sum_on(result, first, end, every(first, end, stride), node, all);
@@ -129,6 +132,7 @@ class DirectCollectives final : public Collectives {
   }
   LinkedCollective rest(std::string_view node, const Range& range) {
     LinkedCollective all;
+    begin_round(all);
     sum_on(all, 0, size(), detail::partial_terms(size()), node, checked(node, range));
     return all;
   }

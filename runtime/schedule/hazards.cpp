@@ -22,32 +22,37 @@ bool overlap(std::uint64_t a_begin, std::uint64_t a_end, std::uint64_t b_begin, 
 
 constexpr std::size_t kFewWaits = 16;
 
-// Keeps few waits free of duplicates; merge_waits() does so for many.
-void add_wait(std::vector<Dependency>& waits, const std::shared_ptr<StreamState>& stream,
-              std::uint64_t ticket, bool inherits) {
-  if (waits.size() <= kFewWaits) {
-    for (Dependency& wait : waits) {
-      if (wait.stream == stream && wait.inherits == inherits) {
-        wait.ticket = std::max(wait.ticket, ticket);
-        return;
-      }
-    }
-  }
-  waits.push_back({stream, ticket, inherits});
+// Whether a command that waits for `a` need not wait for `b`. An inherited error makes the command fail
+// early, but then it does nothing.
+bool covers(const Dependency& a, const Dependency& b) {
+  return a.stream == b.stream && a.ticket >= b.ticket && a.inherits >= b.inherits;
 }
 
-// Keeps at most one wait per stream and kind: the latest.
+// Keeps few waits free of those that another one covers; merge_waits() does so for many.
+void add_wait(std::vector<Dependency>& waits, const std::shared_ptr<StreamState>& stream,
+              std::uint64_t ticket, bool inherits) {
+  Dependency added{stream, ticket, inherits};
+  if (waits.size() <= kFewWaits) {
+    if (std::any_of(waits.begin(), waits.end(),
+                    [&](const Dependency& wait) { return covers(wait, added); })) {
+      return;
+    }
+    std::erase_if(waits, [&](const Dependency& wait) { return covers(added, wait); });
+  }
+  waits.push_back(std::move(added));
+}
+
+// Keeps at most two waits per stream: the latest whose error is inherited, and a later one.
 void merge_waits(std::vector<Dependency>& waits) {
   if (waits.size() <= kFewWaits) {
     return;
   }
-  const auto key = [](const Dependency& wait) { return std::pair(wait.stream.get(), wait.inherits); };
+  const auto key = [](const Dependency& wait) { return std::tuple(wait.stream.get(), !wait.inherits); };
   std::sort(waits.begin(), waits.end(), [&](const Dependency& a, const Dependency& b) {
     return std::pair(key(a), b.ticket) < std::pair(key(b), a.ticket);
   });
-  waits.erase(std::unique(waits.begin(), waits.end(),
-                          [&](const Dependency& a, const Dependency& b) { return key(a) == key(b); }),
-              waits.end());
+  // std::unique compares each wait with the last one that it keeps.
+  waits.erase(std::unique(waits.begin(), waits.end(), covers), waits.end());
 }
 
 }  // namespace

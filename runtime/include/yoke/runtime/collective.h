@@ -82,10 +82,12 @@ class LinkedCollective {
   void add(Transfer transfer) { steps_.emplace_back(std::move(transfer)); }
   void add(LinkedRoutine routine) { steps_.emplace_back(std::move(routine)); }
   void add(LinkedCollective other);
+  // run() then records an event here: streams that wait for work queued before it do not wait for later work.
+  void add(std::shared_ptr<Stream> stream) { steps_.emplace_back(std::move(stream)); }
   bool is_empty() const { return steps_.empty(); }
 
  private:
-  std::vector<std::variant<Transfer, LinkedRoutine>> steps_;
+  std::vector<std::variant<Transfer, LinkedRoutine, std::shared_ptr<Stream>>> steps_;
 };
 
 // Links collectives of a group. A member's rank is its position in `members`; member 0 is the owner. Each
@@ -131,6 +133,9 @@ class Collectives {
   // Checks the members' tensors. Returns the range, in elements.
   Slice checked(std::string_view node, const Range& range) const;
   std::vector<Slice> parts(std::string_view node, const Slice& range) const;
+  // Begins a round, in which several members read what others have written before: none waits for another's
+  // work of the same round.
+  void begin_round(LinkedCollective& all) const;
   // Adds or copies a slice of member `from` to that of member `to`. An empty slice does nothing.
   void add(LinkedCollective& all, std::uint32_t to, std::uint32_t from, std::string_view node,
            const Slice& slice);

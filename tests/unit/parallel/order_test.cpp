@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/parallel/order_test.cpp: the order that a step forces on the work of all shards. Work that it does
+// not order may run in any order, so these tests speak for every timing.
+#include <functional>
+
+#include "call_graph.h"
+#include "training.h"
+
+namespace yoke::test {
+namespace {
+
+constexpr std::uint32_t kWeights = 300;
+constexpr int kSteps = 2;
+
+std::string name_of(std::uint32_t shards, const StepOptions& options) {
+  return std::to_string(shards) + " shards, " + merge_strategy_name(options.merge) + ", " +
+         placement_name(options.placement);
+}
+
+// A training whose steps are recorded.
+class Recorded {
+ public:
+  Recorded(std::uint32_t shards, const StepOptions& options) : training_(rig_, shards, kWeights, options) {}
+
+  // Queues the steps while the device is blocked, so that nothing finishes before all is queued.
+  void queue_steps(const std::function<void()>& begin = {}) {
+    for (const Context& context : training_.contexts()) {
+      context.stream()->wait();
+    }
+    graph.clear();
+    if (begin) {
+      begin();
+    }
+    control_->is_blocked = true;
+    for (int step = 0; step < kSteps; ++step) {
+      training_.compute();
+      training_.plan().step(training_.tables());
+    }
+  }
+  // The weights of all shards.
+  std::vector<float> finish() {
+    control_->is_blocked = false;
+    std::vector<float> all;
+    for (const Context& context : training_.contexts()) {
+      context.stream()->wait();
+    }
+    for (std::uint32_t k = 0; k < training_.contexts().size(); ++k) {
+      const std::vector<float> own = training_.weights(k);
+      all.insert(all.end(), own.begin(), own.end());
+    }
+    return all;
+  }
+
+ private:
+  const std::shared_ptr<Control> control_ = Rig::make_control(Streams::kNative);
+
+ public:
+  CallGraph graph{*control_};
+
+ private:
+  const Rig rig_{control_};
+  Training training_;
+};
+
+class OrderOfAStep : public ::testing::TestWithParam<std::tuple<MergeStrategy, Placement, Overlap>> {
+ protected:
+  const StepOptions options = {.merge = std::get<0>(GetParam()),
+                               .placement = std::get<1>(GetParam()),
+                               .bucket_byte_count = 512,
+                               .overlap = std::get<2>(GetParam())};
+};
+INSTANTIATE_TEST_SUITE_P(All, OrderOfAStep,
+                         ::testing::Combine(::testing::ValuesIn(kStrategies),
+                                            ::testing::ValuesIn(kPlacements),
+                                            ::testing::Values(Overlap::kOff, Overlap::kOn)),
+                         [](const auto& chosen) {
+                           return std::string(merge_strategy_name(std::get<0>(chosen.param))) + "_" +
+                                  placement_name(std::get<1>(chosen.param)) +
+                                  (std::get<2>(chosen.param) == Overlap::kOn ? "_overlap" : "");
+                         });
+
+TEST_P(OrderOfAStep, NoTwoCallsRaceForMemory) {
+  for (const std::uint32_t shards : {2U, 3U, 4U, 8U}) {
+    Recorded run(shards, options);
+    run.queue_steps();
+    const auto conflict = run.graph.conflict();
+    EXPECT_FALSE(conflict) << name_of(shards, options) << ": " << run.graph.text(conflict->first) << " and "
+                           << run.graph.text(conflict->second);
+    EXPECT_EQ(run.finish(), std::vector<float>(kWeights * shards, expected(shards, kSteps)));
+  }
+}
+
+TEST_P(OrderOfAStep, EveryWaitPreventsARace) {
+  for (const std::uint32_t shards : {2U, 3U}) {
+    Recorded run(shards, options);
+    run.queue_steps();
+    const std::vector<CallGraph::Wait> waits = run.graph.needed_waits();
+    EXPECT_GE(waits.size(), shards);
+    for (const CallGraph::Wait& wait : waits) {
+      EXPECT_TRUE(run.graph.conflict(wait.call))
+          << name_of(shards, options) << ": " << run.graph.text(wait.call);
+    }
+    run.finish();
+  }
+}
+
+// Else work that could run at the same time would not.
+TEST_P(OrderOfAStep, NoCallWaitsForWorkThatItSharesNoMemoryWith) {
+  for (const std::uint32_t shards : {2U, 3U, 4U}) {
+    Recorded run(shards, options);
+    run.queue_steps();
+    for (const CallGraph::Wait& wait : run.graph.needed_waits()) {
+      EXPECT_TRUE(run.graph.share_memory(wait.awaited, wait.user))
+          << name_of(shards, options) << ": " << run.graph.text(wait.user) << " waits for "
+          << run.graph.text(wait.awaited);
+    }
+    run.finish();
+  }
+}
+
+#if !defined(__SANITIZE_THREAD__)  // it would rightly report the races
+TEST_P(OrderOfAStep, EveryMissingWaitChangesTheWeights) {
+  constexpr std::uint32_t kShards = 3;
+  std::vector<CallGraph::Pair> waits;  // user and awaited call
+  {
+    Recorded run(kShards, options);
+    run.queue_steps();
+    for (const CallGraph::Wait& wait : run.graph.needed_waits()) {
+      waits.emplace_back(run.graph.number_without_waits(wait.user),
+                         run.graph.number_without_waits(wait.awaited));
+    }
+    run.finish();
+  }
+  const std::vector<float> right(kWeights * kShards, expected(kShards, kSteps));
+  std::size_t tried = 0;
+  std::size_t found = 0;
+  for (const auto& [user, awaited] : waits) {
+    Recorded run(kShards, options);
+    run.queue_steps([&, user = user, awaited = awaited] { run.graph.break_wait(user, awaited); });
+    // A later event than in the first run may order the two calls in another way.
+    const std::optional<std::size_t> missing = run.graph.missing_wait();
+    tried += missing && run.graph.conflict(missing) ? 1U : 0U;
+    found += run.finish() != right ? 1U : 0U;
+  }
+  EXPECT_GT(tried, waits.size() * 3 / 4) << name_of(kShards, options);
+  // A broadcast to all members also sends a part back to the member that has computed it.
+  EXPECT_GE(found, tried - tried / 10) << name_of(kShards, options);
+}
+#endif
+
+}  // namespace
+}  // namespace yoke::test

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/parallel/training.h: trains with hand-written programs and a StepPlan, with results that are
+// exact and therefore the same for every strategy and placement.
+#pragma once
+
+#include <yoke/runtime/parallel.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "rig.h"
+
+namespace yoke::test {
+
+inline constexpr MergeStrategy kStrategies[] = {MergeStrategy::kOwner, MergeStrategy::kTree,
+                                                MergeStrategy::kDirect, MergeStrategy::kRing};
+inline constexpr Placement kPlacements[] = {Placement::kOwner, Placement::kEverywhere, Placement::kSharded};
+inline constexpr float kMomentum = 0.5F;
+inline constexpr float kRate = 0.0625F;  // exact, as all numbers of these tests
+
+// The gradient of sum((w * x - y)^2) for `rows` rows.
+inline std::string gradient_text(std::uint64_t rows, const std::string& weight) {
+  const std::string n = std::to_string(rows);
+  return "yoke.program 1\nprogram gradient() {\n  arg w : f32[" + weight + "] in\n  arg x : f32[" + n +
+         "] in\n  arg y : f32[" + n + "] in\n  arg g : f32[" + weight + "] out\n  g[k] = sum[i:" + n +
+         "] 2 * (w[k] * x[i] - y[i]) * x[i]\n}\n";
+}
+
+// SGD with momentum for `count` weights and the sum of `terms` gradients.
+inline StepProgram sgd(std::uint64_t count, std::uint32_t terms) {
+  const std::string n = "f32[" + std::to_string(count) + "]";
+  std::string arguments;
+  std::string sum;
+  for (std::uint32_t k = 0; k < terms; ++k) {
+    const std::string name = "gradient_" + std::to_string(k);
+    arguments += "  arg " + name + " : " + n + " in\n";
+    sum += (k == 0 ? "" : " + ") + name + "[i]";
+  }
+  return {"yoke.program 1\nprogram sgd() {\n  arg value : " + n + " inout\n  arg momentum : " + n +
+              " inout\n" + arguments + "  momentum[i] = momentum[i] * " + std::to_string(kMomentum) + " + (" +
+              sum + ")\n  value[i] = value[i] - " + std::to_string(kRate) + " * momentum[i]\n}\n",
+          "sgd"};
+}
+
+// `shards` shards with one row each: x = 1, y = the shard's number + 1. All weights are alike.
+class Training {
+ public:
+  Training(const Rig& rig, std::uint32_t shards, std::uint32_t weights, const StepOptions& options)
+      : tables_(shards) {
+    for (std::uint32_t k = 0; k < shards; ++k) {
+      contexts_.emplace_back(rig.stream());
+    }
+    plan_ = StepPlan(contexts_, shards, {{"w", {YOKE_TYPE_F32, {weights}}}}, {"momentum"}, options, nullptr);
+    plan_.allocate();
+    plan_.allocate_gradients();
+    plan_.link([](std::uint32_t, std::int32_t, std::uint64_t count,
+                  std::uint32_t terms) { return sgd(count, terms); },
+               tables_);
+    CodeCache codes;
+    for (std::uint32_t k = 0; k < shards; ++k) {
+      const float x = 1;
+      const auto y = static_cast<float>(k + 1);
+      contexts_[k].init_from_host("x", {YOKE_TYPE_F32, {1}}, std::as_bytes(std::span(&x, 1)));
+      contexts_[k].init_from_host("y", {YOKE_TYPE_F32, {1}}, std::as_bytes(std::span(&y, 1)));
+      contexts_[k].stream()->wait();
+      const auto code = codes.get(rig.device, gradient_text(1, std::to_string(weights)));
+      gradients_.push_back(contexts_[k].link(code, "gradient", {{"g", "gradient/w"}}));
+    }
+  }
+  void compute() const {
+    for (const LinkedRoutine& gradient : gradients_) {
+      gradient.run();
+    }
+  }
+  std::vector<float> weights(std::uint32_t shard) const {
+    return read<float>(*contexts_[shard].stream(), contexts_[shard].tensor("w").view);
+  }
+  StepPlan& plan() { return plan_; }
+  std::span<const SymbolTable> tables() const { return tables_; }
+  std::span<const Context> contexts() const { return contexts_; }
+
+ private:
+  std::vector<Context> contexts_;
+  std::vector<SymbolTable> tables_;
+  StepPlan plan_;
+  std::vector<LinkedRoutine> gradients_;
+};
+
+// The weight after some steps, computed here.
+inline float expected(std::uint32_t shards, int steps) {
+  float weight = 0;
+  float momentum = 0;
+  for (int step = 0; step < steps; ++step) {
+    float gradient = 0;
+    for (std::uint32_t k = 0; k < shards; ++k) {
+      gradient += 2 * (weight - static_cast<float>(k + 1));
+    }
+    momentum = momentum * kMomentum + gradient;
+    weight -= kRate * momentum;
+  }
+  return weight;
+}
+
+}  // namespace yoke::test
