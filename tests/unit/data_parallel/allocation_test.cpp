@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/data_parallel/allocation_test.cpp: training steps allocate and compile nothing.
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include "common.h"
 #include "count_allocations.h"
@@ -65,6 +66,30 @@ TEST(StepsOfMicroBatches, AllocateNothingAndCompileNothing) {
   options.accumulate = 1;
   options.reproducible = 8;
   expect_no_allocations(options);
+}
+
+TEST(LongRun, MemoryDoesNotGrow) {
+  if (mallinfo2().uordblks == 0) {
+    GTEST_SKIP() << "a sanitizer's heap has no statistics";
+  }
+  const auto model = nn::linear(1);
+  DataParallelOptions options = options_for(8, 0.01F);
+  options.batch_size = 12;  // some shards have no rows in the last batch
+  data_parallel(
+      options, tensor(some_numbers(28 * 3, 1), {28, 3}), tensor(some_numbers(28, 2), {28, 1}),
+      [&](const Tensor& x, const Tensor& y) { return mse(model(x), y); },
+      [&](Trainer& trainer) {
+        const auto heap_after = [&](int steps) {
+          while (trainer.step_count() < steps) {
+            trainer.step();
+          }
+          trainer.wait();
+          return mallinfo2().uordblks;
+        };
+        const std::size_t before = heap_after(100);
+        EXPECT_LE(heap_after(10000), before + 16384)
+            << "bytes in use";  // lists of pending work may grow once
+      });
 }
 
 TEST(AllocationCount, IncludesAllocationsOfTheFrontend) {
