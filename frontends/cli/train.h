@@ -32,6 +32,7 @@ struct TrainOptions {
   Reduction reduction = Reduction::kMean;
   MergeStrategy merge = MergeStrategy::kAuto;
   Placement placement = Placement::kAuto;
+  Overlap overlap = Overlap::kAuto;
   std::int64_t accumulate = 1;    // micro-batches per shard and step
   std::int64_t reproducible = 0;  // micro-batches per step, for bits that do not depend on the shards; 0: off
   std::int64_t seed = 0;

@@ -70,6 +70,7 @@ class Run {
     report_->devices = trainer.device_names();
     report_->merge = merge_strategy_name(trainer.merge_strategy());
     report_->placement = placement_name(trainer.placement());
+    report_->overlaps = trainer.overlaps();
     report_->shards = trainer.shards();
     Evaluation evaluation = make_evaluation(trainer);
     report_->memory = memory.needs();
@@ -268,6 +269,7 @@ DataParallelOptions parallel_options(const TrainOptions& options, std::shared_pt
   parallel.base_seed = options.seed;
   parallel.merge = options.merge;
   parallel.placement = options.placement;
+  parallel.overlap = options.overlap;
   parallel.device_options = std::move(device_options);
   parallel.runtime = std::move(runtime);
   return parallel;

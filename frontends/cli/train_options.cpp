@@ -94,6 +94,7 @@ struct TypedOptions {
   std::string reduction = "mean";
   std::string merge = "auto";
   std::string placement = "auto";
+  std::string overlap = "auto";
   std::string log_level;
   std::optional<std::int64_t> batch;
   std::optional<std::int64_t> epochs;
@@ -126,6 +127,8 @@ void describe(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
             "NAME");
   line.text("placement", &typed.placement,
             "which shards run the optimizer: auto (default), owner, everywhere or sharded", "NAME");
+  line.text("overlap", &typed.overlap,
+            "merge gradients while others are computed: auto (default: not on CPUs), on or off", "NAME");
   line.integer("accumulate", &options.accumulate, {1, kMaxShards},
                "micro-batches in which each shard computes its part of a batch, default 1; saves memory");
   line.integer(
@@ -175,6 +178,7 @@ std::optional<TrainOptions> parse_train_options(Arguments arguments) {
   options.reduction = reduction_by_name(typed.reduction);
   options.merge = by_name("--merge", typed.merge, merge_strategy_by_name);
   options.placement = by_name("--placement", typed.placement, placement_by_name);
+  options.overlap = by_name("--overlap", typed.overlap, overlap_by_name);
   options.log_level =
       typed.log_level.empty() ? runtime_options().log_level : log_level_by_name(typed.log_level);
   if (!options.model.empty()) {

@@ -110,6 +110,7 @@ std::string json_text(const TrainOptions& options, const TrainData& data, const 
       .field("reduction", options.reduction == Reduction::kMean ? "mean" : "sum")
       .field("merge", report.merge)
       .field("placement", report.placement)
+      .field("overlap", report.overlaps)
       .field("accumulate", options.accumulate)
       .field("reproducible", options.reproducible)
       .field("epochs", report.finished_epochs)

@@ -26,6 +26,7 @@ struct TrainReport {
   std::string devices;
   std::string merge;
   std::string placement;
+  bool overlaps = false;
   std::uint32_t shards = 0;
   std::int64_t steps = 0;
   std::int64_t examples = 0;        // trained on, counted once per use

@@ -55,9 +55,9 @@ void Trainer::Impl::advance_bindings() {
 }
 
 Variant& Trainer::Impl::begin_step() {
-  for (std::size_t k = 0; k < shards.size(); ++k) {
-    step_end(k).wait();
-    shards[k].stream->begin_step(step_number);
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    step_end(i).wait();
+    streams[i]->begin_step(step_number);
   }
   set_symbols();
   scalars->send();
@@ -80,6 +80,9 @@ void Trainer::Impl::queue_step() {
     select(0);
     now.step.run((*symbols)[0]);
     finish_step(now);
+  } else if (is_cut()) {
+    link_parts();
+    queue_parts(begin_step(), true);
   } else {
     queue_gradients();
     queue_merge_and_update();
@@ -103,9 +106,36 @@ void Trainer::Impl::queue_micro_batch(Variant& now, std::uint32_t k, std::uint32
   }
 }
 
+// Queues the parts of the gradient programs and, if it `merges`, merges and updates each bucket as soon as it can.
+void Trainer::Impl::queue_parts(Variant& now, bool merges) {
+  for (std::uint32_t k = 0; k < now.active; ++k) {
+    select(k);
+  }
+  step_plan.clear_gradients(now.active);
+  for (std::size_t part = 0; part < after_part.size(); ++part) {
+    for (detail::PartLaunch& launch : now.launches[part]) {
+      launch.routine.run((*symbols)[launch.shard]);
+    }
+    for (const GradientParts::Bucket& bucket : after_part[part]) {
+      if (merges && bucket.merges) {
+        step_plan.merge_bucket(bucket.number);
+      }
+      if (merges && bucket.updates) {
+        step_plan.update_bucket(bucket.number, *symbols);
+      }
+    }
+  }
+  finish_step(now);
+}
+
 void Trainer::Impl::queue_gradients() {
   link_parts();
   Variant& now = begin_step();
+  if (is_cut()) {
+    queue_parts(now, false);
+    has_gradients = true;
+    return;
+  }
   const std::uint32_t shard_count = active_shards(now);
   for (std::uint32_t number = 0; number < per_shard; ++number) {  // of all shards, so that each starts early
     for (std::uint32_t k = 0; k < shard_count; ++k) {
@@ -185,6 +215,9 @@ MergeStrategy Trainer::merge_strategy() const {
 Placement Trainer::placement() const {
   return impl_->step_plan.placement();
 }
+bool Trainer::overlaps() const {
+  return impl_->step_plan.overlaps();
+}
 const std::string& Trainer::device_names() const {
   return impl_->device_names;
 }
@@ -196,6 +229,7 @@ const std::vector<std::int64_t>& Trainer::shard_seeds() const {
 }
 std::span<const Shard> Trainer::shard_list() const {
   impl_->link_parts();
+  impl_->link_whole_gradients();
   return impl_->shards;
 }
 double Trainer::compile_seconds() const {
@@ -246,8 +280,8 @@ void Trainer::update() {
 
 void Trainer::advance() {
   Impl& impl = *impl_;
-  for (std::size_t k = 0; k < impl.shards.size(); ++k) {
-    impl.step_end(k) = impl.shards[k].stream->record();
+  for (std::size_t i = 0; i < impl.streams.size(); ++i) {
+    impl.step_end(i) = impl.streams[i]->record();
   }
   impl.batch_number = (impl.batch_number + 1) % impl.plan.batch_count();
   ++impl.step_number;
@@ -287,8 +321,8 @@ void Trainer::set_learning_rate(double rate) {
 
 void Trainer::wait() {
   impl_->at_step("wait()", [&] {
-    for (const Shard& shard : impl_->shards) {
-      shard.stream->wait();
+    for (const auto& stream : impl_->streams) {
+      stream->wait();
     }
   });
 }

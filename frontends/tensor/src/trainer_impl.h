@@ -4,6 +4,7 @@
 
 #include <yoke/data_parallel.h>
 #include <yoke/lower.h>
+#include <yoke/runtime/gradient_parts.h>
 #include <yoke/runtime/gradient_sum.h>
 
 #include <chrono>
@@ -45,6 +46,16 @@ struct MicroBatch {
   Context context;
 };
 
+// A part of a gradient program. Without a text, there is nothing to run.
+struct GradientPart {
+  NamedProgram program;
+  std::vector<passes::Cut::Carried> carried;  // that it uses
+};
+struct PartLaunch {
+  std::uint32_t shard = 0;
+  StepRoutine routine;
+};
+
 // The routines for one size of batch: variant 0 for full batches, variant 1 for the smaller last batch.
 struct Variant {
   std::vector<std::uint64_t> rows;     // per micro-batch
@@ -56,6 +67,9 @@ struct Variant {
   std::vector<NamedProgram> programs;  // per active micro-batch; if `is_single`, gradients and update
   std::vector<StepRoutine> gradients;  // per active micro-batch
   StepRoutine step;                    // if `is_single`
+  // If `is_cut`, instead of `gradients`:
+  std::vector<std::vector<GradientPart>> parts;   // per active shard and part
+  std::vector<std::vector<PartLaunch>> launches;  // per part
 };
 
 // The weight of the loss and gradient of each part of a batch in the reduction; 0 for parts without rows.
@@ -132,6 +146,15 @@ struct Trainer::Impl {
   void link_parts();
   void set_up();
 
+  // In trainer_parts.cpp:
+  GradientProgram describe_gradients(const detail::NamedProgram& program) const;
+  void order_parameters();
+  void cut_gradients();
+  void each_gradient_program(std::size_t k,
+                             const std::function<void(const detail::NamedProgram& program)>& visit) const;
+  void link_gradient_parts(const std::vector<std::shared_ptr<Buffer>>& workspaces);
+  void link_whole_gradients();
+
   // In trainer_memory.cpp:
   MemoryNeed& need_of(const Device& device);
   void count_routine(std::size_t k, const detail::NamedProgram& program,
@@ -151,6 +174,9 @@ struct Trainer::Impl {
   bool is_single() const { return shard_backends.size() == 1 && per_shard == 1 && !is_reproducible(); }
   bool is_reproducible() const { return options.reproducible != 0; }
   bool has_sums() const { return per_shard > 1 || is_reproducible(); }
+  // Whether gradient programs run in parts, between which buckets are merged.
+  bool is_cut() const { return !after_part.empty(); }
+  bool shares_workspaces() const { return per_shard > 1 || is_cut(); }
   // The number of shards that get rows of such a batch; they come first. All shards take part in a reproducible
   // sum.
   std::uint32_t active_shards(const detail::Variant& variant) const {
@@ -172,6 +198,7 @@ struct Trainer::Impl {
   void select(std::size_t s);
   void queue_micro_batch(detail::Variant& now, std::uint32_t k, std::uint32_t number);
   void queue_gradients();
+  void queue_parts(detail::Variant& now, bool merges);
   void queue_merge_and_update();
   void check_replicas();
   std::vector<float> read(const Context& context, std::string_view name);
@@ -205,8 +232,9 @@ struct Trainer::Impl {
   std::vector<Shard> shards;
   std::vector<Context> contexts;  // one per shard
   std::vector<detail::MicroBatch> micro_batches;
-  std::vector<GradientSum> sums;  // if `has_sums`, per shard that computes gradients
-  // Per shard: the ends of the latest steps, at the step number modulo options.steps_ahead.
+  std::vector<GradientSum> sums;                 // if `has_sums`, per shard that computes gradients
+  std::vector<std::shared_ptr<Stream>> streams;  // of the shards, then of the step plan
+  // Per stream: the ends of the latest steps, at the step number modulo options.steps_ahead.
   std::vector<std::vector<Event>> step_ends;
   // Per shard, for the latest step. Shared with evaluations, which may outlive the trainer.
   const std::shared_ptr<std::vector<SymbolTable>> symbols = std::make_shared<std::vector<SymbolTable>>();
@@ -218,6 +246,9 @@ struct Trainer::Impl {
   // Of the optimizer, by type, element count and number of gradients.
   std::map<std::tuple<std::int32_t, std::uint64_t, std::uint32_t>, detail::NamedProgram> update_programs;
   StepPlan step_plan;
+  std::vector<std::size_t> parameter_order;  // of the step plan
+  std::vector<std::vector<GradientParts::Bucket>> after_part;
+  std::uint64_t carried_byte_count = 0;  // of a shard, for what parts of its gradient program hand on
 
   std::uint64_t batch_number = 0;  // in the epoch
   std::int64_t step_number = 0;

@@ -50,28 +50,24 @@ void Trainer::Impl::count_routine(std::size_t k, const NamedProgram& program,
 // The bytes of the largest workspace of shard k's gradient programs.
 std::uint64_t Trainer::Impl::workspace_of(std::uint32_t k) {
   std::uint64_t bytes = 0;
-  for (const Variant& variant : variants) {
-    for (std::size_t s = first_micro[k]; s < std::min(variant.active, first_micro[k] + per_shard); ++s) {
-      const auto code = codes->get(shards[k].stream->device(), variant.programs[s].text);
-      bytes = std::max(bytes, code->entry(variant.programs[s].name).workspace_byte_count);
-    }
-  }
+  each_gradient_program(k, [&](const NamedProgram& program) {
+    const auto code = codes->get(shards[k].stream->device(), program.text);
+    bytes = std::max(bytes, code->entry(program.name).workspace_byte_count);
+  });
   return bytes;
 }
 
-// The micro-batches of a shard share literals and a workspace.
+// The gradient programs of a shard share literals and a workspace.
 void Trainer::Impl::count_gradients(std::size_t k) {
   std::uint64_t own = 0;
   std::set<std::string> counted;
-  for (const Variant& variant : variants) {
-    for (std::size_t s = first_micro[k]; s < std::min(variant.active, first_micro[k] + per_shard); ++s) {
-      const NamedProgram& program = variant.programs[s];
-      count_routine(k, program, &counted);
-      own += codes->get(shards[k].stream->device(), program.text)->entry(program.name).workspace_byte_count;
-    }
-  }
-  if (per_shard > 1) {
-    MemoryNeed& need = need_of(*shards[k].stream->device());
+  each_gradient_program(k, [&](const NamedProgram& program) {
+    count_routine(k, program, &counted);
+    own += codes->get(shards[k].stream->device(), program.text)->entry(program.name).workspace_byte_count;
+  });
+  MemoryNeed& need = need_of(*shards[k].stream->device());
+  need.activations += k < variants[0].active ? carried_byte_count : 0;
+  if (shares_workspaces()) {
     need.activations = need.activations - own + workspace_of(static_cast<std::uint32_t>(k));
   }
 }

@@ -32,6 +32,7 @@ void Trainer::Impl::open_shards() {
     contexts.emplace_back(stream);
     shards.push_back({static_cast<std::uint32_t>(k), stream, contexts.back(),
                       options.base_seed + first_micro[k], rows_of(variants[0], k), LinkedRoutine()});
+    streams.push_back(stream);
     step_ends.emplace_back(options.steps_ahead);
     seeds.push_back(shards.back().seed);
   }
@@ -54,21 +55,25 @@ void Trainer::Impl::plan_steps() {
     states.emplace_back("momentum");
   }
   const MergeStrategy merge = is_reproducible() ? MergeStrategy::kTree : options.merge;
+  order_parameters();
   step_plan = StepPlan(
       contexts, active_shards(variants[0]), step_parameters(), std::move(states),
-      {merge, options.placement, options.merge_use, options.bucket_byte_count, Overlap::kOff}, codes);
+      {merge, options.placement, options.merge_use, options.bucket_byte_count, options.overlap}, codes);
+  cut_gradients();
 }
 
 std::vector<StepParameter> Trainer::Impl::step_parameters() const {
   std::vector<StepParameter> described;
-  for (const Parameter& parameter : parameters) {
-    described.push_back({parameter.name(), spec_of(parameter.tensor())});
+  for (const std::size_t i : parameter_order) {
+    described.push_back({parameters[i].name(), spec_of(parameters[i].tensor())});
   }
   return described;
 }
 
 void Trainer::Impl::make_tensors() {
   step_plan.allocate();
+  streams.insert(streams.end(), step_plan.streams().begin(), step_plan.streams().end());
+  step_ends.resize(streams.size(), std::vector<Event>(options.steps_ahead));
   for (std::size_t s = 0; s < micro_batches.size(); ++s) {
     Context& context = micro_batches[s].context;
     const auto zero_total = [&](const char* name) {
@@ -162,11 +167,10 @@ void Trainer::Impl::link_steps() {
   }
 }
 
-// Per shard, one workspace for all its micro-batches, which run one after the other; null if each shard has one
-// micro-batch.
+// Per shard, one workspace for all its gradient programs, which run one after the other; null if that is one.
 std::vector<std::shared_ptr<Buffer>> Trainer::Impl::make_workspaces() {
   std::vector<std::shared_ptr<Buffer>> made(shards.size());
-  for (std::uint32_t k = 0; per_shard > 1 && k < shards.size(); ++k) {
+  for (std::uint32_t k = 0; shares_workspaces() && k < shards.size(); ++k) {
     if (const std::uint64_t bytes = workspace_of(k); bytes > 0) {
       made[k] = std::make_shared<Buffer>(shards[k].stream->device(), bytes);
     }
@@ -190,6 +194,10 @@ void Trainer::Impl::make_sums() {
 
 void Trainer::Impl::link_gradients() {
   const std::vector<std::shared_ptr<Buffer>> workspaces = make_workspaces();
+  if (is_cut()) {
+    link_gradient_parts(workspaces);
+    return;
+  }
   for (Variant& variant : variants) {
     variant.gradients.clear();
     for (std::size_t s = 0; s < variant.active; ++s) {
@@ -229,19 +237,19 @@ void Trainer::Impl::link_parts() {
 
 // Aborts all streams together if one of them hangs, because their destructors wait for them in turn.
 Trainer::Impl::~Impl() {
-  for (const Shard& shard : shards) {
+  for (const auto& stream : streams) {
     try {
       if (!has_hung) {
-        shard.stream->wait();
+        stream->wait();
       }
     } catch (const Error& error) {
       has_hung = error.code() == ErrorCode::kDeadlineExceeded;
     } catch (const std::bad_alloc&) {  // no memory for an error; the streams' destructors wait
     }
   }
-  for (const Shard& shard : shards) {
+  for (const auto& stream : streams) {
     if (has_hung) {
-      shard.stream->abort();
+      stream->abort();
     }
   }
 }
@@ -262,8 +270,8 @@ void Trainer::Impl::set_up() {
   upload(targets, "targets");
   start_parameters();
   is_single() ? link_steps() : link_parts();
-  for (const Shard& shard : shards) {
-    shard.stream->wait();
+  for (const auto& stream : streams) {
+    stream->wait();
   }
   setup_seconds = watch.seconds();
 }

@@ -47,7 +47,9 @@ struct Outcome {
   std::vector<float> values;
 };
 
-Outcome train(const std::string& backends, std::int64_t shards, const std::vector<Option>& options = {}) {
+// On GPUs, buckets of 4 KiB are merged while the gradient program runs in parts, unless overlap is off.
+Outcome train(const std::string& backends, std::int64_t shards, const std::vector<Option>& options = {},
+              Overlap overlap = Overlap::kAuto) {
   RuntimeOptions runtime;
   runtime.plugin_dirs = {YOKE_TEST_PLUGIN_DIR};
   runtime.search_environment = false;
@@ -58,6 +60,8 @@ Outcome train(const std::string& backends, std::int64_t shards, const std::vecto
   settings.optimizer = {0.9, 1e-4, true};
   settings.batch_size = 32;
   settings.check_replicas_every = 3;
+  settings.bucket_byte_count = 4096;
+  settings.overlap = overlap;
   settings.device_options = options;
   settings.runtime = std::make_shared<Runtime>(runtime);
   const Digits digits;
@@ -147,6 +151,9 @@ TEST_F(FakeTraining, ResultsRepeatBitForBitWithAndWithoutGraphs) {
     const Outcome graphs = train(backend, 2);
     const Outcome again = train(backend, 2);
     const Outcome launches = train(backend, 2, {{"graphs", false}});
+    const Outcome after = train(backend, 2, {}, Overlap::kOff);
+    EXPECT_EQ(after.losses, graphs.losses) << backend;
+    EXPECT_EQ(after.values, graphs.values) << backend << ": overlap changes the bits";
     EXPECT_EQ(again.losses, graphs.losses) << backend;
     EXPECT_EQ(again.values, graphs.values) << backend;
     EXPECT_EQ(launches.losses, graphs.losses) << backend;

@@ -31,7 +31,7 @@ TEST(YokeTrain, DefaultsToHalfMoons) {
 
 TEST(YokeTrain, JsonIsTheOnlyLineOnStandardOutput) {
   const auto outcome = run({"train", "--epochs", "20", "--json", "--seed", "4", "--shards", "3", "--merge",
-                            "tree", "--placement", "everywhere"});
+                            "tree", "--placement", "everywhere", "--overlap", "on"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(test::line_count(outcome.out), 1U);
   const std::string json = outcome.last_line();
@@ -39,6 +39,7 @@ TEST(YokeTrain, JsonIsTheOnlyLineOnStandardOutput) {
   EXPECT_EQ(json_value(json, "shards"), "3");
   EXPECT_EQ(json_value(json, "merge"), "\"tree\"");
   EXPECT_EQ(json_value(json, "placement"), "\"everywhere\"");
+  EXPECT_EQ(json_value(json, "overlap"), "true");
   EXPECT_EQ(json_value(json, "epochs"), "20");
   EXPECT_EQ(json_value(json, "steps"), "2000");
   EXPECT_EQ(json_value(json, "seed"), "4");

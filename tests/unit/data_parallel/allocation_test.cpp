@@ -59,6 +59,13 @@ INSTANTIATE_TEST_SUITE_P(Strategies, Steps,
                                                               MergeStrategy::kDirect, MergeStrategy::kRing),
                                             ::testing::Values(MergeUse::kCopy, MergeUse::kStreaming)));
 
+TEST(StepsWithOverlap, AllocateNothingAndCompileNothing) {
+  DataParallelOptions options = options_for(3, 0.05F);
+  options.overlap = Overlap::kOn;
+  options.bucket_byte_count = 1024;
+  expect_no_allocations(options);
+}
+
 TEST(StepsOfMicroBatches, AllocateNothingAndCompileNothing) {
   DataParallelOptions options = options_for(2, 0.05F);
   options.accumulate = 3;

@@ -108,6 +108,34 @@ TEST_P(MemoryNeeds, AreWhatTheRunAllocates) {
   });
 }
 
+TEST(MemoryNeeds, IncludeWhatThePartsOfGradientProgramsHandOn) {
+  const Problem problem;
+  std::map<Overlap, Needs> needs;
+  std::uint64_t used = 0;
+  for (const Overlap overlap : {Overlap::kOff, Overlap::kOn}) {
+    DataParallelOptions options = options_for(2, 0.01F);
+    options.overlap = overlap;
+    options.merge = MergeStrategy::kDirect;
+    options.bucket_byte_count = 20000;
+    options.check_memory = [&](std::span<const MemoryNeed> all) {
+      needs[overlap].assign(all.begin(), all.end());
+    };
+    problem.run(options, [&](Trainer& trainer) { used = used_by(trainer); });
+  }
+  const auto activations = [&](Overlap overlap) {
+    std::uint64_t sum = 0;
+    for (const MemoryNeed& need : needs[overlap]) {
+      sum += need.activations;
+    }
+    return sum;
+  };
+  EXPECT_NE(activations(Overlap::kOn), activations(Overlap::kOff)) << "the programs are cut";
+  // used_by() asks for the shards, and so also links the whole programs.
+  const std::uint64_t expected = on_devices(needs[Overlap::kOn]) + activations(Overlap::kOff);
+  constexpr double kSmall = 2 * (16 * 256 + 2 * 5120);  // as above
+  EXPECT_NEAR(static_cast<double>(used), static_cast<double>(expected), kSmall);
+}
+
 TEST(MemoryNeeds, OfASingleShardHaveNoGradients) {
   const Problem problem;
   DataParallelOptions options = options_for(1, 0.01F);

@@ -28,6 +28,7 @@ struct Setting {
   Placement placement = Placement::kAuto;
   std::uint64_t bucket_byte_count = 4U << 20U;
   MergeUse use = MergeUse::kStreaming;
+  Overlap overlap = Overlap::kOff;
   Reduction reduction = Reduction::kMean;
   std::uint32_t delay_us = 0;
   std::uint64_t delay_seed = 0;
@@ -47,6 +48,7 @@ Outcome run(const Setting& setting) {
   options.placement = setting.placement;
   options.bucket_byte_count = setting.bucket_byte_count;
   options.merge_use = setting.use;
+  options.overlap = setting.overlap;
   options.reduction = setting.reduction;
   options.optimizer = setting.optimizer;
   options.batch_size = setting.batch;
@@ -129,7 +131,7 @@ TEST(OwnerAndDirect, GiveEqualBits) {
 std::string text_of(const Setting& setting) {
   return std::to_string(setting.shards) + " shards, merge " + merge_strategy_name(setting.merge) +
          ", placement " + placement_name(setting.placement) + ", buckets of " +
-         std::to_string(setting.bucket_byte_count) + " bytes";
+         std::to_string(setting.bucket_byte_count) + " bytes, overlap " + overlap_name(setting.overlap);
 }
 
 TEST(Placements, GiveEqualBits) {
@@ -276,8 +278,10 @@ TEST(Training, GivesTheSameBitsWithRandomDelays) {
       setting.bucket_byte_count = 256;
       const Outcome calm = run(setting);
       setting.delay_us = 300;
-      for (std::uint64_t seed = 1; seed <= test::rounds(5); ++seed) {
+      for (std::uint64_t seed = 1; seed <= test::rounds(6); ++seed) {
         setting.delay_seed = seed;
+        setting.overlap = seed % 2 == 0 ? Overlap::kOff : Overlap::kOn;
+        setting.parts_every = seed == 3 ? 2 : 0;
         const Outcome delayed = run(setting);
         ASSERT_EQ(delayed.values, calm.values) << text_of(setting) << ", delay seed " << seed;
         ASSERT_EQ(delayed.losses, calm.losses) << text_of(setting) << ", delay seed " << seed;

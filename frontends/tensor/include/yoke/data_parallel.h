@@ -73,8 +73,13 @@ struct DataParallelOptions {
   Placement placement = Placement::kAuto;
   // How gradients reach the shard that adds them up; not used by the strategy kDirect.
   MergeUse merge_use = MergeUse::kStreaming;
-  // Gradients are merged in pieces of about this many bytes, at least 256. kDirect merges all at once.
+  // Gradients are merged in pieces, buckets, of about this many bytes, at least 256. Without overlap, kDirect
+  // merges all at once.
   std::uint64_t bucket_byte_count = 4U << 20U;
+  // Whether buckets are merged on streams of their own. Gradient programs then run in up to 8 parts, and each bucket
+  // is merged and its parameters are updated while later parts run; a run with micro-batches merges after the
+  // last one. Does not change the bits. Off by default on CPUs, where merging takes cores from computing.
+  Overlap overlap = Overlap::kAuto;
   // Compares all replicas bit for bit after every this many steps; 0 disables the check. A difference is an
   // Error kDataLoss that names the shard, the parameter and the first differing element.
   std::uint64_t check_replicas_every = 0;
@@ -123,7 +128,7 @@ class Evaluation {
 // devices, except for the work of `steps_ahead` steps before and the check that `check_replicas_every`
 // requests. They compile and allocate nothing, with one exception: a single shard runs step() as one program
 // that stores no gradients, so its first call of launch_gradients() or shard_list() allocates the gradients
-// and compiles the other functions.
+// and compiles the other functions. With overlap, the first call of shard_list() compiles Shard::gradient.
 //
 // Functions that read a value block until it is available. If work on a device has failed, they throw an
 // Error that names the shard, the device, the step and the call.
@@ -136,6 +141,7 @@ class Trainer {
   std::int64_t step_count() const;  // completed steps
   MergeStrategy merge_strategy() const;
   Placement placement() const;
+  bool overlaps() const;                    // whether buckets are merged on streams of their own
   const std::string& device_names() const;  // "cc x2"
 
   // Queues one optimizer step on the current batch and advances to the next batch.

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/src/trainer_parts.cpp: gradient programs in parts, so that buckets merge while later parts run.
+#include <yoke/program/text.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "trainer_impl.h"
+
+namespace yoke {
+
+using detail::GradientPart;
+using detail::NamedProgram;
+using detail::Variant;
+
+namespace {
+
+constexpr const char* kCarried = "carried";  // the tensor of a shard that holds what parts hand on
+
+std::string carried_name(const std::string& argument) {
+  return std::string(kCarried) + "/" + argument;
+}
+
+GradientPart part_of(const NamedProgram& whole, const passes::Cut& cut, const program::Program& part) {
+  GradientPart result;
+  if (part.statements.empty()) {
+    return result;
+  }
+  NamedProgram& named = result.program;
+  named.name = part.name;
+  named.text = program::print(part);
+  std::set<std::string> tensors;
+  for (const std::uint32_t argument : part.arguments()) {
+    const std::string& name = part.tensors[argument].name;
+    const auto found = whole.rename.find(name);
+    named.rename[name] = found != whole.rename.end() ? found->second : carried_name(name);
+    tensors.insert(named.rename[name]);
+  }
+  for (const passes::Cut::Carried& carried : cut.carried) {
+    if (tensors.contains(carried_name(carried.tensor.name))) {
+      result.carried.push_back(carried);
+    }
+  }
+  std::copy_if(whole.literals.begin(), whole.literals.end(), std::back_inserter(named.literals),
+               [&](const auto& literal) { return tensors.contains(literal.first); });
+  std::copy_if(whole.scalars.begin(), whole.scalars.end(), std::back_inserter(named.scalars),
+               [&](const Tensor& scalar) { return tensors.contains(detail::scalar_name(scalar)); });
+  return result;
+}
+
+}  // namespace
+
+// The optimized program, and its arguments by the order of the parameters in the plan.
+GradientProgram Trainer::Impl::describe_gradients(const NamedProgram& program) const {
+  GradientProgram result;
+  result.program = passes::optimize(program::parse_and_verify(program.text).programs.at(0)).program;
+  std::map<std::string, std::string> arguments;  // by the name of the tensor
+  for (const auto& [argument, tensor] : program.rename) {
+    arguments[tensor] = argument;
+  }
+  for (const std::size_t i : parameter_order) {
+    result.gradients.push_back(arguments["gradient/" + parameters[i].name()]);
+    result.parameters.push_back(arguments[parameters[i].name()]);
+  }
+  return result;
+}
+
+// Orders the parameters for the step plan as their gradients become final. The order does not depend on the overlap,
+// because the bits of a ring depend on it.
+void Trainer::Impl::order_parameters() {
+  parameter_order.resize(parameters.size());
+  std::iota(parameter_order.begin(), parameter_order.end(), std::size_t{0});
+  if (is_single()) {
+    return;
+  }
+  const GradientProgram described = describe_gradients(variants[0].programs[0]);
+  const std::vector<std::uint32_t> arguments = described.program.arguments();
+  const std::vector<std::uint32_t> used = passes::used_until(described.program);
+  std::map<std::string, std::uint32_t> final_after;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    final_after[described.program.tensors[arguments[i]].name] = used[i];
+  }
+  std::stable_sort(parameter_order.begin(), parameter_order.end(), [&](std::size_t a, std::size_t b) {
+    return final_after[described.gradients[a]] < final_after[described.gradients[b]];
+  });
+}
+
+void Trainer::Impl::cut_gradients() {
+  if (!step_plan.overlaps() || has_sums() || step_plan.bucket_count() < 2) {
+    return;
+  }
+  std::vector<GradientProgram> described;
+  std::map<std::string, std::size_t> numbers;  // by text; many shards have the same one
+  for (const Variant& variant : variants) {
+    for (const NamedProgram& program : variant.programs) {
+      if (numbers.try_emplace(program.text, described.size()).second) {
+        described.push_back(describe_gradients(program));
+      }
+    }
+  }
+  GradientParts cut = cut_at_buckets(step_plan, described);
+  if (cut.after.size() < 2) {
+    return;
+  }
+  after_part = std::move(cut.after);
+  for (Variant& variant : variants) {
+    for (const NamedProgram& program : variant.programs) {
+      const passes::Cut& made = cut.programs[numbers.at(program.text)];
+      auto& parts = variant.parts.emplace_back();
+      for (const program::Program& part : made.parts) {
+        parts.push_back(part_of(program, made, part));
+      }
+      carried_byte_count = std::max(carried_byte_count, made.carried_byte_count);
+    }
+  }
+}
+
+// Calls `visit` for each gradient program that shard k launches.
+void Trainer::Impl::each_gradient_program(
+    std::size_t k, const std::function<void(const NamedProgram& program)>& visit) const {
+  for (const Variant& variant : variants) {
+    for (std::size_t s = first_micro[k]; s < std::min(variant.active, first_micro[k] + per_shard); ++s) {
+      if (!is_cut()) {
+        visit(variant.programs[s]);
+        continue;
+      }
+      for (const GradientPart& part : variant.parts[s]) {
+        if (!part.program.text.empty()) {
+          visit(part.program);
+        }
+      }
+    }
+  }
+}
+
+void Trainer::Impl::link_gradient_parts(const std::vector<std::shared_ptr<Buffer>>& workspaces) {
+  for (std::uint32_t k = 0; carried_byte_count != 0 && k < variants[0].active; ++k) {
+    if (!contexts[k].has(kCarried)) {
+      contexts[k].allocate(kCarried, {YOKE_TYPE_U8, {carried_byte_count}});
+    }
+  }
+  for (Variant& variant : variants) {
+    variant.launches.assign(after_part.size(), {});
+    for (std::uint32_t k = 0; k < variant.active; ++k) {
+      for (std::size_t number = 0; number < after_part.size(); ++number) {
+        const GradientPart& part = variant.parts[k][number];
+        if (part.program.text.empty()) {
+          continue;
+        }
+        Context own = contexts[k].child();
+        for (const passes::Cut::Carried& carried : part.carried) {
+          const program::Tensor& tensor = carried.tensor;
+          own.adopt(carried_name(tensor.name), {static_cast<std::int32_t>(tensor.type), tensor.dims},
+                    {contexts[k].tensor(kCarried).view.buffer, carried.offset, tensor.byte_count()});
+        }
+        prepare(contexts[k], part.program);  // all parts share the shard's literals
+        variant.launches[number].push_back({k, link(own, part.program, (*symbols)[k], workspaces[k])});
+      }
+    }
+  }
+}
+
+// Shard::gradient is the whole program, so that a hand-written loop can launch it.
+void Trainer::Impl::link_whole_gradients() {
+  for (std::uint32_t k = 0; is_cut() && k < variants[0].active; ++k) {
+    if (variants[0].gradients.size() <= k) {
+      variants[0].gradients.push_back(link(contexts[k], variants[0].programs[k], (*symbols)[k]));
+      shards[k].gradient = variants[0].gradients[k].routine();
+    }
+  }
+}
+
+}  // namespace yoke

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/data_parallel/overlap_test.cpp: gradient programs in parts, between which buckets are merged.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "common.h"
+#include "rig.h"
+
+namespace yoke::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Counts the compiled parts of the gradient program, and holds the last one on every shard until a bucket is merged.
+class Watched {
+ public:
+  Watched() {
+    control->device_count = 1;  // each device compiles programs for itself
+    control->on_compile = [this](std::string_view text) {
+      part_count += text.find("program gradient_part_") != std::string_view::npos ? 1 : 0;
+    };
+    control->on_launch = [this](std::span<const std::int64_t> symbols) {
+      if (!is_training) {
+        return;
+      }
+      if (symbols.empty()) {  // merges and updates have none
+        merge_count += 1;
+      } else if (++launches_of_this_thread() % part_count == 0) {
+        held_count += 1;
+        in_time = test::wait_until([&] { return merge_count > 0; }, 10s) && in_time;
+      }
+    };
+  }
+  // Each stream has a thread.
+  int& launches_of_this_thread() {
+    const std::lock_guard lock(mutex_);
+    return launches_[std::this_thread::get_id()];
+  }
+
+  const std::shared_ptr<test::Control> control = test::Rig::make_control(test::Streams::kWorker);
+  std::atomic<int> part_count = 0;
+  std::atomic<int> merge_count = 0;
+  std::atomic<int> held_count = 0;
+  std::atomic<bool> is_training = false;
+  std::atomic<bool> in_time = true;
+
+ private:
+  std::mutex mutex_;
+  std::map<std::thread::id, int> launches_;
+};
+
+void train(Watched& watched, DataParallelOptions options, const std::function<void(Trainer&)>& body) {
+  options.runtime = test_runtime();
+  test::register_backend(*options.runtime, 0, watched.control);
+  options.backend_name = "test0";
+  options.bucket_byte_count = 256;
+  options.batch_size = 4;  // two steps an epoch, so that the gradient programs have a symbol
+  const auto model = nn::sequential(nn::linear(16), nn::tanh(), nn::linear(16), nn::tanh(), nn::linear(2));
+  data_parallel(
+      options, tensor(some_numbers(24, 1), {8, 3}), tensor(some_numbers(16, 2), {8, 2}),
+      [&](const Tensor& x, const Tensor& y) { return mse(model(x), y); }, body);
+}
+
+TEST(TrainingWithOverlap, MergesABucketBeforeTheLastPartStarts) {
+  for (const MergeStrategy strategy : {MergeStrategy::kOwner, MergeStrategy::kTree, MergeStrategy::kRing}) {
+    Watched watched;
+    DataParallelOptions options = options_for(2, 0.1F);
+    options.merge = strategy;
+    train(watched, options, [&](Trainer& trainer) {
+      EXPECT_TRUE(trainer.overlaps());
+      EXPECT_GE(watched.part_count, 4) << "there are three layers";
+      EXPECT_LE(watched.part_count, 8);
+      watched.is_training = true;
+      trainer.step();
+      trainer.wait();
+    });
+    EXPECT_EQ(watched.held_count, 2) << "one per shard";
+    EXPECT_TRUE(watched.in_time) << merge_strategy_name(strategy);
+  }
+}
+
+TEST(TrainingWithOverlap, RunsWholeProgramsIfItCannotOverlap) {
+  const auto parts_with = [](const DataParallelOptions& options) {
+    Watched watched;
+    train(watched, options, [](Trainer& trainer) { trainer.step(); });
+    return watched.part_count.load();
+  };
+  DataParallelOptions options = options_for(2, 0.1F);
+  EXPECT_GE(parts_with(options), 4);
+  options.overlap = Overlap::kOff;
+  EXPECT_EQ(parts_with(options), 0);
+  options.overlap = Overlap::kOn;
+  options.accumulate = 2;
+  EXPECT_EQ(parts_with(options), 0) << "the micro-batches are added up first";
+  options.accumulate = 1;
+  options.shards = 1;
+  EXPECT_EQ(parts_with(options), 0);
+}
+
+TEST(TrainingWithOverlap, ShardsHaveTheWholeGradientProgram) {
+  Watched watched;
+  train(watched, options_for(2, 0.1F), [&](Trainer& trainer) {
+    for (const Shard& shard : trainer.shard_list()) {
+      EXPECT_EQ(shard.gradient.name(), "gradient");
+    }
+    trainer.launch_gradients();
+    const std::string bias = "gradient/" + trainer.owner_params().back().name();
+    const std::vector<float> parts = trainer.read_values(bias);
+    const std::int64_t row = 0;
+    trainer.shard_list()[0].gradient.run(std::span(&row, 1));
+    EXPECT_EQ(trainer.read_values(bias), parts);
+  });
+}
+
+}  // namespace
+}  // namespace yoke::testing
