@@ -20,6 +20,7 @@ constexpr Group kGroups[] = {
     {"device", device_tests},
     {"device", device_options_tests},
     {"device", device_handles_tests},
+    {"device", device_many_tests},
     {"buffer", buffer_tests},
     {"copy", copy_tests},
     {"copy", copy_refusal_tests},

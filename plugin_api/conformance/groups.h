@@ -17,6 +17,7 @@ std::vector<Test> load_entry_tests();
 std::vector<Test> device_tests();
 std::vector<Test> device_options_tests();
 std::vector<Test> device_handles_tests();
+std::vector<Test> device_many_tests();
 std::vector<Test> buffer_tests();
 std::vector<Test> copy_tests();
 std::vector<Test> copy_refusal_tests();

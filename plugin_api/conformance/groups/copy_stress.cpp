@@ -92,6 +92,92 @@ void large_ranges(Kit& kit) {
   kit.note(text(steps, " copies in buffers of up to ", kSizes[3], " bytes"));
 }
 
+// Copies a range in every direction, from and to host memory at any address, and checks the bytes beside it.
+class BorderCopies {
+ public:
+  BorderCopies(Kit& kit, Random& random)
+      : plugin_(kit.plugin()),
+        random_(random),
+        a_(kit.device(), random, kRoom),
+        b_(kit.device(), random, kRoom) {}
+
+  void copy(std::uint64_t byte_count, const Stream* stream) {
+    yoke_stream* const raw = stream == nullptr ? nullptr : stream->get();
+    const std::string what =
+        text("copies of ", byte_count, " bytes", stream == nullptr ? "" : " on a stream");
+    const std::uint64_t shift = random_.below(8);
+    const std::uint64_t first = random_.below(kRoom - byte_count + 1);
+    const std::uint64_t second = random_.chance(2) ? first : random_.below(kRoom - byte_count + 1);
+    const Bytes source = random_.bytes(byte_count + shift);
+    Bytes received(byte_count + shift + 8, kMark);
+    const auto place = [](Modelled& model, std::uint64_t at) {
+      return model.bytes.begin() + static_cast<std::ptrdiff_t>(at);
+    };
+    std::copy(source.begin() + static_cast<std::ptrdiff_t>(shift), source.end(), place(a_, first));
+    expect_ok(plugin_.from_host(raw, a_.buffer.get(), first, source.data() + shift, byte_count, nullptr),
+              what);
+    const bool moves = plugin_.has<&yoke_backend_api::device_to_device>();
+    if (moves) {
+      std::copy_n(place(a_, first), byte_count, place(b_, second));
+      expect_ok(plugin_.device_to_device(raw, b_.buffer.get(), second, a_.buffer.get(), first, byte_count),
+                what);
+    }
+    Modelled& last = moves ? b_ : a_;
+    const std::uint64_t at = moves ? second : first;
+    expect_ok(plugin_.to_host(raw, last.buffer.get(), at, received.data() + shift, byte_count), what);
+    if (stream != nullptr) {
+      stream->synchronize();
+    }
+    const auto begin = received.begin() + static_cast<std::ptrdiff_t>(shift);
+    check(std::equal(begin, received.end() - 8, source.begin() + static_cast<std::ptrdiff_t>(shift)), what,
+          " returned other bytes");
+    const auto is_mark = [](std::byte byte) { return byte == kMark; };
+    check(std::all_of(received.begin(), begin, is_mark) &&
+              std::all_of(received.end() - 8, received.end(), is_mark),
+          what, " wrote outside the host memory");
+    check_around(a_, first, byte_count, what);
+    check_around(last, at, byte_count, what);
+  }
+
+  static constexpr std::uint64_t kRoom = (5U << 20U) + 77;
+
+ private:
+  static constexpr std::byte kMark{0xc9};
+  static void check_around(const Modelled& model, std::uint64_t offset, std::uint64_t byte_count,
+                           const std::string& what) {
+    const std::uint64_t begin = offset - std::min<std::uint64_t>(offset, 64);
+    const std::uint64_t end = std::min(offset + byte_count + 64, kRoom);
+    Bytes now(end - begin);
+    model.buffer.read(begin, now);
+    check(std::equal(now.begin(), now.end(), model.bytes.begin() + static_cast<std::ptrdiff_t>(begin)), what,
+          " wrote wrong bytes to a buffer, in or beside their range");
+  }
+
+  const Plugin& plugin_;
+  Random& random_;
+  Modelled a_;
+  Modelled b_;
+};
+
+// Sizes at and beside powers of two, where chunks, packets and shortcuts begin.
+void border_sizes(Kit& kit) {
+  Random random = kit.random();
+  BorderCopies copies(kit, random);
+  const std::optional<Stream> stream = stream_if_any(kit.device());
+  for (std::uint64_t power = 1; power <= 1U << 22U; power *= 2) {
+    kit.progress(text("sizes about ", power));
+    for (const std::uint64_t byte_count : {power - 1, power, power + 1, power / 4 * 5, power / 2 * 3 - 1}) {
+      if (byte_count == 0 || byte_count > BorderCopies::kRoom) {
+        continue;
+      }
+      copies.copy(byte_count, nullptr);
+      if (stream) {
+        copies.copy(byte_count, &*stream);
+      }
+    }
+  }
+}
+
 // Patterns that shortcuts confuse: equal bytes, equal halves, one byte that differs.
 std::vector<Bytes> patterns_of(Random& random, std::uint32_t size) {
   const auto all = [&](int value) { return Bytes(size, static_cast<std::byte>(value)); };
@@ -142,6 +228,10 @@ std::vector<Test> copy_stress_tests() {
            {16},
            large_ranges,
            2},
+          {"border-sizes",
+           "copies at and beside every power of two bytes, at any host address, copy all bytes and no others",
+           {16},
+           border_sizes},
           {"large-fills",
            "fills beyond 64 KiB repeat every kind of pattern at any offset, and change only their own range",
            {16},

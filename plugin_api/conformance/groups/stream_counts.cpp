@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <thread>
 
 #include "groups.h"
@@ -215,6 +216,75 @@ void deadline_beside_work(Kit& kit) {
   });
 }
 
+// Several threads wait for one stream with different timeouts. Each wait ends at its own deadline or with the work.
+void many_deadlines(Kit& kit) {
+  Device& device = kit.device();
+  kit.plugin().table<yoke_stream_api>();
+  constexpr std::uint64_t kShort[] = {0, kMillisecond, 20 * kMillisecond, 50 * kMillisecond};
+  constexpr unsigned kShortWaits = std::size(kShort) * 2;
+  for (int round = 0; round < 3 * kit.effort(); ++round) {
+    const Held held(device);
+    std::atomic<unsigned> over{0};
+    run_threads(kShortWaits + 5, [&](unsigned thread) {
+      if (thread == 0) {
+        Patience::wait_until([&] { return over == kShortWaits; },
+                             "waits with timeouts of at most 50 ms do not end");
+        return held.open();
+      }
+      const bool is_short = thread <= kShortWaits;
+      const std::uint64_t timeout = is_short ? kShort[thread % std::size(kShort)] : longest_wait_ns();
+      const Answer answer = thread % 2 == 0 ? held.stream().wait(timeout) : held.event().wait(timeout);
+      const bool was_closed = held.is_closed();
+      over += is_short ? 1 : 0;
+      check(!is_short || !was_closed || !answer.ok(), "a wait with a timeout of ", timeout,
+            " ns returned OK although the work cannot run");
+      if (!is_short) {
+        expect_ok(answer, "waiting for work that other threads wait for with short timeouts");
+      } else if (!answer.ok()) {
+        expect_code(answer, YOKE_STATUS_DEADLINE_EXCEEDED,
+                    text("waiting ", timeout, " ns beside waits of other threads"));
+      }
+    });
+  }
+}
+
+// A wait is for the work before the call, so it ends although another thread queues more and more.
+void wait_beside_queueing(Kit& kit) {
+  Device& device = kit.device();
+  const Plugin& plugin = kit.plugin();
+  plugin.table<yoke_stream_api>();
+  const std::uint64_t limit = longest_wait_ns() / 4;
+  const Buffer buffer(device, 4096);
+  const Bytes source(4096);
+  const Stream stream(device);
+  std::atomic<bool> is_over{false};
+  std::atomic<bool> has_begun{false};
+  run_threads(2, [&](unsigned thread) {
+    if (thread == 0) {
+      Event last = stream.record();
+      for (const auto begin = Clock::now(); !is_over && ns_since(begin) < limit;) {
+        for (int i = 0; i < 16; ++i) {
+          expect_ok(plugin.from_host(stream.get(), buffer.get(), 0, source.data(), source.size(), nullptr));
+        }
+        Event next = stream.record();
+        expect_ok(last.wait(), "waiting for an event");
+        last = std::move(next);
+        has_begun = true;
+      }
+      has_begun = true;
+      return;
+    }
+    Patience::wait_until([&] { return has_begun.load(); }, "the work on a stream does not end");
+    const auto begin = Clock::now();
+    const Answer answer = stream.wait();
+    const std::uint64_t took = ns_since(begin);
+    is_over = true;
+    expect_ok(answer, "waiting for a stream to which another thread queues work");
+    check(took < limit / 2, "a wait for a stream lasted ", took / kMillisecond,
+          " ms, as long as another thread queued work to it");
+  });
+}
+
 }  // namespace
 
 std::vector<Test> stream_count_tests() {
@@ -234,6 +304,14 @@ std::vector<Test> stream_count_tests() {
        "a wait ends at its deadline although other streams finish work all the time",
        {21},
        deadline_beside_work},
+      {"many-deadlines",
+       "waits of several threads for one stream and one event end at their own deadlines, or with the work",
+       {20, 21},
+       many_deadlines},
+      {"wait-beside-queueing",
+       "a wait for a stream ends with the work before it although another thread queues more",
+       {18, 20},
+       wait_beside_queueing},
   };
 }
 

@@ -41,6 +41,11 @@ std::vector<Case> integer_programs(std::uint64_t seed, std::uint64_t type_mask);
 std::vector<Case> random_bits_programs(std::uint64_t seed, std::uint64_t type_mask);
 // Gathers and scatters with every type of index and element, and indices at and beyond both ends.
 std::vector<Case> index_programs(std::uint64_t seed, std::uint64_t type_mask);
+// Reads with `else` around both ends of a dimension, with every offset, stride and divisor, alone, nested and in sums.
+std::vector<Case> guard_programs(std::uint64_t seed, std::uint64_t type_mask);
+// Deep and wide expressions, 8 dimensions, long repeat blocks, three dimensions beyond 2^16; names that are words of
+// programming languages or that generators of code use.
+std::vector<Case> limit_programs(std::uint64_t seed, std::uint64_t type_mask);
 // Many temporaries that live before, in and after repeat blocks, from one round to the next and to the end.
 std::vector<Case> lifetime_programs(std::uint64_t seed, std::uint64_t type_mask);
 

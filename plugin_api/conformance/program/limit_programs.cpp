@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/conformance/program/limit_programs.cpp: border_programs.h, reads around both ends, names, deep and wide programs.
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <iterator>
+#include <optional>
+#include <string_view>
+
+#include "border_programs.h"
+#include "borders.h"
+#include "corpus.h"
+
+namespace yoke::conformance {
+
+using program::Type;
+
+namespace {
+
+// "2*i - 3"
+std::string affine(int coefficient, const std::string& loop, int offset) {
+  const std::string term = coefficient == 1    ? loop
+                           : coefficient == -1 ? "-" + loop
+                                               : std::to_string(coefficient) + "*" + loop;
+  return offset == 0 ? term : term + (offset < 0 ? " - " : " + ") + std::to_string(std::abs(offset));
+}
+
+// Statements y[i] = (x[...] else 7), a few in each program.
+class Guards {
+ public:
+  Guards(std::uint64_t seed, Type type, std::uint64_t extent) : seed_(seed), type_(type), extent_(extent) {}
+
+  void add(const std::string& value) {
+    if (!program_ || program_->outputs() == 8) {
+      finish();
+      program_.emplace(seed_, "guards_" + name_of(type_) + "_" + std::to_string(extent_) + "_" +
+                                  std::to_string(made_.size()));
+      const Data plain{DataKind::kDyadic, 1, -1};
+      program_->input("x", type_, std::to_string(extent_), plain);
+      program_->input("w", type_, "4", plain);
+      program_->input("v", type_, "3, " + std::to_string(extent_), plain);
+    }
+    program_->output(type_, "11", "i", value, program_->outputs() % 5 == 4 ? "+=" : "=");
+  }
+  std::vector<Case> made() {
+    finish();
+    return std::move(made_);
+  }
+
+ private:
+  void finish() {
+    if (program_) {
+      made_.push_back(program_->finished());
+    }
+  }
+  std::uint64_t seed_;
+  Type type_;
+  std::uint64_t extent_;
+  std::optional<ProgramText> program_;
+  std::vector<Case> made_;
+};
+
+constexpr std::string_view kNested[] = {"((x[i - 1] else 2) + x[i - 3] else 3)",
+                                        "(x[i - 2] * (x[i - 5] else 5) else 6)",
+                                        "(x[-i + 4] + x[i - 1] else 1)",
+                                        "max((x[i + 2] else 1), (x[-i] else 2))",
+                                        "(v[1, i] - v[i - 1, 0] else 4)",
+                                        "(v[i - 1, i - 2] else 4)",
+                                        "(v[-i + 2, -i + 3] else 1)",
+                                        "(v[(i - 1) / 3, (i + 1) / 2] else 4)",
+                                        "sum[k] (x[i + k - 2] * w[k] else 0)",
+                                        "sum[k] (x[-i + k + 3] * w[k] else 1)",
+                                        "max[k:3] (x[2*i + k - 2] else 0)",
+                                        "sum[k:3] (x[(i + k - 2) / 2] * w[k] else 0)",
+                                        "sum[j:3, k] (v[j, i + k - 1] * w[k] else 0)",
+                                        "(w[0] * (x[(i - 3) / 2] else 3) else 9)"};
+
+// Names that languages, their libraries and generators of code use. No name is a reserved word of the format.
+constexpr std::string_view kNames[] = {
+    "int",    "float",     "double",   "char",     "void",      "main",     "printf",     "sin",
+    "exp",    "inline",    "static",   "struct",   "class",     "template", "this",       "half",
+    "kernel", "global",    "local",    "constant", "restrict",  "const",    "volatile",   "unsigned",
+    "signed", "long",      "short",    "register", "goto",      "do",       "while",      "if",
+    "switch", "case",      "return",   "sizeof",   "typedef",   "union",    "enum",       "extern",
+    "auto",   "default",   "break",    "continue", "new",       "delete",   "operator",   "private",
+    "public", "namespace", "using",    "try",      "catch",     "throw",    "asm",        "near",
+    "far",    "threadIdx", "blockIdx", "blockDim", "gridDim",   "warpSize", "__global__", "NULL",
+    "EOF",    "errno",     "stdin",    "INFINITY", "NAN",       "M_PI",     "x",          "x0",
+    "x00",    "X",         "x_",       "_x",       "__x",       "x__",      "_",          "__",
+    "a",      "b",         "i",        "j",        "k",         "n",        "t",          "t0",
+    "tmp",    "temp0",     "arg0",     "args",     "symbols",   "begin",    "end",        "size",
+    "data",   "index",     "value",    "result",   "workspace", "stream",   "thread",     "lane",
+    "block",  "offset",    "step",     "symbol",   "repeat",    "program",  "yoke",       "std",
+    "memcpy", "malloc",    "free",     "pow",      "select",    "convert",  "int32_t",    "uint8_t",
+    "size_t", "bfloat16",  "f",        "f_32",     "e10",       "i64x",     "alignas",    "and",
+    "or",     "not",       "xor",      "bitand",   "complex",   "import",   "export",     "module",
+    "fn",     "let",       "mut",      "var",      "def",       "lambda",   "None",       "True"};
+
+// The names that the format allows.
+std::vector<std::string> allowed_names(std::uint64_t seed) {
+  std::vector<std::string> names;
+  for (const std::string_view name : kNames) {
+    const std::string text(name);
+    try {
+      corpus_case("yoke.program 1\nprogram p() {\n arg " + text + " : f32[2] out\n " + text + "[" +
+                      (text == "q" ? "r" : "q") + "] = 1\n}\n",
+                  seed);
+      names.push_back(text);
+    } catch (const std::exception&) {
+      // A reserved word.
+    }
+  }
+  return names;
+}
+
+// Programs that use five names each, for everything that has a name.
+void add_names(std::vector<Case>& all, std::uint64_t seed) {
+  const std::vector<std::string> names = allowed_names(seed);
+  for (std::size_t first = 0; first < names.size(); first += 2) {
+    const auto name = [&](std::size_t i) { return names[(first + i * 3) % names.size()]; };
+    const std::string loop = "[" + name(3) + "]";
+    Case one = corpus_case(
+        "yoke.program 1\nprogram " + name(4) + "(symbol " + name(5) + " in 0..3) {\n arg " + name(0) +
+            " : f32[9] in\n arg " + name(1) + " : f32[6] out\n temp " + name(2) + " : f32[6]\n " + name(2) +
+            loop + " = " + name(0) + "[" + name(5) + " + " + name(3) + "] * 2\n " + name(1) + loop +
+            " = exp(" + name(2) + loop + ") + f32(" + name(3) + ") - f32(" + name(5) + ")\n}\n",
+        seed);
+    append(all, {std::move(one)});
+  }
+}
+
+std::string repeated(int count, const std::string& separator, const auto& part) {
+  std::string text;
+  for (int i = 0; i < count; ++i) {
+    text += (i == 0 ? "" : separator) + part(i);
+  }
+  return text;
+}
+
+// Bodies of programs at limits of depth, width, rank and length.
+std::vector<std::string> limit_bodies() {
+  std::vector<std::string> bodies;
+  const std::string head = "arg x : f32[300] in\n arg z : f32[300] in\n arg y : f32[150] out\n ";
+  std::string deep = "x[i]";
+  std::string chosen = "x[i]";
+  for (int i = 0; i < 90; ++i) {
+    deep = "(" + deep + ") * 0.5 + z[i + " + std::to_string(i % 7) + "]";
+    if (i < 40) {
+      chosen =
+          "select(x[i + " + std::to_string(i) + "] > z[i], " + chosen + ", z[i + " + std::to_string(i) + "])";
+    }
+  }
+  bodies.push_back(head + "y[i] = " + deep + "\n");
+  bodies.push_back(head + "y[i] = " + chosen + "\n");
+  bodies.push_back(head + "y[i] = " +
+                   repeated(120, " + ", [](int i) { return "x[i + " + std::to_string(i) + "]"; }) + "\n");
+  // Balanced, so that many values are needed at once.
+  const auto term = [](int i) {
+    return "x[i + " + std::to_string(i) + "] * z[i + " + std::to_string(i) + "]";
+  };
+  std::vector<std::string> level;
+  for (int i = 0; i < 64; ++i) {
+    level.push_back(term(i));
+  }
+  while (level.size() > 1) {
+    for (std::size_t i = 0; i < level.size() / 2; ++i) {
+      level[i] = "(" + level[2 * i] + " - " + level[2 * i + 1] + ")";
+    }
+    level.resize(level.size() / 2);
+  }
+  bodies.push_back(head + "y[i] = " + level[0] + "\n");
+  const std::string eight = "[2, 3, 1, 2, 3, 1, 2, 5]";
+  bodies.push_back("arg x : f32" + eight +
+                   " in\n arg y : f32[5, 2, 1, 3, 2, 1, 3, 2] out\n y[h, g, f, e, d, c, b, a] = " +
+                   "x[a, b, c, d, e, f, g, h] * 2\n");
+  bodies.push_back("arg x : f32" + eight +
+                   " in\n arg y : f32[2, 2, 3] out\n y[a, d, b] = sum[c, e, f, g, h] x[a, b, c, d, e, " +
+                   std::string("f, g, h]\n"));
+  bodies.push_back("arg x : f32" + eight +
+                   " in\n arg w : f32[3, 2, 2, 2] in\n arg y : f32[2, 3, 1, 2] out\n y[a, b, c, d] = " +
+                   "sum[e, f, g, h:2] x[a, b, c, d, e, f, g, h] * w[e, g, h, a]\n");
+  bodies.push_back(
+      "arg x : f32[1100] in\n arg y : f32[] out\n y[] = sum[" +
+      repeated(10, ", ", [](int i) { return "k" + std::to_string(i) + ":2"; }) + "] x[" +
+      repeated(10, " + ", [](int i) { return std::to_string(1 << i) + "*k" + std::to_string(i); }) + "]\n");
+  bodies.push_back(
+      "arg x : f32[70001, 2, 2] in\n arg y : f32[2, 2, 70001] out\n arg z : f32[2, 2] out\n y[k, j, i] = "
+      "x[i, j, k] + 1\n z[j, k] = max[i] x[i, j, k]\n");
+  bodies.push_back("arg x : f32[2, 70001, 2] in\n arg y : f32[70001, 2] out\n y[i, k] = sum[j] x[j, i, k]\n");
+  bodies.push_back(
+      "arg x : f32[66001, 1, 2] in\n arg w : f32[66001, 2, 1] in\n arg y : f32[66001, 1, 1] out\n y[b, i, j] "
+      "= "
+      "sum[k] x[b, i, k] * w[b, k, j]\n");
+  bodies.push_back(
+      "arg x : i32[5] in\n arg s : i32[5] inout\n repeat r in -7..3000 step 3 {\n s[i] = s[i] * 3 + x[i] + "
+      "i32(r)\n }\n");
+  bodies.push_back(
+      "arg x : i32[1] in\n arg h : i32[1, 2601] out\n h[0, 0] = x[0]\n repeat r in 0..2600 {\n h[i, r + 1] = "
+      "h[i, r] * 5 + i32(r)\n }\n");
+  bodies.push_back(
+      "arg x : i64[] in\n arg y : i64[300, 300] out\n y[i, j] = (x[] + i * 4294967311 - j) % 1000 / 7 + i * "
+      "j / "
+      "-3\n");
+  return bodies;
+}
+
+}  // namespace
+
+std::vector<Case> guard_programs(std::uint64_t seed, std::uint64_t type_mask) {
+  std::vector<Case> all;
+  for (const Type type : types_of(type_mask)) {
+    const bool is_narrow = program::byte_size(type) < 4;  // sums of 16-bit floats state an accumulator
+    if (type == Type::kBool || is_narrow) {
+      continue;
+    }
+    for (const std::uint64_t extent : {1U, 2U, 5U, 9U}) {
+      if (extent != 5 && type != Type::kF32 && type != Type::kI32) {
+        continue;
+      }
+      Guards guards(seed, type, extent);
+      for (const int coefficient : {-2, -1, 1, 2, 3}) {
+        for (int offset = -3; offset <= 6; ++offset) {
+          guards.add("(x[" + affine(coefficient, "i", offset) + "] else " + std::to_string(offset + 4) + ")");
+        }
+      }
+      for (const int divisor : {2, 3}) {
+        for (const int coefficient : {-1, 1, 2}) {
+          for (int offset = -4; offset <= 4; ++offset) {
+            guards.add("(x[(" + affine(coefficient, "i", offset) + ") / " + std::to_string(divisor) +
+                       "] else 7)");
+          }
+        }
+      }
+      for (const std::string_view value : kNested) {
+        guards.add(std::string(value));
+      }
+      append(all, guards.made());
+    }
+  }
+  return all;
+}
+
+std::vector<Case> limit_programs(std::uint64_t seed, std::uint64_t type_mask) {
+  std::vector<Case> all;
+  const std::vector<Type> types = types_of(type_mask);
+  const auto has = [&](Type type) { return std::find(types.begin(), types.end(), type) != types.end(); };
+  if (!has(Type::kF32) || !has(Type::kI32) || !has(Type::kI64)) {
+    return {};
+  }
+  for (const std::string& body : limit_bodies()) {
+    append(all, {corpus_case(
+                    "yoke.program 1\nprogram limit" + std::to_string(all.size()) + "() {\n " + body + "}\n",
+                    seed)});
+  }
+  add_names(all, seed);
+  return all;
+}
+
+}  // namespace yoke::conformance
