@@ -123,8 +123,8 @@ void describe(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
   line.flag("nesterov", &options.nesterov, "use Nesterov momentum");
   line.text("reduction", &typed.reduction, "how to combine the shards' gradients: mean (default) or sum",
             "NAME");
-  line.text("merge", &typed.merge, "how to merge gradients: auto (default), owner, tree, direct or ring",
-            "NAME");
+  line.text("merge", &typed.merge,
+            "how to merge gradients: auto (default), owner, tree, direct, ring or native", "NAME");
   line.text("placement", &typed.placement,
             "which shards run the optimizer: auto (default), owner, everywhere or sharded", "NAME");
   line.text("overlap", &typed.overlap,

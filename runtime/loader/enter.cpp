@@ -98,6 +98,7 @@ Refusal complete_tables(const MemoryReader& memory, EnteredPlugin& plugin) {
   std::string program;
   std::string peer;
   std::string memory_table;
+  std::string collectives;
 #define YOKE_DETAIL_COMPLETE_BACKEND(table, member, need) \
   complete<&table::member>(memory, plugin.backend, Need::need, backend);
 #define YOKE_DETAIL_COMPLETE_STREAM(table, member, need) \
@@ -106,10 +107,14 @@ Refusal complete_tables(const MemoryReader& memory, EnteredPlugin& plugin) {
   complete<&table::member>(memory, plugin.program, Need::need, program);
 #define YOKE_DETAIL_COMPLETE_MEMORY(table, member, need) \
   complete<&table::member>(memory, plugin.memory, Need::need, memory_table);
+#define YOKE_DETAIL_COMPLETE_COLLECTIVES(table, member, need) \
+  complete<&table::member>(memory, plugin.collectives, Need::need, collectives);
   YOKE_BACKEND_API_FUNCTIONS(YOKE_DETAIL_COMPLETE_BACKEND)
   YOKE_STREAM_API_FUNCTIONS(YOKE_DETAIL_COMPLETE_STREAM)
   YOKE_PROGRAM_API_FUNCTIONS(YOKE_DETAIL_COMPLETE_PROGRAM)
   YOKE_MEMORY_API_FUNCTIONS(YOKE_DETAIL_COMPLETE_MEMORY)
+  YOKE_COLLECTIVES_API_FUNCTIONS(YOKE_DETAIL_COMPLETE_COLLECTIVES)
+#undef YOKE_DETAIL_COMPLETE_COLLECTIVES
 #undef YOKE_DETAIL_COMPLETE_MEMORY
 #undef YOKE_DETAIL_COMPLETE_BACKEND
 #undef YOKE_DETAIL_COMPLETE_STREAM
@@ -127,6 +132,7 @@ Refusal complete_tables(const MemoryReader& memory, EnteredPlugin& plugin) {
   add(plugin.has_programs, YOKE_PROGRAM_TABLE, program);
   add(plugin.has_peer, YOKE_PEER_TABLE, peer);
   add(plugin.has_memory, YOKE_MEMORY_TABLE, memory_table);
+  add(plugin.has_collectives, YOKE_COLLECTIVES_TABLE, collectives);
   return missing.empty() ? Refusal{}
                          : Refusal{"required functions are missing: " + missing,
                                    "implement these functions, or do not return the table"};
@@ -151,6 +157,9 @@ Refusal fill_tables(const MemoryReader& memory, EnteredPlugin& plugin, const yok
   }
   if (!refusal) {
     refusal = fetch(YOKE_MEMORY_TABLE, plugin.memory, plugin.has_memory);
+  }
+  if (!refusal) {
+    refusal = fetch(YOKE_COLLECTIVES_TABLE, plugin.collectives, plugin.has_collectives);
   }
   if (refusal) {
     return refusal;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <yoke/backend.h>
+#include <yoke/ext/collectives.h>
 #include <yoke/ext/memory.h>
 #include <yoke/ext/peer.h>
 
@@ -38,10 +39,12 @@ struct EnteredPlugin {
   yoke_program_api program{};
   yoke_peer_api peer{};
   yoke_memory_api memory{};
+  yoke_collectives_api collectives{};
   bool has_streams = false;
   bool has_programs = false;
   bool has_peer = false;
   bool has_memory = false;
+  bool has_collectives = false;
 
   template <class Table>
   const Table& table() const noexcept {
@@ -53,9 +56,11 @@ struct EnteredPlugin {
       return program;
     } else if constexpr (std::is_same_v<Table, yoke_peer_api>) {
       return peer;
-    } else {
-      static_assert(std::is_same_v<Table, yoke_memory_api>, "unknown table");
+    } else if constexpr (std::is_same_v<Table, yoke_memory_api>) {
       return memory;
+    } else {
+      static_assert(std::is_same_v<Table, yoke_collectives_api>, "unknown table");
+      return collectives;
     }
   }
 };

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <yoke/backend.h>
+#include <yoke/ext/collectives.h>
 #include <yoke/ext/memory.h>
 #include <yoke/ext/peer.h>
 
@@ -29,6 +30,7 @@ YOKE_STREAM_API_FUNCTIONS(YOKE_DETAIL_FUNCTION)
 YOKE_PROGRAM_API_FUNCTIONS(YOKE_DETAIL_FUNCTION)
 YOKE_PEER_API_FUNCTIONS(YOKE_DETAIL_FUNCTION)
 YOKE_MEMORY_API_FUNCTIONS(YOKE_DETAIL_FUNCTION)
+YOKE_COLLECTIVES_API_FUNCTIONS(YOKE_DETAIL_FUNCTION)
 #undef YOKE_DETAIL_FUNCTION
 
 // Fills an optional slot that the plugin left empty: the function fails with YOKE_STATUS_UNIMPLEMENTED.

@@ -6,7 +6,9 @@
 #include <chrono>
 #include <iterator>
 
+#include "parallel/native.h"
 #include "parallel/sum_program.h"
+#include "schedule/collective_call.h"
 
 namespace yoke {
 
@@ -42,20 +44,20 @@ void check_same_spec(std::span<const Context> contexts, std::string_view node) {
 }  // namespace
 
 const char* merge_strategy_name(MergeStrategy strategy) {
-  constexpr const char* kNames[] = {"auto", "owner", "tree", "direct", "ring"};
+  constexpr const char* kNames[] = {"auto", "owner", "tree", "direct", "ring", "native"};
   const auto number = static_cast<std::size_t>(strategy);
   return number < std::size(kNames) ? kNames[number] : "unknown";
 }
 
 MergeStrategy merge_strategy_by_name(std::string_view name) {
   for (const auto strategy : {MergeStrategy::kAuto, MergeStrategy::kOwner, MergeStrategy::kTree,
-                              MergeStrategy::kDirect, MergeStrategy::kRing}) {
+                              MergeStrategy::kDirect, MergeStrategy::kRing, MergeStrategy::kNative}) {
     if (name == merge_strategy_name(strategy)) {
       return strategy;
     }
   }
-  throw Error(ErrorCode::kInvalidArgument,
-              "unknown merge strategy '" + std::string(name) + "'; use auto, owner, tree, direct or ring");
+  throw Error(ErrorCode::kInvalidArgument, "unknown merge strategy '" + std::string(name) +
+                                               "'; use auto, owner, tree, direct, ring or native");
 }
 
 std::vector<std::pair<std::uint32_t, std::uint32_t>> merge_pairs(std::uint32_t shard_count) {
@@ -115,6 +117,9 @@ MergeStrategy resolve_strategy(MergeStrategy strategy, std::span<const Context> 
         ErrorCode::kFailedPrecondition,
         "merge strategy direct: the devices cannot access each other's memory; use owner, tree or ring");
   }
+  if (strategy == MergeStrategy::kNative) {
+    detail::check_native(contexts, {});
+  }
   if (strategy != MergeStrategy::kAuto) {
     return strategy;
   }
@@ -140,8 +145,10 @@ void LinkedCollective::run() const {
       transfer->run();
     } else if (const auto* routine = std::get_if<LinkedRoutine>(&step)) {
       routine->run();
+    } else if (const auto* stream = std::get_if<std::shared_ptr<Stream>>(&step)) {
+      (*stream)->record();
     } else {
-      std::get<std::shared_ptr<Stream>>(step)->record();
+      std::get<std::shared_ptr<const detail::CollectiveCall>>(step)->run();
     }
   }
 }

@@ -8,6 +8,7 @@
 #include <array>
 #include <utility>
 
+#include "parallel/native.h"
 #include "parallel/strategies.h"
 #include "parallel/sum_program.h"
 
@@ -37,8 +38,10 @@ Placement resolve_placement(Placement placement, MergeStrategy strategy) {
   if (placement != Placement::kAuto) {
     return placement;
   }
-  return strategy == MergeStrategy::kDirect || strategy == MergeStrategy::kRing ? Placement::kSharded
-                                                                                : Placement::kOwner;
+  return strategy == MergeStrategy::kDirect || strategy == MergeStrategy::kRing ||
+                 strategy == MergeStrategy::kNative
+             ? Placement::kSharded
+             : Placement::kOwner;
 }
 
 // What the layout relies on. Contexts refuse other mistakes when they allocate.
@@ -130,6 +133,13 @@ StepPlan::StepPlan(std::span<const Context> shards, std::uint32_t merging,
   shares_parameters_ = strategy_ == MergeStrategy::kDirect && placement_ == Placement::kSharded;
   overlaps_ = resolve_overlap(options.overlap, shards_);
   lay_out(options.bucket_byte_count);
+  if (strategy_ == MergeStrategy::kNative) {
+    std::vector<std::int32_t> types;
+    for (const Arena& arena : arenas_) {
+      types.push_back(arena.type);
+    }
+    detail::check_native(shards_, types);
+  }
   stage_ = Stage::kPlanned;
 }
 
@@ -149,11 +159,16 @@ void StepPlan::lay_out(std::uint64_t bucket_byte_count) {
   for (std::size_t a = 0; a < arenas_.size(); ++a) {
     const std::uint64_t count = arenas_[a].element_count;
     const std::uint64_t grain = YOKE_BUFFER_ALIGNMENT / arenas_[a].element_byte_count();
-    const std::uint64_t grains = std::max<std::uint64_t>(1, bucket_byte_count / YOKE_BUFFER_ALIGNMENT);
+    // The backend's own collectives need parts of the same size; what remains is a small last bucket.
+    const std::uint64_t unit = strategy_ == MergeStrategy::kNative ? merging_ * grain : grain;
+    const std::uint64_t units =
+        std::max<std::uint64_t>(1, bucket_byte_count / arenas_[a].element_byte_count() / unit);
     const bool is_whole = strategy_ == MergeStrategy::kDirect && !overlaps_;
-    const std::uint64_t size = is_whole ? count : grains * grain;
-    for (std::uint64_t begin = 0; begin < count; begin += size) {
-      buckets_.push_back({.arena = a, .range = {begin, std::min(count, begin + size)}});
+    const std::uint64_t size = is_whole ? count : units * unit;
+    for (std::uint64_t begin = 0, end = 0; begin < count; begin = end) {
+      end = std::min(count, begin + size);
+      end -= end - begin > unit ? (end - begin) % unit : 0;
+      buckets_.push_back({.arena = a, .range = {begin, end}});
     }
   }
 }

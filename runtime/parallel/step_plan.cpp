@@ -178,7 +178,8 @@ void StepPlan::link(const UpdateOf& update, std::span<const SymbolTable> tables)
                 "step plan: link: the function for the optimizer's program is empty");
   }
   const std::span<const Context> all = workers_;
-  group_ = Collectives::create(strategy_, all.first(merging_), merge_use_, codes_);
+  group_ = merging_ == all.size() ? everyone_
+                                  : Collectives::create(strategy_, all.first(merging_), merge_use_, codes_);
   if (merging_ < all.size()) {
     std::vector<Context> idle = {all[0]};
     idle.insert(idle.end(), all.begin() + merging_, all.end());

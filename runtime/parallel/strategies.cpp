@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "parallel/native.h"
+
 namespace yoke {
 
 namespace {
@@ -177,6 +179,8 @@ std::unique_ptr<Collectives> Collectives::create(MergeStrategy strategy, std::sp
       return std::make_unique<DirectCollectives>(MergeStrategy::kDirect, members, use, std::move(codes));
     case MergeStrategy::kRing:
       return std::make_unique<RingCollectives>(MergeStrategy::kRing, members, use, std::move(codes));
+    case MergeStrategy::kNative:
+      return detail::create_native(members, use, std::move(codes));
     default:
       return std::make_unique<OwnerCollectives>(MergeStrategy::kOwner, members, use, std::move(codes));
   }

@@ -20,6 +20,7 @@ class Routine;
 
 namespace yoke::detail {
 
+class CollectiveCall;
 struct StreamState;
 
 // Does not own the stream's state, because a backend must not destroy its objects from a callback. An
@@ -37,10 +38,11 @@ enum class CommandKind : std::uint8_t {
   kDeviceToDevice,
   kFill,
   kLaunch,
+  kCollective,
   kCallback
 };
 
-// Does not keep buffers and routines alive: their destructors wait until no command uses them.
+// Does not keep buffers, routines and collectives alive: their destructors wait until no command uses them.
 struct Command {
   static constexpr std::size_t kInlineSymbols = 16;
 
@@ -60,6 +62,8 @@ struct Command {
   const void* from = nullptr;   // kFromHost
   void* to = nullptr;           // kToHost
   const Routine* routine = nullptr;
+  const CollectiveCall* collective = nullptr;
+  std::uint32_t rank = 0;  // of the member, for `collective`
   std::array<std::byte, 8> pattern{};
   std::array<char, 40> label{};  // the tensor's name for messages; longer names are cut
   std::array<std::int64_t, kInlineSymbols> symbols{};

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "device/call.h"
+#include "schedule/collective_call.h"
 #include "schedule/fallback_routine.h"
 #include "schedule/stream_state.h"
 
@@ -20,6 +21,9 @@ namespace {
 std::string describe(const Command& command) {
   if (command.kind == CommandKind::kLaunch) {
     return "launch of '" + command.routine->entry().name + "'";
+  }
+  if (command.kind == CommandKind::kCollective) {
+    return command.collective->describe(command.rank);
   }
   const char* call = command.kind == CommandKind::kFromHost         ? "from_host"
                      : command.kind == CommandKind::kToHost         ? "to_host"
@@ -94,6 +98,11 @@ std::int32_t StreamState::call_backend(const Command& command, Status& status) {
                                                     command.unchanged)
                  : attempt<&yoke_program_api::routine_launch>(on, status, native_, command.routine->get(),
                                                               command.symbol_values(), command.symbol_count);
+      break;
+    case CommandKind::kCollective:
+      code = attempt<&yoke_collectives_api::collectives_queue>(
+          on, status, command.collective->row(command.rank), std::uint32_t{1},
+          static_cast<std::uint32_t>(sizeof(yoke_collective)));
       break;
     case CommandKind::kCallback:  // callback.cpp
     case CommandKind::kWait:

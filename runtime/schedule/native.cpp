@@ -7,6 +7,7 @@
 
 #include "device/call.h"
 #include "device/native_handle.h"
+#include "schedule/collective_call.h"
 #include "schedule/stream_state.h"
 
 namespace yoke::detail {
@@ -170,8 +171,9 @@ void StreamState::mark() noexcept {
 void StreamState::native_failed(std::int32_t code, const Status& status) noexcept {
   fail(completed_.load() + 1, code_of(code), [&] {
     const std::string text = status.text().empty() ? "the plugin gave no reason" : std::string(status.text());
+    const std::string member = code == YOKE_STATUS_ABORTED ? group_failure() : std::string();
     return title(completed_.load() + 1) + ": queued work failed: " + text + " (" + code_name(code_of(code)) +
-           ")";
+           ")" + (member.empty() ? "" : ": " + member);
   });
 }
 
@@ -195,7 +197,49 @@ const StreamState::NativeEvent* StreamState::query_events() noexcept {
   return failed;
 }
 
+void StreamState::add_group(const std::shared_ptr<CollectiveGroup>& group) {
+  const std::lock_guard lock(groups_mutex_);
+  std::erase_if(groups_, [](const auto& one) { return one.expired(); });
+  groups_.push_back(group);
+  has_groups_.store(true);
+}
+
+// Without the lock, because `use` calls back.
+template <class Use>
+void StreamState::each_group(const Use& use) {
+  for (std::size_t i = 0; has_groups_.load(); ++i) {
+    std::shared_ptr<CollectiveGroup> group;
+    {
+      const std::lock_guard lock(groups_mutex_);
+      if (i >= groups_.size()) {
+        return;
+      }
+      group = groups_[i].lock();
+    }
+    if (group != nullptr) {
+      use(*group);
+    }
+  }
+}
+
+void StreamState::poll_groups() noexcept {
+  each_group([](CollectiveGroup& group) { group.poll(); });
+}
+
+std::string StreamState::group_failure() {
+  std::string failure;
+  each_group([&](const CollectiveGroup& group) { failure = failure.empty() ? group.failure() : failure; });
+  return failure;
+}
+
 void StreamState::refresh() noexcept {
+  refresh_native();
+  if (is_native_ && !is_complete(last_ticket())) {
+    poll_groups();
+  }
+}
+
+void StreamState::refresh_native() noexcept {
   if (!is_native_ || is_complete(last_ticket())) {
     return;
   }

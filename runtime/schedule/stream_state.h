@@ -41,6 +41,8 @@ class Stream;
 namespace yoke::detail {
 
 struct BackendState;
+class CollectiveCall;
+class CollectiveGroup;
 
 // The contents of a stream's merge buffer, set and checked in the order in which work is queued.
 struct MergeContent {
@@ -65,7 +67,8 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   bool has_failed(std::uint64_t ticket) const noexcept { return failed_from_.load() <= ticket; }
   bool has_failed() const noexcept { return failed_from_.load() != kNever; }
   std::uint64_t last_ticket() const noexcept { return reserved_.load(); }
-  // Updates the progress of a native stream.
+  // Updates the progress of a native stream; refresh() also detects failed members of its groups.
+  void refresh_native() noexcept;
   void refresh() noexcept;
   // Waits until the ticket is complete, failed or not. Returns false at the deadline.
   bool wait_complete(std::uint64_t ticket, Clock::time_point deadline) noexcept;
@@ -94,6 +97,8 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   // Records a native event, so that waits for this point do not include later work.
   void mark() noexcept;
   NativeHandle native_handle();  // throws kUnimplemented
+  // The stream is a member of the group: its waits detect when other members fail.
+  void add_group(const std::shared_ptr<CollectiveGroup>& group);
 
   // Queuing. Called from one thread at a time. promise() records the accesses of the next `ticket_count`
   // tickets; each emit() queues one command with the next ticket; depend() makes the next emit() wait.
@@ -143,6 +148,8 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   MergeContent merge_content;
 
  private:
+  friend class CollectiveCall;   // queues on several streams at once
+  friend class CollectiveGroup;  // for backend()
   static constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 
   // A native event recorded after the command `ticket`.
@@ -203,6 +210,10 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   const NativeEvent* query_events() noexcept;
   void native_failed(std::int32_t code, const class Status& status) noexcept;
   void close_native() noexcept;
+  template <class Use>
+  void each_group(const Use& use);
+  void poll_groups() noexcept;
+  std::string group_failure();
   // Waits a short time at most and returns whether the ticket is complete, so
   // that callers can check for a deadline or an abort.
   bool wait_slice(std::uint64_t ticket, Clock::time_point deadline) noexcept;
@@ -249,6 +260,11 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   bool cannot_record_ = false;  // event_record failed
   std::mutex native_mutex_;
   int native_users_ = 0;  // threads that use native_ without issue_mutex_; under native_mutex_
+
+  // The groups of this stream that still exist.
+  std::mutex groups_mutex_;
+  std::vector<std::weak_ptr<CollectiveGroup>> groups_;
+  std::atomic<bool> has_groups_{false};
 
   std::map<const Device*, Staging> stagings_;
   std::shared_ptr<StreamState> lane_;  // under error_mutex_: abort comes from any thread

@@ -99,7 +99,11 @@ bool StreamState::wait_slice(std::uint64_t ticket, Clock::time_point deadline) n
     if (!progress_.sleep_until(end, [&] { return issued_.load() >= ticket || is_complete(ticket); })) {
       return false;
     }
-    return is_complete(ticket) || wait_native(ticket, std::max(end - Clock::now(), Clock::duration::zero()));
+    if (is_complete(ticket) || wait_native(ticket, std::max(end - Clock::now(), Clock::duration::zero()))) {
+      return true;
+    }
+    poll_groups();
+    return false;
   }
   return progress_.sleep_until(end, [&] { return is_complete(ticket); });
 }

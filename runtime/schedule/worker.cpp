@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "device/call.h"
+#include "schedule/collective_call.h"
 #include "schedule/stream_state.h"
 
 namespace yoke::detail {
@@ -113,6 +114,9 @@ void StreamState::run(Command& command) noexcept {
       inject_delay(ticket);
     }
     issue(command);
+  }
+  if (command.kind == CommandKind::kCollective && has_failed(ticket)) {
+    command.collective->fail(command.rank);
   }
   command.other.reset();
   // Published before the pop, because the caller may issue its next command itself once the ring is empty.

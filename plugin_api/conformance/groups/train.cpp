@@ -19,21 +19,22 @@ using testing::loss_of_line;
 using testing::weight_of;
 
 constexpr MergeStrategy kStrategies[] = {MergeStrategy::kOwner, MergeStrategy::kTree, MergeStrategy::kDirect,
-                                         MergeStrategy::kRing};
+                                         MergeStrategy::kRing, MergeStrategy::kNative};
 
 void check_near(double got, double expected, double tolerance, const std::string& what) {
   check(std::fabs(got - expected) <= tolerance, what, " is ", got, ", expected ", expected, " +- ",
         tolerance);
 }
 
-// Runs a training. Returns false if the strategy is `direct`, which
-// needs shared memory, and the devices have none.
+// Runs a training. Returns false if the strategy is `direct` or `native`, and the devices have no shared memory
+// or no collectives.
 bool may_use(MergeStrategy strategy, const std::function<void()>& run) {
   try {
     run();
     return true;
   } catch (const Error& error) {
-    if (strategy == MergeStrategy::kDirect && error.code() == ErrorCode::kFailedPrecondition) {
+    if ((strategy == MergeStrategy::kDirect || strategy == MergeStrategy::kNative) &&
+        error.code() == ErrorCode::kFailedPrecondition) {
       return false;
     }
     fail(text("the training with merge strategy ", merge_strategy_name(strategy), " failed: ", error.what()));

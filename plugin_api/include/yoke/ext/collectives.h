@@ -4,8 +4,7 @@
 /*
  * A group is a fixed number of members, in one process or several. One member makes the group's id; the
  * application carries its bytes to the other members. Each member then creates a communicator with the id,
- * its rank and the size of the group, and waits until all have joined. The runtime does not use the table
- * yet.
+ * its rank and the size of the group, and waits until all have joined.
  *
  * Order. All members of a group queue the same collectives, with the same kind, type, reduction, root and
  * count, in the same order; each member on its own stream. Where groups share devices, the host queues

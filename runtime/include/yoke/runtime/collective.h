@@ -18,6 +18,10 @@
 
 namespace yoke {
 
+namespace detail {
+class CollectiveCall;
+}
+
 enum class Reduction { kMean, kSum };
 
 // How tensors are summed over a group. Each strategy fixes the order of the sum by rank, independent of timing.
@@ -32,9 +36,12 @@ enum class MergeStrategy {
   // in groups of 16, then the groups' sums in groups of 16, and so on.
   kDirect,
   // ((1 + 2) + 3) + 0 for part 0: each part goes around the ring and ends at the member of its number.
-  kRing
+  kRing,
+  // The backend's own collectives, yoke.collectives/1, which also tells the order of the sum. All members are on
+  // devices of one backend, each with its own stream; a backend may allow one member per device.
+  kNative
 };
-// "auto", "owner", "tree", "direct", "ring"; "unknown" for another number.
+// "auto", "owner", "tree", "direct", "ring", "native"; "unknown" for another number.
 const char* merge_strategy_name(MergeStrategy strategy);
 // Throws Error kInvalidArgument, which lists the names.
 MergeStrategy merge_strategy_by_name(std::string_view name);
@@ -61,7 +68,8 @@ std::vector<Slice> slices(std::uint64_t element_count, std::uint64_t element_byt
 // Whether every device of `contexts` can access every other's buffers.
 bool memory_is_shared(std::span<const Context> contexts);
 
-// Resolves kAuto for these contexts. Throws Error kFailedPrecondition for kDirect if memory is not shared.
+// Resolves kAuto for these contexts. Throws Error kFailedPrecondition for kDirect if memory is not shared, and for
+// kNative if the backend has no collectives for these members.
 MergeStrategy resolve_strategy(MergeStrategy strategy, std::span<const Context> contexts);
 
 // Compiles each text once per device. Not thread-safe.
@@ -75,19 +83,23 @@ class CodeCache {
   double seconds_ = 0;
 };
 
-// Copies and launches that were linked once. run() queues them on the members' streams; it allocates nothing.
+// Work that was linked once. run() queues it on the members' streams; it allocates nothing. A collective of the
+// backend fails for all members if it fails for one: run() then throws that member's error, also later.
 class LinkedCollective {
  public:
   void run() const;
   void add(Transfer transfer) { steps_.emplace_back(std::move(transfer)); }
   void add(LinkedRoutine routine) { steps_.emplace_back(std::move(routine)); }
+  void add(std::shared_ptr<const detail::CollectiveCall> call) { steps_.emplace_back(std::move(call)); }
   void add(LinkedCollective other);
   // run() then records an event here: streams that wait for work queued before it do not wait for later work.
   void add(std::shared_ptr<Stream> stream) { steps_.emplace_back(std::move(stream)); }
   bool is_empty() const { return steps_.empty(); }
 
  private:
-  std::vector<std::variant<Transfer, LinkedRoutine, std::shared_ptr<Stream>>> steps_;
+  std::vector<std::variant<Transfer, LinkedRoutine, std::shared_ptr<Stream>,
+                           std::shared_ptr<const detail::CollectiveCall>>>
+      steps_;
 };
 
 // Links collectives of a group. A member's rank is its position in `members`; member 0 is the owner. Each
@@ -101,7 +113,8 @@ class Collectives {
  public:
   using Range = std::optional<Slice>;
 
-  // Throws Error kInvalidArgument if `members` is empty. `codes` may be shared, null creates a new one.
+  // Throws Error kInvalidArgument if `members` is empty, and as resolve_strategy. `codes` may be shared, null
+  // creates a new one. kNative waits until the backend has connected all members.
   static std::unique_ptr<Collectives> create(MergeStrategy strategy, std::span<const Context> members,
                                              MergeUse use = MergeUse::kStreaming,
                                              std::shared_ptr<CodeCache> codes = nullptr);

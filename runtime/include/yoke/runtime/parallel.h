@@ -51,7 +51,7 @@ class StepRoutine {
 
 // Where the optimizer runs.
 enum class Placement {
-  kAuto,        // kSharded for the strategies kDirect and kRing, else kOwner
+  kAuto,        // kSharded for the strategies kDirect, kRing and kNative, else kOwner
   kOwner,       // on the owner, which then sends the parameters to all shards
   kEverywhere,  // on each shard, after all shards have received the summed gradients
   // Shard k updates part k of the parameters. It alone has the optimizer state of that part. With kDirect, all
@@ -139,7 +139,7 @@ class StepPlan {
   // `states` are the names of the optimizer's states, each as large as the parameters.
   // Throws Error kInvalidArgument: there are no shards or no parameters, `merging` is not 1 to the number of
   // shards, a parameter's type is unknown, a state is named "parameters" or "gradients", or options.merge_use
-  // is kNone; kFailedPrecondition: the strategy does not work for these devices.
+  // is kNone; kFailedPrecondition: the strategy does not work for these devices and types.
   StepPlan(std::span<const Context> shards, std::uint32_t merging, std::vector<StepParameter> parameters,
            std::vector<std::string> states, const StepOptions& options, std::shared_ptr<CodeCache> codes);
 
@@ -241,8 +241,8 @@ class StepPlan {
   bool merged_ = false;  // whether merge() is the latest of merge(), update() and step()
   std::vector<Arena> arenas_;
   std::vector<Bucket> buckets_;
-  std::unique_ptr<Collectives> group_;     // of the merging shards
-  std::unique_ptr<Collectives> everyone_;  // of all shards
+  std::shared_ptr<Collectives> group_;     // of the merging shards
+  std::shared_ptr<Collectives> everyone_;  // of all shards
   std::unique_ptr<Collectives> idle_;      // of the owner and the shards that never compute gradients
   LinkedCollective publish_;               // everything
 };

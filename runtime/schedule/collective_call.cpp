@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/schedule/collective_call.cpp: links a collective of a backend, and queues it on all members' streams.
+#include "schedule/collective_call.h"
+
+#include <yoke/program/program.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <numeric>
+
+#include "device/call.h"
+#include "schedule/range.h"
+#include "schedule/stream_state.h"
+
+namespace yoke::detail {
+
+namespace {
+
+constexpr const char* kKindNames[] = {"", "all_reduce", "reduce_scatter", "all_gather", "broadcast"};
+
+// The accesses of a part. Of two ranges in one buffer, one may lie within the other.
+std::vector<Access> accesses_of(const CollectiveCall::Part& part) {
+  const auto access_of = [](const BufferView& view, bool writes) {
+    return Access{&view.buffer->hazards(), view.offset, view.offset + view.byte_count, !writes, writes};
+  };
+  std::vector<Access> accesses = {access_of(part.target, true)};
+  if (part.source.buffer != nullptr) {
+    accesses.push_back(access_of(part.source, false));
+  }
+  if (part.source.buffer == part.target.buffer && accesses[0].begin < accesses[1].end &&
+      accesses[1].begin < accesses[0].end) {
+    const bool target_is_inner = accesses[0].end - accesses[0].begin < accesses[1].end - accesses[1].begin;
+    const Access inner = accesses[target_is_inner ? 0 : 1];
+    const Access outer = accesses[target_is_inner ? 1 : 0];
+    accesses.assign(3, outer);
+    accesses[0].end = inner.begin;
+    accesses[1] = {outer.hazards, inner.begin, inner.end, true, true};
+    accesses[2].begin = inner.end;
+  }
+  sort_accesses(accesses);
+  return accesses;
+}
+
+}  // namespace
+
+std::shared_ptr<const CollectiveCall> CollectiveCall::link(std::shared_ptr<CollectiveGroup> group,
+                                                           std::span<const std::shared_ptr<Stream>> streams,
+                                                           const Shape& shape, std::vector<Part> parts,
+                                                           std::string_view tensor) {
+  for (std::uint32_t k = 0; k < parts.size(); ++k) {
+    for (const BufferView* view : {&parts[k].source, &parts[k].target}) {
+      const Device& device = *streams[k]->device();
+      if (view->buffer != nullptr && !view->buffer->device()->is_same(device)) {
+        throw Error(ErrorCode::kInvalidArgument, "collective of '" + std::string(tensor) +
+                                                     "': the tensor of member " + std::to_string(k) +
+                                                     " is on '" + view->buffer->device()->name() +
+                                                     "', but its stream is on '" + device.name() + "'");
+      }
+    }
+  }
+  return {new CollectiveCall(std::move(group), streams, shape, std::move(parts), tensor),
+          &CollectiveCall::end};
+}
+
+CollectiveCall::CollectiveCall(std::shared_ptr<CollectiveGroup> group,
+                               std::span<const std::shared_ptr<Stream>> streams, const Shape& shape,
+                               std::vector<Part> parts, std::string_view tensor)
+    : group_(std::move(group)),
+      streams_(streams.begin(), streams.end()),
+      parts_(std::move(parts)),
+      rows_(parts_.size()),
+      lock_order_(parts_.size()),
+      tickets_(parts_.size()),
+      tensor_(tensor),
+      byte_count_(shape.count * program::byte_size(static_cast<program::Type>(shape.type))) {
+  for (std::uint32_t k = 0; k < parts_.size(); ++k) {
+    const Part& part = parts_[k];
+    yoke_collective& row = rows_[k];
+    row.communicator = group_->communicator(k);
+    row.stream = streams_[k]->state().native_;
+    row.source = part.source.buffer ? part.source.buffer->get() : nullptr;
+    row.source_offset = part.source.offset;
+    row.target = part.target.buffer->get();
+    row.target_offset = part.target.offset;
+    row.count = shape.count;
+    row.kind = shape.kind;
+    row.type = shape.type;
+    row.reduction = YOKE_REDUCTION_SUM;
+    row.root = shape.root;
+    accesses_.push_back(accesses_of(part));
+  }
+  std::iota(lock_order_.begin(), lock_order_.end(), 0U);
+  std::sort(lock_order_.begin(), lock_order_.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return std::less<>()(&group_->stream(a), &group_->stream(b));
+  });
+}
+
+void CollectiveCall::end(const CollectiveCall* call) {
+  if (call->group_->wait_idle()) {
+    delete call;
+    return;
+  }
+  // Leaked, like a routine: a stream may still refer to it.
+  const Device& device = *call->streams_[0]->device();
+  device.backend()->state().runtime->logger.log_composed(LogLevel::kError, [&] {
+    return "collective.leak device=" + device.name() + " tensor=" + call->tensor_ +
+           " reason=\"it is still pending after wait_timeout\"";
+  });
+}
+
+std::string CollectiveCall::describe(std::uint32_t rank) const {
+  return std::string(kKindNames[rows_[0].kind]) + " of " + std::to_string(byte_count_) +
+         " bytes of tensor '" + tensor_ + "', member " + std::to_string(rank) + " of " +
+         std::to_string(rows_.size());
+}
+
+void CollectiveCall::fail(std::uint32_t rank) const noexcept {
+  const StreamState& stream = group_->stream(rank);
+  try {
+    group_->fail(rank, stream.error_code(), stream.error().what());
+  } catch (const std::exception&) {  // out of memory
+    group_->fail(rank, stream.error_code(), {});
+  }
+}
+
+void CollectiveCall::retire(std::uint32_t first, std::uint32_t end) const noexcept {
+  for (std::uint32_t k = first; k < end; ++k) {
+    StreamState& stream = group_->stream(k);
+    stream.fail(stream.last_ticket() + 1, ErrorCode::kAborted, [&] {
+      return stream.title(stream.last_ticket() + 1) + ": " + describe(k) + ": " + group_->failure();
+    });
+    stream.abandon();
+  }
+}
+
+void CollectiveCall::begin() const {
+  std::uint32_t rank = 0;
+  std::uint32_t begun = 0;
+  const auto fail = [&](ErrorCode code, const char* reason) {
+    group_->fail(rank, code, reason);
+    retire(0, begun);
+  };
+  try {
+    for (rank = 0; rank < group_->size(); ++rank) {  // first, because nothing needs to be taken back
+      group_->stream(rank).check_alive(std::numeric_limits<std::uint64_t>::max() - 1);
+    }
+    for (rank = 0; rank < group_->size(); begun = ++rank) {
+      group_->stream(rank).begin(accesses_[rank], 1);
+    }
+  } catch (const Error& error) {
+    fail(error.code(), error.what());
+    throw;
+  } catch (const std::exception& error) {  // out of memory
+    fail(ErrorCode::kResourceExhausted, error.what());
+    throw;
+  }
+}
+
+bool CollectiveCall::is_immediate() const {
+  for (std::uint32_t k = 0; k < group_->size(); ++k) {
+    if (!group_->stream(k).ring_.is_empty()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void CollectiveCall::run() const {
+  group_->check();
+  begin();
+  if (is_immediate()) {
+    queue_together();
+  } else {
+    queue_each();
+  }
+}
+
+// Precondition: the issue mutexes of all streams are held.
+std::int32_t CollectiveCall::call_backend(Status& status, std::uint32_t& failed) const {
+  for (failed = 0; failed < group_->size(); ++failed) {
+    StreamState& stream = group_->stream(failed);
+    if (stream.device->is_lost() || stream.has_failed(tickets_[failed])) {
+      const Error error = stream.device->is_lost()
+                              ? Error(ErrorCode::kDeviceLost, "its device was lost; reopen it")
+                              : stream.error();
+      status.set(static_cast<std::int32_t>(error.code()), 0, error.what());
+      return status.code();
+    }
+  }
+  failed = 0;
+  return attempt<&yoke_collectives_api::collectives_queue>(
+      group_->stream(0).backend(), status, rows_.data(), static_cast<std::uint32_t>(rows_.size()),
+      static_cast<std::uint32_t>(sizeof(yoke_collective)));
+}
+
+void CollectiveCall::queue_together() const noexcept {
+  const std::uint32_t size = group_->size();
+  for (std::uint32_t k = 0; k < size; ++k) {
+    StreamState& stream = group_->stream(k);
+    tickets_[k] = stream.last_ticket() + 1;
+    group_->set_last_ticket(k, tickets_[k]);
+    stream.reserved_.store(tickets_[k]);
+  }
+  for (const std::uint32_t k : lock_order_) {
+    group_->stream(k).issue_mutex_.lock();
+  }
+  Status status;
+  std::int32_t code = YOKE_STATUS_RESOURCE_EXHAUSTED;
+  std::uint32_t failed = 0;
+  try {
+    code = call_backend(status, failed);
+  } catch (const std::exception& error) {  // out of memory
+    status.set(code, 0, error.what());
+  }
+  for (const std::uint32_t k : lock_order_) {
+    group_->stream(k).issue_mutex_.unlock();
+  }
+  for (std::uint32_t k = 0; k < size; ++k) {
+    StreamState& stream = group_->stream(k);
+    if (code != YOKE_STATUS_OK) [[unlikely]] {
+      const ErrorCode given = code_of(code);
+      // The loss of another member's device is not the loss of this one.
+      const ErrorCode mine = given == ErrorCode::kDeviceLost && k != failed ? ErrorCode::kAborted : given;
+      stream.fail(tickets_[k], mine, [&]() -> std::string {
+        return make_error(stream.title(tickets_[k]) + ": " + describe(k), "collectives_queue", code, status)
+            .what();
+      });
+    }
+    stream.finish(tickets_[k]);
+  }
+  if (code != YOKE_STATUS_OK) {
+    fail(failed);
+  }
+}
+
+void CollectiveCall::queue_each() const {
+  std::uint32_t rank = 0;
+  try {
+    for (; rank < group_->size(); ++rank) {
+      const std::uint64_t ticket = group_->stream(rank).emit(
+          [&](Command& command) {
+            command.kind = CommandKind::kCollective;
+            command.collective = this;
+            command.rank = rank;
+          },
+          /*on_worker=*/true);
+      group_->set_last_ticket(rank, ticket);
+    }
+  } catch (const std::exception& error) {
+    group_->fail(rank, ErrorCode::kResourceExhausted, error.what());
+    retire(rank + 1, group_->size());
+    throw;
+  }
+}
+
+}  // namespace yoke::detail
