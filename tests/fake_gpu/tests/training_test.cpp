@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/fake_gpu/tests/training_test.cpp: an MLP of MNIST's size trains on fake devices as on cc, on any
-// number of shards, on several backends at once, with and without graphs.
+// number of shards, on several backends at once, with and without graphs and overlap.
 #include <gtest/gtest.h>
 #include <yoke/yoke.h>
 
@@ -9,6 +9,11 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "replay/trace.h"
 
 namespace yoke::testing {
 namespace {
@@ -159,6 +164,91 @@ TEST_F(FakeTraining, ResultsRepeatBitForBitWithAndWithoutGraphs) {
     EXPECT_EQ(launches.losses, graphs.losses) << backend;
     EXPECT_EQ(launches.values, graphs.values) << backend;
   }
+}
+
+// Work of a device, in nanoseconds since the trace began.
+struct Work {
+  std::string name;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+};
+
+// The work of each stream of cuda in a trace file, in order.
+std::map<std::uint64_t, std::vector<Work>> work_by_stream(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::vector<char> bytes(std::istreambuf_iterator<char>(file), {});
+  replay::Reader reader(std::as_bytes(std::span(bytes)));
+  std::map<std::uint64_t, std::vector<Work>> result;
+  replay::Record record;
+  while (reader.next(record)) {
+    if (record.type == replay::Record::Type::kWork) {
+      result[record.number].push_back(
+          {std::string(record.text), record.begin_ns, record.begin_ns + record.duration_ns});
+    }
+  }
+  return result;
+}
+
+// Trains a network whose weights become final in this order: 10 x 300, 300 x 300, 300 x 300, 300 x 784. The first
+// bucket is part of the first; two products of 48 rows with 300 x 300 weights follow it before the last part.
+void train_with_trace(const std::string& path) {
+  RuntimeOptions runtime;
+  runtime.plugin_dirs = {YOKE_TEST_PLUGIN_DIR};
+  runtime.search_environment = false;
+  runtime.layers.names = "trace";
+  runtime.layers.trace_file = path;
+  DataParallelOptions settings;
+  settings.backend_name = "cuda";
+  settings.shards = 2;
+  settings.learning_rate = 0.1F;
+  settings.merge = MergeStrategy::kOwner;
+  settings.bucket_byte_count = 8192;
+  settings.runtime = std::make_shared<Runtime>(runtime);
+  const Digits digits;
+  const auto model = nn::sequential(nn::linear(300), nn::relu(), nn::linear(300), nn::relu(), nn::linear(300),
+                                    nn::relu(), nn::linear(10));
+  data_parallel(
+      settings, tensor(digits.images, {kImages, kPixels}), tensor(digits.labels, {kImages}),
+      [&](const Tensor& x, const Tensor& y) { return cross_entropy(model(x), y); },
+      [&](Trainer& trainer) {
+        for (int step = 0; step < 3; ++step) {
+          trainer.step();
+          trainer.wait();
+        }
+      });
+}
+
+// The merge of the first bucket waits for the slower shard, so on that one at least there is time.
+TEST_F(FakeTraining, TheFirstBucketIsMergedBeforeTheLastPartOfTheGradientsStarts) {
+  const std::string path = ::testing::TempDir() + "/overlap_" + std::to_string(getpid()) + ".yoketrace";
+  train_with_trace(path);
+  std::vector<Work> merges;
+  std::vector<Work> last_parts;
+  for (const auto& [stream, works] : work_by_stream(path)) {
+    std::string last;  // "gradient_part_4"; there are less than 10
+    for (const Work& work : works) {
+      last = work.name.starts_with("gradient_part_") ? std::max(last, work.name) : last;
+    }
+    for (const Work& work : works) {
+      if (work.name == "merge_sum") {
+        EXPECT_EQ(last, "") << "a stream that computes gradients merges, too";
+        merges.push_back(work);
+      } else if (work.name == last && !last.empty()) {
+        last_parts.push_back(work);
+      }
+    }
+  }
+  ASSERT_EQ(last_parts.size(), 6U) << "two shards, three steps";
+  ASSERT_GE(merges.size(), 3U);
+  std::size_t before = 0;
+  for (std::size_t step = 0; step < 3; ++step) {
+    const Work& first_merge = merges[step * (merges.size() / 3)];
+    for (const std::size_t shard : {0U, 1U}) {
+      before += first_merge.end <= last_parts[shard * 3 + step].begin ? 1U : 0U;
+    }
+  }
+  EXPECT_GE(before, 2U) << "of 3 steps on 2 shards";
+  std::filesystem::remove(path);
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ using namespace std::chrono_literals;
 // Counts the compiled parts of the gradient program, and holds the last one on every shard until a bucket is merged.
 class Watched {
  public:
-  Watched() {
+  explicit Watched(test::Streams streams = test::Streams::kWorker)
+      : control(test::Rig::make_control(streams)) {
     control->device_count = 1;  // each device compiles programs for itself
     control->on_compile = [this](std::string_view text) {
       part_count += text.find("program gradient_part_") != std::string_view::npos ? 1 : 0;
@@ -42,7 +43,7 @@ class Watched {
     return launches_[std::this_thread::get_id()];
   }
 
-  const std::shared_ptr<test::Control> control = test::Rig::make_control(test::Streams::kWorker);
+  const std::shared_ptr<test::Control> control;
   std::atomic<int> part_count = 0;
   std::atomic<int> merge_count = 0;
   std::atomic<int> held_count = 0;
@@ -66,9 +67,14 @@ void train(Watched& watched, DataParallelOptions options, const std::function<vo
       [&](const Tensor& x, const Tensor& y) { return mse(model(x), y); }, body);
 }
 
-TEST(TrainingWithOverlap, MergesABucketBeforeTheLastPartStarts) {
+class TrainingWithOverlap : public ::testing::TestWithParam<test::Streams> {};
+INSTANTIATE_TEST_SUITE_P(Streams, TrainingWithOverlap,
+                         ::testing::Values(test::Streams::kWorker, test::Streams::kNative),
+                         test::streams_name);
+
+TEST_P(TrainingWithOverlap, MergesABucketBeforeTheLastPartStarts) {
   for (const MergeStrategy strategy : {MergeStrategy::kOwner, MergeStrategy::kTree, MergeStrategy::kRing}) {
-    Watched watched;
+    Watched watched(GetParam());
     DataParallelOptions options = options_for(2, 0.1F);
     options.merge = strategy;
     train(watched, options, [&](Trainer& trainer) {
@@ -84,7 +90,7 @@ TEST(TrainingWithOverlap, MergesABucketBeforeTheLastPartStarts) {
   }
 }
 
-TEST(TrainingWithOverlap, RunsWholeProgramsIfItCannotOverlap) {
+TEST(GradientPrograms, RunWholeWithoutOverlap) {
   const auto parts_with = [](const DataParallelOptions& options) {
     Watched watched;
     train(watched, options, [](Trainer& trainer) { trainer.step(); });
@@ -102,7 +108,7 @@ TEST(TrainingWithOverlap, RunsWholeProgramsIfItCannotOverlap) {
   EXPECT_EQ(parts_with(options), 0);
 }
 
-TEST(TrainingWithOverlap, ShardsHaveTheWholeGradientProgram) {
+TEST(GradientPrograms, OfShardsAreWhole) {
   Watched watched;
   train(watched, options_for(2, 0.1F), [&](Trainer& trainer) {
     for (const Shard& shard : trainer.shard_list()) {
