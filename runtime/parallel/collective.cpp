@@ -100,15 +100,26 @@ std::vector<Slice> slices(std::uint64_t element_count, std::uint64_t element_byt
   return result;
 }
 
-bool memory_is_shared(std::span<const Context> contexts) {
-  for (const Context& a : contexts) {
-    for (const Context& b : contexts) {
-      if (!a.stream()->device()->can_access(*b.stream()->device())) {
-        return false;
-      }
-    }
+namespace {
+
+// Each device once.
+std::vector<std::shared_ptr<Device>> devices_of(std::span<const Context> contexts) {
+  std::vector<std::shared_ptr<Device>> devices;
+  for (const Context& context : contexts) {
+    devices.push_back(context.stream()->device());
   }
-  return true;
+  std::sort(devices.begin(), devices.end());
+  devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
+  return devices;
+}
+
+}  // namespace
+
+bool memory_is_shared(std::span<const Context> contexts) {
+  const std::vector<std::shared_ptr<Device>> devices = devices_of(contexts);
+  return std::all_of(devices.begin(), devices.end(), [&](const auto& a) {
+    return std::all_of(devices.begin(), devices.end(), [&](const auto& b) { return a->can_access(*b); });
+  });
 }
 
 MergeStrategy resolve_strategy(MergeStrategy strategy, std::span<const Context> contexts) {
@@ -123,7 +134,13 @@ MergeStrategy resolve_strategy(MergeStrategy strategy, std::span<const Context> 
   if (strategy != MergeStrategy::kAuto) {
     return strategy;
   }
-  if (memory_is_shared(contexts)) {
+  // On other devices, each program would read the owner's parameters over a link.
+  const std::vector<std::shared_ptr<Device>> devices = devices_of(contexts);
+  const bool has_one_memory =
+      devices.size() == 1 || std::all_of(devices.begin(), devices.end(), [](const auto& device) {
+        return device->info().kind == YOKE_DEVICE_CPU;
+      });
+  if (has_one_memory && memory_is_shared(contexts)) {
     return MergeStrategy::kDirect;
   }
   return contexts.size() > 2 ? MergeStrategy::kTree : MergeStrategy::kOwner;

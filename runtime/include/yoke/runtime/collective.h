@@ -26,7 +26,8 @@ enum class Reduction { kMean, kSum };
 
 // How tensors are summed over a group. Each strategy fixes the order of the sum by rank, independent of timing.
 enum class MergeStrategy {
-  // kDirect if every device can access every other's memory, else kOwner for two members and kTree for more.
+  // kDirect if all members are on one device, or on CPUs that access each other's memory; else kOwner for two
+  // members and kTree for more.
   kAuto,
   // ((0 + 1) + 2) + 3, on the owner.
   kOwner,
