@@ -7,20 +7,39 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <mutex>
 #include <string_view>
+
+#include "text.h"
 
 namespace yoke::cli {
 namespace {
 
 // Set once, before the subcommand runs.
-RuntimeOptions global;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+RuntimeOptions global;                  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+std::vector<std::string> typed_layers;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+std::vector<std::string> typed_names;   // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
-void set_layers(const std::string& names) {
-  if (names != "validate" && names != "trace" && names != "validate,trace" && names != "trace,validate") {
-    throw UsageError("--layers takes validate, trace or validate,trace, not '" + names + "'");
+// Why the trace is incomplete. Written by any thread.
+std::mutex trace_mutex;          // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+std::string trace_problem_text;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+
+constexpr const char* kLayerNames = "validate, trace or validate,trace";
+
+// Adds the layers of one --layers to those of earlier ones.
+void add_layers(const std::string& names) {
+  for (const std::string& name : split(names, ',')) {
+    if (name != "validate" && name != "trace") {
+      throw UsageError(std::string("--layers takes ") + kLayerNames + ", not '" + names + "'");
+    }
+    if (std::find(typed_layers.begin(), typed_layers.end(), name) != typed_layers.end()) {
+      throw UsageError("--layers names the layer '" + name + "' twice");
+    }
+    typed_layers.push_back(name);
   }
   // Every runtime reads the environment, including runtimes in programs that this command starts.
-  ::setenv("YOKE_LAYERS", names.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): before any thread
+  ::setenv("YOKE_LAYERS", join(typed_layers, ",").c_str(),
+           1);  // NOLINT(concurrency-mt-unsafe): before any thread
 }
 
 // Parses BACKEND.NAME=VALUE.
@@ -38,7 +57,7 @@ void set_option(std::string_view name, const std::string& value) {
     throw UsageError(std::string(name) + " has an empty value; is a shell variable not set?");
   }
   if (name == "--layers") {
-    set_layers(value);
+    add_layers(value);
     return;
   }
   if (name == "--plugin-option") {
@@ -62,7 +81,8 @@ void set_option(std::string_view name, const std::string& value) {
 }
 
 // The global options except --data, which is also an option of `yoke train`.
-constexpr std::string_view kWithValue[] = {"--layers", "--plugin-option", "--plugin-allow-list", "--probe"};
+constexpr std::string_view kPluginOption = "--plugin-option";
+constexpr std::string_view kWithValue[] = {"--layers", kPluginOption, "--plugin-allow-list", "--probe"};
 
 bool takes_a_value(std::string_view name) {
   return std::find(std::begin(kWithValue), std::end(kWithValue), name) != std::end(kWithValue);
@@ -89,22 +109,10 @@ std::vector<std::string> global_option_names() {
   return names;
 }
 
-void refuse_global_options(Arguments arguments) {
-  for (const std::string& word : arguments) {
-    const std::string name = word.substr(0, word.find('='));
-    if (takes_a_value(name)) {
-      throw UsageError(name + " must come before the subcommand; see yoke --help");
-    }
-  }
-}
-
 namespace {
 
 // An option of a backend that does not exist would be ignored.
 void check_plugin_options() {
-  if (global.plugin_options.empty()) {
-    return;
-  }
   std::vector<std::string> names;
   RuntimeOptions silent = global;
   silent.log_level = LogLevel::kOff;
@@ -125,12 +133,41 @@ void check_plugin_options() {
   }
 }
 
+bool has_layer(std::string_view name) {
+  const char* const names = std::getenv("YOKE_LAYERS");  // NOLINT(concurrency-mt-unsafe): before any thread
+  const std::vector<std::string> all = split(names == nullptr ? "" : names, ',');
+  return std::find(all.begin(), all.end(), name) != all.end();
+}
+
 }  // namespace
+
+void check_global_options(const std::string& subcommand, Arguments arguments) {
+  const bool is_kit = subcommand == "check-plugin";
+  for (const std::string& word : arguments) {
+    const std::string name = word.substr(0, word.find('='));
+    if (takes_a_value(name) && !(is_kit && name == kPluginOption)) {
+      throw UsageError(name + " must come before the subcommand; see yoke --help");
+    }
+  }
+  for (const std::string& name : typed_names) {
+    if (is_kit && name != kPluginOption) {
+      throw UsageError(
+          name + " has no effect on check-plugin, which loads the plugin without a runtime; leave it out");
+    }
+    if (name == "--data" && !has_layer("trace")) {
+      throw UsageError("--data before the subcommand needs --layers trace, whose records it extends");
+    }
+  }
+  if (!is_kit && !global.plugin_options.empty()) {
+    check_plugin_options();
+  }
+}
 
 Arguments take_global_options(Arguments arguments) {
   while (!arguments.empty()) {
     const std::string& word = arguments[0];
     if (word == "--data") {
+      typed_names.push_back(word);
       ::setenv("YOKE_TRACE_DATA", "1", 1);  // NOLINT(concurrency-mt-unsafe): before any thread
       arguments = arguments.subspan(1);
       continue;
@@ -140,29 +177,43 @@ Arguments take_global_options(Arguments arguments) {
     if (!takes_a_value(name)) {
       break;
     }
+    typed_names.push_back(name);
+    const bool has_value =
+        sign != std::string::npos || (arguments.size() > 1 && !arguments[1].starts_with("--"));
+    if (!has_value) {
+      throw UsageError(name + " needs a value" +
+                       (name == "--layers" ? std::string(": ") + kLayerNames : "; see yoke --help"));
+    }
     if (sign != std::string::npos) {
       set_option(name, word.substr(sign + 1));
       arguments = arguments.subspan(1);
-    } else if (arguments.size() > 1) {
+    } else {
       set_option(name, arguments[1]);
       arguments = arguments.subspan(2);
-    } else if (name == "--layers") {
-      throw UsageError("--layers needs a value: validate, trace or validate,trace");
-    } else {
-      throw UsageError(name + " needs a value; see yoke --help");
     }
   }
-  check_plugin_options();
   return arguments;
 }
 
 RuntimeOptions runtime_options() {
   RuntimeOptions options = global;
-  const char* const layers = std::getenv("YOKE_LAYERS");  // NOLINT(concurrency-mt-unsafe): before any thread
-  if (layers != nullptr && *layers != '\0') {
+  options.layers.on_trace_problem = [](const std::string& problem) {
+    const std::lock_guard lock(trace_mutex);
+    trace_problem_text = problem;
+  };
+  if (has_layer("validate") || has_layer("trace")) {
     options.log_level = LogLevel::kInfo;  // show that the layers are active, also if they find nothing
   }
   return options;
+}
+
+std::string trace_problem() {
+  const std::lock_guard lock(trace_mutex);
+  return trace_problem_text;
+}
+
+const std::map<std::string, std::vector<std::string>>& plugin_options() {
+  return global.plugin_options;
 }
 
 }  // namespace yoke::cli

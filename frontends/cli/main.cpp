@@ -45,12 +45,17 @@ void print_usage(std::ostream& out) {
       << "yoke SUBCOMMAND --help lists its arguments. Exit code: 0 success, 1 failure, 2 wrong usage.\n";
 }
 
+int run_subcommand(const std::string& name, yoke::cli::Arguments arguments);
+
 int run(yoke::cli::Arguments typed) {
-  using yoke::cli::UsageError;
   const yoke::cli::Arguments words = yoke::cli::take_global_options(typed);
   if (words.empty()) {
     print_usage(std::cerr);
     return yoke::cli::kWrongUsage;
+  }
+  if (words[0] == "help" && words.size() > 1) {
+    const std::vector<std::string> help = {"--help"};
+    return run_subcommand(words[1], help);
   }
   if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
     print_usage(std::cout);
@@ -60,56 +65,74 @@ int run(yoke::cli::Arguments typed) {
     std::cout << "yoke " << YOKE_VERSION << '\n';
     return yoke::cli::kDone;
   }
-  for (const Subcommand& subcommand : kSubcommands) {
-    if (words[0] == subcommand.name) {
-      yoke::cli::refuse_global_options(words.subspan(1));
-      return subcommand.run(words.subspan(1));
-    }
-  }
+  return run_subcommand(words[0], words.subspan(1));
+}
+
+int run_subcommand(const std::string& name, yoke::cli::Arguments arguments) {
+  using yoke::cli::UsageError;
   std::vector<std::string> names;
   for (const Subcommand& subcommand : kSubcommands) {
+    if (name == subcommand.name) {
+      yoke::cli::check_global_options(name, arguments);
+      return subcommand.run(arguments);
+    }
     names.emplace_back(subcommand.name);
   }
-  const bool is_option = words[0].starts_with('-');
-  const std::string similar =
-      yoke::did_you_mean(words[0], is_option ? yoke::cli::global_option_names() : names);
-  throw UsageError((is_option ? "unknown global option '" : "unknown subcommand '") + words[0] + "'" +
-                   similar + (similar.empty() ? ";" : "") + " yoke --help lists the " +
+  const bool is_option = name.starts_with('-');
+  const std::string similar = yoke::did_you_mean(name, is_option ? yoke::cli::global_option_names() : names);
+  throw UsageError((is_option ? "unknown global option '" : "unknown subcommand '") + name + "'" + similar +
+                   (similar.empty() ? ";" : "") + " yoke --help lists the " +
                    (is_option ? "options" : "subcommands"));
 }
 
-// Opens /dev/null for each standard descriptor that is closed, so that no data file gets its number.
-void occupy_standard_descriptors() {
+// Opens /dev/null for each standard descriptor that is closed, so that no data file gets its number. Returns
+// whether standard output was open.
+bool occupy_standard_descriptors() {
+  bool has_output = true;
   for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(number, F_GETFD) < 0) {
+      has_output = has_output && number != STDOUT_FILENO;
       ::open("/dev/null", O_RDONLY);  // takes the lowest free number; writing to it fails
     }
   }
+  return has_output;
+}
+
+// Runs the command, and reports what went wrong with its output and its trace.
+int run_and_check(yoke::cli::Arguments words, bool has_output) {
+  const int code = run(words);
+  if (!std::cout.flush()) {
+    std::cerr << (!has_output ? "yoke: standard output is closed\n"
+                  : yoke::cli::is_closed_pipe(STDOUT_FILENO)
+                      ? "yoke: standard output was closed\n"
+                      : "yoke: cannot write to standard output; is the disk full?\n");
+    return yoke::cli::kFailed;
+  }
+  return code;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Writing past the user's file size limit then fails instead of killing the process.
+  // Writing past the user's file size limit, or to a closed pipe, then fails instead of killing the process.
   std::signal(SIGXFSZ, SIG_IGN);
-  occupy_standard_descriptors();
+  std::signal(SIGPIPE, SIG_IGN);
+  const bool has_output = occupy_standard_descriptors();
+  int code = yoke::cli::kFailed;
   try {
     const std::vector<std::string> words(argv + 1, argv + argc);
-    const int code = run(words);
-    if (!std::cout.flush()) {
-      std::cerr << (yoke::cli::is_closed_pipe(STDOUT_FILENO)
-                        ? "yoke: standard output was closed\n"
-                        : "yoke: cannot write to standard output; is the disk full?\n");
-      return yoke::cli::kFailed;
-    }
-    return code;
+    code = run_and_check(words, has_output);
   } catch (const yoke::cli::UsageError& error) {
     std::cerr << "yoke: " << error.what() << '\n';
     return yoke::cli::kWrongUsage;
   } catch (const std::bad_alloc&) {
-    std::cerr << "yoke: out of memory; use a smaller model, batch or data set\n";
+    std::cerr << "yoke: out of memory\n";
   } catch (const std::exception& error) {
     std::cerr << "yoke: " << error.what() << '\n';
   }
-  return yoke::cli::kFailed;
+  if (const std::string problem = yoke::cli::trace_problem(); !problem.empty()) {
+    std::cerr << "yoke: " << problem << '\n';
+    return yoke::cli::kFailed;
+  }
+  return code;
 }

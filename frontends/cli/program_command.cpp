@@ -5,6 +5,7 @@
 #include <yoke/runtime/runtime.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <filesystem>
@@ -12,7 +13,9 @@
 #include <iostream>
 #include <iterator>
 #include <limits>
+#include <optional>
 #include <system_error>
+#include <utility>
 
 #include "command_line.h"
 #include "global_options.h"
@@ -27,9 +30,9 @@ struct ProgramOptions {
   bool optimized = false;
   bool explain = false;
   bool run = false;
-  std::string backend = "reference";
-  std::int64_t seed = 0;
-  double tolerance = -1;  // negative: the default for the program's types
+  std::string backend;               // empty: the reference executor
+  std::optional<std::int64_t> seed;  // empty: 0
+  double tolerance = -1;             // negative: the default for the program's types
   std::vector<std::string> symbols;
 };
 
@@ -44,11 +47,13 @@ std::string read_text(const std::string& file) {
   }
   constexpr std::size_t kLongest = std::size_t{64} << 20U;
   std::string text(kLongest, '\0');
+  errno = 0;
   std::ifstream in(file, std::ios::binary);
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(in.gcount()));
   if (!in.is_open() || in.bad()) {
-    throw Error(ErrorCode::kNotFound, "cannot read " + file + kFix);
+    const std::string why = errno == 0 ? "" : ": " + std::generic_category().message(errno);
+    throw Error(ErrorCode::kNotFound, "cannot read " + file + why + kFix);
   }
   if (text.size() == kLongest) {
     throw Error(ErrorCode::kInvalidArgument, "cannot read " + file + ": it is larger than 64 MiB" + kFix);
@@ -86,6 +91,12 @@ std::vector<std::int64_t> symbol_values(const program::Program& program,
 
 void check_symbols(const program::Module& module, const std::vector<std::string>& given) {
   const auto name_of = [](const std::string& word) { return word.substr(0, word.find('=')); };
+  for (auto word = given.begin(); word != given.end(); ++word) {
+    if (std::any_of(given.begin(), word,
+                    [&](const auto& other) { return name_of(other) == name_of(*word); })) {
+      throw UsageError("--symbol gives '" + name_of(*word) + "' two values");
+    }
+  }
   const auto unknown = std::find_if(given.begin(), given.end(), [&](const std::string& word) {
     return std::none_of(module.programs.begin(), module.programs.end(), [&](const program::Program& program) {
       return program.find_symbol(name_of(word)).has_value();
@@ -147,10 +158,11 @@ double usual_tolerance(const program::Program& program) {
 bool run_program(const program::Program& program, const std::shared_ptr<Device>& device,
                  const ProgramOptions& options) {
   const auto values = symbol_values(program, options.symbols);
-  ArgumentBytes reference = random_arguments(program, options.seed);
+  const std::int64_t seed = options.seed.value_or(0);
+  ArgumentBytes reference = random_arguments(program, seed);
   ArgumentBytes got = reference;
   std::cout << "# " << program.name << " on " << (device ? device->name() : "the reference executor")
-            << ", seed " << options.seed << '\n';
+            << ", seed " << seed << '\n';
   run_on_reference(program, reference, values);
   if (!device) {
     print_outputs(program, reference);
@@ -172,6 +184,37 @@ bool run_program(const program::Program& program, const std::shared_ptr<Device>&
             << " differs from the reference executor by " << shortest(difference.relative)
             << ", more than the tolerance " << shortest(tolerance) << "; --tolerance sets another one\n";
   return false;
+}
+
+// Throws UsageError for options that would have no effect.
+void check_options(const ProgramOptions& options) {
+  const std::pair<const char*, bool> needs_run[] = {{"--backend", !options.backend.empty()},
+                                                    {"--seed", options.seed.has_value()},
+                                                    {"--tolerance", options.tolerance >= 0},
+                                                    {"--symbol", !options.symbols.empty()}};
+  for (const auto& [name, is_typed] : needs_run) {
+    if (is_typed && !options.run) {
+      throw UsageError(std::string(name) + " needs --run");
+    }
+  }
+  if (options.run + options.explain + options.optimized > 1) {
+    throw UsageError("--run, --explain and --optimized print different things; use one of them");
+  }
+}
+
+int run_all(const program::Module& module, const ProgramOptions& options) {
+  check_symbols(module, options.symbols);
+  std::shared_ptr<Device> device;
+  if (!options.backend.empty() && options.backend != "reference") {
+    RuntimeOptions alone = runtime_options();
+    alone.fallback_backend = "";  // it would show another backend's results
+    device = Runtime(alone).backend(options.backend)->open_device(0);
+  }
+  bool matches = true;
+  for (const program::Program& program : module.programs) {
+    matches = run_program(program, device, options) && matches;
+  }
+  return matches ? kDone : kFailed;
 }
 
 }  // namespace
@@ -196,6 +239,7 @@ int program_command(Arguments arguments) {
   if (!line.parse(arguments)) {
     return kDone;
   }
+  check_options(options);
   program::Module module;
   try {
     module = program::parse_and_verify(read_text(options.file));
@@ -203,18 +247,7 @@ int program_command(Arguments arguments) {
     throw Error(ErrorCode::kInvalidArgument, options.file + ": " + error.what());
   }
   if (options.run) {
-    check_symbols(module, options.symbols);
-    std::shared_ptr<Device> device;
-    if (options.backend != "reference") {
-      RuntimeOptions strict = runtime_options();
-      strict.strict = true;  // a fallback would show another backend's results
-      device = Runtime(strict).backend(options.backend)->open_device(0);
-    }
-    bool matches = true;
-    for (const program::Program& program : module.programs) {
-      matches = run_program(program, device, options) && matches;
-    }
-    return matches ? kDone : kFailed;
+    return run_all(module, options);
   }
   if (options.explain) {
     for (const program::Program& program : module.programs) {

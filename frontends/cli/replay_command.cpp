@@ -86,7 +86,11 @@ void print_json(const replay::Report& report, const std::string& backend) {
       .field("recorded_seconds", report.recorded_seconds)
       .field("replayed_seconds", report.replayed_seconds)
       .field("cut", report.cut);
-  json.key("never_returned").begin_array();
+  json.key("notes").begin_array();
+  for (const std::string& note : report.notes) {
+    json.value(note);
+  }
+  json.end_array().key("never_returned").begin_array();
   for (const std::string& name : report.unfinished) {
     json.value(name);
   }
@@ -169,6 +173,9 @@ void print_report(const replay::Report& report, const std::string& backend) {
     std::cout << "call #" << difference.call << (difference.function.empty() ? "" : " " + difference.function)
               << ": " << difference.text << '\n';
   }
+  for (const std::string& note : report.notes) {
+    std::cout << "note: " << note << '\n';
+  }
   std::cout << grouped(report.differences) << (report.differences == 1 ? " difference\n" : " differences\n");
 }
 
@@ -225,8 +232,9 @@ int replay_command(Arguments arguments) {
       "something differs, or an error.");
   line.positional("FILE", &path, "the trace");
   line.text("backend", &options.backend, "the backend to run it on", "NAME");
+  double tolerance = -1;
   line.number(
-      "tolerance", &options.tolerance, Numbers{},
+      "tolerance", &tolerance, Numbers{},
       "for floats, relative to the larger of 1 and the value, default 1e-5; other contents must be equal");
   line.flag("no-compare", &no_compare, "do not compare contents");
   line.flag("json", &as_json, "print one JSON object");
@@ -238,6 +246,15 @@ int replay_command(Arguments arguments) {
   if (options.backend.empty() && !as_text && events.empty()) {
     throw UsageError("yoke replay requires one of --backend NAME, --print and --chrome FILE");
   }
+  const bool runs = !as_text && events.empty();
+  if (!runs && (as_json || no_compare || tolerance >= 0 || !options.backend.empty())) {
+    throw UsageError(std::string(as_json          ? "--json"
+                                 : no_compare     ? "--no-compare"
+                                 : tolerance >= 0 ? "--tolerance"
+                                                  : "--backend") +
+                     " has no effect with " + (as_text ? "--print" : "--chrome") + ", which runs nothing");
+  }
+  options.tolerance = tolerance >= 0 ? tolerance : options.tolerance;
   options.compare_contents = !no_compare;
   try {
     if (!as_text && events.empty()) {

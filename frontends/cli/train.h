@@ -41,6 +41,7 @@ struct TrainOptions {
   bool strict = false;
   bool force = false;        // start although the memory does not suffice
   bool stop_on_nan = false;  // end at the first loss that is not finite
+  double wait_timeout_seconds = 600;
   bool json = false;
   LogLevel log_level = LogLevel::kWarn;
 };

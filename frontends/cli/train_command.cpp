@@ -12,6 +12,7 @@
 #include <exception>
 #include <functional>
 #include <iostream>
+#include <new>
 
 #include "global_options.h"
 #include "host_memory.h"
@@ -275,13 +276,17 @@ DataParallelOptions parallel_options(const TrainOptions& options, std::shared_pt
   return parallel;
 }
 
-}  // namespace
-
-int train_command(Arguments arguments) {
-  std::optional<TrainOptions> options = parse_train_options(arguments);
-  if (!options) {
-    return kDone;
+void warn_of_null(const std::vector<std::shared_ptr<Backend>>& backends) {
+  for (const auto& backend : backends) {
+    if (backend->name() == "null") {
+      std::cerr
+          << "yoke: warning: the backend 'null' computes nothing, so no number of this run is a result\n";
+      return;
+    }
   }
+}
+
+int train(TrainOptions* options) {
   const Stopwatch whole;
   TrainReport report;
   // Fail before reading the data if saving or a device option cannot work.
@@ -291,9 +296,11 @@ int train_command(Arguments arguments) {
   RuntimeOptions given = runtime_options();
   given.log_level = options->log_level;
   given.strict = options->strict;
+  given.wait_timeout = std::chrono::nanoseconds(std::llround(options->wait_timeout_seconds * 1e9));
   const auto runtime = std::make_shared<Runtime>(given);
   const auto backends = load_backends(*options, *runtime);
   const std::vector<Option> for_devices = device_options(*options, backends);
+  warn_of_null(backends);
   std::ostream& out = options->json ? std::cerr : std::cout;
   TrainData data;
   {
@@ -313,6 +320,7 @@ int train_command(Arguments arguments) {
       [&](Trainer& trainer) { run.train(trainer, memory); });
   report.seconds = whole.seconds();
   report.fallbacks = runtime->fallbacks();
+  std::erase_if(report.fallbacks, [](const FallbackCount& row) { return row.launch_count == 0; });
   out << time_text(report) << std::endl << fallback_text(report) << std::flush;
   if (options->json) {
     std::cout << json_text(*options, data, report) << std::endl;
@@ -321,6 +329,26 @@ int train_command(Arguments arguments) {
     throw Error(ErrorCode::kResourceExhausted, report.save_error);
   }
   return options->stop_on_nan && report.first_bad_step ? kFailed : kDone;
+}
+
+}  // namespace
+
+int train_command(Arguments arguments) {
+  std::optional<TrainOptions> options = parse_train_options(arguments);
+  if (!options) {
+    return kDone;
+  }
+  try {
+    return train(&*options);
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::kResourceExhausted, "out of memory; use a smaller model, batch or data set");
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kDeadlineExceeded && error.code() != ErrorCode::kAborted) {
+      throw;
+    }
+    throw Error(error.code(), std::string(error.what()) + "; --wait-timeout sets another limit than " +
+                                  shortest(options->wait_timeout_seconds) + " s");
+  }
 }
 
 }  // namespace yoke::cli

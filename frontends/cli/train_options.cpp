@@ -57,11 +57,12 @@ void check_backend(const TrainOptions& options) {
     sum +=
         parse_integer("--backend " + part.substr(0, colon) + ":N", part.substr(colon + 1), {1, kMaxShards});
   }
-  check(sum <= kMaxShards, in_list + "the counts add up to " + std::to_string(sum) +
-                               " shards; the maximum is " + std::to_string(kMaxShards));
+  const std::string counted =
+      "the counts add up to " + std::to_string(sum) + (sum == 1 ? " shard" : " shards");
+  check(sum <= kMaxShards, in_list + counted + "; the maximum is " + std::to_string(kMaxShards));
   check(sum == 0 || !options.shards || *options.shards == sum,
-        in_list + "the counts add up to " + std::to_string(sum) + " shards, but --shards is " +
-            std::to_string(options.shards.value_or(0)) + "; leave one of them out");
+        in_list + counted + ", but --shards is " + std::to_string(options.shards.value_or(0)) +
+            "; leave one of them out");
 }
 
 }  // namespace
@@ -146,6 +147,8 @@ void describe(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
       "stop-on-nan", &options.stop_on_nan,
       "end with exit code 1 at the first step whose loss is infinite or nan, and save the parameters from "
       "before it; every step waits for its loss");
+  line.number("wait-timeout", &options.wait_timeout_seconds, {.low = 0.001, .high = 1e6},
+              "seconds after which work that does not finish is an error, default 600");
   line.flag("json", &options.json,
             "print one JSON object to standard output at the end, everything else to standard error");
   line.text("log-level", &typed.log_level,

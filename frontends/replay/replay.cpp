@@ -31,24 +31,37 @@ const Row* find_row(const RecordedFunction& function) {
   return nullptr;
 }
 
-// Returns the element types of buffers, from all programs linked in the trace. Adds the plugins named `backend`
-// to `own`.
-std::map<Key, Types> types_in(Reader& reader, const std::string& backend, std::uint64_t& call_count,
-                              std::set<std::uint64_t>& own) {
+// What a first pass over the trace finds besides the types of buffers.
+struct Facts {
+  std::uint64_t call_count = 0;
+  std::set<std::uint64_t> own;                             // plugins with the name of the replay's backend
+  std::map<std::uint64_t, std::string> names;              // of plugins
+  std::map<std::uint64_t, std::uint64_t> highest_ordinal;  // of the devices that a plugin opened
+};
+
+// Returns the element types of buffers, from all programs linked in the trace.
+std::map<Key, Types> types_in(Reader& reader, const std::string& backend, Facts& facts) {
   std::map<Key, Types> types;
   std::map<Key, std::shared_ptr<program::Module>> codes;
   Record record;
   while (reader.next(record)) {
-    call_count += record.type == Record::Type::kCall ? 1U : 0U;
-    if (record.type == Record::Type::kPlugin && record.text == backend) {
-      own.insert(record.plugin);
+    facts.call_count += record.type == Record::Type::kCall ? 1U : 0U;
+    if (record.type == Record::Type::kPlugin) {
+      facts.names[record.plugin] = record.text;
+      if (record.text == backend) {
+        facts.own.insert(record.plugin);
+      }
     }
     const Row* const row = record.type == Record::Type::kCall ? find_row(*record.function) : nullptr;
     std::span<const std::byte> text;
     if (row == nullptr || record.code != YOKE_STATUS_OK) {
       continue;
     }
-    if (row->function == Function::code_compile && reader.blob(record.values[row->find("text")].hash, text)) {
+    if (row->function == Function::device_open) {
+      std::uint64_t& highest = facts.highest_ordinal[record.plugin];
+      highest = std::max(highest, record.values[row->find("ordinal")].number);
+    } else if (row->function == Function::code_compile &&
+               reader.blob(record.values[row->find("text")].hash, text)) {
       try {
         codes[{record.plugin, record.values[row->find("out_code")].number}] =
             std::make_shared<program::Module>(
@@ -156,11 +169,13 @@ class Replayer {
       : options_(options),
         report_(report),
         reader_(file),
-        types_(types_in(reader_, options.backend, report.calls, own_)),
+        types_(types_in(reader_, options.backend, facts_)),
         reporter_(report),
         functions_(backend),
         handles_(functions_, options.timeout),
         builder_(reader_, functions_, handles_, types_, options) {
+    note_backend(backend);
+    report_.calls = facts_.call_count;
     report_.cut = reader_.cut();
     for (const Unfinished& one : reader_.unfinished()) {
       if (report_.unfinished.size() < kMostListed) {
@@ -177,6 +192,9 @@ class Replayer {
   void run();
 
  private:
+  // Whether calls of a recorded plugin run.
+  bool runs(std::uint64_t plugin) const { return facts_.own.empty() || facts_.own.contains(plugin); }
+  void note_backend(const Backend& backend);
   void replay(const Record& record);
   void issue(const Row& row, const Record& record, Arguments& arguments);
   void compare_result(const Row& row, const Record& record, const Arguments& arguments, std::int32_t code,
@@ -192,7 +210,7 @@ class Replayer {
   const Options& options_;
   Report& report_;
   Reader reader_;
-  std::set<std::uint64_t> own_;  // recorded plugins with the backend's name
+  Facts facts_;
   const std::map<Key, Types> types_;
   Reporter reporter_;
   HostMemory memory_;  // outlives the streams in handles_
@@ -201,6 +219,32 @@ class Replayer {
   ArgumentBuilder builder_;
   bool compares_ = true;  // all bytes so far equal the recorded ones
 };
+
+// Notes where the backend differs from the recorded ones.
+void Replayer::note_backend(const Backend& backend) {
+  const std::uint32_t count = backend.device_count();
+  if (count == 0) {
+    throw Error(ErrorCode::kFailedPrecondition,
+                "the backend '" + backend.name() + "' has no devices: " + backend.no_device_reason());
+  }
+  for (const auto& [plugin, highest] : facts_.highest_ordinal) {
+    const std::string& name = facts_.names[plugin];
+    if (!runs(plugin)) {
+      continue;
+    }
+    if (highest >= count) {
+      report_.notes.push_back("the trace uses " + std::to_string(highest + 1) + " devices of '" + name +
+                              "', and '" + backend.name() + "' has " + std::to_string(count) +
+                              ", which they share");
+    }
+    if (name != backend.name()) {
+      report_.notes.push_back(
+          "the trace was recorded on '" + name +
+          "'; another backend may round differently (--tolerance), and refuse its options, "
+          "sizes and programs");
+    }
+  }
+}
 
 void Replayer::run() {
   constexpr std::uint64_t kEvery = 256;
@@ -229,8 +273,8 @@ void Replayer::skip(const Record& record, const std::string& reason) {
 }
 
 void Replayer::replay(const Record& record) {
-  const bool is_own = own_.contains(record.plugin);
-  if (!is_own && !own_.empty()) {
+  const bool is_own = facts_.own.contains(record.plugin);
+  if (!runs(record.plugin)) {
     return reporter_.skip(record, "the call belongs to another backend in the trace");
   }
   builder_.keep_options(is_own);

@@ -55,6 +55,7 @@ struct Report {
   std::vector<Skip> skips;              // most calls first
   std::vector<Timing> functions;        // most time first
   std::string cut;                      // as Reader::cut
+  std::vector<std::string> notes;       // where the backend differs from the recorded one, one sentence each
   std::vector<std::string> unfinished;  // names of calls and spans without an end, at most 100
 };
 

@@ -184,9 +184,13 @@ void read_call(Decoder& from, const std::map<std::uint64_t, RecordedFunction>& f
 
 Reader::Reader(std::span<const std::byte> file) : file_(file) {
   layers::TraceHeader header{};
-  if (file.size() < sizeof(header) ||
-      std::memcmp(file.data(), layers::kTraceMagic, sizeof(header.magic)) != 0) {
+  if (std::memcmp(file.data(), layers::kTraceMagic, std::min(file.size(), sizeof(header.magic))) != 0) {
     throw Error(ErrorCode::kDataLoss, "not a trace of yoke: it does not start with 'yoketrac'");
+  }
+  if (file.size() < sizeof(header)) {
+    throw Error(ErrorCode::kDataLoss, "the file ends at byte " + std::to_string(file.size()) +
+                                          ", inside the header of " + std::to_string(sizeof(header)) +
+                                          " bytes");
   }
   std::memcpy(&header, file.data(), sizeof(header));
   if (header.version != layers::kTraceVersion) {

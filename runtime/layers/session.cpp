@@ -19,6 +19,15 @@ std::string variable(const LayerOptions& options, const char* name) {
   return value == nullptr ? "" : value;
 }
 
+// Throws Error kInvalidArgument.
+bool flag(const LayerOptions& options, const char* name) {
+  const std::string value = variable(options, name);
+  if (!value.empty() && value != "0" && value != "1") {
+    throw Error(ErrorCode::kInvalidArgument, std::string(name) + " is '" + value + "'; it takes 1 or 0");
+  }
+  return value == "1";
+}
+
 bool contains(const std::vector<std::string>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -107,11 +116,11 @@ std::shared_ptr<Session> open_session(const LayerOptions& options, LogSink sink)
   const auto ledger = std::make_shared<Ledger>(fail_calls, sink);
   std::shared_ptr<TraceWriter> writer;
   if (contains(names, "trace")) {
-    const bool with_data = options.trace_data || variable(options, "YOKE_TRACE_DATA") == "1";
+    const bool with_data = options.trace_data || flag(options, "YOKE_TRACE_DATA");
     writer = TraceWriter::open(options.trace_file.empty()
                                    ? std::filesystem::path(variable(options, "YOKE_TRACE_FILE"))
                                    : options.trace_file,
-                               with_data, sink);
+                               with_data, sink, options.on_trace_problem);
     ledger->write_to(writer);
   }
   return std::make_shared<Session>(

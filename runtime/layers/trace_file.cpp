@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <yoke/plugin.h>
 #include <yoke/runtime/error.h>
@@ -26,7 +27,8 @@ std::uint64_t thread_number() noexcept {
   return mine;
 }
 
-std::shared_ptr<TraceWriter> TraceWriter::open(std::filesystem::path path, bool with_data, LogSink sink) {
+std::shared_ptr<TraceWriter> TraceWriter::open(std::filesystem::path path, bool with_data, LogSink sink,
+                                               OnProblem on_problem) {
   if (path.empty()) {
     path = "yoke-trace-" + std::to_string(::getpid()) + ".yoketrace";
   }
@@ -43,7 +45,8 @@ std::shared_ptr<TraceWriter> TraceWriter::open(std::filesystem::path path, bool 
     }
     if (::flock(file, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) {
       static_cast<void>(::ftruncate(file, 0));  // a device has no length
-      return std::shared_ptr<TraceWriter>(new TraceWriter(file, std::move(path), with_data, std::move(sink)));
+      return std::shared_ptr<TraceWriter>(
+          new TraceWriter(file, std::move(path), with_data, std::move(sink), std::move(on_problem)));
     }
     ::close(file);  // another writer has it
     path = wanted;
@@ -51,11 +54,13 @@ std::shared_ptr<TraceWriter> TraceWriter::open(std::filesystem::path path, bool 
   }
 }
 
-TraceWriter::TraceWriter(int file, std::filesystem::path path, bool with_data, LogSink sink)
+TraceWriter::TraceWriter(int file, std::filesystem::path path, bool with_data, LogSink sink,
+                         OnProblem on_problem)
     : file_(file),
       path_(std::move(path)),
       with_data_(with_data),
       sink_(std::move(sink)),
+      on_problem_(std::move(on_problem)),
       start_ns_(now_ns()),
       process_(::getpid()) {
   const auto unix_time = std::chrono::system_clock::now().time_since_epoch();
@@ -79,8 +84,32 @@ TraceWriter::~TraceWriter() {
     Encoder end(payload, RecordType::kEnd);
     end.numbers({calls_, lost_});
     add(payload);
+    try {
+      if (!failed_ && is_file_gone()) {
+        stop("the file was removed while it was written");
+      }
+    } catch (const std::bad_alloc&) {  // no memory for the sentence
+    }
   }
   ::close(file_);
+}
+
+bool TraceWriter::is_file_gone() const noexcept {
+  struct stat open = {};
+  struct stat named = {};
+  return ::fstat(file_, &open) == 0 &&
+         (::stat(path_.c_str(), &named) != 0 || open.st_ino != named.st_ino || open.st_dev != named.st_dev);
+}
+
+// Reports the first failure.
+void TraceWriter::stop(const std::string& reason) {
+  failed_ = true;
+  if (sink_) {
+    sink_(LogLevel::kError, "trace.stop file=\"" + path_.string() + "\" reason=\"" + reason + "\"");
+  }
+  if (on_problem_) {
+    on_problem_("the trace " + path_.string() + " is incomplete: " + reason);
+  }
 }
 
 // The file describes its functions, so that readers can print functions that they do not know.
@@ -176,11 +205,7 @@ void TraceWriter::write(std::span<const std::byte> bytes) {
   while (!bytes.empty() && !failed_) {
     const ssize_t written = ::write(file_, bytes.data(), bytes.size());
     if (written < 0 && errno != EINTR) {
-      failed_ = true;
-      if (sink_) {
-        sink_(LogLevel::kError, "trace.stop file=\"" + path_.string() + "\" reason=\"" +
-                                    std::generic_category().message(errno) + "\"");
-      }
+      stop(std::generic_category().message(errno));
     }
     bytes = bytes.subspan(written < 0 ? 0 : static_cast<std::size_t>(written));
   }

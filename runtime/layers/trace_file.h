@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <mutex>
@@ -112,7 +113,10 @@ class TraceWriter {
  public:
   // An empty path means yoke-trace-<pid>.yoketrace. A path in use by another writer gets a number appended.
   // Throws Error.
-  static std::shared_ptr<TraceWriter> open(std::filesystem::path path, bool with_data, LogSink sink);
+  // `on_problem` may be empty; see LayerOptions::on_trace_problem.
+  using OnProblem = std::function<void(const std::string&)>;
+  static std::shared_ptr<TraceWriter> open(std::filesystem::path path, bool with_data, LogSink sink,
+                                           OnProblem on_problem);
   ~TraceWriter();
   TraceWriter(const TraceWriter&) = delete;
   TraceWriter& operator=(const TraceWriter&) = delete;
@@ -130,16 +134,19 @@ class TraceWriter {
   void add_blob(const Hash& hash, const void* memory, std::uint64_t byte_count) noexcept;
 
  private:
-  TraceWriter(int file, std::filesystem::path path, bool with_data, LogSink sink);
+  TraceWriter(int file, std::filesystem::path path, bool with_data, LogSink sink, OnProblem on_problem);
   bool is_child() const noexcept;
   void append(std::span<const std::byte> payload, std::span<const std::byte> rest) noexcept;
   void write(std::span<const std::byte> bytes);
+  void stop(const std::string& reason);
+  bool is_file_gone() const noexcept;
   void describe_functions();
 
   const int file_;
   const std::filesystem::path path_;
   const bool with_data_;
   const LogSink sink_;
+  const OnProblem on_problem_;
   const std::uint64_t start_ns_;
   const int process_;
   std::mutex mutex_;  // guards the members below

@@ -123,6 +123,10 @@ bool memory_is_shared(std::span<const Context> contexts) {
 }
 
 MergeStrategy resolve_strategy(MergeStrategy strategy, std::span<const Context> contexts) {
+  if (merge_strategy_name(strategy) == std::string_view("unknown")) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "merge strategy " + std::to_string(static_cast<int>(strategy)) + " does not exist");
+  }
   if (strategy == MergeStrategy::kDirect && !memory_is_shared(contexts)) {
     throw Error(
         ErrorCode::kFailedPrecondition,

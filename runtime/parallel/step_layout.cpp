@@ -34,6 +34,30 @@ bool resolve_overlap(Overlap overlap, std::span<const Context> shards) {
           (overlap == Overlap::kAuto && std::none_of(shards.begin(), shards.end(), is_on_cpu)));
 }
 
+// Numbers that are no enumerators come from other languages, and from memory that was not initialized.
+void check_options(const StepOptions& options) {
+  const auto refuse = [](const char* what, auto value) {
+    throw Error(ErrorCode::kInvalidArgument, std::string("step plan: ") + what + " is " +
+                                                 std::to_string(static_cast<int>(value)) +
+                                                 ", which is not a value of its type");
+  };
+  if (merge_strategy_name(options.merge) == std::string_view("unknown")) {
+    refuse("merge", options.merge);
+  }
+  if (placement_name(options.placement) == std::string_view("unknown")) {
+    refuse("placement", options.placement);
+  }
+  if (overlap_name(options.overlap) == std::string_view("unknown")) {
+    refuse("overlap", options.overlap);
+  }
+  if (options.merge_use == MergeUse::kNone) {
+    throw Error(ErrorCode::kInvalidArgument, "step plan: merge_use is kNone; use kCopy or kStreaming");
+  }
+  if (options.merge_use != MergeUse::kCopy && options.merge_use != MergeUse::kStreaming) {
+    refuse("merge_use", options.merge_use);
+  }
+}
+
 Placement resolve_placement(Placement placement, MergeStrategy strategy) {
   if (placement != Placement::kAuto) {
     return placement;
@@ -125,9 +149,7 @@ StepPlan::StepPlan(std::span<const Context> shards, std::uint32_t merging,
   }
   check_parameters(parameters_);
   check_states(states_);
-  if (merge_use_ == MergeUse::kNone) {
-    throw Error(ErrorCode::kInvalidArgument, "step plan: merge_use is kNone; use kCopy or kStreaming");
-  }
+  check_options(options);
   strategy_ = shards_.size() == 1 ? MergeStrategy::kOwner : resolve_strategy(options.merge, shards_);
   placement_ = shards_.size() == 1 ? Placement::kOwner : resolve_placement(options.placement, strategy_);
   shares_parameters_ = strategy_ == MergeStrategy::kDirect && placement_ == Placement::kSharded;

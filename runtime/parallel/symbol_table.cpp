@@ -7,6 +7,9 @@
 namespace yoke {
 
 void SymbolTable::add(std::string name, std::int64_t value) {
+  if (std::find(names_.begin(), names_.end(), name) != names_.end()) {
+    throw Error(ErrorCode::kAlreadyExists, "the symbol table has the symbol '" + name + "' already");
+  }
   names_.push_back(std::move(name));
   values_.push_back(value);
 }
@@ -27,9 +30,9 @@ std::size_t SymbolTable::slot(std::string_view name, const std::string& program)
   for (const std::string& other : names_) {
     known += (known.empty() ? "" : ", ") + other;
   }
-  throw Error(ErrorCode::kInvalidArgument, "program '" + program + "' uses the symbol '" + std::string(name) +
-                                               "', which has no value (known: " + known +
-                                               "); add it to options.bindings");
+  throw Error(ErrorCode::kInvalidArgument,
+              "program '" + program + "' uses the symbol '" + std::string(name) + "', which has no value; " +
+                  (known.empty() ? "no symbol has one" : "these have one: " + known));
 }
 
 StepRoutine::StepRoutine(LinkedRoutine routine, const SymbolTable& table) : routine_(std::move(routine)) {

@@ -61,7 +61,7 @@ bool CollectiveGroup::wait_idle() noexcept {
   const Clock::time_point deadline = deadline_after(stream(0).wait_timeout);
   return std::all_of(members_.begin(), members_.end(), [&](const Member& member) {
     return member.stream->wait_complete(member.last_ticket.load(),
-                                        std::min(deadline, member.stream->abort_deadline()));
+                                        std::min(deadline, member.stream->last_deadline()));
   });
 }
 

@@ -216,7 +216,8 @@ bool Hazards::wait_all(std::chrono::nanoseconds timeout) noexcept {
         return true;
       }
     }
-    if (!stream->wait_complete(ticket, std::min(deadline, stream->abort_deadline()))) {
+    if (!stream->wait_complete(ticket, std::min(deadline, stream->last_deadline()))) {
+      stream->note_late();
       return false;
     }
   }

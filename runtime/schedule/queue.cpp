@@ -128,6 +128,7 @@ void StreamState::wait_for_room() {
       return title(completed_.load() + 1) + ": the queue of " + std::to_string(CommandRing::kCapacity) +
              " commands stayed full; the running command does not finish";
     };
+    note_late();
     // Not kDeadlineExceeded, which waits return only while work is pending.
     fail(completed_.load() + 1, ErrorCode::kResourceExhausted, sentence);
     drop_promised();

@@ -372,7 +372,26 @@ void Stream::wait() const {
 }
 
 void Stream::abort() {
-  state_->abort();
+  state_->abort(state_->wait_timeout);
+}
+
+void Stream::finish(std::span<const std::shared_ptr<Stream>> streams) noexcept {
+  using detail::Clock;
+  Clock::time_point deadline = Clock::time_point::max();
+  bool is_late = false;
+  for (const auto& stream : streams) {
+    StreamState& state = *stream->state_;
+    state.refresh();
+    deadline = std::min({deadline, detail::deadline_after(state.wait_timeout), state.last_deadline()});
+  }
+  for (const auto& stream : streams) {
+    is_late = !stream->state_->wait_complete(stream->state_->last_ticket(), deadline) || is_late;
+  }
+  for (const auto& stream : streams) {
+    if (is_late) {
+      stream->state_->abort(std::chrono::seconds(1));
+    }
+  }
 }
 
 NativeHandle Stream::native() const {

@@ -92,8 +92,13 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   // Later commands belong to this step. title() names the stream and the step of the ticket, for messages.
   void begin_step(std::int64_t number) noexcept;
   std::string title(std::uint64_t ticket) const;
-  void abort() noexcept;
-  Clock::time_point abort_deadline() const noexcept;  // when destructors stop waiting for aborted work
+  // Destructors wait at most `patience` for the aborted work.
+  void abort(std::chrono::nanoseconds patience) noexcept;
+  // Takes note of a wait of wait_timeout that missed its deadline.
+  void note_late() noexcept;
+  bool is_late() const noexcept;  // and nothing completed since
+  // When destructors stop waiting: soon after an abort, and after a missed deadline unless work completed since.
+  Clock::time_point last_deadline() const noexcept;
   // Records a native event, so that waits for this point do not include later work.
   void mark() noexcept;
   NativeHandle native_handle();  // throws kUnimplemented
@@ -229,7 +234,9 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   ErrorCode error_code_ = ErrorCode::kOk;
   std::string error_text_;
   Clock::time_point abort_deadline_ = Clock::time_point::max();
-  std::array<StepMark, 64> steps_;  // the latest ones, in a ring
+  Clock::time_point late_deadline_ = Clock::time_point::max();
+  std::uint64_t late_completed_ = 0;  // completed_ when a deadline was missed
+  std::array<StepMark, 64> steps_;    // the latest ones, in a ring
   std::size_t step_count_ = 0;
 
   // Queue.

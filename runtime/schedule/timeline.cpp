@@ -9,7 +9,7 @@ namespace yoke::detail {
 
 namespace {
 
-// How long close() waits for aborted work and for a call into a plugin, which cannot be interrupted.
+// How long destructors wait for aborted or late work and for a call into a plugin, which cannot be interrupted.
 constexpr std::chrono::seconds kGrace{1};
 
 std::string milliseconds(std::chrono::nanoseconds time) {
@@ -58,10 +58,14 @@ StreamState& StreamState::fallback_lane() {
 }
 
 void StreamState::close() noexcept {
-  if (!wait_complete(last_ticket(), std::min(deadline_after(wait_timeout), abort_deadline())) &&
-      Clock::now() < abort_deadline()) {
-    abort();
-    wait_complete(last_ticket(), deadline_after(kGrace));
+  refresh();
+  if (is_late() && !is_complete(last_ticket())) {
+    abort(kGrace);  // now, because a wait has passed already
+  }
+  if (!wait_complete(last_ticket(), std::min(deadline_after(wait_timeout), last_deadline())) &&
+      Clock::now() < last_deadline()) {
+    abort(kGrace);
+    wait_complete(last_ticket(), last_deadline());
   }
   stopping_.store(true);
   work_.notify();
@@ -126,6 +130,9 @@ void StreamState::wait(std::uint64_t ticket, std::chrono::nanoseconds timeout) {
     }
   }
   refresh();
+  if (timeout >= wait_timeout && !is_complete(ticket)) {
+    note_late();
+  }
   if (is_complete(ticket)) {  // not earlier: until then the work uses memory, even if it has failed
     check_alive(ticket);
   } else if (has_failed(ticket)) {
@@ -199,15 +206,29 @@ ErrorCode StreamState::error_code() const noexcept {
   return error_code_;
 }
 
-Clock::time_point StreamState::abort_deadline() const noexcept {
+void StreamState::note_late() noexcept {
   const std::lock_guard lock(error_mutex_);
-  return abort_deadline_;
+  const std::uint64_t completed = completed_.load();
+  if (late_deadline_ == Clock::time_point::max() || late_completed_ != completed) {
+    late_deadline_ = deadline_after(kGrace);
+    late_completed_ = completed;
+  }
 }
 
-void StreamState::abort() noexcept {
+bool StreamState::is_late() const noexcept {
+  const std::lock_guard lock(error_mutex_);
+  return late_deadline_ != Clock::time_point::max() && late_completed_ == completed_.load();
+}
+
+Clock::time_point StreamState::last_deadline() const noexcept {
+  const std::lock_guard lock(error_mutex_);
+  return late_completed_ == completed_.load() ? std::min(abort_deadline_, late_deadline_) : abort_deadline_;
+}
+
+void StreamState::abort(std::chrono::nanoseconds patience) noexcept {
   {
     const std::lock_guard lock(error_mutex_);
-    abort_deadline_ = std::min(abort_deadline_, deadline_after(wait_timeout));
+    abort_deadline_ = std::min(abort_deadline_, deadline_after(patience));
   }
   fail(completed_.load() + 1, ErrorCode::kAborted, [&] { return "stream '" + name + "' was aborted"; });
   std::shared_ptr<StreamState> lane;
@@ -216,7 +237,7 @@ void StreamState::abort() noexcept {
     lane = lane_;
   }
   if (lane != nullptr) {
-    lane->abort();
+    lane->abort(patience);
   }
   if (is_native_) {
     abort_native();

@@ -162,6 +162,7 @@ void StreamState::wait_as_worker(const Command& command) noexcept {
       }
       other.wait_slice(ticket, failed ? Clock::time_point::max() : deadline);
       if (!failed && Clock::now() >= deadline && !is_ready()) {
+        other.note_late();
         fail(command.ticket, ErrorCode::kAborted, [&] {  // not kDeadlineExceeded, as in wait_for_room
           const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(wait_timeout);
           return title(command.ticket) + ": stream '" + other.name +

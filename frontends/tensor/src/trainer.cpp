@@ -12,7 +12,6 @@ namespace yoke {
 using detail::Variant;
 
 void Trainer::Impl::rethrow(const Error& error, const char* call) {
-  has_hung = has_hung || error.code() == ErrorCode::kDeadlineExceeded;
   throw Error(error.code(), std::string(call) + ": " + error.what());
 }
 

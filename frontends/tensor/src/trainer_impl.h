@@ -257,7 +257,6 @@ struct Trainer::Impl {
   bool merged = false;              // whether grad_sync has run since the latest gradients
   bool has_gradients = false;       // whether launch_gradients has run for the latest step
   bool has_parts = false;           // whether link_parts has succeeded
-  bool has_hung = false;            // whether a wait has missed its deadline
   std::uint64_t steps_in_loss_total = 0;
   std::uint64_t evaluation_count = 0;
   double setup_seconds = 0;

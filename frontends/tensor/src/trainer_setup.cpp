@@ -136,9 +136,11 @@ void Trainer::Impl::start_parameters() {
     drawn.push_back({"start_" + std::to_string(i), parameter.init_tensor(static_cast<std::int64_t>(i))});
     given[drawn.back().name] = parameter.name();
   }
+  StepRoutine routine;  // outlives the wait: its destructor waits, too, but reports no error
   if (!drawn.empty()) {
     const NamedProgram start = detail::name_program(lower("start", drawn), given, "literal/start/");
-    link(contexts[0], start, (*symbols)[0]).run((*symbols)[0]);
+    routine = link(contexts[0], start, (*symbols)[0]);
+    routine.run((*symbols)[0]);
   }
   step_plan.publish();
   shards[0].stream->wait();
@@ -235,23 +237,9 @@ void Trainer::Impl::link_parts() {
   has_parts = true;
 }
 
-// Aborts all streams together if one of them hangs, because their destructors wait for them in turn.
+// One deadline for all streams, because their destructors wait in turn.
 Trainer::Impl::~Impl() {
-  for (const auto& stream : streams) {
-    try {
-      if (!has_hung) {
-        stream->wait();
-      }
-    } catch (const Error& error) {
-      has_hung = error.code() == ErrorCode::kDeadlineExceeded;
-    } catch (const std::bad_alloc&) {  // no memory for an error; the streams' destructors wait
-    }
-  }
-  for (const auto& stream : streams) {
-    if (has_hung) {
-      stream->abort();
-    }
-  }
+  Stream::finish(streams);
 }
 
 void Trainer::Impl::set_up() {

@@ -30,6 +30,7 @@ constexpr const char* kRunOne = "--run-one";
 // Runs in the process of one test.
 int run_one_main(const std::vector<std::string>& words) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  std::signal(SIGPIPE, SIG_DFL);
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
   constexpr rlim_t kMostOutput = rlim_t{1} << 30U;
@@ -262,8 +263,12 @@ int main(int argc, char** argv) {
       return run_one_main(words);
     }
     auto options = parse_options(words);
+    std::signal(SIGPIPE, SIG_IGN);  // writing to a closed pipe then fails instead of ending the process
     const int code = options ? run_all(std::move(*options)) : kAllPassed;
-    return std::cout.flush() ? code : kSomeFailed;
+    if (!std::cout.flush()) {
+      throw std::runtime_error("cannot write to standard output; it was closed, or the disk is full");
+    }
+    return code;
   } catch (const UsageError& error) {
     std::cerr << "yoke-conformance: " << error.what() << '\n';
     return kWrongUsage;

@@ -278,8 +278,13 @@ std::string as_text(const Report& report, const Options& options) {
     return text + "INTERRUPTED " + report.plugin + ": " + std::to_string(report.count(Verdict::kNotRun)) +
            " tests were not run\n";
   }
-  return text + (report.passed() ? "PASSED " : "FAILED ") + report.plugin + " (seed " +
-         std::to_string(options.settings.seed) + ", " + seconds_text(report.seconds, 1) + " s)\n";
+  const bool is_empty = report.count(Verdict::kPassed) + report.count(Verdict::kExpected) == 0;
+  return text +
+         (!report.passed() ? "FAILED "
+          : is_empty       ? "NOTHING TESTED "
+                           : "PASSED ") +
+         report.plugin + " (seed " + std::to_string(options.settings.seed) + ", " +
+         seconds_text(report.seconds, 1) + " s)\n";
 }
 
 std::string as_json(const std::vector<Report>& reports, const Options& options) {

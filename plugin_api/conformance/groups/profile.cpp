@@ -69,6 +69,7 @@ struct Recorder {
   // Ends the test as unsupported before it opens a device, which nothing would close.
   static Kit& with_table(Kit& kit) {
     kit.plugin().table<yoke_profile_api>();
+    kit.plugin().some_devices();
     return kit;
   }
   // Fails if profile_fetch is not implemented, before a test that checks more.

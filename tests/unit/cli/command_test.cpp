@@ -76,9 +76,95 @@ TEST(YokeCommand, EmptyValuesAreWrongUsageForEverySubcommand) {
   }
 }
 
-TEST(YokeCommand, ClosedStandardOutputIsAnError) {
-  const std::string command = YOKE_TEST_COMMAND " backends >&- 2>/dev/null";
-  EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 1);
+// Runs a command line of a shell; "yoke" is the command, "kit" the conformance kit beside it.
+test::Outcome shell(const std::string& line) {
+  const std::string kit =
+      (std::filesystem::path(YOKE_TEST_COMMAND).parent_path() / "yoke-conformance").string();
+  const std::string names = "yoke() { " YOKE_TEST_COMMAND " \"$@\"; }; kit() { " + kit + " \"$@\"; }; ";
+  return test::Command({"-c", names + line}, std::nullopt, false, "/bin/sh").wait();
+}
+
+TEST(YokeCommand, OutputThatCannotBeWrittenIsAnError) {
+  EXPECT_EQ(shell("yoke backends >&-").code, 1);
+  EXPECT_EQ(shell("yoke backends >&-").err, "yoke: standard output is closed\n");
+  EXPECT_EQ(shell("yoke backends >/dev/full").err,
+            "yoke: cannot write to standard output; is the disk full?\n");
+  for (const std::string command : {"yoke backends", "yoke check-plugin --list", "kit --list"}) {
+    const auto full = shell(command + " >/dev/full");
+    EXPECT_EQ(full.code, 1) << command;
+    EXPECT_THAT(full.err, HasSubstr("cannot write to standard output")) << command;
+    const auto closed = shell("{ " + command + "; echo code $? >&2; } | :");
+    EXPECT_THAT(closed.err, AllOf(HasSubstr("standard output"), HasSubstr("closed"), HasSubstr("code 1\n")))
+        << command;
+  }
+}
+
+TEST(YokeCommand, HelpOfASubcommandIsItsOwnHelp) {
+  EXPECT_EQ(run({"help", "train"}).out, run({"train", "--help"}).out);
+  EXPECT_EQ(run({"help", "trian"}).err,
+            "yoke: unknown subcommand 'trian'; did you mean 'train'? yoke --help lists the subcommands\n");
+}
+
+TEST(YokeCommand, LayersAreListedOnceAndAddUp) {
+  const test::TemporaryFolder folder;
+  ::setenv("YOKE_TRACE_FILE", (folder / "a.yoketrace").c_str(), 1);
+  EXPECT_THAT(run({"--layers", "validate", "--layers", "trace", "devices", "--backend", "null"}).err,
+              AllOf(HasSubstr("layer.on name=validate"), HasSubstr("layer.on name=trace")));
+  ::unsetenv("YOKE_TRACE_FILE");
+  for (const auto& [words, message] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"--layers"}, "--layers needs a value: validate, trace or validate,trace"},
+           {{"--layers", "--data", "devices"}, "--layers needs a value: validate, trace or validate,trace"},
+           {{"--layers=trace", "--layers", "trace", "devices"}, "--layers names the layer 'trace' twice"},
+           {{"--layers", "trace", "check-plugin", "x.so"},
+            "--layers has no effect on check-plugin, which loads the plugin without a runtime; leave it out"},
+           {{"--data", "devices"},
+            "--data before the subcommand needs --layers trace, whose records it extends"}}) {
+    const auto outcome = run(words);
+    EXPECT_EQ(outcome.code, 2) << message;
+    EXPECT_EQ(outcome.err, "yoke: " + message + "\n");
+  }
+}
+
+TEST(YokeCommand, TraceThatIsIncompleteIsAnError) {
+  const test::TemporaryFolder folder;
+  const std::string file = (folder / "a.yoketrace").string();
+  ::setenv("YOKE_TRACE_FILE", file.c_str(), 1);
+  const auto full = test::Command({"--layers", "trace", "devices", "--backend", "null"}, 4096).wait();
+  ::setenv("YOKE_TRACE_DATA", "maybe", 1);
+  const auto maybe = run({"--layers", "trace", "devices"});
+  ::unsetenv("YOKE_TRACE_DATA");
+  ::unsetenv("YOKE_TRACE_FILE");
+  EXPECT_EQ(full.code, 1);
+  EXPECT_THAT(full.err, HasSubstr("yoke: the trace " + file + " is incomplete: File too large\n"));
+  EXPECT_EQ(maybe.code, 1);
+  EXPECT_THAT(maybe.err, HasSubstr("yoke: YOKE_TRACE_DATA is 'maybe'; it takes 1 or 0\n"));
+}
+
+TEST(YokeCheckPlugin, PluginOptionsWorkBeforeAndAfterTheSubcommand) {
+  const std::string null = std::string(YOKE_TEST_PLUGIN_DIR) + "/libyoke_backend_null.so";
+  const std::vector<std::string> check = {"check-plugin", null, "--filter", "copy.round-trip", "--json"};
+  const auto devices = [&](std::vector<std::string> before, const std::vector<std::string>& after) {
+    before.insert(before.end(), check.begin(), check.end());
+    before.insert(before.end(), after.begin(), after.end());
+    return run(before);
+  };
+  const auto none = [](const test::Outcome& outcome) {
+    return outcome.out.find("the plugin option devices is 0") != std::string::npos;
+  };
+  EXPECT_FALSE(none(devices({}, {})));
+  EXPECT_TRUE(none(devices({"--plugin-option", "null.devices=0"}, {})));
+  EXPECT_TRUE(none(devices({}, {"--plugin-option", "devices=0"})));
+  EXPECT_TRUE(none(devices({}, {"--plugin-option=null.devices=0"})));
+  EXPECT_THAT(devices({"--plugin-option", "cc.devices=0"}, {}).err,
+              HasSubstr("--plugin-option cc.devices=0 is not for " + null));
+}
+
+TEST(YokeCheckPlugin, RunWithoutTestsIsNotPassed) {
+  const auto outcome =
+      run({"--plugin-option", "null.devices=0", "check-plugin",
+           std::string(YOKE_TEST_PLUGIN_DIR) + "/libyoke_backend_null.so", "--filter", "copy.*"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("NOTHING TESTED "), Not(HasSubstr("PASSED"))));
 }
 
 TEST(YokeCommand, BackendsThatMightBeMeantAreSuggested) {

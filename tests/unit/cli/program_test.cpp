@@ -103,11 +103,36 @@ TEST_F(YokeProgram, InvalidSymbolsAreWrongUsage) {
   EXPECT_EQ(run({"program", file(), "--run", "--symbol", "row"}).code, 2);
 }
 
+TEST_F(YokeProgram, OptionsWithoutEffectAreWrongUsage) {
+  for (const auto& [words, message] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"--symbol", "row=4"}, "--symbol needs --run"},
+           {{"--backend", "cc"}, "--backend needs --run"},
+           {{"--seed", "1"}, "--seed needs --run"},
+           {{"--run", "--explain"},
+            "--run, --explain and --optimized print different things; use one of them"},
+           {{"--run", "--symbol", "row=0", "--symbol", "row=4"}, "--symbol gives 'row' two values"}}) {
+    std::vector<std::string> all = {"program", file()};
+    all.insert(all.end(), words.begin(), words.end());
+    const auto outcome = run(all);
+    EXPECT_EQ(outcome.code, 2) << message;
+    EXPECT_EQ(outcome.err, "yoke: " + message + "\n");
+  }
+}
+
+TEST_F(YokeProgram, BackendWithoutProgramsIsRefusedWithoutMentioningStrict) {
+  const test::UserFolder folder;
+  folder.place("good");
+  const auto outcome = run({"--probe", "none", "program", file(), "--run", "--backend", "good"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("yoke: good:0: "), Not(HasSubstr("strict"))));
+}
+
 TEST_F(YokeProgram, MissingFileIsReported) {
   EXPECT_EQ(run({"program"}).code, 2);
   const auto outcome = run({"program", folder_ / "none"});
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("cannot read " + (folder_ / "none").string()));
+  EXPECT_THAT(outcome.err, HasSubstr("cannot read " + (folder_ / "none").string() +
+                                     ": No such file or directory; give a file"));
 }
 
 TEST_F(YokeProgram, FoldersAndEndlessFilesAreRefused) {

@@ -54,6 +54,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadUsage{{"--backend", "cc:x"}, "--backend cc:N takes a whole number"},
         BadUsage{{"--backend", "cc:2,null"}, "'null' needs a number of shards, as in cuda:1,cc:2"},
         BadUsage{{"--backend", "cc:2", "--shards", "3"}, "the counts add up to 2 shards, but --shards is 3"},
+        BadUsage{{"--backend", "cc:1", "--shards", "3"}, "the counts add up to 1 shard, but --shards is 3"},
+        BadUsage{{"--wait-timeout", "0"}, "--wait-timeout takes a number from 0.001 to 1"},
         BadUsage{{"--backend", ":2"}, "--backend takes a name (cc) or names with shard counts"},
         BadUsage{{"--backend", "cc,"}, "--backend takes a name"},
         BadUsage{{"--option", "threads=abc"}, "--option: cc: option 'threads' must be an integer, not 'abc'"},
@@ -150,6 +152,24 @@ TEST(YokeTrainError, OptionWithDifferentTypesInTwoBackendsFails) {
       outcome.err,
       HasSubstr("--option pin=1 has a different type in text_option than in the backends before it in "
                 "--backend good:1,text_option:1; use one backend, or leave the option out"));
+}
+
+TEST(YokeTrainError, KernelThatNeverReturnsEndsTheRunAfterOneTimeout) {
+  const test::UserFolder folder;
+  folder.place("kernel_hangs");
+  const auto start = std::chrono::steady_clock::now();
+  const auto outcome = run({"--probe", "none", "train", "--backend", "kernel_hangs", "--shards", "2",
+                            "--epochs", "1", "--wait-timeout", "4"});
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("; --wait-timeout sets another limit than 4 s\n"));
+  EXPECT_LT(seconds.count(), 7.9) << "twice the timeout";
+}
+
+TEST(YokeTrain, BackendThatComputesNothingIsMentioned) {
+  const auto outcome = run({"train", "--backend", "null", "--epochs", "1"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("yoke: warning: the backend 'null' computes nothing"));
 }
 
 TEST(YokeTrainError, TooLittleMemoryIsRefusedWithTheNumbers) {

@@ -97,8 +97,36 @@ TEST_F(LayersCommand, DamagedAndMissingFilesAreReportedInOneSentence) {
   EXPECT_THAT(run({"replay", (folder_ / "pipe").string(), "--print"}).err, HasSubstr("not a regular file"));
 }
 
+TEST_F(LayersCommand, DifferencesBetweenTheBackendsAreNoted) {
+  EXPECT_EQ(
+      run({"--layers", "trace", "--plugin-option", "null.devices=3", "devices", "--backend", "null"}).code,
+      1);
+  const Outcome same = run({"replay", trace(), "--backend", "null"});
+  EXPECT_THAT(same.out,
+              HasSubstr("note: the trace uses 3 devices of 'null', and 'null' has 1, which they share\n"));
+  EXPECT_THAT(same.out, Not(HasSubstr("note: the trace was recorded on")));
+  const Outcome other = run({"replay", trace(), "--backend", "cc"});
+  EXPECT_THAT(other.out,
+              HasSubstr("note: the trace was recorded on 'null'; another backend may round differently"));
+  const Outcome none = run({"--plugin-option", "null.devices=0", "replay", trace(), "--backend", "null"});
+  EXPECT_EQ(none.code, 1);
+  EXPECT_THAT(none.err, HasSubstr("the backend 'null' has no devices: the plugin option devices is 0"));
+}
+
+TEST_F(LayersCommand, FileShorterThanTheHeaderIsReported) {
+  train(false);
+  std::filesystem::resize_file(trace(), 20);
+  EXPECT_THAT(run({"replay", trace(), "--print"}).err,
+              HasSubstr("train.yoketrace: the file ends at byte 20, inside the header of 32 bytes"));
+}
+
 TEST_F(LayersCommand, WrongUsageExitsWithTwo) {
   EXPECT_EQ(run({"replay", "nowhere.yoketrace"}).code, 2);
+  for (const std::string option : {"--json", "--no-compare", "--backend=cc", "--tolerance=1"}) {
+    const Outcome outcome = run({"replay", "nowhere.yoketrace", "--print", option});
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_THAT(outcome.err, HasSubstr(" has no effect with --print, which runs nothing"));
+  }
   EXPECT_EQ(run({"--layers", "tarce", "backends"}).code, 2);
 }
 

@@ -130,6 +130,28 @@ TEST(LayerOptionsTest, UnknownValueOfTheVariableIsAnError) {
   ::unsetenv("YOKE_VALIDATE");
 }
 
+TEST(LayerOptionsTest, TraceFileThatIsRemovedIsReportedAtTheEnd) {
+  const TemporaryFolder folder;
+  std::vector<std::string> problems;
+  const auto trace = [&](bool removes) {
+    problems.clear();
+    RuntimeOptions options;
+    options.log_level = LogLevel::kOff;
+    options.layers.names = "trace";
+    options.layers.trace_file = folder / "run.yoketrace";
+    options.layers.on_trace_problem = [&](const std::string& problem) { problems.push_back(problem); };
+    const Runtime runtime(options);
+    if (removes) {
+      std::filesystem::remove(options.layers.trace_file);
+    }
+  };
+  trace(false);
+  EXPECT_THAT(problems, ::testing::IsEmpty());
+  trace(true);
+  EXPECT_THAT(problems, ::testing::ElementsAre("the trace " + (folder / "run.yoketrace").string() +
+                                               " is incomplete: the file was removed while it was written"));
+}
+
 TEST(LoaderEnter, ExceptionDuringEntryLeavesNothingAttached) {
   const yoke_plugin_entry_fn entry = entry_of(0);
   for (const std::string_view stage : {loader::kStageEntry, loader::kStageTables}) {

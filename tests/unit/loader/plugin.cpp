@@ -272,6 +272,10 @@ std::shared_ptr<Control> make_control(const yoke_entry_args* args) {
   };
   control->on_open = [self](const sdk::Options& options) { open(*self, options); };
   control->on_table = table_for;
+  if (is("kernel_hangs")) {
+    control->provides.programs = true;
+    control->on_launch = [](std::span<const std::int64_t>) { hang(); };
+  }
   control->on_entry = [args](yoke_plugin& prefix) { spoil_prefix(prefix, *args); };
   control->on_destroy = [self] {
     sdk::Host(self->host).log(YOKE_LOG_INFO, "test.destroy");

@@ -189,7 +189,32 @@ TEST(StepPlanMisuse, IsRefused) {
   EXPECT_ERROR(ErrorCode::kInvalidArgument, plan(YOKE_TYPE_F32, "gradients"));
   EXPECT_ERROR(ErrorCode::kInvalidArgument, plan(YOKE_TYPE_F32, "parameters"));
   EXPECT_ERROR(ErrorCode::kInvalidArgument, plan(YOKE_TYPE_F32, "momentum", MergeUse::kNone));
+  EXPECT_ERROR(ErrorCode::kInvalidArgument, plan(YOKE_TYPE_F32, "momentum", static_cast<MergeUse>(77)));
   EXPECT_ERROR(ErrorCode::kOutOfRange, plan(YOKE_TYPE_F32, "momentum").memory(1));
+}
+
+TEST(StepPlanMisuse, NumbersThatAreNoEnumeratorsAreRefused) {
+  const Rig rig;
+  for (const std::size_t shards : {1U, 2U}) {
+    std::vector<Context> contexts;
+    for (std::size_t k = 0; k < shards; ++k) {
+      contexts.emplace_back(rig.stream());
+    }
+    const auto plan = [&](const StepOptions& options) {
+      return StepPlan(contexts, 1, {{"w", {YOKE_TYPE_F32, {4}}}}, {}, options, nullptr);
+    };
+    EXPECT_ERROR(ErrorCode::kInvalidArgument, plan({.merge = static_cast<MergeStrategy>(77)}));
+    EXPECT_ERROR(ErrorCode::kInvalidArgument, plan({.placement = static_cast<Placement>(77)}));
+    EXPECT_ERROR(ErrorCode::kInvalidArgument, plan({.overlap = static_cast<Overlap>(77)}));
+    EXPECT_ERROR(ErrorCode::kInvalidArgument, Collectives::create(static_cast<MergeStrategy>(77), contexts));
+  }
+}
+
+TEST(StepPlanMisuse, SymbolIsAddedOnce) {
+  SymbolTable table;
+  table.add("n", 1);
+  EXPECT_ERROR(ErrorCode::kAlreadyExists, table.add("n", 2));
+  EXPECT_EQ(table.size(), 1U);
 }
 
 TEST(StepPlanMisuse, UpdateWithoutMergeIsRefused) {

@@ -214,7 +214,7 @@ std::size_t thread_count() {
 
 TEST(FailureWorkerTest, DestructorsEndWhileACallHangs) {
   RuntimeOptions options;
-  options.wait_timeout = 50ms;
+  options.wait_timeout = 2500ms;
   auto control = std::make_shared<Control>();
   const auto start = std::chrono::steady_clock::now();
   std::thread([] {}).join();  // with the first thread, the thread sanitizer starts its own
@@ -229,7 +229,7 @@ TEST(FailureWorkerTest, DestructorsEndWhileACallHangs) {
     fill<std::uint8_t>(*stream, buffer, 0);
     EXPECT_TRUE(wait_for_calls(*control, 1));
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - start, 15s) << "the call itself would block for 20 s";
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 4500ms) << "stream and buffer must share a deadline";
   control->is_blocked = false;
   EXPECT_TRUE(wait_until([&] { return thread_count() <= threads; })) << "the abandoned worker must end";
   EXPECT_EQ(control->call_count.load(), 1U);

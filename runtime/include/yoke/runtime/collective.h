@@ -70,7 +70,8 @@ std::vector<Slice> slices(std::uint64_t element_count, std::uint64_t element_byt
 bool memory_is_shared(std::span<const Context> contexts);
 
 // Resolves kAuto for these contexts. Throws Error kFailedPrecondition for kDirect if memory is not shared, and for
-// kNative if the backend has no collectives for these members.
+// kNative if the backend has no collectives for these members; kInvalidArgument for a number that is not an
+// enumerator.
 MergeStrategy resolve_strategy(MergeStrategy strategy, std::span<const Context> contexts);
 
 // Compiles each text once per device. Not thread-safe.

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,8 +29,12 @@ struct LayerOptions {
   // trace: the file; by default yoke-trace-<pid>.yoketrace in the working directory. Environment:
   // YOKE_TRACE_FILE.
   std::filesystem::path trace_file = {};
-  // trace: record the contents of copies from and to the host, not only their hashes. Environment: YOKE_TRACE_DATA=1.
+  // trace: record the contents of copies from and to the host, not only their hashes. Environment:
+  // YOKE_TRACE_DATA=1 (or 0).
   bool trace_data = false;
+  // trace: called once, from any thread, with a sentence if the file is incomplete, because it could not be written,
+  // or gone when the layers end. It must not throw.
+  std::function<void(const std::string&)> on_trace_problem = {};
 };
 
 enum class Culprit { kHost, kPlugin };

@@ -19,7 +19,7 @@ namespace yoke {
 // The values of the symbols of one shard's programs.
 class SymbolTable {
  public:
-  void add(std::string name, std::int64_t value);
+  void add(std::string name, std::int64_t value);       // Error kAlreadyExists: it was added before
   void set(std::string_view name, std::int64_t value);  // does nothing if `name` was not added
   // Precondition: `other` has the same names in the same order.
   void take_values(const SymbolTable& other) { values_ = other.values_; }
@@ -92,8 +92,8 @@ struct StepOptions {
   Placement placement = Placement::kAuto;
   // How gradients reach the member that adds them up; not used by kDirect.
   MergeUse merge_use = MergeUse::kStreaming;
-  // Gradients are merged in pieces, buckets, of about this many bytes, at least 256. Without overlap, kDirect
-  // merges all at once. The bits do not depend on it, except with kRing.
+  // Gradients are merged in pieces, buckets, of about this many bytes; less than 256 counts as 256. Without
+  // overlap, kDirect merges all at once. The bits do not depend on it, except with kRing.
   std::uint64_t bucket_byte_count = 4U << 20U;
   // Does not change the bits.
   Overlap overlap = Overlap::kAuto;
@@ -139,7 +139,8 @@ class StepPlan {
   // `states` are the names of the optimizer's states, each as large as the parameters.
   // Throws Error kInvalidArgument: there are no shards or no parameters, `merging` is not 1 to the number of
   // shards, a parameter's type is unknown, a state is named "parameters" or "gradients", or options.merge_use
-  // is kNone; kFailedPrecondition: the strategy does not work for these devices and types.
+  // is kNone, or an option is not an enumerator; kFailedPrecondition: the strategy does not work for these devices
+  // and types. `codes` may be shared; null creates a new cache.
   StepPlan(std::span<const Context> shards, std::uint32_t merging, std::vector<StepParameter> parameters,
            std::vector<std::string> states, const StepOptions& options, std::shared_ptr<CodeCache> codes);
 
@@ -181,7 +182,8 @@ class StepPlan {
   // Error kFailedPrecondition if it does not follow a merge().
   void merge();
   void update(std::span<const SymbolTable> tables);
-  // Sets the gradients of the merging shards from `first` on to zero: they had no rows in this step.
+  // Sets the gradients of the merging shards from `first` on to zero: they had no rows in this step. Does nothing
+  // if there are no such shards.
   void clear_gradients(std::uint32_t first);
   // Sends the owner's parameters to all shards.
   void publish();

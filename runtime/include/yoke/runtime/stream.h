@@ -106,6 +106,10 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // waiting. Waits throw kAborted once the work no longer uses memory. Other streams are unaffected unless
   // they wait for this one; only if the backend can abort nothing smaller is its whole device aborted.
   void abort();
+  // Waits until all work of the streams has finished or failed. If one misses the deadline, which is
+  // RuntimeOptions::wait_timeout for all of them together, aborts all; their destructors then wait at most a
+  // second. Without this call, the destructors of streams that hang wait in turn.
+  static void finish(std::span<const std::shared_ptr<Stream>> streams) noexcept;
   // The driver's handle of a backend's stream, with yoke.memory/1.
   // Throws Error kUnimplemented if there is none.
   NativeHandle native() const;

@@ -12,7 +12,7 @@
 namespace yoke::program {
 
 // Runs one statement of a program, for backends that run other statements themselves. `tensors` holds one pointer per
-// tensor of the program, temporaries included, as above. `symbols` holds one value per symbol, repeat variables
+// tensor of the program, temporaries included. `symbols` holds one value per symbol, repeat variables
 // included: run_in_order (access.h) calls a function with them for each statement.
 // Throws std::invalid_argument for a statement that does not exist, a wrong count, a null tensor that the statement
 // uses, or a value out of a symbol's range.

@@ -248,7 +248,8 @@ class Device {
   virtual std::uint64_t memory_limit() { return 0; }
   // The default allocates host memory for both kinds. Throws YOKE_STATUS_OUT_OF_DEVICE_MEMORY.
   virtual std::unique_ptr<Buffer> create_buffer(std::uint64_t byte_count, std::int32_t kind);
-  // Whether routines of this device may be linked with buffers of `other`.
+  // Whether routines of this device may be linked with buffers of `other`. Called if Provides::peers is set; false
+  // makes the host copy buffers between the two.
   virtual bool peer_access(Device& other) { return this == &other; }
 
   // Programs in yoke's program format, version 1. Throw YOKE_STATUS_INVALID_ARGUMENT with
