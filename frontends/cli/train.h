@@ -2,8 +2,8 @@
 // frontends/cli/train.h: the options of yoke train and the data it trains on.
 #pragma once
 
-#include <yoke/runtime/collective.h>
 #include <yoke/runtime/log.h>
+#include <yoke/runtime/parallel.h>
 #include <yoke/tensor.h>
 
 #include <cstdint>
@@ -17,14 +17,15 @@
 namespace yoke::cli {
 
 struct TrainOptions {
-  std::string backend = "cc";          // or "cuda:1,cc:2"
-  std::optional<std::int64_t> shards;  // default: 2 for one backend, the sum of the counts for several
-  std::filesystem::path data;          // empty: half-moons
-  std::int64_t class_count = 0;        // 0: one more than the largest label
-  std::vector<std::uint64_t> hidden;   // widths of the hidden layers
-  std::string model;                   // as typed; empty: a default for the data
-  std::int64_t batch = 0;              // 0: a default for the data
-  std::int64_t epochs = 0;             // 0: a default for the data
+  std::string backend = "cc";  // or "cuda:1,cc:2"
+  std::optional<std::int64_t>
+      shards;                  // default: choose_shards() for one backend, the sum of the counts for several
+  std::filesystem::path data;  // empty: half-moons
+  std::int64_t class_count = 0;       // 0: one more than the largest label
+  std::vector<std::uint64_t> hidden;  // widths of the hidden layers
+  std::string model;                  // as typed; empty: a default for the data
+  std::int64_t batch = 0;             // 0: a default for the data
+  std::int64_t epochs = 0;            // 0: a default for the data
   double learning_rate = 0.1;
   double momentum = 0;
   double weight_decay = 0;
@@ -39,8 +40,9 @@ struct TrainOptions {
   std::vector<std::string> device_options;  // "threads=2", for every device
   std::filesystem::path save;               // empty: nothing is saved
   bool strict = false;
-  bool force = false;        // start although the memory does not suffice
-  bool stop_on_nan = false;  // end at the first loss that is not finite
+  bool force = false;              // start although the memory does not suffice
+  bool stop_on_nan = false;        // end at the first loss that is not finite
+  std::filesystem::path timeline;  // empty: none
   double wait_timeout_seconds = 600;
   bool json = false;
   LogLevel log_level = LogLevel::kWarn;

@@ -18,10 +18,12 @@
 #include "host_memory.h"
 #include "stop_request.h"
 #include "text.h"
+#include "timeline.h"
 #include "train.h"
 #include "train_memory.h"
 #include "train_progress.h"
 #include "train_report.h"
+#include "train_shards.h"
 #include "train_watch.h"
 
 namespace yoke::cli {
@@ -63,9 +65,16 @@ nn::Module make_model(const TrainOptions& options, std::uint64_t class_count) {
 // The body of data_parallel: the loop over epochs.
 class Run {
  public:
+  // `timeline` may be null.
   Run(const TrainOptions& options, const TrainData& data, const nn::Module& model, std::ostream& out,
-      TrainReport* report)
-      : options_(options), data_(data), model_(model), out_(out), report_(report), watch_(options) {}
+      TrainReport* report, Timeline* timeline)
+      : options_(options),
+        data_(data),
+        model_(model),
+        out_(out),
+        report_(report),
+        timeline_(timeline),
+        watch_(options) {}
 
   void train(Trainer& trainer, const MemoryCheck& memory) {
     report_->devices = trainer.device_names();
@@ -145,6 +154,9 @@ class Run {
       report.train_loss = loss_so_far(trainer, progress);
       trainer.wait();
     }
+    if (timeline_ != nullptr) {
+      timeline_->settle();
+    }
     const std::int64_t rows = std::min(epoch_steps_ * options_.batch,
                                        static_cast<std::int64_t>(data_.train_labels.element_count()));
     const bool finished = epoch_steps_ == trainer.steps_per_epoch();
@@ -210,6 +222,7 @@ class Run {
   const nn::Module& model_;
   std::ostream& out_;
   TrainReport* report_;
+  Timeline* timeline_;
   StopRequest stop_;
   LossWatch watch_;
   double loss_sum_ = 0;
@@ -286,6 +299,17 @@ void warn_of_null(const std::vector<std::shared_ptr<Backend>>& backends) {
   }
 }
 
+RuntimeOptions run_options(const TrainOptions& options, const std::shared_ptr<Timeline>& timeline) {
+  RuntimeOptions given = runtime_options();
+  given.log_level = options.log_level;
+  given.strict = options.strict;
+  given.wait_timeout = std::chrono::nanoseconds(std::llround(options.wait_timeout_seconds * 1e9));
+  if (timeline != nullptr) {
+    given.on_work = [timeline](const WorkRecord& work) { timeline->add(work); };
+  }
+  return given;
+}
+
 int train(TrainOptions* options) {
   const Stopwatch whole;
   TrainReport report;
@@ -293,13 +317,11 @@ int train(TrainOptions* options) {
   if (!options->save.empty()) {
     check_can_save(options->save);
   }
-  RuntimeOptions given = runtime_options();
-  given.log_level = options->log_level;
-  given.strict = options->strict;
-  given.wait_timeout = std::chrono::nanoseconds(std::llround(options->wait_timeout_seconds * 1e9));
-  const auto runtime = std::make_shared<Runtime>(given);
+  const auto timeline = options->timeline.empty() ? nullptr : std::make_shared<Timeline>(options->timeline);
+  TimelineEnd timeline_end(timeline.get());
+  const auto runtime = std::make_shared<Runtime>(run_options(*options, timeline));
   const auto backends = load_backends(*options, *runtime);
-  const std::vector<Option> for_devices = device_options(*options, backends);
+  std::vector<Option> for_devices = device_options(*options, backends);
   warn_of_null(backends);
   std::ostream& out = options->json ? std::cerr : std::cout;
   TrainData data;
@@ -309,8 +331,11 @@ int train(TrainOptions* options) {
   }
   out << data.sentence << std::endl;
 
+  if (!options->shards && options->backend.find_first_of(":,") == std::string::npos) {
+    choose_shards(*options, *runtime, *backends.front(), for_devices);
+  }
   const nn::Module model = make_model(*options, data.class_count);
-  Run run(*options, data, model, out, &report);
+  Run run(*options, data, model, out, &report, timeline.get());
   MemoryCheck memory(available_host_memory(), options->force);
   DataParallelOptions parallel = parallel_options(*options, runtime, for_devices);
   parallel.check_memory = std::ref(memory);
@@ -321,9 +346,11 @@ int train(TrainOptions* options) {
   report.seconds = whole.seconds();
   report.fallbacks = runtime->fallbacks();
   std::erase_if(report.fallbacks, [](const FallbackCount& row) { return row.launch_count == 0; });
-  out << time_text(report) << std::endl << fallback_text(report) << std::flush;
+  timeline_end.finish();
+  out << time_text(report) << std::endl
+      << fallback_text(report) << timeline_text(timeline.get()) << std::flush;
   if (options->json) {
-    std::cout << json_text(*options, data, report) << std::endl;
+    std::cout << json_text(*options, data, report, timeline.get()) << std::endl;
   }
   if (!report.save_error.empty()) {
     throw Error(ErrorCode::kResourceExhausted, report.save_error);

@@ -92,6 +92,7 @@ namespace {
 struct TypedOptions {
   std::string data;
   std::string save;
+  std::string timeline;
   std::string reduction = "mean";
   std::string merge = "auto";
   std::string placement = "auto";
@@ -105,7 +106,8 @@ struct TypedOptions {
 void describe(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
   line.text("backend", &options.backend,
             "backend to train on, default cc, or several with shard counts: cuda:1,cc:2", "NAME");
-  line.integer("shards", &options.shards, {1, kMaxShards}, "workers that divide each batch, default 2");
+  line.integer("shards", &options.shards, {1, kMaxShards},
+               "workers that divide each batch, by default so many that shards times threads use all cores");
   line.text("data", &typed.data,
             "folder with IDX files like MNIST's, plain or .gz; they set the image size and the classes",
             "DIR");
@@ -141,6 +143,8 @@ void describe(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
              "option of every device, may be repeated; yoke backends --help-options BACKEND lists them",
              "NAME=VALUE");
   line.text("save", &typed.save, "write the parameters to this .npz file at the end", "FILE");
+  line.text("timeline", &typed.timeline,
+            "write when each stream did what to this file, for ui.perfetto.dev or chrome://tracing", "FILE");
   line.flag("strict", &options.strict, "fail before training if the backend cannot run every program itself");
   line.flag("force", &options.force, "start even if the run needs more memory than is available");
   line.flag(
@@ -175,6 +179,7 @@ std::optional<TrainOptions> parse_train_options(Arguments arguments) {
   check(!options.nesterov || options.momentum > 0, "--nesterov needs --momentum greater than 0");
   options.data = typed.data;
   options.save = typed.save;
+  options.timeline = typed.timeline;
   options.batch = typed.batch.value_or(0);
   options.epochs = typed.epochs.value_or(0);
   options.class_count = typed.classes.value_or(0);
@@ -188,9 +193,6 @@ std::optional<TrainOptions> parse_train_options(Arguments arguments) {
     options.hidden = parse_model(options.model);
   }
   check_backend(options);
-  if (!options.shards && options.backend.find_first_of(":,") == std::string::npos) {
-    options.shards = 2;
-  }
   return options;
 }
 

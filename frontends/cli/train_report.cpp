@@ -56,6 +56,22 @@ std::string fallback_text(const TrainReport& report) {
          (is_short ? "--log-level debug lists every statement\n" : "");
 }
 
+std::string timeline_text(const Timeline* timeline) {
+  if (timeline == nullptr) {
+    return {};
+  }
+  const double merging = timeline->merge_seconds();
+  std::string text =
+      "timeline: " + grouped(timeline->event_count()) + " events in " + timeline->file().string();
+  if (timeline->event_count() == 0) {
+    text += "; this backend does not tell when its streams work, which takes the table yoke.profile/1";
+  } else if (merging > 0) {
+    text += "; merging and updating took " + fixed(1e3 * merging, 1) + " ms over all shards, " +
+            fixed(100 * timeline->hidden_seconds() / merging, 0) + " % of it hidden behind computing";
+  }
+  return text + "\n";
+}
+
 namespace {
 
 void write_memory(JsonWriter& json, const TrainReport& report) {
@@ -71,6 +87,33 @@ void write_memory(JsonWriter& json, const TrainReport& report) {
         .end_object();
   }
   json.end_array();
+}
+
+void write_history(JsonWriter& json, const TrainReport& report) {
+  json.key("history").begin_array();
+  for (const EpochReport& epoch : report.epochs) {
+    json.begin_object()
+        .field("train_loss", epoch.train_loss)
+        .field("test_loss", epoch.test_loss)
+        .field("test_accuracy", epoch.test_accuracy)
+        .field("examples_per_second", epoch.examples_per_second)
+        .end_object();
+  }
+  json.end_array();
+}
+
+void write_timeline(JsonWriter& json, const Timeline* timeline) {
+  json.key("timeline");
+  if (timeline == nullptr) {
+    json.null();
+    return;
+  }
+  json.begin_object()
+      .field("file", timeline->file().string())
+      .field("events", timeline->event_count())
+      .field("merge_seconds", timeline->merge_seconds())
+      .field("hidden_seconds", timeline->hidden_seconds())
+      .end_object();
 }
 
 void write_fallbacks(JsonWriter& json, const TrainReport& report) {
@@ -91,7 +134,8 @@ void write_fallbacks(JsonWriter& json, const TrainReport& report) {
 
 }  // namespace
 
-std::string json_text(const TrainOptions& options, const TrainData& data, const TrainReport& report) {
+std::string json_text(const TrainOptions& options, const TrainData& data, const TrainReport& report,
+                      const Timeline* timeline) {
   const EpochReport last = report.epochs.empty() ? EpochReport{} : report.epochs.back();
   JsonWriter json;
   json.begin_object()
@@ -141,16 +185,9 @@ std::string json_text(const TrainOptions& options, const TrainData& data, const 
       .end_object();
   write_memory(json, report);
   write_fallbacks(json, report);
-  json.key("history").begin_array();
-  for (const EpochReport& epoch : report.epochs) {
-    json.begin_object()
-        .field("train_loss", epoch.train_loss)
-        .field("test_loss", epoch.test_loss)
-        .field("test_accuracy", epoch.test_accuracy)
-        .field("examples_per_second", epoch.examples_per_second)
-        .end_object();
-  }
-  return json.end_array().end_object().text();
+  write_timeline(json, timeline);
+  write_history(json, report);
+  return json.end_object().text();
 }
 
 }  // namespace yoke::cli

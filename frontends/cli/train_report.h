@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "timeline.h"
 #include "train.h"
 
 namespace yoke::cli {
@@ -54,6 +55,8 @@ struct TrainReport {
 std::string epoch_text(std::int64_t epoch, std::int64_t epochs, const EpochReport& report);
 std::string time_text(const TrainReport& report);      // where the time went
 std::string fallback_text(const TrainReport& report);  // a table; empty if there were no fallbacks
-std::string json_text(const TrainOptions& options, const TrainData& data, const TrainReport& report);
+std::string timeline_text(const Timeline* timeline);   // empty if it is null
+std::string json_text(const TrainOptions& options, const TrainData& data, const TrainReport& report,
+                      const Timeline* timeline);
 
 }  // namespace yoke::cli

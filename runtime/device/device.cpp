@@ -7,6 +7,7 @@
 #include "device/call.h"
 #include "device/native_handle.h"
 #include "device/options.h"
+#include "device/profile.h"
 
 namespace yoke {
 
@@ -24,9 +25,13 @@ Device::Device(std::shared_ptr<Backend> backend, std::uint32_t ordinal, std::spa
   args.option_stride = sizeof(yoke_option);
   args.ordinal = ordinal_;
   detail::call<&yoke_backend_api::device_open>(*this, backend_->state().plugin.get(), &args, &handle_);
+  profile_ = detail::WorkProfile::start(*this);
 }
 
 Device::~Device() {
+  if (profile_ != nullptr) {
+    profile_->fetch();
+  }
   auto& state = backend_->state();
   detail::Status status;
   const auto code = detail::attempt<&yoke_backend_api::device_close>(state, status, handle_);

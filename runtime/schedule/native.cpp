@@ -7,6 +7,7 @@
 
 #include "device/call.h"
 #include "device/native_handle.h"
+#include "device/profile.h"
 #include "schedule/collective_call.h"
 #include "schedule/stream_state.h"
 
@@ -39,6 +40,9 @@ class StreamState::NativeUse {
 void StreamState::open_native(std::int32_t priority) {
   const yoke_stream_args args = {sizeof(args), 0, priority, 0};
   call<&yoke_stream_api::stream_create>(*device, device->get(), &args, &native_);
+  if (WorkProfile* const profile = device->profile()) {
+    profile->name_stream(native_, name);
+  }
 }
 
 bool StreamState::wait_on_device(const Dependency& dependency, std::uint64_t ticket) {
@@ -306,6 +310,9 @@ void StreamState::close_native() noexcept {
   }
   const bool is_idle = is_complete(last_ticket()) && stopped_.load();
   const std::scoped_lock lock(issue_mutex_, native_mutex_);
+  if (WorkProfile* const profile = device->profile()) {
+    profile->fetch();  // another stream may get this one's handle
+  }
   if (is_idle && native_users_ == 0) {
     for (NativeEvent& event : events_) {
       destroy<&yoke_stream_api::event_destroy>(backend(), event.event);

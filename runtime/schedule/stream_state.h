@@ -23,6 +23,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -194,6 +195,8 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   void run(Command& command) noexcept;
   void finish(std::uint64_t ticket) noexcept;
   void inject_delay(std::uint64_t ticket) const;
+  void record_work(const Command& command, Clock::time_point begin) noexcept;
+  std::optional<std::int64_t> step_of(std::uint64_t ticket) const;
   void wait_as_worker(const Command& command) noexcept;
   void inherit(std::uint64_t ticket, const StreamState& other) noexcept;
   // callback.cpp
@@ -255,6 +258,7 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   Spin host_spin_;    // application threads, for this stream
   std::atomic<bool> stopping_{false};
   std::atomic<bool> stopped_{true};
+  const std::function<void(const WorkRecord&)>* on_work_ = nullptr;  // null: work is not recorded
   std::uint32_t delay_us_ = 0;
   std::uint64_t delay_seed_ = 0;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "device/call.h"
+#include "device/profile.h"
 #include "schedule/stream_state.h"
 
 namespace yoke::detail {
@@ -23,6 +24,7 @@ StreamState::StreamState(std::shared_ptr<Device> on, std::string called)
       name(std::move(called)),
       wait_timeout(device->backend()->state().runtime->options.wait_timeout) {
   const RuntimeOptions& options = backend().runtime->options;
+  on_work_ = options.on_work ? &options.on_work : nullptr;
   delay_us_ = options.injected_delay_us;
   delay_seed_ = options.injected_delay_seed ^ std::hash<std::string>()(name);
   waits_.reserve(64);
@@ -130,6 +132,9 @@ void StreamState::wait(std::uint64_t ticket, std::chrono::nanoseconds timeout) {
     }
   }
   refresh();
+  if (WorkProfile* const profile = device->profile(); profile != nullptr && is_native_) {
+    profile->fetch();
+  }
   if (timeout >= wait_timeout && !is_complete(ticket)) {
     note_late();
   }
@@ -167,16 +172,20 @@ void StreamState::begin_step(std::int64_t number) noexcept {
   ++step_count_;
 }
 
-std::string StreamState::title(std::uint64_t ticket) const {
+std::optional<std::int64_t> StreamState::step_of(std::uint64_t ticket) const {
   const std::lock_guard lock(error_mutex_);
-  std::string text = "stream '" + name + "'";
   for (std::size_t i = step_count_; i > 0 && step_count_ - i < steps_.size(); --i) {
     const StepMark& mark = steps_[(i - 1) % steps_.size()];
     if (mark.ticket_before < ticket) {
-      return text + ", step " + std::to_string(mark.number);
+      return mark.number;
     }
   }
-  return text;
+  return {};
+}
+
+std::string StreamState::title(std::uint64_t ticket) const {
+  const std::optional<std::int64_t> step = step_of(ticket);
+  return "stream '" + name + "'" + (step ? ", step " + std::to_string(*step) : std::string());
 }
 
 void StreamState::set_failed(std::uint64_t ticket, ErrorCode code, std::string sentence) noexcept {

@@ -3,6 +3,7 @@
 // commands in order, and publishes its progress.
 #include <pthread.h>
 #include <signal.h>
+#include <yoke/runtime/stream.h>
 
 #include <array>
 #include <cstdio>
@@ -93,6 +94,8 @@ void StreamState::run(Command& command) noexcept {
   const bool is_inline = &command == &inline_command_;
   const std::uint64_t ticket = command.ticket;
   const bool completes = command.completes;
+  const bool is_recorded = on_work_ != nullptr && !is_inline;
+  const Clock::time_point begin = is_recorded ? Clock::now() : Clock::time_point();
   if (device->is_lost() && !has_failed(ticket)) [[unlikely]] {
     fail_as_lost(ticket);
   }
@@ -118,6 +121,9 @@ void StreamState::run(Command& command) noexcept {
   if (command.kind == CommandKind::kCollective && has_failed(ticket)) {
     command.collective->fail(command.rank);
   }
+  if (is_recorded) [[unlikely]] {
+    record_work(command, begin);
+  }
   command.other.reset();
   // Published before the pop, because the caller may issue its next command itself once the ring is empty.
   if (completes) {
@@ -129,6 +135,64 @@ void StreamState::run(Command& command) noexcept {
       room_.notify();
     }
   }
+}
+
+// Before the ticket is complete, so that a wait returns after it. Waits that had nothing to wait for are left out.
+void StreamState::record_work(const Command& command, Clock::time_point begin) noexcept {
+  const Clock::time_point end = Clock::now();
+  if (has_failed(command.ticket) ||
+      (command.kind == CommandKind::kWait &&
+       (command.other == nullptr || end - begin < std::chrono::microseconds(2)))) {
+    return;
+  }
+  using Kind = WorkRecord::Kind;
+  const auto ns = [](Clock::time_point time) {
+    return static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count());
+  };
+  WorkRecord work;
+  work.stream = name;
+  work.step = step_of(command.ticket).value_or(-1);
+  work.begin_ns = ns(begin);
+  work.end_ns = ns(end);
+  work.tensor = command.label.data();
+  work.byte_count = command.byte_count;
+  switch (command.kind) {
+    case CommandKind::kLaunch:
+      work.kind = Kind::kLaunch;
+      work.name = command.routine->entry().name;
+      break;
+    case CommandKind::kFromHost:
+    case CommandKind::kToHost:
+    case CommandKind::kDeviceToDevice:
+      work.kind = Kind::kCopy;
+      work.name = command.kind == CommandKind::kFromHost ? "from_host"
+                  : command.kind == CommandKind::kToHost ? "to_host"
+                                                         : "device_to_device";
+      break;
+    case CommandKind::kFill:
+      work.kind = Kind::kFill;
+      work.name = "fill";
+      break;
+    case CommandKind::kCollective:
+      work.kind = Kind::kCollective;
+      work.name = "collective";
+      break;
+    case CommandKind::kWait:
+      work.kind = Kind::kWait;
+      work.name = command.other->name;
+      break;
+    case CommandKind::kCallback:
+      work.kind = Kind::kCallback;
+      work.name = "callback";
+      break;
+  }
+  if (command.kind != CommandKind::kFromHost && command.kind != CommandKind::kToHost &&
+      command.kind != CommandKind::kDeviceToDevice) {
+    work.tensor = {};
+    work.byte_count = command.kind == CommandKind::kFill ? command.byte_count : 0;
+  }
+  (*on_work_)(work);
 }
 
 void StreamState::finish(std::uint64_t ticket) noexcept {

@@ -17,6 +17,7 @@ class Stream;
 namespace detail {
 class Hazards;  // which stream last wrote and read which bytes of a buffer
 class Compilation;
+class WorkProfile;
 }  // namespace detail
 
 // A handle of the driver under a backend, for libraries that share the
@@ -53,6 +54,7 @@ class Device : public std::enable_shared_from_this<Device> {
   // stream of a lost device fails with kDeviceLost.
   bool is_lost() const noexcept { return lost_.load(); }
   void set_lost() noexcept { lost_.store(true); }
+  detail::WorkProfile* profile() const { return profile_.get(); }  // internal; may be null
   // The number of the next stream, for its name.
   std::uint32_t next_stream_number() noexcept { return stream_count_.fetch_add(1); }
 
@@ -64,6 +66,7 @@ class Device : public std::enable_shared_from_this<Device> {
   DeviceInfo info_;
   std::string name_;
   yoke_device* handle_ = nullptr;
+  std::unique_ptr<detail::WorkProfile> profile_;
   std::atomic<bool> lost_{false};
   std::atomic<std::uint32_t> stream_count_{0};
 };

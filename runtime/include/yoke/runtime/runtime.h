@@ -45,6 +45,22 @@ struct ProbeOptions {
   std::filesystem::path cache_dir = {};  // empty: $XDG_CACHE_HOME/yoke/probe or ~/.cache/yoke/probe
 };
 
+// Work on a stream that has ended, for timelines. Work that failed or was skipped has no record.
+struct WorkRecord {
+  enum class Kind { kLaunch, kCopy, kFill, kCollective, kWait, kCallback };
+  Kind kind = Kind::kLaunch;
+  std::string_view stream;  // its name
+  // kLaunch: of the program. kCopy: "from_host", "to_host" or "device_to_device". kWait: of the stream that was
+  // waited for. Else of the call: "fill", "callback", or a collective's.
+  std::string_view name;
+  std::string_view tensor;       // copies of named tensors
+  std::uint64_t byte_count = 0;  // copies and fills; 0 if unknown
+  std::int64_t step = -1;        // of Stream::begin_step; -1: none, or unknown
+  // By the host's steady clock.
+  std::uint64_t begin_ns = 0;
+  std::uint64_t end_ns = 0;
+};
+
 struct RuntimeOptions {
   // Absolute folders, searched first and in this order. YOKE_PLUGIN_PATH, the
   // user's folder and the install folder follow.
@@ -66,6 +82,11 @@ struct RuntimeOptions {
   std::string fallback_backend = "cc";
   bool strict = false;       // compiling a program that needs the fallback is an error
   LayerOptions layers = {};  // validation and tracing between the runtime and its plugins
+  // Receives a record of each piece of work, those of one stream in order, from any thread and for several streams
+  // at once. It must return soon and not throw. Records of a stream's work come before a wait for it returns. A
+  // stream of a backend needs the table yoke.profile/1: without it, only the work of the runtime's own threads is
+  // recorded. Empty: nothing is recorded, at no cost.
+  std::function<void(const WorkRecord&)> on_work = {};
   // For tests: a worker-thread stream sleeps before each command, for 0 to
   // this many microseconds, drawn from the seed.
   std::uint32_t injected_delay_us = 0;

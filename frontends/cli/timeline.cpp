@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/cli/timeline.cpp: streams events to the file as they are recorded.
+#include "timeline.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <exception>
+#include <string_view>
+#include <system_error>
+
+#include "json.h"
+#include "text.h"
+
+namespace yoke::cli {
+namespace {
+
+std::uint64_t steady_ns() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+}
+
+enum class Part { kCompute, kMerge, kOther };
+
+// Sums of gradients, updates, and copies between shards are merging. A step of a single shard is computing.
+Part part_of(const WorkRecord& work) {
+  switch (work.kind) {
+    case WorkRecord::Kind::kLaunch:
+      return work.name == "merge_sum" || work.name == "update" ? Part::kMerge : Part::kCompute;
+    case WorkRecord::Kind::kCopy:
+      return work.name == "device_to_device" ? Part::kMerge : Part::kOther;
+    case WorkRecord::Kind::kCollective:
+      return Part::kMerge;
+    default:
+      return Part::kOther;
+  }
+}
+
+const char* category(const WorkRecord& work) {
+  switch (work.kind) {
+    case WorkRecord::Kind::kLaunch:
+      return part_of(work) == Part::kMerge ? "merge" : "compute";
+    case WorkRecord::Kind::kCopy:
+      return "copy";
+    case WorkRecord::Kind::kFill:
+      return "fill";
+    case WorkRecord::Kind::kCollective:
+      return "merge";
+    case WorkRecord::Kind::kWait:
+      return "wait";
+    case WorkRecord::Kind::kCallback:
+      return "callback";
+  }
+  return "work";
+}
+
+std::string microseconds(std::uint64_t ns) {
+  return fixed(static_cast<double>(ns) / 1e3, 3);
+}
+
+// Sorts intervals and joins those that overlap.
+template <class Intervals>
+void join_overlaps(Intervals& intervals) {
+  std::sort(intervals.begin(), intervals.end());
+  std::size_t kept = 0;
+  for (const auto& interval : intervals) {
+    if (kept > 0 && interval.first <= intervals[kept - 1].second) {
+      intervals[kept - 1].second = std::max(intervals[kept - 1].second, interval.second);
+    } else {
+      intervals[kept++] = interval;
+    }
+  }
+  intervals.resize(kept);
+}
+
+}  // namespace
+
+Timeline::Timeline(std::filesystem::path file) : file_(std::move(file)), start_ns_(steady_ns()) {
+  errno = 0;
+  out_.open(file_, std::ios::binary);
+  if (!out_) {
+    throw Error(ErrorCode::kPermissionDenied, "cannot create the timeline " + file_.string() + ": " +
+                                                  std::generic_category().message(errno));
+  }
+  out_ << R"({"displayTimeUnit": "ms", "traceEvents": [)" << '\n'
+       << R"({"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "yoke train"}})";
+}
+
+int Timeline::lane_of(const WorkRecord& work) {
+  const auto [lane, is_new] =
+      lanes_.try_emplace(std::string(work.stream), static_cast<int>(lanes_.size()) + 1);
+  if (is_new) {
+    JsonWriter json;
+    json.begin_object()
+        .field("ph", "M")
+        .field("name", "thread_name")
+        .field("pid", 1)
+        .field("tid", lane->second);
+    json.key("args").begin_object().field("name", lane->first).end_object().end_object();
+    out_ << ",\n" << json.text();
+  }
+  return lane->second;
+}
+
+void Timeline::add(const WorkRecord& work) {
+  const std::lock_guard lock(mutex_);
+  if (!out_.is_open()) {
+    return;  // work of an abandoned stream
+  }
+  const int lane = lane_of(work);
+  JsonWriter args;
+  args.begin_object();
+  if (work.step >= 0) {
+    args.field("step", work.step);
+  }
+  if (work.byte_count != 0) {
+    args.field("bytes", work.byte_count);
+  }
+  if (!work.tensor.empty()) {
+    args.field("tensor", std::string(work.tensor));
+  }
+  args.end_object();
+  JsonWriter name;
+  name.value(std::string(work.name));
+  const std::uint64_t begin = std::max(work.begin_ns, start_ns_) - start_ns_;
+  const std::uint64_t end = std::max(work.end_ns, start_ns_) - start_ns_;
+  out_ << ",\n"
+       << R"({"ph": "X", "pid": 1, "tid": )" << lane << R"(, "ts": )" << microseconds(begin) << R"(, "dur": )"
+       << microseconds(end - begin) << R"(, "cat": ")" << category(work) << R"(", "name": )" << name.text()
+       << R"(, "args": )" << args.text() << "}";
+  ++event_count_;
+  if (const Part part = part_of(work); part != Part::kOther) {
+    Shard& shard = shards_[std::string(work.stream.substr(0, work.stream.find('/')))];
+    (part == Part::kMerge ? shard.merging : shard.computing).emplace_back(work.begin_ns, work.end_ns);
+  }
+}
+
+void Timeline::settle() {
+  const std::lock_guard lock(mutex_);
+  for (auto& [name, shard] : shards_) {
+    join_overlaps(shard.computing);
+    join_overlaps(shard.merging);
+    auto computing = shard.computing.begin();
+    for (const auto& [begin, end] : shard.merging) {
+      merge_seconds_ += static_cast<double>(end - begin) / 1e9;
+      while (computing != shard.computing.end() && computing->second <= begin) {
+        ++computing;
+      }
+      for (auto at = computing; at != shard.computing.end() && at->first < end; ++at) {
+        hidden_seconds_ += static_cast<double>(std::min(end, at->second) - std::max(begin, at->first)) / 1e9;
+      }
+    }
+    shard = {};
+  }
+}
+
+void Timeline::finish() {
+  settle();
+  const std::lock_guard lock(mutex_);
+  errno = 0;
+  out_ << "\n]}\n";
+  out_.close();
+  if (!out_) {
+    throw Error(ErrorCode::kResourceExhausted,
+                "cannot write the timeline " + file_.string() +
+                    (errno == 0 ? std::string() : ": " + std::generic_category().message(errno)));
+  }
+}
+
+TimelineEnd::~TimelineEnd() {
+  try {
+    finish();
+  } catch (const std::exception&) {  // the run's own error is more useful
+  }
+}
+
+void TimelineEnd::finish() {
+  if (Timeline* const timeline = std::exchange(timeline_, nullptr)) {
+    timeline->finish();
+  }
+}
+
+}  // namespace yoke::cli
