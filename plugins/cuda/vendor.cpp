@@ -53,6 +53,7 @@ const gpu::VendorFacts& Vendor::facts() const {
                .reduction_schemes = 3,
                .alignment = 5,
                .algorithm_bytes = 64},
+      .comm = {.name = "NCCL", .variable = "YOKE_NCCL_LIBRARY", .files = {"libnccl.so.2"}},
   };
   return facts;
 }

@@ -9,6 +9,7 @@
 
 #include "buffer.h"
 #include "code_cache.h"
+#include "communicator.h"
 #include "context.h"
 #include "routine.h"
 #include "stream.h"
@@ -67,6 +68,15 @@ class Device final : public sdk::Device {
   }
   bool can_fail(std::int32_t) override { return true; }
 
+  sdk::CollectivesInfo collectives() override;
+  sdk::GroupId create_group_id() override {
+    return Communicator::make_group_id(*context_->machine().library().comm());
+  }
+  std::unique_ptr<sdk::Communicator> join_group(const sdk::GroupId& id, std::uint32_t rank,
+                                                std::uint32_t size) override {
+    return std::make_unique<Communicator>(context_, id, rank, size);
+  }
+
  private:
   std::shared_ptr<Context> context_;
   DeviceOptions options_;
@@ -89,6 +99,15 @@ std::unique_ptr<sdk::Stream> Device::create_stream(std::int32_t priority) {
   return std::make_unique<Stream>(std::move(timeline));
 }
 
+sdk::CollectivesInfo Device::collectives() {
+  const std::vector<std::int32_t> types = {YOKE_TYPE_F64, YOKE_TYPE_F32, YOKE_TYPE_F16, YOKE_TYPE_BF16,
+                                           YOKE_TYPE_I64, YOKE_TYPE_I32, YOKE_TYPE_U32, YOKE_TYPE_U8};
+  return {.sum_types = types,
+          .order_types = types,
+          .sum_order = YOKE_SUM_ORDER_ANY,
+          .member_limit = static_cast<std::uint32_t>(context_->machine().devices().size())};
+}
+
 void Device::abort() {
   const sdk::Failure failure(YOKE_STATUS_ABORTED, "the device was aborted; close it and open it again");
   std::vector<std::weak_ptr<Timeline>> timelines;
@@ -106,7 +125,17 @@ void Device::abort() {
 
 }  // namespace
 
-Machine& Backend::machine() {
+sdk::Provides Backend::provides() const {
+  return {.streams = true,
+          .programs = true,
+          .peers = true,
+          .memory = true,
+          .faults = true,
+          .collectives = machine().library().comm() != nullptr,
+          .profile = true};
+}
+
+Machine& Backend::machine() const {
   std::call_once(made_, [this] { machine_ = std::make_shared<Machine>(make_vendor(), host()); });
   return *machine_;
 }
@@ -138,6 +167,12 @@ std::vector<sdk::OptionSpec> Backend::option_specs() {
 std::unique_ptr<sdk::Device> Backend::open_device(std::uint32_t ordinal, const sdk::Options& options) {
   std::shared_ptr<Context> context = machine().context(ordinal);
   const Hardware& hardware = context->hardware();
+  std::call_once(logged_, [&] {
+    if (machine().library().comm() == nullptr) {
+      host().log(YOKE_LOG_INFO, "collectives.skip backend=" + std::string(machine().vendor().facts().name) +
+                                    " reason=\"" + machine().library().comm_fault() + "\"");
+    }
+  });
   const std::int64_t kept = options.integer("kept_memory");
   const Current current = context->enter();
   context->pool().set_limit(kept < 0 ? hardware.info.memory_bytes / 8 : static_cast<std::uint64_t>(kept));
@@ -152,6 +187,10 @@ std::unique_ptr<sdk::Device> Backend::open_device(std::uint32_t ordinal, const s
                                 " name=\"" + hardware.info.name +
                                 "\" memory=" + std::to_string(hardware.info.memory_bytes));
   return std::make_unique<Device>(std::move(context), std::move(chosen));
+}
+
+void Backend::queue_collectives(std::span<const sdk::Collective> rows) {
+  Communicator::queue(*machine().library().comm(), rows);
 }
 
 }  // namespace yoke::gpu

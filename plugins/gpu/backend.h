@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,24 +17,24 @@ namespace yoke::gpu {
 
 class Backend : public sdk::Backend {
  public:
-  sdk::Provides provides() const override {
-    return {
-        .streams = true, .programs = true, .peers = true, .memory = true, .faults = true, .profile = true};
-  }
+  // Collectives, if the vendor's library can be opened.
+  sdk::Provides provides() const override;
   std::uint32_t device_count() override { return static_cast<std::uint32_t>(machine().devices().size()); }
   std::string why_no_device() override { return machine().why_none(); }
   sdk::DeviceInfo describe(std::uint32_t ordinal) override { return machine().devices().at(ordinal).info; }
   std::vector<sdk::OptionSpec> option_specs() override;
   std::unique_ptr<sdk::Device> open_device(std::uint32_t ordinal, const sdk::Options& options) override;
+  void queue_collectives(std::span<const sdk::Collective> rows) override;
 
  protected:
   virtual std::unique_ptr<Vendor> make_vendor() const = 0;
 
  private:
-  Machine& machine();
+  Machine& machine() const;
 
-  std::once_flag made_;
-  std::shared_ptr<Machine> machine_;
+  mutable std::once_flag made_;
+  mutable std::shared_ptr<Machine> machine_;
+  std::once_flag logged_;
 };
 
 // The Backend of a vendor, for YOKE_SDK_PLUGIN.

@@ -43,6 +43,16 @@ struct Blas {
 #include "driver.def"
 };
 
+// ncclUniqueId, which is passed by value.
+struct CommId {
+  char bytes[128];
+};
+struct Comm {
+#define YOKE_COMM(member, parameters, function) Function<int parameters> member;
+#include "driver.def"
+};
+inline constexpr int kOldestComm = 21400;  // the first release of NCCL with non-blocking communicators
+
 // Error numbers that CUDA and HIP share.
 inline constexpr int kInvalidValue = 1;
 inline constexpr int kOutOfMemory = 2;
@@ -110,6 +120,13 @@ struct BlasFacts {
   std::size_t algorithm_bytes;  // of a heuristic result, before the size of its workspace
 };
 
+// The library of collectives.
+struct CommFacts {
+  const char* name;  // for display: "NCCL"
+  const char* variable;
+  std::vector<const char*> files;  // in the order in which they are tried
+};
+
 // Names and numbers of a vendor. The texts are parts of messages.
 struct VendorFacts {
   const char* name;     // of the backend: "cuda"
@@ -135,6 +152,7 @@ struct VendorFacts {
   int threads_per_block;
   int shared_bytes_per_block;
   BlasFacts blas;
+  CommFacts comm;
 };
 
 std::string version_text(const VendorFacts& facts, int version);  // "13.2"

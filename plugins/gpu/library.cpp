@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/gpu/library.cpp: opens the driver, the run-time compiler and the library of matrix products.
+// plugins/gpu/library.cpp: opens the driver, the run-time compiler, and the libraries of matrix products and collectives.
 #include "library.h"
 
 #include <dlfcn.h>
@@ -46,6 +46,13 @@ std::string fill(void* library, bool is_hip, Blas& blas) {
   std::string missing;
 #define YOKE_BLAS(member, parameters, cublaslt, hipblaslt) \
   look_up(library, is_hip ? (hipblaslt) : (cublaslt), blas.member, missing);
+#include "driver.def"
+  return missing;
+}
+
+std::string fill(void* library, Comm& comm) {
+  std::string missing;
+#define YOKE_COMM(member, parameters, function) look_up(library, function, comm.member, missing);
 #include "driver.def"
   return missing;
 }
@@ -167,6 +174,25 @@ void Library::open_blas() {
 const Blas* Library::blas() {
   std::call_once(blas_once_, [this] { open_blas(); });
   return blas_fault_.empty() ? &blas_ : nullptr;
+}
+
+void Library::open_comm() {
+  const CommFacts& facts = vendor_.facts().comm;
+  int version = 0;
+  if (open_first(
+          facts.variable, facts.files, facts.name, [&](void* opened) { return fill(opened, comm_); },
+          comm_fault_) == nullptr) {
+    return;
+  }
+  if (const int code = comm_.version(&version); code != 0 || version < kOldestComm) {
+    comm_fault_ = std::string(facts.name) + " is too old: its version number is " + std::to_string(version) +
+                  ", and yoke needs " + std::to_string(kOldestComm);
+  }
+}
+
+const Comm* Library::comm() {
+  std::call_once(comm_once_, [this] { open_comm(); });
+  return comm_fault_.empty() ? &comm_ : nullptr;
 }
 
 int Library::blas_version(void* handle, int& version) const {

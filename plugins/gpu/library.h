@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/gpu/library.h: opens the driver, the run-time compiler and the library of matrix products.
+// plugins/gpu/library.h: opens the driver, the run-time compiler, and the libraries of matrix products and collectives.
 #pragma once
 
 #include <mutex>
@@ -32,11 +32,17 @@ class Library {
   const std::string& blas_fault() const noexcept { return blas_fault_; }
   int blas_version(void* handle, int& version) const;
 
+  // Opens the library of collectives at the first call, without the driver. If it returns null, comm_fault() says
+  // why it cannot be used.
+  const Comm* comm();
+  const std::string& comm_fault() const noexcept { return comm_fault_; }
+
   const Driver& driver() const noexcept { return driver_; }
 
  private:
   void open_compiler();
   void open_blas();
+  void open_comm();
 
   Vendor& vendor_;
   void* handle_ = nullptr;  // of the driver
@@ -44,13 +50,16 @@ class Library {
   Compiler compiler_;
   void* blas_handle_ = nullptr;
   Blas blas_;
+  Comm comm_;
   std::string driver_fault_;
   std::string compiler_fault_;
   std::string compiler_identity_;
   std::string blas_fault_;
+  std::string comm_fault_;
   std::once_flag driver_once_;
   std::once_flag compiler_once_;
   std::once_flag blas_once_;
+  std::once_flag comm_once_;
 };
 
 }  // namespace yoke::gpu

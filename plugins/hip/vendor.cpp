@@ -77,6 +77,9 @@ const gpu::VendorFacts& Vendor::facts() const {
                .reduction_schemes = -1,
                .alignment = -1,
                .algorithm_bytes = 24},
+      .comm = {.name = "RCCL",
+               .variable = "YOKE_RCCL_LIBRARY",
+               .files = {"librccl.so.1", "/opt/rocm/lib/librccl.so"}},
   };
   return facts;
 }

@@ -44,7 +44,7 @@ Answer create_communicator(const Device& device, const yoke_group_id& id, std::u
   return device.plugin().call<&yoke_collectives_api::communicator_create>(device.get(), &args, out);
 }
 
-Team::Team(Kit& kit) : plugin_(kit.plugin()) {
+Team::Team(Kit& kit, std::uint32_t smallest) : plugin_(kit.plugin()) {
   constexpr std::uint32_t kWanted = 3;
   plugin_.table<yoke_collectives_api>();
   const std::uint32_t devices = plugin_.some_devices();
@@ -52,6 +52,10 @@ Team::Team(Kit& kit) : plugin_(kit.plugin()) {
   for (std::uint32_t size = kWanted; size != 0; size = size > devices ? devices : 0) {
     assemble(kit, size);
     if (join(refusal)) {
+      if (size < smallest) {
+        members_.clear();  // before the exception, so that the devices are closed
+        unsupported("the group has one member, so that no collective waits for another one");
+      }
       return;
     }
   }

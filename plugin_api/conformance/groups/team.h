@@ -30,7 +30,8 @@ struct Teammate {
 // A group whose members have joined: three, or as many as there are devices if a device can have only one.
 class Team {
  public:
-  explicit Team(Kit& kit);
+  // Unsupported if there cannot be `smallest` members.
+  explicit Team(Kit& kit, std::uint32_t smallest = 1);
   // Further groups of the same devices, with their own streams.
   Team(Kit& kit, const Team& other);
   ~Team();

@@ -84,4 +84,10 @@ std::uint64_t extent_of(const BlasLayout& layout);
 std::uint64_t workspace_of(const BlasCall& call);
 void run_product(const BlasCall& call);
 
+// Conversions of f16 and bf16.
+float from_half(std::uint16_t bits);
+std::uint16_t to_half(float value);
+float from_brain(std::uint16_t bits);
+std::uint16_t to_brain(float value);
+
 }  // namespace fake_gpu

@@ -9,12 +9,6 @@
 #include "blas.h"
 
 namespace fake_gpu {
-namespace {
-
-std::uint64_t size_of(int type) {
-  return type == kF32 ? 4 : 2;
-}
-
 float from_half(std::uint16_t bits) {
   const int exponent = bits >> 10 & 31;
   const int fraction = bits & 1023;
@@ -33,6 +27,9 @@ std::uint16_t to_half(float value) {
     return static_cast<std::uint16_t>(sign | 0x7e00U);
   }
   const float magnitude = std::fabs(value);
+  if (magnitude == 0) {
+    return static_cast<std::uint16_t>(sign);
+  }
   if (magnitude >= 65520.0F) {  // rounds to infinity
     return static_cast<std::uint16_t>(sign | 0x7c00U);
   }
@@ -53,6 +50,19 @@ std::uint16_t to_brain(float value) {
   return static_cast<std::uint16_t>((bits + 0x7fffU + (bits >> 16 & 1U)) >> 16);
 }
 
+float from_brain(std::uint16_t bits) {
+  const std::uint32_t wide = static_cast<std::uint32_t>(bits) << 16;
+  float value = 0;
+  std::memcpy(&value, &wide, 4);
+  return value;
+}
+
+namespace {
+
+std::uint64_t size_of(int type) {
+  return type == kF32 ? 4 : 2;
+}
+
 float load(const char* memory, std::uint64_t index, int type) {
   if (type == kF32) {
     float value = 0;
@@ -64,10 +74,7 @@ float load(const char* memory, std::uint64_t index, int type) {
   if (type == kF16) {
     return from_half(bits);
   }
-  const std::uint32_t wide = static_cast<std::uint32_t>(bits) << 16;
-  float value = 0;
-  std::memcpy(&value, &wide, 4);
-  return value;
+  return from_brain(bits);
 }
 
 void store(char* memory, std::uint64_t index, int type, float value) {

@@ -10,6 +10,7 @@ namespace {
 __attribute__((used)) const void* const kDriverFunctions[] = {
 #define YOKE_DRIVER(member, parameters, cuda, hip) reinterpret_cast<const void*>(&fake_##member),
 #define YOKE_BLAS(member, parameters, cublaslt, hipblaslt) reinterpret_cast<const void*>(&fake_blas_##member),
+#define YOKE_COMM(member, parameters, function) reinterpret_cast<const void*>(&fake_comm_##member),
 #include "gpu/driver.def"
     reinterpret_cast<const void*>(&fake_copy_peer),     reinterpret_cast<const void*>(&fake_peer_enable),
     reinterpret_cast<const void*>(&fake_host_function), reinterpret_cast<const void*>(&fake_error_name),

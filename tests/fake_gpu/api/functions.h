@@ -24,6 +24,7 @@ namespace fake_gpu {
   FAKE_GPU_FUNCTION(int, member, parameters, FAKE_GPU_NAME(cuda, hip))
 #define YOKE_BLAS(member, parameters, cublaslt, hipblaslt) \
   FAKE_GPU_FUNCTION(int, blas_##member, parameters, FAKE_GPU_NAME(cublaslt, hipblaslt))
+#define YOKE_COMM(member, parameters, function) FAKE_GPU_FUNCTION(int, comm_##member, parameters, function)
 #include "gpu/driver.def"
 
 FAKE_GPU_FUNCTION(int, copy_peer,

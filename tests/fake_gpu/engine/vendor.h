@@ -27,6 +27,10 @@ inline constexpr bool kHip = false;
 #endif
 
 using Address = unsigned long long;
+// ncclUniqueId
+struct CommId {
+  char bytes[128];
+};
 
 // Error numbers that the CUDA driver and the HIP runtime share.
 enum Code : int {

@@ -54,7 +54,7 @@ struct Outcome {
 
 // On GPUs, buckets of 4 KiB are merged while the gradient program runs in parts, unless overlap is off.
 Outcome train(const std::string& backends, std::int64_t shards, const std::vector<Option>& options = {},
-              Overlap overlap = Overlap::kAuto) {
+              Overlap overlap = Overlap::kAuto, MergeStrategy merge = MergeStrategy::kAuto) {
   RuntimeOptions runtime;
   runtime.plugin_dirs = {YOKE_TEST_PLUGIN_DIR};
   runtime.search_environment = false;
@@ -67,6 +67,7 @@ Outcome train(const std::string& backends, std::int64_t shards, const std::vecto
   settings.check_replicas_every = 3;
   settings.bucket_byte_count = 4096;
   settings.overlap = overlap;
+  settings.merge = merge;
   settings.device_options = options;
   settings.runtime = std::make_shared<Runtime>(runtime);
   const Digits digits;
@@ -115,6 +116,8 @@ class FakeTraining : public ::testing::Test {
         {"YOKE_HIP_LIBRARY", folder + "/hip/libamdhip64.so.5"},
         {"YOKE_HIPRTC_LIBRARY", folder + "/hip/libamdhip64.so.5"},
         {"YOKE_CUBLASLT_LIBRARY", folder + "/cuda/libcuda.so.1"},
+        {"YOKE_NCCL_LIBRARY", folder + "/cuda/libcuda.so.1"},
+        {"YOKE_RCCL_LIBRARY", folder + "/hip/libamdhip64.so.5"},
         {"YOKE_HIPBLASLT_LIBRARY", folder + "/hip/libamdhip64.so.5"},
         {"FAKE_GPU_DEVICES", "4"},
         {"FAKE_GPU_SEED", "5"},
@@ -149,6 +152,14 @@ TEST_F(FakeTraining, ShardsOnFakeDevicesTrainLikeOneShardOnCc) {
 
 TEST_F(FakeTraining, ShardsOnSeveralBackendsTrainLikeOneShardOnCc) {
   expect_near(train("cuda:1,hip:1,cc:2", 4), train("cc", 1), "cuda:1,hip:1,cc:2");
+}
+
+TEST_F(FakeTraining, ShardsThatMergeWithTheVendorsLibraryTrainLikeOneShardOnCc) {
+  const Outcome expected = train("cc", 1);
+  for (const auto& [backend, shards] : {std::pair("cuda", 2), std::pair("cuda", 4), std::pair("hip", 4)}) {
+    expect_near(train(backend, shards, {}, Overlap::kAuto, MergeStrategy::kNative), expected,
+                backend + (" on shards: " + std::to_string(shards)));
+  }
 }
 
 TEST_F(FakeTraining, ResultsRepeatBitForBitWithAndWithoutGraphs) {
