@@ -31,7 +31,7 @@ void Trainer::Impl::set_symbols() {
 void Trainer::Impl::select(std::size_t s) {
   SymbolTable& table = (*symbols)[micro_batches[s].shard];
   if (batch_number < plan.full_batches) {
-    table.set(detail::kRowSymbol, plan.first_row(s, batch_number));
+    table.set(detail::kRowSymbol, is_fed() ? 0 : plan.first_row(s, batch_number));
   }
   if (per_shard > 1) {
     table.set(seed_symbol().name, options.base_seed + static_cast<std::int64_t>(s));
@@ -75,12 +75,14 @@ void Trainer::Impl::finish_step(Variant& now) {
 
 void Trainer::Impl::queue_step() {
   if (is_single()) {
+    fetch_current();
     Variant& now = begin_step();
     select(0);
-    now.step.run((*symbols)[0]);
+    now.steps[slot()].run((*symbols)[0]);
     finish_step(now);
   } else if (is_cut()) {
     link_parts();
+    fetch_current();
     queue_parts(begin_step(), true);
   } else {
     queue_gradients();
@@ -94,7 +96,7 @@ void Trainer::Impl::queue_micro_batch(Variant& now, std::uint32_t k, std::uint32
   const std::uint32_t s = first_micro[k] + number;
   if (s < now.active) {
     select(s);
-    now.gradients[s].run((*symbols)[k]);
+    now.gradients[slot() * now.active + s].run((*symbols)[k]);
   } else if (is_reproducible()) {
     sums[k].clear(number);
   } else {
@@ -112,7 +114,7 @@ void Trainer::Impl::queue_parts(Variant& now, bool merges) {
   }
   step_plan.clear_gradients(now.active);
   for (std::size_t part = 0; part < after_part.size(); ++part) {
-    for (detail::PartLaunch& launch : now.launches[part]) {
+    for (detail::PartLaunch& launch : now.launches[slot() * after_part.size() + part]) {
       launch.routine.run((*symbols)[launch.shard]);
     }
     for (const GradientParts::Bucket& bucket : after_part[part]) {
@@ -129,6 +131,7 @@ void Trainer::Impl::queue_parts(Variant& now, bool merges) {
 
 void Trainer::Impl::queue_gradients() {
   link_parts();
+  fetch_current();
   Variant& now = begin_step();
   if (is_cut()) {
     queue_parts(now, false);
@@ -279,6 +282,7 @@ void Trainer::update() {
 
 void Trainer::advance() {
   Impl& impl = *impl_;
+  impl.fetch_ahead();
   for (std::size_t i = 0; i < impl.streams.size(); ++i) {
     impl.step_end(i) = impl.streams[i]->record();
   }
@@ -292,6 +296,9 @@ void Trainer::advance() {
 }
 
 void Trainer::set_batch(const Tensor& inputs, const Tensor& targets) {
+  if (impl_->is_fed()) {
+    throw Error(ErrorCode::kFailedPrecondition, "set_batch: the data comes from a feed");
+  }
   const auto check = [](const Tensor& given, const Tensor& before, const char* what) {
     if (!given || given.source() != Source::kLiteral || given.type() != before.type() ||
         given.dims() != before.dims()) {
@@ -358,22 +365,40 @@ void Trainer::restore_params(const std::filesystem::path& npz) {
   });
 }
 
+void Trainer::run(std::unique_ptr<Impl> impl, const std::function<void(Trainer&)>& body) {
+  if (!impl->loss_of || !body) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        std::string("data_parallel: ") + (impl->loss_of ? "body" : "loss_of") + " is an empty function");
+  }
+  impl->set_up();
+  Trainer trainer(std::move(impl));
+  body(trainer);
+  trainer.sync_params_to_host();
+}
+
 void data_parallel(const DataParallelOptions& options, const Tensor& inputs, const Tensor& targets,
                    const std::function<Tensor(const Tensor&, const Tensor&)>& loss_of,
                    const std::function<void(Trainer&)>& body) {
-  if (!loss_of || !body) {
-    throw Error(ErrorCode::kInvalidArgument,
-                std::string("data_parallel: ") + (loss_of ? "body" : "loss_of") + " is an empty function");
-  }
   auto impl = std::make_unique<Trainer::Impl>();
   impl->options = options;
   impl->inputs = inputs;
   impl->targets = targets;
   impl->loss_of = loss_of;
-  impl->set_up();
-  Trainer trainer(std::move(impl));
-  body(trainer);
-  trainer.sync_params_to_host();
+  Trainer::run(std::move(impl), body);
+}
+
+void data_parallel(const DataParallelOptions& options, const Feed& feed,
+                   const std::function<Tensor(const Tensor&, const Tensor&)>& loss_of,
+                   const std::function<void(Trainer&)>& body) {
+  if (!feed.next) {
+    throw Error(ErrorCode::kInvalidArgument, "data_parallel: feed.next is an empty function");
+  }
+  auto impl = std::make_unique<Trainer::Impl>();
+  impl->options = options;
+  impl->feed = feed;
+  impl->loss_of = loss_of;
+  Trainer::run(std::move(impl), body);
 }
 
 }  // namespace yoke

@@ -70,16 +70,6 @@ using detail::fail;
 
 namespace {
 
-void check_data(const Tensor& tensor, const char* what) {
-  if (!tensor || tensor.source() != Source::kLiteral) {
-    fail(std::string("data_parallel: ") + what +
-         " must be host data (a literal), created by tensor() or literal()");
-  }
-  if (tensor.rank() == 0) {
-    fail(std::string("data_parallel: ") + what + " must not be a scalar; axis 0 is the batch");
-  }
-}
-
 // Precondition: count is a power of two, and k < count.
 std::uint32_t reverse_bits(std::uint32_t k, std::uint32_t count) {
   std::uint32_t reversed = 0;
@@ -118,6 +108,18 @@ void Trainer::Impl::check_learning_rate() {
   }
 }
 
+void Trainer::Impl::check_data() const {
+  for (const auto& [tensor, what] : {std::pair(inputs, "inputs"), std::pair(targets, "targets")}) {
+    if (!tensor || tensor.source() != Source::kLiteral) {
+      fail(std::string("data_parallel: ") + what +
+           " must be host data (a literal), created by tensor() or literal()");
+    }
+    if (tensor.rank() == 0) {
+      fail(std::string("data_parallel: ") + what + " must not be a scalar; axis 0 is the batch");
+    }
+  }
+}
+
 void Trainer::Impl::check_symbols(const Lowered& lowered) const {
   for (const program::Symbol& symbol : lowered.program.symbols) {
     const auto has_name = [&](const Symbol& binding) { return binding.name == symbol.name; };
@@ -143,8 +145,7 @@ void Trainer::Impl::check_arguments() {
   if (options.accumulate < 1 || options.accumulate > kMaxShards) {
     fail("data_parallel: accumulate is " + std::to_string(options.accumulate) + "; choose 1 to 4096");
   }
-  check_data(inputs, "inputs");
-  check_data(targets, "targets");
+  is_fed() ? check_feed() : check_data();
   const std::uint64_t rows = inputs.dims()[0];
   if (targets.dims()[0] != rows) {
     fail("data_parallel: inputs have " + std::to_string(rows) + " rows, but targets have " +

@@ -82,11 +82,11 @@ constexpr double kLargestLoss = 1e308;  // no finite loss that a training can re
 LossGraph Trainer::Impl::build_loss(std::size_t s, bool is_tail, double weight) {
   const auto all_of = [&](const char* name, const Tensor& data) {
     Dims dims = data.dims();
-    dims[0] = plan.part_rows(s);
+    dims[0] = slot_plan.part_rows(s);
     return placeholder(name, data.type(), dims);
   };
-  const Tensor x = plan.batch_of(all_of("inputs", inputs), s, is_tail);
-  const Tensor y = plan.batch_of(all_of("targets", targets), s, is_tail);
+  const Tensor x = slot_plan.batch_of(all_of("inputs", inputs), s, is_tail);
+  const Tensor y = slot_plan.batch_of(all_of("targets", targets), s, is_tail);
   const Tensor loss = loss_of(x, y);
   if (!loss || loss.rank() != 0 || !program::is_float(loss.type())) {
     fail("data_parallel: loss_of returned " +
@@ -175,6 +175,8 @@ void Trainer::Impl::build_graphs() {
   const std::uint64_t rows = inputs.dims()[0];
   plan = RowPlan::make(rows, options.batch_size == 0 ? rows : static_cast<std::uint64_t>(options.batch_size),
                        shard_count * per_shard);
+  slot_plan =
+      is_fed() ? RowPlan::make(plan.batch + plan.tail_rows(), plan.batch, shard_count * per_shard) : plan;
   const nn::ModeScope training(nn::Mode::kTrain);
   build_variant(false);
   if (plan.tail_rows() > 0) {

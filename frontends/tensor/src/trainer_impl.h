@@ -4,12 +4,14 @@
 
 #include <yoke/data_parallel.h>
 #include <yoke/lower.h>
+#include <yoke/runtime/feed.h>
 #include <yoke/runtime/gradient_parts.h>
 #include <yoke/runtime/gradient_sum.h>
 
 #include <chrono>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -44,6 +46,7 @@ struct MicroBatch {
   std::uint32_t shard = 0;
   // With its own data, losses and gradients: the shard's for the shard's first micro-batch, else a child of it.
   Context context;
+  std::vector<Context> slots;  // `context`, and with a feed children of it with data of their own
 };
 
 // A part of a gradient program. Without a text, there is nothing to run.
@@ -65,12 +68,20 @@ struct Variant {
   const char* loss_weight = "";        // name of the scalar with a micro-batch's weight
   LossGraph graph;                     // of the last active micro-batch
   std::vector<NamedProgram> programs;  // per active micro-batch; if `is_single`, gradients and update
-  std::vector<StepRoutine> gradients;  // per active micro-batch
-  StepRoutine step;                    // if `is_single`
+  NamedProgram single_gradient;        // if `is_single`
+  // Per active micro-batch, or for the only one.
+  const NamedProgram& gradient_program(std::size_t s) const {
+    return single_gradient.text.empty() ? programs[s] : single_gradient;
+  }
+  std::vector<StepRoutine> gradients;  // per slot and active micro-batch
+  std::vector<StepRoutine> steps;      // if `is_single`, per slot
   // If `is_cut`, instead of `gradients`:
   std::vector<std::vector<GradientPart>> parts;   // per active shard and part
-  std::vector<std::vector<PartLaunch>> launches;  // per part
+  std::vector<std::vector<PartLaunch>> launches;  // per slot and part
 };
+
+// Batches that each shard has memory for with a feed: the one in use, and two on their way.
+inline constexpr std::uint32_t kFeedSlots = 3;
 
 // The weight of the loss and gradient of each part of a batch in the reduction; 0 for parts without rows.
 std::vector<double> loss_weights(std::span<const std::uint64_t> rows, Reduction reduction);
@@ -120,6 +131,7 @@ struct Trainer::Impl {
   void check_bindings() const;
   void check_reproducible() const;
   void check_symbols(const Lowered& lowered) const;
+  void check_data() const;
   void find_backends();
   void plan_micro_batches();
   // In trainer_graphs.cpp:
@@ -161,8 +173,22 @@ struct Trainer::Impl {
                      std::set<std::string>* counted = nullptr);
   void count_gradients(std::size_t k);
   std::uint64_t workspace_of(std::uint32_t k);
+  std::uint64_t row_bytes() const;  // of inputs and targets
   void count_memory();
   void check_memory() const;
+
+  // With a feed, in trainer_feed.cpp:
+  bool is_fed() const { return feed.next != nullptr; }
+  std::uint32_t slot_count() const { return is_fed() ? detail::kFeedSlots : 1; }
+  std::uint32_t slot() const { return static_cast<std::uint32_t>(step_number % slot_count()); }
+  void check_feed();
+  void make_feeds();
+  std::uint64_t staged_bytes(std::size_t k) const;  // of one batch
+  void check_batch(const Batch& batch, std::uint64_t rows) const;
+  void send(const Batch& batch);
+  bool fetch();
+  void fetch_current();
+  void fetch_ahead();
 
   // Makes the context's tensors for the program's literals and scalars, where they are missing.
   void prepare(Context& context, const detail::NamedProgram& program);
@@ -176,7 +202,7 @@ struct Trainer::Impl {
   bool has_sums() const { return per_shard > 1 || is_reproducible(); }
   // Whether gradient programs run in parts, between which buckets are merged.
   bool is_cut() const { return !after_part.empty(); }
-  bool shares_workspaces() const { return per_shard > 1 || is_cut(); }
+  bool shares_workspaces() const { return per_shard > 1 || slot_count() > 1 || is_cut(); }
   // The number of shards that get rows of such a batch; they come first. All shards take part in a reproducible
   // sum.
   std::uint32_t active_shards(const detail::Variant& variant) const {
@@ -215,8 +241,9 @@ struct Trainer::Impl {
   }
 
   DataParallelOptions options;
-  Scalar learning_rate;  // empty if options.learning_rate was an expression; else that is now this scalar
-  Tensor inputs, targets;
+  Scalar learning_rate;    // empty if options.learning_rate was an expression; else that is now this scalar
+  Tensor inputs, targets;  // with a feed, placeholders
+  Feed feed;
   detail::LossOf loss_of;
 
   std::shared_ptr<Runtime> runtime;
@@ -226,14 +253,19 @@ struct Trainer::Impl {
   std::uint32_t per_shard = 1;             // micro-batches
   std::vector<std::uint32_t> first_micro;  // per shard: its first micro-batch; the others follow
   detail::RowPlan plan;                    // by micro-batch
+  detail::RowPlan slot_plan;               // the rows in a slot: all, or with a feed one batch of each size
   std::vector<detail::Variant> variants;
   std::vector<Parameter> parameters;
 
   std::vector<Shard> shards;
   std::vector<Context> contexts;  // one per shard
   std::vector<detail::MicroBatch> micro_batches;
-  std::vector<GradientSum> sums;                 // if `has_sums`, per shard that computes gradients
-  std::vector<std::shared_ptr<Stream>> streams;  // of the shards, then of the step plan
+  std::vector<FeedStream> feeds;                     // per shard
+  std::int64_t fetched = 0;                          // number of batches
+  std::optional<Error> fetch_error;                  // of batch `fetched`
+  std::vector<GradientSum> sums;                     // if `has_sums`, per shard that computes gradients
+  std::vector<std::shared_ptr<Stream>> streams;      // of the shards, then of the step plan
+  std::vector<std::shared_ptr<Stream>> all_streams;  // and then of the feeds
   // Per stream: the ends of the latest steps, at the step number modulo options.steps_ahead.
   std::vector<std::vector<Event>> step_ends;
   // Per shard, for the latest step. Shared with evaluations, which may outlive the trainer.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/trainer_memory.cpp: counts the memory of a run from its compiled programs,
 // before it is allocated.
+#include <yoke/program/program.h>
+
 #include <algorithm>
 
 #include "trainer_impl.h"
@@ -47,6 +49,14 @@ void Trainer::Impl::count_routine(std::size_t k, const NamedProgram& program,
   }
 }
 
+std::uint64_t Trainer::Impl::row_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const Tensor& data : {inputs, targets}) {
+    bytes += data.element_count() / data.dims()[0] * program::byte_size(data.type());
+  }
+  return bytes;
+}
+
 // The bytes of the largest workspace of shard k's gradient programs.
 std::uint64_t Trainer::Impl::workspace_of(std::uint32_t k) {
   std::uint64_t bytes = 0;
@@ -73,7 +83,6 @@ void Trainer::Impl::count_gradients(std::size_t k) {
 }
 
 void Trainer::Impl::count_memory() {
-  const std::uint64_t row_bytes = (inputs.host_bytes().size() + targets.host_bytes().size()) / plan.total;
   for (std::size_t k = 0; k < shards.size(); ++k) {
     const StepMemory bytes = step_plan.memory(static_cast<std::uint32_t>(k));
     MemoryNeed& need = need_of(*shards[k].stream->device());
@@ -85,7 +94,7 @@ void Trainer::Impl::count_memory() {
     need.gradients += is_single() ? 0 : (1 + levels) * bytes.gradients + bytes.merge_buffer;
     need.state += bytes.state;
     for (std::uint32_t number = 0; number < per_shard; ++number) {
-      need.data += plan.part_rows(first_micro[k] + number) * row_bytes;
+      need.data += slot_count() * slot_plan.part_rows(first_micro[k] + number) * row_bytes();
     }
     count_gradients(k);
   }
@@ -95,6 +104,9 @@ void Trainer::Impl::count_memory() {
     });
   }
   MemoryNeed host{.device = "host", .in_host_memory = true};
+  for (std::size_t k = 0; is_fed() && k < shards.size(); ++k) {
+    host.data += slot_count() * staged_bytes(k);
+  }
   for (const Parameter& parameter : parameters) {  // Parameter::values, at the end
     host.parameters += parameter.has_values() ? 0 : parameter.byte_count();
   }

@@ -121,7 +121,7 @@ void Trainer::Impl::each_gradient_program(
   for (const Variant& variant : variants) {
     for (std::size_t s = first_micro[k]; s < std::min(variant.active, first_micro[k] + per_shard); ++s) {
       if (!is_cut()) {
-        visit(variant.programs[s]);
+        visit(variant.gradient_program(s));
         continue;
       }
       for (const GradientPart& part : variant.parts[s]) {
@@ -139,22 +139,23 @@ void Trainer::Impl::link_gradient_parts(const std::vector<std::shared_ptr<Buffer
       contexts[k].allocate(kCarried, {YOKE_TYPE_U8, {carried_byte_count}});
     }
   }
+  const std::size_t part_count = after_part.size();
   for (Variant& variant : variants) {
-    variant.launches.assign(after_part.size(), {});
-    for (std::uint32_t k = 0; k < variant.active; ++k) {
-      for (std::size_t number = 0; number < after_part.size(); ++number) {
-        const GradientPart& part = variant.parts[k][number];
+    variant.launches.assign(slot_count() * part_count, {});
+    for (std::size_t i = 0; i < variant.launches.size(); ++i) {
+      for (std::uint32_t k = 0; k < variant.active; ++k) {
+        const GradientPart& part = variant.parts[k][i % part_count];
         if (part.program.text.empty()) {
           continue;
         }
-        Context own = contexts[k].child();
+        Context own = micro_batches[k].slots[i / part_count].child();
         for (const passes::Cut::Carried& carried : part.carried) {
           const program::Tensor& tensor = carried.tensor;
           own.adopt(carried_name(tensor.name), {static_cast<std::int32_t>(tensor.type), tensor.dims},
                     {contexts[k].tensor(kCarried).view.buffer, carried.offset, tensor.byte_count()});
         }
         prepare(contexts[k], part.program);  // all parts share the shard's literals
-        variant.launches[number].push_back({k, link(own, part.program, (*symbols)[k], workspaces[k])});
+        variant.launches[i].push_back({k, link(own, part.program, (*symbols)[k], workspaces[k])});
       }
     }
   }

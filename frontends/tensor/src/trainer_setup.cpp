@@ -36,10 +36,14 @@ void Trainer::Impl::open_shards() {
     step_ends.emplace_back(options.steps_ahead);
     seeds.push_back(shards.back().seed);
   }
-  micro_batches.resize(plan.rows.size(), {0, contexts[0]});
+  micro_batches.resize(plan.rows.size(), {0, contexts[0], {}});
   for (std::uint32_t k = 0; k < shards.size(); ++k) {
     for (std::uint32_t number = 0; number < per_shard; ++number) {
-      micro_batches[first_micro[k] + number] = {k, number == 0 ? contexts[k] : contexts[k].child()};
+      const Context own = number == 0 ? contexts[k] : contexts[k].child();
+      detail::MicroBatch& micro = micro_batches[first_micro[k] + number] = {k, own, {own}};
+      while (micro.slots.size() < slot_count()) {
+        micro.slots.push_back(own.child());
+      }
     }
   }
 }
@@ -73,6 +77,7 @@ std::vector<StepParameter> Trainer::Impl::step_parameters() const {
 void Trainer::Impl::make_tensors() {
   step_plan.allocate();
   streams.insert(streams.end(), step_plan.streams().begin(), step_plan.streams().end());
+  all_streams = streams;
   step_ends.resize(streams.size(), std::vector<Event>(options.steps_ahead));
   for (std::size_t s = 0; s < micro_batches.size(); ++s) {
     Context& context = micro_batches[s].context;
@@ -90,12 +95,13 @@ void Trainer::Impl::make_tensors() {
     context.allocate("loss", {static_cast<std::int32_t>(variants[0].graph.loss.type()), {}});
     for (const auto& [name, data] : {std::pair("inputs", inputs), std::pair("targets", targets)}) {
       TensorSpec spec = spec_of(data);
-      spec.dims[0] = plan.part_rows(s);
-      if (spec.dims[0] > 0) {
-        context.allocate(name, spec);
+      spec.dims[0] = slot_plan.part_rows(s);
+      for (std::size_t i = 0; spec.dims[0] > 0 && i < slot_count(); ++i) {
+        micro_batches[s].slots[i].allocate(name, spec);
       }
     }
   }
+  make_feeds();
 }
 
 void Trainer::Impl::make_symbols() {
@@ -163,12 +169,6 @@ StepRoutine Trainer::Impl::link(Context& context, const NamedProgram& program, c
   return {context.link(code, program.name, program.rename, std::move(workspace)), table};
 }
 
-void Trainer::Impl::link_steps() {
-  for (Variant& variant : variants) {
-    variant.step = link(contexts[0], variant.programs[0], (*symbols)[0]);
-  }
-}
-
 // Per shard, one workspace for all its gradient programs, which run one after the other; null if that is one.
 std::vector<std::shared_ptr<Buffer>> Trainer::Impl::make_workspaces() {
   std::vector<std::shared_ptr<Buffer>> made(shards.size());
@@ -178,6 +178,15 @@ std::vector<std::shared_ptr<Buffer>> Trainer::Impl::make_workspaces() {
     }
   }
   return made;
+}
+
+void Trainer::Impl::link_steps() {
+  const std::shared_ptr<Buffer> workspace = make_workspaces()[0];
+  for (Variant& variant : variants) {
+    for (Context& slot : micro_batches[0].slots) {
+      variant.steps.push_back(link(slot, variant.programs[0], (*symbols)[0], workspace));
+    }
+  }
 }
 
 // Makes each shard's micro-batches store and add up their gradients.
@@ -195,20 +204,26 @@ void Trainer::Impl::make_sums() {
 }
 
 void Trainer::Impl::link_gradients() {
-  const std::vector<std::shared_ptr<Buffer>> workspaces = make_workspaces();
   if (is_cut()) {
-    link_gradient_parts(workspaces);
+    link_gradient_parts(make_workspaces());
     return;
   }
   for (Variant& variant : variants) {
     variant.gradients.clear();
-    for (std::size_t s = 0; s < variant.active; ++s) {
-      detail::MicroBatch& micro = micro_batches[s];
-      const NamedProgram program =
-          is_single() ? build_program(variant.graph, &variant != &variants[0], s) : variant.programs[s];
-      prepare(contexts[micro.shard], program);  // shares the literals between the shard's micro-batches
-      variant.gradients.push_back(
-          link(micro.context, program, (*symbols)[micro.shard], workspaces[micro.shard]));
+    if (is_single()) {
+      variant.single_gradient = build_program(variant.graph, &variant != &variants[0], 0);
+    }
+  }
+  const std::vector<std::shared_ptr<Buffer>> workspaces = make_workspaces();
+  for (Variant& variant : variants) {
+    for (std::uint32_t slot = 0; slot < slot_count(); ++slot) {
+      for (std::size_t s = 0; s < variant.active; ++s) {
+        detail::MicroBatch& micro = micro_batches[s];
+        const NamedProgram& program = variant.gradient_program(s);
+        prepare(contexts[micro.shard], program);  // shares the literals between the shard's routines
+        variant.gradients.push_back(
+            link(micro.slots[slot], program, (*symbols)[micro.shard], workspaces[micro.shard]));
+      }
     }
   }
   for (Shard& shard : shards) {
@@ -239,7 +254,7 @@ void Trainer::Impl::link_parts() {
 
 // One deadline for all streams, because their destructors wait in turn.
 Trainer::Impl::~Impl() {
-  Stream::finish(streams);
+  Stream::finish(all_streams);
 }
 
 void Trainer::Impl::set_up() {
@@ -254,8 +269,10 @@ void Trainer::Impl::set_up() {
   check_memory();
   make_tensors();
   make_symbols();
-  upload(inputs, "inputs");
-  upload(targets, "targets");
+  if (!is_fed()) {
+    upload(inputs, "inputs");
+    upload(targets, "targets");
+  }
   start_parameters();
   is_single() ? link_steps() : link_parts();
   for (const auto& stream : streams) {

@@ -2,6 +2,7 @@
 // tests/unit/embedding/runtime_arguments_test.cpp: every function of the runtime's public headers with null,
 // empty and moved-from arguments. public_functions.py checks that no function is missing.
 #include <yoke/runtime/closest.h>
+#include <yoke/runtime/feed.h>
 #include <yoke/runtime/gradient_sum.h>
 #include <yoke/runtime/passes.h>
 
@@ -282,6 +283,25 @@ TEST(RuntimeArguments, StepPlans) {
   EXPECT_ERROR(kInvalid, (void)table.slot("missing", "program"));
   StepRoutine routine;
   EXPECT_ERROR(kEmpty, routine.run(table));
+}
+
+TEST(RuntimeArguments, FeedStreams) {
+  Rig rig;
+  const Context context(rig.stream());
+  EXPECT_ERROR(kInvalid, FeedStream(context, 0, 16));
+  FeedStream feed(context, 2, 16);
+  EXPECT_EQ(feed.stage(1, 0).size(), 16U);
+  EXPECT_ERROR(ErrorCode::kOutOfRange, feed.stage(2, 0));
+  EXPECT_ERROR(kInvalid, feed.send(0, 0, {}));
+  EXPECT_ERROR(ErrorCode::kOutOfRange, feed.send(2, 0, rig.buffer(16)));
+  EXPECT_ERROR(ErrorCode::kOutOfRange, feed.send(0, 1, rig.buffer(16)));
+  EXPECT_ERROR(ErrorCode::kOutOfRange, feed.send(0, 17, rig.buffer(0)));
+  FeedStream taken(std::move(feed));
+  // NOLINTBEGIN(bugprone-use-after-move): that is the test
+  EXPECT_ERROR(kEmpty, feed.stage(0, 0));
+  EXPECT_ERROR(kEmpty, feed.send(0, 0, rig.buffer(16)));
+  EXPECT_ERROR(kEmpty, (void)feed.stream());
+  // NOLINTEND(bugprone-use-after-move)
 }
 
 TEST(RuntimeArguments, GradientSums) {

@@ -94,6 +94,26 @@ struct DataParallelOptions {
   std::function<void(std::span<const MemoryNeed>)> check_memory = {};
 };
 
+// One batch of host data: literals with the same number of rows along axis 0.
+struct Batch {
+  Tensor inputs;
+  Tensor targets;
+};
+
+// Training data that the caller supplies batch by batch, so that it need not fit the devices.
+struct Feed {
+  // The types and shapes of all rows of an epoch; dims[0] is their number. options.batch_size divides them into
+  // batches, as it does for data in memory.
+  TensorSpec inputs;
+  TensorSpec targets;
+  // Returns the batch of step `number`, counted from 0; batch number % Trainer::steps_per_epoch() of an epoch. Called
+  // on the thread that uses the Trainer, in order, up to two steps ahead: by step() or advance(), after the work of
+  // the step has been queued. What it throws, and a batch of another type or shape, is an Error of the step that
+  // needs the batch, which names the step and the batch; steps before it run, and it queues nothing. The next
+  // step() asks for the batch again.
+  std::function<Batch(std::int64_t number)> next;
+};
+
 // The state of one shard, for hand-written loops. Valid as long as the trainer. With several micro-batches per shard,
 // "loss", "inputs", "targets", `seed` and `gradient` are those of its first one.
 struct Shard {
@@ -128,7 +148,8 @@ class Evaluation {
 // devices, except for the work of `steps_ahead` steps before and the check that `check_replicas_every`
 // requests. They compile and allocate nothing, with one exception: a single shard runs step() as one program
 // that stores no gradients, so its first call of launch_gradients() or shard_list() allocates the gradients
-// and compiles the other functions. With overlap, the first call of shard_list() compiles Shard::gradient.
+// and compiles the other functions. With overlap, the first call of shard_list() compiles Shard::gradient. With a
+// Feed, step() also waits for the caller's function, and for the copies of three batches before.
 //
 // Functions that read a value block until it is available. If work on a device has failed, they throw an
 // Error that names the shard, the device, the step and the call.
@@ -161,7 +182,8 @@ class Trainer {
   // at least 0; kFailedPrecondition: options.learning_rate was not a number.
   void set_learning_rate(double rate);
 
-  // Replaces the training data. Error kInvalidArgument: the types or shapes differ from the original data.
+  // Replaces the training data. Errors: kInvalidArgument: the types or shapes differ from the original data;
+  // kFailedPrecondition: the data comes from a Feed.
   void set_batch(const Tensor& inputs, const Tensor& targets);
 
   // The loss of the latest step, computed with the parameters from before the update: on shard 0, and
@@ -214,8 +236,12 @@ class Trainer {
   friend void data_parallel(const DataParallelOptions&, const Tensor&, const Tensor&,
                             const std::function<Tensor(const Tensor&, const Tensor&)>&,
                             const std::function<void(Trainer&)>&);
+  friend void data_parallel(const DataParallelOptions&, const Feed&,
+                            const std::function<Tensor(const Tensor&, const Tensor&)>&,
+                            const std::function<void(Trainer&)>&);
   struct Impl;
   explicit Trainer(std::unique_ptr<Impl> impl);
+  static void run(std::unique_ptr<Impl> impl, const std::function<void(Trainer&)>& body);
   std::unique_ptr<Impl> impl_;
 };
 
@@ -229,6 +255,11 @@ class Trainer {
 // Errors: an invalid argument is reported before anything is allocated
 // on a device. An exception thrown by `body` propagates.
 void data_parallel(const DataParallelOptions& options, const Tensor& inputs, const Tensor& targets,
+                   const std::function<Tensor(const Tensor& inputs, const Tensor& targets)>& loss_of,
+                   const std::function<void(Trainer&)>& body);
+// The same with data that the caller supplies. Each shard has memory for its rows of three batches on its device, and
+// as much on the host. The first batches are requested by the first step().
+void data_parallel(const DataParallelOptions& options, const Feed& feed,
                    const std::function<Tensor(const Tensor& inputs, const Tensor& targets)>& loss_of,
                    const std::function<void(Trainer&)>& body);
 

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/src/trainer_feed.cpp: takes batches from the caller and sends them to the shards.
+#include <yoke/program/program.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <numeric>
+#include <tuple>
+
+#include "node.h"
+#include "trainer_impl.h"
+
+namespace yoke {
+
+using detail::fail;
+
+void Trainer::Impl::check_feed() {
+  for (const auto& [spec, what] : {std::pair(feed.inputs, "inputs"), std::pair(feed.targets, "targets")}) {
+    const bool is_empty = std::find(spec.dims.begin(), spec.dims.end(), 0U) != spec.dims.end();
+    if (spec.type < YOKE_TYPE_F64 || spec.type > YOKE_TYPE_BOOL || spec.dims.empty() || is_empty) {
+      fail(std::string("data_parallel: feed.") + what + " has type " + std::to_string(spec.type) +
+           " and shape " + dims_text(spec.dims) +
+           "; it needs an element type, and at least one axis, the rows; no axis may be 0");
+    }
+  }
+  inputs = placeholder("inputs", static_cast<Type>(feed.inputs.type), feed.inputs.dims);
+  targets = placeholder("targets", static_cast<Type>(feed.targets.type), feed.targets.dims);
+}
+
+std::uint64_t Trainer::Impl::staged_bytes(std::size_t k) const {
+  return static_cast<std::uint64_t>(rows_of(variants[0], k)) * row_bytes();
+}
+
+void Trainer::Impl::make_feeds() {
+  for (std::size_t k = 0; is_fed() && k < shards.size(); ++k) {
+    feeds.emplace_back(contexts[k], slot_count(), staged_bytes(k));
+    all_streams.push_back(feeds[k].stream());
+  }
+}
+
+void Trainer::Impl::check_batch(const Batch& batch, std::uint64_t rows) const {
+  for (const auto& [given, like, what] :
+       {std::tuple(batch.inputs, inputs, "inputs"), std::tuple(batch.targets, targets, "targets")}) {
+    Dims dims = like.dims();
+    dims[0] = rows;
+    if (!given || given.source() != Source::kLiteral || given.type() != like.type() || given.dims() != dims) {
+      fail(std::string("the feed returned ") +
+           (given ? detail::describe(given) : std::string("an empty Tensor")) + " as " + what +
+           "; it must be host data of shape " + dims_text(dims) + " and type " +
+           std::string(program::type_name(like.type())));
+    }
+  }
+}
+
+// Stages the rows of batch `fetched`, and queues their copies to the shards.
+void Trainer::Impl::send(const Batch& batch) {
+  const bool is_tail = static_cast<std::uint64_t>(fetched) % plan.batch_count() >= plan.full_batches;
+  const std::vector<std::uint64_t>& parts = is_tail ? plan.tail : plan.rows;
+  check_batch(batch, is_tail ? plan.tail_rows() : plan.batch);
+  const auto slot = static_cast<std::uint32_t>(fetched % detail::kFeedSlots);
+  std::vector<std::uint64_t> first(parts.size() + 1, 0);
+  std::partial_sum(parts.begin(), parts.end(), first.begin() + 1);
+  for (std::size_t k = 0; k < shards.size(); ++k) {
+    const std::span<std::byte> staging = feeds[k].stage(slot, fetched);
+    std::uint64_t offset = 0;
+    for (std::size_t s = first_micro[k]; s < first_micro[k] + per_shard && parts[s] > 0; ++s) {
+      for (const auto& [data, name] :
+           {std::pair(batch.inputs, "inputs"), std::pair(batch.targets, "targets")}) {
+        const std::uint64_t row = data.host_bytes().size() / data.dims()[0];
+        std::memcpy(staging.data() + offset, data.host_bytes().data() + first[s] * row, parts[s] * row);
+        BufferView to = micro_batches[s].slots[slot].tensor(name).view;
+        to = {to.buffer, to.offset + (is_tail ? slot_plan.full_rows(s) * row : 0), parts[s] * row};
+        feeds[k].send(slot, offset, to);
+        offset += parts[s] * row;
+      }
+    }
+  }
+}
+
+// Takes batch `fetched` from the caller. Returns false, and sets fetch_error, if that fails.
+bool Trainer::Impl::fetch() {
+  const auto note = [&](ErrorCode code, const std::string& reason) {
+    fetch_error = Error(code, "step " + std::to_string(fetched) + " needs batch " +
+                                  std::to_string(fetched % static_cast<std::int64_t>(plan.batch_count())) +
+                                  " of " + std::to_string(plan.batch_count()) + " of an epoch: " + reason);
+  };
+  try {
+    send(feed.next(fetched));
+    ++fetched;
+    return true;
+  } catch (const Error& error) {
+    note(error.code(), error.what());
+  } catch (const std::exception& error) {
+    note(ErrorCode::kUnknown, std::string("the feed failed: ") + error.what());
+  } catch (...) {
+    note(ErrorCode::kUnknown, "the feed failed with an exception of an unknown type");
+  }
+  return false;
+}
+
+// Throws Error, and nothing has been queued, if the batch of this step is missing.
+void Trainer::Impl::fetch_current() {
+  while (is_fed() && fetched <= step_number) {
+    if (fetch_error || !fetch()) {
+      const Error error = *fetch_error;
+      fetch_error.reset();
+      throw error;
+    }
+  }
+}
+
+void Trainer::Impl::fetch_ahead() {
+  while (is_fed() && !fetch_error && fetched < step_number + detail::kFeedSlots && fetch()) {
+  }
+}
+
+}  // namespace yoke
