@@ -151,9 +151,9 @@ void long_texts(Kit& kit) {
     const std::string a = author.program("a", 1);
     const std::string b = author.program("b", 2);
     const std::string head = "yoke.program 1\n" + Author::comment(padding);
-    compare({head + a + b, author.expected(1)}, {head + b + a, author.expected(2)},
+    compare({text(head, a, b), author.expected(1)}, {text(head, b, a), author.expected(2)},
             "texts with two programs in another order" + where);
-    const Compiled both(device, head + a + b);
+    const Compiled both(device, text(head, a, b));
     both.check_entry(1, author.expected(2), "the second program of a text" + where);
   }
   // The same characters in another order.

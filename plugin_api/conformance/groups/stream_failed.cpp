@@ -136,13 +136,16 @@ void skips_all(Kit& kit) {
   }
 }
 
+enum class Way { kStreamWait, kEventWait, kDeviceAbort };
+
 // A stream that waits for another is aborted. Its work has not started, so a wait for it need not last until the other
-// stream continues, unless the device already has the work and runs it to its end.
-void abort_waiting_stream(Kit& kit, bool whole_device, bool by_event) {
+// stream continues, unless the device already has the work and runs it to its end. Returns false if it lasted that long,
+// although the work was skipped.
+bool ends_early(Kit& kit, Way way, std::uint64_t patience_ns) {
   Device& device = kit.device();
   const Plugin& plugin = kit.plugin();
   std::optional<Device> other;
-  if (whole_device) {
+  if (way == Way::kDeviceAbort) {
     other.emplace(kit, kit.plugin(), kit.settings().device, kit.device_options());
   }
   const Buffer buffer(device, 4096);
@@ -155,38 +158,38 @@ void abort_waiting_stream(Kit& kit, bool whole_device, bool by_event) {
   if (!held.is_closed()) {
     unsupported("without host callbacks no stream waits long enough for this test");
   }
-  if (whole_device) {
+  if (other) {
     expect_supported(plugin.call<&yoke_stream_api::device_abort>(other->get()), "aborting a device");
   } else {
     abort_stream(stream);
   }
   const auto wait = [&](std::uint64_t timeout_ns) {
-    return by_event ? event.wait(timeout_ns) : stream.wait(timeout_ns);
+    return way == Way::kEventWait ? event.wait(timeout_ns) : stream.wait(timeout_ns);
   };
-  const Answer early = wait(longest_wait_ns() / 16);
+  const Answer early = wait(patience_ns);
   const bool was_closed = held.is_closed();
   held.open();
-  const Answer late = wait(longest_wait_ns());
+  expect_code(wait(longest_wait_ns()), YOKE_STATUS_ABORTED,
+              "waiting for an aborted stream that waited for an event");
   const bool was_skipped = buffer.contents() == Bytes(4096, std::byte{1});
-  expect_code(late, YOKE_STATUS_ABORTED, "waiting for an aborted stream that waited for an event");
   if (early.code == YOKE_STATUS_ABORTED) {
     check(was_skipped, "a wait for an aborted stream returned ABORTED, and its work still ran later");
-    return;
+    return true;
   }
   expect_code(early, YOKE_STATUS_DEADLINE_EXCEEDED, "waiting for an aborted stream that waits for an event");
-  // A device that cannot take work back runs it to its end.
-  check(!was_closed || !was_skipped,
-        "an aborted stream skips its work, but its wait for an event of another stream did "
-        "not end before that event");
+  return !was_closed || !was_skipped;
 }
 
 void abort_waiting(Kit& kit) {
   const Plugin& plugin = kit.plugin();
   plugin.need<&yoke_stream_api::stream_abort>();
-  abort_waiting_stream(kit, false, false);
-  abort_waiting_stream(kit, false, true);
-  if (plugin.has<&yoke_stream_api::device_abort>()) {
-    abort_waiting_stream(kit, true, false);
+  for (const Way way : {Way::kStreamWait, Way::kEventWait, Way::kDeviceAbort}) {
+    if (way != Way::kDeviceAbort || plugin.has<&yoke_stream_api::device_abort>()) {
+      // The second try is for machines that are loaded.
+      check(ends_early(kit, way, longest_wait_ns() / 16) || ends_early(kit, way, longest_wait_ns() / 2),
+            "an aborted stream skips its work, but a wait for it does not end before the event for which it "
+            "waited");
+    }
   }
 }
 

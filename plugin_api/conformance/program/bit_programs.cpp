@@ -83,6 +83,41 @@ std::uint64_t bit_count(Type type) {
   return program::byte_size(type) == 2 ? 32768 : program::byte_size(type) == 1 ? 256 : 6000;
 }
 
+// Divisors whose reciprocals need all digits, powers of two and their neighbors.
+constexpr std::int64_t kConstants[] = {3,
+                                       5,
+                                       6,
+                                       7,
+                                       9,
+                                       10,
+                                       11,
+                                       13,
+                                       25,
+                                       27,
+                                       100,
+                                       125,
+                                       127,
+                                       128,
+                                       129,
+                                       255,
+                                       256,
+                                       641,
+                                       1000,
+                                       65535,
+                                       65536,
+                                       65537,
+                                       274177,
+                                       1000000007,
+                                       2147483647,
+                                       2147483648,
+                                       4294967295,
+                                       4294967296,
+                                       4294967297,
+                                       6700417,
+                                       1000000000000,
+                                       4611686018427387904,
+                                       9223372036854775807};
+
 }  // namespace
 
 std::vector<Case> bit_programs(std::uint64_t seed, std::uint64_t type_mask) {
@@ -120,40 +155,6 @@ std::vector<Case> bit_programs(std::uint64_t seed, std::uint64_t type_mask) {
 }
 
 std::vector<Case> integer_programs(std::uint64_t seed, std::uint64_t type_mask) {
-  // Divisors whose reciprocals need all digits, powers of two and their neighbors.
-  constexpr std::int64_t kConstants[] = {3,
-                                         5,
-                                         6,
-                                         7,
-                                         9,
-                                         10,
-                                         11,
-                                         13,
-                                         25,
-                                         27,
-                                         100,
-                                         125,
-                                         127,
-                                         128,
-                                         129,
-                                         255,
-                                         256,
-                                         641,
-                                         1000,
-                                         65535,
-                                         65536,
-                                         65537,
-                                         274177,
-                                         1000000007,
-                                         2147483647,
-                                         2147483648,
-                                         4294967295,
-                                         4294967296,
-                                         4294967297,
-                                         6700417,
-                                         1000000000000,
-                                         4611686018427387904,
-                                         9223372036854775807};
   std::vector<Case> all;
   for (const Type type : types_of(type_mask)) {
     if (program::is_float(type) || type == Type::kBool) {

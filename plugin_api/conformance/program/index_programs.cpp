@@ -14,30 +14,29 @@ using program::Type;
 namespace {
 
 // T stands for the type of the elements, I for that of the indices, N for the extent that they index.
-constexpr std::string_view kGathers[] = {
-    "arg x : T[N] in\n arg p : I[400] in  # below N\n arg y : T[400] out\n y[i] = (x[p[i]] else 1)\n",
-    "arg x : T[N, 5] in\n arg p : I[90] in  # below N\n arg y : T[90, 5] out\n y[i, j] = (x[p[i], j] else "
-    "1)\n",
-    "arg x : T[5, N] in\n arg p : I[90] in  # below N\n arg y : T[90, 5] out\n y[i, j] = (x[j, p[i]] else "
-    "0)\n",
-    "arg x : T[N, N] in\n arg p : I[90] in  # below N\n arg q : I[90] in  # below N\n arg y : T[90] out\n "
-    "y[i] = "
-    "(x[p[i], q[-i + 89]] else 1)\n",
-    "arg x : T[N, 3] in\n arg p : I[20, 9] in  # below N\n arg y : T[20, 9, 3] out\n y[i, j, k] = (x[p[i, "
-    "j], -k + 2] "
-    "else 1)\n",
-    "arg x : T[N] in\n arg z : T[N] in\n arg p : I[200] in  # below N\n arg y : T[200] out\n y[i] = "
-    "(max(x[p[i]], "
-    "z[p[i]]) else 1)\n",
-    "arg x : T[N] in\n arg p : I[200] in  # below N\n arg y : T[200] out\n y[i] = max(x[0], (x[p[i]] else "
-    "1))\n"};
-constexpr std::string_view kScatters[] = {
-    "arg x : T[400] in\n arg p : I[400] in  # below N\n arg y : T[N] inout\n y[p[i]] A x[i]\n",
-    "arg x : T[90, 5] in\n arg p : I[90] in  # below N\n arg y : T[N, 5] inout\n y[p[i], j] A x[i, j]\n",
-    "arg x : T[90, 5] in\n arg p : I[90] in  # below N\n arg y : T[5, N] inout\n y[j, p[i]] A x[i, j]\n",
-    "arg x : T[90] in\n arg p : I[90] in  # below N\n arg q : I[90] in  # below N\n arg y : T[N, N] inout\n "
-    "y[p[i], "
-    "q[i]] A x[i]\n"};
+struct IndexForm {
+  std::string_view body;
+};
+constexpr IndexForm kGathers[] = {
+    {"arg x : T[N] in\n arg p : I[400] in  # below N\n arg y : T[400] out\n y[i] = (x[p[i]] else 1)\n"},
+    {"arg x : T[N, 5] in\n arg p : I[90] in  # below N\n arg y : T[90, 5] out\n y[i, j] = (x[p[i], j] else "
+     "1)\n"},
+    {"arg x : T[5, N] in\n arg p : I[90] in  # below N\n arg y : T[90, 5] out\n y[i, j] = (x[j, p[i]] else "
+     "0)\n"},
+    {"arg x : T[N, N] in\n arg p : I[90] in  # below N\n arg q : I[90] in  # below N\n arg y : T[90] out\n "
+     "y[i] = (x[p[i], q[-i + 89]] else 1)\n"},
+    {"arg x : T[N, 3] in\n arg p : I[20, 9] in  # below N\n arg y : T[20, 9, 3] out\n y[i, j, k] = (x[p[i, "
+     "j], -k + 2] else 1)\n"},
+    {"arg x : T[N] in\n arg z : T[N] in\n arg p : I[200] in  # below N\n arg y : T[200] out\n y[i] = "
+     "(max(x[p[i]], z[p[i]]) else 1)\n"},
+    {"arg x : T[N] in\n arg p : I[200] in  # below N\n arg y : T[200] out\n y[i] = max(x[0], (x[p[i]] else "
+     "1))\n"}};
+constexpr IndexForm kScatters[] = {
+    {"arg x : T[400] in\n arg p : I[400] in  # below N\n arg y : T[N] inout\n y[p[i]] A x[i]\n"},
+    {"arg x : T[90, 5] in\n arg p : I[90] in  # below N\n arg y : T[N, 5] inout\n y[p[i], j] A x[i, j]\n"},
+    {"arg x : T[90, 5] in\n arg p : I[90] in  # below N\n arg y : T[5, N] inout\n y[j, p[i]] A x[i, j]\n"},
+    {"arg x : T[90] in\n arg p : I[90] in  # below N\n arg q : I[90] in  # below N\n arg y : T[N, N] inout\n "
+     "y[p[i], q[i]] A x[i]\n"}};
 
 std::string filled(std::string_view body, Type element, Type index, std::uint64_t extent,
                    std::string_view assign) {
@@ -96,10 +95,10 @@ std::vector<Case> index_programs(std::uint64_t seed, std::uint64_t type_mask) {
       // Every other form, so that each form has every type of index.
       pair += 1;
       for (std::size_t form = pair % 2; form < std::size(kGathers); form += 2) {
-        add(kGathers[form], element, index);
+        add(kGathers[form].body, element, index);
       }
       for (std::size_t form = pair % 2; form < std::size(kScatters); form += 2) {
-        add(kScatters[form], element, index);
+        add(kScatters[form].body, element, index);
       }
     }
   }

@@ -2,6 +2,7 @@
 // plugin_api/conformance/program/lifetime_programs.cpp: border_programs.h, temporaries whose memory a backend may share.
 #include <algorithm>
 
+#include "../check.h"
 #include "../random.h"
 #include "border_programs.h"
 #include "borders.h"
@@ -78,7 +79,7 @@ class Lifetimes {
     constexpr const char* kOperators[] = {" + ", " - ", " * ", " ^ "};
     std::string made = read(type, extent, variable);
     for (std::uint64_t i = 0, more = 1 + random_.below(2); i < more; ++i) {
-      made = "(" + made + ")" + kOperators[random_.below(4)] + read(type, extent, variable);
+      made = text("(", made, ")", kOperators[random_.below(4)], read(type, extent, variable));
     }
     return variable.empty() || random_.chance(2) ? made + " + 1"
                                                  : "(" + made + ") + " + type + "(" + variable + ")";

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 
+#include "../check.h"
 #include "border_programs.h"
 #include "borders.h"
 #include "corpus.h"
@@ -100,12 +101,10 @@ constexpr std::string_view kNames[] = {
 std::vector<std::string> allowed_names(std::uint64_t seed) {
   std::vector<std::string> names;
   for (const std::string_view name : kNames) {
-    const std::string text(name);
     try {
-      corpus_case("yoke.program 1\nprogram p() {\n arg " + text + " : f32[2] out\n " + text + "[" +
-                      (text == "q" ? "r" : "q") + "] = 1\n}\n",
-                  seed);
-      names.push_back(text);
+      corpus_case(
+          text("yoke.program 1\nprogram p() {\n arg ", name, " : f32[2] out\n ", name, "[q] = 1\n}\n"), seed);
+      names.emplace_back(name);
     } catch (const std::exception&) {
       // A reserved word.
     }
@@ -113,19 +112,23 @@ std::vector<std::string> allowed_names(std::uint64_t seed) {
   return names;
 }
 
-// Programs that use five names each, for everything that has a name.
+// Programs that use six names each, for everything that has a name.
 void add_names(std::vector<Case>& all, std::uint64_t seed) {
   const std::vector<std::string> names = allowed_names(seed);
   for (std::size_t first = 0; first < names.size(); first += 2) {
     const auto name = [&](std::size_t i) { return names[(first + i * 3) % names.size()]; };
-    const std::string loop = "[" + name(3) + "]";
-    Case one = corpus_case(
-        "yoke.program 1\nprogram " + name(4) + "(symbol " + name(5) + " in 0..3) {\n arg " + name(0) +
-            " : f32[9] in\n arg " + name(1) + " : f32[6] out\n temp " + name(2) + " : f32[6]\n " + name(2) +
-            loop + " = " + name(0) + "[" + name(5) + " + " + name(3) + "] * 2\n " + name(1) + loop +
-            " = exp(" + name(2) + loop + ") + f32(" + name(3) + ") - f32(" + name(5) + ")\n}\n",
-        seed);
-    append(all, {std::move(one)});
+    const std::string in = name(0);
+    const std::string out = name(1);
+    const std::string temporary = name(2);
+    const std::string loop = name(3);
+    const std::string symbol = name(5);
+    append(all,
+           {corpus_case(
+               text("yoke.program 1\nprogram ", name(4), "(symbol ", symbol, " in 0..3) {\n arg ", in,
+                    " : f32[9] in\n arg ", out, " : f32[6] out\n temp ", temporary, " : f32[6]\n ", temporary,
+                    "[", loop, "] = ", in, "[", symbol, " + ", loop, "] * 2\n ", out, "[", loop, "] = exp(",
+                    temporary, "[", loop, "]) + f32(", loop, ") - f32(", symbol, ")\n}\n"),
+               seed)});
   }
 }
 
@@ -137,38 +140,39 @@ std::string repeated(int count, const std::string& separator, const auto& part) 
   return text;
 }
 
-// Bodies of programs at limits of depth, width, rank and length.
-std::vector<std::string> limit_bodies() {
-  std::vector<std::string> bodies;
-  const std::string head = "arg x : f32[300] in\n arg z : f32[300] in\n arg y : f32[150] out\n ";
+// Bodies with deep and wide expressions.
+std::vector<std::string> expression_bodies() {
+  const std::string head = "arg x : f32[300] in\n arg z : f32[300] in\n arg y : f32[150] out\n y[i] = ";
   std::string deep = "x[i]";
   std::string chosen = "x[i]";
   for (int i = 0; i < 90; ++i) {
-    deep = "(" + deep + ") * 0.5 + z[i + " + std::to_string(i % 7) + "]";
+    deep = text("(", deep, ") * 0.5 + z[i + ", i % 7, "]");
     if (i < 40) {
-      chosen =
-          "select(x[i + " + std::to_string(i) + "] > z[i], " + chosen + ", z[i + " + std::to_string(i) + "])";
+      chosen = text("select(x[i + ", i, "] > z[i], ", chosen, ", z[i + ", i, "])");
     }
   }
-  bodies.push_back(head + "y[i] = " + deep + "\n");
-  bodies.push_back(head + "y[i] = " + chosen + "\n");
-  bodies.push_back(head + "y[i] = " +
-                   repeated(120, " + ", [](int i) { return "x[i + " + std::to_string(i) + "]"; }) + "\n");
   // Balanced, so that many values are needed at once.
-  const auto term = [](int i) {
-    return "x[i + " + std::to_string(i) + "] * z[i + " + std::to_string(i) + "]";
-  };
-  std::vector<std::string> level;
-  for (int i = 0; i < 64; ++i) {
-    level.push_back(term(i));
+  std::vector<std::string> level(64);
+  for (std::size_t i = 0; i < level.size(); ++i) {
+    level[i] = text("x[i + ", i, "] * z[i + ", i, "]");
   }
   while (level.size() > 1) {
     for (std::size_t i = 0; i < level.size() / 2; ++i) {
-      level[i] = "(" + level[2 * i] + " - " + level[2 * i + 1] + ")";
+      level[i] = text("(", level[2 * i], " - ", level[2 * i + 1], ")");
     }
     level.resize(level.size() / 2);
   }
-  bodies.push_back(head + "y[i] = " + level[0] + "\n");
+  const std::string wide = repeated(120, " + ", [](int i) { return text("x[i + ", i, "]"); });
+  std::vector<std::string> bodies;
+  for (const std::string& value : {deep, chosen, wide, level[0]}) {
+    bodies.push_back(text(head, value, "\n"));
+  }
+  return bodies;
+}
+
+// Bodies with many dimensions, loops, elements and rounds.
+std::vector<std::string> shape_bodies() {
+  std::vector<std::string> bodies;
   const std::string eight = "[2, 3, 1, 2, 3, 1, 2, 5]";
   bodies.push_back("arg x : f32" + eight +
                    " in\n arg y : f32[5, 2, 1, 3, 2, 1, 3, 2] out\n y[h, g, f, e, d, c, b, a] = " +
@@ -247,7 +251,11 @@ std::vector<Case> limit_programs(std::uint64_t seed, std::uint64_t type_mask) {
   if (!has(Type::kF32) || !has(Type::kI32) || !has(Type::kI64)) {
     return {};
   }
-  for (const std::string& body : limit_bodies()) {
+  std::vector<std::string> bodies = expression_bodies();
+  for (std::string& body : shape_bodies()) {
+    bodies.push_back(std::move(body));
+  }
+  for (const std::string& body : bodies) {
     append(all, {corpus_case(
                     "yoke.program 1\nprogram limit" + std::to_string(all.size()) + "() {\n " + body + "}\n",
                     seed)});
