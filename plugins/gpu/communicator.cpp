@@ -260,36 +260,41 @@ struct Communicator::Part {
   std::optional<sdk::Failure> failure;  // of the stream: the part is left out
 };
 
-void Communicator::queue(const Comm& comm, std::span<const sdk::Collective> rows) {
+std::vector<Communicator::Part> Communicator::take_parts(std::span<const sdk::Collective> rows) {
   std::vector<Part> parts;
-  const auto give_back = [&] {
-    for (const Part& part : parts) {
-      part.member->give_back();
-    }
-  };
+  parts.reserve(rows.size());
   try {
     for (const sdk::Collective& row : rows) {
       auto* const member = static_cast<Communicator*>(row.communicator);
-      parts.push_back({member, &static_cast<Stream*>(row.stream)->timeline(), nullptr, {}});
-      try {
-        parts.back().handle = member->take();
-      } catch (...) {
-        parts.pop_back();
-        throw;
-      }
+      parts.push_back({member, &static_cast<Stream*>(row.stream)->timeline(), member->take(), {}});
     }
-  } catch (...) {
-    give_back();
+  } catch (const sdk::Failure&) {
+    give_back(parts);
     throw;
   }
-  const char* name = comm.group_start.name;
+  return parts;
+}
+
+void Communicator::give_back(std::span<const Part> parts) noexcept {
+  for (const Part& part : parts) {
+    part.member->give_back();
+  }
+}
+
+// `name` is the function that failed. Returns its error number.
+int Communicator::call_parts(const Comm& comm, std::span<const sdk::Collective> rows, std::span<Part> parts,
+                             const char*& name) {
+  name = comm.group_start.name;
   int code = comm.group_start();
+  if (code != 0) {
+    return code;
+  }
   for (std::size_t i = 0; code == 0 && i < parts.size(); ++i) {
     Part& part = parts[i];
-    bool is_queued = false;
+    bool is_called = false;
     try {
       part.timeline->submit([&](void* stream) {
-        is_queued = true;
+        is_called = true;
         name = "a collective";
         code = rows[i].count == 0 ? 0 : part.member->call(rows[i], part.handle, stream);
         code = code == kInProgress ? 0 : code;
@@ -297,7 +302,7 @@ void Communicator::queue(const Comm& comm, std::span<const sdk::Collective> rows
     } catch (const sdk::Failure& failure) {  // the device is lost
       part.failure.emplace(failure);
     }
-    if (!is_queued && !part.failure) {
+    if (!is_called && !part.failure) {
       part.failure.emplace(YOKE_STATUS_UNAVAILABLE, "the stream of this member failed before its collective");
     }
   }
@@ -306,12 +311,19 @@ void Communicator::queue(const Comm& comm, std::span<const sdk::Collective> rows
     name = comm.group_end.name;
     code = ended;
   }
-  for (Part& part : parts) {
+  for (const Part& part : parts) {
     if (code == 0 && !part.failure) {
       name = "a collective";
       code = part.member->finish_queuing(part.handle);
     }
   }
+  return code;
+}
+
+void Communicator::queue(const Comm& comm, std::span<const sdk::Collective> rows) {
+  std::vector<Part> parts = take_parts(rows);
+  const char* name = "";
+  const int code = call_parts(comm, rows, parts, name);
   for (Part& part : parts) {
     try {
       if (code == 0 && !part.failure) {
@@ -321,15 +333,14 @@ void Communicator::queue(const Comm& comm, std::span<const sdk::Collective> rows
       part.failure.emplace(failure);
     }
   }
-  give_back();
+  give_back(parts);
   for (const Part& part : parts) {
     if (code != 0 || part.failure) {
       part.member->fail(part.failure ? *part.failure : failure_of_comm(name, code));
     }
   }
   if (code != 0) {
-    const Part& first = parts.front();
-    first.member->wait(0);  // throws its first failure
+    parts.front().member->wait(0);  // throws its first failure
   }
 }
 

@@ -48,6 +48,10 @@ class Communicator final : public sdk::Communicator {
     std::shared_ptr<Point> point;
   };
   struct Part;
+  static std::vector<Part> take_parts(std::span<const sdk::Collective> rows);
+  static void give_back(std::span<const Part> parts) noexcept;
+  static int call_parts(const Comm& comm, std::span<const sdk::Collective> rows, std::span<Part> parts,
+                        const char*& name);
 
   const Comm& comm() const { return *context_->machine().library().comm(); }
   // The library's communicator, which stays until give_back(). Throws the failure.

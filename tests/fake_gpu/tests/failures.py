@@ -62,6 +62,20 @@ class Failures:
                              FAKE_GPU_FAIL="event_query:1+:999")
         self.expect_sentence("lost device", ["step", "shard", "is lost"], FAKE_GPU_FAIL="kernel:700:719")
 
+    def collectives(self):
+        library = "YOKE_NCCL_LIBRARY" if self.is_cuda else "YOKE_RCCL_LIBRARY"
+        native = ("--merge", "native", "--log-level", "info", "--option", "cache=off")
+        for what, words, variables in [
+                ("missing", ["collectives.skip", "/nonexistent.so"], {library: "/nonexistent.so"}),
+                ("library without the functions", ["is too old: libm.so.6 has no ncclGetVersion"], {library: "libm.so.6"}),
+                ("old", ["is too old: its version number is 2804"], {"FAKE_GPU_COMM": "2804"})]:
+            self.expect_sentence(f"collectives, {what}", ["merge strategy native", "does not offer yoke.collectives/1", *words], native, **variables)
+        self.expect_sentence("group that is too large", ["member 0 of 2", "communicator_wait", "ncclInternalError"], native, FAKE_GPU_COMM_RANKS="1")
+        self.expect_sentence("group that cannot be made", ["group_id_create", "ncclSystemError"], native, FAKE_GPU_FAIL="comm_unique_id:1:2")
+        self.expect_sentence("more members than devices", ["there are 2 shards", "has at most 1 members"], native, FAKE_GPU_DEVICES="1")
+        self.expect_sentence("collective that fails", ["shard", "member", "ncclSystemError"], native, FAKE_GPU_FAIL="comm_reduce_scatter:20:2")
+        self.expect_sentence("member that is lost", ["shard", "step", "lost"], native, FAKE_GPU_FAIL="collective:31:719")
+
     # The training must succeed, with the words in its log and with the result of `expected`.
     def expect_result(self, what, expected, words, **variables):
         status, output, complaints = self.fakes.train("--option", "cache=off", "--log-level", "info", **variables)
@@ -129,6 +143,7 @@ def main():
     os.umask(0o022)
     failures.libraries()
     failures.devices()
+    failures.collectives()
     failures.architectures()
     failures.cache()
     failures.unusable_cache()
