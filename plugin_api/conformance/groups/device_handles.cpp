@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // plugin_api/conformance/groups/device_handles.cpp: what two handles of one device share and what is
 // separate.
+#include <memory>
+
 #include "groups.h"
 #include "small_program.h"
 
@@ -122,6 +124,61 @@ void handles_options(Kit& kit) {
   }
 }
 
+// A handle that is opened later has no part in an abort.
+void check_new_handle(Kit& kit, const char* when) {
+  Device device = another_handle(kit);
+  const Buffer buffer(device, 64);
+  Stream stream(device);
+  stream.write(buffer, 0, Bytes(64, std::byte{7}));
+  expect_ok(stream.wait(), text("waiting for a stream of a handle that was opened ", when));
+  check(buffer.contents() == Bytes(64, std::byte{7}), "a copy is wrong on a handle that was opened ", when);
+}
+
+// Opens a handle with one option set; null if the backend refuses the value.
+std::unique_ptr<Device> handle_with(Kit& kit, const yoke_option& option) {
+  yoke_device* raw = nullptr;
+  if (!kit.plugin().device_open(kit.settings().device, {&option, 1}, &raw).ok()) {
+    return nullptr;
+  }
+  expect_ok(kit.plugin().device_close(raw), "closing a handle");
+  return std::make_unique<Device>(kit, kit.plugin(), kit.settings().device, std::vector<yoke_option>{option});
+}
+
+// An option that sets limit_bytes limits to the byte, whatever the value.
+void limits(Kit& kit) {
+  constexpr std::int64_t kProbe = 64 << 20;
+  unsigned count = 0;
+  for (const yoke_option_spec& spec : kit.plugin().option_specs(YOKE_OPTION_SCOPE_DEVICE)) {
+    yoke_option option = default_option(spec);
+    const auto open = [&](std::int64_t value) {
+      option.integer = value;
+      return spec.type != YOKE_OPTION_INTEGER || value < spec.integer_min || value > spec.integer_max
+                 ? nullptr
+                 : handle_with(kit, option);
+    };
+    const std::unique_ptr<Device> probe = open(kProbe);
+    if (probe == nullptr || probe->memory().limit_bytes != static_cast<std::uint64_t>(kProbe)) {
+      continue;
+    }
+    for (const std::int64_t value : {1, 255, 4096, 100'001, (1 << 20) - 1, (1 << 20) + 1, 3'145'735}) {
+      const std::unique_ptr<Device> device = open(value);
+      if (device == nullptr) {
+        continue;
+      }
+      ++count;
+      const std::uint64_t limit = device->memory().limit_bytes;
+      check(limit != 0 && limit <= static_cast<std::uint64_t>(value), "limit_bytes is ", limit, " with '",
+            spec.name, "' = ", value);
+      expect_no_buffer(*device, static_cast<std::uint64_t>(value) + 1, YOKE_MEMORY_DEVICE,
+                       YOKE_STATUS_OUT_OF_DEVICE_MEMORY,
+                       text("creating a buffer beyond '", spec.name, "' = ", value));
+    }
+  }
+  if (count == 0) {
+    unsupported("no option of the backend sets limit_bytes");
+  }
+}
+
 void handles_fail(Kit& kit) {
   const Plugin& plugin = kit.plugin();
   Device& first = kit.device();
@@ -141,9 +198,14 @@ void handles_fail(Kit& kit) {
     any = true;
     Device second = another_handle(kit);
     expect_ok(plugin.call<&yoke_stream_api::device_abort>(second.get()), "aborting a device");
-    const Stream later(second);
-    expect_code(later.wait(), YOKE_STATUS_ABORTED, "waiting for a stream created after device_abort");
+    {
+      const Stream later(second);
+      expect_code(later.wait(), YOKE_STATUS_ABORTED, "waiting for a stream created after device_abort");
+    }
     check_first_works("after device_abort on another handle of the device");
+    check_new_handle(kit, "while an aborted one is open");
+    second.close();
+    check_new_handle(kit, "after an aborted one was closed");
   }
   if (plugin.has<&yoke_fault_api::fault_arm>()) {
     any = true;
@@ -173,6 +235,7 @@ std::vector<Test> device_handles_tests() {
        {14, 53},
        handles_count},
       {"handles-options", "the memory limit of one handle does not apply to another", {53}, handles_options},
+      {"limits", "an option that limits memory does so to the byte, also for small values", {26, 28}, limits},
       {"handles-fail", "device_abort and DEVICE_LOST affect one handle only", {19, 53}, handles_fail},
   };
 }

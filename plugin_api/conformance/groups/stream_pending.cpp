@@ -224,6 +224,14 @@ void launch_completion(Kit& kit) {
     check(now == expected,
           "a copy on a stream that waits for the event of a launch ran before the launch was done");
   });
+  check_way("a small copy queued while it runs", [&](const Stream& stream) {
+    std::this_thread::sleep_for(std::chrono::nanoseconds(LongKernel::kLeast / 4));
+    Bytes now(64);
+    stream.read(kernel.y(), expected.size() - now.size(), now);
+    stream.synchronize();
+    check(std::equal(now.begin(), now.end(), expected.end() - 64),
+          "a small to_host that was queued while a launch ran did not wait for the launch");
+  });
   if (kit.plugin().has<&yoke_stream_api::stream_host_callback>()) {
     check_way("a host callback", [](const Stream& stream) { HostCallback(stream).wait(); });
   }
