@@ -119,6 +119,7 @@ TEST_P(FailingDevice, ReadThatMissesItsDeadlineCanBeRepeated) {
   train(2, [&](Trainer& trainer) {
     trainer.step();
     const double loss = trainer.loss_value();
+    trainer.wait();  // also for the streams that merge, which would wait for each other while they are blocked
     control->is_blocked = true;
     EXPECT_ERROR(ErrorCode::kDeadlineExceeded, trainer.loss_value());
     control->is_blocked = false;
