@@ -127,11 +127,13 @@ Routine::Routine(std::shared_ptr<const Code> code, std::uint32_t entry, std::vec
   const auto& device = code_->device();
   const auto workspace_byte_count = code_->entries()[entry].workspace_byte_count;
   const bool needs_workspace = fallback_ == nullptr && workspace_byte_count > 0;
+  const bool is_shared = needs_workspace && shared_workspace != nullptr;
   if (needs_workspace) {
-    workspace_ = shared_workspace ? shared_workspace : std::make_shared<Buffer>(device, workspace_byte_count);
+    workspace_ =
+        is_shared ? std::move(shared_workspace) : std::make_shared<Buffer>(device, workspace_byte_count);
   }
   access_ = std::make_unique<detail::RoutineAccess>(
-      code_->entries()[entry], bindings_, needs_workspace ? shared_workspace.get() : nullptr,
+      code_->entries()[entry], bindings_, is_shared ? workspace_.get() : nullptr,
       fallback_ ? fallback_->versions() : std::span<detail::Versions>());
   if (fallback_ != nullptr) {
     return;

@@ -10,7 +10,6 @@
 namespace yoke {
 
 using detail::NamedProgram;
-using detail::Variant;
 
 MemoryNeed& Trainer::Impl::need_of(const Device& device) {
   const auto found = std::find_if(needs.begin(), needs.end(),

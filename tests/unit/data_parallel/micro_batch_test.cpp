@@ -198,7 +198,7 @@ TEST(Accumulate, DrawsOtherNumbersInEachMicroBatch) {
   DataParallelOptions options = options_for(1, 0.0F);
   options.accumulate = 2;
   data_parallel(
-      options, tensor(std::vector<float>(2 * 64, 1.0F), {2, 64}), tensor(std::vector<float>(2, 0.0F), {2}),
+      options, tensor(std::vector<float>(128, 1.0F), {2, 64}), tensor(std::vector<float>(2, 0.0F), {2}),
       [&](const Tensor& x, const Tensor& y) {
         return sum(drop(x * w.tensor()) * tensor(some_numbers(64, 5), {64})) + sum(y);
       },
@@ -217,7 +217,7 @@ TEST(Accumulate, FindsTheFirstBadStep) {
   DataParallelOptions options = options_for(1, 0.0F);
   options.accumulate = 3;
   options.batch_size = 4;
-  const auto run_from = [&](std::vector<float> data) {
+  const auto run_from = [&](const std::vector<float>& data) {
     const Parameter w("w", {}, Initializer::constant(1));
     std::optional<std::int64_t> bad;
     const Tensor rows = tensor(data, {10});
@@ -268,7 +268,8 @@ struct Model {
   const char* name;
   nn::Module (*make)();
 };
-void PrintTo(const Model& model, std::ostream* out) {
+void PrintTo(const Model& model,
+             std::ostream* out) {  // NOLINT(readability-identifier-naming): GoogleTest's name
   *out << model.name;
 }
 
@@ -349,7 +350,7 @@ TEST(ReproducibleRun, RefusesWhatItCannotKeep) {
     change(setting);
     DataParallelOptions options = options_of(setting);
     const auto backend = options.runtime->backend(options.backend_name);
-    const Error refused = error_of([&] { train(options, mlp(), Reduce::kMean, [](Trainer&) {}); });
+    Error refused = error_of([&] { train(options, mlp(), Reduce::kMean, [](Trainer&) {}); });
     EXPECT_EQ(backend->live_counts().buffers, 0U);
     return refused;
   };
