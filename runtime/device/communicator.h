@@ -13,7 +13,7 @@ namespace yoke::detail {
 
 // Whether the device's backend offers yoke.collectives/1 and the streams that it needs.
 bool has_collectives(const Device& device);
-// Precondition of the rest: has_collectives(device).
+// Precondition of everything below: has_collectives(device).
 yoke_collectives_info describe_collectives(const Device& device);
 yoke_group_id create_group_id(const Device& device);
 
@@ -29,7 +29,7 @@ class Communicator {
   void wait(std::chrono::nanoseconds timeout) const;
   bool has_failed() const noexcept;
   void abort() const noexcept;
-  // Gives the communicator up: pending work may use it for ever.
+  // Gives up the communicator without destroying it, because pending work may never end.
   void leak() noexcept;
 
  private:

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kMostParts = 8;
 
-// For each bucket, the number of statements after which a program uses neither its gradients, nor its parameters.
+// For each bucket, after how many statements a program no longer uses its gradients and its parameters.
 struct Uses {
   std::vector<std::uint32_t> gradients;
   std::vector<std::uint32_t> parameters;
@@ -63,7 +63,7 @@ std::vector<std::size_t> parts_of(const std::vector<std::uint32_t>& final_after)
   return parts;
 }
 
-// Where a program is cut so that the buckets of each part are final in it, too.
+// Where another program is cut so that the same buckets are final after each part.
 std::vector<std::uint32_t> cuts_of(const Uses& uses, const std::vector<std::size_t>& parts,
                                    std::size_t count) {
   std::vector<std::uint32_t> after(count - 1, 0);
@@ -101,7 +101,7 @@ GradientParts cut_at_buckets(const StepPlan& plan, std::span<const GradientProgr
     }
     result.programs.push_back(passes::cut(given.program, after));
   }
-  std::vector<std::size_t> order(merged_after.size());  // of becoming final
+  std::vector<std::size_t> order(merged_after.size());  // in which buckets become final
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return merged_after[a] < merged_after[b]; });

@@ -10,11 +10,11 @@
 
 namespace yoke::detail {
 
-// Throws Error kFailedPrecondition, with the reason, unless the backend of these contexts has collectives for so
-// many members that add up elements of these types.
+// Throws Error kFailedPrecondition, with the reason, unless the backend of these contexts has collectives for
+// this number of members that can add up elements of these types.
 void check_native(std::span<const Context> members, std::span<const std::int32_t> types);
 
-// Joins the members' communicators. Throws also the backend's errors.
+// Joins the members' communicators. Also throws the backend's errors.
 std::unique_ptr<Collectives> create_native(std::span<const Context> members, MergeUse use,
                                            std::shared_ptr<yoke::CodeCache> codes);
 

@@ -34,7 +34,7 @@ bool resolve_overlap(Overlap overlap, std::span<const Context> shards) {
           (overlap == Overlap::kAuto && std::none_of(shards.begin(), shards.end(), is_on_cpu)));
 }
 
-// Numbers that are no enumerators come from other languages, and from memory that was not initialized.
+// A number that is not an enumerator comes from another language, or from uninitialized memory.
 void check_options(const StepOptions& options) {
   const auto refuse = [](const char* what, auto value) {
     throw Error(ErrorCode::kInvalidArgument, std::string("step plan: ") + what + " is " +
@@ -258,7 +258,7 @@ StepMemory StepPlan::memory(std::uint32_t shard) const {
     result.gradients += shard < merging_ ? bytes : 0;
     result.state += shares_parameters_ && shard == 0 ? states_.size() * bytes : 0;
   }
-  std::uint64_t largest = 0;  // that is added at once
+  std::uint64_t largest = 0;  // byte count that is added at once
   for (const Bucket& bucket : buckets_) {
     const std::uint64_t element = arenas_[bucket.arena].element_byte_count();
     const std::uint32_t pieces = strategy_ == MergeStrategy::kRing ? merging_ : 1;

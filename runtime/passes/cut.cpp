@@ -40,7 +40,7 @@ Role role_in(const Graph& graph, std::uint32_t tensor, Place first, Place last) 
   const bool has_all_writes =
       !graph.is_written(tensor, 0, first) && !graph.is_written(tensor, last, graph.size());
   const bool starts_anew = overwrites_target(graph.program(), graph.at(use)) && !graph.reads(use, tensor);
-  // The elements that an `out` leaves unwritten would be undefined afterwards.
+  // As an `out`, the elements that the part does not write would be undefined afterwards.
   return starts_anew || (role == Role::kOut && has_all_writes) ? Role::kOut : Role::kInOut;
 }
 
@@ -75,7 +75,7 @@ void place_carried(const Graph& graph, const Places& ends, Cut& cut) {
   const auto part_at = [&](Place place) {
     return static_cast<std::uint64_t>(std::upper_bound(ends.begin(), ends.end(), place) - ends.begin());
   };
-  // In units of 64 bytes, to which plan_memory() aligns, for each YOKE_BUFFER_ALIGNMENT bytes.
+  // plan_memory() aligns to 64 bytes only, so each YOKE_BUFFER_ALIGNMENT bytes count as 64.
   constexpr std::uint64_t kUnit = 64;
   std::vector<program::Lifetime> lifetimes;
   for (std::uint32_t t = 0; t < graph.program().tensors.size(); ++t) {

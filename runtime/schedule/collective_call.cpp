@@ -142,7 +142,7 @@ void CollectiveCall::begin() const {
     retire(0, begun);
   };
   try {
-    for (rank = 0; rank < group_->size(); ++rank) {  // first, because nothing needs to be taken back
+    for (rank = 0; rank < group_->size(); ++rank) {  // first, so that nothing needs to be undone
       group_->stream(rank).check_alive(std::numeric_limits<std::uint64_t>::max() - 1);
     }
     for (rank = 0; rank < group_->size(); begun = ++rank) {

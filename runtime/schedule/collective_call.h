@@ -39,7 +39,7 @@ class CollectiveGroup {
   void check() const;
   // "member 1 of 3, stream 'cuda:1/stream0', failed: ..."; empty if none has failed.
   std::string failure() const;
-  // Aborts all communicators, unless a member has failed before.
+  // Aborts all communicators, unless a member has failed already.
   void fail(std::uint32_t rank, ErrorCode code, std::string_view reason) noexcept;
   // Finds out whether a member has failed unnoticed. Costs a call per member, at most every few milliseconds.
   void poll() noexcept;
@@ -77,11 +77,11 @@ class CollectiveCall {
   };
   // What a member reads and writes: separate ranges, or one within the other.
   struct Part {
-    BufferView source;  // without a buffer: none
+    BufferView source;  // without a buffer: reads nothing
     BufferView target;
   };
 
-  // `parts` are in the order of ranks; `tensor` is for messages. Sums where the kind reduces.
+  // `parts` are in the order of ranks; `tensor` is for messages. A reduction is a sum.
   // Throws Error kInvalidArgument for a buffer that is not on its member's device.
   static std::shared_ptr<const CollectiveCall> link(std::shared_ptr<CollectiveGroup> group,
                                                     std::span<const std::shared_ptr<Stream>> streams,
@@ -93,11 +93,11 @@ class CollectiveCall {
   // fails for one member, it fails for all.
   void run() const;
 
-  // For the streams.
+  // Called by the streams.
   const yoke_collective* row(std::uint32_t rank) const { return &rows_[rank]; }
   // "all_reduce of 400 bytes of tensor 'g', member 1 of 3"
   std::string describe(std::uint32_t rank) const;
-  // The member's part was skipped or failed.
+  // Call it when the member's part was skipped or has failed.
   void fail(std::uint32_t rank) const noexcept;
 
  private:

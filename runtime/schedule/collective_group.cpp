@@ -110,7 +110,7 @@ void CollectiveGroup::poll() noexcept {
     return;
   }
   auto rank = static_cast<std::uint32_t>(failed - communicators_.begin());
-  for (std::uint32_t k = 0; k < size(); ++k) {  // rather the member with the first error than an aborted one
+  for (std::uint32_t k = 0; k < size(); ++k) {  // prefer the cause to members aborted because of it
     stream(k).refresh_native();
     if (stream(k).has_failed() && stream(k).error_code() != ErrorCode::kAborted) {
       rank = k;

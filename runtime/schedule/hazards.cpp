@@ -22,13 +22,13 @@ bool overlap(std::uint64_t a_begin, std::uint64_t a_end, std::uint64_t b_begin, 
 
 constexpr std::size_t kFewWaits = 16;
 
-// Whether a command that waits for `a` need not wait for `b`. An inherited error makes the command fail
-// early, but then it does nothing.
+// Whether a command that waits for `a` need not wait for `b`. If it inherits an error from `a`, it stops
+// waiting early, but then it is skipped.
 bool covers(const Dependency& a, const Dependency& b) {
   return a.stream == b.stream && a.ticket >= b.ticket && a.inherits >= b.inherits;
 }
 
-// Keeps few waits free of those that another one covers; merge_waits() does so for many.
+// Leaves out waits that another one covers, as long as there are few; merge_waits() handles many.
 void add_wait(std::vector<Dependency>& waits, const std::shared_ptr<StreamState>& stream,
               std::uint64_t ticket, bool inherits) {
   Dependency added{stream, ticket, inherits};

@@ -14,7 +14,7 @@ namespace yoke::detail {
 
 // Owned by Routine, which is deleted only after all `launches` have finished.
 struct RoutineAccess {
-  // `workspace` is null unless other routines use it, too. `versions` has one element per binding, or is
+  // `workspace` is null unless other routines use it too. `versions` has one element per binding, or is
   // empty.
   RoutineAccess(const yoke::Code::Entry& entry, const std::vector<BufferView>& bindings, Buffer* workspace,
                 std::span<Versions> versions);

@@ -95,7 +95,7 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   std::string title(std::uint64_t ticket) const;
   // Destructors wait at most `patience` for the aborted work.
   void abort(std::chrono::nanoseconds patience) noexcept;
-  // Takes note of a wait of wait_timeout that missed its deadline.
+  // Records that a wait of wait_timeout has missed its deadline.
   void note_late() noexcept;
   bool is_late() const noexcept;  // and nothing completed since
   // When destructors stop waiting: soon after an abort, and after a missed deadline unless work completed since.

@@ -62,7 +62,7 @@ StreamState& StreamState::fallback_lane() {
 void StreamState::close() noexcept {
   refresh();
   if (is_late() && !is_complete(last_ticket())) {
-    abort(kGrace);  // now, because a wait has passed already
+    abort(kGrace);  // at once, because a wait has already missed its deadline
   }
   if (!wait_complete(last_ticket(), std::min(deadline_after(wait_timeout), last_deadline())) &&
       Clock::now() < last_deadline()) {

@@ -137,7 +137,7 @@ void StreamState::run(Command& command) noexcept {
   }
 }
 
-// Before the ticket is complete, so that a wait returns after it. Waits that had nothing to wait for are left out.
+// Before the ticket is complete, so that a wait returns after it. Waits that ended at once are left out.
 void StreamState::record_work(const Command& command, Clock::time_point begin) noexcept {
   const Clock::time_point end = Clock::now();
   if (has_failed(command.ticket) ||

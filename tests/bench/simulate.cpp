@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/bench/simulate.cpp: how long merging, updating and publishing would take on machines that are not
-// there. The real StepPlan queues a step on a backend whose work takes no time; the clocks of its streams
-// advance by the cost of each copy and launch, and a wait for an event takes the later clock.
+// tests/bench/simulate.cpp: how long merging, updating and publishing would take on many devices. The real
+// StepPlan queues a step on a backend whose work takes no time; the clocks of its streams advance by the cost
+// of each copy and launch, and a wait for an event takes the later clock.
 #include <yoke/program/program.h>
 #include <yoke/runtime/parallel.h>
 #include <yoke/runtime/runtime.h>

@@ -139,7 +139,7 @@ void Trainer::Impl::queue_gradients() {
     return;
   }
   const std::uint32_t shard_count = active_shards(now);
-  for (std::uint32_t number = 0; number < per_shard; ++number) {  // of all shards, so that each starts early
+  for (std::uint32_t number = 0; number < per_shard; ++number) {  // for all shards, so that each starts early
     for (std::uint32_t k = 0; k < shard_count; ++k) {
       queue_micro_batch(now, k, number);
     }

@@ -99,7 +99,7 @@ bool Trainer::Impl::fetch() {
   return false;
 }
 
-// Throws Error, and nothing has been queued, if the batch of this step is missing.
+// Throws Error if the batch of this step is missing; nothing has been queued then.
 void Trainer::Impl::fetch_current() {
   while (is_fed() && fetched <= step_number) {
     if (fetch_error || !fetch()) {

@@ -41,7 +41,7 @@ struct LossGraph {
   std::vector<Tensor> gradients;  // per parameter, of the weighted loss
 };
 
-// The rows of every batch that one launch of a gradient program takes.
+// The rows of each batch that one launch of a gradient program uses.
 struct MicroBatch {
   std::uint32_t shard = 0;
   // With its own data, losses and gradients: the shard's for the shard's first micro-batch, else a child of it.
@@ -241,7 +241,7 @@ struct Trainer::Impl {
   }
 
   DataParallelOptions options;
-  Scalar learning_rate;    // empty if options.learning_rate was an expression; else that is now this scalar
+  Scalar learning_rate;    // replaces a number in options.learning_rate; empty if that is an expression
   Tensor inputs, targets;  // with a feed, placeholders
   Feed feed;
   detail::LossOf loss_of;
@@ -280,7 +280,7 @@ struct Trainer::Impl {
   StepPlan step_plan;
   std::vector<std::size_t> parameter_order;  // of the step plan
   std::vector<std::vector<GradientParts::Bucket>> after_part;
-  std::uint64_t carried_byte_count = 0;  // of a shard, for what parts of its gradient program hand on
+  std::uint64_t carried_byte_count = 0;  // of a shard, for what gradient parts leave for later ones
 
   std::uint64_t batch_number = 0;  // in the epoch
   std::int64_t step_number = 0;

@@ -26,7 +26,7 @@ double Trainer::loss_value() {
   return impl_->at_step("loss_value()", [&] { return impl_->combined_loss(impl_->last->weights); });
 }
 
-// Of the first micro-batches that have a weight.
+// Adds up the weighted losses of the first weights.size() micro-batches.
 double Trainer::Impl::combined_loss(std::span<const double> weights) {
   double loss = 0;
   for (std::size_t s = 0; s < weights.size() && s < last->active; ++s) {

@@ -15,7 +15,7 @@ using detail::Variant;
 
 namespace {
 
-constexpr const char* kCarried = "carried";  // the tensor of a shard that holds what parts hand on
+constexpr const char* kCarried = "carried";  // a shard's tensor with what parts leave for later ones
 
 std::string carried_name(const std::string& argument) {
   return std::string(kCarried) + "/" + argument;
@@ -90,7 +90,7 @@ void Trainer::Impl::cut_gradients() {
     return;
   }
   std::vector<GradientProgram> described;
-  std::map<std::string, std::size_t> numbers;  // by text; many shards have the same one
+  std::map<std::string, std::size_t> numbers;  // by text, which many shards share
   for (const Variant& variant : variants) {
     for (const NamedProgram& program : variant.programs) {
       if (numbers.try_emplace(program.text, described.size()).second) {

@@ -169,7 +169,7 @@ StepRoutine Trainer::Impl::link(Context& context, const NamedProgram& program, c
   return {context.link(code, program.name, program.rename, std::move(workspace)), table};
 }
 
-// Per shard, one workspace for all its gradient programs, which run one after the other; null if that is one.
+// Per shard, one workspace for its gradient programs, which run one after the other; null if it has only one.
 std::vector<std::shared_ptr<Buffer>> Trainer::Impl::make_workspaces() {
   std::vector<std::shared_ptr<Buffer>> made(shards.size());
   for (std::uint32_t k = 0; shares_workspaces() && k < shards.size(); ++k) {

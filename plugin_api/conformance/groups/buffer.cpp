@@ -199,7 +199,7 @@ bool create_together(Device& device, std::uint64_t byte_count, std::uint64_t cou
   return true;
 }
 
-// Uses most of the memory in buffers of one size after the other. What was freed must serve for every size.
+// Fills most of the memory with buffers of one size, then of another. Freed memory must serve every size.
 void reuse(Kit& kit) {
   Device& device = kit.device();
   const yoke_memory_info memory = device.memory();

@@ -124,7 +124,7 @@ void handles_options(Kit& kit) {
   }
 }
 
-// A handle that is opened later has no part in an abort.
+// An abort does not affect a handle that is opened later.
 void check_new_handle(Kit& kit, const char* when) {
   Device device = another_handle(kit);
   const Buffer buffer(device, 64);
@@ -144,7 +144,7 @@ std::unique_ptr<Device> handle_with(Kit& kit, const yoke_option& option) {
   return std::make_unique<Device>(kit, kit.plugin(), kit.settings().device, std::vector<yoke_option>{option});
 }
 
-// An option that sets limit_bytes limits to the byte, whatever the value.
+// An option that sets limit_bytes limits memory to exactly this number of bytes, whatever the value.
 void limits(Kit& kit) {
   constexpr std::int64_t kProbe = 64 << 20;
   unsigned count = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/groups/held.h: keeps streams from running, so that a test decides what happens before their work.
+// plugin_api/conformance/groups/held.h: keeps streams from running until a test lets them.
 #pragma once
 
 #include <memory>
@@ -10,11 +10,11 @@
 
 namespace yoke::conformance {
 
-// Streams passed to hold() run no later work before open(): they wait for an event of a stream that a host callback
-// blocks. If the backend has no host callbacks, that stream has long copies instead, so the work starts by itself some
-// time later. The same if other streams copy meanwhile and the callback would block their copies: drivers may call all
-// functions on the host, also those of copies, on one thread. Declare it after the streams and buffers that it holds, so
-// that it opens before they are destroyed.
+// Streams passed to hold() run no later work before open(): they wait for an event of a stream that a host
+// callback blocks. Without host callbacks, that stream runs long copies instead, so held work starts by
+// itself after some time. It also runs them if other streams copy meanwhile and the callback would block
+// their copies: a driver may use one thread for all host functions, including those of copies. Declare a
+// Held after the streams and buffers that it holds, so that it opens before they are destroyed.
 class Held {
  public:
   enum class Others { kIdle, kCopy };

@@ -40,7 +40,7 @@ class Author {
   }
   bool only_products() const { return only_products_; }
 
-  // The number stands `padding` bytes behind the beginning.
+  // The number comes after `padding` bytes of comments.
   Made one(std::uint64_t padding, int number, const std::string& name, const std::string& after = {}) const {
     return {"yoke.program 1\n" + comment(padding) + program(name, number) + after, expected(number)};
   }

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint32_t kMany = 66'000;  // more than 2^16
 
-// The tests of slow backends end before they have counted that far.
+// On a slow backend, the tests end before they have counted that far.
 bool is_over(Kit& kit, Clock::time_point begin) {
   return ns_since(begin) > 4000 * kMillisecond * static_cast<std::uint64_t>(kit.effort());
 }

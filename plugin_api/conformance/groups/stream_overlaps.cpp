@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/groups/stream_overlaps.cpp: short sequences of work on ranges that are equal, overlap or touch, so
-// that work that is joined, left out or put in another order has other results; large copies on all devices at once.
+// plugin_api/conformance/groups/stream_overlaps.cpp: short sequences of work on ranges that are equal,
+// overlap or touch, so that work that is merged, left out or reordered changes the results; large copies on
+// all devices at once.
 #include <algorithm>
 #include <deque>
 
@@ -81,7 +82,7 @@ class Sequence {
     }
     return made;
   }
-  // Near the range before it: the same, beside it, a part of it, or any.
+  // A range near the previous one: the same, next to it, a part of it, or any.
   Part part() {
     Part next{random_.below(kSmallCount), 1 + random_.below(random_.chance(2) ? 8 : kSmallCount)};
     switch (random_.below(6)) {

@@ -129,7 +129,7 @@ class Lifetimes {
     write(carried[0], variable);
     body_ += " }\n";
   }
-  // The last values of several temporaries, also old ones.
+  // The last values of several temporaries, including old ones.
   void show() {
     for (int i = 0; i < 4; ++i) {
       const Temporary& one = temporaries_[written_[random_.below(written_.size())]];

@@ -3,7 +3,7 @@
 // the rest.
 //
 // As in the libraries, a group's calls only note what to do. A communicator queues it on its stream when it is
-// asked for its progress, so a plugin that does not ask is found: its work never runs.
+// asked for its progress, so the work of a plugin that does not ask never runs.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -361,7 +361,7 @@ int fake_comm_init(void** handle, int size, CommId id, int rank, void* config) {
     if (is_known || clique.size != size) {
       reject("comm_init", "a device or rank joins twice, or the sizes differ", kCommInvalidUsage);
     }
-    if (size > settings().comm_ranks) {  // found later, as by the libraries
+    if (size > settings().comm_ranks) {  // reported later, as the libraries do
       comm->fault = kCommInternal;
     }
     clique.devices[rank] = comm->device;

@@ -236,7 +236,7 @@ TEST_F(FakeTraining, TheFirstBucketIsMergedBeforeTheLastPartOfTheGradientsStarts
   std::vector<Work> merges;
   std::vector<Work> last_parts;
   for (const auto& [stream, works] : work_by_stream(path)) {
-    std::string last;  // "gradient_part_4"; there are less than 10
+    std::string last;  // "gradient_part_4"; there are fewer than 10
     for (const Work& work : works) {
       last = work.name.starts_with("gradient_part_") ? std::max(last, work.name) : last;
     }

@@ -39,7 +39,7 @@ TEST(SplitCores, GivenThreadsLeaveTheRestToShards) {
   EXPECT_EQ(split_cores(16, 20, 32).threads, 32);
 }
 
-// Each device of cc counts as one core here, whatever this machine has.
+// Each device of cc counts as one core here, however many cores exist.
 test::Outcome train_on_cores(const std::string& cores, std::vector<std::string> more) {
   std::vector<std::string> words = {"--plugin-option", "cc.devices=" + cores, "train", "--epochs", "1",
                                     "--json",          "--log-level",         "info"};

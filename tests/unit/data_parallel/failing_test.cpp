@@ -58,7 +58,7 @@ TEST_P(FailingDevice, ErrorNamesTheStepOfTheFailedWork) {
               is_error(ErrorCode::kInternal, "'shard ", ", step 3", "injected"));
 }
 
-// Each call of a step fails once: the error tells where, nothing hangs, and everything is closed.
+// Each call of a step fails once: the error names the call, nothing hangs, and everything is closed.
 TEST_P(FailingDevice, EveryCallOfAStepFailsOnce) {
   const std::string call = GetParam() == test::Streams::kWorker ? " of " : "";  // "launch of 'gradient'"
   for (const MergeStrategy strategy :
@@ -119,7 +119,7 @@ TEST_P(FailingDevice, ReadThatMissesItsDeadlineCanBeRepeated) {
   train(2, [&](Trainer& trainer) {
     trainer.step();
     const double loss = trainer.loss_value();
-    trainer.wait();  // also for the streams that merge, which would wait for each other while they are blocked
+    trainer.wait();  // also for the merging streams, which would wait for each other while blocked
     control->is_blocked = true;
     EXPECT_ERROR(ErrorCode::kDeadlineExceeded, trainer.loss_value());
     control->is_blocked = false;

@@ -22,7 +22,7 @@ bool overlap(const CallGraph::Access& a, const CallGraph::Access& b) {
 
 }  // namespace
 
-// What stands in the tables. Each records its call and passes it on.
+// The functions in the tables. Each records its call and passes it on.
 struct CallGraph::Hooks {
   // `call` queues the call.
   template <class Call>

@@ -65,7 +65,7 @@ class CallGraph {
   std::optional<Pair> conflict(std::optional<std::size_t> without = {}) const;
 
   // From clear() on, does not queue the wait of call `user` for `awaited`, and holds up `awaited` until `user`
-  // has run. Both are numbers that count no waits, whose order differs from run to run.
+  // has run. Both numbers leave out waits, whose order differs from run to run.
   void break_wait(std::size_t user, std::size_t awaited) {
     user_ = user;
     awaited_ = awaited;

@@ -109,7 +109,7 @@ class Native : public ::testing::Test {
 };
 
 using Link = LinkedCollective (*)(Collectives&, Slice);
-// Whether member `rank` has a stated result in part `part`.
+// Whether the result of member `rank` in part `part` is defined.
 using IsDefined = bool (*)(std::uint32_t rank, std::uint32_t part);
 struct Case {
   const char* name;

@@ -104,7 +104,7 @@ TEST_P(OrderOfAStep, EveryWaitPreventsARace) {
   }
 }
 
-// Else work that could run at the same time would not.
+// A needless wait would keep work from running at the same time.
 TEST_P(OrderOfAStep, NoCallWaitsForWorkThatItSharesNoMemoryWith) {
   for (const std::uint32_t shards : {2U, 3U, 4U}) {
     Recorded run(shards, options);

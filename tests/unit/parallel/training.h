@@ -18,7 +18,7 @@ inline constexpr MergeStrategy kStrategies[] = {MergeStrategy::kOwner, MergeStra
                                                 MergeStrategy::kDirect, MergeStrategy::kRing};
 inline constexpr Placement kPlacements[] = {Placement::kOwner, Placement::kEverywhere, Placement::kSharded};
 inline constexpr float kMomentum = 0.5F;
-inline constexpr float kRate = 0.0625F;  // exact, as all numbers of these tests
+inline constexpr float kRate = 0.0625F;  // exact, like all numbers of these tests
 
 // The gradient of sum((w * x - y)^2) for `rows` rows.
 inline std::string gradient_text(std::uint64_t rows, const std::string& weight) {
@@ -44,7 +44,7 @@ inline StepProgram sgd(std::uint64_t count, std::uint32_t terms) {
           "sgd"};
 }
 
-// `shards` shards with one row each: x = 1, y = the shard's number + 1. All weights are alike.
+// `shards` shards with one row each: x = 1, y = the shard's number + 1. All weights are equal.
 class Training {
  public:
   Training(const Rig& rig, std::uint32_t shards, std::uint32_t weights, const StepOptions& options)

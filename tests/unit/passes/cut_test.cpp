@@ -15,7 +15,7 @@ namespace {
 using conformance::Case;
 using conformance::Contents;
 
-// Runs the parts one after the other, with what they carry in one block of memory that holds no numbers.
+// Runs the parts one after the other, with what they carry in one block of memory filled with 0xFF.
 Contents results_of_parts(const Case& one, const Cut& cut, std::span<const std::int64_t> symbols) {
   Contents memory = conformance::initial_arguments(one);
   const std::vector<std::uint32_t> arguments = one.program.arguments();

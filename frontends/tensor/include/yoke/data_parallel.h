@@ -58,12 +58,12 @@ struct DataParallelOptions {
   std::int64_t batch_size = 0;
   // Each shard computes the gradients of its rows of a batch in this many micro-batches, one after the other, and
   // adds them up in order. Activations then need the memory of one micro-batch, and gradients that of one more
-  // copy. The result is that of 1 up to rounding. shards * accumulate: at most kMaxShards.
+  // copy. Only rounding makes the result differ from that of 1. shards * accumulate: at most kMaxShards.
   std::int64_t accumulate = 1;
   // K > 0, a power of two that the number of shards divides: every batch is cut into K micro-batches, whose gradients
   // are computed alone and added up in one tree, (0 + 1) + (2 + 3). Parameters then have the same bits for each
   // such number of shards, on devices of one kind with the same options. Needs the merge strategy kTree, which
-  // kAuto then is, and `accumulate` 1. 0: off.
+  // kAuto then selects, and `accumulate` 1. 0: off.
   std::int64_t reproducible = 0;
   // Micro-batch i of a batch, and so shard i if each computes one, draws random numbers with the seed
   // base_seed + i. Range: [0, 2^62 - 4097].
@@ -106,10 +106,10 @@ struct Feed {
   // batches, as it does for data in memory.
   TensorSpec inputs;
   TensorSpec targets;
-  // Returns the batch of step `number`, counted from 0; batch number % Trainer::steps_per_epoch() of an epoch. Called
-  // on the thread that uses the Trainer, in order, up to two steps ahead: by step() or advance(), after the work of
-  // the step has been queued. What it throws, and a batch of another type or shape, is an Error of the step that
-  // needs the batch, which names the step and the batch; steps before it run, and it queues nothing. The next
+  // Returns the batch of step `number`, counted from 0: number % Trainer::steps_per_epoch() in its epoch.
+  // Called on the thread that uses the Trainer, in order, up to two steps ahead: by step() or advance(), when
+  // the work of the step has been queued. If it throws, or returns a batch of another type or shape, the step
+  // that needs this batch throws an Error that names both, and queues nothing; earlier steps run. The next
   // step() asks for the batch again.
   std::function<Batch(std::int64_t number)> next;
 };
@@ -149,7 +149,7 @@ class Evaluation {
 // requests. They compile and allocate nothing, with one exception: a single shard runs step() as one program
 // that stores no gradients, so its first call of launch_gradients() or shard_list() allocates the gradients
 // and compiles the other functions. With overlap, the first call of shard_list() compiles Shard::gradient. With a
-// Feed, step() also waits for the caller's function, and for the copies of three batches before.
+// Feed, step() also waits for the caller's function, and for the copies of the batch three batches earlier.
 //
 // Functions that read a value block until it is available. If work on a device has failed, they throw an
 // Error that names the shard, the device, the step and the call.

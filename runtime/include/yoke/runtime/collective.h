@@ -38,7 +38,7 @@ enum class MergeStrategy {
   kDirect,
   // ((1 + 2) + 3) + 0 for part 0: each part goes around the ring and ends at the member of its number.
   kRing,
-  // The backend's own collectives, yoke.collectives/1, which also tells the order of the sum. All members are on
+  // The backend's own collectives, yoke.collectives/1, which states the order of the sum. All members are on
   // devices of one backend, each with its own stream; a backend may allow one member per device.
   kNative
 };
@@ -86,7 +86,7 @@ class CodeCache {
 };
 
 // Work that was linked once. run() queues it on the members' streams; it allocates nothing. A collective of the
-// backend fails for all members if it fails for one: run() then throws that member's error, also later.
+// backend fails for all members if it fails for one: this and every later run() throw that member's error.
 class LinkedCollective {
  public:
   void run() const;
@@ -94,7 +94,7 @@ class LinkedCollective {
   void add(LinkedRoutine routine) { steps_.emplace_back(std::move(routine)); }
   void add(std::shared_ptr<const detail::CollectiveCall> call) { steps_.emplace_back(std::move(call)); }
   void add(LinkedCollective other);
-  // run() then records an event here: streams that wait for work queued before it do not wait for later work.
+  // run() records an event at this point: streams that wait for earlier work do not wait for later work.
   void add(std::shared_ptr<Stream> stream) { steps_.emplace_back(std::move(stream)); }
   bool is_empty() const { return steps_.empty(); }
 

@@ -30,7 +30,7 @@ class FeedStream {
   // Queues a copy of dst.byte_count staged bytes, from byte `offset` of the slot, and does not wait.
   // Error kOutOfRange: the bytes exceed the slot, or there is no such slot.
   void send(std::uint32_t slot, std::uint64_t offset, const BufferView& dst);
-  const std::shared_ptr<Stream>& stream() const;  // that copies; for waiting and aborting
+  const std::shared_ptr<Stream>& stream() const;  // the one that copies; for waiting and aborting
 
  private:
   struct Impl;

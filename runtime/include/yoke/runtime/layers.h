@@ -32,8 +32,8 @@ struct LayerOptions {
   // trace: record the contents of copies from and to the host, not only their hashes. Environment:
   // YOKE_TRACE_DATA=1 (or 0).
   bool trace_data = false;
-  // trace: called once, from any thread, with a sentence if the file is incomplete, because it could not be written,
-  // or gone when the layers end. It must not throw.
+  // trace: called at most once, on any thread, with a sentence, if the file is incomplete because it could
+  // not be written, or is gone when the layers end. It must not throw.
   std::function<void(const std::string&)> on_trace_problem = {};
 };
 

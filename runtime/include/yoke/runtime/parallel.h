@@ -93,7 +93,7 @@ struct StepOptions {
   // How gradients reach the member that adds them up; not used by kDirect.
   MergeUse merge_use = MergeUse::kStreaming;
   // Gradients are merged in pieces, buckets, of about this many bytes; less than 256 counts as 256. Without
-  // overlap, kDirect merges all at once. The bits do not depend on it, except with kRing.
+  // overlap, kDirect merges all at once. Only with kRing do the bits depend on this number.
   std::uint64_t bucket_byte_count = 4U << 20U;
   // Does not change the bits.
   Overlap overlap = Overlap::kAuto;
@@ -151,7 +151,7 @@ class StepPlan {
   bool shares_parameters() const { return shares_parameters_; }
   bool overlaps() const { return overlaps_; }
   // The streams that merge, made by allocate(): one per merging shard, or none without overlap. They are part of
-  // the shards: begin steps on them, wait for them and abort them as for the shards' own.
+  // the shards: begin steps on them, wait for them and abort them like the shards' own streams.
   std::span<const std::shared_ptr<Stream>> streams() const { return streams_; }
   std::size_t bucket_count() const { return buckets_.size(); }
   // The positions of the parameters of which the bucket has elements. Precondition: bucket < bucket_count().

@@ -76,29 +76,29 @@ struct Optimized {
 // program. kYes fills Report::notes.
 Optimized optimize(program::Program program, Explain explain = Explain::kNo);
 
-// Per argument, in order of declaration: no statement after this many uses it, and no group that the last one is
-// in ends later. 0: no statement uses it.
+// Per argument, in order of declaration: the number of statements up to the last one that uses it, or up to
+// the end of the group (a repeat block or a hint) that contains that one. 0: no statement uses it.
 std::vector<std::uint32_t> used_until(const program::Program& program);
 
 // A program in parts.
 struct Cut {
-  // A temporary that several parts use, and so an argument of them, with its name, type and shape.
+  // A temporary that several parts use, and which is therefore an argument of these parts.
   struct Carried {
     program::Tensor tensor;
     std::uint64_t offset = 0;  // in bytes, a multiple of YOKE_BUFFER_ALIGNMENT
   };
   // Run one after the other, they give the bits of the program. A part has those arguments of the program that
-  // it uses, and all launch symbols. Its name is that of the program with "_part_1" and so on. A part without
-  // statements has nothing to run.
+  // it uses, and all launch symbols. Its name is that of the program with the suffix "_part_1", "_part_2"
+  // and so on. A part without statements has nothing to run.
   std::vector<program::Program> parts;
-  // Together they need carried_byte_count bytes. Those that no part needs together may share bytes. Their
-  // initial contents do not matter.
+  // Together they need carried_byte_count bytes. Two that are never alive in the same part may share bytes.
+  // Their initial contents do not matter.
   std::vector<Carried> carried;
   std::uint64_t carried_byte_count = 0;
 };
 
-// Cuts the program after each of these numbers of statements, or after the group that the place is in: a
-// repeat block or a hint stays whole. There is one part more than numbers; a number below the one before it
+// Cuts the program after each of these numbers of statements. A cut inside a group moves to its end: a repeat
+// block or a hint stays whole. The result has after.size() + 1 parts; a number smaller than the one before it
 // counts as that one. The program must be valid.
 Cut cut(program::Program program, std::span<const std::uint32_t> after);
 

@@ -45,13 +45,13 @@ struct ProbeOptions {
   std::filesystem::path cache_dir = {};  // empty: $XDG_CACHE_HOME/yoke/probe or ~/.cache/yoke/probe
 };
 
-// Work on a stream that has ended, for timelines. Work that failed or was skipped has no record.
+// A piece of work of a stream, recorded when it ends, for timelines. Failed and skipped work has no record.
 struct WorkRecord {
   enum class Kind { kLaunch, kCopy, kFill, kCollective, kWait, kCallback };
   Kind kind = Kind::kLaunch;
   std::string_view stream;  // its name
   // kLaunch: of the program. kCopy: "from_host", "to_host" or "device_to_device". kWait: of the stream that was
-  // waited for. Else of the call: "fill", "callback", or a collective's.
+  // waited for. Otherwise of the kind, such as "fill", or of the backend's function.
   std::string_view name;
   std::string_view tensor;       // copies of named tensors
   std::uint64_t byte_count = 0;  // copies and fills; 0 if unknown
@@ -82,10 +82,10 @@ struct RuntimeOptions {
   std::string fallback_backend = "cc";
   bool strict = false;       // compiling a program that needs the fallback is an error
   LayerOptions layers = {};  // validation and tracing between the runtime and its plugins
-  // Receives a record of each piece of work, those of one stream in order, from any thread and for several streams
-  // at once. It must return soon and not throw. Records of a stream's work come before a wait for it returns. A
-  // stream of a backend needs the table yoke.profile/1: without it, only the work of the runtime's own threads is
-  // recorded. Empty: nothing is recorded, at no cost.
+  // Called with a record of each piece of work, on any thread: in order for one stream, at the same time for
+  // several. It must return soon and not throw. A wait for a stream returns after the records of its work.
+  // Work of a backend's own streams is recorded if the backend has the table yoke.profile/1, that of the
+  // runtime's threads always. Empty: nothing is recorded, at no cost.
   std::function<void(const WorkRecord&)> on_work = {};
   // For tests: a worker-thread stream sleeps before each command, for 0 to
   // this many microseconds, drawn from the seed.
