@@ -106,8 +106,9 @@ struct TypedOptions {
 void describe(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
   line.text("backend", &options.backend,
             "backend to train on, default cc, or several with shard counts: cuda:1,cc:2", "NAME");
-  line.integer("shards", &options.shards, {1, kMaxShards},
-               "workers that divide each batch, by default so many that shards times threads use all cores");
+  line.integer(
+      "shards", &options.shards, {1, kMaxShards},
+      "workers that share each batch; by default as many as make shards times threads use all cores");
   line.text("data", &typed.data,
             "folder with IDX files like MNIST's, plain or .gz; they set the image size and the classes",
             "DIR");
@@ -144,7 +145,8 @@ void describe(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
              "NAME=VALUE");
   line.text("save", &typed.save, "write the parameters to this .npz file at the end", "FILE");
   line.text("timeline", &typed.timeline,
-            "write when each stream did what to this file, for ui.perfetto.dev or chrome://tracing", "FILE");
+            "write a timeline of each stream's work to this file, for ui.perfetto.dev or chrome://tracing",
+            "FILE");
   line.flag("strict", &options.strict, "fail before training if the backend cannot run every program itself");
   line.flag("force", &options.force, "start even if the run needs more memory than is available");
   line.flag(

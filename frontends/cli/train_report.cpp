@@ -64,7 +64,7 @@ std::string timeline_text(const Timeline* timeline) {
   std::string text =
       "timeline: " + grouped(timeline->event_count()) + " events in " + timeline->file().string();
   if (timeline->event_count() == 0) {
-    text += "; this backend does not tell when its streams work, which takes the table yoke.profile/1";
+    text += "; this backend does not report when its streams work (it lacks yoke.profile/1)";
   } else if (merging > 0) {
     text += "; merging and updating took " + fixed(1e3 * merging, 1) + " ms over all shards, " +
             fixed(100 * timeline->hidden_seconds() / merging, 0) + " % of it hidden behind computing";

@@ -234,7 +234,7 @@ void Replayer::note_backend(const Backend& backend) {
     }
     if (highest >= count) {
       report_.notes.push_back("the trace uses " + std::to_string(highest + 1) + " devices of '" + name +
-                              "', and '" + backend.name() + "' has " + std::to_string(count) +
+                              "'; '" + backend.name() + "' has only " + std::to_string(count) +
                               ", which they share");
     }
     if (name != backend.name()) {

@@ -176,8 +176,11 @@ void Communicator::fail(const sdk::Failure& failure) {
   }
   // Before the abort, which ends the work; without the lock, because this calls the driver.
   for (const Use& use : uses) {
-    if (use.point->state() == YOKE_STATE_PENDING) {
-      use.timeline->cancel(failure);
+    try {
+      if (use.point->state() == YOKE_STATE_PENDING) {
+        use.timeline->cancel(failure);
+      }
+    } catch (const std::exception&) {  // the driver fails; the abort ends the work
     }
   }
   const std::lock_guard lock(mutex_);
@@ -218,9 +221,16 @@ void Communicator::give_back() noexcept {
 
 void Communicator::note(Timeline& timeline) {
   Use use = {timeline.shared_from_this(), timeline.record(false)};
-  const std::lock_guard lock(mutex_);
-  std::erase_if(uses_, [&](const Use& earlier) { return earlier.timeline == use.timeline; });
-  uses_.push_back(std::move(use));
+  std::optional<sdk::Failure> failed;  // since take(): fail() has not seen this use
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(uses_, [&](const Use& earlier) { return earlier.timeline == use.timeline; });
+    uses_.push_back(std::move(use));
+    failed = failure_;
+  }
+  if (failed) {
+    timeline.cancel(*failed);
+  }
 }
 
 int Communicator::call(const sdk::Collective& row, void* handle, void* stream) const {
@@ -331,6 +341,8 @@ void Communicator::queue(const Comm& comm, std::span<const sdk::Collective> rows
       }
     } catch (const sdk::Failure& failure) {
       part.failure.emplace(failure);
+    } catch (const std::exception& error) {  // out of memory
+      part.failure.emplace(YOKE_STATUS_RESOURCE_EXHAUSTED, error.what());
     }
   }
   give_back(parts);

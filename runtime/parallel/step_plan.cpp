@@ -203,7 +203,9 @@ void StepPlan::link(const UpdateOf& update, std::span<const SymbolTable> tables)
       }
     }
     if (shares_parameters_) {
-      linked.shared = arena_part(0, arenas_[linked.arena], "parameters", linked.range);
+      // All, because a launch that reads parameters of several buckets reads one range.
+      const Arena& arena = arenas_[linked.arena];
+      linked.shared = arena_part(0, arena, "parameters", {0, arena.element_count});
       linked.collect = detail::final_sum(*group_, arenas_[linked.arena].name("gradients"), linked.range);
     }
     buckets_[b] = std::move(linked);
@@ -245,16 +247,25 @@ void StepPlan::step(std::span<const SymbolTable> tables) {
   }
 }
 
+StepPlan::Bucket& StepPlan::bucket_at(std::size_t bucket, const char* call) {
+  require(Stage::kLinked, call);
+  if (bucket >= buckets_.size()) {
+    throw Error(ErrorCode::kOutOfRange, "step plan: " + std::string(call) + ": there is no bucket " +
+                                            std::to_string(bucket) + "; there are " +
+                                            std::to_string(buckets_.size()) + ", counted from 0");
+  }
+  return buckets_[bucket];
+}
+
 void StepPlan::merge_bucket(std::size_t bucket) {
-  require(Stage::kLinked, "merge_bucket");
+  Bucket& now = bucket_at(bucket, "merge_bucket");
   merged_ = false;
-  buckets_[bucket].merge.run();
+  now.merge.run();
 }
 
 void StepPlan::update_bucket(std::size_t bucket, std::span<const SymbolTable> tables) {
-  require(Stage::kLinked, "update_bucket");
+  Bucket& now = bucket_at(bucket, "update_bucket");
   check_tables(tables);
-  Bucket& now = buckets_[bucket];
   run_updates(now, now.updates, tables);
   now.publish.run();
 }

@@ -8,7 +8,7 @@ namespace yoke {
 
 void SymbolTable::add(std::string name, std::int64_t value) {
   if (std::find(names_.begin(), names_.end(), name) != names_.end()) {
-    throw Error(ErrorCode::kAlreadyExists, "the symbol table has the symbol '" + name + "' already");
+    throw Error(ErrorCode::kAlreadyExists, "symbol '" + name + "' is already in the symbol table");
   }
   names_.push_back(std::move(name));
   values_.push_back(value);
@@ -32,7 +32,7 @@ std::size_t SymbolTable::slot(std::string_view name, const std::string& program)
   }
   throw Error(ErrorCode::kInvalidArgument,
               "program '" + program + "' uses the symbol '" + std::string(name) + "', which has no value; " +
-                  (known.empty() ? "no symbol has one" : "these have one: " + known));
+                  (known.empty() ? "no symbol has a value" : "symbols with a value: " + known));
 }
 
 StepRoutine::StepRoutine(LinkedRoutine routine, const SymbolTable& table) : routine_(std::move(routine)) {

@@ -188,10 +188,22 @@ std::int32_t CollectiveCall::call_backend(Status& status, std::uint32_t& failed)
       return status.code();
     }
   }
-  failed = 0;
   return attempt<&yoke_collectives_api::collectives_queue>(
       group_->stream(0).backend(), status, rows_.data(), static_cast<std::uint32_t>(rows_.size()),
       static_cast<std::uint32_t>(sizeof(yoke_collective)));
+}
+
+// The member whose stream has failed by itself; size(): none has.
+std::uint32_t CollectiveCall::find_failed() const noexcept {
+  std::uint32_t k = 0;
+  for (; k < group_->size(); ++k) {
+    StreamState& stream = group_->stream(k);
+    stream.refresh();
+    if (stream.has_failed() && stream.error_code() != ErrorCode::kAborted) {
+      break;
+    }
+  }
+  return k;
 }
 
 void CollectiveCall::queue_together() const noexcept {
@@ -216,6 +228,9 @@ void CollectiveCall::queue_together() const noexcept {
   for (const std::uint32_t k : lock_order_) {
     group_->stream(k).issue_mutex_.unlock();
   }
+  if (code != YOKE_STATUS_OK && failed == size) [[unlikely]] {
+    failed = find_failed();
+  }
   for (std::uint32_t k = 0; k < size; ++k) {
     StreamState& stream = group_->stream(k);
     if (code != YOKE_STATUS_OK) [[unlikely]] {
@@ -230,12 +245,18 @@ void CollectiveCall::queue_together() const noexcept {
     stream.finish(tickets_[k]);
   }
   if (code != YOKE_STATUS_OK) {
-    fail(failed);
+    fail(failed < size ? failed : 0);
   }
 }
 
 void CollectiveCall::queue_each() const {
   std::uint32_t rank = 0;
+  const auto fail = [&](ErrorCode code, const char* reason) {
+    StreamState& stream = group_->stream(rank);
+    group_->fail(rank, code, reason);
+    stream.fail(stream.last_ticket(), code, [&] { return std::string(reason); });
+    retire(rank + 1, group_->size());
+  };
   try {
     for (; rank < group_->size(); ++rank) {
       const std::uint64_t ticket = group_->stream(rank).emit(
@@ -247,9 +268,11 @@ void CollectiveCall::queue_each() const {
           /*on_worker=*/true);
       group_->set_last_ticket(rank, ticket);
     }
-  } catch (const std::exception& error) {
-    group_->fail(rank, ErrorCode::kResourceExhausted, error.what());
-    retire(rank + 1, group_->size());
+  } catch (const Error& error) {
+    fail(error.code(), error.what());
+    throw;
+  } catch (const std::exception& error) {  // out of memory
+    fail(ErrorCode::kResourceExhausted, error.what());
     throw;
   }
 }

@@ -109,6 +109,7 @@ class CollectiveCall {
   void begin() const;
   bool is_immediate() const;
   void queue_together() const noexcept;
+  std::uint32_t find_failed() const noexcept;
   void queue_each() const;
   std::int32_t call_backend(class Status& status, std::uint32_t& failed) const;
   // Completes the promised tickets of the members [first, end), which another member's failure left without

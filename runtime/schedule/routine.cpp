@@ -79,7 +79,9 @@ void check_workspace(const Code& code, const Code::Entry& entry, const std::vect
            ErrorCode::kOutOfRange);
   }
   if (!code.device()->is_same(*workspace->device())) {
-    refuse(code, entry, "the workspace is memory of " + workspace->device()->name() + ", another device");
+    refuse(code, entry,
+           "the workspace is on '" + workspace->device()->name() + "', but the code is for '" +
+               code.device()->name() + "'");
   }
   for (std::size_t i = 0; i < views.size(); ++i) {
     if (views[i].buffer == workspace) {

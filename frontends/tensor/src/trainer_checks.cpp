@@ -189,8 +189,8 @@ void Trainer::Impl::plan_micro_batches() {
   const auto shard_count = static_cast<std::uint32_t>(shard_backends.size());
   const auto slices = static_cast<std::uint32_t>(options.reproducible);
   if (is_reproducible() && slices % shard_count != 0) {
-    fail("data_parallel: reproducible is " + std::to_string(slices) + ", which the number of shards, " +
-         std::to_string(shard_count) + ", does not divide");
+    fail("data_parallel: reproducible is " + std::to_string(slices) +
+         ", which is not a multiple of the number of shards, " + std::to_string(shard_count));
   }
   const std::int64_t count = is_reproducible() ? slices / shard_count : options.accumulate;
   if (count * shard_count > kMaxShards) {

@@ -182,10 +182,12 @@ void Trainer::Impl::build_graphs() {
   if (plan.tail_rows() > 0) {
     build_variant(true);
   }
-  std::set<std::string> names = {"loss",          kLossTotal,           kTailLossTotal, kLossWeight,
-                                 kTailLossWeight, detail::kFiniteSteps, "inputs",       "targets"};
+  std::set<std::string> names = {"loss",      kLossTotal,      kTailLossTotal,
+                                 kLossWeight, kTailLossWeight, detail::kFiniteSteps,
+                                 "inputs",    "targets",       detail::kCarried};
   for (const Parameter& parameter : parameters) {
-    if (!names.insert(parameter.name()).second) {
+    if (!names.insert(parameter.name()).second ||
+        parameter.name().starts_with(std::string(detail::kCarried) + "/")) {
       fail("data_parallel: two tensors are named '" + parameter.name() +
            "'; give each layer outside of a sequential a unique name");
     }

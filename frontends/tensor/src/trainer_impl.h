@@ -89,6 +89,8 @@ std::vector<double> loss_weights(std::span<const std::uint64_t> rows, Reduction 
 // The tensor that counts a micro-batch's steps with finite losses. After a loss that was not finite, it keeps
 // -1 - the number of such steps.
 inline constexpr const char* kFiniteSteps = "finite_steps";
+// A shard's tensor with what parts of its gradient program leave for later ones.
+inline constexpr const char* kCarried = "carried";
 
 struct BackendCount {
   std::string backend_name;

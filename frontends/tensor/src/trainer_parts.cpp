@@ -10,12 +10,11 @@
 namespace yoke {
 
 using detail::GradientPart;
+using detail::kCarried;
 using detail::NamedProgram;
 using detail::Variant;
 
 namespace {
-
-constexpr const char* kCarried = "carried";  // a shard's tensor with what parts leave for later ones
 
 std::string carried_name(const std::string& argument) {
   return std::string(kCarried) + "/" + argument;
@@ -163,7 +162,7 @@ void Trainer::Impl::link_gradient_parts(const std::vector<std::shared_ptr<Buffer
 
 // Shard::gradient is the whole program, so that a hand-written loop can launch it.
 void Trainer::Impl::link_whole_gradients() {
-  for (std::uint32_t k = 0; is_cut() && k < variants[0].active; ++k) {
+  for (std::uint32_t k = 0; is_cut() && !is_fed() && k < variants[0].active; ++k) {
     if (variants[0].gradients.size() <= k) {
       variants[0].gradients.push_back(link(contexts[k], variants[0].programs[k], (*symbols)[k]));
       shards[k].gradient = variants[0].gradients[k].routine();

@@ -33,6 +33,7 @@ void Trainer::Impl::open_shards() {
     shards.push_back({static_cast<std::uint32_t>(k), stream, contexts.back(),
                       options.base_seed + first_micro[k], rows_of(variants[0], k), LinkedRoutine()});
     streams.push_back(stream);
+    all_streams.push_back(stream);
     step_ends.emplace_back(options.steps_ahead);
     seeds.push_back(shards.back().seed);
   }
@@ -77,7 +78,7 @@ std::vector<StepParameter> Trainer::Impl::step_parameters() const {
 void Trainer::Impl::make_tensors() {
   step_plan.allocate();
   streams.insert(streams.end(), step_plan.streams().begin(), step_plan.streams().end());
-  all_streams = streams;
+  all_streams.insert(all_streams.end(), step_plan.streams().begin(), step_plan.streams().end());
   step_ends.resize(streams.size(), std::vector<Event>(options.steps_ahead));
   for (std::size_t s = 0; s < micro_batches.size(); ++s) {
     Context& context = micro_batches[s].context;
@@ -227,7 +228,7 @@ void Trainer::Impl::link_gradients() {
     }
   }
   for (Shard& shard : shards) {
-    if (first_micro[shard.number] < variants[0].active) {
+    if (!is_fed() && first_micro[shard.number] < variants[0].active) {  // a feed uses its slots in turn
       shard.gradient = variants[0].gradients[first_micro[shard.number]].routine();
     }
   }

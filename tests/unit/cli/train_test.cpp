@@ -66,7 +66,8 @@ TEST(YokeTrain, ReproducibleRunsGiveTheSameLossForEveryNumberOfShards) {
   }
   const auto refused = run({"train", "--shards", "3", "--reproducible", "4"});
   EXPECT_EQ(refused.code, 1);
-  EXPECT_THAT(refused.err, HasSubstr("reproducible is 4, which the number of shards, 3, does not divide"));
+  EXPECT_THAT(refused.err,
+              HasSubstr("reproducible is 4, which is not a multiple of the number of shards, 3"));
 }
 
 TEST(YokeTrain, AccumulateTrainsInMicroBatches) {

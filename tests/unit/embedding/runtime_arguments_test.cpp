@@ -3,6 +3,7 @@
 // empty and moved-from arguments. public_functions.py checks that no function is missing.
 #include <yoke/runtime/closest.h>
 #include <yoke/runtime/feed.h>
+#include <yoke/runtime/gradient_parts.h>
 #include <yoke/runtime/gradient_sum.h>
 #include <yoke/runtime/passes.h>
 
@@ -247,6 +248,15 @@ TEST(RuntimeArguments, StepPlans) {
   EXPECT_EQ(nothing.placement(), Placement::kOwner);
   EXPECT_FALSE(nothing.shares_parameters());
   nothing.each_update([](auto...) { FAIL(); });
+  EXPECT_EQ(nothing.bucket_count(), 0U);
+  EXPECT_FALSE(nothing.overlaps());
+  EXPECT_ERROR(kInvalid, cut_at_buckets(nothing, {}));
+  EXPECT_ERROR(kInvalid, (void)overlap_by_name(""));
+  EXPECT_STREQ(overlap_name(static_cast<Overlap>(99)), "unknown");
+  EXPECT_EQ((Arena{YOKE_TYPE_F64, 0, {}, {}}.element_byte_count()), 8U);
+  EXPECT_TRUE(passes::used_until({}).empty());
+  EXPECT_EQ(passes::cut({}, {}).parts.size(), 1U);
+  Stream::finish({});
 
   const std::vector<Context> contexts = {Context(rig.stream())};
   EXPECT_ERROR(kInvalid, StepPlan({}, 1, {{"w", kSpec}}, {}, {}, nullptr));
@@ -269,6 +279,8 @@ TEST(RuntimeArguments, StepPlans) {
   EXPECT_ERROR(kInvalid, plan.link([](auto...) { return StepProgram(); }, {}));
   EXPECT_ERROR(kInvalid, plan.link([](auto...) { return StepProgram(); }, tables));
   EXPECT_ERROR(kEmpty, plan.merge());
+  EXPECT_ERROR(kEmpty, plan.merge_bucket(0));
+  EXPECT_ERROR(kEmpty, plan.update_bucket(0, tables));
   EXPECT_ERROR(kEmpty, plan.step(tables));
   EXPECT_ERROR(kEmpty, plan.update(tables));
   EXPECT_TRUE(contexts[0].has("w"));

@@ -103,7 +103,7 @@ TEST_F(LayersCommand, DifferencesBetweenTheBackendsAreNoted) {
       1);
   const Outcome same = run({"replay", trace(), "--backend", "null"});
   EXPECT_THAT(same.out,
-              HasSubstr("note: the trace uses 3 devices of 'null', and 'null' has 1, which they share\n"));
+              HasSubstr("note: the trace uses 3 devices of 'null'; 'null' has only 1, which they share\n"));
   EXPECT_THAT(same.out, Not(HasSubstr("note: the trace was recorded on")));
   const Outcome other = run({"replay", trace(), "--backend", "cc"});
   EXPECT_THAT(other.out,

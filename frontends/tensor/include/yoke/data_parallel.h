@@ -58,7 +58,8 @@ struct DataParallelOptions {
   std::int64_t batch_size = 0;
   // Each shard computes the gradients of its rows of a batch in this many micro-batches, one after the other, and
   // adds them up in order. Activations then need the memory of one micro-batch, and gradients that of one more
-  // copy. Only rounding makes the result differ from that of 1. shards * accumulate: at most kMaxShards.
+  // copy. Only rounding makes the result differ from that of 1 if a mean loss is reduced by kMean, or a sum by
+  // kSum: a micro-batch is weighted as a shard is. shards * accumulate: at most kMaxShards.
   std::int64_t accumulate = 1;
   // K > 0, a power of two that the number of shards divides: every batch is cut into K micro-batches, whose gradients
   // are computed alone and added up in one tree, (0 + 1) + (2 + 3). Parameters then have the same bits for each
@@ -123,8 +124,9 @@ struct Shard {
   // "targets".
   Context context;
   std::int64_t seed = 0;
-  std::int64_t rows = 0;   // of all micro-batches of the current batch; 0: the shard is idle in this step
-  LinkedRoutine gradient;  // for a full batch
+  std::int64_t rows = 0;  // of all micro-batches of the current batch; 0: the shard is idle in this step
+  LinkedRoutine
+      gradient;  // for a full batch; empty with a Feed, whose batches are in several tensors in turn
 };
 
 // Computes metrics over a whole data set with the trainer's current parameters. Create it with
@@ -148,7 +150,7 @@ class Evaluation {
 // devices, except for the work of `steps_ahead` steps before and the check that `check_replicas_every`
 // requests. They compile and allocate nothing, with one exception: a single shard runs step() as one program
 // that stores no gradients, so its first call of launch_gradients() or shard_list() allocates the gradients
-// and compiles the other functions. With overlap, the first call of shard_list() compiles Shard::gradient. With a
+// and compiles the other functions. With overlap, the first call of shard_list() compiles Shard::gradient and allocates its workspace. With a
 // Feed, step() also waits for the caller's function, and for the copies of the batch three batches earlier.
 //
 // Functions that read a value block until it is available. If work on a device has failed, they throw an

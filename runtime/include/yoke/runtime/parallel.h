@@ -175,7 +175,7 @@ class StepPlan {
   void step(std::span<const SymbolTable> tables);
   // The parts of step(), for gradients that are computed in parts. Call both once per bucket and step:
   // merge_bucket() when all launches that write the bucket's gradients are queued, then update_bucket() when all
-  // launches that read its parameters are queued, too. Precondition: bucket < bucket_count().
+  // launches that read its parameters are queued, too. Error kOutOfRange: there is no such bucket.
   void merge_bucket(std::size_t bucket);
   void update_bucket(std::size_t bucket, std::span<const SymbolTable> tables);
   // The same in two calls. After the first, the owner has the summed gradients, until update(), which throws
@@ -212,6 +212,7 @@ class StepPlan {
 
   enum class Stage { kEmpty, kPlanned, kAllocated, kReady, kLinked };
   void require(Stage stage, const char* call) const;
+  Bucket& bucket_at(std::size_t bucket, const char* call);
   void check_tables(std::span<const SymbolTable> tables) const;
   void lay_out(std::uint64_t bucket_byte_count);
   std::vector<Part> parts_of(const Bucket& bucket) const;
