@@ -103,19 +103,23 @@ void CollectiveGroup::poll() noexcept {
       !next_poll_ns_.compare_exchange_strong(next, now + std::chrono::nanoseconds(kInterval).count())) {
     return;
   }
-  const auto failed =
-      std::find_if(communicators_.begin(), communicators_.end(),
-                   [](const Communicator& communicator) { return communicator.has_failed(); });
-  if (failed == communicators_.end()) {
-    return;
-  }
-  auto rank = static_cast<std::uint32_t>(failed - communicators_.begin());
-  for (std::uint32_t k = 0; k < size(); ++k) {  // prefer the cause to members aborted because of it
-    stream(k).refresh_native();
-    if (stream(k).has_failed() && stream(k).error_code() != ErrorCode::kAborted) {
-      rank = k;
+  // A stream that has failed skips its part of later collectives, so the others would wait for it. It comes
+  // before members that failed because of it.
+  std::uint32_t rank = 0;
+  for (; rank < size(); ++rank) {
+    stream(rank).refresh_native();
+    if (stream(rank).has_failed() && stream(rank).error_code() != ErrorCode::kAborted) {
       break;
     }
+  }
+  if (rank == size()) {
+    const auto failed =
+        std::find_if(communicators_.begin(), communicators_.end(),
+                     [](const Communicator& communicator) { return communicator.has_failed(); });
+    if (failed == communicators_.end()) {
+      return;
+    }
+    rank = static_cast<std::uint32_t>(failed - communicators_.begin());
   }
   try {
     if (stream(rank).has_failed()) {

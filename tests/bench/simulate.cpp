@@ -129,7 +129,7 @@ class Routine final : public sdk::Routine {
  public:
   Routine(Cluster& cluster, std::uint32_t device, const sdk::Entry& entry,
           std::span<const sdk::Binding> bindings)
-      : cluster_(cluster), device_(device) {
+      : cluster_(cluster) {
     for (std::size_t i = 0; i < bindings.size(); ++i) {
       const sdk::Argument& argument = entry.arguments[i];
       const std::uint32_t owner = static_cast<Buffer*>(bindings[i].buffer)->device();
@@ -162,7 +162,6 @@ class Routine final : public sdk::Routine {
     std::uint64_t byte_count;
   };
   Cluster& cluster_;
-  std::uint32_t device_;
   std::vector<Use> uses_;
 };
 

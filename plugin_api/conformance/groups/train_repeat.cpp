@@ -78,6 +78,8 @@ void repeated(Kit& kit) {
   }
   TrainingRuntime runtime(kit);
   const Result first = train_once(runtime.options(4, 0.1F));
+  check(first.losses.front() != first.losses.back(), "the loss stays ", first.losses.front(),
+        " during a training");
   const int times = 2 * kit.effort();
   for (int i = 0; i < times; ++i) {
     kit.progress(text("training ", i + 1, " of ", times));

@@ -4,6 +4,7 @@
 # first, its second or its last call. The training must end with an error that names the function, or with the same
 # result as without the failure; it must not hang, leak or misuse the driver.
 import argparse
+import re
 import shutil
 import sys
 
@@ -20,7 +21,7 @@ OPTIONAL |= {"blas_" + name for name in ["destroy", "find", "layout_create", "la
 # Work on a stream fails later, with an error of the device.
 ON_STREAMS = {"kernel", "copy", "fill"}
 NOT_NAMED = {"host_allocate": "out of memory to pin", "memory_allocate": "out of device memory", "properties": "hipGetDeviceProperties",
-             "blas_version": "hipblasLtGetVersion", "host_function": ("cuLaunchHostFunc", "hipStreamAddCallback")}
+             "blas_version": "hipblasLtGetVersion", "copy_peer": "copying between devices", "host_function": ("cuLaunchHostFunc", "hipStreamAddCallback")}
 STICKY = {214, 220, 700, 702, 710, 714, 715, 716, 717, 718, 719}
 
 
@@ -44,7 +45,7 @@ def fault_of(function, code, nth, status, output, complaints, expected, names):
         if nth == 1 and function not in OPTIONAL and not is_named(output, function, names):  # a warning is enough
             return "the training does not notice"
         return None
-    if code in STICKY and "the device is lost" in output:
+    if code in STICKY and re.search(r"the device is lost|device '.*' was lost", output):
         return None
     if not is_named(output, function, names):
         return "the error does not name the function"

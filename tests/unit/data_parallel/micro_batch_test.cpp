@@ -358,9 +358,9 @@ TEST(ReproducibleRun, RefusesWhatItCannotKeep) {
   EXPECT_THAT(error([](Setting& s) { s.reproducible = 6; }), is_error(kInvalid, "choose a power of two"));
   EXPECT_THAT(error([](Setting& s) { s.reproducible = -4; }), is_error(kInvalid, "choose a power of two"));
   EXPECT_THAT(error([](Setting& s) { s.shards = 3; }),
-              is_error(kInvalid, "the number of shards, 3, does not"));
+              is_error(kInvalid, "not a multiple of the number of shards, 3"));
   EXPECT_THAT(error([](Setting& s) { s.shards = 8; }),
-              is_error(kInvalid, "the number of shards, 8, does not"));
+              is_error(kInvalid, "not a multiple of the number of shards, 8"));
   EXPECT_THAT(error([](Setting& s) { s.accumulate = 2; }), is_error(kInvalid, "set only one of them"));
   EXPECT_THAT(error([](Setting& s) { s.merge = MergeStrategy::kDirect; }),
               is_error(kInvalid, "needs the merge strategy tree, but merge is direct"));

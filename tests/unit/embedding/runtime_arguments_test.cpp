@@ -250,6 +250,7 @@ TEST(RuntimeArguments, StepPlans) {
   nothing.each_update([](auto...) { FAIL(); });
   EXPECT_EQ(nothing.bucket_count(), 0U);
   EXPECT_FALSE(nothing.overlaps());
+  EXPECT_TRUE(nothing.streams().empty());
   EXPECT_ERROR(kInvalid, cut_at_buckets(nothing, {}));
   EXPECT_ERROR(kInvalid, (void)overlap_by_name(""));
   EXPECT_STREQ(overlap_name(static_cast<Overlap>(99)), "unknown");
