@@ -64,6 +64,8 @@ struct RuntimeState : std::enable_shared_from_this<RuntimeState> {
 };
 
 // The state of one Backend: the plugin that it drives.
+class CollectiveGroup;
+
 struct BackendState : loader::EnteredPlugin {
   BackendState(std::shared_ptr<RuntimeState> owner, loader::EnteredPlugin entered)
       : EnteredPlugin(std::move(entered)), runtime(std::move(owner)) {}
@@ -77,6 +79,10 @@ struct BackendState : loader::EnteredPlugin {
   // Copies of extension tables by id and size, each in words of 8 bytes.
   std::mutex extensions_mutex;
   std::map<std::pair<std::string, std::size_t>, std::vector<std::uint64_t>> extensions;
+  // The groups that use the backend's collectives. Waits of all its streams poll them.
+  mutable std::mutex groups_mutex;
+  mutable std::vector<std::weak_ptr<CollectiveGroup>> groups;
+  mutable std::atomic<bool> has_groups{false};
 };
 
 }  // namespace yoke::detail

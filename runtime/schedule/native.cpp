@@ -206,6 +206,11 @@ void StreamState::add_group(const std::shared_ptr<CollectiveGroup>& group) {
   std::erase_if(groups_, [](const auto& one) { return one.expired(); });
   groups_.push_back(group);
   has_groups_.store(true);
+  const BackendState& all = backend();
+  const std::lock_guard all_lock(all.groups_mutex);
+  std::erase_if(all.groups, [&](const auto& one) { return one.expired() || one.lock() == group; });
+  all.groups.push_back(group);
+  all.has_groups.store(true);
 }
 
 // Without the lock, because `use` calls back.
@@ -226,8 +231,22 @@ void StreamState::each_group(const Use& use) {
   }
 }
 
+// All groups of the backend: this stream may wait for another one that has collectives.
 void StreamState::poll_groups() noexcept {
-  each_group([](CollectiveGroup& group) { group.poll(); });
+  const BackendState& all = backend();
+  for (std::size_t i = 0; all.has_groups.load(); ++i) {
+    std::shared_ptr<CollectiveGroup> group;
+    {
+      const std::lock_guard lock(all.groups_mutex);
+      if (i >= all.groups.size()) {
+        return;
+      }
+      group = all.groups[i].lock();
+    }
+    if (group != nullptr) {
+      group->poll();
+    }
+  }
 }
 
 std::string StreamState::group_failure() {
