@@ -60,7 +60,7 @@ class Failures:
                              FAKE_GPU_FAIL="module_load:1+:222")
         self.expect_sentence("queries that fail", ["is lost", self.fakes.names()["event_query"]],
                              FAKE_GPU_FAIL="event_query:1+:999")
-        self.expect_sentence("lost device", ["step", "shard", "is lost"], FAKE_GPU_FAIL="kernel:700:719")
+        self.expect_sentence("lost device", ["step", "shard", "device", " lost"], FAKE_GPU_FAIL="kernel:700:719")
 
     def collectives(self):
         library = "YOKE_NCCL_LIBRARY" if self.is_cuda else "YOKE_RCCL_LIBRARY"
