@@ -32,12 +32,18 @@ void expect_no_allocations(DataParallelOptions options) {
         const std::uint64_t compiled = compile_count(*options.runtime);
         // oneDNN's execute() builds a map of its arguments in every call.
         const test::IgnoreVendorAllocations ignore;
-        const std::uint64_t allocated = test::allocation_count();
-        for (int i = 0; i < 100; ++i) {
-          trainer.step();
+        // The lists of pending work grow when the shards' work overlaps more than before, and then stay large.
+        constexpr int kTries = 5;
+        std::uint64_t allocated = 1;
+        for (int i = 0; i < kTries && allocated != 0; ++i) {
+          const std::uint64_t before = test::allocation_count();
+          for (int step = 0; step < 100; ++step) {
+            trainer.step();
+          }
+          trainer.wait();
+          allocated = test::allocation_count() - before;
         }
-        trainer.wait();
-        EXPECT_EQ(test::allocation_count(), allocated);
+        EXPECT_EQ(allocated, 0U) << "in the last 100 steps";
         EXPECT_EQ(compile_count(*options.runtime), compiled);
       });
 }
