@@ -185,6 +185,25 @@ TEST(Npz, TruncatedFileIsAnErrorThatNamesIt) {
   }
 }
 
+TEST(Npz, EntryThatClaimsMoreThanCompressionAllowsIsAnErrorBeforeAnythingIsAllocated) {
+  const TemporaryFolder folder;
+  save_npz(folder / "a.npz", {{array<float>("w", Type::kF32, {3}, {1, 2, 3})}});
+  std::string whole = test::read_whole(folder / "a.npz");
+  const std::size_t directory = whole.find("PK\x01\x02");
+  ASSERT_NE(directory, std::string::npos);
+  for (const std::size_t size :
+       {std::size_t{22}, directory + 24}) {  // in the local header and in the directory
+    whole.replace(size, 4, "\xfe\xff\xff\xff");
+  }
+  for (const std::size_t method : {std::size_t{8}, directory + 10}) {
+    whole[method] = 8;  // deflated
+  }
+  test::write_file(folder / "huge.npz", whole);
+
+  EXPECT_THAT(error_of([&] { load_npz(folder / "huge.npz"); }),
+              is_error(ErrorCode::kDataLoss, "w.npy: it claims to have 4294967294 bytes"));
+}
+
 TEST(Npz, ChangedByteNeverChangesTheValues) {
   const TemporaryFolder folder;
   save_npz(folder / "a.npz", {{array<float>("w", Type::kF32, {3}, {1, 2, 3})}});

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <boost/crc.hpp>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
@@ -167,21 +166,6 @@ void NewFile::commit() {
   if (folder.number() >= 0) {
     ::fsync(folder.number());
   }
-}
-
-std::uint32_t crc32(std::span<const std::byte> bytes) {
-  boost::crc_32_type crc;
-  crc.process_bytes(bytes.data(), bytes.size());
-  return crc.checksum();
-}
-
-std::uint32_t read_u16(std::span<const std::byte> bytes, std::size_t offset) {
-  return std::to_integer<std::uint32_t>(bytes[offset]) | std::to_integer<std::uint32_t>(bytes[offset + 1])
-                                                             << 8;
-}
-
-std::uint32_t read_u32(std::span<const std::byte> bytes, std::size_t offset) {
-  return read_u16(bytes, offset) | read_u16(bytes, offset + 2) << 16;
 }
 
 }  // namespace yoke::detail

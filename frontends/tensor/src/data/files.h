@@ -42,11 +42,4 @@ class NewFile {
   int descriptor_ = -1;
 };
 
-// The CRC-32 of zip and gzip.
-std::uint32_t crc32(std::span<const std::byte> bytes);
-
-// Little-endian numbers. Precondition: they are in range.
-std::uint32_t read_u16(std::span<const std::byte> bytes, std::size_t offset);
-std::uint32_t read_u32(std::span<const std::byte> bytes, std::size_t offset);
-
 }  // namespace yoke::detail

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "data/files.h"
-#include "data/inflate.h"
+#include "data/gzip.h"
 
 namespace yoke::detail {
 namespace {

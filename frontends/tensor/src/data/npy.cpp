@@ -9,8 +9,6 @@
 #include <string_view>
 #include <utility>
 
-#include "data/files.h"
-
 namespace yoke::detail {
 namespace {
 
@@ -21,6 +19,15 @@ constexpr std::pair<std::string_view, Type> kDescriptions[] = {
     {"<i4", Type::kI32}, {"<u4", Type::kU32}, {"|u1", Type::kU8},  {"|b1", Type::kBool}};
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr std::size_t kAlignment = 64;
+
+// A little-endian number.
+std::uint32_t read_number(std::span<const std::byte> bytes, std::size_t offset, std::size_t byte_count) {
+  std::uint32_t value = 0;
+  for (std::size_t i = byte_count; i-- > 0;) {
+    value = value << 8U | std::to_integer<std::uint32_t>(bytes[offset + i]);
+  }
+  return value;
+}
 
 // The rest of the header from the value of 'key' on. A header looks like this:
 //   {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
@@ -118,7 +125,7 @@ NamedArray parse_npy(std::span<const std::byte> file, const std::string& where) 
   }
   const bool wide = all[kVersion] != 1;  // versions 2 and 3 have a 4-byte size field
   const std::size_t start = kSize + (wide ? 4U : 2U);
-  const std::size_t size = wide ? read_u32(file, kSize) : read_u16(file, kSize);
+  const std::size_t size = read_number(file, kSize, wide ? 4 : 2);
   if (size > all.size() - start) {
     throw Error(ErrorCode::kDataLoss, where + ": the .npy header is truncated; save the file again");
   }

@@ -1,79 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/data/npz.cpp: zip archives of .npy files.
-// Writes stored entries; reads stored and deflated ones.
+// frontends/tensor/src/data/npz.cpp: zip archives of .npy files, by libzip. They are not compressed.
 #include <yoke/npz.h>
 #include <yoke/runtime/error.h>
+#include <zip.h>
 
 #include <array>
-#include <cstring>
-#include <limits>
+#include <memory>
+#include <new>
 #include <set>
 
 #include "data/files.h"
-#include "data/inflate.h"
 #include "data/npy.h"
 
 namespace yoke {
 namespace {
 
-using detail::read_u16;
-using detail::read_u32;
-
-constexpr std::uint32_t kLocalSignature = 0x04034b50;
-constexpr std::uint32_t kCentralSignature = 0x02014b50;
-constexpr std::uint32_t kEndSignature = 0x06054b50;
-constexpr std::size_t kLocalBytes = 30;
-constexpr std::size_t kCentralBytes = 46;
-constexpr std::size_t kEndBytes = 22;
-constexpr std::uint32_t kDosDate = 0x21;  // 1980-01-01; a constant date makes equal arrays give equal files
-constexpr std::uint64_t kLargest = std::numeric_limits<std::uint32_t>::max() - 1;  // the maximum means zip64
 constexpr std::size_t kLongestName = 65000;
 constexpr std::string_view kBF16Suffix = ".bf16";
-
-// A sequence of little-endian fields.
-class Fields {
- public:
-  Fields& u16(std::uint64_t value) { return put(value, 2); }
-  Fields& u32(std::uint64_t value) { return put(value, 4); }
-  Fields& text(std::string_view value) {
-    bytes_.insert(bytes_.end(), reinterpret_cast<const std::byte*>(value.data()),
-                  reinterpret_cast<const std::byte*>(value.data()) + value.size());
-    return *this;
-  }
-  const std::vector<std::byte>& bytes() const { return bytes_; }
-
- private:
-  Fields& put(std::uint64_t value, int count) {
-    for (int i = 0; i < count; ++i) {
-      bytes_.push_back(static_cast<std::byte>(value >> (8 * i) & 0xffU));
-    }
-    return *this;
-  }
-  std::vector<std::byte> bytes_;
-};
-
-struct Entry {
-  std::string name;  // "weight.npy"
-  std::uint64_t offset = 0;
-  std::uint64_t packed_count = 0;
-  std::uint64_t byte_count = 0;
-  std::uint32_t crc = 0;
-  std::uint32_t method = 0;
-};
-
-// The fields that local and central headers share, starting at "version needed".
-Fields& common_fields(Fields& fields, const Entry& entry) {
-  return fields.u16(20)
-      .u16(0x800)
-      .u16(0)
-      .u16(0)
-      .u16(kDosDate)
-      .u32(entry.crc)
-      .u32(entry.byte_count)
-      .u32(entry.byte_count)
-      .u16(entry.name.size())
-      .u16(0);
-}
+constexpr std::uint16_t kDosDate = 0x21;  // 1980-01-01; a constant date makes equal arrays give equal files
 
 void check_arrays(const std::filesystem::path& path, std::span<const NamedArray> arrays) {
   std::set<std::string_view> names;
@@ -96,94 +40,162 @@ void check_arrays(const std::filesystem::path& path, std::span<const NamedArray>
   }
 }
 
+struct CloseArchive {
+  void operator()(zip_t* archive) const { zip_discard(archive); }
+};
+using Archive = std::unique_ptr<zip_t, CloseArchive>;
+struct CloseEntry {
+  void operator()(zip_file_t* file) const { zip_fclose(file); }
+};
+struct FreeSource {
+  void operator()(zip_source_t* source) const { zip_source_free(source); }
+};
+using ZipSource = std::unique_ptr<zip_source_t, FreeSource>;
+
+Error error_of(const zip_error_t& error, const std::string& where, const std::string& fix) {
+  zip_error_t copy = error;
+  const int number = zip_error_code_zip(&copy);
+  if (number == ZIP_ER_MEMORY) {
+    throw std::bad_alloc();
+  }
+  const bool is_unsupported = number == ZIP_ER_COMPNOTSUPP || number == ZIP_ER_ENCRNOTSUPP;
+  return {is_unsupported ? ErrorCode::kUnimplemented : ErrorCode::kDataLoss,
+          where + ": " + zip_error_strerror(&copy) + "; " + fix};
+}
+
+constexpr const char* kDamaged = "this is not a .npz file, or it is damaged: fetch or save it again";
+
 class ZipReader {
  public:
-  ZipReader(std::string name, std::span<const std::byte> file) : name_(std::move(name)), file_(file) {}
-
-  std::vector<Entry> entries() const {
-    const std::size_t end = find_end();
-    const std::uint32_t count = read_u16(file_, end + 10);
-    std::size_t at = read_u32(file_, end + 16);
-    std::vector<Entry> entries;
-    for (std::uint32_t i = 0; i < count; ++i) {
-      need(at, kCentralBytes);
-      if (read_u32(file_, at) != kCentralSignature) {
-        throw broken(at, "missing directory entry");
-      }
-      if ((read_u16(file_, at + 8) & 1U) != 0) {
-        throw Error(ErrorCode::kUnimplemented,
-                    name_ + ": the archive is encrypted; save it without a password");
-      }
-      const std::size_t name_size = read_u16(file_, at + 28);
-      need(at, kCentralBytes + name_size);
-      Entry entry{.name = {},
-                  .offset = read_u32(file_, at + 42),
-                  .packed_count = read_u32(file_, at + 20),
-                  .byte_count = read_u32(file_, at + 24),
-                  .crc = read_u32(file_, at + 16),
-                  .method = read_u16(file_, at + 10)};
-      entry.name.assign(reinterpret_cast<const char*>(file_.data()) + at + kCentralBytes, name_size);
-      if (entry.byte_count > kLargest || entry.packed_count > kLargest || entry.offset > kLargest) {
-        throw Error(ErrorCode::kUnimplemented,
-                    name_ + ": archives of more than 4 GiB (zip64) are not supported; use several files");
-      }
-      entries.push_back(std::move(entry));
-      at += kCentralBytes + name_size + read_u16(file_, at + 30) + read_u16(file_, at + 32);
+  ZipReader(std::string name, std::span<const std::byte> file) : name_(std::move(name)), file_(file) {
+    zip_error_t error;
+    zip_error_init(&error);
+    ZipSource source(zip_source_buffer_create(file.data(), file.size(), 0, &error));
+    // libzip takes an empty file for an archive without entries.
+    if (source != nullptr && !file.empty()) {
+      archive_.reset(zip_open_from_source(source.get(), ZIP_RDONLY, &error));
+    } else {
+      zip_error_set(&error, ZIP_ER_NOZIP, 0);
     }
-    return entries;
+    if (archive_ == nullptr) {
+      throw error_of(error, name_, kDamaged);
+    }
+    static_cast<void>(source.release());  // the archive owns it now
   }
 
-  std::vector<std::byte> read(const Entry& entry) const {
-    const auto offset = static_cast<std::size_t>(entry.offset);
-    need(offset, kLocalBytes);
-    if (read_u32(file_, offset) != kLocalSignature) {
-      throw broken(offset, "missing entry");
+  std::uint64_t entry_count() const {
+    return static_cast<std::uint64_t>(zip_get_num_entries(archive_.get(), 0));
+  }
+
+  std::string entry_name(std::uint64_t index) const {
+    const char* name = zip_get_name(archive_.get(), index, ZIP_FL_ENC_RAW);
+    return name != nullptr ? name : "";
+  }
+
+  std::vector<std::byte> read(std::uint64_t index) const {
+    const std::string where = name_ + ", " + entry_name(index);
+    const auto broken = [&](zip_error_t* error) { return error_of(*error, where, kDamaged); };
+    zip_stat_t info;
+    if (zip_stat_index(archive_.get(), index, 0, &info) != 0) {
+      throw broken(zip_get_error(archive_.get()));
     }
-    const std::size_t data =
-        offset + kLocalBytes + read_u16(file_, offset + 26) + read_u16(file_, offset + 28);
-    need(data, static_cast<std::size_t>(entry.packed_count));
-    const auto packed = file_.subspan(data, static_cast<std::size_t>(entry.packed_count));
-    std::vector<std::byte> bytes;
-    if (entry.method == 0) {
-      bytes.assign(packed.begin(), packed.end());
-    } else if (entry.method == 8) {
-      std::size_t taken = 0;
-      bytes = detail::inflate(packed, entry.byte_count, name_ + ", " + entry.name, taken);
-    } else {
-      throw Error(ErrorCode::kUnimplemented, name_ + ", " + entry.name + ": compression method " +
-                                                 std::to_string(entry.method) +
-                                                 " is not supported; numpy uses 0 (stored) and 8 (deflated)");
+    if (info.encryption_method != ZIP_EM_NONE) {
+      throw Error(ErrorCode::kUnimplemented, where + ": it is encrypted; save it without a password");
     }
-    if (bytes.size() != entry.byte_count || detail::crc32(bytes) != entry.crc) {
-      throw broken(data, "wrong size or checksum of " + entry.name);
+    // Deflate compresses at most 1032 to 1, so the size of the file bounds the output.
+    if (info.size / 1032 > file_.size()) {
+      throw Error(ErrorCode::kDataLoss,
+                  where + ": it claims to have " + std::to_string(info.size) + " bytes; " + kDamaged);
     }
+    const std::unique_ptr<zip_file_t, CloseEntry> entry(zip_fopen_index(archive_.get(), index, 0));
+    if (entry == nullptr) {
+      throw broken(zip_get_error(archive_.get()));
+    }
+    std::vector<std::byte> bytes(info.size + 1);  // reading to the end checks the size and the checksum
+    std::size_t done = 0;
+    while (true) {
+      const zip_int64_t count = zip_fread(entry.get(), bytes.data() + done, bytes.size() - done);
+      if (count < 0 || done + static_cast<std::size_t>(count) > info.size) {
+        throw broken(zip_file_get_error(entry.get()));
+      }
+      if (count == 0) {
+        break;
+      }
+      done += static_cast<std::size_t>(count);
+    }
+    bytes.resize(done);
     return bytes;
   }
 
  private:
-  Error broken(std::size_t offset, const std::string& why) const {
-    return {ErrorCode::kDataLoss, name_ + ": " + why + " at byte " + std::to_string(offset) +
-                                      "; this is not a .npz file, or it is damaged: fetch or save it again"};
+  std::string name_;
+  std::span<const std::byte> file_;
+  Archive archive_;
+};
+
+// Writes an archive into memory.
+class ZipWriter {
+ public:
+  explicit ZipWriter(std::string name) : name_(std::move(name)) {
+    zip_error_t error;
+    zip_error_init(&error);
+    output_.reset(zip_source_buffer_create(nullptr, 0, 0, &error));
+    if (output_ != nullptr) {
+      archive_.reset(zip_open_from_source(output_.get(), ZIP_CREATE | ZIP_TRUNCATE, &error));
+    }
+    if (archive_ == nullptr) {
+      throw failed(error);
+    }
+    zip_source_keep(output_.get());  // the archive owns it, too
   }
 
-  void need(std::size_t offset, std::size_t count) const {
-    if (offset > file_.size() || count > file_.size() - offset) {
-      throw broken(file_.size(), "the file is truncated");
+  // `parts` and what they point to must live until finish().
+  void add(const std::string& name, std::span<const zip_buffer_fragment_t> parts) {
+    zip_t* archive = archive_.get();
+    ZipSource content(zip_source_buffer_fragment(archive, parts.data(), parts.size(), 0));
+    const zip_int64_t added =
+        content == nullptr ? -1 : zip_file_add(archive, name.c_str(), content.get(), ZIP_FL_ENC_UTF_8);
+    if (added < 0) {
+      throw failed(*zip_get_error(archive));
+    }
+    static_cast<void>(content.release());  // the archive owns it now
+    const auto index = static_cast<zip_uint64_t>(added);
+    if (zip_set_file_compression(archive, index, ZIP_CM_STORE, 0) != 0 ||
+        zip_file_set_dostime(archive, index, 0, kDosDate, 0) != 0) {
+      throw failed(*zip_get_error(archive));
     }
   }
 
-  // Finds the end-of-directory record, which is followed by at most a comment of 65535 bytes.
-  std::size_t find_end() const {
-    for (std::size_t back = kEndBytes; back <= file_.size() && back <= kEndBytes + 0xffff; ++back) {
-      if (read_u32(file_, file_.size() - back) == kEndSignature) {
-        return file_.size() - back;
-      }
+  // Calls `write` with the bytes of the archive, in pieces.
+  template <class Write>
+  void finish(const Write& write) {
+    if (zip_close(archive_.get()) != 0) {
+      throw failed(*zip_get_error(archive_.get()));
     }
-    throw broken(file_.size(), "missing zip directory");
+    static_cast<void>(archive_.release());
+    if (zip_source_open(output_.get()) != 0) {
+      throw failed(*zip_source_error(output_.get()));
+    }
+    std::vector<std::byte> piece(1U << 20U);
+    zip_int64_t count = 0;
+    while ((count = zip_source_read(output_.get(), piece.data(), piece.size())) > 0) {
+      write(std::span(piece).first(static_cast<std::size_t>(count)));
+    }
+    zip_source_close(output_.get());
+    if (count < 0) {
+      throw failed(*zip_source_error(output_.get()));
+    }
+  }
+
+ private:
+  Error failed(const zip_error_t& error) const {
+    const Error cause = error_of(error, "cannot save to " + name_, "report this as a bug");
+    return {ErrorCode::kInternal, cause.what()};
   }
 
   std::string name_;
-  std::span<const std::byte> file_;
+  ZipSource output_;
+  Archive archive_;
 };
 
 }  // namespace
@@ -191,56 +203,21 @@ class ZipReader {
 void save_npz(const std::filesystem::path& path, std::span<const NamedArray> arrays) {
   check_arrays(path, arrays);
   detail::NewFile file(path);
-  std::vector<Entry> entries;
-  std::uint64_t offset = 0;
-  const auto write = [&](std::span<const std::byte> bytes) {
-    offset += bytes.size();
-    if (offset > kLargest) {
-      throw Error(
-          ErrorCode::kResourceExhausted,
-          "cannot save to " + path.string() + ": the data exceeds 4 GiB; save the arrays in several files");
-    }
-    file.write(bytes);
-  };
-  for (const NamedArray& array : arrays) {
+  std::vector<std::string> headers;
+  std::vector<std::array<zip_buffer_fragment_t, 2>> parts(arrays.size());
+  headers.reserve(arrays.size());
+  ZipWriter zip(path.string());
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    const NamedArray& array = arrays[i];
+    std::string& header = headers.emplace_back(detail::npy_header(array.type, array.dims));
+    // libzip only reads the bytes.
+    auto* bytes = reinterpret_cast<zip_uint8_t*>(const_cast<std::byte*>(array.bytes.data()));
+    parts[i] = {
+        {{reinterpret_cast<zip_uint8_t*>(header.data()), header.size()}, {bytes, array.bytes.size()}}};
     const bool bf16 = array.type == program::Type::kBF16;
-    const std::string header = detail::npy_header(array.type, array.dims);
-    std::vector<std::byte> content(header.size() + array.bytes.size());
-    std::memcpy(content.data(), header.data(), header.size());
-    if (!array.bytes.empty()) {
-      std::memcpy(content.data() + header.size(), array.bytes.data(), array.bytes.size());
-    }
-    Entry entry{.name = array.name + std::string(bf16 ? kBF16Suffix : "") + ".npy", .offset = offset};
-    entry.byte_count = content.size();
-    entry.crc = detail::crc32(content);
-    Fields local;
-    local.u32(kLocalSignature);
-    common_fields(local, entry).text(entry.name);
-    write(local.bytes());
-    write(content);
-    entries.push_back(std::move(entry));
+    zip.add(array.name + std::string(bf16 ? kBF16Suffix : "") + ".npy", parts[i]);
   }
-  const std::uint64_t directory = offset;
-  for (const Entry& entry : entries) {
-    Fields central;
-    central.u32(kCentralSignature).u16(20);
-    common_fields(central, entry).u16(0).u16(0).u16(0).u32(0).u32(entry.offset).text(entry.name);
-    write(central.bytes());
-  }
-  if (entries.size() > 0xfffe) {
-    throw Error(ErrorCode::kInvalidArgument, "cannot save to " + path.string() + ": more than 65534 arrays");
-  }
-  const std::uint64_t size = offset - directory;
-  write(Fields()
-            .u32(kEndSignature)
-            .u16(0)
-            .u16(0)
-            .u16(entries.size())
-            .u16(entries.size())
-            .u32(size)
-            .u32(directory)
-            .u16(0)
-            .bytes());
+  zip.finish([&](std::span<const std::byte> piece) { file.write(piece); });
   file.commit();
 }
 
@@ -249,10 +226,10 @@ std::vector<NamedArray> load_npz(const std::filesystem::path& path) {
   const ZipReader zip(path.string(), file);
   std::vector<NamedArray> arrays;
   std::set<std::string> names;
-  for (const Entry& entry : zip.entries()) {
-    const std::string where = path.string() + ", " + entry.name;
-    NamedArray array = detail::parse_npy(zip.read(entry), where);
-    array.name = entry.name;
+  for (std::uint64_t i = 0; i < zip.entry_count(); ++i) {
+    const std::string where = path.string() + ", " + zip.entry_name(i);
+    NamedArray array = detail::parse_npy(zip.read(i), where);
+    array.name = zip.entry_name(i);
     if (array.name.ends_with(".npy")) {
       array.name.resize(array.name.size() - 4);
     }
