@@ -14,27 +14,20 @@ namespace yoke::cli {
 namespace {
 
 void print_json(const std::vector<BackendCandidate>& found) {
-  JsonWriter json;
-  json.begin_object().key("backends").begin_array();
+  Json backends = Json::array();
   for (const BackendCandidate& candidate : found) {
-    json.begin_object()
-        .field("name", candidate.name)
-        .field("path", candidate.path.string())
-        .field("stage", candidate.stage)
-        .field("usable", candidate.usable)
-        .field("verdict", candidate.verdict)
-        .field("fix", candidate.fix)
-        .field("shadowed_by", candidate.shadowed_by)
-        .field("build_id", candidate.build_id)
-        .field("probed", candidate.probed)
-        .key("warnings")
-        .begin_array();
-    for (const std::string& warning : candidate.warnings) {
-      json.value(warning);
-    }
-    json.end_array().end_object();
+    backends.push_back({{"name", candidate.name},
+                        {"path", candidate.path.string()},
+                        {"stage", candidate.stage},
+                        {"usable", candidate.usable},
+                        {"verdict", candidate.verdict},
+                        {"fix", candidate.fix},
+                        {"shadowed_by", candidate.shadowed_by},
+                        {"build_id", candidate.build_id},
+                        {"probed", candidate.probed},
+                        {"warnings", candidate.warnings}});
   }
-  std::cout << json.end_array().end_object().text() << '\n';
+  std::cout << json_text({{"backends", backends}}) << '\n';
 }
 
 // Replaces control characters in a file name, which could change the state of the terminal.
@@ -103,29 +96,30 @@ std::string allowed_values(const OptionSpec& spec) {
 }
 
 void print_json(const Backend& backend) {
-  JsonWriter json;
-  json.begin_object().field("backend", backend.name()).field("version", backend.version());
-  json.key("options").begin_array();
+  Json options = Json::array();
   for (const OptionSpec& spec : backend.option_specs()) {
-    json.begin_object().field("name", spec.name).field("type", type_name(spec)).field("help", spec.help);
-    json.field("scope", spec.scope == YOKE_OPTION_SCOPE_PLUGIN ? "plugin" : "device");
+    Json option = {{"name", spec.name},
+                   {"type", type_name(spec)},
+                   {"help", spec.help},
+                   {"scope", spec.scope == YOKE_OPTION_SCOPE_PLUGIN ? "plugin" : "device"}};
     if (spec.type == YOKE_OPTION_INTEGER) {
-      json.field("min", spec.integer_min).field("max", spec.integer_max);
-      json.field("default", spec.integer_default);
+      option["min"] = spec.integer_min;
+      option["max"] = spec.integer_max;
+      option["default"] = spec.integer_default;
     } else if (spec.type == YOKE_OPTION_NUMBER) {
-      json.field("min", spec.number_min).field("max", spec.number_max).field("default", spec.number_default);
+      option["min"] = spec.number_min;
+      option["max"] = spec.number_max;
+      option["default"] = spec.number_default;
     } else if (spec.type == YOKE_OPTION_FLAG) {
-      json.field("default", spec.integer_default != 0);
+      option["default"] = spec.integer_default != 0;
     } else {
-      json.field("default", spec.text_default).key("choices").begin_array();
-      for (const std::string& choice : spec.text_choices) {
-        json.value(choice);
-      }
-      json.end_array();
+      option["default"] = spec.text_default;
+      option["choices"] = spec.text_choices;
     }
-    json.end_object();
+    options.push_back(std::move(option));
   }
-  std::cout << json.end_array().end_object().text() << '\n';
+  std::cout << json_text({{"backend", backend.name()}, {"version", backend.version()}, {"options", options}})
+            << '\n';
 }
 
 int print_options(const std::string& name, bool as_json) {

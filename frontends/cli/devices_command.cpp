@@ -136,21 +136,18 @@ std::vector<Outcome> try_backend(Runtime& runtime, const std::string& name) {
 }
 
 void print_json(const std::vector<Outcome>& outcomes) {
-  JsonWriter json;
-  json.begin_object().key("devices").begin_array();
+  Json devices = Json::array();
   for (const Outcome& outcome : outcomes) {
-    json.begin_object()
-        .field("backend", outcome.backend)
-        .field("device", outcome.device)
-        .field("hardware", outcome.hardware)
-        .field("passed", outcome.passed)
-        .field("reason", outcome.reason)
-        .field("memory_bytes", outcome.info.memory_bytes)
-        .field("compute_units", outcome.info.compute_unit_count)
-        .field("suggested_streams", outcome.info.suggested_stream_count)
-        .end_object();
+    devices.push_back({{"backend", outcome.backend},
+                       {"device", outcome.device},
+                       {"hardware", outcome.hardware},
+                       {"passed", outcome.passed},
+                       {"reason", outcome.reason},
+                       {"memory_bytes", outcome.info.memory_bytes},
+                       {"compute_units", outcome.info.compute_unit_count},
+                       {"suggested_streams", outcome.info.suggested_stream_count}});
   }
-  std::cout << json.end_array().end_object().text() << '\n';
+  std::cout << json_text({{"devices", devices}}) << '\n';
 }
 
 void print(const Outcome& outcome) {

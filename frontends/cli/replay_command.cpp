@@ -72,55 +72,41 @@ void write_events(std::span<const std::byte> trace, const std::string& path) {
 }
 
 void print_json(const replay::Report& report, const std::string& backend) {
-  JsonWriter json;
-  json.begin_object()
-      .field("backend", backend)
-      .field("calls", report.calls)
-      .field("replayed", report.replayed)
-      .field("skipped", report.skipped)
-      .field("differences", report.differences)
-      .field("contents_equal", report.contents_equal)
-      .field("contents_close", report.contents_close)
-      .field("contents_not_compared", report.contents_ignored)
-      .field("why_not_compared", report.why_ignored)
-      .field("recorded_seconds", report.recorded_seconds)
-      .field("replayed_seconds", report.replayed_seconds)
-      .field("cut", report.cut);
-  json.key("notes").begin_array();
-  for (const std::string& note : report.notes) {
-    json.value(note);
-  }
-  json.end_array().key("never_returned").begin_array();
-  for (const std::string& name : report.unfinished) {
-    json.value(name);
-  }
-  json.end_array().key("functions").begin_array();
+  Json functions = Json::array();
   for (const replay::Timing& function : report.functions) {
-    json.begin_object()
-        .field("name", function.name)
-        .field("calls", function.calls)
-        .field("recorded_seconds", function.recorded_seconds)
-        .field("replayed_seconds", function.replayed_seconds)
-        .field("slowest_seconds", function.slowest_seconds)
-        .end_object();
+    functions.push_back({{"name", function.name},
+                         {"calls", function.calls},
+                         {"recorded_seconds", function.recorded_seconds},
+                         {"replayed_seconds", function.replayed_seconds},
+                         {"slowest_seconds", function.slowest_seconds}});
   }
-  json.end_array().key("skips").begin_array();
+  Json skips = Json::array();
   for (const replay::Skip& skip : report.skips) {
-    json.begin_object()
-        .field("function", skip.function)
-        .field("reason", skip.reason)
-        .field("calls", skip.calls)
-        .end_object();
+    skips.push_back({{"function", skip.function}, {"reason", skip.reason}, {"calls", skip.calls}});
   }
-  json.end_array().key("first_differences").begin_array();
+  Json first_differences = Json::array();
   for (const replay::Difference& difference : report.first) {
-    json.begin_object()
-        .field("call", difference.call)
-        .field("function", difference.function)
-        .field("text", difference.text)
-        .end_object();
+    first_differences.push_back(
+        {{"call", difference.call}, {"function", difference.function}, {"text", difference.text}});
   }
-  std::cout << json.end_array().end_object().text() << '\n';
+  std::cout << json_text({{"backend", backend},
+                          {"calls", report.calls},
+                          {"replayed", report.replayed},
+                          {"skipped", report.skipped},
+                          {"differences", report.differences},
+                          {"contents_equal", report.contents_equal},
+                          {"contents_close", report.contents_close},
+                          {"contents_not_compared", report.contents_ignored},
+                          {"why_not_compared", report.why_ignored},
+                          {"recorded_seconds", report.recorded_seconds},
+                          {"replayed_seconds", report.replayed_seconds},
+                          {"cut", report.cut},
+                          {"notes", report.notes},
+                          {"never_returned", report.unfinished},
+                          {"functions", functions},
+                          {"skips", skips},
+                          {"first_differences", first_differences}})
+            << '\n';
 }
 
 std::string padded(const std::string& text, std::size_t width, bool right = true) {

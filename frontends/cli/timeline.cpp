@@ -54,8 +54,8 @@ const char* category(const WorkRecord& work) {
   return "work";
 }
 
-std::string microseconds(std::uint64_t ns) {
-  return fixed(static_cast<double>(ns) / 1e3, 3);
+double microseconds(std::uint64_t ns) {
+  return static_cast<double>(ns) / 1e3;
 }
 
 // Sorts intervals and joins those that overlap.
@@ -82,22 +82,20 @@ Timeline::Timeline(std::filesystem::path file) : file_(std::move(file)), start_n
     throw Error(ErrorCode::kPermissionDenied, "cannot create the timeline " + file_.string() + ": " +
                                                   std::generic_category().message(errno));
   }
-  out_ << R"({"displayTimeUnit": "ms", "traceEvents": [)" << '\n'
-       << R"({"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "yoke train"}})";
+  out_ << R"({"displayTimeUnit":"ms","traceEvents":[)" << '\n'
+       << R"({"ph":"M","name":"process_name","pid":1,"args":{"name":"yoke train"}})";
 }
 
 int Timeline::lane_of(const WorkRecord& work) {
   const auto [lane, is_new] =
       lanes_.try_emplace(std::string(work.stream), static_cast<int>(lanes_.size()) + 1);
   if (is_new) {
-    JsonWriter json;
-    json.begin_object()
-        .field("ph", "M")
-        .field("name", "thread_name")
-        .field("pid", 1)
-        .field("tid", lane->second);
-    json.key("args").begin_object().field("name", lane->first).end_object().end_object();
-    out_ << ",\n" << json.text();
+    out_ << ",\n"
+         << json_text({{"ph", "M"},
+                       {"name", "thread_name"},
+                       {"pid", 1},
+                       {"tid", lane->second},
+                       {"args", {{"name", lane->first}}}});
   }
   return lane->second;
 }
@@ -108,26 +106,27 @@ void Timeline::add(const WorkRecord& work) {
     return;  // work of an abandoned stream
   }
   const int lane = lane_of(work);
-  JsonWriter args;
-  args.begin_object();
+  Json args = Json::object();
   if (work.step >= 0) {
-    args.field("step", work.step);
+    args["step"] = work.step;
   }
   if (work.byte_count != 0) {
-    args.field("bytes", work.byte_count);
+    args["bytes"] = work.byte_count;
   }
   if (!work.tensor.empty()) {
-    args.field("tensor", std::string(work.tensor));
+    args["tensor"] = work.tensor;
   }
-  args.end_object();
-  JsonWriter name;
-  name.value(std::string(work.name));
   const std::uint64_t begin = std::max(work.begin_ns, start_ns_) - start_ns_;
   const std::uint64_t end = std::max(work.end_ns, start_ns_) - start_ns_;
   out_ << ",\n"
-       << R"({"ph": "X", "pid": 1, "tid": )" << lane << R"(, "ts": )" << microseconds(begin) << R"(, "dur": )"
-       << microseconds(end - begin) << R"(, "cat": ")" << category(work) << R"(", "name": )" << name.text()
-       << R"(, "args": )" << args.text() << "}";
+       << json_text({{"ph", "X"},
+                     {"pid", 1},
+                     {"tid", lane},
+                     {"ts", microseconds(begin)},
+                     {"dur", microseconds(end - begin)},
+                     {"cat", category(work)},
+                     {"name", work.name},
+                     {"args", std::move(args)}});
   ++event_count_;
   if (const Part part = part_of(work); part != Part::kOther) {
     Shard& shard = shards_[std::string(work.stream.substr(0, work.stream.find('/')))];

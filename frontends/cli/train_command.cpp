@@ -350,7 +350,7 @@ int train(TrainOptions* options) {
   out << time_text(report) << std::endl
       << fallback_text(report) << timeline_text(timeline.get()) << std::flush;
   if (options->json) {
-    std::cout << json_text(*options, data, report, timeline.get()) << std::endl;
+    std::cout << json_of(*options, data, report, timeline.get()) << std::endl;
   }
   if (!report.save_error.empty()) {
     throw Error(ErrorCode::kResourceExhausted, report.save_error);

@@ -74,120 +74,100 @@ std::string timeline_text(const Timeline* timeline) {
 
 namespace {
 
-void write_memory(JsonWriter& json, const TrainReport& report) {
-  json.key("memory").begin_array();
+Json memory_json(const TrainReport& report) {
+  Json rows = Json::array();
   for (const MemoryNeed& need : report.memory) {
-    json.begin_object()
-        .field("device", need.device)
-        .field("parameters", need.parameters)
-        .field("gradients", need.gradients)
-        .field("state", need.state)
-        .field("activations", need.activations)
-        .field("data", need.data)
-        .end_object();
+    rows.push_back({{"device", need.device},
+                    {"parameters", need.parameters},
+                    {"gradients", need.gradients},
+                    {"state", need.state},
+                    {"activations", need.activations},
+                    {"data", need.data}});
   }
-  json.end_array();
+  return rows;
 }
 
-void write_history(JsonWriter& json, const TrainReport& report) {
-  json.key("history").begin_array();
+Json history_json(const TrainReport& report) {
+  Json rows = Json::array();
   for (const EpochReport& epoch : report.epochs) {
-    json.begin_object()
-        .field("train_loss", epoch.train_loss)
-        .field("test_loss", epoch.test_loss)
-        .field("test_accuracy", epoch.test_accuracy)
-        .field("examples_per_second", epoch.examples_per_second)
-        .end_object();
+    rows.push_back({{"train_loss", epoch.train_loss},
+                    {"test_loss", epoch.test_loss},
+                    {"test_accuracy", epoch.test_accuracy},
+                    {"examples_per_second", epoch.examples_per_second}});
   }
-  json.end_array();
+  return rows;
 }
 
-void write_timeline(JsonWriter& json, const Timeline* timeline) {
-  json.key("timeline");
+Json timeline_json(const Timeline* timeline) {
   if (timeline == nullptr) {
-    json.null();
-    return;
+    return nullptr;
   }
-  json.begin_object()
-      .field("file", timeline->file().string())
-      .field("events", timeline->event_count())
-      .field("merge_seconds", timeline->merge_seconds())
-      .field("hidden_seconds", timeline->hidden_seconds())
-      .end_object();
+  return {{"file", timeline->file().string()},
+          {"events", timeline->event_count()},
+          {"merge_seconds", timeline->merge_seconds()},
+          {"hidden_seconds", timeline->hidden_seconds()}};
 }
 
-void write_fallbacks(JsonWriter& json, const TrainReport& report) {
-  json.key("fallbacks").begin_array();
+Json fallbacks_json(const TrainReport& report) {
+  Json rows = Json::array();
   for (const FallbackCount& row : report.fallbacks) {
-    json.begin_object()
-        .field("routine", row.routine)
-        .field("device", row.device)
-        .field("to", row.to)
-        .field("launches", row.launch_count)
-        .field("bytes", row.byte_count)
-        .field("seconds", seconds_of(row))
-        .field("reason", row.reason)
-        .end_object();
+    rows.push_back({{"routine", row.routine},
+                    {"device", row.device},
+                    {"to", row.to},
+                    {"launches", row.launch_count},
+                    {"bytes", row.byte_count},
+                    {"seconds", seconds_of(row)},
+                    {"reason", row.reason}});
   }
-  json.end_array();
+  return rows;
 }
 
 }  // namespace
 
-std::string json_text(const TrainOptions& options, const TrainData& data, const TrainReport& report,
-                      const Timeline* timeline) {
+std::string json_of(const TrainOptions& options, const TrainData& data, const TrainReport& report,
+                    const Timeline* timeline) {
   const EpochReport last = report.epochs.empty() ? EpochReport{} : report.epochs.back();
-  JsonWriter json;
-  json.begin_object()
-      .field("backend", options.backend)
-      .field("devices", report.devices)
-      .field("shards", report.shards)
-      .field("data", data.name)
-      .field("train_examples", data.train_labels.element_count())
-      .field("test_examples", data.test_labels.element_count())
-      .field("model", options.model)
-      .field("batch", options.batch)
-      .field("learning_rate", options.learning_rate)
-      .field("momentum", options.momentum)
-      .field("weight_decay", options.weight_decay)
-      .field("nesterov", options.nesterov)
-      .field("reduction", options.reduction == Reduction::kMean ? "mean" : "sum")
-      .field("merge", report.merge)
-      .field("placement", report.placement)
-      .field("overlap", report.overlaps)
-      .field("accumulate", options.accumulate)
-      .field("reproducible", options.reproducible)
-      .field("epochs", report.finished_epochs)
-      .field("epochs_asked", options.epochs)
-      .field("steps", report.steps)
-      .field("stopped", report.stopped)
-      .key("first_bad_step");
-  report.first_bad_step ? json.value(*report.first_bad_step) : json.null();
-  json.field("train_loss", last.train_loss)
-      .field("test_loss", last.test_loss)
-      .field("test_accuracy", last.test_accuracy)
-      .field("examples_per_second", report.examples_per_second())
-      .field("seconds", report.seconds)
-      .field("seed", options.seed);
-  json.key("device_options").begin_array();
-  for (const std::string& option : options.device_options) {
-    json.value(option);
-  }
-  json.end_array().key("saved");
-  report.saved ? json.value(options.save.string()) : json.null();
-  json.key("seconds_in")
-      .begin_object()
-      .field("data", report.data_seconds)
-      .field("compile", report.compile_seconds)
-      .field("setup", report.setup_seconds)
-      .field("steps", report.step_seconds)
-      .field("evaluation", report.evaluation_seconds)
-      .end_object();
-  write_memory(json, report);
-  write_fallbacks(json, report);
-  write_timeline(json, timeline);
-  write_history(json, report);
-  return json.end_object().text();
+  return json_text({{"backend", options.backend},
+                    {"devices", report.devices},
+                    {"shards", report.shards},
+                    {"data", data.name},
+                    {"train_examples", data.train_labels.element_count()},
+                    {"test_examples", data.test_labels.element_count()},
+                    {"model", options.model},
+                    {"batch", options.batch},
+                    {"learning_rate", options.learning_rate},
+                    {"momentum", options.momentum},
+                    {"weight_decay", options.weight_decay},
+                    {"nesterov", options.nesterov},
+                    {"reduction", options.reduction == Reduction::kMean ? "mean" : "sum"},
+                    {"merge", report.merge},
+                    {"placement", report.placement},
+                    {"overlap", report.overlaps},
+                    {"accumulate", options.accumulate},
+                    {"reproducible", options.reproducible},
+                    {"epochs", report.finished_epochs},
+                    {"epochs_asked", options.epochs},
+                    {"steps", report.steps},
+                    {"stopped", report.stopped},
+                    {"first_bad_step", report.first_bad_step ? Json(*report.first_bad_step) : Json(nullptr)},
+                    {"train_loss", last.train_loss},
+                    {"test_loss", last.test_loss},
+                    {"test_accuracy", last.test_accuracy},
+                    {"examples_per_second", report.examples_per_second()},
+                    {"seconds", report.seconds},
+                    {"seed", options.seed},
+                    {"device_options", options.device_options},
+                    {"saved", report.saved ? Json(options.save.string()) : Json(nullptr)},
+                    {"seconds_in",
+                     {{"data", report.data_seconds},
+                      {"compile", report.compile_seconds},
+                      {"setup", report.setup_seconds},
+                      {"steps", report.step_seconds},
+                      {"evaluation", report.evaluation_seconds}}},
+                    {"memory", memory_json(report)},
+                    {"fallbacks", fallbacks_json(report)},
+                    {"timeline", timeline_json(timeline)},
+                    {"history", history_json(report)}});
 }
 
 }  // namespace yoke::cli

@@ -56,7 +56,7 @@ std::string epoch_text(std::int64_t epoch, std::int64_t epochs, const EpochRepor
 std::string time_text(const TrainReport& report);      // where the time went
 std::string fallback_text(const TrainReport& report);  // a table; empty if there were no fallbacks
 std::string timeline_text(const Timeline* timeline);   // empty if it is null
-std::string json_text(const TrainOptions& options, const TrainData& data, const TrainReport& report,
-                      const Timeline* timeline);
+std::string json_of(const TrainOptions& options, const TrainData& data, const TrainReport& report,
+                    const Timeline* timeline);
 
 }  // namespace yoke::cli

@@ -137,11 +137,11 @@ inline Outcome run(const std::vector<std::string>& arguments) {
 
 // The value of a key in JSON on one line, as text; empty if the key is missing.
 inline std::string json_value(const std::string& json, const std::string& key) {
-  const std::size_t at = json.find("\"" + key + "\": ");
+  const std::size_t at = json.find("\"" + key + "\":");
   if (at == std::string::npos) {
     return {};
   }
-  const std::size_t start = at + key.size() + 4;
+  const std::size_t start = at + key.size() + 3;
   return json.substr(start, json.find_first_of(",}]", start) - start);
 }
 

@@ -51,11 +51,11 @@ TEST(YokeTrainShards, ShardsTimesThreadsUseAllCores) {
   const auto all = train_on_cores("64", {"--batch", "256"});
   EXPECT_EQ(all.code, 0) << all.err;
   EXPECT_EQ(test::json_value(all.out, "shards"), "8");
-  EXPECT_THAT(all.out, HasSubstr("\"device_options\": [\"threads=8\"]"));
+  EXPECT_THAT(all.out, HasSubstr("\"device_options\":[\"threads=8\"]"));
   EXPECT_THAT(all.err, HasSubstr("train.shards shards=8 threads=8 cores=64 batch=256"));
   const auto given = train_on_cores("64", {"--shards", "3"});
   EXPECT_EQ(test::json_value(given.out, "shards"), "3");
-  EXPECT_THAT(given.out, HasSubstr("\"device_options\": []"));
+  EXPECT_THAT(given.out, HasSubstr("\"device_options\":[]"));
   const auto threads = train_on_cores("64", {"--option", "threads=16"});
   EXPECT_EQ(test::json_value(threads.out, "shards"), "4");
   const auto same_bits = train_on_cores("64", {"--batch", "256", "--reproducible", "4"});

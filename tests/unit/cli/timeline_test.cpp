@@ -77,7 +77,7 @@ TEST(YokeTimeline, HasALanePerStreamWithEveryLaunchAndNoOverlaps) {
   }
   EXPECT_EQ(sums, 80);
   EXPECT_EQ(updates, 40);
-  EXPECT_THAT(outcome.out, HasSubstr("\"events\": " + std::to_string(events_in_all)));
+  EXPECT_THAT(outcome.out, HasSubstr("\"events\":" + std::to_string(events_in_all)));
   EXPECT_THAT(outcome.err, HasSubstr(" ms over all shards, 0 % of it hidden behind computing\n"));
 }
 

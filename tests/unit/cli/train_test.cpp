@@ -35,7 +35,7 @@ TEST(YokeTrain, JsonIsTheOnlyLineOnStandardOutput) {
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(test::line_count(outcome.out), 1U);
   const std::string json = outcome.last_line();
-  EXPECT_THAT(json, AllOf(StartsWith("{\"backend\": \"cc\""), EndsWith("}")));
+  EXPECT_THAT(json, AllOf(StartsWith("{\"backend\":\"cc\""), EndsWith("}")));
   EXPECT_EQ(json_value(json, "shards"), "3");
   EXPECT_EQ(json_value(json, "merge"), "\"tree\"");
   EXPECT_EQ(json_value(json, "placement"), "\"everywhere\"");
@@ -50,7 +50,7 @@ TEST(YokeTrain, JsonIsTheOnlyLineOnStandardOutput) {
   EXPECT_GT(std::stod(json_value(json, "train_loss")), 0);
   EXPECT_GT(std::stod(json_value(json, "examples_per_second")), 0);
   EXPECT_GT(std::stod(json_value(json, "seconds")), 0);
-  EXPECT_THAT(json, HasSubstr(R"("memory": [{"device": "cc:0", "parameters": )"));
+  EXPECT_THAT(json, HasSubstr(R"("memory":[{"device":"cc:0","parameters":)"));
   EXPECT_THAT(outcome.err, HasSubstr("epoch 20/20"));
 }
 
@@ -89,7 +89,7 @@ TEST(YokeTrain, UnknownPlacementsAreUsageErrors) {
 TEST(YokeTrain, StrictSucceedsOnABackendThatRunsEverything) {
   const auto outcome = run({"train", "--epochs", "1", "--strict", "--json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_THAT(outcome.last_line(), HasSubstr("\"fallbacks\": []"));
+  EXPECT_THAT(outcome.last_line(), HasSubstr("\"fallbacks\":[]"));
   EXPECT_THAT(outcome.err, Not(HasSubstr("fallback")));
 }
 
@@ -97,7 +97,7 @@ TEST(YokeTrain, DeviceOptionsAreAppliedAndReported) {
   const auto outcome =
       run({"train", "--epochs", "1", "--json", "--option", "threads=2", "--option=kernels=plain"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_THAT(outcome.last_line(), HasSubstr(R"("device_options": ["threads=2", "kernels=plain"])"));
+  EXPECT_THAT(outcome.last_line(), HasSubstr(R"("device_options":["threads=2","kernels=plain"])"));
 }
 
 TEST(YokeTrain, SeedDeterminesTheResult) {
@@ -167,7 +167,7 @@ TEST(YokeTrain, ImageSizeAndClassesComeFromTheFiles) {
       {"train", "--data", folder.path(), "--batch", "12", "--epochs", "20", "--model", "mlp:4", "--json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("40 training and 40 test images of 2 x 2 pixels, 2 classes"));
-  EXPECT_EQ(json_value(outcome.out, "test_accuracy"), "1");
+  EXPECT_EQ(json_value(outcome.out, "test_accuracy"), "1.0");
   EXPECT_EQ(json_value(outcome.out, "steps"), "80");  // 12 + 12 + 12 + 4 rows
 }
 

@@ -78,7 +78,7 @@ TEST_F(LayersCommand, CallsThatTheBackendLacksAreSkipped) {
   EXPECT_EQ(json.code, 0) << json.out << json.err;
   EXPECT_EQ(json_value(json.out, "differences"), "0");
   EXPECT_NE(json_value(json.out, "skipped"), "0");
-  EXPECT_THAT(json.out, HasSubstr(R"("function": "fill", "reason": "the backend does not offer it")"));
+  EXPECT_THAT(json.out, HasSubstr(R"("function":"fill","reason":"the backend does not offer it")"));
 }
 
 TEST_F(LayersCommand, DamagedAndMissingFilesAreReportedInOneSentence) {
