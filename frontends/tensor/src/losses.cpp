@@ -60,6 +60,23 @@ Tensor gelu(const Tensor& x) {
   return x * (0.5 * (1 + erf(x * 0.7071067811865476)));
 }
 
+Tensor gelu_tanh(const Tensor& x) {
+  constexpr double kScale = 0.7978845608028654;  // sqrt(2 / pi)
+  return 0.5 * x * (1 + tanh(kScale * (x + 0.044715 * x * square(x))));
+}
+
+Tensor silu(const Tensor& x) {
+  return x * sigmoid(x);
+}
+
+Tensor softplus(const Tensor& x) {
+  return relu(x) + log1p(exp(-abs(x)));
+}
+
+Tensor leaky_relu(const Tensor& x, double slope) {
+  return where(x > 0, x, slope * x);
+}
+
 Tensor softmax(const Tensor& x, int axis) {
   detail::require(x, "softmax");
   const Tensor e = exp(x - shift_of(x, axis));
@@ -72,13 +89,53 @@ Tensor log_softmax(const Tensor& x, int axis) {
   return shifted - log(sum(exp(shifted), {axis}, true));
 }
 
-Tensor cross_entropy(const Tensor& logits, const Tensor& labels, Reduce reduce) {
+Tensor cross_entropy(const Tensor& logits, const Tensor& labels, Reduce reduce, double label_smoothing) {
   require_classes(logits, labels, "cross_entropy");
+  if (!(label_smoothing >= 0 && label_smoothing < 1)) {
+    detail::fail("cross_entropy: label_smoothing " + std::to_string(label_smoothing) +
+                 " is out of range [0, 1)");
+  }
   const Tensor shift = shift_of(logits, -1);
   const Tensor log_of_sum = log(sum(exp(logits - shift), {-1}));
-  return reduced(
-      log_of_sum - (squeeze(take_along_axis(logits, unsqueeze(labels, -1), -1), -1) - squeeze(shift, -1)),
-      reduce);
+  Tensor chosen = squeeze(take_along_axis(logits, unsqueeze(labels, -1), -1), -1);
+  if (label_smoothing != 0) {
+    chosen = (1 - label_smoothing) * chosen + label_smoothing * mean(logits, {-1});
+  }
+  return reduced(log_of_sum - (chosen - squeeze(shift, -1)), reduce);
+}
+
+Tensor binary_cross_entropy(const Tensor& logits, const Tensor& target, Reduce reduce,
+                            double positive_weight) {
+  const Tensor x = matched(logits, target, "binary_cross_entropy");
+  if (positive_weight == 1) {
+    return reduced(softplus(x) - x * target, reduce);
+  }
+  return reduced((1 - target) * x + (1 + (positive_weight - 1) * target) * softplus(-x), reduce);
+}
+
+Tensor mae(const Tensor& output, const Tensor& target, Reduce reduce) {
+  return reduced(abs(matched(output, target, "mae") - target), reduce);
+}
+
+Tensor huber(const Tensor& output, const Tensor& target, double delta, Reduce reduce) {
+  if (!(delta > 0)) {
+    detail::fail("huber: delta " + std::to_string(delta) + " must be greater than 0");
+  }
+  const Tensor distance = abs(matched(output, target, "huber") - target);
+  const Tensor inner = minimum(distance, delta);
+  return reduced(inner * (distance - 0.5 * inner), reduce);
+}
+
+Tensor kl_divergence(const Tensor& log_p, const Tensor& target, Reduce reduce) {
+  detail::require(log_p, "kl_divergence");
+  detail::require(target, "kl_divergence");
+  if (log_p.rank() == 0 || log_p.dims() != target.dims()) {
+    detail::fail("kl_divergence: the logarithms " + detail::describe(log_p) + " and the target " +
+                 detail::describe(target) + " must have one shape, with classes on the last axis");
+  }
+  const Tensor is_used = target > 0;
+  const Tensor log_q = log(where(is_used, target, 1));
+  return reduced(sum(where(is_used, target * (log_q - log_p), 0), {-1}), reduce);
 }
 
 Tensor mse(const Tensor& output, const Tensor& target, Reduce reduce) {

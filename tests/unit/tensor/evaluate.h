@@ -19,6 +19,10 @@
 
 #include "../../support/error_of.h"
 
+// Variadic, because the expression may contain commas in braces.
+#define EXPECT_MESSAGE(message, ...) \
+  EXPECT_STREQ(test::error_of([&] { (void)(__VA_ARGS__); }).what(), message)
+
 namespace yoke::testing {
 
 using Bytes = std::vector<std::byte>;

@@ -9,10 +9,6 @@
 namespace yoke {
 namespace {
 
-// Variadic, because the expression may contain commas in braces.
-#define EXPECT_MESSAGE(message, ...) \
-  EXPECT_STREQ(test::error_of([&] { (void)(__VA_ARGS__); }).what(), message)
-
 Tensor f32(const std::string& name, Dims dims) {
   return placeholder(name, Type::kF32, std::move(dims));
 }

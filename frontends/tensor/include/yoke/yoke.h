@@ -2,13 +2,16 @@
 // frontends/tensor/include/yoke/yoke.h: includes all public headers of the tensor frontend.
 #pragma once
 
+#include <yoke/attention.h>
 #include <yoke/composite.h>
+#include <yoke/convolution.h>
 #include <yoke/data_parallel.h>
 #include <yoke/datasets.h>
 #include <yoke/gradients.h>
 #include <yoke/losses.h>
 #include <yoke/lower.h>
 #include <yoke/nn.h>
+#include <yoke/normalization.h>
 #include <yoke/npz.h>
 #include <yoke/ops.h>
 #include <yoke/optimizer.h>

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Computes what functions_test.cpp wrote to a folder again with PyTorch, and compares values and gradients."""
+import json
+import pathlib
+import sys
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+
+def first(x):  # channels first, as PyTorch has them
+    return x.movedim(-1, 1)
+
+
+def last(x):
+    return x.movedim(1, -1)
+
+
+def by_rank(x, one, two):
+    return one if x.dim() == 3 else two
+
+
+def conv(o, x, w):
+    return last(by_rank(x, F.conv1d, F.conv2d)(first(x), first(w), stride=o["stride"], padding=o["padding"],
+                                               dilation=o["dilation"], groups=o["groups"]))
+
+
+def conv_transpose(o, x, w):
+    return last(by_rank(x, F.conv_transpose1d, F.conv_transpose2d)(
+        first(x), first(w), stride=o["stride"], padding=o["padding"], output_padding=o["output_padding"],
+        dilation=o["dilation"], groups=o["groups"]))
+
+
+def max_pool(o, x):
+    return last(by_rank(x, F.max_pool1d, F.max_pool2d)(
+        first(x), o["window"], stride=o["stride"], padding=o["padding"], dilation=o["dilation"],
+        ceil_mode=o["ceil_mode"]))
+
+
+def average_pool(o, x):
+    return last(by_rank(x, F.avg_pool1d, F.avg_pool2d)(
+        first(x), o["window"], stride=o["stride"], padding=o["padding"], ceil_mode=o["ceil_mode"],
+        count_include_pad=o["count_padding"]))
+
+
+def adaptive_average_pool(o, x):
+    return last(by_rank(x, F.adaptive_avg_pool1d, F.adaptive_avg_pool2d)(first(x), o["count"]))
+
+
+def attention(o, q, k, v, mask=None):
+    def heads(x):
+        return x.transpose(1, 2)
+    if mask is not None:
+        mask = mask > 0
+    y = F.scaled_dot_product_attention(heads(q), heads(k), heads(v), attn_mask=mask, is_causal=o["causal"],
+                                       enable_gqa=True)
+    return y.transpose(1, 2)
+
+
+FUNCTIONS = {
+    "conv": conv,
+    "conv_transpose": conv_transpose,
+    "max_pool": max_pool,
+    "average_pool": average_pool,
+    "adaptive_average_pool": adaptive_average_pool,
+    "layer_norm": lambda o, x, w, b: F.layer_norm(x, x.shape[-o["axes"]:], w, b),
+    "rms_norm": lambda o, x, w: F.rms_norm(x, x.shape[-1:], w, o["eps"]),
+    "group_norm": lambda o, x, w, b: last(F.group_norm(first(x), o["groups"], w, b)),
+    "batch_norm": lambda o, x, w, b, mean, var: last(
+        F.batch_norm(first(x), mean.clone(), var.clone(), w, b, training=o["training"])),
+    "attention": attention,
+    "cross_entropy": lambda o, x, labels: F.cross_entropy(
+        x.flatten(0, 1), labels.flatten(), label_smoothing=o["smoothing"], reduction="sum" if o["sum"] else "mean"),
+    "binary_cross_entropy": lambda o, x, t: F.binary_cross_entropy_with_logits(
+        x, t, pos_weight=torch.tensor(o["positive_weight"], dtype=x.dtype)),
+    "mae": lambda o, x, t: F.l1_loss(x, t),
+    "huber": lambda o, x, t: F.huber_loss(x, t, delta=o["delta"]),
+    "kl_divergence": lambda o, x, t: F.kl_div(x, t, reduction="batchmean"),
+    "gelu_tanh": lambda o, x: F.gelu(x, approximate="tanh"),
+    "silu": lambda o, x: F.silu(x),
+    "softplus": lambda o, x: F.softplus(x),
+    "leaky_relu": lambda o, x: F.leaky_relu(x, 0.2),
+}
+TOLERANCE = 1e-10  # relative to the largest element, and to 1
+
+
+def difference(got, wanted):
+    if got.shape != wanted.shape:
+        return f"shape {got.shape} instead of {wanted.shape}"
+    error = np.abs(got - wanted).max(initial=0) / max(1, np.abs(wanted).max(initial=0))
+    return None if error <= TOLERANCE else f"off by {error:.3g}"
+
+
+def main():
+    failures = 0
+    count = 0
+    for path in sorted(pathlib.Path(sys.argv[1]).glob("*.json")):
+        call = json.loads(path.read_text())
+        arrays = np.load(path.with_suffix(".npz"))
+        inputs = [torch.from_numpy(arrays[f"x{i}"]) for i in range(sum(key[0] == "x" for key in arrays))]
+        gradients = [key for key in arrays if key[0] == "g"]
+        for key in gradients:
+            inputs[int(key[1:])].requires_grad_(True)
+        output = FUNCTIONS[call["function"]](call["options"], *inputs)
+        found = {"y": difference(arrays["y"], output.detach().numpy())}
+        if found["y"] is None:
+            output.backward(torch.from_numpy(arrays["dy"]))
+            for key in gradients:
+                found[key] = difference(arrays[key], inputs[int(key[1:])].grad.numpy())
+        count += 1
+        for key, problem in found.items():
+            if problem:
+                failures += 1
+                print(f"{path.stem}: {key} is {problem}: {call['options']} {[tuple(x.shape) for x in inputs]}")
+    print(f"{count} calls compared with PyTorch {torch.__version__}, {failures} differences")
+    return 1 if failures or not count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
