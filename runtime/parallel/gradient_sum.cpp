@@ -10,24 +10,29 @@
 
 namespace yoke {
 
-std::uint32_t GradientSum::extra_levels(std::uint32_t count, SumOrder order) {
+std::uint32_t GradientSum::extra_levels(std::uint32_t count, SumOrder order, bool in_pieces) {
   if (count == 0 || (order == SumOrder::kTree && !std::has_single_bit(count))) {
     throw Error(ErrorCode::kInvalidArgument,
                 "gradient sum: " + std::to_string(count) + " micro-batches; " +
                     (count == 0 ? "use at least 1" : "a tree needs a power of two"));
   }
-  return order == SumOrder::kTree ? static_cast<std::uint32_t>(std::countr_zero(count))
-                                  : std::min(1U, count - 1);
+  return (order == SumOrder::kTree ? static_cast<std::uint32_t>(std::countr_zero(count))
+                                   : std::min(1U, count - 1)) +
+         (in_pieces ? 1 : 0);
 }
 
 GradientSum::GradientSum(const Context& shard, std::span<const Arena> arenas,
                          std::span<const StepParameter> parameters, std::uint32_t count, SumOrder order,
-                         CodeCache& codes)
-    : count_(count), order_(order), parameters_(parameters.begin(), parameters.end()), levels_{shard} {
+                         CodeCache& codes, bool in_pieces)
+    : count_(count),
+      in_pieces_(in_pieces),
+      order_(order),
+      parameters_(parameters.begin(), parameters.end()),
+      levels_{shard} {
   for (const Arena& arena : arenas) {
     arena_names_.push_back(arena.name("gradients"));
   }
-  for (std::uint32_t level = 1; level <= extra_levels(count, order); ++level) {
+  for (std::uint32_t level = 1; level <= extra_levels(count, order, in_pieces); ++level) {
     Context own = shard.child();
     LinkedCollective add;
     for (std::size_t a = 0; a < arenas.size(); ++a) {
@@ -71,8 +76,19 @@ std::uint32_t GradientSum::level_of(std::uint32_t number) const {
   return order_ == SumOrder::kTree ? static_cast<std::uint32_t>(std::popcount(number)) : std::min(1U, number);
 }
 
-void GradientSum::adopt_gradients(Context& context, std::uint32_t number) const {
-  const std::uint32_t level = level_of(number);
+void GradientSum::require_pieces() const {
+  if (!in_pieces_) {
+    throw Error(ErrorCode::kFailedPrecondition,
+                "gradient sum: it was not made for micro-batches in pieces; set in_pieces");
+  }
+}
+
+void GradientSum::adopt_gradients(Context& context, std::uint32_t number, bool is_later_piece) const {
+  std::uint32_t level = level_of(number);
+  if (is_later_piece) {
+    require_pieces();
+    ++level;
+  }
   for (std::size_t i = 0; level != 0 && i < parameters_.size(); ++i) {
     const std::string name = "gradient/" + parameters_[i].name;
     const auto& [spec, view] = levels_[level].tensor(name);
@@ -86,6 +102,11 @@ void GradientSum::clear(std::uint32_t number) const {
   for (const std::string& name : arena_names_) {
     level.stream()->fill(level.tensor(name).view, &zero, 1);
   }
+}
+
+void GradientSum::add_piece(std::uint32_t number) const {
+  require_pieces();
+  adds_[level_of(number)].run();
 }
 
 void GradientSum::add(std::uint32_t number) const {

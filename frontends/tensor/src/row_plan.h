@@ -11,7 +11,11 @@
 
 namespace yoke::detail {
 
-// Splits `rows` into contiguous parts; the first rows % parts of them are larger by one.
+// Splits `rows` into contiguous parts in proportion to their weights. Rows that remain go one each to the parts with
+// the largest remainders, the first of equals. A part whose weight is not 0 gets at least one row, if there are enough;
+// else the first of these parts get one each. Precondition: the weights add up to less than 2^32.
+std::vector<std::uint64_t> split_rows(std::uint64_t rows, std::span<const std::uint64_t> weights);
+// With equal weights: the first rows % parts of the parts are larger by one.
 std::vector<std::uint64_t> split_rows(std::uint64_t rows, std::uint32_t parts);
 
 // The assignment of rows to parts: shards or micro-batches. In a full batch part k gets
@@ -23,6 +27,7 @@ struct RowPlan {
   std::vector<std::uint64_t> rows;
   std::vector<std::uint64_t> tail;  // all 0 if `batch` divides `total`
 
+  static RowPlan make(std::uint64_t total, std::uint64_t batch, std::span<const std::uint64_t> weights);
   static RowPlan make(std::uint64_t total, std::uint64_t batch, std::uint32_t parts);
   std::uint64_t full_rows(std::size_t k) const { return full_batches * rows[k]; }
   std::uint64_t part_rows(std::size_t k) const { return full_rows(k) + tail[k]; }

@@ -18,6 +18,7 @@ void Trainer::Impl::rethrow(const Error& error, const char* call) {
 void Trainer::Impl::set_symbols() {
   for (std::size_t k = 0; k < symbols->size(); ++k) {
     SymbolTable& table = (*symbols)[k];
+    table.set(detail::kStepNumber, step_number);
     table.set(step_symbol().name, step_number);
     for (std::size_t i = 0; i < options.bindings.size(); ++i) {
       const Symbol& binding = options.bindings[i];
@@ -60,7 +61,7 @@ Variant& Trainer::Impl::begin_step() {
   }
   set_symbols();
   scalars->send();
-  return variants[batch_number < plan.full_batches ? 0 : 1];
+  return is_varying() ? choose_rows() : variants[batch_number < plan.full_batches ? 0 : 1];
 }
 
 // Takes note of a step whose launches have been queued.
@@ -93,6 +94,10 @@ void Trainer::Impl::queue_step() {
 
 // In a reproducible run, a micro-batch without rows adds zeros, so that the sum does not depend on the shards.
 void Trainer::Impl::queue_micro_batch(Variant& now, std::uint32_t k, std::uint32_t number) {
+  if (is_varying()) {
+    queue_pieces(now, k, number);
+    return;
+  }
   const std::uint32_t s = first_micro[k] + number;
   if (s < now.active) {
     select(s);
@@ -144,7 +149,7 @@ void Trainer::Impl::queue_gradients() {
       queue_micro_batch(now, k, number);
     }
   }
-  for (std::size_t k = 0; per_shard > 1 && k < shards.size(); ++k) {
+  for (std::size_t k = 0; has_sums() && k < shards.size(); ++k) {
     (*symbols)[k].set(seed_symbol().name, seeds[k]);
   }
   step_plan.clear_gradients(shard_count);

@@ -70,6 +70,8 @@ using detail::fail;
 
 namespace {
 
+constexpr std::int64_t kMostPieceSeeds = std::int64_t{1} << 25U;
+
 // Precondition: count is a power of two, and k < count.
 std::uint32_t reverse_bits(std::uint32_t k, std::uint32_t count) {
   std::uint32_t reversed = 0;
@@ -123,8 +125,8 @@ void Trainer::Impl::check_data() const {
 void Trainer::Impl::check_symbols(const Lowered& lowered) const {
   for (const program::Symbol& symbol : lowered.program.symbols) {
     const auto has_name = [&](const Symbol& binding) { return binding.name == symbol.name; };
-    if (!symbol.is_variable && symbol.name != detail::kRowSymbol && symbol.name != seed_symbol().name &&
-        symbol.name != step_symbol().name &&
+    if (!symbol.is_variable && symbol.name != detail::kRowSymbol && symbol.name != detail::kStepNumber &&
+        symbol.name != seed_symbol().name && symbol.name != step_symbol().name &&
         std::none_of(options.bindings.begin(), options.bindings.end(), has_name)) {
       fail("data_parallel: the symbol '" + symbol.name + "' has no value; add it to options.bindings");
     }
@@ -159,13 +161,18 @@ void Trainer::Impl::check_arguments() {
     fail("data_parallel: shards is " + std::to_string(*options.shards) + "; choose 1 to " +
          std::to_string(kMaxShards));
   }
-  if (options.base_seed < 0 || options.base_seed > (std::int64_t{1} << 62) - kMaxShards - 1) {
-    fail("data_parallel: base_seed " + std::to_string(options.base_seed) +
-         " is out of range [0, 2^62 - 4097]");
+  const std::int64_t seeds_used = is_varying() ? kMostPieceSeeds : kMaxShards + 1;
+  if (options.base_seed < 0 || options.base_seed > (std::int64_t{1} << 62) - seeds_used) {
+    fail("data_parallel: base_seed " + std::to_string(options.base_seed) + " is out of range [0, 2^62 - " +
+         std::to_string(seeds_used) + "]");
   }
 }
 
 void Trainer::Impl::check_reproducible() const {
+  if (options.measure_row_weights && (!options.row_weights.empty() || options.reproducible != 0)) {
+    fail(std::string("data_parallel: measure_row_weights and ") +
+         (options.reproducible != 0 ? "reproducible" : "row_weights") + " are set; set only one of them");
+  }
   const std::int64_t slices = options.reproducible;
   if (slices == 0) {
     return;
@@ -173,6 +180,9 @@ void Trainer::Impl::check_reproducible() const {
   const std::string text = "data_parallel: reproducible is " + std::to_string(slices);
   if (slices < 0 || slices > kMaxShards || !std::has_single_bit(static_cast<std::uint64_t>(slices))) {
     fail(text + "; choose a power of two up to 4096, or 0");
+  }
+  if (!options.row_weights.empty()) {
+    fail(text + ", which needs equal parts of a batch; leave out row_weights");
   }
   if (options.accumulate != 1) {
     fail(text + " and accumulate is " + std::to_string(options.accumulate) +
@@ -192,6 +202,10 @@ void Trainer::Impl::plan_micro_batches() {
     fail("data_parallel: reproducible is " + std::to_string(slices) +
          ", which is not a multiple of the number of shards, " + std::to_string(shard_count));
   }
+  if (!options.row_weights.empty()) {
+    check_row_weights(options.row_weights, 1, "data_parallel: row_weights");
+    row_weights = options.row_weights;
+  }
   const std::int64_t count = is_reproducible() ? slices / shard_count : options.accumulate;
   if (count * shard_count > kMaxShards) {
     fail("data_parallel: accumulate is " + std::to_string(count) + " and there are " +
@@ -204,7 +218,7 @@ void Trainer::Impl::plan_micro_batches() {
 }
 
 void Trainer::Impl::check_bindings() const {
-  std::set<std::string> names = {detail::kRowSymbol, seed_symbol().name};
+  std::set<std::string> names = {detail::kRowSymbol, detail::kStepNumber, seed_symbol().name};
   for (const Symbol& binding : options.bindings) {
     if (binding.name.empty()) {
       fail("data_parallel: a binding has no name");

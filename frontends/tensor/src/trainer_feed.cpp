@@ -29,7 +29,11 @@ void Trainer::Impl::check_feed() {
 }
 
 std::uint64_t Trainer::Impl::staged_bytes(std::size_t k) const {
-  return static_cast<std::uint64_t>(rows_of(variants[0], k)) * row_bytes();
+  std::int64_t rows = is_varying() ? static_cast<std::int64_t>(capacity()) : 0;
+  for (const detail::Variant& variant : variants) {
+    rows = std::max(rows, rows_of(variant, k));
+  }
+  return static_cast<std::uint64_t>(rows) * row_bytes();
 }
 
 void Trainer::Impl::make_feeds() {
@@ -37,9 +41,16 @@ void Trainer::Impl::make_feeds() {
     feeds.emplace_back(contexts[k], slot_count(), staged_bytes(k));
     all_streams.push_back(feeds[k].stream());
   }
+  fed_batches.resize(is_varying() && is_fed() ? slot_count() : 0);
+  fed_rows.resize(is_varying() && is_fed() ? slot_count() : 0);
 }
 
+// Checks a batch of `rows` rows or, if they vary, of 1 to `rows` rows.
 void Trainer::Impl::check_batch(const Batch& batch, std::uint64_t rows) const {
+  const bool has_rows = batch.inputs && batch.inputs.rank() > 0 && batch.inputs.dims()[0] > 0;
+  if (is_varying() && has_rows) {
+    rows = std::min(rows, batch.inputs.dims()[0]);
+  }
   for (const auto& [given, like, what] :
        {std::tuple(batch.inputs, inputs, "inputs"), std::tuple(batch.targets, targets, "targets")}) {
     Dims dims = like.dims();
@@ -53,16 +64,21 @@ void Trainer::Impl::check_batch(const Batch& batch, std::uint64_t rows) const {
   }
 }
 
-// Stages the rows of batch `fetched`, and queues their copies to the shards.
-void Trainer::Impl::send(const Batch& batch) {
-  const bool is_tail = static_cast<std::uint64_t>(fetched) % plan.batch_count() >= plan.full_batches;
-  const std::vector<std::uint64_t>& parts = is_tail ? plan.tail : plan.rows;
+// Stages the rows of a batch, and queues their copies to the shards.
+void Trainer::Impl::send(const Batch& batch, std::int64_t number) {
+  const bool is_tail =
+      !is_varying() && static_cast<std::uint64_t>(number) % plan.batch_count() >= plan.full_batches;
   check_batch(batch, is_tail ? plan.tail_rows() : plan.batch);
-  const auto slot = static_cast<std::uint32_t>(fetched % detail::kFeedSlots);
+  const auto slot = static_cast<std::uint32_t>(number % detail::kFeedSlots);
+  if (is_varying()) {
+    fed_batches[slot] = batch;
+    fed_rows[slot] = detail::split_rows(batch.inputs.dims()[0], micro_weights());
+  }
+  const std::vector<std::uint64_t>& parts = is_varying() ? fed_rows[slot] : is_tail ? plan.tail : plan.rows;
   std::vector<std::uint64_t> first(parts.size() + 1, 0);
   std::partial_sum(parts.begin(), parts.end(), first.begin() + 1);
   for (std::size_t k = 0; k < shards.size(); ++k) {
-    const std::span<std::byte> staging = feeds[k].stage(slot, fetched);
+    const std::span<std::byte> staging = feeds[k].stage(slot, number);
     std::uint64_t offset = 0;
     for (std::size_t s = first_micro[k]; s < first_micro[k] + per_shard && parts[s] > 0; ++s) {
       for (const auto& [data, name] :
@@ -70,7 +86,10 @@ void Trainer::Impl::send(const Batch& batch) {
         const std::uint64_t row = data.host_bytes().size() / data.dims()[0];
         std::memcpy(staging.data() + offset, data.host_bytes().data() + first[s] * row, parts[s] * row);
         BufferView to = micro_batches[s].slots[slot].tensor(name).view;
-        to = {to.buffer, to.offset + (is_tail ? slot_plan.full_rows(s) * row : 0), parts[s] * row};
+        const std::uint64_t before = is_varying() ? first[s] - first[first_micro[k]]
+                                     : is_tail    ? slot_plan.full_rows(s)
+                                                  : 0;
+        to = {to.buffer, to.offset + before * row, parts[s] * row};
         feeds[k].send(slot, offset, to);
         offset += parts[s] * row;
       }
@@ -86,7 +105,7 @@ bool Trainer::Impl::fetch() {
                                   " of " + std::to_string(plan.batch_count()) + " of an epoch: " + reason);
   };
   try {
-    send(feed.next(fetched));
+    send(feed.next(fetched), fetched);
     ++fetched;
     return true;
   } catch (const Error& error) {

@@ -70,23 +70,13 @@ using detail::Variant;
 
 namespace {
 
-constexpr const char* kLossTotal = "loss_total";
 constexpr const char* kTailLossTotal = "loss_total_of_last_batch";
-constexpr const char* kLossWeight = "loss_weight";
 constexpr const char* kTailLossWeight = "loss_weight_of_last_batch";
-constexpr double kLargestLoss = 1e308;  // no finite loss that a training can recover from is larger
 
 }  // namespace
 
-// The loss of micro-batch s of a batch, and the gradients of the weighted loss.
-LossGraph Trainer::Impl::build_loss(std::size_t s, bool is_tail, double weight) {
-  const auto all_of = [&](const char* name, const Tensor& data) {
-    Dims dims = data.dims();
-    dims[0] = slot_plan.part_rows(s);
-    return placeholder(name, data.type(), dims);
-  };
-  const Tensor x = slot_plan.batch_of(all_of("inputs", inputs), s, is_tail);
-  const Tensor y = slot_plan.batch_of(all_of("targets", targets), s, is_tail);
+// The loss of some rows, and the gradients of the weighted loss.
+LossGraph Trainer::Impl::build_loss(const Tensor& x, const Tensor& y, const char* weight_name) {
   const Tensor loss = loss_of(x, y);
   if (!loss || loss.rank() != 0 || !program::is_float(loss.type())) {
     fail("data_parallel: loss_of returned " +
@@ -112,28 +102,37 @@ LossGraph Trainer::Impl::build_loss(std::size_t s, bool is_tail, double weight) 
     }
   }
   // Weights the loss before the backward pass, so that merging the gradients is a plain sum.
-  const Tensor share = placeholder(is_tail ? kTailLossWeight : kLossWeight, Type::kF64, {});
-  return {loss, gradients(weight == 1 ? loss : loss * cast(share, loss.type()), leaves)};
+  if (weight_name == nullptr) {
+    return {loss, gradients(loss, leaves)};
+  }
+  return {loss, gradients(loss * cast(placeholder(weight_name, Type::kF64, {}), loss.type()), leaves)};
+}
+
+void Trainer::Impl::add_gradients(const LossGraph& graph, std::vector<Output>& outputs,
+                                  std::map<std::string, std::string>& names) const {
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    outputs.push_back({"gradient_" + std::to_string(i), graph.gradients[i]});
+    names[outputs.back().name] = "gradient/" + parameters[i].name();
+  }
 }
 
 // Computes the loss and the gradients of micro-batch s or, for kWholeStep, the loss and the new parameters.
 NamedProgram Trainer::Impl::build_program(const LossGraph& graph, bool is_tail, std::size_t s) {
   const bool with_update = s == detail::kWholeStep;
-  const Tensor total = placeholder(is_tail ? kTailLossTotal : kLossTotal, Type::kF64, {});
+  const Tensor total = placeholder(is_tail ? kTailLossTotal : detail::kLossTotal, Type::kF64, {});
   std::vector<Output> outputs = {{"loss", graph.loss}};
   const Tensor loss = cast(graph.loss, Type::kF64);
   const Tensor count = placeholder(detail::kFiniteSteps, Type::kF64, {});
   std::vector<Update> stores = {
       {total, total + loss},
-      {count, where(count < 0.0, count, where(abs(loss) <= kLargestLoss, count + 1.0, -1.0 - count))}};
+      {count,
+       where(count < 0.0, count, where(abs(loss) <= detail::kLargestLoss, count + 1.0, -1.0 - count))}};
   std::map<std::string, std::string> names;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
+  if (!with_update) {
+    add_gradients(graph, outputs, names);
+  }
+  for (std::size_t i = 0; with_update && i < parameters.size(); ++i) {
     const Parameter& parameter = parameters[i];
-    if (!with_update) {
-      outputs.push_back({"gradient_" + std::to_string(i), graph.gradients[i]});
-      names[outputs.back().name] = "gradient/" + parameter.name();
-      continue;
-    }
     for (const Update& update :
          update_of(parameter.tensor(), graph.gradients[i], "momentum/" + parameter.name())) {
       stores.push_back(update);
@@ -151,8 +150,8 @@ void Trainer::Impl::build_variant(bool is_tail) {
   Variant made;
   made.rows = is_tail ? plan.tail : plan.rows;
   made.weights = detail::loss_weights(made.rows, options.reduction);
-  made.loss_total = is_tail ? kTailLossTotal : kLossTotal;
-  made.loss_weight = is_tail ? kTailLossWeight : kLossWeight;
+  made.loss_total = is_tail ? kTailLossTotal : detail::kLossTotal;
+  made.loss_weight = is_tail ? kTailLossWeight : detail::kLossWeight;
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> same_shape;  // rows and tail -> the first
   for (std::size_t s = 0; s < made.rows.size(); ++s) {
     if (made.rows[s] == 0) {
@@ -164,27 +163,44 @@ void Trainer::Impl::build_variant(bool is_tail) {
       made.programs.push_back(made.programs[found->second]);
       continue;
     }
-    made.graph = build_loss(s, is_tail, made.weights[s]);
+    const auto batch_of = [&](const char* name, const Tensor& data) {
+      Dims dims = data.dims();
+      dims[0] = slot_plan.part_rows(s);
+      return slot_plan.batch_of(placeholder(name, data.type(), dims), s, is_tail);
+    };
+    made.graph = build_loss(batch_of("inputs", inputs), batch_of("targets", targets),
+                            made.weights[s] == 1 ? nullptr : made.loss_weight);
     made.programs.push_back(build_program(made.graph, is_tail, is_single() ? detail::kWholeStep : s));
   }
   variants.push_back(std::move(made));
 }
 
 void Trainer::Impl::build_graphs() {
-  const auto shard_count = static_cast<std::uint32_t>(shard_backends.size());
   const std::uint64_t rows = inputs.dims()[0];
+  const std::vector<std::uint64_t> weights = micro_weights();
   plan = RowPlan::make(rows, options.batch_size == 0 ? rows : static_cast<std::uint64_t>(options.batch_size),
-                       shard_count * per_shard);
-  slot_plan =
-      is_fed() ? RowPlan::make(plan.batch + plan.tail_rows(), plan.batch, shard_count * per_shard) : plan;
+                       weights);
+  slot_plan = is_fed() ? RowPlan::make(plan.batch + plan.tail_rows(), plan.batch, weights) : plan;
   const nn::ModeScope training(nn::Mode::kTrain);
-  build_variant(false);
-  if (plan.tail_rows() > 0) {
+  if (is_varying()) {
+    build_pieces();
+  } else {
+    build_variant(false);
+  }
+  if (!is_varying() && plan.tail_rows() > 0) {
     build_variant(true);
   }
-  std::set<std::string> names = {"loss",      kLossTotal,      kTailLossTotal,
-                                 kLossWeight, kTailLossWeight, detail::kFiniteSteps,
-                                 "inputs",    "targets",       detail::kCarried};
+  std::set<std::string> names = {"loss",
+                                 detail::kLossTotal,
+                                 kTailLossTotal,
+                                 detail::kLossTotalOfShards,
+                                 detail::kLossWeight,
+                                 kTailLossWeight,
+                                 detail::kShardShare,
+                                 detail::kFiniteSteps,
+                                 "inputs",
+                                 "targets",
+                                 detail::kCarried};
   for (const Parameter& parameter : parameters) {
     if (!names.insert(parameter.name()).second ||
         parameter.name().starts_with(std::string(detail::kCarried) + "/")) {

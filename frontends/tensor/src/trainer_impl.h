@@ -59,10 +59,11 @@ struct PartLaunch {
   StepRoutine routine;
 };
 
-// The routines for one size of batch: variant 0 for full batches, variant 1 for the smaller last batch.
+// The routines for one size of batch: variant 0 for full batches, variant 1 for the smaller last batch. With
+// varying rows there is only variant 0; its routines are in `pieces`.
 struct Variant {
-  std::vector<std::uint64_t> rows;     // per micro-batch
-  std::vector<double> weights;         // of the micro-batches' losses in the reduced loss
+  std::vector<std::uint64_t> rows;     // per micro-batch; if they vary, of the latest step
+  std::vector<double> weights;         // of the micro-batches' losses in the reduced loss; as above
   std::uint32_t active = 0;            // number of micro-batches with rows; they come first
   const char* loss_total = "";         // name of the tensor that sums up a micro-batch's losses
   const char* loss_weight = "";        // name of the scalar with a micro-batch's weight
@@ -80,14 +81,35 @@ struct Variant {
   std::vector<std::vector<PartLaunch>> launches;  // per slot and part
 };
 
+// With varying rows, a micro-batch's rows are computed in pieces of these sizes.
+struct PieceSize {
+  std::uint64_t rows = 0;
+  NamedProgram program;
+};
+// The routines of one micro-batch in one slot: per size, for the first piece and for later ones.
+struct PieceRoutines {
+  std::vector<StepRoutine> first, later;
+};
+
 // Batches that each shard has memory for with a feed: the one in use, and two on their way.
 inline constexpr std::uint32_t kFeedSlots = 3;
 
 // The weight of the loss and gradient of each part of a batch in the reduction; 0 for parts without rows.
 std::vector<double> loss_weights(std::span<const std::uint64_t> rows, Reduction reduction);
 
+// Tensors of a micro-batch: the sum of its losses, and its weight in the reduced loss. With varying rows, the losses
+// are weighted by `kLossWeight`, the share of the batch that a piece has; `kShardShare` is its share of the rows of
+// the micro-batch, and `kLossTotalOfShards` the sum of the micro-batch's losses.
+inline constexpr const char* kLossTotal = "loss_total";
+inline constexpr const char* kLossWeight = "loss_weight";
+inline constexpr const char* kLossTotalOfShards = "loss_total_of_shards";
+inline constexpr const char* kShardShare = "shard_share";
+inline constexpr double kLargestLoss = 1e308;  // no finite loss that a training can recover from is larger
+// With varying rows, the symbol for the number of the step.
+inline constexpr const char* kStepNumber = "yoke_step";
+
 // The tensor that counts a micro-batch's steps with finite losses. After a loss that was not finite, it keeps
-// -1 - the number of such steps.
+// -1 - the number of such steps. With varying rows, it is 0 and then -1 - the number of the step.
 inline constexpr const char* kFiniteSteps = "finite_steps";
 // A shard's tensor with what parts of its gradient program leave for later ones.
 inline constexpr const char* kCarried = "carried";
@@ -139,8 +161,11 @@ struct Trainer::Impl {
   // In trainer_graphs.cpp:
   void build_graphs();
   void build_variant(bool is_tail);
-  detail::LossGraph build_loss(std::size_t s, bool is_tail, double weight);
+  // Without the name of a weight, the loss has the weight 1.
+  detail::LossGraph build_loss(const Tensor& x, const Tensor& y, const char* weight_name);
   detail::NamedProgram build_program(const detail::LossGraph& graph, bool is_tail, std::size_t s);
+  void add_gradients(const detail::LossGraph& graph, std::vector<Output>& outputs,
+                     std::map<std::string, std::string>& names) const;
   std::vector<Update> update_of(const Tensor& value, const Tensor& gradient,
                                 const std::string& momentum_name);
   const detail::NamedProgram& update_program(std::int32_t type, std::uint64_t count, std::uint32_t terms);
@@ -169,6 +194,25 @@ struct Trainer::Impl {
   void link_gradient_parts(const std::vector<std::shared_ptr<Buffer>>& workspaces);
   void link_whole_gradients();
 
+  // With rows that vary, in trainer_rows.cpp:
+  bool is_varying() const { return options.varying_rows; }
+  void check_row_weights(std::span<const std::int64_t> weights, std::int64_t least, const char* what) const;
+  std::vector<std::uint64_t> micro_weights() const;
+  std::uint64_t capacity() const { return is_fed() ? plan.batch : plan.total; }  // rows in each slot
+  void build_pieces();
+  detail::NamedProgram build_piece(const detail::LossGraph& graph, std::uint64_t rows);
+  void make_piece_tensors(std::size_t s);
+  void link_pieces(const std::vector<std::shared_ptr<Buffer>>& workspaces);
+  detail::Variant& choose_rows();
+  void queue_pieces(detail::Variant& now, std::uint32_t k, std::uint32_t number);
+  void set_row_weights(std::span<const std::int64_t> weights);
+
+  // In trainer_measure.cpp:
+  std::vector<std::string> device_kinds() const;
+  std::vector<double> time_gradients();
+  void pretend_batch();
+  void measure_row_weights();
+
   // In trainer_memory.cpp:
   MemoryNeed& need_of(const Device& device);
   void count_routine(std::size_t k, const detail::NamedProgram& program,
@@ -187,7 +231,7 @@ struct Trainer::Impl {
   void make_feeds();
   std::uint64_t staged_bytes(std::size_t k) const;  // of one batch
   void check_batch(const Batch& batch, std::uint64_t rows) const;
-  void send(const Batch& batch);
+  void send(const Batch& batch, std::int64_t number);
   bool fetch();
   void fetch_current();
   void fetch_ahead();
@@ -199,12 +243,21 @@ struct Trainer::Impl {
 
   // A single shard runs each step as one program, so its gradients may have no memory. A hand-written
   // loop's first call of a part links the parts.
-  bool is_single() const { return shard_backends.size() == 1 && per_shard == 1 && !is_reproducible(); }
+  bool is_single() const { return shard_backends.size() == 1 && !has_sums(); }
   bool is_reproducible() const { return options.reproducible != 0; }
-  bool has_sums() const { return per_shard > 1 || is_reproducible(); }
+  bool has_sums() const { return per_shard > 1 || is_reproducible() || is_varying(); }
+  std::uint32_t extra_gradient_levels() const {
+    return has_sums() ? GradientSum::extra_levels(per_shard, sum_order(), is_varying()) : 0;
+  }
+  SumOrder sum_order() const { return is_reproducible() ? SumOrder::kTree : SumOrder::kSequence; }
+  // The rows in one slot of a micro-batch. If they vary, all micro-batches of a shard use the first one's.
+  std::uint64_t slot_rows(std::size_t s) const {
+    const bool is_first = s == first_micro[micro_batches[s].shard];
+    return !is_varying() ? slot_plan.part_rows(s) : is_first ? capacity() : 0;
+  }
   // Whether gradient programs run in parts, between which buckets are merged.
   bool is_cut() const { return !after_part.empty(); }
-  bool shares_workspaces() const { return per_shard > 1 || slot_count() > 1 || is_cut(); }
+  bool shares_workspaces() const { return has_sums() || slot_count() > 1 || is_cut(); }
   // The number of shards that get rows of such a batch; they come first. All shards take part in a reproducible
   // sum.
   std::uint32_t active_shards(const detail::Variant& variant) const {
@@ -257,6 +310,13 @@ struct Trainer::Impl {
   detail::RowPlan plan;                    // by micro-batch
   detail::RowPlan slot_plan;               // the rows in a slot: all, or with a feed one batch of each size
   std::vector<detail::Variant> variants;
+  std::vector<std::int64_t> row_weights;             // per shard; empty: equal
+  std::vector<detail::PieceSize> piece_sizes;        // the largest first
+  std::vector<detail::PieceRoutines> pieces;         // per slot and micro-batch
+  std::vector<std::uint64_t> first_rows;             // per micro-batch of the latest step: in its slot
+  std::uint64_t batch_rows = 0;                      // of the latest step
+  std::vector<Batch> fed_batches;                    // per slot: the latest
+  std::vector<std::vector<std::uint64_t>> fed_rows;  // per slot: the rows of the micro-batches
   std::vector<Parameter> parameters;
 
   std::vector<Shard> shards;

@@ -15,6 +15,9 @@ float Trainer::owner_loss_value() {
   }
   return impl_->at_step("owner_loss_value()", [&] {
     const std::span rows = std::span(impl_->last->rows).first(impl_->per_shard);
+    if (rows[0] == 0) {
+      throw Error(ErrorCode::kFailedPrecondition, "shard 0 had no rows in the latest step; use loss_value()");
+    }
     return static_cast<float>(impl_->combined_loss(detail::loss_weights(rows, impl_->options.reduction)));
   });
 }
@@ -30,7 +33,9 @@ double Trainer::loss_value() {
 double Trainer::Impl::combined_loss(std::span<const double> weights) {
   double loss = 0;
   for (std::size_t s = 0; s < weights.size() && s < last->active; ++s) {
-    loss += weights[s] * static_cast<double>(read(micro_batches[s].context, "loss").at(0));
+    if (weights[s] != 0) {
+      loss += weights[s] * static_cast<double>(read(micro_batches[s].context, "loss").at(0));
+    }
   }
   return loss;
 }
@@ -54,7 +59,15 @@ double Trainer::mean_loss(Reduction reduction) {
   }
   return impl_->at_step("mean_loss()", [&] {
     double sum = 0;
+    for (std::size_t s = 0; impl_->is_varying() && s < impl_->micro_batches.size(); ++s) {
+      const double mean = impl_->take_loss_total(s, detail::kLossTotal);
+      const double of_shards = impl_->take_loss_total(s, detail::kLossTotalOfShards);
+      sum += reduction == Reduction::kMean ? mean : of_shards;
+    }
     for (const Variant& variant : impl_->variants) {
+      if (impl_->is_varying()) {
+        break;
+      }
       const std::vector<double> weights = detail::loss_weights(variant.rows, reduction);
       for (std::size_t s = 0; s < variant.active; ++s) {
         sum += weights[s] * impl_->take_loss_total(s, variant.loss_total);
@@ -77,7 +90,7 @@ std::optional<std::int64_t> Trainer::first_bad_step() {
       }
       const auto launches = static_cast<std::uint64_t>(-1 - count);
       // A micro-batch without rows in the last batch of an epoch has one step less per epoch.
-      const bool runs_always = plan.tail_rows() == 0 || plan.tail[s] > 0;
+      const bool runs_always = impl_->is_varying() || plan.tail_rows() == 0 || plan.tail[s] > 0;
       const std::uint64_t step =
           runs_always ? launches
                       : launches / plan.full_batches * plan.batch_count() + launches % plan.full_batches;

@@ -86,14 +86,10 @@ void Trainer::Impl::count_memory() {
     const StepMemory bytes = step_plan.memory(static_cast<std::uint32_t>(k));
     MemoryNeed& need = need_of(*shards[k].stream->device());
     need.parameters += bytes.parameters;
-    const std::uint64_t levels =
-        has_sums()
-            ? GradientSum::extra_levels(per_shard, is_reproducible() ? SumOrder::kTree : SumOrder::kSequence)
-            : 0;
-    need.gradients += is_single() ? 0 : (1 + levels) * bytes.gradients + bytes.merge_buffer;
+    need.gradients += is_single() ? 0 : (1 + extra_gradient_levels()) * bytes.gradients + bytes.merge_buffer;
     need.state += bytes.state;
     for (std::uint32_t number = 0; number < per_shard; ++number) {
-      need.data += slot_count() * slot_plan.part_rows(first_micro[k] + number) * row_bytes();
+      need.data += slot_count() * slot_rows(first_micro[k] + number) * row_bytes();
     }
     count_gradients(k);
   }

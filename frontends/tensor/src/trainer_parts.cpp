@@ -117,6 +117,12 @@ void Trainer::Impl::cut_gradients() {
 // Calls `visit` for each gradient program that shard k launches.
 void Trainer::Impl::each_gradient_program(
     std::size_t k, const std::function<void(const NamedProgram& program)>& visit) const {
+  for (const detail::PieceSize& size : piece_sizes) {
+    visit(size.program);
+  }
+  if (is_varying()) {
+    return;
+  }
   for (const Variant& variant : variants) {
     for (std::size_t s = first_micro[k]; s < std::min(variant.active, first_micro[k] + per_shard); ++s) {
       if (!is_cut()) {

@@ -96,11 +96,14 @@ void Trainer::Impl::make_tensors() {
     context.allocate("loss", {static_cast<std::int32_t>(variants[0].graph.loss.type()), {}});
     for (const auto& [name, data] : {std::pair("inputs", inputs), std::pair("targets", targets)}) {
       TensorSpec spec = spec_of(data);
-      spec.dims[0] = slot_plan.part_rows(s);
+      spec.dims[0] = slot_rows(s);
       for (std::size_t i = 0; spec.dims[0] > 0 && i < slot_count(); ++i) {
         micro_batches[s].slots[i].allocate(name, spec);
       }
     }
+  }
+  for (std::size_t s = 0; is_varying() && s < micro_batches.size(); ++s) {
+    make_piece_tensors(s);
   }
   make_feeds();
 }
@@ -109,6 +112,7 @@ void Trainer::Impl::make_symbols() {
   for (std::size_t k = 0; k < shards.size(); ++k) {
     SymbolTable& table = symbols->emplace_back();
     table.add(detail::kRowSymbol, 0);
+    table.add(detail::kStepNumber, 0);
     table.add(seed_symbol().name, seeds[k]);
     table.add(step_symbol().name, 0);
     for (const Symbol& binding : options.bindings) {
@@ -124,6 +128,14 @@ void Trainer::Impl::make_symbols() {
 }
 
 void Trainer::Impl::upload(const Tensor& all, const char* name) {
+  for (const Context& context : contexts) {
+    if (is_varying()) {
+      detail::write_now(context, name, {all.host_bytes().begin(), all.host_bytes().end()});
+    }
+  }
+  if (is_varying()) {
+    return;
+  }
   for (std::size_t s = 0; s < variants[0].active; ++s) {
     detail::write_now(micro_batches[s].context, name, plan.pack(all.host_bytes(), s));
   }
@@ -195,9 +207,9 @@ void Trainer::Impl::make_sums() {
   if (!has_sums()) {
     return;
   }
-  const SumOrder order = is_reproducible() ? SumOrder::kTree : SumOrder::kSequence;
   for (std::uint32_t k = 0; k < active_shards(variants[0]); ++k) {
-    sums.emplace_back(contexts[k], step_plan.arenas(), step_parameters(), per_shard, order, *codes);
+    sums.emplace_back(contexts[k], step_plan.arenas(), step_parameters(), per_shard, sum_order(), *codes,
+                      is_varying());
     for (std::uint32_t number = 1; number < per_shard; ++number) {
       sums[k].adopt_gradients(micro_batches[first_micro[k] + number].context, number);
     }
@@ -207,6 +219,10 @@ void Trainer::Impl::make_sums() {
 void Trainer::Impl::link_gradients() {
   if (is_cut()) {
     link_gradient_parts(make_workspaces());
+    return;
+  }
+  if (is_varying()) {
+    link_pieces(make_workspaces());
     return;
   }
   for (Variant& variant : variants) {
@@ -262,6 +278,7 @@ void Trainer::Impl::set_up() {
   const detail::Stopwatch watch;
   check_arguments();
   find_backends();
+  measure_row_weights();
   plan_micro_batches();
   build_graphs();
   open_shards();

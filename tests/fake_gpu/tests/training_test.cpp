@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <span>
@@ -54,7 +55,8 @@ struct Outcome {
 
 // On GPUs, buckets of 4 KiB are merged while the gradient program runs in parts, unless overlap is off.
 Outcome train(const std::string& backends, std::int64_t shards, const std::vector<Option>& options = {},
-              Overlap overlap = Overlap::kAuto, MergeStrategy merge = MergeStrategy::kAuto) {
+              Overlap overlap = Overlap::kAuto, MergeStrategy merge = MergeStrategy::kAuto,
+              const std::function<void(DataParallelOptions&)>& change = {}) {
   RuntimeOptions runtime;
   runtime.plugin_dirs = {YOKE_TEST_PLUGIN_DIR};
   runtime.search_environment = false;
@@ -70,6 +72,9 @@ Outcome train(const std::string& backends, std::int64_t shards, const std::vecto
   settings.merge = merge;
   settings.device_options = options;
   settings.runtime = std::make_shared<Runtime>(runtime);
+  if (change) {
+    change(settings);
+  }
   const Digits digits;
   const auto model = nn::sequential(nn::linear(64), nn::relu(), nn::linear(10));
   Outcome result;
@@ -152,6 +157,25 @@ TEST_F(FakeTraining, ShardsOnFakeDevicesTrainLikeOneShardOnCc) {
 
 TEST_F(FakeTraining, ShardsOnSeveralBackendsTrainLikeOneShardOnCc) {
   expect_near(train("cuda:1,hip:1,cc:2", 4), train("cc", 1), "cuda:1,hip:1,cc:2");
+}
+
+TEST_F(FakeTraining, ShardsWithWeightedRowsOnSeveralBackendsTrainLikeOneShardOnCc) {
+  const Outcome expected = train("cc", 1);
+  for (const bool varying : {false, true}) {
+    const auto given = [&](DataParallelOptions& options) {
+      options.row_weights = {5, 5, 1};
+      options.varying_rows = varying;
+    };
+    const auto measured = [&](DataParallelOptions& options) {
+      options.measure_row_weights = true;
+      options.varying_rows = varying;
+    };
+    for (const char* backends : {"cuda:2,cc:1", "cc:2,hip:1"}) {
+      for (const auto& change : {std::function<void(DataParallelOptions&)>(given), {measured}}) {
+        expect_near(train(backends, 3, {}, Overlap::kAuto, MergeStrategy::kAuto, change), expected, backends);
+      }
+    }
+  }
 }
 
 TEST_F(FakeTraining, ShardsThatMergeWithTheVendorsLibraryTrainLikeOneShardOnCc) {

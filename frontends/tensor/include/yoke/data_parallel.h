@@ -56,6 +56,21 @@ struct DataParallelOptions {
   // Rows of a global batch along axis 0 of the inputs and targets; 0 means all rows. If the batch size does
   // not divide the number of rows, the last batch of an epoch is smaller.
   std::int64_t batch_size = 0;
+  // How the rows of a batch are divided between the shards: in proportion to these numbers, 1 to 10^6, one per shard.
+  // Every shard gets at least one row if there are enough. Empty: evenly. Not with `reproducible`.
+  std::vector<std::int64_t> row_weights = {};
+  // Measures at setup, in a few steps that change no parameters, how fast each kind of device computes gradients, and
+  // sets row_weights to that: logged as train.row_weights, and Trainer::row_weights(). Every run measures anew, so
+  // only runs with the same weights given have the same bits. Does nothing if all devices are of one kind.
+  bool measure_row_weights = false;
+  // Lets the number of rows of each shard change in any step, by Trainer::set_row_weights() or a Feed with batches
+  // of different sizes, without compiling. A shard computes its rows in pieces, for whose sizes everything is compiled
+  // at setup: the sizes that a run without this option has, and powers of two below them. Rows that are one
+  // such size are one piece and have the same bits as without the option. For other numbers, only rounding
+  // differs from one piece under the condition that `accumulate` has. Costs memory for one more copy of the gradients,
+  // and for all rows of the data, or with a Feed of three batches, on each shard. Merging then starts after the
+  // last gradient.
+  bool varying_rows = false;
   // Each shard computes the gradients of its rows of a batch in this many micro-batches, one after the other, and
   // adds them up in order. Activations then need the memory of one micro-batch, and gradients that of one more
   // copy. Only rounding makes the result differ from that of 1 if a mean loss is reduced by kMean, or a sum by
@@ -67,7 +82,8 @@ struct DataParallelOptions {
   // kAuto then selects, and `accumulate` 1. 0: off.
   std::int64_t reproducible = 0;
   // Micro-batch i of a batch, and so shard i if each computes one, draws random numbers with the seed
-  // base_seed + i. Range: [0, 2^62 - 4097].
+  // base_seed + i. With varying_rows, its piece j draws with base_seed + i + 4096 * j. Range: [0, 2^62 - 4097], with
+  // varying_rows [0, 2^62 - 2^25].
   std::int64_t base_seed = 0;
   MergeStrategy merge = MergeStrategy::kAuto;
   // Where the optimizer runs.
@@ -104,7 +120,7 @@ struct Batch {
 // Training data that the caller supplies batch by batch, so that it need not fit the devices.
 struct Feed {
   // The types and shapes of all rows of an epoch; dims[0] is their number. options.batch_size divides them into
-  // batches, as it does for data in memory.
+  // batches, as it does for data in memory. With options.varying_rows, a batch may have fewer rows, at least one.
   TensorSpec inputs;
   TensorSpec targets;
   // Returns the batch of step `number`, counted from 0: number % Trainer::steps_per_epoch() in its epoch.
@@ -125,8 +141,8 @@ struct Shard {
   Context context;
   std::int64_t seed = 0;
   std::int64_t rows = 0;  // of all micro-batches of the current batch; 0: the shard is idle in this step
-  LinkedRoutine
-      gradient;  // for a full batch; empty with a Feed, whose batches are in several tensors in turn
+  // For a full batch; empty with varying_rows, and with a Feed, whose batches are in several tensors in turn.
+  LinkedRoutine gradient;
 };
 
 // Computes metrics over a whole data set with the trainer's current parameters. Create it with
@@ -184,12 +200,20 @@ class Trainer {
   // at least 0; kFailedPrecondition: options.learning_rate was not a number.
   void set_learning_rate(double rate);
 
+  // Divides the rows of later batches in proportion to these numbers, 0 to 10^6, one per shard. A shard with 0 gets no
+  // rows: it takes part in each step and contributes nothing. Takes effect at the next step. With a Feed, the
+  // batches that it has already supplied are divided again. Compiles nothing. Errors: kInvalidArgument: there are
+  // not as many numbers as shards, one is out of range, or all are 0; kFailedPrecondition: options.varying_rows is
+  // off, or options.reproducible is on.
+  void set_row_weights(std::span<const std::int64_t> weights);
+  const std::vector<std::int64_t>& row_weights() const;  // in use; empty: equal
+
   // Replaces the training data. Errors: kInvalidArgument: the types or shapes differ from the original data;
   // kFailedPrecondition: the data comes from a Feed.
   void set_batch(const Tensor& inputs, const Tensor& targets);
 
   // The loss of the latest step, computed with the parameters from before the update: on shard 0, and
-  // combined over all shards. Error kFailedPrecondition: no step has run.
+  // combined over all shards. Error kFailedPrecondition: no step has run, or shard 0 had no rows in it.
   float owner_loss_value();
   double loss_value();
   // The mean of loss_value() over the steps since the previous call, or since the start of training. The

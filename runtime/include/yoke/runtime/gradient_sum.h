@@ -20,31 +20,36 @@ enum class SumOrder {
 // Adds up the gradients of `count` micro-batches in a shard's gradient arenas. Each micro-batch stores its
 // gradients in an arena of its level; level 0 is the shard's own. In every step, and for every micro-batch in
 // turn, the caller launches its program or calls clear(), and then calls add(). Afterwards the shard's gradients
-// are the sum. Needs the gradients of a StepPlan to be allocated. The functions that take a number throw Error
-// kOutOfRange if it is not less than `count`. Not thread-safe.
+// are the sum. A micro-batch may be computed in pieces, which are added up in sequence. Needs the gradients of a
+// StepPlan to be allocated. The functions that take a number throw Error kOutOfRange if it is not less than `count`.
+// Not thread-safe.
 class GradientSum {
  public:
   // The number of arenas besides the shard's own, each as large as its gradients.
-  // Throws Error kInvalidArgument: `count` is 0, or not a power of two for kTree.
-  static std::uint32_t extra_levels(std::uint32_t count, SumOrder order);
+  // Throws Error kInvalidArgument: `count` is 0, or not a power of two for kTree. `in_pieces`: micro-batches may be
+  // computed in pieces; else the functions about later pieces throw Error kFailedPrecondition.
+  static std::uint32_t extra_levels(std::uint32_t count, SumOrder order, bool in_pieces = false);
 
   GradientSum() = default;
   // Allocates and links. `parameters` are all that the plan was made for. Throws Error as extra_levels(), and
   // kNotFound if the shard has no gradients.
   GradientSum(const Context& shard, std::span<const Arena> arenas, std::span<const StepParameter> parameters,
-              std::uint32_t count, SumOrder order, CodeCache& codes);
+              std::uint32_t count, SumOrder order, CodeCache& codes, bool in_pieces = false);
 
-  // Gives `context`, a child of the shard's, the tensors "gradient/<parameter>" that micro-batch `number` stores.
-  // Does nothing for level 0, whose tensors the shard has.
-  void adopt_gradients(Context& context, std::uint32_t number) const;
-  // Both queue work and allocate nothing.
-  void clear(std::uint32_t number) const;  // micro-batch `number` has no rows: its gradients are zero
+  // Gives `context`, a child of the shard's, the tensors "gradient/<parameter>" that micro-batch `number` stores:
+  // its first piece, or every later one. Does nothing for level 0, whose tensors the shard has.
+  void adopt_gradients(Context& context, std::uint32_t number, bool is_later_piece = false) const;
+  // These queue work and allocate nothing.
+  void add_piece(std::uint32_t number) const;  // adds a later piece to the earlier ones
+  void clear(std::uint32_t number) const;      // micro-batch `number` has no rows: its gradients are zero
   void add(std::uint32_t number) const;
 
  private:
   std::uint32_t level_of(std::uint32_t number) const;
+  void require_pieces() const;
 
   std::uint32_t count_ = 0;
+  bool in_pieces_ = false;
   SumOrder order_ = SumOrder::kSequence;
   std::vector<StepParameter> parameters_;
   std::vector<std::string> arena_names_;

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/src/trainer_rows.cpp: steps whose shards get other numbers of rows, computed in pieces of sizes that
+// were compiled at setup.
+#include <yoke/ops.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "node.h"
+#include "trainer_impl.h"
+
+namespace yoke {
+
+using detail::fail;
+using detail::LossGraph;
+using detail::NamedProgram;
+using detail::PieceRoutines;
+using detail::PieceSize;
+using detail::Variant;
+
+namespace {
+
+constexpr std::int64_t kMostWeight = 1'000'000;
+
+void fill_number(const Context& context, const char* name, double value) {
+  context.stream()->fill(context.tensor(name).view, &value, sizeof(value));
+}
+
+}  // namespace
+
+void Trainer::Impl::check_row_weights(std::span<const std::int64_t> weights, std::int64_t least,
+                                      const char* what) const {
+  if (weights.size() != shard_backends.size()) {
+    fail(std::string(what) + ": " + std::to_string(weights.size()) + " weights for " +
+         std::to_string(shard_backends.size()) + " shards; give one per shard");
+  }
+  for (std::size_t k = 0; k < weights.size(); ++k) {
+    if (weights[k] < least || weights[k] > kMostWeight) {
+      fail(std::string(what) + ": the weight of shard " + std::to_string(k) + " is " +
+           std::to_string(weights[k]) + "; choose " + std::to_string(least) + " to 1000000");
+    }
+  }
+  if (std::all_of(weights.begin(), weights.end(), [](std::int64_t weight) { return weight == 0; })) {
+    fail(std::string(what) +
+         ": all weights are 0, so no shard would get rows; choose at least one that is not");
+  }
+}
+
+// Of all micro-batches, in the order of the rows.
+std::vector<std::uint64_t> Trainer::Impl::micro_weights() const {
+  std::vector<std::uint64_t> weights(shard_backends.size() * per_shard, 1);
+  for (std::size_t k = 0; k < row_weights.size(); ++k) {
+    std::fill_n(weights.begin() + first_micro[k], per_shard, static_cast<std::uint64_t>(row_weights[k]));
+  }
+  return weights;
+}
+
+// A program for each number of rows that a run with fixed rows has, and for the powers of two below: any number of
+// rows is a sum of few of these.
+void Trainer::Impl::build_pieces() {
+  std::vector<std::uint64_t> sizes = plan.rows;
+  sizes.insert(sizes.end(), plan.tail.begin(), plan.tail.end());
+  for (std::uint64_t power = 1; power <= *std::max_element(plan.rows.begin(), plan.rows.end()); power *= 2) {
+    sizes.push_back(power);
+  }
+  std::sort(sizes.begin(), sizes.end(), std::greater<>());
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  Variant made;
+  made.rows = plan.rows;
+  made.weights = detail::loss_weights(made.rows, options.reduction);
+  made.active = static_cast<std::uint32_t>(made.rows.size());
+  made.loss_total = detail::kLossTotal;
+  made.loss_weight = detail::kLossWeight;
+  for (const std::uint64_t size : sizes) {
+    if (size == 0) {
+      continue;
+    }
+    const auto rows_of = [&](const char* name, const Tensor& data) {
+      Dims dims = data.dims();
+      dims[0] = capacity();
+      const auto starts = static_cast<std::int64_t>(capacity() - size + 1);
+      return rows(placeholder(name, data.type(), dims), Symbol{detail::kRowSymbol, 0, starts, 1}, size);
+    };
+    made.graph = build_loss(rows_of("inputs", inputs), rows_of("targets", targets),
+                            options.reduction == Reduction::kMean ? detail::kLossWeight : nullptr);
+    piece_sizes.push_back({size, build_piece(made.graph, size)});
+  }
+  made.programs.push_back(piece_sizes.front().program);
+  variants.push_back(std::move(made));
+  first_rows.resize(plan.rows.size());
+}
+
+// Computes the gradients of a piece, and adds its weighted loss to the loss of its micro-batch and to the totals.
+NamedProgram Trainer::Impl::build_piece(const LossGraph& graph, std::uint64_t rows) {
+  const auto number = [](const char* name) { return placeholder(name, Type::kF64, {}); };
+  const Tensor whole = placeholder("loss", graph.loss.type(), {});
+  const Tensor total = number(detail::kLossTotal);
+  const Tensor total_of_shards = number(detail::kLossTotalOfShards);
+  const Tensor bad = number(detail::kFiniteSteps);
+  const Tensor share = number(detail::kShardShare);
+  const Tensor loss = cast(graph.loss, Type::kF64);
+  const Symbol step{detail::kStepNumber, 0, std::int64_t{1} << 62U, 1};
+  const Tensor bad_now =
+      where(abs(loss) <= detail::kLargestLoss, bad, -1.0 - cast(symbol_value(step), Type::kF64));
+  const std::vector<Update> stores = {{whole, whole + graph.loss * cast(share, graph.loss.type())},
+                                      {total, total + loss * number(detail::kLossWeight)},
+                                      {total_of_shards, total_of_shards + loss * share},
+                                      {bad, where(bad < 0.0, bad, bad_now)}};
+  std::vector<Output> outputs;
+  std::map<std::string, std::string> names;
+  add_gradients(graph, outputs, names);
+  const Lowered lowered = lower("gradient_of_" + std::to_string(rows) + "_rows", outputs, stores);
+  check_symbols(lowered);
+  return detail::name_program(lowered, names, "literal/gradient/" + std::to_string(rows) + "/");
+}
+
+void Trainer::Impl::make_piece_tensors(std::size_t s) {
+  Context& context = micro_batches[s].context;
+  for (const char* name : {detail::kLossTotalOfShards, detail::kShardShare}) {
+    context.allocate(name, {YOKE_TYPE_F64, {}});
+    fill_number(context, name, 0);
+  }
+  const detail::MicroBatch& first = micro_batches[first_micro[micro_batches[s].shard]];
+  for (std::size_t i = 0; slot_rows(s) == 0 && i < slot_count(); ++i) {
+    for (const char* name : {"inputs", "targets"}) {
+      const auto& [spec, view] = first.slots[i].tensor(name);
+      micro_batches[s].slots[i].adopt(name, spec, view);
+    }
+  }
+}
+
+void Trainer::Impl::link_pieces(const std::vector<std::shared_ptr<Buffer>>& workspaces) {
+  pieces.clear();
+  for (std::uint32_t slot = 0; slot < slot_count(); ++slot) {
+    for (std::size_t s = 0; s < micro_batches.size(); ++s) {
+      const std::uint32_t k = micro_batches[s].shard;
+      Context first = micro_batches[s].slots[slot];
+      Context later = first.child();
+      sums[k].adopt_gradients(later, static_cast<std::uint32_t>(s) - first_micro[k], true);
+      PieceRoutines& made = pieces.emplace_back();
+      for (const PieceSize& size : piece_sizes) {
+        prepare(contexts[k], size.program);  // shares the literals between the shard's routines
+        made.first.push_back(link(first, size.program, (*symbols)[k], workspaces[k]));
+        made.later.push_back(link(later, size.program, (*symbols)[k], workspaces[k]));
+      }
+    }
+  }
+}
+
+// Takes note of the rows of this step. Allocates nothing.
+Variant& Trainer::Impl::choose_rows() {
+  Variant& now = variants[0];
+  const bool is_tail = batch_number >= plan.full_batches;
+  const std::vector<std::uint64_t>& rows = is_fed() ? fed_rows[slot()] : is_tail ? plan.tail : plan.rows;
+  std::copy(rows.begin(), rows.end(), now.rows.begin());
+  batch_rows = std::accumulate(rows.begin(), rows.end(), std::uint64_t{0});
+  std::uint64_t first = is_fed() ? 0 : batch_number * plan.batch;
+  for (std::size_t s = 0; s < rows.size(); ++s) {
+    if (is_fed() && s % per_shard == 0) {
+      first = 0;  // each shard has only its rows
+    }
+    first_rows[s] = first;
+    first += rows[s];
+    const double share = static_cast<double>(rows[s]) / static_cast<double>(batch_rows);
+    now.weights[s] = rows[s] == 0 ? 0 : options.reduction == Reduction::kSum ? 1 : share;
+  }
+  return now;
+}
+
+void Trainer::Impl::queue_pieces(Variant& now, std::uint32_t k, std::uint32_t number) {
+  const std::uint32_t s = first_micro[k] + number;
+  const std::uint64_t rows = now.rows[s];
+  if (rows == 0 && (number == 0 || is_reproducible())) {
+    sums[k].clear(number);
+  } else if (rows == 0) {
+    return;
+  } else {
+    const std::uint64_t zero = 0;
+    micro_batches[s].context.stream()->fill(micro_batches[s].context.tensor("loss").view, &zero, 1);
+  }
+  SymbolTable& table = (*symbols)[k];
+  PieceRoutines& routines = pieces[slot() * micro_batches.size() + s];
+  std::uint64_t done = 0;
+  for (std::int64_t piece = 0; done < rows; ++piece) {
+    std::size_t i = 0;
+    while (piece_sizes[i].rows > rows - done) {
+      ++i;
+    }
+    const auto size = static_cast<double>(piece_sizes[i].rows);
+    const bool is_sum = options.reduction == Reduction::kSum;
+    fill_number(micro_batches[s].context, detail::kLossWeight, size / static_cast<double>(batch_rows));
+    fill_number(micro_batches[s].context, detail::kShardShare, is_sum ? 1 : size / static_cast<double>(rows));
+    table.set(detail::kRowSymbol, static_cast<std::int64_t>(first_rows[s] + done));
+    table.set(seed_symbol().name, options.base_seed + s + piece * kMaxShards);
+    (piece == 0 ? routines.first : routines.later)[i].run(table);
+    if (piece > 0) {
+      sums[k].add_piece(number);
+    }
+    done += piece_sizes[i].rows;
+  }
+  sums[k].add(number);
+}
+
+void Trainer::Impl::set_row_weights(std::span<const std::int64_t> weights) {
+  if (!is_varying() || is_reproducible()) {
+    throw Error(ErrorCode::kFailedPrecondition,
+                is_varying() ? "options.reproducible needs equal parts of a batch; set it to 0"
+                             : "the rows of the shards are fixed; set options.varying_rows");
+  }
+  check_row_weights(weights, 0, "row weights");
+  row_weights.assign(weights.begin(), weights.end());
+  plan = detail::RowPlan::make(plan.total, plan.batch, micro_weights());
+  for (std::int64_t number = step_number; number < fetched; ++number) {
+    send(fed_batches[static_cast<std::size_t>(number % detail::kFeedSlots)], number);
+  }
+}
+
+const std::vector<std::int64_t>& Trainer::row_weights() const {
+  return impl_->row_weights;
+}
+
+void Trainer::set_row_weights(std::span<const std::int64_t> weights) {
+  impl_->at_step("set_row_weights()", [&] { impl_->set_row_weights(weights); });
+}
+
+}  // namespace yoke
