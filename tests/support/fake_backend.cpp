@@ -11,6 +11,7 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <random>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -29,12 +30,15 @@ void run_hook(const Hook& hook, Args&&... args) {
 
 // Counts, blocks, delays and fails a call as the test requests.
 void begin_call(Control& control) {
-  control.call_count.fetch_add(1);
+  const std::uint64_t number = control.call_count.fetch_add(1);
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (control.is_blocked.load() && std::chrono::steady_clock::now() < limit) {
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
-  if (const std::uint32_t delay = control.delay_us.load(); delay != 0) {
+  if (std::uint64_t delay = control.delay_us.load(); delay != 0) {
+    if (const std::uint64_t seed = control.delay_seed.load(); seed != 0) {
+      delay = std::mt19937_64(seed * 0x9E3779B97F4A7C15U + number)() % (delay + 1);
+    }
     std::this_thread::sleep_for(std::chrono::microseconds(delay));
   }
   std::int64_t left = control.fail_after.load();

@@ -61,7 +61,8 @@ struct Control {
   std::atomic<int> live_pinned_count{0};
 
   // Every copy, fill and launch is one call, on a stream's thread if it has a stream.
-  std::atomic<std::uint32_t> delay_us{0};  // each call takes this much longer
+  std::atomic<std::uint32_t> delay_us{0};    // each call takes this much longer,
+  std::atomic<std::uint64_t> delay_seed{0};  // or, if this is not 0, a random part of it
   std::atomic<bool> is_blocked{false};     // calls wait until it is false, at most 20 s
   // This many more calls succeed and the next one fails with fail_code; -1: none fails.
   std::atomic<std::int64_t> fail_after{-1};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 
 namespace yoke::test {
 
@@ -15,6 +16,12 @@ constexpr std::uint64_t rounds(std::uint64_t full) {
 #else
   return (full + 5) / 6;
 #endif
+}
+
+// The number of seeds of a test with random delays: YOKE_DELAY_SEEDS if that is set, else `few`.
+inline std::uint64_t delay_seeds(std::uint64_t few) {
+  const char* text = std::getenv("YOKE_DELAY_SEEDS");
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : rounds(few);
 }
 
 }  // namespace yoke::test

@@ -28,6 +28,7 @@ class CallGraph {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
     bool writes = false;
+    bool reads = true;
   };
   struct Call {
     std::string name;

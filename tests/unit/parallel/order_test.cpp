@@ -3,64 +3,15 @@
 // not order may run in any order, so these tests speak for every timing.
 #include <functional>
 
-#include "call_graph.h"
-#include "training.h"
+#include "recorded.h"
 
 namespace yoke::test {
 namespace {
-
-constexpr std::uint32_t kWeights = 300;
-constexpr int kSteps = 2;
 
 std::string name_of(std::uint32_t shards, const StepOptions& options) {
   return std::to_string(shards) + " shards, " + merge_strategy_name(options.merge) + ", " +
          placement_name(options.placement);
 }
-
-// A training whose steps are recorded.
-class Recorded {
- public:
-  Recorded(std::uint32_t shards, const StepOptions& options) : training_(rig_, shards, kWeights, options) {}
-
-  // Queues the steps while the device is blocked, so that nothing finishes before all is queued.
-  void queue_steps(const std::function<void()>& begin = {}) {
-    for (const Context& context : training_.contexts()) {
-      context.stream()->wait();
-    }
-    graph.clear();
-    if (begin) {
-      begin();
-    }
-    control_->is_blocked = true;
-    for (int step = 0; step < kSteps; ++step) {
-      training_.compute();
-      training_.plan().step(training_.tables());
-    }
-  }
-  // The weights of all shards.
-  std::vector<float> finish() {
-    control_->is_blocked = false;
-    std::vector<float> all;
-    for (const Context& context : training_.contexts()) {
-      context.stream()->wait();
-    }
-    for (std::uint32_t k = 0; k < training_.contexts().size(); ++k) {
-      const std::vector<float> own = training_.weights(k);
-      all.insert(all.end(), own.begin(), own.end());
-    }
-    return all;
-  }
-
- private:
-  const std::shared_ptr<Control> control_ = Rig::make_control(Streams::kNative);
-
- public:
-  CallGraph graph{*control_};
-
- private:
-  const Rig rig_{control_};
-  Training training_;
-};
 
 class OrderOfAStep : public ::testing::TestWithParam<std::tuple<MergeStrategy, Placement, Overlap>> {
  protected:
