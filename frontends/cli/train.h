@@ -36,6 +36,8 @@ struct TrainOptions {
   Overlap overlap = Overlap::kAuto;
   std::int64_t accumulate = 1;    // micro-batches per shard and step
   std::int64_t reproducible = 0;  // micro-batches per step, for bits that do not depend on the shards; 0: off
+  std::vector<std::int64_t> row_weights;  // per shard; empty: equal, unless they are measured
+  bool measure_row_weights = false;
   std::int64_t seed = 0;
   std::vector<std::string> device_options;  // "threads=2", for every device
   std::filesystem::path save;               // empty: nothing is saved

@@ -81,6 +81,7 @@ class Run {
     report_->merge = merge_strategy_name(trainer.merge_strategy());
     report_->placement = placement_name(trainer.placement());
     report_->overlaps = trainer.overlaps();
+    report_->row_weights = trainer.row_weights();
     report_->shards = trainer.shards();
     Evaluation evaluation = make_evaluation(trainer);
     report_->memory = memory.needs();
@@ -89,8 +90,8 @@ class Run {
     out_ << options_.model << " on " << report_->devices << ", " << report_->shards
          << (report_->shards == 1 ? " shard, " : " shards, ") << trainer.steps_per_epoch()
          << (trainer.steps_per_epoch() == 1 ? " step of " : " steps of ") << options_.batch
-         << " examples per epoch, gradient merge " << report_->merge << ", " << byte_text(memory.total())
-         << " of memory" << std::endl;
+         << " examples per epoch, gradient merge " << report_->merge << row_weights_text(*report_) << ", "
+         << byte_text(memory.total()) << " of memory" << std::endl;
     Progress progress(out_, can_redraw(), options_.epochs, trainer.steps_per_epoch(), options_.batch,
                       [&] { return loss_so_far(trainer, progress); });
     if (const std::int64_t idle = report_->shards - options_.batch; idle > 0) {
@@ -280,6 +281,8 @@ DataParallelOptions parallel_options(const TrainOptions& options, std::shared_pt
   parallel.batch_size = options.batch;
   parallel.accumulate = options.accumulate;
   parallel.reproducible = options.reproducible;
+  parallel.row_weights = options.row_weights;
+  parallel.measure_row_weights = options.measure_row_weights;
   parallel.base_seed = options.seed;
   parallel.merge = options.merge;
   parallel.placement = options.placement;

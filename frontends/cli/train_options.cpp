@@ -57,12 +57,32 @@ void check_backend(const TrainOptions& options) {
     sum +=
         parse_integer("--backend " + part.substr(0, colon) + ":N", part.substr(colon + 1), {1, kMaxShards});
   }
+  const auto weights = static_cast<std::int64_t>(options.row_weights.size());
+  const std::int64_t shards = options.shards.value_or(sum);
+  check(weights == 0 || shards == 0 || weights == shards, "--row-weights has " + std::to_string(weights) +
+                                                              " numbers for " + std::to_string(shards) +
+                                                              " shards; give one per shard");
   const std::string counted =
       "the counts add up to " + std::to_string(sum) + (sum == 1 ? " shard" : " shards");
   check(sum <= kMaxShards, in_list + counted + "; the maximum is " + std::to_string(kMaxShards));
   check(sum == 0 || !options.shards || *options.shards == sum,
         in_list + counted + ", but --shards is " + std::to_string(options.shards.value_or(0)) +
             "; leave one of them out");
+}
+
+// "3,3,1" or "measured".
+void parse_row_weights(const std::string& text, TrainOptions& options) {
+  if (text.empty()) {
+    return;
+  }
+  options.measure_row_weights = text == "measured";
+  for (const std::string& number : split(text, ',')) {
+    if (!options.measure_row_weights) {
+      options.row_weights.push_back(parse_integer("--row-weights", number, {1, 1'000'000}));
+    }
+  }
+  check(options.reproducible == 0,
+        "--row-weights cannot be used with --reproducible, which needs equal parts of a batch");
 }
 
 }  // namespace
@@ -97,6 +117,7 @@ struct TypedOptions {
   std::string merge = "auto";
   std::string placement = "auto";
   std::string overlap = "auto";
+  std::string row_weights;
   std::string log_level;
   std::optional<std::int64_t> batch;
   std::optional<std::int64_t> epochs;
@@ -138,6 +159,10 @@ void describe(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
   line.integer(
       "reproducible", &options.reproducible, {1, kMaxShards},
       "micro-batches per step, a power of two: the same bits for every number of shards that divides it");
+  line.text("row-weights", &typed.row_weights,
+            "one number per shard, such as 3,3,1: rows of a batch that it gets in proportion; or measured: "
+            "faster devices get more",
+            "LIST");
   line.integer("seed", &options.seed, {0, kMaxSeed},
                "seed of the weights and the half-moons, not negative, default 0");
   line.texts("option", &options.device_options,
@@ -194,7 +219,11 @@ std::optional<TrainOptions> parse_train_options(Arguments arguments) {
   if (!options.model.empty()) {
     options.hidden = parse_model(options.model);
   }
+  parse_row_weights(typed.row_weights, options);
   check_backend(options);
+  if (!options.shards && options.backend.find(':') == std::string::npos && !options.row_weights.empty()) {
+    options.shards = static_cast<std::int64_t>(options.row_weights.size());
+  }
   return options;
 }
 

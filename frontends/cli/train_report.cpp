@@ -25,6 +25,14 @@ std::string epoch_text(std::int64_t epoch, std::int64_t epochs, const EpochRepor
          grouped(static_cast<std::uint64_t>(report.examples_per_second)) + " examples/s";
 }
 
+std::string row_weights_text(const TrainReport& report) {
+  std::string text;
+  for (const std::int64_t weight : report.row_weights) {
+    text += (text.empty() ? ", row weights " : ",") + std::to_string(weight);
+  }
+  return text;
+}
+
 std::string time_text(const TrainReport& report) {
   const double rest = report.seconds - report.data_seconds - report.compile_seconds - report.setup_seconds -
                       report.step_seconds - report.evaluation_seconds;
@@ -145,6 +153,7 @@ std::string json_of(const TrainOptions& options, const TrainData& data, const Tr
                     {"overlap", report.overlaps},
                     {"accumulate", options.accumulate},
                     {"reproducible", options.reproducible},
+                    {"row_weights", report.row_weights},
                     {"epochs", report.finished_epochs},
                     {"epochs_asked", options.epochs},
                     {"steps", report.steps},

@@ -78,6 +78,18 @@ TEST(YokeTrain, AccumulateTrainsInMicroBatches) {
   EXPECT_GT(std::stod(json_value(outcome.last_line(), "test_accuracy")), 0.98);
 }
 
+TEST(YokeTrain, RowWeightsDivideTheBatches) {
+  const auto given = run({"train", "--epochs", "20", "--json", "--row-weights", "3,1"});
+  EXPECT_EQ(given.code, 0) << given.err;
+  EXPECT_EQ(json_value(given.last_line(), "shards"), "2");
+  EXPECT_THAT(given.last_line(), HasSubstr("\"row_weights\":[3,1]"));
+  EXPECT_THAT(given.err, HasSubstr(", row weights 3,1,"));
+  const auto measured =
+      run({"train", "--epochs", "1", "--json", "--backend", "cc:2,null:1", "--row-weights", "measured"});
+  EXPECT_EQ(measured.code, 0) << measured.err;
+  EXPECT_THAT(measured.last_line(), HasSubstr(",1000],"));  // null computes nothing, and that fast
+}
+
 TEST(YokeTrain, UnknownPlacementsAreUsageErrors) {
   const auto outcome = run({"train", "--placement", "middle"});
   EXPECT_EQ(outcome.code, 2);
