@@ -56,12 +56,12 @@ void expect_right(std::uint32_t shards, const StepOptions& options, std::uint32_
   run.finish();
 }
 
-TEST_P(ProtocolOfAStep, OfTwoMembersHoldsInAllOrdersWithAnyTwoFailures) {
-  expect_right(2, options(1024), 2);
+TEST_P(ProtocolOfAStep, OfTwoMembersHoldsInAllOrdersWithAnyThreeFailures) {
+  expect_right(2, options(512), 3);
 }
 
-TEST_P(ProtocolOfAStep, OfThreeMembersHoldsInAllOrdersWithAnyFailure) {
-  expect_right(3, options(4096), 1);
+TEST_P(ProtocolOfAStep, OfThreeMembersHoldsInAllOrdersWithAnyTwoFailures) {
+  expect_right(3, options(512), 2);
 }
 
 // Shows that the search finds mistakes.
