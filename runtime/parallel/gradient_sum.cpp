@@ -104,6 +104,41 @@ void GradientSum::clear(std::uint32_t number) const {
   }
 }
 
+void GradientSum::link_buckets(const StepPlan& plan, CodeCache& codes) {
+  if (order_ != SumOrder::kSequence) {
+    throw Error(ErrorCode::kFailedPrecondition,
+                "gradient sum: only a sum in sequence can be added bucket by bucket");
+  }
+  bucket_adds_.resize(plan.bucket_count());
+  for (std::size_t b = 0; levels_.size() > 1 && b < plan.bucket_count(); ++b) {
+    const auto [arena, range] = plan.range_of(b);
+    const std::uint64_t element = plan.arenas()[arena].element_byte_count();
+    const TensorSpec spec{plan.arenas()[arena].type, {range.count()}};
+    Context pair = levels_[0].child();
+    for (const auto& [name, level] : {std::pair("own", 0U), std::pair("incoming1", 1U)}) {
+      const BufferView& all = levels_[level].tensor(arena_names_[arena]).view;
+      pair.adopt(name, spec, {all.buffer, all.offset + range.begin * element, range.count() * element});
+    }
+    const auto code =
+        codes.get(levels_[0].stream()->device(), detail::sum_text(detail::type_of(spec), range.count(), 2));
+    bucket_adds_[b] = {};
+    bucket_adds_[b].add(pair.link(code, detail::kSumEntry));
+  }
+}
+
+void GradientSum::add_bucket(std::uint32_t number, std::size_t bucket) const {
+  if (bucket_adds_.empty()) {
+    throw Error(ErrorCode::kFailedPrecondition, "gradient sum: add_bucket: call link_buckets() first");
+  }
+  if (bucket >= bucket_adds_.size()) {
+    throw Error(ErrorCode::kOutOfRange, "gradient sum: add_bucket: bucket " + std::to_string(bucket) +
+                                            " of " + std::to_string(bucket_adds_.size()));
+  }
+  if (level_of(number) > 0) {
+    bucket_adds_[bucket].run();
+  }
+}
+
 void GradientSum::add_piece(std::uint32_t number) const {
   require_pieces();
   adds_[level_of(number)].run();

@@ -114,15 +114,26 @@ void Trainer::Impl::queue_micro_batch(Variant& now, std::uint32_t k, std::uint32
 
 // Queues the parts of the gradient programs and, if it `merges`, merges and updates each bucket as soon as it can.
 void Trainer::Impl::queue_parts(Variant& now, bool merges) {
-  for (std::uint32_t k = 0; k < now.active; ++k) {
-    select(k);
+  const std::uint32_t shard_count = active_shards(now);
+  for (std::uint32_t number = 0; number + 1 < per_shard; ++number) {
+    for (std::uint32_t k = 0; k < shard_count; ++k) {
+      if (first_micro[k] + number < last_micro(now, k)) {
+        queue_micro_batch(now, k, number);
+      }
+    }
   }
-  step_plan.clear_gradients(now.active);
+  for (std::uint32_t k = 0; k < shard_count; ++k) {
+    select(last_micro(now, k));
+  }
+  step_plan.clear_gradients(shard_count);
   for (std::size_t part = 0; part < after_part.size(); ++part) {
     for (detail::PartLaunch& launch : now.launches[slot() * after_part.size() + part]) {
       launch.routine.run((*symbols)[launch.shard]);
     }
     for (const GradientParts::Bucket& bucket : after_part[part]) {
+      for (std::uint32_t k = 0; has_sums() && bucket.merges && k < shard_count; ++k) {
+        sums[k].add_bucket(last_micro(now, k) - first_micro[k], bucket.number);
+      }
       if (merges && bucket.merges) {
         step_plan.merge_bucket(bucket.number);
       }
@@ -131,7 +142,14 @@ void Trainer::Impl::queue_parts(Variant& now, bool merges) {
       }
     }
   }
+  reset_seeds();
   finish_step(now);
+}
+
+void Trainer::Impl::reset_seeds() {
+  for (std::size_t k = 0; has_sums() && k < shards.size(); ++k) {
+    (*symbols)[k].set(seed_symbol().name, seeds[k]);
+  }
 }
 
 void Trainer::Impl::queue_gradients() {
@@ -149,9 +167,7 @@ void Trainer::Impl::queue_gradients() {
       queue_micro_batch(now, k, number);
     }
   }
-  for (std::size_t k = 0; has_sums() && k < shards.size(); ++k) {
-    (*symbols)[k].set(seed_symbol().name, seeds[k]);
-  }
+  reset_seeds();
   step_plan.clear_gradients(shard_count);
   finish_step(now);
   has_gradients = true;
@@ -368,42 +384,6 @@ void Trainer::restore_params(const std::filesystem::path& npz) {
     impl_->step_plan.publish();
     impl_->shards[0].stream->wait();
   });
-}
-
-void Trainer::run(std::unique_ptr<Impl> impl, const std::function<void(Trainer&)>& body) {
-  if (!impl->loss_of || !body) {
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        std::string("data_parallel: ") + (impl->loss_of ? "body" : "loss_of") + " is an empty function");
-  }
-  impl->set_up();
-  Trainer trainer(std::move(impl));
-  body(trainer);
-  trainer.sync_params_to_host();
-}
-
-void data_parallel(const DataParallelOptions& options, const Tensor& inputs, const Tensor& targets,
-                   const std::function<Tensor(const Tensor&, const Tensor&)>& loss_of,
-                   const std::function<void(Trainer&)>& body) {
-  auto impl = std::make_unique<Trainer::Impl>();
-  impl->options = options;
-  impl->inputs = inputs;
-  impl->targets = targets;
-  impl->loss_of = loss_of;
-  Trainer::run(std::move(impl), body);
-}
-
-void data_parallel(const DataParallelOptions& options, const Feed& feed,
-                   const std::function<Tensor(const Tensor&, const Tensor&)>& loss_of,
-                   const std::function<void(Trainer&)>& body) {
-  if (!feed.next) {
-    throw Error(ErrorCode::kInvalidArgument, "data_parallel: feed.next is an empty function");
-  }
-  auto impl = std::make_unique<Trainer::Impl>();
-  impl->options = options;
-  impl->feed = feed;
-  impl->loss_of = loss_of;
-  Trainer::run(std::move(impl), body);
 }
 
 }  // namespace yoke

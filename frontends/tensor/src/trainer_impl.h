@@ -8,6 +8,7 @@
 #include <yoke/runtime/gradient_parts.h>
 #include <yoke/runtime/gradient_sum.h>
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -76,7 +77,7 @@ struct Variant {
   }
   std::vector<StepRoutine> gradients;  // per slot and active micro-batch
   std::vector<StepRoutine> steps;      // if `is_single`, per slot
-  // If `is_cut`, instead of `gradients`:
+  // If `is_cut`, instead of those of the last micro-batch of each shard:
   std::vector<std::vector<GradientPart>> parts;   // per active shard and part
   std::vector<std::vector<PartLaunch>> launches;  // per slot and part
 };
@@ -209,7 +210,7 @@ struct Trainer::Impl {
 
   // In trainer_measure.cpp:
   std::vector<std::string> device_kinds() const;
-  std::vector<double> time_gradients();
+  std::vector<double> time_gradients(int repeats);
   void pretend_batch();
   void measure_row_weights();
 
@@ -260,6 +261,10 @@ struct Trainer::Impl {
   bool shares_workspaces() const { return has_sums() || slot_count() > 1 || is_cut(); }
   // The number of shards that get rows of such a batch; they come first. All shards take part in a reproducible
   // sum.
+  // Shard k's last micro-batch with rows, unless the run is reproducible. Precondition: k < active_shards(variant).
+  std::uint32_t last_micro(const detail::Variant& variant, std::uint32_t k) const {
+    return std::min(variant.active, first_micro[k] + per_shard) - 1;
+  }
   std::uint32_t active_shards(const detail::Variant& variant) const {
     return is_reproducible() ? static_cast<std::uint32_t>(shard_backends.size())
                              : (variant.active + per_shard - 1) / per_shard;
@@ -278,6 +283,7 @@ struct Trainer::Impl {
   void queue_step();
   void select(std::size_t s);
   void queue_micro_batch(detail::Variant& now, std::uint32_t k, std::uint32_t number);
+  void reset_seeds();
   void queue_gradients();
   void queue_parts(detail::Variant& now, bool merges);
   void queue_merge_and_update();
@@ -347,10 +353,11 @@ struct Trainer::Impl {
   std::uint64_t batch_number = 0;  // in the epoch
   std::int64_t step_number = 0;
   std::vector<std::int64_t> binding_values;
-  detail::Variant* last = nullptr;  // the variant of the latest gradients
-  bool merged = false;              // whether grad_sync has run since the latest gradients
-  bool has_gradients = false;       // whether launch_gradients has run for the latest step
-  bool has_parts = false;           // whether link_parts has succeeded
+  detail::Variant* last = nullptr;   // the variant of the latest gradients
+  bool merged = false;               // whether grad_sync has run since the latest gradients
+  bool has_gradients = false;        // whether launch_gradients has run for the latest step
+  bool has_parts = false;            // whether link_parts has succeeded
+  bool has_whole_gradients = false;  // likewise link_whole_gradients
   std::uint64_t steps_in_loss_total = 0;
   std::uint64_t evaluation_count = 0;
   double setup_seconds = 0;

@@ -12,8 +12,9 @@ namespace yoke {
 
 namespace {
 
-constexpr int kWarmUps = 2;
 constexpr int kRounds = 5;
+constexpr double kRoundSeconds = 0.005;  // much longer than the intervals at which streams are asked
+constexpr double kMostRepeats = 100;
 constexpr double kLargestWeight = 1000;
 
 }  // namespace
@@ -29,9 +30,11 @@ std::vector<std::string> Trainer::Impl::device_kinds() const {
 }
 
 // Computes gradients on all shards at the same time, as a step does. Returns the seconds until each has finished.
-std::vector<double> Trainer::Impl::time_gradients() {
+std::vector<double> Trainer::Impl::time_gradients(int repeats) {
   const detail::Stopwatch watch;
-  queue_gradients();
+  for (int i = 0; i < repeats; ++i) {
+    queue_gradients();
+  }
   std::vector<double> seconds(shards.size(), 0);
   for (std::size_t left = shards.size(); left > 0;) {
     for (std::size_t k = 0; k < shards.size(); ++k) {
@@ -93,8 +96,12 @@ void Trainer::Impl::measure_row_weights() {
     return;  // fewer rows than shards
   }
   std::map<std::string, double> seconds_per_row;  // by kind
-  for (int round = 0; round < kWarmUps + kRounds; ++round) {
-    const std::vector<double> seconds = trial.time_gradients();
+  trial.time_gradients(1);
+  const std::vector<double> once = trial.time_gradients(1);
+  const double repeats = kRoundSeconds / *std::max_element(once.begin(), once.end());
+  for (int round = 0; round < kRounds; ++round) {
+    const std::vector<double> seconds =
+        trial.time_gradients(static_cast<int>(std::clamp(repeats, 1.0, kMostRepeats)));
     std::map<std::string, std::pair<double, double>> measured;  // of seconds and rows
     for (std::size_t k = 0; k < kinds.size(); ++k) {
       measured[kinds[k]].first += seconds[k];
@@ -102,7 +109,7 @@ void Trainer::Impl::measure_row_weights() {
     }
     for (const auto& [kind, sum] : measured) {
       double& best = seconds_per_row.try_emplace(kind, std::numeric_limits<double>::infinity()).first->second;
-      best = round < kWarmUps ? best : std::min(best, sum.first / sum.second);
+      best = std::min(best, sum.first / sum.second);
     }
   }
   double fastest = std::numeric_limits<double>::infinity();

@@ -75,7 +75,7 @@ void Trainer::Impl::count_gradients(std::size_t k) {
     own += codes->get(shards[k].stream->device(), program.text)->entry(program.name).workspace_byte_count;
   });
   MemoryNeed& need = need_of(*shards[k].stream->device());
-  need.activations += k < variants[0].active ? carried_byte_count : 0;
+  need.activations += k < active_shards(variants[0]) ? carried_byte_count : 0;
   if (shares_workspaces()) {
     need.activations = need.activations - own + workspace_of(static_cast<std::uint32_t>(k));
   }

@@ -85,13 +85,18 @@ void Trainer::Impl::order_parameters() {
 }
 
 void Trainer::Impl::cut_gradients() {
-  if (!step_plan.overlaps() || has_sums() || step_plan.bucket_count() < 2) {
+  if (!step_plan.overlaps() || is_reproducible() || is_varying() || step_plan.bucket_count() < 2) {
     return;
   }
+  // Of micro-batches, only a shard's last one runs in parts: the others are added to it.
+  const auto last_program = [&](const Variant& variant, std::uint32_t k) -> const NamedProgram& {
+    return variant.programs[last_micro(variant, k)];
+  };
   std::vector<GradientProgram> described;
   std::map<std::string, std::size_t> numbers;  // by text, which many shards share
   for (const Variant& variant : variants) {
-    for (const NamedProgram& program : variant.programs) {
+    for (std::uint32_t k = 0; k < active_shards(variant); ++k) {
+      const NamedProgram& program = last_program(variant, k);
       if (numbers.try_emplace(program.text, described.size()).second) {
         described.push_back(describe_gradients(program));
       }
@@ -103,7 +108,8 @@ void Trainer::Impl::cut_gradients() {
   }
   after_part = std::move(cut.after);
   for (Variant& variant : variants) {
-    for (const NamedProgram& program : variant.programs) {
+    for (std::uint32_t k = 0; k < active_shards(variant); ++k) {
+      const NamedProgram& program = last_program(variant, k);
       const passes::Cut& made = cut.programs[numbers.at(program.text)];
       auto& parts = variant.parts.emplace_back();
       for (const program::Program& part : made.parts) {
@@ -125,11 +131,11 @@ void Trainer::Impl::each_gradient_program(
   }
   for (const Variant& variant : variants) {
     for (std::size_t s = first_micro[k]; s < std::min(variant.active, first_micro[k] + per_shard); ++s) {
-      if (!is_cut()) {
+      if (!is_cut() || s != last_micro(variant, static_cast<std::uint32_t>(k))) {
         visit(variant.gradient_program(s));
         continue;
       }
-      for (const GradientPart& part : variant.parts[s]) {
+      for (const GradientPart& part : variant.parts[k]) {
         if (!part.program.text.empty()) {
           visit(part.program);
         }
@@ -139,7 +145,7 @@ void Trainer::Impl::each_gradient_program(
 }
 
 void Trainer::Impl::link_gradient_parts(const std::vector<std::shared_ptr<Buffer>>& workspaces) {
-  for (std::uint32_t k = 0; carried_byte_count != 0 && k < variants[0].active; ++k) {
+  for (std::uint32_t k = 0; carried_byte_count != 0 && k < active_shards(variants[0]); ++k) {
     if (!contexts[k].has(kCarried)) {
       contexts[k].allocate(kCarried, {YOKE_TYPE_U8, {carried_byte_count}});
     }
@@ -148,12 +154,12 @@ void Trainer::Impl::link_gradient_parts(const std::vector<std::shared_ptr<Buffer
   for (Variant& variant : variants) {
     variant.launches.assign(slot_count() * part_count, {});
     for (std::size_t i = 0; i < variant.launches.size(); ++i) {
-      for (std::uint32_t k = 0; k < variant.active; ++k) {
+      for (std::uint32_t k = 0; k < active_shards(variant); ++k) {
         const GradientPart& part = variant.parts[k][i % part_count];
         if (part.program.text.empty()) {
           continue;
         }
-        Context own = micro_batches[k].slots[i / part_count].child();
+        Context own = micro_batches[last_micro(variant, k)].slots[i / part_count].child();
         for (const passes::Cut::Carried& carried : part.carried) {
           const program::Tensor& tensor = carried.tensor;
           own.adopt(carried_name(tensor.name), {static_cast<std::int32_t>(tensor.type), tensor.dims},
@@ -168,12 +174,19 @@ void Trainer::Impl::link_gradient_parts(const std::vector<std::shared_ptr<Buffer
 
 // Shard::gradient is the whole program, so that a hand-written loop can launch it.
 void Trainer::Impl::link_whole_gradients() {
-  for (std::uint32_t k = 0; is_cut() && !is_fed() && k < variants[0].active; ++k) {
-    if (variants[0].gradients.size() <= k) {
-      variants[0].gradients.push_back(link(contexts[k], variants[0].programs[k], (*symbols)[k]));
-      shards[k].gradient = variants[0].gradients[k].routine();
-    }
+  if (!is_cut() || is_fed() || has_whole_gradients) {
+    return;
   }
+  Variant& full = variants[0];
+  full.gradients.resize(full.active);
+  for (std::uint32_t k = 0; k < active_shards(full); ++k) {
+    StepRoutine& whole = full.gradients[first_micro[k]];
+    if (first_micro[k] == last_micro(full, k)) {
+      whole = link(contexts[k], full.programs[first_micro[k]], (*symbols)[k]);
+    }
+    shards[k].gradient = whole.routine();
+  }
+  has_whole_gradients = true;
 }
 
 }  // namespace yoke

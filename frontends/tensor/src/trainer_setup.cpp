@@ -210,6 +210,9 @@ void Trainer::Impl::make_sums() {
   for (std::uint32_t k = 0; k < active_shards(variants[0]); ++k) {
     sums.emplace_back(contexts[k], step_plan.arenas(), step_parameters(), per_shard, sum_order(), *codes,
                       is_varying());
+    if (is_cut()) {
+      sums[k].link_buckets(step_plan, *codes);
+    }
     for (std::uint32_t number = 1; number < per_shard; ++number) {
       sums[k].adopt_gradients(micro_batches[first_micro[k] + number].context, number);
     }
@@ -217,7 +220,7 @@ void Trainer::Impl::make_sums() {
 }
 
 void Trainer::Impl::link_gradients() {
-  if (is_cut()) {
+  if (is_cut() && !has_sums()) {
     link_gradient_parts(make_workspaces());
     return;
   }
@@ -236,6 +239,10 @@ void Trainer::Impl::link_gradients() {
     for (std::uint32_t slot = 0; slot < slot_count(); ++slot) {
       for (std::size_t s = 0; s < variant.active; ++s) {
         detail::MicroBatch& micro = micro_batches[s];
+        if (is_cut() && s == last_micro(variant, micro.shard)) {
+          variant.gradients.emplace_back();  // it runs in parts
+          continue;
+        }
         const NamedProgram& program = variant.gradient_program(s);
         prepare(contexts[micro.shard], program);  // shares the literals between the shard's routines
         variant.gradients.push_back(
@@ -243,8 +250,12 @@ void Trainer::Impl::link_gradients() {
       }
     }
   }
+  if (is_cut()) {
+    link_gradient_parts(workspaces);
+  }
   for (Shard& shard : shards) {
-    if (!is_fed() && first_micro[shard.number] < variants[0].active) {  // a feed uses its slots in turn
+    if (!is_cut() && !is_fed() &&
+        first_micro[shard.number] < variants[0].active) {  // a feed uses its slots in turn
       shard.gradient = variants[0].gradients[first_micro[shard.number]].routine();
     }
   }
@@ -297,6 +308,42 @@ void Trainer::Impl::set_up() {
     stream->wait();
   }
   setup_seconds = watch.seconds();
+}
+
+void Trainer::run(std::unique_ptr<Impl> impl, const std::function<void(Trainer&)>& body) {
+  if (!impl->loss_of || !body) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        std::string("data_parallel: ") + (impl->loss_of ? "body" : "loss_of") + " is an empty function");
+  }
+  impl->set_up();
+  Trainer trainer(std::move(impl));
+  body(trainer);
+  trainer.sync_params_to_host();
+}
+
+void data_parallel(const DataParallelOptions& options, const Tensor& inputs, const Tensor& targets,
+                   const std::function<Tensor(const Tensor&, const Tensor&)>& loss_of,
+                   const std::function<void(Trainer&)>& body) {
+  auto impl = std::make_unique<Trainer::Impl>();
+  impl->options = options;
+  impl->inputs = inputs;
+  impl->targets = targets;
+  impl->loss_of = loss_of;
+  Trainer::run(std::move(impl), body);
+}
+
+void data_parallel(const DataParallelOptions& options, const Feed& feed,
+                   const std::function<Tensor(const Tensor&, const Tensor&)>& loss_of,
+                   const std::function<void(Trainer&)>& body) {
+  if (!feed.next) {
+    throw Error(ErrorCode::kInvalidArgument, "data_parallel: feed.next is an empty function");
+  }
+  auto impl = std::make_unique<Trainer::Impl>();
+  impl->options = options;
+  impl->feed = feed;
+  impl->loss_of = loss_of;
+  Trainer::run(std::move(impl), body);
 }
 
 }  // namespace yoke

@@ -51,6 +51,7 @@ struct Setting {
   nn::Module (*model)() = mlp;
   std::uint32_t delay_us = 0;
   bool in_parts = false;  // calls the functions that make up a step
+  bool overlaps = false;  // in small buckets
   int steps = 9;
 };
 
@@ -70,6 +71,8 @@ DataParallelOptions options_of(const Setting& setting) {
   options.batch_size = setting.batch;
   options.merge = setting.merge;
   options.placement = setting.placement;
+  options.overlap = setting.overlaps ? Overlap::kOn : Overlap::kOff;
+  options.bucket_byte_count = setting.overlaps ? 256 : 4U << 20U;
   options.reduction = setting.reduction;
   options.optimizer = {0.9, 1e-3, true};
   options.check_replicas_every = 1;
@@ -168,6 +171,29 @@ TEST(Accumulate, WorksWithEveryStrategyAndPlacement) {
     for (const Placement placement : kPlacements) {
       setting.placement = placement;
       expect_near(run(setting), whole, setting);
+    }
+  }
+}
+
+// A shard's last micro-batch then runs in parts. With 3 shards of 5, some have fewer micro-batches.
+TEST(Accumulate, GivesTheSameBitsWithOverlap) {
+  for (const std::int64_t shards : {2, 3}) {
+    for (const std::int64_t micro_batches : {2, 5}) {
+      for (const MergeStrategy merge :
+           {MergeStrategy::kOwner, MergeStrategy::kTree, MergeStrategy::kDirect}) {
+        Setting setting;
+        setting.model = dropout_mlp;
+        setting.shards = shards;
+        setting.accumulate = micro_batches;
+        setting.merge = merge;
+        const Outcome calm = run(setting);
+        setting.overlaps = true;
+        expect_equal(run(setting), calm, setting);
+        setting.delay_us = 200;
+        expect_equal(run(setting), calm, setting);
+        setting.in_parts = true;
+        expect_equal(run(setting), calm, setting);
+      }
     }
   }
 }

@@ -29,9 +29,9 @@ class Watched {
       if (!is_training) {
         return;
       }
-      if (symbols.empty()) {  // merges and updates have none
-        merge_count += 1;
-      } else if (++launches_of_this_thread() % part_count == 0) {
+      if (symbols.empty()) {  // as merges and updates, which run on other streams, and sums of micro-batches
+        merge_count += launches_of_this_thread() == 0 ? 1 : 0;
+      } else if (++launches_of_this_thread() == whole_count + part_count) {
         held_count += 1;
         in_time = test::wait_until([&] { return merge_count > 0; }, 10s) && in_time;
       }
@@ -45,6 +45,7 @@ class Watched {
 
   const std::shared_ptr<test::Control> control;
   std::atomic<int> part_count = 0;
+  std::atomic<int> whole_count = 0;  // launches of whole gradient programs before the parts, per shard
   std::atomic<int> merge_count = 0;
   std::atomic<int> held_count = 0;
   std::atomic<bool> is_training = false;
@@ -72,14 +73,16 @@ INSTANTIATE_TEST_SUITE_P(Streams, TrainingWithOverlap,
                          ::testing::Values(test::Streams::kWorker, test::Streams::kNative),
                          test::streams_name);
 
-TEST_P(TrainingWithOverlap, MergesABucketBeforeTheLastPartStarts) {
+void expect_overlap(test::Streams streams, std::int64_t accumulate) {
   for (const MergeStrategy strategy : {MergeStrategy::kOwner, MergeStrategy::kTree, MergeStrategy::kRing}) {
-    Watched watched(GetParam());
+    Watched watched(streams);
+    watched.whole_count = static_cast<int>(accumulate - 1);
     DataParallelOptions options = options_for(2, 0.1F);
     options.merge = strategy;
+    options.accumulate = accumulate;
     train(watched, options, [&](Trainer& trainer) {
       EXPECT_TRUE(trainer.overlaps());
-      EXPECT_GE(watched.part_count, 4) << "there are three layers";
+      EXPECT_GE(watched.part_count, 3) << "there are three layers";
       EXPECT_LE(watched.part_count, 8);
       watched.is_training = true;
       trainer.step();
@@ -88,6 +91,14 @@ TEST_P(TrainingWithOverlap, MergesABucketBeforeTheLastPartStarts) {
     EXPECT_EQ(watched.held_count, 2) << "one per shard";
     EXPECT_TRUE(watched.in_time) << merge_strategy_name(strategy);
   }
+}
+
+TEST_P(TrainingWithOverlap, MergesABucketBeforeTheLastPartStarts) {
+  expect_overlap(GetParam(), 1);
+}
+
+TEST_P(TrainingWithOverlap, MergesABucketBeforeTheLastPartOfTheLastMicroBatchStarts) {
+  expect_overlap(GetParam(), 2);
 }
 
 TEST(GradientPrograms, RunWholeWithoutOverlap) {
@@ -101,9 +112,9 @@ TEST(GradientPrograms, RunWholeWithoutOverlap) {
   options.overlap = Overlap::kOff;
   EXPECT_EQ(parts_with(options), 0);
   options.overlap = Overlap::kOn;
-  options.accumulate = 2;
+  options.reproducible = 4;
   EXPECT_EQ(parts_with(options), 0) << "the micro-batches are added up first";
-  options.accumulate = 1;
+  options.reproducible = 0;
   options.shards = 1;
   EXPECT_EQ(parts_with(options), 0);
 }

@@ -94,8 +94,8 @@ struct DataParallelOptions {
   // merges all at once.
   std::uint64_t bucket_byte_count = 4U << 20U;
   // Whether buckets are merged on streams of their own. Gradient programs then run in up to 8 parts, and each bucket
-  // is merged and its parameters are updated while later parts run; a run with micro-batches merges after the
-  // last one. Does not change the bits. Off by default on CPUs, where merging takes cores from computing.
+  // is merged and its parameters are updated while later parts run; of a shard's
+  // micro-batches, only the last one runs in parts; reproducible runs merge after the last one. Does not change the bits. Off by default on CPUs, where merging takes cores from computing.
   Overlap overlap = Overlap::kAuto;
   // Compares all replicas bit for bit after every this many steps; 0 disables the check. A difference is an
   // Error kDataLoss that names the shard, the parameter and the first differing element.

@@ -39,10 +39,16 @@ class GradientSum {
   // Gives `context`, a child of the shard's, the tensors "gradient/<parameter>" that micro-batch `number` stores:
   // its first piece, or every later one. Does nothing for level 0, whose tensors the shard has.
   void adopt_gradients(Context& context, std::uint32_t number, bool is_later_piece = false) const;
+  // Links add_bucket() for the buckets of the plan. Throws Error kFailedPrecondition unless the order is kSequence.
+  void link_buckets(const StepPlan& plan, CodeCache& codes);
+
   // These queue work and allocate nothing.
   void add_piece(std::uint32_t number) const;  // adds a later piece to the earlier ones
   void clear(std::uint32_t number) const;      // micro-batch `number` has no rows: its gradients are zero
   void add(std::uint32_t number) const;
+  // As add(), for the elements of one bucket: the micro-batch stores its gradients bucket by bucket.
+  // Throws Error kFailedPrecondition without link_buckets(), kOutOfRange if there is no such bucket.
+  void add_bucket(std::uint32_t number, std::size_t bucket) const;
 
  private:
   std::uint32_t level_of(std::uint32_t number) const;
@@ -53,8 +59,9 @@ class GradientSum {
   SumOrder order_ = SumOrder::kSequence;
   std::vector<StepParameter> parameters_;
   std::vector<std::string> arena_names_;
-  std::vector<Context> levels_;         // the shard's context, then one child per extra level
-  std::vector<LinkedCollective> adds_;  // adds level i + 1 to level i
+  std::vector<Context> levels_;                // the shard's context, then one child per extra level
+  std::vector<LinkedCollective> adds_;         // adds level i + 1 to level i
+  std::vector<LinkedCollective> bucket_adds_;  // of level 1 to level 0, per bucket
 };
 
 }  // namespace yoke

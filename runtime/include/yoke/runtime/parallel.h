@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace yoke {
@@ -156,6 +157,10 @@ class StepPlan {
   std::size_t bucket_count() const { return buckets_.size(); }
   // The positions of the parameters of which the bucket has elements. Precondition: bucket < bucket_count().
   std::vector<std::size_t> parameters_of(std::size_t bucket) const;
+  // The bucket's arena and its elements of it. Precondition: bucket < bucket_count().
+  std::pair<std::size_t, Slice> range_of(std::size_t bucket) const {
+    return {buckets_[bucket].arena, buckets_[bucket].range};
+  }
   StepMemory memory(std::uint32_t shard) const;  // Error kOutOfRange: there is no such shard
   // Calls `visit` with the arguments of UpdateOf for each program that link() will need.
   void each_update(const std::function<void(std::uint32_t shard, std::int32_t type, std::uint64_t count,
