@@ -29,6 +29,7 @@ namespace yoke::detail {
 
 class CodeCache;
 class FallbackLedger;
+class WorkerPool;
 
 // The state of one Runtime. Backends keep it alive, and so do all objects made from them.
 struct RuntimeState : std::enable_shared_from_this<RuntimeState> {
@@ -49,6 +50,10 @@ struct RuntimeState : std::enable_shared_from_this<RuntimeState> {
   const std::unique_ptr<CodeCache> codes;            // thread-safe
   std::atomic<std::uint64_t> compile_count{0};
   const std::unique_ptr<FallbackLedger> fallbacks;  // thread-safe
+
+  // The threads of the streams, which own them (schedule/worker_pool.h).
+  std::mutex workers_mutex;
+  std::weak_ptr<WorkerPool> workers;
 
   // The first device of options.fallback_backend: opened on demand, closed with its last user.
   std::shared_ptr<Device> fallback_device();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/schedule/callback.cpp: host callbacks in a stream, run by the
-// backend if it offers them, else by the worker thread.
+// backend if it offers them, else by a worker.
 #include <exception>
 
 #include "device/call.h"
@@ -32,8 +32,9 @@ void StreamState::call_back(const HostCallback& callback, ErrorCode code) noexce
   }
 }
 
-// Runs on the worker thread.
+// Runs on a worker.
 void StreamState::run_callback(Command& command) noexcept {
+  const WorkerPool::Blocking may_block;
   const std::uint64_t before = command.ticket - 1;
   while (!is_complete(before)) {  // work of a native stream
     wait_slice(before, deadline_after(wait_timeout));
@@ -43,8 +44,8 @@ void StreamState::run_callback(Command& command) noexcept {
 }
 
 // Runs on the caller's thread, for a native stream whose backend offers callbacks. If the backend refuses,
-// the command goes to the worker thread, and the result is false. If there is no
-// worker thread, the callback is called here.
+// the command goes to the workers, and the result is false. If there is no
+// worker, the callback is called here.
 bool StreamState::issue_callback(Command& command) noexcept {
   constexpr yoke_host_callback_fn kRun = [](void* user, std::int32_t status) {
     const std::unique_ptr<HostCallback> callback(static_cast<HostCallback*>(user));
@@ -70,7 +71,7 @@ bool StreamState::issue_callback(Command& command) noexcept {
     queued.callback = std::move(command.callback);
     hand_over(queued);
     return false;
-  } catch (const std::exception&) {  // no worker thread can be started
+  } catch (const std::exception&) {  // no worker can be started
     wait_complete(command.ticket - 1, deadline_after(wait_timeout));
     call_back(*command.callback, code_of(code));
     command.callback.reset();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/schedule/command.h: one queued operation as a value, and the
-// ring buffer that passes it to a worker thread.
+// ring buffer that passes it to a worker.
 #pragma once
 
 #include <yoke/backend.h>
@@ -86,7 +86,8 @@ class CommandRing {
   // from the backend's threads each time.
   static constexpr std::uint64_t kWakeRoom = 16;
 
-  CommandRing() : slots_(kCapacity) {}
+  // Call it before the first command. A native stream that needs no worker has no slots.
+  void allocate() { slots_.resize(kCapacity); }
 
   // For the producer.
   std::uint64_t room() const { return kCapacity - (head_.load() - tail_.load()); }

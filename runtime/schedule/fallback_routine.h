@@ -2,9 +2,9 @@
 // runtime/schedule/fallback_routine.h: a routine that its backend does not run. Its arguments are copied to
 // another device, it runs there, and its results are copied back (plugin_api/RULES.md, rule 27).
 //
-// One launch is one command of a worker thread, which calls both backends with NULL streams. Order,
+// One launch is one command, for which a worker calls both backends with NULL streams. Order,
 // hazards, errors, deadlines and abort are the same as for any other command. A native stream passes such
-// launches to a second stream with a worker thread, its lane (StreamState::fallback_lane).
+// launches to a second stream on the workers, its lane (StreamState::fallback_lane).
 #pragma once
 
 #include <yoke/runtime/stream.h>
@@ -46,7 +46,7 @@ class FallbackRoutine {
   // The launch was not queued after all, so the next one copies all arguments.
   void forget() { last_lane_.reset(); }
 
-  // Called on the lane's worker thread. On failure `status` has the text.
+  // Called on a worker. On failure `status` has the text.
   std::int32_t run(Status& status, const std::int64_t* symbol_values, std::uint32_t symbol_count,
                    std::uint64_t unchanged) const;
 

@@ -327,7 +327,7 @@ void StreamState::close_native() noexcept {
   while (has_users() && Clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  const bool is_idle = is_complete(last_ticket()) && stopped_.load();
+  const bool is_idle = is_complete(last_ticket()) && state_.load() == kStopped;
   const std::scoped_lock lock(issue_mutex_, native_mutex_);
   if (WorkProfile* const profile = device->profile()) {
     profile->fetch();  // another stream may get this one's handle

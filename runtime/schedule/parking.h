@@ -14,6 +14,9 @@ namespace yoke::detail {
 
 using Clock = std::chrono::steady_clock;
 
+// Long waits look up this often: for deadlines, aborts, and failures that nothing announces.
+constexpr std::chrono::milliseconds kSlice{20};
+
 // Accepts any timeout, including negative ones and the maximum.
 inline Clock::time_point deadline_after(std::chrono::nanoseconds timeout) {
   constexpr std::chrono::nanoseconds kLongest = std::chrono::hours(24 * 365);
@@ -45,6 +48,8 @@ class Parking {
       wake_.notify_all();
     }
   }
+
+  bool has_sleepers() const noexcept { return sleepers_.load(std::memory_order_relaxed) != 0; }
 
   template <class Ready>
   bool sleep_until(Clock::time_point deadline, const Ready& ready) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/schedule/queue.cpp: queues a command: records its hazards,
 // then passes it to the backend or to the ring.
+#include <algorithm>
+
 #include "device/call.h"
 #include "schedule/stream_state.h"
 
@@ -63,7 +65,7 @@ void StreamState::abandon() noexcept {
 void StreamState::drop_promised() noexcept {
   raise_to(reserved_, promised_);
   dropped_.store(promised_);
-  work_.notify();
+  schedule();
 }
 
 void StreamState::retire(const Error& error) noexcept {
@@ -93,7 +95,7 @@ void StreamState::depend(const Dependency& dependency) {
   command.other = dependency.stream;
   command.other_ticket = dependency.ticket;
   ring_.push();
-  work_.notify();
+  schedule();
 }
 
 Command& StreamState::next_command(bool on_worker) {
@@ -115,7 +117,7 @@ void StreamState::hand_over(Command& command) noexcept {
     return;
   }
   ring_.push();
-  work_.notify();
+  schedule();
 }
 
 void StreamState::wait_for_room() {
@@ -123,7 +125,11 @@ void StreamState::wait_for_room() {
     return;
   }
   const auto has_room = [this] { return ring_.room() >= CommandRing::kWakeRoom; };
-  if (!room_.sleep_until(deadline_after(wait_timeout), has_room) && ring_.room() == 0) {
+  const Clock::time_point deadline = deadline_after(wait_timeout);
+  while (!room_.sleep_until(std::min(deadline, Clock::now() + kSlice), has_room) && Clock::now() < deadline) {
+    workers_->relieve();
+  }
+  if (ring_.room() == 0) {
     const auto sentence = [&] {
       return title(completed_.load() + 1) + ": the queue of " + std::to_string(CommandRing::kCapacity) +
              " commands stayed full; the running command does not finish";

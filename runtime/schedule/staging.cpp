@@ -36,7 +36,7 @@ StreamState::Staging& StreamState::staging_for(const BufferView& dst, const Buff
     }
     staging.chunk_byte_count = wanted;
   }
-  // Starts the worker threads now, so that stage() cannot fail between its commands.
+  // Joins the workers now, so that stage() cannot fail between its commands.
   ensure_worker();
   staging.stream->state().ensure_worker();
   return staging;

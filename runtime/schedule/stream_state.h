@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/schedule/stream_state.h: the state of a stream: its timeline of
-// tickets, its queue, its worker thread, its merge buffer.
+// tickets, its queue, its commands' progress, its merge buffer.
 //
 // Every command gets the next ticket. A ticket is complete when `completed` has reached it, whether its
 // command ran, failed or was skipped, so every wait ends. A ticket has failed if `failed_from` is at or
 // below it. An event is a stream and a ticket.
 //
-// There are two kinds of streams. If the backend has no streams, commands go through a ring buffer to a
-// worker thread, which calls the backend with a NULL stream. If it has streams ("native" streams), commands
+// There are two kinds of streams. If the backend has no streams, commands go through a ring buffer to the
+// runtime's workers (worker_pool.h), which call the backend with a NULL stream. If it has streams ("native" streams), commands
 // are issued to the backend at once, on the caller's thread; they go through the ring only while one of
 // them must wait for work of a different backend.
 #pragma once
@@ -27,13 +27,13 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "device/host_memory.h"
 #include "schedule/command.h"
 #include "schedule/hazards.h"
 #include "schedule/parking.h"
+#include "schedule/worker_pool.h"
 
 namespace yoke {
 class Stream;
@@ -52,13 +52,13 @@ struct MergeContent {
   std::uint64_t offset = 0;
 };
 
-struct StreamState : std::enable_shared_from_this<StreamState> {
+struct StreamState : Task, std::enable_shared_from_this<StreamState> {
   StreamState(std::shared_ptr<Device> on, std::string called);
   ~StreamState();
   StreamState(const StreamState&) = delete;
   StreamState& operator=(const StreamState&) = delete;
 
-  // Creates the backend's stream, or starts the worker thread.
+  // Creates the backend's stream, or joins the workers.
   void open(std::int32_t priority);
   // Waits for queued work, aborts it at the deadline, and returns in any case.
   void close() noexcept;
@@ -115,7 +115,7 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   void promise(std::span<const Access> accesses, std::uint64_t ticket_count);
   void retire(const Error& error) noexcept;
   void depend(const Dependency& dependency);
-  // `on_worker`: the worker thread runs the command, on a native stream too.
+  // `on_worker`: a worker runs the command, on a native stream too.
   template <class Fill>
   std::uint64_t emit(const Fill& fill, bool on_worker = false) {
     const std::uint64_t ticket = reserved_.load(std::memory_order_relaxed) + 1;
@@ -141,8 +141,8 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   // Copies through host memory. prepare_staging allocates what that needs.
   void stage(const BufferView& dst, const BufferView& src);
   void prepare_staging(const BufferView& dst, const BufferView& src);
-  // The stream that runs this stream's fallback launches: itself, or for a native stream a second one with
-  // a worker thread. The caller orders the two.
+  // The stream that runs this stream's fallback launches: itself, or for a native stream a second one on the
+  // workers. The caller orders the two.
   StreamState& fallback_lane();
 
   const std::shared_ptr<Device> device;
@@ -188,16 +188,29 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   void abandon() noexcept;
   void drop_promised() noexcept;
   // worker.cpp
-  void start_worker();
-  // The worker of a native stream starts when the first command needs it.
+  void join_workers();
+  // A native stream joins the workers when the first command needs them.
   void ensure_worker();
-  void work() noexcept;
+  // Returns false if a worker still runs the stream at the deadline; the worker then keeps this object alive.
+  bool leave_workers(Clock::time_point deadline) noexcept;
+  void schedule() noexcept;  // call it when there is something to run
+  void run_commands() noexcept override;
+  bool has_work() const noexcept;
+  void stop() noexcept;
   void run(Command& command) noexcept;
   void finish(std::uint64_t ticket) noexcept;
   void inject_delay(std::uint64_t ticket) const;
   void record_work(const Command& command, Clock::time_point begin) noexcept;
   std::optional<std::int64_t> step_of(std::uint64_t ticket) const;
-  void wait_as_worker(const Command& command) noexcept;
+  bool is_over(const Command& wait) const noexcept;
+  bool wait_as_worker(const Command& command) noexcept;
+  bool park(const Command& command) noexcept;
+  void stop_waiting() noexcept;
+  void remove_waiter(StreamState& waiter) noexcept;
+  void resume() noexcept;
+  void fail_late(const Command& wait) noexcept;
+  void wait_for_native(const Command& command) noexcept;
+  void wake_waiters() noexcept;
   void inherit(std::uint64_t ticket, const StreamState& other) noexcept;
   // callback.cpp
   void run_callback(Command& command) noexcept;
@@ -248,16 +261,26 @@ struct StreamState : std::enable_shared_from_this<StreamState> {
   std::vector<Dependency> waits_;
   std::uint64_t promised_ = 0;             // the last ticket recorded in Hazards
   std::atomic<std::uint64_t> dropped_{0};  // up to here, tickets may have no command
-  Parking work_;                           // the worker sleeps here while the ring is empty
   Parking room_;                           // the caller sleeps here while the ring is full
 
-  // Worker thread.
-  std::thread worker_;
-  Spin worker_spin_;  // the worker, for commands
-  Spin wait_spin_;    // the worker, for other streams
-  Spin host_spin_;    // application threads, for this stream
+  // Workers.
+  const std::shared_ptr<WorkerPool> workers_;
+  std::shared_ptr<StreamState> self_;  // while a worker may use this object
+  bool is_abandoned_ = false;          // under the workers' lock
+  Spin worker_spin_;                   // a worker, for commands
+  Spin wait_spin_;                     // a worker, for other streams
+  Spin host_spin_;                     // application threads, for this stream
   std::atomic<bool> stopping_{false};
-  std::atomic<bool> stopped_{true};
+  // Streams that have parked because the command at the front of their ring waits for this one.
+  std::mutex waiters_mutex_;
+  std::atomic<std::uint64_t> awaited_ticket_{kNever};  // the lowest one that they wait for
+  StreamState* first_waiter_ = nullptr;
+  // This stream's own wait.
+  std::shared_ptr<StreamState> awaited_;  // not null: it has parked
+  StreamState* next_waiter_ = nullptr;    // in the list of awaited_, under its waiters_mutex_
+  bool is_waiter_ = false;
+  Clock::time_point wait_begin_;  // not set: it does not wait
+  Clock::time_point wait_deadline_;
   const std::function<void(const WorkRecord&)>* on_work_ = nullptr;  // null: work is not recorded
   std::uint32_t delay_us_ = 0;
   std::uint64_t delay_seed_ = 0;

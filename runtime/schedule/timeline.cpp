@@ -10,6 +10,21 @@ namespace yoke::detail {
 
 namespace {
 
+// The workers of a runtime are shared by its streams, and end with the last one.
+std::shared_ptr<WorkerPool> workers_of(RuntimeState& runtime) {
+  const std::lock_guard lock(runtime.workers_mutex);
+  std::shared_ptr<WorkerPool> workers = runtime.workers.lock();
+  if (workers == nullptr) {
+    using std::chrono::milliseconds;
+    const std::chrono::nanoseconds timeout = runtime.options.wait_timeout;
+    const auto patience =
+        std::clamp<std::chrono::nanoseconds>(timeout / 8, milliseconds(20), milliseconds(1000));
+    workers = std::make_shared<WorkerPool>(runtime.options.worker_threads, patience);
+    runtime.workers = workers;
+  }
+  return workers;
+}
+
 // How long destructors wait for aborted or late work and for a call into a plugin, which cannot be interrupted.
 constexpr std::chrono::seconds kGrace{1};
 
@@ -22,7 +37,8 @@ std::string milliseconds(std::chrono::nanoseconds time) {
 StreamState::StreamState(std::shared_ptr<Device> on, std::string called)
     : device(std::move(on)),
       name(std::move(called)),
-      wait_timeout(device->backend()->state().runtime->options.wait_timeout) {
+      wait_timeout(device->backend()->state().runtime->options.wait_timeout),
+      workers_(workers_of(*device->backend()->state().runtime)) {
   const RuntimeOptions& options = backend().runtime->options;
   on_work_ = options.on_work ? &options.on_work : nullptr;
   delay_us_ = options.injected_delay_us;
@@ -37,11 +53,12 @@ const BackendState& StreamState::backend() const {
 }
 
 void StreamState::open(std::int32_t priority) {
+  priority_ = priority;
   is_native_ = device->backend()->has_streams();
   if (is_native_) {
     open_native(priority);
   } else {
-    start_worker();
+    join_workers();
   }
 }
 
@@ -52,7 +69,7 @@ StreamState& StreamState::fallback_lane() {
   if (lane_ == nullptr) {
     ensure_worker();  // it waits for the lane
     auto lane = std::make_shared<StreamState>(device, name + "/fallback");
-    lane->start_worker();
+    lane->join_workers();
     const std::lock_guard lock(error_mutex_);
     lane_ = std::move(lane);
   }
@@ -69,21 +86,10 @@ void StreamState::close() noexcept {
     abort(kGrace);
     wait_complete(last_ticket(), last_deadline());
   }
-  stopping_.store(true);
-  work_.notify();
-  if (worker_.joinable()) {
-    const bool is_idle = is_complete(last_ticket());
-    progress_.sleep_until(is_idle ? deadline_after(kGrace) : Clock::now(),
-                          [this] { return stopped_.load(); });
-    if (stopped_.load()) {
-      worker_.join();
-    } else {
-      // The thread keeps this object alive and ends when the plugin's call returns.
-      backend().runtime->logger.log_composed(LogLevel::kError, [&] {
-        return "stream.abandon stream=" + name + " reason=\"a call into the backend did not return\"";
-      });
-      worker_.detach();
-    }
+  if (!leave_workers(is_complete(last_ticket()) ? deadline_after(kGrace) : Clock::now())) {
+    backend().runtime->logger.log_composed(LogLevel::kError, [&] {
+      return "stream.abandon stream=" + name + " reason=\"a call into the backend did not return\"";
+    });
   }
   if (is_complete(last_ticket())) {  // else pending copies use their memory
     stagings_.clear();
@@ -99,10 +105,10 @@ void StreamState::close() noexcept {
 }
 
 bool StreamState::wait_slice(std::uint64_t ticket, Clock::time_point deadline) noexcept {
-  constexpr std::chrono::milliseconds kSlice{20};
   const Clock::time_point end = std::min(deadline, Clock::now() + kSlice);
   if (is_native_) {
     if (!progress_.sleep_until(end, [&] { return issued_.load() >= ticket || is_complete(ticket); })) {
+      workers_->relieve();
       return false;
     }
     if (is_complete(ticket) || wait_native(ticket, std::max(end - Clock::now(), Clock::duration::zero()))) {
@@ -111,7 +117,11 @@ bool StreamState::wait_slice(std::uint64_t ticket, Clock::time_point deadline) n
     poll_groups();
     return false;
   }
-  return progress_.sleep_until(end, [&] { return is_complete(ticket); });
+  const bool is_over = progress_.sleep_until(end, [&] { return is_complete(ticket); });
+  if (!is_over) {
+    workers_->relieve();
+  }
+  return is_over;
 }
 
 bool StreamState::wait_complete(std::uint64_t ticket, Clock::time_point deadline) noexcept {
@@ -201,6 +211,10 @@ void StreamState::set_failed(std::uint64_t ticket, ErrorCode code, std::string s
     device->set_lost();
   }
   progress_.notify();
+  if (awaited_ticket_.load() != kNever) {
+    wake_waiters();
+  }
+  resume();
 }
 
 Error StreamState::error() const {

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/worker.cpp: the worker thread of a stream: runs or skips
-// commands in order, and publishes its progress.
-#include <pthread.h>
-#include <signal.h>
+// runtime/schedule/worker.cpp: runs or skips the commands of a stream in
+// order, on a worker, and publishes its progress.
 #include <yoke/runtime/stream.h>
 
-#include <array>
-#include <cstdio>
+#include <algorithm>
+#include <utility>
 
 #include "device/call.h"
 #include "schedule/collective_call.h"
@@ -23,52 +21,63 @@ std::uint64_t mix(std::uint64_t x) {  // splitmix64's finalizer
   return x ^ (x >> 31U);
 }
 
-// Signals are delivered to the application's threads, because workers block all of them.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_{};
-};
-
 }  // namespace
 
-void StreamState::start_worker() {
-  const SignalsBlocked inherited_by_the_worker;
-  stopped_.store(false);
+void StreamState::join_workers() {
+  ring_.allocate();
   try {
-    worker_ = std::thread([self = shared_from_this()] { self->work(); });
-  } catch (const std::system_error& error) {
-    stopped_.store(true);
-    throw Error(ErrorCode::kResourceExhausted,
-                "stream '" + name + "': could not start a worker thread: " + error.what());
-  } catch (...) {  // out of memory
-    stopped_.store(true);
-    throw;
+    workers_->add(*this);
+  } catch (const Error& error) {
+    throw Error(error.code(), "stream '" + name + "': " + error.what());
   }
-  std::array<char, 16> title{};  // the system's limit
-  (void)std::snprintf(title.data(), title.size(), "yk %s", name.c_str());
-  pthread_setname_np(worker_.native_handle(), title.data());
+  self_ = shared_from_this();
 }
 
 void StreamState::ensure_worker() {
-  if (is_native_ && !worker_.joinable()) {
-    start_worker();
+  if (is_native_ && self_ == nullptr) {
+    join_workers();
   }
 }
 
-void StreamState::work() noexcept {
-  const auto has_work = [this] {
-    return !ring_.is_empty() || stopping_.load() || issued_.load() < dropped_.load();
-  };
+bool StreamState::leave_workers(Clock::time_point deadline) noexcept {
+  if (self_ == nullptr) {
+    return true;
+  }
+  std::shared_ptr<StreamState> mine;  // released last
+  bool has_left = !has_work() && workers_->stop_idle(*this);
+  if (!has_left) {
+    stopping_.store(true);
+    schedule();
+    has_left = workers_->wait_stopped(*this, deadline, [this] { is_abandoned_ = true; });
+  }
+  if (has_left) {
+    mine = std::move(self_);
+    workers_->remove();
+  }
+  return has_left;
+}
+
+void StreamState::stop() noexcept {
+  const std::shared_ptr<WorkerPool> workers = workers_;
+  const std::shared_ptr<StreamState> mine =
+      workers->stop(*this, [this] { return is_abandoned_ ? std::move(self_) : nullptr; });
+  if (mine != nullptr) {
+    workers->remove();
+  }
+}
+
+bool StreamState::has_work() const noexcept {
+  return !ring_.is_empty() || stopping_.load() || issued_.load() < dropped_.load();
+}
+
+void StreamState::schedule() noexcept {
+  State idle = kIdle;
+  if (state_.load() == kIdle && state_.compare_exchange_strong(idle, kReady)) {
+    workers_->push(*this);
+  }
+}
+
+void StreamState::run_commands() noexcept {
   for (;;) {
     const std::uint64_t dropped = dropped_.load();  // before is_empty(): earlier tickets are in the ring
     if (ring_.is_empty()) {
@@ -76,18 +85,29 @@ void StreamState::work() noexcept {
         finish(dropped);
       }
       if (stopping_.load()) {
-        break;
+        stop();
+        return;
       }
-      if (!worker_spin_(has_work)) {
-        work_.sleep_until(Clock::now() + std::chrono::hours(1), has_work);
+      const auto has_more = [this] { return has_work(); };
+      if (!workers_->linger(worker_spin_, has_more) && workers_->rest(*this, has_more)) {
+        return;
       }
+      workers_->go_on();
       continue;
     }
     Command& command = ring_.front();
+    if (command.kind == CommandKind::kWait && command.other != nullptr && !wait_as_worker(command)) {
+      return;
+    }
+    workers_->go_on();
     run(command);
+    workers_->count_command();
+    if (workers_->should_yield(*this)) {
+      state_.store(kReady);
+      workers_->push(*this);
+      return;
+    }
   }
-  stopped_.store(true);
-  progress_.notify();
 }
 
 void StreamState::run(Command& command) noexcept {
@@ -95,7 +115,10 @@ void StreamState::run(Command& command) noexcept {
   const std::uint64_t ticket = command.ticket;
   const bool completes = command.completes;
   const bool is_recorded = on_work_ != nullptr && !is_inline;
-  const Clock::time_point begin = is_recorded ? Clock::now() : Clock::time_point();
+  const Clock::time_point wait_begin = std::exchange(wait_begin_, {});
+  const Clock::time_point begin = !is_recorded                        ? Clock::time_point()
+                                  : wait_begin != Clock::time_point() ? wait_begin
+                                                                      : Clock::now();
   if (device->is_lost() && !has_failed(ticket)) [[unlikely]] {
     fail_as_lost(ticket);
   }
@@ -109,14 +132,20 @@ void StreamState::run(Command& command) noexcept {
     }
     run_callback(command);
   } else if (command.kind == CommandKind::kWait) {
-    if (command.other != nullptr && (command.quiesces || !has_failed(ticket))) {
-      wait_as_worker(command);
+    if (command.other != nullptr && command.inherits && !has_failed(ticket) &&
+        command.other->has_failed(command.other_ticket)) {
+      inherit(ticket, *command.other);
     }
   } else if (!has_failed(ticket)) {
     if (delay_us_ != 0 && !is_inline) {
       inject_delay(ticket);
     }
-    issue(command);
+    if (command.kind == CommandKind::kCollective && !is_inline) {
+      const WorkerPool::Blocking for_other_members;
+      issue(command);
+    } else {
+      issue(command);
+    }
   }
   if (command.kind == CommandKind::kCollective && has_failed(ticket)) {
     command.collective->fail(command.rank);
@@ -201,42 +230,144 @@ void StreamState::finish(std::uint64_t ticket) noexcept {
     raise_to(completed_, ticket);
   }
   progress_.notify();
+  if (ticket >= awaited_ticket_.load()) {
+    wake_waiters();
+  }
 }
 
 void StreamState::inject_delay(std::uint64_t ticket) const {
   const std::uint64_t wait = mix(delay_seed_ ^ mix(ticket)) % (delay_us_ + std::uint64_t{1});
   if (wait != 0) {
+    const WorkerPool::Blocking asleep;
     std::this_thread::sleep_for(std::chrono::microseconds(wait));
   }
 }
 
-void StreamState::wait_as_worker(const Command& command) noexcept {
-  StreamState& other = *command.other;
-  const std::uint64_t ticket = command.other_ticket;
-  const auto is_ready = [&] {
-    return other.is_complete(ticket) || (command.inherits && !command.quiesces && other.has_failed(ticket));
-  };
-  const bool spun = !other.is_native_ && wait_spin_(is_ready);
-  if (!spun && !is_ready()) {
-    const Clock::time_point deadline = deadline_after(wait_timeout);
-    while (!is_ready()) {
-      const bool failed = has_failed(command.ticket);  // aborted, or late
-      if (failed && !command.quiesces) {
-        return;
-      }
-      other.wait_slice(ticket, failed ? Clock::time_point::max() : deadline);
-      if (!failed && Clock::now() >= deadline && !is_ready()) {
-        other.note_late();
-        fail(command.ticket, ErrorCode::kAborted, [&] {  // not kDeadlineExceeded, as in wait_for_room
-          const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(wait_timeout);
-          return title(command.ticket) + ": stream '" + other.name +
-                 "' did not finish the awaited work within " + std::to_string(limit.count()) + " ms";
-        });
-      }
+// Whether the command waits no longer: this stream has failed, or the other one is ready or has failed.
+bool StreamState::is_over(const Command& wait) const noexcept {
+  const StreamState& other = *wait.other;
+  return other.is_complete(wait.other_ticket) ||
+         (!wait.quiesces &&
+          (has_failed(wait.ticket) || (wait.inherits && other.has_failed(wait.other_ticket))));
+}
+
+// Returns false if the stream has parked: the worker must not touch it any more.
+bool StreamState::wait_as_worker(const Command& command) noexcept {
+  if (awaited_ != nullptr) {
+    stop_waiting();
+  }
+  if (device->is_lost() && !has_failed(command.ticket)) [[unlikely]] {
+    fail_as_lost(command.ticket);
+  }
+  if (is_over(command)) {
+    return true;
+  }
+  if (wait_begin_ == Clock::time_point()) {
+    wait_begin_ = Clock::now();
+    wait_deadline_ = deadline_after(wait_timeout);
+  }
+  if (command.other->is_native_) {
+    wait_for_native(command);
+    return true;
+  }
+  if (workers_->linger(wait_spin_, [&] { return is_over(command); })) {
+    return true;
+  }
+  if (!has_failed(command.ticket) && Clock::now() >= wait_deadline_) {
+    fail_late(command);
+  }
+  return park(command);
+}
+
+// Returns true if the wait is over instead.
+bool StreamState::park(const Command& command) noexcept {
+  const std::shared_ptr<StreamState> other = command.other;
+  // Until it is released, no worker runs this stream: run_commands begins with stop_waiting.
+  const std::lock_guard lock(other->waiters_mutex_);
+  awaited_ = other;
+  next_waiter_ = std::exchange(other->first_waiter_, this);
+  is_waiter_ = true;
+  other->awaited_ticket_.store(std::min(other->awaited_ticket_.load(), command.other_ticket));
+  if (!has_failed(command.ticket)) {
+    workers_->list(*this, wait_deadline_);
+  }
+  state_.store(kParked);
+  State parked = kParked;
+  if (!is_over(command) || !state_.compare_exchange_strong(parked, kRunning)) {
+    return false;
+  }
+  workers_->unlist(*this);
+  other->remove_waiter(*this);
+  awaited_.reset();
+  return true;
+}
+
+void StreamState::stop_waiting() noexcept {
+  {
+    const std::lock_guard lock(awaited_->waiters_mutex_);
+    if (is_waiter_) {
+      awaited_->remove_waiter(*this);
     }
   }
-  if (command.inherits && other.has_failed(ticket)) {
-    inherit(command.ticket, other);
+  awaited_.reset();
+}
+
+// Precondition: waiters_mutex_ is held.
+void StreamState::remove_waiter(StreamState& waiter) noexcept {
+  StreamState** link = &first_waiter_;
+  while (*link != &waiter) {
+    link = &(*link)->next_waiter_;
+  }
+  *link = waiter.next_waiter_;
+  waiter.is_waiter_ = false;
+  if (first_waiter_ == nullptr) {
+    awaited_ticket_.store(kNever);
+  }
+}
+
+// Runs the streams whose wait is over.
+void StreamState::wake_waiters() noexcept {
+  const std::lock_guard lock(waiters_mutex_);
+  std::uint64_t lowest = kNever;
+  for (StreamState** link = &first_waiter_; *link != nullptr;) {
+    StreamState& waiter = **link;
+    const Command& wait = waiter.ring_.front();
+    if (!waiter.is_over(wait)) {
+      lowest = std::min(lowest, wait.other_ticket);
+      link = &waiter.next_waiter_;
+      continue;
+    }
+    *link = waiter.next_waiter_;
+    waiter.is_waiter_ = false;
+    waiter.resume();
+  }
+  awaited_ticket_.store(lowest);
+}
+
+void StreamState::resume() noexcept {
+  State parked = kParked;
+  if (state_.load() == kParked && state_.compare_exchange_strong(parked, kReady)) {
+    workers_->push(*this);
+  }
+}
+
+void StreamState::fail_late(const Command& wait) noexcept {
+  wait.other->note_late();
+  fail(wait.ticket, ErrorCode::kAborted, [&] {  // not kDeadlineExceeded, as in wait_for_room
+    const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(wait_timeout);
+    return title(wait.ticket) + ": stream '" + wait.other->name +
+           "' did not finish the awaited work within " + std::to_string(limit.count()) + " ms";
+  });
+}
+
+void StreamState::wait_for_native(const Command& command) noexcept {
+  const WorkerPool::Blocking may_block;
+  while (!is_over(command)) {
+    const bool has_deadline = !has_failed(command.ticket);
+    command.other->wait_slice(command.other_ticket, has_deadline ? wait_deadline_ : Clock::time_point::max());
+    if (has_deadline && Clock::now() >= wait_deadline_ && !is_over(command)) {
+      fail_late(command);
+    }
   }
 }
 

@@ -3,6 +3,10 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <thread>
+
 #include "common.h"
 #include "count_allocations.h"
 
@@ -110,6 +114,34 @@ TEST(AllocationCount, IncludesAllocationsOfTheFrontend) {
   const std::uint64_t before = test::allocation_count();
   const Tensor t = placeholder("x", Type::kF32, {2});
   EXPECT_GT(test::allocation_count(), before);
+}
+
+std::size_t thread_count() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return static_cast<std::size_t>(std::distance(begin(tasks), end(tasks)));
+}
+
+TEST(Threads, AreNoMoreThanCoresForManyShards) {
+  if (std::string(backend_name()) != "cc") {
+    GTEST_SKIP() << "counts the runtime's threads; other backends may have their own";
+  }
+  DataParallelOptions options = options_for(64, 0.05F);
+  options.batch_size = 128;
+  const auto model = nn::sequential(nn::linear(16), nn::relu(), nn::linear(10));
+  const std::size_t before = thread_count();
+  data_parallel(
+      options, tensor(some_numbers(128 * 32, 1), {128, 32}), tensor(std::vector<std::int32_t>(128, 1), {128}),
+      [&](const Tensor& x, const Tensor& y) { return cross_entropy(model(x), y); },
+      [&](Trainer& trainer) {
+        std::size_t most = 0;
+        for (int i = 0; i < 20; ++i) {
+          trainer.step();
+          most = std::max(most, thread_count());
+        }
+        trainer.wait();
+        EXPECT_GT(most, before);
+        EXPECT_LE(most, before + std::max(1U, std::thread::hardware_concurrency()));
+      });
 }
 
 }  // namespace

@@ -87,6 +87,9 @@ struct RuntimeOptions {
   // Work of a backend's own streams is recorded if the backend has the table yoke.profile/1, that of the
   // runtime's threads always. Empty: nothing is recorded, at no cost.
   std::function<void(const WorkRecord&)> on_work = {};
+  // The most threads that run the commands of streams at the same time, for backends without streams, whatever
+  // the number of streams. 0: one per core that the process may use.
+  std::uint32_t worker_threads = 0;
   // For tests: a worker-thread stream sleeps before each command, for 0 to
   // this many microseconds, drawn from the seed.
   std::uint32_t injected_delay_us = 0;

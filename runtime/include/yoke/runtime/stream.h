@@ -42,7 +42,7 @@ class Event {
 };
 
 // An in-order queue on one device. Work is queued by one thread at a time ([stream-serial]); waits and
-// queries may come from any thread. If the backend has no streams, a worker thread runs the work.
+// queries may come from any thread. If the backend has no streams, the runtime's worker threads run the work.
 // Once the lists of pending work have grown, queuing copies and launches does not allocate. If a call that
 // queues work throws, it has queued nothing.
 //
