@@ -231,7 +231,8 @@ void CollectiveCall::queue_together() const noexcept {
   if (code != YOKE_STATUS_OK && failed == size) [[unlikely]] {
     failed = find_failed();
   }
-  for (std::uint32_t k = 0; k < size; ++k) {
+  for (std::uint32_t i = 0; i < size; ++i) {
+    const std::uint32_t k = (i + (failed < size ? failed : 0)) % size;  // the one that failed comes first
     StreamState& stream = group_->stream(k);
     if (code != YOKE_STATUS_OK) [[unlikely]] {
       const ErrorCode given = code_of(code);

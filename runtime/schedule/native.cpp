@@ -113,6 +113,7 @@ StreamState::NativeEvent* StreamState::event_for(std::uint64_t ticket) {
     return nullptr;
   }
   spare->ticket = issued;
+  spare->order = next_order();
   return spare;
 }
 
@@ -140,6 +141,7 @@ bool StreamState::wait_native(std::uint64_t ticket, std::chrono::nanoseconds sli
     return is_complete(ticket);
   }
   Status status;
+  std::uint64_t order = 0;  // of the first failed event
   const auto timeout_ns = static_cast<std::uint64_t>(slice.count());
   const std::int32_t code =
       waits_for_stream ? attempt<&yoke_stream_api::stream_wait>(backend(), status, use.stream(), timeout_ns)
@@ -150,14 +152,15 @@ bool StreamState::wait_native(std::uint64_t ticket, std::chrono::nanoseconds sli
       --event->users;
     }
     if (code != YOKE_STATUS_OK && code != YOKE_STATUS_DEADLINE_EXCEEDED) {
-      query_events();  // earlier work may have succeeded
+      const NativeEvent* const failed = query_events();  // earlier work may have succeeded
+      order = failed != nullptr ? failed->order : event != nullptr ? event->order : 0;
     }
   }
   if (code == YOKE_STATUS_DEADLINE_EXCEEDED) {
     return false;
   }
   if (code != YOKE_STATUS_OK) {
-    native_failed(code, status);
+    native_failed(code, status, order);
   }
   raise_to(completed_, reached);
   progress_.notify();
@@ -172,13 +175,35 @@ void StreamState::mark() noexcept {
   }
 }
 
-void StreamState::native_failed(std::int32_t code, const Status& status) noexcept {
-  fail(completed_.load() + 1, code_of(code), [&] {
+void StreamState::native_failed(std::int32_t code, const Status& status, std::uint64_t order) noexcept {
+  std::string sentence;
+  try {
     const std::string text = status.text().empty() ? "the plugin gave no reason" : std::string(status.text());
     const std::string member = code == YOKE_STATUS_ABORTED ? group_failure() : std::string();
-    return title(completed_.load() + 1) + ": queued work failed: " + text + " (" + code_name(code_of(code)) +
-           ")" + (member.empty() ? "" : ": " + member);
-  });
+    sentence = title(completed_.load() + 1) + ": queued work failed: " + text + " (" +
+               code_name(code_of(code)) + ")" + (member.empty() ? "" : ": " + member);
+  } catch (const std::exception&) {  // out of memory
+  }
+  set_failed(completed_.load() + 1, code_of(code), std::move(sentence), order);
+}
+
+// A stream that waits for one of a lost device fails with DEVICE_LOST too, but new streams of its device work.
+bool StreamState::is_device_lost() const noexcept {
+  if (!is_native_ || device->is_lost()) {
+    return true;
+  }
+  Status status;
+  yoke_stream* probe = nullptr;
+  const yoke_stream_args args = {sizeof(args), 0, 0, 0};
+  bool works = attempt<&yoke_stream_api::stream_create>(backend(), status, device->get(), &args, &probe) ==
+                   YOKE_STATUS_OK &&
+               probe != nullptr;
+  if (works) {
+    works =
+        attempt<&yoke_stream_api::stream_wait>(backend(), status, probe, std::uint64_t{0}) == YOKE_STATUS_OK;
+    destroy<&yoke_stream_api::stream_destroy>(backend(), probe);
+  }
+  return !works;
 }
 
 // Precondition: issue_mutex_ is held. Completes the tickets of events that are done. Returns the first
@@ -274,8 +299,9 @@ void StreamState::refresh_native() noexcept {
   const std::uint64_t issued = issued_.load();
   Status status;
   if (const NativeEvent* failed = query_events()) {  // the wait does not block, and returns the error
-    native_failed(attempt<&yoke_stream_api::event_wait>(backend(), status, failed->event, std::uint64_t{0}),
-                  status);
+    const std::int32_t code =
+        attempt<&yoke_stream_api::event_wait>(backend(), status, failed->event, std::uint64_t{0});
+    native_failed(code, status, failed->order);
     raise_to(completed_, failed->ticket);
   }
   std::int32_t state = YOKE_STATE_PENDING;

@@ -90,6 +90,7 @@ struct StreamState : Task, std::enable_shared_from_this<StreamState> {
   void fail_as_lost(std::uint64_t ticket) noexcept;
   Error error() const;
   ErrorCode error_code() const noexcept;
+  std::optional<std::uint64_t> failed_at() const noexcept;  // see Stream::failed_at
   // Later commands belong to this step. title() names the stream and the step of the ticket, for messages.
   void begin_step(std::int64_t number) noexcept;
   std::string title(std::uint64_t ticket) const;
@@ -162,7 +163,8 @@ struct StreamState : Task, std::enable_shared_from_this<StreamState> {
   struct NativeEvent {
     std::uint64_t ticket = 0;
     yoke_event* event = nullptr;
-    int users = 0;  // threads waiting for it
+    int users = 0;            // threads waiting for it
+    std::uint64_t order = 0;  // when it was recorded; see next_order()
   };
   // The first ticket of a step is the one after ticket_before.
   struct StepMark {
@@ -177,7 +179,11 @@ struct StreamState : Task, std::enable_shared_from_this<StreamState> {
   };
 
   const BackendState& backend() const;
-  void set_failed(std::uint64_t ticket, ErrorCode code, std::string sentence) noexcept;
+  // `order`: 0: now.
+  void set_failed(std::uint64_t ticket, ErrorCode code, std::string sentence, std::uint64_t order = 0,
+                  bool is_inherited = false) noexcept;
+  // Increases with every call in the process, whatever the stream.
+  static std::uint64_t next_order() noexcept;
   Staging& staging_for(const BufferView& dst, const BufferView& src);
   void queue_chunks(const BufferView& dst, const BufferView& src, Staging& staging);
   // queue.cpp
@@ -229,7 +235,9 @@ struct StreamState : Task, std::enable_shared_from_this<StreamState> {
   NativeEvent* event_for(std::uint64_t ticket);
   bool wait_native(std::uint64_t ticket, std::chrono::nanoseconds slice) noexcept;
   const NativeEvent* query_events() noexcept;
-  void native_failed(std::int32_t code, const class Status& status) noexcept;
+  // `order`: of the first event that has failed; 0: unknown.
+  void native_failed(std::int32_t code, const class Status& status, std::uint64_t order = 0) noexcept;
+  bool is_device_lost() const noexcept;  // a call has returned DEVICE_LOST
   void close_native() noexcept;
   template <class Use>
   void each_group(const Use& use);
@@ -249,6 +257,7 @@ struct StreamState : Task, std::enable_shared_from_this<StreamState> {
   mutable std::mutex error_mutex_;
   ErrorCode error_code_ = ErrorCode::kOk;
   std::string error_text_;
+  std::uint64_t failure_order_ = 0;
   Clock::time_point abort_deadline_ = Clock::time_point::max();
   Clock::time_point late_deadline_ = Clock::time_point::max();
   std::uint64_t late_completed_ = 0;  // completed_ when a deadline was missed

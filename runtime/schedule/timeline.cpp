@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/schedule/timeline.cpp: the progress and the error of a stream, and waits for it.
+#include <yoke/runtime/stream.h>
+
 #include <algorithm>
 
 #include "device/call.h"
@@ -198,16 +200,23 @@ std::string StreamState::title(std::uint64_t ticket) const {
   return "stream '" + name + "'" + (step ? ", step " + std::to_string(*step) : std::string());
 }
 
-void StreamState::set_failed(std::uint64_t ticket, ErrorCode code, std::string sentence) noexcept {
+std::uint64_t StreamState::next_order() noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(1) + 1;
+}
+
+void StreamState::set_failed(std::uint64_t ticket, ErrorCode code, std::string sentence, std::uint64_t order,
+                             bool is_inherited) noexcept {
   {
     const std::lock_guard lock(error_mutex_);
     if (failed_from_.load() == kNever) {
       error_code_ = code;
       error_text_ = std::move(sentence);
+      failure_order_ = order != 0 ? order : next_order();
     }
     failed_from_.store(std::min(failed_from_.load(), ticket));
   }
-  if (code == ErrorCode::kDeviceLost) {
+  if (code == ErrorCode::kDeviceLost && !is_inherited && is_device_lost()) {
     device->set_lost();
   }
   progress_.notify();
@@ -227,6 +236,12 @@ Error StreamState::error() const {
 ErrorCode StreamState::error_code() const noexcept {
   const std::lock_guard lock(error_mutex_);
   return error_code_;
+}
+
+std::optional<std::uint64_t> StreamState::failed_at() const noexcept {
+  const std::lock_guard lock(error_mutex_);
+  return failed_from_.load() == kNever || error_code_ == ErrorCode::kAborted ? std::nullopt
+                                                                             : std::optional(failure_order_);
 }
 
 void StreamState::note_late() noexcept {
@@ -268,3 +283,7 @@ void StreamState::abort(std::chrono::nanoseconds patience) noexcept {
 }
 
 }  // namespace yoke::detail
+
+std::optional<std::uint64_t> yoke::Stream::failed_at() const noexcept {
+  return state_->failed_at();
+}

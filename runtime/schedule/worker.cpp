@@ -372,8 +372,12 @@ void StreamState::wait_for_native(const Command& command) noexcept {
 }
 
 void StreamState::inherit(std::uint64_t ticket, const StreamState& other) noexcept {
-  fail(ticket, other.error_code(),
-       [&] { return title(ticket) + ": it waited for work that failed: " + other.error().what(); });
+  std::string sentence;
+  try {
+    sentence = title(ticket) + ": it waited for work that failed: " + other.error().what();
+  } catch (const std::exception&) {  // out of memory
+  }
+  set_failed(ticket, other.error_code(), std::move(sentence), /*order=*/0, /*is_inherited=*/true);
 }
 
 }  // namespace yoke::detail

@@ -143,6 +143,45 @@ TEST_P(FailureTest, LostDeviceFailsEveryStream) {
   EXPECT_ERROR(ErrorCode::kDeviceLost, (void)rig.stream()->is_idle());
 }
 
+TEST_P(FailureTest, LossOfADeviceLeavesThoseThatWaitForItUsable) {
+  const auto device = rig.backend->open_device(1);
+  const auto waiting = Stream::create(device, "waiting");
+  const BufferView copied = buffer_of<std::uint8_t>(device, 4);
+  EXPECT_EQ(first->failed_at(), std::nullopt);
+  rig.control->is_blocked = true;  // the failure is not known when the copy is queued
+  rig.control->fail_code = YOKE_STATUS_DEVICE_LOST;
+  rig.control->fail_after = 0;
+  fill<std::uint8_t>(*first, buffer, 1);
+  waiting->copy(copied, buffer);
+  rig.control->is_blocked = false;
+
+  EXPECT_ERROR(ErrorCode::kDeviceLost, waiting->wait());
+  EXPECT_ERROR(ErrorCode::kDeviceLost, first->wait());
+  EXPECT_TRUE(rig.device->is_lost());
+  EXPECT_FALSE(device->is_lost());
+  ASSERT_TRUE(first->failed_at() && waiting->failed_at());
+  EXPECT_LT(*first->failed_at(), *waiting->failed_at());
+  const auto again = Stream::create(device, "again");
+  fill<std::uint8_t>(*again, copied, 7);
+  EXPECT_EQ(read<std::uint8_t>(*again, copied), std::vector<std::uint8_t>(4, 7));
+}
+
+TEST_P(FailureTest, StreamThatFailedFirstIsKnown) {
+  rig.control->is_blocked = true;
+  rig.control->fail_after = 0;
+  fill<std::uint8_t>(*first, buffer, 1);
+  std::vector<std::uint8_t> values(4);
+  second->to_host(values.data(), buffer);
+  rig.control->is_blocked = false;
+  EXPECT_ERROR(ErrorCode::kInternal, second->wait());
+  EXPECT_ERROR(ErrorCode::kInternal, first->wait());
+  EXPECT_LT(first->failed_at().value(), second->failed_at().value());
+  const auto aborted = rig.stream("aborted");
+  aborted->abort();
+  EXPECT_ERROR(ErrorCode::kAborted, aborted->wait());
+  EXPECT_EQ(aborted->failed_at(), std::nullopt);
+}
+
 TEST_P(FailureTest, AbortEndsAWaitForAnotherStream) {
   rig.control->is_blocked = true;
   fill<std::uint8_t>(*first, buffer, 1);

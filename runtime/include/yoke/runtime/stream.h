@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -102,6 +103,10 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // Throws the stream's error, or kDeadlineExceeded.
   void wait(std::chrono::nanoseconds timeout) const;
   void wait() const;
+  // When this stream failed, as a number that is lower for a stream that failed earlier: among streams that wait
+  // for each other, the lowest one failed first, and the others because of it. Empty: the stream has not failed, or
+  // was aborted. Call it after a wait, which finds out about failures.
+  std::optional<std::uint64_t> failed_at() const noexcept;
   // Skips queued work that has not started, and stops running work where the device can. Returns without
   // waiting. Waits throw kAborted once the work no longer uses memory. Other streams are unaffected unless
   // they wait for this one; only if the backend can abort nothing smaller is its whole device aborted.

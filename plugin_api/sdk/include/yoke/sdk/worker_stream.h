@@ -107,7 +107,8 @@ class WorkerTimeline {
   }
 
   // Runs on this timeline's thread. Waits until item `number` of the other timeline is finished or this
-  // timeline has failed. Throws the other timeline's error.
+  // timeline has failed. This timeline then fails with the other's error, but its device is not lost because the
+  // other's is.
   void wait_for(const std::shared_ptr<WorkerTimeline>& other, std::uint64_t number) {
     {
       const std::lock_guard lock(mutex_);
@@ -124,12 +125,10 @@ class WorkerTimeline {
         failure = other->failure_;
       }
     }
-    {
-      const std::lock_guard lock(mutex_);
-      awaited_.reset();
-    }
+    const std::lock_guard lock(mutex_);
+    awaited_.reset();
     if (failure) {
-      throw Failure(*failure);
+      set_failure(*std::move(failure));
     }
   }
 
