@@ -160,6 +160,10 @@ std::shared_ptr<const Code> CodeCache::get(const std::shared_ptr<Device>& device
   return code;
 }
 
+void CodeCache::forget(const Device& device) {
+  std::erase_if(codes_, [&](const auto& entry) { return entry.first.first == &device; });
+}
+
 void LinkedCollective::run() const {
   for (const auto& step : steps_) {
     if (const auto* transfer = std::get_if<Transfer>(&step)) {

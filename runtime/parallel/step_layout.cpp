@@ -58,9 +58,18 @@ void check_options(const StepOptions& options) {
   }
 }
 
-Placement resolve_placement(Placement placement, MergeStrategy strategy) {
+bool are_on_one_device(std::span<const Context> shards) {
+  return std::all_of(shards.begin(), shards.end(), [&](const Context& shard) {
+    return shard.stream()->device()->is_same(*shards[0].stream()->device());
+  });
+}
+
+Placement resolve_placement(Placement placement, MergeStrategy strategy, bool publishes_states) {
   if (placement != Placement::kAuto) {
     return placement;
+  }
+  if (publishes_states) {
+    return Placement::kEverywhere;
   }
   return strategy == MergeStrategy::kDirect || strategy == MergeStrategy::kRing ||
                  strategy == MergeStrategy::kNative
@@ -151,8 +160,12 @@ StepPlan::StepPlan(std::span<const Context> shards, std::uint32_t merging,
   check_states(states_);
   check_options(options);
   strategy_ = shards_.size() == 1 ? MergeStrategy::kOwner : resolve_strategy(options.merge, shards_);
-  placement_ = shards_.size() == 1 ? Placement::kOwner : resolve_placement(options.placement, strategy_);
-  shares_parameters_ = strategy_ == MergeStrategy::kDirect && placement_ == Placement::kSharded;
+  const bool needs_copies = options.keep_last_step && !are_on_one_device(shards_);
+  placement_ =
+      shards_.size() == 1 ? Placement::kOwner : resolve_placement(options.placement, strategy_, needs_copies);
+  set_count_ = options.keep_last_step ? 2 : 1;
+  shares_parameters_ =
+      strategy_ == MergeStrategy::kDirect && placement_ == Placement::kSharded && !needs_copies;
   overlaps_ = resolve_overlap(options.overlap, shards_);
   lay_out(options.bucket_byte_count);
   if (strategy_ == MergeStrategy::kNative) {
@@ -254,9 +267,10 @@ StepMemory StepPlan::memory(std::uint32_t shard) const {
   StepMemory result;
   for (const Arena& arena : arenas_) {
     const std::uint64_t bytes = arena.spec().byte_count();
-    result.parameters += shard == 0 || !shares_parameters_ ? bytes : 0;
+    const bool has_own = shard == 0 || !shares_parameters_;
+    result.parameters += has_own ? set_count_ * bytes : 0;
     result.gradients += shard < merging_ ? bytes : 0;
-    result.state += shares_parameters_ && shard == 0 ? states_.size() * bytes : 0;
+    result.state += has_own && has_whole_state(shard) ? set_count_ * states_.size() * bytes : 0;
   }
   std::uint64_t largest = 0;  // byte count that is added at once
   for (const Bucket& bucket : buckets_) {
@@ -267,7 +281,7 @@ StepMemory StepPlan::memory(std::uint32_t shard) const {
     }
     for (const Part& part : parts_of(bucket)) {
       result.state +=
-          !shares_parameters_ && part.shard == shard ? states_.size() * part.range.count() * element : 0;
+          !has_whole_state(shard) && part.shard == shard ? states_.size() * part.range.count() * element : 0;
     }
   }
   // A shard that cannot read another's gradients in place copies them into its merge buffer.
@@ -289,6 +303,16 @@ StepMemory StepPlan::memory(std::uint32_t shard) const {
   }
   result.merge_buffer = copies ? largest : 0;
   return result;
+}
+
+bool StepPlan::has_whole_state(std::uint32_t shard) const {
+  return keeps_last_step() || shares_parameters_ ||
+         (placement_ == Placement::kOwner ? shard == 0
+                                          : placement_ == Placement::kEverywhere && shard < merging_);
+}
+
+std::string StepPlan::name_in(std::uint32_t set, std::string_view name) {
+  return (set == 0 ? "" : "set" + std::to_string(set) + "/") + std::string(name);
 }
 
 std::string StepPlan::part_name(std::string_view state, std::size_t bucket) const {

@@ -79,21 +79,19 @@ void StepPlan::open_streams() {
 
 void StepPlan::allocate() {
   require(Stage::kPlanned, "allocate");
-  const auto has_whole_state = [&](std::uint32_t shard) {
-    return placement_ == Placement::kOwner ? shard == 0
-                                           : placement_ == Placement::kEverywhere || shares_parameters_;
-  };
   for (std::uint32_t k = 0; k < shards_.size(); ++k) {
-    for (const Arena& arena : arenas_) {
-      make_arena(k, arena, "parameters", "");
-      for (const std::string& state : states_) {
-        if (has_whole_state(k) && (k < merging_ || shares_parameters_)) {
-          make_arena(k, arena, state, state + "/");
+    for (std::uint32_t set = 0; set < set_count_; ++set) {
+      for (const Arena& arena : arenas_) {
+        make_arena(k, arena, name_in(set, "parameters"), name_in(set, ""));
+        for (const std::string& state : states_) {
+          if (has_whole_state(k)) {
+            make_arena(k, arena, name_in(set, state), name_in(set, state + "/"));
+          }
         }
       }
     }
   }
-  if (placement_ == Placement::kSharded && !shares_parameters_) {
+  if (placement_ == Placement::kSharded && !has_whole_state(0)) {
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
       for (const Part& part : parts_of(buckets_[b])) {
         for (const std::string& state : states_) {
@@ -106,8 +104,11 @@ void StepPlan::allocate() {
   }
   open_streams();
   everyone_ = Collectives::create(strategy_, workers_, merge_use_, codes_);
-  for (const Arena& arena : arenas_) {
-    publish_.add(everyone_->broadcast(arena.name("parameters")));
+  for (std::uint32_t set = 0; set < set_count_; ++set) {
+    LinkedCollective& all = publish_.emplace_back();
+    for (const Arena& arena : arenas_) {
+      all.add(everyone_->broadcast(arena.name(name_in(set, "parameters"))));
+    }
   }
   stage_ = Stage::kAllocated;
 }
@@ -124,44 +125,84 @@ void StepPlan::allocate_gradients() {
   stage_ = std::max(stage_, Stage::kReady);
 }
 
-void StepPlan::link_collectives(Bucket& bucket) {
+void StepPlan::link_merge(Bucket& bucket) {
   const std::string gradients = arenas_[bucket.arena].name("gradients");
-  const std::string parameters = arenas_[bucket.arena].name("parameters");
   if (shares_parameters_) {
     bucket.merge = detail::partial_sum(*group_, gradients, bucket.range);
-    return;
-  }
-  if (placement_ == Placement::kOwner) {
+    bucket.collect = detail::final_sum(*group_, gradients, bucket.range);
+  } else if (placement_ == Placement::kOwner) {
     bucket.merge = group_->reduce(gradients, bucket.range);
-    bucket.publish = everyone_->broadcast(parameters, bucket.range);
-    return;
-  }
-  if (placement_ == Placement::kEverywhere) {
+  } else if (placement_ == Placement::kEverywhere) {
     bucket.merge = group_->all_reduce(gradients, bucket.range);
   } else {
     bucket.merge = group_->reduce_scatter(gradients, bucket.range);
     bucket.collect = group_->gather(gradients, bucket.range);
-    bucket.publish = group_->all_gather(parameters, bucket.range);
-  }
-  if (idle_) {
-    bucket.publish.add(idle_->broadcast(parameters, bucket.range));
   }
 }
 
+LinkedCollective StepPlan::link_publish(const Bucket& bucket, std::uint32_t set) {
+  LinkedCollective all;
+  std::vector<std::string> published = {"parameters"};
+  if (keeps_last_step()) {
+    published.insert(published.end(), states_.begin(), states_.end());
+  }
+  for (const std::string& what : published) {
+    const std::string arena = arenas_[bucket.arena].name(name_in(set, what));
+    if (shares_parameters_) {
+      continue;
+    }
+    if (placement_ == Placement::kOwner) {
+      all.add(everyone_->broadcast(arena, bucket.range));
+      continue;
+    }
+    if (placement_ == Placement::kSharded) {
+      all.add(group_->all_gather(arena, bucket.range));
+    }
+    if (idle_) {
+      all.add(idle_->broadcast(arena, bucket.range));
+    }
+  }
+  return all;
+}
+
+StepPlan::Renewal StepPlan::link_renewal(const UpdateOf& update, std::span<const SymbolTable> tables,
+                                         std::size_t bucket, std::uint32_t from) {
+  Renewal linked;
+  for (const Part& part : parts_of(buckets_[bucket])) {
+    linked.updates.push_back(link_update(update, tables, bucket, from, part, terms_of(part.shard)));
+    if (shares_parameters_ && terms_of(part.shard).size() > 1) {
+      const std::vector<std::uint32_t> owner = {0};
+      linked.after_collect.push_back(link_update(update, tables, bucket, from, part, owner));
+    }
+  }
+  if (shares_parameters_) {
+    // All, because a launch that reads parameters of several buckets reads one range.
+    const Arena& arena = arenas_[buckets_[bucket].arena];
+    linked.shared = arena_part(0, arena, name_in(set_after(from), "parameters"), {0, arena.element_count});
+  }
+  linked.publish = link_publish(buckets_[bucket], set_after(from));
+  return linked;
+}
+
 StepPlan::Update StepPlan::link_update(const UpdateOf& update, std::span<const SymbolTable> tables,
-                                       std::size_t bucket, const Part& part,
+                                       std::size_t bucket, std::uint32_t from, const Part& part,
                                        std::span<const std::uint32_t> terms) {
   const Arena& arena = arenas_[buckets_[bucket].arena];
   const TensorSpec spec{arena.type, {part.range.count()}};
   const StepProgram program =
       update(part.shard, arena.type, part.range.count(), static_cast<std::uint32_t>(terms.size()));
   Context own = workers_[part.shard].child();
-  own.adopt("value", spec, arena_part(part.shard, arena, "parameters", part.range));
-  for (const std::string& state : states_) {
-    own.adopt(state, spec,
-              shards_[part.shard].has(arena.name(state))
-                  ? arena_part(part.shard, arena, state, part.range)
-                  : shards_[part.shard].tensor(part_name(state, bucket)).view);
+  const auto adopt = [&](std::uint32_t set, const std::string& prefix) {
+    own.adopt(prefix + "value", spec, arena_part(part.shard, arena, name_in(set, "parameters"), part.range));
+    for (const std::string& state : states_) {
+      own.adopt(prefix + state, spec,
+                has_whole_state(part.shard) ? arena_part(part.shard, arena, name_in(set, state), part.range)
+                                            : shards_[part.shard].tensor(part_name(state, bucket)).view);
+    }
+  };
+  adopt(from, "");
+  if (keeps_last_step()) {
+    adopt(set_after(from), "next_");
   }
   for (std::size_t i = 0; i < terms.size(); ++i) {
     own.adopt("gradient_" + std::to_string(i), spec, arena_part(terms[i], arena, "gradients", part.range));
@@ -194,19 +235,9 @@ void StepPlan::link(const UpdateOf& update, std::span<const SymbolTable> tables)
   });
   for (const std::size_t b : order) {
     Bucket linked{.arena = buckets_[b].arena, .range = buckets_[b].range};
-    link_collectives(linked);
-    for (const Part& part : parts_of(linked)) {
-      linked.updates.push_back(link_update(update, tables, b, part, terms_of(part.shard)));
-      if (shares_parameters_ && terms_of(part.shard).size() > 1) {
-        const std::vector<std::uint32_t> owner = {0};
-        linked.after_collect.push_back(link_update(update, tables, b, part, owner));
-      }
-    }
-    if (shares_parameters_) {
-      // All, because a launch that reads parameters of several buckets reads one range.
-      const Arena& arena = arenas_[linked.arena];
-      linked.shared = arena_part(0, arena, "parameters", {0, arena.element_count});
-      linked.collect = detail::final_sum(*group_, arenas_[linked.arena].name("gradients"), linked.range);
+    link_merge(linked);
+    for (std::uint32_t from = 0; from < set_count_; ++from) {
+      linked.renew.push_back(link_renewal(update, tables, b, from));
     }
     buckets_[b] = std::move(linked);
   }
@@ -215,11 +246,11 @@ void StepPlan::link(const UpdateOf& update, std::span<const SymbolTable> tables)
 
 // No shard waits for another's update or next gradient, so each records an event before them. Where many shards
 // use the same parameters, they wait for a join instead of all others.
-void StepPlan::run_updates(const Bucket& bucket, std::vector<Update>& updates,
+void StepPlan::run_updates(const Renewal& renewal, std::vector<Update>& updates,
                            std::span<const SymbolTable> tables) {
   const bool joins = shares_parameters_ && shards_.size() > kFewShards;
   if (joins) {
-    workers_[0].stream()->join(bucket.shared);
+    workers_[0].stream()->join(renewal.shared);
   }
   const std::size_t recording = updates.size() > 1 ? workers_.size() : 0;
   for (std::size_t k = 0; k < recording; ++k) {
@@ -229,7 +260,7 @@ void StepPlan::run_updates(const Bucket& bucket, std::vector<Update>& updates,
     update.routine.run(tables[update.shard]);
   }
   if (joins) {
-    workers_[0].stream()->join(bucket.shared);
+    workers_[0].stream()->join(renewal.shared);
     workers_[0].stream()->record();
   } else if (shares_parameters_) {
     for (std::size_t k = 0; k < recording; ++k) {
@@ -264,10 +295,18 @@ void StepPlan::merge_bucket(std::size_t bucket) {
 }
 
 void StepPlan::update_bucket(std::size_t bucket, std::span<const SymbolTable> tables) {
-  Bucket& now = bucket_at(bucket, "update_bucket");
+  Renewal& now = bucket_at(bucket, "update_bucket").renew[set_];
   check_tables(tables);
   run_updates(now, now.updates, tables);
   now.publish.run();
+  finish_bucket();
+}
+
+void StepPlan::finish_bucket() {
+  if (++updated_buckets_ == buckets_.size()) {
+    updated_buckets_ = 0;
+    set_ = set_after(set_);
+  }
 }
 
 void StepPlan::merge() {
@@ -287,9 +326,11 @@ void StepPlan::update(std::span<const SymbolTable> tables) {
   }
   merged_ = false;
   for (Bucket& bucket : buckets_) {
-    run_updates(bucket, bucket.after_collect.empty() ? bucket.updates : bucket.after_collect, tables);
-    bucket.publish.run();
+    Renewal& now = bucket.renew[set_];
+    run_updates(now, now.after_collect.empty() ? now.updates : now.after_collect, tables);
+    now.publish.run();
   }
+  set_ = set_after(set_);
 }
 
 void StepPlan::clear_gradients(std::uint32_t first) {
@@ -303,7 +344,7 @@ void StepPlan::clear_gradients(std::uint32_t first) {
 
 void StepPlan::publish() {
   require(Stage::kAllocated, "publish");
-  publish_.run();
+  publish_[set_].run();
 }
 
 }  // namespace yoke

@@ -40,6 +40,36 @@ TEST_P(StepPlanTest, HandWrittenProgramsTrain) {
   }
 }
 
+// A step leaves the parameters and states before it on all shards, whole, also if they update parts.
+TEST_P(StepPlanTest, KeepsTheLastStep) {
+  for (const MergeStrategy strategy : kStrategies) {
+    for (const Placement placement : kPlacements) {
+      for (const std::uint32_t shards : {1U, 3U}) {
+        SCOPED_TRACE(std::to_string(shards) + " shards, " + merge_strategy_name(strategy) + ", " +
+                     placement_name(placement));
+        const StepOptions options{
+            .merge = strategy, .placement = placement, .bucket_byte_count = 512, .keep_last_step = true};
+        const Rig rig(GetParam());
+        expect_training(rig, shards, options);
+        Training training(rig, shards, 300, options);
+        std::vector<float> momentum(300, 0);
+        for (int step = 1; step <= 3; ++step) {
+          const std::uint32_t before = training.plan().set();
+          training.compute();
+          training.plan().step(training.tables());
+          ASSERT_NE(training.plan().set(), before);
+          for (std::uint32_t k = 0; k < shards; ++k) {
+            ASSERT_EQ(training.values(k, "w", before), std::vector<float>(300, expected(shards, step - 1)));
+            ASSERT_EQ(training.values(k, "momentum/w", before), momentum) << "step " << step;
+          }
+          momentum = training.values(0, "momentum/w", training.plan().set());
+          ASSERT_NE(momentum[0], 0);
+        }
+      }
+    }
+  }
+}
+
 TEST(StrategyAuto, IsDirectWhereMembersComputeInTheSameMemory) {
   const auto resolved = [](std::int32_t kind, bool has_peers, std::initializer_list<std::uint32_t> ordinals) {
     const auto control = Rig::make_control(Streams::kNative);
@@ -80,22 +110,30 @@ TEST(StepPlanMemory, StateIsDividedAmongTheShards) {
   }
 }
 
+void expect_planned_memory(const StepOptions& options) {
+  const Rig rig;
+  const std::uint64_t before = rig.device->memory().used_bytes;
+  Training training(rig, 3, 5000, options);
+  std::uint64_t planned = 3 * 2 * sizeof(float);  // x and y
+  for (std::uint32_t k = 0; k < 3; ++k) {
+    const StepMemory memory = training.plan().memory(k);
+    planned += memory.parameters + memory.gradients + memory.state + memory.merge_buffer;
+  }
+  EXPECT_EQ(rig.device->memory().used_bytes - before, planned)
+      << merge_strategy_name(options.merge) << ", " << placement_name(options.placement);
+}
+
 TEST(StepPlanMemory, IsWhatThePlanAllocates) {
   for (const MergeStrategy strategy : kStrategies) {
     for (const Placement placement : kPlacements) {
       for (const MergeUse use : {MergeUse::kCopy, MergeUse::kStreaming}) {
-        const Rig rig;
-        const std::uint64_t before = rig.device->memory().used_bytes;
-        Training training(
-            rig, 3, 5000,
-            {.merge = strategy, .placement = placement, .merge_use = use, .bucket_byte_count = 4096});
-        std::uint64_t planned = 3 * 2 * sizeof(float);  // x and y
-        for (std::uint32_t k = 0; k < 3; ++k) {
-          const StepMemory memory = training.plan().memory(k);
-          planned += memory.parameters + memory.gradients + memory.state + memory.merge_buffer;
+        for (const bool keeps : {false, true}) {
+          expect_planned_memory({.merge = strategy,
+                                 .placement = placement,
+                                 .merge_use = use,
+                                 .bucket_byte_count = 4096,
+                                 .keep_last_step = keeps});
         }
-        EXPECT_EQ(rig.device->memory().used_bytes - before, planned)
-            << merge_strategy_name(strategy) << ", " << placement_name(placement);
       }
     }
   }

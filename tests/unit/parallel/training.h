@@ -5,9 +5,11 @@
 
 #include <yoke/runtime/parallel.h>
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "rig.h"
@@ -28,8 +30,9 @@ inline std::string gradient_text(std::uint64_t rows, const std::string& weight) 
          "] 2 * (w[k] * x[i] - y[i]) * x[i]\n}\n";
 }
 
-// SGD with momentum for `count` weights and the sum of `terms` gradients.
-inline StepProgram sgd(std::uint64_t count, std::uint32_t terms) {
+// SGD with momentum for `count` weights and the sum of `terms` gradients. If it `keeps` the old values, it writes the new
+// ones to other tensors.
+inline StepProgram sgd(std::uint64_t count, std::uint32_t terms, bool keeps = false) {
   const std::string n = "f32[" + std::to_string(count) + "]";
   std::string arguments;
   std::string sum;
@@ -37,6 +40,13 @@ inline StepProgram sgd(std::uint64_t count, std::uint32_t terms) {
     const std::string name = "gradient_" + std::to_string(k);
     arguments += "  arg " + name + " : " + n + " in\n";
     sum += (k == 0 ? "" : " + ") + name + "[i]";
+  }
+  if (keeps) {
+    return {"yoke.program 1\nprogram sgd() {\n  arg value : " + n + " in\n  arg momentum : " + n +
+                " in\n  arg next_value : " + n + " out\n  arg next_momentum : " + n + " out\n" + arguments +
+                "  next_momentum[i] = momentum[i] * " + std::to_string(kMomentum) + " + (" + sum +
+                ")\n  next_value[i] = value[i] - " + std::to_string(kRate) + " * next_momentum[i]\n}\n",
+            "sgd"};
   }
   return {"yoke.program 1\nprogram sgd() {\n  arg value : " + n + " inout\n  arg momentum : " + n +
               " inout\n" + arguments + "  momentum[i] = momentum[i] * " + std::to_string(kMomentum) + " + (" +
@@ -55,8 +65,8 @@ class Training {
     plan_ = StepPlan(contexts_, shards, {{"w", {YOKE_TYPE_F32, {weights}}}}, {"momentum"}, options, nullptr);
     plan_.allocate();
     plan_.allocate_gradients();
-    plan_.link([](std::uint32_t, std::int32_t, std::uint64_t count,
-                  std::uint32_t terms) { return sgd(count, terms); },
+    plan_.link([&](std::uint32_t, std::int32_t, std::uint64_t count,
+                   std::uint32_t terms) { return sgd(count, terms, options.keep_last_step); },
                tables_);
     CodeCache codes;
     for (std::uint32_t k = 0; k < shards; ++k) {
@@ -66,16 +76,22 @@ class Training {
       contexts_[k].init_from_host("y", {YOKE_TYPE_F32, {1}}, std::as_bytes(std::span(&y, 1)));
       contexts_[k].stream()->wait();
       const auto code = codes.get(rig.device, gradient_text(1, std::to_string(weights)));
-      gradients_.push_back(contexts_[k].link(code, "gradient", {{"g", "gradient/w"}}));
+      for (std::uint32_t set = 0; set < (options.keep_last_step ? 2 : 1); ++set) {
+        gradients_[set].push_back(
+            contexts_[k].link(code, "gradient", {{"g", "gradient/w"}, {"w", StepPlan::name_in(set, "w")}}));
+      }
     }
   }
   void compute() const {
-    for (const LinkedRoutine& gradient : gradients_) {
+    for (const LinkedRoutine& gradient : gradients_[plan_.set()]) {
       gradient.run();
     }
   }
-  std::vector<float> weights(std::uint32_t shard) const {
-    return read<float>(*contexts_[shard].stream(), contexts_[shard].tensor("w").view);
+  std::vector<float> weights(std::uint32_t shard) const { return values(shard, "w", plan_.set()); }
+  // With keep_last_step, `set` may be the one before the latest step.
+  std::vector<float> values(std::uint32_t shard, std::string_view name, std::uint32_t set) const {
+    return read<float>(*contexts_[shard].stream(),
+                       contexts_[shard].tensor(StepPlan::name_in(set, name)).view);
   }
   StepPlan& plan() { return plan_; }
   std::span<const SymbolTable> tables() const { return tables_; }
@@ -85,7 +101,7 @@ class Training {
   std::vector<Context> contexts_;
   std::vector<SymbolTable> tables_;
   StepPlan plan_;
-  std::vector<LinkedRoutine> gradients_;
+  std::array<std::vector<LinkedRoutine>, 2> gradients_;  // per set
 };
 
 // The weight after some steps, computed here.

@@ -78,6 +78,8 @@ MergeStrategy resolve_strategy(MergeStrategy strategy, std::span<const Context> 
 class CodeCache {
  public:
   std::shared_ptr<const Code> get(const std::shared_ptr<Device>& device, const std::string& text);
+  // Drops the code of a device, such as a lost one.
+  void forget(const Device& device);
   double compile_seconds() const { return seconds_; }
 
  private:

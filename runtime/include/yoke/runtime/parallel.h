@@ -52,7 +52,9 @@ class StepRoutine {
 
 // Where the optimizer runs.
 enum class Placement {
-  kAuto,        // kSharded for the strategies kDirect, kRing and kNative, else kOwner
+  // kSharded for the strategies kDirect, kRing and kNative, else kOwner; with keep_last_step on several devices,
+  // kEverywhere, so that states need not be published.
+  kAuto,
   kOwner,       // on the owner, which then sends the parameters to all shards
   kEverywhere,  // on each shard, after all shards have received the summed gradients
   // Shard k updates part k of the parameters. It alone has the optimizer state of that part. With kDirect, all
@@ -98,6 +100,10 @@ struct StepOptions {
   std::uint64_t bucket_byte_count = 4U << 20U;
   // Does not change the bits.
   Overlap overlap = Overlap::kAuto;
+  // Each step reads one of two sets of parameters and states and writes the other, so that a step that fails can be
+  // repeated. All shards then have whole states: with kOwner and kSharded these are published too. Only on one
+  // device do kDirect and kSharded use the owner's memory. Does not change the bits.
+  bool keep_last_step = false;
 };
 
 // All parameters of one type in one flat tensor per shard. Each parameter starts at a multiple of
@@ -125,12 +131,14 @@ struct StepMemory {
 // below; a run then only queues work and allocates nothing. Not thread-safe.
 //
 // Each shard's context gets a tensor for each parameter, by its name; "gradient/<parameter>"; and, where the
-// state is whole, "<state>/<parameter>".
+// state is whole, "<state>/<parameter>". With keep_last_step, these parameters and states are set 0, and the names
+// of set 1 are those of name_in().
 class StepPlan {
  public:
   // The optimizer's program for `count` elements of a type on one shard: it updates "value" and the states,
   // which have their own names, with the sum of "gradient_0" to "gradient_<terms - 1>". All are flat tensors. Its
-  // other arguments are tensors of the shard's context.
+  // other arguments are tensors of the shard's context. With keep_last_step, it only reads "value" and the states,
+  // and writes "next_value" and "next_<state>".
   using UpdateOf = std::function<StepProgram(std::uint32_t shard, std::int32_t type, std::uint64_t count,
                                              std::uint32_t terms)>;
 
@@ -151,6 +159,12 @@ class StepPlan {
   // Whether all shards use the owner's parameters.
   bool shares_parameters() const { return shares_parameters_; }
   bool overlaps() const { return overlaps_; }
+  bool keeps_last_step() const { return set_count_ == 2; }
+  // The set with the parameters that the next step reads; 0 without keep_last_step. The other one has those before
+  // the latest step. step() and update() change it, and so does update_bucket() for the last bucket of a step.
+  std::uint32_t set() const { return set_; }
+  // The name in a shard's context of a parameter, an arena or a state in a set: "w", or "set1/w".
+  static std::string name_in(std::uint32_t set, std::string_view name);
   // The streams that merge, made by allocate(): one per merging shard, or none without overlap. They are part of
   // the shards: begin steps on them, wait for them and abort them like the shards' own streams.
   std::span<const std::shared_ptr<Stream>> streams() const { return streams_; }
@@ -198,16 +212,20 @@ class StepPlan {
     std::uint32_t shard = 0;
     StepRoutine routine;
   };
+  // What turns the parameters of a set into new ones.
+  struct Renewal {
+    std::vector<Update> updates = {};        // after Bucket::merge
+    std::vector<Update> after_collect = {};  // instead; empty: `updates`
+    LinkedCollective publish = {};
+    BufferView shared = {};  // the new parameters, if all shards use the owner's
+  };
   // A range of an arena that is merged, updated and published as one.
   struct Bucket {
     std::size_t arena = 0;
     Slice range;
     LinkedCollective merge = {};
-    LinkedCollective collect = {};           // the rest of the sum, for the owner
-    std::vector<Update> updates = {};        // after `merge`
-    std::vector<Update> after_collect = {};  // instead; empty: `updates`
-    LinkedCollective publish = {};
-    BufferView shared = {};  // the parameters, if all shards use the owner's
+    LinkedCollective collect = {};    // the rest of the sum, for the owner
+    std::vector<Renewal> renew = {};  // per set that is read
   };
   // The part of a bucket that one shard updates.
   struct Part {
@@ -228,10 +246,17 @@ class StepPlan {
                         const Slice& part) const;
   void make_arena(std::uint32_t shard, const Arena& arena, std::string_view what, const std::string& prefix);
   void open_streams();
-  void link_collectives(Bucket& bucket);
+  void link_merge(Bucket& bucket);
+  LinkedCollective link_publish(const Bucket& bucket, std::uint32_t set);
+  Renewal link_renewal(const UpdateOf& update, std::span<const SymbolTable> tables, std::size_t bucket,
+                       std::uint32_t from);
   Update link_update(const UpdateOf& update, std::span<const SymbolTable> tables, std::size_t bucket,
-                     const Part& part, std::span<const std::uint32_t> terms);
-  void run_updates(const Bucket& bucket, std::vector<Update>& updates, std::span<const SymbolTable> tables);
+                     std::uint32_t from, const Part& part, std::span<const std::uint32_t> terms);
+  void run_updates(const Renewal& renewal, std::vector<Update>& updates, std::span<const SymbolTable> tables);
+  // The set that a step writes which reads set `from`.
+  std::uint32_t set_after(std::uint32_t from) const { return set_count_ - 1 - from; }
+  bool has_whole_state(std::uint32_t shard) const;
+  void finish_bucket();
 
   Stage stage_ = Stage::kEmpty;
   std::vector<Context> shards_;
@@ -247,12 +272,15 @@ class StepPlan {
   bool shares_parameters_ = false;
   bool overlaps_ = false;
   bool merged_ = false;  // whether merge() is the latest of merge(), update() and step()
+  std::uint32_t set_count_ = 1;
+  std::uint32_t set_ = 0;
+  std::size_t updated_buckets_ = 0;  // of the current step
   std::vector<Arena> arenas_;
   std::vector<Bucket> buckets_;
   std::shared_ptr<Collectives> group_;     // of the merging shards
   std::shared_ptr<Collectives> everyone_;  // of all shards
   std::unique_ptr<Collectives> idle_;      // of the owner and the shards that never compute gradients
-  LinkedCollective publish_;               // everything
+  std::vector<LinkedCollective> publish_;  // everything, per set
 };
 
 }  // namespace yoke
