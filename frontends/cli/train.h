@@ -2,6 +2,7 @@
 // frontends/cli/train.h: the options of yoke train and the data it trains on.
 #pragma once
 
+#include <yoke/data_parallel.h>
 #include <yoke/runtime/log.h>
 #include <yoke/runtime/parallel.h>
 #include <yoke/tensor.h>
@@ -34,6 +35,7 @@ struct TrainOptions {
   MergeStrategy merge = MergeStrategy::kAuto;
   Placement placement = Placement::kAuto;
   Overlap overlap = Overlap::kAuto;
+  OnDeviceLost on_device_lost = OnDeviceLost::kFail;
   std::int64_t accumulate = 1;    // micro-batches per shard and step
   std::int64_t reproducible = 0;  // micro-batches per step, for bits that do not depend on the shards; 0: off
   std::vector<std::int64_t> row_weights;  // per shard; empty: equal, unless they are measured

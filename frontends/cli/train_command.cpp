@@ -110,6 +110,7 @@ class Run {
       save(trainer, progress);
     }
     report_->steps = trainer.step_count();
+    report_->lost_shards = trainer.lost_shards();
     report_->first_bad_step = watch_.bad_step();
   }
 
@@ -287,6 +288,7 @@ DataParallelOptions parallel_options(const TrainOptions& options, std::shared_pt
   parallel.merge = options.merge;
   parallel.placement = options.placement;
   parallel.overlap = options.overlap;
+  parallel.on_device_lost = options.on_device_lost;
   parallel.device_options = std::move(device_options);
   parallel.runtime = std::move(runtime);
   return parallel;

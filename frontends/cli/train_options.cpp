@@ -118,6 +118,7 @@ struct TypedOptions {
   std::string placement = "auto";
   std::string overlap = "auto";
   std::string row_weights;
+  std::string on_device_lost = "fail";
   std::string log_level;
   std::optional<std::int64_t> batch;
   std::optional<std::int64_t> epochs;
@@ -154,6 +155,10 @@ void describe(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
             "which shards run the optimizer: auto (default), owner, everywhere or sharded", "NAME");
   line.text("overlap", &typed.overlap,
             "merge gradients while others are computed: auto (default: not on CPUs), on or off", "NAME");
+  line.text(
+      "on-device-lost", &typed.on_device_lost,
+      "when a shard fails: fail (default), or redistribute its rows to the other shards and repeat the step",
+      "NAME");
   line.integer("accumulate", &options.accumulate, {1, kMaxShards},
                "micro-batches in which each shard computes its part of a batch, default 1; saves memory");
   line.integer(
@@ -214,6 +219,7 @@ std::optional<TrainOptions> parse_train_options(Arguments arguments) {
   options.merge = by_name("--merge", typed.merge, merge_strategy_by_name);
   options.placement = by_name("--placement", typed.placement, placement_by_name);
   options.overlap = by_name("--overlap", typed.overlap, overlap_by_name);
+  options.on_device_lost = by_name("--on-device-lost", typed.on_device_lost, on_device_lost_by_name);
   options.log_level =
       typed.log_level.empty() ? runtime_options().log_level : log_level_by_name(typed.log_level);
   if (!options.model.empty()) {

@@ -130,6 +130,15 @@ Json fallbacks_json(const TrainReport& report) {
   return rows;
 }
 
+Json lost_shards_json(const TrainReport& report) {
+  Json rows = Json::array();
+  for (const LostShard& lost : report.lost_shards) {
+    rows.push_back(
+        {{"shard", lost.shard}, {"device", lost.device}, {"step", lost.step}, {"reason", lost.reason}});
+  }
+  return rows;
+}
+
 }  // namespace
 
 std::string json_of(const TrainOptions& options, const TrainData& data, const TrainReport& report,
@@ -157,6 +166,7 @@ std::string json_of(const TrainOptions& options, const TrainData& data, const Tr
                     {"epochs", report.finished_epochs},
                     {"epochs_asked", options.epochs},
                     {"steps", report.steps},
+                    {"lost_shards", lost_shards_json(report)},
                     {"stopped", report.stopped},
                     {"first_bad_step", report.first_bad_step ? Json(*report.first_bad_step) : Json(nullptr)},
                     {"train_loss", last.train_loss},

@@ -28,8 +28,9 @@ struct TrainReport {
   std::string merge;
   std::string placement;
   bool overlaps = false;
-  std::uint32_t shards = 0;
-  std::vector<std::int64_t> row_weights;  // in use; empty: equal
+  std::uint32_t shards = 0;                 // at the start
+  std::vector<LostShard> lost_shards = {};  // with on_device_lost = redistribute
+  std::vector<std::int64_t> row_weights;    // in use; empty: equal
   std::int64_t steps = 0;
   std::int64_t examples = 0;        // trained on, counted once per use
   std::vector<EpochReport> epochs;  // the last one may be unfinished

@@ -5,8 +5,8 @@
 
 #include <array>
 
+#include "evaluation_impl.h"
 #include "host_copy.h"
-#include "trainer_impl.h"
 
 namespace yoke {
 
@@ -91,55 +91,81 @@ Evaluation Trainer::evaluation(const Tensor& inputs, const Tensor& targets, cons
   if (!metrics_of) {
     throw Error(ErrorCode::kInvalidArgument, "evaluation: metrics_of is an empty function");
   }
-  const nn::ModeScope evaluating(nn::Mode::kEval);
   auto made = std::make_shared<Evaluation::Impl>();
-  const std::uint64_t total = inputs.dims()[0];
-  made->plan = RowPlan::make(total, std::min(total, static_cast<std::uint64_t>(batch_rows)), shards());
-  const std::string prefix = "evaluation/" + std::to_string(impl_->evaluation_count++) + "/";
-  made->trainer_symbols = impl_->symbols;
-  made->symbols = *impl_->symbols;
-  made->scalars = impl_->scalars;
-  const auto programs = metrics_programs(made->plan, inputs, targets, metrics_of, prefix, made->metric_count);
-  const std::uint64_t row_bytes = (inputs.host_bytes().size() + targets.host_bytes().size()) / total;
-  const std::vector<MemoryNeed> before = impl_->needs;
-  try {
-    for (std::size_t k = 0; k < programs.size(); ++k) {
-      made->has_full.push_back(made->plan.rows[k] > 0);
-      made->has_tail.push_back(made->plan.tail[k] > 0);
-      impl_->need_of(*impl_->shards[k].stream->device()).data += made->plan.part_rows(k) * row_bytes;
-      for (const NamedProgram& program : programs[k]) {
-        if (!program.text.empty()) {
-          impl_->count_routine(k, program);
-        }
-      }
-    }
-    impl_->check_memory();
-  } catch (...) {  // a refused evaluation needs nothing
-    impl_->needs = before;
-    throw;
-  }
-  for (std::size_t k = 0; k < programs.size(); ++k) {
-    Context context = impl_->contexts[k].child();
-    if (made->plan.part_rows(k) > 0) {
-      upload_rows(made->plan, inputs, prefix + "inputs", k, context);
-      upload_rows(made->plan, targets, prefix + "targets", k, context);
-      for (std::size_t m = 0; m < made->metric_count; ++m) {
-        context.allocate(prefix + "total_" + std::to_string(m), {YOKE_TYPE_F64, {}});
-      }
-    }
-    for (const bool is_tail : {false, true}) {
-      const NamedProgram& program = programs[k][is_tail ? 1 : 0];
-      (is_tail ? made->tail : made->full)
-          .push_back(program.text.empty() ? StepRoutine() : impl_->link(context, program, made->symbols[k]));
-    }
-    made->contexts.push_back(context);
-  }
-  for (std::size_t m = 0; m < made->metric_count; ++m) {
-    made->totals.push_back(prefix + "total_" + std::to_string(m));
+  made->inputs = inputs;
+  made->targets = targets;
+  made->metrics_of = metrics_of;
+  made->batch_rows = static_cast<std::uint64_t>(batch_rows);
+  made->prefix = "evaluation/" + std::to_string(impl_->evaluation_count++) + "/";
+  if (impl_->redistributes()) {
+    Impl::at_step(impl_, "evaluation()", [&] { impl_->prepare_evaluation(*made); });
+    made->trainer = &impl_;
+    impl_->evaluations.push_back(made);
+  } else {
+    impl_->prepare_evaluation(*made);
+    made->inputs = made->targets = Tensor();
+    made->metrics_of = nullptr;
   }
   Evaluation evaluation;
   evaluation.impl_ = std::move(made);
   return evaluation;
+}
+
+void Trainer::Impl::prepare_evaluation(Evaluation::Impl& made) {
+  const nn::ModeScope evaluating(nn::Mode::kEval);
+  Evaluation::Impl::Parts parts;
+  const std::uint64_t total = made.inputs.dims()[0];
+  parts.plan =
+      RowPlan::make(total, std::min(total, made.batch_rows), static_cast<std::uint32_t>(shards.size()));
+  parts.trainer_symbols = symbols;
+  parts.symbols = *symbols;
+  parts.scalars = scalars;
+  parts.set = whole_set;
+  const auto programs = metrics_programs(parts.plan, made.inputs, made.targets, made.metrics_of, made.prefix,
+                                         parts.metric_count);
+  const std::uint64_t row_bytes =
+      (made.inputs.host_bytes().size() + made.targets.host_bytes().size()) / total;
+  const std::vector<MemoryNeed> before = needs;
+  try {
+    for (std::size_t k = 0; k < programs.size(); ++k) {
+      parts.has_full.push_back(parts.plan.rows[k] > 0);
+      parts.has_tail.push_back(parts.plan.tail[k] > 0);
+      need_of(*shards[k].stream->device()).data += parts.plan.part_rows(k) * row_bytes;
+      for (const NamedProgram& program : programs[k]) {
+        for (std::uint32_t set = 0; set < set_count() && !program.text.empty(); ++set) {
+          count_routine(k, program);
+        }
+      }
+    }
+    check_memory();
+  } catch (...) {  // a refused evaluation needs nothing
+    needs = before;
+    throw;
+  }
+  parts.full.resize(set_count());
+  parts.tail.resize(set_count());
+  for (std::size_t k = 0; k < programs.size(); ++k) {
+    Context context = contexts[k].child();
+    if (parts.plan.part_rows(k) > 0) {
+      upload_rows(parts.plan, made.inputs, made.prefix + "inputs", k, context);
+      upload_rows(parts.plan, made.targets, made.prefix + "targets", k, context);
+      for (std::size_t m = 0; m < parts.metric_count; ++m) {
+        context.allocate(made.prefix + "total_" + std::to_string(m), {YOKE_TYPE_F64, {}});
+      }
+    }
+    for (std::uint32_t set = 0; set < set_count(); ++set) {
+      for (const bool is_tail : {false, true}) {
+        const NamedProgram& program = programs[k][is_tail ? 1 : 0];
+        (is_tail ? parts.tail : parts.full)[set].push_back(
+            program.text.empty() ? StepRoutine() : link(context, program, parts.symbols[k], nullptr, set));
+      }
+    }
+    parts.contexts.push_back(context);
+  }
+  for (std::size_t m = 0; m < parts.metric_count; ++m) {
+    parts.totals.push_back(made.prefix + "total_" + std::to_string(m));
+  }
+  made.parts = std::move(parts);
 }
 
 std::vector<double> Evaluation::run() {
@@ -147,44 +173,50 @@ std::vector<double> Evaluation::run() {
     throw Error(ErrorCode::kFailedPrecondition,
                 "cannot run an empty Evaluation; create one with Trainer::evaluation()");
   }
-  Impl& impl = *impl_;
-  impl.scalars->send();
+  return impl_->trainer != nullptr
+             ? Trainer::Impl::at_step(*impl_->trainer, "evaluation", [&] { return impl_->run(); })
+             : impl_->run();
+}
+
+std::vector<double> Evaluation::Impl::run() {
+  Parts& now = parts;
+  now.scalars->send();
   const std::uint64_t zero = 0;
-  for (std::size_t k = 0; k < impl.contexts.size(); ++k) {
-    if (!impl.has_full[k] && !impl.has_tail[k]) {
+  for (std::size_t k = 0; k < now.contexts.size(); ++k) {
+    if (!now.has_full[k] && !now.has_tail[k]) {
       continue;
     }
-    const Context& context = impl.contexts[k];
-    for (const std::string& total : impl.totals) {
+    const Context& context = now.contexts[k];
+    for (const std::string& total : now.totals) {
       context.stream()->fill(context.tensor(total).view, &zero, 1);
     }
-    impl.symbols[k].take_values((*impl.trainer_symbols)[k]);
+    now.symbols[k].take_values((*now.trainer_symbols)[k]);
   }
   // Alternates between the shards, so that all of them get work early.
-  for (std::uint64_t b = 0; b < impl.plan.full_batches; ++b) {
-    for (std::size_t k = 0; k < impl.contexts.size(); ++k) {
-      if (impl.has_full[k]) {
-        impl.symbols[k].set(detail::kRowSymbol, impl.plan.first_row(k, b));
-        impl.full[k].run(impl.symbols[k]);
+  for (std::uint64_t b = 0; b < now.plan.full_batches; ++b) {
+    for (std::size_t k = 0; k < now.contexts.size(); ++k) {
+      if (now.has_full[k]) {
+        now.symbols[k].set(detail::kRowSymbol, now.plan.first_row(k, b));
+        now.full[*now.set][k].run(now.symbols[k]);
       }
     }
   }
-  for (std::size_t k = 0; k < impl.contexts.size(); ++k) {
-    if (impl.has_tail[k]) {
-      impl.tail[k].run(impl.symbols[k]);
+  for (std::size_t k = 0; k < now.contexts.size(); ++k) {
+    if (now.has_tail[k]) {
+      now.tail[*now.set][k].run(now.symbols[k]);
     }
   }
-  std::vector<double> sums(impl.totals.size(), 0.0);
-  for (std::size_t k = 0; k < impl.contexts.size(); ++k) {
-    if (!impl.has_full[k] && !impl.has_tail[k]) {
+  std::vector<double> sums(now.totals.size(), 0.0);
+  for (std::size_t k = 0; k < now.contexts.size(); ++k) {
+    if (!now.has_full[k] && !now.has_tail[k]) {
       continue;
     }
     for (std::size_t m = 0; m < sums.size(); ++m) {
-      sums[m] += detail::read_scalar<double>(impl.contexts[k], impl.totals[m]);
+      sums[m] += detail::read_scalar<double>(now.contexts[k], now.totals[m]);
     }
   }
   for (double& sum : sums) {
-    sum /= static_cast<double>(impl.plan.total);
+    sum /= static_cast<double>(now.plan.total);
   }
   return sums;
 }

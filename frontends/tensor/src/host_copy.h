@@ -14,6 +14,15 @@
 
 namespace yoke::detail {
 
+// Keeps the memory of copies on the stream until they have ended.
+inline void keep_for_copy(Stream& stream, const std::shared_ptr<std::vector<std::byte>>& memory) noexcept {
+  try {
+    stream.host_callback([memory](ErrorCode) {});
+  } catch (...) {  // leaked, because it is in use
+    (void)new (std::nothrow) std::shared_ptr<std::vector<std::byte>>(memory);
+  }
+}
+
 // Waits for a copy that uses `memory`. After an Error, such as a missed deadline, the copy may still be
 // queued: then the stream keeps the memory until the copy has ended, and later copies can succeed.
 inline void wait_for_copy(Stream& stream, const std::shared_ptr<std::vector<std::byte>>& memory) {
@@ -21,11 +30,7 @@ inline void wait_for_copy(Stream& stream, const std::shared_ptr<std::vector<std:
     stream.wait();
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kDeadlineExceeded) {
-      try {
-        stream.host_callback([memory](ErrorCode) {});
-      } catch (...) {  // leaked, because it is in use
-        (void)new (std::nothrow) std::shared_ptr<std::vector<std::byte>>(memory);
-      }
+      keep_for_copy(stream, memory);
     }
     throw;
   }

@@ -11,10 +11,6 @@ namespace yoke {
 
 using detail::Variant;
 
-void Trainer::Impl::rethrow(const Error& error, const char* call) {
-  throw Error(error.code(), std::string(call) + ": " + error.what());
-}
-
 void Trainer::Impl::set_symbols() {
   for (std::size_t k = 0; k < symbols->size(); ++k) {
     SymbolTable& table = (*symbols)[k];
@@ -74,6 +70,14 @@ void Trainer::Impl::finish_step(Variant& now) {
   ++steps_in_loss_total;
 }
 
+void Trainer::Impl::run_step() {
+  queue_step();
+  if (redistributes()) {
+    fetch_ahead();
+    settle();
+  }
+}
+
 void Trainer::Impl::queue_step() {
   if (is_single()) {
     fetch_current();
@@ -101,7 +105,7 @@ void Trainer::Impl::queue_micro_batch(Variant& now, std::uint32_t k, std::uint32
   const std::uint32_t s = first_micro[k] + number;
   if (s < now.active) {
     select(s);
-    now.gradients[slot() * now.active + s].run((*symbols)[k]);
+    now.gradients[routine_slot() * now.active + s].run((*symbols)[k]);
   } else if (is_reproducible()) {
     sums[k].clear(number);
   } else {
@@ -126,8 +130,9 @@ void Trainer::Impl::queue_parts(Variant& now, bool merges) {
     select(last_micro(now, k));
   }
   step_plan.clear_gradients(shard_count);
+  const std::size_t first = routine_slot() * after_part.size();  // the last update_bucket() changes it
   for (std::size_t part = 0; part < after_part.size(); ++part) {
-    for (detail::PartLaunch& launch : now.launches[slot() * after_part.size() + part]) {
+    for (detail::PartLaunch& launch : now.launches[first + part]) {
       launch.routine.run((*symbols)[launch.shard]);
     }
     for (const GradientParts::Bucket& bucket : after_part[part]) {
@@ -200,13 +205,14 @@ std::vector<float> Trainer::Impl::read(const Context& context, std::string_view 
 
 void Trainer::Impl::check_replicas() {
   for (const Parameter& parameter : parameters) {
-    const std::vector<std::byte> owner = detail::read_now(contexts[0], parameter.name());
+    const std::string name = name_now(parameter.name());
+    const std::vector<std::byte> owner = detail::read_now(contexts[0], name);
     for (std::size_t k = 1; k < contexts.size(); ++k) {
-      const auto& buffer = contexts[k].tensor(parameter.name()).view.buffer;
-      if (buffer == contexts[0].tensor(parameter.name()).view.buffer) {
+      const auto& buffer = contexts[k].tensor(name).view.buffer;
+      if (buffer == contexts[0].tensor(name).view.buffer) {
         continue;  // the shard uses the owner's memory, which may be on another device
       }
-      const std::vector<std::byte> replica = detail::read_now(contexts[k], parameter.name());
+      const std::vector<std::byte> replica = detail::read_now(contexts[k], name);
       if (replica != owner) {
         std::size_t at = 0;
         while (replica[at] == owner[at]) {
@@ -221,8 +227,6 @@ void Trainer::Impl::check_replicas() {
 }
 
 Trainer::Trainer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Trainer::~Trainer() = default;
-
 std::uint32_t Trainer::shards() const {
   return static_cast<std::uint32_t>(impl_->shards.size());
 }
@@ -251,6 +255,7 @@ const std::vector<std::int64_t>& Trainer::shard_seeds() const {
   return impl_->seeds;
 }
 std::span<const Shard> Trainer::shard_list() const {
+  impl_->require_whole_steps("shard_list()");
   impl_->link_parts();
   impl_->link_whole_gradients();
   return impl_->shards;
@@ -263,8 +268,9 @@ double Trainer::setup_seconds() const {
 }
 
 void Trainer::step() {
-  impl_->at_step("step()", [&] { impl_->queue_step(); });
-  advance();
+  Impl::at_step(impl_, "step()", [&] { impl_->run_step(); });
+  impl_->advance();
+  check_replicas();
 }
 
 bool Trainer::run_epoch(const std::function<bool(std::int64_t)>& after_step) {
@@ -278,11 +284,13 @@ bool Trainer::run_epoch(const std::function<bool(std::int64_t)>& after_step) {
 }
 
 void Trainer::launch_gradients() {
-  impl_->at_step("launch_gradients()", [&] { impl_->queue_gradients(); });
+  impl_->require_whole_steps("launch_gradients()");
+  Impl::at_step(impl_, "launch_gradients()", [&] { impl_->queue_gradients(); });
 }
 
 void Trainer::grad_sync() {
-  impl_->at_step("grad_sync()", [&] {
+  impl_->require_whole_steps("grad_sync()");
+  Impl::at_step(impl_, "grad_sync()", [&] {
     impl_->require_gradients("merge");
     if (impl_->merged) {
       throw Error(ErrorCode::kFailedPrecondition,
@@ -294,25 +302,34 @@ void Trainer::grad_sync() {
 }
 
 void Trainer::update() {
-  impl_->at_step("update()", [&] {
+  impl_->require_whole_steps("update()");
+  Impl::at_step(impl_, "update()", [&] {
     impl_->require_gradients("update the parameters with");
     impl_->queue_merge_and_update();
     impl_->has_gradients = false;  // the merge may have added them up
   });
 }
 
-void Trainer::advance() {
-  Impl& impl = *impl_;
-  impl.fetch_ahead();
-  for (std::size_t i = 0; i < impl.streams.size(); ++i) {
-    impl.step_end(i) = impl.streams[i]->record();
+void Trainer::Impl::advance() {
+  fetch_ahead();
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    step_end(i) = streams[i]->record();
   }
-  impl.batch_number = (impl.batch_number + 1) % impl.plan.batch_count();
-  ++impl.step_number;
-  impl.advance_bindings();
-  if (impl.options.check_replicas_every != 0 &&
-      static_cast<std::uint64_t>(impl.step_number) % impl.options.check_replicas_every == 0) {
-    impl.at_step("comparison of the replicas", [&] { impl.check_replicas(); });
+  batch_number = (batch_number + 1) % plan.batch_count();
+  ++step_number;
+  advance_bindings();
+}
+
+void Trainer::advance() {
+  impl_->require_whole_steps("advance()");
+  impl_->advance();
+  check_replicas();
+}
+
+void Trainer::check_replicas() {
+  if (impl_->options.check_replicas_every != 0 &&
+      static_cast<std::uint64_t>(impl_->step_number) % impl_->options.check_replicas_every == 0) {
+    Impl::at_step(impl_, "comparison of the replicas", [&] { impl_->check_replicas(); });
   }
 }
 
@@ -331,10 +348,14 @@ void Trainer::set_batch(const Tensor& inputs, const Tensor& targets) {
   };
   check(inputs, impl_->inputs, "inputs");
   check(targets, impl_->targets, "targets");
-  impl_->at_step("set_batch()", [&] {
+  Impl::at_step(impl_, "set_batch()", [&] {
     impl_->upload(inputs, "inputs");
     impl_->upload(targets, "targets");
   });
+  if (impl_->redistributes()) {  // the data of shards that take over the rows of others
+    impl_->inputs = inputs;
+    impl_->targets = targets;
+  }
 }
 
 void Trainer::set_learning_rate(double rate) {
@@ -347,7 +368,7 @@ void Trainer::set_learning_rate(double rate) {
 }
 
 void Trainer::wait() {
-  impl_->at_step("wait()", [&] {
+  Impl::at_step(impl_, "wait()", [&] {
     for (const auto& stream : impl_->streams) {
       stream->wait();
     }
@@ -355,9 +376,9 @@ void Trainer::wait() {
 }
 
 void Trainer::sync_params_to_host() {
-  impl_->at_step("sync_params_to_host()", [&] {
+  Impl::at_step(impl_, "sync_params_to_host()", [&] {
     for (const Parameter& parameter : impl_->parameters) {
-      parameter.set_values(detail::read_now(impl_->contexts[0], parameter.name()));
+      parameter.set_values(detail::read_now(impl_->contexts[0], impl_->name_now(parameter.name())));
     }
   });
 }
@@ -367,7 +388,10 @@ std::vector<float> Trainer::read_values(const Tensor& parameter) {
 }
 
 std::vector<float> Trainer::read_values(std::string_view name) {
-  return impl_->at_step("read_values()", [&] { return impl_->read(impl_->contexts[0], name); });
+  return Impl::at_step(impl_, "read_values()", [&] {
+    const std::string now = impl_->name_now(name);
+    return impl_->read(impl_->contexts[0], impl_->contexts[0].has(now) ? now : name);
+  });
 }
 
 void Trainer::save_params(const std::filesystem::path& npz) {
@@ -377,9 +401,9 @@ void Trainer::save_params(const std::filesystem::path& npz) {
 
 void Trainer::restore_params(const std::filesystem::path& npz) {
   yoke::restore_params(npz, impl_->parameters);
-  impl_->at_step("restore_params()", [&] {
+  Impl::at_step(impl_, "restore_params()", [&] {
     for (const Parameter& parameter : impl_->parameters) {
-      impl_->contexts[0].from_host(parameter.name(), parameter.values());
+      impl_->contexts[0].from_host(impl_->name_now(parameter.name()), parameter.values());
     }
     impl_->step_plan.publish();
     impl_->shards[0].stream->wait();

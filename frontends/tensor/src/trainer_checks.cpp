@@ -141,6 +141,10 @@ void Trainer::Impl::check_arguments() {
     fail("data_parallel: steps_ahead is " + std::to_string(options.steps_ahead) + "; choose 1 to " +
          std::to_string(detail::kMostStepsAhead));
   }
+  if (on_device_lost_name(options.on_device_lost) == std::string_view("unknown")) {
+    fail("data_parallel: on_device_lost is " + std::to_string(static_cast<int>(options.on_device_lost)) +
+         "; use kFail or kRedistribute");
+  }
   if (options.optimizer.nesterov && options.optimizer.momentum == 0) {
     fail("data_parallel: nesterov requires a momentum greater than 0");
   }

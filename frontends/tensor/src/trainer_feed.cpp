@@ -64,11 +64,13 @@ void Trainer::Impl::check_batch(const Batch& batch, std::uint64_t rows) const {
   }
 }
 
+bool Trainer::Impl::is_tail_batch(std::int64_t number) const {
+  return !is_varying() && static_cast<std::uint64_t>(number) % plan.batch_count() >= plan.full_batches;
+}
+
 // Stages the rows of a batch, and queues their copies to the shards.
 void Trainer::Impl::send(const Batch& batch, std::int64_t number) {
-  const bool is_tail =
-      !is_varying() && static_cast<std::uint64_t>(number) % plan.batch_count() >= plan.full_batches;
-  check_batch(batch, is_tail ? plan.tail_rows() : plan.batch);
+  const bool is_tail = is_tail_batch(number);
   const auto slot = static_cast<std::uint32_t>(number % detail::kFeedSlots);
   if (is_varying()) {
     fed_batches[slot] = batch;
@@ -105,7 +107,13 @@ bool Trainer::Impl::fetch() {
                                   " of " + std::to_string(plan.batch_count()) + " of an epoch: " + reason);
   };
   try {
-    send(feed.next(fetched), fetched);
+    const auto kept = kept_batches.find(fetched);
+    const Batch batch = kept != kept_batches.end() ? kept->second : feed.next(fetched);
+    check_batch(batch, is_tail_batch(fetched) ? plan.tail_rows() : plan.batch);
+    if (redistributes()) {
+      kept_batches.emplace(fetched, batch);
+    }
+    send(batch, fetched);
     ++fetched;
     return true;
   } catch (const Error& error) {

@@ -232,9 +232,15 @@ const NamedProgram& Trainer::Impl::update_program(std::int32_t type, std::uint64
       const Tensor term = placeholder("gradient_" + std::to_string(k), element, {count});
       gradient = k == 0 ? term : gradient + term;
     }
-    NamedProgram program = detail::name_program(
-        lower("update", {}, update_of(placeholder("value", element, {count}), gradient, "momentum")), {},
-        "literal/update/");
+    std::vector<Update> updates = update_of(placeholder("value", element, {count}), gradient, "momentum");
+    std::vector<Output> outputs;
+    if (set_count() == 2) {  // keeps the old values
+      for (const Update& update : updates) {
+        outputs.push_back({"next_" + update.leaf.name(), update.value});
+      }
+      updates.clear();
+    }
+    NamedProgram program = detail::name_program(lower("update", outputs, updates), {}, "literal/update/");
     found = update_programs.emplace(key, std::move(program)).first;  // not earlier: an Error leaves no entry
   }
   return found->second;

@@ -130,6 +130,21 @@ std::vector<BackendCount> parse_backends(const std::string& text);
 NamedProgram name_program(const Lowered& lowered, const std::map<std::string, std::string>& names,
                           const std::string& literal_prefix);
 
+// Parameters and optimizer states, by their names in set 0, while shards are replaced.
+using Snapshot = std::map<std::string, std::vector<std::byte>>;
+
+// Losses of whole steps, on the host, because those on a lost device are lost.
+struct HostLosses {
+  bool has_any = false;
+  double latest = 0;                      // over all shards
+  std::optional<double> latest_of_owner;  // empty: it had no rows
+  std::vector<std::byte> owner_tensor;    // "loss"
+  double mean_total = 0;                  // since the previous mean_loss(), per reduction
+  double sum_total = 0;
+  std::uint64_t steps = 0;  // in the totals
+  std::optional<std::int64_t> first_bad_step;
+};
+
 class Stopwatch {
  public:
   double seconds() const {
@@ -185,6 +200,7 @@ struct Trainer::Impl {
   void link_gradients();
   void link_parts();
   void set_up();
+  void build();
 
   // In trainer_parts.cpp:
   GradientProgram describe_gradients(const detail::NamedProgram& program) const;
@@ -232,6 +248,7 @@ struct Trainer::Impl {
   void make_feeds();
   std::uint64_t staged_bytes(std::size_t k) const;  // of one batch
   void check_batch(const Batch& batch, std::uint64_t rows) const;
+  bool is_tail_batch(std::int64_t number) const;  // the smaller last one of an epoch
   void send(const Batch& batch, std::int64_t number);
   bool fetch();
   void fetch_current();
@@ -240,7 +257,7 @@ struct Trainer::Impl {
   // Makes the context's tensors for the program's literals and scalars, where they are missing.
   void prepare(Context& context, const detail::NamedProgram& program);
   StepRoutine link(Context& context, const detail::NamedProgram& program, const SymbolTable& table,
-                   std::shared_ptr<Buffer> workspace = nullptr);
+                   std::shared_ptr<Buffer> workspace = nullptr, std::uint32_t set = 0);
 
   // A single shard runs each step as one program, so its gradients may have no memory. A hand-written
   // loop's first call of a part links the parts.
@@ -258,7 +275,7 @@ struct Trainer::Impl {
   }
   // Whether gradient programs run in parts, between which buckets are merged.
   bool is_cut() const { return !after_part.empty(); }
-  bool shares_workspaces() const { return has_sums() || slot_count() > 1 || is_cut(); }
+  bool shares_workspaces() const { return has_sums() || slot_count() > 1 || set_count() > 1 || is_cut(); }
   // The number of shards that get rows of such a batch; they come first. All shards take part in a reproducible
   // sum.
   // Shard k's last micro-batch with rows, unless the run is reproducible. Precondition: k < active_shards(variant).
@@ -280,6 +297,7 @@ struct Trainer::Impl {
   detail::Variant& begin_step();
   void finish_step(detail::Variant& now);
   void require_gradients(const char* what) const;
+  void run_step();
   void queue_step();
   void select(std::size_t s);
   void queue_micro_batch(detail::Variant& now, std::uint32_t k, std::uint32_t number);
@@ -291,15 +309,44 @@ struct Trainer::Impl {
   std::vector<float> read(const Context& context, std::string_view name);
   double combined_loss(std::span<const double> weights);
   double take_loss_total(std::size_t s, const char* name);
-  [[noreturn]] void rethrow(const Error& error, const char* call);
+  void advance();
+
+  // With on_device_lost = redistribute, in trainer_recovery.cpp:
+  bool redistributes() const { return options.on_device_lost == OnDeviceLost::kRedistribute; }
+  // A step reads the parameters of one set and writes the other. Routines are linked for each.
+  std::uint32_t set_count() const { return redistributes() && shard_backends.size() > 1 ? 2 : 1; }
+  std::uint32_t routine_slot() const { return step_plan.set() * slot_count() + slot(); }
+  std::string name_now(std::string_view tensor) const { return StepPlan::name_in(*whole_set, tensor); }
+  std::vector<std::string> kept_names() const;
+  void require_whole_steps(const char* call) const;
+  void settle();
+  std::optional<Error> wait_for_all(const std::shared_ptr<std::vector<std::byte>>& memory) noexcept;
+  std::vector<LostShard> find_lost() const;
+  detail::Snapshot take_snapshot(const std::vector<bool>& is_lost) const;
+  void restore_snapshot();
+  void keep_row_weights();
+  std::unique_ptr<Impl> successor(const std::vector<bool>& is_lost);
+  // Goes on without the shards that have failed. Returns false if none has, or if no other is left.
+  static bool lose_shards(std::unique_ptr<Impl>& impl);
+  static void restart(std::unique_ptr<Impl>& impl);
+
+  // Calls `function`, and repeats it as long as it fails because of shards that can be replaced.
   template <class Function>
-  auto at_step(const char* call, Function&& function) {
-    try {
-      return function();
-    } catch (const Error& error) {
-      rethrow(error, call);
+  static auto at_step(std::unique_ptr<Impl>& impl, const char* call, Function&& function) {
+    for (;;) {
+      try {
+        restart(impl);
+        return function();
+      } catch (const Error& error) {
+        if (error.code() == ErrorCode::kDeadlineExceeded || !lose_shards(impl)) {
+          throw Error(error.code(), std::string(call) + ": " + error.what());
+        }
+      }
     }
   }
+
+  // In evaluation.cpp:
+  void prepare_evaluation(Evaluation::Impl& made);
 
   DataParallelOptions options;
   Scalar learning_rate;    // replaces a number in options.learning_rate; empty if that is an expression
@@ -310,6 +357,8 @@ struct Trainer::Impl {
   std::shared_ptr<Runtime> runtime;
   std::vector<std::shared_ptr<Backend>> shard_backends;  // per shard
   std::vector<std::uint32_t> shard_ordinals;
+  std::vector<std::uint32_t> shard_numbers;            // when training began
+  std::vector<std::shared_ptr<Device>> shard_devices;  // empty: not open yet
   std::string device_names;
   std::uint32_t per_shard = 1;             // micro-batches
   std::vector<std::uint32_t> first_micro;  // per shard: its first micro-batch; the others follow
@@ -317,6 +366,7 @@ struct Trainer::Impl {
   detail::RowPlan slot_plan;               // the rows in a slot: all, or with a feed one batch of each size
   std::vector<detail::Variant> variants;
   std::vector<std::int64_t> row_weights;             // per shard; empty: equal
+  std::vector<std::int64_t> kept_row_weights;        // those of the Impl that this one replaces
   std::vector<detail::PieceSize> piece_sizes;        // the largest first
   std::vector<detail::PieceRoutines> pieces;         // per slot and micro-batch
   std::vector<std::uint64_t> first_rows;             // per micro-batch of the latest step: in its slot
@@ -341,7 +391,7 @@ struct Trainer::Impl {
   const std::shared_ptr<detail::ScalarTable> scalars =
       std::make_shared<detail::ScalarTable>();  // also shared
   std::vector<std::int64_t> seeds;
-  const std::shared_ptr<CodeCache> codes = std::make_shared<CodeCache>();
+  std::shared_ptr<CodeCache> codes = std::make_shared<CodeCache>();
   std::vector<MemoryNeed> needs;  // per device
   // Of the optimizer, by type, element count and number of gradients.
   std::map<std::tuple<std::int32_t, std::uint64_t, std::uint32_t>, detail::NamedProgram> update_programs;
@@ -361,18 +411,15 @@ struct Trainer::Impl {
   std::uint64_t steps_in_loss_total = 0;
   std::uint64_t evaluation_count = 0;
   double setup_seconds = 0;
-};
 
-struct Evaluation::Impl {
-  std::vector<Context> contexts;
-  std::shared_ptr<const std::vector<SymbolTable>> trainer_symbols;
-  std::vector<SymbolTable> symbols;              // the trainer's values, except for kRowSymbol
-  std::shared_ptr<detail::ScalarTable> scalars;  // the trainer's
-  std::vector<StepRoutine> full, tail;           // per shard; unused for shards without rows
-  std::vector<bool> has_full, has_tail;
-  detail::RowPlan plan;
-  std::size_t metric_count = 0;
-  std::vector<std::string> totals;  // names of the sums in the contexts
+  bool is_built = false;                     // whether build() has begun
+  std::optional<detail::Snapshot> snapshot;  // of shards that this Impl replaces, until it is ready
+  // The set with the parameters of the latest step that has finished. Shared with evaluations.
+  const std::shared_ptr<std::uint32_t> whole_set = std::make_shared<std::uint32_t>(0);
+  std::vector<LostShard> lost;
+  detail::HostLosses losses;
+  std::map<std::int64_t, Batch> kept_batches;  // of the feed: from the current step on
+  std::vector<std::weak_ptr<Evaluation::Impl>> evaluations;
 };
 
 }  // namespace yoke

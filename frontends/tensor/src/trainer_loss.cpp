@@ -10,23 +10,31 @@ namespace yoke {
 using detail::Variant;
 
 float Trainer::owner_loss_value() {
-  if (impl_->last == nullptr) {
+  const detail::HostLosses& losses = impl_->losses;
+  if (!losses.has_any && impl_->last == nullptr) {
     throw Error(ErrorCode::kFailedPrecondition, "owner_loss_value(): no step has run yet");
   }
-  return impl_->at_step("owner_loss_value()", [&] {
-    const std::span rows = std::span(impl_->last->rows).first(impl_->per_shard);
-    if (rows[0] == 0) {
+  return Impl::at_step(impl_, "owner_loss_value()", [&] {
+    const bool has_rows = losses.has_any ? losses.latest_of_owner.has_value() : impl_->last->rows[0] != 0;
+    if (!has_rows) {
       throw Error(ErrorCode::kFailedPrecondition, "shard 0 had no rows in the latest step; use loss_value()");
     }
+    if (losses.has_any) {
+      return static_cast<float>(*losses.latest_of_owner);
+    }
+    const std::span rows = std::span(impl_->last->rows).first(impl_->per_shard);
     return static_cast<float>(impl_->combined_loss(detail::loss_weights(rows, impl_->options.reduction)));
   });
 }
 
 double Trainer::loss_value() {
+  if (impl_->losses.has_any) {
+    return impl_->losses.latest;
+  }
   if (impl_->last == nullptr) {
     throw Error(ErrorCode::kFailedPrecondition, "loss_value(): no step has run yet");
   }
-  return impl_->at_step("loss_value()", [&] { return impl_->combined_loss(impl_->last->weights); });
+  return Impl::at_step(impl_, "loss_value()", [&] { return impl_->combined_loss(impl_->last->weights); });
 }
 
 // Adds up the weighted losses of the first weights.size() micro-batches.
@@ -54,10 +62,16 @@ double Trainer::mean_loss() {
 }
 
 double Trainer::mean_loss(Reduction reduction) {
-  if (impl_->steps_in_loss_total == 0) {
+  if ((impl_->redistributes() ? impl_->losses.steps : impl_->steps_in_loss_total) == 0) {
     throw Error(ErrorCode::kFailedPrecondition, "mean_loss(): no step has run since the last call");
   }
-  return impl_->at_step("mean_loss()", [&] {
+  if (impl_->redistributes()) {
+    detail::HostLosses& losses = impl_->losses;
+    const double total = reduction == Reduction::kMean ? losses.mean_total : losses.sum_total;
+    losses.mean_total = losses.sum_total = 0;
+    return total / static_cast<double>(std::exchange(losses.steps, 0));
+  }
+  return Impl::at_step(impl_, "mean_loss()", [&] {
     double sum = 0;
     for (std::size_t s = 0; impl_->is_varying() && s < impl_->micro_batches.size(); ++s) {
       const double mean = impl_->take_loss_total(s, detail::kLossTotal);
@@ -80,7 +94,10 @@ double Trainer::mean_loss(Reduction reduction) {
 }
 
 std::optional<std::int64_t> Trainer::first_bad_step() {
-  return impl_->at_step("first_bad_step()", [&] {
+  if (impl_->redistributes()) {
+    return impl_->losses.first_bad_step;
+  }
+  return Impl::at_step(impl_, "first_bad_step()", [&] {
     const detail::RowPlan& plan = impl_->plan;
     std::optional<std::int64_t> first;
     for (std::size_t s = 0; s < impl_->micro_batches.size(); ++s) {

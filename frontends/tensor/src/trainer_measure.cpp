@@ -85,6 +85,7 @@ void Trainer::Impl::measure_row_weights() {
   Impl trial;
   trial.options = options;
   trial.options.measure_row_weights = false;
+  trial.options.on_device_lost = OnDeviceLost::kFail;
   trial.options.runtime = runtime;
   trial.inputs = inputs;
   trial.targets = targets;

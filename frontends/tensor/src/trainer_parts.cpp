@@ -152,21 +152,23 @@ void Trainer::Impl::link_gradient_parts(const std::vector<std::shared_ptr<Buffer
   }
   const std::size_t part_count = after_part.size();
   for (Variant& variant : variants) {
-    variant.launches.assign(slot_count() * part_count, {});
+    variant.launches.assign(set_count() * slot_count() * part_count, {});
     for (std::size_t i = 0; i < variant.launches.size(); ++i) {
       for (std::uint32_t k = 0; k < active_shards(variant); ++k) {
         const GradientPart& part = variant.parts[k][i % part_count];
         if (part.program.text.empty()) {
           continue;
         }
-        Context own = micro_batches[last_micro(variant, k)].slots[i / part_count].child();
+        const std::size_t routine_slot = i / part_count;
+        Context own = micro_batches[last_micro(variant, k)].slots[routine_slot % slot_count()].child();
         for (const passes::Cut::Carried& carried : part.carried) {
           const program::Tensor& tensor = carried.tensor;
           own.adopt(carried_name(tensor.name), {static_cast<std::int32_t>(tensor.type), tensor.dims},
                     {contexts[k].tensor(kCarried).view.buffer, carried.offset, tensor.byte_count()});
         }
         prepare(contexts[k], part.program);  // all parts share the shard's literals
-        variant.launches[i].push_back({k, link(own, part.program, (*symbols)[k], workspaces[k])});
+        variant.launches[i].push_back({k, link(own, part.program, (*symbols)[k], workspaces[k],
+                                               static_cast<std::uint32_t>(routine_slot / slot_count()))});
       }
     }
   }

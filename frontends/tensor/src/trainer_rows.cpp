@@ -132,17 +132,18 @@ void Trainer::Impl::make_piece_tensors(std::size_t s) {
 
 void Trainer::Impl::link_pieces(const std::vector<std::shared_ptr<Buffer>>& workspaces) {
   pieces.clear();
-  for (std::uint32_t slot = 0; slot < slot_count(); ++slot) {
+  for (std::uint32_t i = 0; i < set_count() * slot_count(); ++i) {  // as routine_slot()
+    const std::uint32_t set = i / slot_count();
     for (std::size_t s = 0; s < micro_batches.size(); ++s) {
       const std::uint32_t k = micro_batches[s].shard;
-      Context first = micro_batches[s].slots[slot];
+      Context first = micro_batches[s].slots[i % slot_count()];
       Context later = first.child();
       sums[k].adopt_gradients(later, static_cast<std::uint32_t>(s) - first_micro[k], true);
       PieceRoutines& made = pieces.emplace_back();
       for (const PieceSize& size : piece_sizes) {
         prepare(contexts[k], size.program);  // shares the literals between the shard's routines
-        made.first.push_back(link(first, size.program, (*symbols)[k], workspaces[k]));
-        made.later.push_back(link(later, size.program, (*symbols)[k], workspaces[k]));
+        made.first.push_back(link(first, size.program, (*symbols)[k], workspaces[k], set));
+        made.later.push_back(link(later, size.program, (*symbols)[k], workspaces[k], set));
       }
     }
   }
@@ -180,7 +181,7 @@ void Trainer::Impl::queue_pieces(Variant& now, std::uint32_t k, std::uint32_t nu
     micro_batches[s].context.stream()->fill(micro_batches[s].context.tensor("loss").view, &zero, 1);
   }
   SymbolTable& table = (*symbols)[k];
-  PieceRoutines& routines = pieces[slot() * micro_batches.size() + s];
+  PieceRoutines& routines = pieces[routine_slot() * micro_batches.size() + s];
   std::uint64_t done = 0;
   for (std::int64_t piece = 0; done < rows; ++piece) {
     std::size_t i = 0;
@@ -221,7 +222,7 @@ const std::vector<std::int64_t>& Trainer::row_weights() const {
 }
 
 void Trainer::set_row_weights(std::span<const std::int64_t> weights) {
-  impl_->at_step("set_row_weights()", [&] { impl_->set_row_weights(weights); });
+  Impl::at_step(impl_, "set_row_weights()", [&] { impl_->set_row_weights(weights); });
 }
 
 }  // namespace yoke

@@ -2,6 +2,7 @@
 // frontends/tensor/src/trainer_setup.cpp: allocates, initializes and links everything that a trainer needs.
 #include <yoke/program/text.h>
 
+#include <algorithm>
 #include <new>
 #include <numeric>
 
@@ -25,10 +26,13 @@ void Trainer::Impl::open_shards() {
   std::map<std::pair<Backend*, std::uint32_t>, std::shared_ptr<Device>> devices;
   for (std::size_t k = 0; k < shard_backends.size(); ++k) {
     auto& device = devices[{shard_backends[k].get(), shard_ordinals[k]}];
-    if (!device) {
-      device = shard_backends[k]->open_device(shard_ordinals[k], options.device_options);
+    if (shard_devices.size() == k) {
+      device = device ? device : shard_backends[k]->open_device(shard_ordinals[k], options.device_options);
+      shard_devices.push_back(device);
+      shard_numbers.push_back(static_cast<std::uint32_t>(k));
     }
-    auto stream = Stream::create(device, "shard " + std::to_string(k) + " on " + device->name());
+    const std::shared_ptr<Device>& used = shard_devices[k];
+    auto stream = Stream::create(used, "shard " + std::to_string(shard_numbers[k]) + " on " + used->name());
     contexts.emplace_back(stream);
     shards.push_back({static_cast<std::uint32_t>(k), stream, contexts.back(),
                       options.base_seed + first_micro[k], rows_of(variants[0], k), LinkedRoutine()});
@@ -61,9 +65,10 @@ void Trainer::Impl::plan_steps() {
   }
   const MergeStrategy merge = is_reproducible() ? MergeStrategy::kTree : options.merge;
   order_parameters();
-  step_plan = StepPlan(
-      contexts, active_shards(variants[0]), step_parameters(), std::move(states),
-      {merge, options.placement, options.merge_use, options.bucket_byte_count, options.overlap}, codes);
+  step_plan = StepPlan(contexts, active_shards(variants[0]), step_parameters(), std::move(states),
+                       {merge, options.placement, options.merge_use, options.bucket_byte_count,
+                        options.overlap, set_count() == 2},
+                       codes);
   cut_gradients();
 }
 
@@ -121,8 +126,8 @@ void Trainer::Impl::make_symbols() {
       }
     }
   }
-  for (const Symbol& binding : options.bindings) {
-    binding_values.push_back(binding.low);
+  for (std::size_t i = binding_values.size(); i < options.bindings.size(); ++i) {
+    binding_values.push_back(options.bindings[i].low);
   }
   set_symbols();
 }
@@ -175,11 +180,20 @@ void Trainer::Impl::prepare(Context& context, const NamedProgram& program) {
   }
 }
 
+// In set 1, the program's parameters have other names.
 StepRoutine Trainer::Impl::link(Context& context, const NamedProgram& program, const SymbolTable& table,
-                                std::shared_ptr<Buffer> workspace) {
+                                std::shared_ptr<Buffer> workspace, std::uint32_t set) {
   prepare(context, program);
   const auto code = codes->get(context.stream()->device(), program.text);
-  return {context.link(code, program.name, program.rename, std::move(workspace)), table};
+  std::map<std::string, std::string> rename = program.rename;
+  for (const Parameter& parameter : parameters) {
+    for (auto& [argument, tensor] : rename) {
+      if (tensor == parameter.name()) {
+        tensor = StepPlan::name_in(set, tensor);
+      }
+    }
+  }
+  return {context.link(code, program.name, rename, std::move(workspace)), table};
 }
 
 // Per shard, one workspace for its gradient programs, which run one after the other; null if it has only one.
@@ -236,7 +250,7 @@ void Trainer::Impl::link_gradients() {
   }
   const std::vector<std::shared_ptr<Buffer>> workspaces = make_workspaces();
   for (Variant& variant : variants) {
-    for (std::uint32_t slot = 0; slot < slot_count(); ++slot) {
+    for (std::uint32_t i = 0; i < set_count() * slot_count(); ++i) {  // as routine_slot()
       for (std::size_t s = 0; s < variant.active; ++s) {
         detail::MicroBatch& micro = micro_batches[s];
         if (is_cut() && s == last_micro(variant, micro.shard)) {
@@ -245,8 +259,8 @@ void Trainer::Impl::link_gradients() {
         }
         const NamedProgram& program = variant.gradient_program(s);
         prepare(contexts[micro.shard], program);  // shares the literals between the shard's routines
-        variant.gradients.push_back(
-            link(micro.slots[slot], program, (*symbols)[micro.shard], workspaces[micro.shard]));
+        variant.gradients.push_back(link(micro.slots[i % slot_count()], program, (*symbols)[micro.shard],
+                                         workspaces[micro.shard], i / slot_count()));
       }
     }
   }
@@ -290,6 +304,12 @@ void Trainer::Impl::set_up() {
   check_arguments();
   find_backends();
   measure_row_weights();
+  build();
+  setup_seconds = watch.seconds();
+}
+
+void Trainer::Impl::build() {
+  is_built = true;
   plan_micro_batches();
   build_graphs();
   open_shards();
@@ -302,12 +322,11 @@ void Trainer::Impl::set_up() {
     upload(inputs, "inputs");
     upload(targets, "targets");
   }
-  start_parameters();
+  snapshot ? restore_snapshot() : start_parameters();
   is_single() ? link_steps() : link_parts();
   for (const auto& stream : streams) {
     stream->wait();
   }
-  setup_seconds = watch.seconds();
 }
 
 void Trainer::run(std::unique_ptr<Impl> impl, const std::function<void(Trainer&)>& body) {

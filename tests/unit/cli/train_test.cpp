@@ -70,6 +70,18 @@ TEST(YokeTrain, ReproducibleRunsGiveTheSameLossForEveryNumberOfShards) {
               HasSubstr("reproducible is 4, which is not a multiple of the number of shards, 3"));
 }
 
+TEST(YokeTrain, OnDeviceLostTakesFailOrRedistribute) {
+  const auto outcome =
+      run({"train", "--epochs", "3", "--json", "--shards", "2", "--on-device-lost", "redistribute"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("\"lost_shards\":[]"));
+  EXPECT_GT(std::stod(json_value(outcome.last_line(), "test_accuracy")), 0.8);
+  const auto refused = run({"train", "--on-device-lost", "ignore"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--on-device-lost: unknown reaction to a lost device 'ignore'; use fail "
+                                     "or redistribute"));
+}
+
 TEST(YokeTrain, AccumulateTrainsInMicroBatches) {
   const auto outcome = run({"train", "--epochs", "20", "--json", "--accumulate", "3"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;

@@ -36,6 +36,29 @@ struct MemoryNeed {
   std::uint64_t total() const { return parameters + gradients + state + activations + data; }
 };
 
+// What happens when the device of a shard is lost, or work of a shard fails.
+enum class OnDeviceLost {
+  kFail,  // the call throws an Error that names the shard, the device, the step and the failed work
+  // The other shards take over the rows of the lost shard, or of all shards of a lost device, and the step is repeated
+  // from the parameters and optimizer states before it. It is logged as shard.lost. If no shard is left: the Error.
+  // Rows, micro-batches and shards are assigned anew, as in a run with fewer shards; with `reproducible`, the bits
+  // stay the same. Every step() waits until all shards have finished the step; parameters and optimizer states need
+  // twice the memory, on every shard. Only step() and run_epoch() can queue steps.
+  kRedistribute
+};
+// "fail", "redistribute"; "unknown" for another number.
+const char* on_device_lost_name(OnDeviceLost on_device_lost);
+// Throws Error kInvalidArgument, which lists the names.
+OnDeviceLost on_device_lost_by_name(std::string_view name);
+
+// A shard that the others have replaced.
+struct LostShard {
+  std::uint32_t shard = 0;  // its number when training began
+  std::string device;
+  std::int64_t step = 0;  // the first one that the others computed without it
+  std::string reason;
+};
+
 struct DataParallelOptions {
   // The name of a backend, or a comma-separated list of names with shard counts, such as "cuda:1,cc:2".
   // With a list, `shards` must be empty or equal to the sum of the counts.
@@ -100,6 +123,8 @@ struct DataParallelOptions {
   // Compares all replicas bit for bit after every this many steps; 0 disables the check. A difference is an
   // Error kDataLoss that names the shard, the parameter and the first differing element.
   std::uint64_t check_replicas_every = 0;
+  // After a loss, loss_of and the functions of evaluations are called again, check_memory too.
+  OnDeviceLost on_device_lost = OnDeviceLost::kFail;
   // How many steps may be queued and not finished, 1 to 64; step() waits before it queues more.
   std::uint32_t steps_ahead = 2;
   // Passed to every device that is opened. `yoke backends --help-options` lists a backend's options.
@@ -175,7 +200,8 @@ class Trainer {
  public:
   using MetricsOf = std::function<std::vector<Tensor>(const Tensor& inputs, const Tensor& targets)>;
 
-  std::uint32_t shards() const;
+  std::uint32_t shards() const;                       // without lost ones
+  const std::vector<LostShard>& lost_shards() const;  // in the order of their losses
   std::int64_t steps_per_epoch() const;
   std::int64_t step_count() const;  // completed steps
   MergeStrategy merge_strategy() const;
@@ -190,7 +216,8 @@ class Trainer {
   bool run_epoch(const std::function<bool(std::int64_t step_in_epoch)>& after_step = {});
 
   // The functions that make up step(), for hand-written loops. Call them in this order. Error
-  // kFailedPrecondition: grad_sync() or update() without launch_gradients() after the latest step() or update().
+  // kFailedPrecondition: grad_sync() or update() without launch_gradients() after the latest step() or update();
+  // options.on_device_lost is kRedistribute.
   void launch_gradients();  // loss and gradients on every shard
   void grad_sync();         // merges the gradients on the owner; optional, update() merges if needed
   void update();            // updates the parameters on all shards
@@ -236,7 +263,7 @@ class Trainer {
   std::vector<float> read_values(std::string_view name);
   const std::vector<Parameter>& owner_params() const;  // in order of creation
   const std::vector<std::int64_t>& shard_seeds() const;
-  std::span<const Shard> shard_list() const;
+  std::span<const Shard> shard_list() const;  // Error kFailedPrecondition: on_device_lost is kRedistribute
 
   // Saves all parameters to a .npz file, or loads them by name and copies them to every shard.
   // Errors: those of save_npz and load_npz. If the file does not match the model, Error kInvalidArgument
@@ -259,6 +286,7 @@ class Trainer {
   Trainer& operator=(const Trainer&) = delete;
 
  private:
+  friend class Evaluation;
   friend void data_parallel(const DataParallelOptions&, const Tensor&, const Tensor&,
                             const std::function<Tensor(const Tensor&, const Tensor&)>&,
                             const std::function<void(Trainer&)>&);
@@ -268,6 +296,7 @@ class Trainer {
   struct Impl;
   explicit Trainer(std::unique_ptr<Impl> impl);
   static void run(std::unique_ptr<Impl> impl, const std::function<void(Trainer&)>& body);
+  void check_replicas();
   std::unique_ptr<Impl> impl_;
 };
 

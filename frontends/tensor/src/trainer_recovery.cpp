@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/src/trainer_recovery.cpp: on_device_lost = redistribute: waits for the end of each step and, when
+// shards are lost, sets up the others anew and goes on.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <iterator>
+
+#include "evaluation_impl.h"
+#include "host_copy.h"
+#include "host_numbers.h"
+
+namespace yoke {
+
+using detail::Snapshot;
+using detail::Variant;
+
+namespace {
+
+constexpr std::array<std::pair<OnDeviceLost, const char*>, 2> kNames = {
+    {{OnDeviceLost::kFail, "fail"}, {OnDeviceLost::kRedistribute, "redistribute"}}};
+
+// The error of a stream that has failed.
+std::string reason_of(const Stream& stream) {
+  try {
+    stream.wait(std::chrono::nanoseconds::zero());
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "device '" + stream.device()->name() + "' was lost";
+}
+
+}  // namespace
+
+const char* on_device_lost_name(OnDeviceLost on_device_lost) {
+  const auto found = std::find_if(kNames.begin(), kNames.end(),
+                                  [&](const auto& entry) { return entry.first == on_device_lost; });
+  return found != kNames.end() ? found->second : "unknown";
+}
+
+OnDeviceLost on_device_lost_by_name(std::string_view name) {
+  const auto found =
+      std::find_if(kNames.begin(), kNames.end(), [&](const auto& entry) { return entry.second == name; });
+  if (found == kNames.end()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "unknown reaction to a lost device '" + std::string(name) + "'; use fail or redistribute");
+  }
+  return found->first;
+}
+
+Trainer::~Trainer() {
+  for (const std::weak_ptr<Evaluation::Impl>& each : impl_->evaluations) {
+    if (const auto evaluation = each.lock()) {
+      evaluation->trainer = nullptr;
+    }
+  }
+}
+
+const std::vector<LostShard>& Trainer::lost_shards() const {
+  return impl_->lost;
+}
+
+void Trainer::Impl::require_whole_steps(const char* call) const {
+  if (redistributes()) {
+    throw Error(ErrorCode::kFailedPrecondition,
+                std::string(call) +
+                    ": with on_device_lost = redistribute, steps are repeated as a whole; use step()");
+  }
+}
+
+// Waits for all streams, and at most once for a whole timeout. Returns the first error. Copies that have not ended then
+// keep `memory`.
+std::optional<Error> Trainer::Impl::wait_for_all(
+    const std::shared_ptr<std::vector<std::byte>>& memory) noexcept {
+  std::optional<Error> first;
+  bool is_late = false;
+  for (const auto& stream : all_streams) {
+    try {
+      is_late ? stream->wait(std::chrono::nanoseconds::zero()) : stream->wait();
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::kDeadlineExceeded) {
+        detail::keep_for_copy(*stream, memory);
+        is_late = true;
+        first = error;
+      }
+      first = first ? first : error;
+    }
+  }
+  return first;
+}
+
+// Waits until all shards have finished the step. Throws the first error.
+void Trainer::Impl::settle() {
+  const Variant& now = *last;
+  const auto type = variants[0].graph.loss.type();
+  const std::size_t size = program::byte_size(type);
+  const auto memory = std::make_shared<std::vector<std::byte>>(now.active * size);
+  std::optional<Error> failure;
+  try {
+    for (std::size_t s = 0; s < now.active; ++s) {
+      micro_batches[s].context.to_host("loss", std::span(*memory).subspan(s * size, size));
+    }
+  } catch (const Error& error) {
+    failure = error;
+  }
+  const std::optional<Error> failed = wait_for_all(memory);
+  if (failed || failure) {
+    throw failed ? *failed : *failure;
+  }
+  const std::vector<double> each = detail::numbers_of(type, *memory);
+  const auto combined = [&](const std::vector<double>& weights) {
+    double sum = 0;
+    for (std::size_t s = 0; s < std::min(weights.size(), each.size()); ++s) {
+      sum += weights[s] == 0 ? 0 : weights[s] * each[s];  // without rows, it may be anything
+    }
+    return sum;
+  };
+  const std::span owner = std::span(now.rows).first(per_shard);
+  losses.has_any = true;
+  losses.owner_tensor.assign(memory->begin(), memory->begin() + static_cast<std::ptrdiff_t>(size));
+  losses.latest = combined(now.weights);
+  losses.latest_of_owner.reset();
+  if (owner[0] != 0) {
+    losses.latest_of_owner = combined(detail::loss_weights(owner, options.reduction));
+  }
+  losses.mean_total += combined(detail::loss_weights(now.rows, Reduction::kMean));
+  losses.sum_total += combined(detail::loss_weights(now.rows, Reduction::kSum));
+  ++losses.steps;
+  for (std::size_t s = 0; s < each.size(); ++s) {
+    if (now.rows[s] != 0 && !(std::abs(each[s]) <= detail::kLargestLoss) && !losses.first_bad_step) {
+      losses.first_bad_step = step_number;
+    }
+  }
+  kept_batches.erase(step_number);
+  *whole_set = step_plan.set();
+}
+
+// The shards of lost devices or, if none is lost, the shard that failed first. Its failure has made others fail.
+std::vector<LostShard> Trainer::Impl::find_lost() const {
+  std::vector<LostShard> found;
+  const auto add = [&](std::size_t k, std::string reason) {
+    found.push_back({shard_numbers[k], shard_devices[k]->name(), step_number, std::move(reason)});
+  };
+  for (std::size_t k = 0; k < shard_devices.size(); ++k) {
+    if (shard_devices[k]->is_lost()) {
+      add(k, k < shards.size() ? reason_of(*shards[k].stream) : "its device was lost");
+    }
+  }
+  if (!found.empty()) {
+    return found;
+  }
+  const Stream* first = nullptr;
+  std::size_t shard = 0;
+  const auto compare = [&](std::size_t k, const Stream& stream) {
+    if (stream.failed_at() && (first == nullptr || *stream.failed_at() < *first->failed_at())) {
+      first = &stream;
+      shard = k;
+    }
+  };
+  for (std::size_t k = 0; k < shards.size(); ++k) {
+    compare(k, *shards[k].stream);
+    if (k < step_plan.streams().size()) {
+      compare(k, *step_plan.streams()[k]);
+    }
+    if (k < feeds.size()) {
+      compare(k, *feeds[k].stream());
+    }
+  }
+  if (first != nullptr) {
+    add(shard, reason_of(*first));
+  }
+  return found;
+}
+
+// The names in set 0 of what a step changes.
+std::vector<std::string> Trainer::Impl::kept_names() const {
+  std::vector<std::string> names;
+  for (const Parameter& parameter : parameters) {
+    names.push_back(parameter.name());
+    if (options.optimizer.needs_state()) {
+      names.push_back("momentum/" + parameter.name());
+    }
+  }
+  return names;
+}
+
+// Copies the parameters and states before the failed step from a shard that is left. Its streams may have failed.
+Snapshot Trainer::Impl::take_snapshot(const std::vector<bool>& is_lost) const {
+  std::optional<Error> failure;
+  for (std::size_t k = 0; k < contexts.size(); ++k) {
+    if (is_lost[k]) {
+      continue;
+    }
+    try {
+      const Context context = contexts[k].child(Stream::create(shard_devices[k], "recovery"));
+      Snapshot values;
+      for (const std::string& name : kept_names()) {
+        values[name] = detail::read_now(context, name_now(name));
+      }
+      return values;
+    } catch (const Error& error) {
+      failure = error;
+    }
+  }
+  throw Error(failure->code(),
+              std::string("no shard has the parameters before the failed step: ") + failure->what());
+}
+
+void Trainer::Impl::restore_snapshot() {
+  for (std::size_t k = 0; k < (step_plan.shares_parameters() ? 1 : contexts.size()); ++k) {
+    for (const auto& [name, bytes] : *snapshot) {
+      if (contexts[k].has(name)) {
+        contexts[k].from_host(name, bytes);
+      }
+    }
+  }
+  if (losses.has_any) {
+    contexts[0].from_host("loss", losses.owner_tensor);
+  }
+  if (const std::optional<Error> failed = wait_for_all(std::make_shared<std::vector<std::byte>>())) {
+    throw Error(*failed);
+  }
+}
+
+// A trainer at the same step for the shards that are left; nothing is built yet.
+std::unique_ptr<Trainer::Impl> Trainer::Impl::successor(const std::vector<bool>& is_lost) {
+  auto next = std::make_unique<Impl>();
+  const auto left = static_cast<std::size_t>(std::count(is_lost.begin(), is_lost.end(), false));
+  // A reproducible sum needs a power of two.
+  const std::size_t used = is_reproducible() ? std::bit_floor(left) : left;
+  next->options = options;
+  next->options.row_weights.clear();
+  const std::vector<std::int64_t>& used_weights = kept_row_weights.empty() ? row_weights : kept_row_weights;
+  std::map<std::string, std::size_t> counts;
+  for (std::size_t k = 0; k < is_lost.size() && next->shard_devices.size() < used; ++k) {
+    if (!is_lost[k]) {
+      next->shard_backends.push_back(shard_backends[k]);
+      next->shard_ordinals.push_back(shard_ordinals[k]);
+      next->shard_numbers.push_back(shard_numbers[k]);
+      next->shard_devices.push_back(shard_devices[k]);
+      ++counts[shard_backends[k]->name()];
+      if (!options.row_weights.empty()) {
+        next->options.row_weights.push_back(options.row_weights[k]);
+      }
+      if (!used_weights.empty()) {
+        next->kept_row_weights.push_back(used_weights[k]);
+      }
+    }
+  }
+  for (const auto& [name, count] : counts) {
+    next->device_names += (next->device_names.empty() ? "" : ", ") + name + " x" + std::to_string(count);
+  }
+  next->learning_rate = learning_rate;
+  next->inputs = inputs;
+  next->targets = targets;
+  next->feed = feed;
+  next->loss_of = loss_of;
+  next->runtime = runtime;
+  next->parameters = parameters;
+  next->codes = codes;
+  next->batch_number = batch_number;
+  next->step_number = next->fetched = step_number;
+  next->binding_values = binding_values;
+  next->evaluation_count = evaluation_count;
+  next->setup_seconds = setup_seconds;
+  next->snapshot = std::move(snapshot);
+  next->lost = lost;
+  next->losses = losses;
+  next->kept_batches = std::move(kept_batches);
+  next->evaluations = std::move(evaluations);
+  return next;
+}
+
+bool Trainer::Impl::lose_shards(std::unique_ptr<Impl>& impl) {
+  if (!impl->redistributes() || impl->shard_backends.size() < 2) {
+    return false;
+  }
+  const auto nothing = std::make_shared<std::vector<std::byte>>();
+  const std::optional<Error> failed = impl->wait_for_all(nothing);
+  if (failed && failed->code() == ErrorCode::kDeadlineExceeded) {
+    return false;  // work that hangs may still use memory
+  }
+  const std::vector<LostShard> found = impl->find_lost();
+  if (found.empty() || found.size() == impl->shard_backends.size()) {
+    return false;
+  }
+  std::vector<bool> is_lost;
+  for (const std::uint32_t number : impl->shard_numbers) {
+    is_lost.push_back(
+        std::any_of(found.begin(), found.end(), [&](const LostShard& each) { return each.shard == number; }));
+  }
+  if (!impl->snapshot) {
+    impl->snapshot = impl->take_snapshot(is_lost);
+  }
+  impl->lost.insert(impl->lost.end(), found.begin(), found.end());
+  auto next = impl->successor(is_lost);
+  for (const LostShard& each : found) {
+    impl->runtime->log(LogLevel::kWarn, "shard.lost shard=" + std::to_string(each.shard) +
+                                            " device=" + each.device + " step=" + std::to_string(each.step) +
+                                            " shards_left=" + std::to_string(next->shard_devices.size()) +
+                                            " reason=\"" + each.reason + "\"");
+  }
+  for (std::size_t k = 0; k < is_lost.size(); ++k) {
+    if (impl->shard_devices[k]->is_lost()) {
+      impl->codes->forget(*impl->shard_devices[k]);
+    }
+  }
+  for (const std::weak_ptr<Evaluation::Impl>& each : next->evaluations) {
+    if (const auto evaluation = each.lock()) {
+      evaluation->parts = {};
+    }
+  }
+  impl = std::move(next);  // frees the memory that the new shards need
+  return true;
+}
+
+// Shards that are left keep the weights that the caller gave them last.
+void Trainer::Impl::keep_row_weights() {
+  if (is_varying() && std::any_of(kept_row_weights.begin(), kept_row_weights.end(),
+                                  [](std::int64_t weight) { return weight != 0; })) {
+    row_weights = kept_row_weights;
+    plan = detail::RowPlan::make(plan.total, plan.batch, micro_weights());
+  }
+  kept_row_weights.clear();
+}
+
+void Trainer::Impl::restart(std::unique_ptr<Impl>& impl) {
+  if (!impl->snapshot) {
+    return;
+  }
+  if (impl->is_built) {  // an earlier attempt has failed
+    impl = impl->successor(std::vector<bool>(impl->shard_backends.size(), false));
+  }
+  impl->build();
+  impl->keep_row_weights();
+  std::erase_if(impl->evaluations, [](const auto& each) { return each.expired(); });
+  for (const std::weak_ptr<Evaluation::Impl>& each : impl->evaluations) {
+    if (const auto evaluation = each.lock()) {
+      impl->prepare_evaluation(*evaluation);
+    }
+  }
+  impl->snapshot.reset();
+}
+
+}  // namespace yoke
