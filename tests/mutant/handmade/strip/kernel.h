@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/mutant/handmade/strip/kernel.h: a statement as loops over strips of values.
+#pragma once
+
+#include <yoke/program/program.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "queue.h"
+#include "values.h"
+
+namespace yoke::strip {
+
+// What a kernel runs with.
+struct Launch {
+  std::span<void* const> tensors;  // one address per tensor of the program
+  std::span<const std::int64_t> symbols;
+  void* scratch = nullptr;
+  Pool* pool = nullptr;
+};
+
+// The current iteration. A strip has `count` iterations of the loop `strip`.
+struct Frame {
+  const Launch* launch = nullptr;
+  std::vector<std::int64_t> counters;
+  std::uint32_t strip = 0;
+  std::size_t count = 1;
+};
+
+// An access of a statement.
+class Place {
+ public:
+  Place(const program::Program& program, const program::Statement& statement, const program::Access& access);
+  // The number of the element, if no index needs a check.
+  std::int64_t element(const Frame& frame) const;
+  std::int64_t stride(std::uint32_t loop) const { return strides_[loop]; }
+  std::uint32_t tensor() const { return tensor_; }
+  Type type() const { return type_; }
+  bool is_checked() const { return is_checked_; }
+  void* address(const Frame& frame) const;
+  void read(Frame& frame, Strip& out) const;
+
+ private:
+  struct Dim {
+    program::Affine affine;
+    std::int64_t divisor = 1;
+    std::int64_t extent = 1;
+    std::int64_t stride = 1;
+    std::shared_ptr<const Place> element_of;  // null: affine
+  };
+  // The number of the element at the frame's counters; -1: out of range.
+  std::int64_t checked_element(const Frame& frame) const;
+  std::int64_t index_value(const Frame& frame) const;
+  void read_checked(Frame& frame, Strip& out) const;
+
+  std::uint32_t tensor_ = 0;
+  Type type_ = Type::kF32;
+  std::int64_t constant_ = 0;
+  std::vector<std::int64_t> strides_;                            // per loop
+  std::vector<std::pair<std::uint32_t, std::int64_t>> symbols_;  // and their strides
+  std::vector<Dim> dims_;
+  program::Literal otherwise_;
+  bool is_checked_ = false;
+  bool has_gather_ = false;
+};
+
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  virtual void run(const Launch& launch) const = 0;
+  std::uint64_t scratch_bytes() const { return scratch_bytes_; }
+
+ protected:
+  Kernel() = default;
+  Kernel(const Kernel&) = delete;
+  Kernel& operator=(const Kernel&) = delete;
+  std::uint64_t scratch_bytes_ = 0;
+};
+
+// Null if no kernel runs the statement.
+std::unique_ptr<Kernel> make_kernel(const program::Program& program, const program::Statement& statement);
+std::unique_ptr<Kernel> make_product(const program::Program& program, const program::Statement& statement);
+
+// Sets the counters of `loops` to iteration `number`, the last loop fastest.
+void set_counters(const std::vector<program::Loop>& loops, std::span<const std::uint32_t> order,
+                  std::uint64_t number, std::vector<std::int64_t>& counters);
+
+}  // namespace yoke::strip

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/mutant/handmade/strip/place.cpp: where a statement reads and writes.
+#include <yoke/program/access.h>
+
+#include <algorithm>
+
+#include "../bugs.h"
+#include "kernel.h"
+
+namespace yoke::strip {
+
+using handmade::bug;
+
+namespace {
+
+std::int64_t value_of(const program::Affine& affine, const Frame& frame) {
+  std::int64_t value = affine.constant;
+  for (const program::Affine::Term& term : affine.terms) {
+    value += term.coefficient * (term.is_symbol ? frame.launch->symbols[term.id] : frame.counters[term.id]);
+  }
+  return value;
+}
+
+}  // namespace
+
+Place::Place(const program::Program& program, const program::Statement& statement,
+             const program::Access& access)
+    : tensor_(access.tensor),
+      type_(program.tensors[access.tensor].type),
+      strides_(std::max<std::size_t>(1, statement.loops.size()), 0) {
+  const program::Tensor& tensor = program.tensors[access.tensor];
+  const std::vector<std::uint64_t> strides = program::strides_of(tensor);
+  for (std::size_t i = 0; i < access.indices.size(); ++i) {
+    const program::Index& index = access.indices[i];
+    Dim dim{index.affine, index.divisor, static_cast<std::int64_t>(tensor.dims[i]),
+            static_cast<std::int64_t>(strides[i]), nullptr};
+    if (index.element_of) {
+      program::Access element{*index.element_of, {}, {}};
+      for (const program::Affine& affine : index.element_indices) {
+        element.indices.push_back({affine, {}, {}, 1});
+      }
+      dim.element_of = std::make_shared<const Place>(program, statement, element);
+      has_gather_ = true;
+    } else {
+      constant_ += index.affine.constant * dim.stride;
+      for (const program::Affine::Term& term : index.affine.terms) {
+        if (term.is_symbol) {
+          symbols_.emplace_back(term.id, term.coefficient * dim.stride);
+        } else {
+          strides_[term.id] += term.coefficient * dim.stride;
+        }
+      }
+    }
+    dims_.push_back(std::move(dim));
+  }
+  is_checked_ = program::may_be_out_of_range(program, statement, access);
+  otherwise_ = access.otherwise.value_or(program::Literal{});
+}
+
+std::int64_t Place::element(const Frame& frame) const {
+  std::int64_t element = constant_;
+  for (const auto& [symbol, stride] : symbols_) {
+    element += frame.launch->symbols[symbol] * stride;
+  }
+  for (std::size_t loop = 0; loop < strides_.size(); ++loop) {
+    element += frame.counters[loop] * strides_[loop];
+  }
+  return element;
+}
+
+void* Place::address(const Frame& frame) const {
+  return static_cast<std::byte*>(frame.launch->tensors[tensor_]) +
+         element(frame) * static_cast<std::int64_t>(program::byte_size(type_));
+}
+
+std::int64_t Place::index_value(const Frame& frame) const {
+  Strip value;
+  load(type_, 1, address(frame), 0, value);
+  return bug("gather_signed") && type_ == Type::kU8 ? static_cast<std::int8_t>(value.whole[0])
+                                                    : value.whole[0];
+}
+
+std::int64_t Place::checked_element(const Frame& frame) const {
+  std::int64_t element = 0;
+  for (const Dim& dim : dims_) {
+    std::int64_t index = dim.element_of ? dim.element_of->index_value(frame) : value_of(dim.affine, frame);
+    if (index % dim.divisor != 0) {
+      return -1;
+    }
+    index /= dim.divisor;
+    if (index < 0 || index >= dim.extent) {
+      return -1;
+    }
+    element += index * dim.stride;
+  }
+  return element;
+}
+
+void Place::read_checked(Frame& frame, Strip& out) const {
+  const auto* const data = static_cast<const std::byte*>(frame.launch->tensors[tensor_]);
+  const auto size = static_cast<std::int64_t>(program::byte_size(type_));
+  const bool is_regular = !has_gather_ && std::all_of(dims_.begin(), dims_.end(),
+                                                      [](const Dim& dim) { return dim.divisor == 1; });
+  std::int64_t& counter = frame.counters[frame.strip];
+  const std::int64_t first = counter;
+  bool is_outside = false;
+  if (is_regular) {
+    const bool first_is_inside = checked_element(frame) >= 0;
+    counter = first + static_cast<std::int64_t>(frame.count) - 1;
+    const bool last_is_inside = checked_element(frame) >= 0;
+    counter = first;
+    if (first_is_inside && last_is_inside) {  // and so is everything between them
+      return load(type_, frame.count, address(frame), strides_[frame.strip], out);
+    }
+    is_outside = bug("both_ends") && !first_is_inside && !last_is_inside;
+  }
+  for (std::size_t k = 0; k < frame.count; ++k) {
+    counter = first + static_cast<std::int64_t>(k);
+    const std::int64_t element = is_outside ? -1 : checked_element(frame);
+    Strip one;
+    if (element < 0) {
+      one.real[0] = otherwise_.number;
+      one.whole[0] = otherwise_.integer;
+    } else {
+      load(type_, 1, data + element * size, 0, one);
+    }
+    out.real[k] = program::is_float(type_) ? one.real[0] : 0;
+    out.whole[k] = program::is_float(type_) ? 0 : one.whole[0];
+  }
+  counter = first;
+}
+
+void Place::read(Frame& frame, Strip& out) const {
+  if (is_checked_) {
+    read_checked(frame, out);
+  } else {
+    load(type_, frame.count, address(frame), strides_[frame.strip], out);
+  }
+}
+
+void set_counters(const std::vector<program::Loop>& loops, std::span<const std::uint32_t> order,
+                  std::uint64_t number, std::vector<std::int64_t>& counters) {
+  for (std::size_t i = order.size(); i-- > 0;) {
+    const std::uint64_t extent = loops[order[i]].extent;
+    counters[order[i]] = static_cast<std::int64_t>(number % extent);
+    number /= extent;
+  }
+}
+
+}  // namespace yoke::strip

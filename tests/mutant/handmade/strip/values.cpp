@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/mutant/handmade/strip/values.cpp: the operations, one loop each; conversions; loads and stores.
+#include "values.h"
+
+#include <yoke/program/execute.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "../bugs.h"
+
+namespace yoke::strip {
+
+using handmade::bug;
+
+namespace {
+
+float to_f16(double value) {
+  const auto narrow = static_cast<float>(value);
+  if (bug("f16_overflow_early") && std::fabs(narrow) > 65504.0F) {
+    return std::copysign(std::numeric_limits<float>::infinity(), narrow);
+  }
+  return program::f16_to_f32(program::f32_to_f16(narrow));
+}
+
+double nearest_even(double x) {
+  if (bug("round_magic")) {
+    constexpr double kMagic = 6755399441055744.0;  // 1.5 * 2^52: the sum has no room for a fraction
+    return std::fabs(x) < kMagic ? (x + kMagic) - kMagic : x;
+  }
+  return std::nearbyint(x);
+}
+
+double inverse_root(Type type, double x) {
+  if (bug("seed_range") && type == Type::kF64) {
+    auto y = static_cast<double>(1.0F / std::sqrt(static_cast<float>(x)));
+    y *= 1.5 - 0.5 * x * y * y;
+    return y * (1.5 - 0.5 * x * y * y);
+  }
+  return 1 / std::sqrt(x);
+}
+
+double sign_of(double x) {
+  if (bug("sign_difference")) {
+    return static_cast<double>(x > 0) - static_cast<double>(x < 0);
+  }
+  return x > 0 ? 1 : x < 0 ? -1 : x;
+}
+
+double fused(Type type, double x, double y, double z) {
+  return type == Type::kF64 ? std::fma(x, y, z)
+                            : static_cast<double>(std::fma(static_cast<float>(x), static_cast<float>(y),
+                                                           static_cast<float>(z)));
+}
+
+std::int64_t quotient(std::int64_t x, std::int64_t y) {
+  return y == 0 ? 0 : y == -1 ? static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(x)) : x / y;
+}
+
+std::int64_t saturated(Type type, double value) {
+  if (std::isnan(value)) {
+    return 0;
+  }
+  if (type == Type::kBool) {
+    return value != 0 ? 1 : 0;
+  }
+  const auto low = static_cast<double>(program::lowest_integer(type));
+  const auto high = static_cast<double>(program::highest_integer(type));
+  return value <= low    ? program::lowest_integer(type)
+         : value >= high ? program::highest_integer(type)
+                         : static_cast<std::int64_t>(value);
+}
+
+// Runs `of(k)` for each value and rounds.
+template <class Of>
+void reals(Type type, std::size_t count, Strip& out, const Of& of) {
+  for (std::size_t k = 0; k < count; ++k) {
+    out.real[k] = rounded(type, of(k));
+  }
+}
+
+template <class Of>
+void wholes(Type type, std::size_t count, Strip& out, const Of& of) {
+  const bool is_kept_wide = bug("lazy_wrap") && (type == Type::kI32 || type == Type::kU32);
+  for (std::size_t k = 0; k < count; ++k) {
+    const auto value = static_cast<std::int64_t>(of(k));
+    out.whole[k] = is_kept_wide ? value : wrapped(type, value);
+  }
+}
+
+template <class Of>
+void truths(std::size_t count, Strip& out, const Of& of) {
+  for (std::size_t k = 0; k < count; ++k) {
+    out.whole[k] = of(k) ? 1 : 0;
+  }
+}
+
+// NOLINTNEXTLINE(readability-function-size): one line per operation
+void apply_reals(Op op, Type type, std::size_t count, const std::array<Strip, 3>& args, Strip& out) {
+  const auto& x = args[0].real;
+  const auto& y = args[1].real;
+  const auto& z = args[2].real;
+  const auto each = [&](const auto& of) { reals(type, count, out, of); };
+  const auto test = [&](const auto& of) { truths(count, out, of); };
+  using Index = std::size_t;
+  switch (op) {
+    case Op::kAdd:
+      return each([&](Index k) { return x[k] + y[k]; });
+    case Op::kSub:
+      return each([&](Index k) { return x[k] - y[k]; });
+    case Op::kMul:
+      return each([&](Index k) { return x[k] * y[k]; });
+    case Op::kDiv:
+      return each([&](Index k) { return x[k] / y[k]; });
+    case Op::kMod:
+      return each([&](Index k) { return std::fmod(x[k], y[k]); });
+    case Op::kNeg:
+      return each([&](Index k) { return -x[k]; });
+    case Op::kMin:
+      return each([&](Index k) { return extreme(x[k], y[k], false); });
+    case Op::kMax:
+      return each([&](Index k) { return extreme(x[k], y[k], true); });
+    case Op::kAbs:
+      return each([&](Index k) { return std::fabs(x[k]); });
+    case Op::kSign:
+      return each([&](Index k) { return sign_of(x[k]); });
+    case Op::kFloor:
+      return each([&](Index k) { return std::floor(x[k]); });
+    case Op::kCeil:
+      return each([&](Index k) { return std::ceil(x[k]); });
+    case Op::kRound:
+      return each([&](Index k) { return nearest_even(x[k]); });
+    case Op::kTrunc:
+      return each([&](Index k) { return std::trunc(x[k]); });
+    case Op::kExp:
+      return each([&](Index k) { return std::exp(x[k]); });
+    case Op::kExp2:
+      return each([&](Index k) { return std::exp2(x[k]); });
+    case Op::kExpm1:
+      return each([&](Index k) { return std::expm1(x[k]); });
+    case Op::kLog:
+      return each([&](Index k) { return std::log(x[k]); });
+    case Op::kLog2:
+      return each([&](Index k) { return std::log2(x[k]); });
+    case Op::kLog1p:
+      return each([&](Index k) { return std::log1p(x[k]); });
+    case Op::kSqrt:
+      return each([&](Index k) { return std::sqrt(x[k]); });
+    case Op::kRsqrt:
+      return each([&](Index k) { return inverse_root(type, x[k]); });
+    case Op::kRecip:
+      return each([&](Index k) { return 1 / x[k]; });
+    case Op::kPow:
+      return each([&](Index k) { return std::pow(x[k], y[k]); });
+    case Op::kSin:
+      return each([&](Index k) { return std::sin(x[k]); });
+    case Op::kCos:
+      return each([&](Index k) { return std::cos(x[k]); });
+    case Op::kTanh:
+      return each([&](Index k) { return std::tanh(x[k]); });
+    case Op::kSigmoid:
+      return each([&](Index k) { return 1 / (1 + std::exp(-x[k])); });
+    case Op::kErf:
+      return each([&](Index k) { return std::erf(x[k]); });
+    case Op::kErfc:
+      return each([&](Index k) { return bug("erfc_tail") ? 1 - std::erf(x[k]) : std::erfc(x[k]); });
+    case Op::kFma:
+      return each([&](Index k) { return fused(type, x[k], y[k], z[k]); });
+    case Op::kLess:
+      return test([&](Index k) { return x[k] < y[k]; });
+    case Op::kLessEqual:
+      return test([&](Index k) { return bug("not_greater") ? !(x[k] > y[k]) : x[k] <= y[k]; });
+    case Op::kGreater:
+      return test([&](Index k) { return x[k] > y[k]; });
+    case Op::kGreaterEqual:
+      return test([&](Index k) { return x[k] >= y[k]; });
+    case Op::kEqual:
+      return test([&](Index k) { return x[k] == y[k]; });
+    case Op::kNotEqual:
+      return test([&](Index k) { return x[k] != y[k]; });
+    default:
+      return;
+  }
+}
+
+// NOLINTNEXTLINE(readability-function-size): one line per operation
+void apply_wholes(Op op, Type type, std::size_t count, const std::array<Strip, 3>& args, Strip& out) {
+  const auto& a = args[0].whole;
+  const auto& b = args[1].whole;
+  const auto& c = args[2].whole;
+  const std::uint64_t width = 8 * program::byte_size(type);
+  const auto each = [&](const auto& of) { wholes(type, count, out, of); };
+  const auto test = [&](const auto& of) { truths(count, out, of); };
+  const auto u = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
+  using Index = std::size_t;
+  switch (op) {
+    case Op::kAdd:
+      return each([&](Index k) { return u(a[k]) + u(b[k]); });
+    case Op::kSub:
+      return each([&](Index k) { return u(a[k]) - u(b[k]); });
+    case Op::kMul:
+      return each([&](Index k) { return u(a[k]) * u(b[k]); });
+    case Op::kDiv:
+      return each([&](Index k) { return quotient(a[k], b[k]); });
+    case Op::kMod:
+      return each([&](Index k) { return b[k] == 0 || b[k] == -1 ? 0 : a[k] % b[k]; });
+    case Op::kNeg:
+      return each([&](Index k) { return 0 - u(a[k]); });
+    case Op::kMin:
+      return each([&](Index k) { return std::min(a[k], b[k]); });
+    case Op::kMax:
+      return each([&](Index k) { return std::max(a[k], b[k]); });
+    case Op::kAbs:
+      return each([&](Index k) { return a[k] < 0 ? 0 - u(a[k]) : u(a[k]); });
+    case Op::kSign:
+      return each([&](Index k) { return (a[k] > 0 ? 1 : 0) - (a[k] < 0 ? 1 : 0); });
+    case Op::kLess:
+      return test([&](Index k) { return a[k] < b[k]; });
+    case Op::kLessEqual:
+      return test([&](Index k) { return a[k] <= b[k]; });
+    case Op::kGreater:
+      return test([&](Index k) { return a[k] > b[k]; });
+    case Op::kGreaterEqual:
+      return test([&](Index k) { return a[k] >= b[k]; });
+    case Op::kEqual:
+      return test([&](Index k) { return a[k] == b[k]; });
+    case Op::kNotEqual:
+      return test([&](Index k) { return a[k] != b[k]; });
+    case Op::kAnd:
+    case Op::kBitAnd:
+      return each([&](Index k) { return a[k] & b[k]; });
+    case Op::kOr:
+    case Op::kBitOr:
+      return each([&](Index k) { return a[k] | b[k]; });
+    case Op::kBitXor:
+      return each([&](Index k) { return a[k] ^ b[k]; });
+    case Op::kNot:
+      return test([&](Index k) { return a[k] == 0; });
+    case Op::kBitNot:
+      return each([&](Index k) { return ~a[k]; });
+    case Op::kShiftLeft:
+      return each([&](Index k) { return u(a[k]) << (u(b[k]) % width); });
+    case Op::kShiftRight:
+      return each([&](Index k) { return a[k] >> (u(b[k]) % width); });
+    case Op::kRandomBits:
+      for (Index k = 0; k < count; ++k) {
+        out.whole[k] = program::random_bits(a[k], b[k], c[k]);
+      }
+      return;
+    default:
+      return;
+  }
+}
+
+template <class T, class Value>
+void load_as(std::size_t count, const void* first, std::int64_t step, Value* out) {
+  const T* const at = static_cast<const T*>(first);
+  for (std::size_t k = 0; k < count; ++k) {
+    out[k] = static_cast<Value>(at[static_cast<std::int64_t>(k) * step]);
+  }
+}
+
+template <class T, class Value>
+void store_as(std::size_t count, const Value* value, void* first, std::int64_t step) {
+  T* const at = static_cast<T*>(first);
+  for (std::size_t k = 0; k < count; ++k) {
+    at[static_cast<std::int64_t>(k) * step] = static_cast<T>(value[k]);
+  }
+}
+
+}  // namespace
+
+double extreme(double x, double y, bool is_max) {
+  if (std::isnan(x) || std::isnan(y)) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  const bool x_is_less = x < y || (x == y && std::signbit(x));
+  return x_is_less == is_max ? y : x;
+}
+
+double rounded(Type type, double value) {
+  switch (type) {
+    case Type::kF32:
+      return static_cast<double>(static_cast<float>(value));
+    case Type::kF16:
+      return static_cast<double>(to_f16(value));
+    case Type::kBF16:
+      return static_cast<double>(program::bf16_to_f32(program::f32_to_bf16(static_cast<float>(value))));
+    default:
+      return value;
+  }
+}
+
+std::int64_t wrapped(Type type, std::int64_t value) {
+  switch (type) {
+    case Type::kI32:
+      return static_cast<std::int32_t>(value);
+    case Type::kU32:
+      return static_cast<std::uint32_t>(value);
+    case Type::kU8:
+      return static_cast<std::uint8_t>(value);
+    case Type::kBool:
+      return bug("bool_byte") ? (value & 255) != 0 : value != 0;
+    default:
+      return value;
+  }
+}
+
+void convert(Type from, Type to, std::size_t count, const Strip& value, Strip& out) {
+  for (std::size_t k = 0; k < count; ++k) {
+    if (program::is_float(from)) {
+      if (program::is_float(to)) {
+        out.real[k] = rounded(to, value.real[k]);
+      } else {
+        out.whole[k] = saturated(to, value.real[k]);
+      }
+    } else if (program::is_float(to)) {
+      const bool is_direct = to != Type::kF64 && !bug("cast_twice");
+      out.real[k] = rounded(to, is_direct ? static_cast<double>(static_cast<float>(value.whole[k]))
+                                          : static_cast<double>(value.whole[k]));
+    } else {
+      out.whole[k] = wrapped(to, value.whole[k]);
+    }
+  }
+}
+
+void apply(Op op, Type type, std::size_t count, const std::array<Strip, 3>& args, Strip& out) {
+  if (op == Op::kSelect) {
+    for (std::size_t k = 0; k < count; ++k) {
+      const Strip& chosen = args[args[0].whole[k] != 0 ? 1 : 2];
+      out.real[k] = chosen.real[k];
+      out.whole[k] = chosen.whole[k];
+    }
+  } else if (program::is_float(type)) {
+    apply_reals(op, type, count, args, out);
+  } else {
+    apply_wholes(op, type, count, args, out);
+  }
+}
+
+void load(Type type, std::size_t count, const void* first, std::int64_t step, Strip& out) {
+  switch (type) {
+    case Type::kF64:
+      return load_as<double>(count, first, step, out.real.data());
+    case Type::kF32:
+      return load_as<float>(count, first, step, out.real.data());
+    case Type::kF16:
+    case Type::kBF16:
+      load_as<std::uint16_t>(count, first, step, out.whole.data());
+      for (std::size_t k = 0; k < count; ++k) {
+        const auto bits = static_cast<std::uint16_t>(out.whole[k]);
+        out.real[k] =
+            static_cast<double>(type == Type::kF16 ? program::f16_to_f32(bits) : program::bf16_to_f32(bits));
+      }
+      return;
+    case Type::kI64:
+      return load_as<std::int64_t>(count, first, step, out.whole.data());
+    case Type::kI32:
+      return load_as<std::int32_t>(count, first, step, out.whole.data());
+    case Type::kU32:
+      return load_as<std::uint32_t>(count, first, step, out.whole.data());
+    case Type::kU8:
+      return load_as<std::uint8_t>(count, first, step, out.whole.data());
+    case Type::kBool:
+      load_as<std::uint8_t>(count, first, step, out.whole.data());
+      return truths(count, out, [&](std::size_t k) { return out.whole[k] != 0; });
+  }
+}
+
+void store(Type type, std::size_t count, const Strip& value, void* first, std::int64_t step) {
+  switch (type) {
+    case Type::kF64:
+      return store_as<double>(count, value.real.data(), first, step);
+    case Type::kF32:
+      return store_as<float>(count, value.real.data(), first, step);
+    case Type::kF16:
+    case Type::kBF16: {
+      std::array<std::int64_t, kStrip> bits{};
+      for (std::size_t k = 0; k < count; ++k) {
+        const auto narrow = static_cast<float>(value.real[k]);
+        bits[k] = type == Type::kF16 ? program::f32_to_f16(narrow) : program::f32_to_bf16(narrow);
+      }
+      return store_as<std::uint16_t>(count, bits.data(), first, step);
+    }
+    case Type::kI64:
+      return store_as<std::int64_t>(count, value.whole.data(), first, step);
+    case Type::kI32:
+      return store_as<std::int32_t>(count, value.whole.data(), first, step);
+    case Type::kU32:
+      return store_as<std::uint32_t>(count, value.whole.data(), first, step);
+    case Type::kU8:
+    case Type::kBool:
+      return store_as<std::uint8_t>(count, value.whole.data(), first, step);
+  }
+}
+
+}  // namespace yoke::strip
