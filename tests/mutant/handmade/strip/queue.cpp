@@ -16,6 +16,7 @@ using handmade::bug;
 
 namespace {
 
+constexpr std::size_t kThreads = 6;
 constexpr int kTurn = 16;  // commands that a queue runs before other queues get the thread
 
 std::chrono::nanoseconds capped(std::uint64_t timeout_ns) {
@@ -63,7 +64,8 @@ Pool::~Pool() {
 void Pool::submit(std::function<void()> job) {
   const std::lock_guard lock(shared_->mutex);
   shared_->jobs.push_back(std::move(job));
-  if (shared_->jobs.size() > shared_->idle) {
+  // At least some, because a thread that has just finished its job does not count as idle yet.
+  while (threads_.size() < kThreads || shared_->jobs.size() > shared_->idle) {
     const sdk::detail::SignalsBlocked inherited;
     threads_.emplace_back([shared = shared_] { work(shared); });
     ++shared_->idle;  // until it takes its first job

@@ -60,11 +60,11 @@ std::int64_t quotient(std::int64_t x, std::int64_t y) {
 }
 
 std::int64_t saturated(Type type, double value) {
+  if (type == Type::kBool) {
+    return value != 0 ? 1 : 0;  // NaN is true
+  }
   if (std::isnan(value)) {
     return 0;
-  }
-  if (type == Type::kBool) {
-    return value != 0 ? 1 : 0;
   }
   const auto low = static_cast<double>(program::lowest_integer(type));
   const auto high = static_cast<double>(program::highest_integer(type));
