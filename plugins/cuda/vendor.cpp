@@ -52,6 +52,7 @@ const gpu::VendorFacts& Vendor::facts() const {
                .batch_stride = 6,
                .reduction_schemes = 3,
                .alignment = 5,
+               .not_supported = 15,
                .algorithm_bytes = 64},
       .comm = {.name = "NCCL", .variable = "YOKE_NCCL_LIBRARY", .files = {"libnccl.so.2"}},
   };

@@ -69,15 +69,15 @@ class Device final : public sdk::Device {
   bool can_fail(std::int32_t) override { return true; }
 
   sdk::CollectivesInfo collectives() override;
-  sdk::GroupId create_group_id() override {
-    return Communicator::make_group_id(*context_->machine().library().comm());
-  }
+  sdk::GroupId create_group_id() override { return Communicator::make_group_id(comm()); }
   std::unique_ptr<sdk::Communicator> join_group(const sdk::GroupId& id, std::uint32_t rank,
                                                 std::uint32_t size) override {
     return std::make_unique<Communicator>(context_, id, rank, size);
   }
 
  private:
+  const Comm& comm();
+
   std::shared_ptr<Context> context_;
   DeviceOptions options_;
   std::mutex mutex_;
@@ -99,7 +99,18 @@ std::unique_ptr<sdk::Stream> Device::create_stream(std::int32_t priority) {
   return std::make_unique<Stream>(std::move(timeline));
 }
 
+// The library is opened here, at its first use: it starts threads and takes a while.
+const Comm& Device::comm() {
+  Library& library = context_->machine().library();
+  const Comm* const found = library.comm();
+  if (found == nullptr) {
+    throw sdk::Failure(YOKE_STATUS_UNIMPLEMENTED, library.comm_fault());
+  }
+  return *found;
+}
+
 sdk::CollectivesInfo Device::collectives() {
+  (void)comm();
   const std::vector<std::int32_t> types = {YOKE_TYPE_F64, YOKE_TYPE_F32, YOKE_TYPE_F16, YOKE_TYPE_BF16,
                                            YOKE_TYPE_I64, YOKE_TYPE_I32, YOKE_TYPE_U32, YOKE_TYPE_U8};
   return {.sum_types = types,
@@ -131,7 +142,7 @@ sdk::Provides Backend::provides() const {
           .peers = true,
           .memory = true,
           .faults = true,
-          .collectives = machine().library().comm() != nullptr,
+          .collectives = true,
           .profile = true};
 }
 
@@ -167,12 +178,6 @@ std::vector<sdk::OptionSpec> Backend::option_specs() {
 std::unique_ptr<sdk::Device> Backend::open_device(std::uint32_t ordinal, const sdk::Options& options) {
   std::shared_ptr<Context> context = machine().context(ordinal);
   const Hardware& hardware = context->hardware();
-  std::call_once(logged_, [&] {
-    if (machine().library().comm() == nullptr) {
-      host().log(YOKE_LOG_INFO, "collectives.skip backend=" + std::string(machine().vendor().facts().name) +
-                                    " reason=\"" + machine().library().comm_fault() + "\"");
-    }
-  });
   const std::int64_t kept = options.integer("kept_memory");
   const Current current = context->enter();
   context->pool().set_limit(kept < 0 ? hardware.info.memory_bytes / 8 : static_cast<std::uint64_t>(kept));

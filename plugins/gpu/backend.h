@@ -17,7 +17,6 @@ namespace yoke::gpu {
 
 class Backend : public sdk::Backend {
  public:
-  // Collectives, if the vendor's library can be opened.
   sdk::Provides provides() const override;
   std::uint32_t device_count() override { return static_cast<std::uint32_t>(machine().devices().size()); }
   std::string why_no_device() override { return machine().why_none(); }
@@ -34,7 +33,6 @@ class Backend : public sdk::Backend {
 
   mutable std::once_flag made_;
   mutable std::shared_ptr<Machine> machine_;
-  std::once_flag logged_;
 };
 
 // The Backend of a vendor, for YOKE_SDK_PLUGIN.

@@ -3,6 +3,7 @@
 #include "context.h"
 
 #include <chrono>
+#include <exception>
 #include <limits>
 #include <utility>
 
@@ -270,19 +271,23 @@ void* Context::capture(const std::function<void(void* stream)>& work, std::strin
   if (!succeeds(driver().capture_begin.name, driver().capture_begin(capturing_, kCaptureOfThread))) {
     return nullptr;
   }
-  std::optional<sdk::Failure> failure;
+  std::exception_ptr thrown;
   try {
     work(capturing_);
-  } catch (const sdk::Failure& thrown) {
-    failure.emplace(thrown);
+  } catch (...) {  // also out of memory: the capture must end
+    thrown = std::current_exception();
   }
   void* graph = nullptr;
   void* executable = nullptr;
   const int ended = driver().capture_end(capturing_, &graph);
   const std::unique_ptr<void, std::function<void(void*)>> owned(
       graph, [this](void* one) { (void)driver().graph_destroy(one); });
-  if (failure) {
-    why_not = failure->text();
+  if (thrown) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const sdk::Failure& failure) {
+      why_not = failure.text();
+    }
   } else if (succeeds(driver().capture_end.name, ended)) {
     const int code = driver().graph_instantiate(&executable, graph, 0ULL);
     executable = succeeds(driver().graph_instantiate.name, code) ? executable : nullptr;

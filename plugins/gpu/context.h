@@ -133,7 +133,7 @@ class Context {
   void* immediate() const noexcept { return immediate_; }
 
   // Records the driver calls of `work` on an internal stream. Returns an executable graph, or null with the
-  // reason in `why_not`.
+  // reason in `why_not`. Passes on what `work` throws, except a Failure, which is a reason.
   void* capture(const std::function<void(void* stream)>& work, std::string& why_not);
 
  private:

@@ -58,10 +58,11 @@ std::string fill(void* library, Comm& comm) {
 }
 
 // Opens the files in order until look_up_all(library) finds every function; it returns the name of a missing
-// one. An environment variable replaces the whole list. `fault` says why `what` cannot be used.
-template <class LookUpAll>
+// one. Then `why_not(library)` must be empty. An environment variable replaces the whole list. `fault` says why
+// `what` cannot be used.
+template <class LookUpAll, class WhyNot>
 void* open_first(const char* variable, std::vector<const char*> files, const std::string& what,
-                 const LookUpAll& look_up_all, std::string& fault) {
+                 const LookUpAll& look_up_all, const WhyNot& why_not, std::string& fault) {
   const char* chosen = ::secure_getenv(variable);
   if (chosen != nullptr && *chosen != '\0') {
     files = {chosen};
@@ -69,11 +70,12 @@ void* open_first(const char* variable, std::vector<const char*> files, const std
   for (const char* file : files) {
     if (void* library = ::dlopen(file, RTLD_NOW | RTLD_LOCAL)) {
       const std::string missing = look_up_all(library);
-      if (missing.empty()) {
+      const std::string reason = missing.empty() ? why_not(library) : " has no " + missing;
+      if (reason.empty()) {
         fault.clear();
         return library;
       }
-      fault = std::string(what).append(" is too old: ").append(file).append(" has no ").append(missing);
+      fault = what + (missing.empty() ? " cannot be used: " : " is too old: ") + file + reason;
       (void)::dlclose(library);
     } else if (fault.empty()) {
       const char* text = ::dlerror();
@@ -83,8 +85,17 @@ void* open_first(const char* variable, std::vector<const char*> files, const std
   return nullptr;
 }
 
+std::string no_reason(void*) {
+  return {};
+}
+
 void* find_symbol(void* library, const char* name) {
   return ::dlsym(library, name);
+}
+
+std::string file_of(void* function) {
+  Dl_info place = {};
+  return ::dladdr(function, &place) != 0 && place.dli_fname != nullptr ? place.dli_fname : "another file";
 }
 
 // The file that defines a function.
@@ -120,7 +131,8 @@ const std::string& Library::open_driver() {
       const char* name = vendor_.bind(&find_symbol, library);
       return missing.empty() && name != nullptr ? name : missing;
     };
-    handle_ = open_first(facts.driver_variable, facts.driver_files, "the driver", look_up_all, driver_fault_);
+    handle_ = open_first(facts.driver_variable, facts.driver_files, "the driver", look_up_all, no_reason,
+                         driver_fault_);
     driver_fault_ += handle_ == nullptr ? "; " + std::string(facts.driver_hint) : "";
   });
   return driver_fault_;
@@ -139,7 +151,7 @@ void Library::open_compiler() {
   (void)driver_.driver_version(&version);
   void* library = open_first(
       facts.compiler_variable, own_release_first(facts, facts.compiler_files, version), "the kernel compiler",
-      [&](void* opened) { return fill(opened, is_hip, compiler_); }, compiler_fault_);
+      [&](void* opened) { return fill(opened, is_hip, compiler_); }, no_reason, compiler_fault_);
   if (library == nullptr) {
     compiler_fault_ += "; " + std::string(facts.compiler_hint);
     return;
@@ -161,6 +173,16 @@ const std::string& Library::compiler_identity() {
   return compiler_identity_;
 }
 
+// Why the library belongs to another driver than yoke's; empty if it does not. ROCm's libraries are linked with the
+// runtime of their release, which does not know the streams and memory of another one.
+std::string Library::other_driver(void* library) const {
+  void* const linked = find_symbol(library, driver_.init.name);
+  return linked == nullptr || linked == reinterpret_cast<void*>(driver_.init.address)
+             ? std::string()
+             : " is linked with " + file_of(linked) + ", and yoke uses " +
+                   file_of(reinterpret_cast<void*>(driver_.init.address)) + "; install both of one release";
+}
+
 void Library::open_blas() {
   const VendorFacts& facts = vendor_.facts();
   const bool is_hip = facts.dialect == codegen::Dialect::kHip;
@@ -168,7 +190,8 @@ void Library::open_blas() {
   (void)driver_.driver_version(&version);
   blas_handle_ = open_first(
       facts.blas.variable, own_release_first(facts, facts.blas.files, version), facts.blas.name,
-      [&](void* opened) { return fill(opened, is_hip, blas_); }, blas_fault_);
+      [&](void* opened) { return fill(opened, is_hip, blas_); },
+      [&](void* opened) { return other_driver(opened); }, blas_fault_);
 }
 
 const Blas* Library::blas() {
@@ -181,7 +204,7 @@ void Library::open_comm() {
   int version = 0;
   if (open_first(
           facts.variable, facts.files, facts.name, [&](void* opened) { return fill(opened, comm_); },
-          comm_fault_) == nullptr) {
+          [&](void* opened) { return other_driver(opened); }, comm_fault_) == nullptr) {
     return;
   }
   if (const int code = comm_.version(&version); code != 0 || version < kOldestComm) {

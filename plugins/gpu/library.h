@@ -32,8 +32,8 @@ class Library {
   const std::string& blas_fault() const noexcept { return blas_fault_; }
   int blas_version(void* handle, int& version) const;
 
-  // Opens the library of collectives at the first call, without the driver. If it returns null, comm_fault() says
-  // why it cannot be used.
+  // Opens the library of collectives at the first call. If it returns null, comm_fault() says why it cannot be
+  // used.
   const Comm* comm();
   const std::string& comm_fault() const noexcept { return comm_fault_; }
 
@@ -43,6 +43,7 @@ class Library {
   void open_compiler();
   void open_blas();
   void open_comm();
+  std::string other_driver(void* library) const;
 
   Vendor& vendor_;
   void* handle_ = nullptr;  // of the driver

@@ -229,19 +229,24 @@ std::shared_ptr<const PlannedProduct> Products::plan(const LibraryProduct& produ
   }
   std::string fault = "it has no algorithm";
   std::int32_t level = YOKE_LOG_DEBUG;
+  bool may_pass = false;
   std::shared_ptr<const PlannedProduct> made;
   try {
     made = make(product, options);
   } catch (const sdk::Failure& failure) {
     fault = failure.text();
     level = YOKE_LOG_WARN;
+    may_pass = true;
   }
   context_.machine().host().log(
       level, "products.plan device=" + std::to_string(context_.hardware().ordinal) + " product=\"" + key +
                  "\" " +
                  (made != nullptr ? "workspace=" + std::to_string(made->product.workspace_byte_count)
                                   : "skipped=\"" + fault + "\""));
-  return planned_[key] = made;
+  if (!may_pass) {  // after any other failure the next plan() asks the library again
+    planned_[key] = made;
+  }
+  return made;
 }
 
 std::shared_ptr<const PlannedProduct> Products::make(const LibraryProduct& product,
@@ -271,7 +276,11 @@ bool Products::find_algorithm(PlannedProduct& planned) {
   const std::uint64_t workspace = result[words];
   std::int32_t state = 0;
   std::memcpy(&state, &result[words + 1], sizeof state);
-  if (code != 0 || count < 1 || state != 0 || workspace > kMostWorkspace) {
+  if (code == facts().not_supported) {
+    return false;
+  }
+  check(blas_->find.name, code);
+  if (count < 1 || state != 0 || workspace > kMostWorkspace) {
     return false;
   }
   std::copy_n(result.begin(), words, planned.algorithm.begin());

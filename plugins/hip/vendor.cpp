@@ -76,6 +76,7 @@ const gpu::VendorFacts& Vendor::facts() const {
                .batch_stride = 1,
                .reduction_schemes = -1,
                .alignment = -1,
+               .not_supported = 7,
                .algorithm_bytes = 24},
       .comm = {.name = "RCCL",
                .variable = "YOKE_RCCL_LIBRARY",

@@ -235,7 +235,7 @@ constexpr Row kRows[] = {
                  "device kind nth delay_ns error"),
     YOKE_ABI_ROW(yoke_fault_api, YOKE_FAULT_TABLE, fault_clear, kAny, kBounded, "device error"),
 
-    C(collectives_describe, kAny, kBounded, "device info error"),
+    C(collectives_describe, kAny, kMayBlock, "device info error"),
     C(group_id_create, kAny, kMayBlock, "device id error"),
     C(communicator_create, kAny, kMayBlock, "device args out_communicator error"),
     C(communicator_destroy, kAny, kMayBlock, "communicator~"),

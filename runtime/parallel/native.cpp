@@ -161,7 +161,17 @@ void check_native(std::span<const Context> members, std::span<const std::int32_t
                members[k].stream()->name() + "'");
       }
     }
-    const yoke_collectives_info info = describe_collectives(device);
+    const yoke_collectives_info info = [&] {
+      try {
+        return describe_collectives(device);
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::kUnimplemented) {
+          throw;
+        }
+        refuse("the backend '" + backend->name() + "' does not offer " YOKE_COLLECTIVES_TABLE ": " +
+               error.what());
+      }
+    }();
     if (info.member_limit != 0 && members.size() > info.member_limit) {
       refuse("there are " + std::to_string(members.size()) + " shards, but a group of '" + device.name() +
              "' has at most " + std::to_string(info.member_limit) + " members");

@@ -23,15 +23,15 @@ void append_bytes(Bytes& to, T value) {
 
 yoke_collectives_info describe_collectives(const Device& device) {
   yoke_collectives_info info = sized<yoke_collectives_info>();
-  expect_ok(device.plugin().call<&yoke_collectives_api::collectives_describe>(device.get(), &info),
-            "describing the collectives");
+  expect_supported(device.plugin().call<&yoke_collectives_api::collectives_describe>(device.get(), &info),
+                   "describing the collectives");
   return info;
 }
 
 yoke_group_id make_group_id(const Device& device) {
   yoke_group_id id = sized<yoke_group_id>();
-  expect_ok(device.plugin().call<&yoke_collectives_api::group_id_create>(device.get(), &id),
-            "making the id of a group");
+  expect_supported(device.plugin().call<&yoke_collectives_api::group_id_create>(device.get(), &id),
+                   "making the id of a group");
   return id;
 }
 

@@ -313,8 +313,7 @@ int collective(const char* name, void* handle, void* stream_handle, CommPart par
 }  // namespace
 
 int fake_comm_version(int* version) {
-  *version = settings().comm_version;
-  return kCommOk;
+  return run("comm_version", [&] { *version = settings().comm_version; });
 }
 
 int fake_comm_unique_id(CommId* id) {

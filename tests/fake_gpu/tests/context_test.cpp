@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <future>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 #include <utility>
@@ -179,6 +180,31 @@ TEST(ContextTest, QueryDuringTheCaptureOfAnotherLibraryIsRepeated) {
     const Current current = context->enter();
     context->finish(context->immediate());
     return {};
+  });
+}
+
+TEST(ContextTest, CaptureEndsWhenTheHostIsOutOfMemory) {
+  expect_ok([]() -> std::string {
+    const auto context = machine("1")->context(0);
+    const Current current = context->enter();
+    std::string why_not;
+    try {
+      (void)context->capture([](void*) { throw std::bad_alloc(); }, why_not);
+      return "the failure is lost";
+    } catch (const std::bad_alloc&) {  // as it should be
+    }
+    const Address memory = context->pool().allocate(512);
+    void* const graph = context->capture(
+        [&](void* stream) {
+          context->call(context->driver().fill_bytes, memory, static_cast<unsigned char>(0), std::size_t{512},
+                        stream);
+        },
+        why_not);
+    if (graph != nullptr) {
+      (void)context->driver().graph_executable_destroy(graph);
+    }
+    context->pool().free(memory, 512);
+    return graph != nullptr ? "" : why_not;
   });
 }
 

@@ -65,8 +65,11 @@ class Failures:
     def collectives(self):
         library = "YOKE_NCCL_LIBRARY" if self.is_cuda else "YOKE_RCCL_LIBRARY"
         native = ("--merge", "native", "--log-level", "info", "--option", "cache=off")
+        for what, arguments, is_used in [("another merge", ("--merge", "tree"), False), ("native merge", ("--merge", "native"), True)]:
+            _, counts = self.fakes.count_calls("--option", "cache=off", *arguments)
+            self.expect((counts.get("comm_version", 0) > 0) == is_used, f"the library of collectives is opened for {what}: {is_used}")
         for what, words, variables in [
-                ("missing", ["collectives.skip", "/nonexistent.so"], {library: "/nonexistent.so"}),
+                ("missing", ["NCCL is missing" if self.is_cuda else "RCCL is missing", "/nonexistent.so"], {library: "/nonexistent.so"}),
                 ("library without the functions", ["is too old: libm.so.6 has no ncclGetVersion"], {library: "libm.so.6"}),
                 ("old", ["is too old: its version number is 2804"], {"FAKE_GPU_COMM": "2804"})]:
             self.expect_sentence(f"collectives, {what}", ["merge strategy native", "does not offer yoke.collectives/1", *words], native, **variables)

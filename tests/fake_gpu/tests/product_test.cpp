@@ -7,11 +7,13 @@
 #include <gpu/routine.h>
 #include <gtest/gtest.h>
 #include <hip/vendor.h>
+#include <unistd.h>
 #include <yoke/plugin.h>
 #include <yoke/program/text.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -346,12 +348,37 @@ TEST_P(ProductTest, KernelsComputeProductsWithoutTheLibrary) {
   });
 }
 
+// As when the library of ROCm 6 is found beside the runtime of ROCm 7.
+TEST_P(ProductTest, LibraryThatIsLinkedWithAnotherDriverIsNotUsed) {
+  const std::string driver = GetParam() ? "/hip/libamdhip64.so.5" : "/cuda/libcuda.so.1";
+  const std::string other = testing::TempDir() + "yoke-other-driver-" + std::to_string(::getpid()) + ".so";
+  std::filesystem::copy_file(FAKE_GPU_FOLDER + driver, other,
+                             std::filesystem::copy_options::overwrite_existing);
+  expect_ok([&]() -> std::string {
+    const std::string fault = fault_of(conditions({{variable(), other}}), kProducts[0], "");
+    const std::string sign = "cannot be used: " + other + " is linked with " + other + ", and yoke uses ";
+    return fault +
+           (the_log.find(sign) != std::string::npos ? "" : "the log lacks '" + sign + "': " + the_log);
+  });
+  std::filesystem::remove(other);
+}
+
 TEST_P(ProductTest, KernelComputesAProductWithoutAnAlgorithm) {
-  for (const char* call : {"blas_find:1:15", "blas_layout_create:2:3", "blas_preference_set:1:7"}) {
+  const char* const not_supported = GetParam() ? "blas_find:1:7" : "blas_find:1:15";
+  for (const char* call : {not_supported, "blas_layout_create:2+:3", "blas_preference_set:1+:7"}) {
     expect_ok([&]() -> std::string {
       const std::string reason = "not by " + library_of(conditions()) + ": it does not support the product";
       const std::string fault = fault_of(conditions({{"FAKE_GPU_FAIL", call}}), kProducts[0], reason);
       return fault + (the_log.find("products.plan") != std::string::npos ? "" : "the log lacks the reason");
+    });
+  }
+}
+
+TEST_P(ProductTest, FailureThatPassesIsForgotten) {
+  for (const char* call : {"blas_find:1:3", "blas_layout_create:2:3"}) {  // while the code is compiled
+    expect_ok([&]() -> std::string {
+      return fault_of(conditions({{"FAKE_GPU_FAIL", call}}), kProducts[0],
+                      "by " + library_of(conditions()) + ": 48 x 40 x 72");
     });
   }
 }

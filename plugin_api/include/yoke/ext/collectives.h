@@ -101,8 +101,8 @@ typedef struct yoke_collective {
 typedef struct yoke_collectives_api {
   uint64_t struct_size;
 
-  /* Describes the collectives of a device. The caller sets info->struct_size.
-   * Threads: [any-thread]. Bounded. */
+  /* Describes the collectives of a device. UNIMPLEMENTED: a library is missing. The caller sets info->struct_size.
+   * Threads: [any-thread]. May block. */
   int32_t (*collectives_describe)(yoke_device* device, yoke_collectives_info* info, yoke_error* error);
 
   /* Makes the id of a new group, which no other group has. Its members must not be in other processes unless
