@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -61,6 +62,9 @@ std::vector<std::byte>& shared_area() {
   return area;
 }
 
+// For the bug buffers_are_in_a_table_of_2048.
+std::atomic<std::size_t> rows_in_use{1};
+
 }  // namespace
 
 void perform(sdk::Stream* stream, const std::shared_ptr<DeviceState>& device, std::int32_t kind,
@@ -93,9 +97,19 @@ Buffer::Buffer(std::uint64_t byte_count, const sdk::Host& host, std::shared_ptr<
                  : on<"buffer_size_wraps">()  ? std::min<std::uint64_t>(byte_count, 4096)
                                               : byte_count,
                  host),
-      device_(std::move(device)) {}
+      device_(std::move(device)),
+      row_(on<"buffers_are_in_a_table_of_2048">() && byte_count <= kStaged ? rows_in_use++ : 0) {}
+
+Buffer::~Buffer() {
+  if (on<"buffers_are_in_a_table_of_2048">() && row_ != 0) {
+    --rows_in_use;
+  }
+}
 
 void* Buffer::host_address() noexcept {
+  if (row_ >= 2048) {
+    return shared_area().data();
+  }
   void* const address = HostBuffer::host_address();
   return on<"buffer_is_misaligned">() ? static_cast<std::byte*>(address) + kMisplaced : address;
 }

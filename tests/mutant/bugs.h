@@ -64,6 +64,9 @@ inline constexpr Bug kBugs[] = {
     {"option_range_is_off_by_one", "device.options-limits", "priority_levels"},
     {"option_specs_ignores_capacity", "args.lists", "wrote past"},
 
+    {"buffers_are_in_a_table_of_2048", "device.many-buffers", "live ones has wrong contents"},
+    {"abort_ends_every_device", "device.several", "after another was aborted"},
+
     // Handles of one device.
     {"stream_refuses_buffers_of_other_handles", "device.handles-share",
      "from_host returned INVALID_ARGUMENT"},
@@ -173,6 +176,13 @@ inline constexpr Bug kBugs[] = {
     {"wait_returns_ok_at_deadline", "stream.deadline-during-work", "returned OK at its deadline"},
     {"fill_keeps_the_pattern_pointer", "stream.pattern-reuse", "result of queued fill"},
     {"debug_text_overruns_capacity", "stream.debug-text", "past its capacity"},
+    {"waits_share_the_last_deadline", "stream.many-deadlines",
+     "exceeded its deadline|do not end|DEADLINE_EXCEEDED", 30},
+    {"six_threads_run_all_streams", "stream.independent",
+     "waiting for a stream.*DEADLINE_EXCEEDED|does not wait", 30},
+    {"events_are_in_a_table_of_256", "stream.recycled-events",
+     "an event on a stream that cannot run|is pending"},
+    {"new_stream_keeps_the_failure_of_the_last", "stream.after-failures", "after others had failed"},
     {"stream_abort_does_nothing", "stream.abort-one", "expected ABORTED"},
     {"stream_abort_ends_the_device", "stream.abort-one", "was busy while another stream was aborted"},
     {"stream_abort_fails_earlier_events", "stream.abort-one", "done before its stream was aborted"},

@@ -97,6 +97,7 @@ void Device::abort() {
   }
   const std::lock_guard lock(state_->hub.mutex);
   state_->aborted.store(true);
+  state_->hub.all_aborted = on<"abort_ends_every_device">();
   state_->hub.changed.notify_all();
 }
 

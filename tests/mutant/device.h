@@ -29,6 +29,7 @@ class Buffer final : public sdk::HostBuffer {
   Buffer(std::uint64_t byte_count, const sdk::Host& host, std::shared_ptr<DeviceState> device);
   Buffer(const sdk::Import& memory, std::shared_ptr<DeviceState> device)
       : HostBuffer(memory), device_(std::move(device)) {}
+  ~Buffer() override;
   void* host_address() noexcept override;
   std::int32_t from_host(sdk::Stream* stream, std::uint64_t offset, const void* source,
                          std::uint64_t byte_count) override;
@@ -42,6 +43,7 @@ class Buffer final : public sdk::HostBuffer {
   std::byte* at(std::uint64_t offset) { return static_cast<std::byte*>(host_address()) + offset; }
 
   std::shared_ptr<DeviceState> device_;
+  std::size_t row_ = 0;  // for the bug buffers_are_in_a_table_of_2048
 };
 
 class Device final : public sdk::Device {

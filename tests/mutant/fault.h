@@ -37,7 +37,8 @@ class Faults {
 struct Hub {
   std::mutex mutex;
   std::condition_variable changed;
-  std::atomic<bool> any_lost{false};  // for the bug loss_affects_every_handle
+  std::atomic<bool> any_lost{false};     // for the bug loss_affects_every_handle
+  std::atomic<bool> all_aborted{false};  // for the bug abort_ends_every_device
 };
 
 // The fault that hits one command.

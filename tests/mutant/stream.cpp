@@ -3,7 +3,10 @@
 #include "stream.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <exception>
+#include <semaphore>
 
 #include "bug.h"
 
@@ -18,6 +21,46 @@ Clock::time_point after(std::uint64_t timeout_ns) {
   return Clock::now() + std::chrono::nanoseconds(std::min(timeout_ns, kLongest));
 }
 
+// For the bug new_stream_keeps_the_failure_of_the_last.
+std::atomic<bool> the_last_has_failed{false};
+
+// Bug: as many streams as there are threads can wait at the same time.
+class RunsOnOneOfSix {
+ public:
+  RunsOnOneOfSix() {
+    if (on<"six_threads_run_all_streams">()) {
+      threads().acquire();
+    }
+  }
+  ~RunsOnOneOfSix() {
+    if (on<"six_threads_run_all_streams">()) {
+      threads().release();
+    }
+  }
+  RunsOnOneOfSix(const RunsOnOneOfSix&) = delete;
+  RunsOnOneOfSix& operator=(const RunsOnOneOfSix&) = delete;
+
+ private:
+  static std::counting_semaphore<>& threads() {
+    static auto* const all = new std::counting_semaphore<>(6);
+    return *all;
+  }
+};
+
+// Bug: a row of the table is used again while an event still refers to it.
+std::shared_ptr<Mark> new_mark() {
+  if (!on<"events_are_in_a_table_of_256">()) {
+    return std::make_shared<Mark>();
+  }
+  static auto* const table = new std::array<std::shared_ptr<Mark>, 256>;
+  static std::atomic<std::size_t> next{0};
+  std::shared_ptr<Mark>& row = (*table)[next++ % table->size()];
+  if (row == nullptr) {
+    row = std::make_shared<Mark>();
+  }
+  return row;
+}
+
 }  // namespace
 
 void Timeline::check(std::uint64_t ticket) {
@@ -29,7 +72,7 @@ void Timeline::check(std::uint64_t ticket) {
     }
     throw sdk::Failure(first);
   }
-  if ((aborted || device->aborted.load()) &&
+  if ((aborted || device->aborted.load() || device->hub.all_aborted.load()) &&
       (ticket > succeeded || on<"stream_abort_fails_earlier_events">())) {
     aborted = aborted && !on<"aborted_stream_works_again">();
     throw sdk::Failure(YOKE_STATUS_ABORTED, "the mutant's work was aborted; use another stream or device");
@@ -76,7 +119,14 @@ void Timeline::wait(std::uint64_t ticket, std::uint64_t timeout_ns) {
   } else if (on<"wait_gives_up_early">()) {
     timeout_ns /= 1'000'000;
   }
-  if (!hub.changed.wait_until(lock, after(timeout_ns), over)) {
+  last_deadline = after(timeout_ns);
+  const auto give_up = [&, mine = last_deadline] {
+    return on<"waits_share_the_last_deadline">() ? last_deadline : mine;
+  };
+  while (!over() && Clock::now() < give_up()) {
+    hub.changed.wait_until(lock, give_up());
+  }
+  if (!over()) {
     if (on<"wait_returns_ok_at_deadline">()) {
       return;
     }
@@ -133,6 +183,7 @@ std::uint64_t Event::time_ns() {
 
 Stream::Stream(std::shared_ptr<DeviceState> device)
     : timeline_(std::make_shared<Timeline>(std::move(device))) {
+  timeline_->aborted = the_last_has_failed.exchange(false);
   thread_ = std::thread([timeline = timeline_] { run(*timeline); });
 }
 
@@ -141,6 +192,8 @@ Stream::~Stream() {
   {
     const std::lock_guard lock(hub.mutex);
     timeline_->closing = !on<"stream_leaves_its_thread">();
+    the_last_has_failed =
+        on<"new_stream_keeps_the_failure_of_the_last">() && (timeline_->aborted || timeline_->failure);
     hub.changed.notify_all();
   }
   if (on<"stream_leaves_its_thread">()) {
@@ -221,7 +274,7 @@ void Stream::host_callback(yoke_host_callback_fn callback, void* user) {
 
 std::unique_ptr<sdk::Event> Stream::record(bool) {
   timeline_->device->check_not_lost();
-  auto mark = std::make_shared<Mark>();
+  auto mark = new_mark();
   mark->timeline = timeline_;
   if (on<"event_ignores_last_command">()) {
     const std::uint64_t ticket = last();
@@ -280,6 +333,7 @@ void Stream::run_one(Timeline& timeline, std::unique_lock<std::mutex>& lock) {
                     (on<"poisoned_stream_runs_later_work">() && timeline.failure);
   std::optional<sdk::Failure> failure;
   lock.unlock();
+  const RunsOnOneOfSix thread;
   try {
     if (runs) {
       std::this_thread::sleep_for(kLatency);

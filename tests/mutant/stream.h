@@ -36,7 +36,8 @@ struct Timeline {
   std::uint64_t failed_from = 0;  // the command that failed
   std::uint64_t succeeded = 0;    // the last command that ran before a failure or an abort
   bool closing = false;
-  bool aborted = false;  // this stream alone
+  bool aborted = false;                                 // this stream alone
+  std::chrono::steady_clock::time_point last_deadline;  // for the bug waits_share_the_last_deadline
 
   static constexpr std::uint64_t kAll = UINT64_MAX;
   void check(std::uint64_t ticket);  // throws the error of the commands up to `ticket`, if any
