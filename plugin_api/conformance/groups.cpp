@@ -27,6 +27,7 @@ constexpr Group kGroups[] = {
     {"copy", copy_stress_tests},
     {"copy", far_copy_tests},
     {"memory", memory_tests},
+    {"memory", memory_lifetime_tests},
     {"stream", stream_tests},
     {"stream", stream_graph_tests},
     {"stream", stream_stress_tests},

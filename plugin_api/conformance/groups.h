@@ -24,6 +24,7 @@ std::vector<Test> copy_refusal_tests();
 std::vector<Test> copy_stress_tests();
 std::vector<Test> stream_stress_tests();
 std::vector<Test> memory_tests();
+std::vector<Test> memory_lifetime_tests();
 std::vector<Test> profile_tests();
 std::vector<Test> collectives_tests();
 std::vector<Test> collectives_failure_tests();

@@ -236,10 +236,12 @@ int run_all(Options options) {
   }
   std::vector<Report> reports;
   bool passed = true;
+  bool is_empty = false;
   stop_on_signals();
   for (const std::string& plugin : options.plugins) {
     reports.push_back(run_plugin(self, options, plugin, tests, expectations));
     passed = passed && reports.back().passed();
+    is_empty = is_empty || reports.back().is_empty();
     (options.json ? std::cerr : std::cout) << as_text(reports.back(), options) << std::flush;
     if (reports.back().interrupted) {
       break;
@@ -251,7 +253,7 @@ int run_all(Options options) {
   if (!options.junit_file.empty()) {
     write_file(options.junit_file, as_junit(reports, options));
   }
-  return passed ? kAllPassed : kSomeFailed;
+  return !passed ? kSomeFailed : is_empty ? kNothingTested : kAllPassed;
 }
 
 }  // namespace

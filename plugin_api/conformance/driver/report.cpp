@@ -212,6 +212,10 @@ bool Report::passed() const {
          std::none_of(results.begin(), results.end(), [](const Result& result) { return result.failed(); });
 }
 
+bool Report::is_empty() const {
+  return passed() && count(Verdict::kPassed) + count(Verdict::kExpected) == 0;
+}
+
 const char* verdict_name(Verdict verdict) {
   switch (verdict) {
     case Verdict::kPassed:
@@ -278,11 +282,10 @@ std::string as_text(const Report& report, const Options& options) {
     return text + "INTERRUPTED " + report.plugin + ": " + std::to_string(report.count(Verdict::kNotRun)) +
            " tests were not run\n";
   }
-  const bool is_empty = report.count(Verdict::kPassed) + report.count(Verdict::kExpected) == 0;
   return text +
-         (!report.passed() ? "FAILED "
-          : is_empty       ? "NOTHING TESTED "
-                           : "PASSED ") +
+         (!report.passed()    ? "FAILED "
+          : report.is_empty() ? "NOTHING TESTED "
+                              : "PASSED ") +
          report.plugin + " (seed " + std::to_string(options.settings.seed) + ", " +
          seconds_text(report.seconds, 1) + " s)\n";
 }

@@ -20,6 +20,7 @@ struct Report {
 
   std::size_t count(Verdict verdict) const;
   bool passed() const;
+  bool is_empty() const;  // no test has passed or failed
 };
 
 const char* verdict_name(Verdict verdict);  // "passed", "failed", "expected failure", ...

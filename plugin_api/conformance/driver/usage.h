@@ -9,6 +9,7 @@ namespace yoke::conformance {
 inline constexpr int kAllPassed = 0;
 inline constexpr int kSomeFailed = 1;
 inline constexpr int kWrongUsage = 2;
+inline constexpr int kNothingTested = 3;  // every test is unsupported
 
 // A wrong command line or expectations file; main prints the text and exits with kWrongUsage.
 class UsageError : public std::runtime_error {

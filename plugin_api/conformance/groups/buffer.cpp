@@ -2,6 +2,7 @@
 // plugin_api/conformance/groups/buffer.cpp: sizes, kinds, host addresses and accounting of buffers.
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <limits>
 
 #include "groups.h"
@@ -101,7 +102,11 @@ void host_addresses(Kit& kit) {
   Random random = kit.random();
   std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges;
   std::vector<Buffer> alive;
-  for (const std::uint64_t byte_count : kSizes) {
+  std::vector<std::uint64_t> sizes(std::begin(kSizes), std::end(kSizes));
+  for (int i = 0; i < 300; ++i) {  // a backend may have classes of sizes
+    sizes.push_back(1 + random.below(std::uint64_t{16} << random.below(13)));
+  }
+  for (const std::uint64_t byte_count : sizes) {
     alive.emplace_back(kit.device(), byte_count);
     std::byte* const address = address_of(alive.back());
     if (address == nullptr) {

@@ -200,6 +200,9 @@ void threads_end(Kit& kit) {
     kit.progress(text("round ", i, " of ", kRounds));
     use_once(kit);
   }
+  const std::size_t soon = wait_for_threads(once + kRounds / 2, 100);
+  check(soon <= once + kRounds / 2, "the threads of devices that are closed still run: ", once,
+        " after the first use, ", soon, " after ", kRounds, " more");
   const std::size_t now = wait_for_threads(once, 1000);
   check(now <= once, "the plugin leaves threads running: ", once, " after the first use, ", now, " after ",
         kRounds, " more");

@@ -109,8 +109,8 @@ std::vector<Test> program_border_tests() {
            run_family<axis_programs>,
            3},
           {"tails",
-           "loops of every small extent, and of extents around powers of two, write all elements and nothing "
-           "else",
+           "loops of every small extent, of extents around powers of two and of whole blocks, write all "
+           "elements and nothing else",
            {25, 26},
            run_family<tail_programs>,
            3}};

@@ -240,6 +240,24 @@ void callback_after_abort(Kit& kit) {
         "a host callback was called twice on an aborted stream");
 }
 
+// The stream is aborted while a callback runs: the next one waits for it.
+void callback_beside_abort(Kit& kit) {
+  const Plugin& plugin = kit.plugin();
+  plugin.need<&yoke_stream_api::stream_host_callback>();
+  plugin.need<&yoke_stream_api::stream_abort>();
+  const Stream stream(kit.device());
+  const HostCallback running(stream, HostCallback::Kind::kGate);
+  const HostCallback next(stream);
+  const bool is_closed = running.is_closed();
+  abort_stream(stream);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  check(!is_closed || next.calls() == 0,
+        "stream_abort called a queued host callback while work before it was running");
+  running.open();
+  check_failed_callback(next, YOKE_STATUS_ABORTED, "a stream that was aborted during another callback");
+  expect_code(stream.wait(), YOKE_STATUS_ABORTED, "waiting for an aborted stream");
+}
+
 void callback_after_failure(Kit& kit) {
   Device& device = kit.device();
   const Plugin& plugin = kit.plugin();
@@ -287,6 +305,10 @@ std::vector<Test> stream_abort_tests() {
        "host callbacks of an aborted stream run once, with ABORTED",
        {58},
        callback_after_abort},
+      {"host-callback-beside-abort",
+       "a host callback of an aborted stream waits for the work that runs, such as another callback",
+       {45, 58},
+       callback_beside_abort},
       {"host-callback-after-failure",
        "host callbacks of a poisoned stream run once, with its error",
        {58},

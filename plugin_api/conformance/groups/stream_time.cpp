@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // plugin_api/conformance/groups/stream_time.cpp: tests that need a stream with long work: deadlines,
 // lifetimes of patterns, time between events.
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 #include <thread>
 
 #include "busy.h"
@@ -47,6 +49,124 @@ void deadline_during_work(Kit& kit) {
   expect_cut(kit.device(), "stream_wait", [](const Stream& stream) { return stream.wait(kMillisecond); });
   expect_cut(kit.device(), "event_wait",
              [](const Stream& stream) { return stream.record().wait(kMillisecond); });
+}
+
+// The target of one large command, which is seen to change while the command runs.
+class Progress {
+ public:
+  Progress(const std::byte* target, std::uint64_t byte_count)
+      : target_(target), step_((byte_count - 1) / kSamples) {}
+  enum class State { kNone, kSome, kAll };
+  // How much of the target has the value.
+  State of(std::byte value) const {
+    std::uint64_t changed = 0;
+    for (std::uint64_t i = 0; i <= kSamples; ++i) {
+      changed += *static_cast<const volatile std::byte*>(target_ + i * step_) == value ? 1U : 0U;
+    }
+    return changed == 0 ? State::kNone : changed <= kSamples ? State::kSome : State::kAll;
+  }
+
+ private:
+  static constexpr std::uint64_t kSamples = 64;
+  const std::byte* target_;
+  std::uint64_t step_;
+};
+
+// Calls that must not wait for the work of a stream.
+constexpr std::array<const char*, 3> kQuickCalls = {"stream_query", "event_query", "event_record"};
+
+void make_quick_call(std::size_t call, const Stream& stream, const std::optional<Event>& event) {
+  if (call == 0) {
+    (void)stream.done();
+  } else if (call == 1 && event) {
+    (void)event->done();
+  } else {
+    (void)stream.record();
+  }
+}
+
+// `queue(value)` queues a command that writes `value` to the target. Each call must return during the command at least
+// once; a loaded machine may delay it by chance. No time is measured.
+template <class Queue>
+void expect_quick_calls(const Stream& stream, const char* what, const Progress& progress,
+                        const Queue& queue) {
+  constexpr int kMost = 10;
+  std::array<int, kQuickCalls.size()> made{};      // during the command
+  std::array<int, kQuickCalls.size()> returned{};  // also during the command
+  for (unsigned round = 1; round <= 80; ++round) {
+    const auto value = static_cast<std::byte>(round);
+    queue(value);
+    std::optional<Event> event;
+    if (round % 2 == 0) {  // not always, because this call may be the one that waits
+      event.emplace(stream.record());
+    }
+    const auto begin = Clock::now();
+    Progress::State state = Progress::State::kNone;
+    for (std::size_t i = 0; state != Progress::State::kAll && ns_since(begin) < longest_wait_ns(); ++i) {
+      const std::size_t call = event ? 1 : i % 2 * 2;
+      state = progress.of(value);
+      if (state == Progress::State::kSome) {
+        make_quick_call(call, stream, event);
+        ++made[call];
+        state = progress.of(value);
+        returned[call] += state == Progress::State::kSome ? 1 : 0;
+      }
+    }
+    stream.synchronize();
+    for (std::size_t call = 0; call < kQuickCalls.size(); ++call) {
+      check(made[call] < kMost || returned[call] != 0, kQuickCalls[call], " was called ", made[call],
+            " times during a large ", what, " and returned only after it");
+    }
+    if (std::all_of(returned.begin(), returned.end(), [](int count) { return count != 0; })) {
+      return;
+    }
+  }
+}
+
+void calls_during_work(Kit& kit) {
+  Device& device = kit.device();
+  const Plugin& plugin = kit.plugin();
+  plugin.table<yoke_stream_api>();
+  constexpr std::uint64_t kBytes = std::uint64_t{32} << 20U;
+  const Buffer a(device, kBytes);
+  const Buffer b(device, kBytes);
+  Bytes host(kBytes);
+  const Stream stream(device);
+  const auto set = [&](const Buffer& buffer, std::byte value) {
+    std::fill(host.begin(), host.end(), value);
+    expect_ok(plugin.from_host(nullptr, buffer.get(), 0, host.data(), kBytes, nullptr));
+  };
+  expect_quick_calls(stream, "to_host", Progress(host.data(), kBytes), [&](std::byte value) {
+    set(a, value);
+    std::fill(host.begin(), host.end(), std::byte{0});
+    stream.read(a, 0, host);
+  });
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
+  const auto* const there =
+      reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(b.describe().host_address));
+  if (there == nullptr) {
+    return;  // the host cannot see the other commands run
+  }
+  set(b, std::byte{0});
+  const Progress progress(there, kBytes);
+  expect_quick_calls(stream, "from_host", progress, [&](std::byte value) {
+    std::fill(host.begin(), host.end(), value);
+    expect_ok(plugin.from_host(stream.get(), b.get(), 0, host.data(), kBytes, nullptr),
+              "queueing a from_host");
+  });
+  set(b, std::byte{0});
+  if (plugin.has<&yoke_backend_api::device_to_device>()) {
+    expect_quick_calls(stream, "device_to_device", progress, [&](std::byte value) {
+      set(a, value);
+      stream.copy(b, 0, a, 0, kBytes);
+    });
+  }
+  set(b, std::byte{0});
+  if (plugin.has<&yoke_backend_api::fill>()) {
+    expect_quick_calls(stream, "fill", progress, [&](std::byte value) {
+      expect_ok(plugin.fill(stream.get(), b.get(), 0, kBytes, &value, 1), "queueing a fill");
+    });
+  }
 }
 
 // The caller overwrites each pattern as soon as its fill is queued.
@@ -103,6 +223,11 @@ std::vector<Test> stream_time_tests() {
        "done",
        {21},
        deadline_during_work},
+      {"calls-during-work",
+       "queries of a stream or an event, and recording an event, return during a large copy or fill",
+       {20},
+       calls_during_work,
+       2},
       {"pattern-reuse",
        "the pattern of a queued fill may change as soon as the call returns",
        {15, 16},

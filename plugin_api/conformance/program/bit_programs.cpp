@@ -2,7 +2,6 @@
 // plugin_api/conformance/program/bit_programs.cpp: border_programs.h, numbers with any bits.
 #include <algorithm>
 #include <iterator>
-#include <optional>
 #include <string_view>
 
 #include "border_programs.h"
@@ -19,41 +18,23 @@ namespace {
 
 constexpr Data kAnyBits{DataKind::kBits, 1, -1};
 
-// Distributes statements over programs of a few, each with its own inputs a, b and c of one type.
+// Statements over inputs a, b and c of one type.
 class Statements {
  public:
-  Statements(std::uint64_t seed, std::string name, Type type, std::uint64_t count)
-      : seed_(seed), name_(std::move(name)), type_(type), count_(std::to_string(count)) {}
+  Statements(std::uint64_t seed, const std::string& name, Type type, std::uint64_t count)
+      : count_(std::to_string(count)),
+        batches_(seed, name + "_" + name_of(type), [type, extent = count_](ProgramText& text) {
+          for (const char* input : {"a", "b", "c"}) {
+            text.input(input, type, extent, kAnyBits);
+          }
+        }) {}
 
-  void add(Type result, const std::string& value) {
-    constexpr int kMost = 8;  // a backend that lacks one operation runs the others
-    if (!program_ || program_->outputs() == kMost) {
-      finish();
-      program_.emplace(seed_, name_ + "_" + name_of(type_) + "_" + std::to_string(made_.size()));
-      for (const char* input : {"a", "b", "c"}) {
-        program_->input(input, type_, count_, kAnyBits);
-      }
-    }
-    program_->output(result, count_, "i", value);
-  }
-  std::vector<Case> made() {
-    finish();
-    return std::move(made_);
-  }
+  void add(Type result, const std::string& value) { batches_.next().output(result, count_, "i", value); }
+  std::vector<Case> made() { return batches_.made(); }
 
  private:
-  void finish() {
-    if (program_) {
-      made_.push_back(program_->finished());
-    }
-  }
-
-  std::uint64_t seed_;
-  std::string name_;
-  Type type_;
   std::string count_;
-  std::optional<ProgramText> program_;
-  std::vector<Case> made_;
+  Batches batches_;
 };
 
 // "a[i] + b[i]", "min(a[i], b[i])", "-a[i]"

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <optional>
 #include <string_view>
 
 #include "borders.h"
@@ -21,7 +20,6 @@ using program::Type;
 
 namespace {
 
-constexpr int kStatements = 8;  // of a program: a backend that lacks one operation runs the others
 constexpr std::int64_t kPairs = kCrossedBorders * kCrossedBorders;
 
 // Values that compilers and authors of kernels simplify, of a, b and c.
@@ -149,21 +147,21 @@ std::string with_reads(std::string_view value) {
   return text;
 }
 
-// Distributes values over programs of a few statements.
+// Values of a, b and c, one in each statement.
 class Operators {
  public:
-  Operators(std::uint64_t seed, Type type, bool has_bool) : seed_(seed), type_(type), has_bool_(has_bool) {}
+  Operators(std::uint64_t seed, Type type, bool has_bool)
+      : type_(type),
+        has_bool_(has_bool),
+        batches_(seed, "operators_" + name_of(type), [type](ProgramText& text) {
+          const std::string dims = std::to_string(kPairs);
+          text.input("a", type, dims, {DataKind::kEdges, 1, -1});
+          text.input("b", type, dims, {DataKind::kEdges, kCrossedBorders, -1});
+          text.input("c", type, dims, {DataKind::kEdges, 0, -1});
+        }) {}
 
   void add(Type result, const std::string& value) {
-    if (!program_ || program_->outputs() == kStatements) {
-      finish();
-      program_.emplace(seed_, "operators_" + name_of(type_) + "_" + std::to_string(made_.size()));
-      const std::string dims = std::to_string(kPairs);
-      program_->input("a", type_, dims, {DataKind::kEdges, 1, -1});
-      program_->input("b", type_, dims, {DataKind::kEdges, kCrossedBorders, -1});
-      program_->input("c", type_, dims, {DataKind::kEdges, 0, -1});
-    }
-    program_->output(result, std::to_string(kPairs), "i", with_reads(value));
+    batches_.next().output(result, std::to_string(kPairs), "i", with_reads(value));
   }
 
   void add_operations() {
@@ -194,23 +192,12 @@ class Operators {
     }
   }
 
-  std::vector<Case> made() {
-    finish();
-    return std::move(made_);
-  }
+  std::vector<Case> made() { return batches_.made(); }
 
  private:
-  void finish() {
-    if (program_) {
-      made_.push_back(program_->finished());
-    }
-  }
-
-  std::uint64_t seed_;
   Type type_;
   bool has_bool_;
-  std::optional<ProgramText> program_;
-  std::vector<Case> made_;
+  Batches batches_;
 };
 
 // The neighbors of a literal that a wider or narrower type rounds.

@@ -5,7 +5,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "case.h"
@@ -24,7 +27,7 @@ std::vector<Case> reduction_programs(std::uint64_t seed, std::uint64_t type_mask
 std::vector<Case> accumulator_programs(std::uint64_t seed, std::uint64_t type_mask);
 // Symbols as values, offsets and parts of larger offsets, with ranges beyond 32 and 53 bits.
 std::vector<Case> symbol_programs(std::uint64_t seed, std::uint64_t type_mask);
-// Loops of extent 1 to 33 and around powers of two, over elements of 1 to 8 bytes.
+// Loops of extent 1 to 33, around powers of two and of whole blocks, over elements of 1 to 8 bytes.
 std::vector<Case> tail_programs(std::uint64_t seed, std::uint64_t type_mask);
 // Reductions of tensors of 4 dimensions over every set of dimensions, copies in every order of dimensions, and broadcasts
 // along every set of them. Extents are 1, small, or around vectors and tiles.
@@ -79,6 +82,42 @@ class ProgramText {
   std::string body_;
   std::vector<Data> data_;
   int outputs_ = 0;
+};
+
+// Distributes outputs over programs of a few: a backend that lacks one operation runs the others.
+class Batches {
+ public:
+  // Programs are called `name` and a number; `declare` adds their inputs.
+  Batches(std::uint64_t seed, std::string name, std::function<void(ProgramText&)> declare)
+      : seed_(seed), name_(std::move(name)), declare_(std::move(declare)) {}
+
+  // The program for the next output.
+  ProgramText& next() {
+    constexpr int kMost = 8;
+    if (!program_ || program_->outputs() == kMost) {
+      finish();
+      program_.emplace(seed_, name_ + "_" + std::to_string(made_.size()));
+      declare_(*program_);
+    }
+    return *program_;
+  }
+  std::vector<Case> made() {
+    finish();
+    return std::move(made_);
+  }
+
+ private:
+  void finish() {
+    if (program_) {
+      made_.push_back(program_->finished());
+    }
+  }
+
+  std::uint64_t seed_;
+  std::string name_;
+  std::function<void(ProgramText&)> declare_;
+  std::optional<ProgramText> program_;
+  std::vector<Case> made_;
 };
 
 }  // namespace yoke::conformance

@@ -116,10 +116,11 @@ std::vector<Case> symbol_programs(std::uint64_t seed, std::uint64_t type_mask) {
 
 namespace {
 
-constexpr std::uint64_t kTails[] = {1,   2,   3,   4,   5,   6,   7,   8,   9,   10,  11,   12,  13, 14,
-                                    15,  16,  17,  18,  19,  20,  21,  22,  23,  24,  25,   26,  27, 28,
-                                    29,  30,  31,  32,  33,  47,  48,  49,  63,  64,  65,   95,  96, 97,
-                                    127, 128, 129, 191, 192, 193, 255, 256, 257, 511, 1023, 1025};
+constexpr std::uint64_t kTails[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
+                                    22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 47, 48, 49, 63, 64, 65,
+                                    95, 96, 97, 127, 128, 129, 191, 192, 193, 255, 256, 257, 511, 1023, 1025,
+                                    // Whole blocks, after which nothing remains.
+                                    384, 512, 768, 1000, 1024, 1536, 2048, 3072, 4096, 8192};
 
 // Statements over `type` whose last loop has extent n.
 Case tail_program(std::uint64_t seed, Type type, std::uint64_t n, std::uint64_t number) {

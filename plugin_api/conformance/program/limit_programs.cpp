@@ -4,7 +4,6 @@
 #include <array>
 #include <exception>
 #include <iterator>
-#include <optional>
 #include <string_view>
 
 #include "../check.h"
@@ -26,39 +25,26 @@ std::string affine(int coefficient, const std::string& loop, int offset) {
   return offset == 0 ? term : term + (offset < 0 ? " - " : " + ") + std::to_string(std::abs(offset));
 }
 
-// Statements y[i] = (x[...] else 7), a few in each program.
+// Statements y[i] = (x[...] else 7).
 class Guards {
  public:
-  Guards(std::uint64_t seed, Type type, std::uint64_t extent) : seed_(seed), type_(type), extent_(extent) {}
+  Guards(std::uint64_t seed, Type type, const std::string& extent)
+      : type_(type), batches_(seed, "guards_" + name_of(type) + "_" + extent, [=](ProgramText& text) {
+          const Data plain{DataKind::kDyadic, 1, -1};
+          text.input("x", type, extent, plain);
+          text.input("w", type, "4", plain);
+          text.input("v", type, "3, " + extent, plain);
+        }) {}
 
   void add(const std::string& value) {
-    if (!program_ || program_->outputs() == 8) {
-      finish();
-      program_.emplace(seed_, "guards_" + name_of(type_) + "_" + std::to_string(extent_) + "_" +
-                                  std::to_string(made_.size()));
-      const Data plain{DataKind::kDyadic, 1, -1};
-      program_->input("x", type_, std::to_string(extent_), plain);
-      program_->input("w", type_, "4", plain);
-      program_->input("v", type_, "3, " + std::to_string(extent_), plain);
-    }
-    program_->output(type_, "11", "i", value, program_->outputs() % 5 == 4 ? "+=" : "=");
+    ProgramText& text = batches_.next();
+    text.output(type_, "11", "i", value, text.outputs() % 5 == 4 ? "+=" : "=");
   }
-  std::vector<Case> made() {
-    finish();
-    return std::move(made_);
-  }
+  std::vector<Case> made() { return batches_.made(); }
 
  private:
-  void finish() {
-    if (program_) {
-      made_.push_back(program_->finished());
-    }
-  }
-  std::uint64_t seed_;
   Type type_;
-  std::uint64_t extent_;
-  std::optional<ProgramText> program_;
-  std::vector<Case> made_;
+  Batches batches_;
 };
 
 constexpr std::string_view kNested[] = {"((x[i - 1] else 2) + x[i - 3] else 3)",
@@ -221,7 +207,7 @@ std::vector<Case> guard_programs(std::uint64_t seed, std::uint64_t type_mask) {
       if (extent != 5 && type != Type::kF32 && type != Type::kI32) {
         continue;
       }
-      Guards guards(seed, type, extent);
+      Guards guards(seed, type, std::to_string(extent));
       for (const int coefficient : {-2, -1, 1, 2, 3}) {
         for (int offset = -3; offset <= 6; ++offset) {
           guards.add("(x[" + affine(coefficient, "i", offset) + "] else " + std::to_string(offset + 4) + ")");

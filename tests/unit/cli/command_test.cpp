@@ -165,7 +165,7 @@ TEST(YokeCheckPlugin, RunWithoutTestsIsNotPassed) {
   const auto outcome =
       run({"--plugin-option", "null.devices=0", "check-plugin",
            std::string(YOKE_TEST_PLUGIN_DIR) + "/libyoke_backend_null.so", "--filter", "copy.*"});
-  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.code, 3);
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("NOTHING TESTED "), Not(HasSubstr("PASSED"))));
 }
 
