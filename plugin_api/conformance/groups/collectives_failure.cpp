@@ -227,9 +227,9 @@ void create_refusals(Kit& kit) {
 void lifetime(Kit& kit) {
   const Plugin& plugin = kit.plugin();
   plugin.table<yoke_collectives_api>();
+  const std::uint32_t limit = describe_collectives(kit.device()).member_limit;
   Device device = another_handle(kit);
   plugin.call<&yoke_collectives_api::communicator_destroy>(static_cast<yoke_communicator*>(nullptr));
-  const std::uint32_t limit = describe_collectives(device).member_limit;
   for (const std::uint32_t size : {1U, limit == 1 ? 1U : 2U}) {  // the second does not join
     const yoke_group_id id = make_group_id(device);
     yoke_communicator* raw = nullptr;

@@ -47,6 +47,7 @@ Answer create_communicator(const Device& device, const yoke_group_id& id, std::u
 Team::Team(Kit& kit, std::uint32_t smallest) : plugin_(kit.plugin()) {
   constexpr std::uint32_t kWanted = 3;
   plugin_.table<yoke_collectives_api>();
+  (void)describe_collectives(kit.device());  // unsupported if a library is missing
   const std::uint32_t devices = plugin_.some_devices();
   std::string refusal;
   for (std::uint32_t size = kWanted; size != 0; size = size > devices ? devices : 0) {
