@@ -18,7 +18,8 @@ namespace yoke::test {
 
 // The model: each stream runs its calls in order, and may wait for calls of others. A call gives the bytes that it
 // writes a value that stands for the call and all that it has read; a copy keeps values. When a stream fails, its
-// call leaves bad values, and none of its later calls runs; a stream that waits for one of these fails, too.
+// call leaves bad values, and none of its later calls runs; a stream that waits for one of these fails, too. A lost
+// device is the failure of several streams. Whatever a stop or an abort leaves is a state that the search visits.
 class Protocol {
  public:
   // The replica of one member: the range of bytes that holds its parameters.
