@@ -137,6 +137,7 @@ class Routine final : public sdk::Routine {
     control_->launch_count.fetch_add(1);
     run_hook(control_->on_launch, values);
     if (program_ != nullptr) {
+      run_hook(control_->on_run, program_->name);
       program::execute(*program_, arguments_, values);
     }
   }

@@ -44,6 +44,7 @@ struct Control {
   std::function<void(std::string_view text)> on_compile;
   std::function<void(std::vector<sdk::Entry>&)> on_describe;  // changes the descriptions of programs
   std::function<void(std::span<const std::int64_t>)> on_launch;
+  std::function<void(std::string_view program)> on_run;  // as on_launch; not for `entries`
 
   std::function<void(yoke_plugin&)> on_entry;                              // may change the prefix
   std::function<const void*(const char* id, const void* found)> on_table;  // returns what get_table returns
@@ -63,7 +64,7 @@ struct Control {
   // Every copy, fill and launch is one call, on a stream's thread if it has a stream.
   std::atomic<std::uint32_t> delay_us{0};    // each call takes this much longer,
   std::atomic<std::uint64_t> delay_seed{0};  // or, if this is not 0, a random part of it
-  std::atomic<bool> is_blocked{false};     // calls wait until it is false, at most 20 s
+  std::atomic<bool> is_blocked{false};       // calls wait until it is false, at most 20 s
   // This many more calls succeed and the next one fails with fail_code; -1: none fails.
   std::atomic<std::int64_t> fail_after{-1};
   std::atomic<std::int32_t> fail_code{YOKE_STATUS_INTERNAL};

@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
-#include <map>
-#include <mutex>
-#include <thread>
+#include <string>
+#include <string_view>
 
 #include "common.h"
 #include "rig.h"
@@ -16,48 +16,44 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Counts the compiled parts of the gradient program, and holds the last one on every shard until a bucket is merged.
+// Counts the compiled parts of the gradient program, and holds the last one on every shard until a bucket is merged
+// and updated.
 class Watched {
  public:
   explicit Watched(test::Streams streams = test::Streams::kWorker)
       : control(test::Rig::make_control(streams)) {
     control->device_count = 1;  // each device compiles programs for itself
     control->on_compile = [this](std::string_view text) {
-      part_count += text.find("program gradient_part_") != std::string_view::npos ? 1 : 0;
-    };
-    control->on_launch = [this](std::span<const std::int64_t> symbols) {
-      if (!is_training) {
-        return;
+      const std::size_t at = text.find("program gradient_part_");
+      if (at != std::string_view::npos) {
+        part_count += 1;
+        const std::string_view name = text.substr(at + std::string_view("program ").size());
+        last_part = std::max(last_part, std::string(name.substr(0, name.find('('))));
       }
-      if (symbols.empty()) {  // as merges and updates, which run on other streams, and sums of micro-batches
-        merge_count += launches_of_this_thread() == 0 ? 1 : 0;
-      } else if (++launches_of_this_thread() == whole_count + part_count) {
+    };
+    control->on_run = [this](std::string_view program) {
+      if (is_training && program == "update") {
+        update_count += 1;
+      } else if (is_training && program == last_part) {
         held_count += 1;
-        in_time = test::wait_until([&] { return merge_count > 0; }, 10s) && in_time;
+        in_time = test::wait_until([&] { return update_count > 0; }, 10s) && in_time;
       }
     };
-  }
-  // Each stream has a thread.
-  int& launches_of_this_thread() {
-    const std::lock_guard lock(mutex_);
-    return launches_[std::this_thread::get_id()];
   }
 
   const std::shared_ptr<test::Control> control;
+  std::string last_part;  // its name; there are fewer than 10
   std::atomic<int> part_count = 0;
-  std::atomic<int> whole_count = 0;  // launches of whole gradient programs before the parts, per shard
-  std::atomic<int> merge_count = 0;
+  std::atomic<int> update_count = 0;
   std::atomic<int> held_count = 0;
   std::atomic<bool> is_training = false;
   std::atomic<bool> in_time = true;
-
- private:
-  std::mutex mutex_;
-  std::map<std::thread::id, int> launches_;
 };
 
 void train(Watched& watched, DataParallelOptions options, const std::function<void(Trainer&)>& body) {
-  options.runtime = test_runtime();
+  RuntimeOptions runtime;
+  runtime.worker_threads = 8;  // two of them are held
+  options.runtime = test_runtime(runtime);
   test::register_backend(*options.runtime, 0, watched.control);
   options.backend_name = "test0";
   options.bucket_byte_count = 256;
@@ -76,7 +72,6 @@ INSTANTIATE_TEST_SUITE_P(Streams, TrainingWithOverlap,
 void expect_overlap(test::Streams streams, std::int64_t accumulate) {
   for (const MergeStrategy strategy : {MergeStrategy::kOwner, MergeStrategy::kTree, MergeStrategy::kRing}) {
     Watched watched(streams);
-    watched.whole_count = static_cast<int>(accumulate - 1);
     DataParallelOptions options = options_for(2, 0.1F);
     options.merge = strategy;
     options.accumulate = accumulate;
