@@ -165,7 +165,7 @@ void print(const Outcome& outcome) {
   if (!outcome.reason.empty()) {
     std::cout << (outcome.hardware.empty() ? "  " : "\n      ") << outcome.reason;
   }
-  std::cout << '\n';
+  std::cout << std::endl;  // flushed: the next backend may crash
 }
 
 }  // namespace

@@ -177,6 +177,10 @@ Arguments take_global_options(Arguments arguments) {
     if (!takes_a_value(name)) {
       break;
     }
+    const bool may_repeat = name == kPluginOption || name == "--layers";
+    if (!may_repeat && std::find(typed_names.begin(), typed_names.end(), name) != typed_names.end()) {
+      throw UsageError(name + " is given twice; leave one of them out");
+    }
     typed_names.push_back(name);
     const bool has_value =
         sign != std::string::npos || (arguments.size() > 1 && !arguments[1].starts_with("--"));

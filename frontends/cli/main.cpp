@@ -62,6 +62,9 @@ int run(yoke::cli::Arguments typed) {
     return yoke::cli::kDone;
   }
   if (words[0] == "--version" || words[0] == "version") {
+    if (words.size() > 1) {
+      throw yoke::cli::UsageError("--version takes no arguments; leave out '" + words[1] + "'");
+    }
     std::cout << "yoke " << YOKE_VERSION << '\n';
     return yoke::cli::kDone;
   }

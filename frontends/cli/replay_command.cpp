@@ -16,6 +16,7 @@
 #include "command_line.h"
 #include "global_options.h"
 #include "json.h"
+#include "output_file.h"
 #include "replay/replay.h"
 #include "text.h"
 
@@ -63,11 +64,9 @@ class MappedFile {
 };
 
 void write_events(std::span<const std::byte> trace, const std::string& path) {
-  std::ofstream out(path, std::ios::binary);
-  replay::write_chrome(trace, out);
-  if (!out.flush()) {
-    throw Error(ErrorCode::kResourceExhausted, path + ": cannot write to it");
-  }
+  OutputFile out(path);
+  replay::write_chrome(trace, out.stream());
+  out.commit();
   std::cerr << "yoke: wrote " << path << "; open it in chrome://tracing or ui.perfetto.dev\n";
 }
 
@@ -239,6 +238,13 @@ int replay_command(Arguments arguments) {
                                  : tolerance >= 0 ? "--tolerance"
                                                   : "--backend") +
                      " has no effect with " + (as_text ? "--print" : "--chrome") + ", which runs nothing");
+  }
+  if (no_compare && tolerance >= 0) {
+    throw UsageError("--tolerance has no effect with --no-compare; leave one of them out");
+  }
+  std::error_code ignored;
+  if (!events.empty() && std::filesystem::equivalent(path, events, ignored)) {
+    throw UsageError("--chrome " + events + " would replace the trace; give another file");
   }
   options.tolerance = tolerance >= 0 ? tolerance : options.tolerance;
   options.compare_contents = !no_compare;

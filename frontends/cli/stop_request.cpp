@@ -12,12 +12,16 @@ namespace {
 
 volatile std::sig_atomic_t stop_made = 0;
 
-void note_stop(int signal) {
-  stop_made = 1;
-  std::signal(signal, SIG_DFL);  // the second signal ends the process
-}
-
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
+
+// The second signal of any kind ends the process.
+void note_stop(int first) {
+  if (stop_made != 0) {
+    std::signal(first, SIG_DFL);
+    std::raise(first);
+  }
+  stop_made = 1;
+}
 
 }  // namespace
 

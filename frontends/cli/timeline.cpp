@@ -3,11 +3,10 @@
 #include "timeline.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <exception>
 #include <string_view>
-#include <system_error>
+#include <utility>
 
 #include "json.h"
 #include "text.h"
@@ -75,14 +74,9 @@ void join_overlaps(Intervals& intervals) {
 
 }  // namespace
 
-Timeline::Timeline(std::filesystem::path file) : file_(std::move(file)), start_ns_(steady_ns()) {
-  errno = 0;
-  out_.open(file_, std::ios::binary);
-  if (!out_) {
-    throw Error(ErrorCode::kPermissionDenied, "cannot create the timeline " + file_.string() + ": " +
-                                                  std::generic_category().message(errno));
-  }
-  out_ << R"({"displayTimeUnit":"ms","traceEvents":[)" << '\n'
+Timeline::Timeline(std::filesystem::path file)
+    : file_(std::move(file)), out_(std::make_unique<OutputFile>(file_)), start_ns_(steady_ns()) {
+  out_->stream() << R"({"displayTimeUnit":"ms","traceEvents":[)" << '\n'
        << R"({"ph":"M","name":"process_name","pid":1,"args":{"name":"yoke train"}})";
 }
 
@@ -90,7 +84,7 @@ int Timeline::lane_of(const WorkRecord& work) {
   const auto [lane, is_new] =
       lanes_.try_emplace(std::string(work.stream), static_cast<int>(lanes_.size()) + 1);
   if (is_new) {
-    out_ << ",\n"
+    out_->stream() << ",\n"
          << json_text({{"ph", "M"},
                        {"name", "thread_name"},
                        {"pid", 1},
@@ -102,7 +96,7 @@ int Timeline::lane_of(const WorkRecord& work) {
 
 void Timeline::add(const WorkRecord& work) {
   const std::lock_guard lock(mutex_);
-  if (!out_.is_open()) {
+  if (out_ == nullptr) {
     return;  // work of an abandoned stream
   }
   const int lane = lane_of(work);
@@ -118,7 +112,7 @@ void Timeline::add(const WorkRecord& work) {
   }
   const std::uint64_t begin = std::max(work.begin_ns, start_ns_) - start_ns_;
   const std::uint64_t end = std::max(work.end_ns, start_ns_) - start_ns_;
-  out_ << ",\n"
+  out_->stream() << ",\n"
        << json_text({{"ph", "X"},
                      {"pid", 1},
                      {"tid", lane},
@@ -156,18 +150,22 @@ void Timeline::settle() {
 void Timeline::finish() {
   settle();
   const std::lock_guard lock(mutex_);
-  errno = 0;
-  out_ << "\n]}\n";
-  out_.close();
-  if (!out_) {
-    throw Error(ErrorCode::kResourceExhausted,
-                "cannot write the timeline " + file_.string() +
-                    (errno == 0 ? std::string() : ": " + std::generic_category().message(errno)));
-  }
+  const std::unique_ptr<OutputFile> out = std::move(out_);
+  out->stream() << "\n]}\n";
+  out->commit();
+}
+
+void Timeline::discard() {
+  const std::lock_guard lock(mutex_);
+  out_ = nullptr;
 }
 
 TimelineEnd::~TimelineEnd() {
   try {
+    if (timeline_ != nullptr && timeline_->event_count() == 0) {
+      timeline_->discard();
+      return;
+    }
     finish();
   } catch (const std::exception&) {  // the run's own error is more useful
   }

@@ -7,19 +7,21 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "output_file.h"
 
 namespace yoke::cli {
 
 // One file with a lane per stream, in the format of chrome://tracing. Thread-safe.
 class Timeline {
  public:
-  // Throws Error if the file cannot be created.
+  // Throws Error if the file cannot be created. It appears when finish() completes it.
   explicit Timeline(std::filesystem::path file);
 
   // For RuntimeOptions::on_work.
@@ -28,6 +30,8 @@ class Timeline {
   void settle();
   // Completes the file. Call it once. Throws Error if the file could not be written.
   void finish();
+  // Gives the file up: one that was there before stays.
+  void discard();
 
   const std::filesystem::path& file() const { return file_; }
   std::uint64_t event_count() const { return event_count_; }
@@ -45,7 +49,7 @@ class Timeline {
   int lane_of(const WorkRecord& work);
 
   const std::filesystem::path file_;
-  std::ofstream out_;
+  std::unique_ptr<OutputFile> out_;                // null after finish()
   const std::uint64_t start_ns_;                   // time 0 of the file
   std::mutex mutex_;                               // guards the members below
   std::map<std::string, int, std::less<>> lanes_;  // by stream
@@ -55,7 +59,8 @@ class Timeline {
   double hidden_seconds_ = 0;
 };
 
-// Completes the file also if the run fails. The runtime may own the timeline longer than the run.
+// Completes the file also if the run fails, but not if it had not begun to work. The runtime may own the timeline
+// longer than the run.
 class TimelineEnd {
  public:
   explicit TimelineEnd(Timeline* timeline) : timeline_(timeline) {}  // may be null

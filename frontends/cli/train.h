@@ -26,10 +26,12 @@ struct TrainOptions {
   std::vector<std::uint64_t> hidden;  // widths of the hidden layers
   std::string model;                  // as typed; empty: a default for the data
   std::int64_t batch = 0;             // 0: a default for the data
+  bool batch_is_given = false;
   std::int64_t epochs = 0;            // 0: a default for the data
-  double learning_rate = 0.1;
+  std::string optimizer = "sgd";
+  double learning_rate = 0;  // as given, or the optimizer's default
   double momentum = 0;
-  double weight_decay = 0;
+  double weight_decay = 0;  // as given, or the optimizer's default
   bool nesterov = false;
   Reduction reduction = Reduction::kMean;
   MergeStrategy merge = MergeStrategy::kAuto;

@@ -192,8 +192,8 @@ class Run {
   // Computes no metrics, because those of nan parameters would be nan.
   void stop_at_bad_step(Trainer& trainer, Progress& progress) {
     const bool has_good = watch_.restore_good(trainer);
-    progress.line("the loss became infinite or nan at " + watch_.bad_step_text(trainer) +
-                  "; stopped; try a smaller --lr");
+    progress.error("the loss became infinite or nan at " + watch_.bad_step_text(trainer) +
+                   "; stopped; try a smaller --lr");
     if (!options_.save.empty() && !has_good) {
       progress.warn("nothing was saved, because no step had a finite loss");
     } else if (has_good) {
@@ -270,14 +270,24 @@ std::vector<Option> device_options(const TrainOptions& options,
   return all.value_or(std::vector<Option>());
 }
 
+Optimizer optimizer_of(const TrainOptions& options) {
+  const std::string& name = options.optimizer;
+  const double decay = options.weight_decay;
+  return name == "adam"      ? Optimizer(Adam{.weight_decay = decay})
+         : name == "adamw"   ? Optimizer(AdamW{.weight_decay = decay})
+         : name == "rmsprop" ? Optimizer(RmsProp{.momentum = options.momentum, .weight_decay = decay})
+         : name == "adagrad" ? Optimizer(Adagrad{.weight_decay = decay})
+         : name == "lion"    ? Optimizer(Lion{.weight_decay = decay})
+                             : Optimizer(Sgd{options.momentum, decay, options.nesterov});
+}
+
 DataParallelOptions parallel_options(const TrainOptions& options, std::shared_ptr<Runtime> runtime,
                                      std::vector<Option> device_options) {
   DataParallelOptions parallel;
   parallel.backend_name = options.backend;
   parallel.shards = options.shards;
   parallel.reduction = options.reduction;
-  parallel.optimizer = {
-      .momentum = options.momentum, .weight_decay = options.weight_decay, .nesterov = options.nesterov};
+  parallel.optimizer = optimizer_of(options);
   parallel.learning_rate = Tensor(static_cast<float>(options.learning_rate));
   parallel.batch_size = options.batch;
   parallel.accumulate = options.accumulate;
@@ -351,11 +361,20 @@ int train(TrainOptions* options) {
   report.seconds = whole.seconds();
   report.fallbacks = runtime->fallbacks();
   std::erase_if(report.fallbacks, [](const FallbackCount& row) { return row.launch_count == 0; });
-  timeline_end.finish();
+  std::optional<Error> timeline_error;
+  try {
+    timeline_end.finish();
+  } catch (const Error& error) {
+    timeline_error = error;  // reported after the results
+  }
   out << time_text(report) << std::endl
-      << fallback_text(report) << timeline_text(timeline.get()) << std::flush;
+      << fallback_text(report)
+      << (timeline_error ? std::string() : timeline_text(timeline.get())) << std::flush;
   if (options->json) {
     std::cout << json_of(*options, data, report, timeline.get()) << std::endl;
+  }
+  if (timeline_error) {
+    throw *timeline_error;
   }
   if (!report.save_error.empty()) {
     throw Error(ErrorCode::kResourceExhausted, report.save_error);

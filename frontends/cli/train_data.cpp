@@ -57,6 +57,9 @@ TrainData load_train_data(TrainOptions& options) {
   TrainData data = options.data.empty() ? half_moons(options) : image_files(options);
   options.hidden = parse_model(options.model);
   const std::uint64_t rows = data.train_labels.element_count();
+  if (!options.batch_is_given) {
+    options.batch = std::min(options.batch, static_cast<std::int64_t>(rows));
+  }
   if (static_cast<std::uint64_t>(options.batch) > rows) {
     throw Error(ErrorCode::kInvalidArgument, "--batch " + std::to_string(options.batch) + " exceeds the " +
                                                  std::to_string(rows) +

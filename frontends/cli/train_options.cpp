@@ -123,6 +123,9 @@ struct TypedOptions {
   std::optional<std::int64_t> batch;
   std::optional<std::int64_t> epochs;
   std::optional<std::int64_t> classes;
+  std::optional<std::int64_t> reproducible;
+  double learning_rate = 0;  // 0 and -1: the optimizer's default
+  double weight_decay = -1;
 };
 
 void describe(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
@@ -142,11 +145,13 @@ void describe(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
                "examples per step, over all shards, default 100 (half-moons 20)");
   line.integer("epochs", &typed.epochs, {1, kMost}, "passes over the data, default 5 (half-moons 30)");
   constexpr double kTiny = 1e-38;  // smaller numbers are 0 as f32
-  line.number("lr", &options.learning_rate, {.low = kTiny}, "learning rate, default 0.1");
+  line.text("optimizer", &options.optimizer, "sgd (default), adam, adamw, rmsprop, adagrad or lion", "NAME");
+  line.number("lr", &typed.learning_rate, {.low = kTiny},
+              "learning rate, default 0.1; adam, adamw 0.001; rmsprop, adagrad 0.01; lion 0.0001");
   line.number("momentum", &options.momentum, {.high = 1, .is_open = true},
-              "momentum, less than 1, default 0");
-  line.number("weight-decay", &options.weight_decay, {}, "weight decay, default 0");
-  line.flag("nesterov", &options.nesterov, "use Nesterov momentum");
+              "momentum of sgd or rmsprop, less than 1, default 0");
+  line.number("weight-decay", &typed.weight_decay, {}, "weight decay, default 0; adamw 0.01");
+  line.flag("nesterov", &options.nesterov, "use Nesterov momentum, with sgd");
   line.text("reduction", &typed.reduction, "how to combine the shards' gradients: mean (default) or sum",
             "NAME");
   line.text("merge", &typed.merge,
@@ -160,9 +165,10 @@ void describe(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
       "when a shard fails: fail (default), or redistribute its rows to the other shards and repeat the step",
       "NAME");
   line.integer("accumulate", &options.accumulate, {1, kMaxShards},
-               "micro-batches in which each shard computes its part of a batch, default 1; saves memory");
+               "micro-batches in which each shard computes its part of a batch, default 1; saves memory; with "
+               "--reduction sum, each adds its gradient as a shard does");
   line.integer(
-      "reproducible", &options.reproducible, {1, kMaxShards},
+      "reproducible", &typed.reproducible, {1, kMaxShards},
       "micro-batches per step, a power of two: the same bits for every number of shards that divides it");
   line.text("row-weights", &typed.row_weights,
             "one number per shard, such as 3,3,1: rows of a batch that it gets in proportion; or measured: "
@@ -193,6 +199,46 @@ void describe(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
 
 }  // namespace
 
+namespace {
+
+// Checks the options that only some optimizers have, and sets the defaults that depend on the optimizer.
+void choose_optimizer(TrainOptions& options, const TypedOptions& typed) {
+  const std::string& name = options.optimizer;
+  by_name("--optimizer", name, optimizer_by_name);
+  check(options.momentum == 0 || name == "sgd" || name == "rmsprop",
+        "--momentum works with --optimizer sgd and rmsprop, not with " + name);
+  check(!options.nesterov || name == "sgd", "--nesterov works with --optimizer sgd, not with " + name);
+  check(!options.nesterov || options.momentum > 0, "--nesterov needs --momentum greater than 0");
+  const double rate = name == "sgd"                            ? 0.1
+                      : name == "rmsprop" || name == "adagrad" ? 0.01
+                      : name == "lion"                         ? 1e-4
+                                                               : 1e-3;
+  options.learning_rate = typed.learning_rate > 0 ? typed.learning_rate : rate;
+  options.weight_decay = typed.weight_decay >= 0 ? typed.weight_decay
+                         : name == "adamw"       ? AdamW{}.weight_decay
+                                                 : 0;
+}
+
+void check_micro_batches(TrainOptions& options, const TypedOptions& typed) {
+  options.reproducible = typed.reproducible.value_or(0);
+  const std::int64_t count = options.reproducible;
+  const std::string given = "--reproducible " + std::to_string(count);
+  const std::int64_t shards = options.shards.value_or(1);
+  check((count & (count - 1)) == 0,
+        "--reproducible takes a power of two from 1 to " + std::to_string(kMaxShards) + ", not '" +
+            std::to_string(count) + "'");
+  check(count == 0 || count % shards == 0,
+        given + " needs a number of shards that divides it; --shards is " + std::to_string(shards));
+  check(count == 0 || options.accumulate == 1, given + " does not work with --accumulate; leave one of them out");
+  check(count == 0 || typed.merge == "auto" || typed.merge == "tree",
+        given + " needs --merge tree, its default; --merge is " + typed.merge);
+  check(shards * options.accumulate <= kMaxShards,
+        "--shards times --accumulate is " + std::to_string(shards * options.accumulate) + "; the maximum is " +
+            std::to_string(kMaxShards));
+}
+
+}  // namespace
+
 std::optional<TrainOptions> parse_train_options(Arguments arguments) {
   TrainOptions options;
   TypedOptions typed;
@@ -208,11 +254,15 @@ std::optional<TrainOptions> parse_train_options(Arguments arguments) {
     return std::nullopt;
   }
   check(!typed.classes || !typed.data.empty(), "--classes needs --data: half-moons have two classes");
-  check(!options.nesterov || options.momentum > 0, "--nesterov needs --momentum greater than 0");
+  choose_optimizer(options, typed);
+  check_micro_batches(options, typed);
+  check(typed.timeline.empty() || typed.timeline != typed.save,
+        "--timeline and --save name the same file, " + typed.save + "; give two");
   options.data = typed.data;
   options.save = typed.save;
   options.timeline = typed.timeline;
   options.batch = typed.batch.value_or(0);
+  options.batch_is_given = typed.batch.has_value();
   options.epochs = typed.epochs.value_or(0);
   options.class_count = typed.classes.value_or(0);
   options.reduction = reduction_by_name(typed.reduction);

@@ -2,6 +2,10 @@
 // frontends/cli/train_progress.cpp: draws the line at most ten times a second.
 #include "train_progress.h"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <iostream>
 #include <ostream>
 #include <utility>
@@ -11,6 +15,30 @@
 namespace yoke::cli {
 
 using Clock = std::chrono::steady_clock;
+
+namespace {
+
+std::size_t terminal_width() {
+  constexpr std::size_t kUsual = 80;
+  winsize size{};
+  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;
+}
+
+}  // namespace
+
+std::string progress_line(const std::string& before, double share, const std::string& after,
+                          std::size_t width) {
+  constexpr std::size_t kLongest = 24;
+  constexpr std::size_t kShortest = 5;
+  constexpr std::size_t kFrame = 4;  // brackets, a space, and the last column, which some terminals wrap
+  const std::size_t text = before.size() + after.size() + kFrame;
+  const std::size_t bar = std::min(kLongest, width > text ? width - text : 0);
+  if (bar < kShortest) {
+    return (before + after).substr(0, width - 1);
+  }
+  const auto filled = static_cast<std::size_t>(static_cast<double>(bar) * share);
+  return before + "[" + std::string(filled, '#') + std::string(bar - filled, '.') + "] " + after;
+}
 
 Progress::Progress(std::ostream& out, bool on_terminal, std::int64_t epochs, std::int64_t steps_per_epoch,
                    std::int64_t rows_per_step, std::function<double()> loss)
@@ -43,17 +71,17 @@ void Progress::step_done(std::int64_t step_in_epoch) {
 }
 
 void Progress::draw(std::int64_t steps_done, Clock::time_point now) {
-  constexpr std::int64_t kWidth = 24;
-  const std::int64_t filled = kWidth * steps_done / steps_per_epoch_;
   const double seconds = std::chrono::duration<double>(now - start_).count();
   const double per_second = static_cast<double>(steps_done_) / seconds;
   const auto left = static_cast<double>(epochs_ * steps_per_epoch_ - steps_done_);
   const std::string loss = fixed(loss_(), 4);  // may print a warning
-  std::cerr << "\r\033[Kepoch " << epoch_ << "/" << epochs_ << " ["
-            << std::string(static_cast<std::size_t>(filled), '#')
-            << std::string(static_cast<std::size_t>(kWidth - filled), '.') << "] loss " << loss << ", "
-            << grouped(static_cast<std::uint64_t>(per_second * static_cast<double>(rows_per_step_)))
-            << " examples/s, " << duration(left / per_second) << " left" << std::flush;
+  const std::string before = "epoch " + std::to_string(epoch_) + "/" + std::to_string(epochs_) + " ";
+  const std::string after =
+      "loss " + loss + ", " +
+      grouped(static_cast<std::uint64_t>(per_second * static_cast<double>(rows_per_step_))) + " examples/s, " +
+      duration(left / per_second) + " left";
+  const auto share = static_cast<double>(steps_done) / static_cast<double>(steps_per_epoch_);
+  std::cerr << "\r\033[K" << progress_line(before, share, after, terminal_width()) << std::flush;
 }
 
 void Progress::clear() const {
@@ -65,6 +93,11 @@ void Progress::clear() const {
 void Progress::warn(const std::string& text) {
   clear();
   std::cerr << "yoke: warning: " << text << std::endl;
+}
+
+void Progress::error(const std::string& text) {
+  clear();
+  std::cerr << "yoke: " << text << std::endl;
 }
 
 void Progress::line(const std::string& text) {

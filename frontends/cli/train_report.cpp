@@ -152,6 +152,7 @@ std::string json_of(const TrainOptions& options, const TrainData& data, const Tr
                     {"test_examples", data.test_labels.element_count()},
                     {"model", options.model},
                     {"batch", options.batch},
+                    {"optimizer", options.optimizer},
                     {"learning_rate", options.learning_rate},
                     {"momentum", options.momentum},
                     {"weight_decay", options.weight_decay},

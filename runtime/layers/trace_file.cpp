@@ -36,7 +36,7 @@ std::shared_ptr<TraceWriter> TraceWriter::open(std::filesystem::path path, bool 
   path = wanted;
   for (int number = 2;; ++number) {
     constexpr mode_t kOwnerOnly = 0600;  // contents may be private
-    const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, kOwnerOnly);
+    const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, kOwnerOnly);
     if (file < 0) {
       const int why = errno;
       throw Error(why == EACCES || why == EROFS ? ErrorCode::kPermissionDenied : ErrorCode::kNotFound,

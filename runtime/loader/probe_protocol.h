@@ -28,6 +28,7 @@ constexpr const char* kProbeDone = "done";
 constexpr const char* kStageConstructor = "constructor";
 constexpr const char* kStageEntry = "entry";
 constexpr const char* kStageTables = "get_table";
+constexpr const char* kStageDevices = "device_count";
 constexpr const char* kStageDestroy = "destroy";
 
 }  // namespace yoke::loader

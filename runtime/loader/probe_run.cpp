@@ -206,7 +206,7 @@ Report parse(const std::string& text) {
     if (!report.greeted) {
       report.greeted = line == kProbeGreeting;
     } else if (parts[0] == kProbeStage && parts.size() == 2) {
-      for (const char* known : {kStageConstructor, kStageEntry, kStageTables, kStageDestroy}) {
+      for (const char* known : {kStageConstructor, kStageEntry, kStageTables, kStageDevices, kStageDestroy}) {
         if (parts[1] == known) {
           report.stage = known;
         }

@@ -29,7 +29,8 @@ constexpr Sanitizer kSanitizers[] = {
 
 Refusal built_with(const Sanitizer& sanitizer, const std::string& why, const std::string& how) {
   return {"it was built with the " + std::string(sanitizer.name) + " sanitizer, and " + why,
-          "start the program with " + how + ", or install a build of the plugin without a sanitizer"};
+          "to test this build, start yoke-conformance with " + how +
+              "; to use the plugin, install a build without a sanitizer"};
 }
 
 bool is_loaded(const std::string& library) {

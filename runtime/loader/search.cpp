@@ -19,11 +19,11 @@ namespace {
 constexpr std::string_view kPrefix = "libyoke_backend_";
 constexpr std::string_view kSuffix = ".so";
 
-// Reports a folder of YOKE_PLUGIN_PATH that cannot be searched now. It is searched if it appears later.
-void check_folder(const std::string& entry, SearchPath& path) {
+// Reports a folder that cannot be searched now. It is searched if it appears later.
+void check_folder(const std::string& entry, const char* list, SearchPath& path) {
   std::error_code failed;
   const auto status = std::filesystem::status(entry, failed);
-  const std::string name = "YOKE_PLUGIN_PATH's entry '" + printable(entry) + "'";
+  const std::string name = std::string(list) + " entry '" + printable(entry) + "'";
   if (status.type() == std::filesystem::file_type::not_found) {
     path.ignored.push_back({entry, {name + " does not exist", "create the folder, or remove the entry"}});
   } else if (status.type() == std::filesystem::file_type::none) {
@@ -54,7 +54,7 @@ void add_plugin_path(SearchPath& path) {
             "use an absolute path"}});
     } else {
       path.after.push_back({std::filesystem::path(entry), "YOKE_PLUGIN_PATH"});
-      check_folder(std::string(entry), path);
+      check_folder(std::string(entry), "YOKE_PLUGIN_PATH's", path);
     }
     if (colon == std::string_view::npos) {
       return;
@@ -117,6 +117,7 @@ SearchPath search_path(const RuntimeOptions& options) {
                                                    "' is not absolute; use std::filesystem::absolute");
     }
     path.first.push_back({folder, "plugin_dirs"});
+    check_folder(folder.string(), "plugin_dirs'", path);
   }
   if (options.search_environment && starts_secure()) {
     path.ignored.push_back(

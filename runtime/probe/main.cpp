@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/probe/main.cpp: yoke-probe: loads, enters and releases one plugin in a process that may crash.
+// runtime/probe/main.cpp: yoke-probe: tries one plugin in a process that may crash.
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -8,6 +8,7 @@
 
 #include <charconv>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -24,6 +25,7 @@
 #include "loader/memory_reader.h"
 #include "loader/plugin_options.h"
 #include "loader/probe_protocol.h"
+#include "loader/status.h"
 #include "probe/process_state.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(__clang__)
@@ -110,7 +112,7 @@ std::optional<Stamp> parse_stamp(char** words) {
   return whole ? std::optional(stamp) : std::nullopt;
 }
 
-// Loads, enters and releases the plugin. Opens no device.
+// Loads and enters the plugin, counts its devices, and releases it. Opens no device.
 void try_plugin(const File& file, const Admission& admission, const char* name,
                 const std::vector<std::string>& option_texts) {
   ProcessState state = yoke::probe::process_state();
@@ -137,6 +139,11 @@ void try_plugin(const File& file, const Admission& admission, const char* name,
     report_refusal("entered", refusal);
     return;
   }
+  on_stage(kStageDevices);  // the first call may start a driver and its threads
+  std::uint32_t device_count = 0;
+  yoke::detail::Status status;
+  plugin.backend.device_count(plugin.plugin.get(), &device_count, nullptr, 0, status.get());
+  state = yoke::probe::process_state();
   on_stage(kStageDestroy);
   if (const Refusal failed = release(plugin)) {
     report_refusal("entered", failed);

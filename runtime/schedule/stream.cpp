@@ -380,15 +380,20 @@ void Stream::finish(std::span<const std::shared_ptr<Stream>> streams) noexcept {
   Clock::time_point deadline = Clock::time_point::max();
   bool is_late = false;
   for (const auto& stream : streams) {
+    if (stream == nullptr) {
+      continue;
+    }
     StreamState& state = *stream->state_;
     state.refresh();
     deadline = std::min({deadline, detail::deadline_after(state.wait_timeout), state.last_deadline()});
   }
   for (const auto& stream : streams) {
-    is_late = !stream->state_->wait_complete(stream->state_->last_ticket(), deadline) || is_late;
+    is_late = (stream != nullptr &&
+               !stream->state_->wait_complete(stream->state_->last_ticket(), deadline)) ||
+              is_late;
   }
   for (const auto& stream : streams) {
-    if (is_late) {
+    if (is_late && stream != nullptr) {
       stream->state_->abort(std::chrono::seconds(1));
     }
   }

@@ -1,13 +1,253 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/optimizer.cpp: stochastic gradient descent.
+// frontends/tensor/src/optimizer.cpp: optimizers.
 #include <yoke/ops.h>
 #include <yoke/optimizer.h>
+#include <yoke/runtime/error.h>
 
-#include <string>
+#include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include "node.h"
 
 namespace yoke {
+namespace {
+
+using Tensors = std::vector<Tensor>;
+
+// One option: its name, its value, and whether it must be less than 1.
+struct Number {
+  const char* name;
+  double value;
+  bool is_rate = false;
+};
+
+void check(const char* optimizer, std::initializer_list<Number> numbers) {
+  for (const Number& number : numbers) {
+    if (!(number.value >= 0 && std::isfinite(number.value)) || (number.is_rate && number.value >= 1)) {
+      detail::fail(std::string(optimizer) + ": " + number.name + " is " + std::to_string(number.value) +
+                   "; it must be " + (number.is_rate ? "in [0, 1)" : "at least 0"));
+    }
+  }
+}
+
+Tensor with_decay(const Tensor& gradient, const Tensor& value, double weight_decay) {
+  return weight_decay == 0 ? gradient : gradient + weight_decay * value;
+}
+
+// state * rate + (1 - rate) * now
+Tensor moving(const Tensor& state, double rate, const Tensor& now) {
+  return rate * state + (1 - rate) * now;
+}
+
+// 1 - rate^t, exact also where rate^t is close to 1.
+Tensor correction(double rate, Type type) {
+  const Type wide = type == Type::kF64 ? Type::kF64 : Type::kF32;
+  const Tensor t = cast(symbol_value(step_symbol()) + 1, wide);
+  return cast(-expm1(std::log(rate) * t), type);
+}
+
+// Adam's step, to be multiplied by the learning rate; adds the updates of the states.
+Tensor adam_step(const Tensor& gradient, const Tensors& states, double beta1, double beta2, double eps,
+                 std::vector<Update>& updates) {
+  const Tensor first = moving(states[0], beta1, gradient);
+  const Tensor second = moving(states[1], beta2, square(gradient));
+  updates.push_back({states[0], first});
+  updates.push_back({states[1], second});
+  const auto corrected = [](const Tensor& moment, double rate) {
+    return rate == 0 ? moment : moment / correction(rate, moment.type());
+  };
+  return corrected(first, beta1) / (sqrt(corrected(second, beta2)) + eps);
+}
+
+}  // namespace
+
+Optimizer::Optimizer(std::string name, std::vector<std::string> states, UpdateOf update)
+    : name_(std::move(name)), states_(std::move(states)), update_(std::move(update)) {
+  if (!update_) {
+    detail::fail("optimizer '" + name_ + "': the function is empty");
+  }
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    const std::string& state = states_[i];
+    if (state.empty() || state == "parameters" || state == "value" || state.starts_with("gradient") ||
+        state.starts_with("next_") ||
+        std::find(states_.begin(), states_.begin() + static_cast<std::ptrdiff_t>(i), state) !=
+            states_.begin() + static_cast<std::ptrdiff_t>(i)) {
+      detail::fail("optimizer '" + name_ + "': state '" + state +
+                   "' is empty, reserved or repeated; choose another name");
+    }
+  }
+}
+
+std::vector<Update> Optimizer::update(const Tensor& value, const Tensor& gradient, const Tensors& states,
+                                      const Tensor& learning_rate) const {
+  for (const Tensor& operand : {value, gradient, learning_rate}) {
+    detail::require(operand, name_.c_str());
+  }
+  if (!value.is_leaf() || gradient.dims() != value.dims() || gradient.type() != value.type() ||
+      learning_rate.rank() != 0) {
+    detail::fail(name_ + ": the value " + detail::describe(value) + " must be a leaf, the gradient " +
+                 detail::describe(gradient) + " must have its shape and type, and the learning rate " +
+                 detail::describe(learning_rate) + " must be a scalar");
+  }
+  const bool fit =
+      states.size() == states_.size() && std::all_of(states.begin(), states.end(), [&](const Tensor& state) {
+        return state && state.is_leaf() && state.dims() == value.dims() && state.type() == value.type();
+      });
+  if (!fit) {
+    detail::fail(name_ + ": it needs " + std::to_string(states_.size()) +
+                 " states, leaves with the shape and type of " + detail::describe(value));
+  }
+  const std::optional<double> number = detail::number_of(learning_rate);
+  const Tensor rate = number                                 ? detail::constant(value.type(), *number)
+                      : learning_rate.type() == value.type() ? learning_rate
+                                                             : cast(learning_rate, value.type());
+  std::vector<Update> updates = update_(value, gradient, states, rate);
+  for (const Update& update : updates) {
+    if (!update.leaf || !update.value || update.value.dims() != update.leaf.dims() ||
+        update.value.type() != update.leaf.type()) {
+      detail::fail(name_ + ": its function returned an update of another shape or type for " +
+                   detail::describe(value));
+    }
+  }
+  return updates;
+}
+
+Optimizer::Optimizer(const Sgd& options)
+    : Optimizer(
+          "sgd", options.needs_state() ? std::vector<std::string>{"momentum"} : std::vector<std::string>{},
+          [options](const Tensor& value, const Tensor& gradient, const Tensors& states, const Tensor& rate) {
+            return sgd_one(value, gradient, states.empty() ? Tensor() : states[0], rate, options);
+          }) {
+  check("sgd", {{"momentum", options.momentum}, {"weight_decay", options.weight_decay}});
+  if (options.nesterov && !options.needs_state()) {
+    detail::fail("sgd: nesterov requires a momentum greater than 0");
+  }
+}
+
+Optimizer::Optimizer(const Adam& options)
+    : Optimizer(
+          "adam", {"first_moment", "second_moment"},
+          [options](const Tensor& value, const Tensor& gradient, const Tensors& states, const Tensor& rate) {
+            std::vector<Update> updates;
+            const Tensor step = adam_step(with_decay(gradient, value, options.weight_decay), states,
+                                          options.beta1, options.beta2, options.eps, updates);
+            updates.push_back({value, value - rate * step});
+            return updates;
+          }) {
+  check("adam", {{"beta1", options.beta1, true},
+                 {"beta2", options.beta2, true},
+                 {"eps", options.eps},
+                 {"weight_decay", options.weight_decay}});
+}
+
+Optimizer::Optimizer(const AdamW& options)
+    : Optimizer(
+          "adamw", {"first_moment", "second_moment"},
+          [options](const Tensor& value, const Tensor& gradient, const Tensors& states, const Tensor& rate) {
+            std::vector<Update> updates;
+            const Tensor step =
+                adam_step(gradient, states, options.beta1, options.beta2, options.eps, updates);
+            updates.push_back({value, value * (1 - rate * options.weight_decay) - rate * step});
+            return updates;
+          }) {
+  check("adamw", {{"beta1", options.beta1, true},
+                  {"beta2", options.beta2, true},
+                  {"eps", options.eps},
+                  {"weight_decay", options.weight_decay}});
+}
+
+namespace {
+
+std::vector<std::string> states_of(const RmsProp& options) {
+  std::vector<std::string> states{"mean_square"};
+  if (options.centered) {
+    states.emplace_back("mean_gradient");
+  }
+  if (options.momentum != 0) {
+    states.emplace_back("momentum");
+  }
+  return states;
+}
+
+}  // namespace
+
+Optimizer::Optimizer(const RmsProp& options)
+    : Optimizer(
+          "rmsprop", states_of(options),
+          [options](const Tensor& value, const Tensor& gradient, const Tensors& states, const Tensor& rate) {
+            const Tensor g = with_decay(gradient, value, options.weight_decay);
+            const Tensor mean_square = moving(states[0], options.decay, square(g));
+            std::vector<Update> updates{{states[0], mean_square}};
+            Tensor variance = mean_square;
+            if (options.centered) {
+              const Tensor mean = moving(states[1], options.decay, g);
+              updates.push_back({states[1], mean});
+              variance = variance - square(mean);
+            }
+            Tensor step = g / (sqrt(variance) + options.eps);
+            if (options.momentum != 0) {
+              step = options.momentum * states.back() + step;
+              updates.push_back({states.back(), step});
+            }
+            updates.push_back({value, value - rate * step});
+            return updates;
+          }) {
+  check("rmsprop", {{"decay", options.decay, true},
+                    {"eps", options.eps},
+                    {"momentum", options.momentum},
+                    {"weight_decay", options.weight_decay}});
+}
+
+Optimizer::Optimizer(const Adagrad& options)
+    : Optimizer(
+          "adagrad", {"sum_of_squares"},
+          [options](const Tensor& value, const Tensor& gradient, const Tensors& states, const Tensor& rate) {
+            const Tensor g = with_decay(gradient, value, options.weight_decay);
+            const Tensor squares = states[0] + square(g);
+            return std::vector<Update>{{states[0], squares},
+                                       {value, value - rate * g / (sqrt(squares) + options.eps)}};
+          }) {
+  check("adagrad", {{"eps", options.eps}, {"weight_decay", options.weight_decay}});
+}
+
+Optimizer::Optimizer(const Lion& options)
+    : Optimizer(
+          "lion", {"momentum"},
+          [options](const Tensor& value, const Tensor& gradient, const Tensors& states, const Tensor& rate) {
+            const Tensor direction = sign(moving(states[0], options.beta1, gradient));
+            const Tensor kept = options.weight_decay == 0 ? value : value * (1 - rate * options.weight_decay);
+            return std::vector<Update>{{states[0], moving(states[0], options.beta2, gradient)},
+                                       {value, kept - rate * direction}};
+          }) {
+  check("lion", {{"beta1", options.beta1, true},
+                 {"beta2", options.beta2, true},
+                 {"weight_decay", options.weight_decay}});
+}
+
+Optimizer clip_by_value(const Optimizer& optimizer, double limit) {
+  if (!(limit > 0)) {
+    detail::fail("clip_by_value: the limit is " + std::to_string(limit) + "; it must be greater than 0");
+  }
+  return {optimizer.name(), optimizer.states(),
+          [optimizer, limit](const Tensor& value, const Tensor& gradient, const Tensors& states,
+                             const Tensor& rate) {
+            return optimizer.update(value, minimum(maximum(gradient, -limit), limit), states, rate);
+          }};
+}
+
+Optimizer optimizer_by_name(std::string_view name) {
+  const Optimizer all[] = {Sgd{}, Adam{}, AdamW{}, RmsProp{}, Adagrad{}, Lion{}};
+  std::string names;
+  for (const Optimizer& optimizer : all) {
+    if (optimizer.name() == name) {
+      return optimizer;
+    }
+    names += (names.empty() ? "" : ", ") + optimizer.name();
+  }
+  throw Error(ErrorCode::kNotFound,
+              "no optimizer is named '" + std::string(name) + "'; the optimizers are " + names);
+}
 
 std::vector<Update> sgd_one(const Tensor& value, const Tensor& gradient, const Tensor& momentum_state,
                             const Tensor& learning_rate, const Sgd& options) {
@@ -25,7 +265,7 @@ std::vector<Update> sgd_one(const Tensor& value, const Tensor& gradient, const T
   const Tensor rate = learning_rate.type() == value.type() || detail::constant_of(learning_rate) != nullptr
                           ? learning_rate
                           : cast(learning_rate, value.type());
-  Tensor delta = options.weight_decay == 0 ? gradient : gradient + options.weight_decay * value;
+  Tensor delta = with_decay(gradient, value, options.weight_decay);
   std::vector<Update> updates;
   if (options.momentum != 0) {
     detail::require(momentum_state, "sgd_one");

@@ -122,10 +122,16 @@ Tensor pad(const Tensor& x, const std::vector<Padding>& widths, double value) {
     fail("pad: expected one pair of widths for each axis of " + detail::describe(x) + ", got " +
          std::to_string(widths.size()));
   }
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 60U;
   Dims dims = x.dims();
   std::vector<ViewIndex> indices;
   for (std::size_t axis = 0; axis < dims.size(); ++axis) {
-    dims[axis] += widths[axis].before + widths[axis].after;
+    const auto [before, after] = widths[axis];
+    if (before > kMost || after > kMost || dims[axis] > kMost) {
+      fail("pad: the widths " + std::to_string(before) + " and " + std::to_string(after) + " of axis " +
+           std::to_string(axis) + " of " + detail::describe(x) + " are too large; was a difference negative?");
+    }
+    dims[axis] += before + after;
     indices.push_back(ViewIndex::of_axis(axis, -static_cast<std::int64_t>(widths[axis].before)));
   }
   detail::check_dims(dims);

@@ -145,8 +145,9 @@ void Trainer::Impl::check_arguments() {
     fail("data_parallel: on_device_lost is " + std::to_string(static_cast<int>(options.on_device_lost)) +
          "; use kFail or kRedistribute");
   }
-  if (options.optimizer.nesterov && options.optimizer.momentum == 0) {
-    fail("data_parallel: nesterov requires a momentum greater than 0");
+  if (options.reduction != Reduction::kMean && options.reduction != Reduction::kSum) {
+    fail("data_parallel: reduction is " + std::to_string(static_cast<int>(options.reduction)) +
+         "; choose Reduction::kMean or kSum");
   }
   if (options.accumulate < 1 || options.accumulate > kMaxShards) {
     fail("data_parallel: accumulate is " + std::to_string(options.accumulate) + "; choose 1 to 4096");

@@ -133,8 +133,7 @@ NamedProgram Trainer::Impl::build_program(const LossGraph& graph, bool is_tail, 
   }
   for (std::size_t i = 0; with_update && i < parameters.size(); ++i) {
     const Parameter& parameter = parameters[i];
-    for (const Update& update :
-         update_of(parameter.tensor(), graph.gradients[i], "momentum/" + parameter.name())) {
+    for (const Update& update : update_of(parameter.tensor(), graph.gradients[i], "/" + parameter.name())) {
       stores.push_back(update);
     }
   }
@@ -210,14 +209,14 @@ void Trainer::Impl::build_graphs() {
   }
 }
 
-// The optimizer's updates of a parameter, or of a slice of an arena.
+// The optimizer's updates of a parameter, or of a slice of an arena. `suffix` follows the names of the states.
 std::vector<Update> Trainer::Impl::update_of(const Tensor& value, const Tensor& gradient,
-                                             const std::string& momentum_name) {
-  const Tensor momentum =
-      options.optimizer.needs_state() ? placeholder(momentum_name, value.type(), value.dims()) : Tensor();
-  const Tensor& rate = options.learning_rate;
-  return sgd_one(value, gradient, momentum, rate.type() == value.type() ? rate : cast(rate, value.type()),
-                 options.optimizer);
+                                             const std::string& suffix) {
+  std::vector<Tensor> states;
+  for (const std::string& state : options.optimizer.states()) {
+    states.push_back(placeholder(state + suffix, value.type(), value.dims()));
+  }
+  return options.optimizer.update(value, gradient, states, options.learning_rate);
 }
 
 // Sums `terms` gradients of `count` elements, and updates the parameters with the sum.
@@ -232,7 +231,7 @@ const NamedProgram& Trainer::Impl::update_program(std::int32_t type, std::uint64
       const Tensor term = placeholder("gradient_" + std::to_string(k), element, {count});
       gradient = k == 0 ? term : gradient + term;
     }
-    std::vector<Update> updates = update_of(placeholder("value", element, {count}), gradient, "momentum");
+    std::vector<Update> updates = update_of(placeholder("value", element, {count}), gradient, "");
     std::vector<Output> outputs;
     if (set_count() == 2) {  // keeps the old values
       for (const Update& update : updates) {

@@ -182,8 +182,7 @@ struct Trainer::Impl {
   detail::NamedProgram build_program(const detail::LossGraph& graph, bool is_tail, std::size_t s);
   void add_gradients(const detail::LossGraph& graph, std::vector<Output>& outputs,
                      std::map<std::string, std::string>& names) const;
-  std::vector<Update> update_of(const Tensor& value, const Tensor& gradient,
-                                const std::string& momentum_name);
+  std::vector<Update> update_of(const Tensor& value, const Tensor& gradient, const std::string& suffix);
   const detail::NamedProgram& update_program(std::int32_t type, std::uint64_t count, std::uint32_t terms);
   // In trainer_setup.cpp:
   void open_shards();

@@ -178,8 +178,8 @@ std::vector<std::string> Trainer::Impl::kept_names() const {
   std::vector<std::string> names;
   for (const Parameter& parameter : parameters) {
     names.push_back(parameter.name());
-    if (options.optimizer.needs_state()) {
-      names.push_back("momentum/" + parameter.name());
+    for (const std::string& state : options.optimizer.states()) {
+      names.push_back(state + "/" + parameter.name());
     }
   }
   return names;

@@ -59,13 +59,9 @@ std::int64_t Trainer::Impl::rows_of(const Variant& variant, std::size_t k) const
 }
 
 void Trainer::Impl::plan_steps() {
-  std::vector<std::string> states;
-  if (options.optimizer.needs_state()) {
-    states.emplace_back("momentum");
-  }
   const MergeStrategy merge = is_reproducible() ? MergeStrategy::kTree : options.merge;
   order_parameters();
-  step_plan = StepPlan(contexts, active_shards(variants[0]), step_parameters(), std::move(states),
+  step_plan = StepPlan(contexts, active_shards(variants[0]), step_parameters(), options.optimizer.states(),
                        {merge, options.placement, options.merge_use, options.bucket_byte_count,
                         options.overlap, set_count() == 2},
                        codes);

@@ -78,7 +78,11 @@ Expectations parse_expectations(std::string_view content, const std::string& fil
 }
 
 Expectations read_expectations(const std::filesystem::path& file) {
+  std::error_code ignored;
   std::ifstream stream(file, std::ios::binary);
+  if (std::filesystem::is_directory(file, ignored)) {
+    stream.setstate(std::ios::failbit);
+  }
   const std::string content{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
   if (!stream) {
     throw UsageError("cannot read the file of expected failures " + file.string());

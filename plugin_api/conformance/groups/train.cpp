@@ -162,7 +162,7 @@ void half_moons(Kit& kit) {
     loop.options.learning_rate = {};  // decreases from 0.2 to 0.1
     loop.options.batch_size = 20;
     loop.options.base_seed = 6;
-    loop.options.optimizer.weight_decay = 2e-4;
+    loop.options.optimizer = Sgd{.weight_decay = 2e-4};
     loop.init_lr = 0.1;
     loop.epochs = 120;
     loop.per_epoch = [&](Trainer&, std::int64_t epoch, double loss) {

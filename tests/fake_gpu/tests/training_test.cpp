@@ -64,7 +64,7 @@ Outcome train(const std::string& backends, std::int64_t shards, const std::vecto
   settings.backend_name = backends;
   settings.shards = shards;
   settings.learning_rate = 0.1F;
-  settings.optimizer = {0.9, 1e-4, true};
+  settings.optimizer = Sgd{0.9, 1e-4, true};
   settings.batch_size = 32;
   settings.check_replicas_every = 3;
   settings.bucket_byte_count = 4096;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/cli/timeline_test.cpp: reads the timelines that yoke train writes.
 #include "timeline.h"
+#include "train_progress.h"
 
 #include <gmock/gmock.h>
 
@@ -85,10 +86,47 @@ TEST(YokeTimeline, FileThatCannotBeWrittenIsAnError) {
   const test::TemporaryFolder folder;
   const auto missing = run({"train", "--timeline", folder / "none" / "run.json"});
   EXPECT_EQ(missing.code, 1);
-  EXPECT_THAT(missing.err, HasSubstr("cannot create the timeline "));
+  EXPECT_THAT(missing.err, HasSubstr("cannot save to "));
   const auto full = run({"train", "--epochs", "1", "--timeline", "/dev/full"});
   EXPECT_EQ(full.code, 1);
-  EXPECT_THAT(full.err, HasSubstr("cannot write the timeline /dev/full"));
+  EXPECT_THAT(full.err, HasSubstr("cannot save to /dev/full: it is not a regular file"));
+}
+
+TEST(YokeTimeline, RefusedRunLeavesTheFileUnchanged) {
+  const test::TemporaryFolder folder;
+  test::write_file(folder / "old.json", "old");
+  for (const std::vector<std::string>& wrong :
+       {std::vector<std::string>{"--data", folder / "none"}, {"--backend", "nope"}, {"--batch", "100000"}}) {
+    std::vector<std::string> words{"train", "--timeline", folder / "old.json"};
+    words.insert(words.end(), wrong.begin(), wrong.end());
+    EXPECT_NE(run(words).code, 0);
+    EXPECT_EQ(test::read_whole(folder / "old.json"), "old") << wrong[0];
+    EXPECT_EQ(folder.names().size(), 1U) << wrong[0];
+  }
+}
+
+TEST(YokeTimeline, FullDiskDoesNotLoseTheResults) {
+  const test::TemporaryFolder folder;
+  test::Outcome outcome;
+  {
+    const test::FileSizeLimit full(10000);
+    outcome = run({"train", "--epochs", "2", "--json", "--timeline", folder / "run.json"});
+  }
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(test::json_value(outcome.out, "epochs"), "2");
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("time: "), HasSubstr("cannot save to "), HasSubstr("File too large")));
+  EXPECT_TRUE(folder.names().empty());
+}
+
+TEST(YokeProgress, LineFitsTheTerminal) {
+  const std::string before = "epoch 1/300 ";
+  const std::string after = "loss 0.7020, 84,587 examples/s, 7.1 s left";
+  for (std::size_t width = 1; width < 120; ++width) {
+    EXPECT_LT(cli::progress_line(before, 0.5, after, width).size(), width) << width;
+  }
+  EXPECT_EQ(cli::progress_line(before, 0.5, after, 200), before + "[############............] " + after);
+  EXPECT_EQ(cli::progress_line(before, 1, after, 80), before + "[######################] " + after);
+  EXPECT_EQ(cli::progress_line(before, 1, after, 60), before + after);
 }
 
 WorkRecord launch(const char* stream, const char* name, std::uint64_t begin_ns, std::uint64_t end_ns) {

@@ -144,6 +144,15 @@ TEST(YokeTrain, EveryOptimizerOptionIsAccepted) {
   EXPECT_EQ(json_value(outcome.out, "reduction"), "\"sum\"");
 }
 
+TEST(YokeTrain, EveryOptimizerLearnsWithItsDefaults) {
+  for (const std::string name : {"sgd", "adam", "adamw", "rmsprop", "adagrad", "lion"}) {
+    const auto outcome = run({"train", "--optimizer", name, "--json", "--shards", "2"});
+    ASSERT_EQ(outcome.code, 0) << name << ": " << outcome.err;
+    EXPECT_EQ(json_value(outcome.out, "optimizer"), "\"" + name + "\"");
+    EXPECT_GT(std::stod(json_value(outcome.out, "test_accuracy")), 0.8) << name;
+  }
+}
+
 TEST(YokeTrain, PrintedLossIsTheMeanForEveryReduction) {
   // With a batch of 3, one of the 4 shards has no rows.
   const auto loss = [](const std::string& reduction) {

@@ -57,6 +57,7 @@ TEST(HalfMoons, PointsDependOnTheSeed) {
 TEST(HalfMoons, InvalidCountOrNoiseIsAnError) {
   EXPECT_THAT(test::error_of([] { datasets::half_moons(0, 0.1, 1); }).what(), HasSubstr("count is 0"));
   EXPECT_ERROR(ErrorCode::kInvalidArgument, datasets::half_moons(5, -1, 1));
+  EXPECT_ERROR(ErrorCode::kInvalidArgument, datasets::half_moons(~std::uint64_t{0}, 0.1, 1));
   EXPECT_EQ(
       test::error_of([] { datasets::half_moons(5, std::numeric_limits<double>::infinity(), 1); }).code(),
       ErrorCode::kInvalidArgument);

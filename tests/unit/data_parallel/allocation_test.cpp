@@ -19,7 +19,7 @@ void expect_no_allocations(DataParallelOptions options) {
     GTEST_SKIP() << "only cc runs without allocation; the reference executor allocates";
   }
   options.batch_size = 12;
-  options.optimizer = {0.9, 1e-4, false};
+  options.optimizer = Sgd{0.9, 1e-4, false};
   const auto model = nn::sequential(nn::linear(64), nn::relu(), nn::dropout(0.1), nn::linear(10));
   std::vector<std::int32_t> labels(44);
   for (std::size_t i = 0; i < labels.size(); ++i) {

@@ -79,8 +79,6 @@ const InvalidArgument kInvalidArguments[] = {
      "the colon must be followed by a number of shards"},
     {"BackendCountContradictsShards", [](Arguments& a) { a.options.backend_name = "cc:3"; },
      "requests 3 shards, but options.shards is 2"},
-    {"NesterovWithoutMomentum", [](Arguments& a) { a.options.optimizer.nesterov = true; },
-     "nesterov requires a momentum greater than 0"},
     {"SeedOutOfRange", [](Arguments& a) { a.options.base_seed = -1; }, "base_seed -1 is out of range"},
 };
 

@@ -60,7 +60,7 @@ TEST(MemoryOfTheOptimizer, IsAllocatedOnlyIfItHasState) {
   std::map<double, std::uint64_t> used;
   for (const double momentum : {0.0, 0.9}) {
     DataParallelOptions options = options_for(2, 0.01F);
-    options.optimizer.momentum = momentum;
+    options.optimizer = Sgd{.momentum = momentum};
     problem.run(options, [&](Trainer& trainer) { used[momentum] = used_by(trainer); });
   }
   EXPECT_GE(used[0.9], used[0.0] + 190'000) << "the parameters have 200 KB";
@@ -72,7 +72,7 @@ TEST_P(MemoryNeeds, AreWhatTheRunAllocates) {
   options.merge = std::get<0>(GetParam());
   options.merge_use = std::get<1>(GetParam());
   options.batch_size = 100;
-  options.optimizer = {0.9, 0, false};
+  options.optimizer = Sgd{.momentum = 0.9};
   std::vector<Needs> calls;
   bool refuses = false;
   options.check_memory = [&](std::span<const MemoryNeed> needs) {

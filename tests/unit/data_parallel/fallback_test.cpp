@@ -50,7 +50,7 @@ Outcome train(const std::shared_ptr<Runtime>& runtime, const std::string& backen
   options.backend_name = backend;
   options.shards = shards;
   options.learning_rate = 0.1F;
-  options.optimizer = {.momentum = 0.5};
+  options.optimizer = Sgd{.momentum = 0.5};
   options.batch_size = 20;
   options.merge = merge;
   Outcome outcome;

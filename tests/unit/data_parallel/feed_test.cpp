@@ -55,7 +55,7 @@ DataParallelOptions fed_options(std::int64_t shards, std::uint32_t delay_us = 0)
   DataParallelOptions options = options_for(shards, 0.05F);
   options.runtime = test_runtime(delayed);
   options.batch_size = kBatch;
-  options.optimizer = {0.9, 1e-3, false};
+  options.optimizer = Sgd{0.9, 1e-3, false};
   options.check_replicas_every = 1;
   return options;
 }

@@ -74,7 +74,7 @@ DataParallelOptions options_of(const Setting& setting) {
   options.overlap = setting.overlaps ? Overlap::kOn : Overlap::kOff;
   options.bucket_byte_count = setting.overlaps ? 256 : 4U << 20U;
   options.reduction = setting.reduction;
-  options.optimizer = {0.9, 1e-3, true};
+  options.optimizer = Sgd{0.9, 1e-3, true};
   options.check_replicas_every = 1;
   return options;
 }

@@ -109,7 +109,7 @@ TEST_P(Recovery, FirstAndLastStepMayFail) {
 }
 
 TEST_P(Recovery, MomentumLossesAndEvaluationsGoOn) {
-  options.optimizer = {0.9, 1e-3, true};
+  options.optimizer = Sgd{0.9, 1e-3, true};
   options.batch_size = 4;  // two batches of 4 rows, and one of 2
   for (const Placement placement : kPlacements) {
     options.placement = placement;
@@ -118,7 +118,7 @@ TEST_P(Recovery, MomentumLossesAndEvaluationsGoOn) {
 }
 
 TEST_P(Recovery, FedBatchesAreUsedAgain) {
-  options.optimizer.momentum = 0.9;
+  options.optimizer = Sgd{.momentum = 0.9};
   options.batch_size = 4;
   constexpr std::int64_t kPerRun = 7 + 2;  // two steps ahead
   std::int64_t asked = 0;
@@ -135,7 +135,7 @@ TEST_P(Recovery, FedBatchesAreUsedAgain) {
 }
 
 TEST_P(Recovery, MicroBatchesAndOverlapGoOn) {
-  options.optimizer.momentum = 0.9;
+  options.optimizer = Sgd{.momentum = 0.9};
   options.accumulate = 2;
   expect_like_without_loss(2);
   options.accumulate = 1;
@@ -145,7 +145,7 @@ TEST_P(Recovery, MicroBatchesAndOverlapGoOn) {
 }
 
 TEST_P(Recovery, RowWeightsStay) {
-  options.optimizer.momentum = 0.9;
+  options.optimizer = Sgd{.momentum = 0.9};
   options.row_weights = {3, 1, 2};
   options.varying_rows = true;
   expect_like_without_loss(3);
@@ -161,7 +161,7 @@ TEST_P(Recovery, RowWeightsStay) {
 }
 
 TEST_P(Recovery, ReproducibleRunKeepsItsBits) {
-  options.optimizer.momentum = 0.9;
+  options.optimizer = Sgd{.momentum = 0.9};
   options.reproducible = 8;
   options.batch_size = 4;
   const Outcome expected = run(4, -1, 0, YOKE_STATUS_INTERNAL);

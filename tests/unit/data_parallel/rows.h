@@ -95,7 +95,7 @@ inline DataParallelOptions options_of(const Setting& setting) {
   options.placement = setting.placement;
   options.reduction = setting.reduction;
   options.overlap = setting.overlap;
-  options.optimizer = {0.9, 1e-3, true};
+  options.optimizer = Sgd{0.9, 1e-3, true};
   options.check_replicas_every = 1;
   return options;
 }

@@ -26,7 +26,7 @@ constexpr MergeStrategy kStrategies[] = {MergeStrategy::kOwner, MergeStrategy::k
 void train(std::int64_t shards, MergeStrategy strategy, const std::function<void(Trainer&)>& body) {
   DataParallelOptions options = options_for(shards, 0.1F);
   options.merge = strategy;
-  options.optimizer.momentum = 0.9F;
+  options.optimizer = Sgd{.momentum = 0.9};
   options.batch_size = 2;
   options.check_replicas_every = 1;
   const auto model = nn::linear(2);

@@ -202,7 +202,7 @@ class TrainingMemory : public ::testing::TestWithParam<std::tuple<const char*, W
     options_.backend_name = std::get<0>(GetParam());
     options_.shards = 2;
     options_.learning_rate = 0.1F;
-    options_.optimizer.momentum = 0.9;
+    options_.optimizer = Sgd{.momentum = 0.9};
     backend_ = options_.runtime->backend(options_.backend_name);
   }
   static Which which() { return std::get<1>(GetParam()); }

@@ -258,6 +258,8 @@ TEST(RuntimeArguments, StepPlans) {
   EXPECT_TRUE(passes::used_until({}).empty());
   EXPECT_EQ(passes::cut({}, {}).parts.size(), 1U);
   Stream::finish({});
+  const std::shared_ptr<Stream> none;
+  Stream::finish({&none, 1});
 
   const std::vector<Context> contexts = {Context(rig.stream())};
   EXPECT_ERROR(kInvalid, StepPlan({}, 1, {{"w", kSpec}}, {}, {}, nullptr));

@@ -144,15 +144,53 @@ TEST(TensorArguments, LossesAndRandomNumbers) {
   EXPECT_ERROR(kInvalid, (void)gelu(kNone));
   EXPECT_ERROR(kInvalid, (void)softmax(kNone));
   EXPECT_ERROR(kInvalid, (void)log_softmax(kNone));
-  for (const auto loss : {&cross_entropy, &mse, &hinge}) {
+  for (const auto loss : {&mse, &hinge, &mae, &kl_divergence}) {
     EXPECT_ERROR(kInvalid, (void)loss(kNone, kMatrix, Reduce::kMean));
     EXPECT_ERROR(kInvalid, (void)loss(kMatrix, kNone, Reduce::kMean));
   }
+  EXPECT_ERROR(kInvalid, (void)cross_entropy(kNone, kMatrix));
+  EXPECT_ERROR(kInvalid, (void)cross_entropy(kMatrix, kNone));
+  EXPECT_ERROR(kInvalid, (void)binary_cross_entropy(kNone, kMatrix));
+  EXPECT_ERROR(kInvalid, (void)binary_cross_entropy(kMatrix, kNone));
+  EXPECT_ERROR(kInvalid, (void)huber(kNone, kMatrix));
+  EXPECT_ERROR(kInvalid, (void)huber(kMatrix, kNone));
+  for (const auto activation : {&gelu_tanh, &silu, &softplus}) {
+    EXPECT_ERROR(kInvalid, (void)activation(kNone));
+  }
+  EXPECT_ERROR(kInvalid, (void)leaky_relu(kNone));
   EXPECT_ERROR(kInvalid, (void)accuracy(kNone, kMatrix));
   EXPECT_ERROR(kInvalid, (void)accuracy(kMatrix, kNone));
   EXPECT_ERROR(kInvalid, (void)random_bits({0}));
   EXPECT_ERROR(kInvalid, (void)uniform({0}));
   EXPECT_ERROR(kInvalid, (void)normal({0}));
+}
+
+TEST(TensorArguments, FunctionsOfLayers) {
+  const Tensor image = placeholder("image", Type::kF32, {1, 3, 3, 2});
+  EXPECT_ERROR(kInvalid, (void)conv(kNone, image));
+  EXPECT_ERROR(kInvalid, (void)conv(image, kNone));
+  EXPECT_ERROR(kInvalid, (void)conv_transpose(kNone, image));
+  EXPECT_ERROR(kInvalid, (void)conv_transpose(image, kNone));
+  EXPECT_ERROR(kInvalid, (void)max_pool(kNone, 2));
+  EXPECT_ERROR(kInvalid, (void)max_pool(image, {}));
+  EXPECT_ERROR(kInvalid, (void)average_pool(kNone, 2));
+  EXPECT_ERROR(kInvalid, (void)average_pool(image, 0));
+  EXPECT_ERROR(kInvalid, (void)adaptive_average_pool(kNone, 1));
+  EXPECT_ERROR(kInvalid, (void)global_average_pool(kNone));
+  EXPECT_ERROR(kInvalid, (void)global_max_pool(kNone));
+  EXPECT_ERROR(kInvalid, (void)layer_norm(kNone));
+  EXPECT_ERROR(kInvalid, (void)layer_norm(image, {}, {}, 1e-5, 5));
+  EXPECT_ERROR(kInvalid, (void)rms_norm(kNone));
+  EXPECT_ERROR(kInvalid, (void)group_norm(kNone, 1));
+  EXPECT_ERROR(kInvalid, (void)group_norm(image, 0));
+  EXPECT_ERROR(kInvalid, (void)channel_moments(kNone));
+  EXPECT_ERROR(kInvalid, (void)batch_norm(kNone, {}));
+  EXPECT_ERROR(kInvalid, (void)batch_norm(image, {}));
+  EXPECT_ERROR(kInvalid, (void)attention(kNone, image, image));
+  EXPECT_ERROR(kInvalid, (void)attention(image, kNone, image));
+  EXPECT_ERROR(kInvalid, (void)attention(image, image, kNone));
+  EXPECT_ERROR(kInvalid, (void)rotary(kNone));
+  EXPECT_ERROR(kInvalid, (void)sinusoidal_positions(0, 2));
 }
 
 TEST(TensorArguments, GradientsAndLowering) {

@@ -73,7 +73,7 @@ void fork_and_stay() {
   ::close(ready[0]);
 }
 
-// Defects that end a process, in "constructor", "entry", "get_table" or "destroy".
+// Defects that end a process, in "constructor", "entry", "get_table", "device_count" or "destroy".
 void fail_in(const std::string& stage) {
   if (is("crash_in_" + stage)) {
     ::raise(SIGSEGV);
@@ -167,6 +167,11 @@ void spoil_functions(yoke_backend_api& table) {
     table.to_host = nullptr;
   } else if (is("wild_required")) {
     table.device_open = wild_function<decltype(table.device_open)>();
+  } else if (is("crash_in_device_count")) {
+    table.device_count = [](auto...) -> std::int32_t {
+      fail_in("device_count");
+      return YOKE_STATUS_OK;
+    };
   } else if (is("null_optional")) {
     table.option_specs = nullptr;
   } else if (is("no_result")) {

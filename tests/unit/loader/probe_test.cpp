@@ -59,6 +59,7 @@ constexpr Defect kHarms[] = {
      "checked"},
     {"crash_in_entry", "its entry crashed: signal 11 (Segmentation fault)", "entered"},
     {"crash_in_get_table", "its get_table crashed: signal 11 (Segmentation fault)", "entered"},
+    {"crash_in_device_count", "its device_count crashed: signal 11 (Segmentation fault)", "entered"},
     {"crash_in_destroy", "its destroy crashed: signal 11 (Segmentation fault)", "entered"},
     {"throw_in_destroy", "its destroy threw an exception: oops\\x1b[2J", "entered"},
     {"prints", "it printed 25 bytes ('hello from a plugin\\x1b[31m\\x0a')", "entered"},

@@ -134,7 +134,7 @@ constexpr Defect kDefects[] = {
     {"undefined_symbol", "undefined symbol: loader_test_library", "checked"},
     {"sanitizer_library",
      "it was built with the thread sanitizer, and this process was started without its runtime, "
-     "libtsan.so.99; start the program with LD_PRELOAD=libtsan.so.99",
+     "libtsan.so.99; to test this build, start yoke-conformance with LD_PRELOAD=libtsan.so.99",
      "checked"},
     {"sanitizer_function",
      "it was built with the address sanitizer, and this process was started without its runtime", "checked"},

@@ -164,6 +164,14 @@ TEST_F(SearchTest, PluginPathIsSearchedInOrderWithoutEmptyAndRelativeEntries) {
   EXPECT_THAT(ignored[1].fix, HasSubstr("remove the extra ':'"));
 }
 
+TEST_F(SearchTest, FolderOfPluginDirsThatDoesNotExistIsReported) {
+  RuntimeOptions given = options({root_ / "none"});
+  Runtime runtime(given);
+  const auto ignored = reports_of(runtime, "");
+  ASSERT_EQ(ignored.size(), 1U);
+  EXPECT_THAT(ignored[0].verdict, HasSubstr("plugin_dirs' entry '" + (root_ / "none").string() + "' does not exist"));
+}
+
 TEST_F(SearchTest, FolderOfThePluginPathThatDoesNotExistIsReportedAndSearchedLater) {
   const auto late = root_ / "late";
   write_file(root_ / "file", "");

@@ -342,7 +342,7 @@ std::vector<float> trained(std::uint32_t shards, MergeStrategy merge, Placement 
   options.merge = merge;
   options.placement = placement;
   options.learning_rate = 0.05F;
-  options.optimizer.momentum = 0.5;
+  options.optimizer = Sgd{.momentum = 0.5};
   options.bucket_byte_count = 256;
   options.check_replicas_every = 1;
   std::vector<float> x(120);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/tensor/optimizer_test.cpp: two steps of SGD, compared with the formulas.
+// tests/unit/tensor/optimizer_test.cpp: optimizers, compared with formulas and with PyTorch.
 #include <gtest/gtest.h>
 #include <yoke/program/text.h>
 #include <yoke/runtime/passes.h>
+
+#include <sstream>
 
 #include "evaluate.h"
 
@@ -53,6 +55,109 @@ TEST(SgdTest, FollowsTheFormulas) {
     EXPECT_NEAR(got.value, expected.value, 1e-15);
     EXPECT_NEAR(got.momentum, expected.momentum, 1e-15);
   }
+}
+
+struct Trial {
+  std::string name;
+  Optimizer optimizer;
+  int steps;
+  std::vector<double> expected;
+};
+
+// From w = (1, -2, 0.5) with the gradient w^3 - w + 0.1 and learning rate 0.01. The numbers are those of torch.optim
+// 2.15 in f64; Lion's follow from the formulas alone.
+TEST(OptimizerTest, StepsAreThoseOfPyTorch) {
+  const Trial trials[] = {
+      {"sgd", Sgd{0.9, 0.1, true}, 100, {0.88721664427, -1.003596544073, 0.88840285407}},
+      {"adam", Adam{.weight_decay = 0.1}, 100, {0.886771098079, -1.304843677576, 0.884988982907}},
+      {"adam without a mean",
+       Adam{.beta1 = 0, .beta2 = 0.9, .eps = 1e-3},
+       100,
+       {0.942756856028, -1.204633157934, 0.945649273924}},
+      {"adamw", AdamW{.weight_decay = 0.1}, 100, {0.94484344532, -1.219854079156, 0.934645034635}},
+      {"rmsprop", RmsProp{.weight_decay = 0.1}, 100, {0.887298334621, -1.065057948647, 0.887298334621}},
+      {"centered rmsprop",
+       RmsProp{.momentum = 0.5, .centered = true},
+       100,
+       {0.945649273924, -1.047064958155, 0.945649273924}},
+      {"adagrad", Adagrad{.weight_decay = 0.1}, 100, {0.894579135463, -1.825723730782, 0.68193710873}},
+      {"lion", Lion{.weight_decay = 0.1}, 10, {0.930433702307, -1.880538562517, 0.594573638007}},
+  };
+  for (const Trial& one : trials) {
+    const Tensor w = placeholder("w", Type::kF64, {3});
+    std::vector<Tensor> states;
+    testing::Leaves leaves;
+    leaves.bind(w, std::vector<double>{1, -2, 0.5});
+    for (const std::string& state : one.optimizer.states()) {
+      states.push_back(placeholder(state, Type::kF64, {3}));
+      leaves.bind(states.back(), std::vector<double>{0, 0, 0});
+    }
+    const Lowered lowered =
+        lower("update", {}, one.optimizer.update(w, w * square(w) - w + 0.1, states, Tensor(0.01)));
+    for (int step = 0; step < one.steps; ++step) {
+      testing::run(lowered, leaves, {{"step", step}});
+    }
+    const auto got = testing::from_bytes<double>(leaves.of(w));
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_NEAR(got[i], one.expected[i], 1e-11) << one.name << ", element " << i;
+    }
+  }
+}
+
+// The number of the step enters a loop over all elements as a scalar that is computed before it.
+TEST(OptimizerTest, AdamWIsOnePassOverMemory) {
+  const Tensor w = placeholder("w", Type::kF32, {1000});
+  const Tensor g = placeholder("g", Type::kF32, {1000});
+  const std::vector<Tensor> states{placeholder("m", Type::kF32, {1000}),
+                                   placeholder("v", Type::kF32, {1000})};
+  const Lowered lowered =
+      lower("update", {}, Optimizer(AdamW{}).update(w, g, states, placeholder("rate", Type::kF32, {})));
+  const program::Program program = passes::optimize(lowered.program).program;
+  const std::string text = program::print(program);
+  std::size_t temporaries = 0;  // of 1000 elements
+  for (const program::Tensor& tensor : program.tensors) {
+    temporaries += tensor.role == program::Role::kTemp && tensor.dims.size() == 1 ? 1U : 0U;
+  }
+  EXPECT_EQ(temporaries, 0U) << text;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_TRUE(line.find("expm1") == std::string::npos || line.find("[i]") == std::string::npos) << text;
+  }
+}
+
+TEST(OptimizerTest, ClipsTheGradientByValue) {
+  const Tensor w = placeholder("w", Type::kF64, {3});
+  const Tensor g = tensor<double>({-5, 0.25, 5}, {3});
+  testing::Leaves leaves;
+  leaves.bind(w, std::vector<double>{0, 0, 0});
+  testing::run(lower("update", {}, clip_by_value(Sgd{}, 0.5).update(w, g, {}, Tensor(1.0))), leaves);
+  EXPECT_EQ(testing::from_bytes<double>(leaves.of(w)), (std::vector<double>{0.5, -0.25, -0.5}));
+}
+
+TEST(OptimizerTest, InvalidArgumentsAreErrors) {
+  EXPECT_THROW(Optimizer(Sgd{.nesterov = true}), Error);
+  EXPECT_THROW(Optimizer(Sgd{.momentum = -1}), Error);
+  EXPECT_THROW(Optimizer(Adam{.beta2 = 1}), Error);
+  EXPECT_THROW(Optimizer(AdamW{.eps = -1}), Error);
+  EXPECT_THROW(clip_by_value(Sgd{}, 0), Error);
+  EXPECT_THROW(Optimizer("mine", {}, nullptr), Error);
+  const auto nothing = [](const Tensor&, const Tensor&, const std::vector<Tensor>&, const Tensor&) {
+    return std::vector<Update>{};
+  };
+  for (const std::vector<std::string>& states :
+       {std::vector<std::string>{""}, {"value"}, {"parameters"}, {"gradient_0"}, {"a", "b", "a"}}) {
+    EXPECT_THROW(Optimizer("mine", states, nothing), Error);
+  }
+  const Tensor w = placeholder("w", Type::kF32, {3});
+  EXPECT_THROW((void)Optimizer(Adam{}).update(w, w, {}, Tensor(0.1F)), Error) << "without states";
+  EXPECT_THROW((void)Optimizer(Lion{}).update(w, w, {placeholder("m", Type::kF64, {3})}, Tensor(0.1F)),
+               Error);
+  const Optimizer wrong("wrong", {}, [](const Tensor& value, auto&&...) {
+    return std::vector<Update>{{value, sum(value)}};
+  });
+  EXPECT_THROW((void)wrong.update(w, w, {}, Tensor(0.1F)), Error) << "an update of another shape";
+  EXPECT_EQ(optimizer_by_name("rmsprop").name(), "rmsprop");
+  EXPECT_THROW(optimizer_by_name("sdg"), Error);
 }
 
 TEST(SgdTest, OverwritesInPlaceWithoutCopies) {

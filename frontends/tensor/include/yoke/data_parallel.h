@@ -68,8 +68,8 @@ struct DataParallelOptions {
   std::optional<std::int64_t> shards = std::nullopt;
   // How the shards' losses and gradients are combined. kMean weights each shard by its number of rows.
   Reduction reduction = Reduction::kMean;
-  // Weight decay is applied once per step, after the reduction.
-  Sgd optimizer = {};
+  // Sgd{.momentum = 0.9}, AdamW{}, ... It runs once per step, after the reduction, and so does its weight decay.
+  Optimizer optimizer = {};
   // Required: a scalar. It may use symbol_value(step_symbol()), the symbols of `bindings`, and Scalars
   // (yoke::scalar), whose new values apply from the next launch on, but no other tensor with data.
   Tensor learning_rate = {};

@@ -180,6 +180,11 @@ Points half_moons(std::uint64_t count, double noise, std::int64_t seed) {
                 "half_moons: count is " + std::to_string(count) + " and noise is " + std::to_string(noise) +
                     "; count must be at least 1, and noise finite and at least 0");
   }
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 40U;
+  if (count > kMost) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "half_moons: count is " + std::to_string(count) + "; the most is 2^40 points");
+  }
   // Stream 0 gives the angle; streams 1 and 2 give two normal errors by the Box-Muller transform.
   const auto uniform = [&](std::int64_t stream, std::uint64_t i) {
     const std::uint32_t bits = program::random_bits(seed, stream, static_cast<std::int64_t>(i));
