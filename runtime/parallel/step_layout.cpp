@@ -231,13 +231,22 @@ std::vector<StepPlan::Part> StepPlan::parts_of(const Bucket& bucket) const {
     }
     return parts;
   }
-  const auto workers = shares_parameters_ ? static_cast<std::uint32_t>(shards_.size()) : merging_;
-  const std::vector<Slice> cut =
-      slices(bucket.range.count(), arenas_[bucket.arena].element_byte_count(), workers);
-  for (std::uint32_t k = 0; k < workers; ++k) {
-    if (cut[k].count() != 0) {
-      parts.push_back({k, {bucket.range.begin + cut[k].begin, bucket.range.begin + cut[k].end}});
+  const std::uint64_t element = arenas_[bucket.arena].element_byte_count();
+  const auto add = [&](std::uint32_t shard, const Slice& part) {
+    if (part.count() != 0) {
+      parts.push_back({shard, {bucket.range.begin + part.begin, bucket.range.begin + part.end}});
     }
+  };
+  if (shares_parameters_) {
+    for (const detail::Share& share :
+         detail::shares(bucket.range.count(), element, static_cast<std::uint32_t>(shards_.size()))) {
+      add(share.member, share.range);
+    }
+    return parts;
+  }
+  const std::vector<Slice> cut = slices(bucket.range.count(), element, merging_);
+  for (std::uint32_t k = 0; k < merging_; ++k) {
+    add(k, cut[k]);
   }
   return parts;
 }
@@ -275,9 +284,9 @@ StepMemory StepPlan::memory(std::uint32_t shard) const {
   std::uint64_t largest = 0;  // byte count that is added at once
   for (const Bucket& bucket : buckets_) {
     const std::uint64_t element = arenas_[bucket.arena].element_byte_count();
-    const std::uint32_t pieces = strategy_ == MergeStrategy::kRing ? merging_ : 1;
-    for (const Slice& piece : slices(bucket.range.count(), element, pieces)) {
-      largest = std::max(largest, piece.count() * element);
+    const std::uint32_t members = strategy_ == MergeStrategy::kRing ? merging_ : 1;
+    for (const detail::RingPiece& piece : detail::ring_pieces(bucket.range.count(), element, members)) {
+      largest = std::max(largest, piece.range.count() * element);
     }
     for (const Part& part : parts_of(bucket)) {
       result.state +=

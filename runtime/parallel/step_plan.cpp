@@ -252,10 +252,12 @@ void StepPlan::run_updates(const Renewal& renewal, std::vector<Update>& updates,
   if (joins) {
     workers_[0].stream()->join(renewal.shared);
   }
-  const std::size_t recording = updates.size() > 1 ? workers_.size() : 0;
-  for (std::size_t k = 0; k < recording; ++k) {
-    workers_[k].stream()->record();
-  }
+  const auto record = [&] {
+    for (std::size_t i = 0; updates.size() > 1 && i < updates.size(); ++i) {
+      workers_[updates[i].shard].stream()->record();
+    }
+  };
+  record();
   for (Update& update : updates) {
     update.routine.run(tables[update.shard]);
   }
@@ -263,9 +265,7 @@ void StepPlan::run_updates(const Renewal& renewal, std::vector<Update>& updates,
     workers_[0].stream()->join(renewal.shared);
     workers_[0].stream()->record();
   } else if (shares_parameters_) {
-    for (std::size_t k = 0; k < recording; ++k) {
-      workers_[k].stream()->record();
-    }
+    record();
   }
 }
 

@@ -58,72 +58,122 @@ class TreeCollectives final : public Collectives {
   }
 };
 
-// In round r, each member takes a part from the member before it: part k - 2 - r of a sum, which so ends at the
-// member of its number, and part k - 1 - r when parts are gathered.
+// A range is cut into pieces. In each round a piece moves on to the next member, which adds it up; so it ends at
+// the member of its number, or, if there are fewer pieces than members, at the first of those that share it.
 class RingCollectives final : public Collectives {
  public:
   using Collectives::Collectives;
   LinkedCollective reduce(std::string_view node, Range range) override {
-    LinkedCollective all = reduce_scatter(node, range);
-    all.add(gather(node, range));
-    return all;
-  }
-  LinkedCollective reduce_scatter(std::string_view node, Range range) override {
-    LinkedCollective all;
-    LinkedCollective largest_first;  // makes each merge buffer large enough for all parts
-    const std::vector<Slice> cut = parts(node, checked(node, range));
-    const Slice largest = *std::max_element(
-        cut.begin(), cut.end(), [](const Slice& a, const Slice& b) { return a.count() < b.count(); });
-    for (std::uint32_t k = 0; size() > 1 && k < size(); ++k) {
-      add(largest_first, k, before(k, 1), node, largest);
-    }
-    for (std::uint32_t round = 0; round + 1 < size(); ++round) {
-      begin_round(all);
-      for (std::uint32_t k = 0; k < size(); ++k) {
-        add(all, k, before(k, 1), node, cut[before(k, round + 2)]);
+    LinkedCollective all = add_up(node, range);
+    for (const detail::RingPiece& piece : pieces(node, range)) {
+      if (piece.first != 0) {
+        copy(all, 0, piece.first, node, piece.range);
       }
     }
     return all;
   }
+  LinkedCollective reduce_scatter(std::string_view node, Range range) override {
+    LinkedCollective all = add_up(node, range);
+    each_shared_part(node, range, [&](std::uint32_t first, std::uint32_t k, const Slice& part) {
+      copy(all, k, first, node, part);
+    });
+    return all;
+  }
   LinkedCollective all_reduce(std::string_view node, Range range) override {
-    LinkedCollective all = reduce_scatter(node, range);
-    all.add(all_gather(node, range));
+    LinkedCollective all = add_up(node, range);
+    all.add(pass_on(node, range));
     return all;
   }
   LinkedCollective all_gather(std::string_view node, Range range) override {
     LinkedCollective all;
-    const std::vector<Slice> cut = parts(node, checked(node, range));
-    for (std::uint32_t round = 0; round + 1 < size(); ++round) {
-      begin_round(all);
-      for (std::uint32_t k = 0; k < size(); ++k) {
-        copy(all, k, before(k, 1), node, cut[before(k, round + 1)]);
-      }
-    }
+    each_shared_part(node, range, [&](std::uint32_t first, std::uint32_t k, const Slice& part) {
+      copy(all, first, k, node, part);
+    });
+    all.add(pass_on(node, range));
     return all;
   }
 
  private:
-  // Precondition: distance <= size().
-  std::uint32_t before(std::uint32_t k, std::uint32_t distance) const {
-    return (k + size() - distance) % size();
+  std::vector<detail::RingPiece> pieces(std::string_view node, const Range& range) const {
+    const Slice all = checked(node, range);
+    std::vector<detail::RingPiece> result =
+        detail::ring_pieces(all.count(), element_byte_count(node), size());
+    for (detail::RingPiece& piece : result) {
+      piece.range = {all.begin + piece.range.begin, all.begin + piece.range.end};
+    }
+    return result;
   }
+  std::uint64_t element_byte_count(std::string_view node) const {
+    return program::byte_size(static_cast<program::Type>(members()[0].tensor(node).spec.type));
+  }
+
+  // Each piece of the sum ends at the piece's first member.
+  LinkedCollective add_up(std::string_view node, const Range& range) {
+    const std::vector<detail::RingPiece> all_pieces = pieces(node, range);
+    const Slice largest =
+        std::max_element(all_pieces.begin(), all_pieces.end(), [](const auto& a, const auto& b) {
+          return a.range.count() < b.range.count();
+        })->range;
+    LinkedCollective largest_first;  // makes each merge buffer large enough for all pieces
+    for (std::uint32_t k = 0; size() > 1 && k < size(); ++k) {
+      add(largest_first, k, after(k, size() - 1), node, largest);
+    }
+    LinkedCollective all;
+    each_round(all, all_pieces, 1, [&](std::uint32_t to, std::uint32_t from, const Slice& piece) {
+      add(all, to, from, node, piece);
+    });
+    return all;
+  }
+  // Every member gets the pieces of their first members.
+  LinkedCollective pass_on(std::string_view node, const Range& range) {
+    LinkedCollective all;
+    each_round(all, pieces(node, range), 0, [&](std::uint32_t to, std::uint32_t from, const Slice& piece) {
+      copy(all, to, from, node, piece);
+    });
+    return all;
+  }
+  // Visits each piece size() - 1 times, beginning with the move from the member `start` after its first one.
+  template <class Visit>
+  void each_round(LinkedCollective& all, const std::vector<detail::RingPiece>& all_pieces,
+                  std::uint32_t start, const Visit& visit) {
+    for (std::uint32_t round = start; round + 1 < size() + start; ++round) {
+      for (const detail::RingPiece& piece : all_pieces) {
+        all.add(members()[after(piece.first, round)].stream());
+      }
+      for (const detail::RingPiece& piece : all_pieces) {
+        visit(after(piece.first, round + 1), after(piece.first, round), piece.range);
+      }
+    }
+  }
+  // Visits the parts of members that are not the first one of a piece.
+  template <class Visit>
+  void each_shared_part(std::string_view node, const Range& range, const Visit& visit) const {
+    const std::vector<Slice> cut = parts(node, checked(node, range));
+    for (const detail::RingPiece& piece : pieces(node, range)) {
+      for (std::uint32_t k = piece.first + 1; k < piece.end; ++k) {
+        visit(piece.first, k, cut[k]);
+      }
+    }
+  }
+  std::uint32_t after(std::uint32_t k, std::uint32_t distance) const { return (k + distance) % size(); }
 };
 
 class DirectCollectives final : public Collectives {
  public:
   using Collectives::Collectives;
 
-  // The sums of groups of 16 members, then of 16 of these sums, and so on, until at most 16 are left. All members
-  // of a group work on its sum, each on a slice.
+  // The sums of groups of 16 members, then of 16 of these sums, and so on, until at most 16 are left. Members of a
+  // group share the work on its sum.
   LinkedCollective partly(std::string_view node, const Range& range) {
     LinkedCollective result;
     const Slice all = checked(node, range);
     for (std::uint32_t stride = 1; size() > kGroup * stride; stride *= kGroup) {
-      begin_round(result);
+      std::vector<Sum> round;
       for (std::uint32_t first = 0; first < size(); first += kGroup * stride) {
         const std::uint32_t end = std::min(size(), first + kGroup * stride);
-        sum_on(result, first, end, every(first, end, stride), node, all);
+        share_sum(round, first, end, every(first, end, stride), node, all);
       }
+      add_round(result, round, node);
     }
     return result;
   }
@@ -134,25 +184,74 @@ class DirectCollectives final : public Collectives {
   }
   LinkedCollective rest(std::string_view node, const Range& range) {
     LinkedCollective all;
-    begin_round(all);
-    sum_on(all, 0, size(), detail::partial_terms(size()), node, checked(node, range));
+    std::vector<Sum> round;
+    share_sum(round, 0, size(), detail::partial_terms(size()), node, checked(node, range));
+    add_round(all, round, node);
     return all;
   }
 
  private:
+  struct Sum {
+    std::uint32_t member = 0;
+    std::vector<std::uint32_t> terms;
+    Slice range;
+  };
+
   // The members [first, end) share the work of a sum.
-  void sum_on(LinkedCollective& all, std::uint32_t first, std::uint32_t end,
-              const std::vector<std::uint32_t>& terms, std::string_view node, const Slice& range) {
+  void share_sum(std::vector<Sum>& round, std::uint32_t first, std::uint32_t end,
+                 const std::vector<std::uint32_t>& terms, std::string_view node, const Slice& range) const {
     const std::uint64_t element =
         program::byte_size(static_cast<program::Type>(members()[0].tensor(node).spec.type));
-    const std::vector<Slice> cut = slices(range.count(), element, end - first);
-    for (std::uint32_t k = first; k < end; ++k) {
-      sum(all, k, terms, node, {range.begin + cut[k - first].begin, range.begin + cut[k - first].end});
+    for (const detail::Share& share : detail::shares(range.count(), element, end - first)) {
+      round.push_back(
+          {first + share.member, terms, {range.begin + share.range.begin, range.begin + share.range.end}});
+    }
+  }
+  // No member waits for another's work of the same round.
+  void add_round(LinkedCollective& all, const std::vector<Sum>& round, std::string_view node) {
+    for (const Sum& one : round) {
+      all.add(members()[one.member].stream());
+    }
+    for (const Sum& one : round) {
+      sum(all, one.member, one.terms, node, one.range);
     }
   }
 };
 
+// min(size, max(4, byte_count / least)).
+std::uint32_t piece_count(std::uint64_t byte_count, std::uint64_t least, std::uint32_t size) {
+  constexpr std::uint64_t kFew = 4;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(size, std::max(kFew, byte_count / least)));
+}
+
 }  // namespace
+
+std::vector<detail::Share> detail::shares(std::uint64_t element_count, std::uint64_t element_byte_count,
+                                          std::uint32_t size) {
+  const std::uint32_t count = piece_count(element_count * element_byte_count, std::uint64_t{16} << 10U, size);
+  const std::vector<Slice> cut = slices(element_count, element_byte_count, count);
+  std::vector<Share> result;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (cut[i].count() != 0) {
+      result.push_back({static_cast<std::uint32_t>(std::uint64_t{size} * i / count), cut[i]});
+    }
+  }
+  return result;
+}
+
+std::vector<detail::RingPiece> detail::ring_pieces(std::uint64_t element_count,
+                                                   std::uint64_t element_byte_count, std::uint32_t size) {
+  const std::uint32_t count = piece_count(element_count * element_byte_count, std::uint64_t{64} << 10U, size);
+  const std::vector<Slice> cut = slices(element_count, element_byte_count, size);
+  std::vector<RingPiece> result(count);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    RingPiece& piece = result[i];
+    piece.first = static_cast<std::uint32_t>(std::uint64_t{size} * i / count);
+    piece.end = static_cast<std::uint32_t>(std::uint64_t{size} * (i + 1) / count);
+    piece.range = {cut[piece.first].begin, cut[piece.end - 1].end};
+  }
+  return result;
+}
 
 std::vector<std::uint32_t> detail::partial_terms(std::uint32_t size) {
   std::uint32_t stride = 1;

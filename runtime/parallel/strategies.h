@@ -1,10 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/parallel/strategies.h: where a step reads gradients that are partly summed.
+// runtime/parallel/strategies.h: where a step reads gradients that are partly summed; how the ring cuts tensors.
 #pragma once
 
 #include <yoke/runtime/collective.h>
 
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
 namespace yoke::detail {
+
+// What moves around the ring at once: the parts of the members [first, end).
+struct RingPiece {
+  std::uint32_t first = 0;
+  std::uint32_t end = 0;
+  Slice range;
+};
+// One piece for each of `size` members, but at most 4 below 64 KiB: the number of commands for a small tensor then
+// grows with the number of members, and not with its square.
+std::vector<RingPiece> ring_pieces(std::uint64_t element_count, std::uint64_t element_byte_count,
+                                   std::uint32_t size);
+
+// Who works on a range that any member can work on: member first + `member` on `range`. As many as there are
+// members, but more than 4 only with 16 KiB each: for small tensors, starting the work costs more than doing it.
+struct Share {
+  std::uint32_t member = 0;
+  Slice range;
+};
+std::vector<Share> shares(std::uint64_t element_count, std::uint64_t element_byte_count, std::uint32_t size);
 
 // The ranks whose tensors are left to be added up, in order, after partial_sum.
 std::vector<std::uint32_t> partial_terms(std::uint32_t size);

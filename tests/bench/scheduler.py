@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 BATCH = 1024
-STRATEGIES = ["direct", "owner", "tree"]
+STRATEGIES = ["direct", "owner", "tree", "ring"]
 
 
 def step_us(yoke, data, layers, shards, merge, overlap):

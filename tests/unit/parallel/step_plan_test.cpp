@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/parallel/step_plan_test.cpp: trains with hand-written programs and a StepPlan alone.
 #include <initializer_list>
+#include <map>
 
 #include "training.h"
 
@@ -68,6 +69,25 @@ TEST_P(StepPlanTest, KeepsTheLastStep) {
       }
     }
   }
+}
+
+TEST(StepPlanRing, SendsSmallTensorsInFewPieces) {
+  std::map<std::uint32_t, std::uint64_t> calls;
+  for (const std::uint32_t shards : {5U, 20U}) {
+    for (const Placement placement : kPlacements) {
+      const Rig rig(Streams::kNative);
+      Training training(rig, shards, 4096, {.merge = MergeStrategy::kRing, .placement = placement});
+      training.compute();
+      const std::uint64_t before = rig.control->call_count;
+      training.plan().step(training.tables());
+      for (std::uint32_t k = 0; k < shards; ++k) {
+        ASSERT_EQ(training.weights(k), std::vector<float>(4096, expected(shards, 1)))
+            << "shard " << k << " of " << shards << ", " << placement_name(placement);
+      }
+      calls[shards] += rig.control->call_count - before;
+    }
+  }
+  EXPECT_LT(calls[20], 5 * calls[5]) << "linear in the number of shards";
 }
 
 TEST(StrategyAuto, IsDirectWhereMembersComputeInTheSameMemory) {

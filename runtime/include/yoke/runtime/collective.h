@@ -37,6 +37,7 @@ enum class MergeStrategy {
   // in groups of 16, then the groups' sums in groups of 16, and so on.
   kDirect,
   // ((1 + 2) + 3) + 0 for part 0: each part goes around the ring and ends at the member of its number.
+  // Parts of less than 64 KiB go around together, in 4 pieces.
   kRing,
   // The backend's own collectives, yoke.collectives/1, which states the order of the sum. All members are on
   // devices of one backend, each with its own stream; a backend may allow one member per device.
