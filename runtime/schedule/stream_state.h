@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/schedule/stream_state.h: the state of a stream: its timeline of
-// tickets, its queue, its commands' progress, its merge buffer.
+// tickets, its queue, its merge buffer.
 //
 // Every command gets the next ticket. A ticket is complete when `completed` has reached it, whether its
 // command ran, failed or was skipped, so every wait ends. A ticket has failed if `failed_from` is at or
 // below it. An event is a stream and a ticket.
 //
 // There are two kinds of streams. If the backend has no streams, commands go through a ring buffer to the
-// runtime's workers (worker_pool.h), which call the backend with a NULL stream. If it has streams ("native" streams), commands
-// are issued to the backend at once, on the caller's thread; they go through the ring only while one of
-// them must wait for work of a different backend.
+// runtime's workers (worker_pool.h), which call the backend with a NULL stream. If it has streams ("native"
+// streams), commands are issued to the backend at once, on the caller's thread; they go through the ring
+// only while one of them must wait for work of a different backend.
 #pragma once
 
 #include <yoke/runtime/device.h>
