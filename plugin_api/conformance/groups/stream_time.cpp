@@ -85,14 +85,14 @@ void make_quick_call(std::size_t call, const Stream& stream, const std::optional
   }
 }
 
-// `queue(value)` queues a command that writes `value` to the target. Each call must return during the command at least
-// once; a loaded machine may delay it by chance. No time is measured.
+// `queue(value)` queues a command that writes `value` to the target. Of many calls during the command not all may wait
+// for its end; a loaded machine may delay some by chance. A call that is quick at the end of the command shows nothing.
 template <class Queue>
 void expect_quick_calls(const Stream& stream, const char* what, const Progress& progress,
                         const Queue& queue) {
   constexpr int kMost = 10;
-  std::array<int, kQuickCalls.size()> made{};      // during the command
-  std::array<int, kQuickCalls.size()> returned{};  // also during the command
+  std::array<int, kQuickCalls.size()> waited{};    // until the command was done
+  std::array<int, kQuickCalls.size()> returned{};  // during the command
   for (unsigned round = 1; round <= 80; ++round) {
     const auto value = static_cast<std::byte>(round);
     queue(value);
@@ -106,15 +106,17 @@ void expect_quick_calls(const Stream& stream, const char* what, const Progress& 
       const std::size_t call = event ? 1 : i % 2 * 2;
       state = progress.of(value);
       if (state == Progress::State::kSome) {
+        const auto before = Clock::now();
         make_quick_call(call, stream, event);
-        ++made[call];
+        const bool is_slow = ns_since(before) > kMillisecond;
         state = progress.of(value);
         returned[call] += state == Progress::State::kSome ? 1 : 0;
+        waited[call] += is_slow && state == Progress::State::kAll ? 1 : 0;
       }
     }
     stream.synchronize();
     for (std::size_t call = 0; call < kQuickCalls.size(); ++call) {
-      check(made[call] < kMost || returned[call] != 0, kQuickCalls[call], " was called ", made[call],
+      check(waited[call] < kMost || returned[call] != 0, kQuickCalls[call], " was called ", waited[call],
             " times during a large ", what, " and returned only after it");
     }
     if (std::all_of(returned.begin(), returned.end(), [](int count) { return count != 0; })) {
