@@ -190,6 +190,16 @@ TEST(YokeTrainError, KernelThatNeverReturnsEndsTheRunAfterOneTimeout) {
   EXPECT_LT(seconds.count(), 7.9) << "twice the timeout";
 }
 
+TEST(YokeTrainError, AbortThatIsNotLateDoesNotMentionTheTimeout) {
+  const test::UserFolder folder;
+  folder.place("kernel_aborts");
+  const auto outcome =
+      run({"--probe", "none", "train", "--backend", "kernel_aborts", "--shards", "2", "--epochs", "1"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("the driver has aborted the kernel"));
+  EXPECT_THAT(outcome.err, testing::Not(HasSubstr("--wait-timeout")));
+}
+
 TEST(YokeTrain, BackendThatComputesNothingIsMentioned) {
   const auto outcome = run({"train", "--backend", "null", "--epochs", "1"});
   EXPECT_EQ(outcome.code, 0);

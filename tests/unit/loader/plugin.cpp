@@ -281,6 +281,12 @@ std::shared_ptr<Control> make_control(const yoke_entry_args* args) {
     control->provides.programs = true;
     control->on_launch = [](std::span<const std::int64_t>) { hang(); };
   }
+  if (is("kernel_aborts")) {
+    control->provides.programs = true;
+    control->on_launch = [](std::span<const std::int64_t>) {
+      throw sdk::Failure(YOKE_STATUS_ABORTED, "the driver has aborted the kernel");
+    };
+  }
   control->on_entry = [args](yoke_plugin& prefix) { spoil_prefix(prefix, *args); };
   control->on_destroy = [self] {
     sdk::Host(self->host).log(YOKE_LOG_INFO, "test.destroy");
