@@ -48,6 +48,23 @@ void RuntimeState::open_layers() {
   };
 }
 
+void RuntimeState::add_stream(const std::shared_ptr<Stream>& stream) {
+  const std::lock_guard lock(streams_mutex_);
+  std::erase_if(streams_, [](const auto& known) { return known.expired(); });
+  streams_.push_back(stream);
+}
+
+std::vector<std::shared_ptr<Stream>> RuntimeState::live_streams() {
+  std::vector<std::shared_ptr<Stream>> streams;  // the last owner of a stream is outside of the lock
+  const std::lock_guard lock(streams_mutex_);
+  for (const std::weak_ptr<Stream>& known : streams_) {
+    if (std::shared_ptr<Stream> stream = known.lock()) {
+      streams.push_back(std::move(stream));
+    }
+  }
+  return streams;
+}
+
 void RuntimeState::check_fallback() {
   const std::string& name = options.fallback_backend;
   if (name.empty() || name == RuntimeOptions().fallback_backend || fallback_is_known_.load()) {

@@ -2,6 +2,7 @@
 // runtime/device/device.cpp: opens, describes and closes a device.
 #include <yoke/runtime/device.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "device/call.h"
@@ -11,9 +12,25 @@
 
 namespace yoke {
 
+std::uint32_t suggested_stream_count(const DeviceInfo& info, StreamUse use) {
+  const std::uint32_t most = std::max(info.suggested_stream_count, 1U);
+  switch (use) {
+    case StreamUse::kOnlyDevicesParallel:
+      return 1;
+    case StreamUse::kForParallelCopying:
+      return std::min(most, info.kind == YOKE_DEVICE_CPU ? 1U : 2U);
+    case StreamUse::kMostParallelStreams:
+      return most;
+  }
+  throw Error(ErrorCode::kInvalidArgument,
+              "suggested_stream_count: " + std::to_string(static_cast<int>(use)) +
+                  " is not a StreamUse; choose one of its enumerators");
+}
+
 Device::Device(std::shared_ptr<Backend> backend, std::uint32_t ordinal, std::span<const Option> options)
     : backend_(std::move(backend)),
       ordinal_(ordinal),
+      id_(backend_->state().runtime->device_count.fetch_add(1)),
       name_(backend_->name() + ":" + std::to_string(ordinal)) {
   info_ = backend_->device_info(ordinal);
   const auto specs = options.empty() ? std::vector<OptionSpec>() : backend_->option_specs();

@@ -25,6 +25,10 @@ namespace yoke::layers {
 struct Session;
 }
 
+namespace yoke {
+class Stream;
+}
+
 namespace yoke::detail {
 
 class CodeCache;
@@ -50,6 +54,10 @@ struct RuntimeState : std::enable_shared_from_this<RuntimeState> {
   const std::unique_ptr<CodeCache> codes;            // thread-safe
   std::atomic<std::uint64_t> compile_count{0};
   const std::unique_ptr<FallbackLedger> fallbacks;  // thread-safe
+  std::atomic<std::uint64_t> device_count{0};       // opened so far
+
+  void add_stream(const std::shared_ptr<Stream>& stream);
+  std::vector<std::shared_ptr<Stream>> live_streams();  // in order of creation
 
   // The threads of the streams, which own them (schedule/worker_pool.h).
   std::mutex workers_mutex;
@@ -66,6 +74,8 @@ struct RuntimeState : std::enable_shared_from_this<RuntimeState> {
   std::mutex fallback_mutex_;
   std::atomic<bool> fallback_is_known_{false};
   std::weak_ptr<Device> fallback_device_;  // weak: a device keeps this object alive
+  std::mutex streams_mutex_;
+  std::vector<std::weak_ptr<Stream>> streams_;
 };
 
 // The state of one Backend: the plugin that it drives.

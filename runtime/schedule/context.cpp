@@ -232,6 +232,13 @@ const ContextTensor& Context::init_from_host(std::string_view name, const Tensor
   return result;
 }
 
+const ContextTensor& Context::init_zeros(std::string_view name, const TensorSpec& spec) {
+  const ContextTensor& result = allocate(name, spec);
+  const std::byte zero{0};
+  impl().stream->fill(result.view, &zero, 1);
+  return result;
+}
+
 const ContextTensor& Context::init_from_device(std::string_view name, const Context& src) {
   const ContextTensor& from = src.tensor(name);
   const ContextTensor& result = allocate(name, from.spec);

@@ -209,6 +209,7 @@ std::shared_ptr<Stream> Stream::create(std::shared_ptr<Device> device, std::stri
   std::shared_ptr<Stream> stream(
       new Stream(std::make_shared<StreamState>(std::move(device), std::move(name))));
   stream->state().open(priority);
+  stream->device()->backend()->state().runtime->add_stream(stream);
   return stream;
 }
 

@@ -12,7 +12,7 @@
 // only while one of them must wait for work of a different backend.
 #pragma once
 
-#include <yoke/runtime/device.h>
+#include <yoke/runtime/stream.h>
 
 #include <array>
 #include <atomic>
@@ -33,11 +33,8 @@
 #include "schedule/command.h"
 #include "schedule/hazards.h"
 #include "schedule/parking.h"
+#include "schedule/running_work.h"
 #include "schedule/worker_pool.h"
-
-namespace yoke {
-class Stream;
-}
 
 namespace yoke::detail {
 
@@ -104,6 +101,8 @@ struct StreamState : Task, std::enable_shared_from_this<StreamState> {
   // Records a native event, so that waits for this point do not include later work.
   void mark() noexcept;
   NativeHandle native_handle();  // throws kUnimplemented
+  StreamReport report();         // what it does at the moment
+  std::string activity();        // the same for messages: "; it runs launch of 'gradient'"
   // The stream is a member of the group: its waits detect when other members fail.
   void add_group(const std::shared_ptr<CollectiveGroup>& group);
 
@@ -193,6 +192,9 @@ struct StreamState : Task, std::enable_shared_from_this<StreamState> {
   void wait_for_room();
   void abandon() noexcept;
   void drop_promised() noexcept;
+  // report.cpp. For report(): a worker notes what it waits for, and takes the note back.
+  void note_wait(const Command& command) noexcept;
+  void forget_wait() noexcept;
   // worker.cpp
   void join_workers();
   // A native stream joins the workers when the first command needs them.
@@ -311,6 +313,11 @@ struct StreamState : Task, std::enable_shared_from_this<StreamState> {
 
   std::map<const Device*, Staging> stagings_;
   std::shared_ptr<StreamState> lane_;  // under error_mutex_: abort comes from any thread
+  // For report().
+  std::shared_ptr<StreamState> noted_wait_;  // under error_mutex_; null: the worker waits for no stream
+  std::uint64_t noted_ticket_ = 0;           // the same
+  bool has_note_ = false;                    // for the worker
+  RunningWork running_;
 };
 
 }  // namespace yoke::detail

@@ -159,8 +159,8 @@ void StreamState::wait(std::uint64_t ticket, std::chrono::nanoseconds timeout) {
   } else {
     throw Error(ErrorCode::kDeadlineExceeded,
                 title(ticket) + ": work did not finish within " + milliseconds(timeout) + " (" +
-                    std::to_string(ticket - std::min(ticket, completed_.load())) +
-                    " commands are pending); wait longer, or abort the stream");
+                    std::to_string(ticket - std::min(ticket, completed_.load())) + " commands are pending" +
+                    activity() + "); wait longer, or abort the stream");
   }
 }
 

@@ -24,6 +24,9 @@ BufferView merge_view(detail::StreamState& state, std::uint64_t byte_count) {
 
 Transfer device_to_device(std::string_view name, MergeUse use, const Context& dst, const Context& src) {
   const ContextTensor* from = src.impl().find(name);
+  if (use == MergeUse::kNone && dst.impl().find(name) == nullptr) {
+    return {};
+  }
   if (from == nullptr) {
     throw Error(ErrorCode::kNotFound,
                 subject_of(name, dst, src) + ": the source has no such tensor; " + src.impl().listing());
@@ -39,10 +42,6 @@ Transfer device_to_device(std::string_view name, MergeUse use, const Context& ds
 
   if (linked->use == MergeUse::kNone) {
     const ContextTensor* to = dst.impl().find(name);
-    if (to == nullptr) {
-      throw Error(ErrorCode::kNotFound, subject_of(name, dst, src) +
-                                            ": the destination has no such tensor; " + dst.impl().listing());
-    }
     if (!(to->spec == from->spec)) {
       throw Error(ErrorCode::kInvalidArgument, subject_of(name, dst, src) + ": the source is " +
                                                    detail::spec_text(from->spec.type, from->spec.dims) +
@@ -67,7 +66,10 @@ Transfer device_to_device(std::string_view name, MergeUse use, const Context& ds
 
 void Transfer::run() const {
   if (impl_ == nullptr) {
-    throw Error(ErrorCode::kFailedPrecondition, "the Transfer is empty; create it with device_to_device");
+    throw Error(
+        ErrorCode::kFailedPrecondition,
+        "the Transfer is empty; create it with device_to_device, from a context to another that both have "
+        "the tensor");
   }
   detail::StreamState& state = impl_->stream->state();
   const bool is_same_memory =

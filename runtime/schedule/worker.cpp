@@ -130,13 +130,20 @@ void StreamState::run(Command& command) noexcept {
     if (is_inline) {
       return;  // the worker runs it
     }
+    running_.begin(command.kind, {});
     run_callback(command);
   } else if (command.kind == CommandKind::kWait) {
+    if (has_note_) {
+      forget_wait();
+    }
     if (command.other != nullptr && command.inherits && !has_failed(ticket) &&
         command.other->has_failed(command.other_ticket)) {
       inherit(ticket, *command.other);
     }
   } else if (!has_failed(ticket)) {
+    running_.begin(command.kind, command.kind == CommandKind::kLaunch
+                                     ? std::string_view(command.routine->entry().name)
+                                     : std::string_view(command.label.data()));
     if (delay_us_ != 0 && !is_inline) {
       inject_delay(ticket);
     }
@@ -153,6 +160,7 @@ void StreamState::run(Command& command) noexcept {
   if (is_recorded) [[unlikely]] {
     record_work(command, begin);
   }
+  running_.end();
   command.other.reset();
   // Published before the pop, because the caller may issue its next command itself once the ring is empty.
   if (completes) {
@@ -267,12 +275,14 @@ bool StreamState::wait_as_worker(const Command& command) noexcept {
     wait_deadline_ = deadline_after(wait_timeout);
   }
   if (command.other->is_native_) {
+    note_wait(command);
     wait_for_native(command);
     return true;
   }
   if (workers_->linger(wait_spin_, [&] { return is_over(command); })) {
     return true;
   }
+  note_wait(command);
   if (!has_failed(command.ticket) && Clock::now() >= wait_deadline_) {
     fail_late(command);
   }

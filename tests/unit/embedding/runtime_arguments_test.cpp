@@ -167,6 +167,11 @@ TEST(RuntimeArguments, Streams) {
   Event().wait();
   stream->wait(std::chrono::nanoseconds(-1));
   EXPECT_TRUE(stream->is_idle());
+  sync_device(*rig.device);
+  EXPECT_EQ(debug_info(*stream).stream, stream->name());
+  EXPECT_EQ(debug_info(Runtime()).size(), 0U);
+  EXPECT_FALSE(debug_table({}).empty());
+  EXPECT_EQ(debug_json({}), "[]");
 }
 
 TEST(RuntimeArguments, Contexts) {
@@ -174,6 +179,7 @@ TEST(RuntimeArguments, Contexts) {
   EXPECT_ERROR(kInvalid, Context(nullptr));
   Context context(rig.stream());
   EXPECT_ERROR(kInvalid, context.allocate("", kSpec));
+  EXPECT_ERROR(kInvalid, context.init_zeros("", kSpec));
   EXPECT_ERROR(kInvalid, context.allocate("x", {YOKE_TYPE_F32, {0}}));
   EXPECT_ERROR(kInvalid, context.allocate("x", {0, {4}}));
   EXPECT_ERROR(kInvalid, context.adopt("x", kSpec, {}));
@@ -190,7 +196,8 @@ TEST(RuntimeArguments, Contexts) {
   EXPECT_ERROR(ErrorCode::kNotFound, context.link(compile(rig.device, kDouble), ""));
   EXPECT_ERROR(ErrorCode::kNotFound, context.link(compile(rig.device, kDouble), "twice"));
   EXPECT_ERROR(kInvalid, context.link_merge(compile(rig.device, kDouble), "twice", "x", Transfer()));
-  EXPECT_ERROR(ErrorCode::kNotFound, device_to_device("", MergeUse::kNone, context, context));
+  EXPECT_FALSE(device_to_device("", MergeUse::kNone, context, context));
+  EXPECT_ERROR(ErrorCode::kNotFound, device_to_device("", MergeUse::kCopy, context, context));
 }
 
 TEST(RuntimeArguments, AMovedFromContextIsAnError) {

@@ -152,6 +152,13 @@ TEST_F(ContextTest, TensorIsInitializedFromAnotherContext) {
   EXPECT_EQ(get(other, "x"), kSix);
 }
 
+TEST_F(ContextTest, TensorIsInitializedWithZeros) {
+  context.init_from_host("dirty", {YOKE_TYPE_F32, {2, 3}}, bytes(kSix));
+  context.init_zeros("x", {YOKE_TYPE_F32, {2, 3}});
+  EXPECT_EQ(get(context, "x"), std::vector<float>(6, 0));
+  EXPECT_ERROR(ErrorCode::kAlreadyExists, context.init_zeros("x", {YOKE_TYPE_F32, {2, 3}}));
+}
+
 TEST_F(ContextTest, FailedCopyNamesItsTensor) {
   context.allocate("weight", {YOKE_TYPE_F32, {2, 3}});
   rig.control->fail_after = 0;

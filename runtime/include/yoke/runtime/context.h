@@ -62,6 +62,8 @@ class LinkedRoutine {
 // A copy between contexts, linked once and run many times. An empty one throws Error kFailedPrecondition.
 class Transfer {
  public:
+  // False for an empty one.
+  explicit operator bool() const { return impl_ != nullptr; }
   // Queues the copy on the destination's stream.
   void run() const;
   // kCopy if kStreaming was requested but the destination cannot access the source.
@@ -106,6 +108,7 @@ class Context {
   const ContextTensor& init_from_host(std::string_view name, const TensorSpec& spec,
                                       std::span<const std::byte> bytes);
   const ContextTensor& init_from_device(std::string_view name, const Context& src);
+  const ContextTensor& init_zeros(std::string_view name, const TensorSpec& spec);
 
   // Binds each argument of the entry to the tensor of the same name, or of the name in `rename`. Throws
   // Error kNotFound, which lists the missing tensors, or kInvalidArgument if a type or shape differs.
@@ -132,8 +135,8 @@ class Context {
   std::shared_ptr<Impl> impl_;
 };
 
-// Links a copy of tensor `name` from `src` to `dst`. Throws Error kNotFound if `src`
-// (or, with kNone, `dst`) has no such tensor. With kCopy and kStreaming, running the
+// Links a copy of tensor `name` from `src` to `dst`. With kNone, returns an empty Transfer if `dst` has no such tensor.
+// Throws Error kNotFound if `dst` has it, or is to receive it in its merge buffer, but `src` does not. With kCopy and kStreaming, running the
 // transfer puts the node into the merge buffer of dst's stream.
 Transfer device_to_device(std::string_view name, MergeUse use, const Context& dst, const Context& src);
 

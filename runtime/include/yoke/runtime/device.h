@@ -40,6 +40,10 @@ class Device : public std::enable_shared_from_this<Device> {
   const DeviceInfo& info() const { return info_; }
   // "cc:0", as in messages.
   const std::string& name() const { return name_; }
+  // Differs between all handles that a runtime has opened, of all backends. info().unique_id names the device itself.
+  std::uint64_t id() const { return id_; }
+  // The streams of this handle that exist, in order of creation.
+  std::vector<std::shared_ptr<Stream>> streams() const;
   yoke_memory_info memory() const;
   yoke_device* get() const { return handle_; }
   // Throws Error kUnimplemented if the backend lacks yoke.memory/1 or such a handle.
@@ -63,6 +67,7 @@ class Device : public std::enable_shared_from_this<Device> {
   Device(std::shared_ptr<Backend> backend, std::uint32_t ordinal, std::span<const Option> options);
   std::shared_ptr<Backend> backend_;
   std::uint32_t ordinal_;
+  std::uint64_t id_;
   DeviceInfo info_;
   std::string name_;
   yoke_device* handle_ = nullptr;

@@ -158,8 +158,20 @@ struct DeviceInfo {
   std::int32_t numa_node = -1;
 };
 
+// What the streams of a device are for, if their number is not given.
+enum class StreamUse {
+  kOnlyDevicesParallel,  // one stream per device
+  kForParallelCopying,   // a second one where copies need no cores: on all devices but CPUs
+  kMostParallelStreams   // as many as the device suggests
+};
+// At least 1, and at most info.suggested_stream_count. Throws Error kInvalidArgument for a number that is not an
+// enumerator.
+std::uint32_t suggested_stream_count(const DeviceInfo& info, StreamUse use);
+
 class Backend;
 class Device;
+class Stream;
+struct StreamReport;  // stream.h
 
 // Loads backends. Thread-safe. Objects made from it share ownership
 // of its state, so it may be destroyed first. A moved-from Runtime throws Error kFailedPrecondition.
@@ -190,7 +202,8 @@ class Runtime {
 
  private:
   const std::shared_ptr<detail::RuntimeState>& state() const;
-  friend std::uint64_t compile_count(const Runtime& runtime);  // device.h
+  friend std::uint64_t compile_count(const Runtime& runtime);           // device.h
+  friend std::vector<StreamReport> debug_info(const Runtime& runtime);  // stream.h
   friend struct detail::RuntimeState;
   static std::shared_ptr<Backend> load(const std::shared_ptr<detail::RuntimeState>& state,
                                        std::string_view name);

@@ -126,6 +126,29 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::shared_ptr<detail::StreamState> state_;
 };
 
+// Waits for all work of the device's streams, at most RuntimeOptions::wait_timeout for all of them together. If work of
+// one has failed, throws its error after it has waited for the others.
+void sync_device(const Device& device);
+
+// What one stream does at a moment, for messages and tools. Other threads may go on meanwhile.
+struct StreamReport {
+  std::string stream;           // "cc:0/stream1"
+  std::string device;           // "cc:0"
+  std::int64_t step = -1;       // of the oldest pending work; -1: none, or unknown
+  std::uint64_t queued = 0;     // commands so far
+  std::uint64_t completed = 0;  // of these
+  std::string running;    // "launch of 'gradient'"; empty: idle, or queued at the device, which does not tell
+  std::string waits_for;  // the stream whose work the next command needs; empty: none
+  std::uint64_t waits_for_command = 0;  // the number of the last command that it needs there
+  std::string error;                    // the stream's error; empty: it has not failed
+};
+StreamReport debug_info(const Stream& stream);
+// Of all streams that a runtime has, in order of creation.
+std::vector<StreamReport> debug_info(const Runtime& runtime);
+// A table with one line per stream, and JSON: an array of objects with the names of StreamReport.
+std::string debug_table(std::span<const StreamReport> reports);
+std::string debug_json(std::span<const StreamReport> reports);
+
 // An entry of code, bound to buffers: what other runtimes call a bound
 // executable. Keeps code, buffers and workspace alive.
 class Routine {

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/schedule/report_test.cpp: lists of streams, waiting for all of a device, and what reports say about them.
+#include "rig.h"
+
+namespace yoke::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// ---- copies between contexts, case by case ----
+
+class DeviceToDevice : public testing::TestWithParam<Streams> {
+ protected:
+  DeviceToDevice()
+      : rig(GetParam()), dst(rig.stream("dst")), src(Stream::create(rig.backend->open_device(1), "src")) {
+    set(src, "a", {1, 2});
+  }
+  Rig rig;
+  Context dst;
+  Context src;
+};
+INSTANTIATE_TEST_SUITE_P(Streams, DeviceToDevice, testing::Values(Streams::kWorker, Streams::kNative),
+                         streams_name);
+
+TEST_P(DeviceToDevice, IsAnErrorIfTheSourceHasNoSuchTensor) {
+  set(dst, "b", {0, 0});
+  EXPECT_ERROR(ErrorCode::kNotFound, device_to_device("b", MergeUse::kNone, dst, src));
+  EXPECT_ERROR(ErrorCode::kNotFound, device_to_device("c", MergeUse::kCopy, dst, src));
+  EXPECT_ERROR(ErrorCode::kNotFound, device_to_device("c", MergeUse::kStreaming, dst, src));
+}
+
+TEST_P(DeviceToDevice, IsEmptyIfTheDestinationHasNoSuchTensor) {
+  EXPECT_FALSE(device_to_device("a", MergeUse::kNone, dst, src));
+  EXPECT_FALSE(device_to_device("in neither", MergeUse::kNone, dst, src));
+  EXPECT_THAT(error_of([&] { device_to_device("a", MergeUse::kNone, dst, src).run(); }),
+              is_error(ErrorCode::kFailedPrecondition, "the Transfer is empty"));
+  EXPECT_TRUE(device_to_device("a", MergeUse::kCopy, dst, src));
+}
+
+TEST_P(DeviceToDevice, CopiesBetweenContexts) {
+  set(dst, "a", {0, 0});
+  const Transfer transfer = device_to_device("a", MergeUse::kNone, dst, src);
+  ASSERT_TRUE(transfer);
+  EXPECT_EQ(get(dst, "a"), (std::vector<float>{0, 0}));  // not yet
+  transfer.run();
+  const Event written = dst.stream()->record();
+  EXPECT_EQ(get(dst, "a"), (std::vector<float>{1, 2}));
+  EXPECT_TRUE(written.is_done());
+}
+
+TEST_P(DeviceToDevice, WaitsForTheWriterOfTheSource) {
+  set(dst, "a", {0, 0});
+  const Transfer transfer = device_to_device("a", MergeUse::kNone, dst, src);
+  const float seven = 7;
+  rig.control->is_blocked = true;
+  src.stream()->fill(src.tensor("a").view, &seven, sizeof(seven));
+  transfer.run();
+  rig.control->is_blocked = false;
+  EXPECT_EQ(get(dst, "a"), (std::vector<float>{7, 7}));
+}
+
+TEST_P(DeviceToDevice, StreamsWithoutACopy) {
+  const Transfer transfer = device_to_device("a", MergeUse::kStreaming, dst, src);
+  const auto code =
+      compile(rig.device,
+              "yoke.program 1\nprogram twice() {\n  arg merged : f32[2] in\n  arg out : f32[2] out\n"
+              "  out[i] = merged[i] * 2.0\n}\n");
+  dst.allocate("out", {YOKE_TYPE_F32, {2}});
+  const LinkedRoutine consumer = dst.link_merge(code, "twice", "merged", transfer);
+  transfer.run();
+  consumer.run();
+  EXPECT_EQ(get(dst, "out"), (std::vector<float>{2, 4}));
+}
+
+// ---- streams of a device ----
+
+TEST(LiveStreams, AreListedPerDevice) {
+  Rig rig;
+  const auto other = rig.backend->open_device(0);
+  EXPECT_NE(other->id(), rig.device->id());
+  const auto first = rig.stream();
+  auto second = rig.stream();
+  const auto foreign = Stream::create(other);
+  EXPECT_EQ(first->name(), "test0:0/stream0");
+  EXPECT_THAT(rig.device->streams(), ElementsAre(first, second));
+  EXPECT_THAT(other->streams(), ElementsAre(foreign));
+  second.reset();
+  EXPECT_THAT(rig.device->streams(), ElementsAre(first));
+  EXPECT_EQ(rig.stream()->name(), "test0:0/stream2");  // names are not used again
+}
+
+TEST(LiveStreams, AreWaitedForTogether) {
+  RuntimeOptions options;
+  options.injected_delay_us = 20000;
+  Rig rig(Streams::kWorker, options);
+  const std::vector<std::shared_ptr<Stream>> streams = {rig.stream(), rig.stream(), rig.stream()};
+  std::vector<Event> events;
+  for (const auto& stream : streams) {
+    fill<std::uint8_t>(*stream, rig.buffer(16), 1);
+    events.push_back(stream->record());
+  }
+  sync_device(*rig.device);
+  for (const Event& event : events) {
+    EXPECT_TRUE(event.is_done());
+  }
+}
+
+TEST(LiveStreams, AllAreWaitedForIfOneHasFailed) {
+  RuntimeOptions options;
+  options.injected_delay_us = 20000;
+  Rig rig(Streams::kWorker, options);
+  const auto failing = rig.stream("failing");
+  const auto working = rig.stream("working");
+  failing->abort();
+  fill<std::uint8_t>(*working, rig.buffer(16), 1);
+  const Event done = working->record();
+  EXPECT_THAT(error_of([&] { sync_device(*rig.device); }), is_error(ErrorCode::kAborted, "failing"));
+  EXPECT_TRUE(done.is_done());
+}
+
+// ---- reports ----
+
+TEST(DebugInfo, SaysWhatWaitsForWhat) {
+  Rig rig;
+  const auto writer = rig.stream("writer");
+  const auto reader = rig.stream("reader");
+  const BufferView view = rig.buffer(16);
+  const BufferView copy = rig.buffer(16);
+  rig.control->is_blocked = true;
+  writer->begin_step(3);
+  fill<std::uint8_t>(*writer, view, 1);
+  reader->copy(copy, view);
+  ASSERT_TRUE(wait_until(
+      [&] { return debug_info(*writer).running == "fill" && debug_info(*reader).waits_for == "writer"; }));
+  const StreamReport at_writer = debug_info(*writer);
+  EXPECT_EQ(at_writer.stream, "writer");
+  EXPECT_EQ(at_writer.device, "test0:0");
+  EXPECT_EQ(at_writer.step, 3);
+  EXPECT_EQ(at_writer.queued, 1U);
+  EXPECT_EQ(at_writer.completed, 0U);
+  EXPECT_EQ(at_writer.error, "");
+  EXPECT_EQ(debug_info(*reader).waits_for_command, 1U);
+  const std::vector<StreamReport> all = debug_info(rig.runtime);
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(debug_table(all),
+            "stream  step  done  runs  waits for  error\n"
+            "writer  3     0/1   fill\n"
+            "reader        0/1   wait  writer #1\n");
+  EXPECT_THAT(debug_json(all),
+              HasSubstr("{\"stream\":\"reader\",\"device\":\"test0:0\",\"step\":-1,\"queued\":1,"
+                        "\"completed\":0,\"running\":\"wait\",\"waits_for\":\"writer\","
+                        "\"waits_for_command\":1,\"error\":\"\"}]"));
+  EXPECT_THAT(error_of([&] { reader->wait(10ms); }),
+              is_error(ErrorCode::kDeadlineExceeded,
+                       "1 commands are pending; it waits for command 1 of stream 'writer', which runs fill"));
+  EXPECT_THAT(error_of([&] { writer->wait(10ms); }),
+              is_error(ErrorCode::kDeadlineExceeded, "1 commands are pending; it runs fill"));
+  rig.control->is_blocked = false;
+  sync_device(*rig.device);
+  EXPECT_EQ(debug_info(*reader).waits_for, "");
+  EXPECT_EQ(debug_info(*reader).completed, 1U);
+  EXPECT_EQ(debug_table({}), "stream  step  done  runs  waits for  error\n");
+  EXPECT_EQ(debug_json({}), "[]");
+}
+
+TEST(DebugInfo, NamesTheRoutineAndTheError) {
+  Rig rig;
+  Context context(rig.stream("a \"b\""));
+  set(context, "x", {1, 2});
+  const auto code =
+      compile(rig.device,
+              "yoke.program 1\nprogram a_program_with_a_name_that_is_longer_than_a_report_keeps() {\n"
+              "  arg x : f32[2] inout\n  x[i] = x[i] + 1.0\n}\n");
+  rig.control->is_blocked = true;
+  context.link(code, "a_program_with_a_name_that_is_longer_than_a_report_keeps").run();
+  EXPECT_TRUE(wait_until([&] {
+    return debug_info(*context.stream()).running ==
+           "launch of 'a_program_with_a_name_that_is_longer_than_a_rep'";
+  }));
+  context.stream()->abort();
+  rig.control->is_blocked = false;
+  EXPECT_TRUE(wait_until([&] { return debug_info(*context.stream()).running.empty(); }));
+  EXPECT_EQ(debug_info(*context.stream()).error, "stream 'a \"b\"' was aborted");
+  EXPECT_THAT(debug_json(debug_info(rig.runtime)),
+              HasSubstr("\"error\":\"stream 'a \\\"b\\\"' was aborted\""));
+}
+
+TEST(DebugInfo, OfNativeStreamsCountsTheirCommands) {
+  Rig rig(Streams::kNative);
+  const auto stream = rig.stream("native");
+  for (int i = 0; i < 3; ++i) {
+    fill<std::uint8_t>(*stream, rig.buffer(16), 1);
+  }
+  stream->wait();
+  const StreamReport report = debug_info(*stream);
+  EXPECT_EQ(report.queued, 3U);
+  EXPECT_EQ(report.completed, 3U);
+  EXPECT_EQ(report.running, "");
+}
+
+}  // namespace
+}  // namespace yoke::test
