@@ -107,4 +107,23 @@ std::vector<double> host_values(const Tensor& t) {
   return detail::numbers_of(t.type(), t.host_bytes());
 }
 
+double host_get(const Tensor& t, const Dims& index) {
+  if (!t || t.host_bytes().empty()) {
+    fail("host_get: the tensor has no host data; use a literal, or a parameter that holds values");
+  }
+  if (index.size() != t.rank()) {
+    fail("host_get: " + std::to_string(index.size()) + " indices for shape " + dims_text(t.dims()) +
+         "; give one per axis");
+  }
+  std::uint64_t element = 0;
+  for (std::size_t axis = 0; axis < index.size(); ++axis) {
+    if (index[axis] >= t.dims()[axis]) {
+      throw Error(ErrorCode::kOutOfRange, "host_get: index " + dims_text(index) +
+                                              " is out of range for shape " + dims_text(t.dims()));
+    }
+    element = element * t.dims()[axis] + index[axis];
+  }
+  return detail::number_at(t.type(), t.host_bytes(), static_cast<std::size_t>(element));
+}
+
 }  // namespace yoke

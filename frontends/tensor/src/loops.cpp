@@ -46,6 +46,18 @@ void require_function(const Function& function, const char* what) {
 
 }  // namespace
 
+Binding& find_exn(std::vector<Binding>& bindings, const Symbol& symbol) {
+  std::string known;
+  for (Binding& binding : bindings) {
+    if (binding.symbol == symbol) {
+      return binding;
+    }
+    known += (known.empty() ? "'" : ", '") + binding.symbol.name + "'";
+  }
+  throw Error(ErrorCode::kNotFound, "find_exn: no binding of symbol '" + symbol.name + "' with its range; " +
+                                        (known.empty() ? "there are no bindings" : "there are " + known));
+}
+
 void sequential_loop(std::vector<Binding>& bindings, const std::function<void()>& f) {
   require_function(f, "sequential_loop: the function");
   loop_over(

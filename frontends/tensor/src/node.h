@@ -78,8 +78,7 @@ struct ParameterState {
   bool has_dims = false;
   Dims dims;
   Initializer initializer;
-  std::vector<std::byte> values;
-  bool has_values = false;
+  std::shared_ptr<const std::vector<std::byte>> values;  // null: none; immutable, because copies may read it
 };
 
 struct ScalarState {
@@ -156,6 +155,13 @@ inline Tensor finish(std::shared_ptr<Node> node) {
 [[noreturn]] void fail(const std::string& message);    // throws Error kInvalidArgument
 std::string describe(const Tensor& x);                 // "'x' [50, 784]"
 void require(const Tensor& x, const char* operation);  // fails if x is empty
+
+// The host data of a leaf, and what keeps it in memory when the leaf gets other values.
+struct HostMemory {
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> owner;
+};
+HostMemory host_memory(const Tensor& leaf);
 
 // `axis` in [0, rank), counted from the last axis if negative. Fails if it is out of range.
 std::size_t normal_axis(int axis, std::size_t rank, const char* operation, const Tensor& x);

@@ -113,7 +113,7 @@ std::shared_ptr<const detail::Node> parameter_node(std::string name, const Initi
   }
   auto node = detail::new_node(detail::Kind::kParameter, type, {});
   node->parameter = std::make_shared<detail::ParameterState>(
-      detail::ParameterState{std::move(name), node->order, false, {}, initializer, {}, false});
+      detail::ParameterState{std::move(name), node->order, false, {}, initializer, nullptr});
   return node;
 }
 
@@ -191,19 +191,20 @@ Tensor Parameter::init_tensor(std::int64_t order_number) const {
 }
 
 bool Parameter::has_values() const {
-  return state_of(node_).has_values;
+  return state_of(node_).values != nullptr;
 }
 std::span<const std::byte> Parameter::values() const {
-  return state_of(node_).values;
+  const auto& values = state_of(node_).values;
+  return values ? std::span<const std::byte>(*values) : std::span<const std::byte>();
 }
 
 std::span<const float> Parameter::float_values() const {
-  const auto& state = state_of(node_);
-  if (node_->type != Type::kF32) {
-    detail::fail("parameter '" + state.name + "' is " + std::string(program::type_name(node_->type)) +
+  if (node_ && node_->type != Type::kF32) {
+    detail::fail("parameter '" + name() + "' is " + std::string(program::type_name(node_->type)) +
                  ", not f32");
   }
-  return {reinterpret_cast<const float*>(state.values.data()), state.values.size() / sizeof(float)};
+  const std::span<const std::byte> bytes = values();
+  return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
 
 void Parameter::set_values(std::span<const std::byte> bytes) const {
@@ -212,14 +213,19 @@ void Parameter::set_values(std::span<const std::byte> bytes) const {
     detail::fail("parameter '" + state.name + "' " + dims_text(dims()) + " needs " +
                  std::to_string(byte_count()) + " bytes, but got " + std::to_string(bytes.size()));
   }
-  state.values.assign(bytes.begin(), bytes.end());
-  state.has_values = true;
+  state.values = std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end());
 }
 
 void Parameter::clear_values() const {
-  auto& state = state_of(node_);
-  state.values.clear();
-  state.has_values = false;
+  state_of(node_).values.reset();
+}
+
+detail::HostMemory detail::host_memory(const Tensor& leaf) {
+  if (leaf && leaf.node()->parameter) {
+    const auto values = leaf.node()->parameter->values;
+    return {values ? std::span<const std::byte>(*values) : std::span<const std::byte>(), values};
+  }
+  return {leaf.host_bytes(), leaf.node()};
 }
 
 Parameter Parameter::of(const Tensor& leaf) {

@@ -70,8 +70,11 @@ Source Tensor::source() const {
 
 std::span<const std::byte> Tensor::host_bytes() const {
   const Node& node = node_of(*this);
-  return node.parameter ? std::span<const std::byte>(node.parameter->values)
-                        : std::span<const std::byte>(node.bytes);
+  if (node.parameter) {
+    return node.parameter->values ? std::span<const std::byte>(*node.parameter->values)
+                                  : std::span<const std::byte>();
+  }
+  return std::span<const std::byte>(node.bytes);
 }
 
 Tensor Tensor::named(std::string name) const {

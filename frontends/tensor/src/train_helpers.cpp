@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/train_helpers.cpp: streams, contexts,
-// programs and files for hand-written training loops.
-#include <yoke/gradients.h>
+// frontends/tensor/src/train_helpers.cpp: streams, contexts and files for hand-written training loops.
 #include <yoke/npz.h>
-#include <yoke/ops.h>
-#include <yoke/program/text.h>
 #include <yoke/train_helpers.h>
 
 #include <algorithm>
 
 #include "host_copy.h"
-#include "host_numbers.h"
 #include "node.h"
 #include "scalar_table.h"
 
@@ -19,7 +14,7 @@ namespace yoke {
 using detail::fail;
 
 std::vector<std::shared_ptr<Stream>> get_all_suggested_streams(const std::shared_ptr<Backend>& backend,
-                                                               std::uint32_t most) {
+                                                               std::uint32_t most, StreamUse use) {
   if (backend == nullptr) {
     fail("get_all_suggested_streams: the backend is null");
   }
@@ -29,7 +24,7 @@ std::vector<std::shared_ptr<Stream>> get_all_suggested_streams(const std::shared
     const auto device = backend->open_device(ordinal);
     const std::uint64_t kept_for_others = devices - ordinal - 1;
     const std::uint64_t room = most - streams.size() - kept_for_others;
-    const std::uint64_t count = std::min<std::uint64_t>(device->info().suggested_stream_count, room);
+    const std::uint64_t count = std::min<std::uint64_t>(suggested_stream_count(device->info(), use), room);
     for (std::uint64_t i = 0; i < count; ++i) {
       streams.push_back(Stream::create(device));
     }
@@ -57,33 +52,51 @@ std::map<std::string, std::string> context_names(const Lowered& lowered) {
   return names;
 }
 
-std::size_t all_host_to_device(const Context& context, const Lowered& lowered) {
-  std::size_t copied = 0;
-  for (const LoweredArgument& argument : lowered.arguments) {
-    if (argument.kind == LoweredArgument::Kind::kScalar && context.has(context_name(argument))) {
-      detail::fill_scalar(context, context_name(argument), argument.leaf,
-                          argument.leaf.node()->scalar->value);
-      ++copied;
-    }
-    if (argument.leaf && !argument.leaf.host_bytes().empty() && context.has(context_name(argument))) {
-      context.from_host(context_name(argument), argument.leaf.host_bytes());
-      ++copied;
-    }
+bool from_host(const Context& context, const LoweredArgument& argument) {
+  if (!argument.leaf) {
+    return false;
   }
-  return copied;
+  const std::string name = context_name(argument);
+  if (argument.kind == LoweredArgument::Kind::kScalar && context.has(name)) {
+    detail::fill_scalar(context, name, argument.leaf, argument.leaf.node()->scalar->value);
+    return true;
+  }
+  const detail::HostMemory memory = detail::host_memory(argument.leaf);
+  if (memory.bytes.empty() || !context.has(name)) {
+    return false;
+  }
+  context.from_host(name, memory.bytes);
+  try {  // keep the memory until the copy has ended
+    context.stream()->host_callback([owner = memory.owner](ErrorCode) {});
+  } catch (...) {  // out of memory
+    context.stream()->wait();
+    throw;
+  }
+  return true;
+}
+
+bool to_host(const Context& context, const LoweredArgument& argument) {
+  if (argument.kind != LoweredArgument::Kind::kParameter || !context.has(context_name(argument))) {
+    return false;
+  }
+  const Parameter parameter = Parameter::of(argument.leaf);
+  parameter.set_values(detail::read_now(context, parameter.name()));
+  return true;
+}
+
+std::size_t all_host_to_device(const Context& context, const Lowered& lowered) {
+  (void)context.stream();  // a moved-from context is an Error, whatever the program
+  return static_cast<std::size_t>(
+      std::count_if(lowered.arguments.begin(), lowered.arguments.end(),
+                    [&](const LoweredArgument& argument) { return from_host(context, argument); }));
 }
 
 std::size_t all_device_to_host(const Context& context, const Lowered& lowered) {
-  std::size_t copied = 0;
-  for (const LoweredArgument& argument : lowered.arguments) {
-    if (argument.kind == LoweredArgument::Kind::kParameter && context.has(context_name(argument))) {
-      const Parameter parameter = Parameter::of(argument.leaf);
-      parameter.set_values(detail::read_now(context, parameter.name()));
-      ++copied;
-    }
-  }
+  const auto copied =
+      std::count_if(lowered.arguments.begin(), lowered.arguments.end(),
+                    [&](const LoweredArgument& argument) { return to_host(context, argument); });
   context.stream()->wait();
-  return copied;
+  return static_cast<std::size_t>(copied);
 }
 
 std::vector<std::string> needs_prior_context(const Lowered& lowered) {
@@ -97,9 +110,11 @@ std::vector<std::string> needs_prior_context(const Lowered& lowered) {
   return names;
 }
 
-void allocate_missing(Context& context, const Lowered& lowered) {
+void allocate_missing(Context& context, const Lowered& lowered,
+                      const std::map<std::string, std::string>& names) {
   for (const LoweredArgument& argument : lowered.arguments) {
-    const std::string name = context_name(argument);
+    const auto given = names.find(argument.name);
+    const std::string name = given != names.end() ? given->second : context_name(argument);
     if (!context.has(name)) {
       const auto number = lowered.program.find_tensor(argument.name);
       if (!number) {
@@ -139,65 +154,6 @@ void sync_run(const Context& context, const LinkedRoutine& routine, const Lowere
     after_each();
   });
   all_device_to_host(context, lowered);
-}
-
-Lowered forward(const Tensor& t) {
-  return lower("forward", {{"value", t}});
-}
-
-GradUpdate grad_update(const Tensor& loss) {
-  detail::require(loss, "grad_update");
-  GradUpdate update{loss, parameters_of(loss), {}};
-  if (update.params.empty()) {
-    fail("grad_update: the loss does not depend on any Parameter, so there is nothing to train");
-  }
-  std::vector<Tensor> leaves;
-  for (const Parameter& parameter : update.params) {
-    leaves.push_back(parameter.tensor());
-  }
-  const std::vector<Tensor> slopes = gradients(loss, leaves);
-  std::vector<Output> outputs = {{"loss", loss}};
-  for (std::size_t i = 0; i < slopes.size(); ++i) {
-    outputs.push_back({"gradient_" + std::to_string(i), slopes[i]});
-  }
-  update.lowered = lower("gradient", outputs);
-  return update;
-}
-
-Lowered sgd_update(const GradUpdate& update, const Tensor& learning_rate, const Sgd& options) {
-  std::vector<Update> updates;
-  for (std::size_t i = 0; i < update.params.size(); ++i) {
-    const Parameter& p = update.params[i];
-    const std::string number = std::to_string(i);
-    const Tensor gradient = placeholder("gradient_" + number, p.type(), p.dims());
-    const Tensor momentum =
-        options.needs_state() ? placeholder("momentum_" + number, p.type(), p.dims()) : Tensor();
-    for (Update& one : sgd_one(p.tensor(), gradient, momentum, learning_rate, options)) {
-      updates.push_back(std::move(one));
-    }
-  }
-  return lower("sgd_update", {}, updates);
-}
-
-std::vector<double> forward_and_forget(const std::shared_ptr<Stream>& stream, const Tensor& t,
-                                       std::span<const std::int64_t> symbol_values) {
-  if (stream == nullptr) {
-    fail("forward_and_forget: the stream is null");
-  }
-  const Lowered lowered = forward(t);
-  for (const LoweredArgument& argument : lowered.arguments) {
-    if (argument.leaf && argument.leaf.host_bytes().empty() &&
-        argument.kind != LoweredArgument::Kind::kScalar) {
-      fail("forward_and_forget: '" + argument.name +
-           "' has no values; give it host data, or run the program in a Context that holds it");
-    }
-  }
-  Context context(stream);
-  allocate_missing(context, lowered);
-  all_host_to_device(context, lowered);
-  const auto code = compile(stream->device(), program::print(lowered.program));
-  context.link(code, "forward", context_names(lowered)).run(symbol_values);
-  return detail::numbers_of(t.type(), detail::read_now(context, "value"));
 }
 
 void save_params(const std::filesystem::path& npz, std::span<const Parameter> parameters) {
@@ -244,33 +200,17 @@ void restore_params(const std::filesystem::path& npz, std::span<const Parameter>
   }
 }
 
-ExampleResult example_train_loop(const ExampleLoop& loop, const Tensor& inputs, const Tensor& targets,
-                                 const std::function<Tensor(const Tensor&, const Tensor&)>& loss_of) {
-  ExampleLoop run = loop;
-  if (!run.options.learning_rate && inputs && inputs.rank() > 0) {
-    const auto rows = static_cast<std::int64_t>(inputs.dims()[0]);
-    const std::int64_t batch = run.options.batch_size > 0 ? run.options.batch_size : rows;
-    const std::int64_t step_count = run.epochs * ((rows + batch - 1) / batch);
-    const auto steps = static_cast<double>(step_count);
-    const Tensor step = cast(symbol_value(step_symbol()), Type::kF32);
-    run.options.learning_rate = (2 * steps - step) * (run.init_lr / steps);
-  }
-  ExampleResult result;
-  data_parallel(run.options, inputs, targets, loss_of, [&](Trainer& trainer) {
-    for (std::int64_t epoch = 0; epoch < run.epochs; ++epoch) {
-      trainer.run_epoch([&](std::int64_t) {
-        if (run.per_batch) {
-          run.per_batch(trainer, trainer.step_count() - 1, trainer.loss_value());
-        }
-        return true;
-      });
-      result.epoch_losses.push_back(trainer.mean_loss() * static_cast<double>(trainer.steps_per_epoch()));
-      if (run.per_epoch) {
-        run.per_epoch(trainer, epoch, result.epoch_losses.back());
-      }
-    }
-  });
-  return result;
+void enable_all_debugs(RuntimeOptions& options, bool debug_logs) {
+  options.log_level = std::min(options.log_level, LogLevel::kDebug);
+  options.layers.names = debug_logs ? "validate,trace" : "validate";
+  options.layers.trace_data = debug_logs;
+}
+
+void disable_all_debugs(RuntimeOptions& options) {
+  const RuntimeOptions defaults;
+  options.log_level = defaults.log_level;
+  options.layers.names = defaults.layers.names;
+  options.layers.trace_data = defaults.layers.trace_data;
 }
 
 }  // namespace yoke

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/trainer.cpp: steps of a training run, and access to its parameters. Nothing here
-// compiles or links.
-#include <yoke/train_helpers.h>
-
+// frontends/tensor/src/trainer.cpp: steps of a training run. Nothing here compiles or links.
 #include "host_copy.h"
-#include "host_numbers.h"
 #include "trainer_impl.h"
 
 namespace yoke {
@@ -191,18 +187,6 @@ void Trainer::Impl::queue_merge_and_update() {
   merged = false;
 }
 
-std::vector<float> Trainer::Impl::read(const Context& context, std::string_view name) {
-  if (name.starts_with("gradient/") && !has_gradients) {
-    throw Error(
-        ErrorCode::kFailedPrecondition,
-        "there is no '" + std::string(name) +
-            "': a step may keep no gradients; call launch_gradients(), and read them before update()");
-  }
-  const auto type = static_cast<Type>(context.tensor(name).spec.type);
-  const std::vector<double> numbers = detail::numbers_of(type, detail::read_now(context, name));
-  return {numbers.begin(), numbers.end()};
-}
-
 void Trainer::Impl::check_replicas() {
   for (const Parameter& parameter : parameters) {
     const std::string name = name_now(parameter.name());
@@ -372,41 +356,6 @@ void Trainer::wait() {
     for (const auto& stream : impl_->streams) {
       stream->wait();
     }
-  });
-}
-
-void Trainer::sync_params_to_host() {
-  Impl::at_step(impl_, "sync_params_to_host()", [&] {
-    for (const Parameter& parameter : impl_->parameters) {
-      parameter.set_values(detail::read_now(impl_->contexts[0], impl_->name_now(parameter.name())));
-    }
-  });
-}
-
-std::vector<float> Trainer::read_values(const Tensor& parameter) {
-  return read_values(Parameter::of(parameter).name());
-}
-
-std::vector<float> Trainer::read_values(std::string_view name) {
-  return Impl::at_step(impl_, "read_values()", [&] {
-    const std::string now = impl_->name_now(name);
-    return impl_->read(impl_->contexts[0], impl_->contexts[0].has(now) ? now : name);
-  });
-}
-
-void Trainer::save_params(const std::filesystem::path& npz) {
-  sync_params_to_host();
-  yoke::save_params(npz, impl_->parameters);
-}
-
-void Trainer::restore_params(const std::filesystem::path& npz) {
-  yoke::restore_params(npz, impl_->parameters);
-  Impl::at_step(impl_, "restore_params()", [&] {
-    for (const Parameter& parameter : impl_->parameters) {
-      impl_->contexts[0].from_host(impl_->name_now(parameter.name()), parameter.values());
-    }
-    impl_->step_plan.publish();
-    impl_->shards[0].stream->wait();
   });
 }
 

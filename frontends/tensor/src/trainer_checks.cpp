@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "all_reduce.h"
 #include "node.h"
 #include "trainer_impl.h"
 
@@ -101,11 +102,11 @@ void Trainer::Impl::check_learning_rate() {
   const Lowered lowered = lower("rate", {{"rate", options.learning_rate}});
   check_symbols(lowered);
   for (const LoweredArgument& argument : lowered.arguments) {
-    if (argument.kind == LoweredArgument::Kind::kLiteral ||
+    if (argument.kind == LoweredArgument::Kind::kPlaceholder ||
         argument.kind == LoweredArgument::Kind::kParameter) {
-      fail(
-          "data_parallel: learning_rate may use numbers, scalars and symbols such as the step, but no "
-          "tensors with data");
+      fail("data_parallel: learning_rate uses '" + argument.name +
+           "'; it may use numbers, host data, scalars and symbols such as the step, but no parameters or "
+           "placeholders");
     }
   }
 }
@@ -123,6 +124,12 @@ void Trainer::Impl::check_data() const {
 }
 
 void Trainer::Impl::check_symbols(const Lowered& lowered) const {
+  if (detail::has_all_reduce(lowered.program)) {
+    fail(
+        "data_parallel: the loss, the learning rate or what is read uses all_reduce; a trainer reduces "
+        "gradients by "
+        "itself, and a DistributedProgram runs such programs");
+  }
   for (const program::Symbol& symbol : lowered.program.symbols) {
     const auto has_name = [&](const Symbol& binding) { return binding.name == symbol.name; };
     if (!symbol.is_variable && symbol.name != detail::kRowSymbol && symbol.name != detail::kStepNumber &&
@@ -260,7 +267,7 @@ void Trainer::Impl::find_backends() {
     std::int64_t count = wanted.shard_count > 0 ? wanted.shard_count : options.shards.value_or(0);
     if (count == 0) {
       for (std::uint32_t ordinal = 0; ordinal < devices; ++ordinal) {
-        count += backend->device_info(ordinal).suggested_stream_count;
+        count += suggested_stream_count(backend->device_info(ordinal), options.stream_use);
       }
     }
     if (count + static_cast<std::int64_t>(shard_backends.size()) > kMaxShards) {

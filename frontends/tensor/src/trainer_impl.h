@@ -305,7 +305,9 @@ struct Trainer::Impl {
   void queue_parts(detail::Variant& now, bool merges);
   void queue_merge_and_update();
   void check_replicas();
+  // In trainer_values.cpp:
   std::vector<float> read(const Context& context, std::string_view name);
+  std::vector<float> compute(const Tensor& t);
   double combined_loss(std::span<const double> weights);
   double take_loss_total(std::size_t s, const char* name);
   void advance();

@@ -165,13 +165,14 @@ void half_moons(Kit& kit) {
     loop.options.optimizer = Sgd{.weight_decay = 2e-4};
     loop.init_lr = 0.1;
     loop.epochs = 120;
-    loop.per_epoch = [&](Trainer&, std::int64_t epoch, double loss) {
-      kit.progress(text(shards, " shards, epoch ", epoch, " of 120, loss ", loss));
+    loop.per_epoch = [&](Trainer&, const ExampleProgress& now) {
+      kit.progress(text(shards, " shards, epoch ", now.at_epoch, " of 120, loss ", now.epoch_loss));
     };
-    const auto model = nn::sequential(nn::linear(16), nn::relu(), nn::linear(16), nn::relu(), nn::linear(1));
+    const nn::Module model =
+        nn::sequential(nn::linear(16), nn::relu(), nn::linear(16), nn::relu(), nn::linear(1));
     const ExampleResult result =
-        example_train_loop(loop, moons.points, moons.signs,
-                           [&](const Tensor& x, const Tensor& y) { return hinge(model(x), y); });
+        example_train_loop(loop, moons.points, moons.signs, model,
+                           [](const Tensor& output, const Tensor& signs) { return hinge(output, signs); });
     check(result.epoch_losses.back() < 0.01, "half-moons on ", shards,
           " shards: the loss of the last epoch is ", result.epoch_losses.back(), ", expected less than 0.01");
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/data_parallel/helpers_test.cpp: splitting of data, loops over symbols,
 // hand-written training loops, and saved parameters.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <yoke/program/text.h>
 
@@ -43,6 +44,45 @@ TEST(ShardAlong, InvalidArgumentsAreErrors) {
   EXPECT_THROW(shard_along(0, 2, t * 2.0F), Error);
   EXPECT_THROW(gather(0, {}), Error);
   EXPECT_THROW(gather(0, {t, tensor<float>({1, 2}, {1, 2})}), Error);
+}
+
+TEST(HostGet, ReadsOneElement) {
+  const Tensor t = tensor<std::int32_t>({0, 1, 2, 10, 11, 12}, {2, 3});
+  EXPECT_EQ(host_get(t, {0, 0}), 0);
+  EXPECT_EQ(host_get(t, {0, 2}), 2);
+  EXPECT_EQ(host_get(t, {1, 1}), 11);
+  EXPECT_EQ(host_get(tensor<double>({2.5}, {}), {}), 2.5);
+  const Parameter w("w", {2}, Initializer::zeros());
+  const std::vector<float> values = {3, 4};
+  w.set_values(std::as_bytes(std::span(values)));
+  EXPECT_EQ(host_get(w.tensor(), {1}), 4);
+}
+
+TEST(HostGet, InvalidIndicesAreErrors) {
+  const Tensor t = tensor<float>({0, 1, 2, 3, 4, 5}, {2, 3});
+  EXPECT_THAT(test::error_of([&] {
+                (void)host_get(t, {0, 3});
+              }),
+              test::is_error(ErrorCode::kOutOfRange, "index [0, 3] is out of range for shape [2, 3]"));
+  EXPECT_THAT(test::error_of([&] { (void)host_get(t, {1}); }),
+              test::is_error(ErrorCode::kInvalidArgument, "1 indices for shape [2, 3]; give one per axis"));
+  EXPECT_THAT(test::error_of([&] {
+                (void)host_get(t * 2.0F, {0, 0});
+              }),
+              test::is_error(ErrorCode::kInvalidArgument, "the tensor has no host data"));
+}
+
+TEST(FindExn, ReturnsTheBindingOrAnError) {
+  const Symbol batch{"batch", 0, 4, 1};
+  std::vector<Binding> bindings = {{{"epoch", 0, 9, 1}, 1}, {batch, 2}};
+  find_exn(bindings, batch).value = 3;
+  EXPECT_EQ(bindings[1].value, 3);
+  EXPECT_THAT(test::error_of([&] {
+                (void)find_exn(bindings, Symbol{"row", 0, 4, 1});
+              }),
+              test::is_error(ErrorCode::kNotFound,
+                             "no binding of symbol 'row' with its range; there are 'epoch', "
+                             "'batch'"));
 }
 
 TEST(MergePairs, FormATreeTowardsShardZero) {
@@ -199,34 +239,6 @@ TEST(SavedParameters, AreRestoredAndCheckedByName) {
     EXPECT_EQ(all_values(trainer), before);
   });
   std::filesystem::remove(path);
-}
-
-TEST(ExampleLoop, CallsBackAfterEveryBatchAndEpoch) {
-  ExampleLoop loop;
-  loop.options = options_for(2, 0.0F);
-  loop.options.learning_rate = Tensor();
-  loop.options.batch_size = 2;
-  loop.init_lr = 0.05;
-  loop.epochs = 3;
-  int batches = 0;
-  double sum_of_epoch = 0;
-  std::vector<double> per_epoch;
-  loop.per_batch = [&](Trainer&, std::int64_t step, double loss) {
-    EXPECT_EQ(step, batches++);
-    sum_of_epoch += loss;
-  };
-  loop.per_epoch = [&](Trainer&, std::int64_t, double loss) {
-    EXPECT_NEAR(loss, sum_of_epoch, 1e-5 * (1 + std::abs(loss)));
-    sum_of_epoch = 0;
-    per_epoch.push_back(loss);
-  };
-  const auto model = nn::linear(1);
-  const ExampleResult result =
-      example_train_loop(loop, tensor<float>({1, 2, 3, 4}, {4, 1}), tensor<float>({2, 4, 6, 8}, {4, 1}),
-                         [&](const Tensor& x, const Tensor& y) { return mse(model(x), y); });
-  EXPECT_EQ(batches, 6);
-  EXPECT_EQ(result.epoch_losses, per_epoch);
-  EXPECT_LT(per_epoch[2], per_epoch[0]);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/embedding/training_arguments_test.cpp: the functions for training with null, empty and moved-from
 // arguments, callbacks that throw, and objects that outlive their trainer or its runtime.
+#include <yoke/all_reduce.h>
 #include <yoke/program/text.h>
 #include <yoke/yoke.h>
 
@@ -166,15 +167,77 @@ TEST(TrainingArguments, BuildingBlocksOfHandWrittenLoops) {
   // NOLINTEND(bugprone-use-after-move)
 }
 
+TEST(TrainingArguments, BatchesAndUpdates) {
+  Rig rig;
+  const Context context(rig.stream());
+  const Lowered lowered = forward(kInputs + 1.0F);
+  EXPECT_ERROR(kInvalid, (void)host_get(kNone, {}));
+  EXPECT_ERROR(kInvalid, (void)host_get(kInputs, {}));
+  std::vector<Binding> none;
+  EXPECT_ERROR(ErrorCode::kNotFound, (void)find_exn(none, Symbol()));
+  EXPECT_FALSE(from_host(context, {}));
+  EXPECT_FALSE(to_host(context, {}));
+  EXPECT_ERROR(kInvalid, init_params(nullptr, {}, 0));
+  EXPECT_ERROR(kEmpty, init_params(rig.stream(), std::vector<Parameter>(1), 0));
+  EXPECT_ERROR(kInvalid, (void)every_non_literal_on_host(kNone));
+  EXPECT_TRUE(every_non_literal_on_host(kInputs).empty());
+  EXPECT_ERROR(kInvalid, (void)compile_batch(nullptr, {lowered}));
+  EXPECT_EQ(compile_batch(nullptr, {}).code, nullptr);
+  EXPECT_TRUE(link_batch(context, {}).routines.empty());
+  EXPECT_ERROR(kInvalid, (void)link_batch(context, {{lowered}, {true}, nullptr}));
+  EXPECT_ERROR(kInvalid, (void)link_batch(context, {{lowered}, {}, nullptr}));
+  EXPECT_ERROR(kInvalid, (void)forward_and_ctx(context, kNone));
+  EXPECT_ERROR(kInvalid, (void)forward_and_ctx(context, placeholder("p", Type::kF32, {})));
+  EXPECT_ERROR(kInvalid, (void)parallel_update({}, {}));
+  EXPECT_ERROR(kEmpty, (void)parallel_update({{context}, {LinkedRoutine()}, {}, {}}, {}));
+  RuntimeOptions options;
+  enable_all_debugs(options);
+  disable_all_debugs(options);
+  EXPECT_ERROR(kInvalid, (void)suggested_stream_count({}, static_cast<StreamUse>(9)));
+  EXPECT_EQ(suggested_stream_count({}, StreamUse::kMostParallelStreams), 1U);
+  Training run;
+  run([](Trainer& trainer) { EXPECT_NEAR(trainer.learning_rate_value(), 0.01, 1e-8); });
+}
+
+TEST(TrainingArguments, DistributedGroups) {
+  Rig rig;
+  EXPECT_ERROR(kEmpty, (void)DistributedParamId::of(Parameter()));
+  EXPECT_ERROR(kInvalid, (void)DistributedParamId::from_text(""));
+  EXPECT_EQ(DistributedParamId().text(), "0000000000000000");
+  EXPECT_EQ(DistributedParamId().value(), 0U);
+  EXPECT_EQ(std::string(reduction_name(static_cast<Reduction>(9))), "unknown");
+  EXPECT_ERROR(kInvalid, (void)reduction_by_name(""));
+  EXPECT_ERROR(kInvalid, DistributedGroup({}, {}));
+  DistributedGroup group({}, {Context(rig.stream())});
+  EXPECT_EQ(group.size(), 1U);
+  group.register_sync_parameters({});
+  EXPECT_ERROR(kEmpty, group.register_sync_parameters(std::vector<Parameter>(1)));
+  EXPECT_FALSE(group.is_registered({}));
+  EXPECT_ERROR(ErrorCode::kNotFound, group.submit_gradient_sync(0, {}));
+  EXPECT_ERROR(ErrorCode::kOutOfRange, group.submit_gradient_sync(1, {}));
+  EXPECT_ERROR(ErrorCode::kNotFound, (void)group.gradient(0, {}));
+  group.sync_collective();
+  group.close();
+  EXPECT_ERROR(kEmpty, group.close());
+  EXPECT_TRUE(distributed_names({}, {}).empty());
+  EXPECT_ERROR(kInvalid, (void)all_reduce(kNone, Reduction::kSum));
+  EXPECT_ERROR(kInvalid, DistributedProgram({}, {}));
+  const std::vector<Context> members = {Context(rig.stream())};
+  const std::vector<Lowered> nothing(1);
+  DistributedProgram(members, nothing).run();
+}
+
 TEST(TrainingArguments, ExampleLoop) {
   const Training run;
   ExampleLoop loop{.options = run.options};
-  EXPECT_ERROR(kInvalid, (void)example_train_loop(loop, kInputs, kTargets, {}));
-  EXPECT_ERROR(kInvalid, (void)example_train_loop(loop, kNone, kTargets, run.loss_of));
-  loop.options.learning_rate = {};
-  EXPECT_ERROR(kInvalid, (void)example_train_loop(loop, kNone, kTargets, run.loss_of));
+  const nn::Module model = nn::linear(1);
+  const auto loss = [](const Tensor& output, const Tensor& expected) { return mse(output, expected); };
+  EXPECT_ERROR(kInvalid, (void)example_train_loop(loop, kInputs, kTargets, model, {}));
+  EXPECT_ERROR(kInvalid, (void)example_train_loop(loop, kInputs, kTargets, {}, loss));
+  EXPECT_ERROR(kInvalid, (void)example_train_loop(loop, kNone, kTargets, model, loss));
+  EXPECT_ERROR(kInvalid, (void)example_train_loop(loop, kInputs, kNone, model, loss));
   loop.epochs = 0;
-  EXPECT_TRUE(example_train_loop(loop, kInputs, kTargets, run.loss_of).epoch_losses.empty());
+  EXPECT_TRUE(example_train_loop(loop, kInputs, kTargets, model, loss).epoch_losses.empty());
 }
 
 // ---- callbacks that throw ----

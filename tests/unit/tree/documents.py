@@ -76,9 +76,9 @@ def check(pages, tests):
                     problems.append(where + f"'{there}' needs a test as Suite.Test, 'none' or 'missing', not '{test}'")
                 elif test not in tests:
                     problems.append(where + f"there is no test {test}")
-    stated = re.search(r"^Missing: (\d+) rows\.$", index, re.M)
+    stated = re.search(r"^Rows marked `missing`: (\d+)\.$", index, re.M)
     if not stated or int(stated[1]) != missing:
-        problems.append(f"README.md: expected the line 'Missing: {missing} rows.'")
+        problems.append(f"README.md: expected the line 'Rows marked `missing`: {missing}.'")
     return problems
 
 

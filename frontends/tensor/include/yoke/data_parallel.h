@@ -16,6 +16,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace yoke {
@@ -64,14 +66,15 @@ struct DataParallelOptions {
   // With a list, `shards` must be empty or equal to the sum of the counts.
   std::string backend_name = "cc";
   // Number of shards, 1 to kMaxShards. They are distributed over the backend's devices in turn, each with its own
-  // stream. Empty: the sum of the stream counts that the devices suggest.
+  // stream. Empty: the sum of the stream counts that the devices suggest for `stream_use`.
   std::optional<std::int64_t> shards = std::nullopt;
+  StreamUse stream_use = StreamUse::kMostParallelStreams;
   // How the shards' losses and gradients are combined. kMean weights each shard by its number of rows.
   Reduction reduction = Reduction::kMean;
   // Sgd{.momentum = 0.9}, AdamW{}, ... It runs once per step, after the reduction, and so does its weight decay.
   Optimizer optimizer = {};
-  // Required: a scalar. It may use symbol_value(step_symbol()), the symbols of `bindings`, and Scalars
-  // (yoke::scalar), whose new values apply from the next launch on, but no other tensor with data.
+  // Required: a scalar. It may use symbol_value(step_symbol()), the symbols of `bindings`, host data such as a table of
+  // rates, and Scalars (yoke::scalar), whose new values apply from the next launch on, but no parameters.
   Tensor learning_rate = {};
   // Symbols that loss_of or learning_rate use. They form an odometer that advances once per step, the last
   // binding fastest, and wraps around at the end. A binding named "step" counts steps instead.
@@ -256,11 +259,14 @@ class Trainer {
   void wait();  // blocks until all shards have finished the queued work
   // Copies the owner's parameters into the model (Parameter::values). data_parallel() calls it at the end.
   void sync_params_to_host();
-  // Values of a parameter, or of any tensor in the owner's context, such as "loss" or "gradient/0.weight".
-  // All element types are converted to float. Errors: kNotFound: the tensor does not exist;
-  // kFailedPrecondition: a gradient, except between launch_gradients() and update().
-  std::vector<float> read_values(const Tensor& parameter);
+  // Values of a tensor of the model: of a parameter, or of any expression of parameters, host data and what `loss_of` was
+  // given. An expression is compiled when it is first read, and computed from the owner's current parameters and its
+  // rows of the latest batch. All element types are converted to float.
+  std::vector<float> read_values(const Tensor& t);
+  // Values of a tensor in the owner's context, such as "loss" or "gradient/0.weight". Errors: kNotFound: the tensor
+  // does not exist; kFailedPrecondition: a gradient, except between launch_gradients() and update().
   std::vector<float> read_values(std::string_view name);
+  double learning_rate_value();                        // of the latest step
   const std::vector<Parameter>& owner_params() const;  // in order of creation
   const std::vector<std::int64_t>& shard_seeds() const;
   std::span<const Shard> shard_list() const;  // Error kFailedPrecondition: on_device_lost is kRedistribute
@@ -317,5 +323,27 @@ void data_parallel(const DataParallelOptions& options, const Tensor& inputs, con
 void data_parallel(const DataParallelOptions& options, const Feed& feed,
                    const std::function<Tensor(const Tensor& inputs, const Tensor& targets)>& loss_of,
                    const std::function<void(Trainer&)>& body);
+
+// These functions for a `body` that returns a value, which they return.
+template <class Body, class Result = std::invoke_result_t<Body&, Trainer&>>
+requires(!std::is_void_v<Result>) Result
+    data_parallel(const DataParallelOptions& options, const Tensor& inputs, const Tensor& targets,
+                  const std::function<Tensor(const Tensor& inputs, const Tensor& targets)>& loss_of,
+                  Body body) {
+  std::optional<Result> result;
+  const std::function<void(Trainer&)> keep = [&](Trainer& trainer) { result.emplace(body(trainer)); };
+  data_parallel(options, inputs, targets, loss_of, keep);
+  return *std::move(result);
+}
+template <class Body, class Result = std::invoke_result_t<Body&, Trainer&>>
+requires(!std::is_void_v<Result>) Result
+    data_parallel(const DataParallelOptions& options, const Feed& feed,
+                  const std::function<Tensor(const Tensor& inputs, const Tensor& targets)>& loss_of,
+                  Body body) {
+  std::optional<Result> result;
+  const std::function<void(Trainer&)> keep = [&](Trainer& trainer) { result.emplace(body(trainer)); };
+  data_parallel(options, feed, loss_of, keep);
+  return *std::move(result);
+}
 
 }  // namespace yoke

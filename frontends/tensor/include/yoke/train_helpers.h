@@ -13,7 +13,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,6 +32,8 @@ std::vector<Tensor> shard_along(std::size_t axis, std::int64_t n, const Tensor& 
 Tensor gather(std::size_t axis, const std::vector<Tensor>& shards);
 // The data of a literal, or of a parameter that has values, as double. Integers beyond 2^53 are rounded.
 std::vector<double> host_values(const Tensor& t);
+// One element of it. `index` has one number per axis. Error kOutOfRange: a number exceeds its axis.
+double host_get(const Tensor& t, const Dims& index);
 
 // ---- loops over symbols ----
 
@@ -39,6 +43,9 @@ struct Binding {
   std::int64_t value = 0;
   bool iterate = true;
 };
+
+// The binding of the symbol. Error kNotFound: there is none; the message lists the bindings.
+Binding& find_exn(std::vector<Binding>& bindings, const Symbol& symbol);
 
 // Calls f for every combination of values of the iterated bindings, the last binding fastest. Afterwards, and
 // if f throws, the bindings have their original values.
@@ -57,10 +64,11 @@ void round_robin_dry_run(std::uint32_t worker_count, const std::vector<Binding>&
 
 // ---- streams and contexts ----
 
-// Opens every device and creates the number of streams that it suggests: at most `most` in total, but at
-// least one per device if `most` allows it.
-std::vector<std::shared_ptr<Stream>> get_all_suggested_streams(const std::shared_ptr<Backend>& backend,
-                                                               std::uint32_t most = 1U << 20);
+// Opens every device and creates the number of streams that it suggests for this use: at most `most` in total,
+// but at least one per device if `most` allows it.
+std::vector<std::shared_ptr<Stream>> get_all_suggested_streams(
+    const std::shared_ptr<Backend>& backend, std::uint32_t most = 1U << 20,
+    StreamUse use = StreamUse::kMostParallelStreams);
 
 // The name of an argument's tensor in a context: for a
 // parameter, its own name; otherwise the argument's name.
@@ -68,15 +76,22 @@ std::string context_name(const LoweredArgument& argument);
 // Maps argument names to names in a context, for Context::link.
 std::map<std::string, std::string> context_names(const Lowered& lowered);
 
-// Queues copies of the host data of the program's literals, parameters and scalars into the context's
-// tensors. Skips tensors that the context lacks. Returns the number of copies.
+// Queues a copy of the host data of the argument's literal, parameter or scalar into its tensor, and returns true;
+// returns false if there is no host data, or the context lacks the tensor. The host data may be replaced or freed at
+// once: the copy keeps what it reads.
+bool from_host(const Context& context, const LoweredArgument& argument);
+// Copies the tensor of the argument's parameter into Parameter::values, and waits; returns false if the argument is
+// not a parameter, or the context lacks it.
+bool to_host(const Context& context, const LoweredArgument& argument);
+// These functions for all arguments of a program. They return the number of copies.
 std::size_t all_host_to_device(const Context& context, const Lowered& lowered);
-// Copies the program's parameters from the context into Parameter::values, and waits. Returns their number.
 std::size_t all_device_to_host(const Context& context, const Lowered& lowered);
 // The names of the program's parameters and placeholders. The context must have them before linking.
 std::vector<std::string> needs_prior_context(const Lowered& lowered);
-// Allocates the arguments of the program that the context lacks.
-void allocate_missing(Context& context, const Lowered& lowered);
+// Allocates the tensors of the program's arguments that the context lacks. `names` gives other names than
+// context_names(), as for Context::link.
+void allocate_missing(Context& context, const Lowered& lowered,
+                      const std::map<std::string, std::string>& names = {});
 
 // Copies host data in, runs the routine, copies the parameters out, and waits. The first overload runs once,
 // with values for the symbols in the program's order. The second runs for every combination of the bindings
@@ -95,21 +110,54 @@ inline std::vector<Parameter> get_params(const Tensor& t) {
   return parameters_of(t);
 }
 
-// The program that computes t as the output "value".
+// Computes the initial values of the parameters on the stream's device, and waits. The same seed gives the values that a
+// Trainer starts with, if the parameters are all of its model, in order of creation.
+void init_params(const std::shared_ptr<Stream>& stream, std::span<const Parameter> parameters,
+                 std::int64_t seed);
+
+// The program that computes t as the output "value". It is named "forward" or, if t has a name,
+// "<name>_forward".
 Lowered forward(const Tensor& t);
 
-// The program that computes a scalar loss as the output "loss" and
-// its gradients by params[i] as the outputs "gradient_<i>".
+// The program "gradient", or "<label>_gradient", that computes a scalar loss as the output "loss" and its gradients by
+// params[i] as the outputs "gradient_<i>".
 struct GradUpdate {
   Tensor loss;
+  std::string label = {};  // the loss's name as an identifier; empty: it has none
   std::vector<Parameter> params;
   Lowered lowered;
 };
 GradUpdate grad_update(const Tensor& loss);
-// The program that updates the parameters from the placeholders
+// The program "sgd_update", or "<label>_sgd_update", that updates the parameters from the placeholders
 // "gradient_<i>" and, with momentum, "momentum_<i>".
 Lowered sgd_update(const GradUpdate& update, const Tensor& learning_rate, const Sgd& options = {});
 
+// The tensors with a name that t depends on and that are computed, as outputs for lower(): requests to keep them in
+// memory after a run. What a program does not list as an output may have no memory.
+std::vector<Output> every_non_literal_on_host(const Tensor& t);
+
+// Several programs, compiled as one text.
+struct CodeBatch {
+  std::vector<Lowered> programs;     // with different names
+  std::vector<bool> is_compiled;     // per program
+  std::shared_ptr<const Code> code;  // null if no program is
+};
+// Compiles the programs for which `occupancy` returns true; without it, all.
+// Error: two programs have the same name, or those of compile().
+CodeBatch compile_batch(
+    const std::shared_ptr<Device>& device, std::vector<Lowered> programs,
+    const std::function<bool(const std::string& name, std::size_t number)>& occupancy = {});
+struct LinkedBatch {
+  Context context;  // a child of the given one, with the tensors of all routines
+  std::vector<std::optional<LinkedRoutine>> routines;  // per program; empty if it is not compiled
+};
+// Allocates the tensors that the context lacks and links the compiled programs with them.
+LinkedBatch link_batch(const Context& context, const CodeBatch& batch);
+
+// Computes t in a child of the context, which has it as the tensor "value", and waits. Leaves that the context lacks
+// get their host data; Error kInvalidArgument: one has none.
+Context forward_and_ctx(const Context& context, const Tensor& t,
+                        std::span<const std::int64_t> symbol_values = {});
 // Computes t on the stream's device, waits, and returns its values. Frees all device memory that it used.
 // Every leaf needs host data.
 std::vector<double> forward_and_forget(const std::shared_ptr<Stream>& stream, const Tensor& t,
@@ -124,21 +172,12 @@ void save_params(const std::filesystem::path& npz, std::span<const Parameter> pa
 // parameters and none is changed.
 void restore_params(const std::filesystem::path& npz, std::span<const Parameter> parameters);
 
-// ---- an example of a whole loop ----
+// ---- debugging ----
 
-struct ExampleLoop {
-  DataParallelOptions options;  // default learning rate: init_lr * (2 * steps - step) / steps
-  double init_lr = 0.1;
-  std::int64_t epochs = 1;
-  // Called after every step, once its loss is available. Setting it makes the host wait for every step.
-  std::function<void(Trainer&, std::int64_t step, double batch_loss)> per_batch = {};
-  // Called after every epoch with the sum of the batch losses.
-  std::function<void(Trainer&, std::int64_t epoch, double epoch_loss)> per_epoch = {};
-};
-struct ExampleResult {
-  std::vector<double> epoch_losses;
-};
-ExampleResult example_train_loop(const ExampleLoop& loop, const Tensor& inputs, const Tensor& targets,
-                                 const std::function<Tensor(const Tensor&, const Tensor&)>& loss_of);
+// Sets options for a runtime that logs all that happens and checks each call of a plugin. With `debug_logs`, it also
+// records all calls and their data in a trace, which `yoke replay` prints and repeats.
+void enable_all_debugs(RuntimeOptions& options, bool debug_logs = false);
+// Sets these options to their defaults.
+void disable_all_debugs(RuntimeOptions& options);
 
 }  // namespace yoke

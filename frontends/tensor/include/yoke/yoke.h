@@ -2,11 +2,14 @@
 // frontends/tensor/include/yoke/yoke.h: includes all public headers of the tensor frontend.
 #pragma once
 
+#include <yoke/all_reduce.h>
 #include <yoke/attention.h>
 #include <yoke/composite.h>
 #include <yoke/convolution.h>
 #include <yoke/data_parallel.h>
 #include <yoke/datasets.h>
+#include <yoke/distributed.h>
+#include <yoke/example_loop.h>
 #include <yoke/gradients.h>
 #include <yoke/losses.h>
 #include <yoke/lower.h>
@@ -15,6 +18,7 @@
 #include <yoke/npz.h>
 #include <yoke/ops.h>
 #include <yoke/optimizer.h>
+#include <yoke/parallel_update.h>
 #include <yoke/parameter.h>
 #include <yoke/random.h>
 #include <yoke/scan.h>

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/include/yoke/distributed.h: gradients of parameters that several devices have, reduced one by one as
+// they become final. Trainer (data_parallel.h) does this by itself; this is for hand-written training.
+//
+// Invalid arguments are an Error kInvalidArgument unless stated otherwise.
+#pragma once
+
+#include <yoke/parameter.h>
+#include <yoke/runtime/collective.h>
+#include <yoke/train_helpers.h>
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace yoke {
+
+// Identifies a parameter on all members of a group.
+class DistributedParamId {
+ public:
+  DistributedParamId() = default;
+  explicit DistributedParamId(std::uint64_t value) : value_(value) {}
+  // A hash of the name: the same in each process and run.
+  static DistributedParamId of(const Parameter& parameter);
+  // The inverse of text(). Error kInvalidArgument: it is not 16 hexadecimal digits.
+  static DistributedParamId from_text(std::string_view text);
+  std::string text() const;  // "00000000000000ff"
+  std::uint64_t value() const { return value_; }
+  friend auto operator<=>(const DistributedParamId&, const DistributedParamId&) = default;
+
+ private:
+  std::uint64_t value_ = 0;
+};
+
+// What a group knows of a parameter.
+struct DistributedParams {
+  DistributedParamId param_id;
+};
+
+// "mean", "sum"; "unknown" for another number.
+const char* reduction_name(Reduction reduction);
+// Error kInvalidArgument, which lists the names.
+Reduction reduction_by_name(std::string_view name);
+
+struct DistributedConfig {
+  Reduction all_reduce_op = Reduction::kMean;
+  MergeStrategy merge = MergeStrategy::kAuto;
+};
+
+// A group of members, each with a replica of the same parameters in a context of its own. Several groups may exist at
+// once, with the same members or others. It starts when it is created, uses no thread, and allocates and links when
+// parameters are registered; the other functions only queue work. Not thread-safe.
+//
+// A step: each member queues its backward pass and then calls submit_gradient_sync for each parameter that it used. A
+// gradient is reduced once all members have submitted it. sync_collective() reduces what only some have submitted: the
+// others count as zero, and a mean divides by the size of the group. So all members have equal gradients, to the bit.
+class DistributedGroup {
+ public:
+  DistributedGroup(const DistributedConfig& config, std::vector<Context> members);
+  ~DistributedGroup();
+  DistributedGroup(const DistributedGroup&) = delete;
+  DistributedGroup& operator=(const DistributedGroup&) = delete;
+  DistributedGroup(DistributedGroup&&) = delete;
+  DistributedGroup& operator=(DistributedGroup&&) = delete;
+
+  std::uint32_t size() const;
+  // The tensors "gradient/<name>" of these parameters are reduced. Allocates them where members have none.
+  // Error kAlreadyExists: a parameter, or another one of the same name, is registered.
+  void register_sync_parameters(std::span<const Parameter> parameters);
+  bool is_registered(DistributedParamId id) const;
+  // The gradient is final when the work that is queued on the member's stream has run. Errors: kOutOfRange: there is no
+  // such member; kNotFound: the parameter is not registered; kAlreadyExists: submitted before in this step.
+  void submit_gradient_sync(std::uint32_t member, DistributedParamId id);
+  // Ends the step for all members. Gradients that no member has submitted stay as they are.
+  void sync_collective();
+  // The member's gradient, as the latest reduction leaves it. Error kFailedPrecondition: no step has reduced it.
+  CollectiveTensor gradient(std::uint32_t member, DistributedParamId id) const;
+  // Ends the group: every later call is an Error kFailedPrecondition. Reductions that are queued still run.
+  void close();
+
+ private:
+  struct Impl;
+  Impl& impl() const;
+  std::unique_ptr<Impl> impl_;
+};
+
+// context_names(), with the arguments "gradient_<i>" of programs of a GradUpdate renamed to "gradient/<name>".
+std::map<std::string, std::string> distributed_names(const GradUpdate& update, const Lowered& lowered);
+
+}  // namespace yoke
+
+template <>
+struct std::hash<yoke::DistributedParamId> {
+  std::size_t operator()(yoke::DistributedParamId id) const noexcept {
+    return std::hash<std::uint64_t>()(id.value());
+  }
+};

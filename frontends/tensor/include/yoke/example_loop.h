@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/include/yoke/example_loop.h: an example of a whole training loop, for models and losses that need no
+// more than this.
+#pragma once
+
+#include <yoke/data_parallel.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace yoke {
+
+// What callbacks are told. Numbers count from 0.
+struct ExampleProgress {
+  std::int64_t at_epoch = 0;
+  std::int64_t at_batch = 0;  // in the epoch
+  std::int64_t at_step = 0;
+  double learning_rate = 0;  // of this step
+  double batch_loss = 0;
+  double epoch_loss = 0;  // the sum of the epoch's batch losses so far
+};
+
+struct ExampleLoop {
+  DataParallelOptions options;  // without a learning rate, init_lr and lr_schedule set it
+  double init_lr = 0.1;
+  // The learning rate as an expression of the number of the batch in its epoch and of the step, f32 scalars. Empty: it decreases from 2 * init_lr to init_lr, as init_lr * (2 * steps - step) / steps.
+  std::function<Tensor(const Tensor& batch_n, const Tensor& step_n)> lr_schedule = {};
+  std::int64_t epochs = 1;
+  // Without options.shards: at most this many shards, instead of what the devices suggest.
+  std::optional<std::int64_t> max_num_devices = std::nullopt;
+  // Called after every step, whose loss the loop waits for in any case.
+  std::function<void(Trainer&, const ExampleProgress&)> per_batch = {};
+  // Called after every epoch, with its last batch.
+  std::function<void(Trainer&, const ExampleProgress&)> per_epoch = {};
+};
+
+struct ExampleResult {
+  Tensor inputs;  // as given
+  Tensor outputs;
+  Tensor model_result;  // the model in evaluation mode, applied to a placeholder "infer" of one row
+  // The model's outputs for rows of inputs, host data [n, ...], with the values that its parameters have when it is
+  // called. It compiles the model for each number of rows; it is meant for a few predictions, such as a plot.
+  std::function<std::vector<double>(const Tensor& rows)> infer_callback;
+  // In order of time.
+  std::vector<double> batch_losses;    // per step
+  std::vector<double> epoch_losses;    // per epoch: the sum of the batch losses
+  std::vector<double> learning_rates;  // per epoch: of its last step
+};
+
+// Trains `model` for the given number of epochs. `loss_fn` compares its output with the expected one; a result that is
+// not a scalar is summed and divided by the number of rows. Parameters that have values keep them, so a second
+// call continues. Errors: those of data_parallel().
+ExampleResult example_train_loop(
+    const ExampleLoop& loop, const Tensor& inputs, const Tensor& outputs,
+    const std::function<Tensor(const Tensor& input)>& model,
+    const std::function<Tensor(const Tensor& output, const Tensor& expectation)>& loss_fn);
+
+}  // namespace yoke

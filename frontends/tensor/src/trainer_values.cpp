@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/src/trainer_values.cpp: reads, saves and restores what a trainer has on its shards.
+#include <yoke/train_helpers.h>
+
+#include "host_copy.h"
+#include "host_numbers.h"
+#include "node.h"
+#include "trainer_impl.h"
+
+namespace yoke {
+
+std::vector<float> Trainer::Impl::read(const Context& context, std::string_view name) {
+  if (name.starts_with("gradient/") && !has_gradients) {
+    throw Error(
+        ErrorCode::kFailedPrecondition,
+        "there is no '" + std::string(name) +
+            "': a step may keep no gradients; call launch_gradients(), and read them before update()");
+  }
+  const auto type = static_cast<Type>(context.tensor(name).spec.type);
+  const std::vector<double> numbers = detail::numbers_of(type, detail::read_now(context, name));
+  return {numbers.begin(), numbers.end()};
+}
+
+void Trainer::sync_params_to_host() {
+  Impl::at_step(impl_, "sync_params_to_host()", [&] {
+    for (const Parameter& parameter : impl_->parameters) {
+      parameter.set_values(detail::read_now(impl_->contexts[0], impl_->name_now(parameter.name())));
+    }
+  });
+}
+
+// Computes `t` on the owner, from its parameters and the batch, symbols and scalars of the latest step.
+std::vector<float> Trainer::Impl::compute(const Tensor& t) {
+  const Lowered lowered = lower("read", {{"value", t}});
+  check_symbols(lowered);
+  detail::NamedProgram program = detail::name_program(lowered, {{"value", "read/value"}}, "literal/read/");
+  Context context = contexts[0].child();
+  context.allocate("read/value", {static_cast<std::int32_t>(t.type()), t.dims()});
+  for (auto& [argument, tensor] : program.rename) {
+    tensor = contexts[0].has(name_now(tensor)) ? name_now(tensor) : tensor;
+  }
+  StepRoutine routine = link(context, program, (*symbols)[0]);
+  scalars->send();
+  routine.run((*symbols)[0]);
+  return read(context, "read/value");
+}
+
+std::vector<float> Trainer::read_values(const Tensor& t) {
+  if (t && t.source() == Source::kParameter) {
+    return read_values(t.name());
+  }
+  detail::require(t, "read_values");
+  return Impl::at_step(impl_, "read_values()", [&] { return impl_->compute(t); });
+}
+
+double Trainer::learning_rate_value() {
+  return static_cast<double>(read_values(impl_->options.learning_rate)[0]);
+}
+
+std::vector<float> Trainer::read_values(std::string_view name) {
+  return Impl::at_step(impl_, "read_values()", [&] {
+    const std::string now = impl_->name_now(name);
+    return impl_->read(impl_->contexts[0], impl_->contexts[0].has(now) ? now : name);
+  });
+}
+
+void Trainer::save_params(const std::filesystem::path& npz) {
+  sync_params_to_host();
+  yoke::save_params(npz, impl_->parameters);
+}
+
+void Trainer::restore_params(const std::filesystem::path& npz) {
+  yoke::restore_params(npz, impl_->parameters);
+  Impl::at_step(impl_, "restore_params()", [&] {
+    for (const Parameter& parameter : impl_->parameters) {
+      impl_->contexts[0].from_host(impl_->name_now(parameter.name()), parameter.values());
+    }
+    impl_->step_plan.publish();
+    impl_->shards[0].stream->wait();
+  });
+}
+
+}  // namespace yoke
