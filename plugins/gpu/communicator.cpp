@@ -268,6 +268,7 @@ struct Communicator::Part {
   Timeline* timeline;
   void* handle;
   std::optional<sdk::Failure> failure;  // of the stream: the part is left out
+  bool is_aborted = false;              // because another part of the group is left out
 };
 
 std::vector<Communicator::Part> Communicator::take_parts(std::span<const sdk::Collective> rows) {
@@ -321,8 +322,9 @@ int Communicator::call_parts(const Comm& comm, std::span<const sdk::Collective> 
     name = comm.group_end.name;
     code = ended;
   }
+  // In its first collective, the library connects the members, and would wait here for those that are left out.
   for (const Part& part : parts) {
-    if (code == 0 && !part.failure) {
+    if (code == 0 && left_out(parts, part) == nullptr) {
       name = "a collective";
       code = part.member->finish_queuing(part.handle);
     }
@@ -330,14 +332,27 @@ int Communicator::call_parts(const Comm& comm, std::span<const sdk::Collective> 
   return code;
 }
 
+const Communicator::Part* Communicator::left_out(std::span<const Part> parts, const Part& of) noexcept {
+  const auto found = std::find_if(parts.begin(), parts.end(), [&](const Part& part) {
+    return part.failure && part.member->id_ == of.member->id_;
+  });
+  return found != parts.end() ? &*found : nullptr;
+}
+
 void Communicator::queue(const Comm& comm, std::span<const sdk::Collective> rows) {
   std::vector<Part> parts = take_parts(rows);
   const char* name = "";
   const int code = call_parts(comm, rows, parts, name);
   for (Part& part : parts) {
+    const Part* const missing = left_out(parts, part);
     try {
-      if (code == 0 && !part.failure) {
+      if (code == 0 && missing == nullptr) {
         part.member->note(*part.timeline);
+      } else if (code == 0 &&
+                 !part.failure) {  // an event could be done before the library has queued the part
+        part.is_aborted = true;
+        part.timeline->poison(
+            {YOKE_STATUS_ABORTED, "another member of the group failed: " + missing->failure->text()});
       }
     } catch (const sdk::Failure& failure) {
       part.failure.emplace(failure);
@@ -349,6 +364,8 @@ void Communicator::queue(const Comm& comm, std::span<const sdk::Collective> rows
   for (const Part& part : parts) {
     if (code != 0 || part.failure) {
       part.member->fail(part.failure ? *part.failure : failure_of_comm(name, code));
+    } else if (part.is_aborted) {
+      part.member->abort();
     }
   }
   if (code != 0) {

@@ -34,7 +34,7 @@ class Communicator final : public sdk::Communicator {
 
   static sdk::GroupId make_group_id(const Comm& comm);
   // Queues the rows of all members in one group of the library. A member whose stream has failed is left out,
-  // and its communicator fails.
+  // and its communicator fails; those of the others are aborted.
   static void queue(const Comm& comm, std::span<const sdk::Collective> rows);
 
   std::int32_t state() override;
@@ -50,6 +50,8 @@ class Communicator final : public sdk::Communicator {
   struct Part;
   static std::vector<Part> take_parts(std::span<const sdk::Collective> rows);
   static void give_back(std::span<const Part> parts) noexcept;
+  // The first part of the group of `of` that failed; null: none has.
+  static const Part* left_out(std::span<const Part> parts, const Part& of) noexcept;
   static int call_parts(const Comm& comm, std::span<const sdk::Collective> rows, std::span<Part> parts,
                         const char*& name);
 

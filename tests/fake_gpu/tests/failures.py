@@ -79,6 +79,16 @@ class Failures:
         self.expect_sentence("collective that fails", ["shard", "member", "ncclSystemError"], native, FAKE_GPU_FAIL="comm_reduce_scatter:20:2")
         self.expect_sentence("member that is lost", ["shard", "step", "lost"], native, FAKE_GPU_FAIL="collective:31:719")
 
+    # The training must go on without the device that fails.
+    def redistribution(self):
+        for merge, fault in [("auto", "kernel:700:719"), ("native", "collective:31:719"), ("native", "kernel:3:719"), ("tree", "copy:200:719")]:
+            what = f"redistribution, {merge}, {fault}"
+            status, output, complaints = self.fakes.train("--on-device-lost", "redistribute", "--merge", merge, "--momentum", "0.5",
+                                                          "--option", "cache=off", FAKE_GPU_FAIL=fault)
+            self.expect(status == 0 and not complaints, f"{what}: the training succeeds {complaints}", output)
+            self.expect("shard.lost shard=" in output and " shards_left=1 " in output, f"{what}: the loss is logged", output)
+            self.expect("epoch 1/1: loss 0." in output, f"{what}: the epoch is finished", output)
+
     # The training must succeed, with the words in its log and with the result of `expected`.
     def expect_result(self, what, expected, words, **variables):
         status, output, complaints = self.fakes.train("--option", "cache=off", "--log-level", "info", **variables)
@@ -147,6 +157,7 @@ def main():
     failures.libraries()
     failures.devices()
     failures.collectives()
+    failures.redistribution()
     failures.architectures()
     failures.cache()
     failures.unusable_cache()
