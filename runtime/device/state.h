@@ -33,6 +33,7 @@ namespace yoke::detail {
 
 class CodeCache;
 class FallbackLedger;
+class LinkCache;
 class WorkerPool;
 
 // The state of one Runtime. Backends keep it alive, and so do all objects made from them.
@@ -54,6 +55,7 @@ struct RuntimeState : std::enable_shared_from_this<RuntimeState> {
   const std::unique_ptr<CodeCache> codes;            // thread-safe
   std::atomic<std::uint64_t> compile_count{0};
   const std::unique_ptr<FallbackLedger> fallbacks;  // thread-safe
+  const std::unique_ptr<LinkCache> links;           // thread-safe
   std::atomic<std::uint64_t> device_count{0};       // opened so far
 
   void add_stream(const std::shared_ptr<Stream>& stream);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/parallel/collective.cpp: the parts of collectives that all strategies share, and AllReduce.
 #include <yoke/runtime/collective.h>
+#include <yoke/runtime/cost_model.h>
 
 #include <algorithm>
 #include <chrono>
@@ -58,6 +59,20 @@ MergeStrategy merge_strategy_by_name(std::string_view name) {
   }
   throw Error(ErrorCode::kInvalidArgument, "unknown merge strategy '" + std::string(name) +
                                                "'; use auto, owner, tree, direct, ring or native");
+}
+
+const char* wire_name(Wire wire) {
+  return wire == Wire::kFull ? "full" : wire == Wire::kBf16 ? "bf16" : "unknown";
+}
+
+Wire wire_by_name(std::string_view name) {
+  for (const Wire wire : {Wire::kFull, Wire::kBf16}) {
+    if (name == wire_name(wire)) {
+      return wire;
+    }
+  }
+  throw Error(ErrorCode::kInvalidArgument,
+              "unknown wire format '" + std::string(name) + "'; use full or bf16");
 }
 
 std::vector<std::pair<std::uint32_t, std::uint32_t>> merge_pairs(std::uint32_t shard_count) {
@@ -122,7 +137,7 @@ bool memory_is_shared(std::span<const Context> contexts) {
   });
 }
 
-MergeStrategy resolve_strategy(MergeStrategy strategy, std::span<const Context> contexts) {
+MergeStrategy resolve_strategy(MergeStrategy strategy, std::span<const Context> contexts, Wire wire) {
   if (merge_strategy_name(strategy) == std::string_view("unknown")) {
     throw Error(ErrorCode::kInvalidArgument,
                 "merge strategy " + std::to_string(static_cast<int>(strategy)) + " does not exist");
@@ -135,19 +150,11 @@ MergeStrategy resolve_strategy(MergeStrategy strategy, std::span<const Context> 
   if (strategy == MergeStrategy::kNative) {
     detail::check_native(contexts, {});
   }
-  if (strategy != MergeStrategy::kAuto) {
+  if (strategy != MergeStrategy::kAuto || contexts.empty()) {
     return strategy;
   }
-  // On other devices, each program would read the owner's parameters over a link.
-  const std::vector<std::shared_ptr<Device>> devices = devices_of(contexts);
-  const bool has_one_memory =
-      devices.size() == 1 || std::all_of(devices.begin(), devices.end(), [](const auto& device) {
-        return device->info().kind == YOKE_DEVICE_CPU;
-      });
-  if (has_one_memory && memory_is_shared(contexts)) {
-    return MergeStrategy::kDirect;
-  }
-  return contexts.size() > 2 ? MergeStrategy::kTree : MergeStrategy::kOwner;
+  const MergeWork work;
+  return choose_merge(costs_of(contexts), {.byte_count = work.bucket_byte_count, .wire = wire}).strategy;
 }
 
 std::shared_ptr<const Code> CodeCache::get(const std::shared_ptr<Device>& device, const std::string& text) {
@@ -183,14 +190,16 @@ void LinkedCollective::add(LinkedCollective other) {
 }
 
 Collectives::Collectives(MergeStrategy strategy, std::span<const Context> members, MergeUse use,
-                         std::shared_ptr<CodeCache> codes)
+                         std::shared_ptr<CodeCache> codes, Wire wire)
     : strategy_(strategy),
       members_(members.begin(), members.end()),
       use_(use),
-      codes_(codes ? std::move(codes) : std::make_shared<CodeCache>()) {
+      codes_(codes ? std::move(codes) : std::make_shared<CodeCache>()),
+      wire_(wire) {
   if (members.empty()) {
     throw Error(ErrorCode::kInvalidArgument, "collectives: the group has no members");
   }
+  detail::check_wire(wire, strategy);
 }
 
 Slice Collectives::checked(std::string_view node, const Range& range) const {
@@ -220,17 +229,45 @@ void Collectives::begin_round(LinkedCollective& all) const {
   }
 }
 
+bool Collectives::packs(std::string_view node) const {
+  return wire_ == Wire::kBf16 && members_[0].tensor(node).spec.type == YOKE_TYPE_F32;
+}
+
+void Collectives::pack(LinkedCollective& all, std::uint32_t from, std::string_view node, const Slice& slice) {
+  if (slice.count() == 0 || !packs(node)) {
+    return;
+  }
+  Context& source = members_[from];
+  const std::string wire = detail::wire_tensor(node);
+  const std::string residual = detail::residual_tensor(node);
+  const std::vector<std::uint64_t> dims = source.tensor(node).spec.dims;
+  if (!source.has(wire)) {
+    const std::uint64_t zero = 0;
+    source.allocate(wire, {YOKE_TYPE_BF16, dims});
+    source.stream()->fill(source.allocate(residual, {YOKE_TYPE_F32, dims}).view, &zero, 1);
+  }
+  Context own = flat_view(source, node, "gradient", slice);
+  for (const auto& [name, as] : {std::pair(wire, "wire"), std::pair(residual, "residual")}) {
+    const ContextTensor tensor = flat_view(source, name, as, slice).tensor(as);
+    own.adopt(as, tensor.spec, tensor.view);
+  }
+  const auto code = codes_->get(source.stream()->device(), detail::pack_text(slice.count()));
+  all.add(own.link(code, detail::kPackEntry));
+}
+
 void Collectives::add(LinkedCollective& all, std::uint32_t to, std::uint32_t from, std::string_view node,
                       const Slice& slice) {
   if (slice.count() == 0) {
     return;
   }
   const Context& target = members_[to];
-  const auto code =
-      codes_->get(target.stream()->device(),
-                  detail::sum_text(detail::type_of(target.tensor(node).spec), slice.count(), 2));
+  const std::string sent = packs(node) ? detail::wire_tensor(node) : std::string(node);
+  const auto code = codes_->get(
+      target.stream()->device(),
+      packs(node) ? detail::unpack_text(slice.count())
+                  : detail::sum_text(detail::type_of(target.tensor(node).spec), slice.count(), 2));
   const Context own = flat_view(target, node, node, slice);
-  Transfer transfer = device_to_device(node, use_, own, flat_view(members_[from], node, node, slice));
+  Transfer transfer = device_to_device(sent, use_, own, flat_view(members_[from], sent, sent, slice));
   LinkedRoutine routine =
       own.link_merge(code, detail::kSumEntry, "incoming1", transfer, {{"own", std::string(node)}});
   all.add(std::move(transfer));

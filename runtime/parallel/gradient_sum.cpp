@@ -21,6 +21,15 @@ std::uint32_t GradientSum::extra_levels(std::uint32_t count, SumOrder order, boo
          (in_pieces ? 1 : 0);
 }
 
+void GradientSum::each_sum(std::span<const Arena> arenas, std::uint32_t extra_levels,
+                           const std::function<void(const StepProgram& program)>& visit) {
+  for (std::uint32_t level = 0; level < extra_levels; ++level) {
+    for (const Arena& arena : arenas) {
+      visit({detail::sum_text(detail::type_of(arena.spec()), arena.element_count, 2), detail::kSumEntry});
+    }
+  }
+}
+
 GradientSum::GradientSum(const Context& shard, std::span<const Arena> arenas,
                          std::span<const StepParameter> parameters, std::uint32_t count, SumOrder order,
                          CodeCache& codes, bool in_pieces)

@@ -2,12 +2,14 @@
 // runtime/parallel/step_layout.cpp: the layout of a step's memory: arenas, buckets, and the parts that shards
 // update.
 #include <yoke/program/program.h>
+#include <yoke/runtime/cost_model.h>
 #include <yoke/runtime/parallel.h>
 
 #include <algorithm>
 #include <array>
 #include <utility>
 
+#include "device/state.h"
 #include "parallel/native.h"
 #include "parallel/strategies.h"
 #include "parallel/sum_program.h"
@@ -49,6 +51,9 @@ void check_options(const StepOptions& options) {
   }
   if (overlap_name(options.overlap) == std::string_view("unknown")) {
     refuse("overlap", options.overlap);
+  }
+  if (wire_name(options.wire) == std::string_view("unknown")) {
+    refuse("wire", options.wire);
   }
   if (options.merge_use == MergeUse::kNone) {
     throw Error(ErrorCode::kInvalidArgument, "step plan: merge_use is kNone; use kCopy or kStreaming");
@@ -159,10 +164,8 @@ StepPlan::StepPlan(std::span<const Context> shards, std::uint32_t merging,
   check_parameters(parameters_);
   check_states(states_);
   check_options(options);
-  strategy_ = shards_.size() == 1 ? MergeStrategy::kOwner : resolve_strategy(options.merge, shards_);
   const bool needs_copies = options.keep_last_step && !are_on_one_device(shards_);
-  placement_ =
-      shards_.size() == 1 ? Placement::kOwner : resolve_placement(options.placement, strategy_, needs_copies);
+  choose_merge(options, needs_copies);
   set_count_ = options.keep_last_step ? 2 : 1;
   shares_parameters_ =
       strategy_ == MergeStrategy::kDirect && placement_ == Placement::kSharded && !needs_copies;
@@ -176,6 +179,42 @@ StepPlan::StepPlan(std::span<const Context> shards, std::uint32_t merging,
     detail::check_native(shards_, types);
   }
   stage_ = Stage::kPlanned;
+}
+
+void StepPlan::choose_merge(const StepOptions& options, bool needs_copies) {
+  merge_reason_ = "given";
+  if (shards_.size() == 1) {
+    strategy_ = MergeStrategy::kOwner;
+    placement_ = Placement::kOwner;
+    merge_reason_ = "there is one shard";
+    return;
+  }
+  wire_ = options.wire;
+  if (options.merge != MergeStrategy::kAuto) {
+    detail::check_wire(wire_, options.merge);
+    strategy_ = resolve_strategy(options.merge, shards_);
+    placement_ = resolve_placement(options.placement, strategy_, needs_copies);
+    return;
+  }
+  std::vector<std::int32_t> types;
+  MergeWork work{
+      .bucket_byte_count = std::max<std::uint64_t>(options.bucket_byte_count, YOKE_BUFFER_ALIGNMENT),
+      .state_count = static_cast<std::uint32_t>(states_.size()),
+      .wire = wire_};
+  for (const StepParameter& parameter : parameters_) {
+    types.push_back(parameter.spec.type);
+    work.byte_count += parameter.spec.byte_count();
+  }
+  const Placement wanted =
+      options.placement == Placement::kAuto && needs_copies ? Placement::kEverywhere : options.placement;
+  MergeChoice choice = yoke::choose_merge(costs_of(shards_, types), work, wanted);
+  strategy_ = choice.strategy;
+  placement_ = choice.placement;
+  merge_reason_ = std::move(choice.reason);
+  shards_[0].stream()->device()->backend()->state().runtime->logger.log_composed(LogLevel::kInfo, [&] {
+    return std::string("merge.choice strategy=") + merge_strategy_name(strategy_) +
+           " placement=" + placement_name(placement_) + " reason=\"" + merge_reason_ + "\"";
+  });
 }
 
 void StepPlan::lay_out(std::uint64_t bucket_byte_count) {
@@ -266,52 +305,6 @@ void StepPlan::each_update(
       }
     }
   }
-}
-
-StepMemory StepPlan::memory(std::uint32_t shard) const {
-  if (shard >= shards_.size()) {
-    throw Error(ErrorCode::kOutOfRange,
-                "step plan: shard " + std::to_string(shard) + " of " + std::to_string(shards_.size()));
-  }
-  StepMemory result;
-  for (const Arena& arena : arenas_) {
-    const std::uint64_t bytes = arena.spec().byte_count();
-    const bool has_own = shard == 0 || !shares_parameters_;
-    result.parameters += has_own ? set_count_ * bytes : 0;
-    result.gradients += shard < merging_ ? bytes : 0;
-    result.state += has_own && has_whole_state(shard) ? set_count_ * states_.size() * bytes : 0;
-  }
-  std::uint64_t largest = 0;  // byte count that is added at once
-  for (const Bucket& bucket : buckets_) {
-    const std::uint64_t element = arenas_[bucket.arena].element_byte_count();
-    const std::uint32_t members = strategy_ == MergeStrategy::kRing ? merging_ : 1;
-    for (const detail::RingPiece& piece : detail::ring_pieces(bucket.range.count(), element, members)) {
-      largest = std::max(largest, piece.range.count() * element);
-    }
-    for (const Part& part : parts_of(bucket)) {
-      result.state +=
-          !has_whole_state(shard) && part.shard == shard ? states_.size() * part.range.count() * element : 0;
-    }
-  }
-  // A shard that cannot read another's gradients in place copies them into its merge buffer.
-  const auto copies_from = [&](std::uint32_t from) {
-    return merge_use_ == MergeUse::kCopy ||
-           !shards_[shard].stream()->device()->can_access(*shards_[from].stream()->device());
-  };
-  bool copies = false;
-  if (strategy_ == MergeStrategy::kTree) {
-    for (const auto& [from, to] : merge_pairs(merging_)) {
-      copies = copies || (to == shard && copies_from(from));
-    }
-  } else if (strategy_ == MergeStrategy::kRing && merging_ > 1 && shard < merging_) {
-    copies = copies_from((shard + merging_ - 1) % merging_);
-  } else if (strategy_ == MergeStrategy::kOwner && shard == 0) {
-    for (std::uint32_t from = 1; from < merging_; ++from) {
-      copies = copies || copies_from(from);
-    }
-  }
-  result.merge_buffer = copies ? largest : 0;
-  return result;
 }
 
 bool StepPlan::has_whole_state(std::uint32_t shard) const {

@@ -103,7 +103,7 @@ void StepPlan::allocate() {
     }
   }
   open_streams();
-  everyone_ = Collectives::create(strategy_, workers_, merge_use_, codes_);
+  everyone_ = Collectives::create(strategy_, workers_, merge_use_, codes_, wire_);
   for (std::uint32_t set = 0; set < set_count_; ++set) {
     LinkedCollective& all = publish_.emplace_back();
     for (const Arena& arena : arenas_) {
@@ -219,8 +219,9 @@ void StepPlan::link(const UpdateOf& update, std::span<const SymbolTable> tables)
                 "step plan: link: the function for the optimizer's program is empty");
   }
   const std::span<const Context> all = workers_;
-  group_ = merging_ == all.size() ? everyone_
-                                  : Collectives::create(strategy_, all.first(merging_), merge_use_, codes_);
+  group_ = merging_ == all.size()
+               ? everyone_
+               : Collectives::create(strategy_, all.first(merging_), merge_use_, codes_, wire_);
   if (merging_ < all.size()) {
     std::vector<Context> idle = {all[0]};
     idle.insert(idle.end(), all.begin() + merging_, all.end());

@@ -7,21 +7,11 @@
 #include <algorithm>
 
 #include "parallel/native.h"
+#include "parallel/sum_program.h"
 
 namespace yoke {
 
 namespace {
-
-constexpr std::uint32_t kGroup = 16;  // tensors that kDirect adds up in one program
-
-// first, first + stride, ...
-std::vector<std::uint32_t> every(std::uint32_t first, std::uint32_t end, std::uint32_t stride) {
-  std::vector<std::uint32_t> result;
-  for (std::uint32_t k = first; k < end; k += stride) {
-    result.push_back(k);
-  }
-  return result;
-}
 
 class OwnerCollectives final : public Collectives {
  public:
@@ -30,6 +20,7 @@ class OwnerCollectives final : public Collectives {
     LinkedCollective all;
     const Slice slice = checked(node, range);
     for (std::uint32_t from = 1; from < size(); ++from) {
+      pack(all, from, node, slice);
       add(all, 0, from, node, slice);
     }
     return all;
@@ -43,6 +34,7 @@ class TreeCollectives final : public Collectives {
     LinkedCollective all;
     const Slice slice = checked(node, range);
     for (const auto& [from, to] : merge_pairs(size())) {
+      pack(all, from, node, slice);
       add(all, to, from, node, slice);
     }
     return all;
@@ -116,27 +108,32 @@ class RingCollectives final : public Collectives {
         })->range;
     LinkedCollective largest_first;  // makes each merge buffer large enough for all pieces
     for (std::uint32_t k = 0; size() > 1 && k < size(); ++k) {
+      pack(largest_first, after(k, size() - 1), node, largest);
       add(largest_first, k, after(k, size() - 1), node, largest);
     }
     LinkedCollective all;
-    each_round(all, all_pieces, 1, [&](std::uint32_t to, std::uint32_t from, const Slice& piece) {
-      add(all, to, from, node, piece);
-    });
+    each_round(
+        all, all_pieces, 1, [&](std::uint32_t from, const Slice& piece) { pack(all, from, node, piece); },
+        [&](std::uint32_t to, std::uint32_t from, const Slice& piece) { add(all, to, from, node, piece); });
     return all;
   }
   // Every member gets the pieces of their first members.
   LinkedCollective pass_on(std::string_view node, const Range& range) {
     LinkedCollective all;
-    each_round(all, pieces(node, range), 0, [&](std::uint32_t to, std::uint32_t from, const Slice& piece) {
-      copy(all, to, from, node, piece);
-    });
+    each_round(
+        all, pieces(node, range), 0, [](std::uint32_t, const Slice&) {},
+        [&](std::uint32_t to, std::uint32_t from, const Slice& piece) { copy(all, to, from, node, piece); });
     return all;
   }
-  // Visits each piece size() - 1 times, beginning with the move from the member `start` after its first one.
-  template <class Visit>
+  // Visits each piece size() - 1 times, beginning with the move from the member `start` after its first one. In each
+  // round, first prepares all pieces where they are.
+  template <class Prepare, class Visit>
   void each_round(LinkedCollective& all, const std::vector<detail::RingPiece>& all_pieces,
-                  std::uint32_t start, const Visit& visit) {
+                  std::uint32_t start, const Prepare& prepare, const Visit& visit) {
     for (std::uint32_t round = start; round + 1 < size() + start; ++round) {
+      for (const detail::RingPiece& piece : all_pieces) {
+        prepare(after(piece.first, round), piece.range);
+      }
       for (const detail::RingPiece& piece : all_pieces) {
         all.add(members()[after(piece.first, round)].stream());
       }
@@ -167,11 +164,11 @@ class DirectCollectives final : public Collectives {
   LinkedCollective partly(std::string_view node, const Range& range) {
     LinkedCollective result;
     const Slice all = checked(node, range);
-    for (std::uint32_t stride = 1; size() > kGroup * stride; stride *= kGroup) {
+    const auto rounds = detail::direct_rounds(size());
+    for (auto groups = rounds.begin(); groups + 1 != rounds.end(); ++groups) {
       std::vector<Sum> round;
-      for (std::uint32_t first = 0; first < size(); first += kGroup * stride) {
-        const std::uint32_t end = std::min(size(), first + kGroup * stride);
-        share_sum(round, first, end, every(first, end, stride), node, all);
+      for (const detail::DirectGroup& group : *groups) {
+        share_sum(round, group, node, all);
       }
       add_round(result, round, node);
     }
@@ -185,7 +182,7 @@ class DirectCollectives final : public Collectives {
   LinkedCollective rest(std::string_view node, const Range& range) {
     LinkedCollective all;
     std::vector<Sum> round;
-    share_sum(round, 0, size(), detail::partial_terms(size()), node, checked(node, range));
+    share_sum(round, detail::direct_rounds(size()).back().front(), node, checked(node, range));
     add_round(all, round, node);
     return all;
   }
@@ -197,14 +194,15 @@ class DirectCollectives final : public Collectives {
     Slice range;
   };
 
-  // The members [first, end) share the work of a sum.
-  void share_sum(std::vector<Sum>& round, std::uint32_t first, std::uint32_t end,
-                 const std::vector<std::uint32_t>& terms, std::string_view node, const Slice& range) const {
+  // Members of a group share the work of its sum.
+  void share_sum(std::vector<Sum>& round, const detail::DirectGroup& group, std::string_view node,
+                 const Slice& range) const {
     const std::uint64_t element =
         program::byte_size(static_cast<program::Type>(members()[0].tensor(node).spec.type));
-    for (const detail::Share& share : detail::shares(range.count(), element, end - first)) {
-      round.push_back(
-          {first + share.member, terms, {range.begin + share.range.begin, range.begin + share.range.end}});
+    for (const detail::Share& share : detail::shares(range.count(), element, group.end - group.first)) {
+      round.push_back({group.first + share.member,
+                       group.terms(),
+                       {range.begin + share.range.begin, range.begin + share.range.end}});
     }
   }
   // No member waits for another's work of the same round.
@@ -253,12 +251,29 @@ std::vector<detail::RingPiece> detail::ring_pieces(std::uint64_t element_count,
   return result;
 }
 
-std::vector<std::uint32_t> detail::partial_terms(std::uint32_t size) {
-  std::uint32_t stride = 1;
-  while (size > kGroup * stride) {
-    stride *= kGroup;
+std::vector<std::uint32_t> detail::DirectGroup::terms() const {
+  std::vector<std::uint32_t> result;
+  for (std::uint32_t k = first; k < end; k += stride) {
+    result.push_back(k);
   }
-  return every(0, size, stride);
+  return result;
+}
+
+std::vector<std::vector<detail::DirectGroup>> detail::direct_rounds(std::uint32_t size) {
+  std::vector<std::vector<DirectGroup>> rounds;
+  std::uint32_t stride = 1;
+  for (; size > kDirectGroup * stride; stride *= kDirectGroup) {
+    auto& round = rounds.emplace_back();
+    for (std::uint32_t first = 0; first < size; first += kDirectGroup * stride) {
+      round.push_back({first, std::min(size, first + kDirectGroup * stride), stride});
+    }
+  }
+  rounds.push_back({{0, size, stride}});
+  return rounds;
+}
+
+std::vector<std::uint32_t> detail::partial_terms(std::uint32_t size) {
+  return direct_rounds(size).back().front().terms();
 }
 
 LinkedCollective detail::partial_sum(Collectives& group, std::string_view node, Collectives::Range range) {
@@ -270,18 +285,20 @@ LinkedCollective detail::final_sum(Collectives& group, std::string_view node, Co
 }
 
 std::unique_ptr<Collectives> Collectives::create(MergeStrategy strategy, std::span<const Context> members,
-                                                 MergeUse use, std::shared_ptr<CodeCache> codes) {
-  switch (resolve_strategy(strategy, members)) {
+                                                 MergeUse use, std::shared_ptr<CodeCache> codes, Wire wire) {
+  const MergeStrategy resolved = resolve_strategy(strategy, members, wire);
+  detail::check_wire(wire, resolved);
+  switch (resolved) {
     case MergeStrategy::kTree:
-      return std::make_unique<TreeCollectives>(MergeStrategy::kTree, members, use, std::move(codes));
+      return std::make_unique<TreeCollectives>(MergeStrategy::kTree, members, use, std::move(codes), wire);
     case MergeStrategy::kDirect:
       return std::make_unique<DirectCollectives>(MergeStrategy::kDirect, members, use, std::move(codes));
     case MergeStrategy::kRing:
-      return std::make_unique<RingCollectives>(MergeStrategy::kRing, members, use, std::move(codes));
+      return std::make_unique<RingCollectives>(MergeStrategy::kRing, members, use, std::move(codes), wire);
     case MergeStrategy::kNative:
       return detail::create_native(members, use, std::move(codes));
     default:
-      return std::make_unique<OwnerCollectives>(MergeStrategy::kOwner, members, use, std::move(codes));
+      return std::make_unique<OwnerCollectives>(MergeStrategy::kOwner, members, use, std::move(codes), wire);
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/parallel/strategies.h: where a step reads gradients that are partly summed; how the ring cuts tensors.
+// runtime/parallel/strategies.h: where a step reads gradients that are partly summed; how sums are divided.
 #pragma once
 
 #include <yoke/runtime/collective.h>
@@ -9,6 +9,19 @@
 #include <vector>
 
 namespace yoke::detail {
+
+// How many tensors kDirect adds up in one program.
+inline constexpr std::uint32_t kDirectGroup = 16;
+
+// Members of [first, end) add up the tensors of first, first + stride, ... into that of `first`.
+struct DirectGroup {
+  std::uint32_t first = 0;
+  std::uint32_t end = 0;
+  std::uint32_t stride = 1;
+  std::vector<std::uint32_t> terms() const;
+};
+// What kDirect adds up in each round. The last one has one group, of all members.
+std::vector<std::vector<DirectGroup>> direct_rounds(std::uint32_t size);
 
 // What moves around the ring at once: the parts of the members [first, end).
 struct RingPiece {

@@ -39,4 +39,32 @@ std::string sum_text(program::Type type, std::uint64_t element_count, std::uint3
   return program::print(result);
 }
 
+std::string pack_text(std::uint64_t element_count) {
+  const std::string n = "[" + std::to_string(element_count) + "]";
+  const std::string lost = "(gradient[i] + residual[i]) - f32(wire[i])";
+  return "yoke.program 1\nprogram " + std::string(kPackEntry) + "() {\n  arg gradient : f32" + n +
+         " in\n  arg residual : f32" + n + " inout\n  arg wire : bf16" + n +
+         " out\n  wire[i] = bf16(gradient[i] + residual[i])\n  residual[i] = select(abs(" + lost +
+         ") < inf, " + lost + ", 0)\n}\n";
+}
+
+std::string unpack_text(std::uint64_t element_count) {
+  const std::string n = "[" + std::to_string(element_count) + "]";
+  return "yoke.program 1\nprogram " + std::string(kSumEntry) + "() {\n  arg own : f32" + n +
+         " inout\n  arg incoming1 : bf16" + n + " in\n  own[i] = own[i] + f32(incoming1[i])\n}\n";
+}
+
+void check_wire(Wire wire, MergeStrategy strategy) {
+  if (wire_name(wire) == std::string_view("unknown")) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "wire format " + std::to_string(static_cast<int>(wire)) + " does not exist");
+  }
+  if (wire == Wire::kBf16 && (strategy == MergeStrategy::kDirect || strategy == MergeStrategy::kNative)) {
+    throw Error(ErrorCode::kInvalidArgument,
+                std::string("wire format bf16: the merge strategy ") + merge_strategy_name(strategy) +
+                    (strategy == MergeStrategy::kDirect ? " sends nothing" : " would also add up in bf16") +
+                    "; use owner, tree or ring, or the wire format full");
+  }
+}
+
 }  // namespace yoke::detail

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/parallel/sum_program.h: the programs that add up the tensors of several shards.
+// runtime/parallel/sum_program.h: the programs that add up the tensors of several shards, and round them for the wire.
 #pragma once
 
 #include <yoke/program/program.h>
-#include <yoke/runtime/context.h>
+#include <yoke/runtime/collective.h>
 
 #include <string>
+#include <string_view>
 
 namespace yoke::detail {
 
@@ -19,5 +20,22 @@ std::uint64_t flat_count(const TensorSpec& spec);
 // A program over flat tensors: own = (((own + incoming1) + incoming2) + ...) * scale.
 // Precondition: `terms`, which counts `own`, is at most 100, because an expression may be 200 operations deep.
 std::string sum_text(program::Type type, std::uint64_t element_count, std::uint32_t terms, double scale = 1);
+
+// A program over flat tensors that rounds for the wire: wire = bf16(gradient + residual), and residual is what that
+// lost, or 0 where it is not finite.
+inline constexpr const char* kPackEntry = "merge_pack";
+std::string pack_text(std::uint64_t element_count);
+// own = own + f32(incoming1). Its entry is kSumEntry.
+std::string unpack_text(std::uint64_t element_count);
+
+// The tensors of these names, for the tensor `node`.
+inline std::string wire_tensor(std::string_view node) {
+  return "wire/" + std::string(node);
+}
+inline std::string residual_tensor(std::string_view node) {
+  return "residual/" + std::string(node);
+}
+// Throws Error kInvalidArgument for a number that is not an enumerator, or a strategy that cannot round.
+void check_wire(Wire wire, MergeStrategy strategy);
 
 }  // namespace yoke::detail

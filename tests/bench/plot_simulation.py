@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws what bin/simulate prints: milliseconds of a step's merge, update and publish, by members and strategy.
+"""Draws what bin/simulate prints: milliseconds of a step's merge, update and publish, by members and strategy, with
+circles around what auto picks.
 
     build/bin/simulate --json | tests/bench/plot_simulation.py FILE.svg
 
@@ -25,7 +26,10 @@ def main():
     figure, axes = pyplot.subplots(figsize=(6.4, 3.6))
     for strategy in ("direct", "owner", "tree", "ring"):
         points = [(row["members"], row[strategy]) for row in rows if not isinstance(row[strategy], str)]
-        axes.plot(*zip(*points), marker="o", label=strategy)
+        if points:
+            axes.plot(*zip(*points), marker="o", markersize=4, label=strategy)
+    picked = [(row["members"], row[row["auto"]]) for row in rows if not isinstance(row[row["auto"]], str)]
+    axes.plot(*zip(*picked), linestyle="", marker="o", markersize=11, fillstyle="none", color="black", label="auto")
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xlabel("members")

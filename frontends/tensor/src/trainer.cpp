@@ -226,6 +226,9 @@ MergeStrategy Trainer::merge_strategy() const {
 Placement Trainer::placement() const {
   return impl_->step_plan.placement();
 }
+const std::string& Trainer::merge_reason() const {
+  return impl_->step_plan.merge_reason();
+}
 bool Trainer::overlaps() const {
   return impl_->step_plan.overlaps();
 }

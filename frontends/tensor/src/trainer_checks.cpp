@@ -200,6 +200,9 @@ void Trainer::Impl::check_reproducible() const {
     fail(text + " and accumulate is " + std::to_string(options.accumulate) +
          "; set only one of them: reproducible / shards is the number of micro-batches per shard");
   }
+  if (options.wire != Wire::kFull) {
+    fail(text + ", which needs the wire format full: what rounding takes depends on the number of shards");
+  }
   if (options.merge != MergeStrategy::kAuto && options.merge != MergeStrategy::kTree) {
     fail(text + ", which needs the merge strategy tree, but merge is " + merge_strategy_name(options.merge));
   }

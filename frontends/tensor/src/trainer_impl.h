@@ -232,7 +232,7 @@ struct Trainer::Impl {
   // In trainer_memory.cpp:
   MemoryNeed& need_of(const Device& device);
   void count_routine(std::size_t k, const detail::NamedProgram& program,
-                     std::set<std::string>* counted = nullptr);
+                     std::set<std::string>* counted = nullptr, std::uint64_t routines = 1);
   void count_gradients(std::size_t k);
   std::uint64_t workspace_of(std::uint32_t k);
   std::uint64_t row_bytes() const;  // of inputs and targets

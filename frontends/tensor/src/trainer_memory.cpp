@@ -28,9 +28,10 @@ MemoryNeed& Trainer::Impl::need_of(const Device& device) {
   return needs.emplace_back(std::move(need));
 }
 
-// Counts the workspace of a program that shard k runs, and the literals that are not in `counted`.
-void Trainer::Impl::count_routine(std::size_t k, const NamedProgram& program,
-                                  std::set<std::string>* counted) {
+// Counts a program that shard k runs, in `routines` routines that share a workspace on its device: this, and the
+// literals that are not in `counted`.
+void Trainer::Impl::count_routine(std::size_t k, const NamedProgram& program, std::set<std::string>* counted,
+                                  std::uint64_t routines) {
   const std::shared_ptr<Device>& device = shards[k].stream->device();
   const auto code = codes->get(device, program.text);
   const Code::Entry& entry = code->entry(program.name);
@@ -39,12 +40,12 @@ void Trainer::Impl::count_routine(std::size_t k, const NamedProgram& program,
     const bool is_new = counted == nullptr || counted->insert(name).second;
     need_of(*device).data += is_new ? tensor.host_bytes().size() : 0;
   }
-  if (code->fallback() != nullptr) {  // the other device has a copy of every argument
-    MemoryNeed& there = need_of(*code->fallback()->device());
-    there.activations += code->fallback()->entry(program.name).workspace_byte_count;
+  if (code->fallback() != nullptr) {  // for each routine, the other device has a copy of every argument
+    std::uint64_t bytes = code->fallback()->entry(program.name).workspace_byte_count;
     for (const ArgumentInfo& argument : entry.arguments) {
-      there.activations += argument.byte_count;
+      bytes += argument.byte_count;
     }
+    need_of(*code->fallback()->device()).activations += routines * bytes;
   }
 }
 
@@ -71,7 +72,7 @@ void Trainer::Impl::count_gradients(std::size_t k) {
   std::uint64_t own = 0;
   std::set<std::string> counted;
   each_gradient_program(k, [&](const NamedProgram& program) {
-    count_routine(k, program, &counted);
+    count_routine(k, program, &counted, slot_count());
     own += codes->get(shards[k].stream->device(), program.text)->entry(program.name).workspace_byte_count;
   });
   MemoryNeed& need = need_of(*shards[k].stream->device());
@@ -86,7 +87,8 @@ void Trainer::Impl::count_memory() {
     const StepMemory bytes = step_plan.memory(static_cast<std::uint32_t>(k));
     MemoryNeed& need = need_of(*shards[k].stream->device());
     need.parameters += bytes.parameters;
-    need.gradients += is_single() ? 0 : (1 + extra_gradient_levels()) * bytes.gradients + bytes.merge_buffer;
+    need.gradients +=
+        is_single() ? 0 : (1 + extra_gradient_levels()) * bytes.gradients + bytes.merge_buffer + bytes.wire;
     need.state += bytes.state;
     for (std::uint32_t number = 0; number < per_shard; ++number) {
       need.data += slot_count() * slot_rows(first_micro[k] + number) * row_bytes();
@@ -97,6 +99,14 @@ void Trainer::Impl::count_memory() {
     step_plan.each_update([&](std::uint32_t k, std::int32_t type, std::uint64_t count, std::uint32_t terms) {
       count_routine(k, update_program(type, count, terms));
     });
+    const auto count_sum = [&](std::uint32_t k, const StepProgram& program) {
+      count_routine(k, {program.entry, program.text, {}, {}, {}});
+    };
+    step_plan.each_merge(count_sum);
+    for (std::uint32_t k = 0; has_sums() && k < active_shards(variants[0]); ++k) {
+      GradientSum::each_sum(step_plan.arenas(), extra_gradient_levels(),
+                            [&](const StepProgram& program) { count_sum(k, program); });
+    }
   }
   MemoryNeed host{.device = "host", .in_host_memory = true};
   for (std::size_t k = 0; is_fed() && k < shards.size(); ++k) {

@@ -63,7 +63,7 @@ void Trainer::Impl::plan_steps() {
   order_parameters();
   step_plan = StepPlan(contexts, active_shards(variants[0]), step_parameters(), options.optimizer.states(),
                        {merge, options.placement, options.merge_use, options.bucket_byte_count,
-                        options.overlap, set_count() == 2},
+                        options.overlap, set_count() == 2, options.wire},
                        codes);
   cut_gradients();
 }

@@ -136,6 +136,42 @@ TEST(MemoryNeeds, IncludeWhatThePartsOfGradientProgramsHandOn) {
   EXPECT_NEAR(static_cast<double>(used), static_cast<double>(expected), kSmall);
 }
 
+TEST(MemoryNeeds, IncludeWhatIsSentAsBf16AndTrainingStillConverges) {
+  const Problem problem;
+  std::map<Wire, std::uint64_t> gradients;
+  std::map<Wire, double> losses;
+  for (const Wire wire : {Wire::kFull, Wire::kBf16}) {
+    DataParallelOptions options = options_for(3, 0.01F);
+    options.merge = MergeStrategy::kTree;
+    options.wire = wire;
+    options.batch_size = 100;
+    options.check_memory = [&](std::span<const MemoryNeed> needs) {
+      for (const MemoryNeed& need : needs) {
+        gradients[wire] += need.gradients;
+      }
+    };
+    const auto model = nn::sequential(nn::linear(10000), nn::relu(), nn::linear(1));
+    data_parallel(
+        options, problem.inputs, problem.targets,
+        [&](const Tensor& x, const Tensor& y) { return mean(square(model(x) - y)); },
+        [&](Trainer& trainer) {
+          trainer.run_epoch();
+          (void)trainer.mean_loss();
+          trainer.run_epoch();
+          losses[wire] = trainer.mean_loss();
+          EXPECT_EQ(trainer.merge_reason(), "given");
+        });
+  }
+  EXPECT_NEAR(losses[Wire::kBf16], losses[Wire::kFull], 0.01 * losses[Wire::kFull]);
+  // Two of the three shards send: 2 bytes that travel, and 4 of error, for each of 50,001 parameters.
+  const auto more = static_cast<double>(gradients[Wire::kBf16] - gradients[Wire::kFull]);
+  EXPECT_NEAR(more, 2 * 6 * 50001, 6 * 256 * 4);
+  DataParallelOptions options = options_for(2, 0.01F);
+  options.wire = Wire::kBf16;
+  options.reproducible = 2;
+  EXPECT_THROW(problem.run(options, [](Trainer&) {}), Error) << "bits would depend on the number of shards";
+}
+
 TEST(MemoryNeeds, OfASingleShardHaveNoGradients) {
   const Problem problem;
   DataParallelOptions options = options_for(1, 0.01F);

@@ -113,5 +113,74 @@ TEST(FallbackTraining, IsNotUsedForABackendThatRunsEverything) {
   EXPECT_THAT(train(runtime, backend_name(), 3, MergeStrategy::kAuto).fallbacks, IsEmpty());
 }
 
+struct MemoryCase {
+  std::int64_t accumulate = 1;
+  bool is_fed = false;
+  MergeStrategy merge = MergeStrategy::kOwner;
+  Wire wire = Wire::kFull;
+};
+
+// What a run with three shards announces for the fallback device, and what it uses there.
+std::pair<std::uint64_t, std::uint64_t> fallback_bytes(const MemoryCase& one) {
+  constexpr std::uint64_t kRows = 60;
+  constexpr std::uint64_t kWidth = 40;
+  const auto model = nn::sequential(nn::linear(100), nn::relu(), nn::linear(1));
+  DataParallelOptions options;
+  options.runtime = runtime_for(memory_only(false));
+  options.backend_name = "test7";
+  options.shards = 3;
+  options.learning_rate = 0.01F;
+  options.batch_size = 30;
+  options.accumulate = one.accumulate;
+  options.merge = one.merge;
+  options.wire = one.wire;
+  std::uint64_t announced = 0;
+  options.check_memory = [&](std::span<const MemoryNeed> needs) {
+    for (const MemoryNeed& need : needs) {
+      announced = need.device.starts_with(backend_name()) ? need.total() : announced;
+    }
+  };
+  std::uint64_t used = 0;
+  const auto body = [&](Trainer& trainer) {
+    trainer.step();
+    trainer.wait();
+    const auto code = compile(trainer.shard_list()[0].stream->device(),
+                              "yoke.program 1\nprogram p() {\n  arg x : f32[1] out\n  x[i] = 1\n}\n");
+    used = code->fallback()->device()->memory().used_bytes;
+  };
+  const auto loss_of = [&](const Tensor& x, const Tensor& y) { return mean(square(model(x) - y)); };
+  const auto rows = [&](std::uint64_t count) {
+    return Batch{tensor(some_numbers(count * kWidth, 1), {count, kWidth}),
+                 tensor(some_numbers(count, 2), {count, 1})};
+  };
+  if (one.is_fed) {
+    data_parallel(options,
+                  Feed{{YOKE_TYPE_F32, {kRows, kWidth}},
+                       {YOKE_TYPE_F32, {kRows, 1}},
+                       [&](std::int64_t) { return rows(30); }},
+                  loss_of, body);
+  } else {
+    data_parallel(options, rows(kRows).inputs, rows(kRows).targets, loss_of, body);
+  }
+  return {announced, used};
+}
+
+TEST(FallbackMemory, IsAnnouncedForFeedsSumsAndMerges) {
+  for (const MemoryCase& one :
+       std::vector<MemoryCase>{{},
+                               {.is_fed = true},
+                               {.accumulate = 2},
+                               {.accumulate = 3, .is_fed = true, .merge = MergeStrategy::kTree},
+                               {.merge = MergeStrategy::kRing},
+                               {.merge = MergeStrategy::kRing, .wire = Wire::kBf16},
+                               {.merge = MergeStrategy::kTree, .wire = Wire::kBf16}}) {
+    const auto [announced, used] = fallback_bytes(one);
+    EXPECT_GT(used, 0U);
+    EXPECT_NEAR(static_cast<double>(announced), static_cast<double>(used), 0.02 * static_cast<double>(used))
+        << "accumulate " << one.accumulate << (one.is_fed ? ", fed, " : ", ")
+        << merge_strategy_name(one.merge) << ", wire " << wire_name(one.wire);
+  }
+}
+
 }  // namespace
 }  // namespace yoke::testing

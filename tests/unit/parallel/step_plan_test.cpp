@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/parallel/step_plan_test.cpp: trains with hand-written programs and a StepPlan alone.
-#include <initializer_list>
 #include <map>
 
 #include "training.h"
@@ -88,26 +87,6 @@ TEST(StepPlanRing, SendsSmallTensorsInFewPieces) {
     }
   }
   EXPECT_LT(calls[20], 5 * calls[5]) << "linear in the number of shards";
-}
-
-TEST(StrategyAuto, IsDirectWhereMembersComputeInTheSameMemory) {
-  const auto resolved = [](std::int32_t kind, bool has_peers, std::initializer_list<std::uint32_t> ordinals) {
-    const auto control = Rig::make_control(Streams::kNative);
-    control->device_info.kind = kind;
-    control->has_peers = has_peers;
-    const Rig rig(control);
-    std::vector<Context> contexts;
-    std::vector<std::shared_ptr<Device>> devices = {rig.device, rig.backend->open_device(1)};
-    for (const std::uint32_t ordinal : ordinals) {
-      contexts.emplace_back(Stream::create(devices[ordinal]));
-    }
-    return resolve_strategy(MergeStrategy::kAuto, contexts);
-  };
-  EXPECT_EQ(resolved(YOKE_DEVICE_GPU, true, {0, 0}), MergeStrategy::kDirect);
-  EXPECT_EQ(resolved(YOKE_DEVICE_CPU, true, {0, 1}), MergeStrategy::kDirect);
-  EXPECT_EQ(resolved(YOKE_DEVICE_CPU, false, {0, 1}), MergeStrategy::kOwner);
-  EXPECT_EQ(resolved(YOKE_DEVICE_GPU, true, {0, 1}), MergeStrategy::kOwner);
-  EXPECT_EQ(resolved(YOKE_DEVICE_GPU, true, {0, 1, 0}), MergeStrategy::kTree);
 }
 
 TEST(StepPlanMemory, StateIsDividedAmongTheShards) {

@@ -27,11 +27,11 @@ inline constexpr std::int64_t kMaxShards = 4096;
 
 // The bytes that a run needs on one device.
 struct MemoryNeed {
-  std::string device;            // "cc:0"; "host": memory of the process that belongs to no device
-  bool in_host_memory = false;   // the device's memory is the host's
-  std::uint64_t available = 0;   // on the device, by its own report; 0: unknown, or as much as the host has
-  std::uint64_t parameters = 0;  // all replicas
-  std::uint64_t gradients = 0;
+  std::string device;             // "cc:0"; "host": memory of the process that belongs to no device
+  bool in_host_memory = false;    // the device's memory is the host's
+  std::uint64_t available = 0;    // on the device, by its own report; 0: unknown, or as much as the host has
+  std::uint64_t parameters = 0;   // all replicas
+  std::uint64_t gradients = 0;    // with merge buffers, and what is sent
   std::uint64_t state = 0;        // of the optimizer
   std::uint64_t activations = 0;  // workspaces of the compiled programs
   std::uint64_t data = 0;         // inputs and targets, for training and for evaluations
@@ -123,6 +123,9 @@ struct DataParallelOptions {
   // is merged and its parameters are updated while later parts run; of a shard's
   // micro-batches, only the last one runs in parts; reproducible runs merge after the last one. Does not change the bits. Off by default on CPUs, where merging takes cores from computing.
   Overlap overlap = Overlap::kAuto;
+  // How f32 gradients travel between shards. Not with `reproducible`: what rounding takes from a sum depends on the
+  // number of shards.
+  Wire wire = Wire::kFull;
   // Compares all replicas bit for bit after every this many steps; 0 disables the check. A difference is an
   // Error kDataLoss that names the shard, the parameter and the first differing element.
   std::uint64_t check_replicas_every = 0;
@@ -209,6 +212,7 @@ class Trainer {
   std::int64_t step_count() const;  // completed steps
   MergeStrategy merge_strategy() const;
   Placement placement() const;
+  const std::string& merge_reason() const;  // why these were chosen, with figures
   bool overlaps() const;                    // whether buckets are merged on streams of their own
   const std::string& device_names() const;  // "cc x2"
 

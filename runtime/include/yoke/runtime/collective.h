@@ -26,8 +26,7 @@ enum class Reduction { kMean, kSum };
 
 // How tensors are summed over a group. Each strategy fixes the order of the sum by rank, independent of timing.
 enum class MergeStrategy {
-  // kDirect if all members are on one device, or on CPUs that access each other's memory; else kOwner for two
-  // members and kTree for more.
+  // What the cost model expects to be fastest; see choose_merge in cost_model.h.
   kAuto,
   // ((0 + 1) + 2) + 3, on the owner.
   kOwner,
@@ -47,6 +46,19 @@ enum class MergeStrategy {
 const char* merge_strategy_name(MergeStrategy strategy);
 // Throws Error kInvalidArgument, which lists the names.
 MergeStrategy merge_strategy_by_name(std::string_view name);
+
+// How gradients of type f32 travel to the members that add them up.
+enum class Wire {
+  kFull,  // as they are
+  // Rounded to bf16: half the bytes. Sums stay f32. Each member keeps what rounding took from a tensor, and adds it
+  // to the same tensor the next time (error feedback). Not with kDirect, which sends nothing, and kNative, which adds
+  // up in the type that it sends.
+  kBf16
+};
+// "full", "bf16"; "unknown" for another number.
+const char* wire_name(Wire wire);
+// Throws Error kInvalidArgument, which lists the names.
+Wire wire_by_name(std::string_view name);
 
 // The pairs (from, to) of a tree that ends at shard 0; for 4 shards (2,0)
 // (3,1) (1,0). Every shard but 0 is `from` once.
@@ -70,10 +82,11 @@ std::vector<Slice> slices(std::uint64_t element_count, std::uint64_t element_byt
 // Whether every device of `contexts` can access every other's buffers.
 bool memory_is_shared(std::span<const Context> contexts);
 
-// Resolves kAuto for these contexts. Throws Error kFailedPrecondition for kDirect if memory is not shared, and for
+// Resolves kAuto for these contexts and tensors of 4 MiB. Throws Error kFailedPrecondition for kDirect if memory is not shared, and for
 // kNative if the backend has no collectives for these members; kInvalidArgument for a number that is not an
 // enumerator.
-MergeStrategy resolve_strategy(MergeStrategy strategy, std::span<const Context> contexts);
+MergeStrategy resolve_strategy(MergeStrategy strategy, std::span<const Context> contexts,
+                               Wire wire = Wire::kFull);
 
 // Compiles each text once per device. Not thread-safe.
 class CodeCache {
@@ -119,13 +132,16 @@ class Collectives {
   using Range = std::optional<Slice>;
 
   // Throws Error kInvalidArgument if `members` is empty, and as resolve_strategy. `codes` may be shared, null
-  // creates a new one. kNative waits until the backend has connected all members.
+  // creates a new one. kNative waits until the backend has connected all members. `wire` applies to sums; with
+  // kBf16, a member that sends parts of a sum gets the tensors "wire/<node>" and "residual/<node>" when the sum is
+  // linked, and kDirect and kNative are Error kInvalidArgument.
   static std::unique_ptr<Collectives> create(MergeStrategy strategy, std::span<const Context> members,
                                              MergeUse use = MergeUse::kStreaming,
-                                             std::shared_ptr<CodeCache> codes = nullptr);
+                                             std::shared_ptr<CodeCache> codes = nullptr,
+                                             Wire wire = Wire::kFull);
   // `strategy` is not kAuto.
   Collectives(MergeStrategy strategy, std::span<const Context> members, MergeUse use,
-              std::shared_ptr<CodeCache> codes);
+              std::shared_ptr<CodeCache> codes, Wire wire = Wire::kFull);
   virtual ~Collectives() = default;
   Collectives(const Collectives&) = delete;
   Collectives& operator=(const Collectives&) = delete;
@@ -154,6 +170,8 @@ class Collectives {
   // Begins a round, in which several members read what others have written before: none waits for another's
   // work of the same round.
   void begin_round(LinkedCollective& all) const;
+  // Rounds a slice of member `from` for an add() of this slice. With Wire::kFull, does nothing.
+  void pack(LinkedCollective& all, std::uint32_t from, std::string_view node, const Slice& slice);
   // Adds or copies a slice of member `from` to that of member `to`. An empty slice does nothing.
   void add(LinkedCollective& all, std::uint32_t to, std::uint32_t from, std::string_view node,
            const Slice& slice);
@@ -164,10 +182,12 @@ class Collectives {
            std::string_view node, const Slice& slice);
 
  private:
+  bool packs(std::string_view node) const;
   MergeStrategy strategy_;
   std::vector<Context> members_;
   MergeUse use_;
   std::shared_ptr<CodeCache> codes_;
+  Wire wire_;
 };
 
 // The result of a collective that may still be running.

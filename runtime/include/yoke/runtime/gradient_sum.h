@@ -5,6 +5,7 @@
 #include <yoke/runtime/parallel.h>
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,6 +30,10 @@ class GradientSum {
   // Throws Error kInvalidArgument: `count` is 0, or not a power of two for kTree. `in_pieces`: micro-batches may be
   // computed in pieces; else the functions about later pieces throw Error kFailedPrecondition.
   static std::uint32_t extra_levels(std::uint32_t count, SumOrder order, bool in_pieces = false);
+
+  // Calls `visit` with each program that the constructor will link, once per routine.
+  static void each_sum(std::span<const Arena> arenas, std::uint32_t extra_levels,
+                       const std::function<void(const StepProgram& program)>& visit);
 
   GradientSum() = default;
   // Allocates and links. `parameters` are all that the plan was made for. Throws Error as extra_levels(), and

@@ -52,7 +52,8 @@ class StepRoutine {
 
 // Where the optimizer runs.
 enum class Placement {
-  // kSharded for the strategies kDirect, kRing and kNative, else kOwner; with keep_last_step on several devices,
+  // For StepOptions::merge kAuto, chosen with the strategy; see choose_merge in cost_model.h. Else kSharded for the
+  // strategies kDirect, kRing and kNative, kOwner for the others. With keep_last_step on several devices,
   // kEverywhere, so that states need not be published.
   kAuto,
   kOwner,       // on the owner, which then sends the parameters to all shards
@@ -104,6 +105,8 @@ struct StepOptions {
   // repeated. All shards then have whole states: with kOwner and kSharded these are published too. Only on one
   // device do kDirect and kSharded use the owner's memory. Does not change the bits.
   bool keep_last_step = false;
+  // Has no effect on a single shard, and on gradients of other types than f32.
+  Wire wire = Wire::kFull;
 };
 
 // All parameters of one type in one flat tensor per shard. Each parameter starts at a multiple of
@@ -125,6 +128,7 @@ struct StepMemory {
   std::uint64_t gradients = 0;
   std::uint64_t state = 0;
   std::uint64_t merge_buffer = 0;
+  std::uint64_t wire = 0;  // rounded gradients, and what rounding took from them
 };
 
 // What one training step does with the gradients of a group of shards. Set it up in the order of the members
@@ -143,18 +147,20 @@ class StepPlan {
                                              std::uint32_t terms)>;
 
   StepPlan() = default;
-  // Lays out the memory, and allocates nothing. Only the first `merging` shards ever compute gradients.
+  // Lays out the memory, and allocates none that it keeps: to choose a strategy, kAuto may measure. Only the first `merging` shards ever compute gradients.
   // `parameters` are best in the order in which their gradients become final: buckets are cut in this order.
   // `states` are the names of the optimizer's states, each as large as the parameters.
   // Throws Error kInvalidArgument: there are no shards or no parameters, `merging` is not 1 to the number of
   // shards, a parameter's type is unknown, a state is named "parameters" or "gradients", or options.merge_use
-  // is kNone, or an option is not an enumerator; kFailedPrecondition: the strategy does not work for these devices
+  // is kNone, or an option is not an enumerator, or options.wire does not work with the strategy; kFailedPrecondition: the strategy does not work for these devices
   // and types. `codes` may be shared; null creates a new cache.
   StepPlan(std::span<const Context> shards, std::uint32_t merging, std::vector<StepParameter> parameters,
            std::vector<std::string> states, const StepOptions& options, std::shared_ptr<CodeCache> codes);
 
   MergeStrategy strategy() const { return strategy_; }
   Placement placement() const { return placement_; }
+  // Why: "given", or what each strategy was expected to cost, and the figures that were used.
+  const std::string& merge_reason() const { return merge_reason_; }
   const std::vector<Arena>& arenas() const { return arenas_; }
   // Whether all shards use the owner's parameters.
   bool shares_parameters() const { return shares_parameters_; }
@@ -179,6 +185,9 @@ class StepPlan {
   // Calls `visit` with the arguments of UpdateOf for each program that link() will need.
   void each_update(const std::function<void(std::uint32_t shard, std::int32_t type, std::uint64_t count,
                                             std::uint32_t terms)>& visit) const;
+
+  // Calls `visit` with each program that link() will need to add up gradients, once per routine.
+  void each_merge(const std::function<void(std::uint32_t shard, const StepProgram& program)>& visit) const;
 
   // Errors of the functions below: kFailedPrecondition, the function before it in the order was not called;
   // kInvalidArgument, `update` is empty, or there are not as many tables as shards.
@@ -237,6 +246,8 @@ class StepPlan {
   void require(Stage stage, const char* call) const;
   Bucket& bucket_at(std::size_t bucket, const char* call);
   void check_tables(std::span<const SymbolTable> tables) const;
+  void choose_merge(const StepOptions& options, bool needs_copies);
+  bool packs(std::int32_t type) const { return wire_ == Wire::kBf16 && type == YOKE_TYPE_F32; }
   void lay_out(std::uint64_t bucket_byte_count);
   std::vector<Part> parts_of(const Bucket& bucket) const;
   // The shards whose gradients an update of that shard's part adds up after `merge`.
@@ -269,6 +280,8 @@ class StepPlan {
   MergeStrategy strategy_ = MergeStrategy::kOwner;
   Placement placement_ = Placement::kOwner;
   MergeUse merge_use_ = MergeUse::kStreaming;
+  Wire wire_ = Wire::kFull;
+  std::string merge_reason_;
   bool shares_parameters_ = false;
   bool overlaps_ = false;
   bool merged_ = false;  // whether merge() is the latest of merge(), update() and step()

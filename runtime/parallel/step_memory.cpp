@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/parallel/step_memory.cpp: what a step will allocate and link, before it does.
+#include <yoke/program/program.h>
+#include <yoke/runtime/parallel.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "parallel/strategies.h"
+#include "parallel/sum_program.h"
+
+namespace yoke {
+
+StepMemory StepPlan::memory(std::uint32_t shard) const {
+  if (shard >= shards_.size()) {
+    throw Error(ErrorCode::kOutOfRange,
+                "step plan: shard " + std::to_string(shard) + " of " + std::to_string(shards_.size()));
+  }
+  StepMemory result;
+  for (const Arena& arena : arenas_) {
+    const std::uint64_t bytes = arena.spec().byte_count();
+    const bool has_own = shard == 0 || !shares_parameters_;
+    result.parameters += has_own ? set_count_ * bytes : 0;
+    result.gradients += shard < merging_ ? bytes : 0;
+    result.state += has_own && has_whole_state(shard) ? set_count_ * states_.size() * bytes : 0;
+    const bool sends = strategy_ == MergeStrategy::kRing ? merging_ > 1 : shard > 0;
+    result.wire += packs(arena.type) && sends && shard < merging_ ? bytes + bytes / 2 : 0;
+  }
+  std::uint64_t largest = 0;  // byte count that is added at once
+  for (const Bucket& bucket : buckets_) {
+    const std::uint64_t element = arenas_[bucket.arena].element_byte_count();
+    const std::uint64_t sent = packs(arenas_[bucket.arena].type) ? 2 : element;
+    const std::uint32_t members = strategy_ == MergeStrategy::kRing ? merging_ : 1;
+    for (const detail::RingPiece& piece : detail::ring_pieces(bucket.range.count(), element, members)) {
+      largest = std::max(largest, piece.range.count() * sent);
+    }
+    for (const Part& part : parts_of(bucket)) {
+      result.state +=
+          !has_whole_state(shard) && part.shard == shard ? states_.size() * part.range.count() * element : 0;
+    }
+  }
+  // A shard that cannot read another's gradients in place copies them into its merge buffer.
+  const auto copies_from = [&](std::uint32_t from) {
+    return merge_use_ == MergeUse::kCopy ||
+           !shards_[shard].stream()->device()->can_access(*shards_[from].stream()->device());
+  };
+  bool copies = false;
+  if (strategy_ == MergeStrategy::kTree) {
+    for (const auto& [from, to] : merge_pairs(merging_)) {
+      copies = copies || (to == shard && copies_from(from));
+    }
+  } else if (strategy_ == MergeStrategy::kRing && merging_ > 1 && shard < merging_) {
+    copies = copies_from((shard + merging_ - 1) % merging_);
+  } else if (strategy_ == MergeStrategy::kOwner && shard == 0) {
+    for (std::uint32_t from = 1; from < merging_; ++from) {
+      copies = copies || copies_from(from);
+    }
+  }
+  result.merge_buffer = copies ? largest : 0;
+  return result;
+}
+
+// As the strategies in strategies.cpp.
+void StepPlan::each_merge(
+    const std::function<void(std::uint32_t shard, const StepProgram& program)>& visit) const {
+  for (const Bucket& bucket : buckets_) {
+    const Arena& arena = arenas_[bucket.arena];
+    const auto type = static_cast<program::Type>(arena.type);
+    const auto add = [&](std::uint32_t from, std::uint32_t to, std::uint64_t elements) {
+      if (elements != 0 && packs(arena.type)) {
+        visit(from, {detail::pack_text(elements), detail::kPackEntry});
+      }
+      if (elements != 0) {
+        visit(to, {packs(arena.type) ? detail::unpack_text(elements) : detail::sum_text(type, elements, 2),
+                   detail::kSumEntry});
+      }
+    };
+    const std::uint64_t count = bucket.range.count();
+    const std::uint64_t element = arena.element_byte_count();
+    switch (strategy_) {
+      case MergeStrategy::kNative:
+        break;
+      case MergeStrategy::kTree:
+        for (const auto& [from, to] : merge_pairs(merging_)) {
+          add(from, to, count);
+        }
+        break;
+      case MergeStrategy::kRing:
+        for (const detail::RingPiece& piece : detail::ring_pieces(count, element, merging_)) {
+          for (std::uint32_t k = 1; k < merging_; ++k) {
+            add((piece.first + k) % merging_, (piece.first + k + 1) % merging_, piece.range.count());
+          }
+        }
+        break;
+      case MergeStrategy::kDirect:
+        for (const auto& round : detail::direct_rounds(merging_)) {
+          for (const detail::DirectGroup& group : round) {
+            const auto terms = static_cast<std::uint32_t>(group.terms().size());
+            for (const detail::Share& share : detail::shares(count, element, group.end - group.first)) {
+              if (terms > 1) {
+                visit(group.first + share.member,
+                      {detail::sum_text(type, share.range.count(), terms), detail::kSumEntry});
+              }
+            }
+          }
+        }
+        break;
+      default:
+        for (std::uint32_t from = 1; from < merging_; ++from) {
+          add(from, 0, count);
+        }
+    }
+  }
+}
+
+}  // namespace yoke
