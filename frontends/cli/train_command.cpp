@@ -80,6 +80,7 @@ class Run {
     report_->devices = trainer.device_names();
     report_->merge = merge_strategy_name(trainer.merge_strategy());
     report_->placement = placement_name(trainer.placement());
+    report_->merge_reason = trainer.merge_reason();
     report_->overlaps = trainer.overlaps();
     report_->row_weights = trainer.row_weights();
     report_->shards = trainer.shards();
@@ -92,6 +93,9 @@ class Run {
          << (trainer.steps_per_epoch() == 1 ? " step of " : " steps of ") << options_.batch
          << " examples per epoch, gradient merge " << report_->merge << row_weights_text(*report_) << ", "
          << byte_text(memory.total()) << " of memory" << std::endl;
+    if (options_.merge == MergeStrategy::kAuto && report_->shards > 1) {
+      out_ << "merge: " << report_->merge_reason << std::endl;
+    }
     Progress progress(out_, can_redraw(), options_.epochs, trainer.steps_per_epoch(), options_.batch,
                       [&] { return loss_so_far(trainer, progress); });
     if (const std::int64_t idle = report_->shards - options_.batch; idle > 0) {
@@ -299,6 +303,7 @@ DataParallelOptions parallel_options(const TrainOptions& options, std::shared_pt
   parallel.placement = options.placement;
   parallel.overlap = options.overlap;
   parallel.on_device_lost = options.on_device_lost;
+  parallel.wire = options.wire;
   parallel.device_options = std::move(device_options);
   parallel.runtime = std::move(runtime);
   return parallel;
@@ -347,7 +352,7 @@ int train(TrainOptions* options) {
   out << data.sentence << std::endl;
 
   if (!options->shards && options->backend.find_first_of(":,") == std::string::npos) {
-    choose_shards(*options, *runtime, *backends.front(), for_devices);
+    choose_shards(*options, data, *runtime, *backends.front(), for_devices);
   }
   const nn::Module model = make_model(*options, data.class_count);
   Run run(*options, data, model, out, &report, timeline.get());

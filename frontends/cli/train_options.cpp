@@ -119,6 +119,7 @@ struct TypedOptions {
   std::string overlap = "auto";
   std::string row_weights;
   std::string on_device_lost = "fail";
+  std::string wire = "full";
   std::string log_level;
   std::optional<std::int64_t> batch;
   std::optional<std::int64_t> epochs;
@@ -154,8 +155,11 @@ void describe(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
   line.flag("nesterov", &options.nesterov, "use Nesterov momentum, with sgd");
   line.text("reduction", &typed.reduction, "how to combine the shards' gradients: mean (default) or sum",
             "NAME");
-  line.text("merge", &typed.merge,
-            "how to merge gradients: auto (default), owner, tree, direct, ring or native", "NAME");
+  line.text(
+      "merge", &typed.merge,
+      "how to merge gradients: auto (default: the fastest, by measured costs of the links), owner, tree, "
+      "direct, ring or native",
+      "NAME");
   line.text("placement", &typed.placement,
             "which shards run the optimizer: auto (default), owner, everywhere or sharded", "NAME");
   line.text("overlap", &typed.overlap,
@@ -163,6 +167,10 @@ void describe(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
   line.text(
       "on-device-lost", &typed.on_device_lost,
       "when a shard fails: fail (default), or redistribute its rows to the other shards and repeat the step",
+      "NAME");
+  line.text(
+      "wire", &typed.wire,
+      "how gradients travel between shards: full (default), or bf16, half the bytes, with error feedback",
       "NAME");
   line.integer("accumulate", &options.accumulate, {1, kMaxShards},
                "micro-batches in which each shard computes its part of a batch, default 1; saves memory; with "
@@ -270,6 +278,7 @@ std::optional<TrainOptions> parse_train_options(Arguments arguments) {
   options.placement = by_name("--placement", typed.placement, placement_by_name);
   options.overlap = by_name("--overlap", typed.overlap, overlap_by_name);
   options.on_device_lost = by_name("--on-device-lost", typed.on_device_lost, on_device_lost_by_name);
+  options.wire = by_name("--wire", typed.wire, wire_by_name);
   options.log_level =
       typed.log_level.empty() ? runtime_options().log_level : log_level_by_name(typed.log_level);
   if (!options.model.empty()) {

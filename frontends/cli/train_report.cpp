@@ -159,6 +159,8 @@ std::string json_of(const TrainOptions& options, const TrainData& data, const Tr
                     {"nesterov", options.nesterov},
                     {"reduction", options.reduction == Reduction::kMean ? "mean" : "sum"},
                     {"merge", report.merge},
+                    {"merge_reason", report.merge_reason},
+                    {"wire", wire_name(options.wire)},
                     {"placement", report.placement},
                     {"overlap", report.overlaps},
                     {"accumulate", options.accumulate},

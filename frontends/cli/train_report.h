@@ -26,6 +26,7 @@ struct EpochReport {
 struct TrainReport {
   std::string devices;
   std::string merge;
+  std::string merge_reason;
   std::string placement;
   bool overlaps = false;
   std::uint32_t shards = 0;                 // at the start

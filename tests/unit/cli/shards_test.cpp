@@ -12,31 +12,51 @@ using cli::split_cores;
 using test::run;
 using ::testing::HasSubstr;
 
-struct Case {
-  std::int64_t cores, batch;
-  std::int64_t shards, threads;
-};
+// A net with one hidden layer on images of 28 x 28.
+ComputeWork net(std::int64_t rows, double width) {
+  return {.rows = rows,
+          .operations_per_row = 4 * 784 * width + 6 * 10 * width,
+          .parameter_count = static_cast<std::uint64_t>(794 * width),
+          .layer_count = 2};
+}
 
-TEST(SplitCores, ShardsWithRowsEnoughComeBeforeThreads) {
-  for (const Case& one : std::vector<Case>{{1, 100, 1, 1},
-                                           {2, 20, 2, 1},
-                                           {16, 20, 2, 8},
-                                           {16, 100, 2, 8},  // 3 x 5 would leave a core idle
-                                           {16, 128, 4, 4},
-                                           {16, 500, 8, 2},
-                                           {16, 1000, 16, 1},
-                                           {7, 100, 1, 7},
-                                           {12, 100, 3, 4}}) {
-    const auto split = split_cores(one.cores, one.batch, {});
-    EXPECT_EQ(split.shards, one.shards) << one.cores << " cores, batch " << one.batch;
-    EXPECT_EQ(split.threads, one.threads) << one.cores << " cores, batch " << one.batch;
+TEST(SplitCores, UsesAllCoresAndIsTheFastestByTheModel) {
+  for (const std::int64_t cores : {1, 2, 7, 16, 64}) {
+    for (const std::int64_t rows : {20, 100, 500, 5000}) {
+      for (const double width : {4.0, 500.0, 4000.0}) {
+        const ComputeWork work = net(rows, width);
+        const CoreSplit split = split_cores(cores, work, {});
+        EXPECT_EQ(split.threads, cores / split.shards);
+        EXPECT_LE(split.shards, rows);
+        for (std::int64_t shards = 1; shards <= std::min(cores, rows); ++shards) {
+          EXPECT_LE(step_seconds(split, work), 1.03 * step_seconds({shards, cores / shards}, work))
+              << cores << " cores, batch " << rows << ", width " << width << ", " << shards << " shards";
+        }
+      }
+    }
   }
 }
 
+TEST(SplitCores, DependsOnTheNetAndTheBatch) {
+  EXPECT_EQ(split_cores(64, net(20, 4), {}).shards, 1) << "too little work for several shards";
+  EXPECT_EQ(split_cores(2, net(500, 500), {}).shards, 1) << "merging costs more than threads";
+  EXPECT_GT(split_cores(16, net(5000, 500), {}).shards, 4) << "enough rows for each shard";
+  EXPECT_LT(split_cores(16, net(100, 4000), {}).shards, 4) << "each shard would read all parameters";
+}
+
 TEST(SplitCores, GivenThreadsLeaveTheRestToShards) {
-  EXPECT_EQ(split_cores(16, 20, 4).shards, 4);
-  EXPECT_EQ(split_cores(16, 20, 32).shards, 1);
-  EXPECT_EQ(split_cores(16, 20, 32).threads, 32);
+  EXPECT_EQ(split_cores(16, net(20, 500), 4).shards, 4);
+  EXPECT_EQ(split_cores(16, net(20, 500), 32).shards, 1);
+  EXPECT_EQ(split_cores(16, net(20, 500), 32).threads, 32);
+}
+
+TEST(SplitCores, ReproducibleShardsDivideTheMicroBatches) {
+  for (const std::int64_t slices : {1, 2, 4, 8, 64}) {
+    for (const std::int64_t cores : {3, 16, 64}) {
+      EXPECT_EQ(slices % split_cores(cores, net(5000, 500), {}, slices).shards, 0);
+      EXPECT_EQ(slices % split_cores(cores, net(5000, 500), 1, slices).shards, 0);
+    }
+  }
 }
 
 // Each device of cc counts as one core here, however many cores exist.
@@ -48,18 +68,37 @@ test::Outcome train_on_cores(const std::string& cores, std::vector<std::string> 
 }
 
 TEST(YokeTrainShards, ShardsTimesThreadsUseAllCores) {
-  const auto all = train_on_cores("64", {"--batch", "256"});
+  const std::vector<std::string> net = {"--model", "mlp:300-300", "--batch", "1000"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), net.begin(), net.end());
+    return train_on_cores("64", more);
+  };
+  const auto all = with({});
   EXPECT_EQ(all.code, 0) << all.err;
   EXPECT_EQ(test::json_value(all.out, "shards"), "8");
-  EXPECT_THAT(all.out, HasSubstr("\"device_options\":[\"threads=8\"]"));
-  EXPECT_THAT(all.err, HasSubstr("train.shards shards=8 threads=8 cores=64 batch=256"));
-  const auto given = train_on_cores("64", {"--shards", "3"});
+  EXPECT_THAT(all.out, HasSubstr(R"("device_options":["threads=8"])"));
+  EXPECT_THAT(all.err, HasSubstr("train.shards shards=8 threads=8 cores=64 batch=1000 expected_step_us="));
+  const auto given = with({"--shards", "3"});
   EXPECT_EQ(test::json_value(given.out, "shards"), "3");
-  EXPECT_THAT(given.out, HasSubstr("\"device_options\":[]"));
-  const auto threads = train_on_cores("64", {"--option", "threads=16"});
+  EXPECT_THAT(given.out, HasSubstr(R"("device_options":[])"));
+  const auto threads = with({"--option", "threads=16"});
   EXPECT_EQ(test::json_value(threads.out, "shards"), "4");
-  const auto same_bits = train_on_cores("64", {"--batch", "256", "--reproducible", "4"});
-  EXPECT_EQ(test::json_value(same_bits.out, "shards"), "4");
+  const auto same_bits = with({"--reproducible", "2"});
+  EXPECT_EQ(test::json_value(same_bits.out, "shards"), "2");
+}
+
+TEST(YokeTrainMerge, TheChoiceAndItsReasonAreReported) {
+  const auto chosen = run({"train", "--epochs", "1", "--json", "--shards", "3"});
+  EXPECT_THAT(chosen.err, HasSubstr("merge: direct "));
+  EXPECT_THAT(chosen.out, HasSubstr(R"("merge_reason":"direct )"));
+  const auto given =
+      run({"train", "--epochs", "1", "--json", "--shards", "3", "--merge", "tree", "--wire", "bf16"});
+  EXPECT_EQ(given.code, 0) << given.err;
+  EXPECT_THAT(given.out, HasSubstr(R"("merge_reason":"given","wire":"bf16")"));
+  EXPECT_EQ(run({"train", "--wire", "fp8"}).code, 2);
+  const auto refused = run({"train", "--shards", "2", "--merge", "direct", "--wire", "bf16"});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("the merge strategy direct sends nothing; use owner, tree or ring"));
 }
 
 }  // namespace
