@@ -131,7 +131,8 @@ TEST(MergeChoice, DependsOnSizeAndLinks) {
     return choose_merge(costs, work).strategy;
   };
   EXPECT_EQ(strategy(nodes(64, 1), {.byte_count = 1000}), MergeStrategy::kTree) << "latency decides";
-  EXPECT_EQ(strategy(nodes(64, 1), {.byte_count = 1'000'000'000}), MergeStrategy::kRing)
+  EXPECT_EQ(strategy(nodes(64, 1), {.byte_count = 1'000'000'000, .bucket_byte_count = 100'000'000}),
+            MergeStrategy::kRing)
       << "bandwidth decides";
   EXPECT_EQ(strategy(nodes(2, 1), {.byte_count = 1000}), MergeStrategy::kOwner);
   GroupCosts native = nodes(8, 1);
