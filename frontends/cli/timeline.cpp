@@ -77,7 +77,7 @@ void join_overlaps(Intervals& intervals) {
 Timeline::Timeline(std::filesystem::path file)
     : file_(std::move(file)), out_(std::make_unique<OutputFile>(file_)), start_ns_(steady_ns()) {
   out_->stream() << R"({"displayTimeUnit":"ms","traceEvents":[)" << '\n'
-       << R"({"ph":"M","name":"process_name","pid":1,"args":{"name":"yoke train"}})";
+                 << R"({"ph":"M","name":"process_name","pid":1,"args":{"name":"yoke train"}})";
 }
 
 int Timeline::lane_of(const WorkRecord& work) {
@@ -85,11 +85,11 @@ int Timeline::lane_of(const WorkRecord& work) {
       lanes_.try_emplace(std::string(work.stream), static_cast<int>(lanes_.size()) + 1);
   if (is_new) {
     out_->stream() << ",\n"
-         << json_text({{"ph", "M"},
-                       {"name", "thread_name"},
-                       {"pid", 1},
-                       {"tid", lane->second},
-                       {"args", {{"name", lane->first}}}});
+                   << json_text({{"ph", "M"},
+                                 {"name", "thread_name"},
+                                 {"pid", 1},
+                                 {"tid", lane->second},
+                                 {"args", {{"name", lane->first}}}});
   }
   return lane->second;
 }
@@ -113,14 +113,14 @@ void Timeline::add(const WorkRecord& work) {
   const std::uint64_t begin = std::max(work.begin_ns, start_ns_) - start_ns_;
   const std::uint64_t end = std::max(work.end_ns, start_ns_) - start_ns_;
   out_->stream() << ",\n"
-       << json_text({{"ph", "X"},
-                     {"pid", 1},
-                     {"tid", lane},
-                     {"ts", microseconds(begin)},
-                     {"dur", microseconds(end - begin)},
-                     {"cat", category(work)},
-                     {"name", work.name},
-                     {"args", std::move(args)}});
+                 << json_text({{"ph", "X"},
+                               {"pid", 1},
+                               {"tid", lane},
+                               {"ts", microseconds(begin)},
+                               {"dur", microseconds(end - begin)},
+                               {"cat", category(work)},
+                               {"name", work.name},
+                               {"args", std::move(args)}});
   ++event_count_;
   if (const Part part = part_of(work); part != Part::kOther) {
     Shard& shard = shards_[std::string(work.stream.substr(0, work.stream.find('/')))];

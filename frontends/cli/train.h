@@ -27,7 +27,7 @@ struct TrainOptions {
   std::string model;                  // as typed; empty: a default for the data
   std::int64_t batch = 0;             // 0: a default for the data
   bool batch_is_given = false;
-  std::int64_t epochs = 0;            // 0: a default for the data
+  std::int64_t epochs = 0;  // 0: a default for the data
   std::string optimizer = "sgd";
   double learning_rate = 0;  // as given, or the optimizer's default
   double momentum = 0;

@@ -373,8 +373,8 @@ int train(TrainOptions* options) {
     timeline_error = error;  // reported after the results
   }
   out << time_text(report) << std::endl
-      << fallback_text(report)
-      << (timeline_error ? std::string() : timeline_text(timeline.get())) << std::flush;
+      << fallback_text(report) << (timeline_error ? std::string() : timeline_text(timeline.get()))
+      << std::flush;
   if (options->json) {
     std::cout << json_of(*options, data, report, timeline.get()) << std::endl;
   }

@@ -172,9 +172,10 @@ void describe(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
       "wire", &typed.wire,
       "how gradients travel between shards: full (default), or bf16, half the bytes, with error feedback",
       "NAME");
-  line.integer("accumulate", &options.accumulate, {1, kMaxShards},
-               "micro-batches in which each shard computes its part of a batch, default 1; saves memory; with "
-               "--reduction sum, each adds its gradient as a shard does");
+  line.integer(
+      "accumulate", &options.accumulate, {1, kMaxShards},
+      "micro-batches in which each shard computes its part of a batch, default 1; saves memory; with "
+      "--reduction sum, each adds its gradient as a shard does");
   line.integer(
       "reproducible", &typed.reproducible, {1, kMaxShards},
       "micro-batches per step, a power of two: the same bits for every number of shards that divides it");
@@ -232,17 +233,17 @@ void check_micro_batches(TrainOptions& options, const TypedOptions& typed) {
   const std::int64_t count = options.reproducible;
   const std::string given = "--reproducible " + std::to_string(count);
   const std::int64_t shards = options.shards.value_or(1);
-  check((count & (count - 1)) == 0,
-        "--reproducible takes a power of two from 1 to " + std::to_string(kMaxShards) + ", not '" +
-            std::to_string(count) + "'");
+  check((count & (count - 1)) == 0, "--reproducible takes a power of two from 1 to " +
+                                        std::to_string(kMaxShards) + ", not '" + std::to_string(count) + "'");
   check(count == 0 || count % shards == 0,
         given + " needs a number of shards that divides it; --shards is " + std::to_string(shards));
-  check(count == 0 || options.accumulate == 1, given + " does not work with --accumulate; leave one of them out");
+  check(count == 0 || options.accumulate == 1,
+        given + " does not work with --accumulate; leave one of them out");
   check(count == 0 || typed.merge == "auto" || typed.merge == "tree",
         given + " needs --merge tree, its default; --merge is " + typed.merge);
-  check(shards * options.accumulate <= kMaxShards,
-        "--shards times --accumulate is " + std::to_string(shards * options.accumulate) + "; the maximum is " +
-            std::to_string(kMaxShards));
+  check(shards * options.accumulate <= kMaxShards, "--shards times --accumulate is " +
+                                                       std::to_string(shards * options.accumulate) +
+                                                       "; the maximum is " + std::to_string(kMaxShards));
 }
 
 }  // namespace

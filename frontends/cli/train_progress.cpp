@@ -78,8 +78,8 @@ void Progress::draw(std::int64_t steps_done, Clock::time_point now) {
   const std::string before = "epoch " + std::to_string(epoch_) + "/" + std::to_string(epochs_) + " ";
   const std::string after =
       "loss " + loss + ", " +
-      grouped(static_cast<std::uint64_t>(per_second * static_cast<double>(rows_per_step_))) + " examples/s, " +
-      duration(left / per_second) + " left";
+      grouped(static_cast<std::uint64_t>(per_second * static_cast<double>(rows_per_step_))) +
+      " examples/s, " + duration(left / per_second) + " left";
   const auto share = static_cast<double>(steps_done) / static_cast<double>(steps_per_epoch_);
   std::cerr << "\r\033[K" << progress_line(before, share, after, terminal_width()) << std::flush;
 }

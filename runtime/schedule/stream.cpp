@@ -389,9 +389,9 @@ void Stream::finish(std::span<const std::shared_ptr<Stream>> streams) noexcept {
     deadline = std::min({deadline, detail::deadline_after(state.wait_timeout), state.last_deadline()});
   }
   for (const auto& stream : streams) {
-    is_late = (stream != nullptr &&
-               !stream->state_->wait_complete(stream->state_->last_ticket(), deadline)) ||
-              is_late;
+    is_late =
+        (stream != nullptr && !stream->state_->wait_complete(stream->state_->last_ticket(), deadline)) ||
+        is_late;
   }
   for (const auto& stream : streams) {
     if (is_late && stream != nullptr) {

@@ -129,7 +129,8 @@ Tensor pad(const Tensor& x, const std::vector<Padding>& widths, double value) {
     const auto [before, after] = widths[axis];
     if (before > kMost || after > kMost || dims[axis] > kMost) {
       fail("pad: the widths " + std::to_string(before) + " and " + std::to_string(after) + " of axis " +
-           std::to_string(axis) + " of " + detail::describe(x) + " are too large; was a difference negative?");
+           std::to_string(axis) + " of " + detail::describe(x) +
+           " are too large; was a difference negative?");
     }
     dims[axis] += before + after;
     indices.push_back(ViewIndex::of_axis(axis, -static_cast<std::int64_t>(widths[axis].before)));

@@ -286,13 +286,15 @@ TEST(YokeCommand, WordsWithoutEffectAreWrongUsage) {
     EXPECT_EQ(outcome.err, "yoke: " + sentence + "\n");
   };
   expect_usage({"--version", "extra"}, "--version takes no arguments; leave out 'extra'");
-  expect_usage({"--probe", "none", "--probe", "all", "backends"}, "--probe is given twice; leave one of them out");
+  expect_usage({"--probe", "none", "--probe", "all", "backends"},
+               "--probe is given twice; leave one of them out");
   expect_usage({"replay", "x", "--backend", "cc", "--no-compare", "--tolerance", "1"},
                "--tolerance has no effect with --no-compare; leave one of them out");
   const test::TemporaryFolder folder;
   test::write_file(folder / "a.yoketrace", "trace");
-  expect_usage({"replay", folder / "a.yoketrace", "--chrome", folder / "a.yoketrace"},
-               "--chrome " + (folder / "a.yoketrace").string() + " would replace the trace; give another file");
+  expect_usage(
+      {"replay", folder / "a.yoketrace", "--chrome", folder / "a.yoketrace"},
+      "--chrome " + (folder / "a.yoketrace").string() + " would replace the trace; give another file");
   EXPECT_EQ(test::read_whole(folder / "a.yoketrace"), "trace");
 }
 

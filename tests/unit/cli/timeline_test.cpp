@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/cli/timeline_test.cpp: reads the timelines that yoke train writes.
 #include "timeline.h"
-#include "train_progress.h"
 
 #include <gmock/gmock.h>
 
@@ -10,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
+#include "train_progress.h"
 
 namespace yoke {
 namespace {
@@ -114,7 +114,8 @@ TEST(YokeTimeline, FullDiskDoesNotLoseTheResults) {
   }
   EXPECT_EQ(outcome.code, 1);
   EXPECT_EQ(test::json_value(outcome.out, "epochs"), "2");
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("time: "), HasSubstr("cannot save to "), HasSubstr("File too large")));
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("time: "), HasSubstr("cannot save to "), HasSubstr("File too large")));
   EXPECT_TRUE(folder.names().empty());
 }
 

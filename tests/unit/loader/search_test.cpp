@@ -169,7 +169,8 @@ TEST_F(SearchTest, FolderOfPluginDirsThatDoesNotExistIsReported) {
   Runtime runtime(given);
   const auto ignored = reports_of(runtime, "");
   ASSERT_EQ(ignored.size(), 1U);
-  EXPECT_THAT(ignored[0].verdict, HasSubstr("plugin_dirs' entry '" + (root_ / "none").string() + "' does not exist"));
+  EXPECT_THAT(ignored[0].verdict,
+              HasSubstr("plugin_dirs' entry '" + (root_ / "none").string() + "' does not exist"));
 }
 
 TEST_F(SearchTest, FolderOfThePluginPathThatDoesNotExistIsReportedAndSearchedLater) {

@@ -122,9 +122,10 @@ TEST(ShapeErrorTest, ShapeOperationsReportMismatches) {
   EXPECT_MESSAGE("split: the sizes [1, 1] must be at least 1 and add up to the size of axis 1 of 'x' [2, 3]",
                  split(x, Dims{1, 1}, 1));
   EXPECT_MESSAGE("pad: expected one pair of widths for each axis of 'x' [2, 3], got 1", pad(x, {{1, 1}}));
-  EXPECT_MESSAGE("pad: the widths 0 and 18446744073709551615 of axis 1 of 'x' [2, 3] are too large; was a "
-                 "difference negative?",
-                 pad(x, {{}, {0, ~std::uint64_t{0}}}));
+  EXPECT_MESSAGE(
+      "pad: the widths 0 and 18446744073709551615 of axis 1 of 'x' [2, 3] are too large; was a "
+      "difference negative?",
+      pad(x, {{}, {0, ~std::uint64_t{0}}}));
   EXPECT_MESSAGE(
       "windows: size 2, stride 1 and dilation 3 must be at least 1, and a window must fit into axis 1 of 'x' "
       "[2, 3]",
