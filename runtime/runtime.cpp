@@ -10,7 +10,6 @@
 #include "device/code_cache.h"
 #include "device/fallback_ledger.h"
 #include "loader/registry.h"
-#include "parallel/link_figures.h"
 
 namespace yoke {
 namespace detail {
@@ -20,8 +19,7 @@ RuntimeState::RuntimeState(RuntimeOptions given)
       logger(options.log_level, options.log_sink),
       registry(std::make_unique<loader::Registry>(options, logger)),
       codes(std::make_unique<CodeCache>()),
-      fallbacks(std::make_unique<FallbackLedger>()),
-      links(std::make_unique<LinkCache>()) {}
+      fallbacks(std::make_unique<FallbackLedger>()) {}
 
 // Backends keep this object alive, so every plugin has been released here.
 RuntimeState::~RuntimeState() {

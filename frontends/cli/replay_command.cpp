@@ -16,7 +16,6 @@
 #include "command_line.h"
 #include "global_options.h"
 #include "json.h"
-#include "output_file.h"
 #include "replay/replay.h"
 #include "text.h"
 

@@ -3,6 +3,7 @@
 // hidden behind computing.
 #pragma once
 
+#include <yoke/output_file.h>
 #include <yoke/runtime/runtime.h>
 
 #include <cstdint>
@@ -13,8 +14,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "output_file.h"
 
 namespace yoke::cli {
 

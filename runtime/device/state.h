@@ -55,11 +55,14 @@ struct RuntimeState : std::enable_shared_from_this<RuntimeState> {
   const std::unique_ptr<CodeCache> codes;            // thread-safe
   std::atomic<std::uint64_t> compile_count{0};
   const std::unique_ptr<FallbackLedger> fallbacks;  // thread-safe
-  const std::unique_ptr<LinkCache> links;           // thread-safe
   std::atomic<std::uint64_t> device_count{0};       // opened so far
 
   void add_stream(const std::shared_ptr<Stream>& stream);
   std::vector<std::shared_ptr<Stream>> live_streams();  // in order of creation
+
+  // Made at the first use (parallel/link_figures.h).
+  std::once_flag links_once;
+  std::shared_ptr<LinkCache> links;
 
   // The threads of the streams, which own them (schedule/worker_pool.h).
   std::mutex workers_mutex;

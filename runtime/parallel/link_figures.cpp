@@ -167,8 +167,10 @@ void use_measured(GroupCosts& costs, const Devices& devices, const std::vector<s
   bool has_far = false;
   bool is_measured = true;
   costs.launch = 0;
+  detail::RuntimeState& runtime = *devices[0]->backend()->state().runtime;
+  std::call_once(runtime.links_once, [&] { runtime.links = std::make_shared<detail::LinkCache>(); });
   const auto take = [&](std::size_t a, std::size_t b) {
-    const LinkFigures got = devices[a]->backend()->state().runtime->links->get(devices[a], devices[b]);
+    const LinkFigures got = runtime.links->get(devices[a], devices[b]);
     const bool is_near = nodes[a] == nodes[b];
     LinkCost& link = is_near ? costs.near : costs.far;
     bool& has = is_near ? has_near : has_far;

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/include/yoke/output_file.h: a stream to a file that appears, whole, at the end.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <ostream>
+
+namespace yoke {
+
+// Writes beside the target, which commit() replaces; without commit(), the target stays as it was. Not thread-safe.
+class OutputFile {
+ public:
+  // Throws Error: the target cannot be created, or is a folder, a pipe or a device.
+  explicit OutputFile(const std::filesystem::path& target);
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  std::ostream& stream() { return stream_; }
+  // Throws the Error of the first write that failed.
+  void commit();
+
+ private:
+  class Buffer;
+
+  std::unique_ptr<Buffer> buffer_;
+  std::ostream stream_;
+};
+
+}  // namespace yoke

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/src/data/output_file.cpp: collects what is written, and remembers the first failure.
+#include <yoke/output_file.h>
+#include <yoke/runtime/error.h>
+
+#include <array>
+#include <optional>
+#include <span>
+#include <streambuf>
+
+#include "data/files.h"
+
+namespace yoke {
+
+class OutputFile::Buffer final : public std::streambuf {
+ public:
+  explicit Buffer(const std::filesystem::path& target) : file_(target) {
+    setp(bytes_.data(), bytes_.data() + bytes_.size());
+  }
+
+  void commit() {
+    if (error_) {
+      throw *error_;
+    }
+    file_.commit();
+  }
+
+ protected:
+  int sync() override {
+    if (error_) {
+      return -1;
+    }
+    try {
+      file_.write(std::as_bytes(std::span(pbase(), pptr())));
+    } catch (const Error& error) {
+      error_ = error;
+      return -1;
+    }
+    setp(bytes_.data(), bytes_.data() + bytes_.size());
+    return 0;
+  }
+
+  int_type overflow(int_type character) override {
+    if (sync() != 0) {
+      return traits_type::eof();
+    }
+    return traits_type::eq_int_type(character, traits_type::eof())
+               ? traits_type::not_eof(character)
+               : sputc(traits_type::to_char_type(character));
+  }
+
+ private:
+  detail::NewFile file_;
+  std::array<char, 1U << 16U> bytes_;
+  std::optional<Error> error_;
+};
+
+OutputFile::OutputFile(const std::filesystem::path& target)
+    : buffer_(std::make_unique<Buffer>(target)), stream_(buffer_.get()) {}
+OutputFile::~OutputFile() = default;
+
+void OutputFile::commit() {
+  stream_.flush();
+  buffer_->commit();
+}
+
+}  // namespace yoke
