@@ -4,10 +4,11 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <yoke/output_file.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <fstream>
+#include <filesystem>
 #include <iostream>
 #include <system_error>
 #include <utility>

@@ -18,6 +18,7 @@
 #include <yoke/npz.h>
 #include <yoke/ops.h>
 #include <yoke/optimizer.h>
+#include <yoke/output_file.h>
 #include <yoke/parallel_update.h>
 #include <yoke/parameter.h>
 #include <yoke/random.h>
