@@ -172,12 +172,13 @@ TEST(DebugInfo, NamesTheRoutineAndTheError) {
       compile(rig.device,
               "yoke.program 1\nprogram a_program_with_a_name_that_is_longer_than_a_report_keeps() {\n"
               "  arg x : f32[2] inout\n  x[i] = x[i] + 1.0\n}\n");
+  const LinkedRoutine routine =
+      context.link(code, "a_program_with_a_name_that_is_longer_than_a_report_keeps");
   rig.control->is_blocked = true;
-  context.link(code, "a_program_with_a_name_that_is_longer_than_a_report_keeps").run();
-  EXPECT_TRUE(wait_until([&] {
-    return debug_info(*context.stream()).running ==
-           "launch of 'a_program_with_a_name_that_is_longer_than_a_rep'";
-  }));
+  routine.run();
+  EXPECT_TRUE(wait_until([&] { return !debug_info(*context.stream()).running.empty(); }));
+  EXPECT_EQ(debug_info(*context.stream()).running,
+            "launch of 'a_program_with_a_name_that_is_longer_than_a_rep'");
   context.stream()->abort();
   rig.control->is_blocked = false;
   EXPECT_TRUE(wait_until([&] { return debug_info(*context.stream()).running.empty(); }));
