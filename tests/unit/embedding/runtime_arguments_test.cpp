@@ -2,6 +2,7 @@
 // tests/unit/embedding/runtime_arguments_test.cpp: every function of the runtime's public headers with null,
 // empty and moved-from arguments. public_functions.py checks that no function is missing.
 #include <yoke/runtime/closest.h>
+#include <yoke/runtime/cost_model.h>
 #include <yoke/runtime/feed.h>
 #include <yoke/runtime/gradient_parts.h>
 #include <yoke/runtime/gradient_sum.h>
@@ -255,7 +256,11 @@ TEST(RuntimeArguments, StepPlans) {
   EXPECT_EQ(nothing.placement(), Placement::kOwner);
   EXPECT_FALSE(nothing.shares_parameters());
   nothing.each_update([](auto...) { FAIL(); });
+  nothing.each_merge([](auto...) { FAIL(); });
   EXPECT_EQ(nothing.bucket_count(), 0U);
+  EXPECT_TRUE(nothing.merge_reason().empty());
+  EXPECT_FALSE(nothing.keeps_last_step());
+  EXPECT_EQ(StepPlan::name_in(0, ""), "");
   EXPECT_FALSE(nothing.overlaps());
   EXPECT_TRUE(nothing.streams().empty());
   EXPECT_ERROR(kInvalid, cut_at_buckets(nothing, {}));
@@ -275,6 +280,7 @@ TEST(RuntimeArguments, StepPlans) {
   EXPECT_ERROR(kInvalid, StepPlan(contexts, 1, {}, {}, {}, nullptr));
   StepPlan plan(contexts, 1, {{"w", kSpec}}, {"momentum"}, {}, nullptr);
   EXPECT_EQ(plan.memory(0).parameters, plan.memory(0).state);
+  EXPECT_EQ(plan.range_of(0).first, 0U);
   EXPECT_ERROR(kEmpty, plan.allocate_gradients());
   EXPECT_ERROR(kEmpty, plan.publish());
   plan.allocate();
@@ -355,6 +361,27 @@ TEST(RuntimeArguments, GradientSums) {
   sum.adopt_gradients(micro, 1);
   EXPECT_ERROR(ErrorCode::kAlreadyExists, sum.adopt_gradients(micro, 1));
   EXPECT_ERROR(ErrorCode::kOutOfRange, sum.add(2));
+  EXPECT_ERROR(kEmpty, sum.add_piece(0));
+  EXPECT_ERROR(kEmpty, sum.add_bucket(0, 0));
+  GradientSum in_a_tree = sum;
+  EXPECT_ERROR(kEmpty, in_a_tree.link_buckets(plan, codes));
+  GradientSum::each_sum({}, 1, [](auto&) { FAIL(); });
+  codes.forget(*contexts[0].stream()->device());
+}
+
+TEST(RuntimeArguments, CostModels) {
+  EXPECT_ERROR(kInvalid, (void)costs_of({}));
+  const GroupCosts nobody;
+  EXPECT_TRUE(nobody.is_one_node());
+  EXPECT_EQ(merge_seconds(nobody, {}, MergeStrategy::kOwner, Placement::kOwner), 0);
+  EXPECT_EQ(choose_merge(nobody, {}).seconds, 0);
+  GroupCosts one;
+  one.nodes = {0};
+  EXPECT_TRUE(one.is_near(0, 0));
+  EXPECT_GE(LinkClocks(one).transfer(0, 0, 0, 0), 0);
+  EXPECT_GE(step_seconds({}, {}), 0);
+  EXPECT_ERROR(kInvalid, (void)wire_by_name(""));
+  EXPECT_STREQ(wire_name(static_cast<Wire>(99)), "unknown");
 }
 
 TEST(RuntimeArguments, Collectives) {

@@ -173,6 +173,8 @@ TEST(TensorArguments, FunctionsOfLayers) {
   EXPECT_ERROR(kInvalid, (void)conv_transpose(image, kNone));
   EXPECT_ERROR(kInvalid, (void)max_pool(kNone, 2));
   EXPECT_ERROR(kInvalid, (void)max_pool(image, {}));
+  EXPECT_TRUE(PerAxis({}).numbers().empty());
+  EXPECT_EQ(ConvPadding::valid().numbers().numbers(), (std::vector<std::uint64_t>{0}));
   EXPECT_ERROR(kInvalid, (void)average_pool(kNone, 2));
   EXPECT_ERROR(kInvalid, (void)average_pool(image, 0));
   EXPECT_ERROR(kInvalid, (void)adaptive_average_pool(kNone, 1));
@@ -209,6 +211,17 @@ TEST(TensorArguments, GradientsAndLowering) {
   EXPECT_ERROR(kInvalid, (void)sgd_one(kMatrix, kNone, kNone, 0.1F, {}));
   EXPECT_ERROR(kInvalid, (void)sgd_one(kMatrix, kMatrix, kNone, kNone, {}));
   EXPECT_ERROR(kInvalid, (void)sgd_one(kMatrix, kMatrix, kNone, 0.1F, {.momentum = 0.9}));
+}
+
+TEST(TensorArguments, OptimizersAndOutputFiles) {
+  EXPECT_TRUE(Optimizer().states().empty());
+  EXPECT_ERROR(kInvalid, Optimizer("", {}, {}));
+  EXPECT_ERROR(kInvalid, (void)Optimizer().update(kNone, kMatrix, {}, 0.1F));
+  EXPECT_ERROR(kInvalid, (void)Optimizer().update(kMatrix, kNone, {}, 0.1F));
+  EXPECT_ERROR(kInvalid, (void)Optimizer().update(kMatrix, kMatrix, {}, kNone));
+  EXPECT_ERROR(kInvalid, (void)clip_by_value({}, 0));
+  EXPECT_ERROR(ErrorCode::kNotFound, (void)optimizer_by_name(""));
+  EXPECT_ERROR(kInvalid, OutputFile(""));
 }
 
 TEST(TensorArguments, CompositesAndScans) {

@@ -75,6 +75,7 @@ TEST(TrainingArguments, FunctionsOfATrainer) {
     EXPECT_ERROR(kEmpty, trainer.grad_sync());
     EXPECT_ERROR(kEmpty, trainer.update());
     EXPECT_ERROR(kInvalid, trainer.set_batch(kNone, kTargets));
+    EXPECT_THROW(trainer.set_row_weights({}), Error);
     EXPECT_ERROR(kInvalid, trainer.set_learning_rate(-1));
     EXPECT_ERROR(kInvalid, trainer.set_batch(kInputs, kNone));
     EXPECT_ERROR(kInvalid, (void)trainer.read_values(kNone));
@@ -369,6 +370,11 @@ TEST(Lifetimes, ObjectsOutliveTheRuntimeInAnyOrder) {
   EXPECT_TRUE(event.is_done());
   buffer.reset();
   event.wait();
+}
+
+TEST(TrainingArguments, NamesOfOnDeviceLost) {
+  EXPECT_STREQ(on_device_lost_name(static_cast<OnDeviceLost>(99)), "unknown");
+  EXPECT_ERROR(kInvalid, (void)on_device_lost_by_name(""));
 }
 
 }  // namespace
