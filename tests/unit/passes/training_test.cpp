@@ -115,7 +115,7 @@ TEST(Training, GeluKeepsOneTensor) {
   EXPECT_LE(kept_for_backward(gradient_of(loss, {x, w}), 512 * 512), 1U);
 }
 
-Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v) {
+Tensor plain_attention(const Tensor& q, const Tensor& k, const Tensor& v) {
   const Tensor scores = einsum("b n d; b m d => b n m", q, k) * 0.125;
   return einsum("b n m; b m d => b n d", softmax(scores), v);
 }
@@ -126,11 +126,11 @@ TEST(Training, AttentionKeepsTwoTensorsOfScores) {
   for (const char* name : {"wq", "wk", "wv"}) {
     weights.push_back(input(name, {64, 64}));
   }
-  const Tensor y = attention(matmul(x, weights[0]), matmul(x, weights[1]), matmul(x, weights[2]));
+  const Tensor y = plain_attention(matmul(x, weights[0]), matmul(x, weights[1]), matmul(x, weights[2]));
   EXPECT_LE(kept_for_backward(gradient_of(mean(square(y)), weights), 4 * 256 * 256), 2U);
 }
 
-Tensor layer_norm(const Tensor& x, const Tensor& scale) {
+Tensor plain_layer_norm(const Tensor& x, const Tensor& scale) {
   const Tensor centered = x - mean(x, {-1}, true);
   return centered * rsqrt(mean(square(centered), {-1}, true) + 1e-5) * scale;
 }
@@ -144,19 +144,19 @@ TEST(Training, GradientOfATwelveLayerTransformerIsOptimizedQuickly) {
   };
   Tensor x = take(weight({1000, kWidth}), placeholder("ids", Type::kI32, {4, 128}));
   for (int layer = 0; layer < 12; ++layer) {
-    const Tensor h = layer_norm(x, weight({kWidth}));
+    const Tensor h = plain_layer_norm(x, weight({kWidth}));
     Tensor heads[3];
     for (Tensor& part : heads) {
       part = permute(reshape(matmul(h, weight({kWidth, kWidth})) + weight({kWidth}), {4, 128, 4, 64}),
                      {0, 2, 1, 3});
       part = reshape(part, {16, 128, 64});
     }
-    const Tensor mixed =
-        reshape(permute(reshape(attention(heads[0], heads[1], heads[2]), {4, 4, 128, 64}), {0, 2, 1, 3}),
-                {4, 128, kWidth});
+    const Tensor mixed = reshape(
+        permute(reshape(plain_attention(heads[0], heads[1], heads[2]), {4, 4, 128, 64}), {0, 2, 1, 3}),
+        {4, 128, kWidth});
     x = x + matmul(mixed, weight({kWidth, kWidth})) + weight({kWidth});
-    const Tensor inner =
-        gelu(matmul(layer_norm(x, weight({kWidth})), weight({kWidth, 4 * kWidth})) + weight({4 * kWidth}));
+    const Tensor inner = gelu(matmul(plain_layer_norm(x, weight({kWidth})), weight({kWidth, 4 * kWidth})) +
+                              weight({4 * kWidth}));
     x = x + matmul(inner, weight({4 * kWidth, kWidth})) + weight({kWidth});
   }
   const Tensor loss =
