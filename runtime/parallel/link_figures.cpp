@@ -204,16 +204,16 @@ LinkFigures detail::LinkCache::get(const std::shared_ptr<Device>& from, const st
     return device.backend()->name() + " " + std::to_string(device.ordinal()) + " " + device.info().unique_id;
   };
   const std::lock_guard lock(mutex_);  // measurements would disturb each other
-  const auto [found, is_new] = figures_.try_emplace({identity(*from), identity(*to)});
-  if (!is_new) {
-    return found->second;
+  const auto made = figures_.try_emplace({identity(*from), identity(*to)});
+  LinkFigures& got = made.first->second;
+  if (!made.second) {
+    return got;
   }
   auto& logger = to->backend()->state().runtime->logger;
   const Clock::time_point start = Clock::now();
   try {
-    found->second = Measurement(from, to).run();
+    got = Measurement(from, to).run();
     logger.log_composed(LogLevel::kDebug, [&] {
-      const LinkFigures& got = found->second;
       return "merge.measure from=" + from->name() + " to=" + to->name() +
              " launch_us=" + std::to_string(got.launch * 1e6) +
              " latency_us=" + std::to_string(got.link.latency * 1e6) +
@@ -225,7 +225,7 @@ LinkFigures detail::LinkCache::get(const std::shared_ptr<Device>& from, const st
                                     " note=\"fixed figures are used instead\" reason=\"" + error.what() +
                                     "\"");
   }
-  return found->second;
+  return got;
 }
 
 GroupCosts costs_of(std::span<const Context> members, std::span<const std::int32_t> types) {

@@ -49,7 +49,7 @@ struct MergeContent {
   std::uint64_t offset = 0;
 };
 
-struct StreamState : Task, std::enable_shared_from_this<StreamState> {
+struct StreamState final : Task, std::enable_shared_from_this<StreamState> {
   StreamState(std::shared_ptr<Device> on, std::string called);
   ~StreamState();
   StreamState(const StreamState&) = delete;
@@ -206,6 +206,7 @@ struct StreamState : Task, std::enable_shared_from_this<StreamState> {
   bool has_work() const noexcept;
   void stop() noexcept;
   void run(Command& command) noexcept;
+  void end_wait(const Command& command) noexcept;
   void finish(std::uint64_t ticket) noexcept;
   void inject_delay(std::uint64_t ticket) const;
   void record_work(const Command& command, Clock::time_point begin) noexcept;

@@ -133,13 +133,7 @@ void StreamState::run(Command& command) noexcept {
     running_.begin(command.kind, {});
     run_callback(command);
   } else if (command.kind == CommandKind::kWait) {
-    if (has_note_) {
-      forget_wait();
-    }
-    if (command.other != nullptr && command.inherits && !has_failed(ticket) &&
-        command.other->has_failed(command.other_ticket)) {
-      inherit(ticket, *command.other);
-    }
+    end_wait(command);
   } else if (!has_failed(ticket)) {
     running_.begin(command.kind, command.kind == CommandKind::kLaunch
                                      ? std::string_view(command.routine->entry().name)
@@ -171,6 +165,16 @@ void StreamState::run(Command& command) noexcept {
     if (ring_.room() >= CommandRing::kWakeRoom) {
       room_.notify();
     }
+  }
+}
+
+void StreamState::end_wait(const Command& command) noexcept {
+  if (has_note_) {
+    forget_wait();
+  }
+  if (command.other != nullptr && command.inherits && !has_failed(command.ticket) &&
+      command.other->has_failed(command.other_ticket)) {
+    inherit(command.ticket, *command.other);
   }
 }
 

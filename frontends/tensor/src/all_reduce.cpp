@@ -101,6 +101,7 @@ std::string reduced_name(std::size_t stage) {
 void DistributedProgram::Impl::add_member(Context member, const Lowered& lowered,
                                           const std::vector<ReducePoint>& points) {
   std::vector<std::uint32_t> after;
+  after.reserve(points.size());
   for (const ReducePoint& point : points) {
     after.push_back(point.after);
   }

@@ -64,6 +64,7 @@ std::optional<Error> train(const std::shared_ptr<Runtime>& runtime, const std::s
   const auto data = datasets::half_moons(40, 0.1, 0);
   const auto model = nn::sequential(nn::linear(8), nn::relu(), nn::linear(2));
   DataParallelOptions options{.backend_name = name, .shards = 2, .learning_rate = 0.1F, .batch_size = 20};
+  options.merge = MergeStrategy::kOwner;  // others may copy nothing
   options.runtime = runtime;
   options.device_options = device_options;
   try {

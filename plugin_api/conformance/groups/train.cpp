@@ -173,6 +173,8 @@ void half_moons(Kit& kit) {
     const ExampleResult result =
         example_train_loop(loop, moons.points, moons.signs, model,
                            [](const Tensor& output, const Tensor& signs) { return hinge(output, signs); });
+    check(result.epoch_losses.back() < result.epoch_losses.front(), "half-moons on ", shards,
+          " shards: the loss did not decrease");
     check(result.epoch_losses.back() < 0.01, "half-moons on ", shards,
           " shards: the loss of the last epoch is ", result.epoch_losses.back(), ", expected less than 0.01");
   }

@@ -32,6 +32,7 @@ class DistributedParamId {
   static DistributedParamId from_text(std::string_view text);
   std::string text() const;  // "00000000000000ff"
   std::uint64_t value() const { return value_; }
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the 0 of <=> for a pointer
   friend auto operator<=>(const DistributedParamId&, const DistributedParamId&) = default;
 
  private:
