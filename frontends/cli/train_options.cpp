@@ -129,7 +129,7 @@ struct TypedOptions {
   double weight_decay = -1;
 };
 
-void describe(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
+void describe_training(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
   line.text("backend", &options.backend,
             "backend to train on, default cc, or several with shard counts: cuda:1,cc:2", "NAME");
   line.integer(
@@ -153,6 +153,9 @@ void describe(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
               "momentum of sgd or rmsprop, less than 1, default 0");
   line.number("weight-decay", &typed.weight_decay, {}, "weight decay, default 0; adamw 0.01");
   line.flag("nesterov", &options.nesterov, "use Nesterov momentum, with sgd");
+}
+
+void describe_shards(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
   line.text("reduction", &typed.reduction, "how to combine the shards' gradients: mean (default) or sum",
             "NAME");
   line.text(
@@ -183,6 +186,9 @@ void describe(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
             "one number per shard, such as 3,3,1: rows of a batch that it gets in proportion; or measured: "
             "faster devices get more",
             "LIST");
+}
+
+void describe_run(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
   line.integer("seed", &options.seed, {0, kMaxSeed},
                "seed of the weights and the half-moons, not negative, default 0");
   line.texts("option", &options.device_options,
@@ -258,7 +264,9 @@ std::optional<TrainOptions> parse_train_options(Arguments arguments) {
       "on generated half-moons. Ctrl-C ends training after the current step and saves if --save "
       "was given; a second\n"
       "Ctrl-C ends it at once. SIGTERM, SIGHUP and a closed output pipe have the effect of Ctrl-C.");
-  describe(line, options, typed);
+  describe_training(line, options, typed);
+  describe_shards(line, options, typed);
+  describe_run(line, options, typed);
   if (!line.parse(arguments)) {
     return std::nullopt;
   }

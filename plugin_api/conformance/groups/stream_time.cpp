@@ -143,9 +143,8 @@ void calls_during_work(Kit& kit) {
     std::fill(host.begin(), host.end(), std::byte{0});
     stream.read(a, 0, host);
   });
-  // NOLINTNEXTLINE(performance-no-int-to-ptr)
-  const auto* const there =
-      reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(b.describe().host_address));
+  const auto address = static_cast<std::uintptr_t>(b.describe().host_address);
+  const auto* const there = reinterpret_cast<const std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)
   if (there == nullptr) {
     return;  // the host cannot see the other commands run
   }
