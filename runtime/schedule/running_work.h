@@ -20,7 +20,7 @@ class RunningWork {
  public:
   void begin(CommandKind kind, std::string_view name) noexcept {
     std::array<char, 8 * kWords> text{};
-    std::memcpy(text.data(), name.data(), name.size() < text.size() ? name.size() : text.size() - 1);
+    name.copy(text.data(), text.size() - 1);
     std::array<std::uint64_t, kWords> words{};
     std::memcpy(words.data(), text.data(), text.size());
     const std::uint64_t version = version_.load(std::memory_order_relaxed);
