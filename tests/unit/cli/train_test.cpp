@@ -65,9 +65,8 @@ TEST(YokeTrain, ReproducibleRunsGiveTheSameLossForEveryNumberOfShards) {
     EXPECT_EQ(json_value(outcome.last_line(), "train_loss"), loss) << shards << " shards";
   }
   const auto refused = run({"train", "--shards", "3", "--reproducible", "4"});
-  EXPECT_EQ(refused.code, 1);
-  EXPECT_THAT(refused.err,
-              HasSubstr("reproducible is 4, which is not a multiple of the number of shards, 3"));
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--reproducible 4 needs a number of shards that divides it"));
 }
 
 TEST(YokeTrain, OnDeviceLostTakesFailOrRedistribute) {
