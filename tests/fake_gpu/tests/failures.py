@@ -123,7 +123,7 @@ class Failures:
         self.expected = fakes.result_of(output)
         self.expect(status == 0 and self.files() == [], "a training without the cache writes no file", output)
         # Several processes fill an empty cache at once.
-        running = [self.fakes.start(["train", "--backend", self.fakes.vendor, "--shards", "2", "--epochs", "1", *CACHE], {})
+        running = [self.fakes.start(["train", "--backend", self.fakes.vendor, "--shards", "2", "--epochs", "1", "--merge", "owner", *CACHE], {})
                    for _ in range(3)]
         for process in running:
             output = process.communicate(timeout=fakes.SECONDS)[0]
