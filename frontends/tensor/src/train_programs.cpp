@@ -149,6 +149,7 @@ std::vector<double> forward_and_forget(const std::shared_ptr<Stream>& stream, co
   if (stream == nullptr) {
     fail("forward_and_forget: the stream is null");
   }
+  detail::require(t, "forward_and_forget");
   return detail::numbers_of(t.type(),
                             detail::read_now(forward_and_ctx(Context(stream), t, symbol_values), "value"));
 }
