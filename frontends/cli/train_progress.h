@@ -12,7 +12,7 @@
 namespace yoke::cli {
 
 // A line that is shorter than `width`, with a bar of up to 24 characters of which `share`, 0 to 1, is filled; without
-// a bar if there is no room for one. Precondition: width > 0.
+// a bar if the line has no room for it. Precondition: width > 0.
 std::string progress_line(const std::string& before, double share, const std::string& after,
                           std::size_t width);
 

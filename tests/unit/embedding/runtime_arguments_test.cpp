@@ -371,10 +371,10 @@ TEST(RuntimeArguments, GradientSums) {
 
 TEST(RuntimeArguments, CostModels) {
   EXPECT_ERROR(kInvalid, (void)costs_of({}));
-  const GroupCosts nobody;
-  EXPECT_TRUE(nobody.is_one_node());
-  EXPECT_EQ(merge_seconds(nobody, {}, MergeStrategy::kOwner, Placement::kOwner), 0);
-  EXPECT_EQ(choose_merge(nobody, {}).seconds, 0);
+  const GroupCosts empty;
+  EXPECT_TRUE(empty.is_one_node());
+  EXPECT_EQ(merge_seconds(empty, {}, MergeStrategy::kOwner, Placement::kOwner), 0);
+  EXPECT_EQ(choose_merge(empty, {}).seconds, 0);
   GroupCosts one;
   one.nodes = {0};
   EXPECT_TRUE(one.is_near(0, 0));

@@ -75,8 +75,8 @@ class DistributedGroup {
   // Error kAlreadyExists: a parameter, or another one of the same name, is registered.
   void register_sync_parameters(std::span<const Parameter> parameters);
   bool is_registered(DistributedParamId id) const;
-  // The gradient is final when the work that is queued on the member's stream has run. Errors: kOutOfRange: there is no
-  // such member; kNotFound: the parameter is not registered; kAlreadyExists: submitted before in this step.
+  // The gradient is final when the work that is queued on the member's stream has run. Errors: kOutOfRange: the
+  // group has no such member; kNotFound: the parameter is not registered; kAlreadyExists: submitted before in this step.
   void submit_gradient_sync(std::uint32_t member, DistributedParamId id);
   // Ends the step for all members. Gradients that no member has submitted stay as they are.
   void sync_collective();

@@ -25,10 +25,10 @@ struct ParallelUpdate {
 
 // Returns a function that iterates over the bindings and runs the workers in turn. After each round, and at the end if
 // the last round is incomplete, it merges the gradients and the loss of the workers that ran into the owner as sums, in
-// a tree; runs sgd_update; copies the parameters to all workers; and calls post_sync. It only queues work: whoever reads
+// a tree; runs sgd_update; copies the parameters to all workers; and calls post_sync. It only queues work; reading
 // a value waits for it. What it merges is linked here, and only for the rounds that will happen.
 //
-// Error kInvalidArgument: there are no workers, or the lists differ in length; the routines of the workers do not have
+// Error kInvalidArgument: the list of workers is empty, or the lists differ in length; the routines of the workers do not have
 // the same symbols; a symbol has no binding, or one of another range; or a context lacks a parameter. kNotFound: the
 // context of a worker whose gradients are merged lacks them.
 std::function<void()> parallel_update(const ParallelUpdate& run, const GradUpdate& update);

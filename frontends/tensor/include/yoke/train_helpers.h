@@ -77,7 +77,7 @@ std::string context_name(const LoweredArgument& argument);
 std::map<std::string, std::string> context_names(const Lowered& lowered);
 
 // Queues a copy of the host data of the argument's literal, parameter or scalar into its tensor, and returns true;
-// returns false if there is no host data, or the context lacks the tensor. The host data may be replaced or freed at
+// returns false if the tensor has no host data, or the context lacks it. The host data may be replaced or freed at
 // once: the copy keeps what it reads.
 bool from_host(const Context& context, const LoweredArgument& argument);
 // Copies the tensor of the argument's parameter into Parameter::values, and waits; returns false if the argument is

@@ -52,7 +52,7 @@ class GradientSum {
   void clear(std::uint32_t number) const;      // micro-batch `number` has no rows: its gradients are zero
   void add(std::uint32_t number) const;
   // As add(), for the elements of one bucket: the micro-batch stores its gradients bucket by bucket.
-  // Throws Error kFailedPrecondition without link_buckets(), kOutOfRange if there is no such bucket.
+  // Throws Error kFailedPrecondition without link_buckets(), kOutOfRange if the plan has no such bucket.
   void add_bucket(std::uint32_t number, std::size_t bucket) const;
 
  private:
