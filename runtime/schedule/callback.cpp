@@ -26,6 +26,9 @@ void StreamState::queue_callback(std::function<void(ErrorCode)> callback) {
 void StreamState::call_back(const HostCallback& callback, ErrorCode code) noexcept {
   try {
     callback.function(has_failed(callback.ticket) ? error_code() : code);
+  } catch (const std::exception& e) {
+    fail(callback.ticket, ErrorCode::kUnknown,
+         [&] { return title(callback.ticket) + ": a host callback threw an exception: " + e.what(); });
   } catch (...) {
     fail(callback.ticket, ErrorCode::kUnknown,
          [&] { return title(callback.ticket) + ": a host callback threw an exception"; });

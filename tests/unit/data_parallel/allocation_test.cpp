@@ -4,11 +4,11 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <thread>
 
 #include "common.h"
 #include "count_allocations.h"
+#include "thread_count.h"
 
 namespace yoke::testing {
 namespace {
@@ -116,11 +116,6 @@ TEST(AllocationCount, IncludesAllocationsOfTheFrontend) {
   EXPECT_GT(test::allocation_count(), before);
 }
 
-std::size_t thread_count() {
-  const std::filesystem::directory_iterator tasks("/proc/self/task");
-  return static_cast<std::size_t>(std::distance(begin(tasks), end(tasks)));
-}
-
 TEST(Threads, AreNoMoreThanCoresForManyShards) {
   if (std::string(backend_name()) != "cc") {
     GTEST_SKIP() << "counts the runtime's threads; other backends may have their own";
@@ -128,7 +123,7 @@ TEST(Threads, AreNoMoreThanCoresForManyShards) {
   DataParallelOptions options = options_for(64, 0.05F);
   options.batch_size = 128;
   const auto model = nn::sequential(nn::linear(16), nn::relu(), nn::linear(10));
-  const std::size_t before = thread_count();
+  const std::size_t before = test::thread_count();
   data_parallel(
       options, tensor(some_numbers(128 * 32, 1), {128, 32}), tensor(std::vector<std::int32_t>(128, 1), {128}),
       [&](const Tensor& x, const Tensor& y) { return cross_entropy(model(x), y); },
@@ -136,7 +131,7 @@ TEST(Threads, AreNoMoreThanCoresForManyShards) {
         std::size_t most = 0;
         for (int i = 0; i < 20; ++i) {
           trainer.step();
-          most = std::max(most, thread_count());
+          most = std::max(most, test::thread_count());
         }
         trainer.wait();
         EXPECT_GT(most, before);

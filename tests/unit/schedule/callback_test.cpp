@@ -119,7 +119,7 @@ TEST_P(CallbackTest, AbortedStreamCallsOnceAfterItsWork) {
 TEST_P(CallbackTest, ExceptionFailsTheStream) {
   stream->host_callback([](ErrorCode) { throw std::runtime_error("oops"); });
   EXPECT_THAT(error_of([&] { stream->wait(); }),
-              is_error(ErrorCode::kUnknown, "stream 'called': a host callback threw"));
+              is_error(ErrorCode::kUnknown, "stream 'called': a host callback threw an exception: oops"));
 }
 
 TEST_P(CallbackTest, EmptyCallbackIsRefused) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/schedule/failure_test.cpp: failing calls poison their stream, readers of their results inherit
 // the error, and aborts and destructors return.
-#include <filesystem>
 
 #include "expected_leak.h"
 #include "rig.h"
+#include "thread_count.h"
 
 namespace yoke::test {
 namespace {
@@ -246,17 +246,11 @@ TEST(FailureWorkerTest, QueueThatStaysFullIsAnErrorAtTheDeadline) {
   EXPECT_ERROR(ErrorCode::kResourceExhausted, stream->wait(30s));
 }
 
-std::size_t thread_count() {
-  const std::filesystem::directory_iterator tasks("/proc/self/task");
-  return static_cast<std::size_t>(std::distance(begin(tasks), end(tasks)));
-}
-
 TEST(FailureWorkerTest, DestructorsEndWhileACallHangs) {
   RuntimeOptions options;
   options.wait_timeout = 2500ms;
   auto control = std::make_shared<Control>();
   const auto start = std::chrono::steady_clock::now();
-  std::thread([] {}).join();  // with the first thread, the thread sanitizer starts its own
   const std::size_t threads = thread_count();
   {
     const ExpectedLeak leak;  // of memory that the hanging call may still use
