@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/cli/train_run.cpp: trains epoch by epoch, evaluates, prints progress and saves.
+#include "train_run.h"
+
+#include <yoke/losses.h>
+#include <yoke/npz.h>
+#include <yoke/train_helpers.h>
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <ostream>
+
+#include "stopwatch.h"
+#include "text.h"
+
+namespace yoke::cli {
+
+TrainRun::TrainRun(const TrainOptions& options, const TrainData& data, const nn::Module& model,
+                   std::ostream& out, TrainReport* report, Timeline* timeline)
+    : options_(options),
+      data_(data),
+      model_(model),
+      out_(out),
+      report_(report),
+      timeline_(timeline),
+      watch_(options) {}
+
+void TrainRun::train(Trainer& trainer, const MemoryCheck& memory) {
+  report_->devices = trainer.device_names();
+  report_->merge = merge_strategy_name(trainer.merge_strategy());
+  report_->placement = placement_name(trainer.placement());
+  report_->merge_reason = trainer.merge_reason();
+  report_->overlaps = trainer.overlaps();
+  report_->row_weights = trainer.row_weights();
+  report_->shards = trainer.shards();
+  Evaluation evaluation = make_evaluation(trainer);
+  report_->memory = memory.needs();
+  report_->compile_seconds = trainer.compile_seconds();
+  report_->setup_seconds += trainer.setup_seconds() - trainer.compile_seconds();
+  out_ << options_.model << " on " << report_->devices << ", " << report_->shards
+       << (report_->shards == 1 ? " shard, " : " shards, ") << trainer.steps_per_epoch()
+       << (trainer.steps_per_epoch() == 1 ? " step of " : " steps of ") << options_.batch
+       << " examples per epoch, gradient merge " << report_->merge << row_weights_text(*report_) << ", "
+       << byte_text(memory.total()) << " of memory" << std::endl;
+  if (options_.merge == MergeStrategy::kAuto && report_->shards > 1) {
+    out_ << "merge: " << report_->merge_reason << std::endl;
+  }
+  Progress progress(out_, can_redraw(), options_.epochs, trainer.steps_per_epoch(), options_.batch,
+                    [&] { return loss_so_far(trainer, progress); });
+  if (const std::int64_t idle = report_->shards - options_.batch; idle > 0) {
+    progress.warn(std::to_string(idle) + " of " + std::to_string(report_->shards) +
+                  (idle == 1 ? " shards is idle" : " shards are idle") + ", because a batch has " +
+                  std::to_string(options_.batch) + (options_.batch == 1 ? " example" : " examples") +
+                  "; use a larger --batch, or fewer shards");
+  }
+  if (options_.stop_on_nan) {
+    watch_.before_training(trainer);
+  }
+  for (std::int64_t epoch = 1; epoch <= options_.epochs && !report_->stopped; ++epoch) {
+    run_epoch(trainer, evaluation, progress, epoch);
+  }
+  if (!report_->stopped) {
+    save(trainer, progress);
+  }
+  report_->steps = trainer.step_count();
+  report_->lost_shards = trainer.lost_shards();
+  report_->first_bad_step = watch_.bad_step();
+}
+
+Evaluation TrainRun::make_evaluation(Trainer& trainer) {
+  const Timed timed(&report_->setup_seconds);
+  return trainer.evaluation(data_.test_inputs, data_.test_labels, [this](const Tensor& x, const Tensor& y) {
+    const Tensor logits = model_(x);
+    return std::vector<Tensor>{cross_entropy(logits, y), accuracy(logits, y)};
+  });
+}
+
+// The mean over the epoch's steps so far. Trainer::mean_loss covers only the steps since its last call.
+double TrainRun::loss_so_far(Trainer& trainer, Progress& progress) {
+  const std::int64_t fresh = epoch_steps_ - loss_steps_;
+  if (fresh > 0) {
+    // Always the mean over the rows, so that the number is comparable for every reduction of the gradients.
+    loss_sum_ += trainer.mean_loss(Reduction::kMean) * static_cast<double>(fresh);
+    loss_steps_ = epoch_steps_;
+  }
+  watch_.look(trainer, loss_sum_, progress);
+  return loss_sum_ / static_cast<double>(loss_steps_);
+}
+
+void TrainRun::run_epoch(Trainer& trainer, Evaluation& evaluation, Progress& progress, std::int64_t epoch) {
+  EpochReport report;
+  loss_sum_ = 0;
+  loss_steps_ = epoch_steps_ = 0;
+  progress.begin_epoch(epoch);
+  double seconds = 0;
+  {
+    const Timed timed(&seconds);
+    const bool whole = trainer.run_epoch([&](std::int64_t step) {
+      ++epoch_steps_;
+      if (options_.stop_on_nan && !watch_.after_step(trainer)) {
+        return false;
+      }
+      watch_.look_sometimes(trainer, progress);
+      progress.step_done(step);
+      return !stop_.made();
+    });
+    report_->stopped = !whole || stop_.made();
+    report.train_loss = loss_so_far(trainer, progress);
+    trainer.wait();
+  }
+  if (timeline_ != nullptr) {
+    timeline_->settle();
+  }
+  const std::int64_t rows =
+      std::min(epoch_steps_ * options_.batch, static_cast<std::int64_t>(data_.train_labels.element_count()));
+  const bool finished = epoch_steps_ == trainer.steps_per_epoch();
+  report_->examples += rows;
+  report_->step_seconds += seconds;
+  report_->finished_epochs += finished ? 1 : 0;
+  report.examples_per_second = static_cast<double>(rows) / seconds;
+  if (options_.stop_on_nan && watch_.bad_step()) {
+    report_->epochs.push_back(report);
+    stop_at_bad_step(trainer, progress);
+    return;
+  }
+  if (report_->stopped) {  // save first: the evaluation may take long
+    progress.line("stopped after step " + std::to_string(trainer.step_count()) + ", in epoch " +
+                  std::to_string(epoch) + " of " + std::to_string(options_.epochs));
+    save(trainer, progress);
+  }
+  {
+    const Timed timed(&report_->evaluation_seconds);
+    const std::vector<double> metrics = evaluation.run();
+    report.test_loss = metrics.at(0);
+    // The accuracy is a fraction of the rows in f32; recover the exact number of rows.
+    const auto count = static_cast<double>(data_.test_labels.element_count());
+    report.test_accuracy = std::round(metrics.at(1) * count) / count;
+    watch_.look(trainer, report.test_loss, progress);
+  }
+  report_->epochs.push_back(report);
+  progress.line(epoch_text(epoch, options_.epochs, report));
+}
+
+// Computes no metrics, because those of nan parameters would be nan.
+void TrainRun::stop_at_bad_step(Trainer& trainer, Progress& progress) {
+  const bool has_good = watch_.restore_good(trainer);
+  progress.error("the loss became infinite or nan at " + watch_.bad_step_text(trainer) +
+                 "; stopped; try a smaller --lr");
+  if (!options_.save.empty() && !has_good) {
+    progress.warn("nothing was saved, because no step had a finite loss");
+  } else if (has_good) {
+    save(progress, [&] { save_params(options_.save, trainer.owner_params()); });
+  }
+}
+
+void TrainRun::save(Trainer& trainer, Progress& progress) {
+  save(progress, [&] { trainer.save_params(options_.save); });
+}
+
+// A failure to save is reported at the end, after the run's results.
+void TrainRun::save(Progress& progress, const std::function<void()>& write) {
+  if (options_.save.empty()) {
+    return;
+  }
+  try {
+    write();
+    report_->saved = true;
+    progress.line("saved the parameters to " + options_.save.string());
+  } catch (const std::exception& error) {
+    report_->save_error = error.what();
+  }
+}
+
+}  // namespace yoke::cli

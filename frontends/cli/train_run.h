@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/cli/train_run.h: the body of yoke train's call of data_parallel: the loop over epochs.
+#pragma once
+
+#include <yoke/data_parallel.h>
+#include <yoke/nn.h>
+
+#include <cstdint>
+#include <functional>
+#include <iosfwd>
+
+#include "stop_request.h"
+#include "timeline.h"
+#include "train.h"
+#include "train_memory.h"
+#include "train_progress.h"
+#include "train_report.h"
+#include "train_watch.h"
+
+namespace yoke::cli {
+
+class TrainRun {
+ public:
+  // Keeps the references. `timeline` may be null.
+  TrainRun(const TrainOptions& options, const TrainData& data, const nn::Module& model, std::ostream& out,
+           TrainReport* report, Timeline* timeline);
+
+  void train(Trainer& trainer, const MemoryCheck& memory);
+
+ private:
+  Evaluation make_evaluation(Trainer& trainer);
+  double loss_so_far(Trainer& trainer, Progress& progress);
+  void run_epoch(Trainer& trainer, Evaluation& evaluation, Progress& progress, std::int64_t epoch);
+  void stop_at_bad_step(Trainer& trainer, Progress& progress);
+  void save(Trainer& trainer, Progress& progress);
+  void save(Progress& progress, const std::function<void()>& write);
+
+  const TrainOptions& options_;
+  const TrainData& data_;
+  const nn::Module& model_;
+  std::ostream& out_;
+  TrainReport* report_;
+  Timeline* timeline_;
+  StopRequest stop_;
+  LossWatch watch_;
+  double loss_sum_ = 0;
+  std::int64_t loss_steps_ = 0;   // in loss_sum_
+  std::int64_t epoch_steps_ = 0;  // done in this epoch
+};
+
+}  // namespace yoke::cli

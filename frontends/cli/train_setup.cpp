@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/cli/train_setup.cpp: the model, backends and options of data_parallel that a command line asks for.
+#include "train_setup.h"
+
+#include <utility>
+
+#include "command_line.h"
+#include "text.h"
+
+namespace yoke::cli {
+
+nn::Module make_model(const TrainOptions& options, std::uint64_t class_count) {
+  std::vector<nn::Module> layers;
+  for (const std::uint64_t width : options.hidden) {
+    layers.push_back(nn::linear(width));
+    layers.push_back(nn::relu());
+  }
+  layers.push_back(nn::linear(class_count));
+  return nn::sequential(std::move(layers));
+}
+
+namespace {
+
+std::vector<Option> parse_options(const Backend& backend, const std::vector<std::string>& texts) {
+  try {
+    return backend.parse_options(texts);
+  } catch (const Error& error) {
+    throw UsageError(std::string("--option: ") + error.what());
+  }
+}
+
+}  // namespace
+
+std::vector<std::shared_ptr<Backend>> load_backends(const TrainOptions& options, Runtime& runtime) {
+  std::vector<std::shared_ptr<Backend>> backends;
+  for (const std::string& part : split(options.backend, ',')) {
+    backends.push_back(runtime.backend(part.substr(0, part.find(':'))));
+  }
+  return backends;
+}
+
+std::vector<Option> device_options(const TrainOptions& options,
+                                   const std::vector<std::shared_ptr<Backend>>& backends) {
+  std::optional<std::vector<Option>> all;
+  for (const auto& backend : backends) {
+    if (options.device_options.empty()) {
+      continue;
+    }
+    std::vector<Option> parsed = parse_options(*backend, options.device_options);
+    for (std::size_t i = 0; all && i < parsed.size(); ++i) {
+      if (parsed[i].value != all->at(i).value) {
+        throw UsageError("--option " + options.device_options[i] + " has a different type in " +
+                         backend->name() + " than in the backends before it in --backend " + options.backend +
+                         "; use one backend, or leave the option out");
+      }
+    }
+    all = std::move(parsed);
+  }
+  return all.value_or(std::vector<Option>());
+}
+
+namespace {
+
+Optimizer optimizer_of(const TrainOptions& options) {
+  const std::string& name = options.optimizer;
+  const double decay = options.weight_decay;
+  return name == "adam"      ? Optimizer(Adam{.weight_decay = decay})
+         : name == "adamw"   ? Optimizer(AdamW{.weight_decay = decay})
+         : name == "rmsprop" ? Optimizer(RmsProp{.momentum = options.momentum, .weight_decay = decay})
+         : name == "adagrad" ? Optimizer(Adagrad{.weight_decay = decay})
+         : name == "lion"    ? Optimizer(Lion{.weight_decay = decay})
+                             : Optimizer(Sgd{options.momentum, decay, options.nesterov});
+}
+
+}  // namespace
+
+DataParallelOptions parallel_options(const TrainOptions& options, std::shared_ptr<Runtime> runtime,
+                                     std::vector<Option> device_options) {
+  DataParallelOptions parallel;
+  parallel.backend_name = options.backend;
+  parallel.shards = options.shards;
+  parallel.reduction = options.reduction;
+  parallel.optimizer = optimizer_of(options);
+  parallel.learning_rate = Tensor(static_cast<float>(options.learning_rate));
+  parallel.batch_size = options.batch;
+  parallel.accumulate = options.accumulate;
+  parallel.reproducible = options.reproducible;
+  parallel.row_weights = options.row_weights;
+  parallel.measure_row_weights = options.measure_row_weights;
+  parallel.base_seed = options.seed;
+  parallel.merge = options.merge;
+  parallel.placement = options.placement;
+  parallel.overlap = options.overlap;
+  parallel.on_device_lost = options.on_device_lost;
+  parallel.wire = options.wire;
+  parallel.device_options = std::move(device_options);
+  parallel.runtime = std::move(runtime);
+  return parallel;
+}
+
+}  // namespace yoke::cli

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/cli/train_setup.h: turns the options of yoke train into a model, backends and options of data_parallel.
+#pragma once
+
+#include <yoke/data_parallel.h>
+#include <yoke/nn.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "train.h"
+
+namespace yoke::cli {
+
+nn::Module make_model(const TrainOptions& options, std::uint64_t class_count);
+
+// Loads the backends. Throws Error.
+std::vector<std::shared_ptr<Backend>> load_backends(const TrainOptions& options, Runtime& runtime);
+
+// Parses the device options with the backends' schemas. Throws UsageError.
+std::vector<Option> device_options(const TrainOptions& options,
+                                   const std::vector<std::shared_ptr<Backend>>& backends);
+
+DataParallelOptions parallel_options(const TrainOptions& options, std::shared_ptr<Runtime> runtime,
+                                     std::vector<Option> device_options);
+
+}  // namespace yoke::cli
