@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/json.h: what the commands print with --json.
+// frontends/cli/json.h: the output of commands with --json.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,7 +9,7 @@ namespace yoke::cli {
 
 using Json = nlohmann::ordered_json;
 
-// One line. Replaces bytes that are not valid UTF-8; numbers that are not finite are null.
+// One line of JSON. Bytes that are not valid UTF-8 are replaced; numbers that are not finite become null.
 inline std::string json_text(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -20,7 +20,7 @@ namespace yoke::cli {
 // One file with a lane per stream, in the format of chrome://tracing. Thread-safe.
 class Timeline {
  public:
-  // Throws Error if the file cannot be created. It appears when finish() completes it.
+  // Throws Error if the file cannot be created. The file is replaced only when finish() is called.
   explicit Timeline(std::filesystem::path file);
 
   // For RuntimeOptions::on_work.
@@ -29,7 +29,7 @@ class Timeline {
   void settle();
   // Completes the file. Call it once. Throws Error if the file could not be written.
   void finish();
-  // Gives the file up: one that was there before stays.
+  // Writes no file; an existing file stays unchanged.
   void discard();
 
   const std::filesystem::path& file() const { return file_; }
@@ -58,7 +58,7 @@ class Timeline {
   double hidden_seconds_ = 0;
 };
 
-// Completes the file also if the run fails, but not if it had not begun to work. The runtime may own the timeline
+// Completes the file, also if the run fails, unless it failed before the first work. The runtime may keep the timeline
 // longer than the run.
 class TimelineEnd {
  public:

@@ -11,8 +11,8 @@
 
 namespace yoke::cli {
 
-// A line that is shorter than `width`, with a bar of up to 24 characters of which `share`, 0 to 1, is filled; without
-// a bar if the line has no room for it. Precondition: width > 0.
+// A line that is shorter than `width`, with a bar of up to 24 characters, of which `share`, 0 to 1, is filled. If the
+// line has no room for the bar, it has none. Precondition: width > 0.
 std::string progress_line(const std::string& before, double share, const std::string& after,
                           std::size_t width);
 
@@ -25,7 +25,7 @@ class Progress {
 
   void begin_epoch(std::int64_t epoch);  // from 1
   void step_done(std::int64_t step_in_epoch);
-  void line(const std::string& text);   // replaces the moving line
+  void line(const std::string& text);   // replaces the progress line
   void warn(const std::string& text);   // "yoke: warning: ...", on standard error
   void error(const std::string& text);  // "yoke: ...", on standard error
 

@@ -57,7 +57,7 @@ struct TrainReport {
 // "epoch 1/5: loss 0.2931, test loss 0.1602, test accuracy 95.21 %, 51,234 examples/s"
 std::string epoch_text(std::int64_t epoch, std::int64_t epochs, const EpochReport& report);
 std::string row_weights_text(const TrainReport& report);  // ", row weights 3,3,1"; empty if they are equal
-std::string time_text(const TrainReport& report);         // where the time went
+std::string time_text(const TrainReport& report);         // how the time was spent
 std::string fallback_text(const TrainReport& report);     // a table; empty if there were no fallbacks
 std::string timeline_text(const Timeline* timeline);      // empty if it is null
 std::string json_of(const TrainOptions& options, const TrainData& data, const TrainReport& report,

@@ -14,12 +14,12 @@
 
 namespace yoke::cli {
 
-// What a step of the model that the options describe computes. Precondition: `options` are complete.
+// The work of one step of the model that the options describe. Precondition: `options` are complete.
 ComputeWork compute_work(const TrainOptions& options, const TrainData& data);
 
-// Divides cores between shards: the split that step_seconds() expects to be fastest, and of those within 2 % the one
-// with the fewest shards. `threads` per shard is the number that the user chose, if any; the shards then take all
-// cores. With `reproducible` not 0, the shards divide it. Precondition: cores and threads are at least 1.
+// Divides cores between shards. Of the splits whose step_seconds() is within 2 % of the lowest, returns the one with
+// the fewest shards. `threads` per shard is the number that the user chose, if any; the shards then use all cores. If
+// `reproducible` is not 0, the number of shards divides it. Precondition: cores and threads are at least 1.
 CoreSplit split_cores(std::int64_t cores, const ComputeWork& work, std::optional<std::int64_t> threads,
                       std::int64_t reproducible = 0);
 

@@ -50,7 +50,7 @@ class Communicator final : public sdk::Communicator {
   struct Part;
   static std::vector<Part> take_parts(std::span<const sdk::Collective> rows);
   static void give_back(std::span<const Part> parts) noexcept;
-  // The first part of the group of `of` that failed; null: none has.
+  // The first failed part of the group of `of`; null: none has failed.
   static const Part* left_out(std::span<const Part> parts, const Part& of) noexcept;
   static int call_parts(const Comm& comm, std::span<const sdk::Collective> rows, std::span<Part> parts,
                         const char*& name);

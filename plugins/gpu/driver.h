@@ -117,7 +117,7 @@ struct BlasFacts {
   int batch_stride;
   int reduction_schemes;        // preferences; -1: the library lacks it
   int alignment;                // of a; those of b, c and d follow
-  int not_supported;            // the status of a product that the library does not compute
+  int not_supported;            // the status for a product that the library does not support
   std::size_t algorithm_bytes;  // of a heuristic result, before the size of its workspace
 };
 

@@ -68,8 +68,8 @@ class Products {
 
   // Whether the library can be used. The first call opens it, and logs its version or why it is not used.
   bool is_available();
-  // Returns null if the library does not compute the product, or if a call of it fails. Equal products get the
-  // same object.
+  // Returns null if the library does not support the product, or if a call of it fails. Equal products get the same
+  // object.
   std::shared_ptr<const PlannedProduct> plan(const codegen::LibraryProduct& product,
                                              const ProductOptions& options);
   // Identifies the library and the options, because results may depend on both.

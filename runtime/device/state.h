@@ -60,11 +60,11 @@ struct RuntimeState : std::enable_shared_from_this<RuntimeState> {
   void add_stream(const std::shared_ptr<Stream>& stream);
   std::vector<std::shared_ptr<Stream>> live_streams();  // in order of creation
 
-  // Made at the first use (parallel/link_figures.h).
+  // Created at the first use (parallel/link_figures.h).
   std::once_flag links_once;
   std::shared_ptr<LinkCache> links;
 
-  // The threads of the streams, which own them (schedule/worker_pool.h).
+  // The threads that run the streams' commands; the streams own them (schedule/worker_pool.h).
   std::mutex workers_mutex;
   std::weak_ptr<WorkerPool> workers;
 

@@ -8,8 +8,9 @@
 
 namespace yoke::loader {
 
-// Refuses a file that needs the runtime of a sanitizer that is not loaded. Loading it with the plugin would be too late:
-// these runtimes end the process if they are not first. The undefined behavior sanitizer may be loaded late.
+// Refuses a file that needs the runtime of a sanitizer that is not loaded. Loading it with the plugin would be too
+// late: these runtimes end the process if they are not loaded first. The undefined behavior sanitizer may be loaded
+// late.
 Refusal check_sanitizer(const Admission& admitted);
 
 // A refusal if the linker's message names a function of a sanitizer's runtime: Clang leaves these functions undefined.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/parallel/link_figures.h: how fast devices launch, and copy to each other, measured once per Runtime.
+// runtime/parallel/link_figures.h: how fast devices launch and copy to each other, measured once per Runtime.
 #pragma once
 
 #include <yoke/runtime/cost_model.h>
@@ -23,7 +23,7 @@ struct LinkFigures {
 class LinkCache {
  public:
   // The figures of `to` and of copies to it, rounded to powers of two. Measures them the first time. If that fails,
-  // logs why, and returns fixed figures then and later.
+  // logs why, and always returns fixed figures.
   LinkFigures get(const std::shared_ptr<Device>& from, const std::shared_ptr<Device>& to);
 
  private:

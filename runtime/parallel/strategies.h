@@ -20,10 +20,10 @@ struct DirectGroup {
   std::uint32_t stride = 1;
   std::vector<std::uint32_t> terms() const;
 };
-// What kDirect adds up in each round. The last one has one group, of all members.
+// The groups that kDirect adds up in each round. The last round has one group, of all members.
 std::vector<std::vector<DirectGroup>> direct_rounds(std::uint32_t size);
 
-// What moves around the ring at once: the parts of the members [first, end).
+// What is sent around the ring at once: the parts of the members [first, end).
 struct RingPiece {
   std::uint32_t first = 0;
   std::uint32_t end = 0;
@@ -34,8 +34,8 @@ struct RingPiece {
 std::vector<RingPiece> ring_pieces(std::uint64_t element_count, std::uint64_t element_byte_count,
                                    std::uint32_t size);
 
-// Who works on a range that any member can work on: member first + `member` on `range`. As many as there are
-// members, but more than 4 only with 16 KiB each: for small tensors, starting the work costs more than doing it.
+// Divides a range between members, each of which can access all of it: member first + `member` works on `range`. More
+// than 4 members work only if each gets 16 KiB: for small tensors, starting the work costs more than doing it.
 struct Share {
   std::uint32_t member = 0;
   Slice range;

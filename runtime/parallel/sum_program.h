@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/parallel/sum_program.h: the programs that add up the tensors of several shards, and round them for the wire.
+// runtime/parallel/sum_program.h: the programs that add up the tensors of several shards, and round them for sending.
 #pragma once
 
 #include <yoke/program/program.h>
@@ -21,8 +21,8 @@ std::uint64_t flat_count(const TensorSpec& spec);
 // Precondition: `terms`, which counts `own`, is at most 100, because an expression may be 200 operations deep.
 std::string sum_text(program::Type type, std::uint64_t element_count, std::uint32_t terms, double scale = 1);
 
-// A program over flat tensors that rounds for the wire: wire = bf16(gradient + residual), and residual is what that
-// lost, or 0 where it is not finite.
+// A program over flat tensors that rounds gradients for sending: wire = bf16(gradient + residual). The residual becomes
+// the rounding error, or 0 where that is not finite.
 inline constexpr const char* kPackEntry = "merge_pack";
 std::string pack_text(std::uint64_t element_count);
 // own = own + f32(incoming1). Its entry is kSumEntry.

@@ -14,7 +14,7 @@ namespace yoke::detail {
 
 using Clock = std::chrono::steady_clock;
 
-// Long waits look up this often: for deadlines, aborts, and failures that nothing announces.
+// How often long waits check for deadlines, aborts, and failures that do not wake them.
 constexpr std::chrono::milliseconds kSlice{20};
 
 // Accepts any timeout, including negative ones and the maximum.

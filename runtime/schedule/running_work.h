@@ -13,9 +13,9 @@
 
 namespace yoke::detail {
 
-// Written by the thread that runs the stream's commands, and read by any thread. The name is copied, because the routine
-// may be destroyed while a reader looks. A reader whose copy was overwritten meanwhile tries again: one that sees a
-// word of a later command also sees its version, because the words are stored with release and loaded with acquire.
+// Written by the thread that runs the stream's commands, and read by any thread. The name is copied, because the
+// routine may be destroyed during a read. A reader whose copy was overwritten tries again: a reader that sees a word of
+// a later command also sees its version, because the words are stored with release and loaded with acquire.
 class RunningWork {
  public:
   void begin(CommandKind kind, std::string_view name) noexcept {

@@ -101,7 +101,7 @@ struct StreamState final : Task, std::enable_shared_from_this<StreamState> {
   // Records a native event, so that waits for this point do not include later work.
   void mark() noexcept;
   NativeHandle native_handle();  // throws kUnimplemented
-  StreamReport report();         // what it does at the moment
+  StreamReport report();         // what it is doing
   std::string activity();        // the same for messages: "; it runs launch of 'gradient'"
   // The stream is a member of the group: its waits detect when other members fail.
   void add_group(const std::shared_ptr<CollectiveGroup>& group);
@@ -181,7 +181,7 @@ struct StreamState final : Task, std::enable_shared_from_this<StreamState> {
   // `order`: 0: now.
   void set_failed(std::uint64_t ticket, ErrorCode code, std::string sentence, std::uint64_t order = 0,
                   bool is_inherited = false) noexcept;
-  // Increases with every call in the process, whatever the stream.
+  // Increases with every call, for all streams of the process.
   static std::uint64_t next_order() noexcept;
   Staging& staging_for(const BufferView& dst, const BufferView& src);
   void queue_chunks(const BufferView& dst, const BufferView& src, Staging& staging);
@@ -192,7 +192,7 @@ struct StreamState final : Task, std::enable_shared_from_this<StreamState> {
   void wait_for_room();
   void abandon() noexcept;
   void drop_promised() noexcept;
-  // report.cpp. For report(): a worker notes what it waits for, and takes the note back.
+  // In report.cpp, for report(): a worker records what it waits for, and removes the record afterwards.
   void note_wait(const Command& command) noexcept;
   void forget_wait() noexcept;
   // worker.cpp
@@ -283,15 +283,15 @@ struct StreamState final : Task, std::enable_shared_from_this<StreamState> {
   Spin wait_spin_;                     // a worker, for other streams
   Spin host_spin_;                     // application threads, for this stream
   std::atomic<bool> stopping_{false};
-  // Streams that have parked because the command at the front of their ring waits for this one.
+  // Streams that are parked because the command at the front of their ring waits for this stream.
   std::mutex waiters_mutex_;
-  std::atomic<std::uint64_t> awaited_ticket_{kNever};  // the lowest one that they wait for
+  std::atomic<std::uint64_t> awaited_ticket_{kNever};  // the lowest ticket that they wait for
   StreamState* first_waiter_ = nullptr;
   // This stream's own wait.
-  std::shared_ptr<StreamState> awaited_;  // not null: it has parked
+  std::shared_ptr<StreamState> awaited_;  // not null: it is parked
   StreamState* next_waiter_ = nullptr;    // in the list of awaited_, under its waiters_mutex_
   bool is_waiter_ = false;
-  Clock::time_point wait_begin_;  // not set: it does not wait
+  Clock::time_point wait_begin_;  // not set: it is not waiting
   Clock::time_point wait_deadline_;
   const std::function<void(const WorkRecord&)>* on_work_ = nullptr;  // null: work is not recorded
   std::uint32_t delay_us_ = 0;

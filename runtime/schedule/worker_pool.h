@@ -3,8 +3,8 @@
 // core that the process may use, however many streams there are.
 //
 // A stream is a Task. One worker at a time runs it, until its queue is empty or its next command waits for
-// another stream; a waiting task is parked and does not hold a worker. A worker that calls something that may
-// block for long (a callback, a wait for a backend's stream) says so with Blocking: another one replaces it then.
+// another stream; a waiting task is parked and does not occupy a worker. A worker creates a Blocking around a call that
+// may block for long (a callback, a wait for a backend's stream): another worker then replaces it.
 #pragma once
 
 #include <array>
@@ -35,11 +35,11 @@ class Task {
   ~Task() = default;
 
   std::atomic<State> state_{kStopped};
-  std::int32_t priority_ = 0;  // higher ones run first
+  std::int32_t priority_ = 0;  // tasks with higher numbers run first
 
  private:
   friend class WorkerPool;
-  // Runs commands. Afterwards the task may be gone, or run on another worker.
+  // Runs commands. Afterwards the task may be destroyed, or running on another worker.
   virtual void run_commands() noexcept = 0;
 
   Task* next_ready_ = nullptr;
@@ -63,8 +63,8 @@ class WorkerPool : public std::enable_shared_from_this<WorkerPool> {
   // The cores that the process may use.
   static std::uint32_t core_count();
 
-  // A task may be pushed between add() and remove(). The first ones start threads; throws Error kResourceExhausted
-  // if there is none. The last remove() ends them, and waits for that unless it runs on one of them.
+  // A task may be pushed between add() and remove(). The first calls of add() start threads; if none can be started,
+  // throws Error kResourceExhausted. The last remove() ends the threads, and waits for them unless it runs on one.
   void add(Task& task);
   void remove() noexcept;
   // Runs the task soon. Precondition: the caller has changed its state to kReady.
@@ -74,7 +74,7 @@ class WorkerPool : public std::enable_shared_from_this<WorkerPool> {
 
   // The rest is for tasks, while a worker runs them.
 
-  // Spins until is_ready(), at most for a moment, and only while no other task needs this worker.
+  // Spins until is_ready(), for a short time, and only while no other task needs this worker.
   template <class IsReady>
   bool linger(Spin& spin, const IsReady& is_ready) noexcept {
     Worker& me = *current_;
@@ -89,18 +89,18 @@ class WorkerPool : public std::enable_shared_from_this<WorkerPool> {
     take_slot(me);
     return is_ready();
   }
-  // The worker goes on with its task: another one runs what it was given meanwhile.
+  // The worker continues with its task; a task that it was given meanwhile runs on another worker.
   void go_on() noexcept;
-  // Whether a worker should run another task next: it has run this one for a while, or the other is more urgent.
+  // Whether the worker should run another task next, because this one has run for a while or another is more urgent.
   bool should_yield(const Task& task) noexcept;
   // To be called after each command.
   void count_command() noexcept;
-  // For a task that is about to park: runs it again at the deadline.
+  // For a task that is about to be parked: it runs again at the deadline.
   void list(Task& task, Clock::time_point deadline) noexcept;
-  // For a task that does not park after all.
+  // For a task that is not parked after all.
   void unlist(Task& task) noexcept;
-  // Makes the task idle. Returns false if it has work after all: the worker then goes on with it.
-  // Under the lock of stop_idle and stop, because an idle task may be stopped and destroyed.
+  // Makes the task idle. Returns false if it has work after all: the worker then continues with it.
+  // Holds the lock of stop_idle and stop, because an idle task may be stopped and destroyed.
   template <class HasWork>
   bool rest(Task& task, const HasWork& has_work) noexcept {
     const std::lock_guard lock(mutex_);
@@ -114,7 +114,7 @@ class WorkerPool : public std::enable_shared_from_this<WorkerPool> {
     Task::State idle = Task::kIdle;
     return task.state_.compare_exchange_strong(idle, Task::kStopped);
   }
-  // Sets the task's state to kStopped, tells wait_stopped, and returns what the task gives away meanwhile.
+  // Sets the task's state to kStopped, wakes wait_stopped, and returns the result of leave(), called under the lock.
   template <class Leave>
   auto stop(Task& task, const Leave& leave) noexcept {
     const std::lock_guard lock(mutex_);
@@ -134,7 +134,7 @@ class WorkerPool : public std::enable_shared_from_this<WorkerPool> {
     return is_stopped;
   }
 
-  // While it exists, the calling worker counts as absent. Does nothing on other threads.
+  // While it exists, the calling worker counts as absent. Has no effect on other threads.
   class Blocking {
    public:
     Blocking() noexcept;
@@ -147,7 +147,7 @@ class WorkerPool : public std::enable_shared_from_this<WorkerPool> {
   };
 
  private:
-  // A worker's slot: one of these, or the task that it was given.
+  // The value of a worker's slot: one of these, or the address of the task that it was given.
   static constexpr std::uintptr_t kBusy = 0;
   static constexpr std::uintptr_t kFree = 1;   // it may be given a task
   static constexpr std::uintptr_t kSpare = 2;  // as kFree, but only in place of an absent worker
@@ -175,7 +175,7 @@ class WorkerPool : public std::enable_shared_from_this<WorkerPool> {
   void work(Worker& me) noexcept;
   Task* next_task(Worker& me) noexcept;
   void take_slot(Worker& me) noexcept;
-  // Precondition of the following: the mutex is held.
+  // Precondition of the following functions: the mutex is held.
   void start(Task* first);  // throws std::system_error and std::bad_alloc
   bool retire(Worker& me) noexcept;
   void dispatch(Task& task) noexcept;

@@ -95,7 +95,7 @@ class Buffer final : public sdk::Buffer {
   std::uint32_t device_;
 };
 
-// Reads and writes each argument once. Those of other devices come over the links.
+// Reads and writes each argument once. Arguments on other devices are transferred over the links.
 class Routine final : public sdk::Routine {
  public:
   Routine(Cluster& cluster, std::uint32_t device, const sdk::Entry& entry,

@@ -18,7 +18,7 @@ constexpr std::uint64_t rounds(std::uint64_t full) {
 #endif
 }
 
-// The number of seeds of a test with random delays: YOKE_DELAY_SEEDS if that is set, else `few`.
+// The number of seeds of a test with random delays: YOKE_DELAY_SEEDS if it is set, otherwise `few`.
 inline std::uint64_t delay_seeds(std::uint64_t few) {
   const char* text = std::getenv("YOKE_DELAY_SEEDS");
   return text != nullptr ? std::strtoull(text, nullptr, 10) : rounds(few);

@@ -10,7 +10,7 @@
 namespace yoke::test {
 
 inline std::size_t thread_count() {
-  // With the first thread of a process, the thread sanitizer starts its own.
+  // The thread sanitizer starts its own thread together with the first thread of a process.
   static const bool has_started_one = (std::thread([] {}).join(), true);
   (void)has_started_one;
   const std::filesystem::directory_iterator tasks("/proc/self/task");

@@ -14,10 +14,10 @@ struct Evaluation::Impl {
   Trainer::MetricsOf metrics_of;
   std::uint64_t batch_rows = 0;
   std::string prefix;  // of its tensors
-  // With on_device_lost = redistribute, while the trainer exists: it can replace shards.
+  // Set with on_device_lost = redistribute, while the trainer exists: it can replace shards.
   std::unique_ptr<Trainer::Impl>* trainer = nullptr;
 
-  // What the trainer's shards compute; made again when shards are lost.
+  // What the trainer's shards compute; created again when shards are lost.
   struct Parts {
     std::vector<Context> contexts;
     std::shared_ptr<const std::vector<SymbolTable>> trainer_symbols;

@@ -14,7 +14,7 @@
 
 namespace yoke::detail {
 
-// Keeps the memory of copies on the stream until they have ended.
+// Keeps memory alive until the copies on the stream that use it have finished.
 inline void keep_for_copy(Stream& stream, const std::shared_ptr<std::vector<std::byte>>& memory) noexcept {
   try {
     stream.host_callback([memory](ErrorCode) {});

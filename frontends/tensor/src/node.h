@@ -156,7 +156,7 @@ inline Tensor finish(std::shared_ptr<Node> node) {
 std::string describe(const Tensor& x);                 // "'x' [50, 784]"
 void require(const Tensor& x, const char* operation);  // fails if x is empty
 
-// The host data of a leaf, and what keeps it in memory when the leaf gets other values.
+// The host data of a leaf, and the owner that keeps it in memory if the leaf gets other values.
 struct HostMemory {
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;

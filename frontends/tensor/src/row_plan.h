@@ -11,9 +11,10 @@
 
 namespace yoke::detail {
 
-// Splits `rows` into contiguous parts in proportion to their weights. Rows that remain go one each to the parts with
-// the largest remainders, the first of equals. A part whose weight is not 0 gets at least one row, if there are enough;
-// else the first of these parts get one each. Precondition: the weights add up to less than 2^32.
+// Splits `rows` into contiguous parts in proportion to their weights. The parts with the largest remainders get one of
+// the remaining rows each; of equal remainders, the first ones. A part whose weight is not 0 gets at least one row if
+// there are enough; otherwise the first of these parts get one each. Precondition: the sum of the weights is less than
+// 2^32.
 std::vector<std::uint64_t> split_rows(std::uint64_t rows, std::span<const std::uint64_t> weights);
 // With equal weights: the first rows % parts of the parts are larger by one.
 std::vector<std::uint64_t> split_rows(std::uint64_t rows, std::uint32_t parts);

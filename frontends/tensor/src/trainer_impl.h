@@ -105,7 +105,7 @@ inline constexpr const char* kLossTotal = "loss_total";
 inline constexpr const char* kLossWeight = "loss_weight";
 inline constexpr const char* kLossTotalOfShards = "loss_total_of_shards";
 inline constexpr const char* kShardShare = "shard_share";
-inline constexpr double kLargestLoss = 1e308;  // no finite loss that a training can recover from is larger
+inline constexpr double kLargestLoss = 1e308;  // training cannot recover from larger losses
 // With varying rows, the symbol for the number of the step.
 inline constexpr const char* kStepNumber = "yoke_step";
 
@@ -133,7 +133,7 @@ NamedProgram name_program(const Lowered& lowered, const std::map<std::string, st
 // Parameters and optimizer states, by their names in set 0, while shards are replaced.
 using Snapshot = std::map<std::string, std::vector<std::byte>>;
 
-// Losses of whole steps, on the host, because those on a lost device are lost.
+// Losses of complete steps, on the host, because values on a lost device are gone.
 struct HostLosses {
   bool has_any = false;
   double latest = 0;                      // over all shards
@@ -327,11 +327,11 @@ struct Trainer::Impl {
   void restore_snapshot();
   void keep_row_weights();
   std::unique_ptr<Impl> successor(const std::vector<bool>& is_lost);
-  // Goes on without the shards that have failed. Returns false if none has, or if no other is left.
+  // Continues without the shards that have failed. Returns false if none has failed, or if no shard is left.
   static bool lose_shards(std::unique_ptr<Impl>& impl);
   static void restart(std::unique_ptr<Impl>& impl);
 
-  // Calls `function`, and repeats it as long as it fails because of shards that can be replaced.
+  // Calls `function`, and repeats the call as long as it fails because of shards that can be replaced.
   template <class Function>
   static auto at_step(std::unique_ptr<Impl>& impl, const char* call, Function&& function) {
     for (;;) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/groups/small_program.h: a program with one input and one output of 256 elements, for tests that
-// need any program. A backend that runs only some statements gets one that it supports.
+// plugin_api/conformance/groups/small_program.h: a program with one input and one output of 256 elements, for tests
+// that need any program. A backend that runs only some statements gets one that it supports.
 #pragma once
 
 #include <cstdint>

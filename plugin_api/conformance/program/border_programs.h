@@ -27,16 +27,16 @@ std::vector<Case> reduction_programs(std::uint64_t seed, std::uint64_t type_mask
 std::vector<Case> accumulator_programs(std::uint64_t seed, std::uint64_t type_mask);
 // Symbols as values, offsets and parts of larger offsets, with ranges beyond 32 and 53 bits.
 std::vector<Case> symbol_programs(std::uint64_t seed, std::uint64_t type_mask);
-// Loops of extent 1 to 33, around powers of two and of whole blocks, over elements of 1 to 8 bytes.
+// Loops with extents of 1 to 33, around powers of two, and of whole blocks, over elements of 1 to 8 bytes.
 std::vector<Case> tail_programs(std::uint64_t seed, std::uint64_t type_mask);
-// Reductions of tensors of 4 dimensions over every set of dimensions, copies in every order of dimensions, and broadcasts
-// along every set of them. Extents are 1, small, or around vectors and tiles.
+// Reductions of tensors of 4 dimensions over every set of dimensions, copies in every order of dimensions, and
+// broadcasts along every set of dimensions. Extents are 1, small, or around the sizes of vectors and tiles.
 std::vector<Case> axis_programs(std::uint64_t seed, std::uint64_t type_mask);
 // Sums of products with several loops for the batch, the rows, the columns and the reduction, in any order.
 std::vector<Case> loop_programs(std::uint64_t seed, std::uint64_t type_mask);
 
-// Every conversion and every operation of one float on every pattern of 16 bits and on bits of wider types that are hard
-// to round (DataKind::kBits).
+// Every conversion and every unary float operation, on every pattern of 16 bits and on bits of wider types that are
+// hard to round (DataKind::kBits).
 std::vector<Case> bit_programs(std::uint64_t seed, std::uint64_t type_mask);
 // Integers of any length: every operation on two of them, and divisions, remainders, products and shifts by constants.
 std::vector<Case> integer_programs(std::uint64_t seed, std::uint64_t type_mask);
@@ -84,7 +84,7 @@ class ProgramText {
   int outputs_ = 0;
 };
 
-// Distributes outputs over programs of a few: a backend that lacks one operation runs the others.
+// Distributes outputs over programs with a few outputs each, so that a backend that lacks one operation runs the rest.
 class Batches {
  public:
   // Programs are called `name` and a number; `declare` adds their inputs.

@@ -26,8 +26,9 @@ enum class DataKind : std::uint8_t {
   // Element i is border i / `limit` of the type, in a cycle of kCrossedBorders; -1: of all; 0: a random one;
   // -2: one of the first two at random, which are the zeros of floats.
   kEdges,
-  // Bits, not numbers. Types of 8 and 16 bits: every pattern in turn. Wider ones: NaN with any payload, numbers next to
-  // the borders at which conversions to narrower types round, numbers near integers, subnormals, integers of any length.
+  // Bits, not numbers. Types of 8 and 16 bits: every pattern in turn. Wider types: NaN with any payload, numbers next
+  // to the borders at which conversions to narrower types round, numbers near integers, subnormals, integers of any
+  // length.
   kBits
 };
 

@@ -246,8 +246,8 @@ inline constexpr BugRow kSet4[] = {
     {"reopened_aborted", "a device that is opened after another one was aborted is aborted, too"},
 };
 
-// Set 5: chosen later, by another author, for the backend in strip/. The number is the rule of RULES.md that it breaks; the
-// numbers that a program must compute are those of FORMAT.md, which rule 24 names.
+// Set 5: chosen later, by another author, for the backend in strip/. The number is the rule of RULES.md that the bug
+// breaks. What a program must compute is defined in FORMAT.md, which rule 24 names.
 inline constexpr BugRow kSet5[] = {
     // strip/queue.cpp
     {"detached_threads", "the idle threads of a closed device end only after ten seconds"},  // 35

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/data_parallel/recovery.h: trainers whose devices fail, and runs to compare them with.
+// tests/unit/data_parallel/recovery.h: trainers whose devices fail, and runs to compare them to.
 #pragma once
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/parallel/protocol.h: a search through all orders in which recorded calls can run, with a failure at any
-// point of any of them.
+// point of any order.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +16,10 @@
 
 namespace yoke::test {
 
-// The model: each stream runs its calls in order, and may wait for calls of others. A call gives the bytes that it
-// writes a value that stands for the call and all that it has read; a copy keeps values. When a stream fails, its
-// call leaves bad values, and none of its later calls runs; a stream that waits for one of these fails, too. A lost
-// device is the failure of several streams. Whatever a stop or an abort leaves is a state that the search visits.
+// The model: each stream runs its calls in order, and may wait for calls of other streams. A call writes a value that
+// stands for the call and everything that it has read; a copy keeps values. When a stream fails, its call writes bad
+// values, and none of its later calls runs; a stream that waits for one of these calls also fails. A lost device is the
+// failure of several streams. Every state after a stop or an abort is a state that the search visits.
 class Protocol {
  public:
   // The replica of one member: the range of bytes that holds its parameters.
@@ -38,12 +38,13 @@ class Protocol {
     std::size_t ends_of_failed_runs = 0;
     std::string problem;  // empty: none
   };
-  // Goes through all states. Up to `failures` streams fail, each at any call. `without`: as if the call did not wait for the awaited one. Ends at the first problem:
-  // a state whose memory depends on the order of calls; a stream that waits for ever; a call that reads bad
-  // values; a replica that is neither that of the end of a step nor marked as bad by the failure; replicas that
-  // differ without a failed stream that should have written them.
+  // Visits all states. Up to `failures` streams fail, each at any call. `without`: as if the call did not wait for the
+  // awaited one. Ends at the first problem: a state whose memory depends on the order of calls; a stream that waits
+  // forever; a call that reads bad values; a replica that is neither that of the end of a step nor marked as bad by the
+  // failure; replicas that differ without a failed stream that should have written them.
   Result search(std::uint32_t failures, std::optional<CallGraph::Wait> without = {}) const;
-  // The replicas differ, or a step changed nothing, when all calls run in the order in which they were queued.
+  // The problem if all calls run in the order in which they were queued: the replicas differ, or a step changed
+  // nothing.
   std::string problem_in_order() const;
 
  private:

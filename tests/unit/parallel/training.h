@@ -30,8 +30,8 @@ inline std::string gradient_text(std::uint64_t rows, const std::string& weight) 
          "] 2 * (w[k] * x[i] - y[i]) * x[i]\n}\n";
 }
 
-// SGD with momentum for `count` weights and the sum of `terms` gradients. If it `keeps` the old values, it writes the new
-// ones to other tensors.
+// SGD with momentum for `count` weights and the sum of `terms` gradients. With `keeps`, it writes the new values to
+// other tensors.
 inline StepProgram sgd(std::uint64_t count, std::uint32_t terms, bool keeps = false) {
   const std::string n = "f32[" + std::to_string(count) + "]";
   std::string arguments;

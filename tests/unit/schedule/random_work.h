@@ -17,7 +17,8 @@ inline std::string mix_program(std::size_t count) {
          "] inout\n  y[i] = y[i] * 3 + x[i]\n}\n";
 }
 
-// Queues random operations on random ranges of three buffers, some on two ranges of one buffer. Applies each to `model` immediately.
+// Queues random operations on random ranges of three buffers, some on two ranges of one buffer. Applies each one to
+// `model` immediately.
 class RandomWork {
  public:
   RandomWork(Rig& rig, std::uint64_t seed) : rig_(rig), random_(seed) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/include/yoke/all_reduce.h: all-reduce as an operation of expressions, and programs that contain it.
+// frontends/tensor/include/yoke/all_reduce.h: all-reduce as a tensor operation, and programs that contain it.
 #pragma once
 
 #include <yoke/lower.h>
@@ -12,19 +12,19 @@
 
 namespace yoke {
 
-// The sum or mean of `x` over the members of a group that compute this expression; x itself in a program that runs alone.
-// Its gradient is the same reduction of the gradients of all members' results. A Trainer refuses a loss with it, because
-// a Trainer reduces gradients by itself. Error kInvalidArgument: x is not of floating-point type.
+// The sum or mean of `x` over all group members that compute this expression. In a program that runs alone, it is `x`.
+// Its gradient is the same reduction of the gradients of all members' results. A Trainer refuses a loss that contains
+// it, because a Trainer already reduces gradients. Error kInvalidArgument: x is not of floating-point type.
 Tensor all_reduce(const Tensor& x, Reduction reduction);
 
-// Programs with all_reduce, one per member of a group, which run together: each is cut after its all-reduces, and between
-// the parts the members' tensors are reduced. Created once and run many times. Not thread-safe.
+// Programs that contain all_reduce, one per group member, which run together. Each program is split after its
+// all-reduces; the members' tensors are reduced between the parts. Created once, run many times. Not thread-safe.
 class DistributedProgram {
  public:
-  // `programs` has one program per context. They may differ, but have the same all-reduces in the same order. The
-  // contexts have the tensors of the arguments, by context_name().
-  // Errors: kInvalidArgument: the numbers of contexts or of all-reduces differ, or a shape or type that is reduced does;
-  // those of compile(), Context::link and resolve_strategy().
+  // `programs` has one program per context. They may differ, but must have the same all-reduces in the same order.
+  // The contexts must have the tensors of the arguments, named by context_name().
+  // Errors: kInvalidArgument: there are not as many programs as contexts, or the programs differ in the number of
+  // all-reduces or in the shape or type of a reduced tensor; those of compile(), Context::link and resolve_strategy().
   DistributedProgram(std::span<const Context> members, std::span<const Lowered> programs,
                      MergeStrategy merge = MergeStrategy::kAuto);
   ~DistributedProgram();

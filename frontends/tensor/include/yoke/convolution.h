@@ -14,7 +14,7 @@
 
 namespace yoke {
 
-// One number for every spatial axis, or one for each.
+// One number for all spatial axes, or one number per axis.
 class PerAxis {
  public:
   // NOLINTNEXTLINE(google-explicit-constructor): for options such as {.stride = 2}
@@ -32,8 +32,8 @@ class ConvPadding {
   // NOLINTNEXTLINE(google-explicit-constructor): for options such as {.padding = 1}
   ConvPadding(std::uint64_t both_sides) : numbers_(both_sides) {}
   ConvPadding(std::initializer_list<std::uint64_t> each) : numbers_(each) {}
-  // The output has ceil(size / stride) elements: XLA's SAME, and, with stride 1, PyTorch's "same". Of an odd number
-  // of zeros, the larger part is after the input.
+  // The output has ceil(size / stride) elements, as with XLA's SAME and, for stride 1, PyTorch's "same". If the number
+  // of zeros is odd, the larger part is after the input.
   static ConvPadding same() {
     ConvPadding padding(0);
     padding.is_same_ = true;
@@ -64,7 +64,7 @@ struct ConvTransposeOptions {
   PerAxis stride = 1;
   PerAxis dilation = 1;
   PerAxis padding = 0;
-  PerAxis output_padding = 0;  // further elements after the output, less than the stride or the dilation
+  PerAxis output_padding = 0;  // extra elements at the end of the output; less than stride or dilation
   std::uint64_t groups = 1;
 };
 // The gradient of conv() with respect to its input, as torch.nn.functional.conv_transpose2d:
@@ -77,19 +77,19 @@ struct PoolOptions {
   PerAxis stride = 0;   // 0: the size of the window
   PerAxis padding = 0;  // on both sides, at most half of the window
   PerAxis dilation = 1;
-  // Whether a last window may reach beyond the padded input. A window must start in the input or in the padding
+  // Whether the last window may extend beyond the padded input. A window must start in the input or in the padding
   // before it.
   bool ceil_mode = false;
 };
-// The largest element of each window; the padding is never the largest. Equal elements share the gradient
-// evenly, where PyTorch gives it to the first.
+// The largest element of each window, never padding. Equal elements share the gradient evenly; PyTorch gives it
+// to the first one.
 Tensor max_pool(const Tensor& x, const PerAxis& window, const PoolOptions& options = {});
 
 struct AveragePoolOptions {
   PerAxis stride = 0;
   PerAxis padding = 0;
   bool ceil_mode = false;
-  bool count_padding = true;  // whether the padding counts as zeros, or not at all
+  bool count_padding = true;  // whether padding counts as zeros; otherwise it is left out of the mean
 };
 // The mean of each window. Elements beyond the padding, with ceil_mode, never count.
 Tensor average_pool(const Tensor& x, const PerAxis& window, const AveragePoolOptions& options = {});

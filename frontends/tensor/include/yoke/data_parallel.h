@@ -29,9 +29,9 @@ inline constexpr std::int64_t kMaxShards = 4096;
 struct MemoryNeed {
   std::string device;             // "cc:0"; "host": memory of the process that belongs to no device
   bool in_host_memory = false;    // the device's memory is the host's
-  std::uint64_t available = 0;    // on the device, by its own report; 0: unknown, or as much as the host has
+  std::uint64_t available = 0;    // as the device reports it; 0: unknown, or limited only by host memory
   std::uint64_t parameters = 0;   // all replicas
-  std::uint64_t gradients = 0;    // with merge buffers, and what is sent
+  std::uint64_t gradients = 0;    // with merge buffers and Wire buffers
   std::uint64_t state = 0;        // of the optimizer
   std::uint64_t activations = 0;  // workspaces of the compiled programs
   std::uint64_t data = 0;         // inputs and targets, for training and for evaluations
@@ -41,11 +41,11 @@ struct MemoryNeed {
 // What happens when the device of a shard is lost, or work of a shard fails.
 enum class OnDeviceLost {
   kFail,  // the call throws an Error that names the shard, the device, the step and the failed work
-  // The other shards take over the rows of the lost shard, or of all shards of a lost device, and the step is repeated
-  // from the parameters and optimizer states before it. It is logged as shard.lost. If no shard is left: the Error.
-  // Rows, micro-batches and shards are assigned anew, as in a run with fewer shards; with `reproducible`, the bits
-  // stay the same. Every step() waits until all shards have finished the step; parameters and optimizer states need
-  // twice the memory, on every shard. Only step() and run_epoch() can queue steps.
+  // The other shards take over the rows of the lost shard, or of all shards of a lost device, and repeat the step from
+  // the parameters and optimizer states before it. The log has shard.lost. If no shard is left, throws as kFail does.
+  // Rows, micro-batches and shards are renumbered as in a run with fewer shards; with `reproducible`, the bits stay
+  // the same. Every step() waits until all shards have finished the step. Parameters and optimizer states need twice
+  // the memory, on every shard. Only step() and run_epoch() can queue steps.
   kRedistribute
 };
 // "fail", "redistribute"; "unknown" for another number.
@@ -53,7 +53,7 @@ const char* on_device_lost_name(OnDeviceLost on_device_lost);
 // Throws Error kInvalidArgument, which lists the names.
 OnDeviceLost on_device_lost_by_name(std::string_view name);
 
-// A shard that the others have replaced.
+// A lost shard whose rows the other shards have taken over.
 struct LostShard {
   std::uint32_t shard = 0;  // its number when training began
   std::string device;
@@ -71,10 +71,10 @@ struct DataParallelOptions {
   StreamUse stream_use = StreamUse::kMostParallelStreams;
   // How the shards' losses and gradients are combined. kMean weights each shard by its number of rows.
   Reduction reduction = Reduction::kMean;
-  // Sgd{.momentum = 0.9}, AdamW{}, ... It runs once per step, after the reduction, and so does its weight decay.
+  // Sgd{.momentum = 0.9}, AdamW{}, ... Updates and weight decay are applied once per step, after the reduction.
   Optimizer optimizer = {};
   // Required: a scalar. It may use symbol_value(step_symbol()), the symbols of `bindings`, host data such as a table of
-  // rates, and Scalars (yoke::scalar), whose new values apply from the next launch on, but no parameters.
+  // rates, and Scalars (yoke::scalar), whose new values apply from the next launch on. It may not use parameters.
   Tensor learning_rate = {};
   // Symbols that loss_of or learning_rate use. They form an odometer that advances once per step, the last
   // binding fastest, and wraps around at the end. A binding named "step" counts steps instead.
@@ -86,16 +86,15 @@ struct DataParallelOptions {
   // Every shard gets at least one row if there are enough. Empty: evenly. Not with `reproducible`.
   std::vector<std::int64_t> row_weights = {};
   // Measures at setup, in a few steps that change no parameters, how fast each kind of device computes gradients, and
-  // sets row_weights to that: logged as train.row_weights, and Trainer::row_weights(). Every run measures anew, so
-  // only runs with the same weights given have the same bits. Does nothing if all devices are of one kind.
+  // sets the row weights in proportion. The log (train.row_weights) and Trainer::row_weights() report them. Every run
+  // measures again; to get the same bits again, set row_weights instead. Does nothing if all devices are of one kind.
   bool measure_row_weights = false;
-  // Lets the number of rows of each shard change in any step, by Trainer::set_row_weights() or a Feed with batches
-  // of different sizes, without compiling. A shard computes its rows in pieces, for whose sizes everything is compiled
-  // at setup: the sizes that a run without this option has, and powers of two below them. Rows that are one
-  // such size are one piece and have the same bits as without the option. For other numbers, only rounding
-  // differs from one piece under the condition that `accumulate` has. Costs memory for one more copy of the gradients,
-  // and for all rows of the data, or with a Feed of three batches, on each shard. Merging then starts after the
-  // last gradient.
+  // Lets the number of rows of each shard change in any step, without compiling: by Trainer::set_row_weights(), or by
+  // a Feed with batches of different sizes. A shard computes its rows in pieces. The possible sizes of pieces are
+  // compiled at setup: the sizes that a run without this option has, and the powers of two below them. Rows that
+  // form one piece give the same bits as without the option. Several pieces differ from one piece only by rounding,
+  // under the same condition as for `accumulate`. On each shard, this needs memory for one more copy of the gradients
+  // and for all rows of the data; with a Feed, of three batches. Merging starts after the last gradient.
   bool varying_rows = false;
   // Each shard computes the gradients of its rows of a batch in this many micro-batches, one after the other, and
   // adds them up in order. Activations then need the memory of one micro-batch, and gradients that of one more
@@ -108,8 +107,8 @@ struct DataParallelOptions {
   // kAuto then selects, and `accumulate` 1. 0: off.
   std::int64_t reproducible = 0;
   // Micro-batch i of a batch, and so shard i if each computes one, draws random numbers with the seed
-  // base_seed + i. With varying_rows, its piece j draws with base_seed + i + 4096 * j. Range: [0, 2^62 - 4097], with
-  // varying_rows [0, 2^62 - 2^25].
+  // base_seed + i. With varying_rows, its piece j uses the seed base_seed + i + 4096 * j. Range: [0, 2^62 - 4097]; with
+  // varying_rows, [0, 2^62 - 2^25].
   std::int64_t base_seed = 0;
   MergeStrategy merge = MergeStrategy::kAuto;
   // Where the optimizer runs.
@@ -119,17 +118,18 @@ struct DataParallelOptions {
   // Gradients are merged in pieces, buckets, of about this many bytes, at least 256. Without overlap, kDirect
   // merges all at once.
   std::uint64_t bucket_byte_count = 4U << 20U;
-  // Whether buckets are merged on streams of their own. Gradient programs then run in up to 8 parts, and each bucket
-  // is merged and its parameters are updated while later parts run; of a shard's
-  // micro-batches, only the last one runs in parts; reproducible runs merge after the last one. Does not change the bits. Off by default on CPUs, where merging takes cores from computing.
+  // Whether buckets are merged on separate streams. Gradient programs then run in up to 8 parts, and each bucket is
+  // merged, and its parameters are updated, while later parts run. Of a shard's micro-batches, only the last one runs
+  // in parts. Reproducible runs merge after the last micro-batch. Does not change the bits. Off by default on CPUs,
+  // where merging takes cores from computing.
   Overlap overlap = Overlap::kAuto;
-  // How f32 gradients travel between shards. Not with `reproducible`: what rounding takes from a sum depends on the
-  // number of shards.
+  // How f32 gradients are sent between shards. Not with `reproducible`, because the rounding error of a sum depends on
+  // the number of shards.
   Wire wire = Wire::kFull;
   // Compares all replicas bit for bit after every this many steps; 0 disables the check. A difference is an
   // Error kDataLoss that names the shard, the parameter and the first differing element.
   std::uint64_t check_replicas_every = 0;
-  // After a loss, loss_of and the functions of evaluations are called again, check_memory too.
+  // After a loss, loss_of, the functions of evaluations, and check_memory are called again.
   OnDeviceLost on_device_lost = OnDeviceLost::kFail;
   // How many steps may be queued and not finished, 1 to 64; step() waits before it queues more.
   std::uint32_t steps_ahead = 2;
@@ -172,7 +172,7 @@ struct Shard {
   Context context;
   std::int64_t seed = 0;
   std::int64_t rows = 0;  // of all micro-batches of the current batch; 0: the shard is idle in this step
-  // For a full batch; empty with varying_rows, and with a Feed, whose batches are in several tensors in turn.
+  // For a full batch. Empty with varying_rows, and with a Feed, whose batches use several tensors in turn.
   LinkedRoutine gradient;
 };
 
@@ -197,8 +197,9 @@ class Evaluation {
 // devices, except for the work of `steps_ahead` steps before and the check that `check_replicas_every`
 // requests. They compile and allocate nothing, with one exception: a single shard runs step() as one program
 // that stores no gradients, so its first call of launch_gradients() or shard_list() allocates the gradients
-// and compiles the other functions. With overlap, the first call of shard_list() compiles Shard::gradient and allocates its workspace. With a
-// Feed, step() also waits for the caller's function, and for the copies of the batch three batches earlier.
+// and compiles the other functions. With overlap, the first call of shard_list() compiles Shard::gradient and
+// allocates its workspace. With a Feed, step() also waits for the caller's function, and for the copies of the batch
+// three batches earlier.
 //
 // Functions that read a value block until it is available. If work on a device has failed, they throw an
 // Error that names the shard, the device, the step and the call.
@@ -206,14 +207,14 @@ class Trainer {
  public:
   using MetricsOf = std::function<std::vector<Tensor>(const Tensor& inputs, const Tensor& targets)>;
 
-  std::uint32_t shards() const;                       // without lost ones
-  const std::vector<LostShard>& lost_shards() const;  // in the order of their losses
+  std::uint32_t shards() const;                       // without lost shards
+  const std::vector<LostShard>& lost_shards() const;  // in the order in which they were lost
   std::int64_t steps_per_epoch() const;
   std::int64_t step_count() const;  // completed steps
   MergeStrategy merge_strategy() const;
   Placement placement() const;
   const std::string& merge_reason() const;  // why these were chosen, with figures
-  bool overlaps() const;                    // whether buckets are merged on streams of their own
+  bool overlaps() const;                    // whether buckets are merged on separate streams
   const std::string& device_names() const;  // "cc x2"
 
   // Queues one optimizer step on the current batch and advances to the next batch.
@@ -230,15 +231,14 @@ class Trainer {
   void update();            // updates the parameters on all shards
   void advance();           // moves to the next batch and step
 
-  // Takes effect at the next update; compiles nothing. Errors: kInvalidArgument: the rate is not a finite number that is
-  // at least 0; kFailedPrecondition: options.learning_rate was not a number.
+  // Takes effect at the next update; compiles nothing. Errors: kInvalidArgument: the rate is negative or not finite;
+  // kFailedPrecondition: options.learning_rate was not a number.
   void set_learning_rate(double rate);
 
   // Divides the rows of later batches in proportion to these numbers, 0 to 10^6, one per shard. A shard with 0 gets no
-  // rows: it takes part in each step and contributes nothing. Takes effect at the next step. With a Feed, the
-  // batches that it has already supplied are divided again. Compiles nothing. Errors: kInvalidArgument: there are
-  // not as many numbers as shards, one is out of range, or all are 0; kFailedPrecondition: options.varying_rows is
-  // off, or options.reproducible is on.
+  // rows: it takes part in each step and contributes nothing. Takes effect at the next step, also for batches that a
+  // Feed has already supplied. Compiles nothing. Errors: kInvalidArgument: there are not as many numbers as shards, one
+  // is out of range, or all are 0; kFailedPrecondition: options.varying_rows is off, or options.reproducible is on.
   void set_row_weights(std::span<const std::int64_t> weights);
   const std::vector<std::int64_t>& row_weights() const;  // in use; empty: equal
 
@@ -263,9 +263,9 @@ class Trainer {
   void wait();  // blocks until all shards have finished the queued work
   // Copies the owner's parameters into the model (Parameter::values). data_parallel() calls it at the end.
   void sync_params_to_host();
-  // Values of a tensor of the model: of a parameter, or of any expression of parameters, host data and what `loss_of` was
-  // given. An expression is compiled when it is first read, and computed from the owner's current parameters and its
-  // rows of the latest batch. All element types are converted to float.
+  // Values of a parameter, or of any expression of parameters, host data and the arguments of `loss_of`, converted to
+  // float. An expression is compiled when it is first read. It is computed from the owner's current parameters and its
+  // rows of the latest batch.
   std::vector<float> read_values(const Tensor& t);
   // Values of a tensor in the owner's context, such as "loss" or "gradient/0.weight". Errors: kNotFound: the tensor
   // does not exist; kFailedPrecondition: a gradient, except between launch_gradients() and update().
@@ -328,7 +328,7 @@ void data_parallel(const DataParallelOptions& options, const Feed& feed,
                    const std::function<Tensor(const Tensor& inputs, const Tensor& targets)>& loss_of,
                    const std::function<void(Trainer&)>& body);
 
-// These functions for a `body` that returns a value, which they return.
+// The same functions for a `body` that returns a value: they return that value.
 template <class Body, class Result = std::invoke_result_t<Body&, Trainer&>>
 requires(!std::is_void_v<Result>) Result
     data_parallel(const DataParallelOptions& options, const Tensor& inputs, const Tensor& targets,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/include/yoke/distributed.h: gradients of parameters that several devices have, reduced one by one as
-// they become final. Trainer (data_parallel.h) does this by itself; this is for hand-written training.
+// frontends/tensor/include/yoke/distributed.h: reduces gradients of replicated parameters one by one, when they become
+// final. For hand-written training; a Trainer (data_parallel.h) already does this.
 //
 // Invalid arguments are an Error kInvalidArgument unless stated otherwise.
 #pragma once
@@ -39,7 +39,7 @@ class DistributedParamId {
   std::uint64_t value_ = 0;
 };
 
-// What a group knows of a parameter.
+// What a group knows about a parameter.
 struct DistributedParams {
   DistributedParamId param_id;
 };
@@ -54,13 +54,14 @@ struct DistributedConfig {
   MergeStrategy merge = MergeStrategy::kAuto;
 };
 
-// A group of members, each with a replica of the same parameters in a context of its own. Several groups may exist at
-// once, with the same members or others. It starts when it is created, uses no thread, and allocates and links when
-// parameters are registered; the other functions only queue work. Not thread-safe.
+// A group of members, each with a replica of the same parameters in its own context. Several groups may exist at
+// once, with the same or different members. A group is usable once it is created, and starts no thread. It allocates
+// and links when parameters are registered; the other functions only queue work. Not thread-safe.
 //
-// A step: each member queues its backward pass and then calls submit_gradient_sync for each parameter that it used. A
-// gradient is reduced once all members have submitted it. sync_collective() reduces what only some have submitted: the
-// others count as zero, and a mean divides by the size of the group. So all members have equal gradients, to the bit.
+// A step: for each member, queue its backward pass, then call submit_gradient_sync for each parameter that it used. A
+// gradient is reduced once all members have submitted it. sync_collective() reduces gradients that only some members
+// have submitted: those of the others count as zero, and a mean divides by the size of the group. Afterwards the
+// gradients of all members are bit-identical.
 class DistributedGroup {
  public:
   DistributedGroup(const DistributedConfig& config, std::vector<Context> members);
@@ -71,18 +72,18 @@ class DistributedGroup {
   DistributedGroup& operator=(DistributedGroup&&) = delete;
 
   std::uint32_t size() const;
-  // The tensors "gradient/<name>" of these parameters are reduced. Allocates them where members have none.
-  // Error kAlreadyExists: a parameter, or another one of the same name, is registered.
+  // The tensors "gradient/<name>" of these parameters will be reduced. Allocates them for members that lack them.
+  // Error kAlreadyExists: a parameter, or another one with the same name, is already registered.
   void register_sync_parameters(std::span<const Parameter> parameters);
   bool is_registered(DistributedParamId id) const;
-  // The gradient is final when the work that is queued on the member's stream has run. Errors: kOutOfRange: the
-  // group has no such member; kNotFound: the parameter is not registered; kAlreadyExists: submitted before in this step.
+  // Precondition: the work queued on the member's stream computes the gradient. Errors: kOutOfRange: the group has no
+  // such member; kNotFound: the parameter is not registered; kAlreadyExists: it was already submitted in this step.
   void submit_gradient_sync(std::uint32_t member, DistributedParamId id);
   // Ends the step for all members. Gradients that no member has submitted stay as they are.
   void sync_collective();
-  // The member's gradient, as the latest reduction leaves it. Error kFailedPrecondition: no step has reduced it.
+  // The member's gradient after the latest reduction. Error kFailedPrecondition: no step has reduced it.
   CollectiveTensor gradient(std::uint32_t member, DistributedParamId id) const;
-  // Ends the group: every later call is an Error kFailedPrecondition. Reductions that are queued still run.
+  // Ends the group: later calls throw Error kFailedPrecondition. Queued reductions still run.
   void close();
 
  private:
@@ -91,7 +92,7 @@ class DistributedGroup {
   std::unique_ptr<Impl> impl_;
 };
 
-// context_names(), with the arguments "gradient_<i>" of programs of a GradUpdate renamed to "gradient/<name>".
+// context_names() for a program of a GradUpdate, with the arguments "gradient_<i>" renamed to "gradient/<name>".
 std::map<std::string, std::string> distributed_names(const GradUpdate& update, const Lowered& lowered);
 
 }  // namespace yoke

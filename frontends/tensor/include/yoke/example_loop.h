@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/include/yoke/example_loop.h: an example of a whole training loop, for models and losses that need no
-// more than this.
+// frontends/tensor/include/yoke/example_loop.h: a complete training loop as an example, for simple models and losses.
 #pragma once
 
 #include <yoke/data_parallel.h>
@@ -13,7 +12,7 @@
 
 namespace yoke {
 
-// What callbacks are told. Numbers count from 0.
+// The argument of callbacks. Numbers count from 0.
 struct ExampleProgress {
   std::int64_t at_epoch = 0;
   std::int64_t at_batch = 0;  // in the epoch
@@ -26,12 +25,13 @@ struct ExampleProgress {
 struct ExampleLoop {
   DataParallelOptions options;  // without a learning rate, init_lr and lr_schedule set it
   double init_lr = 0.1;
-  // The learning rate as an expression of the number of the batch in its epoch and of the step, f32 scalars. Empty: it decreases from 2 * init_lr to init_lr, as init_lr * (2 * steps - step) / steps.
+  // The learning rate, as an expression of the batch's number in its epoch and the step's number, both f32 scalars.
+  // Empty: it decreases from 2 * init_lr to init_lr, as init_lr * (2 * steps - step) / steps.
   std::function<Tensor(const Tensor& batch_n, const Tensor& step_n)> lr_schedule = {};
   std::int64_t epochs = 1;
-  // Without options.shards: at most this many shards, instead of what the devices suggest.
+  // If options.shards is empty: at most this many shards, and at most as many as the devices suggest.
   std::optional<std::int64_t> max_num_devices = std::nullopt;
-  // Called after every step, whose loss the loop waits for in any case.
+  // Called after every step. The loop waits for the loss of every step, with or without this function.
   std::function<void(Trainer&, const ExampleProgress&)> per_batch = {};
   // Called after every epoch, with its last batch.
   std::function<void(Trainer&, const ExampleProgress&)> per_epoch = {};
@@ -41,18 +41,18 @@ struct ExampleResult {
   Tensor inputs;  // as given
   Tensor outputs;
   Tensor model_result;  // the model in evaluation mode, applied to a placeholder "infer" of one row
-  // The model's outputs for rows of inputs, host data [n, ...], with the values that its parameters have when it is
-  // called. It compiles the model for each number of rows; it is meant for a few predictions, such as a plot.
+  // The model's outputs for rows of inputs, host data [n, ...], with the current values of its parameters. It compiles
+  // the model for each number of rows, so it is meant for a few predictions, such as for a plot.
   std::function<std::vector<double>(const Tensor& rows)> infer_callback;
-  // In order of time.
+  // In the order of the run.
   std::vector<double> batch_losses;    // per step
   std::vector<double> epoch_losses;    // per epoch: the sum of the batch losses
   std::vector<double> learning_rates;  // per epoch: of its last step
 };
 
-// Trains `model` for the given number of epochs. `loss_fn` compares its output with the expected one; a result that is
-// not a scalar is summed and divided by the number of rows. Parameters that have values keep them, so a second
-// call continues. Errors: those of data_parallel().
+// Trains `model` for the given number of epochs. `loss_fn` compares its output with the expected output; if its result
+// is not a scalar, it is summed and divided by the number of rows. Parameters that already have values start from them,
+// so a second call continues training. Errors: those of data_parallel().
 ExampleResult example_train_loop(
     const ExampleLoop& loop, const Tensor& inputs, const Tensor& outputs,
     const std::function<Tensor(const Tensor& input)>& model,

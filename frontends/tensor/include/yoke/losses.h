@@ -13,7 +13,7 @@ namespace yoke {
 enum class Reduce : std::uint8_t { kMean, kSum };
 
 Tensor gelu(const Tensor& x);       // x * (1 + erf(x / sqrt(2))) / 2
-Tensor gelu_tanh(const Tensor& x);  // x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2, GPT-2's form
+Tensor gelu_tanh(const Tensor& x);  // x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2, as in GPT-2
 Tensor silu(const Tensor& x);       // x * sigmoid(x)
 Tensor softplus(const Tensor& x);   // log(1 + exp(x)), without overflow
 Tensor leaky_relu(const Tensor& x, double slope = 0.01);  // x where x > 0, else slope * x
@@ -23,7 +23,7 @@ Tensor log_softmax(const Tensor& x, int axis = -1);
 
 // The cross entropy -log softmax(logits)[label], reduced over all rows: a scalar. logits: [..., classes];
 // labels: [...], class numbers of an integer type. Stable for any finite logits. With label smoothing e, in [0, 1),
-// the loss of a row is (1 - e) times that plus e times the mean over all classes, as in PyTorch.
+// the loss of a row is 1 - e times this plus e times the mean of -log softmax(logits) over all classes, as in PyTorch.
 // Precondition: every label is in [0, classes); this is not checked.
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, Reduce reduce = Reduce::kMean,
                      double label_smoothing = 0);

@@ -18,7 +18,7 @@ struct Update {
   Tensor value;
 };
 
-// Options of optimizers. g is the gradient, w the parameter, t the number of the step, from 1. Formulas and defaults
+// Options of optimizers. g is the gradient, w the parameter, t the step's number, counted from 1. Formulas and defaults
 // are PyTorch's (torch.optim), except where noted. Decay rates must be in [0, 1), and all other numbers at least 0.
 
 // Stochastic gradient descent:
@@ -54,7 +54,7 @@ struct AdamW {
 //   g += weight_decay * w;  v = decay * v + (1 - decay) * g^2;  u = g / (sqrt(v) + eps)
 //   with momentum:  m = momentum * m + u;  u = m
 //   w -= learning_rate * u
-// Centered: the square of the mean gradient, decayed in the same way, is subtracted from v under the root.
+// Centered: the square of the running mean of g, with the same decay, is subtracted from v before the square root.
 struct RmsProp {
   double decay = 0.99;
   double eps = 1e-8;
@@ -79,13 +79,13 @@ struct Lion {
 };
 
 // A rule that updates each element of a parameter from its gradient and from states of the same shape, which start
-// at 0. So it can run on any part of the parameters: a trainer runs it on flat slices of many parameters at once.
-// Copies share the function.
+// at 0. Because it is elementwise, a trainer runs it on flat slices of many parameters at once. Copies share the
+// function.
 class Optimizer {
  public:
-  // Returns the updates of `value` and of the states, in any order. `value` and `states` are leaves of one floating-point
-  // type, `gradient` has that type, and `learning_rate` is a scalar of it. The expressions may use
-  // symbol_value(step_symbol()), the number of the step from 0, but no other data. They must be elementwise.
+  // Returns the updates of `value` and of the states, in any order. `value` and `states` are leaves of one
+  // floating-point type, `gradient` has that type, and `learning_rate` is a scalar of it. The expressions may use
+  // symbol_value(step_symbol()), the step's number counted from 0, but no other data. They must be elementwise.
   using UpdateOf =
       std::function<std::vector<Update>(const Tensor& value, const Tensor& gradient,
                                         const std::vector<Tensor>& states, const Tensor& learning_rate)>;
@@ -98,14 +98,14 @@ class Optimizer {
   Optimizer(const RmsProp& options);  // NOLINT(google-explicit-constructor)
   Optimizer(const Adagrad& options);  // NOLINT(google-explicit-constructor)
   Optimizer(const Lion& options);     // NOLINT(google-explicit-constructor)
-  // One's own. `states` are their names. Error kInvalidArgument: the function is empty, or a name is empty, repeated,
-  // "parameters" or "value", or begins with "gradient" or "next_".
+  // A custom rule. `states` are the names of its states. Error kInvalidArgument: the function is empty, or a name is
+  // empty, repeated, "parameters" or "value", or begins with "gradient" or "next_".
   Optimizer(std::string name, std::vector<std::string> states, UpdateOf update);
 
   const std::string& name() const { return name_; }  // "adamw"
   const std::vector<std::string>& states() const { return states_; }
-  // Checks the operands, and the function's result. Error kInvalidArgument: `value` is not a leaf, the number of states
-  // differs, or a shape or type does.
+  // Calls the function and checks its operands and its result. Error kInvalidArgument: `value` is not a leaf, or the
+  // number of states, a shape or a type differs.
   std::vector<Update> update(const Tensor& value, const Tensor& gradient, const std::vector<Tensor>& states,
                              const Tensor& learning_rate) const;
 
@@ -115,7 +115,7 @@ class Optimizer {
   UpdateOf update_;
 };
 
-// An optimizer that first clips each element of the gradient to [-limit, limit]. In a trainer, this is the gradient
+// An optimizer that first clips each element of the gradient to [-limit, limit]. A trainer clips the gradient that is
 // merged from all shards. Error kInvalidArgument: the limit is not greater than 0.
 Optimizer clip_by_value(const Optimizer& optimizer, double limit);
 

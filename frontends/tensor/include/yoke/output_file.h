@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/include/yoke/output_file.h: a stream to a file that appears, whole, at the end.
+// frontends/tensor/include/yoke/output_file.h: a file that replaces its target only when it is complete.
 #pragma once
 
 #include <filesystem>
@@ -8,7 +8,8 @@
 
 namespace yoke {
 
-// Writes beside the target, which commit() replaces; without commit(), the target stays as it was. Not thread-safe.
+// Writes a temporary file next to the target. commit() replaces the target with it; without commit(), the target stays
+// unchanged. Not thread-safe.
 class OutputFile {
  public:
   // Throws Error: the target cannot be created, or is a folder, a pipe or a device.

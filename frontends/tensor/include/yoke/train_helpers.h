@@ -32,7 +32,7 @@ std::vector<Tensor> shard_along(std::size_t axis, std::int64_t n, const Tensor& 
 Tensor gather(std::size_t axis, const std::vector<Tensor>& shards);
 // The data of a literal, or of a parameter that has values, as double. Integers beyond 2^53 are rounded.
 std::vector<double> host_values(const Tensor& t);
-// One element of it. `index` has one number per axis. Error kOutOfRange: a number exceeds its axis.
+// One element of host_values(t). `index` has one number per axis. Error kOutOfRange: a number exceeds its axis.
 double host_get(const Tensor& t, const Dims& index);
 
 // ---- loops over symbols ----
@@ -44,7 +44,7 @@ struct Binding {
   bool iterate = true;
 };
 
-// The binding of the symbol. Error kNotFound: there is none; the message lists the bindings.
+// The binding of the symbol. Error kNotFound: it has no binding; the message lists the bindings.
 Binding& find_exn(std::vector<Binding>& bindings, const Symbol& symbol);
 
 // Calls f for every combination of values of the iterated bindings, the last binding fastest. Afterwards, and
@@ -64,8 +64,8 @@ void round_robin_dry_run(std::uint32_t worker_count, const std::vector<Binding>&
 
 // ---- streams and contexts ----
 
-// Opens every device and creates the number of streams that it suggests for this use: at most `most` in total,
-// but at least one per device if `most` allows it.
+// Opens every device and creates the number of streams that it suggests for `use`: at most `most` in total, but at
+// least one per device if `most` allows it.
 std::vector<std::shared_ptr<Stream>> get_all_suggested_streams(
     const std::shared_ptr<Backend>& backend, std::uint32_t most = 1U << 20,
     StreamUse use = StreamUse::kMostParallelStreams);
@@ -76,20 +76,20 @@ std::string context_name(const LoweredArgument& argument);
 // Maps argument names to names in a context, for Context::link.
 std::map<std::string, std::string> context_names(const Lowered& lowered);
 
-// Queues a copy of the host data of the argument's literal, parameter or scalar into its tensor, and returns true;
-// returns false if the tensor has no host data, or the context lacks it. The host data may be replaced or freed at
-// once: the copy keeps what it reads.
+// Queues a copy of the host data of the argument's literal, parameter or scalar into its tensor, and returns true.
+// Returns false if the argument has no host data, or the context lacks its tensor. The host data may be replaced or
+// freed at once: the queued copy keeps the data that it reads.
 bool from_host(const Context& context, const LoweredArgument& argument);
-// Copies the tensor of the argument's parameter into Parameter::values, and waits; returns false if the argument is
-// not a parameter, or the context lacks it.
+// Copies the tensor of the argument's parameter into Parameter::values, waits, and returns true. Returns false if the
+// argument is not a parameter, or the context lacks its tensor.
 bool to_host(const Context& context, const LoweredArgument& argument);
-// These functions for all arguments of a program. They return the number of copies.
+// from_host() or to_host() for all arguments of a program. They return the number of copies.
 std::size_t all_host_to_device(const Context& context, const Lowered& lowered);
 std::size_t all_device_to_host(const Context& context, const Lowered& lowered);
 // The names of the program's parameters and placeholders. The context must have them before linking.
 std::vector<std::string> needs_prior_context(const Lowered& lowered);
-// Allocates the tensors of the program's arguments that the context lacks. `names` gives other names than
-// context_names(), as for Context::link.
+// Allocates the tensors of the program's arguments that the context lacks. `names` overrides context_names(), as for
+// Context::link.
 void allocate_missing(Context& context, const Lowered& lowered,
                       const std::map<std::string, std::string>& names = {});
 
@@ -110,20 +110,19 @@ inline std::vector<Parameter> get_params(const Tensor& t) {
   return parameters_of(t);
 }
 
-// Computes the initial values of the parameters on the stream's device, and waits. The same seed gives the values that a
-// Trainer starts with, if the parameters are all of its model, in order of creation.
+// Computes the initial values of the parameters on the stream's device, and waits. If `parameters` are all parameters
+// of a model, in order of creation, the values are those that a Trainer with the same seed starts with.
 void init_params(const std::shared_ptr<Stream>& stream, std::span<const Parameter> parameters,
                  std::int64_t seed);
 
-// The program that computes t as the output "value". It is named "forward" or, if t has a name,
-// "<name>_forward".
+// The program that computes t as the output "value". Its name is "forward" or, if t has a name, "<name>_forward".
 Lowered forward(const Tensor& t);
 
-// The program "gradient", or "<label>_gradient", that computes a scalar loss as the output "loss" and its gradients by
-// params[i] as the outputs "gradient_<i>".
+// The program "gradient", or "<label>_gradient". It computes a scalar loss as the output "loss", and the gradient with
+// respect to params[i] as the output "gradient_<i>".
 struct GradUpdate {
   Tensor loss;
-  std::string label = {};  // the loss's name as an identifier; empty: it has none
+  std::string label = {};  // the loss's name as an identifier; empty: the loss has no name
   std::vector<Parameter> params;
   Lowered lowered;
 };
@@ -132,18 +131,18 @@ GradUpdate grad_update(const Tensor& loss);
 // "gradient_<i>" and, with momentum, "momentum_<i>".
 Lowered sgd_update(const GradUpdate& update, const Tensor& learning_rate, const Sgd& options = {});
 
-// The tensors with a name that t depends on and that are computed, as outputs for lower(): requests to keep them in
-// memory after a run. What a program does not list as an output may have no memory.
+// The named, computed tensors that t depends on, as outputs for lower(), so that they stay in memory after a run. A
+// tensor that is not an output of its program may have no memory.
 std::vector<Output> every_non_literal_on_host(const Tensor& t);
 
-// Several programs, compiled as one text.
+// Several programs that are compiled together, as one text.
 struct CodeBatch {
   std::vector<Lowered> programs;     // with different names
   std::vector<bool> is_compiled;     // per program
-  std::shared_ptr<const Code> code;  // null if no program is
+  std::shared_ptr<const Code> code;  // null if no program is compiled
 };
-// Compiles the programs for which `occupancy` returns true; without it, all.
-// Error: two programs have the same name, or those of compile().
+// Compiles the programs for which `occupancy` returns true, or all if it is empty.
+// Errors: two programs have the same name; those of compile().
 CodeBatch compile_batch(
     const std::shared_ptr<Device>& device, std::vector<Lowered> programs,
     const std::function<bool(const std::string& name, std::size_t number)>& occupancy = {});
@@ -154,8 +153,8 @@ struct LinkedBatch {
 // Allocates the tensors that the context lacks and links the compiled programs with them.
 LinkedBatch link_batch(const Context& context, const CodeBatch& batch);
 
-// Computes t in a child of the context, which has it as the tensor "value", and waits. Leaves that the context lacks
-// get their host data; Error kInvalidArgument: one has none.
+// Computes t as the tensor "value" of a child of the context, waits, and returns the child. Leaves that the context
+// lacks get their host data. Error kInvalidArgument: such a leaf has no host data.
 Context forward_and_ctx(const Context& context, const Tensor& t,
                         std::span<const std::int64_t> symbol_values = {});
 // Computes t on the stream's device, waits, and returns its values. Frees all device memory that it used.
@@ -174,7 +173,7 @@ void restore_params(const std::filesystem::path& npz, std::span<const Parameter>
 
 // ---- debugging ----
 
-// Sets options for a runtime that logs all that happens and checks each call of a plugin. With `debug_logs`, it also
+// Sets the options of a runtime that logs everything and checks each call of a plugin. With `debug_logs`, it also
 // records all calls and their data in a trace, which `yoke replay` prints and repeats.
 void enable_all_debugs(RuntimeOptions& options, bool debug_logs = false);
 // Sets these options to their defaults.

@@ -73,8 +73,8 @@ std::string failure_text(const Case& small, const Case& drawn, const std::string
 // Whether the programs use only types of the mask; see GeneratorOptions.
 bool uses_only(const Case& one, std::uint64_t type_mask);
 
-// Runs the cases make(0) .. make(count - 1) that use only types of the device. Fails with the first one that has a wrong
-// result, after shrinking it. Throws Unsupported if none has run.
+// Runs the cases make(0) .. make(count - 1) that use only types of the device. Fails with the first case that has a
+// wrong result, after shrinking it. Throws Unsupported if no case has run.
 void run_cases(Kit& kit, std::uint64_t count, const std::function<Case(std::uint64_t)>& make);
 
 // Throws Unsupported, with the plugin's reasons, if no program has run.

@@ -36,7 +36,7 @@ enum class MergeStrategy {
   // in groups of 16, then the groups' sums in groups of 16, and so on.
   kDirect,
   // ((1 + 2) + 3) + 0 for part 0: each part goes around the ring and ends at the member of its number.
-  // Parts of less than 64 KiB go around together, in 4 pieces.
+  // Parts of less than 64 KiB are sent around together, in 4 pieces.
   kRing,
   // The backend's own collectives, yoke.collectives/1, which states the order of the sum. All members are on
   // devices of one backend, each with its own stream; a backend may allow one member per device.
@@ -47,12 +47,12 @@ const char* merge_strategy_name(MergeStrategy strategy);
 // Throws Error kInvalidArgument, which lists the names.
 MergeStrategy merge_strategy_by_name(std::string_view name);
 
-// How gradients of type f32 travel to the members that add them up.
+// How gradients of type f32 are sent to the members that add them up.
 enum class Wire {
-  kFull,  // as they are
-  // Rounded to bf16: half the bytes. Sums stay f32. Each member keeps what rounding took from a tensor, and adds it
-  // to the same tensor the next time (error feedback). Not with kDirect, which sends nothing, and kNative, which adds
-  // up in the type that it sends.
+  kFull,  // unchanged
+  // Rounded to bf16: half the bytes. Sums stay f32. Each member keeps the rounding error of a tensor and adds it to the
+  // same tensor the next time (error feedback). Works neither with kDirect, which sends nothing, nor with kNative,
+  // which adds in the type that it sends.
   kBf16
 };
 // "full", "bf16"; "unknown" for another number.
@@ -82,9 +82,9 @@ std::vector<Slice> slices(std::uint64_t element_count, std::uint64_t element_byt
 // Whether every device of `contexts` can access every other's buffers.
 bool memory_is_shared(std::span<const Context> contexts);
 
-// Resolves kAuto for these contexts and tensors of 4 MiB. Throws Error kFailedPrecondition for kDirect if memory is not shared, and for
-// kNative if the backend has no collectives for these members; kInvalidArgument for a number that is not an
-// enumerator.
+// Resolves kAuto for these contexts and tensors of 4 MiB. Throws Error kFailedPrecondition for kDirect if memory is not
+// shared, and for kNative if the backend has no collectives for these members; kInvalidArgument for a number that is
+// not an enumerator.
 MergeStrategy resolve_strategy(MergeStrategy strategy, std::span<const Context> contexts,
                                Wire wire = Wire::kFull);
 

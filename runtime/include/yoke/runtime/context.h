@@ -62,7 +62,7 @@ class LinkedRoutine {
 // A copy between contexts, linked once and run many times. An empty one throws Error kFailedPrecondition.
 class Transfer {
  public:
-  // False for an empty one.
+  // False for an empty Transfer.
   explicit operator bool() const { return impl_ != nullptr; }
   // Queues the copy on the destination's stream.
   void run() const;
@@ -136,8 +136,8 @@ class Context {
 };
 
 // Links a copy of tensor `name` from `src` to `dst`. With kNone, returns an empty Transfer if `dst` has no such tensor.
-// Throws Error kNotFound if `dst` has it, or is to receive it in its merge buffer, but `src` does not. With kCopy and kStreaming, running the
-// transfer puts the node into the merge buffer of dst's stream.
+// Throws Error kNotFound if `dst` has the tensor, or is to receive it in its merge buffer, but `src` does not have it.
+// With kCopy and kStreaming, running the transfer puts the node into the merge buffer of dst's stream.
 Transfer device_to_device(std::string_view name, MergeUse use, const Context& dst, const Context& src);
 
 }  // namespace yoke

@@ -40,7 +40,7 @@ class Device : public std::enable_shared_from_this<Device> {
   const DeviceInfo& info() const { return info_; }
   // "cc:0", as in messages.
   const std::string& name() const { return name_; }
-  // Differs between all handles that a runtime has opened, of all backends. info().unique_id names the device itself.
+  // Unique among all handles that a runtime has opened, of all backends. info().unique_id names the device itself.
   std::uint64_t id() const { return id_; }
   // The streams of this handle that exist, in order of creation.
   std::vector<std::shared_ptr<Stream>> streams() const;

@@ -10,9 +10,9 @@
 
 namespace yoke {
 
-// Copies host data to a device on a stream of its own. The data is staged in `slots` pieces of host memory, pinned where
-// the device offers it. Work that reads the copies waits for them, and copies wait for work on the memory that they
-// overwrite, so with as many tensors as slots, copying overlaps computing. Movable, not thread-safe. A moved-from
+// Copies host data to a device on its own stream. The data is staged in `slots` pieces of host memory, which is pinned
+// where the device offers it. Work that reads the copies waits for them, and copies wait for work on the memory that
+// they overwrite, so with as many tensors as slots, copying overlaps computing. Movable, not thread-safe. A moved-from
 // FeedStream throws Error kFailedPrecondition.
 class FeedStream {
  public:

@@ -28,7 +28,7 @@ class GradientSum {
  public:
   // The number of arenas besides the shard's own, each as large as its gradients.
   // Throws Error kInvalidArgument: `count` is 0, or not a power of two for kTree. `in_pieces`: micro-batches may be
-  // computed in pieces; else the functions about later pieces throw Error kFailedPrecondition.
+  // computed in pieces; otherwise the functions for later pieces throw Error kFailedPrecondition.
   static std::uint32_t extra_levels(std::uint32_t count, SumOrder order, bool in_pieces = false);
 
   // Calls `visit` with each program that the constructor will link, once per routine.

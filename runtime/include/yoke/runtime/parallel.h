@@ -52,8 +52,8 @@ class StepRoutine {
 
 // Where the optimizer runs.
 enum class Placement {
-  // For StepOptions::merge kAuto, chosen with the strategy; see choose_merge in cost_model.h. Else kSharded for the
-  // strategies kDirect, kRing and kNative, kOwner for the others. With keep_last_step on several devices,
+  // If StepOptions::merge is kAuto, chosen with the strategy; see choose_merge in cost_model.h. Otherwise kSharded for
+  // the strategies kDirect, kRing and kNative, and kOwner for the others. With keep_last_step on several devices,
   // kEverywhere, so that states need not be published.
   kAuto,
   kOwner,       // on the owner, which then sends the parameters to all shards
@@ -102,10 +102,10 @@ struct StepOptions {
   // Does not change the bits.
   Overlap overlap = Overlap::kAuto;
   // Each step reads one of two sets of parameters and states and writes the other, so that a step that fails can be
-  // repeated. All shards then have whole states: with kOwner and kSharded these are published too. Only on one
-  // device do kDirect and kSharded use the owner's memory. Does not change the bits.
+  // repeated. All shards then have whole states; with kOwner and kSharded, states are published too. kDirect with
+  // kSharded uses the owner's memory only if all shards are on one device. Does not change the bits.
   bool keep_last_step = false;
-  // Has no effect on a single shard, and on gradients of other types than f32.
+  // Has no effect with a single shard, or on gradients of types other than f32.
   Wire wire = Wire::kFull;
 };
 
@@ -128,7 +128,7 @@ struct StepMemory {
   std::uint64_t gradients = 0;
   std::uint64_t state = 0;
   std::uint64_t merge_buffer = 0;
-  std::uint64_t wire = 0;  // rounded gradients, and what rounding took from them
+  std::uint64_t wire = 0;  // rounded gradients and their rounding errors
 };
 
 // What one training step does with the gradients of a group of shards. Set it up in the order of the members
@@ -147,27 +147,28 @@ class StepPlan {
                                              std::uint32_t terms)>;
 
   StepPlan() = default;
-  // Lays out the memory, and allocates none that it keeps: to choose a strategy, kAuto may measure. Only the first `merging` shards ever compute gradients.
+  // Lays out the memory without allocating it; kAuto may measure links, with temporary memory. Only the first `merging`
+  // shards ever compute gradients.
   // `parameters` are best in the order in which their gradients become final: buckets are cut in this order.
   // `states` are the names of the optimizer's states, each as large as the parameters.
   // Throws Error kInvalidArgument: there are no shards or no parameters, `merging` is not 1 to the number of
-  // shards, a parameter's type is unknown, a state is named "parameters" or "gradients", or options.merge_use
-  // is kNone, or an option is not an enumerator, or options.wire does not work with the strategy; kFailedPrecondition: the strategy does not work for these devices
-  // and types. `codes` may be shared; null creates a new cache.
+  // shards, a parameter's type is unknown, a state is named "parameters" or "gradients", options.merge_use is kNone, an
+  // option is not an enumerator, or options.wire does not work with the strategy; kFailedPrecondition: the strategy
+  // does not work for these devices and types. `codes` may be shared; null creates a new cache.
   StepPlan(std::span<const Context> shards, std::uint32_t merging, std::vector<StepParameter> parameters,
            std::vector<std::string> states, const StepOptions& options, std::shared_ptr<CodeCache> codes);
 
   MergeStrategy strategy() const { return strategy_; }
   Placement placement() const { return placement_; }
-  // Why: "given", or what each strategy was expected to cost, and the figures that were used.
+  // Why the strategy was chosen: "given", or the estimated cost of each strategy, and the figures that were used.
   const std::string& merge_reason() const { return merge_reason_; }
   const std::vector<Arena>& arenas() const { return arenas_; }
   // Whether all shards use the owner's parameters.
   bool shares_parameters() const { return shares_parameters_; }
   bool overlaps() const { return overlaps_; }
   bool keeps_last_step() const { return set_count_ == 2; }
-  // The set with the parameters that the next step reads; 0 without keep_last_step. The other one has those before
-  // the latest step. step() and update() change it, and so does update_bucket() for the last bucket of a step.
+  // The set with the parameters that the next step reads; 0 without keep_last_step. The other set has the parameters
+  // from before the latest step. step() and update() change it, and so does update_bucket() for a step's last bucket.
   std::uint32_t set() const { return set_; }
   // The name in a shard's context of a parameter, an arena or a state in a set: "w", or "set1/w".
   static std::string name_in(std::uint32_t set, std::string_view name);
@@ -221,7 +222,7 @@ class StepPlan {
     std::uint32_t shard = 0;
     StepRoutine routine;
   };
-  // What turns the parameters of a set into new ones.
+  // The work that computes new parameters from those of a set.
   struct Renewal {
     std::vector<Update> updates = {};        // after Bucket::merge
     std::vector<Update> after_collect = {};  // instead; empty: `updates`

@@ -87,8 +87,8 @@ struct RuntimeOptions {
   // Work of a backend's own streams is recorded if the backend has the table yoke.profile/1, that of the
   // runtime's threads always. Empty: nothing is recorded, at no cost.
   std::function<void(const WorkRecord&)> on_work = {};
-  // The most threads that run the commands of streams at the same time, for backends without streams, whatever
-  // the number of streams. 0: one per core that the process may use.
+  // The maximum number of threads that run commands at the same time for backends without streams, independent of the
+  // number of streams. 0: one per core that the process may use.
   std::uint32_t worker_threads = 0;
   // For tests: a worker-thread stream sleeps before each command, for 0 to
   // this many microseconds, drawn from the seed.
@@ -158,10 +158,10 @@ struct DeviceInfo {
   std::int32_t numa_node = -1;
 };
 
-// What the streams of a device are for, if their number is not given.
+// How many streams a device gets if their number is not given.
 enum class StreamUse {
   kOnlyDevicesParallel,  // one stream per device
-  kForParallelCopying,   // a second one where copies need no cores: on all devices but CPUs
+  kForParallelCopying,   // a second one where copies use no cores: on all devices except CPUs
   kMostParallelStreams   // as many as the device suggests
 };
 // At least 1, and at most info.suggested_stream_count. Throws Error kInvalidArgument for a number that is not an

@@ -103,9 +103,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // Throws the stream's error, or kDeadlineExceeded.
   void wait(std::chrono::nanoseconds timeout) const;
   void wait() const;
-  // When this stream failed, as a number that is lower for a stream that failed earlier: among streams that wait
-  // for each other, the lowest one failed first, and the others because of it. Empty: the stream has not failed, or
-  // was aborted. Call it after a wait, which finds out about failures.
+  // When this stream failed, as a number that is lower for earlier failures: among streams that wait for each other,
+  // the one with the lowest number failed first, and the others because of it. Empty: the stream has not failed, or
+  // was aborted. Call it after a wait, because a wait detects failures.
   std::optional<std::uint64_t> failed_at() const noexcept;
   // Skips queued work that has not started, and stops running work where the device can. Returns without
   // waiting. Waits throw kAborted once the work no longer uses memory. Other streams are unaffected unless
@@ -126,26 +126,26 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::shared_ptr<detail::StreamState> state_;
 };
 
-// Waits for all work of the device's streams, at most RuntimeOptions::wait_timeout for all of them together. If work of
-// one has failed, throws its error after it has waited for the others.
+// Waits for all work of the device's streams, for at most RuntimeOptions::wait_timeout in total. If a stream has
+// failed, throws its error after waiting for the others.
 void sync_device(const Device& device);
 
-// What one stream does at a moment, for messages and tools. Other threads may go on meanwhile.
+// What a stream is doing, for messages and tools. Other threads may change it at any time.
 struct StreamReport {
   std::string stream;           // "cc:0/stream1"
   std::string device;           // "cc:0"
   std::int64_t step = -1;       // of the oldest pending work; -1: none, or unknown
   std::uint64_t queued = 0;     // commands so far
   std::uint64_t completed = 0;  // of these
-  std::string running;    // "launch of 'gradient'"; empty: idle, or queued at the device, which does not tell
-  std::string waits_for;  // the stream whose work the next command needs; empty: none
-  std::uint64_t waits_for_command = 0;  // the number of the last command that it needs there
+  std::string running;    // "launch of 'gradient'"; empty: idle, or queued at the device and thus unknown
+  std::string waits_for;  // the stream that the next command waits for; empty: none
+  std::uint64_t waits_for_command = 0;  // the number of the last command there that it waits for
   std::string error;                    // the stream's error; empty: it has not failed
 };
 StreamReport debug_info(const Stream& stream);
-// Of all streams that a runtime has, in order of creation.
+// The reports of all streams of a runtime, in order of creation.
 std::vector<StreamReport> debug_info(const Runtime& runtime);
-// A table with one line per stream, and JSON: an array of objects with the names of StreamReport.
+// The reports as a table with one line per stream, or as JSON: an array of objects with the members of StreamReport.
 std::string debug_table(std::span<const StreamReport> reports);
 std::string debug_json(std::span<const StreamReport> reports);
 

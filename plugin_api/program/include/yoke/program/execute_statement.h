@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/program/include/yoke/program/execute_statement.h: the reference executor for single statements. Safe to call
-// from any thread.
+// plugin_api/program/include/yoke/program/execute_statement.h: the reference executor for single statements. Safe to
+// call from any thread.
 #pragma once
 
 #include <yoke/program/program.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/sdk/include/yoke/sdk/mixed.h: programs whose statements run partly on the author's kernels and otherwise on
-// the reference executor, in host memory. Needs yoke::program.
+// plugin_api/sdk/include/yoke/sdk/mixed.h: runs the statements of programs on the author's kernels, or else on the
+// reference executor, in host memory. Needs yoke::program.
 //
 //   sdk::Kernel kernel_for(const program::Program& program, std::size_t statement);   // yours; empty: not native
 //
@@ -28,8 +28,8 @@
 
 namespace yoke::sdk {
 
-// Runs one statement. `tensors` has the address of each tensor of the program, temporaries included; `symbols` the value
-// of each symbol, repeat variables included. Several threads may call it at the same time, with other memory.
+// Runs one statement. `tensors` has the address of each tensor of the program, including temporaries; `symbols` has the
+// value of each symbol, including repeat variables. Several threads may call it at the same time, with other memory.
 using Kernel = std::function<void(std::span<void* const> tensors, std::span<const std::int64_t> symbols)>;
 
 // Returns the kernel for a statement; empty if the reference executor must run it. The kernel may refer to the program,
@@ -65,8 +65,8 @@ class MixedProgram {
   std::uint64_t workspace_byte_count() const { return plan_.byte_count; }
 
   // Runs the statements in order. `arguments` holds the addresses of the arguments, in order of declaration;
-  // `workspace` is the address of workspace_byte_count() bytes, or null if that is 0. It keeps nothing between runs, and
-  // no two runs at the same time may share it.
+  // `workspace` is the address of workspace_byte_count() bytes, or null if that is 0. It keeps nothing between runs.
+  // Concurrent runs may not share it.
   void run(std::span<void* const> arguments, void* workspace,
            std::span<const std::int64_t> symbol_values) const {
     std::vector<void*> tensors;

@@ -107,8 +107,8 @@ class WorkerTimeline {
   }
 
   // Runs on this timeline's thread. Waits until item `number` of the other timeline is finished or this
-  // timeline has failed. This timeline then fails with the other's error, but its device is not lost because the
-  // other's is.
+  // timeline has failed. If the other fails, this timeline fails with the same error, but even if the other's device
+  // is lost, this timeline's device is not.
   void wait_for(const std::shared_ptr<WorkerTimeline>& other, std::uint64_t number) {
     {
       const std::lock_guard lock(mutex_);
