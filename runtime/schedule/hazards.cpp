@@ -114,11 +114,10 @@ void Hazards::enter(std::span<const Access> accesses, const std::shared_ptr<Stre
     Hazards& hazards = *access.hazards;
     if (access.writes) {
       ++hazards.version_;
-      cover(hazards.writes_, access, *stream);
-      cover(hazards.reads_, access, *stream);
+      cover(hazards.writes_, true, access, *stream);
+      cover(hazards.reads_, false, access, *stream);
     }
-    (access.writes ? hazards.writes_ : hazards.reads_)
-        .push_back({access.begin, access.end, stream, ticket, false, false});  // make_room()
+    add(access.writes ? hazards.writes_ : hazards.reads_, access, stream, ticket);
   }
   for (const Access& access : accesses) {
     if (access.versions != nullptr) {
@@ -153,10 +152,12 @@ void Hazards::find(Records& records, bool are_writes, const Access& access, cons
 
 // Marks the records that a new write covers. One is removed if its work is complete or of the same stream. A
 // record of a different stream stays, because a failed stream skips its commands without waiting for others.
-void Hazards::cover(Records& records, const Access& access, const StreamState& stream) {
+// A write of the same bytes and stream stays last, for add().
+void Hazards::cover(Records& records, bool are_writes, const Access& access, const StreamState& stream) {
   for (std::size_t i = 0; i < records.size();) {
     Record& record = records[i];
-    if (access.begin > record.begin || record.end > access.end) {
+    if (access.begin > record.begin || record.end > access.end ||
+        (are_writes && repeats(record, access, stream) && i + 1 == records.size())) {
       ++i;
     } else if (record.stream.get() == &stream || record.stream->is_complete(record.ticket)) {
       remove(records, i);
@@ -165,6 +166,23 @@ void Hazards::cover(Records& records, const Access& access, const StreamState& s
       record.is_joined = record.is_joined || access.joins;
       ++i;
     }
+  }
+}
+
+bool Hazards::repeats(const Record& record, const Access& access, const StreamState& stream) {
+  return record.stream.get() == &stream && record.begin == access.begin && record.end == access.end;
+}
+
+// A command that repeats the access of the latest record replaces it, because a stream's commands run in order.
+// Precondition: make_room().
+void Hazards::add(Records& records, const Access& access, const std::shared_ptr<StreamState>& stream,
+                  std::uint64_t ticket) {
+  if (!records.empty() && repeats(records.back(), access, *stream)) {
+    records.back().ticket = ticket;
+    records.back().is_overwritten = false;
+    records.back().is_joined = false;
+  } else {
+    records.push_back({access.begin, access.end, stream, ticket, false, false});
   }
 }
 

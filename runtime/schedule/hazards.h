@@ -77,7 +77,10 @@ class Hazards {
 
   static void find(Records& records, bool are_writes, const Access& access, const StreamState& stream,
                    std::vector<Dependency>& waits);
-  static void cover(Records& records, const Access& access, const StreamState& stream);
+  static void cover(Records& records, bool are_writes, const Access& access, const StreamState& stream);
+  static bool repeats(const Record& record, const Access& access, const StreamState& stream);
+  static void add(Records& records, const Access& access, const std::shared_ptr<StreamState>& stream,
+                  std::uint64_t ticket);
   static void make_room(Records& records, bool are_writes, std::size_t count);
   static void remove(Records& records, std::size_t index);
 
