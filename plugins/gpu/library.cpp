@@ -75,7 +75,8 @@ void* open_first(const char* variable, std::vector<const char*> files, const std
         fault.clear();
         return library;
       }
-      fault = what + (missing.empty() ? " cannot be used: " : " is too old: ") + file + reason;
+      fault = what + (missing.empty() ? " cannot be used: " : " is too old: ");
+      fault.append(file).append(reason);
       (void)::dlclose(library);
     } else if (fault.empty()) {
       const char* text = ::dlerror();

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/bench/merge_bench.cpp: sums of two shards' tensors on cc, beside the same sum by two plain threads.
+// tests/bench/merge_bench.cpp: sums and all-reduces of two shards' tensors on cc, beside the same sum by two plain
+// threads.
 #include <yoke/runtime/collective.h>
 
 #include <algorithm>
 #include <atomic>
+#include <boost/program_options.hpp>
 #include <chrono>
 #include <cstdio>
-#include <exception>
-#include <functional>
+#include <iostream>
 #include <limits>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,18 +21,26 @@
 namespace yoke {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_of(const std::function<void()>& work) {
-  const auto start = Clock::now();
-  work();
-  return std::chrono::duration<double>(Clock::now() - start).count();
+// The best time of `rounds` calls, in seconds.
+template <class Work>
+double best_seconds(int rounds, const Work& work) {
+  using Clock = std::chrono::steady_clock;
+  double best = std::numeric_limits<double>::infinity();
+  for (int round = 0; round < rounds; ++round) {
+    const auto start = Clock::now();
+    work();
+    best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  return best;
 }
 
-// Adds up two arrays with the calling thread and another one, which spins for work, so it starts at once.
+// Adds up two arrays with the calling thread and another one, which spins for work, so it starts at once. Only for
+// the time of its own measurement, because it occupies a core.
 class PlainSum {
  public:
-  explicit PlainSum(std::size_t count) : target_(count, 1), source_(count, 2), helper_([this] { help(); }) {}
+  explicit PlainSum(std::size_t count) : target_(count, 1), source_(count, 2), helper_([this] { help(); }) {
+    run();
+  }
   ~PlainSum() {
     round_ = -1;
     helper_.join();
@@ -73,10 +84,11 @@ class PlainSum {
   std::thread helper_;
 };
 
-// The sum on shard 0, by the strategy that the trainer uses on CPUs: each shard computes one half.
-class ShardSum {
+// Two shards' tensors, merged by the strategy that the trainer uses on CPUs: each shard computes one half. On a host
+// that waits until both shards have finished.
+class Shards {
  public:
-  ShardSum(const std::shared_ptr<Backend>& backend, std::size_t count) {
+  Shards(const std::shared_ptr<Backend>& backend, std::size_t count) {
     const std::uint32_t device_count = backend->device_count();
     for (std::uint32_t k = 0; k < 2; ++k) {
       contexts_.emplace_back(Stream::create(backend->open_device(k % device_count)));
@@ -85,70 +97,126 @@ class ShardSum {
       contexts_.back().stream()->wait();
     }
     group_ = Collectives::create(MergeStrategy::kDirect, contexts_);
-    sum_ = group_->reduce("g");
+    reduce_ = group_->reduce("g");
+    all_reduce_ = group_->all_reduce("g");
   }
 
-  void run() const {
-    sum_.run();
-    for (const Context& context : contexts_) {
-      context.stream()->wait();
-    }
+  void reduce() const {
+    reduce_.run();
+    wait();
   }
-  float value() const {
-    const ContextTensor& tensor = contexts_[0].tensor("g");
+  void all_reduce() const {
+    all_reduce_.run();
+    wait();
+  }
+  float value(std::size_t shard) const {
+    const ContextTensor& tensor = contexts_[shard].tensor("g");
     std::vector<float> values(tensor.view.byte_count / sizeof(float));
-    contexts_[0].stream()->to_host(values.data(), tensor.view);
-    contexts_[0].stream()->wait();
+    contexts_[shard].stream()->to_host(values.data(), tensor.view);
+    contexts_[shard].stream()->wait();
     return values.back();
   }
 
  private:
+  void wait() const {
+    for (const Context& context : contexts_) {
+      context.stream()->wait();
+    }
+  }
+
   std::vector<Context> contexts_;
   std::unique_ptr<Collectives> group_;
-  LinkedCollective sum_;
+  LinkedCollective reduce_;
+  LinkedCollective all_reduce_;
 };
 
-// Alternates both, so that other load on the machine slows both down. Prints the best times.
-void compare(const std::shared_ptr<Backend>& backend, std::size_t byte_count, int rounds) {
-  const std::size_t count = byte_count / sizeof(float);
-  const ShardSum shards(backend, count);
-  PlainSum plain(count);
-  shards.run();
-  plain.run();
-  if (shards.value() != 3 || plain.value() != 3) {
-    throw std::runtime_error("wrong sum: " + std::to_string(shards.value()));
+void check(float value, float expected) {
+  if (value != expected) {
+    throw std::runtime_error("the sum is " + std::to_string(value) + " instead of " +
+                             std::to_string(expected));
   }
-  double best_shards = std::numeric_limits<double>::infinity();
-  double best_plain = best_shards;
-  for (int round = 0; round < rounds; ++round) {
-    best_shards = std::min(best_shards, seconds_of([&] { shards.run(); }));
-    best_plain = std::min(best_plain, seconds_of([&] { plain.run(); }));
-  }
-  const double moved = 3 * static_cast<double>(byte_count);  // two reads and a write
-  std::printf("%9zu bytes  %9.1f us %6.1f GB/s   plain %9.1f us %6.1f GB/s   %5.2f of the bandwidth\n",
-              byte_count, best_shards * 1e6, moved / best_shards / 1e9, best_plain * 1e6,
-              moved / best_plain / 1e9, best_plain / best_shards);
 }
 
-void run(int rounds) {
+// Alternates in blocks, so that other load on the machine slows all of them down. Reports the best times.
+nlohmann::json compare(const std::shared_ptr<Backend>& backend, std::size_t byte_count, int rounds) {
+  const std::size_t count = byte_count / sizeof(float);
+  constexpr int kBlocks = 4;
+  const int block = std::max(1, rounds / kBlocks);
+  double reduce = std::numeric_limits<double>::infinity();
+  double all_reduce = reduce;
+  double plain = reduce;
+  for (int i = 0; i < kBlocks; ++i) {
+    const Shards shards(backend, count);
+    shards.all_reduce();
+    check(shards.value(0), 3);
+    check(shards.value(1), 3);
+    shards.reduce();
+    check(shards.value(0), 6);
+    reduce = std::min(reduce, best_seconds(block, [&] { shards.reduce(); }));
+    all_reduce = std::min(all_reduce, best_seconds(block, [&] { shards.all_reduce(); }));
+    PlainSum sum(count);
+    check(sum.value(), 3);
+    plain = std::min(plain, best_seconds(block, [&] { sum.run(); }));
+  }
+  return {{"bytes", byte_count},
+          {"reduce_us", reduce * 1e6},
+          {"all_reduce_us", all_reduce * 1e6},
+          {"plain_sum_us", plain * 1e6},
+          {"share_of_bandwidth", plain / reduce}};
+}
+
+int run(int rounds, bool as_json) {
   RuntimeOptions options;
   options.plugin_dirs = {YOKE_BENCH_PLUGIN_DIR};
   Runtime runtime(options);
   const std::shared_ptr<Backend> backend = runtime.backend("cc");
-  for (std::size_t bytes = 1024; bytes <= std::size_t{64} << 20U; bytes *= 4) {
-    compare(backend, bytes, rounds);
+  nlohmann::json rows = nlohmann::json::array();
+  if (!as_json) {
+    std::printf("    bytes   sum, us  all-reduce, us  plain sum, us  plain sum, GB/s  sum: share of that\n");
   }
+  for (std::size_t bytes = 1024; bytes <= std::size_t{64} << 20U; bytes *= 4) {
+    const nlohmann::json row = rows.emplace_back(compare(backend, bytes, rounds));
+    if (!as_json) {
+      const double plain = row["plain_sum_us"].get<double>();
+      const double moved = 3 * static_cast<double>(bytes);  // two reads and a write
+      std::printf("%9zu %9.1f %15.1f %14.1f %16.1f %19.2f\n", bytes, row["reduce_us"].get<double>(),
+                  row["all_reduce_us"].get<double>(), plain, moved / plain / 1e3,
+                  row["share_of_bandwidth"].get<double>());
+    }
+  }
+  if (as_json) {
+    std::cout << rows << '\n';
+  }
+  return 0;
 }
 
 }  // namespace
 }  // namespace yoke
 
 int main(int argc, char** argv) {
+  namespace po = boost::program_options;
+  int rounds = 200;
+  po::options_description options(
+      "usage: merge_bench [OPTION...]\n"
+      "Sums and all-reduces of two shards' f32 tensors on cc, from 1 KiB to 64 MiB, beside the same sum by "
+      "two\n"
+      "threads without yoke. Times are the best of all rounds");
+  options.add_options()("help", "show this text")("json", "print one JSON array")(
+      "rounds", po::value(&rounds), "repetitions of each, default 200");
   try {
-    yoke::run(argc > 1 ? std::stoi(argv[1]) : 200);
-    return 0;
+    po::variables_map given;
+    po::store(po::parse_command_line(argc, argv, options), given);
+    if (given.contains("help")) {
+      std::cout << options;
+      return 0;
+    }
+    po::notify(given);
+    return yoke::run(rounds, given.contains("json"));
+  } catch (const po::error& error) {
+    std::cerr << "merge_bench: " << error.what() << "; --help lists the options\n";
+    return 2;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "merge_bench: %s\n", error.what());
+    std::cerr << "merge_bench: " << error.what() << '\n';
     return 1;
   }
 }
