@@ -73,7 +73,7 @@ void StepPlan::open_streams() {
   for (std::uint32_t k = 0; overlaps_ && k < merging_; ++k) {
     const Stream& own = *shards_[k].stream();
     streams_.push_back(Stream::create(own.device(), own.name() + "/merge", kHighPriority));
-    workers_[k] = shards_[k].child(streams_.back());
+    workers_[k] = shards_[k].child(streams_.back(), ChildAccess::kReadWrite);
   }
 }
 

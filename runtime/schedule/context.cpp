@@ -52,6 +52,20 @@ const ContextTensor* Context::Impl::find(std::string_view name) const {
   return nullptr;
 }
 
+void Context::Impl::require_writable(std::string_view name) const {
+  bool is_read_only = false;
+  const Impl* owner = this;
+  for (; owner->tensors.find(name) == owner->tensors.end(); owner = owner->parent.get()) {
+    is_read_only = is_read_only || owner->only_reads_parent;
+  }
+  if (is_read_only) {
+    refuse(
+        ErrorCode::kFailedPrecondition,
+        "tensor '" + std::string(name) + "' belongs to stream '" + owner->stream->name() +
+            "', and this context only reads it; create the child with ChildAccess::kReadWrite to write it");
+  }
+}
+
 std::string Context::Impl::listing() const {
   constexpr std::size_t kMostNames = 40;
   std::set<std::string_view> names;
@@ -135,10 +149,10 @@ Context::Impl& Context::impl() const {
 }
 
 Context Context::child() const {
-  return child(impl().stream);
+  return child(impl().stream, ChildAccess::kReadWrite);
 }
 
-Context Context::child(std::shared_ptr<Stream> stream) const {
+Context Context::child(std::shared_ptr<Stream> stream, ChildAccess access) const {
   const Device& device = *impl().stream->device();
   Context result(std::move(stream));
   if (!result.stream()->device()->is_same(device)) {
@@ -147,6 +161,7 @@ Context Context::child(std::shared_ptr<Stream> stream) const {
                                                    "'; use a stream of the same device");
   }
   result.impl_->parent = impl_;
+  result.impl_->only_reads_parent = access == ChildAccess::kRead && result.stream() != impl().stream;
   return result;
 }
 
@@ -214,6 +229,7 @@ const ContextTensor& Context::adopt(std::string_view name, const TensorSpec& spe
 void Context::from_host(std::string_view name, std::span<const std::byte> bytes) const {
   const ContextTensor& to = tensor(name);
   impl().check_byte_count("from_host", name, to.spec, bytes.size());
+  impl().require_writable(name);
   detail::queue_from_host(impl().stream->state(), to.view, bytes.data(), name);
 }
 

@@ -11,9 +11,12 @@ namespace yoke {
 struct Context::Impl {
   std::shared_ptr<Stream> stream;
   std::shared_ptr<Impl> parent;
+  bool only_reads_parent = false;
   std::map<std::string, ContextTensor, std::less<>> tensors;
 
   const ContextTensor* find(std::string_view name) const;
+  // Error kFailedPrecondition: the tensor belongs to another stream. Precondition: it exists.
+  void require_writable(std::string_view name) const;
   std::string listing() const;  // "the context has 'a', 'b'", for messages
   [[noreturn]] void refuse(ErrorCode code, const std::string& reason) const;
   void check_spec(std::string_view name, const TensorSpec& spec) const;

@@ -164,6 +164,7 @@ LinkedRoutine Context::link(const std::shared_ptr<const Code>& code, std::string
       linked->inputs.push_back(name);
     }
     if (argument.access != YOKE_ACCESS_IN) {
+      impl().require_writable(name);
       linked->outputs.push_back(name);
     }
   }

@@ -51,7 +51,7 @@ TEST_F(ContextTest, RenamedArgumentsAreBoundToTheGivenTensors) {
 TEST_F(ContextTest, ChildOnAnotherStreamHasItsParentsTensors) {
   context.init_from_host("x", {YOKE_TYPE_F32, {2, 3}}, bytes(kSix));
   const auto stream = rig.stream();
-  Context child = context.child(stream);
+  Context child = context.child(stream, ChildAccess::kReadWrite);
   context.allocate("y", {YOKE_TYPE_F32, {2, 3}});
   const LinkedRoutine routine = child.link(compile(rig.device, kScale), "scale");
   routine.run();
@@ -61,6 +61,29 @@ TEST_F(ContextTest, ChildOnAnotherStreamHasItsParentsTensors) {
       error_of([&] { context.child(Stream::create(rig.backend->open_device(1), "far")); }),
       is_error(ErrorCode::kInvalidArgument, "a child on stream 'far'", "use a stream of the same device"));
   EXPECT_ERROR(ErrorCode::kInvalidArgument, context.child(nullptr));
+}
+
+TEST_F(ContextTest, ChildOnAnotherStreamOnlyReadsItsParentsTensorsUnlessAskedFor) {
+  context.init_from_host("x", {YOKE_TYPE_F32, {2, 3}}, bytes(kSix));
+  context.init_zeros("y", {YOKE_TYPE_F32, {2, 3}});
+  Context reader = context.child(rig.stream()).child();
+  const auto refused = is_error(ErrorCode::kFailedPrecondition, "tensor 'y' belongs to stream",
+                                "create the child with ChildAccess::kReadWrite");
+  const auto code = compile(rig.device, kScale);
+  EXPECT_THAT(error_of([&] { (void)reader.link(code, "scale"); }), refused);
+  EXPECT_THAT(error_of([&] { reader.from_host("y", bytes(kSix)); }), refused);
+  Context other(rig.stream());
+  other.init_from_host("y", {YOKE_TYPE_F32, {2, 3}}, bytes(kSix));
+  EXPECT_THAT(error_of([&] { (void)device_to_device("y", MergeUse::kNone, reader, other); }), refused);
+  EXPECT_EQ(get(reader, "x"), kSix);
+
+  reader.allocate("y", {YOKE_TYPE_F32, {2, 3}});  // its own
+  reader.link(code, "scale").run();
+  EXPECT_EQ(get(reader, "y")[5], 12.0F);
+  EXPECT_EQ(get(context, "y")[5], 0.0F);
+  Context writer = context.child(rig.stream(), ChildAccess::kReadWrite);
+  writer.link(code, "scale").run();
+  EXPECT_EQ(get(context, "y")[5], 12.0F);
 }
 
 TEST_F(ContextTest, ChildHasItsParentsTensorsAndItsOwn) {

@@ -35,6 +35,9 @@ enum class MergeUse {
   kStreaming  // read in place if the device can access the source, else as kCopy
 };
 
+// What a child context on another stream may do with its parent's tensors.
+enum class ChildAccess { kRead, kReadWrite };
+
 class Context;
 
 // A linked routine, its stream, and the tensors that it reads and writes. Throws Error kFailedPrecondition if
@@ -84,9 +87,10 @@ class Context {
   explicit Context(std::shared_ptr<Stream> stream);
   // On the same stream. Tensors added to the child are not added to the parent.
   Context child() const;
-  // On another stream of the same device. Throws Error kInvalidArgument if the stream is null, or of another
-  // device.
-  Context child(std::shared_ptr<Stream> stream) const;
+  // On another stream of the same device. The parent's tensors belong to the parent's stream: with kRead, to link or queue
+  // what writes one of them is Error kFailedPrecondition, except in memory that the child adopts. Accesses are
+  // ordered in either case. Throws Error kInvalidArgument if the stream is null, or of another device.
+  Context child(std::shared_ptr<Stream> stream, ChildAccess access = ChildAccess::kRead) const;
 
   const std::shared_ptr<Stream>& stream() const;
   // In this context or a parent.
