@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/train_helpers.cpp: streams, contexts and files for hand-written training loops.
 #include <yoke/npz.h>
+#include <yoke/runtime/passes.h>
 #include <yoke/train_helpers.h>
 
 #include <algorithm>
@@ -50,6 +51,12 @@ std::map<std::string, std::string> context_names(const Lowered& lowered) {
     names[argument.name] = context_name(argument);
   }
   return names;
+}
+
+void set_virtual(Lowered& lowered, std::span<const std::string> names) {
+  std::vector<std::string> temporaries(names.size());
+  std::transform(names.begin(), names.end(), temporaries.begin(), program_identifier);
+  lowered.program = passes::without_memory(std::move(lowered.program), temporaries);
 }
 
 bool from_host(const Context& context, const LoweredArgument& argument) {

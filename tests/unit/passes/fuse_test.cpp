@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/passes/fuse_test.cpp: substitution of elementwise temporaries. For those that must stay, see
 // fuse_refusal_test.cpp.
+#include <gmock/gmock.h>
+
+#include "../../support/error_of.h"
 #include "pass_text.h"
 
 namespace yoke::passes {
@@ -154,6 +157,43 @@ TEST(Fuse, TemporaryCopiedIntoAnArgumentBecomesTheArgument) {
   expect_turns(fuse, "arg x : f32[4, 8] in; arg y : f32[4] out; arg z : f32[4] out",
                "temp t : f32[4]; t[i] = sum[j] x[i, j]; y[i] = t[i]; z[i] = exp(t[i])",
                "y[i] = sum[j] x[i, j]; z[i] = exp(y[i])");
+}
+
+TEST(WithoutMemory, SubstitutesAtAnyCost) {
+  const std::string arguments =
+      "arg x : f32[4, 8] in; arg w : f32[5, 8] in; arg y : f32[4, 5] out; arg z : f32[4, 8] out; ";
+  const std::string before =
+      arguments +
+      "temp t : f32[4, 8]; temp u : f32[4, 8]; t[i, j] = exp(x[i, j]); u[i, j] = t[i, j] * t[i, j]; "
+      "y[i, j] = sum[k] u[i, k] * w[j, k]; z[i, j] = t[i, j] + 1.0";
+  expect_keeps(fuse, arguments, before.substr(arguments.size()));
+  const std::vector<std::string> both = {"u", "t"};
+  const program::Program after = without_memory(program_of(program_text(before)), both);
+  const std::string expected =
+      "y[i, j] = sum[k] exp(x[i, k]) * exp(x[i, k]) * w[j, k]; z[i, j] = exp(x[i, j]) + 1.0";
+  EXPECT_EQ(program::print(after), program::print(program_of(program_text(arguments + expected))));
+  for (const program::Tensor& tensor : optimized(after).tensors) {
+    EXPECT_NE(tensor.role, program::Role::kTemp) << tensor.name;
+  }
+}
+
+TEST(WithoutMemory, RefusesWhatNeedsIt) {
+  const std::string text = program_text(
+      "arg x : f32[4, 8] in; arg y : f32[4] out; temp sums : f32[4]; temp parts : f32[4]; temp padded : "
+      "f32[4]; "
+      "sums[i] = sum[j] x[i, j]; parts[i] = 1.0; parts[0] = 2.0; padded[i] = exp(x[0, 0]); "
+      "y[i] = sums[i] + parts[i] + (padded[i + 2] else 5.0)");
+  const auto message = [&](const std::string& name) {
+    const std::vector<std::string> names = {name};
+    return test::error_of([&] { (void)without_memory(program_of(text), names); });
+  };
+  EXPECT_THAT(message("sums"),
+              test::is_error(ErrorCode::kInvalidArgument, "'sums' needs memory, because it is"));
+  EXPECT_THAT(message("parts"), test::is_error(ErrorCode::kInvalidArgument, "'parts' needs memory"));
+  EXPECT_THAT(message("padded"), test::is_error(ErrorCode::kInvalidArgument,
+                                                "the statement that computes 'y' cannot compute it as well"));
+  EXPECT_THAT(message("y"), test::is_error(ErrorCode::kInvalidArgument, "'y' is an argument"));
+  EXPECT_THAT(message("other"), test::is_error(ErrorCode::kNotFound, "it has no tensor 'other'"));
 }
 
 }  // namespace

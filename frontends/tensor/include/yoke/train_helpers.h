@@ -135,6 +135,11 @@ Lowered sgd_update(const GradUpdate& update, const Tensor& learning_rate, const 
 // tensor that is not an output of its program may have no memory.
 std::vector<Output> every_non_literal_on_host(const Tensor& t);
 
+// Requests that the named tensors never have memory: each read computes them again. Without the request, the passes
+// choose by cost. Errors: kNotFound: the program computes no such tensor; kInvalidArgument: it is an output or a
+// reduction, or a statement that reads it cannot compute it.
+void set_virtual(Lowered& lowered, std::span<const std::string> names);
+
 // Several programs that are compiled together, as one text.
 struct CodeBatch {
   std::vector<Lowered> programs;     // with different names
