@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/examples/bigram.cpp: predicts the next character of names from the one before, on four streams, with a
-// hand-written loop over batches in turn.
+// frontends/tensor/examples/bigram.cpp: predicts characters of names, on four streams, by a round_robin loop.
 #include <yoke/program/text.h>
 #include <yoke/yoke.h>
 
@@ -9,9 +8,7 @@
 
 namespace {
 
-constexpr std::size_t kWorkers = 4;
-constexpr std::int64_t kRows = 3800;  // of a batch
-
+constexpr std::int64_t kWorkers = 4, kRows = 3800;  // of a batch
 bool learns(const char* path) {
   std::vector<std::uint8_t> from, to;  // 0: start and end of a name; 1 to 26: a to z
   std::ifstream names(path);
@@ -23,39 +20,47 @@ bool learns(const char* path) {
     }
   }
   const auto count = static_cast<std::int64_t>(from.size());
-  const yoke::Symbol row{"row", 0, count / kRows * kRows, kRows};  // the last few bigrams are left out
+  const yoke::Symbol row{"row", 0, count - count % (kRows * kWorkers), kRows};  // only full rounds
   const yoke::Tensor inputs = yoke::rows(yoke::tensor(from, {from.size()}, "from"), row, kRows);
   const yoke::Tensor targets = yoke::rows(yoke::tensor(to, {to.size()}, "to"), row, kRows);
   const yoke::Parameter logits("logits", {27, 27}, yoke::Initializer::zeros());
   logits.set_values(std::vector<std::byte>(logits.byte_count()));  // each character is as likely as any other
   const auto update = yoke::grad_update(yoke::cross_entropy(yoke::take(logits.tensor(), inputs), targets));
   const auto sgd = yoke::sgd_update(update, 50.0F / kWorkers);  // the gradients of a round are added up
-
   yoke::Runtime runtime;
   const auto device = runtime.backend("cc")->open_device(0);
-  const auto code = yoke::compile(device, yoke::program::print(update.lowered.program));
-  yoke::ParallelUpdate run;
-  for (std::size_t k = 0; k < kWorkers; ++k) {
-    yoke::Context context(yoke::Stream::create(device));
+  const auto link = [&](const yoke::Context& context, const yoke::Lowered& lowered) {
+    return context.link(yoke::compile(device, yoke::program::print(lowered.program)), lowered.program.name,
+                        yoke::context_names(lowered));
+  };
+  std::vector<yoke::Context> contexts;
+  std::vector<yoke::Binding> bindings = {{row}};
+  std::vector<std::vector<yoke::Binding>> own(kWorkers, bindings);
+  std::vector<std::function<void()>> workers;
+  for (std::size_t k = 0; k < own.size(); ++k) {
+    yoke::Context& context = contexts.emplace_back(yoke::Stream::create(device));
     yoke::allocate_missing(context, update.lowered);
     yoke::all_host_to_device(context, update.lowered);
-    run.grad_updates.push_back(context.link(code, "gradient", yoke::context_names(update.lowered)));
-    run.contexts.push_back(context);
+    const auto gradient = link(context, update.lowered);
+    workers.emplace_back([gradient, &at = own[k][0].value] { gradient.run(std::span(&at, 1)); });
   }
-  run.sgd_update = run.contexts[0].link(yoke::compile(device, yoke::program::print(sgd.program)),
-                                        "sgd_update", yoke::context_names(sgd));
-  run.bindings = {{row}};
+  const yoke::LinkedRoutine step = link(contexts[0], sgd);
+  const auto group = yoke::Collectives::create(yoke::MergeStrategy::kTree, contexts);
+  yoke::LinkedCollective merge = group->reduce("gradient_0");
+  merge.add(group->reduce("loss"));
+  const yoke::LinkedCollective publish = group->broadcast("logits");
   float loss = 0;
-  double sum = 0;
-  run.post_sync = [&](std::uint32_t) {  // the owner has the sum of the round's losses
-    run.contexts[0].to_host("loss", std::as_writable_bytes(std::span(&loss, 1)));
-    run.contexts[0].stream()->wait();
+  double sum = 0, mean = 0;
+  const auto sync = [&](std::uint32_t) {  // the owner gets the sums of a round
+    merge.run();
+    step.run();
+    publish.run();
+    contexts[0].to_host("loss", std::as_writable_bytes(std::span(&loss, 1)));
+    contexts[0].stream()->wait();
     sum += static_cast<double>(loss);
   };
-  const auto epoch = yoke::parallel_update(run, update);
-  double mean = 0;
   for (int i = 1; i <= 20; ++i, sum = 0) {
-    epoch();
+    yoke::round_robin(workers, own, bindings, sync);
     mean = sum * kRows / static_cast<double>(row.high);
     std::cout << "epoch " << i << ": loss " << mean << " on " << count << " bigrams\n";
   }
@@ -64,15 +69,11 @@ bool learns(const char* path) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  try {
-    if (argc != 2 || !std::ifstream(argv[1])) {
-      std::cout << "skipped: give the path of names.txt, a list of names in lower case, one per line\n";
-      return 0;
-    }
-    return learns(argv[1]) ? 0 : 1;
-  } catch (const yoke::Error& error) {
-    std::cerr << error.what() << '\n';
-    return 1;
+int main(int argc, char** argv) try {
+  if (argc != 2 || !std::ifstream(argv[1])) {
+    return std::cout << "skipped: give the path of names.txt, with one name in lower case per line\n", 0;
   }
+  return learns(argv[1]) ? 0 : 1;
+} catch (const yoke::Error& error) {
+  return std::cerr << error.what() << '\n', 1;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/examples/modules.cpp: modules on four streams, whose parameters are registered for distribution. Members
+// frontends/tensor/examples/modules.cpp: modules on four devices, whose parameters are registered for distribution. Members
 // have different numbers of rows, and one does not use all parameters; they train as one member with all rows does.
 #include <yoke/program/text.h>
 #include <yoke/yoke.h>
@@ -21,13 +21,12 @@ Tensor loss_of(const std::vector<float>& rows, bool uses_square) {
   return uses_square ? cube + yoke::mse(kSquare(kTrunk(x)), x * x, yoke::Reduce::kSum) : cube;
 }
 
-// Trains one member per loss. Returns the whole loss with the parameters of the last member.
-double train(const std::shared_ptr<yoke::Device>& device, const std::vector<Tensor>& losses,
-             const yoke::GradUpdate& all) {
-  yoke::init_params(yoke::Stream::create(device), all.params, 7);
+// Trains one member per loss, each on its own device. Returns the whole loss with the parameters of the last member.
+double train(yoke::Backend& backend, const std::vector<Tensor>& losses, const yoke::GradUpdate& all) {
+  yoke::init_params(yoke::Stream::create(backend.open_device(0)), all.params, 7);
   const auto link = [&](yoke::Context& member, const yoke::GradUpdate& update, const yoke::Lowered& program) {
     const auto names = yoke::distributed_names(update, program);
-    const auto code = yoke::compile(device, yoke::program::print(program.program));
+    const auto code = yoke::compile(member.stream()->device(), yoke::program::print(program.program));
     yoke::allocate_missing(member, program, names);
     yoke::all_host_to_device(member, program);
     return member.link(code, program.program.name, names);
@@ -37,7 +36,8 @@ double train(const std::shared_ptr<yoke::Device>& device, const std::vector<Tens
   std::vector<yoke::GradUpdate> updates;
   std::vector<yoke::LinkedRoutine> backward, step;
   for (const Tensor& loss : losses) {
-    members.emplace_back(yoke::Stream::create(device));
+    const auto number = static_cast<std::uint32_t>(members.size());
+    members.emplace_back(yoke::Stream::create(backend.open_device(number)));
     updates.push_back(yoke::grad_update(loss));
     backward.push_back(link(members.back(), updates.back(), updates.back().lowered));
     step.push_back(link(members.back(), all, sgd));
@@ -63,14 +63,16 @@ double train(const std::shared_ptr<yoke::Device>& device, const std::vector<Tens
 }  // namespace
 
 int main() try {
-  yoke::Runtime runtime;
-  const auto device = runtime.backend("cc")->open_device(0);
+  yoke::RuntimeOptions options;
+  options.plugin_options["cc"] = {"devices=4"};
+  yoke::Runtime runtime(options);
+  const auto backend = runtime.backend("cc");
   const std::vector<Tensor> losses = {loss_of({-5, -4, -3, -2}, true), loss_of({-1, 0, 1}, true),
                                       loss_of({2, 3}, true), loss_of({4, 5}, false)};
   const Tensor total = losses[0] + losses[1] + losses[2] + losses[3];
-  const double one = train(device, {total}, yoke::grad_update(total));
-  const double four = train(device, losses, yoke::grad_update(total));
-  std::cout << "loss after training: " << one << " on one member, " << four << " on four\n";
+  const double one = train(*backend, {total}, yoke::grad_update(total));
+  const double four = train(*backend, losses, yoke::grad_update(total));
+  std::cout << "loss after training: " << one << " on one device, " << four << " on four\n";
   return four < 0.05 && std::abs(four - one) < 1e-4 ? 0 : 1;
 } catch (const yoke::Error& error) {
   return std::cerr << error.what() << '\n', 1;
