@@ -340,6 +340,13 @@ LinkedCollective Collectives::broadcast(std::string_view node, Range range) {
   return all;
 }
 
+// Other streams than the member's may write the tensor, so the event of this one does not include that without a join.
+CollectiveTensor::CollectiveTensor(const Context& member, std::string_view name)
+    : tensor_(member.tensor(name)) {
+  member.stream()->join(tensor_.view);
+  filled_ = member.stream()->record();
+}
+
 const ContextTensor& CollectiveTensor::resolve(Stream& consumer) const {
   consumer.wait_for(filled_);
   return tensor_;
@@ -390,7 +397,7 @@ std::vector<CollectiveTensor> AllReduce::run() const {
   std::vector<CollectiveTensor> result;
   result.reserve(contexts_.size());
   for (const Context& context : contexts_) {
-    result.emplace_back(context.tensor(output_), context.stream()->record());
+    result.emplace_back(context, output_);
   }
   return result;
 }

@@ -56,7 +56,8 @@ struct DistributedGroup::Impl {
     std::vector<LinkedRoutine> scale;  // per member, for a mean
     std::vector<bool> submitted;       // per member, in this step
     bool is_reduced = false;           // in this step
-    std::vector<Event> reduced;        // per member, of the latest reduction; empty: none yet
+    // Per member, of the latest reduction; empty: none yet.
+    std::vector<CollectiveTensor> reduced;
   };
 
   Gradient& gradient(DistributedParamId id, const char* call) {
@@ -163,13 +164,10 @@ void DistributedGroup::Impl::reduce(Gradient& gradient) {
   gradient.all_reduce.run();
   gradient.reduced.clear();
   for (std::size_t k = 0; k < members.size(); ++k) {
-    if (gradient.scale.empty()) {
-      // Other streams may have written the sum, so the event of this one does not include that without a join.
-      members[k].stream()->join(members[k].tensor(gradient.name).view);
-    } else {
+    if (!gradient.scale.empty()) {
       gradient.scale[k].run();
     }
-    gradient.reduced.push_back(members[k].stream()->record());
+    gradient.reduced.emplace_back(members[k], gradient.name);
   }
   gradient.is_reduced = true;
 }
@@ -208,7 +206,7 @@ CollectiveTensor DistributedGroup::gradient(std::uint32_t member, DistributedPar
     throw Error(ErrorCode::kFailedPrecondition,
                 "gradient: '" + gradient.name + "' has not been reduced yet; call sync_collective() first");
   }
-  return {impl().members[member].tensor(gradient.name), gradient.reduced[member]};
+  return gradient.reduced[member];
 }
 
 std::map<std::string, std::string> distributed_names(const GradUpdate& update, const Lowered& lowered) {

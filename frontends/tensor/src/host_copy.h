@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/host_copy.h: blocking copies to and from host memory of the caller.
+// frontends/tensor/src/host_copy.h: copies to and from host memory, which is kept as long as they use it.
 #pragma once
 
-#include <yoke/runtime/context.h>
+#include <yoke/runtime/collective.h>
 
 #include <cstddef>
 #include <cstring>
@@ -15,11 +15,11 @@
 namespace yoke::detail {
 
 // Keeps memory alive until the copies on the stream that use it have finished.
-inline void keep_for_copy(Stream& stream, const std::shared_ptr<std::vector<std::byte>>& memory) noexcept {
+inline void keep_for_copy(Stream& stream, const std::shared_ptr<const void>& memory) noexcept {
   try {
     stream.host_callback([memory](ErrorCode) {});
   } catch (...) {  // leaked, because it is in use
-    (void)new (std::nothrow) std::shared_ptr<std::vector<std::byte>>(memory);
+    (void)new (std::nothrow) std::shared_ptr<const void>(memory);
   }
 }
 
@@ -40,6 +40,14 @@ inline std::vector<std::byte> read_now(const Context& context, std::string_view 
   auto memory = std::make_shared<std::vector<std::byte>>(context.tensor(name).view.byte_count);
   context.to_host(name, *memory);
   wait_for_copy(*context.stream(), memory);
+  return std::move(*memory);
+}
+
+inline std::vector<std::byte> read_now(Stream& stream, const CollectiveTensor& from) {
+  const BufferView& view = from.resolve(stream).view;
+  auto memory = std::make_shared<std::vector<std::byte>>(view.byte_count);
+  stream.to_host(memory->data(), view);
+  wait_for_copy(stream, memory);
   return std::move(*memory);
 }
 

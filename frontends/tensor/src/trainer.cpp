@@ -189,17 +189,17 @@ void Trainer::Impl::queue_merge_and_update() {
 
 void Trainer::Impl::check_replicas() {
   for (const Parameter& parameter : parameters) {
-    const std::string name = name_now(parameter.name());
-    const std::vector<std::byte> owner = detail::read_now(contexts[0], name);
-    for (std::size_t k = 1; k < contexts.size(); ++k) {
-      const auto& buffer = contexts[k].tensor(name).view.buffer;
-      if (buffer == contexts[0].tensor(name).view.buffer) {
+    const CollectiveTensor of_owner = replica(0, parameter);
+    const std::vector<std::byte> expected = detail::read_now(*shards[0].stream, of_owner);
+    for (std::uint32_t k = 1; k < contexts.size(); ++k) {
+      const CollectiveTensor of_shard = replica(k, parameter);
+      if (of_shard.assume_resolved().view.buffer == of_owner.assume_resolved().view.buffer) {
         continue;  // the shard uses the owner's memory, which may be on another device
       }
-      const std::vector<std::byte> replica = detail::read_now(contexts[k], name);
-      if (replica != owner) {
+      const std::vector<std::byte> found = detail::read_now(*shards[k].stream, of_shard);
+      if (found != expected) {
         std::size_t at = 0;
-        while (replica[at] == owner[at]) {
+        while (found[at] == expected[at]) {
           ++at;
         }
         throw Error(ErrorCode::kDataLoss,
@@ -317,31 +317,6 @@ void Trainer::check_replicas() {
   if (impl_->options.check_replicas_every != 0 &&
       static_cast<std::uint64_t>(impl_->step_number) % impl_->options.check_replicas_every == 0) {
     Impl::at_step(impl_, "comparison of the replicas", [&] { impl_->check_replicas(); });
-  }
-}
-
-void Trainer::set_batch(const Tensor& inputs, const Tensor& targets) {
-  if (impl_->is_fed()) {
-    throw Error(ErrorCode::kFailedPrecondition, "set_batch: the data comes from a feed");
-  }
-  const auto check = [](const Tensor& given, const Tensor& before, const char* what) {
-    if (!given || given.source() != Source::kLiteral || given.type() != before.type() ||
-        given.dims() != before.dims()) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  std::string("set_batch: ") + what + " must be host data of shape " +
-                      dims_text(before.dims()) + " and type " +
-                      std::string(program::type_name(before.type())) + ", like the original data");
-    }
-  };
-  check(inputs, impl_->inputs, "inputs");
-  check(targets, impl_->targets, "targets");
-  Impl::at_step(impl_, "set_batch()", [&] {
-    impl_->upload(inputs, "inputs");
-    impl_->upload(targets, "targets");
-  });
-  if (impl_->redistributes()) {  // the data of shards that take over the rows of others
-    impl_->inputs = inputs;
-    impl_->targets = targets;
   }
 }
 

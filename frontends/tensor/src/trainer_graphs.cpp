@@ -174,12 +174,15 @@ void Trainer::Impl::build_variant(bool is_tail) {
   variants.push_back(std::move(made));
 }
 
+RowPlan Trainer::Impl::plan_of(std::uint64_t rows) const {
+  const auto batch = static_cast<std::uint64_t>(options.batch_size);
+  return RowPlan::make(rows, batch == 0 ? rows : std::min(rows, batch), micro_weights());
+}
+
 void Trainer::Impl::build_graphs() {
-  const std::uint64_t rows = inputs.dims()[0];
-  const std::vector<std::uint64_t> weights = micro_weights();
-  plan = RowPlan::make(rows, options.batch_size == 0 ? rows : static_cast<std::uint64_t>(options.batch_size),
-                       weights);
-  slot_plan = is_fed() ? RowPlan::make(plan.batch + plan.tail_rows(), plan.batch, weights) : plan;
+  plan = plan_of(inputs.dims()[0]);
+  most_rows = std::max(most_rows, plan.total);
+  slot_plan = is_fed() ? RowPlan::make(plan.batch + plan.tail_rows(), plan.batch, micro_weights()) : plan;
   const nn::ModeScope training(nn::Mode::kTrain);
   if (is_varying()) {
     build_pieces();

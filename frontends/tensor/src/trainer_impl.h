@@ -175,6 +175,7 @@ struct Trainer::Impl {
   void find_backends();
   void plan_micro_batches();
   // In trainer_graphs.cpp:
+  detail::RowPlan plan_of(std::uint64_t rows) const;  // of data with so many rows
   void build_graphs();
   void build_variant(bool is_tail);
   // Without the name of a weight, the loss has the weight 1.
@@ -191,7 +192,6 @@ struct Trainer::Impl {
   std::vector<StepParameter> step_parameters() const;
   void make_tensors();
   void make_symbols();
-  void upload(const Tensor& all, const char* name);
   void start_parameters();
   void link_steps();
   std::vector<std::shared_ptr<Buffer>> make_workspaces();
@@ -210,11 +210,16 @@ struct Trainer::Impl {
   void link_gradient_parts(const std::vector<std::shared_ptr<Buffer>>& workspaces);
   void link_whole_gradients();
 
+  // In trainer_data.cpp:
+  void upload(const Tensor& all, const char* name);
+  void check_new_data(const Tensor& new_inputs, const Tensor& new_targets) const;
+  void replace_data(const Tensor& new_inputs, const Tensor& new_targets);
+
   // With rows that vary, in trainer_rows.cpp:
   bool is_varying() const { return options.varying_rows; }
   void check_row_weights(std::span<const std::int64_t> weights, std::int64_t least, const char* what) const;
   std::vector<std::uint64_t> micro_weights() const;
-  std::uint64_t capacity() const { return is_fed() ? plan.batch : plan.total; }  // rows in each slot
+  std::uint64_t capacity() const { return is_fed() ? plan.batch : most_rows; }  // rows in each slot
   void build_pieces();
   detail::NamedProgram build_piece(const detail::LossGraph& graph, std::uint64_t rows);
   void make_piece_tensors(std::size_t s);
@@ -306,6 +311,8 @@ struct Trainer::Impl {
   void queue_merge_and_update();
   void check_replicas();
   // In trainer_values.cpp:
+  void require_parameter(const Parameter& parameter) const;
+  CollectiveTensor replica(std::uint32_t k, const Parameter& parameter) const;
   std::vector<float> read(const Context& context, std::string_view name);
   std::vector<float> compute(const Tensor& t);
   double combined_loss(std::span<const double> weights);
@@ -365,6 +372,7 @@ struct Trainer::Impl {
   std::vector<std::uint32_t> first_micro;  // per shard: its first micro-batch; the others follow
   detail::RowPlan plan;                    // by micro-batch
   detail::RowPlan slot_plan;               // the rows in a slot: all, or with a feed one batch of each size
+  std::uint64_t most_rows = 0;             // of data that the shards have memory for, unless it is fed
   std::vector<detail::Variant> variants;
   std::vector<std::int64_t> row_weights;             // per shard; empty: equal
   std::vector<std::int64_t> kept_row_weights;        // those of the Impl that this one replaces

@@ -254,6 +254,7 @@ std::unique_ptr<Trainer::Impl> Trainer::Impl::successor(const std::vector<bool>&
   next->learning_rate = learning_rate;
   next->inputs = inputs;
   next->targets = targets;
+  next->most_rows = most_rows;
   next->feed = feed;
   next->loss_of = loss_of;
   next->runtime = runtime;

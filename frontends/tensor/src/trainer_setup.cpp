@@ -128,20 +128,6 @@ void Trainer::Impl::make_symbols() {
   set_symbols();
 }
 
-void Trainer::Impl::upload(const Tensor& all, const char* name) {
-  for (const Context& context : contexts) {
-    if (is_varying()) {
-      detail::write_now(context, name, {all.host_bytes().begin(), all.host_bytes().end()});
-    }
-  }
-  if (is_varying()) {
-    return;
-  }
-  for (std::size_t s = 0; s < variants[0].active; ++s) {
-    detail::write_now(micro_batches[s].context, name, plan.pack(all.host_bytes(), s));
-  }
-}
-
 // Keeps the values of parameters that have some, such as restored ones, and
 // initializes the others on the owner, with its seed.
 void Trainer::Impl::start_parameters() {

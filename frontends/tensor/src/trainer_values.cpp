@@ -2,6 +2,8 @@
 // frontends/tensor/src/trainer_values.cpp: reads, saves and restores what a trainer has on its shards.
 #include <yoke/train_helpers.h>
 
+#include <algorithm>
+
 #include "host_copy.h"
 #include "host_numbers.h"
 #include "node.h"
@@ -24,8 +26,42 @@ std::vector<float> Trainer::Impl::read(const Context& context, std::string_view 
 void Trainer::sync_params_to_host() {
   Impl::at_step(impl_, "sync_params_to_host()", [&] {
     for (const Parameter& parameter : impl_->parameters) {
-      parameter.set_values(detail::read_now(impl_->contexts[0], impl_->name_now(parameter.name())));
+      parameter.set_values(detail::read_now(*impl_->shards[0].stream, impl_->replica(0, parameter)));
     }
+  });
+}
+
+void Trainer::Impl::require_parameter(const Parameter& parameter) const {
+  if (std::none_of(parameters.begin(), parameters.end(),
+                   [&](const Parameter& own) { return own.is(parameter); })) {
+    throw Error(ErrorCode::kNotFound,
+                "'" + parameter.name() + "' is not a parameter of the model; owner_params() lists these");
+  }
+}
+
+// As the latest update leaves it.
+CollectiveTensor Trainer::Impl::replica(std::uint32_t k, const Parameter& parameter) const {
+  return {contexts[k], name_now(parameter.name())};
+}
+
+CollectiveTensor Trainer::merged_gradient(const Parameter& parameter) {
+  return Impl::at_step(impl_, "merged_gradient()", [&]() -> CollectiveTensor {
+    impl_->require_parameter(parameter);
+    if (!impl_->merged) {
+      throw Error(ErrorCode::kFailedPrecondition, "the gradients are not merged; call grad_sync() first");
+    }
+    return {impl_->contexts[0], "gradient/" + parameter.name()};
+  });
+}
+
+CollectiveTensor Trainer::replica(std::uint32_t shard, const Parameter& parameter) {
+  return Impl::at_step(impl_, "replica()", [&] {
+    impl_->require_parameter(parameter);
+    if (shard >= impl_->shards.size()) {
+      throw Error(ErrorCode::kOutOfRange, "there is no shard " + std::to_string(shard) + " of " +
+                                              std::to_string(impl_->shards.size()));
+    }
+    return impl_->replica(shard, parameter);
   });
 }
 

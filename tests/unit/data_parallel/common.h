@@ -4,8 +4,11 @@
 
 #include <yoke/yoke.h>
 
+#include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "fake_backend.h"
@@ -46,6 +49,36 @@ inline std::vector<float> some_numbers(std::size_t count, std::uint32_t seed) {
   }
   return values;
 }
+
+// Holds back what is queued on streams after hold(), until it is opened, at the latest when it is destroyed.
+class Gate {
+ public:
+  Gate() = default;
+  ~Gate() { open(); }
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+  void hold(Stream& stream) {
+    stream.host_callback([is_open = is_open_](ErrorCode) {
+      while (!*is_open) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    });
+  }
+  void open() { *is_open_ = true; }
+  // Whether it was open when the work that is queued so far on the stream had ended. Waits for that.
+  bool was_open_for(Stream& stream) {
+    const auto seen = std::make_shared<std::atomic<bool>>(false);
+    stream.host_callback([is_open = is_open_, seen](ErrorCode) { *seen = is_open->load(); });
+    std::this_thread::sleep_for(
+        std::chrono::milliseconds(20));  // a stream that does not wait has run by then
+    open();
+    stream.wait();
+    return *seen;
+  }
+
+ private:
+  std::shared_ptr<std::atomic<bool>> is_open_ = std::make_shared<std::atomic<bool>>(false);
+};
 
 // The values of all parameters, concatenated.
 inline std::vector<float> all_values(Trainer& trainer) {

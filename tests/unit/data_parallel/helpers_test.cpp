@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 #include <yoke/program/text.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
+#include <set>
 
 #include "common.h"
 #include "error_of.h"
@@ -34,6 +37,14 @@ TEST(ShardAlong, SplitsAnyAxisIntoUnequalParts) {
   EXPECT_EQ(shards[2].dims(), (Dims{2, 1}));
   EXPECT_EQ(host_values(shards[1]), (std::vector<double>{2, 3, 12, 13}));
   EXPECT_EQ(host_values(gather(1, shards)), host_values(t));
+}
+
+TEST(ShardAlong, KeepsTheBitsOfLargeIntegers) {
+  constexpr std::int64_t kLarge = (std::int64_t{1} << 53) + 1;  // a double cannot hold it
+  const auto shards = shard_along(0, 2, tensor<std::int64_t>({1, kLarge}, {2}));
+  std::int64_t kept = 0;
+  std::memcpy(&kept, shards[1].host_bytes().data(), sizeof(kept));
+  EXPECT_EQ(kept, kLarge);
 }
 
 TEST(ShardAlong, InvalidArgumentsAreErrors) {
@@ -134,6 +145,21 @@ TEST(SuggestedStreams, AreLimitedByTheArgument) {
   EXPECT_EQ(get_all_suggested_streams(backend, 1).size(), 1U);
   EXPECT_GE(get_all_suggested_streams(backend).size(), 1U);
   EXPECT_LE(get_all_suggested_streams(backend, 3).size(), 3U);
+}
+
+TEST(SuggestedStreams, IncludeEveryDevice) {
+  RuntimeOptions four;
+  four.plugin_options["cc"] = {"devices=4"};
+  const auto backend = test_runtime(four)->backend(backend_name());
+  const std::uint32_t devices = backend->device_count();
+  ASSERT_GE(devices, 2U);
+  for (std::uint32_t most = 1; most <= devices + 1; ++most) {
+    std::set<std::uint32_t> used;
+    for (const auto& stream : get_all_suggested_streams(backend, most)) {
+      used.insert(stream->device()->ordinal());
+    }
+    EXPECT_EQ(used.size(), std::min(most, devices)) << most;
+  }
 }
 
 TEST(ForwardAndForget, ReturnsValuesAndFreesItsMemory) {

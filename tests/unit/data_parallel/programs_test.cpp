@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <yoke/program/text.h>
+#include <yoke/runtime/passes.h>
+
+#include <algorithm>
 
 #include "common.h"
 #include "error_of.h"
@@ -59,6 +62,47 @@ TEST(EveryNonLiteral, IsAnOutput) {
     EXPECT_EQ(on.read(context, "hidden"), (std::vector<float>{2, -4}));
     EXPECT_EQ(on.read(context, "active"), (std::vector<float>{2, 0}));
   }
+}
+
+TEST(SetVirtual, ComputesATensorWhereItIsReadAndNeverStoresIt) {
+  OneStream on;
+  const std::vector<float> numbers = some_numbers(600, 1);
+  const Tensor hidden = exp(tensor(numbers, {20, 30}, "x") * 0.5F).named("hidden");
+  const Tensor total = sum(hidden, {0}).named("total");
+  const std::vector<Output> outputs = {
+      {"product", einsum("i j; k j => i k", hidden, hidden)}, {"shifted", hidden - total}, {"sums", total}};
+  const auto has_hidden = [](const program::Program& program) {
+    return std::any_of(program.tensors.begin(), program.tensors.end(),
+                       [](const program::Tensor& tensor) { return tensor.name == "hidden"; });
+  };
+  std::vector<std::vector<float>> results;
+  for (const bool is_virtual : {false, true}) {
+    Lowered lowered = lower("several", outputs);
+    if (is_virtual) {
+      set_virtual(lowered, std::vector<std::string>{"hidden"});
+    }
+    EXPECT_NE(has_hidden(lowered.program), is_virtual);
+    EXPECT_NE(has_hidden(passes::optimize(lowered.program).program), is_virtual);
+    Context context = on.context.child();
+    allocate_missing(context, lowered);
+    all_host_to_device(context, lowered);
+    const auto code = compile(on.stream->device(), program::print(lowered.program));
+    context.link(code, "several", context_names(lowered)).run();
+    for (const Output& output : outputs) {
+      results.push_back(on.read(context, output.name));
+    }
+  }
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_THAT(results[i + 3], ::testing::Pointwise(::testing::FloatNear(1e-4F), results[i]));
+  }
+  Lowered lowered = lower("several", outputs);
+  const auto refused = [&](const std::string& name) {
+    return error_of([&] { set_virtual(lowered, std::vector<std::string>{name}); });
+  };
+  EXPECT_THAT(refused("shifted"), is_error(ErrorCode::kInvalidArgument, "'shifted' is an argument"));
+  EXPECT_THAT(refused("nothing"), is_error(ErrorCode::kNotFound, "it has no tensor 'nothing'"));
+  lowered = lower("one", {{"shifted", hidden - total}});
+  EXPECT_THAT(refused("total"), is_error(ErrorCode::kInvalidArgument, "'total' needs memory, because it is"));
 }
 
 TEST(ForwardAndCtx, KeepsTheValueInAChildContext) {
@@ -178,6 +222,24 @@ TEST(HostCopies, KeepTheHostArrayWhileAStreamReadsIt) {
     context.stream()->wait();
     EXPECT_EQ(got, sent);
   }
+}
+
+TEST(HostCopies, KeepTheHostDataThatTheyRead) {
+  OneStream on;
+  Gate gate;
+  {
+    const Parameter w("w", {2}, Initializer::zeros());
+    std::vector<float> values = {3, 4};
+    w.set_values(std::as_bytes(std::span(values)));
+    const Lowered lowered = lower("program", {{"y", w.tensor() * 2.0F}});
+    allocate_missing(on.context, lowered);
+    gate.hold(*on.stream);
+    EXPECT_TRUE(from_host(on.context, lowered.arguments[lowered.find(w.tensor())]));
+    values = {5, 6};
+    w.set_values(std::as_bytes(std::span(values)));
+  }
+  gate.open();
+  EXPECT_EQ(on.read(on.context, "w"), (std::vector<float>{3, 4}));
 }
 
 TEST(AllDebugs, SetTheOptionsOfARuntime) {

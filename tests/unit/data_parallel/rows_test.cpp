@@ -109,6 +109,59 @@ TEST(VaryingRows, GiveTheSameBitsAgainInPartsWithOverlapAndWithDelays) {
   }
 }
 
+// One weight, trained by hand on data of any size in batches of 4 rows: mean of (w * x - y)^2.
+TEST(VaryingRows, OfSetBatchMatchTrainingByHand) {
+  constexpr std::uint64_t kSizes[] = {7, 1, 10, 3, 9, 4};
+  for (const std::int64_t shards : {1, 2, 4}) {
+    for (const std::int64_t reproducible : {0, 8}) {
+      DataParallelOptions options = options_for(shards, 0.05F);
+      options.batch_size = 4;
+      options.varying_rows = true;
+      options.reproducible = reproducible;
+      const Parameter weight("w", {}, Initializer::constant(0.5));
+      const auto numbers = [](std::uint64_t size, std::uint32_t seed) {
+        return tensor(some_numbers(size, seed), {size});
+      };
+      const auto body = [&](Trainer& trainer) {
+        const std::uint64_t compiled = compile_count(*options.runtime);
+        double w = 0.5;
+        trainer.step();  // the next data begins with its first batch
+        w = trainer.read_values("w")[0];
+        for (const std::uint64_t size : kSizes) {
+          trainer.set_batch(numbers(size, 5), numbers(size, 6));
+          ASSERT_EQ(trainer.steps_per_epoch(), static_cast<std::int64_t>((size + 3) / 4));
+          const std::vector<float> x = some_numbers(size, 5);
+          const std::vector<float> y = some_numbers(size, 6);
+          for (std::uint64_t step = 0; step < (size + 3) / 4 + 1; ++step) {  // one of the second epoch, too
+            const std::uint64_t begin = 4 * step < size ? 4 * step : 0;
+            const std::uint64_t end = std::min(size, begin + 4);
+            double loss = 0;
+            double slope = 0;
+            for (std::uint64_t i = begin; i < end; ++i) {
+              const double error = w * static_cast<double>(x[i]) - static_cast<double>(y[i]);
+              loss += error * error / static_cast<double>(end - begin);
+              slope += 2 * error * static_cast<double>(x[i]) / static_cast<double>(end - begin);
+            }
+            trainer.step();
+            w -= 0.05 * slope;
+            EXPECT_NEAR(trainer.loss_value(), loss, 1e-5) << shards << " shards, " << size << " rows";
+          }
+          EXPECT_NEAR(trainer.read_values("w")[0], w, 1e-5) << shards << " shards, " << size << " rows";
+        }
+        EXPECT_EQ(compile_count(*options.runtime), compiled);
+        EXPECT_THAT(error_of([&] { trainer.set_batch(numbers(11, 5), numbers(11, 6)); }),
+                    is_error(ErrorCode::kInvalidArgument, "the inputs have 11 rows", "1 to 10"));
+        EXPECT_THAT(error_of([&] { trainer.set_batch(numbers(9, 5), numbers(8, 6)); }),
+                    is_error(ErrorCode::kInvalidArgument, "9 rows and the targets 8"));
+        EXPECT_EQ(trainer.steps_per_epoch(), 1);
+      };
+      data_parallel(
+          options, numbers(10, 1), numbers(10, 2),
+          [&](const Tensor& a, const Tensor& b) { return mse(a * weight.tensor(), b); }, body);
+    }
+  }
+}
+
 // One weight, trained by hand on batches of any size: mean of (w * x - y)^2.
 TEST(VaryingRows, OfAFeedMatchTrainingByHand) {
   constexpr std::uint64_t kSizes[] = {7, 1, 10, 3, 9, 2, 10, 5};

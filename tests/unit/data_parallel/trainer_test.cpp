@@ -140,6 +140,48 @@ TEST(SetBatch, RejectsOtherTypesAndTensorsWithoutData) {
   });
 }
 
+TEST(CollectiveTensors, OfATrainerOrderOtherStreamsWithoutBlockingTheHost) {
+  for (const MergeStrategy strategy : kStrategies) {
+    train(2, strategy, [&](Trainer& trainer) {
+      const Parameter& w = trainer.owner_params()[0];
+      const auto shards = trainer.shard_list();
+      const auto consumer = Stream::create(shards[0].stream->device(), "consumer");
+      std::vector<float> values(w.byte_count() / sizeof(float));
+      const auto expect_ordered = [&](Gate& gate, const CollectiveTensor& result, const std::string& name) {
+        EXPECT_FALSE(result.is_done()) << name;
+        const ContextTensor& tensor = result.resolve(*consumer);
+        EXPECT_TRUE(gate.was_open_for(*consumer)) << name << ", " << merge_strategy_name(strategy);
+        EXPECT_TRUE(result.is_done()) << name;
+        consumer->to_host(values.data(), tensor.view);
+        consumer->wait();
+        EXPECT_EQ(values, trainer.read_values(name));
+      };
+      {
+        Gate gate;
+        gate.hold(*shards[1].stream);
+        trainer.launch_gradients();
+        trainer.grad_sync();
+        expect_ordered(gate, trainer.merged_gradient(w), "gradient/" + w.name());
+      }
+      {
+        Gate gate;
+        gate.hold(*shards[0].stream);
+        gate.hold(*shards[1].stream);
+        trainer.update();
+        expect_ordered(gate, trainer.replica(1, w), w.name());
+      }
+      trainer.advance();
+      EXPECT_THAT(error_of([&] { (void)trainer.merged_gradient(w); }),
+                  is_error(ErrorCode::kFailedPrecondition, "call grad_sync() first"));
+      EXPECT_THAT(error_of([&] { (void)trainer.replica(2, w); }),
+                  is_error(ErrorCode::kOutOfRange, "no shard 2 of 2"));
+      const Parameter foreign("foreign", {}, Initializer::zeros());
+      EXPECT_THAT(error_of([&] { (void)trainer.replica(0, foreign); }),
+                  is_error(ErrorCode::kNotFound, "'foreign' is not a parameter of the model"));
+    });
+  }
+}
+
 TEST(SyncRun, BindsEachSymbolByItsName) {
   const auto runtime = test_runtime();
   Context context(Stream::create(runtime->backend(backend_name())->open_device(0)));

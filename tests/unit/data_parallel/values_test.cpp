@@ -65,6 +65,31 @@ TEST(SetBatch, TwoStepsHaveTheKnownWeights) {
   });
 }
 
+// The devices are still busy when it returns, and the data may end before the copies do.
+TEST(SetBatch, OnlyQueuesItsCopies) {
+  for (const bool varying : {false, true}) {
+    Line line;
+    RuntimeOptions impatient;
+    impatient.wait_timeout = std::chrono::seconds(10);
+    DataParallelOptions options = options_for(2, 0.02F);
+    options.runtime = test_runtime(impatient);
+    options.varying_rows = varying;
+    data_parallel(options, kInputs, tensor<float>({2, 4, 6, 8}, {4}), line.loss(), [&](Trainer& trainer) {
+      trainer.step();
+      Gate gate;
+      for (const Shard& shard : trainer.shard_list()) {
+        gate.hold(*shard.stream);
+      }
+      trainer.set_batch(tensor<float>({5, 6, 7, 8}, {4}), tensor<float>({10, 12, 14, 16}, {4}));
+      EXPECT_FALSE(trainer.shard_list()[1].stream->is_idle());
+      gate.open();
+      trainer.step();
+      EXPECT_NEAR(trainer.owner_loss_value(), 21.96F, 1e-4);
+      EXPECT_NEAR(trainer.read_values("w")[0], 3.488F, 1e-5);
+    });
+  }
+}
+
 TEST(ReadValues, ComputesAnyTensorOfTheModel) {
   for (const std::int64_t shards : {1, 2}) {
     Line line;

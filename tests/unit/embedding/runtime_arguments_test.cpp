@@ -193,6 +193,7 @@ TEST(RuntimeArguments, Contexts) {
   EXPECT_ERROR(kInvalid, context.from_host("x", {}));
   EXPECT_ERROR(kInvalid, context.to_host("x", {}));
   EXPECT_ERROR(ErrorCode::kNotFound, context.init_from_device("", context));
+  EXPECT_ERROR(kInvalid, (void)context.child(nullptr, ChildAccess::kReadWrite));
   EXPECT_ERROR(kInvalid, context.link(nullptr, "twice"));
   EXPECT_ERROR(ErrorCode::kNotFound, context.link(compile(rig.device, kDouble), ""));
   EXPECT_ERROR(ErrorCode::kNotFound, context.link(compile(rig.device, kDouble), "twice"));
@@ -269,6 +270,7 @@ TEST(RuntimeArguments, StepPlans) {
   EXPECT_EQ((Arena{YOKE_TYPE_F64, 0, {}, {}}.element_byte_count()), 8U);
   EXPECT_TRUE(passes::used_until({}).empty());
   EXPECT_EQ(passes::cut({}, {}).parts.size(), 1U);
+  EXPECT_TRUE(passes::without_memory({}, {}).statements.empty());
   Stream::finish({});
   const std::shared_ptr<Stream> none;
   Stream::finish({&none, 1});
@@ -432,6 +434,7 @@ TEST(RuntimeArguments, Collectives) {
   AllReduce reduce(contexts, "x", "y", Reduction::kSum);
   const AllReduce taken(std::move(reduce));
   EXPECT_ERROR(kEmpty, (void)reduce.run());  // NOLINT(bugprone-use-after-move): that is the test
+  EXPECT_ERROR(ErrorCode::kNotFound, (void)CollectiveTensor(contexts[0], ""));
   const CollectiveTensor result = taken.run().at(0);
   EXPECT_EQ(result.resolve(*contexts[0].stream()).spec, kSpec);
   EXPECT_EQ(result.assume_resolved().spec, kSpec);

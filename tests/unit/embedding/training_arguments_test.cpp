@@ -80,6 +80,8 @@ TEST(TrainingArguments, FunctionsOfATrainer) {
     EXPECT_ERROR(kInvalid, trainer.set_batch(kInputs, kNone));
     EXPECT_ERROR(kInvalid, (void)trainer.read_values(kNone));
     EXPECT_ERROR(ErrorCode::kNotFound, (void)trainer.read_values(""));
+    EXPECT_THROW((void)trainer.merged_gradient(Parameter()), Error);
+    EXPECT_THROW((void)trainer.replica(0, Parameter()), Error);
     EXPECT_THROW(trainer.save_params(""), Error);
     EXPECT_THROW(trainer.restore_params(""), Error);
     const auto loss = [](const Tensor& x, const Tensor&) { return std::vector<Tensor>{mean(x)}; };
@@ -143,6 +145,10 @@ TEST(TrainingArguments, BuildingBlocksOfHandWrittenLoops) {
   std::vector<Binding> loop;
   EXPECT_ERROR(kInvalid, sync_run(context, LinkedRoutine(), lowered, loop, {}));
   EXPECT_ERROR(kEmpty, sync_run(context, LinkedRoutine(), lowered, loop, [] {}));
+
+  Lowered named = lowered;
+  set_virtual(named, {});
+  EXPECT_ERROR(ErrorCode::kNotFound, set_virtual(named, std::vector<std::string>{""}));
 
   EXPECT_FALSE(is_param(kNone));
   EXPECT_TRUE(get_params(kNone).empty());

@@ -89,8 +89,8 @@ struct DataParallelOptions {
   // sets the row weights in proportion. The log (train.row_weights) and Trainer::row_weights() report them. Every run
   // measures again; to get the same bits again, set row_weights instead. Does nothing if all devices are of one kind.
   bool measure_row_weights = false;
-  // Lets the number of rows of each shard change in any step, without compiling: by Trainer::set_row_weights(), or by
-  // a Feed with batches of different sizes. A shard computes its rows in pieces. The possible sizes of pieces are
+  // Lets the number of rows of each shard change in any step, without compiling: by Trainer::set_row_weights(), by
+  // Trainer::set_batch(), or by a Feed with batches of different sizes. A shard computes its rows in pieces. The possible sizes of pieces are
   // compiled at setup: the sizes that a run without this option has, and the powers of two below them. Rows that
   // form one piece give the same bits as without the option. Several pieces differ from one piece only by rounding,
   // under the same condition as for `accumulate`. On each shard, this needs memory for one more copy of the gradients
@@ -242,8 +242,10 @@ class Trainer {
   void set_row_weights(std::span<const std::int64_t> weights);
   const std::vector<std::int64_t>& row_weights() const;  // in use; empty: equal
 
-  // Replaces the training data. Errors: kInvalidArgument: the types or shapes differ from the original data;
-  // kFailedPrecondition: the data comes from a Feed.
+  // Replaces the training data. Only queues copies to the shards, and keeps what they read. With options.varying_rows,
+  // the new data may have fewer rows than the original data, or as many again: a new number of rows changes
+  // steps_per_epoch(), and the next step uses the first batch. Compiles nothing. Errors: kInvalidArgument: the types or
+  // shapes differ from the original data otherwise; kFailedPrecondition: the data comes from a Feed.
   void set_batch(const Tensor& inputs, const Tensor& targets);
 
   // The loss of the latest step, computed with the parameters from before the update: on shard 0, and
@@ -270,6 +272,12 @@ class Trainer {
   // Values of a tensor in the owner's context, such as "loss" or "gradient/0.weight". Errors: kNotFound: the tensor
   // does not exist; kFailedPrecondition: a gradient, except between launch_gradients() and update().
   std::vector<float> read_values(std::string_view name);
+  // What the collectives of a step leave: the sum of a parameter's gradients that grad_sync() merges on the owner, and a
+  // shard's replica of a parameter after the latest update. They order work on the caller's streams, such as a norm of the
+  // gradients, after the collective without blocking the host. Errors: kNotFound: it is not a parameter of the model;
+  // kFailedPrecondition: merged_gradient() other than between grad_sync() and update(); kOutOfRange: there is no such shard.
+  CollectiveTensor merged_gradient(const Parameter& parameter);
+  CollectiveTensor replica(std::uint32_t shard, const Parameter& parameter);
   double learning_rate_value();                        // of the latest step
   const std::vector<Parameter>& owner_params() const;  // in order of creation
   const std::vector<std::int64_t>& shard_seeds() const;

@@ -193,6 +193,8 @@ class Collectives {
 // The result of a collective that may still be running.
 class CollectiveTensor {
  public:
+  // The tensor as all work that is queued so far leaves it, also that of other streams.
+  CollectiveTensor(const Context& member, std::string_view name);
   CollectiveTensor(ContextTensor tensor, Event filled)
       : tensor_(std::move(tensor)), filled_(std::move(filled)) {}
   // Makes later work on `consumer` wait for the collective, without blocking the host.
