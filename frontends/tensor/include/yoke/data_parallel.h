@@ -90,11 +90,11 @@ struct DataParallelOptions {
   // measures again; to get the same bits again, set row_weights instead. Does nothing if all devices are of one kind.
   bool measure_row_weights = false;
   // Lets the number of rows of each shard change in any step, without compiling: by Trainer::set_row_weights(), by
-  // Trainer::set_batch(), or by a Feed with batches of different sizes. A shard computes its rows in pieces. The possible sizes of pieces are
-  // compiled at setup: the sizes that a run without this option has, and the powers of two below them. Rows that
-  // form one piece give the same bits as without the option. Several pieces differ from one piece only by rounding,
-  // under the same condition as for `accumulate`. On each shard, this needs memory for one more copy of the gradients
-  // and for all rows of the data; with a Feed, of three batches. Merging starts after the last gradient.
+  // Trainer::set_batch(), or by a Feed with batches of different sizes. A shard computes its rows in pieces. The
+  // possible sizes of pieces are compiled at setup: the sizes that a run without this option has, and the powers of two below
+  // them. Rows that form one piece give the same bits as without the option. Several pieces differ from one piece only
+  // by rounding, under the same condition as for `accumulate`. On each shard, this needs memory for one more copy of
+  // the gradients and for all rows of the data; with a Feed, of three batches. Merging starts after the last gradient.
   bool varying_rows = false;
   // Each shard computes the gradients of its rows of a batch in this many micro-batches, one after the other, and
   // adds them up in order. Activations then need the memory of one micro-batch, and gradients that of one more
@@ -242,10 +242,11 @@ class Trainer {
   void set_row_weights(std::span<const std::int64_t> weights);
   const std::vector<std::int64_t>& row_weights() const;  // in use; empty: equal
 
-  // Replaces the training data. Only queues copies to the shards, and keeps what they read. With options.varying_rows,
-  // the new data may have fewer rows than the original data, or as many again: a new number of rows changes
-  // steps_per_epoch(), and the next step uses the first batch. Compiles nothing. Errors: kInvalidArgument: the types or
-  // shapes differ from the original data otherwise; kFailedPrecondition: the data comes from a Feed.
+  // Replaces the training data. Only queues the copies to the shards, and keeps the data until they have finished. With
+  // options.varying_rows, the number of rows may differ, up to that of the original data: this changes
+  // steps_per_epoch(), and the next step uses the first batch. Errors: kInvalidArgument: a type or another dimension
+  // differs from the original data, or the number of rows is not allowed; kFailedPrecondition: the data comes from a
+  // Feed.
   void set_batch(const Tensor& inputs, const Tensor& targets);
 
   // The loss of the latest step, computed with the parameters from before the update: on shard 0, and
@@ -272,10 +273,11 @@ class Trainer {
   // Values of a tensor in the owner's context, such as "loss" or "gradient/0.weight". Errors: kNotFound: the tensor
   // does not exist; kFailedPrecondition: a gradient, except between launch_gradients() and update().
   std::vector<float> read_values(std::string_view name);
-  // What the collectives of a step leave: the sum of a parameter's gradients that grad_sync() merges on the owner, and a
+  // The results of a step's collectives: the gradient of a parameter that grad_sync() merges on the owner, and a
   // shard's replica of a parameter after the latest update. They order work on the caller's streams, such as a norm of the
-  // gradients, after the collective without blocking the host. Errors: kNotFound: it is not a parameter of the model;
-  // kFailedPrecondition: merged_gradient() other than between grad_sync() and update(); kOutOfRange: there is no such shard.
+  // gradient, after the collective without blocking the host. Errors: kNotFound: the model has no such parameter;
+  // kFailedPrecondition: merged_gradient() is called other than between grad_sync() and update(); kOutOfRange: there is
+  // no such shard.
   CollectiveTensor merged_gradient(const Parameter& parameter);
   CollectiveTensor replica(std::uint32_t shard, const Parameter& parameter);
   double learning_rate_value();                        // of the latest step

@@ -87,9 +87,9 @@ class Context {
   explicit Context(std::shared_ptr<Stream> stream);
   // On the same stream. Tensors added to the child are not added to the parent.
   Context child() const;
-  // On another stream of the same device. The parent's tensors belong to the parent's stream: with kRead, to link or queue
-  // what writes one of them is Error kFailedPrecondition, except in memory that the child adopts. Accesses are
-  // ordered in either case. Throws Error kInvalidArgument if the stream is null, or of another device.
+  // On another stream of the same device. The parent's tensors belong to the parent's stream: with kRead, linking or
+  // queuing work that writes one of them throws Error kFailedPrecondition. The streams are ordered in either case.
+  // Throws Error kInvalidArgument if the stream is null, or of another device.
   Context child(std::shared_ptr<Stream> stream, ChildAccess access = ChildAccess::kRead) const;
 
   const std::shared_ptr<Stream>& stream() const;

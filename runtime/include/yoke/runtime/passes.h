@@ -41,9 +41,9 @@ enum class Pass : std::uint8_t {
 // Runs one pass.
 program::Program run(Pass pass, program::Program program);
 
-// The program with the values of these temporaries computed wherever they are read, as often as that is, so that they
-// never have memory. No other pass stores them again. Error kNotFound: the program has no such tensor; kInvalidArgument: it
-// is an argument or a reduction, is written in parts, or a statement that reads it cannot compute it.
+// The program with these temporaries computed again by each read, so that they never have memory. No other pass stores
+// them again. Errors: kNotFound: the program has no such tensor; kInvalidArgument: it is an argument or a reduction, is
+// written in parts, or a statement that reads it cannot compute it.
 program::Program without_memory(program::Program program, std::span<const std::string> temporaries);
 
 // What a pass did with the statement that stood at `at` in the text.
