@@ -91,10 +91,11 @@ struct DataParallelOptions {
   bool measure_row_weights = false;
   // Lets the number of rows of each shard change in any step, without compiling: by Trainer::set_row_weights(), by
   // Trainer::set_batch(), or by a Feed with batches of different sizes. A shard computes its rows in pieces. The
-  // possible sizes of pieces are compiled at setup: the sizes that a run without this option has, and the powers of two below
-  // them. Rows that form one piece give the same bits as without the option. Several pieces differ from one piece only
-  // by rounding, under the same condition as for `accumulate`. On each shard, this needs memory for one more copy of
-  // the gradients and for all rows of the data; with a Feed, of three batches. Merging starts after the last gradient.
+  // possible sizes of pieces are compiled at setup: the sizes that a run without this option has, and the powers of
+  // two below them. Rows that form one piece give the same bits as without the option. Several pieces differ from
+  // one piece only by rounding, under the same condition as for `accumulate`. On each shard, this needs memory for
+  // one more copy of the gradients and for all rows of the data; with a Feed, of three batches. Merging starts after
+  // the last gradient.
   bool varying_rows = false;
   // Each shard computes the gradients of its rows of a batch in this many micro-batches, one after the other, and
   // adds them up in order. Activations then need the memory of one micro-batch, and gradients that of one more
@@ -274,8 +275,8 @@ class Trainer {
   // does not exist; kFailedPrecondition: a gradient, except between launch_gradients() and update().
   std::vector<float> read_values(std::string_view name);
   // The results of a step's collectives: the gradient of a parameter that grad_sync() merges on the owner, and a
-  // shard's replica of a parameter after the latest update. They order work on the caller's streams, such as a norm of the
-  // gradient, after the collective without blocking the host. Errors: kNotFound: the model has no such parameter;
+  // shard's replica of a parameter after the latest update. They order work on the caller's streams, such as a norm of
+  // the gradient, after the collective without blocking the host. Errors: kNotFound: the model has no such parameter;
   // kFailedPrecondition: merged_gradient() is called other than between grad_sync() and update(); kOutOfRange: there is
   // no such shard.
   CollectiveTensor merged_gradient(const Parameter& parameter);
