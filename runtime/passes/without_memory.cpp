@@ -48,6 +48,9 @@ void substitute_all(Graph& graph, const std::string& name) {
 }  // namespace
 
 Program without_memory(Program program, std::span<const std::string> temporaries) {
+  if (temporaries.empty()) {
+    return program;
+  }
   Report report;
   Graph graph(program, report, Explain::kNo);
   for (const std::string& name : temporaries) {

@@ -194,7 +194,7 @@ void Trainer::Impl::check_replicas() {
     for (std::uint32_t k = 1; k < contexts.size(); ++k) {
       const CollectiveTensor of_shard = replica(k, parameter);
       if (of_shard.assume_resolved().view.buffer == of_owner.assume_resolved().view.buffer) {
-        continue;  // the shard uses the owner's memory, which may be on another device
+        continue;  // the shard uses the owner's memory
       }
       const std::vector<std::byte> found = detail::read_now(*shards[k].stream, of_shard);
       if (found != expected) {

@@ -39,9 +39,11 @@ void Trainer::Impl::require_parameter(const Parameter& parameter) const {
   }
 }
 
-// As the latest update leaves it.
+// As the latest update leaves it. A shard that uses the owner's memory may be on another device.
 CollectiveTensor Trainer::Impl::replica(std::uint32_t k, const Parameter& parameter) const {
-  return {contexts[k], name_now(parameter.name())};
+  const std::string name = name_now(parameter.name());
+  const bool is_shared = contexts[k].tensor(name).view.buffer == contexts[0].tensor(name).view.buffer;
+  return {contexts[is_shared ? 0 : k], name};
 }
 
 CollectiveTensor Trainer::merged_gradient(const Parameter& parameter) {

@@ -148,7 +148,7 @@ TEST(TrainingArguments, BuildingBlocksOfHandWrittenLoops) {
 
   Lowered named = lowered;
   set_virtual(named, {});
-  EXPECT_ERROR(ErrorCode::kNotFound, set_virtual(named, std::vector<std::string>{""}));
+  EXPECT_ERROR(kInvalid, set_virtual(named, std::vector<std::string>{""}));  // the argument without a name
 
   EXPECT_FALSE(is_param(kNone));
   EXPECT_TRUE(get_params(kNone).empty());

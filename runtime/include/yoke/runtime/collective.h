@@ -193,7 +193,8 @@ class Collectives {
 // The result of a collective that may still be running.
 class CollectiveTensor {
  public:
-  // The tensor as all work that is queued so far leaves it, also that of other streams.
+  // The tensor as all work that is queued so far leaves it, also that of other streams. Throws Error kNotFound, or
+  // kInvalidArgument if it is in memory of another device.
   CollectiveTensor(const Context& member, std::string_view name);
   CollectiveTensor(ContextTensor tensor, Event filled)
       : tensor_(std::move(tensor)), filled_(std::move(filled)) {}
