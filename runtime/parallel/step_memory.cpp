@@ -113,4 +113,52 @@ void StepPlan::each_merge(
   }
 }
 
+std::vector<StatePiece> StepPlan::state_pieces(std::string_view parameter, std::string_view state) const {
+  require(Stage::kAllocated, "state_pieces");
+  const auto missing = [&] {
+    return Error(ErrorCode::kNotFound, "step plan: there is no state '" + std::string(state) +
+                                           "' of a parameter '" + std::string(parameter) + "'");
+  };
+  if (std::find(states_.begin(), states_.end(), state) == states_.end()) {
+    throw missing();
+  }
+  for (std::size_t a = 0; a < arenas_.size(); ++a) {
+    const Arena& arena = arenas_[a];
+    for (std::size_t m = 0; m < arena.members.size(); ++m) {
+      if (parameters_[arena.members[m]].name == parameter) {
+        const std::uint64_t bytes = parameters_[arena.members[m]].spec.byte_count();
+        const std::uint64_t element = arena.element_byte_count();
+        return state_pieces(a, {arena.offsets[m], arena.offsets[m] + bytes / element}, state);
+      }
+    }
+  }
+  throw missing();
+}
+
+std::vector<StatePiece> StepPlan::state_pieces(std::size_t arena, const Slice& range,
+                                               std::string_view state) const {
+  std::vector<StatePiece> pieces;
+  const std::uint64_t element = arenas_[arena].element_byte_count();
+  for (std::uint32_t k = 0; k < shards_.size(); ++k) {
+    if (has_whole_state(k) && (k == 0 || !shares_parameters_)) {
+      pieces.push_back({k, arena_part(k, arenas_[arena], name_in(set_, state), range), 0});
+    }
+  }
+  for (std::size_t b = 0; placement_ == Placement::kSharded && !has_whole_state(0) && b < buckets_.size();
+       ++b) {
+    for (const Part& part : parts_of(buckets_[b])) {
+      const std::uint64_t begin = std::max(range.begin, part.range.begin);
+      const std::uint64_t end = std::min(range.end, part.range.end);
+      if (buckets_[b].arena == arena && begin < end) {
+        const BufferView& view = shards_[part.shard].tensor(part_name(state, b)).view;
+        pieces.push_back({part.shard,
+                          {view.buffer, view.offset + (begin - part.range.begin) * element,
+                           (end - begin) * element},
+                          (begin - range.begin) * element});
+      }
+    }
+  }
+  return pieces;
+}
+
 }  // namespace yoke

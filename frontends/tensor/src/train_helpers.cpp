@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/train_helpers.cpp: streams, contexts and files for hand-written training loops.
-#include <yoke/npz.h>
 #include <yoke/runtime/passes.h>
+#include <yoke/safetensors.h>
 #include <yoke/train_helpers.h>
 
 #include <algorithm>
@@ -163,7 +163,7 @@ void sync_run(const Context& context, const LinkedRoutine& routine, const Lowere
   all_device_to_host(context, lowered);
 }
 
-void save_params(const std::filesystem::path& npz, std::span<const Parameter> parameters) {
+void save_params(const std::filesystem::path& file, std::span<const Parameter> parameters) {
   std::vector<NamedArray> arrays;
   for (const Parameter& parameter : parameters) {
     if (!parameter.has_values()) {
@@ -174,11 +174,11 @@ void save_params(const std::filesystem::path& npz, std::span<const Parameter> pa
     const auto bytes = parameter.values();
     arrays.push_back({parameter.name(), parameter.type(), parameter.dims(), {bytes.begin(), bytes.end()}});
   }
-  save_npz(npz, arrays);
+  save_arrays(file, arrays);
 }
 
-void restore_params(const std::filesystem::path& npz, std::span<const Parameter> parameters) {
-  const std::vector<NamedArray> arrays = load_npz(npz);
+void restore_params(const std::filesystem::path& file, std::span<const Parameter> parameters) {
+  const std::vector<NamedArray> arrays = load_arrays(file);
   std::string problems;
   std::vector<const NamedArray*> found;
   for (const Parameter& parameter : parameters) {
@@ -197,7 +197,7 @@ void restore_params(const std::filesystem::path& npz, std::span<const Parameter>
     found.push_back(&*at);
   }
   if (!problems.empty()) {
-    throw Error(ErrorCode::kInvalidArgument, "restore_params: '" + npz.string() +
+    throw Error(ErrorCode::kInvalidArgument, "restore_params: '" + file.string() +
                                                  "' does not match the model: " + problems.substr(2) +
                                                  "; nothing was changed");
   }

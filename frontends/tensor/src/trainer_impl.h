@@ -319,6 +319,11 @@ struct Trainer::Impl {
   double take_loss_total(std::size_t s, const char* name);
   void advance();
 
+  // In trainer_state.cpp:
+  TrainerState take_state() const;
+  std::string state_problems(const TrainerState& state) const;
+  void write_state(const TrainerState& state);
+
   // With on_device_lost = redistribute, in trainer_recovery.cpp:
   bool redistributes() const { return options.on_device_lost == OnDeviceLost::kRedistribute; }
   // A step reads the parameters of one set and writes the other. Routines are linked for each.

@@ -102,13 +102,13 @@ std::vector<float> Trainer::read_values(std::string_view name) {
   });
 }
 
-void Trainer::save_params(const std::filesystem::path& npz) {
+void Trainer::save_params(const std::filesystem::path& file) {
   sync_params_to_host();
-  yoke::save_params(npz, impl_->parameters);
+  yoke::save_params(file, impl_->parameters);
 }
 
-void Trainer::restore_params(const std::filesystem::path& npz) {
-  yoke::restore_params(npz, impl_->parameters);
+void Trainer::restore_params(const std::filesystem::path& file) {
+  yoke::restore_params(file, impl_->parameters);
   Impl::at_step(impl_, "restore_params()", [&] {
     for (const Parameter& parameter : impl_->parameters) {
       impl_->contexts[0].from_host(impl_->name_now(parameter.name()), parameter.values());

@@ -2,6 +2,7 @@
 // frontends/tensor/include/yoke/data_parallel.h: trains one model on N shards of any backend.
 #pragma once
 
+#include <yoke/npz.h>
 #include <yoke/optimizer.h>
 #include <yoke/parameter.h>
 #include <yoke/runtime/parallel.h>
@@ -163,6 +164,25 @@ struct Feed {
   std::function<Batch(std::int64_t number)> next;
 };
 
+// All that a run needs to go on later with the same bits, whatever its number of shards; checkpoint.h keeps it in files.
+// Random numbers are functions of the base seed and the step, so these are their state. Not included: the values of
+// the caller's Scalars, row weights, and what wire = bf16 has rounded away, which starts at 0 again.
+struct TrainerState {
+  std::vector<NamedArray> parameters;   // by name
+  std::vector<NamedArray> optimizer;    // its states: "momentum/0.weight"
+  std::int64_t step = 0;                // completed steps
+  std::vector<std::int64_t> bindings;   // the odometer's values
+  std::optional<double> learning_rate;  // if options.learning_rate is a number
+  std::string optimizer_name;
+  std::int64_t base_seed = 0;
+  std::uint64_t row_count = 0;  // of an epoch
+  std::uint64_t batch_rows = 0;
+  // What computed it: for information only.
+  std::uint32_t shards = 0;
+  std::string devices;                // "cc x2"
+  std::vector<std::string> backends;  // with the versions of their plugins
+};
+
 // The state of one shard, for hand-written loops. Valid as long as the trainer. With several micro-batches per shard,
 // "loss", "inputs", "targets", `seed` and `gradient` are those of its first one.
 struct Shard {
@@ -286,11 +306,19 @@ class Trainer {
   const std::vector<std::int64_t>& shard_seeds() const;
   std::span<const Shard> shard_list() const;  // Error kFailedPrecondition: on_device_lost is kRedistribute
 
-  // Saves all parameters to a .npz file, or loads them by name and copies them to every shard.
-  // Errors: those of save_npz and load_npz. If the file does not match the model, Error kInvalidArgument
+  // Saves all parameters to a .npz or .safetensors file, by its name, or loads them by name and copies them to every
+  // shard. Errors: those of save_arrays and load_arrays. If the file does not match the model, Error kInvalidArgument
   // lists the differences and no parameter changes.
-  void save_params(const std::filesystem::path& npz);
-  void restore_params(const std::filesystem::path& npz);
+  void save_params(const std::filesystem::path& file);
+  void restore_params(const std::filesystem::path& file);
+
+  // Copies all that the run needs to go on later, and waits for it; the run itself does not change.
+  TrainerState state();
+  // Goes on from `state`, before the first step. The number of shards, the backend and the placement may differ; with
+  // options.reproducible the bits then stay the same. Errors: kFailedPrecondition: a step has run; kInvalidArgument:
+  // the model, the optimizer, the seed, the bindings, or the rows of an epoch or a batch differ: the message lists
+  // the differences, and nothing is changed.
+  void set_state(const TrainerState& state);
 
   // Prepares metrics over another data set: uploads it to all shards and compiles the metrics. Layers run
   // in evaluation mode (no dropout), on `batch_rows` rows at a time. Each tensor that `metrics_of`

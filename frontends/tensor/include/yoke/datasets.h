@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/include/yoke/datasets.h: training data: MNIST-like files, and generated half-moons.
+// frontends/tensor/include/yoke/datasets.h: training data: MNIST-like files, tables, texts, and generated half-moons.
 #pragma once
 
 #include <yoke/tensor.h>
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
 
 namespace yoke::datasets {
 
@@ -30,6 +33,73 @@ struct Images {
 // kNotFound or kPermissionDenied for the folder or a file, kDataLoss for a damaged file, kInvalidArgument
 // for files that do not belong together and for labels outside [0, class_count).
 Images read_mnist(const std::filesystem::path& folder, std::uint64_t class_count = 0);
+
+// A table of numbers.
+struct Table {
+  std::filesystem::path file;
+  std::vector<std::string> names;    // of the columns; "0", "1", ... in a file without a header
+  std::vector<std::uint64_t> lines;  // of the file, from 1: where each row begins
+  std::vector<double> values;        // row-major
+  // The distinct texts of the label column, sorted, if it has texts: its values are their numbers. Else empty.
+  std::vector<std::string> label_names;
+  std::size_t label = 0;  // the column of the label
+
+  std::size_t row_count() const { return lines.size(); }
+};
+
+// Reads comma-separated values as RFC 4180 describes them: fields may be quoted, and then contain commas, line breaks and
+// doubled quotes; lines end with LF or CRLF. The first line is a header if in some column it has text where the second
+// line has a number. `label` is the name or number of a column; empty: the last one. Only this column may have texts.
+// Errors name the file, the line and the column: kNotFound or kPermissionDenied for the file; kDataLoss for a line that
+// is not valid; kInvalidArgument for an unknown label, a field that is not a finite number, and a file without rows.
+Table read_csv(const std::filesystem::path& file, const std::string& label = {});
+// The same for fields separated by blanks or tabs, without quotes. Empty lines are ignored.
+Table read_columns(const std::filesystem::path& file, const std::string& label = {});
+// The number of a column, given by name or number. Error kInvalidArgument lists the names.
+std::size_t column_of(const Table& table, const std::string& name);
+
+// Rows of a table, divided for training and testing.
+struct Split {
+  std::vector<std::uint64_t> train;
+  std::vector<std::uint64_t> test;
+};
+// Rows in an order that depends only on the seed; the last round(test_share * row_count) are for testing, at least 1.
+// Error kInvalidArgument: there are fewer than 2 rows, or test_share is not in (0, 1).
+Split random_split(std::uint64_t row_count, double test_share, std::int64_t seed);
+// Line `number`, from 0, of a file whose lines are permutations of the rows; the last round(test_share * row_count) are
+// for testing. Errors: as read_columns; kInvalidArgument: the file has fewer lines, or the line is no permutation.
+Split read_split(const std::filesystem::path& file, std::uint64_t number, std::uint64_t row_count,
+                 double test_share);
+
+enum class Task : std::uint8_t { kRegression, kClassification };
+
+// Inputs and targets for training, made from a table. Inputs, and the targets of a regression, are standardized:
+// (value - mean) / deviation, with those of the training rows; the deviation of a constant column counts as 1.
+struct Examples {
+  Tensor train_inputs;   // f32 [n, features]
+  Tensor train_targets;  // f32 [n], or for classes u8 [n]
+  Tensor test_inputs;
+  Tensor test_targets;
+  std::vector<std::string> features;  // names of the columns
+  std::vector<double> means;          // of the features
+  std::vector<double> deviations;
+  double target_mean = 0;
+  double target_deviation = 1;
+  std::uint64_t class_count = 0;  // of a classification: one more than the largest label
+};
+// All columns but the label and those in `without` are features. Errors: kInvalidArgument: there are no features; a split
+// has no rows, or a row that the table lacks; a label of a classification is not a whole number from 0 to 255 (the
+// message has its line), or that of a regression is text.
+Examples make_examples(const Table& table, const Split& split, Task task,
+                       std::span<const std::size_t> without = {});
+
+// The bytes of a text as numbers: the training data of models of characters.
+struct Characters {
+  Tensor symbols;        // u8 [n]: positions in the alphabet
+  std::string alphabet;  // the distinct bytes, sorted
+};
+// Errors: kNotFound or kPermissionDenied for the file; kInvalidArgument for an empty one.
+Characters read_text(const std::filesystem::path& file);
 
 struct Points {
   Tensor points;  // f32 [n, 2]

@@ -34,6 +34,9 @@ void save_npz(const std::filesystem::path& path, std::span<const NamedArray> arr
 // unsupported element types, big-endian data and Fortran order.
 std::vector<NamedArray> load_npz(const std::filesystem::path& path);
 
+// Reads one array of a .npy file, as numpy.save writes it; its name is empty. Errors: as load_npz.
+NamedArray load_npy(const std::filesystem::path& path);
+
 // Checks that save_npz can create a file at `path`, and throws the Error that save_npz would throw if not.
 // Leaves no file behind.
 void check_can_save(const std::filesystem::path& path);

@@ -169,12 +169,12 @@ std::vector<double> forward_and_forget(const std::shared_ptr<Stream>& stream, co
 
 // ---- parameters in files ----
 
-// Saves the parameters by name. The write is atomic (see save_npz). Error
+// Saves the parameters by name to a .npz or .safetensors file, by its name. The write is atomic (see save_npz). Error
 // kFailedPrecondition: a parameter has no values.
-void save_params(const std::filesystem::path& npz, std::span<const Parameter> parameters);
+void save_params(const std::filesystem::path& file, std::span<const Parameter> parameters);
 // Loads the parameters by name. If one is missing or has another type or shape, the Error lists all such
 // parameters and none is changed.
-void restore_params(const std::filesystem::path& npz, std::span<const Parameter> parameters);
+void restore_params(const std::filesystem::path& file, std::span<const Parameter> parameters);
 
 // ---- debugging ----
 

@@ -4,6 +4,7 @@
 
 #include <yoke/all_reduce.h>
 #include <yoke/attention.h>
+#include <yoke/checkpoint.h>
 #include <yoke/composite.h>
 #include <yoke/convolution.h>
 #include <yoke/data_parallel.h>
@@ -22,6 +23,9 @@
 #include <yoke/parallel_update.h>
 #include <yoke/parameter.h>
 #include <yoke/random.h>
+#include <yoke/safetensors.h>
 #include <yoke/scan.h>
+#include <yoke/schedules.h>
+#include <yoke/shuffle.h>
 #include <yoke/tensor.h>
 #include <yoke/train_helpers.h>

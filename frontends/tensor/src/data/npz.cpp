@@ -9,36 +9,15 @@
 #include <new>
 #include <set>
 
+#include "data/arrays.h"
 #include "data/files.h"
 #include "data/npy.h"
 
 namespace yoke {
 namespace {
 
-constexpr std::size_t kLongestName = 65000;
 constexpr std::string_view kBF16Suffix = ".bf16";
 constexpr std::uint16_t kDosDate = 0x21;  // 1980-01-01; a constant date makes equal arrays give equal files
-
-void check_arrays(const std::filesystem::path& path, std::span<const NamedArray> arrays) {
-  std::set<std::string_view> names;
-  for (const NamedArray& array : arrays) {
-    const auto refuse = [&](const std::string& why) {
-      return Error(ErrorCode::kInvalidArgument, "cannot save to " + path.string() + ": " + why);
-    };
-    if (array.name.empty() || array.name.size() > kLongestName) {
-      throw refuse("the name of an array has " + std::to_string(array.name.size()) +
-                   " bytes; names must have 1 to " + std::to_string(kLongestName));
-    }
-    if (!names.insert(array.name).second) {
-      throw refuse("two arrays are named '" + array.name + "'; names must be unique");
-    }
-    const auto wanted = detail::byte_count_of(array.type, array.dims);
-    if (!wanted || *wanted != array.bytes.size()) {
-      throw refuse("array '" + array.name + "' has " + std::to_string(array.bytes.size()) +
-                   " bytes, which do not match its type and dims");
-    }
-  }
-}
 
 struct CloseArchive {
   void operator()(zip_t* archive) const { zip_discard(archive); }
@@ -201,7 +180,7 @@ class ZipWriter {
 }  // namespace
 
 void save_npz(const std::filesystem::path& path, std::span<const NamedArray> arrays) {
-  check_arrays(path, arrays);
+  detail::check_arrays(path, arrays);
   detail::NewFile file(path);
   std::vector<std::string> headers;
   std::vector<std::array<zip_buffer_fragment_t, 2>> parts(arrays.size());
@@ -246,6 +225,15 @@ std::vector<NamedArray> load_npz(const std::filesystem::path& path) {
     arrays.push_back(std::move(array));
   }
   return arrays;
+}
+
+NamedArray load_npy(const std::filesystem::path& path) {
+  NamedArray array = detail::parse_npy(detail::read_file(path), path.string());
+  if (array.type == program::Type::kBF16) {
+    throw Error(ErrorCode::kUnimplemented,
+                path.string() + ": uint16 is not supported; convert the array with astype to uint32");
+  }
+  return array;
 }
 
 void check_can_save(const std::filesystem::path& path) {

@@ -131,6 +131,13 @@ struct StepMemory {
   std::uint64_t wire = 0;  // rounded gradients and their rounding errors
 };
 
+// A part of one parameter's optimizer state, on one shard.
+struct StatePiece {
+  std::uint32_t shard = 0;
+  BufferView view;
+  std::uint64_t offset = 0;  // in the state, in bytes
+};
+
 // What one training step does with the gradients of a group of shards. Set it up in the order of the members
 // below; a run then only queues work and allocates nothing. Not thread-safe.
 //
@@ -216,6 +223,10 @@ class StepPlan {
   void clear_gradients(std::uint32_t first);
   // Sends the owner's parameters to all shards.
   void publish();
+  // Where the next step reads a state of a parameter: all pieces on all shards. Those of each shard that has the whole
+  // state, first the owner's if it has, are one piece. Call it after allocate(). Errors: kNotFound: there is no such
+  // parameter or state.
+  std::vector<StatePiece> state_pieces(std::string_view parameter, std::string_view state) const;
 
  private:
   struct Update {
@@ -254,6 +265,7 @@ class StepPlan {
   // The shards whose gradients an update of that shard's part adds up after `merge`.
   std::vector<std::uint32_t> terms_of(std::uint32_t shard) const;
   std::string part_name(std::string_view state, std::size_t bucket) const;
+  std::vector<StatePiece> state_pieces(std::size_t arena, const Slice& range, std::string_view state) const;
   BufferView arena_part(std::uint32_t shard, const Arena& arena, std::string_view what,
                         const Slice& part) const;
   void make_arena(std::uint32_t shard, const Arena& arena, std::string_view what, const std::string& prefix);

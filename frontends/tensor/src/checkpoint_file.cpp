@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/src/checkpoint_file.cpp: writes and reads the files of one checkpoint.
+#include "checkpoint_file.h"
+
+#include <yoke/output_file.h>
+#include <yoke/runtime/error.h>
+#include <yoke/safetensors.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <utility>
+
+#include "data/files.h"
+#include "data/safetensors.h"
+
+namespace yoke {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* kFormat = "yoke.checkpoint/1";
+constexpr const char* kChecksum = "crc32";  // of the other fields
+constexpr const char* kDescription = "checkpoint.json";
+constexpr const char* kWeights = "weights.safetensors";
+constexpr const char* kOptimizer = "optimizer.safetensors";
+constexpr std::uintmax_t kLargestDescription = 16U << 20U;
+constexpr std::string_view kStep = "step-";
+constexpr std::size_t kStepDigits = 12;
+
+std::uint64_t checksum(std::span<const std::byte> bytes) {
+  return crc32_z(0, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+}
+
+// Of a JSON value, whatever its spaces.
+std::uint64_t checksum_of(const json& value) {
+  const std::string text = value.dump();
+  return checksum(std::as_bytes(std::span(text)));
+}
+
+[[noreturn]] void damaged(const fs::path& file, const std::string& why) {
+  throw Error(
+      ErrorCode::kDataLoss,
+      file.string() + ": " + why + "; the checkpoint is damaged: remove its folder to use the one before it");
+}
+
+// Reads checkpoint.json, and names the file and the field in every Error.
+class Description {
+ public:
+  explicit Description(const fs::path& folder) : file_(folder / kDescription) {
+    std::error_code error;
+    if (fs::file_size(file_, error) > kLargestDescription && !error) {
+      damaged(file_, "it has more than 16 MiB");
+    }
+    const std::vector<std::byte> bytes = detail::read_file(file_);
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    all_ = json::parse(text.begin(), text.end(), nullptr, false);
+    if (!all_.is_object()) {
+      damaged(file_, "it is not a JSON object");
+    }
+    json unsigned_part = all_;
+    unsigned_part.erase(kChecksum);
+    if (count(kChecksum) != checksum_of(unsigned_part)) {
+      damaged(file_, "its checksum is wrong");
+    }
+    if (this->text("format") != kFormat) {
+      throw Error(ErrorCode::kUnimplemented, file_.string() + ": the format is '" +
+                                                 this->text("format").substr(0, 100) +
+                                                 "', and this version of yoke reads " + kFormat);
+    }
+  }
+
+  const fs::path& file() const { return file_; }
+  std::string text(const char* key) const { return text_of(at(all_, key), key); }
+  std::int64_t integer(const char* key) const { return integer_of(at(all_, key), key); }
+  std::uint64_t count(const char* key) const { return count_of(at(all_, key), key); }
+  const json& list(const char* key) const {
+    const json& found = at(all_, key);
+    if (!found.is_array()) {
+      damaged(file_, "'" + std::string(key) + "' is not a list");
+    }
+    return found;
+  }
+  const json& object(const char* key) const {
+    const json& found = at(all_, key);
+    if (!found.is_object()) {
+      damaged(file_, "'" + std::string(key) + "' is not an object");
+    }
+    return found;
+  }
+  std::optional<double> number(const char* key) const {
+    const json& found = at(all_, key);
+    if (!found.is_number() && !found.is_null()) {
+      damaged(file_, "'" + std::string(key) + "' is not a number");
+    }
+    return found.is_null() ? std::nullopt : std::optional(found.get<double>());
+  }
+  std::string text_of(const json& value, const std::string& key) const {
+    if (!value.is_string()) {
+      damaged(file_, "'" + key + "' is not text");
+    }
+    return value.get<std::string>();
+  }
+  std::int64_t integer_of(const json& value, const std::string& key) const {
+    if (!value.is_number_integer() ||
+        (value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX)) {
+      damaged(file_, "'" + key + "' is not a whole number");
+    }
+    return value.get<std::int64_t>();
+  }
+  std::uint64_t count_of(const json& value, const std::string& key) const {
+    if (!value.is_number_unsigned()) {
+      damaged(file_, "'" + key + "' is not a whole number from 0 on");
+    }
+    return value.get<std::uint64_t>();
+  }
+  const json& at(const json& object, const char* key) const {
+    const auto found = object.find(key);
+    if (found == object.end()) {
+      damaged(file_, "it has no '" + std::string(key) + "'");
+    }
+    return *found;
+  }
+
+ private:
+  fs::path file_;
+  json all_;
+};
+
+Checkpoint read_description(const Description& from) {
+  Checkpoint made;
+  TrainerState& state = made.state;
+  state.step = from.integer("step");
+  state.optimizer_name = from.text("optimizer");
+  state.base_seed = from.integer("base_seed");
+  state.row_count = from.count("row_count");
+  state.batch_rows = from.count("batch_rows");
+  state.learning_rate = from.number("learning_rate");
+  state.shards = static_cast<std::uint32_t>(std::min<std::uint64_t>(from.count("shards"), kMaxShards));
+  state.devices = from.text("devices");
+  for (const json& value : from.list("bindings")) {
+    state.bindings.push_back(from.integer_of(value, "bindings"));
+  }
+  for (const json& value : from.list("backends")) {
+    state.backends.push_back(from.text_of(value, "backends"));
+  }
+  for (const auto& [key, value] : from.object("notes").items()) {
+    made.notes[key] = from.text_of(value, key);
+  }
+  return made;
+}
+
+std::vector<NamedArray> read_arrays(const Description& from, const fs::path& folder, const char* name) {
+  const json& files = from.object("files");
+  const json& described = from.at(files, name);
+  if (!described.is_object()) {
+    damaged(from.file(), "'" + std::string(name) + "' is not an object");
+  }
+  const fs::path path = folder / name;
+  std::vector<std::byte> bytes;
+  try {
+    bytes = detail::read_file(path);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kNotFound) {
+      throw;
+    }
+    damaged(path, "the file is missing");
+  }
+  if (bytes.size() != from.count_of(from.at(described, "bytes"), "bytes")) {
+    damaged(path,
+            "it has " + std::to_string(bytes.size()) + " bytes, which is not what checkpoint.json says");
+  }
+  if (checksum(bytes) != from.count_of(from.at(described, "crc32"), "crc32")) {
+    damaged(path, "its checksum is wrong");
+  }
+  return detail::parse_safetensors(bytes, path.string()).arrays;
+}
+
+// The folder of a checkpoint: the given one, or the latest in it.
+fs::path find_checkpoint(const fs::path& folder) {
+  std::error_code ignored;
+  if (fs::exists(folder / kDescription, ignored)) {
+    return folder;
+  }
+  if (const auto latest = detail::latest_in(folder)) {
+    return *latest;
+  }
+  throw Error(ErrorCode::kNotFound, "there is no checkpoint in " + folder.string() +
+                                        "; give a folder that a run has saved checkpoints to");
+}
+
+}  // namespace
+
+std::string detail::step_name(std::int64_t step) {
+  std::string digits = std::to_string(step);
+  digits.insert(0, kStepDigits - std::min(kStepDigits, digits.size()), '0');
+  return std::string(kStep) + digits;
+}
+
+std::optional<std::int64_t> detail::step_of(const std::string& name) {
+  std::int64_t step = 0;
+  const char* const end = name.data() + name.size();
+  if (!name.starts_with(kStep) || name.size() < kStep.size() + kStepDigits) {
+    return std::nullopt;
+  }
+  const auto [stop, error] = std::from_chars(name.data() + kStep.size(), end, step);
+  return error == std::errc() && stop == end && step >= 0 ? std::optional(step) : std::nullopt;
+}
+
+std::optional<fs::path> detail::latest_in(const fs::path& folder) {
+  std::error_code error;
+  const fs::path named = fs::read_symlink(folder / kLatest, error);
+  if (!error && step_of(named.string()) && fs::is_directory(folder / named, error)) {
+    return folder / named;
+  }
+  std::optional<std::int64_t> highest;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    highest = std::max(highest, step_of(at->path().filename().string()));
+  }
+  return highest ? std::optional(folder / step_name(*highest)) : std::nullopt;
+}
+
+void detail::write_checkpoint(const fs::path& folder, const TrainerState& state,
+                              const std::map<std::string, std::string>& notes) {
+  json files = json::object();
+  for (const auto& [name, arrays] :
+       {std::pair(kWeights, &state.parameters), std::pair(kOptimizer, &state.optimizer)}) {
+    save_safetensors(folder / name, *arrays);
+    const std::vector<std::byte> written = read_file(folder / name);
+    files[name] = {{"bytes", written.size()}, {"crc32", checksum(written)}};
+  }
+  json all = {{"format", kFormat},
+              {"step", state.step},
+              {"row_count", state.row_count},
+              {"batch_rows", state.batch_rows},
+              {"bindings", state.bindings},
+              {"optimizer", state.optimizer_name},
+              {"base_seed", state.base_seed},
+              {"learning_rate", state.learning_rate ? json(*state.learning_rate) : json(nullptr)},
+              {"shards", state.shards},
+              {"devices", state.devices},
+              {"backends", state.backends},
+              {"notes", notes},
+              {"files", files}};
+  std::string text;
+  try {
+    all[kChecksum] = checksum_of(all);
+    text = all.dump(1);
+  } catch (const json::type_error&) {
+    throw Error(ErrorCode::kInvalidArgument, "cannot save a checkpoint to " + folder.parent_path().string() +
+                                                 ": a note is not UTF-8; change it");
+  }
+  NewFile file(folder / kDescription);
+  file.write(std::as_bytes(std::span(text)));
+  file.commit();
+}
+
+fs::path checkpoint_weights(const fs::path& folder) {
+  return find_checkpoint(folder) / kWeights;
+}
+
+Checkpoint load_checkpoint_notes(const fs::path& folder) {
+  return read_description(Description(find_checkpoint(folder)));
+}
+
+Checkpoint load_checkpoint(const fs::path& folder) {
+  const fs::path found = find_checkpoint(folder);
+  const Description from(found);
+  Checkpoint made = read_description(from);
+  made.state.parameters = read_arrays(from, found, kWeights);
+  made.state.optimizer = read_arrays(from, found, kOptimizer);
+  return made;
+}
+
+}  // namespace yoke

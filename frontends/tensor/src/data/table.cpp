@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/src/data/table.cpp: reads tables of comma- or blank-separated fields.
+#include <yoke/datasets.h>
+#include <yoke/runtime/error.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "data/files.h"
+
+namespace yoke::datasets {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Record = std::vector<std::string>;
+
+// The records of a file, and the lines on which they begin.
+struct Records {
+  fs::path file;
+  std::vector<Record> all;
+  std::vector<std::uint64_t> lines;
+
+  [[noreturn]] void fail(std::uint64_t line, const std::string& why) const {
+    throw Error(ErrorCode::kDataLoss, file.string() + ", line " + std::to_string(line) + ": " + why);
+  }
+};
+
+// Text from a file, for messages.
+std::string shown(std::string_view text) {
+  constexpr std::size_t kMost = 40;
+  std::string result = "'";
+  for (const char each : text.substr(0, kMost)) {
+    result += static_cast<unsigned char>(each) < 0x20 ? '?' : each;
+  }
+  return result + (text.size() > kMost ? "...'" : "'");
+}
+
+std::string text_of(const fs::path& file) {
+  const std::vector<std::byte> bytes = detail::read_file(file);
+  std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return text.starts_with("\xef\xbb\xbf") ? text.substr(3) : text;  // a byte order mark
+}
+
+// A field of a CSV file that begins with a quote, from the quote on. Advances `at` past its end.
+std::string quoted_field(const Records& records, std::string_view text, std::size_t& at,
+                         std::uint64_t& line) {
+  const std::uint64_t start = line;
+  std::string field;
+  for (++at;; ++at) {
+    if (at >= text.size()) {
+      records.fail(start, "a quoted field does not end; add the closing quote");
+    }
+    if (text[at] == '"' && (at + 1 >= text.size() || text[at + 1] != '"')) {
+      break;
+    }
+    at += text[at] == '"' ? 1U : 0U;
+    line += text[at] == '\n' ? 1U : 0U;
+    field += text[at];
+  }
+  ++at;
+  if (at < text.size() && text[at] != ',' && text[at] != '\n' && !text.substr(at).starts_with("\r\n")) {
+    records.fail(line, "there is text after the closing quote of a field; double the quotes inside a field");
+  }
+  return field;
+}
+
+Records csv_records(const fs::path& file) {
+  Records records{.file = file, .all = {}, .lines = {}};
+  const std::string whole = text_of(file);
+  const std::string_view text = whole;
+  std::uint64_t line = 1;
+  for (std::size_t at = 0; at < text.size();) {
+    Record record;
+    const std::uint64_t start = line;
+    for (bool more = true; more;) {
+      if (at < text.size() && text[at] == '"') {
+        record.push_back(quoted_field(records, text, at, line));
+      } else {
+        const std::size_t end = std::min(text.find_first_of(",\n", at), text.size());
+        std::string_view field = text.substr(at, end - at);
+        if (field.ends_with('\r') && (end == text.size() || text[end] == '\n')) {
+          field.remove_suffix(1);
+        }
+        if (field.find('"') != std::string_view::npos) {
+          records.fail(line, "the field " + shown(field) +
+                                 " has a quote in it; put the field in quotes, and double this one");
+        }
+        record.emplace_back(field);
+        at = end;
+      }
+      at += text.substr(at).starts_with('\r') ? 1U : 0U;
+      more = at < text.size() && text[at] == ',';
+      at += more ? 1U : 0U;
+    }
+    ++at;  // the line break
+    ++line;
+    if (record.size() == 1 && record[0].empty()) {
+      continue;  // an empty line
+    }
+    records.all.push_back(std::move(record));
+    records.lines.push_back(start);
+  }
+  return records;
+}
+
+Records blank_records(const fs::path& file) {
+  Records records{.file = file, .all = {}, .lines = {}};
+  const std::string whole = text_of(file);
+  std::string_view rest = whole;
+  for (std::uint64_t line = 1; !rest.empty(); ++line) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    std::string_view text = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    Record record;
+    constexpr const char* kBlanks = " \t\r";
+    while (true) {
+      text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
+      if (text.empty()) {
+        break;
+      }
+      const std::size_t size = std::min(text.find_first_of(kBlanks), text.size());
+      record.emplace_back(text.substr(0, size));
+      text.remove_prefix(size);
+    }
+    if (!record.empty()) {
+      records.all.push_back(std::move(record));
+      records.lines.push_back(line);
+    }
+  }
+  return records;
+}
+
+// The number in a field, maybe between blanks; empty for other text, also for "nan" and "inf".
+std::optional<double> number_in(std::string_view field) {
+  field.remove_prefix(std::min(field.find_first_not_of(" \t"), field.size()));
+  field = field.substr(0, field.find_last_not_of(" \t") + 1);
+  field.remove_prefix(field.starts_with('+') ? 1U : 0U);
+  double value = 0;
+  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
+  if (error != std::errc() || end != field.data() + field.size() || !std::isfinite(value)) {
+    return std::nullopt;
+  }
+  return value;
+}
+
+bool has_header(const Records& records) {
+  if (records.all.size() < 2 || records.all[0].size() != records.all[1].size()) {
+    return false;
+  }
+  for (std::size_t c = 0; c < records.all[0].size(); ++c) {
+    if (!number_in(records.all[0][c]) && number_in(records.all[1][c])) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void take_header(Records& records, Table& table) {
+  if (has_header(records)) {
+    table.names = std::move(records.all[0]);
+    records.all.erase(records.all.begin());
+    records.lines.erase(records.lines.begin());
+    return;
+  }
+  for (std::size_t c = 0; !records.all.empty() && c < records.all[0].size(); ++c) {
+    table.names.push_back(std::to_string(c));
+  }
+}
+
+// Numbers the texts of the label column.
+void name_labels(const Records& records, Table& table) {
+  std::map<std::string, double> numbers;
+  for (const Record& record : records.all) {
+    numbers[record[table.label]] = 0;
+  }
+  for (auto& [name, number] : numbers) {
+    number = static_cast<double>(table.label_names.size());
+    table.label_names.push_back(name);
+  }
+  for (std::size_t r = 0; r < records.all.size(); ++r) {
+    table.values[r * table.names.size() + table.label] = numbers[records.all[r][table.label]];
+  }
+}
+
+Table table_of(Records records, const std::string& label) {
+  Table table;
+  table.file = records.file;
+  take_header(records, table);
+  if (records.all.empty()) {
+    throw Error(ErrorCode::kInvalidArgument, records.file.string() + " has no rows; give a file with data");
+  }
+  table.label = label.empty() ? table.names.size() - 1 : column_of(table, label);
+  table.lines = records.lines;
+  table.values.reserve(records.all.size() * table.names.size());
+  bool has_texts = false;
+  for (std::size_t r = 0; r < records.all.size(); ++r) {
+    const Record& record = records.all[r];
+    if (record.size() != table.names.size()) {
+      records.fail(records.lines[r], "it has " + std::to_string(record.size()) +
+                                         " fields, the first line has " + std::to_string(table.names.size()) +
+                                         "; correct the line");
+    }
+    for (std::size_t c = 0; c < record.size(); ++c) {
+      const std::optional<double> value = number_in(record[c]);
+      if (!value && c != table.label) {
+        throw Error(ErrorCode::kInvalidArgument,
+                    records.file.string() + ", line " + std::to_string(records.lines[r]) + ", column '" +
+                        table.names[c] + "': " + shown(record[c]) +
+                        " is not a finite number; correct it, or leave the column out");
+      }
+      has_texts = has_texts || !value;
+      table.values.push_back(value.value_or(0));
+    }
+  }
+  if (has_texts) {
+    name_labels(records, table);
+  }
+  return table;
+}
+
+}  // namespace
+
+std::size_t column_of(const Table& table, const std::string& name) {
+  const auto at = std::find(table.names.begin(), table.names.end(), name);
+  if (at != table.names.end()) {
+    return static_cast<std::size_t>(at - table.names.begin());
+  }
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error == std::errc() && end == name.data() + name.size() && number < table.names.size()) {
+    return number;
+  }
+  std::string list;
+  constexpr std::size_t kMost = 30;
+  for (std::size_t c = 0; c < std::min(kMost, table.names.size()); ++c) {
+    list += (c == 0 ? "" : ", ") + shown(table.names[c]);
+  }
+  throw Error(ErrorCode::kInvalidArgument, table.file.string() + " has no column " + shown(name) +
+                                               "; it has " + list +
+                                               (table.names.size() > kMost ? ", ..." : ""));
+}
+
+Table read_csv(const fs::path& file, const std::string& label) {
+  return table_of(csv_records(file), label);
+}
+
+Table read_columns(const fs::path& file, const std::string& label) {
+  return table_of(blank_records(file), label);
+}
+
+Characters read_text(const fs::path& file) {
+  std::vector<std::byte> bytes = detail::read_file(file);
+  if (bytes.empty()) {
+    throw Error(ErrorCode::kInvalidArgument, file.string() + " is empty; give a text with characters");
+  }
+  Characters made;
+  std::array<bool, 256> used{};
+  for (const std::byte each : bytes) {
+    used[std::to_integer<std::size_t>(each)] = true;
+  }
+  std::array<std::byte, 256> position{};
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    position[i] = static_cast<std::byte>(made.alphabet.size());
+    if (used[i]) {
+      made.alphabet += static_cast<char>(i);
+    }
+  }
+  for (std::byte& each : bytes) {
+    each = position[std::to_integer<std::size_t>(each)];
+  }
+  const std::uint64_t count = bytes.size();
+  made.symbols = literal(Type::kU8, {count}, std::move(bytes), "symbols");
+  return made;
+}
+
+}  // namespace yoke::datasets

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/src/schedules.cpp: learning rates as expressions of the step.
+#include <yoke/ops.h>
+#include <yoke/runtime/error.h>
+#include <yoke/schedules.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <numbers>
+#include <string>
+#include <utility>
+
+namespace yoke {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, Schedule::Kind>, 6> kKinds = {
+    {{"constant", Schedule::Kind::kConstant},
+     {"linear", Schedule::Kind::kLinear},
+     {"cosine", Schedule::Kind::kCosine},
+     {"step", Schedule::Kind::kStep},
+     {"exponential", Schedule::Kind::kExponential},
+     {"one-cycle", Schedule::Kind::kOneCycle}}};
+
+[[noreturn]] void refuse(const std::string& why) {
+  throw Error(ErrorCode::kInvalidArgument, "schedule: " + why);
+}
+
+Tensor f64(double value) {
+  return full(Type::kF64, {}, value);
+}
+
+// From `from` at x = 0 to `to` at x = 1.
+Tensor along_cosine(double from, double to, const Tensor& x) {
+  return f64(to) + f64((from - to) / 2) * (f64(1) + cos(f64(std::numbers::pi) * x));
+}
+
+Tensor one_cycle(double rate, const Tensor& u, double steps) {
+  constexpr double kStart = 25;
+  constexpr double kEnd = 1e4;
+  const double low = rate / kStart;
+  const double top = std::max(0.3 * steps - 1, 1e-9);  // PyTorch does not round it
+  const double last = steps - 1;
+  const Tensor up = along_cosine(low, rate, minimum(u / f64(top), f64(1)));
+  const Tensor down = along_cosine(rate, low / kEnd, minimum((u - f64(top)) / f64(last - top), f64(1)));
+  return where(u <= f64(top), up, down);
+}
+
+Tensor after_warmup(const Schedule& schedule, const Tensor& u) {
+  const Tensor rate = f64(schedule.rate);
+  const auto n = static_cast<double>(schedule.steps - schedule.warmup);
+  switch (schedule.kind) {
+    case Schedule::Kind::kLinear:
+      return rate * (f64(schedule.start) + f64(schedule.end - schedule.start) * minimum(u / f64(n), f64(1)));
+    case Schedule::Kind::kCosine:
+      return along_cosine(schedule.rate, schedule.rate * schedule.end, minimum(u / f64(n), f64(1)));
+    case Schedule::Kind::kStep:
+      return rate * exp(f64(std::log(schedule.gamma)) * floor(u / f64(static_cast<double>(schedule.every))));
+    case Schedule::Kind::kExponential:
+      return rate * exp(f64(std::log(schedule.gamma)) * u);
+    case Schedule::Kind::kOneCycle:
+      return one_cycle(schedule.rate, u, n);
+    default:
+      return rate;
+  }
+}
+
+void check(const Schedule& schedule) {
+  const auto is_share = [](double value) { return value >= 0 && value <= 1e6; };
+  if (!(schedule.rate >= 0 && schedule.rate <= 1e38)) {
+    refuse("the rate is " + std::to_string(schedule.rate) + "; it must be a finite number from 0 on");
+  }
+  if (schedule.warmup < 0 || schedule.every < 1) {
+    refuse("warmup must be at least 0, and every at least 1");
+  }
+  if (!is_share(schedule.start) || !is_share(schedule.end)) {
+    refuse("start and end must be from 0 to 1000000");
+  }
+  if (!(schedule.gamma > 0 && schedule.gamma <= 1e6)) {
+    refuse("gamma must be greater than 0, at most 1000000");
+  }
+  const bool needs_steps = schedule.kind == Schedule::Kind::kLinear ||
+                           schedule.kind == Schedule::Kind::kCosine ||
+                           schedule.kind == Schedule::Kind::kOneCycle;
+  const std::int64_t least =
+      schedule.kind == Schedule::Kind::kOneCycle ? 4 : 1;  // the rate must rise and fall
+  if (needs_steps && schedule.steps - schedule.warmup < least) {
+    refuse("the run has " + std::to_string(schedule.steps) + " steps, too few after a warm-up of " +
+           std::to_string(schedule.warmup) + "; use more steps or a shorter warm-up");
+  }
+}
+
+template <class Number>
+Number parse_number(std::string_view key, std::string_view text) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    refuse(std::string(key) + " takes a number, not '" + std::string(text) + "'");
+  }
+  return value;
+}
+
+}  // namespace
+
+Schedule parse_schedule(std::string_view text, double rate, std::int64_t steps) {
+  const std::string_view name = text.substr(0, text.find(':'));
+  const auto kind =
+      std::find_if(kKinds.begin(), kKinds.end(), [&](const auto& each) { return each.first == name; });
+  if (kind == kKinds.end()) {
+    refuse("unknown kind '" + std::string(name) +
+           "'; use constant, linear, cosine, step, exponential or one-cycle");
+  }
+  Schedule made{.kind = kind->second, .rate = rate, .steps = steps};
+  std::string_view rest = text.substr(std::min(name.size() + 1, text.size()));
+  while (!rest.empty()) {
+    const std::string_view part = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(part.size() + 1, rest.size()));
+    const std::string_view key = part.substr(0, part.find('='));
+    const std::string_view value = part.substr(std::min(key.size() + 1, part.size()));
+    if (key == "warmup") {
+      made.warmup = parse_number<std::int64_t>(key, value);
+    } else if (key == "every" && made.kind == Schedule::Kind::kStep) {
+      made.every = parse_number<std::int64_t>(key, value);
+    } else if (key == "gamma" &&
+               (made.kind == Schedule::Kind::kStep || made.kind == Schedule::Kind::kExponential)) {
+      made.gamma = parse_number<double>(key, value);
+    } else if (key == "start" && made.kind == Schedule::Kind::kLinear) {
+      made.start = parse_number<double>(key, value);
+    } else if (key == "end" &&
+               (made.kind == Schedule::Kind::kLinear || made.kind == Schedule::Kind::kCosine)) {
+      made.end = parse_number<double>(key, value);
+    } else {
+      refuse(std::string(name) + " has no option '" + std::string(key) +
+             "'; all kinds have warmup, linear start and end, cosine end, step every and gamma, exponential "
+             "gamma");
+    }
+  }
+  check(made);
+  return made;
+}
+
+Tensor learning_rate(const Schedule& schedule) {
+  check(schedule);
+  const Tensor t = cast(symbol_value(step_symbol()), Type::kF64);
+  if (schedule.warmup == 0) {
+    return cast(after_warmup(schedule, t), Type::kF32);
+  }
+  const auto warmup = static_cast<double>(schedule.warmup);
+  const Tensor rising = f64(schedule.rate / (warmup + 1)) * (t + f64(1));
+  const Tensor after = after_warmup(schedule, maximum(t - f64(warmup), f64(0)));
+  return cast(where(t < f64(warmup), rising, after), Type::kF32);
+}
+
+}  // namespace yoke

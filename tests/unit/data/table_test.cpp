@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/data/table_test.cpp: tables of comma- or blank-separated fields, their splits and their standardization.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <yoke/datasets.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "test_files.h"
+
+namespace yoke::datasets {
+namespace {
+
+using test::error_of;
+using test::is_error;
+using test::values_of;
+using ::testing::ElementsAre;
+using ::testing::FloatEq;
+using ::testing::FloatNear;
+using ::testing::IsEmpty;
+
+constexpr auto kInvalid = ErrorCode::kInvalidArgument;
+
+class TableTest : public ::testing::Test {
+ protected:
+  Table csv(const std::string& text, const std::string& label = {}) {
+    test::write_file(folder_ / "t.csv", text);
+    return read_csv(folder_ / "t.csv", label);
+  }
+  Table columns(const std::string& text, const std::string& label = {}) {
+    test::write_file(folder_ / "t.txt", text);
+    return read_columns(folder_ / "t.txt", label);
+  }
+  Error csv_error(const std::string& text, const std::string& label = {}) {
+    return error_of([&] { csv(text, label); });
+  }
+
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(TableTest, CsvFollowsRfc4180) {
+  const Table table =
+      csv("\xef\xbb\xbf"
+          R"("a ""b"", c",d,"e
+f")"
+          "\r\n1,\"2\",x\r\n-3.5e2, +4 ,\"y, \"\"z\"\"\"");
+  EXPECT_THAT(table.names, ElementsAre("a \"b\", c", "d", "e\nf"));
+  EXPECT_THAT(table.lines, ElementsAre(3, 4));
+  EXPECT_THAT(table.label_names, ElementsAre("x", "y, \"z\""));
+  EXPECT_THAT(table.values, ElementsAre(1, 2, 0, -350, 4, 1));
+  EXPECT_EQ(table.label, 2U);
+}
+
+TEST_F(TableTest, FirstLineIsAHeaderIfItHasTextAboveANumber) {
+  EXPECT_THAT(csv("x,y\n1,2\n").names, ElementsAre("x", "y"));
+  EXPECT_THAT(csv("1,2\n3,4\n").names, ElementsAre("0", "1"));
+  EXPECT_EQ(csv("1,2\n3,4\n").row_count(), 2U);
+  const Table words = csv("1,red\n2,blue\n");
+  EXPECT_EQ(words.row_count(), 2U);
+  EXPECT_THAT(words.label_names, ElementsAre("blue", "red"));
+  EXPECT_THAT(words.values, ElementsAre(1, 1, 2, 0));
+}
+
+TEST_F(TableTest, LabelIsAColumnByNameOrNumber) {
+  EXPECT_EQ(csv("x,y,z\n1,2,3\n", "y").label, 1U);
+  EXPECT_EQ(csv("x,y,z\n1,2,3\n", "0").label, 0U);
+  EXPECT_EQ(csv("2,1,0\n1,2,3\n", "0").label, 0U);
+  EXPECT_THAT(csv_error("x,y\n1,2\n", "w"), is_error(kInvalid, "t.csv has no column 'w'; it has 'x', 'y'"));
+}
+
+TEST_F(TableTest, ErrorsNameFileLineAndColumn) {
+  EXPECT_THAT(csv_error("x,y\n1,2\n3,four\n", "x"),
+              is_error(kInvalid, "t.csv, line 3, column 'y': 'four' is not a finite number"));
+  EXPECT_THAT(csv_error("x,y\n1,2\nnan,4\n"), is_error(kInvalid, "line 3, column 'x': 'nan'"));
+  EXPECT_THAT(csv_error("x,y\n1,2\n1e999,4\n"), is_error(kInvalid, "line 3, column 'x': '1e999'"));
+  EXPECT_THAT(csv_error("x,y\n1,2\n,4\n"), is_error(kInvalid, "line 3, column 'x': ''"));
+  EXPECT_THAT(csv_error("x,y\n1,2\n3\n"),
+              is_error(ErrorCode::kDataLoss, "t.csv, line 3: it has 1 fields, the first line has 2"));
+  EXPECT_THAT(csv_error("x,y\n1,\"2\n3,4\n"),
+              is_error(ErrorCode::kDataLoss, "line 2: a quoted field does not end"));
+  EXPECT_THAT(csv_error("x,y\n1,\"2\"3\n"),
+              is_error(ErrorCode::kDataLoss, "line 2: there is text after the closing"));
+  EXPECT_THAT(csv_error("x,y\n1,2\"3\n"),
+              is_error(ErrorCode::kDataLoss, "line 2: the field '2\"3' has a quote in it"));
+  EXPECT_THAT(csv_error("\"x\ny\",z\n1,2\n3,4,5\n"),
+              is_error(ErrorCode::kDataLoss, "line 4: it has 3 fields"));
+  EXPECT_THAT(csv_error(""), is_error(kInvalid, "has no rows"));
+  EXPECT_THAT(error_of([&] { read_csv(folder_ / "none.csv"); }), is_error(ErrorCode::kNotFound, "none.csv"));
+}
+
+TEST_F(TableTest, BlanksSeparateColumns) {
+  const Table table = columns("  1 2\t3 \r\n\n4   5 6\n");
+  EXPECT_THAT(table.values, ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(table.lines, ElementsAre(1, 3));
+  EXPECT_THAT(error_of([&] { columns("1 2\n3\n"); }),
+              is_error(ErrorCode::kDataLoss, "t.txt, line 2: it has 1 fields"));
+}
+
+TEST_F(TableTest, DamagedFilesNeverCrash) {
+  const std::string whole = "\"a\"\"x\",b,c\r\n1,\"2\",red\r\n3,4,\"bl\nue\"\r\n";
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    for (const char changed : {'"', ',', '\n', '\r', '\0', 'x'}) {
+      std::string bytes = whole;
+      bytes[at] = changed;
+      try {
+        const Table table = csv(bytes);
+        EXPECT_EQ(table.values.size(), table.row_count() * table.names.size());
+      } catch (const Error& error) {
+        EXPECT_THAT(error.what(), ::testing::HasSubstr("t.csv"));
+      }
+    }
+  }
+}
+
+TEST_F(TableTest, InputsAndTargetsAreStandardizedByTheTrainingRows) {
+  const Table table = columns("1 7 10\n3 7 20\n100 7 40\n");
+  const Examples made = make_examples(table, {.train = {0, 1}, .test = {2}}, Task::kRegression);
+
+  EXPECT_THAT(made.means, ElementsAre(2, 7));
+  EXPECT_THAT(made.deviations, ElementsAre(1, 1));  // the second column is constant
+  EXPECT_THAT(values_of<float>(made.train_inputs.host_bytes()), ElementsAre(-1, 0, 1, 0));
+  EXPECT_THAT(values_of<float>(made.test_inputs.host_bytes()), ElementsAre(98, 0));
+  EXPECT_EQ(made.target_mean, 15);
+  EXPECT_EQ(made.target_deviation, 5);
+  EXPECT_THAT(values_of<float>(made.train_targets.host_bytes()), ElementsAre(-1, 1));
+  EXPECT_THAT(values_of<float>(made.test_targets.host_bytes()), ElementsAre(5));
+}
+
+TEST_F(TableTest, ClassificationCountsClassesAndChecksLabels) {
+  const Table words = csv("x,kind\n1,red\n2,blue\n3,red\n");
+  const Examples made = make_examples(words, {.train = {0, 1}, .test = {2}}, Task::kClassification);
+  EXPECT_EQ(made.class_count, 2U);
+  EXPECT_THAT(values_of<std::uint8_t>(made.train_targets.host_bytes()), ElementsAre(1, 0));
+  const Split split{.train = {0}, .test = {1}};
+  EXPECT_THAT(error_of([&] { make_examples(words, split, Task::kRegression); }),
+              is_error(kInvalid, "the column 'kind' has texts"));
+  EXPECT_THAT(error_of([&] { make_examples(csv("x,y\n1,2\n1,2.5\n"), split, Task::kClassification); }),
+              is_error(kInvalid, "line 3, column 'y': the label of a classification must be a whole number"));
+  EXPECT_THAT(error_of([&] { make_examples(words, {.train = {0}, .test = {3}}, Task::kClassification); }),
+              is_error(kInvalid, "include row 3"));
+  const std::vector<std::size_t> without = {0};
+  EXPECT_THAT(error_of([&] { make_examples(words, split, Task::kClassification, without); }),
+              is_error(kInvalid, "has no columns besides the label"));
+}
+
+TEST_F(TableTest, SplitsArePermutations) {
+  const Split random = random_split(10, 0.25, 3);
+  EXPECT_EQ(random.train.size(), 8U);  // round(7.5)
+  std::vector<std::uint64_t> all = random.train;
+  all.insert(all.end(), random.test.begin(), random.test.end());
+  EXPECT_NE(random_split(10, 0.25, 4).train, random.train);
+  std::sort(all.begin(), all.end());
+  std::vector<std::uint64_t> expected(10);
+  std::iota(expected.begin(), expected.end(), 0);
+  EXPECT_EQ(all, expected);
+
+  test::write_file(folder_ / "s.txt", "0 1 2 3\n3 2 1 0\n0 0 1 2\n0 1 2 4\n0 1 2 2.5\n");
+  const Split second = read_split(folder_ / "s.txt", 1, 4, 0.25);
+  EXPECT_THAT(second.train, ElementsAre(3, 2, 1));
+  EXPECT_THAT(second.test, ElementsAre(0));
+  for (const std::uint64_t bad : {2U, 3U, 4U}) {
+    EXPECT_THAT(error_of([&] { read_split(folder_ / "s.txt", bad, 4, 0.25); }),
+                is_error(kInvalid, "permutation"));
+  }
+  EXPECT_THAT(error_of([&] { read_split(folder_ / "s.txt", 5, 4, 0.25); }),
+              is_error(kInvalid, "it has 5 splits"));
+  EXPECT_THAT(error_of([&] { read_split(folder_ / "s.txt", 0, 5, 0.25); }),
+              is_error(kInvalid, "a split has 4 rows"));
+  EXPECT_THAT(error_of([&] { random_split(1, 0.5, 0); }), is_error(kInvalid, "at least 2 rows"));
+}
+
+TEST_F(TableTest, TextIsReadAsCharacters) {
+  test::write_file(folder_ / "t.txt", "hello\n");
+  const Characters text = read_text(folder_ / "t.txt");
+  EXPECT_EQ(text.alphabet, "\nehlo");
+  EXPECT_THAT(values_of<std::uint8_t>(text.symbols.host_bytes()), ElementsAre(2, 1, 3, 3, 4, 0));
+  test::write_file(folder_ / "t.txt", "");
+  EXPECT_THAT(error_of([&] { read_text(folder_ / "t.txt"); }), is_error(kInvalid, "is empty"));
+}
+
+}  // namespace
+}  // namespace yoke::datasets
