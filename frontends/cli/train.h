@@ -22,12 +22,21 @@ struct TrainOptions {
   std::optional<std::int64_t>
       shards;                  // default: choose_shards() for one backend, the sum of the counts for several
   std::filesystem::path data;  // empty: half-moons
+  std::string label;           // of a table: the name or number of a column; empty: the last
+  std::vector<std::string> drop;  // columns of a table that are not used
+  std::string task;               // of a table: "regression", "classification"; empty: by the label
+  std::filesystem::path splits;   // file of permutations of a table's rows; empty: by the seed
+  std::int64_t split = 0;         // line of `splits`
+  double test_share = 0.1;        // of a table's rows
+  bool shuffle = false;
   std::int64_t class_count = 0;       // 0: one more than the largest label
   std::vector<std::uint64_t> hidden;  // widths of the hidden layers
   std::string model;                  // as typed; empty: a default for the data
   std::int64_t batch = 0;             // 0: a default for the data
   bool batch_is_given = false;
   std::int64_t epochs = 0;  // 0: a default for the data
+  std::int64_t steps = 0;   // instead of epochs; 0: not given
+  std::string schedule = "constant";
   std::string optimizer = "sgd";
   double learning_rate = 0;  // as given, or the optimizer's default
   double momentum = 0;
@@ -45,7 +54,12 @@ struct TrainOptions {
   bool measure_row_weights = false;
   std::int64_t seed = 0;
   std::vector<std::string> device_options;  // "threads=2", for every device
-  std::filesystem::path save;               // empty: nothing is saved
+  std::filesystem::path save;               // file for the parameters at the end; empty: none
+  std::filesystem::path checkpoints;        // folder; empty: none
+  std::int64_t save_every = 0;              // steps between checkpoints; 0: an epoch
+  std::int64_t keep = 3;                    // checkpoints
+  bool resume = false;
+  std::filesystem::path load;  // file or folder of checkpoints with the first parameters; empty: none
   bool strict = false;
   bool force = false;              // start although the memory does not suffice
   bool stop_on_nan = false;        // end at the first loss that is not finite
@@ -62,14 +76,20 @@ std::optional<TrainOptions> parse_train_options(Arguments arguments);
 std::vector<std::uint64_t> parse_model(const std::string& model);
 
 struct TrainData {
-  std::string name;      // "half-moons", or the folder
+  std::string name;      // "half-moons", or the file or folder
   std::string sentence;  // a description to print
   Tensor train_inputs;   // f32 [n, features]
-  Tensor train_labels;   // u8 [n]
+  Tensor train_labels;   // u8 [n], or for a regression f32 [n]
   Tensor test_inputs;
   Tensor test_labels;
-  std::uint64_t class_count = 0;
+  std::uint64_t class_count = 0;  // outputs of the model
+  bool is_regression = false;
+  double target_deviation = 1;  // of a regression: the unit of the labels
 };
+
+// The steps of an epoch, and of the whole run.
+std::int64_t steps_per_epoch(const TrainOptions& options, const TrainData& data);
+std::int64_t total_steps(const TrainOptions& options, const TrainData& data);
 
 // Reads or generates the data, and sets the options that default to values for the
 // data: model, batch, epochs. Throws Error.

@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/cli/train_command.cpp: yoke train: one call of data_parallel, with progress and reports.
 #include <yoke/data_parallel.h>
-#include <yoke/losses.h>
 #include <yoke/npz.h>
+#include <yoke/shuffle.h>
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <iostream>
 #include <new>
+#include <string>
+#include <vector>
 
+#include "config_file.h"
 #include "global_options.h"
 #include "host_memory.h"
 #include "stopwatch.h"
 #include "text.h"
 #include "timeline.h"
 #include "train.h"
+#include "train_checkpoints.h"
 #include "train_memory.h"
 #include "train_report.h"
 #include "train_run.h"
@@ -46,13 +50,14 @@ RuntimeOptions run_options(const TrainOptions& options, const std::shared_ptr<Ti
   return given;
 }
 
-int train(TrainOptions* options) {
+int train(TrainOptions* options, Arguments words) {
   const Stopwatch whole;
   TrainReport report;
   // Fail before reading the data if saving or a device option cannot work.
   if (!options->save.empty()) {
     check_can_save(options->save);
   }
+  TrainCheckpoints checkpoints(*options);
   const auto timeline = options->timeline.empty() ? nullptr : std::make_shared<Timeline>(options->timeline);
   TimelineEnd timeline_end(timeline.get());
   const auto runtime = std::make_shared<Runtime>(run_options(*options, timeline));
@@ -71,14 +76,22 @@ int train(TrainOptions* options) {
     choose_shards(*options, data, *runtime, *backends.front(), for_devices);
   }
   const nn::Module model = make_model(*options, data.class_count);
-  TrainRun run(*options, data, model, out, &report, timeline.get());
+  checkpoints.read(data);
+  if (checkpoints.is_on()) {
+    write_config(options->checkpoints / "config.toml", words, {"save", "resume", "json"});
+  }
+  TrainRun run(*options, data, model, out, &report, timeline.get(), &checkpoints);
   MemoryCheck memory(available_host_memory(), options->force);
-  DataParallelOptions parallel = parallel_options(*options, runtime, for_devices);
+  DataParallelOptions parallel = parallel_options(*options, data, runtime, for_devices);
   parallel.check_memory = std::ref(memory);
-  data_parallel(
-      parallel, data.train_inputs, data.train_labels,
-      [&](const Tensor& x, const Tensor& y) { return cross_entropy(model(x), y); },
-      [&](Trainer& trainer) { run.train(trainer, memory); });
+  const auto loss = [&](const Tensor& x, const Tensor& y) { return loss_of(data, model(x), y); };
+  const auto body = [&](Trainer& trainer) { run.train(trainer, memory); };
+  if (options->shuffle) {
+    data_parallel(parallel, shuffled(data.train_inputs, data.train_labels, options->batch, options->seed),
+                  loss, body);
+  } else {
+    data_parallel(parallel, data.train_inputs, data.train_labels, loss, body);
+  }
   report.seconds = whole.seconds();
   report.fallbacks = runtime->fallbacks();
   std::erase_if(report.fallbacks, [](const FallbackCount& row) { return row.launch_count == 0; });
@@ -106,12 +119,13 @@ int train(TrainOptions* options) {
 }  // namespace
 
 int train_command(Arguments arguments) {
-  std::optional<TrainOptions> options = parse_train_options(arguments);
+  const std::vector<std::string> words = with_config(arguments);
+  std::optional<TrainOptions> options = parse_train_options(words);
   if (!options) {
     return kDone;
   }
   try {
-    return train(&*options);
+    return train(&*options, words);
   } catch (const std::bad_alloc&) {
     throw Error(ErrorCode::kResourceExhausted, "out of memory; use a smaller model, batch or data set");
   } catch (const Error& error) {

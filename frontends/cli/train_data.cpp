@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/train_data.cpp: reads MNIST-like files or generates half-moons.
+// frontends/cli/train_data.cpp: reads MNIST-like files or tables, or generates half-moons.
 #include <yoke/datasets.h>
+
+#include <algorithm>
+#include <filesystem>
 
 #include "text.h"
 #include "train.h"
@@ -51,12 +54,81 @@ TrainData image_files(TrainOptions& options) {
           .class_count = images.class_count};
 }
 
+datasets::Task task_of(const TrainOptions& options, const datasets::Table& table) {
+  const bool is_class = options.task.empty() ? !table.label_names.empty() : options.task == "classification";
+  return is_class ? datasets::Task::kClassification : datasets::Task::kRegression;
+}
+
+TrainData table_file(TrainOptions& options) {
+  if (options.model.empty()) {
+    options.model = "mlp:50";
+  }
+  options.batch = options.batch == 0 ? 32 : options.batch;
+  options.epochs = options.epochs == 0 ? 40 : options.epochs;
+  const std::string ending = options.data.extension().string();
+  const datasets::Table table = ending == ".csv" ? datasets::read_csv(options.data, options.label)
+                                                 : datasets::read_columns(options.data, options.label);
+  std::vector<std::size_t> without;
+  for (const std::string& name : options.drop) {
+    without.push_back(datasets::column_of(table, name));
+  }
+  const datasets::Split split =
+      options.splits.empty() ? datasets::random_split(table.row_count(), options.test_share, options.seed)
+                             : datasets::read_split(options.splits, static_cast<std::uint64_t>(options.split),
+                                                    table.row_count(), options.test_share);
+  const datasets::Task task = task_of(options, table);
+  const datasets::Examples made = datasets::make_examples(table, split, task, without);
+  const bool is_regression = task == datasets::Task::kRegression;
+  return {.name = options.data.string(),
+          .sentence = options.data.string() + ": " + grouped(split.train.size()) + " training and " +
+                      grouped(split.test.size()) + " test rows of " + grouped(made.features.size()) +
+                      " features; " + (is_regression ? "regression" : "classification") + " of '" +
+                      table.names[table.label] + "'" +
+                      (is_regression ? "" : ", " + std::to_string(made.class_count) + " classes"),
+          .train_inputs = made.train_inputs,
+          .train_labels = made.train_targets,
+          .test_inputs = made.test_inputs,
+          .test_labels = made.test_targets,
+          .class_count = is_regression ? 1 : made.class_count,
+          .is_regression = is_regression,
+          .target_deviation = made.target_deviation};
+}
+
+// By the name: an IDX file, or a compressed one, is not a table.
+bool is_table(const TrainOptions& options) {
+  const std::string ending = options.data.extension().string();
+  return ending == ".csv" || ending == ".txt" || ending == ".tsv" || ending == ".dat" || ending == ".data";
+}
+
+void check_table_options(const TrainOptions& options) {
+  const bool given =
+      !options.label.empty() || !options.drop.empty() || !options.task.empty() || !options.splits.empty();
+  if (given && !is_table(options)) {
+    throw UsageError("--label, --drop, --task and --splits need --data with the file of a table");
+  }
+  if (options.class_count != 0 && is_table(options)) {
+    throw UsageError("--classes needs --data with a folder of images; a table's labels give the classes");
+  }
+}
+
 }  // namespace
 
+std::int64_t steps_per_epoch(const TrainOptions& options, const TrainData& data) {
+  const auto rows = static_cast<std::int64_t>(data.train_labels.dims()[0]);
+  return (rows + options.batch - 1) / options.batch;
+}
+
+std::int64_t total_steps(const TrainOptions& options, const TrainData& data) {
+  return options.steps != 0 ? options.steps : options.epochs * steps_per_epoch(options, data);
+}
+
 TrainData load_train_data(TrainOptions& options) {
-  TrainData data = options.data.empty() ? half_moons(options) : image_files(options);
+  check_table_options(options);
+  TrainData data = options.data.empty() ? half_moons(options)
+                   : is_table(options)  ? table_file(options)
+                                        : image_files(options);
   options.hidden = parse_model(options.model);
-  const std::uint64_t rows = data.train_labels.element_count();
+  const std::uint64_t rows = data.train_labels.dims()[0];
   if (!options.batch_is_given) {
     options.batch = std::min(options.batch, static_cast<std::int64_t>(rows));
   }
@@ -64,6 +136,9 @@ TrainData load_train_data(TrainOptions& options) {
     throw Error(ErrorCode::kInvalidArgument, "--batch " + std::to_string(options.batch) + " exceeds the " +
                                                  std::to_string(rows) +
                                                  " training examples; use a smaller batch");
+  }
+  if (options.steps != 0) {
+    options.epochs = (options.steps - 1) / steps_per_epoch(options, data) + 1;
   }
   return data;
 }

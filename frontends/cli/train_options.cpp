@@ -125,6 +125,15 @@ struct TypedOptions {
   std::optional<std::int64_t> epochs;
   std::optional<std::int64_t> classes;
   std::optional<std::int64_t> reproducible;
+  std::optional<std::int64_t> steps;
+  std::optional<std::int64_t> save_every;
+  std::optional<std::int64_t> keep;
+  std::optional<std::int64_t> split;
+  std::string drop;
+  std::string splits;
+  std::string load;
+  std::string config;        // only for --help: with_config() replaces it
+  double test_share = 0;     // 0: the default
   double learning_rate = 0;  // 0 and -1: the optimizer's default
   double weight_decay = -1;
 };
@@ -136,19 +145,39 @@ void describe_training(CommandLine& line, TrainOptions& options, TypedOptions& t
       "shards", &options.shards, {1, kMaxShards},
       "workers that share each batch; by default as many as make shards times threads use all cores");
   line.text("data", &typed.data,
-            "folder with IDX files like MNIST's, plain or .gz; they set the image size and the classes",
-            "DIR");
+            "folder with IDX files like MNIST's, plain or .gz; or the file of a table: .csv, or columns "
+            "separated by blanks in .txt, .tsv, .dat or .data",
+            "DIR_OR_FILE");
   line.integer("classes", &typed.classes, {1, 256},  // a label is one byte
                "number of classes, default one more than the largest training label");
+  line.text("label", &options.label, "column of the label in a table, by name or number; default the last",
+            "COLUMN");
+  line.text("drop", &typed.drop, "columns of a table that are not features, separated by commas", "COLUMNS");
+  line.text("task", &options.task,
+            "regression (default if a table's labels are numbers) or classification (default for words)",
+            "NAME");
+  line.text("splits", &typed.splits,
+            "file whose lines are permutations of a table's rows, the test rows last; default by --seed",
+            "FILE");
+  line.integer("split", &typed.split, {0, kMost}, "line of --splits, from 0, the default");
+  line.number("test-share", &typed.test_share, {.low = 1e-6, .high = 1, .is_open = true},
+              "part of a table's rows that is kept for testing, default 0.1");
+  line.flag("shuffle", &options.shuffle, "train on the rows in a new order in each epoch, by --seed");
   line.text("model", &options.model,
             "widths of the hidden layers: mlp:500 (default with --data), mlp:300-100, ...");
   line.integer("batch", &typed.batch, {1, kMost},
                "examples per step, over all shards, default 100 (half-moons 20)");
   line.integer("epochs", &typed.epochs, {1, kMost}, "passes over the data, default 5 (half-moons 30)");
+  line.integer("steps", &typed.steps, {1, kMost}, "number of steps, instead of --epochs");
   constexpr double kTiny = 1e-38;  // smaller numbers are 0 as f32
   line.text("optimizer", &options.optimizer, "sgd (default), adam, adamw, rmsprop, adagrad or lion", "NAME");
   line.number("lr", &typed.learning_rate, {.low = kTiny},
               "learning rate, default 0.1; adam, adamw 0.001; rmsprop, adagrad 0.01; lion 0.0001");
+  line.text("schedule", &options.schedule,
+            "learning rate over the steps: constant (default), linear, cosine, step, exponential or "
+            "one-cycle, with "
+            "options as in cosine:warmup=100,end=0.1",
+            "NAME[:OPTIONS]");
   line.number("momentum", &options.momentum, {.high = 1, .is_open = true},
               "momentum of sgd or rmsprop, less than 1, default 0");
   line.number("weight-decay", &typed.weight_decay, {}, "weight decay, default 0; adamw 0.01");
@@ -194,7 +223,19 @@ void describe_run(CommandLine& line, TrainOptions& options, TypedOptions& typed)
   line.texts("option", &options.device_options,
              "option of every device, may be repeated; yoke backends --help-options BACKEND lists them",
              "NAME=VALUE");
-  line.text("save", &typed.save, "write the parameters to this .npz file at the end", "FILE");
+  line.text(
+      "save", &typed.save,
+      "write the parameters to this .npz or .safetensors file at the end; another name is a folder, for "
+      "checkpoints during the run",
+      "FILE_OR_DIR");
+  line.integer("save-every", &typed.save_every, {1, kMost}, "steps between checkpoints, default one epoch");
+  line.integer("keep", &typed.keep, {1, kMost}, "number of checkpoints to keep, default 3");
+  line.flag("resume", &options.resume, "go on from the latest checkpoint in --save DIR, if it has one");
+  line.text("load", &typed.load,
+            "start with the parameters in this .npz or .safetensors file, or folder of checkpoints",
+            "FILE_OR_DIR");
+  line.text("config", &typed.config,
+            "TOML file with options: key = value; those of the command line override them", "FILE");
   line.text("timeline", &typed.timeline,
             "write a timeline of each stream's work to this file, for ui.perfetto.dev or chrome://tracing",
             "FILE");
@@ -254,6 +295,35 @@ void check_micro_batches(TrainOptions& options, const TypedOptions& typed) {
 
 }  // namespace
 
+namespace {
+
+void choose_files(TrainOptions& options, const TypedOptions& typed) {
+  const std::filesystem::path save = typed.save;
+  const bool is_file = save.extension() == ".npz" || save.extension() == ".safetensors";
+  (is_file ? options.save : options.checkpoints) = save;
+  check(!options.checkpoints.empty() || (!typed.save_every && !typed.keep && !options.resume),
+        "--save-every, --keep and --resume need --save with a folder for checkpoints");
+  check(typed.load.empty() || !options.resume,
+        "--load and --resume both give the first parameters; leave one of them out");
+  check(!typed.steps || !typed.epochs,
+        "--steps and --epochs both give the length of the run; leave one of them out");
+  check(!typed.split || !typed.splits.empty(), "--split needs --splits");
+  check(options.task.empty() || options.task == "regression" || options.task == "classification",
+        "--task takes regression or classification, not '" + options.task + "'");
+  options.save_every = typed.save_every.value_or(0);
+  options.keep = typed.keep.value_or(options.keep);
+  options.steps = typed.steps.value_or(0);
+  options.split = typed.split.value_or(0);
+  options.splits = typed.splits;
+  options.load = typed.load;
+  options.test_share = typed.test_share > 0 ? typed.test_share : options.test_share;
+  if (!typed.drop.empty()) {
+    options.drop = split(typed.drop, ',');
+  }
+}
+
+}  // namespace
+
 std::optional<TrainOptions> parse_train_options(Arguments arguments) {
   TrainOptions options;
   TypedOptions typed;
@@ -276,7 +346,7 @@ std::optional<TrainOptions> parse_train_options(Arguments arguments) {
   check(typed.timeline.empty() || typed.timeline != typed.save,
         "--timeline and --save name the same file, " + typed.save + "; give two");
   options.data = typed.data;
-  options.save = typed.save;
+  choose_files(options, typed);
   options.timeline = typed.timeline;
   options.batch = typed.batch.value_or(0);
   options.batch_is_given = typed.batch.has_value();

@@ -3,8 +3,10 @@
 #include "train_report.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 
 #include "json.h"
 #include "text.h"
@@ -16,12 +18,19 @@ double seconds_of(const FallbackCount& row) {
   return std::chrono::duration<double>(row.time).count();
 }
 
+std::string significant(double value) {  // with 5 digits
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.5g", value);
+  return text.data();
+}
+
 }  // namespace
 
 std::string epoch_text(std::int64_t epoch, std::int64_t epochs, const EpochReport& report) {
   return "epoch " + std::to_string(epoch) + "/" + std::to_string(epochs) + ": loss " +
-         fixed(report.train_loss, 4) + ", test loss " + fixed(report.test_loss, 4) + ", test accuracy " +
-         fixed(100 * report.test_accuracy, 2) + " %, " +
+         fixed(report.train_loss, 4) + ", test loss " + fixed(report.test_loss, 4) + ", " +
+         (std::isnan(report.rmse) ? "test accuracy " + fixed(100 * report.test_accuracy, 2) + " %, "
+                                  : "test rmse " + significant(report.rmse) + ", ") +
          grouped(static_cast<std::uint64_t>(report.examples_per_second)) + " examples/s";
 }
 
@@ -35,7 +44,7 @@ std::string row_weights_text(const TrainReport& report) {
 
 std::string time_text(const TrainReport& report) {
   const double rest = report.seconds - report.data_seconds - report.compile_seconds - report.setup_seconds -
-                      report.step_seconds - report.evaluation_seconds;
+                      report.step_seconds - report.evaluation_seconds - report.save_seconds;
   const auto part = [&](const char* name, double seconds) {
     return std::string(name) + " " + fixed(seconds, 2) + " s (" + fixed(100 * seconds / report.seconds, 0) +
            " %)";
@@ -43,6 +52,7 @@ std::string time_text(const TrainReport& report) {
   return "time: " + fixed(report.seconds, 2) + " s: " + part("data", report.data_seconds) + ", " +
          part("compile", report.compile_seconds) + ", " + part("set-up", report.setup_seconds) + ", " +
          part("steps", report.step_seconds) + ", " + part("evaluation", report.evaluation_seconds) + ", " +
+         (report.save_seconds > 0 ? part("saving", report.save_seconds) + ", " : "") +
          part("other", std::max(0.0, rest)) + "; " +
          grouped(static_cast<std::uint64_t>(report.examples_per_second())) + " examples/s in steps";
 }
@@ -101,6 +111,7 @@ Json history_json(const TrainReport& report) {
     rows.push_back({{"train_loss", epoch.train_loss},
                     {"test_loss", epoch.test_loss},
                     {"test_accuracy", epoch.test_accuracy},
+                    {"rmse", epoch.rmse},
                     {"examples_per_second", epoch.examples_per_second}});
   }
   return rows;
@@ -144,52 +155,61 @@ Json lost_shards_json(const TrainReport& report) {
 std::string json_of(const TrainOptions& options, const TrainData& data, const TrainReport& report,
                     const Timeline* timeline) {
   const EpochReport last = report.epochs.empty() ? EpochReport{} : report.epochs.back();
-  return json_text({{"backend", options.backend},
-                    {"devices", report.devices},
-                    {"shards", report.shards},
-                    {"data", data.name},
-                    {"train_examples", data.train_labels.element_count()},
-                    {"test_examples", data.test_labels.element_count()},
-                    {"model", options.model},
-                    {"batch", options.batch},
-                    {"optimizer", options.optimizer},
-                    {"learning_rate", options.learning_rate},
-                    {"momentum", options.momentum},
-                    {"weight_decay", options.weight_decay},
-                    {"nesterov", options.nesterov},
-                    {"reduction", options.reduction == Reduction::kMean ? "mean" : "sum"},
-                    {"merge", report.merge},
-                    {"merge_reason", report.merge_reason},
-                    {"wire", wire_name(options.wire)},
-                    {"placement", report.placement},
-                    {"overlap", report.overlaps},
-                    {"accumulate", options.accumulate},
-                    {"reproducible", options.reproducible},
-                    {"row_weights", report.row_weights},
-                    {"epochs", report.finished_epochs},
-                    {"epochs_asked", options.epochs},
-                    {"steps", report.steps},
-                    {"lost_shards", lost_shards_json(report)},
-                    {"stopped", report.stopped},
-                    {"first_bad_step", report.first_bad_step ? Json(*report.first_bad_step) : Json(nullptr)},
-                    {"train_loss", last.train_loss},
-                    {"test_loss", last.test_loss},
-                    {"test_accuracy", last.test_accuracy},
-                    {"examples_per_second", report.examples_per_second()},
-                    {"seconds", report.seconds},
-                    {"seed", options.seed},
-                    {"device_options", options.device_options},
-                    {"saved", report.saved ? Json(options.save.string()) : Json(nullptr)},
-                    {"seconds_in",
-                     {{"data", report.data_seconds},
-                      {"compile", report.compile_seconds},
-                      {"setup", report.setup_seconds},
-                      {"steps", report.step_seconds},
-                      {"evaluation", report.evaluation_seconds}}},
-                    {"memory", memory_json(report)},
-                    {"fallbacks", fallbacks_json(report)},
-                    {"timeline", timeline_json(timeline)},
-                    {"history", history_json(report)}});
+  return json_text(
+      {{"backend", options.backend},
+       {"devices", report.devices},
+       {"shards", report.shards},
+       {"data", data.name},
+       {"train_examples", data.train_labels.dims()[0]},
+       {"test_examples", data.test_labels.dims()[0]},
+       {"model", options.model},
+       {"batch", options.batch},
+       {"shuffle", options.shuffle},
+       {"optimizer", options.optimizer},
+       {"learning_rate", options.learning_rate},
+       {"schedule", options.schedule},
+       {"momentum", options.momentum},
+       {"weight_decay", options.weight_decay},
+       {"nesterov", options.nesterov},
+       {"reduction", options.reduction == Reduction::kMean ? "mean" : "sum"},
+       {"merge", report.merge},
+       {"merge_reason", report.merge_reason},
+       {"wire", wire_name(options.wire)},
+       {"placement", report.placement},
+       {"overlap", report.overlaps},
+       {"accumulate", options.accumulate},
+       {"reproducible", options.reproducible},
+       {"row_weights", report.row_weights},
+       {"epochs", report.finished_epochs},
+       {"epochs_asked", options.epochs},
+       {"steps", report.steps},
+       {"lost_shards", lost_shards_json(report)},
+       {"stopped", report.stopped},
+       {"first_bad_step", report.first_bad_step ? Json(*report.first_bad_step) : Json(nullptr)},
+       {"train_loss", last.train_loss},
+       {"test_loss", last.test_loss},
+       {"test_accuracy", last.test_accuracy},
+       {"validation_loss", last.test_loss},
+       {"validation_accuracy", last.test_accuracy},
+       {"rmse", last.rmse},
+       {"examples_per_second", report.examples_per_second()},
+       {"seconds", report.seconds},
+       {"seed", options.seed},
+       {"device_options", options.device_options},
+       {"resumed_step", report.resumed_step ? Json(*report.resumed_step) : Json(nullptr)},
+       {"saved", report.saved ? Json((options.save.empty() ? options.checkpoints : options.save).string())
+                              : Json(nullptr)},
+       {"seconds_in",
+        {{"data", report.data_seconds},
+         {"compile", report.compile_seconds},
+         {"setup", report.setup_seconds},
+         {"steps", report.step_seconds},
+         {"evaluation", report.evaluation_seconds},
+         {"saving", report.save_seconds}}},
+       {"memory", memory_json(report)},
+       {"fallbacks", fallbacks_json(report)},
+       {"timeline", timeline_json(timeline)},
+       {"history", history_json(report)}});
 }
 
 }  // namespace yoke::cli

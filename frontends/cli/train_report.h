@@ -20,6 +20,8 @@ struct EpochReport {
   double train_loss = std::numeric_limits<double>::quiet_NaN();
   double test_loss = std::numeric_limits<double>::quiet_NaN();
   double test_accuracy = std::numeric_limits<double>::quiet_NaN();
+  double rmse =
+      std::numeric_limits<double>::quiet_NaN();  // of a regression's test rows, in the unit of the labels
   double examples_per_second = std::numeric_limits<double>::quiet_NaN();
 };
 
@@ -39,6 +41,7 @@ struct TrainReport {
   bool stopped = false;                        // by a signal, a closed pipe or --stop-on-nan
   std::optional<std::int64_t> first_bad_step;  // from 1, with an infinite or nan loss
   std::vector<MemoryNeed> memory;              // per device
+  std::optional<std::int64_t> resumed_step;    // steps that an earlier run had done
   bool saved = false;
   std::string save_error;                // why saving failed
   std::vector<FallbackCount> fallbacks;  // programs that ran on another backend
@@ -47,7 +50,8 @@ struct TrainReport {
   double setup_seconds = 0;
   double step_seconds = 0;
   double evaluation_seconds = 0;
-  double seconds = 0;  // of the whole run
+  double save_seconds = 0;  // of checkpoints
+  double seconds = 0;       // of the whole run
 
   double examples_per_second() const {
     return step_seconds > 0 ? static_cast<double>(examples) / step_seconds : 0;

@@ -10,20 +10,23 @@
 #include <cmath>
 #include <exception>
 #include <ostream>
+#include <utility>
 
 #include "stopwatch.h"
 #include "text.h"
+#include "train_setup.h"
 
 namespace yoke::cli {
 
 TrainRun::TrainRun(const TrainOptions& options, const TrainData& data, const nn::Module& model,
-                   std::ostream& out, TrainReport* report, Timeline* timeline)
+                   std::ostream& out, TrainReport* report, Timeline* timeline, TrainCheckpoints* checkpoints)
     : options_(options),
       data_(data),
       model_(model),
       out_(out),
       report_(report),
       timeline_(timeline),
+      checkpoints_(checkpoints),
       watch_(options) {}
 
 void TrainRun::train(Trainer& trainer, const MemoryCheck& memory) {
@@ -54,11 +57,18 @@ void TrainRun::train(Trainer& trainer, const MemoryCheck& memory) {
                   std::to_string(options_.batch) + (options_.batch == 1 ? " example" : " examples") +
                   "; use a larger --batch, or fewer shards");
   }
+  if (const std::int64_t done = checkpoints_->start(trainer); done > 0) {
+    report_->resumed_step = done;
+    out_ << "resuming after step " << grouped(static_cast<std::uint64_t>(done)) << std::endl;
+  }
   if (options_.stop_on_nan) {
     watch_.before_training(trainer);
   }
-  for (std::int64_t epoch = 1; epoch <= options_.epochs && !report_->stopped; ++epoch) {
-    run_epoch(trainer, evaluation, progress, epoch);
+  while (!is_at_end(trainer) && !report_->stopped) {
+    run_epoch(trainer, evaluation, progress, trainer.step_count() / trainer.steps_per_epoch() + 1);
+  }
+  if (report_->epochs.empty()) {  // the run had ended before
+    evaluate(trainer, evaluation, progress, report_->epochs.emplace_back());
   }
   if (!report_->stopped) {
     save(trainer, progress);
@@ -71,9 +81,12 @@ void TrainRun::train(Trainer& trainer, const MemoryCheck& memory) {
 Evaluation TrainRun::make_evaluation(Trainer& trainer) {
   const Timed timed(&report_->setup_seconds);
   return trainer.evaluation(data_.test_inputs, data_.test_labels, [this](const Tensor& x, const Tensor& y) {
-    const Tensor logits = model_(x);
-    return std::vector<Tensor>{cross_entropy(logits, y), accuracy(logits, y)};
+    return metrics_of(data_, model_(x), y);
   });
+}
+
+bool TrainRun::is_at_end(const Trainer& trainer) const {
+  return trainer.step_count() >= total_steps(options_, data_);
 }
 
 // The mean over the epoch's steps so far. Trainer::mean_loss covers only the steps since its last call.
@@ -94,6 +107,7 @@ void TrainRun::run_epoch(Trainer& trainer, Evaluation& evaluation, Progress& pro
   loss_steps_ = epoch_steps_ = 0;
   progress.begin_epoch(epoch);
   double seconds = 0;
+  const double saved_before = report_->save_seconds;
   {
     const Timed timed(&seconds);
     const bool whole = trainer.run_epoch([&](std::int64_t step) {
@@ -103,21 +117,27 @@ void TrainRun::run_epoch(Trainer& trainer, Evaluation& evaluation, Progress& pro
       }
       watch_.look_sometimes(trainer, progress);
       progress.step_done(step);
-      return !stop_.made();
+      if (checkpoints_->is_due(trainer)) {
+        save_checkpoint(trainer);
+        if (!report_->save_error.empty() && !std::exchange(save_warned_, true)) {
+          progress.warn(report_->save_error);
+        }
+      }
+      return !stop_.made() && !is_at_end(trainer);
     });
-    report_->stopped = !whole || stop_.made();
+    report_->stopped = stop_.made() || (!whole && !is_at_end(trainer));
     report.train_loss = loss_so_far(trainer, progress);
     trainer.wait();
   }
   if (timeline_ != nullptr) {
     timeline_->settle();
   }
+  seconds -= report_->save_seconds - saved_before;
   const std::int64_t rows =
-      std::min(epoch_steps_ * options_.batch, static_cast<std::int64_t>(data_.train_labels.element_count()));
-  const bool finished = epoch_steps_ == trainer.steps_per_epoch();
+      std::min(epoch_steps_ * options_.batch, static_cast<std::int64_t>(data_.train_labels.dims()[0]));
   report_->examples += rows;
   report_->step_seconds += seconds;
-  report_->finished_epochs += finished ? 1 : 0;
+  report_->finished_epochs += trainer.step_count() % trainer.steps_per_epoch() == 0 ? 1 : 0;
   report.examples_per_second = static_cast<double>(rows) / seconds;
   if (options_.stop_on_nan && watch_.bad_step()) {
     report_->epochs.push_back(report);
@@ -129,17 +149,23 @@ void TrainRun::run_epoch(Trainer& trainer, Evaluation& evaluation, Progress& pro
                   std::to_string(epoch) + " of " + std::to_string(options_.epochs));
     save(trainer, progress);
   }
-  {
-    const Timed timed(&report_->evaluation_seconds);
-    const std::vector<double> metrics = evaluation.run();
-    report.test_loss = metrics.at(0);
-    // The accuracy is a fraction of the rows in f32; recover the exact number of rows.
-    const auto count = static_cast<double>(data_.test_labels.element_count());
-    report.test_accuracy = std::round(metrics.at(1) * count) / count;
-    watch_.look(trainer, report.test_loss, progress);
-  }
+  evaluate(trainer, evaluation, progress, report);
   report_->epochs.push_back(report);
   progress.line(epoch_text(epoch, options_.epochs, report));
+}
+
+void TrainRun::evaluate(Trainer& trainer, Evaluation& evaluation, Progress& progress, EpochReport& report) {
+  const Timed timed(&report_->evaluation_seconds);
+  const std::vector<double> metrics = evaluation.run();
+  report.test_loss = metrics.at(0);
+  if (data_.is_regression) {
+    report.rmse = std::sqrt(report.test_loss) * data_.target_deviation;
+  } else {
+    // The accuracy is a fraction of the rows in f32; recover the exact number of rows.
+    const auto count = static_cast<double>(data_.test_labels.dims()[0]);
+    report.test_accuracy = std::round(metrics.at(1) * count) / count;
+  }
+  watch_.look(trainer, report.test_loss, progress);
 }
 
 // Computes no metrics, because those of nan parameters would be nan.
@@ -149,25 +175,41 @@ void TrainRun::stop_at_bad_step(Trainer& trainer, Progress& progress) {
                  "; stopped; try a smaller --lr");
   if (!options_.save.empty() && !has_good) {
     progress.warn("nothing was saved, because no step had a finite loss");
-  } else if (has_good) {
-    save(progress, [&] { save_params(options_.save, trainer.owner_params()); });
+  } else if (has_good && !options_.save.empty()) {
+    save([&] { save_params(options_.save, trainer.owner_params()); });
+    if (report_->saved) {
+      progress.line("saved the parameters to " + options_.save.string());
+    }
   }
 }
 
 void TrainRun::save(Trainer& trainer, Progress& progress) {
-  save(progress, [&] { trainer.save_params(options_.save); });
+  if (checkpoints_->is_on()) {
+    save_checkpoint(trainer);
+    if (report_->saved) {
+      progress.line("saved checkpoints to " + options_.checkpoints.string());
+    }
+  } else if (!options_.save.empty()) {
+    save([&] { trainer.save_params(options_.save); });
+    if (report_->saved) {
+      progress.line("saved the parameters to " + options_.save.string());
+    }
+  }
 }
 
-// A failure to save is reported at the end, after the run's results.
-void TrainRun::save(Progress& progress, const std::function<void()>& write) {
-  if (options_.save.empty()) {
-    return;
-  }
+void TrainRun::save_checkpoint(Trainer& trainer) {
+  const Timed timed(&report_->save_seconds);
+  save([&] { checkpoints_->save(trainer); });
+}
+
+// The failure of the last attempt is reported at the end, after the run's results.
+void TrainRun::save(const std::function<void()>& write) {
   try {
     write();
     report_->saved = true;
-    progress.line("saved the parameters to " + options_.save.string());
+    report_->save_error.clear();
   } catch (const std::exception& error) {
+    report_->saved = false;
     report_->save_error = error.what();
   }
 }

@@ -12,6 +12,7 @@
 #include "stop_request.h"
 #include "timeline.h"
 #include "train.h"
+#include "train_checkpoints.h"
 #include "train_memory.h"
 #include "train_progress.h"
 #include "train_report.h"
@@ -23,7 +24,7 @@ class TrainRun {
  public:
   // Keeps the references. `timeline` may be null.
   TrainRun(const TrainOptions& options, const TrainData& data, const nn::Module& model, std::ostream& out,
-           TrainReport* report, Timeline* timeline);
+           TrainReport* report, Timeline* timeline, TrainCheckpoints* checkpoints);
 
   void train(Trainer& trainer, const MemoryCheck& memory);
 
@@ -32,8 +33,11 @@ class TrainRun {
   double loss_so_far(Trainer& trainer, Progress& progress);
   void run_epoch(Trainer& trainer, Evaluation& evaluation, Progress& progress, std::int64_t epoch);
   void stop_at_bad_step(Trainer& trainer, Progress& progress);
+  void evaluate(Trainer& trainer, Evaluation& evaluation, Progress& progress, EpochReport& report);
+  bool is_at_end(const Trainer& trainer) const;
   void save(Trainer& trainer, Progress& progress);
-  void save(Progress& progress, const std::function<void()>& write);
+  void save_checkpoint(Trainer& trainer);
+  void save(const std::function<void()>& write);
 
   const TrainOptions& options_;
   const TrainData& data_;
@@ -41,11 +45,13 @@ class TrainRun {
   std::ostream& out_;
   TrainReport* report_;
   Timeline* timeline_;
+  TrainCheckpoints* checkpoints_;
   StopRequest stop_;
   LossWatch watch_;
   double loss_sum_ = 0;
   std::int64_t loss_steps_ = 0;   // in loss_sum_
   std::int64_t epoch_steps_ = 0;  // done in this epoch
+  bool save_warned_ = false;
 };
 
 }  // namespace yoke::cli

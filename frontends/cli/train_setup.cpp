@@ -2,6 +2,9 @@
 // frontends/cli/train_setup.cpp: the model, backends and options of data_parallel that a command line asks for.
 #include "train_setup.h"
 
+#include <yoke/losses.h>
+#include <yoke/schedules.h>
+
 #include <utility>
 
 #include "command_line.h"
@@ -19,7 +22,31 @@ nn::Module make_model(const TrainOptions& options, std::uint64_t class_count) {
   return nn::sequential(std::move(layers));
 }
 
+Tensor loss_of(const TrainData& data, const Tensor& output, const Tensor& labels) {
+  return data.is_regression ? mse(output, labels) : cross_entropy(output, labels);
+}
+
+std::vector<Tensor> metrics_of(const TrainData& data, const Tensor& output, const Tensor& labels) {
+  std::vector<Tensor> metrics = {loss_of(data, output, labels)};
+  if (!data.is_regression) {
+    metrics.push_back(accuracy(output, labels));
+  }
+  return metrics;
+}
+
 namespace {
+
+// A constant rate is a number, so that it can be changed during the run.
+Tensor rate_of(const TrainOptions& options, const TrainData& data) {
+  Schedule schedule;
+  try {
+    schedule = parse_schedule(options.schedule, options.learning_rate, total_steps(options, data));
+  } catch (const Error& error) {
+    throw UsageError(std::string("--") + error.what());
+  }
+  return options.schedule == "constant" ? Tensor(static_cast<float>(options.learning_rate))
+                                        : learning_rate(schedule);
+}
 
 std::vector<Option> parse_options(const Backend& backend, const std::vector<std::string>& texts) {
   try {
@@ -74,14 +101,14 @@ Optimizer optimizer_of(const TrainOptions& options) {
 
 }  // namespace
 
-DataParallelOptions parallel_options(const TrainOptions& options, std::shared_ptr<Runtime> runtime,
-                                     std::vector<Option> device_options) {
+DataParallelOptions parallel_options(const TrainOptions& options, const TrainData& data,
+                                     std::shared_ptr<Runtime> runtime, std::vector<Option> device_options) {
   DataParallelOptions parallel;
   parallel.backend_name = options.backend;
   parallel.shards = options.shards;
   parallel.reduction = options.reduction;
   parallel.optimizer = optimizer_of(options);
-  parallel.learning_rate = Tensor(static_cast<float>(options.learning_rate));
+  parallel.learning_rate = rate_of(options, data);
   parallel.batch_size = options.batch;
   parallel.accumulate = options.accumulate;
   parallel.reproducible = options.reproducible;

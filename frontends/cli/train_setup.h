@@ -15,6 +15,11 @@ namespace yoke::cli {
 
 nn::Module make_model(const TrainOptions& options, std::uint64_t class_count);
 
+// The loss of one batch; always a mean.
+Tensor loss_of(const TrainData& data, const Tensor& output, const Tensor& labels);
+// The loss and, unless the data is a regression, the accuracy.
+std::vector<Tensor> metrics_of(const TrainData& data, const Tensor& output, const Tensor& labels);
+
 // Loads the backends. Throws Error.
 std::vector<std::shared_ptr<Backend>> load_backends(const TrainOptions& options, Runtime& runtime);
 
@@ -22,7 +27,7 @@ std::vector<std::shared_ptr<Backend>> load_backends(const TrainOptions& options,
 std::vector<Option> device_options(const TrainOptions& options,
                                    const std::vector<std::shared_ptr<Backend>>& backends);
 
-DataParallelOptions parallel_options(const TrainOptions& options, std::shared_ptr<Runtime> runtime,
-                                     std::vector<Option> device_options);
+DataParallelOptions parallel_options(const TrainOptions& options, const TrainData& data,
+                                     std::shared_ptr<Runtime> runtime, std::vector<Option> device_options);
 
 }  // namespace yoke::cli

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/cli/train_checkpoints.h: the checkpoints of yoke train: which are read at the start, and when one is due.
+#pragma once
+
+#include <yoke/checkpoint.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "train.h"
+
+namespace yoke::cli {
+
+class TrainCheckpoints {
+ public:
+  // Opens the folder of --save, if one is given, and locks it. Throws Error: it has checkpoints, and --resume is missing.
+  explicit TrainCheckpoints(const TrainOptions& options);
+
+  // Reads the latest checkpoint, with --resume. Throws Error if the run's options would give other results.
+  void read(const TrainData& data);
+  // Sets the parameters of --load, or goes on from the checkpoint. Returns the steps that are done.
+  std::int64_t start(Trainer& trainer);
+  bool is_on() const { return folder_.has_value(); }
+  // Whether a checkpoint is due after this step, besides the one at the end.
+  bool is_due(const Trainer& trainer) const;
+  // Does nothing if the latest checkpoint is of this step.
+  void save(Trainer& trainer);
+
+ private:
+  const TrainOptions& options_;
+  std::optional<CheckpointFolder> folder_;
+  std::optional<Checkpoint> found_;
+  std::map<std::string, std::string> notes_;  // the options that decide the results
+  std::optional<std::int64_t> saved_step_;
+};
+
+}  // namespace yoke::cli

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/cli/train_resume_test.cpp: yoke train saves checkpoints and goes on from them: with the same bits, whenever
+// it was killed.
+#include <gmock/gmock.h>
+#include <yoke/safetensors.h>
+
+#include <random>
+#include <thread>
+
+#include "command.h"
+
+namespace yoke {
+namespace {
+
+using test::Command;
+using test::json_value;
+using test::run;
+using test::TemporaryFolder;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::vector<std::string> joined(std::vector<std::string> words, const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+std::string weights_in(const std::filesystem::path& folder) {
+  return test::read_whole(folder / "latest/weights.safetensors") +
+         test::read_whole(folder / "latest/optimizer.safetensors");
+}
+
+const std::vector<std::string> kRun = {
+    "train",   "--epochs", "8",         "--optimizer", "adamw", "--model",    "mlp:12",
+    "--batch", "50",       "--shuffle", "--seed",      "5",     "--schedule", "cosine:warmup=10"};
+
+TEST(YokeTrainResume, RunThatIsKilledAtRandomMomentsEndsWithTheSameBits) {
+  constexpr int kKills = 20;
+  const TemporaryFolder folder;
+  std::vector<std::string> words = joined(kRun, {"--save-every", "1", "--keep", "2"});
+  words[2] = "2";  // epochs
+  const auto started = std::chrono::steady_clock::now();
+  ASSERT_EQ(run(joined(words, {"--save", folder / "whole"})).code, 0);
+  const std::chrono::duration<double> whole_run = std::chrono::steady_clock::now() - started;
+  const std::string whole = weights_in(folder / "whole");
+  ASSERT_FALSE(whole.empty());
+
+  std::mt19937 random(41);
+  int kills = 0;
+  for (int attempt = 0; kills < kKills; ++attempt) {
+    ASSERT_LT(attempt, 10 * kKills);
+    const std::string save = folder / ("run" + std::to_string(attempt));
+    bool is_done = false;
+    while (!is_done) {
+      // From before the first checkpoint to the end of the run.
+      std::uniform_real_distribution<double> seconds(0, 0.7 * whole_run.count());
+      Command command(joined(words, {"--save", save, "--resume"}));
+      if (kills < kKills) {
+        std::this_thread::sleep_for(std::chrono::duration<double>(seconds(random)));
+        command.signal(SIGKILL);
+      }
+      const auto outcome = command.wait();
+      is_done = outcome.code == 0;
+      kills += is_done ? 0 : 1;
+      ASSERT_THAT(outcome.code, ::testing::AnyOf(0, 128 + SIGKILL)) << outcome.err;
+    }
+    EXPECT_EQ(weights_in(save), whole) << "attempt " << attempt;
+  }
+}
+
+TEST(YokeTrainResume, CheckpointsAreTakenEveryFewStepsAndTheLastOnesKept) {
+  const TemporaryFolder folder;
+  const auto outcome =
+      run(joined(kRun, {"--save", folder / "c", "--save-every", "100", "--keep", "2", "--json"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(json_value(outcome.last_line(), "saved"), "\"" + (folder / "c").string() + "\"");
+  EXPECT_EQ(json_value(outcome.last_line(), "resumed_step"), "null");
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "c")) {
+    names.push_back(entry.path().filename().string());
+  }
+  EXPECT_THAT(names, ::testing::UnorderedElementsAre("config.toml", "latest", "step-000000000300",
+                                                     "step-000000000320"));
+}
+
+TEST(YokeTrainResume, OtherNumberOfShardsHasTheSameBitsIfReproducible) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> same = joined(kRun, {"--reproducible", "4"});
+  ASSERT_EQ(run(joined(same, {"--shards", "1", "--save", folder / "whole"})).code, 0);
+  Command first(joined(same, {"--shards", "4", "--save", folder / "parts", "--save-every", "30"}));
+  ASSERT_TRUE(first.wait_for_output("epoch 2/"));
+  first.signal(SIGINT);
+  ASSERT_EQ(first.wait().code, 0);
+  const auto second = run(joined(same, {"--shards", "2", "--save", folder / "parts", "--resume", "--json"}));
+  ASSERT_EQ(second.code, 0) << second.err;
+  EXPECT_NE(json_value(second.last_line(), "resumed_step"), "null");
+  EXPECT_EQ(json_value(second.last_line(), "steps"), "320");
+  EXPECT_EQ(weights_in(folder / "parts"), weights_in(folder / "whole"));
+}
+
+TEST(YokeTrainResume, FinishedRunIsOnlyEvaluated) {
+  const TemporaryFolder folder;
+  const auto first = run(joined(kRun, {"--save", folder / "c", "--json"}));
+  const auto again = run(joined(kRun, {"--save", folder / "c", "--resume", "--json"}));
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(json_value(again.last_line(), "test_loss"), json_value(first.last_line(), "test_loss"));
+  EXPECT_EQ(json_value(again.last_line(), "resumed_step"), "320");
+}
+
+TEST(YokeTrainResume, WrongUseIsAnError) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(run({"train", "--epochs", "1", "--save", folder / "c"}).code, 0);
+  EXPECT_THAT(run({"train", "--epochs", "1", "--save", folder / "c"}).err,
+              HasSubstr("already has checkpoints; add --resume to go on from the latest"));
+  EXPECT_THAT(run({"train", "--epochs", "2", "--save", folder / "c", "--resume", "--lr", "0.2"}).err,
+              HasSubstr("is of a run with --lr '0.1', and this one has '0.2'"));
+  EXPECT_THAT(run({"train", "--epochs", "2", "--save", folder / "c", "--resume", "--seed", "1"}).err,
+              HasSubstr("the base seed is 0, here 1"));
+  for (const auto& words : {std::vector<std::string>{"--resume"},
+                            {"--keep", "2", "--save", "a.npz"},
+                            {"--save-every", "2", "--save", "a.safetensors"}}) {
+    const auto outcome = run(joined({"train"}, words));
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_THAT(outcome.err, HasSubstr("need --save with a folder for checkpoints"));
+  }
+  EXPECT_EQ(run({"train", "--steps", "3", "--epochs", "2"}).code, 2);
+  test::write_file(folder / "c/latest/weights.safetensors", "x");
+  EXPECT_THAT(run({"train", "--epochs", "2", "--save", folder / "c", "--resume"}).err,
+              HasSubstr("weights.safetensors: it has 1 bytes, which is not what checkpoint.json says"));
+}
+
+TEST(YokeTrainResume, ParametersAreLoadedFromFilesAndCheckpoints) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> one = {"train", "--epochs", "1", "--model", "mlp:7"};
+  ASSERT_EQ(run(joined(one, {"--save", folder / "a.safetensors"})).code, 0);
+  ASSERT_EQ(run(joined(one, {"--save", folder / "c"})).code, 0);
+  const auto trained = load_safetensors(folder / "a.safetensors").arrays;
+  for (const char* source : {"a.safetensors", "c"}) {
+    const auto outcome = run(joined(one, {"--lr", "1e-38", "--load", folder / source, "--save",
+                                          folder / (std::string(source) + ".npz")}));
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    for (const NamedArray& each : load_npz(folder / (std::string(source) + ".npz"))) {
+      const auto same = std::find_if(trained.begin(), trained.end(),
+                                     [&](const NamedArray& other) { return other.name == each.name; });
+      ASSERT_NE(same, trained.end());
+      EXPECT_EQ(same->bytes, each.bytes) << each.name;
+    }
+  }
+  EXPECT_THAT(run({"train", "--epochs", "1", "--model", "mlp:8", "--load", folder / "a.safetensors"}).err,
+              HasSubstr("does not match the model"));
+}
+
+TEST(YokeTrainResume, StepsEndTheRun) {
+  const auto outcome = run({"train", "--steps", "130", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(json_value(outcome.last_line(), "steps"), "130");
+  EXPECT_EQ(json_value(outcome.last_line(), "epochs"), "1");
+  EXPECT_EQ(json_value(outcome.last_line(), "stopped"), "false");
+}
+
+TEST(YokeTrainConfig, FileGivesOptionsAndTheCommandLineOverridesThem) {
+  const TemporaryFolder folder;
+  test::write_file(folder / "a.toml",
+                   "epochs = 2\nmodel = \"mlp:5\"\nlr = 0.05\nshuffle = true\nnesterov = false\n");
+  const auto outcome = run({"train", "--config", folder / "a.toml", "--lr", "0.25", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::string json = outcome.last_line();
+  EXPECT_EQ(json_value(json, "epochs"), "2");
+  EXPECT_EQ(json_value(json, "model"), "\"mlp:5\"");
+  EXPECT_EQ(json_value(json, "learning_rate"), "0.25");
+  EXPECT_EQ(json_value(json, "shuffle"), "true");
+}
+
+TEST(YokeTrainConfig, FolderOfARunHasItsConfiguration) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(run(joined(kRun, {"--save", folder / "a", "--option", "threads=1"})).code, 0);
+  ASSERT_EQ(run({"train", "--config", folder / "a/config.toml", "--save", folder / "b"}).code, 0);
+  EXPECT_EQ(weights_in(folder / "a"), weights_in(folder / "b"));
+  EXPECT_EQ(test::read_whole(folder / "a/config.toml"), test::read_whole(folder / "b/config.toml"));
+}
+
+TEST(YokeTrainConfig, InvalidFilesAreWrongUsage) {
+  const TemporaryFolder folder;
+  const auto refuses = [&](const std::string& text, const std::string& why) {
+    test::write_file(folder / "a.toml", text);
+    const auto outcome = run({"train", "--config", folder / "a.toml"});
+    EXPECT_EQ(outcome.code, 2) << text;
+    EXPECT_THAT(outcome.err, HasSubstr(why));
+  };
+  refuses("epochs = \n", "a.toml, line 1, column 10");
+  refuses("epochs = 1\nepochs = 2\n", "line 2");
+  refuses("epoch = 1\n", "unknown option '--epoch=1'; did you mean '--epochs'?");
+  refuses("epochs = \"many\"\n", "--epochs takes a whole number");
+  refuses("epochs = 1979-05-27\n", "line 1: 'epochs' takes text, a number, true, false or a list of these");
+  refuses("[epochs]\n", "'epochs' takes text, a number");
+  refuses("config = \"b.toml\"\n", "a file cannot name another one");
+  refuses(std::string(10000, '['), "a.toml, line 1");
+  EXPECT_EQ(run({"train", "--config", folder / "none.toml"}).code, 2);
+  EXPECT_EQ(run({"train", "--config"}).code, 2);
+}
+
+// 300 rows of y = 3 + 20 a - 10 b + 5 a b, and a column that must not be used.
+std::string regression_table(const char* separator, bool has_header) {
+  std::string text = has_header ? "a,b,cheat,y\n" : "";
+  for (int i = 0; i < 300; ++i) {
+    const double a = i % 17 / 17.0;
+    const double b = i % 23 / 23.0;
+    const double y = 3 + 20 * a - 10 * b + 5 * a * b;
+    text += std::to_string(a) + separator + std::to_string(b) + separator + std::to_string(i) + separator +
+            std::to_string(y) + "\n";
+  }
+  return text;
+}
+
+TEST(YokeTrainTable, RegressionReportsTheRmseInTheUnitOfTheLabels) {
+  const TemporaryFolder folder;
+  test::write_file(folder / "t.csv", regression_table(",", true));
+  const auto outcome =
+      run({"train", "--data", folder / "t.csv", "--label", "y", "--drop", "cheat", "--optimizer", "adam",
+           "--lr", "0.01", "--epochs", "60", "--model", "mlp:20", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::string json = outcome.last_line();
+  EXPECT_THAT(outcome.err, HasSubstr("270 training and 30 test rows of 2 features; regression of 'y'"));
+  const double rmse = std::stod(json_value(json, "rmse"));
+  EXPECT_LT(rmse, 0.5);  // the deviation of y is 6.3
+  EXPECT_GT(rmse, 1e-4);
+  EXPECT_EQ(json_value(json, "validation_accuracy"), "null");
+  EXPECT_EQ(json_value(json, "validation_loss"), json_value(json, "test_loss"));
+}
+
+TEST(YokeTrainTable, SplitFileChoosesTheTestRows) {
+  const TemporaryFolder folder;
+  test::write_file(folder / "t.txt", regression_table(" ", false));
+  std::string forward;
+  std::string backward;
+  for (int i = 0; i < 300; ++i) {
+    forward += std::to_string(i) + " ";
+    backward += std::to_string(299 - i) + " ";
+  }
+  test::write_file(folder / "s.txt", forward + "\n" + backward + "\n");
+  const auto loss = [&](const std::string& split) {
+    const auto outcome = run({"train", "--data", folder / "t.txt", "--splits", folder / "s.txt", "--split",
+                              split, "--epochs", "1", "--json"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return json_value(outcome.last_line(), "test_loss");
+  };
+  EXPECT_EQ(loss("1"), loss("1"));
+  EXPECT_NE(loss("0"), loss("1"));
+  EXPECT_THAT(run({"train", "--data", folder / "t.txt", "--splits", folder / "s.txt", "--split", "2"}).err,
+              HasSubstr("it has 2 splits"));
+}
+
+TEST(YokeTrainTable, WordsAreClasses) {
+  const TemporaryFolder folder;
+  std::string text = "x,y,kind\n";
+  for (int i = 0; i < 200; ++i) {
+    text += std::to_string(i % 7) + "," + std::to_string(i % 11) + "," + (i % 7 > 3 ? "high" : "low") + "\n";
+  }
+  test::write_file(folder / "t.csv", text);
+  const auto outcome =
+      run({"train", "--data", folder / "t.csv", "--json", "--optimizer", "adam", "--lr", "0.01"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_GE(std::stod(json_value(outcome.last_line(), "validation_accuracy")), 0.95);
+  EXPECT_EQ(json_value(outcome.last_line(), "rmse"), "null");
+}
+
+TEST(YokeTrainTable, MistakesAreErrors) {
+  const TemporaryFolder folder;
+  test::write_file(folder / "t.csv", "x,y\n1,2\n3,four\n");
+  EXPECT_THAT(run({"train", "--data", folder / "t.csv", "--label", "x"}).err,
+              HasSubstr("t.csv, line 3, column 'y': 'four' is not a finite number"));
+  EXPECT_THAT(run({"train", "--label", "x"}).err, HasSubstr("need --data with the file of a table"));
+  EXPECT_EQ(run({"train", "--split", "1"}).code, 2);
+  EXPECT_EQ(run({"train", "--task", "guess"}).code, 2);
+  EXPECT_THAT(run({"train", "--schedule", "cosin"}).err, HasSubstr("--schedule: unknown kind 'cosin'"));
+}
+
+}  // namespace
+}  // namespace yoke
