@@ -10,6 +10,7 @@
 #include "parallel/native.h"
 #include "parallel/sum_program.h"
 #include "schedule/collective_call.h"
+#include "schedule/range.h"
 
 namespace yoke {
 
@@ -207,9 +208,9 @@ Slice Collectives::checked(std::string_view node, const Range& range) const {
   const std::uint64_t count = detail::flat_count(members_[0].tensor(node).spec);
   const Slice result = range.value_or(Slice{0, count});
   if (result.begin > result.end || result.end > count) {
-    throw Error(ErrorCode::kOutOfRange, "collective of '" + std::string(node) + "': elements " +
-                                            std::to_string(result.begin) + " to " +
-                                            std::to_string(result.end) + " of " + std::to_string(count));
+    throw Error(ErrorCode::kOutOfRange, "collective of '" + std::string(node) + "': range [" +
+                                            std::to_string(result.begin) + ", " + std::to_string(result.end) +
+                                            ") exceeds " + detail::counted(count, "element"));
   }
   return result;
 }

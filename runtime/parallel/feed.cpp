@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "device/host_memory.h"
+#include "schedule/range.h"
 
 namespace yoke {
 
@@ -38,8 +39,7 @@ struct FeedStream::Impl {
   }
   Slot& at(std::uint32_t slot) {
     if (slot >= slots.size()) {
-      throw Error(ErrorCode::kOutOfRange,
-                  "feed: slot " + std::to_string(slot) + " of " + std::to_string(slots.size()));
+      throw Error(ErrorCode::kOutOfRange, "feed: " + detail::outside_text("slot", slot, slots.size()));
     }
     return slots[slot];
   }
@@ -48,7 +48,7 @@ struct FeedStream::Impl {
 FeedStream::FeedStream(const Context& shard, std::uint32_t slots, std::uint64_t slot_byte_count)
     : impl_(std::make_unique<Impl>()) {
   if (slots == 0) {
-    throw Error(ErrorCode::kInvalidArgument, "feed: there are no slots; use at least 1");
+    throw Error(ErrorCode::kInvalidArgument, "feed: the number of slots is 0; use at least 1");
   }
   const std::shared_ptr<Device>& device = shard.stream()->device();
   impl_->slot_byte_count = slot_byte_count;

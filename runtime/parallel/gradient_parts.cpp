@@ -34,7 +34,8 @@ Uses uses_of(const StepPlan& plan, const GradientProgram& given) {
       const auto found = until.find(name);
       if (found == until.end()) {
         throw Error(ErrorCode::kInvalidArgument,
-                    "gradient program '" + given.program.name + "': it has no argument '" + name + "'");
+                    "gradient program '" + given.program.name + "': it has no argument '" + name +
+                        "'; name its arguments, in the order of the plan's parameters");
       }
       result = std::max(result, found->second);
     }
@@ -81,7 +82,8 @@ std::vector<std::uint32_t> cuts_of(const Uses& uses, const std::vector<std::size
 
 GradientParts cut_at_buckets(const StepPlan& plan, std::span<const GradientProgram> programs) {
   if (programs.empty()) {
-    throw Error(ErrorCode::kInvalidArgument, "cut_at_buckets: there are no gradient programs");
+    throw Error(ErrorCode::kInvalidArgument,
+                "cut_at_buckets: the list of gradient programs is empty; pass at least one");
   }
   GradientParts result;
   std::vector<std::size_t> merged_after;

@@ -7,6 +7,7 @@
 #include <bit>
 
 #include "parallel/sum_program.h"
+#include "schedule/range.h"
 
 namespace yoke {
 
@@ -63,7 +64,8 @@ GradientSum::GradientSum(const Context& shard, std::span<const Arena> arenas,
       const auto arena = std::find_if(arenas.begin(), arenas.end(),
                                       [&](const Arena& a) { return a.type == first.spec.type; });
       if (arena == arenas.end()) {
-        throw Error(ErrorCode::kInvalidArgument, "gradient sum: there is no arena for '" + name + "'");
+        throw Error(ErrorCode::kInvalidArgument, "gradient sum: no arena has the element type of '" + name +
+                                                     "'; pass all arenas of the step plan");
       }
       const BufferView& base = shard.tensor(arena->name("gradients")).view;
       const BufferView& here = own.tensor(arena->name("gradients")).view;
@@ -80,7 +82,7 @@ GradientSum::GradientSum(const Context& shard, std::span<const Arena> arenas,
 std::uint32_t GradientSum::level_of(std::uint32_t number) const {
   if (number >= count_) {
     throw Error(ErrorCode::kOutOfRange,
-                "gradient sum: micro-batch " + std::to_string(number) + " of " + std::to_string(count_));
+                "gradient sum: " + detail::outside_text("micro-batch", number, count_));
   }
   return order_ == SumOrder::kTree ? static_cast<std::uint32_t>(std::popcount(number)) : std::min(1U, number);
 }
@@ -140,8 +142,8 @@ void GradientSum::add_bucket(std::uint32_t number, std::size_t bucket) const {
     throw Error(ErrorCode::kFailedPrecondition, "gradient sum: add_bucket: call link_buckets() first");
   }
   if (bucket >= bucket_adds_.size()) {
-    throw Error(ErrorCode::kOutOfRange, "gradient sum: add_bucket: bucket " + std::to_string(bucket) +
-                                            " of " + std::to_string(bucket_adds_.size()));
+    throw Error(ErrorCode::kOutOfRange,
+                "gradient sum: add_bucket: " + detail::outside_text("bucket", bucket, bucket_adds_.size()));
   }
   if (level_of(number) > 0) {
     bucket_adds_[bucket].run();

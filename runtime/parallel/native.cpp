@@ -10,6 +10,7 @@
 #include "device/state.h"
 #include "parallel/sum_program.h"
 #include "schedule/collective_call.h"
+#include "schedule/range.h"
 
 namespace yoke::detail {
 
@@ -173,8 +174,8 @@ void check_native(std::span<const Context> members, std::span<const std::int32_t
       }
     }();
     if (info.member_limit != 0 && members.size() > info.member_limit) {
-      refuse("there are " + std::to_string(members.size()) + " shards, but a group of '" + device.name() +
-             "' has at most " + std::to_string(info.member_limit) + " members");
+      refuse("a group of '" + device.name() + "' has at most " + counted(info.member_limit, "member") +
+             ", not " + std::to_string(members.size()));
     }
     for (const std::int32_t type : types) {
       if ((info.sum_types >> static_cast<std::uint32_t>(type) & 1U) == 0) {

@@ -85,7 +85,7 @@ Placement resolve_placement(Placement placement, MergeStrategy strategy, bool pu
 // What the layout relies on. Contexts refuse other mistakes when they allocate.
 void check_parameters(const std::vector<StepParameter>& parameters) {
   if (parameters.empty()) {
-    throw Error(ErrorCode::kInvalidArgument, "step plan: there are no parameters");
+    throw Error(ErrorCode::kInvalidArgument, "step plan: the list of parameters is empty; pass at least one");
   }
   for (const StepParameter& parameter : parameters) {
     if (parameter.spec.type < YOKE_TYPE_F64 || parameter.spec.type > YOKE_TYPE_BOOL) {

@@ -8,13 +8,13 @@
 
 #include "parallel/strategies.h"
 #include "parallel/sum_program.h"
+#include "schedule/range.h"
 
 namespace yoke {
 
 StepMemory StepPlan::memory(std::uint32_t shard) const {
   if (shard >= shards_.size()) {
-    throw Error(ErrorCode::kOutOfRange,
-                "step plan: shard " + std::to_string(shard) + " of " + std::to_string(shards_.size()));
+    throw Error(ErrorCode::kOutOfRange, "step plan: " + detail::outside_text("shard", shard, shards_.size()));
   }
   StepMemory result;
   for (const Arena& arena : arenas_) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "parallel/strategies.h"
+#include "schedule/range.h"
 
 namespace yoke {
 
@@ -33,9 +34,9 @@ void StepPlan::require(Stage stage, const char* call) const {
 
 void StepPlan::check_tables(std::span<const SymbolTable> tables) const {
   if (tables.size() != shards_.size()) {
-    throw Error(ErrorCode::kInvalidArgument, "step plan: " + std::to_string(tables.size()) +
-                                                 " tables of symbols for " + std::to_string(shards_.size()) +
-                                                 " shards");
+    throw Error(ErrorCode::kInvalidArgument, "step plan: " + detail::counted(tables.size(), "symbol table") +
+                                                 " for " + detail::counted(shards_.size(), "shard") +
+                                                 "; pass one per shard");
   }
 }
 
@@ -282,9 +283,8 @@ void StepPlan::step(std::span<const SymbolTable> tables) {
 StepPlan::Bucket& StepPlan::bucket_at(std::size_t bucket, const char* call) {
   require(Stage::kLinked, call);
   if (bucket >= buckets_.size()) {
-    throw Error(ErrorCode::kOutOfRange, "step plan: " + std::string(call) + ": there is no bucket " +
-                                            std::to_string(bucket) + "; there are " +
-                                            std::to_string(buckets_.size()) + ", counted from 0");
+    throw Error(ErrorCode::kOutOfRange, "step plan: " + std::string(call) + ": " +
+                                            detail::outside_text("bucket", bucket, buckets_.size()));
   }
   return buckets_[bucket];
 }

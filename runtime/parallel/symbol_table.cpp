@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "schedule/range.h"
+
 namespace yoke {
 
 void SymbolTable::add(std::string name, std::int64_t value) {
@@ -45,9 +47,10 @@ StepRoutine::StepRoutine(LinkedRoutine routine, const SymbolTable& table) : rout
 void StepRoutine::run(const SymbolTable& table) {
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i] >= table.size()) {
-      throw Error(ErrorCode::kInvalidArgument, "launch of '" + routine_.name() + "': the table has only " +
-                                                   std::to_string(table.size()) +
-                                                   " symbols, fewer than the one that it was linked with");
+      throw Error(ErrorCode::kInvalidArgument,
+                  "launch of '" + routine_.name() + "': the table has " +
+                      detail::counted(table.size(), "symbol") +
+                      ", fewer than the one that it was linked with; pass that one");
     }
     values_[i] = table.value(slots_[i]);
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <set>
 
 #include "schedule/context_impl.h"
@@ -35,12 +36,36 @@ std::string spec_text(std::int32_t type, const std::vector<std::uint64_t>& dims)
 
 }  // namespace detail
 
-std::uint64_t TensorSpec::byte_count() const {
-  std::uint64_t count = is_type(type) ? program::byte_size(static_cast<program::Type>(type)) : 0;
-  for (const std::uint64_t dim : dims) {
+namespace {
+
+bool has_zero(const std::vector<std::uint64_t>& dims) {
+  return std::find(dims.begin(), dims.end(), 0U) != dims.end();
+}
+
+// Empty: it does not fit in 63 bits.
+std::optional<std::uint64_t> bytes_of(const TensorSpec& spec) {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+  if (!is_type(spec.type) || has_zero(spec.dims)) {
+    return 0;
+  }
+  std::uint64_t count = program::byte_size(static_cast<program::Type>(spec.type));
+  for (const std::uint64_t dim : spec.dims) {
+    if (count > kMost / dim) {
+      return std::nullopt;
+    }
     count *= dim;
   }
   return count;
+}
+
+}  // namespace
+
+std::uint64_t TensorSpec::byte_count() const {
+  if (const std::optional<std::uint64_t> count = bytes_of(*this)) {
+    return *count;
+  }
+  throw Error(ErrorCode::kInvalidArgument, "a tensor of " + detail::spec_text(type, dims) +
+                                               " has 2^63 or more bytes; use smaller dimensions");
 }
 
 const ContextTensor* Context::Impl::find(std::string_view name) const {
@@ -102,15 +127,11 @@ void Context::Impl::check_spec(std::string_view name, const TensorSpec& spec) co
     refuse(ErrorCode::kInvalidArgument,
            subject + " has more than " + std::to_string(YOKE_MAX_RANK) + " dimensions");
   }
-  std::uint64_t count = program::byte_size(static_cast<program::Type>(spec.type));
-  for (const std::uint64_t dim : spec.dims) {
-    if (dim == 0) {
-      refuse(ErrorCode::kInvalidArgument, subject + " has a dimension of 0");
-    }
-    if (count > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()) / dim) {
-      refuse(ErrorCode::kInvalidArgument, subject + " has 2^63 or more bytes");
-    }
-    count *= dim;
+  if (has_zero(spec.dims)) {
+    refuse(ErrorCode::kInvalidArgument, subject + " has a dimension of 0");
+  }
+  if (!bytes_of(spec)) {
+    refuse(ErrorCode::kInvalidArgument, subject + " has 2^63 or more bytes");
   }
 }
 

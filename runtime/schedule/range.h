@@ -1,12 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/range.h: checks that a view is inside its buffer, and composes the error message.
+// runtime/schedule/range.h: checks that a view is inside its buffer, and composes the error message; texts of counts and
+// numbers for other messages.
 #pragma once
 
 #include <yoke/runtime/device.h>
 
+#include <cstdint>
 #include <string>
 
 namespace yoke::detail {
+
+// "1 symbol", "3 symbols".
+inline std::string counted(std::uint64_t count, const char* noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+// "shard 3 is out of range [0, 3)".
+inline std::string outside_text(const char* what, std::uint64_t number, std::uint64_t count) {
+  return std::string(what) + " " + std::to_string(number) + " is out of range [0, " + std::to_string(count) +
+         ")";
+}
 
 // Precondition: the view has a buffer, here and below.
 inline bool is_in_range(const BufferView& view) {

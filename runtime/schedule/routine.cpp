@@ -101,13 +101,13 @@ std::shared_ptr<const Routine> Routine::link(std::shared_ptr<const Code> code, s
   const auto& entries = code->entries();
   if (entry >= entries.size()) {
     throw Error(ErrorCode::kOutOfRange, code->device()->name() + ": link: entry " + std::to_string(entry) +
-                                            " is out of range: the code has " +
-                                            std::to_string(entries.size()) + " entries");
+                                            " is out of range [0, " + std::to_string(entries.size()) + ")");
   }
   const auto& described = entries[entry];
   if (bindings.size() != described.arguments.size()) {
     refuse(*code, described,
-           std::to_string(described.arguments.size()) + " bindings are required, " +
+           detail::counted(described.arguments.size(), "binding") +
+               (described.arguments.size() == 1 ? " is" : " are") + " required, " +
                std::to_string(bindings.size()) + (bindings.size() == 1 ? " was given" : " were given"));
   }
   for (std::size_t i = 0; i < bindings.size(); ++i) {

@@ -321,4 +321,9 @@ struct StreamState final : Task, std::enable_shared_from_this<StreamState> {
   RunningWork running_;
 };
 
+[[noreturn]] inline void refuse(const StreamState& state, ErrorCode code, const std::string& what,
+                                const std::string& why) {
+  throw Error(code, "stream '" + state.name + "': " + what + ": " + why);
+}
+
 }  // namespace yoke::detail

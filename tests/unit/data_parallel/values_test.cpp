@@ -118,7 +118,7 @@ TEST(ReadValues, ComputesAnyTensorOfTheModel) {
                 (std::vector<float>{2, 3}));
       EXPECT_THAT(
           test::error_of([&] { (void)trainer.read_values(placeholder("other", Type::kF32, {}) + 1.0F); }),
-          test::is_error(ErrorCode::kNotFound, "there are no tensors 'other'"));
+          test::is_error(ErrorCode::kNotFound, "it needs the tensors 'other', which the context lacks"));
       const Parameter foreign("foreign", {}, Initializer::zeros());
       EXPECT_THAT(test::error_of([&] { (void)trainer.read_values(foreign.tensor()); }),
                   test::is_error(ErrorCode::kNotFound, "no tensor 'foreign'"));

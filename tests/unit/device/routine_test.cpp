@@ -134,7 +134,7 @@ TEST_F(RoutineTest, MemoryOfAPeerDeviceIsAccepted) {
 TEST_F(RoutineTest, UnknownEntryIsRefused) {
   const auto code = compile(device(), kTwoPrograms);
   const auto error = error_of([&] { (void)Routine::link(code, 2, {}); });
-  EXPECT_STREQ(error.what(), "test0:0: link: entry 2 is out of range: the code has 2 entries");
+  EXPECT_STREQ(error.what(), "test0:0: link: entry 2 is out of range [0, 2)");
 }
 
 }  // namespace

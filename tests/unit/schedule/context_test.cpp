@@ -118,7 +118,9 @@ TEST_F(ContextTest, LinkNamesMissingTensorsWrongShapesAndWrongTypes) {
     EXPECT_EQ(error.what(), "context on stream 'ctx': link of 'scale': " + text);
   };
   context.allocate("other", {YOKE_TYPE_F32, {1}});
-  expect_error(context, ErrorCode::kNotFound, "there are no tensors 'x', 'y'; the context has 'other'");
+  expect_error(context, ErrorCode::kNotFound,
+               "it needs the tensors 'x', 'y', which the context lacks; allocate or adopt them first; the "
+               "context has 'other'");
   context.allocate("x", {YOKE_TYPE_F32, {2, 3}});
   context.allocate("y", {YOKE_TYPE_F32, {3, 2}});
   expect_error(context, ErrorCode::kInvalidArgument,
@@ -148,6 +150,19 @@ TEST_F(ContextTest, InvalidTensorsAreRefused) {
   EXPECT_FALSE(context.has("x"));
   context.allocate("x", {YOKE_TYPE_F32, {2}});
   EXPECT_ERROR(ErrorCode::kAlreadyExists, context.allocate("x", {YOKE_TYPE_F32, {2}}));
+}
+
+TEST(TensorSpecTest, ByteCountDoesNotWrap) {
+  constexpr std::uint64_t kHuge = std::uint64_t{1} << 32U;
+  EXPECT_EQ((TensorSpec{YOKE_TYPE_F32, {kHuge, 3}}.byte_count()), 12 * kHuge);
+  EXPECT_EQ((TensorSpec{YOKE_TYPE_F32, {kHuge, 0, kHuge}}.byte_count()), 0U);
+  EXPECT_EQ((TensorSpec{77, {kHuge, kHuge}}.byte_count()), 0U);
+  for (const std::uint64_t dim : {kHuge, kHuge / 8}) {  // the product would be 0, or 2^63
+    EXPECT_THAT(error_of([&] {
+                  (void)TensorSpec{YOKE_TYPE_F32, {dim, kHuge}}.byte_count();
+                }),
+                is_error(ErrorCode::kInvalidArgument, "has 2^63 or more bytes"));
+  }
 }
 
 TEST_F(ContextTest, WrongByteCountsAreRefused) {

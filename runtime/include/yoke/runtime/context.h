@@ -19,6 +19,7 @@ namespace yoke {
 struct TensorSpec {
   std::int32_t type = YOKE_TYPE_F32;
   std::vector<std::uint64_t> dims = {};
+  // 0 for an unknown type. Throws Error kInvalidArgument: 2^63 bytes or more.
   std::uint64_t byte_count() const;
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
 };

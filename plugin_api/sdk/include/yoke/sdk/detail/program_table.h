@@ -249,9 +249,10 @@ inline void routine_destroy(yoke_routine* routine) noexcept {
 
 inline void check_symbols(std::span<const SymbolRange> symbols, std::span<const std::int64_t> values) {
   if (values.size() != symbols.size()) [[unlikely]] {
-    throw Failure(YOKE_STATUS_INVALID_ARGUMENT, "the routine has " + std::to_string(symbols.size()) +
-                                                    " symbols; got " + std::to_string(values.size()) +
-                                                    " values");
+    throw Failure(YOKE_STATUS_INVALID_ARGUMENT,
+                  "the routine has " + std::to_string(symbols.size()) +
+                      (symbols.size() == 1 ? " symbol; got " : " symbols; got ") +
+                      std::to_string(values.size()) + (values.size() == 1 ? " value" : " values"));
   }
   for (std::size_t i = 0; i < symbols.size(); ++i) {
     const SymbolRange& symbol = symbols[i];
