@@ -46,20 +46,20 @@ struct CallGraph::Hooks {
   }
   static std::int32_t from_host(yoke_stream* stream, yoke_buffer* dst, std::uint64_t offset, const void* src,
                                 std::uint64_t byte_count, std::int32_t* out_source, yoke_error* error) {
-    return work(stream, "from_host", {{dst, offset, offset + byte_count, true, false}}, [&] {
+    return work(stream, "from_host", {{{dst, offset, offset + byte_count}, true, false}}, [&] {
       return recorder->backend_.from_host(stream, dst, offset, src, byte_count, out_source, error);
     });
   }
   static std::int32_t to_host(yoke_stream* stream, yoke_buffer* src, std::uint64_t offset, void* dst,
                               std::uint64_t byte_count, yoke_error* error) {
-    return work(stream, "to_host", {{src, offset, offset + byte_count, false}},
+    return work(stream, "to_host", {{{src, offset, offset + byte_count}, false}},
                 [&] { return recorder->backend_.to_host(stream, src, offset, dst, byte_count, error); });
   }
   static std::int32_t copy(yoke_stream* stream, yoke_buffer* dst, std::uint64_t dst_offset, yoke_buffer* src,
                            std::uint64_t src_offset, std::uint64_t byte_count, yoke_error* error) {
     return work(stream, "copy",
-                {{dst, dst_offset, dst_offset + byte_count, true, false},
-                 {src, src_offset, src_offset + byte_count, false}},
+                {{{dst, dst_offset, dst_offset + byte_count}, true, false},
+                 {{src, src_offset, src_offset + byte_count}, false}},
                 [&] {
                   return recorder->backend_.device_to_device(stream, dst, dst_offset, src, src_offset,
                                                              byte_count, error);
@@ -68,7 +68,7 @@ struct CallGraph::Hooks {
   static std::int32_t fill(yoke_stream* stream, yoke_buffer* dst, std::uint64_t offset,
                            std::uint64_t byte_count, const void* pattern, std::uint32_t pattern_byte_count,
                            yoke_error* error) {
-    return work(stream, "fill", {{dst, offset, offset + byte_count, true, false}}, [&] {
+    return work(stream, "fill", {{{dst, offset, offset + byte_count}, true, false}}, [&] {
       return recorder->backend_.fill(stream, dst, offset, byte_count, pattern, pattern_byte_count, error);
     });
   }
@@ -85,8 +85,9 @@ struct CallGraph::Hooks {
       info.struct_size = sizeof info;
       recorder->program_.code_argument(code, args->entry, i, &info, error);
       const yoke_binding binding = sdk::read_row(args->bindings, args->binding_stride, i);
-      accesses.push_back({binding.buffer, binding.offset, binding.offset + info.byte_count,
-                          info.access != YOKE_ACCESS_IN, info.access != YOKE_ACCESS_OUT});
+      accesses.push_back({{binding.buffer, binding.offset, binding.offset + info.byte_count},
+                          info.access != YOKE_ACCESS_IN,
+                          info.access != YOKE_ACCESS_OUT});
     }
     yoke_entry_info entry{};
     entry.struct_size = sizeof entry;

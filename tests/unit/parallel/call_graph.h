@@ -23,10 +23,12 @@ namespace yoke::test {
 // recorded work on one thread, while the device is blocked, because a wait for finished work may be left out.
 class CallGraph {
  public:
-  struct Access {
+  struct Range {
     const yoke_buffer* buffer = nullptr;
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
+  };
+  struct Access : Range {
     bool writes = false;
     bool reads = true;
   };

@@ -13,22 +13,11 @@ std::string name_of(std::uint32_t shards, const StepOptions& options) {
          placement_name(options.placement);
 }
 
-class OrderOfAStep : public ::testing::TestWithParam<std::tuple<MergeStrategy, Placement, Overlap>> {
+class OrderOfAStep : public AnyStep {
  protected:
-  const StepOptions options = {.merge = std::get<0>(GetParam()),
-                               .placement = std::get<1>(GetParam()),
-                               .bucket_byte_count = 512,
-                               .overlap = std::get<2>(GetParam())};
+  const StepOptions options = AnyStep::options(512);
 };
-INSTANTIATE_TEST_SUITE_P(All, OrderOfAStep,
-                         ::testing::Combine(::testing::ValuesIn(kStrategies),
-                                            ::testing::ValuesIn(kPlacements),
-                                            ::testing::Values(Overlap::kOff, Overlap::kOn)),
-                         [](const auto& chosen) {
-                           return std::string(merge_strategy_name(std::get<0>(chosen.param))) + "_" +
-                                  placement_name(std::get<1>(chosen.param)) +
-                                  (std::get<2>(chosen.param) == Overlap::kOn ? "_overlap" : "");
-                         });
+INSTANTIATE_TEST_SUITE_P(All, OrderOfAStep, AnyStep::all(), AnyStep::name);
 
 TEST_P(OrderOfAStep, NoTwoCallsRaceForMemory) {
   for (const std::uint32_t shards : {2U, 3U, 4U, 8U}) {

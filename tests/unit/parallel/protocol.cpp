@@ -30,13 +30,13 @@ Protocol::Protocol(const CallGraph& graph, std::vector<std::size_t> ends, std::v
   }
   alike.insert(alike.end(), replicas.begin(), replicas.end());
   for (const Replica& replica : alike) {
-    const auto parts = segments_of(replica.buffer, replica.begin, replica.end);
+    const auto parts = segments_of(replica);
     for (std::size_t i = 0; i < parts.size(); ++i) {
       start_[parts[i]] = mix(mix(2, replica.number), i);
     }
   }
   for (const Replica& replica : replicas) {
-    replicas_.push_back(segments_of(replica.buffer, replica.begin, replica.end));
+    replicas_.push_back(segments_of(replica));
   }
   right_ = in_order();
 }
@@ -76,11 +76,10 @@ void Protocol::make_segments(const CallGraph& graph) {
   }
 }
 
-std::vector<std::size_t> Protocol::segments_of(const yoke_buffer* buffer, std::uint64_t begin,
-                                               std::uint64_t end) const {
+std::vector<std::size_t> Protocol::segments_of(const CallGraph::Range& range) const {
   std::vector<std::size_t> result;
-  for (auto at = segments_.lower_bound({buffer, begin});
-       at != segments_.end() && at->first.first == buffer && at->first.second < end; ++at) {
+  for (auto at = segments_.lower_bound({range.buffer, range.begin});
+       at != segments_.end() && at->first.first == range.buffer && at->first.second < range.end; ++at) {
     result.push_back(at->second);
   }
   return result;
@@ -103,7 +102,7 @@ void Protocol::make_ops(const CallGraph& graph) {
     }
     Op op{i, std::exchange(pending[stream], {}), {}, {}, call.name == "copy"};
     for (const CallGraph::Access& access : call.accesses) {
-      const auto parts = segments_of(access.buffer, access.begin, access.end);
+      const auto parts = segments_of(access);
       if (access.reads) {
         op.reads.insert(op.reads.end(), parts.begin(), parts.end());
       }

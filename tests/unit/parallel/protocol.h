@@ -23,10 +23,7 @@ namespace yoke::test {
 class Protocol {
  public:
   // The replica of one member: the range of bytes that holds its parameters.
-  struct Replica {
-    const yoke_buffer* buffer = nullptr;
-    std::uint64_t begin = 0;
-    std::uint64_t end = 0;
+  struct Replica : CallGraph::Range {
     std::uint32_t number = 0;  // replicas with the same number start with the same values
   };
   // `ends`: the number of calls at the end of each step. `replicas` hold parameters; `alike` also start alike.
@@ -66,8 +63,7 @@ class Protocol {
   };
   class Walk;
 
-  std::vector<std::size_t> segments_of(const yoke_buffer* buffer, std::uint64_t begin,
-                                       std::uint64_t end) const;
+  std::vector<std::size_t> segments_of(const CallGraph::Range& range) const;
   void make_segments(const CallGraph& graph);
   void make_ops(const CallGraph& graph);
   bool apply(const Op& op, Memory& memory) const;  // false: it reads bad values

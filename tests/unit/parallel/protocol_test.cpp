@@ -8,24 +8,8 @@
 namespace yoke::test {
 namespace {
 
-class ProtocolOfAStep : public ::testing::TestWithParam<std::tuple<MergeStrategy, Placement, Overlap>> {
- protected:
-  StepOptions options(std::uint64_t bucket_byte_count) const {
-    return {.merge = std::get<0>(GetParam()),
-            .placement = std::get<1>(GetParam()),
-            .bucket_byte_count = bucket_byte_count,
-            .overlap = std::get<2>(GetParam())};
-  }
-};
-INSTANTIATE_TEST_SUITE_P(All, ProtocolOfAStep,
-                         ::testing::Combine(::testing::ValuesIn(kStrategies),
-                                            ::testing::ValuesIn(kPlacements),
-                                            ::testing::Values(Overlap::kOff, Overlap::kOn)),
-                         [](const auto& chosen) {
-                           return std::string(merge_strategy_name(std::get<0>(chosen.param))) + "_" +
-                                  placement_name(std::get<1>(chosen.param)) +
-                                  (std::get<2>(chosen.param) == Overlap::kOn ? "_overlap" : "");
-                         });
+class ProtocolOfAStep : public AnyStep {};
+INSTANTIATE_TEST_SUITE_P(All, ProtocolOfAStep, AnyStep::all(), AnyStep::name);
 
 Protocol protocol_of(const Recorded& run) {
   std::vector<Protocol::Replica> parameters;
@@ -33,7 +17,7 @@ Protocol protocol_of(const Recorded& run) {
   for (const Context& context : run.training().contexts()) {
     const auto replica = [&](const char* name, std::uint32_t number) {
       const BufferView& view = context.tensor(name).view;
-      return Protocol::Replica{view.buffer->get(), view.offset, view.offset + view.byte_count, number};
+      return Protocol::Replica{{view.buffer->get(), view.offset, view.offset + view.byte_count}, number};
     };
     parameters.push_back(replica("parameters/f32", 0));
     if (context.has("momentum/f32")) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/parallel/recorded.h: the calls of two training steps.
+// tests/unit/parallel/recorded.h: the calls of two training steps, with each strategy and placement.
 #pragma once
 
 #include <functional>
+#include <string>
+#include <tuple>
 
 #include "call_graph.h"
 #include "training.h"
@@ -11,6 +13,27 @@ namespace yoke::test {
 
 inline constexpr std::uint32_t kWeights = 300;
 inline constexpr int kSteps = 2;
+
+// For tests of each strategy and placement, with and without overlap.
+class AnyStep : public ::testing::TestWithParam<std::tuple<MergeStrategy, Placement, Overlap>> {
+ public:
+  static auto all() {
+    return ::testing::Combine(::testing::ValuesIn(kStrategies), ::testing::ValuesIn(kPlacements),
+                              ::testing::Values(Overlap::kOff, Overlap::kOn));
+  }
+  static std::string name(const ::testing::TestParamInfo<ParamType>& chosen) {
+    const auto& [merge, placement, overlap] = chosen.param;
+    return std::string(merge_strategy_name(merge)) + "_" + placement_name(placement) +
+           (overlap == Overlap::kOn ? "_overlap" : "");
+  }
+
+ protected:
+  static StepOptions options(std::uint64_t bucket_byte_count) {
+    const auto& [merge, placement, overlap] = GetParam();
+    return {
+        .merge = merge, .placement = placement, .bucket_byte_count = bucket_byte_count, .overlap = overlap};
+  }
+};
 
 // A training whose steps are recorded.
 class Recorded {
