@@ -204,6 +204,30 @@ TEST(Npz, EntryThatClaimsMoreThanCompressionAllowsIsAnErrorBeforeAnythingIsAlloc
               is_error(ErrorCode::kDataLoss, "w.npy: it claims to have 4294967294 bytes"));
 }
 
+// Most changes are found by zlib, whose errors have texts of their own.
+TEST(Npz, ChangedByteOfACompressedFileIsAnErrorOrHasNoEffect) {
+  const TemporaryFolder folder;
+  const std::string file = YOKE_TEST_SOURCE_DIR "/tests/unit/data/numpy_compressed.npz";
+  const std::string whole = test::read_whole(file);
+  const auto right = load_npz(file);
+  std::size_t error_count = 0;
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    std::string changed = whole;
+    changed[at] = static_cast<char>(changed[at] ^ 0x41);
+    test::write_file(folder / "changed.npz", changed);
+    try {
+      const auto arrays = load_npz(folder / "changed.npz");
+      for (std::size_t i = 0; i < arrays.size() && i < right.size(); ++i) {
+        EXPECT_EQ(arrays[i].bytes, right[i].bytes) << "byte " << at;
+      }
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("changed.npz"));
+      ++error_count;
+    }
+  }
+  EXPECT_GT(error_count, whole.size() / 2);
+}
+
 TEST(Npz, ChangedByteNeverChangesTheValues) {
   const TemporaryFolder folder;
   save_npz(folder / "a.npz", {{array<float>("w", Type::kF32, {3}, {1, 2, 3})}});

@@ -32,7 +32,11 @@ struct FreeSource {
 using ZipSource = std::unique_ptr<zip_source_t, FreeSource>;
 
 Error error_of(const zip_error_t& error, const std::string& where, const std::string& fix) {
-  zip_error_t copy = error;
+  zip_error_t copy;  // owns its text
+  zip_error_init(&copy);
+  const std::unique_ptr<zip_error_t, decltype(&zip_error_fini)> freed(&copy, &zip_error_fini);
+  copy.zip_err = error.zip_err;
+  copy.sys_err = error.sys_err;
   const int number = zip_error_code_zip(&copy);
   if (number == ZIP_ER_MEMORY) {
     throw std::bad_alloc();
