@@ -183,7 +183,7 @@ Optimizer::Optimizer(const RmsProp& options)
             if (options.centered) {
               const Tensor mean = moving(states[1], options.decay, g);
               updates.push_back({states[1], mean});
-              variance = variance - square(mean);
+              variance = maximum(variance - square(mean), 0.0);  // rounding may make it negative
             }
             Tensor step = g / (sqrt(variance) + options.eps);
             if (options.momentum != 0) {

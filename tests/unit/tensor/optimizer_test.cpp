@@ -4,6 +4,7 @@
 #include <yoke/program/text.h>
 #include <yoke/runtime/passes.h>
 
+#include <cmath>
 #include <sstream>
 
 #include "evaluate.h"
@@ -102,6 +103,25 @@ TEST(OptimizerTest, StepsAreThoseOfPyTorch) {
       EXPECT_NEAR(got[i], one.expected[i], 1e-11) << one.name << ", element " << i;
     }
   }
+}
+
+// With a constant gradient, rounding makes the mean square less than the square of the mean after 1200 steps.
+TEST(OptimizerTest, CenteredRmsPropStaysFiniteWithAConstantGradient) {
+  const Optimizer optimizer = RmsProp{.centered = true};
+  const Tensor w = placeholder("w", Type::kF32, {1});
+  std::vector<Tensor> states;
+  testing::Leaves leaves;
+  leaves.bind(w, std::vector<float>{1});
+  for (const std::string& state : optimizer.states()) {
+    states.push_back(placeholder(state, Type::kF32, {1}));
+    leaves.bind(states.back(), std::vector<float>{0});
+  }
+  const Lowered lowered =
+      lower("update", {}, optimizer.update(w, full(Type::kF32, {1}, 0.1), states, Tensor(0.01F)));
+  for (int step = 0; step < 1500; ++step) {
+    testing::run(lowered, leaves);
+  }
+  EXPECT_TRUE(std::isfinite(testing::from_bytes<float>(leaves.of(w))[0]));
 }
 
 // The number of the step enters a loop over all elements as a scalar that is computed before it.
