@@ -180,6 +180,10 @@ std::vector<double> Evaluation::run() {
 
 std::vector<double> Evaluation::Impl::run() {
   Parts& now = parts;
+  if (now.scalars == nullptr) {
+    throw Error(ErrorCode::kFailedPrecondition,
+                "evaluation: its trainer lost shards and could not go on with the others; train again");
+  }
   now.scalars->send();
   const std::uint64_t zero = 0;
   for (std::size_t k = 0; k < now.contexts.size(); ++k) {

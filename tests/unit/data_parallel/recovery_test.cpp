@@ -197,6 +197,30 @@ TEST_P(Recovery, LossBetweenStepsIsFoundByReads) {
   });
 }
 
+TEST_P(Recovery, EvaluationOfATrainerThatCouldNotGoOnIsAnError) {
+  Evaluation evaluation;
+  bool is_refused = false;
+  const auto model = two_layers();
+  const auto fails = [&] {
+    train(2, model, [&](Trainer& trainer) {
+      evaluation = trainer.evaluation(
+          tensor(some_numbers(4 * kWidth, 3), {4, kWidth}), tensor(some_numbers(4, 4), {4, 1}),
+          [&](const Tensor& x, const Tensor& y) { return std::vector<Tensor>{mse(model(x), y)}; });
+      is_refused = true;
+      arm(0);
+      trainer.step();
+    });
+  };
+  options.check_memory = [&](std::span<const MemoryNeed>) {
+    if (is_refused) {
+      throw Error(ErrorCode::kResourceExhausted, "too little memory");
+    }
+  };
+  EXPECT_THAT(error_of(fails), is_error(ErrorCode::kResourceExhausted, "too little memory"));
+  EXPECT_THAT(error_of([&] { (void)evaluation.run(); }),
+              is_error(ErrorCode::kFailedPrecondition, "its trainer lost shards and could not go on"));
+}
+
 // Several losses, until none is left.
 TEST_P(Recovery, LastShardsFailureIsTheError) {
   const auto fails = [this](int losses) {
