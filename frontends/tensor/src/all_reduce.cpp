@@ -158,8 +158,8 @@ DistributedProgram::DistributedProgram(std::span<const Context> members, std::sp
                                        MergeStrategy merge)
     : impl_(std::make_unique<Impl>()) {
   if (members.empty() || members.size() != programs.size()) {
-    fail("DistributedProgram: expected at least one member, and one program per member, but there are " +
-         std::to_string(members.size()) + " members and " + std::to_string(programs.size()) + " programs");
+    fail("DistributedProgram: expected at least one member, and one program per member, but got " +
+         detail::counted(members.size(), "member") + " and " + detail::counted(programs.size(), "program"));
   }
   const std::vector<ReducePoint> first = reduce_points(programs[0].program);
   for (std::size_t k = 1; k < members.size(); ++k) {

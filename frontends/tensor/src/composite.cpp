@@ -179,8 +179,7 @@ class CompositeGradients {
   Tensors checked(Tensors gradients) const {
     const std::string what = "gradients: backward of the composite '" + own_->name + "' returns ";
     if (gradients.size() != inputs_.size()) {
-      fail(what + std::to_string(gradients.size()) + " gradients for " + std::to_string(inputs_.size()) +
-           " inputs");
+      fail(what + counted(gradients.size(), "gradient") + " for " + counted(inputs_.size(), "input"));
     }
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       Tensor& one = gradients[i];

@@ -71,7 +71,7 @@ struct DistributedGroup::Impl {
   void check_member(std::uint32_t member, const char* call) const {
     if (member >= members.size()) {
       throw Error(ErrorCode::kOutOfRange, std::string(call) + ": member " + std::to_string(member) +
-                                              " of a group of " + std::to_string(members.size()));
+                                              " is out of range [0, " + std::to_string(members.size()) + ")");
     }
   }
   void link_mean(Gradient& gradient);

@@ -230,7 +230,7 @@ constexpr std::size_t kMaxOperands = 12;
 Tensor einsum_of(std::string_view spec, std::vector<Tensor> args) {
   const Spec parsed = Parser(spec).parse();
   if (parsed.operands.size() != args.size()) {
-    detail::fail(parsed.text + ": expected " + std::to_string(parsed.operands.size()) + " operands, got " +
+    detail::fail(parsed.text + ": expected " + detail::counted(parsed.operands.size(), "operand") + ", got " +
                  std::to_string(args.size()));
   }
   for (const Tensor& arg : args) {

@@ -30,10 +30,13 @@ void loop_over(std::vector<Binding>& bindings, std::size_t at, const std::functi
   // Restores the value even if `f` throws.
   const auto restore = [&binding, before = binding.value](void*) { binding.value = before; };
   const std::unique_ptr<void, decltype(restore)> restored(&binding, restore);
-  for (std::int64_t value = binding.symbol.low; value < binding.symbol.high; value += binding.symbol.step) {
+  std::int64_t value = binding.symbol.low;
+  for (bool goes_on = value < binding.symbol.high; goes_on;) {
     binding.value = value;
     on_set(at);
     loop_over(bindings, at + 1, on_set, f);
+    // Without overflow, also at the end of the type.
+    goes_on = !__builtin_add_overflow(value, binding.symbol.step, &value) && value < binding.symbol.high;
   }
 }
 
@@ -54,8 +57,10 @@ Binding& find_exn(std::vector<Binding>& bindings, const Symbol& symbol) {
     }
     known += (known.empty() ? "'" : ", '") + binding.symbol.name + "'";
   }
-  throw Error(ErrorCode::kNotFound, "find_exn: no binding of symbol '" + symbol.name + "' with its range; " +
-                                        (known.empty() ? "there are no bindings" : "there are " + known));
+  throw Error(ErrorCode::kNotFound,
+              "find_exn: no binding of symbol '" + symbol.name + "' with its range; " +
+                  (known.empty() ? "the list of bindings is empty; add one for the symbol"
+                                 : "the bindings are " + known));
 }
 
 void sequential_loop(std::vector<Binding>& bindings, const std::function<void()>& f) {

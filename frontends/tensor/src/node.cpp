@@ -84,7 +84,11 @@ std::string describe(const Tensor& x) {
     text.erase(text.find_last_not_of('0') + 1);
     return "the number " + (text.back() == '.' ? text.substr(0, text.size() - 1) : text);
   }
-  return x.name().empty() ? "an unnamed tensor " + dims : "'" + x.name() + "' " + dims;
+  return x.name().empty() ? dims : "'" + x.name() + "' " + dims;
+}
+
+std::string counted(std::uint64_t count, const char* noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
 void require(const Tensor& x, const char* operation) {

@@ -152,9 +152,10 @@ inline Tensor finish(std::shared_ptr<Node> node) {
   return Tensor(std::shared_ptr<const Node>(std::move(node)));
 }
 
-[[noreturn]] void fail(const std::string& message);    // throws Error kInvalidArgument
-std::string describe(const Tensor& x);                 // "'x' [50, 784]"
-void require(const Tensor& x, const char* operation);  // fails if x is empty
+[[noreturn]] void fail(const std::string& message);          // throws Error kInvalidArgument
+std::string describe(const Tensor& x);                       // "'x' [50, 784]", or "[50, 784]" without a name
+std::string counted(std::uint64_t count, const char* noun);  // "1 row", "2 rows"
+void require(const Tensor& x, const char* operation);        // fails if x is empty
 
 // The host data of a leaf, and the owner that keeps it in memory if the leaf gets other values.
 struct HostMemory {

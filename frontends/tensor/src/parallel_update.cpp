@@ -57,9 +57,9 @@ BoundRoutine bind(const LinkedRoutine& routine, const std::vector<Binding>& bind
 
 void check(const ParallelUpdate& run, const GradUpdate& update) {
   if (run.grad_updates.empty() || run.grad_updates.size() != run.contexts.size()) {
-    fail("parallel_update: expected at least one worker, and one context per worker, but there are " +
-         std::to_string(run.grad_updates.size()) + " routines and " + std::to_string(run.contexts.size()) +
-         " contexts");
+    fail("parallel_update: expected at least one worker, and one context per worker, but got " +
+         detail::counted(run.grad_updates.size(), "routine") + " and " +
+         detail::counted(run.contexts.size(), "context"));
   }
   const auto same = [](const SymbolInfo& a, const SymbolInfo& b) {
     return a.name == b.name && a.low == b.low && a.high == b.high && a.step == b.step;

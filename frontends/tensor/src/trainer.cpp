@@ -38,11 +38,11 @@ void Trainer::Impl::advance_bindings() {
     if (binding.name == step_symbol().name) {
       continue;
     }
-    binding_values[i] += binding.step;
-    if (binding_values[i] < binding.high) {
+    std::int64_t& value = binding_values[i];
+    if (!__builtin_add_overflow(value, binding.step, &value) && value < binding.high) {
       return;
     }
-    binding_values[i] = binding.low;
+    value = binding.low;
   }
 }
 
@@ -177,7 +177,8 @@ void Trainer::Impl::queue_gradients() {
 void Trainer::Impl::require_gradients(const char* what) const {
   if (!has_gradients) {
     throw Error(ErrorCode::kFailedPrecondition,
-                std::string("there are no gradients to ") + what + "; call launch_gradients() first");
+                std::string("no gradients to ") + what +
+                    ": launch_gradients() has not run since the latest step or update; call it first");
   }
 }
 

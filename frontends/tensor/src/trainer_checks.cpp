@@ -162,12 +162,12 @@ void Trainer::Impl::check_arguments() {
   is_fed() ? check_feed() : check_data();
   const std::uint64_t rows = inputs.dims()[0];
   if (targets.dims()[0] != rows) {
-    fail("data_parallel: inputs have " + std::to_string(rows) + " rows, but targets have " +
+    fail("data_parallel: inputs have " + detail::counted(rows, "row") + ", but targets have " +
          std::to_string(targets.dims()[0]) + "; both must have the same number of rows");
   }
   if (options.batch_size < 0 || static_cast<std::uint64_t>(options.batch_size) > rows) {
     fail("data_parallel: batch_size " + std::to_string(options.batch_size) + " is out of range for data of " +
-         std::to_string(rows) + " rows; choose 1 to " + std::to_string(rows) + ", or 0 for all");
+         detail::counted(rows, "row") + "; choose 1 to " + std::to_string(rows) + ", or 0 for all");
   }
   if (options.shards && (*options.shards < 1 || *options.shards > kMaxShards)) {
     fail("data_parallel: shards is " + std::to_string(*options.shards) + "; choose 1 to " +
@@ -223,8 +223,8 @@ void Trainer::Impl::plan_micro_batches() {
   }
   const std::int64_t count = is_reproducible() ? slices / shard_count : options.accumulate;
   if (count * shard_count > kMaxShards) {
-    fail("data_parallel: accumulate is " + std::to_string(count) + " and there are " +
-         std::to_string(shard_count) + " shards; their product must be at most 4096");
+    fail("data_parallel: accumulate is " + std::to_string(count) + ", for " +
+         detail::counted(shard_count, "shard") + "; their product must be at most 4096");
   }
   per_shard = static_cast<std::uint32_t>(count);
   for (std::uint32_t k = 0; k < shard_count; ++k) {

@@ -32,8 +32,8 @@ void fill_number(const Context& context, const char* name, double value) {
 void Trainer::Impl::check_row_weights(std::span<const std::int64_t> weights, std::int64_t least,
                                       const char* what) const {
   if (weights.size() != shard_backends.size()) {
-    fail(std::string(what) + ": " + std::to_string(weights.size()) + " weights for " +
-         std::to_string(shard_backends.size()) + " shards; give one per shard");
+    fail(std::string(what) + ": " + detail::counted(weights.size(), "weight") + " for " +
+         detail::counted(shard_backends.size(), "shard") + "; give one per shard");
   }
   for (std::size_t k = 0; k < weights.size(); ++k) {
     if (weights[k] < least || weights[k] > kMostWeight) {

@@ -165,7 +165,7 @@ TEST(DistributedGroupTest, MisuseIsAnError) {
   EXPECT_THAT(error_of([&] { group.register_sync_parameters(std::vector<Parameter>{of.w}); }),
               is_error(ErrorCode::kAlreadyExists, "'layer.weight'"));
   EXPECT_THAT(error_of([&] { group.submit_gradient_sync(2, w); }),
-              is_error(ErrorCode::kOutOfRange, "member 2 of a group of 2"));
+              is_error(ErrorCode::kOutOfRange, "member 2 is out of range [0, 2)"));
   group.submit_gradient_sync(0, w);
   EXPECT_THAT(error_of([&] { group.submit_gradient_sync(0, w); }),
               is_error(ErrorCode::kAlreadyExists, "member 0 has submitted 'gradient/layer.weight' before"));
@@ -227,19 +227,22 @@ TEST(AllReduceTest, ResolvesWithoutBlockingTheHost) {
   EXPECT_EQ(copy.assume_resolved().view.buffer, tensor.view.buffer);
 }
 
+// The values of two members: each has an input, and sums up its output times its factor.
+struct Oracle {
+  Reduction reduction;
+  float factor;  // of shard 1's loss
+  std::vector<float> output0, output1, gradient;
+};
+const std::vector<float> kInputs[] = {{2, 5}, {4, 1}};
+const Oracle kOracles[] = {{Reduction::kSum, 1, {6, 6}, {6, 6}, {2, 2}},
+                           {Reduction::kMean, 1, {3, 3}, {3, 3}, {1, 1}},
+                           {Reduction::kSum, 4, {6, 6}, {24, 24}, {5, 5}}};
+
 TEST(AllReduceTest, HasTheKnownValuesAndGradients) {
-  struct Oracle {
-    Reduction reduction;
-    float factor;  // of shard 1's loss
-    std::vector<float> output0, output1, gradient;
-  };
-  for (const Oracle& row : {Oracle{Reduction::kSum, 1, {6, 6}, {6, 6}, {2, 2}},
-                            Oracle{Reduction::kMean, 1, {3, 3}, {3, 3}, {1, 1}},
-                            Oracle{Reduction::kSum, 4, {6, 6}, {24, 24}, {5, 5}}}) {
+  for (const Oracle& row : kOracles) {
     Members of(2);
-    const std::vector<float> inputs[] = {{2, 5}, {4, 1}};
     for (std::size_t k = 0; k < 2; ++k) {
-      of.contexts[k].init_from_host("input", {YOKE_TYPE_F32, {2}}, std::as_bytes(std::span(inputs[k])));
+      of.contexts[k].init_from_host("input", {YOKE_TYPE_F32, {2}}, std::as_bytes(std::span(kInputs[k])));
     }
     (void)AllReduce(of.contexts, "input", "output", row.reduction).run();
     for (std::size_t k = 0; k < 2; ++k) {
@@ -261,23 +264,15 @@ TEST(AllReduceTest, HasTheKnownValuesAndGradients) {
 // ---- all-reduce as an operation ----
 
 TEST(AllReduceOperation, HasTheKnownValuesAndGradients) {
-  struct Oracle {
-    Reduction reduction;
-    float factor;  // of shard 1's loss
-    std::vector<float> output0, output1, gradient;
-  };
-  for (const Oracle& row : {Oracle{Reduction::kSum, 1, {6, 6}, {6, 6}, {2, 2}},
-                            Oracle{Reduction::kMean, 1, {3, 3}, {3, 3}, {1, 1}},
-                            Oracle{Reduction::kSum, 4, {6, 6}, {24, 24}, {5, 5}}}) {
+  for (const Oracle& row : kOracles) {
     Members of(2);
-    const std::vector<float> inputs[] = {{2, 5}, {4, 1}};
     std::vector<Lowered> programs;
     for (std::size_t k = 0; k < 2; ++k) {
       const Tensor x = placeholder("input", Type::kF32, {2});
       const Tensor output = all_reduce(x, row.reduction) * (k == 1 ? row.factor : 1.0F);
       programs.push_back(
           lower("member", {{"output", output}, {"input_gradient", gradients(sum(output), {x})[0]}}));
-      of.contexts[k].init_from_host("input", {YOKE_TYPE_F32, {2}}, std::as_bytes(std::span(inputs[k])));
+      of.contexts[k].init_from_host("input", {YOKE_TYPE_F32, {2}}, std::as_bytes(std::span(kInputs[k])));
       allocate_missing(of.contexts[k], programs[k]);
       all_host_to_device(of.contexts[k], programs[k]);
     }
@@ -351,7 +346,7 @@ TEST(AllReduceOperation, MisuseIsAnError) {
   const std::vector<Lowered> differ = {program(2, Reduction::kSum), program(2, Reduction::kMean)};
   EXPECT_ERROR(ErrorCode::kInvalidArgument, DistributedProgram({}, {}));
   EXPECT_THAT(error_of([&] { DistributedProgram(of.contexts, std::span(differ).first(1)); }),
-              is_error(ErrorCode::kInvalidArgument, "2 members and 1 programs"));
+              is_error(ErrorCode::kInvalidArgument, "2 members and 1 program"));
   EXPECT_THAT(error_of([&] { DistributedProgram(of.contexts, differ); }),
               is_error(ErrorCode::kInvalidArgument, "the program of member 1 has other all-reduces"));
   const std::vector<Lowered> sizes = {program(2, Reduction::kSum), program(3, Reduction::kSum)};

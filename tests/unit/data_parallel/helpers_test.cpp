@@ -121,6 +121,19 @@ TEST(SequentialLoop, VisitsAllCombinationsAndRestoresTheValues) {
   EXPECT_EQ(bindings[2].value, 8);
 }
 
+TEST(SequentialLoop, EndsAtTheEndOfTheType) {
+  constexpr std::int64_t kHigh = std::numeric_limits<std::int64_t>::max();
+  std::vector<Binding> bindings = {{{"s", kHigh - 3, kHigh, 2}, 0, true}};
+  std::vector<std::int64_t> seen;
+  sequential_loop(bindings, [&] {
+    seen.push_back(bindings[0].value);
+    if (seen.size() > 2) {
+      throw Error(ErrorCode::kOutOfRange, "it goes on");
+    }
+  });
+  EXPECT_EQ(seen, (std::vector<std::int64_t>{kHigh - 3, kHigh - 1}));
+}
+
 TEST(RoundRobin, AlternatesWorkersAndSyncsAfterEveryRound) {
   auto bindings = two_symbols();
   std::vector<std::vector<Binding>> own(4, two_symbols());

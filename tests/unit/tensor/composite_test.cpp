@@ -329,7 +329,7 @@ TEST_F(CompositeTest, WrongGradientsAreErrors) {
     return test::error_of([&] { (void)gradients(sum(composite(wrong, {x_})[0]), {x_}); });
   };
   const auto code = ErrorCode::kInvalidArgument;
-  EXPECT_THAT(error({x_, x_}), test::is_error(code, "'wrong' returns 2 gradients for 1 inputs"));
+  EXPECT_THAT(error({x_, x_}), test::is_error(code, "'wrong' returns 2 gradients for 1 input"));
   EXPECT_THAT(error({transpose(x_)}),
               test::is_error(code, "returns f64[3, 2] for input 0, which is f64[2, 3]; they must be equal"));
   EXPECT_THAT(error({cast(x_, Type::kF32)}), test::is_error(code, "f32[2, 3] for input 0"));

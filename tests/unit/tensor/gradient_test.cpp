@@ -243,10 +243,9 @@ TEST(Gradients, LossMustBeAScalar) {
   const Tensor x = placeholder("x", Type::kF32, {2, 3});
   const Error error = test::error_of([&] { (void)gradients(x * 2.0, {x}); });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-  EXPECT_STREQ(
-      error.what(),
-      "gradients: the loss must be a floating-point scalar, but got an unnamed tensor [2, 3] of type f32; "
-      "reduce it with sum or mean first");
+  EXPECT_STREQ(error.what(),
+               "gradients: the loss must be a floating-point scalar, but got [2, 3] of type f32; "
+               "reduce it with sum or mean first");
 }
 
 }  // namespace
