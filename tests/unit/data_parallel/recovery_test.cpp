@@ -260,6 +260,31 @@ TEST_P(Recovery, SetBatchIsTheDataOfTheShardsThatAreLeft) {
   expect_near(run_with(true), run_with(false));
 }
 
+TEST_P(Recovery, SetBatchTakesOtherNumbersOfRowsBeforeAndAfterALoss) {
+  const auto run_with = [&](bool loses) {
+    options.varying_rows = true;
+    options.batch_size = 4;
+    std::vector<float> values;
+    train(3, nn::linear(1), [&](Trainer& trainer) {
+      trainer.step();
+      for (const std::uint64_t rows :
+           {std::uint64_t{3}, kRows}) {  // the shards that are left have memory for all
+        trainer.set_batch(tensor(some_numbers(rows * kWidth, 8), {rows, kWidth}),
+                          tensor(some_numbers(rows, 9), {rows, 1}));
+        if (loses && rows == 3) {
+          arm(0);
+        }
+        EXPECT_TRUE(trainer.run_epoch());
+      }
+      EXPECT_EQ(trainer.shards(), loses ? 2U : 3U);
+      EXPECT_EQ(trainer.step_count(), 1 + 1 + 3);
+      values = all_values(trainer);
+    });
+    return values;
+  };
+  expect_near(run_with(true), run_with(false));
+}
+
 // Without a failure there is nothing to repeat: a device that hangs is an error.
 TEST_P(Recovery, HungShardIsAnError) {
   const test::ExpectedLeak leak;  // of memory that the hanging calls may still use
