@@ -67,6 +67,10 @@ Tensor after_warmup(const Schedule& schedule, const Tensor& u) {
 }
 
 void check(const Schedule& schedule) {
+  if (std::none_of(kKinds.begin(), kKinds.end(),
+                   [&](const auto& each) { return each.second == schedule.kind; })) {
+    refuse("the kind is " + std::to_string(static_cast<int>(schedule.kind)) + "; use a Schedule::Kind");
+  }
   const auto is_share = [](double value) { return value >= 0 && value <= 1e6; };
   if (!(schedule.rate >= 0 && schedule.rate <= 1e38)) {
     refuse("the rate is " + std::to_string(schedule.rate) + "; it must be a finite number from 0 on");

@@ -245,5 +245,50 @@ TEST(Npz, ChangedByteNeverChangesTheValues) {
   }
 }
 
+// A .npy file of version 1 with this header and data.
+std::string npy(const std::string& header, const std::string& data) {
+  return std::string("\x93NUMPY\x01\x00", 8) + static_cast<char>(header.size()) + '\0' + header + data;
+}
+
+TEST(Npy, OneArrayIsLoaded) {
+  const TemporaryFolder folder;
+  test::write_file(folder / "a.npy", npy("{'descr': '<i4', 'fortran_order': False, 'shape': (2, 1), }\n",
+                                         std::string("\1\0\0\0\2\0\0\0", 8)));
+  const NamedArray loaded = load_npy(folder / "a.npy");
+  EXPECT_EQ(loaded.type, Type::kI32);
+  EXPECT_THAT(loaded.dims, ElementsAre(2, 1));
+  EXPECT_THAT(values_of<std::int32_t>(loaded.bytes), ElementsAre(1, 2));
+  EXPECT_EQ(loaded.name, "");
+}
+
+TEST(Npy, HostileHeadersAreErrors) {
+  const TemporaryFolder folder;
+  const auto refuses = [&](const std::string& header, ErrorCode code, const std::string& why) {
+    test::write_file(folder / "a.npy", npy(header, "12345678"));
+    EXPECT_THAT(error_of([&] { load_npy(folder / "a.npy"); }), is_error(code, "a.npy: ", why)) << header;
+  };
+  const std::string order = "'fortran_order': False, ";
+  refuses("{'descr': '|O', " + order + "'shape': (1,), }", ErrorCode::kUnimplemented,
+          "unsupported element type");
+  refuses("{'descr': '>f4', " + order + "'shape': (2,), }", ErrorCode::kUnimplemented,
+          "unsupported element type");
+  refuses("{'descr': '<u2', " + order + "'shape': (4,), }", ErrorCode::kUnimplemented,
+          "uint16 is not supported");
+  refuses("{'descr': [('a', '<f4')], " + order + "'shape': (2,), }", ErrorCode::kUnimplemented,
+          "element type");
+  refuses("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 1), }", ErrorCode::kUnimplemented,
+          "Fortran order");
+  refuses("{'descr': '<f4', " + order + "'shape': (-2,), }", ErrorCode::kDataLoss, "invalid 'shape'");
+  refuses("{'descr': '<f4', " + order + "'shape': (2.0,), }", ErrorCode::kDataLoss, "invalid 'shape'");
+  refuses("{'descr': '<f4', " + order + "'shape': 2, }", ErrorCode::kDataLoss, "invalid 'shape'");
+  refuses("{'descr': '<f4', " + order + "'shape': (99999999999999999999,), }", ErrorCode::kDataLoss,
+          "invalid 'shape'");
+  refuses("{'descr': '<f4', " + order + "'shape': (4611686018427387904, 8), }", ErrorCode::kDataLoss,
+          "do not match");
+  refuses("{'descr': '<f4', " + order + "'shape': (3,), }", ErrorCode::kDataLoss, "do not match");
+  refuses("{'descr': '<f4', " + order + "}", ErrorCode::kDataLoss, "has no 'shape'");
+  refuses("", ErrorCode::kDataLoss, "has no 'descr'");
+}
+
 }  // namespace
 }  // namespace yoke

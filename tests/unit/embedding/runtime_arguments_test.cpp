@@ -253,6 +253,7 @@ TEST(RuntimeArguments, StepPlans) {
   StepPlan nothing;
   EXPECT_ERROR(kEmpty, nothing.allocate());
   EXPECT_ERROR(kEmpty, nothing.publish());
+  EXPECT_ERROR(kEmpty, (void)nothing.state_pieces("", ""));
   EXPECT_TRUE(nothing.arenas().empty());
   EXPECT_EQ(nothing.placement(), Placement::kOwner);
   EXPECT_FALSE(nothing.shares_parameters());
@@ -287,6 +288,8 @@ TEST(RuntimeArguments, StepPlans) {
   EXPECT_ERROR(kEmpty, plan.publish());
   plan.allocate();
   plan.publish();
+  EXPECT_ERROR(ErrorCode::kNotFound, (void)plan.state_pieces("", "momentum"));
+  EXPECT_ERROR(ErrorCode::kNotFound, (void)plan.state_pieces("w", ""));
   EXPECT_ERROR(kEmpty, plan.clear_gradients(0));
   EXPECT_ERROR(kEmpty, plan.link({}, {}));
   plan.allocate_gradients();

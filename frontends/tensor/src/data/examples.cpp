@@ -140,6 +140,12 @@ Split read_split(const std::filesystem::path& file, std::uint64_t number, std::u
 
 Examples make_examples(const Table& table, const Split& split, Task task,
                        std::span<const std::size_t> without) {
+  if (table.label >= table.names.size() || table.values.size() != table.row_count() * table.names.size()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "make_examples: the table has " + std::to_string(table.values.size()) + " values for " +
+                    std::to_string(table.row_count()) + " rows of " + std::to_string(table.names.size()) +
+                    " columns; use a table that was read from a file");
+  }
   check_rows(table, split.train, "training");
   check_rows(table, split.test, "testing");
   Examples made;
