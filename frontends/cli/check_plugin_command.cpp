@@ -83,7 +83,8 @@ int check_plugin_command(Arguments arguments) {
   drop_backends(all);
   const std::vector<std::string> added = kit_options(arguments);
   all.insert(all.end(), added.begin(), added.end());
-  std::vector<char*> words = {const_cast<char*>("yoke-conformance")};
+  std::vector<char*> words = {
+      const_cast<char*>("yoke check-plugin")};  // the kit's messages name the command so
   for (const std::string& argument : all) {
     words.push_back(const_cast<char*>(argument.c_str()));
   }

@@ -13,7 +13,8 @@ namespace yoke::cli {
 namespace {
 
 std::string size_text(const program::Program& program) {
-  return std::to_string(program.statements.size()) + " statements, temporaries of " +
+  const std::size_t count = program.statements.size();
+  return std::to_string(count) + (count == 1 ? " statement" : " statements") + ", temporaries of " +
          std::to_string(program::plan_memory(program::lifetimes(program)).byte_count) + " bytes";
 }
 

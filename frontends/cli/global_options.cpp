@@ -49,7 +49,12 @@ void add_plugin_option(const std::string& option) {
   if (dot == 0 || dot == std::string::npos || sign == std::string::npos || sign <= dot + 1) {
     throw UsageError("--plugin-option takes BACKEND.NAME=VALUE (cc.devices=4), not '" + option + "'");
   }
-  global.plugin_options[option.substr(0, dot)].push_back(option.substr(dot + 1));
+  std::vector<std::string>& given = global.plugin_options[option.substr(0, dot)];
+  const std::string_view named = std::string_view(option).substr(dot + 1, sign - dot);
+  if (std::any_of(given.begin(), given.end(), [&](const auto& other) { return other.starts_with(named); })) {
+    throw UsageError("--plugin-option " + option.substr(0, sign) + " is given twice; leave one of them out");
+  }
+  given.push_back(option.substr(dot + 1));
 }
 
 void set_option(std::string_view name, const std::string& value) {
@@ -111,11 +116,32 @@ std::vector<std::string> global_option_names() {
 
 namespace {
 
+// A plugin that can be used without its options, and not with them, refuses them. Other plugins that cannot be used are
+// for the subcommand to report.
+void check_values(const std::string& backend, const RuntimeOptions& silent) {
+  std::string refusal;
+  try {
+    (void)Runtime(silent).backend(backend);
+    return;
+  } catch (const Error& error) {
+    refusal = error.what();
+  }
+  RuntimeOptions without = silent;
+  without.plugin_options.clear();
+  try {
+    (void)Runtime(without).backend(backend);
+  } catch (const Error&) {
+    return;
+  }
+  throw UsageError("--plugin-option: " + refusal);
+}
+
 // An option of a backend that does not exist would be ignored.
-void check_plugin_options() {
+void check_plugin_options(bool may_load) {
   std::vector<std::string> names;
   RuntimeOptions silent = global;
   silent.log_level = LogLevel::kOff;
+  silent.layers.use_environment = false;  // the trace is that of the subcommand
   for (const BackendCandidate& candidate : Runtime(silent).list_backends()) {
     names.push_back(candidate.name);
   }
@@ -125,10 +151,13 @@ void check_plugin_options() {
                            .append(name)
                            .append(".")
                            .append(options.front())
-                           .append(": there is no backend '")
+                           .append(": no backend is named '")
                            .append(name)
                            .append("'")
                            .append(did_you_mean(name, names)));
+    }
+    if (may_load) {
+      check_values(name, silent);
     }
   }
 }
@@ -159,7 +188,7 @@ void check_global_options(const std::string& subcommand, Arguments arguments) {
     }
   }
   if (!is_kit && !global.plugin_options.empty()) {
-    check_plugin_options();
+    check_plugin_options(subcommand != "backends");  // which loads nothing
   }
 }
 

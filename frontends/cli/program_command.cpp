@@ -19,6 +19,7 @@
 
 #include "command_line.h"
 #include "global_options.h"
+#include "host_memory.h"
 #include "run_program.h"
 #include "text.h"
 
@@ -154,13 +155,35 @@ double usual_tolerance(const program::Program& program) {
   return tolerance;
 }
 
+// A device has a copy and a buffer of each argument; the buffers of CPUs are in host memory. Values are converted from
+// and to f64, one argument at a time.
+void check_memory(const program::Program& program, const std::shared_ptr<Device>& device) {
+  double needed = 0;  // products of dimensions may exceed 64 bits
+  double converted = 0;
+  for (const program::Tensor& tensor : program.tensors) {
+    const auto elements = static_cast<double>(tensor.element_count());
+    needed += elements * static_cast<double>(program::byte_size(tensor.type)) * (device ? 3 : 1);
+    converted = std::max(converted, elements * sizeof(double));
+  }
+  needed += converted;
+  const auto available = available_host_memory();
+  if (available && needed > static_cast<double>(*available)) {
+    throw Error(ErrorCode::kResourceExhausted,
+                "program '" + program.name +
+                    "': out of memory: " + byte_text(static_cast<std::uint64_t>(std::min(needed, 9e18))) +
+                    " needed for its tensors, " + byte_text(*available) +
+                    " available; use smaller dimensions");
+  }
+}
+
 // Returns whether the device's results are those of the reference executor, within the tolerance.
 bool run_program(const program::Program& program, const std::shared_ptr<Device>& device,
                  const ProgramOptions& options) {
   const auto values = symbol_values(program, options.symbols);
+  check_memory(program, device);
   const std::int64_t seed = options.seed.value_or(0);
   ArgumentBytes reference = random_arguments(program, seed);
-  ArgumentBytes got = reference;
+  ArgumentBytes got = device ? reference : ArgumentBytes();
   std::cout << "# " << program.name << " on " << (device ? device->name() : "the reference executor")
             << ", seed " << seed << '\n';
   run_on_reference(program, reference, values);

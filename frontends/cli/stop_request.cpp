@@ -43,6 +43,10 @@ StopRequest::~StopRequest() {
   }
 }
 
+bool StopRequest::has_signal() {
+  return stop_made != 0;
+}
+
 bool StopRequest::made() {
   constexpr std::chrono::milliseconds kBetweenChecks(100);
   const auto now = std::chrono::steady_clock::now();

@@ -20,6 +20,8 @@ class StopRequest {
   // Whether a signal came, or the reader of standard output or standard error closed its pipe, which is
   // checked ten times a second.
   bool made();
+  // Whether a signal came.
+  static bool has_signal();
 
  private:
   bool pipe_closed_ = false;

@@ -6,15 +6,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <iostream>
 #include <new>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "config_file.h"
 #include "global_options.h"
 #include "host_memory.h"
+#include "stop_request.h"
 #include "stopwatch.h"
 #include "text.h"
 #include "timeline.h"
@@ -70,6 +71,7 @@ int train(TrainOptions* options, Arguments words) {
     const Timed timed(&report.data_seconds);
     data = load_train_data(*options);
   }
+  StopRequest stop;  // until here, a signal ends the process
   out << data.sentence << std::endl;
 
   if (!options->shards && options->backend.find_first_of(":,") == std::string::npos) {
@@ -80,11 +82,17 @@ int train(TrainOptions* options, Arguments words) {
   if (checkpoints.is_on()) {
     write_config(options->checkpoints / "config.toml", words, {"save", "resume", "json"});
   }
-  TrainRun run(*options, data, model, out, &report, timeline.get(), &checkpoints);
+  TrainRun run(*options, data, model, out, &report, timeline.get(), &checkpoints, &stop);
   MemoryCheck memory(available_host_memory(), options->force);
   DataParallelOptions parallel = parallel_options(*options, data, runtime, for_devices);
-  parallel.check_memory = std::ref(memory);
-  const auto loss = [&](const Tensor& x, const Tensor& y) { return loss_of(data, model(x), y); };
+  parallel.check_memory = [&](std::span<const MemoryNeed> needs) {
+    run.check_set_up();
+    memory(needs);
+  };
+  const auto loss = [&](const Tensor& x, const Tensor& y) {
+    run.check_set_up();
+    return loss_of(data, model(x), y);
+  };
   const auto body = [&](Trainer& trainer) { run.train(trainer, memory); };
   if (options->shuffle) {
     data_parallel(parallel, shuffled(data.train_inputs, data.train_labels, options->batch, options->seed),

@@ -19,7 +19,8 @@
 namespace yoke::cli {
 
 TrainRun::TrainRun(const TrainOptions& options, const TrainData& data, const nn::Module& model,
-                   std::ostream& out, TrainReport* report, Timeline* timeline, TrainCheckpoints* checkpoints)
+                   std::ostream& out, TrainReport* report, Timeline* timeline, TrainCheckpoints* checkpoints,
+                   StopRequest* stop)
     : options_(options),
       data_(data),
       model_(model),
@@ -27,7 +28,14 @@ TrainRun::TrainRun(const TrainOptions& options, const TrainData& data, const nn:
       report_(report),
       timeline_(timeline),
       checkpoints_(checkpoints),
+      stop_(*stop),
       watch_(options) {}
+
+void TrainRun::check_set_up() const {
+  if (!is_set_up_ && StopRequest::has_signal()) {
+    throw Error(ErrorCode::kAborted, "stopped during the set-up; nothing was trained or saved");
+  }
+}
 
 void TrainRun::train(Trainer& trainer, const MemoryCheck& memory) {
   report_->devices = trainer.device_names();
@@ -38,6 +46,8 @@ void TrainRun::train(Trainer& trainer, const MemoryCheck& memory) {
   report_->row_weights = trainer.row_weights();
   report_->shards = trainer.shards();
   Evaluation evaluation = make_evaluation(trainer);
+  check_set_up();
+  is_set_up_ = true;
   report_->memory = memory.needs();
   report_->compile_seconds = trainer.compile_seconds();
   report_->setup_seconds += trainer.setup_seconds() - trainer.compile_seconds();

@@ -24,8 +24,10 @@ class TrainRun {
  public:
   // Keeps the references. `timeline` may be null.
   TrainRun(const TrainOptions& options, const TrainData& data, const nn::Module& model, std::ostream& out,
-           TrainReport* report, Timeline* timeline, TrainCheckpoints* checkpoints);
+           TrainReport* report, Timeline* timeline, TrainCheckpoints* checkpoints, StopRequest* stop);
 
+  // For calls during the set-up. Throws Error kAborted after a signal.
+  void check_set_up() const;
   void train(Trainer& trainer, const MemoryCheck& memory);
 
  private:
@@ -46,7 +48,8 @@ class TrainRun {
   TrainReport* report_;
   Timeline* timeline_;
   TrainCheckpoints* checkpoints_;
-  StopRequest stop_;
+  StopRequest& stop_;
+  bool is_set_up_ = false;
   LossWatch watch_;
   double loss_sum_ = 0;
   std::int64_t loss_steps_ = 0;   // in loss_sum_

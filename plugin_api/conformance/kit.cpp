@@ -85,8 +85,8 @@ Plugin& Kit::plugin() {
 Device& Kit::device() {
   if (device_ == nullptr) {
     const std::uint32_t count = plugin().some_devices();
-    check(settings_.device < count, "--device ", settings_.device, " does not exist: the plugin has ", count,
-          " devices, counted from 0");
+    check(settings_.device < count, "--device ", settings_.device, " is out of range [0, ", count,
+          "): the plugin has ", count, count == 1 ? " device" : " devices");
     device_ = std::make_unique<Device>(*this, plugin(), settings_.device, device_options());
   }
   return *device_;

@@ -7,6 +7,7 @@
 #include <yoke/runtime/closest.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -14,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <system_error>
 
 #include "options.h"
 #include "outcome.h"
@@ -211,11 +213,13 @@ std::string existing_file(const std::string& typed) {
   return path.string();
 }
 
-void write_file(const std::string& path, const std::string& content) {
+void write_junit(const std::string& path, const std::string& content) {
+  errno = 0;
   std::ofstream file(path, std::ios::binary);
   file << content;
   if (!file.flush()) {
-    throw std::runtime_error("cannot write " + path + "; check that its folder exists and is writable");
+    const std::string why = errno == 0 ? "" : ": " + std::generic_category().message(errno);
+    throw std::runtime_error("cannot write the JUnit file " + path + why + "; give --junit another file");
   }
 }
 
@@ -232,7 +236,7 @@ int run_all(Options options) {
     plugin = existing_file(plugin);
   }
   if (!options.junit_file.empty()) {
-    write_file(options.junit_file, "");  // report an unwritable file before running any test
+    write_junit(options.junit_file, "");  // report an unwritable file before running any test
   }
   std::vector<Report> reports;
   bool passed = true;
@@ -251,7 +255,7 @@ int run_all(Options options) {
     std::cout << as_json(reports, options);
   }
   if (!options.junit_file.empty()) {
-    write_file(options.junit_file, as_junit(reports, options));
+    write_junit(options.junit_file, as_junit(reports, options));
   }
   return !passed ? kSomeFailed : is_empty ? kNothingTested : kAllPassed;
 }
@@ -260,11 +264,14 @@ int run_all(Options options) {
 
 int main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
+  // `yoke check-plugin` starts this program under its own name.
+  const std::string command =
+      argc > 0 && std::string_view(argv[0]) == "yoke check-plugin" ? argv[0] : "yoke-conformance";
   try {
     if (words.size() > 1 && words[0] == kRunOne) {
       return run_one_main(words);
     }
-    auto options = parse_options(words);
+    auto options = parse_options(words, command);
     std::signal(SIGPIPE, SIG_IGN);  // writing to a closed pipe then fails instead of ending the process
     const int code = options ? run_all(std::move(*options)) : kAllPassed;
     if (!std::cout.flush()) {
@@ -272,10 +279,10 @@ int main(int argc, char** argv) {
     }
     return code;
   } catch (const UsageError& error) {
-    std::cerr << "yoke-conformance: " << error.what() << '\n';
+    std::cerr << command << ": " << error.what() << '\n';
     return kWrongUsage;
   } catch (const std::exception& error) {
-    std::cerr << "yoke-conformance: " << error.what() << '\n';
+    std::cerr << command << ": " << error.what() << '\n';
   }
   return kSomeFailed;
 }

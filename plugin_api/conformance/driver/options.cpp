@@ -18,8 +18,12 @@ namespace {
 
 namespace po = boost::program_options;
 
-constexpr const char* kUsage = "yoke-conformance PLUGIN... [OPTION...]";
-constexpr const char* kHint = "; yoke-conformance --help lists the options";
+std::string usage(const std::string& command) {
+  return command + " PLUGIN... [OPTION...]";
+}
+std::string hint(const std::string& command) {
+  return " " + command + " --help lists the options";
+}
 
 std::pair<std::string, std::string> name_and_value(const std::string& option, const std::string& word) {
   const std::size_t at = word.find('=');
@@ -97,7 +101,8 @@ po::options_description described(Options& options) {
   return all;
 }
 
-po::variables_map parsed(const std::vector<std::string>& words, const po::options_description& visible) {
+po::variables_map parsed(const std::vector<std::string>& words, const std::string& command,
+                         const po::options_description& visible) {
   po::options_description all;
   all.add(visible).add_options()("plugin", po::value<std::vector<std::string>>());
   po::positional_options_description positions;
@@ -122,22 +127,23 @@ po::variables_map parsed(const std::vector<std::string>& words, const po::option
     }
     const std::string similar = did_you_mean(error.get_option_name(), names);
     throw UsageError("unknown option '" + error.get_option_name() + "'" + similar +
-                     (similar.empty() ? kHint : kHint + 1));
+                     (similar.empty() ? ";" : "") + hint(command));
   } catch (const po::error& error) {
-    throw UsageError(std::string(error.what()) + kHint);
+    throw UsageError(std::string(error.what()) + ";" + hint(command));
   }
   return values;
 }
 
 }  // namespace
 
-std::optional<Options> parse_options(const std::vector<std::string>& words) {
+std::optional<Options> parse_options(const std::vector<std::string>& words, const std::string& command) {
   Options options;
+  options.command = command;
   const po::options_description visible = described(options);
-  const po::variables_map values = parsed(words, visible);
+  const po::variables_map values = parsed(words, command, visible);
   if (values.count("help") != 0) {
     std::cout
-        << "usage: " << kUsage
+        << "usage: " << usage(command)
         << "\n\nChecks that a plugin keeps every promise of the plugin ABI. Each test runs in its own "
            "process with a deadline.\nExit code: 0 if every test passed, is unsupported, or is an "
            "expected failure; 1 if a test failed; 2 for wrong usage; 3 if every test is unsupported, so that "
@@ -156,7 +162,7 @@ std::optional<Options> parse_options(const std::vector<std::string>& words) {
   options.expectations_file = text("expect");
   options.junit_file = text("junit");
   if (options.plugins.empty() && !options.list) {
-    throw UsageError(std::string("the plugin's file is missing: ") + kUsage + kHint);
+    throw UsageError("the plugin's file is missing: " + usage(command) + ";" + hint(command));
   }
   Settings& settings = options.settings;
   for (const std::string& word : texts("option")) {
@@ -210,7 +216,7 @@ std::vector<std::string> child_words(const Options& options, const std::string& 
 }
 
 std::string repeat_command(const Options& options, const std::string& plugin, const std::string& test) {
-  std::string command = "yoke-conformance";
+  std::string command = options.command;
   for (const std::string& word : child_words(options, plugin)) {
     command += " " + quoted(word);
   }

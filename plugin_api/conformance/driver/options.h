@@ -13,6 +13,7 @@
 namespace yoke::conformance {
 
 struct Options {
+  std::string command;               // as messages name this program
   std::vector<std::string> plugins;  // as typed
   std::vector<std::string> filters;  // empty: every test
   std::string expectations_file;
@@ -26,7 +27,8 @@ struct Options {
 };
 
 // Returns nothing if --help was typed; the help is then printed. Throws UsageError.
-std::optional<Options> parse_options(const std::vector<std::string>& words);
+std::optional<Options> parse_options(const std::vector<std::string>& words,
+                                     const std::string& command = "yoke-conformance");
 
 // The command that repeats one test with the same settings.
 std::string repeat_command(const Options& options, const std::string& plugin, const std::string& test);

@@ -161,6 +161,32 @@ TEST(YokeCheckPlugin, PluginOptionsWorkBeforeAndAfterTheSubcommand) {
               HasSubstr("--plugin-option cc.devices=0 is not for " + null));
 }
 
+TEST(YokeCheckPlugin, MessagesNameTheCommandThatWasTyped) {
+  EXPECT_THAT(shell("yoke check-plugin --help").out,
+              ::testing::StartsWith("usage: yoke check-plugin PLUGIN... "));
+  EXPECT_THAT(shell("kit --help").out, ::testing::StartsWith("usage: yoke-conformance PLUGIN... "));
+  EXPECT_EQ(
+      shell("yoke check-plugin --lits").err,
+      "yoke check-plugin: unknown option '--lits'; did you mean '--list'? yoke check-plugin --help lists the "
+      "options\n");
+}
+
+TEST(YokeCheckPlugin, MessagesNameWhatCannotBeUsed) {
+  const std::string null = std::string(YOKE_TEST_PLUGIN_DIR) + "/libyoke_backend_null.so";
+  const auto full = run({"check-plugin", null, "--filter", "load.enters", "--junit", "/dev/full"});
+  EXPECT_EQ(full.code, 1);
+  EXPECT_EQ(full.err,
+            "yoke check-plugin: cannot write the JUnit file /dev/full: No space left on device; give --junit "
+            "another "
+            "file\n");
+  const auto folder = run({"check-plugin", null, "--filter", "load.enters", "--junit", "/nowhere/a.xml"});
+  EXPECT_THAT(folder.err,
+              HasSubstr("cannot write the JUnit file /nowhere/a.xml: No such file or directory; "));
+  const auto device = run({"check-plugin", null, "--filter", "copy.round-trip", "--device", "99"});
+  EXPECT_EQ(device.code, 1);
+  EXPECT_THAT(device.out, HasSubstr("--device 99 is out of range [0, 1): the plugin has 1 device\n"));
+}
+
 TEST(YokeCheckPlugin, RunWithoutTestsIsNotPassed) {
   const auto outcome =
       run({"--plugin-option", "null.devices=0", "check-plugin",
@@ -354,18 +380,32 @@ TEST(YokeDevices, PluginOptionsReachThePlugin) {
   EXPECT_EQ(none.code, 1);
   EXPECT_THAT(none.out,
               AllOf(HasSubstr("NONE  null"), HasSubstr("0 devices: the plugin option devices is 0")));
-  EXPECT_THAT(run({"--plugin-option", "cc.device=3", "devices", "--backend", "cc"}).out,
-              AllOf(HasSubstr("NONE  cc"), HasSubstr("'device'"), HasSubstr("devices")));
   const auto usage = run({"--plugin-option", "cc", "devices"});
   EXPECT_EQ(usage.code, 2);
   EXPECT_EQ(usage.err, "yoke: --plugin-option takes BACKEND.NAME=VALUE (cc.devices=4), not 'cc'\n");
+}
+
+TEST(YokeDevices, PluginOptionsThatThePluginRefusesAreWrongUsage) {
+  for (const auto& [option, why] :
+       {std::pair("cc.device=3", "unknown option 'device'; known options: devices"),
+        std::pair("cc.devices=x", "option 'devices' is 'x'")}) {
+    for (const char* subcommand : {"devices", "train"}) {
+      const auto outcome = run({"--plugin-option", option, subcommand});
+      EXPECT_EQ(outcome.code, 2) << subcommand;
+      EXPECT_EQ(outcome.out, "");
+      EXPECT_THAT(outcome.err, AllOf(HasSubstr("yoke: --plugin-option: backend 'cc': "), HasSubstr(why)));
+    }
+  }
+  const auto twice = run({"--plugin-option", "cc.devices=1", "--plugin-option", "cc.devices=2", "devices"});
+  EXPECT_EQ(twice.code, 2);
+  EXPECT_EQ(twice.err, "yoke: --plugin-option cc.devices is given twice; leave one of them out\n");
 }
 
 TEST(YokeDevices, PluginOptionsOfUnknownBackendsAreWrongUsage) {
   const auto outcome = run({"--plugin-option", "nul.devices=1", "devices"});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_EQ(outcome.err,
-            "yoke: --plugin-option nul.devices=1: there is no backend 'nul'; did you mean 'null'?\n");
+            "yoke: --plugin-option nul.devices=1: no backend is named 'nul'; did you mean 'null'?\n");
 }
 
 TEST(YokeDevices, FailsIfNoDevicePasses) {

@@ -43,6 +43,18 @@ TEST_F(YokeProgram, OptimizedRemovesTheTemporary) {
   EXPECT_THAT(outcome.out, Not(HasSubstr("temp")));
 }
 
+TEST_F(YokeProgram, RunNamesTheMemoryThatIsMissing) {
+  test::write_file(file(),
+                   "yoke.program 1\nprogram big() {\n  arg x : f32[1000000000000] in\n"
+                   "  arg y : f32[1000000000000] out\n  y[i] = x[i]\n}\n");
+  for (const char* backend : {"reference", "cc"}) {
+    const auto outcome = run({"program", file(), "--run", "--backend", backend});
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("yoke: program 'big': out of memory: "),
+                                   HasSubstr("TiB needed for its tensors, "), HasSubstr(" available; ")));
+  }
+}
+
 TEST_F(YokeProgram, ExplainSaysWhatHappensToEachStatement) {
   test::write_file(file(),
                    "yoke.program 1\nprogram p() {\n  arg x : f32[8, 4] in\n  arg y : f32[8] out\n"

@@ -52,6 +52,22 @@ TEST(YokeTrainStop, SignalStopsAfterAStepAndSaves) {
   }
 }
 
+TEST(YokeTrainStop, SignalDuringTheSetUpEndsTheRunBeforeAStep) {
+  const test::TemporaryFolder folder;
+  std::string model = "mlp:8";
+  for (int layer = 0; layer < 60; ++layer) {  // so that setting it up takes long
+    model += "-8";
+  }
+  test::Command command({"train", "--model", model, "--save", folder / "a.npz"});
+  ASSERT_TRUE(command.wait_for_output("half-moons"));
+  command.signal(SIGINT);
+  const auto outcome = command.wait();
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("yoke: stopped during the set-up; nothing was trained or saved\n"));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("epoch 1/")));
+  EXPECT_FALSE(std::filesystem::exists(folder / "a.npz"));
+}
+
 TEST(YokeTrainStop, SignalThatTheCallerIgnoresStaysIgnored) {
   test::Command command({"-c", "trap '' HUP; exec " YOKE_TEST_COMMAND " train --epochs 1000000"},
                         std::nullopt, false, "/bin/sh");
