@@ -116,7 +116,7 @@ TEST(ParallelUpdate, InvalidArgumentsAreErrors) {
   EXPECT_THAT(refused(none), is_error(ErrorCode::kInvalidArgument, "expected at least one worker"));
   ParallelUpdate fewer = workers.run;
   fewer.contexts.pop_back();
-  EXPECT_THAT(refused(fewer), is_error(ErrorCode::kInvalidArgument, "2 routines and 1 contexts"));
+  EXPECT_THAT(refused(fewer), is_error(ErrorCode::kInvalidArgument, "2 routines and 1 context"));
   ParallelUpdate unbound = workers.run;
   unbound.bindings.clear();
   EXPECT_THAT(refused(unbound),

@@ -128,7 +128,7 @@ TEST(RowWeights, ThatAreWrongAreRefused) {
     return error_of([&] { run(setting); });
   };
   EXPECT_THAT(error_with([](Setting& setting) { setting.fixed_weights = {1}; }),
-              is_error(kInvalid, "row_weights: 1 weights for 2 shards", "give one per shard"));
+              is_error(kInvalid, "row_weights: 1 weight for 2 shards", "give one per shard"));
   EXPECT_THAT(error_with([](Setting& setting) {
                 setting.fixed_weights = {1, 0};
               }),
