@@ -62,6 +62,7 @@ void Trainer::Impl::finish_step(Variant& now) {
     shards[k].rows = rows_of(now, k);
   }
   last = &now;
+  latest_slot = slot();
   merged = false;
   ++steps_in_loss_total;
 }

@@ -179,6 +179,7 @@ struct Trainer::Impl {
   void require_parameter(const Parameter& parameter) const;
   CollectiveTensor replica(std::uint32_t k, const Parameter& parameter) const;
   std::vector<float> read(const Context& context, std::string_view name);
+  void require_batch(std::string_view tensor) const;
   std::vector<float> compute(const Tensor& t);
   double combined_loss(std::span<const double> weights);
   double take_loss_total(std::size_t s, const char* name);
@@ -282,6 +283,7 @@ struct Trainer::Impl {
   std::uint64_t batch_number = 0;  // in the epoch
   std::int64_t step_number = 0;
   std::vector<std::int64_t> binding_values;
+  std::uint32_t latest_slot = 0;     // with the batch of the latest gradients
   detail::Variant* last = nullptr;   // the variant of the latest gradients
   bool merged = false;               // whether grad_sync has run since the latest gradients
   bool has_gradients = false;        // whether launch_gradients has run for the latest step

@@ -67,14 +67,23 @@ CollectiveTensor Trainer::replica(std::uint32_t shard, const Parameter& paramete
   });
 }
 
+// With a feed, there is no batch before the first step.
+void Trainer::Impl::require_batch(std::string_view tensor) const {
+  if (is_fed() && last == nullptr && (tensor == "inputs" || tensor == "targets")) {
+    throw Error(ErrorCode::kFailedPrecondition, "no step has run yet, so the feed has not supplied the " +
+                                                    std::string(tensor) + "; call step() first");
+  }
+}
+
 // Computes `t` on the owner, from its parameters and the batch, symbols and scalars of the latest step.
 std::vector<float> Trainer::Impl::compute(const Tensor& t) {
   const Lowered lowered = lower("read", {{"value", t}});
   check_symbols(lowered);
   detail::NamedProgram program = detail::name_program(lowered, {{"value", "read/value"}}, "literal/read/");
-  Context context = contexts[0].child();
+  Context context = micro_batches[0].slots[latest_slot].child();
   context.allocate("read/value", {static_cast<std::int32_t>(t.type()), t.dims()});
   for (auto& [argument, tensor] : program.rename) {
+    require_batch(tensor);
     tensor = contexts[0].has(name_now(tensor)) ? name_now(tensor) : tensor;
   }
   StepRoutine routine = link(context, program, (*symbols)[0]);
@@ -97,8 +106,10 @@ double Trainer::learning_rate_value() {
 
 std::vector<float> Trainer::read_values(std::string_view name) {
   return Impl::at_step(impl_, "read_values()", [&] {
+    const Context& owner = impl_->micro_batches[0].slots[impl_->latest_slot];
     const std::string now = impl_->name_now(name);
-    return impl_->read(impl_->contexts[0], impl_->contexts[0].has(now) ? now : name);
+    impl_->require_batch(name);
+    return impl_->read(owner, owner.has(now) ? now : name);
   });
 }
 

@@ -126,6 +126,35 @@ TEST(ReadValues, ComputesAnyTensorOfTheModel) {
   }
 }
 
+TEST(ReadValues, UsesTheLatestBatchOfAFeed) {
+  for (const std::int64_t shards : {1, 2}) {
+    Line line;
+    DataParallelOptions options = options_for(shards, 0.0F);
+    options.batch_size = 2;
+    Tensor of_owner;
+    const auto loss_of = [&](const Tensor& x, const Tensor& y) {
+      const Tensor loss = line.loss()(x, y);
+      of_owner = of_owner ? of_owner : line.prediction;
+      return loss;
+    };
+    const Feed feed{{YOKE_TYPE_F32, {4}}, {YOKE_TYPE_F32, {4}}, [](std::int64_t number) {
+                      const auto first = static_cast<float>(10 * number);
+                      return Batch{tensor<float>({first, first + 1}, {2}), tensor<float>({0, 0}, {2})};
+                    }};
+    data_parallel(options, feed, loss_of, [&](Trainer& trainer) {
+      EXPECT_THAT(test::error_of([&] { (void)trainer.read_values(of_owner); }),
+                  test::is_error(ErrorCode::kFailedPrecondition, "no step has run yet"));
+      EXPECT_EQ(trainer.read_values(line.w.tensor() * 4.0F), std::vector<float>{2.0F});
+      for (int number = 0; number < 7; ++number) {
+        trainer.step();
+        const float first = 5.0F * static_cast<float>(number);
+        EXPECT_EQ(trainer.read_values(of_owner),
+                  shards == 1 ? (std::vector<float>{first, first + 0.5F}) : std::vector<float>{first});
+      }
+    });
+  }
+}
+
 TEST(LearningRate, MayReadData) {
   const Tensor rates = tensor<float>({0.01F, 0.03F, 0.02F}, {3}, "rates");
   const Symbol turn{"turn", 0, 3, 1};

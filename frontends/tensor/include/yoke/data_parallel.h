@@ -203,7 +203,7 @@ class Evaluation {
  public:
   // Returns, for each scalar that `metrics_of` returned, its mean over all rows. Blocks until all shards have
   // finished. Symbols have the values of the trainer's latest step, or of its first step if none has run.
-  // Error kFailedPrecondition: the Evaluation is empty.
+  // Error kFailedPrecondition: the Evaluation is empty, or its trainer lost shards and could not go on.
   std::vector<double> run();
 
  private:
@@ -289,7 +289,7 @@ class Trainer {
   void sync_params_to_host();
   // Values of a parameter, or of any expression of parameters, host data and the arguments of `loss_of`, converted to
   // float. An expression is compiled when it is first read. It is computed from the owner's current parameters and its
-  // rows of the latest batch.
+  // rows of the latest batch. Error kFailedPrecondition: it needs a Feed's batch, and no step has run.
   std::vector<float> read_values(const Tensor& t);
   // Values of a tensor in the owner's context, such as "loss" or "gradient/0.weight". Errors: kNotFound: the tensor
   // does not exist; kFailedPrecondition: a gradient, except between launch_gradients() and update().

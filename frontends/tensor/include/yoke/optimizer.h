@@ -54,7 +54,8 @@ struct AdamW {
 //   g += weight_decay * w;  v = decay * v + (1 - decay) * g^2;  u = g / (sqrt(v) + eps)
 //   with momentum:  m = momentum * m + u;  u = m
 //   w -= learning_rate * u
-// Centered: the square of the running mean of g, with the same decay, is subtracted from v before the square root.
+// Centered: the square of the running mean of g, with the same decay, is subtracted from v before the square root; a
+// difference that rounding makes negative is 0.
 struct RmsProp {
   double decay = 0.99;
   double eps = 1e-8;
