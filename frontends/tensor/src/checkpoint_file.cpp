@@ -136,6 +136,7 @@ Checkpoint read_description(const Description& from) {
   Checkpoint made;
   TrainerState& state = made.state;
   state.step = from.integer("step");
+  state.batch = from.count("batch");
   state.optimizer_name = from.text("optimizer");
   state.base_seed = from.integer("base_seed");
   state.row_count = from.count("row_count");
@@ -236,6 +237,7 @@ void detail::write_checkpoint(const fs::path& folder, const TrainerState& state,
   }
   json all = {{"format", kFormat},
               {"step", state.step},
+              {"batch", state.batch},
               {"row_count", state.row_count},
               {"batch_rows", state.batch_rows},
               {"bindings", state.bindings},

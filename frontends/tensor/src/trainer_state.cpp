@@ -35,6 +35,7 @@ TrainerState Trainer::Impl::take_state() const {
     }
   }
   taken.step = step_number;
+  taken.batch = batch_number;
   taken.bindings = binding_values;
   if (learning_rate.tensor()) {
     taken.learning_rate = learning_rate.value();
@@ -70,6 +71,12 @@ std::string Trainer::Impl::state_problems(const TrainerState& state) const {
   compare(number(state.bindings.size()), number(binding_values.size()), "the number of bindings");
   if (state.step < 0) {
     problems += "; the step is " + number(state.step);
+  }
+  const std::uint64_t batches = plan.batch_count();
+  if (state.batch >= batches ||
+      (is_fed() && state.batch != static_cast<std::uint64_t>(state.step) % batches)) {
+    problems += "; the batch is " + number(state.batch) + ", which does not follow step " +
+                number(state.step) + " in epochs of " + number(batches);
   }
   for (std::size_t i = 0; i < std::min(state.bindings.size(), binding_values.size()); ++i) {
     const Symbol& symbol = options.bindings[i];
@@ -138,7 +145,7 @@ void Trainer::set_state(const TrainerState& state) {
   }
   Impl::at_step(impl_, "set_state()", [&] { impl_->write_state(state); });
   impl_->step_number = impl_->fetched = state.step;
-  impl_->batch_number = static_cast<std::uint64_t>(state.step) % impl_->plan.batch_count();
+  impl_->batch_number = state.batch;
   impl_->binding_values = state.bindings;
   if (state.learning_rate && impl_->learning_rate.tensor()) {
     impl_->learning_rate.set(*state.learning_rate);

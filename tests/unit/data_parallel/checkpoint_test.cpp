@@ -37,6 +37,7 @@ struct Case {
   bool fed = false;
   OnDeviceLost on_device_lost = OnDeviceLost::kFail;
   std::int64_t accumulate = 1;
+  bool varying = false;
 };
 
 using Body = std::function<std::vector<float>(Trainer&)>;
@@ -53,6 +54,7 @@ std::vector<float> train(const Case& with, std::int64_t shards, const Body& body
   options.reproducible = with.reproducible;
   options.on_device_lost = with.on_device_lost;
   options.accumulate = with.accumulate;
+  options.varying_rows = with.varying;
   options.base_seed = 3;
   options.bucket_byte_count = 256;  // several buckets, so that states are divided
   const auto loss = [&](const Tensor& a, const Tensor& b) { return mse(model(a), b); };
@@ -104,6 +106,31 @@ TEST(Checkpoint, ResumedRunEndsWithTheSameBits) {
     const auto [whole, resumed] = whole_and_resumed(cases[i]);
     EXPECT_EQ(whole, resumed) << "case " << i;
   }
+}
+
+// The batch of the next step is not the number of steps modulo the batches of an epoch.
+TEST(Checkpoint, KeepsThePlaceInOtherRowsThatSetBatchGave) {
+  const TemporaryFolder folder;
+  const auto give_ten_rows = [](Trainer& trainer) {
+    trainer.set_batch(tensor(some_numbers(50, 8), {10, 5}), tensor(some_numbers(10, 9), {10}));
+  };
+  const Case with{.varying = true};
+  const auto whole = train(with, 1, [&](Trainer& trainer) {
+    steps(trainer, 1);
+    give_ten_rows(trainer);
+    steps(trainer, 1);
+    CheckpointFolder(folder.path()).save(trainer);
+    return steps(trainer, 2);
+  });
+  const auto resumed = train(with, 1, [&](Trainer& trainer) {
+    const TrainerState state = load_checkpoint(folder.path()).state;
+    EXPECT_THAT(error_of([&] { trainer.set_state(state); }),
+                is_error(ErrorCode::kInvalidArgument, "the number of rows is 10, here 22"));
+    give_ten_rows(trainer);
+    trainer.set_state(state);
+    return steps(trainer, 2);
+  });
+  EXPECT_EQ(whole, resumed);
 }
 
 TEST(Checkpoint, OtherNumbersOfShardsGoOnWithTheSameBitsIfReproducible) {
@@ -247,6 +274,7 @@ TEST(Checkpoint, StateOfAnotherRunIsAnErrorThatListsTheDifferences) {
   refuses([](TrainerState& s) { s.row_count = 1; }, "the number of rows is 1, here 22");
   refuses([](TrainerState& s) { s.batch_rows = 1; }, "the batch size is 1, here 8");
   refuses([](TrainerState& s) { s.step = -1; }, "the step is -1");
+  refuses([](TrainerState& s) { s.batch = 3; }, "the batch is 3");
   refuses([](TrainerState& s) { s.bindings.push_back(1); }, "the number of bindings is 1, here 0");
   refuses([](TrainerState& s) { s.parameters.pop_back(); }, "is missing");
   refuses([](TrainerState& s) { s.optimizer.clear(); }, "'momentum/0.weight' is missing");

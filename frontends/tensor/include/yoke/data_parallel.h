@@ -171,6 +171,7 @@ struct TrainerState {
   std::vector<NamedArray> parameters;   // by name
   std::vector<NamedArray> optimizer;    // its states: "momentum/0.weight"
   std::int64_t step = 0;                // completed steps
+  std::uint64_t batch = 0;              // of the epoch, for the next step
   std::vector<std::int64_t> bindings;   // the odometer's values
   std::optional<double> learning_rate;  // if options.learning_rate is a number
   std::string optimizer_name;
