@@ -61,8 +61,9 @@ GradientSum::GradientSum(const Context& shard, std::span<const Arena> arenas,
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       const std::string name = "gradient/" + parameters_[i].name;
       const ContextTensor& first = shard.tensor(name);
-      const auto arena = std::find_if(arenas.begin(), arenas.end(),
-                                      [&](const Arena& a) { return a.type == first.spec.type; });
+      const auto arena = std::find_if(arenas.begin(), arenas.end(), [&](const Arena& a) {
+        return a.type == first.spec.type && a.is_running_state == parameters_[i].is_running_state;
+      });
       if (arena == arenas.end()) {
         throw Error(ErrorCode::kInvalidArgument, "gradient sum: no arena has the element type of '" + name +
                                                      "'; pass all arenas of the step plan");

@@ -140,7 +140,8 @@ Overlap overlap_by_name(std::string_view name) {
 }
 
 std::string Arena::name(std::string_view what) const {
-  return std::string(what) + "/" + std::string(program::type_name(static_cast<program::Type>(type)));
+  return std::string(what) + (is_running_state ? "/running/" : "/") +
+         std::string(program::type_name(static_cast<program::Type>(type)));
 }
 
 std::uint64_t Arena::element_byte_count() const {
@@ -220,10 +221,12 @@ void StepPlan::choose_merge(const StepOptions& options, bool needs_copies) {
 void StepPlan::lay_out(std::uint64_t bucket_byte_count) {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const TensorSpec& spec = parameters_[i].spec;
-    auto arena =
-        std::find_if(arenas_.begin(), arenas_.end(), [&](const Arena& a) { return a.type == spec.type; });
+    const bool is_running = parameters_[i].is_running_state;
+    auto arena = std::find_if(arenas_.begin(), arenas_.end(), [&](const Arena& a) {
+      return a.type == spec.type && a.is_running_state == is_running;
+    });
     if (arena == arenas_.end()) {
-      arena = arenas_.insert(arena, Arena{spec.type, 0, {}, {}});
+      arena = arenas_.insert(arena, Arena{spec.type, 0, {}, {}, is_running});
     }
     const std::uint64_t grain = YOKE_BUFFER_ALIGNMENT / arena->element_byte_count();
     arena->members.push_back(i);
@@ -297,6 +300,9 @@ std::vector<std::uint32_t> StepPlan::terms_of(std::uint32_t shard) const {
 void StepPlan::each_update(
     const std::function<void(std::uint32_t, std::int32_t, std::uint64_t, std::uint32_t)>& visit) const {
   for (const Bucket& bucket : buckets_) {
+    if (arenas_[bucket.arena].is_running_state) {
+      continue;
+    }
     for (const Part& part : parts_of(bucket)) {
       const auto terms = static_cast<std::uint32_t>(terms_of(part.shard).size());
       visit(part.shard, arenas_[bucket.arena].type, part.range.count(), terms);

@@ -22,7 +22,7 @@ StepMemory StepPlan::memory(std::uint32_t shard) const {
     const bool has_own = shard == 0 || !shares_parameters_;
     result.parameters += has_own ? set_count_ * bytes : 0;
     result.gradients += shard < merging_ ? bytes : 0;
-    result.state += has_own && has_whole_state(shard) ? set_count_ * states_.size() * bytes : 0;
+    result.state += has_own && has_whole_state(shard) ? set_count_ * states_of(arena).size() * bytes : 0;
     const bool sends = strategy_ == MergeStrategy::kRing ? merging_ > 1 : shard > 0;
     result.wire += packs(arena.type) && sends && shard < merging_ ? bytes + bytes / 2 : 0;
   }
@@ -35,8 +35,9 @@ StepMemory StepPlan::memory(std::uint32_t shard) const {
       largest = std::max(largest, piece.range.count() * sent);
     }
     for (const Part& part : parts_of(bucket)) {
+      const std::uint64_t states = states_of(arenas_[bucket.arena]).size();
       result.state +=
-          !has_whole_state(shard) && part.shard == shard ? states_.size() * part.range.count() * element : 0;
+          !has_whole_state(shard) && part.shard == shard ? states * part.range.count() * element : 0;
     }
   }
   // A shard that cannot read another's gradients in place copies them into its merge buffer.
@@ -60,6 +61,11 @@ StepMemory StepPlan::memory(std::uint32_t shard) const {
   return result;
 }
 
+StepProgram StepPlan::running_program(const Arena& arena, std::uint64_t count, std::uint32_t terms) const {
+  return {detail::running_text(static_cast<program::Type>(arena.type), count, terms, keeps_last_step()),
+          detail::kRunningEntry};
+}
+
 // As the strategies in strategies.cpp.
 void StepPlan::each_merge(
     const std::function<void(std::uint32_t shard, const StepProgram& program)>& visit) const {
@@ -75,6 +81,13 @@ void StepPlan::each_merge(
                    detail::kSumEntry});
       }
     };
+    for (const Part& part : arena.is_running_state ? parts_of(bucket) : std::vector<Part>()) {
+      const auto terms = static_cast<std::uint32_t>(terms_of(part.shard).size());
+      visit(part.shard, running_program(arena, part.range.count(), terms));
+      if (shares_parameters_ && terms != 1) {
+        visit(part.shard, running_program(arena, part.range.count(), 1));
+      }
+    }
     const std::uint64_t count = bucket.range.count();
     const std::uint64_t element = arena.element_byte_count();
     switch (strategy_) {

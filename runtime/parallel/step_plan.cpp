@@ -84,7 +84,7 @@ void StepPlan::allocate() {
     for (std::uint32_t set = 0; set < set_count_; ++set) {
       for (const Arena& arena : arenas_) {
         make_arena(k, arena, name_in(set, "parameters"), name_in(set, ""));
-        for (const std::string& state : states_) {
+        for (const std::string& state : states_of(arena)) {
           if (has_whole_state(k)) {
             make_arena(k, arena, name_in(set, state), name_in(set, state + "/"));
           }
@@ -95,7 +95,7 @@ void StepPlan::allocate() {
   if (placement_ == Placement::kSharded && !has_whole_state(0)) {
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
       for (const Part& part : parts_of(buckets_[b])) {
-        for (const std::string& state : states_) {
+        for (const std::string& state : states_of(arenas_[buckets_[b].arena])) {
           shards_[part.shard].allocate(part_name(state, b),
                                        {arenas_[buckets_[b].arena].type, {part.range.count()}});
           fill_with_zeros(shards_[part.shard], part_name(state, b));
@@ -145,7 +145,8 @@ LinkedCollective StepPlan::link_publish(const Bucket& bucket, std::uint32_t set)
   LinkedCollective all;
   std::vector<std::string> published = {"parameters"};
   if (keeps_last_step()) {
-    published.insert(published.end(), states_.begin(), states_.end());
+    const auto states = states_of(arenas_[bucket.arena]);
+    published.insert(published.end(), states.begin(), states.end());
   }
   for (const std::string& what : published) {
     const std::string arena = arenas_[bucket.arena].name(name_in(set, what));
@@ -190,12 +191,14 @@ StepPlan::Update StepPlan::link_update(const UpdateOf& update, std::span<const S
                                        std::span<const std::uint32_t> terms) {
   const Arena& arena = arenas_[buckets_[bucket].arena];
   const TensorSpec spec{arena.type, {part.range.count()}};
-  const StepProgram program =
-      update(part.shard, arena.type, part.range.count(), static_cast<std::uint32_t>(terms.size()));
+  const auto term_count = static_cast<std::uint32_t>(terms.size());
+  const StepProgram program = arena.is_running_state
+                                  ? running_program(arena, part.range.count(), term_count)
+                                  : update(part.shard, arena.type, part.range.count(), term_count);
   Context own = workers_[part.shard].child();
   const auto adopt = [&](std::uint32_t set, const std::string& prefix) {
     own.adopt(prefix + "value", spec, arena_part(part.shard, arena, name_in(set, "parameters"), part.range));
-    for (const std::string& state : states_) {
+    for (const std::string& state : states_of(arena)) {
       own.adopt(prefix + state, spec,
                 has_whole_state(part.shard) ? arena_part(part.shard, arena, name_in(set, state), part.range)
                                             : shards_[part.shard].tensor(part_name(state, bucket)).view);

@@ -54,6 +54,22 @@ std::string unpack_text(std::uint64_t element_count) {
          " inout\n  arg incoming1 : bf16" + n + " in\n  own[i] = own[i] + f32(incoming1[i])\n}\n";
 }
 
+std::string running_text(program::Type type, std::uint64_t element_count, std::uint32_t terms,
+                         bool has_next) {
+  const std::string spec =
+      " : " + std::string(program::type_name(type)) + "[" + std::to_string(element_count) + "]";
+  std::string text = "yoke.program 1\nprogram " + std::string(kRunningEntry) + "() {\n  arg value" + spec +
+                     (has_next ? " in\n" : " inout\n");
+  std::string sum = "value[i]";
+  for (std::uint32_t k = 0; k < terms; ++k) {
+    const std::string gradient = "gradient_" + std::to_string(k);
+    text += "  arg " + gradient + spec + " in\n";
+    sum += " + " + gradient + "[i]";
+  }
+  text += has_next ? "  arg next_value" + spec + " out\n" : "";
+  return text + (has_next ? "  next_value[i] = " : "  value[i] = ") + sum + "\n}\n";
+}
+
 void check_wire(Wire wire, MergeStrategy strategy) {
   if (wire_name(wire) == std::string_view("unknown")) {
     throw Error(ErrorCode::kInvalidArgument,

@@ -28,6 +28,11 @@ std::string pack_text(std::uint64_t element_count);
 // own = own + f32(incoming1). Its entry is kSumEntry.
 std::string unpack_text(std::uint64_t element_count);
 
+// The update of running states, flat tensors: value = ((value + gradient_0) + gradient_1) + ..., or next_value with
+// `has_next`.
+inline constexpr const char* kRunningEntry = "update_running_state";
+std::string running_text(program::Type type, std::uint64_t element_count, std::uint32_t terms, bool has_next);
+
 // The tensors of these names, for the tensor `node`.
 inline std::string wire_tensor(std::string_view node) {
   return "wire/" + std::string(node);

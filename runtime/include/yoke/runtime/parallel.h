@@ -82,6 +82,9 @@ Overlap overlap_by_name(std::string_view name);
 struct StepParameter {
   std::string name;
   TensorSpec spec;
+  // Running state, such as the statistics of a batch normalization: it has no optimizer states, and a step adds the
+  // merged "gradient" to it, whatever the optimizer.
+  bool is_running_state = false;
 };
 
 // A program, and the names in a context of the tensors that its arguments stand for, where they differ.
@@ -109,14 +112,16 @@ struct StepOptions {
   Wire wire = Wire::kFull;
 };
 
-// All parameters of one type in one flat tensor per shard. Each parameter starts at a multiple of
-// YOKE_BUFFER_ALIGNMENT.
+// All parameters of one type in one flat tensor per shard; running states are in arenas of their own. Each parameter
+// starts at a multiple of YOKE_BUFFER_ALIGNMENT.
 struct Arena {
   std::int32_t type = 0;
   std::uint64_t element_count = 0;
   std::vector<std::size_t> members;    // positions of parameters
   std::vector<std::uint64_t> offsets;  // of the members, in elements
-  // "parameters/f32": the arena's tensor in a context; `what` is "parameters", "gradients" or a state's name.
+  bool is_running_state = false;       // whether the members are
+  // "parameters/f32", or "parameters/running/f32": the arena's tensor in a context; `what` is "parameters",
+  // "gradients" or a state's name.
   std::string name(std::string_view what) const;
   TensorSpec spec() const { return {type, {element_count}}; }
   std::uint64_t element_byte_count() const;
@@ -149,7 +154,7 @@ class StepPlan {
   // The optimizer's program for `count` elements of a type on one shard: it updates "value" and the states,
   // which have their own names, with the sum of "gradient_0" to "gradient_<terms - 1>". All are flat tensors. Its
   // other arguments are tensors of the shard's context. With keep_last_step, it only reads "value" and the states,
-  // and writes "next_value" and "next_<state>".
+  // and writes "next_value" and "next_<state>". Running states need none.
   using UpdateOf = std::function<StepProgram(std::uint32_t shard, std::int32_t type, std::uint64_t count,
                                              std::uint32_t terms)>;
 
@@ -194,7 +199,8 @@ class StepPlan {
   void each_update(const std::function<void(std::uint32_t shard, std::int32_t type, std::uint64_t count,
                                             std::uint32_t terms)>& visit) const;
 
-  // Calls `visit` with each program that link() will need to add up gradients, once per routine.
+  // Calls `visit` with each program that link() will need to add up gradients or to update running states, once per
+  // routine.
   void each_merge(const std::function<void(std::uint32_t shard, const StepProgram& program)>& visit) const;
 
   // Errors of the functions below: kFailedPrecondition, the function before it in the order was not called;
@@ -266,6 +272,10 @@ class StepPlan {
   std::vector<std::uint32_t> terms_of(std::uint32_t shard) const;
   std::string part_name(std::string_view state, std::size_t bucket) const;
   std::vector<StatePiece> state_pieces(std::size_t arena, const Slice& range, std::string_view state) const;
+  std::span<const std::string> states_of(const Arena& arena) const {
+    return arena.is_running_state ? std::span<const std::string>() : states_;
+  }
+  StepProgram running_program(const Arena& arena, std::uint64_t count, std::uint32_t terms) const;
   BufferView arena_part(std::uint32_t shard, const Arena& arena, std::string_view what,
                         const Slice& part) const;
   void make_arena(std::uint32_t shard, const Arena& arena, std::string_view what, const std::string& prefix);
